@@ -1,0 +1,114 @@
+# Every target makes the environment it needs from nothing but Python 3.11 or later.
+#
+#   make test PYTHON=python3.12 VENV=.venv-3.12     another interpreter, in an environment of its own
+#   make test ARGS="-k views -x"                    more arguments for pytest (also for demo and bench)
+
+PYTHON  ?= python3
+VENV    ?= .venv
+WORKERS ?= auto
+ARGS    ?=
+PYTHONS := 3.11 3.12 3.13
+
+PY     := $(VENV)/bin/python
+PIP    := $(PY) -m pip --disable-pip-version-check -qq
+PYTEST := $(PY) -m pytest --numprocesses=$(WORKERS) --maxprocesses=8
+SUITE  := tests --ignore=tests/torch_parity
+
+.DEFAULT_GOAL := help
+# Targets share one environment, which two installers must not change at once.
+.NOTPARALLEL:
+.DELETE_ON_ERROR:
+
+.PHONY: help
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+# ----- environments -----------------------------------------------------------------------------------------
+
+# pip is the last thing that venv puts in place, so its presence means that the environment is whole.
+$(VENV)/bin/pip:
+	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("ndgrad needs Python 3.11 or later, but " + \
+	    sys.executable + " is " + sys.version.split()[0] + "; name another: make PYTHON=python3.12 ...")'
+	@echo "==> making $(VENV) with $$($(PYTHON) --version)"
+	@$(PYTHON) -m venv $(VENV)
+
+# One stamp per extra of pyproject.toml, and one for none: what a target does not need is not installed.
+$(VENV)/.package: pyproject.toml | $(VENV)/bin/pip
+	@echo "==> installing ndgrad into $(VENV)"
+	@$(PIP) install --editable .
+	@touch $@
+
+$(VENV)/.extra-%: pyproject.toml | $(VENV)/bin/pip
+	@echo "==> installing ndgrad[$*] into $(VENV)"
+	@$(PIP) install --editable '.[$*]'
+	@touch $@
+
+# ----- tests ------------------------------------------------------------------------------------------------
+
+# Workers run side by side; BLAS threads inside each would only fight over the same cores.
+test test-torch test-long run-minimal: export OPENBLAS_NUM_THREADS = 1
+test test-torch test-long run-minimal: export OMP_NUM_THREADS = 1
+
+.PHONY: test test-torch test-long test-minimal test-all
+test: $(VENV)/.extra-test ## the test suite, less the comparison with torch and what is slow
+	@$(PYTEST) $(SUITE) -m "not slow and not stress" $(ARGS)
+
+test-torch: $(VENV)/.extra-test $(VENV)/.extra-torch ## the same programs through torch and ndgrad
+	@$(PY) -c 'import torch; print("==> comparing with torch", torch.__version__)'
+	@$(PYTEST) tests/torch_parity $(ARGS)
+
+test-long: $(VENV)/.extra-test ## slow and stress tests too, and 500 examples per property
+	@$(PYTEST) $(SUITE) --hypothesis-profile=long $(ARGS)
+
+test-minimal: ## the test suite on the oldest NumPy, without optional libraries
+	@$(MAKE) --no-print-directory run-minimal VENV=.venv-minimal
+
+.PHONY: run-minimal
+run-minimal: $(VENV)/.minimal
+	@$(PYTEST) $(SUITE) -m "not slow and not stress" $(ARGS)
+
+# NumPy 2.0 has no wheels for Python 3.13, hence the choice of interpreter here.
+$(VENV)/.minimal: pyproject.toml .ci/find-python
+	@$(MAKE) --no-print-directory $(VENV)/bin/pip PYTHON="$$(.ci/find-python 3.11)"
+	@echo "==> installing ndgrad with NumPy 2.0 and no extras into $(VENV)"
+	@$(PIP) install --editable . 'numpy==2.0.*' 'pytest>=9' pytest-xdist hypothesis
+	@touch $@
+
+# The interpreters are looked for before the first minute is spent.
+test-all: ## everything, on every supported Python (ALLOW_MISSING=1 tolerates absent ones)
+	@missing=; \
+	for version in $(PYTHONS); do .ci/find-python $$version >/dev/null || missing="$$missing $$version"; done; \
+	if [ -n "$$missing" ] && [ "$(ALLOW_MISSING)" != 1 ]; then \
+	    echo "*** install Python$$missing, or accept less with: make test-all ALLOW_MISSING=1" >&2; exit 1; fi; \
+	set -e; \
+	for version in $(PYTHONS); do \
+	    case " $$missing " in *" $$version "*) continue;; esac; \
+	    echo "==> Python $$version"; \
+	    $(MAKE) --no-print-directory test VENV=.venv-$$version PYTHON="$$(.ci/find-python $$version)"; \
+	done; \
+	case " $$missing " in *" 3.11 "*) ;; *) $(MAKE) --no-print-directory test-minimal;; esac; \
+	$(MAKE) --no-print-directory test-long; \
+	$(MAKE) --no-print-directory test-torch; \
+	if [ -n "$$missing" ]; then echo "*** NOT TESTED on Python$$missing" >&2; fi
+
+# ----- the rest ---------------------------------------------------------------------------------------------
+
+.PHONY: demo bench lint docs wheel
+demo: $(VENV)/.package ## train a small transformer, check its gradients, draw what was learned
+	@$(PY) -m demo $(ARGS)
+
+bench: $(VENV)/.extra-bench ## time ndgrad beside torch, jax and HIPS autograd
+	@$(PY) -m benchmarks $(ARGS)
+
+lint: $(VENV)/.extra-lint ## ruff and mypy --strict
+	@$(PY) -m ruff check .
+	@$(PY) -m mypy
+
+docs: $(VENV)/.extra-docs ## build the documentation; a warning is an error
+	@$(PY) -m sphinx --quiet --fail-on-warning --keep-going -b html docs docs/_build/html
+	@echo "==> docs/_build/html/index.html"
+
+wheel: $(VENV)/bin/pip ## build the wheel and check its size and contents
+	@rm -rf dist
+	@$(PIP) wheel --no-deps --wheel-dir dist .
+	@$(PY) .ci/check_wheel.py dist

@@ -1,0 +1,66 @@
+"""The list of workloads, each a program in torch's dialect and, where it can be said, one in the functional.
+
+torch and ndgrad must run the very same function, given only the module; jax and HIPS autograd differentiate
+functions of arrays instead, so they share a second one. A program prepares its inputs and returns a step
+without arguments; what the step returns (loss and gradients) is compared across libraries before timing.
+
+    @workload("mlp", title="MLP 784-256-256-10, batch 64", goal=0.8)
+    def mlp(torch: Any) -> Step: ...
+
+    @mlp.functional
+    def mlp_functional(dialect: Functional) -> Step: ...
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from benchmarks.libraries import Functional
+
+Step = Callable[[], Sequence[Any]]
+TorchProgram = Callable[[Any], Step]
+FunctionalProgram = Callable[[Functional], Step]
+
+
+@dataclass
+class Workload:
+    """A named computation; `goal` is the ratio to torch eager we want ndgrad to stay under."""
+
+    name: str
+    title: str
+    torch_program: TorchProgram
+    goal: float | None = None
+    tolerance: float = 1e-9
+    functional_program: FunctionalProgram | None = None
+
+    def functional(self, program: FunctionalProgram) -> FunctionalProgram:
+        """Register the same computation for the libraries that differentiate functions of arrays."""
+        self.functional_program = program
+        return program
+
+    def build(self, namespace: Any) -> Step:
+        """Prepare inputs and return the step to be timed."""
+        if not isinstance(namespace, Functional):
+            return self.torch_program(namespace)
+        if self.functional_program is None:
+            raise NotImplementedError(f"workload {self.name!r} has no program in the functional dialect")
+        return self.functional_program(namespace)
+
+
+WORKLOADS: dict[str, Workload] = {}
+
+
+def workload(
+    name: str, *, title: str, goal: float | None = None, tolerance: float = 1e-9
+) -> Callable[[TorchProgram], Workload]:
+    """Register the decorated torch program; `tolerance` is the relative error allowed between libraries."""
+
+    def register(program: TorchProgram) -> Workload:
+        if name in WORKLOADS:
+            raise ValueError(f"two workloads are called {name!r}: rename one of them")
+        WORKLOADS[name] = Workload(name, title, program, goal, tolerance)
+        return WORKLOADS[name]
+
+    return register

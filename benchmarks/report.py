@@ -1,0 +1,212 @@
+"""The tables: plain text for the terminal, Markdown for the README, JSON with every sample.
+
+Ratios are to torch eager, below 1 is faster; the bracket holds the quartiles over rounds.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import os
+import platform
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from benchmarks.footprint import IMPORT_GOAL, MEMORY_GOAL, MEMORY_OPS, WHEEL_GOAL_BYTES
+from benchmarks.interleave import Comparison
+from benchmarks.libraries import LIBRARIES, REFERENCE, THREADS
+
+ABSENT = "–"
+BUSY = "(!)"
+
+
+@dataclass
+class Report:
+    """Everything that was measured in one run."""
+
+    libraries: Sequence[str]
+    comparisons: list[Comparison] = field(default_factory=list)
+    memory: dict[str, dict[str, Any]] = field(default_factory=dict)
+    imports: dict[str, list[float] | None] = field(default_factory=dict)
+    wheels: dict[str, int] = field(default_factory=dict)
+
+    def tables(self) -> list[list[list[str]]]:
+        """The tables as rows of cells, header first; those without measurements are left out."""
+        tables = [self._ratios(), self._memory(), self._imports(), self._wheels()]
+        return [rows for rows in tables if len(rows) > 1]
+
+    def problems(self) -> list[str]:
+        """Reasons for the cells that are empty, or not to be trusted."""
+        found: dict[tuple[str, str], list[str]] = {}
+        for comparison in self.comparisons:
+            for name, timing in comparison.timings.items():
+                if timing.problem:
+                    found.setdefault((name, timing.problem), []).append(comparison.workload.name)
+        timings = [f"{name} on {', '.join(where)}: {problem}" for (name, problem), where in found.items()]
+        memory = [f"memory, {name}: {cell['problem']}" for name, cell in self.memory.items() if "problem" in cell]
+        return [*timings, *memory, *self._crowding()]
+
+    def _crowding(self) -> list[str]:
+        if not any(comparison.busy for comparison in self.comparisons):
+            return []
+        return [f"{BUSY} other work ran on the machine: not to be quoted, measure again when it is idle"]
+
+    # ----- tables ------------------------------------------------------------------------------------------
+
+    def _ratios(self) -> list[list[str]]:
+        others = [name for name in self.libraries if name != REFERENCE]
+        reference = LIBRARIES[REFERENCE].label
+        rows = [["forward + backward", reference, *(LIBRARIES[name].label for name in others), "goal"]]
+        for comparison in self.comparisons:
+            timing = comparison.timings.get(REFERENCE)
+            absolute = _duration(timing.median()) if timing and timing.seconds else ABSENT
+            cells = [_ratio_cell(comparison, name) for name in others]
+            title = comparison.workload.title + (f" {BUSY}" if comparison.busy else "")
+            rows.append([title, absolute, *cells, _goal(comparison.workload.goal)])
+        return rows
+
+    def _memory(self) -> list[list[str]]:
+        elements = next((cell["elements"] for cell in self.memory.values() if "elements" in cell), 0)
+        title = f"{MEMORY_OPS} ops on {elements / 1e6:g}M float32"
+        rows = [[title, "peak above baseline", "ratio", "seconds", "goal"]]
+        reference = self.memory.get(REFERENCE, {}).get("bytes")
+        for name, cell in self.memory.items():
+            if "bytes" in cell:
+                peak = f"{cell['bytes'] / 1e6:,.0f} MB"
+                ratio = f"{cell['bytes'] / reference:.2f}" if reference else ABSENT
+                goal = _goal(MEMORY_GOAL if name == "ndgrad" else None)
+                rows.append([LIBRARIES[name].label, peak, ratio, f"{cell['seconds']:.2f}", goal])
+        return rows
+
+    def _imports(self) -> list[list[str]]:
+        rows = [["import", "median", "ratio to numpy", "goal"]]
+        numpy_times = self.imports.get("numpy")
+        for package, times in self.imports.items():
+            if times and numpy_times:
+                ratio = statistics.median(times) / statistics.median(numpy_times)
+                goal = _goal(IMPORT_GOAL if package == "ndgrad" else None)
+                rows.append([package, _duration(statistics.median(times)), f"{ratio:.2f}", goal])
+        return rows
+
+    def _wheels(self) -> list[list[str]]:
+        rows = [["wheel", "size", "goal"]]
+        for name, size in self.wheels.items():
+            rows.append([name, f"{size / 1000:,.0f} kB", f"< {WHEEL_GOAL_BYTES / 1000:,.0f} kB"])
+        return rows
+
+    # ----- forms -------------------------------------------------------------------------------------------
+
+    def text(self) -> str:
+        """For the terminal."""
+        parts = [_text_table(rows) for rows in self.tables()]
+        parts += ["\n".join(f"  {line}" for line in self.problems())] if self.problems() else []
+        return "\n\n".join([machine_line(), *parts]) + "\n"
+
+    def markdown(self) -> str:
+        """For the README."""
+        parts = [_markdown_table(rows) for rows in self.tables()]
+        return "\n\n".join([machine_line(), *parts, *self._crowding()]) + "\n"
+
+    def json(self) -> str:
+        """Every sample, with the versions and the machine."""
+        timings = {
+            comparison.workload.name: {
+                "title": comparison.workload.title,
+                "goal": comparison.workload.goal,
+                "shares_of_cores": comparison.shares_of_cores,
+                "libraries": {
+                    name: {
+                        "problem": timing.problem,
+                        "iterations": timing.iterations,
+                        "seconds": timing.seconds,
+                        "ratio": comparison.ratio(name),
+                    }
+                    for name, timing in comparison.timings.items()
+                },
+            }
+            for comparison in self.comparisons
+        }
+        content = {
+            "machine": {
+                "cpu": _cpu(),
+                "cores": os.cpu_count(),
+                "threads": THREADS,
+                "system": platform.platform(),
+            },
+            "versions": versions(),
+            "timings": timings,
+            "memory": self.memory,
+            "imports": self.imports,
+            "wheels": self.wheels,
+        }
+        return json.dumps(content, indent=1)
+
+    def write(self, folder: Path) -> list[Path]:
+        """Write `latest.json` and `latest.md` and return their paths."""
+        folder.mkdir(parents=True, exist_ok=True)
+        contents = {folder / "latest.json": self.json(), folder / "latest.md": self.markdown()}
+        for path, content in contents.items():
+            path.write_text(content, encoding="utf-8")
+        return list(contents)
+
+
+def versions() -> dict[str, str]:
+    """Installed versions of all that takes part."""
+    found = {"python": platform.python_version()}
+    for package in ("numpy", *dict.fromkeys(library.package for library in LIBRARIES.values())):
+        try:
+            found[package] = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def machine_line() -> str:
+    """One sentence on where the numbers come from."""
+    named = ", ".join(f"{package} {version}" for package, version in versions().items())
+    return f"Ratios to torch eager (median, quartiles in brackets), {THREADS} threads, {_cpu()}; {named}."
+
+
+def _cpu() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        lines = []
+    models = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    return models[0] if models else platform.processor() or platform.machine()
+
+
+def _ratio_cell(comparison: Comparison, name: str) -> str:
+    ratio = comparison.ratio(name) if name in comparison.timings else None
+    if ratio is None or comparison.timings[name].problem:
+        return ABSENT
+    middle, low, high = (_significant(value) for value in ratio)
+    return f"{middle} [{low}, {high}]"
+
+
+def _significant(value: float) -> str:
+    return f"{value:.2f}" if value >= 0.1 else f"{value:.2g}"
+
+
+def _goal(goal: float | None) -> str:
+    return f"≤ {goal}" if goal is not None else ""
+
+
+def _duration(seconds: float) -> str:
+    return f"{seconds * 1e3:.3g} ms" if seconds < 1 else f"{seconds:.3g} s"
+
+
+def _text_table(rows: list[list[str]]) -> str:
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    padded = [[cell.ljust(width) for cell, width in zip(row, widths, strict=True)] for row in rows]
+    padded.insert(1, ["-" * width for width in widths])
+    return "\n".join("  ".join(cells).rstrip() for cells in padded)
+
+
+def _markdown_table(rows: list[list[str]]) -> str:
+    lines = ["| " + " | ".join(row) + " |" for row in rows]
+    rule = "|" + "|".join([" --- ", *[" ---: "] * (len(rows[0]) - 1)]) + "|"
+    return "\n".join([lines[0], rule, *lines[1:]])

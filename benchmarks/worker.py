@@ -1,0 +1,106 @@
+"""One library in one process, driven by lines of JSON: `python -m benchmarks.worker torch`.
+
+A worker sleeps in a read between samples, so that the process being timed has the machine to itself. Replies
+go to a private copy of standard output, since libraries may print to the real one.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import sys
+import time
+import traceback
+from collections.abc import Sequence
+from typing import Any, TextIO
+
+import numpy as np
+
+import benchmarks.workloads  # noqa: F401  (fills the registry)
+from benchmarks.libraries import LIBRARIES, Functional
+from benchmarks.registry import WORKLOADS, Step
+
+
+class Worker:
+    """Answers `prepare`, `sample` and `release` for one library."""
+
+    def __init__(self, library: str) -> None:
+        self.namespace = LIBRARIES[library].load()
+        self.step: Step | None = None
+
+    def prepare(self, workload: str, sample_seconds: float) -> dict[str, Any]:
+        """Build the step, digest its results, and find how many steps fill a sample."""
+        self.step = WORKLOADS[workload].build(self.namespace)
+        digest = [_digest(_as_numpy(self.namespace, value)) for value in self.step()]
+        iterations, seconds = 1, self._timed(1)
+        while seconds < sample_seconds:
+            growth = 1.2 * sample_seconds / max(seconds, 1e-9)
+            iterations = max(iterations + 1, int(iterations * min(growth, 20.0)))
+            seconds = self._timed(iterations)
+        return {"digest": digest, "iterations": iterations, "seconds": seconds}
+
+    def sample(self, iterations: int) -> dict[str, Any]:
+        """Seconds per step. The garbage collector stays on: users have it on."""
+        gc.collect()
+        if iterations > 1:
+            self._timed(1)
+        return {"seconds": self._timed(iterations) / iterations}
+
+    def release(self) -> dict[str, Any]:
+        """Drop the step and all it holds."""
+        self.step = None
+        gc.collect()
+        return {}
+
+    def _timed(self, iterations: int) -> float:
+        step = self.step
+        if step is None:
+            raise RuntimeError("sample before prepare: send a prepare command first")
+        start = time.perf_counter()
+        for _ in range(iterations):
+            step()
+        return time.perf_counter() - start
+
+
+def _as_numpy(namespace: Any, value: Any) -> np.ndarray:
+    return np.asarray(value if isinstance(namespace, Functional) else value.detach().numpy())
+
+
+def _digest(array: np.ndarray) -> Sequence[float]:
+    """Norm, and projection on a fixed direction, which would betray a permutation that the norm forgives."""
+    flat = np.asarray(array, dtype=np.float64).ravel()
+    direction = np.random.default_rng(0).standard_normal(flat.size)
+    return [float(np.linalg.norm(flat)), float(flat @ direction)]
+
+
+def _problem(error: Exception) -> dict[str, Any]:
+    traceback.print_exc(file=sys.stderr)
+    return {"error": f"{type(error).__name__}: {error}".splitlines()[0]}
+
+
+def _serve(worker: Worker, commands: TextIO, replies: TextIO) -> None:
+    for line in commands:
+        command = json.loads(line)
+        try:
+            reply = getattr(worker, command.pop("do"))(**command)
+        except Exception as error:
+            reply = _problem(error)
+        print(json.dumps(reply), file=replies, flush=True)
+
+
+def main() -> None:
+    """Load the library named on the command line and serve commands from standard input."""
+    replies = os.fdopen(os.dup(sys.stdout.fileno()), "w")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    try:
+        worker = Worker(sys.argv[1])
+    except Exception as error:
+        print(json.dumps(_problem(error)), file=replies, flush=True)
+        return
+    print(json.dumps({"ready": True}), file=replies, flush=True)
+    _serve(worker, sys.stdin, replies)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""The lowest layer: which array library holds the data, and kernels on raw arrays."""

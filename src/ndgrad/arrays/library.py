@@ -1,0 +1,42 @@
+"""Which array library an array belongs to.
+
+A library is the module itself (numpy, cupy). It is found by the array's class, and only libraries that the user has
+already imported are ever looked at.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy
+
+_known: dict[type[Any], Any] = {numpy.ndarray: numpy}
+
+
+def library_of(array: Any) -> Any:
+    """The module whose functions work on `array`."""
+    cls = array.__class__
+    found = _known.get(cls)
+    if found is None:
+        found = _known[cls] = _find(cls)
+    return found
+
+
+def _find(cls: type[Any]) -> Any:
+    if issubclass(cls, (numpy.ndarray, numpy.generic)):
+        return numpy
+    if cls.__module__.split(".")[0] == "cupy":
+        return sys.modules["cupy"]
+    if issubclass(cls, (bool, int, float, complex)):
+        return numpy
+    raise TypeError(
+        f"an array of type {cls.__module__}.{cls.__qualname__} belongs to no array library that ndgrad knows. "
+        "Convert it to a NumPy or CuPy array first."
+    )
+
+
+def is_raw_array(value: Any) -> bool:
+    """Whether `value` is an array (or NumPy scalar) of a known library."""
+    cls = value.__class__
+    return cls in _known or issubclass(cls, (numpy.ndarray, numpy.generic)) or cls.__module__.split(".")[0] == "cupy"

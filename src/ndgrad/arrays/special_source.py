@@ -1,0 +1,70 @@
+"""Where a special function comes from: SciPy if it is installed, else the NumPy versions of `special`.
+
+The constraint: importing scipy.special costs more than importing NumPy, so it happens when the first special
+function is asked for and not before, and the answer for each name is remembered.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from functools import cache, wraps
+from typing import Any
+
+import numpy as np
+
+# SciPy's names for what `special` has; all but two are the same.
+_OWN = {
+    name: name
+    for name in (
+        "erf erfc erfcx erfinv ndtr ndtri log_ndtr digamma polygamma zeta betaln gammainc gammaincc i0 i0e i1 i1e"
+    ).split()
+} | {"gammaln": "lgamma", "psi": "digamma"}
+_FLOAT32 = np.dtype(np.float32)
+
+
+@cache
+def special(name: str) -> Callable[..., Any]:
+    """The function on raw NumPy arrays that scipy.special calls `name`.
+
+    >>> float(special("gammaln")(5.0).round(12))
+    3.178053830348
+    """
+    try:
+        scipy_special = importlib.import_module("scipy.special")
+    except ImportError as error:
+        return _without_scipy(name, error)
+    function = getattr(scipy_special, name, None)
+    if not callable(function):
+        raise AttributeError(
+            f"scipy.special has no function {name!r} in the SciPy that is installed. Use SciPy's own name "
+            f"(log gamma is 'gammaln'), or install a SciPy that has it."
+        )
+    return _keeping_half(function)
+
+
+def _without_scipy(name: str, error: ImportError) -> Callable[..., Any]:
+    if name not in _OWN:
+        raise ImportError(
+            f"the special function {name!r} comes from SciPy, which could not be imported ({error}); in NumPy "
+            f"alone there are {', '.join(sorted(_OWN))}. Use one of these, or install SciPy: "
+            'pip install "ndgrad[scipy]".',
+            name="scipy",
+        ) from error
+    function: Callable[..., Any] = getattr(importlib.import_module("ndgrad.arrays.special"), _OWN[name])
+    return function
+
+
+def _keeping_half(function: Callable[..., Any]) -> Callable[..., Any]:
+    """SciPy has no loops for 16-bit floats and answers them in float32; this puts such answers back."""
+
+    @wraps(function)
+    def call(*arguments: Any, **options: Any) -> Any:
+        result = function(*arguments, **options)
+        if getattr(result, "dtype", None) is _FLOAT32:
+            dtype = np.result_type(*arguments)
+            if dtype.itemsize == 2 and dtype.kind not in "biu":
+                return result.astype(dtype)
+        return result
+
+    return call

@@ -1,0 +1,53 @@
+"""Where gradients end: adding them to a leaf's `.grad`.
+
+Note [Steal or copy]
+The first gradient becomes `.grad` itself when nobody else can see its array: two leaves must never share one `.grad`
+(`a + b` passes the same gradient to both), and `.grad` must not alias a buffer that the engine or the user still holds.
+Whether somebody else does is read off the reference count, as torch does. Later gradients are added in place, except
+under create_graph, where the sum is a new tensor.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+
+from ndgrad.autograd.variable import meta_of, wrap
+from ndgrad.autograd.versions import storage_of
+
+# References to an array that only the engine holds when it reaches `owned`: the caller's variables down the call chain
+# (engine's local, apply's argument, accumulate_array's argument, getrefcount's).
+_ENGINE_REFERENCES = 4
+
+
+def accumulate_array(node: Any, array: Any) -> None:
+    """Add a raw gradient to the leaf's `.grad`."""
+    variable = node.variable
+    with node.lock():
+        meta = meta_of(variable)
+        grad = meta.grad
+        if grad is None:
+            shared = isinstance(array, np.ndarray) and (
+                sys.getrefcount(array) > _ENGINE_REFERENCES or array.base is not None or not array.flags.writeable
+            )
+            meta.grad = wrap(variable.face, array.copy() if shared else array)
+            return
+        if grad._node is not None or not isinstance(grad._array, np.ndarray) or grad._array.dtype != array.dtype:
+            meta.grad = wrap(variable.face, grad._array + array)
+            return
+        storage_of(grad).bump("AccumulateGrad")
+        grad._array += array
+
+
+def accumulate_tensor(node: Any, g: Any) -> None:
+    """Add a gradient that is a tensor, which may have a history of its own."""
+    variable = node.variable
+    with node.lock():
+        meta = meta_of(variable)
+        grad = meta.grad
+        if grad is None:
+            meta.grad = g.view_as(g) if g.requires_grad else wrap(variable.face, np.array(g._array))
+        else:
+            meta.grad = grad + g

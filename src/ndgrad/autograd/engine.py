@@ -1,0 +1,410 @@
+"""The backward engine: a graph task, a ready queue, and the order of events.
+
+Nodes run youngest first (largest sequence number) among those that have received all their gradients, and accumulators
+of leaves as soon as they are complete. This is torch's order, and hooks depend on it. Nothing recurses: a chain of a
+million nodes needs a list, not a stack.
+
+Note [Two ways to the same order]
+Consumers are younger than producers, so of all nodes that have received something, the youngest has received everything:
+`run_by_age` needs no counting. What it cannot know is when a leaf is complete before the pass ends, so it accumulates all
+leaves at the end; that shows only to hooks on leaves. `run_by_count` first counts, over the whole graph, how many gradients
+each node will get, as torch does. It runs whenever a leaf has hooks, when only some inputs are wanted (it must know which
+paths lead there), or when someone changed sequence numbers.
+
+Three lanes run the rules:
+    arrays     an ordinary backward: rules on raw arrays, no wrappers, no graph
+    payloads   the backward of a function transform: rules on the tensors of the levels below
+    tensors    create_graph, or gradients that are themselves batched, dual or watched: rules on tensors
+
+Note [Owned gradients]
+A gradient that the engine made itself and nobody else can see is owned (entry[OWNED] is True), and may be changed in
+place: further gradients are added into it, a view's gradient is added to just its part of it (`Node.part`), and a
+CopySlices, which `consumes` its gradient, changes just its part. So a loop that writes and reads a buffer of n elements
+n times costs O(n), not O(n^2).
+"""
+
+from __future__ import annotations
+
+import heapq
+from typing import Any
+
+import numpy as np
+
+from ndgrad.arrays.library import library_of
+from ndgrad.autograd.hooks import run_post_hooks, run_pre_hooks
+from ndgrad.autograd.modes import enter, leave, process, thread
+from ndgrad.autograd.node import Edge, MultiNode, Node, edge_node, edge_number
+from ndgrad.autograd.roots import choose_lane, gradient_edge
+from ndgrad.autograd.variable import AccumulateGrad, Variable, np_dtype, wrap
+from ndgrad.ops.vocabulary import raw_ops, tensor_ops
+
+#: Below this many elements adding in place is slower than making a new array.
+_SMALL = 4096
+
+
+class GraphTask:
+    """One backward pass: its settings, its buffers, and where it is."""
+
+    __slots__ = (
+        "accumulate", "callbacks", "captures", "create_graph", "entries", "keep", "lane", "needed", "node", "ops", "wanted",
+    )  # fmt: skip
+
+    def __init__(self, lane: str, keep: bool, create_graph: bool = False) -> None:
+        self.lane = lane
+        self.keep = keep
+        self.create_graph = create_graph
+        #: node -> what this pass knows about it (see COUNT, GRAD, NODE, OWNED)
+        self.entries: dict[Node, list[Any]] = {}
+        self.callbacks: list[Any] = []
+        #: edges whose gradients the caller wants, and what has been found: (node, number) -> gradient
+        self.wanted: set[Node] | None = None
+        self.captures: dict[tuple[Node, int], Any] = {}
+        #: nodes that lie on a path to a wanted one; None when all do
+        self.needed: set[Node] | None = None
+        #: whether leaves get their `.grad`
+        self.accumulate = True
+        self.node: Node | None = None
+        self.ops: Any = None
+
+
+# What a pass knows of a node is a plain list, since the loop below is the hot path of backward: how many gradients
+# are still to come, their sum so far (a list of sums for an op of several outputs), the node, and whether the sum is owned.
+COUNT, GRAD, NODE, OWNED = 0, 1, 2, 3
+
+
+def make_entries(roots: list[Node]) -> dict[Node, list[Any]]:
+    """An entry for every node reachable from the roots, with the number of gradients it will receive."""
+    entries: dict[Node, list[Any]] = {}
+    stack = []
+    for node in roots:
+        entries[node] = [0, None, node, False]
+        stack.append(node)
+    pop, push, get = stack.pop, stack.append, entries.get
+    while stack:
+        for e in pop().next:
+            if e is None:
+                continue
+            if e.__class__ is Edge:
+                e = e.node
+            entry = get(e)
+            if entry is None:
+                entries[e] = [1, None, e, False]
+                push(e)
+            else:
+                entry[0] += 1
+    return entries
+
+
+def nodes_towards(roots: list[Node], wanted: set[Node]) -> set[Node]:
+    """The nodes from which some wanted node can be reached, the wanted ones included."""
+    consumers: dict[Node, list[Node]] = {}
+    seen = set(roots)
+    stack = list(roots)
+    while stack:
+        node = stack.pop()
+        for e in node.next:
+            if e is None:
+                continue
+            target = e.node if e.__class__ is Edge else e
+            consumers.setdefault(target, []).append(node)
+            if target not in seen:
+                seen.add(target)
+                stack.append(target)
+    needed = {node for node in wanted if node in seen}
+    stack = list(needed)
+    while stack:
+        for consumer in consumers.get(stack.pop(), ()):
+            if consumer not in needed:
+                needed.add(consumer)
+                stack.append(consumer)
+    return needed
+
+
+def run(task: GraphTask, roots: list[tuple[Any, Any]]) -> None:
+    """Run a task from (edge, gradient) roots; gradients are raw arrays in lane "arrays", tensors in the others."""
+    if task.lane == "arrays":
+        task.ops = raw_ops(library_of(roots[0][1]))
+    if task.lane == "arrays" and task.wanted is None and not process.leaf_hooks:
+        run_by_age(task, roots)
+    else:
+        run_by_count(task, roots)
+
+
+def run_by_age(task: GraphTask, roots: list[tuple[Any, Any]]) -> None:
+    """The short way: the youngest node that has a gradient is always complete."""
+    entries, keep, ops = task.entries, task.keep, task.ops
+    for e, g in roots:
+        send(task, e, g)
+    waiting = [(-node.seq, id(node), entry) for node, entry in entries.items()]
+    heapq.heapify(waiting)
+    leaves: list[list[Any]] = []
+    push, pop, find = heapq.heappush, heapq.heappop, entries.get
+    while waiting:
+        entry: Any = pop(waiting)[2]
+        while entry is not None:
+            g, node = entry[1], entry[2]
+            entry[1] = following = None
+            if node.__class__ is AccumulateGrad:
+                entry[1] = g
+                leaves.append(entry)
+                break
+            if not node.plain or node.extra is not None:
+                outs, fresh = run_node(task, entry, g)
+                for e, out in zip(node.next, outs, strict=True):
+                    if e is not None and out is not None:
+                        known = edge_node(e) in entries
+                        send(task, e, out, fresh)
+                        if not known:
+                            push(waiting, (-edge_node(e).seq, id(e), entries[edge_node(e)]))
+                    fresh = False
+                break
+            for e, out in zip(node.next, node.apply(g, ops, keep)):  # noqa: B905 (strict costs 100 ns)
+                if e is None or out is None:
+                    continue
+                if e.__class__ is Edge:
+                    known = e.node in entries
+                    send(task, e, out)
+                    if not known:
+                        push(waiting, (-e.node.seq, id(e), entries[e.node]))
+                    continue
+                if out.shape != e.shape or out.dtype is not e.dtype:
+                    out = validate(out, e, 0)
+                target = find(e)
+                if target is None:
+                    target = entries[e] = [0, out, e, False]
+                    if e.__class__ is AccumulateGrad:
+                        leaves.append(target)
+                    elif following is None:
+                        following = target
+                    elif e.seq > following[2].seq:
+                        push(waiting, (-following[2].seq, id(following), following))
+                        following = target
+                    else:
+                        push(waiting, (-e.seq, id(e), target))
+                elif target[3] and out.size >= _SMALL:
+                    target[1] += out
+                else:
+                    target[1] = target[1] + out
+                    target[3] = True
+            if following is not None and waiting and -waiting[0][0] > following[2].seq:
+                following = heapq.heapreplace(waiting, (-following[2].seq, id(following), following))[2]
+            entry = following
+    if task.accumulate:
+        for leaf in leaves:
+            g, node = leaf[1], leaf[2]
+            leaf[1] = None
+            node.apply(g, ops)
+
+
+def run_by_count(task: GraphTask, roots: list[tuple[Any, Any]]) -> None:
+    """The general way: run what has received all the gradients it will get."""
+    root_nodes = list(dict.fromkeys(edge_node(e) for e, _ in roots))
+    entries = task.entries = make_entries(root_nodes)
+    if task.wanted is not None:
+        task.needed = nodes_towards(root_nodes, task.wanted)
+    for e, g in roots:
+        send(task, e, g)
+    ready = [(-node.seq, id(node), entries[node]) for node in root_nodes if not entries[node][COUNT]]
+    heapq.heapify(ready)
+    needed = task.needed
+    while ready:
+        entry = heapq.heappop(ready)[2]
+        node, g = entry[NODE], entry[GRAD]
+        entry[GRAD] = None
+        outs, fresh = (None, False) if g is None else run_node(task, entry, g)
+        for position, e in enumerate(node.next):
+            if e is None or (needed is not None and edge_node(e) not in needed):
+                continue
+            if outs is not None and outs[position] is not None:
+                send(task, e, outs[position], fresh and position == 0)
+            target = entries[edge_node(e)]
+            target[COUNT] -= 1
+            if target[COUNT] == 0:
+                heapq.heappush(ready, (-target[NODE].seq, id(target[NODE]), target))
+
+
+def run_node(task: GraphTask, entry: list[Any], g: Any) -> tuple[Any, bool]:
+    """Run one node in any lane, with hooks, captures, several outputs and owned gradients.
+
+    Returns the gradients of its inputs (None when it did not run) and whether the first of them is owned.
+    """
+    node = entry[NODE]
+    task.node = node
+    extra = node.extra
+    if extra is not None:
+        g = run_pre_hooks(task, node, g)
+    leaf = isinstance(node, AccumulateGrad)
+    if task.wanted is not None:
+        if node in task.wanted:
+            capture(task, node, g)
+        elif leaf:
+            return None, False
+        assert task.needed is not None
+        if not leaf and not any(e is not None and edge_node(e) in task.needed for e in node.next):
+            return None, False
+    if leaf and not task.accumulate:
+        return None, False
+    arrays = task.lane == "arrays"
+    shown = extra is not None or task.wanted is not None  # someone else may hold the gradient
+    if node.outputs != 1:
+        g = materialize(task, node, g)
+    if arrays and node.part is not None:
+        target = task.entries.get(edge_node(node.next[0]))
+        if target is not None and target[OWNED] and target[GRAD] is not None:
+            part = node.part(target[GRAD], task.ops)
+            part += g
+            return (None,), False
+    if arrays and node.consumes and (shown or not entry[OWNED]):
+        g = g.copy()
+    outs = apply_lane(task, node, g)
+    if extra is not None and extra.post_hooks:
+        outs = run_post_hooks(task, node, outs, g)
+        return outs, False
+    if len(outs) != len(node.next):
+        raise RuntimeError(f"{node.name()} returned {len(outs)} gradients for {len(node.next)} inputs")
+    return outs, arrays and (node.consumes or node.part is not None)
+
+
+def apply_lane(task: GraphTask, node: Any, g: Any) -> Any:
+    if task.lane == "arrays":
+        return node.apply(g, task.ops, task.keep)
+    outs = node.apply_payloads(g) if task.lane == "payloads" else node.apply_tensors(g)
+    if not task.keep:
+        node.release()
+    return outs
+
+
+def send(task: GraphTask, e: Any, g: Any, fresh: bool = False) -> None:
+    """Check a gradient against what the edge expects and add it to the sum there."""
+    node, number = edge_node(e), edge_number(e)
+    if number or tuple(g.shape) != node.shape or g.dtype is not node.dtype:
+        g = validate(g, node, number)
+    entry = task.entries.get(node)
+    if entry is None:
+        entry = task.entries[node] = [0, None, node, False]
+    before = entry[GRAD]
+    if node.outputs != 1:
+        if before is None:
+            before = entry[GRAD] = [None] * len(node.metadata_of_outputs)
+        before[number] = g if before[number] is None else before[number] + g
+    elif before is None:
+        entry[GRAD] = g
+        entry[OWNED] = fresh
+    elif entry[OWNED] and before.size >= _SMALL:
+        before += g
+    else:
+        entry[GRAD] = before + g
+        entry[OWNED] = task.lane == "arrays"
+
+
+def capture(task: GraphTask, node: Any, g: Any) -> None:
+    if isinstance(node, MultiNode):
+        for number, part in enumerate(g):
+            if part is not None:
+                task.captures[node, number] = part
+    else:
+        task.captures[node, 0] = g
+
+
+def materialize(task: GraphTask, node: Any, grads: list[Any]) -> list[Any]:
+    """Zeros for the outputs of a multi-output op that received no gradient."""
+    out = []
+    for g, known in zip(grads, node.metadata_of_outputs, strict=True):
+        if g is None and known is not None:
+            zeros = np.zeros(*known) if task.ops is None else task.ops.np.zeros(*known)
+            g = zeros if task.lane == "arrays" else _like_lane(task, zeros)
+        out.append(g)
+    return out
+
+
+def _like_lane(task: GraphTask, array: Any) -> Any:
+    from ndgrad.tensor import Tensor
+
+    return wrap(Tensor, array)
+
+
+# ----- what a gradient must look like ---------------------------------------------------------------------------------
+
+
+def validate(g: Any, node: Any, number: int) -> Any:
+    """Bring a gradient to the shape and dtype of the value it belongs to, or say why that cannot be."""
+    shape, dtype = node.output_metadata(number)
+    if tuple(g.shape) != shape:
+        if not _can_sum_to(tuple(g.shape), shape):
+            raise RuntimeError(
+                f"{node.name()} got a gradient of shape {tuple(g.shape)} for a value of shape {shape}. A rule or a hook returned "
+                "the wrong shape: return one that equals the value's, or that broadcasting made of it."
+            )
+        g = sum_to(g, shape)
+    if isinstance(g, Variable):
+        have = np_dtype(g)
+        if have != dtype:
+            if have.kind == "c" and dtype.kind != "c":
+                g = tensor_ops.real(g)
+            g = tensor_ops.cast(g, dtype=dtype) if np_dtype(g) != dtype else g
+    elif g.dtype != dtype:
+        if g.dtype.kind == "c" and dtype.kind != "c":
+            g = g.real
+        g = g.astype(dtype)
+    return g
+
+
+def _can_sum_to(have: tuple[int, ...], want: tuple[int, ...]) -> bool:
+    lead = len(have) - len(want)
+    return lead >= 0 and all(w in (1, h) for h, w in zip(have[lead:], want, strict=True))
+
+
+def sum_to(g: Any, shape: tuple[int, ...]) -> Any:
+    """Undo broadcasting: sum over the dimensions that it made."""
+    lead = len(g.shape) - len(shape)
+    axes = tuple(range(lead)) + tuple(
+        lead + i for i, (h, w) in enumerate(zip(g.shape[lead:], shape, strict=True)) if w == 1 and h != 1
+    )
+    if isinstance(g, Variable):
+        g = tensor_ops.sum(g, dim=axes, keepdim=True) if axes else g
+        return tensor_ops.reshape(g, shape=shape)
+    return g.sum(axis=axes, keepdims=True).reshape(shape) if axes else g.reshape(shape)
+
+
+# ----- entry points -----------------------------------------------------------------------------------------------------
+
+
+def backward_from(
+    tensors: list[Any],
+    grads: list[Any],
+    *,
+    retain_graph: bool,
+    create_graph: bool,
+    inputs: list[Any] | None = None,
+    accumulate: bool = True,
+    lane: str | None = None,
+) -> list[Any] | None:
+    """Run backward from tensors with gradients (tensors, already checked); with `inputs`, return their gradients."""
+    if lane is None:
+        lane = choose_lane(tensors, grads, create_graph)
+    task = GraphTask(lane, retain_graph, create_graph)
+    arrays = lane == "arrays"
+    roots = [(gradient_edge(t), g._array if arrays else g) for t, g in zip(tensors, grads, strict=True)]
+    edges = None
+    if inputs is not None:
+        edges = [gradient_edge(t, allow_missing=True) for t in inputs]
+        task.wanted = {edge_node(e) for e in edges if e is not None}
+        task.accumulate = accumulate
+    if arrays:
+        with np.errstate(all="ignore"):
+            run(task, roots)
+    else:
+        was = thread.grad_enabled
+        thread.grad_enabled = create_graph if lane == "tensors" else was
+        enter()
+        try:
+            with np.errstate(all="ignore"):
+                run(task, roots)
+        finally:
+            leave()
+            thread.grad_enabled = was
+    for callback in task.callbacks:
+        callback()
+    if edges is None:
+        return None
+    return [None if e is None else task.captures.get((edge_node(e), edge_number(e))) for e in edges]

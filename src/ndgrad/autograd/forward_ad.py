@@ -1,0 +1,208 @@
+"""Forward mode: tensors that carry a tangent.
+
+A dual tensor keeps its tangents, one per open dual level, in its metadata. An op on duals strips the innermost level's
+tangents, runs itself on what remains (which deals with the outer levels), and then its jvp rule, on tensors, so
+tangents have tangents and graphs of their own and levels nest without confusing each other.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+from ndgrad.autograd.dispatch import dispatch
+from ndgrad.autograd.modes import enter, leave, thread
+from ndgrad.autograd.variable import Variable, meta_of, np_dtype
+from ndgrad.ops.table import NOT_DIFFERENTIABLE, Op, parameter_names
+from ndgrad.ops.vocabulary import tensor_ops
+
+_numbers = itertools.count(1).__next__
+
+
+class DualLevel:
+    __slots__ = ("number", "open")
+
+    def __init__(self) -> None:
+        self.number = _numbers()
+        self.open = True
+
+
+def innermost(args: tuple[Any, ...]) -> int:
+    """The number of the innermost dual level that has a tangent among the arguments."""
+    return max(max(a._meta.tangents) for a in args if isinstance(a, Variable) and a._meta is not None and a._meta.tangents)
+
+
+def tangent_of(a: Any, number: int) -> Any:
+    if not isinstance(a, Variable) or a._meta is None or not a._meta.tangents:
+        return None
+    return a._meta.tangents.get(number)
+
+
+def strip(a: Any, number: int) -> Any:
+    """`a` without its tangent of the level."""
+    if tangent_of(a, number) is None:
+        return a
+    bare = _same(a)
+    rest = {n: t for n, t in a._meta.tangents.items() if n != number}
+    if rest:
+        meta_of(bare).tangents = rest
+    return bare
+
+
+def _same(a: Any) -> Any:
+    """Another tensor object over the same payload and history, without tangents."""
+    from ndgrad.autograd.variable import new
+
+    bare = new(a.face)
+    bare._array = a._array
+    bare._node = a._node
+    bare._storage = a._storage
+    bare._meta = None
+    old = a._meta
+    if old.output_nr or old.view is not None or old.requires_grad or old.batch_level or old.level:
+        meta = meta_of(bare)
+        meta.output_nr, meta.view, meta.batch_level, meta.level = old.output_nr, old.view, old.batch_level, old.level
+        meta.requires_grad, meta.accumulator = old.requires_grad, old.accumulator
+    return bare
+
+
+def dual_op(op: Op, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
+    """Run an op of which some argument has a tangent."""
+    number = innermost(args)
+    tangents = tuple(tangent_of(a, number) for a in args)
+    primals = tuple(strip(a, number) for a in args)
+    out = dispatch(op, primals, settings) if any(isinstance(p, Variable) for p in primals) else op(*primals, **settings)
+    if not thread.forward_grad_enabled or op.jvp is NOT_DIFFERENTIABLE:
+        return out
+    made = jvp(op, primals, tangents, settings, out)
+    if op.outputs == 1:
+        return with_tangent(out, made, number)
+    return tuple(with_tangent(o, t, number) for o, t in zip(out, made, strict=True))
+
+
+def with_tangent(out: Any, tangent: Any, number: int) -> Any:
+    if tangent is None:
+        return out
+    if tuple(tangent.shape) != tuple(out.shape):
+        tangent = tensor_ops.expand(tangent, shape=tuple(out.shape))
+    meta = meta_of(out)
+    meta.tangents = {**(meta.tangents or {}), number: tangent}
+    return out
+
+
+def jvp(op: Op, primals: tuple[Any, ...], tangents: tuple[Any, ...], settings: dict[str, Any], out: Any) -> Any:
+    """The tangent(s) of an op's output."""
+    rule = op.jvp
+    if rule == "linear":
+        filled = tuple(
+            t if t is not None else _zeros(p) if isinstance(p, Variable) and _is_inexact(p) else p
+            for p, t in zip(primals, tangents, strict=True)
+        )
+        return op(*filled, **settings)
+    if rule == "multilinear":
+        terms = [
+            op(*primals[:i], t, *primals[i + 1 :], **settings) for i, t in enumerate(tangents) if t is not None
+        ]
+    else:
+        rules = op.vjp if rule == "elementwise" else rule
+        env: dict[str, Any] = {**settings, "ops": tensor_ops}
+        if op.variadic:
+            env[op.args[0]] = primals
+        else:
+            env.update(zip(op.args, primals, strict=True))
+            for name, p in zip(op.args, primals, strict=True):
+                if isinstance(p, Variable):
+                    env[f"{name}_shape"], env[f"{name}_ndim"], env[f"{name}_dtype"] = tuple(p.shape), len(p.shape), np_dtype(p)
+        if op.outputs == 1:
+            env["out"] = out
+        else:
+            env.update((f"out{i}", o) for i, o in enumerate(out))
+        if callable(rule):
+            env.update((f"{name}_t", t) for name, t in zip(op.args, tangents, strict=False))
+            if op.variadic:
+                env["ts"] = tangents
+            return rule(*[env[n] for n in parameter_names(rule)])
+        terms = []
+        for name, t in zip(op.args, tangents, strict=True):
+            if t is None or name not in rules:  # type: ignore[operator]
+                continue
+            env["t"] = t
+            r = rules[name]  # type: ignore[index]
+            terms.append(r(*[env[n] for n in parameter_names(r)]))
+    if not terms:
+        return None if op.outputs == 1 else (None,) * op.outputs
+    total = terms[0]
+    for term in terms[1:]:
+        total = total + term if op.outputs == 1 else tuple(a + b for a, b in zip(total, term, strict=True))
+    return total
+
+
+def _zeros(p: Any) -> Any:
+    return tensor_ops.mul(p.detach(), 0.0)
+
+
+def _is_inexact(p: Any) -> bool:
+    return np_dtype(p).kind in "fc"
+
+
+# ----- torch's interface -------------------------------------------------------------------------------------------------
+
+_stack: list[DualLevel] = []
+
+
+class UnpackedDualTensor(NamedTuple):
+    """A dual tensor taken apart."""
+
+    primal: Any
+    tangent: Any
+
+
+@contextmanager
+def dual_level() -> Iterator[int]:
+    """A context in which tensors can carry tangents."""
+    level = enter_dual_level()
+    try:
+        yield level
+    finally:
+        exit_dual_level(level=level)
+
+
+def enter_dual_level() -> int:
+    number = _numbers()
+    enter()
+    thread.dual_levels += 1
+    thread.dual_stack = (*getattr(thread, "dual_stack", ()), number)
+    return number
+
+
+def exit_dual_level(*, level: int | None = None) -> None:
+    stack = getattr(thread, "dual_stack", ())
+    if not stack or (level is not None and stack[-1] != level):
+        raise RuntimeError("exit_dual_level: the level is not the innermost open one. Leave dual levels in the reverse order of entering.")
+    thread.dual_stack = stack[:-1]
+    thread.dual_levels -= 1
+    leave()
+
+
+def current_level() -> int:
+    stack = getattr(thread, "dual_stack", ())
+    return stack[-1] if stack else -1
+
+
+def make_dual(tensor: Any, tangent: Any, *, level: int | None = None) -> Any:
+    number = current_level() if level is None else level
+    if number < 0:
+        raise RuntimeError("make_dual needs an open dual level. Put it inside `with dual_level():`.")
+    dual = tensor.view_as(tensor)
+    meta = meta_of(dual)
+    meta.tangents = {**(meta.tangents or {}), number: tangent}
+    return dual
+
+
+def unpack_dual(tensor: Any, *, level: int | None = None) -> UnpackedDualTensor:
+    number = current_level() if level is None else level
+    if number < 0:
+        return UnpackedDualTensor(tensor, None)
+    return UnpackedDualTensor(strip(tensor, number), tangent_of(tensor, number))

@@ -1,0 +1,146 @@
+"""The graph: nodes, edges, sequence numbers.
+
+A node stands for one recorded op and knows how to turn the gradient of its outputs into gradients of its inputs.
+Ordinary nodes are made on every differentiable eager op, so making one must be cheap: slots, no `__init__`, a class
+per op with `apply` generated from the op's rules (see ndgrad.ops.generate). Anything a node rarely has (hooks,
+metadata, a forward traceback) hangs on `extra`, None until wanted.
+
+An edge is the node itself when it leads to output 0, and an `Edge(node, input_nr)` otherwise.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any, ClassVar, NamedTuple
+
+#: Process-wide: a consumer is always younger than its producers, so a larger number runs earlier in backward.
+next_sequence_number = itertools.count().__next__
+
+#: Gradient accumulators run as soon as they are ready.
+FIRST = float("inf")
+
+
+class Edge(NamedTuple):
+    """Where a gradient goes: input `input_nr` of `node` (an input of the backward node is an output of the op)."""
+
+    node: Node
+    input_nr: int
+
+
+class Extra:
+    """What few nodes have: hooks by kind, user metadata, the forward traceback of anomaly mode."""
+
+    __slots__ = ("forward_trace", "metadata", "post_hooks", "pre_hooks", "retain", "tensor_hooks")
+
+    def __init__(self) -> None:
+        self.tensor_hooks: dict[int, Any] = {}  # output number -> ordered hooks of the tensor
+        self.retain: dict[int, Any] = {}  # output number -> the retain_grad hook, always last
+        self.pre_hooks: dict[int, Any] = {}
+        self.post_hooks: dict[int, Any] = {}
+        self.metadata: dict[str, Any] | None = None
+        self.forward_trace: Any = None
+
+
+class Node:
+    """A backward node. `next` are the edges to the producers of the op's differentiable inputs."""
+
+    __slots__ = ("__weakref__", "dtype", "extra", "next", "seq", "shape")
+
+    #: How many outputs the op had; more than one makes the engine pass a list of gradients.
+    outputs: ClassVar[int] = 1
+    #: Function-transform level whose graph this node belongs to.
+    level: ClassVar[int] = 0
+    #: Takes ownership of the incoming gradient and may change it (see the engine's Note [Owned gradients]).
+    consumes: ClassVar[bool] = False
+    #: An ordinary node of one output, which the engine's short way may run.
+    plain: ClassVar[bool] = False
+    #: For a node of a view op: the part of the base's gradient that this view's gradient is added to.
+    part: ClassVar[Any] = None
+
+    seq: float
+    next: tuple[Any, ...]
+    shape: tuple[int, ...]
+    dtype: Any
+    extra: Extra | None
+
+    def apply(self, grads: Any, ops: Any, keep: bool = True) -> tuple[Any, ...]:
+        """Gradients of the inputs, on raw arrays (`ops` is the vocabulary of rules for their array library).
+
+        Without `keep`, what was saved is released as well, which saves the engine a call per node.
+        """
+        raise NotImplementedError
+
+    def apply_tensors(self, grads: Any) -> tuple[Any, ...]:
+        """Gradients of the inputs, on tensors, so that the computation is itself recorded."""
+        raise NotImplementedError
+
+    def apply_payloads(self, grads: Any) -> tuple[Any, ...]:
+        """As `apply_tensors`, for a graph of a transform: on the tensors of the levels below."""
+        return self.apply_tensors(grads)
+
+    def release(self) -> None:
+        """Drop what was saved for backward."""
+
+    def name(self) -> str:
+        return type(self).__name__
+
+    @property
+    def next_functions(self) -> tuple[tuple[Node | None, int], ...]:
+        return tuple(
+            (None, 0) if e is None else (e.node, e.input_nr) if e.__class__ is Edge else (e, 0) for e in self.next
+        )
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        extra = extra_of(self)
+        if extra.metadata is None:
+            extra.metadata = {}
+        return extra.metadata
+
+    def _sequence_nr(self) -> int:
+        return int(self.seq) if self.seq != FIRST else 2**64 - 1
+
+    def _set_sequence_nr(self, number: int) -> None:
+        self.seq = number
+
+    def output_metadata(self, number: int) -> tuple[tuple[int, ...], Any]:
+        """Shape and dtype of output `number` of the op."""
+        return self.shape, self.dtype
+
+    def __call__(self, *grads: Any) -> Any:
+        """Run this node alone on tensors, as `grad_fn(g)` does in torch."""
+        out = self.apply_tensors(grads[0] if self.outputs == 1 else list(grads))
+        return out[0] if len(out) == 1 else out
+
+    def __repr__(self) -> str:
+        return f"<{self.name()} object at {id(self):#x}>"
+
+
+def extra_of(node: Node) -> Extra:
+    extra = node.extra
+    if extra is None:
+        extra = node.extra = Extra()
+    return extra
+
+
+class MultiNode(Node):
+    """A node of an op with several outputs; shape and dtype are kept for each."""
+
+    __slots__ = ("metadata_of_outputs",)
+    metadata_of_outputs: list[tuple[tuple[int, ...], Any] | None]
+
+    def output_metadata(self, number: int) -> tuple[tuple[int, ...], Any]:
+        known = self.metadata_of_outputs[number]
+        if known is None:
+            raise RuntimeError(f"{self.name()}: output {number} is not differentiable and takes no gradient")
+        return known
+
+
+def edge_node(edge: Any) -> Node:
+    node: Node = edge.node if edge.__class__ is Edge else edge
+    return node
+
+
+def edge_number(edge: Any) -> int:
+    number: int = edge.input_nr if edge.__class__ is Edge else 0
+    return number

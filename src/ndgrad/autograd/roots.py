@@ -1,0 +1,77 @@
+"""Where backward starts: the edges and gradients that `backward` and `grad` are given, checked."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ndgrad.autograd.variable import Variable, edge, np_dtype, wrap
+
+
+def gradient_edge(t: Any, allow_missing: bool = False) -> Any:
+    """The edge of a tensor (or a GradientEdge as it is)."""
+    if not isinstance(t, Variable):
+        return t if t.input_nr else t.node
+    found = edge(t)
+    if found is None and not allow_missing:
+        raise RuntimeError(
+            f"a tensor of shape {tuple(t.shape)} does not require grad and does not have a grad_fn, so backward cannot start there. "
+            "Call requires_grad_() on the leaves before the computation, and check that no no_grad(), detach() or integer dtype cuts it."
+        )
+    return found
+
+
+def choose_lane(tensors: list[Any], grads: list[Any], create_graph: bool) -> str:
+    """Which lane of the engine fits (see the engine's docstring)."""
+    from ndgrad.func.levels import graph_level
+
+    if create_graph:
+        return "tensors"
+    level = graph_level(tensors)
+    if level is not None:
+        return "arrays" if level.pure and all(_is_plain(g) for g in grads) else "payloads"
+    return "arrays" if all(_is_plain(g) for g in grads) else "tensors"
+
+
+def _is_plain(g: Any) -> bool:
+    """A gradient whose array alone says all: neither batched nor dual nor a subclass with a mind of its own."""
+    if isinstance(g._array, Variable):
+        return False
+    meta = g._meta
+    return meta is None or not (meta.batch_level or meta.tangents)
+
+
+def root_gradients(tensors: list[Any], grads: list[Any]) -> list[Any]:
+    """One gradient per root: ones for a scalar, else what was given, checked against the root's shape and dtype."""
+    out = []
+    for t, g in zip(tensors, grads, strict=True):
+        if g is None:
+            if not isinstance(t, Variable):
+                node_shape, dtype = t.node.output_metadata(t.input_nr)
+            else:
+                node_shape, dtype = tuple(t.shape), np_dtype(t)
+            if int(np.prod(node_shape)) != 1:
+                raise RuntimeError(
+                    f"grad can be implicitly created only for scalar outputs, and this one has shape {tuple(node_shape)}. "
+                    "Reduce it first (y.sum().backward()), or pass the gradient: y.backward(gradient)."
+                )
+            if dtype.kind == "c":
+                raise RuntimeError(
+                    "grad can be implicitly created only for real scalar outputs, and this one is "
+                    f"{dtype}. Take a real function of it (y.abs(), y.real), or pass the gradient: y.backward(gradient)."
+                )
+            from ndgrad.tensor import Tensor
+
+            out.append(wrap(Tensor, np.ones(node_shape, dtype)))
+            continue
+        if not isinstance(g, Variable):
+            raise TypeError(f"gradients must be tensors or None, and one is {type(g).__name__}. Wrap it with ndgrad.as_tensor(...).")
+        shape = tuple(t.shape) if isinstance(t, Variable) else t.node.output_metadata(t.input_nr)[0]
+        if tuple(g.shape) != tuple(shape):
+            raise RuntimeError(
+                f"Mismatch in shape: the gradient has shape {tuple(g.shape)} and the output {tuple(shape)}. "
+                "Pass a gradient of the output's shape."
+            )
+        out.append(g)
+    return out

@@ -1,0 +1,187 @@
+"""The bare tensor: an array plus autograd metadata that costs nothing until needed.
+
+Four slots. `_array` holds the payload: an ndarray, a NumPy scalar (what ufuncs return for 0-d results; it becomes a
+0-d array when someone needs its memory), or a lower-level tensor inside a function transform. `_node` is the backward
+node of a result, None for leaves and constants. `_storage` is shared by all tensors over the same memory and carries the
+version; None means version 0, never viewed. `_meta` holds everything rare.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ndgrad.autograd.node import FIRST, Edge, Node
+
+if TYPE_CHECKING:
+    from ndgrad.autograd.versions import Storage
+    from ndgrad.autograd.view import ViewInfo
+
+
+class Meta:
+    """The rare part of a tensor's metadata."""
+
+    __slots__ = (
+        "accumulator",
+        "batch_level",
+        "grad",
+        "grad_dtype",
+        "hooks",
+        "inference",
+        "level",
+        "names",
+        "output_nr",
+        "post_accumulate_hooks",
+        "requires_grad",
+        "retains_grad",
+        "tangents",
+        "view",
+    )
+
+    def __init__(self) -> None:
+        self.requires_grad = False  # of a leaf; a result requires grad by having a node
+        self.grad: Any = None
+        self.grad_dtype: Any = None
+        self.accumulator: weakref.ref[Node] | None = None
+        self.hooks: dict[int, Any] | None = None
+        self.post_accumulate_hooks: dict[int, Any] | None = None
+        self.retains_grad = False
+        self.output_nr = 0
+        self.view: ViewInfo | None = None
+        self.names: tuple[str | None, ...] | None = None
+        self.tangents: dict[int, Any] | None = None
+        self.inference = False
+        self.level = 0  # of a leaf of a grad transform; a result has its node's level
+        self.batch_level = 0  # of a tensor batched by vmap: the payload's dimension 0 is the batch
+
+
+class Variable:
+    """What the eager path makes; `ndgrad.Tensor` adds the methods."""
+
+    __slots__ = ("__dict__", "__weakref__", "_array", "_meta", "_node", "_storage")
+
+    _array: Any
+    _node: Node | None
+    _storage: Storage | None
+    _meta: Meta | None
+
+
+new = object.__new__
+
+
+def wrap(face: type[Any], array: Any) -> Any:
+    """A constant of class `face` over `array`."""
+    t = new(face)
+    t._array = array
+    t._node = None
+    t._storage = None
+    t._meta = None
+    return t
+
+
+def meta_of(t: Any) -> Meta:
+    meta: Meta | None = t._meta
+    if meta is None:
+        meta = t._meta = Meta()
+    return meta
+
+
+def requires_grad(t: Any) -> bool:
+    meta = t._meta
+    if meta is None:
+        return t._node is not None
+    if meta.view is not None:
+        meta.view.refresh(t)
+    return t._node is not None or meta.requires_grad
+
+
+def edge(t: Any) -> Node | Edge | None:
+    """The gradient edge of a tensor: where the gradient of a use of `t` goes; None when it requires none."""
+    meta = t._meta
+    node: Node | None
+    if meta is None:
+        node = t._node
+        return node
+    if meta.view is not None:
+        meta.view.refresh(t)
+    node = t._node
+    if node is not None:
+        return node if node.outputs == 1 else Edge(node, meta.output_nr)
+    if not meta.requires_grad:
+        return None
+    ref = meta.accumulator
+    return (ref and ref()) or accumulator(t)
+
+
+# ----- gradient accumulators ---------------------------------------------------------------------------------------
+
+# Gradients of one leaf may arrive from several threads. A fixed set of locks, picked by identity, keeps leaves free of a
+# lock object of their own.
+_LOCKS = tuple(threading.Lock() for _ in range(61))
+
+
+class AccumulateGrad(Node):
+    """The end of the graph at a leaf. The leaf holds it weakly and graphs strongly; it keeps the leaf alive."""
+
+    __slots__ = ("variable",)
+    variable: Any
+
+    def release(self) -> None:
+        """A leaf's accumulator outlives backward passes."""
+
+    def apply_tensors(self, grads: Any) -> tuple[Any, ...]:
+        from ndgrad.autograd.accumulate import accumulate_tensor
+
+        accumulate_tensor(self, grads)
+        return ()
+
+    def apply(self, grads: Any, ops: Any, keep: bool = True) -> tuple[Any, ...]:
+        from ndgrad.autograd.accumulate import accumulate_array
+
+        accumulate_array(self, grads)
+        return ()
+
+    def lock(self) -> threading.Lock:
+        return _LOCKS[(id(self.variable) >> 4) % len(_LOCKS)]
+
+
+class LevelAccumulator(AccumulateGrad):
+    """The accumulator of a leaf that a grad transform made; its gradient is captured, never accumulated."""
+
+    __slots__ = ("level",)
+    level: int  # type: ignore[misc]  # a slot per node instead of the class constant
+
+
+def accumulator(t: Any) -> AccumulateGrad:
+    """The accumulator of a leaf that requires grad, made again when no graph holds it any more."""
+    meta: Meta = t._meta
+    ref = meta.accumulator
+    if ref is not None:
+        node = ref()
+        if node is not None:
+            return node  # type: ignore[return-value]
+    if meta.level:
+        made: AccumulateGrad = LevelAccumulator()
+        made.level = meta.level  # type: ignore[misc]
+    else:
+        made = AccumulateGrad()
+    made.seq = FIRST
+    made.next = ()
+    made.shape = tuple(t.shape)
+    made.dtype = np_dtype(t)
+    made.extra = None
+    made.variable = t
+    meta.accumulator = weakref.ref(made)
+    return made
+
+
+def np_dtype(t: Any) -> np.dtype[Any]:
+    """The NumPy dtype of a tensor at any level."""
+    a = t._array
+    while isinstance(a, Variable):
+        a = a._array
+    dtype: np.dtype[Any] = a.dtype
+    return dtype

@@ -1,0 +1,168 @@
+"""Versions of memory: what a save saw, and what writes have done since.
+
+Note [Versions as a chain]
+A storage points at its newest version. A save remembers the version it saw. A write makes a new version and links the
+old one forward to it, so whoever holds an old version can walk to the present. If someone does hold the old version,
+the write first leaves there what it is about to overwrite. So
+  * "was it overwritten?" is one identity test;
+  * the error can name the write, because the chain remembers it;
+  * torch's face raises, while NumPy's rebuilds the old value by undoing the writes (see `Storage.restore`);
+  * nothing is registered anywhere: versions only point forward, so when the last save of a version is released, its undo
+    data dies by reference counting, and a loop of n writes costs O(n) in all.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+
+
+class Version:
+    """One state of a storage's memory."""
+
+    __slots__ = ("next", "number", "undo", "writer")
+
+    def __init__(self, number: int, writer: str | None = None) -> None:
+        self.number = number
+        self.next: Version | None = None
+        self.undo: tuple[Any, ...] | None = None  # how to get from `next` back to this version
+        self.writer = writer  # the op (and in debug mode the user's line) that made this version
+
+    def __del__(self) -> None:
+        # A chain of a million versions must not be freed by a million nested calls.
+        following = self.next
+        self.next = None
+        while following is not None and sys.getrefcount(following) <= 2:
+            following.next, following = None, following.next
+
+
+class Storage:
+    """The memory that several tensors share: its newest version, and a cursor for rebuilding old contents."""
+
+    __slots__ = ("__weakref__", "cursor", "keeps", "version")
+
+    def __init__(self) -> None:
+        #: Whether old contents are kept for saves (NumPy's face, or allow_mutation_on_saved_tensors).
+        self.keeps = False
+        self.version = Version(0)
+        # (version, owner array at that version): where the last `restore` got to. Backward asks for older and older
+        # versions, so continuing from there makes a whole backward pass over n writes O(n).
+        self.cursor: tuple[Version, np.ndarray[Any, Any]] | None = None
+
+    def bump(self, writer: str | None = None) -> None:
+        """Note that the memory has been written."""
+        old = self.version
+        new = Version(old.number + 1, writer)
+        old.next = new
+        self.version = new
+
+    def is_held(self) -> bool:
+        """Whether a save, or an older version that a save holds, refers to the present version."""
+        return sys.getrefcount(self.version) > 2  # this storage's reference and getrefcount's argument
+
+    def before_write(self, array: Any, index: Any = None) -> None:
+        """Leave what is about to be overwritten (all of `array`, or `array[index]`), if anybody may ask for it."""
+        if self.keeps and self.is_held():
+            if index is None:
+                self.version.undo = (array, None, array.copy())
+            else:
+                self.version.undo = (array, index, np.array(array[index]))
+
+    def restore(self, array: Any, version: Version) -> Any:
+        """A copy of `array` (memory of this storage) as it was at `version`."""
+        owner = _owner(array)
+        if self.cursor is not None and self.cursor[1].shape == owner.shape and _reaches(version, self.cursor[0]):
+            at, shadow = self.cursor
+        else:
+            at, shadow = self.version, _copy_of_memory(owner)
+        undos = []
+        step = version
+        while step is not at:
+            if step.undo is None:
+                raise _Unrecorded(step.next.writer if step.next is not None else None)
+            undos.append(step.undo)
+            assert step.next is not None
+            step = step.next
+        for region, index, old in reversed(undos):
+            target = _same_region(region, owner, shadow)
+            if index is None:
+                target[...] = old
+            else:
+                target[index] = old
+        self.cursor = (version, shadow)
+        return _same_region(array, owner, shadow).copy()
+
+
+class _Unrecorded(Exception):
+    """A write happened whose old contents nobody kept."""
+
+    def __init__(self, writer: str | None) -> None:
+        super().__init__(writer)
+        self.writer = writer
+
+
+Unrecorded = _Unrecorded
+
+
+def _reaches(version: Version, target: Version) -> bool:
+    return version.number <= target.number
+
+
+def _owner(array: Any) -> Any:
+    """The array that owns the memory of `array`."""
+    while isinstance(array.base, np.ndarray):
+        array = array.base
+    return array
+
+
+def _copy_of_memory(owner: Any) -> Any:
+    return owner.copy(order="K")
+
+
+def _same_region(region: Any, owner: Any, shadow: Any) -> Any:
+    """The part of `shadow` that corresponds to `region` of `owner`; strides of a K-order copy equal the owner's."""
+    if region is owner:
+        return shadow
+    offset = region.__array_interface__["data"][0] - owner.__array_interface__["data"][0]
+    return np.ndarray(region.shape, region.dtype, buffer=_flat_bytes(shadow), offset=offset, strides=region.strides)
+
+
+def _flat_bytes(shadow: Any) -> Any:
+    flat = shadow.reshape(-1, order="K") if shadow.flags.c_contiguous else shadow.ravel(order="K")
+    return flat.view(np.uint8)
+
+
+def storage_of(t: Any) -> Storage:
+    """The storage of a tensor, made when first someone views, writes or shares its memory.
+
+    The node that made the tensor is told if it saved the tensor as its output: it must not hold the tensor itself
+    (that would be a cycle), so this is how it learns of later writes.
+    """
+    storage: Storage | None = t._storage
+    if storage is None:
+        array = t._array
+        if isinstance(array, np.generic):
+            t._array = np.asarray(array)
+        storage = t._storage = Storage()
+        node = t._node
+        if node is not None:
+            announce = getattr(node, "announce_storage", None)
+            if announce is not None:
+                announce(t, storage)
+    return storage
+
+
+def version_number(t: Any) -> int:
+    storage: Storage | None = t._storage
+    return 0 if storage is None else storage.version.number
+
+
+def kept_storage(t: Any) -> Storage:
+    """The storage of a tensor that is being saved and whose saved value must survive later writes."""
+    storage: Storage | None = t._storage
+    if storage is None:
+        storage = storage_of(t)
+    storage.keeps = True
+    return storage

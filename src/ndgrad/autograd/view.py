@@ -1,0 +1,169 @@
+"""Differentiable views, and what an in-place write does to the history of the memory it touches.
+
+Note [Views and in-place writes]
+A view remembers its base (the tensor that is no view) and the path of view ops from the base to itself. Views and base
+share one storage, hence one version. A write through a view gives the *base* a new history: a `CopySlices` node,
+which says "this part of the base was replaced". All other views of that base notice, by the version, that their own
+history is out of date, and get a new one by replaying their path from the base when next someone asks (`refresh`).
+So the cost falls on those who look.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ndgrad.autograd.modes import thread
+from ndgrad.autograd.node import Node, next_sequence_number
+from ndgrad.autograd.variable import edge, meta_of
+from ndgrad.autograd.versions import Version, storage_of
+
+# How a view came to be, which decides whether it may be written in place.
+DEFAULT, NO_GRAD, MULTI_OUTPUT, INFERENCE, CUSTOM = "default", "no_grad", "multi_output", "inference", "custom"
+
+_REASONS = {
+    NO_GRAD: "it was made under no_grad, so the write could not be recorded in its base's history",
+    MULTI_OUTPUT: "it is one of several views that one op returned (unbind, split, chunk), and torch's rule forbids writing these",
+    INFERENCE: "it was made in inference mode from a normal tensor",
+    CUSTOM: "it was returned as a view by a custom Function, whose backward does not know of the write",
+}
+_REMEDIES = {
+    NO_GRAD: "Make the view outside no_grad, or do the write under no_grad too.",
+    MULTI_OUTPUT: "Use the out-of-place op, index the tensor instead (x[i] gives a writable view), or clone() first.",
+    INFERENCE: "Make the view outside inference mode, or clone() it first.",
+    CUSTOM: "clone() the result of the Function first.",
+}
+
+#: A view path: (path of the parent or None, op, settings, output number).
+Path = tuple[Any, Any, dict[str, Any], int]
+
+
+class ViewInfo:
+    """What makes a tensor a view."""
+
+    __slots__ = ("base", "creation", "path", "version")
+
+    def __init__(self, base: Any, path: Path, creation: str, version: Version) -> None:
+        self.base = base
+        self.path = path
+        self.creation = creation
+        self.version = version  # the version of the memory for which the view's node is right
+
+    def refresh(self, t: Any) -> None:
+        """Bring the view's history up to date with its base's."""
+        current = t._storage.version
+        if self.version is current:
+            return
+        base_edge = edge(self.base)
+        if base_edge is None:
+            self.version = current
+            return
+        if self.creation != DEFAULT:
+            raise write_error(t, self.creation, after_the_fact=True)
+        fresh = replay(self.base, self.path)
+        t._node = fresh._node
+        meta_of(t).output_nr = 0 if fresh._meta is None else fresh._meta.output_nr
+        self.version = current
+
+
+def steps(path: Path | None) -> list[Path]:
+    """The steps of a path, from the base on."""
+    found = []
+    while path is not None:
+        found.append(path)
+        path = path[0]
+    found.reverse()
+    return found
+
+
+def replay(base: Any, path: Path | None) -> Any:
+    """The view that `path` leads to from tensor `base`, recorded whatever the grad mode."""
+    was = thread.grad_enabled
+    thread.grad_enabled = True
+    try:
+        for _, op, settings, number in steps(path):
+            base = op.unchecked(base, **settings)
+            if op.outputs != 1:
+                base = base[number]
+        return base
+    finally:
+        thread.grad_enabled = was
+
+
+def replay_raw(array: Any, path: Path | None, library: Any) -> Any:
+    """The part of a raw array that `path` leads to."""
+    for _, op, settings, number in steps(path):
+        array = op.forward_for(library)(array, **settings)
+        if op.outputs != 1:
+            array = array[number]
+    return array
+
+
+def make_view(out: Any, source: Any, op: Any, settings: dict[str, Any], number: int = 0) -> None:
+    """Mark `out`, whose array is a view of `source`'s memory, as a differentiable view."""
+    storage = storage_of(source)
+    info = None if source._meta is None else source._meta.view
+    if info is None:
+        base, parent, creation = source, None, DEFAULT
+    else:
+        base, parent, creation = info.base, info.path, info.creation
+    if not thread.grad_enabled:
+        creation = INFERENCE if thread.inference else NO_GRAD
+    elif op.outputs != 1:
+        creation = MULTI_OUTPUT
+    out._storage = storage
+    meta_of(out).view = ViewInfo(base, (parent, op, settings, number), creation, storage.version)
+
+
+def write_error(t: Any, creation: str, after_the_fact: bool = False) -> RuntimeError:
+    if after_the_fact:
+        what = f"a view of shape {tuple(t.shape)} is used after its base or another view of it was modified in place"
+    else:
+        what = f"a view of shape {tuple(t.shape)} is modified in place"
+    return RuntimeError(f"{what}, and that cannot be differentiated: {_REASONS[creation]}. {_REMEDIES[creation]}")
+
+
+# ----- the base's new history ----------------------------------------------------------------------------------------
+
+
+class CopySlices(Node):
+    """The history of a base of which a part was replaced: `inner` is the node of the write as seen by the view."""
+
+    __slots__ = ("inner", "path")
+    consumes = True
+    inner: Node
+    path: Path | None
+
+    def apply(self, grads: Any, ops: Any, keep: bool = True) -> tuple[Any, ...]:
+        """`grads` is owned: the replaced part is changed where it lies, so n writes into one buffer cost O(n)."""
+        part = replay_raw(grads, self.path, ops.np)
+        through = self.inner.apply(part.copy(), ops, keep)
+        part[...] = 0 if through[0] is None else through[0]
+        return (grads if self.next[0] is not None else None, *through[1:])
+
+    def apply_tensors(self, grads: Any) -> tuple[Any, ...]:
+        whole = grads.clone()
+        part = replay(whole, self.path)
+        through = self.inner.apply_tensors(part.clone())
+        if through[0] is None:
+            part.zero_()
+        else:
+            part.copy_(through[0])
+        return (whole if self.next[0] is not None else None, *through[1:])
+
+    def release(self) -> None:
+        self.inner.release()
+
+
+def rebase(base: Any, path: Path, inner: Node, base_edge: Any) -> None:
+    """Give `base` the history of a write, through the view at `path`, that `inner` describes."""
+    node = CopySlices()
+    node.seq = next_sequence_number()
+    node.next = (base_edge, *inner.next[1:])
+    node.shape = tuple(base.shape)
+    node.dtype = base._array.dtype
+    node.extra = None
+    node.inner = inner
+    node.path = path
+    base._node = node
+    if base._meta is not None:
+        base._meta.output_nr = 0

@@ -1,0 +1,217 @@
+"""Random number generators with torch's interface over NumPy's PCG64.
+
+The constraint that shaped this file: `import ndgrad` must not pay for `numpy.random` (15 ms, a fifth of
+NumPy's own import), so a generator is only a seed until something draws from it. From then on one
+`numpy.random.Generator` serves it for life; seeding and restoring change that object's state in place, so
+whoever holds it follows.
+
+Note: generators and fork
+    A forked child starts with its parent's state and so draws the same numbers. That is torch's behaviour
+    too, and is left alone: call `manual_seed` in the child, with a seed of its own. The default generator's
+    locks are held across the fork, so the child never finds them taken by a thread that no longer exists; no
+    such care is taken of a generator of your own from which another thread draws just then.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+import threading
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ndgrad.devices import DeviceLike, device
+
+__all__ = ["Generator", "default_generator", "initial_seed", "manual_seed", "seed"]
+
+# The seed of a generator that was never given one: torch's constant, so that initial_seed() agrees.
+_UNSEEDED = 67280421310721
+
+# Mark and version of the layout; seed; state and increment of PCG64, low word first; the half of a 64-bit
+# draw kept for the next 32-bit one, and whether there is one.
+_STATE = struct.Struct("<8sQQQQQIB3x")
+_MARK = b"ndgPCG64"
+_WORD = (1 << 64) - 1
+
+
+class Generator:
+    """A source of random numbers with a state of its own.
+
+    Draw from `.numpy`, NumPy's generator, whose single draws are safe in threads; hold `.lock` around several
+    draws that belong together.
+
+    >>> g = Generator().manual_seed(7)
+    >>> state = g.get_state()
+    >>> first = g.numpy.random()
+    >>> g.set_state(state).numpy.random() == first
+    True
+    """
+
+    __slots__ = ("__weakref__", "_seed", "device", "lock", "numpy")
+
+    device: device
+    lock: threading.RLock
+    numpy: np.random.Generator
+    _seed: int
+
+    def __init__(self, device: DeviceLike = "cpu") -> None:
+        self.device = _cpu(device)
+        self.lock = threading.RLock()
+        self._seed = _UNSEEDED
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            # Reached only while the slot is empty, that is, before the first draw.
+            if name != "numpy":
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+            with self.lock:
+                try:
+                    return object.__getattribute__(self, "numpy")  # another thread was first
+                except AttributeError:
+                    self.numpy = np.random.Generator(np.random.PCG64(self._seed))
+                    return self.numpy
+
+    def manual_seed(self, seed: int) -> Generator:
+        """Start again from a seed, any integer of 64 bits; negative ones count from 2**64."""
+        if not isinstance(seed, (int, np.integer)):
+            raise RuntimeError(f"Generator.manual_seed() got the seed {seed!r}, of type {type(seed).__name__}. Pass an int.")
+        if not -(1 << 63) <= seed <= _WORD:
+            raise ValueError(
+                f"Generator.manual_seed() got {seed}, which does not fit in 64 bits. Pass an integer from -2**63 to 2**64 - 1."
+            )
+        with self.lock:
+            self._seed = int(seed) & _WORD
+            if self._has_drawn():
+                self._restore(np.random.PCG64(self._seed).state)
+        return self
+
+    def seed(self) -> int:
+        """Start again from a seed of the operating system's choosing, and return it."""
+        chosen = int.from_bytes(os.urandom(8), "little")
+        self.manual_seed(chosen)
+        return chosen
+
+    def initial_seed(self) -> int:
+        """The seed this generator last started from."""
+        return self._seed
+
+    def get_state(self) -> np.ndarray[Any, np.dtype[np.uint8]]:
+        """The whole state, the initial seed included, as an array of bytes."""
+        with self.lock:
+            bits = self.numpy.bit_generator
+            with bits.lock:
+                state = bits.state
+            position, increment = state["state"]["state"], state["state"]["inc"]
+            words = position & _WORD, position >> 64, increment & _WORD, increment >> 64
+            packed = _STATE.pack(_MARK, self._seed, *words, state["uinteger"], state["has_uint32"])
+        return np.frombuffer(packed, np.uint8).copy()
+
+    def set_state(self, new_state: Any) -> Generator:
+        """Continue from a state that `get_state` returned, of this generator or another."""
+        state = np.asarray(new_state)
+        if state.dtype != np.uint8:
+            raise TypeError(
+                f"Generator.set_state() got an array of {state.dtype}, where a state is an array of uint8. "
+                "Pass what get_state() returned."
+            )
+        packed = state.tobytes()
+        if len(packed) != _STATE.size or not packed.startswith(_MARK):
+            raise RuntimeError(
+                f"Generator.set_state() got {len(packed)} bytes that are not a state of this generator, "
+                f"{_STATE.size} bytes with a mark in front. Pass what get_state() returned; the state of a "
+                "torch generator will not do."
+            )
+        _, seed, low, high, inc_low, inc_high, uinteger, has_uint32 = _STATE.unpack(packed)
+        with self.lock:
+            self._seed = seed
+            self._restore(
+                {
+                    "bit_generator": "PCG64",
+                    "state": {"state": high << 64 | low, "inc": inc_high << 64 | inc_low},
+                    "has_uint32": has_uint32,
+                    "uinteger": uinteger,
+                }
+            )
+        return self
+
+    def clone_state(self) -> Generator:
+        """Another generator, which continues from where this one is now."""
+        return Generator(self.device).set_state(self.get_state())
+
+    def _has_drawn(self) -> bool:
+        try:
+            object.__getattribute__(self, "numpy")
+        except AttributeError:
+            return False
+        return True
+
+    def _restore(self, state: Any) -> None:
+        # NumPy's draws hold the bit generator's lock but assigning its state does not: held here, no thread
+        # draws from a state that is half new.
+        bits = self.numpy.bit_generator
+        with bits.lock:
+            bits.state = state
+
+    def __repr__(self) -> str:
+        return f"<ndgrad.Generator device='{self.device}' initial_seed={self._seed}>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _from_state, (str(self.device), self.get_state().tobytes())
+
+
+def _cpu(d: DeviceLike) -> device:
+    where = device(d)
+    if where.type != "cpu":
+        raise RuntimeError(
+            f"Generator() was asked for on {where!r}, but draws with NumPy, on the CPU. "
+            "Make it with device='cpu' and move the numbers after they are drawn."
+        )
+    return where
+
+
+def _from_state(where: str, state: bytes) -> Generator:
+    return Generator(where).set_state(np.frombuffer(state, np.uint8))
+
+
+# ----- the default generator --------------------------------------------------------------------------------
+
+default_generator = Generator()
+"""What random functions draw from when no generator is given; seeded by the operating system."""
+default_generator.seed()
+
+
+def _hold_default() -> None:
+    default_generator.lock.acquire()
+    if default_generator._has_drawn():
+        default_generator.numpy.bit_generator.lock.acquire()
+
+
+def _release_default() -> None:
+    if default_generator._has_drawn():
+        default_generator.numpy.bit_generator.lock.release()
+    default_generator.lock.release()
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows, which does not fork
+    os.register_at_fork(before=_hold_default, after_in_parent=_release_default, after_in_child=_release_default)
+
+
+def manual_seed(seed: int) -> Generator:
+    """Seed the default generator, and return it.
+
+    >>> manual_seed(3).initial_seed()
+    3
+    """
+    return default_generator.manual_seed(int(seed))
+
+
+def seed() -> int:
+    """Seed the default generator with a number of the operating system's choosing, and return that."""
+    return default_generator.seed()
+
+
+def initial_seed() -> int:
+    """The seed from which the default generator last started."""
+    return default_generator.initial_seed()

@@ -1,0 +1,319 @@
+"""Specialised Python functions made from the table: an eager function and a node class per op.
+
+A general function would loop over arguments, look rules up and ask what to save; at a microsecond per op that is most of
+the cost. So the loop runs once, here, and writes the code it would have executed: for `mul` about what one would
+write by hand. `print(op.eager.__source__)` shows it, and tracebacks do too (the source is kept in linecache).
+
+The fast lane below takes plain tensors (and Python numbers) while no mode is active; everything else, and every
+op with a variable number of arrays, goes to `dispatch`, which is complete and need not be quick.
+"""
+
+from __future__ import annotations
+
+import linecache
+from collections.abc import Callable
+from typing import Any
+
+import numpy
+
+from ndgrad.autograd.modes import process
+from ndgrad.autograd.node import MultiNode, Node, next_sequence_number
+from ndgrad.autograd.saved import FREED, RuleNode, SavedTensor, unpack_raw
+from ndgrad.autograd.variable import edge, new
+from ndgrad.autograd.versions import kept_storage
+from ndgrad.ops.table import Op
+
+#: Class of an argument -> the face of the result: Tensor -> Tensor, Parameter -> Tensor, Array -> Array.
+FACES: dict[type[Any], type[Any]] = {}
+
+_REAL = (numpy.dtype(numpy.float64), numpy.dtype(numpy.float32))
+_PUBLIC_NAMES = {"x": "input", "y": "other"}
+
+
+def public_name(arg: str) -> str:
+    return _PUBLIC_NAMES.get(arg, arg)
+
+
+def _compile(name: str, source: str, scope: dict[str, Any]) -> Callable[..., Any]:
+    filename = f"<ndgrad generated {name}>"
+    linecache.cache[filename] = (len(source), None, source.splitlines(True), filename)
+    exec(compile(source, filename, "exec"), scope)
+    function: Callable[..., Any] = scope[name]
+    function.__source__ = source  # type: ignore[attr-defined]
+    return function
+
+
+# ----- the plan: what is saved, and for whom -------------------------------------------------------------------------
+
+
+class SavePlan:
+    """Which values a node of the op keeps, and which arguments' gradients need each."""
+
+    def __init__(self, op: Op) -> None:
+        self.users: dict[str, set[str]] = {}
+        every = set(op.differentiable_args)
+        rules = op.rules.items()
+        for arg, (_, names) in rules:
+            for name in names:
+                self.users.setdefault(name, set()).add(arg)
+        if op.joint_rule is not None:
+            for name in op.joint_rule[1]:
+                self.users.setdefault(name, set()).update(every)
+        outs = {"out"} if op.outputs == 1 else {f"out{i}" for i in range(op.outputs)}
+        grads = {"g", "t", "needs", "ops"} | {f"g{i}" for i in range(op.outputs)}
+        self.arrays = [a for a in op.args if a in self.users]
+        self.outs = [o for o in sorted(outs) if o in self.users]
+        self.settings = [s for s in op.settings if s in self.users or op.partial_view]
+        self.facts = [
+            f"{a}_{fact}" for a in op.args for fact in ("shape", "dtype", "ndim") if f"{a}_{fact}" in self.users
+        ]
+        known = {*op.args, *outs, *op.settings, *self.facts, *grads}
+        unknown = sorted(set(self.users) - known)
+        if unknown:
+            raise TypeError(
+                f"rules of op {op.name!r} name {', '.join(unknown)}, which is neither an array argument {op.args}, an output, "
+                f"a setting {tuple(op.settings)}, a fact such as {op.args[0]}_shape, nor g, t, ops or needs"
+            )
+
+    def slots(self) -> list[str]:
+        slots = []
+        for a in self.arrays:
+            slots += [a, f"{a}_v"]
+        for o in self.outs:
+            slots += [o, f"{o}_s", f"{o}_v"]
+        return slots + self.settings + self.facts
+
+    def condition(self, name: str, differentiable: tuple[str, ...]) -> str | None:
+        """When `name` must be saved: None for always, else an expression over the edges."""
+        users = self.users[name]
+        if len(users) == len(differentiable):
+            return None
+        return " or ".join(f"e_{a} is not None" for a in differentiable if a in users)
+
+
+def save_plan(op: Op) -> SavePlan:
+    plan = op._compiled.get("plan")
+    if plan is None:
+        plan = op._compiled["plan"] = SavePlan(op)
+    made: SavePlan = plan
+    return made
+
+
+# ----- eager functions -----------------------------------------------------------------------------------------------
+
+
+def make_eager(
+    op: Op, *, check_busy: bool = True, operator: bool = False, reflected: bool = False, public: bool = False
+) -> Callable[..., Any]:
+    """The function that runs `op` on tensors and records it.
+
+    `operator`: for Python's operators, which answer NotImplemented to what they do not know. `reflected`: the arguments
+    come in reverse order, the tensor first (`__rsub__`). `public`: takes `out=` as torch's functions do.
+    """
+    from ndgrad.autograd.dispatch import dispatch, dispatch_operator
+    from ndgrad.autograd.inplace import write_out
+
+    slow = dispatch_operator if operator else dispatch
+    if op.variadic or op.outputs != 1 or op.view or op.shares_storage:
+        return _through_dispatch(op, slow)
+    from ndgrad.tensor import Tensor
+
+    args = [public_name(a) for a in op.args]
+    keywords = [f"{s}=default_{s}" for s in op.settings] + (["out=None"] if public else [])
+    parameters = (args[::-1] if reflected else args) + (["*"] if keywords else []) + keywords
+    settings = "{" + ", ".join(f"{s!r}: {s}" for s in op.settings) + "}"
+    to_dispatch = f"return slow(OP, ({', '.join(args)},), {settings})"
+    body = []
+    if public:
+        body += ["if out is not None:", f"    return write_out(OP, ({', '.join(args)},), {settings}, out)"]
+    first = parameters[0]
+    body += [f"c = {first}.__class__", "if c is not Tensor:", "    c = FACES.get(c)"]
+    body += [f"if {'process.busy or ' if check_busy else ''}c is None:", "    " + to_dispatch]
+    differentiable = op.differentiable_args
+    plan = save_plan(op) if op.differentiable else None
+    for arg, name in sorted(zip(op.args, args, strict=True), key=lambda pair: pair[1] != first):
+        body += _read_argument(op, arg, name, arg in differentiable, first == name, to_dispatch, plan)
+    call = ", ".join([f"a_{a}" for a in op.args] + [f"{s}={s}" for s in op.settings])
+    body += [f"out = forward({call})"]
+    body += ["r = new(c)", "r._array = out", "r._storage = None", "r._meta = None"]
+    if differentiable:
+        assert plan is not None
+        none = " and ".join(f"e_{a} is None" for a in differentiable)
+        if op.may_be_discrete:
+            none = f"({none}) or out.dtype.kind not in 'fc'"
+        body += [f"if {none}:", "    r._node = None", "    return r"]
+        edges = ", ".join(f"e_{a}" for a in differentiable)
+        body += ["n = node_class()", "n.seq = next_sequence_number()", f"n.next = ({edges},)"]
+        body += ["n.shape = out.shape", "n.dtype = out.dtype", "n.extra = None"]
+        for arg, name in zip(op.args, args, strict=True):
+            if arg in plan.arrays:
+                lines = [f"n.{arg} = {name}", f"n.{arg}_v = s_{arg} and s_{arg}.version"]
+                body += _guarded(plan.condition(arg, differentiable), lines)
+            for fact in ("shape", "ndim", "dtype"):
+                if f"{arg}_{fact}" in plan.facts:
+                    body += [f"n.{arg}_{fact} = a_{arg}.{fact}"]
+        for out in plan.outs:
+            lines = [f"n.{out} = out", f"n.{out}_s = None", f"n.{out}_v = None"]
+            body += _guarded(plan.condition(out, differentiable), lines)
+        body += [f"n.{s} = {s}" for s in plan.settings]
+        body += ["r._node = n"]
+        if plan.outs:
+            body += ["if c is not Tensor:", "    kept_storage(r)"]
+        body += ["return r"]
+    else:
+        body += ["r._node = None", "return r"]
+    source = f"def {op.name}({', '.join(parameters)}):\n" + "".join(f"    {line}\n" for line in body)
+    scope = {
+        "OP": op,
+        "slow": slow,
+        "write_out": write_out,
+        "Tensor": Tensor,
+        "FACES": FACES,
+        "process": process,
+        "edge": edge,
+        "new": new,
+        "kept_storage": kept_storage,
+        "next_sequence_number": next_sequence_number,
+        "forward": op.forward_for(numpy),
+        "node_class": op.node_class if differentiable else None,
+        "NoneType": type(None),
+        **{f"default_{s}": d for s, d in op.settings.items()},
+    }
+    made = _compile(op.name, source, scope)
+    made.__doc__ = f"op {op.name!r} on tensors"
+    return made
+
+
+def _read_argument(
+    op: Op, arg: str, public: str, differentiable: bool, is_first: bool, to_dispatch: str, plan: SavePlan | None
+) -> list[str]:
+    """Lines that take an argument apart: a_ its array, e_ its gradient edge, s_ its storage."""
+    take = [f"a_{arg} = {public}._array"]
+    numbers = [f"a_{arg} = {public}"]
+    if differentiable:
+        take += [f"e_{arg} = {public}._node if {public}._meta is None else edge({public})"]
+        numbers += [f"e_{arg} = None"]
+    if plan is not None and arg in plan.arrays:
+        take += [f"s_{arg} = {public}._storage if c is Tensor else kept_storage({public})"]
+        numbers += [f"s_{arg} = None"]
+    if is_first:
+        return take
+    body = [f"d = {public}.__class__", "if d is c or FACES.get(d) is c:", *(f"    {line}" for line in take)]
+    if op.elementwise:
+        body += ["elif d is float or d is int:", *(f"    {line}" for line in numbers)]
+    elif arg in op.optional_args:
+        body += ["elif d is NoneType:", *(f"    {line}" for line in numbers)]
+    return [*body, "else:", "    " + to_dispatch]
+
+
+def _guarded(condition: str | None, lines: list[str]) -> list[str]:
+    return lines if condition is None else [f"if {condition}:", *(f"    {line}" for line in lines)]
+
+
+def _through_dispatch(op: Op, slow: Callable[..., Any]) -> Callable[..., Any]:
+    defaults = op.settings
+
+    def eager(*args: Any, **settings: Any) -> Any:
+        return slow(op, args, {**defaults, **settings} if defaults else settings)
+
+    eager.__name__ = op.name
+    return eager
+
+
+# ----- node classes --------------------------------------------------------------------------------------------------
+
+
+def make_node_class(op: Op) -> type[Node]:
+    """The node class of an op: slots for what its rules name, and `apply` on raw arrays."""
+    plan = save_plan(op)
+    base: tuple[type[Any], ...] = (RuleNode, MultiNode) if op.outputs != 1 else (RuleNode,)
+    members: dict[str, Any] = {
+        "__slots__": tuple(plan.slots()),
+        "__module__": "ndgrad.autograd",
+        "op": op,
+        "plan": plan,
+        "outputs": op.outputs,
+        "plain": op.outputs == 1 and not op.view,
+    }
+    if op.partial_view:
+        members["part"] = _part
+    cls: type[Node] = type(op.backward_name, base, members)
+    if op.outputs == 1 and not op.variadic:
+        cls.apply = _make_apply(op, plan)  # type: ignore[method-assign]
+    cls.release = _make_release(plan)  # type: ignore[method-assign]
+    return cls
+
+
+def _part(node: Any, whole: Any, ops: Any) -> Any:
+    """The part of the base's gradient that belongs to this view."""
+    settings = {s: getattr(node, s) for s in node.plan.settings}
+    return node.op.forward_for(ops.np)(whole, **settings)
+
+
+def _make_release(plan: SavePlan) -> Callable[[Any], None]:
+    held = plan.arrays + plan.outs
+    body = "".join(f"    n.{name} = FREED\n" for name in held) or "    pass\n"
+    return _compile("release", f"def release(n):\n{body}", {"FREED": FREED})
+
+
+def _make_apply(op: Op, plan: SavePlan) -> Callable[..., tuple[Any, ...]]:
+    """`apply` on raw arrays: read what was saved, run the rules of the inputs that need a gradient."""
+    from ndgrad.tensor import Tensor
+
+    differentiable = op.differentiable_args
+    body = [", ".join(f"e_{a}" for a in differentiable) + ", = n.next"] if len(differentiable) > 1 else []
+    scope: dict[str, Any] = {"Tensor": Tensor, "FREED": FREED, "SavedTensor": SavedTensor, "unpack_raw": unpack_raw, "F64": _REAL[0], "F32": _REAL[1]}
+    for name in plan.arrays:
+        body += _guarded(plan.condition(name, differentiable), _read_saved_input(name))
+    for name in plan.outs:
+        body += _guarded(plan.condition(name, differentiable), _read_saved_output(name))
+    where = {**{n: n for n in [*plan.arrays, *plan.outs, "g", "ops"]}, "t": "g"}
+    where |= {s: f"n.{s}" for s in plan.settings + plan.facts}
+    held = plan.arrays + plan.outs
+    release = ["if not keep:", *(f"    n.{name} = FREED" for name in held)] if held else []
+    if op.joint_rule is not None:
+        rule, names = op.joint_rule
+        scope["rule"] = rule
+        needs = "(" + "".join(f"e_{a} is not None, " for a in differentiable) + ")"
+        body += [f"out = rule({', '.join(needs if name == 'needs' else where[name] for name in names)})"]
+        body += [*release, "return out"]
+    else:
+        conjugate = op.jvp == "elementwise"
+        if conjugate:
+            # rules of elementwise ops are free of conjugates: see the table's manual
+            body += ["d = n.dtype", "c = not (d is F64 or d is F32) and d.kind == 'c'", "if c:", "    g = g.conj()"]
+        for a in differentiable:
+            rule, names = op.rules[a]
+            scope[f"rule_{a}"] = rule
+            call = f"rule_{a}({', '.join(where[name] for name in names)})"
+            body += [f"g_{a} = {call} if e_{a} is not None else None" if len(differentiable) > 1 else f"g_{a} = {call}"]
+        body += release
+        if conjugate:
+            body += ["if c:", f"    return {_tuple(f'g_{a} if g_{a} is None else g_{a}.conj()' for a in differentiable)}"]
+        body += [f"return {_tuple(f'g_{a}' for a in differentiable)}"]
+    source = "def apply(n, g, ops, keep=True):\n" + "".join(f"    {line}\n" for line in body)
+    return _compile("apply", source, scope)
+
+
+def _tuple(parts: Any) -> str:
+    return "(" + "".join(f"{p}, " for p in parts) + ")"
+
+
+def _read_saved_input(name: str) -> list[str]:
+    return [
+        f"{name} = n.{name}",
+        f"if {name}.__class__ is Tensor:",
+        f"    s = {name}._storage",
+        f"    {name} = {name}._array if s is None or s.version is n.{name}_v else unpack_raw(n, {name!r})",
+        f"elif {name}.__class__ is not float:",
+        f"    {name} = unpack_raw(n, {name!r})",
+    ]
+
+
+def _read_saved_output(name: str) -> list[str]:
+    return [
+        f"{name} = n.{name}",
+        f"s = n.{name}_s",
+        f"if s is not None and s.version is not n.{name}_v or {name}.__class__ is SavedTensor:",
+        f"    {name} = unpack_raw(n, {name!r})",
+    ]

@@ -1,0 +1,274 @@
+"""The op table: what an op is, and the words in which its rules are written.
+
+One adjacent block per op says all there is to know about it:
+
+    exp = elementwise("exp", "exp", x=lambda t, out: t * out)
+
+    matmul = op("matmul", "x y", forward=..., vjp=dict(x=..., y=...), jvp="multilinear", batch=...)
+
+**Arguments.** Array arguments are positional and come first; settings are keyword-only and already normalised (a `dim` is
+a non-negative int or tuple, a dtype a NumPy dtype): the public functions do that, so rules need not.
+
+**Forward** takes raw arrays and settings. A string names a function of the array library ("exp" is `numpy.exp` or
+`cupy.exp`); a function that names `np` as its first parameter is given the array library.
+
+**Rules** name what they need, and what they name is what is saved for them:
+  * an array argument or `out` (`out0`, `out1`, ... where there are several outputs),
+  * `x_shape`, `x_dtype`, `x_ndim` for an array argument `x`, when its values are not needed,
+  * any setting,
+  * `ops`, the vocabulary: the table's own ops, running on whatever the rule runs on (raw arrays in an ordinary backward,
+    tensors under create_graph or inside a transform). Operators and indexing work on both.
+
+**Reverse** (`vjp`): a dict, argument name -> rule of `g`, the gradient of the output (`g0`, `g1`, ... where there are
+several). Or one function for all arguments together that also names `needs` (a tuple of bools) and returns a tuple.
+The engine reduces a gradient to the shape and dtype of its input (sum over broadcast dimensions, real part for a real
+input), so rules do not.
+
+**Elementwise** rules are the partial derivative times `t`, without conjugates. They serve both modes: forward mode as they
+stand, and reverse mode through conj(rule(conj(g))), which for real numbers is the rule itself.
+
+**Forward mode** (`jvp`): "elementwise"; "linear" (jointly linear: apply the op to the tangents); "multilinear" (linear in
+each argument: one term per tangent); or a dict, argument name -> rule of `t`, whose terms are added.
+
+**Batching** (`batch`): "elementwise" (ranks aligned, then the op itself), "leading" (the op already treats leading
+dimensions as a batch), "dims" (the setting `dim`/`dims` moves up by one), or a function of the arguments with a batch
+dimension in front of each (unbatched ones expanded, which is free) that names what it needs, `ops` and `batched` (which
+arguments were batched; naming it leaves the unbatched ones unexpanded) and returns the result with the batch in front.
+
+`NOT_DIFFERENTIABLE` and `DATA_DEPENDENT` are values in the table, never absences.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+
+class _Word:
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+#: The op has no derivative: its output is discrete or does not depend smoothly on its inputs.
+NOT_DIFFERENTIABLE = _Word("NOT_DIFFERENTIABLE")
+#: The shape of the result depends on values, so there is no batching rule; vmap raises.
+DATA_DEPENDENT = _Word("DATA_DEPENDENT")
+#: A random op: batching follows vmap's `randomness`.
+RANDOM = _Word("RANDOM")
+
+#: Name -> op, in order of definition.
+table: dict[str, Op] = {}
+
+_TORCH_NAMES = {"x": "self", "y": "other", "out": "result"}
+
+
+def parameter_names(function: Callable[..., Any]) -> tuple[str, ...]:
+    if isinstance(function, functools.partial):
+        function = function.func
+    code = function.__code__
+    return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+
+
+class Op:
+    """A primitive: forward and rules. Calling it runs it on tensors and records it."""
+
+    def __init__(
+        self,
+        name: str,
+        args: Sequence[str],
+        settings: Mapping[str, Any],
+        forward: str | Callable[..., Any],
+        *,
+        vjp: Mapping[str, Callable[..., Any]] | Callable[..., Any] | _Word,
+        jvp: str | Mapping[str, Callable[..., Any]] | _Word,
+        batch: str | Callable[..., Any] | _Word,
+        outputs: int = 1,
+        discrete_outputs: Sequence[int] = (),
+        variadic: bool = False,
+        view: bool = False,
+        partial_view: bool = False,
+        shares_storage: bool = False,
+        elementwise: bool = False,
+        inplace: bool = False,
+        backward_name: str | None = None,
+        may_be_discrete: bool = False,
+    ) -> None:
+        if name in table:
+            raise ValueError(f"op {name!r} is already in the table; choose another name")
+        self.name = name
+        self.args = tuple(args)
+        self.settings = dict(settings)
+        self.forward = forward
+        self.vjp = vjp
+        self.jvp = jvp
+        self.batch = batch
+        self.outputs = outputs
+        self.discrete_outputs = frozenset(discrete_outputs)
+        self.variadic = variadic
+        self.view = view
+        self.shares_storage = shares_storage  # the result is the same memory, but no differentiable view (detach)
+        self.partial_view = partial_view  # each element of the result is one element of the base, and only some are
+        self.elementwise = elementwise
+        self.inplace = inplace
+        self.may_be_discrete = may_be_discrete
+        self.differentiable = vjp is not NOT_DIFFERENTIABLE
+        self.backward_name = backward_name or _camel(name) + "Backward0"
+        self._forwards: dict[Any, Callable[..., Any]] = {}
+        self._compiled: dict[str, Any] = {}
+        table[name] = self
+
+    def __repr__(self) -> str:
+        return f"<op {self.name}>"
+
+    def __reduce__(self) -> Any:
+        return _lookup, (self.name,)
+
+    def __call__(self, *args: Any, **settings: Any) -> Any:
+        return self.eager(*args, **settings)
+
+    # What is generated is made on first use, since making all would dominate the import.
+
+    @functools.cached_property
+    def eager(self) -> Callable[..., Any]:
+        from ndgrad.ops.generate import make_eager
+
+        return make_eager(self)
+
+    @functools.cached_property
+    def unchecked(self) -> Callable[..., Any]:
+        """`eager` without the question whether any mode is active."""
+        from ndgrad.ops.generate import make_eager
+
+        return make_eager(self, check_busy=False)
+
+    @functools.cached_property
+    def level_node_class(self) -> type[Any]:
+        """The node class for graphs of function transforms."""
+        return type(self.backward_name, (self.node_class,), {"__slots__": ("level",), "__module__": "ndgrad.autograd"})
+
+    @functools.cached_property
+    def node_class(self) -> type[Any]:
+        from ndgrad.ops.generate import make_node_class
+
+        return make_node_class(self)
+
+    def forward_for(self, library: Any) -> Callable[..., Any]:
+        """The forward function bound to an array library."""
+        bound = self._forwards.get(library)
+        if bound is None:
+            bound = self._forwards[library] = self._bind(library)
+        return bound
+
+    def _bind(self, library: Any) -> Callable[..., Any]:
+        forward = self.forward
+        if isinstance(forward, str):
+            made: Callable[..., Any] = getattr(library, forward)
+            return made
+        code = getattr(forward, "__code__", None)
+        if code is not None and code.co_argcount and code.co_varnames[0] == "np":
+            return functools.partial(forward, library)
+        return forward
+
+    # ----- what the rules name -----
+
+    @functools.cached_property
+    def rules(self) -> dict[str, tuple[Callable[..., Any], tuple[str, ...]]]:
+        """Per differentiable argument, its reverse rule and the names it takes."""
+        if isinstance(self.vjp, Mapping):
+            return {a: (r, parameter_names(r)) for a, r in self.vjp.items()}
+        return {}
+
+    @functools.cached_property
+    def joint_rule(self) -> tuple[Callable[..., Any], tuple[str, ...]] | None:
+        if callable(self.vjp):
+            return self.vjp, parameter_names(self.vjp)
+        return None
+
+    @functools.cached_property
+    def differentiable_args(self) -> tuple[str, ...]:
+        """The array arguments that gradients flow to, in order."""
+        if not self.differentiable:
+            return ()
+        if self.joint_rule is not None:
+            return tuple(a for a in self.args if a not in self.constant_args)
+        return tuple(a for a in self.args if a in self.rules)
+
+    #: Array arguments of a joint rule that take no gradient (index arrays, masks).
+    constant_args: frozenset[str] = frozenset()
+    #: Array arguments that may be None.
+    optional_args: frozenset[str] = frozenset()
+
+    def torch_name(self, name: str) -> str:
+        """The name under which torch shows a saved value (`_saved_self`)."""
+        return _TORCH_NAMES.get(name, name)
+
+
+def _lookup(name: str) -> Op:
+    return table[name]
+
+
+def _camel(name: str) -> str:
+    return "".join(part.capitalize() for part in name.strip("_").split("_"))
+
+
+def op(
+    name: str,
+    args: str,
+    forward: str | Callable[..., Any],
+    *,
+    vjp: Mapping[str, Callable[..., Any]] | Callable[..., Any] | _Word,
+    jvp: str | Mapping[str, Callable[..., Any]] | _Word | None = None,
+    batch: str | Callable[..., Any] | _Word,
+    settings: Mapping[str, Any] | None = None,
+    constant: str = "",
+    optional: str = "",
+    **flags: Any,
+) -> Op:
+    """Define an op. `args` names its array arguments, `settings` its keyword settings with defaults."""
+    if jvp is None:
+        if vjp is not NOT_DIFFERENTIABLE:
+            raise ValueError(f"op {name!r} has a reverse rule and no forward-mode rule; give jvp=")
+        jvp = NOT_DIFFERENTIABLE
+    made = Op(name, args.split(), settings or {}, forward, vjp=vjp, jvp=jvp, batch=batch, **flags)
+    made.constant_args = frozenset(constant.split())
+    made.optional_args = frozenset(optional.split())
+    return made
+
+
+def elementwise(
+    name: str,
+    forward: str | Callable[..., Any],
+    *,
+    args: str = "x",
+    settings: Mapping[str, Any] | None = None,
+    vjp: Mapping[str, Callable[..., Any]] | None = None,
+    jvp: Mapping[str, Callable[..., Any]] | None = None,
+    backward_name: str | None = None,
+    inplace: bool = True,
+    **partials: Callable[..., Any],
+) -> Op:
+    """An elementwise op from its partial derivatives times `t`, one keyword per argument (see the manual above).
+
+    Where the function is not holomorphic on complex numbers (abs, real, angle), give `vjp` and `jvp` instead.
+    """
+    if partials:
+        rules: Any = partials
+        jvp_rule: Any = "elementwise"
+    else:
+        rules, jvp_rule = vjp, jvp
+    return Op(
+        name,
+        args.split(),
+        settings or {},
+        forward,
+        vjp=rules if rules is not None else NOT_DIFFERENTIABLE,
+        jvp=jvp_rule if rules is not None else NOT_DIFFERENTIABLE,
+        batch="elementwise",
+        elementwise=True,
+        inplace=inplace,
+        backward_name=backward_name,
+    )

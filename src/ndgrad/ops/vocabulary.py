@@ -1,0 +1,58 @@
+"""What rules compute with: the table's ops, on raw arrays or on tensors.
+
+A rule that names `ops` is handed one of these. `RawOps(numpy).sum` is the forward function of op `sum`, so an ordinary
+backward runs without wrappers; `TensorOps().sum` is the op itself, so the same rule records a graph. Names are looked up
+once and kept on the instance.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ndgrad.ops.table import table
+
+
+class RawOps:
+    """The ops' forward functions over one array library."""
+
+    raw = True
+
+    def __init__(self, library: Any) -> None:
+        self.np = library
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        found = table.get(name)
+        if found is None:
+            raise AttributeError(f"no op {name!r} in the table")
+        bound = found.forward_for(self.np)
+        setattr(self, name, bound)
+        return bound
+
+
+class TensorOps:
+    """The ops themselves."""
+
+    raw = False
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        found = table.get(name)
+        if found is None:
+            raise AttributeError(f"no op {name!r} in the table")
+        eager = found.eager
+        setattr(self, name, eager)
+        return eager
+
+
+tensor_ops = TensorOps()
+_raw: dict[Any, RawOps] = {}
+
+
+def raw_ops(library: Any) -> RawOps:
+    made = _raw.get(library)
+    if made is None:
+        made = _raw[library] = RawOps(library)
+    return made

@@ -1,0 +1,31 @@
+"""What every test starts from: a Hypothesis profile, a fixed seed and the default dtype."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from hypothesis import settings
+
+from ndgrad.dtypes import get_default_dtype, set_default_dtype
+from ndgrad.generator import manual_seed
+
+# No deadlines: the first call of an op also generates its code. In CI a run draws the same examples as the
+# run before it, so that red means the change; the long profile goes looking for new ones.
+settings.register_profile("short", max_examples=25, deadline=None, derandomize="CI" in os.environ)
+settings.register_profile("long", max_examples=500, deadline=None, print_blob=True)
+settings.load_profile("short")
+
+
+@pytest.fixture(autouse=True)
+def fresh_global_state() -> Iterator[None]:
+    """Each test draws the same random numbers whatever ran before, and leaves the default dtype as it was."""
+    random.seed(0)
+    np.random.seed(0)
+    manual_seed(0)
+    dtype = get_default_dtype()
+    yield
+    set_default_dtype(dtype)
