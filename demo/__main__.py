@@ -17,7 +17,7 @@ from demo.progress import Progress
 from ndgrad import Tensor
 
 HERE = Path(__file__).parent
-STEPS, BATCH, RATE, WARM_UP = 900, 16, 4e-3, 50
+STEPS, BATCH, RATE, WARM_UP = 1000, 16, 4e-3, 50
 HELD_OUT = 0.1  # the end of the story is never trained on
 CHECKED = ["embedding", "position", "0.attention.in", "0.norm1.gain", "1.mlp.in", "1.mlp.out", "readout"]
 

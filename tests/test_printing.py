@@ -212,7 +212,7 @@ def test_suffixes_that_do_not_fit_go_to_the_next_line() -> None:
         "tensor([1.5000, 1.5000, 1.5000, 1.5000, 1.5000, 1.5000, 1.5000, 1.5000],\n"
         "       dtype=ndgrad.float32, grad_fn=<MulBackward0>)"
     )
-    with printoptions(linewidth=33):  # three more than the line has: torch counts so
+    with printoptions(linewidth=33):  # one more than the line has: so torch counts
         assert text([1.0], requires_grad=True) == "tensor([1.], requires_grad=True)"
     with printoptions(linewidth=32):
         assert text([1.0], requires_grad=True) == "tensor([1.],\n       requires_grad=True)"

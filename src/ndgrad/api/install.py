@@ -5,6 +5,7 @@ An api module lists what it offers:
     METHODS      those of them that are also tensor methods (the first argument is the tensor)
     ELEMENTWISE  names of elementwise ops that need no argument handling: function, method and in-place method
     ALIASES      other name -> name
+    SPECIAL_METHODS  Python's special method -> function
 
 Functions of elementwise ops are generated when first called (see ndgrad.ops.generate): until then a stub stands in.
 """
@@ -32,6 +33,8 @@ def install(module: ModuleType, namespace: dict[str, Any], tensor_class: type[An
         namespace[name] = getattr(module, name)
     for name in getattr(module, "METHODS", ()):
         setattr(tensor_class, name, getattr(module, name))
+    for special, name in getattr(module, "SPECIAL_METHODS", {}).items():
+        setattr(tensor_class, special, getattr(module, name))
     for other, name in getattr(module, "ALIASES", {}).items():
         if name in namespace:
             namespace[other] = namespace[name]

@@ -22,21 +22,22 @@ first axis) an axis of length one is put in front and takes this part, and all p
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from itertools import product
 from math import gcd, prod
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
 from . import threads
 
 Array = NDArray[Any]
+Index = tuple[int | slice, ...]
 
 _SMALL_PRODUCT = 2**19  # multiplications; see the head of this file
 _SMALL_OUTER_PRODUCT = 2**10  # entries of the result when both operands are contiguous along the contracted axis
-_SCRATCH_BYTES = 2**18  # patches of one block; well inside a core's second-level cache
+_SCRATCH_BYTES = 2**19  # patches of one block; well inside a core's second-level cache
 _WORK_PER_THREAD = 2**22  # multiplications worth waking a thread for
 
 
@@ -62,6 +63,8 @@ class Axis(NamedTuple):
         start = first * self.stride + offset
         return slice(first, last), slice(start, start + (last - first) * self.stride, self.stride)
 
+
+Axes = tuple[Axis, ...]
 
 _UNIT = Axis(size=1, taps=1, stride=1, dilation=1, before=0, out=1)
 
@@ -112,14 +115,14 @@ def conv_input_grad(
     # (G, M / G, C / G, *K) -> (G, C / G, M / G, *K): inputs and outputs change places.
     w_transposed = _grouped_weight(w, groups, grad.dtype).swapaxes(1, 2)
     grad_grouped = _split(grad, 1, groups)
-    if all(axis.stride > 1 and axis.stride >= axis.taps for axis in axes) and max(axis.taps for axis in axes) > 1:
-        _scatter(g_grouped, w_transposed, axes, grad_grouped)
+    if all(axis.stride >= (axis.taps - 1) * axis.dilation + 1 for axis in axes) and prod(axis.taps for axis in axes) > 1:
+        _scatter_patches(g_grouped, w_transposed, axes, grad_grouped)
         return grad.astype(dtype, copy=False)
     for classes in product(*(list(_residue_classes(axis)) for axis in axes)):
         _correlate(
             g_grouped,
             w_transposed[(..., *(taps for taps, _, _ in classes))],
-            [inner for _, inner, _ in classes],
+            tuple(inner for _, inner, _ in classes),
             grad_grouped[(..., *(where for _, _, where in classes))],
         )
     return grad.astype(dtype, copy=False)
@@ -157,7 +160,7 @@ def _axes(
     padding: Sequence[int],
     dilation: Sequence[int],
     groups: int,
-) -> list[Axis]:
+) -> Axes:
     ndim = len(w_shape) - 2
     if ndim < 1 or len(x_shape) != ndim + 2 or not len(stride) == len(padding) == len(dilation) == ndim:
         raise ValueError(
@@ -186,10 +189,10 @@ def _axes(
                 "Use a larger input, more padding or a smaller kernel."
             )
         axes.append(Axis(size, taps, step, spread, pad, (size + 2 * pad - reach) // step + 1))
-    return axes
+    return tuple(axes)
 
 
-def _require_gradient_shape(g: Array, x_shape: Sequence[int], w_shape: Sequence[int], axes: list[Axis]) -> None:
+def _require_gradient_shape(g: Array, x_shape: Sequence[int], w_shape: Sequence[int], axes: Axes) -> None:
     expected = (x_shape[0], w_shape[0], *(axis.out for axis in axes))
     if g.shape != expected:
         raise ValueError(
@@ -257,6 +260,19 @@ def _matmul(a: Array, b: Array, out: Array, *, rows: int, columns: int) -> None:
             np.matmul(a_tiles, b_tiles, out=out_tiles.swapaxes(-3, -2))
 
 
+def _matmul_deep(a: Array, b: Array, out: Array) -> None:
+    """out = a @ b where the contracted axis is the rows of b; where it is long, the sum of a few shorter products."""
+    depth = a.shape[-1]
+    pieces = -(-depth // 1024)  # 1024 leaves room for tiles of 64 columns and 8 rows
+    rows, columns = _tile_of_product(out.shape[-2], -(-depth // pieces), out.shape[-1])
+    _matmul(a[..., : depth // pieces], b[..., : depth // pieces, :], out, rows=rows, columns=columns)
+    for piece in range(1, pieces):
+        part = slice(piece * depth // pieces, (piece + 1) * depth // pieces)
+        more = np.empty_like(out)
+        _matmul(a[..., part], b[..., part, :], more, rows=rows, columns=columns)
+        out += more
+
+
 def _tiles(size: int, tile: int) -> Iterator[tuple[slice, int]]:
     whole = size // tile * tile
     if whole:
@@ -268,36 +284,120 @@ def _tiles(size: int, tile: int) -> Iterator[tuple[slice, int]]:
 def _tile_of_product(m: int, k: int, n: int) -> tuple[int, int]:
     """Rows and columns of a tile of (m, k) @ (k, n): wide ones keep the vector unit full, 8 rows reuse what is loaded."""
     columns = min(n, 64)
-    while columns > 16 and 8 * k * columns > _SMALL_PRODUCT:
-        columns = max(16, columns // 2)
-    rows = min(m, max(8, _SMALL_PRODUCT // (k * columns) // 8 * 8))
-    return rows, columns
+    return min(m, max(8, _SMALL_PRODUCT // (k * columns) // 8 * 8)), columns
 
 
 def _tile_of_outer_product(m: int, k: int, n: int) -> tuple[int, int]:
     """The same where b is stored transposed: BLAS then goes without repacking only for a small result."""
-    area = max(1, min(_SMALL_OUTER_PRODUCT, _SMALL_PRODUCT // k))
-    rows = min(m, max(16, area // max(16, n)))
-    return rows, min(n, max(1, area // rows))
+    rows = min(m, 32)
+    return rows, min(n, max(1, min(_SMALL_OUTER_PRODUCT, _SMALL_PRODUCT // k) // rows))
+
+
+# ----- blocks and patches -----
+
+
+class Block(NamedTuple):
+    """A part of a correlation: some samples, and some outputs along the axis that is cut where one sample is too much."""
+
+    samples: slice
+    outputs: slice
+    axes: Axes
+
+
+def _blocks(axes: Axes, batch: int, samples: int, cut: int, length: int) -> list[Block]:
+    blocks = []
+    for n in range(0, batch, samples):
+        for start in range(0, axes[cut].out, length):
+            stop = min(start + length, axes[cut].out)
+            part = (*axes[:cut], axes[cut].part(start, stop), *axes[cut + 1 :])
+            blocks.append(Block(slice(n, min(n + samples, batch)), slice(start, stop), part))
+    return blocks
+
+
+@lru_cache(maxsize=512)
+def _copies(axes: Axes, span: int) -> list[tuple[Index, Index]]:
+    """For each combination of taps of all axes but the first: where in the patches it goes, and what it reads."""
+    first, others = axes[0], axes[1:]
+    everything = slice(None)
+    # Along the first axis positions are kept as they come: one tap, stride 1.
+    here, there = first._replace(taps=1, stride=1, dilation=1, out=span).reads(0)
+    copies = []
+    for taps in product(*(range(axis.taps) for axis in others)):
+        outputs, inputs = zip(*(axis.reads(tap) for axis, tap in zip(others, taps, strict=True)), strict=True)
+        target = (everything, everything, here, *taps, everything, *outputs)
+        copies.append((target, (everything, everything, there, everything, *inputs)))
+    return copies
+
+
+class _Patches:
+    """Scratch memory for the patches of blocks that look alike.
+
+    `values` has the axes N (sample), G (group), P (position along the first spatial axis), T (taps of the others), C (channel) and
+    O (outputs of the others). `order` says how they lie in memory. What lies in the padding is zero from the start and is
+    never written.
+    """
+
+    def __init__(self, axes: Axes, samples: int, groups: int, channels: int, dtype: np.dtype[Any], order: str) -> None:
+        first, others = axes[0], axes[1:]
+        span = (first.out - 1) * first.stride + (first.taps - 1) * first.dilation + 1
+        sizes = {
+            "N": [samples],
+            "G": [groups],
+            "P": [span],
+            "T": [axis.taps for axis in others],
+            "C": [channels],
+            "O": [axis.out for axis in others],
+        }
+        places = {}
+        count = 0
+        for name in order:
+            places[name] = range(count, count + len(sizes[name]))
+            count += len(sizes[name])
+        self.memory = np.zeros([size for name in order for size in sizes[name]], dtype)
+        self.values = self.memory.transpose([place for name in "NGPTCO" for place in places[name]])
+        self.axes = axes
+        self.samples = samples
+        self.copies = _copies(axes, span)
+
+    def fit(self, block: Block) -> bool:
+        return self.axes == block.axes and self.samples == block.samples.stop - block.samples.start
+
+    def fill(self, x: Array) -> None:
+        """Copy the values of x (N, G, C, *S)."""
+        source = np.moveaxis(x, 2, 3)
+        for target, inputs in self.copies:
+            self.values[target] = source[inputs]
+
+    def view(self, shape: tuple[int, ...], axes: str, steps: tuple[int, ...]) -> Array:
+        """A view on the memory whose axes advance by whole steps along the named ones."""
+        strides = self.values.strides
+        first = {"N": 0, "G": 1, "P": 2, "C": len(strides) - len(self.axes), "O": len(strides) - 1}
+        step_bytes = tuple(step * strides[first[name]] for name, step in zip(axes, steps, strict=True))
+        return np.ndarray(shape, self.memory.dtype, self.memory, 0, step_bytes)
 
 
 # ----- the correlation -----
 
 
-def _correlate(x: Array, w: Array, axes: list[Axis], out: Array) -> None:
-    """out (N, G, M, *O) = correlation of x (N, G, C, *S) with w (G, M, C, *K); out may have any strides."""
+def _correlate(x: Array, w: Array, axes: Axes, out: Array) -> None:
+    """out (N, G, M, *O) = correlation of x (N, G, C, *S) with w (G, M, C, *K); out may have any strides.
+
+    This is where the algorithm is chosen.
+    """
     if out.size == 0:
         return
     if x.size == 0:
         out[...] = 0
         return
-    pointwise = all(axis == Axis(axis.size, 1, 1, axis.dilation, 0, axis.size) for axis in axes)
-    if pointwise and out.flags.c_contiguous:
+    if all(axis == Axis(axis.size, 1, 1, axis.dilation, 0, axis.size) for axis in axes) and out.flags.c_contiguous:
         _correlate_pointwise(x, w, out)
+        return
+    if w.shape[2] == 1 and w.shape[1] < 4:
+        _correlate_depthwise(x, w, axes, out)
         return
     per_position = prod(axis.out for axis in axes[1:])
     if len(axes) == 1 or (axes[0].dilation > 1 and axes[0].taps > 1) or per_position * len(x) < 16:
-        axes = [_UNIT, *axes]
+        axes = (_UNIT, *axes)
         x, w, out = x[:, :, :, None], w[:, :, :, None], out[:, :, :, None]
     _correlate_by_windows(x, w, axes, out)
 
@@ -310,11 +410,10 @@ def _correlate_pointwise(x: Array, w: Array, out: Array) -> None:
     patches = x.reshape(batch, groups, channels, positions)
     weight = w.reshape(groups, outputs, channels)
     flat = out.reshape(batch, groups, outputs, positions)
-    rows, columns = _tile_of_product(outputs, channels, positions)
 
     def worker(blocks: Iterator[slice]) -> None:
         for block in blocks:
-            _matmul(weight, patches[block], flat[block], rows=rows, columns=columns)
+            _matmul_deep(weight, patches[block], flat[block])
 
     work = flat.size * channels
     per_block = max(1, batch * _WORK_PER_THREAD // (4 * work))
@@ -322,123 +421,259 @@ def _correlate_pointwise(x: Array, w: Array, out: Array) -> None:
     threads.share(blocks, worker, threads=work // _WORK_PER_THREAD)
 
 
-def _correlate_by_windows(x: Array, w: Array, axes: list[Axis], out: Array) -> None:
+def _correlate_by_windows(x: Array, w: Array, axes: Axes, out: Array) -> None:
     """See Note [Windows along the first axis]; the first of `axes` is the one that is windowed.
 
-    When a position of that axis holds few outputs (or `out` cannot be handed to BLAS), several samples lie side by
-    side in the columns and the result is copied to its place; otherwise BLAS writes there directly.
+    The columns of the product are the outputs at one position of that axis. Where they do not fill BLAS's vector registers
+    (or `out` has strides that BLAS cannot take) several samples lie side by side in the columns, and the
+    result is copied to its place; otherwise BLAS writes there directly.
     """
     batch, groups, channels = x.shape[:3]
     outputs = w.shape[1]
-    itemsize = out.itemsize
-    other_taps = [axis.taps for axis in axes[1:]]
-    depth = axes[0].taps * prod(other_taps) * channels
+    depth = prod(axis.taps for axis in axes) * channels
     # (G, M, C, *K) -> (G, 1, M, (*K, C)), the order of the rows of the patches.
     weight = np.moveaxis(w, 2, -1).reshape(groups, 1, outputs, depth)
-    side_by_side = prod(axis.out for axis in axes[1:]) < 14 or not out.flags.c_contiguous
+    positions = prod(axis.out for axis in axes[1:])
+    direct = out.flags.c_contiguous and (positions >= 96 or (positions >= 32 and positions % 16 == 0) or depth < 100)
 
-    def worker(blocks: Iterator[tuple[list[Axis], int | None, Array, Array]]) -> None:
-        patches = np.empty(0, out.dtype)
-        for part, cut, x_part, out_part in blocks:
-            samples = len(x_part)
-            first = part[0]
-            span = (first.out - 1) * first.stride + first.taps
-            other_out = [axis.out for axis in part[1:]]
-            columns = prod(other_out)
-            shape: tuple[int, ...]
-            if side_by_side:
-                shape = (groups, span, *other_taps, channels, samples, *other_out)
-                columns *= samples
+    def worker(blocks: Iterator[Block]) -> None:
+        patches = None
+        for block in blocks:
+            first = block.axes[0]
+            samples = block.samples.stop - block.samples.start
+            columns = prod(axis.out for axis in block.axes[1:]) * (1 if direct else samples)
+            if patches is None or not patches.fit(block):
+                order = "NGPTCO" if direct else "GPTCNO"
+                patches = _Patches(block.axes, samples, groups, channels, out.dtype, order)
+                shape = (samples if direct else 1, groups, first.out, depth, columns)
+                windows = patches.view(shape, "NGPCO", (1, 1, first.stride, 1, 1))
+            patches.fill(x[block.samples])
+            place = out[(block.samples, slice(None), slice(None), *[slice(None)] * cut, block.outputs)]
+            if direct:
+                flat = place.reshape(samples, groups, outputs, first.out, columns)
+                _matmul_deep(weight, windows, flat.swapaxes(2, 3))
             else:
-                shape = (samples, groups, span, *other_taps, channels, *other_out)
-            if patches.shape != shape:
-                patches = np.zeros(shape, out.dtype)
-            by_sample = np.moveaxis(patches, -1 - len(other_out), 0) if side_by_side else patches
-            _fill(by_sample, x_part, part, cut)
-            row = columns * itemsize
-            position = prod(other_taps) * channels * row
-            windows = as_strided(
-                patches,
-                (*shape[: 1 if side_by_side else 2], first.out, depth, columns),
-                (*patches.strides[: 1 if side_by_side else 2], first.stride * position, row, itemsize),
-            )
-            tile_rows, tile_columns = _tile_of_product(outputs, depth, columns)
-            if side_by_side:
                 result = np.empty((groups, first.out, outputs, columns), out.dtype)
-                _matmul(weight, windows, result, rows=tile_rows, columns=tile_columns)
-                result = result.reshape(groups, first.out, outputs, samples, *other_out)
-                out_part[...] = result.transpose(3, 0, 2, 1, *range(4, result.ndim))
-            else:
-                place = out_part.reshape(samples, groups, outputs, first.out, columns).swapaxes(2, 3)
-                _matmul(weight, windows, place, rows=tile_rows, columns=tile_columns)
+                _matmul_deep(weight, windows[0], result)
+                result = result.reshape(groups, first.out, outputs, samples, *place.shape[4:])
+                place[...] = result.transpose(3, 0, 2, 1, *range(4, result.ndim))
 
-    bytes_per_sample = groups * channels * itemsize * prod(other_taps) * prod(axis.out for axis in axes[1:])
-    bytes_per_sample *= (axes[0].out - 1) * axes[0].stride + axes[0].taps
+    sample_bytes = groups * channels * out.itemsize * prod(axis.taps for axis in axes[1:]) * positions
+    sample_bytes *= (axes[0].out - 1) * axes[0].stride + axes[0].taps
+    together = 1
+    if not direct:  # columns for four vector registers, without a remainder
+        together = 16 // gcd(positions, 16)
+        together *= -(-64 // (positions * together))
+    samples = min(batch, together * max(1, _SCRATCH_BYTES // (together * sample_bytes)))
+    cut = 1 if axes[0].out == 1 else 0
+    length = max(1, min(axes[cut].out, axes[cut].out * _SCRATCH_BYTES // (samples * sample_bytes)))
     work = out.size * depth
-    blocks = list(_blocks(axes, x, out, bytes_per_sample))
-    threads.share(blocks, worker, threads=work // _WORK_PER_THREAD)
+    threads.share(_blocks(axes, batch, samples, cut, length), worker, threads=work // _WORK_PER_THREAD)
 
 
-def _blocks(
-    axes: list[Axis], x: Array, out: Array, bytes_per_sample: int
-) -> Iterator[tuple[list[Axis], int | None, Array, Array]]:
-    """Cut a correlation into blocks of samples, and of positions where one sample is too much for the cache.
+# ----- one input channel for each group -----
 
-    Each block comes as its axes, the axis along which they were cut, its inputs and its outputs.
+
+class _Planes:
+    """The input planes that a depthwise correlation adds up, each laid out so that a tap is an offset into it.
+
+    A matrix product with one channel on either side has nothing to reuse, so here each tap is one multiplication and one
+    addition of whole planes. Tap k reads the input at o * s + k * d - p = s * (o + k * d // s) + (k * d % s) - p: with the
+    input split by residues modulo s it reads plane k * d % s, shifted by k * d // s. Rows have one pitch for reading and writing
+    (outputs beyond the end of a row are computed and thrown away), so a shift in all axes is one offset and every
+    operation runs over one long contiguous axis.
     """
-    along = 1 if axes[0].out == 1 and len(axes) > 1 else 0
-    length = axes[along].out
-    samples = max(1, _SCRATCH_BYTES // bytes_per_sample)
-    positions = length if samples > 1 else max(1, length * _SCRATCH_BYTES // bytes_per_sample)
-    positions = -(-length // -(-length // positions))
-    cut = along if positions < length else None
-    for n in range(0, len(x), samples):
-        batch = slice(n, n + samples)
-        for start in range(0, length, positions):
-            stop = min(start + positions, length)
-            part = [*axes[:along], axes[along].part(start, stop), *axes[along + 1 :]]
-            yield part, cut, x[batch], out[(batch, *[slice(None)] * (2 + along), slice(start, stop))]
+
+    def __init__(self, axes: Axes, samples: int, groups: int, dtype: np.dtype[Any]) -> None:
+        strides = [axis.stride for axis in axes]
+        pitches = [axis.out + (axis.taps - 1) * axis.dilation // axis.stride for axis in axes]
+        self.samples = samples
+        self.values = np.zeros((samples, groups, *strides, *pitches), dtype)
+        self.flat = self.values.reshape(samples, groups, prod(strides), prod(pitches))
+        self.out_shape = (axes[0].out, *pitches[1:])
+        self.out_index: Index = tuple(slice(axis.out) for axis in axes)
+        self.length = _offset([axis.out - 1 for axis in axes], pitches) + 1
+        self.taps: list[tuple[int, slice]] = []
+        used = set()
+        for taps in product(*(range(axis.taps) for axis in axes)):
+            steps = [divmod(tap * axis.dilation, axis.stride) for axis, tap in zip(axes, taps, strict=True)]
+            residues = tuple(residue for _, residue in steps)
+            used.add(residues)
+            start = _offset([shift for shift, _ in steps], pitches)
+            self.taps.append((_offset(residues, strides), slice(start, start + self.length)))
+        self.copies = []
+        for residues in sorted(used):
+            planes = [
+                axis._replace(before=axis.before - residue, out=pitch).reads(0)
+                for axis, residue, pitch in zip(axes, residues, pitches, strict=True)
+            ]
+            target = (slice(None), slice(None), *residues, *(here for here, _ in planes))
+            self.copies.append((target, (slice(None), slice(None), 0, *(there for _, there in planes))))
+
+    def fill(self, x: Array) -> None:
+        for target, source in self.copies:
+            self.values[target] = x[source]
 
 
-def _fill(patches: Array, x: Array, axes: list[Axis], cut: int | None) -> None:
-    """Copy x (N, G, C, *S) into patches (N, G, positions along axis 0, *other taps, C, *other outputs).
-
-    The patches were zero when they were made, and where the padding lies stays zero from block to block, except along
-    the axis that was cut into blocks.
-    """
-    first, others = axes[0], axes[1:]
-    span = patches.shape[2]
-    # Along the first axis the patches hold input positions as they come: one tap, stride 1.
-    here, there = first._replace(taps=1, stride=1, dilation=1, out=span).reads(0)
-    if cut == 0:
-        _clear_outside(patches, 2, here)
-    source = np.moveaxis(x, 2, 3)[:, :, there]
-    target = patches[:, :, here]
-    for taps in product(*(range(axis.taps) for axis in others)):
-        outputs, inputs = zip(*(axis.reads(tap) for axis, tap in zip(others, taps, strict=True)), strict=True)
-        one_tap = target[(slice(None), slice(None), slice(None), *taps)]
-        if cut == 1:
-            _clear_outside(one_tap, 4, outputs[0])
-        one_tap[(..., *outputs)] = source[(..., *inputs)]
+def _offset(index: Sequence[int], shape: Sequence[int]) -> int:
+    offset = 0
+    for place, size in zip(index, shape, strict=True):
+        offset = offset * size + place
+    return offset
 
 
-def _clear_outside(array: Array, axis: int, kept: slice) -> None:
-    """Zero what lies in the padding."""
-    for outside in (slice(0, kept.start), slice(kept.stop, array.shape[axis])):
-        if outside.start < outside.stop:
-            array[(*[slice(None)] * axis, outside)] = 0
+def _depthwise_blocks(axes: Axes, x: Array) -> list[slice]:
+    batch, groups = x.shape[:2]
+    plane = prod(axis.size + axis.taps * axis.dilation for axis in axes)
+    samples = max(1, _SCRATCH_BYTES // (2 * groups * plane * x.itemsize))
+    return [slice(start, min(start + samples, batch)) for start in range(0, batch, samples)]
+
+
+def _correlate_depthwise(x: Array, w: Array, axes: Axes, out: Array) -> None:
+    """`_correlate` for one channel in each group; see _Planes."""
+    groups, outputs = w.shape[:2]
+    weight = w.reshape(groups, outputs, -1)
+
+    def worker(blocks: Iterator[slice]) -> None:
+        planes = None
+        for block in blocks:
+            samples = block.stop - block.start
+            if planes is None or planes.samples != samples:
+                planes = _Planes(axes, samples, groups, out.dtype)
+                sums = np.empty((samples, groups, outputs, *planes.out_shape), out.dtype)
+                total = sums.reshape(samples, groups, outputs, -1)[..., : planes.length]
+                term = np.empty_like(total)
+            planes.fill(x[block])
+            for tap, (plane, part) in enumerate(planes.taps):
+                values = planes.flat[:, :, plane, None, part]
+                if tap == 0:
+                    np.multiply(values, weight[:, :, tap, None], out=total)
+                else:
+                    np.multiply(values, weight[:, :, tap, None], out=term)
+                    np.add(total, term, out=total)
+            out[block] = sums[(..., *planes.out_index)]
+
+    work = 8 * out.size * weight.shape[-1]  # a multiplication here takes as long as several inside BLAS
+    threads.share(_depthwise_blocks(axes, x), worker, threads=work // _WORK_PER_THREAD)
+
+
+def _correlate_weight_depthwise(g: Array, x: Array, axes: Axes) -> Array:
+    """`_correlate_weight` for one channel in each group: each tap is one inner product of planes."""
+    groups, outputs = g.shape[1:3]
+    taps = [axis.taps for axis in axes]
+    blocks = _depthwise_blocks(axes, x)
+    totals = np.zeros((len(blocks), groups, outputs, prod(taps)), g.dtype)
+
+    def worker(numbers: Iterator[int]) -> None:
+        planes = None
+        for number in numbers:
+            block = blocks[number]
+            samples = block.stop - block.start
+            if planes is None or planes.samples != samples:
+                planes = _Planes(axes, samples, groups, g.dtype)
+                spread = np.zeros((samples, groups, outputs, *planes.out_shape), g.dtype)
+                flat = spread.reshape(samples, groups, outputs, -1)[..., : planes.length]
+            planes.fill(x[block])
+            spread[(..., *planes.out_index)] = g[block]
+            for tap, (plane, part) in enumerate(planes.taps):
+                totals[number, :, :, tap] = np.matmul(flat, planes.flat[:, :, plane, part, None])[..., 0].sum(0)
+
+    threads.share(range(len(blocks)), worker, threads=8 * g.size * prod(taps) // _WORK_PER_THREAD)
+    return totals.sum(0).reshape(groups, outputs, 1, *taps)
 
 
 # ----- the adjoint in the input where patches do not overlap -----
 
 
-def _scatter(g: Array, w: Array, axes: list[Axis], grad: Array) -> None:
-    """grad = patches w^T g put back in place, one assignment per tap: with stride >= taps no two patches overlap."""
-    raise NotImplementedError
+def _scatter_patches(g: Array, w: Array, axes: Axes, grad: Array) -> None:
+    """grad (N, G, C, *S) from g (N, G, M, *O) and w (G, C, M, *K): all patches by one product, each tap then put in its place.
+
+    Only for strides so large that no two patches share an input; grad is zero where no patch lies.
+    """
+    batch, groups, outputs = g.shape[:3]
+    channels = w.shape[1]
+    taps = [axis.taps for axis in axes]
+    positions = [axis.out for axis in axes]
+    # (G, C, M, *K) -> (G, (*K, C), M)
+    weight = np.moveaxis(w, (1, 2), (-2, -1)).reshape(groups, -1, outputs)
+    flat = g.reshape(batch, groups, outputs, prod(positions))
+    places = [
+        (taps_here, *zip(*(axis.reads(tap) for axis, tap in zip(axes, taps_here, strict=True)), strict=True))
+        for taps_here in product(*(range(count) for count in taps))
+    ]
+
+    def worker(blocks: Iterator[slice]) -> None:
+        for block in blocks:
+            g_part = flat[block]
+            patches = np.empty((len(g_part), groups, weight.shape[1], prod(positions)), grad.dtype)
+            _matmul_deep(weight, g_part, patches)
+            patches = patches.reshape(len(g_part), groups, *taps, channels, *positions)
+            target = grad[block]
+            for taps_here, outputs_here, inputs_here in places:
+                one = patches[(slice(None), slice(None), *taps_here)]
+                target[(..., *inputs_here)] = one[(..., *outputs_here)]
+
+    samples = max(1, _SCRATCH_BYTES // (weight.shape[1] * groups * prod(positions) * g.itemsize))
+    blocks = [slice(start, start + samples) for start in range(0, batch, samples)]
+    threads.share(blocks, worker, threads=g.size * weight.shape[1] // _WORK_PER_THREAD)
 
 
 # ----- the adjoint in the weight -----
 
 
-def _correlate_weight(g: Array, x: Array, axes: list[Axis]) -> Array:
-    raise NotImplementedError
+def _correlate_weight(g: Array, x: Array, axes: Axes) -> Array:
+    """sum over samples and outputs of g (N, G, M, *O) times patches of x (N, G, C, *S), giving (G, M, C, *K).
+
+    The contracted axis is the long one here, and both operands are contiguous along it. The patches are again windowed along
+    the first axis, now with positions inside: tap k of that axis reads the matrix that starts k positions later.
+    That needs stride 1; otherwise all taps are copied. Where one sample is too short a sum, several
+    lie side by side within each position.
+
+    Blocks fall into lanes that do not depend on the number of threads, each summed in order, so neither does the result.
+    """
+    batch, groups, outputs = g.shape[:3]
+    channels = x.shape[2]
+    taps = [axis.taps for axis in axes]
+    if g.size == 0 or x.size == 0:
+        return np.zeros((groups, outputs, channels, *taps), g.dtype)
+    if channels == 1 and outputs < 4:
+        return _correlate_weight_depthwise(g, x, axes)
+    positions = prod(axis.out for axis in axes)
+    side_by_side = batch > 1 and positions < 192
+    if len(axes) == 1 or axes[0].stride > 1:
+        axes = (_UNIT, *axes)
+        x, g = x[:, :, :, None], g[:, :, :, None]
+    g = np.ascontiguousarray(g)
+    depth = prod(axis.taps for axis in axes[1:]) * channels
+    cut = 1 if axes[0].out == 1 else 0
+    length = max(1, min(axes[cut].out, 1024 * axes[cut].out // positions))
+    samples = -(-512 // positions) if side_by_side else max(1, _SCRATCH_BYTES // (positions * depth * g.itemsize))
+    blocks = _blocks(axes, batch, min(samples, batch), cut, length)
+    lanes = min(len(blocks), 16, max(4, 2**21 // (prod(taps) * channels * groups * outputs)))
+    totals = np.zeros((lanes, axes[0].taps, groups, outputs, depth), g.dtype)
+
+    def worker(lanes_here: Iterator[int]) -> None:
+        patches = None
+        for lane in lanes_here:
+            for block in blocks[lane * len(blocks) // lanes : (lane + 1) * len(blocks) // lanes]:
+                first = block.axes[0]
+                count = block.samples.stop - block.samples.start
+                summed = prod(axis.out for axis in block.axes) * (count if side_by_side else 1)
+                g_part = g[(block.samples, slice(None), slice(None), *[slice(None)] * cut, block.outputs)]
+                if side_by_side:
+                    g_part = np.ascontiguousarray(np.moveaxis(g_part, 0, 3))
+                g_part = g_part.reshape(-1, 1, groups, outputs, summed)
+                if patches is None or not patches.fit(block):
+                    order = "GTCPNO" if side_by_side else "NGTCPO"
+                    patches = _Patches(block.axes, count, groups, channels, g.dtype, order)
+                    shape = (len(g_part), first.taps, groups, depth, summed)
+                    windows = patches.view(shape, "NPGCO", (1, first.dilation, 1, 1, 1)).swapaxes(3, 4)
+                    result = np.empty((len(g_part), *totals.shape[1:]), g.dtype)
+                    rows, columns = _tile_of_outer_product(outputs, summed, depth)
+                patches.fill(x[block.samples])
+                _matmul(g_part, windows, result, rows=rows, columns=columns)
+                totals[lane] += result.sum(0)
+
+    threads.share(range(lanes), worker, threads=g.size * prod(taps) * channels // _WORK_PER_THREAD)
+    grad = totals.sum(0).reshape(axes[0].taps, groups, outputs, *(axis.taps for axis in axes[1:]), channels)
+    return np.moveaxis(grad, (1, 2, -1), (0, 1, 2)).reshape(groups, outputs, channels, *taps)

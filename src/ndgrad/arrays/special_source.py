@@ -20,7 +20,6 @@ _OWN = {
         "erf erfc erfcx erfinv ndtr ndtri log_ndtr digamma polygamma zeta betaln gammainc gammaincc i0 i0e i1 i1e"
     ).split()
 } | {"gammaln": "lgamma", "psi": "digamma"}
-_FLOAT32 = np.dtype(np.float32)
 
 
 @cache
@@ -56,15 +55,18 @@ def _without_scipy(name: str, error: ImportError) -> Callable[..., Any]:
 
 
 def _keeping_half(function: Callable[..., Any]) -> Callable[..., Any]:
-    """SciPy has no loops for 16-bit floats and answers them in float32; this puts such answers back."""
+    """SciPy has no loops for 16-bit floats and answers them in a wider type; this puts such answers back."""
 
     @wraps(function)
     def call(*arguments: Any, **options: Any) -> Any:
         result = function(*arguments, **options)
-        if getattr(result, "dtype", None) is _FLOAT32:
-            dtype = np.result_type(*arguments)
-            if dtype.itemsize == 2 and dtype.kind not in "biu":
-                return result.astype(dtype)
+        for argument in arguments:
+            dtype = getattr(argument, "dtype", None)
+            if dtype is not None and dtype.itemsize == 2:
+                dtype = np.result_type(*arguments)
+                if dtype.itemsize == 2 and dtype.kind not in "biu":
+                    return result.astype(dtype)
+                break
         return result
 
     return call

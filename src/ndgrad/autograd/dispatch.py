@@ -137,6 +137,8 @@ def finish(op: Any, args: tuple[Any, ...], settings: dict[str, Any], face: type[
             r._storage = storage_of(args[0])
         if thread.inference:
             meta_of(r).inference = True
+        if thread.levels:
+            meta_of(r).born = thread.levels[-1].number
         results.append(r)
     if node is not None and face.keeps_saved and node.plan.outs:
         for r in results:
@@ -166,11 +168,7 @@ def _edges(op: Any, args: tuple[Any, ...], level: int) -> tuple[Any, ...] | None
     """The gradient edges of the differentiable arguments; None when nothing is to be recorded."""
     if not op.differentiable or not thread.grad_enabled:
         return None
-    if op.variadic:
-        found = tuple(own_edge(a, level) for a in args)
-    else:
-        by_name = dict(zip(op.args, args, strict=True))
-        found = tuple(own_edge(by_name[a], level) for a in op.differentiable_args)
+    found = tuple(own_edge(args[i], level) for i in op.differentiable_positions(len(args)))
     return found if any(e is not None for e in found) else None
 
 
@@ -213,10 +211,8 @@ def _make_node(
 def save(node: Any, op: Any, args: tuple[Any, ...], settings: dict[str, Any], payloads: list[Any]) -> None:
     """Keep what the rules of the needed inputs name."""
     plan = save_plan(op)
-    by_name = {op.args[0]: args} if op.variadic else dict(zip(op.args, args, strict=True))
-    needed = {a for a, e in zip(op.differentiable_args, node.next, strict=False) if e is not None}
-    if op.variadic:
-        needed = set(op.differentiable_args)
+    by_name = op.bind(args)
+    needed = needed_args(op, node)
     hooks = thread.saved_hooks
     for name in plan.arrays:
         if plan.users[name] & needed:
@@ -233,12 +229,16 @@ def save(node: Any, op: Any, args: tuple[Any, ...], settings: dict[str, Any], pa
     for name in plan.settings:
         setattr(node, name, settings[name])
     for name in plan.facts:
-        arg, fact = name.rsplit("_", 1)
+        arg, kind = name.rsplit("_", 1)
         value = by_name[arg]
-        if op.variadic:
-            setattr(node, name, tuple(_fact(v, fact) for v in value))
-        else:
-            setattr(node, name, _fact(value, fact))
+        setattr(node, name, tuple(fact(v, kind) for v in value) if isinstance(value, tuple) else fact(value, kind))
+
+
+def needed_args(op: Any, node: Any) -> set[str]:
+    """The names of the arguments that a gradient is wanted for (a collecting name counts as a whole)."""
+    if op.variadic:
+        return set(op.differentiable_args)
+    return {a for a, e in zip(op.differentiable_args, node.next, strict=True) if e is not None}
 
 
 def save_input(node: Any, name: str, value: Any, hooks: Any = ()) -> None:
@@ -258,12 +258,13 @@ def _version(value: Any) -> Any:
     return None if storage is None else storage.version
 
 
-def _fact(value: Any, fact: str) -> Any:
+def fact(value: Any, kind: str) -> Any:
+    """What a rule wants to know of an argument whose values it does not need."""
     if isinstance(value, _NUMBERS):
         value = np.asarray(value)
-    if fact == "shape":
+    if kind == "shape":
         return tuple(value.shape)
-    if fact == "ndim":
+    if kind == "ndim":
         return len(value.shape)
     return payload_dtype(value)
 

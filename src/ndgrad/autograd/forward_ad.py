@@ -70,6 +70,8 @@ def _same(a: Any) -> Any:
 
 def dual_op(op: Op, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
     """Run an op of which some argument has a tangent."""
+    if op.view or op.shares_storage:
+        return _dual_view(op, args, settings)
     number = innermost(args)
     tangents = tuple(tangent_of(a, number) for a in args)
     primals = tuple(strip(a, number) for a in args)
@@ -80,6 +82,22 @@ def dual_op(op: Op, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
     if op.outputs == 1:
         return with_tangent(out, made, number)
     return tuple(with_tangent(o, t, number) for o, t in zip(out, made, strict=True))
+
+
+def _dual_view(op: Op, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
+    """A view of a dual: the view of the primal (of the very tensor, so that writes reach it), with views of its tangents."""
+    levels, thread.dual_levels = thread.dual_levels, 0
+    try:
+        out = dispatch(op, args, settings)
+    finally:
+        thread.dual_levels = levels
+    if not thread.forward_grad_enabled or not op.differentiable:
+        return out
+    for number, tangent in args[0]._meta.tangents.items():
+        made = op(tangent, *args[1:], **settings)
+        for o, t in [(out, made)] if op.outputs == 1 else zip(out, made, strict=True):
+            with_tangent(o, t, number)
+    return out
 
 
 def with_tangent(out: Any, tangent: Any, number: int) -> Any:
@@ -108,24 +126,20 @@ def jvp(op: Op, primals: tuple[Any, ...], tangents: tuple[Any, ...], settings: d
     else:
         rules = op.vjp if rule == "elementwise" else rule
         env: dict[str, Any] = {**settings, "ops": tensor_ops}
-        if op.variadic:
-            env[op.args[0]] = primals
-        else:
-            env.update(zip(op.args, primals, strict=True))
-            for name, p in zip(op.args, primals, strict=True):
-                if isinstance(p, Variable):
-                    env[f"{name}_shape"], env[f"{name}_ndim"], env[f"{name}_dtype"] = tuple(p.shape), len(p.shape), np_dtype(p)
+        env.update(op.bind(primals))
+        for name, p in zip(op.args, primals, strict=False):
+            if isinstance(p, Variable):
+                env[f"{name}_shape"], env[f"{name}_ndim"], env[f"{name}_dtype"] = tuple(p.shape), len(p.shape), np_dtype(p)
         if op.outputs == 1:
             env["out"] = out
         else:
             env.update((f"out{i}", o) for i, o in enumerate(out))
         if callable(rule):
-            env.update((f"{name}_t", t) for name, t in zip(op.args, tangents, strict=False))
-            if op.variadic:
-                env["ts"] = tangents
+            env.update((f"{name}_t", t) for name, t in op.bind(tangents).items())
+            env["ts"] = tangents
             return rule(*[env[n] for n in parameter_names(rule)])
         terms = []
-        for name, t in zip(op.args, tangents, strict=True):
+        for name, t in zip(op.args, tangents, strict=False):
             if t is None or name not in rules:  # type: ignore[operator]
                 continue
             env["t"] = t

@@ -1,22 +1,30 @@
 """In-place writes: the checks, the write itself, and the history afterwards.
 
-Every op's trailing-underscore form comes through `write`: compute, check that the result fits, then (and only then) change
-memory, the version, and the history. So a write that fails leaves the tensor as it was.
+Every op's trailing-underscore form comes through `write`: check, compute, and then (and only then) change memory, the version,
+and the history. So a write that fails leaves the tensor as it was.
+
+While a transform is open, an in-place op runs out of place, through every level, and only the copying of the result into the
+target happens in place, level by level (see ndgrad.func.writes).
 """
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import numpy as np
 
-from ndgrad.autograd.dispatch import dispatch, own_edge, payload_dtype, raw, save_input
+from ndgrad.arrays.library import library_of
+from ndgrad.autograd.dispatch import dispatch, fact, own_edge, payload_dtype, raw, save_input
 from ndgrad.autograd.modes import thread
 from ndgrad.autograd.node import next_sequence_number
-from ndgrad.autograd.variable import Variable, edge, wrap
+from ndgrad.autograd.variable import Variable, edge, meta_of, wrap
 from ndgrad.autograd.versions import storage_of
 from ndgrad.autograd.view import DEFAULT, rebase, write_error
 from ndgrad.ops.generate import save_plan
+
+#: Operators whose ufunc can write its result where the tensor lies, without a temporary.
+_UFUNCS = {operator.add: "add", operator.sub: "subtract", operator.mul: "multiply", operator.truediv: "true_divide", operator.neg: "negative"}
 
 
 def check_writable(t: Any, op_name: str, value_requires_grad: bool = False) -> None:
@@ -26,23 +34,23 @@ def check_writable(t: Any, op_name: str, value_requires_grad: bool = False) -> N
         return
     if meta.inference and not thread.inference:
         raise RuntimeError(
-            f"{op_name}: in-place update of an inference tensor outside inference mode is not allowed: its version is not "
-            "tracked, so a saved value could change unseen. clone() it first, and write the clone."
+            f"{op_name}: Inplace update to inference tensor outside InferenceMode is not allowed: its version is not tracked, so a "
+            "saved value could change unseen. clone() it first, and write the clone."
         )
     if not thread.grad_enabled:
         return
     if meta.requires_grad and t._node is None:
         raise RuntimeError(
-            f"{op_name}: a leaf tensor of shape {tuple(t.shape)} that requires grad is modified in place: its gradient would belong to "
-            "neither the old nor the new value. Do the write under no_grad(), or on a clone()."
+            f"{op_name}: a leaf Variable that requires grad is being used in an in-place operation (shape {tuple(t.shape)}): its "
+            "gradient would belong to neither the old nor the new value. Do the write under no_grad(), or on a clone()."
         )
     info = meta.view
     if info is not None:
         base_meta = info.base._meta
         if base_meta is not None and base_meta.requires_grad and info.base._node is None:
             raise RuntimeError(
-                f"{op_name}: a view of a leaf tensor that requires grad is modified in place. "
-                "Do the write under no_grad(), or on a view of a clone()."
+                f"{op_name}: a view of a leaf Variable that requires grad is being used in an in-place operation (shape "
+                f"{tuple(t.shape)}). Do the write under no_grad(), or on a view of a clone()."
             )
         if info.creation != DEFAULT and (value_requires_grad or edge(info.base) is not None):
             raise write_error(t, info.creation)
@@ -51,64 +59,78 @@ def check_writable(t: Any, op_name: str, value_requires_grad: bool = False) -> N
 def write(op: Any, target: Any, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
     """`target` becomes op(target, *args), in place, and is returned."""
     if thread.dual_levels or thread.levels:
-        from ndgrad.func.levels import write_through_transforms
+        from ndgrad.func.writes import write_in_transforms
 
-        handled = write_through_transforms(op, target, args, settings)
-        if handled is not NotImplemented:
-            return handled
+        return write_in_transforms(op, target, args, settings)
     return write_level(op, target, args, settings, 0)
 
 
 def write_level(op: Any, target: Any, args: tuple[Any, ...], settings: dict[str, Any], level: int) -> Any:
-    """The write on a tensor of `level`, with all transforms above it dealt with."""
-    others = [own_edge(a, level) for a in args]
-    check_writable(target, op.name + "_", any(e is not None for e in others))
+    """The write on a tensor whose payload is an array, recorded in the graph of `level`."""
+    arguments = (target, *args)
+    record = op.differentiable and thread.grad_enabled and payload_dtype(target._array).kind in "fc"
+    edges = tuple(own_edge(arguments[i], level) for i in op.differentiable_positions(len(arguments))) if record else ()
+    recorded = any(e is not None for e in edges)
+    check_writable(target, op.name + "_", recorded)
     storage = storage_of(target)
     array = target._array
-    arguments = (target, *args)
-    fits = op.forward_for(np)(*(raw(a) for a in arguments), **settings)
-    _check_fits(op, target, fits)
-    record = op.differentiable and thread.grad_enabled and payload_dtype(array).kind in "fc"
-    self_edge = own_edge(target, level) if record else None
-    by_name = dict(zip(op.args, arguments, strict=True))
-    edges = {a: own_edge(by_name[a], level) for a in op.differentiable_args} if record else {}
+    check_memory(op.name + "_", array)
     before = None
-    if any(e is not None for e in edges.values()):
+    if recorded:
         plan = save_plan(op)
         if op.args[0] in plan.arrays:
-            before = _old_value(target, self_edge)
-    storage.before_write(array)
-    array[...] = fits
+            before = _old_value(target, own_edge(target, level))
+    perform(op, array, tuple(raw(a) for a in args), settings, storage)
     storage.bump(op.name + "_")
-    if any(e is not None for e in edges.values()):
-        node = _inplace_node(op, target, before, by_name, settings, edges, level)
-        set_history(target, node, self_edge)
+    if recorded:
+        node = _inplace_node(op, target, before, args, settings, edges, level)
+        set_history(target, node)
     return target
 
 
-def _check_fits(op: Any, target: Any, result: Any) -> None:
-    if tuple(result.shape) != tuple(target._array.shape):
-        try:
-            np.broadcast_shapes(result.shape, target._array.shape)
-        except ValueError:
-            fits = False
-        else:
-            fits = len(result.shape) <= len(target._array.shape) and all(
-                r in (1, n) for r, n in zip(result.shape[::-1], target._array.shape[::-1], strict=False)
-            )
-        if not fits:
-            raise RuntimeError(
-                f"{op.name}_: the result has shape {tuple(result.shape)} and does not fit into the tensor of shape "
-                f"{tuple(target._array.shape)} that it is written to. Use {op.name}(), which makes a new tensor."
-            )
-    if not np.can_cast(result.dtype, target._array.dtype, "same_kind"):
+def check_memory(name: str, array: Any) -> None:
+    if not array.flags.writeable:
+        raise RuntimeError(f"{name}: the tensor of shape {tuple(array.shape)} lies in read-only memory. clone() it first, and write the clone.")
+    if 0 in array.strides and array.size > 1 and any(s == 0 and n > 1 for s, n in zip(array.strides, array.shape, strict=True)):
         raise RuntimeError(
-            f"{op.name}_: result type {result.dtype} can't be cast to the desired output type {target._array.dtype}. "
-            f"Use {op.name}(), which makes a new tensor, or convert the tensor with .to() first."
+            f"{name}: unsupported operation: more than one element of the written-to tensor refers to a single memory location "
+            f"(shape {tuple(array.shape)}, made by expand). clone() the tensor before performing the operation."
         )
-    if not target._array.flags.writeable:
+
+
+def perform(op: Any, array: Any, others: tuple[Any, ...], settings: dict[str, Any], storage: Any) -> None:
+    """Write op(array, *others) into `array`; raises before anything is changed if the result does not fit."""
+    library = library_of(array)
+    if op.write_kernel is not None:
+        storage.before_write(array)
+        op.write_kernel(library, array, *others, **settings)
+        return
+    name = op.forward if isinstance(op.forward, str) else _UFUNCS.get(op.forward)  # type: ignore[call-overload]
+    ufunc = getattr(library, name, None) if name else None
+    if isinstance(ufunc, np.ufunc) and not settings and array.ndim:
+        shape = np.broadcast_shapes(array.shape, *(np.shape(o) for o in others))
+        dtype = np.result_type(array, *others)
+        if shape == array.shape and dtype == array.dtype:
+            storage.before_write(array)
+            ufunc(array, *others, out=array)
+            return
+    result = op.forward_for(library)(array, *others, **settings)
+    check_fits(op.name, array, result)
+    storage.before_write(array)
+    array[...] = result
+
+
+def check_fits(name: str, array: Any, result: Any) -> None:
+    """Whether `result` can be written into `array`."""
+    have, want = tuple(result.shape), tuple(array.shape)
+    if have != want and not (len(have) <= len(want) and all(h in (1, w) for h, w in zip(have[::-1], want[::-1], strict=False))):
         raise RuntimeError(
-            f"{op.name}_: the tensor of shape {tuple(target._array.shape)} is over read-only memory. clone() it first."
+            f"{name}_: output with shape {list(want)} doesn't match the broadcast shape {list(have)}. Use {name}(), which makes a new tensor."
+        )
+    if not np.can_cast(result.dtype, array.dtype, "same_kind"):
+        raise RuntimeError(
+            f"{name}_: result type {result.dtype} can't be cast to the desired output type {array.dtype}. "
+            f"Use {name}(), which makes a new tensor, or convert the tensor with .to() first."
         )
 
 
@@ -120,18 +142,19 @@ def _old_value(target: Any, self_edge: Any) -> Any:
 
 
 def _inplace_node(
-    op: Any, target: Any, before: Any, by_name: dict[str, Any], settings: dict[str, Any], edges: dict[str, Any], level: int
+    op: Any, target: Any, before: Any, args: tuple[Any, ...], settings: dict[str, Any], edges: tuple[Any, ...], level: int
 ) -> Any:
     node = op.level_node_class() if level else op.node_class()
     if level:
         node.level = level
     node.seq = next_sequence_number()
-    node.next = tuple(edges[a] for a in op.differentiable_args)
+    node.next = edges
     node.extra = None
     node.shape = tuple(target._array.shape)
     node.dtype = payload_dtype(target._array)
     plan = save_plan(op)
-    needed = {a for a, e in edges.items() if e is not None}
+    needed = set(op.differentiable_args) if op.variadic else {a for a, e in zip(op.differentiable_args, edges, strict=True) if e is not None}
+    by_name = op.bind((target, *args))
     for name in plan.arrays:
         if plan.users[name] & needed:
             save_input(node, name, before if name == op.args[0] else by_name[name], thread.saved_hooks)
@@ -145,13 +168,13 @@ def _inplace_node(
     for name in plan.settings:
         setattr(node, name, settings[name])
     for name in plan.facts:
-        arg, fact = name.rsplit("_", 1)
+        arg, kind = name.rsplit("_", 1)
         value = by_name[arg]
-        setattr(node, name, {"shape": lambda v: tuple(v.shape), "ndim": lambda v: len(v.shape), "dtype": payload_dtype}[fact](raw(value)))
+        setattr(node, name, tuple(fact(v, kind) for v in value) if isinstance(value, tuple) else fact(value, kind))
     return node
 
 
-def set_history(target: Any, node: Any, self_edge: Any) -> None:
+def set_history(target: Any, node: Any) -> None:
     """After a write that `node` describes: the new history of the target, and of its base if it is a view."""
     meta = target._meta
     info = None if meta is None else meta.view
@@ -172,19 +195,26 @@ def write_out(op: Any, args: tuple[Any, ...], settings: dict[str, Any], out: Any
                 f"{op.name}(): functions with out=... arguments don't support automatic differentiation, but one of the arguments "
                 "requires grad. Call it without out=, or under no_grad()."
             )
-    result = dispatch(op, args, settings)
-    return copy_into(op.name, out, result)
+    return copy_into(op.name, out, dispatch(op, args, settings))
 
 
 def copy_into(name: str, out: Any, result: Any) -> Any:
+    """Put a result where `out=` says."""
+    if not isinstance(out, Variable):
+        raise TypeError(f"{name}(): out= must be a tensor, and is {type(out).__name__}.")
     storage = storage_of(out)
-    if not np.can_cast(result._array.dtype, out._array.dtype, "same_kind"):
+    array = np.asarray(result._array)
+    if not np.can_cast(array.dtype, out._array.dtype, "same_kind"):
         raise RuntimeError(
-            f"{name}(): result type {result._array.dtype} can't be cast to the desired output type {out._array.dtype} of out=."
+            f"{name}(): result type {array.dtype} can't be cast to the desired output type {out._array.dtype} of out=. "
+            "Give an out= of a dtype that holds the result."
         )
-    if tuple(out.shape) != tuple(result.shape):
-        out._array = np.empty(result._array.shape, out._array.dtype)
+    if out._array.shape != array.shape:
+        out._array = np.empty(array.shape, out._array.dtype)
     storage.before_write(out._array)
-    out._array[...] = result._array
+    out._array[...] = array
     storage.bump(f"{name}(out=)")
     return out
+
+
+__all__ = ["check_writable", "copy_into", "meta_of", "write", "write_level", "write_out"]

@@ -199,11 +199,17 @@ class RuleNode(Node):
     def environment(self, unpack: Any, ops: Any) -> dict[str, Any]:
         """The saved values by the names rules use, only those that some needed rule names."""
         op, plan = self.op, self.plan
-        needed = {a for a, e in zip(op.differentiable_args, self.next, strict=False) if e is not None}
-        edges: dict[str, Any] = dict(zip(op.differentiable_args, self.next, strict=False))
-        env: dict[str, Any] = {"ops": ops}
         if op.variadic:
-            needed, edges = set(op.differentiable_args), {op.args[0]: self.next}
+            # the collecting name, if gradients flow to it, has the edges behind those of the fixed arguments
+            needed = set(op.differentiable_args)
+            fixed = [a for a in op.differentiable_args if a != op.args[-1]]
+            edges: dict[str, Any] = dict(zip(fixed, self.next, strict=False))
+            if op.args[-1] in needed:
+                edges[op.args[-1]] = self.next[len(fixed) :]
+        else:
+            needed = {a for a, e in zip(op.differentiable_args, self.next, strict=True) if e is not None}
+            edges = dict(zip(op.differentiable_args, self.next, strict=True))
+        env: dict[str, Any] = {"ops": ops}
         for name in plan.arrays + plan.outs:
             if plan.users[name] & needed:
                 env[name] = unpack(self, name, edges.get(name))

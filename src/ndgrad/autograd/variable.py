@@ -27,6 +27,7 @@ class Meta:
     __slots__ = (
         "accumulator",
         "batch_level",
+        "born",
         "grad",
         "grad_dtype",
         "hooks",
@@ -55,6 +56,7 @@ class Meta:
         self.tangents: dict[int, Any] | None = None
         self.inference = False
         self.level = 0  # of a leaf of a grad transform; a result has its node's level
+        self.born = 0  # the innermost transform level that was open when the tensor was made
         self.batch_level = 0  # of a tensor batched by vmap: the payload's dimension 0 is the batch
 
 

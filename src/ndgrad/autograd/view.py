@@ -14,7 +14,7 @@ from typing import Any
 
 from ndgrad.autograd.modes import thread
 from ndgrad.autograd.node import Node, next_sequence_number
-from ndgrad.autograd.variable import edge, meta_of
+from ndgrad.autograd.variable import edge, meta_of, np_dtype
 from ndgrad.autograd.versions import Version, storage_of
 
 # How a view came to be, which decides whether it may be written in place.
@@ -128,8 +128,9 @@ def write_error(t: Any, creation: str, after_the_fact: bool = False) -> RuntimeE
 class CopySlices(Node):
     """The history of a base of which a part was replaced: `inner` is the node of the write as seen by the view."""
 
-    __slots__ = ("inner", "path")
+    __slots__ = ("inner", "level", "path")
     consumes = True
+    level: int  # type: ignore[misc]  # a slot, since any level may have such a node
     inner: Node
     path: Path | None
 
@@ -141,13 +142,19 @@ class CopySlices(Node):
         return (grads if self.next[0] is not None else None, *through[1:])
 
     def apply_tensors(self, grads: Any) -> tuple[Any, ...]:
+        return self._on_tensors(grads, self.inner.apply_tensors)
+
+    def apply_payloads(self, grads: Any) -> tuple[Any, ...]:
+        return self._on_tensors(grads, self.inner.apply_payloads)
+
+    def _on_tensors(self, grads: Any, run_inner: Any) -> tuple[Any, ...]:
+        from ndgrad.autograd.inplace import write
+        from ndgrad.ops.fill import copy
+
         whole = grads.clone()
         part = replay(whole, self.path)
-        through = self.inner.apply_tensors(part.clone())
-        if through[0] is None:
-            part.zero_()
-        else:
-            part.copy_(through[0])
+        through = run_inner(part.clone())
+        write(copy, part, (part * 0.0 if through[0] is None else through[0],), {})
         return (whole if self.next[0] is not None else None, *through[1:])
 
     def release(self) -> None:
@@ -160,9 +167,10 @@ def rebase(base: Any, path: Path, inner: Node, base_edge: Any) -> None:
     node.seq = next_sequence_number()
     node.next = (base_edge, *inner.next[1:])
     node.shape = tuple(base.shape)
-    node.dtype = base._array.dtype
+    node.dtype = np_dtype(base)
     node.extra = None
     node.inner = inner
+    node.level = inner.level  # type: ignore[misc]
     node.path = path
     base._node = node
     if base._meta is not None:

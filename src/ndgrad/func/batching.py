@@ -53,10 +53,7 @@ def apply_batch_rule(op: Any, args: tuple[Any, ...], batched: tuple[bool, ...], 
     if "batched" not in names:
         args = _expand(args, batched, size)
     env = {**settings, "ops": tensor_ops, "batched": batched, "size": size}
-    if op.variadic:
-        env[op.args[0]] = args
-    else:
-        env.update(zip(op.args, args, strict=True))
+    env.update(op.bind(args))
     return rule(*[env[n] for n in names])
 
 

@@ -19,7 +19,7 @@ from ndgrad.autograd.dispatch import dispatch, face_of, finish
 from ndgrad.autograd.modes import enter, leave, thread
 from ndgrad.autograd.node import edge_node
 from ndgrad.autograd.saved import lift
-from ndgrad.autograd.variable import Variable, edge, meta_of, wrap
+from ndgrad.autograd.variable import Variable, edge, meta_of, requires_grad, wrap
 
 _numbers = itertools.count(1).__next__
 
@@ -117,11 +117,12 @@ def lower(t: Any) -> Any:
     """The payload under which a level keeps a tensor of the levels below: its bare array, if that says all."""
     if not isinstance(t, Variable):
         return t
-    if t._node is None:
-        meta = t._meta
-        if meta is None or not (meta.requires_grad or meta.batch_level or meta.tangents or meta.view is not None):
-            return t._array
-    return t
+    meta = t._meta
+    if meta is None:
+        return t if t._node is not None else t._array
+    if meta.batch_level or meta.tangents or meta.level or requires_grad(t):
+        return t
+    return t._array
 
 
 # ----- ops ---------------------------------------------------------------------------------------------------------------
@@ -147,6 +148,11 @@ def _grad_op(level: Level, op: Any, args: tuple[Any, ...], settings: dict[str, A
         result = dispatch(op, lifted, settings)
     out = tuple(lower(r) for r in result) if op.outputs != 1 else lower(result)
     wrapped = finish(op, args, settings, face_of(op, args), out, level=number)
+    # What does not depend on the level's inputs needs no wrapping; but a view must stay with its base, to see its writes.
+    if op.view and level_number(args[0]) == number:
+        for w in wrapped if op.outputs != 1 else (wrapped,):
+            meta_of(w).level = number
+        return wrapped
     if op.outputs == 1:
         return wrapped if wrapped._node is not None else result
     return tuple(w if w._node is not None else r for w, r in zip(wrapped, result, strict=True))
@@ -170,8 +176,3 @@ def unwrap(level: Level, t: Any) -> Any:
     if isinstance(t, Variable) and level_number(t) == level.number:
         return lift(t._array)
     return t
-
-
-def write_through_transforms(op: Any, target: Any, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
-    """An in-place write while transforms or dual levels are open; NotImplemented if none concerns these tensors."""
-    return NotImplemented

@@ -6,7 +6,8 @@ One adjacent block per op says all there is to know about it:
 
     matmul = op("matmul", "x y", forward=..., vjp=dict(x=..., y=...), jvp="multilinear", batch=...)
 
-**Arguments.** Array arguments are positional and come first; settings are keyword-only and already normalised (a `dim` is
+**Arguments.** Array arguments are positional and come first (with `variadic`, the last name stands for any number
+of them); settings are keyword-only and already normalised (a `dim` is
 a non-negative int or tuple, a dtype a NumPy dtype): the public functions do that, so rules need not.
 
 **Forward** takes raw arrays and settings. A string names a function of the array library ("exp" is `numpy.exp` or
@@ -92,6 +93,7 @@ class Op:
         view: bool = False,
         partial_view: bool = False,
         shares_storage: bool = False,
+        write_kernel: Callable[..., Any] | None = None,
         elementwise: bool = False,
         inplace: bool = False,
         backward_name: str | None = None,
@@ -110,6 +112,7 @@ class Op:
         self.discrete_outputs = frozenset(discrete_outputs)
         self.variadic = variadic
         self.view = view
+        self.write_kernel = write_kernel  # (np, target, *others, **settings): the in-place form, changing only what it must
         self.shares_storage = shares_storage  # the result is the same memory, but no differentiable view (detach)
         self.partial_view = partial_view  # each element of the result is one element of the base, and only some are
         self.elementwise = elementwise
@@ -179,7 +182,7 @@ class Op:
     def rules(self) -> dict[str, tuple[Callable[..., Any], tuple[str, ...]]]:
         """Per differentiable argument, its reverse rule and the names it takes."""
         if isinstance(self.vjp, Mapping):
-            return {a: (r, parameter_names(r)) for a, r in self.vjp.items()}
+            return {a: (self.vjp[a], parameter_names(self.vjp[a])) for a in self.args if a in self.vjp}
         return {}
 
     @functools.cached_property
@@ -196,6 +199,21 @@ class Op:
         if self.joint_rule is not None:
             return tuple(a for a in self.args if a not in self.constant_args)
         return tuple(a for a in self.args if a in self.rules)
+
+    # ----- arguments by name: with `variadic`, the last name collects all remaining ones -----
+
+    def bind(self, args: Sequence[Any]) -> dict[str, Any]:
+        """Array arguments by the names rules use."""
+        if not self.variadic:
+            return dict(zip(self.args, args, strict=True))
+        fixed = len(self.args) - 1
+        return {**dict(zip(self.args, args[:fixed])), self.args[-1]: tuple(args[fixed:])}
+
+    def differentiable_positions(self, count: int) -> tuple[int, ...]:
+        """Which of `count` actual arguments gradients flow to, in order."""
+        names = self.args if not self.variadic else (*self.args[:-1], *(self.args[-1],) * (count - len(self.args) + 1))
+        wanted = self.differentiable_args
+        return tuple(i for i, name in enumerate(names) if name in wanted)
 
     #: Array arguments of a joint rule that take no gradient (index arrays, masks).
     constant_args: frozenset[str] = frozenset()

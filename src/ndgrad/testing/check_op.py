@@ -75,10 +75,8 @@ class _Case:
         self.op, self.sample = op, sample
         self.random = np.random.default_rng(seed)
         self.arrays = [i for i, a in enumerate(sample.args) if isinstance(a, (np.ndarray, np.generic))]
-        names = [op.args[0]] * len(sample.args) if op.variadic else op.args
-        self.positions = [
-            i for i in self.arrays if sample.args[i].dtype.kind in "fc" and (op.variadic or names[i] in op.differentiable_args)
-        ]
+        smooth = op.differentiable_positions(len(sample.args))
+        self.positions = [i for i in self.arrays if sample.args[i].dtype.kind in "fc" and i in smooth]
 
     # ----- running the op -----
 

@@ -18,7 +18,7 @@ Kernel: TypeAlias = Callable[..., Block]
 Coefficients: TypeAlias = tuple[float, ...]
 
 # 16384 doubles are 128 KiB: the few arrays alive in a polynomial share a second-level cache, and the cost of
-# a call is spread thin. Measured best among 2048 to 65536.
+# a call is spread thin. The quickest of 2048, 4096, 8192, 16384 and 65536 for erf.
 BLOCK = 16384
 
 
@@ -31,20 +31,19 @@ def over_arrays(name: str, kernel: Kernel, *arguments: ArrayLike) -> NDArray[Any
         dtype = np.dtype(np.float64)
     if not np.can_cast(dtype, np.float64):
         raise TypeError(
-            f"{name} got {dtype} input; without SciPy it is computed in float64, from real types up to that one. "
+            f"{name} got {dtype} input; without SciPy it is computed in float64, from real types up to it. "
             f'Convert the input with .astype(numpy.float64), or install SciPy: pip install "ndgrad[scipy]".'
         )
-    inputs: list[ArrayLike | None] = [np.asarray(value) for value in operands]
+    access: list[Any] = [["readonly"]] * len(operands) + [["writeonly", "allocate"]]
     blocks = np.nditer(
-        [*inputs, None],
+        [*(np.asarray(value) for value in operands), None],
         flags=["external_loop", "buffered", "zerosize_ok"],
-        op_flags=[*([["readonly"]] * len(operands)), ["writeonly", "allocate"]],
+        op_flags=access,
         op_dtypes=[np.dtype(np.float64)] * len(operands) + [dtype],
         casting="same_kind",
         buffersize=BLOCK,
     )
-    # Poles, overflow to infinity and NaN are answers here, as they are for SciPy's ufuncs, and raise no
-    # warning.
+    # Poles, overflow to infinity and NaN are answers here, as for SciPy's ufuncs, and raise no warning.
     with blocks, np.errstate(all="ignore"):
         for *block, output in blocks:
             output[...] = kernel(*block)

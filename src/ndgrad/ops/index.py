@@ -1,0 +1,209 @@
+"""Indexing. Every kind of index comes down to two ops: `getitem` (ints, slices, None, Ellipsis: a view) and `index` (arrays
+that index the leading dimensions), and their transposes. The public side is ndgrad.api.index.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ndgrad.arrays.library import library_of
+from ndgrad.autograd.saved import lift
+from ndgrad.autograd.variable import Variable
+from ndgrad.ops.table import DATA_DEPENDENT, NOT_DIFFERENTIABLE, op
+
+# ----- basic indexing: a view ------------------------------------------------------------------------------------------
+
+
+def _whole(index: tuple[Any, ...]) -> tuple[Any, ...]:
+    """With an Ellipsis NumPy gives a view even where all dimensions are taken by ints."""
+    return index if any(i is Ellipsis for i in index) else (*index, Ellipsis)
+
+
+getitem = op(
+    "getitem", "x",
+    lambda np, x, *, index: x[_whole(index)],
+    settings={"index": ()},
+    vjp={"x": lambda g, x_shape, index, ops: ops.embed(g, shape=x_shape, index=index)},
+    jvp="linear",
+    batch=lambda x, index, ops: ops.getitem(x, index=(slice(None), *index)),
+    view=True,
+    partial_view=True,
+    backward_name="SliceBackward0",
+)  # fmt: skip
+
+
+def _embed(np: Any, x: Any, *, shape: tuple[int, ...], index: tuple[Any, ...]) -> Any:
+    out = np.zeros(shape, x.dtype)
+    out[_whole(index)] = x
+    return out
+
+
+# Zeros with x at the place that a basic index names: the transpose of getitem.
+embed = op(
+    "embed", "x",
+    _embed,
+    settings={"shape": (), "index": ()},
+    vjp={"x": lambda g, index, ops: ops.getitem(g, index=index)},
+    jvp="linear",
+    batch=lambda x, shape, index, ops: ops.embed(x, shape=(x.shape[0], *shape), index=(slice(None), *index)),
+    backward_name="SliceBackwardBackward0",
+)  # fmt: skip
+
+
+# ----- arrays of indices into the leading dimensions -----------------------------------------------------------------
+
+
+def _index_batch(x: Any, indices: Any, batched: tuple[bool, ...], ops: Any, size: int) -> Any:
+    if not batched[0]:
+        return ops.index(x, *_align_indices(indices, batched[1:], ops))
+    if not any(batched[1:]):
+        # the batch steps behind the indexed dimensions and comes back to the front
+        k = len(indices)
+        n = len(x.shape)
+        out = ops.index(ops.permute(x, dims=(*range(1, k + 1), 0, *range(k + 1, n))), *indices)
+        lead = max(len(i.shape) for i in indices)
+        return ops.permute(out, dims=(lead, *range(lead), *range(lead + 1, len(out.shape))))
+    aligned = _align_indices(indices, batched[1:], ops)
+    rank = max(len(i.shape) for i in aligned)
+    return ops.index(x, counting(x, size, rank), *aligned)
+
+
+def counting(like: Any, size: int, ndim: int) -> Any:
+    """The numbers 0 ... size-1 along the first of `ndim` dimensions, as a constant beside the tensor `like`."""
+    array = like
+    while isinstance(array, Variable):
+        array = array._array
+    return lift(library_of(array).arange(size).reshape((size, *(1,) * (ndim - 1))))
+
+
+def _align_indices(indices: Any, batched: tuple[bool, ...], ops: Any) -> list[Any]:
+    """Index arrays with the batch in front line up as they did for one sample."""
+    rank = max(len(i.shape) - b for i, b in zip(indices, batched, strict=True))
+    out = []
+    for i, b in zip(indices, batched, strict=True):
+        missing = rank + 1 - len(i.shape)
+        if b and missing > 0:
+            i = ops.reshape(i, shape=(i.shape[0], *(1,) * missing, *i.shape[1:]))
+        out.append(i)
+    return out
+
+
+index = op(
+    "index", "x indices",
+    lambda np, x, *indices: np.asarray(x)[indices],
+    vjp={"x": lambda g, x_shape, indices, ops: ops.index_add_zeros(g, *indices, shape=x_shape)},
+    jvp={"x": lambda t, indices, ops: ops.index(t, *indices)},
+    batch=_index_batch,
+    variadic=True,
+)  # fmt: skip
+
+
+def _index_add_zeros(np: Any, x: Any, *indices: Any, shape: tuple[int, ...]) -> Any:
+    out = np.zeros(shape, x.dtype)
+    np.add.at(out, indices, x)
+    return out
+
+
+def _index_add_zeros_batch(x: Any, indices: Any, shape: tuple[int, ...], batched: tuple[bool, ...], ops: Any, size: int) -> Any:
+    g = x
+    if not batched[0]:
+        g = ops.expand(g, shape=(size, *g.shape))
+    if not any(batched[1:]):
+        # zeros of shape (indexed..., batch, rest) are filled, and the batch comes to the front
+        lead = max(len(i.shape) for i in indices)
+        k = len(indices)
+        inner = ops.permute(g, dims=(*range(1, lead + 1), 0, *range(lead + 1, len(g.shape))))
+        out = ops.index_add_zeros(inner, *indices, shape=(*shape[:k], size, *shape[k:]))
+        return ops.permute(out, dims=(k, *range(k), *range(k + 1, len(shape) + 1)))
+    aligned = _align_indices(indices, batched[1:], ops)
+    rank = max(len(i.shape) for i in aligned)
+    return ops.index_add_zeros(g, counting(g, size, rank), *aligned, shape=(size, *shape))
+
+
+# Zeros to which x is added at the indexed places, once per occurrence: the transpose of `index`.
+index_add_zeros = op(
+    "index_add_zeros", "x indices",
+    _index_add_zeros,
+    settings={"shape": ()},
+    vjp={"x": lambda g, indices, ops: ops.index(g, *indices)},
+    jvp={"x": lambda t, indices, shape, ops: ops.index_add_zeros(t, *indices, shape=shape)},
+    batch=_index_add_zeros_batch,
+    variadic=True,
+    backward_name="IndexBackwardBackward0",
+)  # fmt: skip
+
+
+# ----- writing -----------------------------------------------------------------------------------------------------------
+
+
+def _index_put(np: Any, x: Any, y: Any, *indices: Any, accumulate: bool) -> Any:
+    out = np.array(x)
+    return _index_put_kernel(np, out, y, *indices, accumulate=accumulate)
+
+
+def _index_put_kernel(np: Any, target: Any, y: Any, *indices: Any, accumulate: bool) -> Any:
+    if accumulate:
+        np.add.at(target, indices, y)
+    else:
+        target[indices] = y
+    return target
+
+
+def _index_put_batch(x: Any, y: Any, indices: Any, accumulate: bool, ops: Any, size: int, batched: tuple[bool, ...]) -> Any:
+    if not batched[0]:
+        x = ops.expand(x, shape=(size, *x.shape))
+    aligned = _align_indices(indices, batched[2:], ops)
+    rank = max(len(i.shape) - b for i, b in zip(indices, batched[2:], strict=True))
+    if isinstance(y, Variable) and batched[1]:
+        missing = rank + len(x.shape) - len(indices) - len(y.shape)
+        y = ops.reshape(y, shape=(size, *(1,) * missing, *y.shape[1:])) if missing > 0 else y
+    return ops.index_put(x, y, counting(x, size, rank + 1), *aligned, accumulate=accumulate)
+
+
+# x with y put (or added) at the indexed places. With indices that occur twice, which y wins is not defined, as in NumPy.
+index_put = op(
+    "index_put", "x y indices",
+    _index_put,
+    settings={"accumulate": False},
+    vjp={
+        "x": lambda g, indices, accumulate, ops: g if accumulate else ops.index_put(g, 0.0, *indices, accumulate=False),
+        "y": lambda g, indices, ops: ops.index(g, *indices),
+    },
+    jvp=lambda x, y, x_t, y_t, indices, accumulate, ops: ops.index_put(
+        x * 0.0 if x_t is None else x_t, 0.0 if y_t is None else y_t, *indices, accumulate=accumulate
+    ),
+    batch=_index_put_batch,
+    variadic=True,
+    write_kernel=_index_put_kernel,
+)  # fmt: skip
+
+
+def _masked_fill_kernel(np: Any, target: Any, mask: Any, y: Any) -> Any:
+    np.copyto(target, y, where=np.broadcast_to(mask, target.shape), casting="same_kind")
+    return target
+
+
+# x where the mask is false, y (0-d) where it is true.
+masked_fill = op(
+    "masked_fill", "x mask y",
+    lambda np, x, mask, y: np.where(mask, np.asarray(y).astype(x.dtype), x),
+    vjp={
+        "x": lambda g, mask, ops: ops.masked_fill(g, mask, 0.0),
+        "y": lambda g, mask, ops: ops.where(mask, g, 0.0),
+    },
+    jvp={
+        "x": lambda t, mask, ops: ops.masked_fill(t, mask, 0.0),
+        "y": lambda t, mask, ops: ops.where(mask, t, 0.0),
+    },
+    batch="elementwise",
+    elementwise=True,
+    write_kernel=_masked_fill_kernel,
+)  # fmt: skip
+
+# The places of the true elements, one row each.
+nonzero = op(
+    "nonzero", "x",
+    lambda np, x: np.argwhere(x),
+    vjp=NOT_DIFFERENTIABLE,
+    batch=DATA_DEPENDENT,
+)  # fmt: skip
