@@ -11,7 +11,6 @@ Names that would hide a builtin (`bool`, `float`, `int`) live in `ALIASES` and a
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -46,7 +45,7 @@ __all__ = [
     "int32",
     "int64",
     "promote_types",
-    "result_dtype",
+    "result_type",
     "set_default_dtype",
     "uint8",
     "uint16",
@@ -353,12 +352,12 @@ def set_default_dtype(d: DTypeLike) -> None:
 
 
 def promote_types(a: DTypeLike, b: DTypeLike) -> dtype:
-    """The type that holds both, by torch's rule: the higher kind decides, and only then the width.
+    """The type that holds both, by NumPy 2's rule: the smallest that loses neither range nor kind.
 
-    NumPy's rule, which widens int64 with float32 to float64, is `np.promote_types`; it too takes these.
+    torch's rule, under which int64 with float32 stays float32, differs; ndgrad computes with NumPy and says so.
 
-    >>> promote_types(int64, float32), promote_types(float16, bfloat16), promote_types(complex64, float64)
-    (ndgrad.float32, ndgrad.float32, ndgrad.complex128)
+    >>> promote_types(int64, float32), promote_types(int8, uint8), promote_types(complex64, float64)
+    (ndgrad.float64, ndgrad.int16, ndgrad.complex128)
     """
     return _promote(as_dtype(a), as_dtype(b))
 
@@ -375,77 +374,58 @@ def _promote(a: dtype, b: dtype) -> dtype:
 
 
 def _find_promoted(a: dtype, b: dtype) -> dtype:
-    if a._category > b._category:
-        a, b = b, a
-    if a is b or a._category < _FLOATING < b._category or a._category == _BOOL:
-        return b
-    if b.is_complex:
-        return max(a.to_complex(), b, key=lambda d: d.itemsize)
-    if b.is_floating_point:
-        if not a.is_floating_point:
-            return b
-        if a.itemsize == b.itemsize:  # float16 with bfloat16: neither holds the other
-            return float32
-        return max(a, b, key=lambda d: d.itemsize)
-    found = as_dtype(np.promote_types(a.numpy, b.numpy))
-    if found.is_floating_point:
-        raise RuntimeError(
-            f"no integer type holds both {a!r} and {b!r}, met while promoting one with the other. "
-            "Convert one of them first, to int64 if its values fit or to float64 if rounding is acceptable."
-        )
-    return found
+    if a is b:
+        return a
+    if bfloat16 in (a, b):
+        # NumPy does not know the type (and ml_dtypes answers for some partners only, if it is there at all). It holds
+        # what has 8 bits; with anything larger it counts as float32, the next type that holds it.
+        other = b if a is bfloat16 else a
+        return bfloat16 if other.itemsize == 1 else _promote(float32, other)
+    return as_dtype(np.promote_types(a.numpy, b.numpy))
 
 
-def result_dtype(arrays: Iterable[dtype] = (), zero_dim: Iterable[dtype] = (), numbers: Iterable[dtype] = ()) -> dtype:
-    """The type of a result whose inputs have these types, by torch's rule.
+def result_type(*operands: Any) -> dtype:
+    """The type of a result computed from tensors, arrays, dtypes and Python numbers, by NumPy 2's rule.
 
-    A zero-dimensional input counts only where its kind is higher than that of every array with dimensions,
-    and a Python number only where its kind is higher than those of both. Floating and complex numbers count
-    as the default.
+    A Python number is weak: it decides the kind and never the width. Python numbers alone give the defaults.
 
-    >>> result_dtype([float32], zero_dim=[float64]), result_dtype([int8], numbers=[float64])
-    (ndgrad.float32, ndgrad.float64)
+    >>> result_type(float32, 1.5), result_type(int8, 1.5), result_type(np.ones(2, "f4"), 2j), result_type(1, 2.5)
+    (ndgrad.float32, ndgrad.float64, ndgrad.complex64, ndgrad.float64)
     """
-    result = _promote_all(arrays)
-    for lower in (_promote_all(zero_dim), _promote_all(map(_number_dtype, numbers))):
-        result = _yield_to(result, lower)
-    if result is None:
-        raise TypeError("result_dtype() was given no types to combine. Pass at least one dtype.")
-    return result
+    if not operands:
+        raise TypeError("result_type() was given nothing to combine. Pass at least one tensor, dtype or number.")
+    strong: dtype | None = None
+    weak: int | float | complex | None = None
+    for operand in operands:
+        if type(operand) in (bool, int, float, complex):
+            if weak is None or _NUMBER_KINDS[type(operand)] > _NUMBER_KINDS[type(weak)]:
+                weak = operand
+        else:
+            found = as_dtype(operand.dtype if hasattr(operand, "dtype") and not isinstance(operand, type) else operand)
+            strong = found if strong is None else _promote(strong, found)
+    if strong is None:
+        assert weak is not None
+        return (bool_, int64, _default_dtype, _default_complex_dtype)[_NUMBER_KINDS[type(weak)]]
+    if weak is None or _NUMBER_KINDS[type(weak)] <= strong._category:
+        return strong
+    if strong is bfloat16:
+        return complex64
+    return as_dtype(np.result_type(strong.numpy, type(weak)(1)))
 
 
-def _number_dtype(d: dtype) -> dtype:
-    if d.is_complex:
-        return _default_complex_dtype
-    return _default_dtype if d.is_floating_point else d
-
-
-def _promote_all(dtypes: Iterable[dtype]) -> dtype | None:
-    result: dtype | None = None
-    for d in dtypes:
-        result = d if result is None else _promote(result, d)
-    return result
-
-
-def _yield_to(higher: dtype | None, lower: dtype | None) -> dtype | None:
-    if higher is None or lower is None:
-        return higher or lower
-    if higher._category >= lower._category:
-        return higher
-    # A complex scalar makes a real array complex without widening it: float32 array * 1j is complex64 even
-    # where the default complex type is complex128.
-    if higher.is_floating_point:
-        return higher.to_complex()
-    return lower
+_NUMBER_KINDS: dict[type, int] = {bool: _BOOL, int: _INTEGER, float: _FLOATING, complex: _COMPLEX}
 
 
 def can_cast(from_: DTypeLike, to: DTypeLike) -> bool:
-    """Whether a result of type `from_` may be stored as `to` by torch's rule: the kind never falls.
+    """Whether a result of type `from_` may be stored as `to`, as in-place writes ask: NumPy's "same kind".
 
-    >>> can_cast(float64, float32), can_cast(float32, int64)
-    (True, False)
+    >>> can_cast(float64, float32), can_cast(float32, int64), can_cast(int64, uint8)
+    (True, False, False)
     """
-    return as_dtype(from_)._category <= as_dtype(to)._category
+    a, b = as_dtype(from_), as_dtype(to)
+    if bfloat16 in (a, b):
+        return a._category <= b._category
+    return np.can_cast(a.numpy, b.numpy, "same_kind")
 
 
 # ----- limits -----------------------------------------------------------------------------------------------

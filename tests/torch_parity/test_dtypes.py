@@ -7,8 +7,6 @@ from collections.abc import Iterator
 
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 
 from ndgrad import dtypes
 from ndgrad.dtypes import (
@@ -21,8 +19,7 @@ from ndgrad.dtypes import (
     float16,
     iinfo,
     promote_types,
-    result_dtype,
-    set_default_dtype,
+    result_type,
 )
 
 NAMES = ("bool uint8 uint16 uint32 uint64 int8 int16 int32 int64 float16 float32 float64 complex64 complex128").split()
@@ -87,44 +84,38 @@ def test_iinfo(d: dtype) -> None:
         assert getattr(ours, name) == getattr(expected, name), name
 
 
-def test_can_cast() -> None:
+def test_can_cast_allows_less_than_torch_only_between_signed_and_unsigned() -> None:
     for a, b in itertools.product([*OURS, bfloat16], repeat=2):
-        assert can_cast(a, b) == torch.can_cast(theirs(a), theirs(b)), (a, b)
+        allowed = torch.can_cast(theirs(a), theirs(b))
+        if can_cast(a, b) != allowed:
+            assert allowed
+            assert a.is_signed
+            assert b.name.startswith("uint")
 
 
-def test_promote_types() -> None:
-    answered = 0
-    for a, b in itertools.product([*OURS, bfloat16], repeat=2):
-        try:
-            expected = torch.promote_types(theirs(a), theirs(b))
-        except RuntimeError:
-            continue
-        answered += 1
-        assert theirs(promote_types(a, b)) is expected, (a, b)
-    assert answered > 170
+def test_promotion_agrees_with_torchs_within_a_kind() -> None:
+    """Across kinds NumPy's rule widens (int64 with float32 is float64), which is a documented difference."""
+    agreed = 0
+    for a, b in itertools.product([*PROMOTED, bfloat16], repeat=2):
+        same_kind = a.is_floating_point == b.is_floating_point and a.is_complex == b.is_complex
+        if same_kind or "bool" in (a.name, b.name):
+            assert theirs(promote_types(a, b)) is torch.promote_types(theirs(a), theirs(b)), (a, b)
+            agreed += 1
+    assert agreed > 60
 
 
-numbers = {"bool": True, "int64": 1, "float64": 1.0, "complex128": 1j}
+def test_promotion_across_kinds_never_gives_less_than_torchs() -> None:
+    for a, b in itertools.product([*PROMOTED, bfloat16], repeat=2):
+        expected = as_dtype(torch.promote_types(theirs(a), theirs(b)))
+        assert promote_types(promote_types(a, b), expected) is promote_types(a, b)
 
 
-@given(
-    st.lists(st.sampled_from(PROMOTED), max_size=1),
-    st.lists(st.sampled_from(PROMOTED), max_size=1),
-    st.sampled_from(["float32", "float64"]),
-)
-def test_result_type_of_an_array_and_a_zero_dimensional_one(arrays: list[dtype], zero_dim: list[dtype], default: str) -> None:
-    set_default_dtype(default)
-    torch.set_default_dtype(getattr(torch, default))
-    for a, b in itertools.product(arrays, zero_dim):
-        expected = torch.result_type(torch.ones(1, dtype=theirs(a)), torch.ones((), dtype=theirs(b)))
-        if expected is not torch.complex32:
-            assert theirs(result_dtype([a], zero_dim=[b])) is expected
-    for d, (name, number) in itertools.product([*arrays, *zero_dim], numbers.items()):
-        python = as_dtype(name)
-        for shape, ours in [
-            ((1,), lambda d=d, p=python: result_dtype([d], numbers=[p])),
-            ((), lambda d=d, p=python: result_dtype(zero_dim=[d], numbers=[p])),
-        ]:
-            expected = torch.result_type(torch.ones(shape, dtype=theirs(d)), number)
-            if expected is not torch.complex32:
-                assert theirs(ours()) is expected, (d, name, shape)
+@pytest.mark.parametrize("number", [True, 1, 1.0, 1j], ids=repr)
+@pytest.mark.parametrize("d", PROMOTED, ids=repr)
+def test_result_type_with_a_python_number_of_no_higher_kind(d: dtype, number: complex) -> None:
+    """With an integer tensor a float takes torch's default dtype there, and NumPy's float64 here."""
+    expected = torch.result_type(torch.ones(2, dtype=theirs(d)), number)
+    integer = not d.is_floating_point and not d.is_complex
+    if expected is torch.complex32 or (integer and isinstance(number, (float, complex))):
+        return
+    assert theirs(result_type(d, number)) is expected

@@ -408,7 +408,7 @@ def _correlate_pointwise(x: Array, w: Array, out: Array) -> None:
     outputs = w.shape[1]
     positions = prod(x.shape[3:])
     patches = x.reshape(batch, groups, channels, positions)
-    weight = w.reshape(groups, outputs, channels)
+    weight = np.ascontiguousarray(w.reshape(groups, outputs, channels))
     flat = out.reshape(batch, groups, outputs, positions)
 
     def worker(blocks: Iterator[slice]) -> None:
@@ -432,7 +432,7 @@ def _correlate_by_windows(x: Array, w: Array, axes: Axes, out: Array) -> None:
     outputs = w.shape[1]
     depth = prod(axis.taps for axis in axes) * channels
     # (G, M, C, *K) -> (G, 1, M, (*K, C)), the order of the rows of the patches.
-    weight = np.moveaxis(w, 2, -1).reshape(groups, 1, outputs, depth)
+    weight = np.ascontiguousarray(np.moveaxis(w, 2, -1).reshape(groups, 1, outputs, depth))
     positions = prod(axis.out for axis in axes[1:])
     direct = out.flags.c_contiguous and (positions >= 96 or (positions >= 32 and positions % 16 == 0) or depth < 100)
 
@@ -475,44 +475,58 @@ def _correlate_by_windows(x: Array, w: Array, axes: Axes, out: Array) -> None:
 
 
 class _Planes:
-    """The input planes that a depthwise correlation adds up, each laid out so that a tap is an offset into it.
+    """The patches of a depthwise correlation, by long copies.
 
-    A matrix product with one channel on either side has nothing to reuse, so here each tap is one multiplication and one
-    addition of whole planes. Tap k reads the input at o * s + k * d - p = s * (o + k * d // s) + (k * d % s) - p: with the
-    input split by residues modulo s it reads plane k * d % s, shifted by k * d // s. Rows have one pitch for reading and writing
-    (outputs beyond the end of a row are computed and thrown away), so a shift in all axes is one offset and every
-    operation runs over one long contiguous axis.
+    With one channel in each group the product has a single row or few, and copying the patches is most of the work. Tap k reads the
+    input at o * s + k * d - p = s * (o + k * d // s) + (k * d % s) - p: with the input split into planes by residues
+    modulo s, it reads plane k * d % s, shifted by k * d // s. The rows of a plane have the pitch of the rows
+    of patches (what lies beyond the end of an output row is computed and thrown away), so a shift along all axes
+    is one offset, and a tap is one copy of contiguous memory.
     """
 
     def __init__(self, axes: Axes, samples: int, groups: int, dtype: np.dtype[Any]) -> None:
+        self.shape = (samples, groups)
+        self.pitches, self.taps, self.copies = _plane_geometry(axes)
+        self.length = _offset([axis.out - 1 for axis in axes], self.pitches) + 1
+        self.inside: Index = tuple(slice(axis.out) for axis in axes)
         strides = [axis.stride for axis in axes]
-        pitches = [axis.out + (axis.taps - 1) * axis.dilation // axis.stride for axis in axes]
-        self.samples = samples
-        self.values = np.zeros((samples, groups, *strides, *pitches), dtype)
-        self.flat = self.values.reshape(samples, groups, prod(strides), prod(pitches))
-        self.out_shape = (axes[0].out, *pitches[1:])
-        self.out_index: Index = tuple(slice(axis.out) for axis in axes)
-        self.length = _offset([axis.out - 1 for axis in axes], pitches) + 1
-        self.taps: list[tuple[int, slice]] = []
-        used = set()
-        for taps in product(*(range(axis.taps) for axis in axes)):
-            steps = [divmod(tap * axis.dilation, axis.stride) for axis, tap in zip(axes, taps, strict=True)]
-            residues = tuple(residue for _, residue in steps)
-            used.add(residues)
-            start = _offset([shift for shift, _ in steps], pitches)
-            self.taps.append((_offset(residues, strides), slice(start, start + self.length)))
-        self.copies = []
-        for residues in sorted(used):
-            planes = [
+        self.planes = np.zeros((samples, groups, *strides, *self.pitches), dtype)
+        self.flat = self.planes.reshape(samples, groups, prod(strides), prod(self.pitches))
+        self.patches = np.empty((samples, groups, len(self.taps), self.length), dtype)
+
+    def fill(self, x: Array) -> None:
+        """Copy the values of x (N, G, 1, *S) into patches (N, G, taps, length)."""
+        for target, source in self.copies:
+            self.planes[target] = x[source]
+        for tap, (plane, start) in enumerate(self.taps):
+            self.patches[:, :, tap] = self.flat[:, :, plane, start : start + self.length]
+
+    def outputs(self, channels: int) -> tuple[Array, Array]:
+        """Zeros for outputs with the pitch of the planes: as (N, G, M, *O) and as (N, G, M, length)."""
+        padded = np.zeros((*self.shape, channels, *self.pitches), self.planes.dtype)
+        return padded[(..., *self.inside)], padded.reshape(*self.shape, channels, -1)[..., : self.length]
+
+
+@lru_cache(maxsize=128)
+def _plane_geometry(axes: Axes) -> tuple[tuple[int, ...], list[tuple[int, int]], list[tuple[Index, Index]]]:
+    """The sizes of a plane; for each tap its plane and offset; for each plane where it lies and what it reads."""
+    strides = [axis.stride for axis in axes]
+    pitches = tuple(axis.out + (axis.taps - 1) * axis.dilation // axis.stride for axis in axes)
+    offsets = []
+    copies: dict[int, tuple[Index, Index]] = {}
+    for taps in product(*(range(axis.taps) for axis in axes)):
+        steps = [divmod(tap * axis.dilation, axis.stride) for axis, tap in zip(axes, taps, strict=True)]
+        residues = [residue for _, residue in steps]
+        plane = _offset(residues, strides)
+        offsets.append((plane, _offset([shift for shift, _ in steps], pitches)))
+        if plane not in copies:
+            reads = [
                 axis._replace(before=axis.before - residue, out=pitch).reads(0)
                 for axis, residue, pitch in zip(axes, residues, pitches, strict=True)
             ]
-            target = (slice(None), slice(None), *residues, *(here for here, _ in planes))
-            self.copies.append((target, (slice(None), slice(None), 0, *(there for _, there in planes))))
-
-    def fill(self, x: Array) -> None:
-        for target, source in self.copies:
-            self.values[target] = x[source]
+            target = (slice(None), slice(None), *residues, *(here for here, _ in reads))
+            copies[plane] = (target, (slice(None), slice(None), 0, *(there for _, there in reads)))
+    return pitches, offsets, list(copies.values())
 
 
 def _offset(index: Sequence[int], shape: Sequence[int]) -> int:
@@ -522,63 +536,59 @@ def _offset(index: Sequence[int], shape: Sequence[int]) -> int:
     return offset
 
 
-def _depthwise_blocks(axes: Axes, x: Array) -> list[slice]:
+def _depthwise_blocks(axes: Axes, x: Array) -> list[tuple[slice, slice]]:
+    """Slices of samples and of groups."""
     batch, groups = x.shape[:2]
-    plane = prod(axis.size + axis.taps * axis.dilation for axis in axes)
-    samples = max(1, _SCRATCH_BYTES // (2 * groups * plane * x.itemsize))
-    return [slice(start, min(start + samples, batch)) for start in range(0, batch, samples)]
+    group_bytes = x.itemsize * prod(axis.taps * (axis.out + axis.taps * axis.dilation // axis.stride) for axis in axes)
+    groups_here = -(-groups // min(groups, -(-groups * group_bytes // _SCRATCH_BYTES)))
+    samples = max(1, min(batch, _SCRATCH_BYTES // (group_bytes * groups)))
+    return [
+        (slice(n, min(n + samples, batch)), slice(start, min(start + groups_here, groups)))
+        for n in range(0, batch, samples)
+        for start in range(0, groups, groups_here)
+    ]
 
 
 def _correlate_depthwise(x: Array, w: Array, axes: Axes, out: Array) -> None:
     """`_correlate` for one channel in each group; see _Planes."""
-    groups, outputs = w.shape[:2]
-    weight = w.reshape(groups, outputs, -1)
+    weight = np.ascontiguousarray(w.reshape(*w.shape[:2], -1))  # flipped weights reshape into views BLAS cannot take
 
-    def worker(blocks: Iterator[slice]) -> None:
+    def worker(blocks: Iterator[tuple[slice, slice]]) -> None:
         planes = None
         for block in blocks:
-            samples = block.stop - block.start
-            if planes is None or planes.samples != samples:
-                planes = _Planes(axes, samples, groups, out.dtype)
-                sums = np.empty((samples, groups, outputs, *planes.out_shape), out.dtype)
-                total = sums.reshape(samples, groups, outputs, -1)[..., : planes.length]
-                term = np.empty_like(total)
-            planes.fill(x[block])
-            for tap, (plane, part) in enumerate(planes.taps):
-                values = planes.flat[:, :, plane, None, part]
-                if tap == 0:
-                    np.multiply(values, weight[:, :, tap, None], out=total)
-                else:
-                    np.multiply(values, weight[:, :, tap, None], out=term)
-                    np.add(total, term, out=total)
-            out[block] = sums[(..., *planes.out_index)]
+            x_part = x[block]
+            if planes is None or planes.shape != x_part.shape[:2]:
+                planes = _Planes(axes, *x_part.shape[:2], out.dtype)
+                result, flat = planes.outputs(w.shape[1])
+            planes.fill(x_part)
+            np.matmul(weight[block[1]], planes.patches, out=flat)
+            out[block] = result
 
-    work = 8 * out.size * weight.shape[-1]  # a multiplication here takes as long as several inside BLAS
+    work = 8 * out.size * weight.shape[-1]  # a multiplication here takes as long as several of those in a larger product
     threads.share(_depthwise_blocks(axes, x), worker, threads=work // _WORK_PER_THREAD)
 
 
 def _correlate_weight_depthwise(g: Array, x: Array, axes: Axes) -> Array:
-    """`_correlate_weight` for one channel in each group: each tap is one inner product of planes."""
+    """`_correlate_weight` for one channel in each group."""
     groups, outputs = g.shape[1:3]
     taps = [axis.taps for axis in axes]
     blocks = _depthwise_blocks(axes, x)
-    totals = np.zeros((len(blocks), groups, outputs, prod(taps)), g.dtype)
+    # One part of the sum for each slice of samples: threads then never add to the same place, whatever their order.
+    starts = sorted({samples.start for samples, _ in blocks})
+    totals = np.zeros((len(starts), groups, outputs, prod(taps)), g.dtype)
 
-    def worker(numbers: Iterator[int]) -> None:
+    def worker(blocks_here: Iterator[tuple[slice, slice]]) -> None:
         planes = None
-        for number in numbers:
-            block = blocks[number]
-            samples = block.stop - block.start
-            if planes is None or planes.samples != samples:
-                planes = _Planes(axes, samples, groups, g.dtype)
-                spread = np.zeros((samples, groups, outputs, *planes.out_shape), g.dtype)
-                flat = spread.reshape(samples, groups, outputs, -1)[..., : planes.length]
-            planes.fill(x[block])
-            spread[(..., *planes.out_index)] = g[block]
-            for tap, (plane, part) in enumerate(planes.taps):
-                totals[number, :, :, tap] = np.matmul(flat, planes.flat[:, :, plane, part, None])[..., 0].sum(0)
+        for block in blocks_here:
+            x_part = x[block]
+            if planes is None or planes.shape != x_part.shape[:2]:
+                planes = _Planes(axes, *x_part.shape[:2], g.dtype)
+                g_part, flat = planes.outputs(outputs)
+            planes.fill(x_part)
+            g_part[...] = g[block]
+            totals[starts.index(block[0].start), block[1]] = np.matmul(flat, planes.patches.swapaxes(2, 3)).sum(0)
 
-    threads.share(range(len(blocks)), worker, threads=8 * g.size * prod(taps) // _WORK_PER_THREAD)
+    threads.share(blocks, worker, threads=8 * g.size * prod(taps) // _WORK_PER_THREAD)
     return totals.sum(0).reshape(groups, outputs, 1, *taps)
 
 
@@ -596,6 +606,7 @@ def _scatter_patches(g: Array, w: Array, axes: Axes, grad: Array) -> None:
     positions = [axis.out for axis in axes]
     # (G, C, M, *K) -> (G, (*K, C), M)
     weight = np.moveaxis(w, (1, 2), (-2, -1)).reshape(groups, -1, outputs)
+    weight = np.ascontiguousarray(weight)
     flat = g.reshape(batch, groups, outputs, prod(positions))
     places = [
         (taps_here, *zip(*(axis.reads(tap) for axis, tap in zip(axes, taps_here, strict=True)), strict=True))

@@ -154,8 +154,13 @@ def payload_dtype(payload: Any) -> Any:
 
 def shares_memory(payload: Any, source: Any) -> bool:
     """Whether the result of a view op really is a view (NumPy's reshape copies when it must)."""
-    if isinstance(payload, Variable):
-        return payload._meta is not None and payload._meta.view is not None
+    while isinstance(payload, Variable):
+        meta = payload._meta
+        if meta is None or not (meta.view is not None or meta.batch_level):
+            return False
+        if meta.view is not None:
+            return True
+        payload = payload._array  # a batched tensor is a view if its payload is
     while isinstance(source, Variable):
         source = source._array
     owner = payload.base

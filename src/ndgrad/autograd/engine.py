@@ -31,9 +31,9 @@ from typing import Any
 import numpy as np
 
 from ndgrad.arrays.library import library_of
-from ndgrad.autograd.hooks import run_post_hooks, run_pre_hooks
+from ndgrad.autograd.hooks import run_node_prehooks, run_post_accumulate_hooks, run_post_hooks, run_pre_hooks
 from ndgrad.autograd.modes import enter, leave, process, thread
-from ndgrad.autograd.node import Edge, MultiNode, Node, edge_node, edge_number
+from ndgrad.autograd.node import Edge, MultiNode, Node, edge_node, edge_number, extra_of
 from ndgrad.autograd.roots import choose_lane, gradient_edge
 from ndgrad.autograd.variable import AccumulateGrad, Variable, np_dtype, wrap
 from ndgrad.ops.vocabulary import raw_ops, tensor_ops
@@ -234,6 +234,11 @@ def run_node(task: GraphTask, entry: list[Any], g: Any) -> tuple[Any, bool]:
     if extra is not None:
         g = run_pre_hooks(task, node, g)
     leaf = isinstance(node, AccumulateGrad)
+    if leaf and extra is None and node.variable._meta.hooks:
+        # the accumulator was made after the hook was registered
+        extra_of(node)
+        extra = node.extra
+        g = run_pre_hooks(task, node, g)
     if task.wanted is not None:
         if node in task.wanted:
             capture(task, node, g)
@@ -248,6 +253,8 @@ def run_node(task: GraphTask, entry: list[Any], g: Any) -> tuple[Any, bool]:
     shown = extra is not None or task.wanted is not None  # someone else may hold the gradient
     if node.outputs != 1:
         g = materialize(task, node, g)
+    if extra is not None and extra.pre_hooks:
+        g = run_node_prehooks(task, node, g)
     if arrays and node.part is not None:
         target = task.entries.get(edge_node(node.next[0]))
         if target is not None and target[OWNED] and target[GRAD] is not None:
@@ -257,6 +264,8 @@ def run_node(task: GraphTask, entry: list[Any], g: Any) -> tuple[Any, bool]:
     if arrays and node.consumes and (shown or not entry[OWNED]):
         g = g.copy()
     outs = apply_lane(task, node, g)
+    if leaf and node.variable._meta.post_accumulate_hooks:
+        run_post_accumulate_hooks(node)
     if extra is not None and extra.post_hooks:
         outs = run_post_hooks(task, node, outs, g)
         return outs, False

@@ -146,7 +146,7 @@ def jvp(op: Op, primals: tuple[Any, ...], tangents: tuple[Any, ...], settings: d
             r = rules[name]  # type: ignore[index]
             terms.append(r(*[env[n] for n in parameter_names(r)]))
     if not terms:
-        return None if op.outputs == 1 else (None,) * op.outputs
+        return None if op.outputs == 1 else (None,) * len(out)
     total = terms[0]
     for term in terms[1:]:
         total = total + term if op.outputs == 1 else tuple(a + b for a, b in zip(total, term, strict=True))

@@ -16,6 +16,7 @@ import numpy as np
 
 from ndgrad.arrays.library import library_of
 from ndgrad.autograd.dispatch import dispatch, fact, own_edge, payload_dtype, raw, save_input
+from ndgrad.autograd.hooks import move_retained
 from ndgrad.autograd.modes import thread
 from ndgrad.autograd.node import next_sequence_number
 from ndgrad.autograd.variable import Variable, edge, meta_of, wrap
@@ -179,6 +180,8 @@ def set_history(target: Any, node: Any) -> None:
     meta = target._meta
     info = None if meta is None else meta.view
     if info is None:
+        if meta is not None and meta.retains_grad and target._node is not None:
+            move_retained(target, target._node, node)
         target._node = node
         if meta is not None:
             meta.output_nr = 0

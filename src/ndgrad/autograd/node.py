@@ -97,11 +97,24 @@ class Node:
             extra.metadata = {}
         return extra.metadata
 
+    def register_hook(self, hook: Any) -> Any:
+        from ndgrad.autograd.hooks import register_node_hook
+
+        return register_node_hook(self, hook)
+
+    def register_prehook(self, hook: Any) -> Any:
+        from ndgrad.autograd.hooks import register_node_prehook
+
+        return register_node_prehook(self, hook)
+
     def _sequence_nr(self) -> int:
         return int(self.seq) if self.seq != FIRST else 2**64 - 1
 
     def _set_sequence_nr(self, number: int) -> None:
+        from ndgrad.autograd.modes import process
+
         self.seq = number
+        process.leaf_hooks += 1  # from now on the engine must count (Note [Two ways to the same order])
 
     def output_metadata(self, number: int) -> tuple[tuple[int, ...], Any]:
         """Shape and dtype of output `number` of the op."""

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from ndgrad.autograd.node import Node, edge_number
 from ndgrad.autograd.variable import Variable, edge, meta_of, wrap
 from ndgrad.autograd.versions import Unrecorded, Version
+from ndgrad.ops.table import VARIABLE
 
 if TYPE_CHECKING:
     from ndgrad.ops.generate import SavePlan
@@ -222,6 +223,8 @@ class RuleNode(Node):
         conjugate = op.jvp == "elementwise" and self.dtype.kind == "c"
         if op.outputs == 1:
             env["g"] = env["t"] = env["ops"].conj(grads) if conjugate else grads
+        elif op.outputs == VARIABLE:
+            env["gs"] = tuple(grads)
         else:
             env.update((f"g{i}", g) for i, g in enumerate(grads))
         if op.joint_rule is not None:

@@ -13,8 +13,9 @@ the write first leaves there what it is about to overwrite. So
 
 from __future__ import annotations
 
+import ctypes
 import sys
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -47,9 +48,9 @@ class Storage:
         #: Whether old contents are kept for saves (NumPy's face, or allow_mutation_on_saved_tensors).
         self.keeps = False
         self.version = Version(0)
-        # (version, owner array at that version): where the last `restore` got to. Backward asks for older and older
-        # versions, so continuing from there makes a whole backward pass over n writes O(n).
-        self.cursor: tuple[Version, np.ndarray[Any, Any]] | None = None
+        # Backward asks for older and older versions, so going on from where the last `restore` got to makes a whole
+        # backward pass over n writes O(n).
+        self.cursor: Cursor | None = None
 
     def bump(self, writer: str | None = None) -> None:
         """Note that the memory has been written."""
@@ -72,30 +73,38 @@ class Storage:
 
     def restore(self, array: Any, version: Version) -> Any:
         """A copy of `array` (memory of this storage) as it was at `version`."""
-        owner = _owner(array)
-        if self.cursor is not None and self.cursor[1].shape == owner.shape and _reaches(version, self.cursor[0]):
-            at, shadow = self.cursor
+        low, size = _extent(array)
+        cursor = self.cursor
+        if cursor is not None and cursor.low == low and len(cursor.memory) == size and version.number <= cursor.version.number:
+            at, memory = cursor.version, cursor.memory
         else:
-            at, shadow = self.version, _copy_of_memory(owner)
+            at, memory = self.version, bytearray(ctypes.string_at(low, size))
         undos = []
         step = version
         while step is not at:
-            if step.undo is None:
-                raise _Unrecorded(step.next.writer if step.next is not None else None)
+            if step.undo is None or step.next is None:
+                raise Unrecorded(None if step.next is None else step.next.writer)
             undos.append(step.undo)
-            assert step.next is not None
             step = step.next
         for region, index, old in reversed(undos):
-            target = _same_region(region, owner, shadow)
+            target = _in_copy(region, low, memory)
             if index is None:
                 target[...] = old
             else:
                 target[index] = old
-        self.cursor = (version, shadow)
-        return _same_region(array, owner, shadow).copy()
+        self.cursor = Cursor(version, low, memory)
+        return _in_copy(array, low, memory).copy()
 
 
-class _Unrecorded(Exception):
+class Cursor(NamedTuple):
+    """Where the last `restore` got to: a copy of the memory at address `low` as it was at `version`."""
+
+    version: Version
+    low: int
+    memory: bytearray
+
+
+class Unrecorded(Exception):
     """A write happened whose old contents nobody kept."""
 
     def __init__(self, writer: str | None) -> None:
@@ -103,35 +112,18 @@ class _Unrecorded(Exception):
         self.writer = writer
 
 
-Unrecorded = _Unrecorded
-
-
-def _reaches(version: Version, target: Version) -> bool:
-    return version.number <= target.number
-
-
-def _owner(array: Any) -> Any:
-    """The array that owns the memory of `array`."""
+def _extent(array: Any) -> tuple[int, int]:
+    """Where the memory that `array` is a part of begins, and its size in bytes."""
     while isinstance(array.base, np.ndarray):
         array = array.base
-    return array
+    low, high = np.lib.array_utils.byte_bounds(array)
+    return low, high - low
 
 
-def _copy_of_memory(owner: Any) -> Any:
-    return owner.copy(order="K")
-
-
-def _same_region(region: Any, owner: Any, shadow: Any) -> Any:
-    """The part of `shadow` that corresponds to `region` of `owner`; strides of a K-order copy equal the owner's."""
-    if region is owner:
-        return shadow
-    offset = region.__array_interface__["data"][0] - owner.__array_interface__["data"][0]
-    return np.ndarray(region.shape, region.dtype, buffer=_flat_bytes(shadow), offset=offset, strides=region.strides)
-
-
-def _flat_bytes(shadow: Any) -> Any:
-    flat = shadow.reshape(-1, order="K") if shadow.flags.c_contiguous else shadow.ravel(order="K")
-    return flat.view(np.uint8)
+def _in_copy(region: Any, low: int, memory: bytearray) -> Any:
+    """The part of a copy of the memory that corresponds to `region`."""
+    offset = region.__array_interface__["data"][0] - low
+    return np.ndarray(region.shape, region.dtype, buffer=memory, offset=offset, strides=region.strides)
 
 
 def storage_of(t: Any) -> Storage:

@@ -60,7 +60,7 @@ class SavePlan:
             for name in op.joint_rule[1]:
                 self.users.setdefault(name, set()).update(every)
         outs = {"out"} if op.outputs == 1 else {f"out{i}" for i in range(op.outputs)}
-        grads = {"g", "t", "needs", "ops"} | {f"g{i}" for i in range(op.outputs)}
+        grads = {"g", "gs", "t", "needs", "ops"} | {f"g{i}" for i in range(op.outputs)}
         self.arrays = [a for a in op.args if a in self.users]
         self.outs = [o for o in sorted(outs) if o in self.users]
         self.settings = [s for s in op.settings if s in self.users or op.partial_view]

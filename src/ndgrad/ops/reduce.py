@@ -1,39 +1,226 @@
-"""Reductions. `dim` is a tuple of non-negative ints."""
+"""Sums, products and their kin over some dimensions, or over all (the `_all` forms, torch's first overloads).
+
+`dim` is a tuple of non-negative ints. A gradient comes back as a broadcast view rather than a copy, except where the
+array is so small that filling it costs less than making the view.
+"""
 
 from __future__ import annotations
 
 import math
 from typing import Any
 
-from ndgrad.ops.table import op
+from ndgrad.ops.shape import inverse_permutation
+from ndgrad.ops.table import NOT_DIFFERENTIABLE, op
+
+#: Up to this many elements, filling a new array is quicker than np.broadcast_to.
+_SMALL = 4096
+
+
+# ----- back from the reduced shape ------------------------------------------------------------------------------------
+
+
+def keep(g: Any, x_shape: tuple[int, ...], dim: tuple[int, ...], keepdim: bool, ops: Any) -> Any:
+    """A reduction's result with the reduced dimensions put back with size one, so that it broadcasts against the input."""
+    if keepdim or not dim:
+        return g
+    return ops.reshape(g, shape=tuple(1 if i in dim else n for i, n in enumerate(x_shape)))
 
 
 def spread(g: Any, x_shape: tuple[int, ...], dim: tuple[int, ...], keepdim: bool, ops: Any) -> Any:
-    """Put a reduction's gradient back along the reduced dimensions, without copying."""
-    if not keepdim:
-        g = ops.reshape(g, shape=tuple(1 if i in dim else n for i, n in enumerate(x_shape)))
+    """A reduction's gradient put back along the reduced dimensions."""
+    if ops.raw and math.prod(x_shape) <= _SMALL:
+        full = ops.np.empty(x_shape, g.dtype)
+        full[...] = g if len(dim) == len(x_shape) else keep(g, x_shape, dim, keepdim, ops)
+        return full
+    return ops.expand(keep(g, x_shape, dim, keepdim, ops), shape=x_shape)
+
+
+def spread_all(g: Any, x_shape: tuple[int, ...], ops: Any) -> Any:
+    if ops.raw and math.prod(x_shape) <= _SMALL:
+        full = ops.np.empty(x_shape, g.dtype)
+        full.fill(g)
+        return full
     return ops.expand(g, shape=x_shape)
+
+
+def count(shape: tuple[int, ...], dim: tuple[int, ...]) -> int:
+    """How many elements go into one of the reduction's."""
+    return math.prod([shape[d] for d in dim])
+
+
+def behind_batch(x: Any) -> tuple[int, ...]:
+    """All dimensions but the batch in front: what a reduction over everything becomes under vmap."""
+    return tuple(range(1, len(x.shape)))
+
+
+# ----- sum and mean ----------------------------------------------------------------------------------------------------
+
+
+def _sum(np: Any, x: Any, *, dim: tuple[int, ...], keepdim: bool, dtype: Any) -> Any:
+    if dtype is None and x.dtype.char == "e":  # half precision would lose (and overflow in) the partial sums
+        return np.add.reduce(x, axis=dim, dtype=np.float32, keepdims=keepdim).astype(x.dtype)
+    return np.add.reduce(x, axis=dim, dtype=dtype, keepdims=keepdim)
+
+
+def _sum_all(np: Any, x: Any, *, dtype: Any) -> Any:
+    return _sum(np, x, dim=None, keepdim=False, dtype=dtype)  # type: ignore[arg-type]  # None: NumPy's "all", quicker
+
+
+def _mean(np: Any, x: Any, *, dim: tuple[int, ...], keepdim: bool, dtype: Any) -> Any:
+    if dtype is None and x.dtype.char == "e":
+        return (np.add.reduce(x, axis=dim, dtype=np.float32, keepdims=keepdim) / count(x.shape, dim)).astype(x.dtype)
+    return np.add.reduce(x, axis=dim, dtype=dtype, keepdims=keepdim) / count(x.shape, dim)
+
+
+def _mean_all(np: Any, x: Any, *, dtype: Any) -> Any:
+    if dtype is None and x.dtype.char == "e":
+        return (np.add.reduce(x, axis=None, dtype=np.float32) / x.size).astype(x.dtype)
+    return np.add.reduce(x, axis=None, dtype=dtype) / x.size
 
 
 sum = op(
     "sum", "x",
-    lambda np, x, *, dim, keepdim: x.sum(axis=dim, keepdims=keepdim),
-    settings={"dim": (), "keepdim": False},
+    _sum,
+    settings={"dim": (), "keepdim": False, "dtype": None},
     vjp={"x": lambda g, x_shape, dim, keepdim, ops: spread(g, x_shape, dim, keepdim, ops)},
     jvp="linear",
     batch="dims",
+    backward_name="SumBackward1",
+    may_be_discrete=True,
 )  # fmt: skip
 
-
-def _size(shape: tuple[int, ...], dim: tuple[int, ...]) -> int:
-    return math.prod(shape[d] for d in dim)
-
+sum_all = op(
+    "sum_all", "x",
+    _sum_all,
+    settings={"dtype": None},
+    vjp={"x": lambda g, x_shape, ops: spread_all(g, x_shape, ops)},
+    jvp="linear",
+    batch=lambda x, dtype, ops: ops.sum(x, dim=behind_batch(x), dtype=dtype),
+    backward_name="SumBackward0",
+    may_be_discrete=True,
+)  # fmt: skip
 
 mean = op(
     "mean", "x",
-    lambda np, x, *, dim, keepdim: x.mean(axis=dim, keepdims=keepdim),
-    settings={"dim": (), "keepdim": False},
-    vjp={"x": lambda g, x_shape, dim, keepdim, ops: spread(g / _size(x_shape, dim), x_shape, dim, keepdim, ops)},
+    _mean,
+    settings={"dim": (), "keepdim": False, "dtype": None},
+    vjp={"x": lambda g, x_shape, dim, keepdim, ops: spread(g / count(x_shape, dim), x_shape, dim, keepdim, ops)},
     jvp="linear",
+    batch="dims",
+    backward_name="MeanBackward1",
+)  # fmt: skip
+
+mean_all = op(
+    "mean_all", "x",
+    _mean_all,
+    settings={"dtype": None},
+    vjp={"x": lambda g, x_shape, ops: spread_all(g / math.prod(x_shape), x_shape, ops)},
+    jvp="linear",
+    batch=lambda x, dtype, ops: ops.mean(x, dim=behind_batch(x), dtype=dtype),
+    backward_name="MeanBackward0",
+)  # fmt: skip
+
+
+def _nansum(np: Any, x: Any, *, dim: tuple[int, ...], keepdim: bool, dtype: Any) -> Any:
+    return _sum(np, np.where(np.isnan(x), np.zeros((), x.dtype), x), dim=dim, keepdim=keepdim, dtype=dtype)
+
+
+# A NaN counts as the constant 0, so it gets no gradient.
+nansum = op(
+    "nansum", "x",
+    _nansum,
+    settings={"dim": (), "keepdim": False, "dtype": None},
+    vjp={"x": lambda g, x, dim, keepdim, ops: ops.where(x == x, keep(g, tuple(x.shape), dim, keepdim, ops), 0.0)},
+    jvp={"x": lambda t, x, dim, keepdim, dtype, ops: ops.sum(ops.where(x == x, t, 0.0), dim=dim, keepdim=keepdim, dtype=dtype)},
+    batch="dims",
+    may_be_discrete=True,
+)  # fmt: skip
+
+
+# ----- prod ------------------------------------------------------------------------------------------------------------
+
+
+def product_of_others(x: Any, dim: tuple[int, ...], ops: Any) -> Any:
+    """For each element, the product of all others that share its result.
+
+    The product of those before it times the product of those after it. Dividing the whole product by the element would be
+    shorter, and wrong where elements are zero; this is right there too, and can be differentiated again.
+    """
+    shape = tuple(x.shape)
+    rest = tuple(i for i in range(len(shape)) if i not in dim)
+    order = (*rest, *dim)
+    line = ops.reshape(ops.permute(x, dims=order), shape=(*(shape[i] for i in rest), count(shape, dim)))
+    last = len(rest)
+    before = ops.shift(ops.cumprod(line, dim=last), dim=last, fill=1.0)
+    after = ops.shift(ops.cumprod(line, dim=last, reverse=True), dim=last, reverse=True, fill=1.0)
+    others = ops.reshape(before * after, shape=tuple(shape[i] for i in order))
+    return ops.permute(others, dims=inverse_permutation(order))
+
+
+def _prod_x(g: Any, x: Any, out: Any, dim: tuple[int, ...], keepdim: bool, ops: Any) -> Any:
+    shape = tuple(x.shape)
+    if ops.raw and out.all():  # no zero among the factors, and no underflow either
+        return ops.conj(keep(ops.conj(g) * out, shape, dim, keepdim, ops) / x)
+    return keep(g, shape, dim, keepdim, ops) * ops.conj(product_of_others(x, dim, ops))
+
+
+prod = op(
+    "prod", "x",
+    lambda np, x, *, dim, keepdim, dtype: np.multiply.reduce(x, axis=dim, dtype=dtype, keepdims=keepdim),
+    settings={"dim": (), "keepdim": False, "dtype": None},
+    vjp={"x": _prod_x},
+    jvp={"x": lambda t, x, dim, keepdim, dtype, ops: ops.sum(t * product_of_others(x, dim, ops), dim=dim, keepdim=keepdim, dtype=dtype)},
+    batch="dims",
+    backward_name="ProdBackward1",
+    may_be_discrete=True,
+)  # fmt: skip
+
+
+def _every(x: Any) -> tuple[int, ...]:
+    return tuple(range(len(x.shape)))
+
+
+prod_all = op(
+    "prod_all", "x",
+    lambda np, x, *, dtype: np.multiply.reduce(x, axis=None, dtype=dtype),
+    settings={"dtype": None},
+    vjp={"x": lambda g, x, out, ops: _prod_x(g, x, out, _every(x), False, ops)},
+    jvp={"x": lambda t, x, dtype, ops: ops.sum_all(t * product_of_others(x, _every(x), ops), dtype=dtype)},
+    batch=lambda x, dtype, ops: ops.prod(x, dim=behind_batch(x), dtype=dtype),
+    backward_name="ProdBackward0",
+    may_be_discrete=True,
+)  # fmt: skip
+
+
+# ----- truth and counts -------------------------------------------------------------------------------------------------
+
+
+def _count_nonzero(np: Any, x: Any, *, dim: tuple[int, ...], keepdim: bool) -> Any:
+    if len(dim) == len(x.shape) and not keepdim:
+        return np.asarray(np.count_nonzero(x), np.int64)
+    return np.add.reduce(x != 0, axis=dim, dtype=np.int64, keepdims=keepdim)
+
+
+count_nonzero = op(
+    "count_nonzero", "x",
+    _count_nonzero,
+    settings={"dim": (), "keepdim": False},
+    vjp=NOT_DIFFERENTIABLE,
+    batch="dims",
+)  # fmt: skip
+
+all = op(
+    "all", "x",
+    lambda np, x, *, dim, keepdim: x.all(axis=dim, keepdims=keepdim),
+    settings={"dim": (), "keepdim": False},
+    vjp=NOT_DIFFERENTIABLE,
+    batch="dims",
+)  # fmt: skip
+
+any = op(
+    "any", "x",
+    lambda np, x, *, dim, keepdim: x.any(axis=dim, keepdims=keepdim),
+    settings={"dim": (), "keepdim": False},
+    vjp=NOT_DIFFERENTIABLE,
     batch="dims",
 )  # fmt: skip

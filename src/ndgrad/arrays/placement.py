@@ -1,0 +1,62 @@
+"""Which device an array is on, and how to get it to another.
+
+A device is only a name until memory is asked for on it; this file is where that happens. No GPU library is imported
+before someone names a GPU, and its absence is an error that says what to install.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy
+
+from ndgrad.devices import device
+
+CPU = device("cpu")
+META = device("meta")
+
+
+def device_of(array: Any) -> device:
+    """The device that holds an array."""
+    if isinstance(array, (numpy.ndarray, numpy.generic)):
+        return CPU
+    if getattr(array, "is_meta", False):
+        return META
+    return device("cuda", array.device.id)
+
+
+def library_for(where: device) -> Any:
+    """The module that makes arrays on a device (for `meta`, one whose arrays have no data)."""
+    if where.type == "cpu":
+        return numpy
+    if where.type == "meta":
+        from ndgrad.arrays import meta
+
+        return meta.library
+    try:
+        import cupy
+    except ImportError as error:
+        raise RuntimeError(
+            f"a tensor was asked for on device {str(where)!r}, and CuPy, which holds ndgrad's GPU memory, could not be imported. "
+            "Install it with `pip install ndgrad[cuda]`, or use device='cpu'."
+        ) from error
+    return cupy
+
+
+def moved(array: Any, where: device) -> Any:
+    """`array` on another device: itself if it is there already."""
+    here = device_of(array)
+    if here is where or (here.type == where.type and where.index in (None, here.index)):
+        return array
+    if here.type == "meta":
+        raise NotImplementedError(
+            f"a tensor of shape {tuple(array.shape)} on the meta device was asked to move to {str(where)!r}, and has no data to "
+            "move. Make a new one there with empty_like(t, device=...)."
+        )
+    library = library_for(where)
+    if where.type == "meta":
+        return library.empty(array.shape, array.dtype)
+    if where.type == "cpu":
+        return array.get()
+    with library.cuda.Device(where.index):
+        return library.asarray(array)

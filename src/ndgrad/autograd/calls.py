@@ -1,0 +1,160 @@
+"""`backward` and `grad`: what users call to run the engine."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+from ndgrad.autograd.engine import backward_from
+from ndgrad.autograd.modes import thread
+from ndgrad.autograd.roots import root_gradients
+from ndgrad.autograd.variable import Variable, meta_of, np_dtype, requires_grad, wrap
+
+
+def _as_list(value: Any) -> list[Any]:
+    if isinstance(value, (list, tuple)) and not hasattr(value, "input_nr"):
+        return list(value)
+    return [value]
+
+
+def backward(
+    tensors: Any,
+    grad_tensors: Any = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    grad_variables: Any = None,
+    inputs: Any = None,
+) -> None:
+    """Add the gradients of `tensors` to the `.grad` of the leaves (or of `inputs` alone).
+
+    >>> import ndgrad
+    >>> x = ndgrad.tensor([1.0, 2.0], requires_grad=True)
+    >>> ndgrad.autograd.backward((x * x).sum())
+    >>> x.grad
+    tensor([2., 4.])
+    """
+    _check_allowed("backward")
+    if grad_variables is not None:
+        warnings.warn("`grad_variables` is deprecated. Use `grad_tensors` instead.", FutureWarning, stacklevel=2)
+        if grad_tensors is not None:
+            raise RuntimeError("`grad_tensors` and `grad_variables` (its old name) were both given. Give `grad_tensors` alone.")
+        grad_tensors = grad_variables
+    roots = _as_list(tensors)
+    grads = [None] * len(roots) if grad_tensors is None else _as_list(grad_tensors)
+    _check_count(roots, grads)
+    wanted = None if inputs is None else _as_list(inputs)
+    if wanted is not None and not wanted:
+        raise RuntimeError("`inputs` argument to `backward()` cannot be empty. Leave it out to reach all leaves.")
+    keep = create_graph if retain_graph is None else retain_graph
+    if create_graph:
+        warnings.warn(
+            "backward() with create_graph=True makes a reference cycle between a leaf and its gradient, which only the cyclic collector "
+            "frees. Use autograd.grad() instead, or reset .grad to None after use.",
+            UserWarning,
+            stacklevel=3,
+        )
+    found = backward_from(roots, root_gradients(roots, grads), retain_graph=keep, create_graph=create_graph, inputs=wanted)
+    if wanted is None or found is None:
+        return
+    for t, g in zip(wanted, found, strict=True):
+        if isinstance(t, Variable) and t._node is not None and g is not None:  # leaves have had theirs from the accumulator
+            meta = meta_of(t)
+            g = g if isinstance(g, Variable) else wrap(t.face, g)
+            meta.grad = g if meta.grad is None else meta.grad + g
+
+
+def grad(
+    outputs: Any,
+    inputs: Any,
+    grad_outputs: Any = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    only_inputs: bool = True,
+    allow_unused: bool | None = None,
+    is_grads_batched: bool = False,
+    materialize_grads: bool = False,
+) -> Any:
+    """The gradients of `outputs` with respect to `inputs`, without touching any `.grad`.
+
+    >>> import ndgrad
+    >>> x = ndgrad.tensor(3.0, requires_grad=True)
+    >>> (g,) = ndgrad.autograd.grad(x**2, x)
+    >>> g
+    tensor(6.)
+    """
+    _check_allowed("grad")
+    if materialize_grads and allow_unused is False:
+        raise ValueError("Expected allow_unused to be True or not passed when materialize_grads=True, but got: allow_unused=False.")
+    if not only_inputs:
+        warnings.warn("only_inputs argument is deprecated and is ignored now (defaults to True).", FutureWarning, stacklevel=2)
+    if is_grads_batched:
+        from ndgrad.func.transforms import vmap
+
+        given = tuple(_as_list(grad_outputs))
+        rest = {"retain_graph": True, "create_graph": create_graph, "allow_unused": allow_unused, "materialize_grads": materialize_grads}
+        return vmap(lambda *g: grad(outputs, inputs, g, **rest))(*given)
+    if isinstance(inputs, dict):
+        values = grad(outputs, tuple(inputs.values()), grad_outputs, retain_graph, create_graph, only_inputs, allow_unused, False, materialize_grads)
+        return dict(zip(inputs, values, strict=True))
+    roots, wanted = _as_list(outputs), _as_list(inputs)
+    grads = [None] * len(roots) if grad_outputs is None else _as_list(grad_outputs)
+    _check_count(roots, grads)
+    if not wanted:
+        raise ValueError("grad requires non-empty inputs.")
+    for t in wanted:
+        if isinstance(t, Variable) and not requires_grad(t):
+            raise RuntimeError(
+                f"One of the differentiated Tensors does not require grad (shape {tuple(t.shape)}). "
+                "Call requires_grad_() on it before the computation."
+            )
+    keep = create_graph if retain_graph is None else retain_graph
+    found = backward_from(
+        roots, root_gradients(roots, grads), retain_graph=keep, create_graph=create_graph, inputs=wanted, accumulate=False
+    )
+    assert found is not None
+    out = []
+    for t, g in zip(wanted, found, strict=True):
+        if g is None:
+            if not (allow_unused or materialize_grads):
+                raise RuntimeError(
+                    "One of the differentiated Tensors appears to not have been used in the graph (shape "
+                    f"{tuple(t.shape) if isinstance(t, Variable) else '?'}). Set allow_unused=True if this is the desired behavior, or "
+                    "materialize_grads=True for zeros."
+                )
+            if materialize_grads:
+                g = _zeros_like(t)
+        elif not isinstance(g, Variable):
+            g = wrap(t.face if isinstance(t, Variable) else _tensor_class(), g)
+        out.append(g)
+    return tuple(out)
+
+
+def _zeros_like(t: Any) -> Any:
+    import numpy as np
+
+    if isinstance(t, Variable):
+        if isinstance(t._array, Variable):
+            return (t * 0.0).detach()
+        return wrap(t.face, np.zeros(tuple(t.shape), np_dtype(t)))
+    shape, dtype = t.node.output_metadata(t.input_nr)
+    return wrap(_tensor_class(), np.zeros(shape, dtype))
+
+
+def _tensor_class() -> type[Any]:
+    from ndgrad.tensor import Tensor
+
+    return Tensor
+
+
+def _check_count(roots: Sequence[Any], grads: Sequence[Any]) -> None:
+    if len(roots) != len(grads):
+        raise RuntimeError(f"got {len(roots)} tensors and {len(grads)} gradients. Pass one gradient (or None) per tensor.")
+
+
+def _check_allowed(name: str) -> None:
+    if thread.levels and any(level.kind == "grad" for level in thread.levels) and name == "backward":
+        raise RuntimeError(
+            "backward() called inside a functorch-style transform: it would write .grad of tensors that the transform owns. "
+            "Use ndgrad.func.grad, or autograd.grad, which returns gradients."
+        )

@@ -1,0 +1,242 @@
+"""Convolution and its two adjoints: three bilinear ops, each of which is the derivative of the others.
+
+Write C(x, w) for the correlation of an input with a weight, I(g, w) for its adjoint in the input and W(g, x) for its adjoint
+in the weight. All three come from the one trilinear form
+
+    <g, C(x, w)> = <x, I(g, w)> = <w, W(g, x)>,
+
+so the derivative of each in either argument is another of the three with an argument exchanged, and the set
+is closed: derivatives of any order stay within it. A transposed convolution is I. Over complex numbers the inner product
+conjugates its left side, which puts a conjugate on whatever was not exchanged.
+
+Shapes: x (N, C, *S), w (M, C / groups, *K), g (N, M, *O). Settings are tuples with one entry per spatial axis.
+
+Note [Folding a batch into a convolution]. A batch of samples is more samples. A batch of weights alone is more outputs (in C)
+or more inputs (in I); a batch that both arguments have is more groups. So any batch of convolutions is one convolution.
+Channels are ordered group first, so a batch that goes into the channels goes between the group and the rest.
+"""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Any
+
+from ndgrad.arrays import convolution as blocked
+from ndgrad.ops.table import op
+
+Shape = tuple[int, ...]
+SETTINGS = {"stride": (), "padding": (), "dilation": (), "groups": 1}
+
+
+# ----- forward: blocked kernels for NumPy, one product per tap for other libraries ------------------------------------------
+
+
+def _taps(x_shape: Shape, w_shape: Shape, stride: Shape, padding: Shape, dilation: Shape) -> Any:
+    """For each tap of the kernel: its index, and the inputs it reads, as slices of the padded input."""
+    out = [(s + 2 * p - d * (k - 1) - 1) // t + 1 for s, k, t, p, d in zip(x_shape[2:], w_shape[2:], stride, padding, dilation, strict=True)]
+    for tap in product(*(range(k) for k in w_shape[2:])):
+        yield tap, tuple(slice(k * d, k * d + (o - 1) * t + 1, t) for k, d, o, t in zip(tap, dilation, out, stride, strict=True))
+
+
+def _padded(np: Any, x: Any, padding: Shape) -> Any:
+    return np.pad(x, [(0, 0), (0, 0), *((p, p) for p in padding)]) if any(padding) else x
+
+
+def _grouped(a: Any, axis: int, groups: int) -> Any:
+    return a.reshape(*a.shape[:axis], groups, a.shape[axis] // groups, *a.shape[axis + 1 :])
+
+
+def _convolution(np: Any, x: Any, w: Any, b: Any, *, stride: Shape, padding: Shape, dilation: Shape, groups: int) -> Any:
+    if np.__name__ == "numpy":
+        out = blocked.conv(x, w, stride, padding, dilation, groups)
+    else:
+        xp, w_grouped, out = _padded(np, x, padding), _grouped(w, 0, groups), 0
+        for tap, reads in _taps(x.shape, w.shape, stride, padding, dilation):
+            out = out + np.einsum("ngc...,gmc->ngm...", _grouped(xp[(..., *reads)], 1, groups), w_grouped[(..., *tap)])
+        out = out.reshape(x.shape[0], w.shape[0], *out.shape[3:])
+    if b is None:
+        return out
+    b = b.reshape(-1, *(1,) * (x.ndim - 2))
+    if np.result_type(out, b) == out.dtype:
+        out += b
+        return out
+    return out + b
+
+
+def _convolution_input(np: Any, y: Any, w: Any, *, x_shape: Shape, stride: Shape, padding: Shape, dilation: Shape, groups: int) -> Any:
+    if np.__name__ == "numpy":
+        return blocked.conv_input_grad(y, w, x_shape, stride, padding, dilation, groups)
+    sizes = tuple(s + 2 * p for s, p in zip(x_shape[2:], padding, strict=True))
+    grad = np.zeros((*x_shape[:2], *sizes), np.result_type(y, w))
+    y_grouped, w_grouped, grad_grouped = _grouped(y, 1, groups), _grouped(w, 0, groups), _grouped(grad, 1, groups)
+    for tap, reads in _taps(x_shape, w.shape, stride, padding, dilation):
+        grad_grouped[(..., *reads)] += np.einsum("ngm...,gmc->ngc...", y_grouped, w_grouped[(..., *tap)])
+    return np.ascontiguousarray(grad[(..., *(slice(p, p + s) for p, s in zip(padding, x_shape[2:], strict=True)))])
+
+
+def _convolution_weight(np: Any, y: Any, x: Any, *, w_shape: Shape, stride: Shape, padding: Shape, dilation: Shape, groups: int) -> Any:
+    if np.__name__ == "numpy":
+        return blocked.conv_weight_grad(y, x, w_shape, stride, padding, dilation, groups)
+    grad = np.empty(w_shape, np.result_type(y, x))
+    xp, y_grouped, grad_grouped = _padded(np, x, padding), _grouped(y, 1, groups), _grouped(grad, 0, groups)
+    for tap, reads in _taps(x.shape, w_shape, stride, padding, dilation):
+        grad_grouped[(..., *tap)] = np.einsum("ngm...,ngc...->gmc", y_grouped, _grouped(xp[(..., *reads)], 1, groups))
+    return grad
+
+
+# ----- batching: see Note [Folding a batch into a convolution] ----------------------------------------------------------------
+
+
+def _into_samples(x: Any, ops: Any) -> Any:
+    return ops.reshape(x, shape=(x.shape[0] * x.shape[1], *x.shape[2:]))
+
+
+def _out_of_samples(x: Any, size: int, ops: Any) -> Any:
+    return ops.reshape(x, shape=(size, x.shape[0] // size, *x.shape[1:]))
+
+
+def _into_channels(x: Any, axis: int, groups: int, ops: Any) -> Any:
+    """(B, ..., groups * C, ...) -> (..., groups * B * C, ...), where `axis` counts without the batch."""
+    shape = tuple(x.shape)
+    each = shape[axis + 1] // groups
+    split = ops.reshape(x, shape=(*shape[: axis + 1], groups, each, *shape[axis + 2 :]))
+    n = len(shape) + 1
+    split = ops.permute(split, dims=(*range(1, axis + 2), 0, *range(axis + 2, n)))
+    return ops.reshape(split, shape=(*shape[1 : axis + 1], shape[0] * shape[axis + 1], *shape[axis + 2 :]))
+
+
+def _out_of_channels(x: Any, axis: int, groups: int, size: int, ops: Any) -> Any:
+    """The inverse of `_into_channels`."""
+    shape = tuple(x.shape)
+    each = shape[axis] // (groups * size)
+    split = ops.reshape(x, shape=(*shape[:axis], groups, size, each, *shape[axis + 1 :]))
+    n = len(shape) + 2
+    split = ops.permute(split, dims=(axis + 1, *range(axis + 1), *range(axis + 2, n)))
+    return ops.reshape(split, shape=(size, *shape[:axis], groups * each, *shape[axis + 1 :]))
+
+
+def _convolution_batch(
+    x: Any, w: Any, b: Any, stride: Shape, padding: Shape, dilation: Shape, groups: int, batched: Any, ops: Any, size: int
+) -> Any:
+    bx, bw, bb = batched
+    how = {"stride": stride, "padding": padding, "dilation": dilation}
+    if bx and bw:
+        folded = ops.convolution(_into_channels(x, 1, 1, ops), _into_samples(w, ops), None, groups=size * groups, **how)
+        out = _out_of_channels(folded, 1, 1, size, ops)
+    elif bx:
+        if not bb:
+            return _out_of_samples(ops.convolution(_into_samples(x, ops), w, b, groups=groups, **how), size, ops)
+        out = _out_of_samples(ops.convolution(_into_samples(x, ops), w, None, groups=groups, **how), size, ops)
+    elif bw:
+        out = _out_of_channels(ops.convolution(x, _into_channels(w, 0, groups, ops), None, groups=groups, **how), 1, groups, size, ops)
+    else:
+        out = ops.convolution(x, w, None, groups=groups, **how)
+        out = ops.reshape(out, shape=(1, *out.shape))
+    if b is not None:
+        out = out + ops.reshape(b, shape=(*b.shape[:-1], 1, b.shape[-1], *(1,) * len(stride)))
+    return out
+
+
+def _input_batch(
+    y: Any, w: Any, x_shape: Shape, stride: Shape, padding: Shape, dilation: Shape, groups: int, batched: Any, ops: Any, size: int
+) -> Any:
+    how = {"stride": stride, "padding": padding, "dilation": dilation}
+    n, channels, *spatial = x_shape
+    wide = (n, size * channels, *spatial)
+    if batched == (True, True):
+        out = ops.convolution_input(_into_channels(y, 1, 1, ops), _into_samples(w, ops), x_shape=wide, groups=size * groups, **how)
+        return _out_of_channels(out, 1, 1, size, ops)
+    if batched[0]:
+        long = (size * n, channels, *spatial)
+        return _out_of_samples(ops.convolution_input(_into_samples(y, ops), w, x_shape=long, groups=groups, **how), size, ops)
+    out = ops.convolution_input(y, _into_channels(w, 1, 1, ops), x_shape=wide, groups=groups, **how)
+    return _out_of_channels(out, 1, groups, size, ops)
+
+
+def _weight_batch(
+    y: Any, x: Any, w_shape: Shape, stride: Shape, padding: Shape, dilation: Shape, groups: int, batched: Any, ops: Any, size: int
+) -> Any:
+    how = {"stride": stride, "padding": padding, "dilation": dilation}
+    outputs, inputs, *kernel = w_shape
+    if batched == (True, True):
+        shape = (size * outputs, inputs, *kernel)
+        out = ops.convolution_weight(_into_channels(y, 1, 1, ops), _into_channels(x, 1, 1, ops), w_shape=shape, groups=size * groups, **how)
+        return _out_of_samples(out, size, ops)
+    if batched[0]:
+        shape = (size * outputs, inputs, *kernel)
+        out = ops.convolution_weight(_into_channels(y, 1, groups, ops), x, w_shape=shape, groups=groups, **how)
+        return _out_of_channels(out, 0, groups, size, ops)
+    shape = (outputs, size * inputs, *kernel)
+    out = ops.convolution_weight(y, _into_channels(x, 1, groups, ops), w_shape=shape, groups=groups, **how)
+    return _out_of_channels(out, 1, 1, size, ops)
+
+
+# ----- the table --------------------------------------------------------------------------------------------------------------
+
+
+def _convolution_jvp(
+    x: Any, w: Any, x_t: Any, w_t: Any, b_t: Any, stride: Shape, padding: Shape, dilation: Shape, groups: int, ops: Any
+) -> Any:
+    how = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
+    if x_t is None and w_t is None:
+        return ops.reshape(b_t, shape=(-1, *(1,) * len(stride)))
+    if x_t is None:
+        return ops.convolution(x, w_t, b_t, **how)
+    out = ops.convolution(x_t, w, b_t, **how)
+    return out if w_t is None else out + ops.convolution(x, w_t, None, **how)
+
+
+# C(x, w) + b; b (M,) or None.
+convolution = op(
+    "convolution", "x w b",
+    _convolution,
+    settings=SETTINGS,
+    vjp={
+        "x": lambda g, w, x_shape, stride, padding, dilation, groups, ops: ops.convolution_input(
+            g, ops.conj(w), x_shape=x_shape, stride=stride, padding=padding, dilation=dilation, groups=groups
+        ),
+        "w": lambda g, x, w_shape, stride, padding, dilation, groups, ops: ops.convolution_weight(
+            g, ops.conj(x), w_shape=w_shape, stride=stride, padding=padding, dilation=dilation, groups=groups
+        ),
+        "b": lambda g, ops: ops.sum(g, dim=(0, *range(2, len(g.shape))), keepdim=False),
+    },
+    jvp=_convolution_jvp,
+    batch=_convolution_batch,
+    optional="b",
+)  # fmt: skip
+
+# I(y, w), where y has the shape of an output.
+convolution_input = op(
+    "convolution_input", "y w",
+    _convolution_input,
+    settings={"x_shape": (), **SETTINGS},
+    vjp={
+        "y": lambda g, w, stride, padding, dilation, groups, ops: ops.convolution(
+            g, ops.conj(w), None, stride=stride, padding=padding, dilation=dilation, groups=groups
+        ),
+        "w": lambda g, y, w_shape, stride, padding, dilation, groups, ops: ops.convolution_weight(
+            ops.conj(y), g, w_shape=w_shape, stride=stride, padding=padding, dilation=dilation, groups=groups
+        ),
+    },
+    jvp="multilinear",
+    batch=_input_batch,
+    backward_name="ConvolutionBackward0",
+)  # fmt: skip
+
+# W(y, x)
+convolution_weight = op(
+    "convolution_weight", "y x",
+    _convolution_weight,
+    settings={"w_shape": (), **SETTINGS},
+    vjp={
+        "y": lambda g, x, stride, padding, dilation, groups, ops: ops.convolution(
+            ops.conj(x), g, None, stride=stride, padding=padding, dilation=dilation, groups=groups
+        ),
+        "x": lambda g, y, x_shape, stride, padding, dilation, groups, ops: ops.convolution_input(
+            ops.conj(y), g, x_shape=x_shape, stride=stride, padding=padding, dilation=dilation, groups=groups
+        ),
+    },
+    jvp="multilinear",
+    batch=_weight_batch,
+    backward_name="ConvolutionBackwardBackward0",
+)  # fmt: skip

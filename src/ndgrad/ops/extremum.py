@@ -1,0 +1,232 @@
+"""Largest and smallest elements.
+
+Where several elements tie, torch has two conventions, and so has this file: the forms that return a value alone
+(`amax`, `max()` over everything) share the gradient equally among the ties, and the forms that also return an index
+give all of it to the indexed element.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy
+
+from ndgrad.ops.reduce import behind_batch, keep
+from ndgrad.ops.table import NOT_DIFFERENTIABLE, op
+
+#: From this many elements on, the detours below pay.
+_LARGE = 4096
+
+# ----- one element of each line: pick and its transpose ------------------------------------------------------------------
+
+
+def _place(np: Any, x: Any, index: Any, *, dim: int, size: int) -> Any:
+    shape = x.shape
+    before, taken, after = _volume(shape[:dim]), shape[dim], _volume(shape[dim + 1 :])
+    flat = index.reshape((before, taken, after)) * after
+    flat += (np.arange(before) * (size * after)).reshape((before, 1, 1)) + np.arange(after)
+    out = np.zeros(before * size * after, x.dtype)
+    if taken == 1:
+        out[flat.reshape(-1)] = x.reshape(-1)
+    else:
+        np.add.at(out, flat.reshape(-1), x.reshape(-1))
+    return out.reshape((*shape[:dim], size, *shape[dim + 1 :]))
+
+
+def _volume(shape: tuple[int, ...]) -> int:
+    n = 1
+    for s in shape:
+        n *= s
+    return n
+
+
+# x's elements at `index` along `dim`; the shapes agree in the other dimensions.
+pick = op(
+    "pick", "x index",
+    lambda np, x, index, *, dim: np.take_along_axis(x, index, dim),
+    settings={"dim": 0},
+    vjp={"x": lambda g, index, x_shape, dim, ops: ops.place(g, index, dim=dim, size=x_shape[dim])},
+    jvp={"x": lambda t, index, dim, ops: ops.pick(t, index, dim=dim)},
+    batch="dims",
+    backward_name="GatherBackward0",
+)  # fmt: skip
+
+# Zeros, `size` along `dim`, to which x is added at `index`: the transpose of pick.
+place = op(
+    "place", "x index",
+    _place,
+    settings={"dim": 0, "size": 0},
+    vjp={"x": lambda g, index, dim, ops: ops.pick(g, index, dim=dim)},
+    jvp={"x": lambda t, index, dim, size, ops: ops.place(t, index, dim=dim, size=size)},
+    batch="dims",
+    backward_name="ScatterAddBackward0",
+)  # fmt: skip
+
+
+# ----- amax and amin, max and min over everything: ties share ------------------------------------------------------------
+
+
+def largest(np: Any, x: Any, dim: tuple[int, ...] | None, keepdim: bool = False) -> Any:
+    if np is numpy:
+        return np.maximum.reduce(x, axis=dim, keepdims=keepdim)
+    return np.max(x, axis=dim, keepdims=keepdim)
+
+
+def smallest(np: Any, x: Any, dim: tuple[int, ...] | None, keepdim: bool = False) -> Any:
+    if np is numpy:
+        return np.minimum.reduce(x, axis=dim, keepdims=keepdim)
+    return np.min(x, axis=dim, keepdims=keepdim)
+
+
+def _ties(x: Any, out: Any, ops: Any) -> Any:
+    """Which elements equal the one extremum of all; NaN equals NaN here."""
+    if ops.raw and out == out:
+        return x == out
+    return ops.where(x == x, x == out, (out == out) == False)  # noqa: E712 (`not` is no array operation)
+
+
+def _share(g: Any, x: Any, out: Any, dim: tuple[int, ...], keepdim: bool, x_dtype: Any, ops: Any) -> Any:
+    """The gradient in equal shares to the ties. A NaN equals nothing here, and 0/0 passes it on, as in torch."""
+    shape = tuple(x.shape)
+    ties = x == keep(out, shape, dim, keepdim, ops)
+    return ties * (keep(g, shape, dim, keepdim, ops) / ops.sum(ties, dim=dim, keepdim=True, dtype=x_dtype))
+
+
+def _share_t(t: Any, x: Any, out: Any, dim: tuple[int, ...], keepdim: bool, x_dtype: Any, ops: Any) -> Any:
+    ties = x == keep(out, tuple(x.shape), dim, keepdim, ops)
+    return ops.sum(ties * t, dim=dim, keepdim=keepdim) / ops.sum(ties, dim=dim, keepdim=keepdim, dtype=x_dtype)
+
+
+def share_all(g: Any, x: Any, out: Any, x_dtype: Any, ops: Any) -> Any:
+    """As `_share`, over all dimensions, where the gradient of a NaN goes to the NaNs."""
+    ties = _ties(x, out, ops)
+    return ties * (g / ops.sum_all(ties, dtype=x_dtype))
+
+
+def share_all_t(t: Any, x: Any, out: Any, x_dtype: Any, ops: Any) -> Any:
+    ties = _ties(x, out, ops)
+    return ops.sum_all(ties * t) / ops.sum_all(ties, dtype=x_dtype)
+
+
+amax = op(
+    "amax", "x",
+    lambda np, x, *, dim, keepdim: largest(np, x, dim, keepdim),
+    settings={"dim": (), "keepdim": False},
+    vjp={"x": _share},
+    jvp={"x": _share_t},
+    batch="dims",
+    may_be_discrete=True,
+)  # fmt: skip
+
+amin = op(
+    "amin", "x",
+    lambda np, x, *, dim, keepdim: smallest(np, x, dim, keepdim),
+    settings={"dim": (), "keepdim": False},
+    vjp={"x": _share},
+    jvp={"x": _share_t},
+    batch="dims",
+    may_be_discrete=True,
+)  # fmt: skip
+
+max_all = op(
+    "max_all", "x",
+    lambda np, x: largest(np, x, None),
+    vjp={"x": share_all},
+    jvp={"x": share_all_t},
+    batch=lambda x, ops: ops.amax(x, dim=behind_batch(x)),
+    backward_name="MaxBackward1",
+    may_be_discrete=True,
+)  # fmt: skip
+
+min_all = op(
+    "min_all", "x",
+    lambda np, x: smallest(np, x, None),
+    vjp={"x": share_all},
+    jvp={"x": share_all_t},
+    batch=lambda x, ops: ops.amin(x, dim=behind_batch(x)),
+    backward_name="MinBackward1",
+    may_be_discrete=True,
+)  # fmt: skip
+
+
+# ----- max and min along a dimension, with the place -----------------------------------------------------------------------
+
+
+def _place_of(np: Any, x: Any, values: Any, dim: int, argument: str) -> Any:
+    """The first place along `dim` of the extrema `values` (with `dim` kept)."""
+    n = x.shape[dim]
+    if np is numpy and dim != len(x.shape) - 1 and x.size > _LARGE:
+        # NumPy's argmax transposes a copy; looking for the value is three times quicker. A NaN is not found this way.
+        places = np.arange(n, dtype=np.int32).reshape((n, *(1,) * (len(x.shape) - dim - 1)))
+        found = np.minimum.reduce(np.where(x == values, places, np.int32(n)), axis=dim, keepdims=True)
+        if not (found == n).any():
+            return found.astype(np.int64)
+    return getattr(x, argument)(axis=dim, keepdims=True)
+
+
+def _max(np: Any, x: Any, *, dim: int, keepdim: bool) -> tuple[Any, Any]:
+    values = largest(np, x, (dim,), True)
+    return _drop(values, _place_of(np, x, values, dim, "argmax"), dim, keepdim)
+
+
+def _min(np: Any, x: Any, *, dim: int, keepdim: bool) -> tuple[Any, Any]:
+    values = smallest(np, x, (dim,), True)
+    return _drop(values, _place_of(np, x, values, dim, "argmin"), dim, keepdim)
+
+
+def _drop(values: Any, indices: Any, dim: int, keepdim: bool) -> tuple[Any, Any]:
+    return (values, indices) if keepdim else (values.squeeze(dim), indices.squeeze(dim))
+
+
+def place_back(g0: Any, out1: Any, x_shape: tuple[int, ...], dim: int, keepdim: bool, ops: Any) -> tuple[Any]:
+    """The gradient of values chosen along `dim` at the indices out1, put back to where they came from."""
+    g, index = keep(g0, x_shape, (dim,), keepdim, ops), keep(out1, x_shape, (dim,), keepdim, ops)
+    return (ops.place(g, index, dim=dim, size=x_shape[dim]),)
+
+
+def pick_tangent(x_t: Any, out1: Any, x_shape: tuple[int, ...], dim: int, keepdim: bool, ops: Any) -> tuple[Any, None]:
+    t = ops.pick(x_t, keep(out1, x_shape, (dim,), keepdim, ops), dim=dim)
+    return (ops.reshape(t, shape=tuple(out1.shape)), None)
+
+
+max = op(
+    "max", "x",
+    _max,
+    settings={"dim": 0, "keepdim": False},
+    vjp=place_back,
+    jvp=pick_tangent,
+    batch="dims",
+    outputs=2,
+    discrete_outputs=(1,),
+)  # fmt: skip
+
+min = op(
+    "min", "x",
+    _min,
+    settings={"dim": 0, "keepdim": False},
+    vjp=place_back,
+    jvp=pick_tangent,
+    batch="dims",
+    outputs=2,
+    discrete_outputs=(1,),
+)  # fmt: skip
+
+
+# ----- places alone ---------------------------------------------------------------------------------------------------------
+
+# Along one dimension; the public functions flatten first where none is named.
+argmax = op(
+    "argmax", "x",
+    lambda np, x, *, dim, keepdim: x.argmax(axis=dim, keepdims=keepdim),
+    settings={"dim": 0, "keepdim": False},
+    vjp=NOT_DIFFERENTIABLE,
+    batch="dims",
+)  # fmt: skip
+
+argmin = op(
+    "argmin", "x",
+    lambda np, x, *, dim, keepdim: x.argmin(axis=dim, keepdims=keepdim),
+    settings={"dim": 0, "keepdim": False},
+    vjp=NOT_DIFFERENTIABLE,
+    batch="dims",
+)  # fmt: skip

@@ -1,0 +1,247 @@
+"""Running sums, products and extrema along one dimension.
+
+What shaped this file is that derivatives of running products must be right where factors are zero, to every order. They
+are all instances of one op, the linear recurrence h[k] = a[k] h[k-1] + b[k], whose own derivatives are linear
+recurrences again: nothing is ever divided by. `dim` is one non-negative int.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy
+
+from ndgrad.ops.table import op
+
+
+def _from(start: int, stop: int | None, dim: int) -> tuple[Any, ...]:
+    """The index of a stretch along `dim`."""
+    return (*(slice(None),) * dim, slice(start, stop))
+
+
+def _backwards(x: Any, dim: int) -> Any:
+    """A view of x with `dim` reversed."""
+    return x[(*(slice(None),) * dim, slice(None, None, -1))]
+
+
+def _double(np: Any, parts: list[Any], dim: int, combine: Callable[[list[Any], list[Any]], list[Any]]) -> list[Any]:
+    """The running combination of an associative operation, in log2(n) steps over whole arrays.
+
+    After the step of width w, element k holds the combination of elements k-2w+1 ... k. `parts` are overwritten;
+    `combine` gets the stretches of the elements before and of the elements themselves.
+    """
+    n, width = parts[0].shape[dim], 1
+    while width < n:
+        earlier, later = [p[_from(0, -width, dim)] for p in parts], [p[_from(width, None, dim)] for p in parts]
+        for p, value in zip(later, combine(earlier, later), strict=True):
+            p[...] = value
+        width *= 2
+    return parts
+
+
+# ----- shift: the neighbour's value -----------------------------------------------------------------------------------
+
+
+def _shift(np: Any, x: Any, *, dim: int, reverse: bool, fill: float) -> Any:
+    out = np.empty(x.shape, x.dtype)
+    one, rest = (_from(-1, None, dim), _from(0, -1, dim)) if reverse else (_from(0, 1, dim), _from(1, None, dim))
+    out[one] = fill
+    out[rest] = x[_from(1, None, dim)] if reverse else x[_from(0, -1, dim)]
+    return out
+
+
+# Each element becomes the one before it along `dim` (after it, with `reverse`); the first becomes `fill`.
+shift = op(
+    "shift", "x",
+    _shift,
+    settings={"dim": 0, "reverse": False, "fill": 0.0},
+    vjp={"x": lambda g, dim, reverse, ops: ops.shift(g, dim=dim, reverse=not reverse)},
+    jvp={"x": lambda t, dim, reverse, ops: ops.shift(t, dim=dim, reverse=reverse)},
+    batch="dims",
+)  # fmt: skip
+
+
+# ----- the linear recurrence -------------------------------------------------------------------------------------------
+
+
+def _recurrence_pair(earlier: list[Any], later: list[Any]) -> list[Any]:
+    """h -> a h + b after h -> a' h + b' is h -> (a a') h + (a b' + b)."""
+    (a, b), (c, d) = earlier, later
+    return [c * a, c * b + d]
+
+
+def _linear_recurrence(np: Any, a: Any, b: Any, *, dim: int, reverse: bool) -> Any:
+    dtype = np.result_type(a, b)
+    if reverse:
+        a, b = _backwards(a, dim), _backwards(b, dim)
+    _, h = _double(np, [np.array(a, dtype), np.array(b, dtype)], dim, _recurrence_pair)
+    return _backwards(h, dim) if reverse else h
+
+
+def _linear_recurrence_vjp(
+    g: Any, a: Any, out: Any, dim: int, reverse: bool, needs: tuple[bool, bool], ops: Any
+) -> tuple[Any, Any]:
+    """b[k] reaches h[k], and through a[k+1] h[k+1], and so on: the recurrence runs the other way. a[k] scales h[k-1]."""
+    gb = ops.linear_recurrence(ops.shift(ops.conj(a), dim=dim, reverse=not reverse), g, dim=dim, reverse=not reverse)
+    ga = gb * ops.conj(ops.shift(out, dim=dim, reverse=reverse)) if needs[0] else None
+    return ga, gb
+
+
+def _linear_recurrence_jvp(a: Any, a_t: Any, b_t: Any, out: Any, dim: int, reverse: bool, ops: Any) -> Any:
+    source = None if a_t is None else a_t * ops.shift(out, dim=dim, reverse=reverse)
+    if b_t is not None:
+        source = b_t if source is None else source + b_t
+    return ops.linear_recurrence(a, source, dim=dim, reverse=reverse)
+
+
+# h[k] = a[k] h[k-1] + b[k] with h[-1] = 0, from the other end with `reverse`. Both arrays have the same shape.
+linear_recurrence = op(
+    "linear_recurrence", "a b",
+    _linear_recurrence,
+    settings={"dim": 0, "reverse": False},
+    vjp=_linear_recurrence_vjp,
+    jvp=_linear_recurrence_jvp,
+    batch="dims",
+)  # fmt: skip
+
+
+# ----- cumsum and cumprod ---------------------------------------------------------------------------------------------
+
+
+def _cumsum(np: Any, x: Any, *, dim: int, reverse: bool, dtype: Any) -> Any:
+    if reverse:
+        return _backwards(np.add.accumulate(_backwards(x, dim), axis=dim, dtype=dtype), dim)
+    return np.add.accumulate(x, axis=dim, dtype=dtype)
+
+
+cumsum = op(
+    "cumsum", "x",
+    _cumsum,
+    settings={"dim": 0, "reverse": False, "dtype": None},
+    vjp={"x": lambda g, dim, reverse, ops: ops.cumsum(g, dim=dim, reverse=not reverse)},
+    jvp="linear",
+    batch="dims",
+    may_be_discrete=True,
+)  # fmt: skip
+
+
+def _cumprod(np: Any, x: Any, *, dim: int, reverse: bool, dtype: Any) -> Any:
+    if reverse:
+        return _backwards(np.multiply.accumulate(_backwards(x, dim), axis=dim, dtype=dtype), dim)
+    return np.multiply.accumulate(x, axis=dim, dtype=dtype)
+
+
+def _cumprod_x(g: Any, x: Any, out: Any, dim: int, reverse: bool, ops: Any) -> Any:
+    """d out[n] / d x[k] = (product before k) (product of x[k+1] ... x[n]), for n >= k.
+
+    The sum over n of g[n] times the second factor is s[k] = g[k] + x[k+1] s[k+1].
+    """
+    if ops.raw and out.all():
+        return ops.conj(ops.cumsum(ops.conj(g) * out, dim=dim, reverse=not reverse) / x)
+    before = ops.shift(out, dim=dim, reverse=reverse, fill=1.0)
+    following = ops.shift(x, dim=dim, reverse=not reverse)
+    return ops.conj(before) * ops.linear_recurrence(ops.conj(following), g, dim=dim, reverse=not reverse)
+
+
+def _cumprod_t(t: Any, x: Any, out: Any, dim: int, reverse: bool, ops: Any) -> Any:
+    """The product rule, one factor at a time: dy[n] = x[n] dy[n-1] + y[n-1] t[n]."""
+    return ops.linear_recurrence(x, t * ops.shift(out, dim=dim, reverse=reverse, fill=1.0), dim=dim, reverse=reverse)
+
+
+cumprod = op(
+    "cumprod", "x",
+    _cumprod,
+    settings={"dim": 0, "reverse": False, "dtype": None},
+    vjp={"x": _cumprod_x},
+    jvp={"x": _cumprod_t},
+    batch="dims",
+    may_be_discrete=True,
+)  # fmt: skip
+
+
+# ----- logcumsumexp ----------------------------------------------------------------------------------------------------
+
+
+def _log_add_exp(np: Any, x: Any, y: Any) -> Any:
+    """log(e^x + e^y) for complex numbers too, scaled by the larger; -inf stands for log 0."""
+    top = np.maximum(x.real, y.real)
+    top = np.where(np.isfinite(top), top, np.zeros((), top.dtype))
+    return top + np.log(np.exp(x - top) + np.exp(y - top))
+
+
+def _logcumsumexp(np: Any, x: Any, *, dim: int) -> Any:
+    if np is numpy and x.dtype.kind != "c":
+        return np.logaddexp.accumulate(x, axis=dim)
+    return _double(np, [x.copy()], dim, lambda earlier, later: [_log_add_exp(np, earlier[0], later[0])])[0]
+
+
+def _logcumsumexp_x(g: Any, x: Any, out: Any, dim: int, ops: Any) -> Any:
+    """d out[n] / d x[k] = e^(x[k] - out[n]) = e^(x[k] - out[k]) e^(out[k] - out[k+1]) ... e^(out[n-1] - out[n]).
+
+    All exponents are at most 0 for real numbers, so nothing overflows.
+    """
+    step = ops.exp(out - ops.shift(out, dim=dim, reverse=True))
+    return ops.conj(ops.exp(x - out)) * ops.linear_recurrence(ops.conj(step), g, dim=dim, reverse=True)
+
+
+def _logcumsumexp_t(t: Any, x: Any, out: Any, dim: int, ops: Any) -> Any:
+    step = ops.exp(ops.shift(out, dim=dim) - out)
+    return ops.linear_recurrence(step, t * ops.exp(x - out), dim=dim)
+
+
+logcumsumexp = op(
+    "logcumsumexp", "x",
+    _logcumsumexp,
+    settings={"dim": 0},
+    vjp={"x": _logcumsumexp_x},
+    jvp={"x": _logcumsumexp_t},
+    batch="dims",
+)  # fmt: skip
+
+
+# ----- cummax and cummin -----------------------------------------------------------------------------------------------
+
+
+def _running_extremum(np: Any, x: Any, dim: int, largest: bool) -> tuple[Any, Any]:
+    """The running extremum and where it stood last; from the first NaN on, NaN, standing at the last NaN so far."""
+    choose = np.maximum if largest else np.minimum
+    if np is numpy:
+        values = choose.accumulate(x, axis=dim)
+    else:
+        values = _double(np, [x.copy()], dim, lambda earlier, later: [choose(earlier[0], later[0])])[0]
+    here = x == values
+    if x.dtype.kind == "f":
+        here |= x != x
+    places = np.arange(x.shape[dim]).reshape((-1, *(1,) * (len(x.shape) - dim - 1)))
+    places = np.where(here, places, 0)
+    if np is numpy:
+        return values, np.maximum.accumulate(places, axis=dim)
+    return values, _double(np, [places], dim, lambda earlier, later: [np.maximum(earlier[0], later[0])])[0]
+
+
+def _place_extremum(g0: Any, out1: Any, x_shape: tuple[int, ...], dim: int, ops: Any) -> tuple[Any]:
+    return (ops.place(g0, out1, dim=dim, size=x_shape[dim]),)
+
+
+cummax = op(
+    "cummax", "x",
+    lambda np, x, *, dim: _running_extremum(np, x, dim, True),
+    settings={"dim": 0},
+    vjp=_place_extremum,
+    jvp=lambda x_t, out1, dim, ops: (ops.pick(x_t, out1, dim=dim), None),
+    batch="dims",
+    outputs=2,
+    discrete_outputs=(1,),
+)  # fmt: skip
+
+cummin = op(
+    "cummin", "x",
+    lambda np, x, *, dim: _running_extremum(np, x, dim, False),
+    settings={"dim": 0},
+    vjp=_place_extremum,
+    jvp=lambda x_t, out1, dim, ops: (ops.pick(x_t, out1, dim=dim), None),
+    batch="dims",
+    outputs=2,
+    discrete_outputs=(1,),
+)  # fmt: skip
