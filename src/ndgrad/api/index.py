@@ -13,11 +13,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ndgrad.arrays.library import is_raw_array
-from ndgrad.autograd.inplace import write
+from ndgrad.autograd.inplace import write, write_part
+from ndgrad.autograd.modes import thread
 from ndgrad.autograd.variable import Variable, np_dtype, wrap
 from ndgrad.ops import fill
 from ndgrad.ops import index as ops
 from ndgrad.ops import shape as shape_ops
+from ndgrad.ops.generate import FACES
 
 #: Installed on the tensor class under these names.
 SPECIAL_METHODS = {"__getitem__": "getitem", "__setitem__": "setitem"}
@@ -62,7 +64,11 @@ def setitem(self: Any, index: Any, value: Any) -> None:
         value = _as_value(self, value)
     items = index if isinstance(index, tuple) else (index,)
     if all(map(_is_basic, items)):
-        write(fill.copy, ops.getitem(self, index=_basic(items)), (_drop_leading_ones(value, self, items),), {})
+        value = _drop_leading_ones(value, self, items)
+        if thread.levels or thread.dual_levels or self.__class__ not in FACES:
+            write(fill.copy, ops.getitem(self, index=_basic(items)), (value,), {})
+        else:
+            write_part(self, ops.getitem, {"index": _basic(items)}, value)
         return
     mask = items[0] if len(items) == 1 else None
     if _is_mask(mask) and tuple(mask.shape) == tuple(self.shape) and _numel(value) == 1:

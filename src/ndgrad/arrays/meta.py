@@ -19,8 +19,8 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 from ndgrad.arrays import library as libraries
 
 _REDUCTIONS = frozenset("sum prod max min mean var std any all argmax argmin".split())
-_SAME_SHAPE = frozenset("astype conj conjugate copy round clip cumsum cumprod".split())
-_VIEWS = frozenset("reshape transpose swapaxes squeeze diagonal ravel flatten take repeat view".split())
+_SAME_SHAPE = frozenset("astype conj conjugate copy round clip".split())
+_OTHERS = frozenset("reshape transpose swapaxes squeeze diagonal ravel flatten take repeat view cumsum cumprod argsort".split())
 _NEED_VALUES = frozenset("nonzero argwhere flatnonzero unique array_equal allclose array2string array_repr".split())
 
 
@@ -117,7 +117,7 @@ class MetaArray(NDArrayOperatorsMixin):
             return lambda axis=None, *args, **kwargs: _reduce(name, self._zeros, axis, args, kwargs)
         if name in _SAME_SHAPE:
             return lambda *args, **kwargs: _spread(getattr(_one(self._zeros), name)(*args, **kwargs), self.shape)
-        if name in _VIEWS:
+        if name in _OTHERS:
             return lambda *args, **kwargs: _meta(getattr(self._zeros, name)(*_stand_in(args), **kwargs))
         raise AttributeError(f"an array on the meta device has no attribute {name!r}")
 

@@ -19,9 +19,10 @@ from ndgrad.autograd.dispatch import dispatch, fact, own_edge, payload_dtype, ra
 from ndgrad.autograd.hooks import move_retained
 from ndgrad.autograd.modes import thread
 from ndgrad.autograd.node import next_sequence_number
-from ndgrad.autograd.variable import Variable, edge, meta_of, wrap
+from ndgrad.autograd.variable import Variable, edge, meta_of, requires_grad, wrap
 from ndgrad.autograd.versions import storage_of
 from ndgrad.autograd.view import DEFAULT, rebase, write_error
+from ndgrad.ops.fill import copy
 from ndgrad.ops.generate import save_plan
 
 #: Operators whose ufunc can write its result where the tensor lies, without a temporary.
@@ -87,6 +88,51 @@ def write_level(op: Any, target: Any, args: tuple[Any, ...], settings: dict[str,
         node = _inplace_node(op, target, before, args, settings, edges, level)
         set_history(target, node)
     return target
+
+
+def write_part(base: Any, op: Any, settings: dict[str, Any], value: Any) -> None:
+    """`base[...] = value` for the part of `base` that the view op names, outside all transforms, without making the view."""
+    e_value = edge(value)
+    recorded = thread.grad_enabled and (e_value is not None or requires_grad(base)) and base._array.dtype.kind in "fc"
+    check_writable(base, "copy_", recorded)
+    storage = storage_of(base)
+    array = base._array
+    check_memory("copy_", array)
+    part = op.forward_for(library_of(array))(array, **settings)
+    source = value._array
+    if source.shape != part.shape or source.dtype != part.dtype:
+        check_part(part, source)
+    storage.before_write(part)
+    part[...] = source
+    storage.bump("copy_")
+    if recorded:
+        info = None if base._meta is None else base._meta.view
+        root, parent = (base, None) if info is None else (info.base, info.path)
+        root_edge = edge(root)
+        inner = copy.node_class()
+        inner.seq = next_sequence_number()
+        inner.next = (root_edge, e_value)
+        inner.extra = None
+        inner.shape = part.shape
+        inner.dtype = part.dtype
+        rebase(root, (parent, op, settings, 0), inner, root_edge)
+        if info is not None:
+            info.version = None
+
+
+def check_part(part: Any, source: Any) -> None:
+    """Whether a value can be assigned to a part of a tensor."""
+    have, want = tuple(source.shape), tuple(part.shape)
+    if len(have) > len(want) or not all(h in (1, w) for h, w in zip(have[::-1], want[::-1], strict=False)):
+        raise RuntimeError(
+            f"the value of shape {list(have)} cannot be broadcast to the part of shape {list(want)} that it is assigned to. "
+            "Give a value of the part's shape, or one that broadcasts to it."
+        )
+    if source.dtype.kind == "c" and part.dtype.kind != "c":
+        raise RuntimeError(
+            f"a complex value cannot be assigned to a tensor of dtype {part.dtype}: the imaginary part would be lost. "
+            "Assign its .real, or make the tensor complex."
+        )
 
 
 def check_memory(name: str, array: Any) -> None:

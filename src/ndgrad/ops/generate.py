@@ -103,18 +103,19 @@ def save_plan(op: Op) -> SavePlan:
 
 
 def make_eager(
-    op: Op, *, check_busy: bool = True, operator: bool = False, reflected: bool = False, public: bool = False
+    op: Op, *, operator: bool = False, reflected: bool = False, public: bool = False
 ) -> Callable[..., Any]:
     """The function that runs `op` on tensors and records it.
 
     `operator`: for Python's operators, which answer NotImplemented to what they do not know. `reflected`: the arguments
     come in reverse order, the tensor first (`__rsub__`). `public`: takes `out=` as torch's functions do.
     """
-    from ndgrad.autograd.dispatch import dispatch, dispatch_operator
+    from ndgrad.autograd.dispatch import dispatch, dispatch_operator, shares_memory
     from ndgrad.autograd.inplace import write_out
+    from ndgrad.autograd.view import make_view
 
     slow = dispatch_operator if operator else dispatch
-    if op.variadic or op.outputs != 1 or op.view or op.shares_storage:
+    if op.variadic or op.outputs != 1 or op.shares_storage:
         return _through_dispatch(op, slow)
     from ndgrad.tensor import Tensor
 
@@ -128,14 +129,20 @@ def make_eager(
         body += ["if out is not None:", f"    return write_out(OP, ({', '.join(args)},), {settings}, out)"]
     first = parameters[0]
     body += [f"c = {first}.__class__", "if c is not Tensor:", "    c = FACES.get(c)"]
-    body += [f"if {'process.busy or ' if check_busy else ''}c is None:", "    " + to_dispatch]
+    body += ["if process.busy or c is None:", "    " + to_dispatch]
     differentiable = op.differentiable_args
     plan = save_plan(op) if op.differentiable else None
     for arg, name in sorted(zip(op.args, args, strict=True), key=lambda pair: pair[1] != first):
         body += _read_argument(op, arg, name, arg in differentiable, first == name, to_dispatch, plan)
+    if op.view:
+        # a NumPy scalar has no memory to view: dispatch gives it some
+        body += [f"if a_{op.args[0]}.__class__ is not ndarray:", "    " + to_dispatch]
     call = ", ".join([f"a_{a}" for a in op.args] + [f"{s}={s}" for s in op.settings])
     body += [f"out = forward({call})"]
     body += ["r = new(c)", "r._array = out", "r._storage = None", "r._meta = None"]
+    if op.view:
+        source = public_name(op.args[0])
+        body += [f"if shares_memory(out, a_{op.args[0]}):", "    r._node = None", f"    make_view(r, {source}, OP, {settings})"]
     if differentiable:
         assert plan is not None
         none = " and ".join(f"e_{a} is None" for a in differentiable)
@@ -177,6 +184,9 @@ def make_eager(
         "forward": op.forward_for(numpy),
         "node_class": op.node_class if differentiable else None,
         "NoneType": type(None),
+        "ndarray": numpy.ndarray,
+        "shares_memory": shares_memory,
+        "make_view": make_view,
         **{f"default_{s}": d for s, d in op.settings.items()},
     }
     made = _compile(op.name, source, scope)

@@ -124,6 +124,7 @@ class Op:
         self.backward_name = backward_name or _camel(name) + "Backward0"
         self._forwards: dict[Any, Callable[..., Any]] = {}
         self._compiled: dict[str, Any] = {}
+        self._positions: dict[int, tuple[int, ...]] = {}
         table[name] = self
 
     def __repr__(self) -> str:
@@ -142,13 +143,6 @@ class Op:
         from ndgrad.ops.generate import make_eager
 
         return make_eager(self)
-
-    @functools.cached_property
-    def unchecked(self) -> Callable[..., Any]:
-        """`eager` without the question whether any mode is active."""
-        from ndgrad.ops.generate import make_eager
-
-        return make_eager(self, check_busy=False)
 
     @functools.cached_property
     def level_node_class(self) -> type[Any]:
@@ -213,9 +207,12 @@ class Op:
 
     def differentiable_positions(self, count: int) -> tuple[int, ...]:
         """Which of `count` actual arguments gradients flow to, in order."""
-        names = self.args if not self.variadic else (*self.args[:-1], *(self.args[-1],) * (count - len(self.args) + 1))
-        wanted = self.differentiable_args
-        return tuple(i for i, name in enumerate(names) if name in wanted)
+        known = self._positions.get(count)
+        if known is None:
+            names = self.args if not self.variadic else (*self.args[:-1], *(self.args[-1],) * (count - len(self.args) + 1))
+            wanted = self.differentiable_args
+            known = self._positions[count] = tuple(i for i, name in enumerate(names) if name in wanted)
+        return known
 
     #: Array arguments of a joint rule that take no gradient (index arrays, masks).
     constant_args: frozenset[str] = frozenset()

@@ -92,7 +92,7 @@ def three(x_shape, w_shape, how, make=normal, **more):
 TRIPLES = [
     *(three(*case) for case in CASES),
     three(*CASES[1], make=lambda shape: normal(shape, "complex")),
-    three(*CASES[4], make=lambda shape: normal(shape, "complex")),
+    three((1, 2, 3, 2), (2, 1, 2, 2), settings(2, groups=2), make=lambda shape: normal(shape, "complex")),
     three(*CASES[3], make=whole, **VALUES_ONLY),
 ]
 

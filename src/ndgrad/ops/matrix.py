@@ -1,0 +1,224 @@
+"""What the rules of linear algebra have in common: adjoints, parts of matrices, and division by what may vanish.
+
+The constraint that shaped this file: derivatives of eigenvectors and singular vectors divide by differences of eigenvalues,
+and those may be zero. A rule must then give the right answer or say that there is none, on arrays, under vmap and
+at every order. So the division is an op of its own, and its forward, which always sees plain arrays, does the refusing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy
+
+from ndgrad.ops.table import NOT_DIFFERENTIABLE, elementwise, op
+
+
+class LinAlgError(numpy.linalg.LinAlgError, RuntimeError):
+    """A matrix does not allow what was asked: it is singular, not positive definite, or has no derivative there."""
+
+
+def guarded(function: Callable[..., Any], problem: str, remedy: str, *arrays: Any, **settings: Any) -> Any:
+    """Run a function of the array library's linear algebra; its failures become errors that say what to do."""
+    try:
+        return function(*arrays, **settings)
+    except numpy.linalg.LinAlgError as error:
+        shapes = " and ".join(str(tuple(a.shape)) for a in arrays)
+        raise LinAlgError(f"{problem} (shape {shapes}; {error}). {remedy}") from None
+    except TypeError as error:
+        kinds = " and ".join(str(a.dtype) for a in arrays)
+        raise RuntimeError(f"{problem.split(':')[0]}: {kinds} is not a type this works on ({error}). Convert to float32 or float64.") from None
+
+
+# ----- transposes ------------------------------------------------------------------------------------------------------
+
+
+def transpose(x: Any, ops: Any) -> Any:
+    """The last two dimensions exchanged."""
+    if ops.raw:
+        return x.swapaxes(-1, -2)
+    n = len(x.shape)
+    return ops.permute(x, dims=(*range(n - 2), n - 1, n - 2))
+
+
+def adjoint(x: Any, ops: Any) -> Any:
+    """The conjugate transpose of the last two dimensions."""
+    if ops.raw:
+        x = x.swapaxes(-1, -2)
+        return x.conj() if x.dtype.kind == "c" else x
+    return ops.conj(transpose(x, ops))
+
+
+def column(x: Any, ops: Any) -> Any:
+    """(..., n) as (..., n, 1)."""
+    return ops.reshape(x, shape=(*x.shape, 1))
+
+
+def row(x: Any, ops: Any) -> Any:
+    """(..., n) as (..., 1, n)."""
+    return ops.reshape(x, shape=(*x.shape[:-1], 1, x.shape[-1]))
+
+
+def hermitian(x: Any, ops: Any) -> Any:
+    """The Hermitian part of a matrix."""
+    return (x + adjoint(x, ops)) * 0.5
+
+
+def align(x: Any, batched: bool, rank: int, ops: Any) -> Any:
+    """Put dimensions of size one behind the batch, so that `rank` dimensions broadcast as they did for one sample."""
+    missing = rank + 1 - len(x.shape)
+    if not batched or missing <= 0:
+        return x
+    return ops.reshape(x, shape=(x.shape[0], *(1,) * missing, *x.shape[1:]))
+
+
+# ----- parts of a matrix ---------------------------------------------------------------------------------------------------
+
+
+def _part(np: Any, x: Any, *, kind: str, diagonal: float) -> Any:
+    offset = 0 if diagonal else 1
+    if kind == "lower":
+        out = np.tril(x, -offset)
+    elif kind == "upper":
+        out = np.triu(x, offset)
+    else:
+        out = np.array(x)
+    if diagonal not in (0.0, 1.0) or (kind == "off" and diagonal == 0.0):
+        i = np.arange(min(x.shape[-2:]))
+        out[..., i, i] = x[..., i, i] * diagonal if diagonal else 0
+    return out
+
+
+# The triangle below or above the diagonal, or both ("off"), with `diagonal` times the diagonal itself. It is its own transpose.
+part = op(
+    "matrix_part", "x",
+    _part,
+    settings={"kind": "lower", "diagonal": 1.0},
+    vjp={"x": lambda g, kind, diagonal, ops: ops.matrix_part(g, kind=kind, diagonal=diagonal)},
+    jvp="linear",
+    batch="leading",
+)  # fmt: skip
+
+
+def _diagonal(np: Any, x: Any) -> Any:
+    i = np.arange(min(x.shape[-2:]))
+    return x[..., i, i]
+
+
+def _on_diagonal(np: Any, x: Any, *, rows: int, columns: int) -> Any:
+    out = np.zeros((*x.shape[:-1], rows, columns), x.dtype)
+    i = np.arange(x.shape[-1])
+    out[..., i, i] = x
+    return out
+
+
+# The diagonal of matrices as a copy, and matrices that are zero but for a given diagonal: each is the transpose of the other.
+matrix_diagonal = op(
+    "matrix_diagonal", "x",
+    _diagonal,
+    vjp={"x": lambda g, x_shape, ops: ops.on_diagonal(g, rows=x_shape[-2], columns=x_shape[-1])},
+    jvp="linear",
+    batch="leading",
+)  # fmt: skip
+
+on_diagonal = op(
+    "on_diagonal", "x",
+    _on_diagonal,
+    settings={"rows": 0, "columns": 0},
+    vjp={"x": lambda g, ops: ops.matrix_diagonal(g)},
+    jvp="linear",
+    batch="leading",
+)  # fmt: skip
+
+trace = op(
+    "trace", "x",
+    lambda np, x: np.trace(x, axis1=-2, axis2=-1),
+    vjp={"x": lambda g, x_shape, ops: _spread_trace(g, x_shape, ops)},
+    jvp="linear",
+    batch="leading",
+)  # fmt: skip
+
+
+def _spread_trace(g: Any, x_shape: tuple[int, ...], ops: Any) -> Any:
+    rows, columns = x_shape[-2:]
+    spread = ops.expand(ops.reshape(g, shape=(*g.shape, 1)), shape=(*g.shape, min(rows, columns)))
+    return ops.on_diagonal(spread, rows=rows, columns=columns)
+
+
+# ----- division by gaps --------------------------------------------------------------------------------------------------
+
+
+def _gaps(np: Any, x: Any, *, squared: bool) -> Any:
+    later, earlier = x[..., None, :], x[..., :, None]
+    gap = later - earlier
+    size = np.abs(x).max(axis=-1, initial=0)[..., None, None]
+    unresolved = np.abs(gap) <= np.finfo(x.dtype).eps * size
+    return np.where(unresolved, np.zeros((), x.dtype), gap * (later + earlier) if squared else gap)
+
+
+# Note [Equal eigenvalues]
+# gaps[i, j] = x[j] - x[i] (of the squares with `squared`), exactly zero where the two are equal to working precision: there
+# LAPACK cannot tell the eigenvectors apart, and dividing by the difference would give noise of the size of the answer.
+# Eigenvectors of equal eigenvalues are any basis of their space, so a function of them has no derivative in general,
+# and where it has one (V f(w) V^H), it is a limit of 0/0 that the division cannot know. `resolved_quotient` refuses: it
+# raises, unless nothing is to be divided, as for a function of the eigenvalues alone. At second order it refuses in the
+# same way wherever the eigenvectors come in.
+gaps = op(
+    "spectral_gaps", "x",
+    _gaps,
+    settings={"squared": False},
+    vjp={"x": lambda g, x, squared, ops: _gaps_vjp(g, x, squared, ops)},
+    jvp={"x": lambda t, x, squared, ops: _gaps_jvp(t, x, squared, ops)},
+    batch="leading",
+)  # fmt: skip
+
+
+def _gaps_vjp(g: Any, x: Any, squared: bool, ops: Any) -> Any:
+    n = len(g.shape)
+    total = ops.sum(g, dim=(n - 2,), keepdim=False) - ops.sum(g, dim=(n - 1,), keepdim=False)
+    return total * ops.conj(x) * 2.0 if squared else total
+
+
+def _gaps_jvp(t: Any, x: Any, squared: bool, ops: Any) -> Any:
+    if squared:
+        t = t * x * 2.0
+    return row(t, ops) - column(t, ops)
+
+
+def _quotient(np: Any, x: Any, y: Any, *, floor: bool, problem: str) -> Any:
+    if floor:
+        size = np.abs(y)
+        zero = size <= np.finfo(y.dtype).eps * size.max(axis=-1, keepdims=True, initial=0)
+    else:
+        zero = y == 0
+    if zero.any():
+        wanted = x != 0
+        if (wanted & zero).any():
+            raise LinAlgError(problem)
+        return np.where(wanted, x, 0) / np.where(zero, np.ones((), y.dtype), y)
+    return x / y
+
+
+# x / y, and 0 where x is 0 whatever y is. Any other division by zero raises `problem`. With `floor`, a y that is negligible beside
+# the largest along the last dimension counts as zero.
+quotient = elementwise(
+    "resolved_quotient", _quotient,
+    args="x y",
+    settings={"floor": False, "problem": ""},
+    x=lambda t, y, floor, problem, ops: ops.resolved_quotient(t, y, floor=floor, problem=problem),
+    y=lambda t, y, out, floor, problem, ops: -ops.resolved_quotient(t * out, y, floor=floor, problem=problem),
+    inplace=False,
+)  # fmt: skip
+
+
+def _refuse_phase(np: Any, x: Any, y: Any, *, problem: str) -> Any:
+    """Raise if the imaginary part of x matters beside y."""
+    size = np.abs(y).max(axis=(-2, -1), initial=0)[..., None]
+    if (np.abs(x.imag) > 1e-3 * size).any():
+        raise LinAlgError(problem)
+    return x
+
+
+# A check: the loss must not depend on the phases of complex eigenvectors, which are arbitrary. x is diag(V^H gV), y is gV.
+refuse_phase = op("refuse_phase", "x y", _refuse_phase, settings={"problem": ""}, vjp=NOT_DIFFERENTIABLE, batch="leading")

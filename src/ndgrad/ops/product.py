@@ -1,0 +1,287 @@
+"""Products: matmul, contractions of two arrays over named dimensions, products added to an array, cross products.
+
+matmul is the hottest op of most models. Its forward is the array library's, its gradients are single products: what
+was broadcast is folded into rows or summed by the product itself, never multiplied out and then summed.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import string
+from collections.abc import Callable
+from typing import Any
+
+from ndgrad.ops.matrix import adjoint, align, column, row
+from ndgrad.ops.table import Op, op
+
+# ----- matmul ------------------------------------------------------------------------------------------------------------
+
+
+def _matmul(x: Any, y: Any) -> Any:
+    try:
+        if x.ndim > 2 and y.ndim == 2:
+            # one large product rather than many small ones; the array library would loop over the leading dimensions
+            rows = math.prod(x.shape[:-1])
+            return (x.reshape((rows, x.shape[-1])) @ y).reshape((*x.shape[:-1], y.shape[-1]))
+        return x @ y
+    except ValueError:
+        raise _mismatch(x, y) from None
+
+
+def _mismatch(x: Any, y: Any) -> RuntimeError:
+    shapes = f"{tuple(x.shape)} and {tuple(y.shape)}"
+    if x.ndim == 0 or y.ndim == 0:
+        return RuntimeError(f"matmul: both arguments need at least one dimension, and their shapes are {shapes}. Use * to scale by a number.")
+    return RuntimeError(
+        f"matmul: shapes {shapes} cannot be multiplied: the last dimension of the first must equal the last but one of the "
+        "second (the only one, of a vector), and the leading dimensions must broadcast. Check which one is to be transposed."
+    )
+
+
+def _fold(x: Any, ops: Any) -> Any:
+    """(..., n) as (rows, n)."""
+    return x if len(x.shape) == 2 else ops.reshape(x, shape=(math.prod(x.shape[:-1]), x.shape[-1]))
+
+
+def _matmul_x(g: Any, y: Any, x_ndim: int, ops: Any) -> Any:
+    """g y^H, summed over the leading dimensions of y where x does not have them."""
+    y_ndim = len(y.shape)
+    if y_ndim == 1:
+        return g * ops.conj(y) if x_ndim == 1 else column(g, ops) * ops.conj(y)
+    if y_ndim == 2:
+        if x_ndim == 1:
+            return ops.matmul(ops.conj(y), g)
+        if x_ndim == 2:
+            return ops.matmul(g, adjoint(y, ops))
+        return ops.reshape(ops.matmul(_fold(g, ops), adjoint(y, ops)), shape=(*g.shape[:-1], y.shape[-2]))
+    if x_ndim <= 2:
+        lead = string.ascii_uppercase[: y_ndim - 2]
+        rows = "i" if x_ndim == 2 else ""
+        return ops.contract(g, ops.conj(y), subscripts=f"{lead}{rows}k,{lead}jk->{rows}j")
+    return ops.matmul(g, adjoint(y, ops))
+
+
+def _matmul_y(g: Any, x: Any, y_ndim: int, ops: Any) -> Any:
+    """x^H g, summed over the leading dimensions of x where y does not have them."""
+    x_ndim = len(x.shape)
+    if x_ndim == 1:
+        return g * ops.conj(x) if y_ndim == 1 else column(ops.conj(x), ops) * row(g, ops)
+    if y_ndim == 1:
+        return ops.matmul(adjoint(_fold(x, ops), ops), ops.reshape(g, shape=(math.prod(g.shape),)))
+    if y_ndim == 2:
+        return ops.matmul(adjoint(_fold(x, ops), ops), _fold(g, ops))
+    return ops.matmul(adjoint(x, ops), g)
+
+
+def _matmul_batch(x: Any, y: Any, ops: Any, batched: tuple[bool, bool]) -> Any:
+    """One product for the whole batch."""
+    bx, by = batched
+    nx, ny = len(x.shape) - bx, len(y.shape) - by
+    if not by and ny <= 2:
+        return ops.matmul(x, y)
+    if not bx:
+        if ny == 1:
+            # every vector of the batch times the same matrix: the vectors are the rows of one
+            out = ops.matmul(y, x if nx == 1 else _swap(x, ops))
+            return out if nx <= 2 else ops.permute(out, dims=(nx - 2, *range(nx - 2), nx - 1))
+        if nx <= 2:
+            return ops.matmul(x, y)
+    if nx == 1 and ny == 1:
+        return ops.contract(x, y, subscripts="bk,bk->b")
+    x = row(x, ops) if nx == 1 else x
+    y = column(y, ops) if ny == 1 else y
+    rank = max(nx, ny, 2)
+    out = ops.matmul(align(x, bx, rank, ops), align(y, by, rank, ops))
+    if nx == 1:
+        return ops.reshape(out, shape=(*out.shape[:-2], out.shape[-1]))
+    return ops.reshape(out, shape=out.shape[:-1]) if ny == 1 else out
+
+
+def _swap(x: Any, ops: Any) -> Any:
+    n = len(x.shape)
+    return ops.permute(x, dims=(*range(n - 2), n - 1, n - 2))
+
+
+matmul = op(
+    "matmul", "x y",
+    _matmul,
+    vjp={"x": _matmul_x, "y": _matmul_y},
+    jvp="multilinear",
+    batch=_matmul_batch,
+)  # fmt: skip
+
+
+# ----- contraction of two arrays over named dimensions -----------------------------------------------------------------------
+
+
+class _Plan:
+    """How a contraction becomes one matmul: the dimensions of each argument in the order (shared, own, contracted)."""
+
+    __slots__ = ("elementwise", "order", "shared", "x_contracted", "x_order", "x_own", "y_order", "y_own")
+
+    def __init__(self, subscripts: str) -> None:
+        xs, ys, out = split_subscripts(subscripts)
+        shared = [s for s in out if s in xs and s in ys]
+        x_own = [s for s in out if s not in ys]
+        y_own = [s for s in out if s not in xs]
+        contracted = [s for s in xs if s not in out]
+        self.shared, self.x_own, self.y_own = len(shared), len(x_own), len(y_own)
+        self.x_contracted = len(contracted)
+        self.elementwise = not contracted
+        if self.elementwise:
+            self.x_order = tuple(xs.index(s) for s in out if s in xs)
+            self.y_order = tuple(ys.index(s) for s in out if s in ys)
+            self.order: tuple[Any, ...] = (
+                tuple(slice(None) if s in xs else None for s in out),
+                tuple(slice(None) if s in ys else None for s in out),
+            )
+            return
+        self.x_order = tuple(xs.index(s) for s in (*shared, *x_own, *contracted))
+        self.y_order = tuple(ys.index(s) for s in (*shared, *contracted, *y_own))
+        made = (*shared, *x_own, *y_own)
+        self.order = tuple(made.index(s) for s in out)
+
+
+def split_subscripts(subscripts: str) -> tuple[str, str, str]:
+    inputs, out = subscripts.split("->")
+    x, y = inputs.split(",")
+    return x, y, out
+
+
+_plan = functools.lru_cache(maxsize=4096)(_Plan)
+
+
+def _contract(np: Any, x: Any, y: Any, *, subscripts: str) -> Any:
+    plan = _plan(subscripts)
+    x, y = x.transpose(plan.x_order), y.transpose(plan.y_order)
+    if plan.elementwise:
+        return x[plan.order[0]] * y[plan.order[1]]
+    s, k = plan.shared, plan.x_contracted
+    lead, x_own = x.shape[:s], x.shape[s : s + plan.x_own]
+    y_own = y.shape[s + k :]
+    size = math.prod(x.shape[s + plan.x_own :])
+    x = x.reshape((*lead, math.prod(x_own), size))
+    y = y.reshape((*lead, size, math.prod(y_own)))
+    out = (x @ y).reshape((*lead, *x_own, *y_own))
+    return out.transpose(plan.order)
+
+
+def _contract_rule(which: int) -> Callable[..., Any]:
+    """The gradient of either argument is again a contraction, of the output's gradient with the other argument."""
+
+    def x_rule(g: Any, y: Any, subscripts: str, ops: Any) -> Any:
+        x_dims, y_dims, out_dims = split_subscripts(subscripts)
+        return ops.contract(g, ops.conj(y), subscripts=f"{out_dims},{y_dims}->{x_dims}")
+
+    def y_rule(g: Any, x: Any, subscripts: str, ops: Any) -> Any:
+        x_dims, y_dims, out_dims = split_subscripts(subscripts)
+        return ops.contract(ops.conj(x), g, subscripts=f"{x_dims},{out_dims}->{y_dims}")
+
+    return (x_rule, y_rule)[which]
+
+
+def _contract_batch(x: Any, y: Any, subscripts: str, batched: tuple[bool, bool], ops: Any) -> Any:
+    """The batch is one more named dimension."""
+    x_dims, y_dims, out_dims = split_subscripts(subscripts)
+    b = next(c for c in map(chr, range(0x100, 0x10FFFF)) if c not in subscripts)
+    bx, by = (b if is_batched else "" for is_batched in batched)
+    return ops.contract(x, y, subscripts=f"{bx}{x_dims},{by}{y_dims}->{b}{out_dims}")
+
+
+# The sum of x * y over the dimensions that the output does not name, as in "ik,kj->ij". No argument names a dimension twice, and
+# every dimension of an argument is named by the other one or by the output (the caller sums the rest beforehand), so that
+# gradients have the same form. Sizes agree: the caller has dealt with broadcasting.
+contract = op(
+    "contract", "x y",
+    _contract,
+    settings={"subscripts": ""},
+    vjp={"x": _contract_rule(0), "y": _contract_rule(1)},
+    jvp="multilinear",
+    batch=_contract_batch,
+)  # fmt: skip
+
+
+# ----- a product added to an array -----------------------------------------------------------------------------------------
+
+
+def _scaled(x: Any, factor: Any) -> Any:
+    return x if factor == 1 else x * factor
+
+
+def _added_product(name: str, args: str, subscripts: str) -> Op:
+    """beta * input + alpha * product, in one op: nothing but the factors is saved, and the sum needs no array of its own.
+
+    With beta = 0 the input is not looked at, NaN included.
+    """
+    x_dims, y_dims, out_dims = split_subscripts(subscripts)
+
+    def forward(np: Any, x: Any, a: Any, b: Any, *, beta: Any, alpha: Any) -> Any:
+        out = a[:, None] * b if name == "addr" else _contract(np, a, b, subscripts=subscripts) if name == "addbmm" else _matmul(a, b)
+        if alpha != 1:
+            out = out * alpha
+        if beta == 0:
+            shape = np.broadcast_shapes(x.shape, out.shape)
+            dtype = np.result_type(x, out)
+            return out if out.shape == shape and out.dtype == dtype else np.broadcast_to(out, shape).astype(dtype)
+        return out + _scaled(x, beta)
+
+    def batch(x: Any, a: Any, b: Any, beta: Any, alpha: Any, batched: tuple[bool, ...], ops: Any) -> Any:
+        label = "Z"
+        lx, ly = (label if is_batched else "" for is_batched in batched[1:])
+        out = ops.contract(a, b, subscripts=f"{lx}{x_dims},{ly}{y_dims}->{label if lx or ly else ''}{out_dims}")
+        out = _scaled(out, alpha)
+        rank = max(len(x.shape) - batched[0], len(out_dims))
+        x, out = align(x, batched[0], rank, ops), align(out, bool(lx or ly), rank, ops)
+        if beta == 0:
+            return out + ops.where(x == x, x * 0, 0)
+        return out + _scaled(x, beta)
+
+    return op(
+        name, args,
+        forward,
+        settings={"beta": 1, "alpha": 1},
+        vjp={
+            "x": lambda g, beta: _scaled(g, beta),
+            "a": lambda g, b, alpha, ops: _scaled(ops.contract(g, ops.conj(b), subscripts=f"{out_dims},{y_dims}->{x_dims}"), alpha),
+            "b": lambda g, a, alpha, ops: _scaled(ops.contract(ops.conj(a), g, subscripts=f"{x_dims},{out_dims}->{y_dims}"), alpha),
+        },
+        jvp={
+            "x": lambda t, beta: _scaled(t, beta),
+            "a": lambda t, b, alpha, ops: _scaled(ops.contract(t, b, subscripts=subscripts), alpha),
+            "b": lambda t, a, alpha, ops: _scaled(ops.contract(a, t, subscripts=subscripts), alpha),
+        },
+        batch=batch,
+    )  # fmt: skip
+
+
+addmm = _added_product("addmm", "x a b", "ij,jk->ik")
+addmv = _added_product("addmv", "x a b", "ij,j->i")
+addr = _added_product("addr", "x a b", "i,j->ij")
+baddbmm = _added_product("baddbmm", "x a b", "bij,bjk->bik")
+addbmm = _added_product("addbmm", "x a b", "bij,bjk->ik")
+
+
+# ----- cross product -----------------------------------------------------------------------------------------------------------
+
+
+def _cross(np: Any, x: Any, y: Any, *, dim: int) -> Any:
+    before = (slice(None),) * dim
+    x0, x1, x2 = (x[(*before, i)] for i in range(3))
+    y0, y1, y2 = (y[(*before, i)] for i in range(3))
+    return np.stack([x1 * y2 - x2 * y1, x2 * y0 - x0 * y2, x0 * y1 - x1 * y0], axis=dim)
+
+
+# <g, t x y> = <t, y x g>: the triple product is cyclic.
+cross = op(
+    "cross", "x y",
+    _cross,
+    settings={"dim": 0},
+    vjp={
+        "x": lambda g, y, dim, ops: ops.cross(ops.conj(y), g, dim=dim),
+        "y": lambda g, x, dim, ops: ops.cross(g, ops.conj(x), dim=dim),
+    },
+    jvp="multilinear",
+    batch="dims",
+    backward_name="LinalgCrossBackward0",
+)  # fmt: skip

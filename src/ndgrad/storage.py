@@ -1,0 +1,297 @@
+"""The memory under tensors: storage objects, strided windows on them, and who shares which version.
+
+NumPy has no storage object: an array either owns its memory or points, through `base`, at the array that does. So a
+storage here is the owner, seen as a flat run of bytes. Its size is fixed when it is made, since NumPy arrays over it
+may exist that nobody can find; whatever needs more memory gets new memory.
+"""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any
+
+import numpy as np
+
+from ndgrad.autograd.variable import Variable
+from ndgrad.autograd.versions import Storage, storage_of
+
+# ----- from a tensor to its memory -----------------------------------------------------------------------------------
+
+
+def memory_of(t: Any) -> Any:
+    """The array that holds a tensor's values at the bottom of all transforms; a NumPy scalar becomes an array first."""
+    while isinstance(t._array, Variable):
+        t = t._array
+    if isinstance(t._array, np.generic):
+        storage_of(t)
+    return t._array
+
+
+def batch_dims(t: Any) -> int:
+    """How many dimensions of `memory_of(t)` belong to vmap rather than to the tensor."""
+    count = 0
+    while isinstance(t, Variable):
+        count += bool(t._meta is not None and t._meta.batch_level)
+        t = t._array
+    return count
+
+
+def owner_of(array: Any) -> Any:
+    """The array that owns the memory that `array` is a window on."""
+    while isinstance(array.base, np.ndarray):
+        array = array.base
+    return array
+
+
+def pointer(array: Any) -> int:
+    """The address of an array's first element; 0 where there is no memory to point at."""
+    if array.size == 0 or getattr(array, "is_meta", False):
+        return 0
+    if isinstance(array, np.ndarray):
+        found: int = array.__array_interface__["data"][0]
+        return found
+    return int(array.data.ptr)
+
+
+def flat_bytes(owner: Any) -> Any:
+    """The memory of an owner, in the order in which it lies, as a writable one-dimensional array of bytes."""
+    if owner.flags.c_contiguous:
+        return owner.reshape(-1).view(np.uint8)
+    dense = owner.transpose(sorted(range(owner.ndim), key=lambda d: -owner.strides[d]))
+    if not dense.flags.c_contiguous:
+        raise RuntimeError(
+            f"the memory under an array of shape {owner.shape} with strides {owner.strides} has gaps that belong to someone else, so it "
+            "has no storage object. Copy it first: clone(memory_format=contiguous_format)."
+        )
+    return dense.reshape(-1).view(np.uint8)
+
+
+def window(memory: Any, dtype: Any, offset: int, size: tuple[int, ...], stride: tuple[int, ...]) -> Any:
+    """A strided array over bytes; `offset` and `stride` count elements. Raises if it would reach outside."""
+    item = np.dtype(dtype).itemsize
+    if any(n < 0 for n in size) or any(s < 0 for s in stride) or offset < 0 or len(size) != len(stride):
+        raise RuntimeError(
+            f"sizes, strides and the offset must be non-negative, with one stride per size: got size {tuple(size)}, stride "
+            f"{tuple(stride)}, storage_offset {offset}."
+        )
+    last = offset + sum((n - 1) * s for n, s in zip(size, stride)) if 0 not in size else -1
+    if (last + 1) * item > memory.nbytes:
+        raise RuntimeError(
+            f"setStorage: sizes {list(size)}, strides {list(stride)}, storage offset {offset}, and itemsize {item} requiring a storage size of "
+            f"{(last + 1) * item} are out of bounds for storage of size {memory.nbytes}. Give sizes and strides that stay inside it."
+        )
+    if 0 in size:
+        return np.empty(size, dtype)
+    return np.ndarray(size, dtype, buffer=memory, offset=offset * item, strides=tuple(s * item for s in stride))
+
+
+def contiguous_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Strides, in elements, of a contiguous tensor."""
+    step, out = 1, []
+    for n in reversed(shape):
+        out.append(step)
+        step *= max(n, 1)
+    return tuple(reversed(out))
+
+
+# ----- one version for one memory ------------------------------------------------------------------------------------
+
+# Owner array -> the storage of the tensors over it. Keyed by identity, since arrays do not hash; the weak reference to
+# the owner tells when an identity has been reused.
+_shared: dict[int, tuple[weakref.ref[Any], weakref.ref[Storage]]] = {}
+
+
+def shared_storage(array: Any) -> Storage:
+    """The storage of tensors made over `array` from outside: one per owner, so a write through one tensor is seen by all."""
+    owner = owner_of(array)
+    entry = _shared.get(id(owner))
+    if entry is not None and entry[0]() is owner:
+        storage = entry[1]()
+        if storage is not None:
+            return storage
+    storage = Storage()
+    announce(owner, storage)
+    return storage
+
+
+def announce(array: Any, storage: Storage) -> None:
+    """Let tensors that will be made over this memory share its version."""
+    owner = owner_of(array)
+    key = id(owner)
+    _shared[key] = (weakref.ref(owner), weakref.ref(storage, lambda dead: _forget(key, dead)))
+
+
+def _forget(key: int, dead: weakref.ref[Storage]) -> None:
+    entry = _shared.get(key)
+    if entry is not None and entry[1] is dead:
+        del _shared[key]
+
+
+# ----- storage objects -----------------------------------------------------------------------------------------------
+
+
+class UntypedStorage:
+    """The bytes of a tensor's memory; tensors that are views of each other have equal storages.
+
+    >>> import ndgrad
+    >>> x = ndgrad.zeros(4)
+    >>> x[1:].untyped_storage() == x.untyped_storage(), x.untyped_storage().nbytes()
+    (True, 32)
+    """
+
+    __slots__ = ("_bytes", "_owner")
+
+    def __init__(self, source: Any = 0) -> None:
+        """New memory of `source` bytes, or the memory of an array."""
+        self._owner = owner_of(source) if isinstance(source, np.ndarray) else np.empty(source, np.uint8)
+        self._bytes = flat_bytes(self._owner)
+
+    def data_ptr(self) -> int:
+        return pointer(self._owner)
+
+    def nbytes(self) -> int:
+        return int(self._bytes.nbytes)
+
+    def size(self) -> int:
+        return self.nbytes()
+
+    def element_size(self) -> int:
+        return 1
+
+    @property
+    def _cdata(self) -> int:
+        return id(self._owner)
+
+    @property
+    def device(self) -> Any:
+        from ndgrad.arrays.placement import device_of
+
+        return device_of(self._owner)
+
+    @property
+    def is_cuda(self) -> bool:
+        return bool(self.device.type == "cuda")
+
+    def resize_(self, size: int) -> UntypedStorage:
+        """Only the size it has: NumPy cannot enlarge or free memory under arrays that look at it."""
+        if size != self.nbytes():
+            raise RuntimeError(
+                f"a storage of {self.nbytes()} bytes cannot be resized to {size}: NumPy fixes the size of memory when it is made. "
+                "Use tensor.resize_(), which takes new memory when it must."
+            )
+        return self
+
+    def copy_(self, source: UntypedStorage, non_blocking: bool = False) -> UntypedStorage:
+        self._bytes[...] = source._bytes
+        return self
+
+    def fill_(self, value: int) -> UntypedStorage:
+        self._bytes[...] = value
+        return self
+
+    def clone(self) -> UntypedStorage:
+        return UntypedStorage(self._bytes.copy())
+
+    def tolist(self) -> list[int]:
+        out: list[int] = self._bytes.tolist()
+        return out
+
+    def __len__(self) -> int:
+        return self.nbytes()
+
+    def __getitem__(self, index: Any) -> Any:
+        found = self._bytes[index]
+        return UntypedStorage(found.copy()) if isinstance(index, slice) else int(found)
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        self._bytes[index] = value
+
+    def __eq__(self, other: object) -> bool:
+        return self._owner is other._owner if isinstance(other, UntypedStorage) else NotImplemented
+
+    def __hash__(self) -> int:
+        return id(self._owner)
+
+    def __repr__(self) -> str:
+        return f"[ndgrad.UntypedStorage of {self.nbytes()} bytes at {self.data_ptr():#x}]"
+
+
+class TypedStorage:
+    """A storage seen as elements of one dtype."""
+
+    __slots__ = ("_elements", "_untyped", "dtype")
+
+    def __init__(self, untyped: UntypedStorage, dtype: Any) -> None:
+        from ndgrad.dtypes import as_dtype
+
+        self.dtype = as_dtype(dtype)
+        self._untyped = untyped
+        whole = untyped.nbytes() // self.dtype.itemsize * self.dtype.itemsize
+        self._elements = untyped._bytes[:whole].view(self.dtype.numpy)
+
+    def untyped(self) -> UntypedStorage:
+        return self._untyped
+
+    def data_ptr(self) -> int:
+        return self._untyped.data_ptr()
+
+    def nbytes(self) -> int:
+        return self._untyped.nbytes()
+
+    def size(self) -> int:
+        return len(self)
+
+    def element_size(self) -> int:
+        return int(self.dtype.itemsize)
+
+    @property
+    def device(self) -> Any:
+        return self._untyped.device
+
+    def resize_(self, size: int) -> TypedStorage:
+        self._untyped.resize_(size * self.dtype.itemsize)
+        return self
+
+    def tolist(self) -> list[Any]:
+        out: list[Any] = self._elements.tolist()
+        return out
+
+    def __len__(self) -> int:
+        return int(self._elements.size)
+
+    def __getitem__(self, index: Any) -> Any:
+        found = self._elements[index]
+        return TypedStorage(UntypedStorage(found.copy().view(np.uint8)), self.dtype) if isinstance(index, slice) else found.item()
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        self._elements[index] = value
+
+    def __iter__(self) -> Any:
+        return iter(self.tolist())
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, TypedStorage):
+            return NotImplemented
+        return self._untyped == other._untyped and bool(self.dtype == other.dtype)
+
+    def __hash__(self) -> int:
+        return hash((self._untyped, self.dtype))
+
+    def __repr__(self) -> str:
+        lines = "".join(f" {value}\n" for value in self.tolist())
+        return f"{lines}[ndgrad.TypedStorage(dtype={self.dtype!r}, device={self.device}) of size {len(self)}]"
+
+
+def storage_offset(array: Any) -> int:
+    """How many elements into its owner an array starts."""
+    if array.size == 0 or not isinstance(array, np.ndarray):
+        return 0
+    return (pointer(array) - pointer(owner_of(array))) // array.itemsize
+
+
+def is_storage(obj: Any) -> bool:
+    """Whether `obj` is a storage object."""
+    return isinstance(obj, (UntypedStorage, TypedStorage))
+
+
+__all__ = ["TypedStorage", "UntypedStorage", "is_storage"]
