@@ -56,6 +56,8 @@ def check_writable(t: Any, op_name: str, value_requires_grad: bool = False) -> N
             )
         if info.creation != DEFAULT and (value_requires_grad or edge(info.base) is not None):
             raise write_error(t, info.creation)
+        if value_requires_grad:
+            info.check_geometry(t)
 
 
 def write(op: Any, target: Any, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ndgrad.autograd.modes import thread
 from ndgrad.autograd.variable import Variable, edge, np_dtype, wrap
 
 
@@ -26,7 +27,7 @@ def choose_lane(tensors: list[Any], grads: list[Any], create_graph: bool) -> str
     """Which lane of the engine fits (see the engine's docstring)."""
     from ndgrad.func.levels import graph_level
 
-    if create_graph:
+    if create_graph or thread.observers:
         return "tensors"
     level = graph_level(tensors)
     if level is not None:

@@ -28,6 +28,7 @@ class Meta:
         "accumulator",
         "batch_level",
         "born",
+        "geometry",
         "grad",
         "grad_dtype",
         "hooks",
@@ -56,6 +57,7 @@ class Meta:
         self.tangents: dict[int, Any] | None = None
         self.inference = False
         self.level = 0  # of a leaf of a grad transform; a result has its node's level
+        self.geometry = 0  # how often the tensor has changed its own shape in place
         self.born = 0  # the innermost transform level that was open when the tensor was made
         self.batch_level = 0  # of a tensor batched by vmap: the payload's dimension 0 is the batch
 

@@ -40,13 +40,14 @@ Path = tuple[Any, Any, dict[str, Any], int]
 class ViewInfo:
     """What makes a tensor a view."""
 
-    __slots__ = ("base", "creation", "path", "version")
+    __slots__ = ("base", "creation", "geometry", "path", "version")
 
-    def __init__(self, base: Any, path: Path, creation: str, version: Version) -> None:
+    def __init__(self, base: Any, path: Path, creation: str, version: Version, geometry: int = 0) -> None:
         self.base = base
         self.path = path
         self.creation = creation
         self.version = version  # the version of the memory for which the view's node is right
+        self.geometry = geometry  # of the base, when the path was taken from it
 
     def refresh(self, t: Any) -> None:
         """Bring the view's history up to date with its base's."""
@@ -59,10 +60,25 @@ class ViewInfo:
             return
         if self.creation != DEFAULT:
             raise write_error(t, self.creation, after_the_fact=True)
+        self.check_geometry(t)
         fresh = replay(self.base, self.path)
         t._node = fresh._node
         meta_of(t).output_nr = 0 if fresh._meta is None else fresh._meta.output_nr
         self.version = current
+
+    def check_geometry(self, t: Any) -> None:
+        if self.geometry != geometry_of(self.base):
+            raise RuntimeError(
+                f"a view of shape {tuple(t.shape)} belongs to a tensor that was written and has since changed its own shape in place (now "
+                f"{tuple(self.base.shape)}), so what the view has become cannot be found. Take the view again, or use the out-of-place "
+                "form of that change (transpose, squeeze, unsqueeze)."
+            )
+
+
+def geometry_of(t: Any) -> int:
+    """How often a tensor has changed its own shape in place."""
+    meta = t._meta
+    return 0 if meta is None else int(meta.geometry)
 
 
 def steps(path: Path | None) -> list[Path]:
@@ -103,15 +119,15 @@ def make_view(out: Any, source: Any, op: Any, settings: dict[str, Any], number: 
     storage = storage_of(source)
     info = None if source._meta is None else source._meta.view
     if info is None:
-        base, parent, creation = source, None, DEFAULT
+        base, parent, creation, geometry = source, None, DEFAULT, geometry_of(source)
     else:
-        base, parent, creation = info.base, info.path, info.creation
+        base, parent, creation, geometry = info.base, info.path, info.creation, info.geometry
     if not thread.grad_enabled:
         creation = INFERENCE if thread.inference else NO_GRAD
     elif op.outputs != 1:
         creation = MULTI_OUTPUT
     out._storage = storage
-    meta_of(out).view = ViewInfo(base, (parent, op, settings, number), creation, storage.version)
+    meta_of(out).view = ViewInfo(base, (parent, op, settings, number), creation, storage.version, geometry)
 
 
 def write_error(t: Any, creation: str, after_the_fact: bool = False) -> RuntimeError:

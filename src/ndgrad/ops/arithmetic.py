@@ -1,11 +1,19 @@
-"""Arithmetic: the ops behind Python's operators, and their close kin."""
+"""Arithmetic: the ops behind Python's operators, and their close kin.
+
+The constraint: these are the commonest ops of all, so forwards are Python's own operators wherever they exist (they are quicker
+than ufuncs on NumPy's scalars) and rules avoid Python numbers, which cost more to convert than a small array to multiply.
+"""
 
 from __future__ import annotations
 
+import cmath
+import math
 import operator
 from typing import Any
 
-from ndgrad.ops.table import elementwise, op
+from ndgrad.ops.table import elementwise
+
+_NUMBERS = (int, float, complex)
 
 # ----- the four operations -------------------------------------------------------------------------------------------
 
@@ -24,21 +32,138 @@ div = elementwise(
 neg = elementwise("neg", operator.neg, x=lambda t: -t)
 
 
+def _reciprocal(np: Any, x: Any) -> Any:
+    """1 / x; numpy.reciprocal would round the answer for integers to an integer, which is always 0 or x."""
+    return np.reciprocal(x) if x.dtype.kind in "fc" else 1.0 / x
+
+
+reciprocal = elementwise("reciprocal", _reciprocal, x=lambda t, out: -t * out * out)
+
+
+# ----- division with remainder ---------------------------------------------------------------------------------------
+
+# x = quotient * y + remainder. The quotient is constant between its jumps, so the remainder's derivative is 1 with respect to
+# x and minus the quotient with respect to y.
+
+floor_divide = elementwise(
+    "floor_divide", operator.floordiv, args="x y",
+    x=lambda t, ops: ops.zeros_of(t),
+    y=lambda t, ops: ops.zeros_of(t),
+)  # fmt: skip
+
+
+def _trunc_divide(np: Any, x: Any, y: Any) -> Any:
+    if np.result_type(x, y).kind in "iu":
+        return (x - np.fmod(x, y)) // y  # exact where a quotient of floats would not be
+    return np.trunc(x / y)
+
+
+trunc_divide = elementwise(
+    "trunc_divide", _trunc_divide, args="x y",
+    x=lambda t, ops: ops.zeros_of(t),
+    y=lambda t, ops: ops.zeros_of(t),
+    backward_name="DivBackward3",
+)  # fmt: skip
+
+remainder = elementwise("remainder", operator.mod, args="x y", x=lambda t: t, y=lambda t, x, y: t * -(x // y))
+
+fmod = elementwise("fmod", "fmod", args="x y", x=lambda t: t, y=lambda t, x, y, ops: t * -ops.trunc(x / y))
+
+
 # ----- powers ----------------------------------------------------------------------------------------------------------
 
 
-def _pow_x(t: Any, x: Any, y: Any, ops: Any) -> Any:
-    """y x^(y-1); where the exponent is 0 the derivative is 0, also at x = 0, where the formula would give 0 * inf."""
-    if isinstance(y, (int, float)):
-        return t * 0 if y == 0 else t * y if y == 1 else t * (2 * x) if y == 2 else t * (y * x ** (y - 1))
-    return ops.where(y == 0, 0.0, t * y * x ** ops.where(y == 0, 1.0, y - 1))
+def _pow_x(t: Any, x: Any, exponent: Any, ops: Any) -> Any:
+    """y x^(y-1); where the exponent y is 0 the derivative is 0, also at x = 0, where the formula would give 0 * inf."""
+    if isinstance(exponent, _NUMBERS):
+        if exponent == 2:
+            return t * (x + x)
+        if exponent == 0:
+            return ops.zeros_of(t)
+        return t if exponent == 1 else t * (x ** (exponent - 1) * (exponent + 0.0))
+    return ops.keep(t * (exponent * x ** (exponent - 1)), exponent != 0)
 
 
-def _pow_y(t: Any, x: Any, y: Any, out: Any, ops: Any) -> Any:
+def _pow_exponent(t: Any, x: Any, exponent: Any, exponent_dtype: Any, out: Any, ops: Any) -> Any:
     """x^y log x; at x = 0 with y >= 0 the limit is 0."""
-    if isinstance(x, (int, float)):
-        return t * (out * 0) if x == 0 else t * out * ops.log(x + 0.0 * y)
-    return ops.where((x == 0) & (ops.real(y) >= 0), 0.0, t * out * ops.log(ops.where(x == 0, 1.0, x)))
+    size = ops.real(exponent) if exponent_dtype.kind == "c" else exponent
+    if isinstance(x, _NUMBERS):
+        if x == 0:
+            return ops.where(size >= 0, 0.0, t * (out * -math.inf))
+        return t * (out * (math.log(x) if not isinstance(x, complex) and x > 0 else _log_as(x, exponent_dtype)))
+    return ops.keep(t * (out * ops.log(x)), (x != 0) | (size < 0))
 
 
-pow = elementwise("pow", operator.pow, args="x y", x=_pow_x, y=_pow_y)
+def _log_as(x: complex, dtype: Any) -> complex:
+    """The logarithm of a number that is not positive: on the real line there is none."""
+    return cmath.log(x) if dtype.kind == "c" or isinstance(x, complex) else math.nan
+
+
+pow = elementwise("pow", operator.pow, args="x exponent", x=_pow_x, exponent=_pow_exponent)
+
+square = elementwise("square", "square", x=lambda t, x: t * (x + x), backward_name="PowBackward0")
+
+sqrt = elementwise("sqrt", "sqrt", x=lambda t, out: t / (out + out))
+
+rsqrt = elementwise(
+    "rsqrt", lambda np, x: np.reciprocal(np.sqrt(x)),
+    x=lambda t, out: t * (out * out * out * -0.5),
+)  # fmt: skip
+
+cbrt = elementwise("cbrt", "cbrt", x=lambda t, out: t / (out * out * 3.0))
+
+
+def _ldexp(np: Any, x: Any, y: Any) -> Any:
+    """x 2^y, in the dtype of x where y is an integer."""
+    if isinstance(y, float):
+        return x * 2.0**y
+    if isinstance(y, int) or y.dtype.kind in "iu":
+        return np.ldexp(x, y)
+    return x * np.exp2(y)
+
+
+ldexp = elementwise(
+    "ldexp", _ldexp, args="x y",
+    x=lambda t, y, ops: ops.ldexp(t, y),
+    y=lambda t, out: t * (out * math.log(2)),
+)  # fmt: skip
+
+
+# ----- three operands ------------------------------------------------------------------------------------------------
+
+
+def _scaled(x: Any, value: Any) -> Any:
+    return x if value == 1 else x * value
+
+
+addcmul = elementwise(
+    "addcmul", lambda x, tensor1, tensor2, *, value: x + _scaled(tensor1, value) * tensor2,
+    args="x tensor1 tensor2", settings={"value": 1},
+    x=lambda t: t,
+    tensor1=lambda t, tensor2, value: _scaled(t * tensor2, value),
+    tensor2=lambda t, tensor1, value: _scaled(t * tensor1, value),
+)  # fmt: skip
+
+addcdiv = elementwise(
+    "addcdiv", lambda x, tensor1, tensor2, *, value: x + _scaled(tensor1, value) / tensor2,
+    args="x tensor1 tensor2", settings={"value": 1},
+    x=lambda t: t,
+    tensor1=lambda t, tensor2, value: _scaled(t / tensor2, value),
+    tensor2=lambda t, tensor1, tensor2, value: -_scaled(t * (tensor1 / tensor2) / tensor2, value),
+)  # fmt: skip
+
+
+def _lerp(np: Any, x: Any, end: Any, weight: Any) -> Any:
+    """From the nearer end, so that weight 1 gives `end` exactly and the result never leaves the interval by rounding."""
+    way = end - x
+    if isinstance(weight, (int, float)):
+        return x + way * weight if abs(weight) < 0.5 else end - way * (1 - weight)
+    return np.where(np.abs(weight) < 0.5, x + way * weight, end - way * (1 - weight))
+
+
+lerp = elementwise(
+    "lerp", _lerp, args="x end weight",
+    x=lambda t, weight: t - t * weight,
+    end=lambda t, weight: t * weight,
+    weight=lambda t, x, end: t * (end - x),
+)  # fmt: skip

@@ -1,10 +1,16 @@
-"""Complex numbers: parts, conjugates. Gradients follow torch's convention (the conjugate Wirtinger derivative)."""
+"""Complex numbers: parts, conjugates, modulus and argument.
+
+These functions are not holomorphic, so their rules are given for each mode. Gradients follow torch's convention: the gradient
+of a real function is the direction of steepest ascent, df/dRe + i df/dIm.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
-from ndgrad.ops.table import elementwise
+from ndgrad.ops.table import elementwise, op
+
+# ----- parts -------------------------------------------------------------------------------------------------------------
 
 
 def _conj(np: Any, x: Any) -> Any:
@@ -18,9 +24,108 @@ conj = elementwise(
     inplace=False,
 )  # fmt: skip
 
-real = elementwise(
-    "real", lambda np, x: x.real,
+# The parts of a complex array are views of it: writing to them writes to it.
+real = op(
+    "real", "x", lambda np, x: x.real,
     vjp={"x": lambda g: g},
     jvp={"x": lambda t, ops: ops.real(t)},
+    batch="elementwise",
+    view=True,
+    partial_view=True,
+    backward_name="SelectBackward0",
+)  # fmt: skip
+
+imag = op(
+    "imag", "x", lambda np, x: x.imag,
+    vjp={"x": lambda g: g * 1j},
+    jvp={"x": lambda t, ops: ops.imag(t)},
+    batch="elementwise",
+    view=True,
+    partial_view=True,
+    backward_name="SelectBackward0",
+)  # fmt: skip
+
+# ----- modulus and argument --------------------------------------------------------------------------------------------
+
+
+def _along(t: Any, direction: Any, dtype: Any, ops: Any) -> Any:
+    """The component of t along a complex direction: Re(conj(direction) t)."""
+    return ops.real(ops.conj(direction) * t) if dtype.kind == "c" else direction * t
+
+
+abs = elementwise(
+    "abs", abs,
+    vjp={"x": lambda g, x, ops: g * ops.sgn(x)},
+    jvp={"x": lambda t, x, x_dtype, ops: _along(t, ops.sgn(x), x_dtype, ops)},
+)  # fmt: skip
+
+
+def _sgn_rule(t: Any, x: Any, x_dtype: Any, ops: Any) -> Any:
+    """z / |z| turns with the part of t at right angles to z: (t - s Re(conj(s) t)) / |z|, a symmetric map, so both modes are
+    the same. On the real line there is no such part."""
+    if x_dtype.kind != "c":
+        return ops.zeros_of(t)
+    s, size = ops.sgn(x), ops.abs(x)
+    return ops.keep((t - s * ops.real(ops.conj(s) * t)) / size, size)
+
+
+sgn = elementwise(
+    "sgn", "sign",
+    vjp={"x": lambda g, x, x_dtype, ops: _sgn_rule(g, x, x_dtype, ops)},
+    jvp={"x": _sgn_rule},
+)  # fmt: skip
+
+
+def _angle(np: Any, x: Any) -> Any:
+    if x.dtype.kind == "c":
+        return np.arctan2(x.imag, x.real)
+    out = np.where(x < 0, np.asarray(np.pi, x.dtype if x.dtype.kind == "f" else float), 0.0)
+    return np.where(x == x, out, x)
+
+
+def _turn(x: Any, ops: Any) -> Any:
+    """i z / |z|^2: moving z by it turns z by 1/|z|^2 times its length, one radian per unit of angle. 0 at the origin."""
+    size = ops.abs(x)
+    return ops.keep(x * 1j / (size * size), size)
+
+
+def _angle_vjp(g: Any, x: Any, x_dtype: Any, ops: Any) -> Any:
+    return g * _turn(x, ops) if x_dtype.kind == "c" else ops.zeros_of(g)
+
+
+def _angle_jvp(t: Any, x: Any, x_dtype: Any, ops: Any) -> Any:
+    return _along(t, _turn(x, ops), x_dtype, ops) if x_dtype.kind == "c" else ops.zeros_of(t)
+
+
+angle = elementwise("angle", _angle, vjp={"x": _angle_vjp}, jvp={"x": _angle_jvp}, inplace=False)
+
+# ----- from parts ------------------------------------------------------------------------------------------------------
+
+
+def _complex(np: Any, real: Any, imag: Any) -> Any:
+    """real + i imag, without the arithmetic, in which an infinite part would make the other NaN."""
+    shape = np.broadcast_shapes(np.shape(real), np.shape(imag))
+    out = np.empty(shape, np.result_type(real, imag, np.complex64))
+    out.real, out.imag = real, imag
+    return out
+
+
+complex = elementwise(
+    "complex", _complex, args="real imag",
+    vjp={"real": lambda g, ops: ops.real(g), "imag": lambda g, ops: ops.imag(g)},
+    jvp={"real": lambda t, ops: ops.complex(t, ops.zeros_of(t)), "imag": lambda t, ops: ops.complex(ops.zeros_of(t), t)},
+    inplace=False,
+)  # fmt: skip
+
+polar = elementwise(
+    "polar", lambda np, abs, angle: _complex(np, abs * np.cos(angle), abs * np.sin(angle)), args="abs angle",
+    vjp={
+        "abs": lambda g, angle, ops: ops.real(g) * ops.cos(angle) + ops.imag(g) * ops.sin(angle),
+        "angle": lambda g, out, ops: ops.imag(g) * ops.real(out) - ops.real(g) * ops.imag(out),
+    },
+    jvp={
+        "abs": lambda t, angle, ops: ops.complex(t * ops.cos(angle), t * ops.sin(angle)),
+        "angle": lambda t, out, ops: ops.complex(-(t * ops.imag(out)), t * ops.real(out)),
+    },
     inplace=False,
 )  # fmt: skip

@@ -1,11 +1,80 @@
-"""Exponentials, logarithms, roots."""
+"""Exponentials and logarithms."""
 
 from __future__ import annotations
 
+import math
+from typing import Any
+
 from ndgrad.ops.table import elementwise
+
+LN2, LN10 = math.log(2), math.log(10)
+
+# ----- exponentials ----------------------------------------------------------------------------------------------------
 
 exp = elementwise("exp", "exp", x=lambda t, out: t * out)
 
+
+def _exp2(np: Any, x: Any) -> Any:
+    return np.exp(x * LN2) if x.dtype.kind == "c" else np.exp2(x)
+
+
+exp2 = elementwise("exp2", _exp2, x=lambda t, out: t * (out * LN2))
+
+expm1 = elementwise("expm1", "expm1", x=lambda t, out: t * out + t)
+
+# ----- logarithms ------------------------------------------------------------------------------------------------------
+
 log = elementwise("log", "log", x=lambda t, x: t / x)
 
-sqrt = elementwise("sqrt", "sqrt", x=lambda t, out: t / (2 * out))
+log2 = elementwise("log2", "log2", x=lambda t, x: t / (x * LN2))
+
+log10 = elementwise("log10", "log10", x=lambda t, x: t / (x * LN10))
+
+log1p = elementwise("log1p", "log1p", x=lambda t, x: t / (x + 1.0))
+
+# ----- log(exp(x) + exp(y)) -------------------------------------------------------------------------------------------
+
+# The derivative with respect to x is exp(x) / (exp(x) + exp(y)), the sigmoid of x - y.
+
+
+def _logaddexp(np: Any, x: Any, y: Any) -> Any:
+    if np.result_type(x, y).kind != "c":
+        return np.logaddexp(x, y)
+    first = np.real(x) >= np.real(y)
+    return np.where(first, x, y) + np.log1p(np.exp(np.where(first, y - x, x - y)))
+
+
+logaddexp = elementwise(
+    "logaddexp", _logaddexp, args="x y",
+    x=lambda t, x, y, ops: t * ops.sigmoid(x - y),
+    y=lambda t, x, y, ops: t * ops.sigmoid(y - x),
+)  # fmt: skip
+
+logaddexp2 = elementwise(
+    "logaddexp2", "logaddexp2", args="x y",
+    x=lambda t, x, y, ops: t * ops.sigmoid((x - y) * LN2),
+    y=lambda t, x, y, ops: t * ops.sigmoid((y - x) * LN2),
+)  # fmt: skip
+
+# ----- x log(y), which is 0 at x = 0 whatever y ----------------------------------------------------------------------------
+
+
+def _times_log(np: Any, log: Any, x: Any, y: Any, one: float) -> Any:
+    """x log(y) with the places where x is 0 and y is a number taken from where the logarithm vanishes: y = `one`."""
+    if isinstance(y, (int, float)):
+        y = np.asarray(y, np.result_type(x, y))
+    return x * log(np.where((x == 0) & (y == y), one, y))
+
+
+xlogy = elementwise(
+    "xlogy", lambda np, x, y: _times_log(np, np.log, x, y, 1.0), args="x y",
+    x=lambda t, x, y, ops: t * ops.xlogy(x != 0, y),
+    y=lambda t, x, y: t * (x / y),
+)  # fmt: skip
+
+xlog1py = elementwise(
+    "xlog1py", lambda np, x, y: _times_log(np, np.log1p, x, y, 0.0), args="x y",
+    x=lambda t, x, y, ops: t * ops.xlog1py(x != 0, y),
+    y=lambda t, x, y: t * (x / (y + 1.0)),
+    backward_name="SpecialXlog1PyBackward0",
+)  # fmt: skip

@@ -78,11 +78,11 @@ def smallest(np: Any, x: Any, dim: tuple[int, ...] | None, keepdim: bool = False
     return np.min(x, axis=dim, keepdims=keepdim)
 
 
-def _ties(x: Any, out: Any, ops: Any) -> Any:
-    """Which elements equal the one extremum of all; NaN equals NaN here."""
-    if ops.raw and out == out:
+def equal_or_nan(x: Any, out: Any, ops: Any) -> Any:
+    """Which elements equal the extremum, NaN counting as equal to NaN."""
+    if ops.raw and (out == out).all():
         return x == out
-    return ops.where(x == x, x == out, (out == out) == False)  # noqa: E712 (`not` is no array operation)
+    return ops.where(x == x, x == out, out != out)
 
 
 def _share(g: Any, x: Any, out: Any, dim: tuple[int, ...], keepdim: bool, x_dtype: Any, ops: Any) -> Any:
@@ -99,12 +99,12 @@ def _share_t(t: Any, x: Any, out: Any, dim: tuple[int, ...], keepdim: bool, x_dt
 
 def share_all(g: Any, x: Any, out: Any, x_dtype: Any, ops: Any) -> Any:
     """As `_share`, over all dimensions, where the gradient of a NaN goes to the NaNs."""
-    ties = _ties(x, out, ops)
+    ties = equal_or_nan(x, out, ops)
     return ties * (g / ops.sum_all(ties, dtype=x_dtype))
 
 
 def share_all_t(t: Any, x: Any, out: Any, x_dtype: Any, ops: Any) -> Any:
-    ties = _ties(x, out, ops)
+    ties = equal_or_nan(x, out, ops)
     return ops.sum_all(ties * t) / ops.sum_all(ties, dtype=x_dtype)
 
 

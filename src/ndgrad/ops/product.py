@@ -209,57 +209,69 @@ def _scaled(x: Any, factor: Any) -> Any:
     return x if factor == 1 else x * factor
 
 
-def _added_product(name: str, args: str, subscripts: str) -> Op:
-    """beta * input + alpha * product, in one op: nothing but the factors is saved, and the sum needs no array of its own.
+def _added_product(name: str, subscripts: str, *, by_matmul: bool) -> Op:
+    """beta * input + alpha * product, in one op: the sum needs no array of its own, and only the two factors are saved.
 
     With beta = 0 the input is not looked at, NaN included.
     """
-    x_dims, y_dims, out_dims = split_subscripts(subscripts)
+    a_dims, b_dims, out_dims = split_subscripts(subscripts)
+
+    def multiply(a: Any, b: Any, ops: Any) -> Any:
+        return ops.matmul(a, b) if by_matmul else ops.contract(a, b, subscripts=subscripts)
+
+    def a_rule(g: Any, b: Any, alpha: Any, ops: Any) -> Any:
+        if by_matmul:
+            out = _matmul_x(g, b, len(a_dims), ops)
+        else:
+            out = ops.contract(g, ops.conj(b), subscripts=f"{out_dims},{b_dims}->{a_dims}")
+        return _scaled(out, alpha.conjugate())
+
+    def b_rule(g: Any, a: Any, alpha: Any, ops: Any) -> Any:
+        if by_matmul:
+            out = _matmul_y(g, a, len(b_dims), ops)
+        else:
+            out = ops.contract(ops.conj(a), g, subscripts=f"{a_dims},{out_dims}->{b_dims}")
+        return _scaled(out, alpha.conjugate())
 
     def forward(np: Any, x: Any, a: Any, b: Any, *, beta: Any, alpha: Any) -> Any:
-        out = a[:, None] * b if name == "addr" else _contract(np, a, b, subscripts=subscripts) if name == "addbmm" else _matmul(a, b)
-        if alpha != 1:
-            out = out * alpha
-        if beta == 0:
-            shape = np.broadcast_shapes(x.shape, out.shape)
-            dtype = np.result_type(x, out)
-            return out if out.shape == shape and out.dtype == dtype else np.broadcast_to(out, shape).astype(dtype)
-        return out + _scaled(x, beta)
-
-    def batch(x: Any, a: Any, b: Any, beta: Any, alpha: Any, batched: tuple[bool, ...], ops: Any) -> Any:
-        label = "Z"
-        lx, ly = (label if is_batched else "" for is_batched in batched[1:])
-        out = ops.contract(a, b, subscripts=f"{lx}{x_dims},{ly}{y_dims}->{label if lx or ly else ''}{out_dims}")
+        out = _matmul(a, b) if by_matmul else _contract(np, a, b, subscripts=subscripts)
         out = _scaled(out, alpha)
-        rank = max(len(x.shape) - batched[0], len(out_dims))
-        x, out = align(x, batched[0], rank, ops), align(out, bool(lx or ly), rank, ops)
+        if beta != 0:
+            return out + _scaled(x, beta)
+        shape, dtype = np.broadcast_shapes(x.shape, out.shape), np.result_type(x, out)
+        return out if out.shape == shape and out.dtype == dtype else np.broadcast_to(out, shape).astype(dtype)
+
+    def batch(x: Any, a: Any, b: Any, beta: Any, alpha: Any, batched: tuple[bool, ...], size: int, ops: Any) -> Any:
+        if batched[1] or batched[2]:
+            la, lb = ("Z" if is_batched else "" for is_batched in batched[1:])
+            out = ops.contract(a, b, subscripts=f"{la}{a_dims},{lb}{b_dims}->Z{out_dims}")
+        else:
+            out = multiply(a, b, ops)
+            out = ops.expand(out, shape=(size, *out.shape))
+        out = _scaled(out, alpha)
         if beta == 0:
-            return out + ops.where(x == x, x * 0, 0)
-        return out + _scaled(x, beta)
+            return out
+        return out + _scaled(align(x, batched[0], len(out_dims), ops), beta)
 
     return op(
-        name, args,
+        name, "x a b",
         forward,
         settings={"beta": 1, "alpha": 1},
-        vjp={
-            "x": lambda g, beta: _scaled(g, beta),
-            "a": lambda g, b, alpha, ops: _scaled(ops.contract(g, ops.conj(b), subscripts=f"{out_dims},{y_dims}->{x_dims}"), alpha),
-            "b": lambda g, a, alpha, ops: _scaled(ops.contract(ops.conj(a), g, subscripts=f"{x_dims},{out_dims}->{y_dims}"), alpha),
-        },
+        vjp={"x": lambda g, beta: _scaled(g, beta.conjugate()), "a": a_rule, "b": b_rule},
         jvp={
             "x": lambda t, beta: _scaled(t, beta),
-            "a": lambda t, b, alpha, ops: _scaled(ops.contract(t, b, subscripts=subscripts), alpha),
-            "b": lambda t, a, alpha, ops: _scaled(ops.contract(a, t, subscripts=subscripts), alpha),
+            "a": lambda t, b, alpha, ops: _scaled(multiply(t, b, ops), alpha),
+            "b": lambda t, a, alpha, ops: _scaled(multiply(a, t, ops), alpha),
         },
         batch=batch,
     )  # fmt: skip
 
 
-addmm = _added_product("addmm", "x a b", "ij,jk->ik")
-addmv = _added_product("addmv", "x a b", "ij,j->i")
-addr = _added_product("addr", "x a b", "i,j->ij")
-baddbmm = _added_product("baddbmm", "x a b", "bij,bjk->bik")
-addbmm = _added_product("addbmm", "x a b", "bij,bjk->ik")
+addmm = _added_product("addmm", "ij,jk->ik", by_matmul=True)
+addmv = _added_product("addmv", "ij,j->i", by_matmul=True)
+addr = _added_product("addr", "i,j->ij", by_matmul=False)
+baddbmm = _added_product("baddbmm", "bij,bjk->bik", by_matmul=True)
+addbmm = _added_product("addbmm", "bij,bjk->ik", by_matmul=False)
 
 
 # ----- cross product -----------------------------------------------------------------------------------------------------------

@@ -65,6 +65,10 @@ line_dot = op(
 
 
 def _softmax(np: Any, x: Any, *, dim: int) -> Any:
+    if x.dtype.char == "e":
+        return _softmax(np, x.astype(np.float32), dim=dim).astype(x.dtype)
+    if x.size == 0:
+        return np.empty(x.shape, x.dtype)
     out = x - _line_max(np, x, dim)
     np.exp(out, out=out)
     out /= _line_sum(np, out, dim)
@@ -87,6 +91,10 @@ softmax = op(
 
 
 def _log_softmax(np: Any, x: Any, *, dim: int) -> Any:
+    if x.dtype.char == "e":
+        return _log_softmax(np, x.astype(np.float32), dim=dim).astype(x.dtype)
+    if x.size == 0:
+        return np.empty(x.shape, x.dtype)
     out = x - _line_max(np, x, dim)
     out -= np.log(_line_sum(np, np.exp(out), dim))
     return out
@@ -108,6 +116,8 @@ log_softmax = op(
 def _logsumexp(np: Any, x: Any, *, dim: tuple[int, ...], keepdim: bool) -> Any:
     if x.dtype.kind not in "fc":
         x = x.astype(np.exp(np.zeros(1, x.dtype)).dtype)
+    if x.dtype.char == "e":
+        return _logsumexp(np, x.astype(np.float32), dim=dim, keepdim=keepdim).astype(x.dtype)
     if x.size == 0:
         return np.log(np.add.reduce(x, axis=dim, keepdims=keepdim))
     real = x.real if x.dtype.kind == "c" else x

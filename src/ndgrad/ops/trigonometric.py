@@ -1,11 +1,94 @@
-"""Trigonometric and hyperbolic functions and their inverses."""
+"""Trigonometric and hyperbolic functions and their inverses, on the principal branches that NumPy has."""
 
 from __future__ import annotations
 
+import math
+from typing import Any
+
 from ndgrad.ops.table import elementwise
+
+# ----- circular --------------------------------------------------------------------------------------------------------
 
 sin = elementwise("sin", "sin", x=lambda t, x, ops: t * ops.cos(x))
 
 cos = elementwise("cos", "cos", x=lambda t, x, ops: t * -ops.sin(x))
 
+tan = elementwise("tan", "tan", x=lambda t, out: t + t * out * out)
+
+asin = elementwise("asin", "arcsin", x=lambda t, x, ops: t * ops.rsqrt(1.0 - x * x))
+
+acos = elementwise("acos", "arccos", x=lambda t, x, ops: t * -ops.rsqrt(1.0 - x * x))
+
+atan = elementwise("atan", "arctan", x=lambda t, x: t / (x * x + 1.0))
+
+
+def _atan2_part(t: Any, other: Any, x: Any, y: Any, ops: Any) -> Any:
+    """t other / (x^2 + y^2); at the origin, where the angle has no derivative, 0."""
+    squared = x * x + y * y
+    return ops.keep(t * (other / squared), squared != 0)
+
+
+atan2 = elementwise(
+    "atan2", "arctan2", args="x y",
+    x=lambda t, x, y, ops: _atan2_part(t, y, x, y, ops),
+    y=lambda t, x, y, ops: _atan2_part(t, -x, x, y, ops),
+)  # fmt: skip
+
+hypot = elementwise("hypot", "hypot", args="x y", x=lambda t, x, out: t * (x / out), y=lambda t, y, out: t * (y / out))
+
+deg2rad = elementwise("deg2rad", "deg2rad", x=lambda t: t * (math.pi / 180), backward_name="Deg2RadBackward0")
+
+rad2deg = elementwise("rad2deg", "rad2deg", x=lambda t: t * (180 / math.pi), backward_name="Rad2DegBackward0")
+
+# ----- hyperbolic ------------------------------------------------------------------------------------------------------
+
+sinh = elementwise("sinh", "sinh", x=lambda t, x, ops: t * ops.cosh(x))
+
+cosh = elementwise("cosh", "cosh", x=lambda t, x, ops: t * ops.sinh(x))
+
 tanh = elementwise("tanh", "tanh", x=lambda t, out: t - t * out * out)
+
+asinh = elementwise("asinh", "arcsinh", x=lambda t, x, ops: t * ops.rsqrt(x * x + 1.0))
+
+
+def _acosh_x(t: Any, x: Any, x_dtype: Any, ops: Any) -> Any:
+    """1 / sqrt(x^2 - 1); for complex numbers the two roots are taken apart, so that the branch is that of acosh."""
+    if x_dtype.kind == "c":
+        return t * (ops.rsqrt(x + 1.0) * ops.rsqrt(x - 1.0))
+    return t * ops.rsqrt(x * x - 1.0)
+
+
+acosh = elementwise("acosh", "arccosh", x=_acosh_x)
+
+atanh = elementwise("atanh", "arctanh", x=lambda t, x: t / (1.0 - x * x))
+
+# ----- sinc ------------------------------------------------------------------------------------------------------------
+
+
+def _sinc(np: Any, x: Any, *, order: int) -> Any:
+    r"""The `order`-th derivative of f(x) = sin(pi x) / (pi x).
+
+    Far from 0, differentiating x f = sin(pi x) / pi n times gives the recurrence
+        f_n = (pi^(n-1) sin(pi x + n pi/2) - n f_(n-1)) / x,
+    which loses n digits for each factor by which |pi x| falls below n. Near 0 the Taylor series of the n-th derivative,
+        f_n = sum over k with n + k even of  (-1)^((n+k)/2) pi^(n+k) / ((n+k+1) k!)  x^k,
+    takes over; for |pi x| < 1 + n/2 it needs about 24 + 3n terms.
+    """
+    near = np.abs(x) < (1 + order / 2) / math.pi
+    far = np.where(near, 1.0, x)
+    out = np.sin(math.pi * far) / (math.pi * far)
+    for n in range(1, order + 1):
+        out = (math.pi ** (n - 1) * np.sin(math.pi * far + n * math.pi / 2) - n * out) / far
+    small = np.where(near, x, 0.0)
+    squared = small * small
+    series = 0.0 * small
+    first = order % 2
+    for k in range(first + 2 * (12 + 2 * order), first - 1, -2):
+        sign = -1.0 if (order + k) // 2 % 2 else 1.0
+        series = series * squared + sign * math.pi ** (order + k) / ((order + k + 1) * math.factorial(k))
+    return np.where(near, series * small if first else series, out)
+
+
+# `order` is the number of derivatives taken: masking x = 0 in a rule, as one may be tempted to, would make every
+# second derivative there 0 instead of -pi^2 / 3.
+sinc = elementwise("sinc", _sinc, settings={"order": 0}, x=lambda t, x, order, ops: t * ops.sinc(x, order=order + 1))

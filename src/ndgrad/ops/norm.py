@@ -1,0 +1,142 @@
+"""Norms of vectors, of any order, over any dimensions.
+
+At zero, where a norm has no derivative, the gradient is 0, the subgradient torch takes; with several largest elements
+the infinity norm shares it equally among them. Rules never divide by a norm of zero, so second derivatives are finite too.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy
+
+from ndgrad.ops.extremum import equal_or_nan, largest, smallest
+from ndgrad.ops.reduce import keep
+from ndgrad.ops.shape import inverse_permutation
+from ndgrad.ops.table import op
+
+# ----- vector norms -----------------------------------------------------------------------------------------------------
+
+
+def _vector_norm(np: Any, x: Any, *, ord: float, dim: tuple[int, ...], keepdim: bool) -> Any:
+    if x.dtype.char == "e":
+        return _vector_norm(np, x.astype(np.float32), ord=ord, dim=dim, keepdim=keepdim).astype(x.dtype)
+    if ord == 2:
+        if len(dim) == len(x.shape) and not keepdim:
+            flat = x.reshape(-1)
+            return np.sqrt(np.vdot(flat, flat).real)
+        squares = x.real**2 + x.imag**2 if x.dtype.kind == "c" else x * x
+        return np.sqrt(np.add.reduce(squares, axis=dim, keepdims=keepdim))
+    size = np.abs(x)
+    if ord == 1:
+        return np.add.reduce(size, axis=dim, keepdims=keepdim)
+    if ord == math.inf:
+        return largest(np, size, dim, keepdim)
+    if ord == -math.inf:
+        return smallest(np, size, dim, keepdim)
+    return np.add.reduce(size**ord, axis=dim, keepdims=keepdim) ** (1 / ord)
+
+
+def _slope(g: Any, x: Any, out: Any, ord: float, dim: tuple[int, ...], out_dtype: Any, ops: Any) -> Any:
+    """g times the norm's derivative with respect to x: (x / norm) (|x| / norm)^(ord - 2), with 0 for 0/0.
+
+    `g` and `out` have the reduced dimensions kept. For large orders the quotients do not overflow where powers would.
+    """
+    if ord == 1:
+        return ops.sgn(x) * g
+    if abs(ord) == math.inf:
+        ties = equal_or_nan(ops.abs(x), out, ops)
+        return ops.sgn(x) * (ties * (g / ops.sum(ties, dim=dim, keepdim=True, dtype=out_dtype)))
+    safe = ops.where(out == 0, 1.0, out)
+    scale = ops.where(out == 0, 0.0, g / safe)
+    if ord == 2:
+        return x * scale
+    zero = x == 0
+    return ops.where(zero, 0.0, x) * (scale * (ops.abs(ops.where(zero, 1.0, x)) / safe) ** (ord - 2))
+
+
+def _real_dtype(dtype: Any) -> Any:
+    return numpy.finfo(dtype).dtype if dtype.kind == "c" else dtype
+
+
+def _vector_norm_x(g: Any, x: Any, out: Any, ord: float, dim: tuple[int, ...], keepdim: bool, x_dtype: Any, ops: Any) -> Any:
+    shape = tuple(x.shape)
+    return _slope(keep(g, shape, dim, keepdim, ops), x, keep(out, shape, dim, keepdim, ops), ord, dim, _real_dtype(x_dtype), ops)
+
+
+def _vector_norm_t(t: Any, x: Any, out: Any, ord: float, dim: tuple[int, ...], keepdim: bool, x_dtype: Any, ops: Any) -> Any:
+    slope = _slope(1.0, x, keep(out, tuple(x.shape), dim, keepdim, ops), ord, dim, _real_dtype(x_dtype), ops)
+    along = ops.real(ops.conj(slope) * t) if x_dtype.kind == "c" else slope * t
+    return ops.sum(along, dim=dim, keepdim=keepdim)
+
+
+# Order 0, the number of elements that are not 0, is count_nonzero and has no derivative.
+vector_norm = op(
+    "vector_norm", "x",
+    _vector_norm,
+    settings={"ord": 2.0, "dim": (), "keepdim": False},
+    vjp={"x": _vector_norm_x},
+    jvp={"x": _vector_norm_t},
+    batch="dims",
+    backward_name="LinalgVectorNormBackward0",
+)  # fmt: skip
+
+
+# ----- renorm -----------------------------------------------------------------------------------------------------------------
+
+#: Added to the norm that is divided by, as in torch.
+_EPSILON = 1e-7
+
+
+def _others(shape: Any, dim: int) -> tuple[int, ...]:
+    return tuple(i for i in range(len(shape)) if i != dim)
+
+
+def _renorm(np: Any, x: Any, *, p: float, dim: int, maxnorm: float) -> Any:
+    size = _vector_norm(np, x, ord=p, dim=_others(x.shape, dim), keepdim=True)
+    return x * np.where(size > maxnorm, maxnorm / (size + _EPSILON), np.ones((), size.dtype))
+
+
+def _renorm_parts(x: Any, p: float, dim: int, maxnorm: float, ops: Any) -> tuple[Any, Any, Any, Any]:
+    """The sizes of the slices, which of them are too large, the factor there, and its derivative with respect to the size."""
+    size = ops.vector_norm(x, ord=p, dim=_others(x.shape, dim), keepdim=True)
+    factor = maxnorm / (size + _EPSILON)
+    return size, size > maxnorm, factor, -factor / (size + _EPSILON)
+
+
+def _renorm_x(g: Any, x: Any, p: float, dim: int, maxnorm: float, x_dtype: Any, ops: Any) -> Any:
+    """x f(|x|): the factor times g, and through the norm Re<g, x> f'(|x|) times its slope."""
+    size, too_large, factor, bend = _renorm_parts(x, p, dim, maxnorm, ops)
+    others = _others(x.shape, dim)
+    inner = ops.conj(x) * g
+    inner = ops.sum(ops.real(inner) if x_dtype.kind == "c" else inner, dim=others, keepdim=True)
+    return ops.where(too_large, factor * g + _slope(inner * bend, x, size, p, others, _real_dtype(x_dtype), ops), g)
+
+
+def _renorm_t(t: Any, x: Any, p: float, dim: int, maxnorm: float, x_dtype: Any, ops: Any) -> Any:
+    size, too_large, factor, bend = _renorm_parts(x, p, dim, maxnorm, ops)
+    size_t = _vector_norm_t(t, x, size, p, _others(x.shape, dim), True, x_dtype, ops)
+    return ops.where(too_large, factor * t + x * (bend * size_t), t)
+
+
+# Slices along `dim` whose p-norm exceeds maxnorm are scaled down to it.
+renorm = op(
+    "renorm", "x",
+    _renorm,
+    settings={"p": 2.0, "dim": 0, "maxnorm": 1.0},
+    vjp={"x": _renorm_x},
+    jvp={"x": _renorm_t},
+    batch=lambda x, p, dim, maxnorm, ops: _renorm_batch(x, p, dim, maxnorm, ops),
+)  # fmt: skip
+
+
+def _renorm_batch(x: Any, p: float, dim: int, maxnorm: float, ops: Any) -> Any:
+    """Batch and `dim` become one dimension for the while: each slice of each sample has a norm of its own."""
+    n = len(x.shape)
+    order = (0, dim + 1, *(i for i in range(1, n) if i != dim + 1))
+    front = ops.permute(x, dims=order)
+    shape = tuple(front.shape)
+    merged = ops.reshape(front, shape=(shape[0] * shape[1], *shape[2:]))
+    out = ops.reshape(ops.renorm(merged, p=p, dim=0, maxnorm=maxnorm), shape=shape)
+    return ops.permute(out, dims=inverse_permutation(order))

@@ -1,0 +1,344 @@
+"""Inverses and solutions: inv, solve, triangular solve, LU, Cholesky, pseudoinverse.
+
+Rules are written with these ops themselves (the gradient of a solve is a solve), so every order of derivative exists
+and nothing is inverted that need not be. Matrices stand in the last two dimensions, everything before is a stack.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from ndgrad.arrays import triangular
+from ndgrad.ops.matrix import adjoint, align, guarded, hermitian
+from ndgrad.ops.table import op
+
+# ----- inv, solve ----------------------------------------------------------------------------------------------------------
+
+_SINGULAR = "Use pinv or lstsq for a solution in the least squares sense, or add a small multiple of the identity."
+
+
+def _inv(np: Any, x: Any) -> Any:
+    return guarded(np.linalg.inv, "inv: a matrix is singular", _SINGULAR, x)
+
+
+# d(A^-1) = -A^-1 dA A^-1, from d(A A^-1) = 0.
+inv = op(
+    "inv", "x",
+    _inv,
+    vjp={"x": lambda g, out, ops: -ops.matmul(ops.matmul(adjoint(out, ops), g), adjoint(out, ops))},
+    jvp={"x": lambda t, out, ops: -ops.matmul(ops.matmul(out, t), out)},
+    batch="leading",
+    backward_name="LinalgInvExBackward0",
+)  # fmt: skip
+
+
+def _solve(np: Any, a: Any, b: Any) -> Any:
+    return guarded(np.linalg.solve, "solve: a matrix is singular", _SINGULAR, a, b)
+
+
+def _solve_vjp(g: Any, a: Any, out: Any, needs: tuple[bool, bool], ops: Any) -> tuple[Any, Any]:
+    """With w = A^-H g, which is the gradient of b: <g, A^-1 db> = <w, db> and <g, -A^-1 dA x> = <-w x^H, dA>."""
+    w = ops.solve(adjoint(a, ops), g)
+    return -ops.matmul(w, adjoint(out, ops)) if needs[0] else None, w
+
+
+def _batch_of_solves(a: Any, b: Any, batched: tuple[bool, bool], ops: Any, solve: Any) -> Any:
+    """A batch of right-hand sides for one matrix: they stand side by side, and the matrix is factored once."""
+    if not batched[0] and len(a.shape) == 2 and len(b.shape) > 2:
+        n = len(b.shape)
+        rows, columns = b.shape[-2:]
+        lead = tuple(b.shape[:-2])
+        beside = ops.reshape(ops.permute(b, dims=(n - 2, *range(n - 2), n - 1)), shape=(rows, math.prod(lead) * columns))
+        out = ops.reshape(solve(a, beside), shape=(rows, *lead, columns))
+        return ops.permute(out, dims=(*range(1, n - 1), 0, n - 1))
+    rank = max(len(a.shape) - batched[0], len(b.shape) - batched[1])
+    return solve(align(a, batched[0], rank, ops), align(b, batched[1], rank, ops))
+
+
+# The x with a @ x = b, for matrices b.
+solve = op(
+    "solve", "a b",
+    _solve,
+    vjp=_solve_vjp,
+    jvp={
+        "a": lambda t, a, out, ops: -ops.solve(a, ops.matmul(t, out)),
+        "b": lambda t, a, ops: ops.solve(a, t),
+    },
+    batch=lambda a, b, batched, ops: _batch_of_solves(a, b, batched, ops, ops.solve),
+    backward_name="LinalgSolveExBackward0",
+)  # fmt: skip
+
+
+def _triangular_vjp(g: Any, a: Any, out: Any, upper: bool, unitriangular: bool, needs: tuple[bool, bool], ops: Any) -> tuple[Any, Any]:
+    """As for solve; only the triangle that is read has a gradient."""
+    w = ops.solve_triangular(adjoint(a, ops), g, upper=not upper, unitriangular=unitriangular)
+    if not needs[0]:
+        return None, w
+    return -_read(ops.matmul(w, adjoint(out, ops)), upper, unitriangular, ops), w
+
+
+def _read(x: Any, upper: bool, unitriangular: bool, ops: Any) -> Any:
+    return ops.matrix_part(x, kind="upper" if upper else "lower", diagonal=0.0 if unitriangular else 1.0)
+
+
+def _triangular_jvp_a(t: Any, a: Any, out: Any, upper: bool, unitriangular: bool, ops: Any) -> Any:
+    moved = ops.matmul(_read(t, upper, unitriangular, ops), out)
+    return -ops.solve_triangular(a, moved, upper=upper, unitriangular=unitriangular)
+
+
+# The same for a triangular matrix, of which the other triangle is never looked at.
+solve_triangular = op(
+    "solve_triangular", "a b",
+    lambda np, a, b, *, upper, unitriangular: triangular.solve_triangular(a, b, upper=upper, unitriangular=unitriangular),
+    settings={"upper": False, "unitriangular": False},
+    vjp=_triangular_vjp,
+    jvp={
+        "a": _triangular_jvp_a,
+        "b": lambda t, a, upper, unitriangular, ops: ops.solve_triangular(a, t, upper=upper, unitriangular=unitriangular),
+    },
+    batch=lambda a, b, upper, unitriangular, batched, ops: _batch_of_solves(
+        a, b, batched, ops, lambda p, q: ops.solve_triangular(p, q, upper=upper, unitriangular=unitriangular)
+    ),
+    backward_name="LinalgSolveTriangularBackward0",
+)  # fmt: skip
+
+
+# ----- LU -------------------------------------------------------------------------------------------------------------------
+
+
+def _row_order(np: Any, pivots: Any, rows: int) -> Any:
+    """Where LAPACK's exchanges (counted from 1) lead: row i of P^T b is row order[i] of b."""
+    stack = pivots.shape[:-1]
+    order = np.broadcast_to(np.arange(rows), (*stack, rows)).copy()
+    for i in range(pivots.shape[-1]):
+        other = pivots[..., i, None].astype(np.int64) - 1
+        moved = np.take_along_axis(order, other, axis=-1)
+        np.put_along_axis(order, other, order[..., i, None], axis=-1)
+        order[..., i, None] = moved
+    return order
+
+
+def _exchange_rows(np: Any, x: Any, pivots: Any, *, back: bool) -> Any:
+    order = _row_order(np, pivots, x.shape[-2])
+    if back:
+        order = np.argsort(order, axis=-1)
+    stack = np.broadcast_shapes(x.shape[:-2], order.shape[:-1])
+    x = np.broadcast_to(x, stack + x.shape[-2:])
+    return np.take_along_axis(x, np.broadcast_to(order, (*stack, order.shape[-1]))[..., None], axis=-2)
+
+
+def _exchange_rows_batch(x: Any, pivots: Any, back: bool, batched: tuple[bool, bool], ops: Any) -> Any:
+    rank = max(len(x.shape) - batched[0] - 1, len(pivots.shape) - batched[1])
+    return ops.exchange_rows(align(x, batched[0], rank + 1, ops), align(pivots, batched[1], rank, ops), back=back)
+
+
+# P^T x for the P of an LU factorisation, and P x with `back`.
+exchange_rows = op(
+    "exchange_rows", "x pivots",
+    _exchange_rows,
+    settings={"back": False},
+    vjp={"x": lambda g, pivots, back, ops: ops.exchange_rows(g, pivots, back=not back)},
+    jvp={"x": lambda t, pivots, back, ops: ops.exchange_rows(t, pivots, back=back)},
+    batch=_exchange_rows_batch,
+)  # fmt: skip
+
+
+def _split(lu: Any, ops: Any) -> tuple[Any, Any, Any]:
+    """The square part, the rows below it and the columns to its right (None if there are none)."""
+    m, n = lu.shape[-2:]
+    k = min(m, n)
+    square = lu if m == n else ops.getitem(lu, index=(Ellipsis, slice(0, k), slice(0, k)))
+    below = ops.getitem(lu, index=(Ellipsis, slice(k, m), slice(0, k))) if m > k else None
+    right = ops.getitem(lu, index=(Ellipsis, slice(0, k), slice(k, n))) if n > k else None
+    return square, below, right
+
+
+def _unit_lower(x: Any, ops: Any) -> Any:
+    """L of packed factors, without its ones: the caller adds the term they give."""
+    return ops.matrix_part(x, kind="lower", diagonal=0.0)
+
+
+def _times_lower_adjoint(lu: Any, x: Any, ops: Any) -> Any:
+    """L^H x for the unit lower L of packed factors."""
+    return x + ops.matmul(adjoint(_unit_lower(lu, ops), ops), x)
+
+
+def _upper(x: Any, ops: Any) -> Any:
+    return ops.matrix_part(x, kind="upper", diagonal=1.0)
+
+
+# Note [LU]
+# For a square A = P L U, let M = L^-1 P^T dA U^-1 = L^-1 dL + dU U^-1. The first term is strictly lower, the second
+# upper triangular, so dL = L tril(M, -1) and dU = triu(M) U; the packed form holds the sum of both. Transposed, the gradient of M is
+# tril(L^H gL, -1) + triu(gU U^H), and gA = P L^-H (that) U^-H.
+# A wide A = [A1 A2] has in addition U2 = L^-1 P^T A2, a tall one L2 = (P^T A)2 U^-1. Differentiating these two as they stand
+# adds to the gradient of M the terms -tril(gU2 U2^H, -1) and -triu(L2^H gL2).
+
+
+def _lu_vjp(g0: Any, out0: Any, out1: Any, ops: Any) -> Any:
+    lu, below, right = _split(out0, ops)
+    g, g_below, g_right = _split(g0, ops)
+    m, n = out0.shape[-2:]
+    k = min(m, n)
+    strict = _times_lower_adjoint(lu, ops.matrix_part(g, kind="lower", diagonal=0.0), ops)
+    upper = ops.matmul(_upper(g, ops), adjoint(_upper(lu, ops), ops))
+    if right is not None:
+        strict = strict - ops.matmul(g_right, adjoint(right, ops))
+    if below is not None:
+        upper = upper - ops.matmul(adjoint(below, ops), g_below)
+    core = ops.matrix_part(strict, kind="lower", diagonal=0.0) + _upper(upper, ops)
+
+    def over_upper(x: Any) -> Any:
+        """x U^-H, as the adjoint of U^-1 x^H."""
+        return adjoint(ops.solve_triangular(lu, adjoint(x, ops), upper=True, unitriangular=False), ops)
+
+    def under_lower(x: Any) -> Any:
+        """L^-H x."""
+        return ops.solve_triangular(adjoint(lu, ops), x, upper=True, unitriangular=True)
+
+    whole = under_lower(over_upper(core))
+    shape = tuple(out0.shape)
+    if right is not None:
+        whole = ops.embed(whole, shape=shape, index=(Ellipsis, slice(0, k), slice(0, k)))
+        whole = whole + ops.embed(under_lower(g_right), shape=shape, index=(Ellipsis, slice(0, k), slice(k, n)))
+    if below is not None:
+        whole = ops.embed(whole, shape=shape, index=(Ellipsis, slice(0, k), slice(0, k)))
+        whole = whole + ops.embed(over_upper(g_below), shape=shape, index=(Ellipsis, slice(k, m), slice(0, k)))
+    return ops.exchange_rows(whole, out1, back=True)
+
+
+def _lu_jvp(t: Any, out0: Any, out1: Any, ops: Any) -> Any:
+    """d(packed) = dL + dU. Outside the square, dU2 = L^-1 dA2 - tril(M, -1) U2 and dL2 = dA2 U^-1 - L2 triu(M)."""
+    lu, below, right = _split(out0, ops)
+    square, t_below, t_right = _split(ops.exchange_rows(t, out1, back=False), ops)
+    m, n = out0.shape[-2:]
+    k = min(m, n)
+    shape = tuple(out0.shape)
+
+    def under_lower(x: Any) -> Any:
+        return ops.solve_triangular(lu, x, upper=False, unitriangular=True)
+
+    def over_upper(x: Any) -> Any:
+        return adjoint(ops.solve_triangular(adjoint(lu, ops), adjoint(x, ops), upper=False, unitriangular=False), ops)
+
+    core = over_upper(under_lower(square))
+    strict, upper = ops.matrix_part(core, kind="lower", diagonal=0.0), _upper(core, ops)
+    moved = strict + ops.matmul(_unit_lower(lu, ops), strict) + ops.matmul(upper, _upper(lu, ops))
+    if right is not None:
+        moved = ops.embed(moved, shape=shape, index=(Ellipsis, slice(0, k), slice(0, k)))
+        part = under_lower(t_right) - ops.matmul(strict, right)
+        moved = moved + ops.embed(part, shape=shape, index=(Ellipsis, slice(0, k), slice(k, n)))
+    if below is not None:
+        moved = ops.embed(moved, shape=shape, index=(Ellipsis, slice(0, k), slice(0, k)))
+        part = over_upper(t_below) - ops.matmul(below, upper)
+        moved = moved + ops.embed(part, shape=shape, index=(Ellipsis, slice(k, m), slice(0, k)))
+    return moved, None
+
+
+# Packed L and U, and the row exchanges as LAPACK counts them.
+lu_factor = op(
+    "lu_factor", "x",
+    lambda np, x: triangular.lu_factor(x),
+    vjp={"x": _lu_vjp},
+    jvp={"x": _lu_jvp},
+    batch="leading",
+    outputs=2,
+    discrete_outputs=(1,),
+    backward_name="LinalgLuFactorExBackward0",
+)  # fmt: skip
+
+
+# ----- Cholesky -----------------------------------------------------------------------------------------------------------------
+
+
+def _cholesky(np: Any, x: Any) -> Any:
+    remedy = "Check that it is symmetric (Hermitian), or add a small multiple of the identity."
+    return guarded(np.linalg.cholesky, "cholesky: a matrix is not positive definite", remedy, x)
+
+
+# A = L L^H, so L^-1 dA L^-H = L^-1 dL + (L^-1 dL)^H, a lower triangular matrix plus its adjoint: dL = L phi(L^-1 dA L^-H) where phi
+# takes the lower triangle and half the diagonal. phi is its own transpose, hence the reverse rule below
+# (Giles 2008; Murray 2016 for the blocked form). Only the Hermitian part of dA counts, and the gradient is
+# Hermitian, though LAPACK reads one triangle only: A is meant as an element of the Hermitian matrices.
+
+
+def _cholesky_vjp(g: Any, out: Any, ops: Any) -> Any:
+    upper = adjoint(out, ops)
+    core = ops.matrix_part(ops.matmul(upper, g), kind="lower", diagonal=0.5)
+    half = ops.solve_triangular(upper, core, upper=True, unitriangular=False)
+    return hermitian(ops.solve_triangular(upper, adjoint(half, ops), upper=True, unitriangular=False), ops)
+
+
+def _cholesky_jvp(t: Any, out: Any, ops: Any) -> Any:
+    half = ops.solve_triangular(out, hermitian(t, ops), upper=False, unitriangular=False)
+    core = ops.solve_triangular(out, adjoint(half, ops), upper=False, unitriangular=False)
+    return ops.matmul(out, ops.matrix_part(core, kind="lower", diagonal=0.5))
+
+
+cholesky = op(
+    "cholesky", "x",
+    _cholesky,
+    vjp={"x": _cholesky_vjp},
+    jvp={"x": _cholesky_jvp},
+    batch="leading",
+    backward_name="LinalgCholeskyExBackward0",
+)  # fmt: skip
+
+
+# ----- pseudoinverse --------------------------------------------------------------------------------------------------------------
+
+
+def _pinv(np: Any, x: Any, atol: Any, rtol: Any, *, hermitian: bool) -> Any:
+    if hermitian:
+        s, v = guarded(np.linalg.eigh, "pinv: the eigenvalues did not converge", "Check the matrix for NaN and infinities.", x)
+        left, right, size = v, v, np.abs(s)
+    else:
+        u, s, vh = guarded(
+            np.linalg.svd, "pinv: the singular values did not converge", "Check the matrix for NaN and infinities.", x, full_matrices=False
+        )
+        left, right, size = u, vh.swapaxes(-1, -2).conj(), s
+    largest = size.max(axis=-1, initial=0)
+    cutoff = np.maximum(atol, rtol * largest)[..., None]
+    kept = size > cutoff
+    inverse = np.where(kept, 1 / np.where(kept, s, 1), 0).astype(s.dtype)
+    return (right * inverse[..., None, :]) @ left.swapaxes(-1, -2).conj()
+
+
+def _pinv_batch(x: Any, atol: Any, rtol: Any, hermitian: bool, batched: tuple[bool, ...], ops: Any) -> Any:
+    rank = len(x.shape) - batched[0] - 2
+    atol, rtol = (align(c, b, rank, ops) if hasattr(c, "shape") else c for c, b in ((atol, batched[1]), (rtol, batched[2])))
+    return ops.pinv(x, atol, rtol, hermitian=hermitian)
+
+
+# Golub and Pereyra (1973): with P = A^+ and constant rank,
+#     dP = -P dA P + P P^H dA^H (I - A P) + (I - P A) dA^H P^H P,
+# whose transpose is  gA = -P^H g P^H + (I - A P) g^H P P^H + P^H P g^H (I - P A).
+
+
+def _pinv_vjp(g: Any, x: Any, out: Any, ops: Any) -> Any:
+    p, ph, gh = out, adjoint(out, ops), adjoint(g, ops)
+    left, right = ops.matmul(gh, p), ops.matmul(p, gh)
+    left = left - ops.matmul(x, ops.matmul(p, left))
+    right = right - ops.matmul(ops.matmul(right, p), x)
+    return ops.matmul(left, ph) + ops.matmul(ph, right) - ops.matmul(ph, ops.matmul(g, ph))
+
+
+def _pinv_jvp(t: Any, x: Any, out: Any, ops: Any) -> Any:
+    p, ph, th = out, adjoint(out, ops), adjoint(t, ops)
+    left, right = ops.matmul(th, ph), ops.matmul(ph, th)
+    left = left - ops.matmul(p, ops.matmul(x, left))
+    right = right - ops.matmul(ops.matmul(right, x), p)
+    return ops.matmul(left, p) + ops.matmul(p, right) - ops.matmul(p, ops.matmul(t, p))
+
+
+# Singular values (eigenvalues, if the matrix is said to be Hermitian) up to max(atol, rtol * the largest) count as zero.
+pinv = op(
+    "pinv", "x atol rtol",
+    _pinv,
+    settings={"hermitian": False},
+    vjp={"x": _pinv_vjp},
+    jvp={"x": _pinv_jvp},
+    batch=_pinv_batch,
+    backward_name="LinalgPinvBackward0",
+)  # fmt: skip

@@ -1,0 +1,304 @@
+"""Spread and order: variance, standard deviation, median, mode.
+
+`correction` is what is taken off the number of elements in the variance's divisor, any real number; with none left the
+variance is infinite, or NaN where there is no spread either, as in torch.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy
+
+from ndgrad.ops.extremum import pick_tangent, place_back, share_all, share_all_t
+from ndgrad.ops.reduce import count, keep, spread
+from ndgrad.ops.table import DATA_DEPENDENT, NOT_DIFFERENTIABLE, op
+
+# ----- variance and standard deviation ----------------------------------------------------------------------------------
+
+#: Up to this many elements a dot product is as accurate as NumPy's pairwise sum, and quicker.
+_SHORT = 4096
+
+
+def _moments(np: Any, x: Any, dim: tuple[int, ...], keepdim: bool, correction: float) -> tuple[Any, Any]:
+    """Variance and mean, in two passes: deviations first, so that nothing cancels."""
+    if x.dtype.char == "e":
+        variance, mean = _moments(np, x.astype(np.float32), dim, keepdim, correction)
+        return variance.astype(x.dtype), mean.astype(x.dtype)
+    n = count(x.shape, dim)
+    mean = np.add.reduce(x, axis=dim, keepdims=True) / n
+    deviation = np.asarray(x - mean)
+    if deviation.dtype.kind == "c":
+        squares = np.add.reduce(deviation.real**2 + deviation.imag**2, axis=dim, keepdims=keepdim)
+    elif np is numpy and n <= _SHORT and dim == (len(x.shape) - 1,):
+        squares = np.asarray(np.vecdot(deviation, deviation))
+        squares = squares[..., None] if keepdim else squares
+    else:
+        np.multiply(deviation, deviation, out=deviation)
+        squares = np.add.reduce(deviation, axis=dim, keepdims=keepdim)
+    left = n - correction
+    return squares / (left if left > 0 else 0.0), mean if keepdim or not dim else mean.reshape(squares.shape)
+
+
+def _deviation(x: Any, mean: Any, dim: tuple[int, ...], correction: float, ops: Any) -> Any:
+    """2 (x - mean) / (n - correction), the variance's derivative: the mean's own is summed against deviations, whose sum is 0."""
+    left = count(tuple(x.shape), dim) - correction
+    if left > 0:
+        return (x - mean) * (2 / left)
+    return ops.where(x == mean, float("nan"), x * 0.0 + float("inf"))
+
+
+def _var_x(g: Any, x: Any, dim: tuple[int, ...], keepdim: bool, correction: float, ops: Any) -> Any:
+    mean = ops.mean(x, dim=dim, keepdim=True)
+    left = count(tuple(x.shape), dim) - correction
+    g = keep(g, tuple(x.shape), dim, keepdim, ops)
+    return (x - mean) * (g * (2 / left)) if left > 0 else g * _deviation(x, mean, dim, correction, ops)
+
+
+def _var_t(t: Any, x: Any, dim: tuple[int, ...], keepdim: bool, correction: float, ops: Any) -> Any:
+    slope = _deviation(x, ops.mean(x, dim=dim, keepdim=True), dim, correction, ops)
+    return ops.sum(ops.real(ops.conj(slope) * t), dim=dim, keepdim=keepdim)
+
+
+def _half_inverse(out: Any, ops: Any) -> Any:
+    """d sqrt(v) / dv at out = sqrt(v), and 0 where there is no spread."""
+    return ops.where(out == 0, 0.0, 0.5 / ops.where(out == 0, 1.0, out))
+
+
+var = op(
+    "var", "x",
+    lambda np, x, *, dim, keepdim, correction: _moments(np, x, dim, keepdim, correction)[0],
+    settings={"dim": (), "keepdim": False, "correction": 1},
+    vjp={"x": _var_x},
+    jvp={"x": _var_t},
+    batch="dims",
+)  # fmt: skip
+
+std = op(
+    "std", "x",
+    lambda np, x, *, dim, keepdim, correction: np.sqrt(_moments(np, x, dim, keepdim, correction)[0]),
+    settings={"dim": (), "keepdim": False, "correction": 1},
+    vjp={"x": lambda g, x, out, dim, keepdim, correction, ops: _var_x(g * _half_inverse(out, ops), x, dim, keepdim, correction, ops)},
+    jvp={"x": lambda t, x, out, dim, keepdim, correction, ops: _half_inverse(out, ops) * _var_t(t, x, dim, keepdim, correction, ops)},
+    batch="dims",
+)  # fmt: skip
+
+
+def _var_mean_x(
+    g0: Any, g1: Any, x: Any, out1: Any, dim: tuple[int, ...], keepdim: bool, correction: float, ops: Any
+) -> tuple[Any]:
+    shape = tuple(x.shape)
+    slope = _deviation(x, keep(out1, shape, dim, keepdim, ops), dim, correction, ops)
+    return (keep(g0, shape, dim, keepdim, ops) * slope + keep(g1, shape, dim, keepdim, ops) / count(shape, dim),)
+
+
+def _var_mean_t(x_t: Any, x: Any, out1: Any, dim: tuple[int, ...], keepdim: bool, correction: float, ops: Any) -> tuple[Any, Any]:
+    slope = _deviation(x, keep(out1, tuple(x.shape), dim, keepdim, ops), dim, correction, ops)
+    return ops.sum(ops.real(ops.conj(slope) * x_t), dim=dim, keepdim=keepdim), ops.mean(x_t, dim=dim, keepdim=keepdim)
+
+
+var_mean = op(
+    "var_mean", "x",
+    lambda np, x, *, dim, keepdim, correction: _moments(np, x, dim, keepdim, correction),
+    settings={"dim": (), "keepdim": False, "correction": 1},
+    vjp=_var_mean_x,
+    jvp=_var_mean_t,
+    batch="dims",
+    outputs=2,
+)  # fmt: skip
+
+
+def _std_mean(np: Any, x: Any, *, dim: tuple[int, ...], keepdim: bool, correction: float) -> tuple[Any, Any]:
+    variance, mean = _moments(np, x, dim, keepdim, correction)
+    return np.sqrt(variance), mean
+
+
+def _std_mean_x(
+    g0: Any, g1: Any, x: Any, out0: Any, out1: Any, dim: tuple[int, ...], keepdim: bool, correction: float, ops: Any
+) -> tuple[Any]:
+    return _var_mean_x(g0 * _half_inverse(out0, ops), g1, x, out1, dim, keepdim, correction, ops)
+
+
+def _std_mean_t(
+    x_t: Any, x: Any, out0: Any, out1: Any, dim: tuple[int, ...], keepdim: bool, correction: float, ops: Any
+) -> tuple[Any, Any]:
+    variance_t, mean_t = _var_mean_t(x_t, x, out1, dim, keepdim, correction, ops)
+    return _half_inverse(out0, ops) * variance_t, mean_t
+
+
+std_mean = op(
+    "std_mean", "x",
+    _std_mean,
+    settings={"dim": (), "keepdim": False, "correction": 1},
+    vjp=_std_mean_x,
+    jvp=_std_mean_t,
+    batch="dims",
+    outputs=2,
+)  # fmt: skip
+
+
+# ----- median: of an even number of elements, the lower of the middle two ---------------------------------------------------
+
+
+def _chosen(np: Any, x: Any, index: Any, dim: int, keepdim: bool) -> tuple[Any, Any]:
+    """Values at `index` (with `dim` kept), and the index."""
+    values = np.take_along_axis(x, index, dim)
+    return (values, index) if keepdim else (values.squeeze(dim), index.squeeze(dim))
+
+
+def _median(np: Any, x: Any, *, dim: int, keepdim: bool, ignore_nan: bool = False) -> tuple[Any, Any]:
+    n = x.shape[dim]
+    nan = x != x
+    any_nan = nan.any()
+    if any_nan and ignore_nan:
+        valid = n - nan.sum(axis=dim, keepdims=True)
+        index = np.take_along_axis(np.argsort(x, axis=dim, kind="stable"), np.maximum((valid - 1) // 2, 0), dim)
+    else:
+        middle = (*(slice(None),) * dim, slice((n - 1) // 2, (n - 1) // 2 + 1))
+        index = np.argpartition(x, (n - 1) // 2, axis=dim)[middle]
+        if any_nan:
+            index = np.where(nan.any(axis=dim, keepdims=True), nan.argmax(axis=dim, keepdims=True), index)
+    return _chosen(np, x, index, dim, keepdim)
+
+
+def _median_all(np: Any, x: Any, *, ignore_nan: bool = False) -> Any:
+    flat = x.reshape(-1)
+    nan = flat != flat
+    if nan.any():
+        flat = flat[~nan] if ignore_nan else flat[nan]
+    if flat.size == 0:
+        return np.full((), np.nan, x.dtype)
+    return np.partition(flat, (flat.size - 1) // 2)[(flat.size - 1) // 2]
+
+
+def _nanmedian(np: Any, x: Any, *, dim: int, keepdim: bool) -> tuple[Any, Any]:
+    return _median(np, x, dim=dim, keepdim=keepdim, ignore_nan=True)
+
+
+def _nanmedian_all(np: Any, x: Any) -> Any:
+    return _median_all(np, x, ignore_nan=True)
+
+
+def _lines(x: Any, ops: Any) -> Any:
+    """A batch of arrays as a batch of lines."""
+    size = x.shape[0]
+    return ops.reshape(x, shape=(size, count(tuple(x.shape), tuple(range(1, len(x.shape))))))
+
+
+median = op(
+    "median", "x",
+    lambda np, x, *, dim, keepdim: _median(np, x, dim=dim, keepdim=keepdim),
+    settings={"dim": 0, "keepdim": False},
+    vjp=place_back,
+    jvp=pick_tangent,
+    batch="dims",
+    outputs=2,
+    discrete_outputs=(1,),
+    backward_name="MedianBackward1",
+)  # fmt: skip
+
+median_all = op(
+    "median_all", "x",
+    lambda np, x: _median_all(np, x),
+    vjp={"x": share_all},
+    jvp={"x": share_all_t},
+    batch=lambda x, ops: ops.median(_lines(x, ops), dim=1)[0],
+    backward_name="MedianBackward0",
+    may_be_discrete=True,
+)  # fmt: skip
+
+nanmedian = op(
+    "nanmedian", "x",
+    _nanmedian,
+    settings={"dim": 0, "keepdim": False},
+    vjp=place_back,
+    jvp=pick_tangent,
+    batch="dims",
+    outputs=2,
+    discrete_outputs=(1,),
+    backward_name="NanmedianBackward1",
+)  # fmt: skip
+
+nanmedian_all = op(
+    "nanmedian_all", "x",
+    _nanmedian_all,
+    vjp={"x": share_all},
+    jvp={"x": share_all_t},
+    batch=lambda x, ops: ops.nanmedian(_lines(x, ops), dim=1)[0],
+    backward_name="NanmedianBackward0",
+    may_be_discrete=True,
+)  # fmt: skip
+
+
+# ----- mode: the most frequent value, the smallest of several, where it stands last -----------------------------------------
+
+
+def _mode(np: Any, x: Any, *, dim: int, keepdim: bool) -> tuple[Any, Any]:
+    """Along sorted lines, each element's place in its run of equals; the first longest run ends where that is largest."""
+    order = np.argsort(x, axis=dim, kind="stable")
+    ranked = np.take_along_axis(x, order, dim)
+    n = x.shape[dim]
+    first, rest = (*(slice(None),) * dim, slice(0, 1)), (*(slice(None),) * dim, slice(1, None))
+    earlier = (*(slice(None),) * dim, slice(0, -1))
+    places = np.arange(n).reshape((n, *(1,) * (len(x.shape) - dim - 1)))
+    starts = np.zeros(x.shape, places.dtype)
+    starts[rest] = np.where(ranked[rest] != ranked[earlier], places[1:], 0)
+    starts[first] = 0
+    length = places - np.maximum.accumulate(starts, axis=dim)
+    index = np.take_along_axis(order, length.argmax(axis=dim, keepdims=True), dim)
+    return _chosen(np, x, index, dim, keepdim)
+
+
+mode = op(
+    "mode", "x",
+    _mode,
+    settings={"dim": 0, "keepdim": False},
+    vjp=place_back,
+    jvp=pick_tangent,
+    batch="dims",
+    outputs=2,
+    discrete_outputs=(1,),
+)  # fmt: skip
+
+
+# ----- ranks ----------------------------------------------------------------------------------------------------------------
+
+# Where the k-th smallest element stands, for every k; NaNs are last. Quantiles look their neighbours up here.
+ranking = op(
+    "ranking", "x",
+    lambda np, x, *, dim: np.argsort(x, axis=dim, kind="stable"),
+    settings={"dim": 0},
+    vjp=NOT_DIFFERENTIABLE,
+    batch="dims",
+)  # fmt: skip
+
+
+# ----- counts -----------------------------------------------------------------------------------------------------------------
+
+
+def _histogram(np: Any, x: Any, *, bins: int, low: float, high: float) -> Any:
+    """Each line's counts in `bins` equal bins between low and high, the last closed; what is outside, or NaN, is not counted."""
+    lines = x.reshape((-1, x.shape[-1]))
+    inside = (lines >= low) & (lines <= high)
+    place = np.minimum(((np.where(inside, lines, low) - low) * (bins / (high - low))).astype(np.int64), bins - 1)
+    place += np.arange(lines.shape[0])[:, None] * bins
+    counts = np.bincount(place[inside], minlength=lines.shape[0] * bins)
+    return counts.reshape((*x.shape[:-1], bins)).astype(x.dtype)
+
+
+histogram = op(
+    "histogram", "x",
+    _histogram,
+    settings={"bins": 100, "low": 0.0, "high": 1.0},
+    vjp=NOT_DIFFERENTIABLE,
+    batch="leading",
+)  # fmt: skip
+
+bincount = op(
+    "bincount", "x weights",
+    lambda np, x, weights, *, minlength: np.bincount(x, weights, minlength),
+    settings={"minlength": 0},
+    vjp=NOT_DIFFERENTIABLE,
+    batch=DATA_DEPENDENT,
+    optional="weights",
+)  # fmt: skip

@@ -1,0 +1,93 @@
+"""Each deliberate difference from torch is shown by a test, and each test's difference is on the list."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import ndgrad
+from tests.torch_parity.differences import IDS, deliberate
+
+
+def test_every_entry_of_the_list_is_shown_by_some_test():
+    shown = set()
+    for path in Path(__file__).parent.glob("*.py"):
+        shown |= set(re.findall(r'deliberate\("([a-z0-9-]+)"\)', path.read_text()))
+    assert shown == IDS
+
+
+def test_default_dtype():
+    deliberate("default-dtype")
+    assert ndgrad.tensor(1.0).dtype == np.float64
+
+
+def test_promotion_of_integers_with_float32():
+    deliberate("promotion")
+    a, b = np.arange(2), np.float32([1, 2])
+    assert (torch.tensor(a) * torch.tensor(b)).dtype == torch.float32
+    assert (ndgrad.tensor(a) * ndgrad.tensor(b)).dtype == np.float64
+
+
+def test_negative_steps_are_views():
+    deliberate("negative-step")
+    with pytest.raises(ValueError):
+        torch.arange(3.0)[::-1]
+    x = ndgrad.tensor([1.0, 2.0, 3.0])
+    x[::-1][0] = 10.0
+    assert x.tolist() == [1.0, 2.0, 10.0]
+
+
+def test_iterated_views_can_be_written():
+    deliberate("iteration")
+    x = torch.ones(2, 2, requires_grad=True)
+    row, _ = x * 1.0
+    with pytest.raises(RuntimeError):
+        row.mul_(2.0)
+    x = ndgrad.ones(2, 2, requires_grad=True)
+    y = x * 1.0
+    row, _ = y
+    row.mul_(2.0)
+    y.sum().backward()
+    assert x.grad.tolist() == [[2.0, 2.0], [1.0, 1.0]]
+
+
+def test_floating_point_warnings_of_the_forward():
+    deliberate("floating-warnings")
+    with pytest.warns(RuntimeWarning, match="divide by zero"):
+        ndgrad.tensor([1.0]) / ndgrad.tensor([0.0])
+
+
+def test_a_failed_backward_touches_no_leaf():
+    deliberate("failed-backward")
+
+    def run(lib):
+        a, b = lib.ones(2, requires_grad=True), lib.ones(2, requires_grad=True)
+        y = a * 2.0
+        y.register_hook(lambda g: 1 / 0)
+        z = (y * 3.0 + b.exp()).sum()
+        with pytest.raises(ZeroDivisionError):
+            z.backward()
+        return b.grad
+
+    assert run(torch) is not None
+    assert run(ndgrad) is None
+
+
+def test_a_buffer_made_inside_vmap_takes_batched_values():
+    deliberate("write-inside-vmap")
+
+    def f(lib):
+        def body(x):
+            u = lib.zeros(2)
+            u[0] = x * 2.0
+            return u
+
+        return body
+
+    with pytest.raises(RuntimeError):
+        torch.func.vmap(f(torch))(torch.ones(3))
+    assert ndgrad.func.vmap(f(ndgrad))(ndgrad.ones(3)).tolist() == [[2.0, 0.0]] * 3
