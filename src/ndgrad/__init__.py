@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from ndgrad.api import elementwise, index, reduce
+from ndgrad.api import convert, data, elementwise, fill, index, reduce
 from ndgrad.api.install import install
-from ndgrad.tensor import Tensor, tensor
+from ndgrad.tensor import Tensor
 
-for _module in (elementwise, reduce, index):
+for _module in (elementwise, reduce, index, data, convert, fill):
     install(_module, globals(), Tensor)
 
 __all__ = ["Tensor", "tensor"]

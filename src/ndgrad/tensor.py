@@ -1,26 +1,57 @@
 """`Tensor`: an array with autograd metadata, under torch's names.
 
-Only what belongs to the object itself stands here: its metadata, its place in the graph, operators. The functions that are
-also methods come from ndgrad.api (see api.install).
+Only what belongs to the object itself stands here: its metadata, its memory, its place in the graph, Python's protocols,
+operators. The functions that are also methods come from ndgrad.api (see api.install).
 """
 
 from __future__ import annotations
 
+import math
+import warnings
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
-from ndgrad import dtypes
+from ndgrad import devices, dtypes
+from ndgrad.arrays.placement import device_of
 from ndgrad.autograd.variable import Variable, meta_of, np_dtype, requires_grad, wrap
-from ndgrad.autograd.versions import version_number
-from ndgrad.ops import arithmetic, cast, linalg, selection, shape
+from ndgrad.autograd.versions import Version, storage_of, version_number
+from ndgrad.autograd.view import replay
+from ndgrad.checks import (
+    channels_last_order,
+    check_grad,
+    existing_dim,
+    not_a_leaf,
+    only_element,
+    real_scalar,
+    refuse_in_transform,
+    scalar,
+    set_requires_grad,
+    vmap_error,
+    warn_deprecated,
+)
+from ndgrad.ops import arithmetic, comparison, linalg, shape
 from ndgrad.ops import complex as complex_ops
 from ndgrad.ops.generate import FACES, make_eager
-from ndgrad.sizes import Size
+from ndgrad.sizes import Size, size_of_shape
+from ndgrad.storage import TypedStorage, UntypedStorage, batch_dims, contiguous_strides, memory_of, pointer, storage_offset
 
 
 class Tensor(Variable):
-    """An n-dimensional array that remembers how it was computed."""
+    """An n-dimensional array that remembers how it was computed.
+
+    Made by `ndgrad.tensor(data)` and the other factories. As a constructor it is torch's old one: sizes give uninitialised
+    memory, data is converted to the default dtype.
+
+    >>> import ndgrad
+    >>> x = ndgrad.tensor([1.0, 2.0], requires_grad=True)
+    >>> (x * x).sum().backward()
+    >>> x.grad
+    tensor([2., 4.])
+    >>> ndgrad.Tensor(2, 3).shape, ndgrad.Tensor([2, 3])
+    (ndgrad.Size([2, 3]), tensor([2., 3.]))
+    """
 
     __slots__ = ()
     __array_priority__ = 1000.0
@@ -28,32 +59,173 @@ class Tensor(Variable):
     #: Whether saved values survive later writes (NumPy's face) or raise (torch's).
     keeps_saved = False
 
+    def __new__(cls, *args: Any, **options: Any) -> Any:
+        from ndgrad.api.data import construct
+
+        return construct(cls, args, options, dtypes.get_default_dtype().numpy)
+
+    @staticmethod
+    def _make_subclass(cls: type[Any], data: Tensor, require_grad: bool = False) -> Any:
+        """A tensor of class `cls` over the memory of `data`."""
+        outside = data.detach()
+        made = wrap(cls, outside._array)
+        made._storage = outside._storage
+        if require_grad:
+            made.requires_grad_()
+        return made
+
     @property
     def face(self) -> type[Any]:
-        return FACES[self.__class__]
+        found = FACES.get(self.__class__)
+        if found is None:
+            found = next(FACES[c] for c in self.__class__.__mro__ if c in FACES)
+        return found
 
-    # ----- shape and dtype -----
+    # ----- shape, dtype, device -----
 
     @property
     def shape(self) -> Size:
         meta = self._meta
         if meta is not None and meta.batch_level:
-            return Size(self._array.shape[1:])
-        return Size(self._array.shape)
+            return size_of_shape(self._array.shape[1:])
+        return size_of_shape(self._array.shape)
+
+    def size(self, dim: int | None = None) -> Any:
+        """The shape, or the length of one dimension."""
+        sizes = self.shape
+        return sizes if dim is None else sizes[existing_dim(dim, len(sizes))]
 
     @property
     def ndim(self) -> int:
         return len(self.shape)
 
+    def dim(self) -> int:
+        return len(self.shape)
+
+    ndimension = dim
+
+    def numel(self) -> int:
+        return math.prod(self.shape)
+
+    nelement = numel
+
     @property
     def dtype(self) -> Any:
         return dtypes.as_dtype(np_dtype(self))
 
-    # ----- autograd -----
+    @property
+    def itemsize(self) -> int:
+        return np_dtype(self).itemsize
+
+    def element_size(self) -> int:
+        return np_dtype(self).itemsize
+
+    @property
+    def nbytes(self) -> int:
+        return self.numel() * self.itemsize
+
+    @property
+    def device(self) -> devices.device:
+        array = self._array
+        while isinstance(array, Variable):
+            array = array._array
+        return device_of(array)
+
+    def get_device(self) -> int:
+        """The number of the GPU that holds the tensor, -1 on the CPU."""
+        where = self.device
+        return (where.index or 0) if where.type == "cuda" else -1
+
+    @property
+    def layout(self) -> devices.layout:
+        return devices.strided
+
+    @property
+    def is_cuda(self) -> bool:
+        return self.device.type == "cuda"
+
+    @property
+    def is_cpu(self) -> bool:
+        return self.device.type == "cpu"
+
+    @property
+    def is_meta(self) -> bool:
+        return self.device.type == "meta"
+
+    # What torch has and ndgrad has not: code that asks gets its answer.
+    is_sparse = is_sparse_csr = is_quantized = is_nested = is_mkldnn = is_mps = is_xla = is_xpu = is_vulkan = False
+
+    # ----- memory -----
+
+    def stride(self, dim: int | None = None) -> Any:
+        """How many elements lie between neighbours, along every dimension or one."""
+        array = memory_of(self)
+        steps = tuple(s // array.itemsize for s in array.strides[batch_dims(self) :])
+        return steps if dim is None else steps[existing_dim(dim, len(steps))]
+
+    def storage_offset(self) -> int:
+        return storage_offset(memory_of(self))
+
+    def data_ptr(self) -> int:
+        """The address of the first element."""
+        return pointer(memory_of(self))
+
+    def is_contiguous(self, memory_format: devices.memory_format = devices.contiguous_format) -> bool:
+        """Whether the elements lie in memory in the order that the format names."""
+        sizes, steps = tuple(self.shape), self.stride()
+        if memory_format is not devices.contiguous_format:
+            if batch_dims(self):
+                raise RuntimeError(
+                    f"NYI: querying is_contiguous inside of vmap for memory_format {memory_format!r}, which counts dimensions that the "
+                    "batch has shifted. Ask outside of vmap, or for contiguous_format."
+                )
+            order = channels_last_order(memory_format, len(sizes))
+            if order is None:
+                return False
+            sizes, steps = tuple(sizes[d] for d in order), tuple(steps[d] for d in order)
+        expected = contiguous_strides(sizes)
+        return 0 in sizes or all(n == 1 or have == want for n, have, want in zip(sizes, steps, expected, strict=True))
+
+    def untyped_storage(self) -> UntypedStorage:
+        """The memory under the tensor, as bytes."""
+        if batch_dims(self):
+            raise vmap_error("the storage of a batched tensor was asked for, and it holds the whole batch")
+        return UntypedStorage(memory_of(self))
+
+    def storage(self) -> TypedStorage:
+        """The memory under the tensor, as elements of its dtype."""
+        return TypedStorage(self.untyped_storage(), np_dtype(self))
+
+    _typed_storage = storage
+
+    # ----- the graph -----
 
     @property
     def requires_grad(self) -> bool:
         return requires_grad(self)
+
+    @requires_grad.setter
+    def requires_grad(self, value: bool) -> None:
+        if not isinstance(value, bool):
+            raise RuntimeError(f"requires_grad must be a bool, and {value!r} was assigned. Assign True or False.")
+        if not self.is_leaf:
+            raise not_a_leaf(self, value)
+        set_requires_grad(self, value)
+
+    def requires_grad_(self, requires_grad: bool = True) -> Any:
+        """Let operations on this tensor be recorded (or not), in place; returns the tensor."""
+        if not isinstance(requires_grad, bool):
+            raise TypeError(f"requires_grad_(): the argument must be a bool, and is {requires_grad!r}. Pass True or False.")
+        if self.is_leaf:
+            set_requires_grad(self, requires_grad)
+        elif not requires_grad:
+            raise not_a_leaf(self, requires_grad)
+        return self
+
+    @property
+    def is_leaf(self) -> bool:
+        """Whether backward ends here: the tensor was not computed from tensors that require grad."""
+        return self.grad_fn is None
 
     @property
     def grad_fn(self) -> Any:
@@ -62,53 +234,367 @@ class Tensor(Variable):
         return self._node
 
     @property
+    def _grad_fn(self) -> Any:
+        return self.grad_fn
+
+    @_grad_fn.setter
+    def _grad_fn(self, value: None) -> None:
+        if value is not None:
+            raise RuntimeError("_grad_fn can be only set to None, which detaches the tensor; a node was assigned. Use detach_().")
+        self.detach_()
+
+    @property
+    def output_nr(self) -> int:
+        """Which output of `grad_fn` the tensor is."""
+        return 0 if self.grad_fn is None or self._meta is None else self._meta.output_nr
+
+    @property
     def grad(self) -> Any:
-        return None if self._meta is None else self._meta.grad
+        """The gradient that backward has accumulated, or None."""
+        meta = self._meta
+        found = None if meta is None else meta.grad
+        if found is None and not self.is_leaf and not self.retains_grad:
+            warnings.warn(
+                "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its .grad attribute won't be populated "
+                f"during backward(): it was computed by {self._node}. Call retain_grad() on it before backward() if you want the "
+                "gradient there, or ask for that of a leaf.",
+                UserWarning,
+                stacklevel=2,
+            )
+        return found
+
+    @grad.setter
+    def grad(self, value: Any) -> None:
+        if value is not None:
+            check_grad(self, value)
+        meta_of(self).grad = value
+
+    @grad.deleter
+    def grad(self) -> None:
+        meta_of(self).grad = None
+
+    _grad = grad
+
+    @property
+    def grad_dtype(self) -> Any:
+        """The dtype of this leaf's gradient: its own by default, another if set; None lets gradients keep theirs."""
+        if not self.is_leaf:
+            raise RuntimeError(f"grad_dtype can only be accessed on leaf tensors, and this one was computed by {self._node}.")
+        chosen = None if self._meta is None else self._meta.grad_dtype
+        if chosen is None:
+            return self.dtype
+        return None if chosen == "any" else dtypes.as_dtype(chosen)
+
+    @grad_dtype.setter
+    def grad_dtype(self, value: Any) -> None:
+        if not self.is_leaf:
+            raise RuntimeError(f"grad_dtype can only be set on leaf tensors, and this one was computed by {self._node}. Set it on the leaves.")
+        if value is not None and not isinstance(value, (dtypes.dtype, np.dtype)):
+            raise RuntimeError(f"grad_dtype must be an ndgrad.dtype or None, but got {type(value).__name__}.")
+        meta = meta_of(self)
+        if meta.grad is not None and value is not None and meta.grad.dtype != value:
+            raise RuntimeError(
+                f"Cannot set grad_dtype to {value} because there is already a gradient with dtype {meta.grad.dtype}. "
+                "Clear the gradient (.grad = None) before changing grad_dtype."
+            )
+        meta.grad_dtype = "any" if value is None else dtypes.as_numpy_dtype(value)
+        meta.accumulator = None  # the next graph makes one that knows
+
+    @property
+    def retains_grad(self) -> bool:
+        return self._meta is not None and self._meta.retains_grad and self._node is not None
+
+    def retain_grad(self) -> None:
+        """Let backward leave the gradient of this result in `.grad`."""
+        from ndgrad.autograd import hooks
+
+        refuse_in_transform("Tensor.retain_grad()")
+        hooks.retain_grad(self)
+
+    def register_hook(self, hook: Any) -> Any:
+        """Call `hook(grad)` whenever a gradient of this tensor is computed; it may return another gradient."""
+        from ndgrad.autograd import hooks
+
+        return hooks.register_tensor_hook(self, hook)
+
+    def register_post_accumulate_grad_hook(self, hook: Any) -> Any:
+        """Call `hook(tensor)` after a gradient has been accumulated into this leaf's `.grad`."""
+        from ndgrad.autograd import hooks
+
+        return hooks.register_post_accumulate_grad_hook(self, hook)
+
+    @property
+    def _backward_hooks(self) -> Any:
+        return None if self._meta is None else self._meta.hooks
+
+    def backward(self, gradient: Any = None, retain_graph: Any = None, create_graph: bool = False, inputs: Any = None) -> None:
+        """Compute gradients of this tensor and accumulate them in the leaves (or only in `inputs`)."""
+        from ndgrad.autograd.calls import backward
+
+        backward(self, gradient, retain_graph, create_graph, inputs=inputs)
+
+    def detach(self) -> Any:
+        """The same values in the same memory, outside the graph."""
+        return shape.detach(self)
+
+    def detach_(self) -> Any:
+        """Take this tensor out of its graph, in place."""
+        if self._is_view():
+            raise RuntimeError(
+                f"Can't detach views in-place: a tensor of shape {tuple(self.shape)} is a view, and its base would keep the history. "
+                "Use detach() instead, or detach_() the base."
+            )
+        outside, meta = self.detach(), self._meta
+        self._array, self._node, self._storage = outside._array, None, outside._storage
+        if meta is not None:
+            meta.requires_grad, meta.output_nr, meta.retains_grad, meta.tangents = False, 0, False, None
+            meta.level = meta.batch_level = 0
+            if outside._meta is not None:
+                meta.level, meta.batch_level = outside._meta.level, outside._meta.batch_level
+        return self
+
+    # ----- data, versions, views -----
+
+    @property
+    def data(self) -> Any:
+        """The same memory as a tensor outside the graph whose writes autograd does not see. Prefer `detach()`."""
+        if batch_dims(self):
+            raise RuntimeError("accessing `data` under vmap transform is not allowed: it would miss the batch. Use detach().")
+        alias = self.detach()
+        alias._storage = None
+        return alias
+
+    @data.setter
+    def data(self, new: Any) -> None:
+        if batch_dims(self):
+            raise RuntimeError("mutating directly with `.data` under vmap transform is not allowed. Use copy_(), or the out-of-place op.")
+        if not isinstance(new, Tensor):
+            raise TypeError(f"Variable data has to be a tensor, but got {type(new).__name__}. Wrap it with ndgrad.as_tensor(...).")
+        if self.requires_grad and np_dtype(new).kind not in "fc":
+            raise RuntimeError(
+                f"data set to a tensor that requires gradients must be floating point or complex dtype, and is {new.dtype}. "
+                "Convert it, or clear requires_grad first."
+            )
+        storage_of(new)
+        storage, meta = storage_of(self), meta_of(self)
+        if tuple(new.shape) != tuple(self.shape) or np_dtype(new) != np_dtype(self):
+            meta.geometry += 1
+            meta.accumulator = None  # one made before expects a gradient of the old shape and dtype
+        self._array = new._array
+        # The number stays, as in torch; but what was saved before is not what lies here now, and the identity tells.
+        old = storage.version
+        storage.version = old.next = Version(old.number, "an assignment to .data")
 
     @property
     def _version(self) -> int:
+        """How often the memory has been written in place."""
+        if self.is_inference():
+            raise RuntimeError("Inference tensors do not track version counter. Make the tensor outside inference mode, or clone() it there.")
         return version_number(self)
+
+    def is_inference(self) -> bool:
+        """Whether the tensor was made in inference mode."""
+        return self._meta is not None and self._meta.inference
+
+    def _is_view(self) -> bool:
+        return self._meta is not None and self._meta.view is not None
+
+    @property
+    def _base(self) -> Any:
+        """The tensor that this one is a view of, None if it is none."""
+        return self._meta.view.base if self._meta is not None and self._meta.view is not None else None
+
+    def _view_func(self, new_base: Any) -> Any:
+        """What this view would be of another base; None if it is no view."""
+        return replay(new_base, self._meta.view.path) if self._meta is not None and self._meta.view is not None else None
+
+    def _rev_view_func_unsafe(self, new_view: Any) -> Any:
+        """The base that has `new_view` in the place of this view; None if it is no view."""
+        if self._meta is None or self._meta.view is None:
+            return None
+        base = self._meta.view.base.detach().clone()
+        replay(base, self._meta.view.path).copy_(new_view)
+        return base
+
+    # ----- transposes, parts, names -----
+
+    @property
+    def T(self) -> Any:
+        """The dimensions in reverse order."""
+        n = self.ndim
+        if n not in (1, 2):
+            warn_deprecated("T", n, "`x.mT` transposes batches of matrices, and x.permute(*range(x.ndim)[::-1]) reverses dimensions")
+        return shape.permute(self, dims=tuple(range(n))[::-1])
+
+    @property
+    def mT(self) -> Any:
+        """The last two dimensions swapped."""
+        n = self.ndim
+        if n == 0:
+            warn_deprecated("mT", n, "it is the identity here")
+            return self
+        if n == 1:
+            raise RuntimeError("tensor.mT is only supported on matrices or batches of matrices. Got 1-D tensor. Add a dimension first.")
+        return shape.permute(self, dims=(*range(n - 2), n - 1, n - 2))
+
+    @property
+    def H(self) -> Any:
+        """The conjugate transpose of a matrix."""
+        n = self.ndim
+        if n not in (0, 2):
+            more = " For batches of matrices, use tensor.mH." if n > 2 else " Add a dimension first."
+            raise RuntimeError(f"tensor.H is only supported on matrices (2-D tensors). Got {n}-D tensor.{more}")
+        if n == 0:
+            warn_deprecated("H", n, "use x.conj()")
+        return _conj(self.mT if n else self)
+
+    @property
+    def mH(self) -> Any:
+        """The conjugate transposes of matrices."""
+        n = self.ndim
+        if n == 1:
+            raise RuntimeError("tensor.mH is only supported on matrices or batches of matrices. Got 1-D tensor. Add a dimension first.")
+        if n == 0:
+            warn_deprecated("mH", n, "use x.conj()")
+        return _conj(self.mT if n else self)
 
     @property
     def real(self) -> Any:
-        return complex_ops.real(self)
+        """The real part, a view; of a real tensor, the tensor itself."""
+        return complex_ops.real(self) if np_dtype(self).kind == "c" else self
 
-    def requires_grad_(self, requires_grad: bool = True) -> Any:
-        meta_of(self).requires_grad = requires_grad
-        return self
+    @real.setter
+    def real(self, value: Any) -> None:
+        self.real.copy_(value)
 
-    def detach(self) -> Any:
-        return shape.detach(self)
+    @property
+    def imag(self) -> Any:
+        """The imaginary part of a complex tensor, a view."""
+        if np_dtype(self).kind != "c":
+            raise RuntimeError(f"imag is not implemented for tensors with non-complex dtypes, and this one is {self.dtype}. It would be zero.")
+        return complex_ops.imag(self)
 
-    def clone(self) -> Any:
-        return cast.clone(self)
+    @imag.setter
+    def imag(self, value: Any) -> None:
+        self.imag.copy_(value)
 
-    def to(self, dtype: Any) -> Any:
-        wanted = dtypes.as_numpy_dtype(dtype)
-        return self if np_dtype(self) == wanted else cast.cast(self, dtype=wanted)
+    @property
+    def names(self) -> tuple[str | None, ...]:
+        """Names of the dimensions, kept and not interpreted."""
+        chosen = None if self._meta is None else self._meta.names
+        return (None,) * self.ndim if chosen is None else chosen
 
-    def view_as(self, other: Any) -> Any:
-        return shape.alias(self) if tuple(self.shape) == tuple(other.shape) else self.reshape(other.shape)
+    @names.setter
+    def names(self, value: Any) -> None:
+        if value is None:
+            meta_of(self).names = None
+            return
+        names = tuple(value)
+        given = [n for n in names if n is not None]
+        if len(names) != self.ndim or len(set(given)) != len(given):
+            raise RuntimeError(f"names {names} do not name the {self.ndim} dimensions once each. Give one name, or None, per dimension.")
+        meta_of(self).names = names
 
-    def reshape(self, *sizes: Any) -> Any:
-        if len(sizes) == 1 and isinstance(sizes[0], (tuple, list)):
-            sizes = tuple(sizes[0])
-        return shape.reshape(self, shape=tuple(sizes))
+    @property
+    def volatile(self) -> bool:
+        warnings.warn("volatile was removed (Variable.volatile is always False)", UserWarning, stacklevel=2)
+        return False
 
-    def backward(self, gradient: Any = None, retain_graph: Any = None, create_graph: bool = False, inputs: Any = None) -> None:
-        from ndgrad.autograd.engine import backward_from
-        from ndgrad.autograd.roots import root_gradients
+    @volatile.setter
+    def volatile(self, value: Any) -> None:
+        warnings.warn("volatile was removed and now has no effect. Use `with ndgrad.no_grad():` instead.", UserWarning, stacklevel=2)
 
-        keep = create_graph if retain_graph is None else retain_graph
-        backward_from([self], root_gradients([self], [gradient]), retain_graph=keep, create_graph=create_graph, inputs=inputs)
+    # ----- Python's protocols -----
+
+    def __len__(self) -> int:
+        sizes = self.shape
+        if not sizes:
+            raise TypeError("len() of a 0-d tensor, which has no dimensions. It holds one element: use item().")
+        return sizes[0]
+
+    def __iter__(self) -> Iterator[Any]:
+        """The parts along the first dimension, as views that may be written."""
+        if not self.shape:
+            raise TypeError("iteration over a 0-d tensor, which has no dimensions. It holds one element: use item().")
+        return (self[i] for i in range(len(self)))
+
+    def __reversed__(self) -> Any:
+        return self.flip(0) if self.ndim else self
+
+    def __contains__(self, element: Any) -> bool:
+        if not isinstance(element, (Variable, bool, int, float, complex, np.generic)):
+            raise RuntimeError(
+                f"Tensor.__contains__ only supports Tensor or scalar, but you passed in a {type(element)}. Compare with == and any() instead."
+            )
+        return bool((self == element).any())
+
+    def __bool__(self) -> bool:
+        count = self.numel()
+        if count != 1:
+            how_many = "more than one value" if count else "no values"
+            raise RuntimeError(f"Boolean value of Tensor with {how_many} is ambiguous (shape {tuple(self.shape)}). Use any(), all() or numel().")
+        return bool(only_element(self, "data-dependent control flow (if, while, and, or, not)"))
+
+    def __float__(self) -> float:
+        return float(real_scalar(self))
+
+    def __int__(self) -> int:
+        return int(real_scalar(self))
+
+    def __complex__(self) -> complex:
+        return complex(scalar(self))
+
+    def __index__(self) -> int:
+        if np_dtype(self).kind not in "iub" or self.numel() != 1:
+            raise TypeError(
+                f"only integer tensors of a single element can be converted to an index, and this one has dtype {self.dtype} and shape "
+                f"{tuple(self.shape)}. Convert it with .long() or take one element."
+            )
+        return int(only_element(self, "an index or a size"))
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        """Its memory as a NumPy array; raises where that would drop the graph."""
+        array = self.numpy()
+        if dtype is not None and array.dtype != dtype:
+            if copy is False:
+                raise ValueError(f"a tensor of {array.dtype} cannot become an array of {dtype} without a copy, and copy=False forbids one.")
+            return array.astype(dtype)
+        return array.copy() if copy else array
+
+    def __format__(self, spec: str) -> str:
+        if self.ndim == 0 and not self.is_meta and not batch_dims(self):
+            return format(self.item(), spec)
+        return object.__format__(self, spec)
 
     def __repr__(self) -> str:
-        return f"tensor({self._array!r})"
+        from ndgrad.api.text import tensor_text
+
+        return tensor_text(self)
+
+    def __dir__(self) -> list[str]:
+        return sorted(set(object.__dir__(self)) - {"volatile"})
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        from ndgrad.copying import deep_copy
+
+        return deep_copy(self, memo)
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        from ndgrad.copying import reduced
+
+        return reduced(self)
 
     __hash__ = object.__hash__
 
 
+def _conj(t: Tensor) -> Any:
+    return complex_ops.conj(t) if np_dtype(t).kind == "c" else t
+
+
 FACES[Tensor] = Tensor
+
+
+# ----- operators -------------------------------------------------------------------------------------------------------
 
 
 def _operator(name: str, op: Any, *, reflected: bool = False) -> None:
@@ -135,12 +621,5 @@ for _name, _op in _ARITHMETIC.items():
     _operator(f"__{_name}__", _op)
     _operator(f"__r{_name}__", _op, reflected=True)
 _operator("__neg__", arithmetic.neg)
-_operator("__eq__", selection.eq)
-_operator("__ge__", selection.ge)
-
-
-def tensor(data: Any, *, dtype: Any = None, requires_grad: bool = False) -> Any:
-    t = wrap(Tensor, np.array(data, dtype=dtype))
-    if requires_grad:
-        t.requires_grad_()
-    return t
+_operator("__eq__", comparison.eq)
+_operator("__ge__", comparison.ge)

@@ -37,7 +37,7 @@ Index = tuple[int | slice, ...]
 
 _SMALL_PRODUCT = 2**19  # multiplications; see the head of this file
 _SMALL_OUTER_PRODUCT = 2**10  # entries of the result when both operands are contiguous along the contracted axis
-_SCRATCH_BYTES = 2**19  # patches of one block; well inside a core's second-level cache
+_SCRATCH_BYTES = 2**20  # patches of one block: about a core's second-level cache
 _WORK_PER_THREAD = 2**22  # multiplications worth waking a thread for
 
 
@@ -329,6 +329,14 @@ def _copies(axes: Axes, span: int) -> list[tuple[Index, Index]]:
     return copies
 
 
+def _samples_per_block(batch: int, fitting: int, together: int, work: int) -> int:
+    """As many samples as fit into the scratch memory, in multiples of `together`, but two blocks or more for each thread."""
+    helpers = min(threads.max_threads, work // _WORK_PER_THREAD)
+    if helpers > 1:
+        fitting = min(fitting, -(-batch // (2 * helpers)))
+    return min(batch, max(1, fitting // together) * together)
+
+
 class _Patches:
     """Scratch memory for the patches of blocks that look alike.
 
@@ -416,8 +424,8 @@ def _correlate_pointwise(x: Array, w: Array, out: Array) -> None:
             _matmul_deep(weight, patches[block], flat[block])
 
     work = flat.size * channels
-    per_block = max(1, batch * _WORK_PER_THREAD // (4 * work))
-    blocks = [slice(start, start + per_block) for start in range(0, batch, per_block)]
+    samples = _samples_per_block(batch, batch, 1, work)
+    blocks = [slice(start, start + samples) for start in range(0, batch, samples)]
     threads.share(blocks, worker, threads=work // _WORK_PER_THREAD)
 
 
@@ -464,10 +472,10 @@ def _correlate_by_windows(x: Array, w: Array, axes: Axes, out: Array) -> None:
     if not direct:  # columns for four vector registers, without a remainder
         together = 16 // gcd(positions, 16)
         together *= -(-64 // (positions * together))
-    samples = min(batch, together * max(1, _SCRATCH_BYTES // (together * sample_bytes)))
+    work = out.size * depth
+    samples = _samples_per_block(batch, _SCRATCH_BYTES // sample_bytes, together, work)
     cut = 1 if axes[0].out == 1 else 0
     length = max(1, min(axes[cut].out, axes[cut].out * _SCRATCH_BYTES // (samples * sample_bytes)))
-    work = out.size * depth
     threads.share(_blocks(axes, batch, samples, cut, length), worker, threads=work // _WORK_PER_THREAD)
 
 
@@ -658,8 +666,9 @@ def _correlate_weight(g: Array, x: Array, axes: Axes) -> Array:
     depth = prod(axis.taps for axis in axes[1:]) * channels
     cut = 1 if axes[0].out == 1 else 0
     length = max(1, min(axes[cut].out, 1024 * axes[cut].out // positions))
-    samples = -(-512 // positions) if side_by_side else max(1, _SCRATCH_BYTES // (positions * depth * g.itemsize))
-    blocks = _blocks(axes, batch, min(samples, batch), cut, length)
+    work = g.size * prod(taps) * channels
+    fitting = -(-512 // positions) if side_by_side else _SCRATCH_BYTES // (positions * depth * g.itemsize)
+    blocks = _blocks(axes, batch, max(1, min(fitting, -(-batch // 16))), cut, length)
     lanes = min(len(blocks), 16, max(4, 2**21 // (prod(taps) * channels * groups * outputs)))
     totals = np.zeros((lanes, axes[0].taps, groups, outputs, depth), g.dtype)
 
@@ -685,6 +694,6 @@ def _correlate_weight(g: Array, x: Array, axes: Axes) -> Array:
                 _matmul(g_part, windows, result, rows=rows, columns=columns)
                 totals[lane] += result.sum(0)
 
-    threads.share(range(lanes), worker, threads=g.size * prod(taps) * channels // _WORK_PER_THREAD)
+    threads.share(range(lanes), worker, threads=work // _WORK_PER_THREAD)
     grad = totals.sum(0).reshape(axes[0].taps, groups, outputs, *(axis.taps for axis in axes[1:]), channels)
     return np.moveaxis(grad, (1, 2, -1), (0, 1, 2)).reshape(groups, outputs, channels, *taps)

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 __all__ = [
-    "backward", "enable_grad", "grad", "inference_mode", "is_grad_enabled", "no_grad", "set_grad_enabled",
+    "Function", "backward", "enable_grad", "grad", "inference_mode", "is_grad_enabled", "no_grad", "set_grad_enabled",
 ]  # fmt: skip
 
 _HOMES = {
     "backward": "calls",
     "grad": "calls",
+    "Function": "function",
     "enable_grad": "grad_mode",
     "inference_mode": "grad_mode",
     "is_grad_enabled": "grad_mode",

@@ -251,7 +251,7 @@ def run_node(task: GraphTask, entry: list[Any], g: Any) -> tuple[Any, bool]:
         return None, False
     arrays = task.lane == "arrays"
     shown = extra is not None or task.wanted is not None  # someone else may hold the gradient
-    if node.outputs != 1:
+    if node.outputs != 1 and node.materialize_grads:
         g = materialize(task, node, g)
     if extra is not None and extra.pre_hooks:
         g = run_node_prehooks(task, node, g)

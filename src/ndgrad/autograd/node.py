@@ -54,6 +54,8 @@ class Node:
     consumes: ClassVar[bool] = False
     #: An ordinary node of one output, which the engine's short way may run.
     plain: ClassVar[bool] = False
+    #: Whether missing gradients of some outputs arrive as zeros.
+    materialize_grads: bool = True
     #: For a node of a view op: the part of the base's gradient that this view's gradient is added to.
     part: ClassVar[Any] = None
 

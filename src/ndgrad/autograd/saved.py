@@ -73,7 +73,7 @@ def unpack_raw(node: Any, name: str, own_edge: Any = None) -> Any:
     if value.__class__ is tuple:
         versions = getattr(node, name + "_v")
         return tuple(_input_array(node, name, v, version) for v, version in zip(value, versions, strict=True))
-    if isinstance(value, (Variable, SavedTensor)):
+    if value.__class__ is SavedTensor or (isinstance(value, Variable) and name not in node.plan.outs):
         return _input_array(node, name, value, getattr(node, name + "_v"))
     if hasattr(node, name + "_s"):
         storage, version = getattr(node, name + "_s"), getattr(node, name + "_v")

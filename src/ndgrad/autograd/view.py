@@ -69,8 +69,8 @@ class ViewInfo:
     def check_geometry(self, t: Any) -> None:
         if self.geometry != geometry_of(self.base):
             raise RuntimeError(
-                f"a view of shape {tuple(t.shape)} belongs to a tensor that was written and has since changed its own shape in place (now "
-                f"{tuple(self.base.shape)}), so what the view has become cannot be found. Take the view again, or use the out-of-place "
+                f"a view of shape {tuple(t.shape)} belongs to a tensor that has changed its own shape in place since (to "
+                f"{tuple(self.base.shape)}), so the view's history cannot be found from it. Take the view again, or use the out-of-place "
                 "form of that change (transpose, squeeze, unsqueeze)."
             )
 

@@ -47,8 +47,8 @@ reciprocal = elementwise("reciprocal", _reciprocal, x=lambda t, out: -t * out * 
 
 floor_divide = elementwise(
     "floor_divide", operator.floordiv, args="x y",
-    x=lambda t, ops: ops.zeros_of(t),
-    y=lambda t, ops: ops.zeros_of(t),
+    x=lambda t, ops: ops.zeros_like(t),
+    y=lambda t, ops: ops.zeros_like(t),
 )  # fmt: skip
 
 
@@ -60,8 +60,8 @@ def _trunc_divide(np: Any, x: Any, y: Any) -> Any:
 
 trunc_divide = elementwise(
     "trunc_divide", _trunc_divide, args="x y",
-    x=lambda t, ops: ops.zeros_of(t),
-    y=lambda t, ops: ops.zeros_of(t),
+    x=lambda t, ops: ops.zeros_like(t),
+    y=lambda t, ops: ops.zeros_like(t),
     backward_name="DivBackward3",
 )  # fmt: skip
 
@@ -79,7 +79,7 @@ def _pow_x(t: Any, x: Any, exponent: Any, ops: Any) -> Any:
         if exponent == 2:
             return t * (x + x)
         if exponent == 0:
-            return ops.zeros_of(t)
+            return ops.zeros_like(t)
         return t if exponent == 1 else t * (x ** (exponent - 1) * (exponent + 0.0))
     return ops.keep(t * (exponent * x ** (exponent - 1)), exponent != 0)
 

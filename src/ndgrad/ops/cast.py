@@ -1,7 +1,10 @@
-"""Changing dtype."""
+"""Changing dtype, device and memory order; copying. All are the identity to a derivative."""
 
 from __future__ import annotations
 
+from typing import Any
+
+from ndgrad.arrays.placement import moved
 from ndgrad.ops.table import op
 
 # The engine brings a gradient back to the dtype of what it belongs to, so the reverse rule has nothing to do.
@@ -23,4 +26,31 @@ clone = op(
     vjp={"x": lambda g: g},
     jvp="linear",
     batch="leading",
+)  # fmt: skip
+
+
+def _clone_ordered(np: Any, x: Any, *, order: tuple[int, ...]) -> Any:
+    back = sorted(range(len(order)), key=order.__getitem__)
+    return np.array(x.transpose(order), order="C").transpose(back)
+
+
+# A copy whose dimensions lie in memory in the given order, outermost first.
+clone_ordered = op(
+    "clone_ordered", "x",
+    _clone_ordered,
+    settings={"order": ()},
+    vjp={"x": lambda g: g},
+    jvp="linear",
+    batch=lambda x, order, ops: ops.clone_ordered(x, order=(0, *(d + 1 for d in order))),
+    backward_name="CloneBackward0",
+)  # fmt: skip
+
+to_device = op(
+    "to_device", "x",
+    lambda np, x, *, device, source: moved(x, device),
+    settings={"device": None, "source": None},
+    vjp={"x": lambda g, device, source, ops: ops.to_device(g, device=source, source=device)},
+    jvp="linear",
+    batch="leading",
+    backward_name="ToCopyBackward0",
 )  # fmt: skip

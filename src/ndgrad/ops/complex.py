@@ -64,7 +64,7 @@ def _sgn_rule(t: Any, x: Any, x_dtype: Any, ops: Any) -> Any:
     """z / |z| turns with the part of t at right angles to z: (t - s Re(conj(s) t)) / |z|, a symmetric map, so both modes are
     the same. On the real line there is no such part."""
     if x_dtype.kind != "c":
-        return ops.zeros_of(t)
+        return ops.zeros_like(t)
     s, size = ops.sgn(x), ops.abs(x)
     return ops.keep((t - s * ops.real(ops.conj(s) * t)) / size, size)
 
@@ -90,11 +90,11 @@ def _turn(x: Any, ops: Any) -> Any:
 
 
 def _angle_vjp(g: Any, x: Any, x_dtype: Any, ops: Any) -> Any:
-    return g * _turn(x, ops) if x_dtype.kind == "c" else ops.zeros_of(g)
+    return g * _turn(x, ops) if x_dtype.kind == "c" else ops.zeros_like(g)
 
 
 def _angle_jvp(t: Any, x: Any, x_dtype: Any, ops: Any) -> Any:
-    return _along(t, _turn(x, ops), x_dtype, ops) if x_dtype.kind == "c" else ops.zeros_of(t)
+    return _along(t, _turn(x, ops), x_dtype, ops) if x_dtype.kind == "c" else ops.zeros_like(t)
 
 
 angle = elementwise("angle", _angle, vjp={"x": _angle_vjp}, jvp={"x": _angle_jvp}, inplace=False)
@@ -113,7 +113,7 @@ def _complex(np: Any, real: Any, imag: Any) -> Any:
 complex = elementwise(
     "complex", _complex, args="real imag",
     vjp={"real": lambda g, ops: ops.real(g), "imag": lambda g, ops: ops.imag(g)},
-    jvp={"real": lambda t, ops: ops.complex(t, ops.zeros_of(t)), "imag": lambda t, ops: ops.complex(ops.zeros_of(t), t)},
+    jvp={"real": lambda t, ops: ops.complex(t, ops.zeros_like(t)), "imag": lambda t, ops: ops.complex(ops.zeros_like(t), t)},
     inplace=False,
 )  # fmt: skip
 

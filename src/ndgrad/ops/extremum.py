@@ -110,7 +110,7 @@ def share_all_t(t: Any, x: Any, out: Any, x_dtype: Any, ops: Any) -> Any:
 
 amax = op(
     "amax", "x",
-    lambda np, x, *, dim, keepdim: largest(np, x, dim, keepdim),
+    lambda np, x, *, dim, keepdim=False: largest(np, x, dim, keepdim),
     settings={"dim": (), "keepdim": False},
     vjp={"x": _share},
     jvp={"x": _share_t},
@@ -120,7 +120,7 @@ amax = op(
 
 amin = op(
     "amin", "x",
-    lambda np, x, *, dim, keepdim: smallest(np, x, dim, keepdim),
+    lambda np, x, *, dim, keepdim=False: smallest(np, x, dim, keepdim),
     settings={"dim": (), "keepdim": False},
     vjp={"x": _share},
     jvp={"x": _share_t},

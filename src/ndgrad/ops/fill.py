@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ndgrad.ops.table import op
+from ndgrad.ops.table import NOT_DIFFERENTIABLE, op
 
 
 def _copy(np: Any, x: Any, y: Any) -> Any:
@@ -20,4 +20,57 @@ copy = op(
     batch="elementwise",
     elementwise=True,
     backward_name="CopyBackwards",
+)  # fmt: skip
+
+# The derivative of what does not depend on its input.
+zeros_like = op(
+    "zeros_like", "x",
+    lambda np, x: np.zeros(x.shape, x.dtype),
+    vjp=NOT_DIFFERENTIABLE,
+    batch="leading",
+)  # fmt: skip
+
+
+def _full(np: Any, x: Any, *, value: Any) -> Any:
+    return np.full(x.shape, value, x.dtype)
+
+
+def _fill_kernel(np: Any, target: Any, *, value: Any) -> Any:
+    target[...] = value
+    return target
+
+
+# x becomes one number everywhere.
+fill = op(
+    "fill", "x",
+    _full,
+    settings={"value": 0},
+    vjp={"x": lambda g, ops: ops.zeros_like(g)},
+    jvp={"x": lambda t, ops: ops.zeros_like(t)},
+    batch="leading",
+    write_kernel=_fill_kernel,
+    backward_name="FillBackward2",
+)  # fmt: skip
+
+zero = op(
+    "zero", "x",
+    lambda np, x: np.zeros(x.shape, x.dtype),
+    vjp={"x": lambda g, ops: ops.zeros_like(g)},
+    jvp="linear",
+    batch="leading",
+    write_kernel=lambda np, target: target.fill(0),
+    backward_name="ZeroBackward0",
+)  # fmt: skip
+
+# x becomes the value of a 0-d tensor everywhere.
+fill_with = op(
+    "fill_with", "x value",
+    lambda np, x, value: np.full(x.shape, value, x.dtype),
+    vjp={
+        "x": lambda g, ops: ops.zeros_like(g),
+        "value": lambda g, ops: ops.sum(g, dim=tuple(range(len(g.shape))), keepdim=False),
+    },
+    jvp="linear",
+    batch=lambda x, value, ops: ops.copy(x, ops.reshape(value, shape=(value.shape[0], *(1,) * (len(x.shape) - 1)))),
+    backward_name="FillBackward3",
 )  # fmt: skip

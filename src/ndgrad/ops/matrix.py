@@ -187,6 +187,7 @@ def _gaps_jvp(t: Any, x: Any, squared: bool, ops: Any) -> Any:
 
 
 def _quotient(np: Any, x: Any, y: Any, *, floor: bool, problem: str) -> Any:
+    y = np.asarray(y)
     if floor:
         size = np.abs(y)
         zero = size <= np.finfo(y.dtype).eps * size.max(axis=-1, keepdims=True, initial=0)
@@ -213,12 +214,11 @@ quotient = elementwise(
 
 
 def _refuse_phase(np: Any, x: Any, y: Any, *, problem: str) -> Any:
-    """Raise if the imaginary part of x matters beside y."""
-    size = np.abs(y).max(axis=(-2, -1), initial=0)[..., None]
-    if (np.abs(x.imag) > 1e-3 * size).any():
+    if (x.imag * x.imag > 1e-6 * y[..., None]).any():
         raise LinAlgError(problem)
-    return x
+    return x.imag
 
 
-# A check: the loss must not depend on the phases of complex eigenvectors, which are arbitrary. x is diag(V^H gV), y is gV.
+# A check: a loss must not depend on the phases of complex eigenvectors, which are arbitrary. x is diag(V^H gV), whose imaginary
+# part is the derivative along the phases, and y the squared norm of V^H gV that it is measured by.
 refuse_phase = op("refuse_phase", "x y", _refuse_phase, settings={"problem": ""}, vjp=NOT_DIFFERENTIABLE, batch="leading")

@@ -56,23 +56,23 @@ def behind_batch(x: Any) -> tuple[int, ...]:
 # ----- sum and mean ----------------------------------------------------------------------------------------------------
 
 
-def _sum(np: Any, x: Any, *, dim: tuple[int, ...], keepdim: bool, dtype: Any) -> Any:
+def _sum(np: Any, x: Any, *, dim: tuple[int, ...], keepdim: bool = False, dtype: Any = None) -> Any:
     if dtype is None and x.dtype.char == "e":  # half precision would lose (and overflow in) the partial sums
         return np.add.reduce(x, axis=dim, dtype=np.float32, keepdims=keepdim).astype(x.dtype)
     return np.add.reduce(x, axis=dim, dtype=dtype, keepdims=keepdim)
 
 
-def _sum_all(np: Any, x: Any, *, dtype: Any) -> Any:
+def _sum_all(np: Any, x: Any, *, dtype: Any = None) -> Any:
     return _sum(np, x, dim=None, keepdim=False, dtype=dtype)  # type: ignore[arg-type]  # None: NumPy's "all", quicker
 
 
-def _mean(np: Any, x: Any, *, dim: tuple[int, ...], keepdim: bool, dtype: Any) -> Any:
+def _mean(np: Any, x: Any, *, dim: tuple[int, ...], keepdim: bool = False, dtype: Any = None) -> Any:
     if dtype is None and x.dtype.char == "e":
         return (np.add.reduce(x, axis=dim, dtype=np.float32, keepdims=keepdim) / count(x.shape, dim)).astype(x.dtype)
     return np.add.reduce(x, axis=dim, dtype=dtype, keepdims=keepdim) / count(x.shape, dim)
 
 
-def _mean_all(np: Any, x: Any, *, dtype: Any) -> Any:
+def _mean_all(np: Any, x: Any, *, dtype: Any = None) -> Any:
     if dtype is None and x.dtype.char == "e":
         return (np.add.reduce(x, axis=None, dtype=np.float32) / x.size).astype(x.dtype)
     return np.add.reduce(x, axis=None, dtype=dtype) / x.size
@@ -121,7 +121,7 @@ mean_all = op(
 )  # fmt: skip
 
 
-def _nansum(np: Any, x: Any, *, dim: tuple[int, ...], keepdim: bool, dtype: Any) -> Any:
+def _nansum(np: Any, x: Any, *, dim: tuple[int, ...], keepdim: bool = False, dtype: Any = None) -> Any:
     return _sum(np, np.where(np.isnan(x), np.zeros((), x.dtype), x), dim=dim, keepdim=keepdim, dtype=dtype)
 
 
@@ -166,7 +166,7 @@ def _prod_x(g: Any, x: Any, out: Any, dim: tuple[int, ...], keepdim: bool, ops: 
 
 prod = op(
     "prod", "x",
-    lambda np, x, *, dim, keepdim, dtype: np.multiply.reduce(x, axis=dim, dtype=dtype, keepdims=keepdim),
+    lambda np, x, *, dim, keepdim=False, dtype=None: np.multiply.reduce(x, axis=dim, dtype=dtype, keepdims=keepdim),
     settings={"dim": (), "keepdim": False, "dtype": None},
     vjp={"x": _prod_x},
     jvp={"x": lambda t, x, dim, keepdim, dtype, ops: ops.sum(t * product_of_others(x, dim, ops), dim=dim, keepdim=keepdim, dtype=dtype)},
@@ -182,7 +182,7 @@ def _every(x: Any) -> tuple[int, ...]:
 
 prod_all = op(
     "prod_all", "x",
-    lambda np, x, *, dtype: np.multiply.reduce(x, axis=None, dtype=dtype),
+    lambda np, x, *, dtype=None: np.multiply.reduce(x, axis=None, dtype=dtype),
     settings={"dtype": None},
     vjp={"x": lambda g, x, out, ops: _prod_x(g, x, out, _every(x), False, ops)},
     jvp={"x": lambda t, x, dtype, ops: ops.sum_all(t * product_of_others(x, _every(x), ops), dtype=dtype)},
@@ -195,7 +195,7 @@ prod_all = op(
 # ----- truth and counts -------------------------------------------------------------------------------------------------
 
 
-def _count_nonzero(np: Any, x: Any, *, dim: tuple[int, ...], keepdim: bool) -> Any:
+def _count_nonzero(np: Any, x: Any, *, dim: tuple[int, ...], keepdim: bool = False) -> Any:
     if len(dim) == len(x.shape) and not keepdim:
         return np.asarray(np.count_nonzero(x), np.int64)
     return np.add.reduce(x != 0, axis=dim, dtype=np.int64, keepdims=keepdim)
@@ -211,7 +211,7 @@ count_nonzero = op(
 
 all = op(
     "all", "x",
-    lambda np, x, *, dim, keepdim: x.all(axis=dim, keepdims=keepdim),
+    lambda np, x, *, dim, keepdim=False: x.all(axis=dim, keepdims=keepdim),
     settings={"dim": (), "keepdim": False},
     vjp=NOT_DIFFERENTIABLE,
     batch="dims",
@@ -219,7 +219,7 @@ all = op(
 
 any = op(
     "any", "x",
-    lambda np, x, *, dim, keepdim: x.any(axis=dim, keepdims=keepdim),
+    lambda np, x, *, dim, keepdim=False: x.any(axis=dim, keepdims=keepdim),
     settings={"dim": (), "keepdim": False},
     vjp=NOT_DIFFERENTIABLE,
     batch="dims",

@@ -43,7 +43,7 @@ def _double(np: Any, parts: list[Any], dim: int, combine: Callable[[list[Any], l
 # ----- shift: the neighbour's value -----------------------------------------------------------------------------------
 
 
-def _shift(np: Any, x: Any, *, dim: int, reverse: bool, fill: float) -> Any:
+def _shift(np: Any, x: Any, *, dim: int, reverse: bool = False, fill: float = 0.0) -> Any:
     out = np.empty(x.shape, x.dtype)
     one, rest = (_from(-1, None, dim), _from(0, -1, dim)) if reverse else (_from(0, 1, dim), _from(1, None, dim))
     out[one] = fill
@@ -71,7 +71,7 @@ def _recurrence_pair(earlier: list[Any], later: list[Any]) -> list[Any]:
     return [c * a, c * b + d]
 
 
-def _linear_recurrence(np: Any, a: Any, b: Any, *, dim: int, reverse: bool) -> Any:
+def _linear_recurrence(np: Any, a: Any, b: Any, *, dim: int, reverse: bool = False) -> Any:
     dtype = np.result_type(a, b)
     if reverse:
         a, b = _backwards(a, dim), _backwards(b, dim)
@@ -109,7 +109,7 @@ linear_recurrence = op(
 # ----- cumsum and cumprod ---------------------------------------------------------------------------------------------
 
 
-def _cumsum(np: Any, x: Any, *, dim: int, reverse: bool, dtype: Any) -> Any:
+def _cumsum(np: Any, x: Any, *, dim: int, reverse: bool = False, dtype: Any = None) -> Any:
     if reverse:
         return _backwards(np.add.accumulate(_backwards(x, dim), axis=dim, dtype=dtype), dim)
     return np.add.accumulate(x, axis=dim, dtype=dtype)
@@ -126,7 +126,7 @@ cumsum = op(
 )  # fmt: skip
 
 
-def _cumprod(np: Any, x: Any, *, dim: int, reverse: bool, dtype: Any) -> Any:
+def _cumprod(np: Any, x: Any, *, dim: int, reverse: bool = False, dtype: Any = None) -> Any:
     if reverse:
         return _backwards(np.multiply.accumulate(_backwards(x, dim), axis=dim, dtype=dtype), dim)
     return np.multiply.accumulate(x, axis=dim, dtype=dtype)

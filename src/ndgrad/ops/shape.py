@@ -63,8 +63,15 @@ contiguous = op(
 
 
 def _expand(np: Any, x: Any, *, shape: tuple[int, ...]) -> Any:
-    """broadcast_to's result is read-only, which is right as soon as two elements share memory, and only then."""
-    return x.reshape(shape) if x.size == math.prod(shape) else np.broadcast_to(x, shape)
+    """NumPy makes a broadcast array read-only, yet a part of it (`x.expand(2, 3)[0]`) may be written. Whether the whole may
+    be is asked when it is written, of its strides.
+    """
+    if x.size == math.prod(shape):
+        return x.reshape(shape)
+    out = np.broadcast_to(x, shape)
+    if not getattr(out.flags, "writeable", True) and x.flags.writeable:
+        out.flags.writeable = True
+    return out
 
 
 expand = op(

@@ -74,6 +74,9 @@ def _sinc(np: Any, x: Any, *, order: int) -> Any:
         f_n = sum over k with n + k even of  (-1)^((n+k)/2) pi^(n+k) / ((n+k+1) k!)  x^k,
     takes over; for |pi x| < 1 + n/2 it needs about 24 + 3n terms.
     """
+    if order == 0:
+        angle = math.pi * x
+        return np.where(angle == 0, 1.0, np.sin(angle) / np.where(angle == 0, 1.0, angle))
     near = np.abs(x) < (1 + order / 2) / math.pi
     far = np.where(near, 1.0, x)
     out = np.sin(math.pi * far) / (math.pi * far)

@@ -1,0 +1,265 @@
+"""Tensors from data: `tensor`, `as_tensor`, `from_numpy` and their kin.
+
+Two questions decide everything: which dtype (Python floats take the default, arrays keep theirs) and whose memory (`tensor`
+always copies; the others share it where they can, and then share the version counter too, so that a write through one is
+seen by all).
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ndgrad import devices, dtypes
+from ndgrad.arrays.library import is_raw_array
+from ndgrad.arrays.placement import library_for, moved
+from ndgrad.autograd.modes import thread
+from ndgrad.autograd.variable import Variable, meta_of, np_dtype, wrap
+from ndgrad.checks import check_differentiable
+from ndgrad.storage import TypedStorage, UntypedStorage, batch_dims, memory_of, shared_storage
+from ndgrad.tensor import Tensor
+
+__all__ = ["as_tensor", "asarray", "from_numpy", "frombuffer", "scalar_tensor", "tensor"]
+METHODS = ("new_tensor",)
+
+
+def fresh(array: Any, requires_grad: bool = False, face: type[Any] = Tensor) -> Any:
+    """A new leaf over an array that nobody else knows, marked with the modes it was made in."""
+    if requires_grad:
+        check_differentiable(array.dtype)
+    t = wrap(face, array)
+    if requires_grad or thread.inference or thread.levels:
+        meta = meta_of(t)
+        meta.requires_grad = requires_grad
+        meta.inference = thread.inference
+        meta.born = thread.levels[-1].number if thread.levels else 0
+    return t
+
+
+def place(device: Any) -> devices.device:
+    """The device that a factory was asked for, or the default one."""
+    return devices.get_default_device() if device is None else devices.device(device)
+
+
+# ----- functions ---------------------------------------------------------------------------------------------------------
+
+
+def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False) -> Tensor:
+    """A new tensor that holds a copy of `data`: a number, nested sequences, an array or another tensor.
+
+    >>> tensor([[1, 2], [3, 4]]).dtype, tensor([1, 2.5])
+    (ndgrad.int64, tensor([1.0000, 2.5000]))
+    """
+    if isinstance(data, Tensor):
+        warnings.warn(
+            "To copy construct from a tensor, it is recommended to use sourceTensor.detach().clone() or "
+            "sourceTensor.detach().clone().requires_grad_(True), rather than ndgrad.tensor(sourceTensor).",
+            UserWarning,
+            stacklevel=2,
+        )
+        return _from_tensor(data, dtype, device, copy=True).requires_grad_(requires_grad)
+    array = to_array(data, dtype, copy=True)
+    return fresh(moved(array, place(device)), requires_grad)  # type: ignore[no-any-return]
+
+
+def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
+    """`data` as a tensor, over the same memory where possible; a tensor that already fits is returned as it is."""
+    if isinstance(data, Tensor):
+        return data if dtype is None and device is None else data.to(device=device, dtype=dtype)
+    if is_raw_array(data) and not isinstance(data, np.generic):
+        where = place(device)
+        return _over(to_array(data, dtype, copy=False), where)
+    return fresh(moved(to_array(data, dtype, copy=False), place(device)))  # type: ignore[no-any-return]
+
+
+def asarray(obj: Any, *, dtype: Any = None, device: Any = None, copy: bool | None = None, requires_grad: bool = False) -> Tensor:
+    """`obj` as a tensor: tensors keep their graph, arrays and buffers their memory, unless `copy` says otherwise."""
+    if isinstance(obj, Tensor):
+        converted = obj.to(device=device, dtype=dtype)
+        changed = converted is not obj
+        made = converted if changed or not copy else converted.clone()
+    else:
+        if not is_raw_array(obj) and not isinstance(obj, (bool, int, float, complex, Sequence)) and hasattr(obj, "__buffer__"):
+            obj = np.frombuffer(obj, dtypes.as_numpy_dtype(dtype or dtypes.get_default_dtype()))
+        shares = is_raw_array(obj) and not isinstance(obj, np.generic) and (dtype is None or obj.dtype == dtypes.as_numpy_dtype(dtype))
+        changed = not shares
+        made = as_tensor(obj, dtype, device)
+        made = made if not shares or not copy else made.clone()
+    if copy is False and changed:
+        raise ValueError(
+            f"asarray(): a {type(obj).__name__} cannot become a tensor of dtype {dtype} without a copy, and copy=False forbids one. "
+            "Leave copy out."
+        )
+    return made.requires_grad_() if requires_grad else made  # type: ignore[no-any-return]
+
+
+def from_numpy(ndarray: Any) -> Tensor:
+    """A tensor over the memory of a NumPy array: writes to one are seen in the other.
+
+    >>> a = np.zeros(2)
+    >>> t = from_numpy(a)
+    >>> t += 1
+    >>> a
+    array([1., 1.])
+    """
+    if not isinstance(ndarray, np.ndarray):
+        raise TypeError(f"expected np.ndarray (got {type(ndarray).__name__}). Use as_tensor() for other data.")
+    dtypes.as_dtype(ndarray.dtype)
+    return _over(ndarray, devices.device("cpu"))
+
+
+def frombuffer(buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, requires_grad: bool = False) -> Tensor:
+    """A one-dimensional tensor over the memory of any object that has a buffer."""
+    wanted = dtypes.as_numpy_dtype(dtype)
+    try:
+        array = np.frombuffer(buffer, wanted, count, offset)
+    except (ValueError, TypeError) as error:
+        raise ValueError(
+            f"frombuffer(): a {type(buffer).__name__} cannot be read as {count} elements of {wanted} from byte {offset}: {error}. "
+            "Choose dtype, count and offset so that they fit."
+        ) from error
+    made = _over(array, devices.device("cpu"))
+    return made.requires_grad_() if requires_grad else made  # type: ignore[no-any-return]
+
+
+def scalar_tensor(s: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, layout: Any = None) -> Tensor:
+    """A 0-d tensor of the default dtype, whatever the number."""
+    return tensor(s, dtype=dtype or dtypes.get_default_dtype(), device=device, requires_grad=requires_grad)
+
+
+def new_tensor(self: Any, data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
+    """A copy of `data` with this tensor's dtype and device unless told otherwise."""
+    where = self.device if device is None else device
+    if isinstance(data, Variable):
+        return tensor(data, dtype=dtype, device=where, requires_grad=requires_grad)
+    return tensor(data, dtype=self.dtype if dtype is None else dtype, device=where, requires_grad=requires_grad)
+
+
+# ----- to an array -------------------------------------------------------------------------------------------------------
+
+
+def to_array(data: Any, dtype: Any, *, copy: bool) -> Any:
+    """The array that `data` stands for."""
+    wanted = None if dtype is None else dtypes.as_numpy_dtype(dtype)
+    if is_raw_array(data):
+        if isinstance(data, np.generic) and isinstance(data, (float, complex)) and wanted is None:
+            wanted = _default_for(data.dtype)  # np.float64 is a Python float, and counts as one
+        array = data if wanted is None else data.astype(wanted, copy=False)
+        dtypes.as_dtype(array.dtype)
+        return array.copy() if copy and array is data else array if not isinstance(array, np.generic) else np.asarray(array)
+    if isinstance(data, (UntypedStorage, TypedStorage)):
+        data = data.tolist()
+    data = _without_tensors(data)
+    try:
+        array = np.array(data) if wanted is None else np.array(data, wanted)
+    except OverflowError as error:
+        raise RuntimeError(f"Overflow: a Python int in the data does not fit into {wanted or 'int64'}: {error}. Pass a wider dtype=.") from error
+    except TypeError as error:
+        raise TypeError(f"data of type {type(data).__name__} cannot become a tensor of {wanted}: {error}. Pass numbers or arrays.") from error
+    except ValueError as error:
+        raise ValueError(f"the data does not form an array: {error}. Give sequences of equal length at each depth.") from error
+    if wanted is not None:
+        return array
+    kind = array.dtype.kind
+    if kind not in "biufc":
+        _refuse(data, array)
+    if array.dtype == np.uint64 and _leaf(data).__class__ is int:
+        raise RuntimeError(f"Overflow: {data!r:.60} holds a Python int that does not fit into int64. Pass dtype=uint64 or a floating dtype.")
+    if kind in "fc" and dtypes.get_default_dtype() is not dtypes.float64 and not _holds_arrays(data):
+        return array.astype(_default_for(array.dtype))
+    return array
+
+
+def _default_for(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    return (dtypes.get_default_complex_dtype() if dtype.kind == "c" else dtypes.get_default_dtype()).numpy
+
+
+def _refuse(data: Any, array: Any) -> None:
+    leaf = _leaf(data)
+    if isinstance(leaf, int):
+        raise RuntimeError(f"Overflow: a Python int in the data ({leaf!r:.40}) does not fit into int64. Pass a floating dtype=.")
+    if isinstance(leaf, str):
+        raise ValueError(f"too many dimensions 'str': text such as {leaf!r:.40} cannot be put into a tensor. Convert it to numbers first.")
+    raise RuntimeError(f"Could not infer dtype of {type(leaf).__name__} in the data. Pass numbers, sequences of them, arrays or tensors.")
+
+
+def _leaf(data: Any) -> Any:
+    """The first element of nested sequences."""
+    while isinstance(data, Sequence) and not isinstance(data, str) and len(data):
+        data = data[0]
+    return data
+
+
+def _without_tensors(data: Any) -> Any:
+    """Nested sequences with the arrays of tensors in their place."""
+    if not isinstance(_leaf(data), Variable):
+        return data
+    if isinstance(data, Variable):
+        if batch_dims(data):
+            raise RuntimeError(
+                "vmap: It looks like you're calling .item() on a Tensor: a batched tensor stands in a list that is to become one tensor. "
+                "Use stack() or cat(), which keep the batch."
+            )
+        return memory_of(data)
+    return [_without_tensors(d) for d in data]
+
+
+def _holds_arrays(data: Any) -> bool:
+    """Whether the dtype of nested data comes from arrays rather than from Python numbers."""
+    if isinstance(data, Sequence) and not isinstance(data, str):
+        return any(map(_holds_arrays, data))
+    return is_raw_array(data) and not isinstance(data, (float, complex, int))
+
+
+def _over(array: Any, where: devices.device) -> Any:
+    """A tensor over memory that others know."""
+    there = moved(array, where)
+    if there is not array or not isinstance(array, np.ndarray):
+        return fresh(there)
+    t = fresh(array.view(np.ndarray))
+    t._storage = shared_storage(array)
+    return t
+
+
+def _from_tensor(t: Tensor, dtype: Any, device: Any, *, copy: bool) -> Tensor:
+    return t.detach().to(device=device, dtype=dtype, copy=copy)  # type: ignore[no-any-return]
+
+
+# ----- torch's old constructors ------------------------------------------------------------------------------------------
+
+
+def construct(face: type[Any], args: tuple[Any, ...], options: dict[str, Any], dtype: np.dtype[Any]) -> Any:
+    """`Tensor(2, 3)`, `Tensor([1, 2])`, `Tensor(tensor)`: sizes give uninitialised memory, data is converted to `dtype`."""
+    where = place(options.pop("device", None))
+    if "size" in options:
+        args = (*args, *options.pop("size"))
+    if options:
+        raise TypeError(f"{face.__name__}() got unexpected keyword arguments {sorted(options)}. Use ndgrad.tensor(data, dtype=...).")
+    if len(args) == 1 and isinstance(args[0], Variable):
+        source = args[0]
+        if np_dtype(source) != dtype:
+            raise TypeError(
+                f"{face.__name__}() was given a tensor of {np_dtype(source)}, and makes tensors of {dtype}. Convert it with .to(), or use "
+                "ndgrad.tensor(data)."
+            )
+        alias = source.detach()  # type: ignore[attr-defined]
+        made = fresh(alias._array, face=face)
+        made._storage = alias._storage
+        return made
+    if len(args) == 1 and isinstance(args[0], (UntypedStorage, TypedStorage)):
+        elements = args[0]._bytes.view(dtype) if isinstance(args[0], UntypedStorage) else args[0]._elements
+        made = fresh(elements, face=face)
+        made._storage = shared_storage(elements)
+        return made
+    if (len(args) == 1 and not hasattr(args[0], "__index__")) or (args and isinstance(args[0], np.ndarray)):
+        return fresh(moved(to_array(args[0] if not isinstance(args[0], tuple) else list(args[0]), dtype, copy=True), where), face=face)
+    sizes = tuple(args)
+    if any(not hasattr(n, "__index__") for n in sizes):
+        raise TypeError(f"{face.__name__}() takes sizes as ints or one sequence of data, and got {sizes}. Use ndgrad.tensor(data).")
+    shape = tuple(int(n) for n in sizes) if sizes else (0,)
+    if any(n < 0 for n in shape):
+        raise RuntimeError(f"Trying to create tensor with negative dimension in {list(shape)}. Sizes are non-negative.")
+    return fresh(library_for(where).empty(shape, dtype), face=face)

@@ -1,0 +1,148 @@
+"""Overwriting a whole tensor: copy_, fill_, zero_; and giving it other memory: resize_, set_."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ndgrad.api.arguments import as_shape
+from ndgrad.api.data import to_array
+from ndgrad.autograd.inplace import check_writable, write
+from ndgrad.autograd.variable import Variable, meta_of, np_dtype, wrap
+from ndgrad.autograd.versions import storage_of
+from ndgrad.ops import fill as ops
+from ndgrad.storage import (
+    TypedStorage,
+    UntypedStorage,
+    batch_dims,
+    contiguous_strides,
+    flat_bytes,
+    memory_of,
+    owner_of,
+    storage_offset,
+    window,
+)
+
+__all__ = ["fill", "fill_", "zero_"]
+METHODS = ("copy_", "fill", "fill_", "resize_", "resize_as_", "set_", "zero_")
+
+
+# ----- values --------------------------------------------------------------------------------------------------------
+
+
+def copy_(self: Any, src: Any, non_blocking: bool = False) -> Any:
+    """Overwrite with the values of `src`, broadcast and converted as need be."""
+    if not isinstance(src, Variable):
+        src = wrap(self.face, to_array(src, None, copy=False))
+    have, want = tuple(src.shape), tuple(self.shape)
+    if len(have) > len(want) or not all(h in (1, w) for h, w in zip(have[::-1], want[::-1])):
+        raise RuntimeError(f"copy_: a source of shape {list(have)} does not broadcast to the tensor's shape {list(want)}. Give one that does.")
+    return write(ops.copy, self, (src,), {})
+
+
+def fill_(self: Any, value: Any) -> Any:
+    """Set every element to one number (or the value of a 0-d tensor, to which the gradient then flows)."""
+    if isinstance(value, Variable):
+        if len(value.shape):
+            raise RuntimeError(f"fill_ only supports 0-dimension value tensor but got tensor with {len(value.shape)} dimensions. Use copy_().")
+        return write(ops.fill_with, self, (value,), {})
+    return write(ops.fill, self, (), {"value": _fitting(value, np_dtype(self))})
+
+
+def fill(input: Any, value: Any) -> Any:
+    """A tensor like `input` with every element set to `value`."""
+    if isinstance(value, Variable):
+        return ops.fill_with(input, value)
+    return ops.fill(input, value=_fitting(value, np_dtype(input)))
+
+
+def _fitting(value: Any, dtype: np.dtype[Any]) -> Any:
+    """A number that can be stored as `dtype` by dropping at most a fraction."""
+    if isinstance(value, complex) and dtype.kind != "c":
+        if value.imag:
+            raise RuntimeError(f"value cannot be converted to type {dtype} without overflow: {value} has an imaginary part.")
+        value = value.real
+    return np.asarray(value).astype(dtype)[()] if dtype.kind in "biu" else value
+
+
+def zero_(self: Any) -> Any:
+    """Set every element to zero."""
+    return write(ops.zero, self, (), {})
+
+
+# ----- memory ----------------------------------------------------------------------------------------------------------
+
+
+def _replace(t: Any, name: str, array: Any) -> Any:
+    """Give a tensor another array. It is no view any more, and views taken of it are of what it was."""
+    storage, meta = storage_of(t), meta_of(t)
+    t._array = array
+    meta.view = None
+    meta.geometry += 1
+    meta.accumulator = None
+    storage.bump(name)
+    return t
+
+
+def resize_(self: Any, *sizes: Any, memory_format: Any = None) -> Any:
+    """Change the shape in place: the elements in memory stay, in order; more of them are uninitialised."""
+    _check_plain(self, "resize_")
+    if self.requires_grad:
+        raise RuntimeError(f"cannot resize variables that require grad (shape {tuple(self.shape)}). Use reshape(), or resize a detach()ed clone().")
+    shape = as_shape(sizes)
+    if any(n < 0 for n in shape):
+        raise RuntimeError(f"resize_: sizes must be non-negative, and are {list(shape)}.")
+    if shape == tuple(self.shape):
+        return self
+    check_writable(self, "resize_")
+    array = memory_of(self)
+    offset, count = storage_offset(array), math.prod(shape)
+    memory = flat_bytes(owner_of(array)) if array.size else np.empty(0, np.uint8)
+    if (offset + count) * array.itemsize > memory.nbytes:
+        larger = np.empty((offset + count) * array.itemsize, np.uint8)
+        larger[: memory.nbytes] = memory
+        memory = larger
+    return _replace(self, "resize_", window(memory, array.dtype, offset, shape, contiguous_strides(shape)))
+
+
+def resize_as_(self: Any, other: Any, memory_format: Any = None) -> Any:
+    """Change the shape in place to that of another tensor."""
+    return resize_(self, tuple(other.shape))
+
+
+def set_(self: Any, source: Any = None, storage_offset: int = 0, size: Any = None, stride: Any = None) -> Any:
+    """Let this tensor look at other memory: another tensor's, a storage's, or none."""
+    _check_plain(self, "set_")
+    check_writable(self, "set_")
+    if not self.is_leaf or (isinstance(source, Variable) and source.requires_grad):  # type: ignore[attr-defined]
+        raise RuntimeError(
+            "set_: changing the memory of a tensor that is part of a graph, or taking that of one that is, cannot be differentiated. "
+            "Use copy_(), or detach() them first."
+        )
+    dtype = np_dtype(self)
+    if source is None:
+        return _replace(self, "set_", np.empty(0, dtype))
+    if isinstance(source, Variable):
+        _check_plain(source, "set_")
+        array = memory_of(source)
+        if array.dtype != dtype:
+            raise RuntimeError(f"Could not set tensor of type {array.dtype} to a tensor of type {dtype}. Convert the source with .to() first.")
+        if size is None:
+            return _replace(self, "set_", array)
+        memory = flat_bytes(owner_of(array))
+    elif isinstance(source, (UntypedStorage, TypedStorage)):
+        memory = (source.untyped() if isinstance(source, TypedStorage) else source)._bytes
+        if size is None:
+            size = (memory.nbytes // dtype.itemsize,)
+    else:
+        raise TypeError(f"set_: the source must be a tensor or a storage, and is {type(source).__name__}.")
+    size = as_shape((size,))
+    stride = contiguous_strides(size) if stride is None else as_shape((stride,))
+    return _replace(self, "set_", window(memory, dtype, storage_offset, size, stride))
+
+
+def _check_plain(t: Any, name: str) -> None:
+    if batch_dims(t) or isinstance(t._array, Variable):
+        raise RuntimeError(f"{name}: the memory of a tensor inside a function transform cannot be exchanged. Use out-of-place ops there.")

@@ -1,0 +1,167 @@
+"""Several tensors in one, under torch's names: cat, stack and their kin, meshgrid, block_diag."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ndgrad.api.arguments import as_dim, both_worlds
+from ndgrad.api.shape import _tensors, atleast_1d, atleast_2d, atleast_3d, reshape
+from ndgrad.arrays.library import is_raw_array
+from ndgrad.autograd.inplace import write_out
+from ndgrad.autograd.variable import Variable, np_dtype, wrap
+from ndgrad.ops import join as ops
+from ndgrad.ops import shape as shape_ops
+
+__all__ = [
+    "cat", "stack", "hstack", "vstack", "dstack", "column_stack", "block_diag", "meshgrid", "cartesian_prod",
+]  # fmt: skip
+ALIASES = {"concat": "cat", "concatenate": "cat", "row_stack": "vstack"}
+
+
+def _checked(name: str, tensors: Any, error: type[Exception] = RuntimeError) -> tuple[Any, ...]:
+    """The tensors to join, as a tuple."""
+    if isinstance(tensors, Variable) or not isinstance(tensors, Sequence):
+        raise TypeError(
+            f"{name}(): argument 'tensors' (position 1) must be tuple of Tensors, not {type(tensors).__name__}. Put them in a list; unbind() makes one of one tensor."
+        )
+    if not tensors:
+        raise error(f"{name}(): expected a non-empty list of Tensors, and got none. There is no shape or dtype to give the result.")
+    for position, x in enumerate(tensors):
+        if not isinstance(x, Variable) and not is_raw_array(x):
+            raise TypeError(f"{name}(): expected Tensor as element {position} in argument 0, but got {type(x).__name__}. Wrap it in ndgrad.tensor(...).")
+    return tuple(tensors)
+
+
+def _run(op: Any, tensors: tuple[Any, ...], settings: dict[str, Any], out: Any) -> Any:
+    return op(*tensors, **settings) if out is None else write_out(op, tensors, settings, out)
+
+
+@both_worlds
+def cat(tensors: Any, dim: int = 0, *, out: Any = None) -> Any:
+    """The tensors end to end along `dim`; their other sizes must agree.
+
+    >>> import ndgrad
+    >>> ndgrad.cat([ndgrad.tensor([1.0]), ndgrad.tensor([2.0, 3.0])])
+    tensor([1., 2., 3.])
+    """
+    parts = _checked("cat", tensors, ValueError)
+    # torch lets empty vectors pass among tensors of any shape
+    kept = tuple(x for x in parts if tuple(x.shape) != (0,)) or parts[:1]
+    first = kept[0]
+    for position, x in enumerate(parts):
+        if not len(x.shape):
+            raise RuntimeError(f"cat: zero-dimensional tensor (at position {position}) cannot be concatenated. Use stack().")
+    number = as_dim(dim, len(first.shape))
+    for position, x in enumerate(kept):
+        if len(x.shape) != len(first.shape):
+            raise RuntimeError(
+                f"cat: Tensors must have same number of dimensions: got {len(first.shape)} and {len(x.shape)} (shapes {tuple(first.shape)} and "
+                f"{tuple(x.shape)}). Use unsqueeze() or reshape() first."
+            )
+        if any(m != n and d != number for d, (m, n) in enumerate(zip(first.shape, x.shape, strict=True))):
+            raise RuntimeError(
+                f"cat: Sizes of tensors must match except in dimension {number}. Expected {list(first.shape)} but got {list(x.shape)} for tensor "
+                f"number {position} in the list."
+            )
+    return _run(ops.cat, kept, {"dim": number}, out)
+
+
+@both_worlds
+def stack(tensors: Any, dim: int = 0, *, out: Any = None) -> Any:
+    """Tensors of one shape side by side along a new dimension."""
+    parts = _checked("stack", tensors)
+    for position, x in enumerate(parts):
+        if tuple(x.shape) != tuple(parts[0].shape):
+            raise RuntimeError(
+                f"stack expects each tensor to be equal size, but got {list(parts[0].shape)} at entry 0 and {list(x.shape)} at entry {position}. "
+                "Broadcast or pad them first."
+            )
+    return _run(ops.stack, parts, {"dim": as_dim(dim, len(parts[0].shape) + 1)}, out)
+
+
+def hstack(tensors: Any, *, out: Any = None) -> Any:
+    """cat() along the columns (end to end for vectors)."""
+    parts = atleast_1d(_checked("hstack", tensors))
+    return cat(parts, 0 if parts[0].ndim == 1 else 1, out=out)
+
+
+def vstack(tensors: Any, *, out: Any = None) -> Any:
+    """cat() along the rows; a vector is one row."""
+    return cat(atleast_2d(_checked("vstack", tensors)), 0, out=out)
+
+
+def dstack(tensors: Any, *, out: Any = None) -> Any:
+    """cat() along the third dimension."""
+    return cat(atleast_3d(_checked("dstack", tensors)), 2, out=out)
+
+
+def column_stack(tensors: Any, *, out: Any = None) -> Any:
+    """hstack(), where a vector is a column."""
+    parts = _checked("column_stack", tensors)
+    return hstack([shape_ops.reshape(x, shape=(int(np.prod(tuple(x.shape))), 1)) if x.ndim <= 1 else x for x in parts], out=out)
+
+
+def block_diag(*tensors: Any) -> Any:
+    """A matrix with the tensors as blocks down its diagonal; vectors are rows."""
+    if not tensors:
+        from ndgrad.dtypes import get_default_dtype
+        from ndgrad.tensor import Tensor
+
+        return wrap(Tensor, np.zeros((1, 0), get_default_dtype().numpy))
+    for position, x in enumerate(tensors):
+        if len(x.shape) > 2:
+            raise RuntimeError(
+                f"block_diag: Input tensors must have 2 or fewer dimensions. Input {position} has {len(x.shape)} dimensions. Reshape it to a matrix."
+            )
+    return ops.block_diag(*(atleast_2d(x) for x in tensors))
+
+
+# ----- grids -----------------------------------------------------------------------------------------------------------
+
+
+def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Any, ...]:
+    """Each vector as a coordinate on the grid that they span: views, expanded along the dimensions of the others.
+
+    >>> import ndgrad
+    >>> x, y = ndgrad.meshgrid(ndgrad.tensor([1.0, 2.0]), ndgrad.tensor([3.0, 4.0]), indexing="ij")
+    >>> y
+    tensor([[3., 4.],
+            [3., 4.]])
+    """
+    vectors = _tensors(tensors)
+    if not vectors:
+        raise RuntimeError("meshgrid expects a non-empty TensorList. Give at least one vector.")
+    if indexing is None:
+        warnings.warn("meshgrid: indexing was not given and is 'ij', as in torch; NumPy's is 'xy'. Say which.", UserWarning, stacklevel=2)
+        indexing = "ij"
+    if indexing not in ("ij", "xy"):
+        raise RuntimeError(f'meshgrid: indexing must be one of "xy" or "ij", but received: {indexing}.')
+    for x in vectors:
+        if x.ndim > 1:
+            raise RuntimeError(f"meshgrid: Expected 0D or 1D tensor in the tensor list but got shape {tuple(x.shape)}. Flatten it first.")
+        if np_dtype(x) != np_dtype(vectors[0]):
+            raise RuntimeError(f"meshgrid expects all tensors to have the same dtype, and got {np_dtype(vectors[0])} and {np_dtype(x)}. Convert one.")
+    order = list(range(len(vectors)))
+    if indexing == "xy" and len(vectors) > 1:
+        order[:2] = [1, 0]
+    lengths = [int(np.prod(tuple(x.shape))) for x in vectors]
+    shape = tuple(lengths[i] for i in order)
+    return tuple(
+        shape_ops.expand(shape_ops.reshape(x, shape=tuple(lengths[i] if j == i else 1 for j in order)), shape=shape)
+        for i, x in enumerate(vectors)
+    )
+
+
+def cartesian_prod(*tensors: Any) -> Any:
+    """All tuples with one element of each vector, one per row."""
+    vectors = _tensors(tensors)
+    for x in vectors:
+        if x.ndim != 1:
+            raise RuntimeError(f"cartesian_prod: Expect a 1D vector, but got shape {tuple(x.shape)}. Flatten it first.")
+    if len(vectors) == 1:
+        return vectors[0]
+    return stack([reshape(x, -1) for x in meshgrid(*vectors, indexing="ij")], 1)

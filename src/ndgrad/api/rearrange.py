@@ -1,0 +1,165 @@
+"""Copies of a tensor with its elements in another order or number, under torch's names."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import numpy as np
+
+from ndgrad.api.arguments import as_dim, as_dims, as_shape, both_worlds
+from ndgrad.api.shape import _keyword, _sizes, flatten, unsqueeze
+from ndgrad.autograd.variable import Variable, wrap
+from ndgrad.ops import cast
+from ndgrad.ops import rearrange as ops
+from ndgrad.ops import shape as shape_ops
+
+__all__ = ["flip", "fliplr", "flipud", "rot90", "roll", "tile", "repeat_interleave"]
+METHODS = (*__all__, "repeat")
+
+# ----- another order ---------------------------------------------------------------------------------------------------
+
+
+def flip(input: Any, *dims: Any, **keyword: Any) -> Any:
+    """A copy with the order along each of `dims` reversed.
+
+    >>> import ndgrad
+    >>> ndgrad.flip(ndgrad.tensor([1.0, 2.0]), (0,))
+    tensor([2., 1.])
+    """
+    known = "axis" if "axis" in keyword else "dims"
+    given = _sizes("flip", _keyword("flip", known, dims, keyword))
+    return ops.flip(input, dims=as_dims(given, input.ndim))
+
+
+def fliplr(input: Any) -> Any:
+    """A copy with the columns in reverse order."""
+    if input.ndim < 2:
+        raise RuntimeError(f"fliplr: Input must be >= 2-d, and has {input.ndim} dimensions. Use flip(), whose dims are yours to name.")
+    return ops.flip(input, dims=(1,))
+
+
+def flipud(input: Any) -> Any:
+    """A copy with the rows in reverse order."""
+    if input.ndim < 1:
+        raise RuntimeError("flipud: Input must be >= 1-d, and is 0-d, which has no order.")
+    return ops.flip(input, dims=(0,))
+
+
+def rot90(input: Any, k: int = 1, dims: Any = (0, 1)) -> Any:
+    """A copy turned by k right angles in the plane of two dims, from the first towards the second."""
+    given = as_shape((dims,))
+    if len(given) != 2:
+        raise RuntimeError(f"rot90: expected total rotation dims == 2, but got dims = {len(given)}. Name the two dimensions of a plane.")
+    if input.ndim < 2:
+        raise RuntimeError(f"rot90: expected total dims >= 2, but got total dims = {input.ndim}. Only planes can be turned.")
+    first, second = (as_dim(d, input.ndim) for d in given)
+    if first == second:
+        raise RuntimeError(f"rot90: expected rotation dims to be different, but got dim0 = {given[0]} and dim1 = {given[1]}. Name two dimensions.")
+    return ops.rot90(input, k=operator.index(k), dims=(first, second))
+
+
+@both_worlds
+def roll(input: Any, shifts: Any, dims: Any = None) -> Any:
+    """A copy shifted along dims, what leaves at one end coming in at the other; without dims, along the flattened tensor."""
+    moves = as_shape((shifts,))
+    where = () if dims is None else as_shape((dims,))
+    if not moves:
+        raise RuntimeError("roll: `shifts` required, and is (). Give a number of places.")
+    if len(moves) != (len(where) or 1):
+        raise RuntimeError(f"roll: shifts and dimensions must align. shifts: {len(moves)}, dims: {len(where)}. Give one shift per dim.")
+    numbers = tuple(as_dim(d, input.ndim) for d in where)
+    if not input.ndim:
+        return cast.clone(input)
+    return ops.roll(input, shifts=moves, dims=numbers or None)
+
+
+# ----- another number --------------------------------------------------------------------------------------------------
+
+
+def repeat(self: Any, *repeats: Any, **keyword: Any) -> Any:
+    """A copy with the whole tensor repeated along each dimension."""
+    times = _sizes("repeat", _keyword("repeat", "repeats", repeats, keyword))
+    if len(times) < self.ndim:
+        raise RuntimeError(
+            f"repeat: Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor: {list(times)} for shape "
+            f"{list(self.shape)}. Give one number per dimension, or use tile()."
+        )
+    if any(n < 0 for n in times):
+        raise RuntimeError(f"repeat: Trying to create tensor with negative dimension: repeats {list(times)} of shape {list(self.shape)}. Repeat 0 times or more.")
+    return ops.repeat(self, repeats=times)
+
+
+def tile(input: Any, *dims: Any, **keyword: Any) -> Any:
+    """repeat(), where numbers that are missing at the left are 1."""
+    times = _sizes("tile", _keyword("tile", "dims", dims, keyword))
+    return repeat(input, (1,) * (input.ndim - len(times)) + times)
+
+
+@both_worlds
+def repeat_interleave(input: Any, repeats: Any = None, dim: Any = None, *, output_size: Any = None) -> Any:
+    """Each element (each slice along `dim`) repeated next to itself, all equally often or as often as `repeats` says.
+
+    >>> import ndgrad
+    >>> ndgrad.repeat_interleave(ndgrad.tensor([1.0, 2.0]), 2)
+    tensor([1., 1., 2., 2.])
+    """
+    if repeats is None:
+        return _positions(input, output_size)
+    if dim is None:
+        input, dim = flatten(input), 0
+    number = as_dim(dim, input.ndim)
+    if not input.ndim:
+        raise IndexError("repeat_interleave: a 0-d tensor has no dimension to repeat along. Leave dim out, or use reshape(1) first.")
+    size = input.shape[number]
+    if isinstance(repeats, (Variable, np.ndarray)):
+        counts = _counts(repeats)
+        if len(counts) == 1:
+            counts = counts * size
+        if len(counts) != size:
+            raise RuntimeError(
+                f"repeat_interleave: repeats must have the same size as input along dim, but got repeats.size(0) = {len(counts)} and "
+                f"input.size({number}) = {size}. Give one number per slice, or one for all."
+            )
+        _check_output_size(output_size, sum(counts))
+        return ops.repeat_interleave(input, repeats=counts, dim=number)
+    if isinstance(repeats, (list, tuple)):
+        raise TypeError(f"repeat_interleave(): repeats must be an int or a tensor of ints, and is a {type(repeats).__name__}. Wrap it in ndgrad.tensor(...).")
+    times = operator.index(repeats)
+    if times < 0:
+        raise RuntimeError(f"repeat_interleave: Repeats must be non-negative, and is {times}. Repeat 0 times or more.")
+    _check_output_size(output_size, times * size)
+    shape = tuple(input.shape)
+    apart = shape_ops.expand(unsqueeze(input, number + 1), shape=(*shape[: number + 1], times, *shape[number + 1 :]))
+    return flatten(shape_ops.contiguous(apart), number, number + 1)
+
+
+def _positions(repeats: Any, output_size: Any) -> Any:
+    """For each element, its index as often as its value says."""
+    counts = _counts(repeats)
+    if repeats.ndim != 1:
+        raise RuntimeError(f"repeat_interleave only accept 1D vector as repeat, and got {repeats.ndim} dimensions. Flatten it first.")
+    _check_output_size(output_size, sum(counts))
+    return wrap(repeats.face, np.repeat(np.arange(len(counts)), counts))
+
+
+def _counts(repeats: Any) -> tuple[int, ...]:
+    """Repeats given as a tensor, as ints: the shape of the result depends on them."""
+    array = repeats._array if isinstance(repeats, Variable) else repeats
+    if isinstance(array, Variable):
+        raise RuntimeError(
+            "repeat_interleave: the shape of the result depends on the values of repeats, which here belong to a transform (vmap, grad). "
+            "Give an int, or a tensor from outside the transform."
+        )
+    if array.dtype.kind not in "iu":
+        raise NotImplementedError(f"repeat_interleave: repeats must be integers, and is {array.dtype}. Convert it with .long().")
+    if array.ndim > 1:
+        raise RuntimeError(f"repeat_interleave: repeats must be 0-dim or 1-dim tensor, and has shape {array.shape}. Flatten it first.")
+    if (array < 0).any():
+        raise RuntimeError(f"repeat_interleave: repeats can not be negative, and is {array.tolist()}. Repeat 0 times or more.")
+    return tuple(int(n) for n in np.atleast_1d(array).tolist())
+
+
+def _check_output_size(given: Any, actual: int) -> None:
+    if given is not None and given != actual:
+        raise RuntimeError(f"repeat_interleave: Invalid output_size, expected {actual} but got {given}. Give the right size or leave it out.")

@@ -1,0 +1,274 @@
+"""Parts of a tensor under torch's names: single parts, all parts at once, windows, and views by strides.
+
+`split`, `chunk` and `unbind` return views that may not be written while gradients are recorded (torch's rule for several views of
+one op); the parts that `tensor_split` and its kin return are ordinary slices, and may.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from typing import Any
+
+import numpy as np
+
+from ndgrad.api.arguments import as_dim, as_shape, both_worlds
+from ndgrad.autograd.variable import Variable, edge
+from ndgrad.ops import shape as shape_ops
+from ndgrad.ops import split as ops
+from ndgrad.ops import window
+
+__all__ = [
+    "narrow", "select", "split", "split_with_sizes", "chunk", "tensor_split", "hsplit", "vsplit", "dsplit", "unbind", "as_strided",
+]  # fmt: skip
+METHODS = (*__all__, "unfold")
+
+
+def _needs_dimension(name: str, t: Any, error: type[Exception] = RuntimeError) -> None:
+    if not t.ndim:
+        raise error(f"{name}() cannot be applied to a 0-dim tensor, which has no parts. Use reshape(1) first.")
+
+
+# ----- one part --------------------------------------------------------------------------------------------------------
+
+
+def _slice(t: Any, dim: int, start: int, stop: int) -> Any:
+    return ops.slice_(t, dim=dim, start=start, stop=stop, step=1)
+
+
+@both_worlds
+def narrow(input: Any, dim: int, start: Any, length: int) -> Any:
+    """A view of `length` indices along `dim`, from `start` on.
+
+    >>> import ndgrad
+    >>> ndgrad.narrow(ndgrad.tensor([1.0, 2.0, 3.0]), 0, 1, 2)
+    tensor([2., 3.])
+    """
+    _needs_dimension("narrow", input)
+    number, length = as_dim(dim, input.ndim), operator.index(length)
+    size = input.shape[number]
+    first = int(start._array) if isinstance(start, Variable) else operator.index(start)
+    if length < 0:
+        raise RuntimeError(f"narrow(): length must be non-negative, and is {length}. Give the number of indices to keep.")
+    if not -size <= first <= size:
+        raise IndexError(f"narrow(): start out of range (expected to be in range of [{-size}, {size}], but got {first}). Shape: {tuple(input.shape)}.")
+    first += size if first < 0 else 0
+    if first + length > size:
+        raise RuntimeError(
+            f"narrow(): start ({first}) + length ({length}) exceeds dimension size ({size}) of dimension {number} in shape {tuple(input.shape)}. "
+            "Shorten it."
+        )
+    return _slice(input, number, first, first + length)
+
+
+@both_worlds
+def select(input: Any, dim: int, index: Any) -> Any:
+    """A view of one index along `dim`, without that dimension."""
+    _needs_dimension("select", input, IndexError)
+    number = as_dim(dim, input.ndim)
+    size = input.shape[number]
+    place = int(index._array) if isinstance(index, Variable) else operator.index(index)
+    if not -size <= place < size:
+        raise IndexError(
+            f"select(): index {place} out of range for tensor of size {list(input.shape)} at dimension {number}. It must lie in [{-size}, {size - 1}]."
+        )
+    return ops.select(input, dim=number, index=place % size)
+
+
+# ----- all parts -------------------------------------------------------------------------------------------------------
+
+
+@both_worlds
+def split(tensor: Any, split_size_or_sections: Any, dim: int = 0) -> tuple[Any, ...]:
+    """Views of consecutive parts along `dim`: of one size (the last may be smaller), or of the sizes listed."""
+    if not hasattr(split_size_or_sections, "__index__"):
+        return split_with_sizes(tensor, split_size_or_sections, dim)
+    if not tensor.ndim:
+        raise RuntimeError("split expects at least a 1-dimensional tensor, and got a 0-d one. Use reshape(1) first.")
+    number, part = as_dim(dim, tensor.ndim), operator.index(split_size_or_sections)
+    size = tensor.shape[number]
+    if part < 0:
+        raise RuntimeError(f"split expects split_size be non-negative, but got split_size={part}. Give the size of a part.")
+    if part == 0 and size:
+        raise RuntimeError(f"split_size can only be 0 if dimension size is 0, but got dimension size of {size}. Give the size of a part.")
+    parts: tuple[Any, ...] = ops.split(tensor, split_size=part, dim=number)
+    return parts
+
+
+@both_worlds
+def split_with_sizes(input: Any, split_sizes: Any, dim: int = 0) -> tuple[Any, ...]:
+    """Views of consecutive parts along `dim`, of the sizes listed."""
+    if not input.ndim:
+        raise RuntimeError("split expects at least a 1-dimensional tensor, and got a 0-d one. Use reshape(1) first.")
+    number, sizes = as_dim(dim, input.ndim), as_shape((split_sizes,))
+    size = input.shape[number]
+    if any(n < 0 for n in sizes):
+        raise RuntimeError(f"split_with_sizes expects split_sizes have only non-negative entries, but got split_sizes={list(sizes)}. Give sizes of parts.")
+    if sum(sizes) != size:
+        raise RuntimeError(
+            f"split_with_sizes expects split_sizes to sum exactly to {size} (input tensor's size at dimension {number}), but got "
+            f"split_sizes={list(sizes)}. Narrow the tensor first, or list every part."
+        )
+    parts: tuple[Any, ...] = ops.split_with_sizes(input, sizes=sizes, dim=number) if sizes else ()
+    return parts
+
+
+@both_worlds
+def chunk(input: Any, chunks: int, dim: int = 0) -> tuple[Any, ...]:
+    """Views of at most `chunks` consecutive parts along `dim`, all of one size but the last."""
+    if not input.ndim:
+        raise RuntimeError("chunk expects at least a 1-dimensional tensor, and got a 0-d one. Use reshape(1) first.")
+    if chunks <= 0:
+        raise RuntimeError(f"chunk expects `chunks` to be greater than 0, got: {chunks}. Give the number of parts.")
+    number = as_dim(dim, input.ndim)
+    size = input.shape[number]
+    if not size:
+        return split_with_sizes(input, (0,) * chunks, number)
+    return split(input, -(-size // chunks), number)
+
+
+@both_worlds
+def tensor_split(input: Any, indices_or_sections: Any, dim: int = 0) -> tuple[Any, ...]:
+    """Views of consecutive parts along `dim`: so many of nearly one size, or between the indices listed."""
+    if not input.ndim:
+        raise RuntimeError("tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 dims. Use reshape(1) first.")
+    number = as_dim(dim, input.ndim)
+    size = input.shape[number]
+    given = _plain(indices_or_sections)
+    if hasattr(given, "__index__"):
+        sections = operator.index(given)
+        if sections <= 0:
+            raise RuntimeError(f"tensor_split: number of sections must be larger than 0, got {sections}. Give the number of parts.")
+        least, larger = divmod(size, sections)
+        stops = [(i + 1) * least + min(i + 1, larger) for i in range(sections)]
+        return tuple(_slice(input, number, a, b) for a, b in zip([0, *stops], stops, strict=False))
+    cuts = [min(max(i + size if i < 0 else i, 0), size) for i in as_shape((given,))]
+    return tuple(_slice(input, number, a, max(a, b)) for a, b in zip([0, *cuts], [*cuts, size], strict=True))
+
+
+def _plain(value: Any) -> Any:
+    """Indices given as a tensor, as ints."""
+    if not isinstance(value, Variable):
+        return value
+    if not isinstance(value._array, (np.ndarray, np.generic)) or value._array.dtype.kind not in "iu" or value.ndim > 1:
+        raise RuntimeError(
+            f"tensor_split expected tensor_indices_or_sections to be a zero- or one-dimensional int64 tensor, and got {value.dtype} of shape "
+            f"{tuple(value.shape)}. Give ints."
+        )
+    return value._array.tolist()
+
+
+def _split_along(name: str, t: Any, given: Any, dim: int, least: int) -> tuple[Any, ...]:
+    if t.ndim < least:
+        raise RuntimeError(
+            f"{name} requires a tensor with at least {least} dimension, but got a tensor with {t.ndim} dimensions. Use split(), whose dim is yours to name."
+        )
+    if hasattr(given, "__index__") and (given <= 0 or t.shape[dim] % operator.index(given)):
+        raise RuntimeError(
+            f"{name} attempted to split along dimension {dim}, but the size of the dimension {t.shape[dim]} is not divisible by the split_size "
+            f"{given}. Use tensor_split(), which allows that."
+        )
+    return tensor_split(t, given, dim)
+
+
+def hsplit(input: Any, indices_or_sections: Any) -> tuple[Any, ...]:
+    """tensor_split() along the columns (along the one dimension of a vector)."""
+    return _split_along("hsplit", input, indices_or_sections, min(input.ndim - 1, 1), 1)
+
+
+def vsplit(input: Any, indices_or_sections: Any) -> tuple[Any, ...]:
+    """tensor_split() along the rows."""
+    return _split_along("vsplit", input, indices_or_sections, 0, 2)
+
+
+def dsplit(input: Any, indices_or_sections: Any) -> tuple[Any, ...]:
+    """tensor_split() along the third dimension."""
+    return _split_along("dsplit", input, indices_or_sections, 2, 3)
+
+
+@both_worlds
+def unbind(input: Any, dim: int = 0) -> tuple[Any, ...]:
+    """Views of all indices along `dim`, each without that dimension."""
+    if not input.ndim:
+        raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions: a 0-d tensor cannot be unbound. Use reshape(1) first.")
+    number = as_dim(dim, input.ndim)
+    parts: tuple[Any, ...] = ops.unbind(input, dim=number) if input.shape[number] else ()
+    return parts
+
+
+# ----- by strides ------------------------------------------------------------------------------------------------------
+
+
+def unfold(self: Any, dimension: int, size: int, step: int) -> Any:
+    """A view of all windows of `size` along a dimension, `step` apart; the places in a window become the last dimension."""
+    dim = as_dim(dimension, self.ndim, "dimension")
+    length = self.shape[dim] if self.ndim else 1
+    if size < 0:
+        raise RuntimeError(f"unfold: size is {size} but must be >= 0. Give the size of a window.")
+    if size > length:
+        raise RuntimeError(f"unfold: maximum size for tensor at dimension {dim} is {length} but size is {size}. Give a smaller window.")
+    if step <= 0:
+        raise RuntimeError(f"unfold: step is {step} but must be > 0. Give the distance between windows.")
+    if not self.ndim:
+        return _slice(shape_ops.reshape(self, shape=(1,)), 0, 0, size)
+    return window.unfold(self, dim=dim, size=operator.index(size), step=operator.index(step))
+
+
+def as_strided(input: Any, size: Any, stride: Any, storage_offset: Any = None) -> Any:
+    """A view of the memory of `input` in any geometry: sizes, strides and first element, counted in elements.
+
+    >>> import ndgrad
+    >>> ndgrad.as_strided(ndgrad.tensor([1.0, 2.0, 3.0]), (2, 2), (1, 1))
+    tensor([[1., 2.],
+            [2., 3.]])
+    """
+    sizes, strides = as_shape((size,)), as_shape((stride,))
+    if len(sizes) != len(strides):
+        raise RuntimeError(f"as_strided: mismatch in length of strides and shape: size {list(sizes)}, stride {list(strides)}. Give one stride per size.")
+    if any(s < 0 for s in strides):
+        raise RuntimeError(f"as_strided: Negative strides are not supported at the moment, got strides: {list(strides)}. Use flip().")
+    if any(n < 0 for n in sizes):
+        raise RuntimeError(f"as_strided: size {list(sizes)} has a negative entry. Sizes are non-negative.")
+    own, available = _extent(input)
+    first = own if storage_offset is None else operator.index(storage_offset)
+    if first < 0:
+        raise RuntimeError(f"as_strided: invalid storage offset {first}. Count from the first element of the memory.")
+    last = first + sum((n - 1) * s for n, s in zip(sizes, strides, strict=True)) if 0 not in sizes else -1
+    if last >= available:
+        raise RuntimeError(
+            f"as_strided: sizes {list(sizes)}, strides {list(strides)}, storage offset {first} requiring {last + 1} elements are out of bounds for "
+            f"storage of {available} elements. Stay within the tensor's memory."
+        )
+    offset = first - own
+    source = input
+    if not _covers(input, sizes, strides, offset):
+        # Some elements are no elements of this tensor. If they are elements of its base, gradients belong there.
+        info = None if input._meta is None else input._meta.view
+        if info is not None and edge(info.base) is not None:
+            source = info.base
+            offset = first - _extent(source)[0]
+    return window.as_strided(source, size=sizes, stride=strides, offset=offset, x_stride=window.element_strides(source))
+
+
+def _extent(t: Any) -> tuple[int, int]:
+    """The place of a tensor's first element in the memory it lies in, and how many elements that memory holds."""
+    while isinstance(t, Variable):
+        t = t._array
+    owner = t
+    while isinstance(getattr(owner, "base", None), type(owner)):
+        owner = owner.base
+    if isinstance(t, np.generic):
+        return 0, 1
+    address = (lambda a: a.__array_interface__["data"][0]) if isinstance(t, np.ndarray) else (lambda a: a.data.ptr)
+    return (address(t) - address(owner)) // t.itemsize, owner.nbytes // t.itemsize
+
+
+def _covers(t: Any, size: tuple[int, ...], stride: tuple[int, ...], offset: int) -> bool:
+    """Whether every element of a geometry is an element of `t`."""
+    if 0 in size:
+        return True
+    shape, strides = tuple(t.shape), window.element_strides(t)
+    if shape_ops.viewable(shape, strides, (math.prod(shape),)) and (not shape or strides[-1] == 1):
+        last = offset + sum((n - 1) * s for n, s in zip(size, stride, strict=True))
+        return offset >= 0 and last < math.prod(shape)
+    return bool(np.isin(window.places(np, size, stride, offset), window.places(np, shape, strides)).all())

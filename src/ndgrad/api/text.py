@@ -1,0 +1,50 @@
+"""What `repr` and `print` show of a tensor: torch's text, with what autograd knows added."""
+
+from __future__ import annotations
+
+import textwrap
+from typing import Any
+
+from ndgrad import dtypes
+from ndgrad.autograd.variable import Variable, np_dtype
+from ndgrad.printing import format_tensor
+
+
+def tensor_text(t: Any) -> str:
+    """The text of a tensor; inside a transform, the wrapper with its payload inside."""
+    if isinstance(t._array, Variable):
+        meta = t._meta
+        if meta is not None and meta.batch_level:
+            head = f"BatchedTensor(lvl={meta.batch_level}, bdim=0, value="
+        else:
+            head = f"GradTrackingTensor(lvl={t._node.level if t._node is not None else 0 if meta is None else meta.level}, value="
+        return f"{head}\n{textwrap.indent(repr(t._array), '    ')}\n)"
+    array = t._array
+    if not hasattr(array, "flags"):
+        array = array[...]
+    dtype = dtypes.as_dtype(np_dtype(t))
+    name, extra = "tensor", []
+    if t.__class__ is not t.face:
+        name = t.__class__.__name__
+    if t._meta is not None:
+        extra += [f"tangent={tangent!r}" for _, tangent in sorted((t._meta.tangents or {}).items())]
+        if t._meta.names is not None:
+            extra.append(f"names={t._meta.names}")
+    return format_tensor(
+        array,
+        default_dtype=dtypes.get_default_dtype().numpy,
+        dtype_name=repr(dtype),
+        requires_grad=t.requires_grad if t._node is None else True,
+        grad_fn_name=_history(t),
+        device=t.device,
+        extra=extra,
+        name=name,
+    )
+
+
+def _history(t: Any) -> str | None:
+    try:
+        node = t.grad_fn
+    except RuntimeError:
+        return "Invalid"  # a view whose base was written in a way that cannot be differentiated
+    return None if node is None else str(node.name())

@@ -1,0 +1,210 @@
+"""Adding (or otherwise combining) values at places that integer arrays name, every repetition counted.
+
+The constraint: `numpy.add.at` is quick only for one-dimensional targets (about 1.5 ns an element, against 9 for rows). So
+everything here is brought to flat keys first. Measured against it, sorting the keys and `add.reduceat` lost at every size,
+and `bincount` was no better and works in float64 alone. For wide rows two things help:
+  * two neighbouring reals are added as one complex number, which halves the keys;
+  * with SciPy installed, large sums are a product with a sparse matrix of ones, which adds whole rows (5 times quicker).
+All ways add in the order of the keys, so they give the same bits.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import math
+from typing import Any
+
+import numpy
+
+#: Up to how many elements the plain way is quickest: it costs 10 ns an element, preparing for the others 20 us.
+_SMALL = 1 << 10
+#: From how many elements on SciPy's product is quicker by enough to pay its import (once, some 50 ms) in the long run.
+_LARGE = 1 << 16
+_PAIRS = {numpy.dtype("f4"): numpy.dtype("c8"), numpy.dtype("f8"): numpy.dtype("c16")}
+_SPARSE_DTYPES = frozenset("fd")
+
+
+# ----- keys ----------------------------------------------------------------------------------------------------------
+
+
+def out_of_bounds(np: Any, index: Any, size: int, *, wrap: bool) -> int | None:
+    """An index outside [0, size), or [-size, size) with `wrap`; None if there is none."""
+    if not index.size:
+        return None
+    dtype = index.dtype
+    if np is numpy and dtype.kind == "i" and not wrap and index.ndim:
+        # one pass: seen as unsigned, a negative number is a large one
+        if int(index.view(dtype.str.replace("i", "u")).max()) < size:
+            return None
+    low, high = int(index.min()), int(index.max())
+    if high >= size:
+        return high
+    return low if low < (-size if wrap else 0) else None
+
+
+def check_range(np: Any, name: str, index: Any, size: int, dim: int, error: type[Exception] = IndexError) -> None:
+    """Raise if an index lies outside [0, size): what torch asks of all functions that take an index along a dimension."""
+    found = out_of_bounds(np, index, size, wrap=False)
+    if found is not None:
+        raise error(
+            f"{name}(): index {found} is out of bounds for dimension {dim} with size {size}. Indices run from 0 to {size - 1} here; "
+            "where negative ones should count from the end, use x[...] or take_along_dim()."
+        )
+
+
+def wrapped(np: Any, index: Any, size: int, dim: int = 0) -> Any:
+    """The index as non-negative machine integers, negative ones counted from the end."""
+    found = out_of_bounds(np, index, size, wrap=True)
+    if found is not None:
+        raise IndexError(f"index {found} is out of bounds for dimension {dim} with size {size}. Indices run from {-size} to {size - 1}.")
+    index = index.astype(np.intp, copy=False)
+    return np.where(index < 0, index + size, index) if index.size and index.min() < 0 else index
+
+
+def keys_of_arrays(np: Any, indices: tuple[Any, ...], shape: tuple[int, ...]) -> Any:
+    """Index arrays into leading dimensions of sizes `shape` as one array of flat keys."""
+    keys: Any = 0
+    for dim, (index, size) in enumerate(zip(indices, shape, strict=False)):
+        index = wrapped(np, np.asarray(index), size, dim)
+        keys = index if dim == 0 else keys * size + index
+    return keys
+
+
+def keys_along(np: Any, index: Any, shape: tuple[int, ...], dim: int) -> Any:
+    """Flat keys into an array of `shape` for an index along `dim` whose other dimensions stand for themselves (`gather`)."""
+    strides = [math.prod(shape[d + 1 :]) for d in range(len(shape))]
+    offsets: Any = 0
+    for d, n in enumerate(index.shape):
+        if d != dim and n > 1:
+            offsets = offsets + (np.arange(n) * strides[d]).reshape((n,) + (1,) * (len(shape) - d - 1))
+    keys = index.astype(np.intp, copy=False)
+    return (keys * strides[dim] if strides[dim] != 1 else keys) + offsets
+
+
+def one_index_per_slice(index: Any, shape: tuple[int, ...], dim: int) -> Any:
+    """The 1-d index that a full index along `dim` was expanded from (`i[:, None].expand(...)`), None if it was not."""
+    for d, (n, stride) in enumerate(zip(index.shape, index.strides, strict=True)):
+        if d != dim and (n != shape[d] or (stride != 0 and n != 1)):
+            return None
+    return index[tuple(slice(None) if d == dim else 0 for d in range(index.ndim))] if 0 not in index.shape else None
+
+
+# ----- combining -----------------------------------------------------------------------------------------------------
+
+
+def add_arrays(np: Any, target: Any, indices: tuple[Any, ...], values: Any) -> Any:
+    """target[indices] += values, in place, where the arrays `indices` index leading dimensions and may repeat."""
+    if np is not numpy or numpy.size(values) <= _SMALL:
+        np.add.at(target, indices, values)
+        return target
+    count = len(indices)
+    lead = np.broadcast_shapes(*(i.shape for i in indices))
+    keys = np.broadcast_to(keys_of_arrays(np, indices, target.shape), lead)
+    rest = target.shape[count:]
+    values = np.broadcast_to(values, (*lead, *rest))
+    return _whole(np, target, functools.partial(_add_keyed, np, keys, values, math.prod(target.shape[:count]), math.prod(rest)))
+
+
+def add_slices(np: Any, target: Any, index: Any, values: Any, dim: int) -> Any:
+    """target[:, ..., index[i]] += values[:, ..., i] along `dim`, in place."""
+    moved = target if dim == 0 else np.moveaxis(target, dim, 0)
+    add_arrays(np, moved, (index,), values if dim == 0 else np.moveaxis(values, dim, 0))
+    return target
+
+
+def zeros_and_add(np: Any, shape: tuple[int, ...], indices: tuple[Any, ...], values: Any) -> Any:
+    """Zeros of `shape` to which values, already of the indexed places' shape, are added there."""
+    count, dtype = len(indices), values.dtype
+    if np is numpy and values.size >= _LARGE and dtype.char in _SPARSE_DTYPES:
+        rows, width = math.prod(shape[:count]), math.prod(shape[count:])
+        if _by_product(values.size // width, rows, width, dtype, fresh=True):
+            lead = values.shape[: values.ndim - len(shape) + count]
+            keys = np.broadcast_to(keys_of_arrays(np, indices, shape), lead)
+            return _product(keys.reshape(-1), values.reshape(-1, width), rows).reshape(shape)
+    return add_arrays(np, np.zeros(shape, dtype), indices, values)
+
+
+def combine_along(np: Any, name: str, target: Any, index: Any, values: Any, dim: int) -> Any:
+    """target[..., index, ...] = ufunc(target[..., index, ...], values) along `dim`, in place; `name` is the ufunc's."""
+    single = one_index_per_slice(index, target.shape, dim) if name == "add" and dim == 0 and target.ndim > 1 else None
+    if single is not None:
+        return add_arrays(np, target, (single,), values)
+    keys = keys_along(np, index, target.shape, dim).reshape(-1)
+    values = np.broadcast_to(values, index.shape).astype(target.dtype, copy=False).reshape(-1)
+    return _whole(np, target, lambda whole: getattr(np, name).at(whole.reshape(-1), keys, values))
+
+
+def put_along(np: Any, target: Any, index: Any, values: Any, dim: int) -> Any:
+    """target[..., index, ...] = values along `dim`, in place; of several values for one place the last stays."""
+    keys = keys_along(np, index, target.shape, dim)
+    values = np.broadcast_to(values, index.shape)
+
+    def put(whole: Any) -> None:
+        whole.reshape(-1)[keys.reshape(-1)] = values.reshape(-1)
+
+    return _whole(np, target, put)
+
+
+def _whole(np: Any, target: Any, change: Any) -> Any:
+    """Run `change` on memory without gaps: the target's own, or a copy that is then written back."""
+    if target.flags.c_contiguous:
+        change(target)
+    else:
+        copy = np.array(target, order="C")
+        change(copy)
+        target[...] = copy
+    return target
+
+
+def _add_keyed(np: Any, keys: Any, values: Any, rows: int, width: int, target: Any) -> None:
+    """Add rows of `width` values to the target seen as `rows` such rows."""
+    if not values.size:
+        return
+    keys = keys.reshape(-1)
+    values = values.astype(target.dtype, copy=False).reshape(-1, width)
+    if target.dtype.kind == "c":
+        # sums of complex numbers are sums of their parts
+        target, values, width = _parts(target), _parts(values), 2 * width
+    if _by_product(len(keys), rows, width, target.dtype, fresh=False):
+        target.reshape(rows, width)[...] += _product(keys, values, rows)
+        return
+    flat = target.reshape(-1)
+    pair = _PAIRS.get(target.dtype)
+    if pair is not None and width % 2 == 0 and len(keys) * width > 256:
+        width //= 2
+        flat = flat.view(pair)
+        values = numpy.ascontiguousarray(values).view(pair)
+    if width > 1:
+        keys = (keys[:, None] * width + np.arange(width)).reshape(-1)
+    np.add.at(flat, keys, values.reshape(-1))
+
+
+def _parts(array: Any) -> Any:
+    """A complex array as reals, twice as many along the last dimension."""
+    return numpy.ascontiguousarray(array).view(array.real.dtype)
+
+
+# ----- SciPy's sparse product ------------------------------------------------------------------------------------------
+
+
+def _by_product(count: int, rows: int, width: int, dtype: Any, *, fresh: bool) -> bool:
+    """Whether the product pays: it makes a whole array of rows, which is waste when most of a target stays as it is."""
+    large = count * width >= _LARGE and width >= 4 and dtype.char in _SPARSE_DTYPES  # (1 + 0j) * inf would make a NaN
+    return large and (fresh or rows <= 2 * count) and _sparse() is not None
+
+
+@functools.cache
+def _sparse() -> Any:
+    try:
+        return importlib.import_module("scipy.sparse")
+    except ImportError:
+        return None
+
+
+def _product(keys: Any, values: Any, rows: int) -> Any:
+    """Sums of the values' rows by key: a matrix with a one per key, in row `key`, times the values."""
+    count = len(keys)
+    ones = numpy.ones(count, values.dtype)
+    matrix = _sparse().csc_matrix((ones, keys, numpy.arange(count + 1)), shape=(rows, count))
+    return matrix @ numpy.ascontiguousarray(values)

@@ -1,0 +1,73 @@
+"""Copies and pickles of tensors.
+
+A copy has no history: only leaves can be deep-copied, as in torch, since a copied result would either drop its graph or
+drag it along. What is copied together keeps sharing memory (two views of one array stay views of one array).
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import numpy as np
+
+from ndgrad.autograd.variable import Variable, meta_of, wrap
+from ndgrad.storage import flat_bytes, memory_of, owner_of, pointer
+
+
+def deep_copy(t: Any, memo: dict[int, Any]) -> Any:
+    """`copy.deepcopy(t)`."""
+    if id(t) in memo:
+        return memo[id(t)]
+    if not t.is_leaf or isinstance(t._array, Variable):
+        raise RuntimeError(
+            f"Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment: this one (shape "
+            f"{tuple(t.shape)}) was computed by {t._node}. Use clone() for a copy inside the graph, or detach() it first."
+        )
+    made = wrap(t.__class__, _copied_array(memory_of(t), memo))
+    memo[id(t)] = made
+    if t._meta is not None:
+        meta = meta_of(made)
+        meta.requires_grad, meta.names, meta.grad_dtype = t._meta.requires_grad, t._meta.names, t._meta.grad_dtype
+        if t._meta.grad is not None:
+            meta.grad = copy.deepcopy(t._meta.grad, memo)
+    made.__dict__.update(copy.deepcopy(t.__dict__, memo))
+    return made
+
+
+def _copied_array(array: Any, memo: dict[int, Any]) -> Any:
+    if not isinstance(array, np.ndarray):
+        return array.copy()
+    owner = owner_of(array)
+    key = id(owner)
+    if key not in memo:
+        memo[key] = owner.copy(order="K")
+        memo.setdefault(id(memo), []).append(owner)  # type: ignore[arg-type]  # keeps the identity from being reused
+    if array is owner:
+        return memo[key]
+    offset = pointer(array) - pointer(owner) if array.size else 0
+    return np.ndarray(array.shape, array.dtype, buffer=flat_bytes(memo[key]), offset=offset, strides=array.strides)
+
+
+def reduced(t: Any) -> Any:
+    """What pickle and `copy.copy` build a tensor from. A pickled result comes back as a leaf, as in torch."""
+    if isinstance(t._array, Variable):
+        raise RuntimeError(
+            "a tensor inside a function transform (grad, vmap) cannot be pickled or copied: it has no values of its own. "
+            "Return it from the transformed function first."
+        )
+    meta = t._meta
+    state = dict(t.__dict__)
+    names = None if meta is None else meta.names
+    return rebuild, (t.__class__, memory_of(t), t.requires_grad, names, state)
+
+
+def rebuild(face: type[Any], array: Any, requires_grad: bool, names: Any, state: dict[str, Any]) -> Any:
+    """A tensor from its pickle."""
+    made = wrap(face, array)
+    if requires_grad:
+        meta_of(made).requires_grad = True
+    if names is not None:
+        meta_of(made).names = names
+    made.__dict__.update(state)
+    return made

@@ -1,0 +1,250 @@
+"""Activation functions of neural networks.
+
+The constraint: what is saved is what torch saves (the output for sigmoid and relu, the input for the rest), since a program that
+overwrites the other one must keep working. Where the slope takes several steps, it is an op of its own, run by blocks like
+the function itself.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from ndgrad.arrays.blockwise import blockwise
+from ndgrad.ops.error_function import _special
+from ndgrad.ops.table import elementwise
+
+# ----- sigmoid and its inverse -----------------------------------------------------------------------------------------
+
+# exp(-x) overflows, with a warning, for x below minus these; the sigmoid is 0 there to within the smallest normal number.
+_LOWEST = {"d": -709.0, "f": -88.0}
+
+
+@blockwise
+def _sigmoid(np: Any, x: Any) -> Any:
+    lowest = _LOWEST.get(x.dtype.char)
+    if lowest is None:  # integers, complex, half precision, ...
+        with np.errstate(over="ignore", invalid="ignore"):
+            return 1.0 / (1.0 + np.exp(-x))
+    return np.reciprocal(np.exp(-np.maximum(x, lowest)) + 1.0)
+
+
+sigmoid = elementwise("sigmoid", _sigmoid, x=lambda t, out: t * (out - out * out))
+
+
+def _logit(np: Any, x: Any, *, eps: float | None) -> Any:
+    if eps is not None:
+        x = np.minimum(np.maximum(x, eps), 1 - eps)
+    return np.log(x / (1.0 - x))
+
+
+def _logit_x(t: Any, x: Any, eps: float | None, ops: Any) -> Any:
+    """1 / (x (1 - x)); outside [0, 1] there is no derivative, and what `eps` has moved does not depend on x."""
+    if eps is None:
+        return ops.where((x < 0) | (x > 1), math.nan, t / (x - x * x))
+    return ops.keep(t / (x - x * x), ~((x < eps) | (x > 1 - eps)))
+
+
+logit = elementwise("logit", _logit, settings={"eps": None}, x=_logit_x)
+
+
+@blockwise
+def _log_sigmoid(np: Any, x: Any) -> Any:
+    return np.minimum(x, 0.0) - np.log1p(np.exp(-np.abs(x)))
+
+
+log_sigmoid = elementwise("log_sigmoid", _log_sigmoid, x=lambda t, x, ops: t * ops.sigmoid(-x))
+
+
+@blockwise
+def _softplus(np: Any, x: Any, *, beta: float, threshold: float) -> Any:
+    z = x if beta == 1 else x * beta
+    soft = np.log1p(np.exp(np.minimum(z, threshold)))
+    return np.where(z > threshold, x, soft if beta == 1 else soft / beta)
+
+
+def _softplus_x(t: Any, x: Any, beta: float, threshold: float, ops: Any) -> Any:
+    z = x if beta == 1 else x * beta
+    return ops.where(z > threshold, t, t * ops.sigmoid(z))
+
+
+# log(1 + exp(beta x)) / beta, which is taken to be x itself once beta x exceeds the threshold.
+softplus = elementwise("softplus", _softplus, settings={"beta": 1.0, "threshold": 20.0}, x=_softplus_x)
+
+# ----- made of straight lines ------------------------------------------------------------------------------------------
+
+# The output of relu is positive, NaN, or zero: as a mask it says all.
+relu = elementwise(
+    "relu", lambda np, x: np.maximum(x, 0.0 if x.dtype.kind == "f" else 0),
+    x=lambda t, out, ops: ops.keep(t, out),
+)  # fmt: skip
+
+
+def _slopes(np: Any, x: Any, *, low: float) -> Any:
+    positive = x > 0
+    if 0 <= low <= 1:
+        return np.maximum(positive, low, dtype=x.dtype)
+    return np.where(positive, np.asarray(1.0, x.dtype), low)
+
+
+# 1 where x > 0, else `low`.
+slopes = elementwise("slopes", _slopes, settings={"low": 0.0}, inplace=False)
+
+
+def _leaky_relu(np: Any, x: Any, *, negative_slope: float) -> Any:
+    small = x * negative_slope
+    return np.maximum(x, small) if 0 <= negative_slope <= 1 else np.where(x > 0, x, small)
+
+
+leaky_relu = elementwise(
+    "leaky_relu", _leaky_relu, settings={"negative_slope": 0.01},
+    x=lambda t, x, negative_slope, ops: t * ops.slopes(x, low=negative_slope),
+)  # fmt: skip
+
+hardtanh = elementwise(
+    "hardtanh", lambda x, *, min_val, max_val: x.clip(min_val, max_val), settings={"min_val": -1.0, "max_val": 1.0},
+    x=lambda t, x, min_val, max_val, ops: ops.keep(t, ~((x <= min_val) | (x >= max_val))),
+)  # fmt: skip
+
+hardsigmoid = elementwise(
+    "hardsigmoid", lambda x: (x / 6.0 + 0.5).clip(0.0, 1.0),
+    x=lambda t, x, ops: ops.keep(t * (1 / 6), (x > -3.0) & (x < 3.0)),
+)  # fmt: skip
+
+hardswish = elementwise(
+    "hardswish", lambda x: x * (x / 6.0 + 0.5).clip(0.0, 1.0),
+    x=lambda t, x, ops: ops.where(x >= 3.0, t, ops.keep(t * (x / 3.0 + 0.5), x > -3.0)),
+)  # fmt: skip
+
+threshold = elementwise(
+    "threshold", lambda np, x, *, threshold, value: np.where(x <= threshold, value, x), settings={"threshold": 0.0, "value": 0.0},
+    x=lambda t, x, threshold, ops: ops.keep(t, ~(x <= threshold)),
+)  # fmt: skip
+
+softshrink = elementwise(
+    "softshrink", lambda x, *, lambd: x - x.clip(-lambd, lambd), settings={"lambd": 0.5},
+    x=lambda t, x, lambd, ops: ops.keep(t, ~(ops.abs(x) <= lambd)),
+)  # fmt: skip
+
+hardshrink = elementwise(
+    "hardshrink", lambda np, x, *, lambd: np.where(np.abs(x) <= lambd, 0.0, x), settings={"lambd": 0.5},
+    x=lambda t, x, lambd, ops: ops.keep(t, ~(ops.abs(x) <= lambd)),
+)  # fmt: skip
+
+# ----- elu and its kin -------------------------------------------------------------------------------------------------
+
+
+@blockwise
+def _elu(np: Any, x: Any, *, alpha: float, scale: float, input_scale: float) -> Any:
+    below = np.minimum(x, 0.0)
+    below = np.expm1(below if input_scale == 1 else below * input_scale) * (alpha * scale)
+    return below + np.maximum(x, 0.0) * scale
+
+
+def _elu_x(t: Any, x: Any, alpha: float, scale: float, input_scale: float, ops: Any) -> Any:
+    """`scale` above 0, and below it alpha scale input_scale exp(input_scale x). The exponent is kept from growing above 0: an
+    infinity in the branch not taken would become NaN in the second derivative."""
+    below = ops.exp(ops.clamp_max(x, 0.0) * input_scale) * (alpha * scale * input_scale)
+    return t * ops.where(x > 0, scale, below)
+
+
+# scale x above 0, scale alpha (exp(input_scale x) - 1) below: elu, selu and celu differ in the constants alone.
+elu = elementwise("elu", _elu, settings={"alpha": 1.0, "scale": 1.0, "input_scale": 1.0}, x=_elu_x)
+
+# ----- gates: x times a smooth step ------------------------------------------------------------------------------------
+
+
+@blockwise
+def _silu(np: Any, x: Any) -> Any:
+    return x * _sigmoid(np, x)
+
+
+@blockwise
+def _silu_slope(np: Any, x: Any) -> Any:
+    """s + x s (1 - s) with s = sigmoid(x)."""
+    s = _sigmoid(np, x)
+    return s + x * (s - s * s)
+
+
+def _silu_slope_x(t: Any, x: Any, ops: Any) -> Any:
+    """With p = s (1 - s), the slope is s + x p, and p' = p (1 - 2 s): hence p (2 + x (1 - 2 s))."""
+    s = ops.sigmoid(x)
+    return t * ((s - s * s) * (x * (1.0 - (s + s)) + 2.0))
+
+
+silu = elementwise("silu", _silu, x=lambda t, x, ops: t * ops.silu_slope(x))
+
+silu_slope = elementwise("silu_slope", _silu_slope, x=_silu_slope_x, inplace=False)
+
+
+@blockwise
+def _mish(np: Any, x: Any) -> Any:
+    return x * np.tanh(_softplus(np, x, beta=1.0, threshold=20.0))
+
+
+@blockwise
+def _mish_slope(np: Any, x: Any) -> Any:
+    """w + x w' where w = tanh(softplus(x)), w' = (1 - w^2) sigmoid(x)."""
+    w = np.tanh(_softplus(np, x, beta=1.0, threshold=20.0))
+    return w + x * (1.0 - w * w) * _sigmoid(np, x)
+
+
+def _mish_slope_x(t: Any, x: Any, ops: Any) -> Any:
+    """2 w' + x w'' with w'' = (1 - w^2) s (1 - s - 2 w s)."""
+    w, s = ops.tanh(ops.softplus(x)), ops.sigmoid(x)
+    return t * ((1.0 - w * w) * s * (x * (1.0 - s - w * s * 2.0) + 2.0))
+
+
+mish = elementwise("mish", _mish, x=lambda t, x, ops: t * ops.mish_slope(x))
+
+mish_slope = elementwise("mish_slope", _mish_slope, x=_mish_slope_x, inplace=False)
+
+# gelu is x P(x), P the normal distribution function; "tanh" approximates P by (1 + tanh u) / 2, u = c (x + k x^3).
+_C, _K, _DENSITY = math.sqrt(2 / math.pi), 0.044715, 1 / math.sqrt(2 * math.pi)
+
+
+@blockwise
+def _gelu(np: Any, x: Any, *, approximate: str) -> Any:
+    if approximate == "tanh":
+        return (np.tanh(x * (x * x * (_C * _K) + _C)) + 1.0) * (x * 0.5)
+    return _special(np, "erfc")(x * -math.sqrt(0.5)) * (x * 0.5)
+
+
+@blockwise
+def _gelu_slope(np: Any, x: Any, *, approximate: str) -> Any:
+    """P + x p, with p = P': the normal density, or (1 - tanh^2 u) u' / 2."""
+    squared = x * x
+    if approximate == "tanh":
+        w = np.tanh(x * (squared * (_C * _K) + _C))
+        return ((1.0 - w * w) * (x * (squared * (3 * _C * _K) + _C)) + w + 1.0) * 0.5
+    return _special(np, "erfc")(x * -math.sqrt(0.5)) * 0.5 + x * np.exp(squared * -0.5) * _DENSITY
+
+
+def _gelu_slope_x(t: Any, x: Any, approximate: str, ops: Any) -> Any:
+    """2 p + x p'. For the normal density p' = -x p; for the other p' / p = u'' / u' - 2 u' tanh u."""
+    squared = x * x
+    if approximate != "tanh":
+        return t * ((2.0 - squared) * ops.exp(squared * -0.5) * _DENSITY)
+    w = ops.tanh(x * (squared * (_C * _K) + _C))
+    du = squared * (3 * _C * _K) + _C
+    return t * ((1.0 - w * w) * (du + x * (x * (3 * _C * _K) - du * du * w)))
+
+
+gelu = elementwise(
+    "gelu", _gelu, settings={"approximate": "none"},
+    x=lambda t, x, approximate, ops: t * ops.gelu_slope(x, approximate=approximate),
+)  # fmt: skip
+
+gelu_slope = elementwise("gelu_slope", _gelu_slope, settings={"approximate": "none"}, x=_gelu_slope_x, inplace=False)
+
+# ----- softer signs ----------------------------------------------------------------------------------------------------
+
+softsign = elementwise(
+    "softsign", lambda np, x: x / (np.abs(x) + 1.0),
+    x=lambda t, x, ops: t / ops.square(ops.abs(x) + 1.0),
+)  # fmt: skip
+
+tanhshrink = elementwise(
+    "tanhshrink", lambda np, x: x - np.tanh(x),
+    x=lambda t, x, ops: t * ops.square(ops.tanh(x)),
+)  # fmt: skip

@@ -1,0 +1,293 @@
+"""Attention: softmax(q k' scale + mask) v as one op that never holds all the weights at once.
+
+The weights (queries x keys, per head) are by far the largest array of a transformer. They are computed a block at a time, used
+while they are in the cache, and computed again in reverse mode: neither direction needs memory that grows with queries times
+keys, and both are faster than passing the whole array through memory step by step. `attention_weights` is the part
+before v, for those who want to see or change the weights (dropout), and what the derivatives of higher order are
+made of.
+
+q (..., L, E), k (..., S, E), v (..., S, F); leading dimensions broadcast. A boolean mask says who may be looked at, a float one is added
+to the scores; with `is_causal` query i sees keys 0 to i. A query that may look at nothing has weights, and a result, of zero.
+
+Derivation. With P = softmax(Z) line by line, dP = P (dZ - <P, dZ>), a symmetric map for each line; where a line is zero so is its
+differential. Everything else is a matrix product.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import prod
+from typing import Any
+
+from ndgrad.arrays import threads
+from ndgrad.ops.table import op
+
+Shape = tuple[int, ...]
+
+#: Weights in a block: half a megabyte of single precision.
+_BLOCK = 2**17
+
+
+def _swapped(x: Any, ops: Any) -> Any:
+    n = len(x.shape)
+    return ops.permute(x, dims=(*range(n - 2), n - 1, n - 2))
+
+
+# ----- blocks of raw arrays ----------------------------------------------------------------------------------------------------
+
+
+def _exponentials(np: Any, q: Any, k: Any, mask: Any, first: int | None, scale: float) -> tuple[Any, Any]:
+    """The weights before they are divided by their sums, and the sums. `first` is the number of q's first query if causal."""
+    z = np.matmul(q * q.dtype.type(scale), k.swapaxes(-1, -2))
+    low = z.dtype.type(-np.inf)
+    if mask is not None:
+        if mask.dtype.kind == "b":
+            z = np.where(mask, z, low)
+        elif np.broadcast_shapes(z.shape, mask.shape) == z.shape and np.result_type(z, mask) == z.dtype:
+            z += mask
+        else:
+            z = z + mask
+    if first is not None:
+        queries, keys = z.shape[-2:]
+        hidden = np.arange(keys) > np.arange(first, first + queries)[:, None]
+        z = np.where(hidden, low, z)
+    if not z.shape[-1]:
+        return z, np.ones((*z.shape[:-1], 1), z.dtype)
+    top = np.maximum.reduce(z, axis=-1, keepdims=True)
+    z -= np.where(top == low, 0, top)
+    np.exp(z, out=z)
+    total = np.add.reduce(z, axis=-1, keepdims=True)
+    total[total == 0] = 1
+    return z, total
+
+
+def _single(np: Any, *arrays: Any) -> tuple[Any, ...]:
+    """Half precision is computed with in single."""
+    return tuple(a.astype(np.float32) if a is not None and a.dtype.itemsize == 2 and a.dtype.kind == "f" else a for a in arrays)
+
+
+class _Blocks:
+    """The cutting of a large attention into heads and ranges of queries that fit into the cache."""
+
+    def __init__(self, np: Any, q: Any, k: Any, v: Any, mask: Any) -> None:
+        shapes = [a.shape[:-2] for a in (q, k, v, mask) if a is not None]
+        self.lead: Shape = np.broadcast_shapes(*shapes)
+        self.queries, self.keys = q.shape[-2], k.shape[-2]
+        self.dtype = np.result_type(q, k, v)
+        self.arrays = tuple(
+            None if a is None else np.broadcast_to(a, (*self.lead, *(a.shape[-2:] if a is not mask else (self.queries, self.keys))))
+            for a in (q, k, v, mask)
+        )
+
+    def heads(self) -> list[tuple[int | slice, ...]]:
+        """Indices of the leading dimensions, as many heads at once as the cache has room for."""
+        each = self.queries * self.keys
+        depth = 0
+        while depth < len(self.lead) and prod(self.lead[depth:]) * each > _BLOCK:
+            depth += 1
+        if not depth:
+            return [()]
+        chunk = max(1, _BLOCK // max(prod(self.lead[depth:]) * each, 1))
+        return [
+            (*outer, slice(start, start + chunk))
+            for outer in _indices(self.lead[: depth - 1])
+            for start in range(0, self.lead[depth - 1], chunk)
+        ]
+
+    def rows(self) -> list[slice]:
+        """Ranges of queries, where one head alone is too much."""
+        step = max(16, _BLOCK // max(self.keys, 1))
+        return [slice(i, min(i + step, self.queries)) for i in range(0, self.queries, step)] or [slice(0, 0)]
+
+
+def _indices(shape: Shape) -> Iterator[tuple[int, ...]]:
+    if not shape:
+        yield ()
+        return
+    for i in range(shape[0]):
+        for rest in _indices(shape[1:]):
+            yield (i, *rest)
+
+
+def _parts(head: Any, rows: slice, arrays: Any, is_causal: bool) -> tuple[Any, Any, Any, Any, Any, int | None]:
+    """Queries, keys, values and mask of a block, which keys they are, and (if causal) the number of the first query."""
+    q, k, v, mask = arrays
+    keys = slice(0, rows.stop) if is_causal else slice(None)  # later keys are hidden from all of these queries
+    part = None if mask is None else mask[head][..., rows, keys]
+    return q[head][..., rows, :], k[head][..., keys, :], v[head][..., keys, :], part, keys, rows.start if is_causal else None
+
+
+def _attention(np: Any, q: Any, k: Any, v: Any, mask: Any, *, is_causal: bool, scale: float) -> Any:
+    dtype = np.result_type(q, k, v)
+    q, k, v, mask = _single(np, q, k, v, mask)
+    blocks = _Blocks(np, q, k, v, mask)
+    out = np.empty((*blocks.lead, blocks.queries, v.shape[-1]), blocks.dtype)
+
+    def worker(mine: Any) -> None:
+        for head, rows in mine:
+            q_part, k_part, v_part, mask_part, _, first = _parts(head, rows, blocks.arrays, is_causal)
+            e, total = _exponentials(np, q_part, k_part, mask_part, first, scale)
+            result = np.matmul(e, v_part)
+            result /= total
+            out[head][..., rows, :] = result
+
+    pieces = [(head, rows) for head in blocks.heads() for rows in blocks.rows()]
+    threads.share(pieces, worker, threads=len(pieces))
+    return out.astype(dtype, copy=False)
+
+
+def _attention_pull(
+    np: Any, g: Any, q: Any, k: Any, v: Any, mask: Any, is_causal: bool, scale: float, needs: tuple[bool, ...]
+) -> tuple[Any, ...]:
+    """The gradients on raw arrays, the weights of each block computed anew."""
+    g, q, k, v, mask = _single(np, g, q, k, v, mask)
+    blocks = _Blocks(np, q, k, v, mask)
+    lead, dtype = blocks.lead, blocks.dtype
+    gq = np.empty((*lead, *q.shape[-2:]), dtype) if needs[0] else None
+    gk = np.zeros((*lead, *k.shape[-2:]), dtype) if needs[1] else None
+    gv = np.zeros((*lead, *v.shape[-2:]), dtype) if needs[2] else None
+    gm = np.zeros((*lead, blocks.queries, blocks.keys), dtype) if needs[3] else None
+
+    def worker(mine: Any) -> None:
+        for head in mine:
+            for rows in blocks.rows():
+                q_part, k_part, v_part, mask_part, keys, first = _parts(head, rows, blocks.arrays, is_causal)
+                p, total = _exponentials(np, q_part, k_part, mask_part, first, scale)
+                p /= total
+                g_part = g[head][..., rows, :]
+                if gv is not None:
+                    gv[head][..., keys, :] += np.matmul(p.swapaxes(-1, -2), g_part)
+                if gq is None and gk is None and gm is None:
+                    continue
+                h = np.matmul(g_part, v_part.swapaxes(-1, -2))
+                h -= np.vecdot(h, p)[..., None]
+                h *= p
+                if gm is not None:
+                    gm[head][..., rows, keys] = h
+                h *= h.dtype.type(scale)
+                if gq is not None:
+                    gq[head][..., rows, :] = np.matmul(h, k_part)
+                if gk is not None:
+                    gk[head][..., keys, :] += np.matmul(h.swapaxes(-1, -2), q_part)
+
+    heads = blocks.heads()
+    threads.share(heads, worker, threads=len(heads))
+    return gq, gk, gv, gm
+
+
+def _weights(np: Any, q: Any, k: Any, mask: Any, *, is_causal: bool, scale: float) -> Any:
+    dtype = np.result_type(q, k)
+    q, k, mask = _single(np, q, k, mask)
+    p, total = _exponentials(np, q, k, mask, 0 if is_causal else None, scale)
+    p /= total
+    return p.astype(dtype, copy=False)
+
+
+# ----- rules -------------------------------------------------------------------------------------------------------------------------
+
+
+def _line(h: Any, p: Any, ops: Any) -> Any:
+    """p (h - <p, h>) along the last dimension: the derivative of softmax in either mode."""
+    return p * (h - ops.sum(p * h, dim=(len(p.shape) - 1,), keepdim=True))
+
+
+def _scores_t(q: Any, k: Any, q_t: Any, k_t: Any, mask_t: Any, scale: float, ops: Any) -> Any:
+    terms = []
+    if q_t is not None:
+        terms.append(ops.matmul(q_t * scale, _swapped(k, ops)))
+    if k_t is not None:
+        terms.append(ops.matmul(q * scale, _swapped(k_t, ops)))
+    if mask_t is not None:
+        terms.append(mask_t)
+    total = terms[0] if terms else None
+    for term in terms[1:]:
+        total = total + term
+    return total
+
+
+def _batch_aligned(args: tuple[Any, ...], batched: tuple[bool, ...], ops: Any) -> list[Any]:
+    """Leading dimensions broadcast, so a batch in front is one more of them, once the ranks agree."""
+    rank = max(len(a.shape) - b for a, b in zip(args, batched, strict=True) if a is not None)
+    out = []
+    for a, b in zip(args, batched, strict=True):
+        if a is not None and b and len(a.shape) <= rank:
+            a = ops.reshape(a, shape=(a.shape[0], *(1,) * (rank + 1 - len(a.shape)), *a.shape[1:]))
+        out.append(a)
+    return out
+
+
+def _weights_vjp(
+    g: Any, out: Any, q: Any, k: Any, is_causal: bool, scale: float, needs: tuple[bool, ...], ops: Any
+) -> tuple[Any, ...]:
+    h = _line(g, out, ops)
+    return (
+        ops.matmul(h, k) * scale if needs[0] else None,
+        ops.matmul(_swapped(h, ops), q) * scale if needs[1] else None,
+        h if needs[2] else None,
+    )
+
+
+def _weights_jvp(q: Any, k: Any, q_t: Any, k_t: Any, mask_t: Any, out: Any, scale: float, ops: Any) -> Any:
+    return _line(_scores_t(q, k, q_t, k_t, mask_t, scale, ops), out, ops)
+
+
+def _weights_batch(q: Any, k: Any, mask: Any, is_causal: bool, scale: float, batched: Any, ops: Any) -> Any:
+    return ops.attention_weights(*_batch_aligned((q, k, mask), batched, ops), is_causal=is_causal, scale=scale)
+
+
+# softmax(q k' scale + mask), as described above.
+attention_weights = op(
+    "attention_weights", "q k mask",
+    _weights,
+    settings={"is_causal": False, "scale": 1.0},
+    vjp=_weights_vjp,
+    jvp=_weights_jvp,
+    batch=_weights_batch,
+    optional="mask",
+    backward_name="SafeSoftmaxBackward0",
+)  # fmt: skip
+
+
+def _attention_vjp(
+    g: Any, q: Any, k: Any, v: Any, mask: Any, is_causal: bool, scale: float, needs: tuple[bool, ...], ops: Any
+) -> tuple[Any, ...]:
+    if ops.raw:
+        return _attention_pull(ops.np, g, q, k, v, mask, is_causal, scale, needs)
+    p = ops.attention_weights(q, k, mask, is_causal=is_causal, scale=scale)
+    gv = ops.matmul(_swapped(p, ops), g) if needs[2] else None
+    if not (needs[0] or needs[1] or needs[3]):
+        return None, None, gv, None
+    h = _line(ops.matmul(g, _swapped(v, ops)), p, ops)
+    return (
+        ops.matmul(h, k) * scale if needs[0] else None,
+        ops.matmul(_swapped(h, ops), q) * scale if needs[1] else None,
+        gv,
+        h if needs[3] else None,
+    )
+
+
+def _attention_jvp(
+    q: Any, k: Any, v: Any, mask: Any, q_t: Any, k_t: Any, v_t: Any, mask_t: Any, is_causal: bool, scale: float, ops: Any
+) -> Any:
+    p = ops.attention_weights(q, k, mask, is_causal=is_causal, scale=scale)
+    z_t = _scores_t(q, k, q_t, k_t, mask_t, scale, ops)
+    if z_t is None:
+        return ops.matmul(p, v_t)
+    out = ops.matmul(_line(z_t, p, ops), v)
+    return out if v_t is None else out + ops.matmul(p, v_t)
+
+
+def _attention_batch(q: Any, k: Any, v: Any, mask: Any, is_causal: bool, scale: float, batched: Any, ops: Any) -> Any:
+    return ops.attention(*_batch_aligned((q, k, v, mask), batched, ops), is_causal=is_causal, scale=scale)
+
+
+attention = op(
+    "attention", "q k v mask",
+    _attention,
+    settings={"is_causal": False, "scale": 1.0},
+    vjp=_attention_vjp,
+    jvp=_attention_jvp,
+    batch=_attention_batch,
+    optional="mask",
+    backward_name="ScaledDotProductFlashAttentionForCpuBackward0",
+)  # fmt: skip

@@ -1,0 +1,93 @@
+"""Euclidean distances between two sets of points.
+
+By one product, |x|^2 + |y|^2 - 2 x y^T, which is quick and wrong for points that are close together; those are found and computed
+again from their differences.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from ndgrad.ops.matrix import align, transpose
+from ndgrad.ops.table import op
+
+#: Up to this many differences are simply formed; above, the product is quicker.
+_FEW = 1 << 15
+#: Squared distances below this part of |x|^2 + |y|^2 have lost digits to cancellation.
+_CLOSE = 0.05
+
+
+def _square(np: Any, x: Any) -> Any:
+    return np.einsum("...i,...i->...", x, x)
+
+
+def _cdist(np: Any, x: Any, y: Any) -> Any:
+    shape = (*np.broadcast_shapes(x.shape[:-2], y.shape[:-2]), x.shape[-2], y.shape[-2])
+    if math.prod(shape) * x.shape[-1] <= _FEW:
+        return np.sqrt(_square(np, x[..., :, None, :] - y[..., None, :, :]))
+    center = y.mean(axis=-2, keepdims=True)
+    xc, yc = x - center, y - center
+    size = _square(np, xc)[..., :, None] + _square(np, yc)[..., None, :]
+    squares = size - 2 * (xc @ yc.swapaxes(-1, -2))
+    close = squares <= _CLOSE * size
+    if close.any():
+        *stack, i, j = np.nonzero(close)
+        xs = np.broadcast_to(x, shape[:-2] + x.shape[-2:])
+        ys = np.broadcast_to(y, shape[:-2] + y.shape[-2:])
+        step = max(_FEW // max(x.shape[-1], 1), 1)
+        for start in range(0, len(i), step):
+            part = slice(start, start + step)
+            lead = tuple(s[part] for s in stack)
+            difference = xs[(*lead, i[part])] - ys[(*lead, j[part])]
+            squares[(*lead, i[part], j[part])] = _square(np, difference)
+    return np.sqrt(squares)
+
+
+def _weights(g: Any, out: Any, ops: Any) -> Any:
+    """g / out, and 0 where the distance is 0: the subgradient of least norm."""
+    zero = out == 0
+    return ops.where(zero, 0.0, g / ops.where(zero, 1.0, out))
+
+
+# d_ij = |x_i - y_j|, so the gradient of x_i is the sum over j of w_ij (x_i - y_j) with w = g / d: a row sum times x less one product. The
+# origin may be anywhere; in the middle of y the two terms cancel least.
+
+
+def _side(w: Any, x: Any, y: Any, ops: Any) -> Any:
+    center = ops.detach(ops.mean(y, dim=(len(y.shape) - 2,), keepdim=True))
+    total = ops.sum(w, dim=(len(w.shape) - 1,), keepdim=True)
+    return total * (x - center) - ops.matmul(w, y - center)
+
+
+def _cdist_x(g: Any, x: Any, y: Any, out: Any, ops: Any) -> Any:
+    return _side(_weights(g, out, ops), x, y, ops)
+
+
+def _cdist_y(g: Any, x: Any, y: Any, out: Any, ops: Any) -> Any:
+    return _side(transpose(_weights(g, out, ops), ops), y, x, ops)
+
+
+def _push(t: Any, x: Any, y: Any, ops: Any) -> Any:
+    """The change of half the squared distance when x moves by t: t_i . (x_i - y_j)."""
+    center = ops.detach(ops.mean(y, dim=(len(y.shape) - 2,), keepdim=True))
+    own = ops.sum(t * (x - center), dim=(len(x.shape) - 1,), keepdim=True)
+    return own - ops.matmul(t, transpose(y - center, ops))
+
+
+def _cdist_batch(x: Any, y: Any, batched: tuple[bool, bool], ops: Any) -> Any:
+    rank = max(len(x.shape) - batched[0], len(y.shape) - batched[1])
+    return ops.cdist(align(x, batched[0], rank, ops), align(y, batched[1], rank, ops))
+
+
+cdist = op(
+    "cdist", "x y",
+    _cdist,
+    vjp={"x": _cdist_x, "y": _cdist_y},
+    jvp={
+        "x": lambda t, x, y, out, ops: _weights(_push(t, x, y, ops), out, ops),
+        "y": lambda t, x, y, out, ops: _weights(transpose(_push(t, y, x, ops), ops), out, ops),
+    },
+    batch=_cdist_batch,
+)  # fmt: skip
+

@@ -1,0 +1,69 @@
+"""Functions that are constant between jumps, or have slope one there: rounding, signs, steps.
+
+Their derivative is 0 or 1 wherever it exists, and that is what the jumps get too. They stay differentiable ops (the gradient is
+an array of zeros, not a missing one), as in torch.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ndgrad.ops.table import elementwise
+
+# ----- to whole numbers ------------------------------------------------------------------------------------------------
+
+
+def _round(np: Any, x: Any, *, decimals: int) -> Any:
+    return np.rint(x) if decimals == 0 and x.dtype.kind == "f" else np.round(x, decimals)
+
+
+round = elementwise("round", _round, settings={"decimals": 0}, x=lambda t, ops: ops.zeros_like(t))
+
+floor = elementwise("floor", "floor", x=lambda t, ops: ops.zeros_like(t))
+
+ceil = elementwise("ceil", "ceil", x=lambda t, ops: ops.zeros_like(t))
+
+trunc = elementwise("trunc", "trunc", x=lambda t, ops: ops.zeros_like(t))
+
+frac = elementwise("frac", lambda np, x: x - np.trunc(x), x=lambda t: t)
+
+# ----- signs and steps -------------------------------------------------------------------------------------------------
+
+sign = elementwise("sign", "sign", x=lambda t, ops: ops.zeros_like(t))
+
+# The slope is the product of the two signs; at x = 0, where the function jumps or has a kink, 0.
+copysign = elementwise(
+    "copysign", "copysign", args="x y",
+    x=lambda t, x, out, ops: t * (ops.sgn(x) * ops.sgn(out)),
+    y=lambda t, ops: ops.zeros_like(t),
+)  # fmt: skip
+
+
+def _heaviside(np: Any, x: Any, values: Any) -> Any:
+    return np.where(x == 0, values, np.asarray(x > 0, x.dtype))
+
+
+heaviside = elementwise(
+    "heaviside", _heaviside, args="x values",
+    x=lambda t, ops: ops.zeros_like(t),
+    values=lambda t, x, ops: ops.keep(t, x == 0),
+)  # fmt: skip
+
+# ----- neighbours and repairs ------------------------------------------------------------------------------------------
+
+nextafter = elementwise(
+    "nextafter", "nextafter", args="x y",
+    x=lambda t, x, y, ops: ops.keep(t, x != y),
+    y=lambda t, ops: ops.zeros_like(t),
+)  # fmt: skip
+
+
+def _nan_to_num(np: Any, x: Any, *, nan: float, posinf: float | None, neginf: float | None) -> Any:
+    return np.nan_to_num(x, nan=nan, posinf=posinf, neginf=neginf)
+
+
+# What was replaced no longer depends on x.
+nan_to_num = elementwise(
+    "nan_to_num", _nan_to_num, settings={"nan": 0.0, "posinf": None, "neginf": None},
+    x=lambda t, x, ops: ops.keep(t, ops.isfinite(x)),
+)  # fmt: skip

@@ -1,0 +1,61 @@
+"""Samples of what losses are made of."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ndgrad.testing.check_op import Sample
+
+r = np.random.default_rng(16)
+X2, X3, X1 = r.standard_normal((4, 5)), r.standard_normal((2, 5, 3)), r.standard_normal(5)
+T2, T3, T1 = r.integers(0, 5, 4), r.integers(0, 5, (2, 3)), np.array(3)
+P, Q = r.uniform(0.1, 0.9, (3, 4)), r.uniform(0, 1, (3, 4))
+SINGLE = {"smooth": False, "skip": dict.fromkeys(("jvp", "vjp", "vmap"), "of dtype and values only")}
+
+
+def pick(x, target, dim):
+    return np.take_along_axis(x, np.expand_dims(target, dim), dim).squeeze(dim)
+
+
+def place(x, target, dim, classes):
+    out = np.zeros((*x.shape[:dim], classes, *x.shape[dim:]), x.dtype)
+    np.put_along_axis(out, np.expand_dims(target, dim), np.expand_dims(x, dim), dim)
+    return out
+
+
+def cross_entropy(x, target, dim):
+    return np.log(np.exp(x).sum(dim)) - pick(x, target, dim)
+
+
+def bce(x, y):
+    return -y * np.log(x) - (1 - y) * np.log(1 - x)
+
+
+def smooth_l1(x, y, beta):
+    d = np.abs(x - y)
+    return np.where(d < beta, d**2 / beta / 2, d - beta / 2)
+
+
+LINES = [(X2, T2, 1), (X3, T3, 1), (X1, T1, 0), (X2[:0], T2[:0], 1), (X2.T.copy(), T2, 0)]
+
+SAMPLES = {
+    "pick": [Sample((x, t), {"dim": dim}, reference=pick) for x, t, dim in LINES]
+    + [Sample((X2 + 1j * X2[::-1], T2), {"dim": 1}, reference=pick), Sample((X2.astype(np.float32), T2), {"dim": 1}, reference=pick, **SINGLE)],
+    "place": [Sample((pick(x, t, dim), t), {"dim": dim, "classes": 6}, reference=place) for x, t, dim in LINES],
+    "softmax_cross_entropy": [Sample((x, t), {"dim": dim}, reference=cross_entropy) for x, t, dim in LINES]
+    + [
+        Sample((X2 + 1000, T2), {"dim": 1}, reference=lambda x, t, dim: cross_entropy(x - 1000, t, dim)),
+        Sample((np.zeros((2, 1), np.float32), np.zeros(2, int)), {"dim": 1}, reference=cross_entropy, **SINGLE),
+    ],
+    "binary_cross_entropy": [
+        Sample((P, Q), reference=bce),
+        Sample((P, Q[0]), reference=bce),
+        Sample((P[:0], Q[:0]), reference=bce),
+        Sample((np.full(2, 0.5, np.float32), np.zeros(2, np.float32)), reference=bce, **SINGLE),
+    ],
+    "smooth_l1": [
+        Sample((X2, X2[::-1].copy()), {"beta": 1.0}, reference=smooth_l1),
+        Sample((X2 * 3, X1), {"beta": 0.5}, reference=smooth_l1),
+        Sample((np.arange(4, dtype=np.float32), np.ones(4, np.float32)), {"beta": 2.0}, reference=smooth_l1, **SINGLE),
+    ],
+}
