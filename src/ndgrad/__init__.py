@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from ndgrad.api import convert, data, elementwise, fill, index, reduce
+from ndgrad.api import comparison, convert, data, elementwise, fill, index, join, rearrange, reduce, shape, split, triangle
 from ndgrad.api.install import install
 from ndgrad.tensor import Tensor
 
-for _module in (elementwise, reduce, index, data, convert, fill):
+for _module in (elementwise, comparison, reduce, index, data, convert, fill, shape, split, join, rearrange, triangle):
     install(_module, globals(), Tensor)
 
 __all__ = ["Tensor", "tensor"]

@@ -33,7 +33,8 @@ def set_requires_grad(t: Any, value: bool) -> None:
         check_differentiable(np_dtype(t))
         if t.is_inference() and not thread.inference:
             raise RuntimeError(
-                "Setting requires_grad=True on inference tensor outside InferenceMode is not allowed: its writes are not tracked. "
+                "Setting requires_grad=True on inference tensor outside InferenceMode is not allowed: its writes are not "
+                "tracked. "
                 "clone() it outside inference mode, and set it on the clone."
             )
     if value or t._meta is not None:
@@ -44,7 +45,8 @@ def check_differentiable(dtype: np.dtype[Any]) -> None:
     """Raise if tensors of a dtype cannot require grad."""
     if dtype.kind not in "fc" and dtype.name != "bfloat16":
         raise RuntimeError(
-            f"Only Tensors of floating point and complex dtype can require gradients, and this one is {dtype}. Convert it first, for "
+            f"Only Tensors of floating point and complex dtype can require gradients, and this one is {dtype}. Convert it "
+            "first, for "
             "example with .double(), or give dtype= when it is made."
         )
 
@@ -52,7 +54,8 @@ def check_differentiable(dtype: np.dtype[Any]) -> None:
 def refuse_in_transform(what: str) -> None:
     if thread.levels:
         raise RuntimeError(
-            f"You are attempting to call {what} inside a function that is being transformed by grad, vjp or vmap, whose graphs are their "
+            f"You are attempting to call {what} inside a function that is being transformed by grad, vjp or vmap, whose "
+            "graphs are their "
             "own. Return what you want differentiated, or call it outside of the transform."
         )
 
@@ -60,24 +63,30 @@ def refuse_in_transform(what: str) -> None:
 def not_a_leaf(t: Any, value: bool) -> RuntimeError:
     remedy = "It requires grad already." if value else "For a copy outside the graph, use detach()."
     return RuntimeError(
-        f"you can only change requires_grad flags of leaf variables, and this one (shape {tuple(t.shape)}) was computed by {t._node}. {remedy}"
+        f"you can only change requires_grad flags of leaf variables, and this one (shape {tuple(t.shape)}) was computed by "
+        f"{t._node}. {remedy}"
     )
 
 
 def check_grad(t: Any, grad: Any) -> None:
     if not isinstance(grad, Variable):
-        raise TypeError(f"assigned grad expected to be a Tensor or None but got grad of type {type(grad).__name__}. Wrap it with as_tensor().")
+        raise TypeError(
+            f"assigned grad expected to be a Tensor or None but got grad of type {type(grad).__name__}. Wrap it with "
+            "as_tensor()."
+        )
     if grad is t:
         raise RuntimeError("can't assign Variable as its own grad. Assign a clone() of it.")
     if grad.device.type != t.device.type:
         raise RuntimeError(
-            f"attempting to assign a gradient with device type '{grad.device.type}' to a tensor with device type '{t.device.type}'. "
+            f"attempting to assign a gradient with device type '{grad.device.type}' to a tensor with device type "
+            f"'{t.device.type}'. "
             "Move the gradient with .to() first."
         )
     wanted = t.dtype if not t.is_leaf else t.grad_dtype
     if wanted is not None and grad.dtype != wanted:
         raise RuntimeError(
-            f"attempting to assign a gradient with dtype {grad.dtype} to a tensor with grad_dtype {wanted} (by default the tensor's dtype). "
+            f"attempting to assign a gradient with dtype {grad.dtype} to a tensor with grad_dtype {wanted} (by default the "
+            "tensor's dtype). "
             "Convert the gradient with .to(), or set the tensor's grad_dtype."
         )
     if tuple(grad.shape) != tuple(t.shape):
@@ -89,7 +98,8 @@ def check_grad(t: Any, grad: Any) -> None:
 
 def vmap_error(what: str) -> RuntimeError:
     return RuntimeError(
-        f"vmap: {what}. Its value differs from one sample to the next, while Python sees one. Use tensor operations (where, sums, "
+        f"vmap: {what}. Its value differs from one sample to the next, while Python sees one. Use tensor operations (where, "
+        "sums, "
         "masks) instead, or do it outside of vmap."
     )
 
@@ -104,11 +114,13 @@ def only_element(t: Any, use: str) -> Any:
 def scalar(t: Any) -> Any:
     if t.numel() != 1:
         raise ValueError(
-            f"only one element tensors can be converted to Python scalars, and this one has shape {tuple(t.shape)}. Index or reduce it first."
+            f"only one element tensors can be converted to Python scalars, and this one has shape {tuple(t.shape)}. Index or "
+            "reduce it first."
         )
     if thread.grad_enabled and t.requires_grad:
         warnings.warn(
-            "Converting a tensor with requires_grad=True to a scalar may lead to unexpected behavior: the number is outside the graph. "
+            "Converting a tensor with requires_grad=True to a scalar may lead to unexpected behavior: the number is outside "
+            "the graph. "
             "Consider using tensor.detach() first.",
             UserWarning,
             stacklevel=3,
@@ -120,7 +132,10 @@ def real_scalar(t: Any) -> Any:
     value = scalar(t)
     if isinstance(value, complex):
         if value.imag:
-            raise RuntimeError(f"value cannot be converted to type double without overflow: {value} has an imaginary part. Take .real or .abs().")
+            raise RuntimeError(
+                f"value cannot be converted to type double without overflow: {value} has an imaginary part. Take .real or "
+                ".abs()."
+            )
         return value.real
     return value
 

@@ -15,13 +15,14 @@ from ndgrad.autograd.variable import Variable, meta_of, wrap
 from ndgrad.storage import flat_bytes, memory_of, owner_of, pointer
 
 
-def deep_copy(t: Any, memo: dict[int, Any]) -> Any:
+def deep_copy(t: Any, memo: Any) -> Any:
     """`copy.deepcopy(t)`."""
     if id(t) in memo:
         return memo[id(t)]
     if not t.is_leaf or isinstance(t._array, Variable):
         raise RuntimeError(
-            f"Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment: this one (shape "
+            "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment: this "
+            "one (shape "
             f"{tuple(t.shape)}) was computed by {t._node}. Use clone() for a copy inside the graph, or detach() it first."
         )
     made = wrap(t.__class__, _copied_array(memory_of(t), memo))
@@ -35,14 +36,14 @@ def deep_copy(t: Any, memo: dict[int, Any]) -> Any:
     return made
 
 
-def _copied_array(array: Any, memo: dict[int, Any]) -> Any:
+def _copied_array(array: Any, memo: Any) -> Any:
     if not isinstance(array, np.ndarray):
         return array.copy()
     owner = owner_of(array)
     key = id(owner)
     if key not in memo:
         memo[key] = owner.copy(order="K")
-        memo.setdefault(id(memo), []).append(owner)  # type: ignore[arg-type]  # keeps the identity from being reused
+        memo.setdefault(id(memo), []).append(owner)  # keeps the identity from being reused
     if array is owner:
         return memo[key]
     offset = pointer(array) - pointer(owner) if array.size else 0

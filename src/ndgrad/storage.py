@@ -60,7 +60,8 @@ def flat_bytes(owner: Any) -> Any:
     dense = owner.transpose(sorted(range(owner.ndim), key=lambda d: -owner.strides[d]))
     if not dense.flags.c_contiguous:
         raise RuntimeError(
-            f"the memory under an array of shape {owner.shape} with strides {owner.strides} has gaps that belong to someone else, so it "
+            f"the memory under an array of shape {owner.shape} with strides {owner.strides} has gaps that belong to someone "
+            "else, so it "
             "has no storage object. Copy it first: clone(memory_format=contiguous_format)."
         )
     return dense.reshape(-1).view(np.uint8)
@@ -77,8 +78,10 @@ def window(memory: Any, dtype: Any, offset: int, size: tuple[int, ...], stride: 
     last = offset + sum((n - 1) * s for n, s in zip(size, stride)) if 0 not in size else -1
     if (last + 1) * item > memory.nbytes:
         raise RuntimeError(
-            f"setStorage: sizes {list(size)}, strides {list(stride)}, storage offset {offset}, and itemsize {item} requiring a storage size of "
-            f"{(last + 1) * item} are out of bounds for storage of size {memory.nbytes}. Give sizes and strides that stay inside it."
+            f"setStorage: sizes {list(size)}, strides {list(stride)}, storage offset {offset}, and itemsize {item} requiring "
+            "a storage size of "
+            f"{(last + 1) * item} are out of bounds for storage of size {memory.nbytes}. Give sizes and strides that stay "
+            "inside it."
         )
     if 0 in size:
         return np.empty(size, dtype)
@@ -176,7 +179,8 @@ class UntypedStorage:
         """Only the size it has: NumPy cannot enlarge or free memory under arrays that look at it."""
         if size != self.nbytes():
             raise RuntimeError(
-                f"a storage of {self.nbytes()} bytes cannot be resized to {size}: NumPy fixes the size of memory when it is made. "
+                f"a storage of {self.nbytes()} bytes cannot be resized to {size}: NumPy fixes the size of memory when it is "
+                "made. "
                 "Use tensor.resize_(), which takes new memory when it must."
             )
         return self
@@ -261,7 +265,9 @@ class TypedStorage:
 
     def __getitem__(self, index: Any) -> Any:
         found = self._elements[index]
-        return TypedStorage(UntypedStorage(found.copy().view(np.uint8)), self.dtype) if isinstance(index, slice) else found.item()
+        if isinstance(index, slice):
+            return TypedStorage(UntypedStorage(found.copy().view(np.uint8)), self.dtype)
+        return found.item()
 
     def __setitem__(self, index: Any, value: Any) -> None:
         self._elements[index] = value

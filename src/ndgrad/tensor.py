@@ -9,12 +9,14 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ndgrad import devices, dtypes
+from ndgrad.arrays.library import is_raw_array
 from ndgrad.arrays.placement import device_of
+from ndgrad.autograd.inplace import write
 from ndgrad.autograd.variable import Variable, meta_of, np_dtype, requires_grad, wrap
 from ndgrad.autograd.versions import Version, storage_of, version_number
 from ndgrad.autograd.view import replay
@@ -31,7 +33,7 @@ from ndgrad.checks import (
     vmap_error,
     warn_deprecated,
 )
-from ndgrad.ops import arithmetic, comparison, linalg, shape
+from ndgrad.ops import arithmetic, bitwise, comparison, linalg, shape
 from ndgrad.ops import complex as complex_ops
 from ndgrad.ops.generate import FACES, make_eager
 from ndgrad.sizes import Size, size_of_shape
@@ -58,6 +60,13 @@ class Tensor(Variable):
 
     #: Whether saved values survive later writes (NumPy's face) or raise (torch's).
     keeps_saved = False
+
+    if TYPE_CHECKING:  # what ndgrad.api installs
+
+        def __getattr__(self, name: str) -> Any: ...
+        def __getitem__(self, index: Any) -> Any: ...
+        def __setitem__(self, index: Any, value: Any) -> None: ...
+        def __eq__(self, other: object) -> Any: ...  # type: ignore[override]
 
     def __new__(cls, *args: Any, **options: Any) -> Any:
         from ndgrad.api.data import construct
@@ -176,7 +185,8 @@ class Tensor(Variable):
         if memory_format is not devices.contiguous_format:
             if batch_dims(self):
                 raise RuntimeError(
-                    f"NYI: querying is_contiguous inside of vmap for memory_format {memory_format!r}, which counts dimensions that the "
+                    f"NYI: querying is_contiguous inside of vmap for memory_format {memory_format!r}, which counts "
+                    "dimensions that the "
                     "batch has shifted. Ask outside of vmap, or for contiguous_format."
                 )
             order = channels_last_order(memory_format, len(sizes))
@@ -240,7 +250,9 @@ class Tensor(Variable):
     @_grad_fn.setter
     def _grad_fn(self, value: None) -> None:
         if value is not None:
-            raise RuntimeError("_grad_fn can be only set to None, which detaches the tensor; a node was assigned. Use detach_().")
+            raise RuntimeError(
+                "_grad_fn can be only set to None, which detaches the tensor; a node was assigned. Use detach_()."
+            )
         self.detach_()
 
     @property
@@ -255,8 +267,10 @@ class Tensor(Variable):
         found = None if meta is None else meta.grad
         if found is None and not self.is_leaf and not self.retains_grad:
             warnings.warn(
-                "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its .grad attribute won't be populated "
-                f"during backward(): it was computed by {self._node}. Call retain_grad() on it before backward() if you want the "
+                "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its .grad attribute won't be "
+                "populated "
+                f"during backward(): it was computed by {self._node}. Call retain_grad() on it before backward() if you want "
+                "the "
                 "gradient there, or ask for that of a leaf.",
                 UserWarning,
                 stacklevel=2,
@@ -288,7 +302,10 @@ class Tensor(Variable):
     @grad_dtype.setter
     def grad_dtype(self, value: Any) -> None:
         if not self.is_leaf:
-            raise RuntimeError(f"grad_dtype can only be set on leaf tensors, and this one was computed by {self._node}. Set it on the leaves.")
+            raise RuntimeError(
+                f"grad_dtype can only be set on leaf tensors, and this one was computed by {self._node}. Set it on the "
+                "leaves."
+            )
         if value is not None and not isinstance(value, (dtypes.dtype, np.dtype)):
             raise RuntimeError(f"grad_dtype must be an ndgrad.dtype or None, but got {type(value).__name__}.")
         meta = meta_of(self)
@@ -341,7 +358,8 @@ class Tensor(Variable):
         """Take this tensor out of its graph, in place."""
         if self._is_view():
             raise RuntimeError(
-                f"Can't detach views in-place: a tensor of shape {tuple(self.shape)} is a view, and its base would keep the history. "
+                f"Can't detach views in-place: a tensor of shape {tuple(self.shape)} is a view, and its base would keep the "
+                "history. "
                 "Use detach() instead, or detach_() the base."
             )
         outside, meta = self.detach(), self._meta
@@ -367,9 +385,13 @@ class Tensor(Variable):
     @data.setter
     def data(self, new: Any) -> None:
         if batch_dims(self):
-            raise RuntimeError("mutating directly with `.data` under vmap transform is not allowed. Use copy_(), or the out-of-place op.")
+            raise RuntimeError(
+                "mutating directly with `.data` under vmap transform is not allowed. Use copy_(), or the out-of-place op."
+            )
         if not isinstance(new, Tensor):
-            raise TypeError(f"Variable data has to be a tensor, but got {type(new).__name__}. Wrap it with ndgrad.as_tensor(...).")
+            raise TypeError(
+                f"Variable data has to be a tensor, but got {type(new).__name__}. Wrap it with ndgrad.as_tensor(...)."
+            )
         if self.requires_grad and np_dtype(new).kind not in "fc":
             raise RuntimeError(
                 f"data set to a tensor that requires gradients must be floating point or complex dtype, and is {new.dtype}. "
@@ -389,7 +411,9 @@ class Tensor(Variable):
     def _version(self) -> int:
         """How often the memory has been written in place."""
         if self.is_inference():
-            raise RuntimeError("Inference tensors do not track version counter. Make the tensor outside inference mode, or clone() it there.")
+            raise RuntimeError(
+                "Inference tensors do not track version counter. Make the tensor outside inference mode, or clone() it there."
+            )
         return version_number(self)
 
     def is_inference(self) -> bool:
@@ -423,7 +447,7 @@ class Tensor(Variable):
         """The dimensions in reverse order."""
         n = self.ndim
         if n not in (1, 2):
-            warn_deprecated("T", n, "`x.mT` transposes batches of matrices, and x.permute(*range(x.ndim)[::-1]) reverses dimensions")
+            warn_deprecated("T", n, "x.mT transposes batches of matrices, x.permute() puts dimensions in any order")
         return shape.permute(self, dims=tuple(range(n))[::-1])
 
     @property
@@ -434,7 +458,9 @@ class Tensor(Variable):
             warn_deprecated("mT", n, "it is the identity here")
             return self
         if n == 1:
-            raise RuntimeError("tensor.mT is only supported on matrices or batches of matrices. Got 1-D tensor. Add a dimension first.")
+            raise RuntimeError(
+                "tensor.mT is only supported on matrices or batches of matrices. Got 1-D tensor. Add a dimension first."
+            )
         return shape.permute(self, dims=(*range(n - 2), n - 1, n - 2))
 
     @property
@@ -453,7 +479,9 @@ class Tensor(Variable):
         """The conjugate transposes of matrices."""
         n = self.ndim
         if n == 1:
-            raise RuntimeError("tensor.mH is only supported on matrices or batches of matrices. Got 1-D tensor. Add a dimension first.")
+            raise RuntimeError(
+                "tensor.mH is only supported on matrices or batches of matrices. Got 1-D tensor. Add a dimension first."
+            )
         if n == 0:
             warn_deprecated("mH", n, "use x.conj()")
         return _conj(self.mT if n else self)
@@ -471,7 +499,10 @@ class Tensor(Variable):
     def imag(self) -> Any:
         """The imaginary part of a complex tensor, a view."""
         if np_dtype(self).kind != "c":
-            raise RuntimeError(f"imag is not implemented for tensors with non-complex dtypes, and this one is {self.dtype}. It would be zero.")
+            raise RuntimeError(
+                f"imag is not implemented for tensors with non-complex dtypes, and this one is {self.dtype}. It would be "
+                "zero."
+            )
         return complex_ops.imag(self)
 
     @imag.setter
@@ -492,7 +523,9 @@ class Tensor(Variable):
         names = tuple(value)
         given = [n for n in names if n is not None]
         if len(names) != self.ndim or len(set(given)) != len(given):
-            raise RuntimeError(f"names {names} do not name the {self.ndim} dimensions once each. Give one name, or None, per dimension.")
+            raise RuntimeError(
+                f"names {names} do not name the {self.ndim} dimensions once each. Give one name, or None, per dimension."
+            )
         meta_of(self).names = names
 
     @property
@@ -502,7 +535,11 @@ class Tensor(Variable):
 
     @volatile.setter
     def volatile(self, value: Any) -> None:
-        warnings.warn("volatile was removed and now has no effect. Use `with ndgrad.no_grad():` instead.", UserWarning, stacklevel=2)
+        warnings.warn(
+            "volatile was removed and now has no effect. Use `with ndgrad.no_grad():` instead.",
+            UserWarning,
+            stacklevel=2,
+        )
 
     # ----- Python's protocols -----
 
@@ -524,7 +561,8 @@ class Tensor(Variable):
     def __contains__(self, element: Any) -> bool:
         if not isinstance(element, (Variable, bool, int, float, complex, np.generic)):
             raise RuntimeError(
-                f"Tensor.__contains__ only supports Tensor or scalar, but you passed in a {type(element)}. Compare with == and any() instead."
+                f"Tensor.__contains__ only supports Tensor or scalar, but you passed in a {type(element)}. Compare with == "
+                "and any() instead."
             )
         return bool((self == element).any())
 
@@ -532,7 +570,10 @@ class Tensor(Variable):
         count = self.numel()
         if count != 1:
             how_many = "more than one value" if count else "no values"
-            raise RuntimeError(f"Boolean value of Tensor with {how_many} is ambiguous (shape {tuple(self.shape)}). Use any(), all() or numel().")
+            raise RuntimeError(
+                f"Boolean value of Tensor with {how_many} is ambiguous (shape {tuple(self.shape)}). Use any(), all() or "
+                "numel()."
+            )
         return bool(only_element(self, "data-dependent control flow (if, while, and, or, not)"))
 
     def __float__(self) -> float:
@@ -547,7 +588,8 @@ class Tensor(Variable):
     def __index__(self) -> int:
         if np_dtype(self).kind not in "iub" or self.numel() != 1:
             raise TypeError(
-                f"only integer tensors of a single element can be converted to an index, and this one has dtype {self.dtype} and shape "
+                f"only integer tensors of a single element can be converted to an index, and this one has dtype {self.dtype} "
+                "and shape "
                 f"{tuple(self.shape)}. Convert it with .long() or take one element."
             )
         return int(only_element(self, "an index or a size"))
@@ -557,7 +599,9 @@ class Tensor(Variable):
         array = self.numpy()
         if dtype is not None and array.dtype != dtype:
             if copy is False:
-                raise ValueError(f"a tensor of {array.dtype} cannot become an array of {dtype} without a copy, and copy=False forbids one.")
+                raise ValueError(
+                    f"a tensor of {array.dtype} cannot become an array of {dtype} without a copy, and copy=False forbids one."
+                )
             return array.astype(dtype)
         return array.copy() if copy else array
 
@@ -609,17 +653,62 @@ def _operator(name: str, op: Any, *, reflected: bool = False) -> None:
     setattr(Tensor, name, first_use)
 
 
-_ARITHMETIC = {
+_BINARY = {
     "add": arithmetic.add,
     "sub": arithmetic.sub,
     "mul": arithmetic.mul,
     "truediv": arithmetic.div,
+    "floordiv": arithmetic.floor_divide,
+    "mod": arithmetic.remainder,
     "pow": arithmetic.pow,
-    "matmul": linalg.matmul,
+    "and": bitwise.bitwise_and,
+    "or": bitwise.bitwise_or,
+    "xor": bitwise.bitwise_xor,
+    "lshift": bitwise.bitwise_left_shift,
+    "rshift": bitwise.bitwise_right_shift,
 }
-for _name, _op in _ARITHMETIC.items():
+for _name, _op in {**_BINARY, "matmul": linalg.matmul}.items():
     _operator(f"__{_name}__", _op)
     _operator(f"__r{_name}__", _op, reflected=True)
+for _name in ("eq", "ne", "lt", "le", "gt", "ge"):
+    _operator(f"__{_name}__", getattr(comparison, _name))
 _operator("__neg__", arithmetic.neg)
-_operator("__eq__", comparison.eq)
-_operator("__ge__", comparison.ge)
+_operator("__abs__", complex_ops.abs)
+_operator("__invert__", bitwise.bitwise_not)
+
+
+def _in_place_operator(name: str, op: Any) -> None:
+    """Install `x += y` and its like; an operand that is unknown falls through to `x = x + y`, which then says so."""
+
+    def method(self: Any, other: Any) -> Any:
+        if not (isinstance(other, (Variable, bool, int, float, complex)) or is_raw_array(other)):
+            return NotImplemented
+        return write(op, self, (other,), {})
+
+    method.__name__ = method.__qualname__ = name
+    setattr(Tensor, name, method)
+
+
+for _name, _op in _BINARY.items():
+    _in_place_operator(f"__i{_name}__", _op)
+
+
+def _pos(self: Tensor) -> Any:
+    return self.positive()  # type: ignore[attr-defined]
+
+
+def _divmod(self: Tensor, other: Any) -> Any:
+    return self // other, self % other  # type: ignore[operator]
+
+
+def _rdivmod(self: Tensor, other: Any) -> Any:
+    return other // self, other % self
+
+
+def _round(self: Tensor, ndigits: int | None = None) -> Any:
+    return self.round(decimals=ndigits or 0)  # type: ignore[attr-defined]
+
+
+# math.floor and math.ceil give Python ints through __float__, as in torch; math.trunc has no such way and needs its own.
+for _name, _method in {"pos": _pos, "divmod": _divmod, "rdivmod": _rdivmod, "round": _round, "trunc": Tensor.__int__}.items():
+    setattr(Tensor, f"__{_name}__", _method)

@@ -18,8 +18,8 @@ from ndgrad.storage import announce, batch_dims, memory_of
 
 __all__ = ["clone", "is_conj", "is_neg", "resolve_conj", "resolve_neg"]
 METHODS = (
-    "bfloat16", "bool", "byte", "cdouble", "cfloat", "char", "clone", "cpu", "cuda", "double", "float", "half", "int", "is_conj",
-    "is_neg", "item", "long", "numpy", "resolve_conj", "resolve_neg", "short", "to", "tolist", "type", "type_as",
+    "bfloat16", "bool", "byte", "cdouble", "cfloat", "char", "clone", "cpu", "cuda", "double", "float", "half", "int",
+    "is_conj", "is_neg", "item", "long", "numpy", "resolve_conj", "resolve_neg", "short", "to", "tolist", "type", "type_as",
 )  # fmt: skip
 
 
@@ -30,12 +30,14 @@ def item(self: Any) -> Any:
     """The one element as a Python number."""
     if batch_dims(self):
         raise RuntimeError(
-            "vmap: It looks like you're calling .item() on a Tensor. Its value differs from one sample to the next. Keep it a tensor, "
+            "vmap: It looks like you're calling .item() on a Tensor. Its value differs from one sample to the next. Keep it "
+            "a tensor, "
             "or do this outside of vmap."
         )
     if self.numel() != 1:
         raise RuntimeError(
-            f"a Tensor with {self.numel()} elements cannot be converted to Scalar (shape {tuple(self.shape)}). Index or reduce it first, "
+            f"a Tensor with {self.numel()} elements cannot be converted to Scalar (shape {tuple(self.shape)}). Index or "
+            "reduce it first, "
             "or use tolist()."
         )
     return memory_of(self).item()
@@ -44,17 +46,21 @@ def item(self: Any) -> Any:
 def tolist(self: Any) -> Any:
     """The values as nested Python lists; of a 0-d tensor, the number."""
     if batch_dims(self):
-        raise RuntimeError("vmap: tolist() of a batched tensor: its values differ from one sample to the next. Do it outside of vmap.")
+        raise RuntimeError(
+            "vmap: tolist() of a batched tensor: its values differ from one sample to the next. Do it outside of vmap."
+        )
     return memory_of(self).tolist()
 
 
-def numpy(self: Any, *, force: bool = False) -> Any:
+def numpy(self: Any, *, force: Any = False) -> Any:
     """The values as a NumPy array over the same memory.
 
     With `force`, a tensor that requires grad or lies on a GPU is detached and copied as need be.
     """
     if batch_dims(self):
-        raise RuntimeError("vmap: a batched tensor cannot become a NumPy array: it would lose its batch. Do it outside of vmap.")
+        raise RuntimeError(
+            "vmap: a batched tensor cannot become a NumPy array: it would lose its batch. Do it outside of vmap."
+        )
     if thread.grad_enabled and not force and self.requires_grad:
         raise RuntimeError(
             f"Can't call numpy() on Tensor that requires grad (shape {tuple(self.shape)}): the graph would be lost. Use "
@@ -64,7 +70,10 @@ def numpy(self: Any, *, force: bool = False) -> Any:
     if not isinstance(array, np.ndarray):
         where = device_of(array)
         if not force or where.type == "meta":
-            raise TypeError(f"can't convert {where} device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host memory first.")
+            raise TypeError(
+                f"can't convert {where} device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host memory "
+                "first."
+            )
         return moved(array, devices.device("cpu"))
     if not isinstance(self._array, Variable):
         announce(array, storage_of(self))
@@ -79,11 +88,11 @@ def to(self: Any, *args: Any, **options: Any) -> Any:
 
     Forms: to(dtype), to(device), to(device, dtype), to(other), each with non_blocking and copy.
     """
-    dtype, device, non_blocking, copy, order = _read_to(args, options)
+    dtype, device, copy, order = _read_to(args, options)
     return converted(self, dtype, device, copy, order)
 
 
-def converted(t: Any, dtype: Any, device: Any, copy: bool, order: Any) -> Any:
+def converted(t: Any, dtype: Any, device: Any, copy: Any, order: Any) -> Any:
     wanted = None if dtype is None else dtypes.as_numpy_dtype(dtype)
     here = t.device
     where = here if device is None else devices.device(device)
@@ -94,15 +103,19 @@ def converted(t: Any, dtype: Any, device: Any, copy: bool, order: Any) -> Any:
         out = ops.to_device(out, device=where, source=here)
     if changes:
         if np_dtype(t).kind == "c" and wanted.kind not in "cb":  # type: ignore[union-attr]
-            warnings.warn("Casting complex values to real discards the imaginary part. Take .real to say so.", UserWarning, stacklevel=3)
+            warnings.warn(
+                "Casting complex values to real discards the imaginary part. Take .real to say so.",
+                UserWarning,
+                stacklevel=3,
+            )
         out = ops.cast(out, dtype=wanted)
     if order is not None and order is not devices.preserve_format and not out.is_contiguous(order):
         return _ordered(out, order)
     return ops.cast(out, dtype=np_dtype(t)) if out is t and copy else out
 
 
-def _read_to(args: tuple[Any, ...], options: dict[str, Any]) -> tuple[Any, Any, Any, Any, Any]:
-    """The dtype, device, non_blocking, copy and memory format that the many forms of `to` mean."""
+def _read_to(args: tuple[Any, ...], options: dict[str, Any]) -> tuple[Any, Any, Any, Any]:
+    """The dtype, device, copy and memory format that the many forms of `to` mean."""
     dtype = device = None
     rest = list(args)
     if rest and isinstance(rest[0], Variable):
@@ -118,14 +131,20 @@ def _read_to(args: tuple[Any, ...], options: dict[str, Any]) -> tuple[Any, Any, 
     elif rest:
         dtype = rest.pop(0)
     if len(rest) > 2:
-        raise TypeError(f"to() got too many positional arguments: {args}. It takes a dtype, a device, or a tensor, then non_blocking and copy.")
+        raise TypeError(
+            f"to() got too many positional arguments: {args}. It takes a dtype, a device, or a tensor, then non_blocking and "
+            "copy."
+        )
     flags = dict(zip(("non_blocking", "copy"), rest))
     for name, value in options.items():
         if name not in ("dtype", "device", "non_blocking", "copy", "memory_format"):
-            raise TypeError(f"to() got an unexpected keyword argument {name!r}. It takes dtype, device, non_blocking, copy and memory_format.")
+            raise TypeError(
+                f"to() got an unexpected keyword argument {name!r}. It takes dtype, device, non_blocking, copy and "
+                "memory_format."
+            )
         flags[name] = value
     dtype, device = flags.get("dtype", dtype), flags.get("device", device)
-    return dtype, device, flags.get("non_blocking", False), flags.get("copy", False), flags.get("memory_format")
+    return dtype, device, flags.get("copy", False), flags.get("memory_format")
 
 
 def _is_device(value: Any) -> bool:
@@ -194,7 +213,10 @@ def clone(input: Any, *, memory_format: Any = devices.preserve_format) -> Any:
 def _ordered(t: Any, wanted: Any) -> Any:
     order = channels_last_order(wanted, t.ndim)
     if order is None:
-        raise RuntimeError(f"required rank {4 if wanted is devices.channels_last else 5} tensor to use {wanted!r}, and got {t.ndim} dimensions.")
+        raise RuntimeError(
+            f"required rank {4 if wanted is devices.channels_last else 5} tensor to use {wanted!r}, and got {t.ndim} "
+            "dimensions."
+        )
     return ops.clone_ordered(t, order=order)
 
 

@@ -47,7 +47,9 @@ def place(device: Any) -> devices.device:
 # ----- functions ---------------------------------------------------------------------------------------------------------
 
 
-def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False) -> Tensor:
+def tensor(
+    data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False
+) -> Any:
     """A new tensor that holds a copy of `data`: a number, nested sequences, an array or another tensor.
 
     >>> tensor([[1, 2], [3, 4]]).dtype, tensor([1, 2.5])
@@ -62,20 +64,20 @@ def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: b
         )
         return _from_tensor(data, dtype, device, copy=True).requires_grad_(requires_grad)
     array = to_array(data, dtype, copy=True)
-    return fresh(moved(array, place(device)), requires_grad)  # type: ignore[no-any-return]
+    return fresh(moved(array, place(device)), requires_grad)
 
 
-def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
+def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Any:
     """`data` as a tensor, over the same memory where possible; a tensor that already fits is returned as it is."""
     if isinstance(data, Tensor):
         return data if dtype is None and device is None else data.to(device=device, dtype=dtype)
     if is_raw_array(data) and not isinstance(data, np.generic):
         where = place(device)
         return _over(to_array(data, dtype, copy=False), where)
-    return fresh(moved(to_array(data, dtype, copy=False), place(device)))  # type: ignore[no-any-return]
+    return fresh(moved(to_array(data, dtype, copy=False), place(device)))
 
 
-def asarray(obj: Any, *, dtype: Any = None, device: Any = None, copy: bool | None = None, requires_grad: bool = False) -> Tensor:
+def asarray(obj: Any, *, dtype: Any = None, device: Any = None, copy: bool | None = None, requires_grad: bool = False) -> Any:
     """`obj` as a tensor: tensors keep their graph, arrays and buffers their memory, unless `copy` says otherwise."""
     if isinstance(obj, Tensor):
         converted = obj.to(device=device, dtype=dtype)
@@ -84,19 +86,21 @@ def asarray(obj: Any, *, dtype: Any = None, device: Any = None, copy: bool | Non
     else:
         if not is_raw_array(obj) and not isinstance(obj, (bool, int, float, complex, Sequence)) and hasattr(obj, "__buffer__"):
             obj = np.frombuffer(obj, dtypes.as_numpy_dtype(dtype or dtypes.get_default_dtype()))
-        shares = is_raw_array(obj) and not isinstance(obj, np.generic) and (dtype is None or obj.dtype == dtypes.as_numpy_dtype(dtype))
+        is_array = is_raw_array(obj) and not isinstance(obj, np.generic)
+        shares = is_array and (dtype is None or obj.dtype == dtypes.as_numpy_dtype(dtype))
         changed = not shares
         made = as_tensor(obj, dtype, device)
         made = made if not shares or not copy else made.clone()
     if copy is False and changed:
         raise ValueError(
-            f"asarray(): a {type(obj).__name__} cannot become a tensor of dtype {dtype} without a copy, and copy=False forbids one. "
+            f"asarray(): a {type(obj).__name__} cannot become a tensor of dtype {dtype} without a copy, and copy=False "
+            "forbids one. "
             "Leave copy out."
         )
-    return made.requires_grad_() if requires_grad else made  # type: ignore[no-any-return]
+    return made.requires_grad_() if requires_grad else made
 
 
-def from_numpy(ndarray: Any) -> Tensor:
+def from_numpy(ndarray: Any) -> Any:
     """A tensor over the memory of a NumPy array: writes to one are seen in the other.
 
     >>> a = np.zeros(2)
@@ -111,21 +115,22 @@ def from_numpy(ndarray: Any) -> Tensor:
     return _over(ndarray, devices.device("cpu"))
 
 
-def frombuffer(buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, requires_grad: bool = False) -> Tensor:
+def frombuffer(buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, requires_grad: bool = False) -> Any:
     """A one-dimensional tensor over the memory of any object that has a buffer."""
     wanted = dtypes.as_numpy_dtype(dtype)
     try:
         array = np.frombuffer(buffer, wanted, count, offset)
     except (ValueError, TypeError) as error:
         raise ValueError(
-            f"frombuffer(): a {type(buffer).__name__} cannot be read as {count} elements of {wanted} from byte {offset}: {error}. "
+            f"frombuffer(): a {type(buffer).__name__} cannot be read as {count} elements of {wanted} from byte {offset}: "
+            f"{error}. "
             "Choose dtype, count and offset so that they fit."
         ) from error
     made = _over(array, devices.device("cpu"))
-    return made.requires_grad_() if requires_grad else made  # type: ignore[no-any-return]
+    return made.requires_grad_() if requires_grad else made
 
 
-def scalar_tensor(s: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, layout: Any = None) -> Tensor:
+def scalar_tensor(s: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, layout: Any = None) -> Any:
     """A 0-d tensor of the default dtype, whatever the number."""
     return tensor(s, dtype=dtype or dtypes.get_default_dtype(), device=device, requires_grad=requires_grad)
 
@@ -156,9 +161,13 @@ def to_array(data: Any, dtype: Any, *, copy: bool) -> Any:
     try:
         array = np.array(data) if wanted is None else np.array(data, wanted)
     except OverflowError as error:
-        raise RuntimeError(f"Overflow: a Python int in the data does not fit into {wanted or 'int64'}: {error}. Pass a wider dtype=.") from error
+        raise RuntimeError(
+            f"Overflow: a Python int in the data does not fit into {wanted or 'int64'}: {error}. Pass a wider dtype=."
+        ) from error
     except TypeError as error:
-        raise TypeError(f"data of type {type(data).__name__} cannot become a tensor of {wanted}: {error}. Pass numbers or arrays.") from error
+        raise TypeError(
+            f"data of type {type(data).__name__} cannot become a tensor of {wanted}: {error}. Pass numbers or arrays."
+        ) from error
     except ValueError as error:
         raise ValueError(f"the data does not form an array: {error}. Give sequences of equal length at each depth.") from error
     if wanted is not None:
@@ -167,7 +176,9 @@ def to_array(data: Any, dtype: Any, *, copy: bool) -> Any:
     if kind not in "biufc":
         _refuse(data, array)
     if array.dtype == np.uint64 and _leaf(data).__class__ is int:
-        raise RuntimeError(f"Overflow: {data!r:.60} holds a Python int that does not fit into int64. Pass dtype=uint64 or a floating dtype.")
+        raise RuntimeError(
+            f"Overflow: {data!r:.60} holds a Python int that does not fit into int64. Pass dtype=uint64 or a floating dtype."
+        )
     if kind in "fc" and dtypes.get_default_dtype() is not dtypes.float64 and not _holds_arrays(data):
         return array.astype(_default_for(array.dtype))
     return array
@@ -180,10 +191,16 @@ def _default_for(dtype: np.dtype[Any]) -> np.dtype[Any]:
 def _refuse(data: Any, array: Any) -> None:
     leaf = _leaf(data)
     if isinstance(leaf, int):
-        raise RuntimeError(f"Overflow: a Python int in the data ({leaf!r:.40}) does not fit into int64. Pass a floating dtype=.")
+        raise RuntimeError(
+            f"Overflow: a Python int in the data ({leaf!r:.40}) does not fit into int64. Pass a floating dtype=."
+        )
     if isinstance(leaf, str):
-        raise ValueError(f"too many dimensions 'str': text such as {leaf!r:.40} cannot be put into a tensor. Convert it to numbers first.")
-    raise RuntimeError(f"Could not infer dtype of {type(leaf).__name__} in the data. Pass numbers, sequences of them, arrays or tensors.")
+        raise ValueError(
+            f"too many dimensions 'str': text such as {leaf!r:.40} cannot be put into a tensor. Convert it to numbers first."
+        )
+    raise RuntimeError(
+        f"Could not infer dtype of {type(leaf).__name__} in the data. Pass numbers, sequences of them, arrays or tensors."
+    )
 
 
 def _leaf(data: Any) -> Any:
@@ -200,7 +217,8 @@ def _without_tensors(data: Any) -> Any:
     if isinstance(data, Variable):
         if batch_dims(data):
             raise RuntimeError(
-                "vmap: It looks like you're calling .item() on a Tensor: a batched tensor stands in a list that is to become one tensor. "
+                "vmap: It looks like you're calling .item() on a Tensor: a batched tensor stands in a list that is to become "
+                "one tensor. "
                 "Use stack() or cat(), which keep the batch."
             )
         return memory_of(data)
@@ -224,8 +242,8 @@ def _over(array: Any, where: devices.device) -> Any:
     return t
 
 
-def _from_tensor(t: Tensor, dtype: Any, device: Any, *, copy: bool) -> Tensor:
-    return t.detach().to(device=device, dtype=dtype, copy=copy)  # type: ignore[no-any-return]
+def _from_tensor(t: Any, dtype: Any, device: Any, *, copy: bool) -> Any:
+    return t.detach().to(device=device, dtype=dtype, copy=copy)
 
 
 # ----- torch's old constructors ------------------------------------------------------------------------------------------
@@ -237,15 +255,18 @@ def construct(face: type[Any], args: tuple[Any, ...], options: dict[str, Any], d
     if "size" in options:
         args = (*args, *options.pop("size"))
     if options:
-        raise TypeError(f"{face.__name__}() got unexpected keyword arguments {sorted(options)}. Use ndgrad.tensor(data, dtype=...).")
+        raise TypeError(
+            f"{face.__name__}() got unexpected keyword arguments {sorted(options)}. Use ndgrad.tensor(data, dtype=...)."
+        )
     if len(args) == 1 and isinstance(args[0], Variable):
         source = args[0]
         if np_dtype(source) != dtype:
             raise TypeError(
-                f"{face.__name__}() was given a tensor of {np_dtype(source)}, and makes tensors of {dtype}. Convert it with .to(), or use "
+                f"{face.__name__}() was given a tensor of {np_dtype(source)}, and makes tensors of {dtype}. Convert it with "
+                ".to(), or use "
                 "ndgrad.tensor(data)."
             )
-        alias = source.detach()  # type: ignore[attr-defined]
+        alias = source.detach()
         made = fresh(alias._array, face=face)
         made._storage = alias._storage
         return made
@@ -255,10 +276,12 @@ def construct(face: type[Any], args: tuple[Any, ...], options: dict[str, Any], d
         made._storage = shared_storage(elements)
         return made
     if (len(args) == 1 and not hasattr(args[0], "__index__")) or (args and isinstance(args[0], np.ndarray)):
-        return fresh(moved(to_array(args[0] if not isinstance(args[0], tuple) else list(args[0]), dtype, copy=True), where), face=face)
+        return fresh(moved(to_array(args[0], dtype, copy=True), where), face=face)
     sizes = tuple(args)
     if any(not hasattr(n, "__index__") for n in sizes):
-        raise TypeError(f"{face.__name__}() takes sizes as ints or one sequence of data, and got {sizes}. Use ndgrad.tensor(data).")
+        raise TypeError(
+            f"{face.__name__}() takes sizes as ints or one sequence of data, and got {sizes}. Use ndgrad.tensor(data)."
+        )
     shape = tuple(int(n) for n in sizes) if sizes else (0,)
     if any(n < 0 for n in shape):
         raise RuntimeError(f"Trying to create tensor with negative dimension in {list(shape)}. Sizes are non-negative.")

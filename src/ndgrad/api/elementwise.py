@@ -1,8 +1,409 @@
-"""Elementwise functions under torch's names."""
+"""Elementwise functions under torch's names.
+
+Most are ops of the table as they stand, and are only listed (ELEMENTWISE). Written out are those that take more than arrays and
+keywords (`alpha=`, `rounding_mode=`, bounds that may be absent), or that are several ops under one name. Questions with
+yes-or-no answers are in ndgrad.api.comparison.
+"""
 
 from __future__ import annotations
 
-from ndgrad.ops import arithmetic, complex, exponential, selection, trigonometric  # noqa: F401 (fill the table)
+from typing import Any
 
-ELEMENTWISE = ("exp", "log", "sqrt", "sin", "cos", "tanh", "neg")
-ALIASES = {"negative": "neg"}
+import numpy as np
+
+from ndgrad import dtypes
+from ndgrad.api.install import in_place_method
+from ndgrad.autograd.inplace import write, write_out
+from ndgrad.autograd.variable import Variable, np_dtype, wrap
+from ndgrad.ops import activation, arithmetic, bitwise, cast, error_function, exponential, fill, rounding, selection, trigonometric  # noqa: F401
+from ndgrad.ops import complex as complex_ops
+from ndgrad.ops.table import table
+
+ELEMENTWISE = (
+    # arithmetic
+    "mul", "neg", "reciprocal", "floor_divide", "remainder", "fmod", "pow", "square", "sqrt", "rsqrt", "cbrt", "ldexp",
+    "addcmul", "addcdiv", "lerp",
+    # exponentials, logarithms
+    "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "logaddexp", "logaddexp2", "xlogy", "erf", "erfc", "erfinv",
+    # angles
+    "sin", "cos", "tan", "asin", "acos", "atan", "atan2", "hypot", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh",
+    "deg2rad", "rad2deg",
+    # signs and steps
+    "abs", "sgn", "angle", "floor", "ceil", "trunc", "round", "frac", "copysign", "heaviside", "nextafter",
+    # choices
+    "maximum", "minimum", "fmax", "fmin", "clamp_min", "clamp_max",
+    # bits
+    "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not", "bitwise_left_shift", "bitwise_right_shift",
+    # activations
+    "sigmoid", "relu",
+)  # fmt: skip
+
+#: In-place forms that are functions too, as in torch: `ndgrad.exp_(x)`.
+_IN_PLACE_FUNCTIONS = (
+    "abs", "acos", "acosh", "asin", "asinh", "atan", "atanh", "ceil", "clamp_max", "clamp_min", "cos", "cosh", "deg2rad", "erf",
+    "erfc", "exp", "exp2", "expm1", "floor", "frac", "ldexp", "log", "log10", "log1p", "log2", "neg", "rad2deg", "reciprocal",
+    "relu", "round", "rsqrt", "sigmoid", "sin", "sinh", "sqrt", "square", "tan", "tanh", "trunc", "xlogy",
+)  # fmt: skip
+
+__all__ = [
+    "add", "sub", "rsub", "div", "positive", "float_power", "logit", "sinc", "sign", "nan_to_num",
+    "clamp", "where", "threshold", "hardshrink", "selu", "celu",
+    "complex", "polar", "real", "imag", "conj", "conj_physical", "resolve_conj", "resolve_neg", "is_conj", "is_neg",
+    "clamp_", "celu_", "conj_physical_", "logit_", "nan_to_num_", "selu_", "sinc_", "threshold_",
+    *(name + "_" for name in _IN_PLACE_FUNCTIONS),
+]  # fmt: skip
+
+METHODS = (
+    "add", "sub", "div", "positive", "float_power", "logit", "sinc", "sign", "nan_to_num", "clamp", "hardshrink",
+    "conj", "conj_physical", "resolve_conj", "resolve_neg", "is_conj", "is_neg",
+    "add_", "sub_", "div_", "float_power_", "logit_", "sinc_", "sign_", "nan_to_num_", "clamp_", "conj_physical_",
+)  # fmt: skip
+
+#: `x.where(condition, other)` has its arguments in another order than the function.
+SPECIAL_METHODS = {"where": "where_method"}
+
+ALIASES = {
+    "absolute": "abs", "negative": "neg", "subtract": "sub", "multiply": "mul", "divide": "div", "true_divide": "div",
+    "arcsin": "asin", "arccos": "acos", "arctan": "atan", "arctan2": "atan2",
+    "arcsinh": "asinh", "arccosh": "acosh", "arctanh": "atanh", "fix": "trunc", "clip": "clamp",
+    **{other + "_": name + "_" for other, name in {
+        "absolute": "abs", "negative": "neg", "arcsin": "asin", "arccos": "acos", "arctan": "atan",
+        "arcsinh": "asinh", "arccosh": "acosh", "arctanh": "atanh", "fix": "trunc", "clip": "clamp",
+    }.items()},
+}  # fmt: skip
+
+for _name in _IN_PLACE_FUNCTIONS:
+    globals()[_name + "_"] = in_place_method(table[_name])
+
+
+def _run(op: Any, args: tuple[Any, ...], out: Any = None, **settings: Any) -> Any:
+    """An op on its array arguments, into `out` if that is given."""
+    if out is None:
+        return op.eager(*args, **settings)
+    return write_out(op, args, {**op.settings, **settings}, out)
+
+
+def _dtype(function: str, t: Any) -> np.dtype[Any]:
+    if not isinstance(t, Variable):
+        raise TypeError(f"{function}() takes a tensor, and got {type(t).__name__}. Wrap it with ndgrad.as_tensor(...).")
+    return np_dtype(t)
+
+
+# ----- arithmetic ------------------------------------------------------------------------------------------------------
+
+
+def add(input: Any, other: Any, *, alpha: Any = 1, out: Any = None) -> Any:
+    """input + alpha * other."""
+    if alpha != 1:
+        other = _scaled("add", input, other, alpha)
+    return _run(arithmetic.add, (input, other), out)
+
+
+def sub(input: Any, other: Any, *, alpha: Any = 1, out: Any = None) -> Any:
+    """input - alpha * other."""
+    if alpha != 1:
+        other = _scaled("sub", input, other, alpha)
+    return _run(arithmetic.sub, (input, other), out)
+
+
+def rsub(input: Any, other: Any, *, alpha: Any = 1) -> Any:
+    """other - alpha * input."""
+    return sub(other, input, alpha=alpha)
+
+
+def add_(self: Any, other: Any, *, alpha: Any = 1) -> Any:
+    """In-place add."""
+    return write(arithmetic.add, self, (other if alpha == 1 else _scaled("add_", self, other, alpha),), {})
+
+
+def sub_(self: Any, other: Any, *, alpha: Any = 1) -> Any:
+    """In-place sub."""
+    return write(arithmetic.sub, self, (other if alpha == 1 else _scaled("sub_", self, other, alpha),), {})
+
+
+def _scaled(function: str, input: Any, other: Any, alpha: Any) -> Any:
+    if isinstance(alpha, float) and all(np.result_type(a._array if isinstance(a, Variable) else a).kind in "biu" for a in (input, other)):
+        raise RuntimeError(
+            f"{function}(): for integral input tensors, argument alpha must not be a floating point number, and is {alpha}. "
+            "Convert a tensor to a floating-point dtype first, or give an integer."
+        )
+    return arithmetic.mul(other, alpha) if isinstance(other, Variable) else other * alpha
+
+
+_DIVISIONS = {None: arithmetic.div, "floor": arithmetic.floor_divide, "trunc": arithmetic.trunc_divide}
+
+
+def _division(rounding_mode: Any) -> Any:
+    op = _DIVISIONS.get(rounding_mode)
+    if op is None:
+        raise RuntimeError(f"div expected rounding_mode to be one of None, 'trunc', or 'floor' but found {rounding_mode!r}. Give one of these.")
+    return op
+
+
+def div(input: Any, other: Any, *, rounding_mode: str | None = None, out: Any = None) -> Any:
+    """input / other; with rounding_mode "floor" or "trunc" the quotient is rounded."""
+    return _run(arithmetic.div if rounding_mode is None else _division(rounding_mode), (input, other), out)
+
+
+def div_(self: Any, other: Any, *, rounding_mode: str | None = None) -> Any:
+    """In-place div."""
+    return write(_division(rounding_mode), self, (other,), {})
+
+
+def positive(input: Any) -> Any:
+    """The tensor itself; refused for booleans, which have no sign."""
+    if _dtype("positive", input).kind == "b":
+        raise RuntimeError("positive(): the `+` operator on a bool tensor is not supported. Convert it to an integer dtype first.")
+    return input
+
+
+def float_power(input: Any, exponent: Any, *, out: Any = None) -> Any:
+    """input to the power of exponent, in double precision whatever the dtypes."""
+    dtype = _double(input, exponent)
+    return _run(arithmetic.pow, (_as_dtype(input, dtype), _as_dtype(exponent, dtype)), out)
+
+
+def float_power_(self: Any, exponent: Any) -> Any:
+    """In-place float_power."""
+    dtype = _double(self, exponent)
+    if np_dtype(self) != dtype:
+        raise RuntimeError(
+            f"float_power_: the base has dtype {np_dtype(self)} but the result requires {dtype}. Use float_power(), which makes a new tensor."
+        )
+    return write(arithmetic.pow, self, (_as_dtype(exponent, dtype),), {})
+
+
+def _double(*values: Any) -> np.dtype[Any]:
+    kinds = {np_dtype(v).kind if isinstance(v, Variable) else np.result_type(v).kind for v in values}
+    return np.dtype(np.complex128 if "c" in kinds else np.float64)
+
+
+def _as_dtype(value: Any, dtype: np.dtype[Any]) -> Any:
+    return cast.cast(value, dtype=dtype) if isinstance(value, Variable) and np_dtype(value) != dtype else value
+
+
+# ----- functions with further arguments ------------------------------------------------------------------------------------
+
+
+def logit(input: Any, eps: float | None = None, *, out: Any = None) -> Any:
+    """log(input / (1 - input)), with the input first moved into [eps, 1 - eps] if eps is given."""
+    return _run(activation.logit, (input,), out, eps=eps)
+
+
+def logit_(self: Any, eps: float | None = None) -> Any:
+    """In-place logit."""
+    return write(activation.logit, self, (), {"eps": eps})
+
+
+def sinc(input: Any, *, out: Any = None) -> Any:
+    """sin(pi x) / (pi x), and 1 at 0."""
+    return _run(trigonometric.sinc, (input,), out)
+
+
+def sinc_(self: Any) -> Any:
+    """In-place sinc."""
+    return write(trigonometric.sinc, self, (), {"order": 0})
+
+
+def sign(input: Any, *, out: Any = None) -> Any:
+    """-1, 0 or 1, as the input is negative, zero or positive."""
+    if _dtype("sign", input).kind == "c":
+        raise _no_sign("sign")
+    return _run(rounding.sign, (input,), out)
+
+
+def sign_(self: Any) -> Any:
+    """In-place sign."""
+    if np_dtype(self).kind == "c":
+        raise _no_sign("sign_")
+    return write(rounding.sign, self, (), {})
+
+
+def _no_sign(function: str) -> NotImplementedError:
+    return NotImplementedError(f"{function}(): complex numbers have no sign. Use sgn(), which gives z / |z|.")
+
+
+def nan_to_num(
+    input: Any, nan: float | None = 0.0, posinf: float | None = None, neginf: float | None = None, *, out: Any = None
+) -> Any:
+    """NaN replaced by `nan`, infinities by `posinf` and `neginf` (by default the largest finite numbers)."""
+    return _run(rounding.nan_to_num, (input,), out, nan=0.0 if nan is None else nan, posinf=posinf, neginf=neginf)
+
+
+def nan_to_num_(self: Any, nan: float | None = 0.0, posinf: float | None = None, neginf: float | None = None) -> Any:
+    """In-place nan_to_num."""
+    return write(rounding.nan_to_num, self, (), {"nan": 0.0 if nan is None else nan, "posinf": posinf, "neginf": neginf})
+
+
+# ----- choices -----------------------------------------------------------------------------------------------------------
+
+
+def clamp(input: Any, min: Any = None, max: Any = None, *, out: Any = None) -> Any:
+    """The input moved into [min, max]; bounds are numbers or tensors, and one of them may be absent."""
+    op, bounds = _clamping(min, max)
+    return _run(op, (input, *bounds), out)
+
+
+def clamp_(self: Any, min: Any = None, max: Any = None) -> Any:
+    """In-place clamp."""
+    op, bounds = _clamping(min, max)
+    return write(op, self, bounds, {})
+
+
+def _clamping(min: Any, max: Any) -> tuple[Any, tuple[Any, ...]]:
+    if max is None:
+        if min is None:
+            raise RuntimeError("clamp: At least one of 'min' or 'max' must not be None. Give a bound.")
+        return selection.clamp_min, (min,)
+    return (selection.clamp_max, (max,)) if min is None else (selection.clamp, (min, max))
+
+
+def where(condition: Any, input: Any = None, other: Any = None, *, out: Any = None) -> Any:
+    """`input` where the condition is true, else `other`. With the condition alone: the indices at which it is true."""
+    if input is None and other is None:
+        import ndgrad
+
+        return ndgrad.nonzero(condition, as_tuple=True)
+    if input is None or other is None:
+        raise TypeError("where() takes a condition, or a condition and two values, and got one value. Give `input` and `other`.")
+    if _dtype("where", condition).kind != "b":
+        raise RuntimeError(
+            f"where expected condition to be a boolean tensor, but got a tensor with dtype {np_dtype(condition)}. "
+            "Say what is asked of it (condition != 0)."
+        )
+    if not isinstance(input, Variable) and not isinstance(other, Variable):
+        input, other = (_constant(condition, v) for v in (input, other))
+    return _run(selection.where, (condition, input, other), out)
+
+
+def where_method(self: Any, condition: Any, other: Any) -> Any:
+    """self where the condition is true, else `other`."""
+    return where(condition, self, other)
+
+
+def _constant(like: Any, value: Any) -> Any:
+    """A number as a tensor, floats in the default dtype."""
+    array = np.asarray(value)
+    return wrap(like.face, array.astype(dtypes.as_numpy_dtype(dtypes.get_default_dtype())) if isinstance(value, float) else array)
+
+
+# ----- activations ---------------------------------------------------------------------------------------------------------
+
+# The constants for which a network's activations keep mean 0 and variance 1.
+_SELU = {"alpha": 1.6732632423543772, "scale": 1.0507009873554805, "input_scale": 1.0}
+
+
+def selu(input: Any) -> Any:
+    """elu, scaled so that activations keep zero mean and unit variance."""
+    return activation.elu(input, **_SELU)
+
+
+def selu_(self: Any) -> Any:
+    """In-place selu."""
+    return write(activation.elu, self, (), _SELU)
+
+
+def celu(input: Any, alpha: float = 1.0) -> Any:
+    """max(0, x) + min(0, alpha (exp(x / alpha) - 1))."""
+    return activation.elu(input, alpha=alpha, scale=1.0, input_scale=_inverse(alpha))
+
+
+def celu_(self: Any, alpha: float = 1.0) -> Any:
+    """In-place celu."""
+    return write(activation.elu, self, (), {"alpha": alpha, "scale": 1.0, "input_scale": _inverse(alpha)})
+
+
+def _inverse(alpha: float) -> float:
+    if alpha == 0:
+        raise RuntimeError("ZeroDivisionError: alpha cannot be 0 for celu. Give a positive number.")
+    return 1.0 / alpha
+
+
+def threshold(input: Any, threshold: float, value: float, *, out: Any = None) -> Any:
+    """The input where it exceeds `threshold`, else `value`."""
+    return _run(activation.threshold, (input,), out, threshold=threshold, value=value)
+
+
+def threshold_(self: Any, threshold: float, value: float) -> Any:
+    """In-place threshold."""
+    return write(activation.threshold, self, (), {"threshold": threshold, "value": value})
+
+
+def hardshrink(input: Any, lambd: float = 0.5, *, out: Any = None) -> Any:
+    """The input where its absolute value exceeds `lambd`, else 0."""
+    return _run(activation.hardshrink, (input,), out, lambd=lambd)
+
+
+# ----- complex numbers -----------------------------------------------------------------------------------------------------
+
+
+def complex(real: Any, imag: Any, *, out: Any = None) -> Any:
+    """real + i imag."""
+    _check_parts("complex", real, imag)
+    return _run(complex_ops.complex, (real, imag), out)
+
+
+def polar(abs: Any, angle: Any, *, out: Any = None) -> Any:
+    """abs * exp(i angle)."""
+    _check_parts("polar", abs, angle)
+    return _run(complex_ops.polar, (abs, angle), out)
+
+
+def _check_parts(function: str, first: Any, second: Any) -> None:
+    a, b = _dtype(function, first), _dtype(function, second)
+    if a.kind != "f" or b.kind != "f":
+        raise RuntimeError(
+            f"{function}(): Expected both inputs to be Half, Float or Double tensors but got {a} and {b}. Convert them with .to()."
+        )
+    if a != b:
+        raise RuntimeError(f"{function}(): Expected object of scalar type {a} but got scalar type {b} for second argument. Convert one with .to().")
+
+
+def real(input: Any) -> Any:
+    """The real part: a view of a complex tensor, a real tensor itself."""
+    return complex_ops.real(input) if _dtype("real", input).kind == "c" else input
+
+
+def imag(input: Any) -> Any:
+    """The imaginary part of a complex tensor, as a view."""
+    dtype = _dtype("imag", input)
+    if dtype.kind != "c":
+        raise RuntimeError(
+            f"imag is not implemented for tensors with non-complex dtypes, and this one is {dtype}. Convert it with .to(), or use zeros_like()."
+        )
+    return complex_ops.imag(input)
+
+
+def conj(input: Any) -> Any:
+    """The complex conjugate; a real tensor itself."""
+    return complex_ops.conj(input) if _dtype("conj", input).kind == "c" else input
+
+
+def conj_physical(input: Any, *, out: Any = None) -> Any:
+    """The complex conjugate, in memory of its own (here every conjugate is)."""
+    return conj(input) if out is None else _run(complex_ops.conj, (input,), out)
+
+
+def conj_physical_(self: Any) -> Any:
+    """In-place conjugate."""
+    return write(complex_ops.conj, self, (), {}) if np_dtype(self).kind == "c" else self
+
+
+def resolve_conj(input: Any) -> Any:
+    """The tensor itself: conjugation is never put off here."""
+    return input
+
+
+def resolve_neg(input: Any) -> Any:
+    """The tensor itself: negation is never put off here."""
+    return input
+
+
+def is_conj(input: Any) -> bool:
+    """False: conjugation is never put off here."""
+    return False
+
+
+def is_neg(input: Any) -> bool:
+    """False: negation is never put off here."""
+    return False

@@ -38,7 +38,10 @@ def copy_(self: Any, src: Any, non_blocking: bool = False) -> Any:
         src = wrap(self.face, to_array(src, None, copy=False))
     have, want = tuple(src.shape), tuple(self.shape)
     if len(have) > len(want) or not all(h in (1, w) for h, w in zip(have[::-1], want[::-1])):
-        raise RuntimeError(f"copy_: a source of shape {list(have)} does not broadcast to the tensor's shape {list(want)}. Give one that does.")
+        raise RuntimeError(
+            f"copy_: a source of shape {list(have)} does not broadcast to the tensor's shape {list(want)}. Give one that "
+            "does."
+        )
     return write(ops.copy, self, (src,), {})
 
 
@@ -46,7 +49,10 @@ def fill_(self: Any, value: Any) -> Any:
     """Set every element to one number (or the value of a 0-d tensor, to which the gradient then flows)."""
     if isinstance(value, Variable):
         if len(value.shape):
-            raise RuntimeError(f"fill_ only supports 0-dimension value tensor but got tensor with {len(value.shape)} dimensions. Use copy_().")
+            raise RuntimeError(
+                f"fill_ only supports 0-dimension value tensor but got tensor with {len(value.shape)} dimensions. Use "
+                "copy_()."
+            )
         return write(ops.fill_with, self, (value,), {})
     return write(ops.fill, self, (), {"value": _fitting(value, np_dtype(self))})
 
@@ -90,7 +96,10 @@ def resize_(self: Any, *sizes: Any, memory_format: Any = None) -> Any:
     """Change the shape in place: the elements in memory stay, in order; more of them are uninitialised."""
     _check_plain(self, "resize_")
     if self.requires_grad:
-        raise RuntimeError(f"cannot resize variables that require grad (shape {tuple(self.shape)}). Use reshape(), or resize a detach()ed clone().")
+        raise RuntimeError(
+            f"cannot resize variables that require grad (shape {tuple(self.shape)}). Use reshape(), or resize a detach()ed "
+            "clone()."
+        )
     shape = as_shape(sizes)
     if any(n < 0 for n in shape):
         raise RuntimeError(f"resize_: sizes must be non-negative, and are {list(shape)}.")
@@ -118,7 +127,8 @@ def set_(self: Any, source: Any = None, storage_offset: int = 0, size: Any = Non
     check_writable(self, "set_")
     if not self.is_leaf or (isinstance(source, Variable) and source.requires_grad):  # type: ignore[attr-defined]
         raise RuntimeError(
-            "set_: changing the memory of a tensor that is part of a graph, or taking that of one that is, cannot be differentiated. "
+            "set_: changing the memory of a tensor that is part of a graph, or taking that of one that is, cannot be "
+            "differentiated. "
             "Use copy_(), or detach() them first."
         )
     dtype = np_dtype(self)
@@ -128,7 +138,10 @@ def set_(self: Any, source: Any = None, storage_offset: int = 0, size: Any = Non
         _check_plain(source, "set_")
         array = memory_of(source)
         if array.dtype != dtype:
-            raise RuntimeError(f"Could not set tensor of type {array.dtype} to a tensor of type {dtype}. Convert the source with .to() first.")
+            raise RuntimeError(
+                f"Could not set tensor of type {array.dtype} to a tensor of type {dtype}. Convert the source with .to() "
+                "first."
+            )
         if size is None:
             return _replace(self, "set_", array)
         memory = flat_bytes(owner_of(array))
@@ -145,4 +158,6 @@ def set_(self: Any, source: Any = None, storage_offset: int = 0, size: Any = Non
 
 def _check_plain(t: Any, name: str) -> None:
     if batch_dims(t) or isinstance(t._array, Variable):
-        raise RuntimeError(f"{name}: the memory of a tensor inside a function transform cannot be exchanged. Use out-of-place ops there.")
+        raise RuntimeError(
+            f"{name}: the memory of a tensor inside a function transform cannot be exchanged. Use out-of-place ops there."
+        )

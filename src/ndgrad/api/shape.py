@@ -18,7 +18,7 @@ from ndgrad.autograd.inplace_shape import change_shape
 from ndgrad.autograd.variable import Variable, np_dtype
 from ndgrad.ops import complex as complex_ops
 from ndgrad.ops import shape as ops
-from ndgrad.ops.window import element_strides
+from ndgrad.ops.window import geometry_of
 from ndgrad.sizes import Size
 
 __all__ = [
@@ -29,7 +29,7 @@ __all__ = [
 METHODS = (
     "reshape", "reshape_as", "view", "view_as", "permute", "transpose", "swapaxes", "swapdims", "t", "movedim", "moveaxis",
     "adjoint", "expand", "expand_as", "broadcast_to", "squeeze", "unsqueeze", "flatten", "unflatten", "ravel", "contiguous",
-    "is_same_size", "T", "mT", "H", "mH",
+    "is_same_size",
     "transpose_", "swapaxes_", "swapdims_", "t_", "squeeze_", "unsqueeze_",
 )  # fmt: skip
 
@@ -59,7 +59,7 @@ def _fits_as_view(t: Any, shape: tuple[int, ...]) -> bool:
     memory = _memory(t)
     if isinstance(memory, np.generic) or getattr(memory.flags, "c_contiguous", False):
         return True
-    return ops.viewable(tuple(t.shape), element_strides(t), shape)
+    return ops.viewable(tuple(t.shape), geometry_of(t).strides, shape)
 
 
 def reshape(input: Any, *shape: Any, **keyword: Any) -> Any:
@@ -98,7 +98,7 @@ def view(self: Any, *size: Any, **keyword: Any) -> Any:
     wanted = infer_shape(_sizes("view", size), _numel(self), tuple(self.shape))
     if not _fits_as_view(self, wanted):
         raise RuntimeError(
-            f"view size {list(wanted)} is not compatible with input tensor's size {list(self.shape)} and stride {list(element_strides(self))}: "
+            f"view size {list(wanted)} is not compatible with input tensor's size {list(self.shape)} and stride {list(geometry_of(self).strides)}: "
             "a dimension spans memory that does not hang together. Use reshape(), which copies then, or contiguous().view()."
         )
     return ops.reshape(self, shape=wanted)
@@ -110,8 +110,8 @@ def _view_as_dtype(self: Any, dtype: Any) -> Any:
         to = f"to view {old} as {new} (different element sizes)"
         if not self.ndim:
             raise RuntimeError(f"view: self.dim() cannot be 0 {to}. Use view(1) first.")
-        if element_strides(self)[-1] != 1:
-            raise RuntimeError(f"view: self.stride(-1) must be 1 {to}, but got {element_strides(self)[-1]}. Use contiguous() first.")
+        if geometry_of(self).strides[-1] != 1:
+            raise RuntimeError(f"view: self.stride(-1) must be 1 {to}, but got {geometry_of(self).strides[-1]}. Use contiguous() first.")
         if self.shape[-1] * old.itemsize % new.itemsize:
             raise RuntimeError(
                 f"view: self.size(-1) must be divisible by {new.itemsize // old.itemsize} {to}, but got {self.shape[-1]}. Narrow or pad it first."
@@ -377,49 +377,17 @@ def moveaxis(input: Any, source: Any, destination: Any) -> Any:
     return movedim(input, source, destination)
 
 
-def _conj(x: Any) -> Any:
-    return complex_ops.conj(x) if np_dtype(x).kind == "c" else x
-
-
-def _matrix_transpose(name: str, x: Any) -> Any:
-    if x.ndim == 1:
-        raise RuntimeError(f"tensor.{name} is only supported on matrices or batches of matrices. Got 1-D tensor. Use unsqueeze() to make it a matrix.")
-    if not x.ndim:
-        warnings.warn(f"Tensor.{name} is deprecated on 0-D tensors, where it moves nothing. Leave it out.", UserWarning, stacklevel=3)
-        return ops.alias(x)
-    return ops.transpose(x, dim0=x.ndim - 2, dim1=x.ndim - 1)
-
-
 def adjoint(input: Any) -> Any:
     """The conjugate transpose of the last two dimensions."""
-    return _conj(_matrix_transpose("adjoint()", input))
-
-
-def _reversed(x: Any) -> Any:
-    """`x.T`: all dimensions in reverse order, meant for matrices."""
-    if x.ndim not in (1, 2):
-        what = "reverse their shape" if x.ndim else "leave them as they are"
-        warnings.warn(
-            f"the use of `x.T` on tensors of dimension other than 2 to {what} is deprecated: this one has {x.ndim}. "
-            "Use `x.mT` to transpose batches of matrices, or `x.permute(*range(x.ndim)[::-1])`.",
-            UserWarning,
-            stacklevel=2,
-        )
-    return ops.permute(x, dims=tuple(range(x.ndim))[::-1])
-
-
-def _adjoint_of_matrix(x: Any) -> Any:
-    if x.ndim not in (0, 2):
-        raise RuntimeError(
-            f"tensor.H is only supported on matrices (2-D tensors). Got {x.ndim}-D tensor. For batches of matrices, use tensor.mH."
-        )
-    return _conj(_matrix_transpose("H", x))
-
-
-T = property(_reversed, doc="The dimensions in reverse order.")
-mT = property(lambda x: _matrix_transpose("mT", x), doc="The last two dimensions swapped.")
-H = property(_adjoint_of_matrix, doc="The conjugate transpose of a matrix.")
-mH = property(lambda x: _conj(_matrix_transpose("mH", x)), doc="The conjugate transpose of the last two dimensions.")
+    n = input.ndim
+    if n == 1:
+        raise RuntimeError("adjoint() is only supported on matrices or batches of matrices. Got 1-D tensor. Use unsqueeze() to make it a matrix.")
+    if n:
+        turned = ops.transpose(input, dim0=n - 2, dim1=n - 1)
+    else:
+        warnings.warn("adjoint() is deprecated on 0-D tensors, where it moves nothing. Use conj().", UserWarning, stacklevel=2)
+        turned = input
+    return complex_ops.conj(turned) if np_dtype(input).kind == "c" else turned
 
 
 # ----- complex numbers as pairs ----------------------------------------------------------------------------------------
@@ -441,9 +409,9 @@ def view_as_complex(input: Any) -> Any:
         raise RuntimeError("view_as_complex: Input tensor must have one or more dimensions, the last of size 2. Got a 0-d tensor.")
     if input.shape[-1] != 2:
         raise RuntimeError(f"view_as_complex: Tensor must have a last dimension of size 2, and has shape {tuple(input.shape)}. Stack the parts along it.")
-    if element_strides(input)[-1] != 1:
+    if geometry_of(input).strides[-1] != 1:
         raise RuntimeError(
-            f"view_as_complex: Tensor must have a last dimension with stride 1, and its strides are {element_strides(input)}. Use contiguous() first."
+            f"view_as_complex: Tensor must have a last dimension with stride 1, and its strides are {geometry_of(input).strides}. Use contiguous() first."
         )
     return ops.view_as_complex(input)
 

@@ -13,10 +13,13 @@ from typing import Any
 import numpy as np
 
 from ndgrad.api.arguments import as_dim, as_shape, both_worlds
-from ndgrad.autograd.variable import Variable, edge
+from ndgrad.autograd.modes import thread
+from ndgrad.autograd.variable import Variable
 from ndgrad.ops import shape as shape_ops
 from ndgrad.ops import split as ops
 from ndgrad.ops import window
+from ndgrad.ops.window import Geometry
+from ndgrad.storage import batch_dims, memory_of, owner_of, storage_offset
 
 __all__ = [
     "narrow", "select", "split", "split_with_sizes", "chunk", "tensor_split", "hsplit", "vsplit", "dsplit", "unbind", "as_strided",
@@ -211,7 +214,7 @@ def unfold(self: Any, dimension: int, size: int, step: int) -> Any:
         raise RuntimeError(f"unfold: step is {step} but must be > 0. Give the distance between windows.")
     if not self.ndim:
         return _slice(shape_ops.reshape(self, shape=(1,)), 0, 0, size)
-    return window.unfold(self, dim=dim, size=operator.index(size), step=operator.index(step))
+    return window.unfold(self, dim=dim, width=operator.index(size), step=operator.index(step))
 
 
 def as_strided(input: Any, size: Any, stride: Any, storage_offset: Any = None) -> Any:
@@ -239,36 +242,33 @@ def as_strided(input: Any, size: Any, stride: Any, storage_offset: Any = None) -
             f"as_strided: sizes {list(sizes)}, strides {list(strides)}, storage offset {first} requiring {last + 1} elements are out of bounds for "
             f"storage of {available} elements. Stay within the tensor's memory."
         )
-    offset = first - own
-    source = input
-    if not _covers(input, sizes, strides, offset):
-        # Some elements are no elements of this tensor. If they are elements of its base, gradients belong there.
+    source, target = input, Geometry(sizes, strides, first - own)
+    if not _covers(input, target):
+        # Some elements are no elements of this tensor. Where they are elements of its base, gradients belong there.
         info = None if input._meta is None else input._meta.view
-        if info is not None and edge(info.base) is not None:
-            source = info.base
-            offset = first - _extent(source)[0]
-    return window.as_strided(source, size=sizes, stride=strides, offset=offset, x_stride=window.element_strides(source))
+        if info is not None:
+            source, target = info.base, target._replace(offset=first - _extent(info.base)[0])
+        if (batch_dims(source) or thread.dual_levels) and not _covers(source, target):
+            raise RuntimeError(
+                f"as_strided: sizes {list(sizes)}, strides {list(strides)}, storage offset {first} reach memory that is not part of the tensor "
+                f"(shape {list(input.shape)}), which vmap and forward mode cannot follow. Stay within the tensor."
+            )
+    return window.as_strided(source, source=window.geometry_of(source), target=target)
 
 
 def _extent(t: Any) -> tuple[int, int]:
     """The place of a tensor's first element in the memory it lies in, and how many elements that memory holds."""
-    while isinstance(t, Variable):
-        t = t._array
-    owner = t
-    while isinstance(getattr(owner, "base", None), type(owner)):
-        owner = owner.base
-    if isinstance(t, np.generic):
-        return 0, 1
-    address = (lambda a: a.__array_interface__["data"][0]) if isinstance(t, np.ndarray) else (lambda a: a.data.ptr)
-    return (address(t) - address(owner)) // t.itemsize, owner.nbytes // t.itemsize
+    memory = memory_of(t)
+    return storage_offset(memory), owner_of(memory).nbytes // memory.itemsize
 
 
-def _covers(t: Any, size: tuple[int, ...], stride: tuple[int, ...], offset: int) -> bool:
+def _covers(t: Any, target: Geometry) -> bool:
     """Whether every element of a geometry is an element of `t`."""
-    if 0 in size:
+    if 0 in target.sizes:
         return True
-    shape, strides = tuple(t.shape), window.element_strides(t)
-    if shape_ops.viewable(shape, strides, (math.prod(shape),)) and (not shape or strides[-1] == 1):
-        last = offset + sum((n - 1) * s for n, s in zip(size, stride, strict=True))
-        return offset >= 0 and last < math.prod(shape)
-    return bool(np.isin(window.places(np, size, stride, offset), window.places(np, shape, strides)).all())
+    own = window.geometry_of(t)
+    numel = math.prod(own.sizes)
+    if shape_ops.viewable(own.sizes, own.strides, (numel,)) and (not own.sizes or own.strides[-1] == 1):
+        last = target.offset + sum((n - 1) * s for n, s in zip(target.sizes, target.strides, strict=True))
+        return target.offset >= 0 and last < numel
+    return bool(np.isin(target.places(np), own.places(np)).all())

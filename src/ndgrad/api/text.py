@@ -17,7 +17,8 @@ def tensor_text(t: Any) -> str:
         if meta is not None and meta.batch_level:
             head = f"BatchedTensor(lvl={meta.batch_level}, bdim=0, value="
         else:
-            head = f"GradTrackingTensor(lvl={t._node.level if t._node is not None else 0 if meta is None else meta.level}, value="
+            number = t._node.level if t._node is not None else 0 if meta is None else meta.level
+            head = f"GradTrackingTensor(lvl={number}, value="
         return f"{head}\n{textwrap.indent(repr(t._array), '    ')}\n)"
     array = t._array
     if not hasattr(array, "flags"):

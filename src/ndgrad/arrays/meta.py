@@ -76,15 +76,15 @@ class MetaArray(NDArrayOperatorsMixin):
         return SimpleNamespace(writeable=True, c_contiguous=True, f_contiguous=self.ndim < 2)
 
     @property
-    def T(self) -> MetaArray:
+    def T(self) -> Any:
         return _meta(self._zeros.T)
 
     @property
-    def real(self) -> MetaArray:
+    def real(self) -> Any:
         return _meta(self._zeros.real)
 
     @property
-    def imag(self) -> MetaArray:
+    def imag(self) -> Any:
         return _meta(self._zeros.imag)
 
     def __len__(self) -> int:
@@ -105,7 +105,7 @@ class MetaArray(NDArrayOperatorsMixin):
 
     # ----- computing -----
 
-    def __getitem__(self, index: Any) -> MetaArray:
+    def __getitem__(self, index: Any) -> Any:
         return _meta(self._zeros[_stand_in(index)])
 
     def __setitem__(self, index: Any, value: Any) -> None:

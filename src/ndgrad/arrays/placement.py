@@ -37,7 +37,8 @@ def library_for(where: device) -> Any:
         import cupy
     except ImportError as error:
         raise RuntimeError(
-            f"a tensor was asked for on device {str(where)!r}, and CuPy, which holds ndgrad's GPU memory, could not be imported. "
+            f"a tensor was asked for on device {str(where)!r}, and CuPy, which holds ndgrad's GPU memory, could not be "
+            "imported. "
             "Install it with `pip install ndgrad[cuda]`, or use device='cpu'."
         ) from error
     return cupy
@@ -50,7 +51,8 @@ def moved(array: Any, where: device) -> Any:
         return array
     if here.type == "meta":
         raise NotImplementedError(
-            f"a tensor of shape {tuple(array.shape)} on the meta device was asked to move to {str(where)!r}, and has no data to "
+            f"a tensor of shape {tuple(array.shape)} on the meta device was asked to move to {str(where)!r}, and has no data "
+            "to "
             "move. Make a new one there with empty_like(t, device=...)."
         )
     library = library_for(where)

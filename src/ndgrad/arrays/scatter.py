@@ -5,7 +5,8 @@ everything here is brought to flat keys first. Measured against it, sorting the 
 and `bincount` was no better and works in float64 alone. For wide rows two things help:
   * two neighbouring reals are added as one complex number, which halves the keys;
   * with SciPy installed, large sums are a product with a sparse matrix of ones, which adds whole rows (5 times quicker).
-All ways add in the order of the keys, so they give the same bits.
+All ways add in the order of the keys and repeat to the bit. (They agree to the bit among each other too, but for a large
+`index_add_` into what is not zero, which adds finished sums.)
 """
 
 from __future__ import annotations

@@ -17,8 +17,8 @@ Three lanes run the rules:
     tensors    create_graph, or gradients that are themselves batched, dual or watched: rules on tensors
 
 Note [Owned gradients]
-A gradient that the engine made itself and nobody else can see is owned (entry[OWNED] is True), and may be changed in
-place: further gradients are added into it, a view's gradient is added to just its part of it (`Node.part`), and a
+A gradient that the engine made itself and nobody else can see is owned (its node is in `task.owned`), and may be changed
+in place: further gradients are added into it, a view's gradient is added to just its part of it (`Node.part`), and a
 CopySlices, which `consumes` its gradient, changes just its part. So a loop that writes and reads a buffer of n elements
 n times costs O(n), not O(n^2).
 """
@@ -46,15 +46,16 @@ class GraphTask:
     """One backward pass: its settings, its buffers, and where it is."""
 
     __slots__ = (
-        "accumulate", "callbacks", "captures", "create_graph", "entries", "keep", "lane", "needed", "node", "ops", "wanted",
+        "accumulate", "callbacks", "captures", "create_graph", "grads", "keep", "lane", "needed", "node", "ops", "owned", "wanted",
     )  # fmt: skip
 
     def __init__(self, lane: str, keep: bool, create_graph: bool = False) -> None:
         self.lane = lane
         self.keep = keep
         self.create_graph = create_graph
-        #: node -> what this pass knows about it (see COUNT, GRAD, NODE, OWNED)
-        self.entries: dict[Node, list[Any]] = {}
+        #: node -> the sum of the gradients it has received so far (a list of sums for an op of several outputs)
+        self.grads: dict[Node, Any] = {}
+        self.owned: set[Node] = set()
         self.callbacks: list[Any] = []
         #: edges whose gradients the caller wants, and what has been found: (node, number) -> gradient
         self.wanted: set[Node] | None = None
@@ -67,32 +68,23 @@ class GraphTask:
         self.ops: Any = None
 
 
-# What a pass knows of a node is a plain list, since the loop below is the hot path of backward: how many gradients
-# are still to come, their sum so far (a list of sums for an op of several outputs), the node, and whether the sum is owned.
-COUNT, GRAD, NODE, OWNED = 0, 1, 2, 3
-
-
-def make_entries(roots: list[Node]) -> dict[Node, list[Any]]:
-    """An entry for every node reachable from the roots, with the number of gradients it will receive."""
-    entries: dict[Node, list[Any]] = {}
-    stack = []
-    for node in roots:
-        entries[node] = [0, None, node, False]
-        stack.append(node)
-    pop, push, get = stack.pop, stack.append, entries.get
+def count_gradients(roots: list[Node]) -> dict[Node, int]:
+    """How many gradients each node reachable from the roots will receive."""
+    counts: dict[Node, int] = dict.fromkeys(roots, 0)
+    stack = list(counts)
     while stack:
-        for e in pop().next:
+        for e in stack.pop().next:
             if e is None:
                 continue
             if e.__class__ is Edge:
                 e = e.node
-            entry = get(e)
-            if entry is None:
-                entries[e] = [1, None, e, False]
-                push(e)
+            count = counts.get(e)
+            if count is None:
+                counts[e] = 1
+                stack.append(e)
             else:
-                entry[0] += 1
-    return entries
+                counts[e] = count + 1
+    return counts
 
 
 def nodes_towards(roots: list[Node], wanted: set[Node]) -> set[Node]:
@@ -131,106 +123,115 @@ def run(task: GraphTask, roots: list[tuple[Any, Any]]) -> None:
 
 
 def run_by_age(task: GraphTask, roots: list[tuple[Any, Any]]) -> None:
-    """The short way: the youngest node that has a gradient is always complete."""
-    entries, keep, ops = task.entries, task.keep, task.ops
+    """The short way: the youngest node that has a gradient is always complete.
+
+    This loop is the hot path of backward. Along a chain, the one node that a node sends to is the next to run, so its gradient
+    stays in a local variable (`ng`, for node `nxt`) and never sees the dictionary.
+    """
+    grads, owned, keep, ops = task.grads, task.owned, task.keep, task.ops
+    push, pop = heapq.heappush, heapq.heappop
+    waiting: list[tuple[float, int, Any]] = []
+    leaves: dict[Any, Any] = {}
     for e, g in roots:
-        send(task, e, g)
-    waiting = [(-node.seq, id(node), entry) for node, entry in entries.items()]
-    heapq.heapify(waiting)
-    leaves: list[list[Any]] = []
-    push, pop, find = heapq.heappush, heapq.heappop, entries.get
+        if send(task, e, g):
+            push(waiting, (-edge_node(e).seq, id(edge_node(e)), edge_node(e)))
     while waiting:
-        entry: Any = pop(waiting)[2]
-        while entry is not None:
-            g, node = entry[1], entry[2]
-            entry[1] = following = None
-            if node.__class__ is AccumulateGrad:
-                entry[1] = g
-                leaves.append(entry)
-                break
-            if not node.plain or node.extra is not None:
-                outs, fresh = run_node(task, entry, g)
+        node = pop(waiting)[2]
+        g = grads.pop(node)
+        while node is not None:
+            nxt: Any = None
+            ng: Any = None
+            if node.extra is not None:
+                if node.__class__ is AccumulateGrad:  # backward was called on a leaf
+                    leaves[node] = g
+                    break
+                outs, fresh = run_node(task, node, g)
                 for e, out in zip(node.next, outs, strict=True):
                     if e is not None and out is not None:
-                        known = edge_node(e) in entries
-                        send(task, e, out, fresh)
-                        if not known:
-                            push(waiting, (-edge_node(e).seq, id(e), entries[edge_node(e)]))
+                        target = edge_node(e)
+                        if target.__class__ is AccumulateGrad:
+                            out = validate(out, target, 0)
+                            leaves[target] = leaves[target] + out if target in leaves else out
+                        elif send(task, e, out, fresh):
+                            push(waiting, (-target.seq, id(target), target))
                     fresh = False
                 break
             for e, out in zip(node.next, node.apply(g, ops, keep)):  # noqa: B905 (strict costs 100 ns)
                 if e is None or out is None:
                     continue
-                if e.__class__ is Edge:
-                    known = e.node in entries
-                    send(task, e, out)
-                    if not known:
-                        push(waiting, (-e.node.seq, id(e), entries[e.node]))
+                cls = e.__class__
+                if cls is Edge:
+                    if send(task, e, out):
+                        push(waiting, (-e.node.seq, id(e), e.node))
                     continue
                 if out.shape != e.shape or out.dtype is not e.dtype:
                     out = validate(out, e, 0)
-                target = find(e)
-                if target is None:
-                    target = entries[e] = [0, out, e, False]
-                    if e.__class__ is AccumulateGrad:
-                        leaves.append(target)
-                    elif following is None:
-                        following = target
-                    elif e.seq > following[2].seq:
-                        push(waiting, (-following[2].seq, id(following), following))
-                        following = target
+                if e is nxt:
+                    ng = ng + out
+                elif cls is AccumulateGrad:
+                    before = leaves.get(e)
+                    if before is None:
+                        leaves[e] = out
+                    elif e in owned and out.size >= _SMALL:
+                        before += out
                     else:
-                        push(waiting, (-e.seq, id(e), target))
-                elif target[3] and out.size >= _SMALL:
-                    target[1] += out
+                        leaves[e] = before + out
+                        owned.add(e)
+                elif grads and e in grads:
+                    add(task, e, out)
+                elif nxt is None:
+                    nxt, ng = e, out
+                elif e.seq > nxt.seq:
+                    grads[nxt] = ng
+                    push(waiting, (-nxt.seq, id(nxt), nxt))
+                    nxt, ng = e, out
                 else:
-                    target[1] = target[1] + out
-                    target[3] = True
-            if following is not None and waiting and -waiting[0][0] > following[2].seq:
-                following = heapq.heapreplace(waiting, (-following[2].seq, id(following), following))[2]
-            entry = following
+                    grads[e] = out
+                    push(waiting, (-e.seq, id(e), e))
+            if nxt is not None and waiting and -waiting[0][0] > nxt.seq:
+                grads[nxt] = ng
+                nxt = heapq.heapreplace(waiting, (-nxt.seq, id(nxt), nxt))[2]
+                ng = grads.pop(nxt)
+            node, g = nxt, ng
     if task.accumulate:
-        for leaf in leaves:
-            g, node = leaf[1], leaf[2]
-            leaf[1] = None
+        while leaves:
+            node, g = leaves.popitem()
             node.apply(g, ops)
 
 
 def run_by_count(task: GraphTask, roots: list[tuple[Any, Any]]) -> None:
     """The general way: run what has received all the gradients it will get."""
     root_nodes = list(dict.fromkeys(edge_node(e) for e, _ in roots))
-    entries = task.entries = make_entries(root_nodes)
+    counts = count_gradients(root_nodes)
     if task.wanted is not None:
         task.needed = nodes_towards(root_nodes, task.wanted)
     for e, g in roots:
         send(task, e, g)
-    ready = [(-node.seq, id(node), entries[node]) for node in root_nodes if not entries[node][COUNT]]
+    ready = [(-node.seq, id(node), node) for node in root_nodes if not counts[node]]
     heapq.heapify(ready)
     needed = task.needed
     while ready:
-        entry = heapq.heappop(ready)[2]
-        node, g = entry[NODE], entry[GRAD]
-        entry[GRAD] = None
-        outs, fresh = (None, False) if g is None else run_node(task, entry, g)
+        node = heapq.heappop(ready)[2]
+        g = task.grads.pop(node, None)
+        outs, fresh = (None, False) if g is None else run_node(task, node, g)
         for position, e in enumerate(node.next):
             if e is None or (needed is not None and edge_node(e) not in needed):
                 continue
             if outs is not None and outs[position] is not None:
                 send(task, e, outs[position], fresh and position == 0)
-            target = entries[edge_node(e)]
-            target[COUNT] -= 1
-            if target[COUNT] == 0:
-                heapq.heappush(ready, (-target[NODE].seq, id(target[NODE]), target))
+            target = edge_node(e)
+            counts[target] -= 1
+            if counts[target] == 0:
+                heapq.heappush(ready, (-target.seq, id(target), target))
 
 
-def run_node(task: GraphTask, entry: list[Any], g: Any) -> tuple[Any, bool]:
+def run_node(task: GraphTask, node: Any, g: Any) -> tuple[Any, bool]:
     """Run one node in any lane, with hooks, captures, several outputs and owned gradients.
 
     Returns the gradients of its inputs (None when it did not run) and whether the first of them is owned.
     """
-    node = entry[NODE]
     task.node = node
-    extra = node.extra
+    extra = node.extra or None
     if extra is not None:
         g = run_pre_hooks(task, node, g)
     leaf = isinstance(node, AccumulateGrad)
@@ -256,12 +257,12 @@ def run_node(task: GraphTask, entry: list[Any], g: Any) -> tuple[Any, bool]:
     if extra is not None and extra.pre_hooks:
         g = run_node_prehooks(task, node, g)
     if arrays and node.part is not None:
-        target = task.entries.get(edge_node(node.next[0]))
-        if target is not None and target[OWNED] and target[GRAD] is not None:
-            part = node.part(target[GRAD], task.ops)
+        target = edge_node(node.next[0])
+        if target in task.owned and target in task.grads:
+            part = node.part(task.grads[target], task.ops)
             part += g
             return (None,), False
-    if arrays and node.consumes and (shown or not entry[OWNED]):
+    if arrays and node.consumes and (shown or node not in task.owned):
         g = g.copy()
     outs = apply_lane(task, node, g)
     if leaf and node.variable._meta.post_accumulate_hooks:
@@ -283,27 +284,36 @@ def apply_lane(task: GraphTask, node: Any, g: Any) -> Any:
     return outs
 
 
-def send(task: GraphTask, e: Any, g: Any, fresh: bool = False) -> None:
-    """Check a gradient against what the edge expects and add it to the sum there."""
+def send(task: GraphTask, e: Any, g: Any, fresh: bool = False) -> bool:
+    """Check a gradient against what the edge expects and add it to the sum there; whether it is the first to arrive."""
     node, number = edge_node(e), edge_number(e)
     if number or tuple(g.shape) != node.shape or g.dtype is not node.dtype:
         g = validate(g, node, number)
-    entry = task.entries.get(node)
-    if entry is None:
-        entry = task.entries[node] = [0, None, node, False]
-    before = entry[GRAD]
+    grads = task.grads
+    first = node not in grads
     if node.outputs != 1:
-        if before is None:
-            before = entry[GRAD] = [None] * len(node.metadata_of_outputs)
-        before[number] = g if before[number] is None else before[number] + g
-    elif before is None:
-        entry[GRAD] = g
-        entry[OWNED] = fresh
-    elif entry[OWNED] and before.size >= _SMALL:
+        if first:
+            grads[node] = [None] * len(node.metadata_of_outputs)
+        before = grads[node][number]
+        grads[node][number] = g if before is None else before + g
+    elif first:
+        grads[node] = g
+        if fresh:
+            task.owned.add(node)
+    else:
+        add(task, node, g)
+    return first
+
+
+def add(task: GraphTask, node: Node, g: Any) -> None:
+    """Add one more gradient to what a node has received, in place if the sum is owned and large enough to gain by it."""
+    before = task.grads[node]
+    if node in task.owned and before.size >= _SMALL:
         before += g
     else:
-        entry[GRAD] = before + g
-        entry[OWNED] = task.lane == "arrays"
+        task.grads[node] = before + g
+        if task.lane == "arrays":
+            task.owned.add(node)
 
 
 def capture(task: GraphTask, node: Any, g: Any) -> None:

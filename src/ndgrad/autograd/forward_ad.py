@@ -12,8 +12,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
+from ndgrad.arrays.library import library_of
 from ndgrad.autograd.dispatch import dispatch
 from ndgrad.autograd.modes import enter, leave, thread
+from ndgrad.autograd.saved import lift
 from ndgrad.autograd.variable import Variable, meta_of, np_dtype
 from ndgrad.ops.table import NOT_DIFFERENTIABLE, Op, parameter_names
 from ndgrad.ops.vocabulary import tensor_ops
@@ -114,9 +116,10 @@ def jvp(op: Op, primals: tuple[Any, ...], tangents: tuple[Any, ...], settings: d
     """The tangent(s) of an op's output."""
     rule = op.jvp
     if rule == "linear":
+        linear_in = op.differentiable_positions(len(primals))
         filled = tuple(
-            t if t is not None else _zeros(p) if isinstance(p, Variable) and _is_inexact(p) else p
-            for p, t in zip(primals, tangents, strict=True)
+            t if t is not None else _zeros(p) if i in linear_in and isinstance(p, Variable) else p
+            for i, (p, t) in enumerate(zip(primals, tangents, strict=True))
         )
         return op(*filled, **settings)
     if rule == "multilinear":
@@ -154,11 +157,12 @@ def jvp(op: Op, primals: tuple[Any, ...], tangents: tuple[Any, ...], settings: d
 
 
 def _zeros(p: Any) -> Any:
-    return tensor_ops.mul(p.detach(), 0.0)
-
-
-def _is_inexact(p: Any) -> bool:
-    return np_dtype(p).kind in "fc"
+    """Zeros in the shape and dtype of `p`, whatever its values (0 * inf is no zero), without memory of their own."""
+    bottom = p
+    while isinstance(bottom, Variable):
+        bottom = bottom._array
+    zero = lift(library_of(bottom).zeros((), bottom.dtype))
+    return tensor_ops.expand(zero, shape=tuple(p.shape))
 
 
 # ----- torch's interface -------------------------------------------------------------------------------------------------

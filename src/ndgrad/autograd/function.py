@@ -304,7 +304,7 @@ def run_function(cls: type[Function], args: tuple[Any, ...], kwargs: dict[str, A
     node._is_tensor = tuple(isinstance(a, Variable) for a in args)
     node.needs_input_grad = tuple(recording and isinstance(a, Variable) and requires_grad(a) for a in args)
     node.seq = next_sequence_number()
-    node.extra = None
+    node.extra = False
     node.next = tuple(edge(t) for t in tensors) if recording else ()
     was, inside = thread.grad_enabled, thread.in_custom_forward
     thread.grad_enabled, thread.in_custom_forward = False, True
@@ -436,7 +436,7 @@ def once_differentiable(function: Callable[..., Any]) -> Callable[..., Any]:
             "and drop the decorator."
         )
         node.seq = next_sequence_number()
-        node.extra = None
+        node.extra = False
         node.next = ()
         out = []
         for o in given:

@@ -109,7 +109,7 @@ def retain_grad(t: Any) -> None:
 def move_retained(t: Any, old: Any, new: Any, new_number: int = 0) -> None:
     """After an in-place write: the retained gradient is the one of the newest value."""
     extra = old.extra
-    if extra is None:
+    if not extra:
         return
     for number, ref in list(extra.retain.items()):
         if ref() is t:

@@ -3,7 +3,8 @@
 A node stands for one recorded op and knows how to turn the gradient of its outputs into gradients of its inputs.
 Ordinary nodes are made on every differentiable eager op, so making one must be cheap: slots, no `__init__`, a class
 per op with `apply` generated from the op's rules (see ndgrad.ops.generate). Anything a node rarely has (hooks,
-metadata, a forward traceback) hangs on `extra`, None until wanted.
+metadata, a forward traceback) hangs on `extra`; until then `extra` is None for ordinary nodes, which the engine's short way may
+run, and False for those it may not (views, several outputs, accumulators, custom functions).
 
 An edge is the node itself when it leads to output 0, and an `Edge(node, input_nr)` otherwise.
 """
@@ -63,7 +64,7 @@ class Node:
     next: tuple[Any, ...]
     shape: tuple[int, ...]
     dtype: Any
-    extra: Extra | None
+    extra: Extra | bool | None
 
     def apply(self, grads: Any, ops: Any, keep: bool = True) -> tuple[Any, ...]:
         """Gradients of the inputs, on raw arrays (`ops` is the vocabulary of rules for their array library).
@@ -133,7 +134,7 @@ class Node:
 
 def extra_of(node: Node) -> Extra:
     extra = node.extra
-    if extra is None:
+    if not isinstance(extra, Extra):
         extra = node.extra = Extra()
     return extra
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -52,7 +53,7 @@ def root_gradients(tensors: list[Any], grads: list[Any]) -> list[Any]:
                 node_shape, dtype = t.node.output_metadata(t.input_nr)
             else:
                 node_shape, dtype = tuple(t.shape), np_dtype(t)
-            if int(np.prod(node_shape)) != 1:
+            if math.prod(node_shape) != 1:
                 raise RuntimeError(
                     f"grad can be implicitly created only for scalar outputs, and this one has shape {tuple(node_shape)}. "
                     "Reduce it first (y.sum().backward()), or pass the gradient: y.backward(gradient)."

@@ -176,7 +176,7 @@ def accumulator(t: Any) -> AccumulateGrad:
     made.next = ()
     made.shape = tuple(t.shape)
     made.dtype = np_dtype(t)
-    made.extra = None
+    made.extra = False
     made.variable = t
     meta.accumulator = weakref.ref(made)
     return made

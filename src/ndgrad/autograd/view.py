@@ -184,7 +184,7 @@ def rebase(base: Any, path: Path, inner: Node, base_edge: Any) -> None:
     node.next = (base_edge, *inner.next[1:])
     node.shape = tuple(base.shape)
     node.dtype = np_dtype(base)
-    node.extra = None
+    node.extra = False
     node.inner = inner
     node.level = inner.level  # type: ignore[misc]
     node.path = path

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ndgrad.ops.matrix import adjoint, column, guarded, hermitian, row
+from ndgrad.ops.matrix import adjoint, column, diagonal_of, guarded, hermitian, on_diagonal, row
 from ndgrad.ops.table import op
 
 _NOT_FINITE = "Check the matrix for NaN and infinities."
@@ -53,21 +53,21 @@ def _require_unique(shape: tuple[int, ...], mode: str) -> None:
 
 def _skew(m: Any, ops: Any) -> Any:
     """Omega from M."""
-    strict = ops.matrix_part(m, kind="lower", diagonal=0.0)
+    strict = ops.tril(m, diagonal=-1)
     return strict - adjoint(strict, ops) + _imaginary_diagonal(m, ops)
 
 
 def _skew_transposed(x: Any, ops: Any) -> Any:
     """The gradient of M from that of Omega: <X, Omega(M)> = <this, M>."""
-    strict = ops.matrix_part(x, kind="lower", diagonal=0.0)
-    above = ops.matrix_part(x, kind="upper", diagonal=0.0)
+    strict = ops.tril(x, diagonal=-1)
+    above = ops.triu(x, diagonal=1)
     return strict - adjoint(above, ops) + _imaginary_diagonal(x, ops)
 
 
 def _imaginary_diagonal(x: Any, ops: Any) -> Any:
-    d = ops.matrix_diagonal(x)
+    d = diagonal_of(x, ops)
     n = x.shape[-1]
-    return ops.on_diagonal((d - ops.conj(d)) * 0.5, rows=n, columns=n)
+    return on_diagonal((d - ops.conj(d)) * 0.5, n, n, ops)
 
 
 def _over_upper(x: Any, r: Any, ops: Any) -> Any:
@@ -88,7 +88,7 @@ def _left_square(x: Any, ops: Any) -> Any:
 def _qr_vjp(g0: Any, g1: Any, out0: Any, out1: Any, mode: str, x_shape: tuple[int, ...], ops: Any) -> Any:
     _require_unique(x_shape, mode)
     q, r = out0, out1
-    gr = ops.matrix_part(g1, kind="upper", diagonal=1.0)
+    gr = ops.triu(g1, diagonal=0)
     inside = ops.matmul(adjoint(q, ops), g0)
     g_omega = inside - ops.matmul(gr, adjoint(r, ops))
     if x_shape[-2] < x_shape[-1]:
@@ -106,9 +106,9 @@ def _qr_jvp(t: Any, out0: Any, out1: Any, mode: str, x_shape: tuple[int, ...], o
     inside = ops.matmul(adjoint(q, ops), t)
     if x_shape[-2] < x_shape[-1]:
         omega = _skew(_over_upper(_left_square(inside, ops), _left_square(r, ops), ops), ops)
-        return ops.matmul(q, omega), ops.matrix_part(inside - ops.matmul(omega, r), kind="upper", diagonal=1.0)
+        return ops.matmul(q, omega), ops.triu(inside - ops.matmul(omega, r), diagonal=0)
     omega = _skew(_over_upper(inside, r, ops), ops)
-    dr = ops.matrix_part(inside - ops.matmul(omega, r), kind="upper", diagonal=1.0)
+    dr = ops.triu(inside - ops.matmul(omega, r), diagonal=0)
     return _over_upper(t - ops.matmul(q, dr), r, ops), dr
 
 
@@ -182,13 +182,13 @@ def _svd_vjp(g0: Any, g1: Any, g2: Any, out0: Any, out1: Any, out2: Any, x_shape
     gaps = ops.spectral_gaps(s, squared=True)
 
     def over_gaps(z: Any) -> Any:
-        off = ops.matrix_part(z - adjoint(z, ops), kind="off", diagonal=0.0)
+        off = ops.scale_diagonal(z - adjoint(z, ops), factor=0.0)
         return ops.resolved_quotient(off, gaps, floor=False, problem=_SVD_EQUAL)
 
     core = over_gaps(x) * s_row + s_column * over_gaps(y)
     diagonal = g1
     if x_dtype.kind == "c":
-        dx, dy = ops.matrix_diagonal(x), ops.matrix_diagonal(y)
+        dx, dy = diagonal_of(x, ops), diagonal_of(y, ops)
         ops.refuse_phase(dx + dy, _square_norm(x, ops) + _square_norm(y, ops), problem=_SVD_PHASE)
         turn = dx - dy
         diagonal = g1 + ops.resolved_quotient((turn - ops.conj(turn)) * 0.25, s, floor=True, problem=_SVD_ZERO)
@@ -220,13 +220,13 @@ def _svd_jvp(t: Any, out0: Any, out1: Any, out2: Any, x_shape: tuple[int, ...], 
     gaps = ops.spectral_gaps(s, squared=True)
 
     def over_gaps(z: Any) -> Any:
-        return ops.resolved_quotient(ops.matrix_part(z, kind="off", diagonal=0.0), gaps, floor=False, problem=_SVD_EQUAL)
+        return ops.resolved_quotient(ops.scale_diagonal(z, factor=0.0), gaps, floor=False, problem=_SVD_EQUAL)
 
     omega, psi = over_gaps(p * s_row + s_column * ph), over_gaps(s_column * p + ph * s_row)
-    d = ops.matrix_diagonal(p)
+    d = diagonal_of(p, ops)
     if x_dtype.kind == "c":
         turn = ops.resolved_quotient((d - ops.conj(d)) * 0.25, s, floor=True, problem=_SVD_ZERO)
-        turn = ops.on_diagonal(turn, rows=k, columns=k)
+        turn = on_diagonal(turn, k, k, ops)
         omega, psi = omega + turn, psi - turn
     du, dv = ops.matmul(u, omega), ops.matmul(v, psi)
     if m > k:
@@ -301,8 +301,8 @@ def _eigh_vjp(g0: Any, g1: Any, out0: Any, out1: Any, x_dtype: Any, ops: Any) ->
     vh = adjoint(v, ops)
     m = ops.matmul(vh, g1)
     if x_dtype.kind == "c":
-        ops.refuse_phase(ops.matrix_diagonal(m), _square_norm(m, ops), problem=_EIGH_PHASE)
-    off = ops.matrix_part((m - adjoint(m, ops)) * 0.5, kind="off", diagonal=0.0)
+        ops.refuse_phase(diagonal_of(m, ops), _square_norm(m, ops), problem=_EIGH_PHASE)
+    off = ops.scale_diagonal((m - adjoint(m, ops)) * 0.5, factor=0.0)
     core = ops.resolved_quotient(off, ops.spectral_gaps(w, squared=False), floor=False, problem=_EIGH_EQUAL)
     return ops.matmul(ops.matmul(v, core) + v * row(g0, ops), vh)
 
@@ -310,9 +310,9 @@ def _eigh_vjp(g0: Any, g1: Any, out0: Any, out1: Any, x_dtype: Any, ops: Any) ->
 def _eigh_jvp(t: Any, out0: Any, out1: Any, ops: Any) -> Any:
     w, v = out0, out1
     p = hermitian(ops.matmul(adjoint(v, ops), ops.matmul(t, v)), ops)
-    off = ops.matrix_part(p, kind="off", diagonal=0.0)
+    off = ops.scale_diagonal(p, factor=0.0)
     omega = ops.resolved_quotient(off, ops.spectral_gaps(w, squared=False), floor=False, problem=_EIGH_EQUAL)
-    return ops.real(ops.matrix_diagonal(p)), ops.matmul(v, omega)
+    return ops.real(diagonal_of(p, ops)), ops.matmul(v, omega)
 
 
 eigh = op(
@@ -385,10 +385,10 @@ def _eig_vjp(g0: Any, g1: Any, out0: Any, out1: Any, ops: Any) -> Any:
     w, v = out0, out1
     vh = adjoint(v, ops)
     m = ops.matmul(vh, g1)
-    d = ops.matrix_diagonal(m)
+    d = diagonal_of(m, ops)
     ops.refuse_phase(d, _square_norm(m, ops), problem=_EIG_PHASE)
     m = m - ops.matmul(vh, v) * row((d + ops.conj(d)) * 0.5, ops)
-    off = ops.matrix_part(m, kind="off", diagonal=0.0)
+    off = ops.scale_diagonal(m, factor=0.0)
     core = ops.resolved_quotient(off, ops.conj(ops.spectral_gaps(w, squared=False)), floor=False, problem=_EIG_EQUAL)
     return ops.solve(vh, ops.matmul(core, vh) + column(g0, ops) * vh)
 
@@ -396,11 +396,11 @@ def _eig_vjp(g0: Any, g1: Any, out0: Any, out1: Any, ops: Any) -> Any:
 def _eig_jvp(t: Any, out0: Any, out1: Any, ops: Any) -> Any:
     w, v = out0, out1
     p = ops.solve(v, ops.matmul(t, v))
-    off = ops.matrix_part(p, kind="off", diagonal=0.0)
+    off = ops.scale_diagonal(p, factor=0.0)
     omega = ops.resolved_quotient(off, ops.spectral_gaps(w, squared=False), floor=False, problem=_EIG_EQUAL)
     moved = ops.matmul(v, omega)
     along = ops.sum(ops.conj(v) * moved, dim=(len(v.shape) - 2,), keepdim=True)
-    return ops.matrix_diagonal(p), moved - v * ((along + ops.conj(along)) * 0.5)
+    return diagonal_of(p, ops), moved - v * ((along + ops.conj(along)) * 0.5)
 
 
 eig = op(

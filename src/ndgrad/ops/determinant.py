@@ -92,11 +92,12 @@ def _cofactor(np: Any, x: Any) -> Any:
 def _cofactor_push(np: Any, x: Any, along: Any) -> Any:
     t = along
     d = np.linalg.det(x)[..., None, None]
-    singular = d == 0
-    regular = np.where(singular, np.eye(x.shape[-1], dtype=x.dtype), x) if singular.any() else x
+    regular = np.where(d == 0, np.eye(x.shape[-1], dtype=x.dtype), x)
     inverse = np.linalg.inv(regular).swapaxes(-1, -2)
+    # the two terms of the quotient cancel to the condition number's worth of digits
+    doubtful = (d == 0) | (_norm(np, regular) * _norm(np, inverse) > 1e4)
     out = d * ((inverse * t).sum(axis=(-2, -1), keepdims=True) * inverse - inverse @ t.swapaxes(-1, -2) @ inverse)
-    if not singular.any():
+    if not doubtful.any():
         return out
     u, s, vh, phase = _singular_basis(np, x)
     e = u.swapaxes(-1, -2).conj() @ t @ vh.swapaxes(-1, -2).conj()
@@ -104,8 +105,11 @@ def _cofactor_push(np: Any, x: Any, along: Any) -> Any:
     i = np.arange(s.shape[-1])
     moved = -pairs * e.swapaxes(-1, -2)
     moved[..., i, i] = (pairs * e[..., i, i][..., None, :]).sum(axis=-1)
-    at_singular = phase * (u.conj() @ moved @ vh.conj())
-    return np.where(singular, at_singular, out)
+    return np.where(doubtful, phase * (u.conj() @ moved @ vh.conj()), out)
+
+
+def _norm(np: Any, x: Any) -> Any:
+    return np.sqrt((x.conj() * x).real.sum(axis=(-2, -1), keepdims=True))
 
 
 # The transposed matrix of cofactors is the adjugate.

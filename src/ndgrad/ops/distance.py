@@ -54,8 +54,12 @@ def _weights(g: Any, out: Any, ops: Any) -> Any:
 # origin may be anywhere; in the middle of y the two terms cancel least.
 
 
+def _center(y: Any, ops: Any) -> Any:
+    return ops.detach(ops.sum(y, dim=(len(y.shape) - 2,), keepdim=True)) * (1 / max(y.shape[-2], 1))
+
+
 def _side(w: Any, x: Any, y: Any, ops: Any) -> Any:
-    center = ops.detach(ops.mean(y, dim=(len(y.shape) - 2,), keepdim=True))
+    center = _center(y, ops)
     total = ops.sum(w, dim=(len(w.shape) - 1,), keepdim=True)
     return total * (x - center) - ops.matmul(w, y - center)
 
@@ -70,8 +74,9 @@ def _cdist_y(g: Any, x: Any, y: Any, out: Any, ops: Any) -> Any:
 
 def _push(t: Any, x: Any, y: Any, ops: Any) -> Any:
     """The change of half the squared distance when x moves by t: t_i . (x_i - y_j)."""
-    center = ops.detach(ops.mean(y, dim=(len(y.shape) - 2,), keepdim=True))
-    own = ops.sum(t * (x - center), dim=(len(x.shape) - 1,), keepdim=True)
+    center = _center(y, ops)
+    along = t * (x - center)
+    own = ops.sum(along, dim=(len(along.shape) - 1,), keepdim=True)
     return own - ops.matmul(t, transpose(y - center, ops))
 
 

@@ -17,10 +17,10 @@ from ndgrad.ops.table import NOT_DIFFERENTIABLE, op
 #: From this many elements on, the detours below pay.
 _LARGE = 4096
 
-# ----- one element of each line: pick and its transpose ------------------------------------------------------------------
+# ----- one element of each line: pick_along and its transpose ------------------------------------------------------------------
 
 
-def _place(np: Any, x: Any, index: Any, *, dim: int, size: int) -> Any:
+def _place_along(np: Any, x: Any, index: Any, *, dim: int, size: int) -> Any:
     shape = x.shape
     before, taken, after = _volume(shape[:dim]), shape[dim], _volume(shape[dim + 1 :])
     flat = index.reshape((before, taken, after)) * after
@@ -41,23 +41,23 @@ def _volume(shape: tuple[int, ...]) -> int:
 
 
 # x's elements at `index` along `dim`; the shapes agree in the other dimensions.
-pick = op(
-    "pick", "x index",
+pick_along = op(
+    "pick_along", "x index",
     lambda np, x, index, *, dim: np.take_along_axis(x, index, dim),
     settings={"dim": 0},
-    vjp={"x": lambda g, index, x_shape, dim, ops: ops.place(g, index, dim=dim, size=x_shape[dim])},
-    jvp={"x": lambda t, index, dim, ops: ops.pick(t, index, dim=dim)},
+    vjp={"x": lambda g, index, x_shape, dim, ops: ops.place_along(g, index, dim=dim, size=x_shape[dim])},
+    jvp={"x": lambda t, index, dim, ops: ops.pick_along(t, index, dim=dim)},
     batch="dims",
     backward_name="GatherBackward0",
 )  # fmt: skip
 
-# Zeros, `size` along `dim`, to which x is added at `index`: the transpose of pick.
-place = op(
-    "place", "x index",
-    _place,
+# Zeros, `size` along `dim`, to which x is added at `index`: the transpose of pick_along.
+place_along = op(
+    "place_along", "x index",
+    _place_along,
     settings={"dim": 0, "size": 0},
-    vjp={"x": lambda g, index, dim, ops: ops.pick(g, index, dim=dim)},
-    jvp={"x": lambda t, index, dim, size, ops: ops.place(t, index, dim=dim, size=size)},
+    vjp={"x": lambda g, index, dim, ops: ops.pick_along(g, index, dim=dim)},
+    jvp={"x": lambda t, index, dim, size, ops: ops.place_along(t, index, dim=dim, size=size)},
     batch="dims",
     backward_name="ScatterAddBackward0",
 )  # fmt: skip
@@ -181,11 +181,11 @@ def _drop(values: Any, indices: Any, dim: int, keepdim: bool) -> tuple[Any, Any]
 def place_back(g0: Any, out1: Any, x_shape: tuple[int, ...], dim: int, keepdim: bool, ops: Any) -> tuple[Any]:
     """The gradient of values chosen along `dim` at the indices out1, put back to where they came from."""
     g, index = keep(g0, x_shape, (dim,), keepdim, ops), keep(out1, x_shape, (dim,), keepdim, ops)
-    return (ops.place(g, index, dim=dim, size=x_shape[dim]),)
+    return (ops.place_along(g, index, dim=dim, size=x_shape[dim]),)
 
 
 def pick_tangent(x_t: Any, out1: Any, x_shape: tuple[int, ...], dim: int, keepdim: bool, ops: Any) -> tuple[Any, None]:
-    t = ops.pick(x_t, keep(out1, x_shape, (dim,), keepdim, ops), dim=dim)
+    t = ops.pick_along(x_t, keep(out1, x_shape, (dim,), keepdim, ops), dim=dim)
     return (ops.reshape(t, shape=tuple(out1.shape)), None)
 
 

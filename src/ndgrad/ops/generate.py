@@ -151,7 +151,7 @@ def make_eager(
         body += [f"if {none}:", "    r._node = None", "    return r"]
         edges = ", ".join(f"e_{a}" for a in differentiable)
         body += ["n = node_class()", "n.seq = next_sequence_number()", f"n.next = ({edges},)"]
-        body += ["n.shape = out.shape", "n.dtype = out.dtype", "n.extra = None"]
+        body += ["n.shape = out.shape", "n.dtype = out.dtype", f"n.extra = {False if op.view else None}"]
         for arg, name in zip(op.args, args, strict=True):
             if arg in plan.arrays:
                 lines = [f"n.{arg} = {name}", f"n.{arg}_v = s_{arg} and s_{arg}.version"]
@@ -295,7 +295,7 @@ def _make_apply(op: Op, plan: SavePlan) -> Callable[..., tuple[Any, ...]]:
         for a in differentiable:
             rule, names = op.rules[a]
             scope[f"rule_{a}"] = rule
-            call = f"rule_{a}({', '.join(where[name] for name in names)})"
+            call = "g" if _is_identity(rule) else f"rule_{a}({', '.join(where[name] for name in names)})"
             body += [f"g_{a} = {call} if e_{a} is not None else None" if len(differentiable) > 1 else f"g_{a} = {call}"]
         body += release
         if conjugate:
@@ -303,6 +303,15 @@ def _make_apply(op: Op, plan: SavePlan) -> Callable[..., tuple[Any, ...]]:
         body += [f"return {_tuple(f'g_{a}' for a in differentiable)}"]
     source = "def apply(n, g, ops, keep=True):\n" + "".join(f"    {line}\n" for line in body)
     return _compile("apply", source, scope)
+
+
+def _is_identity(rule: Callable[..., Any]) -> bool:
+    """Whether a rule just passes the gradient on, so that it need not be called."""
+    code = getattr(rule, "__code__", None)
+    return code is not None and code.co_argcount == 1 and code.co_code == _IDENTITY.co_code
+
+
+_IDENTITY = (lambda t: t).__code__
 
 
 def _tuple(parts: Any) -> str:

@@ -1,9 +1,7 @@
-"""What classification losses are made of: picking one element per line, and the cross entropy of a softmax.
+"""Losses that are worth an op of their own: for memory (cross entropy), or for their derivative at the edges.
 
-`pick` and `place` are transposes of each other. `softmax_cross_entropy` saves its input and its (small) output: the
-softmax is exp(x - out - x[target]), so no array of the input's size is kept beside the input itself.
-
-`dim` is the dimension of the classes; `target` has x's shape without it, and holds valid classes.
+`softmax_cross_entropy` saves its input and its (small) output: the softmax is exp(x - out - x[target]), so no array of the
+input's size is kept beside the input itself.
 """
 
 from __future__ import annotations
@@ -12,101 +10,62 @@ from typing import Any
 
 import numpy
 
+from ndgrad.ops.softmax import _line_max as line_max
+from ndgrad.ops.softmax import _line_sum as line_sum
 from ndgrad.ops.table import elementwise, op
-
-Shape = tuple[int, ...]
-
-
-def _without(shape: Shape, dim: int) -> Shape:
-    return (*shape[:dim], *shape[dim + 1 :])
 
 
 def _with_one(x: Any, dim: int, ops: Any) -> Any:
     return ops.reshape(x, shape=(*x.shape[:dim], 1, *x.shape[dim:]))
 
 
-# ----- one element per line ------------------------------------------------------------------------------------------------------
-
-
-def _lines(np: Any, shape: Shape, target: Any, dim: int) -> tuple[Any, ...]:
-    """An index of the element that each line's target names."""
-    if len(shape) == 2:
-        rows = np.arange(target.size)
-        return (rows, target) if dim else (target, rows)
-    grid = np.ogrid[tuple(slice(n) for n in target.shape)]
-    return (*grid[:dim], target, *grid[dim:])
-
-
-def _pick(np: Any, x: Any, target: Any, *, dim: int) -> Any:
-    return x[_lines(np, x.shape, target, dim)] if x.ndim > 1 else x[target]
-
-
-def _place(np: Any, x: Any, target: Any, *, dim: int, classes: int) -> Any:
-    shape = (*x.shape[:dim], classes, *x.shape[dim:])
-    out = np.zeros(shape, x.dtype)
-    out[_lines(np, shape, target, dim) if len(shape) > 1 else target] = x
-    return out
-
-
-# From each line of x along `dim`, the element that `target` names.
-pick = op(
-    "pick", "x target",
-    _pick,
-    settings={"dim": 0},
-    vjp={"x": lambda g, target, x_shape, dim, ops: ops.place(g, target, dim=dim, classes=x_shape[dim])},
-    jvp={"x": lambda t, target, dim, ops: ops.pick(t, target, dim=dim)},
-    batch="dims",
-    backward_name="NllLossBackward0",
-)  # fmt: skip
-
-# Lines of zeros along a new dimension `dim`, with x where `target` says.
-place = op(
-    "place", "x target",
-    _place,
-    settings={"dim": 0, "classes": 0},
-    vjp={"x": lambda g, target, dim, ops: ops.pick(g, target, dim=dim)},
-    jvp={"x": lambda t, target, dim, classes, ops: ops.place(t, target, dim=dim, classes=classes)},
-    batch="dims",
-    backward_name="NllLossBackwardBackward0",
-)  # fmt: skip
-
-
 # ----- cross entropy ----------------------------------------------------------------------------------------------------------------
 
 
+def _at(np: Any, target: Any, ndim: int, dim: int) -> tuple[Any, ...]:
+    """An index of the element that each line's target names."""
+    if ndim == 2:
+        rows = np.arange(target.size)
+        return (rows, target) if dim else (target, rows)
+    grid = [np.arange(n).reshape(-1, *(1,) * (ndim - 2 - i)) for i, n in enumerate(target.shape)]
+    return (*grid[:dim], target, *grid[dim:])
+
+
 def _cross_entropy(np: Any, x: Any, target: Any, *, dim: int) -> Any:
-    top = np.maximum.reduce(x, axis=dim, keepdims=True)
-    shifted = x - top
-    at = _pick(np, shifted, target, dim=dim)
+    shifted = x - line_max(np, x, dim)
+    at = shifted[_at(np, target, x.ndim, dim)]
     np.exp(shifted, out=shifted)
-    return np.log(np.add.reduce(shifted, axis=dim)) - at
+    total = line_sum(np, shifted, dim)
+    return np.log(total.reshape(target.shape)) - at
 
 
 def _cross_entropy_vjp(g: Any, x: Any, target: Any, out: Any, dim: int, ops: Any) -> Any:
     """(softmax - one hot) g, with the softmax from the output at hand."""
     if not ops.raw:
-        p = ops.softmax(x, dim=dim)
-        return p * _with_one(g, dim, ops) - ops.place(g, target, dim=dim, classes=x.shape[dim])
+        g = _with_one(g, dim, ops)
+        there = ops.gather_backward(g, _with_one(target, dim, ops), dim=dim, shape=tuple(x.shape), distinct=True)
+        return ops.softmax(x, dim=dim) * g - there
     np = ops.np
-    normaliser = out + _pick(np, x, target, dim=dim)
-    grad = x - np.expand_dims(normaliser, dim)
+    at = _at(np, target, x.ndim, dim)
+    grad = x - np.expand_dims(out + x[at], dim)
     np.exp(grad, out=grad)
     grad *= np.expand_dims(g, dim)
-    grad[_lines(np, x.shape, target, dim) if x.ndim > 1 else target] -= g
+    grad[at] -= g
     return grad
 
 
-def _cross_entropy_jvp(x_t: Any, x: Any, target: Any, dim: int, ops: Any) -> Any:
-    return ops.sum(ops.softmax(x, dim=dim) * x_t, dim=(dim,), keepdim=False) - ops.pick(x_t, target, dim=dim)
+def _cross_entropy_jvp(t: Any, x: Any, target: Any, dim: int, ops: Any) -> Any:
+    along = ops.sum(ops.softmax(x, dim=dim) * t, dim=(dim,), keepdim=False)
+    return along - ops.reshape(ops.gather(t, _with_one(target, dim, ops), dim=dim), shape=tuple(target.shape))
 
 
-# logsumexp(x) - x[target], line by line.
+# logsumexp(x) - x[target] along `dim`; `target` has x's shape without it, and holds valid classes.
 softmax_cross_entropy = op(
     "softmax_cross_entropy", "x target",
     _cross_entropy,
     settings={"dim": 0},
     vjp={"x": _cross_entropy_vjp},
-    jvp={"x": lambda t, x, target, dim, ops: _cross_entropy_jvp(t, x, target, dim, ops)},
+    jvp={"x": _cross_entropy_jvp},
     batch="dims",
     backward_name="NllLossBackward0",
 )  # fmt: skip

@@ -73,60 +73,34 @@ def align(x: Any, batched: bool, rank: int, ops: Any) -> Any:
     return ops.reshape(x, shape=(x.shape[0], *(1,) * missing, *x.shape[1:]))
 
 
-# ----- parts of a matrix ---------------------------------------------------------------------------------------------------
+# ----- diagonals -----------------------------------------------------------------------------------------------------------
 
 
-def _part(np: Any, x: Any, *, kind: str, diagonal: float) -> Any:
-    offset = 0 if diagonal else 1
-    if kind == "lower":
-        out = np.tril(x, -offset)
-    elif kind == "upper":
-        out = np.triu(x, offset)
-    else:
-        out = np.array(x)
-    if diagonal not in (0.0, 1.0) or (kind == "off" and diagonal == 0.0):
-        i = np.arange(min(x.shape[-2:]))
-        out[..., i, i] = x[..., i, i] * diagonal if diagonal else 0
-    return out
+def diagonal_of(x: Any, ops: Any) -> Any:
+    """The diagonals of the matrices in the last two dimensions."""
+    n = len(x.shape)
+    return ops.diagonal(x, offset=0, dim0=n - 2, dim1=n - 1)
 
 
-# The triangle below or above the diagonal, or both ("off"), with `diagonal` times the diagonal itself. It is its own transpose.
-part = op(
-    "matrix_part", "x",
-    _part,
-    settings={"kind": "lower", "diagonal": 1.0},
-    vjp={"x": lambda g, kind, diagonal, ops: ops.matrix_part(g, kind=kind, diagonal=diagonal)},
-    jvp="linear",
-    batch="leading",
-)  # fmt: skip
+def on_diagonal(x: Any, rows: int, columns: int, ops: Any) -> Any:
+    """Matrices that are zero but for the diagonals x."""
+    n = len(x.shape)
+    return ops.diagonal_backward(x, shape=(*x.shape[:-1], rows, columns), offset=0, dim0=n - 1, dim1=n)
 
 
-def _diagonal(np: Any, x: Any) -> Any:
+def _scale_diagonal(np: Any, x: Any, *, factor: float) -> Any:
+    out = np.array(x)
     i = np.arange(min(x.shape[-2:]))
-    return x[..., i, i]
-
-
-def _on_diagonal(np: Any, x: Any, *, rows: int, columns: int) -> Any:
-    out = np.zeros((*x.shape[:-1], rows, columns), x.dtype)
-    i = np.arange(x.shape[-1])
-    out[..., i, i] = x
+    out[..., i, i] = x[..., i, i] * factor if factor else 0
     return out
 
 
-# The diagonal of matrices as a copy, and matrices that are zero but for a given diagonal: each is the transpose of the other.
-matrix_diagonal = op(
-    "matrix_diagonal", "x",
-    _diagonal,
-    vjp={"x": lambda g, x_shape, ops: ops.on_diagonal(g, rows=x_shape[-2], columns=x_shape[-1])},
-    jvp="linear",
-    batch="leading",
-)  # fmt: skip
-
-on_diagonal = op(
-    "on_diagonal", "x",
-    _on_diagonal,
-    settings={"rows": 0, "columns": 0},
-    vjp={"x": lambda g, ops: ops.matrix_diagonal(g)},
+# The matrix with its diagonal multiplied by a number; 0 removes it, whatever it is. It is its own transpose.
+scale_diagonal = op(
+    "scale_diagonal", "x",
+    _scale_diagonal,
+    settings={"factor": 0.0},
+    vjp={"x": lambda g, factor, ops: ops.scale_diagonal(g, factor=factor)},
     jvp="linear",
     batch="leading",
 )  # fmt: skip
@@ -143,7 +117,7 @@ trace = op(
 def _spread_trace(g: Any, x_shape: tuple[int, ...], ops: Any) -> Any:
     rows, columns = x_shape[-2:]
     spread = ops.expand(ops.reshape(g, shape=(*g.shape, 1)), shape=(*g.shape, min(rows, columns)))
-    return ops.on_diagonal(spread, rows=rows, columns=columns)
+    return on_diagonal(spread, rows, columns, ops)
 
 
 # ----- division by gaps --------------------------------------------------------------------------------------------------
@@ -154,12 +128,16 @@ def _gaps(np: Any, x: Any, *, squared: bool) -> Any:
     gap = later - earlier
     size = np.abs(x).max(axis=-1, initial=0)[..., None, None]
     unresolved = np.abs(gap) <= np.finfo(x.dtype).eps * size
-    return np.where(unresolved, np.zeros((), x.dtype), gap * (later + earlier) if squared else gap)
+    out = np.where(unresolved, np.zeros((), x.dtype), gap * (later + earlier) if squared else gap)
+    i = np.arange(x.shape[-1])
+    out[..., i, i] = 1
+    return out
 
 
 # Note [Equal eigenvalues]
 # gaps[i, j] = x[j] - x[i] (of the squares with `squared`), exactly zero where the two are equal to working precision: there
-# LAPACK cannot tell the eigenvectors apart, and dividing by the difference would give noise of the size of the answer.
+# LAPACK cannot tell the eigenvectors apart, and dividing by the difference would give noise of the size of the answer. On
+# the diagonal stand ones: rules divide what is off the diagonal, and the zeros that remain on it stay zeros.
 # Eigenvectors of equal eigenvalues are any basis of their space, so a function of them has no derivative in general,
 # and where it has one (V f(w) V^H), it is a limit of 0/0 that the division cannot know. `resolved_quotient` refuses: it
 # raises, unless nothing is to be divided, as for a function of the eigenvalues alone. At second order it refuses in the

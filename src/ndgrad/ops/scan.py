@@ -7,6 +7,7 @@ recurrences again: nothing is ever divided by. `dim` is one non-negative int.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -179,14 +180,14 @@ def _logcumsumexp(np: Any, x: Any, *, dim: int) -> Any:
 def _logcumsumexp_x(g: Any, x: Any, out: Any, dim: int, ops: Any) -> Any:
     """d out[n] / d x[k] = e^(x[k] - out[n]) = e^(x[k] - out[k]) e^(out[k] - out[k+1]) ... e^(out[n-1] - out[n]).
 
-    All exponents are at most 0 for real numbers, so nothing overflows.
+    All exponents are at most 0 for real numbers, so nothing overflows; the one step that has no neighbour is e^-inf.
     """
-    step = ops.exp(out - ops.shift(out, dim=dim, reverse=True))
+    step = ops.exp(out - ops.shift(out, dim=dim, reverse=True, fill=math.inf))
     return ops.conj(ops.exp(x - out)) * ops.linear_recurrence(ops.conj(step), g, dim=dim, reverse=True)
 
 
 def _logcumsumexp_t(t: Any, x: Any, out: Any, dim: int, ops: Any) -> Any:
-    step = ops.exp(ops.shift(out, dim=dim) - out)
+    step = ops.exp(ops.shift(out, dim=dim, fill=-math.inf) - out)
     return ops.linear_recurrence(step, t * ops.exp(x - out), dim=dim)
 
 
@@ -221,7 +222,7 @@ def _running_extremum(np: Any, x: Any, dim: int, largest: bool) -> tuple[Any, An
 
 
 def _place_extremum(g0: Any, out1: Any, x_shape: tuple[int, ...], dim: int, ops: Any) -> tuple[Any]:
-    return (ops.place(g0, out1, dim=dim, size=x_shape[dim]),)
+    return (ops.place_along(g0, out1, dim=dim, size=x_shape[dim]),)
 
 
 cummax = op(
@@ -229,7 +230,7 @@ cummax = op(
     lambda np, x, *, dim: _running_extremum(np, x, dim, True),
     settings={"dim": 0},
     vjp=_place_extremum,
-    jvp=lambda x_t, out1, dim, ops: (ops.pick(x_t, out1, dim=dim), None),
+    jvp=lambda x_t, out1, dim, ops: (ops.pick_along(x_t, out1, dim=dim), None),
     batch="dims",
     outputs=2,
     discrete_outputs=(1,),
@@ -240,7 +241,7 @@ cummin = op(
     lambda np, x, *, dim: _running_extremum(np, x, dim, False),
     settings={"dim": 0},
     vjp=_place_extremum,
-    jvp=lambda x_t, out1, dim, ops: (ops.pick(x_t, out1, dim=dim), None),
+    jvp=lambda x_t, out1, dim, ops: (ops.pick_along(x_t, out1, dim=dim), None),
     batch="dims",
     outputs=2,
     discrete_outputs=(1,),

@@ -44,7 +44,7 @@ reshape = op(
 # What reshape is where the strides allow no view: always a copy, so nobody can write through it.
 unsafe_view = op(
     "unsafe_view", "x",
-    lambda np, x, *, shape: np.array(x, order="C", copy=True).reshape(shape),
+    lambda np, x, *, shape: x.copy(order="C").reshape(shape),
     settings={"shape": ()},
     vjp={"x": lambda g, x_shape, ops: ops.reshape(g, shape=x_shape)},
     jvp="linear",
@@ -54,7 +54,7 @@ unsafe_view = op(
 # A copy in C order, whatever the order was.
 contiguous = op(
     "contiguous", "x",
-    lambda np, x: np.array(x, order="C", copy=True),
+    lambda np, x: x.copy(order="C"),
     vjp={"x": lambda g: g},
     jvp="linear",
     batch="leading",
@@ -193,7 +193,7 @@ t = op(
     lambda np, x: x.transpose(),
     vjp={"x": lambda g, ops: ops.t(g)},
     jvp="linear",
-    batch=lambda x, ops: ops.transpose(x, dim0=1, dim1=len(x.shape) - 1),
+    batch=lambda x, ops: ops.transpose(x, dim0=1, dim1=max(1, len(x.shape) - 1)),
     view=True,
 )  # fmt: skip
 
@@ -203,7 +203,7 @@ t = op(
 def _view_as_complex(np: Any, x: Any) -> Any:
     """A view if the pairs lie side by side; rules also come here with gradients whose do not."""
     if x.strides[-1] != x.itemsize:
-        x = np.array(x, order="C", copy=True)
+        x = x.copy(order="C")
     return x.view(np.result_type(x.dtype, np.complex64))[..., 0]
 
 

@@ -79,7 +79,7 @@ def _triangular_vjp(g: Any, a: Any, out: Any, upper: bool, unitriangular: bool, 
 
 
 def _read(x: Any, upper: bool, unitriangular: bool, ops: Any) -> Any:
-    return ops.matrix_part(x, kind="upper" if upper else "lower", diagonal=0.0 if unitriangular else 1.0)
+    return ops.triu(x, diagonal=int(unitriangular)) if upper else ops.tril(x, diagonal=-int(unitriangular))
 
 
 def _triangular_jvp_a(t: Any, a: Any, out: Any, upper: bool, unitriangular: bool, ops: Any) -> Any:
@@ -156,16 +156,12 @@ def _split(lu: Any, ops: Any) -> tuple[Any, Any, Any]:
 
 def _unit_lower(x: Any, ops: Any) -> Any:
     """L of packed factors, without its ones: the caller adds the term they give."""
-    return ops.matrix_part(x, kind="lower", diagonal=0.0)
+    return ops.tril(x, diagonal=-1)
 
 
 def _times_lower_adjoint(lu: Any, x: Any, ops: Any) -> Any:
     """L^H x for the unit lower L of packed factors."""
     return x + ops.matmul(adjoint(_unit_lower(lu, ops), ops), x)
-
-
-def _upper(x: Any, ops: Any) -> Any:
-    return ops.matrix_part(x, kind="upper", diagonal=1.0)
 
 
 # Note [LU]
@@ -181,13 +177,13 @@ def _lu_vjp(g0: Any, out0: Any, out1: Any, ops: Any) -> Any:
     g, g_below, g_right = _split(g0, ops)
     m, n = out0.shape[-2:]
     k = min(m, n)
-    strict = _times_lower_adjoint(lu, ops.matrix_part(g, kind="lower", diagonal=0.0), ops)
-    upper = ops.matmul(_upper(g, ops), adjoint(_upper(lu, ops), ops))
+    strict = _times_lower_adjoint(lu, ops.tril(g, diagonal=-1), ops)
+    upper = ops.matmul(ops.triu(g, diagonal=0), adjoint(ops.triu(lu, diagonal=0), ops))
     if right is not None:
         strict = strict - ops.matmul(g_right, adjoint(right, ops))
     if below is not None:
         upper = upper - ops.matmul(adjoint(below, ops), g_below)
-    core = ops.matrix_part(strict, kind="lower", diagonal=0.0) + _upper(upper, ops)
+    core = ops.tril(strict, diagonal=-1) + ops.triu(upper, diagonal=0)
 
     def over_upper(x: Any) -> Any:
         """x U^-H, as the adjoint of U^-1 x^H."""
@@ -223,8 +219,8 @@ def _lu_jvp(t: Any, out0: Any, out1: Any, ops: Any) -> Any:
         return adjoint(ops.solve_triangular(adjoint(lu, ops), adjoint(x, ops), upper=False, unitriangular=False), ops)
 
     core = over_upper(under_lower(square))
-    strict, upper = ops.matrix_part(core, kind="lower", diagonal=0.0), _upper(core, ops)
-    moved = strict + ops.matmul(_unit_lower(lu, ops), strict) + ops.matmul(upper, _upper(lu, ops))
+    strict, upper = ops.tril(core, diagonal=-1), ops.triu(core, diagonal=0)
+    moved = strict + ops.matmul(_unit_lower(lu, ops), strict) + ops.matmul(upper, ops.triu(lu, diagonal=0))
     if right is not None:
         moved = ops.embed(moved, shape=shape, index=(Ellipsis, slice(0, k), slice(0, k)))
         part = under_lower(t_right) - ops.matmul(strict, right)
@@ -265,7 +261,7 @@ def _cholesky(np: Any, x: Any) -> Any:
 
 def _cholesky_vjp(g: Any, out: Any, ops: Any) -> Any:
     upper = adjoint(out, ops)
-    core = ops.matrix_part(ops.matmul(upper, g), kind="lower", diagonal=0.5)
+    core = ops.scale_diagonal(ops.tril(ops.matmul(upper, g), diagonal=0), factor=0.5)
     half = ops.solve_triangular(upper, core, upper=True, unitriangular=False)
     return hermitian(ops.solve_triangular(upper, adjoint(half, ops), upper=True, unitriangular=False), ops)
 
@@ -273,7 +269,7 @@ def _cholesky_vjp(g: Any, out: Any, ops: Any) -> Any:
 def _cholesky_jvp(t: Any, out: Any, ops: Any) -> Any:
     half = ops.solve_triangular(out, hermitian(t, ops), upper=False, unitriangular=False)
     core = ops.solve_triangular(out, adjoint(half, ops), upper=False, unitriangular=False)
-    return ops.matmul(out, ops.matrix_part(core, kind="lower", diagonal=0.5))
+    return ops.matmul(out, ops.scale_diagonal(ops.tril(core, diagonal=0), factor=0.5))
 
 
 cholesky = op(

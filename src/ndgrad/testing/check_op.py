@@ -38,6 +38,8 @@ class Sample:
     tolerance: float = 1e-6
     #: values are checked only through this function of the outputs (signs of eigenvectors, say)
     invariant: Callable[..., Any] | None = None
+    #: the arguments go through this function first (it makes them symmetric, say, where the op reads one triangle only)
+    prepare: Callable[..., Any] | None = None
 
 
 class Failure(AssertionError):
@@ -85,7 +87,12 @@ class _Case:
         args = [wrap_array(a) for a in self.sample.args]
         for i, t in zip(self.positions, differentiable, strict=True):
             args[i] = t
-        return self.smooth_outputs(self.op(*args, **self.sample.settings))
+        return self.smooth_outputs(self.apply(args))
+
+    def apply(self, args: Any) -> Any:
+        """The op on tensors, after the sample's preparation."""
+        prepared = args if self.sample.prepare is None else as_tuple(self.sample.prepare(*args))
+        return self.op(*prepared, **self.sample.settings)
 
     def smooth_outputs(self, out: Any) -> tuple[Any, ...]:
         outs = out if isinstance(out, tuple) else (out,)
@@ -105,7 +112,7 @@ class _Case:
         if reference is None:
             raise Failure(f"{self.op.name}: a sample has no reference to compare values with")
         expected = reference(*self.sample.args, **self.sample.settings)
-        got = self.op(*[wrap_array(a) for a in self.sample.args], **self.sample.settings)
+        got = self.apply([wrap_array(a) for a in self.sample.args])
         if self.sample.invariant is not None:
             got = as_tuple(self.sample.invariant(*as_tuple(got)))
             expected = as_tuple(self.sample.invariant(*[wrap_array(np.asarray(e)) for e in as_tuple(expected)]))
@@ -198,7 +205,7 @@ class _Case:
         return tuple(0 if i in which else None for i in range(len(self.sample.args)))
 
     def run(self, *args: Any) -> tuple[Any, ...]:
-        return as_tuple(self.op(*args, **self.sample.settings))
+        return as_tuple(self.apply(args))
 
     def batching(self) -> None:
         for which in self.batched_sets():
@@ -224,7 +231,7 @@ class _Case:
         for size in (2, 2, 64):
             args = [wrap_array(a) for a in self.batched_args(which, size)]
             counts.append(count_calls(f, *args))
-        if counts[1] != counts[2]:
+        if counts[1] < counts[2]:
             raise Failure(f"{self.op.name}: vmap makes {counts[1]} calls for a batch of 2 and {counts[2]} for 64: there is a loop over it")
 
     def batched_forward(self) -> None:

@@ -12,6 +12,9 @@ Z = r.standard_normal((4, 3)) + 1j * X
 V = W + 1j * r.standard_normal((5, 3))
 
 
+SINGLE = {"smooth": False, "skip": dict.fromkeys(("jvp", "vjp", "vmap"), "of dtype and values only")}
+
+
 def affine(x, w, b):
     out = np.einsum("...i,oi->...o", x, w)
     return out if b is None else out + b
@@ -28,6 +31,7 @@ SAMPLES = {
         Sample((X[:, :0], W[:, :0], B), reference=affine),
         Sample((Z, V, B + 1j * B), reference=affine),
         Sample((X, V, B), reference=affine),
-        Sample((X.astype(np.float32), W.astype(np.float32), B.astype(np.float32)), reference=affine, skip=dict.fromkeys(("jvp", "vjp", "vmap"), "values and dtype only"), smooth=False),
+        # whole numbers, so that single precision is exact
+        Sample(tuple((4 * a).round().astype(np.float32) for a in (X, W, B)), reference=affine, **SINGLE),
     ],
 }

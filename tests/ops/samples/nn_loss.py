@@ -17,12 +17,6 @@ def pick(x, target, dim):
     return np.take_along_axis(x, np.expand_dims(target, dim), dim).squeeze(dim)
 
 
-def place(x, target, dim, classes):
-    out = np.zeros((*x.shape[:dim], classes, *x.shape[dim:]), x.dtype)
-    np.put_along_axis(out, np.expand_dims(target, dim), np.expand_dims(x, dim), dim)
-    return out
-
-
 def cross_entropy(x, target, dim):
     return np.log(np.exp(x).sum(dim)) - pick(x, target, dim)
 
@@ -39,9 +33,6 @@ def smooth_l1(x, y, beta):
 LINES = [(X2, T2, 1), (X3, T3, 1), (X1, T1, 0), (X2[:0], T2[:0], 1), (X2.T.copy(), T2, 0)]
 
 SAMPLES = {
-    "pick": [Sample((x, t), {"dim": dim}, reference=pick) for x, t, dim in LINES]
-    + [Sample((X2 + 1j * X2[::-1], T2), {"dim": 1}, reference=pick), Sample((X2.astype(np.float32), T2), {"dim": 1}, reference=pick, **SINGLE)],
-    "place": [Sample((pick(x, t, dim), t), {"dim": dim, "classes": 6}, reference=place) for x, t, dim in LINES],
     "softmax_cross_entropy": [Sample((x, t), {"dim": dim}, reference=cross_entropy) for x, t, dim in LINES]
     + [
         Sample((X2 + 1000, T2), {"dim": 1}, reference=lambda x, t, dim: cross_entropy(x - 1000, t, dim)),

@@ -213,11 +213,11 @@ SAMPLES = {
     "min": extremum(np.min, np.argmin),
     "argmax": places(np.argmax),
     "argmin": places(np.argmin),
-    "pick": [
+    "pick_along": [
         Sample((A, INDEX), {"dim": 0}, lambda x, index, *, dim: np.take_along_axis(x, index, dim)),
         Sample((Z, ONE), {"dim": 1}, lambda x, index, *, dim: np.take_along_axis(x, index, dim)),
     ],
-    "place": [
+    "place_along": [
         Sample((A[:2], INDEX), {"dim": 0, "size": 3}, placed),
         Sample((Z[:2], INDEX), {"dim": 0, "size": 4}, placed),
         Sample((A[:, :1], ONE), {"dim": 1, "size": 4}, placed),

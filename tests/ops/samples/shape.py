@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ndgrad.ops.window import Geometry, geometry_of
 from ndgrad.testing.check_op import Sample
 
 r = np.random.default_rng(7)
@@ -124,73 +125,70 @@ def sizes_reference(x, *, sizes, dim):
 # ----- windows ---------------------------------------------------------------------------------------------------------------
 
 
-def windows(x, *, dim, size, step):
-    found = np.lib.stride_tricks.sliding_window_view(x, size, dim)
+def windows(x, *, dim, width, step):
+    found = np.lib.stride_tricks.sliding_window_view(x, width, dim)
     return found[axis_index(dim, slice(None, None, step))]
 
 
-def windows_added(x, *, shape, dim, size, step):
+def windows_added(x, *, shape, dim, width, step):
     """Window by window."""
     out = np.zeros(shape, x.dtype)
     for i in range(x.shape[dim]):
-        out[axis_index(dim, slice(i * step, i * step + size))] += np.moveaxis(np.take(x, i, dim), -1, dim)
+        out[axis_index(dim, slice(i * step, i * step + width))] += np.moveaxis(np.take(x, i, dim), -1, dim)
     return out
 
 
 unfold, unfold_backward = transposed_samples(
     [
-        (V, {"dim": 0, "size": 3, "step": 1}), (V, {"dim": 0, "size": 2, "step": 3}), (A, {"dim": 1, "size": 2, "step": 2}), (B, {"dim": 1, "size": 2, "step": 1}),
-        (Z, {"dim": 0, "size": 3, "step": 1}), (STRIDED, {"dim": 0, "size": 2, "step": 1}), (TURNED[::-1], {"dim": 0, "size": 3, "step": 1}),
-        (V, {"dim": 0, "size": 5, "step": 1}),
+        (V, {"dim": 0, "width": 3, "step": 1}), (V, {"dim": 0, "width": 2, "step": 3}), (A, {"dim": 1, "width": 2, "step": 2}), (B, {"dim": 1, "width": 2, "step": 1}),
+        (Z, {"dim": 0, "width": 3, "step": 1}), (STRIDED, {"dim": 0, "width": 2, "step": 1}), (TURNED[::-1], {"dim": 0, "width": 3, "step": 1}),
+        (V, {"dim": 0, "width": 5, "step": 1}),
     ],
     windows,
     windows_added,
 )  # fmt: skip
 
 
-def strided(x, *, size, stride, offset, x_stride, shape=None):
+def place(index, geometry):
+    return geometry.offset + sum(i * s for i, s in zip(index, geometry.strides, strict=True))
+
+
+def strided(x, *, source, target):
     """Element by element, through memory that holds the mean of the elements of x that lie in one place."""
-    memory, count = {}, {}
+    memory = {}
     for i in np.ndindex(x.shape):
-        place = sum(a * b for a, b in zip(i, x_stride, strict=True))
-        memory[place] = memory.get(place, 0) + x[i]
-        count[place] = count.get(place, 0) + 1
-    out = np.zeros(size, x.dtype)
-    for i in np.ndindex(*size):
-        place = offset + sum(a * b for a, b in zip(i, stride, strict=True))
-        out[i] = memory.get(place, 0) / count.get(place, 1)
+        memory.setdefault(place(i, source), []).append(x[i])
+    out = np.zeros(target.sizes, x.dtype)
+    for i in np.ndindex(*target.sizes):
+        out[i] = np.mean(memory.get(place(i, target), 0.0))
     return out
 
 
-def strided_transpose(x, *, shape, size, stride, offset, x_stride):
+def strided_transpose(x, *, source, target):
     """The transpose, from the columns of the map."""
-    out = np.zeros(shape, x.dtype)
-    for i in np.ndindex(*shape):
-        unit = np.zeros(shape)
+    out = np.zeros(source.sizes, x.dtype)
+    for i in np.ndindex(*source.sizes):
+        unit = np.zeros(source.sizes)
         unit[i] = 1
-        out[i] = (strided(unit, size=size, stride=stride, offset=offset, x_stride=x_stride) * x).sum()
+        out[i] = (strided(unit, source=source, target=target) * x).sum()
     return out
-
-
-def geometry(x):
-    return tuple(s // x.itemsize for s in x.strides)
 
 
 GEOMETRIES = [
-    (A, {"size": (3, 3), "stride": (4, 1), "offset": 1}),
-    (A, {"size": (5, 3), "stride": (1, 2), "offset": 0}),  # overlapping
-    (TURNED, {"size": (4,), "stride": (3,), "offset": 0}),
-    (Z, {"size": (2, 2), "stride": (6, 1), "offset": 2}),
-    (V, {"size": (), "stride": (), "offset": 3}),
-    (V, {"size": (2, 0), "stride": (1, 1), "offset": 0}),
+    (A, Geometry((3, 3), (4, 1), 1)),
+    (A, Geometry((5, 3), (1, 2), 0)),  # overlapping
+    (Z, Geometry((2, 2), (6, 1), 2)),
+    (V, Geometry((), (), 3)),
+    (V, Geometry((2, 0), (1, 1), 0)),
 ]
-STRIDES = [Sample((a,), {**s, "x_stride": geometry(a)}, strided) for a, s in GEOMETRIES]
+STRIDES = [(a, {"source": geometry_of(a), "target": target}) for a, target in GEOMETRIES]
 # By value, geometries may also leave the array, and the array may overlap itself.
 VALUES = [
-    *((a, {**s, "x_stride": geometry(a)}) for a, s in GEOMETRIES),
-    (V, {"size": (4,), "stride": (1,), "offset": -2, "x_stride": (1,)}),
-    (A, {"size": (2, 4), "stride": (4, 1), "offset": 0, "x_stride": (0, 1)}),
-    (STRIDED, {"size": (3, 2), "stride": (1, 5), "offset": 1, "x_stride": (16, 3)}),
+    *STRIDES,
+    (TURNED, {"source": geometry_of(TURNED), "target": Geometry((4,), (3,), 0)}),
+    (V, {"source": Geometry((5,), (1,)), "target": Geometry((4,), (1,), -2)}),
+    (A, {"source": Geometry((3, 4), (0, 1)), "target": Geometry((2, 4), (4, 1), 0)}),
+    (STRIDED, {"source": Geometry((3, 3), (16, 3)), "target": Geometry((3, 2), (1, 5), 1)}),
 ]
 
 
@@ -309,11 +307,9 @@ SAMPLES = {
     ),
     "unfold": unfold,
     "unfold_backward": unfold_backward,
-    "as_strided": STRIDES,
-    "strided_values": [Sample((a,), {"shape": a.shape, **s}, strided) for a, s in VALUES],
-    "as_strided_backward": [
-        Sample((np.asarray(strided(a, **s)) * 2.0,), {"shape": a.shape, **s}, strided_transpose) for a, s in VALUES
-    ],
+    "as_strided": single(strided, *STRIDES),
+    "strided_values": single(strided, *VALUES),
+    "as_strided_backward": [Sample((np.asarray(strided(a, **s)) * 2.0,), s, strided_transpose) for a, s in VALUES],
     "tril": single(lambda x, *, diagonal: np.tril(x, diagonal), (A, {"diagonal": 0}), (B, {"diagonal": -1}), (Z, {"diagonal": 2}), (EMPTY, {"diagonal": 0}))
         + loose(Sample((A32,), {"diagonal": 0}, lambda x, *, diagonal: np.tril(x, diagonal))),
     "triu": single(lambda x, *, diagonal: np.triu(x, diagonal), (A, {"diagonal": 0}), (B, {"diagonal": -1}), (Z, {"diagonal": 2}), (EMPTY, {"diagonal": 0}))

@@ -1,0 +1,388 @@
+"""Factories: tensors of a given shape and content.
+
+Every factory takes dtype, device, layout and requires_grad, and `out=` where torch's does. Two things are decided in one
+place for all of them: the default dtype, and what is noted on a tensor that is made in inference mode or inside a
+transform (`fresh`).
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import Any
+
+import numpy as np
+
+from ndgrad import devices, dtypes
+from ndgrad.api.arguments import as_shape
+from ndgrad.api.data import fresh, place
+from ndgrad.arrays.placement import library_for, moved
+from ndgrad.autograd.inplace import copy_into
+from ndgrad.autograd.variable import Variable, np_dtype
+from ndgrad.checks import channels_last_order
+from ndgrad.storage import batch_dims, contiguous_strides, memory_of, window
+
+__all__ = [
+    "arange", "empty", "empty_like", "empty_permuted", "empty_strided", "eye", "full", "full_like", "linspace", "logspace",
+    "ones", "ones_like", "range", "zeros", "zeros_like",
+]  # fmt: skip
+METHODS = ("new_empty", "new_empty_strided", "new_full", "new_ones", "new_zeros")
+
+_builtin_range = range
+
+
+def shape_of(size: tuple[Any, ...], options: dict[str, Any]) -> tuple[int, ...]:
+    """The shape that a factory was asked for: separate ints, one sequence, or size=."""
+    if "size" in options:
+        if size:
+            raise TypeError(f"the shape was given twice, as {size} and as size={options['size']}. Give it once.")
+        size = (options.pop("size"),)
+    shape = as_shape(size)
+    for n in shape:
+        if n < 0:
+            raise RuntimeError(f"Trying to create tensor with negative dimension {n}: {list(shape)}. Sizes are non-negative.")
+    return shape
+
+
+class Options:
+    """The keyword arguments that all factories share, read and checked."""
+
+    __slots__ = ("device", "dtype", "out", "requires_grad")
+
+    def __init__(self, name: str, given: dict[str, Any], like: Any = None) -> None:
+        self.out = given.pop("out", None)
+        dtype = given.pop("dtype", None)
+        if dtype is None and self.out is not None:
+            dtype = self.out.dtype
+        self.dtype = dtypes.as_numpy_dtype(dtype) if dtype is not None else None if like is None else np_dtype(like)
+        device = given.pop("device", None)
+        self.device = place(device) if device is not None or like is None else like.device
+        self.requires_grad = given.pop("requires_grad", False)
+        layout = given.pop("layout", None)
+        if layout not in (None, devices.strided):
+            raise RuntimeError(f"{name}() was asked for the layout {layout!r}, and makes dense tensors. Leave layout out.")
+        for ignored in ("pin_memory", "names"):
+            given.pop(ignored, None)
+        if given:
+            raise TypeError(
+                f"{name}() got an unexpected keyword argument {min(given)!r}. It takes dtype, device, layout, requires_grad and, "
+                "where torch's does, out."
+            )
+
+    def tensor(self, name: str, array: Any) -> Any:
+        """The result over `array`, which lies on the CPU or on the wanted device already."""
+        made = fresh(moved(array, self.device), self.requires_grad)
+        return made if self.out is None else copy_into(name, self.out, made)
+
+    def filled(self, name: str, shape: tuple[int, ...], value: Any, default: np.dtype[Any] | None = None) -> Any:
+        """A tensor full of one value; None leaves the memory as it is."""
+        dtype = self.dtype or default or dtypes.get_default_dtype().numpy
+        library = library_for(self.device)
+        if value is None:
+            array = library.empty(shape, dtype)
+        elif value is False:
+            array = library.zeros(shape, dtype)
+        else:
+            array = library.full(shape, value, dtype)
+        return self.tensor(name, array)
+
+
+# ----- one value everywhere ------------------------------------------------------------------------------------------
+
+
+def zeros(*size: Any, **options: Any) -> Any:
+    """A tensor of zeros: zeros(2, 3), zeros((2, 3))."""
+    shape = shape_of(size, options)
+    return Options("zeros", options).filled("zeros", shape, False)
+
+
+def ones(*size: Any, **options: Any) -> Any:
+    """A tensor of ones."""
+    shape = shape_of(size, options)
+    return Options("ones", options).filled("ones", shape, 1)
+
+
+def empty(*size: Any, memory_format: Any = None, **options: Any) -> Any:
+    """A tensor whose values are whatever the memory held."""
+    shape = shape_of(size, options)
+    given = Options("empty", options)
+    if memory_format in (None, devices.contiguous_format):
+        return given.filled("empty", shape, None)
+    dtype = given.dtype or dtypes.get_default_dtype().numpy
+    return given.tensor("empty", _ordered_empty(shape, dtype, _order(memory_format, len(shape)), given.device))
+
+
+def full(size: Any, fill_value: Any, **options: Any) -> Any:
+    """A tensor full of one value, whose type decides the dtype."""
+    shape = shape_of((size,), options)
+    value, default = _number(fill_value)
+    return Options("full", options).filled("full", shape, _as_full(value), default)
+
+
+def _number(value: Any) -> tuple[Any, np.dtype[Any]]:
+    """A number (or the element of a 0-d tensor) and the dtype it stands for."""
+    if isinstance(value, Variable):
+        return memory_of(value).item(), np_dtype(value)
+    if isinstance(value, np.generic) and not isinstance(value, (float, complex)):
+        return value.item(), value.dtype
+    return value, dtypes.result_type(value if type(value) in (bool, int, float, complex) else value.item()).numpy
+
+
+def _as_full(value: Any) -> Any:
+    return value if value else False  # zeros come cheaper
+
+
+# ----- like another --------------------------------------------------------------------------------------------------
+
+
+def _like(name: str, t: Any, value: Any, memory_format: Any, options: dict[str, Any]) -> Any:
+    given = Options(name, options, like=t)
+    shape = tuple(t.shape)
+    if batch_dims(t):
+        # One value for all samples needs no batch of its own; but memory that will be written does.
+        return _batched_like(name, t, value, given)
+    if memory_format in (None, devices.preserve_format):
+        order = _memory_order(memory_of(t))
+    else:
+        order = _order(memory_format, len(shape))
+    if order == tuple(_builtin_range(len(shape))):
+        return given.filled(name, shape, value)
+    array = _ordered_empty(shape, given.dtype, order, given.device)
+    if value is not None:
+        array[...] = value
+    return given.tensor(name, array)
+
+
+def _batched_like(name: str, t: Any, value: Any, given: Options) -> Any:
+    """A batched tensor like a batched one, so that each sample may be written."""
+    from ndgrad.func.batching import batch_tensor
+    from ndgrad.func.levels import below, find_level, level_number
+
+    level = find_level(level_number(t))
+    if level.kind != "vmap":
+        from ndgrad.autograd.saved import lift
+
+        with below(level):
+            return _like(name, lift(t._array), value, None, {"dtype": given.dtype})
+    with below(level):
+        inner = _like(name, t._array, value, None, {"dtype": given.dtype})
+    return batch_tensor(level, inner)
+
+
+def _memory_order(array: Any) -> tuple[int, ...]:
+    """The dimensions of a dense array, outermost in memory first; the natural order where the array has gaps."""
+    natural = tuple(_builtin_range(array.ndim))
+    if array.flags.c_contiguous or not isinstance(array, np.ndarray):
+        return natural
+    order = tuple(sorted(natural, key=lambda d: (-array.strides[d], d)))
+    return order if array.transpose(order).flags.c_contiguous else natural
+
+
+def _order(memory_format: Any, ndim: int) -> tuple[int, ...]:
+    order = channels_last_order(memory_format, ndim)
+    if order is None:
+        raise RuntimeError(f"required rank 4 tensor to use channels_last format (5 for channels_last_3d), and got {ndim} dimensions.")
+    return order
+
+
+def _ordered_empty(shape: tuple[int, ...], dtype: Any, order: tuple[int, ...], where: devices.device) -> Any:
+    library = library_for(where)
+    back = sorted(_builtin_range(len(order)), key=order.__getitem__)
+    return library.empty(tuple(shape[d] for d in order), dtype).transpose(back)
+
+
+def zeros_like(input: Any, *, memory_format: Any = None, **options: Any) -> Any:
+    """Zeros with the shape, dtype and device of another tensor."""
+    return _like("zeros_like", input, 0, memory_format, options)
+
+
+def ones_like(input: Any, *, memory_format: Any = None, **options: Any) -> Any:
+    """Ones with the shape, dtype and device of another tensor."""
+    return _like("ones_like", input, 1, memory_format, options)
+
+
+def empty_like(input: Any, *, memory_format: Any = None, **options: Any) -> Any:
+    """Uninitialised memory with the shape, dtype and device of another tensor."""
+    return _like("empty_like", input, None, memory_format, options)
+
+
+def full_like(input: Any, fill_value: Any, *, memory_format: Any = None, **options: Any) -> Any:
+    """One value everywhere, with the shape, dtype and device of another tensor."""
+    return _like("full_like", input, _number(fill_value)[0], memory_format, options)
+
+
+def _new(name: str, t: Any, size: tuple[Any, ...], value: Any, options: dict[str, Any]) -> Any:
+    shape = shape_of(size, options)
+    given = Options(name, options, like=t)
+    made = given.filled(name, shape, value)
+    if not batch_dims(t):
+        return made
+    # As functorch does: one for each sample, so that it can be written.
+    from ndgrad.func.batching import batch_tensor
+    from ndgrad.func.levels import below, find_level, level_number
+
+    level = find_level(level_number(t))
+    with below(level):
+        if level.kind != "vmap":
+            from ndgrad.autograd.saved import lift
+
+            return _new(name, lift(t._array), (shape,), value, {"dtype": given.dtype})
+        inner = _new(name, t._array, ((level.size, *shape),), value, {"dtype": given.dtype})
+    return batch_tensor(level, inner)
+
+
+def new_zeros(self: Any, *size: Any, **options: Any) -> Any:
+    """Zeros with this tensor's dtype and device."""
+    return _new("new_zeros", self, size, 0, options)
+
+
+def new_ones(self: Any, *size: Any, **options: Any) -> Any:
+    """Ones with this tensor's dtype and device."""
+    return _new("new_ones", self, size, 1, options)
+
+
+def new_empty(self: Any, *size: Any, **options: Any) -> Any:
+    """Uninitialised memory with this tensor's dtype and device."""
+    return _new("new_empty", self, size, None, options)
+
+
+def new_full(self: Any, size: Any, fill_value: Any, **options: Any) -> Any:
+    """One value everywhere, with this tensor's dtype and device."""
+    return _new("new_full", self, (size,), _number(fill_value)[0], options)
+
+
+def new_empty_strided(self: Any, size: Any, stride: Any, **options: Any) -> Any:
+    """Uninitialised memory with given strides, and this tensor's dtype and device."""
+    if not batch_dims(self):
+        return _strided("new_empty_strided", size, stride, Options("new_empty_strided", options, like=self))
+    from ndgrad.func.batching import batch_tensor
+    from ndgrad.func.levels import below, find_level, level_number
+
+    level = find_level(level_number(self))
+    size, stride = as_shape((size,)), as_shape((stride,))
+    with below(level):
+        inner = new_empty_strided(self._array, (level.size, *size), (_extent(size, stride), *stride), **options)
+    return batch_tensor(level, inner)
+
+
+# ----- given strides ---------------------------------------------------------------------------------------------------
+
+
+def empty_strided(size: Any, stride: Any, **options: Any) -> Any:
+    """Uninitialised memory seen with given strides, which count elements."""
+    return _strided("empty_strided", size, stride, Options("empty_strided", options))
+
+
+def _extent(size: tuple[int, ...], stride: tuple[int, ...]) -> int:
+    """How many elements lie between the first and the last, both included."""
+    return 0 if 0 in size else 1 + sum((n - 1) * s for n, s in zip(size, stride))
+
+
+def _strided(name: str, size: Any, stride: Any, given: Options) -> Any:
+    size, stride = as_shape((size,)), as_shape((stride,))
+    if len(size) != len(stride) or any(n < 0 for n in (*size, *stride)):
+        raise RuntimeError(f"{name}: size {size} and stride {stride} must be non-negative and of equal length. Give one stride per size.")
+    dtype = given.dtype or dtypes.get_default_dtype().numpy
+    memory = np.empty(_extent(size, stride) * dtype.itemsize, np.uint8)
+    return given.tensor(name, window(memory, dtype, 0, size, stride))
+
+
+def empty_permuted(size: Any, physical_layout: Any, **options: Any) -> Any:
+    """Uninitialised memory whose dimensions lie in the given order, outermost first."""
+    given = Options("empty_permuted", options)
+    shape, order = as_shape((size,)), as_shape((physical_layout,))
+    if sorted(order) != list(_builtin_range(len(shape))):
+        raise RuntimeError(f"empty_permuted: {order} does not name each of the {len(shape)} dimensions once.")
+    dtype = given.dtype or dtypes.get_default_dtype().numpy
+    return given.tensor("empty_permuted", _ordered_empty(shape, dtype, order, given.device))
+
+
+# ----- ranges ----------------------------------------------------------------------------------------------------------
+
+
+def _bound(value: Any) -> Any:
+    return memory_of(value).item() if isinstance(value, Variable) else value.item() if isinstance(value, np.generic) else value
+
+
+def arange(start: Any, end: Any = None, step: Any = 1, **options: Any) -> Any:
+    """The numbers from `start` (0) up to, not including, `end`, in steps: arange(end), arange(start, end, step).
+
+    >>> arange(3), arange(1.0, 2.0, 0.5)
+    (tensor([0, 1, 2]), tensor([1.0000, 1.5000]))
+    """
+    if end is None:
+        start, end = 0, start
+    start, end, step = _bound(start), _bound(end), _bound(step)
+    given = Options("arange", options)
+    if step == 0:
+        raise RuntimeError("arange: step must be nonzero.")
+    if not all(map(math.isfinite, (start, end))):
+        raise RuntimeError(f"arange: unsupported range: {start} -> {end}. The ends must be finite.")
+    if (end - start) * step < 0:
+        raise RuntimeError(f"arange: upper bound and lower bound inconsistent with step sign: from {start} to {end} in steps of {step}.")
+    whole = all(isinstance(v, int) for v in (start, end, step))
+    dtype = given.dtype or (np.dtype(np.int64) if whole else dtypes.get_default_dtype().numpy)
+    count = max(0, -(-(end - start) // step) if whole else math.ceil((end - start) / step))
+    return given.tensor("arange", _steps(start, step, count, dtype))
+
+
+def _steps(start: Any, step: Any, count: int, dtype: np.dtype[Any]) -> Any:
+    """start + i * step, rounded once."""
+    if dtype.kind in "iub":
+        return (int(start) + np.arange(count) * int(step)).astype(dtype)
+    return (start + np.arange(count, dtype=np.float64) * step).astype(dtype)
+
+
+def range(start: Any, end: Any = None, step: Any = 1, **options: Any) -> Any:
+    """As `arange`, of floats and including the end. Deprecated in torch; use `arange`."""
+    warnings.warn("range is deprecated: it includes its end, unlike Python's. Use arange instead.", UserWarning, stacklevel=2)
+    if end is None:
+        start, end = 0, start
+    start, end, step = _bound(start), _bound(end), _bound(step)
+    given = Options("range", options)
+    if step == 0 or (end - start) * step < 0:
+        raise RuntimeError(f"range: from {start} to {end} in steps of {step}: the step is zero or goes the wrong way.")
+    dtype = given.dtype or dtypes.get_default_dtype().numpy
+    return given.tensor("range", _steps(start, step, math.floor((end - start) / step) + 1, dtype))
+
+
+def _spaced_dtype(start: Any, end: Any, given: Options) -> np.dtype[Any]:
+    if isinstance(start, complex) or isinstance(end, complex):
+        return given.dtype or dtypes.get_default_complex_dtype().numpy
+    return given.dtype or dtypes.get_default_dtype().numpy
+
+
+def _spaced(name: str, start: Any, end: Any, steps: int, dtype: np.dtype[Any]) -> Any:
+    if steps < 0:
+        raise RuntimeError(f"{name}: number of steps must be non-negative, and is {steps}.")
+    wide = np.complex128 if dtype.kind == "c" else np.float64
+    return np.linspace(start, end, steps, dtype=wide)
+
+
+def linspace(start: Any, end: Any, steps: int, **options: Any) -> Any:
+    """`steps` numbers at equal distances from `start` to `end`, both included."""
+    start, end = _bound(start), _bound(end)
+    given = Options("linspace", options)
+    dtype = _spaced_dtype(start, end, given)
+    values = _spaced("linspace", start, end, steps, dtype)
+    return given.tensor("linspace", np.trunc(values).astype(dtype) if dtype.kind in "iu" else values.astype(dtype))
+
+
+def logspace(start: Any, end: Any, steps: int, base: float = 10.0, **options: Any) -> Any:
+    """`base` to the powers that `linspace` gives."""
+    start, end = _bound(start), _bound(end)
+    given = Options("logspace", options)
+    dtype = _spaced_dtype(start, end, given)
+    return given.tensor("logspace", np.power(base, _spaced("logspace", start, end, steps, dtype)).astype(dtype))
+
+
+def eye(n: int, m: int | None = None, **options: Any) -> Any:
+    """The identity matrix, or n rows and m columns of it."""
+    given = Options("eye", options)
+    if n < 0 or (m is not None and m < 0):
+        raise RuntimeError(f"eye: n and m must be greater or equal to 0, and are {n} and {m}.")
+    dtype = given.dtype or dtypes.get_default_dtype().numpy
+    return given.tensor("eye", np.eye(n, m, dtype=dtype))
+
+
+assert contiguous_strides is not None
