@@ -1,19 +1,254 @@
-"""Reductions under torch's names."""
+"""Reductions under torch's names, and how reductions read their arguments.
+
+Sums and means end almost every program that is differentiated, so the way from `x.sum()` to the op is kept short: a test or
+two, no wrapper where no keyword is given.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
-from ndgrad.api.arguments import as_dims, both_worlds
-from ndgrad.ops import reduce as ops
+import numpy as np
 
-__all__ = ["sum"]
-METHODS = ("sum",)
+from ndgrad.api.arguments import as_dim, as_dims, both_worlds
+from ndgrad.autograd.inplace import copy_into
+from ndgrad.autograd.modes import thread
+from ndgrad.autograd.variable import Variable, np_dtype
+from ndgrad.dtypes import as_dtype, as_numpy_dtype
+from ndgrad.ops import cast, shape
+from ndgrad.ops import reduce as ops
+from ndgrad.ops import softmax as softmax_ops
+
+__all__ = [
+    "sum", "mean", "prod", "nansum", "nanmean", "all", "any", "count_nonzero", "logsumexp", "softmax", "log_softmax",
+]  # fmt: skip
+METHODS = (
+    "sum", "mean", "prod", "nansum", "nanmean", "all", "any", "count_nonzero", "logsumexp", "softmax", "log_softmax",
+)  # fmt: skip
+
+# ----- arguments ------------------------------------------------------------------------------------------------------
+
+#: All dimensions of a tensor, by their number.
+_EVERY = tuple(tuple(range(n)) for n in range(65))
+
+_INT64 = np.dtype(np.int64)
+
+
+def ndim_of(input: Any, name: str) -> int:
+    """The number of dimensions of a tensor, or the error for what is none."""
+    try:
+        meta = input._meta
+    except AttributeError:
+        raise TypeError(
+            f"{name}(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}. Wrap it in ndgrad.as_tensor(...)."
+        ) from None
+    if meta is None or not meta.batch_level:
+        n: int = input._array.ndim
+        return n
+    return len(input.shape)
+
+
+def dims_of(dim: Any, ndim: int) -> tuple[int, ...]:
+    """The dimensions to reduce: all of them for None, and, as in torch, for an empty tuple."""
+    if dim is None or dim == ():
+        return _EVERY[ndim]
+    return as_dims(dim, ndim) or _EVERY[ndim]
+
+
+def sum_dtype(input: Any, dtype: Any) -> Any:
+    """The dtype of a sum or product: as NumPy's, except that torch adds unsigned integers up as int64."""
+    if dtype is not None:
+        return as_numpy_dtype(dtype)
+    return _INT64 if np_dtype(input).kind == "u" and not input.keeps_saved else None
+
+
+def deliver(name: str, result: Any, out: Any, *inputs: Any) -> Any:
+    """The result, or `out` after it has been written there."""
+    if out is None:
+        return result
+    outs = out if isinstance(out, (tuple, list)) else (out,)
+    for t in (*inputs, *outs):
+        if isinstance(t, Variable) and thread.grad_enabled and t.requires_grad:
+            raise RuntimeError(
+                f"{name}(): functions with out=... arguments don't support automatic differentiation, but one of the arguments "
+                "requires grad. Call it without out=, or under no_grad()."
+            )
+    if not isinstance(result, tuple):
+        return copy_into(name, out, result)
+    if len(outs) != len(result):
+        raise TypeError(f"{name}(): out= must be {len(result)} tensors, one for each result, and is {len(outs)}. Pass a tuple of them.")
+    copied = [copy_into(name, o, r) for o, r in zip(outs, result)]
+    return type(result)(*copied) if hasattr(result, "_fields") else tuple(copied)
+
+
+def along(op: Any, name: str, input: Any, dim: Any, **settings: Any) -> Any:
+    """Run an op that works along one dimension. A 0-d tensor is, for the while, a line of one element."""
+    ndim = ndim_of(input, name)
+    number = as_dim(dim, ndim)
+    if ndim:
+        return op(input, dim=number, **settings)
+    result = op(shape.reshape(input, shape=(1,)), dim=0, **settings)
+    if op.outputs == 1:
+        return shape.reshape(result, shape=())
+    return tuple(shape.reshape(r, shape=()) for r in result)
+
+
+def require_inexact(name: str, input: Any, error: type[Exception] = RuntimeError) -> None:
+    """Raise, as torch does, for a tensor of integers where the result is a fraction; NumPy's face computes in float64."""
+    kind = np_dtype(input).kind
+    if kind not in "fc" and not input.keeps_saved:
+        raise error(
+            f"{name}(): input must be of a floating point or complex dtype, and is {as_dtype(np_dtype(input))!r}. "
+            "Convert it first: input.to(ndgrad.float64)."
+        )
+
+
+# ----- sums and products ----------------------------------------------------------------------------------------------
 
 
 @both_worlds
-def sum(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
-    """The sum over `dim` (all dimensions by default)."""
-    if dtype is not None:
-        input = input.to(dtype)
-    return ops.sum(input, dim=as_dims(dim, input.ndim), keepdim=keepdim)
+def sum(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None, out: Any = None) -> Any:
+    """The sum of all elements, or over `dim` (an int or several).
+
+    >>> import ndgrad
+    >>> x = ndgrad.tensor([[1.0, 2.0], [3.0, 4.0]])
+    >>> x.sum(), x.sum(dim=0), x.sum(dim=1, keepdim=True).shape
+    (tensor(10.), tensor([4., 6.]), ndgrad.Size([2, 1]))
+    """
+    ndim = ndim_of(input, "sum")
+    dtype = sum_dtype(input, dtype)
+    if dim is None and not keepdim:
+        result = ops.sum_all(input, dtype=dtype)
+    else:
+        result = ops.sum(input, dim=dims_of(dim, ndim), keepdim=keepdim, dtype=dtype)
+    return result if out is None else deliver("sum", result, out, input)
+
+
+@both_worlds
+def mean(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None, out: Any = None) -> Any:
+    """The mean of all elements, or over `dim`.
+
+    >>> import ndgrad
+    >>> ndgrad.mean(ndgrad.tensor([[1.0, 2.0], [3.0, 6.0]]), dim=1)
+    tensor([1.5000, 4.5000])
+    """
+    ndim = ndim_of(input, "mean")
+    if dtype is None:
+        require_inexact("mean", input)
+    else:
+        dtype = as_numpy_dtype(dtype)
+    if dim is None and not keepdim:
+        result = ops.mean_all(input, dtype=dtype)
+    else:
+        result = ops.mean(input, dim=dims_of(dim, ndim), keepdim=keepdim, dtype=dtype)
+    return result if out is None else deliver("mean", result, out, input)
+
+
+@both_worlds
+def prod(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None, out: Any = None) -> Any:
+    """The product of all elements, or over `dim`; its gradient is exact where factors are zero.
+
+    >>> import ndgrad
+    >>> x = ndgrad.tensor([0.0, 2.0, 3.0], requires_grad=True)
+    >>> x.prod().backward()
+    >>> x.grad
+    tensor([6., 0., 0.])
+    """
+    ndim = ndim_of(input, "prod")
+    dtype = sum_dtype(input, dtype)
+    if dim is None and not keepdim:
+        result = ops.prod_all(input, dtype=dtype)
+    else:
+        result = ops.prod(input, dim=dims_of(dim, ndim), keepdim=keepdim, dtype=dtype)
+    return deliver("prod", result, out, input)
+
+
+@both_worlds
+def nansum(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None, out: Any = None) -> Any:
+    """The sum over `dim` (all dimensions by default), NaNs counting as 0."""
+    ndim = ndim_of(input, "nansum")
+    if np_dtype(input).kind not in "fc":
+        return sum(input, dim, keepdim, dtype=dtype, out=out)
+    return deliver("nansum", ops.nansum(input, dim=dims_of(dim, ndim), keepdim=keepdim, dtype=sum_dtype(input, dtype)), out, input)
+
+
+@both_worlds
+def nanmean(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None, out: Any = None) -> Any:
+    """The mean over `dim` (all dimensions by default) of the elements that are not NaN."""
+    dims = dims_of(dim, ndim_of(input, "nanmean"))
+    require_inexact("nanmean", input)
+    total = ops.nansum(input, dim=dims, keepdim=keepdim, dtype=None if dtype is None else as_numpy_dtype(dtype))
+    numbers = ops.sum(input == input, dim=dims, keepdim=keepdim, dtype=np_dtype(total))
+    return deliver("nanmean", total / numbers, out, input)
+
+
+# ----- truth and counts -------------------------------------------------------------------------------------------------
+
+
+def _truth(op: Any, input: Any, dim: Any, keepdim: bool, out: Any) -> Any:
+    ndim = ndim_of(input, op.name)
+    result = op(input, dim=_EVERY[ndim] if dim is None else as_dims(dim, ndim), keepdim=keepdim)
+    if np_dtype(input) == np.uint8 and not input.keeps_saved:  # torch's oldest kind of mask answers in kind
+        result = cast.cast(result, dtype=np.dtype(np.uint8))
+    return deliver(op.name, result, out)
+
+
+@both_worlds
+def all(input: Any, dim: Any = None, keepdim: bool = False, *, out: Any = None) -> Any:
+    """Whether all elements (along `dim`) are true, that is, not zero. Over no dimensions, dim=(), each for itself."""
+    return _truth(ops.all, input, dim, keepdim, out)
+
+
+@both_worlds
+def any(input: Any, dim: Any = None, keepdim: bool = False, *, out: Any = None) -> Any:
+    """Whether some element (along `dim`) is true, that is, not zero. Over no dimensions, dim=(), each for itself."""
+    return _truth(ops.any, input, dim, keepdim, out)
+
+
+@both_worlds
+def count_nonzero(input: Any, dim: Any = None, keepdim: bool = False) -> Any:
+    """The number of elements (along `dim`) that are not zero."""
+    return ops.count_nonzero(input, dim=dims_of(dim, ndim_of(input, "count_nonzero")), keepdim=keepdim)
+
+
+# ----- exponentials ------------------------------------------------------------------------------------------------------
+
+
+@both_worlds
+def logsumexp(input: Any, dim: Any, keepdim: bool = False, *, out: Any = None) -> Any:
+    """log(sum(exp(input))) over `dim`, without overflow.
+
+    >>> import ndgrad
+    >>> ndgrad.logsumexp(ndgrad.tensor([1000.0, 1000.0]), dim=0)
+    tensor(1000.6931)
+    """
+    result = softmax_ops.logsumexp(input, dim=dims_of(dim, ndim_of(input, "logsumexp")), keepdim=keepdim)
+    return deliver("logsumexp", result, out, input)
+
+
+def _normalised(op: Any, input: Any, dim: Any, dtype: Any, out: Any) -> Any:
+    ndim_of(input, op.name)
+    if dtype is not None and np_dtype(input) != as_numpy_dtype(dtype):
+        input = cast.cast(input, dtype=as_numpy_dtype(dtype))
+    if np_dtype(input).kind != "f":
+        raise NotImplementedError(
+            f"{op.name}(): not implemented for {as_dtype(np_dtype(input))!r}. Give dtype=, a floating point dtype, or convert the input."
+        )
+    return deliver(op.name, along(op, op.name, input, dim), out, input)
+
+
+@both_worlds
+def softmax(input: Any, dim: Any, dtype: Any = None, *, out: Any = None) -> Any:
+    """exp(input) scaled to the sum 1 along `dim`.
+
+    >>> import ndgrad
+    >>> ndgrad.softmax(ndgrad.tensor([0.0, 0.0, 0.0, 0.0]), dim=0)
+    tensor([0.2500, 0.2500, 0.2500, 0.2500])
+    """
+    return _normalised(softmax_ops.softmax, input, dim, dtype, out)
+
+
+@both_worlds
+def log_softmax(input: Any, dim: Any, dtype: Any = None, *, out: Any = None) -> Any:
+    """log(softmax(input)), more accurately."""
+    return _normalised(softmax_ops.log_softmax, input, dim, dtype, out)

@@ -122,6 +122,7 @@ class Op:
         self.may_be_discrete = may_be_discrete
         self.differentiable = vjp is not NOT_DIFFERENTIABLE
         self.backward_name = backward_name or _camel(name) + "Backward0"
+        _give_defaults(forward, self.settings)
         self._forwards: dict[Any, Callable[..., Any]] = {}
         self._compiled: dict[str, Any] = {}
         self._positions: dict[int, tuple[int, ...]] = {}
@@ -222,6 +223,15 @@ class Op:
     def torch_name(self, name: str) -> str:
         """The name under which torch shows a saved value (`_saved_self`)."""
         return _TORCH_NAMES.get(name, name)
+
+
+def _give_defaults(forward: Any, settings: Mapping[str, Any]) -> None:
+    """Let rules leave out settings on raw arrays as they may on tensors, at no cost per call."""
+    code = getattr(forward, "__code__", None)
+    if code is not None and settings:
+        names = code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
+        given = {n: settings[n] for n in names if n in settings}
+        forward.__kwdefaults__ = {**given, **(forward.__kwdefaults__ or {})}
 
 
 def _lookup(name: str) -> Op:

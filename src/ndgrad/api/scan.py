@@ -1,0 +1,206 @@
+"""Running sums, products and extrema, differences and integrals along one dimension, under torch's names."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ndgrad import return_types
+from ndgrad.api.arguments import as_dim, both_worlds
+from ndgrad.api.extremum import require_order
+from ndgrad.api.reduce import along, deliver, ndim_of, sum_dtype
+from ndgrad.autograd.inplace import write
+from ndgrad.autograd.variable import np_dtype
+from ndgrad.dtypes import as_dtype, as_numpy_dtype
+from ndgrad.ops import comparison, index, join, shape
+from ndgrad.ops import reduce as reductions
+from ndgrad.ops import scan as ops
+
+__all__ = [
+    "cumsum", "cumprod", "logcumsumexp", "cummax", "cummin", "diff", "trapezoid", "cumulative_trapezoid",
+]  # fmt: skip
+METHODS = ("cumsum", "cumsum_", "cumprod", "cumprod_", "logcumsumexp", "cummax", "cummin", "diff")
+ALIASES = {"cumlogsumexp": "logcumsumexp", "trapz": "trapezoid"}
+
+
+# ----- scans ------------------------------------------------------------------------------------------------------------
+
+
+@both_worlds
+def cumsum(input: Any, dim: Any, *, dtype: Any = None, out: Any = None) -> Any:
+    """The running sum along `dim`.
+
+    >>> import ndgrad
+    >>> ndgrad.cumsum(ndgrad.tensor([1.0, 2.0, 3.0]), dim=0)
+    tensor([1., 3., 6.])
+    """
+    ndim_of(input, "cumsum")
+    return deliver("cumsum", along(ops.cumsum, "cumsum", input, dim, dtype=sum_dtype(input, dtype)), out, input)
+
+
+@both_worlds
+def cumprod(input: Any, dim: Any, *, dtype: Any = None, out: Any = None) -> Any:
+    """The running product along `dim`; its gradient is exact where factors are zero.
+
+    >>> import ndgrad
+    >>> x = ndgrad.tensor([2.0, 0.0, 3.0], requires_grad=True)
+    >>> x.cumprod(0).sum().backward()
+    >>> x.grad
+    tensor([1., 8., 0.])
+    """
+    ndim_of(input, "cumprod")
+    return deliver("cumprod", along(ops.cumprod, "cumprod", input, dim, dtype=sum_dtype(input, dtype)), out, input)
+
+
+def _in_place(op: Any, self: Any, dim: Any, dtype: Any) -> Any:
+    ndim = ndim_of(self, op.name + "_")
+    number = as_dim(dim, ndim)
+    if dtype is not None and as_numpy_dtype(dtype) != np_dtype(self):
+        raise RuntimeError(
+            f"{op.name}_(): provided dtype must match the dtype of self, {as_dtype(np_dtype(self))!r}, and is {as_dtype(dtype)!r}. "
+            f"Use {op.name}(), which makes a new tensor."
+        )
+    return write(op, self, (), {"dim": number, "reverse": False, "dtype": np_dtype(self)}) if ndim else self
+
+
+@both_worlds
+def cumsum_(self: Any, dim: Any, *, dtype: Any = None) -> Any:
+    """In-place cumsum."""
+    return _in_place(ops.cumsum, self, dim, dtype)
+
+
+@both_worlds
+def cumprod_(self: Any, dim: Any, *, dtype: Any = None) -> Any:
+    """In-place cumprod."""
+    return _in_place(ops.cumprod, self, dim, dtype)
+
+
+@both_worlds
+def logcumsumexp(input: Any, dim: Any, *, out: Any = None) -> Any:
+    """The running log(sum(exp(input))) along `dim`, without overflow."""
+    ndim_of(input, "logcumsumexp")
+    if np_dtype(input).kind not in "fc":
+        raise NotImplementedError(
+            f"logcumsumexp(): not implemented for {as_dtype(np_dtype(input))!r}. Convert the input to floating point first."
+        )
+    return deliver("logcumsumexp", along(ops.logcumsumexp, "logcumsumexp", input, dim), out, input)
+
+
+@both_worlds
+def cummax(input: Any, dim: Any, *, out: Any = None) -> Any:
+    """The running maximum along `dim`, and where it stood last.
+
+    >>> import ndgrad
+    >>> values, indices = ndgrad.cummax(ndgrad.tensor([1.0, 3.0, 2.0, 3.0]), dim=0)
+    >>> values, indices
+    (tensor([1., 3., 3., 3.]), tensor([0, 1, 1, 3]))
+    """
+    ndim_of(input, "cummax")
+    require_order("cummax", input)
+    return deliver("cummax", return_types.cummax(*along(ops.cummax, "cummax", input, dim)), out, input)
+
+
+@both_worlds
+def cummin(input: Any, dim: Any, *, out: Any = None) -> Any:
+    """The running minimum along `dim`, and where it stood last."""
+    ndim_of(input, "cummin")
+    require_order("cummin", input)
+    return deliver("cummin", return_types.cummin(*along(ops.cummin, "cummin", input, dim)), out, input)
+
+
+# ----- differences ------------------------------------------------------------------------------------------------------
+
+
+def stretch(input: Any, dim: int, start: int | None, stop: int | None) -> Any:
+    """input[..., start:stop, ...] along `dim`, a view."""
+    return index.getitem(input, index=(*(slice(None),) * dim, slice(start, stop)))
+
+
+def _joined(input: Any, dim: int, prepend: Any, append: Any) -> Any:
+    for part in (prepend, append):
+        if part is None:
+            continue
+        sizes, own = list(part.shape), list(input.shape)
+        if len(sizes) != len(own) or sizes[:dim] + sizes[dim + 1 :] != own[:dim] + own[dim + 1 :]:
+            raise RuntimeError(
+                f"diff expects the shape of the tensor to prepend or append to match that of input except along dim {dim}: they are "
+                f"{tuple(sizes)} and {tuple(own)}. Expand or reshape it first."
+            )
+    parts = [p for p in (prepend, input, append) if p is not None]
+    return join.cat(*parts, dim=dim) if len(parts) > 1 else input
+
+
+@both_worlds
+def diff(input: Any, n: int = 1, dim: Any = -1, prepend: Any = None, append: Any = None, *, out: Any = None) -> Any:
+    """The n-th difference of neighbours along `dim`, after `prepend` and `append` have been joined on.
+
+    >>> import ndgrad
+    >>> ndgrad.diff(ndgrad.tensor([1.0, 4.0, 9.0, 16.0])), ndgrad.diff(ndgrad.tensor([1.0, 4.0, 9.0, 16.0]), n=2)
+    (tensor([3., 5., 7.]), tensor([2., 2.]))
+    """
+    ndim = ndim_of(input, "diff")
+    if ndim == 0:
+        raise RuntimeError("diff expects input to be at least one-dimensional, and it has no dimensions. Reshape it to (1,).")
+    number = as_dim(dim, ndim)
+    if n < 0:
+        raise RuntimeError(f"diff: order must be non-negative but got {n}. Give n >= 0.")
+    result = _joined(input, number, prepend, append)
+    for _ in range(n):
+        later, earlier = stretch(result, number, 1, None), stretch(result, number, None, -1)
+        result = comparison.ne(later, earlier) if np_dtype(result).kind == "b" else later - earlier
+    return deliver("diff", result, out, input)
+
+
+# ----- integrals by trapezoids -------------------------------------------------------------------------------------------
+
+
+def _widths(name: str, y: Any, x: Any, dx: Any, dim: int) -> Any:
+    """The distances of the sample points along `dim`: a number, or a tensor that broadcasts against y's intervals."""
+    if x is None:
+        return 1.0 if dx is None else dx
+    if dx is not None:
+        raise TypeError(f"{name}(): got both x, the sample points, and dx, their distance. Give one of them.")
+    if x.ndim == 1:
+        if x.shape[0] != y.shape[dim]:
+            raise RuntimeError(
+                f"{name}: There must be one `x` value for each sample point: x has {x.shape[0]}, and y {y.shape[dim]} along dim {dim}."
+            )
+        x = shape.reshape(x, shape=(x.shape[0], *(1,) * (y.ndim - dim - 1)))
+    elif x.ndim < y.ndim:
+        x = shape.reshape(x, shape=(*(1,) * (y.ndim - x.ndim), *tuple(x.shape)))
+    return diff(x, dim=dim - y.ndim)
+
+
+def _trapezoids(name: str, y: Any, x: Any, dx: Any, dim: Any) -> tuple[Any, Any, int]:
+    """Twice the mean heights of the trapezoids, their widths, and the dimension as a number."""
+    ndim = ndim_of(y, name)
+    if ndim == 0:
+        raise IndexError(f"{name}(): Dimension specified as {dim} but tensor has no dimensions. Reshape y to (1,).")
+    number = as_dim(dim, ndim)
+    if np_dtype(y).kind == "b":
+        raise RuntimeError(f"{name}: received a bool input for `y`, but bool is not supported. Convert it to numbers first.")
+    return stretch(y, number, 1, None) + stretch(y, number, None, -1), _widths(name, y, x, dx, number), number
+
+
+@both_worlds
+def trapezoid(y: Any, x: Any = None, *, dx: Any = None, dim: Any = -1) -> Any:
+    """The integral along `dim` by the trapezoidal rule, with sample points `x` or distance `dx` (1 by default).
+
+    >>> import ndgrad
+    >>> ndgrad.trapezoid(ndgrad.tensor([1.0, 2.0, 3.0]), dx=2.0)
+    tensor(8.)
+    """
+    heights, widths, number = _trapezoids("trapezoid", y, x, dx, dim)
+    last = len(heights.shape) - y.ndim + number
+    if x is None:
+        return reductions.sum(heights, dim=(last,)) * (widths / 2)
+    return reductions.sum(heights * widths, dim=(number - y.ndim + max(y.ndim, widths.ndim),)) / 2.0
+
+
+@both_worlds
+def cumulative_trapezoid(y: Any, x: Any = None, *, dx: Any = None, dim: Any = -1) -> Any:
+    """The running integral along `dim` by the trapezoidal rule."""
+    heights, widths, number = _trapezoids("cumulative_trapezoid", y, x, dx, dim)
+    areas = heights * (widths / 2)
+    return ops.cumsum(areas, dim=number - y.ndim + areas.ndim)

@@ -1,0 +1,74 @@
+"""Samples of rounding, signs and steps, away from the jumps."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from ndgrad.testing.check_op import Sample
+from tests.ops.samples.arithmetic import EMPTY, INTEGERS, unary
+
+X = np.array([[1.3, -2.6, 0.4, -0.7], [12.345, -7.2, 3.9, 5.1], [0.2, -0.3, 8.8, -9.6]])
+Y = np.array([[1.0, -1.0, -2.0, 2.0], [1.5, 3.0, -0.5, -4.0], [-1.0, 1.0, 1.0, -1.0]])
+JUMPS = np.array([0.0, -1.0, 2.0, 0.0])
+BROKEN = np.array([[1.0, np.nan, np.inf], [-np.inf, 2.0, -3.0]])
+
+
+def each(f):
+    """A function of Python floats applied to each element."""
+    return lambda x, **settings: np.vectorize(lambda v: float(f(v, **settings)), otypes=[float])(x)
+
+
+def nan_to_num(x, nan=0.0, posinf=None, neginf=None):
+    out = np.where(np.isnan(x), nan, x)
+    out = np.where(out == np.inf, np.finfo(float).max if posinf is None else posinf, out)
+    return np.where(out == -np.inf, np.finfo(float).min if neginf is None else neginf, out)
+
+
+def copysign(x, y):
+    return np.abs(x) * np.where(np.asarray(y) < 0, -1, 1)
+
+
+INFINITE = {name: "the sample has infinities" for name in ("jvp", "vjp", "vmap")}
+
+SAMPLES = {
+    "round": [
+        *unary(each(round), X),
+        *unary(each(lambda v, decimals: round(v, decimals)), X, decimals=1),
+        Sample((X,), {"decimals": -1}, each(lambda v, decimals: round(v, decimals))),
+        Sample((INTEGERS,), {}, lambda x: x),
+        Sample((INTEGERS,), {"decimals": -1}, lambda x, decimals: np.array([[10, -10, 0], [10, -10, 0]])),
+    ],
+    "floor": [*unary(each(math.floor), X), Sample((INTEGERS,), reference=lambda x: x)],
+    "ceil": [*unary(each(math.ceil), X), Sample((INTEGERS,), reference=lambda x: x)],
+    "trunc": [*unary(each(math.trunc), X), Sample((INTEGERS,), reference=lambda x: x)],
+    "frac": unary(each(lambda v: math.modf(v)[0]), X),
+    "sign": [*unary(lambda x: x / np.abs(x), X), Sample((JUMPS,), reference=np.sign, skip={"jvp": "it jumps at 0"}, smooth=False)],
+    "copysign": [
+        Sample((X, Y), reference=copysign),
+        Sample((X, Y[0]), reference=copysign),
+        Sample((X[0], Y), reference=copysign),
+        Sample((X, -2.0), reference=copysign),
+        Sample((X[0, 0], Y[0, 1]), reference=copysign),
+        Sample((EMPTY, EMPTY), reference=copysign),
+    ],
+    "heaviside": [
+        Sample((X, Y), reference=lambda x, values: np.where(x > 0, 1.0, 0.0)),
+        Sample((JUMPS, Y[0]), reference=lambda x, values: np.array([1.0, 0.0, 1.0, 2.0]), smooth=False,
+               skip={"jvp": "it jumps at 0", "vmap": "it jumps at 0"}),
+        Sample((np.array([0, -3, 5]), np.array([7, 7, 7])), reference=lambda x, values: np.array([7, 0, 1])),
+        Sample((X, 0.5), reference=lambda x, values: np.where(x > 0, 1.0, 0.0)),
+    ],
+    "nextafter": [
+        Sample((X, Y), reference=lambda x, y: x + np.spacing(x) * np.sign(y - x) * np.sign(x)),
+        Sample((X, Y[0]), reference=np.nextafter),
+        Sample((X, 0.5), reference=np.nextafter),
+        Sample((EMPTY, EMPTY), reference=np.nextafter),
+    ],
+    "nan_to_num": [
+        *unary(nan_to_num, X),
+        Sample((BROKEN,), {}, nan_to_num, skip=INFINITE, smooth=False),
+        Sample((BROKEN,), {"nan": 1.0, "posinf": 2.0, "neginf": 3.0}, nan_to_num, skip=INFINITE, smooth=False),
+    ],
+}  # fmt: skip
