@@ -161,6 +161,8 @@ def to_array(data: Any, dtype: Any, *, copy: bool) -> Any:
     try:
         array = np.array(data) if wanted is None else np.array(data, wanted)
     except OverflowError as error:
+        if wanted is None:
+            raise ValueError(f"Overflow: a Python int in the data does not fit into int64: {error}. Pass a floating dtype=.") from error
         raise RuntimeError(
             f"Overflow: a Python int in the data does not fit into {wanted or 'int64'}: {error}. Pass a wider dtype=."
         ) from error
@@ -195,7 +197,7 @@ def _refuse(data: Any, array: Any) -> None:
             f"Overflow: a Python int in the data ({leaf!r:.40}) does not fit into int64. Pass a floating dtype=."
         )
     if isinstance(leaf, str):
-        raise ValueError(
+        raise TypeError(
             f"too many dimensions 'str': text such as {leaf!r:.40} cannot be put into a tensor. Convert it to numbers first."
         )
     raise RuntimeError(

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from ndgrad import return_types
 from ndgrad.api.arguments import as_dim, both_worlds
 from ndgrad.api.extremum import require_order
@@ -172,15 +170,16 @@ def _widths(name: str, y: Any, x: Any, dx: Any, dim: int) -> Any:
     return diff(x, dim=dim - y.ndim)
 
 
-def _trapezoids(name: str, y: Any, x: Any, dx: Any, dim: Any) -> tuple[Any, Any, int]:
-    """Twice the mean heights of the trapezoids, their widths, and the dimension as a number."""
+def _areas(name: str, y: Any, x: Any, dx: Any, dim: Any) -> tuple[Any, int]:
+    """The areas of the trapezoids, and the dimension along which they stand."""
     ndim = ndim_of(y, name)
     if ndim == 0:
         raise IndexError(f"{name}(): Dimension specified as {dim} but tensor has no dimensions. Reshape y to (1,).")
     number = as_dim(dim, ndim)
     if np_dtype(y).kind == "b":
         raise RuntimeError(f"{name}: received a bool input for `y`, but bool is not supported. Convert it to numbers first.")
-    return stretch(y, number, 1, None) + stretch(y, number, None, -1), _widths(name, y, x, dx, number), number
+    areas = (stretch(y, number, 1, None) + stretch(y, number, None, -1)) * (_widths(name, y, x, dx, number) / 2)
+    return areas, number - ndim + areas.ndim
 
 
 @both_worlds
@@ -191,16 +190,12 @@ def trapezoid(y: Any, x: Any = None, *, dx: Any = None, dim: Any = -1) -> Any:
     >>> ndgrad.trapezoid(ndgrad.tensor([1.0, 2.0, 3.0]), dx=2.0)
     tensor(8.)
     """
-    heights, widths, number = _trapezoids("trapezoid", y, x, dx, dim)
-    last = len(heights.shape) - y.ndim + number
-    if x is None:
-        return reductions.sum(heights, dim=(last,)) * (widths / 2)
-    return reductions.sum(heights * widths, dim=(number - y.ndim + max(y.ndim, widths.ndim),)) / 2.0
+    areas, number = _areas("trapezoid", y, x, dx, dim)
+    return reductions.sum(areas, dim=(number,))
 
 
 @both_worlds
 def cumulative_trapezoid(y: Any, x: Any = None, *, dx: Any = None, dim: Any = -1) -> Any:
     """The running integral along `dim` by the trapezoidal rule."""
-    heights, widths, number = _trapezoids("cumulative_trapezoid", y, x, dx, dim)
-    areas = heights * (widths / 2)
-    return ops.cumsum(areas, dim=number - y.ndim + areas.ndim)
+    areas, number = _areas("cumulative_trapezoid", y, x, dx, dim)
+    return ops.cumsum(areas, dim=number)

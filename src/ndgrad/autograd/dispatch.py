@@ -22,6 +22,7 @@ from ndgrad.autograd.variable import Variable, edge, meta_of, new, wrap
 from ndgrad.autograd.versions import kept_storage, storage_of
 from ndgrad.autograd.view import make_view
 from ndgrad.ops.generate import FACES, save_plan
+from ndgrad.ops.table import RANDOM
 
 _NUMBERS = (bool, int, float, complex)
 
@@ -39,7 +40,12 @@ def dispatch(op: Any, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
     if state.levels:
         from ndgrad.func.levels import level_op, top_level
 
-        level = top_level(args)
+        if op.batch is RANDOM:
+            from ndgrad.func.batching import random_level
+
+            level = random_level(args)
+        else:
+            level = top_level(args)
         if level:
             return level_op(level, op, args, settings)
     return record(op, args, settings, face)

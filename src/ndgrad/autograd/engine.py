@@ -258,7 +258,8 @@ def run_node(task: GraphTask, node: Any, g: Any) -> tuple[Any, bool]:
         g = run_node_prehooks(task, node, g)
     if arrays and node.part is not None:
         target = edge_node(node.next[0])
-        if target in task.owned and target in task.grads:
+        # a 0-d gradient may be one of NumPy's scalars, whose parts are copies
+        if target in task.owned and target in task.grads and task.grads[target].ndim:
             part = node.part(task.grads[target], task.ops)
             part += g
             return (None,), False

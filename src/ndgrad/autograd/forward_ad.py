@@ -53,6 +53,23 @@ def strip(a: Any, number: int) -> Any:
     return bare
 
 
+def hand_down(wrapper: Any, payload: Any, convert: Any) -> Any:
+    """The payload of a transform's tensor as it leaves the transform, with the tangents that the tensor itself had.
+
+    The payload may have a tangent of the same level already (one operand was dual inside, another outside): they add up.
+    """
+    tangents = None if wrapper._meta is None else wrapper._meta.tangents
+    if not tangents:
+        return payload
+    out = _same(payload)
+    held = dict((payload._meta.tangents or {}) if payload._meta is not None else {})
+    for number, t in tangents.items():
+        part = strip(convert(t), number)
+        held[number] = part if number not in held else held[number] + part
+    meta_of(out).tangents = held
+    return out
+
+
 def _same(a: Any) -> Any:
     """Another tensor object over the same payload and history, without tangents."""
     from ndgrad.autograd.variable import new
@@ -63,6 +80,8 @@ def _same(a: Any) -> Any:
     bare._storage = a._storage
     bare._meta = None
     old = a._meta
+    if old is None:
+        return bare
     if old.output_nr or old.view is not None or old.requires_grad or old.batch_level or old.level:
         meta = meta_of(bare)
         meta.output_nr, meta.view, meta.batch_level, meta.level = old.output_nr, old.view, old.batch_level, old.level

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ndgrad.autograd.layout import Order, copy_in_order, in_order, order_of
 from ndgrad.autograd.modes import thread
 from ndgrad.autograd.node import Node, next_sequence_number
 from ndgrad.autograd.variable import edge, meta_of, np_dtype
@@ -144,14 +145,16 @@ def write_error(t: Any, creation: str, after_the_fact: bool = False) -> RuntimeE
 class CopySlices(Node):
     """The history of a base of which a part was replaced: `inner` is the node of the write as seen by the view."""
 
-    __slots__ = ("inner", "level", "path")
+    __slots__ = ("inner", "level", "order", "path")
     consumes = True
     level: int  # type: ignore[misc]  # a slot, since any level may have such a node
     inner: Node
+    order: Order  # of the base in memory, in which the path is known to lead to a view
     path: Path | None
 
     def apply(self, grads: Any, ops: Any, keep: bool = True) -> tuple[Any, ...]:
         """`grads` is owned: the replaced part is changed where it lies, so n writes into one buffer cost O(n)."""
+        grads = in_order(ops.np, grads, self.order)
         part = replay_raw(grads, self.path, ops.np)
         through = self.inner.apply(part.copy(), ops, keep)
         part[...] = 0 if through[0] is None else through[0]
@@ -167,7 +170,7 @@ class CopySlices(Node):
         from ndgrad.autograd.inplace import write
         from ndgrad.ops.fill import copy
 
-        whole = grads.clone()
+        whole = copy_in_order(grads, self.order)
         part = replay(whole, self.path)
         through = run_inner(part.clone())
         write(copy, part, (part * 0.0 if through[0] is None else through[0],), {})
@@ -187,6 +190,7 @@ def rebase(base: Any, path: Path, inner: Node, base_edge: Any) -> None:
     node.extra = False
     node.inner = inner
     node.level = inner.level  # type: ignore[misc]
+    node.order = order_of(base)
     node.path = path
     base._node = node
     if base._meta is not None:

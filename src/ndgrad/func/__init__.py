@@ -1,0 +1,23 @@
+"""Function transforms: grad, vjp, jvp, vmap, Jacobians and Hessians, composing to any depth."""
+
+from __future__ import annotations
+
+from typing import Any
+
+_HOMES = {
+    **dict.fromkeys(("grad", "grad_and_value", "jvp", "vjp", "vmap"), "transforms"),
+    **dict.fromkeys(("hessian", "hvp", "jacfwd", "jacrev", "linearize"), "jacobian"),
+}
+__all__ = [*_HOMES]
+
+
+def __getattr__(name: str) -> Any:
+    """Public names come from their files on first use: the core below imports this package and must not wait for them."""
+    import importlib
+
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module 'ndgrad.func' has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"ndgrad.func.{home}"), name)
+    globals()[name] = value
+    return value

@@ -10,8 +10,8 @@ from typing import Any
 
 from ndgrad.autograd.modes import thread
 from ndgrad.autograd.variable import Variable, meta_of, wrap
-from ndgrad.func.levels import Level, below, level_number
-from ndgrad.ops.table import DATA_DEPENDENT, parameter_names
+from ndgrad.func.levels import Level, below, level_number, top_level
+from ndgrad.ops.table import DATA_DEPENDENT, RANDOM, parameter_names
 from ndgrad.ops.vocabulary import tensor_ops
 
 
@@ -26,6 +26,8 @@ def batch_op(level: Level, op: Any, args: tuple[Any, ...], settings: dict[str, A
     """Run `op` on batched arguments."""
     batched = tuple(level_number(a) == level.number for a in args)
     payloads = tuple(a._array if b else a for a, b in zip(args, batched, strict=True))
+    if op.batch is RANDOM:
+        return _random_op(level, op, payloads, batched, settings)
     with below(level):
         out = apply_batch_rule(op, payloads, batched, settings, level.size or 0)
     if op.outputs == 1:
@@ -78,6 +80,39 @@ def _expand(args: tuple[Any, ...], batched: tuple[bool, ...], size: int) -> tupl
         tensor_ops.expand(a, shape=(size, *a.shape)) if isinstance(a, Variable) and not b else a
         for a, b in zip(args, batched, strict=True)
     )
+
+
+# ----- random ops ----------------------------------------------------------------------------------------------------
+
+
+def random_level(args: tuple[Any, ...]) -> Level | None:
+    """The level that deals with a random op next: the innermost vmap, batched arguments or not, unless theirs is inside it."""
+    own = top_level(args)
+    return next((level for level in reversed(thread.levels) if level is own or level.kind == "vmap"), None)
+
+
+def _random_op(level: Level, op: Any, args: tuple[Any, ...], batched: tuple[bool, ...], settings: dict[str, Any]) -> Any:
+    """Draw for a batch: once for all samples, or for each of them, as vmap's `randomness` says."""
+    from ndgrad.ops.random import SHAPE_ONLY
+
+    if level.randomness == "error":
+        raise RuntimeError(
+            f"vmap: called random operation while in randomness error mode ({op.name}): it does not say whether samples share their "
+            "numbers. Pass randomness='different' or randomness='same' to vmap, or draw outside of it."
+        )
+    if level.randomness == "same":
+        if any(batched):
+            if op.name not in SHAPE_ONLY:
+                raise RuntimeError(
+                    f"vmap: {op.name} with randomness='same' was given a batched tensor, whose samples have different distributions. "
+                    "Pass randomness='different', or draw outside of vmap."
+                )
+            args = (tensor_ops.getitem(args[0], index=(0,)), *args[1:])
+        with below(level):
+            return op.eager(*args, **settings)
+    with below(level):
+        every = _expand(args, batched, level.size or 0)
+        return batch_tensor(level, op.eager(*_align(every, tuple(isinstance(a, Variable) for a in every)), **settings))
 
 
 __all__ = ["apply_batch_rule", "batch_op", "batch_tensor", "thread"]

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from ndgrad.autograd import forward_ad
 from ndgrad.autograd.dispatch import dispatch, face_of, finish
 from ndgrad.autograd.modes import enter, leave, thread
 from ndgrad.autograd.node import edge_node
@@ -174,5 +175,5 @@ def make_leaf(level: Level, t: Any) -> Any:
 def unwrap(level: Level, t: Any) -> Any:
     """A result of a transformed function as the levels below see it."""
     if isinstance(t, Variable) and level_number(t) == level.number:
-        return lift(t._array)
+        return forward_ad.hand_down(t, lift(t._array), lambda tangent: unwrap(level, tangent))
     return t

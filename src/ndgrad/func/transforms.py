@@ -256,12 +256,18 @@ def _run_batched(
         if level_number(o) == level.number:
             if d is None:
                 raise ValueError("vmap: out_dims is None for an output that is batched. Give the dimension where the batch is to go.")
-            out.append(_from_front(o._array, d))
+            payload = forward_ad.hand_down(o, o._array, lambda t: _payload_of(level, t))
+            out.append(_from_front(payload, d))
         elif d is None:
             out.append(o)
         else:
             out.append(_from_front(tensor_ops.expand(o, shape=(size, *o.shape)), d))
     return tree_unflatten(out, out_spec)
+
+
+def _payload_of(level: Level, t: Any) -> Any:
+    """The payload of a batched tensor; of an unbatched one, itself repeated (which costs nothing)."""
+    return t._array if level_number(t) == level.number else tensor_ops.expand(t, shape=(level.size, *t.shape))
 
 
 def _to_front(t: Any, dim: int) -> Any:

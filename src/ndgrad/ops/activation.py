@@ -191,7 +191,7 @@ def _mish_slope(np: Any, x: Any) -> Any:
 
 def _mish_slope_x(t: Any, x: Any, ops: Any) -> Any:
     """2 w' + x w'' with w'' = (1 - w^2) s (1 - s - 2 w s)."""
-    w, s = ops.tanh(ops.softplus(x)), ops.sigmoid(x)
+    w, s = ops.tanh(ops.softplus(x, beta=1.0, threshold=20.0)), ops.sigmoid(x)
     return t * ((1.0 - w * w) * s * (x * (1.0 - s - w * s * 2.0) + 2.0))
 
 

@@ -81,7 +81,8 @@ def _pow_x(t: Any, x: Any, exponent: Any, ops: Any) -> Any:
         if exponent == 0:
             return ops.zeros_like(t)
         return t if exponent == 1 else t * (x ** (exponent - 1) * (exponent + 0.0))
-    return ops.keep(t * (exponent * x ** (exponent - 1)), exponent != 0)
+    constant = (exponent == 0) & (x == 0)
+    return ops.keep(t * (exponent * x ** ops.where(constant, 1.0, exponent - 1)), ~constant)
 
 
 def _pow_exponent(t: Any, x: Any, exponent: Any, exponent_dtype: Any, out: Any, ops: Any) -> Any:
@@ -89,9 +90,10 @@ def _pow_exponent(t: Any, x: Any, exponent: Any, exponent_dtype: Any, out: Any, 
     size = ops.real(exponent) if exponent_dtype.kind == "c" else exponent
     if isinstance(x, _NUMBERS):
         if x == 0:
-            return ops.where(size >= 0, 0.0, t * (out * -math.inf))
+            return t * ops.where(size >= 0, 0.0, -math.inf)
         return t * (out * (math.log(x) if not isinstance(x, complex) and x > 0 else _log_as(x, exponent_dtype)))
-    return ops.keep(t * (out * ops.log(x)), (x != 0) | (size < 0))
+    constant = (x == 0) & (size >= 0)
+    return ops.keep(t * (out * ops.log(ops.where(constant, 1.0, x))), ~constant)
 
 
 def _log_as(x: complex, dtype: Any) -> complex:

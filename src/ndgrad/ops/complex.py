@@ -27,7 +27,7 @@ conj = elementwise(
 # The parts of a complex array are views of it: writing to them writes to it.
 real = op(
     "real", "x", lambda np, x: x.real,
-    vjp={"x": lambda g: g},
+    vjp={"x": lambda g, x_dtype, ops: ops.cast(g, dtype=x_dtype)},
     jvp={"x": lambda t, ops: ops.real(t)},
     batch="elementwise",
     view=True,

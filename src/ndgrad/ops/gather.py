@@ -241,13 +241,12 @@ take = op(
 
 
 def _put_kernel(np: Any, target: Any, index: Any, y: Any, *, accumulate: bool) -> Any:
-    places = np.unravel_index(wrapped(np, index, target.size).reshape(-1), target.shape)
-    if not accumulate:
-        target[places] = np.reshape(y, -1)
-    elif target.ndim:
-        add_arrays(np, target, places, np.reshape(y, -1))
+    whole = target if target.ndim else target.reshape(1)
+    places = np.unravel_index(wrapped(np, index, target.size).reshape(-1), whole.shape)
+    if accumulate:
+        add_arrays(np, whole, places, np.reshape(y, -1))
     else:
-        target[...] += np.sum(y)
+        whole[places] = np.reshape(y, -1)
     return target
 
 

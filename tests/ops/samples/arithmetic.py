@@ -28,7 +28,7 @@ def real_binary(reference, **settings):
         Sample((ROW, B), settings, reference),
         Sample((A, 2.5), settings, reference),
         Sample((A, SCALAR), settings, reference),
-        Sample((SCALAR, SCALAR), settings, reference),
+        Sample((SCALAR, np.float64(0.7)), settings, reference),
         Sample((EMPTY, EMPTY), settings, reference),
     ]
 

@@ -1,0 +1,216 @@
+"""Norms of vectors and matrices under torch's names.
+
+`norm` is torch.norm, where a number as order always means a vector norm; `linalg_norm` is torch.linalg.norm, where over two
+dimensions it means a matrix norm. The linalg namespace shows what `LINALG` lists.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ndgrad.api.arguments import as_dim, both_worlds
+from ndgrad.api.reduce import deliver, dims_of, ndim_of
+from ndgrad.autograd.inplace import write
+from ndgrad.autograd.variable import np_dtype
+from ndgrad.dtypes import as_dtype, as_numpy_dtype
+from ndgrad.ops import cast, decomposition, extremum, shape
+from ndgrad.ops import complex as complex_ops
+from ndgrad.ops import norm as ops
+from ndgrad.ops import reduce as reductions
+from ndgrad.ops.shape import inverse_permutation
+
+__all__ = ["norm", "dist", "renorm"]
+METHODS = ("norm", "dist", "renorm", "renorm_")
+#: ndgrad.linalg's name -> the function here.
+LINALG = {"norm": "linalg_norm", "vector_norm": "vector_norm", "matrix_norm": "matrix_norm"}
+
+
+def _real(dtype: Any) -> np.dtype[Any]:
+    return np.empty(0, dtype).real.dtype
+
+
+def _prepared(name: str, input: Any, dtype: Any) -> Any:
+    """The input in the dtype to compute in."""
+    have = np_dtype(input)
+    if have.kind not in "fc":
+        raise RuntimeError(
+            f"linalg.{name}: Expected a floating point or complex tensor as input. Got {as_dtype(have)!r}. Convert it first: "
+            "A.to(ndgrad.float64)."
+        )
+    if dtype is None:
+        return input
+    want = as_numpy_dtype(dtype)
+    if want.kind not in "fc" or (want.kind == "c") != (have.kind == "c") or not np.can_cast(have, want):
+        raise RuntimeError(
+            f"linalg.{name}: the dtype of the input ({as_dtype(have)!r}) should be convertible without narrowing to the specified dtype "
+            f"({as_dtype(want)!r}). Convert the result instead."
+        )
+    return input if want == have else cast.cast(input, dtype=want)
+
+
+# ----- vectors ------------------------------------------------------------------------------------------------------------
+
+
+@both_worlds
+def vector_norm(input: Any, ord: Any = 2, dim: Any = None, keepdim: bool = False, *, dtype: Any = None, out: Any = None) -> Any:
+    """The norm of order `ord` (any number, inf and -inf too) of the elements over `dim`, all by default.
+
+    >>> import ndgrad
+    >>> from ndgrad.api.norm import vector_norm
+    >>> x = ndgrad.tensor([3.0, -4.0])
+    >>> vector_norm(x), vector_norm(x, 1), vector_norm(x, float("inf"))
+    (tensor(5.), tensor(7.), tensor(4.))
+    """
+    dims = dims_of(dim, ndim_of(input, "vector_norm"))
+    if isinstance(ord, (str, bytes)) or not isinstance(ord, (int, float)):
+        raise TypeError(f"linalg.vector_norm(): argument 'ord' (position 2) must be a number, not {ord!r}. Matrix norms have named orders.")
+    x = _prepared("vector_norm", input, dtype)
+    if (ord < 0 or ord == math.inf) and reductions.count(tuple(x.shape), dims) == 0:
+        raise RuntimeError(
+            f"linalg.vector_norm cannot compute the {ord} norm on an empty tensor (shape {tuple(x.shape)}, dims {dims}): it has no "
+            "value there. Look at numel() first."
+        )
+    if ord == 0:
+        counts = reductions.count_nonzero(x, dim=dims, keepdim=keepdim)
+        return deliver("vector_norm", cast.cast(counts, dtype=_real(np_dtype(x))), out, input)
+    return deliver("vector_norm", ops.vector_norm(x, ord=float(ord), dim=dims, keepdim=keepdim), out, input)
+
+
+# ----- matrices -----------------------------------------------------------------------------------------------------------
+
+_MATRIX_ORDERS = ("fro", "nuc", 1, -1, 2, -2, math.inf, -math.inf)
+
+
+@both_worlds
+def matrix_norm(
+    input: Any, ord: Any = "fro", dim: Any = (-2, -1), keepdim: bool = False, *, dtype: Any = None, out: Any = None
+) -> Any:
+    """A norm of matrices, whose rows and columns are the dims `dim`.
+
+    'fro': of all elements; 'nuc': the sum of the singular values, 2 and -2 the largest and smallest of them; 1 and -1: the
+    largest and smallest column sum of absolute values; inf and -inf: row sums.
+
+    >>> import ndgrad
+    >>> from ndgrad.api.norm import matrix_norm
+    >>> a = ndgrad.tensor([[1.0, -2.0], [3.0, 4.0]])
+    >>> matrix_norm(a, 1), matrix_norm(a, float("inf"))
+    (tensor(6.), tensor(7.))
+    """
+    ndim = ndim_of(input, "matrix_norm")
+    if ndim < 2:
+        raise RuntimeError(f"linalg.matrix_norm: The input tensor A must have at least 2 dimensions, and has {ndim}. Use vector_norm().")
+    if not isinstance(dim, (tuple, list)) or len(dim) != 2:
+        raise RuntimeError(f"linalg.matrix_norm: dim must be a 2-tuple, the dims of rows and columns. Got {dim!r}.")
+    rows, columns = as_dim(dim[0], ndim), as_dim(dim[1], ndim)
+    if rows == columns:
+        raise RuntimeError(f"linalg.matrix_norm: dims must be different. Got {tuple(dim)} of a tensor with {ndim} dimensions.")
+    if isinstance(ord, bool) or ord not in _MATRIX_ORDERS:
+        raise RuntimeError(f"linalg.matrix_norm: Order {ord} not supported. It is one of: {', '.join(map(str, _MATRIX_ORDERS))}.")
+    x = _prepared("matrix_norm", input, dtype)
+    if ord == "fro":
+        result = ops.vector_norm(x, ord=2.0, dim=(rows, columns), keepdim=keepdim)
+    elif ord in ("nuc", 2, -2):
+        result = _spectral(x, ord, rows, columns, keepdim)
+    else:
+        result = _by_lines(x, ord, rows, columns, keepdim)
+    return deliver("matrix_norm", result, out, input)
+
+
+def _spectral(x: Any, ord: Any, rows: int, columns: int, keepdim: bool) -> Any:
+    """Norms by singular values."""
+    ndim = len(x.shape)
+    order = (*(i for i in range(ndim) if i not in (rows, columns)), rows, columns)
+    values = decomposition.svdvals(shape.permute(x, dims=order))
+    last = (ndim - 2,)
+    if ord == "nuc":
+        result = reductions.sum(values, dim=last)
+    elif values.shape[-1] == 0:
+        result = reductions.sum(values, dim=last)
+    else:
+        result = (extremum.amax if ord == 2 else extremum.amin)(values, dim=last)
+    if not keepdim:
+        return result
+    result = shape.reshape(result, shape=(*tuple(result.shape), 1, 1))
+    return shape.permute(result, dims=inverse_permutation(order))
+
+
+def _by_lines(x: Any, ord: float, rows: int, columns: int, keepdim: bool) -> Any:
+    """The extreme column sum (orders 1 and -1) or row sum (inf and -inf) of absolute values."""
+    summed, compared = (rows, columns) if abs(ord) == 1 else (columns, rows)
+    sums = reductions.sum(complex_ops.abs(x), dim=(summed,), keepdim=True)
+    if sums.shape[compared] == 0:
+        result = reductions.sum(sums, dim=(compared,), keepdim=True)
+    else:
+        result = (extremum.amax if ord > 0 else extremum.amin)(sums, dim=(compared,), keepdim=True)
+    if keepdim:
+        return result
+    return shape.reshape(result, shape=tuple(n for i, n in enumerate(x.shape) if i not in (rows, columns)))
+
+
+# ----- the two that choose ------------------------------------------------------------------------------------------------
+
+
+@both_worlds
+def linalg_norm(input: Any, ord: Any = None, dim: Any = None, keepdim: bool = False, *, dtype: Any = None, out: Any = None) -> Any:
+    """torch.linalg.norm: a matrix norm over two dims or of a named order, else a vector norm; without `ord`, of all elements."""
+    ndim = ndim_of(input, "norm")
+    if ord is not None and dim is None and ndim not in (1, 2):
+        raise RuntimeError(f"linalg.norm: If dim is not specified but ord is, the input must be 1D or 2D. Got {ndim}D. Give dim=.")
+    dims = dim if isinstance(dim, (tuple, list)) or dim is None else (dim,)
+    if ord is not None and (isinstance(ord, str) or (dims is None and ndim == 2) or (dims is not None and len(dims) == 2)):
+        return matrix_norm(input, ord, (-2, -1) if dim is None else dim, keepdim, dtype=dtype, out=out)
+    return vector_norm(input, 2 if ord is None else ord, dim, keepdim, dtype=dtype, out=out)
+
+
+@both_worlds
+def norm(input: Any, p: Any = "fro", dim: Any = None, keepdim: bool = False, dtype: Any = None, *, out: Any = None) -> Any:
+    """The norm of order `p` over `dim`, all by default: 'fro', 'nuc' (over two dims), or a number, a vector norm.
+
+    >>> import ndgrad
+    >>> ndgrad.tensor([3.0, 4.0]).norm()
+    tensor(5.)
+    """
+    if p is None or p == "fro":
+        return vector_norm(input, 2, dim, keepdim, dtype=dtype, out=out)
+    if isinstance(p, str):
+        return matrix_norm(input, p, (-2, -1) if dim is None else dim, keepdim, dtype=dtype, out=out)
+    return vector_norm(input, p, dim, keepdim, dtype=dtype, out=out)
+
+
+def dist(input: Any, other: Any, p: float = 2) -> Any:
+    """The p-norm of input - other.
+
+    >>> import ndgrad
+    >>> ndgrad.dist(ndgrad.tensor([1.0, 2.0]), ndgrad.tensor([4.0, 6.0]))
+    tensor(5.)
+    """
+    return vector_norm(input - other, p)
+
+
+# ----- renorm ---------------------------------------------------------------------------------------------------------------
+
+
+def _renorm_settings(input: Any, p: float, dim: Any, maxnorm: float) -> dict[str, Any]:
+    ndim = ndim_of(input, "renorm")
+    if p <= 0:
+        raise RuntimeError(f"renorm: non-positive-norm not supported, and p is {p}. Give p > 0.")
+    if maxnorm < 0:
+        raise RuntimeError(f"renorm: expected maxnorm to be >= 0 but got {maxnorm}.")
+    if ndim < 2:
+        raise RuntimeError(f"renorm: input needs at least 2 dimensions, got {ndim} dimensions. Reshape it.")
+    return {"p": float(p), "dim": as_dim(dim, ndim), "maxnorm": float(maxnorm)}
+
+
+@both_worlds
+def renorm(input: Any, p: float, dim: Any, maxnorm: float, *, out: Any = None) -> Any:
+    """Each slice along `dim` whose p-norm exceeds `maxnorm` scaled down to it."""
+    return deliver("renorm", ops.renorm(input, **_renorm_settings(input, p, dim, maxnorm)), out, input)
+
+
+@both_worlds
+def renorm_(self: Any, p: float, dim: Any, maxnorm: float) -> Any:
+    """In-place renorm."""
+    return write(ops.renorm, self, (), _renorm_settings(self, p, dim, maxnorm))

@@ -1,0 +1,372 @@
+"""Spread, order statistics, histograms and covariance under torch's names.
+
+Torch's variance takes `unbiased` (a bool, positional in old programs: `x.std(False)`, `x.std(0, False, True)`) or
+`correction` (a number); both forms come down to the correction.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import Any
+
+import numpy as np
+
+from ndgrad import return_types
+from ndgrad.api.arguments import as_dim, both_worlds
+from ndgrad.api.extremum import require_elements, require_order
+from ndgrad.api.reduce import along, deliver, dims_of, ndim_of
+from ndgrad.autograd.variable import Variable, np_dtype, wrap
+from ndgrad.dtypes import as_dtype
+from ndgrad.ops import arithmetic, cast, extremum, product, rounding, selection, shape
+from ndgrad.ops import reduce as reductions
+from ndgrad.ops import statistics as ops
+
+__all__ = [
+    "var", "std", "var_mean", "std_mean", "median", "nanmedian", "mode", "quantile", "nanquantile", "histc", "bincount", "cov",
+    "corrcoef",
+]  # fmt: skip
+METHODS = ("var", "std", "median", "nanmedian", "mode", "quantile", "nanquantile", "histc", "bincount", "cov", "corrcoef")
+
+
+# ----- spread -----------------------------------------------------------------------------------------------------------
+
+
+def _spread(op: Any, input: Any, dim: Any, unbiased: Any, keepdim: bool, correction: Any) -> Any:
+    name = op.name
+    if dim is True or dim is False:
+        if unbiased is not None:
+            raise TypeError(f"{name}(): argument 'dim' (position 2) must be an int or a tuple of ints, not bool.")
+        dim, unbiased = None, dim
+    if unbiased is not None:
+        if correction is not None:
+            raise TypeError(f"{name}(): got both unbiased={unbiased} and correction={correction}, which say the same. Give one.")
+        correction = 1 if unbiased else 0
+    ndim = ndim_of(input, name)
+    if np_dtype(input).kind not in "fc" and not input.keeps_saved:
+        raise RuntimeError(
+            f"{name}(): std and var only support floating point and complex dtypes, and the input is {as_dtype(np_dtype(input))!r}. "
+            "Convert it first: input.to(ndgrad.float64)."
+        )
+    dims = dims_of(dim, ndim)
+    correction = 1 if correction is None else correction
+    if reductions.count(tuple(input.shape), dims) - correction <= 0:
+        warnings.warn(
+            f"{name}(): degrees of freedom is <= 0: the correction {correction} leaves nothing of the shape {tuple(input.shape)} over "
+            f"dims {dims}, and the result is not finite. Pass correction=0.",
+            stacklevel=4,
+        )
+    return op(input, dim=dims, keepdim=keepdim, correction=correction)
+
+
+@both_worlds
+def var(
+    input: Any, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *, correction: Any = None, out: Any = None
+) -> Any:
+    """The variance over `dim` (all dimensions by default), divided by n - correction; correction is 1 unless given.
+
+    >>> import ndgrad
+    >>> x = ndgrad.tensor([1.0, 2.0, 3.0, 4.0])
+    >>> x.var(), x.var(correction=0)
+    (tensor(1.6667), tensor(1.2500))
+    """
+    return deliver("var", _spread(ops.var, input, dim, unbiased, keepdim, correction), out, input)
+
+
+@both_worlds
+def std(
+    input: Any, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *, correction: Any = None, out: Any = None
+) -> Any:
+    """The standard deviation over `dim` (all dimensions by default); its gradient is 0 where there is no spread."""
+    return deliver("std", _spread(ops.std, input, dim, unbiased, keepdim, correction), out, input)
+
+
+@both_worlds
+def var_mean(
+    input: Any, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *, correction: Any = None, out: Any = None
+) -> Any:
+    """Variance and mean over `dim` (all dimensions by default)."""
+    return deliver("var_mean", _spread(ops.var_mean, input, dim, unbiased, keepdim, correction), out, input)
+
+
+@both_worlds
+def std_mean(
+    input: Any, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *, correction: Any = None, out: Any = None
+) -> Any:
+    """Standard deviation and mean over `dim` (all dimensions by default)."""
+    return deliver("std_mean", _spread(ops.std_mean, input, dim, unbiased, keepdim, correction), out, input)
+
+
+# ----- order --------------------------------------------------------------------------------------------------------------
+
+
+def _chosen(lines: Any, name: str, input: Any, dim: Any, keepdim: bool, out: Any) -> Any:
+    ndim = ndim_of(input, name)
+    require_order(name, input)
+    require_elements(name, input, (as_dim(dim, ndim),) if ndim else ())
+    result = getattr(return_types, name)(*along(lines, name, input, dim, keepdim=keepdim and ndim > 0))
+    return deliver(name, result, out, input)
+
+
+@both_worlds
+def median(input: Any, dim: Any = None, keepdim: bool = False, *, out: Any = None) -> Any:
+    """The median, of an even number of elements the lower of the middle two; with `dim`, also where it stands.
+
+    Without `dim`, elements equal to the median share its gradient; with, the indexed one gets it.
+
+    >>> import ndgrad
+    >>> ndgrad.median(ndgrad.tensor([4.0, 1.0, 3.0, 2.0]))
+    tensor(2.)
+    """
+    ndim_of(input, "median")
+    require_order("median", input)
+    if dim is None:
+        return deliver("median", ops.median_all(input), out, input)
+    return _chosen(ops.median, "median", input, dim, keepdim, out)
+
+
+@both_worlds
+def nanmedian(input: Any, dim: Any = None, keepdim: bool = False, *, out: Any = None) -> Any:
+    """The median of the elements that are not NaN; with `dim`, also where it stands."""
+    ndim_of(input, "nanmedian")
+    require_order("nanmedian", input)
+    if dim is None:
+        return deliver("nanmedian", ops.nanmedian_all(input), out, input)
+    return _chosen(ops.nanmedian, "nanmedian", input, dim, keepdim, out)
+
+
+@both_worlds
+def mode(input: Any, dim: Any = -1, keepdim: bool = False, *, out: Any = None) -> Any:
+    """The most frequent value along `dim`, the smallest of several, and where it stands last."""
+    return _chosen(ops.mode, "mode", input, dim, keepdim, out)
+
+
+# ----- quantiles ------------------------------------------------------------------------------------------------------------
+
+_INTERPOLATIONS = ("linear", "lower", "higher", "midpoint", "nearest")
+
+
+def _fractions(name: str, input: Any, q: Any) -> Any:
+    """q as a tensor in [0, 1] of the input's dtype."""
+    if not isinstance(q, Variable):
+        if not 0 <= q <= 1:
+            raise RuntimeError(f"{name}() q must be in the range [0, 1] but got {q}. Divide a percentage by 100.")
+        return wrap(input.face, np.asarray(q, np_dtype(input)))
+    if len(q.shape) > 1:
+        raise RuntimeError(f"{name}() q must be a scalar or 1D tensor, and has shape {tuple(q.shape)}. Flatten it.")
+    if np_dtype(q) != np_dtype(input):
+        raise RuntimeError(
+            f"{name}() q tensor must be same dtype as the input tensor, and they are {as_dtype(np_dtype(q))!r} and "
+            f"{as_dtype(np_dtype(input))!r}. Convert one with .to()."
+        )
+    return q
+
+
+def _quantile(name: str, input: Any, q: Any, dim: Any, keepdim: bool, interpolation: str, ignore_nan: bool) -> Any:
+    """Between the order statistics around q (n - 1), n the number of elements that count.
+
+    The order statistics are picked out of the input by their places, so gradients go straight to those elements; and the
+    weights depend on q, so q has a gradient too.
+    """
+    ndim = ndim_of(input, name)
+    if np_dtype(input).kind != "f":
+        raise RuntimeError(f"{name}() input tensor must be either float or double dtype, and is {as_dtype(np_dtype(input))!r}.")
+    if interpolation not in _INTERPOLATIONS:
+        raise RuntimeError(f"{name}() interpolation must be one of {', '.join(_INTERPOLATIONS)}, but got {interpolation!r}.")
+    if math.prod(input.shape) == 0:
+        raise RuntimeError(f"{name}() input tensor must be non-empty, and its shape is {tuple(input.shape)}.")
+    q = _fractions(name, input, q)
+    sizes = tuple(input.shape)
+    # lines along the last dimension
+    if dim is None or not ndim:
+        if dim is not None:
+            as_dim(dim, ndim)
+        lines, kept = shape.reshape(input, shape=(math.prod(sizes),)), (1,) * ndim
+    else:
+        number = as_dim(dim, ndim)
+        lines = shape.permute(input, dims=(*(i for i in range(ndim) if i != number), number))
+        kept = (*sizes[:number], 1, *sizes[number + 1 :])
+    front, n = tuple(lines.shape)[:-1], lines.shape[-1]
+    last = len(front)
+    several = len(q.shape) == 1
+    # ranks: (lines, quantiles)
+    nan = lines != lines
+    if ignore_nan:
+        numbers = n - reductions.sum(nan, dim=(last,), keepdim=True, dtype=np_dtype(input))
+        top = selection.clamp_min(numbers - 1.0, 0.0)
+    else:
+        top = float(n - 1)
+    ranks = shape.expand(shape.reshape(q, shape=(1,) * last + (q.shape[0] if several else 1,)) * top, shape=(*front, q.shape[0] if several else 1))
+    if not ignore_nan:
+        ranks = selection.where(reductions.any(nan, dim=(last,), keepdim=True), top, ranks)  # NaNs stand last
+    if interpolation in ("lower", "higher", "nearest"):
+        ranks = {"lower": rounding.floor, "higher": rounding.ceil, "nearest": rounding.round}[interpolation](ranks)
+    order = ops.ranking(lines, dim=last)
+    below = rounding.floor(shape.detach(ranks))
+    result = _at(lines, order, below, last)
+    if interpolation in ("linear", "midpoint"):
+        above = _at(lines, order, rounding.ceil(shape.detach(ranks)), last)
+        weight = 0.5 if interpolation == "midpoint" else ranks - below
+        result = arithmetic.lerp(result, above, weight)
+    # the quantiles come first in the result
+    result = shape.permute(result, dims=(last, *range(last)))
+    if keepdim:
+        result = shape.reshape(result, shape=(result.shape[0], *kept))
+    return result if several else shape.reshape(result, shape=tuple(result.shape)[1:])
+
+
+def _at(lines: Any, order: Any, ranks: Any, dim: int) -> Any:
+    """The elements of these ranks."""
+    ranks = cast.cast(ranks, dtype=np.dtype(np.int64))
+    return extremum.pick_along(lines, extremum.pick_along(order, ranks, dim=dim), dim=dim)
+
+
+@both_worlds
+def quantile(
+    input: Any, q: Any, dim: Any = None, keepdim: bool = False, *, interpolation: str = "linear", out: Any = None
+) -> Any:
+    """The q-th quantiles (0 <= q <= 1, a number or a vector of them) along `dim`, or of all elements; NaN if there is one.
+
+    >>> import ndgrad
+    >>> ndgrad.quantile(ndgrad.tensor([0.0, 1.0, 2.0, 3.0]), ndgrad.tensor([0.5, 0.9]))
+    tensor([1.5000, 2.7000])
+    """
+    return deliver("quantile", _quantile("quantile", input, q, dim, keepdim, interpolation, False), out, input)
+
+
+@both_worlds
+def nanquantile(
+    input: Any, q: Any, dim: Any = None, keepdim: bool = False, *, interpolation: str = "linear", out: Any = None
+) -> Any:
+    """As quantile, of the elements that are not NaN."""
+    return deliver("nanquantile", _quantile("nanquantile", input, q, dim, keepdim, interpolation, True), out, input)
+
+
+# ----- counts ---------------------------------------------------------------------------------------------------------------
+
+
+def histc(input: Any, bins: int = 100, min: float = 0, max: float = 0, *, out: Any = None) -> Any:
+    """Counts in equal bins between `min` and `max`, or, where those are equal, between the extremes of the input.
+
+    >>> import ndgrad
+    >>> ndgrad.histc(ndgrad.tensor([1.0, 2.0, 2.0, 5.0]), bins=4)
+    tensor([1., 2., 0., 1.])
+    """
+    ndim_of(input, "histc")
+    if np_dtype(input).kind != "f":
+        raise NotImplementedError(f"histc(): not implemented for {as_dtype(np_dtype(input))!r}. Convert the input to floating point first.")
+    if bins <= 0:
+        raise RuntimeError(f"histc(): bins must be > 0, but got {bins}.")
+    low, high = float(min), float(max)
+    size = math.prod(input.shape)
+    if low == high and size:
+        low, high = (float(e.detach().item()) for e in (extremum.min_all(input), extremum.max_all(input)))
+    if low == high:
+        low, high = low - 1, high + 1
+    if not (math.isfinite(low) and math.isfinite(high)):
+        raise RuntimeError(f"histc(): range of [{low}, {high}] is not finite. Give min and max.")
+    if low > high:
+        raise RuntimeError(f"histc(): max must be larger than min, and they are {high} and {low}.")
+    flat = shape.reshape(shape.detach(input), shape=(size,))
+    return deliver("histc", ops.histogram(flat, bins=bins, low=low, high=high), out, input)
+
+
+def bincount(input: Any, weights: Any = None, minlength: int = 0) -> Any:
+    """How often each integer occurs in a vector (or the sum of its weights), from 0 to the largest.
+
+    >>> import ndgrad
+    >>> ndgrad.bincount(ndgrad.tensor([1, 3, 3]))
+    tensor([0, 1, 0, 2])
+    """
+    ndim = ndim_of(input, "bincount")
+    if np_dtype(input).kind not in "iu":
+        raise NotImplementedError(f"bincount(): not implemented for {as_dtype(np_dtype(input))!r}. Convert the input to integers first.")
+    if ndim != 1 or (np_dtype(input).kind == "i" and input.shape[0] and int(extremum.min_all(input).item()) < 0):
+        raise RuntimeError(
+            f"bincount only supports 1-d non-negative integral inputs, and got shape {tuple(input.shape)}. Flatten it, or shift its values."
+        )
+    if minlength < 0:
+        raise RuntimeError(f"bincount: minlength should be >= 0, and is {minlength}.")
+    if weights is not None and tuple(weights.shape) != tuple(input.shape):
+        raise RuntimeError(f"bincount: weights should be 1-d and have the same length as input: {tuple(weights.shape)}, {tuple(input.shape)}.")
+    result = ops.bincount(input, weights, minlength=minlength)
+    if weights is not None and np_dtype(weights) == np.float32:
+        return cast.cast(result, dtype=np.dtype(np.float32))
+    return result
+
+
+# ----- covariance -------------------------------------------------------------------------------------------------------------
+
+
+def _weights(input: Any, fweights: Any, aweights: Any) -> Any:
+    """The product of the weights of the observations, None where there are none."""
+    observations = input.shape[1]
+    for name, w in (("fweights", fweights), ("aweights", aweights)):
+        if w is None:
+            continue
+        if len(w.shape) > 1 or math.prod(w.shape) != observations:
+            raise RuntimeError(f"cov(): expected {name} to have one entry for each of the {observations} observations, and got shape {tuple(w.shape)}.")
+        if (np_dtype(w).kind in "iu") != (name == "fweights"):
+            raise RuntimeError(
+                f"cov(): {name} are {as_dtype(np_dtype(w))!r}. fweights, how often each was observed, are integers, and aweights, how much "
+                "each counts, floats."
+            )
+    if fweights is None:
+        return aweights
+    fweights = cast.cast(fweights, dtype=np_dtype(input) if np_dtype(input).kind == "f" else np.dtype(float))
+    return fweights if aweights is None else fweights * aweights
+
+
+def cov(input: Any, *, correction: float = 1, fweights: Any = None, aweights: Any = None) -> Any:
+    """The covariance of variables (rows) over observations (columns), divided by n - correction.
+
+    >>> import ndgrad
+    >>> ndgrad.cov(ndgrad.tensor([[0.0, 1.0, 2.0], [2.0, 1.0, 0.0]]))
+    tensor([[ 1., -1.],
+            [-1.,  1.]])
+    """
+    ndim = ndim_of(input, "cov")
+    if ndim > 2:
+        raise RuntimeError(f"cov(): expected input to have two or fewer dimensions but got an input with {ndim} dimensions. Flatten some.")
+    x = shape.reshape(input, shape=(1, math.prod(input.shape))) if ndim < 2 else input
+    if np_dtype(x).kind not in "fc":
+        x = cast.cast(x, dtype=np.dtype(float))
+    weights = _weights(x, fweights, aweights)
+    if weights is None:
+        mean = reductions.mean(x, dim=(1,), keepdim=True)
+        left: Any = max(x.shape[1] - correction, 0)
+        centred = x - mean
+        weighted = centred
+    else:
+        total = reductions.sum_all(weights)
+        mean = reductions.sum(x * weights, dim=(1,), keepdim=True) / total
+        taken = correction if aweights is None else correction * reductions.sum_all(weights * aweights) / total
+        left = selection.clamp_min(total - taken, 0.0)
+        centred = x - mean
+        weighted = centred * weights
+    transposed = shape.permute(weighted, dims=(1, 0))
+    if np_dtype(x).kind == "c":
+        transposed = transposed.conj()
+    result = product.matmul(centred, transposed) / left
+    return result if ndim == 2 and x.shape[0] != 1 else shape.reshape(result, shape=())
+
+
+def corrcoef(input: Any) -> Any:
+    """The correlation of variables (rows) over observations (columns).
+
+    >>> import ndgrad
+    >>> ndgrad.corrcoef(ndgrad.tensor([[0.0, 1.0, 2.0], [2.0, 1.0, 0.0]]))
+    tensor([[ 1., -1.],
+            [-1.,  1.]])
+    """
+    if ndim_of(input, "corrcoef") > 2:
+        raise RuntimeError(f"corrcoef(): expected input to have two or fewer dimensions, and got shape {tuple(input.shape)}. Flatten some.")
+    c = cov(input)
+    if not len(c.shape):
+        return c / c
+    complex_ = np_dtype(c).kind == "c"
+    variance = c.diagonal()
+    deviation = arithmetic.sqrt(variance.real if complex_ else variance)
+    n = deviation.shape[0]
+    c = c / shape.reshape(deviation, shape=(n, 1)) / shape.reshape(deviation, shape=(1, n))
+    return c if complex_ else selection.clamp(c, -1.0, 1.0)
