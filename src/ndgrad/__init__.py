@@ -1,12 +1,90 @@
-"""ndgrad: PyTorch's autograd, whole, for the NumPy world."""
+"""ndgrad: PyTorch's autograd, whole, for the NumPy world.
+
+    import ndgrad as torch
+
+runs torch programs that stay within the surface. The names below come from the files that define them: functions and methods
+from ndgrad.api, dtypes and devices from theirs; submodules are imported when first used.
+"""
 
 from __future__ import annotations
 
-from ndgrad.api import comparison, convert, data, elementwise, extremum, fill, index, join, norm, rearrange, reduce, scan, shape, split, statistics, triangle
-from ndgrad.api.install import install
+import importlib as _importlib
+from typing import Any as _Any
+
+from ndgrad import devices as _devices
+from ndgrad import dtypes as _dtypes
+from ndgrad import typed as _typed
+from ndgrad.api.install import install as _install
+from ndgrad.autograd.grad_mode import (
+    enable_grad,
+    inference_mode,
+    is_grad_enabled,
+    is_inference_mode_enabled,
+    no_grad,
+    set_grad_enabled,
+)
+from ndgrad.devices import device, get_default_device, layout, memory_format, set_default_device
+from ndgrad.generator import Generator, default_generator
+from ndgrad.sizes import Size
+from ndgrad.storage import TypedStorage, UntypedStorage
 from ndgrad.tensor import Tensor
+from ndgrad.typed import set_default_tensor_type
 
-for _module in (elementwise, comparison, reduce, index, data, convert, fill, shape, split, join, rearrange, triangle, extremum, norm, scan, statistics):
-    install(_module, globals(), Tensor)
+__version__ = "0.1.0"
 
-__all__ = ["Tensor", "tensor"]
+#: The files of ndgrad.api, in the order in which their functions are installed.
+_API = (
+    "elementwise", "comparison", "reduce", "index", "data", "creation", "convert", "describe", "fill", "random", "shape",
+    "split", "join", "rearrange", "triangle", "extremum", "norm", "scan", "statistics",
+    "product", "einsum", "matrix",
+)  # fmt: skip
+_SUBMODULES = frozenset(
+    "autograd cuda distributed fft func jit linalg nested nn numpy ops optim random sparse special testing utils".split()
+)
+_FROM_FUNC = frozenset(("vmap",))
+
+for _name in _API:
+    _install(_importlib.import_module(f"ndgrad.api.{_name}"), globals(), Tensor)
+
+_CONSTANTS: dict[str, _Any] = {
+    **{d.name: d for d in _dtypes._BY_NAME.values()},
+    **_dtypes.ALIASES,
+    **_typed.CLASSES,
+    **{
+        name: getattr(_devices, name)
+        for name in (
+            "channels_last", "channels_last_3d", "contiguous_format", "jagged", "preserve_format", "sparse_bsc", "sparse_bsr",
+            "sparse_coo", "sparse_csc", "sparse_csr", "strided",
+        )
+    },
+    "inf": float("inf"),
+    "nan": float("nan"),
+    "pi": 3.141592653589793,
+    "e": 2.718281828459045,
+    "newaxis": None,
+}  # fmt: skip
+# Last, since float, int and bool are dtypes here and builtins above.
+globals().update(_CONSTANTS)
+
+
+def __getattr__(name: str) -> _Any:
+    if name in _SUBMODULES:
+        try:
+            return _importlib.import_module(f"ndgrad.{name}")
+        except ModuleNotFoundError as error:
+            if error.name != f"ndgrad.{name}":
+                raise
+    if name in _FROM_FUNC:
+        return getattr(_importlib.import_module("ndgrad.func.transforms"), name)
+    raise AttributeError(f"module 'ndgrad' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({n for n in globals() if not n.startswith("_")} | _SUBMODULES | _FROM_FUNC)
+
+
+__all__ = [
+    "Generator", "Size", "Tensor", "TypedStorage", "UntypedStorage", "default_generator", "device", "enable_grad",
+    "get_default_device", "inference_mode", "is_grad_enabled", "is_inference_mode_enabled", "layout", "memory_format",
+    "no_grad", "set_default_device", "set_default_tensor_type", "set_grad_enabled",
+]  # fmt: skip

@@ -68,8 +68,12 @@ def not_a_leaf(t: Any, value: bool) -> RuntimeError:
     )
 
 
+def _is_tensor(value: Any) -> bool:
+    return isinstance(value, Variable)
+
+
 def check_grad(t: Any, grad: Any) -> None:
-    if not isinstance(grad, Variable):
+    if not _is_tensor(grad):
         raise TypeError(
             f"assigned grad expected to be a Tensor or None but got grad of type {type(grad).__name__}. Wrap it with "
             "as_tensor()."

@@ -97,16 +97,20 @@ class Generator:
         """The seed this generator last started from."""
         return self._seed
 
-    def get_state(self) -> np.ndarray[Any, np.dtype[np.uint8]]:
-        """The whole state, the initial seed included, as an array of bytes."""
+    def get_state(self) -> Any:
+        """The whole state, the initial seed included, as a tensor of bytes."""
+        from ndgrad.api.data import fresh
+
+        return fresh(np.frombuffer(self._packed_state(), np.uint8).copy())
+
+    def _packed_state(self) -> bytes:
         with self.lock:
             bits = self.numpy.bit_generator
             with bits.lock:
                 state = bits.state
             position, increment = state["state"]["state"], state["state"]["inc"]
             words = position & _WORD, position >> 64, increment & _WORD, increment >> 64
-            packed = _STATE.pack(_MARK, self._seed, *words, state["uinteger"], state["has_uint32"])
-        return np.frombuffer(packed, np.uint8).copy()
+            return _STATE.pack(_MARK, self._seed, *words, state["uinteger"], state["has_uint32"])
 
     def set_state(self, new_state: Any) -> Generator:
         """Continue from a state that `get_state` returned, of this generator or another."""
@@ -138,7 +142,7 @@ class Generator:
 
     def clone_state(self) -> Generator:
         """Another generator, which continues from where this one is now."""
-        return Generator(self.device).set_state(self.get_state())
+        return _from_state(str(self.device), self._packed_state())
 
     def _has_drawn(self) -> bool:
         try:
@@ -158,7 +162,7 @@ class Generator:
         return f"<ndgrad.Generator device='{self.device}' initial_seed={self._seed}>"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _from_state, (str(self.device), self.get_state().tobytes())
+        return _from_state, (str(self.device), self._packed_state())
 
 
 def _cpu(d: DeviceLike) -> device:

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -25,10 +24,7 @@ from ndgrad.checks import (
     check_grad,
     existing_dim,
     not_a_leaf,
-    only_element,
-    real_scalar,
     refuse_in_transform,
-    scalar,
     set_requires_grad,
     vmap_error,
     warn_deprecated,
@@ -36,11 +32,12 @@ from ndgrad.checks import (
 from ndgrad.ops import arithmetic, bitwise, comparison, linalg, shape
 from ndgrad.ops import complex as complex_ops
 from ndgrad.ops.generate import FACES, make_eager
+from ndgrad.protocols import PythonProtocols
 from ndgrad.sizes import Size, size_of_shape
 from ndgrad.storage import TypedStorage, UntypedStorage, batch_dims, contiguous_strides, memory_of, pointer, storage_offset
 
 
-class Tensor(Variable):
+class Tensor(PythonProtocols):
     """An n-dimensional array that remembers how it was computed.
 
     Made by `ndgrad.tensor(data)` and the other factories. As a constructor it is torch's old one: sizes give uninitialised
@@ -60,13 +57,6 @@ class Tensor(Variable):
 
     #: Whether saved values survive later writes (NumPy's face) or raise (torch's).
     keeps_saved = False
-
-    if TYPE_CHECKING:  # what ndgrad.api installs
-
-        def __getattr__(self, name: str) -> Any: ...
-        def __getitem__(self, index: Any) -> Any: ...
-        def __setitem__(self, index: Any, value: Any) -> None: ...
-        def __eq__(self, other: object) -> Any: ...  # type: ignore[override]
 
     def __new__(cls, *args: Any, **options: Any) -> Any:
         from ndgrad.api.data import construct
@@ -541,93 +531,6 @@ class Tensor(Variable):
             stacklevel=2,
         )
 
-    # ----- Python's protocols -----
-
-    def __len__(self) -> int:
-        sizes = self.shape
-        if not sizes:
-            raise TypeError("len() of a 0-d tensor, which has no dimensions. It holds one element: use item().")
-        return sizes[0]
-
-    def __iter__(self) -> Iterator[Any]:
-        """The parts along the first dimension, as views that may be written."""
-        if not self.shape:
-            raise TypeError("iteration over a 0-d tensor, which has no dimensions. It holds one element: use item().")
-        return (self[i] for i in range(len(self)))
-
-    def __reversed__(self) -> Any:
-        return self.flip(0) if self.ndim else self
-
-    def __contains__(self, element: Any) -> bool:
-        if not isinstance(element, (Variable, bool, int, float, complex, np.generic)):
-            raise RuntimeError(
-                f"Tensor.__contains__ only supports Tensor or scalar, but you passed in a {type(element)}. Compare with == "
-                "and any() instead."
-            )
-        return bool((self == element).any())
-
-    def __bool__(self) -> bool:
-        count = self.numel()
-        if count != 1:
-            how_many = "more than one value" if count else "no values"
-            raise RuntimeError(
-                f"Boolean value of Tensor with {how_many} is ambiguous (shape {tuple(self.shape)}). Use any(), all() or "
-                "numel()."
-            )
-        return bool(only_element(self, "data-dependent control flow (if, while, and, or, not)"))
-
-    def __float__(self) -> float:
-        return float(real_scalar(self))
-
-    def __int__(self) -> int:
-        return int(real_scalar(self))
-
-    def __complex__(self) -> complex:
-        return complex(scalar(self))
-
-    def __index__(self) -> int:
-        if np_dtype(self).kind not in "iub" or self.numel() != 1:
-            raise TypeError(
-                f"only integer tensors of a single element can be converted to an index, and this one has dtype {self.dtype} "
-                "and shape "
-                f"{tuple(self.shape)}. Convert it with .long() or take one element."
-            )
-        return int(only_element(self, "an index or a size"))
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
-        """Its memory as a NumPy array; raises where that would drop the graph."""
-        array = self.numpy()
-        if dtype is not None and array.dtype != dtype:
-            if copy is False:
-                raise ValueError(
-                    f"a tensor of {array.dtype} cannot become an array of {dtype} without a copy, and copy=False forbids one."
-                )
-            return array.astype(dtype)
-        return array.copy() if copy else array
-
-    def __format__(self, spec: str) -> str:
-        if self.ndim == 0 and not self.is_meta and not batch_dims(self):
-            return format(self.item(), spec)
-        return object.__format__(self, spec)
-
-    def __repr__(self) -> str:
-        from ndgrad.api.text import tensor_text
-
-        return tensor_text(self)
-
-    def __dir__(self) -> list[str]:
-        return sorted(set(object.__dir__(self)) - {"volatile"})
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
-        from ndgrad.copying import deep_copy
-
-        return deep_copy(self, memo)
-
-    def __reduce_ex__(self, protocol: Any) -> Any:
-        from ndgrad.copying import reduced
-
-        return reduced(self)
-
     __hash__ = object.__hash__
 
 
@@ -694,11 +597,11 @@ for _name, _op in _BINARY.items():
 
 
 def _pos(self: Tensor) -> Any:
-    return self.positive()  # type: ignore[attr-defined]
+    return self.positive()
 
 
 def _divmod(self: Tensor, other: Any) -> Any:
-    return self // other, self % other  # type: ignore[operator]
+    return self // other, self % other
 
 
 def _rdivmod(self: Tensor, other: Any) -> Any:
@@ -706,7 +609,7 @@ def _rdivmod(self: Tensor, other: Any) -> Any:
 
 
 def _round(self: Tensor, ndigits: int | None = None) -> Any:
-    return self.round(decimals=ndigits or 0)  # type: ignore[attr-defined]
+    return self.round(decimals=ndigits or 0)
 
 
 # math.floor and math.ceil give Python ints through __float__, as in torch; math.trunc has no such way and needs its own.

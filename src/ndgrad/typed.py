@@ -39,7 +39,7 @@ class TypedTensorType(type):
         from ndgrad.api.data import construct
         from ndgrad.tensor import Tensor
 
-        return construct(Tensor, args, options, cls.dtype.numpy)
+        return construct(Tensor, args, options, cls.dtype.numpy, typed=True)
 
     def __instancecheck__(cls, instance: Any) -> bool:
         return isinstance(instance, Variable) and bool(cls.dtype == np_dtype(instance))

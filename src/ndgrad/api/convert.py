@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import warnings
+import builtins
 from typing import Any
 
 import numpy as np
@@ -102,12 +102,6 @@ def converted(t: Any, dtype: Any, device: Any, copy: Any, order: Any) -> Any:
     if moves:
         out = ops.to_device(out, device=where, source=here)
     if changes:
-        if np_dtype(t).kind == "c" and wanted.kind not in "cb":  # type: ignore[union-attr]
-            warnings.warn(
-                "Casting complex values to real discards the imaginary part. Take .real to say so.",
-                UserWarning,
-                stacklevel=3,
-            )
         out = ops.cast(out, dtype=wanted)
     if order is not None and order is not devices.preserve_format and not out.is_contiguous(order):
         return _ordered(out, order)
@@ -126,7 +120,7 @@ def _read_to(args: tuple[Any, ...], options: dict[str, Any]) -> tuple[Any, Any, 
         dtype, device = other.dtype, other.device
     elif rest and (rest[0] is None or _is_device(rest[0])):
         device = rest.pop(0)
-        if rest and not isinstance(rest[0], bool):
+        if rest and not isinstance(rest[0], builtins.bool):
             dtype = rest.pop(0)
     elif rest:
         dtype = rest.pop(0)
@@ -150,7 +144,7 @@ def _read_to(args: tuple[Any, ...], options: dict[str, Any]) -> tuple[Any, Any, 
 def _is_device(value: Any) -> bool:
     if isinstance(value, str):
         return value.partition(":")[0] in ("cpu", "cuda", "meta")
-    return isinstance(value, devices.device) or (isinstance(value, int) and not isinstance(value, bool))
+    return isinstance(value, devices.device) or (isinstance(value, builtins.int) and not isinstance(value, builtins.bool))
 
 
 def _caster(name: str, dtype: dtypes.dtype) -> Any:

@@ -20,7 +20,7 @@ from ndgrad.arrays.placement import library_for, moved
 from ndgrad.autograd.inplace import copy_into
 from ndgrad.autograd.variable import Variable, np_dtype
 from ndgrad.checks import channels_last_order
-from ndgrad.storage import batch_dims, contiguous_strides, memory_of, window
+from ndgrad.storage import batch_dims, memory_of, window
 
 __all__ = [
     "arange", "empty", "empty_like", "empty_permuted", "empty_strided", "eye", "full", "full_like", "linspace", "logspace",
@@ -37,6 +37,8 @@ def shape_of(size: tuple[Any, ...], options: dict[str, Any]) -> tuple[int, ...]:
         if size:
             raise TypeError(f"the shape was given twice, as {size} and as size={options['size']}. Give it once.")
         size = (options.pop("size"),)
+    elif not size:
+        raise TypeError('missing the argument "size". Give sizes, or () for a tensor without dimensions.')
     shape = as_shape(size)
     for n in shape:
         if n < 0:
@@ -65,7 +67,8 @@ class Options:
             given.pop(ignored, None)
         if given:
             raise TypeError(
-                f"{name}() got an unexpected keyword argument {min(given)!r}. It takes dtype, device, layout, requires_grad and, "
+                f"{name}() got an unexpected keyword argument {min(given)!r}. It takes dtype, device, layout, requires_grad "
+                "and, "
                 "where torch's does, out."
             )
 
@@ -170,18 +173,21 @@ def _batched_like(name: str, t: Any, value: Any, given: Options) -> Any:
 
 
 def _memory_order(array: Any) -> tuple[int, ...]:
-    """The dimensions of a dense array, outermost in memory first; the natural order where the array has gaps."""
+    """The dimensions, outermost in memory first; the natural order where expanded ones leave it open."""
     natural = tuple(_builtin_range(array.ndim))
     if array.flags.c_contiguous or not isinstance(array, np.ndarray):
         return natural
-    order = tuple(sorted(natural, key=lambda d: (-array.strides[d], d)))
-    return order if array.transpose(order).flags.c_contiguous else natural
+    if any(s == 0 and n > 1 for s, n in zip(array.strides, array.shape)):
+        return natural
+    return tuple(sorted(natural, key=lambda d: (-abs(array.strides[d]), d)))
 
 
 def _order(memory_format: Any, ndim: int) -> tuple[int, ...]:
     order = channels_last_order(memory_format, ndim)
     if order is None:
-        raise RuntimeError(f"required rank 4 tensor to use channels_last format (5 for channels_last_3d), and got {ndim} dimensions.")
+        raise RuntimeError(
+            f"required rank 4 tensor to use channels_last format (5 for channels_last_3d), and got {ndim} dimensions."
+        )
     return order
 
 
@@ -281,7 +287,9 @@ def _extent(size: tuple[int, ...], stride: tuple[int, ...]) -> int:
 def _strided(name: str, size: Any, stride: Any, given: Options) -> Any:
     size, stride = as_shape((size,)), as_shape((stride,))
     if len(size) != len(stride) or any(n < 0 for n in (*size, *stride)):
-        raise RuntimeError(f"{name}: size {size} and stride {stride} must be non-negative and of equal length. Give one stride per size.")
+        raise RuntimeError(
+            f"{name}: size {size} and stride {stride} must be non-negative and of equal length. Give one stride per size."
+        )
     dtype = given.dtype or dtypes.get_default_dtype().numpy
     memory = np.empty(_extent(size, stride) * dtype.itemsize, np.uint8)
     return given.tensor(name, window(memory, dtype, 0, size, stride))
@@ -319,9 +327,13 @@ def arange(start: Any, end: Any = None, step: Any = 1, **options: Any) -> Any:
     if not all(map(math.isfinite, (start, end))):
         raise RuntimeError(f"arange: unsupported range: {start} -> {end}. The ends must be finite.")
     if (end - start) * step < 0:
-        raise RuntimeError(f"arange: upper bound and lower bound inconsistent with step sign: from {start} to {end} in steps of {step}.")
+        raise RuntimeError(
+            f"arange: upper bound and lower bound inconsistent with step sign: from {start} to {end} in steps of {step}."
+        )
     whole = all(isinstance(v, int) for v in (start, end, step))
     dtype = given.dtype or (np.dtype(np.int64) if whole else dtypes.get_default_dtype().numpy)
+    if dtype.kind == "b":
+        raise NotImplementedError("arange: not implemented for bool, which has two values. Compare a range of numbers instead.")
     count = max(0, -(-(end - start) // step) if whole else math.ceil((end - start) / step))
     return given.tensor("arange", _steps(start, step, count, dtype))
 
@@ -385,4 +397,3 @@ def eye(n: int, m: int | None = None, **options: Any) -> Any:
     return given.tensor("eye", np.eye(n, m, dtype=dtype))
 
 
-assert contiguous_strides is not None

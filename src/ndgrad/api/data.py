@@ -19,6 +19,7 @@ from ndgrad.arrays.placement import library_for, moved
 from ndgrad.autograd.modes import thread
 from ndgrad.autograd.variable import Variable, meta_of, np_dtype, wrap
 from ndgrad.checks import check_differentiable
+from ndgrad.sizes import Size
 from ndgrad.storage import TypedStorage, UntypedStorage, batch_dims, memory_of, shared_storage
 from ndgrad.tensor import Tensor
 
@@ -138,8 +139,6 @@ def scalar_tensor(s: Any, *, dtype: Any = None, device: Any = None, requires_gra
 def new_tensor(self: Any, data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
     """A copy of `data` with this tensor's dtype and device unless told otherwise."""
     where = self.device if device is None else device
-    if isinstance(data, Variable):
-        return tensor(data, dtype=dtype, device=where, requires_grad=requires_grad)
     return tensor(data, dtype=self.dtype if dtype is None else dtype, device=where, requires_grad=requires_grad)
 
 
@@ -161,10 +160,8 @@ def to_array(data: Any, dtype: Any, *, copy: bool) -> Any:
     try:
         array = np.array(data) if wanted is None else np.array(data, wanted)
     except OverflowError as error:
-        if wanted is None:
-            raise ValueError(f"Overflow: a Python int in the data does not fit into int64: {error}. Pass a floating dtype=.") from error
         raise RuntimeError(
-            f"Overflow: a Python int in the data does not fit into {wanted or 'int64'}: {error}. Pass a wider dtype=."
+            f"Overflow: a Python int in the data does not fit into {wanted}: {error}. Pass a wider dtype=."
         ) from error
     except TypeError as error:
         raise TypeError(
@@ -176,10 +173,10 @@ def to_array(data: Any, dtype: Any, *, copy: bool) -> Any:
         return array
     kind = array.dtype.kind
     if kind not in "biufc":
-        _refuse(data, array)
+        raise _no_numbers(array)
     if array.dtype == np.uint64 and _leaf(data).__class__ is int:
-        raise RuntimeError(
-            f"Overflow: {data!r:.60} holds a Python int that does not fit into int64. Pass dtype=uint64 or a floating dtype."
+        raise ValueError(
+            f"Overflow: {data!r:.60} holds a Python int that does not fit into int64. Pass dtype=uint64 or a floating one."
         )
     if kind in "fc" and dtypes.get_default_dtype() is not dtypes.float64 and not _holds_arrays(data):
         return array.astype(_default_for(array.dtype))
@@ -190,19 +187,16 @@ def _default_for(dtype: np.dtype[Any]) -> np.dtype[Any]:
     return (dtypes.get_default_complex_dtype() if dtype.kind == "c" else dtypes.get_default_dtype()).numpy
 
 
-def _refuse(data: Any, array: Any) -> None:
-    leaf = _leaf(data)
-    if isinstance(leaf, int):
-        raise RuntimeError(
-            f"Overflow: a Python int in the data ({leaf!r:.40}) does not fit into int64. Pass a floating dtype=."
-        )
-    if isinstance(leaf, str):
-        raise TypeError(
-            f"too many dimensions 'str': text such as {leaf!r:.40} cannot be put into a tensor. Convert it to numbers first."
-        )
-    raise RuntimeError(
-        f"Could not infer dtype of {type(leaf).__name__} in the data. Pass numbers, sequences of them, arrays or tensors."
-    )
+def _no_numbers(array: Any) -> Exception:
+    """Why data of which NumPy made an array of objects or text is no tensor."""
+    if array.dtype.kind in "US":
+        return TypeError(f"invalid data type 'str': text such as {str(array.flat[0])!r:.40} is no number. Convert it first.")
+    for element in array.flat:
+        if not isinstance(element, (bool, int, float, complex, np.generic)):
+            return RuntimeError(
+                f"Could not infer dtype of {type(element).__name__} in the data. Pass numbers, sequences of them, or arrays."
+            )
+    return ValueError("Overflow: a Python int in the data does not fit into int64. Pass a floating dtype=.")
 
 
 def _leaf(data: Any) -> Any:
@@ -213,18 +207,30 @@ def _leaf(data: Any) -> Any:
 
 
 def _without_tensors(data: Any) -> Any:
-    """Nested sequences with the arrays of tensors in their place."""
+    """Nested sequences with the values of tensors in their place: numbers for single elements, as in torch, else arrays."""
     if not isinstance(_leaf(data), Variable):
         return data
     if isinstance(data, Variable):
-        if batch_dims(data):
-            raise RuntimeError(
-                "vmap: It looks like you're calling .item() on a Tensor: a batched tensor stands in a list that is to become "
-                "one tensor. "
-                "Use stack() or cat(), which keep the batch."
-            )
-        return memory_of(data)
+        return _values(data)
     return [_without_tensors(d) for d in data]
+
+
+def _values(t: Any) -> Any:
+    if batch_dims(t):
+        raise RuntimeError(
+            "vmap: It looks like you're calling .item() on a Tensor: a batched tensor stands in a list that is to become one "
+            "tensor. Use stack() or cat(), which keep the batch."
+        )
+    if thread.grad_enabled and t.requires_grad:
+        warnings.warn(
+            "Converting a tensor with requires_grad=True to a scalar may lead to unexpected behavior: the new tensor is "
+            "outside "
+            "the graph. Use stack() or cat(), which record, or detach() first.",
+            UserWarning,
+            stacklevel=5,
+        )
+    array = memory_of(t)
+    return array.reshape(())[()] if array.size == 1 else array
 
 
 def _holds_arrays(data: Any) -> bool:
@@ -251,7 +257,9 @@ def _from_tensor(t: Any, dtype: Any, device: Any, *, copy: bool) -> Any:
 # ----- torch's old constructors ------------------------------------------------------------------------------------------
 
 
-def construct(face: type[Any], args: tuple[Any, ...], options: dict[str, Any], dtype: np.dtype[Any]) -> Any:
+def construct(
+    face: type[Any], args: tuple[Any, ...], options: dict[str, Any], dtype: np.dtype[Any], typed: bool = False
+) -> Any:
     """`Tensor(2, 3)`, `Tensor([1, 2])`, `Tensor(tensor)`: sizes give uninitialised memory, data is converted to `dtype`."""
     where = place(options.pop("device", None))
     if "size" in options:
@@ -260,9 +268,11 @@ def construct(face: type[Any], args: tuple[Any, ...], options: dict[str, Any], d
         raise TypeError(
             f"{face.__name__}() got unexpected keyword arguments {sorted(options)}. Use ndgrad.tensor(data, dtype=...)."
         )
+    if len(args) == 1 and isinstance(args[0], Size):
+        args = tuple(args[0])
     if len(args) == 1 and isinstance(args[0], Variable):
-        source = args[0]
-        if np_dtype(source) != dtype:
+        source: Any = args[0]
+        if typed and np_dtype(source) != dtype:
             raise TypeError(
                 f"{face.__name__}() was given a tensor of {np_dtype(source)}, and makes tensors of {dtype}. Convert it with "
                 ".to(), or use "
@@ -277,7 +287,7 @@ def construct(face: type[Any], args: tuple[Any, ...], options: dict[str, Any], d
         made = fresh(elements, face=face)
         made._storage = shared_storage(elements)
         return made
-    if (len(args) == 1 and not hasattr(args[0], "__index__")) or (args and isinstance(args[0], np.ndarray)):
+    if len(args) == 1 and (isinstance(args[0], (np.ndarray, Sequence)) or hasattr(args[0], "__array__")):
         return fresh(moved(to_array(args[0], dtype, copy=True), where), face=face)
     sizes = tuple(args)
     if any(not hasattr(n, "__index__") for n in sizes):

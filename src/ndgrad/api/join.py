@@ -26,13 +26,19 @@ def _checked(name: str, tensors: Any, error: type[Exception] = RuntimeError) -> 
     """The tensors to join, as a tuple."""
     if isinstance(tensors, Variable) or not isinstance(tensors, Sequence):
         raise TypeError(
-            f"{name}(): argument 'tensors' (position 1) must be tuple of Tensors, not {type(tensors).__name__}. Put them in a list; unbind() makes one of one tensor."
+            f"{name}(): argument 'tensors' (position 1) must be tuple of Tensors, not {type(tensors).__name__}. Put them "
+            "in a list; unbind() makes one of one tensor."
         )
     if not tensors:
-        raise error(f"{name}(): expected a non-empty list of Tensors, and got none. There is no shape or dtype to give the result.")
+        raise error(
+            f"{name}(): expected a non-empty list of Tensors, and got none. There is no shape or dtype to give the result."
+        )
     for position, x in enumerate(tensors):
         if not isinstance(x, Variable) and not is_raw_array(x):
-            raise TypeError(f"{name}(): expected Tensor as element {position} in argument 0, but got {type(x).__name__}. Wrap it in ndgrad.tensor(...).")
+            raise TypeError(
+                f"{name}(): expected Tensor as element {position} in argument 0, but got {type(x).__name__}. Wrap it in "
+                "ndgrad.tensor(...)."
+            )
     return tuple(tensors)
 
 
@@ -59,13 +65,13 @@ def cat(tensors: Any, dim: int = 0, *, out: Any = None) -> Any:
     for position, x in enumerate(kept):
         if len(x.shape) != len(first.shape):
             raise RuntimeError(
-                f"cat: Tensors must have same number of dimensions: got {len(first.shape)} and {len(x.shape)} (shapes {tuple(first.shape)} and "
-                f"{tuple(x.shape)}). Use unsqueeze() or reshape() first."
+                f"cat: Tensors must have same number of dimensions: got {len(first.shape)} and {len(x.shape)} (shapes "
+                f"{tuple(first.shape)} and {tuple(x.shape)}). Use unsqueeze() or reshape() first."
             )
         if any(m != n and d != number for d, (m, n) in enumerate(zip(first.shape, x.shape, strict=True))):
             raise RuntimeError(
-                f"cat: Sizes of tensors must match except in dimension {number}. Expected {list(first.shape)} but got {list(x.shape)} for tensor "
-                f"number {position} in the list."
+                f"cat: Sizes of tensors must match except in dimension {number}. Expected {list(first.shape)} but got "
+                f"{list(x.shape)} for tensor number {position} in the list."
             )
     return _run(ops.cat, kept, {"dim": number}, out)
 
@@ -77,8 +83,8 @@ def stack(tensors: Any, dim: int = 0, *, out: Any = None) -> Any:
     for position, x in enumerate(parts):
         if tuple(x.shape) != tuple(parts[0].shape):
             raise RuntimeError(
-                f"stack expects each tensor to be equal size, but got {list(parts[0].shape)} at entry 0 and {list(x.shape)} at entry {position}. "
-                "Broadcast or pad them first."
+                f"stack expects each tensor to be equal size, but got {list(parts[0].shape)} at entry 0 and "
+                f"{list(x.shape)} at entry {position}. Broadcast or pad them first."
             )
     return _run(ops.stack, parts, {"dim": as_dim(dim, len(parts[0].shape) + 1)}, out)
 
@@ -115,7 +121,8 @@ def block_diag(*tensors: Any) -> Any:
     for position, x in enumerate(tensors):
         if len(x.shape) > 2:
             raise RuntimeError(
-                f"block_diag: Input tensors must have 2 or fewer dimensions. Input {position} has {len(x.shape)} dimensions. Reshape it to a matrix."
+                f"block_diag: Input tensors must have 2 or fewer dimensions. Input {position} has {len(x.shape)} "
+                "dimensions. Reshape it to a matrix."
             )
     return ops.block_diag(*(atleast_2d(x) for x in tensors))
 
@@ -136,15 +143,24 @@ def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Any, ...]:
     if not vectors:
         raise RuntimeError("meshgrid expects a non-empty TensorList. Give at least one vector.")
     if indexing is None:
-        warnings.warn("meshgrid: indexing was not given and is 'ij', as in torch; NumPy's is 'xy'. Say which.", UserWarning, stacklevel=2)
+        warnings.warn(
+            "meshgrid: indexing was not given and is 'ij', as in torch; NumPy's is 'xy'. Say which.",
+            UserWarning,
+            stacklevel=2,
+        )
         indexing = "ij"
     if indexing not in ("ij", "xy"):
         raise RuntimeError(f'meshgrid: indexing must be one of "xy" or "ij", but received: {indexing}.')
     for x in vectors:
         if x.ndim > 1:
-            raise RuntimeError(f"meshgrid: Expected 0D or 1D tensor in the tensor list but got shape {tuple(x.shape)}. Flatten it first.")
+            raise RuntimeError(
+                f"meshgrid: Expected 0D or 1D tensor in the tensor list but got shape {tuple(x.shape)}. Flatten it first."
+            )
         if np_dtype(x) != np_dtype(vectors[0]):
-            raise RuntimeError(f"meshgrid expects all tensors to have the same dtype, and got {np_dtype(vectors[0])} and {np_dtype(x)}. Convert one.")
+            raise RuntimeError(
+                f"meshgrid expects all tensors to have the same dtype, and got {np_dtype(vectors[0])} and {np_dtype(x)}. "
+                "Convert one."
+            )
     order = list(range(len(vectors)))
     if indexing == "xy" and len(vectors) > 1:
         order[:2] = [1, 0]

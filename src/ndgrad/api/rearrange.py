@@ -35,7 +35,9 @@ def flip(input: Any, *dims: Any, **keyword: Any) -> Any:
 def fliplr(input: Any) -> Any:
     """A copy with the columns in reverse order."""
     if input.ndim < 2:
-        raise RuntimeError(f"fliplr: Input must be >= 2-d, and has {input.ndim} dimensions. Use flip(), whose dims are yours to name.")
+        raise RuntimeError(
+            f"fliplr: Input must be >= 2-d, and has {input.ndim} dimensions. Use flip(), whose dims are yours to name."
+        )
     return ops.flip(input, dims=(1,))
 
 
@@ -50,12 +52,17 @@ def rot90(input: Any, k: int = 1, dims: Any = (0, 1)) -> Any:
     """A copy turned by k right angles in the plane of two dims, from the first towards the second."""
     given = as_shape((dims,))
     if len(given) != 2:
-        raise RuntimeError(f"rot90: expected total rotation dims == 2, but got dims = {len(given)}. Name the two dimensions of a plane.")
+        raise RuntimeError(
+            f"rot90: expected total rotation dims == 2, but got dims = {len(given)}. Name the two dimensions of a plane."
+        )
     if input.ndim < 2:
         raise RuntimeError(f"rot90: expected total dims >= 2, but got total dims = {input.ndim}. Only planes can be turned.")
     first, second = (as_dim(d, input.ndim) for d in given)
     if first == second:
-        raise RuntimeError(f"rot90: expected rotation dims to be different, but got dim0 = {given[0]} and dim1 = {given[1]}. Name two dimensions.")
+        raise RuntimeError(
+            f"rot90: expected rotation dims to be different, but got dim0 = {given[0]} and dim1 = {given[1]}. Name two "
+            "dimensions."
+        )
     return ops.rot90(input, k=operator.index(k), dims=(first, second))
 
 
@@ -67,9 +74,13 @@ def roll(input: Any, shifts: Any, dims: Any = None) -> Any:
     if not moves:
         raise RuntimeError("roll: `shifts` required, and is (). Give a number of places.")
     if len(moves) != (len(where) or 1):
-        raise RuntimeError(f"roll: shifts and dimensions must align. shifts: {len(moves)}, dims: {len(where)}. Give one shift per dim.")
+        raise RuntimeError(
+            f"roll: shifts and dimensions must align. shifts: {len(moves)}, dims: {len(where)}. Give one shift per dim."
+        )
     numbers = tuple(as_dim(d, input.ndim) for d in where)
     if not input.ndim:
+        if where:
+            raise IndexError(f"roll: dims is {where}, and a 0-d tensor has no dimension to roll along. Leave dims out.")
         return cast.clone(input)
     return ops.roll(input, shifts=moves, dims=numbers or None)
 
@@ -82,11 +93,14 @@ def repeat(self: Any, *repeats: Any, **keyword: Any) -> Any:
     times = _sizes("repeat", _keyword("repeat", "repeats", repeats, keyword))
     if len(times) < self.ndim:
         raise RuntimeError(
-            f"repeat: Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor: {list(times)} for shape "
-            f"{list(self.shape)}. Give one number per dimension, or use tile()."
+            "repeat: Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor: "
+            f"{list(times)} for shape {list(self.shape)}. Give one number per dimension, or use tile()."
         )
     if any(n < 0 for n in times):
-        raise RuntimeError(f"repeat: Trying to create tensor with negative dimension: repeats {list(times)} of shape {list(self.shape)}. Repeat 0 times or more.")
+        raise RuntimeError(
+            f"repeat: Trying to create tensor with negative dimension: repeats {list(times)} of shape {list(self.shape)}. "
+            "Repeat 0 times or more."
+        )
     return ops.repeat(self, repeats=times)
 
 
@@ -110,7 +124,9 @@ def repeat_interleave(input: Any, repeats: Any = None, dim: Any = None, *, outpu
         input, dim = flatten(input), 0
     number = as_dim(dim, input.ndim)
     if not input.ndim:
-        raise IndexError("repeat_interleave: a 0-d tensor has no dimension to repeat along. Leave dim out, or use reshape(1) first.")
+        raise IndexError(
+            "repeat_interleave: a 0-d tensor has no dimension to repeat along. Leave dim out, or use reshape(1) first."
+        )
     size = input.shape[number]
     if isinstance(repeats, (Variable, np.ndarray)):
         counts = _counts(repeats)
@@ -118,27 +134,32 @@ def repeat_interleave(input: Any, repeats: Any = None, dim: Any = None, *, outpu
             counts = counts * size
         if len(counts) != size:
             raise RuntimeError(
-                f"repeat_interleave: repeats must have the same size as input along dim, but got repeats.size(0) = {len(counts)} and "
-                f"input.size({number}) = {size}. Give one number per slice, or one for all."
+                "repeat_interleave: repeats must have the same size as input along dim, but got repeats.size(0) = "
+                f"{len(counts)} and input.size({number}) = {size}. Give one number per slice, or one for all."
             )
         _check_output_size(output_size, sum(counts))
         return ops.repeat_interleave(input, repeats=counts, dim=number)
     if isinstance(repeats, (list, tuple)):
-        raise TypeError(f"repeat_interleave(): repeats must be an int or a tensor of ints, and is a {type(repeats).__name__}. Wrap it in ndgrad.tensor(...).")
+        raise TypeError(
+            f"repeat_interleave(): repeats must be an int or a tensor of ints, and is a {type(repeats).__name__}. Wrap it "
+            "in ndgrad.tensor(...)."
+        )
     times = operator.index(repeats)
     if times < 0:
         raise RuntimeError(f"repeat_interleave: Repeats must be non-negative, and is {times}. Repeat 0 times or more.")
     _check_output_size(output_size, times * size)
     shape = tuple(input.shape)
     apart = shape_ops.expand(unsqueeze(input, number + 1), shape=(*shape[: number + 1], times, *shape[number + 1 :]))
-    return flatten(shape_ops.contiguous(apart), number, number + 1)
+    return flatten(cast.clone_ordered(apart, order=tuple(range(len(shape) + 1))), number, number + 1)
 
 
 def _positions(repeats: Any, output_size: Any) -> Any:
     """For each element, its index as often as its value says."""
     counts = _counts(repeats)
     if repeats.ndim != 1:
-        raise RuntimeError(f"repeat_interleave only accept 1D vector as repeat, and got {repeats.ndim} dimensions. Flatten it first.")
+        raise RuntimeError(
+            f"repeat_interleave only accept 1D vector as repeat, and got {repeats.ndim} dimensions. Flatten it first."
+        )
     _check_output_size(output_size, sum(counts))
     return wrap(repeats.face, np.repeat(np.arange(len(counts)), counts))
 
@@ -148,13 +169,17 @@ def _counts(repeats: Any) -> tuple[int, ...]:
     array = repeats._array if isinstance(repeats, Variable) else repeats
     if isinstance(array, Variable):
         raise RuntimeError(
-            "repeat_interleave: the shape of the result depends on the values of repeats, which here belong to a transform (vmap, grad). "
-            "Give an int, or a tensor from outside the transform."
+            "repeat_interleave: the shape of the result depends on the values of repeats, which here belong to a transform "
+            "(vmap, grad). Give an int, or a tensor from outside the transform."
         )
     if array.dtype.kind not in "iu":
-        raise NotImplementedError(f"repeat_interleave: repeats must be integers, and is {array.dtype}. Convert it with .long().")
+        raise NotImplementedError(
+            f"repeat_interleave: repeats must be integers, and is {array.dtype}. Convert it with .long()."
+        )
     if array.ndim > 1:
-        raise RuntimeError(f"repeat_interleave: repeats must be 0-dim or 1-dim tensor, and has shape {array.shape}. Flatten it first.")
+        raise RuntimeError(
+            f"repeat_interleave: repeats must be 0-dim or 1-dim tensor, and has shape {array.shape}. Flatten it first."
+        )
     if (array < 0).any():
         raise RuntimeError(f"repeat_interleave: repeats can not be negative, and is {array.tolist()}. Repeat 0 times or more.")
     return tuple(int(n) for n in np.atleast_1d(array).tolist())
@@ -162,4 +187,6 @@ def _counts(repeats: Any) -> tuple[int, ...]:
 
 def _check_output_size(given: Any, actual: int) -> None:
     if given is not None and given != actual:
-        raise RuntimeError(f"repeat_interleave: Invalid output_size, expected {actual} but got {given}. Give the right size or leave it out.")
+        raise RuntimeError(
+            f"repeat_interleave: Invalid output_size, expected {actual} but got {given}. Give the right size or leave it out."
+        )

@@ -14,7 +14,7 @@ from ndgrad.api.arguments import as_dim, as_dims, both_worlds
 from ndgrad.autograd.inplace import copy_into
 from ndgrad.autograd.modes import thread
 from ndgrad.autograd.variable import Variable, np_dtype
-from ndgrad.dtypes import as_dtype, as_numpy_dtype
+from ndgrad.dtypes import as_dtype, as_numpy_dtype, get_default_dtype
 from ndgrad.ops import cast, shape
 from ndgrad.ops import reduce as ops
 from ndgrad.ops import softmax as softmax_ops
@@ -222,7 +222,10 @@ def logsumexp(input: Any, dim: Any, keepdim: bool = False, *, out: Any = None) -
     >>> ndgrad.logsumexp(ndgrad.tensor([1000.0, 1000.0]), dim=0)
     tensor(1000.6931)
     """
-    result = softmax_ops.logsumexp(input, dim=dims_of(dim, ndim_of(input, "logsumexp")), keepdim=keepdim)
+    dims = dims_of(dim, ndim_of(input, "logsumexp"))
+    if np_dtype(input).kind not in "fc":
+        input = cast.cast(input, dtype=as_numpy_dtype(get_default_dtype()))
+    result = softmax_ops.logsumexp(input, dim=dims, keepdim=keepdim)
     return deliver("logsumexp", result, out, input)
 
 

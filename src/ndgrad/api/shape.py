@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from ndgrad import dtypes
+from ndgrad import devices, dtypes
 from ndgrad.api.arguments import as_dim, as_dims, as_shape, both_worlds, infer_shape
+from ndgrad.api.convert import clone
 from ndgrad.autograd.inplace_shape import change_shape
 from ndgrad.autograd.variable import Variable, np_dtype
 from ndgrad.ops import complex as complex_ops
@@ -78,7 +79,9 @@ def _keyword(name: str, known: str, given: tuple[Any, ...], keyword: dict[str, A
     if not keyword:
         return given
     if given or set(keyword) != {known}:
-        raise TypeError(f"{name}() got {', '.join(map(repr, keyword))}; it takes {known}, once. Give it by position or by keyword.")
+        raise TypeError(
+            f"{name}() got {', '.join(map(repr, keyword))}; it takes {known}, once. Give it by position or by keyword."
+        )
     return (keyword[known],)
 
 
@@ -93,15 +96,20 @@ def view(self: Any, *size: Any, **keyword: Any) -> Any:
         size = _keyword("view", "dtype", size, keyword)
     elif keyword:
         size = _keyword("view", "size", size, keyword)
-    if len(size) == 1 and not hasattr(size[0], "__index__") and (isinstance(size[0], (type, str)) or not hasattr(size[0], "__iter__")):
+    if len(size) == 1 and _is_dtype(size[0]):
         return _view_as_dtype(self, size[0])
     wanted = infer_shape(_sizes("view", size), _numel(self), tuple(self.shape))
     if not _fits_as_view(self, wanted):
         raise RuntimeError(
-            f"view size {list(wanted)} is not compatible with input tensor's size {list(self.shape)} and stride {list(geometry_of(self).strides)}: "
-            "a dimension spans memory that does not hang together. Use reshape(), which copies then, or contiguous().view()."
+            f"view size {list(wanted)} is not compatible with input tensor's size {list(self.shape)} and stride "
+            f"{list(geometry_of(self).strides)}: a dimension spans memory that does not hang together. Use reshape(), "
+            "which copies then, or contiguous().view()."
         )
     return ops.reshape(self, shape=wanted)
+
+
+def _is_dtype(value: Any) -> bool:
+    return isinstance(value, (type, str)) or not (hasattr(value, "__index__") or hasattr(value, "__iter__"))
 
 
 def _view_as_dtype(self: Any, dtype: Any) -> Any:
@@ -111,10 +119,13 @@ def _view_as_dtype(self: Any, dtype: Any) -> Any:
         if not self.ndim:
             raise RuntimeError(f"view: self.dim() cannot be 0 {to}. Use view(1) first.")
         if geometry_of(self).strides[-1] != 1:
-            raise RuntimeError(f"view: self.stride(-1) must be 1 {to}, but got {geometry_of(self).strides[-1]}. Use contiguous() first.")
+            raise RuntimeError(
+                f"view: self.stride(-1) must be 1 {to}, but got {geometry_of(self).strides[-1]}. Use contiguous() first."
+            )
         if self.shape[-1] * old.itemsize % new.itemsize:
             raise RuntimeError(
-                f"view: self.size(-1) must be divisible by {new.itemsize // old.itemsize} {to}, but got {self.shape[-1]}. Narrow or pad it first."
+                f"view: self.size(-1) must be divisible by {new.itemsize // old.itemsize} {to}, but got {self.shape[-1]}. "
+                "Narrow or pad it first."
             )
     return ops.view_dtype(self, dtype=new)
 
@@ -130,8 +141,8 @@ def flatten(input: Any, start_dim: int = 0, end_dim: int = -1) -> Any:
     first, last = as_dim(start_dim, input.ndim, "start_dim"), as_dim(end_dim, input.ndim, "end_dim")
     if first > last:
         raise RuntimeError(
-            f"flatten() has invalid args: start_dim cannot come after end_dim, and they are {start_dim} and {end_dim} of {input.ndim} dimensions. "
-            "Swap them."
+            f"flatten() has invalid args: start_dim cannot come after end_dim, and they are {start_dim} and {end_dim} of "
+            f"{input.ndim} dimensions. Swap them."
         )
     shape = tuple(input.shape)
     if first == last and shape:
@@ -153,24 +164,20 @@ def unflatten(input: Any, dim: int, sizes: Any) -> Any:
         wanted = infer_shape(wanted, shape[number], shape)
     except RuntimeError:
         raise RuntimeError(
-            f"unflatten: Provided sizes {list(wanted)} don't multiply up to the size of dim {dim} ({shape[number]}) in the input tensor "
-            f"of shape {list(shape)}. Give sizes whose product it is."
+            f"unflatten: Provided sizes {list(wanted)} don't multiply up to the size of dim {dim} ({shape[number]}) in the "
+            f"input tensor of shape {list(shape)}. Give sizes whose product it is."
         ) from None
     return view(input, (*shape[:number], *wanted, *shape[number + 1 :]))
 
 
 def ravel(input: Any) -> Any:
     """All elements in one dimension: a view of contiguous memory, else a copy."""
-    return reshape(input, -1)
+    return view(contiguous(input), -1)
 
 
-def contiguous(self: Any, memory_format: Any = None) -> Any:
-    """`self` if its memory is in C order, else a copy that is."""
-    if memory_format is not None and "channels_last" in str(memory_format):
-        raise NotImplementedError(f"contiguous: memory format {memory_format} is not supported. Permute the dimensions instead.")
-    memory = _memory(self)
-    ordered = isinstance(memory, np.generic) or memory.flags.c_contiguous
-    return self if ordered else ops.contiguous(self)
+def contiguous(self: Any, memory_format: Any = devices.contiguous_format) -> Any:
+    """`self` if its memory is in the order that the format names (C order by default), else a copy that is."""
+    return self if self.is_contiguous(memory_format) else clone(self, memory_format=memory_format)
 
 
 # ----- broadcasting ----------------------------------------------------------------------------------------------------
@@ -186,8 +193,9 @@ def _expand(name: str, t: Any, sizes: tuple[int, ...]) -> Any:
     lead = len(sizes) - len(shape)
     if lead < 0:
         raise RuntimeError(
-            f"{name}: the number of sizes provided ({len(sizes)}) must be greater or equal to the number of dimensions in the tensor "
-            f"({len(shape)}): sizes {list(sizes)}, tensor {list(shape)}. Give one size per dimension; -1 keeps a size."
+            f"{name}: the number of sizes provided ({len(sizes)}) must be greater or equal to the number of dimensions in "
+            f"the tensor ({len(shape)}): sizes {list(sizes)}, tensor {list(shape)}. Give one size per dimension; -1 keeps "
+            "a size."
         )
     wanted = []
     for dim, n in enumerate(sizes):
@@ -195,14 +203,15 @@ def _expand(name: str, t: Any, sizes: tuple[int, ...]) -> Any:
         if n == -1:
             if dim < lead:
                 raise RuntimeError(
-                    f"{name}: the expanded size of the tensor (-1) isn't allowed in a leading, non-existing dimension {dim} of {list(sizes)}, "
-                    f"since the tensor {list(shape)} has no size to keep there. Give a size."
+                    f"{name}: the expanded size of the tensor (-1) isn't allowed in a leading, non-existing dimension "
+                    f"{dim} of {list(sizes)}, since the tensor {list(shape)} has no size to keep there. Give a size."
                 )
             n = have
         if n < 0 or have not in (1, n):
             raise RuntimeError(
-                f"{name}: the expanded size of the tensor ({n}) must match the existing size ({have}) at non-singleton dimension {dim}. "
-                f"Target sizes: {list(sizes)}. Tensor sizes: {list(shape)}. Only dimensions of size 1 can be expanded."
+                f"{name}: the expanded size of the tensor ({n}) must match the existing size ({have}) at non-singleton "
+                f"dimension {dim}. Target sizes: {list(sizes)}. Tensor sizes: {list(shape)}. Only dimensions of size 1 can "
+                "be expanded."
             )
         wanted.append(n)
     return ops.expand(t, shape=tuple(wanted))
@@ -224,8 +233,8 @@ def broadcast_shapes(*shapes: Any) -> Size:
         return Size(np.broadcast_shapes(*shapes))
     except ValueError:
         raise RuntimeError(
-            f"shapes {', '.join(str(tuple(s)) if hasattr(s, '__iter__') else str(s) for s in shapes)} cannot be broadcast together: aligned "
-            "at the right, sizes must be equal or 1."
+            f"shapes {', '.join(str(tuple(s)) if hasattr(s, '__iter__') else str(s) for s in shapes)} cannot be broadcast "
+            "together: aligned at the right, sizes must be equal or 1."
         ) from None
 
 
@@ -308,8 +317,8 @@ def permute(input: Any, *dims: Any, **keyword: Any) -> Any:
     order = tuple(as_dim(d, input.ndim) for d in given)
     if len(order) != input.ndim:
         raise RuntimeError(
-            f"permute: number of dimensions in the tensor input does not match the length of the desired ordering of dimensions: input.dim() = "
-            f"{input.ndim}, and dims is {given}. Name every dimension once."
+            "permute: number of dimensions in the tensor input does not match the length of the desired ordering of "
+            f"dimensions: input.dim() = {input.ndim}, and dims is {given}. Name every dimension once."
         )
     if len(set(order)) != len(order):
         raise RuntimeError(f"permute(): duplicate dims are not allowed, and dims is {given}. Name every dimension once.")
@@ -319,7 +328,7 @@ def permute(input: Any, *dims: Any, **keyword: Any) -> Any:
 def transpose(input: Any, dim0: Any = None, dim1: Any = None, *, axes: Any = None) -> Any:
     """A view with two dimensions swapped; given all dimensions in one tuple, in that order."""
     if axes is not None or isinstance(dim0, (tuple, list)):
-        if axes is not None and dim0 is not None or dim1 is not None:
+        if dim1 is not None or (axes is not None and dim0 is not None):
             raise TypeError("transpose() takes two dims, or one tuple with all of them. Give one or the other.")
         return permute(input, tuple(dim0 if axes is None else axes))
     if dim0 is None or dim1 is None:
@@ -339,7 +348,9 @@ def swapdims(input: Any, dim0: int, dim1: int) -> Any:
 
 def _check_matrix(name: str, t: Any) -> None:
     if t.ndim > 2:
-        raise RuntimeError(f"{name} expects a tensor with <= 2 dimensions, but self is {t.ndim}D. Use transpose(dim0, dim1) or mT.")
+        raise RuntimeError(
+            f"{name} expects a tensor with <= 2 dimensions, but self is {t.ndim}D. Use transpose(dim0, dim1) or mT."
+        )
 
 
 def t(input: Any) -> Any:
@@ -352,12 +363,14 @@ def movedim(input: Any, source: Any, destination: Any) -> Any:
     """A view with dimensions `source` moved to the positions `destination`; the others keep their order."""
     both = (source, destination)
     if any(isinstance(s, (tuple, list)) for s in both) and not all(isinstance(s, (tuple, list)) for s in both):
-        raise TypeError(f"movedim: source {source!r} and destination {destination!r} must be two ints or two tuples. Make both alike.")
+        raise TypeError(
+            f"movedim: source {source!r} and destination {destination!r} must be two ints or two tuples. Make both alike."
+        )
     froms, tos = (tuple(s) if isinstance(s, (tuple, list)) else (s,) for s in both)
     if len(froms) != len(tos):
         raise RuntimeError(
-            f"movedim: Invalid source or destination dims: source ({list(froms)} dims) should contain the same number of dims as destination "
-            f"({list(tos)} dims). Give one destination per source."
+            f"movedim: Invalid source or destination dims: source ({list(froms)} dims) should contain the same number of "
+            f"dims as destination ({list(tos)} dims). Give one destination per source."
         )
     n = input.ndim
     old, new = [as_dim(d, n, "source") for d in froms], [as_dim(d, n, "destination") for d in tos]
@@ -381,7 +394,10 @@ def adjoint(input: Any) -> Any:
     """The conjugate transpose of the last two dimensions."""
     n = input.ndim
     if n == 1:
-        raise RuntimeError("adjoint() is only supported on matrices or batches of matrices. Got 1-D tensor. Use unsqueeze() to make it a matrix.")
+        raise RuntimeError(
+            "adjoint() is only supported on matrices or batches of matrices. Got 1-D tensor. Use unsqueeze() to make it a "
+            "matrix."
+        )
     if n:
         turned = ops.transpose(input, dim0=n - 2, dim1=n - 1)
     else:
@@ -396,7 +412,9 @@ def adjoint(input: Any) -> Any:
 def view_as_real(input: Any) -> Any:
     """A view of a complex tensor with a last dimension of size 2: real and imaginary part."""
     if np_dtype(input).kind != "c":
-        raise RuntimeError(f"view_as_real is only supported for complex tensors, and this one is {np_dtype(input)}. Use it as it is.")
+        raise RuntimeError(
+            f"view_as_real is only supported for complex tensors, and this one is {np_dtype(input)}. Use it as it is."
+        )
     return ops.view_as_real(input)
 
 
@@ -404,14 +422,22 @@ def view_as_complex(input: Any) -> Any:
     """A view of a tensor whose last dimension holds pairs (real part, imaginary part) as complex numbers."""
     dtype = np_dtype(input)
     if dtype.kind != "f" or dtype.itemsize < 4:
-        raise RuntimeError(f"view_as_complex is only supported for float and double tensors, but got {dtype}. Convert it with .to() first.")
+        raise RuntimeError(
+            f"view_as_complex is only supported for float and double tensors, but got {dtype}. Convert it with .to() first."
+        )
     if not input.ndim:
-        raise RuntimeError("view_as_complex: Input tensor must have one or more dimensions, the last of size 2. Got a 0-d tensor.")
+        raise RuntimeError(
+            "view_as_complex: Input tensor must have one or more dimensions, the last of size 2. Got a 0-d tensor."
+        )
     if input.shape[-1] != 2:
-        raise RuntimeError(f"view_as_complex: Tensor must have a last dimension of size 2, and has shape {tuple(input.shape)}. Stack the parts along it.")
+        raise RuntimeError(
+            f"view_as_complex: Tensor must have a last dimension of size 2, and has shape {tuple(input.shape)}. Stack the "
+            "parts along it."
+        )
     if geometry_of(input).strides[-1] != 1:
         raise RuntimeError(
-            f"view_as_complex: Tensor must have a last dimension with stride 1, and its strides are {geometry_of(input).strides}. Use contiguous() first."
+            "view_as_complex: Tensor must have a last dimension with stride 1, and its strides are "
+            f"{geometry_of(input).strides}. Use contiguous() first."
         )
     return ops.view_as_complex(input)
 
@@ -426,7 +452,8 @@ def is_same_size(input: Any, other: Any) -> bool:
 
 def transpose_(self: Any, dim0: int, dim1: int) -> Any:
     """transpose() in place."""
-    return change_shape(ops.transpose, self, {"dim0": as_dim(dim0, self.ndim), "dim1": as_dim(dim1, self.ndim)}, "TransposeBackward1")
+    dims = {"dim0": as_dim(dim0, self.ndim), "dim1": as_dim(dim1, self.ndim)}
+    return change_shape(ops.transpose, self, dims, "TransposeBackward1")
 
 
 def swapaxes_(self: Any, axis0: int, axis1: int) -> Any:

@@ -1,7 +1,7 @@
 """Parts of a tensor under torch's names: single parts, all parts at once, windows, and views by strides.
 
-`split`, `chunk` and `unbind` return views that may not be written while gradients are recorded (torch's rule for several views of
-one op); the parts that `tensor_split` and its kin return are ordinary slices, and may.
+`split`, `chunk` and `unbind` return views that may not be written while gradients are recorded (torch's rule for several
+views of one op); the parts that `tensor_split` and its kin return are ordinary slices, and may.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 
 from ndgrad.api.arguments import as_dim, as_shape, both_worlds
+from ndgrad.arrays.library import is_raw_array
 from ndgrad.autograd.modes import thread
-from ndgrad.autograd.variable import Variable
+from ndgrad.autograd.variable import Variable, np_dtype
 from ndgrad.ops import shape as shape_ops
 from ndgrad.ops import split as ops
 from ndgrad.ops import window
@@ -22,7 +23,8 @@ from ndgrad.ops.window import Geometry
 from ndgrad.storage import batch_dims, memory_of, owner_of, storage_offset
 
 __all__ = [
-    "narrow", "select", "split", "split_with_sizes", "chunk", "tensor_split", "hsplit", "vsplit", "dsplit", "unbind", "as_strided",
+    "narrow", "select", "split", "split_with_sizes", "chunk", "tensor_split", "hsplit", "vsplit", "dsplit", "unbind",
+    "as_strided",
 ]  # fmt: skip
 METHODS = (*__all__, "unfold")
 
@@ -54,12 +56,15 @@ def narrow(input: Any, dim: int, start: Any, length: int) -> Any:
     if length < 0:
         raise RuntimeError(f"narrow(): length must be non-negative, and is {length}. Give the number of indices to keep.")
     if not -size <= first <= size:
-        raise IndexError(f"narrow(): start out of range (expected to be in range of [{-size}, {size}], but got {first}). Shape: {tuple(input.shape)}.")
+        raise IndexError(
+            f"narrow(): start out of range (expected to be in range of [{-size}, {size}], but got {first}). Shape: "
+            f"{tuple(input.shape)}."
+        )
     first += size if first < 0 else 0
     if first + length > size:
         raise RuntimeError(
-            f"narrow(): start ({first}) + length ({length}) exceeds dimension size ({size}) of dimension {number} in shape {tuple(input.shape)}. "
-            "Shorten it."
+            f"narrow(): start ({first}) + length ({length}) exceeds dimension size ({size}) of dimension {number} in shape "
+            f"{tuple(input.shape)}. Shorten it."
         )
     return _slice(input, number, first, first + length)
 
@@ -73,7 +78,8 @@ def select(input: Any, dim: int, index: Any) -> Any:
     place = int(index._array) if isinstance(index, Variable) else operator.index(index)
     if not -size <= place < size:
         raise IndexError(
-            f"select(): index {place} out of range for tensor of size {list(input.shape)} at dimension {number}. It must lie in [{-size}, {size - 1}]."
+            f"select(): index {place} out of range for tensor of size {list(input.shape)} at dimension {number}. It must "
+            f"lie in [{-size}, {size - 1}]."
         )
     return ops.select(input, dim=number, index=place % size)
 
@@ -93,7 +99,9 @@ def split(tensor: Any, split_size_or_sections: Any, dim: int = 0) -> tuple[Any, 
     if part < 0:
         raise RuntimeError(f"split expects split_size be non-negative, but got split_size={part}. Give the size of a part.")
     if part == 0 and size:
-        raise RuntimeError(f"split_size can only be 0 if dimension size is 0, but got dimension size of {size}. Give the size of a part.")
+        raise RuntimeError(
+            f"split_size can only be 0 if dimension size is 0, but got dimension size of {size}. Give the size of a part."
+        )
     parts: tuple[Any, ...] = ops.split(tensor, split_size=part, dim=number)
     return parts
 
@@ -106,11 +114,14 @@ def split_with_sizes(input: Any, split_sizes: Any, dim: int = 0) -> tuple[Any, .
     number, sizes = as_dim(dim, input.ndim), as_shape((split_sizes,))
     size = input.shape[number]
     if any(n < 0 for n in sizes):
-        raise RuntimeError(f"split_with_sizes expects split_sizes have only non-negative entries, but got split_sizes={list(sizes)}. Give sizes of parts.")
+        raise RuntimeError(
+            f"split_with_sizes expects split_sizes have only non-negative entries, but got split_sizes={list(sizes)}. Give "
+            "sizes of parts."
+        )
     if sum(sizes) != size:
         raise RuntimeError(
-            f"split_with_sizes expects split_sizes to sum exactly to {size} (input tensor's size at dimension {number}), but got "
-            f"split_sizes={list(sizes)}. Narrow the tensor first, or list every part."
+            f"split_with_sizes expects split_sizes to sum exactly to {size} (input tensor's size at dimension {number}), "
+            f"but got split_sizes={list(sizes)}. Narrow the tensor first, or list every part."
         )
     parts: tuple[Any, ...] = ops.split_with_sizes(input, sizes=sizes, dim=number) if sizes else ()
     return parts
@@ -134,14 +145,18 @@ def chunk(input: Any, chunks: int, dim: int = 0) -> tuple[Any, ...]:
 def tensor_split(input: Any, indices_or_sections: Any, dim: int = 0) -> tuple[Any, ...]:
     """Views of consecutive parts along `dim`: so many of nearly one size, or between the indices listed."""
     if not input.ndim:
-        raise RuntimeError("tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 dims. Use reshape(1) first.")
+        raise RuntimeError(
+            "tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 dims. Use reshape(1) first."
+        )
     number = as_dim(dim, input.ndim)
     size = input.shape[number]
     given = _plain(indices_or_sections)
     if hasattr(given, "__index__"):
         sections = operator.index(given)
         if sections <= 0:
-            raise RuntimeError(f"tensor_split: number of sections must be larger than 0, got {sections}. Give the number of parts.")
+            raise RuntimeError(
+                f"tensor_split: number of sections must be larger than 0, got {sections}. Give the number of parts."
+            )
         least, larger = divmod(size, sections)
         stops = [(i + 1) * least + min(i + 1, larger) for i in range(sections)]
         return tuple(_slice(input, number, a, b) for a, b in zip([0, *stops], stops, strict=False))
@@ -153,23 +168,25 @@ def _plain(value: Any) -> Any:
     """Indices given as a tensor, as ints."""
     if not isinstance(value, Variable):
         return value
-    if not isinstance(value._array, (np.ndarray, np.generic)) or value._array.dtype.kind not in "iu" or value.ndim > 1:
+    array = value._array
+    if not is_raw_array(array) or array.dtype.kind not in "iu" or array.ndim > 1:
         raise RuntimeError(
-            f"tensor_split expected tensor_indices_or_sections to be a zero- or one-dimensional int64 tensor, and got {value.dtype} of shape "
-            f"{tuple(value.shape)}. Give ints."
+            "tensor_split expected tensor_indices_or_sections to be a zero- or one-dimensional int64 tensor from outside any "
+            f"transform, and got {np_dtype(value)} with {array.ndim} dimensions. Give ints."
         )
-    return value._array.tolist()
+    return array.tolist()
 
 
 def _split_along(name: str, t: Any, given: Any, dim: int, least: int) -> tuple[Any, ...]:
     if t.ndim < least:
         raise RuntimeError(
-            f"{name} requires a tensor with at least {least} dimension, but got a tensor with {t.ndim} dimensions. Use split(), whose dim is yours to name."
+            f"{name} requires a tensor with at least {least} dimension, but got a tensor with {t.ndim} dimensions. Use "
+            "split(), whose dim is yours to name."
         )
     if hasattr(given, "__index__") and (given <= 0 or t.shape[dim] % operator.index(given)):
         raise RuntimeError(
-            f"{name} attempted to split along dimension {dim}, but the size of the dimension {t.shape[dim]} is not divisible by the split_size "
-            f"{given}. Use tensor_split(), which allows that."
+            f"{name} attempted to split along dimension {dim}, but the size of the dimension {t.shape[dim]} is not "
+            f"divisible by the split_size {given}. Use tensor_split(), which allows that."
         )
     return tensor_split(t, given, dim)
 
@@ -193,7 +210,9 @@ def dsplit(input: Any, indices_or_sections: Any) -> tuple[Any, ...]:
 def unbind(input: Any, dim: int = 0) -> tuple[Any, ...]:
     """Views of all indices along `dim`, each without that dimension."""
     if not input.ndim:
-        raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions: a 0-d tensor cannot be unbound. Use reshape(1) first.")
+        raise IndexError(
+            f"Dimension specified as {dim} but tensor has no dimensions: a 0-d tensor cannot be unbound. Use reshape(1) first."
+        )
     number = as_dim(dim, input.ndim)
     parts: tuple[Any, ...] = ops.unbind(input, dim=number) if input.shape[number] else ()
     return parts
@@ -209,7 +228,9 @@ def unfold(self: Any, dimension: int, size: int, step: int) -> Any:
     if size < 0:
         raise RuntimeError(f"unfold: size is {size} but must be >= 0. Give the size of a window.")
     if size > length:
-        raise RuntimeError(f"unfold: maximum size for tensor at dimension {dim} is {length} but size is {size}. Give a smaller window.")
+        raise RuntimeError(
+            f"unfold: maximum size for tensor at dimension {dim} is {length} but size is {size}. Give a smaller window."
+        )
     if step <= 0:
         raise RuntimeError(f"unfold: step is {step} but must be > 0. Give the distance between windows.")
     if not self.ndim:
@@ -227,9 +248,14 @@ def as_strided(input: Any, size: Any, stride: Any, storage_offset: Any = None) -
     """
     sizes, strides = as_shape((size,)), as_shape((stride,))
     if len(sizes) != len(strides):
-        raise RuntimeError(f"as_strided: mismatch in length of strides and shape: size {list(sizes)}, stride {list(strides)}. Give one stride per size.")
+        raise RuntimeError(
+            f"as_strided: mismatch in length of strides and shape: size {list(sizes)}, stride {list(strides)}. Give one "
+            "stride per size."
+        )
     if any(s < 0 for s in strides):
-        raise RuntimeError(f"as_strided: Negative strides are not supported at the moment, got strides: {list(strides)}. Use flip().")
+        raise RuntimeError(
+            f"as_strided: Negative strides are not supported at the moment, got strides: {list(strides)}. Use flip()."
+        )
     if any(n < 0 for n in sizes):
         raise RuntimeError(f"as_strided: size {list(sizes)} has a negative entry. Sizes are non-negative.")
     own, available = _extent(input)
@@ -239,8 +265,8 @@ def as_strided(input: Any, size: Any, stride: Any, storage_offset: Any = None) -
     last = first + sum((n - 1) * s for n, s in zip(sizes, strides, strict=True)) if 0 not in sizes else -1
     if last >= available:
         raise RuntimeError(
-            f"as_strided: sizes {list(sizes)}, strides {list(strides)}, storage offset {first} requiring {last + 1} elements are out of bounds for "
-            f"storage of {available} elements. Stay within the tensor's memory."
+            f"as_strided: sizes {list(sizes)}, strides {list(strides)}, storage offset {first} requiring {last + 1} "
+            f"elements are out of bounds for storage of {available} elements. Stay within the tensor's memory."
         )
     source, target = input, Geometry(sizes, strides, first - own)
     if not _covers(input, target):
@@ -250,8 +276,9 @@ def as_strided(input: Any, size: Any, stride: Any, storage_offset: Any = None) -
             source, target = info.base, target._replace(offset=first - _extent(info.base)[0])
         if (batch_dims(source) or thread.dual_levels) and not _covers(source, target):
             raise RuntimeError(
-                f"as_strided: sizes {list(sizes)}, strides {list(strides)}, storage offset {first} reach memory that is not part of the tensor "
-                f"(shape {list(input.shape)}), which vmap and forward mode cannot follow. Stay within the tensor."
+                f"as_strided: sizes {list(sizes)}, strides {list(strides)}, storage offset {first} reach memory that is "
+                f"not part of the tensor (shape {list(input.shape)}), which vmap and forward mode cannot follow. Stay "
+                "within the tensor."
             )
     return window.as_strided(source, source=window.geometry_of(source), target=target)
 

@@ -18,12 +18,9 @@ from typing import Any
 
 import numpy
 
-#: Up to how many elements the plain way is quickest: it costs 10 ns an element, preparing for the others 20 us.
-_SMALL = 1 << 10
 #: From how many elements on SciPy's product is quicker by enough to pay its import (once, some 50 ms) in the long run.
 _LARGE = 1 << 16
 _PAIRS = {numpy.dtype("f4"): numpy.dtype("c8"), numpy.dtype("f8"): numpy.dtype("c16")}
-_SPARSE_DTYPES = frozenset("fd")
 
 
 # ----- keys ----------------------------------------------------------------------------------------------------------
@@ -96,15 +93,22 @@ def one_index_per_slice(index: Any, shape: tuple[int, ...], dim: int) -> Any:
 
 def add_arrays(np: Any, target: Any, indices: tuple[Any, ...], values: Any) -> Any:
     """target[indices] += values, in place, where the arrays `indices` index leading dimensions and may repeat."""
-    if np is not numpy or numpy.size(values) <= _SMALL:
+    count = len(indices)
+    if np is not numpy or target.ndim == count == 1:
         np.add.at(target, indices, values)
         return target
-    count = len(indices)
-    lead = np.broadcast_shapes(*(i.shape for i in indices))
-    keys = np.broadcast_to(keys_of_arrays(np, indices, target.shape), lead)
-    rest = target.shape[count:]
-    values = np.broadcast_to(values, (*lead, *rest))
-    return _whole(np, target, functools.partial(_add_keyed, np, keys, values, math.prod(target.shape[:count]), math.prod(rest)))
+    if count == 1:
+        keys = indices[0]
+    else:
+        keys = np.broadcast_to(keys_of_arrays(np, indices, target.shape), np.broadcast_shapes(*(i.shape for i in indices)))
+    shape = (*keys.shape, *target.shape[count:])
+    if numpy.shape(values) != shape:
+        values = np.broadcast_to(values, shape)
+    try:
+        return _whole(np, target, functools.partial(_add_keyed, keys, values, count))
+    except IndexError:
+        keys_of_arrays(np, indices, target.shape)  # says it in terms of the index
+        raise
 
 
 def add_slices(np: Any, target: Any, index: Any, values: Any, dim: int) -> Any:
@@ -116,14 +120,14 @@ def add_slices(np: Any, target: Any, index: Any, values: Any, dim: int) -> Any:
 
 def zeros_and_add(np: Any, shape: tuple[int, ...], indices: tuple[Any, ...], values: Any) -> Any:
     """Zeros of `shape` to which values, already of the indexed places' shape, are added there."""
-    count, dtype = len(indices), values.dtype
-    if np is numpy and values.size >= _LARGE and dtype.char in _SPARSE_DTYPES:
-        rows, width = math.prod(shape[:count]), math.prod(shape[count:])
-        if _by_product(values.size // width, rows, width, dtype, fresh=True):
-            lead = values.shape[: values.ndim - len(shape) + count]
+    if np is numpy and values.size >= _LARGE:
+        count = len(indices)
+        lead = values.shape[: values.ndim - len(shape) + count]
+        rows, flat = math.prod(shape[:count]), values.reshape(math.prod(lead), -1)
+        if _by_product(flat):
             keys = np.broadcast_to(keys_of_arrays(np, indices, shape), lead)
-            return _product(keys.reshape(-1), values.reshape(-1, width), rows).reshape(shape)
-    return add_arrays(np, np.zeros(shape, dtype), indices, values)
+            return _product(keys.reshape(-1), flat, rows).reshape(shape)
+    return add_arrays(np, np.zeros(shape, values.dtype), indices, values)
 
 
 def combine_along(np: Any, name: str, target: Any, index: Any, values: Any, dim: int) -> Any:
@@ -158,27 +162,31 @@ def _whole(np: Any, target: Any, change: Any) -> Any:
     return target
 
 
-def _add_keyed(np: Any, keys: Any, values: Any, rows: int, width: int, target: Any) -> None:
-    """Add rows of `width` values to the target seen as `rows` such rows."""
+def _add_keyed(keys: Any, values: Any, indexed: int, target: Any) -> None:
+    """Add values to the parts of the target that flat keys into its `indexed` leading dimensions name."""
     if not values.size:
         return
-    keys = keys.reshape(-1)
+    width = values.size // keys.size
+    keys = keys.reshape(-1).astype(numpy.intp, copy=False)
     values = values.astype(target.dtype, copy=False).reshape(-1, width)
+    flat = target.reshape(-1)
     if target.dtype.kind == "c":
         # sums of complex numbers are sums of their parts
-        target, values, width = _parts(target), _parts(values), 2 * width
-    if _by_product(len(keys), rows, width, target.dtype, fresh=False):
-        target.reshape(rows, width)[...] += _product(keys, values, rows)
-        return
-    flat = target.reshape(-1)
-    pair = _PAIRS.get(target.dtype)
-    if pair is not None and width % 2 == 0 and len(keys) * width > 256:
+        flat, values, width = _parts(flat), _parts(values), 2 * width
+    if values.size >= _LARGE:
+        rows = math.prod(target.shape[:indexed])
+        if rows <= 2 * len(keys) and _by_product(values):
+            flat.reshape(rows, width)[...] += _product(wrapped(numpy, keys, rows), values, rows)
+            return
+    pair = _PAIRS.get(flat.dtype)
+    if pair is not None and width % 2 == 0:
         width //= 2
         flat = flat.view(pair)
         values = numpy.ascontiguousarray(values).view(pair)
     if width > 1:
-        keys = (keys[:, None] * width + np.arange(width)).reshape(-1)
-    np.add.at(flat, keys, values.reshape(-1))
+        # a negative key stays right: it counts whole rows from the end
+        keys = (keys.reshape(-1, 1) * width + numpy.arange(width)).reshape(-1)
+    numpy.add.at(flat, keys, values.reshape(-1))
 
 
 def _parts(array: Any) -> Any:
@@ -189,10 +197,9 @@ def _parts(array: Any) -> Any:
 # ----- SciPy's sparse product ------------------------------------------------------------------------------------------
 
 
-def _by_product(count: int, rows: int, width: int, dtype: Any, *, fresh: bool) -> bool:
-    """Whether the product pays: it makes a whole array of rows, which is waste when most of a target stays as it is."""
-    large = count * width >= _LARGE and width >= 4 and dtype.char in _SPARSE_DTYPES  # (1 + 0j) * inf would make a NaN
-    return large and (fresh or rows <= 2 * count) and _sparse() is not None
+def _by_product(values: Any) -> bool:
+    """Whether the product is possible and pays. Complex ones are not tried: (1 + 0j) * inf would make a NaN."""
+    return values.size >= _LARGE and values.shape[1] >= 4 and values.dtype.char in "fd" and _sparse() is not None
 
 
 @functools.cache

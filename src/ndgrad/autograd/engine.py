@@ -356,6 +356,8 @@ def validate(g: Any, node: Any, number: int) -> Any:
                 "the wrong shape: return one that equals the value's, or that broadcasting made of it."
             )
         g = sum_to(g, shape)
+    if dtype is None:  # a leaf whose grad_dtype is None
+        return g
     if isinstance(g, Variable):
         have = np_dtype(g)
         if have != dtype:

@@ -159,7 +159,8 @@ def perform(op: Any, array: Any, others: tuple[Any, ...], settings: dict[str, An
     if isinstance(ufunc, np.ufunc) and not settings and array.ndim:
         shape = np.broadcast_shapes(array.shape, *(np.shape(o) for o in others))
         dtype = np.result_type(array, *others)
-        if shape == array.shape and dtype == array.dtype:
+        # integers go the other way: their quotient or root is none, which only the result shows
+        if shape == array.shape and dtype == array.dtype and dtype.kind in "fc":
             storage.before_write(array)
             ufunc(array, *others, out=array)
             return

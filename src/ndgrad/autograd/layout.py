@@ -31,17 +31,12 @@ def in_order(np: Any, array: Any, order: Order) -> Any:
     """`array` itself if it is dense in that order, else a copy that is."""
     if order is None:
         return np.ascontiguousarray(array) if array.ndim else np.asarray(array)
-    return np.ascontiguousarray(array.transpose(order)).transpose(_inverse(order))
+    back = sorted(range(len(order)), key=order.__getitem__)
+    return np.ascontiguousarray(array.transpose(order)).transpose(back)
 
 
 def copy_in_order(t: Any, order: Order) -> Any:
     """A recorded copy of a tensor that is dense in that order."""
-    from ndgrad.ops.vocabulary import tensor_ops as ops
+    from ndgrad.ops.cast import clone_ordered
 
-    if order is None:
-        return ops.contiguous(t)
-    return ops.permute(ops.contiguous(ops.permute(t, dims=order)), dims=_inverse(order))
-
-
-def _inverse(order: tuple[int, ...]) -> tuple[int, ...]:
-    return tuple(sorted(range(len(order)), key=order.__getitem__))
+    return clone_ordered(t, order=tuple(range(len(t.shape))) if order is None else order)

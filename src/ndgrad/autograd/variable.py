@@ -175,7 +175,8 @@ def accumulator(t: Any) -> AccumulateGrad:
     made.seq = FIRST
     made.next = ()
     made.shape = tuple(t.shape)
-    made.dtype = np_dtype(t)
+    wanted = meta.grad_dtype  # None: the tensor's own; "any": whatever arrives
+    made.dtype = np_dtype(t) if wanted is None else None if wanted == "any" else wanted
     made.extra = False
     made.variable = t
     meta.accumulator = weakref.ref(made)

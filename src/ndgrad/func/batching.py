@@ -97,14 +97,16 @@ def _random_op(level: Level, op: Any, args: tuple[Any, ...], batched: tuple[bool
 
     if level.randomness == "error":
         raise RuntimeError(
-            f"vmap: called random operation while in randomness error mode ({op.name}): it does not say whether samples share their "
+            f"vmap: called random operation while in randomness error mode ({op.name}): it does not say whether samples "
+            "share their "
             "numbers. Pass randomness='different' or randomness='same' to vmap, or draw outside of it."
         )
     if level.randomness == "same":
         if any(batched):
             if op.name not in SHAPE_ONLY:
                 raise RuntimeError(
-                    f"vmap: {op.name} with randomness='same' was given a batched tensor, whose samples have different distributions. "
+                    f"vmap: {op.name} with randomness='same' was given a batched tensor, whose samples have different "
+                    "distributions. "
                     "Pass randomness='different', or draw outside of vmap."
                 )
             args = (tensor_ops.getitem(args[0], index=(0,)), *args[1:])

@@ -85,20 +85,30 @@ def _pow_x(t: Any, x: Any, exponent: Any, ops: Any) -> Any:
     return ops.keep(t * (exponent * x ** ops.where(constant, 1.0, exponent - 1)), ~constant)
 
 
-def _pow_exponent(t: Any, x: Any, exponent: Any, exponent_dtype: Any, out: Any, ops: Any) -> Any:
+def _pow_exponent(t: Any, x: Any, exponent: Any, out: Any, ops: Any) -> Any:
     """x^y log x; at x = 0 with y >= 0 the limit is 0."""
-    size = ops.real(exponent) if exponent_dtype.kind == "c" else exponent
+    size = ops.real(exponent) if is_complex(exponent) else exponent
     if isinstance(x, _NUMBERS):
         if x == 0:
             return t * ops.where(size >= 0, 0.0, -math.inf)
-        return t * (out * (math.log(x) if not isinstance(x, complex) and x > 0 else _log_as(x, exponent_dtype)))
+        return t * (out * _log_of(x, is_complex(exponent)))
     constant = (x == 0) & (size >= 0)
     return ops.keep(t * (out * ops.log(ops.where(constant, 1.0, x))), ~constant)
 
 
-def _log_as(x: complex, dtype: Any) -> complex:
-    """The logarithm of a number that is not positive: on the real line there is none."""
-    return cmath.log(x) if dtype.kind == "c" or isinstance(x, complex) else math.nan
+def is_complex(value: Any) -> bool:
+    """Whether a number, an array or a tensor is complex."""
+    dtype = getattr(value, "dtype", None)
+    if dtype is None:
+        return isinstance(value, complex)
+    return dtype.kind == "c" if hasattr(dtype, "kind") else bool(dtype.is_complex)
+
+
+def _log_of(x: complex, on_the_plane: bool) -> complex:
+    """The logarithm of a number other than 0; a negative one has none on the real line."""
+    if isinstance(x, complex) or (x < 0 and on_the_plane):
+        return cmath.log(x)
+    return math.log(x) if x > 0 else math.nan
 
 
 pow = elementwise("pow", operator.pow, args="x exponent", x=_pow_x, exponent=_pow_exponent)

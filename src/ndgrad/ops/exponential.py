@@ -30,7 +30,7 @@ log2 = elementwise("log2", "log2", x=lambda t, x: t / (x * LN2))
 
 log10 = elementwise("log10", "log10", x=lambda t, x: t / (x * LN10))
 
-log1p = elementwise("log1p", "log1p", x=lambda t, x: t / (x + 1.0))
+log1p = elementwise("log1p", "log1p", x=lambda t, x: t / (x + 1.0), backward_name="Log1PBackward0")
 
 # ----- log(exp(x) + exp(y)) -------------------------------------------------------------------------------------------
 
@@ -66,15 +66,26 @@ def _times_log(np: Any, log: Any, x: Any, y: Any, one: float) -> Any:
     return x * log(np.where((x == 0) & (y == y), one, y))
 
 
+def _times_log_x(t: Any, x: Any, y: Any, log: Any, one: float, ops: Any) -> Any:
+    """log(y), except where x is 0 and the logarithm has no finite value: there the function is constant."""
+    least = one - 1
+    if isinstance(y, (int, float)):
+        if y > least:
+            return t * math.log(y + 1 - one)
+        return t * ops.where(x == 0, 0.0, -math.inf if y == least else math.nan)
+    constant = (x == 0) & (y <= least)
+    return ops.keep(t * log(ops.where(constant, one, y)), ~constant)
+
+
 xlogy = elementwise(
     "xlogy", lambda np, x, y: _times_log(np, np.log, x, y, 1.0), args="x y",
-    x=lambda t, x, y, ops: t * ops.xlogy(x != 0, y),
+    x=lambda t, x, y, ops: _times_log_x(t, x, y, ops.log, 1.0, ops),
     y=lambda t, x, y: t * (x / y),
 )  # fmt: skip
 
 xlog1py = elementwise(
     "xlog1py", lambda np, x, y: _times_log(np, np.log1p, x, y, 0.0), args="x y",
-    x=lambda t, x, y, ops: t * ops.xlog1py(x != 0, y),
+    x=lambda t, x, y, ops: _times_log_x(t, x, y, ops.log1p, 0.0, ops),
     y=lambda t, x, y: t * (x / (y + 1.0)),
     backward_name="SpecialXlog1PyBackward0",
 )  # fmt: skip

@@ -57,6 +57,16 @@ gather_backward = op(
 )  # fmt: skip
 
 
+# An index along a dimension of size `length` without negative numbers: they count from the end.
+wrap_index = op(
+    "wrap_index", "x",
+    lambda np, x, *, length: wrapped(np, np.asarray(x), length),
+    settings={"length": 0},
+    vjp=NOT_DIFFERENTIABLE,
+    batch="leading",
+)  # fmt: skip
+
+
 # ----- scatter -----------------------------------------------------------------------------------------------------------
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 from typing import Any
 
 from ndgrad.arrays.library import library_of
+from ndgrad.arrays.scatter import add_arrays, zeros_and_add
 from ndgrad.autograd.saved import lift
 from ndgrad.autograd.variable import Variable
 from ndgrad.ops.table import DATA_DEPENDENT, NOT_DIFFERENTIABLE, op
@@ -99,9 +100,7 @@ index = op(
 
 
 def _index_add_zeros(np: Any, x: Any, *indices: Any, shape: tuple[int, ...]) -> Any:
-    out = np.zeros(shape, x.dtype)
-    np.add.at(out, indices, x)
-    return out
+    return zeros_and_add(np, shape, indices, x)
 
 
 def _index_add_zeros_batch(x: Any, indices: Any, shape: tuple[int, ...], batched: tuple[bool, ...], ops: Any, size: int) -> Any:
@@ -143,9 +142,8 @@ def _index_put(np: Any, x: Any, y: Any, *indices: Any, accumulate: bool) -> Any:
 
 def _index_put_kernel(np: Any, target: Any, y: Any, *indices: Any, accumulate: bool) -> Any:
     if accumulate:
-        np.add.at(target, indices, y)
-    else:
-        target[indices] = y
+        return add_arrays(np, target, indices, y)
+    target[indices] = y
     return target
 
 

@@ -90,6 +90,20 @@ binary_cross_entropy = elementwise(
 )  # fmt: skip
 
 
+def _with_logits(np: Any, x: Any, y: Any) -> Any:
+    return np.maximum(x, 0.0) - x * y + np.log1p(np.exp(-np.abs(x)))
+
+
+# The same of sigmoid(x), without leaving the logarithmic scale.
+binary_cross_entropy_with_logits = elementwise(
+    "binary_cross_entropy_with_logits", _with_logits,
+    args="x y",
+    x=lambda t, x, y, ops: t * (ops.sigmoid(x) - y),
+    y=lambda t, x: -(t * x),
+    inplace=False,
+)  # fmt: skip
+
+
 def _smooth_l1(np: Any, x: Any, y: Any, *, beta: float) -> Any:
     size = np.abs(x - y)
     return np.where(size < beta, size * size * (0.5 / beta), size - 0.5 * beta)

@@ -97,7 +97,9 @@ uniform = _like("uniform", _uniform, {"low": 0.0, "high": 1.0})
 
 normal = _like("normal", _normal, {"mean": 0.0, "std": 1.0})
 
-log_normal = _like("log_normal", lambda source, shape, dtype, *, mean, std: source.lognormal(mean, std, shape), {"mean": 1.0, "std": 2.0})
+log_normal = _like(
+    "log_normal", lambda source, shape, dtype, *, mean, std: source.lognormal(mean, std, shape), {"mean": 1.0, "std": 2.0}
+)  # fmt: skip
 
 exponential = _like(
     "exponential", lambda source, shape, dtype, *, rate: source.standard_exponential(shape) / rate, {"rate": 1.0}
@@ -130,21 +132,21 @@ permutation = _like(
 # ----- numbers from distributions given by tensors -------------------------------------------------------------------
 
 
-def _distribution(name: str, args: str, draw: Callable[..., Any], backward_name: str) -> Op:
-    """An op that draws `draw(source, *arrays)`, with the dtype of the arrays."""
+def _distribution(name: str, args: str, draw: Callable[..., Any], backward_name: str, **settings: Any) -> Op:
+    """An op that draws `draw(source, *arrays, **settings)`, with the dtype of the arrays."""
 
-    def forward(np: Any, *arrays: Any, generator: Any) -> Any:
+    def forward(np: Any, *arrays: Any, generator: Any, **given: Any) -> Any:
         dtype = numpy.result_type(*(a.dtype for a in arrays if hasattr(a, "dtype")))
         if any(getattr(a, "is_meta", False) for a in arrays):
             return sum(arrays[1:], arrays[0])
         if np is not numpy:
             arrays = tuple(a.get() if hasattr(a, "get") else a for a in arrays)
-        return _placed(np, draw(_source(generator), *arrays), dtype)
+        return _placed(np, draw(_source(generator), *arrays, **given), dtype)
 
     return op(
         name, args,
         forward,
-        settings={"generator": None},
+        settings={**settings, "generator": None},
         vjp={a: (lambda g, ops: ops.zeros_like(g)) for a in args.split()},
         jvp={a: (lambda t, ops: ops.zeros_like(t)) for a in args.split()},
         batch=RANDOM,
@@ -162,11 +164,17 @@ def _normal_tensor(source: Any, mean: Any, std: Any) -> Any:
 
 
 normal_tensor = _distribution("normal_tensor", "mean std", _normal_tensor, "NormalBackward3")
+normal_mean = _distribution("normal_mean", "mean", _normal_tensor, "NormalBackward1", std=1.0)
+normal_std = _distribution(
+    "normal_std", "std", lambda source, std, *, mean: _normal_tensor(source, mean, std), "NormalBackward2", mean=0.0
+)  # fmt: skip
 
 poisson = _distribution("poisson", "x", lambda source, x: source.poisson(x), "PoissonBackward0")
 
 binomial = _distribution(
-    "binomial", "count prob", lambda source, count, prob: source.binomial(numpy.asarray(count).astype(numpy.int64), prob), "BinomialBackward0"
+    "binomial", "count prob",
+    lambda source, count, prob: source.binomial(numpy.asarray(count).astype(numpy.int64), prob),
+    "BinomialBackward0",
 )  # fmt: skip
 
 

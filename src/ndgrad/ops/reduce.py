@@ -7,6 +7,7 @@ array is so small that filling it costs less than making the view.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import Any
 
 from ndgrad.ops.shape import inverse_permutation
@@ -43,7 +44,7 @@ def spread_all(g: Any, x_shape: tuple[int, ...], ops: Any) -> Any:
     return ops.expand(g, shape=x_shape)
 
 
-def count(shape: tuple[int, ...], dim: tuple[int, ...]) -> int:
+def count(shape: tuple[int, ...], dim: Iterable[int]) -> int:
     """How many elements go into one of the reduction's."""
     return math.prod([shape[d] for d in dim])
 

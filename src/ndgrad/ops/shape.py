@@ -51,16 +51,6 @@ unsafe_view = op(
     batch=lambda x, shape, ops: ops.unsafe_view(x, shape=(x.shape[0], *shape)),
 )  # fmt: skip
 
-# A copy in C order, whatever the order was.
-contiguous = op(
-    "contiguous", "x",
-    lambda np, x: x.copy(order="C"),
-    vjp={"x": lambda g: g},
-    jvp="linear",
-    batch="leading",
-    backward_name="CloneBackward0",
-)  # fmt: skip
-
 
 def _expand(np: Any, x: Any, *, shape: tuple[int, ...]) -> Any:
     """NumPy makes a broadcast array read-only, yet a part of it (`x.expand(2, 3)[0]`) may be written. Whether the whole may

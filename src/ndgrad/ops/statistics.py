@@ -278,7 +278,7 @@ ranking = op(
 
 def _histogram(np: Any, x: Any, *, bins: int, low: float, high: float) -> Any:
     """Each line's counts in `bins` equal bins between low and high, the last closed; what is outside, or NaN, is not counted."""
-    lines = x.reshape((-1, x.shape[-1]))
+    lines = x.reshape((count(x.shape, range(len(x.shape) - 1)), x.shape[-1]))
     inside = (lines >= low) & (lines <= high)
     place = np.minimum(((np.where(inside, lines, low) - low) * (bins / (high - low))).astype(np.int64), bins - 1)
     place += np.arange(lines.shape[0])[:, None] * bins

@@ -22,7 +22,9 @@ from ndgrad.ops.table import op
 from ndgrad.storage import flat_bytes, owner_of, pointer
 
 
-def strided_view(np: Any, x: Any, sizes: tuple[int, ...], strides: tuple[int, ...], *, offset: int = 0, writable: bool = True) -> Any:
+def strided_view(
+    np: Any, x: Any, sizes: tuple[int, ...], strides: tuple[int, ...], *, offset: int = 0, writable: bool = True
+) -> Any:
     """A view of the memory of x; strides and the offset from x's first element are in bytes.
 
     The view's `base` is the array that owns the memory, which numpy.lib.stride_tricks would hide.
@@ -31,9 +33,9 @@ def strided_view(np: Any, x: Any, sizes: tuple[int, ...], strides: tuple[int, ..
         return type(x)(sizes, x.dtype)
     if np.__name__ == "cupy":
         return np.ndarray(sizes, x.dtype, x.data + offset, strides)
-    if 0 in sizes:
-        return np.empty(sizes, x.dtype)
     owner = owner_of(x)
+    if 0 in sizes:
+        return flat_bytes(owner)[:0].view(x.dtype).reshape(sizes)
     out = np.ndarray(sizes, x.dtype, flat_bytes(owner), offset + pointer(x) - pointer(owner), strides)
     if not (writable and x.flags.writeable):
         out.flags.writeable = False
@@ -132,8 +134,9 @@ def _as_strided(np: Any, x: Any, *, source: Geometry, target: Geometry) -> Any:
     item = x.itemsize
     if any(n > 1 and have != item * want for n, have, want in zip(x.shape, x.strides, source.strides, strict=True)):
         raise RuntimeError(
-            f"as_strided: a tensor with strides {source.strides} was viewed by strides, and the view is now to be taken of an array "
-            f"with strides {geometry_of(x).strides}, where the same places hold other elements. clone() before as_strided()."
+            f"as_strided: a tensor with strides {source.strides} was viewed by strides, and the view is now to be taken of "
+            f"an array with strides {geometry_of(x).strides}, where the same places hold other elements. clone() before "
+            "as_strided()."
         )
     strides = tuple(s * item for s in target.strides)
     return strided_view(np, x, target.sizes, strides, offset=target.offset * item, writable=not target.overlaps(np))

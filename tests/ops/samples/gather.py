@@ -146,6 +146,11 @@ SAMPLES = {
         Sample((A32[:, :2], DISTINCT), {"dim": 1, "shape": A.shape}, gather_backward, **SINGLE),
         Sample((V[:3], np.array([5, 5, 0])), {"dim": 0, "shape": (6,)}, gather_backward),
     ],
+    "wrap_index": [
+        Sample((np.array([[-1, 0], [3, -4]]),), {"length": 4}, lambda x, length: x % length),
+        Sample((np.array([1], np.int8),), {"length": 400}, lambda x, length: x.astype(np.int64)),
+        Sample((NONE,), {"length": 0}, lambda x, length: x),
+    ],
     "scatter": [
         Sample((A, DISTINCT, ROWS), {"dim": 1}, scatter),
         Sample((Z, DISTINCT, Z[:, :2]), {"dim": 1}, scatter),

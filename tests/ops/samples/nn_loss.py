@@ -44,6 +44,11 @@ SAMPLES = {
         Sample((P[:0], Q[:0]), reference=bce),
         Sample((np.full(2, 0.5, np.float32), np.zeros(2, np.float32)), reference=bce, **SINGLE),
     ],
+    "binary_cross_entropy_with_logits": [
+        Sample((X2, Q[:, 0].repeat(2)[:5]), reference=lambda x, y: bce(1 / (1 + np.exp(-x)), y)),
+        Sample((np.array([0.0, 800.0, -800.0]), np.array([0.5, 0.0, 1.0])), reference=lambda x, y: np.array([np.log(2), 800, 800])),
+        Sample((np.zeros(2, np.float32), np.ones(2, np.float32)), reference=lambda x, y: np.log1p(np.exp(x)), **SINGLE),
+    ],
     "smooth_l1": [
         Sample((X2, X2[::-1].copy()), {"beta": 1.0}, reference=smooth_l1),
         Sample((X2 * 3, X1), {"beta": 0.5}, reference=smooth_l1),

@@ -23,8 +23,7 @@ WHOLE = np.arange(6)
 def loose(*samples):
     """float32 arrays: rounding, not the rules, decides how close the numbers come."""
     for s in samples:
-        s.skip = {"jvp": "float32 is too coarse for differences", "jvp of vjp": "float32 is too coarse for differences", "vjp": "float32",
-                  "vjp of vjp": "float32", "vjp of jvp": "float32", "vmap": "float32"}  # fmt: skip
+        s.skip = dict.fromkeys(("jvp", "vjp", "jvp of vjp", "vjp of vjp", "vjp of jvp", "vmap"), "float32 is too coarse")
     return list(samples)
 
 
@@ -51,7 +50,8 @@ def reshaped(x, *, shape):
 RESHAPES = single(
     reshaped,
     (A, {"shape": (2, 6)}), (A, {"shape": (12,)}), (B, {"shape": (6, 4)}), (B, {"shape": (2, 3, 2, 2)}), (Z, {"shape": (4, 3)}),
-    (SCALAR, {"shape": (1, 1)}), (SCALAR, {"shape": ()}), (EMPTY, {"shape": (3, 0, 2)}), (TURNED, {"shape": (6, 2)}), (STRIDED, {"shape": (9,)}),
+    (SCALAR, {"shape": (1, 1)}), (SCALAR, {"shape": ()}), (EMPTY, {"shape": (3, 0, 2)}), (TURNED, {"shape": (6, 2)}),
+    (STRIDED, {"shape": (9,)}),
 )  # fmt: skip
 
 
@@ -88,10 +88,13 @@ def axis_index(dim, item):
 
 
 SLICES = [
-    (A, {"dim": 0, "start": 1, "stop": 3, "step": 1}), (A, {"dim": 1, "start": 0, "stop": 4, "step": 2}), (B, {"dim": 2, "start": 1, "stop": 4, "step": 2}),
-    (Z, {"dim": 1, "start": 1, "stop": 2, "step": 1}), (V, {"dim": 0, "start": 2, "stop": 2, "step": 1}), (EMPTY, {"dim": 1, "start": 1, "stop": 3, "step": 1}),
+    (A, {"dim": 0, "start": 1, "stop": 3, "step": 1}), (A, {"dim": 1, "start": 0, "stop": 4, "step": 2}),
+    (B, {"dim": 2, "start": 1, "stop": 4, "step": 2}),
+    (Z, {"dim": 1, "start": 1, "stop": 2, "step": 1}), (V, {"dim": 0, "start": 2, "stop": 2, "step": 1}),
+    (EMPTY, {"dim": 1, "start": 1, "stop": 3, "step": 1}),
 ]  # fmt: skip
-SELECTS = [(A, {"dim": 0, "index": 1}), (A, {"dim": 1, "index": 3}), (B, {"dim": 1, "index": 0}), (Z, {"dim": 0, "index": 2}), (V, {"dim": 0, "index": 4}),
+SELECTS = [(A, {"dim": 0, "index": 1}), (A, {"dim": 1, "index": 3}), (B, {"dim": 1, "index": 0}), (Z, {"dim": 0, "index": 2}),
+(V, {"dim": 0, "index": 4}),
            (EMPTY, {"dim": 1, "index": 2})]  # fmt: skip
 
 
@@ -140,8 +143,10 @@ def windows_added(x, *, shape, dim, width, step):
 
 unfold, unfold_backward = transposed_samples(
     [
-        (V, {"dim": 0, "width": 3, "step": 1}), (V, {"dim": 0, "width": 2, "step": 3}), (A, {"dim": 1, "width": 2, "step": 2}), (B, {"dim": 1, "width": 2, "step": 1}),
-        (Z, {"dim": 0, "width": 3, "step": 1}), (STRIDED, {"dim": 0, "width": 2, "step": 1}), (TURNED[::-1], {"dim": 0, "width": 3, "step": 1}),
+        (V, {"dim": 0, "width": 3, "step": 1}), (V, {"dim": 0, "width": 2, "step": 3}),
+        (A, {"dim": 1, "width": 2, "step": 2}), (B, {"dim": 1, "width": 2, "step": 1}),
+        (Z, {"dim": 0, "width": 3, "step": 1}), (STRIDED, {"dim": 0, "width": 2, "step": 1}),
+        (TURNED[::-1], {"dim": 0, "width": 3, "step": 1}),
         (V, {"dim": 0, "width": 5, "step": 1}),
     ],
     windows,
@@ -214,8 +219,10 @@ def square(m, offset):
 
 diagonal, diagonal_backward = transposed_samples(
     [
-        (A, {"offset": 0, "dim0": 0, "dim1": 1}), (A, {"offset": 1, "dim0": 0, "dim1": 1}), (A, {"offset": -2, "dim0": 0, "dim1": 1}),
-        (A, {"offset": 9, "dim0": 0, "dim1": 1}), (B, {"offset": 1, "dim0": 0, "dim1": 2}), (B, {"offset": 0, "dim0": 2, "dim1": 1}),
+        (A, {"offset": 0, "dim0": 0, "dim1": 1}), (A, {"offset": 1, "dim0": 0, "dim1": 1}),
+        (A, {"offset": -2, "dim0": 0, "dim1": 1}),
+        (A, {"offset": 9, "dim0": 0, "dim1": 1}), (B, {"offset": 1, "dim0": 0, "dim1": 2}),
+        (B, {"offset": 0, "dim0": 2, "dim1": 1}),
         (Z, {"offset": 0, "dim0": 1, "dim1": 0}),
     ],
     diagonal_reference,
@@ -260,10 +267,10 @@ SAMPLES = {
     "detach": each([A, Z, SCALAR, EMPTY], same),
     "reshape": RESHAPES,
     "unsafe_view": RESHAPES + loose(Sample((A32,), {"shape": (12,)}, reshaped)),
-    "contiguous": each([A, Z, SCALAR, EMPTY, TURNED, STRIDED], same),
     "expand": single(
         np.broadcast_to,
-        (A, {"shape": (2, 3, 4)}), (ONES, {"shape": (2, 3, 5, 2)}), (A, {"shape": (1, 3, 4)}), (SCALAR, {"shape": (2, 2)}), (SCALAR, {"shape": ()}),
+        (A, {"shape": (2, 3, 4)}), (ONES, {"shape": (2, 3, 5, 2)}), (A, {"shape": (1, 3, 4)}), (SCALAR, {"shape": (2, 2)}),
+        (SCALAR, {"shape": ()}),
         (Z, {"shape": (2, 3, 4)}), (EMPTY, {"shape": (2, 0, 3)}), (np.ones((1, 2)), {"shape": (0, 2)}),
     ),
     "squeeze": SQUEEZES,
@@ -275,19 +282,27 @@ SAMPLES = {
     ),
     "permute": single(
         lambda x, *, dims: np.transpose(x, dims),
-        (A, {"dims": (1, 0)}), (B, {"dims": (2, 0, 1)}), (Z, {"dims": (0, 1)}), (SCALAR, {"dims": ()}), (EMPTY, {"dims": (1, 0)}),
+        (A, {"dims": (1, 0)}), (B, {"dims": (2, 0, 1)}), (Z, {"dims": (0, 1)}), (SCALAR, {"dims": ()}),
+        (EMPTY, {"dims": (1, 0)}),
     ),
     "transpose": single(
         lambda x, *, dim0, dim1: np.swapaxes(x, dim0, dim1) if np.ndim(x) else x,
-        (A, {"dim0": 0, "dim1": 1}), (B, {"dim0": 2, "dim1": 0}), (Z, {"dim0": 1, "dim1": 1}), (SCALAR, {"dim0": 0, "dim1": 0}), (EMPTY, {"dim0": 0, "dim1": 1}),
+        (A, {"dim0": 0, "dim1": 1}), (B, {"dim0": 2, "dim1": 0}), (Z, {"dim0": 1, "dim1": 1}),
+        (SCALAR, {"dim0": 0, "dim1": 0}), (EMPTY, {"dim0": 0, "dim1": 1}),
     ),
     "t": each([A, Z, V, SCALAR, EMPTY], np.transpose),
-    "view_as_real": each([Z, Z.T, Z[::2, 1::2], Z[0, 0], np.empty((0, 2), complex)], as_pairs) + loose(Sample((Z.astype(np.complex64),), {}, as_pairs)),
-    "view_as_complex": each([r.standard_normal((3, 2)), r.standard_normal((2, 3, 4))[..., 1:3], TURNED[:, :2], np.empty((0, 2))], as_complex)
-        + loose(Sample((A32[:, :2],), {}, lambda x: as_complex(x).astype(np.complex64))),
+    "view_as_real": [
+        *each([Z, Z.T, Z[::2, 1::2], Z[0, 0], np.empty((0, 2), complex)], as_pairs),
+        *loose(Sample((Z.astype(np.complex64),), {}, as_pairs)),
+    ],
+    "view_as_complex": [
+        *each([r.standard_normal((3, 2)), r.standard_normal((2, 3, 4))[..., 1:3], TURNED[:, :2], np.empty((0, 2))], as_complex),
+        *loose(Sample((A32[:, :2],), {}, lambda x: as_complex(x).astype(np.complex64))),
+    ],
     "view_dtype": single(
         lambda x, *, dtype: x.view(dtype),
-        (A, {"dtype": np.dtype(np.int64)}), (A, {"dtype": np.dtype(np.float32)}), (Z, {"dtype": np.dtype(np.float64)}), (WHOLE, {"dtype": np.dtype(np.uint8)}),
+        (A, {"dtype": np.dtype(np.int64)}), (A, {"dtype": np.dtype(np.float32)}), (Z, {"dtype": np.dtype(np.float64)}),
+        (WHOLE, {"dtype": np.dtype(np.uint8)}),
     ),
     "select": select,
     "select_backward": select_backward,
@@ -295,7 +310,8 @@ SAMPLES = {
     "slice_backward": slice_backward,
     "split": single(
         split_reference,
-        (A, {"split_size": 2, "dim": 0}), (B, {"split_size": 3, "dim": 2}), (Z, {"split_size": 1, "dim": 1}), (V, {"split_size": 9, "dim": 0}), (EMPTY, {"split_size": 0, "dim": 0}),
+        (A, {"split_size": 2, "dim": 0}), (B, {"split_size": 3, "dim": 2}), (Z, {"split_size": 1, "dim": 1}),
+        (V, {"split_size": 9, "dim": 0}), (EMPTY, {"split_size": 0, "dim": 0}),
     ),
     "split_with_sizes": single(
         sizes_reference,
@@ -310,15 +326,18 @@ SAMPLES = {
     "as_strided": single(strided, *STRIDES),
     "strided_values": single(strided, *VALUES),
     "as_strided_backward": [Sample((np.asarray(strided(a, **s)) * 2.0,), s, strided_transpose) for a, s in VALUES],
-    "tril": single(lambda x, *, diagonal: np.tril(x, diagonal), (A, {"diagonal": 0}), (B, {"diagonal": -1}), (Z, {"diagonal": 2}), (EMPTY, {"diagonal": 0}))
+    "tril": single(lambda x, *, diagonal: np.tril(x, diagonal), (A, {"diagonal": 0}), (B, {"diagonal": -1}),
+    (Z, {"diagonal": 2}), (EMPTY, {"diagonal": 0}))
         + loose(Sample((A32,), {"diagonal": 0}, lambda x, *, diagonal: np.tril(x, diagonal))),
-    "triu": single(lambda x, *, diagonal: np.triu(x, diagonal), (A, {"diagonal": 0}), (B, {"diagonal": -1}), (Z, {"diagonal": 2}), (EMPTY, {"diagonal": 0}))
+    "triu": single(lambda x, *, diagonal: np.triu(x, diagonal), (A, {"diagonal": 0}), (B, {"diagonal": -1}),
+    (Z, {"diagonal": 2}), (EMPTY, {"diagonal": 0}))
         + loose(Sample((A32,), {"diagonal": 0}, lambda x, *, diagonal: np.triu(x, diagonal))),
     "diagonal": diagonal,
     "diagonal_backward": diagonal_backward,
     "diag_embed": single(
         diag_embedded,
-        (V, {"offset": 0, "dim0": 0, "dim1": 1}), (A, {"offset": 1, "dim0": 1, "dim1": 2}), (A, {"offset": -2, "dim0": 0, "dim1": 2}), (Z, {"offset": 1, "dim0": 2, "dim1": 0}),
+        (V, {"offset": 0, "dim0": 0, "dim1": 1}), (A, {"offset": 1, "dim0": 1, "dim1": 2}),
+        (A, {"offset": -2, "dim0": 0, "dim1": 2}), (Z, {"offset": 1, "dim0": 2, "dim1": 0}),
         (EMPTY, {"offset": 0, "dim0": 1, "dim1": 2}),
     ),
     "cat": [
@@ -337,23 +356,30 @@ SAMPLES = {
         Sample((EMPTY,), {"dim": 1}, lambda *xs, dim: np.stack(xs, dim)),
     ],
     "block_diag": [Sample((A, A.T, V[None]), {}, blocks), Sample((Z, A), {}, blocks), Sample((EMPTY, A), {}, blocks)],
-    "flip": single(lambda x, *, dims: np.flip(x, dims), (A, {"dims": (0,)}), (B, {"dims": (0, 2)}), (Z, {"dims": ()}), (SCALAR, {"dims": ()}), (EMPTY, {"dims": (1,)})),
-    "rot90": single(lambda x, *, k, dims: np.rot90(x, k, dims), *((B, {"k": k, "dims": (1, 2)}) for k in (-1, 0, 1, 2, 5)), (Z, {"k": 1, "dims": (1, 0)})),
+    "flip": single(lambda x, *, dims: np.flip(x, dims), (A, {"dims": (0,)}), (B, {"dims": (0, 2)}), (Z, {"dims": ()}),
+    (SCALAR, {"dims": ()}), (EMPTY, {"dims": (1,)})),
+    "rot90": single(lambda x, *, k, dims: np.rot90(x, k, dims), *((B, {"k": k, "dims": (1, 2)}) for k in (-1, 0, 1, 2, 5)),
+    (Z, {"k": 1, "dims": (1, 0)})),
     "roll": single(
         lambda x, *, shifts, dims: np.roll(x, shifts, dims),
-        (A, {"shifts": (1,), "dims": (0,)}), (A, {"shifts": (5, -1), "dims": (1, 0)}), (B, {"shifts": (1, 1), "dims": (2, 2)}), (A, {"shifts": (3,), "dims": None}),
+        (A, {"shifts": (1,), "dims": (0,)}), (A, {"shifts": (5, -1), "dims": (1, 0)}),
+        (B, {"shifts": (1, 1), "dims": (2, 2)}), (A, {"shifts": (3,), "dims": None}),
         (Z, {"shifts": (-2,), "dims": None}), (EMPTY, {"shifts": (1,), "dims": (0,)}),
     ),
     "repeat": single(
         tiled,
-        (A, {"repeats": (2, 3)}), (A, {"repeats": (2, 1, 1)}), (Z, {"repeats": (1, 2)}), (SCALAR, {"repeats": (3,)}), (SCALAR, {"repeats": ()}), (A, {"repeats": (0, 2)}), (EMPTY, {"repeats": (2, 2)}),
+        (A, {"repeats": (2, 3)}), (A, {"repeats": (2, 1, 1)}), (Z, {"repeats": (1, 2)}), (SCALAR, {"repeats": (3,)}),
+        (SCALAR, {"repeats": ()}), (A, {"repeats": (0, 2)}), (EMPTY, {"repeats": (2, 2)}),
     ),
     "repeat_interleave": single(
         interleaved,
-        (A, {"repeats": (2, 0, 1), "dim": 0}), (B, {"repeats": (1, 2, 3, 0), "dim": 2}), (Z, {"repeats": (1, 1, 1), "dim": 0}), (V, {"repeats": (0, 0, 0, 0, 0), "dim": 0}), (EMPTY, {"repeats": (), "dim": 0}),
+        (A, {"repeats": (2, 0, 1), "dim": 0}), (B, {"repeats": (1, 2, 3, 0), "dim": 2}),
+        (Z, {"repeats": (1, 1, 1), "dim": 0}), (V, {"repeats": (0, 0, 0, 0, 0), "dim": 0}),
+        (EMPTY, {"repeats": (), "dim": 0}),
     ),
     "sum_interleaved": single(
         interleaved_sum,
-        (A, {"repeats": (2, 0, 1), "dim": 0}), (B, {"repeats": (0, 1, 3, 0), "dim": 2}), (Z, {"repeats": (1, 1, 1), "dim": 0}), (EMPTY, {"repeats": (0, 0), "dim": 0}),
+        (A, {"repeats": (2, 0, 1), "dim": 0}), (B, {"repeats": (0, 1, 3, 0), "dim": 2}),
+        (Z, {"repeats": (1, 1, 1), "dim": 0}), (EMPTY, {"repeats": (0, 0), "dim": 0}),
     ),
 }  # fmt: skip

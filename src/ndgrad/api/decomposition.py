@@ -1,0 +1,261 @@
+"""Decompositions, as in torch.linalg: Cholesky, LU, QR, singular values, eigenvalues."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from ndgrad.api.matrix_arguments import (
+    adjoint,
+    identity,
+    payload,
+    require_matrices,
+    require_precision,
+    require_square,
+    require_system,
+    with_column,
+)
+from ndgrad.api.product import takes_out
+from ndgrad.api.solve import reporting
+from ndgrad.arrays.library import library_of
+from ndgrad.autograd.saved import lift
+from ndgrad.ops import arithmetic, product, shape
+from ndgrad.ops import decomposition as ops
+from ndgrad.ops import index as index_ops
+from ndgrad.ops import solve as solve_ops
+from ndgrad.ops import triangle as triangle_ops
+
+
+class CholeskyInfo(NamedTuple):
+    """A Cholesky factor, and which matrices have none."""
+
+    L: Any
+    info: Any
+
+
+class LUFactor(NamedTuple):
+    """Packed factors and row exchanges."""
+
+    LU: Any
+    pivots: Any
+
+
+class LU(NamedTuple):
+    """Factors P L U."""
+
+    P: Any
+    L: Any
+    U: Any
+
+
+class QR(NamedTuple):
+    """Factors of a QR decomposition."""
+
+    Q: Any
+    R: Any
+
+
+class SVD(NamedTuple):
+    """Factors of a singular value decomposition: U diag(S) Vh."""
+
+    U: Any
+    S: Any
+    Vh: Any
+
+
+class Eigen(NamedTuple):
+    """Eigenvalues and eigenvectors."""
+
+    eigenvalues: Any
+    eigenvectors: Any
+
+
+# ----- Cholesky, LU, QR ------------------------------------------------------------------------------------------------------------
+
+
+@takes_out
+def cholesky(A: Any, *, upper: bool = False) -> Any:
+    """The lower triangular L with L L^H = A (with `upper`, its adjoint) for positive definite A, of which one triangle is read.
+
+    The gradient is Hermitian: A is meant as an element of the Hermitian matrices.
+    """
+    require_square("cholesky", A)
+    require_precision("cholesky", A)
+    L = solve_ops.cholesky(A)
+    return adjoint(L) if upper else L
+
+
+def _require_pivoting(name: str, pivot: bool) -> None:
+    if not pivot:
+        raise RuntimeError(f"linalg.{name}: LU without pivoting is not implemented on the CPU: it is not stable. Leave pivot=True.")
+
+
+@takes_out
+def lu_factor(A: Any, *, pivot: bool = True) -> LUFactor:
+    """L and U packed in one matrix, and the row exchanges counted from 1."""
+    require_matrices("lu_factor", A)
+    require_precision("lu_factor", A)
+    _require_pivoting("lu_factor", pivot)
+    return LUFactor(*solve_ops.lu_factor(A))
+
+
+@takes_out
+def lu(A: Any, *, pivot: bool = True) -> LU:
+    """The factors of A = P L U."""
+    require_matrices("lu", A)
+    require_precision("lu", A)
+    _require_pivoting("lu", pivot)
+    return LU(*lu_unpack(*solve_ops.lu_factor(A)))
+
+
+def lu_unpack(LU_data: Any, LU_pivots: Any, unpack_data: bool = True, unpack_pivots: bool = True) -> LU:
+    """P, L and U from packed factors and row exchanges."""
+    m, n = LU_data.shape[-2:]
+    k = min(m, n)
+    empty = lift(library_of(payload(LU_data)).empty((0,), dtype=payload(LU_data).dtype))
+    P = L = U = empty
+    if unpack_pivots:
+        P = solve_ops.exchange_rows(identity(LU_data, m, tuple(LU_data.shape[:-2])), LU_pivots, back=True)
+    if unpack_data:
+        left = LU_data if n == k else index_ops.getitem(LU_data, index=(Ellipsis, slice(None), slice(0, k)))
+        upper = LU_data if m == k else index_ops.getitem(LU_data, index=(Ellipsis, slice(0, k), slice(None)))
+        ones = identity(LU_data, m)
+        ones = ones if m == k else index_ops.getitem(ones, index=(slice(None), slice(0, k)))
+        L = arithmetic.add(triangle_ops.tril(left, diagonal=-1), ones)
+        U = triangle_ops.triu(upper, diagonal=0)
+    return LU(P, L, U)
+
+
+@takes_out
+def lu_solve(LU: Any, pivots: Any, B: Any, *, left: bool = True, adjoint: bool = False) -> Any:
+    """The X with A X = B (X A = B unless `left`; A^H for A with `adjoint`), from lu_factor(A)."""
+    require_square("lu_solve", LU, "LU")
+    require_matrices("lu_solve", B, "B")
+    require_system("lu_solve", LU, B, left)
+    if not left:
+        # X A = B is A^H X^H = B^H
+        return adjoint(lu_solve(LU, pivots, adjoint(B), adjoint=not adjoint))
+    if adjoint:
+        y = solve_ops.solve_triangular(adjoint(LU), B, upper=False, unitriangular=False)
+        y = solve_ops.solve_triangular(adjoint(LU), y, upper=True, unitriangular=True)
+        return solve_ops.exchange_rows(y, pivots, back=True)
+    y = solve_ops.exchange_rows(B, pivots, back=False)
+    y = solve_ops.solve_triangular(LU, y, upper=False, unitriangular=True)
+    return solve_ops.solve_triangular(LU, y, upper=True, unitriangular=False)
+
+
+@takes_out
+def qr(A: Any, mode: str = "reduced") -> QR:
+    """Q with orthonormal columns and upper triangular R, A = Q R.
+
+    Modes: "reduced"; "complete" (a square Q, which has no derivative if A has more rows than columns); "r" (an empty Q).
+    The first min(m, n) columns of A must be independent for a derivative to exist.
+    """
+    require_matrices("qr", A)
+    require_precision("qr", A)
+    if mode not in ("reduced", "complete", "r"):
+        raise RuntimeError(f"qr received unrecognized mode {mode!r} but expected one of 'reduced' (default), 'r', or 'complete'.")
+    if mode == "r":
+        R = ops.qr(A, mode="reduced")[1]
+        return QR(lift(library_of(payload(A)).empty((0,), dtype=payload(R).dtype)), R)
+    return QR(*ops.qr(A, mode=mode))
+
+
+@takes_out
+def householder_product(A: Any, tau: Any) -> Any:
+    """The first columns of the product of the reflections I - tau_i v_i v_i^H, with v_i below the diagonal of column i of A."""
+    require_matrices("householder_product", A)
+    m, n = A.shape[-2:]
+    k = tau.shape[-1]
+    if m < n or k > n:
+        raise RuntimeError(
+            f"linalg.householder_product: A must have at least as many rows as columns, and tau at most as many entries as A columns; the shapes are "
+            f"{tuple(A.shape)} and {tuple(tau.shape)}."
+        )
+    ones = identity(A, m)
+    out = shape.expand(index_ops.getitem(ones, index=(slice(None), slice(0, n))), shape=tuple(A.shape))
+    below = triangle_ops.tril(A, diagonal=-1)
+    for i in reversed(range(k)):
+        column = (Ellipsis, slice(None), slice(i, i + 1))
+        v = arithmetic.add(index_ops.getitem(below, index=column), index_ops.getitem(ones, index=(slice(None), slice(i, i + 1))))
+        factor = with_column(index_ops.getitem(tau, index=(Ellipsis, slice(i, i + 1))))
+        out = arithmetic.sub(out, arithmetic.mul(factor, product.matmul(v, product.matmul(adjoint(v), out))))
+    return out
+
+
+def cholesky_ex(A: Any, *, upper: bool = False, check_errors: bool = False) -> CholeskyInfo:
+    """The Cholesky factor, and in `info` which matrices are not positive definite (not 0 there; their factors are NaN)."""
+    require_square("cholesky_ex", A)
+    return CholeskyInfo(*reporting(lambda a: cholesky(a, upper=upper), A, check_errors))
+
+
+# ----- singular values and eigenvalues -------------------------------------------------------------------------------------------
+
+
+@takes_out
+def svd(A: Any, full_matrices: bool = True, *, driver: str | None = None) -> SVD:
+    """U, S and Vh with A = U diag(S) Vh, singular values falling.
+
+    The signs (phases) of singular vectors are arbitrary, and a loss must not depend on them. Where two singular values are equal,
+    or one is zero in a matrix that is not square, the vectors have no derivative, and a loss that uses them raises.
+    """
+    require_matrices("svd", A)
+    require_precision("svd", A)
+    _check_driver("svd", driver)
+    return SVD(*ops.svd(A, full_matrices=full_matrices))
+
+
+def _check_driver(name: str, driver: str | None) -> None:
+    if driver is not None:
+        raise RuntimeError(f"linalg.{name}: keyword argument `driver=` is only supported on CUDA inputs with cuSOLVER backend. Leave it out.")
+
+
+@takes_out
+def svdvals(A: Any, *, driver: str | None = None) -> Any:
+    """Singular values, falling. They have derivatives also where some are equal."""
+    require_matrices("svdvals", A)
+    require_precision("svdvals", A)
+    _check_driver("svdvals", driver)
+    return ops.svdvals(A)
+
+
+def _triangle(UPLO: Any) -> str:
+    if str(UPLO).upper() not in ("L", "U"):
+        raise RuntimeError(f"Expected UPLO argument to be 'L' or 'U', but got {UPLO}. It names the triangle that is read.")
+    return str(UPLO).upper()
+
+
+@takes_out
+def eigh(A: Any, UPLO: str = "L") -> Eigen:
+    """Eigenvalues, rising, and eigenvectors of Hermitian matrices, of which the triangle UPLO is read.
+
+    The signs (phases) of eigenvectors are arbitrary, and a loss must not depend on them. Where two eigenvalues are equal, eigenvectors
+    have no derivative, and a loss that uses them raises. The gradient is Hermitian.
+    """
+    require_square("eigh", A)
+    require_precision("eigh", A)
+    return Eigen(*ops.eigh(A, UPLO=_triangle(UPLO)))
+
+
+@takes_out
+def eigvalsh(A: Any, UPLO: str = "L") -> Any:
+    """Eigenvalues of Hermitian matrices, rising. They have derivatives also where some are equal."""
+    require_square("eigvalsh", A)
+    require_precision("eigvalsh", A)
+    return ops.eigvalsh(A, UPLO=_triangle(UPLO))
+
+
+@takes_out
+def eig(A: Any) -> Eigen:
+    """Eigenvalues and eigenvectors (of norm one) of square matrices, always complex."""
+    require_square("eig", A)
+    require_precision("eig", A)
+    return Eigen(*ops.eig(A))
+
+
+@takes_out
+def eigvals(A: Any) -> Any:
+    """Eigenvalues of square matrices, always complex."""
+    require_square("eigvals", A)
+    require_precision("eigvals", A)
+    # with the eigenvectors: LAPACK may give the eigenvalues alone in another order, and derivatives need both
+    return ops.eig(A)[0]

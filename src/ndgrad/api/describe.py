@@ -1,0 +1,152 @@
+"""What a tensor is, as functions: its kind, its size, what its dtype becomes beside another's; and the library's settings."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ndgrad import dtypes
+from ndgrad.autograd.variable import Variable, meta_of, np_dtype
+from ndgrad.dtypes import (
+    can_cast,
+    dtype,
+    finfo,
+    get_default_dtype,
+    iinfo,
+    promote_types,
+    result_type,
+    set_default_dtype,
+)
+from ndgrad.ops import shape as shape_ops
+from ndgrad.printing import get_printoptions, printoptions, set_printoptions
+from ndgrad.storage import is_storage
+
+__all__ = [
+    "can_cast", "dtype", "finfo", "get_default_dtype", "get_device", "get_num_threads", "get_printoptions", "iinfo",
+    "is_complex", "is_floating_point", "is_inference", "is_nonzero", "is_same_size", "is_signed", "is_storage", "is_tensor",
+    "numel", "printoptions", "promote_types", "result_type", "set_default_dtype", "set_num_threads", "set_printoptions",
+]  # fmt: skip
+METHODS = (
+    "has_names", "is_complex", "is_floating_point", "is_nonzero", "is_same_size", "is_signed", "refine_names", "rename",
+    "rename_",
+)  # fmt: skip
+
+
+def _tensor(name: str, input: Any) -> Any:
+    if not isinstance(input, Variable):
+        raise TypeError(
+            f"{name}(): argument 'input' must be Tensor, not {type(input).__name__}. Wrap it with ndgrad.as_tensor(...)."
+        )
+    return input
+
+
+def is_tensor(obj: Any) -> bool:
+    """Whether `obj` is a tensor."""
+    return isinstance(obj, Variable)
+
+
+def is_floating_point(input: Any) -> bool:
+    """Whether the dtype is a real floating one."""
+    return dtypes.as_dtype(np_dtype(_tensor("is_floating_point", input))).is_floating_point
+
+
+def is_complex(input: Any) -> bool:
+    """Whether the dtype is complex."""
+    return np_dtype(_tensor("is_complex", input)).kind == "c"
+
+
+def is_signed(input: Any) -> bool:
+    """Whether the dtype has negative numbers."""
+    return dtypes.as_dtype(np_dtype(_tensor("is_signed", input))).is_signed
+
+
+def is_nonzero(input: Any) -> bool:
+    """Whether the one element of a tensor is not zero."""
+    if _tensor("is_nonzero", input).numel() != 1:
+        raise RuntimeError(f"Boolean value of Tensor with shape {tuple(input.shape)} is ambiguous. Use any() or all().")
+    return bool(input)
+
+
+def is_inference(input: Any) -> bool:
+    """Whether the tensor was made in inference mode."""
+    return bool(_tensor("is_inference", input).is_inference())
+
+
+def is_same_size(input: Any, other: Any) -> bool:
+    """Whether two tensors have the same shape."""
+    return tuple(_tensor("is_same_size", input).shape) == tuple(other.shape)
+
+
+def numel(input: Any) -> int:
+    """The number of elements."""
+    return int(_tensor("numel", input).numel())
+
+
+def get_device(input: Any) -> int:
+    """The number of the GPU that holds the tensor, -1 on the CPU."""
+    return int(_tensor("get_device", input).get_device())
+
+
+# ----- threads -----------------------------------------------------------------------------------------------------------
+
+
+def get_num_threads() -> int:
+    """How many threads one kernel may use."""
+    from ndgrad.arrays import threads
+
+    return threads.max_threads
+
+
+def set_num_threads(count: int) -> None:
+    """Let one kernel use at most `count` threads."""
+    if isinstance(count, bool) or not isinstance(count, int):
+        raise TypeError(f"set_num_threads expects an int, but got {type(count).__name__}.")
+    if count < 1:
+        raise RuntimeError(f"set_num_threads expects a positive integer, and got {count}.")
+    from ndgrad.arrays import threads
+
+    threads.max_threads = count
+
+
+# ----- names of dimensions ---------------------------------------------------------------------------------------------
+
+
+def _renamed(t: Any, names: tuple[Any, ...], mapping: dict[str, str]) -> tuple[str | None, ...] | None:
+    if names == (None,):
+        return None
+    if mapping:
+        missing = mapping.keys() - set(t.names)
+        if names or missing:
+            raise RuntimeError(f"rename: {sorted(missing) or names} is not a name of the tensor's dimensions {t.names}.")
+        return tuple(mapping.get(n, n) if n is not None else None for n in t.names)
+    if "..." in names or Ellipsis in names:
+        at = names.index("..." if "..." in names else Ellipsis)
+        rest = t.ndim - (len(names) - 1)
+        names = (*names[:at], *t.names[at : at + rest], *names[at + 1 :])
+    return names
+
+
+def rename(self: Any, *names: Any, **mapping: str) -> Any:
+    """A view whose dimensions have other names: all of them in order, or old=new."""
+    view = shape_ops.alias(self)
+    view.names = _renamed(self, names, mapping)
+    return view
+
+
+def rename_(self: Any, *names: Any, **mapping: str) -> Any:
+    """Name the dimensions in place."""
+    self.names = _renamed(self, names, mapping)
+    return self
+
+
+def refine_names(self: Any, *names: Any) -> Any:
+    """A view in which dimensions without a name get one; a name that exists must be the same."""
+    wanted = _renamed(self, names, {}) or ()
+    for old, new in zip(self.names, wanted):
+        if old is not None and old != new:
+            raise RuntimeError(f"refine_names: cannot coerce the name {old!r} to {new!r}. Use rename(), which replaces names.")
+    return rename(self, *wanted)
+
+
+def has_names(self: Any) -> bool:
+    """Whether any dimension has a name."""
+    return meta_of(self).names is not None and any(n is not None for n in self.names)

@@ -1,0 +1,238 @@
+"""Determinants, functions of matrices, numbers that describe them, and products, as in torch.linalg."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import operator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ndgrad.api.arguments import as_dim, both_worlds
+from ndgrad.api.matrix_arguments import (
+    count_above,
+    identity,
+    payload,
+    require_matrices,
+    require_precision,
+    require_square,
+    tolerances,
+    with_column,
+)
+from ndgrad.api.product import broadcast_shapes, conjugate, cross_along, takes_out
+from ndgrad.api.solve import inv, inv_ex
+from ndgrad.arrays.library import library_of
+from ndgrad.autograd.saved import lift
+from ndgrad.autograd.variable import Variable, np_dtype
+from ndgrad.ops import (
+    arithmetic,
+    cast,
+    comparison,
+    decomposition,
+    determinant,
+    exponential,
+    extremum,
+    matrix_function,
+    product,
+    reduce,
+    selection,
+    shape,
+)
+from ndgrad.ops import complex as complex_ops
+from ndgrad.ops import index as index_ops
+
+
+class SignLogdet(NamedTuple):
+    """Sign and logarithm of the modulus of a determinant."""
+
+    sign: Any
+    logabsdet: Any
+
+
+# ----- determinants -------------------------------------------------------------------------------------------------------------------
+
+
+@takes_out
+def det(A: Any) -> Any:
+    """The determinant. It has derivatives at singular matrices too."""
+    require_square("det", A)
+    require_precision("det", A)
+    return determinant.det(A)
+
+
+@takes_out
+def slogdet(A: Any) -> SignLogdet:
+    """The sign (a complex number of modulus one) of the determinant, and the logarithm of its modulus."""
+    require_square("slogdet", A)
+    require_precision("slogdet", A)
+    return SignLogdet(*determinant.slogdet(A))
+
+
+def logdet(input: Any) -> Any:
+    """The logarithm of the determinant, NaN where a real one is negative."""
+    require_square("logdet", input)
+    sign, size = determinant.slogdet(input)
+    if np_dtype(sign).kind == "c":
+        return arithmetic.add(exponential.log(sign), size)
+    return selection.where(comparison.eq(sign, -1.0), math.nan, size)
+
+
+# ----- functions of matrices -------------------------------------------------------------------------------------------------------------
+
+
+@takes_out
+def matrix_exp(A: Any) -> Any:
+    """The matrix exponential."""
+    require_square("matrix_exp", A)
+    return matrix_function.matrix_exp(A)
+
+
+@takes_out
+def matrix_power(A: Any, n: int) -> Any:
+    """A times itself n times; for negative n, the inverse."""
+    require_square("matrix_power", A)
+    try:
+        power = operator.index(n)
+    except TypeError:
+        raise TypeError(f"linalg.matrix_power: argument 'n' must be int, not {type(n).__name__}. Other powers need the eigenvalues.") from None
+    if power == 0:
+        return cast.clone(identity(A, A.shape[-1], tuple(A.shape[:-2])))
+    if power < 0:
+        A, power = inv(A), -power
+    result = None
+    while power:
+        if power & 1:
+            result = A if result is None else product.matmul(result, A)
+        power >>= 1
+        if power:
+            A = product.matmul(A, A)
+    return result
+
+
+@takes_out
+def multi_dot(tensors: Any) -> Any:
+    """The product of two or more matrices, in the order that needs the fewest operations. The first and the last may be vectors."""
+    chain = list(tensors)
+    if len(chain) < 2:
+        raise RuntimeError(f"multi_dot(): expected at least 2 tensors but got {len(chain)}. Pass them in one list.")
+    for i, t in enumerate(chain):
+        ends = i in (0, len(chain) - 1)
+        if t.ndim != 2 and not (ends and t.ndim == 1):
+            raise RuntimeError(f"multi_dot(): tensor {i} must be 2D{' or 1D' if ends else ''} but got {t.ndim}D (shape {tuple(t.shape)}).")
+    first, last = chain[0].ndim == 1, chain[-1].ndim == 1
+    if first:
+        chain[0] = shape.reshape(chain[0], shape=(1, chain[0].shape[0]))
+    if last:
+        chain[-1] = with_column(chain[-1])
+    for a, b in itertools.pairwise(chain):
+        if a.shape[1] != b.shape[0]:
+            raise RuntimeError(f"multi_dot(): tensors of shapes {tuple(a.shape)} and {tuple(b.shape)} cannot be multiplied. Check their order.")
+    split = _best_splits([chain[0].shape[0], *(t.shape[1] for t in chain)])
+
+    def multiply(i: int, j: int) -> Any:
+        return chain[i] if i == j else product.matmul(multiply(i, split[i, j]), multiply(split[i, j] + 1, j))
+
+    out = multiply(0, len(chain) - 1)
+    keep = tuple(n for n, is_vector in zip(out.shape, (first, last), strict=True) if not is_vector)
+    return shape.reshape(out, shape=keep) if first or last else out
+
+
+def _best_splits(sizes: list[int]) -> dict[tuple[int, int], int]:
+    """Where to split each part of a chain of matrices with these sizes: the classical dynamic programme."""
+    n = len(sizes) - 1
+    cost = {(i, i): 0 for i in range(n)}
+    split = {}
+    for length in range(1, n):
+        for i in range(n - length):
+            j = i + length
+            options = [(cost[i, k] + cost[k + 1, j] + sizes[i] * sizes[k + 1] * sizes[j + 1], k) for k in range(i, j)]
+            cost[i, j], split[i, j] = min(options)
+    return split
+
+
+# ----- numbers that describe a matrix --------------------------------------------------------------------------------------------------
+
+
+@takes_out
+def matrix_rank(A: Any, tol: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None) -> Any:
+    """The number of singular values above max(atol, rtol * the largest); the tolerances are those of pinv."""
+    require_matrices("matrix_rank", A)
+    require_precision("matrix_rank", A)
+    if tol is not None:
+        atol, rtol = tol, 0.0
+    atol, rtol = tolerances(A, atol, rtol)
+    A = A.detach()
+    if hermitian:
+        values = complex_ops.abs(decomposition.eigvalsh(A, UPLO="L"))
+    else:
+        values = decomposition.svdvals(A)
+    if values.shape[-1] == 0:
+        return reduce.sum(cast.cast(values, dtype=np.dtype(np.int64)), dim=(values.ndim - 1,), keepdim=False)
+    largest = extremum.amax(values, dim=(values.ndim - 1,), keepdim=True)
+    atol, rtol = (with_column(c) if isinstance(c, Variable) else c for c in (atol, rtol))
+    relative = arithmetic.mul(largest, rtol)
+    return count_above(values, selection.maximum(relative, atol) if isinstance(atol, Variable) or atol > 0 else relative)
+
+
+@takes_out
+def cond(A: Any, p: Any = None) -> Any:
+    """The condition number: the norm of A times that of its inverse. With p None, 2 or -2 A need not be square."""
+    require_matrices("cond", A)
+    if p in (None, 2, -2):
+        values = decomposition.svdvals(A)
+        k = values.shape[-1]
+        first = index_ops.getitem(values, index=(Ellipsis, 0))
+        last = index_ops.getitem(values, index=(Ellipsis, k - 1))
+        return arithmetic.div(last, first) if p == -2 else arithmetic.div(first, last)
+    require_square("cond", A)
+    from ndgrad.linalg import matrix_norm
+
+    inverse, info = inv_ex(A)
+    out = arithmetic.mul(matrix_norm(A, p), matrix_norm(inverse, p))
+    return out if not (payload(info) != 0).any() else selection.where(comparison.eq(info, 0), out, math.inf)
+
+
+# ----- products and parts -----------------------------------------------------------------------------------------------------------------
+
+
+@both_worlds
+@takes_out
+def cross(input: Any, other: Any, *, dim: int = -1) -> Any:
+    """The cross product of vectors of three entries along `dim`."""
+    return cross_along("linalg.cross", input, other, dim)
+
+
+@takes_out
+def matmul(input: Any, other: Any) -> Any:
+    """The matrix product: ndgrad.matmul."""
+    return product.matmul(input, other)
+
+
+@takes_out
+def vecdot(x: Any, y: Any, *, dim: int = -1) -> Any:
+    """The inner products of vectors along `dim`; the first one is conjugated."""
+    common = broadcast_shapes("linalg.vecdot", tuple(x.shape), tuple(y.shape))
+    d = as_dim(dim, len(common))
+    x, y = (t if tuple(t.shape) == common else shape.expand(t, shape=common) for t in (x, y))
+    names = "".join(chr(0xE000 + i) for i in range(len(common)))
+    return product.contract(conjugate(x), y, subscripts=f"{names},{names}->{names[:d]}{names[d + 1 :]}")
+
+
+def diagonal(A: Any, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Any:
+    """A view of the diagonals of matrices."""
+    return A.diagonal(offset, dim1, dim2)
+
+
+def vander(x: Any, N: int | None = None) -> Any:
+    """The matrix of the powers 0, ..., N - 1 of each entry of a vector."""
+    return powers("linalg.vander", x, N, increasing=True)
+
+
+def powers(name: str, x: Any, N: int | None, *, increasing: bool) -> Any:
+    if x.ndim == 0:
+        raise RuntimeError(f"{name}: expected a vector, and got a number. Use reshape(1).")
+    n = x.shape[-1] if N is None else operator.index(N)
+    library = library_of(payload(x))
+    exponents = lift(library.arange(n) if increasing else library.arange(n)[::-1])
+    return arithmetic.pow(with_column(x), exponents)

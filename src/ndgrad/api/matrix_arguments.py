@@ -1,0 +1,101 @@
+"""What functions of matrices ask of their arguments, and constants they need beside them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ndgrad.api.product import broadcast_shapes, conjugate
+from ndgrad.arrays.library import library_of
+from ndgrad.autograd.saved import lift
+from ndgrad.autograd.variable import Variable, np_dtype
+from ndgrad.ops import comparison, reduce, shape
+
+
+def require_matrices(name: str, A: Any, argument: str = "A") -> None:
+    if A.ndim < 2:
+        raise RuntimeError(
+            f"linalg.{name}: The input tensor {argument} must have at least 2 dimensions, and has shape {tuple(A.shape)}. "
+            "Matrices stand in the last two."
+        )
+
+
+def require_square(name: str, A: Any, argument: str = "A") -> None:
+    require_matrices(name, A, argument)
+    if A.shape[-1] != A.shape[-2]:
+        raise RuntimeError(
+            f"linalg.{name}: {argument} must be batches of square matrices, but they are {A.shape[-2]} by {A.shape[-1]} matrices "
+            f"(shape {tuple(A.shape)}). Use pinv, lstsq or svd for others."
+        )
+
+
+def require_precision(name: str, A: Any) -> None:
+    if np_dtype(A).char == "e" or np_dtype(A).name == "bfloat16":
+        raise RuntimeError(f"linalg.{name}: Low precision dtypes not supported. Got {np_dtype(A)}. Convert with .to(ndgrad.float32).")
+
+
+def payload(x: Any) -> Any:
+    while isinstance(x, Variable):
+        x = x._array
+    return x
+
+
+def identity(like: Any, n: int, batch: tuple[int, ...] = ()) -> Any:
+    """The identity in the dtype and array library of a tensor, for a batch without copies."""
+    array = payload(like)
+    dtype = array.dtype if array.dtype.kind in "fc" else np.dtype(np.float64)
+    eye = lift(library_of(array).eye(n, dtype=dtype))
+    return shape.expand(eye, shape=(*batch, n, n)) if batch else eye
+
+
+def transposed(x: Any) -> Any:
+    n = x.ndim
+    return shape.permute(x, dims=(*range(n - 2), n - 1, n - 2))
+
+
+def adjoint(x: Any) -> Any:
+    return conjugate(transposed(x))
+
+
+def with_column(x: Any) -> Any:
+    return shape.reshape(x, shape=(*x.shape, 1))
+
+
+def without_column(x: Any) -> Any:
+    return shape.reshape(x, shape=x.shape[:-1])
+
+
+def precision(dtype: Any) -> float:
+    return float(np.finfo(dtype if dtype.kind in "fc" else np.float64).eps)
+
+
+def is_vector(A: Any, B: Any) -> bool:
+    """Whether B is a vector, or a batch of them, as torch decides it."""
+    return B.ndim == 1 or (A.ndim - 1 == B.ndim and tuple(B.shape) == tuple(A.shape[:-1]))
+
+
+def require_system(name: str, A: Any, B: Any, left: bool) -> None:
+    rows = B.shape[-2] if left else B.shape[-1]
+    if A.shape[-1] != rows:
+        equation = "AX = B" if left else "XA = B"
+        raise RuntimeError(
+            f"linalg.{name}: Incompatible shapes of A and B for the equation {equation} ({A.shape[-2]}x{A.shape[-1]} and "
+            f"{B.shape[-2]}x{B.shape[-1]}). Check which of them is to be transposed."
+        )
+    broadcast_shapes(f"linalg.{name}", tuple(A.shape[:-2]), tuple(B.shape[:-2]))
+
+
+def tolerances(A: Any, atol: Any, rtol: Any) -> tuple[Any, Any]:
+    if rtol is None:
+        rtol = 0.0 if atol is not None and not isinstance(atol, Variable) and atol > 0 else max(A.shape[-2:]) * precision(np_dtype(A))
+    return 0.0 if atol is None else _plain(atol), _plain(rtol)
+
+
+def _plain(tolerance: Any) -> Any:
+    return tolerance.detach() if isinstance(tolerance, Variable) else float(tolerance)
+
+
+def count_above(values: Any, limit: Any) -> Any:
+    """How many values along the last dimension are above a limit."""
+    return reduce.sum(comparison.gt(values, limit), dim=(values.ndim - 1,), keepdim=False)

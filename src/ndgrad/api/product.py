@@ -1,0 +1,337 @@
+"""Products of vectors and matrices, and distances, under torch's names."""
+
+from __future__ import annotations
+
+import functools
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+from ndgrad.api.arguments import as_dim
+from ndgrad.autograd.inplace import copy_into, write
+from ndgrad.autograd.modes import thread
+from ndgrad.autograd.variable import Variable, np_dtype
+from ndgrad.ops import arithmetic, cast, distance, index, norm, reduce, shape
+from ndgrad.ops import complex as complex_ops
+from ndgrad.ops import matrix as matrix_ops
+from ndgrad.ops import product as ops
+
+__all__ = [
+    "addbmm", "addmm", "addmv", "addr", "baddbmm", "bmm", "cdist", "chain_matmul", "cross", "dot", "inner", "kron", "matmul", "mm", "mv",
+    "outer", "pdist", "trace", "vdot",
+]  # fmt: skip
+METHODS = (
+    "addbmm", "addbmm_", "addmm", "addmm_", "addmv", "addmv_", "addr", "addr_", "baddbmm", "baddbmm_", "bmm", "cross", "dot", "inner", "kron",
+    "matmul", "mm", "mv", "outer", "trace", "vdot",
+)  # fmt: skip
+ALIASES = {"ger": "outer"}
+
+
+# ----- out= ------------------------------------------------------------------------------------------------------------------
+
+
+def written(name: str, result: Any, out: Any, *inputs: Any) -> Any:
+    """`result`, or `out` with the result in it."""
+    if out is None:
+        return result
+    outs = out if isinstance(out, (tuple, list)) else (out,)
+    for t in (*inputs, *outs):
+        if isinstance(t, Variable) and thread.grad_enabled and t.requires_grad:
+            raise RuntimeError(
+                f"{name}(): functions with out=... arguments don't support automatic differentiation, but one of the arguments "
+                "requires grad. Call it without out=, or under no_grad()."
+            )
+    if isinstance(result, tuple):
+        parts = [copy_into(name, o, r) for o, r in zip(outs, result, strict=True)]
+        return type(result)(*parts) if hasattr(result, "_fields") else tuple(parts)
+    return copy_into(name, out, result)
+
+
+def takes_out(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a function torch's `out=`."""
+
+    @functools.wraps(function)
+    def with_out(*args: Any, out: Any = None, **settings: Any) -> Any:
+        result = function(*args, **settings)
+        return result if out is None else written(function.__name__, result, out, *args)
+
+    return with_out
+
+
+def _require_dims(name: str, **tensors: tuple[Any, int]) -> None:
+    for argument, (t, ndim) in tensors.items():
+        if t.ndim != ndim:
+            kind = {1: "a vector (1-D)", 2: "a matrix (2-D)", 3: "a batch of matrices (3-D)"}[ndim]
+            raise RuntimeError(f"{name}: {argument} must be {kind}, and has shape {tuple(t.shape)}. Use matmul for other ranks.")
+
+
+# ----- products ----------------------------------------------------------------------------------------------------------------
+
+
+def matmul(input: Any, other: Any, *, out: Any = None) -> Any:
+    """The matrix product, of the last two dimensions; vectors count as a row on the left and a column on the right.
+
+    >>> import ndgrad
+    >>> ndgrad.matmul(ndgrad.tensor([[1.0, 2.0], [3.0, 4.0]]), ndgrad.tensor([1.0, 1.0]))
+    tensor([3., 7.])
+    """
+    result = ops.matmul(input, other)
+    return result if out is None else written("matmul", result, out, input, other)
+
+
+@takes_out
+def mm(input: Any, mat2: Any) -> Any:
+    """The product of two matrices."""
+    _require_dims("mm", input=(input, 2), mat2=(mat2, 2))
+    return ops.matmul(input, mat2)
+
+
+@takes_out
+def bmm(input: Any, mat2: Any) -> Any:
+    """The products of two batches of matrices."""
+    _require_dims("bmm", input=(input, 3), mat2=(mat2, 3))
+    if input.shape[0] != mat2.shape[0]:
+        raise RuntimeError(
+            f"bmm: Expected size for first two dimensions of batch2 tensor to be [{input.shape[0]}, {input.shape[2]}] but got "
+            f"{list(mat2.shape[:2])}. Use matmul to broadcast a batch of one."
+        )
+    return ops.matmul(input, mat2)
+
+
+@takes_out
+def mv(input: Any, vec: Any) -> Any:
+    """The product of a matrix and a vector."""
+    _require_dims("mv", input=(input, 2), vec=(vec, 1))
+    return ops.matmul(input, vec)
+
+
+def _require_vectors(name: str, a: Any, b: Any) -> None:
+    if a.ndim != 1 or b.ndim != 1:
+        raise RuntimeError(f"{name}: 1D tensors expected, but got {a.ndim}D and {b.ndim}D tensors. Use matmul, inner or tensordot.")
+    if a.shape != b.shape:
+        raise RuntimeError(f"{name}: both vectors must have the same number of elements, but got {a.shape[0]} and {b.shape[0]} elements.")
+
+
+@takes_out
+def dot(input: Any, tensor: Any) -> Any:
+    """The sum of products of two vectors, without conjugate."""
+    _require_vectors("dot", input, tensor)
+    return ops.matmul(input, tensor)
+
+
+@takes_out
+def vdot(input: Any, other: Any) -> Any:
+    """The inner product of two vectors: the first one is conjugated."""
+    _require_vectors("vdot", input, other)
+    return ops.matmul(conjugate(input), other)
+
+
+def conjugate(x: Any) -> Any:
+    return complex_ops.conj(x) if np_dtype(x).kind == "c" else x
+
+
+@takes_out
+def inner(input: Any, other: Any) -> Any:
+    """The sum of products over the last dimensions; numbers multiply."""
+    if input.ndim == 0 or other.ndim == 0:
+        return arithmetic.mul(input, other)
+    if input.shape[-1] != other.shape[-1]:
+        raise RuntimeError(
+            f"inner() the last dimension must match on both input tensors but got shapes {list(input.shape)} and {list(other.shape)}. "
+            "Use tensordot to contract other dimensions."
+        )
+    from ndgrad.api.einsum import tensordot
+
+    return ops.matmul(input, other) if other.ndim == 1 else tensordot(input, other, dims=([-1], [-1]))
+
+
+@takes_out
+def outer(input: Any, vec2: Any) -> Any:
+    """The matrix of all products of the entries of two vectors."""
+    _require_dims("outer", input=(input, 1), vec2=(vec2, 1))
+    return arithmetic.mul(shape.reshape(input, shape=(input.shape[0], 1)), vec2)
+
+
+@takes_out
+def kron(input: Any, other: Any) -> Any:
+    """The Kronecker product."""
+    n = max(input.ndim, other.ndim)
+    a = (1,) * (n - input.ndim) + tuple(input.shape)
+    b = (1,) * (n - other.ndim) + tuple(other.shape)
+    left = shape.reshape(input, shape=tuple(s for size in a for s in (size, 1)))
+    right = shape.reshape(other, shape=tuple(s for size in b for s in (1, size)))
+    return shape.reshape(arithmetic.mul(left, right), shape=tuple(p * q for p, q in zip(a, b, strict=True)))
+
+
+def chain_matmul(*matrices: Any, out: Any = None) -> Any:
+    """The product of several matrices, in the order that needs the fewest operations (torch has deprecated it for multi_dot)."""
+    from ndgrad.api.linalg import multi_dot
+
+    if len(matrices) == 1:
+        return written("chain_matmul", matrices[0], out, *matrices)
+    return written("chain_matmul", multi_dot(matrices), out, *matrices)
+
+
+# ----- a product added to an array ------------------------------------------------------------------------------------------
+
+
+def _added(name: str, ranks: tuple[int, int], shape_of: Callable[[Any, Any], tuple[int, ...]]) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """The function and the in-place method of an op that adds beta * input and alpha * (a product)."""
+    op = getattr(ops, name)
+
+    def check(input: Any, a: Any, b: Any) -> None:
+        _require_dims(name, **{"the first factor": (a, ranks[0]), "the second factor": (b, ranks[1])})
+        made = shape_of(a, b)
+        fits = len(input.shape) <= len(made) and all(s in (1, n) for s, n in zip(input.shape[::-1], made[::-1], strict=False))
+        if not fits:
+            raise RuntimeError(
+                f"{name}: input of shape {tuple(input.shape)} does not broadcast to the product's shape {made}. "
+                "Its sizes must be those of the product, or one."
+            )
+
+    def function(input: Any, a: Any, b: Any, /, *, beta: Any = 1, alpha: Any = 1, out: Any = None) -> Any:
+        check(input, a, b)
+        result = op(input, a, b, beta=beta, alpha=alpha)
+        return result if out is None else written(name, result, out, input, a, b)
+
+    def method(self: Any, a: Any, b: Any, /, *, beta: Any = 1, alpha: Any = 1) -> Any:
+        check(self, a, b)
+        return write(op, self, (a, b), {"beta": beta, "alpha": alpha})
+
+    function.__name__ = function.__qualname__ = name
+    method.__name__ = method.__qualname__ = name + "_"
+    function.__doc__ = f"beta * input + alpha * product: {name}, as torch's. With beta = 0 the input is not looked at."
+    method.__doc__ = f"{name} in place."
+    return function, method
+
+
+addmm, addmm_ = _added("addmm", (2, 2), lambda a, b: (a.shape[0], b.shape[1]))
+addmv, addmv_ = _added("addmv", (2, 1), lambda a, b: (a.shape[0],))
+addr, addr_ = _added("addr", (1, 1), lambda a, b: (a.shape[0], b.shape[0]))
+baddbmm, baddbmm_ = _added("baddbmm", (3, 3), lambda a, b: (a.shape[0], a.shape[1], b.shape[2]))
+addbmm, addbmm_ = _added("addbmm", (3, 3), lambda a, b: (a.shape[1], b.shape[2]))
+
+
+# ----- cross, trace ----------------------------------------------------------------------------------------------------------------
+
+
+def cross_along(name: str, input: Any, other: Any, dim: int) -> Any:
+    if input.ndim != other.ndim:
+        raise RuntimeError(
+            f"{name}: inputs must have the same number of dimensions, and have shapes {tuple(input.shape)} and {tuple(other.shape)}. "
+            "Add the missing ones with unsqueeze."
+        )
+    d = as_dim(dim, input.ndim)
+    if input.shape[d] != 3 or other.shape[d] != 3:
+        raise RuntimeError(
+            f"{name}: inputs dimension {dim} must have length 3. Got {input.shape[d]} and {other.shape[d]}. Name the dimension of the vectors in dim."
+        )
+    common = broadcast_shapes(name, tuple(input.shape), tuple(other.shape))
+    return ops.cross(_expand(input, common), _expand(other, common), dim=d)
+
+
+def broadcast_shapes(name: str, *shapes: tuple[int, ...]) -> tuple[int, ...]:
+    out: list[int] = []
+    for sizes in zip(*((1,) * (max(map(len, shapes)) - len(s)) + s for s in shapes), strict=True):
+        larger = {n for n in sizes if n != 1}
+        if len(larger) > 1:
+            raise RuntimeError(f"{name}: shapes {' and '.join(map(str, shapes))} do not broadcast. Sizes must be equal, or one.")
+        out.append(larger.pop() if larger else 1)
+    return tuple(out)
+
+
+def _expand(x: Any, sizes: tuple[int, ...]) -> Any:
+    return x if tuple(x.shape) == sizes else shape.expand(x, shape=sizes)
+
+
+@takes_out
+def cross(input: Any, other: Any, dim: int | None = None) -> Any:
+    """The cross product of vectors of three entries along `dim`."""
+    if dim is None:
+        found = [i for i, n in enumerate(input.shape) if n == 3]
+        if not found:
+            raise RuntimeError(f"cross: no dimension of size 3 in input of shape {tuple(input.shape)}. The vectors must have three entries.")
+        warnings.warn(
+            "cross() without dim takes the first dimension of size 3. Name it: linalg.cross takes the last one by default.", UserWarning, stacklevel=3
+        )
+        dim = found[0]
+    return cross_along("cross", input, other, dim)
+
+
+def trace(input: Any) -> Any:
+    """The sum of the diagonal of a matrix."""
+    if input.ndim != 2:
+        raise RuntimeError(
+            f"trace: expected a matrix, but got tensor with dim {input.ndim} (shape {tuple(input.shape)}). For a batch, sum "
+            "linalg.diagonal(input) over its last dimension."
+        )
+    return matrix_ops.trace(input)
+
+
+# ----- distances -----------------------------------------------------------------------------------------------------------------------
+
+
+def cdist(x1: Any, x2: Any, p: float = 2.0, compute_mode: str = "use_mm_for_euclid_dist_if_necessary") -> Any:
+    """The p-norm distance between each row of x1 and each row of x2.
+
+    Euclidean distances are as exact for close points as for distant ones, whatever `compute_mode` says. Where a distance is zero,
+    so is its gradient.
+    """
+    if x1.ndim < 2 or x2.ndim < 2:
+        raise RuntimeError(f"cdist only supports at least 2D tensors, and got shapes {tuple(x1.shape)} and {tuple(x2.shape)}. Add dimensions with unsqueeze.")
+    if x1.shape[-1] != x2.shape[-1]:
+        raise RuntimeError(
+            f"cdist: X1 and X2 must have the same number of columns. X1: {x1.shape[-1]} X2: {x2.shape[-1]} (shapes {tuple(x1.shape)} and {tuple(x2.shape)})."
+        )
+    if compute_mode not in ("use_mm_for_euclid_dist_if_necessary", "use_mm_for_euclid_dist", "donot_use_mm_for_euclid_dist"):
+        raise ValueError(f"{compute_mode} is not a valid value for compute_mode. Leave it out: all give the same result here.")
+    _require_order("cdist", p)
+    broadcast_shapes("cdist", tuple(x1.shape[:-2]), tuple(x2.shape[:-2]))
+    if p == 2:
+        return distance.cdist(x1, x2)
+    left = shape.reshape(x1, shape=(*x1.shape[:-1], 1, x1.shape[-1]))
+    right = shape.reshape(x2, shape=(*x2.shape[:-2], 1, *x2.shape[-2:]))
+    return _norm_of_rows(arithmetic.sub(left, right), p)
+
+
+def pdist(input: Any, p: float = 2.0) -> Any:
+    """The p-norm distances between all pairs of different rows, row 0 with 1, 2, ..., then row 1 with 2, ..."""
+    if input.ndim != 2:
+        raise RuntimeError(f"pdist only supports 2D tensors, got: {input.ndim}D (shape {tuple(input.shape)}). Use cdist for batches.")
+    _require_order("pdist", p)
+    n = input.shape[0]
+    if p == 2:
+        whole = shape.reshape(distance.cdist(input, input), shape=(n * n,))
+        return index.index(whole, _constant(input, [i * n + j for i in range(n) for j in range(i + 1, n)]))
+    first = index.index(input, _constant(input, [i for i in range(n) for _ in range(i + 1, n)]))
+    second = index.index(input, _constant(input, [j for i in range(n) for j in range(i + 1, n)]))
+    return _norm_of_rows(arithmetic.sub(first, second), p)
+
+
+def _constant(like: Any, numbers: list[int]) -> Any:
+    """Index numbers as a tensor, in the array library of `like`."""
+    from ndgrad.arrays.library import library_of
+    from ndgrad.autograd.saved import lift
+
+    array = like
+    while isinstance(array, Variable):
+        array = array._array
+    library = library_of(array)
+    return lift(library.asarray(numbers, dtype=library.int64))
+
+
+def _require_order(name: str, p: float) -> None:
+    if not p >= 0:
+        raise RuntimeError(f"{name} only supports non-negative p values, and p is {p}.")
+
+
+def _norm_of_rows(x: Any, p: float) -> Any:
+    """The p-norm along the last dimension, whose gradient is 0 where the norm is."""
+    last = (x.ndim - 1,)
+    if p != 0:
+        return norm.vector_norm(x, ord=float(p), dim=last, keepdim=False)
+    # the number of differences, whose gradient is 0 everywhere
+    count = cast.cast(reduce.count_nonzero(x, dim=last), dtype=np_dtype(x))
+    return arithmetic.add(count, reduce.sum(arithmetic.mul(x, 0.0), dim=last, keepdim=False))
+
+

@@ -1,0 +1,393 @@
+"""Random factories, samplers and in-place fillers under torch's names, over NumPy's generators.
+
+Factories draw into the shape of a tensor without memory, so that they too are ops: vmap decides whether samples share their
+numbers, and whoever observes ops sees them. The numbers themselves are not torch's: seeds mean what they mean to NumPy.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ndgrad import dtypes
+from ndgrad.api.creation import Options, shape_of
+from ndgrad.api.data import fresh
+from ndgrad.arrays.placement import library_for
+from ndgrad.autograd.inplace import copy_into, write
+from ndgrad.autograd.modes import thread
+from ndgrad.autograd.variable import Variable, np_dtype
+from ndgrad.generator import Generator, default_generator, initial_seed, manual_seed, seed
+from ndgrad.ops import fill
+from ndgrad.ops import random as ops
+from ndgrad.storage import memory_of
+
+__all__ = [
+    "_sample_dirichlet", "_standard_gamma", "bernoulli", "binomial", "get_rng_state", "initial_seed", "manual_seed",
+    "multinomial", "normal", "poisson", "rand", "rand_like", "randint", "randint_like", "randn", "randn_like", "randperm",
+    "seed", "set_rng_state",
+]  # fmt: skip
+METHODS = (
+    "bernoulli", "bernoulli_", "cauchy_", "exponential_", "geometric_", "log_normal_", "multinomial", "normal_", "random_",
+    "uniform_",
+)  # fmt: skip
+
+
+# ----- drawing -----------------------------------------------------------------------------------------------------------
+
+
+def _template(shape: tuple[int, ...], dtype: np.dtype[Any], device: Any) -> Any:
+    """A tensor of which only shape and dtype are used; on the CPU it has no memory of its own."""
+    if device.type == "cpu":
+        return fresh(np.broadcast_to(np.empty((), dtype), shape))
+    return fresh(library_for(device).empty(shape, dtype))
+
+
+def _draw(name: str, op: Any, template: Any, given: Options, settings: dict[str, Any]) -> Any:
+    made = op(template, **settings)
+    if given.out is not None:
+        return copy_into(name, given.out, made)
+    return made.requires_grad_() if given.requires_grad else made
+
+
+def _check_generator(name: str, generator: Any) -> Any:
+    if generator is not None and not isinstance(generator, Generator):
+        raise TypeError(
+            f"{name}(): generator must be an ndgrad.Generator, and is {type(generator).__name__}. Make one with "
+            "ndgrad.Generator()."
+        )
+    return generator
+
+
+def _need_continuous(
+    name: str, dtype: np.dtype[Any], error: type[Exception] = NotImplementedError, *, complex: bool = True
+) -> None:
+    if dtype.kind not in ("fc" if complex else "f") and dtype.name != "bfloat16":
+        raise error(f"{name}: not implemented for {dtype}: the distribution is continuous. Use a floating dtype.")
+
+
+def _continuous(name: str, op: Any, size: tuple[Any, ...], options: dict[str, Any]) -> Any:
+    generator = _check_generator(name, options.pop("generator", None))
+    shape = shape_of(size, options)
+    given = Options(name, options)
+    dtype = given.dtype or dtypes.get_default_dtype().numpy
+    _need_continuous(name, dtype)
+    return _draw(name, op, _template(shape, dtype, given.device), given, {**op.settings, "generator": generator})
+
+
+def rand(*size: Any, **options: Any) -> Any:
+    """Numbers uniform on [0, 1)."""
+    return _continuous("rand", ops.uniform, size, options)
+
+
+def randn(*size: Any, **options: Any) -> Any:
+    """Numbers from the standard normal distribution."""
+    return _continuous("randn", ops.normal, size, options)
+
+
+def _like(name: str, op: Any, input: Any, options: dict[str, Any], settings: dict[str, Any], continuous: bool = True) -> Any:
+    generator = _check_generator(name, options.pop("generator", None))
+    options.pop("memory_format", None)
+    given = Options(name, options, like=input)
+    assert given.dtype is not None
+    if continuous:
+        _need_continuous(name, given.dtype)
+    template = input.detach()
+    if given.dtype != np_dtype(input) or given.device is not input.device:
+        template = template.to(given.device, given.dtype)
+    return _draw(name, op, template, given, {**op.settings, **settings, "generator": generator})
+
+
+def rand_like(input: Any, **options: Any) -> Any:
+    """Numbers uniform on [0, 1), in the shape of another tensor."""
+    return _like("rand_like", ops.uniform, input, options, {})
+
+
+def randn_like(input: Any, **options: Any) -> Any:
+    """Numbers from the standard normal distribution, in the shape of another tensor."""
+    return _like("randn_like", ops.normal, input, options, {})
+
+
+def randint(low: Any, high: Any = None, size: Any = None, **options: Any) -> Any:
+    """Whole numbers of [low, high): randint(high, size), randint(low, high, size)."""
+    if size is None and isinstance(high, (tuple, list)):
+        low, high, size = 0, low, high
+    elif high is None:
+        low, high = 0, low
+    generator = _check_generator("randint", options.pop("generator", None))
+    shape = shape_of((size,) if size is not None else (), options)
+    given = Options("randint", options)
+    dtype = given.dtype or np.dtype(np.int64)
+    low, high = _bounds("randint", low, high, dtype)
+    settings = {"low": low, "high": high, "generator": generator}
+    return _draw("randint", ops.random, _template(shape, dtype, given.device), given, settings)
+
+
+def randint_like(input: Any, low: Any, high: Any = None, **options: Any) -> Any:
+    """Whole numbers of [low, high), in the shape and dtype of another tensor."""
+    if high is None:
+        low, high = 0, low
+    dtype = options.get("dtype")
+    low, high = _bounds("randint_like", low, high, np_dtype(input) if dtype is None else dtypes.as_numpy_dtype(dtype))
+    return _like("randint_like", ops.random, input, options, {"low": low, "high": high}, continuous=False)
+
+
+def _bounds(name: str, low: Any, high: Any, dtype: np.dtype[Any]) -> tuple[int, int]:
+    low, high = int(low), int(high)
+    if low >= high:
+        raise RuntimeError(
+            f"{name} expects 'from' to be less than 'to', but got from={low} >= to={high}. Give a range that is not empty."
+        )
+    if dtype.kind in "iu":
+        limits = np.iinfo(dtype)
+        if low < limits.min or high - 1 > limits.max:
+            raise RuntimeError(f"{name}: the range [{low}, {high}) is out of bounds for {dtype}. Choose a wider dtype.")
+    return low, high
+
+
+def randperm(n: int, **options: Any) -> Any:
+    """The numbers 0 ... n-1 in random order."""
+    generator = _check_generator("randperm", options.pop("generator", None))
+    shape = shape_of((n,), {})
+    given = Options("randperm", options)
+    template = _template(shape, given.dtype or np.dtype(np.int64), given.device)
+    return _draw("randperm", ops.permutation, template, given, {"generator": generator})
+
+
+# ----- distributions given by tensors --------------------------------------------------------------------------------
+
+
+def _finished(name: str, made: Any, out: Any) -> Any:
+    return made if out is None else copy_into(name, out, made)
+
+
+def normal(mean: Any, std: Any = 1.0, size: Any = None, *, generator: Any = None, out: Any = None, **options: Any) -> Any:
+    """Normal numbers: normal(mean, std) with tensors for either or both, normal(mean, std, size) with numbers."""
+    _check_generator("normal", generator)
+    if not isinstance(std, Variable) and std < 0:
+        raise RuntimeError(f"normal expects std >= 0.0, but found std {std}. A standard deviation is not negative.")
+    if isinstance(std, Variable) and (np_dtype(std).kind == "c" or bool((memory_of(std) < 0).any())):
+        raise RuntimeError("normal expects all elements of std >= 0.0. A standard deviation is not negative.")
+    for v in (mean, std):
+        if isinstance(v, Variable):
+            _need_continuous("normal", np_dtype(v))
+    if isinstance(mean, Variable) and isinstance(std, Variable):
+        _check_broadcast("normal", mean, std)
+        return _finished("normal", ops.normal_tensor(mean, std, generator=generator), out)
+    if isinstance(mean, Variable):
+        return _finished("normal", ops.normal_mean(mean, std=std, generator=generator), out)
+    if isinstance(std, Variable):
+        return _finished("normal", ops.normal_std(std, mean=mean, generator=generator), out)
+    if size is None:
+        raise TypeError(
+            "normal() of two numbers needs a size: normal(0.0, 1.0, (2, 3)). Pass one, or a tensor for mean or std."
+        )
+    settings = Options("normal", {**options, "out": out})
+    dtype = settings.dtype or dtypes.get_default_dtype().numpy
+    template = _template(shape_of((size,), {}), dtype, settings.device)
+    return _draw("normal", ops.normal, template, settings, {"mean": mean, "std": std, "generator": generator})
+
+
+def _check_broadcast(name: str, a: Any, b: Any) -> None:
+    try:
+        np.broadcast_shapes(tuple(a.shape), tuple(b.shape))
+    except ValueError:
+        raise RuntimeError(
+            f"{name}: shapes {tuple(a.shape)} and {tuple(b.shape)} do not broadcast. Their sizes must agree or be 1."
+        ) from None
+
+
+def bernoulli(input: Any, p: float | None = None, *, generator: Any = None, out: Any = None) -> Any:
+    """Ones with the probabilities that `input` holds (or with probability `p`), zeros else."""
+    _check_generator("bernoulli", generator)
+    if p is not None:
+        return _finished("bernoulli", ops.bernoulli_scalar(input, p=_probability("bernoulli", p), generator=generator), out)
+    _need_continuous("bernoulli", np_dtype(input), complex=False)
+    _check_probabilities("bernoulli", input)
+    return _finished("bernoulli", ops.bernoulli(input, generator=generator), out)
+
+
+def _probability(name: str, p: float) -> float:
+    if not 0 <= p <= 1:
+        raise RuntimeError(f"{name} expects p to be in [0, 1], but got p={p}.")
+    return p
+
+
+def _check_probabilities(name: str, p: Any) -> None:
+    values = memory_of(p)
+    if not getattr(values, "is_meta", False) and not bool(((values >= 0) & (values <= 1)).all()):
+        raise RuntimeError(f"{name} expects probabilities, 0 <= p <= 1, and the tensor of shape {tuple(p.shape)} holds others.")
+
+
+def poisson(input: Any, generator: Any = None) -> Any:
+    """Poisson numbers with the rates that `input` holds."""
+    _check_generator("poisson", generator)
+    _need_continuous("poisson", np_dtype(input), complex=False)
+    if bool((memory_of(input) < 0).any()):
+        raise RuntimeError("invalid Poisson rate, expected rate to be non-negative, and some are negative.")
+    return ops.poisson(input, generator=generator)
+
+
+def binomial(count: Any, prob: Any, generator: Any = None) -> Any:
+    """How many of `count` trials succeed with probability `prob`."""
+    _check_generator("binomial", generator)
+    if np_dtype(count) != np_dtype(prob):
+        raise ValueError(
+            f"binomial only supports floating-point count and prob of the same dtype, and got {count.dtype} and {prob.dtype}."
+        )
+    _need_continuous("binomial", np_dtype(count), ValueError, complex=False)
+    _check_probabilities("binomial", prob)
+    _check_broadcast("binomial", count, prob)
+    if bool((memory_of(count) < 0).any()):
+        raise RuntimeError("binomial expects count >= 0, and some are negative.")
+    return ops.binomial(count, prob, generator=generator)
+
+
+def multinomial(input: Any, num_samples: int, replacement: bool = False, *, generator: Any = None, out: Any = None) -> Any:
+    """Indices drawn with probabilities proportional to the rows of `input`."""
+    _check_generator("multinomial", generator)
+    if input.ndim not in (1, 2):
+        raise RuntimeError(f"prob_dist must be 1 or 2 dim, and has {input.ndim}. Reshape it to rows of weights.")
+    _need_continuous("multinomial", np_dtype(input), RuntimeError, complex=False)
+    if num_samples <= 0:
+        raise RuntimeError(f"cannot sample n_sample <= 0 samples: num_samples is {num_samples}.")
+    categories = input.shape[-1]
+    if not replacement and num_samples > categories:
+        raise RuntimeError(
+            f"cannot sample n_sample > prob_dist.size(-1) samples without replacement: {num_samples} of {categories}. Pass "
+            "replacement=True."
+        )
+    weights = memory_of(input)
+    if not bool((np.isfinite(weights) & (weights >= 0)).all()):
+        raise RuntimeError("probability tensor contains either `inf`, `nan` or element < 0. Give finite, non-negative weights.")
+    if not bool((weights.sum(-1) > 0).all()):
+        raise RuntimeError("invalid multinomial distribution (sum of probabilities <= 0). Each row needs a positive weight.")
+    made = ops.multinomial(input, num_samples=int(num_samples), replacement=bool(replacement), generator=generator)
+    return _finished("multinomial", made, out)
+
+
+def _standard_gamma(input: Any, generator: Any = None) -> Any:
+    """Gamma numbers with the shape parameters that `input` holds and scale 1; differentiable in the parameter."""
+    return ops.standard_gamma(input, generator=_check_generator("_standard_gamma", generator))
+
+
+def _sample_dirichlet(input: Any, generator: Any = None) -> Any:
+    """Dirichlet samples along the last dimension, whose concentrations `input` holds."""
+    g = _standard_gamma(input, generator)
+    return g / g.sum(-1, keepdim=True)
+
+
+# ----- in place ----------------------------------------------------------------------------------------------------------
+
+
+def _overwrite(op: Any, t: Any, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
+    if thread.levels:
+        # The draw first: under vmap it may be one for all samples, or an error, whether or not `t` is batched.
+        return write(fill.copy, t, (op(t, *args, **settings),), {})
+    return write(op, t, args, settings)
+
+
+def uniform_(self: Any, *bounds: float, generator: Any = None, **named: float) -> Any:
+    """Overwrite with numbers uniform on [from, to), by default [0, 1)."""
+    low, high = _from_to("uniform_", bounds, named, 0.0, 1.0)
+    _need_continuous("uniform_", np_dtype(self))
+    if low > high:
+        raise RuntimeError(f"uniform_ expects to return a [from, to) range, but found from={low} > to={high}.")
+    return _overwrite(ops.uniform, self, (), {"low": low, "high": high, "generator": _check_generator("uniform_", generator)})
+
+
+def _from_to(name: str, bounds: tuple[Any, ...], named: dict[str, Any], low: Any, high: Any) -> tuple[Any, Any]:
+    """The arguments that torch calls `from` and `to`, one of which Python has for a keyword."""
+    given = dict(zip(("from", "to"), bounds))
+    for key, value in named.items():
+        if key not in ("from", "to") or key in given:
+            raise TypeError(f"{name}() got an unexpected keyword argument {key!r}. It takes from, to and generator.")
+        given[key] = value
+    return given.get("from", low), given.get("to", high)
+
+
+def normal_(self: Any, mean: float = 0.0, std: float = 1.0, *, generator: Any = None) -> Any:
+    """Overwrite with normal numbers."""
+    _need_continuous("normal_", np_dtype(self))
+    if std < 0:
+        raise RuntimeError(f"normal expects std >= 0.0, but found std {std}. A standard deviation is not negative.")
+    return _overwrite(ops.normal, self, (), {"mean": mean, "std": std, "generator": _check_generator("normal_", generator)})
+
+
+def log_normal_(self: Any, mean: float = 1.0, std: float = 2.0, *, generator: Any = None) -> Any:
+    """Overwrite with numbers whose logarithm is normal."""
+    _need_continuous("log_normal_", np_dtype(self), complex=False)
+    if std <= 0:
+        raise RuntimeError(f"log_normal_ expects std > 0.0, but found std={std}.")
+    settings = {"mean": mean, "std": std, "generator": _check_generator("log_normal_", generator)}
+    return _overwrite(ops.log_normal, self, (), settings)
+
+
+def exponential_(self: Any, lambd: float = 1.0, *, generator: Any = None) -> Any:
+    """Overwrite with exponential numbers of rate `lambd`."""
+    _need_continuous("exponential_", np_dtype(self), RuntimeError, complex=False)
+    if lambd <= 0:
+        raise RuntimeError(f"exponential_ expects lambda > 0.0, but found lambda={lambd}.")
+    return _overwrite(ops.exponential, self, (), {"rate": lambd, "generator": _check_generator("exponential_", generator)})
+
+
+def cauchy_(self: Any, median: float = 0.0, sigma: float = 1.0, *, generator: Any = None) -> Any:
+    """Overwrite with numbers from the Cauchy distribution."""
+    _need_continuous("cauchy_", np_dtype(self), RuntimeError, complex=False)
+    if sigma <= 0:
+        raise RuntimeError(f"cauchy_ expects sigma > 0.0, but found sigma={sigma}.")
+    settings = {"median": median, "sigma": sigma, "generator": _check_generator("cauchy_", generator)}
+    return _overwrite(ops.cauchy, self, (), settings)
+
+
+def geometric_(self: Any, p: float, *, generator: Any = None) -> Any:
+    """Overwrite with how many trials of probability `p` it takes to succeed."""
+    if not 0 < p < 1:
+        raise RuntimeError(f"geometric_ expects p to be in (0, 1), but got p={p}.")
+    return _overwrite(ops.geometric, self, (), {"p": p, "generator": _check_generator("geometric_", generator)})
+
+
+def bernoulli_(self: Any, p: Any = 0.5, *, generator: Any = None) -> Any:
+    """Overwrite with ones of probability `p`, a number or a tensor that broadcasts, and zeros else."""
+    _check_generator("bernoulli_", generator)
+    if isinstance(p, Variable):
+        _check_probabilities("bernoulli_", p)
+        return _overwrite(ops.bernoulli_tensor, self, (p,), {"generator": generator})
+    return _overwrite(ops.bernoulli_scalar, self, (), {"p": _probability("bernoulli_", p), "generator": generator})
+
+
+def random_(self: Any, *bounds: Any, generator: Any = None, **named: Any) -> Any:
+    """Overwrite with whole numbers: random_() up to what the dtype holds exactly, random_(to), random_(from, to)."""
+    dtype = np_dtype(self)
+    if len(bounds) == 1 and not named:
+        low, high = 0, bounds[0]
+    else:
+        low, high = _from_to("random_", bounds, named, 0, None)
+    if high is None:
+        high = _whole_numbers(dtype)
+    low, high = _bounds("random_", low, high, dtype)
+    return _overwrite(ops.random, self, (), {"low": low, "high": high, "generator": _check_generator("random_", generator)})
+
+
+def _whole_numbers(dtype: np.dtype[Any]) -> int:
+    """One more than the largest number up to which a dtype holds every whole one."""
+    if dtype.kind == "b":
+        return 2
+    if dtype.kind in "iu":
+        return int(np.iinfo(dtype).max) + 1
+    return (1 << 8 if dtype.name == "bfloat16" else 1 << (np.finfo(dtype).nmant + 1)) + 1
+
+
+# ----- state -------------------------------------------------------------------------------------------------------------
+
+
+def get_rng_state() -> Any:
+    """The state of the default generator, as a tensor of bytes."""
+    return default_generator.get_state()
+
+
+def set_rng_state(new_state: Any) -> None:
+    """Let the default generator continue from a state that `get_rng_state` returned."""
+    default_generator.set_state(new_state)
+
+

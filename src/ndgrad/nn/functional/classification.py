@@ -1,0 +1,355 @@
+"""Losses of classifiers: cross entropy in its forms, and margins between classes.
+
+The usual case (class indices, no weights) is one op on the scores; whatever `ignore_index`, weights and reductions add
+happens on one number per sample.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+from ndgrad.autograd.variable import Variable, np_dtype
+from ndgrad.nn.functional.reduction import read_reduction, reduced
+from ndgrad.ops import loss as loss_ops
+from ndgrad.ops.vocabulary import tensor_ops as ops
+
+__all__ = [
+    "cross_entropy", "nll_loss", "binary_cross_entropy", "binary_cross_entropy_with_logits", "kl_div",
+    "multi_margin_loss", "multilabel_margin_loss", "multilabel_soft_margin_loss", "soft_margin_loss",
+]  # fmt: skip
+
+Shape = tuple[int, ...]
+
+
+def values(t: Any) -> Any:
+    """The array under a tensor, whatever transforms it is inside of; None for one without data."""
+    while isinstance(t, Variable):
+        t = t._array
+    return None if getattr(t, "is_meta", False) else t
+
+
+def _unsqueezed(t: Any, dim: int) -> Any:
+    return ops.unsqueeze(t, dim=dim)
+
+
+# ----- classes by number --------------------------------------------------------------------------------------------------------------
+
+
+class _Targets:
+    """Class numbers, checked against the scores, with those to be ignored set aside."""
+
+    def __init__(self, name: str, input: Any, target: Any, weight: Any, ignore_index: int) -> None:
+        shape, expected = tuple(input.shape), tuple(target.shape)
+        self.dim = 0 if len(shape) == 1 else 1
+        self.classes = shape[self.dim]
+        _check_target(name, shape, expected)
+        if np_dtype(target).kind not in "iu":
+            raise RuntimeError(
+                f"{name}: expected target dtype to be Long or Byte, but got {np_dtype(target)}. Class numbers are integers: "
+                "convert them with .long(); class probabilities have the shape of the input."
+            )
+        if weight is not None and tuple(weight.shape) != (self.classes,):
+            raise RuntimeError(
+                f"{name}: weight tensor should be defined either for all {self.classes} classes or no classes but got weight tensor of "
+                f"shape: {list(weight.shape)}. Give one weight per class."
+            )
+        numbers = values(target)
+        ignored = None if numbers is None else numbers == ignore_index
+        if ignored is not None:
+            wrong = ((numbers < 0) | (numbers >= self.classes)) & ~ignored
+            if wrong.any():
+                raise IndexError(
+                    f"{name}: Target {int(numbers[wrong].reshape(-1)[0])} is out of bounds for {self.classes} classes. "
+                    f"Targets run from 0 to {self.classes - 1}; ignore_index is {ignore_index}."
+                )
+        #: which samples count; None for all
+        self.counted = None
+        if ignored is not None and ignored.any():
+            self.counted = target != ignore_index
+            target = ops.where(self.counted, target, 0)
+        self.target = target
+        #: the weight of each sample's class, 0 for ignored ones; None where all weigh 1
+        self.weights = None
+        if weight is not None:
+            self.weights = self.masked(ops.index(weight, target))
+
+    def masked(self, per_sample: Any) -> Any:
+        return per_sample if self.counted is None else ops.keep(per_sample, self.counted)
+
+    def pick(self, scores: Any) -> Any:
+        """The score of each sample's class."""
+        return ops.reshape(ops.gather(scores, _unsqueezed(self.target, self.dim), dim=self.dim), shape=tuple(self.target.shape))
+
+    def weighed(self, per_sample: Any) -> Any:
+        return self.masked(per_sample) if self.weights is None else per_sample * self.weights
+
+    def reduced(self, per_sample: Any, reduction: str) -> Any:
+        """The mean divides by the weights of the samples that count, not by their number."""
+        if reduction != "mean" or (self.weights is None and self.counted is None):
+            return reduced(per_sample, reduction)
+        share = self.weights if self.weights is not None else ops.cast(self.counted, dtype=np_dtype(per_sample))
+        return ops.sum_all(per_sample) / ops.sum_all(share)
+
+
+def _check_target(name: str, shape: Shape, target: Shape) -> None:
+    if not shape:
+        raise ValueError(f"{name}: Expected 1 or more dimensions (got 0). Give the scores of the classes along dimension 0 or 1.")
+    if len(shape) <= 2 and len(target) > 1:
+        raise RuntimeError(
+            f"{name}: 0D or 1D target tensor expected, multi-target not supported (scores {shape}, target {target}). "
+            "Give one class number per sample, or probabilities of the input's shape."
+        )
+    if len(shape) > 1 and target and shape[0] != target[0]:
+        raise ValueError(
+            f"{name}: Expected input batch_size ({shape[0]}) to match target batch_size ({target[0]}) (scores {shape}, target {target})."
+        )
+    expected = (*shape[:1], *shape[2:]) if len(shape) > 1 else ()
+    if target != expected:
+        raise RuntimeError(f"{name}: Expected target size {list(expected)}, got {list(target)} for scores of shape {shape}. Classes are along dimension 1.")
+
+
+def nll_loss(
+    input: Any,
+    target: Any,
+    weight: Any = None,
+    size_average: bool | None = None,
+    ignore_index: int = -100,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Any:
+    """The negative of the log-probability that `input` (N, C, ...) gives to each target class."""
+    reduction = read_reduction(reduction, size_average, reduce)
+    targets = _Targets("nll_loss", input, target, weight, ignore_index)
+    return targets.reduced(-targets.weighed(targets.pick(input)), reduction)
+
+
+def cross_entropy(
+    input: Any,
+    target: Any,
+    weight: Any = None,
+    size_average: bool | None = None,
+    ignore_index: int = -100,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    label_smoothing: float = 0.0,
+) -> Any:
+    """The cross entropy of softmax(input) with targets that are class numbers, or probabilities of the input's shape.
+
+    >>> scores = ndgrad.tensor([[2.0, 0.0], [0.0, 0.0]], requires_grad=True)
+    >>> cross_entropy(scores, ndgrad.tensor([0, 1]))
+    tensor(0.4100, grad_fn=<MeanBackward0>)
+    """
+    reduction = read_reduction(reduction, size_average, reduce)
+    if not 0.0 <= label_smoothing <= 1.0:
+        raise RuntimeError(f"cross_entropy: label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}")
+    if tuple(input.shape) == tuple(target.shape) and np_dtype(target).kind in "fc":
+        return _cross_entropy_of_probabilities(input, target, weight, ignore_index, reduction, label_smoothing)
+    targets = _Targets("cross_entropy", input, target, weight, ignore_index)
+    if not label_smoothing:
+        per_sample = loss_ops.softmax_cross_entropy.eager(input, targets.target, dim=targets.dim)
+        return targets.reduced(targets.weighed(per_sample), reduction)
+    # A share of the target goes to all classes alike. Both parts are divided by the same total, so they can be added first.
+    log_p = ops.log_softmax(input, dim=targets.dim)
+    every = log_p if weight is None else log_p * _along_classes(weight, log_p, targets.dim)
+    spread = targets.masked(ops.sum(every, dim=(targets.dim,), keepdim=False))
+    chosen = targets.weighed(targets.pick(log_p))
+    return targets.reduced(chosen * (label_smoothing - 1.0) - spread * (label_smoothing / targets.classes), reduction)
+
+
+def _along_classes(weight: Any, like: Any, dim: int) -> Any:
+    return ops.reshape(weight, shape=(weight.shape[0], *(1,) * (len(like.shape) - dim - 1)))
+
+
+def _cross_entropy_of_probabilities(
+    input: Any, target: Any, weight: Any, ignore_index: int, reduction: str, label_smoothing: float
+) -> Any:
+    if ignore_index >= 0:
+        raise RuntimeError(
+            f"cross_entropy: ignore_index is not supported for floating point target (got {ignore_index}). "
+            "Give class numbers, or set the loss of what is to be ignored to zero with reduction='none'."
+        )
+    shape = tuple(input.shape)
+    dim = 0 if len(shape) == 1 else 1
+    classes = shape[dim]
+    if weight is not None and tuple(weight.shape) != (classes,):
+        raise RuntimeError(f"cross_entropy: weight of shape {list(weight.shape)} for {classes} classes. Give one weight per class.")
+    if label_smoothing:
+        target = target * (1.0 - label_smoothing) + label_smoothing / classes
+    weighed = ops.log_softmax(input, dim=dim) * target
+    if weight is not None:
+        weighed = weighed * _along_classes(weight, weighed, dim)
+    if reduction == "none":
+        return -ops.sum(weighed, dim=(dim,), keepdim=False)
+    total = -ops.sum_all(weighed)
+    if reduction == "sum":
+        return total
+    samples = 1
+    for d, n in enumerate(shape):
+        samples *= 1 if d == dim else n
+    return total / samples
+
+
+# ----- yes or no ----------------------------------------------------------------------------------------------------------------------
+
+
+def _same_size(name: str, input: Any, target: Any) -> None:
+    if tuple(input.shape) != tuple(target.shape):
+        raise ValueError(
+            f"{name}: Target size ({tuple(target.shape)}) must be the same as input size ({tuple(input.shape)}). "
+            "Reshape or expand one of them."
+        )
+
+
+def binary_cross_entropy(
+    input: Any,
+    target: Any,
+    weight: Any = None,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Any:
+    """The cross entropy of probabilities `input` with targets between 0 and 1. Logarithms stop at -100."""
+    reduction = read_reduction(reduction, size_average, reduce)
+    _same_size("binary_cross_entropy", input, target)
+    p = values(input)
+    if p is not None and p.size and not (p.min() >= 0 and p.max() <= 1):
+        raise RuntimeError(
+            f"binary_cross_entropy: all elements of input should be between 0 and 1, and they lie between {p.min()} and {p.max()}. "
+            "Apply sigmoid first, or use binary_cross_entropy_with_logits."
+        )
+    loss = loss_ops.binary_cross_entropy.eager(input, target)
+    return reduced(loss if weight is None else loss * weight, reduction)
+
+
+def binary_cross_entropy_with_logits(
+    input: Any,
+    target: Any,
+    weight: Any = None,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    pos_weight: Any = None,
+) -> Any:
+    """binary_cross_entropy of sigmoid(input), without overflow; `pos_weight` multiplies what positive targets cost."""
+    reduction = read_reduction(reduction, size_average, reduce)
+    _same_size("binary_cross_entropy_with_logits", input, target)
+    if pos_weight is None:
+        loss = loss_ops.binary_cross_entropy_with_logits.eager(input, target)
+    else:
+        # (1 - y) (x + s) + w y s with s = softplus(-x) = -logsigmoid(x)
+        loss = (1.0 - target) * input - ((pos_weight - 1.0) * target + 1.0) * ops.log_sigmoid(input)
+    return reduced(loss if weight is None else loss * weight, reduction)
+
+
+def soft_margin_loss(
+    input: Any, target: Any, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean"
+) -> Any:
+    """log(1 + exp(-target input)) with targets 1 and -1."""
+    reduction = read_reduction(reduction, size_average, reduce)
+    return reduced(-ops.log_sigmoid(target * input), reduction)
+
+
+def multilabel_soft_margin_loss(
+    input: Any,
+    target: Any,
+    weight: Any = None,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Any:
+    """The mean over classes (the last dimension) of binary cross entropies with logits."""
+    reduction = read_reduction(reduction, size_average, reduce)
+    loss = loss_ops.binary_cross_entropy_with_logits.eager(input, target)
+    if weight is not None:
+        loss = loss * weight
+    return reduced(ops.mean(loss, dim=(len(loss.shape) - 1,), keepdim=False) if loss.shape else loss, reduction)
+
+
+# ----- distributions --------------------------------------------------------------------------------------------------------------------
+
+
+def kl_div(
+    input: Any,
+    target: Any,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    log_target: bool = False,
+) -> Any:
+    """target (log target - input), where `input` holds log-probabilities; the target too with `log_target`."""
+    reduction = read_reduction(reduction, size_average, reduce, more=("batchmean",))
+    if reduction == "mean":
+        warnings.warn(
+            "kl_div: reduction 'mean' divides by the number of elements, batch and support alike; the divergence of "
+            "distributions divides by the batch alone, which is reduction='batchmean'.",
+            stacklevel=2,
+        )
+    loss = ops.exp(target) * (target - input) if log_target else ops.xlogy(target, target) - target * input
+    if reduction == "batchmean":
+        shape = tuple(input.shape)
+        return ops.sum_all(loss) / shape[0] if shape else ops.sum_all(loss)
+    return reduced(loss, reduction)
+
+
+# ----- margins ---------------------------------------------------------------------------------------------------------------------------
+
+
+def _as_batch(name: str, input: Any) -> Any:
+    ndim = len(input.shape)
+    if ndim > 2:
+        raise RuntimeError(f"{name}: Expected non-empty vector or matrix, and got a tensor of shape {tuple(input.shape)}. Flatten the leading dimensions.")
+    return input if ndim == 2 else ops.reshape(input, shape=(1, -1 if ndim else 1))
+
+
+def multi_margin_loss(
+    input: Any,
+    target: Any,
+    p: int = 1,
+    margin: float = 1.0,
+    weight: Any = None,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Any:
+    """The mean over other classes of max(0, margin - score of the target + their score)^p."""
+    reduction = read_reduction(reduction, size_average, reduce)
+    if p not in (1, 2):
+        raise ValueError(f"multi_margin_loss: only p == 1 and p == 2 supported, and p is {p}.")
+    if weight is not None and len(weight.shape) != 1:
+        raise ValueError(f"multi_margin_loss: weight must be one-dimensional, and has shape {tuple(weight.shape)}. Give one weight per class.")
+    rows = _as_batch("multi_margin_loss", input)
+    if not target.shape:
+        target = ops.reshape(target, shape=(1,))
+    targets = _Targets("multi_margin_loss", rows, target, weight, ignore_index=-1 - rows.shape[1])
+    column = _unsqueezed(targets.target, 1)
+    over = ops.relu(margin - ops.gather(rows, column, dim=1) + rows)
+    over = over if p == 1 else over * over
+    if weight is not None:
+        over = over * _unsqueezed(targets.weights, 1)
+    loss = ops.mean(ops.scatter(over, column, 0.0, dim=1), dim=(1,), keepdim=False)
+    return reduced(loss if len(input.shape) == 2 else ops.reshape(loss, shape=()), reduction)
+
+
+def multilabel_margin_loss(
+    input: Any, target: Any, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean"
+) -> Any:
+    """max(0, 1 - (score of a target - score of another class)), summed over all such pairs, divided by the number of classes.
+
+    Targets are class numbers, up to the first -1 of each row.
+    """
+    reduction = read_reduction(reduction, size_average, reduce)
+    if tuple(input.shape) != tuple(target.shape):
+        raise RuntimeError(f"multilabel_margin_loss: inconsistent target size: {list(target.shape)} for input of size: {list(input.shape)}.")
+    rows, labels = _as_batch("multilabel_margin_loss", input), _as_batch("multilabel_margin_loss", target)
+    classes = rows.shape[1]
+    numbers = values(labels)
+    if numbers is not None and numbers.size and (numbers.min() < -1 or numbers.max() >= classes):
+        raise RuntimeError(f"multilabel_margin_loss: targets must lie between -1 and {classes - 1} for {classes} classes.")
+    given = ops.cumprod(ops.cast(labels >= 0, dtype=np_dtype(rows)), dim=1, reverse=False, dtype=None)
+    safe = ops.clamp_min(labels, 0)
+    is_target = ops.clamp_max(ops.scatter_add(ops.zeros_like(ops.detach(rows)), safe, given, dim=1), 1.0)
+    pairs = ops.relu(1.0 - (_unsqueezed(ops.gather(rows, safe, dim=1), 2) - _unsqueezed(rows, 1)))
+    pairs = pairs * _unsqueezed(given, 2) * (1.0 - _unsqueezed(is_target, 1))
+    loss = ops.sum(pairs, dim=(1, 2), keepdim=False) / classes
+    return reduced(loss if len(input.shape) == 2 else ops.reshape(loss, shape=()), reduction)

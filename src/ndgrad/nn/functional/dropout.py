@@ -1,0 +1,120 @@
+"""Dropout: elements, or whole channels, set to zero at random, the rest scaled up so that the mean stays."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import Any
+
+from ndgrad.autograd.inplace import write
+from ndgrad.autograd.variable import np_dtype
+from ndgrad.nn.functional.noise import uniform_like
+from ndgrad.ops.arithmetic import mul
+from ndgrad.ops.dropout import native_dropout
+from ndgrad.ops.fill import copy
+from ndgrad.ops.vocabulary import tensor_ops as ops
+
+__all__ = ["dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_alpha_dropout"]
+
+
+def _check(name: str, p: float) -> None:
+    if not 0.0 <= p <= 1.0:
+        raise ValueError(f"{name}: dropout probability has to be between 0 and 1, but got {p}.")
+
+
+def _drop(input: Any, p: float, training: bool, inplace: bool, like: Any = None) -> Any:
+    """Keep each element of `like` (which broadcasts against the input) with probability 1 - p."""
+    if not training or p == 0.0 or not math.prod(input.shape):
+        return input
+    if p == 1.0:
+        return write(mul, input, (0.0,), {}) if inplace else input * 0.0
+    mask = uniform_like(input if like is None else like) >= p
+    scale = 1.0 / (1.0 - p)
+    return write(native_dropout, input, (mask,), {"scale": scale}) if inplace else native_dropout.eager(input, mask, scale=scale)
+
+
+def _channels(input: Any) -> Any:
+    """One element per sample and channel, with the rank of the input."""
+    return ops.getitem(input, index=(slice(None), slice(None), *(slice(0, 1),) * (len(input.shape) - 2)))
+
+
+def dropout(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
+    """Each element zero with probability `p`, and otherwise divided by 1 - p.
+
+    >>> dropout(ndgrad.ones(3), p=0.5, training=False)
+    tensor([1., 1., 1.])
+    """
+    _check("dropout", p)
+    return _drop(input, p, training, inplace)
+
+
+def _by_channel(name: str, spatial: int, input: Any, p: float, training: bool, inplace: bool) -> Any:
+    _check(name, p)
+    ndim = len(input.shape)
+    if ndim not in (spatial + 1, spatial + 2):
+        if spatial == 1 or ndim < 2:
+            raise RuntimeError(
+                f"{name}: Expected {spatial + 1}D or {spatial + 2}D input, but received a {ndim}D input (shape {tuple(input.shape)}). "
+                "Reshape it to (N, C, ...) or (C, ...)."
+            )
+        warnings.warn(
+            f"{name}: a {ndim}-D input (shape {tuple(input.shape)}) is deprecated, and will be an error. Use dropout instead.", stacklevel=3
+        )
+    elif spatial == 2 and ndim == 3:
+        warnings.warn(
+            f"{name}: a 3-D input (shape {tuple(input.shape)}) is read as (N, C, L), for historical reasons, not as one sample (C, H, W). "
+            "Use dropout1d for the first, or unsqueeze(0) for the second.",
+            stacklevel=3,
+        )
+    if spatial == 2 or ndim == spatial + 2:
+        return _drop(input, p, training, inplace, _channels(input))
+    return _drop(input, p, training, inplace, ops.getitem(input, index=(slice(None), *(slice(0, 1),) * (ndim - 1))))
+
+
+def dropout1d(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
+    """Whole channels of (N, C, L) or (C, L) zero with probability `p`."""
+    return _by_channel("dropout1d", 1, input, p, training, inplace)
+
+
+def dropout2d(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
+    """Whole channels of (N, C, H, W) zero with probability `p`; (N, C, L) is read so too."""
+    return _by_channel("dropout2d", 2, input, p, training, inplace)
+
+
+def dropout3d(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
+    """Whole channels of (N, C, D, H, W) or (C, D, H, W) zero with probability `p`."""
+    return _by_channel("dropout3d", 3, input, p, training, inplace)
+
+
+# What selu tends to for large negative input: the value that leaves its mean and variance repairable.
+_SATURATED = -1.7580993408473766
+
+
+def _alpha(input: Any, p: float, training: bool, inplace: bool, like: Any) -> Any:
+    """Dropped elements become selu's lower bound s, and an affine map restores mean 0 and variance 1.
+
+    With q = 1 - p of the elements kept, the mixture has mean p s and variance q + q p s^2, so out = a (mixture - p s)
+    with a = (q (1 + p s^2))^(-1/2).
+    """
+    if not training or p == 0.0 or not math.prod(input.shape):
+        return input
+    if p == 1.0:
+        return write(mul, input, (0.0,), {}) if inplace else input * 0.0
+    a = ((1 - p) * (1 + p * _SATURATED**2)) ** -0.5
+    kept = ops.cast(uniform_like(like) >= p, dtype=np_dtype(input))
+    out = input * (kept * a) + ((1.0 - kept) * (a * _SATURATED) - a * p * _SATURATED)
+    return write(copy, input, (out,), {}) if inplace else out
+
+
+def alpha_dropout(input: Any, p: float = 0.5, training: bool = False, inplace: bool = False) -> Any:
+    """Dropout that keeps the mean and variance of selu's outputs."""
+    _check("alpha_dropout", p)
+    return _alpha(input, p, training, inplace, input)
+
+
+def feature_alpha_dropout(input: Any, p: float = 0.5, training: bool = False, inplace: bool = False) -> Any:
+    """alpha_dropout of whole channels."""
+    _check("feature_alpha_dropout", p)
+    if len(input.shape) < 2:
+        raise RuntimeError(f"feature_alpha_dropout: Feature dropout requires at least 2 dimensions in the input, which has shape {tuple(input.shape)}.")
+    return _alpha(input, p, training, inplace, _channels(input))

@@ -1,0 +1,49 @@
+"""Affine and bilinear maps."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ndgrad.ops import linear as linear_ops
+from ndgrad.ops.vocabulary import tensor_ops as ops
+
+__all__ = ["linear", "bilinear"]
+
+
+def linear(input: Any, weight: Any, bias: Any = None) -> Any:
+    """input weight^T + bias, with a weight of shape (outputs, inputs), or (inputs,) for a single output.
+
+    >>> linear(ndgrad.tensor([1.0, 2.0]), ndgrad.tensor([[1.0, 10.0]]), ndgrad.tensor([100.0]))
+    tensor([121.])
+    """
+    shape, w_shape = tuple(input.shape), tuple(weight.shape)
+    if len(w_shape) not in (1, 2) or not shape or shape[-1] != w_shape[-1]:
+        raise RuntimeError(
+            f"linear: an input of shape {shape} and a weight of shape {w_shape} cannot be multiplied. "
+            "The last sizes of both must agree; the weight is (outputs, inputs)."
+        )
+    if len(w_shape) == 1:
+        out = ops.matmul(input, weight)
+        return out if bias is None else out + bias
+    if bias is not None and tuple(bias.shape) != w_shape[:1]:
+        if len(bias.shape) > 1 or (bias.shape and bias.shape[0] != 1):
+            raise RuntimeError(f"linear: a bias of shape {tuple(bias.shape)} for {w_shape[0]} outputs. Give one number per output.")
+        return linear_ops.linear.eager(input, weight, None) + bias
+    return linear_ops.linear.eager(input, weight, bias)
+
+
+def bilinear(input1: Any, input2: Any, weight: Any, bias: Any = None) -> Any:
+    """For each output k, input1^T weight[k] input2: weight (outputs, inputs1, inputs2), leading dimensions of the inputs equal."""
+    a, b, w = tuple(input1.shape), tuple(input2.shape), tuple(weight.shape)
+    if len(w) != 3 or a[:-1] != b[:-1] or a[-1:] != w[1:2] or b[-1:] != w[2:]:
+        raise RuntimeError(
+            f"bilinear: inputs of shapes {a} and {b} do not fit a weight of shape {w}. The weight is (outputs, last size of the first, "
+            "last size of the second), and the other sizes of the inputs agree."
+        )
+    if bias is not None and tuple(bias.shape) != w[:1]:
+        raise RuntimeError(f"bilinear: a bias of shape {tuple(bias.shape)} for {w[0]} outputs. Give one number per output.")
+    # input1 with every weight matrix first: (rows, inputs1) @ (inputs1, outputs * inputs2)
+    mixed = ops.matmul(input1, ops.reshape(ops.permute(weight, dims=(1, 0, 2)), shape=(w[1], w[0] * w[2])))
+    mixed = ops.reshape(mixed, shape=(*a[:-1], w[0], w[2]))
+    out = ops.reshape(ops.matmul(mixed, ops.reshape(input2, shape=(*b, 1))), shape=(*a[:-1], w[0]))
+    return out if bias is None else out + bias

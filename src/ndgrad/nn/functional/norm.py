@@ -1,0 +1,191 @@
+"""Normalisation layers."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ndgrad.autograd.grad_mode import no_grad
+from ndgrad.autograd.inplace import write
+from ndgrad.autograd.variable import np_dtype
+from ndgrad.ops import normalization
+from ndgrad.ops.fill import copy
+from ndgrad.ops.vocabulary import tensor_ops as ops
+
+__all__ = ["layer_norm", "rms_norm", "batch_norm", "group_norm", "instance_norm", "local_response_norm"]
+
+Shape = tuple[int, ...]
+
+
+def _check_real(name: str, input: Any) -> None:
+    if np_dtype(input).kind != "f":
+        raise RuntimeError(f"{name}: the input has dtype {np_dtype(input)}, and a mean and a variance need real floating point. Convert it first.")
+
+
+# ----- over the last dimensions ---------------------------------------------------------------------------------------------------
+
+
+def _last_dims(name: str, input: Any, normalized_shape: Any, **parameters: Any) -> Shape:
+    given = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(int(n) for n in normalized_shape)
+    shape = tuple(input.shape)
+    if not given:
+        raise RuntimeError(f"{name}: Expected normalized_shape to be at least 1-dimensional, but got (). Give the sizes of the last dimensions.")
+    for parameter, value in parameters.items():
+        if value is not None and tuple(value.shape) != given:
+            raise RuntimeError(
+                f"{name}: Expected {parameter} to be of same shape as normalized_shape, but got {parameter} of shape {list(value.shape)} and "
+                f"normalized_shape = {list(given)}."
+            )
+    if len(shape) < len(given) or shape[len(shape) - len(given) :] != given:
+        raise RuntimeError(
+            f"{name}: Given normalized_shape={list(given)}, expected input with shape [*, {', '.join(map(str, given))}], but got input of "
+            f"size{list(shape)}. normalized_shape is the shape of the last dimensions."
+        )
+    _check_real(name, input)
+    return tuple(range(len(shape) - len(given), len(shape)))
+
+
+def layer_norm(input: Any, normalized_shape: Any, weight: Any = None, bias: Any = None, eps: float = 1e-5) -> Any:
+    """Mean 0 and variance 1 over the last dimensions, whose shape is `normalized_shape`; then times `weight` plus `bias`.
+
+    >>> layer_norm(ndgrad.tensor([[1.0, 3.0]]), (2,), eps=0.0)
+    tensor([[-1.,  1.]])
+    """
+    dim = _last_dims("layer_norm", input, normalized_shape, weight=weight, bias=bias)
+    return normalization.native_layer_norm.eager(input, weight, bias, dim=dim, eps=eps)
+
+
+def rms_norm(input: Any, normalized_shape: Any, weight: Any = None, eps: float | None = None) -> Any:
+    """Mean square 1 over the last dimensions, then times `weight`. `eps` defaults to the dtype's epsilon."""
+    dim = _last_dims("rms_norm", input, normalized_shape, weight=weight)
+    eps = float(np.finfo(np_dtype(input)).eps) if eps is None else eps
+    return normalization.rms_norm.eager(input, weight, dim=dim, eps=eps)
+
+
+# ----- over everything but the channels ---------------------------------------------------------------------------------------------
+
+
+def _per_channel(value: Any, ndim: int) -> Any:
+    """(C,) as (C, 1, ...), to broadcast against (N, C, ...)."""
+    return value if value is None or ndim == 2 else ops.reshape(value, shape=(value.shape[0], *(1,) * (ndim - 2)))
+
+
+def _check_channels(name: str, channels: int, **given: Any) -> None:
+    for what, value in given.items():
+        if value is not None and tuple(value.shape) != (channels,):
+            raise RuntimeError(f"{name}: {what} should contain {channels} elements not {math.prod(value.shape)} (shape {tuple(value.shape)}). Give one per channel.")
+
+
+def _update(running: Any, value: Any, momentum: float) -> None:
+    if running is None:
+        return
+    write(copy, running, (running * (1.0 - momentum) + ops.cast(value, dtype=np_dtype(running)) * momentum,), {})
+
+
+def batch_norm(
+    input: Any,
+    running_mean: Any,
+    running_var: Any,
+    weight: Any = None,
+    bias: Any = None,
+    training: bool = False,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+) -> Any:
+    """Mean 0 and variance 1 in each channel (dimension 1) over the batch, or, when not training, by the running statistics.
+
+    In training the running statistics, if given, move by `momentum` towards those of the batch, in place.
+    """
+    shape = tuple(input.shape)
+    if len(shape) < 2:
+        raise RuntimeError(f"batch_norm: expected an input (N, C, ...), and got shape {shape}. Add a batch dimension.")
+    channels, count = shape[1], math.prod(shape) // max(shape[1], 1)
+    _check_channels("batch_norm", channels, running_mean=running_mean, running_var=running_var, weight=weight, bias=bias)
+    _check_real("batch_norm", input)
+    w, b = _per_channel(weight, len(shape)), _per_channel(bias, len(shape))
+    if not training:
+        if running_mean is None or running_var is None:
+            raise RuntimeError("batch_norm: Expected running_mean and running_var to be defined when training=False. Give them, or train.")
+        scale = ops.rsqrt(_per_channel(running_var, len(shape)) + eps)
+        scale = scale if w is None else scale * w
+        shift = -(_per_channel(running_mean, len(shape)) * scale)
+        return ops.addcmul(shift if b is None else shift + b, input, scale)
+    if count <= 1:
+        raise ValueError(f"batch_norm: Expected more than 1 value per channel when training, got input size {shape}. One value has no variance.")
+    dim = (0, *range(2, len(shape)))
+    out, mean, variance = normalization.native_batch_norm(input, w, b, dim=dim, eps=eps)
+    if running_mean is not None or running_var is not None:
+        with no_grad():
+            _update(running_mean, ops.reshape(mean, shape=(channels,)), momentum)
+            _update(running_var, ops.reshape(variance, shape=(channels,)) * (count / (count - 1)), momentum)
+    return out
+
+
+def group_norm(input: Any, num_groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5) -> Any:
+    """Mean 0 and variance 1 over each of `num_groups` groups of channels, sample by sample."""
+    shape = tuple(input.shape)
+    if len(shape) < 2:
+        raise RuntimeError(f"group_norm: Expected at least 2 dimensions for input tensor but received {len(shape)} (shape {shape}).")
+    n, channels, *rest = shape
+    if num_groups <= 0 or channels % num_groups:
+        raise RuntimeError(f"group_norm: Expected number of channels in input to be divisible by num_groups, but got input of shape {list(shape)} and num_groups={num_groups}.")
+    _check_channels("group_norm", channels, weight=weight, bias=bias)
+    _check_real("group_norm", input)
+    if math.prod(shape[2:]) * (channels // num_groups) * n <= 1 and n * math.prod(shape[1:]) > 0:
+        raise ValueError(f"group_norm: Expected more than 1 value per channel when training, got input size {shape}. One value has no variance.")
+    each = channels // num_groups
+    grouped = ops.reshape(input, shape=(n, num_groups, each, math.prod(rest)))
+    w = None if weight is None else ops.reshape(weight, shape=(num_groups, each, 1))
+    b = None if bias is None else ops.reshape(bias, shape=(num_groups, each, 1))
+    return ops.reshape(normalization.native_layer_norm.eager(grouped, w, b, dim=(2, 3), eps=eps), shape=shape)
+
+
+def instance_norm(
+    input: Any,
+    running_mean: Any = None,
+    running_var: Any = None,
+    weight: Any = None,
+    bias: Any = None,
+    use_input_stats: bool = True,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+) -> Any:
+    """Mean 0 and variance 1 in each channel of each sample, or by the running statistics."""
+    shape = tuple(input.shape)
+    if len(shape) < 3:
+        raise RuntimeError(f"instance_norm: expected an input (N, C, ...) with at least one more dimension, and got shape {shape}.")
+    if not use_input_stats:
+        if running_mean is None or running_var is None:
+            raise RuntimeError("instance_norm: Expected running_mean and running_var to be defined when use_input_stats=False. Give them.")
+        return batch_norm(input, running_mean, running_var, weight, bias, False, momentum, eps)
+    count = math.prod(shape[2:])
+    if count == 1:
+        raise ValueError(f"instance_norm: Expected more than 1 spatial element when training, got input size {shape}. One value has no variance.")
+    _check_channels("instance_norm", shape[1], running_mean=running_mean, running_var=running_var, weight=weight, bias=bias)
+    _check_real("instance_norm", input)
+    w, b, dim = _per_channel(weight, len(shape)), _per_channel(bias, len(shape)), tuple(range(2, len(shape)))
+    if running_mean is None and running_var is None:
+        return normalization.native_layer_norm.eager(input, w, b, dim=dim, eps=eps)
+    out, mean, variance = normalization.native_batch_norm(input, w, b, dim=dim, eps=eps)
+    with no_grad():
+        over_batch = (0, *dim)
+        _update(running_mean, ops.mean(mean, dim=over_batch, keepdim=False), momentum)
+        _update(running_var, ops.mean(variance, dim=over_batch, keepdim=False) * (count / (count - 1)), momentum)
+    return out
+
+
+def local_response_norm(input: Any, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> Any:
+    """input / (k + alpha mean of squares over `size` neighbouring channels)^beta."""
+    shape = tuple(input.shape)
+    if len(shape) < 3:
+        raise ValueError(f"local_response_norm: Expected 3D or higher dimensionality input (got {len(shape)} dimensions: shape {shape}).")
+    if not math.prod(shape):
+        return input
+    padded = ops.constant_pad_nd(
+        ops.square(input), pads=((0, 0), (size // 2, (size - 1) // 2), *((0, 0),) * (len(shape) - 2)), value=0.0
+    )
+    windows = ops.unfold(padded, dim=1, size=size, step=1)
+    mean = ops.mean(windows, dim=(len(shape),), keepdim=False)
+    return input / (mean * alpha + k) ** beta

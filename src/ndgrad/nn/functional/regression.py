@@ -1,0 +1,148 @@
+"""Losses of predictions that are numbers: distances, and likelihoods of distributions around them."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import Any
+
+import numpy as np
+
+from ndgrad.autograd.grad_mode import no_grad
+from ndgrad.autograd.inplace import write
+from ndgrad.nn.functional.classification import values
+from ndgrad.nn.functional.reduction import read_reduction, reduced
+from ndgrad.ops import loss as loss_ops
+from ndgrad.ops.selection import clamp_min
+from ndgrad.ops.vocabulary import tensor_ops as ops
+
+__all__ = ["mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "poisson_nll_loss", "gaussian_nll_loss"]
+
+
+def _check_sizes(name: str, input: Any, target: Any, weight: Any = None) -> None:
+    a, b = tuple(input.shape), tuple(target.shape)
+    if a != b:
+        warnings.warn(
+            f"{name}: Using a target size ({b}) that is different to the input size ({a}): they are broadcast against each other, "
+            "which is rarely what is meant. Give both the same size.",
+            stacklevel=3,
+        )
+        try:
+            np.broadcast_shapes(a, b)
+        except ValueError:
+            raise RuntimeError(f"{name}: a target of size {b} cannot be broadcast against an input of size {a}. Reshape one of them.") from None
+    if weight is not None and tuple(weight.shape) != a:
+        raise ValueError(f"{name}: Weights and input must have the same size, and have {tuple(weight.shape)} and {a}.")
+
+
+def _weighted(loss: Any, weight: Any, reduction: str) -> Any:
+    """With weights, the mean divides by their sum."""
+    if weight is None:
+        return reduced(loss, reduction)
+    loss = loss * weight
+    return ops.sum_all(loss) / ops.sum_all(weight) if reduction == "mean" else reduced(loss, reduction)
+
+
+def mse_loss(
+    input: Any,
+    target: Any,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    weight: Any = None,
+) -> Any:
+    """The squared difference.
+
+    >>> mse_loss(ndgrad.tensor([1.0, 2.0]), ndgrad.tensor([1.0, 4.0]))
+    tensor(2.)
+    """
+    reduction = read_reduction(reduction, size_average, reduce)
+    _check_sizes("mse_loss", input, target, weight)
+    return _weighted(ops.square(input - target), weight, reduction)
+
+
+def l1_loss(
+    input: Any,
+    target: Any,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    weight: Any = None,
+) -> Any:
+    """The absolute difference."""
+    reduction = read_reduction(reduction, size_average, reduce)
+    _check_sizes("l1_loss", input, target, weight)
+    return _weighted(ops.abs(input - target), weight, reduction)
+
+
+def smooth_l1_loss(
+    input: Any,
+    target: Any,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    beta: float = 1.0,
+) -> Any:
+    """The absolute difference less beta / 2, and below beta a parabola that meets it smoothly."""
+    reduction = read_reduction(reduction, size_average, reduce)
+    _check_sizes("smooth_l1_loss", input, target)
+    if beta < 0:
+        raise RuntimeError(f"smooth_l1_loss does not support negative values for beta, and it is {beta}. Give a width of at least 0.")
+    loss = ops.abs(input - target) if beta == 0 else loss_ops.smooth_l1.eager(input, target, beta=beta)
+    return reduced(loss, reduction)
+
+
+def huber_loss(input: Any, target: Any, reduction: str = "mean", delta: float = 1.0, weight: Any = None) -> Any:
+    """Half the squared difference, and a straight line of slope delta where it exceeds delta."""
+    reduction = read_reduction(reduction)
+    _check_sizes("huber_loss", input, target, weight)
+    if delta <= 0:
+        raise RuntimeError(f"huber_loss does not support non-positive values for delta, and it is {delta}. Give a width above 0.")
+    loss = loss_ops.smooth_l1.eager(input, target, beta=delta)
+    if delta != 1:
+        loss = loss * delta
+    return reduced(loss if weight is None else loss * weight, reduction)
+
+
+def poisson_nll_loss(
+    input: Any,
+    target: Any,
+    log_input: bool = True,
+    full: bool = False,
+    size_average: bool | None = None,
+    eps: float = 1e-8,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Any:
+    """The negative log-likelihood of counts under Poisson distributions whose mean is `input`, or exp(input)."""
+    reduction = read_reduction(reduction, size_average, reduce)
+    loss = ops.exp(input) - target * input if log_input else input - target * ops.log(input + eps)
+    if full:
+        # Stirling's formula for log(target!), which is left out where it is not needed
+        safe = ops.where(target > 1, target, 1.0)
+        loss = loss + ops.where(target > 1, safe * ops.log(safe) - safe + ops.log(safe * (2 * math.pi)) * 0.5, 0.0)
+    return reduced(loss, reduction)
+
+
+def gaussian_nll_loss(input: Any, target: Any, var: Any, full: bool = False, eps: float = 1e-6, reduction: str = "mean") -> Any:
+    """The negative log-likelihood of `target` under normal distributions of mean `input` and variance `var`, at least eps.
+
+    The gradient with respect to `var` is not cut off where eps takes over, so that a variance can recover.
+    """
+    reduction = read_reduction(reduction)
+    if isinstance(var, (int, float)):
+        var = ops.zeros_like(ops.detach(input)) + float(var)
+    known = values(var)
+    if known is not None and (known < 0).any():
+        raise ValueError(f"gaussian_nll_loss: var has negative entry/entries, the least being {known.min()}. A variance is at least 0; take exp() or softplus().")
+    shape, given = tuple(input.shape), tuple(var.shape)
+    if given != shape:
+        if shape[:-1] == given:
+            var = ops.unsqueeze(var, dim=len(given))
+        elif len(given) != len(shape) or sum(b for a, b in zip(shape, given, strict=True) if a != b) != 1:
+            raise ValueError(f"gaussian_nll_loss: var is of incorrect size: {given}, for an input of size {shape}. Give that size, or 1 in one dimension.")
+    var = ops.clone(var)
+    with no_grad():
+        write(clamp_min, var, (eps,), {})
+    loss = (ops.log(var) + ops.square(input - target) / var) * 0.5
+    return reduced(loss + 0.5 * math.log(2 * math.pi) if full else loss, reduction)

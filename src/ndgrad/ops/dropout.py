@@ -1,0 +1,24 @@
+"""Dropout, once it has been drawn what is dropped. What is saved is the mask alone, a byte an element."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ndgrad.ops.table import op
+
+
+def _masked(np: Any, x: Any, mask: Any, *, scale: float) -> Any:
+    return np.multiply(x, mask) * scale
+
+
+# x scale where the mask is true, 0 elsewhere; the mask may have dimensions of size one.
+native_dropout = op(
+    "native_dropout", "x mask",
+    _masked,
+    settings={"scale": 1.0},
+    vjp={"x": lambda g, mask, scale, ops: ops.native_dropout(g, mask, scale=scale)},
+    jvp={"x": lambda t, mask, scale, ops: ops.native_dropout(t, mask, scale=scale)},
+    batch="elementwise",
+    elementwise=True,
+    inplace=True,
+)  # fmt: skip
