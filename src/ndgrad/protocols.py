@@ -31,7 +31,7 @@ class PythonProtocols(Variable):
         sizes = self.shape
         if not sizes:
             raise TypeError("len() of a 0-d tensor, which has no dimensions. It holds one element: use item().")
-        return sizes[0]
+        return int(sizes[0])
 
     def __iter__(self) -> Iterator[Any]:
         """The parts along the first dimension, as views that may be written."""

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from ndgrad.api.arguments import as_dim, both_worlds
-from ndgrad.api.index import put_at
+from ndgrad.api.index import put_at, with_put
 from ndgrad.api.reduce import deliver
 from ndgrad.arrays.library import is_raw_array, library_of
 from ndgrad.arrays.scatter import check_range
@@ -433,16 +433,14 @@ def index_reduce_(self: Any, dim: Any, index: Any, source: Any, reduce: str, *, 
 def index_put_(self: Any, indices: Any, values: Any, accumulate: bool = False) -> Any:
     """`self[indices] = values` in place, or with `accumulate` `+=`, in which every repetition counts."""
     items, values = _index_put_arguments("index_put_", self, indices, values)
-    put_at(self, items, values, bool(accumulate))
+    put_at(self, items, values, accumulate=bool(accumulate))
     return self
 
 
 def index_put(input: Any, indices: Any, values: Any, accumulate: bool = False) -> Any:
     """A copy of `input` with values put (or added) at the indexed places."""
     items, values = _index_put_arguments("index_put", input, indices, values)
-    copy = cast.clone(input)
-    put_at(copy, items, values, bool(accumulate))
-    return copy
+    return with_put(input, items, values, accumulate=bool(accumulate))
 
 
 def _index_put_arguments(name: str, input: Any, indices: Any, values: Any) -> tuple[tuple[Any, ...], Any]:

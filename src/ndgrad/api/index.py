@@ -16,7 +16,7 @@ from ndgrad.arrays.library import is_raw_array
 from ndgrad.autograd.inplace import write, write_part
 from ndgrad.autograd.modes import thread
 from ndgrad.autograd.variable import Variable, np_dtype, wrap
-from ndgrad.ops import fill
+from ndgrad.ops import arithmetic, cast, fill, slices
 from ndgrad.ops import index as ops
 from ndgrad.ops import shape as shape_ops
 from ndgrad.ops.generate import FACES
@@ -70,24 +70,46 @@ def setitem(self: Any, index: Any, value: Any) -> None:
         else:
             write_part(self, ops.getitem, {"index": _basic(items)}, value)
         return
+    if np_dtype(value) != np_dtype(self):
+        value = _converted(value, np_dtype(self))
     mask = items[0] if len(items) == 1 else None
     if _is_mask(mask) and tuple(mask.shape) == tuple(self.shape) and _numel(value) == 1:
         write(ops.masked_fill, self, (_as_tensor(self, mask), shape_ops.reshape(value, shape=()) if value.ndim else value), {})
         return
+    put_at(self, items, value, accumulate=False)
+
+
+def put_at(self: Any, items: tuple[Any, ...], value: Any, *, accumulate: bool) -> None:
+    """`self[items] = value`, or with `accumulate` `+=` in which repeated indices all count, for an index with arrays."""
     parsed = parse(self, items)
     part = ops.getitem(self, index=parsed.basic) if parsed.basic else self
     if not parsed.arrays:
-        write(fill.copy, part, (value,), {})
+        write(arithmetic.add if accumulate else fill.copy, part, (value,), {})
         return
     front, back = _orders(part, parsed)
     target = _permute(part, front)
-    write(ops.index_put, target, (_line_up(value, target, parsed, back), *parsed.arrays), {"accumulate": False})
+    write(ops.index_put, target, (_line_up(value, target, parsed, back), *parsed.arrays), {"accumulate": accumulate})
+
+
+def with_put(self: Any, items: tuple[Any, ...], value: Any, *, accumulate: bool) -> Any:
+    """What `put_at` would make of a copy, without writing to one, so that transforms see one pure function."""
+    parsed = parse(self, items)
+    part = ops.getitem(self, index=parsed.basic) if parsed.basic else self
+    if not parsed.arrays:
+        put = part + value if accumulate else shape_ops.expand(value, shape=tuple(part.shape))
+        return slices.slice_scatter(self, put, index=parsed.basic)
+    front, back = _orders(part, parsed)
+    target = _permute(part, front)
+    put = ops.index_put(target, _line_up(value, target, parsed, back), *parsed.arrays, accumulate=accumulate)
+    put = _permute(put, shape_ops.inverse_permutation(front))
+    return slices.slice_scatter(self, put, index=parsed.basic) if parsed.basic else put
 
 
 def parse(t: Any, items: tuple[Any, ...]) -> Parsed:
     """Take an index with arrays apart."""
     items = tuple(_normalise(t, item) for item in items)
     items = _expand_ellipsis(t, items)
+    _check_masks(t, items)
     ints_are_arrays = t.keeps_saved and any(isinstance(i, list) for i in items)
     basic: list[Any] = []
     arrays: list[Any] = []
@@ -95,6 +117,13 @@ def parse(t: Any, items: tuple[Any, ...]) -> Parsed:
     places: list[int] = []  # of arrays among all items, to see whether they are adjacent
     dimension = 0
     for place, item in enumerate(items):
+        if isinstance(item, _Truth):
+            basic.append(None)
+            arrays += item
+            positions.append(dimension)
+            dimension += 1
+            places.append(place)
+            continue
         if isinstance(item, list) or (ints_are_arrays and _is_int(item)):
             for array in item if isinstance(item, list) else [wrap(t.face, np.asarray(item))]:
                 basic.append(slice(None))
@@ -159,16 +188,47 @@ def _is_mask(item: Any) -> bool:
     return (isinstance(item, Variable) and np_dtype(item).kind == "b") or (isinstance(item, np.ndarray) and item.dtype.kind == "b")
 
 
-def _nonzero(mask: Any) -> list[Any]:
-    out = ops.nonzero(mask)
-    found = out._array
+class _Mask(list[Any]):
+    """The index arrays of a mask, which remember the shape it had."""
+
+    shape: tuple[int, ...]
+
+
+class _Truth(_Mask):
+    """A 0-d mask: it indexes a new dimension of size one, with one 0 for true and nothing for false."""
+
+
+def _nonzero(mask: Any) -> _Mask:
+    found = ops.nonzero(mask)._array
     if mask.ndim == 0:
-        return [wrap(mask.face, np.zeros(len(found), np.intp))]
-    return [wrap(mask.face, found[:, i]) for i in range(mask.ndim)]
+        out: _Mask = _Truth([wrap(mask.face, np.zeros(len(found), np.intp))])
+    else:
+        out = _Mask([wrap(mask.face, found[:, i]) for i in range(mask.ndim)])
+    out.shape = tuple(mask.shape)
+    return out
+
+
+def _check_masks(t: Any, items: tuple[Any, ...]) -> None:
+    """A mask must have the sizes of the dimensions it indexes."""
+    at = 0
+    for place, item in enumerate(items):
+        if isinstance(item, _Mask) and tuple(t.shape[at : at + len(item.shape)]) != item.shape:
+            raise IndexError(
+                f"The shape of the mask {list(item.shape)} at index {place} does not match the shape of the indexed tensor "
+                f"{list(t.shape)} at index {at}. Give a mask of the sizes that it selects from."
+            )
+        at += _dimensions(item)
+
+
+def _dimensions(item: Any) -> int:
+    """How many dimensions of the tensor an item of an index takes."""
+    if isinstance(item, list):
+        return 0 if isinstance(item, _Truth) else len(item)
+    return 0 if item is None or item is Ellipsis else 1
 
 
 def _expand_ellipsis(t: Any, items: tuple[Any, ...]) -> tuple[Any, ...]:
-    taken = sum(len(i) if isinstance(i, list) else 0 if i is None or i is Ellipsis else 1 for i in items)
+    taken = sum(map(_dimensions, items))
     dots = [n for n, i in enumerate(items) if i is Ellipsis]
     if len(dots) > 1:
         raise IndexError("an index can only have a single ellipsis ('...')")
@@ -200,16 +260,41 @@ def _permute(t: Any, order: tuple[int, ...]) -> Any:
 
 def _line_up(value: Any, target: Any, parsed: Parsed, back: tuple[int, ...]) -> Any:
     """The value in the order of dimensions that `index_put` works in."""
-    lead = np.broadcast_shapes(*(tuple(a.shape) for a in parsed.arrays))
-    canonical = (*lead, *target.shape[len(parsed.arrays) :])
+    canonical = (*_lead(parsed.arrays), *target.shape[len(parsed.arrays) :])
+    result = tuple(canonical[d] for d in back)
+    have = tuple(value.shape)
+    while len(have) > len(result) and have[0] == 1:
+        have = have[1:]
+    if len(have) > len(result) or not all(h in (1, r) for h, r in zip(have[::-1], result[::-1], strict=False)):
+        raise RuntimeError(
+            f"shape mismatch: value tensor of shape {list(value.shape)} cannot be broadcast to indexing result of shape {list(result)}. "
+            "Give a value of that shape, or one that broadcasts to it."
+        )
+    if have != tuple(value.shape):
+        value = shape_ops.reshape(value, shape=have)
     if back == tuple(range(len(back))):
         return value
-    result = tuple(canonical[d] for d in back)
+    return shape_ops.permute(shape_ops.expand(value, shape=result), dims=shape_ops.inverse_permutation(back))
+
+
+def _lead(arrays: list[Any]) -> tuple[int, ...]:
+    """The common shape of index arrays."""
     try:
-        value = shape_ops.expand(value, shape=result)
+        return np.broadcast_shapes(*(tuple(a.shape) for a in arrays))
     except ValueError:
-        raise RuntimeError(f"shape mismatch: value tensor of shape {tuple(value.shape)} cannot be broadcast to indexing result of shape {result}") from None
-    return shape_ops.permute(value, dims=shape_ops.inverse_permutation(back))
+        raise IndexError(
+            f"shape mismatch: indexing tensors could not be broadcast together with shapes {', '.join(str(list(a.shape)) for a in arrays)}. "
+            "Reshape them so that they broadcast; x[i][:, j] takes a block."
+        ) from None
+
+
+def _converted(value: Any, dtype: Any) -> Any:
+    if np_dtype(value).kind == "c" and dtype.kind != "c":
+        raise RuntimeError(
+            f"a complex value cannot be assigned to a tensor of dtype {dtype}: the imaginary part would be lost. "
+            "Assign its .real, or make the tensor complex."
+        )
+    return cast.cast(value, dtype=dtype)
 
 
 def _as_value(t: Any, value: Any) -> Any:

@@ -55,38 +55,45 @@ def cat(tensors: Any, dim: int = 0, *, out: Any = None) -> Any:
     tensor([1., 2., 3.])
     """
     parts = _checked("cat", tensors, ValueError)
-    # torch lets empty vectors pass among tensors of any shape
-    kept = tuple(x for x in parts if tuple(x.shape) != (0,)) or parts[:1]
-    first = kept[0]
-    for position, x in enumerate(parts):
-        if not len(x.shape):
-            raise RuntimeError(f"cat: zero-dimensional tensor (at position {position}) cannot be concatenated. Use stack().")
-    number = as_dim(dim, len(first.shape))
-    for position, x in enumerate(kept):
-        if len(x.shape) != len(first.shape):
-            raise RuntimeError(
-                f"cat: Tensors must have same number of dimensions: got {len(first.shape)} and {len(x.shape)} (shapes "
-                f"{tuple(first.shape)} and {tuple(x.shape)}). Use unsqueeze() or reshape() first."
-            )
-        if any(m != n and d != number for d, (m, n) in enumerate(zip(first.shape, x.shape, strict=True))):
-            raise RuntimeError(
-                f"cat: Sizes of tensors must match except in dimension {number}. Expected {list(first.shape)} but got "
-                f"{list(x.shape)} for tensor number {position} in the list."
-            )
-    return _run(ops.cat, kept, {"dim": number}, out)
+    shapes = [tuple(x.shape) for x in parts]
+    if any(shape != shapes[0] for shape in shapes):
+        # torch lets empty vectors pass among tensors of any shape
+        keep = [shape != (0,) for shape in shapes]
+        parts, shapes = ([v for v, k in zip(values, keep, strict=True) if k] for values in (parts, shapes))
+    number = as_dim(dim, len(shapes[0]))
+    for position, shape in enumerate(shapes):
+        if shape != shapes[0] or not shape:
+            _check_end_to_end(position, shape, shapes[0], number)
+    return _run(ops.cat, tuple(parts), {"dim": number}, out)
+
+
+def _check_end_to_end(position: int, shape: tuple[int, ...], first: tuple[int, ...], dim: int) -> None:
+    if not shape or not first:
+        raise RuntimeError(f"cat: zero-dimensional tensor (at position {position}) cannot be concatenated. Use stack().")
+    if len(shape) != len(first):
+        raise RuntimeError(
+            f"cat: Tensors must have same number of dimensions: got {len(first)} and {len(shape)} (shapes {first} and {shape}). "
+            "Use unsqueeze() or reshape() first."
+        )
+    if any(m != n and d != dim for d, (m, n) in enumerate(zip(first, shape, strict=True))):
+        raise RuntimeError(
+            f"cat: Sizes of tensors must match except in dimension {dim}. Expected {list(first)} but got {list(shape)} for "
+            f"tensor number {position} in the list."
+        )
 
 
 @both_worlds
 def stack(tensors: Any, dim: int = 0, *, out: Any = None) -> Any:
     """Tensors of one shape side by side along a new dimension."""
     parts = _checked("stack", tensors)
+    first = tuple(parts[0].shape)
     for position, x in enumerate(parts):
-        if tuple(x.shape) != tuple(parts[0].shape):
+        if tuple(x.shape) != first:
             raise RuntimeError(
-                f"stack expects each tensor to be equal size, but got {list(parts[0].shape)} at entry 0 and "
-                f"{list(x.shape)} at entry {position}. Broadcast or pad them first."
+                f"stack expects each tensor to be equal size, but got {list(first)} at entry 0 and {list(x.shape)} at entry "
+                f"{position}. Broadcast or pad them first."
             )
-    return _run(ops.stack, parts, {"dim": as_dim(dim, len(parts[0].shape) + 1)}, out)
+    return _run(ops.stack, parts, {"dim": as_dim(dim, len(first) + 1)}, out)
 
 
 def hstack(tensors: Any, *, out: Any = None) -> Any:

@@ -287,10 +287,14 @@ def apply_lane(task: GraphTask, node: Any, g: Any) -> Any:
 
 def send(task: GraphTask, e: Any, g: Any, fresh: bool = False) -> bool:
     """Check a gradient against what the edge expects and add it to the sum there; whether it is the first to arrive."""
-    node, number = edge_node(e), edge_number(e)
-    if number or tuple(g.shape) != node.shape or g.dtype is not node.dtype:
-        g = validate(g, node, number)
     grads = task.grads
+    if e.__class__ is Edge:
+        node, number = e
+        shape, dtype = node.output_metadata(number)
+    else:
+        node, number, shape, dtype = e, 0, e.shape, e.dtype
+    if g.dtype is not dtype or tuple(g.shape) != shape:
+        g = validate(g, node, number)
     first = node not in grads
     if node.outputs != 1:
         if first:

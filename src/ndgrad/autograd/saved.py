@@ -90,7 +90,7 @@ def _input_array(node: Any, name: str, value: Any, version: Version | None) -> A
     if not isinstance(value, Variable):
         return value
     storage = value._storage
-    if storage is None or storage.version is version or (version is None and storage.version.number == 0):
+    if storage is None or storage.version is version or (version is None and storage.version.writer is None):
         return value._array
     return _old_array(node, name, value._array, storage, version, value.keeps_saved)
 
@@ -143,8 +143,24 @@ def _input_tensor(node: Any, name: str, value: Any, version: Version | None, own
 
 def unpack_payload(node: Any, name: str, own_edge: Any = None) -> Any:
     """The payload of a value saved at a transform's level, as a tensor of the levels below."""
-    payload = unpack_raw(node, name)
-    return tuple(lift(p) for p in payload) if payload.__class__ is tuple else lift(payload)
+    payload, value = unpack_raw(node, name), getattr(node, name)
+    if payload.__class__ is tuple:
+        return tuple(_below(node, v, p) for v, p in zip(value, payload, strict=True))
+    return _below(node, value, payload)
+
+
+def _below(node: Any, value: Any, payload: Any) -> Any:
+    """A saved value as the levels below the node's see it. One that comes from there is seen as it is: its array alone
+    would lose its batch or its history."""
+    from ndgrad.func.levels import level_number
+
+    if not isinstance(value, Variable) or level_number(value) == node.level:
+        return lift(payload)
+    if payload is value._array:
+        return value
+    old = wrap(type(value), payload)
+    old._node, old._meta = value._node, value._meta
+    return old
 
 
 def lift(payload: Any) -> Any:

@@ -22,43 +22,33 @@ if TYPE_CHECKING:
 
 
 class Meta:
-    """The rare part of a tensor's metadata."""
+    """The rare part of a tensor's metadata.
 
-    __slots__ = (
-        "accumulator",
-        "batch_level",
-        "born",
-        "geometry",
-        "grad",
-        "grad_dtype",
-        "hooks",
-        "inference",
-        "level",
-        "names",
-        "output_nr",
-        "post_accumulate_hooks",
-        "requires_grad",
-        "retains_grad",
-        "tangents",
-        "view",
-    )
+    Views, leaves and results of multi-output ops have one, so making it must be cheap: what the eager path reads has slots, the
+    rest are class attributes until someone sets them.
+    """
+
+    __slots__ = ("__dict__", "accumulator", "batch_level", "level", "output_nr", "requires_grad", "tangents", "view")
+
+    grad: Any = None
+    grad_dtype: Any = None
+    hooks: dict[int, Any] | None = None
+    post_accumulate_hooks: dict[int, Any] | None = None
+    retains_grad = False
+    names: tuple[str | None, ...] | None = None
+    inference = False
+    #: how often the tensor has changed its own shape in place
+    geometry = 0
+    #: the innermost transform level that was open when the tensor was made
+    born = 0
 
     def __init__(self) -> None:
         self.requires_grad = False  # of a leaf; a result requires grad by having a node
-        self.grad: Any = None
-        self.grad_dtype: Any = None
         self.accumulator: weakref.ref[Node] | None = None
-        self.hooks: dict[int, Any] | None = None
-        self.post_accumulate_hooks: dict[int, Any] | None = None
-        self.retains_grad = False
         self.output_nr = 0
         self.view: ViewInfo | None = None
-        self.names: tuple[str | None, ...] | None = None
         self.tangents: dict[int, Any] | None = None
-        self.inference = False
         self.level = 0  # of a leaf of a grad transform; a result has its node's level
-        self.geometry = 0  # how often the tensor has changed its own shape in place
-        self.born = 0  # the innermost transform level that was open when the tensor was made
         self.batch_level = 0  # of a tensor batched by vmap: the payload's dimension 0 is the batch
 
 

@@ -77,9 +77,13 @@ def _align(args: tuple[Any, ...], batched: tuple[bool, ...]) -> tuple[Any, ...]:
 def _expand(args: tuple[Any, ...], batched: tuple[bool, ...], size: int) -> tuple[Any, ...]:
     """Give every tensor argument a batch dimension; for an unbatched one it is a broadcast, which costs nothing."""
     return tuple(
-        tensor_ops.expand(a, shape=(size, *a.shape)) if isinstance(a, Variable) and not b else a
+        a if b or not isinstance(a, Variable) else tensor_ops.expand(a, shape=(size, *_shape(a)))
         for a, b in zip(args, batched, strict=True)
     )
+
+
+def _shape(a: Any) -> tuple[int, ...]:
+    return tuple(a.shape)
 
 
 # ----- random ops ----------------------------------------------------------------------------------------------------

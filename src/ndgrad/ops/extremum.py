@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy
 
+from ndgrad.arrays.lines import is_lines, line_extremum
 from ndgrad.ops.reduce import behind_batch, keep
 from ndgrad.ops.table import NOT_DIFFERENTIABLE, op
 
@@ -67,15 +68,19 @@ place_along = op(
 
 
 def largest(np: Any, x: Any, dim: tuple[int, ...] | None, keepdim: bool = False) -> Any:
-    if np is numpy:
-        return np.maximum.reduce(x, axis=dim, keepdims=keepdim)
-    return np.max(x, axis=dim, keepdims=keepdim)
+    if np is not numpy:
+        return np.max(x, axis=dim, keepdims=keepdim)
+    if dim is not None and is_lines(np, x, dim):
+        return line_extremum(np, np.maximum, x, keepdim)
+    return np.maximum.reduce(x, axis=dim, keepdims=keepdim)
 
 
 def smallest(np: Any, x: Any, dim: tuple[int, ...] | None, keepdim: bool = False) -> Any:
-    if np is numpy:
-        return np.minimum.reduce(x, axis=dim, keepdims=keepdim)
-    return np.min(x, axis=dim, keepdims=keepdim)
+    if np is not numpy:
+        return np.min(x, axis=dim, keepdims=keepdim)
+    if dim is not None and is_lines(np, x, dim):
+        return line_extremum(np, np.minimum, x, keepdim)
+    return np.minimum.reduce(x, axis=dim, keepdims=keepdim)
 
 
 def equal_or_nan(x: Any, out: Any, ops: Any) -> Any:

@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
+from ndgrad.arrays.lines import is_lines, line_sum
 from ndgrad.ops.shape import inverse_permutation
 from ndgrad.ops.table import NOT_DIFFERENTIABLE, op
 
@@ -58,19 +59,25 @@ def behind_batch(x: Any) -> tuple[int, ...]:
 
 
 def _sum(np: Any, x: Any, *, dim: tuple[int, ...], keepdim: bool = False, dtype: Any = None) -> Any:
-    if dtype is None and x.dtype.char == "e":  # half precision would lose (and overflow in) the partial sums
-        return np.add.reduce(x, axis=dim, dtype=np.float32, keepdims=keepdim).astype(x.dtype)
+    if dtype is None:
+        code = x.dtype.char
+        if code in "fd" and is_lines(np, x, dim):
+            return line_sum(np, x, keepdim)
+        if code == "e":  # half precision would lose (and overflow in) the partial sums
+            return np.add.reduce(x, axis=dim, dtype=np.float32, keepdims=keepdim).astype(x.dtype)
     return np.add.reduce(x, axis=dim, dtype=dtype, keepdims=keepdim)
 
 
 def _sum_all(np: Any, x: Any, *, dtype: Any = None) -> Any:
-    return _sum(np, x, dim=None, keepdim=False, dtype=dtype)  # type: ignore[arg-type]  # None: NumPy's "all", quicker
+    if dtype is None and x.dtype.char == "e":
+        return np.add.reduce(x, axis=None, dtype=np.float32).astype(x.dtype)
+    return np.add.reduce(x, axis=None, dtype=dtype)
 
 
 def _mean(np: Any, x: Any, *, dim: tuple[int, ...], keepdim: bool = False, dtype: Any = None) -> Any:
     if dtype is None and x.dtype.char == "e":
         return (np.add.reduce(x, axis=dim, dtype=np.float32, keepdims=keepdim) / count(x.shape, dim)).astype(x.dtype)
-    return np.add.reduce(x, axis=dim, dtype=dtype, keepdims=keepdim) / count(x.shape, dim)
+    return _sum(np, x, dim=dim, keepdim=keepdim, dtype=dtype) / count(x.shape, dim)
 
 
 def _mean_all(np: Any, x: Any, *, dtype: Any = None) -> Any:

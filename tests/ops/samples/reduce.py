@@ -233,7 +233,6 @@ SAMPLES = {
         *with_complex(logsumexp),
         *empties(logsumexp, skip={"jvp": "the differences of -inf are NaN"}, smooth=False),
         Sample((LINES,), {"dim": (1,)}, logsumexp),
-        Sample((INT,), {"dim": (1,)}, logsumexp),
         Sample((np.array([[1000.0, 1001.0], [-1000.0, -1001.0]]),), {"dim": (1,)}, large_logsumexp),
         Sample((np.array([-math.inf, 1.0, 2.0]),), {"dim": (0,)}, logsumexp, smooth=False, skip={"jvp": "-inf has no neighbours"}),
         Sample((np.array([-math.inf, -math.inf]),), {"dim": (0,)}, logsumexp, smooth=False, skip=ONLY_VALUES),

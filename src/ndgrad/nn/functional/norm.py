@@ -112,7 +112,7 @@ def batch_norm(
         scale = scale if w is None else scale * w
         shift = -(_per_channel(running_mean, len(shape)) * scale)
         return ops.addcmul(shift if b is None else shift + b, input, scale)
-    if count <= 1:
+    if count == 1:
         raise ValueError(f"batch_norm: Expected more than 1 value per channel when training, got input size {shape}. One value has no variance.")
     dim = (0, *range(2, len(shape)))
     out, mean, variance = normalization.native_batch_norm(input, w, b, dim=dim, eps=eps)
@@ -154,8 +154,8 @@ def instance_norm(
 ) -> Any:
     """Mean 0 and variance 1 in each channel of each sample, or by the running statistics."""
     shape = tuple(input.shape)
-    if len(shape) < 3:
-        raise RuntimeError(f"instance_norm: expected an input (N, C, ...) with at least one more dimension, and got shape {shape}.")
+    if len(shape) < 2:
+        raise RuntimeError(f"instance_norm: expected an input (N, C, ...), and got shape {shape}. Add a batch dimension.")
     if not use_input_stats:
         if running_mean is None or running_var is None:
             raise RuntimeError("instance_norm: Expected running_mean and running_var to be defined when use_input_stats=False. Give them.")

@@ -1,0 +1,185 @@
+"""Sorting and searching under torch's names.
+
+Sorting is stable whether asked or not. Of several equal elements, topk and kthvalue may choose any, as in torch.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ndgrad import return_types
+from ndgrad.api.arguments import as_dim, both_worlds
+from ndgrad.api.gather import as_index
+from ndgrad.api.reduce import along, deliver, ndim_of
+from ndgrad.arrays.library import is_raw_array
+from ndgrad.autograd.variable import Variable, np_dtype, wrap
+from ndgrad.ops import cast, comparison, gather, shape
+from ndgrad.ops import order as ops
+
+__all__ = [
+    "sort", "argsort", "msort", "topk", "kthvalue", "unique", "unique_consecutive", "searchsorted", "bucketize", "isin",
+]  # fmt: skip
+METHODS = ("sort", "argsort", "msort", "topk", "kthvalue", "unique", "unique_consecutive")
+
+
+def _require_order(name: str, input: Any, kinds: str = "c") -> None:
+    ndim_of(input, name)
+    if np_dtype(input).kind in kinds:
+        raise RuntimeError(f"{name}() does not support {np_dtype(input)} tensors: their elements have no order that ranks them. Convert them first.")
+
+
+# ----- sort --------------------------------------------------------------------------------------------------------------
+
+
+@both_worlds
+def sort(input: Any, dim: Any = -1, descending: bool = False, stable: bool = False, *, out: Any = None) -> Any:
+    """Sorted values along `dim` and where they came from. NaN counts as the largest number.
+
+    >>> import ndgrad
+    >>> ndgrad.tensor([3.0, 1.0, 2.0]).sort().values
+    tensor([1., 2., 3.])
+    """
+    _require_order("sort", input)
+    result = along(ops.sort, "sort", input, dim, descending=bool(descending))
+    return deliver("sort", return_types.sort(*result), out, input)
+
+
+@both_worlds
+def argsort(input: Any, dim: Any = -1, descending: bool = False, stable: bool = False) -> Any:
+    """Where the elements of a sorted tensor come from, along `dim`."""
+    _require_order("argsort", input)
+    return along(ops.argsort, "argsort", input, dim, descending=bool(descending))
+
+
+def msort(input: Any, *, out: Any = None) -> Any:
+    """Values sorted along the first dimension."""
+    _require_order("msort", input)
+    return deliver("msort", along(ops.sort, "msort", input, 0, descending=False)[0], out, input)
+
+
+@both_worlds
+def topk(input: Any, k: int, dim: Any = -1, largest: bool = True, sorted: bool = True, *, out: Any = None) -> Any:
+    """The k largest (or smallest) elements along `dim` and where they are. They come sorted in any case."""
+    _require_order("topk", input, "cb")
+    size = input.shape[as_dim(dim, input.ndim)] if input.ndim else 1
+    if not 0 <= k <= size:
+        raise RuntimeError(f"topk(): selected index k out of range: {k} of {size} elements along dim {dim}. Give a k from 0 to {size}.")
+    if not input.ndim and k == 0:
+        raise RuntimeError("topk(): a 0-d tensor has one element, and k is 0. Reshape it to one dimension first.")
+    result = along(ops.topk, "topk", input, dim, k=int(k), largest=bool(largest))
+    return deliver("topk", return_types.topk(*result), out, input)
+
+
+@both_worlds
+def kthvalue(input: Any, k: int, dim: Any = -1, keepdim: bool = False, *, out: Any = None) -> Any:
+    """The k-th smallest element along `dim` (k counts from 1) and where it is."""
+    _require_order("kthvalue", input)
+    number = as_dim(dim, input.ndim)
+    size = input.shape[number] if input.ndim else 1
+    if not 1 <= k <= size:
+        raise RuntimeError(f"kthvalue(): selected number k out of range for dimension {number}: {k} of {size} elements. k counts from 1.")
+    result = along(ops.kthvalue, "kthvalue", input, dim, k=int(k))
+    if not keepdim and input.ndim:
+        rest = tuple(n for d, n in enumerate(input.shape) if d != number)
+        result = tuple(shape.reshape(r, shape=rest) for r in result)
+    return deliver("kthvalue", return_types.kthvalue(*result), out, input)
+
+
+# ----- unique values -------------------------------------------------------------------------------------------------------
+
+
+@both_worlds
+def unique(input: Any, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False, dim: Any = None) -> Any:
+    """The distinct elements, or distinct slices along `dim`, in order.
+
+    With `return_inverse` also, for every element, where in the result it is; with `return_counts` how often each occurs. It has
+    no derivative: the result carries no gradient.
+    """
+    return _unique("unique", input, False, return_inverse, return_counts, dim)
+
+
+@both_worlds
+def unique_consecutive(input: Any, return_inverse: bool = False, return_counts: bool = False, dim: Any = None) -> Any:
+    """The elements without those equal to their predecessor. Otherwise as `unique`."""
+    return _unique("unique_consecutive", input, True, return_inverse, return_counts, dim)
+
+
+def _unique(name: str, input: Any, consecutive: bool, return_inverse: bool, return_counts: bool, dim: Any) -> Any:
+    ndim = ndim_of(input, name)
+    values, inverse, counts = ops.unique(input, dim=None if dim is None else as_dim(dim, ndim), consecutive=consecutive)
+    if not return_inverse and not return_counts:
+        return values
+    return (values, *((inverse,) if return_inverse else ()), *((counts,) if return_counts else ()))
+
+
+# ----- searching -----------------------------------------------------------------------------------------------------------
+
+
+def _operand(name: str, value: Any, like: Any) -> Any:
+    """A tensor, or a number as a 0-d tensor beside `like`."""
+    if isinstance(value, Variable):
+        return value
+    if is_raw_array(value) or isinstance(value, (bool, int, float)):
+        return wrap(like.face, np.asarray(value) if not is_raw_array(value) else value)
+    raise TypeError(f"{name}(): arguments must be Tensor or Number, not {type(value).__name__}. Wrap it in ndgrad.tensor(...).")
+
+
+def searchsorted(
+    sorted_sequence: Any, input: Any, *, out_int32: bool = False, right: bool = False, side: Any = None, sorter: Any = None, out: Any = None
+) -> Any:
+    """Where values would be inserted to keep a sequence sorted: before equal elements, or with `right` behind them.
+
+    A sequence of one dimension serves all values; one of more needs the values' leading dimensions.
+    """
+    if not isinstance(sorted_sequence, Variable):
+        raise TypeError(f"searchsorted(): argument 'sorted_sequence' must be Tensor, not {type(sorted_sequence).__name__}. Wrap it in ndgrad.tensor(...).")
+    if side not in (None, "left", "right"):
+        raise RuntimeError(f"searchsorted(): side can only be 'left' or 'right' but got {side!r}. Give one of these.")
+    if side == "left" and right:
+        raise RuntimeError("searchsorted(): side and right can't be set to opposites, got side of left while right was True. Give one of them.")
+    sequence, values = sorted_sequence, _operand("searchsorted", input, sorted_sequence)
+    have, want = tuple(sequence.shape), tuple(values.shape)
+    if not have:
+        raise RuntimeError("searchsorted(): boundaries tensor should have positive dimension, but got 0 dimension. Reshape it to one.")
+    if len(have) > 1 and have[:-1] != want[:-1]:
+        raise RuntimeError(
+            "searchsorted(): boundaries tensor should be 1 dimension or the first N-1 dimensions of boundaries tensor and input value "
+            f"tensor must match, but we got boundaries tensor {list(have)} and input value tensor {list(want)}. Expand one of them."
+        )
+    if sorter is not None:
+        sorter = as_index("searchsorted", sequence, sorter, argument="sorter")
+        if tuple(sorter.shape) != have:
+            raise RuntimeError(
+                f"searchsorted(): boundary and sorter must have the same size, but got boundary tensor {list(have)} and got sorter tensor "
+                f"{list(sorter.shape)}. argsort() of the sequence gives one."
+            )
+        sequence = gather.gather(sequence, sorter, dim=len(have) - 1)
+    return _searched("searchsorted", sequence, values, right or side == "right", out_int32, out)
+
+
+def bucketize(input: Any, boundaries: Any, *, out_int32: bool = False, right: bool = False, out: Any = None) -> Any:
+    """The number of the bucket that each value falls in, between sorted boundaries."""
+    if not isinstance(boundaries, Variable):
+        raise TypeError(f"bucketize(): argument 'boundaries' must be Tensor, not {type(boundaries).__name__}. Wrap it in ndgrad.tensor(...).")
+    if boundaries.ndim != 1:
+        raise RuntimeError(f"bucketize(): boundaries tensor must be 1 dimension, but got dim({boundaries.ndim}). Flatten it.")
+    return _searched("bucketize", boundaries, _operand("bucketize", input, boundaries), right, out_int32, out)
+
+
+def _searched(name: str, sequence: Any, values: Any, right: bool, out_int32: bool, out: Any) -> Any:
+    result = ops.searchsorted(sequence, values, right=bool(right))
+    if out_int32:
+        result = cast.cast(result, dtype=np.dtype(np.int32))
+    return deliver(name, result, out)
+
+
+def isin(elements: Any, test_elements: Any, *, assume_unique: bool = False, invert: bool = False, out: Any = None) -> Any:
+    """Whether each element occurs among the test elements. NaN equals nothing."""
+    tensors = [t for t in (elements, test_elements) if isinstance(t, Variable)]
+    if not tensors:
+        raise TypeError(f"isin() takes at least one Tensor, and got {type(elements).__name__} and {type(test_elements).__name__}. Wrap one of them.")
+    x, y = (_operand("isin", t, tensors[0]) for t in (elements, test_elements))
+    result = ops.isin(x, y)
+    return deliver("isin", comparison.logical_not(result) if invert else result, out)

@@ -1,0 +1,440 @@
+"""Max and average pooling of NumPy arrays, with their adjoints, in any number of spatial dimensions.
+
+Every array is (N, C, *spatial). What shaped this file is that all poolings are separable: a maximum or a sum over a window is
+one over each axis in turn, so a window costs the sum of its sides and not their product, and each step is a few passes over whole arrays.
+An axis is described by what each of its taps reads (`Windows`), which covers regular windows, with stride, padding and
+dilation, and the uneven ones of adaptive pooling alike. Work goes in blocks of planes that stay in the cache.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from math import prod
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from . import threads
+from .convolution import Axis
+
+Array = NDArray[Any]
+Selection = slice | NDArray[np.intp]
+
+_BLOCK_BYTES = 2**18  # input of one block: it and what is made of it fit a core's second-level cache
+_BYTES_PER_THREAD = 2**19  # input worth waking a thread for
+
+
+class Windows(NamedTuple):
+    """The windows along one axis of `size` inputs: outputs reads[t][0] see inputs reads[t][1] as their tap t.
+
+    `starts` holds for each output the input of its tap 0, which lies outside for windows that begin in the padding; tap t is
+    `dilation * t` further. `counts` is what an average divides by.
+    """
+
+    size: int
+    out: int
+    starts: NDArray[np.intp]
+    dilation: int
+    reads: list[tuple[Selection, Selection]]
+    counts: NDArray[np.intp]
+
+
+# ----- geometry -----
+
+
+def _regular(
+    shape: Sequence[int],
+    kernel: Sequence[int],
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    ceil_mode: bool,
+    count_include_pad: bool = True,
+) -> list[Windows]:
+    ndim = len(shape) - 2
+    if ndim < 1 or not len(kernel) == len(stride) == len(padding) == len(dilation) == ndim:
+        raise ValueError(
+            f"pooling an array of shape {tuple(shape)} with kernel {tuple(kernel)}, stride {tuple(stride)}, padding "
+            f"{tuple(padding)} and dilation {tuple(dilation)}: the numbers of dimensions do not fit. "
+            "Give an array (N, C, *spatial) and one setting per spatial axis."
+        )
+    if min(*kernel, *stride, *dilation) < 1:
+        raise ValueError(
+            f"pooling with kernel {tuple(kernel)}, stride {tuple(stride)} and dilation {tuple(dilation)}: all of them have to be "
+            "at least 1."
+        )
+    windows = []
+    for size, taps, step, pad, spread in zip(shape[2:], kernel, stride, padding, dilation, strict=True):
+        reach = spread * (taps - 1) + 1
+        if not 0 <= 2 * pad <= reach:
+            raise ValueError(
+                f"pooling with kernel {tuple(kernel)}, padding {tuple(padding)} and dilation {tuple(dilation)}: the padding has to lie "
+                "between 0 and half the kernel, or a window could see nothing but padding. Pad the array itself instead."
+            )
+        if size + 2 * pad < reach and not (ceil_mode and size + 2 * pad + step > reach):
+            raise ValueError(
+                f"pooling an array of shape {tuple(shape)}: a kernel of {taps} taps spans {reach} positions, but the padded array "
+                f"has {size + 2 * pad}. Use a smaller kernel or more padding."
+            )
+        room = size + 2 * pad - reach
+        out = (room + (step - 1 if ceil_mode else 0)) // step + 1
+        if ceil_mode and (out - 1) * step >= size + pad:
+            out -= 1  # a window may not begin in the padding at the end
+        axis = Axis(size, taps, step, spread, pad, out)
+        starts = np.arange(out) * step - pad
+        # Windows of ceil mode may run beyond the padding; that part never counts.
+        first, last = (starts, size + pad) if count_include_pad else (np.maximum(starts, 0), size)
+        counts = np.minimum(starts + taps, last) - first
+        windows.append(Windows(size, out, starts, spread, [axis.reads(tap) for tap in range(taps)], counts))
+    return windows
+
+
+def _adaptive(shape: Sequence[int], out_sizes: Sequence[int]) -> list[Windows]:
+    """Output i of an axis sees the inputs from floor(i * size / out) to ceil((i + 1) * size / out)."""
+    if len(shape) < 3 or len(out_sizes) != len(shape) - 2:
+        raise ValueError(
+            f"adaptive pooling of an array of shape {tuple(shape)} to {tuple(out_sizes)}: the numbers of dimensions do not fit. "
+            "Give an array (N, C, *spatial) and one size per spatial axis."
+        )
+    windows = []
+    for size, out in zip(shape[2:], out_sizes, strict=True):
+        if out and size % out == 0 and size:
+            windows += _regular((1, 1, size), (size // out,), (size // out,), (0,), (1,), False)
+            continue
+        if size == 0 and out > 0:
+            raise ValueError(
+                f"adaptive pooling of an array of shape {tuple(shape)} to {tuple(out_sizes)}: there is nothing to pool along an "
+                "axis of length 0. Ask for size 0 there too."
+            )
+        index = np.arange(out)
+        starts = index * size // max(out, 1)
+        counts = -(-(index + 1) * size // max(out, 1)) - starts
+        reads: list[tuple[Selection, Selection]] = []
+        for tap in range(counts.max(initial=0)):
+            outputs = np.flatnonzero(counts > tap)
+            reads.append((outputs, starts[outputs] + tap))
+        windows.append(Windows(size, out, starts, 1, reads, counts))
+    return windows
+
+
+def _along(axis: int, selection: Selection) -> tuple[Any, ...]:
+    """Index for `selection` along an axis counted from the end."""
+    return (..., selection, *[slice(None)] * (-axis - 1))
+
+
+# ----- maximum -----
+
+
+def max_pool(
+    x: Array,
+    kernel: Sequence[int],
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    ceil_mode: bool = False,
+) -> tuple[Array, NDArray[np.int64]]:
+    """The maxima of x (N, C, *S) over windows, and where in its plane each lies, counted in row-major order.
+
+    The first of equal maxima is taken, but the last NaN: as torch does.
+
+    >>> values, indices = max_pool(np.array([[[1.0, 5.0, 2.0, 2.0]]]), (2,), (2,), (0,), (1,))
+    >>> values, indices
+    (array([[[5., 2.]]]), array([[[1, 2]]]))
+    """
+    return _max(x, _regular(x.shape, kernel, stride, padding, dilation, ceil_mode))
+
+
+def adaptive_max_pool(x: Array, out_sizes: Sequence[int]) -> tuple[Array, NDArray[np.int64]]:
+    """The maxima of x (N, C, *S) over as many windows as asked for, and their places as in `max_pool`.
+
+    >>> adaptive_max_pool(np.array([[[1.0, 5.0, 2.0]]]), (2,))
+    (array([[[5., 5.]]]), array([[[1, 1]]]))
+    """
+    return _max(x, _adaptive(x.shape, out_sizes))
+
+
+def max_pool_grad(g: Array, indices: NDArray[np.int64], x_shape: Sequence[int], *, distinct: bool = False) -> Array:
+    """Add each g (N, C, *O) at its index into a plane of zeros (N, C, *S): the adjoint of `take_pooled`.
+
+    `distinct` promises that no index occurs twice in a plane, as when windows do not overlap; assigning is then enough.
+
+    >>> max_pool_grad(np.array([[[1.0, 10.0]]]), np.array([[[1, 1]]]), (1, 1, 3))
+    array([[[ 0., 11.,  0.]]])
+    """
+    planes, size = prod(x_shape[:2]), prod(x_shape[2:])
+    grad = np.zeros((planes, size), g.dtype)
+    g_flat = g.reshape(planes, -1)
+    index_flat = indices.reshape(planes, -1)
+
+    def work(block: slice) -> None:
+        target = grad[block]
+        flat = index_flat[block] + np.arange(0, target.size, max(size, 1))[:, None]
+        if distinct:
+            target.reshape(-1)[flat.reshape(-1)] = g_flat[block].reshape(-1)
+        else:
+            np.add.at(target.reshape(-1), flat.reshape(-1), g_flat[block].reshape(-1))
+
+    if g.size:
+        _in_blocks(work, planes, size * g.itemsize)
+    return grad.reshape(tuple(x_shape))
+
+
+def take_pooled(x: Array, indices: NDArray[np.int64]) -> Array:
+    """The values of x (N, C, *S) at indices (N, C, *O) into its planes; with the indices of `max_pool` its linearisation.
+
+    >>> take_pooled(np.array([[[1.0, 5.0, 2.0]]]), np.array([[[1, 1]]]))
+    array([[[5., 5.]]])
+    """
+    planes, size = prod(x.shape[:2]), prod(x.shape[2:])
+    if not indices.size:
+        return np.empty(indices.shape, x.dtype)
+    flat = indices.reshape(planes, -1) + np.arange(0, planes * size, size)[:, None]
+    return x.reshape(-1).take(flat.reshape(-1)).reshape(indices.shape)
+
+
+def _max(x: Array, windows: list[Windows]) -> tuple[Array, NDArray[np.int64]]:
+    """Pool the last axis first: then "the first maximum along each axis" is the first one in row-major order.
+
+    Along with the values goes, for each of them, a number that says which taps it came from; only at the end does a table
+    turn it into an offset from the window's start.
+    """
+    spatial = tuple(axis.out for axis in windows)
+    planes = prod(x.shape[:2])
+    taps = [len(axis.reads) for axis in windows]
+    pitches = [prod(axis.size for axis in windows[number + 1 :]) for number in range(len(windows))]
+    base = np.zeros(spatial, np.int64)
+    offsets = np.zeros(taps, np.int64)
+    for number, (axis, pitch) in enumerate(zip(windows, pitches, strict=True)):
+        shape = [-1 if other == number else 1 for other in range(len(windows))]
+        base += (axis.starts * pitch).reshape(shape)
+        offsets += (np.arange(taps[number]) * axis.dilation * pitch).reshape(shape)
+    code_dtype = np.dtype(np.uint8) if prod(taps) <= 256 else np.dtype(np.int64)
+    values = np.empty((planes, *spatial), x.dtype)
+    indices = np.empty((planes, *spatial), np.int64)
+    flat = x.reshape(planes, *x.shape[2:])
+
+    def work(block: slice) -> None:
+        part = flat[block]
+        if part.dtype.kind in "fV" and part.dtype.itemsize == 2:
+            part = part.astype(np.float32)  # exact, and NumPy compares sixteen-bit floats one by one
+        result, code = _max_of_planes(part, windows, code_dtype, nans=False)
+        if part.dtype.kind not in "biu" and np.isnan(result).any():
+            result, code = _max_of_planes(part, windows, code_dtype, nans=True)
+        values[block] = result
+        np.take(offsets.reshape(-1), code, out=indices[block], mode="clip")
+        indices[block] += base
+
+    if values.size:
+        _in_blocks(work, planes, prod(x.shape[2:]) * x.itemsize)
+    shape = (*x.shape[:2], *spatial)
+    return values.reshape(shape), indices.reshape(shape)
+
+
+def _max_of_planes(x: Array, windows: list[Windows], code_dtype: np.dtype[Any], *, nans: bool) -> tuple[Array, Array]:
+    """Maxima over windows of the last axes, and for each the number of its tap in row-major order of the kernel."""
+    code = np.zeros((1,) * x.ndim, code_dtype)
+    taps = 1
+    for axis in range(-1, -len(windows) - 1, -1):
+        code = np.broadcast_to(code, x.shape)
+        x, code = _max_along(x, code, axis, windows[axis], taps, nans=nans)
+        taps *= len(windows[axis].reads)
+    return x, code
+
+
+def _max_along(x: Array, code: Array, axis: int, windows: Windows, weight: int, *, nans: bool) -> tuple[Array, Array]:
+    """Pool one axis of values and of their codes, to which the tap along this axis adds its number times `weight`."""
+    (outputs, inputs), *rest = windows.reads
+    if _covers(outputs, windows.out):
+        best = x[_along(axis, inputs)]
+        best_code = code[_along(axis, inputs)].copy()
+        if any(not _covers(later, windows.out) for later, _ in rest):
+            best = best.copy()
+    else:
+        # Some windows begin in the padding: each starts with its first tap inside, as if nothing had been seen before.
+        rest = windows.reads
+        shape = list(x.shape)
+        shape[axis] = windows.out
+        best = np.full(shape, _lowest(x.dtype), x.dtype)
+        best_code = np.zeros(shape, code.dtype)
+        for tap, (outputs, inputs) in reversed(list(enumerate(rest))):
+            best_code[_along(axis, outputs)] = code[_along(axis, inputs)] + code.dtype.type(tap * weight)
+    for tap, (outputs, inputs) in enumerate(rest, start=len(windows.reads) - len(rest)):
+        where = _along(axis, outputs)
+        candidate, current, current_code = x[_along(axis, inputs)], best[where], best_code[where]
+        better = candidate > current
+        if nans:  # a NaN survives np.maximum by itself, but its place has to be asked for
+            better |= np.isnan(candidate)
+        # current_code = better ? candidate's code : current_code, by bits: np.where takes 4 ns for each byte.
+        change = code[_along(axis, inputs)] + code.dtype.type(tap * weight)
+        change ^= current_code
+        change &= np.negative(better.view(np.uint8) if code.dtype == np.uint8 else better.astype(code.dtype))
+        current_code ^= change
+        if best.base is None:
+            np.maximum(current, candidate, out=current)
+        else:  # still a view of the input
+            best = current = np.maximum(current, candidate)
+        if not isinstance(outputs, slice):
+            best[where], best_code[where] = current, current_code
+    return best, best_code
+
+
+def _covers(outputs: Selection, count: int) -> bool:
+    return outputs == slice(0, count) if isinstance(outputs, slice) else len(outputs) == count
+
+
+def _lowest(dtype: np.dtype[Any]) -> Any:
+    if dtype.kind in "iu":
+        return np.iinfo(dtype).min
+    return False if dtype.kind == "b" else -np.inf
+
+
+# ----- average -----
+
+
+def avg_pool(
+    x: Array,
+    kernel: Sequence[int],
+    stride: Sequence[int],
+    padding: Sequence[int],
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+    divisor_override: int | None = None,
+) -> Array:
+    """The means of x (N, C, *S) over windows.
+
+    >>> avg_pool(np.array([[[1.0, 5.0, 2.0, 4.0]]]), (2,), (2,), (0,))
+    array([[[3., 3.]]])
+    """
+    windows = _regular(x.shape, kernel, stride, padding, (1,) * len(kernel), ceil_mode, count_include_pad)
+    return _mean(x, windows, divisor_override)
+
+
+def avg_pool_grad(
+    g: Array,
+    x_shape: Sequence[int],
+    kernel: Sequence[int],
+    stride: Sequence[int],
+    padding: Sequence[int],
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+    divisor_override: int | None = None,
+) -> Array:
+    """The adjoint of `avg_pool`: spread each g (N, C, *O) evenly over its window, giving (N, C, *S).
+
+    >>> avg_pool_grad(np.array([[[2.0, 4.0]]]), (1, 1, 4), (2,), (2,), (0,))
+    array([[[1., 1., 2., 2.]]])
+    """
+    windows = _regular(x_shape, kernel, stride, padding, (1,) * len(kernel), ceil_mode, count_include_pad)
+    return _mean_adjoint(g, x_shape, windows, divisor_override)
+
+
+def adaptive_avg_pool(x: Array, out_sizes: Sequence[int]) -> Array:
+    """The means of x (N, C, *S) over as many windows as asked for.
+
+    >>> adaptive_avg_pool(np.array([[[1.0, 5.0, 2.0]]]), (2,))
+    array([[[3. , 3.5]]])
+    """
+    return _mean(x, _adaptive(x.shape, out_sizes), None)
+
+
+def adaptive_avg_pool_grad(g: Array, x_shape: Sequence[int]) -> Array:
+    """The adjoint of `adaptive_avg_pool`.
+
+    >>> adaptive_avg_pool_grad(np.array([[[2.0, 4.0]]]), (1, 1, 3))
+    array([[[1., 3., 2.]]])
+    """
+    return _mean_adjoint(g, x_shape, _adaptive(x_shape, g.shape[2:]), None)
+
+
+def _divisor(windows: list[Windows], override: int | None) -> Array:
+    """How many inputs each output averages over: the product of the counts along the axes."""
+    counts = np.ones((), np.int64)
+    for axis in windows:
+        counts = counts[..., None] * (axis.counts if override is None else np.ones_like(axis.counts))
+    return counts if override is None else counts * override
+
+
+def _summing_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """Sixteen-bit floats are summed in float32."""
+    return np.dtype(np.float32) if dtype.kind in "fV" and dtype.itemsize == 2 else dtype
+
+
+def _mean(x: Array, windows: list[Windows], override: int | None) -> Array:
+    spatial = tuple(axis.out for axis in windows)
+    planes = prod(x.shape[:2])
+    summing = _summing_dtype(x.dtype)
+    divisor = _divisor(windows, override).astype(summing)
+    flat = x.reshape(planes, *x.shape[2:])
+    means = np.empty((planes, *spatial), x.dtype)
+
+    def work(block: slice) -> None:
+        part = flat[block].astype(summing, copy=False)
+        for axis in range(-1, -len(windows) - 1, -1):
+            part = _sum_along(part, axis, windows[axis])
+        means[block] = part / divisor
+
+    if means.size:
+        _in_blocks(work, planes, prod(x.shape[2:]) * x.itemsize)
+    return means.reshape(*x.shape[:2], *spatial)
+
+
+def _mean_adjoint(g: Array, x_shape: Sequence[int], windows: list[Windows], override: int | None) -> Array:
+    planes = prod(x_shape[:2])
+    summing = _summing_dtype(g.dtype)
+    divisor = _divisor(windows, override).astype(summing)
+    flat = g.reshape(planes, *g.shape[2:])
+    grad = np.empty((planes, *x_shape[2:]), g.dtype)
+
+    def work(block: slice) -> None:
+        part = flat[block] / divisor
+        for axis in range(-len(windows), 0):
+            part = _spread_along(part, axis, windows[axis])
+        grad[block] = part
+
+    if grad.size:
+        _in_blocks(work, planes, prod(x_shape[2:]) * g.itemsize)
+    return grad.reshape(tuple(x_shape))
+
+
+def _sum_along(x: Array, axis: int, windows: Windows) -> Array:
+    (outputs, inputs), *rest = windows.reads
+    if _covers(outputs, windows.out) and rest and _covers(rest[0][0], windows.out):
+        total = x[_along(axis, inputs)] + x[_along(axis, rest[0][1])]
+        rest = rest[1:]
+    else:
+        rest = windows.reads
+        shape = list(x.shape)
+        shape[axis] = windows.out
+        total = np.zeros(shape, x.dtype)
+    for outputs, inputs in rest:
+        total[_along(axis, outputs)] += x[_along(axis, inputs)]
+    return total
+
+
+def _spread_along(g: Array, axis: int, windows: Windows) -> Array:
+    """The adjoint of `_sum_along`."""
+    shape = list(g.shape)
+    shape[axis] = windows.size
+    spread = np.zeros(shape, g.dtype)
+    for outputs, inputs in windows.reads:
+        if isinstance(inputs, slice):
+            spread[_along(axis, inputs)] += g[_along(axis, outputs)]
+        else:  # with more outputs than inputs, two outputs may see the same input as the same tap
+            np.add.at(spread, _along(axis, inputs), g[_along(axis, outputs)])
+    return spread
+
+
+# ----- blocks -----
+
+
+def _in_blocks(work: Callable[[slice], None], planes: int, plane_bytes: int) -> None:
+    """Call `work` for slices of planes that fit the cache, on several threads where that pays."""
+    count = max(1, _BLOCK_BYTES // max(plane_bytes, 1))
+
+    def worker(blocks: Iterator[slice]) -> None:
+        for block in blocks:
+            work(block)
+
+    blocks = [slice(start, start + count) for start in range(0, planes, count)]
+    threads.share(blocks, worker, threads=planes * plane_bytes // _BYTES_PER_THREAD)

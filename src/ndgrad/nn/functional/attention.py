@@ -1,0 +1,191 @@
+"""Scaled dot-product attention, and attention with several heads over it."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from ndgrad.autograd.variable import np_dtype
+from ndgrad.nn.functional.dropout import dropout
+from ndgrad.nn.functional.linear import linear
+from ndgrad.ops import attention as attention_ops
+from ndgrad.ops.vocabulary import tensor_ops as ops
+
+__all__ = ["scaled_dot_product_attention", "multi_head_attention_forward"]
+
+
+def scaled_dot_product_attention(
+    query: Any,
+    key: Any,
+    value: Any,
+    attn_mask: Any = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Any:
+    """softmax(query key^T scale + mask) value, for (..., L, E), (..., S, E) and (..., S, F).
+
+    `attn_mask` is boolean (True: may be looked at) or added to the scores; `is_causal` lets query i see keys 0 to i. `scale` is
+    1 / sqrt(E) unless given. With `enable_gqa` each head of key and value serves several neighbouring heads of the query.
+    """
+    name = "scaled_dot_product_attention"
+    q, k, v = (tuple(t.shape) for t in (query, key, value))
+    if min(len(q), len(k), len(v)) < 2:
+        raise RuntimeError(f"{name}: query, key and value must have at least 2 dimensions, and have shapes {q}, {k}, {v}.")
+    if q[-1] != k[-1] or k[-2] != v[-2]:
+        raise RuntimeError(
+            f"{name}: shapes {q}, {k}, {v} do not fit: query and key agree in the last size, key and value in the one before."
+        )
+    if attn_mask is not None and is_causal:
+        raise RuntimeError(f"{name}: Explicit attn_mask should not be set when is_causal=True. Put the causal part into the mask.")
+    if attn_mask is not None and np_dtype(attn_mask).kind not in "bf":
+        raise RuntimeError(f"{name}: Expected attn_mask dtype to be bool or float, and it is {np_dtype(attn_mask)}. Convert it with .bool().")
+    scale = 1.0 / math.sqrt(q[-1]) if scale is None and q[-1] else 1.0 if scale is None else float(scale)
+    heads = None
+    if enable_gqa:
+        query, key, value, attn_mask, heads = _grouped_heads(name, query, key, value, attn_mask)
+    if dropout_p > 0.0:
+        weights = attention_ops.attention_weights.eager(query, key, attn_mask, is_causal=is_causal, scale=scale)
+        out = ops.matmul(dropout(weights, dropout_p), value)
+    else:
+        out = attention_ops.attention.eager(query, key, value, attn_mask, is_causal=is_causal, scale=scale)
+    return out if heads is None else ops.reshape(out, shape=(*out.shape[:-4], heads, *out.shape[-2:]))
+
+
+def _grouped_heads(name: str, query: Any, key: Any, value: Any, mask: Any) -> tuple[Any, Any, Any, Any, int]:
+    """The query's heads as (heads of the key, heads per each); key and value get a dimension of size one there, no copies."""
+    if min(len(t.shape) for t in (query, key, value)) < 3:
+        raise RuntimeError(f"{name}: enable_gqa needs a dimension of heads: at least 3 dimensions in query, key and value.")
+    heads, shared = query.shape[-3], key.shape[-3]
+    if value.shape[-3] != shared or not shared or heads % shared:
+        raise RuntimeError(
+            f"{name}: Number of heads in key and value must divide the number of heads in query, and they are {shared}, {value.shape[-3]} and {heads}."
+        )
+    each = heads // shared
+    query = ops.reshape(query, shape=(*query.shape[:-3], shared, each, *query.shape[-2:]))
+    key, value = (ops.unsqueeze(t, dim=len(t.shape) - 2) for t in (key, value))
+    if mask is not None and len(mask.shape) > 2:
+        split = (shared, each) if mask.shape[-3] == heads else (1, 1)
+        mask = ops.reshape(mask, shape=(*mask.shape[:-3], *split, *mask.shape[-2:]))
+    return query, key, value, mask, heads
+
+
+# ----- several heads ---------------------------------------------------------------------------------------------------------------------
+
+
+def multi_head_attention_forward(
+    query: Any,
+    key: Any,
+    value: Any,
+    embed_dim_to_check: int,
+    num_heads: int,
+    in_proj_weight: Any,
+    in_proj_bias: Any,
+    bias_k: Any,
+    bias_v: Any,
+    add_zero_attn: bool,
+    dropout_p: float,
+    out_proj_weight: Any,
+    out_proj_bias: Any,
+    training: bool = True,
+    key_padding_mask: Any = None,
+    need_weights: bool = True,
+    attn_mask: Any = None,
+    use_separate_proj_weight: bool = False,
+    q_proj_weight: Any = None,
+    k_proj_weight: Any = None,
+    v_proj_weight: Any = None,
+    static_k: Any = None,
+    static_v: Any = None,
+    average_attn_weights: bool = True,
+    is_causal: bool = False,
+) -> tuple[Any, Any]:
+    """Attention with several heads: project, split into heads, attend, join, project. Inputs are (L, N, E) or (L, E).
+
+    Masks are True (or -inf) where a key must not be looked at, the opposite of scaled_dot_product_attention's.
+    """
+    name = "multi_head_attention_forward"
+    batched = len(query.shape) == 3
+    if not batched:
+        query, key, value = (ops.unsqueeze(t, dim=1) for t in (query, key, value))
+        key_padding_mask = None if key_padding_mask is None else ops.unsqueeze(key_padding_mask, dim=0)
+    length, batch, embed = query.shape
+    if embed != embed_dim_to_check or embed % num_heads:
+        raise AssertionError(f"{name}: was expecting embedding dimension of {embed_dim_to_check}, a multiple of num_heads {num_heads}, but got {embed}.")
+    if is_causal and attn_mask is None:
+        raise RuntimeError(f"{name}: Need attn_mask if specifying the is_causal hint. Give the causal mask.")
+    head = embed // num_heads
+    q, k, v = _projected(query, key, value, in_proj_weight, in_proj_bias, use_separate_proj_weight, (q_proj_weight, k_proj_weight, v_proj_weight))
+    extra = 0
+    if bias_k is not None and bias_v is not None:
+        k = ops.cat(k, ops.expand(bias_k, shape=(1, batch, embed)), dim=0)
+        v = ops.cat(v, ops.expand(bias_v, shape=(1, batch, embed)), dim=0)
+        extra += 1
+    q = _heads(q, num_heads)
+    k = _heads(k, num_heads) if static_k is None else ops.reshape(static_k, shape=(batch, num_heads, *static_k.shape[1:]))
+    v = _heads(v, num_heads) if static_v is None else ops.reshape(static_v, shape=(batch, num_heads, *static_v.shape[1:]))
+    if add_zero_attn:
+        zeros = ops.zeros_like(ops.detach(ops.slice(k, dim=2, start=0, stop=1, step=1)))
+        k, v = ops.cat(k, zeros, dim=2), ops.cat(v, zeros, dim=2)
+        extra += 1
+    mask = _joined_mask(attn_mask, key_padding_mask, batch, num_heads, extra, np_dtype(q))
+    rate = dropout_p if training else 0.0
+    scale = 1.0 / math.sqrt(head)
+    weights = None
+    if need_weights:
+        weights = attention_ops.attention_weights.eager(q, k, mask, is_causal=False, scale=scale)
+        weights = dropout(weights, rate) if rate > 0.0 else weights
+        out = ops.matmul(weights, v)
+    else:
+        out = scaled_dot_product_attention(q, k, v, mask, rate, scale=scale)
+    out = ops.reshape(ops.permute(out, dims=(2, 0, 1, 3)), shape=(length, batch, embed))
+    out = linear(out, out_proj_weight, out_proj_bias)
+    if weights is not None and average_attn_weights:
+        weights = ops.mean(weights, dim=(1,), keepdim=False)
+    if batched:
+        return out, weights
+    return ops.squeeze_dim(out, dims=(1,)), None if weights is None else ops.squeeze_dim(weights, dims=(0,))
+
+
+def _projected(query: Any, key: Any, value: Any, weight: Any, bias: Any, separate: bool, weights: tuple[Any, Any, Any]) -> tuple[Any, Any, Any]:
+    embed = query.shape[-1]
+    biases = (None,) * 3 if bias is None else tuple(ops.slice(bias, dim=0, start=i * embed, stop=(i + 1) * embed, step=1) for i in range(3))
+    if not separate and query is key and key is value:
+        joint = linear(query, weight, bias)  # one product for all three
+        q, k, v = (ops.slice(joint, dim=2, start=i * embed, stop=(i + 1) * embed, step=1) for i in range(3))
+        return q, k, v
+    if not separate:
+        weights = tuple(ops.slice(weight, dim=0, start=i * embed, stop=(i + 1) * embed, step=1) for i in range(3))  # type: ignore[assignment]
+    q, k, v = (linear(t, w, b) for t, w, b in zip((query, key, value), weights, biases, strict=True))
+    return q, k, v
+
+
+def _heads(t: Any, heads: int) -> Any:
+    """(L, N, E) -> (N, heads, L, E / heads)."""
+    length, batch, embed = t.shape
+    return ops.permute(ops.reshape(t, shape=(length, batch, heads, embed // heads)), dims=(1, 2, 0, 3))
+
+
+def _joined_mask(attn_mask: Any, padding: Any, batch: int, heads: int, extra: int, dtype: Any) -> Any:
+    """Both masks as one to be added to the scores, of shape broadcast to (N, heads, L, S); None if there is neither."""
+    parts = []
+    if attn_mask is not None:
+        mask = _additive(attn_mask, dtype)
+        shape = tuple(mask.shape)
+        if len(shape) == 3:
+            mask = ops.reshape(mask, shape=(batch, heads, *shape[1:]) if shape[0] == batch * heads else (*shape[:1], 1, *shape[1:]))
+        parts.append(mask)
+    if padding is not None:
+        mask = _additive(padding, dtype)
+        parts.append(ops.reshape(mask, shape=(batch, 1, 1, mask.shape[-1])))
+    if not parts:
+        return None
+    joined = parts[0] if len(parts) == 1 else parts[0] + parts[1]
+    return ops.constant_pad_nd(joined, pads=(*((0, 0),) * (len(joined.shape) - 1), (0, extra)), value=0.0) if extra else joined
+
+
+def _additive(mask: Any, dtype: Any) -> Any:
+    if np_dtype(mask).kind != "b":
+        return mask
+    return ops.cast(ops.where(mask, -math.inf, 0.0), dtype=dtype)

@@ -1,0 +1,180 @@
+"""Distances, similarities, and the losses made of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ndgrad.api.arguments import as_dim, both_worlds
+from ndgrad.autograd.inplace import copy_into
+from ndgrad.nn.functional.reduction import read_reduction, reduced
+from ndgrad.ops.vocabulary import tensor_ops as ops
+
+__all__ = [
+    "cosine_similarity", "pairwise_distance", "normalize", "cosine_embedding_loss", "margin_ranking_loss", "hinge_embedding_loss",
+    "triplet_margin_loss", "triplet_margin_with_distance_loss",
+]  # fmt: skip
+
+
+@both_worlds
+def normalize(input: Any, p: float = 2.0, dim: Any = 1, eps: float = 1e-12, out: Any = None) -> Any:
+    """The input divided by its p-norm along `dim`, or by eps where the norm is smaller.
+
+    >>> normalize(ndgrad.tensor([[3.0, 4.0]]))
+    tensor([[0.6000, 0.8000]])
+    """
+    ndim = len(input.shape)
+    dims = tuple(as_dim(d, ndim) for d in dim) if isinstance(dim, (tuple, list)) else (as_dim(dim, ndim),)
+    result = input / ops.clamp_min(ops.vector_norm(input, ord=float(p), dim=dims, keepdim=True), eps)
+    return result if out is None else copy_into("normalize", out, result)
+
+
+@both_worlds
+def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Any:
+    """The cosine of the angle between x1 and x2 along `dim`; norms below eps count as eps."""
+    shape = _broadcast("cosine_similarity", x1, x2)
+    dim = as_dim(dim, len(shape))
+    x1, x2 = ops.expand(x1, shape=shape), ops.expand(x2, shape=shape)
+    if not shape:
+        x1, x2 = ops.reshape(x1, shape=(1,)), ops.reshape(x2, shape=(1,))
+    # each divided by its own norm first, so that the product neither overflows nor vanishes
+    x1, x2 = (t / ops.clamp_min(ops.vector_norm(t, ord=2.0, dim=(dim,), keepdim=True), eps) for t in (x1, x2))
+    return ops.sum(x1 * x2, dim=(dim,), keepdim=False)
+
+
+def _broadcast(name: str, *tensors: Any) -> tuple[int, ...]:
+    import numpy as np
+
+    shapes = [tuple(t.shape) for t in tensors]
+    try:
+        return np.broadcast_shapes(*shapes)
+    except ValueError:
+        raise RuntimeError(f"{name}: tensors of shapes {', '.join(map(str, shapes))} cannot be broadcast together. Reshape them.") from None
+
+
+def pairwise_distance(x1: Any, x2: Any, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> Any:
+    """The p-norm of x1 - x2 + eps along the last dimension."""
+    _broadcast("pairwise_distance", x1, x2)
+    difference = x1 - x2 + eps
+    ndim = len(difference.shape)
+    return ops.vector_norm(difference, ord=float(p), dim=(ndim - 1,) if ndim else (), keepdim=keepdim)
+
+
+# ----- losses ----------------------------------------------------------------------------------------------------------------------------
+
+
+def cosine_embedding_loss(
+    input1: Any,
+    input2: Any,
+    target: Any,
+    margin: float = 0,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Any:
+    """1 - cos where the target is 1, max(0, cos - margin) where it is -1."""
+    reduction = read_reduction(reduction, size_average, reduce)
+    name, rank = "cosine_embedding_loss", len(target.shape)
+    if rank > 1:
+        raise RuntimeError(f"{name}: 0D or 1D target tensor expected, multi-target not supported; its shape is {tuple(target.shape)}.")
+    if len(input1.shape) != rank + 1 or len(input2.shape) != rank + 1:
+        raise RuntimeError(
+            f"{name}: {rank}D target tensor expects {rank + 1}D input tensors, but found inputs with sizes {list(input1.shape)} and {list(input2.shape)}."
+        )
+    _broadcast(name, input1, input2)
+    dim = (rank,)
+    product, size1, size2 = (ops.sum(a * b, dim=dim, keepdim=False) for a, b in ((input1, input2), (input1, input1), (input2, input2)))
+    cosine = product / ops.sqrt((size1 + 1e-12) * (size2 + 1e-12))
+    loss = ops.where(target == 1, 1.0 - cosine, 0.0) + ops.where(target == -1, ops.clamp_min(cosine - margin, 0.0), 0.0)
+    return reduced(loss, reduction)
+
+
+def margin_ranking_loss(
+    input1: Any,
+    input2: Any,
+    target: Any,
+    margin: float = 0,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Any:
+    """max(0, margin - target (input1 - input2)): the target says which should be larger, 1 for the first and -1 for the second."""
+    reduction = read_reduction(reduction, size_average, reduce)
+    if not len(input1.shape) == len(input2.shape) == len(target.shape):
+        raise RuntimeError(
+            f"margin_ranking_loss : All input tensors should have same dimension but got sizes: input1: {tuple(input1.shape)}, input2: "
+            f"{tuple(input2.shape)}, target: {tuple(target.shape)}."
+        )
+    _broadcast("margin_ranking_loss", input1, input2, target)
+    return reduced(ops.clamp_min(margin - target * (input1 - input2), 0.0), reduction)
+
+
+def hinge_embedding_loss(
+    input: Any,
+    target: Any,
+    margin: float = 1.0,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Any:
+    """The input (a distance) where the target is 1, max(0, margin - input) where it is -1."""
+    reduction = read_reduction(reduction, size_average, reduce)
+    far = ops.where(target != 1, ops.clamp_min(margin - input, 0.0), 0.0)
+    return reduced(far + ops.where(target != -1, input, 0.0), reduction)
+
+
+def triplet_margin_loss(
+    anchor: Any,
+    positive: Any,
+    negative: Any,
+    margin: float = 1.0,
+    p: float = 2,
+    eps: float = 1e-6,
+    swap: bool = False,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Any:
+    """max(0, margin + distance to the positive - distance to the negative).
+
+    With `swap`, the distance from positive to negative takes the second's place where it is smaller.
+    """
+    reduction = read_reduction(reduction, size_average, reduce)
+
+    def distance(a: Any, b: Any) -> Any:
+        return pairwise_distance(a, b, p, eps)
+
+    return _triplet("triplet_margin_loss", anchor, positive, negative, distance, margin, swap, reduction)
+
+
+def triplet_margin_with_distance_loss(
+    anchor: Any,
+    positive: Any,
+    negative: Any,
+    *,
+    distance_function: Callable[[Any, Any], Any] | None = None,
+    margin: float = 1.0,
+    swap: bool = False,
+    reduction: str = "mean",
+) -> Any:
+    """triplet_margin_loss with a distance of one's own."""
+    reduction = read_reduction(reduction)
+    distance = pairwise_distance if distance_function is None else distance_function
+    return _triplet("triplet_margin_with_distance_loss", anchor, positive, negative, distance, margin, swap, reduction)
+
+
+def _triplet(
+    name: str, anchor: Any, positive: Any, negative: Any, distance: Callable[[Any, Any], Any], margin: float, swap: bool, reduction: str
+) -> Any:
+    if margin <= 0:
+        raise ValueError(f"{name}: Expected margin to be greater than 0, got {margin} instead.")
+    ranks = [len(t.shape) for t in (anchor, positive, negative)]
+    if len(set(ranks)) != 1:
+        raise RuntimeError(
+            f"{name}: The anchor, positive, and negative tensors are expected to have the same number of dimensions, but got: anchor "
+            f"{ranks[0]}D, positive {ranks[1]}D, and negative {ranks[2]}D inputs."
+        )
+    near, far = distance(anchor, positive), distance(anchor, negative)
+    if swap:
+        far = ops.minimum(far, distance(positive, negative))
+    return reduced(ops.clamp_min(near - far + margin, 0.0), reduction)
