@@ -151,43 +151,34 @@ def test_views_see_writes_to_the_base_and_share_its_version(name):
     assert view._version == x._version == 1
 
 
-@pytest.mark.parametrize("order", ["C", "F"])
 @pytest.mark.parametrize(
-    "view",
+    ("order", "view"),
     [
-        lambda y: y.transpose(0, 2).view(2, 2, 6),
-        lambda y: y.permute(2, 1, 0).flatten(),
-        lambda y: y.diagonal(0, 1, 2),
-        lambda y: y.select(1, 1).unsqueeze(0),
-        lambda y: y.expand(2, 2, 3, 4).select(0, 1).narrow(2, 1, 2),
-        lambda y: y.unfold(2, 2, 2),
-        lambda y: y.view(24),
+        ("F", lambda y: y.transpose(0, 2).view(2, 2, 6)),
+        ("F", lambda y: y.permute(2, 1, 0).view(24)),
+        ("C", lambda y: y.view(24)),
+        *((order, lambda y: y.permute(2, 1, 0).flatten()) for order in "CF"),
+        *((order, lambda y: y.diagonal(0, 1, 2)) for order in "CF"),
+        *((order, lambda y: y.select(1, 1).unsqueeze(0)) for order in "CF"),
+        *((order, lambda y: y.expand(2, 2, 3, 4).select(0, 1).narrow(2, 1, 2)) for order in "CF"),
+        *((order, lambda y: y.unfold(2, 2, 2)) for order in "CF"),
     ],
 )
-def test_write_through_view_has_right_gradient_whatever_the_order_of_memory(view, order):
-    """A reshape is a view of one order and a copy of the other; gradients lie in memory in yet another order."""
-    array = np.array(A + 1, order=order)
+def test_write_through_view_has_right_gradient_whatever_the_order_of_memory(order, view):
+    """A reshape is a view of one order and a copy of the other, and gradients lie in memory in an order of their own."""
 
     def f(x):
         y = x * 1.0
         v = view(y)
-        v.mul_(v)
-        return (y * y).sum() + v.sum()
+        v.mul_(3.0)
+        return (y * y * y).sum() + v.sum()
 
-    def run(x):
-        try:
-            return f(x)
-        except RuntimeError as error:
-            if "not compatible" in str(error):
-                pytest.skip("no view of this order")
-            raise
-
+    array = np.array(A + 1, order=order)
     x = ndgrad.from_numpy(array).requires_grad_()
-    first = ndgrad.autograd.grad(run(x), x, create_graph=True)[0]
     expected = differences(lambda t: f(ndgrad.from_numpy(np.array(values(t), order=order))), array, 1e-4)
-    np.testing.assert_allclose(values(first), expected, rtol=1e-5)
-    plain = ndgrad.autograd.grad(f(x), x)[0]
-    np.testing.assert_allclose(values(plain), expected, rtol=1e-5)
+    for create_graph in (False, True):
+        (g,) = ndgrad.autograd.grad(f(x), x, create_graph=create_graph)
+        np.testing.assert_allclose(values(g), expected, rtol=1e-5)
 
 
 def test_write_through_view_of_a_scalar():
@@ -244,7 +235,12 @@ def test_iterating_a_split_in_a_loop_reaches_every_part():
 
 def test_outputs_of_one_op_share_a_node():
     x = leaf(A) * 1.0
-    for parts, name in ((x.split(1, 1), "Split"), (x.split([1, 2], 1), "SplitWithSizes"), (x.chunk(2, 1), "Split"), (x.unbind(2), "Unbind")):
+    for parts, name in (
+        (x.split(1, 1), "Split"),
+        (x.split([1, 2], 1), "SplitWithSizes"),
+        (x.chunk(2, 1), "Split"),
+        (x.unbind(2), "Unbind"),
+    ):
         assert {p.grad_fn for p in parts} == {parts[0].grad_fn}
         assert parts[0].grad_fn.name() == name + "Backward0"
         assert [p.output_nr for p in parts] == list(range(len(parts)))
@@ -347,7 +343,7 @@ def test_shape_changed_in_place_inside_transforms(change):
     def f(x):
         y = x * x
         change(y)
-        return y * ndgrad.tensor(np.arange(4.0))
+        return y * ndgrad.tensor(np.arange(4.0).reshape(tuple(y.shape)))
 
     batched = func.vmap(f)(ndgrad.tensor(array))
     rows = np.stack([values(f(ndgrad.tensor(a))) for a in array])

@@ -169,6 +169,8 @@ PROGRAMS = {
     "select 0-d": lambda lib, x: x.sum().select(0, 0),
     "split": lambda lib, x: x.split(4, 1),
     "split list": lambda lib, x: x.split([1, 2, 3], dim=1),
+    "split keyword": lambda lib, x: x.split(split_size=2, dim=1),
+    "split no size": lambda lib, x: x.split(),
     "split function": lambda lib, x: lib.split(x, 2),
     "split_with_sizes": lambda lib, x: lib.split_with_sizes(x, (1, 3)),
     "split zero": lambda lib, x: x.split(0),

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from ndgrad.api.matrix_arguments import (
-    adjoint,
+    adjoint as adjoint_of,
+)
+from ndgrad.api.matrix_arguments import (
     identity,
     payload,
     require_matrices,
@@ -81,7 +83,7 @@ def cholesky(A: Any, *, upper: bool = False) -> Any:
     require_square("cholesky", A)
     require_precision("cholesky", A)
     L = solve_ops.cholesky(A)
-    return adjoint(L) if upper else L
+    return adjoint_of(L) if upper else L
 
 
 def _require_pivoting(name: str, pivot: bool) -> None:
@@ -133,10 +135,10 @@ def lu_solve(LU: Any, pivots: Any, B: Any, *, left: bool = True, adjoint: bool =
     require_system("lu_solve", LU, B, left)
     if not left:
         # X A = B is A^H X^H = B^H
-        return adjoint(lu_solve(LU, pivots, adjoint(B), adjoint=not adjoint))
+        return adjoint_of(lu_solve(LU, pivots, adjoint_of(B), adjoint=not adjoint))
     if adjoint:
-        y = solve_ops.solve_triangular(adjoint(LU), B, upper=False, unitriangular=False)
-        y = solve_ops.solve_triangular(adjoint(LU), y, upper=True, unitriangular=True)
+        y = solve_ops.solve_triangular(adjoint_of(LU), B, upper=False, unitriangular=False)
+        y = solve_ops.solve_triangular(adjoint_of(LU), y, upper=True, unitriangular=True)
         return solve_ops.exchange_rows(y, pivots, back=True)
     y = solve_ops.exchange_rows(B, pivots, back=False)
     y = solve_ops.solve_triangular(LU, y, upper=False, unitriangular=True)
@@ -178,7 +180,7 @@ def householder_product(A: Any, tau: Any) -> Any:
         column = (Ellipsis, slice(None), slice(i, i + 1))
         v = arithmetic.add(index_ops.getitem(below, index=column), index_ops.getitem(ones, index=(slice(None), slice(i, i + 1))))
         factor = with_column(index_ops.getitem(tau, index=(Ellipsis, slice(i, i + 1))))
-        out = arithmetic.sub(out, arithmetic.mul(factor, product.matmul(v, product.matmul(adjoint(v), out))))
+        out = arithmetic.sub(out, arithmetic.mul(factor, product.matmul(v, product.matmul(adjoint_of(v), out))))
     return out
 
 

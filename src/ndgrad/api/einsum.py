@@ -52,7 +52,7 @@ def einsum(*args: Any) -> Any:
     if len(operands) == 1 and isinstance(operands[0], (list, tuple)):
         operands = tuple(operands[0])
     if not operands:
-        raise RuntimeError(f"einsum(): must provide at least one operand for {equation!r}. Pass the tensors after the equation.")
+        raise ValueError(f"einsum(): must provide at least one operand for {equation!r}. Pass the tensors after the equation.")
     plan = _plan(equation, tuple(tuple(t.shape) for t in operands))
     left = [_prepare(t, p) for t, p in zip(operands, plan.operands, strict=True)]
     if len(left) == 1:
@@ -163,9 +163,11 @@ def _plan(equation: str, shapes: tuple[tuple[int, ...], ...]) -> _Plan:
     names, dots = _read_inputs(equation, inputs, shapes)
     out = _read_output(equation, output if arrow else None, names, dots)
     sizes = _sizes(equation, names, shapes)
+    # a dimension of size one that others have larger is left out, so it asks nothing of them
+    large = [{c for c, n in zip(own, lengths, strict=True) if n == sizes[c]} for own, lengths in zip(names, shapes, strict=True)]
     operands, left = [], []
     for number, own in enumerate(names):
-        others = {*out, *(c for i, n in enumerate(names) if i != number for c in n)}
+        others = {*out, *(c for i, kept in enumerate(large) if i != number for c in kept)}
         prepared, remaining = _plan_operand(own, shapes[number], sizes, others)
         operands.append(prepared)
         left.append(remaining)

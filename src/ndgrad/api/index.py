@@ -72,7 +72,7 @@ def setitem(self: Any, index: Any, value: Any) -> None:
         return
     if np_dtype(value) != np_dtype(self):
         value = _converted(value, np_dtype(self))
-    mask = items[0] if len(items) == 1 else None
+    mask: Any = items[0] if len(items) == 1 else None
     if _is_mask(mask) and tuple(mask.shape) == tuple(self.shape) and _numel(value) == 1:
         write(ops.masked_fill, self, (_as_tensor(self, mask), shape_ops.reshape(value, shape=()) if value.ndim else value), {})
         return
@@ -180,7 +180,8 @@ def _index_array(t: Any, item: Any) -> Any:
             array = array.astype(np.intp)
         return wrap(t.face, array)
     raise IndexError(
-        f"only integers, slices (`:`), ellipsis (`...`), None and long, int, byte or bool tensors are valid indices (got {type(item).__name__})."
+        "only integers, slices (`:`), ellipsis (`...`), None and long, int, byte or bool tensors are valid indices "
+        f"(got {type(item).__name__})."
     )
 
 
@@ -283,8 +284,8 @@ def _lead(arrays: list[Any]) -> tuple[int, ...]:
         return np.broadcast_shapes(*(tuple(a.shape) for a in arrays))
     except ValueError:
         raise IndexError(
-            f"shape mismatch: indexing tensors could not be broadcast together with shapes {', '.join(str(list(a.shape)) for a in arrays)}. "
-            "Reshape them so that they broadcast; x[i][:, j] takes a block."
+            "shape mismatch: indexing tensors could not be broadcast together with shapes "
+            f"{', '.join(str(list(a.shape)) for a in arrays)}. Reshape them so that they broadcast; x[i][:, j] takes a block."
         ) from None
 
 

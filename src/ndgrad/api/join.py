@@ -30,14 +30,11 @@ def _checked(name: str, tensors: Any, error: type[Exception] = RuntimeError) -> 
             "in a list; unbind() makes one of one tensor."
         )
     if not tensors:
-        raise error(
-            f"{name}(): expected a non-empty list of Tensors, and got none. There is no shape or dtype to give the result."
-        )
+        raise error(f"{name}(): expected a non-empty list of Tensors, and got none. There is no shape or dtype to give the result.")
     for position, x in enumerate(tensors):
         if not isinstance(x, Variable) and not is_raw_array(x):
             raise TypeError(
-                f"{name}(): expected Tensor as element {position} in argument 0, but got {type(x).__name__}. Wrap it in "
-                "ndgrad.tensor(...)."
+                f"{name}(): expected Tensor as element {position} in argument 0, but got {type(x).__name__}. Wrap it in ndgrad.tensor(...)."
             )
     return tuple(tensors)
 
@@ -58,13 +55,13 @@ def cat(tensors: Any, dim: int = 0, *, out: Any = None) -> Any:
     shapes = [tuple(x.shape) for x in parts]
     if any(shape != shapes[0] for shape in shapes):
         # torch lets empty vectors pass among tensors of any shape
-        keep = [shape != (0,) for shape in shapes]
-        parts, shapes = ([v for v, k in zip(values, keep, strict=True) if k] for values in (parts, shapes))
+        parts = tuple(x for x, shape in zip(parts, shapes, strict=True) if shape != (0,))
+        shapes = [shape for shape in shapes if shape != (0,)]
     number = as_dim(dim, len(shapes[0]))
     for position, shape in enumerate(shapes):
         if shape != shapes[0] or not shape:
             _check_end_to_end(position, shape, shapes[0], number)
-    return _run(ops.cat, tuple(parts), {"dim": number}, out)
+    return _run(ops.cat, parts, {"dim": number}, out)
 
 
 def _check_end_to_end(position: int, shape: tuple[int, ...], first: tuple[int, ...], dim: int) -> None:
@@ -72,8 +69,8 @@ def _check_end_to_end(position: int, shape: tuple[int, ...], first: tuple[int, .
         raise RuntimeError(f"cat: zero-dimensional tensor (at position {position}) cannot be concatenated. Use stack().")
     if len(shape) != len(first):
         raise RuntimeError(
-            f"cat: Tensors must have same number of dimensions: got {len(first)} and {len(shape)} (shapes {first} and {shape}). "
-            "Use unsqueeze() or reshape() first."
+            f"cat: Tensors must have same number of dimensions: got {len(first)} and {len(shape)} (shapes {first} and "
+            f"{shape}). Use unsqueeze() or reshape() first."
         )
     if any(m != n and d != dim for d, (m, n) in enumerate(zip(first, shape, strict=True))):
         raise RuntimeError(
@@ -90,8 +87,8 @@ def stack(tensors: Any, dim: int = 0, *, out: Any = None) -> Any:
     for position, x in enumerate(parts):
         if tuple(x.shape) != first:
             raise RuntimeError(
-                f"stack expects each tensor to be equal size, but got {list(first)} at entry 0 and {list(x.shape)} at entry "
-                f"{position}. Broadcast or pad them first."
+                f"stack expects each tensor to be equal size, but got {list(first)} at entry 0 and {list(x.shape)} at "
+                f"entry {position}. Broadcast or pad them first."
             )
     return _run(ops.stack, parts, {"dim": as_dim(dim, len(first) + 1)}, out)
 
@@ -160,13 +157,10 @@ def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Any, ...]:
         raise RuntimeError(f'meshgrid: indexing must be one of "xy" or "ij", but received: {indexing}.')
     for x in vectors:
         if x.ndim > 1:
-            raise RuntimeError(
-                f"meshgrid: Expected 0D or 1D tensor in the tensor list but got shape {tuple(x.shape)}. Flatten it first."
-            )
+            raise RuntimeError(f"meshgrid: Expected 0D or 1D tensor in the tensor list but got shape {tuple(x.shape)}. Flatten it first.")
         if np_dtype(x) != np_dtype(vectors[0]):
             raise RuntimeError(
-                f"meshgrid expects all tensors to have the same dtype, and got {np_dtype(vectors[0])} and {np_dtype(x)}. "
-                "Convert one."
+                f"meshgrid expects all tensors to have the same dtype, and got {np_dtype(vectors[0])} and {np_dtype(x)}. Convert one."
             )
     order = list(range(len(vectors)))
     if indexing == "xy" and len(vectors) > 1:

@@ -196,8 +196,8 @@ def cond(A: Any, p: Any = None) -> Any:
 # ----- products and parts -----------------------------------------------------------------------------------------------------------------
 
 
-@both_worlds
 @takes_out
+@both_worlds
 def cross(input: Any, other: Any, *, dim: int = -1) -> Any:
     """The cross product of vectors of three entries along `dim`."""
     return cross_along("linalg.cross", input, other, dim)

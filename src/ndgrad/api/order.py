@@ -27,7 +27,7 @@ METHODS = ("sort", "argsort", "msort", "topk", "kthvalue", "unique", "unique_con
 def _require_order(name: str, input: Any, kinds: str = "c") -> None:
     ndim_of(input, name)
     if np_dtype(input).kind in kinds:
-        raise RuntimeError(f"{name}() does not support {np_dtype(input)} tensors: their elements have no order that ranks them. Convert them first.")
+        raise RuntimeError(f"{name}() does not support {np_dtype(input)} tensors: there is no order that ranks them. Convert them first.")
 
 
 # ----- sort --------------------------------------------------------------------------------------------------------------
@@ -133,12 +133,11 @@ def searchsorted(
 
     A sequence of one dimension serves all values; one of more needs the values' leading dimensions.
     """
-    if not isinstance(sorted_sequence, Variable):
-        raise TypeError(f"searchsorted(): argument 'sorted_sequence' must be Tensor, not {type(sorted_sequence).__name__}. Wrap it in ndgrad.tensor(...).")
+    ndim_of(sorted_sequence, "searchsorted")
     if side not in (None, "left", "right"):
         raise RuntimeError(f"searchsorted(): side can only be 'left' or 'right' but got {side!r}. Give one of these.")
     if side == "left" and right:
-        raise RuntimeError("searchsorted(): side and right can't be set to opposites, got side of left while right was True. Give one of them.")
+        raise RuntimeError("searchsorted(): side and right can't be set to opposites, got side of left while right was True. Give one.")
     sequence, values = sorted_sequence, _operand("searchsorted", input, sorted_sequence)
     have, want = tuple(sequence.shape), tuple(values.shape)
     if not have:
@@ -161,10 +160,9 @@ def searchsorted(
 
 def bucketize(input: Any, boundaries: Any, *, out_int32: bool = False, right: bool = False, out: Any = None) -> Any:
     """The number of the bucket that each value falls in, between sorted boundaries."""
-    if not isinstance(boundaries, Variable):
-        raise TypeError(f"bucketize(): argument 'boundaries' must be Tensor, not {type(boundaries).__name__}. Wrap it in ndgrad.tensor(...).")
-    if boundaries.ndim != 1:
-        raise RuntimeError(f"bucketize(): boundaries tensor must be 1 dimension, but got dim({boundaries.ndim}). Flatten it.")
+    ndim = ndim_of(boundaries, "bucketize")
+    if ndim != 1:
+        raise RuntimeError(f"bucketize(): boundaries tensor must be 1 dimension, but got dim({ndim}). Flatten it.")
     return _searched("bucketize", boundaries, _operand("bucketize", input, boundaries), right, out_int32, out)
 
 
@@ -179,7 +177,8 @@ def isin(elements: Any, test_elements: Any, *, assume_unique: bool = False, inve
     """Whether each element occurs among the test elements. NaN equals nothing."""
     tensors = [t for t in (elements, test_elements) if isinstance(t, Variable)]
     if not tensors:
-        raise TypeError(f"isin() takes at least one Tensor, and got {type(elements).__name__} and {type(test_elements).__name__}. Wrap one of them.")
+        kinds = f"{type(elements).__name__} and {type(test_elements).__name__}"
+        raise TypeError(f"isin() takes at least one Tensor, and got {kinds}. Wrap one in ndgrad.tensor(...).")
     x, y = (_operand("isin", t, tensors[0]) for t in (elements, test_elements))
     result = ops.isin(x, y)
     return deliver("isin", comparison.logical_not(result) if invert else result, out)

@@ -35,9 +35,7 @@ def flip(input: Any, *dims: Any, **keyword: Any) -> Any:
 def fliplr(input: Any) -> Any:
     """A copy with the columns in reverse order."""
     if input.ndim < 2:
-        raise RuntimeError(
-            f"fliplr: Input must be >= 2-d, and has {input.ndim} dimensions. Use flip(), whose dims are yours to name."
-        )
+        raise RuntimeError(f"fliplr: Input must be >= 2-d, and has {input.ndim} dimensions. Use flip(), whose dims are yours to name.")
     return ops.flip(input, dims=(1,))
 
 
@@ -52,16 +50,13 @@ def rot90(input: Any, k: int = 1, dims: Any = (0, 1)) -> Any:
     """A copy turned by k right angles in the plane of two dims, from the first towards the second."""
     given = as_shape((dims,))
     if len(given) != 2:
-        raise RuntimeError(
-            f"rot90: expected total rotation dims == 2, but got dims = {len(given)}. Name the two dimensions of a plane."
-        )
+        raise RuntimeError(f"rot90: expected total rotation dims == 2, but got dims = {len(given)}. Name the two dimensions of a plane.")
     if input.ndim < 2:
         raise RuntimeError(f"rot90: expected total dims >= 2, but got total dims = {input.ndim}. Only planes can be turned.")
     first, second = (as_dim(d, input.ndim) for d in given)
     if first == second:
         raise RuntimeError(
-            f"rot90: expected rotation dims to be different, but got dim0 = {given[0]} and dim1 = {given[1]}. Name two "
-            "dimensions."
+            f"rot90: expected rotation dims to be different, but got dim0 = {given[0]} and dim1 = {given[1]}. Name two dimensions."
         )
     return ops.rot90(input, k=operator.index(k), dims=(first, second))
 
@@ -74,9 +69,7 @@ def roll(input: Any, shifts: Any, dims: Any = None) -> Any:
     if not moves:
         raise RuntimeError("roll: `shifts` required, and is (). Give a number of places.")
     if len(moves) != (len(where) or 1):
-        raise RuntimeError(
-            f"roll: shifts and dimensions must align. shifts: {len(moves)}, dims: {len(where)}. Give one shift per dim."
-        )
+        raise RuntimeError(f"roll: shifts and dimensions must align. shifts: {len(moves)}, dims: {len(where)}. Give one shift per dim.")
     numbers = tuple(as_dim(d, input.ndim) for d in where)
     if not input.ndim:
         if where:
@@ -124,9 +117,7 @@ def repeat_interleave(input: Any, repeats: Any = None, dim: Any = None, *, outpu
         input, dim = flatten(input), 0
     number = as_dim(dim, input.ndim)
     if not input.ndim:
-        raise IndexError(
-            "repeat_interleave: a 0-d tensor has no dimension to repeat along. Leave dim out, or use reshape(1) first."
-        )
+        raise IndexError("repeat_interleave: a 0-d tensor has no dimension to repeat along. Leave dim out, or use reshape(1) first.")
     size = input.shape[number]
     if isinstance(repeats, (Variable, np.ndarray)):
         counts = _counts(repeats)
@@ -157,9 +148,7 @@ def _positions(repeats: Any, output_size: Any) -> Any:
     """For each element, its index as often as its value says."""
     counts = _counts(repeats)
     if repeats.ndim != 1:
-        raise RuntimeError(
-            f"repeat_interleave only accept 1D vector as repeat, and got {repeats.ndim} dimensions. Flatten it first."
-        )
+        raise RuntimeError(f"repeat_interleave only accept 1D vector as repeat, and got {repeats.ndim} dimensions. Flatten it first.")
     _check_output_size(output_size, sum(counts))
     return wrap(repeats.face, np.repeat(np.arange(len(counts)), counts))
 
@@ -173,13 +162,9 @@ def _counts(repeats: Any) -> tuple[int, ...]:
             "(vmap, grad). Give an int, or a tensor from outside the transform."
         )
     if array.dtype.kind not in "iu":
-        raise NotImplementedError(
-            f"repeat_interleave: repeats must be integers, and is {array.dtype}. Convert it with .long()."
-        )
+        raise NotImplementedError(f"repeat_interleave: repeats must be integers, and is {array.dtype}. Convert it with .long().")
     if array.ndim > 1:
-        raise RuntimeError(
-            f"repeat_interleave: repeats must be 0-dim or 1-dim tensor, and has shape {array.shape}. Flatten it first."
-        )
+        raise RuntimeError(f"repeat_interleave: repeats must be 0-dim or 1-dim tensor, and has shape {array.shape}. Flatten it first.")
     if (array < 0).any():
         raise RuntimeError(f"repeat_interleave: repeats can not be negative, and is {array.tolist()}. Repeat 0 times or more.")
     return tuple(int(n) for n in np.atleast_1d(array).tolist())

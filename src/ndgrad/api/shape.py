@@ -79,9 +79,7 @@ def _keyword(name: str, known: str, given: tuple[Any, ...], keyword: dict[str, A
     if not keyword:
         return given
     if given or set(keyword) != {known}:
-        raise TypeError(
-            f"{name}() got {', '.join(map(repr, keyword))}; it takes {known}, once. Give it by position or by keyword."
-        )
+        raise TypeError(f"{name}() got {', '.join(map(repr, keyword))}; it takes {known}, once. Give it by position or by keyword.")
     return (keyword[known],)
 
 
@@ -119,9 +117,7 @@ def _view_as_dtype(self: Any, dtype: Any) -> Any:
         if not self.ndim:
             raise RuntimeError(f"view: self.dim() cannot be 0 {to}. Use view(1) first.")
         if geometry_of(self).strides[-1] != 1:
-            raise RuntimeError(
-                f"view: self.stride(-1) must be 1 {to}, but got {geometry_of(self).strides[-1]}. Use contiguous() first."
-            )
+            raise RuntimeError(f"view: self.stride(-1) must be 1 {to}, but got {geometry_of(self).strides[-1]}. Use contiguous() first.")
         if self.shape[-1] * old.itemsize % new.itemsize:
             raise RuntimeError(
                 f"view: self.size(-1) must be divisible by {new.itemsize // old.itemsize} {to}, but got {self.shape[-1]}. "
@@ -348,9 +344,7 @@ def swapdims(input: Any, dim0: int, dim1: int) -> Any:
 
 def _check_matrix(name: str, t: Any) -> None:
     if t.ndim > 2:
-        raise RuntimeError(
-            f"{name} expects a tensor with <= 2 dimensions, but self is {t.ndim}D. Use transpose(dim0, dim1) or mT."
-        )
+        raise RuntimeError(f"{name} expects a tensor with <= 2 dimensions, but self is {t.ndim}D. Use transpose(dim0, dim1) or mT.")
 
 
 def t(input: Any) -> Any:
@@ -363,9 +357,7 @@ def movedim(input: Any, source: Any, destination: Any) -> Any:
     """A view with dimensions `source` moved to the positions `destination`; the others keep their order."""
     both = (source, destination)
     if any(isinstance(s, (tuple, list)) for s in both) and not all(isinstance(s, (tuple, list)) for s in both):
-        raise TypeError(
-            f"movedim: source {source!r} and destination {destination!r} must be two ints or two tuples. Make both alike."
-        )
+        raise TypeError(f"movedim: source {source!r} and destination {destination!r} must be two ints or two tuples. Make both alike.")
     froms, tos = (tuple(s) if isinstance(s, (tuple, list)) else (s,) for s in both)
     if len(froms) != len(tos):
         raise RuntimeError(
@@ -395,8 +387,7 @@ def adjoint(input: Any) -> Any:
     n = input.ndim
     if n == 1:
         raise RuntimeError(
-            "adjoint() is only supported on matrices or batches of matrices. Got 1-D tensor. Use unsqueeze() to make it a "
-            "matrix."
+            "adjoint() is only supported on matrices or batches of matrices. Got 1-D tensor. Use unsqueeze() to make it a matrix."
         )
     if n:
         turned = ops.transpose(input, dim0=n - 2, dim1=n - 1)
@@ -412,9 +403,7 @@ def adjoint(input: Any) -> Any:
 def view_as_real(input: Any) -> Any:
     """A view of a complex tensor with a last dimension of size 2: real and imaginary part."""
     if np_dtype(input).kind != "c":
-        raise RuntimeError(
-            f"view_as_real is only supported for complex tensors, and this one is {np_dtype(input)}. Use it as it is."
-        )
+        raise RuntimeError(f"view_as_real is only supported for complex tensors, and this one is {np_dtype(input)}. Use it as it is.")
     return ops.view_as_real(input)
 
 
@@ -422,17 +411,12 @@ def view_as_complex(input: Any) -> Any:
     """A view of a tensor whose last dimension holds pairs (real part, imaginary part) as complex numbers."""
     dtype = np_dtype(input)
     if dtype.kind != "f" or dtype.itemsize < 4:
-        raise RuntimeError(
-            f"view_as_complex is only supported for float and double tensors, but got {dtype}. Convert it with .to() first."
-        )
+        raise RuntimeError(f"view_as_complex is only supported for float and double tensors, but got {dtype}. Convert it with .to() first.")
     if not input.ndim:
-        raise RuntimeError(
-            "view_as_complex: Input tensor must have one or more dimensions, the last of size 2. Got a 0-d tensor."
-        )
+        raise RuntimeError("view_as_complex: Input tensor must have one or more dimensions, the last of size 2. Got a 0-d tensor.")
     if input.shape[-1] != 2:
         raise RuntimeError(
-            f"view_as_complex: Tensor must have a last dimension of size 2, and has shape {tuple(input.shape)}. Stack the "
-            "parts along it."
+            f"view_as_complex: Tensor must have a last dimension of size 2, and has shape {tuple(input.shape)}. Stack the parts along it."
         )
     if geometry_of(input).strides[-1] != 1:
         raise RuntimeError(

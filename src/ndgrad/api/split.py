@@ -57,8 +57,7 @@ def narrow(input: Any, dim: int, start: Any, length: int) -> Any:
         raise RuntimeError(f"narrow(): length must be non-negative, and is {length}. Give the number of indices to keep.")
     if not -size <= first <= size:
         raise IndexError(
-            f"narrow(): start out of range (expected to be in range of [{-size}, {size}], but got {first}). Shape: "
-            f"{tuple(input.shape)}."
+            f"narrow(): start out of range (expected to be in range of [{-size}, {size}], but got {first}). Shape: {tuple(input.shape)}."
         )
     first += size if first < 0 else 0
     if first + length > size:
@@ -88,8 +87,12 @@ def select(input: Any, dim: int, index: Any) -> Any:
 
 
 @both_worlds
-def split(tensor: Any, split_size_or_sections: Any, dim: int = 0) -> tuple[Any, ...]:
+def split(tensor: Any, split_size_or_sections: Any = None, dim: int = 0, *, split_size: Any = None) -> tuple[Any, ...]:
     """Views of consecutive parts along `dim`: of one size (the last may be smaller), or of the sizes listed."""
+    if split_size is not None:  # the name that torch's method has for it
+        split_size_or_sections = split_size
+    if split_size_or_sections is None:
+        raise TypeError("split() missing its argument: the size of a part, or a list of sizes.")
     if not hasattr(split_size_or_sections, "__index__"):
         return split_with_sizes(tensor, split_size_or_sections, dim)
     if not tensor.ndim:
@@ -99,9 +102,7 @@ def split(tensor: Any, split_size_or_sections: Any, dim: int = 0) -> tuple[Any, 
     if part < 0:
         raise RuntimeError(f"split expects split_size be non-negative, but got split_size={part}. Give the size of a part.")
     if part == 0 and size:
-        raise RuntimeError(
-            f"split_size can only be 0 if dimension size is 0, but got dimension size of {size}. Give the size of a part."
-        )
+        raise RuntimeError(f"split_size can only be 0 if dimension size is 0, but got dimension size of {size}. Give the size of a part.")
     parts: tuple[Any, ...] = ops.split(tensor, split_size=part, dim=number)
     return parts
 
@@ -115,8 +116,7 @@ def split_with_sizes(input: Any, split_sizes: Any, dim: int = 0) -> tuple[Any, .
     size = input.shape[number]
     if any(n < 0 for n in sizes):
         raise RuntimeError(
-            f"split_with_sizes expects split_sizes have only non-negative entries, but got split_sizes={list(sizes)}. Give "
-            "sizes of parts."
+            f"split_with_sizes expects split_sizes have only non-negative entries, but got split_sizes={list(sizes)}. Give sizes of parts."
         )
     if sum(sizes) != size:
         raise RuntimeError(
@@ -145,18 +145,14 @@ def chunk(input: Any, chunks: int, dim: int = 0) -> tuple[Any, ...]:
 def tensor_split(input: Any, indices_or_sections: Any, dim: int = 0) -> tuple[Any, ...]:
     """Views of consecutive parts along `dim`: so many of nearly one size, or between the indices listed."""
     if not input.ndim:
-        raise RuntimeError(
-            "tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 dims. Use reshape(1) first."
-        )
+        raise RuntimeError("tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 dims. Use reshape(1) first.")
     number = as_dim(dim, input.ndim)
     size = input.shape[number]
     given = _plain(indices_or_sections)
     if hasattr(given, "__index__"):
         sections = operator.index(given)
         if sections <= 0:
-            raise RuntimeError(
-                f"tensor_split: number of sections must be larger than 0, got {sections}. Give the number of parts."
-            )
+            raise RuntimeError(f"tensor_split: number of sections must be larger than 0, got {sections}. Give the number of parts.")
         least, larger = divmod(size, sections)
         stops = [(i + 1) * least + min(i + 1, larger) for i in range(sections)]
         return tuple(_slice(input, number, a, b) for a, b in zip([0, *stops], stops, strict=False))
@@ -171,8 +167,8 @@ def _plain(value: Any) -> Any:
     array = value._array
     if not is_raw_array(array) or array.dtype.kind not in "iu" or array.ndim > 1:
         raise RuntimeError(
-            "tensor_split expected tensor_indices_or_sections to be a zero- or one-dimensional int64 tensor from outside any "
-            f"transform, and got {np_dtype(value)} with {array.ndim} dimensions. Give ints."
+            "tensor_split expected tensor_indices_or_sections to be a zero- or one-dimensional int64 tensor from outside "
+            f"any transform, and got {np_dtype(value)} with {array.ndim} dimensions. Give ints."
         )
     return array.tolist()
 
@@ -228,9 +224,7 @@ def unfold(self: Any, dimension: int, size: int, step: int) -> Any:
     if size < 0:
         raise RuntimeError(f"unfold: size is {size} but must be >= 0. Give the size of a window.")
     if size > length:
-        raise RuntimeError(
-            f"unfold: maximum size for tensor at dimension {dim} is {length} but size is {size}. Give a smaller window."
-        )
+        raise RuntimeError(f"unfold: maximum size for tensor at dimension {dim} is {length} but size is {size}. Give a smaller window.")
     if step <= 0:
         raise RuntimeError(f"unfold: step is {step} but must be > 0. Give the distance between windows.")
     if not self.ndim:
@@ -249,13 +243,10 @@ def as_strided(input: Any, size: Any, stride: Any, storage_offset: Any = None) -
     sizes, strides = as_shape((size,)), as_shape((stride,))
     if len(sizes) != len(strides):
         raise RuntimeError(
-            f"as_strided: mismatch in length of strides and shape: size {list(sizes)}, stride {list(strides)}. Give one "
-            "stride per size."
+            f"as_strided: mismatch in length of strides and shape: size {list(sizes)}, stride {list(strides)}. Give one stride per size."
         )
     if any(s < 0 for s in strides):
-        raise RuntimeError(
-            f"as_strided: Negative strides are not supported at the moment, got strides: {list(strides)}. Use flip()."
-        )
+        raise RuntimeError(f"as_strided: Negative strides are not supported at the moment, got strides: {list(strides)}. Use flip().")
     if any(n < 0 for n in sizes):
         raise RuntimeError(f"as_strided: size {list(sizes)} has a negative entry. Sizes are non-negative.")
     own, available = _extent(input)

@@ -66,17 +66,13 @@ def _check_sizes(name: str, row: int, col: int) -> None:
             raise RuntimeError(f"{name}: {what} must be non-negative, got {n}. Give the sizes of a matrix.")
 
 
-def tril_indices(
-    row: int, col: int, offset: int = 0, *, dtype: Any = dtypes.int64, device: Any = None, layout: Any = None
-) -> Any:
+def tril_indices(row: int, col: int, offset: int = 0, *, dtype: Any = dtypes.int64, device: Any = None, layout: Any = None) -> Any:
     """Rows and columns of the elements on and below a diagonal of a row x col matrix."""
     _check_sizes("tril_indices", row, col)
     return _indices(np.tri(row, col, offset, dtype=bool), dtype)
 
 
-def triu_indices(
-    row: int, col: int, offset: int = 0, *, dtype: Any = dtypes.int64, device: Any = None, layout: Any = None
-) -> Any:
+def triu_indices(row: int, col: int, offset: int = 0, *, dtype: Any = dtypes.int64, device: Any = None, layout: Any = None) -> Any:
     """Rows and columns of the elements on and above a diagonal of a row x col matrix."""
     _check_sizes("triu_indices", row, col)
     return _indices(~np.tri(row, col, offset - 1, dtype=bool), dtype)

@@ -17,6 +17,7 @@ from ndgrad.arrays import threads
 
 # A block of float64 is 256 KiB: smaller ones make the interpreter the bottleneck when two threads share it.
 _BLOCK = 32768
+_LARGE = 2 * _BLOCK
 
 
 def blockwise(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -27,8 +28,8 @@ def blockwise(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(function)
     def run(np: Any, x: Any, **settings: Any) -> Any:
-        if x.size < 2 * _BLOCK or x.__class__ is not numpy.ndarray or x.dtype.kind not in "fc":
-            return function(np, x, **settings)
+        if x.size < _LARGE or x.__class__ is not numpy.ndarray or x.dtype.kind not in "fc":
+            return function(np, x, **settings) if settings else function(np, x)
         flags = x.flags
         if not (flags.c_contiguous or flags.f_contiguous):
             return function(np, x, **settings)

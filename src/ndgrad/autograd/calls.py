@@ -10,6 +10,7 @@ from ndgrad.autograd.engine import backward_from
 from ndgrad.autograd.modes import thread
 from ndgrad.autograd.roots import root_gradients
 from ndgrad.autograd.variable import Variable, meta_of, np_dtype, requires_grad, wrap
+from ndgrad.ops.vocabulary import tensor_ops
 
 
 def _as_list(value: Any) -> list[Any]:
@@ -92,7 +93,7 @@ def grad(
         from ndgrad.func.transforms import vmap
 
         given = tuple(_as_list(grad_outputs))
-        rest = {"retain_graph": True, "create_graph": create_graph, "allow_unused": allow_unused, "materialize_grads": materialize_grads}
+        rest: dict[str, Any] = {"retain_graph": True, "create_graph": create_graph, "allow_unused": allow_unused, "materialize_grads": materialize_grads}
         return vmap(lambda *g: grad(outputs, inputs, g, **rest))(*given)
     if isinstance(inputs, dict):
         values = grad(outputs, tuple(inputs.values()), grad_outputs, retain_graph, create_graph, only_inputs, allow_unused, False, materialize_grads)
@@ -135,7 +136,7 @@ def _zeros_like(t: Any) -> Any:
 
     if isinstance(t, Variable):
         if isinstance(t._array, Variable):
-            return (t * 0.0).detach()
+            return tensor_ops.detach(tensor_ops.mul(t, 0.0))
         return wrap(t.face, np.zeros(tuple(t.shape), np_dtype(t)))
     shape, dtype = t.node.output_metadata(t.input_nr)
     return wrap(_tensor_class(), np.zeros(shape, dtype))

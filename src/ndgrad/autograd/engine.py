@@ -156,7 +156,7 @@ def run_by_age(task: GraphTask, roots: list[tuple[Any, Any]]) -> None:
                             push(waiting, (-target.seq, id(target), target))
                     fresh = False
                 break
-            for e, out in zip(node.next, node.apply(g, ops, keep)):  # noqa: B905 (strict costs 100 ns)
+            for e, out in zip(node.next, node.apply(g, ops, keep)):
                 if e is None or out is None:
                     continue
                 cls = e.__class__
@@ -289,7 +289,8 @@ def send(task: GraphTask, e: Any, g: Any, fresh: bool = False) -> bool:
     """Check a gradient against what the edge expects and add it to the sum there; whether it is the first to arrive."""
     grads = task.grads
     if e.__class__ is Edge:
-        node, number = e
+        node: Any = e.node
+        number = e.input_nr
         shape, dtype = node.output_metadata(number)
     else:
         node, number, shape, dtype = e, 0, e.shape, e.dtype

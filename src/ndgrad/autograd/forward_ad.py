@@ -156,7 +156,7 @@ def jvp(op: Op, primals: tuple[Any, ...], tangents: tuple[Any, ...], settings: d
             env["out"] = out
         else:
             env.update((f"out{i}", o) for i, o in enumerate(out))
-        if callable(rule):
+        if callable(rule) and not isinstance(rule, str):
             env.update((f"{name}_t", t) for name, t in op.bind(tangents).items())
             env["ts"] = tangents
             return rule(*[env[n] for n in parameter_names(rule)])

@@ -16,7 +16,6 @@ import warnings
 from collections.abc import Callable
 from typing import Any, ClassVar
 
-
 from ndgrad.autograd.inplace import check_writable, set_history
 from ndgrad.autograd.modes import enter, leave, thread
 from ndgrad.autograd.node import MultiNode, Node, edge_node, next_sequence_number
@@ -106,7 +105,7 @@ class FunctionNode(MultiNode, FunctionCtx):
 
     def _keep(self, inputs: tuple[Any, ...], outputs: list[Any]) -> None:
         """Turn what forward asked to save into saved values: after the outputs have their history."""
-        saved = []
+        saved: list[_Saved | None] = []
         for t in self._to_save:
             if t is None:
                 saved.append(None)

@@ -29,16 +29,16 @@ class Mode:
     def __enter__(self) -> Any:
         raise NotImplementedError
 
-    def __exit__(self, *exc: Any) -> None:
+    def __exit__(self, *exc: object) -> None:
         raise NotImplementedError
 
     def __call__(self, function: F) -> F:
         if inspect.isclass(function):
             raise TypeError(f"{type(self).__name__} decorates functions, and got the class {function.__name__}. Decorate its methods.")
         if inspect.isgeneratorfunction(function):
-            return self._decorate_generator(function)
+            return self._decorate_generator(function)  # type: ignore[no-any-return]
         if inspect.iscoroutinefunction(function):
-            return self._decorate_coroutine(function)
+            return self._decorate_coroutine(function)  # type: ignore[no-any-return]
 
         @functools.wraps(function)
         def decorated(*args: Any, **kwargs: Any) -> Any:
@@ -108,7 +108,7 @@ class _GradMode(Mode):
         self._stack.append(thread.grad_enabled)
         _set_grad_enabled(self.value)
 
-    def __exit__(self, *exc: Any) -> None:
+    def __exit__(self, *exc: object) -> None:
         _set_grad_enabled(self._stack.pop())
 
 
@@ -171,7 +171,7 @@ class set_grad_enabled(_GradMode):
     def __enter__(self) -> None:
         pass
 
-    def __exit__(self, *exc: Any) -> None:
+    def __exit__(self, *exc: object) -> None:
         _set_grad_enabled(self.before)
 
 
@@ -199,7 +199,7 @@ class inference_mode(Mode):
         _set_grad_enabled(not self.mode)
         thread.forward_grad_enabled = not self.mode
 
-    def __exit__(self, *exc: Any) -> None:
+    def __exit__(self, *exc: object) -> None:
         inference, grad_enabled, forward = self._stack.pop()
         thread.inference = inference
         _set_grad_enabled(grad_enabled)

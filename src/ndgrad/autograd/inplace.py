@@ -154,7 +154,7 @@ def perform(op: Any, array: Any, others: tuple[Any, ...], settings: dict[str, An
         storage.before_write(array)
         op.write_kernel(library, array, *others, **settings)
         return
-    name = op.forward if isinstance(op.forward, str) else _UFUNCS.get(op.forward)  # type: ignore[call-overload]
+    name = op.forward if isinstance(op.forward, str) else _UFUNCS.get(op.forward)
     ufunc = getattr(library, name, None) if name else None
     if isinstance(ufunc, np.ufunc) and not settings and array.ndim:
         shape = np.broadcast_shapes(array.shape, *(np.shape(o) for o in others))

@@ -48,9 +48,9 @@ class Node:
     __slots__ = ("__weakref__", "dtype", "extra", "next", "seq", "shape")
 
     #: How many outputs the op had; more than one makes the engine pass a list of gradients.
-    outputs: ClassVar[int] = 1
+    outputs: int = 1
     #: Function-transform level whose graph this node belongs to.
-    level: ClassVar[int] = 0
+    level: int = 0
     #: Takes ownership of the incoming gradient and may change it (see the engine's Note [Owned gradients]).
     consumes: ClassVar[bool] = False
     #: An ordinary node of one output, which the engine's short way may run.

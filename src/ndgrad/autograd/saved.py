@@ -247,7 +247,7 @@ class RuleNode(Node):
             rule, names = op.joint_rule
             env["needs"] = tuple(e is not None for e in self.next)
             return tuple(rule(*[env[n] for n in names]))
-        out = []
+        out: list[Any] = []
         for (rule, names), e in zip(op.rules.values(), self.next, strict=True):
             if e is None:
                 out.append(None)

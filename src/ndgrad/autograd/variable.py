@@ -62,6 +62,10 @@ class Variable:
     _storage: Storage | None
     _meta: Meta | None
 
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any: ...
+
 
 new = object.__new__
 
@@ -146,7 +150,7 @@ class LevelAccumulator(AccumulateGrad):
     """The accumulator of a leaf that a grad transform made; its gradient is captured, never accumulated."""
 
     __slots__ = ("level",)
-    level: int  # type: ignore[misc]  # a slot per node instead of the class constant
+    level: int
 
 
 def accumulator(t: Any) -> AccumulateGrad:
@@ -157,11 +161,10 @@ def accumulator(t: Any) -> AccumulateGrad:
         node = ref()
         if node is not None:
             return node  # type: ignore[return-value]
+    made = AccumulateGrad()
     if meta.level:
-        made: AccumulateGrad = LevelAccumulator()
-        made.level = meta.level  # type: ignore[misc]
-    else:
-        made = AccumulateGrad()
+        made = inner = LevelAccumulator()
+        inner.level = meta.level
     made.seq = FIRST
     made.next = ()
     made.shape = tuple(t.shape)

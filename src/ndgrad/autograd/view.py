@@ -147,7 +147,7 @@ class CopySlices(Node):
 
     __slots__ = ("inner", "level", "order", "path")
     consumes = True
-    level: int  # type: ignore[misc]  # a slot, since any level may have such a node
+    level: int
     inner: Node
     order: Order  # of the base in memory, in which the path is known to lead to a view
     path: Path | None
@@ -189,7 +189,7 @@ def rebase(base: Any, path: Path, inner: Node, base_edge: Any) -> None:
     node.dtype = np_dtype(base)
     node.extra = False
     node.inner = inner
-    node.level = inner.level  # type: ignore[misc]
+    node.level = inner.level
     node.order = order_of(base)
     node.path = path
     base._node = node

@@ -148,7 +148,9 @@ def _grad_op(level: Level, op: Any, args: tuple[Any, ...], settings: dict[str, A
         lifted = tuple(lift(p) if isinstance(a, Variable) else p for a, p in zip(args, payloads, strict=True))
         result = dispatch(op, lifted, settings)
     out = tuple(lower(r) for r in result) if op.outputs != 1 else lower(result)
-    wrapped = finish(op, args, settings, face_of(op, args), out, level=number)
+    face = face_of(op, args)
+    assert face is not None
+    wrapped = finish(op, args, settings, face, out, level=number)
     # What does not depend on the level's inputs needs no wrapping; but a view must stay with its base, to see its writes.
     if op.view and level_number(args[0]) == number:
         for w in wrapped if op.outputs != 1 else (wrapped,):

@@ -90,7 +90,7 @@ class Array(Tensor):
     # ----- attributes ----------------------------------------------------------------------------------------------------
 
     @property
-    def size(self) -> int:
+    def size(self) -> int:  # type: ignore[override]
         """The number of elements."""
         return math.prod(self.shape)
 

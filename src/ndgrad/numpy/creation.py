@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from ndgrad.autograd.variable import Variable, meta_of, np_dtype, wrap
 from ndgrad.autograd.modes import thread
+from ndgrad.autograd.variable import Variable, meta_of, np_dtype, wrap
 from ndgrad.numpy.array import Array, to_array
 from ndgrad.ops import cast as cast_ops
 from ndgrad.ops import join as join_ops

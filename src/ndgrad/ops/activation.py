@@ -10,23 +10,27 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy
+
 from ndgrad.arrays.blockwise import blockwise
+from ndgrad.arrays.constants import Constants
 from ndgrad.ops.error_function import _special
 from ndgrad.ops.table import elementwise
 
 # ----- sigmoid and its inverse -----------------------------------------------------------------------------------------
 
 # exp(-x) overflows, with a warning, for x below minus these; the sigmoid is 0 there to within the smallest normal number.
-_LOWEST = {"d": -709.0, "f": -88.0}
+_SIGMOID = {"d": Constants(1.0, -709.0), "f": Constants(1.0, -88.0)}
 
 
 @blockwise
 def _sigmoid(np: Any, x: Any) -> Any:
-    lowest = _LOWEST.get(x.dtype.char)
-    if lowest is None:  # integers, complex, half precision, ...
+    found = _SIGMOID.get(x.dtype.char)
+    if found is None:  # integers, complex, half precision, ...
         with np.errstate(over="ignore", invalid="ignore"):
             return 1.0 / (1.0 + np.exp(-x))
-    return np.reciprocal(np.exp(-np.maximum(x, lowest)) + 1.0)
+    one, lowest = found(x)
+    return np.reciprocal(np.exp(-np.maximum(x, lowest)) + one)
 
 
 sigmoid = elementwise("sigmoid", _sigmoid, x=lambda t, out: t * (out - out * out))
@@ -60,16 +64,38 @@ log_sigmoid = elementwise("log_sigmoid", _log_sigmoid, x=lambda t, x, ops: t * o
 def _softplus(np: Any, x: Any, *, beta: float, threshold: float) -> Any:
     z = x if beta == 1 else x * beta
     soft = np.log1p(np.exp(np.minimum(z, threshold)))
-    return np.where(z > threshold, x, soft if beta == 1 else soft / beta)
+    return _overruled(np, soft if beta == 1 else soft / beta, z > threshold, x)
 
 
-def _softplus_x(t: Any, x: Any, beta: float, threshold: float, ops: Any) -> Any:
+@blockwise
+def _softplus_slope(np: Any, x: Any, *, beta: float, threshold: float) -> Any:
     z = x if beta == 1 else x * beta
-    return ops.where(z > threshold, t, t * ops.sigmoid(z))
+    return _overruled(np, _sigmoid(np, z), z > threshold, 1.0)
+
+
+def _overruled(np: Any, out: Any, mask: Any, value: Any) -> Any:
+    """`out`, which is nobody else's, with `value` where the mask is true."""
+    if out.__class__ is not numpy.ndarray:
+        return np.where(mask, value, out)
+    np.putmask(out, mask, value)
+    return out
+
+
+def _softplus_slope_x(t: Any, x: Any, beta: float, threshold: float, ops: Any) -> Any:
+    z = x * beta
+    s = ops.sigmoid(z)
+    return ops.keep(t * ((s - s * s) * beta), ~(z > threshold))
 
 
 # log(1 + exp(beta x)) / beta, which is taken to be x itself once beta x exceeds the threshold.
-softplus = elementwise("softplus", _softplus, settings={"beta": 1.0, "threshold": 20.0}, x=_softplus_x)
+softplus = elementwise(
+    "softplus", _softplus, settings={"beta": 1.0, "threshold": 20.0},
+    x=lambda t, x, beta, threshold, ops: t * ops.softplus_slope(x, beta=beta, threshold=threshold),
+)  # fmt: skip
+
+softplus_slope = elementwise(
+    "softplus_slope", _softplus_slope, settings={"beta": 1.0, "threshold": 20.0}, x=_softplus_slope_x, inplace=False
+)
 
 # ----- made of straight lines ------------------------------------------------------------------------------------------
 
@@ -137,15 +163,19 @@ hardshrink = elementwise(
 @blockwise
 def _elu(np: Any, x: Any, *, alpha: float, scale: float, input_scale: float) -> Any:
     below = np.minimum(x, 0.0)
-    below = np.expm1(below if input_scale == 1 else below * input_scale) * (alpha * scale)
-    return below + np.maximum(x, 0.0) * scale
+    below = np.expm1(below if input_scale == 1 else below * input_scale)
+    above = np.maximum(x, 0.0)
+    return (below if alpha * scale == 1 else below * (alpha * scale)) + (above if scale == 1 else above * scale)
 
 
 def _elu_x(t: Any, x: Any, alpha: float, scale: float, input_scale: float, ops: Any) -> Any:
     """`scale` above 0, and below it alpha scale input_scale exp(input_scale x). The exponent is kept from growing above 0: an
     infinity in the branch not taken would become NaN in the second derivative."""
-    below = ops.exp(ops.clamp_max(x, 0.0) * input_scale) * (alpha * scale * input_scale)
-    return t * ops.where(x > 0, scale, below)
+    below = ops.clamp_max(x, 0.0)
+    below = ops.exp(below if input_scale == 1 else below * input_scale)
+    if alpha * input_scale == 1:  # the two meet smoothly
+        return t * below if scale == 1 else t * (below * scale)
+    return t * ops.where(x > 0, scale, below * (alpha * scale * input_scale))
 
 
 # scale x above 0, scale alpha (exp(input_scale x) - 1) below: elu, selu and celu differ in the constants alone.
@@ -179,14 +209,27 @@ silu_slope = elementwise("silu_slope", _silu_slope, x=_silu_slope_x, inplace=Fal
 
 @blockwise
 def _mish(np: Any, x: Any) -> Any:
-    return x * np.tanh(_softplus(np, x, beta=1.0, threshold=20.0))
+    return x * _mish_gate(np, x)
+
+
+def _mish_gate(np: Any, x: Any) -> Any:
+    """tanh(softplus(x)) = (u^2 - 1) / (u^2 + 1) with u = 1 + exp(x), written without the cancellation in u^2 - 1 and, since
+    it is 1 to within rounding from x = 20 on, without overflow."""
+    one, two, most = _MISH(x)
+    e = np.exp(np.minimum(x, most))
+    e = e * (e + two)
+    return e / (e + two)
+
+
+_MISH = Constants(1.0, 2.0, 20.0)
 
 
 @blockwise
 def _mish_slope(np: Any, x: Any) -> Any:
     """w + x w' where w = tanh(softplus(x)), w' = (1 - w^2) sigmoid(x)."""
-    w = np.tanh(_softplus(np, x, beta=1.0, threshold=20.0))
-    return w + x * (1.0 - w * w) * _sigmoid(np, x)
+    one, two, most = _MISH(x)
+    w = _mish_gate(np, x)
+    return w + x * (one - w * w) * _sigmoid(np, x)
 
 
 def _mish_slope_x(t: Any, x: Any, ops: Any) -> Any:
@@ -201,13 +244,17 @@ mish_slope = elementwise("mish_slope", _mish_slope, x=_mish_slope_x, inplace=Fal
 
 # gelu is x P(x), P the normal distribution function; "tanh" approximates P by (1 + tanh u) / 2, u = c (x + k x^3).
 _C, _K, _DENSITY = math.sqrt(2 / math.pi), 0.044715, 1 / math.sqrt(2 * math.pi)
+_GELU = Constants(1.0, 0.5, _C, _C * _K, 3 * _C * _K)
+_NORMAL = Constants(0.5, -math.sqrt(0.5), -0.5, _DENSITY)
 
 
 @blockwise
 def _gelu(np: Any, x: Any, *, approximate: str) -> Any:
     if approximate == "tanh":
-        return (np.tanh(x * (x * x * (_C * _K) + _C)) + 1.0) * (x * 0.5)
-    return _special(np, "erfc")(x * -math.sqrt(0.5)) * (x * 0.5)
+        one, half, c, ck, _ = _GELU(x)
+        return (np.tanh(x * (x * x * ck + c)) + one) * (x * half)
+    half, root, _, _ = _NORMAL(x)
+    return _special(np, "erfc")(x * root) * (x * half)
 
 
 @blockwise
@@ -215,9 +262,11 @@ def _gelu_slope(np: Any, x: Any, *, approximate: str) -> Any:
     """P + x p, with p = P': the normal density, or (1 - tanh^2 u) u' / 2."""
     squared = x * x
     if approximate == "tanh":
-        w = np.tanh(x * (squared * (_C * _K) + _C))
-        return ((1.0 - w * w) * (x * (squared * (3 * _C * _K) + _C)) + w + 1.0) * 0.5
-    return _special(np, "erfc")(x * -math.sqrt(0.5)) * 0.5 + x * np.exp(squared * -0.5) * _DENSITY
+        one, half, c, ck, ck3 = _GELU(x)
+        w = np.tanh(x * (squared * ck + c))
+        return ((one - w * w) * (x * (squared * ck3 + c)) + w + one) * half
+    half, root, minus_half, density = _NORMAL(x)
+    return _special(np, "erfc")(x * root) * half + x * np.exp(squared * minus_half) * density
 
 
 def _gelu_slope_x(t: Any, x: Any, approximate: str, ops: Any) -> Any:

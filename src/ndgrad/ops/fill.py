@@ -11,13 +11,19 @@ def _copy(np: Any, x: Any, y: Any) -> Any:
     return np.broadcast_to(np.asarray(y).astype(x.dtype, copy=False), x.shape)
 
 
+def _copy_batch(x: Any, y: Any, ops: Any) -> Any:
+    """The source lines up with the target behind the batch; the target is expanded, so it takes a batch that only y has."""
+    missing = len(x.shape) - len(y.shape) if hasattr(y, "shape") else 0
+    return ops.copy(x, ops.reshape(y, shape=(y.shape[0], *(1,) * missing, *y.shape[1:])) if missing else y)
+
+
 # x becomes y: nothing of the old x is left, so it gets no gradient.
 copy = op(
     "copy", "x y",
     _copy,
     vjp={"x": lambda g: None, "y": lambda g: g},
     jvp={"y": lambda t, x_shape, x_dtype, ops: ops.expand(ops.cast(t, dtype=x_dtype), shape=x_shape)},
-    batch="elementwise",
+    batch=_copy_batch,
     elementwise=True,
     backward_name="CopyBackwards",
 )  # fmt: skip

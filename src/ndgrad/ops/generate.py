@@ -250,7 +250,7 @@ def make_node_class(op: Op) -> type[Node]:
     cls: type[Node] = type(op.backward_name, base, members)
     if op.outputs == 1 and not op.variadic:
         cls.apply = _make_apply(op, plan)  # type: ignore[method-assign]
-    cls.release = _make_release(plan)  # type: ignore[method-assign]
+    cls.release = _make_release(plan)  # type: ignore[method-assign, assignment]
     return cls
 
 

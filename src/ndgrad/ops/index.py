@@ -168,7 +168,7 @@ index_put = op(
         "y": lambda g, indices, ops: ops.index(g, *indices),
     },
     jvp=lambda x, y, x_t, y_t, indices, accumulate, ops: ops.index_put(
-        x * 0.0 if x_t is None else x_t, 0.0 if y_t is None else y_t, *indices, accumulate=accumulate
+        ops.zeros_like(x) if x_t is None else x_t, 0.0 if y_t is None else y_t, *indices, accumulate=accumulate
     ),
     batch=_index_put_batch,
     variadic=True,

@@ -113,9 +113,12 @@ def _positions(inputs: int, outputs: int, ratio: float, align_corners: bool) -> 
 
 @functools.lru_cache(maxsize=256)
 def nearest_taps(inputs: int, outputs: int, ratio: float, exact: bool) -> Taps:
-    """Each output reads one input: the one its left edge falls into, or (exact) its centre."""
-    o = numpy.arange(outputs, dtype=numpy.float64) + (0.5 if exact else 0.0)
-    index = numpy.minimum(numpy.floor(o * ratio), inputs - 1)
+    """Each output reads one input: the one its left edge falls into, or (exact) its centre.
+
+    In single precision, as torch does: which side of an edge a rounded position falls on would otherwise differ.
+    """
+    o = numpy.arange(outputs, dtype=numpy.float32) + numpy.float32(0.5 if exact else 0.0)
+    index = numpy.minimum(numpy.floor(o * numpy.float32(ratio)), inputs - 1)
     return Taps(index[None], None, inputs)
 
 
@@ -171,3 +174,22 @@ def border_taps(inputs: int, before: int, after: int, mode: str) -> Taps:
     else:
         at = at % inputs
     return Taps(at[None], None, inputs)
+
+
+@functools.lru_cache(maxsize=256)
+def filtered_taps(inputs: int, outputs: int, ratio: float, cubic: bool) -> Taps:
+    """Interpolation that averages when it shrinks: the kernel is stretched by the ratio and its weights scaled to sum to one."""
+    stretch = max(ratio, 1.0)
+    reach = (2.0 if cubic else 1.0) * stretch
+    centre = ratio * (numpy.arange(outputs) + 0.5)
+    start = numpy.maximum(numpy.floor(centre - reach + 0.5), 0).astype(int)
+    stop = numpy.minimum(numpy.floor(centre + reach + 0.5), inputs).astype(int)
+    steps = numpy.arange(max(1, int((stop - start).max(initial=1))))[:, None]
+    distance = numpy.abs((start + steps - centre + 0.5) / stretch)
+    if cubic:  # Keys with a = -1/2
+        near, far = (1.5 * distance - 2.5) * distance**2 + 1, ((-0.5 * distance + 2.5) * distance - 4) * distance + 2
+        weight = numpy.where(distance < 1, near, numpy.where(distance < 2, far, 0.0))
+    else:
+        weight = numpy.maximum(1 - distance, 0.0)
+    weight = numpy.where(steps < stop - start, weight, 0.0)
+    return Taps(numpy.minimum(start + steps, inputs - 1), weight / weight.sum(axis=0), inputs)

@@ -28,6 +28,16 @@ def _total(np: Any, x: Any, dim: tuple[int, ...]) -> Any:
     return np.add.reduce(x, axis=dim, keepdims=True)
 
 
+def _line_max(np: Any, x: Any, dim: int) -> Any:
+    """The maximum along `dim`, which is kept."""
+    return largest(np, x, (dim,), True)
+
+
+def _line_sum(np: Any, x: Any, dim: int) -> Any:
+    """The sum along `dim`, which is kept, of exponentials."""
+    return _total(np, x, (dim,))
+
+
 def _exponentials(np: Any, x: Any, dim: tuple[int, ...], infinite: bool) -> tuple[Any, Any, Any]:
     """e^(x - top), its sum over `dim`, and top, which is 0 where all elements are of moderate size. x is not empty.
 
@@ -101,8 +111,8 @@ def _log_softmax(np: Any, x: Any, *, dim: int) -> Any:
         return _log_softmax(np, x.astype(np.float32), dim=dim).astype(x.dtype)
     if x.size == 0:
         return np.empty(x.shape, x.dtype)
-    out = x - largest(np, x, (dim,), True)
-    out -= np.log(_total(np, np.exp(out), (dim,)))
+    out = x - _line_max(np, x, dim)
+    out -= np.log(_line_sum(np, np.exp(out), dim))
     return out
 
 

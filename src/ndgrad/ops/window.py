@@ -22,9 +22,7 @@ from ndgrad.ops.table import op
 from ndgrad.storage import flat_bytes, owner_of, pointer
 
 
-def strided_view(
-    np: Any, x: Any, sizes: tuple[int, ...], strides: tuple[int, ...], *, offset: int = 0, writable: bool = True
-) -> Any:
+def strided_view(np: Any, x: Any, sizes: tuple[int, ...], strides: tuple[int, ...], *, offset: int = 0, writable: bool = True) -> Any:
     """A view of the memory of x; strides and the offset from x's first element are in bytes.
 
     The view's `base` is the array that owns the memory, which numpy.lib.stride_tricks would hide.

@@ -65,6 +65,10 @@ SAMPLES = {
         *unary(each(softplus), X, beta=2.0, threshold=6.0),
         Sample((np.array([-900.0, 900.0]),), reference=lambda x: np.maximum(x, 0)),
     ],
+    "softplus_slope": [
+        *unary(lambda v: sigmoid(v), X),
+        *unary(each(lambda v, beta, threshold: sigmoid(v * beta) if v * beta <= threshold else 1.0), X, beta=2.0, threshold=6.0),
+    ],
     "relu": [*unary(each(lambda v: v if v > 0 else 0), X), Sample((np.array([3, -3]),), reference=lambda x: np.array([3, 0]))],
     "slopes": [
         Sample((X,), {"low": low}, each(lambda v, low: 1 if v > 0 else low)) for low in (0.0, 0.3, -0.5, 1.5)
@@ -93,11 +97,15 @@ SAMPLES = {
     "elu": [
         *unary(each(elu), X),
         *unary(each(elu), X, alpha=1.7, scale=1.05, input_scale=0.5),
+        Sample((X,), {"alpha": 2.0, "scale": 1.5, "input_scale": 0.5}, each(elu)),
         Sample((np.array([-800.0, 800.0]),), reference=lambda x: np.maximum(x, -1)),
     ],
     "silu": unary(lambda v: v * sigmoid(v), X, HALF),
     "silu_slope": unary(each(slope(lambda v: v * sigmoid(v))), X),
-    "mish": unary(each(lambda v: v * math.tanh(softplus(v))), X),
+    "mish": [
+        *unary(each(lambda v: v * math.tanh(softplus(v))), X),
+        Sample((np.array([-40.0, -9.0, 25.0, 800.0]),), reference=each(lambda v: v * math.tanh(softplus(v)))),
+    ],
     "mish_slope": unary(each(slope(lambda v: v * math.tanh(softplus(v)))), X),
     "gelu": [*unary(each(gelu), X), *unary(each(gelu), X, approximate="tanh")],
     "gelu_slope": [*unary(each(slope(gelu)), X), *unary(each(slope(gelu)), X, approximate="tanh")],

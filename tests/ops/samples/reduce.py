@@ -21,7 +21,7 @@ ZEROS = np.array([[2.0, 0.0, 3.0, 0.0], [1.5, -2.0, 0.0, 3.0], [1.0, 2.0, 3.0, 0
 LINES = r.standard_normal((80, 60))  # above the size from which lines are reduced by other means
 
 # Finite differences and vmap's comparison with a loop want float64; what is asked of other dtypes is that they stay.
-ONLY_VALUES = {name: "not enough digits" for name in ("jvp", "vjp", "vmap")}
+ONLY_VALUES = dict.fromkeys(("jvp", "vjp", "vmap"), "not enough digits")
 
 
 def narrow(array, reference, **settings):

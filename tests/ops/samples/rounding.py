@@ -30,7 +30,7 @@ def copysign(x, y):
     return np.abs(x) * np.where(np.asarray(y) < 0, -1, 1)
 
 
-INFINITE = {name: "the sample has infinities" for name in ("jvp", "vjp", "vmap")}
+INFINITE = dict.fromkeys(("jvp", "vjp", "vmap"), "the sample has infinities")
 
 SAMPLES = {
     "round": [

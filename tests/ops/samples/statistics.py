@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ndgrad.testing.check_op import Sample
-from tests.ops.samples.reduce import CUBE, HALF, INT, LINES, NAN, ONLY_VALUES, SINGLE, A, V, Z, narrow, reductions, with_complex
+from tests.ops.samples.reduce import CUBE, HALF, INT, LINES, NAN, ONLY_VALUES, SINGLE, A, V, narrow, reductions, with_complex
 
 # ----- spread --------------------------------------------------------------------------------------------------------------
 

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from ndgrad.testing.check_op import Sample
-from tests.ops.samples.arithmetic import EMPTY, POSITIVE, Z, A, B, ROW, unary
+from tests.ops.samples.arithmetic import EMPTY, POSITIVE, ROW, A, B, Z, unary
 
 INSIDE = np.linspace(-0.9, 0.9, 12).reshape(3, 4)
 HALF = 0.3 * Z

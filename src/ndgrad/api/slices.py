@@ -1,0 +1,273 @@
+"""Whole slices named by a 1-d index, parts named by a basic index, and embedding, under torch's names.
+
+The arguments are read as in `gather`. Shapes must agree exactly: nothing broadcasts here, as in torch, where a source that is
+too small is more often a mistake than a wish.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ndgrad.api.arguments import as_dim, both_worlds
+from ndgrad.api.gather import as_index, as_number, as_tensor, fill_value, line, reduce_along, run, same_dtype, shaped
+from ndgrad.api.index import put_at, with_put
+from ndgrad.api.reduce import deliver
+from ndgrad.arrays.library import is_raw_array, library_of
+from ndgrad.arrays.scatter import check_range
+from ndgrad.autograd.variable import Variable, np_dtype, wrap
+from ndgrad.ops import cast, shape, triangle
+from ndgrad.ops import index as index_ops
+from ndgrad.ops import slices as ops
+
+__all__ = [
+    "index_select", "index_add", "index_copy", "index_fill", "index_put", "index_put_", "index_reduce",
+    "select_scatter", "slice_scatter", "diagonal_scatter", "embedding",
+]  # fmt: skip
+METHODS = (
+    "index_select", "index_add", "index_copy", "index_fill", "index_put", "index_reduce",
+    "index_add_", "index_copy_", "index_fill_", "index_put_", "index_reduce_",
+    "select_scatter", "slice_scatter", "diagonal_scatter",
+)  # fmt: skip
+
+
+# ----- slices along a dimension ---------------------------------------------------------------------------------------------
+
+
+def _vector(name: str, like: Any, index: Any, error: type[Exception] = RuntimeError) -> Any:
+    """An index of at most one dimension, as one of exactly one."""
+    index = as_index(name, like, index, error)
+    if index.ndim > 1:
+        raise IndexError(f"{name}(): Index is supposed to be a vector, and has shape {tuple(index.shape)}. Flatten it, or use gather().")
+    return line(index)
+
+
+@both_worlds
+def index_select(input: Any, dim: Any, index: Any, *, out: Any = None) -> Any:
+    """The slices along `dim` that a 1-d index names."""
+    dim = as_dim(dim, input.ndim)
+    index = _vector("index_select", input, index)
+    if not input.ndim and index.shape[0] != 1:
+        raise IndexError(f"index_select(): a 0-d tensor can be indexed once, and the index has {index.shape[0]} entries. Use expand().")
+    result = ops.index_select(line(input), index, dim=dim)
+    return deliver("index_select", result if input.ndim else shape.reshape(result, shape=()), out, input)
+
+
+def _slices(name: str, input: Any, dim: Any, index: Any, source: Any, count_error: type[Exception]) -> tuple[Any, ...]:
+    """Target, dim, index and source of index_add, index_copy and index_reduce."""
+    dim = as_dim(dim, input.ndim)
+    index = _vector(name, input, index)
+    source = as_tensor(name, "source", input, source)
+    same_dtype(name, input, source)
+    if source.ndim != input.ndim and source.ndim and input.ndim:
+        raise RuntimeError(_shape_message(name, input, source))
+    target, source = line(input), line(source)
+    if source.shape[dim] != index.shape[0]:
+        raise count_error(
+            f"{name}(): Number of indices ({index.shape[0]}) should be equal to source.size(dim): ({source.shape[dim]}), for dim: {dim}. "
+            "Give one slice of the source per index."
+        )
+    rest = [d for d in range(target.ndim) if d != dim]
+    if source.ndim != target.ndim or any(source.shape[d] != target.shape[d] for d in rest):
+        raise RuntimeError(_shape_message(name, input, source))
+    return target, dim, index, source
+
+
+def _shape_message(name: str, input: Any, source: Any) -> str:
+    return (
+        f"{name}(): source tensor shape must match self tensor shape, excluding the specified dimension. Got self.shape = "
+        f"{list(input.shape)} source.shape = {list(source.shape)}. Expand the source first."
+    )
+
+
+def _index_add(name: str, input: Any, dim: Any, index: Any, source: Any, alpha: Any, in_place: bool) -> Any:
+    target, dim, index, source = _slices(name, input, dim, index, source, RuntimeError)
+    if alpha != 1:
+        source = source * as_number(name, source, alpha)
+    return shaped(input, run(ops.index_add, in_place, target, index, source, dim=dim), in_place)
+
+
+@both_worlds
+def index_add(input: Any, dim: Any, index: Any, source: Any, *, alpha: Any = 1, out: Any = None) -> Any:
+    """`input` with slices of `source` (times alpha) added to those that a 1-d index names."""
+    return deliver("index_add", _index_add("index_add", input, dim, index, source, alpha, False), out, input, source)
+
+
+@both_worlds
+def index_add_(self: Any, dim: Any, index: Any, source: Any, *, alpha: Any = 1) -> Any:
+    """In-place index_add."""
+    return _index_add("index_add_", self, dim, index, source, alpha, True)
+
+
+def _index_copy(name: str, input: Any, dim: Any, index: Any, source: Any, in_place: bool) -> Any:
+    target, dim, index, source = _slices(name, input, dim, index, source, IndexError)
+    return shaped(input, run(ops.index_copy, in_place, target, index, source, dim=dim), in_place)
+
+
+@both_worlds
+def index_copy(input: Any, dim: Any, index: Any, source: Any, *, out: Any = None) -> Any:
+    """`input` with slices of `source` in the place of those that a 1-d index names."""
+    return deliver("index_copy", _index_copy("index_copy", input, dim, index, source, False), out, input, source)
+
+
+@both_worlds
+def index_copy_(self: Any, dim: Any, index: Any, source: Any) -> Any:
+    """In-place index_copy."""
+    return _index_copy("index_copy_", self, dim, index, source, True)
+
+
+def _index_fill(name: str, input: Any, dim: Any, index: Any, value: Any, in_place: bool) -> Any:
+    dim = as_dim(dim, input.ndim)
+    index = as_index(name, input, index, IndexError)
+    if index.ndim > 1:
+        raise RuntimeError(f"{name}(): Index has to be a vector/scalar, and has shape {tuple(index.shape)}. Flatten it.")
+    value = fill_value("index_fill", input, value)
+    return shaped(input, run(ops.index_fill, in_place, line(input), line(index), value, dim=dim), in_place)
+
+
+@both_worlds
+def index_fill(input: Any, dim: Any, index: Any, value: Any) -> Any:
+    """`input` with one value in the slices that a 1-d index names."""
+    return _index_fill("index_fill", input, dim, index, value, False)
+
+
+@both_worlds
+def index_fill_(self: Any, dim: Any, index: Any, value: Any) -> Any:
+    """In-place index_fill."""
+    return _index_fill("index_fill_", self, dim, index, value, True)
+
+
+def _index_reduce(name: str, input: Any, dim: Any, index: Any, source: Any, reduce: str, include_self: bool, in_place: bool) -> Any:
+    if reduce not in ("prod", "mean", "amax", "amin"):
+        raise RuntimeError(f"{name}(): Expected reduce to be one of prod, mean, amax or amin but got {reduce}. index_add() sums.")
+    target, dim, index, source = _slices(name, input, dim, index, source, IndexError)
+    if not isinstance(index._array, Variable):
+        check_range(library_of(index._array), name, index._array, target.shape[dim], dim)
+    lined = shape.reshape(index, shape=(index.shape[0], *(1,) * (target.ndim - dim - 1)))
+    full = shape.expand(lined, shape=tuple(source.shape))
+    result = reduce_along(name, target, dim, full, source, reduce, include_self, in_place)
+    return shaped(input, result, in_place)
+
+
+@both_worlds
+def index_reduce(input: Any, dim: Any, index: Any, source: Any, reduce: str, *, include_self: bool = True, out: Any = None) -> Any:
+    """`input` with slices of `source` combined into those that a 1-d index names, by prod, mean, amax or amin."""
+    result = _index_reduce("index_reduce", input, dim, index, source, reduce, include_self, False)
+    return deliver("index_reduce", result, out, input, source)
+
+
+@both_worlds
+def index_reduce_(self: Any, dim: Any, index: Any, source: Any, reduce: str, *, include_self: bool = True) -> Any:
+    """In-place index_reduce."""
+    return _index_reduce("index_reduce_", self, dim, index, source, reduce, include_self, True)
+
+
+# ----- index_put --------------------------------------------------------------------------------------------------------------
+
+
+def index_put_(self: Any, indices: Any, values: Any, accumulate: bool = False) -> Any:
+    """`self[indices] = values` in place, or with `accumulate` `+=`, in which every repetition counts."""
+    items, values = _index_put_arguments("index_put_", self, indices, values)
+    put_at(self, items, values, accumulate=bool(accumulate))
+    return self
+
+
+def index_put(input: Any, indices: Any, values: Any, accumulate: bool = False) -> Any:
+    """A copy of `input` with values put (or added) at the indexed places."""
+    items, values = _index_put_arguments("index_put", input, indices, values)
+    return with_put(input, items, values, accumulate=bool(accumulate))
+
+
+def _index_put_arguments(name: str, input: Any, indices: Any, values: Any) -> tuple[tuple[Any, ...], Any]:
+    if not isinstance(indices, (tuple, list)):
+        raise TypeError(f"{name}(): argument 'indices' (position 1) must be tuple of Tensors, not {type(indices).__name__}.")
+    for place, item in enumerate(indices):
+        if not isinstance(item, Variable) and not is_raw_array(item):
+            raise TypeError(
+                f"{name}(): expected Tensor as element {place} in argument 0, but got {type(item).__name__}. Use x[...] = for slices "
+                "and lists."
+            )
+    values = as_tensor(name, "values", input, values)
+    if np_dtype(values) != np_dtype(input):
+        raise RuntimeError(
+            f"{name}(): Index put requires the source and destination dtypes match, got {np_dtype(input)} for the destination and "
+            f"{np_dtype(values)} for the source. Convert the values with .to()."
+        )
+    return tuple(indices), values
+
+
+# ----- a part replaced ------------------------------------------------------------------------------------------------------------
+
+
+def _replaced(name: str, input: Any, src: Any, index: tuple[Any, ...]) -> Any:
+    src = as_tensor(name, "src", input, src)
+    part = tuple(index_ops.getitem(input, index=index).shape)
+    if tuple(src.shape) != part:
+        raise RuntimeError(
+            f"{name}(): expected src to have a size equal to the slice of self. src size = {list(src.shape)}, slice size = "
+            f"{list(part)}. Expand the source."
+        )
+    if np_dtype(src) != np_dtype(input):
+        src = cast.cast(src, dtype=np_dtype(input))
+    return ops.slice_scatter(input, src, index=index)
+
+
+@both_worlds
+def select_scatter(input: Any, src: Any, dim: Any, index: int) -> Any:
+    """A copy of `input` in which `src` stands for select(dim, index)."""
+    dim = as_dim(dim, input.ndim)
+    size = input.shape[dim] if input.ndim else 0
+    if not -size <= index < size:
+        raise IndexError(
+            f"select_scatter(): index {index} out of range for tensor of size {list(input.shape)} at dimension {dim}. "
+            f"Give one from {-size} to {size - 1}."
+        )
+    return _replaced("select_scatter", input, src, (*(slice(None),) * dim, int(index)))
+
+
+@both_worlds
+def slice_scatter(input: Any, src: Any, dim: Any = 0, start: Any = None, end: Any = None, step: int = 1) -> Any:
+    """A copy of `input` in which `src` stands for the slice start:end:step along `dim`."""
+    dim = as_dim(dim, input.ndim)
+    if step <= 0:
+        raise RuntimeError(f"slice_scatter(): slice step must be positive, and is {step}. Flip the tensors instead.")
+    return _replaced("slice_scatter", input, src, (*(slice(None),) * dim, slice(start, end, step)))
+
+
+def diagonal_scatter(input: Any, src: Any, offset: int = 0, dim1: Any = 0, dim2: Any = 1) -> Any:
+    """A copy of `input` in which `src` stands for diagonal(offset, dim1, dim2)."""
+    src = as_tensor("diagonal_scatter", "src", input, src)
+    first, second = as_dim(dim1, input.ndim, "dim1"), as_dim(dim2, input.ndim, "dim2")
+    part = triangle.diagonal(input, offset=offset, dim0=first, dim1=second)
+    if tuple(src.shape) != tuple(part.shape):
+        raise RuntimeError(
+            f"diagonal_scatter(): expected src to have a size equal to the slice of self. src size = {list(src.shape)}, slice size = "
+            f"{list(part.shape)}. Expand the source."
+        )
+    along = np.arange(part.shape[-1])
+    rows, columns = wrap(input.face, along + max(-offset, 0)), wrap(input.face, along + max(offset, 0))
+    order = (first, second, *(d for d in range(input.ndim) if d not in (first, second)))
+    values = shape.permute(src, dims=(src.ndim - 1, *range(src.ndim - 1)))
+    out = index_ops.index_put(shape.permute(input, dims=order), values, rows, columns, accumulate=False)
+    return shape.permute(out, dims=shape.inverse_permutation(order))
+
+
+# ----- embedding ----------------------------------------------------------------------------------------------------------------
+
+
+def embedding(weight: Any, indices: Any, padding_idx: int = -1, scale_grad_by_freq: bool = False, sparse: bool = False) -> Any:
+    """Rows of a matrix.
+
+    The row `padding_idx` (none if negative) gets no gradient. With `scale_grad_by_freq` the gradient of a row is divided by the
+    number of times it was looked up. `sparse` is accepted for torch's sake: the gradient is a dense array in any case, which is
+    quicker here up to very large matrices, and equal.
+    """
+    indices = as_index("embedding", weight, indices, argument="indices")
+    if weight.ndim != 2:
+        raise RuntimeError(f"embedding(): 'weight' must be 2-D, and has shape {tuple(weight.shape)}. Reshape it to rows of vectors.")
+    if padding_idx >= weight.shape[0]:
+        raise RuntimeError(f"embedding(): padding_idx {padding_idx} is not among the {weight.shape[0]} rows. Give one of them.")
+    return ops.embedding(
+        weight, indices, padding_idx=None if padding_idx < 0 else int(padding_idx), scale_grad_by_freq=bool(scale_grad_by_freq)
+    )

@@ -1,0 +1,191 @@
+"""Rows of a table by number: embeddings, their sums over bags, and one-hot vectors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ndgrad.autograd.grad_mode import no_grad
+from ndgrad.autograd.inplace import write
+from ndgrad.autograd.variable import np_dtype, wrap
+from ndgrad.nn.functional.classification import values
+from ndgrad.ops import slices
+from ndgrad.ops.vocabulary import tensor_ops as ops
+
+__all__ = ["embedding", "embedding_bag", "one_hot"]
+
+
+def embedding(
+    input: Any,
+    weight: Any,
+    padding_idx: int | None = None,
+    max_norm: float | None = None,
+    norm_type: float = 2.0,
+    scale_grad_by_freq: bool = False,
+    sparse: bool = False,
+) -> Any:
+    """The rows of `weight` that `input` names. The row `padding_idx` gets no gradient.
+
+    With `max_norm`, rows that are used and longer are first shortened to it, in place. Gradients are dense, also with
+    `sparse`.
+
+    >>> embedding(ndgrad.tensor([1, 0]), ndgrad.tensor([[1.0, 2.0], [3.0, 4.0]]))
+    tensor([[3., 4.],
+            [1., 2.]])
+    """
+    padding_idx = _padding("embedding", padding_idx, weight)
+    _check_index("embedding", input)
+    if max_norm is not None:
+        _shorten(weight, input, max_norm, norm_type)
+    return slices.embedding.eager(weight, input, padding_idx=padding_idx, scale_grad_by_freq=scale_grad_by_freq)
+
+
+def _padding(name: str, padding_idx: int | None, weight: Any) -> int | None:
+    if padding_idx is None:
+        return None
+    rows = weight.shape[0]
+    if not -rows <= padding_idx < rows:
+        raise AssertionError(f"{name}: Padding_idx must be within num_embeddings: it is {padding_idx}, and the weight has {rows} rows.")
+    return padding_idx % rows
+
+
+def _check_index(name: str, index: Any) -> None:
+    if np_dtype(index).kind not in "iu":
+        raise RuntimeError(f"{name}: Expected tensor for argument 'input' to have integer dtype, but got {np_dtype(index)}. Convert it with .long().")
+
+
+def _shorten(weight: Any, index: Any, max_norm: float, norm_type: float) -> None:
+    used = wrap(weight.face, np.unique(values(index)))
+    with no_grad():
+        rows = ops.index_select(weight, used, dim=0)
+        norms = ops.vector_norm(rows, ord=float(norm_type), dim=(1,), keepdim=True)
+        shorter = ops.where(norms > max_norm, rows * (max_norm / (norms + 1e-7)), rows)
+        write(slices.index_copy, weight, (used, shorter), {"dim": 0})
+
+
+# ----- bags --------------------------------------------------------------------------------------------------------------------------------
+
+
+def embedding_bag(
+    input: Any,
+    weight: Any,
+    offsets: Any = None,
+    max_norm: float | None = None,
+    norm_type: float = 2,
+    scale_grad_by_freq: bool = False,
+    mode: str = "mean",
+    sparse: bool = False,
+    per_sample_weights: Any = None,
+    include_last_offset: bool = False,
+    padding_idx: int | None = None,
+) -> Any:
+    """The sum, mean or maximum of the rows of each bag.
+
+    Bags are the rows of a 2-D `input`, or the parts of a 1-D one that start at `offsets`. Entries equal to `padding_idx` do not
+    count. An empty bag gives zeros.
+    """
+    name = "embedding_bag"
+    if per_sample_weights is not None and tuple(per_sample_weights.shape) != tuple(input.shape):
+        raise ValueError(f"{name}: per_sample_weights of shape {tuple(per_sample_weights.shape)} must have the shape of the input, {tuple(input.shape)}.")
+    if len(weight.shape) != 2:
+        raise ValueError(f"{name}: weight has to be a 2D Tensor, but got Tensor of dimension {len(weight.shape)}.")
+    if mode not in ("sum", "mean", "max"):
+        raise ValueError(f"{name}: mode has to be one of sum, mean or max, and is {mode!r}.")
+    if mode == "max" and (scale_grad_by_freq or sparse):
+        raise ValueError(f"{name}: max mode does not support {'scaling the gradient by the frequency' if scale_grad_by_freq else 'sparse weights'}.")
+    if per_sample_weights is not None and mode != "sum":
+        raise NotImplementedError(f"{name}: per_sample_weights is only supported for mode='sum' (got mode='{mode}').")
+    _check_index(name, input)
+    padding_idx = _padding(name, padding_idx, weight)
+    bags = _bags(name, input, offsets, include_last_offset)
+    if max_norm is not None:
+        _shorten(weight, input, max_norm, norm_type)
+    rows = slices.embedding.eager(weight, input, padding_idx=padding_idx, scale_grad_by_freq=scale_grad_by_freq)
+    if per_sample_weights is not None:
+        rows = rows * ops.unsqueeze(per_sample_weights, dim=len(input.shape))
+    counted = None if padding_idx is None else input != padding_idx
+    if bags is not None:
+        rows, counted = _in_rows(rows, counted, bags, mode)
+    return _reduced_bags(rows, counted, mode)
+
+
+def _bags(name: str, input: Any, offsets: Any, include_last: bool) -> Any:
+    """The places of each bag's entries as a (bags, longest) array, -1 where a bag is shorter; None for a 2-D input."""
+    ndim = len(input.shape)
+    if ndim == 2:
+        if offsets is not None:
+            raise ValueError(f"{name}: if input is 2D, then offsets has to be None, as its rows are the bags; it is a {type(offsets).__name__}.")
+        return None
+    if ndim != 1:
+        raise ValueError(f"{name}: input has to be 1D or 2D Tensor, but got Tensor of dimension {ndim}.")
+    if offsets is None or len(offsets.shape) != 1:
+        raise ValueError(f"{name}: offsets has to be a 1D Tensor but got {None if offsets is None else tuple(offsets.shape)}.")
+    starts, length = np.asarray(values(offsets)), input.shape[0]
+    if include_last and not starts.size:
+        raise RuntimeError(f"{name}: include_last_offset needs at least one offset, and offsets is empty.")
+    if starts.size and (starts[0] != 0 or starts[-1] > length or (np.diff(starts) < 0).any()):
+        raise RuntimeError(
+            f"{name}: offsets must start with 0, not fall, and not exceed the number of indices ({length}); they run from {starts[0]} to {starts[-1]}."
+        )
+    stops = starts[1:] if include_last else np.append(starts[1:], length)
+    starts = starts[:-1] if include_last else starts
+    places = starts[:, None] + np.arange(max(1, int((stops - starts).max(initial=0))))
+    return np.where(places < stops[:, None], places, -1)
+
+
+def _in_rows(rows: Any, counted: Any, bags: Any, mode: str) -> tuple[Any, Any]:
+    """The entries of ragged bags in rows of equal length, and which of them count."""
+    if not rows.shape[0]:
+        rows = ops.zeros_like(ops.detach(ops.expand(ops.sum(rows, dim=(0,), keepdim=True), shape=(1, rows.shape[1]))))
+        counted = None
+    places = wrap(rows.face, np.maximum(bags, 0))
+    inside = wrap(rows.face, bags >= 0)
+    return ops.index(rows, places), inside if counted is None else ops.logical_and(ops.index(counted, places), inside)
+
+
+def _reduced_bags(rows: Any, counted: Any, mode: str) -> Any:
+    """rows (bags, entries, columns) reduced over the entries."""
+    if counted is None:
+        if mode == "max":
+            return ops.max(rows, dim=1, keepdim=False)[0] if rows.shape[1] else ops.sum(rows, dim=(1,), keepdim=False)
+        total = ops.sum(rows, dim=(1,), keepdim=False)
+        return total / max(rows.shape[1], 1) if mode == "mean" else total
+    mask = ops.unsqueeze(counted, dim=2)
+    if mode == "max":
+        some = ops.any(mask, dim=(1,), keepdim=False)
+        best = ops.max(ops.where(mask, rows, -np.inf), dim=1, keepdim=False)[0]
+        return ops.where(some, best, 0.0)
+    total = ops.sum(ops.where(mask, rows, 0.0), dim=(1,), keepdim=False)
+    if mode == "sum":
+        return total
+    count = ops.sum(ops.cast(mask, dtype=np_dtype(rows)), dim=(1,), keepdim=False)
+    return total / ops.clamp_min(count, 1.0)
+
+
+# ----- one hot -----------------------------------------------------------------------------------------------------------------------------
+
+
+def one_hot(tensor: Any, num_classes: int = -1) -> Any:
+    """Vectors of zeros with a one where the numbers say; as many classes as the largest number needs, unless given.
+
+    >>> one_hot(ndgrad.tensor([0, 2]))
+    tensor([[1, 0, 0],
+            [0, 0, 1]])
+    """
+    if np_dtype(tensor).kind not in "iu":
+        raise RuntimeError(f"one_hot is only applicable to index tensors of integer dtype, and got {np_dtype(tensor)}. Convert it with .long().")
+    numbers = values(tensor)
+    size = int(numbers.size) if numbers is not None else 0
+    if numbers is not None and size and numbers.min() < 0:
+        raise RuntimeError(f"one_hot: Class values must be non-negative, and the least is {numbers.min()}.")
+    if num_classes == -1:
+        if not size:
+            raise RuntimeError("one_hot: Can not infer total number of classes from empty tensor. Give num_classes.")
+        num_classes = int(numbers.max()) + 1
+    elif num_classes < 1 and not size:
+        raise RuntimeError(f"one_hot: num_classes should be positive, and is {num_classes}.")
+    elif size and numbers.max() >= num_classes:
+        raise RuntimeError(f"one_hot: Class values must be smaller than num_classes, {num_classes}, and the largest is {numbers.max()}.")
+    classes = wrap(tensor.face, np.arange(num_classes))
+    return ops.cast(ops.eq(ops.unsqueeze(tensor, dim=len(tensor.shape)), classes), dtype=np.dtype(np.int64))

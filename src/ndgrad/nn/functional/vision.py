@@ -1,0 +1,324 @@
+"""Images: resizing, sampling at given places, and rearranging pixels and channels."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from ndgrad.autograd.variable import np_dtype, wrap
+from ndgrad.ops import resample as resample_ops
+from ndgrad.ops.resample import Taps
+from ndgrad.ops.vocabulary import tensor_ops as ops
+
+__all__ = [
+    "interpolate", "upsample", "upsample_nearest", "upsample_bilinear", "grid_sample", "affine_grid",
+    "pixel_shuffle", "pixel_unshuffle", "channel_shuffle", "native_channel_shuffle",
+]  # fmt: skip
+
+Shape = tuple[int, ...]
+
+# ----- interpolate ---------------------------------------------------------------------------------------------------------------------
+
+#: Mode -> the number of spatial axes it works on.
+_AXES = {
+    "nearest": (1, 2, 3), "nearest-exact": (1, 2, 3), "area": (1, 2, 3),
+    "linear": (1,), "bilinear": (2,), "bicubic": (2,), "trilinear": (3,),
+}  # fmt: skip
+_ALIGNABLE = ("linear", "bilinear", "bicubic", "trilinear")
+
+
+def interpolate(
+    input: Any,
+    size: Any = None,
+    scale_factor: Any = None,
+    mode: str = "nearest",
+    align_corners: bool | None = None,
+    recompute_scale_factor: bool | None = None,
+    antialias: bool = False,
+) -> Any:
+    """Resize (N, C, *spatial) to `size`, or by `scale_factor`.
+
+    >>> interpolate(ndgrad.tensor([[[1.0, 3.0]]]), size=4, mode="linear", align_corners=False)
+    tensor([[[1.0000, 1.5000, 2.5000, 3.0000]]])
+    """
+    shape = tuple(input.shape)
+    axes = len(shape) - 2
+    if mode not in _AXES or axes not in _AXES[mode]:
+        raise NotImplementedError(
+            f"interpolate: an input of {len(shape)} dimensions (shape {shape}) with mode {mode!r} is not supported. nearest, nearest-exact and area take "
+            "3 to 5 dimensions, linear 3, bilinear and bicubic 4, trilinear 5."
+        )
+    if mode not in _ALIGNABLE and align_corners is not None:
+        raise ValueError(f"interpolate: align_corners option can only be set with the interpolating modes: linear | bilinear | bicubic | trilinear; mode is {mode}.")
+    if antialias and mode not in ("bilinear", "bicubic"):
+        raise ValueError(f"interpolate: Anti-alias option is restricted to bilinear and bicubic modes and requires a 4-D tensor as input; mode is {mode}.")
+    sizes, ratios = _sizes(shape[2:], size, scale_factor, recompute_scale_factor)
+    if min(sizes, default=1) < 1 or min(shape[2:], default=1) < 1:
+        raise RuntimeError(f"interpolate: Input and output sizes should be greater than 0, but got input sizes {shape[2:]} and output sizes {sizes}.")
+    out = input
+    for axis in range(axes):
+        before, after, ratio = shape[2 + axis], sizes[axis], ratios[axis]
+        if before == after and ratio == 1.0:
+            continue
+        out = resample_ops.resample.eager(out, dim=2 + axis, taps=_taps(mode, before, after, ratio, bool(align_corners), antialias))
+    return ops.clone(out) if out is input else out
+
+
+def _taps(mode: str, before: int, after: int, ratio: float, align_corners: bool, antialias: bool) -> Taps:
+    if mode.startswith("nearest"):
+        return resample_ops.nearest_taps(before, after, ratio, mode == "nearest-exact")
+    if mode == "area":
+        return resample_ops.average_taps(before, after)
+    if antialias:
+        if align_corners:
+            ratio = (before - 1) / (after - 1) if after > 1 else 0.0
+        return resample_ops.filtered_taps(before, after, ratio, mode == "bicubic")
+    if mode == "bicubic":
+        return resample_ops.cubic_taps(before, after, ratio, align_corners)
+    return resample_ops.linear_taps(before, after, ratio, align_corners)
+
+
+def _sizes(before: Shape, size: Any, scale_factor: Any, recompute: bool | None) -> tuple[Shape, tuple[float, ...]]:
+    """Output sizes, and how many inputs one output step is: by default what the scale factor says, not what the sizes do."""
+    axes = len(before)
+    if (size is None) == (scale_factor is None):
+        raise ValueError("interpolate: either size or scale_factor should be defined, and not both.")
+    given = size if size is not None else scale_factor
+    listed = tuple(given) if isinstance(given, (tuple, list)) or hasattr(given, "__len__") else (given,) * axes
+    if len(listed) != axes:
+        raise ValueError(
+            f"interpolate: Input and output must have the same number of spatial dimensions, but got input with spatial dimensions of {list(before)} and "
+            f"{'output size' if size is not None else 'scale_factor'} of {given}. Give one number, or one per axis, in the order of the axes."
+        )
+    if size is not None:
+        if recompute:
+            raise ValueError("interpolate: recompute_scale_factor is not meaningful with an explicit size. Leave it out.")
+        sizes = tuple(int(s) for s in listed)
+        return sizes, tuple(b / s if s else 0.0 for b, s in zip(before, sizes, strict=True))
+    scales = tuple(float(s) for s in listed)
+    sizes = tuple(math.floor(b * s) for b, s in zip(before, scales, strict=True))
+    if recompute:
+        return sizes, tuple(b / s if s else 0.0 for b, s in zip(before, sizes, strict=True))
+    return sizes, tuple(1.0 / s if s > 0 else 0.0 for s in scales)
+
+
+def upsample(input: Any, size: Any = None, scale_factor: Any = None, mode: str = "nearest", align_corners: bool | None = None) -> Any:
+    """The old name of `interpolate`."""
+    warnings.warn("`nn.functional.upsample` is deprecated. Use `nn.functional.interpolate` instead.", stacklevel=2)
+    return interpolate(input, size, scale_factor, mode, align_corners)
+
+
+def upsample_nearest(input: Any, size: Any = None, scale_factor: Any = None) -> Any:
+    """`interpolate` with mode nearest."""
+    warnings.warn("`nn.functional.upsample_nearest` is deprecated. Use `nn.functional.interpolate` instead.", stacklevel=2)
+    return interpolate(input, size, scale_factor, "nearest")
+
+
+def upsample_bilinear(input: Any, size: Any = None, scale_factor: Any = None) -> Any:
+    """`interpolate` with mode bilinear and aligned corners."""
+    warnings.warn("`nn.functional.upsample_bilinear` is deprecated. Use `nn.functional.interpolate` instead.", stacklevel=2)
+    return interpolate(input, size, scale_factor, "bilinear", align_corners=True)
+
+
+# ----- sampling at given places ---------------------------------------------------------------------------------------------------------
+
+
+def affine_grid(theta: Any, size: Any, align_corners: bool | None = None) -> Any:
+    """The places, for `grid_sample`, that affine maps theta (N, 2, 3) or (N, 3, 4) send a regular grid of the given size to."""
+    if align_corners is None:
+        warnings.warn("affine_grid: align_corners is taken to be False, since it is not given. Give it to silence this.", stacklevel=2)
+        align_corners = False
+    if np_dtype(theta).kind != "f":
+        raise ValueError(f"affine_grid: Expected theta to have floating point type, but got {np_dtype(theta)}.")
+    sizes = tuple(int(s) for s in size)
+    axes = len(sizes) - 2
+    if axes not in (2, 3) or len(theta.shape) != 3 or tuple(theta.shape[1:]) != (axes, axes + 1):
+        raise ValueError(
+            f"affine_grid: Expected a batch of {axes}D affine matrices of shape Nx{axes}x{axes + 1} for size {sizes}. Got {tuple(theta.shape)}. "
+            "size is (N, C, H, W) or (N, C, D, H, W)."
+        )
+    if min(sizes) <= 0:
+        raise ValueError(f"affine_grid: Expected non-zero, positive output size. Got {sizes}.")
+    lines = [np.linspace(-1, 1, n) if n > 1 else np.zeros(1) for n in sizes[2:]]
+    if not align_corners:
+        lines = [line * ((n - 1) / n) for line, n in zip(lines, sizes[2:], strict=True)]
+    # coordinates are (x, y, z), the last axis of the image first
+    mesh = np.meshgrid(*lines, indexing="ij")[::-1]
+    base = np.stack([*(m.ravel() for m in mesh), np.ones(math.prod(sizes[2:]))], axis=1).astype(np_dtype(theta))
+    grid = ops.matmul(wrap(theta.face, base), ops.permute(theta, dims=(0, 2, 1)))
+    return ops.reshape(grid, shape=(sizes[0], *sizes[2:], axes))
+
+
+def grid_sample(
+    input: Any, grid: Any, mode: str = "bilinear", padding_mode: str = "zeros", align_corners: bool | None = None
+) -> Any:
+    """Values of images (N, C, *spatial) at places `grid` (N, *output, axes), which run from -1 to 1 over the image, x first.
+
+    Places outside read zeros, the border, or the reflected image.
+    """
+    if align_corners is None:
+        warnings.warn("grid_sample: align_corners is taken to be False, since it is not given. Give it to silence this.", stacklevel=2)
+        align_corners = False
+    shape, places = tuple(input.shape), tuple(grid.shape)
+    axes = len(shape) - 2
+    if mode not in ("bilinear", "nearest", "bicubic"):
+        raise ValueError(f"grid_sample: expected mode to be 'bilinear', 'nearest' or 'bicubic', but got: {mode!r}.")
+    if padding_mode not in ("zeros", "border", "reflection"):
+        raise ValueError(f"grid_sample: expected padding_mode to be 'zeros', 'border', or 'reflection', but got: {padding_mode!r}.")
+    if axes not in (2, 3) or len(places) != len(shape) or places[0] != shape[0] or places[-1] != axes:
+        raise RuntimeError(
+            f"grid_sample: an input of shape {shape} and a grid of shape {places} do not fit. They are (N, C, H, W) and (N, h, w, 2), or "
+            "(N, C, D, H, W) and (N, d, h, w, 3)."
+        )
+    if mode == "bicubic" and axes != 2:
+        raise RuntimeError("grid_sample: bicubic interpolation only supports 4D input. Use bilinear.")
+    if not math.prod(shape[1:]):
+        raise RuntimeError(f"grid_sample: expected input to have non-empty spatial dimensions and channels, but it has shape {shape}.")
+    sizes = shape[2:]
+    positions = [_pixel(ops.select(grid, dim=len(places) - 1, index=axes - 1 - a), n, align_corners) for a, n in enumerate(sizes)]
+    readers = [_Reader(n, padding_mode, align_corners) for n in sizes]
+    choose = {"nearest": _nearest_taps, "bilinear": _linear_taps, "bicubic": _cubic_taps}[mode]
+    per_axis = [choose(p, reader) for p, reader in zip(positions, readers, strict=True)]
+    return _read(input, per_axis, sizes, places)
+
+
+def _pixel(x: Any, size: int, align_corners: bool) -> Any:
+    """From [-1, 1] to pixels: the ends are the centres of the outer pixels, or their edges."""
+    return (x + 1.0) * ((size - 1) / 2) if align_corners else (x + 1.0) * (size / 2) - 0.5
+
+
+class _Reader:
+    """What lies beyond the border of one axis."""
+
+    def __init__(self, size: int, padding_mode: str, align_corners: bool) -> None:
+        self.size = size
+        self.mode = padding_mode
+        self.low, self.high = (0.0, size - 1.0) if align_corners else (-0.5, size - 0.5)
+
+    def bring_in(self, x: Any) -> Any:
+        """The place inside the image that stands for x."""
+        if self.mode == "zeros":
+            return x
+        if self.mode == "reflection":
+            x = self._reflect(x)
+        return ops.hardtanh(x, min_val=0.0, max_val=self.size - 1.0)
+
+    def _reflect(self, x: Any) -> Any:
+        """Fold x into [low, high]: every second period runs backwards."""
+        span = self.high - self.low
+        if span <= 0:
+            return x * 0.0
+        distance = ops.where(x < self.low, self.low - x, x - self.low)
+        periods = ops.detach(ops.floor(distance / span))
+        rest = distance - periods * span
+        backwards = ops.remainder(periods, 2.0) == 1.0
+        return ops.where(backwards, span - rest, rest) + self.low
+
+
+def _nearest_taps(x: Any, reader: _Reader) -> list[tuple[Any, Any]]:
+    return [(ops.round(ops.detach(reader.bring_in(x)), decimals=0), None)]
+
+
+def _linear_taps(x: Any, reader: _Reader) -> list[tuple[Any, Any]]:
+    x = reader.bring_in(x)
+    left = ops.floor(ops.detach(x))
+    share = x - left
+    return [(left, 1.0 - share), (left + 1.0, share)]
+
+
+def _cubic_taps(x: Any, reader: _Reader) -> list[tuple[Any, Any]]:
+    """Keys' cubic over four neighbours; it is the neighbours that are brought in, not the place."""
+    a = -0.75
+    left = ops.floor(ops.detach(x))
+    share = x - left
+
+    def near(d: Any) -> Any:
+        return (d * (a + 2) - (a + 3)) * d * d + 1.0
+
+    def far(d: Any) -> Any:
+        return ((d * a - 5 * a) * d + 8 * a) * d - 4 * a
+
+    weights = [far(share + 1.0), near(share), near(1.0 - share), far(2.0 - share)]
+    neighbours = [ops.detach(reader.bring_in(left + float(k))) for k in (-1, 0, 1, 2)]
+    return list(zip(neighbours, weights, strict=True))
+
+
+def _read(input: Any, per_axis: list[list[tuple[Any, Any]]], sizes: Shape, places: Shape) -> Any:
+    """The weighted sum over all combinations of taps, with one gather for all of them."""
+    n, channels = input.shape[:2]
+    points = math.prod(places[1:-1])
+    flats, weights = [], []
+    for taps in product(*per_axis):
+        inside: Any = None
+        flat: Any = None
+        weight: Any = None
+        for (at, share), size in zip(taps, sizes, strict=True):
+            here = ops.logical_and(at >= 0.0, at <= size - 1.0)
+            inside = here if inside is None else ops.logical_and(inside, here)
+            at = ops.where(here, at, 0.0)
+            flat = at if flat is None else flat * float(size) + at
+            if share is not None:
+                weight = share if weight is None else weight * share
+        flats.append(ops.cast(flat, dtype=np.dtype(np.int64)))
+        weights.append(ops.cast(inside, dtype=np_dtype(input)) if weight is None else ops.where(inside, weight, 0.0))
+    count = len(flats)
+    index = ops.reshape(ops.stack(*flats, dim=1), shape=(n, 1, count * points))
+    weight = ops.reshape(ops.stack(*weights, dim=1), shape=(n, 1, count, points))
+    flat_input = ops.reshape(input, shape=(n, channels, math.prod(sizes)))
+    found = ops.gather(flat_input, ops.expand(index, shape=(n, channels, count * points)), dim=2)
+    total = ops.sum(ops.reshape(found, shape=(n, channels, count, points)) * weight, dim=(2,), keepdim=False)
+    return ops.reshape(total, shape=(n, channels, *places[1:-1]))
+
+
+# ----- pixels and channels --------------------------------------------------------------------------------------------------------------
+
+
+def pixel_shuffle(input: Any, upscale_factor: int) -> Any:
+    """(..., C r^2, H, W) -> (..., C, H r, W r): channels become blocks of pixels."""
+    shape, r = tuple(input.shape), upscale_factor
+    if len(shape) < 3:
+        raise RuntimeError(f"pixel_shuffle expects input to have at least 3 dimensions, but got input with {len(shape)} dimension(s).")
+    if r <= 0 or shape[-3] % (r * r):
+        raise RuntimeError(
+            f"pixel_shuffle expects its input's 'channel' dimension to be divisible by the square of upscale_factor, which is positive, but input.size(-3)="
+            f"{shape[-3]} is not divisible by {r}^2."
+        )
+    *lead, channels, height, width = shape
+    c, k = channels // (r * r), len(lead)
+    split = ops.reshape(input, shape=(*lead, c, r, r, height, width))
+    mixed = ops.permute(split, dims=(*range(k), k, k + 3, k + 1, k + 4, k + 2))
+    return ops.reshape(mixed, shape=(*lead, c, height * r, width * r))
+
+
+def pixel_unshuffle(input: Any, downscale_factor: int) -> Any:
+    """The inverse of `pixel_shuffle`."""
+    shape, r = tuple(input.shape), downscale_factor
+    if len(shape) < 3:
+        raise RuntimeError(f"pixel_unshuffle expects input to have at least 3 dimensions, but got input with {len(shape)} dimension(s).")
+    if r <= 0 or shape[-2] % r or shape[-1] % r:
+        raise RuntimeError(f"pixel_unshuffle expects height and width to be divisible by downscale_factor, which is positive, but they are {shape[-2:]}, and it is {r}.")
+    *lead, channels, height, width = shape
+    k = len(lead)
+    split = ops.reshape(input, shape=(*lead, channels, height // r, r, width // r, r))
+    mixed = ops.permute(split, dims=(*range(k), k, k + 2, k + 4, k + 1, k + 3))
+    return ops.reshape(mixed, shape=(*lead, channels * r * r, height // r, width // r))
+
+
+def channel_shuffle(input: Any, groups: int) -> Any:
+    """Channels (dimension 1) dealt out: the first of every group, then the second of every group, and so on."""
+    shape = tuple(input.shape)
+    if len(shape) < 3:
+        raise RuntimeError(f"channel_shuffle expects input with > 2 dims, but got input with sizes {list(shape)}.")
+    n, channels, *rest = shape
+    if groups <= 0 or channels % groups:
+        raise RuntimeError(f"channel_shuffle: Number of channels must be divisible by groups, which is positive. Got {channels} channels and {groups} groups.")
+    split = ops.reshape(input, shape=(n, groups, channels // groups, *rest))
+    return ops.reshape(ops.permute(split, dims=(0, 2, 1, *range(3, len(shape) + 1))), shape=shape)
+
+
+native_channel_shuffle: Callable[[Any, int], Any] = channel_shuffle
