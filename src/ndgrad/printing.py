@@ -202,7 +202,7 @@ def _corner(array: Any, cut: Sequence[bool], edge: int, axis: int = 0) -> np.nda
     while axis < array.ndim and not cut[axis]:
         axis += 1
     if axis == array.ndim:
-        return array if isinstance(array, np.ndarray) else array.get()
+        return array.get() if hasattr(array, "get") else np.asarray(array)
     before = (slice(None),) * axis
     ends = (array[*before, :edge], array[*before, -edge:])
     return np.concatenate([_corner(end, cut, edge, axis + 1) for end in ends], axis)

@@ -122,7 +122,7 @@ def sub_(self: Any, other: Any, *, alpha: Any = 1) -> Any:
 
 
 def _scaled(function: str, input: Any, other: Any, alpha: Any) -> Any:
-    if isinstance(alpha, float) and all(np.result_type(a._array if isinstance(a, Variable) else a).kind in "biu" for a in (input, other)):
+    if isinstance(alpha, float) and all(_kind(value) in "biu" for value in (input, other)):
         raise RuntimeError(
             f"{function}(): for integral input tensors, argument alpha must not be a floating point number, and is {alpha}. "
             "Convert a tensor to a floating-point dtype first, or give an integer."
@@ -174,8 +174,11 @@ def float_power_(self: Any, exponent: Any) -> Any:
 
 
 def _double(*values: Any) -> np.dtype[Any]:
-    kinds = {np_dtype(v).kind if isinstance(v, Variable) else np.result_type(v).kind for v in values}
-    return np.dtype(np.complex128 if "c" in kinds else np.float64)
+    return np.dtype(np.complex128 if "c" in map(_kind, values) else np.float64)
+
+
+def _kind(value: Any) -> str:
+    return np_dtype(value).kind if isinstance(value, Variable) else np.result_type(value).kind
 
 
 def _as_dtype(value: Any, dtype: np.dtype[Any]) -> Any:

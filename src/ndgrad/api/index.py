@@ -19,6 +19,7 @@ from ndgrad.autograd.variable import Variable, np_dtype, wrap
 from ndgrad.ops import arithmetic, cast, fill, slices
 from ndgrad.ops import index as ops
 from ndgrad.ops import shape as shape_ops
+from ndgrad.ops import split as split_ops
 from ndgrad.ops.generate import FACES
 
 #: Installed on the tensor class under these names.
@@ -45,7 +46,7 @@ def _is_basic(item: Any) -> bool:
 def getitem(self: Any, index: Any) -> Any:
     """`self[index]`: a view for ints, slices, None and Ellipsis, else a new tensor."""
     if index.__class__ is int:
-        return ops.getitem(self, index=(index,))
+        return select(self, index) if self.ndim else ops.getitem(self, index=(index,))
     items = index if isinstance(index, tuple) else (index,)
     if all(map(_is_basic, items)):
         return ops.getitem(self, index=_basic(items))
@@ -56,6 +57,14 @@ def getitem(self: Any, index: Any) -> Any:
     front, back = _orders(part, parsed)
     out = ops.index(_permute(part, front), *parsed.arrays)
     return _permute(out, back)
+
+
+def select(self: Any, index: int) -> Any:
+    """`self[index]` for an int: the commonest index, under torch's name for its node."""
+    size = self.shape[0]
+    if not -size <= index < size:
+        raise IndexError(f"index {index} is out of bounds for dimension 0 with size {size}")
+    return split_ops.select(self, dim=0, index=index)
 
 
 def setitem(self: Any, index: Any, value: Any) -> None:

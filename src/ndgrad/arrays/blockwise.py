@@ -23,11 +23,14 @@ _LARGE = 2 * _BLOCK
 def blockwise(function: Callable[..., Any]) -> Callable[..., Any]:
     """`function(np, x, **settings)`, elementwise and keeping x's dtype, made to run by blocks where x is large.
 
-    Small arrays, scalars, arrays with gaps and arrays of other libraries go to the function as they are.
+    Small arrays, scalars, arrays with gaps and arrays of other libraries go to the function as they are; half precision goes
+    there as single, since steps in between may leave its range.
     """
 
     @functools.wraps(function)
     def run(np: Any, x: Any, **settings: Any) -> Any:
+        if x.dtype.char == "e":
+            return run(np, x.astype(np.float32), **settings).astype(x.dtype)
         if x.size < _LARGE or x.__class__ is not numpy.ndarray or x.dtype.kind not in "fc":
             return function(np, x, **settings) if settings else function(np, x)
         flags = x.flags

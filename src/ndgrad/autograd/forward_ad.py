@@ -8,9 +8,11 @@ tangents have tangents and graphs of their own and levels nest without confusing
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from ndgrad.arrays.library import library_of
 from ndgrad.autograd.dispatch import dispatch
@@ -101,7 +103,9 @@ def dual_op(op: Op, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
         return out
     made = jvp(op, primals, tangents, settings, out)
     if op.outputs == 1:
-        return with_tangent(out, made, number)
+        if any(made is t for t in tangents):
+            made = tensor_ops.clone(made)  # a later write to the result must not reach the argument's tangent
+        return with_tangent(out, in_layout_of(out, made), number)
     return tuple(with_tangent(o, t, number) for o, t in zip(out, made, strict=True))
 
 
@@ -121,11 +125,22 @@ def _dual_view(op: Op, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
     return out
 
 
+def in_layout_of(primal: Any, tangent: Any) -> Any:
+    """The tangent with the primal's order of dimensions in memory, so that views of one are views of the other."""
+    a, b = primal._array, None if tangent is None else tangent._array
+    if not isinstance(a, np.ndarray) or not isinstance(b, np.ndarray) or a.ndim < 2 or a.strides == b.strides:
+        return tangent
+    if a.shape != b.shape or a.flags.c_contiguous:
+        return tangent
+    order = tuple(sorted(range(a.ndim), key=lambda d: -abs(a.strides[d])))
+    return tensor_ops.clone_ordered(tangent, order=order)
+
+
 def with_tangent(out: Any, tangent: Any, number: int) -> Any:
     if tangent is None:
         return out
     if tuple(tangent.shape) != tuple(out.shape):
-        tangent = tensor_ops.expand(tangent, shape=tuple(out.shape))
+        tangent = tensor_ops.clone(tensor_ops.expand(tangent, shape=tuple(out.shape)))
     meta = meta_of(out)
     meta.tangents = {**(meta.tangents or {}), number: tangent}
     return out
@@ -156,7 +171,8 @@ def jvp(op: Op, primals: tuple[Any, ...], tangents: tuple[Any, ...], settings: d
             env["out"] = out
         else:
             env.update((f"out{i}", o) for i, o in enumerate(out))
-        if callable(rule) and not isinstance(rule, str):
+        if not isinstance(rule, (str, Mapping)):
+            assert callable(rule)
             env.update((f"{name}_t", t) for name, t in op.bind(tangents).items())
             env["ts"] = tangents
             return rule(*[env[n] for n in parameter_names(rule)])
@@ -232,9 +248,13 @@ def make_dual(tensor: Any, tangent: Any, *, level: int | None = None) -> Any:
     number = current_level() if level is None else level
     if number < 0:
         raise RuntimeError("make_dual needs an open dual level. Put it inside `with dual_level():`.")
-    dual = tensor.view_as(tensor)
+    if tuple(tensor.shape) != tuple(tangent.shape):
+        raise RuntimeError(
+            f"make_dual: the tangent has shape {tuple(tangent.shape)} and the primal {tuple(tensor.shape)}. They must agree."
+        )
+    dual = tensor_ops.alias(tensor)
     meta = meta_of(dual)
-    meta.tangents = {**(meta.tangents or {}), number: tangent}
+    meta.tangents = {**(meta.tangents or {}), number: in_layout_of(dual, tangent)}
     return dual
 
 

@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 
 from ndgrad.autograd.inplace import check_writable, set_history
 from ndgrad.autograd.modes import enter, leave, thread
-from ndgrad.autograd.node import MultiNode, Node, edge_node, next_sequence_number
+from ndgrad.autograd.node import MultiNode, Node, next_sequence_number
 from ndgrad.autograd.saved import FREED, SavedTensor, freed_error, overwritten_error
 from ndgrad.autograd.variable import Variable, edge, meta_of, np_dtype, requires_grad, wrap
 from ndgrad.autograd.versions import kept_storage, storage_of
@@ -370,7 +370,7 @@ def _attach_one(node: FunctionNode, number: int, o: Any, inputs: tuple[Any, ...]
             check_writable(o, node.name(), True)
         storage_of(o).bump(node.name())
         if recording and not discrete:
-            _rewrite_history(node, number, o)
+            _rewrite_history(node, number, o, inputs[0] is o)
         return o
     if is_input:
         was = thread.grad_enabled
@@ -391,7 +391,7 @@ def _attach_one(node: FunctionNode, number: int, o: Any, inputs: tuple[Any, ...]
     return o
 
 
-def _rewrite_history(node: FunctionNode, number: int, o: Any) -> None:
+def _rewrite_history(node: FunctionNode, number: int, o: Any, is_first: bool) -> None:
     info = None if o._meta is None else o._meta.view
     if info is None:
         o._node = node
@@ -399,7 +399,7 @@ def _rewrite_history(node: FunctionNode, number: int, o: Any) -> None:
         return
     node.outputs = 1
     node.shape, node.dtype = tuple(o.shape), np_dtype(o)
-    if node.next and edge_node(node.next[0]) is not edge_node(edge(o)):
+    if not is_first:
         raise RuntimeError(
             f"{node.name()}: a view that a custom Function changes in place must be its first tensor argument. Pass it first, or clone() it."
         )

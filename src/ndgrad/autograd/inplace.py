@@ -79,15 +79,12 @@ def write_level(op: Any, target: Any, args: tuple[Any, ...], settings: dict[str,
     storage = storage_of(target)
     array = target._array
     check_memory(op.name + "_", array)
-    before = None
-    if recorded:
-        plan = save_plan(op)
-        if op.args[0] in plan.arrays:
-            before = _old_value(target, own_edge(target, level))
+    # Inputs are saved before the write: one that shares the target's memory must be seen to be overwritten by it.
+    node = inplace_node(op, target, args, settings, edges, level) if recorded else None
     perform(op, array, tuple(raw(a) for a in args), settings, storage)
     storage.bump(op.name + "_")
-    if recorded:
-        node = _inplace_node(op, target, before, args, settings, edges, level)
+    if node is not None:
+        save_outputs(node, target)
         set_history(target, node)
     return target
 
@@ -191,9 +188,8 @@ def _old_value(target: Any, self_edge: Any) -> Any:
     return with_history(wrap(target.face, target._array.copy()), self_edge)
 
 
-def _inplace_node(
-    op: Any, target: Any, before: Any, args: tuple[Any, ...], settings: dict[str, Any], edges: tuple[Any, ...], level: int
-) -> Any:
+def inplace_node(op: Any, target: Any, args: tuple[Any, ...], settings: dict[str, Any], edges: tuple[Any, ...], level: int) -> Any:
+    """The node of a write that is about to happen, with its inputs saved."""
     node = op.level_node_class() if level else op.node_class()
     if level:
         node.level = level
@@ -207,14 +203,8 @@ def _inplace_node(
     by_name = op.bind((target, *args))
     for name in plan.arrays:
         if plan.users[name] & needed:
-            save_input(node, name, before if name == op.args[0] else by_name[name], thread.saved_hooks)
-    for name in plan.outs:
-        if plan.users[name] & needed:
-            setattr(node, name, target._array)
-            setattr(node, name + "_s", target._storage)
-            setattr(node, name + "_v", target._storage.version)
-            if target.keeps_saved:
-                target._storage.keeps = True
+            value = _old_value(target, own_edge(target, level)) if name == op.args[0] else by_name[name]
+            save_input(node, name, value, thread.saved_hooks)
     for name in plan.settings:
         setattr(node, name, settings[name])
     for name in plan.facts:
@@ -222,6 +212,16 @@ def _inplace_node(
         value = by_name[arg]
         setattr(node, name, tuple(fact(v, kind) for v in value) if isinstance(value, tuple) else fact(value, kind))
     return node
+
+
+def save_outputs(node: Any, target: Any) -> None:
+    """After the write, the rules that name the output get the target itself."""
+    for name in node.plan.outs:
+        setattr(node, name, target._array)
+        setattr(node, name + "_s", target._storage)
+        setattr(node, name + "_v", target._storage.version)
+        if target.keeps_saved:
+            target._storage.keeps = True
 
 
 def set_history(target: Any, node: Any) -> None:

@@ -156,7 +156,7 @@ def _below(node: Any, value: Any, payload: Any) -> Any:
 
     if not isinstance(value, Variable) or level_number(value) == node.level:
         return lift(payload)
-    if payload is value._array:
+    if payload is value or payload is value._array:
         return value
     old = wrap(type(value), payload)
     old._node, old._meta = value._node, value._meta

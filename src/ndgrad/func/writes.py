@@ -14,7 +14,7 @@ from typing import Any
 
 from ndgrad.autograd.dispatch import dispatch, own_edge
 from ndgrad.autograd.forward_ad import strip, tangent_of
-from ndgrad.autograd.inplace import _inplace_node, check_writable, set_history, write, write_level
+from ndgrad.autograd.inplace import check_writable, inplace_node, set_history, write, write_level
 from ndgrad.autograd.modes import thread
 from ndgrad.autograd.saved import lift
 from ndgrad.autograd.variable import Variable, meta_of, wrap
@@ -127,7 +127,7 @@ def _write_grad(level: Level, target: Any, result: Any) -> None:
         target._array[...] = payload
     storage.bump("copy_")
     if any(e is not None for e in edges):
-        set_history(target, _inplace_node(copy, target, None, (result,), {}, edges, number))
+        set_history(target, inplace_node(copy, target, (result,), {}, edges, number))
 
 
 def _lift_payload(level: Level, target: Any) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ndgrad.api import einsum, extremum, fill, rearrange, reduce, scan, shape, statistics
+from ndgrad.api import einsum, extremum, fill, rearrange, reduce, scan, shape, statistics, triangle
 from ndgrad.api import elementwise as elementwise_api
 from ndgrad.api import order as order_api
 from ndgrad.api.arguments import as_dim, as_dims, as_shape, infer_shape
@@ -22,6 +22,7 @@ from ndgrad.autograd.variable import Variable, np_dtype, requires_grad, wrap
 from ndgrad.ops import cast as cast_ops
 from ndgrad.ops import fill as fill_ops
 from ndgrad.ops import index as index_ops
+from ndgrad.ops import rounding
 from ndgrad.ops import shape as shape_ops
 from ndgrad.ops.generate import FACES
 from ndgrad.tensor import Tensor
@@ -215,10 +216,10 @@ class Array(Tensor):
         return rearrange.repeat_interleave(t, repeats, 0 if axis is None else axis)
 
     def diagonal(self, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
-        return shape.diagonal(self, offset, axis1, axis2)
+        return triangle.diagonal(self, offset, axis1, axis2)
 
     def trace(self, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: Any = None) -> Any:
-        return _finish("trace", reduce.sum(shape.diagonal(_cast(self, dtype), offset, axis1, axis2), -1), out)
+        return _finish("trace", reduce.sum(triangle.diagonal(_cast(self, dtype), offset, axis1, axis2), -1), out)
 
     def view(self, dtype: Any = None, type: Any = None) -> Any:
         """The same memory read as another dtype (torch's `view` reshapes: here that is `reshape`)."""
@@ -246,7 +247,7 @@ class Array(Tensor):
         fill.fill_(self, value)
 
     def round(self, decimals: int = 0, out: Any = None) -> Any:
-        return _finish("round", elementwise_api.round(self, decimals=decimals), out)
+        return _finish("round", rounding.round(self, decimals=decimals), out)
 
     def clip(self, min: Any = None, max: Any = None, out: Any = None) -> Any:
         return _finish("clip", elementwise_api.clamp(self, min, max), out)

@@ -26,7 +26,7 @@ _SIGMOID = {"d": Constants(1.0, -709.0), "f": Constants(1.0, -88.0)}
 @blockwise
 def _sigmoid(np: Any, x: Any) -> Any:
     found = _SIGMOID.get(x.dtype.char)
-    if found is None:  # integers, complex, half precision, ...
+    if found is None:  # integers, complex, ...
         with np.errstate(over="ignore", invalid="ignore"):
             return 1.0 / (1.0 + np.exp(-x))
     one, lowest = found(x)
@@ -215,21 +215,20 @@ def _mish(np: Any, x: Any) -> Any:
 def _mish_gate(np: Any, x: Any) -> Any:
     """tanh(softplus(x)) = (u^2 - 1) / (u^2 + 1) with u = 1 + exp(x), written without the cancellation in u^2 - 1 and, since
     it is 1 to within rounding from x = 20 on, without overflow."""
-    one, two, most = _MISH(x)
+    two, most = _MISH(x)
     e = np.exp(np.minimum(x, most))
     e = e * (e + two)
     return e / (e + two)
 
 
-_MISH = Constants(1.0, 2.0, 20.0)
+_MISH = Constants(2.0, 20.0)
 
 
 @blockwise
 def _mish_slope(np: Any, x: Any) -> Any:
     """w + x w' where w = tanh(softplus(x)), w' = (1 - w^2) sigmoid(x)."""
-    one, two, most = _MISH(x)
     w = _mish_gate(np, x)
-    return w + x * (one - w * w) * _sigmoid(np, x)
+    return w + x * (1.0 - w * w) * _sigmoid(np, x)
 
 
 def _mish_slope_x(t: Any, x: Any, ops: Any) -> Any:

@@ -182,8 +182,9 @@ def _svd_vjp(g0: Any, g1: Any, g2: Any, out0: Any, out1: Any, out2: Any, x_shape
     gaps = ops.spectral_gaps(s, squared=True)
 
     def over_gaps(z: Any) -> Any:
-        off = ops.scale_diagonal(z - adjoint(z, ops), factor=0.0)
-        return ops.resolved_quotient(off, gaps, floor=False, problem=_SVD_EQUAL)
+        """(z - z^H) / E: E is antisymmetric, so this is z / E plus its adjoint."""
+        part = ops.resolved_quotient(ops.scale_diagonal(z, factor=0.0), gaps, floor=False, problem=_SVD_EQUAL)
+        return part + adjoint(part, ops)
 
     core = over_gaps(x) * s_row + s_column * over_gaps(y)
     diagonal = g1
@@ -220,19 +221,19 @@ def _svd_jvp(t: Any, out0: Any, out1: Any, out2: Any, x_shape: tuple[int, ...], 
     gaps = ops.spectral_gaps(s, squared=True)
 
     def over_gaps(z: Any) -> Any:
-        return ops.resolved_quotient(ops.scale_diagonal(z, factor=0.0), gaps, floor=False, problem=_SVD_EQUAL)
+        return ops.resolved_quotient(ops.scale_diagonal(z, factor=0.0), gaps, floor=False, problem="")
 
     omega, psi = over_gaps(p * s_row + s_column * ph), over_gaps(s_column * p + ph * s_row)
     d = diagonal_of(p, ops)
     if x_dtype.kind == "c":
-        turn = ops.resolved_quotient((d - ops.conj(d)) * 0.25, s, floor=True, problem=_SVD_ZERO)
+        turn = ops.resolved_quotient((d - ops.conj(d)) * 0.25, s, floor=True, problem="")
         turn = on_diagonal(turn, k, k, ops)
         omega, psi = omega + turn, psi - turn
     du, dv = ops.matmul(u, omega), ops.matmul(v, psi)
     if m > k:
-        du = du + ops.resolved_quotient(tv - ops.matmul(u, p), s_row, floor=True, problem=_SVD_ZERO)
+        du = du + ops.resolved_quotient(tv - ops.matmul(u, p), s_row, floor=True, problem="")
     if n > k:
-        dv = dv + ops.resolved_quotient(ops.matmul(th, u) - ops.matmul(v, ph), s_row, floor=True, problem=_SVD_ZERO)
+        dv = dv + ops.resolved_quotient(ops.matmul(th, u) - ops.matmul(v, ph), s_row, floor=True, problem="")
     return du, ops.real(d), adjoint(dv, ops)
 
 
@@ -302,16 +303,16 @@ def _eigh_vjp(g0: Any, g1: Any, out0: Any, out1: Any, x_dtype: Any, ops: Any) ->
     m = ops.matmul(vh, g1)
     if x_dtype.kind == "c":
         ops.refuse_phase(diagonal_of(m, ops), _square_norm(m, ops), problem=_EIGH_PHASE)
-    off = ops.scale_diagonal((m - adjoint(m, ops)) * 0.5, factor=0.0)
-    core = ops.resolved_quotient(off, ops.spectral_gaps(w, squared=False), floor=False, problem=_EIGH_EQUAL)
-    return ops.matmul(ops.matmul(v, core) + v * row(g0, ops), vh)
+    off = ops.scale_diagonal(m, factor=0.0)
+    part = ops.resolved_quotient(off, ops.spectral_gaps(w, squared=False), floor=False, problem=_EIGH_EQUAL)
+    return ops.matmul(ops.matmul(v, hermitian(part, ops)) + v * row(g0, ops), vh)
 
 
 def _eigh_jvp(t: Any, out0: Any, out1: Any, ops: Any) -> Any:
     w, v = out0, out1
     p = hermitian(ops.matmul(adjoint(v, ops), ops.matmul(t, v)), ops)
     off = ops.scale_diagonal(p, factor=0.0)
-    omega = ops.resolved_quotient(off, ops.spectral_gaps(w, squared=False), floor=False, problem=_EIGH_EQUAL)
+    omega = ops.resolved_quotient(off, ops.spectral_gaps(w, squared=False), floor=False, problem="")
     return ops.real(diagonal_of(p, ops)), ops.matmul(v, omega)
 
 
@@ -397,7 +398,7 @@ def _eig_jvp(t: Any, out0: Any, out1: Any, ops: Any) -> Any:
     w, v = out0, out1
     p = ops.solve(v, ops.matmul(t, v))
     off = ops.scale_diagonal(p, factor=0.0)
-    omega = ops.resolved_quotient(off, ops.spectral_gaps(w, squared=False), floor=False, problem=_EIG_EQUAL)
+    omega = ops.resolved_quotient(off, ops.spectral_gaps(w, squared=False), floor=False, problem="")
     moved = ops.matmul(v, omega)
     along = ops.sum(ops.conj(v) * moved, dim=(len(v.shape) - 2,), keepdim=True)
     return diagonal_of(p, ops), moved - v * ((along + ops.conj(along)) * 0.5)

@@ -138,10 +138,12 @@ def _gaps(np: Any, x: Any, *, squared: bool) -> Any:
 # gaps[i, j] = x[j] - x[i] (of the squares with `squared`), exactly zero where the two are equal to working precision: there
 # LAPACK cannot tell the eigenvectors apart, and dividing by the difference would give noise of the size of the answer. On
 # the diagonal stand ones: rules divide what is off the diagonal, and the zeros that remain on it stay zeros.
-# Eigenvectors of equal eigenvalues are any basis of their space, so a function of them has no derivative in general,
-# and where it has one (V f(w) V^H), it is a limit of 0/0 that the division cannot know. `resolved_quotient` refuses: it
-# raises, unless nothing is to be divided, as for a function of the eigenvalues alone. At second order it refuses in the
-# same way wherever the eigenvectors come in.
+#
+# Eigenvectors of equal eigenvalues are any basis of their space, so a function of them has no derivative in general. Where
+# it has one (V f(w) V^H), it is a limit of 0/0 that the division cannot know: the numerator is a difference that
+# vanishes. So reverse rules divide the two terms of that difference one by one, and `resolved_quotient` raises unless
+# both are zero, as they are for a function of the eigenvalues alone. Forward mode, which computes tangents of eigenvectors
+# whether they are wanted or not, gets NaN there. At second order the same holds wherever the eigenvectors come in.
 gaps = op(
     "spectral_gaps", "x",
     _gaps,
@@ -173,14 +175,18 @@ def _quotient(np: Any, x: Any, y: Any, *, floor: bool, problem: str) -> Any:
         zero = y == 0
     if zero.any():
         wanted = x != 0
-        if (wanted & zero).any():
+        refused = wanted & zero
+        out = np.where(wanted, x, 0) / np.where(zero, np.ones((), y.dtype), y)
+        if not refused.any():
+            return out
+        if problem:
             raise LinAlgError(problem)
-        return np.where(wanted, x, 0) / np.where(zero, np.ones((), y.dtype), y)
+        return np.where(refused, np.full((), np.nan, out.dtype), out)
     return x / y
 
 
-# x / y, and 0 where x is 0 whatever y is. Any other division by zero raises `problem`. With `floor`, a y that is negligible beside
-# the largest along the last dimension counts as zero.
+# x / y, and 0 where x is 0 whatever y is. Any other division by zero raises `problem`, or gives NaN if none is named. With
+# `floor`, a y that is negligible beside the largest along the last dimension counts as zero.
 quotient = elementwise(
     "resolved_quotient", _quotient,
     args="x y",

@@ -9,12 +9,9 @@ x (N, C, *S); places are numbers within a plane, in row-major order. Settings ar
 
 from __future__ import annotations
 
-from itertools import product
-from math import prod
 from typing import Any
 
-from ndgrad.arrays import pooling as blocked
-from ndgrad.ops.resample import average_taps, resample
+from ndgrad.arrays import pooling as kernels
 from ndgrad.ops.table import op
 
 Shape = tuple[int, ...]
@@ -22,51 +19,193 @@ WINDOW = {"kernel": (), "stride": (), "padding": (), "dilation": (), "ceil_mode"
 AVERAGE = {"kernel": (), "stride": (), "padding": (), "ceil_mode": False, "count_include_pad": True, "divisor_override": None}
 
 
-def _fold(x: Any, ops: Any) -> Any:
+def _require_numpy(np: Any) -> None:
+    if np.__name__ != "numpy":
+        raise NotImplementedError(f"pooling works on NumPy arrays, and was given those of {np.__name__}. Move the tensor to the CPU for it.")
+
+
+def _folded(x: Any, ops: Any) -> Any:
+    """(B, N, ...) -> (B N, ...)"""
     return ops.reshape(x, shape=(x.shape[0] * x.shape[1], *x.shape[2:]))
 
 
-def _unfold(x: Any, size: int, ops: Any) -> Any:
-    return ops.reshape(x, shape=(size, x.shape[0] // size, *x.shape[1:]))
+def _unfolded(x: Any, like: Any, ops: Any) -> Any:
+    return ops.reshape(x, shape=(*like.shape[:2], *x.shape[1:]))
 
 
-def positions(sizes: Shape, kernel: Shape, stride: Shape, padding: Shape, dilation: Shape, ceil_mode: bool) -> Shape:
-    """How many windows there are along each axis. In ceil mode the last may stick out, but must begin before the padding's end."""
-    out = []
-    for n, k, s, p, d in zip(sizes, kernel, stride, padding, dilation, strict=True):
-        room = n + 2 * p - d * (k - 1) - 1
-        count = (room + (s - 1 if ceil_mode else 0)) // s + 1
-        out.append(count - 1 if ceil_mode and (count - 1) * s >= n + p else count)
-    return tuple(out)
+# ----- reading and writing at places ------------------------------------------------------------------------------------------------
 
 
-# ----- other libraries than NumPy: one tap after another over the whole array -------------------------------------------------------
+def _take_pooled(np: Any, x: Any, index: Any) -> Any:
+    _require_numpy(np)
+    return kernels.take_pooled(x, index)
 
 
-def _padded_taps(np: Any, x: Any, fill: Any, kernel: Shape, stride: Shape, padding: Shape, dilation: Shape, ceil_mode: bool) -> Any:
-    """For each tap, its index and the array of what it reads."""
-    out = positions(x.shape[2:], kernel, stride, padding, dilation, ceil_mode)
-    ends = [max(0, (o - 1) * s + d * (k - 1) + 1 - n - p) for o, s, d, k, n, p in zip(out, stride, dilation, kernel, x.shape[2:], padding, strict=True)]
-    padded = np.pad(x, [(0, 0), (0, 0), *zip(padding, ends, strict=True)], constant_values=fill)
-    for tap in product(*map(range, kernel)):
-        yield tap, padded[(..., *(slice(t * d, t * d + (o - 1) * s + 1, s) for t, d, o, s in zip(tap, dilation, out, stride, strict=True)))]
+def _max_unpool(np: Any, x: Any, index: Any, *, sizes: Shape, distinct: bool) -> Any:
+    _require_numpy(np)
+    shape = (*x.shape[:2], *sizes)
+    return kernels.max_pool_grad(x, index, shape, distinct=distinct) if x.size else np.zeros(shape, x.dtype)
 
 
-def _max_by_taps(np: Any, x: Any, **how: Any) -> tuple[Any, Any]:
-    best = place = None
-    sizes = x.shape[2:]
-    lowest = -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min
-    for tap, candidate in _padded_taps(np, x, lowest, **how):
-        here = 0
-        for axis, n in enumerate(sizes):
-            at = np.arange(candidate.shape[2 + axis]) * how["stride"][axis] - how["padding"][axis] + tap[axis] * how["dilation"][axis]
-            here = here * n + at.reshape(-1, *(1,) * (len(sizes) - 1 - axis))
-        if best is None:
-            best, place = candidate.copy(), np.broadcast_to(here, candidate.shape).copy()
-            continue
-        better = (candidate > best) | (candidate != candidate)
-        # a window that has seen nothing but padding takes the first element inside, whatever it is
-        inside = _inside(np, tap, sizes, candidate.shape[2:], **how)
-        better |= inside & ~_inside_any(np, place, tap, sizes, candidate.shape[2:], **how)
-        best, place = np.where(better, candidate, best), np.where(better, here, place)
-    return best, place
+# The elements of each plane of x that stand at `index`.
+take_pooled = op(
+    "take_pooled", "x index",
+    _take_pooled,
+    vjp={"x": lambda g, index, x_shape, ops: ops.max_unpool(g, index, sizes=x_shape[2:], distinct=False)},
+    jvp={"x": lambda t, index, ops: ops.take_pooled(t, index)},
+    batch=lambda x, index, ops: _unfolded(ops.take_pooled(_folded(x, ops), _folded(index, ops)), x, ops),
+    backward_name="MaxUnpoolBackward0",
+)  # fmt: skip
+
+# Planes of zeros with the elements of x added at `index`. With `distinct`, no place occurs twice, or the last one may win.
+max_unpool = op(
+    "max_unpool", "x index",
+    _max_unpool,
+    settings={"sizes": (), "distinct": False},
+    vjp={"x": lambda g, index, ops: ops.take_pooled(g, index)},
+    jvp={"x": lambda t, index, sizes, distinct, ops: ops.max_unpool(t, index, sizes=sizes, distinct=distinct)},
+    batch=lambda x, index, sizes, distinct, ops: _unfolded(
+        ops.max_unpool(_folded(x, ops), _folded(index, ops), sizes=sizes, distinct=distinct), x, ops
+    ),
+)  # fmt: skip
+
+
+# ----- maxima ---------------------------------------------------------------------------------------------------------------------------
+
+
+def _max_pool(np: Any, x: Any, *, kernel: Shape, stride: Shape, padding: Shape, dilation: Shape, ceil_mode: bool) -> tuple[Any, Any]:
+    _require_numpy(np)
+    return kernels.max_pool(x, kernel, stride, padding, dilation, ceil_mode)
+
+
+def _max_pool_x(g0: Any, out1: Any, x_shape: Shape, kernel: Shape, stride: Shape, dilation: Shape, ops: Any) -> Any:
+    apart = all(s >= d * (k - 1) + 1 for s, k, d in zip(stride, kernel, dilation, strict=True))
+    return ops.max_unpool(g0, out1, sizes=x_shape[2:], distinct=apart)
+
+
+def _max_pool_batch(x: Any, kernel: Shape, stride: Shape, padding: Shape, dilation: Shape, ceil_mode: bool, ops: Any) -> tuple[Any, Any]:
+    values, index = ops.max_pool(
+        _folded(x, ops), kernel=kernel, stride=stride, padding=padding, dilation=dilation, ceil_mode=ceil_mode
+    )
+    return _unfolded(values, x, ops), _unfolded(index, x, ops)
+
+
+# The largest element of each window (the first of equal ones) and its place.
+max_pool = op(
+    "max_pool", "x",
+    _max_pool,
+    settings=WINDOW,
+    vjp={"x": _max_pool_x},
+    jvp={"x": lambda t, out1, ops: (ops.take_pooled(t, out1), None)},
+    batch=_max_pool_batch,
+    outputs=2,
+    discrete_outputs=(1,),
+    backward_name="MaxPoolWithIndicesBackward0",
+)  # fmt: skip
+
+
+def _adaptive_max_pool(np: Any, x: Any, *, sizes: Shape) -> tuple[Any, Any]:
+    _require_numpy(np)
+    return kernels.adaptive_max_pool(x, sizes)
+
+
+def _adaptive_max_pool_batch(x: Any, sizes: Shape, ops: Any) -> tuple[Any, Any]:
+    values, index = ops.adaptive_max_pool(_folded(x, ops), sizes=sizes)
+    return _unfolded(values, x, ops), _unfolded(index, x, ops)
+
+
+adaptive_max_pool = op(
+    "adaptive_max_pool", "x",
+    _adaptive_max_pool,
+    settings={"sizes": ()},
+    vjp={"x": lambda g0, out1, x_shape, ops: ops.max_unpool(g0, out1, sizes=x_shape[2:], distinct=False)},
+    jvp={"x": lambda t, out1, ops: (ops.take_pooled(t, out1), None)},
+    batch=_adaptive_max_pool_batch,
+    outputs=2,
+    discrete_outputs=(1,),
+)  # fmt: skip
+
+
+# ----- means ------------------------------------------------------------------------------------------------------------------------------
+
+
+def _avg_pool(np: Any, x: Any, **how: Any) -> Any:
+    _require_numpy(np)
+    return kernels.avg_pool(x, **how)
+
+
+def _avg_pool_backward(np: Any, x: Any, *, sizes: Shape, **how: Any) -> Any:
+    _require_numpy(np)
+    return kernels.avg_pool_grad(x, (*x.shape[:2], *sizes), **how)
+
+
+def _how(kernel: Shape, stride: Shape, padding: Shape, ceil_mode: bool, count_include_pad: bool, divisor_override: int | None) -> Any:
+    return {
+        "kernel": kernel, "stride": stride, "padding": padding, "ceil_mode": ceil_mode,
+        "count_include_pad": count_include_pad, "divisor_override": divisor_override,
+    }  # fmt: skip
+
+
+# The mean of each window; what it divides by is a matter of the settings.
+avg_pool = op(
+    "avg_pool", "x",
+    _avg_pool,
+    settings=AVERAGE,
+    vjp={
+        "x": lambda g, x_shape, kernel, stride, padding, ceil_mode, count_include_pad, divisor_override, ops: ops.avg_pool_backward(
+            g, sizes=x_shape[2:], **_how(kernel, stride, padding, ceil_mode, count_include_pad, divisor_override)
+        )
+    },
+    jvp="linear",
+    batch=lambda x, kernel, stride, padding, ceil_mode, count_include_pad, divisor_override, ops: _unfolded(
+        ops.avg_pool(_folded(x, ops), **_how(kernel, stride, padding, ceil_mode, count_include_pad, divisor_override)), x, ops
+    ),
+)  # fmt: skip
+
+# Its transpose: each element of x spread evenly over its window.
+avg_pool_backward = op(
+    "avg_pool_backward", "x",
+    _avg_pool_backward,
+    settings={"sizes": (), **AVERAGE},
+    vjp={
+        "x": lambda g, kernel, stride, padding, ceil_mode, count_include_pad, divisor_override, ops: ops.avg_pool(
+            g, **_how(kernel, stride, padding, ceil_mode, count_include_pad, divisor_override)
+        )
+    },
+    jvp="linear",
+    batch=lambda x, sizes, kernel, stride, padding, ceil_mode, count_include_pad, divisor_override, ops: _unfolded(
+        ops.avg_pool_backward(
+            _folded(x, ops), sizes=sizes, **_how(kernel, stride, padding, ceil_mode, count_include_pad, divisor_override)
+        ), x, ops
+    ),
+)  # fmt: skip
+
+
+def _adaptive_avg_pool(np: Any, x: Any, *, sizes: Shape) -> Any:
+    _require_numpy(np)
+    return kernels.adaptive_avg_pool(x, sizes)
+
+
+def _adaptive_avg_pool_backward(np: Any, x: Any, *, sizes: Shape) -> Any:
+    _require_numpy(np)
+    return kernels.adaptive_avg_pool_grad(x, (*x.shape[:2], *sizes))
+
+
+# The means of as many windows as `sizes` says.
+adaptive_avg_pool = op(
+    "adaptive_avg_pool", "x",
+    _adaptive_avg_pool,
+    settings={"sizes": ()},
+    vjp={"x": lambda g, x_shape, ops: ops.adaptive_avg_pool_backward(g, sizes=x_shape[2:])},
+    jvp="linear",
+    batch=lambda x, sizes, ops: _unfolded(ops.adaptive_avg_pool(_folded(x, ops), sizes=sizes), x, ops),
+)  # fmt: skip
+
+adaptive_avg_pool_backward = op(
+    "adaptive_avg_pool_backward", "x",
+    _adaptive_avg_pool_backward,
+    settings={"sizes": ()},
+    vjp={"x": lambda g, x_shape, ops: ops.adaptive_avg_pool(g, sizes=x_shape[2:])},
+    jvp="linear",
+    batch=lambda x, sizes, ops: _unfolded(ops.adaptive_avg_pool_backward(_folded(x, ops), sizes=sizes), x, ops),
+)  # fmt: skip

@@ -13,7 +13,7 @@ from tests.ops.samples.reduce import CUBE, HALF, INT, LINES, NAN, ONLY_VALUES, S
 def variance(x, *, dim=(), keepdim=False, correction=1):
     with np.errstate(all="ignore"):
         n = int(np.prod([x.shape[d] for d in dim]))
-        spread = np.abs(x - x.mean(dim, keepdims=True)) ** 2
+        spread = np.abs(x - x.sum(dim, keepdims=True) / n) ** 2
         return spread.sum(dim, keepdims=keepdim) / max(n - correction, 0)
 
 
@@ -24,7 +24,7 @@ def deviation(x, **settings):
 def and_mean(function):
     return lambda x, *, dim=(), keepdim=False, correction=1: (
         function(x, dim=dim, keepdim=keepdim, correction=correction),
-        x.mean(dim, keepdims=keepdim),
+        x.sum(dim, keepdims=keepdim) / np.prod([x.shape[d] for d in dim]),
     )
 
 
