@@ -1,4 +1,5 @@
-"""`ndgrad.linalg`: linear algebra, as torch.linalg. What torch keeps beside it (`det`, `inverse`, an older `svd`) is in `ndgrad` too."""
+"""`ndgrad.linalg`: linear algebra, as torch.linalg. What torch keeps beside it (`det`, `inverse`, an older `svd`) is in "
+"`ndgrad` too."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ def random(*shape):
     return r.standard_normal(shape)
 
 
-# ----- equal eigenvalues and singular values -------------------------------------------------------------------------------
+# ----- equal eigenvalues and singular values --------------------------------------------------------------------------
 
 
 def rotated(values):
@@ -137,15 +137,20 @@ def test_eig_of_equal_eigenvalues_raises_for_vectors():
         gradient(lambda x: ndgrad.linalg.eig(x)[1][0, 1].real, np.eye(2))
 
 
-# ----- determinants at singular matrices --------------------------------------------------------------------------------------
+# ----- determinants at singular matrices ------------------------------------------------------------------------------
 
 
 def cofactors(a):
     n = len(a)
-    return np.array([[(-1) ** (i + j) * np.linalg.det(np.delete(np.delete(a, i, 0), j, 1)) for j in range(n)] for i in range(n)])
+    return np.array(
+        [[(-1) ** (i + j) * np.linalg.det(np.delete(np.delete(a, i, 0), j, 1)) for j in range(n)] for i in range(n)]
+    )
 
 
-@pytest.mark.parametrize("a", [np.array([[1.0, 2.0], [2.0, 4.0]]), np.zeros((2, 2)), np.diag([1.0, 0.0, 2.0]), np.diag([1.0, 0.0, 0.0]), np.ones((3, 3))])
+@pytest.mark.parametrize(
+    "a",
+    [np.array([[1.0, 2.0], [2.0, 4.0]]), np.zeros((2, 2)), np.diag([1.0, 0.0, 2.0]), np.diag([1.0, 0.0, 0.0]), np.ones((3, 3))],
+)
 def test_gradient_of_det_at_a_singular_matrix_is_the_cofactors(a):
     np.testing.assert_allclose(gradient(ndgrad.linalg.det, a), cofactors(a), atol=1e-12)
 
@@ -173,12 +178,14 @@ def test_singular_matrices_raise_with_what_to_do():
             f(x)
 
 
-# ----- QR, LU, Cholesky ---------------------------------------------------------------------------------------------------------
+# ----- QR, LU, Cholesky -----------------------------------------------------------------------------------------------
 
 
 def test_qr_of_mode_r_has_a_gradient():
     a = random(4, 3)
-    np.testing.assert_allclose(gradient(lambda x: ndgrad.linalg.qr(x, "r")[1].sum(), a), gradient(lambda x: ndgrad.linalg.qr(x)[1].sum(), a))
+    np.testing.assert_allclose(
+        gradient(lambda x: ndgrad.linalg.qr(x, "r")[1].sum(), a), gradient(lambda x: ndgrad.linalg.qr(x)[1].sum(), a)
+    )
 
 
 def test_complete_qr_of_a_tall_matrix_raises_in_both_modes_of_differentiation():
@@ -219,13 +226,15 @@ def test_ex_forms_report_instead_of_raising():
         ndgrad.linalg.inv_ex(batch, check_errors=True)
 
 
-# ----- least squares, pseudoinverse -----------------------------------------------------------------------------------------------
+# ----- least squares, pseudoinverse -----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("driver", [None, "gelsd", "gels"])
 def test_lstsq_is_numpys(driver):
     a, b = random(5, 3), random(5, 2)
-    np.testing.assert_allclose(ndgrad.linalg.lstsq(tensor(a), tensor(b), driver=driver)[0].detach().numpy(), np.linalg.lstsq(a, b)[0], rtol=1e-9)
+    np.testing.assert_allclose(
+        ndgrad.linalg.lstsq(tensor(a), tensor(b), driver=driver)[0].detach().numpy(), np.linalg.lstsq(a, b)[0], rtol=1e-9
+    )
 
 
 def test_lstsq_of_a_matrix_without_full_rank_has_least_norm():
@@ -242,11 +251,13 @@ def test_pinv_takes_a_tolerance_for_each_matrix():
     a = np.stack([np.diag([1.0, 1e-3])] * 2)
     got = ndgrad.linalg.pinv(tensor(a, False), atol=tensor([1e-2, 1e-4], False), rtol=0.0).numpy()
     np.testing.assert_allclose(got, [np.diag([1.0, 0.0]), np.diag([1.0, 1e3])])
-    by_vmap = vmap(lambda x, tolerance: ndgrad.linalg.pinv(x, atol=tolerance, rtol=0.0))(tensor(a, False), tensor([1e-2, 1e-4], False))
+    by_vmap = vmap(lambda x, tolerance: ndgrad.linalg.pinv(x, atol=tolerance, rtol=0.0))(
+        tensor(a, False), tensor([1e-2, 1e-4], False)
+    )
     np.testing.assert_allclose(by_vmap.numpy(), got)
 
 
-# ----- the matrix exponential ------------------------------------------------------------------------------------------------------
+# ----- the matrix exponential -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("size", [1e-9, 1e-3, 0.1, 0.7, 2.0, 5.0, 30.0, 300.0])
@@ -259,7 +270,9 @@ def test_matrix_exp_is_scipys(size, dtype):
         a = a * (1 + 0.5j)
     want = expm(a.astype(np.complex128 if dtype is np.complex128 else np.float64))
     tolerance = 2e-5 * max(1, size) if dtype is np.float32 else 1e-13 * max(10, size)
-    np.testing.assert_allclose(ndgrad.linalg.matrix_exp(tensor(a, False)).numpy(), want, rtol=0, atol=tolerance * np.abs(want).max())
+    np.testing.assert_allclose(
+        ndgrad.linalg.matrix_exp(tensor(a, False)).numpy(), want, rtol=0, atol=tolerance * np.abs(want).max()
+    )
 
 
 def test_matrix_exp_of_a_batch_scales_each_matrix_by_itself():
@@ -276,7 +289,7 @@ def test_matrix_exp_of_what_is_not_finite_is_nan_for_that_matrix_only():
     np.testing.assert_array_equal(got[1], np.eye(2))
 
 
-# ----- matmul: how gradients are computed --------------------------------------------------------------------------------------------
+# ----- matmul: how gradients are computed -----------------------------------------------------------------------------
 
 
 class Recorder:
@@ -319,7 +332,7 @@ def test_matmul_takes_arrays_beside_tensors():
     np.testing.assert_allclose((tensor(a, False) @ b).numpy(), a @ b)
 
 
-# ----- einsum --------------------------------------------------------------------------------------------------------------------------
+# ----- einsum ---------------------------------------------------------------------------------------------------------
 
 
 @st.composite
@@ -373,6 +386,7 @@ def test_einsum_contracts_in_a_cheap_order(available, monkeypatch):
     if available:
         pytest.importorskip("opt_einsum")
     else:
+
         def refuse(name):
             raise ImportError(name)
 
@@ -398,18 +412,24 @@ def test_einsum_errors_repeat_the_equation():
         ndgrad.einsum(tensor(random(2)), [60])
 
 
-# ----- chains, powers, distances --------------------------------------------------------------------------------------------------------
+# ----- chains, powers, distances --------------------------------------------------------------------------------------
 
 
 @given(st.lists(st.integers(1, 9), min_size=3, max_size=7))
 def test_multi_dot_finds_the_cheapest_order(sizes):
     def cheapest(i, j):
-        return 0 if i == j else min(cheapest(i, k) + cheapest(k + 1, j) + sizes[i] * sizes[k + 1] * sizes[j + 1] for k in range(i, j))
+        return (
+            0
+            if i == j
+            else min(cheapest(i, k) + cheapest(k + 1, j) + sizes[i] * sizes[k + 1] * sizes[j + 1] for k in range(i, j))
+        )
 
     split = linalg_module._best_splits(sizes)
 
     def cost(i, j):
-        return 0 if i == j else cost(i, split[i, j]) + cost(split[i, j] + 1, j) + sizes[i] * sizes[split[i, j] + 1] * sizes[j + 1]
+        return (
+            0 if i == j else cost(i, split[i, j]) + cost(split[i, j] + 1, j) + sizes[i] * sizes[split[i, j] + 1] * sizes[j + 1]
+        )
 
     assert cost(0, len(sizes) - 2) == cheapest(0, len(sizes) - 2)
 
@@ -442,12 +462,18 @@ def test_pdist_is_the_upper_triangle_of_cdist():
         np.testing.assert_allclose(ndgrad.pdist(x, p).numpy(), want, rtol=1e-12)
 
 
-# ----- out= ---------------------------------------------------------------------------------------------------------------------------------
+# ----- out= -----------------------------------------------------------------------------------------------------------
 
 
 def test_out_holds_the_result():
     a, b = tensor(random(3, 3), False), tensor(random(3, 3), False)
-    for f, args in ((ndgrad.mm, (a, b)), (ndgrad.linalg.inv, (a,)), (ndgrad.matmul, (a, b)), (ndgrad.linalg.solve, (a, b)), (ndgrad.addmm, (a, a, b))):
+    for f, args in (
+        (ndgrad.mm, (a, b)),
+        (ndgrad.linalg.inv, (a,)),
+        (ndgrad.matmul, (a, b)),
+        (ndgrad.linalg.solve, (a, b)),
+        (ndgrad.addmm, (a, a, b)),
+    ):
         out = ndgrad.empty(0)
         assert f(*args, out=out) is out
         np.testing.assert_array_equal(out.numpy(), f(*args).numpy())
@@ -464,11 +490,13 @@ def test_out_refuses_what_requires_grad():
         ndgrad.linalg.inv(a, out=ndgrad.empty(0))
 
 
-# ----- integers ---------------------------------------------------------------------------------------------------------------------------------
+# ----- integers -------------------------------------------------------------------------------------------------------
 
 
 def test_integers_are_converted_as_numpy_does():
     a = tensor([[2, 1], [1, 3]], False)
     np.testing.assert_allclose(ndgrad.linalg.inv(a).numpy(), np.linalg.inv([[2, 1], [1, 3]]))
-    np.testing.assert_allclose(ndgrad.linalg.matrix_exp(a).numpy(), ndgrad.linalg.matrix_exp(tensor([[2.0, 1.0], [1.0, 3.0]], False)).numpy())
+    np.testing.assert_allclose(
+        ndgrad.linalg.matrix_exp(a).numpy(), ndgrad.linalg.matrix_exp(tensor([[2.0, 1.0], [1.0, 3.0]], False)).numpy()
+    )
     assert (a @ a).numpy().dtype.kind == "i"

@@ -334,7 +334,7 @@ TENSOR = [
     'repr(torch.tensor([1,2]))',
     'repr(torch.zeros(0))',
     'repr(torch.ones(2,requires_grad=True))',
-    'x=torch.ones(2,requires_grad=True); repr(x*2), repr((x*2)[0]), repr(x.detach())',
+    'x=torch.ones(2,requires_grad=True); repr(x*2), repr((x*2)[:1]), repr(x.detach())',
 ]  # fmt: skip
 
 FACTORIES = [

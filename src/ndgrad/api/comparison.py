@@ -75,7 +75,7 @@ def allclose(input: Any, other: Any, rtol: float = 1e-05, atol: float = 1e-08, e
 def _check_closeness(function: str, input: Any, other: Any, rtol: float, atol: float) -> None:
     for name, value in (("rtol", rtol), ("atol", atol)):
         if value < 0:
-            raise RuntimeError(f"{function}(): {name} must be greater than or equal to zero, but got {value}. Give a tolerance, not a sign.")
+            raise RuntimeError(f"{function}(): {name} must be greater than or equal to zero, but got {value}. Give a tolerance.")
     if isinstance(input, Variable) and isinstance(other, Variable) and np_dtype(input) != np_dtype(other):
         raise RuntimeError(
             f"{function}(): dtypes {np_dtype(input)} and {np_dtype(other)} did not match. Convert one of the tensors with .to()."

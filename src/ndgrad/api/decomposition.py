@@ -71,7 +71,7 @@ class Eigen(NamedTuple):
     eigenvectors: Any
 
 
-# ----- Cholesky, LU, QR ------------------------------------------------------------------------------------------------------------
+# ----- Cholesky, LU, QR -----------------------------------------------------------------------------------------------
 
 
 @takes_out
@@ -88,7 +88,9 @@ def cholesky(A: Any, *, upper: bool = False) -> Any:
 
 def _require_pivoting(name: str, pivot: bool) -> None:
     if not pivot:
-        raise RuntimeError(f"linalg.{name}: LU without pivoting is not implemented on the CPU: it is not stable. Leave pivot=True.")
+        raise RuntimeError(
+            f"linalg.{name}: LU without pivoting is not implemented on the CPU: it is not stable. Leave pivot=True."
+        )
 
 
 @takes_out
@@ -155,7 +157,9 @@ def qr(A: Any, mode: str = "reduced") -> QR:
     require_matrices("qr", A)
     require_precision("qr", A)
     if mode not in ("reduced", "complete", "r"):
-        raise RuntimeError(f"qr received unrecognized mode {mode!r} but expected one of 'reduced' (default), 'r', or 'complete'.")
+        raise RuntimeError(
+            f"qr received unrecognized mode {mode!r} but expected one of 'reduced' (default), 'r', or 'complete'."
+        )
     if mode == "r":
         R = ops.qr(A, mode="reduced")[1]
         return QR(lift(library_of(payload(A)).empty((0,), dtype=payload(R).dtype)), R)
@@ -170,7 +174,8 @@ def householder_product(A: Any, tau: Any) -> Any:
     k = tau.shape[-1]
     if m < n or k > n:
         raise RuntimeError(
-            f"linalg.householder_product: A must have at least as many rows as columns, and tau at most as many entries as A columns; the shapes are "
+            "linalg.householder_product: A must have at least as many rows as columns, and tau at most as many entries as "
+            "A columns; the shapes are "
             f"{tuple(A.shape)} and {tuple(tau.shape)}."
         )
     ones = identity(A, m)
@@ -178,7 +183,9 @@ def householder_product(A: Any, tau: Any) -> Any:
     below = triangle_ops.tril(A, diagonal=-1)
     for i in reversed(range(k)):
         column = (Ellipsis, slice(None), slice(i, i + 1))
-        v = arithmetic.add(index_ops.getitem(below, index=column), index_ops.getitem(ones, index=(slice(None), slice(i, i + 1))))
+        v = arithmetic.add(
+            index_ops.getitem(below, index=column), index_ops.getitem(ones, index=(slice(None), slice(i, i + 1)))
+        )
         factor = with_column(index_ops.getitem(tau, index=(Ellipsis, slice(i, i + 1))))
         out = arithmetic.sub(out, arithmetic.mul(factor, product.matmul(v, product.matmul(adjoint_of(v), out))))
     return out
@@ -190,15 +197,15 @@ def cholesky_ex(A: Any, *, upper: bool = False, check_errors: bool = False) -> C
     return CholeskyInfo(*reporting(lambda a: cholesky(a, upper=upper), A, check_errors))
 
 
-# ----- singular values and eigenvalues -------------------------------------------------------------------------------------------
+# ----- singular values and eigenvalues --------------------------------------------------------------------------------
 
 
 @takes_out
 def svd(A: Any, full_matrices: bool = True, *, driver: str | None = None) -> SVD:
     """U, S and Vh with A = U diag(S) Vh, singular values falling.
 
-    The signs (phases) of singular vectors are arbitrary, and a loss must not depend on them. Where two singular values are equal,
-    or one is zero in a matrix that is not square, the vectors have no derivative, and a loss that uses them raises.
+    The signs (phases) of singular vectors are arbitrary, and a loss must not depend on them. Where two singular values
+    are equal, or one is zero in a matrix that is not square, the vectors have no derivative: a loss that uses them raises.
     """
     require_matrices("svd", A)
     require_precision("svd", A)
@@ -208,7 +215,9 @@ def svd(A: Any, full_matrices: bool = True, *, driver: str | None = None) -> SVD
 
 def _check_driver(name: str, driver: str | None) -> None:
     if driver is not None:
-        raise RuntimeError(f"linalg.{name}: keyword argument `driver=` is only supported on CUDA inputs with cuSOLVER backend. Leave it out.")
+        raise RuntimeError(
+            f"linalg.{name}: keyword argument `driver=` is only supported on CUDA inputs with cuSOLVER backend. Leave it out."
+        )
 
 
 @takes_out
@@ -230,8 +239,8 @@ def _triangle(UPLO: Any) -> str:
 def eigh(A: Any, UPLO: str = "L") -> Eigen:
     """Eigenvalues, rising, and eigenvectors of Hermitian matrices, of which the triangle UPLO is read.
 
-    The signs (phases) of eigenvectors are arbitrary, and a loss must not depend on them. Where two eigenvalues are equal, eigenvectors
-    have no derivative, and a loss that uses them raises. The gradient is Hermitian.
+    The signs (phases) of eigenvectors are arbitrary, and a loss must not depend on them. Where two eigenvalues are equal,
+    eigenvectors have no derivative, and a loss that uses them raises. The gradient is Hermitian.
     """
     require_square("eigh", A)
     require_precision("eigh", A)

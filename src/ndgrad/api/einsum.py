@@ -93,7 +93,9 @@ def _letters(numbers: Any) -> str:
         elif 0 <= n < 52:
             out += chr(ord("A") + n) if n < 26 else chr(ord("a") + n - 26)
         else:
-            raise ValueError(f"einsum(): subscripts in lists are numbers from 0 to 51, and one is {n}. Number the dimensions anew.")
+            raise ValueError(
+                f"einsum(): subscripts in lists are numbers from 0 to 51, and one is {n}. Number the dimensions anew."
+            )
     return out
 
 
@@ -108,7 +110,10 @@ def _read_inputs(equation: str, inputs: str, shapes: Sequence[tuple[int, ...]]) 
     """The names of each operand's dimensions, and those of the dots."""
     terms = inputs.split(",")
     if len(terms) != len(shapes):
-        raise _error(equation, f"{len(terms)} terms for {len(shapes)} operands: fewer or more operands were provided than the equation has")
+        raise _error(
+            equation,
+            f"{len(terms)} terms for {len(shapes)} operands: fewer or more operands were provided than the equation has",
+        )
     split, longest = [], 0
     for number, (term, sizes) in enumerate(zip(terms, shapes, strict=True)):
         before, dots, after = term.partition("...")
@@ -117,7 +122,9 @@ def _read_inputs(equation: str, inputs: str, shapes: Sequence[tuple[int, ...]]) 
                 raise _error(equation, f"{c!r} of operand {number} is not a valid subscript: these are letters, or one '...'")
         named = len(before) + len(after)
         if named > len(sizes) or (not dots and named != len(sizes)):
-            raise _error(equation, f"the number of subscripts ({named}) does not match the {len(sizes)} dimensions of operand {number}")
+            raise _error(
+                equation, f"the number of subscripts ({named}) does not match the {len(sizes)} dimensions of operand {number}"
+            )
         split.append((before, after, len(sizes) - named))
         longest = max(longest, len(sizes) - named)
     dots_names = "".join(chr(_ELLIPSIS + i) for i in range(longest))
@@ -143,18 +150,22 @@ def _sizes(equation: str, names: list[str], shapes: Sequence[tuple[int, ...]]) -
         seen: dict[str, int] = {}
         for c, n in zip(own, lengths, strict=True):
             if seen.setdefault(c, n) != n:
-                raise _error(equation, f"subscript {c} is repeated for operand {number} but the sizes don't match, {n} != {seen[c]}")
+                raise _error(
+                    equation, f"subscript {c} is repeated for operand {number} but the sizes don't match, {n} != {seen[c]}"
+                )
             known = sizes.get(c, 1)
             if known != 1 and n not in (1, known):
                 shown = "..." if ord(c) >= _ELLIPSIS else c
                 raise _error(
-                    equation, f"subscript {shown} has size {n} for operand {number}, which does not broadcast with previously seen size {known}"
+                    equation,
+                    f"subscript {shown} has size {n} for operand {number}, which does not broadcast with previously seen "
+                    f"size {known}",
                 )
             sizes[c] = known if n == 1 else n
     return sizes
 
 
-# ----- the plan ----------------------------------------------------------------------------------------------------------
+# ----- the plan -------------------------------------------------------------------------------------------------------
 
 
 @functools.lru_cache(maxsize=1024)
@@ -164,7 +175,9 @@ def _plan(equation: str, shapes: tuple[tuple[int, ...], ...]) -> _Plan:
     out = _read_output(equation, output if arrow else None, names, dots)
     sizes = _sizes(equation, names, shapes)
     # a dimension of size one that others have larger is left out, so it asks nothing of them
-    large = [{c for c, n in zip(own, lengths, strict=True) if n == sizes[c]} for own, lengths in zip(names, shapes, strict=True)]
+    large = [
+        {c for c, n in zip(own, lengths, strict=True) if n == sizes[c]} for own, lengths in zip(names, shapes, strict=True)
+    ]
     operands, left = [], []
     for number, own in enumerate(names):
         others = {*out, *(c for i, kept in enumerate(large) if i != number for c in kept)}
@@ -240,7 +253,7 @@ def _pairs(path: Sequence[Sequence[int]], count: int) -> list[tuple[int, int]]:
     return pairs
 
 
-# ----- tensordot --------------------------------------------------------------------------------------------------------------
+# ----- tensordot ------------------------------------------------------------------------------------------------------
 
 
 def tensordot(a: Any, b: Any, dims: Any = 2, out: Any = None) -> Any:
@@ -257,7 +270,8 @@ def tensordot(a: Any, b: Any, dims: Any = 2, out: Any = None) -> Any:
         m, n = a.shape[i], b.shape[j]
         if m != n and 1 not in (m, n):
             raise RuntimeError(
-                f"tensordot: contracted dimensions need to match, but first has size {m} in dim {i} and second has size {n} in dim {j} "
+                f"tensordot: contracted dimensions need to match, but first has size {m} in dim {i} and second has size "
+                f"{n} in dim {j} "
                 f"(shapes {tuple(a.shape)} and {tuple(b.shape)}). Name dimensions of equal size in dims."
             )
     names = [chr(_ELLIPSIS + i) for i in range(len(a.shape) + len(b.shape))]
@@ -294,11 +308,11 @@ def _dims_to_contract(a: Any, b: Any, dims: Any) -> tuple[list[int], list[int]]:
     first = [first] if isinstance(first, int) else list(first)
     second = [second] if isinstance(second, int) else list(second)
     if len(first) != len(second):
-        raise RuntimeError(f"tensordot: both dimension lists should have same length, got {first} and {second}. Name as many of each.")
+        raise RuntimeError(
+            f"tensordot: both dimension lists should have same length, got {first} and {second}. Name as many of each."
+        )
     lists = [as_dim(d, len(a.shape)) for d in first], [as_dim(d, len(b.shape)) for d in second]
     for found in lists:
         if len(set(found)) != len(found):
             raise RuntimeError(f"tensordot: a dimension appears twice in {found}. Name each once.")
     return lists
-
-

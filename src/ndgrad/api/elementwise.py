@@ -136,7 +136,9 @@ _DIVISIONS = {None: arithmetic.div, "floor": arithmetic.floor_divide, "trunc": a
 def _division(rounding_mode: Any) -> Any:
     op = _DIVISIONS.get(rounding_mode)
     if op is None:
-        raise RuntimeError(f"div expected rounding_mode to be one of None, 'trunc', or 'floor' but found {rounding_mode!r}. Give one of these.")
+        raise RuntimeError(
+            f"div expected rounding_mode to be one of None, 'trunc', or 'floor' but found {rounding_mode!r}. Give one of these."
+        )
     return op
 
 
@@ -168,7 +170,8 @@ def float_power_(self: Any, exponent: Any) -> Any:
     dtype = _double(self, exponent)
     if np_dtype(self) != dtype:
         raise RuntimeError(
-            f"float_power_: the base has dtype {np_dtype(self)} but the result requires {dtype}. Use float_power(), which makes a new tensor."
+            f"float_power_: the base has dtype {np_dtype(self)} but the result requires {dtype}. "
+            "Use float_power(), which makes a new tensor."
         )
     return write(arithmetic.pow, self, (_as_dtype(exponent, dtype),), {})
 
@@ -359,7 +362,9 @@ def _check_parts(function: str, first: Any, second: Any) -> None:
             f"{function}(): Expected both inputs to be Half, Float or Double tensors but got {a} and {b}. Convert them with .to()."
         )
     if a != b:
-        raise RuntimeError(f"{function}(): Expected object of scalar type {a} but got scalar type {b} for second argument. Convert one with .to().")
+        raise RuntimeError(
+            f"{function}(): Expected object of scalar type {a} but got scalar type {b} for second argument. Convert one with .to()."
+        )
 
 
 def real(input: Any) -> Any:
@@ -372,7 +377,8 @@ def imag(input: Any) -> Any:
     dtype = _dtype("imag", input)
     if dtype.kind != "c":
         raise RuntimeError(
-            f"imag is not implemented for tensors with non-complex dtypes, and this one is {dtype}. Convert it with .to(), or use zeros_like()."
+            f"imag is not implemented for tensors with non-complex dtypes, and this one is {dtype}. "
+            "Convert it with .to(), or use zeros_like()."
         )
     return complex_ops.imag(input)
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+
 from ndgrad import return_types
 from ndgrad.api.arguments import as_dim, both_worlds
 from ndgrad.api.reduce import along, deliver, dims_of, ndim_of
@@ -31,6 +33,9 @@ def require_order(name: str, input: Any) -> None:
 
 def require_elements(name: str, input: Any, dims: tuple[int, ...] | None) -> None:
     """Raise if there is nothing to choose from: `dims` of size 0, or, for None, no elements at all."""
+    array = input._array
+    if array.__class__ is np.ndarray and array.size:
+        return
     sizes = tuple(input.shape)
     if dims is None:
         if math.prod(sizes) == 0:
@@ -60,7 +65,7 @@ def _extremum(name: str, full: Any, lines: Any, pairs: Any, input: Any, dim: Any
         require_elements(name, input, None)
         if keepdim:
             return deliver(name, shape.reshape(full(input), shape=(1,) * ndim), out, input)
-        return deliver(name, full(input), out, input)
+        return deliver(name, full.eager(input), out, input)
     if isinstance(dim, (tuple, list)):
         raise TypeError(f"{name}(): argument 'dim' must be int, not {type(dim).__name__}. Use a{name}() to reduce several dimensions.")
     require_elements(name, input, (as_dim(dim, ndim),) if ndim else ())
@@ -98,7 +103,7 @@ def _over_dims(op: Any, input: Any, dim: Any, keepdim: bool, out: Any) -> Any:
     dims = dims_of(dim, ndim_of(input, op.name))
     require_order(op.name, input)
     require_elements(op.name, input, None if dim is None or dim == () else dims)
-    return deliver(op.name, op(input, dim=dims, keepdim=keepdim), out, input)
+    return deliver(op.name, op.eager(input, dim=dims, keepdim=keepdim), out, input)
 
 
 @both_worlds

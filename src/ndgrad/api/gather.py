@@ -140,9 +140,9 @@ def gather(input: Any, dim: Any, index: Any, *, sparse_grad: bool = False, out: 
     """
     dim = as_dim(dim, input.ndim)
     index = as_index("gather", input, index)
-    if not numel(index):
-        return deliver("gather", ops.take(input, index), out, input)
     x, along = line(input), line(index)
+    if not numel(index) and x.ndim != along.ndim:
+        return deliver("gather", ops.take(input, index), out, input)
     _check_index("gather", dim, along, {"input": x})
     result = ops.gather(x, along, dim=dim)
     if not index.ndim:
@@ -155,16 +155,17 @@ def _scatter_arguments(name: str, input: Any, dim: Any, index: Any, source: Any)
     dim = as_dim(dim, input.ndim)
     index = line(as_index(name, input, index))
     target = line(input)
-    if not isinstance(source, Variable):
-        if numel(index):
-            _check_index(name, dim, index, {"self": target})
-        return target, dim, index, source
-    same_dtype(name, input, source)
-    source = line(source)
-    if not numel(index):
-        # nothing is written, whatever the other sizes are
+    number = not isinstance(source, Variable)
+    if not number:
+        same_dtype(name, input, source)
+        source = line(source)
+    if not numel(index) and index.ndim != target.ndim:
+        # an empty index may have any rank, and writes nothing
         nothing = index_ops.getitem(target, index=(*(slice(None),) * dim, slice(0)))
-        return target, dim, wrap(input.face, np.zeros(tuple(nothing.shape), np.int64)), nothing
+        return target, dim, wrap(input.face, np.zeros(tuple(nothing.shape), np.int64)), source if number else nothing
+    if number:
+        _check_index(name, dim, index, {"self": target})
+        return target, dim, index, source
     _check_index(name, dim, index, {"self": target, "src": source})
     if tuple(source.shape) != tuple(index.shape):
         source = index_ops.getitem(source, index=tuple(slice(n) for n in index.shape))
@@ -182,8 +183,6 @@ def _scatter(name: str, input: Any, dim: Any, index: Any, src: Any, value: Any, 
     if reduce not in (None, "add", "multiply"):
         raise RuntimeError(f"{name}(): reduce argument must be either add or multiply, and is {reduce!r}. scatter_reduce() knows more.")
     target, dim, index, source = _scatter_arguments(name, input, dim, index, source)
-    if not numel(index):
-        return input if in_place else cast.clone(input)
     if reduce == "multiply":
         if not isinstance(source, Variable):
             source = wrap(input.face, np.full(tuple(index.shape), source, np_dtype(input)))

@@ -50,7 +50,7 @@ class SignLogdet(NamedTuple):
     logabsdet: Any
 
 
-# ----- determinants -------------------------------------------------------------------------------------------------------------------
+# ----- determinants ---------------------------------------------------------------------------------------------------
 
 
 @takes_out
@@ -78,7 +78,7 @@ def logdet(input: Any) -> Any:
     return selection.where(comparison.eq(sign, -1.0), math.nan, size)
 
 
-# ----- functions of matrices -------------------------------------------------------------------------------------------------------------
+# ----- functions of matrices ------------------------------------------------------------------------------------------
 
 
 @takes_out
@@ -95,7 +95,9 @@ def matrix_power(A: Any, n: int) -> Any:
     try:
         power = operator.index(n)
     except TypeError:
-        raise TypeError(f"linalg.matrix_power: argument 'n' must be int, not {type(n).__name__}. Other powers need the eigenvalues.") from None
+        raise TypeError(
+            f"linalg.matrix_power: argument 'n' must be int, not {type(n).__name__}. Other powers need the eigenvalues."
+        ) from None
     if power == 0:
         return cast.clone(identity(A, A.shape[-1], tuple(A.shape[:-2])))
     if power < 0:
@@ -112,14 +114,17 @@ def matrix_power(A: Any, n: int) -> Any:
 
 @takes_out
 def multi_dot(tensors: Any) -> Any:
-    """The product of two or more matrices, in the order that needs the fewest operations. The first and the last may be vectors."""
+    """The product of two or more matrices, in the order that needs the fewest operations. The first and the last may be "
+    "vectors."""
     chain = list(tensors)
     if len(chain) < 2:
         raise RuntimeError(f"multi_dot(): expected at least 2 tensors but got {len(chain)}. Pass them in one list.")
     for i, t in enumerate(chain):
         ends = i in (0, len(chain) - 1)
         if t.ndim != 2 and not (ends and t.ndim == 1):
-            raise RuntimeError(f"multi_dot(): tensor {i} must be 2D{' or 1D' if ends else ''} but got {t.ndim}D (shape {tuple(t.shape)}).")
+            raise RuntimeError(
+                f"multi_dot(): tensor {i} must be 2D{' or 1D' if ends else ''} but got {t.ndim}D (shape {tuple(t.shape)})."
+            )
     first, last = chain[0].ndim == 1, chain[-1].ndim == 1
     if first:
         chain[0] = shape.reshape(chain[0], shape=(1, chain[0].shape[0]))
@@ -127,7 +132,9 @@ def multi_dot(tensors: Any) -> Any:
         chain[-1] = with_column(chain[-1])
     for a, b in itertools.pairwise(chain):
         if a.shape[1] != b.shape[0]:
-            raise RuntimeError(f"multi_dot(): tensors of shapes {tuple(a.shape)} and {tuple(b.shape)} cannot be multiplied. Check their order.")
+            raise RuntimeError(
+                f"multi_dot(): tensors of shapes {tuple(a.shape)} and {tuple(b.shape)} cannot be multiplied. Check their order."
+            )
     split = _best_splits([chain[0].shape[0], *(t.shape[1] for t in chain)])
 
     def multiply(i: int, j: int) -> Any:
@@ -151,7 +158,7 @@ def _best_splits(sizes: list[int]) -> dict[tuple[int, int], int]:
     return split
 
 
-# ----- numbers that describe a matrix --------------------------------------------------------------------------------------------------
+# ----- numbers that describe a matrix ---------------------------------------------------------------------------------
 
 
 @takes_out
@@ -193,7 +200,7 @@ def cond(A: Any, p: Any = None) -> Any:
     return out if not (payload(info) != 0).any() else selection.where(comparison.eq(info, 0), out, math.inf)
 
 
-# ----- products and parts -----------------------------------------------------------------------------------------------------------------
+# ----- products and parts ---------------------------------------------------------------------------------------------
 
 
 @takes_out

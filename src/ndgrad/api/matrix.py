@@ -14,11 +14,13 @@ from ndgrad.autograd.variable import np_dtype
 from ndgrad.ops import solve as solve_ops
 
 __all__ = [
-    "cholesky", "cholesky_inverse", "cholesky_solve", "det", "inverse", "logdet", "lu", "lu_solve", "lu_unpack", "matrix_exp", "matrix_power", "orgqr",
+    "cholesky", "cholesky_inverse", "cholesky_solve", "det", "inverse", "logdet", "lu", "lu_solve", "lu_unpack",
+    "matrix_exp", "matrix_power", "orgqr",
     "pinverse", "qr", "slogdet", "svd", "triangular_solve", "vander",
 ]  # fmt: skip
 METHODS = (
-    "cholesky", "cholesky_inverse", "cholesky_solve", "det", "inverse", "logdet", "lu", "lu_solve", "matrix_exp", "matrix_power", "orgqr",
+    "cholesky", "cholesky_inverse", "cholesky_solve", "det", "inverse", "logdet", "lu", "lu_solve", "matrix_exp",
+    "matrix_power", "orgqr",
     "pinverse", "qr", "slogdet", "svd", "triangular_solve",
 )  # fmt: skip
 
@@ -94,7 +96,9 @@ def lu_solve(b: Any, LU_data: Any, LU_pivots: Any) -> Any:
     return decomposition.lu_solve(LU_data, LU_pivots, b)
 
 
-def triangular_solve(b: Any, A: Any, upper: bool = True, transpose: bool = False, unitriangular: bool = False) -> TriangularSolve:
+def triangular_solve(
+    b: Any, A: Any, upper: bool = True, transpose: bool = False, unitriangular: bool = False
+) -> TriangularSolve:
     """The X with A X = b (A^T X = b with `transpose`) for triangular A, and A: linalg.solve_triangular."""
     matrix = A
     if transpose:
@@ -105,7 +109,7 @@ def triangular_solve(b: Any, A: Any, upper: bool = True, transpose: bool = False
 @takes_out
 def qr(input: Any, some: bool = True) -> QR:
     """The reduced QR factors, or the complete ones: linalg.qr."""
-    return decomposition.qr(input, "reduced" if some else "complete")
+    return QR(*decomposition.qr(input, "reduced" if some else "complete"))
 
 
 @takes_out
@@ -126,5 +130,7 @@ def svd(input: Any, some: bool = True, compute_uv: bool = True) -> SVD:
 def vander(x: Any, N: int | None = None, increasing: bool = False) -> Any:
     """The matrix of powers of the entries of a vector, the highest first unless `increasing`."""
     if x.ndim != 1:
-        raise RuntimeError(f"vander: x must be a one-dimensional tensor, and has shape {tuple(x.shape)}. linalg.vander takes batches.")
+        raise RuntimeError(
+            f"vander: x must be a one-dimensional tensor, and has shape {tuple(x.shape)}. linalg.vander takes batches."
+        )
     return linalg.powers("vander", x, N, increasing=increasing)

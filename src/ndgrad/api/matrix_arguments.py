@@ -25,14 +25,17 @@ def require_square(name: str, A: Any, argument: str = "A") -> None:
     require_matrices(name, A, argument)
     if A.shape[-1] != A.shape[-2]:
         raise RuntimeError(
-            f"linalg.{name}: {argument} must be batches of square matrices, but they are {A.shape[-2]} by {A.shape[-1]} matrices "
+            f"linalg.{name}: {argument} must be batches of square matrices, but they are {A.shape[-2]} by {A.shape[-1]} "
+            "matrices "
             f"(shape {tuple(A.shape)}). Use pinv, lstsq or svd for others."
         )
 
 
 def require_precision(name: str, A: Any) -> None:
     if np_dtype(A).char == "e" or np_dtype(A).name == "bfloat16":
-        raise RuntimeError(f"linalg.{name}: Low precision dtypes not supported. Got {np_dtype(A)}. Convert with .to(ndgrad.float32).")
+        raise RuntimeError(
+            f"linalg.{name}: Low precision dtypes not supported. Got {np_dtype(A)}. Convert with .to(ndgrad.float32)."
+        )
 
 
 def payload(x: Any) -> Any:
@@ -88,7 +91,11 @@ def require_system(name: str, A: Any, B: Any, left: bool) -> None:
 
 def tolerances(A: Any, atol: Any, rtol: Any) -> tuple[Any, Any]:
     if rtol is None:
-        rtol = 0.0 if atol is not None and not isinstance(atol, Variable) and atol > 0 else max(A.shape[-2:]) * precision(np_dtype(A))
+        rtol = (
+            0.0
+            if atol is not None and not isinstance(atol, Variable) and atol > 0
+            else max(A.shape[-2:]) * precision(np_dtype(A))
+        )
     return 0.0 if atol is None else _plain(atol), _plain(rtol)
 
 

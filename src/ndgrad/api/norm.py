@@ -76,7 +76,7 @@ def vector_norm(input: Any, ord: Any = 2, dim: Any = None, keepdim: bool = False
     if ord == 0:
         counts = reductions.count_nonzero(x, dim=dims, keepdim=keepdim)
         return deliver("vector_norm", cast.cast(counts, dtype=_real(np_dtype(x))), out, input)
-    return deliver("vector_norm", ops.vector_norm(x, ord=float(ord), dim=dims, keepdim=keepdim), out, input)
+    return deliver("vector_norm", ops.vector_norm.eager(x, ord=float(ord), dim=dims, keepdim=keepdim), out, input)
 
 
 # ----- matrices -----------------------------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from ndgrad.api.gather import as_index
 from ndgrad.api.reduce import along, deliver, ndim_of
 from ndgrad.arrays.library import is_raw_array
 from ndgrad.autograd.variable import Variable, np_dtype, wrap
-from ndgrad.ops import cast, comparison, gather, shape
+from ndgrad.ops import cast, comparison, gather
 from ndgrad.ops import order as ops
 
 __all__ = [
@@ -80,10 +80,7 @@ def kthvalue(input: Any, k: int, dim: Any = -1, keepdim: bool = False, *, out: A
     size = input.shape[number] if input.ndim else 1
     if not 1 <= k <= size:
         raise RuntimeError(f"kthvalue(): selected number k out of range for dimension {number}: {k} of {size} elements. k counts from 1.")
-    result = along(ops.kthvalue, "kthvalue", input, dim, k=int(k))
-    if not keepdim and input.ndim:
-        rest = tuple(n for d, n in enumerate(input.shape) if d != number)
-        result = tuple(shape.reshape(r, shape=rest) for r in result)
+    result = along(ops.kthvalue, "kthvalue", input, dim, k=int(k), keepdim=bool(keepdim))
     return deliver("kthvalue", return_types.kthvalue(*result), out, input)
 
 

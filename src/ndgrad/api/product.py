@@ -17,17 +17,19 @@ from ndgrad.ops import matrix as matrix_ops
 from ndgrad.ops import product as ops
 
 __all__ = [
-    "addbmm", "addmm", "addmv", "addr", "baddbmm", "bmm", "cdist", "chain_matmul", "cross", "dot", "inner", "kron", "matmul", "mm", "mv",
+    "addbmm", "addmm", "addmv", "addr", "baddbmm", "bmm", "cdist", "chain_matmul", "cross", "dot", "inner", "kron",
+    "matmul", "mm", "mv",
     "outer", "pdist", "trace", "vdot",
 ]  # fmt: skip
 METHODS = (
-    "addbmm", "addbmm_", "addmm", "addmm_", "addmv", "addmv_", "addr", "addr_", "baddbmm", "baddbmm_", "bmm", "cross", "dot", "inner", "kron",
+    "addbmm", "addbmm_", "addmm", "addmm_", "addmv", "addmv_", "addr", "addr_", "baddbmm", "baddbmm_", "bmm", "cross",
+    "dot", "inner", "kron",
     "matmul", "mm", "mv", "outer", "trace", "vdot",
 )  # fmt: skip
 ALIASES = {"ger": "outer"}
 
 
-# ----- out= ------------------------------------------------------------------------------------------------------------------
+# ----- out= -----------------------------------------------------------------------------------------------------------
 
 
 def written(name: str, result: Any, out: Any, *inputs: Any) -> Any:
@@ -62,10 +64,12 @@ def _require_dims(name: str, **tensors: tuple[Any, int]) -> None:
     for argument, (t, ndim) in tensors.items():
         if t.ndim != ndim:
             kind = {1: "a vector (1-D)", 2: "a matrix (2-D)", 3: "a batch of matrices (3-D)"}[ndim]
-            raise RuntimeError(f"{name}: {argument} must be {kind}, and has shape {tuple(t.shape)}. Use matmul for other ranks.")
+            raise RuntimeError(
+                f"{name}: {argument} must be {kind}, and has shape {tuple(t.shape)}. Use matmul for other ranks."
+            )
 
 
-# ----- products ----------------------------------------------------------------------------------------------------------------
+# ----- products -------------------------------------------------------------------------------------------------------
 
 
 def matmul(input: Any, other: Any, *, out: Any = None) -> Any:
@@ -107,9 +111,13 @@ def mv(input: Any, vec: Any) -> Any:
 
 def _require_vectors(name: str, a: Any, b: Any) -> None:
     if a.ndim != 1 or b.ndim != 1:
-        raise RuntimeError(f"{name}: 1D tensors expected, but got {a.ndim}D and {b.ndim}D tensors. Use matmul, inner or tensordot.")
+        raise RuntimeError(
+            f"{name}: 1D tensors expected, but got {a.ndim}D and {b.ndim}D tensors. Use matmul, inner or tensordot."
+        )
     if a.shape != b.shape:
-        raise RuntimeError(f"{name}: both vectors must have the same number of elements, but got {a.shape[0]} and {b.shape[0]} elements.")
+        raise RuntimeError(
+            f"{name}: both vectors must have the same number of elements, but got {a.shape[0]} and {b.shape[0]} elements."
+        )
 
 
 @takes_out
@@ -137,7 +145,8 @@ def inner(input: Any, other: Any) -> Any:
         return arithmetic.mul(input, other)
     if input.shape[-1] != other.shape[-1]:
         raise RuntimeError(
-            f"inner() the last dimension must match on both input tensors but got shapes {list(input.shape)} and {list(other.shape)}. "
+            f"inner() the last dimension must match on both input tensors but got shapes {list(input.shape)} and "
+            f"{list(other.shape)}. "
             "Use tensordot to contract other dimensions."
         )
     from ndgrad.api.einsum import tensordot
@@ -164,7 +173,8 @@ def kron(input: Any, other: Any) -> Any:
 
 
 def chain_matmul(*matrices: Any, out: Any = None) -> Any:
-    """The product of several matrices, in the order that needs the fewest operations (torch has deprecated it for multi_dot)."""
+    """The product of several matrices, in the order that needs the fewest operations (torch has deprecated it for "
+    "multi_dot)."""
     from ndgrad.api.linalg import multi_dot
 
     if len(matrices) == 1:
@@ -172,10 +182,12 @@ def chain_matmul(*matrices: Any, out: Any = None) -> Any:
     return written("chain_matmul", multi_dot(matrices), out, *matrices)
 
 
-# ----- a product added to an array ------------------------------------------------------------------------------------------
+# ----- a product added to an array ------------------------------------------------------------------------------------
 
 
-def _added(name: str, ranks: tuple[int, int], shape_of: Callable[[Any, Any], tuple[int, ...]]) -> tuple[Callable[..., Any], Callable[..., Any]]:
+def _added(
+    name: str, ranks: tuple[int, int], shape_of: Callable[[Any, Any], tuple[int, ...]]
+) -> tuple[Callable[..., Any], Callable[..., Any]]:
     """The function and the in-place method of an op that adds beta * input and alpha * (a product)."""
     op = getattr(ops, name)
 
@@ -212,19 +224,21 @@ baddbmm, baddbmm_ = _added("baddbmm", (3, 3), lambda a, b: (a.shape[0], a.shape[
 addbmm, addbmm_ = _added("addbmm", (3, 3), lambda a, b: (a.shape[1], b.shape[2]))
 
 
-# ----- cross, trace ----------------------------------------------------------------------------------------------------------------
+# ----- cross, trace ---------------------------------------------------------------------------------------------------
 
 
 def cross_along(name: str, input: Any, other: Any, dim: int) -> Any:
     if input.ndim != other.ndim:
         raise RuntimeError(
-            f"{name}: inputs must have the same number of dimensions, and have shapes {tuple(input.shape)} and {tuple(other.shape)}. "
+            f"{name}: inputs must have the same number of dimensions, and have shapes {tuple(input.shape)} and "
+            f"{tuple(other.shape)}. "
             "Add the missing ones with unsqueeze."
         )
     d = as_dim(dim, input.ndim)
     if input.shape[d] != 3 or other.shape[d] != 3:
         raise RuntimeError(
-            f"{name}: inputs dimension {dim} must have length 3. Got {input.shape[d]} and {other.shape[d]}. Name the dimension of the vectors in dim."
+            f"{name}: inputs dimension {dim} must have length 3. Got {input.shape[d]} and {other.shape[d]}. Name the "
+            "dimension of the vectors in dim."
         )
     common = broadcast_shapes(name, tuple(input.shape), tuple(other.shape))
     return ops.cross(_expand(input, common), _expand(other, common), dim=d)
@@ -235,7 +249,9 @@ def broadcast_shapes(name: str, *shapes: tuple[int, ...]) -> tuple[int, ...]:
     for sizes in zip(*((1,) * (max(map(len, shapes)) - len(s)) + s for s in shapes), strict=True):
         larger = {n for n in sizes if n != 1}
         if len(larger) > 1:
-            raise RuntimeError(f"{name}: shapes {' and '.join(map(str, shapes))} do not broadcast. Sizes must be equal, or one.")
+            raise RuntimeError(
+                f"{name}: shapes {' and '.join(map(str, shapes))} do not broadcast. Sizes must be equal, or one."
+            )
         out.append(larger.pop() if larger else 1)
     return tuple(out)
 
@@ -250,9 +266,13 @@ def cross(input: Any, other: Any, dim: int | None = None) -> Any:
     if dim is None:
         found = [i for i, n in enumerate(input.shape) if n == 3]
         if not found:
-            raise RuntimeError(f"cross: no dimension of size 3 in input of shape {tuple(input.shape)}. The vectors must have three entries.")
+            raise RuntimeError(
+                f"cross: no dimension of size 3 in input of shape {tuple(input.shape)}. The vectors must have three entries."
+            )
         warnings.warn(
-            "cross() without dim takes the first dimension of size 3. Name it: linalg.cross takes the last one by default.", UserWarning, stacklevel=3
+            "cross() without dim takes the first dimension of size 3. Name it: linalg.cross takes the last one by default.",
+            UserWarning,
+            stacklevel=3,
         )
         dim = found[0]
     return cross_along("cross", input, other, dim)
@@ -268,20 +288,24 @@ def trace(input: Any) -> Any:
     return matrix_ops.trace(input)
 
 
-# ----- distances -----------------------------------------------------------------------------------------------------------------------
+# ----- distances ------------------------------------------------------------------------------------------------------
 
 
 def cdist(x1: Any, x2: Any, p: float = 2.0, compute_mode: str = "use_mm_for_euclid_dist_if_necessary") -> Any:
     """The p-norm distance between each row of x1 and each row of x2.
 
-    Euclidean distances are as exact for close points as for distant ones, whatever `compute_mode` says. Where a distance is zero,
-    so is its gradient.
+    Euclidean distances are as exact for close points as for distant ones, whatever `compute_mode` says. Where a distance
+    is zero, so is its gradient.
     """
     if x1.ndim < 2 or x2.ndim < 2:
-        raise RuntimeError(f"cdist only supports at least 2D tensors, and got shapes {tuple(x1.shape)} and {tuple(x2.shape)}. Add dimensions with unsqueeze.")
+        raise RuntimeError(
+            f"cdist only supports at least 2D tensors, and got shapes {tuple(x1.shape)} and {tuple(x2.shape)}. Add "
+            "dimensions with unsqueeze."
+        )
     if x1.shape[-1] != x2.shape[-1]:
         raise RuntimeError(
-            f"cdist: X1 and X2 must have the same number of columns. X1: {x1.shape[-1]} X2: {x2.shape[-1]} (shapes {tuple(x1.shape)} and {tuple(x2.shape)})."
+            f"cdist: X1 and X2 must have the same number of columns. X1: {x1.shape[-1]} X2: {x2.shape[-1]} (shapes "
+            f"{tuple(x1.shape)} and {tuple(x2.shape)})."
         )
     if compute_mode not in ("use_mm_for_euclid_dist_if_necessary", "use_mm_for_euclid_dist", "donot_use_mm_for_euclid_dist"):
         raise ValueError(f"{compute_mode} is not a valid value for compute_mode. Leave it out: all give the same result here.")
@@ -297,7 +321,9 @@ def cdist(x1: Any, x2: Any, p: float = 2.0, compute_mode: str = "use_mm_for_eucl
 def pdist(input: Any, p: float = 2.0) -> Any:
     """The p-norm distances between all pairs of different rows, row 0 with 1, 2, ..., then row 1 with 2, ..."""
     if input.ndim != 2:
-        raise RuntimeError(f"pdist only supports 2D tensors, got: {input.ndim}D (shape {tuple(input.shape)}). Use cdist for batches.")
+        raise RuntimeError(
+            f"pdist only supports 2D tensors, got: {input.ndim}D (shape {tuple(input.shape)}). Use cdist for batches."
+        )
     _require_order("pdist", p)
     n = input.shape[0]
     if p == 2:
@@ -333,5 +359,3 @@ def _norm_of_rows(x: Any, p: float) -> Any:
     # the number of differences, whose gradient is 0 everywhere
     count = cast.cast(reduce.count_nonzero(x, dim=last), dtype=np_dtype(x))
     return arithmetic.add(count, reduce.sum(arithmetic.mul(x, 0.0), dim=last, keepdim=False))
-
-

@@ -28,8 +28,9 @@ METHODS = (
 
 # ----- arguments ------------------------------------------------------------------------------------------------------
 
-#: All dimensions of a tensor, by their number.
+#: All dimensions of a tensor, by their number; and each alone.
 _EVERY = tuple(tuple(range(n)) for n in range(65))
+_ONE = tuple((n,) for n in range(64))
 
 _INT64 = np.dtype(np.int64)
 
@@ -50,6 +51,8 @@ def ndim_of(input: Any, name: str) -> int:
 
 def dims_of(dim: Any, ndim: int) -> tuple[int, ...]:
     """The dimensions to reduce: all of them for None, and, as in torch, for an empty tuple."""
+    if dim.__class__ is int and -ndim <= dim < ndim:
+        return _ONE[dim % ndim]
     if dim is None or dim == ():
         return _EVERY[ndim]
     return as_dims(dim, ndim) or _EVERY[ndim]
@@ -84,6 +87,8 @@ def deliver(name: str, result: Any, out: Any, *inputs: Any) -> Any:
 def along(op: Any, name: str, input: Any, dim: Any, **settings: Any) -> Any:
     """Run an op that works along one dimension. A 0-d tensor is, for the while, a line of one element."""
     ndim = ndim_of(input, name)
+    if dim.__class__ is int and -ndim <= dim < ndim:
+        return op.eager(input, dim=dim % ndim, **settings)
     number = as_dim(dim, ndim)
     if ndim:
         return op(input, dim=number, **settings)
@@ -118,9 +123,9 @@ def sum(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None
     ndim = ndim_of(input, "sum")
     dtype = sum_dtype(input, dtype)
     if dim is None and not keepdim:
-        result = ops.sum_all(input, dtype=dtype)
+        result = ops.sum_all.eager(input, dtype=dtype)
     else:
-        result = ops.sum(input, dim=dims_of(dim, ndim), keepdim=keepdim, dtype=dtype)
+        result = ops.sum.eager(input, dim=dims_of(dim, ndim), keepdim=keepdim, dtype=dtype)
     return result if out is None else deliver("sum", result, out, input)
 
 
@@ -138,9 +143,9 @@ def mean(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = Non
     else:
         dtype = as_numpy_dtype(dtype)
     if dim is None and not keepdim:
-        result = ops.mean_all(input, dtype=dtype)
+        result = ops.mean_all.eager(input, dtype=dtype)
     else:
-        result = ops.mean(input, dim=dims_of(dim, ndim), keepdim=keepdim, dtype=dtype)
+        result = ops.mean.eager(input, dim=dims_of(dim, ndim), keepdim=keepdim, dtype=dtype)
     return result if out is None else deliver("mean", result, out, input)
 
 
@@ -157,9 +162,9 @@ def prod(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = Non
     ndim = ndim_of(input, "prod")
     dtype = sum_dtype(input, dtype)
     if dim is None and not keepdim:
-        result = ops.prod_all(input, dtype=dtype)
+        result = ops.prod_all.eager(input, dtype=dtype)
     else:
-        result = ops.prod(input, dim=dims_of(dim, ndim), keepdim=keepdim, dtype=dtype)
+        result = ops.prod.eager(input, dim=dims_of(dim, ndim), keepdim=keepdim, dtype=dtype)
     return deliver("prod", result, out, input)
 
 
@@ -225,7 +230,7 @@ def logsumexp(input: Any, dim: Any, keepdim: bool = False, *, out: Any = None) -
     dims = dims_of(dim, ndim_of(input, "logsumexp"))
     if np_dtype(input).kind not in "fc":
         input = cast.cast(input, dtype=as_numpy_dtype(get_default_dtype()))
-    result = softmax_ops.logsumexp(input, dim=dims, keepdim=keepdim)
+    result = softmax_ops.logsumexp.eager(input, dim=dims, keepdim=keepdim)
     return deliver("logsumexp", result, out, input)
 
 

@@ -61,7 +61,7 @@ class SolveInfo(NamedTuple):
     info: Any
 
 
-# ----- inverses and solutions ---------------------------------------------------------------------------------------------------
+# ----- inverses and solutions -----------------------------------------------------------------------------------------
 
 
 @takes_out
@@ -123,8 +123,8 @@ def pinv(A: Any, rcond: Any = None, hermitian: bool = False, *, atol: Any = None
 def lstsq(A: Any, B: Any, rcond: float | None = None, *, driver: str | None = None) -> LeastSquares:
     """A solution of min |A X - B|, the one of least norm where there are several.
 
-    The results are torch's: residuals where there are more equations than unknowns and the rank is full (drivers gels, gelsd, gelss),
-    the rank (all drivers but gels), the singular values (gelsd, gelss).
+    The results are torch's: residuals where there are more equations than unknowns and the rank is full (drivers gels,
+    gelsd, gelss), the rank (all drivers but gels), the singular values (gelsd, gelss).
     """
     require_matrices("lstsq", A)
     require_precision("lstsq", A)
@@ -170,7 +170,8 @@ def tensorinv(A: Any, ind: int = 2) -> Any:
     first, last = tuple(A.shape[:ind]), tuple(A.shape[ind:])
     if math.prod(first) != math.prod(last):
         raise RuntimeError(
-            f"linalg.tensorinv: expected prod(A.shape[:ind]) == prod(A.shape[ind:]), and the shape is {tuple(A.shape)} with ind={ind} "
+            f"linalg.tensorinv: expected prod(A.shape[:ind]) == prod(A.shape[ind:]), and the shape is {tuple(A.shape)} "
+            f"with ind={ind} "
             f"({math.prod(first)} and {math.prod(last)}). Choose an ind that splits A into equal parts."
         )
     matrix = shape.reshape(A, shape=(math.prod(first), math.prod(last)))
@@ -186,7 +187,8 @@ def tensorsolve(A: Any, B: Any, dims: Any = None) -> Any:
     unknown = tuple(A.shape[B.ndim :])
     if math.prod(unknown) != math.prod(B.shape) or math.prod(B.shape) != math.prod(A.shape[: B.ndim]):
         raise RuntimeError(
-            f"linalg.tensorsolve: expected A to satisfy prod(A.shape[B.ndim:]) == B.numel(), and the shapes are {tuple(A.shape)} and {tuple(B.shape)}. "
+            "linalg.tensorsolve: expected A to satisfy prod(A.shape[B.ndim:]) == B.numel(), and the shapes are "
+            f"{tuple(A.shape)} and {tuple(B.shape)}. "
             "Use dims to bring A into that form."
         )
     size = math.prod(unknown)
@@ -194,11 +196,12 @@ def tensorsolve(A: Any, B: Any, dims: Any = None) -> Any:
     return shape.reshape(X, shape=unknown)
 
 
-# ----- forms that report instead of raising -----------------------------------------------------------------------------------
+# ----- forms that report instead of raising ---------------------------------------------------------------------------
 
 
 def reporting(function: Any, A: Any, check_errors: bool) -> tuple[Any, Any]:
-    """The result and, for each matrix, 0 or the order of the first leading minor that fails. Failed results are NaN, without a graph."""
+    """The result and, for each matrix, 0 or the order of the first leading minor that fails. Failed results are NaN, "
+    "without a graph."""
     library = library_of(payload(A))
     try:
         return function(A), lift(library.zeros(tuple(A.shape[:-2]), library.int32))

@@ -50,13 +50,13 @@ def _spread(op: Any, input: Any, dim: Any, unbiased: Any, keepdim: bool, correct
         )
     dims = dims_of(dim, ndim)
     correction = 1 if correction is None else correction
-    if reductions.count(tuple(input.shape), dims) - correction <= 0:
+    if reductions.count(input.shape, dims) <= correction:
         warnings.warn(
             f"{name}(): degrees of freedom is <= 0: the correction {correction} leaves nothing of the shape {tuple(input.shape)} over "
             f"dims {dims}, and the result is not finite. Pass correction=0.",
             stacklevel=4,
         )
-    return op(input, dim=dims, keepdim=keepdim, correction=correction)
+    return op.eager(input, dim=dims, keepdim=keepdim, correction=correction)
 
 
 @both_worlds

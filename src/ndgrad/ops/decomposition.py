@@ -22,7 +22,7 @@ def _square_norm(x: Any, ops: Any) -> Any:
     return ops.sum(ops.real(ops.conj(x) * x), dim=(n - 2, n - 1), keepdim=False)
 
 
-# ----- QR ------------------------------------------------------------------------------------------------------------------------
+# ----- QR -------------------------------------------------------------------------------------------------------------
 
 
 def _qr(np: Any, x: Any, *, mode: str) -> Any:
@@ -33,15 +33,16 @@ def _require_unique(shape: tuple[int, ...], mode: str) -> None:
     rows, columns = shape[-2:]
     if mode == "complete" and rows > columns:
         raise RuntimeError(
-            f"qr: the derivative of mode='complete' does not exist for a matrix with more rows than columns (shape {tuple(shape)}): "
+            "qr: the derivative of mode='complete' does not exist for a matrix with more rows than columns (shape "
+            f"{tuple(shape)}): "
             "the last columns of Q are any basis of what the others leave. Use mode='reduced'."
         )
 
 
 # Note [QR]
-# A = Q R with Q^H Q = I, m rows and n columns. For m >= n, let M = Q^H dA R^-1 = Q^H dQ + dR R^-1: a skew-Hermitian matrix plus an
-# upper triangular one with real diagonal (LAPACK keeps that of R real). So Omega = Q^H dQ is what the strict lower triangle of M
-# determines,
+# A = Q R with Q^H Q = I, m rows and n columns. For m >= n, let M = Q^H dA R^-1 = Q^H dQ + dR R^-1: a skew-Hermitian
+# matrix plus an upper triangular one with real diagonal (LAPACK keeps that of R real). So Omega = Q^H dQ is what the
+# strict lower triangle of M determines,
 #     Omega = tril(M, -1) - tril(M, -1)^H + i Im diag(M),     dR = Q^H dA - Omega R,     dQ = (dA - Q dR) R^-1.
 # For m < n, A = [A1 A2] and R = [R1 R2]: the same with A1 and R1 in M, and dQ = Q Omega.
 #
@@ -124,10 +125,11 @@ qr = op(
 )  # fmt: skip
 
 
-# ----- singular values -------------------------------------------------------------------------------------------------------
+# ----- singular values ------------------------------------------------------------------------------------------------
 
 _SVD_EQUAL = (
-    "svd: the derivative of the singular vectors does not exist where two singular values are equal (to working precision): the "
+    "svd: the derivative of the singular vectors does not exist where two singular values are equal (to working "
+    "precision): the "
     "vectors are then any basis of their space. Use svdvals if only the values matter, or a matrix function (pinv, solve, "
     "matrix_norm) that has a derivative of its own; or perturb the matrix."
 )
@@ -136,25 +138,31 @@ _SVD_ZERO = (
     "any vector of the null space would do. Drop those columns before they enter the loss, or perturb the matrix."
 )
 _SVD_FULL = (
-    "svd: the loss depends on the columns that full_matrices=True adds; they are any basis of what the others leave, so there is "
+    "svd: the loss depends on the columns that full_matrices=True adds; they are any basis of what the others leave, so "
+    "there is "
     "no derivative. Use full_matrices=False, or leave those columns out of the loss."
 )
 _SVD_PHASE = (
-    "svd: the loss depends on the phases of complex singular vectors, which are arbitrary, so there is no derivative. Make it depend "
+    "svd: the loss depends on the phases of complex singular vectors, which are arbitrary, so there is no derivative. Make "
+    "it depend "
     "on what does not change when u and v are multiplied by the same e^(i phi), such as U f(S) Vh or |U|."
 )
 
 
 def _svd(np: Any, x: Any, *, full_matrices: bool) -> Any:
-    return tuple(guarded(np.linalg.svd, "svd: the singular values did not converge", _NOT_FINITE, x, full_matrices=full_matrices))
+    return tuple(
+        guarded(np.linalg.svd, "svd: the singular values did not converge", _NOT_FINITE, x, full_matrices=full_matrices)
+    )
 
 
 # Note [SVD]
-# A = U S V^H with k singular values. Write dP = U^H dA V, dU = U Omega + (I - U U^H) dA V S^-1, dV = V Psi + (I - V V^H) dA^H U S^-1 with Omega
-# and Psi skew-Hermitian. Then dP = Omega S + dS - S Psi, and with its adjoint, for i != j and E_ij = s_j^2 - s_i^2,
+# A = U S V^H with k singular values. Write dP = U^H dA V, dU = U Omega + (I - U U^H) dA V S^-1, dV = V Psi + (I - V
+# V^H) dA^H U S^-1 with Omega and Psi skew-Hermitian. Then dP = Omega S + dS - S Psi, and with its adjoint, for i != j
+# and E_ij = s_j^2 - s_i^2,
 #     Omega = (dP S + S dP^H) / E,     Psi = (S dP + dP^H S) / E,     dS = Re diag(dP).
-# The imaginary part of diag(dP) is s (Omega - Psi) on the diagonal, of which only the difference is determined (a common phase is free):
-# each gets half. Transposed, with X = U^H gU, Y = V^H gV and "off" for the part off the diagonal,
+# The imaginary part of diag(dP) is s (Omega - Psi) on the diagonal, of which only the difference is determined (a
+# common phase is free): each gets half. Transposed, with X = U^H gU, Y = V^H gV and "off" for the part off the
+# diagonal,
 #     gA = U [ off((X - X^H) / E) S + S off((Y - Y^H) / E) + diag(gS) + i Im diag(X - Y) / (2 S) ] V^H
 #          + (gU - U X) S^-1 V^H + U S^-1 (gV - V Y)^H.
 # A loss that is free of the common phase has Im diag(X + Y) = 0, which is checked.
@@ -169,7 +177,18 @@ def _narrow(g: Any, dim: int, k: int, ops: Any) -> Any:
     return ops.getitem(g, index=(Ellipsis, slice(0, k), *tail))
 
 
-def _svd_vjp(g0: Any, g1: Any, g2: Any, out0: Any, out1: Any, out2: Any, x_shape: tuple[int, ...], x_dtype: Any, full_matrices: bool, ops: Any) -> Any:
+def _svd_vjp(
+    g0: Any,
+    g1: Any,
+    g2: Any,
+    out0: Any,
+    out1: Any,
+    out2: Any,
+    x_shape: tuple[int, ...],
+    x_dtype: Any,
+    full_matrices: bool,
+    ops: Any,
+) -> Any:
     m, n = x_shape[-2:]
     k = min(m, n)
     u, s, vh = out0, out1, out2
@@ -204,13 +223,16 @@ def _svd_vjp(g0: Any, g1: Any, g2: Any, out0: Any, out1: Any, out2: Any, x_shape
     return out
 
 
-def _svd_jvp(t: Any, out0: Any, out1: Any, out2: Any, x_shape: tuple[int, ...], x_dtype: Any, full_matrices: bool, ops: Any) -> Any:
+def _svd_jvp(
+    t: Any, out0: Any, out1: Any, out2: Any, x_shape: tuple[int, ...], x_dtype: Any, full_matrices: bool, ops: Any
+) -> Any:
     m, n = x_shape[-2:]
     k = min(m, n)
     u, s, vh = out0, out1, out2
     if full_matrices and m != n:
         raise RuntimeError(
-            f"svd: forward mode needs full_matrices=False for a matrix that is not square (shape {tuple(x_shape)}): the added columns "
+            f"svd: forward mode needs full_matrices=False for a matrix that is not square (shape {tuple(x_shape)}): the "
+            "added columns "
             "are any basis of what the others leave, and have no derivative."
         )
     s_row, s_column = row(s, ops), column(s, ops)
@@ -276,15 +298,17 @@ svdvals = op(
 )  # fmt: skip
 
 
-# ----- eigenvalues of Hermitian matrices ----------------------------------------------------------------------------------------
+# ----- eigenvalues of Hermitian matrices ------------------------------------------------------------------------------
 
 _EIGH_EQUAL = (
-    "eigh: the derivative of the eigenvectors does not exist where two eigenvalues are equal (to working precision): the vectors are "
+    "eigh: the derivative of the eigenvectors does not exist where two eigenvalues are equal (to working precision): the "
+    "vectors are "
     "then any basis of their space. Use eigvalsh if only the eigenvalues matter, or a matrix function (matrix_exp, "
     "inv, cholesky) that has a derivative of its own; or perturb the matrix."
 )
 _EIGH_PHASE = (
-    "eigh: the loss depends on the phases of complex eigenvectors, which are arbitrary, so there is no derivative. Make it depend on "
+    "eigh: the loss depends on the phases of complex eigenvectors, which are arbitrary, so there is no derivative. Make it "
+    "depend on "
     "what does not change when an eigenvector is multiplied by e^(i phi), such as V f(w) V^H or |V|."
 )
 
@@ -294,7 +318,8 @@ def _eigh(np: Any, x: Any, *, UPLO: str) -> Any:
 
 
 # A V = V W with V^H V = I. With P = V^H dA V: dw = diag(P), and off the diagonal dV = V (P / E), E_ij = w_j - w_i.
-# Transposed, with M = V^H gV: gA = V (diag(gw) + (M - M^H) / (2 E)) V^H. As for cholesky, dA stands for its Hermitian part.
+# Transposed, with M = V^H gV: gA = V (diag(gw) + (M - M^H) / (2 E)) V^H. As for cholesky, dA stands for its Hermitian
+# part.
 
 
 def _eigh_vjp(g0: Any, g1: Any, out0: Any, out1: Any, x_dtype: Any, ops: Any) -> Any:
@@ -354,14 +379,16 @@ eigvalsh = op(
 )  # fmt: skip
 
 
-# ----- eigenvalues of any matrix ---------------------------------------------------------------------------------------------------
+# ----- eigenvalues of any matrix --------------------------------------------------------------------------------------
 
 _EIG_EQUAL = (
-    "eig: the derivative of the eigenvectors does not exist where two eigenvalues are equal (to working precision): the vectors are then "
+    "eig: the derivative of the eigenvectors does not exist where two eigenvalues are equal (to working precision): the "
+    "vectors are then "
     "any basis of their space, or too few. Use eigvals if only the eigenvalues matter; or perturb the matrix."
 )
 _EIG_PHASE = (
-    "eig: the loss depends on the phases of the eigenvectors, which are arbitrary, so there is no derivative. Make it depend on what does "
+    "eig: the loss depends on the phases of the eigenvectors, which are arbitrary, so there is no derivative. Make it "
+    "depend on what does "
     "not change when an eigenvector is multiplied by e^(i phi), such as V f(w) V^-1 or |V|."
 )
 
@@ -376,10 +403,11 @@ def _eig(np: Any, x: Any) -> Any:
     return w.astype(dtype, copy=False), v.astype(dtype, copy=False)
 
 
-# A V = V W, the columns of V of norm one. With P = V^-1 dA V: dw = diag(P), and dV = V Omega with Omega = P / E off the diagonal. The norm
-# stays one when each column moves at a right angle to itself: from dV is taken V diag(Re diag(V^H V Omega)). The phase is
-# free; LAPACK makes the largest entry real, and a loss must not depend on it (Im diag(V^H gV) = 0, checked).
-# Transposed, with M = V^H gV: M' = M - V^H V diag(Re diag(M)), and gA = V^-H (diag(gw) + M' / conj(E)) V^H.
+# A V = V W, the columns of V of norm one. With P = V^-1 dA V: dw = diag(P), and dV = V Omega with Omega = P / E off the
+# diagonal. The norm stays one when each column moves at a right angle to itself: from dV is taken V diag(Re diag(V^H V
+# Omega)). The phase is free; LAPACK makes the largest entry real, and a loss must not depend on it (Im diag(V^H gV) =
+# 0, checked). Transposed, with M = V^H gV: M' = M - V^H V diag(Re diag(M)), and gA = V^-H (diag(gw) + M' / conj(E))
+# V^H.
 
 
 def _eig_vjp(g0: Any, g1: Any, out0: Any, out1: Any, ops: Any) -> Any:

@@ -1,7 +1,7 @@
-"""Determinants. A determinant is a polynomial, so it has derivatives at singular matrices too, where its formula by the inverse has none.
+"""Determinants. A determinant is a polynomial, so it has derivatives at singular matrices too, where the inverse has none.
 
-The derivative of det is the matrix of cofactors; that is an op of its own, and so is the derivative of the cofactors, which takes
-det to second order at every matrix.
+The derivative of det is the matrix of cofactors; that is an op of its own, and so is the derivative of the cofactors,
+which takes det to second order at every matrix.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def _dot(x: Any, y: Any, ops: Any) -> Any:
     return ops.sum(x * y, dim=(n - 2, n - 1), keepdim=True)
 
 
-# ----- det ---------------------------------------------------------------------------------------------------------------------------
+# ----- det ------------------------------------------------------------------------------------------------------------
 
 
 def _det(np: Any, x: Any) -> Any:
@@ -79,14 +79,16 @@ def _cofactor(np: Any, x: Any) -> Any:
     u, s, vh, phase = _singular_basis(np, x)
     at_singular = phase * ((u * _products_of_others(np, s)[..., None, :]) @ vh).conj()
     regular = np.where(singular, np.eye(x.shape[-1], dtype=x.dtype), x)
-    return np.where(singular, at_singular, np.linalg.inv(regular).swapaxes(-1, -2) * d[..., None, None]).astype(at_singular.dtype)
+    return np.where(singular, at_singular, np.linalg.inv(regular).swapaxes(-1, -2) * d[..., None, None]).astype(
+        at_singular.dtype
+    )
 
 
 # Note [Derivatives of det]
-# With C = cof(A) = det(A) A^-T, dC = (<C, dA> C - C dA^T C) / det(A), where <C, dA> is the sum of products. At a singular A the
-# same polynomial is read off in the singular basis: the terms of det(S + E) of second order in E are, over pairs
-# i < j, (E_ii E_jj - E_ij E_ji) times the product of the other singular values. All derivatives of det are symmetric forms, so each
-# reverse rule is the forward rule applied to the gradient (with conjugates).
+# With C = cof(A) = det(A) A^-T, dC = (<C, dA> C - C dA^T C) / det(A), where <C, dA> is the sum of products. At a
+# singular A the same polynomial is read off in the singular basis: the terms of det(S + E) of second order in E are,
+# over pairs i < j, (E_ii E_jj - E_ij E_ji) times the product of the other singular values. All derivatives of det are
+# symmetric forms, so each reverse rule is the forward rule applied to the gradient (with conjugates).
 
 
 def _cofactor_push(np: Any, x: Any, along: Any) -> Any:
@@ -148,7 +150,7 @@ cofactor_push = op(
 )  # fmt: skip
 
 
-# ----- slogdet -------------------------------------------------------------------------------------------------------------------------
+# ----- slogdet --------------------------------------------------------------------------------------------------------
 
 
 def _slogdet(np: Any, x: Any) -> Any:

@@ -1,7 +1,7 @@
 """Euclidean distances between two sets of points.
 
-By one product, |x|^2 + |y|^2 - 2 x y^T, which is quick and wrong for points that are close together; those are found and computed
-again from their differences.
+By one product, |x|^2 + |y|^2 - 2 x y^T, which is quick and wrong for points that are close together; those are found and
+computed again from their differences.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ def _weights(g: Any, out: Any, ops: Any) -> Any:
     return ops.where(zero, 0.0, g / ops.where(zero, 1.0, out))
 
 
-# d_ij = |x_i - y_j|, so the gradient of x_i is the sum over j of w_ij (x_i - y_j) with w = g / d: a row sum times x less one product. The
-# origin may be anywhere; in the middle of y the two terms cancel least.
+# d_ij = |x_i - y_j|, so the gradient of x_i is the sum over j of w_ij (x_i - y_j) with w = g / d: a row sum times x
+# less one product. The origin may be anywhere; in the middle of y the two terms cancel least.
 
 
 def _center(y: Any, ops: Any) -> Any:
@@ -95,4 +95,3 @@ cdist = op(
     },
     batch=_cdist_batch,
 )  # fmt: skip
-

@@ -295,7 +295,7 @@ def _make_apply(op: Op, plan: SavePlan) -> Callable[..., tuple[Any, ...]]:
         for a in differentiable:
             rule, names = op.rules[a]
             scope[f"rule_{a}"] = rule
-            call = "g" if _is_identity(rule) else f"rule_{a}({', '.join(where[name] for name in names)})"
+            call = _call(rule, f"rule_{a}", [where[name] for name in names])
             body += [f"g_{a} = {call} if e_{a} is not None else None" if len(differentiable) > 1 else f"g_{a} = {call}"]
         body += release
         if conjugate:
@@ -305,13 +305,23 @@ def _make_apply(op: Op, plan: SavePlan) -> Callable[..., tuple[Any, ...]]:
     return _compile("apply", source, scope)
 
 
-def _is_identity(rule: Callable[..., Any]) -> bool:
-    """Whether a rule just passes the gradient on, so that it need not be called."""
+#: Rules so short that a call would cost more than they do: the body takes the call's place in the generated code.
+_SHORT: list[tuple[Any, str]] = [
+    ((lambda a: a).__code__, "{0}"),
+    ((lambda a: -a).__code__, "-{0}"),
+    ((lambda a, b: a * b).__code__, "{0} * {1}"),
+    ((lambda a, b: a / b).__code__, "{0} / {1}"),
+    ((lambda a, b: a - a * b * b).__code__, "{0} - {0} * {1} * {1}"),
+]
+
+
+def _call(rule: Callable[..., Any], function: str, arguments: list[str]) -> str:
+    """The expression that runs a rule: its body if that is short and known, else a call."""
     code = getattr(rule, "__code__", None)
-    return code is not None and code.co_argcount == 1 and code.co_code == _IDENTITY.co_code
-
-
-_IDENTITY = (lambda t: t).__code__
+    for short, text in _SHORT:
+        if code is not None and code.co_code == short.co_code and code.co_argcount == short.co_argcount:
+            return text.format(*arguments)
+    return f"{function}({', '.join(arguments)})"
 
 
 def _tuple(parts: Any) -> str:

@@ -28,10 +28,12 @@ def guarded(function: Callable[..., Any], problem: str, remedy: str, *arrays: An
         raise LinAlgError(f"{problem} (shape {shapes}; {error}). {remedy}") from None
     except TypeError as error:
         kinds = " and ".join(str(a.dtype) for a in arrays)
-        raise RuntimeError(f"{problem.split(':')[0]}: {kinds} is not a type this works on ({error}). Convert to float32 or float64.") from None
+        raise RuntimeError(
+            f"{problem.split(':')[0]}: {kinds} is not a type this works on ({error}). Convert to float32 or float64."
+        ) from None
 
 
-# ----- transposes ------------------------------------------------------------------------------------------------------
+# ----- transposes -----------------------------------------------------------------------------------------------------
 
 
 def transpose(x: Any, ops: Any) -> Any:
@@ -73,7 +75,7 @@ def align(x: Any, batched: bool, rank: int, ops: Any) -> Any:
     return ops.reshape(x, shape=(x.shape[0], *(1,) * missing, *x.shape[1:]))
 
 
-# ----- diagonals -----------------------------------------------------------------------------------------------------------
+# ----- diagonals ------------------------------------------------------------------------------------------------------
 
 
 def diagonal_of(x: Any, ops: Any) -> Any:
@@ -120,7 +122,7 @@ def _spread_trace(g: Any, x_shape: tuple[int, ...], ops: Any) -> Any:
     return on_diagonal(spread, rows, columns, ops)
 
 
-# ----- division by gaps --------------------------------------------------------------------------------------------------
+# ----- division by gaps -----------------------------------------------------------------------------------------------
 
 
 def _gaps(np: Any, x: Any, *, squared: bool) -> Any:
@@ -135,15 +137,16 @@ def _gaps(np: Any, x: Any, *, squared: bool) -> Any:
 
 
 # Note [Equal eigenvalues]
-# gaps[i, j] = x[j] - x[i] (of the squares with `squared`), exactly zero where the two are equal to working precision: there
-# LAPACK cannot tell the eigenvectors apart, and dividing by the difference would give noise of the size of the answer. On
-# the diagonal stand ones: rules divide what is off the diagonal, and the zeros that remain on it stay zeros.
+# gaps[i, j] = x[j] - x[i] (of the squares with `squared`), exactly zero where the two are equal to working precision:
+# there LAPACK cannot tell the eigenvectors apart, and dividing by the difference would give noise of the size of the
+# answer. On the diagonal stand ones: rules divide what is off the diagonal, and the zeros that remain on it stay zeros.
 #
-# Eigenvectors of equal eigenvalues are any basis of their space, so a function of them has no derivative in general. Where
-# it has one (V f(w) V^H), it is a limit of 0/0 that the division cannot know: the numerator is a difference that
+# Eigenvectors of equal eigenvalues are any basis of their space, so a function of them has no derivative in general.
+# Where it has one (V f(w) V^H), it is a limit of 0/0 that the division cannot know: the numerator is a difference that
 # vanishes. So reverse rules divide the two terms of that difference one by one, and `resolved_quotient` raises unless
-# both are zero, as they are for a function of the eigenvalues alone. Forward mode, which computes tangents of eigenvectors
-# whether they are wanted or not, gets NaN there. At second order the same holds wherever the eigenvectors come in.
+# both are zero, as they are for a function of the eigenvalues alone. Forward mode, which computes tangents of
+# eigenvectors whether they are wanted or not, gets NaN there. At second order the same holds wherever the eigenvectors
+# come in.
 gaps = op(
     "spectral_gaps", "x",
     _gaps,
@@ -185,8 +188,8 @@ def _quotient(np: Any, x: Any, y: Any, *, floor: bool, problem: str) -> Any:
     return x / y
 
 
-# x / y, and 0 where x is 0 whatever y is. Any other division by zero raises `problem`, or gives NaN if none is named. With
-# `floor`, a y that is negligible beside the largest along the last dimension counts as zero.
+# x / y, and 0 where x is 0 whatever y is. Any other division by zero raises `problem`, or gives NaN if none is named.
+# With `floor`, a y that is negligible beside the largest along the last dimension counts as zero.
 quotient = elementwise(
     "resolved_quotient", _quotient,
     args="x y",
@@ -203,6 +206,6 @@ def _refuse_phase(np: Any, x: Any, y: Any, *, problem: str) -> Any:
     return x.imag
 
 
-# A check: a loss must not depend on the phases of complex eigenvectors, which are arbitrary. x is diag(V^H gV), whose imaginary
-# part is the derivative along the phases, and y the squared norm of V^H gV that it is measured by.
+# A check: a loss must not depend on the phases of complex eigenvectors, which are arbitrary. x is diag(V^H gV), whose
+# imaginary part is the derivative along the phases, and y the squared norm of V^H gV that it is measured by.
 refuse_phase = op("refuse_phase", "x y", _refuse_phase, settings={"problem": ""}, vjp=NOT_DIFFERENTIABLE, batch="leading")

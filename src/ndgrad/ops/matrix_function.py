@@ -9,7 +9,13 @@ from ndgrad.ops.matrix import adjoint
 from ndgrad.ops.table import op
 
 # The largest 1-norm for which the approximant of each degree is exact to rounding (Higham 2005, tables 2.3 and 2.4).
-_DOUBLE = ((3, 1.495585217958292e-2), (5, 2.539398330063230e-1), (7, 9.504178996162932e-1), (9, 2.097847961257068), (13, 5.371920351148152))
+_DOUBLE = (
+    (3, 1.495585217958292e-2),
+    (5, 2.539398330063230e-1),
+    (7, 9.504178996162932e-1),
+    (9, 2.097847961257068),
+    (13, 5.371920351148152),
+)
 _SINGLE = ((3, 4.258730016922831e-1), (5, 1.880152677804762), (7, 3.925724783138660))
 
 
@@ -70,8 +76,9 @@ def _matrix_exp(np: Any, x: Any) -> Any:
 
 
 # Note [Derivative of the matrix exponential]
-# exp of the block matrix [[A, E], [0, A]] has the derivative of exp at A along E in its upper right corner (Najfeld and Havel 1995). The
-# transpose of that derivative at A is the derivative at A^H. Being exp itself, it can be differentiated again.
+# exp of the block matrix [[A, E], [0, A]] has the derivative of exp at A along E in its upper right corner (Najfeld and
+# Havel 1995). The transpose of that derivative at A is the derivative at A^H. Being exp itself, it can be
+# differentiated again.
 
 
 def _derivative(x: Any, along: Any, ops: Any) -> Any:

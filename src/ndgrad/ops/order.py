@@ -1,8 +1,8 @@
 """Sorting and searching: sort, topk, kthvalue, unique values, searchsorted, isin.
 
 What is differentiable here (sort, topk, kthvalue) picks elements: the reverse rule puts gradients back where the picked
-ones came from. NaN counts as the largest number throughout, as in NumPy and torch. Sorting is always stable, which torch's
-is too on the CPU; equal elements therefore share torch's order, and with it torch's gradients.
+ones came from. NaN counts as the largest number throughout, as in NumPy and torch. Sorting is always stable, so that equal
+elements get their gradients in a defined order.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from ndgrad.ops.extremum import pick_tangent, place_back
 from ndgrad.ops.table import DATA_DEPENDENT, NOT_DIFFERENTIABLE, op
 
 # ----- sort --------------------------------------------------------------------------------------------------------------
@@ -114,19 +115,20 @@ topk = op(
 )  # fmt: skip
 
 
-def _kthvalue(np: Any, x: Any, *, k: int, dim: int) -> tuple[Any, Any]:
+def _kthvalue(np: Any, x: Any, *, k: int, dim: int, keepdim: bool) -> tuple[Any, Any]:
     order = np.argpartition(x, k - 1, axis=dim)
     place = np.take(order, [k - 1], axis=dim)
-    return np.take_along_axis(x, place, axis=dim), place
+    value = np.take_along_axis(x, place, axis=dim)
+    return (value, place) if keepdim else (value.squeeze(dim), place.squeeze(dim))
 
 
-# The k-th smallest along `dim`, which keeps the size 1.
+# The k-th smallest along `dim`.
 kthvalue = op(
     "kthvalue", "x",
     _kthvalue,
-    settings={"k": 1, "dim": 0},
-    vjp=_PICK_VJP,
-    jvp=_PICK_JVP,
+    settings={"k": 1, "dim": 0, "keepdim": False},
+    vjp=place_back,
+    jvp=pick_tangent,
     batch="dims",
     outputs=2,
     discrete_outputs=(1,),
@@ -185,14 +187,16 @@ def _searchsorted(np: Any, x: Any, y: Any, *, right: bool) -> Any:
     y = np.asarray(y)
     if x.ndim == 1:
         return np.asarray(np.searchsorted(x, y, side="right" if right else "left"), dtype=np.int64)
-    # Bisection of all rows at once: `low` is known to be in front of the place, `high` not to be.
+    # Bisection of all rows at once: what is in front of `low` is known to come before y, what is behind `high` not to.
     count = x.shape[-1]
     low, high = np.zeros(y.shape, np.int64), np.full(y.shape, count, np.int64)
     for _ in range(count.bit_length()):
         open_ = low < high
         middle = (low + high) // 2
         seen = np.take_along_axis(x, np.minimum(middle, count - 1), axis=-1)
-        before = open_ & ~((seen > y) if right else (seen >= y))
+        nan = seen != seen
+        behind = (seen > y) | (nan & (y == y)) if right else (seen >= y) | nan
+        before = open_ & ~behind
         low = np.where(before, middle + 1, low)
         high = np.where(open_ & ~before, middle, high)
     return low

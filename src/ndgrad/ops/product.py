@@ -15,7 +15,7 @@ from typing import Any
 from ndgrad.ops.matrix import adjoint, align, column, row
 from ndgrad.ops.table import Op, op
 
-# ----- matmul ------------------------------------------------------------------------------------------------------------
+# ----- matmul ---------------------------------------------------------------------------------------------------------
 
 
 def _matmul(x: Any, y: Any) -> Any:
@@ -32,7 +32,9 @@ def _matmul(x: Any, y: Any) -> Any:
 def _mismatch(x: Any, y: Any) -> RuntimeError:
     shapes = f"{tuple(x.shape)} and {tuple(y.shape)}"
     if x.ndim == 0 or y.ndim == 0:
-        return RuntimeError(f"matmul: both arguments need at least one dimension, and their shapes are {shapes}. Use * to scale by a number.")
+        return RuntimeError(
+            f"matmul: both arguments need at least one dimension, and their shapes are {shapes}. Use * to scale by a number."
+        )
     return RuntimeError(
         f"matmul: shapes {shapes} cannot be multiplied: the last dimension of the first must equal the last but one of the "
         "second (the only one, of a vector), and the leading dimensions must broadcast. Check which one is to be transposed."
@@ -112,7 +114,7 @@ matmul = op(
 )  # fmt: skip
 
 
-# ----- contraction of two arrays over named dimensions -----------------------------------------------------------------------
+# ----- contraction of two arrays over named dimensions ----------------------------------------------------------------
 
 
 class _Plan:
@@ -189,9 +191,9 @@ def _contract_batch(x: Any, y: Any, subscripts: str, batched: tuple[bool, bool],
     return ops.contract(x, y, subscripts=f"{bx}{x_dims},{by}{y_dims}->{b}{out_dims}")
 
 
-# The sum of x * y over the dimensions that the output does not name, as in "ik,kj->ij". No argument names a dimension twice, and
-# every dimension of an argument is named by the other one or by the output (the caller sums the rest beforehand), so that
-# gradients have the same form. Sizes agree: the caller has dealt with broadcasting.
+# The sum of x * y over the dimensions that the output does not name, as in "ik,kj->ij". No argument names a dimension
+# twice, and every dimension of an argument is named by the other one or by the output (the caller sums the rest
+# beforehand), so that gradients have the same form. Sizes agree: the caller has dealt with broadcasting.
 contract = op(
     "contract", "x y",
     _contract,
@@ -202,7 +204,7 @@ contract = op(
 )  # fmt: skip
 
 
-# ----- a product added to an array -----------------------------------------------------------------------------------------
+# ----- a product added to an array ------------------------------------------------------------------------------------
 
 
 def _scaled(x: Any, factor: Any) -> Any:
@@ -274,7 +276,7 @@ baddbmm = _added_product("baddbmm", "bij,bjk->bik", by_matmul=True)
 addbmm = _added_product("addbmm", "bij,bjk->ik", by_matmul=False)
 
 
-# ----- cross product -----------------------------------------------------------------------------------------------------------
+# ----- cross product --------------------------------------------------------------------------------------------------
 
 
 def _cross(np: Any, x: Any, y: Any, *, dim: int) -> Any:

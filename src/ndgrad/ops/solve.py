@@ -13,7 +13,7 @@ from ndgrad.arrays import triangular
 from ndgrad.ops.matrix import adjoint, align, guarded, hermitian
 from ndgrad.ops.table import op
 
-# ----- inv, solve ----------------------------------------------------------------------------------------------------------
+# ----- inv, solve -----------------------------------------------------------------------------------------------------
 
 _SINGULAR = "Use pinv or lstsq for a solution in the least squares sense, or add a small multiple of the identity."
 
@@ -70,7 +70,9 @@ solve = op(
 )  # fmt: skip
 
 
-def _triangular_vjp(g: Any, a: Any, out: Any, upper: bool, unitriangular: bool, needs: tuple[bool, bool], ops: Any) -> tuple[Any, Any]:
+def _triangular_vjp(
+    g: Any, a: Any, out: Any, upper: bool, unitriangular: bool, needs: tuple[bool, bool], ops: Any
+) -> tuple[Any, Any]:
     """As for solve; only the triangle that is read has a gradient."""
     w = ops.solve_triangular(adjoint(a, ops), g, upper=not upper, unitriangular=unitriangular)
     if not needs[0]:
@@ -104,7 +106,7 @@ solve_triangular = op(
 )  # fmt: skip
 
 
-# ----- LU -------------------------------------------------------------------------------------------------------------------
+# ----- LU -------------------------------------------------------------------------------------------------------------
 
 
 def _row_order(np: Any, pivots: Any, rows: int) -> Any:
@@ -166,10 +168,10 @@ def _times_lower_adjoint(lu: Any, x: Any, ops: Any) -> Any:
 
 # Note [LU]
 # For a square A = P L U, let M = L^-1 P^T dA U^-1 = L^-1 dL + dU U^-1. The first term is strictly lower, the second
-# upper triangular, so dL = L tril(M, -1) and dU = triu(M) U; the packed form holds the sum of both. Transposed, the gradient of M is
-# tril(L^H gL, -1) + triu(gU U^H), and gA = P L^-H (that) U^-H.
-# A wide A = [A1 A2] has in addition U2 = L^-1 P^T A2, a tall one L2 = (P^T A)2 U^-1. Differentiating these two as they stand
-# adds to the gradient of M the terms -tril(gU2 U2^H, -1) and -triu(L2^H gL2).
+# upper triangular, so dL = L tril(M, -1) and dU = triu(M) U; the packed form holds the sum of both. Transposed, the
+# gradient of M is tril(L^H gL, -1) + triu(gU U^H), and gA = P L^-H (that) U^-H. A wide A = [A1 A2] has in addition U2 =
+# L^-1 P^T A2, a tall one L2 = (P^T A)2 U^-1. Differentiating these two as they stand adds to the gradient of M the
+# terms -tril(gU2 U2^H, -1) and -triu(L2^H gL2).
 
 
 def _lu_vjp(g0: Any, out0: Any, out1: Any, ops: Any) -> Any:
@@ -245,7 +247,7 @@ lu_factor = op(
 )  # fmt: skip
 
 
-# ----- Cholesky -----------------------------------------------------------------------------------------------------------------
+# ----- Cholesky -------------------------------------------------------------------------------------------------------
 
 
 def _cholesky(np: Any, x: Any) -> Any:
@@ -253,10 +255,10 @@ def _cholesky(np: Any, x: Any) -> Any:
     return guarded(np.linalg.cholesky, "cholesky: a matrix is not positive definite", remedy, x)
 
 
-# A = L L^H, so L^-1 dA L^-H = L^-1 dL + (L^-1 dL)^H, a lower triangular matrix plus its adjoint: dL = L phi(L^-1 dA L^-H) where phi
-# takes the lower triangle and half the diagonal. phi is its own transpose, hence the reverse rule below
-# (Giles 2008; Murray 2016 for the blocked form). Only the Hermitian part of dA counts, and the gradient is
-# Hermitian, though LAPACK reads one triangle only: A is meant as an element of the Hermitian matrices.
+# A = L L^H, so L^-1 dA L^-H = L^-1 dL + (L^-1 dL)^H, a lower triangular matrix plus its adjoint: dL = L phi(L^-1 dA
+# L^-H) where phi takes the lower triangle and half the diagonal. phi is its own transpose, hence the reverse rule below
+# (Giles 2008; Murray 2016 for the blocked form). Only the Hermitian part of dA counts, and the gradient is Hermitian,
+# though LAPACK reads one triangle only: A is meant as an element of the Hermitian matrices.
 
 
 def _cholesky_vjp(g: Any, out: Any, ops: Any) -> Any:
@@ -282,7 +284,7 @@ cholesky = op(
 )  # fmt: skip
 
 
-# ----- pseudoinverse --------------------------------------------------------------------------------------------------------------
+# ----- pseudoinverse --------------------------------------------------------------------------------------------------
 
 
 def _pinv(np: Any, x: Any, atol: Any, rtol: Any, *, hermitian: bool) -> Any:
@@ -291,7 +293,11 @@ def _pinv(np: Any, x: Any, atol: Any, rtol: Any, *, hermitian: bool) -> Any:
         left, right, size = v, v, np.abs(s)
     else:
         u, s, vh = guarded(
-            np.linalg.svd, "pinv: the singular values did not converge", "Check the matrix for NaN and infinities.", x, full_matrices=False
+            np.linalg.svd,
+            "pinv: the singular values did not converge",
+            "Check the matrix for NaN and infinities.",
+            x,
+            full_matrices=False,
         )
         left, right, size = u, vh.swapaxes(-1, -2).conj(), s
     largest = size.max(axis=-1, initial=0)

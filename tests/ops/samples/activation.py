@@ -59,7 +59,10 @@ def slope(f):
 SAMPLES = {
     "sigmoid": [*unary(sigmoid, X, HALF), Sample((np.array([-700.0, -40.0, 40.0, 700.0]),), reference=sigmoid)],
     "logit": [*unary(each(logit), INSIDE), *unary(each(logit), INSIDE, eps=0.2)],
-    "log_sigmoid": [*unary(lambda v: -np.log(1 + np.exp(-v)), X), Sample((np.array([-800.0, 800.0]),), reference=lambda x: np.minimum(x, 0))],
+    "log_sigmoid": [
+        *unary(lambda v: -np.log(1 + np.exp(-v)), X),
+        Sample((np.array([-800.0, 800.0]),), reference=lambda x: np.minimum(x, 0)),
+    ],
     "softplus": [
         *unary(each(softplus), X),
         *unary(each(softplus), X, beta=2.0, threshold=6.0),

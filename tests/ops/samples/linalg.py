@@ -67,7 +67,9 @@ def svd_invariant(u, s, vh):
 
 def full_svd_invariant(u, s, vh):
     k = s.shape[-1]
-    return svd_invariant(ops.getitem(u, index=(Ellipsis, slice(0, k))), s, ops.getitem(vh, index=(Ellipsis, slice(0, k), slice(None))))
+    return svd_invariant(
+        ops.getitem(u, index=(Ellipsis, slice(0, k))), s, ops.getitem(vh, index=(Ellipsis, slice(0, k), slice(None)))
+    )
 
 
 def eig_invariant(w, v):
@@ -181,9 +183,14 @@ SAMPLES = {
         for x in (real(3, 3), complex_(2, 3, 4))
         for f in (0.0, 0.5)
     ],
-    "trace": [Sample((x,), reference=lambda x: np.trace(x, axis1=-2, axis2=-1)) for x in (real(3, 3), real(3, 5), complex_(4, 2), real(0, 0))],
+    "trace": [
+        Sample((x,), reference=lambda x: np.trace(x, axis1=-2, axis2=-1))
+        for x in (real(3, 3), real(3, 5), complex_(4, 2), real(0, 0))
+    ],
     "spectral_gaps": [
-        Sample((x,), {"squared": s}, gaps_reference) for x in (np.array([1.0, 2.5, 4.0]), real(2, 3), complex_(3)) for s in (False, True)
+        Sample((x,), {"squared": s}, gaps_reference)
+        for x in (np.array([1.0, 2.5, 4.0]), real(2, 3), complex_(3))
+        for s in (False, True)
     ],
     "resolved_quotient": [
         Sample((real(3, 4), real(3, 4) + 4), {"problem": "zero"}, lambda x, y, problem: x / y),
@@ -191,7 +198,10 @@ SAMPLES = {
     ],
     "refuse_phase": [Sample((complex_(3), np.float64(1e9)), {"problem": "phase"}, lambda x, y, problem: x.imag)],
     # ----- solves -----
-    "inv": [Sample((x,), reference=np.linalg.inv) for x in (well_conditioned(3, 3), well_conditioned(4, 4, make=complex_), well_conditioned(2, 3, 3), real(0, 0))],
+    "inv": [
+        Sample((x,), reference=np.linalg.inv)
+        for x in (well_conditioned(3, 3), well_conditioned(4, 4, make=complex_), well_conditioned(2, 3, 3), real(0, 0))
+    ],
     "solve": [
         Sample(p, reference=np.linalg.solve)
         for p in (
@@ -216,18 +226,29 @@ SAMPLES = {
     + [Sample((real(3, 4, 2), np.array([[3, 3, 3, 4], [2, 2, 4, 4], [1, 2, 3, 4]], np.int32)), reference=exchange_reference)]
     + [Sample((complex_(4, 2), np.array([[3, 3], [2, 2]], np.int32)), reference=exchange_reference)],
     "lu_factor": [
-        Sample((x,), reference=lu_reference) for x in (real(3, 3), complex_(4, 4), real(2, 3, 3), real(3, 5), complex_(5, 3), real(2, 4, 2))
+        Sample((x,), reference=lu_reference)
+        for x in (real(3, 3), complex_(4, 4), real(2, 3, 3), real(3, 5), complex_(5, 3), real(2, 4, 2))
     ],
     "cholesky": [
         Sample((x,), reference=lambda x: np.linalg.cholesky(positive(x)), prepare=positive)
         for x in (real(3, 3), complex_(4, 4), real(2, 3, 3), real(1, 1))
     ]
-    + [Sample((positive(x),), reference=lambda x: np.linalg.cholesky(hermitian(x)), prepare=hermitian) for x in (real(3, 3), complex_(3, 3))],
+    + [
+        Sample((positive(x),), reference=lambda x: np.linalg.cholesky(hermitian(x)), prepare=hermitian)
+        for x in (real(3, 3), complex_(3, 3))
+    ],
     "pinv": [
         Sample((x, 0.0, 1e-12), reference=pinv_reference)
         for x in (well_conditioned(3, 3), real(4, 2), real(2, 4), complex_(4, 2), complex_(2, 2, 4))
     ]
-    + [Sample((spread(3, 3), 0.0, 1e-12), {"hermitian": True}, lambda x, *a, hermitian: np.linalg.inv((x + x.T) / 2), prepare=lambda x, *a: (hermitian(x), *a))],
+    + [
+        Sample(
+            (spread(3, 3), 0.0, 1e-12),
+            {"hermitian": True},
+            lambda x, *a, hermitian: np.linalg.inv((x + x.T) / 2),
+            prepare=lambda x, *a: (hermitian(x), *a),
+        )
+    ],
     # ----- decompositions -----
     "qr": [
         Sample((x,), {"mode": mode}, lambda x, mode: tuple(np.linalg.qr(x, mode)))
@@ -243,27 +264,54 @@ SAMPLES = {
         )
     ],
     "svd": [
-        Sample((x,), {"full_matrices": False}, lambda x, full_matrices: tuple(np.linalg.svd(x, full_matrices)), invariant=svd_invariant)
+        Sample(
+            (x,),
+            {"full_matrices": False},
+            lambda x, full_matrices: tuple(np.linalg.svd(x, full_matrices)),
+            invariant=svd_invariant,
+        )
         for x in (spread(3, 3), real(5, 3), real(3, 5), complex_(4, 3), complex_(3, 4), complex_(3, 3), real(2, 4, 3))
     ]
     + [
-        Sample((x,), {"full_matrices": True}, lambda x, full_matrices: tuple(np.linalg.svd(x, full_matrices)), invariant=full_svd_invariant)
+        Sample(
+            (x,),
+            {"full_matrices": True},
+            lambda x, full_matrices: tuple(np.linalg.svd(x, full_matrices)),
+            invariant=full_svd_invariant,
+        )
         for x in (complex_(3, 3),)
     ],
     "svdvals": [
-        Sample((x,), reference=lambda x: np.linalg.svd(x, compute_uv=False)) for x in (spread(3, 3), real(5, 3), complex_(3, 4), real(2, 4, 3))
+        Sample((x,), reference=lambda x: np.linalg.svd(x, compute_uv=False))
+        for x in (spread(3, 3), real(5, 3), complex_(3, 4), real(2, 4, 3))
     ],
     "eigh": hermitian_samples(lambda x, UPLO: tuple(np.linalg.eigh(x)), eigh_invariant, UPLO="L")
     + hermitian_samples(lambda x, UPLO: tuple(np.linalg.eigh(x)), eigh_invariant, UPLO="U")[:2],
-    "eigvalsh": hermitian_samples(lambda x, UPLO: np.linalg.eigvalsh(x), UPLO="L") + hermitian_samples(lambda x, UPLO: np.linalg.eigvalsh(x), UPLO="U")[:2],
+    "eigvalsh": hermitian_samples(lambda x, UPLO: np.linalg.eigvalsh(x), UPLO="L")
+    + hermitian_samples(lambda x, UPLO: np.linalg.eigvalsh(x), UPLO="U")[:2],
     "eig": [
-        Sample((x,), reference=lambda x: tuple(a.astype(complex) for a in np.linalg.eig(x)), invariant=eig_invariant, tolerance=1e-5)
+        Sample(
+            (x,),
+            reference=lambda x: tuple(a.astype(complex) for a in np.linalg.eig(x)),
+            invariant=eig_invariant,
+            tolerance=1e-5,
+        )
         for x in (spread(3, 3), real(4, 4), spread(3, 3, make=complex_), spread(2, 3, 3), real(1, 1))
     ],
     # ----- determinants -----
     "det": [
         Sample((x,), reference=np.linalg.det)
-        for x in (real(3, 3), complex_(4, 4), real(2, 3, 3), singular(3, 2), singular(3, 1), np.diag([1.0, 2.0, 0.0]), np.zeros((2, 2)), real(1, 1), real(0, 0))
+        for x in (
+            real(3, 3),
+            complex_(4, 4),
+            real(2, 3, 3),
+            singular(3, 2),
+            singular(3, 1),
+            np.diag([1.0, 2.0, 0.0]),
+            np.zeros((2, 2)),
+            real(1, 1),
+            real(0, 0),
+        )
     ],
     "cofactor": [
         Sample((x,), reference=cofactor_reference, smooth=s)
@@ -288,6 +336,14 @@ SAMPLES = {
     # ----- functions -----
     "matrix_exp": [
         Sample((x,), reference=expm_reference)
-        for x in (real(3, 3), 0.1 * real(3, 3), 1e-4 * real(2, 2), complex_(4, 4), 4 * real(2, 3, 3), np.zeros((2, 2)), np.triu(real(3, 3), 1))
+        for x in (
+            real(3, 3),
+            0.1 * real(3, 3),
+            1e-4 * real(2, 2),
+            complex_(4, 4),
+            4 * real(2, 3, 3),
+            np.zeros((2, 2)),
+            np.triu(real(3, 3), 1),
+        )
     ],
 }

@@ -77,7 +77,13 @@ SAMPLES = {
     "matmul": [Sample(p, reference=np.matmul) for make in (real, complex_) for p in pairs(make)]
     + [
         Sample((real(3, 4), complex_(4, 2)), reference=np.matmul),
-        Sample((single(3, 4), single(4, 2)), reference=np.matmul, tolerance=1e-3, skip={"jvp": "single precision", "vjp": ""}, smooth=False),
+        Sample(
+            (single(3, 4), single(4, 2)),
+            reference=np.matmul,
+            tolerance=1e-3,
+            skip={"jvp": "single precision", "vjp": ""},
+            smooth=False,
+        ),
         Sample((real(3, 0), real(0, 2)), reference=np.matmul),
         Sample((real(0, 3, 4), real(4, 2)), reference=np.matmul),
         Sample((real(2, 3, 0), real(0, 2)), reference=np.matmul),
@@ -101,7 +107,8 @@ SAMPLES = {
     "addmm": added(np.matmul, real(3, 2), real(3, 4), real(4, 2)) + added(np.matmul, real(2), real(3, 4), real(4, 2)),
     "addmv": added(np.matmul, real(3), real(3, 4), real(4)) + added(np.matmul, real(), real(3, 4), real(4)),
     "addr": added(np.multiply.outer, real(3, 4), real(3), real(4)),
-    "baddbmm": added(np.matmul, real(5, 3, 2), real(5, 3, 4), real(5, 4, 2)) + added(np.matmul, real(3, 1), real(5, 3, 4), real(5, 4, 2)),
+    "baddbmm": added(np.matmul, real(5, 3, 2), real(5, 3, 4), real(5, 4, 2))
+    + added(np.matmul, real(3, 1), real(5, 3, 4), real(5, 4, 2)),
     "addbmm": added(lambda a, b: (a @ b).sum(0), real(3, 2), real(5, 3, 4), real(5, 4, 2)),
     "cross": [
         Sample((make(3, 4), make(3, 4)), {"dim": 0}, lambda x, y, dim: np.cross(x, y, axis=dim)) for make in (real, complex_)
@@ -113,8 +120,15 @@ SAMPLES = {
         Sample((real(4, 3), real(2, 1, 5, 3)), reference=distances),
         Sample((real(0, 3), real(5, 3)), reference=distances),
         # zero distance: the subgradient is 0, where finite differences see a kink
-        Sample(with_zero_distance(), reference=distances, smooth=False, skip={"jvp": "a kink", "vmap": "the batch moves off the kink"}),
+        Sample(
+            with_zero_distance(),
+            reference=distances,
+            smooth=False,
+            skip={"jvp": "a kink", "vmap": "the batch moves off the kink"},
+        ),
         # enough points for the product, some of them close together
-        Sample((NEAR, FAR), reference=distances, smooth=False, skip={"jvp": "the step is larger than the distance", "vmap": "slow"}),
+        Sample(
+            (NEAR, FAR), reference=distances, smooth=False, skip={"jvp": "the step is larger than the distance", "vmap": "slow"}
+        ),
     ],
 }

@@ -42,9 +42,9 @@ def only_values(values, indices=None):
     return values
 
 
-def kthvalue(x, k, dim):
-    values, order = sort(x, dim)
-    return np.take(values, [k - 1], axis=dim), np.take(order, [k - 1], axis=dim)
+def kthvalue(x, k, dim, keepdim=False):
+    place = [k - 1] if keepdim else k - 1
+    return tuple(np.asarray(np.take(found, place, axis=dim)) for found in sort(x, dim))
 
 
 def unique(x, dim=None, consecutive=False):
@@ -69,6 +69,7 @@ def search(x, y, right=False):
     return np.stack([search(row, values, right) for row, values in zip(x, y, strict=True)])
 
 
+WITH_NAN = np.array([[0.0, 1.0, 1.0, 3.0, np.nan, np.nan]])
 ROWS = np.sort(r.integers(0, 9, (3, 2, 6)).astype(float), axis=-1)
 WANTED = r.integers(-1, 11, (3, 2, 4)).astype(float)
 
@@ -107,7 +108,8 @@ SAMPLES = {
     ],
     "kthvalue": [
         Sample((A,), {"k": 3, "dim": 1}, kthvalue),
-        Sample((A,), {"k": 5, "dim": 2}, kthvalue),
+        Sample((A,), {"k": 5, "dim": 2, "keepdim": True}, kthvalue),
+        Sample((NANS,), {"k": 4, "dim": 1}, lambda x, k, dim: (np.array([2.0]), np.array([4])), invariant=only_values, smooth=False, **TIES),
         Sample((V32,), {"k": 1, "dim": 0}, kthvalue, **SINGLE),
     ],
     "unique": [
@@ -125,6 +127,8 @@ SAMPLES = {
         Sample((ROWS, WANTED), reference=search),
         Sample((ROWS, WANTED), {"right": True}, search),
         Sample((ROWS[..., :0], WANTED), reference=search),
+        Sample((WITH_NAN, WITH_NAN + 0.0), {"right": True}, search),
+        Sample((WITH_NAN, WITH_NAN + 0.0), reference=search),
         Sample((ROWS, WANTED[..., :0]), reference=search),
     ],
     "isin": [

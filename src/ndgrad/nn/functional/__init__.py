@@ -5,17 +5,19 @@ Ops with rules of their own are in ndgrad.ops; what is here reads arguments, che
 
 from __future__ import annotations
 
-from ndgrad.nn.functional import (
-    activation,
-    attention,
-    classification,
-    convolution,
-    distance,
-    dropout,
-    embedding,
-    linear,
-    norm,
-    padding,
-    regression,
-    vision,
-)
+from ndgrad.api.product import pdist
+from ndgrad.nn.functional.activation import *  # noqa: F403
+from ndgrad.nn.functional.attention import *  # noqa: F403
+from ndgrad.nn.functional.classification import *  # noqa: F403
+from ndgrad.nn.functional.convolution import *  # noqa: F403
+from ndgrad.nn.functional.distance import *  # noqa: F403
+from ndgrad.nn.functional.dropout import *  # noqa: F403
+from ndgrad.nn.functional.embedding import *  # noqa: F403
+from ndgrad.nn.functional.linear import *  # noqa: F403
+from ndgrad.nn.functional.norm import *  # noqa: F403
+from ndgrad.nn.functional.padding import *  # noqa: F403
+from ndgrad.nn.functional.pooling import *  # noqa: F403
+from ndgrad.nn.functional.regression import *  # noqa: F403
+from ndgrad.nn.functional.vision import *  # noqa: F403
+
+__all__ = [name for name in dir() if not name.startswith("_") and callable(globals()[name])] + ["pdist"]
