@@ -1,5 +1,7 @@
-"""`ndgrad.linalg`: linear algebra, as torch.linalg. What torch keeps beside it (`det`, `inverse`, an older `svd`) is in "
-"`ndgrad` too."""
+"""`ndgrad.linalg`: linear algebra, as torch.linalg.
+
+What torch keeps beside it (`det`, `inverse`, an older form of `svd`) is in `ndgrad`, from ndgrad.api.matrix.
+"""
 
 from __future__ import annotations
 

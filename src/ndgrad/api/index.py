@@ -93,7 +93,7 @@ def put_at(self: Any, items: tuple[Any, ...], value: Any, *, accumulate: bool) -
     parsed = parse(self, items)
     part = ops.getitem(self, index=parsed.basic) if parsed.basic else self
     if not parsed.arrays:
-        write(arithmetic.add if accumulate else fill.copy, part, (value,), {})
+        write(arithmetic.add if accumulate else fill.copy, part, (_fitted(value, tuple(part.shape)),), {})
         return
     front, back = _orders(part, parsed)
     target = _permute(part, front)
@@ -105,6 +105,7 @@ def with_put(self: Any, items: tuple[Any, ...], value: Any, *, accumulate: bool)
     parsed = parse(self, items)
     part = ops.getitem(self, index=parsed.basic) if parsed.basic else self
     if not parsed.arrays:
+        value = _fitted(value, tuple(part.shape))
         put = part + value if accumulate else shape_ops.expand(value, shape=tuple(part.shape))
         return slices.slice_scatter(self, put, index=parsed.basic)
     front, back = _orders(part, parsed)
@@ -117,35 +118,27 @@ def with_put(self: Any, items: tuple[Any, ...], value: Any, *, accumulate: bool)
 def parse(t: Any, items: tuple[Any, ...]) -> Parsed:
     """Take an index with arrays apart."""
     items = tuple(_normalise(t, item) for item in items)
+    ints_are_arrays = t.keeps_saved and any(isinstance(i, list) for i in items)
+    # NumPy looks at the index as it is written: an Ellipsis between arrays separates them even where it stands for nothing
+    places = [n for n, item in enumerate(items) if isinstance(item, list) or (ints_are_arrays and _is_int(item))]
     items = _expand_ellipsis(t, items)
     _check_masks(t, items)
-    ints_are_arrays = t.keeps_saved and any(isinstance(i, list) for i in items)
     basic: list[Any] = []
     arrays: list[Any] = []
     positions: list[int] = []
-    places: list[int] = []  # of arrays among all items, to see whether they are adjacent
     dimension = 0
-    for place, item in enumerate(items):
-        if isinstance(item, _Truth):
-            basic.append(None)
-            arrays += item
-            positions.append(dimension)
-            dimension += 1
-            places.append(place)
-            continue
+    for item in items:
         if isinstance(item, list) or (ints_are_arrays and _is_int(item)):
             for array in item if isinstance(item, list) else [wrap(t.face, np.asarray(item))]:
-                basic.append(slice(None))
+                basic.append(None if isinstance(item, _Truth) else slice(None))
                 arrays.append(array)
                 positions.append(dimension)
                 dimension += 1
-            places.append(place)
-            continue
-        basic.append(item)
-        dimension += not _is_int(item)
-    adjacent = not places or places[-1] - places[0] == len(places) - 1
-    if not t.keeps_saved:
-        adjacent = not positions or positions[-1] - positions[0] == len(positions) - 1
+        else:
+            basic.append(item)
+            dimension += not _is_int(item)
+    in_a_row = places if t.keeps_saved else positions
+    adjacent = not in_a_row or in_a_row[-1] - in_a_row[0] == len(in_a_row) - 1
     if all(isinstance(b, slice) and b == slice(None) for b in basic):
         basic = []
     return Parsed(tuple(basic), arrays, positions, adjacent)
@@ -272,6 +265,14 @@ def _line_up(value: Any, target: Any, parsed: Parsed, back: tuple[int, ...]) -> 
     """The value in the order of dimensions that `index_put` works in."""
     canonical = (*_lead(parsed.arrays), *target.shape[len(parsed.arrays) :])
     result = tuple(canonical[d] for d in back)
+    value = _fitted(value, result)
+    if back == tuple(range(len(back))):
+        return value
+    return shape_ops.permute(shape_ops.expand(value, shape=result), dims=shape_ops.inverse_permutation(back))
+
+
+def _fitted(value: Any, result: tuple[int, ...]) -> Any:
+    """The value without superfluous leading dimensions, once it is clear that it broadcasts to the indexed part's shape."""
     have = tuple(value.shape)
     while len(have) > len(result) and have[0] == 1:
         have = have[1:]
@@ -280,11 +281,7 @@ def _line_up(value: Any, target: Any, parsed: Parsed, back: tuple[int, ...]) -> 
             f"shape mismatch: value tensor of shape {list(value.shape)} cannot be broadcast to indexing result of shape {list(result)}. "
             "Give a value of that shape, or one that broadcasts to it."
         )
-    if have != tuple(value.shape):
-        value = shape_ops.reshape(value, shape=have)
-    if back == tuple(range(len(back))):
-        return value
-    return shape_ops.permute(shape_ops.expand(value, shape=result), dims=shape_ops.inverse_permutation(back))
+    return value if have == tuple(value.shape) else shape_ops.reshape(value, shape=have)
 
 
 def _lead(arrays: list[Any]) -> tuple[int, ...]:

@@ -185,43 +185,83 @@ def chain_matmul(*matrices: Any, out: Any = None) -> Any:
 # ----- a product added to an array ------------------------------------------------------------------------------------
 
 
-def _added(
-    name: str, ranks: tuple[int, int], shape_of: Callable[[Any, Any], tuple[int, ...]]
-) -> tuple[Callable[..., Any], Callable[..., Any]]:
-    """The function and the in-place method of an op that adds beta * input and alpha * (a product)."""
-    op = getattr(ops, name)
-
-    def check(input: Any, a: Any, b: Any) -> None:
-        _require_dims(name, **{"the first factor": (a, ranks[0]), "the second factor": (b, ranks[1])})
-        made = shape_of(a, b)
-        fits = len(input.shape) <= len(made) and all(s in (1, n) for s, n in zip(input.shape[::-1], made[::-1], strict=False))
-        if not fits:
-            raise RuntimeError(
-                f"{name}: input of shape {tuple(input.shape)} does not broadcast to the product's shape {made}. "
-                "Its sizes must be those of the product, or one."
-            )
-
-    def function(input: Any, a: Any, b: Any, /, *, beta: Any = 1, alpha: Any = 1, out: Any = None) -> Any:
-        check(input, a, b)
-        result = op(input, a, b, beta=beta, alpha=alpha)
-        return result if out is None else written(name, result, out, input, a, b)
-
-    def method(self: Any, a: Any, b: Any, /, *, beta: Any = 1, alpha: Any = 1) -> Any:
-        check(self, a, b)
-        return write(op, self, (a, b), {"beta": beta, "alpha": alpha})
-
-    function.__name__ = function.__qualname__ = name
-    method.__name__ = method.__qualname__ = name + "_"
-    function.__doc__ = f"beta * input + alpha * product: {name}, as torch's. With beta = 0 the input is not looked at."
-    method.__doc__ = f"{name} in place."
-    return function, method
+def _check_added(name: str, input: Any, product: tuple[int, ...], **factors: tuple[Any, int]) -> None:
+    _require_dims(name, **factors)
+    if len(input.shape) > len(product) or any(s not in (1, n) for s, n in zip(input.shape[::-1], product[::-1], strict=False)):
+        raise RuntimeError(
+            f"{name}: input of shape {tuple(input.shape)} does not broadcast to the product's shape {product}. "
+            "Its sizes must be those of the product, or one."
+        )
 
 
-addmm, addmm_ = _added("addmm", (2, 2), lambda a, b: (a.shape[0], b.shape[1]))
-addmv, addmv_ = _added("addmv", (2, 1), lambda a, b: (a.shape[0],))
-addr, addr_ = _added("addr", (1, 1), lambda a, b: (a.shape[0], b.shape[0]))
-baddbmm, baddbmm_ = _added("baddbmm", (3, 3), lambda a, b: (a.shape[0], a.shape[1], b.shape[2]))
-addbmm, addbmm_ = _added("addbmm", (3, 3), lambda a, b: (a.shape[1], b.shape[2]))
+def _rows(t: Any, dim: int = 0) -> int:
+    """A size, or 0 where the dimension is missing (which the check of ranks reports)."""
+    return t.shape[dim] if -t.ndim <= dim < t.ndim else 0
+
+
+def addmm(input: Any, mat1: Any, mat2: Any, *, beta: Any = 1, alpha: Any = 1, out: Any = None) -> Any:
+    """beta * input + alpha * (mat1 @ mat2). With beta = 0 the input is not looked at."""
+    _check_added("addmm", input, (_rows(mat1), _rows(mat2, 1)), mat1=(mat1, 2), mat2=(mat2, 2))
+    result = ops.addmm(input, mat1, mat2, beta=beta, alpha=alpha)
+    return result if out is None else written("addmm", result, out, input, mat1, mat2)
+
+
+def addmm_(self: Any, mat1: Any, mat2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
+    """addmm() in place."""
+    _check_added("addmm_", self, (_rows(mat1), _rows(mat2, 1)), mat1=(mat1, 2), mat2=(mat2, 2))
+    return write(ops.addmm, self, (mat1, mat2), {"beta": beta, "alpha": alpha})
+
+
+def addmv(input: Any, mat: Any, vec: Any, *, beta: Any = 1, alpha: Any = 1, out: Any = None) -> Any:
+    """beta * input + alpha * (mat @ vec)."""
+    _check_added("addmv", input, (_rows(mat),), mat=(mat, 2), vec=(vec, 1))
+    result = ops.addmv(input, mat, vec, beta=beta, alpha=alpha)
+    return result if out is None else written("addmv", result, out, input, mat, vec)
+
+
+def addmv_(self: Any, mat: Any, vec: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
+    """addmv() in place."""
+    _check_added("addmv_", self, (_rows(mat),), mat=(mat, 2), vec=(vec, 1))
+    return write(ops.addmv, self, (mat, vec), {"beta": beta, "alpha": alpha})
+
+
+def addr(input: Any, vec1: Any, vec2: Any, *, beta: Any = 1, alpha: Any = 1, out: Any = None) -> Any:
+    """beta * input + alpha * outer(vec1, vec2)."""
+    _check_added("addr", input, (_rows(vec1), _rows(vec2)), vec1=(vec1, 1), vec2=(vec2, 1))
+    result = ops.addr(input, vec1, vec2, beta=beta, alpha=alpha)
+    return result if out is None else written("addr", result, out, input, vec1, vec2)
+
+
+def addr_(self: Any, vec1: Any, vec2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
+    """addr() in place."""
+    _check_added("addr_", self, (_rows(vec1), _rows(vec2)), vec1=(vec1, 1), vec2=(vec2, 1))
+    return write(ops.addr, self, (vec1, vec2), {"beta": beta, "alpha": alpha})
+
+
+def baddbmm(input: Any, batch1: Any, batch2: Any, *, beta: Any = 1, alpha: Any = 1, out: Any = None) -> Any:
+    """beta * input + alpha * (batch1 @ batch2), for batches of matrices."""
+    _check_added("baddbmm", input, (_rows(batch1), _rows(batch1, 1), _rows(batch2, 2)), batch1=(batch1, 3), batch2=(batch2, 3))
+    result = ops.baddbmm(input, batch1, batch2, beta=beta, alpha=alpha)
+    return result if out is None else written("baddbmm", result, out, input, batch1, batch2)
+
+
+def baddbmm_(self: Any, batch1: Any, batch2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
+    """baddbmm() in place."""
+    _check_added("baddbmm_", self, (_rows(batch1), _rows(batch1, 1), _rows(batch2, 2)), batch1=(batch1, 3), batch2=(batch2, 3))
+    return write(ops.baddbmm, self, (batch1, batch2), {"beta": beta, "alpha": alpha})
+
+
+def addbmm(input: Any, batch1: Any, batch2: Any, *, beta: Any = 1, alpha: Any = 1, out: Any = None) -> Any:
+    """beta * input + alpha * the sum of batch1 @ batch2 over the batch."""
+    _check_added("addbmm", input, (_rows(batch1, 1), _rows(batch2, 2)), batch1=(batch1, 3), batch2=(batch2, 3))
+    result = ops.addbmm(input, batch1, batch2, beta=beta, alpha=alpha)
+    return result if out is None else written("addbmm", result, out, input, batch1, batch2)
+
+
+def addbmm_(self: Any, batch1: Any, batch2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
+    """addbmm() in place."""
+    _check_added("addbmm_", self, (_rows(batch1, 1), _rows(batch2, 2)), batch1=(batch1, 3), batch2=(batch2, 3))
+    return write(ops.addbmm, self, (batch1, batch2), {"beta": beta, "alpha": alpha})
 
 
 # ----- cross, trace ---------------------------------------------------------------------------------------------------

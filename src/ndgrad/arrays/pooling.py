@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import threads
-from .convolution import Axis
+from .correlation import Axis
 
 Array = NDArray[Any]
 Selection = slice | NDArray[np.intp]

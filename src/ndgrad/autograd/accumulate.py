@@ -17,9 +17,9 @@ import numpy as np
 from ndgrad.autograd.variable import meta_of, wrap
 from ndgrad.autograd.versions import storage_of
 
-# References to an array that only the engine holds when it reaches `owned`: the caller's variables down the call chain
-# (engine's local, apply's argument, accumulate_array's argument, getrefcount's).
-_ENGINE_REFERENCES = 4
+# References to an array that only the engine holds when `is_exclusive` counts them: the engine's variable, the arguments of apply,
+# accumulate_array, is_exclusive and getrefcount.
+_ENGINE_REFERENCES = 5
 
 
 def accumulate_array(node: Any, array: Any) -> None:
@@ -29,16 +29,33 @@ def accumulate_array(node: Any, array: Any) -> None:
         meta = meta_of(variable)
         grad = meta.grad
         if grad is None:
-            shared = isinstance(array, np.ndarray) and (
-                sys.getrefcount(array) > _ENGINE_REFERENCES or array.base is not None or not array.flags.writeable
-            )
-            meta.grad = wrap(variable.face, array.copy() if shared else array)
+            meta.grad = wrap(variable.face, array if is_exclusive(array) else array.copy())
             return
         if grad._node is not None or not isinstance(grad._array, np.ndarray) or grad._array.dtype != array.dtype:
             meta.grad = wrap(variable.face, grad._array + array)
             return
         storage_of(grad).bump("AccumulateGrad")
         grad._array += array
+
+
+def is_exclusive(array: Any) -> bool:
+    """Whether nobody else can see the memory of a gradient, so that it may become `.grad` as it is."""
+    if not isinstance(array, np.ndarray):
+        return isinstance(array, np.generic)  # a scalar cannot be changed
+    if sys.getrefcount(array) > _ENGINE_REFERENCES:
+        return False
+    base = array.base
+    if base is None:
+        return array.flags.writeable
+    # a reshaped result: all of its base, which only this view holds (its reference, the variable's and getrefcount's)
+    return (
+        isinstance(base, np.ndarray)
+        and base.base is None
+        and base.size == array.size
+        and sys.getrefcount(base) <= 3
+        and array.flags.c_contiguous
+        and array.flags.writeable
+    )
 
 
 def accumulate_tensor(node: Any, g: Any) -> None:

@@ -80,7 +80,7 @@ def _pow_x(t: Any, x: Any, exponent: Any, ops: Any) -> Any:
             return t * (x + x)
         if exponent == 0:
             return ops.zeros_like(t)
-        return t if exponent == 1 else t * (x ** (exponent - 1) * (exponent + 0.0))
+        return t if exponent == 1 else t * (ops.pow(x, exponent - 1) * (exponent + 0.0))
     constant = (exponent == 0) & (x == 0)
     return ops.keep(t * (exponent * x ** ops.where(constant, 1.0, exponent - 1)), ~constant)
 
@@ -111,7 +111,21 @@ def _log_of(x: complex, on_the_plane: bool) -> complex:
     return math.log(x) if x > 0 else math.nan
 
 
-pow = elementwise("pow", operator.pow, args="x exponent", x=_pow_x, exponent=_pow_exponent)
+def _pow(x: Any, exponent: Any) -> Any:
+    """x ** exponent. The array library knows the powers -1, 0.5, 1 and 2; these few more are worth a hundred calls of pow."""
+    if exponent.__class__ in (int, float):
+        if exponent == 3:
+            return x * x * x
+        if exponent == 4:
+            return operator.pow(x * x, 2)
+        if exponent == -0.5 and x.dtype.kind == "f":
+            return 1.0 / x**0.5
+        if exponent == -2 and x.dtype.kind == "f":
+            return 1.0 / (x * x)
+    return x**exponent
+
+
+pow = elementwise("pow", _pow, args="x exponent", x=_pow_x, exponent=_pow_exponent)
 
 square = elementwise("square", "square", x=lambda t, x: t * (x + x), backward_name="PowBackward0")
 

@@ -201,9 +201,10 @@ quotient = elementwise(
 
 
 def _refuse_phase(np: Any, x: Any, y: Any, *, problem: str) -> Any:
-    if (x.imag * x.imag > 1e-6 * y[..., None]).any():
+    turn = np.abs(x.imag)
+    if ((turn * turn > 1e-6 * y[..., None]) & (turn > 100 * np.finfo(x.dtype).eps)).any():
         raise LinAlgError(problem)
-    return x.imag
+    return turn
 
 
 # A check: a loss must not depend on the phases of complex eigenvectors, which are arbitrary. x is diag(V^H gV), whose

@@ -11,9 +11,9 @@ from ndgrad.nn.functional.attention import *  # noqa: F403
 from ndgrad.nn.functional.classification import *  # noqa: F403
 from ndgrad.nn.functional.convolution import *  # noqa: F403
 from ndgrad.nn.functional.distance import *  # noqa: F403
-from ndgrad.nn.functional.dropout import *  # noqa: F403
-from ndgrad.nn.functional.embedding import *  # noqa: F403
-from ndgrad.nn.functional.linear import *  # noqa: F403
+from ndgrad.nn.functional.regularization import *  # noqa: F403
+from ndgrad.nn.functional.lookup import *  # noqa: F403
+from ndgrad.nn.functional.affine import *  # noqa: F403
 from ndgrad.nn.functional.norm import *  # noqa: F403
 from ndgrad.nn.functional.padding import *  # noqa: F403
 from ndgrad.nn.functional.pooling import *  # noqa: F403

@@ -6,8 +6,8 @@ import math
 from typing import Any
 
 from ndgrad.autograd.variable import np_dtype
-from ndgrad.nn.functional.dropout import dropout
-from ndgrad.nn.functional.linear import linear
+from ndgrad.nn.functional.regularization import dropout
+from ndgrad.nn.functional.affine import linear
 from ndgrad.ops import attention as attention_ops
 from ndgrad.ops.vocabulary import tensor_ops as ops
 

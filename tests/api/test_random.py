@@ -1,0 +1,245 @@
+"""Random numbers: reproducible from seeds, in the right shapes and dtypes, with gradients of zeros, under vmap's modes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import ndgrad
+from ndgrad.func.transforms import grad, vmap
+from ndgrad.random import fork_rng
+
+DRAWS = {
+    "rand": lambda g: ndgrad.rand(3, generator=g),
+    "randn": lambda g: ndgrad.randn(3, generator=g),
+    "randint": lambda g: ndgrad.randint(0, 100, (3,), generator=g),
+    "randperm": lambda g: ndgrad.randperm(30, generator=g),
+    "normal": lambda g: ndgrad.normal(0.0, 1.0, (3,), generator=g),
+    "normal of tensors": lambda g: ndgrad.normal(ndgrad.zeros(3), ndgrad.ones(3), generator=g),
+    "bernoulli": lambda g: ndgrad.bernoulli(ndgrad.full((60,), 0.5), generator=g),
+    "poisson": lambda g: ndgrad.poisson(ndgrad.full((3,), 100.0), generator=g),
+    "binomial": lambda g: ndgrad.binomial(ndgrad.full((3,), 1000.0), ndgrad.full((3,), 0.5), generator=g),
+    "multinomial": lambda g: ndgrad.multinomial(ndgrad.ones(40), 20, generator=g),
+    "gamma": lambda g: ndgrad._standard_gamma(ndgrad.ones(3), generator=g),
+    "dirichlet": lambda g: ndgrad._sample_dirichlet(ndgrad.ones(3), generator=g),
+    "uniform_": lambda g: ndgrad.empty(3).uniform_(generator=g),
+    "normal_": lambda g: ndgrad.empty(3).normal_(generator=g),
+    "exponential_": lambda g: ndgrad.empty(3).exponential_(generator=g),
+    "bernoulli_": lambda g: ndgrad.empty(60).bernoulli_(generator=g),
+    "random_": lambda g: ndgrad.empty(3).random_(generator=g),
+    "cauchy_": lambda g: ndgrad.empty(3).cauchy_(generator=g),
+    "geometric_": lambda g: ndgrad.empty(30).geometric_(0.1, generator=g),
+    "log_normal_": lambda g: ndgrad.empty(3).log_normal_(generator=g),
+}
+
+
+@pytest.mark.parametrize("name", DRAWS)
+def test_a_seed_decides_the_numbers(name):
+    draw = DRAWS[name]
+    ndgrad.manual_seed(4)
+    first, second = draw(None), draw(None)
+    ndgrad.manual_seed(4)
+    assert draw(None).tolist() == first.tolist()
+    assert first.tolist() != second.tolist()
+    own = ndgrad.Generator().manual_seed(4)
+    state = ndgrad.get_rng_state()
+    assert draw(own).tolist() == first.tolist()
+    assert draw(own).tolist() == second.tolist()
+    assert ndgrad.get_rng_state().tolist() == state.tolist()
+
+
+@pytest.mark.parametrize("name", DRAWS)
+def test_a_generator_must_be_one(name):
+    with pytest.raises(TypeError, match=r"generator must be an ndgrad.Generator, and is int"):
+        DRAWS[name](7)
+
+
+def test_states_are_byte_tensors_that_restore():
+    state = ndgrad.get_rng_state()
+    assert state.dtype is ndgrad.uint8
+    a = ndgrad.randn(3)
+    ndgrad.set_rng_state(state)
+    assert ndgrad.randn(3).tolist() == a.tolist()
+    with pytest.raises(TypeError, match="uint8"):
+        ndgrad.set_rng_state(ndgrad.ones(3))
+    with fork_rng():
+        inside = ndgrad.randn(3)
+    assert ndgrad.randn(3).tolist() == inside.tolist()
+    with fork_rng(enabled=False):
+        ndgrad.randn(3)
+    assert ndgrad.manual_seed(9).initial_seed() == ndgrad.initial_seed() == 9
+    assert ndgrad.seed() == ndgrad.initial_seed()
+
+
+def test_shapes_dtypes_and_options():
+    assert ndgrad.rand(2, 3).shape == ndgrad.randn((2, 3)).shape == ndgrad.rand(size=(2, 3)).shape == (2, 3)
+    assert ndgrad.randint(5, (2,)).dtype is ndgrad.randperm(3).dtype is ndgrad.int64
+    assert ndgrad.randint(5, (2,), dtype=ndgrad.float32).dtype is ndgrad.float32
+    assert ndgrad.randn(2, dtype=ndgrad.complex64).dtype is ndgrad.complex64
+    assert ndgrad.rand(2, requires_grad=True).requires_grad
+    out = ndgrad.zeros(2)
+    assert ndgrad.rand(2, out=out) is out
+    assert (out > 0).all()
+    x = ndgrad.ones(2, 3, dtype=ndgrad.float32)
+    for made in (ndgrad.rand_like(x), ndgrad.randn_like(x), ndgrad.randint_like(x, 9)):
+        assert (made.shape, made.dtype) == ((2, 3), ndgrad.float32)
+    assert ndgrad.randn_like(x, dtype=ndgrad.float64).dtype is ndgrad.float64
+    assert sorted(ndgrad.randperm(50).tolist()) == list(range(50))
+    assert ndgrad.rand(2, device="meta").is_meta
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_uniform_numbers_stay_below_one(dtype):
+    u = ndgrad.rand(20000, dtype=getattr(ndgrad, dtype)).numpy()
+    assert u.dtype == dtype
+    assert 0 <= u.min() < 0.001 < 0.999 < u.max() < 1
+
+
+def test_whole_numbers_cover_their_range():
+    assert set(ndgrad.randint(-2, 3, (500,)).tolist()) == {-2, -1, 0, 1, 2}
+    assert set(ndgrad.empty(500).random_(3).tolist()) == {0.0, 1.0, 2.0}
+    assert set(ndgrad.empty(500).random_(-1, 1).tolist()) == {-1.0, 0.0}
+    assert ndgrad.empty(1000, dtype=ndgrad.int8).random_().min() >= 0
+    assert ndgrad.empty(1000, dtype=ndgrad.float16).random_().max() <= 2048
+    assert ndgrad.empty(1000, dtype=ndgrad.int64).random_().max() > 2**62
+    assert ndgrad.randint(0, 2**63, (100,)).max() > 2**61
+
+
+def test_multinomial_draws_only_what_has_weight():
+    w = ndgrad.tensor([0.0, 3.0, 0.0, 1.0])
+    assert set(ndgrad.multinomial(w, 300, replacement=True).tolist()) == {1, 3}
+    pairs = ndgrad.multinomial(w.expand(100, 4), 2).numpy()
+    assert {frozenset(p) for p in pairs.tolist()} == {frozenset({1, 3})}
+    np.testing.assert_allclose((pairs[:, 0] == 1).mean(), 0.75, atol=0.15)
+
+
+REFUSED = [
+    (lambda: ndgrad.rand(2, dtype=ndgrad.int64), NotImplementedError, "continuous"),
+    (lambda: ndgrad.arange(2).normal_(), NotImplementedError, "continuous"),
+    (lambda: ndgrad.arange(2).exponential_(), RuntimeError, "continuous"),
+    (lambda: ndgrad.randint(3, 3, (2,)), RuntimeError, "from=3 >= to=3"),
+    (lambda: ndgrad.randint(0, 300, (2,), dtype=ndgrad.uint8), RuntimeError, "out of bounds for uint8"),
+    (lambda: ndgrad.randperm(-1), RuntimeError, "negative"),
+    (lambda: ndgrad.normal(0.0, -1.0, (2,)), RuntimeError, "std >= 0.0"),
+    (lambda: ndgrad.normal(ndgrad.zeros(2), ndgrad.tensor([1.0, -1.0])), RuntimeError, "std >= 0.0"),
+    (lambda: ndgrad.normal(ndgrad.zeros(2), ndgrad.ones(3)), RuntimeError, "do not broadcast"),
+    (lambda: ndgrad.normal(0.0, 1.0), TypeError, "needs a size"),
+    (lambda: ndgrad.bernoulli(ndgrad.tensor([2.0])), RuntimeError, "0 <= p <= 1"),
+    (lambda: ndgrad.empty(2).bernoulli_(1.5), RuntimeError, r"p to be in \[0, 1\]"),
+    (lambda: ndgrad.poisson(ndgrad.tensor([-1.0])), RuntimeError, "non-negative"),
+    (lambda: ndgrad.binomial(ndgrad.tensor([-1.0]), ndgrad.tensor([0.5])), RuntimeError, "count >= 0"),
+    (lambda: ndgrad.binomial(ndgrad.tensor([1]), ndgrad.tensor([0.5])), ValueError, "same dtype"),
+    (lambda: ndgrad.multinomial(ndgrad.ones(3), 4), RuntimeError, "replacement=True"),
+    (lambda: ndgrad.multinomial(ndgrad.zeros(3), 1), RuntimeError, "sum of probabilities <= 0"),
+    (lambda: ndgrad.multinomial(ndgrad.tensor([1.0, float("nan")]), 1), RuntimeError, "`nan`"),
+    (lambda: ndgrad.multinomial(ndgrad.ones(2, 2, 2), 1), RuntimeError, "1 or 2 dim"),
+    (lambda: ndgrad.multinomial(ndgrad.ones(2), 0), RuntimeError, "n_sample <= 0"),
+    (lambda: ndgrad.empty(2).uniform_(2, 1), RuntimeError, "from=2 > to=1"),
+    (lambda: ndgrad.empty(2).uniform_(0, to=1, upto=3), TypeError, "'upto'"),
+    (lambda: ndgrad.empty(2).normal_(0, -1), RuntimeError, "std >= 0.0"),
+    (lambda: ndgrad.empty(2).exponential_(0), RuntimeError, "lambda > 0.0"),
+    (lambda: ndgrad.empty(2).geometric_(0), RuntimeError, r"\(0, 1\)"),
+    (lambda: ndgrad.empty(2).cauchy_(0, -1), RuntimeError, "sigma > 0.0"),
+    (lambda: ndgrad.empty(2).log_normal_(0, 0), RuntimeError, "std > 0.0"),
+]
+
+
+@pytest.mark.parametrize(("call", "error", "says"), REFUSED)
+def test_parameters_that_make_no_distribution_are_refused(call, error, says):
+    with pytest.raises(error, match=says):
+        call()
+
+
+# ----- gradients ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "draw",
+    [
+        ndgrad.bernoulli,
+        ndgrad.poisson,
+        lambda x: ndgrad.normal(x, 1.0),
+        lambda x: ndgrad.normal(0.0, x),
+        lambda x: ndgrad.normal(x, x),
+        lambda x: (x * 1).uniform_(),
+        lambda x: (x * 1).bernoulli_(0.5),
+    ],
+)
+def test_samples_get_gradients_of_zeros(draw):
+    x = ndgrad.full((3,), 0.5, requires_grad=True)
+    (draw(x) * 2).sum().backward()
+    assert x.grad.tolist() == [0.0, 0.0, 0.0]
+
+
+def test_in_place_draws_follow_the_rules_of_writes():
+    x = ndgrad.ones(3, requires_grad=True)
+    with pytest.raises(RuntimeError, match="leaf Variable that requires grad"):
+        x.uniform_()
+    y = ndgrad.ones(3)
+    z = (x * y).sum()
+    y.normal_()
+    assert y._version == 1
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        z.backward()
+
+
+def test_gamma_samples_move_with_their_parameter():
+    """E[z] = a and E[log z] = digamma(a), so the gradients of the means are 1 and trigamma(a)."""
+    ndgrad.manual_seed(0)
+    a = ndgrad.tensor([0.5, 3.0, 2000.0], requires_grad=True)
+    z = ndgrad._standard_gamma(a.expand(40000, 3))
+    (of_mean,) = ndgrad.autograd.grad(z.mean(0).sum(), a, retain_graph=True)
+    (of_log,) = ndgrad.autograd.grad(z.log().mean(0).sum(), a)
+    np.testing.assert_allclose(of_mean.numpy(), 1.0, atol=0.03)
+    np.testing.assert_allclose(of_log.numpy(), [4.934802200544679, 0.3949340668482264, 0.000500125], rtol=0.03)
+
+
+def test_gamma_samples_have_no_second_derivative():
+    a = ndgrad.tensor([0.5, 3.0], requires_grad=True)
+    (g,) = ndgrad.autograd.grad(ndgrad._standard_gamma(a).sum(), a, create_graph=True)
+    with pytest.raises(NotImplementedError, match="cannot be differentiated again"):
+        g.sum().backward()
+
+
+def test_dirichlet_samples_sum_to_one_and_so_do_not_move_together():
+    a = ndgrad.tensor([0.5, 1.0, 4.0], requires_grad=True)
+    s = ndgrad._sample_dirichlet(a.expand(5, 3))
+    np.testing.assert_allclose(s.detach().sum(-1).numpy(), 1.0)
+    s.sum().backward()
+    np.testing.assert_allclose(a.grad.numpy(), 0.0, atol=1e-12)
+
+
+# ----- vmap --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", DRAWS)
+def test_vmap_by_default_refuses_to_guess(name):
+    with pytest.raises(RuntimeError, match=r"randomness error mode.*randomness='different'"):
+        vmap(lambda x: DRAWS[name](None) + x)(ndgrad.ones(3))
+
+
+@pytest.mark.parametrize("name", DRAWS)
+def test_vmap_draws_once_or_for_each(name):
+    ndgrad.manual_seed(1)
+    same = vmap(lambda x: DRAWS[name](None) + 0 * x, randomness="same")(ndgrad.ones(4)).numpy()
+    different = vmap(lambda x: DRAWS[name](None) + 0 * x, randomness="different")(ndgrad.ones(4)).numpy()
+    single = DRAWS[name](None).numpy()
+    assert same.shape == different.shape == (4, *single.shape)
+    assert all(np.array_equal(same[0], row) for row in same)
+    assert len({tuple(np.ravel(row).tolist()) for row in different}) == 4
+
+
+@pytest.mark.parametrize("randomness", ["same", "different"])
+def test_vmap_of_grad_with_noise(randomness):
+    ndgrad.manual_seed(2)
+    x = ndgrad.ones(3, 2)
+    noisy = vmap(grad(lambda t: (t * t * ndgrad.rand(2)).sum()), randomness=randomness)(x).numpy()
+    assert noisy.shape == (3, 2)
+    assert np.array_equal(noisy[0], noisy[1]) == (randomness == "same")
+    assert ((noisy >= 0) & (noisy < 2)).all()
+
+
+def test_vmap_with_one_draw_for_batched_parameters_is_refused():
+    with pytest.raises(RuntimeError, match=r"randomness='same' was given a batched tensor"):
+        vmap(ndgrad.bernoulli, randomness="same")(ndgrad.full((3, 2), 0.5))
+    assert vmap(ndgrad.rand_like, randomness="same")(ndgrad.ones(3, 2)).shape == (3, 2)

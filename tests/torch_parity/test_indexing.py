@@ -1,0 +1,245 @@
+"""x[...] and x[...] = y beside torch's: values, gradients, kinds of errors, for chosen indices and for random ones."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+import torch
+
+import ndgrad
+from tests.index_cases import random_case, random_value
+
+A = np.random.default_rng(7).standard_normal((3, 4, 5))
+
+
+@pytest.fixture(autouse=True)
+def double_precision():
+    torch.set_default_dtype(torch.float64)
+    yield
+    torch.set_default_dtype(torch.float32)
+
+
+def array(t):
+    return t.detach().numpy() if isinstance(t, torch.Tensor) else np.asarray(t.detach().numpy())
+
+
+def weighted(lib, t):
+    return (t * lib.tensor(np.cos(np.arange(t.numel())).reshape(tuple(t.shape)))).sum()
+
+
+def read(lib, values, index):
+    leaf = lib.tensor(values, requires_grad=True)
+    try:
+        part = (leaf * 1.0)[index(lib)]
+    except Exception as error:
+        return type(error).__name__
+    (grad,) = lib.autograd.grad(weighted(lib, part), leaf)
+    return [array(part), array(grad)]
+
+
+def write(lib, values, index, value):
+    leaf, source = lib.tensor(values, requires_grad=True), lib.tensor(value, requires_grad=True)
+    x = leaf * 1.0
+    try:
+        x[index(lib)] = source
+    except Exception as error:
+        return type(error).__name__
+    grads = lib.autograd.grad(weighted(lib, x), (leaf, source), allow_unused=True)
+    return [array(x), *(None if g is None else array(g) for g in grads)]
+
+
+def assert_same(run, *arguments):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        ours, theirs = run(ndgrad, *arguments), run(torch, *arguments)
+    if isinstance(theirs, str) or isinstance(ours, str):
+        assert ours == theirs
+        return
+    for mine, its in zip(ours, theirs, strict=True):
+        assert (mine is None) == (its is None)
+        if mine is not None:
+            assert mine.shape == its.shape
+            np.testing.assert_allclose(mine, its, rtol=1e-12, atol=1e-12)
+
+
+def tensors(*items):
+    """An index in which arrays become the library's tensors."""
+
+    def index(lib):
+        made = tuple(lib.tensor(i) if isinstance(i, np.ndarray) else i for i in items)
+        return made[0] if len(made) == 1 else made
+
+    return index
+
+
+I, J, MASK = np.array([0, 2, 2]), np.array([[1], [3]]), A > 0
+INDICES = {
+    "int": tensors(1),
+    "negative int": tensors(-1),
+    "int out of range": tensors(3),
+    "two ints": tensors(1, -2),
+    "all ints": tensors(1, 2, 3),
+    "too many": tensors(0, 0, 0, 0),
+    "slice": tensors(slice(1, None)),
+    "step": tensors(slice(None), slice(None, None, 2)),
+    "slice beyond": tensors(slice(2, 99)),
+    "empty slice": tensors(slice(2, 1)),
+    "None": tensors(None),
+    "None inside": tensors(slice(None), None, 1),
+    "Ellipsis": tensors(Ellipsis),
+    "Ellipsis int": tensors(Ellipsis, 1),
+    "two Ellipses": tensors(Ellipsis, Ellipsis),
+    "nothing": lambda lib: (),
+    "array": tensors(I),
+    "negative array": tensors(-I),
+    "array out of range": tensors(I + 1),
+    "array far below": tensors(I - 4),
+    "0-d array": tensors(np.array(1)),
+    "two 0-d arrays": tensors(np.array(1), np.array(-1)),
+    "empty array": tensors(I[:0]),
+    "matrix": tensors(J % 3),
+    "two arrays": tensors(I, I),
+    "arrays broadcast": tensors(I, J),
+    "arrays that do not": tensors(I, I[:2]),
+    "array behind slice": tensors(slice(None), I),
+    "arrays apart": tensors(I, slice(None), I),
+    "array int": tensors(I, 1),
+    "int array": tensors(1, I),
+    "array int array": tensors(I, 1, I),
+    "int slice array": tensors(1, slice(None), I),
+    "array slice int": tensors(I, slice(None), 1),
+    "array None array": tensors(I, None, I),
+    "slice array int": tensors(slice(1, 3), I, 2),
+    "array Ellipsis array": tensors(I, Ellipsis, I),
+    "int32": tensors(I.astype(np.int32)),
+    "int8": tensors(I.astype(np.int8)),
+    "float index": tensors(A[0, 0]),
+    "mask": tensors(MASK),
+    "mask of two": tensors(MASK[:, :, 0]),
+    "mask of one": tensors(np.array([True, False, True])),
+    "mask behind slice": tensors(slice(None), MASK[0]),
+    "mask behind int": tensors(1, MASK[0]),
+    "mask and array": tensors(np.array([True, False, True]), np.array([0, 1])),
+    "two masks": tensors(np.array([True, False, True]), np.array([True, False, False, True])),
+    "mask of wrong size": tensors(np.array([True, False])),
+    "mask of wrong shape": tensors(MASK[:, :, :4]),
+    "mask of nothing": tensors(A > 9),
+    "mask too many": tensors(np.ones((3, 4, 5, 1), bool)),
+    "True": tensors(True),
+    "False": tensors(False),
+    "True inside": tensors(slice(None), True),
+    "True and array": tensors(True, I),
+    "0-d mask": tensors(np.array(True)),
+    "list": lambda lib: [0, 2],
+    "list of bools": lambda lib: [True, False, True],
+    "nested list": lambda lib: [[0, 1], [2, 0]],
+    "list in tuple": lambda lib: ([0, 2], 1),
+    "empty list": lambda lib: [],
+    "tuple in tuple": lambda lib: ((0, 2), (1, 3)),
+    "range": lambda lib: range(2),
+    "string": lambda lib: "a",
+    "float": lambda lib: 1.0,
+    "dict": lambda lib: {},
+    "tensor ends of slice": lambda lib: slice(lib.tensor(1), lib.tensor(3)),
+    "NumPy array": lambda lib: I,
+    "NumPy int": lambda lib: np.int64(1),
+    "NumPy bool": lambda lib: np.bool_(True),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", INDICES)
+def test_reading(name):
+    assert_same(read, A, INDICES[name])
+
+
+@pytest.mark.parametrize("name", INDICES)
+def test_writing_a_number(name):
+    assert_same(write, A, INDICES[name], np.array(2.5))
+
+
+@pytest.mark.parametrize("name", [n for n in INDICES if not isinstance(read(torch, A, INDICES[n]), str)])
+@pytest.mark.parametrize("kind", ["whole", "first row", "ones in front", "too large"])
+def test_writing_a_tensor(name, kind):
+    part = read(torch, A, INDICES[name])[0]
+    value = np.sin(np.arange(part.size)).reshape(part.shape)
+    if kind == "first row":
+        value = value[:1] if value.ndim else value
+    elif kind == "ones in front":
+        value = value[None, None]
+    elif kind == "too large":
+        value = np.zeros((*part.shape[:-1], part.shape[-1] + 2)) if part.ndim else np.zeros(2)
+    assert_same(write, A, INDICES[name], value)
+
+
+@pytest.mark.parametrize("start", range(0, 600, 60))
+def test_random_indices(start):
+    for seed in range(start, start + 60):
+        shape, items = random_case(seed, negative_steps=False)
+        values = np.arange(float(np.prod(shape, dtype=int))).reshape(shape)
+        index = tensors(*items) if items else lambda lib: ()
+        assert_same(read, values, index)
+        part = read(torch, values, index)
+        assert_same(write, values, index, random_value(seed, () if isinstance(part, str) else part[0].shape))
+
+
+VALUES = {
+    "number": lambda lib, x: 2,
+    "bool": lambda lib, x: True,
+    "list": lambda lib, x: [1.0, 2.0, 3.0, 4.0, 5.0],
+    "NumPy": lambda lib, x: np.arange(5.0),
+    "complex": lambda lib, x: lib.tensor(2j),
+    "ints": lambda lib, x: lib.tensor(np.arange(5)),
+    "float32": lambda lib, x: lib.tensor(np.arange(5.0)).float(),
+    "itself": lambda lib, x: x[0, 0],
+    "list of tensors": lambda lib, x: [x[0, 0, 0]] * 5,
+}  # fmt: skip
+PLACES = {"view": lambda lib: 1, "array": lambda lib: lib.tensor([1, 0]), "mask": lambda lib: lib.tensor(MASK)}
+
+
+@pytest.mark.parametrize("value", VALUES)
+@pytest.mark.parametrize("place", PLACES)
+def test_kinds_of_values(place, value):
+    if (value, place) in {("list", "array"), ("list", "mask"), ("NumPy", "mask"), ("NumPy", "array")} or value == "list of tensors":
+        pytest.skip("torch takes numbers and tensors here; NumPy's sequences are welcome too")
+    if value == "complex" and place != "view":
+        pytest.skip("torch keeps the real part without a word; here it raises as for a view")
+
+    def run(lib):
+        x = lib.tensor(A, requires_grad=True) * 1.0
+        try:
+            x[PLACES[place](lib)] = VALUES[value](lib, x)
+        except Exception as error:
+            return type(error).__name__
+        return [array(x)]
+
+    assert_same(run)
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("value", [2.7, -2.7, True])
+def test_numbers_in_integer_tensors(place, value):
+    def run(lib):
+        x = lib.tensor(np.arange(60).reshape(3, 4, 5))
+        x[PLACES[place](lib)] = value
+        return [array(x)]
+
+    assert_same(run)
+
+
+def test_history_of_writes():
+    """One write through each kind of index after another, then a read of each kind."""
+
+    def run(lib):
+        leaf, row = lib.tensor(A, requires_grad=True), lib.tensor(A[0, 0], requires_grad=True)
+        x = leaf * 2.0
+        x[1] = row
+        x[lib.tensor([0, 2]), 1] = row * x[0, 0]
+        x[x > 1] = x[0, 0, 0]
+        x[:, [0, 3]] += x[:, [1, 1]]
+        x[..., 2] *= row[1]
+        y = x[lib.tensor([2, 2]), :, lib.tensor([0, 1])].sum() + x[x < 0].sum() + weighted(lib, x[:, None, 1])
+        return [array(x), *map(array, lib.autograd.grad(y, (leaf, row)))]
+
+    assert_same(run)
