@@ -42,6 +42,7 @@ from ndgrad.dtypes import (
     uint32,
     uint64,
 )
+from tests.naming import stable_id
 
 UNSIGNED = [uint8, uint16, uint32, uint64]
 SIGNED = [int8, int16, int32, int64]
@@ -54,7 +55,7 @@ ALL = [*NATIVE, bfloat16]
 # ----- equality and NumPy -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("d", NATIVE, ids=repr)
+@pytest.mark.parametrize("d", NATIVE, ids=stable_id)
 def test_equals_and_hashes_like_the_numpy_dtype(d: dtype) -> None:
     n = np.dtype(d.name)
     assert d == n
@@ -86,13 +87,13 @@ def test_equality_follows_numpy_for_byte_order_and_python_types() -> None:
         assert float32 != python_type
 
 
-@pytest.mark.parametrize("other", [None, 8, object(), [float64], "nonsense", dict], ids=repr)
+@pytest.mark.parametrize("other", [None, 8, object(), [float64], "nonsense", dict], ids=stable_id)
 def test_is_unequal_to_what_is_no_dtype(other: object) -> None:
     assert float64 != other
     assert other != float64
 
 
-@pytest.mark.parametrize("d", NATIVE, ids=repr)
+@pytest.mark.parametrize("d", NATIVE, ids=stable_id)
 def test_numpy_takes_it_wherever_it_takes_a_dtype(d: dtype) -> None:
     n = np.dtype(d.name)
     assert np.zeros(3, dtype=d).dtype == n
@@ -107,7 +108,7 @@ def test_numpy_takes_it_wherever_it_takes_a_dtype(d: dtype) -> None:
 # ----- identity ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("d", ALL, ids=repr)
+@pytest.mark.parametrize("d", ALL, ids=stable_id)
 def test_copies_and_pickles_are_the_same_object(d: dtype) -> None:
     assert copy.copy(d) is d
     assert copy.deepcopy([d])[0] is d
@@ -132,7 +133,7 @@ def test_aliases_are_torchs_and_attributes_of_the_module() -> None:
 # ----- attributes -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("d", NATIVE, ids=repr)
+@pytest.mark.parametrize("d", NATIVE, ids=stable_id)
 def test_attributes_agree_with_numpy(d: dtype) -> None:
     n = np.dtype(d.name)
     assert d.numpy is n
@@ -201,7 +202,7 @@ def test_as_dtype_reads(spelling: object, expected: dtype) -> None:
     assert dtype(spelling) is expected
 
 
-@pytest.mark.parametrize("d", NATIVE, ids=repr)
+@pytest.mark.parametrize("d", NATIVE, ids=stable_id)
 def test_byte_order_is_kept_for_numpy_and_forgotten_for_attributes(d: dtype) -> None:
     swapped = d.numpy.newbyteorder()
     for _ in range(2):
@@ -226,7 +227,7 @@ def test_byte_order_is_kept_for_numpy_and_forgotten_for_attributes(d: dtype) -> 
         1.5,
         {},
     ],
-    ids=repr,
+    ids=stable_id,
 )
 def test_what_is_no_element_type_is_refused(wrong: object) -> None:
     for read in (as_dtype, as_numpy_dtype):
@@ -291,7 +292,7 @@ def test_default_is_float64_and_complex_follows() -> None:
         assert get_default_complex_dtype() is expected
 
 
-@pytest.mark.parametrize("d", [int64, complex64, bool_], ids=repr)
+@pytest.mark.parametrize("d", [int64, complex64, bool_], ids=stable_id)
 def test_default_has_to_be_floating(d: dtype) -> None:
     with pytest.raises(TypeError, match=rf"the default dtype cannot be {d!r}.*floating-point"):
         set_default_dtype(d)
@@ -323,8 +324,8 @@ def test_bfloat16_holds_bytes_and_else_counts_as_float32() -> None:
     assert promote_types(complex64, bfloat16) is complex64
 
 
-@pytest.mark.parametrize("number", [True, 3, 1.5, 2j], ids=repr)
-@pytest.mark.parametrize("d", NATIVE, ids=repr)
+@pytest.mark.parametrize("number", [True, 3, 1.5, 2j], ids=stable_id)
+@pytest.mark.parametrize("d", NATIVE, ids=stable_id)
 def test_a_python_number_is_weak_as_in_numpy(d: dtype, number: complex) -> None:
     expected = np.result_type(d.numpy, number)
     assert result_type(d, number) == result_type(number, np.ones(2, d)) == result_type(np.ones((), d), number) == expected
@@ -357,7 +358,7 @@ def test_can_cast_is_what_numpy_stores_without_complaint() -> None:
 # ----- limits -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("d", FLOATING, ids=repr)
+@pytest.mark.parametrize("d", FLOATING, ids=stable_id)
 def test_finfo_agrees_with_numpy(d: dtype) -> None:
     ours, theirs = finfo(d), np.finfo(d.numpy)
     for name in ("eps", "max", "min", "tiny", "smallest_normal", "bits"):
@@ -374,7 +375,7 @@ def test_finfo_without_a_type_is_the_defaults() -> None:
     assert finfo() == finfo(complex64) == finfo(float32)
 
 
-@pytest.mark.parametrize("d", [*UNSIGNED, *SIGNED], ids=repr)
+@pytest.mark.parametrize("d", [*UNSIGNED, *SIGNED], ids=stable_id)
 def test_iinfo_agrees_with_numpy(d: dtype) -> None:
     ours, theirs = iinfo(d), np.iinfo(d.numpy)
     assert (ours.min, ours.max, ours.bits, ours.dtype) == (theirs.min, theirs.max, theirs.bits, d.name)

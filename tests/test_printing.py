@@ -17,6 +17,7 @@ from ndgrad.printing import (
     printoptions,
     set_printoptions,
 )
+from tests.naming import stable_id
 
 nan, inf = np.nan, np.inf
 
@@ -64,7 +65,7 @@ def text(values: Any, dtype: Any = None, **settings: Any) -> str:
         ([2.0**53], "tensor([9.0072e+15])"),
         ([complex(nan, -inf), complex(-0.0, -0.0)], "tensor([nan-infj, -0.-0.j])"),
     ],
-    ids=repr,
+    ids=stable_id,
 )
 def test_elements(values: Any, expected: str) -> None:
     assert text(values) == expected

@@ -31,6 +31,7 @@ from ndgrad.pytree import (
     tree_unflatten,
 )
 from ndgrad.sizes import Size
+from tests.naming import stable_id
 
 
 class Point(NamedTuple):
@@ -149,7 +150,7 @@ class ListSubclass(list[Any]):
     pass
 
 
-@pytest.mark.parametrize("leaf", [None, 1, "text", {1, 2}, frozenset(), range(3), ListSubclass([1]), Layer, int], ids=repr)
+@pytest.mark.parametrize("leaf", [None, 1, "text", {1, 2}, frozenset(), range(3), ListSubclass([1]), Layer, int], ids=stable_id)
 def test_leaves_as_in_torch(leaf: Any) -> None:
     assert tree_flatten(leaf) == ([leaf], LEAF)
     assert tree_leaves([leaf]) == [leaf]
@@ -174,7 +175,7 @@ def test_leaves_as_in_torch(leaf: Any) -> None:
         (Layer(1, [2]), [1, 2], "Layer(weight=*, bias=[*])"),
         (Pair(1, 2), [1, 2], "tests.Pair(*, *)"),
     ],
-    ids=repr,
+    ids=stable_id,
 )
 def test_flattens_and_prints(tree: Any, leaves: list[Any], text: str) -> None:
     found, spec = tree_flatten(tree)
@@ -372,7 +373,7 @@ def test_spec_of_a_leaf_class_is_refused() -> None:
         ((), (), []),
         ([0], [()], []),
     ],
-    ids=repr,
+    ids=stable_id,
 )
 def test_prefix_values_are_repeated_for_leaves(prefix: Any, tree: Any, expected: list[Any]) -> None:
     assert broadcast_prefix(prefix, tree) == expected
@@ -396,7 +397,7 @@ def test_prefix_nodes_may_be_declared_leaves() -> None:
         (Layer(0, (1,)), Layer(0, 1), "tree.bias:", "(*,)", "*"),
         (Pair(0, 1, "a"), Pair(0, 1, "b"), "tree:", "tests.Pair(*, *)", "tests.Pair(*, *)"),
     ],
-    ids=repr,
+    ids=stable_id,
 )
 def test_mismatch_names_the_place_and_both_structures(prefix: Any, tree: Any, place: str, first: str, second: str) -> None:
     for attempt in (lambda: broadcast_prefix(prefix, tree), lambda: tree_map(lambda *_: 0, prefix, tree)):

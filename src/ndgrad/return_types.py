@@ -9,17 +9,15 @@ from collections import namedtuple
 from typing import Any
 
 
+def _text(self: Any) -> str:
+    """One field to a line."""
+    lines = ",\n".join(f"{name}={value!r}" for name, value in zip(self._fields, self))
+    return f"{__name__}.{type(self).__name__}(\n{lines})"
+
+
 def _named(function: str, fields: str) -> Any:
-    """A tuple class whose instances print one field to a line."""
-    made: Any = namedtuple(function, fields, module=__name__)  # noqa: PYI024 (made by name, for the list below)
-
-    def text(self: Any) -> str:
-        lines = ",\n".join(f"{name}={value!r}" for name, value in zip(self._fields, self))
-        return f"{__name__}.{function}(\n{lines})"
-
-    made.__repr__ = text
-    made.__doc__ = f"What {function}() returns: {', '.join(fields.split())}."
-    return made
+    made = namedtuple(function, fields, module=__name__)  # type: ignore[misc]  # noqa: PYI024 (made by name, for the list below)
+    return type(function, (made,), {"__slots__": (), "__repr__": _text, "__module__": __name__})
 
 
 max = _named("max", "values indices")

@@ -292,7 +292,9 @@ def test_the_default_device_holds_for_factories():
         assert ndgrad.zeros(2, device="cpu").is_cpu
 
 
-@pytest.mark.parametrize("make", [ndgrad.zeros_like, ndgrad.empty_like, lambda t: t.new_zeros(2), lambda t: t.new_empty_strided((2,), (1,))])
+@pytest.mark.parametrize(
+    "make", [ndgrad.zeros_like, ndgrad.empty_like, lambda t: t.new_zeros(2), lambda t: t.new_empty_strided((2,), (1,))]
+)
 @pytest.mark.parametrize("inner", [lambda f: f, lambda f: grad(f)], ids=["vmap", "vmap of grad"])
 def test_what_is_made_like_a_batched_tensor_takes_batched_values(make, inner):
     def f(t):

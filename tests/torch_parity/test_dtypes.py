@@ -21,6 +21,7 @@ from ndgrad.dtypes import (
     promote_types,
     result_type,
 )
+from tests.naming import stable_id
 
 NAMES = ("bool uint8 uint16 uint32 uint64 int8 int16 int32 int64 float16 float32 float64 complex64 complex128").split()
 OURS = [as_dtype(f"torch.{name}") for name in NAMES]
@@ -40,7 +41,7 @@ def torch_default() -> Iterator[None]:
     torch.set_default_dtype(torch.float32)
 
 
-@pytest.mark.parametrize("d", [*OURS, bfloat16], ids=repr)
+@pytest.mark.parametrize("d", [*OURS, bfloat16], ids=stable_id)
 def test_attributes(d: dtype) -> None:
     t = theirs(d)
     assert as_dtype(t) is d
@@ -64,7 +65,7 @@ def test_aliases() -> None:
         assert getattr(dtypes, name) is d
 
 
-@pytest.mark.parametrize("d", [d for d in OURS if d.is_floating_point or d.is_complex], ids=repr)
+@pytest.mark.parametrize("d", [d for d in OURS if d.is_floating_point or d.is_complex], ids=stable_id)
 def test_finfo(d: dtype) -> None:
     ours, expected = finfo(d), torch.finfo(theirs(d))
     for name in ("bits", "eps", "max", "min", "tiny", "smallest_normal", "resolution", "dtype"):
@@ -77,7 +78,7 @@ def test_finfo_of_bfloat16() -> None:
     assert repr(finfo(bfloat16)) == repr(torch.finfo(torch.bfloat16))
 
 
-@pytest.mark.parametrize("d", [d for d in OURS if "int" in d.name], ids=repr)
+@pytest.mark.parametrize("d", [d for d in OURS if "int" in d.name], ids=stable_id)
 def test_iinfo(d: dtype) -> None:
     ours, expected = iinfo(d), torch.iinfo(theirs(d))
     for name in ("bits", "max", "min", "dtype"):
@@ -110,8 +111,8 @@ def test_promotion_across_kinds_never_gives_less_than_torchs() -> None:
         assert promote_types(promote_types(a, b), expected) is promote_types(a, b)
 
 
-@pytest.mark.parametrize("number", [True, 1, 1.0, 1j], ids=repr)
-@pytest.mark.parametrize("d", PROMOTED, ids=repr)
+@pytest.mark.parametrize("number", [True, 1, 1.0, 1j], ids=stable_id)
+@pytest.mark.parametrize("d", PROMOTED, ids=stable_id)
 def test_result_type_with_a_python_number_of_no_higher_kind(d: dtype, number: complex) -> None:
     """With an integer tensor a float takes torch's default dtype there, and NumPy's float64 here."""
     expected = torch.result_type(torch.ones(2, dtype=theirs(d)), number)

@@ -72,7 +72,8 @@ TENSOR = [
     'x=torch.ones(2,requires_grad=True); y=x*2; y.grad_dtype',
     'x=torch.ones(2,requires_grad=True); x.grad_dtype=torch.float32; x.grad_dtype',
     'x=torch.ones(2,requires_grad=True); x.grad_dtype=torch.float32; x.grad=torch.ones(2); 0',
-    'x=torch.ones(2,requires_grad=True); x.grad_dtype=torch.float32; x.grad=torch.ones(2,dtype=torch.float32); x.grad_dtype=torch.float64; 0',
+    'x=torch.ones(2,requires_grad=True); x.grad_dtype=torch.float32; '
+    'x.grad=torch.ones(2,dtype=torch.float32); x.grad_dtype=torch.float64; 0',
     'x=torch.ones(2,requires_grad=True); x.grad_dtype=None; x.grad=torch.ones(2,dtype=torch.float16); x.grad',
     "x=torch.ones(2,requires_grad=True); x.grad_dtype='f'; 0",
     'x=torch.ones(2,requires_grad=True); x.grad_dtype=torch.float32; (x*2).sum().backward(); x.grad',
@@ -198,10 +199,12 @@ TENSOR = [
     'x=torch.ones(2); x.data.add_(1); x',
     'x=torch.ones(2); x.data.add_(1); x._version',
     'x=torch.ones(2); x.detach().add_(1); x._version',
-    'x=torch.randn(1,2); x.add_(1); s=x._version; xz=x[:]; x.data=torch.randn(2,3); (x._version==s, x.add_(1)._version>s, x._version==xz._version, xz.add_(1)._version==x._version)',
+    'x=torch.randn(1,2); x.add_(1); s=x._version; '
+    'xz=x[:]; x.data=torch.randn(2,3); (x._version==s, x.add_(1)._version>s, x._version==xz._version, xz.add_(1)._version==x._version)',
     'x=torch.ones(2); x._view_func(x)',
     'x=torch.ones(6); v=x.view(2,3); v._view_func(torch.arange(6.))',
-    'x=torch.ones(2,3,requires_grad=True); v=(x*1)[0]; (v.is_leaf, v.output_nr, v._is_view(), x.detach()._is_view(), x.detach()._base is None, v._base is None)',
+    'x=torch.ones(2,3,requires_grad=True); '
+    'v=(x*1)[0]; (v.is_leaf, v.output_nr, v._is_view(), x.detach()._is_view(), x.detach()._base is None, v._base is None)',
     'torch.ones(2,3,4).stride()',
     'torch.ones(2,3,4).stride(-1)',
     'torch.ones(2,3,4).stride(5)',
@@ -268,6 +271,7 @@ TENSOR = [
     'x=torch.ones(2,requires_grad=True); y=x*2; y.retain_grad(); y.retains_grad',
     'x=torch.ones(2,requires_grad=True); y=x*2; y.retain_grad(); y.sum().backward(); y.grad',
     'x=torch.ones(2,requires_grad=True); y=x*2; y._grad_fn=None; y.requires_grad',
+    '; '
     'torch.is_tensor(torch.ones(2)), torch.is_tensor(np.ones(2)), torch.is_floating_point(torch.ones(2)), torch.is_complex(torch.ones(2))',
     'torch.numel(torch.ones(2,3))',
     'torch.is_nonzero(torch.tensor([2]))',

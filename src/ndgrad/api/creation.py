@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,8 @@ from ndgrad.api.arguments import as_shape
 from ndgrad.api.data import fresh, place
 from ndgrad.arrays.placement import library_for, moved
 from ndgrad.autograd.inplace import copy_into
-from ndgrad.autograd.variable import Variable, np_dtype
+from ndgrad.autograd.modes import thread
+from ndgrad.autograd.variable import Variable, meta_of, np_dtype
 from ndgrad.checks import channels_last_order
 from ndgrad.storage import batch_dims, memory_of, window
 
@@ -142,8 +144,7 @@ def _like(name: str, t: Any, value: Any, memory_format: Any, options: dict[str, 
     given = Options(name, options, like=t)
     shape = tuple(t.shape)
     if batch_dims(t):
-        # One value for all samples needs no batch of its own; but memory that will be written does.
-        return _batched_like(name, t, value, given)
+        return _each_sample(t, lambda like, batch: _like(name, like, value, None, {"dtype": given.dtype}))
     if memory_format in (None, devices.preserve_format):
         order = _memory_order(memory_of(t))
     else:
@@ -156,20 +157,21 @@ def _like(name: str, t: Any, value: Any, memory_format: Any, options: dict[str, 
     return given.tensor(name, array)
 
 
-def _batched_like(name: str, t: Any, value: Any, given: Options) -> Any:
-    """A batched tensor like a batched one, so that each sample may be written."""
+def _each_sample(t: Any, make: Callable[[Any, tuple[int, ...]], Any]) -> Any:
+    """What `make(like, batch)` makes for each sample of a batched tensor, so that each may be written.
+
+    The levels are gone down one by one; a vmap adds its batch in front of the shape, a grad level only wraps.
+    """
+    from ndgrad.autograd.saved import lift
     from ndgrad.func.batching import batch_tensor
     from ndgrad.func.levels import below, find_level, level_number
 
     level = find_level(level_number(t))
-    if level.kind != "vmap":
-        from ndgrad.autograd.saved import lift
-
-        with below(level):
-            return _like(name, lift(t._array), value, None, {"dtype": given.dtype})
     with below(level):
-        inner = _like(name, t._array, value, None, {"dtype": given.dtype})
-    return batch_tensor(level, inner)
+        inner = make(lift(t._array), () if level.size is None else (level.size,))
+    made = inner if level.kind != "vmap" else batch_tensor(level, inner)
+    meta_of(made).born = thread.levels[-1].number
+    return made
 
 
 def _memory_order(array: Any) -> tuple[int, ...]:
@@ -220,21 +222,9 @@ def full_like(input: Any, fill_value: Any, *, memory_format: Any = None, **optio
 def _new(name: str, t: Any, size: tuple[Any, ...], value: Any, options: dict[str, Any]) -> Any:
     shape = shape_of(size, options)
     given = Options(name, options, like=t)
-    made = given.filled(name, shape, value)
-    if not batch_dims(t):
-        return made
-    # As functorch does: one for each sample, so that it can be written.
-    from ndgrad.func.batching import batch_tensor
-    from ndgrad.func.levels import below, find_level, level_number
-
-    level = find_level(level_number(t))
-    with below(level):
-        if level.kind != "vmap":
-            from ndgrad.autograd.saved import lift
-
-            return _new(name, lift(t._array), (shape,), value, {"dtype": given.dtype})
-        inner = _new(name, t._array, ((level.size, *shape),), value, {"dtype": given.dtype})
-    return batch_tensor(level, inner)
+    if batch_dims(t):
+        return _each_sample(t, lambda like, batch: _new(name, like, ((*batch, *shape),), value, {"dtype": given.dtype}))
+    return given.filled(name, shape, value)
 
 
 def new_zeros(self: Any, *size: Any, **options: Any) -> Any:
@@ -259,16 +249,13 @@ def new_full(self: Any, size: Any, fill_value: Any, **options: Any) -> Any:
 
 def new_empty_strided(self: Any, size: Any, stride: Any, **options: Any) -> Any:
     """Uninitialised memory with given strides, and this tensor's dtype and device."""
-    if not batch_dims(self):
-        return _strided("new_empty_strided", size, stride, Options("new_empty_strided", options, like=self))
-    from ndgrad.func.batching import batch_tensor
-    from ndgrad.func.levels import below, find_level, level_number
-
-    level = find_level(level_number(self))
     size, stride = as_shape((size,)), as_shape((stride,))
-    with below(level):
-        inner = new_empty_strided(self._array, (level.size, *size), (_extent(size, stride), *stride), **options)
-    return batch_tensor(level, inner)
+    if batch_dims(self):
+        step = _extent(size, stride)
+        return _each_sample(
+            self, lambda like, batch: new_empty_strided(like, (*batch, *size), (*(step for _ in batch), *stride), **options)
+        )
+    return _strided("new_empty_strided", size, stride, Options("new_empty_strided", options, like=self))
 
 
 # ----- given strides ---------------------------------------------------------------------------------------------------

@@ -226,7 +226,8 @@ def svdvals(A: Any, *, driver: str | None = None) -> Any:
     require_matrices("svdvals", A)
     require_precision("svdvals", A)
     _check_driver("svdvals", driver)
-    return ops.svdvals(A)
+    # a gradient needs the vectors, which are then computed at once
+    return ops.svd(A, full_matrices=False)[1] if A.requires_grad else ops.svdvals(A)
 
 
 def _triangle(UPLO: Any) -> str:
@@ -252,7 +253,9 @@ def eigvalsh(A: Any, UPLO: str = "L") -> Any:
     """Eigenvalues of Hermitian matrices, rising. They have derivatives also where some are equal."""
     require_square("eigvalsh", A)
     require_precision("eigvalsh", A)
-    return ops.eigvalsh(A, UPLO=_triangle(UPLO))
+    triangle = _triangle(UPLO)
+    # a gradient needs the vectors, which are then computed at once
+    return ops.eigh(A, UPLO=triangle)[0] if A.requires_grad else ops.eigvalsh(A, UPLO=triangle)
 
 
 @takes_out

@@ -261,7 +261,7 @@ def tensordot(a: Any, b: Any, dims: Any = 2, out: Any = None) -> Any:
 
     >>> import ndgrad
     >>> ndgrad.tensordot(ndgrad.ones(2, 3), ndgrad.ones(3, 4), dims=1).shape
-    Size([2, 4])
+    ndgrad.Size([2, 4])
     """
     from ndgrad.api.product import written
 

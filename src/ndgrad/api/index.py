@@ -47,7 +47,7 @@ def getitem(self: Any, index: Any) -> Any:
     """`self[index]`: a view for ints, slices, None and Ellipsis, else a new tensor."""
     if index.__class__ is int:
         return select(self, index) if self.ndim else ops.getitem(self, index=(index,))
-    items = index if isinstance(index, tuple) else (index,)
+    items = _items(self, index)
     if all(map(_is_basic, items)):
         return ops.getitem(self, index=_basic(items))
     parsed = parse(self, items)
@@ -69,9 +69,10 @@ def select(self: Any, index: int) -> Any:
 
 def setitem(self: Any, index: Any, value: Any) -> None:
     """`self[index] = value`."""
+    given = value
     if not isinstance(value, Variable):
         value = _as_value(self, value)
-    items = index if isinstance(index, tuple) else (index,)
+    items = _items(self, index)
     if all(map(_is_basic, items)):
         value = _drop_leading_ones(value, self, items)
         if thread.levels or thread.dual_levels or self.__class__ not in FACES:
@@ -79,10 +80,11 @@ def setitem(self: Any, index: Any, value: Any) -> None:
         else:
             write_part(self, ops.getitem, {"index": _basic(items)}, value)
         return
-    if np_dtype(value) != np_dtype(self):
-        value = _converted(value, np_dtype(self))
     mask: Any = items[0] if len(items) == 1 else None
-    if _is_mask(mask) and tuple(mask.shape) == tuple(self.shape) and _numel(value) == 1:
+    one_by_mask = _is_mask(mask) and tuple(mask.shape) == tuple(self.shape) and _numel(value) == 1
+    if np_dtype(value) != np_dtype(self):
+        value = _converted(self, value, strict=value is given and not one_by_mask)
+    if one_by_mask:
         write(ops.masked_fill, self, (_as_tensor(self, mask), shape_ops.reshape(value, shape=()) if value.ndim else value), {})
         return
     put_at(self, items, value, accumulate=False)
@@ -113,6 +115,16 @@ def with_put(self: Any, items: tuple[Any, ...], value: Any, *, accumulate: bool)
     put = ops.index_put(target, _line_up(value, target, parsed, back), *parsed.arrays, accumulate=accumulate)
     put = _permute(put, shape_ops.inverse_permutation(front))
     return slices.slice_scatter(self, put, index=parsed.basic) if parsed.basic else put
+
+
+def _items(t: Any, index: Any) -> tuple[Any, ...]:
+    """The items of an index. On torch's face a short list that holds more than numbers counts as a tuple; NumPy's is an array."""
+    if isinstance(index, tuple):
+        return index
+    if isinstance(index, list) and not t.keeps_saved and len(index) < 32:
+        if any(i is None or i is Ellipsis or isinstance(i, (Variable, slice, list, tuple, range, np.ndarray)) for i in index):
+            return tuple(index)
+    return (index,)
 
 
 def parse(t: Any, items: tuple[Any, ...]) -> Parsed:
@@ -295,7 +307,14 @@ def _lead(arrays: list[Any]) -> tuple[int, ...]:
         ) from None
 
 
-def _converted(value: Any, dtype: Any) -> Any:
+def _converted(t: Any, value: Any, *, strict: bool) -> Any:
+    """The value in the tensor's dtype. On torch's face a tensor must have it already."""
+    dtype = np_dtype(t)
+    if strict and not t.keeps_saved:
+        raise RuntimeError(
+            f"Index put requires the source and destination dtypes match, got {dtype} for the destination and {np_dtype(value)} for the "
+            "source. Convert the value with .to(), or assign to a slice, which converts."
+        )
     if np_dtype(value).kind == "c" and dtype.kind != "c":
         raise RuntimeError(
             f"a complex value cannot be assigned to a tensor of dtype {dtype}: the imaginary part would be lost. "

@@ -240,6 +240,8 @@ def powers(name: str, x: Any, N: int | None, *, increasing: bool) -> Any:
     if x.ndim == 0:
         raise RuntimeError(f"{name}: expected a vector, and got a number. Use reshape(1).")
     n = x.shape[-1] if N is None else operator.index(N)
-    library = library_of(payload(x))
-    exponents = lift(library.arange(n) if increasing else library.arange(n)[::-1])
+    # in the dtype of x, or its parts: whole numbers of 64 bits would widen single precision
+    dtype = np_dtype(x)
+    exponents = library_of(payload(x)).arange(n).astype(np.finfo(dtype).dtype if dtype.kind in "fc" else np.int64)
+    exponents = lift(exponents if increasing else exponents[::-1])
     return arithmetic.pow(with_column(x), exponents)

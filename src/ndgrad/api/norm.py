@@ -125,9 +125,7 @@ def _spectral(x: Any, ord: Any, rows: int, columns: int, keepdim: bool) -> Any:
     order = (*(i for i in range(ndim) if i not in (rows, columns)), rows, columns)
     values = decomposition.svdvals(shape.permute(x, dims=order))
     last = (ndim - 2,)
-    if ord == "nuc":
-        result = reductions.sum(values, dim=last)
-    elif values.shape[-1] == 0:
+    if ord == "nuc" or values.shape[-1] == 0:
         result = reductions.sum(values, dim=last)
     else:
         result = (extremum.amax if ord == 2 else extremum.amin)(values, dim=last)

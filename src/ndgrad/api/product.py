@@ -11,7 +11,7 @@ from ndgrad.api.arguments import as_dim
 from ndgrad.autograd.inplace import copy_into, write
 from ndgrad.autograd.modes import thread
 from ndgrad.autograd.variable import Variable, np_dtype
-from ndgrad.ops import arithmetic, cast, distance, index, norm, reduce, shape
+from ndgrad.ops import arithmetic, cast, distance, norm, reduce, shape
 from ndgrad.ops import complex as complex_ops
 from ndgrad.ops import matrix as matrix_ops
 from ndgrad.ops import product as ops
@@ -167,9 +167,10 @@ def kron(input: Any, other: Any) -> Any:
     n = max(input.ndim, other.ndim)
     a = (1,) * (n - input.ndim) + tuple(input.shape)
     b = (1,) * (n - other.ndim) + tuple(other.shape)
-    left = shape.reshape(input, shape=tuple(s for size in a for s in (size, 1)))
-    right = shape.reshape(other, shape=tuple(s for size in b for s in (1, size)))
-    return shape.reshape(arithmetic.mul(left, right), shape=tuple(p * q for p, q in zip(a, b, strict=True)))
+    names = [chr(0xE000 + i) for i in range(2 * n)]
+    subscripts = f"{''.join(names[0::2])},{''.join(names[1::2])}->{''.join(names)}"
+    whole = ops.contract(shape.reshape(input, shape=a), shape.reshape(other, shape=b), subscripts=subscripts)
+    return shape.reshape(whole, shape=tuple(p * q for p, q in zip(a, b, strict=True)))
 
 
 def chain_matmul(*matrices: Any, out: Any = None) -> Any:
@@ -365,25 +366,7 @@ def pdist(input: Any, p: float = 2.0) -> Any:
             f"pdist only supports 2D tensors, got: {input.ndim}D (shape {tuple(input.shape)}). Use cdist for batches."
         )
     _require_order("pdist", p)
-    n = input.shape[0]
-    if p == 2:
-        whole = shape.reshape(distance.cdist(input, input), shape=(n * n,))
-        return index.index(whole, _constant(input, [i * n + j for i in range(n) for j in range(i + 1, n)]))
-    first = index.index(input, _constant(input, [i for i in range(n) for _ in range(i + 1, n)]))
-    second = index.index(input, _constant(input, [j for i in range(n) for j in range(i + 1, n)]))
-    return _norm_of_rows(arithmetic.sub(first, second), p)
-
-
-def _constant(like: Any, numbers: list[int]) -> Any:
-    """Index numbers as a tensor, in the array library of `like`."""
-    from ndgrad.arrays.library import library_of
-    from ndgrad.autograd.saved import lift
-
-    array = like
-    while isinstance(array, Variable):
-        array = array._array
-    library = library_of(array)
-    return lift(library.asarray(numbers, dtype=library.int64))
+    return distance.pairs(cdist(input, input, p))
 
 
 def _require_order(name: str, p: float) -> None:

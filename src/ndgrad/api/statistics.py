@@ -143,7 +143,7 @@ def mode(input: Any, dim: Any = -1, keepdim: bool = False, *, out: Any = None) -
 
 # ----- quantiles ------------------------------------------------------------------------------------------------------------
 
-_INTERPOLATIONS = ("linear", "lower", "higher", "midpoint", "nearest")
+_ROUNDED = {"lower": rounding.floor, "higher": rounding.ceil, "nearest": rounding.round}
 
 
 def _fractions(name: str, input: Any, q: Any) -> Any:
@@ -168,51 +168,56 @@ def _quantile(name: str, input: Any, q: Any, dim: Any, keepdim: bool, interpolat
     The order statistics are picked out of the input by their places, so gradients go straight to those elements; and the
     weights depend on q, so q has a gradient too.
     """
-    ndim = ndim_of(input, name)
-    if np_dtype(input).kind != "f":
-        raise RuntimeError(f"{name}() input tensor must be either float or double dtype, and is {as_dtype(np_dtype(input))!r}.")
-    if interpolation not in _INTERPOLATIONS:
-        raise RuntimeError(f"{name}() interpolation must be one of {', '.join(_INTERPOLATIONS)}, but got {interpolation!r}.")
-    if math.prod(input.shape) == 0:
-        raise RuntimeError(f"{name}() input tensor must be non-empty, and its shape is {tuple(input.shape)}.")
+    _check_quantile(name, input, interpolation)
     q = _fractions(name, input, q)
-    sizes = tuple(input.shape)
-    # lines along the last dimension
-    if dim is None or not ndim:
-        if dim is not None:
-            as_dim(dim, ndim)
-        lines, kept = shape.reshape(input, shape=(math.prod(sizes),)), (1,) * ndim
-    else:
-        number = as_dim(dim, ndim)
-        lines = shape.permute(input, dims=(*(i for i in range(ndim) if i != number), number))
-        kept = (*sizes[:number], 1, *sizes[number + 1 :])
-    front, n = tuple(lines.shape)[:-1], lines.shape[-1]
-    last = len(front)
+    lines, kept = _as_lines(input, dim)
+    last, n = len(lines.shape) - 1, lines.shape[-1]
     several = len(q.shape) == 1
-    # ranks: (lines, quantiles)
+    # the ranks of the quantiles (along the last dimension) in each line
     nan = lines != lines
+    top: Any = float(n - 1)
     if ignore_nan:
-        numbers = n - reductions.sum(nan, dim=(last,), keepdim=True, dtype=np_dtype(input))
-        top = selection.clamp_min(numbers - 1.0, 0.0)
-    else:
-        top = float(n - 1)
-    ranks = shape.expand(shape.reshape(q, shape=(1,) * last + (q.shape[0] if several else 1,)) * top, shape=(*front, q.shape[0] if several else 1))
+        top = selection.clamp_min(top - reductions.sum(nan, dim=(last,), keepdim=True, dtype=np_dtype(input)), 0.0)
+    row = q.shape[0] if several else 1
+    ranks = shape.expand(shape.reshape(q, shape=(1,) * last + (row,)) * top, shape=(*tuple(lines.shape)[:-1], row))
     if not ignore_nan:
         ranks = selection.where(reductions.any(nan, dim=(last,), keepdim=True), top, ranks)  # NaNs stand last
-    if interpolation in ("lower", "higher", "nearest"):
-        ranks = {"lower": rounding.floor, "higher": rounding.ceil, "nearest": rounding.round}[interpolation](ranks)
+    if interpolation in _ROUNDED:
+        ranks = _ROUNDED[interpolation](ranks)
     order = ops.ranking(lines, dim=last)
     below = rounding.floor(shape.detach(ranks))
     result = _at(lines, order, below, last)
-    if interpolation in ("linear", "midpoint"):
+    if interpolation not in _ROUNDED:
         above = _at(lines, order, rounding.ceil(shape.detach(ranks)), last)
-        weight = 0.5 if interpolation == "midpoint" else ranks - below
-        result = arithmetic.lerp(result, above, weight)
+        result = arithmetic.lerp(result, above, 0.5 if interpolation == "midpoint" else ranks - below)
     # the quantiles come first in the result
     result = shape.permute(result, dims=(last, *range(last)))
     if keepdim:
-        result = shape.reshape(result, shape=(result.shape[0], *kept))
+        result = shape.reshape(result, shape=(row, *kept))
     return result if several else shape.reshape(result, shape=tuple(result.shape)[1:])
+
+
+def _check_quantile(name: str, input: Any, interpolation: str) -> None:
+    ndim_of(input, name)
+    if np_dtype(input).kind != "f":
+        raise RuntimeError(
+            f"{name}() input tensor must be either float or double dtype, and is {as_dtype(np_dtype(input))!r}. Convert it with .to()."
+        )
+    if interpolation not in ("linear", "midpoint", *_ROUNDED):
+        raise RuntimeError(f"{name}() interpolation must be one of linear, midpoint, {', '.join(_ROUNDED)}, but got {interpolation!r}.")
+    if math.prod(input.shape) == 0:
+        raise RuntimeError(f"{name}() input tensor must be non-empty, and its shape is {tuple(input.shape)}. Look at numel() first.")
+
+
+def _as_lines(input: Any, dim: Any) -> tuple[Any, tuple[int, ...]]:
+    """The input with `dim` last, or flat for None; and its shape with the reduced dimensions kept."""
+    sizes = tuple(input.shape)
+    ndim = len(sizes)
+    number = 0 if dim is None else as_dim(dim, ndim)
+    if dim is None or not ndim:
+        return shape.reshape(input, shape=(math.prod(sizes),)), (1,) * ndim
+    lines = shape.permute(input, dims=(*(i for i in range(ndim) if i != number), number))
+    return lines, (*sizes[:number], 1, *sizes[number + 1 :])
 
 
 def _at(lines: Any, order: Any, ranks: Any, dim: int) -> Any:
@@ -288,7 +293,10 @@ def bincount(input: Any, weights: Any = None, minlength: int = 0) -> Any:
     if minlength < 0:
         raise RuntimeError(f"bincount: minlength should be >= 0, and is {minlength}.")
     if weights is not None and tuple(weights.shape) != tuple(input.shape):
-        raise RuntimeError(f"bincount: weights should be 1-d and have the same length as input: {tuple(weights.shape)}, {tuple(input.shape)}.")
+        raise RuntimeError(
+            f"bincount: weights should be 1-d and have the same length as input, and the shapes are {tuple(weights.shape)} and "
+            f"{tuple(input.shape)}. Give one weight for each element."
+        )
     result = ops.bincount(input, weights, minlength=minlength)
     if weights is not None and np_dtype(weights) == np.float32:
         return cast.cast(result, dtype=np.dtype(np.float32))
@@ -305,7 +313,10 @@ def _weights(input: Any, fweights: Any, aweights: Any) -> Any:
         if w is None:
             continue
         if len(w.shape) > 1 or math.prod(w.shape) != observations:
-            raise RuntimeError(f"cov(): expected {name} to have one entry for each of the {observations} observations, and got shape {tuple(w.shape)}.")
+            raise RuntimeError(
+                f"cov(): expected {name} to have one entry for each of the {observations} observations, and got shape {tuple(w.shape)}. "
+                "Give a vector of that length."
+            )
         if (np_dtype(w).kind in "iu") != (name == "fweights"):
             raise RuntimeError(
                 f"cov(): {name} are {as_dtype(np_dtype(w))!r}. fweights, how often each was observed, are integers, and aweights, how much "

@@ -368,9 +368,11 @@ def correlate_weight(g: Array, x: Array, axes: Axes) -> Array:
     depth = prod(axis.taps for axis in axes[1:]) * channels
     cut = 1 if axes[0].out == 1 else 0
     length = max(1, min(axes[cut].out, 1024 * axes[cut].out // positions))
+    work = g.size * prod(taps) * channels
+    lanes = min(batch, 16, max(1, 2 * work // WORK_PER_THREAD), max(4, 2**21 // (prod(taps) * channels * groups * outputs)))
     fitting = -(-512 // positions) if side_by_side else SCRATCH_BYTES // (positions * depth * groups * g.itemsize)
-    blocks = _blocks(axes, batch, max(1, min(fitting, -(-batch // 16))), cut, length)
-    lanes = min(len(blocks), 16, max(4, 2**21 // (prod(taps) * channels * groups * outputs)))
+    blocks = _blocks(axes, batch, max(1, min(fitting, -(-batch // lanes))), cut, length)
+    lanes = min(lanes, len(blocks))
     totals = np.zeros((lanes, axes[0].taps, groups, outputs, depth), g.dtype)
 
     def worker(lanes_here: Iterator[int]) -> None:
@@ -393,7 +395,6 @@ def correlate_weight(g: Array, x: Array, axes: Axes) -> Array:
                 _outer_product(g_part, windows, result)
                 totals[lane] += result.sum(0)
 
-    work = g.size * prod(taps) * channels
     threads.share(range(lanes), worker, threads=work // WORK_PER_THREAD)
     grad = np.asarray(totals.sum(0)).reshape(axes[0].taps, groups, outputs, *(axis.taps for axis in axes[1:]), channels)
     return np.moveaxis(grad, (1, 2, -1), (0, 1, 2)).reshape(groups, outputs, channels, *taps)

@@ -159,13 +159,15 @@ def _bring_to(level: Level, target: Any) -> None:
         else:
             outside = wrap(base.face, base._array)
             outside._node, outside._storage = base._node, base._storage
+            meta = meta_of(outside)
+            meta.batch_level, meta.level, meta.born = base._meta.batch_level, base._meta.level, base._meta.born
     if level.kind == "vmap":
         base._array, base._storage, base._node = outside, None, None
         base._meta.batch_level = level.number
     else:
         base._array = lower(outside)
         base._node = None
-        base._meta.level = level.number
+        base._meta.level, base._meta.batch_level = level.number, 0
     if info is not None:
         fresh = replay(base, info.path)
         target._array, target._storage, target._node = fresh._array, fresh._storage, fresh._node

@@ -15,7 +15,6 @@ import numpy
 from ndgrad.arrays import single
 from ndgrad.arrays.blockwise import blockwise
 from ndgrad.arrays.constants import Constants
-from ndgrad.arrays.normal_distribution import LIMIT, normal_distribution
 from ndgrad.ops.error_function import _special
 from ndgrad.ops.table import elementwise
 
@@ -249,9 +248,15 @@ _GELU = Constants(1.0, 0.5, _C, _C * _K, 3 * _C * _K)
 _NORMAL = Constants(0.5, -math.sqrt(0.5), -0.5, _DENSITY)
 
 
-def _is_many_singles(x: Any) -> bool:
-    """Whether the rational P is quicker than the exact one."""
-    return bool(x.dtype.char == "f" and x.size >= 512 and x.__class__ is numpy.ndarray)
+def _normal(np: Any, x: Any) -> Any:
+    """P(x). Of many single-precision numbers it is had from a vectorised erf, which is quicker than SciPy's by far."""
+    half, root, _, _ = _NORMAL(x)
+    if x.dtype.char == "f" and x.size >= 256 and x.__class__ is numpy.ndarray:
+        out = single.erf(x * -root)
+        out *= half
+        out += half
+        return out
+    return _special(np, "erfc")(x * root) * half
 
 
 @blockwise
@@ -259,10 +264,7 @@ def _gelu(np: Any, x: Any, *, approximate: str) -> Any:
     if approximate == "tanh":
         one, half, c, ck, _ = _GELU(x)
         return (np.tanh(x * (x * x * ck + c)) + one) * (x * half)
-    if _is_many_singles(x):
-        return np.maximum(x, -LIMIT) * normal_distribution(x)  # far below, x times the error of P would be no small number
-    half, root, _, _ = _NORMAL(x)
-    return _special(np, "erfc")(x * root) * (x * half)
+    return x * _normal(np, x)
 
 
 @blockwise
@@ -273,9 +275,8 @@ def _gelu_slope(np: Any, x: Any, *, approximate: str) -> Any:
         one, half, c, ck, ck3 = _GELU(x)
         w = np.tanh(x * (squared * ck + c))
         return ((one - w * w) * (x * (squared * ck3 + c)) + w + one) * half
-    half, root, minus_half, density = _NORMAL(x)
-    normal = normal_distribution(x) if _is_many_singles(x) else _special(np, "erfc")(x * root) * half
-    return normal + x * np.exp(squared * minus_half) * density
+    _, _, minus_half, density = _NORMAL(x)
+    return _normal(np, x) + x * np.exp(squared * minus_half) * density
 
 
 def _gelu_slope_x(t: Any, x: Any, approximate: str, ops: Any) -> Any:

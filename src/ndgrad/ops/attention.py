@@ -33,7 +33,7 @@ def _swapped(x: Any, ops: Any) -> Any:
     return ops.permute(x, dims=(*range(n - 2), n - 1, n - 2))
 
 
-# ----- blocks of raw arrays ----------------------------------------------------------------------------------------------------
+# ----- blocks of raw arrays ------------------------------------------------------------------------------------------
 
 
 def _exponentials(np: Any, q: Any, k: Any, mask: Any, first: int | None, scale: float) -> tuple[Any, Any]:
@@ -183,7 +183,7 @@ def _weights(np: Any, q: Any, k: Any, mask: Any, *, is_causal: bool, scale: floa
     return p.astype(dtype, copy=False)
 
 
-# ----- rules -------------------------------------------------------------------------------------------------------------------------
+# ----- rules ---------------------------------------------------------------------------------------------------------
 
 
 def _line(h: Any, p: Any, ops: Any) -> Any:
@@ -216,9 +216,7 @@ def _batch_aligned(args: tuple[Any, ...], batched: tuple[bool, ...], ops: Any) -
     return out
 
 
-def _weights_vjp(
-    g: Any, out: Any, q: Any, k: Any, is_causal: bool, scale: float, needs: tuple[bool, ...], ops: Any
-) -> tuple[Any, ...]:
+def _weights_vjp(g: Any, out: Any, q: Any, k: Any, is_causal: bool, scale: float, needs: tuple[bool, ...], ops: Any) -> tuple[Any, ...]:
     h = _line(g, out, ops)
     return (
         ops.matmul(h, k) * scale if needs[0] else None,

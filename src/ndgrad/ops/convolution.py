@@ -28,12 +28,14 @@ Shape = tuple[int, ...]
 SETTINGS = {"stride": (), "padding": (), "dilation": (), "groups": 1}
 
 
-# ----- forward: blocked kernels for NumPy, one product per tap for other libraries ------------------------------------------
+# ----- forward: blocked kernels for NumPy, one product per tap for other libraries -----------------------------------
 
 
 def _taps(x_shape: Shape, w_shape: Shape, stride: Shape, padding: Shape, dilation: Shape) -> Any:
     """For each tap of the kernel: its index, and the inputs it reads, as slices of the padded input."""
-    out = [(s + 2 * p - d * (k - 1) - 1) // t + 1 for s, k, t, p, d in zip(x_shape[2:], w_shape[2:], stride, padding, dilation, strict=True)]
+    out = [
+        (s + 2 * p - d * (k - 1) - 1) // t + 1 for s, k, t, p, d in zip(x_shape[2:], w_shape[2:], stride, padding, dilation, strict=True)
+    ]
     for tap in product(*(range(k) for k in w_shape[2:])):
         yield tap, tuple(slice(k * d, k * d + (o - 1) * t + 1, t) for k, d, o, t in zip(tap, dilation, out, stride, strict=True))
 
@@ -47,10 +49,11 @@ def _grouped(a: Any, axis: int, groups: int) -> Any:
 
 
 def _convolution(np: Any, x: Any, w: Any, b: Any, *, stride: Shape, padding: Shape, dilation: Shape, groups: int) -> Any:
+    out: Any = 0
     if np.__name__ == "numpy":
         out = blocked.conv(x, w, stride, padding, dilation, groups)
     else:
-        xp, w_grouped, out = _padded(np, x, padding), _grouped(w, 0, groups), 0
+        xp, w_grouped = _padded(np, x, padding), _grouped(w, 0, groups)
         for tap, reads in _taps(x.shape, w.shape, stride, padding, dilation):
             out = out + np.einsum("ngc...,gmc->ngm...", _grouped(xp[(..., *reads)], 1, groups), w_grouped[(..., *tap)])
         out = out.reshape(x.shape[0], w.shape[0], *out.shape[3:])
@@ -84,7 +87,7 @@ def _convolution_weight(np: Any, y: Any, x: Any, *, w_shape: Shape, stride: Shap
     return grad
 
 
-# ----- batching: see Note [Folding a batch into a convolution] ----------------------------------------------------------------
+# ----- batching: see Note [Folding a batch into a convolution] -------------------------------------------------------
 
 
 def _into_samples(x: Any, ops: Any) -> Any:
@@ -171,7 +174,7 @@ def _weight_batch(
     return _out_of_channels(out, 1, 1, size, ops)
 
 
-# ----- the table --------------------------------------------------------------------------------------------------------------
+# ----- the table -----------------------------------------------------------------------------------------------------
 
 
 def _convolution_jvp(

@@ -196,6 +196,8 @@ def _svd_vjp(
         g0, g2 = _narrow(g0, -1, k, ops), _narrow(g2, -2, k, ops)
         u = u if u.shape[-1] == k else ops.getitem(u, index=(Ellipsis, slice(0, k)))
         vh = vh if vh.shape[-2] == k else ops.getitem(vh, index=(Ellipsis, slice(0, k), slice(None)))
+    if ops.raw and not g0.any() and not g2.any():
+        return ops.matmul(u * row(g1, ops), vh)
     s_row, s_column = row(s, ops), column(s, ops)
     x, y = ops.matmul(adjoint(u, ops), g0), ops.matmul(vh, adjoint(g2, ops))
     gaps = ops.spectral_gaps(s, squared=True)
@@ -325,6 +327,8 @@ def _eigh(np: Any, x: Any, *, UPLO: str) -> Any:
 def _eigh_vjp(g0: Any, g1: Any, out0: Any, out1: Any, x_dtype: Any, ops: Any) -> Any:
     w, v = out0, out1
     vh = adjoint(v, ops)
+    if ops.raw and not g1.any():
+        return ops.matmul(v * row(g0, ops), vh)
     m = ops.matmul(vh, g1)
     if x_dtype.kind == "c":
         ops.refuse_phase(diagonal_of(m, ops), _square_norm(m, ops), problem=_EIGH_PHASE)

@@ -9,6 +9,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy
+
 from ndgrad.ops.matrix import align, transpose
 from ndgrad.ops.table import op
 
@@ -23,7 +25,7 @@ def _square(np: Any, x: Any) -> Any:
 
 
 def _cdist(np: Any, x: Any, y: Any) -> Any:
-    shape = (*np.broadcast_shapes(x.shape[:-2], y.shape[:-2]), x.shape[-2], y.shape[-2])
+    shape = (*numpy.broadcast_shapes(x.shape[:-2], y.shape[:-2]), x.shape[-2], y.shape[-2])
     if math.prod(shape) * x.shape[-1] <= _FEW:
         return np.sqrt(_square(np, x[..., :, None, :] - y[..., None, :, :]))
     center = y.mean(axis=-2, keepdims=True)
@@ -94,4 +96,38 @@ cdist = op(
         "y": lambda t, x, y, out, ops: _weights(transpose(_push(t, y, x, ops), ops), out, ops),
     },
     batch=_cdist_batch,
+)  # fmt: skip
+
+
+# ----- pairs ----------------------------------------------------------------------------------------------------------
+
+
+def _pairs(np: Any, x: Any) -> Any:
+    i, j = np.triu_indices(x.shape[-1], 1)
+    return x[..., i, j]
+
+
+def _from_pairs(np: Any, x: Any, *, n: int) -> Any:
+    out = np.zeros((*x.shape[:-1], n, n), x.dtype)
+    i, j = np.triu_indices(n, 1)
+    out[..., i, j] = x
+    return out
+
+
+# The entries above the diagonal, row by row, and the matrix that has them and zeros elsewhere: transposes of each other.
+pairs = op(
+    "pairs", "x",
+    _pairs,
+    vjp={"x": lambda g, x_shape, ops: ops.from_pairs(g, n=x_shape[-1])},
+    jvp="linear",
+    batch="leading",
+)  # fmt: skip
+
+from_pairs = op(
+    "from_pairs", "x",
+    _from_pairs,
+    settings={"n": 0},
+    vjp={"x": lambda g, ops: ops.pairs(g)},
+    jvp="linear",
+    batch="leading",
 )  # fmt: skip

@@ -19,7 +19,7 @@ def _with_one(x: Any, dim: int, ops: Any) -> Any:
     return ops.reshape(x, shape=(*x.shape[:dim], 1, *x.shape[dim:]))
 
 
-# ----- cross entropy ----------------------------------------------------------------------------------------------------------------
+# ----- cross entropy -------------------------------------------------------------------------------------------------
 
 
 def _at(np: Any, target: Any, ndim: int, dim: int) -> tuple[Any, ...]:
@@ -71,7 +71,7 @@ softmax_cross_entropy = op(
 )  # fmt: skip
 
 
-# ----- elementwise terms ---------------------------------------------------------------------------------------------------------
+# ----- elementwise terms ---------------------------------------------------------------------------------------------
 
 
 def _binary_cross_entropy(np: Any, x: Any, y: Any) -> Any:

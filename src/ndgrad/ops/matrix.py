@@ -125,11 +125,15 @@ def _spread_trace(g: Any, x_shape: tuple[int, ...], ops: Any) -> Any:
 # ----- division by gaps -----------------------------------------------------------------------------------------------
 
 
+def largest(np: Any, x: Any) -> Any:
+    """The largest along the last dimension, which stays with size one; 0 of none."""
+    return x.max(axis=-1, keepdims=True) if x.shape[-1] else np.zeros((*x.shape[:-1], 1), x.dtype)
+
+
 def _gaps(np: Any, x: Any, *, squared: bool) -> Any:
     later, earlier = x[..., None, :], x[..., :, None]
     gap = later - earlier
-    size = np.abs(x).max(axis=-1, initial=0)[..., None, None]
-    unresolved = np.abs(gap) <= np.finfo(x.dtype).eps * size
+    unresolved = np.abs(gap) <= np.finfo(x.dtype).eps * largest(np, np.abs(x))[..., None]
     out = np.where(unresolved, np.zeros((), x.dtype), gap * (later + earlier) if squared else gap)
     i = np.arange(x.shape[-1])
     out[..., i, i] = 1
@@ -173,7 +177,7 @@ def _quotient(np: Any, x: Any, y: Any, *, floor: bool, problem: str) -> Any:
     y = np.asarray(y)
     if floor:
         size = np.abs(y)
-        zero = size <= np.finfo(y.dtype).eps * size.max(axis=-1, keepdims=True, initial=0)
+        zero = size <= np.finfo(y.dtype).eps * largest(np, size)
     else:
         zero = y == 0
     if zero.any():

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy
+
 from ndgrad.ops.matrix import adjoint
 from ndgrad.ops.table import op
 
@@ -69,7 +71,7 @@ def _matrix_exp(np: Any, x: Any) -> Any:
     # each matrix has its own number of halvings, and stops squaring when they are undone
     halvings = np.maximum(np.ceil(np.log2(np.maximum(norm, bound) / bound)), 0).astype(np.int64)[..., None, None]
     out = _pade(np, x * np.exp2(-halvings.astype(x.real.dtype)), degree)
-    with np.errstate(over="ignore", invalid="ignore"):
+    with numpy.errstate(over="ignore", invalid="ignore"):
         for done in range(int(halvings.max())):
             out = np.where(done < halvings, out @ out, out)
     return out

@@ -28,7 +28,7 @@ _BLOCK = 2**18
 _LONG = 4096
 
 
-# ----- sums over a group, on raw arrays -----------------------------------------------------------------------------------------
+# ----- sums over a group, on raw arrays ------------------------------------------------------------------------------
 
 
 def _ends_with(dim: Shape, ndim: int) -> bool:
@@ -88,7 +88,7 @@ def _blocks(x: Any, dim: Shape) -> list[slice] | None:
     return [slice(i, i + rows) for i in range(0, x.shape[0], rows)]
 
 
-# ----- the rules, on whatever they run on ------------------------------------------------------------------------------------
+# ----- the rules, on whatever they run on ----------------------------------------------------------------------------
 
 
 def _mean(x: Any, dim: Shape, ops: Any) -> Any:
@@ -112,7 +112,7 @@ def _affine(y: Any, w: Any, b: Any) -> Any:
     return out if b is None else out + b
 
 
-# ----- layer, group and instance normalisation: the statistics stay inside --------------------------------------------------
+# ----- layer, group and instance normalisation: the statistics stay inside -------------------------------------------
 
 
 def _norm(np: Any, x: Any, w: Any, b: Any, *, dim: Shape, eps: float) -> Any:
@@ -170,7 +170,9 @@ def _norm_pull(np: Any, g: Any, x: Any, w: Any, dim: Shape, eps: float, needs: t
     def worker(mine: Any) -> None:
         for number in mine:
             rows = blocks[number]
-            sums[number] = _pull_lines(np, g[rows], x[rows], None if w is None else flat, flat, eps, None if gx is None else gx[rows], needs[1])
+            sums[number] = _pull_lines(
+                np, g[rows], x[rows], None if w is None else flat, flat, eps, None if gx is None else gx[rows], needs[1]
+            )
 
     threads.share(range(len(blocks)), worker, threads=len(blocks))
     return (
@@ -279,7 +281,7 @@ native_layer_norm = op(
 )  # fmt: skip
 
 
-# ----- batch normalisation: the statistics are outputs, for the running averages -----------------------------------------------
+# ----- batch normalisation: the statistics are outputs, for the running averages -------------------------------------
 
 
 def _batch_norm(np: Any, x: Any, w: Any, b: Any, *, dim: Shape, eps: float) -> tuple[Any, Any, Any]:
@@ -357,7 +359,7 @@ native_batch_norm = op(
 )  # fmt: skip
 
 
-# ----- normalisation by the root mean square ------------------------------------------------------------------------------------
+# ----- normalisation by the root mean square -------------------------------------------------------------------------
 # With r = (mean(x^2) + eps)^(-1/2) and y = x r: dy = r (dx - y mean(y dx)), symmetric again.
 
 

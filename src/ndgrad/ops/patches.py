@@ -17,9 +17,7 @@ SETTINGS = {"kernel": (), "dilation": (), "padding": (), "stride": ()}
 
 def positions(sizes: Shape, kernel: Shape, dilation: Shape, padding: Shape, stride: Shape) -> Shape:
     """How many patches fit along each axis."""
-    return tuple(
-        (s + 2 * p - d * (k - 1) - 1) // t + 1 for s, k, d, p, t in zip(sizes, kernel, dilation, padding, stride, strict=True)
-    )
+    return tuple((s + 2 * p - d * (k - 1) - 1) // t + 1 for s, k, d, p, t in zip(sizes, kernel, dilation, padding, stride, strict=True))
 
 
 def _reads(kernel: Shape, dilation: Shape, stride: Shape, out: Shape) -> Any:

@@ -21,7 +21,9 @@ AVERAGE = {"kernel": (), "stride": (), "padding": (), "ceil_mode": False, "count
 
 def _require_numpy(np: Any) -> None:
     if np.__name__ != "numpy":
-        raise NotImplementedError(f"pooling works on NumPy arrays, and was given those of {np.__name__}. Move the tensor to the CPU for it.")
+        raise NotImplementedError(
+            f"pooling works on NumPy arrays, and was given those of {np.__name__}. Move the tensor to the CPU for it."
+        )
 
 
 def _folded(x: Any, ops: Any) -> Any:
@@ -33,7 +35,7 @@ def _unfolded(x: Any, like: Any, ops: Any) -> Any:
     return ops.reshape(x, shape=(*like.shape[:2], *x.shape[1:]))
 
 
-# ----- reading and writing at places ------------------------------------------------------------------------------------------------
+# ----- reading and writing at places ---------------------------------------------------------------------------------
 
 
 def _take_pooled(np: Any, x: Any, index: Any) -> Any:
@@ -70,7 +72,7 @@ max_unpool = op(
 )  # fmt: skip
 
 
-# ----- maxima ---------------------------------------------------------------------------------------------------------------------------
+# ----- maxima --------------------------------------------------------------------------------------------------------
 
 
 def _max_pool(np: Any, x: Any, *, kernel: Shape, stride: Shape, padding: Shape, dilation: Shape, ceil_mode: bool) -> tuple[Any, Any]:
@@ -84,9 +86,7 @@ def _max_pool_x(g0: Any, out1: Any, x_shape: Shape, kernel: Shape, stride: Shape
 
 
 def _max_pool_batch(x: Any, kernel: Shape, stride: Shape, padding: Shape, dilation: Shape, ceil_mode: bool, ops: Any) -> tuple[Any, Any]:
-    values, index = ops.max_pool(
-        _folded(x, ops), kernel=kernel, stride=stride, padding=padding, dilation=dilation, ceil_mode=ceil_mode
-    )
+    values, index = ops.max_pool(_folded(x, ops), kernel=kernel, stride=stride, padding=padding, dilation=dilation, ceil_mode=ceil_mode)
     return _unfolded(values, x, ops), _unfolded(index, x, ops)
 
 
@@ -126,7 +126,7 @@ adaptive_max_pool = op(
 )  # fmt: skip
 
 
-# ----- means ------------------------------------------------------------------------------------------------------------------------------
+# ----- means ---------------------------------------------------------------------------------------------------------
 
 
 def _avg_pool(np: Any, x: Any, **how: Any) -> Any:

@@ -12,6 +12,8 @@ import string
 from collections.abc import Callable
 from typing import Any
 
+import numpy
+
 from ndgrad.ops.matrix import adjoint, align, column, row
 from ndgrad.ops.table import Op, op
 
@@ -163,6 +165,9 @@ def _contract(np: Any, x: Any, y: Any, *, subscripts: str) -> Any:
     lead, x_own = x.shape[:s], x.shape[s : s + plan.x_own]
     y_own = y.shape[s + k :]
     size = math.prod(x.shape[s + plan.x_own :])
+    if not plan.x_own and not plan.y_own and s and x.dtype.kind != "c":
+        # inner products: matmul would call BLAS for each
+        return np.vecdot(x.reshape((*lead, size)), y.reshape((*lead, size))).transpose(plan.order)
     x = x.reshape((*lead, math.prod(x_own), size))
     y = y.reshape((*lead, size, math.prod(y_own)))
     out = (x @ y).reshape((*lead, *x_own, *y_own))
@@ -240,7 +245,7 @@ def _added_product(name: str, subscripts: str, *, by_matmul: bool) -> Op:
         out = _scaled(out, alpha)
         if beta != 0:
             return out + _scaled(x, beta)
-        shape, dtype = np.broadcast_shapes(x.shape, out.shape), np.result_type(x, out)
+        shape, dtype = numpy.broadcast_shapes(x.shape, out.shape), np.result_type(x, out)
         return out if out.shape == shape and out.dtype == dtype else np.broadcast_to(out, shape).astype(dtype)
 
     def batch(x: Any, a: Any, b: Any, beta: Any, alpha: Any, batched: tuple[bool, ...], size: int, ops: Any) -> Any:

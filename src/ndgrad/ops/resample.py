@@ -100,7 +100,7 @@ resample = op(
 )  # fmt: skip
 
 
-# ----- which inputs, and how much of each ---------------------------------------------------------------------------------
+# ----- which inputs, and how much of each ----------------------------------------------------------------------------
 # Positions are pixel centres: output o sits at (o + 1/2) * ratio - 1/2 of the input, unless the corners are aligned.
 
 

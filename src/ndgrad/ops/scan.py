@@ -204,21 +204,21 @@ logcumsumexp = op(
 # ----- cummax and cummin -----------------------------------------------------------------------------------------------
 
 
+def running(np: Any, choose: Any, x: Any, dim: int) -> Any:
+    """The running maximum or minimum; CuPy's have no `accumulate`."""
+    if np is numpy:
+        return choose.accumulate(x, axis=dim)
+    return _double(np, [x.copy()], dim, lambda earlier, later: [choose(earlier[0], later[0])])[0]
+
+
 def _running_extremum(np: Any, x: Any, dim: int, largest: bool) -> tuple[Any, Any]:
     """The running extremum and where it stood last; from the first NaN on, NaN, standing at the last NaN so far."""
-    choose = np.maximum if largest else np.minimum
-    if np is numpy:
-        values = choose.accumulate(x, axis=dim)
-    else:
-        values = _double(np, [x.copy()], dim, lambda earlier, later: [choose(earlier[0], later[0])])[0]
+    values = running(np, np.maximum if largest else np.minimum, x, dim)
     here = x == values
     if x.dtype.kind == "f":
         here |= x != x
     places = np.arange(x.shape[dim]).reshape((-1, *(1,) * (len(x.shape) - dim - 1)))
-    places = np.where(here, places, 0)
-    if np is numpy:
-        return values, np.maximum.accumulate(places, axis=dim)
-    return values, _double(np, [places], dim, lambda earlier, later: [np.maximum(earlier[0], later[0])])[0]
+    return values, running(np, np.maximum, np.where(here, places, 0), dim)
 
 
 def _place_extremum(g0: Any, out1: Any, x_shape: tuple[int, ...], dim: int, ops: Any) -> tuple[Any]:

@@ -9,8 +9,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy
+
 from ndgrad.arrays import triangular
-from ndgrad.ops.matrix import adjoint, align, guarded, hermitian
+from ndgrad.ops.matrix import adjoint, align, guarded, hermitian, largest
 from ndgrad.ops.table import op
 
 # ----- inv, solve -----------------------------------------------------------------------------------------------------
@@ -112,20 +114,27 @@ solve_triangular = op(
 def _row_order(np: Any, pivots: Any, rows: int) -> Any:
     """Where LAPACK's exchanges (counted from 1) lead: row i of P^T b is row order[i] of b."""
     stack = pivots.shape[:-1]
-    order = np.broadcast_to(np.arange(rows), (*stack, rows)).copy()
-    for i in range(pivots.shape[-1]):
-        other = pivots[..., i, None].astype(np.int64) - 1
-        moved = np.take_along_axis(order, other, axis=-1)
-        np.put_along_axis(order, other, order[..., i, None], axis=-1)
-        order[..., i, None] = moved
-    return order
+    if math.prod(stack) == 1:
+        moved = list(range(rows))
+        for i, p in enumerate(pivots.reshape(-1).tolist()):
+            moved[i], moved[p - 1] = moved[p - 1], moved[i]
+        return np.asarray(moved).reshape((*stack, rows))
+    flat = pivots.reshape((math.prod(stack), pivots.shape[-1])).astype(np.int64) - 1
+    order = np.broadcast_to(np.arange(rows), (flat.shape[0], rows)).copy()
+    every = np.arange(flat.shape[0])
+    for i in range(flat.shape[1]):
+        other = flat[:, i]
+        exchanged = order[every, other]
+        order[every, other] = order[:, i]
+        order[:, i] = exchanged
+    return order.reshape((*stack, rows))
 
 
 def _exchange_rows(np: Any, x: Any, pivots: Any, *, back: bool) -> Any:
     order = _row_order(np, pivots, x.shape[-2])
     if back:
         order = np.argsort(order, axis=-1)
-    stack = np.broadcast_shapes(x.shape[:-2], order.shape[:-1])
+    stack = numpy.broadcast_shapes(x.shape[:-2], order.shape[:-1])
     x = np.broadcast_to(x, stack + x.shape[-2:])
     return np.take_along_axis(x, np.broadcast_to(order, (*stack, order.shape[-1]))[..., None], axis=-2)
 
@@ -300,8 +309,7 @@ def _pinv(np: Any, x: Any, atol: Any, rtol: Any, *, hermitian: bool) -> Any:
             full_matrices=False,
         )
         left, right, size = u, vh.swapaxes(-1, -2).conj(), s
-    largest = size.max(axis=-1, initial=0)
-    cutoff = np.maximum(atol, rtol * largest)[..., None]
+    cutoff = np.maximum(atol, rtol * largest(np, size)[..., 0])[..., None]
     kept = size > cutoff
     inverse = np.where(kept, 1 / np.where(kept, s, 1), 0).astype(s.dtype)
     return (right * inverse[..., None, :]) @ left.swapaxes(-1, -2).conj()

@@ -11,7 +11,8 @@ from typing import Any
 import numpy
 
 from ndgrad.ops.extremum import pick_tangent, place_back, share_all, share_all_t
-from ndgrad.ops.reduce import count, keep, spread
+from ndgrad.ops.reduce import count, keep
+from ndgrad.ops.scan import running
 from ndgrad.ops.table import DATA_DEPENDENT, NOT_DIFFERENTIABLE, op
 
 # ----- variance and standard deviation ----------------------------------------------------------------------------------
@@ -244,7 +245,7 @@ def _mode(np: Any, x: Any, *, dim: int, keepdim: bool) -> tuple[Any, Any]:
     starts = np.zeros(x.shape, places.dtype)
     starts[rest] = np.where(ranked[rest] != ranked[earlier], places[1:], 0)
     starts[first] = 0
-    length = places - np.maximum.accumulate(starts, axis=dim)
+    length = places - running(np, np.maximum, starts, dim)
     index = np.take_along_axis(order, length.argmax(axis=dim, keepdims=True), dim)
     return _chosen(np, x, index, dim, keepdim)
 

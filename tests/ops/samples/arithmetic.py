@@ -94,8 +94,8 @@ SAMPLES = {
     ],
     "pow": [
         *binary(operator.pow),
-        *(Sample((A, exponent), reference=operator.pow) for exponent in (0, 1, 2, 3, -1, 0.5, -1.5)),
-        *(Sample((Z, exponent), reference=operator.pow) for exponent in (2, 0.5, 1.5 + 0.5j)),
+        *(Sample((A, exponent), reference=operator.pow) for exponent in (0, 1, 2, 3, 4.0, 5, -1, -2, 0.5, -0.5, -1.5)),
+        *(Sample((Z, exponent), reference=operator.pow) for exponent in (2, 3, -2, 0.5, 1.5 + 0.5j)),
         Sample((POSITIVE, np.array([[0.0, 1.0, 2.0, 3.0]])), reference=operator.pow, smooth=False),
         Sample((2.0, A), reference=operator.pow),
         Sample((0.5 + 1j, A), reference=operator.pow),

@@ -54,6 +54,12 @@ SAMPLES = {
     "attention_weights": [Sample((q, k, mask), settings, reference=weights) for q, k, _, mask, settings in ARGS]
     + [
         Sample((EVEN, EVEN, None), how(), reference=weights, **SINGLE),
-        Sample((Q[0], K[0], HIDDEN), how(), reference=weights, skip=dict.fromkeys(("jvp", "vjp", "vmap"), "differences of infinities"), smooth=False),
+        Sample(
+            (Q[0], K[0], HIDDEN),
+            how(),
+            reference=weights,
+            skip=dict.fromkeys(("jvp", "vjp", "vmap"), "differences of infinities"),
+            smooth=False,
+        ),
     ],
 }

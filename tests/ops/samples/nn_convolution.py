@@ -13,7 +13,7 @@ r = np.random.default_rng(12)
 
 def terms(x_shape, w_shape, stride, padding, dilation, groups):
     """Every (output, input, weight) index triple that a convolution multiplies and adds."""
-    n, channels, *sizes = x_shape
+    n, _, *sizes = x_shape
     outputs, per_group, *kernel = w_shape
     out = [(s + 2 * p - d * (k - 1) - 1) // t + 1 for s, k, t, p, d in zip(sizes, kernel, stride, padding, dilation)]
     for i, m, c in product(range(n), range(outputs), range(per_group)):
@@ -25,7 +25,11 @@ def terms(x_shape, w_shape, stride, padding, dilation, groups):
 
 
 def out_shape(x_shape, w_shape, stride, padding, dilation):
-    return (x_shape[0], w_shape[0], *((s + 2 * p - d * (k - 1) - 1) // t + 1 for s, k, t, p, d in zip(x_shape[2:], w_shape[2:], stride, padding, dilation)))
+    return (
+        x_shape[0],
+        w_shape[0],
+        *((s + 2 * p - d * (k - 1) - 1) // t + 1 for s, k, t, p, d in zip(x_shape[2:], w_shape[2:], stride, padding, dilation)),
+    )
 
 
 def convolution(x, w, b, stride, padding, dilation, groups):
@@ -97,8 +101,7 @@ TRIPLES = [
 ]
 
 SAMPLES = {
-    name: [triple[number] for triple in TRIPLES]
-    for number, name in enumerate(("convolution", "convolution_input", "convolution_weight"))
+    name: [triple[number] for triple in TRIPLES] for number, name in enumerate(("convolution", "convolution_input", "convolution_weight"))
 }
 SAMPLES["convolution"] += [
     Sample((normal((2, 2, 5)), normal((3, 2, 3)), None), settings(1), reference=convolution),

@@ -33,8 +33,11 @@ SAMPLES = {
     ]
     + [
         Sample(
-            (np.ones(3, np.float32),), {"pads": ((2, 1),), "value": 0.5}, reference=pad,
-            smooth=False, skip=dict.fromkeys(("jvp", "vjp", "vmap"), "of dtype and values only"),
-        )  # fmt: skip
+            (np.ones(3, np.float32),),
+            {"pads": ((2, 1),), "value": 0.5},
+            reference=pad,
+            smooth=False,
+            skip=dict.fromkeys(("jvp", "vjp", "vmap"), "of dtype and values only"),
+        )
     ],
 }

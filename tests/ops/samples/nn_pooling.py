@@ -102,7 +102,13 @@ def unpool(x, index, sizes, distinct):
 
 
 def how(kernel, stride=None, padding=0, dilation=1, ceil_mode=False):
-    return {"kernel": kernel, "stride": stride or kernel, "padding": (padding,) * len(kernel), "dilation": (dilation,) * len(kernel), "ceil_mode": ceil_mode}
+    return {
+        "kernel": kernel,
+        "stride": stride or kernel,
+        "padding": (padding,) * len(kernel),
+        "dilation": (dilation,) * len(kernel),
+        "ceil_mode": ceil_mode,
+    }
 
 
 def mean(kernel, stride=None, padding=0, ceil_mode=False, count_include_pad=True, divisor_override=None):
@@ -144,7 +150,8 @@ SAMPLES = {
     "max_pool": [Sample((spread(shape),), settings, reference=max_pool) for shape, settings in MAX]
     + [Sample((spread((1, 1, 4)).astype(np.float32),), how((2,)), reference=max_pool, **SINGLE)],
     "adaptive_max_pool": [
-        Sample((spread(shape),), {"sizes": sizes}, reference=lambda x, sizes: largest(x, adaptive(x.shape[2:], sizes))) for shape, sizes in ADAPTIVE
+        Sample((spread(shape),), {"sizes": sizes}, reference=lambda x, sizes: largest(x, adaptive(x.shape[2:], sizes)))
+        for shape, sizes in ADAPTIVE
     ],
     "avg_pool": [Sample((r.standard_normal(shape),), settings, reference=avg_pool) for shape, settings in MEAN]
     + [

@@ -80,10 +80,6 @@ total, average, product = over_dims(np.sum), over_dims(np.mean), over_dims(np.pr
 nan_total, truth, some = over_dims(np.nansum), over_dims(np.all), over_dims(np.any)
 
 
-def product_along(x, *, dim, reverse=False, dtype=None):
-    return np.flip(np.cumprod(np.flip(x, dim), dim, dtype=dtype), dim) if reverse else np.cumprod(x, dim, dtype=dtype)
-
-
 # ----- extrema ------------------------------------------------------------------------------------------------------------
 
 
@@ -201,9 +197,14 @@ SAMPLES = {
     ],
     "prod_all": [Sample((a,), {}, over_all(np.prod)) for a in (A, CUBE, SCALAR, EMPTY, Z, ZEROS, ZEROS[0], INT)],
     "count_nonzero": [
-        Sample((ZEROS,), {"dim": dim, "keepdim": keepdim}, over_dims(np.count_nonzero)) for dim in [(0,), (1,), (0, 1)] for keepdim in (False, True)
+        Sample((ZEROS,), {"dim": dim, "keepdim": keepdim}, over_dims(np.count_nonzero))
+        for dim in [(0,), (1,), (0, 1)]
+        for keepdim in (False, True)
     ],
-    "all": [Sample((BOOL,), {"dim": dim}, truth) for dim in [(0,), (1,), (0, 1), ()]] + [Sample((ZEROS,), {"dim": (1,), "keepdim": True}, truth)],
+    "all": [
+        *(Sample((BOOL,), {"dim": dim}, truth) for dim in [(0,), (1,), (0, 1), ()]),
+        Sample((ZEROS,), {"dim": (1,), "keepdim": True}, truth),
+    ],
     "any": [Sample((BOOL,), {"dim": dim}, some) for dim in [(0,), (1,), (0, 1), ()]] + [Sample((EMPTY,), {"dim": (0,)}, some)],
     "amax": [*reductions(over_dims(np.max)), narrow(SINGLE, over_dims(np.max), dim=(0,)), Sample((INT,), {"dim": (0,)}, over_dims(np.max))],
     "amin": [*reductions(over_dims(np.min)), narrow(SINGLE, over_dims(np.min), dim=(0,)), Sample((INT,), {"dim": (0,)}, over_dims(np.min))],

@@ -26,7 +26,7 @@ def _apply(op: Any, input: Any, inplace: bool, **settings: Any) -> Any:
     return write(op, input, (), {**op.settings, **settings}) if inplace else op.eager(input, **settings)
 
 
-# ----- made of straight lines ------------------------------------------------------------------------------------------------------
+# ----- made of straight lines ----------------------------------------------------------------------------------------
 
 
 def relu(input: Any, inplace: bool = False) -> Any:
@@ -83,7 +83,9 @@ def prelu(input: Any, weight: Any) -> Any:
 def rrelu(input: Any, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False, inplace: bool = False) -> Any:
     """leaky_relu with a slope drawn for each element in training, and the mean slope otherwise."""
     if lower > upper:
-        raise RuntimeError(f"rrelu: Lower bound should be less than or equal to the upper bound, and they are {lower} and {upper}. Exchange them.")
+        raise RuntimeError(
+            f"rrelu: Lower bound should be less than or equal to the upper bound, and they are {lower} and {upper}. Exchange them."
+        )
     if not training:
         return leaky_relu(input, (lower + upper) / 2, inplace)
     slopes = ops.where(input > 0, 1.0, uniform_like(input) * (upper - lower) + lower)
@@ -117,7 +119,7 @@ def softshrink(input: Any, lambd: float = 0.5) -> Any:
     return activation.softshrink.eager(input, lambd=lambd)
 
 
-# ----- smooth ------------------------------------------------------------------------------------------------------------------------
+# ----- smooth --------------------------------------------------------------------------------------------------------
 
 
 def elu(input: Any, alpha: float = 1.0, inplace: bool = False) -> Any:
@@ -196,14 +198,16 @@ def glu(input: Any, dim: int = -1) -> Any:
         raise RuntimeError("glu does not support scalars because halving size must be even. Give a tensor of at least one dimension.")
     dim = as_dim(dim, len(shape))
     if shape[dim] % 2:
-        raise RuntimeError(f"glu: Halving dimension must be even, but dimension {dim} is size {shape[dim]} (shape {shape}). Choose another dim.")
+        raise RuntimeError(
+            f"glu: Halving dimension must be even, but dimension {dim} is size {shape[dim]} (shape {shape}). Choose another dim."
+        )
     half = shape[dim] // 2
     first = ops.slice(input, dim=dim, start=0, stop=half, step=1)
     second = ops.slice(input, dim=dim, start=half, stop=2 * half, step=1)
     return first * activation.sigmoid.eager(second)
 
 
-# ----- in-place names ----------------------------------------------------------------------------------------------------------------
+# ----- in-place names ------------------------------------------------------------------------------------------------
 
 
 def relu_(input: Any) -> Any:
@@ -246,7 +250,7 @@ def hardtanh_(input: Any, min_val: float = -1.0, max_val: float = 1.0) -> Any:
     return hardtanh(input, min_val, max_val, inplace=True)
 
 
-# ----- softmax -----------------------------------------------------------------------------------------------------------------------
+# ----- softmax -------------------------------------------------------------------------------------------------------
 
 
 def _along(op: Any, name: str, input: Any, dim: int | None, dtype: Any, stacklevel: int) -> Any:

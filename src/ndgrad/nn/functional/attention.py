@@ -5,11 +5,15 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+
 from ndgrad.autograd.variable import np_dtype
-from ndgrad.nn.functional.regularization import dropout
 from ndgrad.nn.functional.affine import linear
+from ndgrad.nn.functional.regularization import dropout
 from ndgrad.ops import attention as attention_ops
 from ndgrad.ops.vocabulary import tensor_ops as ops
+
+Shape = tuple[int, ...]
 
 __all__ = ["scaled_dot_product_attention", "multi_head_attention_forward"]
 
@@ -40,7 +44,11 @@ def scaled_dot_product_attention(
     if attn_mask is not None and is_causal:
         raise RuntimeError(f"{name}: Explicit attn_mask should not be set when is_causal=True. Put the causal part into the mask.")
     if attn_mask is not None and np_dtype(attn_mask).kind not in "bf":
-        raise RuntimeError(f"{name}: Expected attn_mask dtype to be bool or float, and it is {np_dtype(attn_mask)}. Convert it with .bool().")
+        raise RuntimeError(
+            f"{name}: Expected attn_mask dtype to be bool or float, and it is {np_dtype(attn_mask)}. Convert it with .bool()."
+        )
+    if not enable_gqa:
+        _check_broadcast(name, q, k, v, None if attn_mask is None else tuple(attn_mask.shape))
     scale = 1.0 / math.sqrt(q[-1]) if scale is None and q[-1] else 1.0 if scale is None else float(scale)
     heads = None
     if enable_gqa:
@@ -53,6 +61,22 @@ def scaled_dot_product_attention(
     return out if heads is None else ops.reshape(out, shape=(*out.shape[:-4], heads, *out.shape[-2:]))
 
 
+def _check_broadcast(name: str, q: Shape, k: Shape, v: Shape, mask: Shape | None) -> None:
+    if mask is None and q[:-2] == k[:-2] == v[:-2]:
+        return
+    try:
+        lead = np.broadcast_shapes(q[:-2], k[:-2], v[:-2])
+        fits = mask is None or np.broadcast_shapes(mask, (*lead, q[-2], k[-2]))[-2:] == (q[-2], k[-2])
+    except ValueError:
+        fits = False
+    if not fits:
+        with_mask = "" if mask is None else f" and a mask of shape {mask}"
+        raise RuntimeError(
+            f"{name}: shapes {q}, {k} and {v}{with_mask} do not fit: leading sizes are equal or 1, and a mask broadcasts to "
+            "(..., queries, keys). Where key and value have fewer heads, use enable_gqa."
+        )
+
+
 def _grouped_heads(name: str, query: Any, key: Any, value: Any, mask: Any) -> tuple[Any, Any, Any, Any, int]:
     """The query's heads as (heads of the key, heads per each); key and value get a dimension of size one there, no copies."""
     if min(len(t.shape) for t in (query, key, value)) < 3:
@@ -60,7 +84,8 @@ def _grouped_heads(name: str, query: Any, key: Any, value: Any, mask: Any) -> tu
     heads, shared = query.shape[-3], key.shape[-3]
     if value.shape[-3] != shared or not shared or heads % shared:
         raise RuntimeError(
-            f"{name}: Number of heads in key and value must divide the number of heads in query, and they are {shared}, {value.shape[-3]} and {heads}."
+            f"{name}: Number of heads in key and value must divide the number of heads in query, and they are {shared}, "
+            f"{value.shape[-3]} and {heads}."
         )
     each = heads // shared
     query = ops.reshape(query, shape=(*query.shape[:-3], shared, each, *query.shape[-2:]))
@@ -71,7 +96,7 @@ def _grouped_heads(name: str, query: Any, key: Any, value: Any, mask: Any) -> tu
     return query, key, value, mask, heads
 
 
-# ----- several heads ---------------------------------------------------------------------------------------------------------------------
+# ----- several heads -------------------------------------------------------------------------------------------------
 
 
 def multi_head_attention_forward(
@@ -112,11 +137,15 @@ def multi_head_attention_forward(
         key_padding_mask = None if key_padding_mask is None else ops.unsqueeze(key_padding_mask, dim=0)
     length, batch, embed = query.shape
     if embed != embed_dim_to_check or embed % num_heads:
-        raise AssertionError(f"{name}: was expecting embedding dimension of {embed_dim_to_check}, a multiple of num_heads {num_heads}, but got {embed}.")
+        raise AssertionError(
+            f"{name}: was expecting embedding dimension of {embed_dim_to_check}, a multiple of num_heads {num_heads}, but got {embed}."
+        )
     if is_causal and attn_mask is None:
         raise RuntimeError(f"{name}: Need attn_mask if specifying the is_causal hint. Give the causal mask.")
     head = embed // num_heads
-    q, k, v = _projected(query, key, value, in_proj_weight, in_proj_bias, use_separate_proj_weight, (q_proj_weight, k_proj_weight, v_proj_weight))
+    q, k, v = _projected(
+        query, key, value, in_proj_weight, in_proj_bias, use_separate_proj_weight, (q_proj_weight, k_proj_weight, v_proj_weight)
+    )
     extra = 0
     if bias_k is not None and bias_v is not None:
         k = ops.cat(k, ops.expand(bias_k, shape=(1, batch, embed)), dim=0)
@@ -148,17 +177,17 @@ def multi_head_attention_forward(
     return ops.squeeze_dim(out, dims=(1,)), None if weights is None else ops.squeeze_dim(weights, dims=(0,))
 
 
-def _projected(query: Any, key: Any, value: Any, weight: Any, bias: Any, separate: bool, weights: tuple[Any, Any, Any]) -> tuple[Any, Any, Any]:
-    embed = query.shape[-1]
-    biases = (None,) * 3 if bias is None else tuple(ops.slice(bias, dim=0, start=i * embed, stop=(i + 1) * embed, step=1) for i in range(3))
+def _thirds(t: Any, dim: int) -> list[Any]:
+    each = t.shape[dim] // 3
+    return [ops.slice(t, dim=dim, start=i * each, stop=(i + 1) * each, step=1) for i in range(3)]
+
+
+def _projected(query: Any, key: Any, value: Any, weight: Any, bias: Any, separate: bool, weights: tuple[Any, Any, Any]) -> list[Any]:
     if not separate and query is key and key is value:
-        joint = linear(query, weight, bias)  # one product for all three
-        q, k, v = (ops.slice(joint, dim=2, start=i * embed, stop=(i + 1) * embed, step=1) for i in range(3))
-        return q, k, v
-    if not separate:
-        weights = tuple(ops.slice(weight, dim=0, start=i * embed, stop=(i + 1) * embed, step=1) for i in range(3))  # type: ignore[assignment]
-    q, k, v = (linear(t, w, b) for t, w, b in zip((query, key, value), weights, biases, strict=True))
-    return q, k, v
+        return _thirds(linear(query, weight, bias), 2)  # one product for all three
+    each = weights if separate else _thirds(weight, 0)
+    biases = [None] * 3 if bias is None else _thirds(bias, 0)
+    return [linear(t, w, b) for t, w, b in zip((query, key, value), each, biases, strict=True)]
 
 
 def _heads(t: Any, heads: int) -> Any:

@@ -10,12 +10,13 @@ import warnings
 from typing import Any
 
 from ndgrad.autograd.variable import Variable, np_dtype
+from ndgrad.nn.functional.affine import linear
 from ndgrad.nn.functional.reduction import read_reduction, reduced
 from ndgrad.ops import loss as loss_ops
 from ndgrad.ops.vocabulary import tensor_ops as ops
 
 __all__ = [
-    "cross_entropy", "nll_loss", "binary_cross_entropy", "binary_cross_entropy_with_logits", "kl_div",
+    "cross_entropy", "linear_cross_entropy", "nll_loss", "binary_cross_entropy", "binary_cross_entropy_with_logits", "kl_div",
     "multi_margin_loss", "multilabel_margin_loss", "multilabel_soft_margin_loss", "soft_margin_loss",
 ]  # fmt: skip
 
@@ -33,7 +34,7 @@ def _unsqueezed(t: Any, dim: int) -> Any:
     return ops.unsqueeze(t, dim=dim)
 
 
-# ----- classes by number --------------------------------------------------------------------------------------------------------------
+# ----- classes by number ---------------------------------------------------------------------------------------------
 
 
 class _Targets:
@@ -41,9 +42,9 @@ class _Targets:
 
     def __init__(self, name: str, input: Any, target: Any, weight: Any, ignore_index: int) -> None:
         shape, expected = tuple(input.shape), tuple(target.shape)
+        _check_target(name, shape, expected)
         self.dim = 0 if len(shape) == 1 else 1
         self.classes = shape[self.dim]
-        _check_target(name, shape, expected)
         if np_dtype(target).kind not in "iu":
             raise RuntimeError(
                 f"{name}: expected target dtype to be Long or Byte, but got {np_dtype(target)}. Class numbers are integers: "
@@ -106,7 +107,9 @@ def _check_target(name: str, shape: Shape, target: Shape) -> None:
         )
     expected = (*shape[:1], *shape[2:]) if len(shape) > 1 else ()
     if target != expected:
-        raise RuntimeError(f"{name}: Expected target size {list(expected)}, got {list(target)} for scores of shape {shape}. Classes are along dimension 1.")
+        raise RuntimeError(
+            f"{name}: Expected target size {list(expected)}, got {list(target)} for scores of shape {shape}. Classes are along dimension 1."
+        )
 
 
 def nll_loss(
@@ -157,13 +160,29 @@ def cross_entropy(
     return targets.reduced(chosen * (label_smoothing - 1.0) - spread * (label_smoothing / targets.classes), reduction)
 
 
+def linear_cross_entropy(
+    input: Any,
+    linear_weight: Any,
+    target: Any,
+    *,
+    linear_bias: Any = None,
+    weight: Any = None,
+    reduction: str = "mean",
+    ignore_index: int | None = None,
+    label_smoothing: float = 0.0,
+    options: Any = None,
+) -> Any:
+    """cross_entropy(linear(input, linear_weight, linear_bias), target): `options`, hints for accelerators, change nothing here."""
+    scores = linear(input, linear_weight, linear_bias)
+    ignored = -100 if ignore_index is None else ignore_index
+    return cross_entropy(scores, target, weight, ignore_index=ignored, reduction=reduction, label_smoothing=label_smoothing)
+
+
 def _along_classes(weight: Any, like: Any, dim: int) -> Any:
     return ops.reshape(weight, shape=(weight.shape[0], *(1,) * (len(like.shape) - dim - 1)))
 
 
-def _cross_entropy_of_probabilities(
-    input: Any, target: Any, weight: Any, ignore_index: int, reduction: str, label_smoothing: float
-) -> Any:
+def _cross_entropy_of_probabilities(input: Any, target: Any, weight: Any, ignore_index: int, reduction: str, label_smoothing: float) -> Any:
     if ignore_index >= 0:
         raise RuntimeError(
             f"cross_entropy: ignore_index is not supported for floating point target (got {ignore_index}). "
@@ -190,7 +209,7 @@ def _cross_entropy_of_probabilities(
     return total / samples
 
 
-# ----- yes or no ----------------------------------------------------------------------------------------------------------------------
+# ----- yes or no -----------------------------------------------------------------------------------------------------
 
 
 def _same_size(name: str, input: Any, target: Any) -> None:
@@ -242,9 +261,7 @@ def binary_cross_entropy_with_logits(
     return reduced(loss if weight is None else loss * weight, reduction)
 
 
-def soft_margin_loss(
-    input: Any, target: Any, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean"
-) -> Any:
+def soft_margin_loss(input: Any, target: Any, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean") -> Any:
     """log(1 + exp(-target input)) with targets 1 and -1."""
     reduction = read_reduction(reduction, size_average, reduce)
     return reduced(-ops.log_sigmoid(target * input), reduction)
@@ -266,7 +283,7 @@ def multilabel_soft_margin_loss(
     return reduced(ops.mean(loss, dim=(len(loss.shape) - 1,), keepdim=False) if loss.shape else loss, reduction)
 
 
-# ----- distributions --------------------------------------------------------------------------------------------------------------------
+# ----- distributions -------------------------------------------------------------------------------------------------
 
 
 def kl_div(
@@ -292,13 +309,15 @@ def kl_div(
     return reduced(loss, reduction)
 
 
-# ----- margins ---------------------------------------------------------------------------------------------------------------------------
+# ----- margins -------------------------------------------------------------------------------------------------------
 
 
 def _as_batch(name: str, input: Any) -> Any:
     ndim = len(input.shape)
     if ndim > 2:
-        raise RuntimeError(f"{name}: Expected non-empty vector or matrix, and got a tensor of shape {tuple(input.shape)}. Flatten the leading dimensions.")
+        raise RuntimeError(
+            f"{name}: Expected non-empty vector or matrix, and got a tensor of shape {tuple(input.shape)}. Flatten the leading dimensions."
+        )
     return input if ndim == 2 else ops.reshape(input, shape=(1, -1 if ndim else 1))
 
 
@@ -317,7 +336,9 @@ def multi_margin_loss(
     if p not in (1, 2):
         raise ValueError(f"multi_margin_loss: only p == 1 and p == 2 supported, and p is {p}.")
     if weight is not None and len(weight.shape) != 1:
-        raise ValueError(f"multi_margin_loss: weight must be one-dimensional, and has shape {tuple(weight.shape)}. Give one weight per class.")
+        raise ValueError(
+            f"multi_margin_loss: weight must be one-dimensional, and has shape {tuple(weight.shape)}. Give one weight per class."
+        )
     rows = _as_batch("multi_margin_loss", input)
     if not target.shape:
         target = ops.reshape(target, shape=(1,))
@@ -340,7 +361,9 @@ def multilabel_margin_loss(
     """
     reduction = read_reduction(reduction, size_average, reduce)
     if tuple(input.shape) != tuple(target.shape):
-        raise RuntimeError(f"multilabel_margin_loss: inconsistent target size: {list(target.shape)} for input of size: {list(input.shape)}.")
+        raise RuntimeError(
+            f"multilabel_margin_loss: inconsistent target size: {list(target.shape)} for input of size: {list(input.shape)}."
+        )
     rows, labels = _as_batch("multilabel_margin_loss", input), _as_batch("multilabel_margin_loss", target)
     classes = rows.shape[1]
     numbers = values(labels)

@@ -30,17 +30,25 @@ def _check(name: str, weight: Any, bias: Any, axes: int, outputs: int, groups: i
     if groups <= 0:
         _refuse(name, f"non-positive groups is not supported, and groups is {groups}. Use 1 for an ordinary convolution.")
     if shape[0] % groups:
-        _refuse(name, f"Given groups={groups}, expected weight to be divisible by {groups} at dimension 0, but got weight of size {list(shape)} instead.")
+        _refuse(
+            name,
+            f"Given groups={groups}, expected weight to be divisible by {groups} at dimension 0, but got weight of size "
+            f"{list(shape)} instead.",
+        )
     if bias is not None and tuple(bias.shape) != (outputs,):
         _refuse(
             name,
-            f"Given weight of size {list(shape)}, expected bias to be 1-dimensional with {outputs} elements, but got bias of size {list(bias.shape)} instead.",
+            f"Given weight of size {list(shape)}, expected bias to be 1-dimensional with {outputs} elements, but got bias of size "
+            f"{list(bias.shape)} instead.",
         )
 
 
 def _check_weight(name: str, weight: Any, axes: int) -> None:
     if len(weight.shape) != axes + 2:
-        _refuse(name, f"Expected {axes + 2}-dimensional weight, but got weight of size {list(weight.shape)}: the kernel has one size per axis.")
+        _refuse(
+            name,
+            f"Expected {axes + 2}-dimensional weight, but got weight of size {list(weight.shape)}: the kernel has one size per axis.",
+        )
     if 0 in tuple(weight.shape)[2:]:
         _refuse(name, f"the kernel of a weight of size {list(weight.shape)} is empty. Give every axis at least one tap.")
 
@@ -108,7 +116,7 @@ def conv3d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: 
     return _conv("conv3d", 3, input, weight, bias, stride, padding, dilation, groups)
 
 
-# ----- transposed ------------------------------------------------------------------------------------------------------------------------
+# ----- transposed ----------------------------------------------------------------------------------------------------
 
 
 def _conv_transpose(
@@ -130,14 +138,19 @@ def _conv_transpose(
     if min(extra) < 0 or any(e >= s and e >= d for e, s, d in zip(extra, stride, dilation, strict=True)):
         _refuse(
             name,
-            f"output padding must be smaller than either stride or dilation, but got output_padding {extra}, stride {stride}, dilation {dilation}.",
+            f"output padding must be smaller than either stride or dilation, but got output_padding {extra}, stride {stride}, "
+            f"dilation {dilation}.",
         )
     kernel, sizes = tuple(weight.shape)[2:], tuple(x.shape)[2:]
     reach = [d * (k - 1) + 1 for k, d in zip(kernel, dilation, strict=True)]
     out_sizes = tuple((n - 1) * s - 2 * p + r + e for n, s, p, r, e in zip(sizes, stride, padding, reach, extra, strict=True))
     if min(out_sizes) < 1 or min(sizes) < 1:
         per_channel, calculated = " x ".join(map(str, sizes)), " x ".join(map(str, out_sizes))
-        _refuse(name, f"Given input size per channel: ({per_channel}). Calculated output size per channel: ({calculated}). Output size is too small. Use less padding.")
+        _refuse(
+            name,
+            f"Given input size per channel: ({per_channel}). Calculated output size per channel: ({calculated}). Output size is "
+            "too small. Use less padding.",
+        )
     # An output padding of a stride or more reaches positions that further inputs would have filled: those are zeros.
     missing = [(n + 2 * p - r) // s + 1 - m for n, p, r, s, m in zip(out_sizes, padding, reach, stride, sizes, strict=True)]
     if any(missing):
@@ -152,21 +165,42 @@ def _conv_transpose(
 
 
 def conv_transpose1d(
-    input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0, output_padding: Any = 0, groups: int = 1, dilation: Any = 1
+    input: Any,
+    weight: Any,
+    bias: Any = None,
+    stride: Any = 1,
+    padding: Any = 0,
+    output_padding: Any = 0,
+    groups: int = 1,
+    dilation: Any = 1,
 ) -> Any:
     """Transposed convolution of (N, C, L) or (C, L) with a weight (C, M / groups, K)."""
     return _conv_transpose("conv_transpose1d", 1, input, weight, bias, stride, padding, output_padding, groups, dilation)
 
 
 def conv_transpose2d(
-    input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0, output_padding: Any = 0, groups: int = 1, dilation: Any = 1
+    input: Any,
+    weight: Any,
+    bias: Any = None,
+    stride: Any = 1,
+    padding: Any = 0,
+    output_padding: Any = 0,
+    groups: int = 1,
+    dilation: Any = 1,
 ) -> Any:
     """Transposed convolution of (N, C, H, W) or (C, H, W) with a weight (C, M / groups, *K)."""
     return _conv_transpose("conv_transpose2d", 2, input, weight, bias, stride, padding, output_padding, groups, dilation)
 
 
 def conv_transpose3d(
-    input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0, output_padding: Any = 0, groups: int = 1, dilation: Any = 1
+    input: Any,
+    weight: Any,
+    bias: Any = None,
+    stride: Any = 1,
+    padding: Any = 0,
+    output_padding: Any = 0,
+    groups: int = 1,
+    dilation: Any = 1,
 ) -> Any:
     """Transposed convolution of (N, C, D, H, W) or (C, D, H, W) with a weight (C, M / groups, *K)."""
     return _conv_transpose("conv_transpose3d", 3, input, weight, bias, stride, padding, output_padding, groups, dilation)
@@ -175,12 +209,16 @@ def conv_transpose3d(
 def conv_tbc(input: Any, weight: Any, bias: Any, pad: int = 0) -> Any:
     """conv1d of an input (T, N, C) with a weight (K, C, M), giving (T', N, M)."""
     if len(input.shape) != 3 or len(weight.shape) != 3:
-        _refuse("conv_tbc", f"Input must have 3 dims: time, batch, in_channel, and the weight kernel, in_channel, out_channel; got {list(input.shape)} and {list(weight.shape)}.")
+        _refuse(
+            "conv_tbc",
+            "Input must have 3 dims: time, batch, in_channel, and the weight kernel, in_channel, out_channel; got "
+            f"{list(input.shape)} and {list(weight.shape)}.",
+        )
     out = conv1d(ops.permute(input, dims=(1, 2, 0)), ops.permute(weight, dims=(2, 1, 0)), bias, padding=pad)
     return ops.permute(out, dims=(2, 0, 1))
 
 
-# ----- patches -----------------------------------------------------------------------------------------------------------------------------
+# ----- patches -------------------------------------------------------------------------------------------------------
 
 
 def _patch_settings(name: str, kernel_size: Any, dilation: Any, padding: Any, stride: Any) -> dict[str, Shape]:
@@ -201,7 +239,11 @@ def unfold(input: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, st
     settings = _patch_settings("unfold", kernel_size, dilation, padding, stride)
     x, batched = with_batch("unfold", input, 2)
     if min(patches.positions(tuple(x.shape)[2:], **settings)) < 1:
-        _refuse("unfold", f"Given input with spatial size {tuple(x.shape)[2:]}, {settings}: no patch fits. Use a larger image, more padding or a smaller kernel.")
+        _refuse(
+            "unfold",
+            f"Given input with spatial size {tuple(x.shape)[2:]}, {settings}: no patch fits. Use a larger image, more padding or "
+            "a smaller kernel.",
+        )
     return without_batch(patches.im2col.eager(x, **settings), batched)
 
 
@@ -212,11 +254,16 @@ def fold(input: Any, output_size: Any, kernel_size: Any, dilation: Any = 1, padd
     x, batched = with_batch("fold", input, 1)
     taps, expected = math.prod(settings["kernel"]), patches.positions(sizes, **settings)
     if x.shape[1] % taps:
-        _refuse("fold", f"Expected size of input's dimension 1 to be divisible by the product of kernel_size, but got input.size(1)={x.shape[1]} and kernel_size={settings['kernel']}.")
+        _refuse(
+            "fold",
+            "Expected size of input's dimension 1 to be divisible by the product of kernel_size, but got "
+            f"input.size(1)={x.shape[1]} and kernel_size={settings['kernel']}.",
+        )
     if min(expected) < 1 or x.shape[2] != math.prod(expected):
         _refuse(
             "fold",
-            f"Given output_size={sizes} and {settings}, expected size of input's dimension 2 to match the calculated number of sliding blocks "
+            f"Given output_size={sizes} and {settings}, expected size of input's dimension 2 to match the calculated number of "
+            "sliding blocks "
             f"{' * '.join(map(str, expected))} = {math.prod(expected)}, but got input.size(2)={x.shape[2]}.",
         )
     return without_batch(patches.col2im.eager(x, sizes=sizes, **settings), batched)

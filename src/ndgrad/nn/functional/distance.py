@@ -60,7 +60,7 @@ def pairwise_distance(x1: Any, x2: Any, p: float = 2.0, eps: float = 1e-6, keepd
     return ops.vector_norm(difference, ord=float(p), dim=(ndim - 1,) if ndim else (), keepdim=keepdim)
 
 
-# ----- losses ----------------------------------------------------------------------------------------------------------------------------
+# ----- losses --------------------------------------------------------------------------------------------------------
 
 
 def cosine_embedding_loss(
@@ -79,7 +79,8 @@ def cosine_embedding_loss(
         raise RuntimeError(f"{name}: 0D or 1D target tensor expected, multi-target not supported; its shape is {tuple(target.shape)}.")
     if len(input1.shape) != rank + 1 or len(input2.shape) != rank + 1:
         raise RuntimeError(
-            f"{name}: {rank}D target tensor expects {rank + 1}D input tensors, but found inputs with sizes {list(input1.shape)} and {list(input2.shape)}."
+            f"{name}: {rank}D target tensor expects {rank + 1}D input tensors, but found inputs with sizes {list(input1.shape)} and "
+            f"{list(input2.shape)}."
         )
     _broadcast(name, input1, input2)
     dim = (rank,)

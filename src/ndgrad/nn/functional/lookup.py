@@ -44,7 +44,7 @@ def embedding(
 def _padding(name: str, padding_idx: int | None, weight: Any) -> int | None:
     if padding_idx is None:
         return None
-    rows = weight.shape[0]
+    rows = int(weight.shape[0])
     if not -rows <= padding_idx < rows:
         raise AssertionError(f"{name}: Padding_idx must be within num_embeddings: it is {padding_idx}, and the weight has {rows} rows.")
     return padding_idx % rows
@@ -52,7 +52,9 @@ def _padding(name: str, padding_idx: int | None, weight: Any) -> int | None:
 
 def _check_index(name: str, index: Any) -> None:
     if np_dtype(index).kind not in "iu":
-        raise RuntimeError(f"{name}: Expected tensor for argument 'input' to have integer dtype, but got {np_dtype(index)}. Convert it with .long().")
+        raise RuntimeError(
+            f"{name}: Expected tensor for argument 'input' to have integer dtype, but got {np_dtype(index)}. Convert it with .long()."
+        )
 
 
 def _shorten(weight: Any, index: Any, max_norm: float, norm_type: float) -> None:
@@ -64,7 +66,7 @@ def _shorten(weight: Any, index: Any, max_norm: float, norm_type: float) -> None
         write(slices.index_copy, weight, (used, shorter), {"dim": 0})
 
 
-# ----- bags --------------------------------------------------------------------------------------------------------------------------------
+# ----- bags ----------------------------------------------------------------------------------------------------------
 
 
 def embedding_bag(
@@ -87,18 +89,27 @@ def embedding_bag(
     """
     name = "embedding_bag"
     if per_sample_weights is not None and tuple(per_sample_weights.shape) != tuple(input.shape):
-        raise ValueError(f"{name}: per_sample_weights of shape {tuple(per_sample_weights.shape)} must have the shape of the input, {tuple(input.shape)}.")
+        raise ValueError(
+            f"{name}: per_sample_weights of shape {tuple(per_sample_weights.shape)} must have the shape of the input, {tuple(input.shape)}."
+        )
     if len(weight.shape) != 2:
         raise ValueError(f"{name}: weight has to be a 2D Tensor, but got Tensor of dimension {len(weight.shape)}.")
     if mode not in ("sum", "mean", "max"):
         raise ValueError(f"{name}: mode has to be one of sum, mean or max, and is {mode!r}.")
     if mode == "max" and (scale_grad_by_freq or sparse):
-        raise ValueError(f"{name}: max mode does not support {'scaling the gradient by the frequency' if scale_grad_by_freq else 'sparse weights'}.")
+        raise ValueError(
+            f"{name}: max mode does not support {'scaling the gradient by the frequency' if scale_grad_by_freq else 'sparse weights'}."
+        )
     if per_sample_weights is not None and mode != "sum":
         raise NotImplementedError(f"{name}: per_sample_weights is only supported for mode='sum' (got mode='{mode}').")
     _check_index(name, input)
     padding_idx = _padding(name, padding_idx, weight)
     bags = _bags(name, input, offsets, include_last_offset)
+    rows, numbers = weight.shape[0], values(input)
+    if numbers is not None and numbers.size and (numbers.min() < 0 or numbers.max() >= rows):
+        raise RuntimeError(
+            f"{name}: Expected idx >= 0 && idx < num_embeddings, {rows}, but the indices run from {numbers.min()} to {numbers.max()}."
+        )
     if max_norm is not None:
         _shorten(weight, input, max_norm, norm_type)
     rows = slices.embedding.eager(weight, input, padding_idx=padding_idx, scale_grad_by_freq=scale_grad_by_freq)
@@ -115,21 +126,25 @@ def _bags(name: str, input: Any, offsets: Any, include_last: bool) -> Any:
     ndim = len(input.shape)
     if ndim == 2:
         if offsets is not None:
-            raise ValueError(f"{name}: if input is 2D, then offsets has to be None, as its rows are the bags; it is a {type(offsets).__name__}.")
+            raise ValueError(
+                f"{name}: if input is 2D, then offsets has to be None, as its rows are the bags; it is a {type(offsets).__name__}."
+            )
         return None
     if ndim != 1:
         raise ValueError(f"{name}: input has to be 1D or 2D Tensor, but got Tensor of dimension {ndim}.")
     if offsets is None or len(offsets.shape) != 1:
         raise ValueError(f"{name}: offsets has to be a 1D Tensor but got {None if offsets is None else tuple(offsets.shape)}.")
     starts, length = np.asarray(values(offsets)), input.shape[0]
-    if include_last and not starts.size:
-        raise RuntimeError(f"{name}: include_last_offset needs at least one offset, and offsets is empty.")
+    if include_last:  # the last one is the end of the input, whatever it says
+        if not starts.size:
+            raise RuntimeError(f"{name}: include_last_offset needs at least one offset, and offsets is empty.")
+        starts = starts[:-1]
     if starts.size and (starts[0] != 0 or starts[-1] > length or (np.diff(starts) < 0).any()):
         raise RuntimeError(
-            f"{name}: offsets must start with 0, not fall, and not exceed the number of indices ({length}); they run from {starts[0]} to {starts[-1]}."
+            f"{name}: offsets must start with 0, not fall, and not exceed the number of indices ({length}); they run from {starts[0]} "
+            f"to {starts[-1]}."
         )
-    stops = starts[1:] if include_last else np.append(starts[1:], length)
-    starts = starts[:-1] if include_last else starts
+    stops = np.append(starts[1:], length)
     places = starts[:, None] + np.arange(max(1, int((stops - starts).max(initial=0))))
     return np.where(places < stops[:, None], places, -1)
 
@@ -163,7 +178,7 @@ def _reduced_bags(rows: Any, counted: Any, mode: str) -> Any:
     return total / ops.clamp_min(count, 1.0)
 
 
-# ----- one hot -----------------------------------------------------------------------------------------------------------------------------
+# ----- one hot -------------------------------------------------------------------------------------------------------
 
 
 def one_hot(tensor: Any, num_classes: int = -1) -> Any:
@@ -174,7 +189,9 @@ def one_hot(tensor: Any, num_classes: int = -1) -> Any:
             [0, 0, 1]])
     """
     if np_dtype(tensor).kind not in "iu":
-        raise RuntimeError(f"one_hot is only applicable to index tensors of integer dtype, and got {np_dtype(tensor)}. Convert it with .long().")
+        raise RuntimeError(
+            f"one_hot is only applicable to index tensors of integer dtype, and got {np_dtype(tensor)}. Convert it with .long()."
+        )
     numbers = values(tensor)
     size = int(numbers.size) if numbers is not None else 0
     if numbers is not None and size and numbers.min() < 0:

@@ -10,7 +10,7 @@ import numpy as np
 from ndgrad.autograd.grad_mode import no_grad
 from ndgrad.autograd.inplace import write
 from ndgrad.autograd.variable import np_dtype
-from ndgrad.ops import normalization
+from ndgrad.ops import normalization, padding, pooling  # noqa: F401
 from ndgrad.ops.fill import copy
 from ndgrad.ops.vocabulary import tensor_ops as ops
 
@@ -21,21 +21,26 @@ Shape = tuple[int, ...]
 
 def _check_real(name: str, input: Any) -> None:
     if np_dtype(input).kind != "f":
-        raise RuntimeError(f"{name}: the input has dtype {np_dtype(input)}, and a mean and a variance need real floating point. Convert it first.")
+        raise RuntimeError(
+            f"{name}: the input has dtype {np_dtype(input)}, and a mean and a variance need real floating point. Convert it first."
+        )
 
 
-# ----- over the last dimensions ---------------------------------------------------------------------------------------------------
+# ----- over the last dimensions --------------------------------------------------------------------------------------
 
 
 def _last_dims(name: str, input: Any, normalized_shape: Any, **parameters: Any) -> Shape:
     given = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(int(n) for n in normalized_shape)
     shape = tuple(input.shape)
     if not given:
-        raise RuntimeError(f"{name}: Expected normalized_shape to be at least 1-dimensional, but got (). Give the sizes of the last dimensions.")
+        raise RuntimeError(
+            f"{name}: Expected normalized_shape to be at least 1-dimensional, but got (). Give the sizes of the last dimensions."
+        )
     for parameter, value in parameters.items():
         if value is not None and tuple(value.shape) != given:
             raise RuntimeError(
-                f"{name}: Expected {parameter} to be of same shape as normalized_shape, but got {parameter} of shape {list(value.shape)} and "
+                f"{name}: Expected {parameter} to be of same shape as normalized_shape, but got {parameter} of shape "
+                f"{list(value.shape)} and "
                 f"normalized_shape = {list(given)}."
             )
     if len(shape) < len(given) or shape[len(shape) - len(given) :] != given:
@@ -64,7 +69,7 @@ def rms_norm(input: Any, normalized_shape: Any, weight: Any = None, eps: float |
     return normalization.rms_norm.eager(input, weight, dim=dim, eps=eps)
 
 
-# ----- over everything but the channels ---------------------------------------------------------------------------------------------
+# ----- over everything but the channels ------------------------------------------------------------------------------
 
 
 def _per_channel(value: Any, ndim: int) -> Any:
@@ -75,7 +80,10 @@ def _per_channel(value: Any, ndim: int) -> Any:
 def _check_channels(name: str, channels: int, **given: Any) -> None:
     for what, value in given.items():
         if value is not None and tuple(value.shape) != (channels,):
-            raise RuntimeError(f"{name}: {what} should contain {channels} elements not {math.prod(value.shape)} (shape {tuple(value.shape)}). Give one per channel.")
+            raise RuntimeError(
+                f"{name}: {what} should contain {channels} elements not {math.prod(value.shape)} (shape {tuple(value.shape)}). "
+                "Give one per channel."
+            )
 
 
 def _update(running: Any, value: Any, momentum: float) -> None:
@@ -113,7 +121,9 @@ def batch_norm(
         shift = -(_per_channel(running_mean, len(shape)) * scale)
         return ops.addcmul(shift if b is None else shift + b, input, scale)
     if count == 1:
-        raise ValueError(f"batch_norm: Expected more than 1 value per channel when training, got input size {shape}. One value has no variance.")
+        raise ValueError(
+            f"batch_norm: Expected more than 1 value per channel when training, got input size {shape}. One value has no variance."
+        )
     dim = (0, *range(2, len(shape)))
     out, mean, variance = normalization.native_batch_norm(input, w, b, dim=dim, eps=eps)
     if running_mean is not None or running_var is not None:
@@ -130,11 +140,16 @@ def group_norm(input: Any, num_groups: int, weight: Any = None, bias: Any = None
         raise RuntimeError(f"group_norm: Expected at least 2 dimensions for input tensor but received {len(shape)} (shape {shape}).")
     n, channels, *rest = shape
     if num_groups <= 0 or channels % num_groups:
-        raise RuntimeError(f"group_norm: Expected number of channels in input to be divisible by num_groups, but got input of shape {list(shape)} and num_groups={num_groups}.")
+        raise RuntimeError(
+            "group_norm: Expected number of channels in input to be divisible by num_groups, but got input of shape "
+            f"{list(shape)} and num_groups={num_groups}."
+        )
     _check_channels("group_norm", channels, weight=weight, bias=bias)
     _check_real("group_norm", input)
     if math.prod(shape[2:]) * (channels // num_groups) * n <= 1 and n * math.prod(shape[1:]) > 0:
-        raise ValueError(f"group_norm: Expected more than 1 value per channel when training, got input size {shape}. One value has no variance.")
+        raise ValueError(
+            f"group_norm: Expected more than 1 value per channel when training, got input size {shape}. One value has no variance."
+        )
     each = channels // num_groups
     grouped = ops.reshape(input, shape=(n, num_groups, each, math.prod(rest)))
     w = None if weight is None else ops.reshape(weight, shape=(num_groups, each, 1))
@@ -162,7 +177,9 @@ def instance_norm(
         return batch_norm(input, running_mean, running_var, weight, bias, False, momentum, eps)
     count = math.prod(shape[2:])
     if count == 1:
-        raise ValueError(f"instance_norm: Expected more than 1 spatial element when training, got input size {shape}. One value has no variance.")
+        raise ValueError(
+            f"instance_norm: Expected more than 1 spatial element when training, got input size {shape}. One value has no variance."
+        )
     _check_channels("instance_norm", shape[1], running_mean=running_mean, running_var=running_var, weight=weight, bias=bias)
     _check_real("instance_norm", input)
     w, b, dim = _per_channel(weight, len(shape)), _per_channel(bias, len(shape)), tuple(range(2, len(shape)))
@@ -183,9 +200,10 @@ def local_response_norm(input: Any, size: int, alpha: float = 1e-4, beta: float 
         raise ValueError(f"local_response_norm: Expected 3D or higher dimensionality input (got {len(shape)} dimensions: shape {shape}).")
     if not math.prod(shape):
         return input
-    padded = ops.constant_pad_nd(
-        ops.square(input), pads=((0, 0), (size // 2, (size - 1) // 2), *((0, 0),) * (len(shape) - 2)), value=0.0
+    padded = ops.constant_pad_nd(ops.square(input), pads=((0, 0), (size // 2, (size - 1) // 2), *((0, 0),) * (len(shape) - 2)), value=0.0)
+    # the channels as an axis of one plane, over which a window of `size` slides
+    planes = ops.reshape(padded, shape=(shape[0], 1, padded.shape[1], math.prod(shape[2:])))
+    mean = ops.avg_pool(
+        planes, kernel=(size, 1), stride=(1, 1), padding=(0, 0), ceil_mode=False, count_include_pad=True, divisor_override=None
     )
-    windows = ops.unfold(padded, dim=1, size=size, step=1)
-    mean = ops.mean(windows, dim=(len(shape),), keepdim=False)
-    return input / (mean * alpha + k) ** beta
+    return input / (ops.reshape(mean, shape=shape) * alpha + k) ** beta

@@ -6,7 +6,6 @@ from typing import Any
 
 from ndgrad.ops.padding import constant_pad_nd
 from ndgrad.ops.resample import border_taps, resample
-from ndgrad.ops.vocabulary import tensor_ops as ops
 
 __all__ = ["pad"]
 
@@ -25,7 +24,9 @@ def pad(input: Any, pad: Any, mode: str = "constant", value: Any = None) -> Any:
     shape = tuple(input.shape)
     given = tuple(int(p) for p in pad)
     if len(given) % 2:
-        raise RuntimeError(f"pad: Padding length must be divisible by 2, and {given} has {len(given)} numbers. Give a pair per dimension, last first.")
+        raise RuntimeError(
+            f"pad: Padding length must be divisible by 2, and {given} has {len(given)} numbers. Give a pair per dimension, last first."
+        )
     if len(given) > 2 * len(shape):
         raise RuntimeError(
             f"pad: Padding length should be less than or equal to two times the input dimension but got padding length {len(given)} and "
@@ -46,7 +47,8 @@ def pad(input: Any, pad: Any, mode: str = "constant", value: Any = None) -> Any:
     count = len(given) // 2
     if len(shape) not in _RANKS.get(count, ()):
         raise NotImplementedError(
-            f"pad: Padding size {len(given)} is not supported for {len(shape)}D input tensor. Other modes than constant pad the last dimension of a "
+            f"pad: Padding size {len(given)} is not supported for {len(shape)}D input tensor. Other modes than constant pad the last "
+            "dimension of a "
             "2D or 3D, the last 2 of a 3D or 4D, or the last 3 of a 4D or 5D input. Reshape it."
         )
     out = input
@@ -62,7 +64,8 @@ def _continue(x: Any, dim: int, pair: tuple[int, int], mode: str, shape: tuple[i
     size = shape[dim]
     if mode == "reflect" and max(before, after) >= size:
         raise RuntimeError(
-            f"pad: Padding size should be less than the corresponding input dimension, but got: padding {given} at dimension {dim} of input "
+            f"pad: Padding size should be less than the corresponding input dimension, but got: padding {given} at dimension {dim} of "
+            "input "
             f"{list(shape)}. There is no more to reflect."
         )
     if mode == "circular":
@@ -72,7 +75,9 @@ def _continue(x: Any, dim: int, pair: tuple[int, int], mode: str, shape: tuple[i
             x = constant_pad_nd.eager(x, pads=crops, value=0)
             size, before, after = size + sum(crops[dim]), max(before, 0), max(after, 0)
         if max(before, after) > size:
-            raise RuntimeError(f"pad: Padding value causes wrapping around more than once: padding {given} for an input of shape {shape}. Repeat it first.")
+            raise RuntimeError(
+                f"pad: Padding value causes wrapping around more than once: padding {given} for an input of shape {shape}. Repeat it first."
+            )
     if not size:
         raise RuntimeError(f"pad: an empty dimension cannot be padded by {mode}: dimension {dim} of shape {shape}. Pad with a constant.")
-    return resample.eager(ops.contiguous(x) if mode == "circular" else x, dim=dim, taps=border_taps(size, before, after, mode))
+    return resample.eager(x, dim=dim, taps=border_taps(size, before, after, mode))

@@ -13,7 +13,8 @@ from ndgrad.ops.vocabulary import tensor_ops as ops
 __all__ = [
     "max_pool1d", "max_pool2d", "max_pool3d", "max_pool1d_with_indices", "max_pool2d_with_indices", "max_pool3d_with_indices",
     "avg_pool1d", "avg_pool2d", "avg_pool3d", "lp_pool1d", "lp_pool2d", "lp_pool3d",
-    "adaptive_max_pool1d", "adaptive_max_pool2d", "adaptive_max_pool3d", "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d",
+    "adaptive_max_pool1d", "adaptive_max_pool2d", "adaptive_max_pool3d", "adaptive_avg_pool1d", "adaptive_avg_pool2d",
+    "adaptive_avg_pool3d",
     "adaptive_max_pool1d_with_indices", "adaptive_max_pool2d_with_indices", "adaptive_max_pool3d_with_indices",
     "max_unpool1d", "max_unpool2d", "max_unpool3d",
 ]  # fmt: skip
@@ -29,7 +30,9 @@ def _window(name: str, axes: int, x: Any, kernel_size: Any, stride: Any, padding
         raise RuntimeError(f"{name}: stride should not be zero, nor kernel size and dilation: they are {steps}, {kernel} and {spread}.")
     for pad, taps, step in zip(pads, kernel, spread, strict=True):
         if not 0 <= 2 * pad <= step * (taps - 1) + 1:
-            raise RuntimeError(f"{name}: pad should be at most half of effective kernel size, but got pad={pad}, kernel_size={taps} and dilation={step}.")
+            raise RuntimeError(
+                f"{name}: pad should be at most half of effective kernel size, but got pad={pad}, kernel_size={taps} and dilation={step}."
+            )
     shape = tuple(x.shape)
     if 0 in shape[1:]:
         raise RuntimeError(f"{name}: expected an input without empty dimensions other than the batch, but got: {list(shape)}.")
@@ -39,11 +42,13 @@ def _window(name: str, axes: int, x: Any, kernel_size: Any, stride: Any, padding
     ]
     if min(sizes) < 1:
         inside, outside = "x".join(map(str, shape[1:])), "x".join(map(str, (shape[1], *sizes)))
-        raise RuntimeError(f"{name}: Given input size: ({inside}). Calculated output size: ({outside}). Output size is too small. Use a smaller kernel.")
+        raise RuntimeError(
+            f"{name}: Given input size: ({inside}). Calculated output size: ({outside}). Output size is too small. Use a smaller kernel."
+        )
     return {"kernel": kernel, "stride": steps, "padding": pads, "dilation": spread, "ceil_mode": bool(ceil_mode)}
 
 
-# ----- maxima -----------------------------------------------------------------------------------------------------------------------------
+# ----- maxima --------------------------------------------------------------------------------------------------------
 
 
 def _max_pool(
@@ -57,7 +62,13 @@ def _max_pool(
 
 
 def max_pool1d(
-    input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False, return_indices: bool = False
+    input: Any,
+    kernel_size: Any,
+    stride: Any = None,
+    padding: Any = 0,
+    dilation: Any = 1,
+    ceil_mode: bool = False,
+    return_indices: bool = False,
 ) -> Any:
     """The largest element of each window of (N, C, L) or (C, L); with `return_indices`, also where it stands.
 
@@ -68,41 +79,71 @@ def max_pool1d(
 
 
 def max_pool2d(
-    input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False, return_indices: bool = False
+    input: Any,
+    kernel_size: Any,
+    stride: Any = None,
+    padding: Any = 0,
+    dilation: Any = 1,
+    ceil_mode: bool = False,
+    return_indices: bool = False,
 ) -> Any:
     """The largest element of each window of (N, C, H, W) or (C, H, W)."""
     return _max_pool(2, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
 
 
 def max_pool3d(
-    input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False, return_indices: bool = False
+    input: Any,
+    kernel_size: Any,
+    stride: Any = None,
+    padding: Any = 0,
+    dilation: Any = 1,
+    ceil_mode: bool = False,
+    return_indices: bool = False,
 ) -> Any:
     """The largest element of each window of (N, C, D, H, W) or (C, D, H, W)."""
     return _max_pool(3, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
 
 
 def max_pool1d_with_indices(
-    input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False, return_indices: bool = False
+    input: Any,
+    kernel_size: Any,
+    stride: Any = None,
+    padding: Any = 0,
+    dilation: Any = 1,
+    ceil_mode: bool = False,
+    return_indices: bool = False,
 ) -> Any:
     """max_pool1d with the places of the maxima."""
     return _max_pool(1, input, kernel_size, stride, padding, dilation, ceil_mode, True)
 
 
 def max_pool2d_with_indices(
-    input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False, return_indices: bool = False
+    input: Any,
+    kernel_size: Any,
+    stride: Any = None,
+    padding: Any = 0,
+    dilation: Any = 1,
+    ceil_mode: bool = False,
+    return_indices: bool = False,
 ) -> Any:
     """max_pool2d with the places of the maxima."""
     return _max_pool(2, input, kernel_size, stride, padding, dilation, ceil_mode, True)
 
 
 def max_pool3d_with_indices(
-    input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False, return_indices: bool = False
+    input: Any,
+    kernel_size: Any,
+    stride: Any = None,
+    padding: Any = 0,
+    dilation: Any = 1,
+    ceil_mode: bool = False,
+    return_indices: bool = False,
 ) -> Any:
     """max_pool3d with the places of the maxima."""
     return _max_pool(3, input, kernel_size, stride, padding, dilation, ceil_mode, True)
 
 
-# ----- back from maxima -------------------------------------------------------------------------------------------------------------------
+# ----- back from maxima ----------------------------------------------------------------------------------------------
 
 
 def _max_unpool(axes: int, input: Any, indices: Any, kernel_size: Any, stride: Any, padding: Any, output_size: Any) -> Any:
@@ -111,7 +152,8 @@ def _max_unpool(axes: int, input: Any, indices: Any, kernel_size: Any, stride: A
         raise RuntimeError(f"{name}: elements in indices should be type int64 but got: {np_dtype(indices)}.")
     if tuple(indices.shape) != tuple(input.shape):
         raise RuntimeError(
-            f"{name}: Expected shape of indices to be same as that of the input tensor ({list(input.shape)}) but got indices tensor with shape: {list(indices.shape)}."
+            f"{name}: Expected shape of indices to be same as that of the input tensor ({list(input.shape)}) but got indices tensor "
+            f"with shape: {list(indices.shape)}."
         )
     x, batched = with_batch(name, input, axes)
     where, _ = with_batch(name, indices, axes)
@@ -122,17 +164,25 @@ def _max_unpool(axes: int, input: Any, indices: Any, kernel_size: Any, stride: A
     if output_size is not None:
         wanted = tuple(int(n) for n in output_size)[-axes:]
         if len(output_size) not in (axes, axes + 2):
-            raise ValueError(f"{name}: output_size should be a sequence containing {axes} or {axes + 2} elements, but it has a length of '{len(output_size)}'.")
+            raise ValueError(
+                f"{name}: output_size should be a sequence containing {axes} or {axes + 2} elements, but it has a length of "
+                f"'{len(output_size)}'."
+            )
         for axis, (n, default, step) in enumerate(zip(wanted, sizes, steps, strict=True)):
             if not default - step < n < default + step:
-                raise ValueError(f'{name}: invalid output_size "{wanted}" (dim {axis} must be between {default - step} and {default + step}).')
+                raise ValueError(
+                    f'{name}: invalid output_size "{wanted}" (dim {axis} must be between {default - step} and {default + step}).'
+                )
         sizes = wanted
     volume = 1
     for n in sizes:
         volume *= n
     places = values(where)
     if places is not None and places.size and (places.min() < 0 or places.max() >= volume):
-        raise RuntimeError(f"{name}: Found an invalid max index: {int(places.max())} (output volumes are of size {'x'.join(map(str, sizes))}). Give the output_size that was pooled.")
+        raise RuntimeError(
+            f"{name}: Found an invalid max index: {int(places.max())} (output volumes are of size {'x'.join(map(str, sizes))}). "
+            "Give the output_size that was pooled."
+        )
     return without_batch(pooling_ops.max_unpool.eager(x, where, sizes=sizes, distinct=True), batched)
 
 
@@ -151,7 +201,7 @@ def max_unpool3d(input: Any, indices: Any, kernel_size: Any, stride: Any = None,
     return _max_unpool(3, input, indices, kernel_size, stride, padding, output_size)
 
 
-# ----- means ------------------------------------------------------------------------------------------------------------------------------
+# ----- means ---------------------------------------------------------------------------------------------------------
 
 
 def _avg_pool(
@@ -175,7 +225,9 @@ def _avg_pool(
     return without_batch(out, batched)
 
 
-def avg_pool1d(input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False, count_include_pad: bool = True) -> Any:
+def avg_pool1d(
+    input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False, count_include_pad: bool = True
+) -> Any:
     """The mean of each window of (N, C, L) or (C, L)."""
     return _avg_pool(1, input, kernel_size, stride, padding, ceil_mode, count_include_pad, None)
 
@@ -231,7 +283,7 @@ def lp_pool3d(input: Any, norm_type: float, kernel_size: Any, stride: Any = None
     return _lp_pool(3, input, norm_type, kernel_size, stride, ceil_mode)
 
 
-# ----- as many windows as wanted ------------------------------------------------------------------------------------------------------------
+# ----- as many windows as wanted -------------------------------------------------------------------------------------
 
 
 def _sizes(name: str, axes: int, x: Any, output_size: Any) -> Shape:

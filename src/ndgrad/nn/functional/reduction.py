@@ -16,9 +16,7 @@ def read_reduction(reduction: str, size_average: bool | None = None, reduce: boo
         average = True if size_average is None else size_average
         wanted = True if reduce is None else reduce
         reduction = ("mean" if average else "sum") if wanted else "none"
-        warnings.warn(
-            f"size_average and reduce args will be deprecated, please use reduction={reduction!r} instead.", stacklevel=3
-        )
+        warnings.warn(f"size_average and reduce args will be deprecated, please use reduction={reduction!r} instead.", stacklevel=3)
     if reduction not in _KINDS and reduction not in more:
         raise ValueError(f"{reduction} is not a valid value for reduction. Choose one of {', '.join((*_KINDS, *more))}.")
     return reduction

@@ -30,7 +30,9 @@ def _check_sizes(name: str, input: Any, target: Any, weight: Any = None) -> None
         try:
             np.broadcast_shapes(a, b)
         except ValueError:
-            raise RuntimeError(f"{name}: a target of size {b} cannot be broadcast against an input of size {a}. Reshape one of them.") from None
+            raise RuntimeError(
+                f"{name}: a target of size {b} cannot be broadcast against an input of size {a}. Reshape one of them."
+            ) from None
     if weight is not None and tuple(weight.shape) != a:
         raise ValueError(f"{name}: Weights and input must have the same size, and have {tuple(weight.shape)} and {a}.")
 
@@ -134,13 +136,19 @@ def gaussian_nll_loss(input: Any, target: Any, var: Any, full: bool = False, eps
         var = ops.zeros_like(ops.detach(input)) + float(var)
     known = values(var)
     if known is not None and (known < 0).any():
-        raise ValueError(f"gaussian_nll_loss: var has negative entry/entries, the least being {known.min()}. A variance is at least 0; take exp() or softplus().")
+        raise ValueError(
+            f"gaussian_nll_loss: var has negative entry/entries, the least being {known.min()}. A variance is at least 0; take "
+            "exp() or softplus()."
+        )
     shape, given = tuple(input.shape), tuple(var.shape)
     if given != shape:
         if shape[:-1] == given:
             var = ops.unsqueeze(var, dim=len(given))
         elif len(given) != len(shape) or sum(b for a, b in zip(shape, given, strict=True) if a != b) != 1:
-            raise ValueError(f"gaussian_nll_loss: var is of incorrect size: {given}, for an input of size {shape}. Give that size, or 1 in one dimension.")
+            raise ValueError(
+                f"gaussian_nll_loss: var is of incorrect size: {given}, for an input of size {shape}. Give that size, or 1 in "
+                "one dimension."
+            )
     var = ops.clone(var)
     with no_grad():
         write(clamp_min, var, (eps,), {})

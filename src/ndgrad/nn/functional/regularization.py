@@ -116,5 +116,7 @@ def feature_alpha_dropout(input: Any, p: float = 0.5, training: bool = False, in
     """alpha_dropout of whole channels."""
     _check("feature_alpha_dropout", p)
     if len(input.shape) < 2:
-        raise RuntimeError(f"feature_alpha_dropout: Feature dropout requires at least 2 dimensions in the input, which has shape {tuple(input.shape)}.")
+        raise RuntimeError(
+            f"feature_alpha_dropout: Feature dropout requires at least 2 dimensions in the input, which has shape {tuple(input.shape)}."
+        )
     return _alpha(input, p, training, inplace, _channels(input))

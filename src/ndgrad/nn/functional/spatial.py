@@ -13,7 +13,7 @@ Shape = tuple[int, ...]
 def per_axis(name: str, what: str, value: Any, axes: int) -> Shape:
     """A setting as one int per spatial axis; one int stands for all."""
     try:
-        given = (operator.index(value),)
+        given: Shape = (operator.index(value),)
     except TypeError:
         try:
             given = tuple(operator.index(v) for v in value)

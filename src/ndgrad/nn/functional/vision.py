@@ -22,7 +22,7 @@ __all__ = [
 
 Shape = tuple[int, ...]
 
-# ----- interpolate ---------------------------------------------------------------------------------------------------------------------
+# ----- interpolate ---------------------------------------------------------------------------------------------------
 
 #: Mode -> the number of spatial axes it works on.
 _AXES = {
@@ -50,16 +50,25 @@ def interpolate(
     axes = len(shape) - 2
     if mode not in _AXES or axes not in _AXES[mode]:
         raise NotImplementedError(
-            f"interpolate: an input of {len(shape)} dimensions (shape {shape}) with mode {mode!r} is not supported. nearest, nearest-exact and area take "
+            f"interpolate: an input of {len(shape)} dimensions (shape {shape}) with mode {mode!r} is not supported. nearest, "
+            "nearest-exact and area take "
             "3 to 5 dimensions, linear 3, bilinear and bicubic 4, trilinear 5."
         )
     if mode not in _ALIGNABLE and align_corners is not None:
-        raise ValueError(f"interpolate: align_corners option can only be set with the interpolating modes: linear | bilinear | bicubic | trilinear; mode is {mode}.")
+        raise ValueError(
+            "interpolate: align_corners option can only be set with the interpolating modes: linear | bilinear | bicubic | "
+            f"trilinear; mode is {mode}."
+        )
     if antialias and mode not in ("bilinear", "bicubic"):
-        raise ValueError(f"interpolate: Anti-alias option is restricted to bilinear and bicubic modes and requires a 4-D tensor as input; mode is {mode}.")
+        raise ValueError(
+            "interpolate: Anti-alias option is restricted to bilinear and bicubic modes and requires a 4-D tensor as input; "
+            f"mode is {mode}."
+        )
     sizes, ratios = _sizes(shape[2:], size, scale_factor, recompute_scale_factor)
     if min(sizes, default=1) < 1 or min(shape[2:], default=1) < 1:
-        raise RuntimeError(f"interpolate: Input and output sizes should be greater than 0, but got input sizes {shape[2:]} and output sizes {sizes}.")
+        raise RuntimeError(
+            f"interpolate: Input and output sizes should be greater than 0, but got input sizes {shape[2:]} and output sizes {sizes}."
+        )
     out = input
     for axis in range(axes):
         before, after, ratio = shape[2 + axis], sizes[axis], ratios[axis]
@@ -92,8 +101,10 @@ def _sizes(before: Shape, size: Any, scale_factor: Any, recompute: bool | None) 
     listed = tuple(given) if isinstance(given, (tuple, list)) or hasattr(given, "__len__") else (given,) * axes
     if len(listed) != axes:
         raise ValueError(
-            f"interpolate: Input and output must have the same number of spatial dimensions, but got input with spatial dimensions of {list(before)} and "
-            f"{'output size' if size is not None else 'scale_factor'} of {given}. Give one number, or one per axis, in the order of the axes."
+            "interpolate: Input and output must have the same number of spatial dimensions, but got input with spatial dimensions of "
+            f"{list(before)} and "
+            f"{'output size' if size is not None else 'scale_factor'} of {given}. Give one number, or one per axis, in the order of "
+            "the axes."
         )
     if size is not None:
         if recompute:
@@ -125,7 +136,7 @@ def upsample_bilinear(input: Any, size: Any = None, scale_factor: Any = None) ->
     return interpolate(input, size, scale_factor, "bilinear", align_corners=True)
 
 
-# ----- sampling at given places ---------------------------------------------------------------------------------------------------------
+# ----- sampling at given places --------------------------------------------------------------------------------------
 
 
 def affine_grid(theta: Any, size: Any, align_corners: bool | None = None) -> Any:
@@ -139,7 +150,8 @@ def affine_grid(theta: Any, size: Any, align_corners: bool | None = None) -> Any
     axes = len(sizes) - 2
     if axes not in (2, 3) or len(theta.shape) != 3 or tuple(theta.shape[1:]) != (axes, axes + 1):
         raise ValueError(
-            f"affine_grid: Expected a batch of {axes}D affine matrices of shape Nx{axes}x{axes + 1} for size {sizes}. Got {tuple(theta.shape)}. "
+            f"affine_grid: Expected a batch of {axes}D affine matrices of shape Nx{axes}x{axes + 1} for size {sizes}. Got "
+            f"{tuple(theta.shape)}. "
             "size is (N, C, H, W) or (N, C, D, H, W)."
         )
     if min(sizes) <= 0:
@@ -154,9 +166,7 @@ def affine_grid(theta: Any, size: Any, align_corners: bool | None = None) -> Any
     return ops.reshape(grid, shape=(sizes[0], *sizes[2:], axes))
 
 
-def grid_sample(
-    input: Any, grid: Any, mode: str = "bilinear", padding_mode: str = "zeros", align_corners: bool | None = None
-) -> Any:
+def grid_sample(input: Any, grid: Any, mode: str = "bilinear", padding_mode: str = "zeros", align_corners: bool | None = None) -> Any:
     """Values of images (N, C, *spatial) at places `grid` (N, *output, axes), which run from -1 to 1 over the image, x first.
 
     Places outside read zeros, the border, or the reflected image.
@@ -221,7 +231,7 @@ class _Reader:
 
 
 def _nearest_taps(x: Any, reader: _Reader) -> list[tuple[Any, Any]]:
-    return [(ops.round(ops.detach(reader.bring_in(x)), decimals=0), None)]
+    return [(ops.round(ops.detach(reader.bring_in(x)), decimals=0), ops.zero(x) + 1.0)]  # a constant, with a gradient of zeros
 
 
 def _linear_taps(x: Any, reader: _Reader) -> list[tuple[Any, Any]]:
@@ -262,10 +272,9 @@ def _read(input: Any, per_axis: list[list[tuple[Any, Any]]], sizes: Shape, place
             inside = here if inside is None else ops.logical_and(inside, here)
             at = ops.where(here, at, 0.0)
             flat = at if flat is None else flat * float(size) + at
-            if share is not None:
-                weight = share if weight is None else weight * share
+            weight = share if weight is None else weight * share
         flats.append(ops.cast(flat, dtype=np.dtype(np.int64)))
-        weights.append(ops.cast(inside, dtype=np_dtype(input)) if weight is None else ops.where(inside, weight, 0.0))
+        weights.append(ops.where(inside, weight, 0.0))
     count = len(flats)
     index = ops.reshape(ops.stack(*flats, dim=1), shape=(n, 1, count * points))
     weight = ops.reshape(ops.stack(*weights, dim=1), shape=(n, 1, count, points))
@@ -275,7 +284,7 @@ def _read(input: Any, per_axis: list[list[tuple[Any, Any]]], sizes: Shape, place
     return ops.reshape(total, shape=(n, channels, *places[1:-1]))
 
 
-# ----- pixels and channels --------------------------------------------------------------------------------------------------------------
+# ----- pixels and channels -------------------------------------------------------------------------------------------
 
 
 def pixel_shuffle(input: Any, upscale_factor: int) -> Any:
@@ -285,7 +294,8 @@ def pixel_shuffle(input: Any, upscale_factor: int) -> Any:
         raise RuntimeError(f"pixel_shuffle expects input to have at least 3 dimensions, but got input with {len(shape)} dimension(s).")
     if r <= 0 or shape[-3] % (r * r):
         raise RuntimeError(
-            f"pixel_shuffle expects its input's 'channel' dimension to be divisible by the square of upscale_factor, which is positive, but input.size(-3)="
+            "pixel_shuffle expects its input's 'channel' dimension to be divisible by the square of upscale_factor, which is "
+            "positive, but input.size(-3)="
             f"{shape[-3]} is not divisible by {r}^2."
         )
     *lead, channels, height, width = shape
@@ -301,7 +311,10 @@ def pixel_unshuffle(input: Any, downscale_factor: int) -> Any:
     if len(shape) < 3:
         raise RuntimeError(f"pixel_unshuffle expects input to have at least 3 dimensions, but got input with {len(shape)} dimension(s).")
     if r <= 0 or shape[-2] % r or shape[-1] % r:
-        raise RuntimeError(f"pixel_unshuffle expects height and width to be divisible by downscale_factor, which is positive, but they are {shape[-2:]}, and it is {r}.")
+        raise RuntimeError(
+            "pixel_unshuffle expects height and width to be divisible by downscale_factor, which is positive, but they are "
+            f"{shape[-2:]}, and it is {r}."
+        )
     *lead, channels, height, width = shape
     k = len(lead)
     split = ops.reshape(input, shape=(*lead, channels, height // r, r, width // r, r))
@@ -316,7 +329,10 @@ def channel_shuffle(input: Any, groups: int) -> Any:
         raise RuntimeError(f"channel_shuffle expects input with > 2 dims, but got input with sizes {list(shape)}.")
     n, channels, *rest = shape
     if groups <= 0 or channels % groups:
-        raise RuntimeError(f"channel_shuffle: Number of channels must be divisible by groups, which is positive. Got {channels} channels and {groups} groups.")
+        raise RuntimeError(
+            f"channel_shuffle: Number of channels must be divisible by groups, which is positive. Got {channels} channels and "
+            f"{groups} groups."
+        )
     split = ops.reshape(input, shape=(n, groups, channels // groups, *rest))
     return ops.reshape(ops.permute(split, dims=(0, 2, 1, *range(3, len(shape) + 1))), shape=shape)
 
