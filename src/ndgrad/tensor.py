@@ -422,6 +422,8 @@ class Tensor(PythonProtocols):
         """What this view would be of another base; None if it is no view."""
         return replay(new_base, self._meta.view.path) if self._meta is not None and self._meta.view is not None else None
 
+    _view_func_unsafe = _view_func
+
     def _rev_view_func_unsafe(self, new_view: Any) -> Any:
         """The base that has `new_view` in the place of this view; None if it is no view."""
         if self._meta is None or self._meta.view is None:

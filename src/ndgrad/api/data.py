@@ -24,7 +24,7 @@ from ndgrad.storage import TypedStorage, UntypedStorage, batch_dims, memory_of, 
 from ndgrad.tensor import Tensor
 
 __all__ = ["as_tensor", "asarray", "from_numpy", "frombuffer", "scalar_tensor", "tensor"]
-METHODS = ("new_tensor",)
+METHODS = ("new", "new_tensor")
 
 
 def fresh(array: Any, requires_grad: bool = False, face: type[Any] = Tensor) -> Any:
@@ -140,6 +140,11 @@ def new_tensor(self: Any, data: Any, *, dtype: Any = None, device: Any = None, r
     """A copy of `data` with this tensor's dtype and device unless told otherwise."""
     where = self.device if device is None else device
     return tensor(data, dtype=self.dtype if dtype is None else dtype, device=where, requires_grad=requires_grad)
+
+
+def new(self: Any, *args: Any, **options: Any) -> Any:
+    """As the constructor `Tensor`, with this tensor's dtype. Prefer new_tensor and new_empty."""
+    return construct(self.face, args, {"device": self.device, **options}, np_dtype(self))
 
 
 # ----- to an array -------------------------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ndgrad import dtypes
-from ndgrad.autograd.variable import Variable, meta_of, np_dtype
+from ndgrad.autograd.variable import Variable, meta_of, new, np_dtype
 from ndgrad.dtypes import (
     can_cast,
     dtype,
@@ -21,12 +21,14 @@ from ndgrad.printing import get_printoptions, printoptions, set_printoptions
 from ndgrad.storage import is_storage
 
 __all__ = [
-    "can_cast", "dtype", "finfo", "get_default_dtype", "get_device", "get_num_threads", "get_printoptions", "iinfo",
+    "_is_all_true", "_is_any_true", "can_cast", "detach", "detach_", "dtype", "finfo", "get_default_dtype", "get_device", "get_num_interop_threads", "get_num_threads", "get_printoptions", "iinfo",
     "is_complex", "is_floating_point", "is_inference", "is_nonzero", "is_same_size", "is_signed", "is_storage", "is_tensor",
-    "numel", "printoptions", "promote_types", "result_type", "set_default_dtype", "set_num_threads", "set_printoptions",
+    "numel", "printoptions", "promote_types", "result_type", "set_default_dtype", "set_num_interop_threads", "set_num_threads",
+    "set_printoptions", "typename",
 ]  # fmt: skip
 METHODS = (
-    "has_names", "is_complex", "is_floating_point", "is_nonzero", "is_same_size", "is_signed", "refine_names", "rename",
+    "_is_all_true", "_is_any_true", "as_subclass", "has_names", "is_complex", "is_floating_point", "is_nonzero", "is_pinned", "is_same_size",
+    "is_set_to", "is_shared", "is_signed", "pin_memory", "refine_names", "rename",
     "rename_",
 )  # fmt: skip
 
@@ -86,6 +88,74 @@ def get_device(input: Any) -> int:
     return int(_tensor("get_device", input).get_device())
 
 
+def is_set_to(self: Any, tensor: Any) -> bool:
+    """Whether two tensors look at the same elements of the same memory in the same way."""
+    same_view = (self.data_ptr(), self.shape, self.stride()) == (tensor.data_ptr(), tensor.shape, tensor.stride())
+    return same_view and bool(self.dtype == tensor.dtype)
+
+
+def _is_any_true(input: Any) -> Any:
+    """`any()` of a boolean tensor."""
+    return _mask("_is_any_true", input).any()
+
+
+def _is_all_true(input: Any) -> Any:
+    """`all()` of a boolean tensor."""
+    return _mask("_is_all_true", input).all()
+
+
+def _mask(name: str, input: Any) -> Any:
+    if np_dtype(_tensor(name, input)).kind != "b":
+        raise RuntimeError(f"{name}: expected a boolean tensor, and got {input.dtype}. Compare first.")
+    return input
+
+
+def typename(obj: Any) -> str:
+    """The name of a tensor's type, as `type()` gives it; of anything else, its class."""
+    if isinstance(obj, Variable):
+        return str(_tensor("typename", obj).type())
+    cls = obj if isinstance(obj, type) else type(obj)
+    return cls.__name__ if cls.__module__ == "builtins" else f"{cls.__module__}.{cls.__qualname__}"
+
+
+def detach(input: Any) -> Any:
+    """The same values in the same memory, outside the graph."""
+    return _tensor("detach", input).detach()
+
+
+def detach_(input: Any) -> Any:
+    """Take a tensor out of its graph, in place."""
+    return _tensor("detach_", input).detach_()
+
+
+def as_subclass(self: Any, cls: type[Any]) -> Any:
+    """A view of this tensor, inside the graph, of another tensor class."""
+    if not issubclass(cls, Variable):
+        raise TypeError(f"as_subclass: {cls.__name__} is no subclass of Tensor.")
+    view = shape_ops.alias(self)
+    made = new(cls)
+    made._array, made._node, made._storage, made._meta = view._array, view._node, view._storage, view._meta
+    return made
+
+
+# NumPy's memory is neither page-locked for a GPU nor shared between processes: code that asks gets its answer.
+
+
+def is_pinned(self: Any, device: Any = None) -> bool:
+    """Whether the memory is page-locked: never."""
+    return False
+
+
+def pin_memory(self: Any, device: Any = None) -> Any:
+    """The tensor itself: page-locked memory would only serve copies to a GPU."""
+    return self
+
+
+def is_shared(self: Any) -> bool:
+    """Whether the memory is shared between processes: never."""
+    return False
+
+
 # ----- threads -----------------------------------------------------------------------------------------------------------
 
 
@@ -105,6 +175,17 @@ def set_num_threads(count: int) -> None:
     from ndgrad.arrays import threads
 
     threads.max_threads = count
+
+
+def get_num_interop_threads() -> int:
+    """How many ops run at once: one."""
+    return 1
+
+
+def set_num_interop_threads(count: int) -> None:
+    """Accepted for torch's sake: ops run one after another."""
+    if count < 1:
+        raise RuntimeError(f"set_num_interop_threads expects a positive integer, and got {count}.")
 
 
 # ----- names of dimensions ---------------------------------------------------------------------------------------------

@@ -52,7 +52,9 @@ def require_elements(name: str, input: Any, dims: tuple[int, ...] | None) -> Non
             )
 
 
-def _extremum(name: str, full: Any, lines: Any, pairs: Any, input: Any, dim: Any, keepdim: bool, other: Any, out: Any) -> Any:
+def _extremum(
+    name: str, full: Any, lines: Any, place: Any, pairs: Any, input: Any, dim: Any, keepdim: bool, other: Any, out: Any
+) -> Any:
     if isinstance(dim, Variable):
         if other is not None or keepdim:
             raise TypeError(f"{name}(): argument 'dim' (position 2) must be int, not {type(dim).__name__}. Give a dim or another tensor.")
@@ -69,7 +71,13 @@ def _extremum(name: str, full: Any, lines: Any, pairs: Any, input: Any, dim: Any
     if isinstance(dim, (tuple, list)):
         raise TypeError(f"{name}(): argument 'dim' must be int, not {type(dim).__name__}. Use a{name}() to reduce several dimensions.")
     require_elements(name, input, (as_dim(dim, ndim),) if ndim else ())
-    values, indices = along(lines, name, input, dim, keepdim=keepdim and ndim > 0)
+    if ndim:
+        number = as_dim(dim, ndim)
+        indices = place.eager(input, dim=number, keepdim=keepdim)
+        values = lines.eager(input, indices, dim=number, keepdim=keepdim)
+    else:
+        as_dim(dim, 0)
+        values, indices = full(input), place(shape.reshape(input, shape=(1,)), dim=0)
     return deliver(name, getattr(return_types, name)(values, indices), out, input)
 
 
@@ -84,7 +92,7 @@ def max(input: Any, dim: Any = None, keepdim: bool = False, *, other: Any = None
     >>> x.max(), x.max(dim=1).indices
     (tensor(5.), tensor([1, 0]))
     """
-    return _extremum("max", ops.max_all, ops.max, selection.maximum, input, dim, keepdim, other, out)
+    return _extremum("max", ops.max_all, ops.max, ops.argmax, selection.maximum, input, dim, keepdim, other, out)
 
 
 @both_worlds
@@ -96,7 +104,7 @@ def min(input: Any, dim: Any = None, keepdim: bool = False, *, other: Any = None
     >>> x.min(), x.min(dim=0).values
     (tensor(1.), tensor([1., 2.]))
     """
-    return _extremum("min", ops.min_all, ops.min, selection.minimum, input, dim, keepdim, other, out)
+    return _extremum("min", ops.min_all, ops.min, ops.argmin, selection.minimum, input, dim, keepdim, other, out)
 
 
 def _over_dims(op: Any, input: Any, dim: Any, keepdim: bool, out: Any) -> Any:

@@ -25,7 +25,7 @@ from ndgrad.storage import (
     window,
 )
 
-__all__ = ["fill", "fill_", "zero_"]
+__all__ = ["fill", "fill_", "resize_as_", "zero_"]
 METHODS = ("copy_", "fill", "fill_", "resize_", "resize_as_", "set_", "zero_")
 
 

@@ -13,12 +13,12 @@ import numpy
 #: Lines longer than this are reduced by NumPy as quickly; and up to it, the two orders of summation are equally accurate.
 _SHORT = 1024
 #: Arrays smaller than this are not worth the detour.
-_LARGE = 4096
+SMALL = 4096
 
 
 def is_lines(np: Any, x: Any, dim: tuple[int, ...]) -> bool:
     """Whether reducing x over `dim` is a reduction of many short contiguous lines."""
-    if x.size < _LARGE or len(dim) != 1 or np is not numpy:
+    if x.size < SMALL or len(dim) != 1 or np is not numpy:
         return False
     last = len(x.shape) - 1
     return bool(dim[0] == last and 1 < x.shape[last] <= _SHORT and x.flags.c_contiguous)

@@ -80,6 +80,14 @@ def keys_along(np: Any, index: Any, shape: tuple[int, ...], dim: int) -> Any:
     return (keys * strides[dim] if strides[dim] != 1 else keys) + offsets
 
 
+def overwritten(np: Any, keys: Any, size: int) -> Any:
+    """Which of the flat keys below `size` come again later, so that what is put there does not stay."""
+    last, number = np.empty(size, np.intp), np.arange(keys.size)
+    flat = keys.reshape(-1)
+    last[flat] = number
+    return (last[flat] != number).reshape(keys.shape)
+
+
 def one_index_per_slice(index: Any, shape: tuple[int, ...], dim: int) -> Any:
     """The 1-d index that a full index along `dim` was expanded from (`i[:, None].expand(...)`), None if it was not."""
     for d, (n, stride) in enumerate(zip(index.shape, index.strides, strict=True)):

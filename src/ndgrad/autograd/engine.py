@@ -46,7 +46,8 @@ class GraphTask:
     """One backward pass: its settings, its buffers, and where it is."""
 
     __slots__ = (
-        "accumulate", "callbacks", "captures", "create_graph", "grads", "keep", "lane", "needed", "node", "ops", "owned", "wanted",
+        "accumulate", "callbacks", "captures", "create_graph", "grads", "keep", "lane", "needed", "node", "ops", "owned", "roots",
+        "wanted",
     )  # fmt: skip
 
     def __init__(self, lane: str, keep: bool, create_graph: bool = False) -> None:
@@ -56,6 +57,7 @@ class GraphTask:
         #: node -> the sum of the gradients it has received so far (a list of sums for an op of several outputs)
         self.grads: dict[Node, Any] = {}
         self.owned: set[Node] = set()
+        self.roots: list[Node] = []
         self.callbacks: list[Any] = []
         #: edges whose gradients the caller wants, and what has been found: (node, number) -> gradient
         self.wanted: set[Node] | None = None
@@ -112,8 +114,30 @@ def nodes_towards(roots: list[Node], wanted: set[Node]) -> set[Node]:
     return needed
 
 
+def current_task() -> Any:
+    """The pass that this thread is running, for hooks and callbacks; None outside backward."""
+    return thread.task
+
+
+def gradients_expected(task: Any, tensors: Any) -> int:
+    """How many of `tensors` will receive a gradient in a pass."""
+    reachable = set(count_gradients(task.roots))
+    if task.needed is not None:
+        reachable &= task.needed
+    return sum(1 for t in tensors if edge_node(gradient_edge(t)) in reachable)
+
+
 def run(task: GraphTask, roots: list[tuple[Any, Any]]) -> None:
     """Run a task from (edge, gradient) roots; gradients are raw arrays in lane "arrays", tensors in the others."""
+    task.roots = [edge_node(e) for e, _ in roots]
+    outside, thread.task = thread.task, task
+    try:
+        _run(task, roots)
+    finally:
+        thread.task = outside
+
+
+def _run(task: GraphTask, roots: list[tuple[Any, Any]]) -> None:
     if task.lane == "arrays":
         task.ops = raw_ops(library_of(roots[0][1]))
     if task.lane == "arrays" and task.wanted is None and not process.leaf_hooks:

@@ -51,6 +51,8 @@ class ThreadState(threading.local):
     observers: tuple[Any, ...] = ()
     #: Modes that see every public call before anything else does.
     function_modes: tuple[Any, ...] = ()
+    #: The backward pass that the thread is running, if any.
+    task: Any = None
     #: True while the thread runs a custom function's forward.
     in_custom_forward: bool = False
 

@@ -61,7 +61,7 @@ class Array(Tensor):
     >>> x = np.array([1.0, 2.0, 4.0]).requires_grad_()
     >>> x.std().backward()
     >>> x.grad
-    array([-0.35634832, -0.08908708,  0.44543540])
+    array([-0.35634832, -0.08908708,  0.4454354 ])
     """
 
     __slots__ = ()

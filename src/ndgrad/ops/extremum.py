@@ -24,8 +24,11 @@ _LARGE = 4096
 def _place_along(np: Any, x: Any, index: Any, *, dim: int, size: int) -> Any:
     shape = x.shape
     before, taken, after = _volume(shape[:dim]), shape[dim], _volume(shape[dim + 1 :])
-    flat = index.reshape((before, taken, after)) * after
-    flat += (np.arange(before) * (size * after)).reshape((before, 1, 1)) + np.arange(after)
+    flat = index
+    if after > 1:
+        flat = flat.reshape((before, taken, after)) * after + np.arange(after)
+    if before > 1:
+        flat = flat.reshape((before, taken * after)) + (np.arange(before) * (size * after))[:, None]
     out = np.zeros(before * size * after, x.dtype)
     if taken == 1:
         out[flat.reshape(-1)] = x.reshape(-1)
@@ -154,75 +157,26 @@ min_all = op(
 )  # fmt: skip
 
 
-# ----- max and min along a dimension, with the place -----------------------------------------------------------------------
+# ----- places --------------------------------------------------------------------------------------------------------------
 
 
-def _place_of(np: Any, x: Any, values: Any, dim: int, argument: str) -> Any:
-    """The first place along `dim` of the extrema `values` (with `dim` kept)."""
-    n = x.shape[dim]
+def _argument(np: Any, x: Any, dim: int, keepdim: bool, name: str) -> Any:
+    """The first place along `dim` of the extremum."""
     if np is numpy and dim != len(x.shape) - 1 and x.size > _LARGE:
         # NumPy's argmax transposes a copy; looking for the value is three times quicker. A NaN is not found this way.
+        n = x.shape[dim]
+        extremum = (largest if name == "argmax" else smallest)(np, x, (dim,), True)
         places = np.arange(n, dtype=np.int32).reshape((n, *(1,) * (len(x.shape) - dim - 1)))
-        found = np.minimum.reduce(np.where(x == values, places, np.int32(n)), axis=dim, keepdims=True)
+        found = np.minimum.reduce(np.where(x == extremum, places, np.int32(n)), axis=dim, keepdims=keepdim)
         if not (found == n).any():
             return found.astype(np.int64)
-    return getattr(x, argument)(axis=dim, keepdims=True)
+    return getattr(x, name)(axis=dim, keepdims=keepdim)
 
-
-def _max(np: Any, x: Any, *, dim: int, keepdim: bool) -> tuple[Any, Any]:
-    values = largest(np, x, (dim,), True)
-    return _drop(values, _place_of(np, x, values, dim, "argmax"), dim, keepdim)
-
-
-def _min(np: Any, x: Any, *, dim: int, keepdim: bool) -> tuple[Any, Any]:
-    values = smallest(np, x, (dim,), True)
-    return _drop(values, _place_of(np, x, values, dim, "argmin"), dim, keepdim)
-
-
-def _drop(values: Any, indices: Any, dim: int, keepdim: bool) -> tuple[Any, Any]:
-    return (values, indices) if keepdim else (values.squeeze(dim), indices.squeeze(dim))
-
-
-def place_back(g0: Any, out1: Any, x_shape: tuple[int, ...], dim: int, keepdim: bool, ops: Any) -> tuple[Any]:
-    """The gradient of values chosen along `dim` at the indices out1, put back to where they came from."""
-    g, index = keep(g0, x_shape, (dim,), keepdim, ops), keep(out1, x_shape, (dim,), keepdim, ops)
-    return (ops.place_along(g, index, dim=dim, size=x_shape[dim]),)
-
-
-def pick_tangent(x_t: Any, out1: Any, x_shape: tuple[int, ...], dim: int, keepdim: bool, ops: Any) -> tuple[Any, None]:
-    t = ops.pick_along(x_t, keep(out1, x_shape, (dim,), keepdim, ops), dim=dim)
-    return (ops.reshape(t, shape=tuple(out1.shape)), None)
-
-
-max = op(
-    "max", "x",
-    _max,
-    settings={"dim": 0, "keepdim": False},
-    vjp=place_back,
-    jvp=pick_tangent,
-    batch="dims",
-    outputs=2,
-    discrete_outputs=(1,),
-)  # fmt: skip
-
-min = op(
-    "min", "x",
-    _min,
-    settings={"dim": 0, "keepdim": False},
-    vjp=place_back,
-    jvp=pick_tangent,
-    batch="dims",
-    outputs=2,
-    discrete_outputs=(1,),
-)  # fmt: skip
-
-
-# ----- places alone ---------------------------------------------------------------------------------------------------------
 
 # Along one dimension; the public functions flatten first where none is named.
 argmax = op(
     "argmax", "x",
-    lambda np, x, *, dim, keepdim: x.argmax(axis=dim, keepdims=keepdim),
+    lambda np, x, *, dim, keepdim=False: _argument(np, x, dim, keepdim, "argmax"),
     settings={"dim": 0, "keepdim": False},
     vjp=NOT_DIFFERENTIABLE,
     batch="dims",
@@ -230,8 +184,56 @@ argmax = op(
 
 argmin = op(
     "argmin", "x",
-    lambda np, x, *, dim, keepdim: x.argmin(axis=dim, keepdims=keepdim),
+    lambda np, x, *, dim, keepdim=False: _argument(np, x, dim, keepdim, "argmin"),
     settings={"dim": 0, "keepdim": False},
     vjp=NOT_DIFFERENTIABLE,
     batch="dims",
 )  # fmt: skip
+
+
+# ----- max and min along a dimension ------------------------------------------------------------------------------------------
+
+# `index` is where the extremum stands, as argmax and argmin say: the gradient goes there.
+
+
+def _to_index(g: Any, index: Any, x_shape: tuple[int, ...], dim: int, keepdim: bool, ops: Any) -> Any:
+    g, index = keep(g, x_shape, (dim,), keepdim, ops), keep(index, x_shape, (dim,), keepdim, ops)
+    return ops.place_along(g, index, dim=dim, size=x_shape[dim])
+
+
+def _from_index(t: Any, index: Any, x_shape: tuple[int, ...], dim: int, keepdim: bool, ops: Any) -> Any:
+    picked = ops.pick_along(t, keep(index, x_shape, (dim,), keepdim, ops), dim=dim)
+    return ops.reshape(picked, shape=tuple(index.shape))
+
+
+max = op(
+    "max", "x index",
+    lambda np, x, index, *, dim, keepdim=False: largest(np, x, (dim,), keepdim),
+    settings={"dim": 0, "keepdim": False},
+    vjp={"x": _to_index},
+    jvp={"x": _from_index},
+    batch="dims",
+    may_be_discrete=True,
+)  # fmt: skip
+
+min = op(
+    "min", "x index",
+    lambda np, x, index, *, dim, keepdim=False: smallest(np, x, (dim,), keepdim),
+    settings={"dim": 0, "keepdim": False},
+    vjp={"x": _to_index},
+    jvp={"x": _from_index},
+    batch="dims",
+    may_be_discrete=True,
+)  # fmt: skip
+
+
+# ----- values chosen along a dimension by ops that also say where --------------------------------------------------------------
+
+
+def place_back(g0: Any, out1: Any, x_shape: tuple[int, ...], dim: int, keepdim: bool, ops: Any) -> tuple[Any]:
+    """The gradient of values chosen along `dim` at the indices out1, put back to where they came from."""
+    return (_to_index(g0, out1, x_shape, dim, keepdim, ops),)
+
+
+def pick_tangent(x_t: Any, out1: Any, x_shape: tuple[int, ...], dim: int, keepdim: bool, ops: Any) -> tuple[Any, None]:
+    return (_from_index(x_t, out1, x_shape, dim, keepdim, ops), None)

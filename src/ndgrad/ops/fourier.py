@@ -20,21 +20,21 @@ _INVERSE_NORMS = {"none": "forward", "root": "ortho", "full": "backward"}
 # ----- complex to complex ----------------------------------------------------------------------------------------------
 
 
-def _c2c(np: Any, x: Any, *, dims: tuple[int, ...], scale: str, forward: bool) -> Any:
+def _c2c(np: Any, x: Any, *, dims: tuple[int, ...], scale: str, inverse: bool) -> Any:
     if not dims:
         return x.astype(np.result_type(x.dtype, np.complex64))
-    norm = (_FORWARD_NORMS if forward else _INVERSE_NORMS)[scale]
+    norm = (_INVERSE_NORMS if inverse else _FORWARD_NORMS)[scale]
     if len(dims) == 1:
-        return (np.fft.fft if forward else np.fft.ifft)(x, axis=dims[0], norm=norm)
-    return (np.fft.fftn if forward else np.fft.ifftn)(x, axes=dims, norm=norm)
+        return (np.fft.ifft if inverse else np.fft.fft)(x, axis=dims[0], norm=norm)
+    return (np.fft.ifftn if inverse else np.fft.fftn)(x, axes=dims, norm=norm)
 
 
 # The matrix is symmetric, so its adjoint is its conjugate: the transform in the other direction, with the same scale.
 fft_c2c = op(
     "fft_c2c", "x",
     _c2c,
-    settings={"dims": (), "scale": "none", "forward": True},
-    vjp={"x": lambda g, dims, scale, forward, ops: ops.fft_c2c(g, dims=dims, scale=scale, forward=not forward)},
+    settings={"dims": (), "scale": "none", "inverse": False},
+    vjp={"x": lambda g, dims, scale, inverse, ops: ops.fft_c2c(g, dims=dims, scale=scale, inverse=not inverse)},
     jvp="linear",
     batch="dims",
     backward_name="FftC2CBackward0",
@@ -47,7 +47,7 @@ fft_c2c = op(
 
 
 def _scale_bins(np: Any, x: Any, *, dim: int, size: int, factor: float) -> Any:
-    out = np.array(x)
+    out = x.copy()
     out[(*(slice(None),) * dim, slice(1, (size + 1) // 2))] *= factor
     return out
 
@@ -72,10 +72,8 @@ def _r2c(np: Any, x: Any, *, dims: tuple[int, ...], scale: str, onesided: bool) 
     # half of the bins by the transform, the rest by symmetry: twice as quick as treating x as complex
     last = dims[-1]
     half = np.fft.rfft(x, axis=last, norm=norm)
-    out = np.empty(x.shape, half.dtype)
-    lead, size, kept = (slice(None),) * last, x.shape[last], half.shape[last]
-    out[(*lead, slice(kept))] = half
-    np.conjugate(half[(*lead, slice((size - 1) // 2, 0, -1))], out=out[(*lead, slice(kept, None))])
+    mirrored = (*(slice(None),) * last, slice((x.shape[last] - 1) // 2, 0, -1))
+    out = np.concatenate([half, np.conjugate(half[mirrored])], axis=last)
     return np.fft.fftn(out, axes=dims[:-1], norm=norm) if dims[:-1] else out
 
 
@@ -83,7 +81,7 @@ def _r2c_vjp(g: Any, x_shape: tuple[int, ...], dims: tuple[int, ...], scale: str
     """The real part of the adjoint. With all bins it is that of the inverse transform; with half of them, c2r takes the real
     part, but it counts the bins that stand for two twice, and here each is only itself."""
     if not onesided:
-        return ops.fft_c2c(g, dims=dims, scale=scale, forward=False)
+        return ops.fft_c2c(g, dims=dims, scale=scale, inverse=True)
     size = x_shape[dims[-1]]
     return ops.fft_c2r(ops.scale_bins(g, dim=dims[-1], size=size, factor=0.5), dims=dims, scale=scale, size=size)
 

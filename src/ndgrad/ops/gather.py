@@ -10,8 +10,17 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ndgrad.arrays.scatter import add_arrays, check_range, combine_along, keys_along, one_index_per_slice, put_along, wrapped
-from ndgrad.ops.index import counting
+from ndgrad.arrays.scatter import (
+    add_arrays,
+    check_range,
+    combine_along,
+    keys_along,
+    one_index_per_slice,
+    overwritten,
+    put_along,
+    wrapped,
+)
+from ndgrad.ops.index import counting, staying
 from ndgrad.ops.table import NOT_DIFFERENTIABLE, op
 
 # ----- gather, and its transpose -----------------------------------------------------------------------------------------
@@ -75,15 +84,26 @@ def _scatter_kernel(np: Any, target: Any, index: Any, y: Any, *, dim: int) -> An
     return put_along(np, target, index, y, dim)
 
 
-# x with y (of the index's shape, or a number) put at the indexed places. Where a place occurs twice, the last y stays and
-# all of them get its gradient, as in torch.
+# Which elements of an index along `dim` name a place that is named again later.
+overwritten_along = op(
+    "overwritten_along", "x",
+    lambda np, x, *, dim, shape: overwritten(np, keys_along(np, x, shape, dim), math.prod(shape)),
+    settings={"dim": 0, "shape": ()},
+    vjp=NOT_DIFFERENTIABLE,
+    batch=lambda x, dim, shape, ops: ops.overwritten_along(x, dim=dim + 1, shape=(x.shape[0], *shape)),
+)  # fmt: skip
+
+# x with y (of the index's shape, or a number) put at the indexed places. Of several y for one place the last stays, and it
+# alone gets a gradient.
 scatter = op(
     "scatter", "x index y",
     lambda np, x, index, y, *, dim: _scatter_kernel(np, np.array(x, order="C"), index, y, dim=dim),
     settings={"dim": 0},
     vjp={
         "x": lambda g, index, dim, ops: ops.scatter(g, index, 0.0, dim=dim),
-        "y": lambda g, index, dim, ops: ops.gather(g, index, dim=dim),
+        "y": lambda g, x_shape, index, dim, ops: staying(
+            ops.gather(g, index, dim=dim), ops.overwritten_along(index, dim=dim, shape=x_shape), ops
+        ),
     },
     jvp={
         "x": lambda t, index, dim, ops: ops.scatter(t, index, 0.0, dim=dim),
@@ -266,6 +286,11 @@ def _put_batch(x: Any, index: Any, y: Any, accumulate: bool, ops: Any, size: int
     return ops.reshape(out, shape=tuple(x.shape))
 
 
+def _put_y(g: Any, x_shape: tuple[int, ...], index: Any, accumulate: bool, ops: Any) -> Any:
+    out = ops.take(g, index)
+    return out if accumulate else staying(out, ops.overwritten(index, shape=(math.prod(x_shape),)), ops)
+
+
 # x with y (of the index's shape, or a number) put or added at positions that count through the whole tensor.
 put = op(
     "put", "x index y",
@@ -273,13 +298,11 @@ put = op(
     settings={"accumulate": False},
     vjp={
         "x": lambda g, index, accumulate, ops: g if accumulate else ops.put(g, index, 0.0),
-        "y": lambda g, index, ops: ops.take(g, index),
+        "y": _put_y,
     },
     jvp={
         "x": lambda t, index, accumulate, ops: t if accumulate else ops.put(t, index, 0.0),
-        "y": lambda t, x_shape, index, ops: ops.reshape(
-            ops.index_add_zeros(t, index, shape=(math.prod(x_shape),)), shape=x_shape
-        ),
+        "y": lambda t, x, index, accumulate, ops: ops.put(ops.zeros_like(x), index, t, accumulate=accumulate),
     },
     batch=_put_batch,
     write_kernel=_put_kernel,

@@ -4,10 +4,11 @@ that index the leading dimensions), and their transposes. The public side is ndg
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from ndgrad.arrays.library import library_of
-from ndgrad.arrays.scatter import add_arrays, zeros_and_add
+from ndgrad.arrays.scatter import add_arrays, keys_of_arrays, overwritten, zeros_and_add
 from ndgrad.autograd.saved import lift
 from ndgrad.autograd.variable import Variable
 from ndgrad.ops.table import DATA_DEPENDENT, NOT_DIFFERENTIABLE, op
@@ -143,6 +144,12 @@ def _index_put(np: Any, x: Any, y: Any, *indices: Any, accumulate: bool) -> Any:
 def _index_put_kernel(np: Any, target: Any, y: Any, *indices: Any, accumulate: bool) -> Any:
     if accumulate:
         return add_arrays(np, target, indices, y)
+    if max(np.ndim(i) for i in indices) > 1:
+        # in one line, so that the order of writing is that of the index and not of its memory
+        lead = np.broadcast_shapes(*(i.shape for i in indices))
+        if np.ndim(y) > target.ndim - len(indices):
+            y = np.broadcast_to(y, (*lead, *target.shape[len(indices) :])).reshape(-1, *target.shape[len(indices) :])
+        indices = tuple(np.broadcast_to(i, lead).reshape(-1) for i in indices)
     target[indices] = y
     return target
 
@@ -158,14 +165,48 @@ def _index_put_batch(x: Any, y: Any, indices: Any, accumulate: bool, ops: Any, s
     return ops.index_put(x, y, counting(x, size, rank + 1), *aligned, accumulate=accumulate)
 
 
-# x with y put (or added) at the indexed places. With indices that occur twice, which y wins is not defined, as in NumPy.
+def _overwritten(np: Any, *indices: Any, shape: tuple[int, ...]) -> Any:
+    lead = np.broadcast_shapes(*(np.shape(i) for i in indices))
+    return overwritten(np, np.broadcast_to(keys_of_arrays(np, indices, shape), lead), math.prod(shape))
+
+
+def _overwritten_batch(indices: Any, shape: tuple[int, ...], batched: tuple[bool, ...], ops: Any, size: int) -> Any:
+    aligned = _align_indices(indices, batched, ops)
+    rank = max(len(i.shape) - b for i, b in zip(indices, batched, strict=True))
+    return ops.overwritten(counting(aligned[0], size, rank + 1), *aligned, shape=(size, *shape))
+
+
+# Which elements of index arrays into dimensions of sizes `shape` name a place that is named again later.
+overwritten_op = op(
+    "overwritten", "indices",
+    _overwritten,
+    settings={"shape": ()},
+    vjp=NOT_DIFFERENTIABLE,
+    batch=_overwritten_batch,
+    variadic=True,
+)  # fmt: skip
+
+
+def staying(g: Any, lost: Any, ops: Any) -> Any:
+    """The gradients of values that were put somewhere, zero for those that were overwritten in the same op."""
+    if ops.raw and not lost.any():
+        return g
+    return ops.where(ops.reshape(lost, shape=(*lost.shape, *(1,) * (len(g.shape) - len(lost.shape)))), 0.0, g)
+
+
+def _index_put_y(g: Any, x_shape: tuple[int, ...], indices: Any, accumulate: bool, ops: Any) -> Any:
+    out = ops.index(g, *indices)
+    return out if accumulate else staying(out, ops.overwritten(*indices, shape=x_shape[: len(indices)]), ops)
+
+
+# x with y put (or added) at the indexed places. Of several y for one place the last stays, and it alone gets a gradient.
 index_put = op(
     "index_put", "x y indices",
     _index_put,
     settings={"accumulate": False},
     vjp={
         "x": lambda g, indices, accumulate, ops: g if accumulate else ops.index_put(g, 0.0, *indices, accumulate=False),
-        "y": lambda g, indices, ops: ops.index(g, *indices),
+        "y": _index_put_y,
     },
     jvp=lambda x, y, x_t, y_t, indices, accumulate, ops: ops.index_put(
         ops.zeros_like(x) if x_t is None else x_t, 0.0 if y_t is None else y_t, *indices, accumulate=accumulate

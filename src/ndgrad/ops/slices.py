@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from ndgrad.arrays.scatter import add_slices, check_range, wrapped, zeros_and_add
-from ndgrad.ops.index import counting
+from ndgrad.ops.index import counting, staying
 from ndgrad.ops.table import NOT_DIFFERENTIABLE, op
 
 
@@ -124,18 +124,24 @@ def _index_copy_kernel(np: Any, target: Any, index: Any, y: Any, *, dim: int) ->
     return target
 
 
-# Where a slice is named twice, the last stays and all get its gradient, as in torch.
+def _index_copy_y(g: Any, x_shape: tuple[int, ...], index: Any, dim: int, ops: Any) -> Any:
+    lost = ops.overwritten(index, shape=(x_shape[dim],))
+    lost = ops.reshape(lost, shape=(*(1,) * dim, *lost.shape, *(1,) * (len(x_shape) - dim - 1)))
+    return staying(ops.index_select(g, index, dim=dim), lost, ops)
+
+
+# Of several slices for one place the last stays, and it alone gets a gradient.
 index_copy = op(
     "index_copy", "x index y",
     lambda np, x, index, y, *, dim: _index_copy_kernel(np, np.array(x), index, y, dim=dim),
     settings={"dim": 0},
     vjp={
         "x": lambda g, index, dim, ops: ops.index_fill(g, index, 0.0, dim=dim),
-        "y": lambda g, index, dim, ops: ops.index_select(g, index, dim=dim),
+        "y": _index_copy_y,
     },
     jvp={
         "x": lambda t, index, dim, ops: ops.index_fill(t, index, 0.0, dim=dim),
-        "y": lambda t, x_shape, index, dim, ops: ops.index_select_backward(t, index, dim=dim, length=x_shape[dim]),
+        "y": lambda t, x, index, dim, ops: ops.index_copy(ops.zeros_like(x), index, t, dim=dim),
     },
     batch=lambda x, index, y, dim, batched, ops, size: _put_slices_batch(x, index, y, dim, False, batched, ops, size),
     write_kernel=_index_copy_kernel,

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy
 
-from ndgrad.arrays.lines import is_lines, line_sum
+from ndgrad.arrays.lines import SMALL, is_lines, line_sum
 from ndgrad.ops.extremum import largest
 from ndgrad.ops.reduce import keep
 from ndgrad.ops.table import op
@@ -83,8 +83,13 @@ line_dot = op(
 def _softmax(np: Any, x: Any, *, dim: int) -> Any:
     if x.dtype.char == "e":
         return _softmax(np, x.astype(np.float32), dim=dim).astype(x.dtype)
-    if x.size == 0:
-        return np.empty(x.shape, x.dtype)
+    if x.size < SMALL and np is numpy:
+        if x.size == 0:
+            return np.empty(x.shape, x.dtype)
+        out = x - np.maximum.reduce(x, axis=dim, keepdims=True)
+        np.exp(out, out=out)
+        out /= np.add.reduce(out, axis=dim, keepdims=True)
+        return out
     out, total, _ = _exponentials(np, x, (dim,), False)
     out /= total
     return out
@@ -109,8 +114,12 @@ def _log_softmax(np: Any, x: Any, *, dim: int) -> Any:
     """Always shifted: of a large element and its logsumexp, the difference would lose the digits of a small loss."""
     if x.dtype.char == "e":
         return _log_softmax(np, x.astype(np.float32), dim=dim).astype(x.dtype)
-    if x.size == 0:
-        return np.empty(x.shape, x.dtype)
+    if x.size < SMALL and np is numpy:
+        if x.size == 0:
+            return np.empty(x.shape, x.dtype)
+        out = x - np.maximum.reduce(x, axis=dim, keepdims=True)
+        out -= np.log(np.add.reduce(np.exp(out), axis=dim, keepdims=True))
+        return out
     out = x - _line_max(np, x, dim)
     out -= np.log(_line_sum(np, np.exp(out), dim))
     return out
@@ -120,7 +129,7 @@ log_softmax = op(
     "log_softmax", "x",
     _log_softmax,
     settings={"dim": 0},
-    vjp={"x": lambda g, out, dim, ops: g - ops.exp(out) * ops.sum(g, dim=(dim,), keepdim=True)},
+    vjp={"x": lambda g, out, dim, ops: ops.exp(out) * -ops.sum(g, dim=(dim,), keepdim=True) + g},
     jvp={"x": lambda t, out, dim, ops: t - ops.line_dot(ops.exp(out), t, dim=dim)},
     batch="dims",
 )  # fmt: skip

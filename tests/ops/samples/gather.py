@@ -68,6 +68,25 @@ def scatter_extreme(x, index, y, dim, largest, include_self):
     return out
 
 
+def lost_along(x, dim, shape):
+    return lost(*np.broadcast_arrays(*places(x, dim)), shape=shape)
+
+
+def lost(*indices, shape):
+    indices = np.broadcast_arrays(*indices)
+    keys = [tuple(i % n for i, n in zip(key, shape, strict=True)) for key in zip(*(i.ravel().tolist() for i in indices), strict=True)]
+    return np.array([key in keys[n + 1 :] for n, key in enumerate(keys)], bool).reshape(indices[0].shape)
+
+
+def index_put(x, y, *indices, accumulate=False):
+    out = x.copy()
+    if accumulate:
+        np.add.at(out, indices, y)
+    else:
+        out[indices] = y
+    return out
+
+
 def put(x, index, y, accumulate=False):
     out = x.copy()
     flat = out.reshape(-1)
@@ -154,10 +173,54 @@ SAMPLES = {
     "scatter": [
         Sample((A, DISTINCT, ROWS), {"dim": 1}, scatter),
         Sample((Z, DISTINCT, Z[:, :2]), {"dim": 1}, scatter),
+        Sample((A, REPEATS, Y), {"dim": 1}, scatter),
         Sample((A, DISTINCT, 2.5), {"dim": 1}, scatter),
         Sample((A, NONE, Y[:, :0]), {"dim": 1}, scatter),
         Sample((A32, DISTINCT, A32[:, :2]), {"dim": 1}, scatter, **SINGLE),
         Sample((V, np.array([5, 0]), V[:2] + 1), {"dim": 0}, scatter),
+    ],
+    "overwritten_along": [
+        Sample((REPEATS,), {"dim": 1, "shape": A.shape}, lost_along),
+        Sample((DISTINCT,), {"dim": 1, "shape": A.shape}, lost_along),
+        Sample((NONE,), {"dim": 1, "shape": A.shape}, lost_along),
+    ],
+    "overwritten": [
+        Sample((I,), {"shape": (3,)}, lost),
+        Sample((-I,), {"shape": (3,)}, lost),
+        Sample((REPEATS % 3, REPEATS[0]), {"shape": (3, 4)}, lost),
+        Sample((NO_INDEX,), {"shape": (3,)}, lost),
+        Sample((np.array(1),), {"shape": (3,)}, lost),
+    ],
+    "index_put": [
+        Sample((A, A[:2] + 1, np.array([2, 0])), reference=index_put),
+        Sample((A, A + 1, I), reference=index_put),
+        Sample((A, A[0, 0] + 1, I), reference=index_put),
+        Sample((A, np.float64(2.5), I, np.array([[1], [3]])), reference=index_put),
+        Sample((A, Y[:, :, 0], np.array([[0], [2]]), REPEATS[:, :, 0]), reference=index_put),
+        Sample((Z, Z[:2] + 1, np.array([2, 0])), reference=index_put),
+        Sample((A, A + 1, I), {"accumulate": True}, index_put),
+        Sample((A, A[0] + 1, I), {"accumulate": True}, index_put),
+        Sample((A, A[0, 0] + 1, I, np.array([[1], [3]])), {"accumulate": True}, index_put),
+        Sample((A, 0.0, I), reference=index_put),
+        Sample((A, A[:0], NO_INDEX), reference=index_put),
+        Sample((A, A[0] + 1, np.array(1)), reference=index_put),
+        Sample((A32, A32 + 1, I), {"accumulate": True}, index_put, **SINGLE),
+    ],
+    "masked_fill": [
+        Sample((A, MASK, np.float64(2.5)), reference=lambda x, mask, y: np.where(mask, y, x)),
+        Sample((A, MASK[0], np.float64(2.5)), reference=lambda x, mask, y: np.where(mask, y, x)),
+        Sample((A[0], MASK, np.float64(2.5)), reference=lambda x, mask, y: np.where(mask, y, x)),
+        Sample((A, MASK, A[0] + 1), reference=lambda x, mask, y: np.where(mask, y, x)),
+        Sample((Z, MASK, np.complex128(2.5)), reference=lambda x, mask, y: np.where(mask, y, x)),
+        Sample((A, MASK, 0.0), reference=lambda x, mask, y: np.where(mask, y, x)),
+        Sample((A[:0], MASK[:0], np.float64(1.0)), reference=lambda x, mask, y: np.where(mask, y, x)),
+        Sample((A32, MASK, 2.5), reference=lambda x, mask, y: np.where(mask, np.float32(y), x), **SINGLE),
+    ],
+    "nonzero": [
+        Sample((MASK,), reference=np.argwhere),
+        Sample((np.array([0.0, 2.0, np.nan]),), reference=np.argwhere),
+        Sample((np.float64(2.0),), reference=lambda x: np.zeros((1, 0), int)),
+        Sample((MASK[:0],), reference=np.argwhere),
     ],
     "scatter_add": [
         Sample((A, REPEATS, Y), {"dim": 1}, scatter_add),
@@ -196,6 +259,7 @@ SAMPLES = {
         Sample((A, np.array([[0, -1], [7, 8]]), Y[0, :2, :2]), {"accumulate": False}, put),
         Sample((A, np.array([[0, -1], [7, 0]]), Y[0, :2, :2]), {"accumulate": True}, put),
         Sample((Z, np.array([3, 4]), Z[0, 0, :2]), {"accumulate": False}, put),
+        Sample((A, np.array([7, 3, 7, -53]), Y[0, 0, :4]), {"accumulate": False}, put),
         Sample((A, np.array([3, 4]), 0.0), {"accumulate": False}, put),
         Sample((A, NO_INDEX, V[:0]), {"accumulate": True}, put),
         Sample((np.array(2.0), np.array([0]), V[:1]), {"accumulate": False}, put),
@@ -244,6 +308,7 @@ SAMPLES = {
     "index_copy": [
         Sample((A, I[:2], A[:2] * 2), {"dim": 0}, index_copy),
         Sample((A, J, ROWS), {"dim": 1}, index_copy),
+        Sample((A, I, A * 2), {"dim": 0}, index_copy),
         Sample((Z, J, Z[..., :2]), {"dim": 2}, index_copy),
         Sample((A, NO_INDEX, A[:, :0]), {"dim": 1}, index_copy),
         Sample((A32, I[:2], A32[:2]), {"dim": 0}, index_copy, **SINGLE),

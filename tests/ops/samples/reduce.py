@@ -84,19 +84,21 @@ nan_total, truth, some = over_dims(np.nansum), over_dims(np.all), over_dims(np.a
 
 
 def extremum(function, place):
-    def reference(x, *, dim, keepdim=False):
-        return function(x, axis=dim, keepdims=keepdim), np.asarray(place(x, axis=dim, keepdims=keepdim))
+    def reference(x, index, *, dim, keepdim=False):
+        return function(x, axis=dim, keepdims=keepdim)
+
+    def sample(x, dim, keepdim=False):
+        return Sample((x, np.asarray(place(x, axis=dim, keepdims=keepdim))), {"dim": dim, "keepdim": keepdim}, reference)
 
     return [
-        Sample((A,), {"dim": 0}, reference),
-        Sample((A,), {"dim": 1, "keepdim": True}, reference),
-        Sample((V,), {"dim": 0}, reference),
-        Sample((CUBE,), {"dim": 1}, reference),
-        Sample((LINES,), {"dim": 0}, reference),
-        Sample((np.where(LINES > 2.5, np.nan, LINES),), {"dim": 0}, reference, smooth=False, skip=ONLY_VALUES),
-        Sample((INT,), {"dim": 1}, reference),
-        Sample((BOOL,), {"dim": 1}, reference),
-        Sample((np.empty((3, 0)),), {"dim": 0}, reference),
+        sample(A, 0),
+        sample(A, 1, True),
+        sample(V, 0),
+        sample(CUBE, 1),
+        sample(LINES, 1),
+        sample(INT, 1),
+        sample(BOOL, 1),
+        sample(np.empty((3, 0)), 0),
     ]
 
 
@@ -104,7 +106,8 @@ def places(function):
     def reference(x, *, dim, keepdim=False):
         return np.asarray(function(x, axis=dim, keepdims=keepdim))
 
-    return [Sample((A,), {"dim": 1}, reference), Sample((V,), {"dim": 0}, reference), Sample((A,), {"dim": 0, "keepdim": True}, reference)]
+    arrays = [(A, 1), (V, 0), (CUBE, 1), (LINES, 0), (LINES, 1), (np.where(LINES > 2.5, np.nan, LINES), 0), (INT, 1), (BOOL, 0)]
+    return [Sample((a,), {"dim": dim, "keepdim": keepdim}, reference) for a, dim in arrays for keepdim in (False, True)]
 
 
 INDEX = np.array([[0, 2, 1, 0], [2, 2, 0, 1]])
