@@ -217,6 +217,8 @@ _BY_NAME: dict[str, dtype] = {
     )
 }  # fmt: skip
 _BY_KIND_AND_SIZE = {(d.numpy.kind, d.itemsize): d for d in _BY_NAME.values() if d is not bfloat16}
+#: Identity of NumPy's own dtype object -> dtype. There is one such object per type, and it lives as long as NumPy.
+BY_IDENTITY: dict[int, dtype] = {id(d.numpy): d for d in _BY_NAME.values() if d is not bfloat16}
 _REAL_OF = {"complex64": float32, "complex128": float64}
 _COMPLEX_OF = {
     "float16": complex64,

@@ -51,6 +51,9 @@ class PythonProtocols(Variable):
         return bool((self == element).any())
 
     def __bool__(self) -> bool:
+        array = self._array
+        if array.__class__ is np.bool_:
+            return bool(array)
         count = self.numel()
         if count != 1:
             how_many = "more than one value" if count else "no values"
@@ -61,6 +64,9 @@ class PythonProtocols(Variable):
         return bool(only_element(self, "data-dependent control flow (if, while, and, or, not)"))
 
     def __float__(self) -> float:
+        array = self._array
+        if array.__class__ is np.ndarray and array.size == 1 and self._node is None and self._meta is None and array.dtype.kind == "f":
+            return float(array.item())
         return float(real_scalar(self))
 
     def __int__(self) -> int:

@@ -16,6 +16,7 @@ from ndgrad import devices, dtypes
 from ndgrad.arrays.library import is_raw_array
 from ndgrad.arrays.placement import device_of
 from ndgrad.autograd.inplace import write
+from ndgrad.autograd.modes import process
 from ndgrad.autograd.variable import Variable, meta_of, np_dtype, requires_grad, wrap
 from ndgrad.autograd.versions import Version, storage_of, version_number
 from ndgrad.autograd.view import replay
@@ -110,6 +111,11 @@ class Tensor(PythonProtocols):
 
     @property
     def dtype(self) -> Any:
+        array = self._array
+        if array.__class__ is np.ndarray:
+            found = dtypes.BY_IDENTITY.get(id(array.dtype))
+            if found is not None:
+                return found
         return dtypes.as_dtype(np_dtype(self))
 
     @property
@@ -255,7 +261,9 @@ class Tensor(PythonProtocols):
         """The gradient that backward has accumulated, or None."""
         meta = self._meta
         found = None if meta is None else meta.grad
-        if found is None and not self.is_leaf and not self.retains_grad:
+        if found is not None or (self._node is None and (meta is None or meta.view is None)):
+            return found
+        if not self.is_leaf and not self.retains_grad:
             warnings.warn(
                 "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its .grad attribute won't be "
                 "populated "
@@ -342,7 +350,11 @@ class Tensor(PythonProtocols):
 
     def detach(self) -> Any:
         """The same values in the same memory, outside the graph."""
-        return shape.detach(self)
+        if process.busy or self._array.__class__ is not np.ndarray:
+            return shape.detach(self)
+        outside = wrap(self.face, self._array)
+        outside._storage = self._storage or storage_of(self)
+        return outside
 
     def detach_(self) -> Any:
         """Take this tensor out of its graph, in place."""

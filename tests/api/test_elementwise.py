@@ -20,6 +20,7 @@ HOLOMORPHIC = (
     "add sub mul div neg reciprocal pow square sqrt rsqrt addcmul addcdiv exp exp2 expm1 log log2 log10 log1p logaddexp sin cos tan "
     "asin acos atan sinh cosh tanh asinh acosh atanh sinc sigmoid silu silu_slope where lerp"
 )
+REAL_ONLY = (activation.relu, activation.logit, activation.log_sigmoid, activation.softshrink, activation.softsign)
 POINTS = np.array([0.3, 0.6, 0.8])
 
 
@@ -446,6 +447,9 @@ def test_errors_say_what_to_do():
         (lambda: ndgrad.real(2.0), TypeError, "as_tensor"),
         (lambda: ndgrad.exp(2.0), TypeError, "as_tensor"),
         (lambda: +tensor([True]), RuntimeError, "integer dtype"),
+        (lambda: tensor([True]).relu(), RuntimeError, "integer or floating-point"),
+        (lambda: tensor([1j], False).abs_(), RuntimeError, "abs()"),
+        *((lambda op=op: op(tensor([1j])), NotImplementedError, ".abs()") for op in REAL_ONLY),
         (lambda: tensor(np.float32([2.0]), False).float_power_(2), RuntimeError, "makes a new tensor"),
     ):
         with pytest.raises(error) as raised:

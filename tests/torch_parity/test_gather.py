@@ -9,6 +9,7 @@ import pytest
 import torch
 
 import ndgrad
+from tests.torch_parity.differences import deliberate
 
 r = np.random.default_rng(5)
 A = r.permutation(60).reshape(3, 4, 5) / 7.0
@@ -94,7 +95,6 @@ PROGRAMS = {
     "scatter": lambda lib, x, y: x.scatter(1, lib.tensor(DISTINCT), y[:, :2]),
     "scatter function": lambda lib, x, y: lib.scatter(x, 1, lib.tensor(DISTINCT), y[:, :2]),
     "scatter keyword": lambda lib, x, y: lib.scatter(x, dim=1, index=lib.tensor(DISTINCT), src=y[:, :2]),
-    "scatter repeated": lambda lib, x, y: x.scatter(1, lib.tensor(REPEATS[:, :4]), y[:2]),
     "scatter negative": lambda lib, x, y: x.scatter(1, lib.tensor(-DISTINCT - 1), y[:, :2]),
     "scatter dtype": lambda lib, x, y: x.scatter(1, lib.tensor(DISTINCT), y[:, :2].float()),
     "scatter small source": lambda lib, x, y: x.scatter(1, lib.tensor(DISTINCT), y[:, :1]),
@@ -145,7 +145,7 @@ UNNAMED = {
     "masked_scatter few": lambda lib, x, y: x.masked_scatter(x > 3, y[0, 0]),
     "masked_scatter dtype": lambda lib, x, y: x.masked_scatter(x > 3, y.float()),
     "masked_scatter_ up": lambda lib, x, y: x[0].masked_scatter_(lib.tensor(A > 3), y),
-    "put shape": lambda lib, x, y: x.put(lib.tensor(I), y[:1, 0, :3]),
+    "put shape": lambda lib, x, y: x.put(lib.tensor(I + [0, 0, 1]), y[:1, 0, :3]),
     "diagonal_scatter": lambda lib, x, y: x.diagonal_scatter(y[0, :3].t()),
     "diagonal_scatter matrix": lambda lib, x, y: x[0].diagonal_scatter(y[0, 0, :4]),
     "diagonal_scatter offset": lambda lib, x, y: x.diagonal_scatter(y[:, 0, :4], 1, 1, 2),
@@ -201,7 +201,6 @@ PROGRAMS |= {
     "index_add matrix": lambda lib, x, y: x.index_add(0, lib.tensor(I[None]), y),
     "index_copy": lambda lib, x, y: x.index_copy(0, lib.tensor(I[:2]), y[:2]),
     "index_copy_": lambda lib, x, y: x.index_copy_(1, lib.tensor(J), y[:, :2]),
-    "index_copy repeated": lambda lib, x, y: x.index_copy(0, lib.tensor(I), y),
     "index_copy count": lambda lib, x, y: x.index_copy(0, lib.tensor(I), y[:2]),
     "index_copy shape": lambda lib, x, y: x.index_copy(0, lib.tensor(I), y[:, :2]),
     "index_copy dtype": lambda lib, x, y: x.index_copy(0, lib.tensor(I), y.float()),
@@ -432,3 +431,87 @@ def test_functions_write_to_out():
         np.testing.assert_array_equal(array(indices), np.argsort(A, 1))
         lib.index_select(x, 0, lib.tensor(I), out=values)
         np.testing.assert_array_equal(array(values), A[I])
+
+
+# ----- deliberate differences ------------------------------------------------------------------------------------------------
+
+
+def gradients(lib, program, *arrays):
+    leaves = [lib.tensor(a, requires_grad=True) for a in arrays]
+    return [array(g).tolist() for g in lib.autograd.grad(program(lib, *leaves).sum(), leaves)]
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        lambda lib, y: lib.zeros(3).scatter(0, lib.tensor([1, 1]), y),
+        lambda lib, y: lib.zeros(3).index_copy(0, lib.tensor([1, 1]), y),
+        lambda lib, y: lib.zeros(3).put(lib.tensor([1, -2]), y),
+        lambda lib, y: lib.zeros(3).index_put((lib.tensor([1, 1]),), y),
+        lambda lib, y: assigned(lib, y),
+    ],
+    ids=["scatter", "index_copy", "put", "index_put", "setitem"],
+)
+def test_only_the_value_that_stays_gets_a_gradient(program):
+    deliberate("repeated-writes")
+    y = np.array([5.0, 6.0])
+    for lib in (torch, ndgrad):
+        assert array(program(lib, lib.tensor(y))).tolist() == [0, 6, 0]
+    assert gradients(torch, program, y) == [[1, 1]]
+    assert gradients(ndgrad, program, y) == [[0, 1]]
+
+
+def assigned(lib, y):
+    x = lib.zeros(3)
+    x[lib.tensor([1, 1])] = y
+    return x
+
+
+@pytest.mark.parametrize("how", ["amax", "amin"])
+def test_an_excluded_self_takes_no_share(how):
+    deliberate("excluded-ties")
+
+    def program(lib, x, y):
+        return x.scatter_reduce(0, lib.tensor([0, 0]), y, how, include_self=False)
+
+    x, y = np.array([2.0]), np.array([2.0, 2.0])
+    np.testing.assert_allclose(gradients(torch, program, x, y)[1], [1 / 3, 1 / 3])
+    assert gradients(ndgrad, program, x, y) == [[0], [0.5, 0.5]]
+
+
+def test_scatter_has_derivatives_where_torch_has_none():
+    deliberate("scatter-derivatives")
+
+    def multiplied(lib, x, y):
+        return x.scatter(0, lib.tensor([0, 0]), y, reduce="multiply")
+
+    def larger(lib, x, y):
+        return x.scatter(0, lib.tensor([0]), y)
+
+    x, y = np.array([2.0, 3.0]), np.array([5.0, 7.0])
+    for program in (multiplied, larger):
+        with pytest.raises(RuntimeError), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            gradients(torch, program, x, y)
+    assert gradients(ndgrad, multiplied, x, y) == [[35, 1], [14, 10]]
+    assert gradients(ndgrad, larger, x, y) == [[0, 1], [1, 0]]
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.int16, np.uint8])
+def test_indices_may_be_of_any_integer_dtype(dtype):
+    deliberate("index-dtypes")
+    index = np.array([1, 0], dtype)
+    with pytest.raises(RuntimeError):
+        torch.tensor(V).gather(0, torch.tensor(index))
+    x = ndgrad.tensor(V)
+    for got in (x.gather(0, ndgrad.tensor(index)), x.take(ndgrad.tensor(index)), x[ndgrad.tensor(index)]):
+        assert array(got).tolist() == V[[1, 0]].tolist()
+
+
+def test_nan_is_the_largest_boundary():
+    deliberate("nan-boundaries")
+    sequence, wanted = np.array([1.0, 2.0, NAN]), np.array([3.0])
+    assert torch.searchsorted(torch.tensor(sequence), torch.tensor(wanted)).tolist() == [3]
+    for made in (sequence, sequence[None]):
+        place = ndgrad.searchsorted(ndgrad.tensor(made), ndgrad.tensor(wanted if made.ndim == 1 else wanted[None]))
+        assert array(place).ravel().tolist() == [2]

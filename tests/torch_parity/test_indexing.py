@@ -39,6 +39,12 @@ def read(lib, values, index):
     return [array(part), array(grad)]
 
 
+def repeats(values, index):
+    """Whether an index names a place twice."""
+    places = torch.arange(values.size).reshape(values.shape)[index(torch)]
+    return places.numel() != places.unique().numel()
+
+
 def write(lib, values, index, value):
     leaf, source = lib.tensor(values, requires_grad=True), lib.tensor(value, requires_grad=True)
     x = leaf * 1.0
@@ -46,7 +52,8 @@ def write(lib, values, index, value):
         x[index(lib)] = source
     except Exception as error:
         return type(error).__name__
-    grads = lib.autograd.grad(weighted(lib, x), (leaf, source), allow_unused=True)
+    inputs = leaf if repeats(values, index) else (leaf, source)  # deliberate("repeated-writes")
+    grads = lib.autograd.grad(weighted(lib, x), inputs, allow_unused=True)
     return [array(x), *(None if g is None else array(g) for g in grads)]
 
 

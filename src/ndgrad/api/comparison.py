@@ -61,13 +61,23 @@ def _infinite(name: str, input: Any, out: Any) -> Any:
 
 
 def isclose(input: Any, other: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Any:
-    """Where |input - other| <= atol + rtol |other|."""
+    """Where |input - other| <= atol + rtol |other|.
+
+    >>> import ndgrad
+    >>> ndgrad.isclose(ndgrad.tensor([1.0, 1.0]), ndgrad.tensor([1.0 + 1e-9, 1.1]))
+    tensor([ True, False])
+    """
     _check_closeness("isclose", input, other, rtol, atol)
     return comparison.isclose(input, other, rtol=rtol, atol=atol, equal_nan=equal_nan)
 
 
 def allclose(input: Any, other: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> bool:
-    """Whether the two are close everywhere."""
+    """Whether the two are close everywhere.
+
+    >>> import ndgrad
+    >>> ndgrad.allclose(ndgrad.tensor([1.0, 1.0]), ndgrad.tensor([1.0 + 1e-9, 1.1]))
+    False
+    """
     _check_closeness("allclose", input, other, rtol, atol)
     return _everywhere("allclose", comparison.isclose(input, other, rtol=rtol, atol=atol, equal_nan=equal_nan))
 
@@ -83,7 +93,12 @@ def _check_closeness(function: str, input: Any, other: Any, rtol: float, atol: f
 
 
 def equal(input: Any, other: Any) -> bool:
-    """Whether two tensors have the same shape and the same elements."""
+    """Whether two tensors have the same shape and the same elements.
+
+    >>> import ndgrad
+    >>> ndgrad.equal(ndgrad.tensor([1.0, 2.0]), ndgrad.tensor([1, 2]))
+    True
+    """
     if not isinstance(input, Variable) or not isinstance(other, Variable):
         kinds = f"{type(input).__name__} and {type(other).__name__}"
         raise TypeError(f"equal() takes two tensors, and got {kinds}. Wrap arrays with ndgrad.as_tensor(...).")

@@ -28,6 +28,9 @@ METHODS = (
 
 def item(self: Any) -> Any:
     """The one element as a Python number."""
+    array = self._array
+    if array.__class__ is np.ndarray and array.size == 1 and (self._meta is None or not self._meta.batch_level):
+        return array.item()
     if batch_dims(self):
         raise RuntimeError(
             "vmap: It looks like you're calling .item() on a Tensor. Its value differs from one sample to the next. Keep it "
@@ -88,6 +91,8 @@ def to(self: Any, *args: Any, **options: Any) -> Any:
 
     Forms: to(dtype), to(device), to(device, dtype), to(other), each with non_blocking and copy.
     """
+    if len(args) == 1 and not options and args[0].__class__ is dtypes.dtype:
+        return self if self.dtype is args[0] else ops.cast(self, dtype=args[0].numpy)
     dtype, device, copy, order = _read_to(args, options)
     return converted(self, dtype, device, copy, order)
 

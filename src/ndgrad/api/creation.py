@@ -17,12 +17,13 @@ import numpy as np
 from ndgrad import devices, dtypes
 from ndgrad.api.arguments import as_shape
 from ndgrad.api.data import fresh, place
-from ndgrad.arrays.placement import library_for, moved
+from ndgrad.arrays.placement import CPU, library_for, moved
 from ndgrad.autograd.inplace import copy_into
-from ndgrad.autograd.modes import thread
-from ndgrad.autograd.variable import Variable, meta_of, np_dtype
+from ndgrad.autograd.modes import process, thread
+from ndgrad.autograd.variable import Variable, meta_of, np_dtype, wrap
 from ndgrad.checks import channels_last_order
 from ndgrad.storage import batch_dims, memory_of, window
+from ndgrad.tensor import Tensor
 
 __all__ = [
     "arange", "empty", "empty_like", "empty_permuted", "empty_strided", "eye", "full", "full_like", "linspace", "logspace",
@@ -48,12 +49,18 @@ def shape_of(size: tuple[Any, ...], options: dict[str, Any]) -> tuple[int, ...]:
     return shape
 
 
+def directly() -> bool:
+    """Whether a factory without options may make its array and be done: the default device is the CPU, no mode is active."""
+    return not process.busy and devices.get_default_device() is CPU
+
+
 class Options:
     """The keyword arguments that all factories share, read and checked."""
 
-    __slots__ = ("device", "dtype", "out", "requires_grad")
+    __slots__ = ("device", "dtype", "face", "out", "requires_grad")
 
     def __init__(self, name: str, given: dict[str, Any], like: Any = None) -> None:
+        self.face = Tensor if like is None else like.face
         self.out = given.pop("out", None)
         dtype = given.pop("dtype", None)
         if dtype is None and self.out is not None:
@@ -76,7 +83,7 @@ class Options:
 
     def tensor(self, name: str, array: Any) -> Any:
         """The result over `array`, which lies on the CPU or on the wanted device already."""
-        made = fresh(moved(array, self.device), self.requires_grad)
+        made = fresh(moved(array, self.device), self.requires_grad, self.face)
         return made if self.out is None else copy_into(name, self.out, made)
 
     def filled(self, name: str, shape: tuple[int, ...], value: Any, default: np.dtype[Any] | None = None) -> Any:
@@ -98,12 +105,16 @@ class Options:
 def zeros(*size: Any, **options: Any) -> Any:
     """A tensor of zeros: zeros(2, 3), zeros((2, 3))."""
     shape = shape_of(size, options)
+    if not options and directly():
+        return wrap(Tensor, np.zeros(shape, dtypes.get_default_dtype().numpy))
     return Options("zeros", options).filled("zeros", shape, False)
 
 
 def ones(*size: Any, **options: Any) -> Any:
     """A tensor of ones."""
     shape = shape_of(size, options)
+    if not options and directly():
+        return wrap(Tensor, np.ones(shape, dtypes.get_default_dtype().numpy))
     return Options("ones", options).filled("ones", shape, 1)
 
 
@@ -141,6 +152,11 @@ def _as_full(value: Any) -> Any:
 
 
 def _like(name: str, t: Any, value: Any, memory_format: Any, options: dict[str, Any]) -> Any:
+    array = t._array
+    if not options and not process.busy and memory_format is None and array.__class__ is np.ndarray and array.flags.c_contiguous:
+        if value is None:
+            return wrap(t.face, np.empty(array.shape, array.dtype))
+        return wrap(t.face, np.full(array.shape, value, array.dtype) if value else np.zeros(array.shape, array.dtype))
     given = Options(name, options, like=t)
     shape = tuple(t.shape)
     if batch_dims(t):

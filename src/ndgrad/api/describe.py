@@ -21,15 +21,14 @@ from ndgrad.printing import get_printoptions, printoptions, set_printoptions
 from ndgrad.storage import is_storage
 
 __all__ = [
-    "_is_all_true", "_is_any_true", "can_cast", "detach", "detach_", "dtype", "finfo", "get_default_dtype", "get_device", "get_num_interop_threads", "get_num_threads", "get_printoptions", "iinfo",
-    "is_complex", "is_floating_point", "is_inference", "is_nonzero", "is_same_size", "is_signed", "is_storage", "is_tensor",
-    "numel", "printoptions", "promote_types", "result_type", "set_default_dtype", "set_num_interop_threads", "set_num_threads",
-    "set_printoptions", "typename",
+    "_is_all_true", "_is_any_true", "can_cast", "detach", "detach_", "dtype", "finfo", "get_default_dtype", "get_device",
+    "get_num_interop_threads", "get_num_threads", "get_printoptions", "iinfo", "is_complex", "is_floating_point", "is_inference",
+    "is_nonzero", "is_same_size", "is_signed", "is_storage", "is_tensor", "numel", "printoptions", "promote_types",
+    "result_type", "set_default_dtype", "set_num_interop_threads", "set_num_threads", "set_printoptions", "typename",
 ]  # fmt: skip
 METHODS = (
-    "_is_all_true", "_is_any_true", "as_subclass", "has_names", "is_complex", "is_floating_point", "is_nonzero", "is_pinned", "is_same_size",
-    "is_set_to", "is_shared", "is_signed", "pin_memory", "refine_names", "rename",
-    "rename_",
+    "_is_all_true", "_is_any_true", "as_subclass", "has_names", "is_complex", "is_floating_point", "is_nonzero", "is_pinned",
+    "is_same_size", "is_set_to", "is_shared", "is_signed", "pin_memory", "refine_names", "rename", "rename_",
 )  # fmt: skip
 
 
@@ -222,9 +221,9 @@ def rename_(self: Any, *names: Any, **mapping: str) -> Any:
 def refine_names(self: Any, *names: Any) -> Any:
     """A view in which dimensions without a name get one; a name that exists must be the same."""
     wanted = _renamed(self, names, {}) or ()
-    for old, new in zip(self.names, wanted):
-        if old is not None and old != new:
-            raise RuntimeError(f"refine_names: cannot coerce the name {old!r} to {new!r}. Use rename(), which replaces names.")
+    for old, name in zip(self.names, wanted):
+        if old is not None and old != name:
+            raise RuntimeError(f"refine_names: cannot coerce the name {old!r} to {name!r}. Use rename(), which replaces names.")
     return rename(self, *wanted)
 
 

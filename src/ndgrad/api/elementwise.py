@@ -40,7 +40,7 @@ ELEMENTWISE = (
 
 #: In-place forms that are functions too, as in torch: `ndgrad.exp_(x)`.
 _IN_PLACE_FUNCTIONS = (
-    "abs", "acos", "acosh", "asin", "asinh", "atan", "atanh", "ceil", "clamp_max", "clamp_min", "cos", "cosh", "deg2rad", "erf",
+    "acos", "acosh", "asin", "asinh", "atan", "atanh", "ceil", "clamp_max", "clamp_min", "cos", "cosh", "deg2rad", "erf",
     "erfc", "exp", "exp2", "expm1", "floor", "frac", "ldexp", "log", "log10", "log1p", "log2", "neg", "rad2deg", "reciprocal",
     "relu", "round", "rsqrt", "sigmoid", "sin", "sinh", "sqrt", "square", "tan", "tanh", "trunc", "xlogy",
 )  # fmt: skip
@@ -49,14 +49,14 @@ __all__ = [
     "add", "sub", "rsub", "div", "positive", "float_power", "logit", "sinc", "sign", "nan_to_num",
     "clamp", "where", "threshold", "hardshrink", "selu", "celu",
     "complex", "polar", "real", "imag", "conj", "conj_physical", "resolve_conj", "resolve_neg", "is_conj", "is_neg",
-    "clamp_", "celu_", "conj_physical_", "logit_", "nan_to_num_", "selu_", "sinc_", "threshold_",
+    "abs_", "clamp_", "celu_", "conj_physical_", "logit_", "nan_to_num_", "selu_", "sinc_", "threshold_",
     *(name + "_" for name in _IN_PLACE_FUNCTIONS),
 ]  # fmt: skip
 
 METHODS = (
     "add", "sub", "div", "positive", "float_power", "logit", "sinc", "sign", "nan_to_num", "clamp", "hardshrink",
     "conj", "conj_physical", "resolve_conj", "resolve_neg", "is_conj", "is_neg",
-    "add_", "sub_", "div_", "float_power_", "logit_", "sinc_", "sign_", "nan_to_num_", "clamp_", "conj_physical_",
+    "abs_", "add_", "sub_", "div_", "float_power_", "logit_", "sinc_", "sign_", "nan_to_num_", "clamp_", "conj_physical_",
 )  # fmt: skip
 
 #: `x.where(condition, other)` has its arguments in another order than the function.
@@ -93,7 +93,12 @@ def _dtype(function: str, t: Any) -> np.dtype[Any]:
 
 
 def add(input: Any, other: Any, *, alpha: Any = 1, out: Any = None) -> Any:
-    """input + alpha * other."""
+    """input + alpha * other.
+
+    >>> import ndgrad
+    >>> ndgrad.add(ndgrad.tensor([1.0, 2.0]), ndgrad.tensor([10.0, 20.0]), alpha=0.5)
+    tensor([ 6., 12.])
+    """
     if alpha != 1:
         other = _scaled("add", input, other, alpha)
     return _run(arithmetic.add, (input, other), out)
@@ -143,7 +148,12 @@ def _division(rounding_mode: Any) -> Any:
 
 
 def div(input: Any, other: Any, *, rounding_mode: str | None = None, out: Any = None) -> Any:
-    """input / other; with rounding_mode "floor" or "trunc" the quotient is rounded."""
+    """input / other; with rounding_mode "floor" or "trunc" the quotient is rounded.
+
+    >>> import ndgrad
+    >>> ndgrad.div(ndgrad.tensor([7, -7]), 2, rounding_mode="trunc")
+    tensor([ 3, -3])
+    """
     return _run(arithmetic.div if rounding_mode is None else _division(rounding_mode), (input, other), out)
 
 
@@ -160,7 +170,12 @@ def positive(input: Any) -> Any:
 
 
 def float_power(input: Any, exponent: Any, *, out: Any = None) -> Any:
-    """input to the power of exponent, in double precision whatever the dtypes."""
+    """input to the power of exponent, in double precision whatever the dtypes.
+
+    >>> import ndgrad
+    >>> ndgrad.float_power(ndgrad.tensor([2, 3]), -1)
+    tensor([0.5000, 0.3333])
+    """
     dtype = _double(input, exponent)
     return _run(arithmetic.pow, (_as_dtype(input, dtype), _as_dtype(exponent, dtype)), out)
 
@@ -192,7 +207,12 @@ def _as_dtype(value: Any, dtype: np.dtype[Any]) -> Any:
 
 
 def logit(input: Any, eps: float | None = None, *, out: Any = None) -> Any:
-    """log(input / (1 - input)), with the input first moved into [eps, 1 - eps] if eps is given."""
+    """log(input / (1 - input)), with the input first moved into [eps, 1 - eps] if eps is given.
+
+    >>> import ndgrad
+    >>> ndgrad.logit(ndgrad.tensor([0.5, 1.0]), eps=0.01)
+    tensor([0.0000, 4.5951])
+    """
     return _run(activation.logit, (input,), out, eps=eps)
 
 
@@ -202,7 +222,12 @@ def logit_(self: Any, eps: float | None = None) -> Any:
 
 
 def sinc(input: Any, *, out: Any = None) -> Any:
-    """sin(pi x) / (pi x), and 1 at 0."""
+    """sin(pi x) / (pi x), and 1 at 0.
+
+    >>> import ndgrad
+    >>> ndgrad.sinc(ndgrad.tensor([0.0, 0.5]))
+    tensor([1.0000, 0.6366])
+    """
     return _run(trigonometric.sinc, (input,), out)
 
 
@@ -212,7 +237,12 @@ def sinc_(self: Any) -> Any:
 
 
 def sign(input: Any, *, out: Any = None) -> Any:
-    """-1, 0 or 1, as the input is negative, zero or positive."""
+    """-1, 0 or 1, as the input is negative, zero or positive.
+
+    >>> import ndgrad
+    >>> ndgrad.sign(ndgrad.tensor([-3.0, 0.0, 2.0]))
+    tensor([-1.,  0.,  1.])
+    """
     if _dtype("sign", input).kind == "c":
         raise _no_sign("sign")
     return _run(rounding.sign, (input,), out)
@@ -229,10 +259,13 @@ def _no_sign(function: str) -> NotImplementedError:
     return NotImplementedError(f"{function}(): complex numbers have no sign. Use sgn(), which gives z / |z|.")
 
 
-def nan_to_num(
-    input: Any, nan: float | None = 0.0, posinf: float | None = None, neginf: float | None = None, *, out: Any = None
-) -> Any:
-    """NaN replaced by `nan`, infinities by `posinf` and `neginf` (by default the largest finite numbers)."""
+def nan_to_num(input: Any, nan: float | None = 0.0, posinf: float | None = None, neginf: float | None = None, *, out: Any = None) -> Any:
+    """NaN replaced by `nan`, infinities by `posinf` and `neginf` (by default the largest finite numbers).
+
+    >>> import ndgrad
+    >>> ndgrad.nan_to_num(ndgrad.tensor([float("nan"), float("inf"), 2.0]), posinf=9.0)
+    tensor([0., 9., 2.])
+    """
     return _run(rounding.nan_to_num, (input,), out, nan=0.0 if nan is None else nan, posinf=posinf, neginf=neginf)
 
 
@@ -245,7 +278,12 @@ def nan_to_num_(self: Any, nan: float | None = 0.0, posinf: float | None = None,
 
 
 def clamp(input: Any, min: Any = None, max: Any = None, *, out: Any = None) -> Any:
-    """The input moved into [min, max]; bounds are numbers or tensors, and one of them may be absent."""
+    """The input moved into [min, max]; bounds are numbers or tensors, and one of them may be absent.
+
+    >>> import ndgrad
+    >>> ndgrad.clamp(ndgrad.tensor([-1.0, 0.5, 3.0]), min=0.0, max=1.0)
+    tensor([0.0000, 0.5000, 1.0000])
+    """
     op, bounds = _clamping(min, max)
     return _run(op, (input, *bounds), out)
 
@@ -265,7 +303,13 @@ def _clamping(min: Any, max: Any) -> tuple[Any, tuple[Any, ...]]:
 
 
 def where(condition: Any, input: Any = None, other: Any = None, *, out: Any = None) -> Any:
-    """`input` where the condition is true, else `other`. With the condition alone: the indices at which it is true."""
+    """`input` where the condition is true, else `other`. With the condition alone: the indices at which it is true.
+
+    >>> import ndgrad
+    >>> x = ndgrad.tensor([-1.0, 2.0])
+    >>> ndgrad.where(x > 0, x, 0.0)
+    tensor([0., 2.])
+    """
     if input is None and other is None:
         import ndgrad
 
@@ -326,7 +370,12 @@ def _inverse(alpha: float) -> float:
 
 
 def threshold(input: Any, threshold: float, value: float, *, out: Any = None) -> Any:
-    """The input where it exceeds `threshold`, else `value`."""
+    """The input where it exceeds `threshold`, else `value`.
+
+    >>> import ndgrad
+    >>> ndgrad.threshold(ndgrad.tensor([0.5, 2.0]), 1.0, -1.0)
+    tensor([-1.,  2.])
+    """
     return _run(activation.threshold, (input,), out, threshold=threshold, value=value)
 
 
@@ -343,14 +392,31 @@ def hardshrink(input: Any, lambd: float = 0.5, *, out: Any = None) -> Any:
 # ----- complex numbers -----------------------------------------------------------------------------------------------------
 
 
+def abs_(self: Any) -> Any:
+    """In-place abs."""
+    if np_dtype(self).kind == "c":
+        raise RuntimeError("abs_: In-place abs is not supported for complex tensors, since the result is real. Use abs().")
+    return write(complex_ops.abs, self, (), {})
+
+
 def complex(real: Any, imag: Any, *, out: Any = None) -> Any:
-    """real + i imag."""
+    """real + i imag.
+
+    >>> import ndgrad
+    >>> ndgrad.complex(ndgrad.tensor([1.0]), ndgrad.tensor([2.0]))
+    tensor([1.+2.j])
+    """
     _check_parts("complex", real, imag)
     return _run(complex_ops.complex, (real, imag), out)
 
 
 def polar(abs: Any, angle: Any, *, out: Any = None) -> Any:
-    """abs * exp(i angle)."""
+    """abs * exp(i angle).
+
+    >>> import ndgrad
+    >>> ndgrad.polar(ndgrad.tensor([2.0]), ndgrad.tensor([0.0]))
+    tensor([2.+0.j])
+    """
     _check_parts("polar", abs, angle)
     return _run(complex_ops.polar, (abs, angle), out)
 
@@ -368,7 +434,13 @@ def _check_parts(function: str, first: Any, second: Any) -> None:
 
 
 def real(input: Any) -> Any:
-    """The real part: a view of a complex tensor, a real tensor itself."""
+    """The real part: a view of a complex tensor, a real tensor itself.
+
+    >>> import ndgrad
+    >>> z = ndgrad.tensor([1.0 + 2.0j])
+    >>> ndgrad.real(z).mul_(10.0), z
+    (tensor([10.]), tensor([10.+2.j]))
+    """
     return complex_ops.real(input) if _dtype("real", input).kind == "c" else input
 
 

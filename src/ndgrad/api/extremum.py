@@ -92,7 +92,7 @@ def max(input: Any, dim: Any = None, keepdim: bool = False, *, other: Any = None
     >>> x.max(), x.max(dim=1).indices
     (tensor(5.), tensor([1, 0]))
     """
-    return _extremum("max", ops.max_all, ops.max, ops.argmax, selection.maximum, input, dim, keepdim, other, out)
+    return _extremum("max", ops.max_all, ops.max_at, ops.argmax, selection.maximum, input, dim, keepdim, other, out)
 
 
 @both_worlds
@@ -104,7 +104,7 @@ def min(input: Any, dim: Any = None, keepdim: bool = False, *, other: Any = None
     >>> x.min(), x.min(dim=0).values
     (tensor(1.), tensor([1., 2.]))
     """
-    return _extremum("min", ops.min_all, ops.min, ops.argmin, selection.minimum, input, dim, keepdim, other, out)
+    return _extremum("min", ops.min_all, ops.min_at, ops.argmin, selection.minimum, input, dim, keepdim, other, out)
 
 
 def _over_dims(op: Any, input: Any, dim: Any, keepdim: bool, out: Any) -> Any:

@@ -9,8 +9,9 @@ import numpy as np
 
 from ndgrad.api.arguments import as_shape
 from ndgrad.api.data import to_array
-from ndgrad.autograd.inplace import check_writable, write
-from ndgrad.autograd.variable import Variable, meta_of, np_dtype, wrap
+from ndgrad.autograd.inplace import check_memory, check_writable, write
+from ndgrad.autograd.modes import process, thread
+from ndgrad.autograd.variable import Variable, meta_of, np_dtype, requires_grad, wrap
 from ndgrad.autograd.versions import storage_of
 from ndgrad.ops import fill as ops
 from ndgrad.storage import (
@@ -32,6 +33,26 @@ METHODS = ("copy_", "fill", "fill_", "resize_", "resize_as_", "set_", "zero_")
 # ----- values --------------------------------------------------------------------------------------------------------
 
 
+def _writes_directly(t: Any, source: Any = None) -> bool:
+    """Whether a write into `t` concerns its memory alone: no graph, no transform, nobody watching."""
+    if t._array.__class__ is not np.ndarray or (source is not None and source._array.__class__ is not np.ndarray):
+        return False
+    if process.busy:
+        if thread.levels or thread.dual_levels or thread.observers or thread.copy_on_write or thread.function_modes:
+            return False
+        if not thread.grad_enabled:
+            return True
+    return not requires_grad(t) and (source is None or not requires_grad(source))
+
+
+def _memory_to_write(t: Any, name: str) -> Any:
+    """The array of a tensor that is about to be overwritten, checked, with what saves need set aside."""
+    check_writable(t, name)
+    check_memory(name, t._array)
+    storage_of(t).before_write(t._array)
+    return t._array
+
+
 def copy_(self: Any, src: Any, non_blocking: bool = False) -> Any:
     """Overwrite with the values of `src`, broadcast and converted as need be."""
     if not isinstance(src, Variable):
@@ -42,6 +63,10 @@ def copy_(self: Any, src: Any, non_blocking: bool = False) -> Any:
             f"copy_: a source of shape {list(have)} does not broadcast to the tensor's shape {list(want)}. Give one that "
             "does."
         )
+    if _writes_directly(self, src):
+        np.copyto(_memory_to_write(self, "copy_"), src._array, casting="unsafe")
+        self._storage.bump("copy_")
+        return self
     return write(ops.copy, self, (src,), {})
 
 
@@ -54,7 +79,12 @@ def fill_(self: Any, value: Any) -> Any:
                 "copy_()."
             )
         return write(ops.fill_with, self, (value,), {})
-    return write(ops.fill, self, (), {"value": _fitting(value, np_dtype(self))})
+    value = _fitting(value, np_dtype(self))
+    if _writes_directly(self):
+        _memory_to_write(self, "fill_").fill(value)
+        self._storage.bump("fill_")
+        return self
+    return write(ops.fill, self, (), {"value": value})
 
 
 def fill(input: Any, value: Any) -> Any:
@@ -75,6 +105,10 @@ def _fitting(value: Any, dtype: np.dtype[Any]) -> Any:
 
 def zero_(self: Any) -> Any:
     """Set every element to zero."""
+    if _writes_directly(self):
+        _memory_to_write(self, "zero_").fill(0)
+        self._storage.bump("zero_")
+        return self
     return write(ops.zero, self, (), {})
 
 

@@ -11,16 +11,17 @@ from typing import Any
 import numpy as np
 
 from ndgrad import dtypes
-from ndgrad.api.creation import Options, shape_of
+from ndgrad.api.creation import Options, directly, shape_of
 from ndgrad.api.data import fresh
 from ndgrad.arrays.placement import library_for
 from ndgrad.autograd.inplace import copy_into, write
 from ndgrad.autograd.modes import thread
-from ndgrad.autograd.variable import Variable, np_dtype
+from ndgrad.autograd.variable import Variable, np_dtype, wrap
 from ndgrad.generator import Generator, default_generator, initial_seed, manual_seed, seed
 from ndgrad.ops import fill
 from ndgrad.ops import random as ops
 from ndgrad.storage import memory_of
+from ndgrad.tensor import Tensor
 
 __all__ = [
     "_sample_dirichlet", "_standard_gamma", "bernoulli", "binomial", "get_rng_state", "initial_seed", "manual_seed",
@@ -69,6 +70,10 @@ def _need_continuous(
 def _continuous(name: str, op: Any, size: tuple[Any, ...], options: dict[str, Any]) -> Any:
     generator = _check_generator(name, options.pop("generator", None))
     shape = shape_of(size, options)
+    if not options and directly():
+        settings = {k: v for k, v in op.settings.items() if k != "generator"}
+        drawn = ops.SHAPE_ONLY[op.name](ops.source_of(generator), shape, dtypes.get_default_dtype().numpy, **settings)
+        return wrap(Tensor, np.asarray(drawn))
     given = Options(name, options)
     dtype = given.dtype or dtypes.get_default_dtype().numpy
     _need_continuous(name, dtype)

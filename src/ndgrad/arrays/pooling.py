@@ -163,6 +163,8 @@ def max_pool_grad(g: Array, indices: NDArray[np.int64], x_shape: Sequence[int], 
     >>> max_pool_grad(np.array([[[1.0, 10.0]]]), np.array([[[1, 1]]]), (1, 1, 3))
     array([[[ 0., 11.,  0.]]])
     """
+    if not g.size:
+        return np.zeros(tuple(x_shape), g.dtype)
     planes, size = prod(x_shape[:2]), prod(x_shape[2:])
     grad = np.zeros((planes, size), g.dtype)
     g_flat = g.reshape(planes, -1)
@@ -170,14 +172,13 @@ def max_pool_grad(g: Array, indices: NDArray[np.int64], x_shape: Sequence[int], 
 
     def work(block: slice) -> None:
         target = grad[block]
-        flat = index_flat[block] + np.arange(0, target.size, max(size, 1))[:, None]
+        flat = index_flat[block] + np.arange(0, target.size, size)[:, None]
         if distinct:
             target.reshape(-1)[flat.reshape(-1)] = g_flat[block].reshape(-1)
         else:
             np.add.at(target.reshape(-1), flat.reshape(-1), g_flat[block].reshape(-1))
 
-    if g.size:
-        _in_blocks(work, planes, size * g.itemsize)
+    _in_blocks(work, planes, size * g.itemsize)
     return grad.reshape(tuple(x_shape))
 
 
@@ -228,8 +229,7 @@ def _max(x: Array, windows: list[Windows]) -> tuple[Array, NDArray[np.int64]]:
 
     if values.size:
         _in_blocks(work, planes, prod(x.shape[2:]) * x.itemsize)
-    shape = (*x.shape[:2], *spatial)
-    return values.reshape(shape), indices.reshape(shape)
+    return values.reshape(*x.shape[:2], *spatial), indices.reshape(*x.shape[:2], *spatial)
 
 
 def _max_of_even_windows(x: Array, windows: list[Windows], code_dtype: np.dtype[Any]) -> tuple[Array, Array] | None:
@@ -269,7 +269,7 @@ def _max_of_even_windows(x: Array, windows: list[Windows], code_dtype: np.dtype[
         x = np.ascontiguousarray((best if len(along.reads) > 1 else x)[starts])
         code = np.ascontiguousarray(best_code[starts])
         weight *= len(along.reads)
-    if x.dtype.kind == "f" and np.isnan(x).any() or padded and (x == lowest).any():
+    if (x.dtype.kind == "f" and np.isnan(x).any()) or (padded and (x == lowest).any()):
         return None
     return x, code
 

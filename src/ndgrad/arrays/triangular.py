@@ -29,7 +29,7 @@ Array: TypeAlias = NDArray[Any]
 # Stacks of at least this many matrices are solved row by row across the stack, in leaves of 8 rows; smaller
 # ones by LAPACK, in leaves of 64. Measured for 1 to 10,000 matrices: at the border either way costs about the
 # same.
-_MANY = 64
+_MANY = 1024
 _LEAF_OF_MANY, _LEAF_OF_FEW = 8, 64
 _PANEL = 32
 # From these sizes on SciPy's routines, called one matrix at a time, are about as quick for stacks of up to

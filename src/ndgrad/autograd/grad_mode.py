@@ -92,7 +92,13 @@ class _Awaitable:
 
 
 def _set_grad_enabled(value: bool) -> None:
-    """Change this thread's grad mode, keeping the count of threads that are not in the default mode."""
+    """Change this thread's grad mode, keeping the count of threads that are not in the default mode.
+
+    In inference mode nothing is ever recorded: enable_grad() there shows in is_grad_enabled() alone.
+    """
+    if thread.inference:
+        thread.grad_asked = value
+        return
     if thread.grad_enabled is not value:
         thread.grad_enabled = value
         if value:
@@ -105,7 +111,7 @@ class _GradMode(Mode):
     value: bool
 
     def __enter__(self) -> None:
-        self._stack.append(thread.grad_enabled)
+        self._stack.append(is_grad_enabled())
         _set_grad_enabled(self.value)
 
     def __exit__(self, *exc: object) -> None:
@@ -158,7 +164,7 @@ class set_grad_enabled(_GradMode):
     def __init__(self, mode: bool) -> None:
         super().__init__()
         self.value = bool(mode)
-        self.before = thread.grad_enabled
+        self.before = is_grad_enabled()
         _set_grad_enabled(self.value)
 
     def fresh(self) -> Mode:
@@ -193,23 +199,27 @@ class inference_mode(Mode):
         return inference_mode(self.mode)
 
     def __enter__(self) -> None:
-        self._stack.append((thread.inference, thread.grad_enabled, thread.forward_grad_enabled))
+        self._stack.append((thread.inference, is_grad_enabled(), thread.forward_grad_enabled))
         enter()
-        thread.inference = self.mode
-        _set_grad_enabled(not self.mode)
+        _set_inference(self.mode, not self.mode)
         thread.forward_grad_enabled = not self.mode
 
     def __exit__(self, *exc: object) -> None:
         inference, grad_enabled, forward = self._stack.pop()
-        thread.inference = inference
-        _set_grad_enabled(grad_enabled)
+        _set_inference(inference, grad_enabled)
         thread.forward_grad_enabled = forward
         leave()
 
 
+def _set_inference(inference: bool, grad_enabled: bool) -> None:
+    thread.inference = False
+    _set_grad_enabled(grad_enabled and not inference)
+    thread.inference, thread.grad_asked = inference, grad_enabled
+
+
 def is_grad_enabled() -> bool:
-    """Whether this thread records."""
-    return thread.grad_enabled
+    """Whether this thread records (outside inference mode)."""
+    return thread.grad_asked if thread.inference else thread.grad_enabled
 
 
 def is_inference_mode_enabled() -> bool:

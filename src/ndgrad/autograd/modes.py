@@ -32,6 +32,8 @@ class ThreadState(threading.local):
 
     grad_enabled: bool = True
     inference: bool = False
+    #: What is_grad_enabled() answers in inference mode, where nothing is recorded whatever the answer.
+    grad_asked: bool = True
     forward_grad_enabled: bool = True
     multithreading: bool = True
     view_replay: bool = False

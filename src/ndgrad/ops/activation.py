@@ -37,7 +37,14 @@ def _sigmoid(np: Any, x: Any) -> Any:
 sigmoid = elementwise("sigmoid", _sigmoid, x=lambda t, out: t * (out - out * out))
 
 
+def _refuse_complex(name: str, x: Any) -> None:
+    """For functions whose rules hold on the real line only, while their formulas would give some number elsewhere."""
+    if x.dtype.kind == "c":
+        raise NotImplementedError(f"{name}() is a function of real numbers, and got {x.dtype}. Take .real, .imag or .abs() first.")
+
+
 def _logit(np: Any, x: Any, *, eps: float | None) -> Any:
+    _refuse_complex("logit", x)
     if eps is not None:
         x = np.minimum(np.maximum(x, eps), 1 - eps)
     return np.log(x / (1.0 - x))
@@ -55,6 +62,7 @@ logit = elementwise("logit", _logit, settings={"eps": None}, x=_logit_x)
 
 @blockwise
 def _log_sigmoid(np: Any, x: Any) -> Any:
+    _refuse_complex("log_sigmoid", x)
     return np.minimum(x, 0.0) - np.log1p(np.exp(-np.abs(x)))
 
 
@@ -100,9 +108,20 @@ softplus_slope = elementwise(
 
 # ----- made of straight lines ------------------------------------------------------------------------------------------
 
+
+def _relu(np: Any, x: Any) -> Any:
+    kind = x.dtype.kind
+    if kind == "f":
+        return np.maximum(x, 0.0)
+    if kind == "b":
+        raise RuntimeError("relu(): Boolean inputs are not supported. Convert them to an integer or floating-point dtype first.")
+    _refuse_complex("relu", x)
+    return np.maximum(x, 0)
+
+
 # The output of relu is positive, NaN, or zero: as a mask it says all.
 relu = elementwise(
-    "relu", lambda np, x: np.maximum(x, 0.0 if x.dtype.kind == "f" else 0),
+    "relu", _relu,
     x=lambda t, out, ops: ops.keep(t, out),
 )  # fmt: skip
 
@@ -148,8 +167,14 @@ threshold = elementwise(
     x=lambda t, x, threshold, ops: ops.keep(t, ~(x <= threshold)),
 )  # fmt: skip
 
+
+def _softshrink(x: Any, *, lambd: float) -> Any:
+    _refuse_complex("softshrink", x)
+    return x - x.clip(-lambd, lambd)
+
+
 softshrink = elementwise(
-    "softshrink", lambda x, *, lambd: x - x.clip(-lambd, lambd), settings={"lambd": 0.5},
+    "softshrink", _softshrink, settings={"lambd": 0.5},
     x=lambda t, x, lambd, ops: ops.keep(t, ~(ops.abs(x) <= lambd)),
 )  # fmt: skip
 
@@ -298,8 +323,14 @@ gelu_slope = elementwise("gelu_slope", _gelu_slope, settings={"approximate": "no
 
 # ----- softer signs ----------------------------------------------------------------------------------------------------
 
+
+def _softsign(np: Any, x: Any) -> Any:
+    _refuse_complex("softsign", x)
+    return x / (np.abs(x) + 1.0)
+
+
 softsign = elementwise(
-    "softsign", lambda np, x: x / (np.abs(x) + 1.0),
+    "softsign", _softsign,
     x=lambda t, x, ops: t / ops.square(ops.abs(x) + 1.0),
 )  # fmt: skip
 

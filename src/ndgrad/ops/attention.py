@@ -20,6 +20,8 @@ from math import prod
 from typing import Any
 
 from ndgrad.arrays import threads
+from ndgrad.arrays.lines import is_lines, line_sum
+from ndgrad.ops.extremum import largest
 from ndgrad.ops.table import op
 
 Shape = tuple[int, ...]
@@ -40,6 +42,7 @@ def _exponentials(np: Any, q: Any, k: Any, mask: Any, first: int | None, scale: 
     """The weights before they are divided by their sums, and the sums. `first` is the number of q's first query if causal."""
     z = np.matmul(q * q.dtype.type(scale), k.swapaxes(-1, -2))
     low = z.dtype.type(-np.inf)
+    masked = mask is not None
     if mask is not None:
         if mask.dtype.kind == "b":
             z = np.where(mask, z, low)
@@ -53,11 +56,15 @@ def _exponentials(np: Any, q: Any, k: Any, mask: Any, first: int | None, scale: 
         z = np.where(hidden, low, z)
     if not z.shape[-1]:
         return z, np.ones((*z.shape[:-1], 1), z.dtype)
-    top = np.maximum.reduce(z, axis=-1, keepdims=True)
-    z -= np.where(top == low, 0, top)
+    last = (z.ndim - 1,)
+    top = largest(np, z, last, True)
+    if masked:  # a line of nothing but -inf becomes zeros
+        top = np.where(top == low, 0, top)
+    z -= top
     np.exp(z, out=z)
-    total = np.add.reduce(z, axis=-1, keepdims=True)
-    total[total == 0] = 1
+    total = line_sum(np, z, True) if is_lines(np, z, last) else np.add.reduce(z, axis=-1, keepdims=True)
+    if masked:
+        total[total == 0] = 1
     return z, total
 
 

@@ -193,7 +193,8 @@ argmin = op(
 
 # ----- max and min along a dimension ------------------------------------------------------------------------------------------
 
-# `index` is where the extremum stands, as argmax and argmin say: the gradient goes there.
+# `index` is where the extremum stands, as argmax and argmin say: the gradient goes there. One output, so it takes the
+# short way to its node; `max` and `min` below find the place themselves and return both.
 
 
 def _to_index(g: Any, index: Any, x_shape: tuple[int, ...], dim: int, keepdim: bool, ops: Any) -> Any:
@@ -206,24 +207,26 @@ def _from_index(t: Any, index: Any, x_shape: tuple[int, ...], dim: int, keepdim:
     return ops.reshape(picked, shape=tuple(index.shape))
 
 
-max = op(
-    "max", "x index",
+max_at = op(
+    "max_at", "x index",
     lambda np, x, index, *, dim, keepdim=False: largest(np, x, (dim,), keepdim),
     settings={"dim": 0, "keepdim": False},
     vjp={"x": _to_index},
     jvp={"x": _from_index},
     batch="dims",
     may_be_discrete=True,
+    backward_name="MaxBackward0",
 )  # fmt: skip
 
-min = op(
-    "min", "x index",
+min_at = op(
+    "min_at", "x index",
     lambda np, x, index, *, dim, keepdim=False: smallest(np, x, (dim,), keepdim),
     settings={"dim": 0, "keepdim": False},
     vjp={"x": _to_index},
     jvp={"x": _from_index},
     batch="dims",
     may_be_discrete=True,
+    backward_name="MinBackward0",
 )  # fmt: skip
 
 
@@ -237,3 +240,27 @@ def place_back(g0: Any, out1: Any, x_shape: tuple[int, ...], dim: int, keepdim: 
 
 def pick_tangent(x_t: Any, out1: Any, x_shape: tuple[int, ...], dim: int, keepdim: bool, ops: Any) -> tuple[Any, None]:
     return (_from_index(x_t, out1, x_shape, dim, keepdim, ops), None)
+
+
+max = op(
+    "max", "x",
+    lambda np, x, *, dim, keepdim=False: (largest(np, x, (dim,), keepdim), _argument(np, x, dim, keepdim, "argmax")),
+    settings={"dim": 0, "keepdim": False},
+    vjp=place_back,
+    jvp=pick_tangent,
+    batch="dims",
+    outputs=2,
+    discrete_outputs=(1,),
+)  # fmt: skip
+
+
+min = op(
+    "min", "x",
+    lambda np, x, *, dim, keepdim=False: (smallest(np, x, (dim,), keepdim), _argument(np, x, dim, keepdim, "argmin")),
+    settings={"dim": 0, "keepdim": False},
+    vjp=place_back,
+    jvp=pick_tangent,
+    batch="dims",
+    outputs=2,
+    discrete_outputs=(1,),
+)  # fmt: skip

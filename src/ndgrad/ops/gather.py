@@ -107,7 +107,7 @@ scatter = op(
     },
     jvp={
         "x": lambda t, index, dim, ops: ops.scatter(t, index, 0.0, dim=dim),
-        "y": lambda t, x_shape, index, dim, ops: ops.gather_backward(t, index, dim=dim, shape=x_shape, distinct=True),
+        "y": lambda t, x, index, dim, ops: ops.scatter(ops.zeros_like(x), index, t, dim=dim),
     },
     batch="dims",
     write_kernel=_scatter_kernel,

@@ -148,7 +148,8 @@ def _index_put_kernel(np: Any, target: Any, y: Any, *indices: Any, accumulate: b
         # in one line, so that the order of writing is that of the index and not of its memory
         lead = np.broadcast_shapes(*(i.shape for i in indices))
         if np.ndim(y) > target.ndim - len(indices):
-            y = np.broadcast_to(y, (*lead, *target.shape[len(indices) :])).reshape(-1, *target.shape[len(indices) :])
+            rest = target.shape[len(indices) :]
+            y = np.broadcast_to(y, (*lead, *rest)).reshape(math.prod(lead), *rest)
         indices = tuple(np.broadcast_to(i, lead).reshape(-1) for i in indices)
     target[indices] = y
     return target

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy
 
-from ndgrad.ops.softmax import _line_max as line_max
-from ndgrad.ops.softmax import _line_sum as line_sum
+from ndgrad.arrays.lines import is_lines, line_sum
+from ndgrad.ops.extremum import largest
 from ndgrad.ops.table import elementwise, op
 
 
@@ -32,11 +32,11 @@ def _at(np: Any, target: Any, ndim: int, dim: int) -> tuple[Any, ...]:
 
 
 def _cross_entropy(np: Any, x: Any, target: Any, *, dim: int) -> Any:
-    shifted = x - line_max(np, x, dim)
+    shifted = x - largest(np, x, (dim,), True)
     at = shifted[_at(np, target, x.ndim, dim)]
     np.exp(shifted, out=shifted)
-    total = line_sum(np, shifted, dim)
-    return np.log(total.reshape(target.shape)) - at
+    total = line_sum(np, shifted, False) if is_lines(np, x, (dim,)) and x.dtype.char in "fd" else np.add.reduce(shifted, axis=dim)
+    return np.log(total) - at
 
 
 def _cross_entropy_vjp(g: Any, x: Any, target: Any, out: Any, dim: int, ops: Any) -> Any:

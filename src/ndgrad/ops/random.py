@@ -18,11 +18,11 @@ import numpy
 from ndgrad.generator import Generator, default_generator
 from ndgrad.ops.table import NOT_DIFFERENTIABLE, RANDOM, Op, op
 
-#: Names of the ops that use their first argument only for its shape and dtype.
-SHAPE_ONLY: set[str] = set()
+#: The ops that use their argument only for its shape and dtype: name -> draw(source, shape, dtype, **settings).
+SHAPE_ONLY: dict[str, Callable[..., Any]] = {}
 
 
-def _source(generator: Generator | None) -> numpy.random.Generator:
+def source_of(generator: Generator | None) -> numpy.random.Generator:
     return (default_generator if generator is None else generator).numpy
 
 
@@ -37,12 +37,12 @@ def _placed(np: Any, values: Any, dtype: Any) -> Any:
 
 def _like(name: str, draw: Callable[..., Any], settings: dict[str, Any], backward_name: str | None = None) -> Op:
     """An op that fills the shape of `x` with `draw(source, shape, dtype, **settings)`."""
-    SHAPE_ONLY.add(name)
+    SHAPE_ONLY[name] = draw
 
     def forward(np: Any, x: Any, *, generator: Any, **given: Any) -> Any:
         if getattr(x, "is_meta", False):
             return x.copy()
-        return _placed(np, draw(_source(generator), x.shape, x.dtype, **given), x.dtype)
+        return _placed(np, draw(source_of(generator), x.shape, x.dtype, **given), x.dtype)
 
     return op(
         name, "x",
@@ -141,7 +141,7 @@ def _distribution(name: str, args: str, draw: Callable[..., Any], backward_name:
             return sum(arrays[1:], arrays[0])
         if np is not numpy:
             arrays = tuple(a.get() if hasattr(a, "get") else a for a in arrays)
-        return _placed(np, draw(_source(generator), *arrays, **given), dtype)
+        return _placed(np, draw(source_of(generator), *arrays, **given), dtype)
 
     return op(
         name, args,
@@ -182,7 +182,7 @@ def _bernoulli_tensor(np: Any, x: Any, p: Any, *, generator: Any) -> Any:
     if getattr(x, "is_meta", False):
         return x.copy()
     p = p.get() if np is not numpy else p
-    return _placed(np, _source(generator).random(x.shape) < p, x.dtype)
+    return _placed(np, source_of(generator).random(x.shape) < p, x.dtype)
 
 
 # As bernoulli, in the shape and dtype of x, which is overwritten.
@@ -204,7 +204,7 @@ def _multinomial(np: Any, x: Any, *, num_samples: int, replacement: bool, genera
     in which a draw without replacement would pick them.
     """
     weights = numpy.asarray(x.get() if np is not numpy else x)
-    source = _source(generator)
+    source = source_of(generator)
     if replacement:
         edges = numpy.cumsum(weights, -1, dtype=numpy.float64)
         points = source.random((*weights.shape[:-1], num_samples)) * edges[..., -1:]
@@ -235,7 +235,7 @@ def _standard_gamma(np: Any, x: Any, *, generator: Any) -> Any:
         return x.copy()
     tiny = numpy.finfo(x.dtype).tiny  # a sample of a small shape may underflow, and its logarithm is wanted
     alpha = x.get() if np is not numpy else x
-    return _placed(np, numpy.maximum(_source(generator).standard_gamma(alpha), tiny), x.dtype)
+    return _placed(np, numpy.maximum(source_of(generator).standard_gamma(alpha), tiny), x.dtype)
 
 
 # The derivative at fixed probability: with F the distribution function, F(z(a), a) stays constant, so

@@ -196,7 +196,7 @@ SAMPLES = {
         Sample((A, A + 1, I), reference=index_put),
         Sample((A, A[0, 0] + 1, I), reference=index_put),
         Sample((A, np.float64(2.5), I, np.array([[1], [3]])), reference=index_put),
-        Sample((A, Y[:, :, 0], np.array([[0], [2]]), REPEATS[:, :, 0]), reference=index_put),
+        Sample((A, Y, np.array([[0], [2]]), REPEATS[:, :, 0]), reference=index_put),
         Sample((Z, Z[:2] + 1, np.array([2, 0])), reference=index_put),
         Sample((A, A + 1, I), {"accumulate": True}, index_put),
         Sample((A, A[0] + 1, I), {"accumulate": True}, index_put),

@@ -90,7 +90,7 @@ def extremum(function, place):
     def sample(x, dim, keepdim=False):
         return Sample((x, np.asarray(place(x, axis=dim, keepdims=keepdim))), {"dim": dim, "keepdim": keepdim}, reference)
 
-    return [
+    return [  # of the op that is told the place
         sample(A, 0),
         sample(A, 1, True),
         sample(V, 0),
@@ -100,6 +100,14 @@ def extremum(function, place):
         sample(BOOL, 1),
         sample(np.empty((3, 0)), 0),
     ]
+
+
+def extremum_and_place(function, place):
+    def reference(x, *, dim, keepdim=False):
+        return function(x, axis=dim, keepdims=keepdim), np.asarray(place(x, axis=dim, keepdims=keepdim))
+
+    arrays = [(A, 0), (V, 0), (CUBE, 1), (LINES, 0), (LINES, 1), (INT, 1), (BOOL, 1), (np.empty((3, 0)), 0)]
+    return [Sample((a,), {"dim": dim}, reference) for a, dim in arrays] + [Sample((A,), {"dim": 1, "keepdim": True}, reference)]
 
 
 def places(function):
@@ -213,8 +221,10 @@ SAMPLES = {
     "amin": [*reductions(over_dims(np.min)), narrow(SINGLE, over_dims(np.min), dim=(0,)), Sample((INT,), {"dim": (0,)}, over_dims(np.min))],
     "max_all": [Sample((a,), {}, over_all(np.max)) for a in (A, CUBE, SCALAR, INT)] + [narrow(SINGLE, over_all(np.max))],
     "min_all": [Sample((a,), {}, over_all(np.min)) for a in (A, CUBE, SCALAR, INT)] + [narrow(SINGLE, over_all(np.min))],
-    "max": extremum(np.max, np.argmax),
-    "min": extremum(np.min, np.argmin),
+    "max_at": extremum(np.max, np.argmax),
+    "min_at": extremum(np.min, np.argmin),
+    "max": extremum_and_place(np.max, np.argmax),
+    "min": extremum_and_place(np.min, np.argmin),
     "argmax": places(np.argmax),
     "argmin": places(np.argmin),
     "pick_along": [
