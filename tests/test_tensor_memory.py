@@ -233,3 +233,96 @@ def test_a_subclass_is_made_over_the_same_memory():
     assert repr(t) == "Named([1., 1.], requires_grad=True)"
     x += 1
     assert t._version == 1
+
+
+def test_a_view_of_another_class_stays_in_the_graph():
+    class Named(ndgrad.Tensor):
+        pass
+
+    x = ndgrad.ones(2, requires_grad=True)
+    y = (x * 2).as_subclass(Named)
+    assert type(y) is Named
+    assert y.grad_fn is not None
+    with pytest.raises(TypeError, match="no subclass"):
+        x.as_subclass(int)
+
+
+def test_new_and_is_set_to():
+    x = ndgrad.ones(2, dtype=ndgrad.float32)
+    assert (x.new(3, 2).shape, x.new([1, 2]).dtype) == ((3, 2), ndgrad.float32)
+    assert x.is_set_to(x.detach())
+    assert not x.is_set_to(x[:1])
+    assert not x.is_set_to(x.clone())
+
+
+# ----- overwriting ---------------------------------------------------------------------------------------------------------
+
+OVERWRITE = {
+    "copy_": lambda t: t.copy_(ndgrad.tensor([7.0, 8.0])),
+    "fill_": lambda t: t.fill_(7),
+    "zero_": lambda t: t.zero_(),
+}
+
+
+@pytest.mark.parametrize("name", OVERWRITE)
+def test_overwriting_is_seen_by_saves_views_and_versions(name):
+    write = OVERWRITE[name]
+    x, w = ndgrad.ones(3, 2), ndgrad.ones(3, 2, requires_grad=True)
+    y = (x * w).sum()
+    row = x[1]
+    assert write(row) is row
+    assert x._version == row._version == 1
+    assert x.tolist()[1] == row.tolist() != [1.0, 1.0]
+    with pytest.raises(RuntimeError, match=f"overwritten by {name}"):
+        y.backward()
+
+
+@pytest.mark.parametrize("name", OVERWRITE)
+def test_overwriting_leaves_is_for_no_grad_alone(name):
+    x = ndgrad.ones(2, requires_grad=True)
+    with pytest.raises(RuntimeError, match="leaf Variable that requires grad"):
+        OVERWRITE[name](x)
+    with ndgrad.no_grad():
+        OVERWRITE[name](x)
+    assert (x._version, x.is_leaf, x.requires_grad) == (1, True, True)
+    expanded = ndgrad.ones(1).expand(2)
+    with pytest.raises(RuntimeError, match="single memory location"):
+        OVERWRITE[name](expanded)
+
+
+@pytest.mark.parametrize("name", OVERWRITE)
+def test_overwriting_a_result_cuts_its_old_history(name):
+    x = ndgrad.ones(2, requires_grad=True)
+    y = x * 3
+    OVERWRITE[name](y)
+    (y * x).sum().backward()
+    assert x.grad.tolist() == y.tolist()
+
+
+def test_copying_between_overlapping_views():
+    x = ndgrad.arange(5.0)
+    x[1:].copy_(x[:-1])
+    assert x.tolist() == [0.0, 0.0, 1.0, 2.0, 3.0]
+
+
+def test_values_are_converted_on_the_way():
+    i = ndgrad.zeros(2, dtype=ndgrad.int64)
+    assert i.copy_(ndgrad.tensor([1.7, -2.7])).tolist() == [1, -2]
+    assert i.fill_(2.9).tolist() == [2, 2]
+    assert i.copy_(5).tolist() == [5, 5]
+    with pytest.raises(RuntimeError, match="imaginary part"):
+        ndgrad.zeros(2).fill_(1j)
+    with pytest.raises(RuntimeError, match=r"\[3\] does not broadcast.*\[2\]"):
+        i.copy_(ndgrad.ones(3))
+    with pytest.raises(RuntimeError, match="only supports 0-dimension"):
+        i.fill_(ndgrad.ones(1))
+
+
+def test_gradients_flow_to_what_was_copied_or_filled_in():
+    source, value = ndgrad.tensor([2.0, 3.0], requires_grad=True), ndgrad.tensor(4.0, requires_grad=True)
+    y = ndgrad.zeros(3, 2)
+    y[:2].copy_(source)
+    y[2].fill_(value)
+    (y * y).sum().backward()
+    assert source.grad.tolist() == [8.0, 12.0]
+    assert value.grad.item() == 16.0

@@ -36,7 +36,7 @@ __version__ = "0.1.0"
 _API = (
     "elementwise", "comparison", "reduce", "index", "data", "creation", "convert", "describe", "fill", "random", "shape",
     "split", "join", "rearrange", "triangle", "extremum", "norm", "scan", "statistics",
-    "product", "einsum", "matrix", "gather", "slices", "order",
+    "product", "einsum", "matrix", "gather", "slices", "order", "special",
 )  # fmt: skip
 _SUBMODULES = frozenset(
     "autograd cuda distributed fft func jit linalg nested nn numpy ops optim random sparse special testing utils".split()

@@ -335,3 +335,12 @@ def test_facts_about_tensors_as_functions():
     assert ndgrad.result_type(ndgrad.arange(2), ndgrad.ones(1, dtype=ndgrad.float32)) is ndgrad.float64
     with pytest.raises(TypeError, match="must be Tensor, not int"):
         ndgrad.is_floating_point(3)
+
+
+def test_masks_and_type_names():
+    assert ndgrad._is_any_true(ndgrad.tensor([True, False]))
+    assert not ndgrad._is_all_true(ndgrad.tensor([True, False]))
+    with pytest.raises(RuntimeError, match="expected a boolean tensor"):
+        ndgrad._is_any_true(ndgrad.ones(2))
+    assert ndgrad.typename(ndgrad.ones(1)) == "ndgrad.DoubleTensor"
+    assert ndgrad.typename(3) == "int"

@@ -37,10 +37,13 @@ def _floating(name: str, input: Any, *, real: bool = False) -> Any:
         return cast.cast(input, dtype=as_numpy_dtype(get_default_dtype()))
     if real and dtype.kind == "c":
         raise RuntimeError(
-            f"{name} expects a real input tensor, but got {as_dtype(dtype)!r}. Pass its .real, or use a transform of complex numbers."
+            f"{name} expects a real input tensor, but got {as_dtype(dtype)!r}. Pass its .real, or use a transform of complex "
+            "numbers."
         )
     if dtype.itemsize == 2:
-        raise RuntimeError(f"{name}: Unsupported dtype {as_dtype(dtype)!r}: there are no transforms in half precision. Convert it with .float().")
+        raise RuntimeError(
+            f"{name}: Unsupported dtype {as_dtype(dtype)!r}: there are no transforms in half precision. Convert it with .float()."
+        )
     return input
 
 
@@ -56,7 +59,9 @@ def _integer(name: str, what: str, value: Any) -> int:
     try:
         return operator.index(value)
     except TypeError:
-        raise TypeError(f"{name}(): argument {what!r} must be int, not {type(value).__name__} ({value!r}). Give a whole number.") from None
+        raise TypeError(
+            f"{name}(): argument {what!r} must be int, not {type(value).__name__} ({value!r}). Give a whole number."
+        ) from None
 
 
 def _sequence(value: Any) -> tuple[Any, ...] | None:
@@ -70,7 +75,8 @@ def _dims_and_sizes(name: str, input: Any, s: Any, dim: Any) -> tuple[tuple[int,
     if dims is None:
         if sizes is not None and len(sizes) > ndim:
             raise RuntimeError(
-                f"{name}: Got shape with {len(sizes)} values but input tensor only has {ndim} dimensions. Give at most one size per dimension."
+                f"{name}: Got shape with {len(sizes)} values but input tensor only has {ndim} dimensions. Give at most one size "
+                "per dimension."
             )
         numbers = tuple(range(0 if sizes is None else ndim - len(sizes), ndim))
     else:
@@ -316,7 +322,9 @@ def _frequencies(name: str, numbers: Any, n: int, d: float, options: dict[str, A
     given = Options(name, options)
     dtype = given.dtype or as_numpy_dtype(get_default_dtype())
     if dtype.kind not in "fc":
-        raise RuntimeError(f"{name} requires a floating point or complex dtype, and dtype is {as_dtype(dtype)!r}. Leave it out, or give one.")
+        raise RuntimeError(
+            f"{name} requires a floating point or complex dtype, and dtype is {as_dtype(dtype)!r}. Leave it out, or give one."
+        )
     with np.errstate(divide="ignore", invalid="ignore"):
         values = numbers / np.float64(n * d)
     return given.tensor(name, values.astype(dtype))

@@ -143,7 +143,7 @@ class _Block(NamedTuple):
     axes: Axes
 
     @property
-    def count(self) -> int:
+    def batch(self) -> int:
         return int(self.samples.stop - self.samples.start)
 
     def of(self, array: Array, cut: int) -> Array:
@@ -200,7 +200,7 @@ class _Patches:
         self.copies = _copies(axes)
 
     def fit(self, block: _Block) -> bool:
-        return self.axes == block.axes and self.samples == block.count
+        return self.axes == block.axes and self.samples == block.batch
 
     def fill(self, x: Array) -> None:
         """Copy the values of x (N, G, C, *S)."""
@@ -278,7 +278,7 @@ def correlate_by_windows(x: Array, w: Array, axes: Axes, out: Array) -> None:
     def worker(blocks: Iterator[_Block]) -> None:
         patches = None
         for block in blocks:
-            samples, length = block.count, block.axes[0].out
+            samples, length = block.batch, block.axes[0].out
             if patches is None or not patches.fit(block):
                 order = "NGPTCO" if direct else "GPTCNO"
                 patches = _Patches(block.axes, samples, groups, channels, out.dtype, order)
@@ -321,7 +321,7 @@ def scatter_patches(g: Array, w: Array, axes: Axes, grad: Array) -> None:
     taps, positions = [axis.taps for axis in axes], [axis.out for axis in axes]
     weight = np.ascontiguousarray(np.moveaxis(w, (1, 2), (-2, -1)).reshape(groups, -1, outputs))  # (G, (*K, C), M)
     flat = g.reshape(batch, groups, outputs, prod(positions))
-    places = []
+    places: list[tuple[Index, Index]] = []
     for tap in product(*(range(count) for count in taps)):
         reads = [axis.reads(one) for axis, one in zip(axes, tap, strict=True)]
         source = (slice(None), slice(None), *tap, slice(None), *(outputs_read for outputs_read, _ in reads))
@@ -383,11 +383,11 @@ def correlate_weight(g: Array, x: Array, axes: Axes) -> Array:
                 summed = prod(axis.out for axis in block.axes)
                 if side_by_side:
                     g_part = np.ascontiguousarray(np.moveaxis(g_part, 0, 3))
-                    summed *= block.count
+                    summed *= block.batch
                 g_part = g_part.reshape(-1, 1, groups, outputs, summed)
                 if patches is None or not patches.fit(block):
                     order = "GTCPNO" if side_by_side else "NGTCPO"
-                    patches = _Patches(block.axes, block.count, groups, channels, g.dtype, order)
+                    patches = _Patches(block.axes, block.batch, groups, channels, g.dtype, order)
                     shape = (len(g_part), axes[0].taps, groups, depth, summed)
                     windows = patches.view(shape, "NPGCO", (1, axes[0].dilation, 1, 1, 1)).swapaxes(3, 4)
                     result = np.empty((len(g_part), *totals.shape[1:]), g.dtype)

@@ -87,7 +87,16 @@ def _regular(
         # Windows of ceil mode may run beyond the padding; that part never counts.
         first, last = (starts, size + pad) if count_include_pad else (np.maximum(starts, 0), size)
         counts = np.minimum(starts + taps, last) - first
-        windows.append(Windows(size, out, starts, step, spread, [axis.reads(tap) for tap in range(taps)], counts))
+        reads: list[tuple[Selection, Selection]] = [axis.reads(tap) for tap in range(taps)]
+        seeing = np.zeros(out, bool)
+        for outputs, _ in reads:
+            seeing[outputs] = True
+        if not seeing.all():
+            raise ValueError(
+                f"pooling an array of shape {tuple(shape)} with kernel {tuple(kernel)}, padding {tuple(padding)} and dilation "
+                f"{tuple(dilation)}: all taps of a window fall into the padding. Use less padding or less dilation."
+            )
+        windows.append(Windows(size, out, starts, step, spread, reads, counts))
     return windows
 
 
@@ -383,10 +392,10 @@ def adaptive_avg_pool_grad(g: Array, x_shape: Sequence[int]) -> Array:
 
 def _divisor(windows: list[Windows], override: int | None) -> Array:
     """How many inputs each output averages over: the product of the counts along the axes."""
-    counts = np.ones((), np.int64)
+    counts: Array = np.ones((), np.int64)
     for axis in windows:
-        counts = counts[..., None] * (axis.counts if override is None else np.ones_like(axis.counts))
-    return counts if override is None else counts * override
+        counts = counts[..., None] * axis.counts
+    return counts if override is None else np.full(counts.shape, override)
 
 
 def _summing_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:

@@ -11,9 +11,11 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor, wait
 from contextvars import copy_context
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from concurrent.futures import ThreadPoolExecutor
 
 Block = TypeVar("Block")
 
@@ -42,6 +44,8 @@ if hasattr(os, "register_at_fork"):
 def _executor() -> ThreadPoolExecutor:
     global _pool
     if _pool is None:
+        from concurrent.futures import ThreadPoolExecutor  # 5 ms that an import of ndgrad should not pay
+
         _pool = ThreadPoolExecutor(max(1, _usable_cores() - 1), thread_name_prefix="ndgrad-kernel")
     return _pool
 
@@ -73,6 +77,8 @@ def share(blocks: Iterable[Block], worker: Callable[[Iterator[Block]], None], *,
     finally:
         queue.clear()
         arrived = [helper for helper in helpers if not helper.cancel()]
+        from concurrent.futures import wait
+
         wait(arrived)  # they write into the caller's arrays: nobody may still be at it when this returns or raises
     for helper in arrived:
         helper.result()

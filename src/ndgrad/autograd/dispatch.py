@@ -21,6 +21,7 @@ from ndgrad.autograd.node import edge_node, next_sequence_number
 from ndgrad.autograd.variable import Meta, Variable, edge, meta_of, new, wrap
 from ndgrad.autograd.versions import kept_storage, storage_of
 from ndgrad.autograd.view import make_view
+from ndgrad.ops.errors import explain
 from ndgrad.ops.generate import FACES, save_plan
 from ndgrad.ops.table import RANDOM
 
@@ -114,7 +115,10 @@ def record(op: Any, args: tuple[Any, ...], settings: dict[str, Any], face: type[
 
         out = observed_forward(op, library, args, arrays, settings)
     else:
-        out = op.forward_for(library)(*arrays, **settings)
+        try:
+            out = op.forward_for(library)(*arrays, **settings)
+        except (TypeError, ValueError) as error:
+            raise explain(op, args, error) from None
     return finish(op, args, settings, face, out)
 
 

@@ -23,6 +23,7 @@ from ndgrad.autograd.variable import Variable, edge, meta_of, requires_grad, wra
 from ndgrad.autograd.versions import storage_of
 from ndgrad.autograd.view import DEFAULT, rebase, write_error
 from ndgrad.ops.fill import copy
+from ndgrad.ops.errors import explain
 from ndgrad.ops.generate import save_plan
 
 #: Operators whose ufunc can write its result where the tensor lies, without a temporary.
@@ -151,17 +152,20 @@ def perform(op: Any, array: Any, others: tuple[Any, ...], settings: dict[str, An
         storage.before_write(array)
         op.write_kernel(library, array, *others, **settings)
         return
-    name = op.forward if isinstance(op.forward, str) else _UFUNCS.get(op.forward)
-    ufunc = getattr(library, name, None) if name else None
-    if isinstance(ufunc, np.ufunc) and not settings and array.ndim:
-        shape = np.broadcast_shapes(array.shape, *(np.shape(o) for o in others))
-        dtype = np.result_type(array, *others)
-        # integers go the other way: their quotient or root is none, which only the result shows
-        if shape == array.shape and dtype == array.dtype and dtype.kind in "fc":
-            storage.before_write(array)
-            ufunc(array, *others, out=array)
-            return
-    result = op.forward_for(library)(array, *others, **settings)
+    try:
+        name = op.forward if isinstance(op.forward, str) else _UFUNCS.get(op.forward)
+        ufunc = getattr(library, name, None) if name else None
+        if isinstance(ufunc, np.ufunc) and not settings and array.ndim:
+            shape = np.broadcast_shapes(array.shape, *(np.shape(o) for o in others))
+            dtype = np.result_type(array, *others)
+            # integers go the other way: their quotient or root is none, which only the result shows
+            if shape == array.shape and dtype == array.dtype and dtype.kind in "fc":
+                storage.before_write(array)
+                ufunc(array, *others, out=array)
+                return
+        result = op.forward_for(library)(array, *others, **settings)
+    except (TypeError, ValueError) as error:
+        raise explain(op, (array, *others), error) from None
     check_fits(op.name, array, result)
     storage.before_write(array)
     array[...] = result

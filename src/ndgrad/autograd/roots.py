@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ndgrad.autograd.modes import thread
-from ndgrad.autograd.variable import Variable, edge, np_dtype, wrap
+from ndgrad.autograd.variable import Variable, edge, np_dtype, requires_grad, wrap
 
 
 def gradient_edge(t: Any, allow_missing: bool = False) -> Any:
@@ -32,7 +32,7 @@ def choose_lane(tensors: list[Any], grads: list[Any], create_graph: bool) -> str
         return "tensors"
     level = graph_level(tensors)
     if level is not None:
-        return "arrays" if level.pure and all(_is_plain(g) for g in grads) else "payloads"
+        return "arrays" if level.pure and all(is_constant(g) for g in grads) else "payloads"
     return "arrays" if all(_is_plain(g) for g in grads) else "tensors"
 
 
@@ -42,6 +42,11 @@ def _is_plain(g: Any) -> bool:
         return False
     meta = g._meta
     return meta is None or not (meta.batch_level or meta.tangents)
+
+
+def is_constant(g: Any) -> bool:
+    """A cotangent without a history in the levels below, so that its array alone says all."""
+    return _is_plain(g) and not requires_grad(g)
 
 
 def root_gradients(tensors: list[Any], grads: list[Any]) -> list[Any]:

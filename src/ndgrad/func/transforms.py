@@ -8,7 +8,7 @@ from typing import Any
 
 from ndgrad.autograd import forward_ad
 from ndgrad.autograd.engine import backward_from
-from ndgrad.autograd.roots import _is_plain
+from ndgrad.autograd.roots import is_constant
 from ndgrad.autograd.variable import Variable, np_dtype, requires_grad, wrap
 from ndgrad.func.batching import batch_tensor
 from ndgrad.func.levels import Level, level_number, make_leaf, open_level, unwrap
@@ -43,7 +43,7 @@ class _Recorded:
         found: list[Any] = [None] * len(self.leaves)
         if active:
             grads = [cotangents[i] for i in active]
-            lane = "arrays" if level.pure and all(map(_is_plain, grads)) else "payloads"
+            lane = "arrays" if level.pure and all(map(is_constant, grads)) else "payloads"
             found = backward_from(
                 [outputs[i] for i in active], grads,
                 retain_graph=keep, create_graph=False, inputs=self.leaves, accumulate=False, lane=lane,

@@ -44,16 +44,12 @@ def _exponentials(np: Any, q: Any, k: Any, mask: Any, first: int | None, scale: 
     low = z.dtype.type(-np.inf)
     masked = mask is not None
     if mask is not None:
-        if mask.dtype.kind == "b":
-            z = np.where(mask, z, low)
-        elif np.broadcast_shapes(z.shape, mask.shape) == z.shape and np.result_type(z, mask) == z.dtype:
-            z += mask
-        else:
-            z = z + mask
+        fits = np.broadcast_shapes(z.shape, mask.shape) == z.shape and np.result_type(z, mask) == z.dtype
+        z = np.add(z, mask, out=z) if fits else z + mask
     if first is not None:
         queries, keys = z.shape[-2:]
         hidden = np.arange(keys) > np.arange(first, first + queries)[:, None]
-        z = np.where(hidden, low, z)
+        z += np.where(hidden, low, z.dtype.type(0))
     if not z.shape[-1]:
         return z, np.ones((*z.shape[:-1], 1), z.dtype)
     last = (z.ndim - 1,)
@@ -68,9 +64,17 @@ def _exponentials(np: Any, q: Any, k: Any, mask: Any, first: int | None, scale: 
     return z, total
 
 
-def _single(np: Any, *arrays: Any) -> tuple[Any, ...]:
-    """Half precision is computed with in single."""
-    return tuple(a.astype(np.float32) if a is not None and a.dtype.itemsize == 2 and a.dtype.kind == "f" else a for a in arrays)
+def _prepared(np: Any, *arrays: Any) -> tuple[Any, ...]:
+    """Half precision is computed with in single; a boolean mask is added as 0 and -inf, which is far quicker than choosing."""
+    out = []
+    dtype = np.result_type(*(a for a in arrays[:2]))
+    for a in arrays:
+        if a is not None and a.dtype.kind == "b":
+            a = np.where(a, dtype.type(0), dtype.type(-np.inf))
+        if a is not None and a.dtype.itemsize == 2 and a.dtype.kind == "f":
+            a = a.astype(np.float32)
+        out.append(a)
+    return tuple(out)
 
 
 class _Blocks:
@@ -126,7 +130,7 @@ def _parts(head: Any, rows: slice, arrays: Any, is_causal: bool) -> tuple[Any, A
 
 def _attention(np: Any, q: Any, k: Any, v: Any, mask: Any, *, is_causal: bool, scale: float) -> Any:
     dtype = np.result_type(q, k, v)
-    q, k, v, mask = _single(np, q, k, v, mask)
+    q, k, v, mask = _prepared(np, q, k, v, mask)
     blocks = _Blocks(np, q, k, v, mask)
     out = np.empty((*blocks.lead, blocks.queries, v.shape[-1]), blocks.dtype)
 
@@ -147,7 +151,7 @@ def _attention_pull(
     np: Any, g: Any, q: Any, k: Any, v: Any, mask: Any, is_causal: bool, scale: float, needs: tuple[bool, ...]
 ) -> tuple[Any, ...]:
     """The gradients on raw arrays, the weights of each block computed anew."""
-    g, q, k, v, mask = _single(np, g, q, k, v, mask)
+    g, q, k, v, mask = _prepared(np, g, q, k, v, mask)
     blocks = _Blocks(np, q, k, v, mask)
     lead, dtype = blocks.lead, blocks.dtype
     gq = np.empty((*lead, *q.shape[-2:]), dtype) if needs[0] else None
@@ -184,7 +188,7 @@ def _attention_pull(
 
 def _weights(np: Any, q: Any, k: Any, mask: Any, *, is_causal: bool, scale: float) -> Any:
     dtype = np.result_type(q, k)
-    q, k, mask = _single(np, q, k, mask)
+    q, k, mask = _prepared(np, q, k, mask)
     p, total = _exponentials(np, q, k, mask, 0 if is_causal else None, scale)
     p /= total
     return p.astype(dtype, copy=False)

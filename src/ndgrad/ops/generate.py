@@ -21,6 +21,7 @@ from ndgrad.autograd.node import MultiNode, Node, next_sequence_number
 from ndgrad.autograd.saved import FREED, RuleNode, SavedTensor, unpack_raw
 from ndgrad.autograd.variable import edge, new
 from ndgrad.autograd.versions import kept_storage
+from ndgrad.ops.errors import explain
 from ndgrad.ops.table import Op
 
 #: Class of an argument -> the face of the result: Tensor -> Tensor, Parameter -> Tensor, Array -> Array.
@@ -111,6 +112,7 @@ def make_eager(
     come in reverse order, the tensor first (`__rsub__`). `public`: takes `out=` as torch's functions do.
     """
     from ndgrad.autograd.dispatch import dispatch, dispatch_operator, shares_memory
+    from ndgrad.autograd.dispatch import fact as fact_of
     from ndgrad.autograd.inplace import write_out
     from ndgrad.autograd.view import make_view
 
@@ -138,7 +140,8 @@ def make_eager(
         # a NumPy scalar has no memory to view: dispatch gives it some
         body += [f"if a_{op.args[0]}.__class__ is not ndarray:", "    " + to_dispatch]
     call = ", ".join([f"a_{a}" for a in op.args] + [f"{s}={s}" for s in op.settings])
-    body += [f"out = forward({call})"]
+    body += ["try:", f"    out = forward({call})", "except (TypeError, ValueError) as error:"]
+    body += [f"    raise explain(OP, ({', '.join(args)},), error) from None"]
     body += ["r = new(c)", "r._array = out", "r._storage = None", "r._meta = None"]
     if op.view:
         source = public_name(op.args[0])
@@ -158,7 +161,8 @@ def make_eager(
                 body += _guarded(plan.condition(arg, differentiable), lines)
             for fact in ("shape", "ndim", "dtype"):
                 if f"{arg}_{fact}" in plan.facts:
-                    body += [f"n.{arg}_{fact} = a_{arg}.{fact}"]
+                    value = f"fact(a_{arg}, {fact!r})" if op.elementwise and name != first else f"a_{arg}.{fact}"
+                    body += [f"n.{arg}_{fact} = {value}"]
         for out in plan.outs:
             lines = [f"n.{out} = out", f"n.{out}_s = None", f"n.{out}_v = None"]
             body += _guarded(plan.condition(out, differentiable), lines)
@@ -182,6 +186,8 @@ def make_eager(
         "kept_storage": kept_storage,
         "next_sequence_number": next_sequence_number,
         "forward": op.forward_for(numpy),
+        "explain": explain,
+        "fact": fact_of,
         "node_class": op.node_class if differentiable else None,
         "NoneType": type(None),
         "ndarray": numpy.ndarray,
