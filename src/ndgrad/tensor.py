@@ -18,7 +18,7 @@ from ndgrad.arrays.placement import device_of
 from ndgrad.autograd.inplace import write
 from ndgrad.autograd.modes import process
 from ndgrad.autograd.variable import Variable, meta_of, np_dtype, requires_grad, wrap
-from ndgrad.autograd.versions import Version, storage_of, version_number
+from ndgrad.autograd.versions import Version, is_inference, storage_of, version_number
 from ndgrad.autograd.view import replay
 from ndgrad.checks import (
     channels_last_order,
@@ -406,8 +406,9 @@ class Tensor(PythonProtocols):
             meta.accumulator = None  # one made before expects a gradient of the old shape and dtype
         self._array = new._array
         # The number stays, as in torch; but what was saved before is not what lies here now, and the identity tells.
-        old = storage.version
-        storage.version = old.next = Version(old.number, "an assignment to .data")
+        if not is_inference(self):
+            old = storage.version
+            storage.version = old.next = Version(old.number, "an assignment to .data")
 
     @property
     def _version(self) -> int:
@@ -420,7 +421,7 @@ class Tensor(PythonProtocols):
 
     def is_inference(self) -> bool:
         """Whether the tensor was made in inference mode."""
-        return self._meta is not None and self._meta.inference
+        return is_inference(self)
 
     def _is_view(self) -> bool:
         return self._meta is not None and self._meta.view is not None

@@ -177,9 +177,7 @@ def test_large_arrays_agree_with_one_einsum_per_tap(case: Case) -> None:
     np.testing.assert_allclose(
         convolution.conv_input_grad(g, w, x.shape, *case.settings), x_grad[inside].reshape(x.shape), rtol=1e-10, atol=1e-10
     )
-    np.testing.assert_allclose(
-        convolution.conv_weight_grad(g, x, w.shape, *case.settings), w_grad.reshape(w.shape), rtol=1e-10, atol=1e-9
-    )
+    np.testing.assert_allclose(convolution.conv_weight_grad(g, x, w.shape, *case.settings), w_grad.reshape(w.shape), rtol=1e-10, atol=1e-9)
 
 
 @pytest.mark.parametrize("case", [LARGE["direct"], LARGE["depthwise"]], ids=["direct", "depthwise"])

@@ -27,9 +27,7 @@ class Case(NamedTuple):
     def sizes(self) -> tuple[int, ...]:
         """Count outputs one by one: a window has to fit the padded axis, or in ceil mode to begin before its end padding."""
         sizes = []
-        for size, taps, step, pad, spread in zip(
-            self.shape[2:], self.kernel, self.stride, self.padding, self.dilation, strict=True
-        ):
+        for size, taps, step, pad, spread in zip(self.shape[2:], self.kernel, self.stride, self.padding, self.dilation, strict=True):
             reach = spread * (taps - 1) + 1
             out = 1
             while out * step + reach <= size + 2 * pad or (
@@ -63,10 +61,7 @@ def window_of(case: Case, place: tuple[int, ...]) -> list[tuple[int, ...]]:
     """The positions inside the array that an output sees, in row-major order."""
     positions = []
     for tap in np.ndindex(*case.kernel):
-        read = tuple(
-            o * s + k * d - p
-            for o, s, k, d, p in zip(place, case.stride, tap, case.dilation, case.padding, strict=True)
-        )
+        read = tuple(o * s + k * d - p for o, s, k, d, p in zip(place, case.stride, tap, case.dilation, case.padding, strict=True))
         if all(0 <= q < size for q, size in zip(read, case.shape[2:], strict=True)):
             positions.append(read)
     return positions

@@ -18,6 +18,7 @@ from ndgrad.arrays.library import is_raw_array
 from ndgrad.arrays.placement import library_for, moved
 from ndgrad.autograd.modes import thread
 from ndgrad.autograd.variable import Variable, meta_of, np_dtype, wrap
+from ndgrad.autograd.versions import InferenceStorage
 from ndgrad.checks import check_differentiable
 from ndgrad.sizes import Size
 from ndgrad.storage import TypedStorage, UntypedStorage, batch_dims, memory_of, shared_storage
@@ -32,10 +33,11 @@ def fresh(array: Any, requires_grad: bool = False, face: type[Any] = Tensor) -> 
     if requires_grad:
         check_differentiable(array.dtype)
     t = wrap(face, array)
-    if requires_grad or thread.inference or thread.levels:
+    if thread.inference:
+        t._storage = InferenceStorage()
+    if requires_grad or thread.levels:
         meta = meta_of(t)
         meta.requires_grad = requires_grad
-        meta.inference = thread.inference
         meta.born = thread.levels[-1].number if thread.levels else 0
     return t
 

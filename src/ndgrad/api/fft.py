@@ -1,7 +1,7 @@
 """Fourier transforms under torch's names: which dimensions, how many points, what scale.
 
-All come down to three ops (ndgrad.ops.fourier). What is decided here: sizes along the transformed dimensions are made as asked by
-trimming, which is a view, or by padding with zeros; `norm` and the direction become a scale.
+All come down to three ops (ndgrad.ops.fourier). What is decided here: sizes along the transformed dimensions are made as asked
+by trimming, which is a view, or by padding with zeros; `norm` and the direction become a scale.
 """
 
 from __future__ import annotations
@@ -25,6 +25,9 @@ __all__ = [
     "ihfft2", "ihfftn", "irfft", "irfft2", "irfftn", "rfft", "rfft2", "rfftfreq", "rfftn",
 ]  # fmt: skip
 
+#: Dimensions, and how many points each is asked to have (None: as many as there are).
+_Plan = tuple[tuple[int, ...], tuple[int | None, ...]]
+
 # ----- reading arguments -----------------------------------------------------------------------------------------------
 
 
@@ -42,7 +45,8 @@ def _floating(name: str, input: Any, *, real: bool = False) -> Any:
         )
     if dtype.itemsize == 2:
         raise RuntimeError(
-            f"{name}: Unsupported dtype {as_dtype(dtype)!r}: there are no transforms in half precision. Convert it with .float()."
+            f"{name}: Unsupported dtype {as_dtype(dtype)!r}: there are no transforms in half precision. Convert it with "
+            ".float()."
         )
     return input
 
@@ -68,15 +72,15 @@ def _sequence(value: Any) -> tuple[Any, ...] | None:
     return None if value is None else tuple(value) if hasattr(value, "__iter__") else (value,)
 
 
-def _dims_and_sizes(name: str, input: Any, s: Any, dim: Any) -> tuple[tuple[int, ...], tuple[int | None, ...]]:
-    """The dimensions to transform, and how many points each is asked to have (None: as many as there are)."""
+def _dims_and_sizes(name: str, input: Any, s: Any, dim: Any) -> _Plan:
+    """Several dimensions."""
     ndim = input.ndim
     sizes, dims = _sequence(s), _sequence(dim)
     if dims is None:
         if sizes is not None and len(sizes) > ndim:
             raise RuntimeError(
-                f"{name}: Got shape with {len(sizes)} values but input tensor only has {ndim} dimensions. Give at most one size "
-                "per dimension."
+                f"{name}: Got shape with {len(sizes)} values but input tensor only has {ndim} dimensions. Give at most one "
+                "size per dimension."
             )
         numbers = tuple(range(0 if sizes is None else ndim - len(sizes), ndim))
     else:
@@ -85,8 +89,8 @@ def _dims_and_sizes(name: str, input: Any, s: Any, dim: Any) -> tuple[tuple[int,
         return _unique(name, numbers), (None,) * len(numbers)
     if len(sizes) != len(numbers):
         raise RuntimeError(
-            f"{name}: When given, dim and shape arguments must have the same length, and s = {s} has {len(sizes)} and dim = {dim} "
-            f"{len(numbers)}. Give one size per dim."
+            f"{name}: When given, dim and shape arguments must have the same length, and s = {s} has {len(sizes)} and "
+            f"dim = {dim} has {len(numbers)}. Give one size per dim."
         )
     asked = tuple(_integer(name, "s", n) for n in sizes)
     return _unique(name, numbers), tuple(None if n == -1 else n for n in asked)
@@ -98,11 +102,12 @@ def _unique(name: str, dims: tuple[int, ...]) -> tuple[int, ...]:
     return dims
 
 
-def _resized(name: str, input: Any, dims: tuple[int, ...], sizes: tuple[int | None, ...], halved: bool = False) -> tuple[Any, int]:
-    """The input with `sizes` points along `dims`, and the number of points of the last one.
+def _resized(name: str, input: Any, plan: _Plan, halved: bool = False) -> tuple[Any, int]:
+    """The input with as many points along the dims as planned, and the number of points of the last one.
 
-    `halved`: the input is half of a spectrum, and sizes count points of the result: the last dimension needs n // 2 + 1 of them.
+    `halved`: the input is half of a spectrum, and sizes count points of the result: the last dimension needs n // 2 + 1.
     """
+    dims, sizes = plan
     shape = tuple(input.shape)
     points = [shape[d] if n is None else n for d, n in zip(dims, sizes, strict=True)]
     if halved and sizes[-1] is None:
@@ -127,14 +132,12 @@ def _resized(name: str, input: Any, dims: tuple[int, ...], sizes: tuple[int | No
 
 # ----- the three kinds ---------------------------------------------------------------------------------------------------
 
-_Plan = tuple[tuple[int, ...], tuple[int | None, ...]]
-
 
 def _c2c(name: str, input: Any, plan: _Plan, norm: Any, forward: bool) -> Any:
     """Any input, all bins."""
     scale = _scale(name, norm, forward)
-    dims, sizes = plan
-    x, _ = _resized(name, input, dims, sizes)
+    dims = plan[0]
+    x, _ = _resized(name, input, plan)
     if np_dtype(x).kind == "c" or not dims:
         return fourier.fft_c2c(x, dims=dims, scale=scale, inverse=not forward)
     spectrum = fourier.fft_r2c(x, dims=dims, scale=scale, onesided=False)
@@ -144,9 +147,9 @@ def _c2c(name: str, input: Any, plan: _Plan, norm: Any, forward: bool) -> Any:
 def _r2c(name: str, input: Any, plan: _Plan, norm: Any, forward: bool) -> Any:
     """Real input, half of the bins. The inverse transform of real numbers is the conjugate of the forward one."""
     scale = _scale(name, norm, forward)
-    dims, sizes = plan
+    dims = plan[0]
     _some(name, dims)
-    x, _ = _resized(name, input, dims, sizes)
+    x, _ = _resized(name, input, plan)
     spectrum = fourier.fft_r2c(x, dims=dims, scale=scale, onesided=True)
     return spectrum if forward else conjugate(spectrum)
 
@@ -154,9 +157,9 @@ def _r2c(name: str, input: Any, plan: _Plan, norm: Any, forward: bool) -> Any:
 def _c2r(name: str, input: Any, plan: _Plan, norm: Any, forward: bool) -> Any:
     """Half of the bins of a spectrum, real result. The forward transform is the inverse one of the conjugate."""
     scale = _scale(name, norm, forward)
-    dims, sizes = plan
+    dims = plan[0]
     _some(name, dims)
-    x, size = _resized(name, input, dims, sizes, halved=True)
+    x, size = _resized(name, input, plan, halved=True)
     return fourier.fft_c2r(conjugate(x) if forward else x, dims=dims, scale=scale, size=size)
 
 

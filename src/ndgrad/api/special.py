@@ -92,7 +92,8 @@ def _dimension(input: Any, p: Any) -> int:
     count = _integer("mvlgamma", "p", p)
     if count < 1:
         raise RuntimeError(
-            f"mvlgamma: p has to be greater than or equal to 1, and is {count}. It is the dimension of the matrices integrated over."
+            f"mvlgamma: p has to be greater than or equal to 1, and is {count}. It is the dimension of the matrices that are "
+            "integrated over."
         )
     if np_dtype(input).kind == "b":
         raise RuntimeError("mvlgamma: The input tensor may not be a boolean tensor. Convert it to a floating point dtype.")

@@ -186,8 +186,7 @@ def _axes(
         )
     if min(*stride, *dilation) < 1:
         raise ValueError(
-            f"{what}: stride {tuple(stride)} and dilation {tuple(dilation)} have to be at least 1. "
-            "Use 1 for an ordinary convolution."
+            f"{what}: stride {tuple(stride)} and dilation {tuple(dilation)} have to be at least 1. Use 1 for an ordinary convolution."
         )
     axes = []
     settings = zip(x_shape[2:], w_shape[2:], stride, padding, dilation, strict=True)

@@ -177,9 +177,7 @@ class _Patches:
     from the start and never written.
     """
 
-    def __init__(
-        self, axes: Axes, samples: int, groups: int, channels: int, dtype: np.dtype[Any], order: str
-    ) -> None:
+    def __init__(self, axes: Axes, samples: int, groups: int, channels: int, dtype: np.dtype[Any], order: str) -> None:
         sizes = {
             "N": [samples],
             "G": [groups],

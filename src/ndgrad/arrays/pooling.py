@@ -250,13 +250,9 @@ def _max_of_even_windows(x: Array, windows: list[Windows], code_dtype: np.dtype[
     """
     lowest = _lowest(x.dtype)
     spans = [(axis.out - 1) * axis.stride + (len(axis.reads) - 1) * axis.dilation + 1 for axis in windows]
-    padded = any(
-        axis.starts[0] < 0 or span + axis.starts[0] > axis.size for axis, span in zip(windows, spans, strict=True)
-    )
+    padded = any(axis.starts[0] < 0 or span + axis.starts[0] > axis.size for axis, span in zip(windows, spans, strict=True))
     if padded:
-        ranges = [
-            Axis(axis.size, 1, 1, 1, -int(axis.starts[0]), span).reads(0) for axis, span in zip(windows, spans, strict=True)
-        ]
+        ranges = [Axis(axis.size, 1, 1, 1, -int(axis.starts[0]), span).reads(0) for axis, span in zip(windows, spans, strict=True)]
         inside = np.full((len(x), *spans), lowest, x.dtype)
         inside[(slice(None), *(here for here, _ in ranges))] = x[(slice(None), *(there for _, there in ranges))]
         x = inside
@@ -443,7 +439,7 @@ def _mean_adjoint(g: Array, x_shape: Sequence[int], windows: list[Windows], over
 def _sum_along(x: Array, axis: int, windows: Windows) -> Array:
     (outputs, inputs), *rest = windows.reads
     if _covers(outputs, windows.out) and rest and _covers(rest[0][0], windows.out):
-        total = x[_along(axis, inputs)] + x[_along(axis, rest[0][1])]
+        total: Array = x[_along(axis, inputs)] + x[_along(axis, rest[0][1])]
         rest = rest[1:]
     else:
         rest = windows.reads

@@ -136,7 +136,7 @@ def _zeros_like(t: Any) -> Any:
 
     if isinstance(t, Variable):
         if isinstance(t._array, Variable):
-            return tensor_ops.detach(tensor_ops.mul(t, 0.0))
+            return tensor_ops.zeros_like(t)
         return wrap(t.face, np.zeros(tuple(t.shape), np_dtype(t)))
     shape, dtype = t.node.output_metadata(t.input_nr)
     return wrap(_tensor_class(), np.zeros(shape, dtype))

@@ -19,7 +19,7 @@ from ndgrad.arrays.library import is_raw_array, library_of
 from ndgrad.autograd.modes import thread
 from ndgrad.autograd.node import edge_node, next_sequence_number
 from ndgrad.autograd.variable import Meta, Variable, edge, meta_of, new, wrap
-from ndgrad.autograd.versions import kept_storage, storage_of
+from ndgrad.autograd.versions import InferenceStorage, kept_storage, storage_of
 from ndgrad.autograd.view import make_view
 from ndgrad.ops.errors import explain
 from ndgrad.ops.generate import FACES, save_plan
@@ -147,8 +147,8 @@ def finish(op: Any, args: tuple[Any, ...], settings: dict[str, Any], face: type[
             make_view(r, args[0], op, settings, number)
         elif op.shares_storage:
             r._storage = storage_of(args[0])
-        if thread.inference:
-            meta_of(r).inference = True
+        elif thread.inference:
+            r._storage = InferenceStorage()
         if thread.levels:
             meta_of(r).born = thread.levels[-1].number
         results.append(r)

@@ -15,7 +15,7 @@ from ndgrad.autograd.saved_hooks import (
     saved_tensors_hooks,
 )
 from ndgrad.autograd.variable import Variable, edge
-from ndgrad.autograd.versions import storage_of
+from ndgrad.autograd.versions import is_inference, storage_of
 
 __all__ = [
     "GradientEdge", "Node", "allow_mutation_on_saved_tensors", "disable_saved_tensors_hooks", "get_gradient_edge", "increment_version",
@@ -45,7 +45,7 @@ def get_gradient_edge(tensor: Any) -> GradientEdge:
 def increment_version(tensor: Any) -> None:
     """Note that the memory of a tensor (or of several) was written behind the library's back."""
     for t in (tensor,) if isinstance(tensor, Variable) else tensor:
-        if t._meta is not None and t._meta.inference:
+        if is_inference(t):
             raise RuntimeError("Inplace update to inference tensor outside InferenceMode is not allowed: its version is not tracked.")
         storage_of(t).bump("increment_version")
 

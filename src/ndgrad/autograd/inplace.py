@@ -20,7 +20,7 @@ from ndgrad.autograd.hooks import move_retained
 from ndgrad.autograd.modes import thread
 from ndgrad.autograd.node import next_sequence_number
 from ndgrad.autograd.variable import Variable, edge, meta_of, requires_grad, wrap
-from ndgrad.autograd.versions import storage_of
+from ndgrad.autograd.versions import is_inference, storage_of
 from ndgrad.autograd.view import DEFAULT, rebase, write_error
 from ndgrad.ops.fill import copy
 from ndgrad.ops.errors import explain
@@ -32,15 +32,13 @@ _UFUNCS = {operator.add: "add", operator.sub: "subtract", operator.mul: "multipl
 
 def check_writable(t: Any, op_name: str, value_requires_grad: bool = False) -> None:
     """Raise, with the reason, if `t` may not be written in place now."""
-    meta = t._meta
-    if meta is None:
-        return
-    if meta.inference and not thread.inference:
+    if is_inference(t) and not thread.inference:
         raise RuntimeError(
             f"{op_name}: Inplace update to inference tensor outside InferenceMode is not allowed: its version is not tracked, so a "
             "saved value could change unseen. clone() it first, and write the clone."
         )
-    if not thread.grad_enabled:
+    meta = t._meta
+    if meta is None or not thread.grad_enabled:
         return
     if meta.requires_grad and t._node is None:
         raise RuntimeError(

@@ -36,7 +36,6 @@ class Meta:
     post_accumulate_hooks: dict[int, Any] | None = None
     retains_grad = False
     names: tuple[str | None, ...] | None = None
-    inference = False
     #: how often the tensor has changed its own shape in place
     geometry = 0
     #: the innermost transform level that was open when the tensor was made
@@ -91,9 +90,8 @@ def requires_grad(t: Any) -> bool:
     meta = t._meta
     if meta is None:
         return t._node is not None
-    if meta.view is not None:
-        meta.view.refresh(t)
-    return t._node is not None or meta.requires_grad
+    # a view whose history is out of date will have one if its base has: to know that, no history need be made
+    return t._node is not None or meta.requires_grad or (meta.view is not None and meta.view.is_stale(t) and requires_grad(meta.view.base))
 
 
 def edge(t: Any) -> Node | Edge | None:

@@ -96,6 +96,37 @@ class Storage:
         return _in_copy(array, low, memory).copy()
 
 
+class InferenceStorage(Storage):
+    """The memory of tensors made in inference mode, which has no versions: asking for one, as every save does, raises.
+
+    So the eager path need not look for inference tensors.
+    """
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        self.keeps = False
+        self.cursor = None
+
+    @property
+    def version(self) -> Version:  # type: ignore[override]
+        raise RuntimeError(
+            "Inference tensors cannot be saved for backward: writes to them are not tracked. Use a clone() of the tensor, made "
+            "outside inference mode, or make it under no_grad() instead of inference_mode()."
+        )
+
+    def bump(self, writer: str | None = None) -> None:
+        """Nothing to note: nobody can have saved the memory."""
+
+    def is_held(self) -> bool:
+        return False
+
+
+def is_inference(t: Any) -> bool:
+    """Whether the memory of a tensor was made in inference mode."""
+    return t._storage.__class__ is InferenceStorage
+
+
 class Cursor(NamedTuple):
     """Where the last `restore` got to: a copy of the memory at address `low` as it was at `version`."""
 

@@ -16,7 +16,7 @@ from ndgrad.autograd.layout import Order, copy_in_order, in_order, order_of
 from ndgrad.autograd.modes import thread
 from ndgrad.autograd.node import Node, next_sequence_number
 from ndgrad.autograd.variable import edge, meta_of, np_dtype
-from ndgrad.autograd.versions import Version, storage_of
+from ndgrad.autograd.versions import InferenceStorage, Version, storage_of
 
 # How a view came to be, which decides whether it may be written in place.
 DEFAULT, NO_GRAD, MULTI_OUTPUT, INFERENCE, CUSTOM = "default", "no_grad", "multi_output", "inference", "custom"
@@ -49,6 +49,10 @@ class ViewInfo:
         self.creation = creation
         self.version = version  # the version of the memory for which the view's node is right
         self.geometry = geometry  # of the base, when the path was taken from it
+
+    def is_stale(self, t: Any) -> bool:
+        """Whether the memory has been written since the view's history was right."""
+        return self.version is not t._storage.version
 
     def refresh(self, t: Any) -> None:
         """Bring the view's history up to date with its base's."""
@@ -118,6 +122,9 @@ def replay_raw(array: Any, path: Path | None, library: Any) -> Any:
 def make_view(out: Any, source: Any, op: Any, settings: dict[str, Any], number: int = 0) -> None:
     """Mark `out`, whose array is a view of `source`'s memory, as a differentiable view."""
     storage = storage_of(source)
+    if storage.__class__ is InferenceStorage:
+        out._storage = storage  # no versions, so no views either
+        return
     info = None if source._meta is None else source._meta.view
     if info is None:
         base, parent, creation, geometry = source, None, DEFAULT, geometry_of(source)
@@ -168,12 +175,12 @@ class CopySlices(Node):
 
     def _on_tensors(self, grads: Any, run_inner: Any) -> tuple[Any, ...]:
         from ndgrad.autograd.inplace import write
-        from ndgrad.ops.fill import copy
+        from ndgrad.ops.fill import copy, zeros_like
 
         whole = copy_in_order(grads, self.order)
         part = replay(whole, self.path)
         through = run_inner(part.clone())
-        write(copy, part, (part * 0.0 if through[0] is None else through[0],), {})
+        write(copy, part, (zeros_like(part) if through[0] is None else through[0],), {})
         return (whole if self.next[0] is not None else None, *through[1:])
 
     def release(self) -> None:

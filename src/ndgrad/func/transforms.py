@@ -52,7 +52,7 @@ class _Recorded:
 
     def _as_tensor(self, g: Any, leaf: Any) -> Any:
         if g is None:
-            return tensor_ops.mul(unwrap(self.level, leaf), 0.0)
+            return tensor_ops.zeros_like(unwrap(self.level, leaf))
         return g if isinstance(g, Variable) else wrap(leaf.face, g)
 
 
@@ -88,8 +88,8 @@ def grad_and_value(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool
         run = _Recorded("grad", func, primals, lambda leaves: func(*_substitute(args, numbers, leaves), **kwargs))
         out, aux = _split_aux("grad_and_value", run.result, has_aux)
         _check_scalar(out)
-        ones = tensor_ops.exp(tensor_ops.mul(unwrap(run.level, out), 0.0))
-        grads = run.pull_back([out], [_detached(ones)], keep=False)
+        one = tensor_ops.fill(tensor_ops.zeros_like(unwrap(run.level, out)), value=1)
+        grads = run.pull_back([out], [one], keep=False)
         result = grads[0] if isinstance(argnums, int) else grads
         value = run.unwrapped(out)
         return (result, (value, run.unwrapped(aux))) if has_aux else (result, value)
@@ -149,11 +149,6 @@ def _check_scalar(out: Any) -> None:
         raise RuntimeError(f"grad: the function must return a real scalar, and returned {np_dtype(out)}. Take .real or .abs() of it.")
 
 
-def _detached(t: Any) -> Any:
-    """`t` without the history that making it may have recorded."""
-    return t.detach()
-
-
 # ----- forward mode ----------------------------------------------------------------------------------------------------
 
 
@@ -179,7 +174,7 @@ def jvp(func: Callable[..., Any], primals: tuple[Any, ...], tangents: tuple[Any,
             if tangent is None:
                 if strict:
                     raise RuntimeError("jvp: an output does not depend on the inputs, and strict=True asks to be told.")
-                tangent = tensor_ops.mul(primal, 0.0)
+                tangent = tensor_ops.zeros_like(primal)
             values.append(primal)
             out_tangents.append(tangent)
         aux = tree_map(lambda t: forward_ad.unpack_dual(t, level=level).primal if isinstance(t, Variable) else t, aux)

@@ -71,7 +71,7 @@ def _write_dual(target: Any, result: Any) -> None:
         if number not in mine:
             _give_tangent(target, number)
         held = tangent_of(target, number)
-        write(copy, held, (new if new is not None else wrap(target.face, held._array * 0) if not isinstance(held._array, Variable) else tensor_ops.mul(held, 0.0),), {})
+        write(copy, held, (tensor_ops.zeros_like(held) if new is None else new,), {})
 
 
 def _hide_tangents(target: Any) -> None:
@@ -84,7 +84,7 @@ def _give_tangent(target: Any, number: int) -> None:
     info = None if target._meta is None else target._meta.view
     base = target if info is None else info.base
     if tangent_of(base, number) is None:
-        zero = tensor_ops.clone(tensor_ops.mul(base.detach(), 0.0))
+        zero = tensor_ops.zeros_like(base)
         meta = meta_of(base)
         meta.tangents = {**(meta.tangents or {}), number: zero}
     if info is not None:

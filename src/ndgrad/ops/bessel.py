@@ -55,7 +55,7 @@ def _bessel_ratio_x(t: Any, x: Any, out: Any, kind: str, order: int, ops: Any) -
 
 bessel_ratio = elementwise("bessel_ratio", _bessel_ratio, settings={"kind": "i", "order": 1}, x=_bessel_ratio_x)
 
-# ----- modified, first kind: plain, and times exp(-|x|), which has a kink at 0 with slope taken as 0 ---------------------------
+# ----- modified, first kind: plain, and times exp(-|x|), whose kink at 0 counts as level ---------------------------------
 
 i0 = elementwise("i0", real_function("i0"), x=lambda t, x, ops: t * ops.i1(x))
 

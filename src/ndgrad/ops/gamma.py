@@ -43,7 +43,78 @@ _lgamma, _digamma, _zeta = real_function("gammaln", "lgamma"), real_function("ps
 
 lgamma = elementwise("lgamma", _lgamma, x=lambda t, x, ops: t * ops.digamma(x))
 
-d# P and Q of the shape x, up to and from the point y.
+digamma = elementwise("digamma", _digamma, x=lambda t, x, ops: t * ops.polygamma(x, n=1))
+
+
+def _polygamma(np: Any, x: Any, *, n: int) -> Any:
+    """(-1)^(n+1) n! zeta(n + 1, x), in double precision: n! alone may overflow a float32."""
+    if n == 0:
+        return _digamma(np, x)
+    factorial = float(math.factorial(n)) if n <= 170 else math.inf
+    values = _zeta(np, np.float64(n + 1), x) * (factorial if n % 2 else -factorial)
+    return values if x.dtype.kind in "biu" else values.astype(x.dtype)
+
+
+polygamma = elementwise(
+    "polygamma", _polygamma, settings={"n": 0},
+    x=lambda t, x, n, ops: t * ops.polygamma(x, n=n + 1),
+)  # fmt: skip
+
+# ----- the multivariate gamma function -----------------------------------------------------------------------------------
+
+
+def _mvlgamma(np: Any, x: Any, *, p: int) -> Any:
+    """log(pi^(p(p-1)/4) gamma(x) gamma(x - 1/2) ... gamma(x - (p-1)/2))."""
+    out = _lgamma(np, x) + p * (p - 1) / 4 * math.log(math.pi)
+    for j in range(1, p):
+        out = out + _lgamma(np, x - j / 2)
+    return out
+
+
+def _mvlgamma_x(t: Any, x: Any, p: int, ops: Any) -> Any:
+    slope = ops.digamma(x)
+    for j in range(1, p):
+        slope = slope + ops.digamma(x - j / 2)
+    return t * slope
+
+
+mvlgamma = elementwise("mvlgamma", _mvlgamma, settings={"p": 1}, x=_mvlgamma_x)
+
+# ----- zeta and beta -----------------------------------------------------------------------------------------------------
+
+# Hurwitz's: the sum over k >= 0 of (k + q)^-x.
+zeta = elementwise(
+    "zeta", _zeta, args="x q",
+    x=lambda t: no_derivative("zeta", "input"),
+    q=lambda t, x, q, ops: t * (ops.zeta(x + 1.0, q) * -x),
+    backward_name="SpecialZetaBackward0",
+)  # fmt: skip
+
+betaln = elementwise(
+    "betaln", real_function("betaln"), args="a b",
+    a=lambda t, a, b, ops: t * (ops.digamma(a) - ops.digamma(a + b)),
+    b=lambda t, a, b, ops: t * (ops.digamma(b) - ops.digamma(a + b)),
+)  # fmt: skip
+
+# ----- incomplete gamma functions ----------------------------------------------------------------------------------------
+
+
+def _gamma_density(np: Any, a: Any, x: Any) -> Any:
+    """x^(a-1) e^-x / gamma(a), by its logarithm; at x = 0 the power decides (1 for a = 1), at infinity the exponential."""
+    with np.errstate(all="ignore"):
+        power = a - 1.0
+        exponent = np.where(power == 0, 0.0, power * np.log(x)) - x - _lgamma(np, a)
+        return np.where(x == math.inf, 0.0, np.exp(np.where((a < 0) | (x < 0), math.nan, exponent)))
+
+
+# The density of the gamma distribution, whose two tails are P and Q below.
+gamma_density = elementwise(
+    "gamma_density", _gamma_density, args="a x",
+    a=lambda t, a, x, out, ops: t * (out * (ops.log(x) - ops.digamma(a))),
+    x=lambda t, a, x, out: t * (out * ((a - 1.0) / x) - out),
+)  # fmt: skip
+
+# P and Q of the shape x, up to and from the point y.
 igamma = elementwise(
     "igamma", real_function("gammainc", "igamma"), args="x y",
     x=lambda t: no_derivative("igamma", "input"),

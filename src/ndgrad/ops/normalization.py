@@ -28,11 +28,7 @@ _BLOCK = 2**18
 _LONG = 4096
 
 
-# ----- sums over a group, on raw arrays ------------------------------------------------------------------------------
-
-
-def _ends_with(dim: Shape, ndim: int) -> bool:
-    return dim == tuple(range(ndim - len(dim), ndim))
+# ----- sums over a group, on raw arrays --------------------------------------------------------------------------------
 
 
 def _total(np: Any, x: Any, y: Any, dim: Shape) -> Any:
@@ -41,7 +37,7 @@ def _total(np: Any, x: Any, y: Any, dim: Shape) -> Any:
     Along the last dimensions of contiguous arrays these are dot products: NumPy's reductions cost five times as much there.
     """
     ndim = x.ndim
-    kept = tuple(1 if d in dim else n for d, n in enumerate(x.shape))
+    kept = tuple([1 if d in dim else n for d, n in enumerate(x.shape)])
     inner = 0
     while inner < ndim and ndim - 1 - inner in dim:
         inner += 1
@@ -49,40 +45,49 @@ def _total(np: Any, x: Any, y: Any, dim: Shape) -> Any:
     if inner and 1 < length <= _LONG and x.size and x.flags.c_contiguous and (y is None or y.flags.c_contiguous):
         lines = x.reshape(*x.shape[: ndim - inner], length)
         sums = np.vecdot(lines, np.ones(length, x.dtype) if y is None else y.reshape(lines.shape))
-        outer = tuple(d for d in dim if d < ndim - inner)
-        return (sums.sum(axis=outer) if outer else sums).reshape(kept)
+        outer = tuple([d for d in dim if d < ndim - inner])
+        return (np.add.reduce(sums, axis=outer) if outer else sums).reshape(kept)
     return np.add.reduce(x if y is None else x * y, axis=dim).reshape(kept)
 
 
-def _sum_rows(np: Any, x: Any) -> Any:
-    """The sum over the first of two dimensions, as a product with ones."""
-    return np.ones(len(x), x.dtype) @ x
+def _sum_to(np: Any, x: Any, shape: Shape) -> Any:
+    lead = x.ndim - len(shape)
+    dim = (*range(lead), *(lead + d for d, n in enumerate(shape) if n == 1 and x.shape[lead + d] != 1))
+    return _total(np, x, None, dim).reshape(shape) if dim else x.reshape(shape)
+
+
+def _sum_rows(np: Any, x: Any, weights: Any = None) -> Any:
+    """The (weighted) sum over the first of two dimensions, as a product."""
+    return (np.ones(len(x), x.dtype) if weights is None else weights) @ x
+
+
+def _count(x: Any, dim: Shape) -> int:
+    return max(prod([x.shape[d] for d in dim]), 1)
 
 
 def _computing(np: Any, *arrays: Any) -> tuple[Any, ...]:
     """Half precision is too short for sums of squares: it is computed with in single."""
-    return tuple(a.astype(np.float32) if a is not None and a.dtype.itemsize == 2 and a.dtype.kind == "f" else a for a in arrays)
+    return tuple([a.astype(np.float32) if a is not None and a.dtype.itemsize == 2 and a.dtype.kind == "f" else a for a in arrays])
 
 
 def _moments(np: Any, x: Any, dim: Shape) -> tuple[Any, Any, Any]:
     """Mean, variance, and the centred input, which is a new array."""
-    n = max(prod(x.shape[d] for d in dim), 1)
-    mean = _total(np, x, None, dim) / x.dtype.type(n)
+    share = x.dtype.type(1 / _count(x, dim))
+    mean = _total(np, x, None, dim)
+    mean *= share
     centred = x - mean
-    return mean, _total(np, centred, centred, dim) / x.dtype.type(n), centred
+    variance = _total(np, centred, centred, dim)
+    variance *= share
+    return mean, variance, centred
 
 
-def _affine_in_place(out: Any, w: Any, b: Any) -> Any:
-    if w is not None:
-        out *= w
-    if b is not None:
-        out += b
-    return out
+def _inverse_deviation(np: Any, variance: Any, eps: float) -> Any:
+    return np.reciprocal(np.sqrt(variance + variance.dtype.type(eps)))
 
 
-def _blocks(x: Any, dim: Shape) -> list[slice] | None:
+def _blocks(np: Any, x: Any, dim: Shape) -> list[slice] | None:
     """Ranges of the first dimension to work on one after another or in threads; None where it is best left whole."""
-    if x.size <= _BLOCK or 0 in dim or not x.shape[0]:
+    if x.size <= _BLOCK or 0 in dim or np.__name__ != "numpy":
         return None
     rows = max(1, _BLOCK * x.shape[0] // x.size)
     return [slice(i, i + rows) for i in range(0, x.shape[0], rows)]
@@ -120,12 +125,16 @@ def _norm(np: Any, x: Any, w: Any, b: Any, *, dim: Shape, eps: float) -> Any:
     x, w, b = _computing(np, x, w, b)
 
     def whole(x: Any) -> Any:
-        _, variance, centred = _moments(np, x, dim)
-        centred *= 1 / np.sqrt(variance + x.dtype.type(eps))
-        return _affine_in_place(centred, w, b)
+        _, variance, out = _moments(np, x, dim)
+        out *= _inverse_deviation(np, variance, eps)
+        if w is not None:
+            out *= w
+        if b is not None:
+            out += b
+        return out
 
-    blocks = _blocks(x, dim)
-    if blocks is None or np.__name__ != "numpy" or _has_rows(w, x) or _has_rows(b, x):
+    blocks = _blocks(np, x, dim)
+    if blocks is None or _has_rows(w, x) or _has_rows(b, x):
         return whole(x).astype(dtype, copy=False)
     out = np.empty(x.shape, dtype)
 
@@ -151,91 +160,81 @@ def _norm_vjp(g: Any, x: Any, w: Any, dim: Shape, eps: float, needs: tuple[bool,
 
 
 def _norm_pull(np: Any, g: Any, x: Any, w: Any, dim: Shape, eps: float, needs: tuple[bool, ...]) -> tuple[Any, ...]:
-    """The rule on raw arrays, with few temporaries and, where w lies along the last dimensions, with matrix products."""
-    dtype = x.dtype
+    """The rule on raw arrays, with few passes over them."""
     g, x, w = _computing(np, g, x, w)
-    lines = _ends_with(dim, x.ndim) and (w is None or w.shape == x.shape[x.ndim - len(dim) :])
-    if not lines or not x.size:
-        _, variance, y = _moments(np, x, dim)
-        r = 1 / np.sqrt(variance + x.dtype.type(eps))
-        y *= r
-        return _pull_whole(np, g, y, r, w, dim, needs)
-    length = prod(x.shape[x.ndim - len(dim) :])
-    shape, x, g = x.shape, x.reshape(-1, length), g.reshape(-1, length)
-    flat = np.ones(length, x.dtype) if w is None else w.reshape(length)
+    last = x.shape[x.ndim - len(dim) :]
+    if w is None or not x.size or w.shape != last or dim[0] != x.ndim - len(dim):
+        _, variance, centred = _moments(np, x, dim)
+        return _pull(np, g, centred, _inverse_deviation(np, variance, eps), w, dim, needs)
+    # Layer normalisation: lines, all with the same weight along them, so that sums over either direction are products.
+    shape, length = x.shape, prod(last)
+    x, g, line = x.reshape(-1, length), np.ascontiguousarray(g).reshape(-1, length), w.reshape(length)
     gx = np.empty(x.shape, x.dtype) if needs[0] else None
-    blocks = (_blocks(x, (1,)) if np.__name__ == "numpy" else None) or [slice(0, len(x))]
+    blocks = _blocks(np, x, (1,)) or [slice(0, len(x))]
     sums = np.zeros((len(blocks), length), x.dtype)
 
     def worker(mine: Any) -> None:
         for number in mine:
             rows = blocks[number]
-            sums[number] = _pull_lines(
-                np, g[rows], x[rows], None if w is None else flat, flat, eps, None if gx is None else gx[rows], needs[1]
-            )
+            sums[number] = _pull_lines(np, g[rows], x[rows], line, eps, None if gx is None else gx[rows], needs[1])
 
     threads.share(range(len(blocks)), worker, threads=len(blocks))
     return (
-        None if gx is None else gx.reshape(shape).astype(dtype, copy=False),
-        sums.sum(axis=0).reshape(w.shape) if needs[1] else None,
-        None if not needs[2] else _sum_rows(np, g).reshape(w.shape) if w is not None else g.reshape(shape),
+        None if gx is None else gx.reshape(shape),
+        np.add.reduce(sums, axis=0).reshape(last) if needs[1] else None,
+        _sum_rows(np, g).reshape(last) if needs[2] else None,
     )
 
 
-def _pull_lines(np: Any, g: Any, x: Any, w: Any, w_or_ones: Any, eps: float, gx: Any, wants_w: bool) -> Any:
+def _pull_lines(np: Any, g: Any, x: Any, w: Any, eps: float, gx: Any, wants_w: bool) -> Any:
     """Writes the gradient in x for some lines, and returns what they add to the gradient in w (0 if not wanted)."""
-    n = x.dtype.type(x.shape[1])
-    _, variance, y = _moments(np, x, (1,))
-    r = 1 / np.sqrt(variance + x.dtype.type(eps))
-    y *= r
-    product = g * y
-    grad_w = _sum_rows(np, product) if wants_w else 0
+    share = x.dtype.type(1 / x.shape[1])
+    _, variance, centred = _moments(np, x, (1,))
+    r = _inverse_deviation(np, variance, eps)
+    product = g * centred
+    grad_w = _sum_rows(np, product, r[:, 0]) if wants_w else 0
     if gx is None:
         return grad_w
-    mean_h, mean_hy = g @ w_or_ones, product @ w_or_ones
-    r_line = r[:, 0]
-    mean_h *= r_line / n
-    mean_hy *= r_line / n
-    np.multiply(g, r, out=gx)
-    if w is not None:
-        gx *= w
-    gx -= mean_h[:, None]
-    y *= mean_hy[:, None]
-    gx -= y
+    # r (h - mean(h) - y mean(h y)), with y = r centred
+    mean_h, mean_hy = g @ w, product @ w
+    mean_hy *= r[:, 0]
+    np.multiply(g, w, out=gx)
+    centred *= r * (mean_hy * share)[:, None]
+    gx -= centred
+    gx -= (mean_h * share)[:, None]
+    gx *= r
     return grad_w
 
 
-def _pull_whole(
-    np: Any, g: Any, y: Any, r: Any, w: Any, dim: Shape, needs: tuple[bool, ...], add_mean: Any = 0, add_y: Any = 0
+def _pull(
+    np: Any, g: Any, centred: Any, r: Any, w: Any, dim: Shape, needs: tuple[bool, ...], more_mean: Any = None, more_centred: Any = None
 ) -> tuple[Any, ...]:
-    """r (h - mean(h) - y mean(h y)) + add_mean + y add_y, and the terms of the sums for w and b. y is overwritten."""
-    n = y.dtype.type(max(prod(y.shape[d] for d in dim), 1))
-    grad_w = None
-    product = g * y
-    if needs[1]:
-        grad_w = _sum_to(np, product, w.shape)
-    grad_b = _sum_to(np, g, w.shape) if needs[2] and w is not None else g if needs[2] else None
+    """r (h - mean(h) - y mean(h y)) + more_mean + centred more_centred, and the gradients in w and b. `centred` is overwritten.
+
+    Along dimensions where w is constant it can wait until the sums are taken, and what is left to do is small.
+    """
+    share = centred.dtype.type(1 / _count(centred, dim))
+    lead = 0 if w is None else centred.ndim - w.ndim
+    constant = tuple([d for d in dim if w is None or d < lead or w.shape[d - lead] == 1])
+    if constant:
+        sum_g, sum_gy = _total(np, g, None, constant), _total(np, np.ascontiguousarray(g), centred, constant) * r
+    else:
+        sum_g, sum_gy = g, g * centred * r
+    grad_w = _sum_to(np, sum_gy, w.shape) if needs[1] else None
+    grad_b = (g if w is None else _sum_to(np, sum_g, w.shape)) if needs[2] else None
     if not needs[0]:
         return None, grad_w, grad_b
-    if w is None or all(w.ndim < y.ndim - d or w.shape[d - y.ndim] == 1 for d in dim):
-        # w is constant within a group: it can wait until the sums are taken
-        mean_h, mean_hy = _total(np, g, None, dim) / n, _total(np, product, None, dim) / n
-        if w is not None:
-            mean_h, mean_hy = mean_h * w, mean_hy * w
-    else:
-        mean_h, mean_hy = _total(np, g * w, None, dim) / n, _total(np, product * w, None, dim) / n
-    scale = r if w is None else r * w
-    gx = g * scale
-    gx -= r * mean_h - add_mean
-    y *= r * mean_hy - add_y
-    gx -= y
+    if w is not None:
+        sum_g, sum_gy = sum_g * w, sum_gy * w
+    if len(constant) < len(dim):
+        varying = tuple([d for d in dim if d not in constant])
+        sum_g, sum_gy = _total(np, sum_g, None, varying), _total(np, sum_gy, None, varying)
+    shift, slope = sum_g * (r * -share), sum_gy * (r * r * -share)
+    gx = g * (r if w is None else r * w)
+    centred *= slope if more_centred is None else slope + more_centred
+    gx += centred
+    gx += shift if more_mean is None else shift + more_mean
     return gx, grad_w, grad_b
-
-
-def _sum_to(np: Any, x: Any, shape: Shape) -> Any:
-    lead = x.ndim - len(shape)
-    dim = (*range(lead), *(lead + d for d, n in enumerate(shape) if n == 1))
-    return _total(np, x, None, dim).reshape(shape) if dim else x
 
 
 def _norm_jvp(x: Any, w: Any, x_t: Any, w_t: Any, b_t: Any, dim: Shape, eps: float, ops: Any) -> Any:
@@ -287,32 +286,30 @@ native_layer_norm = op(
 def _batch_norm(np: Any, x: Any, w: Any, b: Any, *, dim: Shape, eps: float) -> tuple[Any, Any, Any]:
     dtype = x.dtype
     x, w, b = _computing(np, x, w, b)
-    mean, variance, centred = _moments(np, x, dim)
-    scale = 1 / np.sqrt(variance + x.dtype.type(eps))
-    centred *= scale if w is None else scale * w
+    mean, variance, out = _moments(np, x, dim)
+    scale = _inverse_deviation(np, variance, eps)
+    out *= scale if w is None else scale * w
     if b is not None:
-        centred += b
-    return centred.astype(dtype, copy=False), mean, variance
+        out += b
+    return out.astype(dtype, copy=False), mean, variance
 
 
 def _batch_norm_vjp(
     g0: Any, g1: Any, g2: Any, x: Any, w: Any, out1: Any, out2: Any, dim: Shape, eps: float, needs: tuple[bool, ...], ops: Any
 ) -> tuple[Any, ...]:
-    """As above, with the gradients of the two statistics: g1 / n, and g2 2 (x - m) / n = y g2 2 / (n r)."""
-    n = max(prod(x.shape[d] for d in dim), 1)
+    """As above, with the gradients of the two statistics: g1 / n, and g2 2 (x - m) / n."""
+    share = 1 / _count(x, dim)
     if ops.raw:
         np = ops.np
         g, x, w = _computing(np, g0, x, w)
-        r = 1 / np.sqrt(out2 + x.dtype.type(eps))
-        y = x - out1
-        y *= r
-        return _pull_whole(np, g, y, r, w, dim, needs, g1 / x.dtype.type(n), g2 * x.dtype.type(2 / n) / r)
+        r = _inverse_deviation(np, out2, eps)
+        return _pull(np, g, x - out1, r, w, dim, needs, g1 * x.dtype.type(share), g2 * x.dtype.type(2 * share))
     r = ops.rsqrt(out2 + eps)
     centred = x - out1
     y = centred * r
     gx = None
     if needs[0]:
-        gx = _symmetric(g0 if w is None else g0 * w, y, r, dim, ops) + g1 / n + centred * (g2 * (2 / n))
+        gx = _symmetric(g0 if w is None else g0 * w, y, r, dim, ops) + g1 * share + centred * (g2 * (2 * share))
     return gx, g0 * y if needs[1] else None, g0 if needs[2] else None
 
 
@@ -366,8 +363,7 @@ native_batch_norm = op(
 def _rms_norm(np: Any, x: Any, w: Any, *, dim: Shape, eps: float) -> Any:
     dtype = x.dtype
     x, w = _computing(np, x, w)
-    n = x.dtype.type(max(prod(x.shape[d] for d in dim), 1))
-    out = x * (1 / np.sqrt(_total(np, x, x, dim) / n + x.dtype.type(eps)))
+    out = x * _inverse_deviation(np, _total(np, x, x, dim) * x.dtype.type(1 / _count(x, dim)), eps)
     if w is not None:
         out *= w
     return out.astype(dtype, copy=False)

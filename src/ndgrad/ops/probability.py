@@ -55,7 +55,7 @@ erfcx = elementwise(
     backward_name="SpecialErfcxBackward0",
 )  # fmt: skip
 
-# ----- the normal distribution: function, its logarithm, its inverse -----------------------------------------------------------
+# ----- the normal distribution: function, its logarithm, its inverse -----------------------------------------------------
 
 ndtr = elementwise(
     "ndtr", real_function("ndtr"),

@@ -40,7 +40,7 @@ def r2c(x, dims, scale="none", onesided=True):
 
 
 def c2r(x, dims, scale="none", size=1):
-    """The missing bins are conjugates of the ones given, and the imaginary part of those that are their own partner is dropped."""
+    """The missing bins are conjugates of the given ones, and of those that are their own partner the real part counts."""
     x = transform(np.asarray(x) + 0j, dims[:-1], scale, 1)
     last = dims[-1]
     whole = np.zeros((*x.shape[:last], size, *x.shape[last + 1 :]), np.complex128)

@@ -138,7 +138,7 @@ FIXED_FIRST = [
 SAMPLES = {
     "lgamma": [*unary(each(math.lgamma), POSITIVE), *unary(each(math.lgamma), SIGNED)],
     "digamma": [*unary(each(digamma), POSITIVE), *unary(each(digamma), SIGNED)],
-    "polygamma": [s for n in (0, 1, 2, 3) for s in (*unary(each(polygamma), POSITIVE, n=n), *unary(each(polygamma), SIGNED, n=n))],
+    "polygamma": [s for n in (0, 1, 2, 3) for x in (POSITIVE, SIGNED) for s in unary(each(polygamma), x, n=n)],
     "mvlgamma": [s for p in (1, 2, 5) for s in unary(each(mvlgamma), POSITIVE + 2.1, p=p)],
     "zeta": [Sample(args, reference=each(zeta)) for args in FIXED_FIRST],
     "betaln": [Sample((abs(a), abs(b)), reference=each(betaln)) for a, b in (s.args for s in real_binary(None))],
