@@ -263,7 +263,7 @@ class Tensor(PythonProtocols):
         found = None if meta is None else meta.grad
         if found is not None or (self._node is None and (meta is None or meta.view is None)):
             return found
-        if not self.is_leaf and not self.retains_grad:
+        if requires_grad(self) and not (meta is not None and (meta.requires_grad or meta.retains_grad)):
             warnings.warn(
                 "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its .grad attribute won't be "
                 "populated "

@@ -108,8 +108,10 @@ def make(m: Any, pool: list[Any], seeing: list[Any], kind: str, i: int, j: int) 
 
 def compute(m: Any, pool: list[Any], seeing: list[Any], kind: str, i: int, j: int) -> Any:
     t = seeing[i % len(seeing)]
+    if t.is_inference() and not m.is_inference_mode_enabled():
+        return []  # what torch's versions are then depends on how it copies
     if kind == "clone":
-        return [t.clone()] if m.is_inference_mode_enabled() or not t.is_inference() else []  # torch's has been written once
+        return [t.clone()]
     if kind == "exp":
         return [t.exp()]
     if kind == "mul":
@@ -153,7 +155,8 @@ def view(m: Any, pool: list[Any], seeing: list[Any], kind: str, i: int, j: int) 
 
 
 def write(m: Any, pool: list[Any], seeing: list[Any], kind: str, i: int, j: int) -> Any:
-    t = pool[i % len(pool)]
+    targets = seeing if kind in ("requires_grad_", "retain_grad", "detach_") else pool
+    t = targets[i % len(targets)]
     if kind == "mul_":
         t.mul_(partner(seeing, t, j))
     elif kind == "mul_ number":
@@ -162,7 +165,7 @@ def write(m: Any, pool: list[Any], seeing: list[Any], kind: str, i: int, j: int)
         t.add_(partner(seeing, t, j))
     elif kind == "copy_":
         t.copy_(partner(seeing, t, j))
-    elif kind in ("zero_", "fill_") and 0 in t.stride():
+    elif kind in ("zero_", "fill_", "set mask") and 0 in t.stride():
         assert deliberate("refused-beyond")
     elif kind == "zero_":
         t.zero_()

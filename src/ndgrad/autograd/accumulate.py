@@ -27,6 +27,8 @@ def accumulate_array(node: Any, array: Any) -> None:
     variable = node.variable
     with node.lock():
         meta = meta_of(variable)
+        if not meta.requires_grad:  # no longer: requires_grad_(False) or detach_() after the forward
+            return
         grad = meta.grad
         if grad is None:
             meta.grad = wrap(variable.face, array if is_exclusive(array) else array.copy())
@@ -63,6 +65,8 @@ def accumulate_tensor(node: Any, g: Any) -> None:
     variable = node.variable
     with node.lock():
         meta = meta_of(variable)
+        if not meta.requires_grad:  # no longer: requires_grad_(False) or detach_() after the forward
+            return
         grad = meta.grad
         if grad is None:
             meta.grad = g.view_as(g) if g.requires_grad else wrap(variable.face, np.array(g._array))

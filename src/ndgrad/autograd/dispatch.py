@@ -149,6 +149,8 @@ def finish(op: Any, args: tuple[Any, ...], settings: dict[str, Any], face: type[
             r._storage = storage_of(args[0])
         elif thread.inference:
             r._storage = InferenceStorage()
+            if isinstance(payload, np.generic):
+                r._array = np.asarray(payload)
         if thread.levels:
             meta_of(r).born = thread.levels[-1].number
         results.append(r)

@@ -28,6 +28,8 @@ Shape = tuple[int, ...]
 
 #: Weights in a block: half a megabyte of single precision.
 _BLOCK = 2**17
+#: Products of fewer multiplications are done by BLAS on the calling thread, which is one of ours already.
+_SMALL_PRODUCT = 2**19
 
 
 def _swapped(x: Any, ops: Any) -> Any:
@@ -38,9 +40,27 @@ def _swapped(x: Any, ops: Any) -> Any:
 # ----- blocks of raw arrays ------------------------------------------------------------------------------------------
 
 
+def _product(np: Any, a: Any, b: Any) -> Any:
+    """a @ b, in parts that BLAS does not spread over threads of its own; rows of b are contiguous."""
+    (m, k), n = a.shape[-2:], b.shape[-1]
+    if m * k * n < _SMALL_PRODUCT:
+        return np.matmul(a, b)
+    out = np.empty((*np.broadcast_shapes(a.shape[:-2], b.shape[:-2]), m, n), np.result_type(a, b))
+    pieces = -(-k // 1024)
+    depth, columns = -(-k // pieces), min(n, 64)
+    rows = max(8, (_SMALL_PRODUCT - 1) // (depth * columns) // 8 * 8)
+    for i in range(0, m, rows):
+        for j in range(0, n, columns):
+            here = out[..., i : i + rows, j : j + columns]
+            np.matmul(a[..., i : i + rows, :depth], b[..., :depth, j : j + columns], out=here)
+            for d in range(depth, k, depth):
+                here += np.matmul(a[..., i : i + rows, d : d + depth], b[..., d : d + depth, j : j + columns])
+    return out
+
+
 def _exponentials(np: Any, q: Any, k: Any, mask: Any, first: int | None, scale: float) -> tuple[Any, Any]:
     """The weights before they are divided by their sums, and the sums. `first` is the number of q's first query if causal."""
-    z = np.matmul(q * q.dtype.type(scale), k.swapaxes(-1, -2))
+    z = _product(np, q * q.dtype.type(scale), np.ascontiguousarray(k.swapaxes(-1, -2)))
     low = z.dtype.type(-np.inf)
     masked = mask is not None
     if mask is not None:
@@ -138,7 +158,7 @@ def _attention(np: Any, q: Any, k: Any, v: Any, mask: Any, *, is_causal: bool, s
         for head, rows in mine:
             q_part, k_part, v_part, mask_part, _, first = _parts(head, rows, blocks.arrays, is_causal)
             e, total = _exponentials(np, q_part, k_part, mask_part, first, scale)
-            result = np.matmul(e, v_part)
+            result = _product(np, e, v_part)
             result /= total
             out[head][..., rows, :] = result
 
@@ -167,19 +187,19 @@ def _attention_pull(
                 p /= total
                 g_part = g[head][..., rows, :]
                 if gv is not None:
-                    gv[head][..., keys, :] += np.matmul(p.swapaxes(-1, -2), g_part)
+                    gv[head][..., keys, :] += _product(np, p.swapaxes(-1, -2), g_part)
                 if gq is None and gk is None and gm is None:
                     continue
-                h = np.matmul(g_part, v_part.swapaxes(-1, -2))
+                h = _product(np, g_part, np.ascontiguousarray(v_part.swapaxes(-1, -2)))
                 h -= np.vecdot(h, p)[..., None]
                 h *= p
                 if gm is not None:
                     gm[head][..., rows, keys] = h
                 h *= h.dtype.type(scale)
                 if gq is not None:
-                    gq[head][..., rows, :] = np.matmul(h, k_part)
+                    gq[head][..., rows, :] = _product(np, h, k_part)
                 if gk is not None:
-                    gk[head][..., keys, :] += np.matmul(h.swapaxes(-1, -2), q_part)
+                    gk[head][..., keys, :] += _product(np, h.swapaxes(-1, -2), q_part)
 
     heads = blocks.heads()
     threads.share(heads, worker, threads=len(heads))

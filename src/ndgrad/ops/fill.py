@@ -17,11 +17,11 @@ def _copy_batch(x: Any, y: Any, ops: Any) -> Any:
     return ops.copy(x, ops.reshape(y, shape=(y.shape[0], *(1,) * missing, *y.shape[1:])) if missing else y)
 
 
-# x becomes y: nothing of the old x is left, so it gets no gradient.
+# x becomes y: nothing of the old x is left, so its gradient is zero.
 copy = op(
     "copy", "x y",
     _copy,
-    vjp={"x": lambda g: None, "y": lambda g: g},
+    vjp={"x": lambda g, ops: ops.zeros_like(g), "y": lambda g: g},
     jvp={"y": lambda t, x_shape, x_dtype, ops: ops.expand(ops.cast(t, dtype=x_dtype), shape=x_shape)},
     batch=_copy_batch,
     elementwise=True,
