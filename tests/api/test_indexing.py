@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from tests.index_cases import random_case, random_value
 
 import ndgrad
 import ndgrad.numpy as ndnp
 from ndgrad import func
 from ndgrad.autograd import forward_ad
-from tests.index_cases import random_case, random_value
 
 A = np.random.default_rng(8).standard_normal((3, 4, 5))
 I, J, MASK = np.array([0, 2, 2]), np.array([[1], [3]]), A > 0

@@ -112,18 +112,22 @@ def run(op: Any, in_place: bool, input: Any, *args: Any, **settings: Any) -> Any
 
 def _check_index(name: str, dim: int, index: Any, limits: dict[str, Any]) -> None:
     """Ranks and sizes of an index along `dim`, and of what it indexes (where `dim` is free) or takes from."""
+    sizes = index.shape
     for what, t in limits.items():
-        if len(t.shape) != len(index.shape):
+        have = t.shape
+        if sizes == have:
+            continue
+        if len(have) != len(sizes):
             raise RuntimeError(
                 f"{name}(): Index tensor must have the same number of dimensions as {what} tensor: their shapes are "
-                f"{list(index.shape)} and {list(t.shape)}. Reshape the index; expand() repeats it without copying."
+                f"{list(sizes)} and {list(have)}. Reshape the index; expand() repeats it without copying."
             )
-        for d, (n, limit) in enumerate(zip(index.shape, t.shape, strict=True)):
-            if n > limit and (d != dim or what == "src"):
+        for d, n in enumerate(sizes):
+            if n > have[d] and (d != dim or what == "src"):
                 apart = "" if what == "src" else f" apart from dimension {dim}"
                 raise RuntimeError(
-                    f"{name}(): Size does not match at dimension {d}: expected index {list(index.shape)} to be no larger than {what} "
-                    f"{list(t.shape)}{apart}. Cut the index to that size."
+                    f"{name}(): Size does not match at dimension {d}: expected index {list(sizes)} to be no larger than {what} "
+                    f"{list(have)}{apart}. Cut the index to that size."
                 )
 
 

@@ -47,6 +47,10 @@ def getitem(self: Any, index: Any) -> Any:
     """`self[index]`: a view for ints, slices, None and Ellipsis, else a new tensor."""
     if index.__class__ is int:
         return select(self, index) if self.ndim else ops.getitem(self, index=(index,))
+    if isinstance(index, (Variable, np.ndarray)):
+        array = index if isinstance(index, Variable) else wrap(self.face, index)
+        if np_dtype(array).kind == "i" and array.ndim and self.ndim:
+            return ops.rows(self, array)
     items = _items(self, index)
     if all(map(_is_basic, items)):
         return ops.getitem(self, index=_basic(items))

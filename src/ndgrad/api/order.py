@@ -105,6 +105,8 @@ def unique_consecutive(input: Any, return_inverse: bool = False, return_counts: 
 
 def _unique(name: str, input: Any, consecutive: bool, return_inverse: bool, return_counts: bool, dim: Any) -> Any:
     ndim = ndim_of(input, name)
+    if dim is None and not (consecutive or return_inverse or return_counts):
+        return ops.unique_values(input)
     values, inverse, counts = ops.unique(input, dim=None if dim is None else as_dim(dim, ndim), consecutive=consecutive)
     if not return_inverse and not return_counts:
         return values

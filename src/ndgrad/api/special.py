@@ -75,17 +75,17 @@ def polygamma(n: int, input: Any, *, out: Any = None) -> Any:
     >>> ndgrad.special.polygamma(1, ndgrad.tensor([1.0]))
     tensor([1.6449])
     """
-    return _run(gamma.polygamma, (input,), out, n=_order(n))
+    return _run(gamma.polygamma, (input,), out, order=_order(n))
 
 
 def polygamma_method(self: Any, n: int) -> Any:
     """The n-th derivative of `digamma`, of this tensor."""
-    return gamma.polygamma(self, n=_order(n))
+    return gamma.polygamma(self, order=_order(n))
 
 
 def polygamma_(self: Any, n: int) -> Any:
     """In-place polygamma."""
-    return write(gamma.polygamma, self, (), {"n": _order(n)})
+    return write(gamma.polygamma, self, (), {"order": _order(n)})
 
 
 def _dimension(input: Any, p: Any) -> int:

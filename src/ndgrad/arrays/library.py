@@ -13,6 +13,9 @@ import numpy
 
 _known: dict[type[Any], Any] = {numpy.ndarray: numpy}
 
+#: Called once, when the first array of another library than NumPy is met: the generated fast lanes are NumPy's alone.
+on_second_library: list[Any] = []
+
 
 def library_of(array: Any) -> Any:
     """The module whose functions work on `array`."""
@@ -27,6 +30,7 @@ def _find(cls: type[Any]) -> Any:
     if issubclass(cls, (numpy.ndarray, numpy.generic)):
         return numpy
     if cls.__module__.split(".")[0] == "cupy":
+        second_library()
         return sys.modules["cupy"]
     if issubclass(cls, (bool, int, float, complex)):
         return numpy
@@ -34,6 +38,12 @@ def _find(cls: type[Any]) -> Any:
         f"an array of type {cls.__module__}.{cls.__qualname__} belongs to no array library that ndgrad knows. "
         "Convert it to a NumPy or CuPy array first."
     )
+
+
+def second_library() -> None:
+    """Tell those who care that arrays of another library than NumPy exist from now on."""
+    while on_second_library:
+        on_second_library.pop()()
 
 
 def is_raw_array(value: Any) -> bool:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy
 
+from ndgrad.arrays.library import second_library
 from ndgrad.devices import device
 
 CPU = device("cpu")
@@ -41,6 +42,7 @@ def library_for(where: device) -> Any:
             "imported. "
             "Install it with `pip install ndgrad[cuda]`, or use device='cpu'."
         ) from error
+    second_library()
     return cupy
 
 

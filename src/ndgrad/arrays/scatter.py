@@ -20,6 +20,7 @@ import numpy
 
 #: From how many elements on SciPy's product is quicker by enough to pay its import (once, some 50 ms) in the long run.
 _LARGE = 1 << 16
+_UNSIGNED = {numpy.dtype("i8"): numpy.dtype("u8"), numpy.dtype("i4"): numpy.dtype("u4")}
 _PAIRS = {numpy.dtype("f4"): numpy.dtype("c8"), numpy.dtype("f8"): numpy.dtype("c16")}
 
 
@@ -30,10 +31,10 @@ def out_of_bounds(np: Any, index: Any, size: int, *, wrap: bool) -> int | None:
     """An index outside [0, size), or [-size, size) with `wrap`; None if there is none."""
     if not index.size:
         return None
-    dtype = index.dtype
-    if np is numpy and dtype.kind == "i" and not wrap and index.ndim:
+    unsigned = _UNSIGNED.get(index.dtype)
+    if unsigned is not None and not wrap and np is numpy and index.ndim:
         # one pass: seen as unsigned, a negative number is a large one
-        if int(index.view(dtype.str.replace("i", "u")).max()) < size:
+        if numpy.maximum.reduce(index.view(unsigned), axis=None) < size:
             return None
     low, high = int(index.min()), int(index.max())
     if high >= size:
@@ -71,13 +72,16 @@ def keys_of_arrays(np: Any, indices: tuple[Any, ...], shape: tuple[int, ...]) ->
 
 def keys_along(np: Any, index: Any, shape: tuple[int, ...], dim: int) -> Any:
     """Flat keys into an array of `shape` for an index along `dim` whose other dimensions stand for themselves (`gather`)."""
-    strides = [math.prod(shape[d + 1 :]) for d in range(len(shape))]
-    offsets: Any = 0
-    for d, n in enumerate(index.shape):
-        if d != dim and n > 1:
-            offsets = offsets + (np.arange(n) * strides[d]).reshape((n,) + (1,) * (len(shape) - d - 1))
     keys = index.astype(np.intp, copy=False)
-    return (keys * strides[dim] if strides[dim] != 1 else keys) + offsets
+    offsets: Any = 0
+    stride = 1
+    for d in range(len(shape) - 1, -1, -1):
+        if d == dim:
+            keys = keys * stride if stride != 1 else keys
+        elif index.shape[d] > 1:
+            offsets = offsets + (np.arange(index.shape[d]) * stride).reshape((-1,) + (1,) * (len(shape) - d - 1))
+        stride *= shape[d]
+    return keys + offsets
 
 
 def overwritten(np: Any, keys: Any, size: int) -> Any:
@@ -90,6 +94,8 @@ def overwritten(np: Any, keys: Any, size: int) -> Any:
 
 def one_index_per_slice(index: Any, shape: tuple[int, ...], dim: int) -> Any:
     """The 1-d index that a full index along `dim` was expanded from (`i[:, None].expand(...)`), None if it was not."""
+    if index.ndim > 1 and 0 not in index.strides and index.size != index.shape[dim]:
+        return None
     for d, (n, stride) in enumerate(zip(index.shape, index.strides, strict=True)):
         if d != dim and (n != shape[d] or (stride != 0 and n != 1)):
             return None

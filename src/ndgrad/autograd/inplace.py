@@ -134,7 +134,7 @@ def check_part(part: Any, source: Any) -> None:
 
 
 def check_memory(name: str, array: Any) -> None:
-    if not array.flags.writeable:
+    if not getattr(array.flags, "writeable", True):  # CuPy's arrays always are
         raise RuntimeError(f"{name}: the tensor of shape {tuple(array.shape)} lies in read-only memory. clone() it first, and write the clone.")
     if 0 in array.strides and array.size > 1 and any(s == 0 and n > 1 for s, n in zip(array.strides, array.shape, strict=True)):
         raise RuntimeError(

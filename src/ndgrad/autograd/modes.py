@@ -11,6 +11,8 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Any
 
+from ndgrad.arrays.library import on_second_library
+
 if TYPE_CHECKING:
     from ndgrad.func.levels import Level
 
@@ -72,3 +74,7 @@ def enter() -> None:
 def leave() -> None:
     with process.lock:
         process.busy -= 1
+
+
+# With arrays of a second library about, every call takes the general lane, which looks at each array's library.
+on_second_library.append(enter)

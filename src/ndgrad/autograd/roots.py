@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ndgrad.arrays.library import library_of
 from ndgrad.autograd.modes import thread
 from ndgrad.autograd.variable import Variable, edge, np_dtype, requires_grad, wrap
 
@@ -70,7 +71,8 @@ def root_gradients(tensors: list[Any], grads: list[Any]) -> list[Any]:
                 )
             from ndgrad.tensor import Tensor
 
-            out.append(wrap(Tensor, np.ones(node_shape, dtype)))
+            library = np if not isinstance(t, Variable) or isinstance(t._array, Variable) else library_of(t._array)
+            out.append(wrap(Tensor, library.ones(node_shape, dtype)))
             continue
         if not isinstance(g, Variable):
             raise TypeError(f"gradients must be tensors or None, and one is {type(g).__name__}. Wrap it with ndgrad.as_tensor(...).")

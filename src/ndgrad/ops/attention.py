@@ -171,7 +171,7 @@ def _attention_pull(
     np: Any, g: Any, q: Any, k: Any, v: Any, mask: Any, is_causal: bool, scale: float, needs: tuple[bool, ...]
 ) -> tuple[Any, ...]:
     """The gradients on raw arrays, the weights of each block computed anew."""
-    g, q, k, v, mask = _prepared(np, g, q, k, v, mask)
+    g, q, k, v, mask = _prepared(np, np.ascontiguousarray(g), q, k, v, mask)
     blocks = _Blocks(np, q, k, v, mask)
     lead, dtype = blocks.lead, blocks.dtype
     gq = np.empty((*lead, *q.shape[-2:]), dtype) if needs[0] else None

@@ -43,21 +43,21 @@ _lgamma, _digamma, _zeta = real_function("gammaln", "lgamma"), real_function("ps
 
 lgamma = elementwise("lgamma", _lgamma, x=lambda t, x, ops: t * ops.digamma(x))
 
-digamma = elementwise("digamma", _digamma, x=lambda t, x, ops: t * ops.polygamma(x, n=1))
+digamma = elementwise("digamma", _digamma, x=lambda t, x, ops: t * ops.polygamma(x, order=1))
 
 
-def _polygamma(np: Any, x: Any, *, n: int) -> Any:
-    """(-1)^(n+1) n! zeta(n + 1, x), in double precision: n! alone may overflow a float32."""
-    if n == 0:
+def _polygamma(np: Any, x: Any, *, order: int) -> Any:
+    """(-1)^(n+1) n! zeta(n + 1, x) for order n, in double precision: n! alone may overflow a float32."""
+    if order == 0:
         return _digamma(np, x)
-    factorial = float(math.factorial(n)) if n <= 170 else math.inf
-    values = _zeta(np, np.float64(n + 1), x) * (factorial if n % 2 else -factorial)
+    factorial = float(math.factorial(order)) if order <= 170 else math.inf
+    values = _zeta(np, np.float64(order + 1), x) * (factorial if order % 2 else -factorial)
     return values if x.dtype.kind in "biu" else values.astype(x.dtype)
 
 
 polygamma = elementwise(
-    "polygamma", _polygamma, settings={"n": 0},
-    x=lambda t, x, n, ops: t * ops.polygamma(x, n=n + 1),
+    "polygamma", _polygamma, settings={"order": 0},
+    x=lambda t, x, order, ops: t * ops.polygamma(x, order=order + 1),
 )  # fmt: skip
 
 # ----- the multivariate gamma function -----------------------------------------------------------------------------------

@@ -31,8 +31,8 @@ def _gather(np: Any, x: Any, index: Any, *, dim: int) -> Any:
     check_range(np, "gather", index, x.shape[dim], dim, RuntimeError)
     single = one_index_per_slice(index, x.shape, dim)
     if single is not None:
-        return np.take(x, single, axis=dim)
-    if x.ndim > 2 and x.flags.c_contiguous:
+        return x.take(single, axis=dim)
+    if x.flags.c_contiguous:
         return x.reshape(-1).take(keys_along(np, index, x.shape, dim))
     within = tuple(slice(None) if d == dim else slice(n) for d, n in enumerate(index.shape))
     return np.take_along_axis(x[within], index, axis=dim)
@@ -144,7 +144,7 @@ def _scatter_prod(np: Any, x: Any, index: Any, *, dim: int, shape: tuple[int, ..
 def _others(x: Any, index: Any, dim: int, ops: Any) -> Any:
     """Per element of x the product of all other elements with the same index.
 
-    Dividing the whole product by the element fails at zeros. Instead equal indices are brought together by sorting, and
+    Dividing the whole product by the element fails at zeros, and derivatives of the quotient do so too. Instead equal indices are brought together by sorting, and
     products of all elements to the left and to the right within a run are built by doubling: after step s, entry i holds
     the product of the s nearest neighbours on its side that belong to its run. Only products and selections by
     constant masks occur, so derivatives of every order are exact, zeros or not.
@@ -175,12 +175,18 @@ def _neighbour(values: Any, keys: Any, dim: int, distance: int, ops: Any) -> Any
     return ops.where(ops.embed(same, shape=shape, index=here), shifted, 1.0)
 
 
+def _scatter_prod_vjp(g: Any, x: Any, index: Any, out: Any, dim: int, ops: Any) -> Any:
+    if ops.raw and ops.np.isfinite(out).all() and (out != 0).all():
+        return ops.gather(g * ops.conj(out), index, dim=dim) / ops.conj(x)
+    return ops.gather(g, index, dim=dim) * ops.conj(_others(x, index, dim, ops))
+
+
 # Ones, multiplied by x at the indexed places.
 scatter_prod = op(
     "scatter_prod", "x index",
     _scatter_prod,
     settings={"dim": 0, "shape": ()},
-    vjp={"x": lambda g, x, index, dim, ops: ops.gather(g, index, dim=dim) * ops.conj(_others(x, index, dim, ops))},
+    vjp={"x": _scatter_prod_vjp},
     jvp={
         "x": lambda t, x, index, dim, shape, ops: ops.gather_backward(t * _others(x, index, dim, ops), index, dim=dim, shape=shape)
     },

@@ -180,6 +180,15 @@ unique = op(
 )  # fmt: skip
 
 
+# The distinct elements alone, in order. NaNs count as different.
+unique_values = op(
+    "unique_values", "x",
+    lambda np, x: np.unique(x, equal_nan=False),
+    vjp=NOT_DIFFERENTIABLE,
+    batch=DATA_DEPENDENT,
+)  # fmt: skip
+
+
 # ----- searching -----------------------------------------------------------------------------------------------------------
 
 

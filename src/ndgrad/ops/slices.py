@@ -31,7 +31,7 @@ def _from_front(x: Any, dim: int, ops: Any) -> Any:
 
 def _index_select(np: Any, x: Any, index: Any, *, dim: int) -> Any:
     check_range(np, "index_select", index, x.shape[dim], dim)
-    return np.take(x, index, axis=dim)
+    return x.take(index, axis=dim)
 
 
 def _index_select_batch(x: Any, index: Any, dim: int, batched: tuple[bool, ...], ops: Any, size: int) -> Any:
@@ -233,7 +233,7 @@ slice_scatter = op(
 
 def _embedding(np: Any, x: Any, index: Any, *, padding_idx: int | None, scale_grad_by_freq: bool) -> Any:
     check_range(np, "embedding", index, x.shape[0], 0)
-    return np.take(x, index, axis=0)
+    return x.take(index, axis=0)
 
 
 def _embedding_vjp(g: Any, x_shape: Any, x_dtype: Any, index: Any, padding_idx: int | None, scale_grad_by_freq: bool, ops: Any) -> Any:

@@ -206,6 +206,14 @@ SAMPLES = {
         Sample((A, A[0] + 1, np.array(1)), reference=index_put),
         Sample((A32, A32 + 1, I), {"accumulate": True}, index_put, **SINGLE),
     ],
+    "rows": [
+        Sample((A, I), reference=lambda x, index: x[index]),
+        Sample((A, -REPEATS[0] % 3), reference=lambda x, index: x[index]),
+        Sample((Z, np.array([[-1, 0]])), reference=lambda x, index: x[index]),
+        Sample((V, I), reference=lambda x, index: x[index]),
+        Sample((A, NO_INDEX), reference=lambda x, index: x[index]),
+        Sample((A32, I), reference=lambda x, index: x[index], **SINGLE),
+    ],
     "masked_fill": [
         Sample((A, MASK, np.float64(2.5)), reference=lambda x, mask, y: np.where(mask, y, x)),
         Sample((A, MASK[0], np.float64(2.5)), reference=lambda x, mask, y: np.where(mask, y, x)),

@@ -109,7 +109,7 @@ SAMPLES = {
     "kthvalue": [
         Sample((A,), {"k": 3, "dim": 1}, kthvalue),
         Sample((A,), {"k": 5, "dim": 2, "keepdim": True}, kthvalue),
-        Sample((NANS,), {"k": 4, "dim": 1}, lambda x, k, dim: (np.array([2.0]), np.array([4])), invariant=only_values, smooth=False, **TIES),
+        Sample((NANS,), {"k": 4, "dim": 1}, kthvalue, invariant=only_values, smooth=False, **TIES),
         Sample((V32,), {"k": 1, "dim": 0}, kthvalue, **SINGLE),
     ],
     "unique": [
@@ -119,6 +119,13 @@ SAMPLES = {
         Sample((np.float64(2.0),), reference=unique),
         Sample((np.empty((0, 2)),), reference=unique),
         Sample((r.integers(0, 2, 30),), {"consecutive": True}, runs),
+    ],
+    "unique_values": [
+        Sample((TIED,), reference=np.unique),
+        Sample((np.array([3, 1, 3]),), reference=np.unique),
+        Sample((np.float64(2.0),), reference=np.unique),
+        Sample((np.array([np.nan, 1.0, np.nan]),), reference=lambda x: np.array([1.0, np.nan, np.nan])),
+        Sample((np.empty((0, 2)),), reference=np.unique),
     ],
     "searchsorted": [
         Sample((ROWS[0, 0], WANTED), reference=search),

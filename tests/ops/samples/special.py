@@ -55,8 +55,8 @@ def zeta(s, q):
     return total + rest + s * (s + 1) * (s + 2) * (s + 3) * (s + 4) * q ** (-s - 5) / 30240
 
 
-def polygamma(x, n=0):
-    return digamma(x) if n == 0 else (-1) ** (n + 1) * math.factorial(n) * zeta(n + 1, x)
+def polygamma(x, order=0):
+    return digamma(x) if order == 0 else (-1) ** (order + 1) * math.factorial(order) * zeta(order + 1, x)
 
 
 def mvlgamma(x, p=1):
@@ -138,7 +138,7 @@ FIXED_FIRST = [
 SAMPLES = {
     "lgamma": [*unary(each(math.lgamma), POSITIVE), *unary(each(math.lgamma), SIGNED)],
     "digamma": [*unary(each(digamma), POSITIVE), *unary(each(digamma), SIGNED)],
-    "polygamma": [s for n in (0, 1, 2, 3) for x in (POSITIVE, SIGNED) for s in unary(each(polygamma), x, n=n)],
+    "polygamma": [s for n in (0, 1, 2, 3) for x in (POSITIVE, SIGNED) for s in unary(each(polygamma), x, order=n)],
     "mvlgamma": [s for p in (1, 2, 5) for s in unary(each(mvlgamma), POSITIVE + 2.1, p=p)],
     "zeta": [Sample(args, reference=each(zeta)) for args in FIXED_FIRST],
     "betaln": [Sample((abs(a), abs(b)), reference=each(betaln)) for a, b in (s.args for s in real_binary(None))],
