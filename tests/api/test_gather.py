@@ -285,3 +285,23 @@ def test_vmap_of_writes_equals_a_loop(name):
     grads = values(func.vmap(func.grad(lambda x, y: loss(call(x, name, y) ** 2)))(tensor(xs), tensor(ys)))
     rows = [values(func.grad(lambda x, y: loss(call(x, name, y) ** 2))(tensor(x), tensor(y))) for x, y in zip(xs, ys, strict=True)]
     np.testing.assert_allclose(grads, np.stack(rows), atol=1e-12)
+
+
+@pytest.mark.parametrize("name", WRITES)
+def test_writes_inside_transforms_equal_the_out_of_place_form(name):
+    def written(x, y):
+        z = x * 1.0
+        assert call(z, name, y, "_") is z
+        return z * z
+
+    def plain(x, y):
+        return call(x, name, y) ** 2
+
+    x, y = tensor(A), tensor(B)
+    tangents = tensor(np.sin(A)), tensor(np.cos(B))
+    for mine, its in zip(func.jvp(written, (x, y), tangents), func.jvp(plain, (x, y), tangents), strict=True):
+        np.testing.assert_allclose(values(mine), values(its), atol=1e-12)
+    batches = tensor(np.stack([A, A + 1])), tensor(np.stack([B, B - 1]))
+    np.testing.assert_allclose(values(func.vmap(written)(*batches)), values(func.vmap(plain)(*batches)), atol=1e-12)
+    grads = [func.vmap(func.grad(lambda x, y, f=f: loss(f(x, y))))(*batches) for f in (written, plain)]
+    np.testing.assert_allclose(*map(values, grads), atol=1e-12)

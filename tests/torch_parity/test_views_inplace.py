@@ -98,14 +98,14 @@ def partner(pool: list[Any], t: Any, j: int) -> Any:
     fitting = [
         p
         for p in pool
-        if tuple(p.shape) in (tuple(t.shape), tuple(t.shape)[1:], ()) and str(p.dtype) == str(t.dtype) and not overlap(array(p), array(t))
+        if tuple(p.shape) in (tuple(t.shape), tuple(t.shape)[1:], ()) and str(p.dtype) == str(t.dtype) and not overlap(p, t)
     ]
     return fitting[j % len(fitting)] if fitting else t.detach().clone()
 
 
 def overlap(a: Any, b: Any) -> bool:
-    """Whether two arrays share memory without being the same (see the deliberate difference `overlapping-writes`)."""
-    return np.shares_memory(a, b) and a.__array_interface__ != b.__array_interface__
+    """Whether two tensors share memory without being the same (see the deliberate difference `overlapping-writes`)."""
+    return np.shares_memory(array(a), array(b)) and (a.data_ptr(), a.shape, a.stride()) != (b.data_ptr(), b.shape, b.stride())
 
 
 def make(m: Any, pool: list[Any], seeing: list[Any], kind: str, i: int, j: int) -> Any:
@@ -197,8 +197,8 @@ def write(m: Any, pool: list[Any], seeing: list[Any], kind: str, i: int, j: int)
         t.requires_grad_()
     elif kind == "retain_grad":
         t.retain_grad()
-    elif not m.is_inference_mode_enabled():  # where torch's does nothing
-        t.detach_()
+    elif not m.is_inference_mode_enabled() and not any(p._base is t for p in pool):
+        t.detach_()  # in inference mode torch's does nothing; views of a detached base have tests of their own
     return []
 
 

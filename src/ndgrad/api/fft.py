@@ -55,7 +55,7 @@ def _scale(name: str, norm: Any, forward: bool) -> str:
     if norm == "ortho":
         return "root"
     if norm not in (None, "backward", "forward"):
-        raise RuntimeError(f'{name}: Invalid normalization mode: {norm!r}. Give "backward" (the default), "ortho" or "forward".')
+        raise RuntimeError(f'{name}: Invalid normalization mode: {norm!r}. Give "ortho", "forward" or "backward", the default.')
     return "full" if forward == (norm == "forward") else "none"
 
 
@@ -130,7 +130,7 @@ def _resized(name: str, input: Any, plan: _Plan, halved: bool = False) -> tuple[
     return input, last
 
 
-# ----- the three kinds ---------------------------------------------------------------------------------------------------
+# ----- the three kinds -------------------------------------------------------------------------------------------------
 
 
 def _c2c(name: str, input: Any, plan: _Plan, norm: Any, forward: bool) -> Any:
@@ -173,7 +173,7 @@ def _line(name: str, input: Any, n: Any, dim: Any) -> _Plan:
     return (existing_dim(dim, input.ndim),), (None if n is None else _integer(name, "n", n),)
 
 
-# ----- one dimension -----------------------------------------------------------------------------------------------------
+# ----- one dimension ---------------------------------------------------------------------------------------------------
 
 
 @both_worlds
@@ -228,7 +228,7 @@ def ihfft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = No
     return written("ihfft", _r2c("ihfft", x, _line("ihfft", x, n, dim), norm, False), out, input)
 
 
-# ----- several dimensions ------------------------------------------------------------------------------------------------
+# ----- several dimensions ----------------------------------------------------------------------------------------------
 
 
 @both_worlds
@@ -273,7 +273,7 @@ def ihfftn(input: Any, s: Any = None, dim: Any = None, norm: str | None = None, 
     return written("ihfftn", _r2c("ihfftn", x, _dims_and_sizes("ihfftn", x, s, dim), norm, False), out, input)
 
 
-# ----- two dimensions: the same, along the last two ------------------------------------------------------------------------
+# ----- two dimensions: the same, along the last two --------------------------------------------------------------------
 
 
 @both_worlds
@@ -318,7 +318,7 @@ def ihfft2(input: Any, s: Any = None, dim: Any = (-2, -1), norm: str | None = No
     return ihfftn(input, s, dim, norm, out=out)
 
 
-# ----- frequencies -------------------------------------------------------------------------------------------------------
+# ----- frequencies -----------------------------------------------------------------------------------------------------
 
 
 def _frequencies(name: str, numbers: Any, n: int, d: float, options: dict[str, Any]) -> Any:

@@ -2,8 +2,7 @@
 
 An index is a tensor of integers within bounds, and negative ones count from the end only in take, put and take_along_dim.
 Everything is checked before anything is written. An in-place form is the same function with `write` in the place of the call
-(`run`). With repeated indices, what overwrites keeps the last value and gives the gradient of that place to all values that
-were meant for it, as torch does.
+(`run`). Where an index names a place twice, what overwrites keeps the last value, which alone gets a gradient.
 """
 
 from __future__ import annotations

@@ -28,6 +28,7 @@ def accumulate_array(node: Any, array: Any) -> None:
     with node.lock():
         meta = meta_of(variable)
         if not meta.requires_grad:  # no longer: requires_grad_(False) or detach_() after the forward
+            check_still_leaf(variable)
             return
         grad = meta.grad
         if grad is None:
@@ -38,6 +39,14 @@ def accumulate_array(node: Any, array: Any) -> None:
             return
         storage_of(grad).bump("AccumulateGrad")
         grad._array += array
+
+
+def check_still_leaf(variable: Any) -> None:
+    if variable._node is not None:
+        raise RuntimeError(
+            f"a leaf of shape {tuple(variable.shape)} has been moved into the graph interior: after the forward it was detached in place and "
+            "then overwritten, so its .grad would belong to another value. Use detach() or clone() instead of detach_()."
+        )
 
 
 def is_exclusive(array: Any) -> bool:
@@ -66,6 +75,7 @@ def accumulate_tensor(node: Any, g: Any) -> None:
     with node.lock():
         meta = meta_of(variable)
         if not meta.requires_grad:  # no longer: requires_grad_(False) or detach_() after the forward
+            check_still_leaf(variable)
             return
         grad = meta.grad
         if grad is None:

@@ -53,6 +53,11 @@ def check_writable(t: Any, op_name: str, value_requires_grad: bool = False) -> N
                 f"{op_name}: a view of a leaf Variable that requires grad is being used in an in-place operation (shape "
                 f"{tuple(t.shape)}). Do the write under no_grad(), or on a view of a clone()."
             )
+        if t._node is not None and edge(info.base) is None and not info.is_stale(t):
+            raise RuntimeError(
+                f"{op_name}: a view of shape {tuple(t.shape)} of a tensor that has left the graph since (detach_()) is being used in an in-place "
+                "operation: what it does not overwrite would lose its history. Write a clone() of the view, or take the view again."
+            )
         if info.creation != DEFAULT and (value_requires_grad or edge(info.base) is not None):
             raise write_error(t, info.creation)
         if value_requires_grad:

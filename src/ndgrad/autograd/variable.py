@@ -176,8 +176,13 @@ def accumulator(t: Any) -> AccumulateGrad:
 
 def np_dtype(t: Any) -> np.dtype[Any]:
     """The NumPy dtype of a tensor at any level."""
-    a = t._array
-    while isinstance(a, Variable):
-        a = a._array
-    dtype: np.dtype[Any] = a.dtype
+    dtype: np.dtype[Any] = innermost_array(t).dtype
     return dtype
+
+
+def innermost_array(t: Any) -> Any:
+    """The array under all the levels of a tensor."""
+    array = t._array
+    while isinstance(array, Variable):
+        array = array._array
+    return array

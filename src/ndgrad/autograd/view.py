@@ -60,11 +60,15 @@ class ViewInfo:
         if self.version is current:
             return
         base_edge = edge(self.base)
-        if base_edge is None:
+        if base_edge is None and t._node is None:
             self.version = current
             return
         if self.creation != DEFAULT:
             raise write_error(t, self.creation, after_the_fact=True)
+        if base_edge is None:  # the base was detached in place and then written: what lies here has no history any more
+            t._node = None
+            self.version = current
+            return
         self.check_geometry(t)
         fresh = replay(self.base, self.path)
         t._node = fresh._node

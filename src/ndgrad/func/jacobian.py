@@ -7,9 +7,8 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
-from ndgrad.autograd.variable import Variable, np_dtype, wrap
+from ndgrad.arrays.library import library_of
+from ndgrad.autograd.variable import Variable, innermost_array, np_dtype, wrap
 from ndgrad.func.transforms import Argnums, _select, _substitute, grad, jvp, vjp, vmap
 from ndgrad.ops.vocabulary import tensor_ops
 from ndgrad.pytree import tree_flatten, tree_map, tree_unflatten
@@ -146,8 +145,9 @@ def _basis(tensors: list[Any]) -> list[Any]:
     for t, size in zip(tensors, sizes, strict=True):
         if np_dtype(t).kind not in "fc":
             raise RuntimeError(f"a Jacobian needs floating tensors, and one has dtype {np_dtype(t)}. Convert it first.")
-        basis = np.zeros((total, size), np_dtype(t))
-        basis[np.arange(start, start + size), np.arange(size)] = 1
+        library = library_of(innermost_array(t))
+        basis = library.zeros((total, size), np_dtype(t))
+        basis[library.arange(start, start + size), library.arange(size)] = 1
         out.append(wrap(t.face, basis.reshape((total, *t.shape))))
         start += size
     return out

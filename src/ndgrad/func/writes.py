@@ -22,6 +22,7 @@ from ndgrad.autograd.versions import storage_of
 from ndgrad.autograd.view import replay
 from ndgrad.func.levels import Level, below, find_level, level_number, lower, top_level
 from ndgrad.ops.fill import copy
+from ndgrad.ops.generate import save_plan
 from ndgrad.ops.vocabulary import tensor_ops
 
 
@@ -35,13 +36,23 @@ def write_in_transforms(op: Any, target: Any, args: tuple[Any, ...], settings: d
         result = args[0]
         _check_broadcast(target, result)
     else:
-        result = dispatch(op, everything, settings)
+        result = dispatch(op, _unaliased(op, target, args), settings)
     if tangents:
         _write_dual(target, result)
     else:
         assert level is not None
         _write_at(level, target, result)
     return target
+
+
+def _unaliased(op: Any, target: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The arguments of the out-of-place op. What its rules save must not be the memory that is about to be written."""
+    if not op.differentiable or not save_plan(op).arrays:
+        return (target, *args)
+    before = tensor_ops.clone(target) if op.args[0] in save_plan(op).arrays else target
+    storage = target._storage
+    shares = [isinstance(a, Variable) and (a is target or (storage is not None and a._storage is storage)) for a in args]
+    return (before, *(tensor_ops.clone(a) if s else a for a, s in zip(args, shares, strict=True)))
 
 
 def _check_broadcast(target: Any, value: Any) -> None:

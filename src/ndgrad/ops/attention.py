@@ -41,21 +41,31 @@ def _swapped(x: Any, ops: Any) -> Any:
 
 
 def _product(np: Any, a: Any, b: Any) -> Any:
-    """a @ b, in parts that BLAS does not spread over threads of its own; rows of b are contiguous."""
+    """a @ b in tiles that BLAS does not spread over threads of its own; rows of b are contiguous."""
     (m, k), n = a.shape[-2:], b.shape[-1]
     if m * k * n < _SMALL_PRODUCT:
         return np.matmul(a, b)
-    out = np.empty((*np.broadcast_shapes(a.shape[:-2], b.shape[:-2]), m, n), np.result_type(a, b))
+    lead = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    out = np.empty((*lead, m, n), np.result_type(a, b))
     pieces = -(-k // 1024)
     depth, columns = -(-k // pieces), min(n, 64)
-    rows = max(8, (_SMALL_PRODUCT - 1) // (depth * columns) // 8 * 8)
-    for i in range(0, m, rows):
-        for j in range(0, n, columns):
-            here = out[..., i : i + rows, j : j + columns]
-            np.matmul(a[..., i : i + rows, :depth], b[..., :depth, j : j + columns], out=here)
-            for d in range(depth, k, depth):
-                here += np.matmul(a[..., i : i + rows, d : d + depth], b[..., d : d + depth, j : j + columns])
+    rows = min(m, max(8, (_SMALL_PRODUCT - 1) // (depth * columns) // 8 * 8))
+    for i, j in ((i, j) for i in _ranges(m, rows) for j in _ranges(n, columns)):
+        r, c = min(rows, i.stop - i.start), min(columns, j.stop - j.start)
+        # the tiles of this part as dimensions of their own, so that one call does them all
+        part = out[..., i, j].reshape(*lead, -1, r, (j.stop - j.start) // c, c).swapaxes(-3, -2)
+        left = a[..., i, :].reshape(*a.shape[:-2], -1, 1, r, k)
+        right = b[..., j].reshape(*b.shape[:-1], -1, c).swapaxes(-3, -2)[..., None, :, :, :]
+        np.matmul(left[..., :depth], right[..., :depth, :], out=part)
+        for d in range(depth, k, depth):
+            part += np.matmul(left[..., d : d + depth], right[..., d : d + depth, :])
     return out
+
+
+def _ranges(size: int, tile: int) -> list[slice]:
+    """The whole tiles of a dimension together, and what is left."""
+    whole = size // tile * tile
+    return [r for r in (slice(0, whole), slice(whole, size)) if r.stop > r.start]
 
 
 def _exponentials(np: Any, q: Any, k: Any, mask: Any, first: int | None, scale: float) -> tuple[Any, Any]:

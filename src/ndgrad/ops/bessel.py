@@ -14,7 +14,7 @@ from ndgrad.ops.error_function import _special
 from ndgrad.ops.gamma import real_function
 from ndgrad.ops.table import elementwise
 
-# ----- quotients by powers of x ------------------------------------------------------------------------------------------
+# ----- quotients by powers of x ----------------------------------------------------------------------------------------
 
 # Functions of order 0 and 1, the sign of the recurrence and of the series, and whether exp(-|x|) is a factor.
 _KINDS = {"i": ("i0", "i1", 1.0, False), "ie": ("i0e", "i1e", 1.0, True), "j": ("j0", "j1", -1.0, False)}
@@ -55,7 +55,7 @@ def _bessel_ratio_x(t: Any, x: Any, out: Any, kind: str, order: int, ops: Any) -
 
 bessel_ratio = elementwise("bessel_ratio", _bessel_ratio, settings={"kind": "i", "order": 1}, x=_bessel_ratio_x)
 
-# ----- modified, first kind: plain, and times exp(-|x|), whose kink at 0 counts as level ---------------------------------
+# ----- modified, first kind: plain, and times exp(-|x|), whose kink at 0 counts as level -------------------------------
 
 i0 = elementwise("i0", real_function("i0"), x=lambda t, x, ops: t * ops.i1(x))
 
@@ -77,7 +77,7 @@ i1e = elementwise(
     backward_name="SpecialI1EBackward0",
 )  # fmt: skip
 
-# ----- first and second kind ---------------------------------------------------------------------------------------------
+# ----- first and second kind -------------------------------------------------------------------------------------------
 
 bessel_j0 = elementwise(
     "bessel_j0", real_function("j0", "bessel_j0"),
@@ -99,7 +99,7 @@ bessel_y1 = elementwise(
     x=lambda t, x, out, ops: t * (ops.bessel_y0(x) - out / x),
 )  # fmt: skip
 
-# ----- modified, second kind: plain, and times exp(x) ----------------------------------------------------------------------
+# ----- modified, second kind: plain, and times exp(x) ------------------------------------------------------------------
 
 modified_bessel_k0 = elementwise(
     "modified_bessel_k0", real_function("k0", "modified_bessel_k0"),

@@ -60,7 +60,7 @@ polygamma = elementwise(
     x=lambda t, x, order, ops: t * ops.polygamma(x, order=order + 1),
 )  # fmt: skip
 
-# ----- the multivariate gamma function -----------------------------------------------------------------------------------
+# ----- the multivariate gamma function ---------------------------------------------------------------------------------
 
 
 def _mvlgamma(np: Any, x: Any, *, p: int) -> Any:
@@ -80,7 +80,7 @@ def _mvlgamma_x(t: Any, x: Any, p: int, ops: Any) -> Any:
 
 mvlgamma = elementwise("mvlgamma", _mvlgamma, settings={"p": 1}, x=_mvlgamma_x)
 
-# ----- zeta and beta -----------------------------------------------------------------------------------------------------
+# ----- zeta and beta ---------------------------------------------------------------------------------------------------
 
 # Hurwitz's: the sum over k >= 0 of (k + q)^-x.
 zeta = elementwise(
@@ -96,7 +96,7 @@ betaln = elementwise(
     b=lambda t, a, b, ops: t * (ops.digamma(b) - ops.digamma(a + b)),
 )  # fmt: skip
 
-# ----- incomplete gamma functions ----------------------------------------------------------------------------------------
+# ----- incomplete gamma functions --------------------------------------------------------------------------------------
 
 
 def _gamma_density(np: Any, a: Any, x: Any) -> Any:

@@ -10,7 +10,7 @@ from typing import Any
 from ndgrad.arrays.library import library_of
 from ndgrad.arrays.scatter import add_arrays, keys_of_arrays, overwritten, zeros_and_add
 from ndgrad.autograd.saved import lift
-from ndgrad.autograd.variable import Variable
+from ndgrad.autograd.variable import Variable, innermost_array
 from ndgrad.ops.table import DATA_DEPENDENT, NOT_DIFFERENTIABLE, op
 
 # ----- basic indexing: a view ------------------------------------------------------------------------------------------
@@ -72,10 +72,7 @@ def _index_batch(x: Any, indices: Any, batched: tuple[bool, ...], ops: Any, size
 
 def counting(like: Any, size: int, ndim: int) -> Any:
     """The numbers 0 ... size-1 along the first of `ndim` dimensions, as a constant beside the tensor `like`."""
-    array = like
-    while isinstance(array, Variable):
-        array = array._array
-    return lift(library_of(array).arange(size).reshape((size, *(1,) * (ndim - 1))))
+    return lift(library_of(innermost_array(like)).arange(size).reshape((size, *(1,) * (ndim - 1))))
 
 
 def _align_indices(indices: Any, batched: tuple[bool, ...], ops: Any) -> list[Any]:

@@ -16,7 +16,7 @@ from ndgrad.ops.table import elementwise
 _ROOT_TWO_PI = math.sqrt(2 * math.pi)
 _ROOT_HALF = math.sqrt(0.5)
 
-# ----- exp(x^2) erfc(x) --------------------------------------------------------------------------------------------------
+# ----- exp(x^2) erfc(x) ------------------------------------------------------------------------------------------------
 
 _plain_erfcx = real_function("erfcx")
 _FAR = 8.0
@@ -55,7 +55,7 @@ erfcx = elementwise(
     backward_name="SpecialErfcxBackward0",
 )  # fmt: skip
 
-# ----- the normal distribution: function, its logarithm, its inverse -----------------------------------------------------
+# ----- the normal distribution: function, its logarithm, its inverse ---------------------------------------------------
 
 ndtr = elementwise(
     "ndtr", real_function("ndtr"),
@@ -75,7 +75,7 @@ ndtri = elementwise(
     backward_name="SpecialNdtriBackward0",
 )  # fmt: skip
 
-# ----- entropy -----------------------------------------------------------------------------------------------------------
+# ----- entropy ---------------------------------------------------------------------------------------------------------
 
 
 def _entr(np: Any, x: Any) -> Any:

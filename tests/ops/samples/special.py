@@ -32,7 +32,7 @@ def each(f):
     return lambda *args, **settings: np.vectorize(lambda *v: f(*map(float, v), **settings), otypes=[float])(*args)
 
 
-# ----- gamma -------------------------------------------------------------------------------------------------------------
+# ----- gamma -----------------------------------------------------------------------------------------------------------
 
 
 def digamma(x):
@@ -75,7 +75,7 @@ def igamma(a, x):
     return sum(math.exp((a + k) * math.log(x) - x - math.lgamma(a + k + 1)) for k in range(200))
 
 
-# ----- Bessel functions as integrals over a period, which the trapezoidal rule gives exactly ----------------------------------
+# ----- Bessel functions as integrals over a period, which the trapezoidal rule gives exactly ---------------------------
 
 ANGLES = (np.arange(200) + 0.5) * (math.pi / 200)
 
@@ -110,7 +110,7 @@ def from_scipy(function, order, x=POSITIVE):
     return unary(lambda v: general(order, v), x)
 
 
-# ----- probability -------------------------------------------------------------------------------------------------------
+# ----- probability -----------------------------------------------------------------------------------------------------
 
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(300)
 

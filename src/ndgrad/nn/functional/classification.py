@@ -55,18 +55,9 @@ class _Targets:
                 f"{name}: weight tensor should be defined either for all {self.classes} classes or no classes but got weight tensor of "
                 f"shape: {list(weight.shape)}. Give one weight per class."
             )
-        numbers = values(target)
-        ignored = None if numbers is None else numbers == ignore_index
-        if ignored is not None:
-            wrong = ((numbers < 0) | (numbers >= self.classes)) & ~ignored
-            if wrong.any():
-                raise IndexError(
-                    f"{name}: Target {int(numbers[wrong].reshape(-1)[0])} is out of bounds for {self.classes} classes. "
-                    f"Targets run from 0 to {self.classes - 1}; ignore_index is {ignore_index}."
-                )
         #: which samples count; None for all
         self.counted = None
-        if ignored is not None and ignored.any():
+        if _some_are_ignored(name, values(target), self.classes, ignore_index):
             self.counted = target != ignore_index
             target = ops.where(self.counted, target, 0)
         self.target = target
@@ -91,6 +82,24 @@ class _Targets:
             return reduced(per_sample, reduction)
         share = self.weights if self.weights is not None else ops.cast(self.counted, dtype=np_dtype(per_sample))
         return ops.sum_all(per_sample) / ops.sum_all(share)
+
+
+def _some_are_ignored(name: str, numbers: Any, classes: int, ignore_index: int) -> bool:
+    """Whether some targets are `ignore_index`, after a check that all others are classes."""
+    if numbers is None or not numbers.size:
+        return False
+    inside = numbers.min() >= 0 and numbers.max() < classes
+    if inside and not 0 <= ignore_index < classes:  # the usual case, told by two numbers
+        return False
+    ignored = numbers == ignore_index
+    if not inside:
+        wrong = ((numbers < 0) | (numbers >= classes)) & ~ignored
+        if wrong.any():
+            raise IndexError(
+                f"{name}: Target {int(numbers[wrong].reshape(-1)[0])} is out of bounds for {classes} classes. "
+                f"Targets run from 0 to {classes - 1}; ignore_index is {ignore_index}."
+            )
+    return bool(ignored.any())
 
 
 def _check_target(name: str, shape: Shape, target: Shape) -> None:
