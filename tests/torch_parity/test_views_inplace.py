@@ -164,7 +164,7 @@ def view(m: Any, pool: list[Any], seeing: list[Any], kind: str, i: int, j: int) 
 
 
 def write(m: Any, pool: list[Any], seeing: list[Any], kind: str, i: int, j: int) -> Any:
-    targets = seeing if kind in ("requires_grad_", "retain_grad", "detach_") else pool
+    targets = seeing if kind in ("requires_grad_", "retain_grad") else pool
     t = targets[i % len(targets)]
     if 0 in t.stride() and kind not in ("mul_ number", "exp_"):
         return []  # memory that several elements share: torch refuses most writes, ndgrad all
@@ -195,10 +195,8 @@ def write(m: Any, pool: list[Any], seeing: list[Any], kind: str, i: int, j: int)
             t[t.detach() > 1.0] = 0.5
     elif kind == "requires_grad_":
         t.requires_grad_()
-    elif kind == "retain_grad":
+    else:
         t.retain_grad()
-    elif not m.is_inference_mode_enabled() and not any(p._base is t for p in pool):
-        t.detach_()  # in inference mode torch's does nothing; views of a detached base have tests of their own
     return []
 
 
@@ -231,7 +229,7 @@ STEPS = {
     ),
     write: (
         "mul_", "mul_ number", "add_", "copy_", "zero_", "exp_", "sin_", "fill_", "set item", "set slice", "set mask", "requires_grad_",
-        "retain_grad", "detach_",
+        "retain_grad",
     ),
     differentiate: ("backward", "grad", "double"),
 }  # fmt: skip

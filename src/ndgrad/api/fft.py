@@ -200,8 +200,8 @@ def rfft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = Non
     """The Fourier transform of real numbers, bins 0 to n // 2: the others are conjugates of these.
 
     >>> import ndgrad
-    >>> ndgrad.fft.rfft(ndgrad.tensor([1.0, 0.0, 0.0, 0.0, 0.0])).shape
-    Size([3])
+    >>> tuple(ndgrad.fft.rfft(ndgrad.zeros(5)).shape)
+    (3,)
     """
     x = _floating("rfft", input, real=True)
     return written("rfft", _r2c("rfft", x, _line("rfft", x, n, dim), norm, True), out, input)

@@ -18,7 +18,7 @@ import numpy as np
 from ndgrad.arrays.library import is_raw_array, library_of
 from ndgrad.autograd.modes import thread
 from ndgrad.autograd.node import edge_node, next_sequence_number
-from ndgrad.autograd.variable import Meta, Variable, edge, meta_of, new, wrap
+from ndgrad.autograd.variable import Variable, edge, meta_of, new, wrap
 from ndgrad.autograd.versions import InferenceStorage, kept_storage, storage_of
 from ndgrad.autograd.view import make_view
 from ndgrad.ops.errors import explain
@@ -130,8 +130,6 @@ def finish(op: Any, args: tuple[Any, ...], settings: dict[str, Any], face: type[
     node = None
     if edges is not None:
         node = _make_node(op, args, settings, payloads, edges, level)
-    if several and op.view and not (level or thread.inference or thread.levels):
-        return _several_views(op, args[0], settings, face, payloads, node)
     results = []
     for number, payload in enumerate(payloads):
         r = new(face)
@@ -158,20 +156,6 @@ def finish(op: Any, args: tuple[Any, ...], settings: dict[str, Any], face: type[
         for r in results:
             kept_storage(r)
     return tuple(results) if several else results[0]
-
-
-def _several_views(op: Any, source: Any, settings: dict[str, Any], face: type[Any], arrays: list[Any], node: Any) -> tuple[Any, ...]:
-    """The short way for unbind, split and chunk outside transforms."""
-    results = []
-    for number, array in enumerate(arrays):
-        r = new(face)
-        r._array = array
-        r._node = node
-        meta = r._meta = Meta()
-        meta.output_nr = number
-        make_view(r, source, op, settings, number)
-        results.append(r)
-    return tuple(results)
 
 
 def payload_dtype(payload: Any) -> Any:

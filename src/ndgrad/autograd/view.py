@@ -142,6 +142,17 @@ def make_view(out: Any, source: Any, op: Any, settings: dict[str, Any], number: 
     meta_of(out).view = ViewInfo(base, (parent, op, settings, number), creation, storage.version, geometry)
 
 
+def several_view_infos(source: Any, op: Any, settings: dict[str, Any], count: int) -> list[ViewInfo | None]:
+    """What makes each of several views of one tensor a view, outside all modes."""
+    storage = storage_of(source)
+    if storage.__class__ is InferenceStorage:
+        return [None] * count
+    info = None if source._meta is None else source._meta.view
+    base, parent, geometry = (source, None, geometry_of(source)) if info is None else (info.base, info.path, info.geometry)
+    version = storage.version
+    return [ViewInfo(base, (parent, op, settings, i), MULTI_OUTPUT, version, geometry) for i in range(count)]
+
+
 def write_error(t: Any, creation: str, after_the_fact: bool = False) -> RuntimeError:
     if after_the_fact:
         what = f"a view of shape {tuple(t.shape)} is used after its base or another view of it was modified in place"
@@ -159,7 +170,7 @@ class CopySlices(Node):
     __slots__ = ("inner", "level", "order", "path")
     consumes = True
     level: int
-    inner: Node
+    inner: Node | None  # None when released
     order: Order  # of the base in memory, in which the path is known to lead to a view
     path: Path | None
 
@@ -167,15 +178,17 @@ class CopySlices(Node):
         """`grads` is owned: the replaced part is changed where it lies, so n writes into one buffer cost O(n)."""
         grads = in_order(ops.np, grads, self.order)
         part = replay_raw(grads, self.path, ops.np)
-        through = self.inner.apply(part.copy(), ops, keep)
+        through = self._inner().apply(part.copy(), ops, keep)
         part[...] = 0 if through[0] is None else through[0]
+        if not keep:
+            self.inner = None
         return (grads if self.next[0] is not None else None, *through[1:])
 
     def apply_tensors(self, grads: Any) -> tuple[Any, ...]:
-        return self._on_tensors(grads, self.inner.apply_tensors)
+        return self._on_tensors(grads, self._inner().apply_tensors)
 
     def apply_payloads(self, grads: Any) -> tuple[Any, ...]:
-        return self._on_tensors(grads, self.inner.apply_payloads)
+        return self._on_tensors(grads, self._inner().apply_payloads)
 
     def _on_tensors(self, grads: Any, run_inner: Any) -> tuple[Any, ...]:
         from ndgrad.autograd.inplace import write
@@ -187,8 +200,15 @@ class CopySlices(Node):
         write(copy, part, (zeros_like(part) if through[0] is None else through[0],), {})
         return (whole if self.next[0] is not None else None, *through[1:])
 
+    def _inner(self) -> Node:
+        if self.inner is None:
+            from ndgrad.autograd.saved import freed_error
+
+            raise freed_error(self)
+        return self.inner
+
     def release(self) -> None:
-        self.inner.release()
+        self.inner = None
 
 
 def rebase(base: Any, path: Path, inner: Node, base_edge: Any) -> None:

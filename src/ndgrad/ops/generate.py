@@ -19,7 +19,7 @@ import numpy
 from ndgrad.autograd.modes import process
 from ndgrad.autograd.node import MultiNode, Node, next_sequence_number
 from ndgrad.autograd.saved import FREED, RuleNode, SavedTensor, unpack_raw
-from ndgrad.autograd.variable import edge, new
+from ndgrad.autograd.variable import Meta, edge, new
 from ndgrad.autograd.versions import kept_storage
 from ndgrad.ops.errors import explain
 from ndgrad.ops.table import Op
@@ -117,6 +117,8 @@ def make_eager(
     from ndgrad.autograd.view import make_view
 
     slow = dispatch_operator if operator else dispatch
+    if op.view and op.outputs != 1 and len(op.args) == 1:
+        return _several_views(op, slow)
     if op.variadic or op.outputs != 1 or op.shares_storage:
         return _through_dispatch(op, slow)
     from ndgrad.tensor import Tensor
@@ -224,6 +226,47 @@ def _read_argument(
 
 def _guarded(condition: str | None, lines: list[str]) -> list[str]:
     return lines if condition is None else [f"if {condition}:", *(f"    {line}" for line in lines)]
+
+
+def _several_views(op: Op, slow: Callable[..., Any]) -> Callable[..., Any]:
+    """The fast lane of an op that returns several views (split, chunk, unbind): what they share is found once."""
+    from ndgrad.autograd.view import several_view_infos
+    from ndgrad.tensor import Tensor
+
+    defaults, forward = op.settings, op.forward_for(numpy)
+    plan, node_class = save_plan(op), op.node_class
+
+    def eager(input: Any, **settings: Any) -> Any:
+        settings = {**defaults, **settings}
+        c = input.__class__
+        if c is not Tensor:
+            c = FACES.get(c)
+        if process.busy or c is None or input._array.__class__ is not numpy.ndarray:
+            return slow(op, (input,), settings)
+        arrays = forward(input._array, **settings)
+        e = input._node if input._meta is None else edge(input)
+        n: Any = None
+        if e is not None:
+            n = node_class()
+            n.seq, n.next, n.extra = next_sequence_number(), (e,), False
+            n.metadata_of_outputs = [(a.shape, a.dtype) for a in arrays]
+            if arrays:
+                n.shape, n.dtype = n.metadata_of_outputs[0]
+            for name in plan.settings:
+                setattr(n, name, settings[name])
+            for name in plan.facts:
+                setattr(n, name, getattr(input._array, name.rsplit("_", 1)[1]))
+        results = []
+        for number, (array, info) in enumerate(zip(arrays, several_view_infos(input, op, settings, len(arrays)), strict=True)):
+            r = new(c)
+            r._array, r._node, r._storage = array, n, input._storage
+            meta = r._meta = Meta()
+            meta.output_nr, meta.view = number, info
+            results.append(r)
+        return tuple(results)
+
+    eager.__name__ = op.name
+    return eager
 
 
 def _through_dispatch(op: Op, slow: Callable[..., Any]) -> Callable[..., Any]:

@@ -33,20 +33,31 @@ def _erfcx(np: Any, x: Any, *, order: int) -> Any:
     """
     if order == 0:
         return _plain_erfcx(np, x)
+    if getattr(x, "is_meta", False):
+        return x.copy()
     wide = x.astype(np.float64)
     near = wide < _FAR
-    small, far = np.where(near, wide, 0.0), np.where(near, _FAR, wide)
-    before = _plain_erfcx(np, small)
-    value = 2.0 * small * before - 2 / math.sqrt(math.pi)
+    if near.all():
+        return _erfcx_near(np, wide, order).astype(x.dtype)
+    value = _erfcx_near(np, np.where(near, wide, 0.0), order)
+    return np.where(near, value, _erfcx_far(np, np.where(near, _FAR, wide), order)).astype(x.dtype)
+
+
+def _erfcx_near(np: Any, x: Any, order: int) -> Any:
+    before = _plain_erfcx(np, x)
+    value = 2.0 * x * before - 2 / math.sqrt(math.pi)
     for n in range(2, order + 1):
-        before, value = value, 2.0 * small * value + 2.0 * (n - 1) * before
-    inverse = 1.0 / far
+        before, value = value, 2.0 * x * value + 2.0 * (n - 1) * before
+    return value
+
+
+def _erfcx_far(np: Any, x: Any, order: int) -> Any:
+    inverse = 1.0 / x
     step = inverse * inverse * -0.25
-    series = np.ones_like(far)
+    series = np.ones_like(x)
     for k in range(24, -1, -1):
         series = series * step * ((2 * k + order + 1) * (2 * k + order + 2) / (k + 1)) + 1.0
-    series = series * inverse ** (order + 1) * ((-1) ** order * math.factorial(order) / math.sqrt(math.pi))
-    return np.where(near, value, series).astype(x.dtype)
+    return series * inverse ** (order + 1) * ((-1) ** order * math.factorial(order) / math.sqrt(math.pi))
 
 
 erfcx = elementwise(

@@ -8,12 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from ndgrad.autograd.grad_mode import no_grad
-from ndgrad.autograd.inplace import write
 from ndgrad.nn.functional.classification import values
 from ndgrad.nn.functional.reduction import read_reduction, reduced
 from ndgrad.ops import loss as loss_ops
-from ndgrad.ops.selection import clamp_min
 from ndgrad.ops.vocabulary import tensor_ops as ops
 
 __all__ = ["mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "poisson_nll_loss", "gaussian_nll_loss"]
@@ -149,8 +146,6 @@ def gaussian_nll_loss(input: Any, target: Any, var: Any, full: bool = False, eps
                 f"gaussian_nll_loss: var is of incorrect size: {given}, for an input of size {shape}. Give that size, or 1 in "
                 "one dimension."
             )
-    var = ops.clone(var)
-    with no_grad():
-        write(clamp_min, var, (eps,), {})
+    var = var + ops.detach(ops.clamp_min(var, eps) - var)
     loss = (ops.log(var) + ops.square(input - target) / var) * 0.5
     return reduced(loss + 0.5 * math.log(2 * math.pi) if full else loss, reduction)
