@@ -69,7 +69,11 @@ def as_shape(sizes: tuple[Any, ...]) -> tuple[int, ...]:
     """A shape given as separate ints or as one sequence."""
     if len(sizes) == 1 and not isinstance(sizes[0], int) and hasattr(sizes[0], "__iter__"):
         sizes = tuple(sizes[0])
-    return tuple(operator.index(s) for s in sizes)
+    try:
+        return tuple(operator.index(s) for s in sizes)
+    except TypeError:
+        wrong = ", ".join(type(s).__name__ for s in sizes)
+        raise TypeError(f"sizes must be ints, and are {tuple(sizes)} ({wrong}). Pass ints, or one tuple of them.") from None
 
 
 def infer_shape(shape: tuple[int, ...], numel: int, old: tuple[int, ...]) -> tuple[int, ...]:

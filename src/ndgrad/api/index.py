@@ -53,7 +53,10 @@ def getitem(self: Any, index: Any) -> Any:
             return ops.rows(self, array)
     items = _items(self, index)
     if all(map(_is_basic, items)):
-        return ops.getitem(self, index=_basic(items))
+        try:
+            return ops.getitem(self, index=_basic(items))
+        except IndexError as error:
+            raise _unfit(self, items, error) from None
     parsed = parse(self, items)
     part = ops.getitem(self, index=parsed.basic) if parsed.basic else self
     if not parsed.arrays:
@@ -63,11 +66,19 @@ def getitem(self: Any, index: Any) -> Any:
     return _permute(out, back)
 
 
+def _unfit(self: Any, items: tuple[Any, ...], error: IndexError) -> IndexError:
+    """The array library's error, with the shape that the index was meant for and what would fit."""
+    text = str(error).replace("for array: array is", "for tensor: it is")
+    return IndexError(f"{text}: the tensor has shape {tuple(self.shape)}. Give at most {self.ndim} ints and slices, each within its dimension's size.")
+
+
 def select(self: Any, index: int) -> Any:
     """`self[index]` for an int: the commonest index, under torch's name for its node."""
     size = self.shape[0]
     if not -size <= index < size:
-        raise IndexError(f"index {index} is out of bounds for dimension 0 with size {size}")
+        raise IndexError(
+            f"index {index} is out of bounds for dimension 0 with size {size} (shape {tuple(self.shape)}). Indices run from {-size} to {size - 1}."
+        )
     return split_ops.select(self, dim=0, index=index)
 
 

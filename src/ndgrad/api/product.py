@@ -49,6 +49,15 @@ def written(name: str, result: Any, out: Any, *inputs: Any) -> Any:
     return copy_into(name, out, result)
 
 
+def _require_arrays(name: str, input: Any, other: Any) -> None:
+    for position, (argument, t) in enumerate((("input", input), ("other", other)), start=1):
+        if not hasattr(t, "shape"):
+            raise TypeError(
+                f"{name}(): argument '{argument}' (position {position}) must be a Tensor, not {type(t).__name__}. "
+                "Wrap it with ndgrad.as_tensor(...); to scale by a number, use *."
+            )
+
+
 def takes_out(function: Callable[..., Any]) -> Callable[..., Any]:
     """Give a function torch's `out=`."""
 
@@ -79,6 +88,7 @@ def matmul(input: Any, other: Any, *, out: Any = None) -> Any:
     >>> ndgrad.matmul(ndgrad.tensor([[1.0, 2.0], [3.0, 4.0]]), ndgrad.tensor([1.0, 1.0]))
     tensor([3., 7.])
     """
+    _require_arrays("matmul", input, other)
     result = ops.matmul(input, other)
     return result if out is None else written("matmul", result, out, input, other)
 
@@ -164,6 +174,7 @@ def outer(input: Any, vec2: Any) -> Any:
 @takes_out
 def kron(input: Any, other: Any) -> Any:
     """The Kronecker product."""
+    _require_arrays("kron", input, other)
     n = max(input.ndim, other.ndim)
     a = (1,) * (n - input.ndim) + tuple(input.shape)
     b = (1,) * (n - other.ndim) + tuple(other.shape)

@@ -20,11 +20,10 @@ from functools import lru_cache
 from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 __all__ = ["lu_factor", "lu_solve", "lu_unpack", "solve_triangular"]
 
-Array: TypeAlias = NDArray[Any]
+Array: TypeAlias = np.ndarray[Any, Any]
 
 # Stacks of at least this many matrices are solved row by row across the stack, in leaves of 8 rows; smaller
 # ones by LAPACK, in leaves of 64. Measured for 1 to 10,000 matrices: at the border either way costs about the

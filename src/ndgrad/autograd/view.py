@@ -61,8 +61,7 @@ class ViewInfo:
             return
         base_edge = edge(self.base)
         if base_edge is None and t._node is None:
-            self.version = current
-            return
+            return  # still out of date: the base may come to require grad
         if self.creation != DEFAULT:
             raise write_error(t, self.creation, after_the_fact=True)
         if base_edge is None:  # the base was detached in place and then written: what lies here has no history any more
@@ -71,8 +70,11 @@ class ViewInfo:
             return
         self.check_geometry(t)
         fresh = replay(self.base, self.path)
+        meta, number = meta_of(t), 0 if fresh._meta is None else fresh._meta.output_nr
+        if meta.retains_grad and t._node is not None:
+            _move_retained(t, fresh._node, number)
         t._node = fresh._node
-        meta_of(t).output_nr = 0 if fresh._meta is None else fresh._meta.output_nr
+        meta.output_nr = number
         self.version = current
 
     def check_geometry(self, t: Any) -> None:
@@ -82,6 +84,12 @@ class ViewInfo:
                 f"{tuple(self.base.shape)}), so the view's history cannot be found from it. Take the view again, or use the out-of-place "
                 "form of that change (transpose, squeeze, unsqueeze)."
             )
+
+
+def _move_retained(t: Any, node: Node, number: int) -> None:
+    from ndgrad.autograd.hooks import move_retained
+
+    move_retained(t, t._node, node, number)
 
 
 def geometry_of(t: Any) -> int:
@@ -223,6 +231,8 @@ def rebase(base: Any, path: Path, inner: Node, base_edge: Any) -> None:
     node.level = inner.level
     node.order = order_of(base)
     node.path = path
+    if base._meta is not None and base._meta.retains_grad and base._node is not None:
+        _move_retained(base, node, 0)
     base._node = node
     if base._meta is not None:
         base._meta.output_nr = 0

@@ -19,6 +19,7 @@ Channels are ordered group first, so a batch that goes into the channels goes be
 from __future__ import annotations
 
 from itertools import product
+from math import prod
 from typing import Any
 
 from ndgrad.arrays import convolution as blocked
@@ -46,6 +47,11 @@ def _padded(np: Any, x: Any, padding: Shape) -> Any:
 
 def _grouped(a: Any, axis: int, groups: int) -> Any:
     return a.reshape(*a.shape[:axis], groups, a.shape[axis] // groups, *a.shape[axis + 1 :])
+
+
+def _flat(a: Any) -> Any:
+    """All spatial axes as one."""
+    return a.reshape(*a.shape[:3], prod(a.shape[3:]))
 
 
 def _convolution(np: Any, x: Any, w: Any, b: Any, *, stride: Shape, padding: Shape, dilation: Shape, groups: int) -> Any:
@@ -83,7 +89,8 @@ def _convolution_weight(np: Any, y: Any, x: Any, *, w_shape: Shape, stride: Shap
     grad = np.empty(w_shape, np.result_type(y, x))
     xp, y_grouped, grad_grouped = _padded(np, x, padding), _grouped(y, 1, groups), _grouped(grad, 0, groups)
     for tap, reads in _taps(x.shape, w_shape, stride, padding, dilation):
-        grad_grouped[(..., *tap)] = np.einsum("ngm...,ngc...->gmc", y_grouped, _grouped(xp[(..., *reads)], 1, groups))
+        read = _grouped(xp[(..., *reads)], 1, groups)
+        grad_grouped[(..., *tap)] = np.einsum("ngmo,ngco->gmc", _flat(y_grouped), _flat(read))
     return grad
 
 

@@ -12,7 +12,6 @@ from typing import Any, NoReturn
 
 import numpy
 
-from ndgrad.arrays.special import trigamma
 from ndgrad.ops.error_function import _special
 from ndgrad.ops.table import elementwise
 
@@ -41,7 +40,7 @@ def no_derivative(op: str, argument: str) -> NoReturn:
 
 
 # From this many elements on, polynomials over blocks are quicker than a compiled sum for each element (20 times, for 1e5).
-_MANY = 512
+_MANY = 2048
 
 # ----- logarithm and its derivatives -----------------------------------------------------------------------------------
 
@@ -57,6 +56,8 @@ def _polygamma(np: Any, x: Any, *, order: int) -> Any:
     if order == 0:
         return _digamma(np, x)
     if order == 1 and x.__class__ is numpy.ndarray and x.size >= _MANY and x.dtype.kind == "f":
+        from ndgrad.arrays.special import trigamma
+
         return trigamma(x)
     factorial = float(math.factorial(order)) if order <= 170 else math.inf
     values = _zeta(np, np.float64(order + 1), x) * (factorial if order % 2 else -factorial)

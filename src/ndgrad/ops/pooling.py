@@ -100,7 +100,7 @@ max_pool = op(
     batch=_max_pool_batch,
     outputs=2,
     discrete_outputs=(1,),
-    backward_name="MaxPoolWithIndicesBackward0",
+    backward_name="MaxPool2DWithIndicesBackward0",
 )  # fmt: skip
 
 
@@ -123,6 +123,7 @@ adaptive_max_pool = op(
     batch=_adaptive_max_pool_batch,
     outputs=2,
     discrete_outputs=(1,),
+    backward_name="AdaptiveMaxPool2DBackward0",
 )  # fmt: skip
 
 
@@ -160,6 +161,7 @@ avg_pool = op(
     batch=lambda x, kernel, stride, padding, ceil_mode, count_include_pad, divisor_override, ops: _unfolded(
         ops.avg_pool(_folded(x, ops), **_how(kernel, stride, padding, ceil_mode, count_include_pad, divisor_override)), x, ops
     ),
+    backward_name="AvgPool2DBackward0",
 )  # fmt: skip
 
 # Its transpose: each element of x spread evenly over its window.
@@ -199,6 +201,7 @@ adaptive_avg_pool = op(
     vjp={"x": lambda g, x_shape, ops: ops.adaptive_avg_pool_backward(g, sizes=x_shape[2:])},
     jvp="linear",
     batch=lambda x, sizes, ops: _unfolded(ops.adaptive_avg_pool(_folded(x, ops), sizes=sizes), x, ops),
+    backward_name="AdaptiveAvgPool2DBackward0",
 )  # fmt: skip
 
 adaptive_avg_pool_backward = op(

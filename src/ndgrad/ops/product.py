@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import math
-import string
 from collections.abc import Callable
 from typing import Any
 

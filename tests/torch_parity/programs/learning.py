@@ -31,8 +31,7 @@ def linear_regression_by_hand(torch):
 def mlp_with_momentum(torch):
     F = torch.nn.functional
     x, target = draw(torch, 0, 16, 4), torch.arange(16) % 3
-    sizes = [4, 8, 3]
-    params = [(draw(torch, i, m, n, grad=True), torch.zeros(m, requires_grad=True)) for i, (n, m) in enumerate(zip(sizes, sizes[1:]))]
+    params = [(draw(torch, i, m, n, grad=True), torch.zeros(m, requires_grad=True)) for i, (n, m) in enumerate(((4, 8), (8, 3)))]
     flat = [p for pair in params for p in pair]
     velocity = [torch.zeros_like(p) for p in flat]
     for _ in range(5):
