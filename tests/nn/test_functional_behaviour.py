@@ -113,7 +113,9 @@ def test_attention_with_dropout_has_the_mean_of_attention_without():
 # ----- in place ------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("function", [F.relu, F.relu6, F.elu, F.selu, F.celu, F.leaky_relu, F.hardtanh, F.hardsigmoid, F.hardswish, F.silu, F.mish])
+@pytest.mark.parametrize(
+    "function", [F.relu, F.relu6, F.elu, F.selu, F.celu, F.leaky_relu, F.hardtanh, F.hardsigmoid, F.hardswish, F.silu, F.mish]
+)
 def test_inplace_flag_writes_the_input_and_keeps_the_gradient(function):
     array = r.standard_normal((4, 5))
     grads = []
@@ -200,7 +202,13 @@ def test_results_and_gradients_keep_the_dtype(name, dtype):
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
 def test_sums_in_half_precision_do_not_overflow(dtype):
     x = ndgrad.tensor(np.full((2, 3, 40, 40), 200.0).astype(dtype) + r.standard_normal((2, 3, 40, 40)).astype(dtype))
-    for out in (F.batch_norm(x, None, None, training=True), F.group_norm(x, 1), F.layer_norm(x, (40, 40)), F.instance_norm(x), F.rms_norm(x, (40, 40))):
+    for out in (
+        F.batch_norm(x, None, None, training=True),
+        F.group_norm(x, 1),
+        F.layer_norm(x, (40, 40)),
+        F.instance_norm(x),
+        F.rms_norm(x, (40, 40)),
+    ):
         assert np.isfinite(out.numpy()).all()
         assert 0.3 < np.square(out.numpy().astype(float)).mean() < 1.1
 
@@ -353,10 +361,15 @@ def test_convolution_by_single_taps_equals_the_blocked_one():
 
     from ndgrad.ops import convolution as ops
 
-    other = SimpleNamespace(**{name: getattr(np, name) for name in ("pad", "einsum", "zeros", "empty", "result_type", "ascontiguousarray")}, __name__="other")
+    other = SimpleNamespace(
+        **{name: getattr(np, name) for name in ("pad", "einsum", "zeros", "empty", "result_type", "ascontiguousarray")}, __name__="other"
+    )
     x, w, b = r.standard_normal((2, 4, 6, 5)), r.standard_normal((6, 2, 3, 2)), r.standard_normal(6)
     how = {"stride": (2, 1), "padding": (1, 0), "dilation": (1, 2), "groups": 2}
     y = ops._convolution(np, x, w, b, **how)
     np.testing.assert_allclose(ops._convolution(other, x, w, b, **how), y)
-    for function, args, more in ((ops._convolution_input, (y, w), {"x_shape": x.shape}), (ops._convolution_weight, (y, x), {"w_shape": w.shape})):
+    for function, args, more in (
+        (ops._convolution_input, (y, w), {"x_shape": x.shape}),
+        (ops._convolution_weight, (y, x), {"w_shape": w.shape}),
+    ):
         np.testing.assert_allclose(function(other, *args, **more, **how), function(np, *args, **more, **how))

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import itertools
 import warnings
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -44,12 +45,14 @@ class RemovableHandle:
         self.remove()
 
 
-def _leaf_hook_added() -> None:
+def count_while_alive(owner: Any) -> Callable[[], None]:
+    """Count one more reason for the engine to count gradients, until the returned function is called or `owner` dies."""
     with process.lock:
         process.leaf_hooks += 1
+    return weakref.finalize(owner, _one_less)
 
 
-def _leaf_hook_removed() -> None:
+def _one_less() -> None:
     with process.lock:
         process.leaf_hooks -= 1
 
@@ -72,10 +75,9 @@ def register_tensor_hook(t: Any, hook: Callable[[Any], Any]) -> RemovableHandle:
 
 
 def _on_leaf(t: Any, hooks: dict[int, Any], hook: Any) -> RemovableHandle:
-    _leaf_hook_added()
     made = accumulator(t)
     extra_of(made)  # the engine looks at hooks only where there is an `extra`
-    return RemovableHandle(hooks, hook, _leaf_hook_removed)
+    return RemovableHandle(hooks, hook, count_while_alive(t))
 
 
 def register_post_accumulate_grad_hook(t: Any, hook: Callable[[Any], Any]) -> RemovableHandle:
@@ -101,8 +103,6 @@ def retain_grad(t: Any) -> None:
     if meta.retains_grad:
         return
     meta.retains_grad = True
-    import weakref
-
     extra_of(node).retain[meta.output_nr] = weakref.ref(t)
 
 
@@ -129,8 +129,7 @@ def register_node_prehook(node: Node, hook: Callable[..., Any]) -> RemovableHand
 
 def _on_node(node: Node, hooks: dict[int, Any], hook: Any) -> RemovableHandle:
     if isinstance(node, AccumulateGrad):
-        _leaf_hook_added()
-        return RemovableHandle(hooks, hook, _leaf_hook_removed)
+        return RemovableHandle(hooks, hook, count_while_alive(node))
     return RemovableHandle(hooks, hook)
 
 

@@ -114,10 +114,10 @@ class Node:
         return int(self.seq) if self.seq != FIRST else 2**64 - 1
 
     def _set_sequence_nr(self, number: int) -> None:
-        from ndgrad.autograd.modes import process
+        from ndgrad.autograd.hooks import count_while_alive
 
         self.seq = number
-        process.leaf_hooks += 1  # from now on the engine must count (Note [Two ways to the same order])
+        count_while_alive(self)  # see the engine's Note [Two ways to the same order]
 
     def output_metadata(self, number: int) -> tuple[tuple[int, ...], Any]:
         """Shape and dtype of output `number` of the op."""

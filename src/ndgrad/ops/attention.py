@@ -160,6 +160,9 @@ def _parts(head: Any, rows: slice, arrays: Any, is_causal: bool) -> tuple[Any, A
 
 def _attention(np: Any, q: Any, k: Any, v: Any, mask: Any, *, is_causal: bool, scale: float) -> Any:
     dtype = np.result_type(q, k, v)
+    if getattr(q, "is_meta", False):
+        lead = np.broadcast_shapes(*(a.shape[:-2] for a in (q, k, v, mask) if a is not None))
+        return type(q)((*lead, q.shape[-2], v.shape[-1]), dtype)
     q, k, v, mask = _prepared(np, q, k, v, mask)
     blocks = _Blocks(np, q, k, v, mask)
     out = np.empty((*blocks.lead, blocks.queries, v.shape[-1]), blocks.dtype)

@@ -18,11 +18,11 @@ Channels are ordered group first, so a batch that goes into the channels goes be
 
 from __future__ import annotations
 
-from itertools import product
 from math import prod
 from typing import Any
 
 from ndgrad.arrays import convolution as blocked
+from ndgrad.ops.patches import positions, reads
 from ndgrad.ops.table import op
 
 Shape = tuple[int, ...]
@@ -34,11 +34,7 @@ SETTINGS = {"stride": (), "padding": (), "dilation": (), "groups": 1}
 
 def _taps(x_shape: Shape, w_shape: Shape, stride: Shape, padding: Shape, dilation: Shape) -> Any:
     """For each tap of the kernel: its index, and the inputs it reads, as slices of the padded input."""
-    out = [
-        (s + 2 * p - d * (k - 1) - 1) // t + 1 for s, k, t, p, d in zip(x_shape[2:], w_shape[2:], stride, padding, dilation, strict=True)
-    ]
-    for tap in product(*(range(k) for k in w_shape[2:])):
-        yield tap, tuple(slice(k * d, k * d + (o - 1) * t + 1, t) for k, d, o, t in zip(tap, dilation, out, stride, strict=True))
+    return reads(w_shape[2:], dilation, stride, positions(x_shape[2:], w_shape[2:], dilation, padding, stride))
 
 
 def _padded(np: Any, x: Any, padding: Shape) -> Any:
@@ -56,12 +52,15 @@ def _flat(a: Any) -> Any:
 
 def _convolution(np: Any, x: Any, w: Any, b: Any, *, stride: Shape, padding: Shape, dilation: Shape, groups: int) -> Any:
     out: Any = 0
+    if getattr(x, "is_meta", False):
+        sizes = positions(x.shape[2:], w.shape[2:], dilation, padding, stride)
+        return type(x)((x.shape[0], w.shape[0], *sizes), np.result_type(x.dtype, w.dtype))
     if np.__name__ == "numpy":
         out = blocked.conv(x, w, stride, padding, dilation, groups)
     else:
         xp, w_grouped = _padded(np, x, padding), _grouped(w, 0, groups)
-        for tap, reads in _taps(x.shape, w.shape, stride, padding, dilation):
-            out = out + np.einsum("ngc...,gmc->ngm...", _grouped(xp[(..., *reads)], 1, groups), w_grouped[(..., *tap)])
+        for tap, inputs in _taps(x.shape, w.shape, stride, padding, dilation):
+            out = out + np.einsum("ngc...,gmc->ngm...", _grouped(xp[(..., *inputs)], 1, groups), w_grouped[(..., *tap)])
         out = out.reshape(x.shape[0], w.shape[0], *out.shape[3:])
     if b is None:
         return out
@@ -73,23 +72,27 @@ def _convolution(np: Any, x: Any, w: Any, b: Any, *, stride: Shape, padding: Sha
 
 
 def _convolution_input(np: Any, y: Any, w: Any, *, x_shape: Shape, stride: Shape, padding: Shape, dilation: Shape, groups: int) -> Any:
+    if getattr(y, "is_meta", False):
+        return type(y)(x_shape, np.result_type(y.dtype, w.dtype))
     if np.__name__ == "numpy":
         return blocked.conv_input_grad(y, w, x_shape, stride, padding, dilation, groups)
     sizes = tuple(s + 2 * p for s, p in zip(x_shape[2:], padding, strict=True))
     grad = np.zeros((*x_shape[:2], *sizes), np.result_type(y, w))
     y_grouped, w_grouped, grad_grouped = _grouped(y, 1, groups), _grouped(w, 0, groups), _grouped(grad, 1, groups)
-    for tap, reads in _taps(x_shape, w.shape, stride, padding, dilation):
-        grad_grouped[(..., *reads)] += np.einsum("ngm...,gmc->ngc...", y_grouped, w_grouped[(..., *tap)])
+    for tap, inputs in _taps(x_shape, w.shape, stride, padding, dilation):
+        grad_grouped[(..., *inputs)] += np.einsum("ngm...,gmc->ngc...", y_grouped, w_grouped[(..., *tap)])
     return np.ascontiguousarray(grad[(..., *(slice(p, p + s) for p, s in zip(padding, x_shape[2:], strict=True)))])
 
 
 def _convolution_weight(np: Any, y: Any, x: Any, *, w_shape: Shape, stride: Shape, padding: Shape, dilation: Shape, groups: int) -> Any:
+    if getattr(y, "is_meta", False):
+        return type(y)(w_shape, np.result_type(y.dtype, x.dtype))
     if np.__name__ == "numpy":
         return blocked.conv_weight_grad(y, x, w_shape, stride, padding, dilation, groups)
     grad = np.empty(w_shape, np.result_type(y, x))
     xp, y_grouped, grad_grouped = _padded(np, x, padding), _grouped(y, 1, groups), _grouped(grad, 0, groups)
-    for tap, reads in _taps(x.shape, w_shape, stride, padding, dilation):
-        read = _grouped(xp[(..., *reads)], 1, groups)
+    for tap, inputs in _taps(x.shape, w_shape, stride, padding, dilation):
+        read = _grouped(xp[(..., *inputs)], 1, groups)
         grad_grouped[(..., *tap)] = np.einsum("ngmo,ngco->gmc", _flat(y_grouped), _flat(read))
     return grad
 

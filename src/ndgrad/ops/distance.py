@@ -107,9 +107,9 @@ def _pairs(np: Any, x: Any) -> Any:
     return x[..., i, j]
 
 
-def _from_pairs(np: Any, x: Any, *, n: int) -> Any:
-    out = np.zeros((*x.shape[:-1], n, n), x.dtype)
-    i, j = np.triu_indices(n, 1)
+def _from_pairs(np: Any, x: Any, *, count: int) -> Any:
+    out = np.zeros((*x.shape[:-1], count, count), x.dtype)
+    i, j = np.triu_indices(count, 1)
     out[..., i, j] = x
     return out
 
@@ -118,7 +118,7 @@ def _from_pairs(np: Any, x: Any, *, n: int) -> Any:
 pairs = op(
     "pairs", "x",
     _pairs,
-    vjp={"x": lambda g, x_shape, ops: ops.from_pairs(g, n=x_shape[-1])},
+    vjp={"x": lambda g, x_shape, ops: ops.from_pairs(g, count=x_shape[-1])},
     jvp="linear",
     batch="leading",
 )  # fmt: skip
@@ -126,7 +126,7 @@ pairs = op(
 from_pairs = op(
     "from_pairs", "x",
     _from_pairs,
-    settings={"n": 0},
+    settings={"count": 0},
     vjp={"x": lambda g, ops: ops.pairs(g)},
     jvp="linear",
     batch="leading",

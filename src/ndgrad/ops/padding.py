@@ -14,6 +14,8 @@ Pads = tuple[tuple[int, int], ...]
 
 def _pad(np: Any, x: Any, *, pads: Pads, value: Any) -> Any:
     shape = [n + before + after for n, (before, after) in zip(x.shape, pads, strict=True)]
+    if getattr(x, "is_meta", False):
+        return type(x)(tuple(shape), x.dtype)
     # where a dimension is cropped to less than nothing, nothing of x is left
     source = tuple(slice(max(0, -b), max(0, -b, n + min(0, a))) for n, (b, a) in zip(x.shape, pads, strict=True))
     target = tuple(slice(max(0, b), max(0, b) + s.stop - s.start) for (b, _), s in zip(pads, source, strict=True))

@@ -20,7 +20,7 @@ def positions(sizes: Shape, kernel: Shape, dilation: Shape, padding: Shape, stri
     return tuple((s + 2 * p - d * (k - 1) - 1) // t + 1 for s, k, d, p, t in zip(sizes, kernel, dilation, padding, stride, strict=True))
 
 
-def _reads(kernel: Shape, dilation: Shape, stride: Shape, out: Shape) -> Any:
+def reads(kernel: Shape, dilation: Shape, stride: Shape, out: Shape) -> Any:
     """For each tap, the places it reads in the padded image."""
     for tap in product(*map(range, kernel)):
         yield tap, tuple(slice(k * d, k * d + (o - 1) * t + 1, t) for k, d, t, o in zip(tap, dilation, stride, out, strict=True))
@@ -29,11 +29,13 @@ def _reads(kernel: Shape, dilation: Shape, stride: Shape, out: Shape) -> Any:
 def _im2col(np: Any, x: Any, *, kernel: Shape, dilation: Shape, padding: Shape, stride: Shape) -> Any:
     n, channels, *sizes = x.shape
     out = positions(tuple(sizes), kernel, dilation, padding, stride)
+    if getattr(x, "is_meta", False):
+        return type(x)((n, channels * prod(kernel), prod(out)), x.dtype)
     if any(padding):
         x = np.pad(x, [(0, 0), (0, 0), *((p, p) for p in padding)])
     columns = np.empty((n, channels, *kernel, *out), x.dtype)
     everything = slice(None)
-    for tap, reads in _reads(kernel, dilation, stride, out):
+    for tap, reads in reads(kernel, dilation, stride, out):
         columns[(everything, everything, *tap)] = x[(..., *reads)]
     return columns.reshape(n, channels * prod(kernel), prod(out))
 
@@ -41,11 +43,13 @@ def _im2col(np: Any, x: Any, *, kernel: Shape, dilation: Shape, padding: Shape, 
 def _col2im(np: Any, x: Any, *, sizes: Shape, kernel: Shape, dilation: Shape, padding: Shape, stride: Shape) -> Any:
     n, rows = x.shape[:2]
     channels = rows // prod(kernel)
+    if getattr(x, "is_meta", False):
+        return type(x)((n, channels, *sizes), x.dtype)
     out = positions(sizes, kernel, dilation, padding, stride)
     columns = x.reshape(n, channels, *kernel, *out)
     image = np.zeros((n, channels, *(s + 2 * p for s, p in zip(sizes, padding, strict=True))), x.dtype)
     everything = slice(None)
-    for tap, reads in _reads(kernel, dilation, stride, out):
+    for tap, reads in reads(kernel, dilation, stride, out):
         image[(..., *reads)] += columns[(everything, everything, *tap)]
     if not any(padding):
         return image

@@ -39,13 +39,17 @@ def _unfolded(x: Any, like: Any, ops: Any) -> Any:
 
 
 def _take_pooled(np: Any, x: Any, index: Any) -> Any:
+    if getattr(x, "is_meta", False):
+        return type(x)(index.shape, x.dtype)
     _require_numpy(np)
     return kernels.take_pooled(x, index)
 
 
 def _max_unpool(np: Any, x: Any, index: Any, *, sizes: Shape, distinct: bool) -> Any:
-    _require_numpy(np)
     shape = (*x.shape[:2], *sizes)
+    if getattr(x, "is_meta", False):
+        return type(x)(shape, x.dtype)
+    _require_numpy(np)
     return kernels.max_pool_grad(x, index, shape, distinct=distinct) if x.size else np.zeros(shape, x.dtype)
 
 
@@ -72,10 +76,27 @@ max_unpool = op(
 )  # fmt: skip
 
 
+def positions(sizes: Shape, kernel: Shape, stride: Shape, padding: Shape, dilation: Shape, ceil_mode: bool) -> Shape:
+    """How many windows there are along each axis; in ceil mode the last may stick out, if it begins before the padding at the end."""
+    out = []
+    for n, k, s, p, d in zip(sizes, kernel, stride, padding, dilation, strict=True):
+        count = (n + 2 * p - d * (k - 1) - 1 + (s - 1 if ceil_mode else 0)) // s + 1
+        out.append(count - 1 if ceil_mode and (count - 1) * s >= n + p else count)
+    return tuple(out)
+
+
+def _places(np: Any, x: Any, sizes: Shape) -> tuple[Any, Any]:
+    """Shapes of maxima and places, for an array without data."""
+    shape = (*x.shape[:2], *sizes)
+    return type(x)(shape, x.dtype), type(x)(shape, np.dtype(np.int64))
+
+
 # ----- maxima --------------------------------------------------------------------------------------------------------
 
 
 def _max_pool(np: Any, x: Any, *, kernel: Shape, stride: Shape, padding: Shape, dilation: Shape, ceil_mode: bool) -> tuple[Any, Any]:
+    if getattr(x, "is_meta", False):
+        return _places(np, x, positions(x.shape[2:], kernel, stride, padding, dilation, ceil_mode))
     _require_numpy(np)
     return kernels.max_pool(x, kernel, stride, padding, dilation, ceil_mode)
 
@@ -105,6 +126,8 @@ max_pool = op(
 
 
 def _adaptive_max_pool(np: Any, x: Any, *, sizes: Shape) -> tuple[Any, Any]:
+    if getattr(x, "is_meta", False):
+        return _places(np, x, sizes)
     _require_numpy(np)
     return kernels.adaptive_max_pool(x, sizes)
 
@@ -131,11 +154,17 @@ adaptive_max_pool = op(
 
 
 def _avg_pool(np: Any, x: Any, **how: Any) -> Any:
+    if getattr(x, "is_meta", False):
+        dilation = (1,) * len(how["kernel"])
+        sizes = positions(x.shape[2:], how["kernel"], how["stride"], how["padding"], dilation, how["ceil_mode"])
+        return type(x)((*x.shape[:2], *sizes), x.dtype)
     _require_numpy(np)
     return kernels.avg_pool(x, **how)
 
 
 def _avg_pool_backward(np: Any, x: Any, *, sizes: Shape, **how: Any) -> Any:
+    if getattr(x, "is_meta", False):
+        return type(x)((*x.shape[:2], *sizes), x.dtype)
     _require_numpy(np)
     return kernels.avg_pool_grad(x, (*x.shape[:2], *sizes), **how)
 
@@ -184,11 +213,15 @@ avg_pool_backward = op(
 
 
 def _adaptive_avg_pool(np: Any, x: Any, *, sizes: Shape) -> Any:
+    if getattr(x, "is_meta", False):
+        return type(x)((*x.shape[:2], *sizes), x.dtype)
     _require_numpy(np)
     return kernels.adaptive_avg_pool(x, sizes)
 
 
 def _adaptive_avg_pool_backward(np: Any, x: Any, *, sizes: Shape) -> Any:
+    if getattr(x, "is_meta", False):
+        return type(x)((*x.shape[:2], *sizes), x.dtype)
     _require_numpy(np)
     return kernels.adaptive_avg_pool_grad(x, (*x.shape[:2], *sizes))
 

@@ -59,7 +59,7 @@ def _matmul_x(g: Any, y: Any, x_ndim: int, ops: Any) -> Any:
             return ops.matmul(g, adjoint(y, ops))
         return ops.reshape(ops.matmul(_fold(g, ops), adjoint(y, ops)), shape=(*g.shape[:-1], y.shape[-2]))
     if x_ndim <= 2:
-        lead = string.ascii_uppercase[: y_ndim - 2]
+        lead = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"[: y_ndim - 2]
         rows = "i" if x_ndim == 2 else ""
         return ops.contract(g, ops.conj(y), subscripts=f"{lead}{rows}k,{lead}jk->{rows}j")
     return ops.matmul(g, adjoint(y, ops))

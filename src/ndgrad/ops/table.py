@@ -66,6 +66,9 @@ VARIABLE = 0
 #: Name -> op, in order of definition.
 table: dict[str, Op] = {}
 
+#: Names that the generated functions use themselves.
+_TAKEN = frozenset("n c d r s g e out forward slow edge new ops keep batched needs".split())
+
 _TORCH_NAMES = {"x": "self", "y": "other", "out": "result"}
 
 
@@ -103,6 +106,9 @@ class Op:
     ) -> None:
         if name in table:
             raise ValueError(f"op {name!r} is already in the table; choose another name")
+        taken = _TAKEN & (set(settings) | set(args))
+        if taken:
+            raise ValueError(f"op {name!r}: {', '.join(sorted(taken))} means something else in generated code; choose another name")
         self.name = name
         self.args = tuple(args)
         self.settings = dict(settings)

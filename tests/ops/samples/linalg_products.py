@@ -73,9 +73,9 @@ def with_zero_distance():
     return x, y
 
 
-def matrix_of_pairs(x, n):
-    out = np.zeros((*x.shape[:-1], n, n), x.dtype)
-    out[(..., *np.triu_indices(n, 1))] = x
+def matrix_of_pairs(x, count):
+    out = np.zeros((*x.shape[:-1], count, count), x.dtype)
+    out[(..., *np.triu_indices(count, 1))] = x
     return out
 
 
@@ -84,7 +84,7 @@ SAMPLES = {
         Sample((x,), reference=lambda x: x[(..., *np.triu_indices(x.shape[-1], 1))])
         for x in (real(4, 4), real(2, 3, 3), real(1, 1))
     ],
-    "from_pairs": [Sample((x,), {"n": n}, matrix_of_pairs) for x, n in ((real(6), 4), (complex_(2, 3), 3), (real(0), 1))],
+    "from_pairs": [Sample((x,), {"count": n}, matrix_of_pairs) for x, n in ((real(6), 4), (complex_(2, 3), 3), (real(0), 1))],
     "matmul": [Sample(p, reference=np.matmul) for make in (real, complex_) for p in pairs(make)]
     + [
         Sample((real(3, 4), complex_(4, 2)), reference=np.matmul),

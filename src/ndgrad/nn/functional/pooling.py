@@ -36,10 +36,7 @@ def _window(name: str, axes: int, x: Any, kernel_size: Any, stride: Any, padding
     shape = tuple(x.shape)
     if 0 in shape[1:]:
         raise RuntimeError(f"{name}: expected an input without empty dimensions other than the batch, but got: {list(shape)}.")
-    sizes = [
-        (n + 2 * p - d * (k - 1) - 1 + (s - 1 if ceil_mode else 0)) // s + 1
-        for n, k, s, p, d in zip(shape[2:], kernel, steps, pads, spread, strict=True)
-    ]
+    sizes = pooling_ops.positions(shape[2:], kernel, steps, pads, spread, ceil_mode)
     if min(sizes) < 1:
         inside, outside = "x".join(map(str, shape[1:])), "x".join(map(str, (shape[1], *sizes)))
         raise RuntimeError(
