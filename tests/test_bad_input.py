@@ -69,7 +69,7 @@ def refuse(error: type[BaseException], names: str, f: Callable[..., Any], *tenso
 
 def has_remedy(message: str) -> bool:
     """A sentence that follows the statement of what is wrong."""
-    return re.search(r"[.)\]:;'\w][.:;] +[A-Zk-z`].{6,}|\. [A-Z]", message) is not None
+    return re.search(r"\. +\w.*\w", message) is not None
 
 
 # ----- shapes ----------------------------------------------------------------------------------------------------------------
@@ -139,11 +139,11 @@ def test_wrong_shapes(case: str) -> None:
 WRITES: dict[str, tuple[str, Callable[..., Any], tuple[Any, ...]]] = {
     "add_": (r"add_.*\[3\].*\[2, 3\]", lambda a, b: a.add_(b), (ones(3), leaf(2, 3))),
     "copy_": (r"copy_.*\[3\].*\[2\]", lambda a, b: a.copy_(b), (ones(2), leaf(3))),
-    "setitem": (r"\[4\].*\[3\]", lambda a, b: a.__setitem__(slice(None), b), (ones(3), leaf(4))),
+    "setitem": (r"\(3,\) and \(4,\)", lambda a, b: a.__setitem__(slice(None), b), (ones(3), leaf(4))),
     "a leaf": (r"add_.*leaf.*\(3,\)", lambda a: a.add_(1), (leaf(3),)),
     "a view of a leaf": (r"zero_.*view of a leaf", lambda a: a[0].zero_(), (leaf(3),)),
     "a part of a leaf": (r"leaf", lambda a: a.__setitem__(0, 1.0), (leaf(3),)),
-    "one output of several": (r"mul_", lambda a: a.split(1)[0].mul_(2), (leaf(3) * 2,)),
+    "one output of several": (r"\(1,\).*split", lambda a: a.split(1)[0].mul_(2), (leaf(3) * 2,)),
     "an integer tensor by a float": (r"mul_.*float64.*int64", lambda a: a.mul_(0.5), (ndgrad.arange(3),)),
     "read-only memory": (r"add_.*\(3,\).*read-only", lambda a: a.add_(1), (read_only(3),)),
     "a part of read-only memory": (r"\(3,\).*read-only", lambda a: a.__setitem__(0, 5.0), (read_only(3),)),
@@ -377,7 +377,7 @@ def test_binary_functions_of_nothing(name: str, shape: tuple[int, ...]) -> None:
     assert tuple(x.grad.shape) == tuple(y.grad.shape) == shape
 
 
-WITHOUT_NEUTRAL = frozenset("max min argmax median".split())
+WITHOUT_NEUTRAL = frozenset("max min argmax".split())
 
 
 @pytest.mark.parametrize("name", UNARY)
@@ -387,7 +387,7 @@ def test_unary_functions_of_nothing(name: str, shape: tuple[int, ...]) -> None:
     x = ndgrad.zeros(shape, requires_grad=True)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        if name in WITHOUT_NEUTRAL - {"median"}:
+        if name in WITHOUT_NEUTRAL:
             refuse((RuntimeError, IndexError), name, lambda x: call(name, x), x)  # type: ignore[arg-type]
             return
         out = call(name, x)
@@ -397,7 +397,7 @@ def test_unary_functions_of_nothing(name: str, shape: tuple[int, ...]) -> None:
 
 
 STRUCTURAL: dict[str, Callable[[Any], Any]] = {
-    "reshape": lambda x: x.reshape(-1, 0) if x.shape[-1] == 0 and False else x.reshape(x.numel()),
+    "reshape": lambda x: x.reshape(x.numel()),
     "transpose": lambda x: x.transpose(0, -1),
     "unsqueeze": lambda x: x.unsqueeze(0),
     "cat": lambda x: ndgrad.cat([x, x]),

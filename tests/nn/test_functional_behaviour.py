@@ -44,7 +44,10 @@ def test_dropout_saves_one_byte_an_element():
 
 @pytest.mark.parametrize(
     ("function", "shape", "kept"),
-    [(F.dropout1d, (8, 6, 5), 2), (F.dropout1d, (30, 5), 1), (F.dropout2d, (8, 6, 4, 5), 2), (F.dropout3d, (8, 6, 2, 3, 2), 2), (F.dropout3d, (30, 2, 3, 2), 1)],
+    [
+        (F.dropout1d, (8, 6, 5), 2), (F.dropout1d, (30, 5), 1), (F.dropout2d, (8, 6, 4, 5), 2),
+        (F.dropout3d, (8, 6, 2, 3, 2), 2), (F.dropout3d, (30, 2, 3, 2), 1),
+    ],
 )  # fmt: skip
 def test_channel_dropout_drops_whole_channels(function, shape, kept):
     out = function(ndgrad.ones(*shape), 0.5).numpy().reshape(*shape[:kept], -1)
@@ -308,19 +311,19 @@ def test_masked_keys_do_not_matter():
 
 
 @pytest.mark.parametrize(
-    "call",
+    ("call", "message"),
     [
-        lambda x: F.softmax(x),
-        lambda x: F.mse_loss(x, x[0]),
-        lambda x: F.mse_loss(x, x, size_average=True),
-        lambda x: F.kl_div(x, x.abs()),
-        lambda x: F.dropout2d(x[None]),
-        lambda x: F.upsample(x[None], scale_factor=2),
-        lambda x: F.grid_sample(x[None, None], ndgrad.zeros(1, 1, 1, 2)),
+        (lambda x: F.softmax(x), "Implicit dimension choice"),
+        (lambda x: F.mse_loss(x, x[0]), "different to the input size"),
+        (lambda x: F.mse_loss(x, x, size_average=True), "reduction='mean'"),
+        (lambda x: F.kl_div(x, x.abs()), "batchmean"),
+        (lambda x: F.dropout2d(x[None]), "read as \\(N, C, L\\)"),
+        (lambda x: F.upsample(x[None], scale_factor=2), "interpolate"),
+        (lambda x: F.grid_sample(x[None, None], ndgrad.zeros(1, 1, 1, 2)), "align_corners"),
     ],
 )
-def test_warns_where_torch_does(call):
-    with pytest.warns(UserWarning):
+def test_warns_where_torch_does(call, message):
+    with pytest.warns(UserWarning, match=message):
         call(normal(3, 4))
 
 
@@ -340,6 +343,36 @@ def test_errors_leave_running_statistics_alone():
         F.batch_norm(normal(4, 3), mean, var, normal(2), training=True)
     np.testing.assert_array_equal(mean.numpy(), 0)
     np.testing.assert_array_equal(var.numpy(), 1)
+
+
+def on_meta(*shape):
+    return ndgrad.empty(*shape, device="meta")
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda t: F.linear(t(4, 3), t(5, 3), t(5)),
+        lambda t: F.conv2d(t(1, 2, 8, 7), t(3, 2, 3, 3), t(3), stride=2, padding=1),
+        lambda t: F.conv_transpose2d(t(1, 2, 8, 7), t(2, 3, 3, 3), stride=2, output_padding=1),
+        lambda t: F.max_pool2d(t(1, 2, 8, 7), 2, ceil_mode=True, return_indices=True)[1],
+        lambda t: F.avg_pool2d(t(1, 2, 8, 7), 3, 2, 1),
+        lambda t: F.adaptive_avg_pool2d(t(1, 2, 8, 7), (3, None)),
+        lambda t: F.adaptive_max_pool2d(t(1, 2, 8, 7), 3),
+        lambda t: F.layer_norm(t(4, 5), (5,), t(5), t(5)),
+        lambda t: F.batch_norm(t(4, 5, 3), None, None, t(5), t(5), True),
+        lambda t: F.scaled_dot_product_attention(t(2, 3, 4), t(2, 5, 4), t(2, 5, 6)),
+        lambda t: F.interpolate(t(1, 2, 4, 4), 7, mode="bilinear"),
+        lambda t: F.pad(t(1, 2, 4), (1, 2)),
+        lambda t: F.pad(t(1, 2, 4), (1, 2), mode="reflect"),
+        lambda t: F.fold(F.unfold(t(1, 2, 4, 4), 2), (4, 4), 2),
+        lambda t: F.dropout(t(3, 4)),
+    ],
+)
+def test_shapes_without_data(call):
+    out = call(on_meta)
+    assert out.device.type == "meta"
+    assert out.shape == call(ndgrad.zeros).shape
 
 
 def test_max_norm_shortens_the_rows_in_use():

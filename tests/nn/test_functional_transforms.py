@@ -27,7 +27,9 @@ FUNCTIONS = {
     "glu": (F.glu, [real(3, 4)]),
     "softmin": (lambda x: F.softmin(x, dim=0), [real(3, 4)]),
     "cross_entropy": (lambda x: F.cross_entropy(x, ndgrad.tensor(I5)), [real(4, 5)]),
-    "cross_entropy that ignores": (lambda x, w: F.cross_entropy(x, ndgrad.tensor(SCORES), w, label_smoothing=0.1), [real(4, 5), np.abs(real(5))]),
+    "cross_entropy that ignores": (
+        lambda x, w: F.cross_entropy(x, ndgrad.tensor(SCORES), w, label_smoothing=0.1), [real(4, 5), np.abs(real(5))]
+    ),
     "cross_entropy of probabilities": (lambda x, y: F.cross_entropy(x, F.softmax(y, 1)), [real(4, 5), real(4, 5)]),
     "nll_loss": (lambda x: F.nll_loss(F.log_softmax(x, 1), ndgrad.tensor(I5)), [real(4, 5)]),
     "binary_cross_entropy": (lambda x, y: F.binary_cross_entropy(F.sigmoid(x), F.sigmoid(y)), [real(4, 5), real(4, 5)]),
@@ -46,7 +48,8 @@ FUNCTIONS = {
     "rms_norm": (lambda x, w: F.rms_norm(x, (5,), w), [real(4, 5), real(5)]),
     "batch_norm": (lambda x, w, b: F.batch_norm(x, None, None, w, b, True), [real(4, 3, 5), real(3), real(3)]),
     "batch_norm in use": (
-        lambda x, w, b: F.batch_norm(x, ndgrad.tensor([0.1, 0.2, 0.3]), ndgrad.tensor([1.0, 2.0, 3.0]), w, b), [real(4, 3, 5), real(3), real(3)]
+        lambda x, w, b: F.batch_norm(x, ndgrad.tensor([0.1, 0.2, 0.3]), ndgrad.tensor([1.0, 2.0, 3.0]), w, b),
+        [real(4, 3, 5), real(3), real(3)],
     ),
     "group_norm": (lambda x, w, b: F.group_norm(x, 2, w, b), [real(2, 4, 5), real(4), real(4)]),
     "instance_norm": (lambda x, w: F.instance_norm(x, weight=w), [real(2, 3, 5), real(3)]),
@@ -66,13 +69,19 @@ FUNCTIONS = {
     "max_unpool1d": (lambda x: F.max_unpool1d(*F.max_pool1d(x, 2, return_indices=True), 2), [real(1, 2, 4)]),
     "interpolate": (lambda x: F.interpolate(x, (5, 3), mode="bilinear"), [real(1, 2, 3, 4)]),
     "interpolate nearest": (lambda x: F.interpolate(x, scale_factor=1.5), [real(1, 2, 3, 4)]),
-    "grid_sample": (lambda x, g: F.grid_sample(x, F.tanh(g), padding_mode="border", align_corners=False), [real(1, 2, 3, 4), real(1, 2, 3, 2)]),
+    "grid_sample": (
+        lambda x, g: F.grid_sample(x, F.tanh(g), padding_mode="border", align_corners=False), [real(1, 2, 3, 4), real(1, 2, 3, 2)]
+    ),
     "affine_grid": (lambda t: F.affine_grid(t, (2, 1, 3, 2), align_corners=False), [real(2, 2, 3)]),
     "pixel_shuffle": (lambda x: F.pixel_shuffle(x, 2), [real(1, 4, 2, 3)]),
     "embedding": (lambda w: F.embedding(ndgrad.tensor(I5), w, padding_idx=1), [real(5, 3)]),
-    "embedding_bag": (lambda w, p: F.embedding_bag(ndgrad.tensor(I5), w, ndgrad.tensor([0, 1]), mode="sum", per_sample_weights=p), [real(5, 3), real(4)]),
+    "embedding_bag": (
+        lambda w, p: F.embedding_bag(ndgrad.tensor(I5), w, ndgrad.tensor([0, 1]), mode="sum", per_sample_weights=p), [real(5, 3), real(4)]
+    ),
     "attention": (F.scaled_dot_product_attention, [real(2, 4, 3), real(2, 6, 3), real(2, 6, 2)]),
-    "attention with a mask": (lambda q, k, v: F.scaled_dot_product_attention(q, k, v, ndgrad.tensor(MASK)), [real(2, 4, 3), real(2, 6, 3), real(2, 6, 2)]),
+    "attention with a mask": (
+        lambda q, k, v: F.scaled_dot_product_attention(q, k, v, ndgrad.tensor(MASK)), [real(2, 4, 3), real(2, 6, 3), real(2, 6, 2)]
+    ),
     "attention that looks back": (lambda q, k: F.scaled_dot_product_attention(q, k, k, is_causal=True), [real(2, 4, 3), real(2, 4, 3)]),
     "attention with shared heads": (lambda q, k: F.scaled_dot_product_attention(q, k, k, enable_gqa=True), [real(4, 3, 2), real(2, 5, 2)]),
 }  # fmt: skip

@@ -129,6 +129,8 @@ def _read_to(args: tuple[Any, ...], options: dict[str, Any]) -> tuple[Any, Any, 
             dtype = rest.pop(0)
     elif rest:
         dtype = rest.pop(0)
+        if isinstance(dtype, str):
+            _check_name(dtype)
     if len(rest) > 2:
         raise TypeError(
             f"to() got too many positional arguments: {args}. It takes a dtype, a device, or a tensor, then non_blocking and "
@@ -144,6 +146,16 @@ def _read_to(args: tuple[Any, ...], options: dict[str, Any]) -> tuple[Any, Any, 
         flags[name] = value
     dtype, device = flags.get("dtype", dtype), flags.get("device", device)
     return dtype, device, flags.get("copy", False), flags.get("memory_format")
+
+
+def _check_name(name: str) -> None:
+    try:
+        dtypes.as_numpy_dtype(name)
+    except TypeError:
+        raise RuntimeError(
+            f"to() cannot read {name!r}, which names neither a device nor a dtype. Write a device such as 'cpu', 'cuda:0' or "
+            "'meta', or a dtype such as ndgrad.float32."
+        ) from None
 
 
 def _is_device(value: Any) -> bool:

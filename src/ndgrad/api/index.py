@@ -210,7 +210,7 @@ def _index_array(t: Any, item: Any) -> Any:
         return wrap(t.face, array)
     raise IndexError(
         "only integers, slices (`:`), ellipsis (`...`), None and long, int, byte or bool tensors are valid indices "
-        f"(got {type(item).__name__})."
+        f"(got {type(item).__name__}). Convert it to one of them."
     )
 
 

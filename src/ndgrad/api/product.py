@@ -126,7 +126,8 @@ def _require_vectors(name: str, a: Any, b: Any) -> None:
         )
     if a.shape != b.shape:
         raise RuntimeError(
-            f"{name}: both vectors must have the same number of elements, but got {a.shape[0]} and {b.shape[0]} elements."
+            f"{name}: both vectors must have the same number of elements, but got {a.shape[0]} and {b.shape[0]} elements. "
+            "Narrow or pad one of them."
         )
 
 

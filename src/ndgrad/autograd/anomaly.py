@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ndgrad.autograd.modes import enter, leave, thread
-from ndgrad.autograd.node import extra_of
+from ndgrad.autograd.node import Extra, extra_of
 
 _INSIDE = ("ndgrad",)
 
@@ -32,7 +32,7 @@ def remember_forward(node: Any) -> None:
 def forward_trace(node: Any) -> str:
     """The user's lines that made a node, as a traceback prints them; empty if they were not kept."""
     extra = node.extra
-    if not extra or extra.forward_trace is None:
+    if not isinstance(extra, Extra) or extra.forward_trace is None:
         return ""
     return "".join(extra.forward_trace.format())
 

@@ -209,7 +209,7 @@ def _make_node(
         node = op.node_class()
     node.seq = next_sequence_number()
     node.next = edges
-    node.extra = None if node.plain else False
+    node.extra = node.first_extra
     first = payloads[0]
     node.shape = tuple(first.shape)
     node.dtype = payload_dtype(first)

@@ -76,7 +76,6 @@ class FunctionNode(MultiNode, FunctionCtx):
     """The node of a custom function, and the `ctx` that its methods share."""
 
     function: ClassVar[type[Function]]
-    plain = False
     level = 0
 
     def name(self) -> str:

@@ -19,7 +19,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ndgrad.autograd.modes import process
-from ndgrad.autograd.node import Node, extra_of
+from ndgrad.autograd.node import Extra, Node, extra_of
 from ndgrad.autograd.variable import AccumulateGrad, Meta, Variable, accumulator, meta_of, requires_grad, wrap
 
 _numbers = itertools.count().__next__
@@ -109,7 +109,7 @@ def retain_grad(t: Any) -> None:
 def move_retained(t: Any, old: Any, new: Any, new_number: int = 0) -> None:
     """After an in-place write: the retained gradient is the one of the newest value."""
     extra = old.extra
-    if not extra:
+    if not isinstance(extra, Extra):
         return
     for number, ref in list(extra.retain.items()):
         if ref() is t:

@@ -3,8 +3,9 @@
 A node stands for one recorded op and knows how to turn the gradient of its outputs into gradients of its inputs.
 Ordinary nodes are made on every differentiable eager op, so making one must be cheap: slots, no `__init__`, a class
 per op with `apply` generated from the op's rules (see ndgrad.ops.generate). Anything a node rarely has (hooks,
-metadata, a forward traceback) hangs on `extra`; until then `extra` is None for ordinary nodes, which the engine's short way may
-run, and False for those it may not (views, several outputs, accumulators, custom functions).
+metadata, a forward traceback) hangs on `extra`. Until then `extra` tells the engine's short way what to do: None for ordinary nodes,
+True for those of elementwise ops of one argument, which have an even shorter way (`apply_one`), and False for those it must leave to
+`run_node` (views, several outputs, accumulators, custom functions).
 
 An edge is the node itself when it leads to output 0, and an `Edge(node, input_nr)` otherwise.
 """
@@ -53,8 +54,8 @@ class Node:
     level: int = 0
     #: Takes ownership of the incoming gradient and may change it (see the engine's Note [Owned gradients]).
     consumes: ClassVar[bool] = False
-    #: An ordinary node of one output, which the engine's short way may run.
-    plain: ClassVar[bool] = False
+    #: What `extra` is until a node has something extra.
+    first_extra: ClassVar[bool | None] = False
     #: Whether missing gradients of some outputs arrive as zeros.
     materialize_grads: bool = True
     #: For a node of a view op: the part of the base's gradient that this view's gradient is added to.

@@ -2,9 +2,8 @@
 
 The weights (queries x keys, per head) are by far the largest array of a transformer. They are computed a block at a time, used
 while they are in the cache, and computed again in reverse mode: neither direction needs memory that grows with queries times
-keys, and both are faster than passing the whole array through memory step by step. `attention_weights` is the part
-before v, for those who want to see or change the weights (dropout), and what the derivatives of higher order are
-made of.
+keys, and what the second computation costs, the cache saves. `attention_weights` is the part before v, for those who want to
+see or change the weights (dropout), and what the derivatives of higher order are made of.
 
 q (..., L, E), k (..., S, E), v (..., S, F); leading dimensions broadcast. A boolean mask says who may be looked at, a float one is added
 to the scores; with `is_causal` query i sees keys 0 to i. A query that may look at nothing has weights, and a result, of zero.

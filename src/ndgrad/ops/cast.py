@@ -19,10 +19,10 @@ cast = op(
     backward_name="ToCopyBackward0",
 )  # fmt: skip
 
-# A copy of its own, in the memory order of the original.
+# A copy of its own, in the memory order of the original, if it has one: an expanded dimension lies nowhere.
 clone = op(
     "clone", "x",
-    lambda np, x: x.copy(order="K") if hasattr(x, "flags") else x,
+    lambda np, x: x.copy(order="C" if 0 in x.strides else "K") if hasattr(x, "flags") else x,
     vjp={"x": lambda g: g},
     jvp="linear",
     batch="leading",

@@ -156,7 +156,7 @@ def make_eager(
         body += [f"if {none}:", "    r._node = None", "    return r"]
         edges = ", ".join(f"e_{a}" for a in differentiable)
         body += ["n = node_class()", "n.seq = next_sequence_number()", f"n.next = ({edges},)"]
-        body += ["n.shape = out.shape", "n.dtype = out.dtype", f"n.extra = {False if op.view else None}"]
+        body += ["n.shape = out.shape", "n.dtype = out.dtype", "n.extra = " + ("u" if _has_number_form(op) and not reflected else str(first_extra(op)))]
         for arg, name in zip(op.args, args, strict=True):
             if arg in plan.arrays:
                 lines = [f"n.{arg} = {name}", f"n.{arg}_v = s_{arg} and s_{arg}.version"]
@@ -217,6 +217,9 @@ def _read_argument(
     if is_first:
         return take
     body = [f"d = {public}.__class__", "if d is c or FACES.get(d) is c:", *(f"    {line}" for line in take)]
+    if _has_number_form(op):
+        body += ["    u = None"]
+        numbers += ["u = True"]
     if op.elementwise:
         body += ["elif d is float or d is int:", *(f"    {line}" for line in numbers)]
     elif arg in op.optional_args:
@@ -292,13 +295,15 @@ def make_node_class(op: Op) -> type[Node]:
         "op": op,
         "plan": plan,
         "outputs": op.outputs,
-        "plain": op.outputs == 1 and not op.view,
+        "first_extra": first_extra(op),
     }
     if op.partial_view:
         members["part"] = _part
     cls: type[Node] = type(op.backward_name, base, members)
     if op.outputs == 1 and not op.variadic:
         cls.apply = _make_apply(op, plan)  # type: ignore[method-assign]
+    if first_extra(op) is True or _has_number_form(op):
+        cls.apply_one = _make_apply(op, plan, one=True)  # type: ignore[attr-defined]
     cls.release = _make_release(plan)  # type: ignore[method-assign, assignment]
     return cls
 
@@ -315,17 +320,36 @@ def _make_release(plan: SavePlan) -> Callable[[Any], None]:
     return _compile("release", f"def release(n):\n{body}", {"FREED": FREED})
 
 
-def _make_apply(op: Op, plan: SavePlan) -> Callable[..., tuple[Any, ...]]:
-    """`apply` on raw arrays: read what was saved, run the rules of the inputs that need a gradient."""
+def first_extra(op: Op) -> bool | None:
+    """What `Node.extra` starts as (see ndgrad.autograd.node)."""
+    if op.view or op.outputs != 1:
+        return False
+    unary = op.elementwise and len(op.args) == 1 and not op.variadic and op.jvp == "elementwise"
+    return True if unary else None
+
+
+def _has_number_form(op: Op) -> bool:
+    """Whether the op, with a Python number as second argument, is as good as an op of one argument."""
+    return op.elementwise and len(op.args) == 2 and not op.variadic and op.jvp == "elementwise" and op.outputs == 1 and len(op.rules) == 2
+
+
+def _make_apply(op: Op, plan: SavePlan, one: bool = False) -> Callable[..., Any]:
+    """`apply` on raw arrays: read what was saved, run the rules of the inputs that need a gradient.
+
+    With `one`, only the first argument has a gradient, and it is returned bare.
+    """
     from ndgrad.tensor import Tensor
 
-    differentiable = op.differentiable_args
+    differentiable = op.differentiable_args[:1] if one else op.differentiable_args
     body = [", ".join(f"e_{a}" for a in differentiable) + ", = n.next"] if len(differentiable) > 1 else []
     scope: dict[str, Any] = {"Tensor": Tensor, "FREED": FREED, "SavedTensor": SavedTensor, "unpack_raw": unpack_raw, "F64": _REAL[0], "F32": _REAL[1]}
+    used = set(op.rules[differentiable[0]][1]) if one else set(plan.users)
     for name in plan.arrays:
-        body += _guarded(plan.condition(name, differentiable), _read_saved_input(name))
+        if name in used:
+            body += _guarded(None if one else plan.condition(name, differentiable), _read_saved_input(name))
     for name in plan.outs:
-        body += _guarded(plan.condition(name, differentiable), _read_saved_output(name))
+        if name in used:
+            body += _guarded(None if one else plan.condition(name, differentiable), _read_saved_output(name))
     where = {**{n: n for n in [*plan.arrays, *plan.outs, "g", "ops"]}, "t": "g"}
     where |= {s: f"n.{s}" for s in plan.settings + plan.facts}
     held = plan.arrays + plan.outs
@@ -347,9 +371,10 @@ def _make_apply(op: Op, plan: SavePlan) -> Callable[..., tuple[Any, ...]]:
             call = _call(rule, f"rule_{a}", [where[name] for name in names])
             body += [f"g_{a} = {call} if e_{a} is not None else None" if len(differentiable) > 1 else f"g_{a} = {call}"]
         body += release
+        pack = _bare if one else _tuple
         if conjugate:
-            body += ["if c:", f"    return {_tuple(f'g_{a} if g_{a} is None else g_{a}.conj()' for a in differentiable)}"]
-        body += [f"return {_tuple(f'g_{a}' for a in differentiable)}"]
+            body += ["if c:", f"    return {pack(f'g_{a} if g_{a} is None else g_{a}.conj()' for a in differentiable)}"]
+        body += [f"return {pack(f'g_{a}' for a in differentiable)}"]
     source = "def apply(n, g, ops, keep=True):\n" + "".join(f"    {line}\n" for line in body)
     return _compile("apply", source, scope)
 
@@ -371,6 +396,11 @@ def _call(rule: Callable[..., Any], function: str, arguments: list[str]) -> str:
         if code is not None and code.co_code == short.co_code and code.co_argcount == short.co_argcount:
             return text.format(*arguments)
     return f"{function}({', '.join(arguments)})"
+
+
+def _bare(parts: Any) -> str:
+    (only,) = parts
+    return str(only)
 
 
 def _tuple(parts: Any) -> str:

@@ -35,8 +35,8 @@ def _im2col(np: Any, x: Any, *, kernel: Shape, dilation: Shape, padding: Shape, 
         x = np.pad(x, [(0, 0), (0, 0), *((p, p) for p in padding)])
     columns = np.empty((n, channels, *kernel, *out), x.dtype)
     everything = slice(None)
-    for tap, reads in reads(kernel, dilation, stride, out):
-        columns[(everything, everything, *tap)] = x[(..., *reads)]
+    for tap, inputs in reads(kernel, dilation, stride, out):
+        columns[(everything, everything, *tap)] = x[(..., *inputs)]
     return columns.reshape(n, channels * prod(kernel), prod(out))
 
 
@@ -49,8 +49,8 @@ def _col2im(np: Any, x: Any, *, sizes: Shape, kernel: Shape, dilation: Shape, pa
     columns = x.reshape(n, channels, *kernel, *out)
     image = np.zeros((n, channels, *(s + 2 * p for s, p in zip(sizes, padding, strict=True))), x.dtype)
     everything = slice(None)
-    for tap, reads in reads(kernel, dilation, stride, out):
-        image[(..., *reads)] += columns[(everything, everything, *tap)]
+    for tap, inputs in reads(kernel, dilation, stride, out):
+        image[(..., *inputs)] += columns[(everything, everything, *tap)]
     if not any(padding):
         return image
     return np.ascontiguousarray(image[(..., *(slice(p, p + s) for p, s in zip(padding, sizes, strict=True)))])
