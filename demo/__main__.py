@@ -6,9 +6,8 @@ import math
 import time
 from pathlib import Path
 
-import ndgrad.nn.functional as F
-
 import ndgrad
+import ndgrad.nn.functional as F
 from demo.adam import Adam
 from demo.finite_differences import compare
 from demo.model import Parameters, Shape, embed, generate, initial_parameters, loss, predict

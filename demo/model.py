@@ -9,9 +9,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-import ndgrad.nn.functional as F
-
 import ndgrad
+import ndgrad.nn.functional as F
 from ndgrad import Tensor
 
 Parameters = dict[str, Tensor]

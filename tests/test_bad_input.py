@@ -130,6 +130,7 @@ SHAPES: dict[str, tuple[type[BaseException], str, Callable[..., Any], tuple[Any,
 }
 
 
+@pytest.mark.filterwarnings("ignore:mse_loss")
 @pytest.mark.parametrize("case", SHAPES)
 def test_wrong_shapes(case: str) -> None:
     error, names, f, tensors = SHAPES[case]
@@ -372,7 +373,8 @@ def call_two(name: str, x: Any, y: Any) -> Any:
 def test_binary_functions_of_nothing(name: str, shape: tuple[int, ...]) -> None:
     x, y = (ndgrad.zeros(shape, requires_grad=True) for _ in range(2))
     out = call_two(name, x, y)
-    assert tuple(out.shape) == call_two(name, ndgrad.ones(shape), ndgrad.ones(shape)).numpy().shape
+    other = np.zeros(shape).swapaxes(-1, -2) if len(shape) > 1 else np.zeros(shape)
+    assert tuple(out.shape) == (np.matmul(np.zeros(shape), other).shape if name == "matmul" else shape)
     out.sum().backward()
     assert tuple(x.grad.shape) == tuple(y.grad.shape) == shape
 

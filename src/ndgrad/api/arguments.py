@@ -90,7 +90,8 @@ def infer_shape(shape: tuple[int, ...], numel: int, old: tuple[int, ...]) -> tup
         if known == 0:
             if numel != 0 or shape.count(-1):
                 raise RuntimeError(
-                    f"cannot reshape a tensor of shape {tuple(old)} into {shape}: with a size of 0, the -1 can be any value. Give all sizes."
+                    f"cannot reshape a tensor of shape {tuple(old)} into {shape}: with a size of 0, the -1 can be any value. "
+                    "Give all sizes."
                 )
         elif numel % known == 0:
             return tuple(numel // known if s == -1 else s for s in shape)

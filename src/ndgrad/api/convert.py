@@ -158,7 +158,7 @@ def _check_name(name: str) -> None:
         ) from None
 
 
-def _is_device(value: Any) -> bool:
+def _is_device(value: Any) -> Any:
     if isinstance(value, str):
         return value.partition(":")[0] in ("cpu", "cuda", "meta")
     return isinstance(value, devices.device) or (isinstance(value, builtins.int) and not isinstance(value, builtins.bool))

@@ -142,7 +142,8 @@ def _number(value: Any) -> tuple[Any, np.dtype[Any]]:
     if isinstance(value, np.generic) and not isinstance(value, (float, complex)):
         return value.item(), value.dtype
     if not isinstance(value, (bool, int, float, complex)) and not hasattr(value, "item"):
-        raise TypeError(f"the fill value must be a number, and is {value!r} ({type(value).__name__}). Pass a number or a tensor of one element.")
+        raise TypeError(f"the fill value must be a number, and is {value!r} ({type(value).__name__}). Pass a number or a tensor "
+            "of one element.")
     return value, dtypes.result_type(value if type(value) in (bool, int, float, complex) else value.item()).numpy
 
 

@@ -159,7 +159,7 @@ def set_(self: Any, source: Any = None, storage_offset: int = 0, size: Any = Non
     """Let this tensor look at other memory: another tensor's, a storage's, or none."""
     _check_plain(self, "set_")
     check_writable(self, "set_")
-    if not self.is_leaf or (isinstance(source, Variable) and source.requires_grad):  # type: ignore[attr-defined]
+    if not self.is_leaf or (isinstance(source, Variable) and source.requires_grad):
         raise RuntimeError(
             "set_: changing the memory of a tensor that is part of a graph, or taking that of one that is, cannot be "
             "differentiated. "

@@ -69,7 +69,8 @@ def getitem(self: Any, index: Any) -> Any:
 def _unfit(self: Any, items: tuple[Any, ...], error: IndexError) -> IndexError:
     """The array library's error, with the shape that the index was meant for and what would fit."""
     text = str(error).replace("for array: array is", "for tensor: it is")
-    return IndexError(f"{text}: the tensor has shape {tuple(self.shape)}. Give at most {self.ndim} ints and slices, each within its dimension's size.")
+    return IndexError(f"{text}: the tensor has shape {tuple(self.shape)}. Give at most {self.ndim} ints and slices, each within "
+        "its dimension's size.")
 
 
 def select(self: Any, index: int) -> Any:
@@ -77,7 +78,8 @@ def select(self: Any, index: int) -> Any:
     size = self.shape[0]
     if not -size <= index < size:
         raise IndexError(
-            f"index {index} is out of bounds for dimension 0 with size {size} (shape {tuple(self.shape)}). Indices run from {-size} to {size - 1}."
+            f"index {index} is out of bounds for dimension 0 with size {size} (shape {tuple(self.shape)}). Indices run from "
+            f"{-size} to {size - 1}."
         )
     return split_ops.select(self, dim=0, index=index)
 

@@ -88,8 +88,11 @@ def matmul(input: Any, other: Any, *, out: Any = None) -> Any:
     >>> ndgrad.matmul(ndgrad.tensor([[1.0, 2.0], [3.0, 4.0]]), ndgrad.tensor([1.0, 1.0]))
     tensor([3., 7.])
     """
-    _require_arrays("matmul", input, other)
-    result = ops.matmul(input, other)
+    try:
+        result = ops.matmul(input, other)
+    except AttributeError:  # asked for afterwards, since this is a hot path
+        _require_arrays("matmul", input, other)
+        raise
     return result if out is None else written("matmul", result, out, input, other)
 
 

@@ -178,7 +178,7 @@ def _solve_by_blas(a: Array, x: Array, upper: bool, unit: bool) -> None:
 # ----- LU -----
 
 
-def lu_factor(a: Array) -> tuple[Array, NDArray[np.int32]]:
+def lu_factor(a: Array) -> tuple[Array, np.ndarray[Any, np.dtype[np.int32]]]:
     """L and U of a = P @ L @ U, packed in one array, and the row exchanges, with partial pivoting.
 
     a is (..., m, n). The unit diagonal of L is not stored. The exchanges are LAPACK's and torch's: (...,
@@ -231,7 +231,7 @@ def _factor_from(a: Array, pivots: Array, start: int, stop: int) -> None:
         a[:, stop:, stop:] -= a[:, stop:, start:stop] @ right
 
 
-def _permutation(pivots: Array, rows: int) -> NDArray[np.intp]:
+def _permutation(pivots: Array, rows: int) -> np.ndarray[Any, np.dtype[np.intp]]:
     """The order of rows that the exchanges lead to: (P.T @ b)[i] is b[permutation[i]]."""
     stack = pivots.shape[:-1]
     flat = pivots.reshape((math.prod(stack), pivots.shape[-1]))

@@ -44,8 +44,8 @@ def accumulate_array(node: Any, array: Any) -> None:
 def check_still_leaf(variable: Any) -> None:
     if variable._node is not None:
         raise RuntimeError(
-            f"a leaf of shape {tuple(variable.shape)} has been moved into the graph interior: after the forward it was detached in place and "
-            "then overwritten, so its .grad would belong to another value. Use detach() or clone() instead of detach_()."
+            f"a leaf of shape {tuple(variable.shape)} has been moved into the graph interior: after the forward it was detached "
+            "in place and then overwritten, so its .grad would belong to another value. Use detach() or clone() instead of detach_()."
         )
 
 

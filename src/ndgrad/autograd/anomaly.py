@@ -47,8 +47,10 @@ def check_finite(node: Any, outs: Any) -> None:
             place = tuple(int(i) for i in np.argwhere(np.isnan(array))[0])
             where = forward_trace(node)
             raise RuntimeError(
-                f"Function '{node.name()}' returned nan values in its {position}th output: the first at index {place} of shape {array.shape}."
-                + (f"\nThe forward call that made it:\n{where}" if where else " Run the forward inside detect_anomaly() too, to see its line.")
+                f"Function '{node.name()}' returned nan values in its {position}th output: the first at index {place} of shape "
+                f"{array.shape}."
+                + (f"\nThe forward call that made it:\n{where}" if where else " Run the forward inside detect_anomaly() too, to "
+                    "see its line.")
             )
 
 
@@ -65,7 +67,7 @@ class detect_anomaly:
         self._stack.append((thread.anomaly, thread.check_nan))
         thread.anomaly, thread.check_nan = self.mode, self.check_nan
 
-    def __exit__(self, *exc: Any) -> None:
+    def __exit__(self, *exc: object) -> None:
         thread.anomaly, thread.check_nan = self._stack.pop()
         leave()
 
@@ -82,7 +84,7 @@ class set_detect_anomaly(detect_anomaly):
     def __enter__(self) -> None:
         pass
 
-    def __exit__(self, *exc: Any) -> None:
+    def __exit__(self, *exc: object) -> None:
         _switch(*self.before)
 
 

@@ -93,10 +93,11 @@ def grad(
         from ndgrad.func.transforms import vmap
 
         given = tuple(_as_list(grad_outputs))
-        rest: dict[str, Any] = {"retain_graph": True, "create_graph": create_graph, "allow_unused": allow_unused, "materialize_grads": materialize_grads}
-        return vmap(lambda *g: grad(outputs, inputs, g, **rest))(*given)
+        rest: dict[str, Any] = {"create_graph": create_graph, "allow_unused": allow_unused, "materialize_grads": materialize_grads}
+        return vmap(lambda *g: grad(outputs, inputs, g, True, **rest))(*given)
     if isinstance(inputs, dict):
-        values = grad(outputs, tuple(inputs.values()), grad_outputs, retain_graph, create_graph, only_inputs, allow_unused, False, materialize_grads)
+        options = (retain_graph, create_graph, only_inputs, allow_unused, False, materialize_grads)
+        values = grad(outputs, tuple(inputs.values()), grad_outputs, *options)
         return dict(zip(inputs, values, strict=True))
     roots, wanted = _as_list(outputs), _as_list(inputs)
     grads = [None] * len(roots) if grad_outputs is None else _as_list(grad_outputs)

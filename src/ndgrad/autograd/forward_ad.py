@@ -161,7 +161,7 @@ def jvp(op: Op, primals: tuple[Any, ...], tangents: tuple[Any, ...], settings: d
             op(*primals[:i], t, *primals[i + 1 :], **settings) for i, t in enumerate(tangents) if t is not None
         ]
     else:
-        rules = op.vjp if rule == "elementwise" else rule
+        rules: Any = op.vjp if rule == "elementwise" else rule
         env: dict[str, Any] = {**settings, "ops": tensor_ops}
         env.update(op.bind(primals))
         for name, p in zip(op.args, primals, strict=False):
@@ -178,10 +178,10 @@ def jvp(op: Op, primals: tuple[Any, ...], tangents: tuple[Any, ...], settings: d
             return rule(*[env[n] for n in parameter_names(rule)])
         terms = []
         for name, t in zip(op.args, tangents, strict=False):
-            if t is None or name not in rules:  # type: ignore[operator]
+            if t is None or name not in rules:
                 continue
             env["t"] = t
-            r = rules[name]  # type: ignore[index]
+            r = rules[name]
             terms.append(r(*[env[n] for n in parameter_names(r)]))
     if not terms:
         return None if op.outputs == 1 else (None,) * len(out)

@@ -141,9 +141,12 @@ class FunctionNode(MultiNode, FunctionCtx):
             raise overwritten_error(self, saved.kind, saved.version.number, now.number, tensor_array.shape, now.writer)
         if saved.kind == "intermediate" and thread.grad_enabled and any(self.needs_input_grad):
             raise RuntimeError(
-                f"{self.name()}: backward read a saved tensor (shape {tuple(saved.tensor.shape)}) that forward computed and that is neither input nor "
-                "output, while a graph of the backward is recorded. It has no history, so the second derivative would be wrong. Compute it in "
-                "backward from saved inputs, return it as an output, or, if it does not depend on the inputs, name it in ctx.save_constants()."
+                f"{self.name()}: backward read a saved tensor (shape {tuple(saved.tensor.shape)}) that forward computed and "
+                "that is neither input nor "
+                "output, while a graph of the backward is recorded. It has no history, so the second derivative would be wrong. "
+                "Compute it in "
+                "backward from saved inputs, return it as an output, or, if it does not depend on the inputs, name it in "
+                "ctx.save_constants()."
             )
         if saved.kind == "output":
             out = wrap(saved.cls, saved.array)
@@ -247,7 +250,8 @@ class Function(FunctionCtx, metaclass=_FunctionMeta):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         warnings.warn(
-            f"{type(self)} should not be instantiated. Methods on autograd functions are all static, so call {type(self).__name__}.apply(...).",
+            f"{type(self)} should not be instantiated. Methods on autograd functions are all static, so call "
+            f"{type(self).__name__}.apply(...).",
             DeprecationWarning,
             stacklevel=2,
         )
@@ -329,7 +333,8 @@ def attach(cls: type[Function], node: FunctionNode, args: tuple[Any, ...], outpu
             raise RuntimeError(f"{node.name()}: a tensor marked dirty is not an input. Mark only inputs that forward changed in place.")
         if not any(d is o for o in outputs):
             raise RuntimeError(
-                f"Some elements marked as dirty during the forward method of {cls.__name__} were not returned as output. The inputs that are "
+                f"Some elements marked as dirty during the forward method of {cls.__name__} were not returned as output. The "
+                "inputs that are "
                 "modified inplace must all be outputs of the Function."
             )
     for number, o in enumerate(outputs):
@@ -400,7 +405,8 @@ def _rewrite_history(node: FunctionNode, number: int, o: Any, is_first: bool) ->
     node.shape, node.dtype = tuple(o.shape), np_dtype(o)
     if not is_first:
         raise RuntimeError(
-            f"{node.name()}: a view that a custom Function changes in place must be its first tensor argument. Pass it first, or clone() it."
+            f"{node.name()}: a view that a custom Function changes in place must be its first tensor argument. Pass it first, "
+            "or clone() it."
         )
     set_history(o, node)
 
@@ -430,7 +436,8 @@ def once_differentiable(function: Callable[..., Any]) -> Callable[..., Any]:
         given = outputs if isinstance(outputs, tuple) else (outputs,)
         node = DelayedError()
         node.message = (
-            "trying to differentiate twice a function that was marked with @once_differentiable. Write its backward with differentiable ops "
+            "trying to differentiate twice a function that was marked with @once_differentiable. Write its backward with "
+            "differentiable ops "
             "and drop the decorator."
         )
         node.seq = next_sequence_number()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 from ndgrad.autograd.hooks import RemovableHandle
 from ndgrad.autograd.node import Node, edge_node, edge_number
@@ -38,7 +38,8 @@ def get_gradient_edge(tensor: Any) -> GradientEdge:
     """The gradient edge of a tensor that requires grad."""
     found = edge(tensor)
     if found is None:
-        raise RuntimeError("It is not possible to get the gradient edge for a Tensor that does not require gradients. Call requires_grad_() first.")
+        raise RuntimeError("It is not possible to get the gradient edge for a Tensor that does not require gradients. Call "
+            "requires_grad_() first.")
     return GradientEdge(edge_node(found), edge_number(found))
 
 
@@ -60,10 +61,10 @@ class _MultiHandle:
         for handle in self.handles:
             handle.remove()
 
-    def __enter__(self) -> _MultiHandle:
+    def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *exc: Any) -> None:
+    def __exit__(self, *exc: object) -> None:
         self.remove()
 
 

@@ -16,7 +16,7 @@ import itertools
 import warnings
 import weakref
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Self
 
 from ndgrad.autograd.modes import process
 from ndgrad.autograd.node import Extra, Node, extra_of
@@ -38,7 +38,7 @@ class RemovableHandle:
         if self.hooks.pop(self.id, None) is not None and self.on_remove is not None:
             self.on_remove()
 
-    def __enter__(self) -> RemovableHandle:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *exc: object) -> None:
@@ -226,6 +226,7 @@ def _as_tuple(answer: Any, count: int, hook: Any) -> tuple[Any, ...]:
     made = answer if isinstance(answer, tuple) else (answer,)
     if len(made) != count:
         raise RuntimeError(
-            f"a hook ({getattr(hook, '__name__', hook)}) has returned an incorrect number of values (got {len(made)}, but expected {count})."
+            f"a hook ({getattr(hook, '__name__', hook)}) has returned an incorrect number of values (got {len(made)}, but "
+            f"expected {count})."
         )
     return made

@@ -15,19 +15,25 @@ from typing import Any
 import numpy as np
 
 from ndgrad.arrays.library import library_of
-from ndgrad.autograd.dispatch import dispatch, fact, own_edge, payload_dtype, raw, save_input
+from ndgrad.autograd.dispatch import dispatch, fact, needed_args, own_edge, payload_dtype, raw, save_input
 from ndgrad.autograd.hooks import move_retained
 from ndgrad.autograd.modes import thread
 from ndgrad.autograd.node import next_sequence_number
 from ndgrad.autograd.variable import Variable, edge, meta_of, requires_grad, wrap
 from ndgrad.autograd.versions import is_inference, storage_of
 from ndgrad.autograd.view import DEFAULT, rebase, write_error
-from ndgrad.ops.fill import copy
 from ndgrad.ops.errors import explain
+from ndgrad.ops.fill import copy
 from ndgrad.ops.generate import save_plan
 
 #: Operators whose ufunc can write its result where the tensor lies, without a temporary.
-_UFUNCS = {operator.add: "add", operator.sub: "subtract", operator.mul: "multiply", operator.truediv: "true_divide", operator.neg: "negative"}
+_UFUNCS = {
+    operator.add: "add",
+    operator.sub: "subtract",
+    operator.mul: "multiply",
+    operator.truediv: "true_divide",
+    operator.neg: "negative",
+}
 
 
 def check_writable(t: Any, op_name: str, value_requires_grad: bool = False) -> None:
@@ -55,8 +61,9 @@ def check_writable(t: Any, op_name: str, value_requires_grad: bool = False) -> N
             )
         if t._node is not None and edge(info.base) is None and not info.is_stale(t):
             raise RuntimeError(
-                f"{op_name}: a view of shape {tuple(t.shape)} of a tensor that has left the graph since (detach_()) is being used in an in-place "
-                "operation: what it does not overwrite would lose its history. Write a clone() of the view, or take the view again."
+                f"{op_name}: a view of shape {tuple(t.shape)} of a tensor that has left the graph since (detach_()) is being used in "
+                "an in-place operation: what it does not overwrite would lose its history. Write a clone() of the view, or take "
+                "the view again."
             )
         if info.creation != DEFAULT and (value_requires_grad or edge(info.base) is not None):
             raise write_error(t, info.creation)
@@ -143,7 +150,8 @@ def check_part(part: Any, source: Any) -> None:
 
 def check_memory(name: str, array: Any) -> None:
     if not getattr(array.flags, "writeable", True):  # CuPy's arrays always are
-        raise RuntimeError(f"{name}: the tensor of shape {tuple(array.shape)} lies in read-only memory. clone() it first, and write the clone.")
+        raise RuntimeError(f"{name}: the tensor of shape {tuple(array.shape)} lies in read-only memory. clone() it first, and "
+            "write the clone.")
     if 0 in array.strides and array.size > 1 and any(s == 0 and n > 1 for s, n in zip(array.strides, array.shape, strict=True)):
         raise RuntimeError(
             f"{name}: unsupported operation: more than one element of the written-to tensor refers to a single memory location "
@@ -182,7 +190,8 @@ def check_fits(name: str, array: Any, result: Any) -> None:
     have, want = tuple(result.shape), tuple(array.shape)
     if have != want and not (len(have) <= len(want) and all(h in (1, w) for h, w in zip(have[::-1], want[::-1], strict=False))):
         raise RuntimeError(
-            f"{name}_: output with shape {list(want)} doesn't match the broadcast shape {list(have)}. Use {name}(), which makes a new tensor."
+            f"{name}_: output with shape {list(want)} doesn't match the broadcast shape {list(have)}. Use {name}(), which makes "
+            "a new tensor."
         )
     if not np.can_cast(result.dtype, array.dtype, "same_kind"):
         raise RuntimeError(
@@ -209,7 +218,7 @@ def inplace_node(op: Any, target: Any, args: tuple[Any, ...], settings: dict[str
     node.shape = tuple(target._array.shape)
     node.dtype = payload_dtype(target._array)
     plan = save_plan(op)
-    needed = set(op.differentiable_args) if op.variadic else {a for a, e in zip(op.differentiable_args, edges, strict=True) if e is not None}
+    needed = needed_args(op, node)
     by_name = op.bind((target, *args))
     for name in plan.arrays:
         if plan.users[name] & needed:

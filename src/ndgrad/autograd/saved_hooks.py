@@ -1,9 +1,9 @@
 """Hooks on saved tensors: what is kept for backward may be packed into anything else, and unpacked when needed.
 
 Note [Pack and unpack]
-A pack hook gets the tensor that is being saved and returns any object; the unpack hook gets that object and returns a tensor. Hooks nest: the
-innermost pair is the one that counts. A pack hook sees the very tensor, so writing it in place would corrupt the forward: that is
-refused by comparing versions. An output is packed detached, and gets its history back when unpacked.
+A pack hook gets the tensor that is being saved and returns any object; the unpack hook gets that object and returns a
+tensor. Hooks nest: the innermost pair is the one that counts. A pack hook sees the very tensor, so writing it in place would corrupt
+the forward: that is refused by comparing versions. An output is packed detached, and gets its history back when unpacked.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class saved_tensors_hooks:
         enter()
         thread.saved_hooks = (*thread.saved_hooks, (self.pack_hook, self.unpack_hook))
 
-    def __exit__(self, *exc: Any) -> None:
+    def __exit__(self, *exc: object) -> None:
         thread.saved_hooks = thread.saved_hooks[:-1]
         leave()
 
@@ -108,7 +108,7 @@ class disable_saved_tensors_hooks:
         self._stack.append(thread.saved_hooks_disabled)
         thread.saved_hooks_disabled = self.message
 
-    def __exit__(self, *exc: Any) -> None:
+    def __exit__(self, *exc: object) -> None:
         thread.saved_hooks_disabled = self._stack.pop()
 
 
@@ -123,6 +123,6 @@ class allow_mutation_on_saved_tensors:
         self._stack.append(thread.copy_on_write)
         thread.copy_on_write = True
 
-    def __exit__(self, *exc: Any) -> None:
+    def __exit__(self, *exc: object) -> None:
         thread.copy_on_write = self._stack.pop()
         leave()

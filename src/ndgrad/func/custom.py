@@ -1,7 +1,7 @@
 """Custom functions inside transforms.
 
-A `Function` with a separate `setup_context` takes part in every transform: forward mode through its `jvp`, grad levels by running forward on
-the payloads and setting the context up with the level's tensors, vmap through its `vmap` method or, with `generate_vmap_rule`, by batching
+A `Function` with a separate `setup_context` takes part in every transform: forward mode through its `jvp`, grad levels by
+running forward on the payloads and setting the context up with the level's tensors, vmap through its `vmap` method or, with `generate_vmap_rule`, by batching
 forward and backward themselves.
 """
 
@@ -29,7 +29,8 @@ def apply_in_transforms(cls: type[Function], args: tuple[Any, ...], kwargs: dict
         return run_function(cls, args, kwargs)
     if not separate_setup(cls):
         raise RuntimeError(
-            f"{cls.__name__}: in order to use an autograd.Function with function transforms (vmap, grad, jvp, jacrev, ...), it must override the "
+            f"{cls.__name__}: in order to use an autograd.Function with function transforms (vmap, grad, jvp, jacrev, ...), it "
+            "must override the "
             "setup_context staticmethod: split forward(ctx, ...) into forward(...) and setup_context(ctx, inputs, output)."
         )
     return _apply_batched(level, cls, args, kwargs) if level.kind == "vmap" else _apply_grad(level, cls, args, kwargs)
@@ -113,7 +114,8 @@ def _apply_batched(level: Level, cls: type[Function], args: tuple[Any, ...], kwa
     rule = getattr(cls, "vmap", None)
     if rule is None:
         raise RuntimeError(
-            f"You tried to vmap over {cls.__name__}, but it does not have vmap support. Please override and implement the vmap staticmethod or set "
+            f"You tried to vmap over {cls.__name__}, but it does not have vmap support. Please override and implement the vmap "
+            "staticmethod or set "
             "generate_vmap_rule=True."
         )
     info = _VmapInfo(level.size or 0, level.randomness)
@@ -156,7 +158,7 @@ def _batched_function(cls: type[Function], in_dims: tuple[Any, ...], level: Leve
 
         @staticmethod
         def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-            ctx.save_for_backward(*(i for i in inputs if isinstance(i, Variable)), *(o for o in tree_flatten(output)[0] if isinstance(o, Variable)))
+            ctx.save_for_backward(*(t for t in (*inputs, *tree_flatten(output)[0]) if isinstance(t, Variable)))
             ctx.inputs = tuple(None if isinstance(i, Variable) else i for i in inputs)
             ctx.tensors = tuple(isinstance(i, Variable) for i in inputs)
             ctx.several = isinstance(output, tuple)

@@ -142,9 +142,11 @@ def _split_aux(name: str, result: Any, has_aux: bool) -> tuple[Any, Any]:
 
 def _check_scalar(out: Any) -> None:
     if not isinstance(out, Variable):
-        raise RuntimeError(f"grad: the function must return a tensor, and returned {type(out).__name__}. With extra results, pass has_aux=True.")
+        raise RuntimeError(f"grad: the function must return a tensor, and returned {type(out).__name__}. With extra results, "
+            "pass has_aux=True.")
     if tuple(out.shape) != ():
-        raise RuntimeError(f"grad: the function must return a scalar (0-d) tensor, and returned one of shape {tuple(out.shape)}. Reduce it, e.g. with .sum().")
+        raise RuntimeError("grad: the function must return a scalar (0-d) tensor, and returned one of shape "
+            f"{tuple(out.shape)}. Reduce it, e.g. with .sum().")
     if np_dtype(out).kind == "c":
         raise RuntimeError(f"grad: the function must return a real scalar, and returned {np_dtype(out)}. Take .real or .abs() of it.")
 
@@ -152,7 +154,9 @@ def _check_scalar(out: Any) -> None:
 # ----- forward mode ----------------------------------------------------------------------------------------------------
 
 
-def jvp(func: Callable[..., Any], primals: tuple[Any, ...], tangents: tuple[Any, ...], *, strict: bool = False, has_aux: bool = False) -> Any:
+def jvp(
+    func: Callable[..., Any], primals: tuple[Any, ...], tangents: tuple[Any, ...], *, strict: bool = False, has_aux: bool = False
+) -> Any:
     """The output of `func` and its directional derivative along the tangents."""
     flat, spec = tree_flatten(tuple(primals))
     flat_tangents, tangent_spec = tree_flatten(tuple(tangents))
@@ -218,10 +222,12 @@ def _in_dims(in_dims: Any, args: tuple[Any, ...], flat: list[Any]) -> list[int |
             if isinstance(d, bool) or not isinstance(d, int):
                 raise ValueError(f"vmap: in_dims must hold ints or None, and holds {d!r}.")
             if not isinstance(t, Variable):
-                raise ValueError(f"vmap: in_dims is {d} for an argument of type {type(t).__name__}. Only tensors are batched; give None there.")
+                raise ValueError(f"vmap: in_dims is {d} for an argument of type {type(t).__name__}. Only tensors are batched; "
+                    "give None there.")
             n = len(t.shape)
             if not -n <= d < n:
-                raise ValueError(f"vmap: in_dims is {d} for a tensor of {n} dimensions (shape {tuple(t.shape)}). It must lie in [{-n}, {n - 1}].")
+                raise ValueError(f"vmap: in_dims is {d} for a tensor of {n} dimensions (shape {tuple(t.shape)}). It must lie in "
+                    f"[{-n}, {n - 1}].")
             d %= n
         out.append(d)
     return out

@@ -161,7 +161,8 @@ def _bring_to(level: Level, target: Any) -> None:
     if base._meta is None or base._meta.born < level.number:
         what = "vmap" if level.kind == "vmap" else "a grad transform"
         raise RuntimeError(
-            f"{what}: an in-place write of a value that belongs to the transform into a tensor of shape {tuple(target.shape)} from outside it. "
+            f"{what}: an in-place write of a value that belongs to the transform into a tensor of shape {tuple(target.shape)} "
+            "from outside it. "
             "The write would have to outlive the transform. Make the tensor inside the function, or use the out-of-place op."
         )
     with below(level):

@@ -126,7 +126,8 @@ class Array(Tensor):
         if axis is None or isinstance(axis, tuple):
             dims = as_dims(axis, t.ndim)
             rest = [d for d in range(t.ndim) if d not in dims]
-            flat = shape_ops.reshape(shape_ops.permute(t, dims=(*rest, *dims)), shape=(*(t.shape[d] for d in rest), math.prod(t.shape[d] for d in dims)))
+            lines = (*(t.shape[d] for d in rest), math.prod(t.shape[d] for d in dims))
+            flat = shape_ops.reshape(shape_ops.permute(t, dims=(*rest, *dims)), shape=lines)
             made = reduce.prod(flat, -1)
             if keepdims:
                 made = shape_ops.reshape(made, shape=tuple(1 if d in dims else n for d, n in enumerate(t.shape)))
@@ -136,11 +137,15 @@ class Array(Tensor):
     def mean(self, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False) -> Any:
         return _finish("mean", reduce.mean(_floating(self, dtype), axis, keepdims), out)
 
-    def std(self, axis: Any = None, dtype: Any = None, out: Any = None, ddof: Any = 0, keepdims: bool = False, *, correction: Any = None) -> Any:
+    def std(
+        self, axis: Any = None, dtype: Any = None, out: Any = None, ddof: Any = 0, keepdims: bool = False, *, correction: Any = None
+    ) -> Any:
         """The standard deviation, by default of the population (ddof=0), unlike torch's."""
         return _deviation("std", self, axis, dtype, out, ddof, keepdims, correction)
 
-    def var(self, axis: Any = None, dtype: Any = None, out: Any = None, ddof: Any = 0, keepdims: bool = False, *, correction: Any = None) -> Any:
+    def var(
+        self, axis: Any = None, dtype: Any = None, out: Any = None, ddof: Any = 0, keepdims: bool = False, *, correction: Any = None
+    ) -> Any:
         """The variance, by default of the population (ddof=0), unlike torch's."""
         return _deviation("var", self, axis, dtype, out, ddof, keepdims, correction)
 
@@ -228,7 +233,8 @@ class Array(Tensor):
         return shape_ops.alias(self) if dtype is None else shape.view(self, np.dtype(dtype))
 
     def resize(self, *sizes: Any, refcheck: bool = True) -> None:
-        raise ValueError("resize() of an Array in place is not supported: other Arrays may view its memory. Use reshape(), or ndgrad.numpy.resize().")
+        raise ValueError("resize() of an Array in place is not supported: other Arrays may view its memory. Use reshape(), or "
+            "ndgrad.numpy.resize().")
 
     # ----- elements ------------------------------------------------------------------------------------------------------
 

@@ -64,7 +64,8 @@ def _stacked(items: Any) -> Any:
     shapes = {tuple(p.shape) for p in parts}
     if len(shapes) > 1:
         raise ValueError(
-            f"setting an array element with a sequence: the requested array has an inhomogeneous shape (parts have shapes {sorted(shapes)}). "
+            "setting an array element with a sequence: the requested array has an inhomogeneous shape (parts have shapes "
+            f"{sorted(shapes)}). "
             "Give parts of one shape."
         )
     dtype = np.result_type(*(np_dtype(p) for p in parts))

@@ -156,7 +156,8 @@ def make_eager(
         body += [f"if {none}:", "    r._node = None", "    return r"]
         edges = ", ".join(f"e_{a}" for a in differentiable)
         body += ["n = node_class()", "n.seq = next_sequence_number()", f"n.next = ({edges},)"]
-        body += ["n.shape = out.shape", "n.dtype = out.dtype", "n.extra = " + ("u" if _has_number_form(op) and not reflected else str(first_extra(op)))]
+        extra = "u" if _has_number_form(op) and not reflected else str(first_extra(op))
+        body += ["n.shape = out.shape", "n.dtype = out.dtype", f"n.extra = {extra}"]
         for arg, name in zip(op.args, args, strict=True):
             if arg in plan.arrays:
                 lines = [f"n.{arg} = {name}", f"n.{arg}_v = s_{arg} and s_{arg}.version"]
@@ -342,7 +343,8 @@ def _make_apply(op: Op, plan: SavePlan, one: bool = False) -> Callable[..., Any]
 
     differentiable = op.differentiable_args[:1] if one else op.differentiable_args
     body = [", ".join(f"e_{a}" for a in differentiable) + ", = n.next"] if len(differentiable) > 1 else []
-    scope: dict[str, Any] = {"Tensor": Tensor, "FREED": FREED, "SavedTensor": SavedTensor, "unpack_raw": unpack_raw, "F64": _REAL[0], "F32": _REAL[1]}
+    scope: dict[str, Any] = {"Tensor": Tensor, "FREED": FREED, "SavedTensor": SavedTensor, "unpack_raw": unpack_raw}
+    scope["F64"], scope["F32"] = _REAL
     used = set(op.rules[differentiable[0]][1]) if one else set(plan.users)
     for name in plan.arrays:
         if name in used:

@@ -21,7 +21,8 @@ a non-negative int or tuple, a dtype a NumPy dtype): the public functions do tha
     tensors under create_graph or inside a transform). Operators and indexing work on both.
 
 **Reverse** (`vjp`): a dict, argument name -> rule of `g`, the gradient of the output (`g0`, `g1`, ... where there are
-several; `gs`, all of them, where the settings decide how many: `outputs=VARIABLE`). Or one function for all arguments together that also names `needs` (a tuple of bools) and returns a tuple.
+several; `gs`, all of them, where the settings decide how many: `outputs=VARIABLE`). Or one function for all arguments
+together that also names `needs` (a tuple of bools) and returns a tuple.
 The engine reduces a gradient to the shape and dtype of its input (sum over broadcast dimensions, real part for a real
 input), so rules do not.
 

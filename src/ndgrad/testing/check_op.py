@@ -61,7 +61,11 @@ def checks(op: Op, sample: Sample, *, seed: int = 0) -> Iterator[tuple[str, Call
             if name not in sample.skip:
                 yield name, run
         if sample.smooth:
-            second = {"jvp of vjp": case.forward_over_reverse, "vjp of vjp": case.reverse_over_reverse, "vjp of jvp": case.reverse_over_forward}
+            second = {
+                "jvp of vjp": case.forward_over_reverse,
+                "vjp of vjp": case.reverse_over_reverse,
+                "vjp of jvp": case.reverse_over_forward,
+            }
             for name, run in second.items():
                 if name not in sample.skip:
                     yield name, run
@@ -104,7 +108,7 @@ class _Case:
         return [wrap_array(self.sample.args[i]) for i in self.positions]
 
     def like(self, arrays: Any) -> list[Any]:
-        return [wrap_array(_normal(self.random, a.shape, a.dtype if isinstance(a, (np.ndarray, np.generic)) else _dtype(a))) for a in arrays]
+        return [wrap_array(_normal(self.random, a.shape, _dtype(a))) for a in arrays]
 
     # ----- checks -----
 
