@@ -1,8 +1,8 @@
 """Custom functions inside transforms.
 
 A `Function` with a separate `setup_context` takes part in every transform: forward mode through its `jvp`, grad levels by
-running forward on the payloads and setting the context up with the level's tensors, vmap through its `vmap` method or, with `generate_vmap_rule`, by batching
-forward and backward themselves.
+running forward on the payloads and setting the context up with the level's tensors, vmap through its `vmap` method or, with
+`generate_vmap_rule`, by batching forward and backward themselves.
 """
 
 from __future__ import annotations
