@@ -42,6 +42,14 @@ _SUBMODULES = frozenset(
     "autograd cuda distributed fft func jit linalg nested nn numpy ops optim random sparse special testing utils".split()
 )
 _FROM_FUNC = frozenset(("vmap",))
+#: Functions that torch has at its top level as well as in nn.functional.
+_FROM_FUNCTIONAL = frozenset(
+    "adaptive_avg_pool1d adaptive_max_pool1d alpha_dropout avg_pool1d batch_norm bilinear binary_cross_entropy_with_logits celu "
+    "channel_shuffle conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d cosine_embedding_loss cosine_similarity "
+    "dropout embedding embedding_bag feature_alpha_dropout group_norm hinge_embedding_loss instance_norm kl_div layer_norm "
+    "margin_ranking_loss max_pool1d max_pool2d max_pool3d pairwise_distance pixel_shuffle pixel_unshuffle poisson_nll_loss prelu rms_norm "
+    "rrelu triplet_margin_loss".split()
+)
 
 for _name in _API:
     _install(_importlib.import_module(f"ndgrad.api.{_name}"), globals(), Tensor)
@@ -76,6 +84,10 @@ def __getattr__(name: str) -> _Any:
                 raise
     if name in _FROM_FUNC:
         return getattr(_importlib.import_module("ndgrad.func.transforms"), name)
+    if name in _FROM_FUNCTIONAL:
+        found = getattr(_importlib.import_module("ndgrad.nn.functional"), name, None)
+        if found is not None:
+            return found
     raise AttributeError(f"module 'ndgrad' has no attribute {name!r}")
 
 

@@ -348,6 +348,18 @@ class Tensor(PythonProtocols):
 
         backward(self, gradient, retain_graph, create_graph, inputs=inputs)
 
+    def array(self) -> Any:
+        """The same value with NumPy's face (`ndgrad.numpy.Array`): a view, no copy."""
+        from ndgrad.numpy.array import to_array
+
+        return to_array(self)
+
+    def tensor(self) -> Any:
+        """The same value with torch's face: this very tensor, unless it is an Array."""
+        from ndgrad.numpy.array import to_tensor
+
+        return to_tensor(self)
+
     def detach(self) -> Any:
         """The same values in the same memory, outside the graph."""
         if process.busy or self._array.__class__ is not np.ndarray:

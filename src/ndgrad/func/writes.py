@@ -137,7 +137,7 @@ def _write_grad(level: Level, target: Any, result: Any) -> None:
         storage.before_write(target._array)
         target._array[...] = payload
     storage.bump("copy_")
-    if any(e is not None for e in edges):
+    if thread.grad_enabled and any(e is not None for e in edges):
         set_history(target, inplace_node(copy, target, (result,), {}, edges, number))
 
 

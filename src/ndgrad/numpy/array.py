@@ -78,16 +78,6 @@ class Array(Tensor):
         shape = self._array.shape
         return tuple(shape[1:] if meta is not None and meta.batch_level else shape)
 
-    # ----- faces ---------------------------------------------------------------------------------------------------------
-
-    def array(self) -> Any:
-        """This very Array (on a Tensor: the same value with NumPy's face)."""
-        return to_array(self)
-
-    def tensor(self) -> Any:
-        """The same value with torch's face, without a copy."""
-        return to_tensor(self)
-
     # ----- attributes ----------------------------------------------------------------------------------------------------
 
     @property
