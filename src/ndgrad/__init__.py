@@ -9,7 +9,7 @@ from ndgrad.api, dtypes and devices from theirs; submodules are imported when fi
 from __future__ import annotations
 
 import importlib as _importlib
-from typing import Any as _Any
+from typing import Any as _Any  # underscored: not part of the namespace
 
 from ndgrad import devices as _devices
 from ndgrad import dtypes as _dtypes

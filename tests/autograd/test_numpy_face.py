@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 
 import ndgrad
 import ndgrad.numpy as dnp
-from ndgrad.autograd.versions import Version
 
 # ----- programs ------------------------------------------------------------------------------------------------------------
 
@@ -226,9 +225,14 @@ def test_buffer_programs_inside_transforms(program):
     v = onp.array([0.3, -1.0, 0.5])
     _, tangent = ndgrad.func.jvp(lambda x: program(dnp, x), (t,), (dnp.array(v),))
     onp.testing.assert_allclose(tangent._array, gradient(program, POINT) @ v, rtol=1e-9)
+    points = onp.stack([POINT, POINT + 0.1])
+    batch = ndgrad.func.vmap(ndgrad.func.grad(lambda x: program(dnp, x)))(dnp.array(points))
+    onp.testing.assert_allclose(batch._array, [gradient(program, p) for p in points], rtol=1e-9)
+    batch = ndgrad.func.vmap(lambda x: program(dnp, x))(dnp.array(points))
+    onp.testing.assert_allclose(batch._array, [program(onp, p) for p in points], rtol=1e-9)
 
 
-RAISES_ON_TORCHS_FACE = [recurrence, heat_in_place, gauss_seidel, kalman, overlapping_slices, scaling_slices, power_iteration]
+RAISES_ON_TORCHS_FACE = [recurrence, gauss_seidel, kalman, overlapping_slices, scaling_slices, power_iteration]
 
 
 @pytest.mark.parametrize("program", RAISES_ON_TORCHS_FACE, ids=lambda f: f.__name__)
@@ -327,6 +331,7 @@ def test_undo_data_dies_with_the_graph_by_reference_counting():
         u[0] = x
         for i in range(1, 50):
             u[i] = sin(u[i - 1])
+        u[-1].backward()
         array = weakref.ref(u._array)
         nodes = weakref.ref(u.grad_fn)
         del u
@@ -336,10 +341,20 @@ def test_undo_data_dies_with_the_graph_by_reference_counting():
         gc.enable()
 
 
-def test_undo_data_dies_with_the_last_save_that_could_ask_for_it():
-    def alive():
-        return sum(1 for o in gc.get_objects() if isinstance(o, Version)) if gc.is_tracked(Version(0)) else None
+def test_a_buffer_whose_graph_was_never_run_is_collected():
+    """A save of a part of the buffer is a cycle (buffer, history, save, view, buffer) until backward releases it."""
+    x = dnp.array(0.5).requires_grad_()
+    u = dnp.zeros(50)
+    u[0] = x
+    for i in range(1, 50):
+        u[i] = sin(u[i - 1])
+    array = weakref.ref(u._array)
+    del u
+    gc.collect()
+    assert array() is None
 
+
+def test_undo_data_dies_with_the_last_save_that_could_ask_for_it():
     x = dnp.ones(3).requires_grad_()
     y = x * 1.0
     z = y * y
@@ -380,10 +395,10 @@ def test_a_long_chain_of_versions_dies_without_recursion():
 
 def test_faces_meet_in_numpys():
     a, t = dnp.ones(2).requires_grad_(), ndgrad.ones(2, requires_grad=True)
-    for made in (a * t, t * a, t + a, t.array() * 2.0):
+    for made in (a * t, t * a, t + a, dnp.asarray(t) * 2.0):
         assert isinstance(made, dnp.Array)
     assert type(a.tensor()) is ndgrad.Tensor
-    (a * t * t.array()).sum().backward()
+    (a * t * dnp.asarray(t)).sum().backward()
     assert a.grad.tolist() == [1.0, 1.0]
     assert t.grad.tolist() == [2.0, 2.0]
 
@@ -391,7 +406,7 @@ def test_faces_meet_in_numpys():
 def test_faces_of_one_memory_share_versions_and_history():
     x = ndgrad.ones(3, requires_grad=True)
     t = x * 2.0
-    a = t.array()
+    a = dnp.asarray(t)
     kept = a * a
     t[0] = 5.0
     assert a.tolist() == [5.0, 2.0, 2.0]
@@ -403,7 +418,7 @@ def test_a_save_on_torchs_face_raises_whoever_wrote():
     x = ndgrad.ones(3, requires_grad=True)
     t = x * 2.0
     kept = t * t
-    t.array()[0] = 5.0
+    dnp.asarray(t)[0] = 5.0
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
         kept.sum().backward()
 
@@ -452,7 +467,7 @@ METHODS = {
     "reshape tuple": lambda a: a.reshape((6, 4)),
     "reshape F": lambda a: a.reshape((6, 4), order="F"),
     "take": lambda a: a.take([0, 5, 5]),
-    "take axis": lambda a: a.take([2, 0], axis=1),
+    "take axis": lambda a: a.take([1, 0, 1], axis=1),
     "diagonal": lambda a: a.diagonal(),
     "trace": lambda a: a.trace(),
     "clip": lambda a: a.clip(-0.5, 0.5),

@@ -311,9 +311,9 @@ def where(condition: Any, input: Any = None, other: Any = None, *, out: Any = No
     tensor([0., 2.])
     """
     if input is None and other is None:
-        import ndgrad
+        from ndgrad.api.gather import nonzero
 
-        return ndgrad.nonzero(condition, as_tuple=True)
+        return nonzero(condition, as_tuple=True)
     if input is None or other is None:
         raise TypeError("where() takes a condition, or a condition and two values, and got one value. Give `input` and `other`.")
     if _dtype("where", condition).kind != "b":

@@ -20,7 +20,7 @@ from ndgrad.autograd.modes import thread
 from ndgrad.autograd.node import edge_node, next_sequence_number
 from ndgrad.autograd.variable import Variable, edge, meta_of, new, wrap
 from ndgrad.autograd.versions import InferenceStorage, kept_storage, storage_of
-from ndgrad.autograd.view import make_view
+from ndgrad.autograd.view import make_view, tangents_of
 from ndgrad.ops.errors import explain
 from ndgrad.ops.generate import FACES, save_plan
 from ndgrad.ops.table import RANDOM
@@ -34,6 +34,9 @@ def dispatch(op: Any, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
     if face is None:
         return _override_or_refuse(op, args, settings)
     state = thread
+    if state.dual_levels or state.levels:
+        # rules of transforms compute with tensors
+        args = tuple(wrap(face, a) if is_raw_array(a) else a for a in args)
     if state.dual_levels and any(_has_tangent(a) for a in args):
         from ndgrad.autograd.forward_ad import dual_op
 
@@ -88,7 +91,7 @@ def _override_or_refuse(op: Any, args: tuple[Any, ...], settings: dict[str, Any]
 
 
 def _has_tangent(a: Any) -> bool:
-    return isinstance(a, Variable) and a._meta is not None and bool(a._meta.tangents)
+    return isinstance(a, Variable) and bool(tangents_of(a))
 
 
 # ----- record -------------------------------------------------------------------------------------------------------

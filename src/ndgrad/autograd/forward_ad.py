@@ -19,6 +19,7 @@ from ndgrad.autograd.dispatch import dispatch
 from ndgrad.autograd.modes import enter, leave, thread
 from ndgrad.autograd.saved import lift
 from ndgrad.autograd.variable import Variable, meta_of, np_dtype
+from ndgrad.autograd.view import tangents_of
 from ndgrad.ops.table import NOT_DIFFERENTIABLE, Op, parameter_names
 from ndgrad.ops.vocabulary import tensor_ops
 
@@ -35,13 +36,12 @@ class DualLevel:
 
 def innermost(args: tuple[Any, ...]) -> int:
     """The number of the innermost dual level that has a tangent among the arguments."""
-    return max(max(a._meta.tangents) for a in args if isinstance(a, Variable) and a._meta is not None and a._meta.tangents)
+    return max(max(held) for a in args if isinstance(a, Variable) and (held := tangents_of(a)))
 
 
 def tangent_of(a: Any, number: int) -> Any:
-    if not isinstance(a, Variable) or a._meta is None or not a._meta.tangents:
-        return None
-    return a._meta.tangents.get(number)
+    held = tangents_of(a) if isinstance(a, Variable) else None
+    return held.get(number) if held else None
 
 
 def strip(a: Any, number: int) -> Any:
@@ -60,7 +60,7 @@ def hand_down(wrapper: Any, payload: Any, convert: Any) -> Any:
 
     The payload may have a tangent of the same level already (one operand was dual inside, another outside): they add up.
     """
-    tangents = None if wrapper._meta is None else wrapper._meta.tangents
+    tangents = tangents_of(wrapper)
     if not tangents:
         return payload
     out = _same(payload)
@@ -84,9 +84,13 @@ def _same(a: Any) -> Any:
     old = a._meta
     if old is None:
         return bare
+    view = old.view
+    if view is not None and view.base._meta is not None and view.base._meta.tangents:
+        view.refresh(a)
+        bare._node, view = a._node, None  # or it would find its tangents again
     if old.output_nr or old.view is not None or old.requires_grad or old.batch_level or old.level:
         meta = meta_of(bare)
-        meta.output_nr, meta.view, meta.batch_level, meta.level = old.output_nr, old.view, old.batch_level, old.level
+        meta.output_nr, meta.view, meta.batch_level, meta.level = old.output_nr, view, old.batch_level, old.level
         meta.requires_grad, meta.accumulator = old.requires_grad, old.accumulator
     return bare
 

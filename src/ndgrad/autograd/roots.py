@@ -10,6 +10,7 @@ import numpy as np
 from ndgrad.arrays.library import library_of
 from ndgrad.autograd.modes import thread
 from ndgrad.autograd.variable import Variable, edge, np_dtype, requires_grad, wrap
+from ndgrad.autograd.view import tangents_of
 
 
 def gradient_edge(t: Any, allow_missing: bool = False) -> Any:
@@ -42,7 +43,7 @@ def _is_plain(g: Any) -> bool:
     if isinstance(g._array, Variable):
         return False
     meta = g._meta
-    return meta is None or not (meta.batch_level or meta.tangents)
+    return meta is None or not (meta.batch_level or tangents_of(g))
 
 
 def is_constant(g: Any) -> bool:

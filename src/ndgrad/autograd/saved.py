@@ -83,6 +83,8 @@ def unpack_raw(node: Any, name: str, own_edge: Any = None) -> Any:
 
 
 def _input_array(node: Any, name: str, value: Any, version: Version | None) -> Any:
+    from ndgrad.autograd.view import replay
+
     if value.__class__ is SavedTensor:
         if value is FREED:
             raise freed_error(node)
@@ -92,13 +94,19 @@ def _input_array(node: Any, name: str, value: Any, version: Version | None) -> A
     storage = value._storage
     if storage is None or storage.version is version or (version is None and storage.version.writer is None):
         return value._array
+    if isinstance(value._array, Variable) and version is not None and version.undo is not None:
+        # in a transform the write left the whole base as it was (see ndgrad.func.writes)
+        return replay(version.undo[2], None if value._meta is None or value._meta.view is None else value._meta.view.path)
     return _old_array(node, name, value._array, storage, version, value.keeps_saved)
 
 
 def _old_array(node: Node, name: str, array: Any, storage: Any, version: Version | None, keeps: bool) -> Any:
     """What `array` held at `version`, or the error that says it is gone."""
     writer = version.next.writer if version is not None and version.next is not None else storage.version.writer
-    if (keeps or storage.keeps) and version is not None:
+    if isinstance(array, Variable):
+        if version is not None and version.undo is not None:
+            return version.undo[2]
+    elif (keeps or storage.keeps) and version is not None:
         try:
             return storage.restore(array, version)
         except Unrecorded as lost:
@@ -129,14 +137,16 @@ def unpack_tensor(node: Any, name: str, own_edge: Any = None) -> Any:
             meta_of(out).output_nr = number
         out._storage = getattr(node, name + "_s")
         return out
-    return value
+    return lift(value)
 
 
 def _input_tensor(node: Any, name: str, value: Any, version: Version | None, own_edge: Any) -> Any:
     if value.__class__ is SavedTensor and value is not FREED:
         return value.unpack()
     array = _input_array(node, name, value, version)
-    if not isinstance(value, Variable) or (array is value._array and (own_edge is None or edge(value) == own_edge)):
+    if not isinstance(value, Variable):
+        return lift(value)
+    if array is value._array and (own_edge is None or edge(value) == own_edge):
         return value
     return with_history(wrap(value.face, array), own_edge)
 

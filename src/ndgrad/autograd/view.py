@@ -131,6 +131,20 @@ def replay_raw(array: Any, path: Path | None, library: Any) -> Any:
     return array
 
 
+def tangents_of(t: Any) -> dict[int, Any] | None:
+    """The tangents of a tensor by dual level. A view that is older than a tangent of its base finds its part of it here."""
+    meta = t._meta
+    if meta is None:
+        return None
+    info = meta.view
+    held: dict[int, Any] | None = meta.tangents
+    theirs = None if info is None or info.base._meta is None else info.base._meta.tangents
+    if theirs and (held is None or not theirs.keys() <= held.keys()):
+        missing = {n: replay(tangent, info.path) for n, tangent in theirs.items() if held is None or n not in held}
+        held = meta.tangents = {**(held or {}), **missing}
+    return held
+
+
 def make_view(out: Any, source: Any, op: Any, settings: dict[str, Any], number: int = 0) -> None:
     """Mark `out`, whose array is a view of `source`'s memory, as a differentiable view."""
     storage = storage_of(source)

@@ -15,6 +15,7 @@ from ndgrad.autograd.modes import enter, leave, thread
 from ndgrad.autograd.node import next_sequence_number
 from ndgrad.autograd.saved import lift
 from ndgrad.autograd.variable import Variable, edge, wrap
+from ndgrad.autograd.view import tangents_of
 from ndgrad.func.batching import batch_tensor
 from ndgrad.func.levels import Level, below, level_number, lower, top_level
 from ndgrad.pytree import tree_flatten, tree_unflatten
@@ -22,7 +23,7 @@ from ndgrad.pytree import tree_flatten, tree_unflatten
 
 def apply_in_transforms(cls: type[Function], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """`Function.apply` while transforms or dual levels are open."""
-    if thread.dual_levels and any(isinstance(a, Variable) and a._meta is not None and a._meta.tangents for a in args):
+    if thread.dual_levels and any(isinstance(a, Variable) and tangents_of(a) for a in args):
         return _apply_dual(cls, args, kwargs)
     level = top_level(args) if thread.levels else None
     if level is None:

@@ -21,6 +21,7 @@ from ndgrad.autograd.modes import enter, leave, thread
 from ndgrad.autograd.node import edge_node
 from ndgrad.autograd.saved import lift
 from ndgrad.autograd.variable import Variable, edge, meta_of, requires_grad, wrap
+from ndgrad.autograd.view import tangents_of
 
 _numbers = itertools.count(1).__next__
 
@@ -82,6 +83,12 @@ def level_number(t: Any) -> int:
         if meta.batch_level:
             return meta.batch_level
         if meta.view is not None:
+            base = meta.view.base
+            if base._meta is not None and base._meta.batch_level:
+                from ndgrad.func.writes import follow_base
+
+                follow_base(t)
+                return int(meta.batch_level)
             meta.view.refresh(t)
         if meta.level and t._node is None:
             return meta.level
@@ -121,7 +128,7 @@ def lower(t: Any) -> Any:
     meta = t._meta
     if meta is None:
         return t if t._node is not None else t._array
-    if meta.batch_level or meta.tangents or meta.level or requires_grad(t):
+    if meta.batch_level or tangents_of(t) or meta.level or requires_grad(t):
         return t
     return t._array
 

@@ -19,7 +19,7 @@ from ndgrad.autograd.modes import thread
 from ndgrad.autograd.saved import lift
 from ndgrad.autograd.variable import Variable, meta_of, wrap
 from ndgrad.autograd.versions import storage_of
-from ndgrad.autograd.view import replay
+from ndgrad.autograd.view import replay, tangents_of
 from ndgrad.func.levels import Level, below, find_level, level_number, lower, top_level
 from ndgrad.ops.fill import copy
 from ndgrad.ops.generate import save_plan
@@ -28,7 +28,7 @@ from ndgrad.ops.vocabulary import tensor_ops
 
 def write_in_transforms(op: Any, target: Any, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
     everything = (target, *args)
-    tangents = thread.dual_levels and any(isinstance(a, Variable) and a._meta is not None and a._meta.tangents for a in everything)
+    tangents = thread.dual_levels and any(isinstance(a, Variable) and tangents_of(a) for a in everything)
     level = top_level(everything) if thread.levels else None
     if not tangents and level is None:
         return write_level(op, target, args, settings, 0)
@@ -66,8 +66,8 @@ def _check_broadcast(target: Any, value: Any) -> None:
 
 def _write_dual(target: Any, result: Any) -> None:
     """Write the primal, then the tangents of every level that the target or the result has."""
-    mine = dict(target._meta.tangents or {}) if target._meta is not None else {}
-    theirs = dict(result._meta.tangents or {}) if isinstance(result, Variable) and result._meta is not None else {}
+    mine = dict(tangents_of(target) or {})
+    theirs = dict(tangents_of(result) or {}) if isinstance(result, Variable) else {}
     primal = result
     for number in theirs:
         primal = strip(primal, number)
@@ -132,6 +132,9 @@ def _write_grad(level: Level, target: Any, result: Any) -> None:
     storage = storage_of(target)
     if isinstance(target._array, Variable):
         with below(level):
+            if storage.keeps and storage.is_held():
+                info = None if target._meta is None else target._meta.view
+                storage.version.undo = (None, None, tensor_ops.clone((target if info is None else info.base)._array))
             write(copy, target._array, (payload,), {})
     else:
         storage.before_write(target._array)
@@ -181,11 +184,17 @@ def _bring_to(level: Level, target: Any) -> None:
         base._node = None
         base._meta.level, base._meta.batch_level = level.number, 0
     if info is not None:
-        fresh = replay(base, info.path)
-        target._array, target._storage, target._node = fresh._array, fresh._storage, fresh._node
-        target._meta.batch_level = base._meta.batch_level
-        target._meta.level = base._meta.level
-        target._meta.view = fresh._meta.view
+        follow_base(target)
+
+
+def follow_base(view: Any) -> None:
+    """Make a view of a tensor that was brought to another level the view that it would be if it were taken now."""
+    info = view._meta.view
+    fresh = replay(info.base, info.path)
+    view._array, view._storage, view._node = fresh._array, fresh._storage, fresh._node
+    view._meta.batch_level = info.base._meta.batch_level
+    view._meta.level = info.base._meta.level
+    view._meta.view = fresh._meta.view
 
 
 __all__ = ["find_level", "write_in_transforms"]
