@@ -91,3 +91,23 @@ def test_a_buffer_made_inside_vmap_takes_batched_values():
     with pytest.raises(RuntimeError):
         torch.func.vmap(f(torch))(torch.ones(3))
     assert ndgrad.func.vmap(f(ndgrad))(ndgrad.ones(3)).tolist() == [[2.0, 0.0]] * 3
+
+
+def test_domains_that_are_numpys():
+    deliberate("numpy-domains")
+    z = np.array([1 + 2j, 1 + 1j])
+    with pytest.raises(RuntimeError):
+        torch.tensor(z) < torch.tensor(z[::-1].copy())
+    assert (ndgrad.tensor(z) < ndgrad.tensor(z[::-1].copy())).tolist() == [False, True]
+    with pytest.raises(RuntimeError):
+        torch.linalg.det(torch.tensor([[1, 2], [3, 4]]))
+    assert abs(ndgrad.linalg.det(ndgrad.tensor([[1, 2], [3, 4]])).item() + 2) < 1e-12
+
+
+def test_read_only_memory_is_not_written():
+    deliberate("read-only")
+    frozen = np.ones(2)
+    frozen.flags.writeable = False
+    with pytest.raises(RuntimeError, match="read-only"):
+        ndgrad.from_numpy(frozen).mul_(2.0)
+    assert frozen.tolist() == [1.0, 1.0]

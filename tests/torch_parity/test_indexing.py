@@ -10,6 +10,7 @@ import torch
 
 import ndgrad
 from tests.index_cases import random_case, random_value
+from tests.torch_parity.errors import torch_class
 
 A = np.random.default_rng(7).standard_normal((3, 4, 5))
 
@@ -34,7 +35,7 @@ def read(lib, values, index):
     try:
         part = (leaf * 1.0)[index(lib)]
     except Exception as error:
-        return type(error).__name__
+        return torch_class(error)
     (grad,) = lib.autograd.grad(weighted(lib, part), leaf)
     return [array(part), array(grad)]
 
@@ -51,7 +52,7 @@ def write(lib, values, index, value):
     try:
         x[index(lib)] = source
     except Exception as error:
-        return type(error).__name__
+        return torch_class(error)
     inputs = leaf if repeats(values, index) else (leaf, source)  # deliberate("repeated-writes")
     grads = lib.autograd.grad(weighted(lib, x), inputs, allow_unused=True)
     return [array(x), *(None if g is None else array(g) for g in grads)]
@@ -224,7 +225,7 @@ def test_kinds_of_values(place, value):
         try:
             x[PLACES[place](lib)] = VALUES[value](lib, x)
         except Exception as error:
-            return type(error).__name__
+            return torch_class(error)
         return [array(x)]
 
     assert_same(run)

@@ -46,7 +46,7 @@ class GraphTask:
     """One backward pass: its settings, its buffers, and where it is."""
 
     __slots__ = (
-        "accumulate", "callbacks", "captures", "create_graph", "grads", "keep", "lane", "needed", "node", "ops", "owned", "roots",
+        "accumulate", "callbacks", "captures", "create_graph", "grads", "keep", "lane", "leaves", "needed", "node", "ops", "owned", "roots",
         "wanted",
     )  # fmt: skip
 
@@ -58,6 +58,8 @@ class GraphTask:
         self.grads: dict[Node, Any] = {}
         self.owned: set[Node] = set()
         self.roots: list[Node] = []
+        #: leaves without hooks, with their gradients, to be accumulated at the end
+        self.leaves: list[tuple[Any, Any]] = []
         self.callbacks: list[Any] = []
         #: edges whose gradients the caller wants, and what has been found: (node, number) -> gradient
         self.wanted: set[Node] | None = None
@@ -265,6 +267,9 @@ def run_by_count(task: GraphTask, roots: list[tuple[Any, Any]]) -> None:
             counts[target] -= 1
             if counts[target] == 0:
                 heapq.heappush(ready, (-target.seq, id(target), target))
+    while task.leaves:
+        node, g = task.leaves.pop()
+        apply_lane(task, node, g)
 
 
 def run_node(task: GraphTask, node: Any, g: Any) -> tuple[Any, bool]:
@@ -290,8 +295,12 @@ def run_node(task: GraphTask, node: Any, g: Any) -> tuple[Any, bool]:
         assert task.needed is not None
         if not leaf and not any(e is not None and edge_node(e) in task.needed for e in node.next):
             return None, False
-    if leaf and not task.accumulate:
-        return None, False
+    if leaf:
+        if task.accumulate and extra is None and not node.variable._meta.post_accumulate_hooks:
+            task.leaves.append((node, g))  # accumulated when the pass has succeeded: nobody is told the moment it is complete
+            return None, False
+        if not task.accumulate:
+            return None, False
     arrays = task.lane == "arrays"
     shown = extra is not None or task.wanted is not None  # someone else may hold the gradient
     if node.outputs != 1 and node.materialize_grads:

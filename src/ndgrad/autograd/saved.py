@@ -14,6 +14,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import numpy as np
+
 from ndgrad.autograd.node import Node, edge_number
 from ndgrad.autograd.variable import Variable, edge, meta_of, wrap
 from ndgrad.autograd.versions import Unrecorded, Version
@@ -78,6 +80,8 @@ def unpack_raw(node: Any, name: str, own_edge: Any = None) -> Any:
     if hasattr(node, name + "_s"):
         storage, version = getattr(node, name + "_s"), getattr(node, name + "_v")
         if storage is not None and storage.version is not version:
+            if storage.keeps and isinstance(value, np.generic):
+                return value  # a NumPy scalar cannot be overwritten: the write went to the array that took its place
             return _old_array(node, name, value, storage, version, storage.keeps)
     return value
 
@@ -94,7 +98,7 @@ def _input_array(node: Any, name: str, value: Any, version: Version | None) -> A
     storage = value._storage
     if storage is None or storage.version is version or (version is None and storage.version.writer is None):
         return value._array
-    if isinstance(value._array, Variable) and version is not None and version.undo is not None:
+    if isinstance(value._array, Variable) and version is not None and version.undo is not None and version.undo[0] is None:
         # in a transform the write left the whole base as it was (see ndgrad.func.writes)
         return replay(version.undo[2], None if value._meta is None or value._meta.view is None else value._meta.view.path)
     return _old_array(node, name, value._array, storage, version, value.keeps_saved)
@@ -104,7 +108,7 @@ def _old_array(node: Node, name: str, array: Any, storage: Any, version: Version
     """What `array` held at `version`, or the error that says it is gone."""
     writer = version.next.writer if version is not None and version.next is not None else storage.version.writer
     if isinstance(array, Variable):
-        if version is not None and version.undo is not None:
+        if version is not None and version.undo is not None and version.undo[0] is None:
             return version.undo[2]
     elif (keeps or storage.keeps) and version is not None:
         try:
@@ -162,15 +166,25 @@ def unpack_payload(node: Any, name: str, own_edge: Any = None) -> Any:
 def _below(node: Any, value: Any, payload: Any) -> Any:
     """A saved value as the levels below the node's see it. One that comes from there is seen as it is: its array alone
     would lose its batch or its history."""
-    from ndgrad.func.levels import level_number
-
-    if not isinstance(value, Variable) or level_number(value) == node.level:
+    if not isinstance(value, Variable) or _is_of_level(value, node.level):
         return lift(payload)
     if payload is value or payload is value._array:
         return value
     old = wrap(type(value), payload)
     old._node, old._meta = value._node, value._meta
     return old
+
+
+def _is_of_level(t: Any, level: int) -> bool:
+    """Whether a saved tensor belongs to a level, which may have been closed since, so that no history can be made any more."""
+    meta = t._meta
+    if meta is not None and meta.batch_level:
+        return bool(meta.batch_level == level)
+    if t._node is not None:
+        return bool(t._node.level == level)
+    if meta is None or meta.level:
+        return meta is not None and bool(meta.level == level)
+    return meta.view is not None and _is_of_level(meta.view.base, level)
 
 
 def lift(payload: Any) -> Any:

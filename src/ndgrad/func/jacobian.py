@@ -45,7 +45,7 @@ def jacrev(
 
         def pull_all(*cotangents: Any) -> Any:
             grads = pull(tree_unflatten(list(cotangents), out_spec))
-            return tuple(tree_flatten(grads if len(primals) > 1 else (grads,))[0])
+            return tuple(tree_flatten(grads)[0])
 
         flat_inputs, in_spec = tree_flatten(primals)
         rows = _in_chunks(pull_all, bases, chunk_size)

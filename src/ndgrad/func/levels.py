@@ -90,6 +90,10 @@ def level_number(t: Any) -> int:
                 follow_base(t)
                 return int(meta.batch_level)
             meta.view.refresh(t)
+            if isinstance(base._array, Variable) and not isinstance(t._array, Variable):
+                from ndgrad.func.writes import follow_payload
+
+                follow_payload(t)
         if meta.level and t._node is None:
             return meta.level
     node = t._node

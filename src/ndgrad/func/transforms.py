@@ -126,7 +126,7 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
             if tuple(o.shape) != tuple(c.shape):
                 raise RuntimeError(f"vjp: a cotangent of shape {tuple(c.shape)} for an output of shape {tuple(o.shape)}. They must agree.")
         grads = run.pull_back(outputs, given, keep=retain_graph)
-        return grads[0] if len(primals) == 1 else grads
+        return grads
 
     value = tree_unflatten([unwrap(run.level, o) for o in outputs], spec)
     return (value, vjp_fn, run.unwrapped(aux)) if has_aux else (value, vjp_fn)

@@ -71,23 +71,22 @@ def _write_dual(target: Any, result: Any) -> None:
     primal = result
     for number in theirs:
         primal = strip(primal, number)
-    _hide_tangents(target)
+    info = None if target._meta is None else target._meta.view
+    hidden = [t._meta for t in ((target,) if info is None else (target, info.base)) if t._meta is not None]
+    held = [meta.tangents for meta in hidden]
+    for meta in hidden:
+        meta.tangents = None
     try:
         write(copy, target, (primal,), {})
     finally:
-        if mine:
-            meta_of(target).tangents = mine
+        for meta, tangents in zip(hidden, held, strict=True):
+            meta.tangents = tangents
     for number in sorted({*mine, *theirs}):
         new = theirs.get(number)
         if number not in mine:
             _give_tangent(target, number)
         held = tangent_of(target, number)
         write(copy, held, (tensor_ops.zeros_like(held) if new is None else new,), {})
-
-
-def _hide_tangents(target: Any) -> None:
-    if target._meta is not None:
-        target._meta.tangents = None
 
 
 def _give_tangent(target: Any, number: int) -> None:
@@ -153,8 +152,15 @@ def _lift_payload(level: Level, target: Any) -> None:
         base._array = lift(base._array)
         meta_of(base._array).born = 0 if base._meta is None else base._meta.born
     if info is not None:
-        with below(level):
-            target._array = replay(base._array, info.path)
+        follow_payload(target)
+
+
+def follow_payload(view: Any) -> None:
+    """Let a view of a tensor whose payload has become a tensor look at its part of that."""
+    info = view._meta.view
+    number = info.base._meta.level or (0 if info.base._node is None else info.base._node.level)
+    with below(find_level(number)):
+        view._array = replay(info.base._array, info.path)
 
 
 def _bring_to(level: Level, target: Any) -> None:

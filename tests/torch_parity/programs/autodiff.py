@@ -34,8 +34,7 @@ def hessian_vector_products_in_three_ways(torch):
     x = x.detach()
     _, forward = torch.func.jvp(torch.func.grad(f), (x,), (v,))
     _, pull = torch.func.vjp(torch.func.grad(f), x)
-    pulled = pull(v)
-    pulled = pulled[0] if isinstance(pulled, tuple) else pulled
+    (pulled,) = pull(v)
     return reverse, forward, pulled, torch.func.hessian(f)(x) @ v
 
 
