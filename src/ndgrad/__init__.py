@@ -15,6 +15,7 @@ from ndgrad import devices as _devices
 from ndgrad import dtypes as _dtypes
 from ndgrad import typed as _typed
 from ndgrad.api.install import install as _install
+from ndgrad.api.lazy import install_stubs as _install_stubs
 from ndgrad.autograd.grad_mode import (
     enable_grad,
     inference_mode,
@@ -32,11 +33,10 @@ from ndgrad.typed import set_default_tensor_type
 
 __version__ = "0.1.0"
 
-#: The files of ndgrad.api, in the order in which their functions are installed.
+#: The files of ndgrad.api that are loaded at once, in the order in which their functions are installed.
 _API = (
-    "elementwise", "comparison", "reduce", "index", "data", "creation", "convert", "describe", "fill", "random", "shape",
-    "split", "join", "rearrange", "triangle", "extremum", "norm", "scan", "statistics",
-    "product", "einsum", "matrix", "gather", "slices", "order", "special",
+    "elementwise", "comparison", "reduce", "index", "data", "creation", "convert", "describe", "fill", "shape", "split", "join",
+    "extremum", "product",
 )  # fmt: skip
 _SUBMODULES = frozenset(
     "autograd cuda distributed fft func jit linalg nested nn numpy ops optim random sparse special testing utils".split()
@@ -51,6 +51,7 @@ _FROM_FUNCTIONAL = frozenset(
     "rrelu triplet_margin_loss".split()
 )
 
+_install_stubs(globals(), Tensor)
 for _name in _API:
     _install(_importlib.import_module(f"ndgrad.api.{_name}"), globals(), Tensor)
 

@@ -30,7 +30,7 @@ from ndgrad.checks import (
     vmap_error,
     warn_deprecated,
 )
-from ndgrad.ops import arithmetic, bitwise, comparison, linalg, shape
+from ndgrad.ops import arithmetic, bitwise, comparison, product, shape
 from ndgrad.ops import complex as complex_ops
 from ndgrad.ops.generate import FACES, make_eager
 from ndgrad.protocols import PythonProtocols
@@ -597,7 +597,7 @@ _BINARY = {
     "lshift": bitwise.bitwise_left_shift,
     "rshift": bitwise.bitwise_right_shift,
 }
-for _name, _op in {**_BINARY, "matmul": linalg.matmul}.items():
+for _name, _op in {**_BINARY, "matmul": product.matmul}.items():
     _operator(f"__{_name}__", _op)
     _operator(f"__r{_name}__", _op, reflected=True)
 for _name in ("eq", "ne", "lt", "le", "gt", "ge"):

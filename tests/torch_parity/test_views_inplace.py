@@ -18,24 +18,9 @@ from hypothesis import strategies as st
 
 import ndgrad
 from tests.torch_parity.differences import deliberate
-
-MODULES = (torch, ndgrad)
-
+from tests.torch_parity.side_by_side import MODULES, attempt, error_name, leaf, plain
 
 # ----- the state of a program, as both libraries tell it -----------------------------------------------------------------
-
-
-def attempt(f: Any) -> Any:
-    """The value of f(), or the class of the error it raised."""
-    try:
-        return f()
-    except Exception as error:
-        return error_name(error)
-
-
-def error_name(error: Exception) -> str:
-    """The built-in class of an error: what an `except` that knows neither library would name."""
-    return next(c.__name__ for c in type(error).__mro__ if c.__module__ == "builtins")
 
 
 def array(t: Any) -> Any:
@@ -306,17 +291,6 @@ PROGRAMS: dict[str, Any] = {}
 def program(f: Any) -> Any:
     PROGRAMS[f.__name__] = f
     return f
-
-
-def leaf(m: Any, *shape: int) -> Any:
-    return m.tensor(np.arange(1.0, 1.0 + int(np.prod(shape))).reshape(shape), requires_grad=True)
-
-
-def plain(value: Any) -> Any:
-    """A result as lists and numbers."""
-    if isinstance(value, (tuple, list)):
-        return [plain(v) for v in value]
-    return value.tolist() if hasattr(value, "tolist") else value
 
 
 # -- histories --

@@ -21,7 +21,7 @@ from .correlation import Axis
 Array = NDArray[Any]
 Selection = slice | NDArray[np.intp]
 
-_BLOCK_BYTES = 2**18  # input of one block: it and what is made of it fit a core's second-level cache
+_BLOCK_BYTES = 2**20  # of input: about a core's second-level cache; smaller ones spend their time handing the interpreter lock around
 _BYTES_PER_THREAD = 2**19  # input worth waking a thread for
 
 

@@ -47,6 +47,7 @@ def backward(
     wanted = None if inputs is None else _as_list(inputs)
     if wanted is not None and not wanted:
         raise RuntimeError("`inputs` argument to `backward()` cannot be empty. Leave it out to reach all leaves.")
+    _check_inputs(wanted or ())
     keep = create_graph if retain_graph is None else retain_graph
     if create_graph:
         warnings.warn(
@@ -103,13 +104,8 @@ def grad(
     grads = [None] * len(roots) if grad_outputs is None else _as_list(grad_outputs)
     _check_count(roots, grads)
     if not wanted:
-        raise ValueError("grad requires non-empty inputs.")
-    for t in wanted:
-        if isinstance(t, Variable) and not requires_grad(t):
-            raise RuntimeError(
-                f"One of the differentiated Tensors does not require grad (shape {tuple(t.shape)}). "
-                "Call requires_grad_() on it before the computation."
-            )
+        raise RuntimeError("grad requires non-empty inputs. Name the tensors whose gradients are wanted.")
+    _check_inputs(wanted)
     keep = create_graph if retain_graph is None else retain_graph
     found = backward_from(
         roots, root_gradients(roots, grads), retain_graph=keep, create_graph=create_graph, inputs=wanted, accumulate=False
@@ -147,6 +143,15 @@ def _tensor_class() -> type[Any]:
     from ndgrad.tensor import Tensor
 
     return Tensor
+
+
+def _check_inputs(wanted: Sequence[Any]) -> None:
+    for t in wanted:
+        if isinstance(t, Variable) and not requires_grad(t):
+            raise RuntimeError(
+                f"One of the differentiated Tensors does not require grad (shape {tuple(t.shape)}). "
+                "Call requires_grad_() on it before the computation."
+            )
 
 
 def _check_count(roots: Sequence[Any], grads: Sequence[Any]) -> None:

@@ -318,7 +318,7 @@ def run_node(task: GraphTask, node: Any, g: Any) -> tuple[Any, bool]:
         g = g.copy()
     outs = apply_lane(task, node, g)
     if leaf and node.variable._meta.post_accumulate_hooks:
-        run_post_accumulate_hooks(node)
+        run_post_accumulate_hooks(task, node)
     if extra is not None and extra.post_hooks:
         outs = run_post_hooks(task, node, outs, g)
         return outs, False

@@ -15,10 +15,11 @@ from __future__ import annotations
 import itertools
 import warnings
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, Self
 
-from ndgrad.autograd.modes import process
+from ndgrad.autograd.modes import enter, leave, process, thread
 from ndgrad.autograd.node import Extra, Node, extra_of
 from ndgrad.autograd.variable import AccumulateGrad, Meta, Variable, accumulator, meta_of, requires_grad, wrap
 
@@ -136,6 +137,23 @@ def _on_node(node: Node, hooks: dict[int, Any], hook: Any) -> RemovableHandle:
 # ----- running -----------------------------------------------------------------------------------------------------------
 
 
+@contextmanager
+def _grad_mode_of(task: Any) -> Iterator[None]:
+    """Hooks run in the pass's grad mode: what they compute is recorded under create_graph alone. The lane on raw arrays, whose
+    rules cannot be recorded anyway, does not set it for the whole pass."""
+    if task.lane != "arrays":
+        yield
+        return
+    was = thread.grad_enabled
+    thread.grad_enabled = False
+    enter()
+    try:
+        yield
+    finally:
+        leave()
+        thread.grad_enabled = was
+
+
 def run_pre_hooks(task: Any, node: Any, g: Any) -> Any:
     """The hooks of the tensors that the node produced, then retained gradients (see Note [Order of hooks])."""
     if node.outputs != 1:
@@ -153,8 +171,10 @@ def _tensor_hooks(task: Any, node: Any, number: int, g: Any) -> Any:
     if not hooks and ref is None:
         return g
     t = as_tensor(task, node, g)
-    for hook in list(hooks.values()) if hooks else ():
-        t = _replacement(hook, t, hook(t), node)
+    if hooks:
+        with _grad_mode_of(task):
+            for hook in list(hooks.values()):
+                t = _replacement(hook, t, hook(t), node)
     retained = None if ref is None else ref()
     if retained is not None:
         meta = meta_of(retained)
@@ -168,10 +188,11 @@ def run_node_prehooks(task: Any, node: Any, g: Any) -> Any:
         return g
     several = node.outputs != 1
     grads = tuple(None if p is None else as_tensor(task, node, p) for p in (g if several else (g,)))
-    for hook in list(hooks.values()):
-        made = hook(grads)
-        if made is not None:
-            grads = _as_tuple(made, len(grads), hook)
+    with _grad_mode_of(task):
+        for hook in list(hooks.values()):
+            made = hook(grads)
+            if made is not None:
+                grads = _as_tuple(made, len(grads), hook)
     raw = [None if t is None else from_tensor(task, t) for t in grads]
     return raw if several else raw[0]
 
@@ -179,17 +200,19 @@ def run_node_prehooks(task: Any, node: Any, g: Any) -> Any:
 def run_post_hooks(task: Any, node: Any, outs: Any, g: Any) -> Any:
     grads = tuple(None if p is None else as_tensor(task, node, p) for p in (g if node.outputs != 1 else (g,)))
     made = tuple(None if o is None else as_tensor(task, node, o) for o in outs)
-    for hook in list(node.extra.post_hooks.values()):
-        answer = hook(made, grads)
-        if answer is not None:
-            made = _as_tuple(answer, len(made), hook)
+    with _grad_mode_of(task):
+        for hook in list(node.extra.post_hooks.values()):
+            answer = hook(made, grads)
+            if answer is not None:
+                made = _as_tuple(answer, len(made), hook)
     return tuple(None if t is None else from_tensor(task, t) for t in made)
 
 
-def run_post_accumulate_hooks(node: Any) -> None:
-    hooks = node.variable._meta.post_accumulate_hooks
-    for hook in list(hooks.values()) if hooks else ():
-        if hook(node.variable) is not None:
+def run_post_accumulate_hooks(task: Any, node: Any) -> None:
+    for hook in list(node.variable._meta.post_accumulate_hooks.values()):
+        with _grad_mode_of(task):
+            answer = hook(node.variable)
+        if answer is not None:
             warnings.warn("a post-accumulate-grad hook returned a value, which is ignored; change .grad instead", stacklevel=2)
 
 

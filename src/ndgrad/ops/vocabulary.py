@@ -7,9 +7,28 @@ once and kept on the instance.
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
 from typing import Any
 
-from ndgrad.ops.table import table
+from ndgrad import ops
+from ndgrad.ops.table import Op, table
+
+
+def find(name: str) -> Op:
+    """The op of a name. Families are loaded when first used, so a name that is unknown yet may come from one of them."""
+    if name not in table:
+        load_all()
+    found = table.get(name)
+    if found is None:
+        raise AttributeError(f"no op {name!r} in the table")
+    return found
+
+
+def load_all() -> None:
+    """Import every file of ops, so that the table is complete."""
+    for module in pkgutil.iter_modules(ops.__path__):
+        importlib.import_module(f"ndgrad.ops.{module.name}")
 
 
 class RawOps:
@@ -23,9 +42,7 @@ class RawOps:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        found = table.get(name)
-        if found is None:
-            raise AttributeError(f"no op {name!r} in the table")
+        found = find(name)
         bound = found.forward_for(self.np)
         setattr(self, name, bound)
         return bound
@@ -39,9 +56,7 @@ class TensorOps:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        found = table.get(name)
-        if found is None:
-            raise AttributeError(f"no op {name!r} in the table")
+        found = find(name)
         eager = found.eager
         setattr(self, name, eager)
         return eager
