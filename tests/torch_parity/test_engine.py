@@ -312,7 +312,7 @@ def create_graph_keeps_the_graph(m):
 def create_graph_with_the_graph_not_retained(m):
     x = leaf(m, 3)
     y = (x.exp() ** 2).sum()
-    (g,) = m.autograd.grad(y, x, create_graph=True, retain_graph=False)
+    m.autograd.grad(y, x, create_graph=True, retain_graph=False)
     return attempt(lambda: m.autograd.grad(y, x))
 
 
@@ -523,7 +523,7 @@ def hooks_see_a_graph_under_create_graph(m):
 def multi_grad_hooks(m):
     x, w, u = leaf(m, 2), leaf(m, 2), leaf(m, 2)
     seen = []
-    m.autograd.graph.register_multi_grad_hook([x, w, u], lambda gs: seen.append(plain([g for g in gs])))
+    m.autograd.graph.register_multi_grad_hook([x, w, u], lambda gs: seen.append(plain(list(gs))))
     (x * w).sum().backward()
     (x * w * u).sum().backward()
     any_seen = []

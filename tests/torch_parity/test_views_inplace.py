@@ -204,12 +204,12 @@ def differentiate(m: Any, pool: list[Any], seeing: list[Any], kind: str, i: int,
     source = seeing[j % len(seeing)]
     if kind == "grad":
         found = m.autograd.grad(loss, [source], allow_unused=True, retain_graph=True)
-        return [g.detach().clone() for g in found if g is not None]  # how often it was written on its way is the engine's affair
+        return [g.detach().contiguous().clone() for g in found if g is not None]
     (first,) = m.autograd.grad(loss, [source], create_graph=True, allow_unused=True)
     if first is None or not first.requires_grad:
         return []
     found = m.autograd.grad(real_sum(m, first * first), [source], allow_unused=True, retain_graph=True)
-    return [g.detach().clone() for g in (first, *found) if g is not None]
+    return [g.detach().contiguous().clone() for g in (first, *found) if g is not None]
 
 
 STEPS = {

@@ -21,7 +21,9 @@ from .correlation import Axis
 Array = NDArray[Any]
 Selection = slice | NDArray[np.intp]
 
-_BLOCK_BYTES = 2**20  # of input: about a core's second-level cache; smaller ones spend their time handing the interpreter lock around
+# Input of one block: about a core's second-level cache. Smaller blocks spend their time handing the interpreter lock around: a
+# quarter of this made two threads slower than one.
+_BLOCK_BYTES = 2**20
 _BYTES_PER_THREAD = 2**19  # input worth waking a thread for
 
 

@@ -1,8 +1,8 @@
 """The general lane: everything an op call can meet, in the order in which it is dealt with.
 
     foreign arguments    arrays and numbers become constants; classes that override functions take over
-    tangents             forward-mode duals: the primal op, then its jvp rule
-    levels               function transforms, innermost first: batching rules, graphs of inner grads
+    tangents, levels     whatever was opened last, first: of a forward-mode dual the primal op, then its jvp rule; of a function
+                         transform the batching rule, or the graph of an inner grad
     record               run forward, make the node, keep what rules name
 
 Each stage strips what is its own and dispatches again, so the stages compose in any depth. The fast lane in
@@ -37,12 +37,9 @@ def dispatch(op: Any, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
     if state.dual_levels or state.levels:
         # rules of transforms compute with tensors
         args = tuple(wrap(face, a) if is_raw_array(a) else a for a in args)
-    if state.dual_levels and any(_has_tangent(a) for a in args):
-        from ndgrad.autograd.forward_ad import dual_op
-
-        return dual_op(op, args, settings)
+    level = None
     if state.levels:
-        from ndgrad.func.levels import level_op, top_level
+        from ndgrad.func.levels import top_level
 
         if op.batch is RANDOM:
             from ndgrad.func.batching import random_level
@@ -50,8 +47,15 @@ def dispatch(op: Any, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
             level = random_level(args)
         else:
             level = top_level(args)
-        if level:
-            return level_op(level, op, args, settings)
+    if state.dual_levels and any(_has_tangent(a) for a in args):
+        from ndgrad.autograd.forward_ad import dual_op, innermost
+
+        if level is None or innermost(args) > level.number:
+            return dual_op(op, args, settings)
+    if level is not None:
+        from ndgrad.func.levels import level_op
+
+        return level_op(level, op, args, settings)
     return record(op, args, settings, face)
 
 

@@ -35,7 +35,7 @@ from ndgrad.autograd.hooks import run_node_prehooks, run_post_accumulate_hooks, 
 from ndgrad.autograd.modes import enter, leave, process, thread
 from ndgrad.autograd.node import Edge, Extra, MultiNode, Node, edge_node, edge_number, extra_of
 from ndgrad.autograd.roots import choose_lane, gradient_edge
-from ndgrad.autograd.variable import AccumulateGrad, Variable, np_dtype, wrap
+from ndgrad.autograd.variable import ESCAPED, AccumulateGrad, Variable, np_dtype, wrap
 from ndgrad.ops.vocabulary import raw_ops, tensor_ops
 
 #: Below this many elements adding in place is slower than making a new array.
@@ -296,6 +296,8 @@ def run_node(task: GraphTask, node: Any, g: Any) -> tuple[Any, bool]:
         if not leaf and not any(e is not None and edge_node(e) in task.needed for e in node.next):
             return None, False
     if leaf:
+        if task.accumulate and node.level:
+            raise RuntimeError(ESCAPED)
         if task.accumulate and extra is None and not node.variable._meta.post_accumulate_hooks:
             task.leaves.append((node, g))  # accumulated when the pass has succeeded: nobody is told the moment it is complete
             return None, False

@@ -7,7 +7,6 @@ tangents have tangents and graphs of their own and levels nest without confusing
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, NamedTuple
@@ -16,22 +15,12 @@ import numpy as np
 
 from ndgrad.arrays.library import library_of
 from ndgrad.autograd.dispatch import dispatch
-from ndgrad.autograd.modes import enter, leave, thread
+from ndgrad.autograd.modes import enter, leave, next_level_number, thread
 from ndgrad.autograd.saved import lift
 from ndgrad.autograd.variable import Variable, meta_of, np_dtype
 from ndgrad.autograd.view import tangents_of
 from ndgrad.ops.table import NOT_DIFFERENTIABLE, Op, parameter_names
 from ndgrad.ops.vocabulary import tensor_ops
-
-_numbers = itertools.count(1).__next__
-
-
-class DualLevel:
-    __slots__ = ("number", "open")
-
-    def __init__(self) -> None:
-        self.number = _numbers()
-        self.open = True
 
 
 def innermost(args: tuple[Any, ...]) -> int:
@@ -115,18 +104,31 @@ def dual_op(op: Op, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
 
 def _dual_view(op: Op, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
     """A view of a dual: the view of the primal (of the very tensor, so that writes reach it), with views of its tangents."""
-    levels, thread.dual_levels = thread.dual_levels, 0
-    try:
+    with hidden_tangents(args[0]) as tangents:
         out = dispatch(op, args, settings)
-    finally:
-        thread.dual_levels = levels
     if not thread.forward_grad_enabled or not op.differentiable:
         return out
-    for number, tangent in args[0]._meta.tangents.items():
+    for number, tangent in tangents.items():
         made = op(tangent, *args[1:], **settings)
         for o, t in [(out, made)] if op.outputs == 1 else zip(out, made, strict=True):
             with_tangent(o, t, number)
     return out
+
+
+@contextmanager
+def hidden_tangents(t: Any) -> Iterator[dict[int, Any]]:
+    """`t` without its tangents (which are handed out) for the duration of a block; they come back afterwards."""
+    tangents = dict(tangents_of(t) or {})
+    info = None if t._meta is None else t._meta.view
+    metas = [a._meta for a in ((t,) if info is None else (t, info.base)) if a._meta is not None]
+    held = [meta.tangents for meta in metas]
+    for meta in metas:
+        meta.tangents = None
+    try:
+        yield tangents
+    finally:
+        for meta, before in zip(metas, held, strict=True):
+            meta.tangents = before
 
 
 def in_layout_of(primal: Any, tangent: Any) -> Any:
@@ -206,8 +208,6 @@ def _zeros(p: Any) -> Any:
 
 # ----- torch's interface -------------------------------------------------------------------------------------------------
 
-_stack: list[DualLevel] = []
-
 
 class UnpackedDualTensor(NamedTuple):
     """A dual tensor taken apart."""
@@ -227,7 +227,7 @@ def dual_level() -> Iterator[int]:
 
 
 def enter_dual_level() -> int:
-    number = _numbers()
+    number = next_level_number()
     enter()
     thread.dual_levels += 1
     thread.dual_stack = (*getattr(thread, "dual_stack", ()), number)

@@ -19,7 +19,7 @@ from typing import Any, ClassVar
 from ndgrad.autograd.inplace import check_writable, set_history
 from ndgrad.autograd.modes import enter, leave, thread
 from ndgrad.autograd.node import MultiNode, Node, next_sequence_number
-from ndgrad.autograd.saved import FREED, SavedTensor, freed_error, overwritten_error
+from ndgrad.autograd.saved import FREED, SavedTensor, freed_error, lift, lower_saved, overwritten_error
 from ndgrad.autograd.variable import Variable, edge, meta_of, np_dtype, requires_grad, wrap
 from ndgrad.autograd.versions import kept_storage, storage_of
 from ndgrad.autograd.view import CUSTOM
@@ -77,6 +77,8 @@ class FunctionNode(MultiNode, FunctionCtx):
 
     function: ClassVar[type[Function]]
     level = 0
+    _on_payloads = False  # in the backward of a transform, which sees what was saved as the levels below do
+    _in_jvp = False  # where saved_tensors are those that save_for_forward kept
 
     def name(self) -> str:
         return type(self).__name__
@@ -85,6 +87,8 @@ class FunctionNode(MultiNode, FunctionCtx):
 
     @property
     def saved_tensors(self) -> tuple[Any, ...]:
+        if self._in_jvp:
+            return self._to_save_forward
         saved = self.__dict__.get("_saved", ())
         if saved is FREED:
             raise freed_error(self)
@@ -148,6 +152,8 @@ class FunctionNode(MultiNode, FunctionCtx):
                 "backward from saved inputs, return it as an output, or, if it does not depend on the inputs, name it in "
                 "ctx.save_constants()."
             )
+        if self._on_payloads:
+            return lift(saved.array) if saved.kind == "output" else lower_saved(self, saved.tensor, saved.tensor._array)
         if saved.kind == "output":
             out = wrap(saved.cls, saved.array)
             out._node, out._storage = self, saved.storage
@@ -180,6 +186,13 @@ class FunctionNode(MultiNode, FunctionCtx):
     def apply_tensors(self, grads: Any) -> tuple[Any, ...]:
         return self._run(*([grads] if self.outputs == 1 else grads))
 
+    def apply_payloads(self, grads: Any) -> tuple[Any, ...]:
+        self._on_payloads = True
+        try:
+            return self.apply_tensors(grads)
+        finally:
+            self._on_payloads = False
+
     def _run(self, *grads: Any) -> tuple[Any, ...]:
         """The user's backward, and its answer checked: one gradient per tensor input."""
         function = self.function
@@ -195,7 +208,7 @@ class FunctionNode(MultiNode, FunctionCtx):
         kept = []
         for position, (g, is_tensor) in enumerate(zip(answer, self._is_tensor, strict=False)):
             if g is not None and not isinstance(g, Variable):
-                raise TypeError(
+                raise RuntimeError(
                     f"function {self.name()}: the gradient for argument {position} is {type(g).__name__}. Return a tensor or None."
                 )
             if is_tensor:
@@ -345,7 +358,7 @@ def attach(cls: type[Function], node: FunctionNode, args: tuple[Any, ...], outpu
     made = [_attach_one(node, number, o, inputs, recording) for number, o in enumerate(outputs)]
     tensors = [o for o in made if isinstance(o, Variable)]
     if not tensors:
-        raise TypeError(f"{cls.__name__}.forward: expected to return a Variable (got {type(output).__name__}). Return tensors.")
+        return output  # nothing to differentiate
     node.outputs = len(made)
     node.metadata_of_outputs = [(tuple(o.shape), np_dtype(o)) if isinstance(o, Variable) else None for o in made]
     node.shape, node.dtype = tuple(tensors[0].shape), np_dtype(tensors[0])

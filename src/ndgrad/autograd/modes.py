@@ -8,6 +8,7 @@ fast lane runs. While it is not, ops take the general lane, which reads this thr
 
 from __future__ import annotations
 
+import itertools
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -63,6 +64,10 @@ class ThreadState(threading.local):
 
 process = Process()
 thread = ThreadState()
+
+
+#: Numbers of transform levels and dual levels together: of two open ones, the inner has the larger.
+next_level_number = itertools.count(1).__next__
 
 
 def enter() -> None:

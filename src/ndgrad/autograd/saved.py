@@ -159,11 +159,11 @@ def unpack_payload(node: Any, name: str, own_edge: Any = None) -> Any:
     """The payload of a value saved at a transform's level, as a tensor of the levels below."""
     payload, value = unpack_raw(node, name), getattr(node, name)
     if payload.__class__ is tuple:
-        return tuple(_below(node, v, p) for v, p in zip(value, payload, strict=True))
-    return _below(node, value, payload)
+        return tuple(lower_saved(node, v, p) for v, p in zip(value, payload, strict=True))
+    return lower_saved(node, value, payload)
 
 
-def _below(node: Any, value: Any, payload: Any) -> Any:
+def lower_saved(node: Any, value: Any, payload: Any) -> Any:
     """A saved value as the levels below the node's see it. One that comes from there is seen as it is: its array alone
     would lose its batch or its history."""
     if not isinstance(value, Variable) or _is_of_level(value, node.level):

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ndgrad.autograd.modes import process
 from ndgrad.autograd.node import FIRST, Edge, Node
 
 if TYPE_CHECKING:
@@ -94,6 +95,12 @@ def requires_grad(t: Any) -> bool:
     return t._node is not None or meta.requires_grad or (meta.view is not None and meta.view.is_stale(t) and requires_grad(meta.view.base))
 
 
+ESCAPED = (
+    "a tensor made inside a function transform (grad, vjp, jvp, vmap) was used after the transform had ended, or in another "
+    "thread. Return it from the transformed function instead of keeping it."
+)
+
+
 def edge(t: Any) -> Node | Edge | None:
     """The gradient edge of a tensor: where the gradient of a use of `t` goes; None when it requires none."""
     meta = t._meta
@@ -107,6 +114,8 @@ def edge(t: Any) -> Node | Edge | None:
     if node is not None:
         return node if node.outputs == 1 else Edge(node, meta.output_nr)
     if not meta.requires_grad:
+        if meta.batch_level and not process.busy:
+            raise RuntimeError(ESCAPED)
         return None
     ref = meta.accumulator
     return (ref and ref()) or accumulator(t)

@@ -23,9 +23,10 @@ from ndgrad.pytree import tree_flatten, tree_unflatten
 
 def apply_in_transforms(cls: type[Function], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """`Function.apply` while transforms or dual levels are open."""
-    if thread.dual_levels and any(isinstance(a, Variable) and tangents_of(a) for a in args):
-        return _apply_dual(cls, args, kwargs)
     level = top_level(args) if thread.levels else None
+    if thread.dual_levels and any(isinstance(a, Variable) and tangents_of(a) for a in args):
+        if level is None or innermost(args) > level.number:
+            return _apply_dual(cls, args, kwargs)
     if level is None:
         return run_function(cls, args, kwargs)
     if not separate_setup(cls):
@@ -64,7 +65,11 @@ def _apply_dual(cls: type[Function], args: tuple[Any, ...], kwargs: dict[str, An
     out = _Watching.apply(*primals, **kwargs)
     if not thread.forward_grad_enabled:
         return out
-    made = cls.jvp(seen["ctx"], *tangents)
+    seen["ctx"]._in_jvp = True
+    try:
+        made = cls.jvp(seen["ctx"], *tangents)
+    finally:
+        seen["ctx"]._in_jvp = False
     if isinstance(out, tuple):
         pairs = zip(out, made if isinstance(made, tuple) else (made,), strict=True)
         return tuple(with_tangent(o, t, number) if isinstance(o, Variable) else o for o, t in pairs)

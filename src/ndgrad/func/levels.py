@@ -10,20 +10,17 @@ numbers are never reused: a tensor that outlives its level is found out.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from ndgrad.autograd import forward_ad
 from ndgrad.autograd.dispatch import dispatch, face_of, finish
-from ndgrad.autograd.modes import enter, leave, thread
+from ndgrad.autograd.modes import enter, leave, next_level_number, thread
 from ndgrad.autograd.node import edge_node
 from ndgrad.autograd.saved import lift
-from ndgrad.autograd.variable import Variable, edge, meta_of, requires_grad, wrap
+from ndgrad.autograd.variable import ESCAPED, Variable, edge, meta_of, requires_grad, wrap
 from ndgrad.autograd.view import tangents_of
-
-_numbers = itertools.count(1).__next__
 
 
 class Level:
@@ -33,7 +30,7 @@ class Level:
 
     def __init__(self, kind: str, size: int | None = None, randomness: str = "error") -> None:
         self.kind = kind  # "grad" or "vmap"
-        self.number = _numbers()
+        self.number = next_level_number()
         self.size = size
         self.randomness = randomness
         self.pure = True  # a grad level all of whose payloads were bare arrays so far
@@ -104,10 +101,7 @@ def find_level(number: int) -> Level:
     for level in thread.levels:
         if level.number == number:
             return level
-    raise RuntimeError(
-        "a tensor made inside a function transform (grad, vjp, jvp, vmap) was used after the transform had ended, or in another "
-        "thread. Return it from the transformed function instead of keeping it."
-    )
+    raise RuntimeError(ESCAPED)
 
 
 def top_level(args: tuple[Any, ...]) -> Level | None:

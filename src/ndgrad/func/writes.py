@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import Any
 
 from ndgrad.autograd.dispatch import dispatch, own_edge
-from ndgrad.autograd.forward_ad import strip, tangent_of
+from ndgrad.autograd.forward_ad import hidden_tangents, innermost, strip, tangent_of
 from ndgrad.autograd.inplace import check_writable, inplace_node, set_history, write, write_level
 from ndgrad.autograd.modes import thread
 from ndgrad.autograd.saved import lift
@@ -37,10 +37,9 @@ def write_in_transforms(op: Any, target: Any, args: tuple[Any, ...], settings: d
         _check_broadcast(target, result)
     else:
         result = dispatch(op, _unaliased(op, target, args), settings)
-    if tangents:
+    if level is None or (tangents and innermost((*everything, result)) > level.number):
         _write_dual(target, result)
     else:
-        assert level is not None
         _write_at(level, target, result)
     return target
 
@@ -66,27 +65,18 @@ def _check_broadcast(target: Any, value: Any) -> None:
 
 def _write_dual(target: Any, result: Any) -> None:
     """Write the primal, then the tangents of every level that the target or the result has."""
-    mine = dict(tangents_of(target) or {})
     theirs = dict(tangents_of(result) or {}) if isinstance(result, Variable) else {}
+    for number in theirs:
+        if tangent_of(target, number) is None:
+            _give_tangent(target, number)
     primal = result
     for number in theirs:
         primal = strip(primal, number)
-    info = None if target._meta is None else target._meta.view
-    hidden = [t._meta for t in ((target,) if info is None else (target, info.base)) if t._meta is not None]
-    held = [meta.tangents for meta in hidden]
-    for meta in hidden:
-        meta.tangents = None
-    try:
+    with hidden_tangents(target) as held:
         write(copy, target, (primal,), {})
-    finally:
-        for meta, tangents in zip(hidden, held, strict=True):
-            meta.tangents = tangents
-    for number in sorted({*mine, *theirs}):
+    for number, tangent in sorted(held.items()):
         new = theirs.get(number)
-        if number not in mine:
-            _give_tangent(target, number)
-        held = tangent_of(target, number)
-        write(copy, held, (tensor_ops.zeros_like(held) if new is None else new,), {})
+        write(copy, tangent, (tensor_ops.zeros_like(tangent) if new is None else new,), {})
 
 
 def _give_tangent(target: Any, number: int) -> None:
@@ -96,6 +86,7 @@ def _give_tangent(target: Any, number: int) -> None:
     if tangent_of(base, number) is None:
         zero = tensor_ops.zeros_like(base)
         meta = meta_of(base)
+        meta_of(zero).born = meta.born
         meta.tangents = {**(meta.tangents or {}), number: zero}
     if info is not None:
         meta = meta_of(target)
@@ -201,6 +192,7 @@ def follow_base(view: Any) -> None:
     view._meta.batch_level = info.base._meta.batch_level
     view._meta.level = info.base._meta.level
     view._meta.view = fresh._meta.view
+    view._meta.tangents = fresh._meta.tangents or view._meta.tangents
 
 
 __all__ = ["find_level", "write_in_transforms"]

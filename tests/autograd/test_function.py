@@ -1,0 +1,157 @@
+"""Custom functions beyond torch: saved intermediates, NumPy's face, lifetimes (what is common is compared in torch_parity)."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+
+import numpy as np
+import pytest
+
+import ndgrad
+import ndgrad.numpy as dnp
+
+
+class Square(ndgrad.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x * x
+
+    @staticmethod
+    def backward(ctx, g):
+        (x,) = ctx.saved_tensors
+        return 2 * x * g
+
+
+class Doubled(ndgrad.autograd.Function):
+    """x², with its derivative computed in forward and saved."""
+
+    @staticmethod
+    def forward(ctx, x):
+        slope = 2 * x
+        ctx.save_for_backward(slope)
+        return x * x
+
+    @staticmethod
+    def backward(ctx, g):
+        return ctx.saved_tensors[0] * g
+
+
+def test_a_saved_intermediate_raises_in_a_double_backward_instead_of_being_taken_for_a_constant():
+    x = ndgrad.tensor([1.0, 2.0], requires_grad=True)
+    Doubled.apply(x).sum().backward()
+    assert x.grad.tolist() == [2.0, 4.0]
+    with pytest.raises(RuntimeError, match="save_constants"):
+        ndgrad.autograd.grad(Doubled.apply(x).sum(), x, create_graph=True)
+
+
+def test_a_saved_constant_may_be_read_in_a_double_backward():
+    class Scaled(ndgrad.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            weights = ndgrad.arange(1.0, 3.0)
+            ctx.save_for_backward(x, weights)
+            ctx.save_constants(weights)
+            return x * x * weights
+
+        @staticmethod
+        def backward(ctx, g):
+            x, weights = ctx.saved_tensors
+            return 2 * x * weights * g
+
+    x = ndgrad.tensor([1.0, 2.0], requires_grad=True)
+    (g,) = ndgrad.autograd.grad(Scaled.apply(x).sum(), x, create_graph=True)
+    (h,) = ndgrad.autograd.grad(g.sum(), x)
+    assert h.tolist() == [2.0, 4.0]
+
+
+def test_saved_values_survive_writes_on_numpys_face():
+    x = dnp.array([1.0, 2.0]).requires_grad_()
+    y = x * 1.0
+    z = Square.apply(y)
+    y[0] = 100.0
+    z.sum().backward()
+    assert x.grad.tolist() == [2.0, 4.0]
+
+
+def test_the_graph_of_a_function_dies_by_reference_counting():
+    gc.disable()
+    try:
+        x = ndgrad.ones(2, requires_grad=True)
+        y = Square.apply(x)
+        z = Square.apply(y)
+        node, middle = weakref.ref(z.grad_fn), weakref.ref(y)
+        del y, z
+        assert node() is None
+        assert middle() is None
+    finally:
+        gc.enable()
+
+
+def test_a_saved_output_makes_no_cycle():
+    class Exp(ndgrad.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            y = x.exp()
+            ctx.save_for_backward(y)
+            return y
+
+        @staticmethod
+        def backward(ctx, g):
+            return ctx.saved_tensors[0] * g
+
+    gc.disable()
+    try:
+        x = ndgrad.zeros(2, requires_grad=True)
+        y = Exp.apply(x)
+        dead = weakref.ref(y)
+        del y
+        assert dead() is None
+    finally:
+        gc.enable()
+
+
+def test_functions_agree_with_differences_through_every_mode():
+    class Cube(ndgrad.autograd.Function):
+        @staticmethod
+        def forward(x):
+            return x**3
+
+        @staticmethod
+        def setup_context(ctx, inputs, output):
+            ctx.save_for_backward(*inputs)
+            ctx.save_for_forward(*inputs)
+
+        @staticmethod
+        def backward(ctx, g):
+            return 3 * ctx.saved_tensors[0] ** 2 * g
+
+        @staticmethod
+        def jvp(ctx, t):
+            return 3 * ctx.saved_tensors[0] ** 2 * t
+
+    a = np.array([0.5, -1.5])
+    x = ndgrad.tensor(a)
+    func = ndgrad.func
+    assert np.allclose(func.jvp(Cube.apply, (x,), (x,))[1].numpy(), 3 * a**3)
+    assert np.allclose(func.jvp(func.grad(lambda y: Cube.apply(y).sum()), (x,), (x,))[1].numpy(), 6 * a**2)
+    assert np.allclose(func.grad(lambda y: func.jvp(Cube.apply, (y,), (x,))[1].sum())(x).numpy(), 6 * a**2)
+    # closing over a dual of an outer jvp
+    assert np.allclose(func.jvp(lambda c: func.grad(lambda y: Cube.apply(c * y).sum())(x), (x,), (x,))[1].numpy(), 9 * a**5)
+
+
+def test_modes_are_restored_when_forward_raises():
+    class Fails(ndgrad.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            raise KeyError("mine")
+
+    from ndgrad.autograd.modes import process, thread
+
+    busy = process.busy
+    with pytest.raises(KeyError):
+        Fails.apply(ndgrad.ones(1, requires_grad=True))
+    assert thread.grad_enabled
+    assert process.busy == busy
+    assert not thread.in_custom_forward
