@@ -6,6 +6,7 @@ imported do not go away. `python -m benchmarks.footprint memory torch` is the me
 
 from __future__ import annotations
 
+import compileall
 import json
 import re
 import subprocess
@@ -51,6 +52,7 @@ def import_times(names: Sequence[str], repetitions: int) -> dict[str, list[float
     packages = ["numpy", *dict.fromkeys(LIBRARIES[name].package for name in names)]
     times: dict[str, list[float] | None] = {package: [] for package in packages}
     print("import times ...", file=sys.stderr, flush=True)
+    compileall.compile_dir(ROOT / "src", quiet=2)  # as an installer does; the environment may forbid it at import
     for _ in range(repetitions + 1):
         for package in packages:
             known = times[package]

@@ -138,7 +138,8 @@ def chunk(input: Any, chunks: int, dim: int = 0) -> tuple[Any, ...]:
     size = input.shape[number]
     if not size:
         return split_with_sizes(input, (0,) * chunks, number)
-    return split(input, -(-size // chunks), number)
+    parts: tuple[Any, ...] = ops.split(input, split_size=-(-size // chunks), dim=number)
+    return parts
 
 
 @both_worlds

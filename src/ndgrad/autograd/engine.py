@@ -237,6 +237,7 @@ def run_by_age(task: GraphTask, roots: list[tuple[Any, Any]]) -> None:
                 nxt = heapq.heapreplace(waiting, (-nxt.seq, id(nxt), nxt))[2]
                 ng = grads.pop(nxt)
             node, g = nxt, ng
+    g = ng = out = outs = before = None  # a gradient that only `leaves` holds can become a leaf's `.grad` as it is
     if task.accumulate:
         while leaves:
             node, g = leaves.popitem()

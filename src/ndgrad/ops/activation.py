@@ -31,7 +31,13 @@ def _sigmoid(np: Any, x: Any) -> Any:
         with np.errstate(over="ignore", invalid="ignore"):
             return 1.0 / (1.0 + np.exp(-x))
     one, lowest = found(x)
-    return one / (np.exp(-np.maximum(x, lowest)) + one)
+    out = np.maximum(x, lowest)
+    if out.__class__ is not numpy.ndarray:
+        return one / (np.exp(-out) + one)
+    np.negative(out, out)
+    np.exp(out, out)
+    np.add(out, one, out)
+    return np.divide(one, out, out)
 
 
 sigmoid = elementwise("sigmoid", _sigmoid, x=lambda t, out: t * (out - out * out))
