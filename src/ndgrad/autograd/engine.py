@@ -180,7 +180,7 @@ def run_by_age(task: GraphTask, roots: list[tuple[Any, Any]]) -> None:
                 ):
                     node, g = e, out
                     continue
-                outs = (out,)
+                outs: Any = (out,)
             elif extra is None:
                 outs = node.apply(g, ops, keep)
             nxt: Any = None
