@@ -20,24 +20,31 @@ from ndgrad.ops.table import elementwise
 
 # ----- sigmoid and its inverse -----------------------------------------------------------------------------------------
 
-# exp(-x) overflows, with a warning, for x below minus these; the sigmoid is 0 there to within the smallest normal number.
-_SIGMOID = {"d": Constants(1.0, -709.0), "f": Constants(1.0, -88.0)}
+# exp(x) overflows, with a warning, for x above these; the sigmoid is 1 there.
+_SIGMOID = {"d": Constants(1.0, 709.0), "f": Constants(1.0, 88.0)}
+_SMALL = {numpy.dtype(c): tuple(numpy.array(n, c) for n in constants.numbers) for c, constants in _SIGMOID.items()}
+
+
+def _sigmoid(np: Any, x: Any) -> Any:
+    """e / (1 + e) with e = exp(x): accurate on both sides, and it cannot overflow once x is bounded from above."""
+    if x.__class__ is numpy.ndarray and x.size < 16384:
+        known = _SMALL.get(x.dtype)
+        if known is not None:
+            one, highest = known
+            e = numpy.exp(numpy.minimum(x, highest))
+            return e / (e + one)
+    return _large_sigmoid(np, x)
 
 
 @blockwise
-def _sigmoid(np: Any, x: Any) -> Any:
+def _large_sigmoid(np: Any, x: Any) -> Any:
     found = _SIGMOID.get(x.dtype.char)
     if found is None:  # integers, complex, ...
         with np.errstate(over="ignore", invalid="ignore"):
             return 1.0 / (1.0 + np.exp(-x))
-    one, lowest = found(x)
-    out = np.maximum(x, lowest)
-    if out.__class__ is not numpy.ndarray:
-        return one / (np.exp(-out) + one)
-    np.negative(out, out)
-    np.exp(out, out)
-    np.add(out, one, out)
-    return np.divide(one, out, out)
+    one, highest = found(x)
+    e = np.exp(np.minimum(x, highest))
+    return e / (e + one)
 
 
 sigmoid = elementwise("sigmoid", _sigmoid, x=lambda t, out: t * (out - out * out))
