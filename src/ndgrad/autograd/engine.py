@@ -216,7 +216,9 @@ def run_by_age(task: GraphTask, roots: list[tuple[Any, Any]]) -> None:
                     before = leaves.get(e)
                     if before is None:
                         leaves[e] = out
-                    elif e in owned and out.size >= _SMALL:
+                    elif out.size < _SMALL:
+                        leaves[e] = before + out
+                    elif e in owned:
                         before += out
                     else:
                         leaves[e] = before + out

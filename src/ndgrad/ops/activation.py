@@ -122,10 +122,13 @@ softplus_slope = elementwise(
 # ----- made of straight lines ------------------------------------------------------------------------------------------
 
 
+_ZERO = Constants(0.0)
+
+
 def _relu(np: Any, x: Any) -> Any:
     kind = x.dtype.kind
     if kind == "f":
-        return np.maximum(x, 0.0)
+        return np.maximum(x, *_ZERO(x))
     if kind == "b":
         raise RuntimeError("relu(): Boolean inputs are not supported. Convert them to an integer or floating-point dtype first.")
     _refuse_complex("relu", x)
