@@ -465,3 +465,20 @@ def test_writing_an_input_inside_a_transform_changes_it_as_in_torch():
     with pytest.raises(RuntimeError, match="leaf"):
         grad(lambda y: y.mul_(2.0).sum())(x)
     assert x.tolist() == X.tolist()
+
+
+@pytest.mark.parametrize("chunk_size", [1, 2, 5, 7])
+def test_vmap_in_chunks_equals_vmap_at_once(chunk_size):
+    x, y = ndgrad.tensor(np.arange(15.0).reshape(3, 5)), ndgrad.tensor(np.arange(10.0).reshape(5, 2))
+
+    def f(a, b):
+        return {"outer": a.unsqueeze(1) * b, "sum": a.sum()}
+
+    whole = ndgrad.func.vmap(f, in_dims=(1, 0), out_dims={"outer": 1, "sum": 0})(x, y)
+    chunked = ndgrad.func.vmap(f, in_dims=(1, 0), out_dims={"outer": 1, "sum": 0}, chunk_size=chunk_size)(x, y)
+    assert {k: v.tolist() for k, v in chunked.items()} == {k: v.tolist() for k, v in whole.items()}
+
+
+def test_vmap_refuses_a_chunk_size_that_is_not_positive():
+    with pytest.raises(ValueError, match="positive"):
+        ndgrad.func.vmap(lambda x: x, chunk_size=0)

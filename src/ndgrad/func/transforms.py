@@ -201,14 +201,39 @@ def vmap(
     if randomness not in ("error", "different", "same"):
         raise ValueError(f"vmap: randomness is {randomness!r}. Choose 'error', 'different' or 'same'.")
 
+    if chunk_size is not None and chunk_size <= 0:
+        raise ValueError(f"vmap: chunk_size is {chunk_size}. It must be positive, or None for all samples at once.")
+
     @functools.wraps(func)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
         flat, spec = tree_flatten(args)
         dims = _in_dims(in_dims, args, flat)
         size = _batch_size(flat, dims)
-        return _run_batched(func, flat, spec, dims, out_dims, size, randomness, kwargs)
+        if chunk_size is None or chunk_size >= size:
+            return _run_batched(func, flat, spec, dims, out_dims, size, randomness, kwargs)
+        parts = []
+        for start in range(0, size, chunk_size):
+            stop = min(start + chunk_size, size)
+            piece = [t if d is None else _narrow(t, d, start, stop) for t, d in zip(flat, dims, strict=True)]
+            parts.append(_run_batched(func, piece, spec, dims, out_dims, stop - start, randomness, kwargs))
+        return _joined(parts, out_dims)
 
     return wrapper
+
+
+def _narrow(t: Any, dim: int, start: int, stop: int) -> Any:
+    return tensor_ops.getitem(t, index=(*(slice(None),) * dim, slice(start, stop)))
+
+
+def _joined(parts: list[Any], out_dims: Any) -> Any:
+    """The results of chunks as one, put together where the batch goes; an unbatched one is the same in all."""
+    flat = [tree_flatten(part)[0] for part in parts]
+    dims = broadcast_prefix(out_dims, parts[0], is_leaf=lambda d: d is None)
+    joined = [
+        pieces[0] if d is None else tensor_ops.cat(*pieces, dim=d % len(pieces[0].shape))
+        for pieces, d in zip(zip(*flat, strict=True), dims, strict=True)
+    ]
+    return tree_unflatten(joined, tree_flatten(parts[0])[1])
 
 
 def _in_dims(in_dims: Any, args: tuple[Any, ...], flat: list[Any]) -> list[int | None]:
