@@ -291,6 +291,3 @@ def fact(value: Any, kind: str) -> Any:
     if kind == "ndim":
         return len(value.shape)
     return payload_dtype(value)
-
-
-__all__ = ["dispatch", "dispatch_operator", "finish", "record", "wrap"]

@@ -350,11 +350,6 @@ def attach(cls: type[Function], node: FunctionNode, args: tuple[Any, ...], outpu
                 "inputs that are "
                 "modified inplace must all be outputs of the Function."
             )
-    for number, o in enumerate(outputs):
-        if o is None or isinstance(o, Variable) or not several:
-            continue
-        if not isinstance(o, Variable):
-            outputs[number] = o
     made = [_attach_one(node, number, o, inputs, recording) for number, o in enumerate(outputs)]
     tensors = [o for o in made if isinstance(o, Variable)]
     if not tensors:

@@ -19,7 +19,7 @@ from ndgrad.autograd.dispatch import dispatch, fact, needed_args, own_edge, payl
 from ndgrad.autograd.hooks import move_retained
 from ndgrad.autograd.modes import thread
 from ndgrad.autograd.node import next_sequence_number
-from ndgrad.autograd.variable import Variable, edge, meta_of, requires_grad, wrap
+from ndgrad.autograd.variable import Variable, edge, requires_grad, wrap
 from ndgrad.autograd.versions import is_inference, storage_of
 from ndgrad.autograd.view import DEFAULT, rebase, write_error
 from ndgrad.ops.errors import explain
@@ -286,6 +286,3 @@ def copy_into(name: str, out: Any, result: Any) -> Any:
     out._array[...] = array
     storage.bump(f"{name}(out=)")
     return out
-
-
-__all__ = ["check_writable", "copy_into", "meta_of", "write", "write_level", "write_out"]

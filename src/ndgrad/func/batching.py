@@ -119,6 +119,3 @@ def _random_op(level: Level, op: Any, args: tuple[Any, ...], batched: tuple[bool
     with below(level):
         every = _expand(args, batched, level.size or 0)
         return batch_tensor(level, op.eager(*_align(every, tuple(isinstance(a, Variable) for a in every)), **settings))
-
-
-__all__ = ["apply_batch_rule", "batch_op", "batch_tensor", "thread"]

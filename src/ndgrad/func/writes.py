@@ -193,6 +193,3 @@ def follow_base(view: Any) -> None:
     view._meta.level = info.base._meta.level
     view._meta.view = fresh._meta.view
     view._meta.tangents = fresh._meta.tangents or view._meta.tangents
-
-
-__all__ = ["find_level", "write_in_transforms"]
