@@ -16,6 +16,8 @@ from ndgrad import dtypes as _dtypes
 from ndgrad import typed as _typed
 from ndgrad.api.install import install as _install
 from ndgrad.api.lazy import install_stubs as _install_stubs
+from ndgrad.arrays.memory import get_retained_memory, set_retained_memory
+from ndgrad.arrays.memory import retain_by_default as _retain_by_default
 from ndgrad.autograd.grad_mode import (
     enable_grad,
     inference_mode,
@@ -51,6 +53,7 @@ _FROM_FUNCTIONAL = frozenset(
     "rrelu triplet_margin_loss".split()
 )
 
+_retain_by_default()
 _install_stubs(globals(), Tensor)
 for _name in _API:
     _install(_importlib.import_module(f"ndgrad.api.{_name}"), globals(), Tensor)
@@ -98,6 +101,6 @@ def __dir__() -> list[str]:
 
 __all__ = [
     "Generator", "Size", "Tensor", "TypedStorage", "UntypedStorage", "default_generator", "device", "enable_grad",
-    "get_default_device", "inference_mode", "is_grad_enabled", "is_inference_mode_enabled", "layout", "memory_format",
-    "no_grad", "set_default_device", "set_default_tensor_type", "set_grad_enabled",
+    "get_default_device", "get_retained_memory", "inference_mode", "is_grad_enabled", "is_inference_mode_enabled", "layout",
+    "memory_format", "no_grad", "set_default_device", "set_default_tensor_type", "set_grad_enabled", "set_retained_memory",
 ]  # fmt: skip

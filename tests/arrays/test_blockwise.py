@@ -9,7 +9,7 @@ from ndgrad.arrays import threads
 from ndgrad.arrays.blockwise import blockwise
 from ndgrad.arrays.constants import Constants
 
-SIZE = 3 * 65536 + 17
+SIZE = 12 * 65536 + 18
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def test_blocks_give_what_the_whole_gives(function, calls, dtype, count, monkeyp
     monkeypatch.setattr(threads, "max_threads", count)
     x = np.linspace(-2, 2, SIZE).astype(dtype)
     out = function(np, x, power=3)
-    assert len(calls) > 3
+    assert len(calls) > 2
     assert out.dtype == dtype
     np.testing.assert_array_equal(out, x**3 + 1.0)
 
@@ -41,7 +41,7 @@ def test_blocks_give_what_the_whole_gives(function, calls, dtype, count, monkeyp
 def test_memory_order_is_kept(function, calls):
     x = np.asfortranarray(np.linspace(-2, 2, SIZE).reshape(-1, 5))
     out = function(np, x)
-    assert len(calls) > 3
+    assert len(calls) > 2
     assert out.flags.f_contiguous
     np.testing.assert_array_equal(out, x**2 + 1.0)
 

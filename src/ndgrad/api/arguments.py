@@ -22,7 +22,7 @@ def both_worlds(function: F) -> F:
 
     @functools.wraps(function)
     def accepting(*args: Any, **kwargs: Any) -> Any:
-        if kwargs:
+        if kwargs and not kwargs.keys() <= known:
             for name in kwargs.keys() - known:
                 torch_name = _NUMPY_NAMES.get(name)
                 if torch_name == "dim" and "dim" not in known:

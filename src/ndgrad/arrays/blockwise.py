@@ -15,9 +15,8 @@ import numpy
 
 from ndgrad.arrays import threads
 
-# A block of float64 is 512 KiB: smaller ones make the interpreter the bottleneck, the more so when two threads share it.
-_BLOCK = 65536
-_LARGE = 2 * _BLOCK
+# Bytes of a block: smaller ones make the interpreter the bottleneck, the more so when two threads share it; larger ones, the memory.
+_SMALLEST, _LARGEST = 256 << 10, 1 << 20
 
 
 def blockwise(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -31,19 +30,20 @@ def blockwise(function: Callable[..., Any]) -> Callable[..., Any]:
     def run(np: Any, x: Any, **settings: Any) -> Any:
         if x.dtype.char == "e":
             return run(np, x.astype(np.float32), **settings).astype(x.dtype)
-        if x.size < _LARGE or x.__class__ is not numpy.ndarray or x.dtype.kind not in "fc":
+        if x.nbytes < 2 * _SMALLEST or x.__class__ is not numpy.ndarray or x.dtype.kind not in "fc":
             return function(np, x, **settings) if settings else function(np, x)
         flags = x.flags
         if not (flags.c_contiguous or flags.f_contiguous):
             return function(np, x, **settings)
         out = numpy.empty_like(x)  # in x's memory order, so that both are flat in the same way
         source, target = x.ravel(order="K"), out.ravel(order="K")
+        length = min(max(x.nbytes // threads.max_threads, _SMALLEST), _LARGEST) // x.itemsize
 
         def worker(starts: Iterator[int]) -> None:
             for start in starts:
-                target[start : start + _BLOCK] = function(np, source[start : start + _BLOCK], **settings)
+                target[start : start + length] = function(np, source[start : start + length], **settings)
 
-        threads.share(range(0, x.size, _BLOCK), worker, threads=threads.max_threads)
+        threads.share(range(0, x.size, length), worker, threads=threads.max_threads)
         return out
 
     return run

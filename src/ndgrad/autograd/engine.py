@@ -205,8 +205,16 @@ def run_by_age(task: GraphTask, roots: list[tuple[Any, Any]]) -> None:
                     continue
                 cls = e.__class__
                 if cls is Edge:
-                    if send(task, e, out):
-                        push(waiting, (-e.node.seq, id(e), e.node))
+                    target, number = e
+                    parts = grads.get(target)
+                    if parts is None or target.outputs == 1:
+                        if send(task, e, out):
+                            push(waiting, (-target.seq, id(target), target))
+                        continue
+                    if (out.shape, out.dtype) != target.metadata_of_outputs[number]:
+                        out = validate(out, target, number)
+                    before = parts[number]
+                    parts[number] = out if before is None else before + out
                     continue
                 if out.shape != e.shape or out.dtype is not e.dtype:
                     out = validate(out, e, 0)
@@ -387,15 +395,12 @@ def capture(task: GraphTask, node: Any, g: Any) -> None:
         task.captures[node, 0] = g
 
 
-def materialize(task: GraphTask, node: Any, grads: list[Any]) -> list[Any]:
+def materialize(task: GraphTask, node: Any, grads: list[Any]) -> Any:
     """Zeros for the outputs of a multi-output op that received no gradient."""
-    out = []
-    for g, known in zip(grads, node.metadata_of_outputs, strict=True):
-        if g is None and known is not None:
-            zeros = np.zeros(*known) if task.ops is None else task.ops.np.zeros(*known)
-            g = zeros if task.lane == "arrays" else _like_lane(task, zeros)
-        out.append(g)
-    return out
+    library = np if task.ops is None else task.ops.np
+    if task.lane == "arrays":
+        return node.with_zeros(grads, library.zeros)
+    return node.with_zeros(grads, lambda *known: _like_lane(task, library.zeros(*known)))
 
 
 def _like_lane(task: GraphTask, array: Any) -> Any:
@@ -446,6 +451,8 @@ def sum_to(g: Any, shape: tuple[int, ...]) -> Any:
     if isinstance(g, Variable):
         g = tensor_ops.sum(g, dim=axes, keepdim=True) if axes else g
         return tensor_ops.reshape(g, shape=shape)
+    if len(axes) == lead and lead:
+        return g.sum(axis=axes)
     return g.sum(axis=axes, keepdims=True).reshape(shape) if axes else g.reshape(shape)
 
 

@@ -5,7 +5,7 @@ Ordinary nodes are made on every differentiable eager op, so making one must be 
 per op with `apply` generated from the op's rules (see ndgrad.ops.generate). Anything a node rarely has (hooks,
 metadata, a forward traceback) hangs on `extra`. Until then `extra` tells the engine's short way what to do: None for ordinary nodes,
 True for those of elementwise ops of one argument, which have an even shorter way (`apply_one`), and False for those it must leave to
-`run_node` (views, several outputs, accumulators, custom functions).
+`run_node` (views, most ops of several outputs, accumulators, custom functions).
 
 An edge is the node itself when it leads to output 0, and an `Edge(node, input_nr)` otherwise.
 """
@@ -151,6 +151,11 @@ class MultiNode(Node):
         if known is None:
             raise RuntimeError(f"{self.name()}: output {number} is not differentiable and takes no gradient")
         return known
+
+    def with_zeros(self, grads: Any, zeros: Any) -> list[Any]:
+        """The gradients of the outputs, with zeros for those that received none and are differentiable."""
+        pairs = zip(grads, self.metadata_of_outputs, strict=True)
+        return [zeros(*known) if g is None and known is not None else g for g, known in pairs]
 
 
 def edge_node(edge: Any) -> Node:

@@ -108,8 +108,9 @@ def edge(t: Any) -> Node | Edge | None:
     if meta is None:
         node = t._node
         return node
-    if meta.view is not None:
-        meta.view.refresh(t)
+    view = meta.view
+    if view is not None and view.version is not t._storage.version:
+        view.refresh(t)
     node = t._node
     if node is not None:
         return node if node.outputs == 1 else Edge(node, meta.output_nr)

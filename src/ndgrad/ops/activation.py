@@ -291,12 +291,9 @@ _NORMAL = Constants(0.5, -math.sqrt(0.5), -0.5, _DENSITY)
 
 def _normal(np: Any, x: Any) -> Any:
     """P(x). Of many single-precision numbers it is had from a vectorised erf, which is quicker than SciPy's by far."""
-    half, root, _, _ = _NORMAL(x)
     if x.dtype.char == "f" and x.size >= 256 and x.__class__ is numpy.ndarray:
-        out = single.erf(x * -root)
-        out *= half
-        out += half
-        return out
+        return single.normal_distribution(x)
+    half, root, _, _ = _NORMAL(x)
     return _special(np, "erfc")(x * root) * half
 
 

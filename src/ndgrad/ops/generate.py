@@ -22,7 +22,7 @@ from ndgrad.autograd.saved import FREED, RuleNode, SavedTensor, unpack_raw
 from ndgrad.autograd.variable import Meta, edge, new
 from ndgrad.autograd.versions import kept_storage
 from ndgrad.ops.errors import explain
-from ndgrad.ops.table import Op
+from ndgrad.ops.table import VARIABLE, Op
 
 #: Class of an argument -> the face of the result: Tensor -> Tensor, Parameter -> Tensor, Array -> Array.
 FACES: dict[type[Any], type[Any]] = {}
@@ -239,9 +239,11 @@ def _several_views(op: Op, slow: Callable[..., Any]) -> Callable[..., Any]:
 
     defaults, forward = op.settings, op.forward_for(numpy)
     plan, node_class = save_plan(op), op.node_class
+    facts = [(name, name.rsplit("_", 1)[1]) for name in plan.facts]
 
     def eager(input: Any, **settings: Any) -> Any:
-        settings = {**defaults, **settings}
+        if len(settings) < len(defaults):
+            settings = {**defaults, **settings}
         c = input.__class__
         if c is not Tensor:
             c = FACES.get(c)
@@ -252,14 +254,14 @@ def _several_views(op: Op, slow: Callable[..., Any]) -> Callable[..., Any]:
         n: Any = None
         if e is not None:
             n = node_class()
-            n.seq, n.next, n.extra = next_sequence_number(), (e,), False
+            n.seq, n.next, n.extra = next_sequence_number(), (e,), n.first_extra
             n.metadata_of_outputs = [(a.shape, a.dtype) for a in arrays]
             if arrays:
                 n.shape, n.dtype = n.metadata_of_outputs[0]
             for name in plan.settings:
                 setattr(n, name, settings[name])
-            for name in plan.facts:
-                setattr(n, name, getattr(input._array, name.rsplit("_", 1)[1]))
+            for name, fact in facts:
+                setattr(n, name, getattr(input._array, fact))
         results = []
         for number, (array, info) in enumerate(zip(arrays, several_view_infos(input, op, settings, len(arrays)), strict=True)):
             r = new(c)
@@ -303,6 +305,8 @@ def make_node_class(op: Op) -> type[Node]:
     cls: type[Node] = type(op.backward_name, base, members)
     if op.outputs == 1 and not op.variadic:
         cls.apply = _make_apply(op, plan)  # type: ignore[method-assign]
+    elif _returns_parts(op):
+        cls.apply = _make_apply_of_parts(op, plan)  # type: ignore[method-assign]
     if first_extra(op) is True or _has_number_form(op):
         cls.apply_one = _make_apply(op, plan, one=True)  # type: ignore[attr-defined]
     cls.release = _make_release(plan)  # type: ignore[method-assign, assignment]
@@ -323,10 +327,20 @@ def _make_release(plan: SavePlan) -> Callable[[Any], None]:
 
 def first_extra(op: Op) -> bool | None:
     """What `Node.extra` starts as (see ndgrad.autograd.node)."""
+    if _returns_parts(op):
+        return None
     if op.view or op.outputs != 1:
         return False
     unary = op.elementwise and len(op.args) == 1 and not op.variadic and op.jvp == "elementwise"
     return True if unary else None
+
+
+def _returns_parts(op: Op) -> bool:
+    """Whether the op has any number of outputs, and one rule that needs nothing but their gradients (split, unbind)."""
+    if op.outputs != VARIABLE or len(op.args) != 1 or op.joint_rule is not None or not op.differentiable:
+        return False
+    plan = save_plan(op)
+    return not plan.arrays and not plan.outs
 
 
 def _has_number_form(op: Op) -> bool:
@@ -379,6 +393,16 @@ def _make_apply(op: Op, plan: SavePlan, one: bool = False) -> Callable[..., Any]
         body += [f"return {pack(f'g_{a}' for a in differentiable)}"]
     source = "def apply(n, g, ops, keep=True):\n" + "".join(f"    {line}\n" for line in body)
     return _compile("apply", source, scope)
+
+
+def _make_apply_of_parts(op: Op, plan: SavePlan) -> Callable[..., Any]:
+    """`apply` for an op that returns parts: zeros for the parts that had no gradient, then the rule."""
+    rule, names = op.rules[op.args[0]]
+    where = {"gs": "gs", "ops": "ops"} | {s: f"n.{s}" for s in plan.settings + plan.facts}
+    body = ["for g in gs:", "    if g is None:", "        gs = n.with_zeros(gs, ops.np.zeros)", "        break"]
+    body += [f"return (rule({', '.join(where[name] for name in names)}),)"]
+    source = "def apply(n, gs, ops, keep=True):\n" + "".join(f"    {line}\n" for line in body)
+    return _compile("apply", source, {"rule": rule})
 
 
 #: Rules so short that a call would cost more than they do: the body takes the call's place in the generated code.

@@ -79,7 +79,8 @@ slice_backward = op(
 def _split(np: Any, x: Any, *, split_size: int, dim: int) -> tuple[Any, ...]:
     """At least one part, also of nothing; the last may be smaller."""
     starts = range(0, x.shape[dim], split_size) if x.shape[dim] else (0,)
-    return tuple(x[along(dim, slice(start, start + split_size))] for start in starts)
+    lead = (slice(None),) * dim
+    return tuple([x[(*lead, slice(start, start + split_size))] for start in starts])
 
 
 split = op(
