@@ -46,10 +46,10 @@ $(VENV)/.extra-%: pyproject.toml | $(VENV)/bin/pip
 # ----- tests ------------------------------------------------------------------------------------------------
 
 # Workers run side by side; BLAS threads inside each would only fight over the same cores.
-test test-torch test-long run-minimal: export OPENBLAS_NUM_THREADS = 1
-test test-torch test-long run-minimal: export OMP_NUM_THREADS = 1
+test test-torch test-long test-arrayapi run-minimal: export OPENBLAS_NUM_THREADS = 1
+test test-torch test-long test-arrayapi run-minimal: export OMP_NUM_THREADS = 1
 
-.PHONY: test test-torch test-long test-minimal test-all
+.PHONY: test test-torch test-long test-arrayapi test-minimal test-all
 test: $(VENV)/.extra-test ## the test suite, less the comparison with torch and what is slow
 	@$(PYTEST) $(SUITE) -m "not slow and not stress" $(ARGS)
 
@@ -59,6 +59,10 @@ test-torch: $(VENV)/.extra-test $(VENV)/.extra-torch ## the same programs throug
 
 test-long: $(VENV)/.extra-test ## slow and stress tests too, and 500 examples per property
 	@$(PYTEST) $(SUITE) --hypothesis-profile=long $(ARGS)
+
+test-arrayapi: $(VENV)/.extra-test $(VENV)/.extra-arrayapi ## the public array API suite, its checkout given by ARRAY_API_TESTS
+	@$(PYTEST) tests/array_api
+	@$(PY) -m tests.array_api.public_suite $(ARGS)
 
 test-minimal: ## the test suite on the oldest NumPy, without optional libraries
 	@$(MAKE) --no-print-directory run-minimal VENV=.venv-minimal
@@ -88,7 +92,7 @@ test-all: ## everything, on every supported Python (ALLOW_MISSING=1 tolerates ab
 	done; \
 	case " $$missing " in *" 3.11 "*) ;; *) $(MAKE) --no-print-directory test-minimal;; esac; \
 	$(MAKE) --no-print-directory test-long; \
-	$(MAKE) --no-print-directory test-torch; \
+	$(MAKE) --no-print-directory test-torch ARGS="$(ARGS) --hypothesis-profile=long"; \
 	if [ -n "$$missing" ]; then echo "*** NOT TESTED on Python$$missing" >&2; fi
 
 # ----- the rest ---------------------------------------------------------------------------------------------
@@ -108,7 +112,7 @@ docs: $(VENV)/.extra-docs ## build the documentation; a warning is an error
 	@$(PY) -m sphinx --quiet --fail-on-warning --keep-going -b html docs docs/_build/html
 	@echo "==> docs/_build/html/index.html"
 
-wheel: $(VENV)/bin/pip ## build the wheel and check its size and contents
+wheel: $(VENV)/bin/pip ## build the two wheels and check their sizes and contents
 	@rm -rf dist
-	@$(PIP) wheel --no-deps --wheel-dir dist .
+	@$(PIP) wheel --no-deps --wheel-dir dist . ./packaging/scipy
 	@$(PY) .ci/check_wheel.py dist

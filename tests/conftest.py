@@ -1,7 +1,8 @@
-"""What every test starts from: a Hypothesis profile, a fixed seed and the default dtype."""
+"""What every test starts from: a Hypothesis profile, a heap without what was collected, a fixed seed and the default dtype."""
 
 from __future__ import annotations
 
+import gc
 import os
 import random
 from collections.abc import Iterator
@@ -18,6 +19,12 @@ from ndgrad.generator import manual_seed
 settings.register_profile("short", max_examples=25, deadline=None, derandomize="CI" in os.environ)
 settings.register_profile("long", max_examples=500, deadline=None, print_blob=True)
 settings.load_profile("short")
+
+
+def pytest_collection_finish() -> None:
+    """Modules, torch among them, and thousands of tests stay to the end: `gc.collect()` in a test need not walk over them each time."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)

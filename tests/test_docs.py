@@ -33,7 +33,7 @@ PAGES = [
 ]
 PACKAGE = Path(ndgrad.__path__[0])
 OPTIONAL = frozenset(
-    "cupy graphviz llvmlite matplotlib ml_dtypes mpi4py opt_einsum safetensors scipy".split()
+    "cupy einops graphviz llvmlite matplotlib ml_dtypes mpi4py opt_einsum safetensors scipy".split()
 )
 FLAGS = doctest.ELLIPSIS
 

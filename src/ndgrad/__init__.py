@@ -41,9 +41,14 @@ _API = (
     "extremum", "product",
 )  # fmt: skip
 _SUBMODULES = frozenset(
-    "autograd cuda distributed fft func jit linalg nested nn numpy ops optim random sparse special testing utils".split()
+    "_C array_api autograd compat cuda distributed fft func implicit jit library linalg nested nn numpy ops optim overrides profiler "
+    "random scipy sparse special testing utils".split()
 )
+_IN_THE_OTHER_WHEEL = frozenset(("scipy", "implicit"))
 _FROM_FUNC = frozenset(("vmap",))
+_FROM_LIFTING = frozenset(("lift",))
+_FROM_FILES = frozenset(("load", "save"))
+_FROM_AUTOGRAD = frozenset(("explain", "is_anomaly_check_nan_enabled", "is_anomaly_enabled"))
 #: Functions that torch has at its top level as well as in nn.functional.
 _FROM_FUNCTIONAL = frozenset(
     "adaptive_avg_pool1d adaptive_max_pool1d alpha_dropout avg_pool1d batch_norm bilinear binary_cross_entropy_with_logits celu "
@@ -86,8 +91,19 @@ def __getattr__(name: str) -> _Any:
         except ModuleNotFoundError as error:
             if error.name != f"ndgrad.{name}":
                 raise
+            if name in _IN_THE_OTHER_WHEEL:
+                raise ModuleNotFoundError(
+                    f"ndgrad.{name} comes with the wheel ndgrad-scipy, which is not installed. Install it: pip install ndgrad-scipy",
+                    name=error.name,
+                ) from None
+    if name in _FROM_AUTOGRAD:
+        return getattr(_importlib.import_module("ndgrad.autograd"), name)
     if name in _FROM_FUNC:
         return getattr(_importlib.import_module("ndgrad.func.transforms"), name)
+    if name in _FROM_LIFTING:
+        return getattr(_importlib.import_module("ndgrad.lifting.entry"), name)
+    if name in _FROM_FILES:
+        return getattr(_importlib.import_module("ndgrad.serialization"), name)
     if name in _FROM_FUNCTIONAL:
         found = getattr(_importlib.import_module("ndgrad.nn.functional"), name, None)
         if found is not None:
@@ -96,7 +112,7 @@ def __getattr__(name: str) -> _Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({n for n in globals() if not n.startswith("_")} | _SUBMODULES | _FROM_FUNC)
+    return sorted({n for n in globals() if not n.startswith("_")} | _SUBMODULES | _FROM_FUNC | _FROM_LIFTING | _FROM_FILES | _FROM_AUTOGRAD)
 
 
 __all__ = [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 
 from ndgrad import devices
 from ndgrad.api.arguments import as_dim
-from ndgrad.autograd.modes import thread
+from ndgrad.autograd.modes import process, thread
 from ndgrad.autograd.variable import Variable, meta_of, np_dtype
 from ndgrad.storage import batch_dims, memory_of
 
@@ -112,7 +113,16 @@ def only_element(t: Any, use: str) -> Any:
     """The one element of a tensor, as a Python number."""
     if batch_dims(t):
         raise vmap_error(f"It looks like you're attempting to use a Tensor in {use}")
-    return memory_of(t).item()
+    return handed_out(t, use, memory_of(t).item())
+
+
+def handed_out(t: Any, how: str, value: Any) -> Any:
+    """Plain values of a tensor that are about to be handed out: debug mode remembers that they were."""
+    if process.busy and thread.debug:
+        from ndgrad.autograd.provenance import note_departure
+
+        note_departure(t, how, value)
+    return value
 
 
 def scalar(t: Any) -> Any:
@@ -146,3 +156,20 @@ def real_scalar(t: Any) -> Any:
 
 def warn_deprecated(name: str, ndim: int, instead: str) -> None:
     warnings.warn(f"Tensor.{name} is deprecated on {ndim}-D tensors: {instead}.", UserWarning, stacklevel=3)
+
+
+#: What scipy.sparse takes for "not an array": it then leaves a product to the other operand.
+NOT_AN_ARRAY = np.empty((), object)
+
+
+def asked_by_sparse() -> bool:
+    """Whether it is a product of scipy.sparse that asks a tensor for its memory: `A @ t` is then ours to compute.
+
+    scipy.sparse has no protocol for this but one: an operand that becomes a 0-d array of objects is left alone.
+    """
+    if "scipy.sparse" not in sys.modules:
+        return False
+    frame = sys._getframe(2)
+    while frame.f_back is not None and frame.f_globals.get("__name__") == "ndgrad.overrides":
+        frame = frame.f_back  # while someone overrides functions, those that ask them stand in between
+    return frame.f_code.co_name == "_matmul_dispatch" and "scipy" in frame.f_code.co_filename

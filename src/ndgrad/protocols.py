@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ndgrad.autograd.variable import Variable, np_dtype
-from ndgrad.checks import only_element, real_scalar, scalar
+from ndgrad.autograd.variable import Variable, np_dtype, wrap
+from ndgrad.checks import NOT_AN_ARRAY, asked_by_sparse, only_element, real_scalar, scalar
 from ndgrad.storage import batch_dims
 
 
@@ -85,6 +85,8 @@ class PythonProtocols(Variable):
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         """Its memory as a NumPy array; raises where that would drop the graph."""
+        if asked_by_sparse():
+            return NOT_AN_ARRAY
         array = self.numpy()
         if dtype is not None and array.dtype != dtype:
             if copy is False:
@@ -93,6 +95,41 @@ class PythonProtocols(Variable):
                 )
             return array.astype(dtype)
         return array.copy() if copy else array
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        """NumPy's ufuncs on tensors: see ndgrad.numpy.ufuncs, whose function takes this one's place when first called."""
+        from ndgrad.numpy.ufuncs import array_ufunc
+
+        PythonProtocols.__array_ufunc__ = array_ufunc  # type: ignore[method-assign]
+        return array_ufunc(self, ufunc, method, *inputs, **kwargs)
+
+    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        """NumPy's functions on tensors: see ndgrad.numpy.dispatch."""
+        from ndgrad.numpy.dispatch import array_function
+
+        PythonProtocols.__array_function__ = array_function  # type: ignore[method-assign]
+        return array_function(self, function, types, args, kwargs)
+
+    def __array_wrap__(self, array: Any, context: Any = None, return_scalar: bool = False) -> Any:
+        """What NumPy's functions that do not dispatch make of a result: a constant with the face of their argument."""
+        return wrap(self.face, array)
+
+    def __array_namespace__(self, /, *, api_version: str | None = None) -> Any:
+        """The array API standard's functions for this tensor: the module ndgrad.array_api."""
+        from ndgrad.array_api.version import namespace
+
+        return namespace(api_version)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        from ndgrad.api.dlpack import dlpack_device
+
+        return dlpack_device(self)
+
+    def __dlpack__(self, *, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: bool | None = None) -> Any:
+        """The memory, for other libraries' from_dlpack(); raises where that would drop the graph."""
+        from ndgrad.api.dlpack import to_capsule
+
+        return to_capsule(self, stream, max_version, dl_device, copy)
 
     def __format__(self, spec: str) -> str:
         if self.ndim == 0 and not self.is_meta and not batch_dims(self):

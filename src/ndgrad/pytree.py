@@ -509,6 +509,16 @@ def _step(spec: TreeSpec, i: int) -> str:
     return f"[{i if spec._kind.keys is None else spec._kind.keys(spec.context)[i]!r}]"
 
 
+def flatten_up_to(spec: TreeSpec, tree: PyTree) -> list[PyTree]:
+    """The subtree of `tree` that stands at each leaf of `spec`."""
+    found: list[PyTree] = []
+    try:
+        _match(spec, tree, found)
+    except _Mismatch as mismatch:
+        raise mismatch.explained(spec, tree_structure(tree)) from None
+    return found
+
+
 def broadcast_prefix(prefix: PyTree, tree: PyTree, is_leaf: IsLeaf = None) -> list[Any]:
     """For each leaf of `tree`, the leaf of `prefix` that stands for it or for a container around it.
 

@@ -38,9 +38,13 @@ def batch_dims(t: Any) -> int:
 
 def owner_of(array: Any) -> Any:
     """The array that owns the memory that `array` is a window on."""
-    while isinstance(array.base, np.ndarray):
-        array = array.base
-    return array
+    while True:
+        base = array.base
+        if isinstance(base, Variable):  # np.asarray(t) by __array_interface__ has the tensor itself as its base
+            base = memory_of(base)
+        if not isinstance(base, np.ndarray):
+            return array
+        array = base
 
 
 def pointer(array: Any) -> int:

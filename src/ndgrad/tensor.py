@@ -17,6 +17,7 @@ from ndgrad.arrays.library import is_raw_array
 from ndgrad.arrays.placement import device_of
 from ndgrad.autograd.inplace import write
 from ndgrad.autograd.modes import process
+from ndgrad.autograd.subclass import announce_class, default_dispatch, default_function, make_wrapper
 from ndgrad.autograd.variable import Variable, meta_of, np_dtype, requires_grad, wrap
 from ndgrad.autograd.versions import Version, is_inference, storage_of, version_number
 from ndgrad.autograd.view import replay
@@ -56,6 +57,8 @@ class Tensor(PythonProtocols):
     __slots__ = ()
     __array_priority__ = 1000.0
 
+    #: Whether the class answers ops below autograd itself (see ndgrad.autograd.subclass).
+    own_dispatch = False
     #: Whether saved values survive later writes (NumPy's face) or raise (torch's).
     keeps_saved = False
 
@@ -63,6 +66,24 @@ class Tensor(PythonProtocols):
         from ndgrad.api.data import construct
 
         return construct(cls, args, options, dtypes.get_default_dtype().numpy)
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        announce_class(cls)
+
+    @classmethod
+    def __torch_function__(cls, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None) -> Any:
+        """What a class's override falls back on: run the function without asking anybody, and give results this class."""
+        return default_function(cls, func, types, args, kwargs or {})
+
+    __ndgrad_function__ = __torch_function__
+
+    @classmethod
+    def __torch_dispatch__(cls, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None) -> Any:
+        """What a class's dispatch falls back on: the op on plain tensors over the same memory."""
+        return default_dispatch(func, args, kwargs or {})
+
+    __ndgrad_dispatch__ = __torch_dispatch__
 
     @staticmethod
     def _make_subclass(cls: type[Any], data: Tensor, require_grad: bool = False) -> Any:
@@ -73,6 +94,25 @@ class Tensor(PythonProtocols):
         if require_grad:
             made.requires_grad_()
         return made
+
+    @staticmethod
+    def _make_wrapper_subclass(
+        cls: type[Any],
+        size: Any,
+        strides: Any = None,
+        storage_offset: Any = None,
+        memory_format: Any = None,
+        dtype: Any = None,
+        layout: Any = devices.strided,
+        device: Any = None,
+        pin_memory: bool = False,
+        requires_grad: bool = False,
+        dispatch_sizes_strides_policy: str | None = None,
+        dispatch_device: bool = False,
+        dispatch_layout: bool = False,
+    ) -> Any:
+        """A tensor of class `cls` that has a shape and no memory: its class computes, in `__ndgrad_dispatch__`, with what it keeps."""
+        return make_wrapper(cls, size, dtype, device, requires_grad, strides)
 
     @property
     def face(self) -> type[Any]:
@@ -340,7 +380,16 @@ class Tensor(PythonProtocols):
 
     @property
     def _backward_hooks(self) -> Any:
-        return None if self._meta is None else self._meta.hooks
+        """The tensor's hooks by number, None if it never had one."""
+        from ndgrad.autograd import hooks
+
+        return hooks.tensor_hooks_of(self)
+
+    @_backward_hooks.setter
+    def _backward_hooks(self, value: Any) -> None:
+        from ndgrad.autograd import hooks
+
+        hooks.set_tensor_hooks(self, value)
 
     def backward(self, gradient: Any = None, retain_graph: Any = None, create_graph: bool = False, inputs: Any = None) -> None:
         """Compute gradients of this tensor and accumulate them in the leaves (or only in `inputs`)."""
@@ -362,7 +411,7 @@ class Tensor(PythonProtocols):
 
     def detach(self) -> Any:
         """The same values in the same memory, outside the graph."""
-        if process.busy or self._array.__class__ is not np.ndarray:
+        if process.busy or self._array.__class__ is not np.ndarray or self.__class__ not in FACES:
             return shape.detach(self)
         outside = wrap(self.face, self._array)
         outside._storage = self._storage or storage_of(self)
@@ -573,10 +622,14 @@ FACES[Tensor] = Tensor
 
 def _operator(name: str, op: Any, *, reflected: bool = False) -> None:
     """Install an operator that is generated when first used."""
+    made: Any = None
 
     def first_use(self: Any, *args: Any) -> Any:
-        made = make_eager(op, operator=True, reflected=reflected)
-        setattr(Tensor, name, made)
+        nonlocal made
+        if made is None:
+            made = make_eager(op, operator=True, reflected=reflected)
+        if vars(Tensor)[name] is first_use:  # else something that asks before it runs stands there (see ndgrad.overrides)
+            setattr(Tensor, name, made)
         return made(self, *args)
 
     first_use.__name__ = name
@@ -599,7 +652,8 @@ _BINARY = {
 }
 for _name, _op in {**_BINARY, "matmul": product.matmul}.items():
     _operator(f"__{_name}__", _op)
-    _operator(f"__r{_name}__", _op, reflected=True)
+    # of `2 * x` and `2 + x` the graph is that of `x * 2` and `x + 2`, as in torch, and numbers second are the short way
+    _operator(f"__r{_name}__", _op, reflected=_name not in ("add", "mul"))
 for _name in ("eq", "ne", "lt", "le", "gt", "ge"):
     _operator(f"__{_name}__", getattr(comparison, _name))
 _operator("__neg__", arithmetic.neg)
@@ -612,7 +666,15 @@ def _in_place_operator(name: str, op: Any) -> None:
 
     def method(self: Any, other: Any) -> Any:
         if not (isinstance(other, (Variable, bool, int, float, complex)) or is_raw_array(other)):
-            return NotImplemented
+            if not (self.keeps_saved and isinstance(other, (list, tuple))):
+                return NotImplemented
+            from ndgrad.numpy.coercion import as_array  # on NumPy's face a list is an array
+
+            other = as_array(other)
+        elif isinstance(other, np.ndarray) and (other.__class__ is not np.ndarray or other.dtype.kind not in "fciub"):
+            from ndgrad.numpy.coercion import checked  # masks, matrices, objects and records are refused
+
+            other = checked(other)
         return write(op, self, (other,), {})
 
     method.__name__ = method.__qualname__ = name

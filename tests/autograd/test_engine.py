@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import weakref
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -209,7 +210,230 @@ def test_nodes_have_torchs_names_and_edges():
     x, w = leaf(1.0), leaf(2.0)
     y = (x * w).exp()
     assert y.grad_fn.name() == "ExpBackward0"
-    (mul, number), = y.grad_fn.next_functions
+    ((mul, number),) = y.grad_fn.next_functions
     assert (mul.name(), number) == ("MulBackward0", 0)
     assert [n.name() for n, _ in mul.next_functions] == ["AccumulateGrad", "AccumulateGrad"]
     assert y.grad_fn._sequence_nr() > mul._sequence_nr()
+
+
+# ----- which gradients -------------------------------------------------------------------------------------------------
+
+
+def test_edges_of_one_op_with_several_outputs_are_told_apart():
+    x = ndgrad.tensor(np.ones((3, 2)), requires_grad=True)
+    parts = (x * 1.0).unbind()
+    edges = [autograd.graph.get_gradient_edge(p) for p in parts]
+    found = autograd.grad((parts[0] * 2 + parts[2] * 3).sum(), edges, retain_graph=True, allow_unused=True)
+    assert [None if g is None else g.tolist() for g in found] == [[2.0, 2.0], None, [3.0, 3.0]]
+    autograd.backward(edges[1:], [ndgrad.ones(2) * 5, ndgrad.ones(2) * 7])
+    assert x.grad.tolist() == [[0.0, 0.0], [5.0, 5.0], [7.0, 7.0]]
+
+
+@pytest.mark.parametrize("hooked", [False, True], ids=["by age", "by count"])
+def test_grad_runs_only_the_nodes_on_the_way_to_its_inputs(hooked):
+    """Whether or not the engine counts first: what is not needed keeps its saved values, and its hooks do not run."""
+    x, w, seen = leaf(1.0, 2.0), leaf(3.0, 4.0), []
+    handle = leaf(1.0).register_hook(lambda g: None) if hooked else None
+    keeper = leaf(1.0)
+    keeper_handle = keeper.register_hook(lambda g: None) if hooked else None
+    a, b = x.exp(), w.exp()
+    b.register_hook(lambda g: seen.append("b"))
+    y = (a * 2 + b * 3).sum()
+    assert np.allclose(autograd.grad(y, x)[0].numpy(), 2 * np.exp([1.0, 2.0]))
+    assert seen == []
+    assert np.allclose(autograd.grad((b * 5).sum(), w)[0].numpy(), 5 * np.exp([3.0, 4.0]))
+    autograd.grad(leaf(1.0) * 1.0, w, ndgrad.ones(1), allow_unused=True)
+    for h in (handle, keeper_handle):
+        if h is not None:
+            h.remove()
+
+
+def test_grad_of_a_leaf_reached_over_every_kind_of_node():
+    x = leaf(1.0, 2.0, 3.0)
+    y = x * 1.0
+    y[0] = x[1] * 2
+    first, second = (y * 2).split([1, 2])
+    z = first.sum() + (second.view(2, 1) @ second.view(1, 2)).sum() + x[2]
+    (found,) = autograd.grad(z, x, retain_graph=True)
+    z.backward()
+    # 4 x1 + (2 x1 + 2 x2)^2 + x2
+    assert found.tolist() == x.grad.tolist() == [0.0, 4.0 + 4 * (2 * 2 + 2 * 3), 4 * (2 * 2 + 2 * 3) + 1]
+
+
+def test_one_array_is_one_tensor_so_that_writes_are_seen():
+    a, b = leaf(1.0, 2.0), leaf(3.0, 4.0)
+    first, second = autograd.grad(a + b, [a, b], ndgrad.tensor([1.0, 1.0]))
+    w = leaf(1.0, 1.0)
+    y = (w * second).sum()
+    first.mul_(10)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        y.backward()
+
+
+class Silent(autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, g):
+        return None
+
+
+class Noticing(autograd.Function):
+    seen: ClassVar[list] = []
+
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, g):
+        Noticing.seen.append(g.tolist())
+        return g + 1
+
+
+def test_no_gradient_is_not_a_zero_but_custom_functions_behind_it_run():
+    x, w = leaf(1.0), leaf(2.0)
+    (Silent.apply(x * 3) + w).sum().backward()
+    assert x.grad is None
+    assert w.grad.tolist() == [1.0]
+    Noticing.seen.clear()
+    Silent.apply(Noticing.apply(x * 3).exp().view(1).clone()).sum().backward()
+    assert Noticing.seen == [[0.0]]
+    assert x.grad.tolist() == [3.0]
+
+
+def test_a_gradient_that_comes_after_none_counts():
+    x = leaf(1.0)
+    h = x * 3
+    for y in (Silent.apply(h) + h, h + Silent.apply(h), (Silent.apply(h) * 2).sum() + (h * h).sum() * 0 + h.sum()):
+        x.grad = None
+        y.sum().backward(retain_graph=True)
+        assert x.grad.tolist() == [3.0]
+
+
+# ----- accumulation ----------------------------------------------------------------------------------------------------
+
+
+def test_a_gradient_nobody_else_holds_is_not_copied():
+    seen = []
+    for hooked in (False, True):
+        x = leaf(*np.arange(5000.0))
+        y = x * ndgrad.tensor(np.arange(5000.0))
+        if hooked:
+            x.register_hook(lambda g: seen.append(g.data_ptr()))
+        y.grad_fn.register_hook(lambda i, o: seen.append(i[0].data_ptr()))
+        y.sum().backward()
+        assert x.grad.data_ptr() in seen
+        seen.clear()
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (1, 2, 0), (0, 2, 1)])
+def test_a_gradient_lies_in_memory_like_its_leaf(order):
+    x = ndgrad.tensor(np.arange(24.0).reshape(2, 3, 4)).permute(*order).requires_grad_()
+    (x * x).sum().backward()
+    assert x.grad.stride() == x.stride()
+    (x * x).sum().backward(create_graph=False)
+    assert x.grad.stride() == x.stride()
+    gaps = ndgrad.tensor(np.arange(24.0).reshape(4, 6))[::2, 1:].requires_grad_()
+    (gaps * 2).sum().backward()
+    assert gaps.grad.stride() == (5, 1)
+
+
+def test_a_grad_in_memory_that_cannot_be_added_to_is_replaced():
+    locked = np.zeros(2)
+    locked.flags.writeable = False
+    for grad in (ndgrad.zeros(1).expand(2), ndgrad.as_tensor(locked)):
+        x = leaf(1.0, 2.0)
+        x.grad = grad
+        (x * 3).sum().backward()
+        assert x.grad.tolist() == [3.0, 3.0]
+        assert grad.tolist() == [0.0, 0.0]
+
+
+def test_adding_to_a_grad_that_was_saved_is_noticed():
+    x, w = leaf(1.0, 2.0), leaf(3.0, 4.0)
+    (x * x).sum().backward()
+    y = (w * x.grad).sum()
+    (x * x).sum().backward()
+    with pytest.raises(RuntimeError, match="AccumulateGrad"):
+        y.backward()
+
+
+def test_on_numpys_face_a_grad_that_was_saved_survives_being_added_to():
+    import ndgrad.numpy as anp
+
+    x, w = anp.array([1.0, 2.0]), anp.array([3.0, 4.0])
+    x.requires_grad_()
+    w.requires_grad_()
+    (x * x).sum().backward()
+    y = (w * x.grad).sum()
+    (x * x).sum().backward()
+    y.backward()
+    assert w.grad.tolist() == [2.0, 4.0]
+
+
+def test_backward_inside_vmap_does_not_put_a_batch_into_grad():
+    x = leaf(1.0, 2.0)
+    y = x * x
+    with pytest.raises(RuntimeError, match=r"inside vmap.*autograd\.grad"):
+        ndgrad.func.vmap(lambda v: y.backward(v, retain_graph=True))(ndgrad.eye(2))
+    assert x.grad is None
+
+
+# ----- the pass from inside --------------------------------------------------------------------------------------------
+
+
+def test_callbacks_come_last_and_may_queue_more():
+    from ndgrad.autograd.graph import current_graph_task_id, current_node, queue_callback
+
+    x, events = leaf(1.0), []
+    h = x * 2
+
+    def callback():
+        events.append(("callback", x.grad.tolist(), current_node(), current_graph_task_id() >= 0))
+        queue_callback(lambda: events.append("another"))
+
+    h.register_hook(lambda g: queue_callback(callback))
+    h.sum().backward()
+    assert events == [("callback", [2.0], None, True), "another"]
+    with pytest.raises(RuntimeError, match="during backward"):
+        queue_callback(callback)
+
+
+def test_the_announced_order_is_the_order():
+    x, w = leaf(1.0, 2.0), leaf(3.0, 4.0)
+    a, b = x * w, x.sin()
+    y = ((a + b) * (a - w)).sum()
+    ran, announced = [], []
+    for node in autograd.graph.walk(y):
+        node.register_prehook(lambda o: ran.append(autograd.graph.current_node()))
+    y.register_hook(lambda g: announced.extend(autograd.graph.current_execution_order()))
+    for inputs in (None, [x], [b, w]):
+        ran.clear()
+        announced.clear()
+        y.backward(inputs=inputs, retain_graph=True)
+        assert [n.name() for n in ran] == [n.name() for n in announced]
+        assert ran == announced
+
+
+def test_sequence_numbers_that_were_changed_are_obeyed():
+    x, events = leaf(1.0), []
+    a, b = x * 2, x * 3
+    c = a + b
+    for name, t in (("a", a), ("b", b)):
+        t.register_hook(lambda g, name=name: events.append(name))
+    c.sum().backward(retain_graph=True)
+    a.grad_fn._set_sequence_nr(c.grad_fn._sequence_nr() + 10)
+    autograd.grad(c.sum(), x, retain_graph=True)
+    assert events == ["b", "a", "a", "b"]
+    # the sum is older than what it leads to now: looking which nodes lead to x must still find it
+    assert autograd.grad(c.sum(), x)[0].tolist() == [5.0]
+
+
+def test_input_metadata_of_nodes():
+    x = ndgrad.tensor(np.float32([[1, 2, 3]]), requires_grad=True)
+    (known,) = (x * 2).grad_fn._input_metadata
+    assert (tuple(known.shape), known.dtype, str(known.device)) == ((1, 3), ndgrad.float32, "cpu")
+    assert [tuple(k.shape) for k in x.unbind(1)[0].grad_fn._input_metadata] == [(1,)] * 3

@@ -11,7 +11,7 @@ import weakref
 
 import numpy as onp
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import ndgrad
@@ -275,6 +275,7 @@ def test_random_buffer_programs_equal_their_functional_form(steps):
         (g,) = ndgrad.autograd.grad(run(t, functional), t, create_graph=True)
         (h,) = ndgrad.autograd.grad((g * g).sum(), t)
         found.append((g._array, h._array))
+    assume(all(onp.isfinite(theirs).all() for theirs in found[1]))  # twelve squares in a row overflow
     for ours, theirs in zip(*found, strict=True):
         onp.testing.assert_allclose(ours, theirs, rtol=1e-8, atol=1e-8)
 

@@ -189,3 +189,12 @@ def test_reading_and_writing_slices_of_one_buffer_on_torchs_face_raises():
     u[2] = u[1] * w
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
         u.sum().backward()
+
+
+def test_an_element_of_a_leaf_is_changed_in_place_under_no_grad():
+    x = ndgrad.tensor([1.0, 2.0], requires_grad=True)
+    with ndgrad.no_grad():
+        x[0] += 3.0  # a view made and written under no_grad, then assigned to its own place
+    assert x.tolist() == [4.0, 2.0]
+    x.sum().backward()
+    assert x.grad.tolist() == [1.0, 1.0]

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import ndgrad
 from ndgrad.autograd.modes import process, thread
 from ndgrad.func import grad, grad_and_value, hessian, jacfwd, jacrev, jvp, vjp, vmap
+from tests.examples import at_least
 
 
 @pytest.fixture(autouse=True)
@@ -49,7 +50,9 @@ STEPS = {
     "write twice": lambda y, x, c: _written(y, lambda z: (z[:2].add_(x[0]), z[1:].sin_())),
     "write constant": lambda y, x, c: _written(y, lambda z: z[1].fill_(0.5)),
     "new buffer": lambda y, x, c: _written(ndgrad.zeros(3), lambda z: (z.copy_(x), z[1:].add_(y[1:]))),
-    "views of a buffer": lambda y, x, c: _buffer(y, x),
+    "views of a buffer": lambda y, x, c: _buffer(y, x, ndgrad.zeros(2, 3)),
+    "views of a batched buffer": lambda y, x, c: _buffer(y, x, y.new_zeros(2, 3)),
+    "views of views": lambda y, x, c: _parts(y, x, ndgrad.zeros_like(x)),
 }
 
 
@@ -59,14 +62,23 @@ def _written(y, write):
     return z
 
 
-def _buffer(y, x):
-    """Views taken before the buffer knows of any transform."""
-    z = ndgrad.zeros(2, 3)
+def _buffer(y, x, z):
+    """Views taken before the buffer knows of some transform."""
     row, column, whole = z[0], z[:, 1], z.reshape(6)
     row.copy_(y)
     column.add_(x[0])
     whole[3:5].copy_(row[1:])
     return whole[:3] * z[1]
+
+
+def _parts(y, x, z):
+    """As `_buffer`, with views of views, of which some are looked at only at the end."""
+    w = ndgrad.stack([z, z])
+    row, column = w[0], w.t()[1]
+    row[1:].add_(y[1:])
+    column.mul_(x[0])
+    column[:1].add_(x[1:2])
+    return row + w.sum(0)
 
 
 names = st.lists(st.sampled_from(sorted(STEPS)), min_size=1, max_size=4)
@@ -181,7 +193,7 @@ TRANSFORMS = {
 
 
 @given(names, st.lists(st.sampled_from(sorted(TRANSFORMS, key=lambda t: t.__name__)), min_size=2, max_size=3), st.integers(0, 3))
-@settings(max_examples=60)
+@at_least(60)
 def test_compositions_to_depth_four(chosen, transforms, where):
     """Transforms on transforms, with a vmap somewhere among them."""
     f = function(chosen)
@@ -372,6 +384,43 @@ def test_vjp_function_may_be_called_often():
     for _ in range(2):
         close(_one(pull(ndgrad.tensor(V))), 2 * X * V)
     close(vmap(lambda c: _one(pull(c)))(ndgrad.tensor(np.eye(3))), np.diag(2 * X))
+
+
+def test_linearize_runs_the_function_once():
+    calls = []
+
+    def f(x):
+        calls.append(1)
+        return x * ndgrad.rand(3) + x.sin()
+
+    value, push = ndgrad.func.linearize(f, ndgrad.tensor(X))
+    slope = (value.numpy() - np.sin(X)) / X + np.cos(X)  # the random numbers are those of the value
+    for direction in (V, C):
+        close(push(ndgrad.tensor(direction)), slope * direction)
+    close(vmap(push)(ndgrad.tensor(np.eye(3))), np.diag(slope))
+    close(jacrev(push)(ndgrad.tensor(V)), np.diag(slope))
+    assert calls == [1]
+
+
+def test_linearize_with_complex_numbers_and_structures():
+    z = ndgrad.tensor(X + 1j * V)
+    value, push = ndgrad.func.linearize(lambda d: (d["z"].conj() * d["x"], d["z"].abs()), {"z": z, "x": ndgrad.tensor(C)})
+    tangents = {"z": ndgrad.tensor(V - 1j * X), "x": ndgrad.tensor(X)}
+    expected = jvp(lambda d: (d["z"].conj() * d["x"], d["z"].abs()), ({"z": z, "x": ndgrad.tensor(C)},), (tangents,))
+    for ours, theirs in zip((*value, *push(tangents)), (*expected[0], *expected[1]), strict=True):
+        close(ours, theirs.numpy())
+
+
+def test_chunks_share_their_random_numbers_if_samples_do():
+    f = lambda x: x + ndgrad.rand(2)
+    x = ndgrad.zeros(5, 2)
+    for mapped in (vmap(f, randomness="same", chunk_size=2), ndgrad.func.chunk_vmap(f, randomness="same", chunks=3)):
+        out = mapped(x).numpy()
+        assert (out == out[0]).all()
+        assert len(np.unique(out)) == 2
+    assert len(np.unique(vmap(f, randomness="different", chunk_size=2)(x).numpy())) == 10
+    slopes = jacfwd(lambda x: x * ndgrad.rand(()), randomness="same", chunk_size=1)(ndgrad.tensor(X)).diagonal()
+    assert len(np.unique(slopes.numpy())) == 1
 
 
 def test_jacobians_in_chunks():

@@ -1,16 +1,25 @@
-"""The table's promises, for every op: a hole in the table fails here."""
+"""The table's promises, for every op: a hole in the table fails here.
+
+Each differentiable op is checked in all modes, on real numbers and, where it is defined there, on complex ones; the combinations are
+counted, and the count in the docs is compared.
+"""
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 import importlib
 import pkgutil
+import re
+import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import ndgrad.ops
 from ndgrad.ops.table import DATA_DEPENDENT, NOT_DIFFERENTIABLE, RANDOM, table
-from ndgrad.testing.check_op import Sample, checks
+from ndgrad.testing.check_op import CHECKS, Sample, as_tuple, checks, more_checks, wrap_array
 from tests.ops import samples
 
 for module in pkgutil.iter_modules(ndgrad.ops.__path__):
@@ -21,6 +30,78 @@ for module in pkgutil.iter_modules(samples.__path__):
     for name, found in importlib.import_module(f"tests.ops.samples.{module.name}").SAMPLES.items():
         SAMPLES.setdefault(name, []).extend(found)
 
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "adding-an-op.md"
+
+#: Differentiable ops without complex samples, though their formulas would give some number: what they mean is on the real line.
+REAL_ONLY = {
+    "native_batch_norm": "its public functions refuse complex numbers: a variance is real",
+    "native_layer_norm": "likewise",
+    "rms_norm": "likewise",
+    "sign": "its public functions refuse complex numbers; sgn is for them",
+    **dict.fromkeys(("complex", "polar", "view_as_complex"), "they make complex numbers of real ones"),
+    "heaviside": "a step of complex numbers",
+    "ldexp": "of complex numbers for real exponents only, which its real samples have",
+    "binary_cross_entropy": "its public function refuses what is not a probability",
+}
+SECOND = {"jvp of vjp", "vjp of vjp", "vjp of jvp"}
+THIRD = {"jvp of jvp of vjp", "vjp of jvp of vjp"}
+#: Modes that an op has not, by its nature.
+WITHOUT = {
+    DATA_DEPENDENT: {"vmap", "no loop", "vmap of jvp", "vmap of vjp"},
+    RANDOM: {"vmap", "no loop", "vmap of jvp", "vmap of vjp"},
+}
+#: Modes in which an op cannot be compared with anything, by what its samples say.
+EXCUSED = {
+    **{name: {"jvp", *SECOND} for name in ("normal_tensor", "normal_mean", "normal_std", "standard_gamma")},
+    **{name: {"vmap", "no loop", "vmap of jvp", "vmap of vjp"} for name in ("masked_select", "masked_select_backward")},
+    "poisson": {"jvp"},
+    "binomial": {"jvp"},
+    "standard_gamma_grad": {*CHECKS} - {"values"},
+}
+DERIVATIVES = {c for c in CHECKS if "jvp" in c or "vjp" in c}
+
+
+def dtype_of(sample: Sample) -> str:
+    arrays = [a for a in sample.args if isinstance(a, (np.ndarray, np.generic))]
+    return "complex128" if any(a.dtype.kind == "c" for a in arrays) else "float64"
+
+
+def made_complex(op, sample: Sample) -> Sample | None:
+    """A real sample moved off the real line, if the op goes there."""
+    positions = [i for i in op.differentiable_positions(len(sample.args)) if isinstance(sample.args[i], (np.ndarray, np.generic))]
+    args = list(sample.args)
+    random = np.random.default_rng(1)
+    for i in positions:
+        if args[i].dtype != np.float64 or not args[i].size:
+            return None
+        args[i] = np.asarray(args[i] + 0.3j * random.standard_normal(args[i].shape))
+    if not positions:
+        return None
+    moved = dataclasses.replace(sample, args=tuple(args), reference=None)
+    try:
+        with np.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("error")  # NumPy's, of lost imaginary parts
+            prepared = [wrap_array(a) for a in args]
+            op(*(prepared if sample.prepare is None else as_tuple(sample.prepare(*prepared))), **sample.settings)
+    except Exception:
+        return None  # it refuses complex numbers
+    return moved
+
+
+@functools.cache
+def complex_samples() -> dict[str, Sample]:
+    """For differentiable ops that take complex numbers and have only real samples, one of these made complex."""
+    found = {}
+    for op in table.values():
+        given = SAMPLES.get(op.name, [])
+        if not op.differentiable or op.name in REAL_ONLY or op.batch is RANDOM or any(dtype_of(s) == "complex128" for s in given):
+            continue
+        made = next((m for s in given if (m := made_complex(op, s)) is not None), None)
+        if made is not None:
+            found[op.name] = made
+    return found
+
+
 CASES = [
     pytest.param(table[name], sample, id=f"{name}-{number}")
     for name, found in SAMPLES.items()
@@ -30,7 +111,8 @@ CASES = [
 
 
 def test_every_op_has_samples_and_every_sample_an_op():
-    assert set(table) - set(SAMPLES) == set()
+    from_outside = {entry.op.name for entry in ndgrad.library.registered().values()}  # these bring their own
+    assert set(table) - set(SAMPLES) - from_outside == set()
     assert set(SAMPLES) - set(table) == set()
 
 
@@ -43,7 +125,54 @@ def test_every_op_says_how_it_batches_and_differentiates():
 
 @pytest.mark.parametrize(("op", "sample"), CASES)
 def test_op(op, sample):
-    assert ndgrad.Tensor is not None
     with np.errstate(all="ignore"):
         for _, run in checks(op, sample):
             run()
+
+
+@pytest.mark.parametrize("name", [name for name in SAMPLES if name in table])
+def test_op_in_other_memory_and_precision_and_without_elements(name):
+    with np.errstate(all="ignore"):
+        for _, run in more_checks(table[name], SAMPLES[name][0]):
+            run()
+
+
+@pytest.mark.parametrize("name", [op.name for op in table.values() if op.differentiable and op.name in SAMPLES])
+def test_op_on_complex_numbers(name):
+    """Ops that take complex numbers and have real samples only: every mode, if not the value, is checked there too."""
+    sample = complex_samples().get(name)
+    with np.errstate(all="ignore"):
+        for check, run in checks(table[name], sample) if sample is not None else ():
+            if check != "values":
+                run()
+
+
+def test_the_table_has_no_holes(capsys):
+    """Every differentiable op x every mode x {float64, complex128 where defined}, counted."""
+    ran: set[tuple[str, str, str]] = set()
+    for name, found in SAMPLES.items():
+        for sample in found if name in table else ():
+            ran |= {(name, check, dtype_of(sample)) for check, _ in checks(table[name], sample)}
+    for name, sample in complex_samples().items():
+        ran |= {(name, check, "complex128") for check, _ in checks(table[name], sample)}
+    holes = []
+    for op in table.values():
+        if not op.differentiable or op.name not in SAMPLES:
+            continue
+        smooth = any(s.smooth for s in SAMPLES[op.name])
+        expected = {*CHECKS} - WITHOUT.get(op.batch, set()) - EXCUSED.get(op.name, set())
+        expected -= set() if op.elementwise and smooth and op.batch is not RANDOM else THIRD
+        if all("no loop" in s.skip for s in SAMPLES[op.name]):
+            expected -= {"no loop"}  # of ops by a solver of SciPy's that takes one matrix at a time, as their samples say
+        dtypes = {dtype for name, _, dtype in ran if name == op.name}
+        holes += [(op.name, mode, dtype) for dtype in dtypes for mode in expected if (op.name, mode, dtype) not in ran]
+    assert holes == []
+    counted = {(name, mode, dtype) for name, mode, dtype in ran if mode in DERIVATIVES or mode == "vmap"}
+    ops = len({name for name, _, _ in counted if table[name].differentiable})
+    with capsys.disabled():
+        print(f"\n{len(counted)} combinations of op, mode and dtype ({ops} differentiable ops), no holes")
+    numbers = re.search(r"([\d,]+) combinations of ([\d,]+) differentiable ops", PAGE.read_text())
+    assert numbers is not None, f"{PAGE.name} does not give the count"
+    for written, now in zip(numbers.groups(), (len(counted), ops), strict=True):
+        # the page is not touched for every new op, but must not promise more than there is, nor much less
+        assert 0.95 * now <= int(written.replace(",", "")) <= now

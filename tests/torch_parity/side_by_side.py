@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,27 @@ import torch
 import ndgrad
 
 MODULES = (torch, ndgrad)
+
+
+class Programs(dict[str, Any]):
+    """Programs by name: functions of the module, torch or ndgrad, that return what there is to compare."""
+
+    def enter(self, f: Any) -> Any:
+        """Decorate a program with this to have it run; a second one of its name would hide the first."""
+        assert f.__name__ not in self, f"two programs are called {f.__name__}"
+        self[f.__name__] = f
+        return f
+
+
+def on_both(f: Any) -> list[Any]:
+    """What a program comes to on torch and on ndgrad, its error included, with the grad mode left as it was."""
+    found = []
+    for m in MODULES:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            found.append(attempt(lambda m=m: plain(f(m))))
+        assert m.is_grad_enabled()
+    return found
 
 
 def attempt(f: Any) -> Any:
@@ -27,6 +49,15 @@ def error_name(error: Exception) -> str:
 
 def leaf(m: Any, *shape: int) -> Any:
     return m.tensor(np.arange(1.0, 1.0 + int(np.prod(shape))).reshape(shape), requires_grad=True)
+
+
+def ones(m: Any, *shape: int) -> Any:
+    return m.ones(*shape, dtype=m.float64)
+
+
+def node_names(nodes: Any) -> list[str]:
+    """The names of nodes, without the namespace that torch gives to accumulators."""
+    return [n.name().split("::")[-1] for n in nodes]
 
 
 def plain(value: Any) -> Any:

@@ -11,16 +11,10 @@ import torch
 import ndgrad
 from ndgrad.ops import activation
 
+pytestmark = pytest.mark.usefixtures("float64_torch")
+
 NAN, INF = float("nan"), float("inf")
 F = torch.nn.functional
-
-
-@pytest.fixture(autouse=True)
-def double_precision():
-    old = torch.get_default_dtype()
-    torch.set_default_dtype(torch.float64)
-    yield
-    torch.set_default_dtype(old)
 
 
 def run(lib, program, arrays, weights=None):

@@ -7,7 +7,9 @@ import pytest
 import torch
 
 import ndgrad
-from tests.torch_parity.test_elementwise import assert_same, double_precision, run  # noqa: F401
+from tests.torch_parity.test_elementwise import assert_same
+
+pytestmark = pytest.mark.usefixtures("float64_torch")
 
 INF, NAN = float("inf"), float("nan")
 r = np.random.default_rng(3)
@@ -32,7 +34,7 @@ def inputs(name):
 def test_one_dimensional_transform(name, norm):
     for x in inputs(name):
         for settings in ({}, {"n": 3}, {"n": 4}, {"n": 9}, {"n": 1}, {"dim": 0}, {"dim": -2, "n": 5}):
-            assert_same(lambda lib, x: getattr(lib.fft, name)(x, norm=norm, **settings), x)  # noqa: B023
+            assert_same(lambda lib, x: getattr(lib.fft, name)(x, norm=norm, **settings), x)
 
 
 @pytest.mark.parametrize("name", [*SEVERAL, *PLANES])
@@ -43,7 +45,7 @@ def test_transform_of_several_dimensions(name, norm):
         for settings in ({}, dims, {"s": (5, 3)}, {"s": (2, 8)}, {"s": (-1, 5), "dim": (2, 1)}, {"s": (4, -1)}, {"dim": (1,)}):
             if name in PLANES and settings == {"s": (5, 3)}:
                 settings = {**settings, "dim": (-1, 0)}
-            assert_same(lambda lib, x: getattr(lib.fft, name)(x, norm=norm, **settings), x)  # noqa: B023
+            assert_same(lambda lib, x: getattr(lib.fft, name)(x, norm=norm, **settings), x)
 
 
 def test_positional_arguments():
@@ -278,8 +280,6 @@ BAD_CALLS = {
     "numbers": lambda lib, x: lib.special.zeta(2.0, 2.0),
     "in place on integers": lambda lib, x: lib.tensor([1, 2]).lgamma_(),
     "order of zeta with a gradient": lambda lib, x: lib.special.zeta(x.requires_grad_(), 2.0).sum().backward(),
-    "shape with a gradient": lambda lib, x: lib.special.gammainc(x.requires_grad_(), x.detach()).sum().backward(),
-    "upper shape with a gradient": lambda lib, x: lib.igammac(x.requires_grad_(), x.detach()).sum().backward(),
     "out with gradient": lambda lib, x: lib.special.erfcx(x.requires_grad_(), out=lib.empty(0)),
 }
 

@@ -2,33 +2,19 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import pytest
 
-from tests.torch_parity.side_by_side import MODULES, attempt, leaf, plain
+from tests.torch_parity.custom import keep, make, slope
+from tests.torch_parity.side_by_side import Programs, attempt, leaf, on_both, plain
 
-PROGRAMS: dict[str, Any] = {}
-
-
-def program(f: Any) -> Any:
-    PROGRAMS[f.__name__] = f
-    return f
-
-
-def make(m, forward, backward, **members):
-    """A Function from its two methods."""
-    return type("F", (m.autograd.Function,), {"forward": staticmethod(forward), "backward": staticmethod(backward), **members})
-
-
-def save_input(ctx, x):
-    ctx.save_for_backward(x)
-    return x * x
+PROGRAMS = Programs()
+program = PROGRAMS.enter
 
 
 def square(m):
-    return make(m, save_input, lambda ctx, g: 2 * ctx.saved_tensors[0] * g)
+    return make(m, keep, slope)
 
 
 @program
@@ -353,16 +339,16 @@ def none_can_be_saved(m):
 
 @program
 def once_differentiable(m):
-    f = make(m, save_input, m.autograd.function.once_differentiable(lambda ctx, g: 2 * ctx.saved_tensors[0] * g))
+    f = make(m, keep, m.autograd.function.once_differentiable(lambda ctx, g: 2 * ctx.saved_tensors[0] * g))
     x = leaf(m, 2)
     f.apply(x).sum().backward()
     (g,) = m.autograd.grad(f.apply(x).sum(), x, create_graph=True)
-    return x.grad, g.requires_grad, attempt(lambda: m.autograd.grad(g.sum(), x))
+    return x.grad, attempt(lambda: m.autograd.grad(g.sum(), x))
 
 
 @program
 def once_differentiable_with_a_differentiable_gradient(m):
-    f = make(m, save_input, m.autograd.function.once_differentiable(lambda ctx, g: 2 * ctx.saved_tensors[0] * g))
+    f = make(m, keep, m.autograd.function.once_differentiable(lambda ctx, g: 2 * ctx.saved_tensors[0] * g))
     x = leaf(m, 2)
     (g,) = m.autograd.grad((f.apply(x) ** 2).sum(), x, create_graph=True)
     m.autograd.grad(g.sum(), x)
@@ -523,14 +509,8 @@ def old_style_inside_a_transform(m):
     m.func.grad(lambda y: square(m).apply(y).sum())(leaf(m, 3).detach())
 
 
-@pytest.mark.parametrize("name", sorted(PROGRAMS))
-def test_program(name: str) -> None:
+@pytest.mark.parametrize("program", PROGRAMS.values(), ids=PROGRAMS)
+def test_program(program: Any) -> None:
     """Both give the same, or raise the same class of error."""
-    found = []
-    for m in MODULES:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            found.append(attempt(lambda m=m: plain(PROGRAMS[name](m))))
-        assert m.is_grad_enabled()
-    theirs, ours = found
+    theirs, ours = on_both(program)
     assert ours == theirs

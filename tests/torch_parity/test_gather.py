@@ -11,6 +11,8 @@ import torch
 import ndgrad
 from tests.torch_parity.differences import deliberate
 
+pytestmark = pytest.mark.usefixtures("float64_torch")
+
 r = np.random.default_rng(5)
 A = r.permutation(60).reshape(3, 4, 5) / 7.0
 B = r.permutation(60).reshape(3, 4, 5) / 11.0
@@ -20,13 +22,6 @@ REPEATS = r.integers(0, 4, (2, 6, 5))
 DISTINCT = np.argsort(r.standard_normal((3, 4, 5)), axis=1)[:, :2]
 I, J = np.array([2, 0, 2]), np.array([1, 3])
 NAN = float("nan")
-
-
-@pytest.fixture(autouse=True)
-def double_precision():
-    torch.set_default_dtype(torch.float64)
-    yield
-    torch.set_default_dtype(torch.float32)
 
 
 def array(t):

@@ -12,14 +12,9 @@ import ndgrad
 from tests.index_cases import random_case, random_value
 from tests.torch_parity.errors import torch_class
 
+pytestmark = pytest.mark.usefixtures("float64_torch")
+
 A = np.random.default_rng(7).standard_normal((3, 4, 5))
-
-
-@pytest.fixture(autouse=True)
-def double_precision():
-    torch.set_default_dtype(torch.float64)
-    yield
-    torch.set_default_dtype(torch.float32)
 
 
 def array(t):

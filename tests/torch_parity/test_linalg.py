@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-import warnings
 
 import numpy as np
 import pytest
+import torch
 
-torch = pytest.importorskip("torch")
+import ndgrad
 
-import ndgrad  # noqa: E402
+pytestmark = [pytest.mark.usefixtures("float64_torch"), pytest.mark.filterwarnings("ignore")]
 
 r = np.random.default_rng(3)
 
@@ -31,16 +31,6 @@ ARRAYS = {
 }  # fmt: skip
 COMPLEX = {name: complex_(*a.shape) + (2 * np.eye(3) if name in "STB" else 0) for name, a in ARRAYS.items()}
 POSITIVE = "(S @ S.mH + t.eye(3))"
-
-
-@pytest.fixture(autouse=True)
-def float64():
-    before = torch.get_default_dtype()
-    torch.set_default_dtype(torch.float64)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield
-    torch.set_default_dtype(before)
 
 
 PRODUCTS = [

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import warnings
-
 import numpy as np
 import pytest
+import torch
 
-torch = pytest.importorskip("torch")
+import ndgrad
+import ndgrad.nn.functional
 
-import ndgrad  # noqa: E402
-import ndgrad.nn.functional  # noqa: E402
+pytestmark = [pytest.mark.usefixtures("float64_torch"), pytest.mark.filterwarnings("ignore")]
 
 r = np.random.default_rng(7)
 
@@ -262,16 +261,6 @@ ERRORS = [
 ]  # fmt: skip
 
 PROGRAMS = ACTIVATIONS + CLASSIFICATION + REGRESSION + DISTANCES + LINEAR + NORMS + CONVOLUTIONS + POOLS + VISION + ATTENTION
-
-
-@pytest.fixture(autouse=True)
-def float64():
-    before = torch.get_default_dtype()
-    torch.set_default_dtype(torch.float64)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield
-    torch.set_default_dtype(before)
 
 
 # Longer expressions that stand for tensors in the programs.

@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from ndgrad.printing import format_tensor, printoptions
+from tests.examples import at_least
 
 DEFAULTS = {"f2": torch.float16, "f4": torch.float32, "f8": torch.float64}
 DTYPES = ["f2", "f4", "f8", "c8", "c16", "i1", "i2", "i4", "i8", "u1", "?"]
@@ -67,7 +68,7 @@ histories = st.sampled_from(["none", "leaf", "clone", "meta"])
 
 
 @given(arrays, st.sampled_from(list(DEFAULTS)), histories, options)
-@settings(max_examples=200)
+@at_least(200)
 def test_any_array_under_any_options(array: np.ndarray[Any, Any], default: str, history: str, options: dict[str, Any]) -> None:
     assert_same_text(array, default, history, **options)
 

@@ -10,39 +10,13 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import pytest
 import torch as original
 
 import ndgrad
 from tests.torch_parity.programs import autodiff, learning, probability, science
 from tests.torch_parity.programs.dialect import PROGRAMS
-
-
-def same(theirs: Any, ours: Any, where: str = "result") -> None:
-    if isinstance(theirs, original.Tensor):
-        assert isinstance(ours, ndgrad.Tensor), f"{where}: {type(ours)}"
-        assert tuple(ours.shape) == tuple(theirs.shape), where
-        assert str(ours.dtype).split(".")[-1] == str(theirs.dtype).split(".")[-1], f"{where}: {ours.dtype}, torch {theirs.dtype}"
-        assert ours.requires_grad == theirs.requires_grad, f"{where}: requires_grad"
-        expected = theirs.detach().resolve_conj().resolve_neg().numpy()
-        np.testing.assert_allclose(ours.detach().numpy(), expected, rtol=1e-8, atol=1e-10, err_msg=where)
-    elif isinstance(theirs, dict):
-        assert list(ours) == list(theirs), where
-        for key in theirs:
-            same(theirs[key], ours[key], f"{where}[{key!r}]")
-    elif isinstance(theirs, (tuple, list)):
-        assert len(ours) == len(theirs), where
-        for i, (a, b) in enumerate(zip(theirs, ours, strict=True)):
-            same(a, b, f"{where}[{i}]")
-    elif isinstance(theirs, BaseException):
-        expected = ndgrad.linalg.LinAlgError if isinstance(theirs, original.linalg.LinAlgError) else type(theirs)
-        assert isinstance(ours, expected), f"{where}: torch {theirs!r}, ndgrad {ours!r}"
-    elif isinstance(theirs, float):
-        assert type(ours) is float, where
-        assert ours == pytest.approx(theirs, rel=1e-9, nan_ok=True), where
-    else:
-        assert ours == theirs, where
+from tests.torch_parity.programs.sameness import same
 
 
 @pytest.fixture

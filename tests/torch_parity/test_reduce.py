@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-import warnings
 
 import numpy as np
 import pytest
+import torch
 
-torch = pytest.importorskip("torch")
+import ndgrad
+from ndgrad.api import norm
 
-import ndgrad  # noqa: E402
-from ndgrad.api import norm  # noqa: E402
+pytestmark = [pytest.mark.usefixtures("float64_torch"), pytest.mark.filterwarnings("ignore")]
 
 inf, nan = math.inf, math.nan
 r = np.random.default_rng(5)
@@ -27,13 +27,9 @@ INT, BOOL, BYTE = np.arange(12).reshape(3, 4) % 5, A > 0, (np.arange(12).reshape
 
 
 @pytest.fixture(autouse=True)
-def float64():
-    before = torch.get_default_dtype()
-    torch.set_default_dtype(torch.float64)
-    with warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore")
+def quiet_numpy():
+    with np.errstate(all="ignore"):
         yield
-    torch.set_default_dtype(before)
 
 
 # Programs are text, so that the name of a failing test says what it does; `t` is the library, x its tensor.

@@ -10,15 +10,10 @@ import torch
 
 import ndgrad
 
+pytestmark = pytest.mark.usefixtures("float64_torch")
+
 LIBRARIES = {"torch": torch, "ndgrad": ndgrad}
 A = np.random.default_rng(3).standard_normal((4, 6, 3))
-
-
-@pytest.fixture(autouse=True)
-def double_precision():
-    torch.set_default_dtype(torch.float64)
-    yield
-    torch.set_default_dtype(torch.float32)
 
 
 def array(t):

@@ -16,15 +16,14 @@ import torch
 import ndgrad
 from tests.torch_parity.differences import deliberate
 
+pytestmark = pytest.mark.usefixtures("float64_torch")
+
 LIBRARIES = (torch, ndgrad)
 
 
 @pytest.fixture(autouse=True)
-def double_precision():
-    torch.set_default_dtype(torch.float64)
+def seeded_torch():
     torch.manual_seed(0)
-    yield
-    torch.set_default_dtype(torch.float32)
 
 
 def facts(value, lib):

@@ -1,42 +1,81 @@
 """How public functions read their arguments: dims, shapes, and the keyword names of both worlds.
 
 Ops in the table take normalised settings; these functions make them. Torch says `dim`, `keepdim`, `input`, `other`; NumPy says
-`axis`, `keepdims`, `a`, `x1`, `x2`. Public functions are written with torch's names and wear `@both_worlds`.
+`axis`, `keepdims`, `a`, `x1`, `x2`. Public functions of torch's face are written with torch's names and wear `@both_worlds`; those of
+NumPy's face take torch's names by `torch_names`.
 """
 
 from __future__ import annotations
 
 import functools
+import inspect
 import operator
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_NUMPY_NAMES = {"axis": "dim", "keepdims": "keepdim", "axes": "dims", "a": "input", "x": "input", "x1": "input", "x2": "other"}
+#: Keyword in the other world -> what it may be called here, the likelier name first.
+_FROM_NUMPY = {
+    "axis": ("dim", "dims"), "keepdims": ("keepdim",), "axes": ("dims",), "a": ("input",), "x": ("input",), "x1": ("input",),
+    "x2": ("other",),
+}  # fmt: skip
+_FROM_TORCH = {
+    "dim": ("axis", "axes"), "dims": ("axes", "axis"), "keepdim": ("keepdims",), "dim1": ("axis1",), "dim2": ("axis2",),
+    "input": ("a", "x", "x1"), "other": ("b", "x2"),
+}  # fmt: skip
 
 
 def both_worlds(function: F) -> F:
     """Let a function written with torch's keyword names take NumPy's too."""
-    known = frozenset(function.__code__.co_varnames[: function.__code__.co_argcount + function.__code__.co_kwonlyargcount])
+    known = keywords_of(function)
 
     @functools.wraps(function)
     def accepting(*args: Any, **kwargs: Any) -> Any:
         if kwargs and not kwargs.keys() <= known:
-            for name in kwargs.keys() - known:
-                torch_name = _NUMPY_NAMES.get(name)
-                if torch_name == "dim" and "dim" not in known:
-                    torch_name = "dims"
-                if torch_name not in known:
-                    raise TypeError(
-                        f"{function.__name__}() got an unexpected keyword argument {name!r}. It takes: {', '.join(sorted(known))}."
-                    )
-                if torch_name in kwargs:
-                    raise TypeError(f"{function.__name__}() got both {name!r} and {torch_name!r}, which mean the same. Give one.")
-                kwargs[torch_name] = kwargs.pop(name)
+            kwargs = renamed(function, known, kwargs, _FROM_NUMPY)
         return function(*args, **kwargs)
 
     return accepting  # type: ignore[return-value]
+
+
+def torch_names(function: F) -> F:
+    """Let a function written with NumPy's keyword names take torch's too."""
+    known = keywords_of(function)
+
+    @functools.wraps(function)
+    def accepting(*args: Any, **kwargs: Any) -> Any:
+        if kwargs and not kwargs.keys() <= known:
+            kwargs = renamed(function, known, kwargs)
+        return function(*args, **kwargs)
+
+    return accepting  # type: ignore[return-value]
+
+
+def keywords_of(function: Callable[..., Any]) -> frozenset[str]:
+    """The names of a Python function's parameters."""
+    code: Any = function.__code__
+    return frozenset(code.co_varnames[: code.co_argcount + code.co_kwonlyargcount])
+
+
+def takes_any_keyword(function: Callable[..., Any]) -> bool:
+    """Whether a Python function ends in **options, which may be meant for another one."""
+    return bool(function.__code__.co_flags & inspect.CO_VARKEYWORDS)
+
+
+def renamed(
+    function: Callable[..., Any], known: frozenset[str], given: dict[str, Any], names: dict[str, tuple[str, ...]] = _FROM_TORCH
+) -> dict[str, Any]:
+    """Keyword arguments with those of the other world under the function's own names."""
+    found = {name: value for name, value in given.items() if name in known}
+    for other in given.keys() - known:
+        name = next((n for n in names.get(other, ()) if n in known), None)
+        if name is None:
+            raise TypeError(f"{function.__name__}() got an unexpected keyword argument {other!r}. It takes: {', '.join(sorted(known))}.")
+        if name in found:
+            raise TypeError(f"{function.__name__}() got both {other!r} and {name!r}, which mean the same. Give one.")
+        found[name] = given[other]
+    return found
 
 
 def as_dim(dim: Any, ndim: int, what: str = "dim") -> int:

@@ -9,10 +9,10 @@ import numpy as np
 
 from ndgrad import devices, dtypes
 from ndgrad.arrays.placement import device_of, moved
-from ndgrad.autograd.modes import thread
+from ndgrad.autograd.modes import process, thread
 from ndgrad.autograd.variable import Variable, np_dtype
 from ndgrad.autograd.versions import storage_of
-from ndgrad.checks import channels_last_order
+from ndgrad.checks import channels_last_order, handed_out
 from ndgrad.ops import cast as ops
 from ndgrad.storage import announce, batch_dims, memory_of
 
@@ -30,7 +30,7 @@ def item(self: Any) -> Any:
     """The one element as a Python number."""
     array = self._array
     if array.__class__ is np.ndarray and array.size == 1 and (self._meta is None or not self._meta.batch_level):
-        return array.item()
+        return array.item() if not process.busy else handed_out(self, "item", array.item())
     if batch_dims(self):
         raise RuntimeError(
             "vmap: It looks like you're calling .item() on a Tensor. Its value differs from one sample to the next. Keep it "
@@ -43,7 +43,7 @@ def item(self: Any) -> Any:
             "reduce it first, "
             "or use tolist()."
         )
-    return memory_of(self).item()
+    return handed_out(self, "item", memory_of(self).item())
 
 
 def tolist(self: Any) -> Any:
@@ -52,7 +52,7 @@ def tolist(self: Any) -> Any:
         raise RuntimeError(
             "vmap: tolist() of a batched tensor: its values differ from one sample to the next. Do it outside of vmap."
         )
-    return memory_of(self).tolist()
+    return handed_out(self, "tolist", memory_of(self).tolist())
 
 
 def numpy(self: Any, *, force: Any = False) -> Any:
@@ -80,7 +80,7 @@ def numpy(self: Any, *, force: Any = False) -> Any:
         return moved(array, devices.device("cpu"))
     if not isinstance(self._array, Variable):
         announce(array, storage_of(self))
-    return array.view()
+    return handed_out(self, "numpy", array.view())
 
 
 # ----- dtype and device ----------------------------------------------------------------------------------------------

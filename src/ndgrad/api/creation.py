@@ -21,6 +21,7 @@ from ndgrad.arrays.placement import CPU, library_for, moved
 from ndgrad.autograd.inplace import copy_into
 from ndgrad.autograd.modes import process, thread
 from ndgrad.autograd.variable import Variable, meta_of, np_dtype, wrap
+from ndgrad.autograd.watch import FACTORY, watched
 from ndgrad.checks import channels_last_order
 from ndgrad.storage import batch_dims, memory_of, window
 from ndgrad.tensor import Tensor
@@ -83,11 +84,26 @@ class Options:
 
     def tensor(self, name: str, array: Any) -> Any:
         """The result over `array`, which lies on the CPU or on the wanted device already."""
-        made = fresh(moved(array, self.device), self.requires_grad, self.face)
+        if process.busy and thread.watchers:
+            return watched(FACTORY, name, None, (), lambda: self._tensor(name, array))
+        return self._tensor(name, array)
+
+    def _tensor(self, name: str, array: Any) -> Any:
+        array = moved(array, self.device)
+        if thread.observers:
+            from ndgrad.autograd.observe import observed_factory
+
+            array = observed_factory(name, array)
+        made = fresh(array, self.requires_grad, self.face)
         return made if self.out is None else copy_into(name, self.out, made)
 
     def filled(self, name: str, shape: tuple[int, ...], value: Any, default: np.dtype[Any] | None = None) -> Any:
         """A tensor full of one value; None leaves the memory as it is."""
+        if process.busy and thread.watchers:
+            return watched(FACTORY, name, None, (), lambda: self._filled(name, shape, value, default))
+        return self._filled(name, shape, value, default)
+
+    def _filled(self, name: str, shape: tuple[int, ...], value: Any, default: np.dtype[Any] | None) -> Any:
         dtype = self.dtype or default or dtypes.get_default_dtype().numpy
         library = library_for(self.device)
         if value is None:
@@ -96,7 +112,7 @@ class Options:
             array = library.zeros(shape, dtype)
         else:
             array = library.full(shape, value, dtype)
-        return self.tensor(name, array)
+        return self._tensor(name, array)
 
 
 # ----- one value everywhere ------------------------------------------------------------------------------------------
@@ -185,6 +201,8 @@ def _each_sample(t: Any, make: Callable[[Any, tuple[int, ...]], Any]) -> Any:
     from ndgrad.func.batching import batch_tensor
     from ndgrad.func.levels import below, find_level, level_number
 
+    if thread.captures is not None:
+        t = thread.captures.one(t)
     level = find_level(level_number(t))
     with below(level):
         inner = make(lift(t._array), () if level.size is None else (level.size,))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,9 +17,10 @@ import numpy as np
 from ndgrad import devices, dtypes
 from ndgrad.arrays.library import is_raw_array
 from ndgrad.arrays.placement import library_for, moved
-from ndgrad.autograd.modes import thread
+from ndgrad.autograd.modes import process, thread
 from ndgrad.autograd.variable import Variable, meta_of, np_dtype, wrap
 from ndgrad.autograd.versions import InferenceStorage
+from ndgrad.autograd.watch import FACTORY, watched
 from ndgrad.checks import check_differentiable
 from ndgrad.sizes import Size
 from ndgrad.storage import TypedStorage, UntypedStorage, batch_dims, memory_of, shared_storage
@@ -39,6 +41,15 @@ def fresh(array: Any, requires_grad: bool = False, face: type[Any] = Tensor) -> 
         meta = meta_of(t)
         meta.requires_grad = requires_grad
         meta.born = thread.levels[-1].number if thread.levels else 0
+    return t
+
+
+def noted(t: Any, data: Any) -> Any:
+    """In debug mode, remember that a tensor was made from data."""
+    if process.busy and thread.debug:
+        from ndgrad.autograd.provenance import note_data
+
+        note_data(t, data)
     return t
 
 
@@ -67,7 +78,10 @@ def tensor(
         )
         return _from_tensor(data, dtype, device, copy=True).requires_grad_(requires_grad)
     array = to_array(data, dtype, copy=True)
-    return fresh(moved(array, place(device)), requires_grad)
+    if process.busy and thread.watchers:
+        made = partial(fresh, moved(array, place(device)), requires_grad)
+        return noted(watched(FACTORY, "tensor", None, (), made), data)
+    return noted(fresh(moved(array, place(device)), requires_grad), data)
 
 
 def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Any:
@@ -77,7 +91,7 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Any:
     if is_raw_array(data) and not isinstance(data, np.generic):
         where = place(device)
         return _over(to_array(data, dtype, copy=False), where)
-    return fresh(moved(to_array(data, dtype, copy=False), place(device)))
+    return noted(fresh(moved(to_array(data, dtype, copy=False), place(device))), data)
 
 
 def asarray(obj: Any, *, dtype: Any = None, device: Any = None, copy: bool | None = None, requires_grad: bool = False) -> Any:
@@ -254,7 +268,7 @@ def _over(array: Any, where: devices.device) -> Any:
         return fresh(there)
     t = fresh(array.view(np.ndarray))
     t._storage = shared_storage(array)
-    return t
+    return noted(t, array)
 
 
 def _from_tensor(t: Any, dtype: Any, device: Any, *, copy: bool) -> Any:

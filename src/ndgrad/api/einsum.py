@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ndgrad.api.arguments import both_worlds
 from ndgrad.ops import product, reduce, shape, triangle
 
 __all__ = ["einsum", "tensordot"]
@@ -256,6 +257,7 @@ def _pairs(path: Sequence[Sequence[int]], count: int) -> list[tuple[int, int]]:
 # ----- tensordot ------------------------------------------------------------------------------------------------------
 
 
+@both_worlds
 def tensordot(a: Any, b: Any, dims: Any = 2, out: Any = None) -> Any:
     """The sum of products over the last `dims` dimensions of a and the first of b, or over two lists of dimensions.
 

@@ -92,7 +92,7 @@ def setitem(self: Any, index: Any, value: Any) -> None:
     items = _items(self, index)
     if all(map(_is_basic, items)):
         value = _drop_leading_ones(value, self, items)
-        if thread.levels or thread.dual_levels or self.__class__ not in FACES:
+        if thread.levels or thread.dual_levels or thread.observers or self.__class__ not in FACES:
             write(fill.copy, ops.getitem(self, index=_basic(items)), (value,), {})
         else:
             write_part(self, ops.getitem, {"index": _basic(items)}, value)
@@ -244,12 +244,19 @@ def _check_masks(t: Any, items: tuple[Any, ...]) -> None:
     """A mask must have the sizes of the dimensions it indexes."""
     at = 0
     for place, item in enumerate(items):
-        if isinstance(item, _Mask) and tuple(t.shape[at : at + len(item.shape)]) != item.shape:
+        if isinstance(item, _Mask) and not _fits(tuple(t.shape[at : at + len(item.shape)]), item.shape, t.keeps_saved):
             raise IndexError(
                 f"The shape of the mask {list(item.shape)} at index {place} does not match the shape of the indexed tensor "
                 f"{list(t.shape)} at index {at}. Give a mask of the sizes that it selects from."
             )
         at += _dimensions(item)
+
+
+def _fits(sizes: tuple[int, ...], mask: tuple[int, ...], numpy_face: bool) -> bool:
+    """NumPy and the array API standard let a size of zero stand for any."""
+    if not numpy_face:
+        return sizes == mask
+    return len(sizes) == len(mask) and all(m in (s, 0) for s, m in zip(sizes, mask, strict=True))
 
 
 def _dimensions(item: Any) -> int:
@@ -341,6 +348,10 @@ def _converted(t: Any, value: Any, *, strict: bool) -> Any:
 
 
 def _as_value(t: Any, value: Any) -> Any:
+    if t.keeps_saved:
+        from ndgrad.numpy.coercion import as_array  # NumPy's face lies above this layer; it takes lists of tensors, and checks arrays
+
+        return as_array(value)
     if isinstance(value, (list, tuple)) and any(isinstance(v, Variable) for v in value):
         raise TypeError("can't assign a list of tensors to a tensor. Stack them first: ndgrad.stack([...]).")
     return wrap(t.face, np.asarray(value))

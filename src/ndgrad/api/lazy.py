@@ -38,6 +38,10 @@ FAMILIES: dict[str, tuple[str, str]] = {
         "bincount corrcoef cov histc median mode nanmedian nanquantile quantile std std_mean var var_mean",
         "bincount corrcoef cov histc median mode nanmedian nanquantile quantile std var",
     ),
+    "dlpack": (
+        "from_dlpack",
+        "",
+    ),
     "einsum": (
         "einsum tensordot",
         "",

@@ -8,8 +8,7 @@ import numpy as np
 
 from ndgrad.api.product import broadcast_shapes, conjugate
 from ndgrad.arrays.library import library_of
-from ndgrad.autograd.saved import lift
-from ndgrad.autograd.variable import Variable, np_dtype
+from ndgrad.autograd.variable import Variable, np_dtype, wrap
 from ndgrad.ops import comparison, reduce, shape
 
 
@@ -45,10 +44,10 @@ def payload(x: Any) -> Any:
 
 
 def identity(like: Any, n: int, batch: tuple[int, ...] = ()) -> Any:
-    """The identity in the dtype and array library of a tensor, for a batch without copies."""
+    """The identity in the dtype, array library and face of a tensor, for a batch without copies."""
     array = payload(like)
     dtype = array.dtype if array.dtype.kind in "fc" else np.dtype(np.float64)
-    eye = lift(library_of(array).eye(n, dtype=dtype))
+    eye = wrap(like.face, library_of(array).eye(n, dtype=dtype))
     return shape.expand(eye, shape=(*batch, n, n)) if batch else eye
 
 

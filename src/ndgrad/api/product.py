@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-from ndgrad.api.arguments import as_dim
+from ndgrad.api.arguments import as_dim, both_worlds
 from ndgrad.autograd.inplace import copy_into, write
 from ndgrad.autograd.modes import thread
 from ndgrad.autograd.variable import Variable, np_dtype
@@ -317,6 +317,7 @@ def _expand(x: Any, sizes: tuple[int, ...]) -> Any:
 
 
 @takes_out
+@both_worlds
 def cross(input: Any, other: Any, dim: int | None = None) -> Any:
     """The cross product of vectors of three entries along `dim`."""
     if dim is None:

@@ -46,6 +46,7 @@ def flipud(input: Any) -> Any:
     return ops.flip(input, dims=(0,))
 
 
+@both_worlds
 def rot90(input: Any, k: int = 1, dims: Any = (0, 1)) -> Any:
     """A copy turned by k right angles in the plane of two dims, from the first towards the second."""
     given = as_shape((dims,))

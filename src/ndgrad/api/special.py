@@ -119,7 +119,7 @@ multigammaln = mvlgamma
 
 
 def gammainc(input: Any, other: Any, *, out: Any = None) -> Any:
-    """The regularised lower incomplete gamma function P(input, other), differentiable in `other`.
+    """The regularised lower incomplete gamma function P(input, other), differentiable in both (torch's is in `other` alone).
 
     >>> import ndgrad
     >>> ndgrad.special.gammainc(ndgrad.tensor([1.0]), ndgrad.tensor([0.5]))
@@ -129,7 +129,7 @@ def gammainc(input: Any, other: Any, *, out: Any = None) -> Any:
 
 
 def gammaincc(input: Any, other: Any, *, out: Any = None) -> Any:
-    """The regularised upper incomplete gamma function Q = 1 - P, differentiable in `other`."""
+    """The regularised upper incomplete gamma function Q = 1 - P, differentiable in both."""
     return _run(gamma.igammac, (input, other), out)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from ndgrad import dtypes
 from ndgrad.autograd.variable import Variable, np_dtype
+from ndgrad.autograd.view import tangents_of
 from ndgrad.printing import format_tensor
 
 
@@ -28,7 +29,7 @@ def tensor_text(t: Any) -> str:
     if t.__class__ is not t.face:
         name = t.__class__.__name__
     if t._meta is not None:
-        extra += [f"tangent={tangent!r}" for _, tangent in sorted((t._meta.tangents or {}).items())]
+        extra += [f"tangent={tangent!r}" for _, tangent in sorted((tangents_of(t) or {}).items())]
         if t._meta.names is not None:
             extra.append(f"names={t._meta.names}")
     return format_tensor(

@@ -201,6 +201,21 @@ def _matmul(a: Any, b: Any) -> Any:
     return MetaArray((*batch, *rows, *columns), np.result_type(a.dtype, b.dtype))
 
 
+class WrapperArray(MetaArray):
+    """What a tensor subclass has that keeps its data elsewhere: a shape, a dtype, a device and strides, as it was told."""
+
+    __slots__ = ("_strides", "stands_on")
+
+    def __init__(self, shape: tuple[int, ...], dtype: Any, device: Any, strides: tuple[int, ...] | None = None) -> None:
+        super().__init__(shape, dtype)
+        self.stands_on = device
+        self._strides = strides
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        return super().strides if self._strides is None else tuple(s * self.itemsize for s in self._strides)
+
+
 class _Library:
     """What factories call to make arrays on the meta device."""
 
@@ -221,4 +236,4 @@ class _Library:
 
 library = _Library()
 # Ops on meta arrays are NumPy's functions, which find the protocols above.
-libraries._known[MetaArray] = np
+libraries._known[MetaArray] = libraries._known[WrapperArray] = np

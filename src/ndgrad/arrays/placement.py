@@ -22,7 +22,8 @@ def device_of(array: Any) -> device:
     if isinstance(array, (numpy.ndarray, numpy.generic)):
         return CPU
     if getattr(array, "is_meta", False):
-        return META
+        where: device = getattr(array, "stands_on", META)
+        return where
     return device("cuda", array.device.id)
 
 

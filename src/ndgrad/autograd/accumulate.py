@@ -1,10 +1,14 @@
 """Where gradients end: adding them to a leaf's `.grad`.
 
 Note [Steal or copy]
-The first gradient becomes `.grad` itself when nobody else can see its array: two leaves must never share one `.grad`
-(`a + b` passes the same gradient to both), and `.grad` must not alias a buffer that the engine or the user still holds.
-Whether somebody else does is read off the reference count, as torch does. Later gradients are added in place, except
-under create_graph, where the sum is a new tensor.
+The first gradient becomes `.grad` itself when nobody else can see its array and it lies in memory as `.grad` should: like the leaf
+if the leaf is dense (so that optimizers run over both in one pass), else in C order. Otherwise it is copied: two leaves must never
+share one `.grad` (`a + b` passes the same gradient to both), and `.grad` must not alias a buffer that the engine or the user
+still holds. Whether somebody else does is read off the reference count, as torch does. Later gradients are added in place,
+so `.grad` stays the same object, except under create_graph, where the sum is a new tensor.
+
+Threads may bring gradients to one leaf at the same time. All that is slow, or may run code of the user's, happens outside the leaf's
+lock; under it stand the look at `.grad`, the exchange, and the addition in place.
 """
 
 from __future__ import annotations
@@ -14,31 +18,78 @@ from typing import Any
 
 import numpy as np
 
-from ndgrad.autograd.variable import meta_of, wrap
+from ndgrad.arrays.library import library_of
+from ndgrad.autograd.modes import thread
+from ndgrad.autograd.subclass import has_dispatch
+from ndgrad.autograd.variable import Variable, lock_of, meta_of, wrap
 from ndgrad.autograd.versions import storage_of
 
-# References to an array that only the engine holds when `is_exclusive` counts them: the engine's variable, the arguments of apply,
-# accumulate_array, is_exclusive and getrefcount.
+# References to a gradient that only the engine holds when they are counted. Of an array, in `is_exclusive`: the engine's variable (or the
+# tensor around it), the arguments of apply (or accumulate_tensor's variable), accumulate_array, is_exclusive and getrefcount. Of a
+# tensor, in `accumulate_tensor`: the engine's variable, the arguments of apply_leaf, apply_tensors, accumulate_tensor and getrefcount.
 _ENGINE_REFERENCES = 5
 
+#: Without the interpreter lock a count of references is a guess, so nothing is stolen there.
+_COUNTS = getattr(sys, "_is_gil_enabled", lambda: True)()
 
-def accumulate_array(node: Any, array: Any) -> None:
-    """Add a raw gradient to the leaf's `.grad`."""
+
+def accumulate_array(node: Any, array: Any, may_steal: bool = True) -> None:
+    """Add a raw gradient to the leaf's `.grad`; not `may_steal`: somebody else holds it through a tensor."""
     variable = node.variable
-    with node.lock():
-        meta = meta_of(variable)
-        if not meta.requires_grad:  # no longer: requires_grad_(False) or detach_() after the forward
-            check_still_leaf(variable)
-            return
+    meta = meta_of(variable)
+    if not meta.requires_grad:  # no longer: requires_grad_(False) or detach_() after the forward
+        check_still_leaf(variable)
+        return
+    if meta.grad is None:
+        stolen = may_steal and is_exclusive(array) and (lies_like(array, variable._array) or not thread.enforce_grad_layout)
+        made = wrap(variable.face, array if stolen else copy_like(array, variable._array))
+        with lock_of(variable):
+            if meta.grad is None:
+                meta.grad = made
+                return
+    with lock_of(variable):
         grad = meta.grad
-        if grad is None:
-            meta.grad = wrap(variable.face, array if is_exclusive(array) else array.copy())
-            return
-        if grad._node is not None or not isinstance(grad._array, np.ndarray) or grad._array.dtype != array.dtype:
+        if grad is None:  # taken away by somebody in the meantime
+            meta.grad = wrap(variable.face, copy_like(array, variable._array))
+        elif can_add_in_place(grad):
+            storage = storage_of(grad)
+            target = grad._array
+            storage.before_write(target)
+            target += array
+            storage.bump("AccumulateGrad")
+        else:
             meta.grad = wrap(variable.face, grad._array + array)
-            return
-        storage_of(grad).bump("AccumulateGrad")
-        grad._array += array
+
+
+def accumulate_tensor(node: Any, g: Any) -> None:
+    """Add a gradient that is a tensor, which may have a history of its own."""
+    variable = node.variable
+    bare = not isinstance(g._array, Variable) and not has_dispatch(g.__class__) and (g._meta is None or not g._meta.batch_level)
+    if not thread.grad_enabled and bare:
+        may_steal = sys.getrefcount(g) <= _ENGINE_REFERENCES
+        array = g._array
+        accumulate_array(node, array, may_steal)
+        return
+    meta = meta_of(variable)
+    if not meta.requires_grad:
+        check_still_leaf(variable)
+        return
+    if g._meta is not None and g._meta.batch_level:
+        raise RuntimeError(
+            f"backward() inside vmap reached a leaf of shape {tuple(variable.shape)} outside of it, and a batch of gradients cannot be "
+            "added to its .grad. Use autograd.grad(), which returns them, or reduce the output over the batch first."
+        )
+    made = first = None
+    while True:  # until nobody has changed `.grad` while the sum was made
+        before = meta.grad
+        if before is None:
+            made = first = recorded_copy(g, variable) if first is None else first
+        else:
+            made = before + g
+        with lock_of(variable):
+            if meta.grad is before:
+                meta.grad = made
+                return
 
 
 def check_still_leaf(variable: Any) -> None:
@@ -49,11 +100,14 @@ def check_still_leaf(variable: Any) -> None:
         )
 
 
+# ----- steal, copy or add ------------------------------------------------------------------------------------------------
+
+
 def is_exclusive(array: Any) -> bool:
     """Whether nobody else can see the memory of a gradient, so that it may become `.grad` as it is."""
     if not isinstance(array, np.ndarray):
         return isinstance(array, np.generic)  # a scalar cannot be changed
-    if sys.getrefcount(array) > _ENGINE_REFERENCES:
+    if sys.getrefcount(array) > _ENGINE_REFERENCES or not _COUNTS:
         return False
     base = array.base
     if base is None:
@@ -69,16 +123,48 @@ def is_exclusive(array: Any) -> bool:
     )
 
 
-def accumulate_tensor(node: Any, g: Any) -> None:
-    """Add a gradient that is a tensor, which may have a history of its own."""
-    variable = node.variable
-    with node.lock():
-        meta = meta_of(variable)
-        if not meta.requires_grad:  # no longer: requires_grad_(False) or detach_() after the forward
-            check_still_leaf(variable)
-            return
-        grad = meta.grad
-        if grad is None:
-            meta.grad = g.view_as(g) if g.requires_grad else wrap(variable.face, np.array(g._array))
-        else:
-            meta.grad = grad + g
+def can_add_in_place(grad: Any) -> bool:
+    """Whether a gradient that a user may have put in `.grad` is memory that can be added to: of an array, writable, every element
+    in its own place."""
+    if grad._array.__class__ is np.ndarray:
+        array = grad._array
+        return array.flags.writeable and (0 not in array.strides or is_dense(array))
+    return not isinstance(grad._array, Variable)
+
+
+def is_dense(array: Any) -> bool:
+    """Whether an array fills its memory without gaps or overlaps, in some order of its dimensions."""
+    flags = array.flags
+    if flags.c_contiguous or flags.f_contiguous:
+        return True
+    expected = array.itemsize
+    for stride, length in sorted((s, n) for s, n in zip(array.strides, array.shape, strict=True) if n != 1):
+        if stride != expected:
+            return False
+        expected *= length
+    return True
+
+
+def lies_like(array: Any, leaf: Any) -> bool:
+    """Whether a gradient lies in memory as the `.grad` of `leaf` should (see Note [Steal or copy])."""
+    if array.ndim < 2:
+        return True  # an array that nobody shares has no gaps
+    if array.flags.c_contiguous:
+        return leaf.flags.c_contiguous or not is_dense(leaf)
+    return bool(is_dense(leaf) and array.strides == leaf.strides)
+
+
+def copy_like(array: Any, leaf: Any) -> Any:
+    """A copy of a gradient that lies in memory as the `.grad` of `leaf` should."""
+    if array.ndim < 2 or leaf.flags.c_contiguous or not is_dense(leaf):
+        return array.copy("C") if array.ndim else array.copy()
+    out = library_of(array).empty_like(leaf, dtype=array.dtype)
+    out[...] = array
+    return out
+
+
+def recorded_copy(g: Any, leaf: Any) -> Any:
+    """As `copy_like`, under create_graph."""
+    from ndgrad.autograd.layout import copy_in_order, order_of
+
+    return copy_in_order(g, order_of(leaf))

@@ -7,16 +7,17 @@ from collections.abc import Sequence
 from typing import Any
 
 from ndgrad.autograd.engine import backward_from
+from ndgrad.autograd.hooks import retain_grad
 from ndgrad.autograd.modes import thread
 from ndgrad.autograd.roots import root_gradients
-from ndgrad.autograd.variable import Variable, meta_of, np_dtype, requires_grad, wrap
+from ndgrad.autograd.variable import Variable, np_dtype, requires_grad, wrap
 from ndgrad.ops.vocabulary import tensor_ops
 
 
 def _as_list(value: Any) -> list[Any]:
-    if isinstance(value, (list, tuple)) and not hasattr(value, "input_nr"):
-        return list(value)
-    return [value]
+    if isinstance(value, Variable) or hasattr(value, "input_nr"):
+        return [value]
+    return list(value.values() if isinstance(value, dict) else value)
 
 
 def backward(
@@ -56,14 +57,10 @@ def backward(
             UserWarning,
             stacklevel=3,
         )
-    found = backward_from(roots, root_gradients(roots, grads), retain_graph=keep, create_graph=create_graph, inputs=wanted)
-    if wanted is None or found is None:
-        return
-    for t, g in zip(wanted, found, strict=True):
-        if isinstance(t, Variable) and t._node is not None and g is not None:  # leaves have had theirs from the accumulator
-            meta = meta_of(t)
-            g = g if isinstance(g, Variable) else wrap(t.face, g)
-            meta.grad = g if meta.grad is None else meta.grad + g
+    for t in wanted or ():
+        if isinstance(t, Variable):
+            retain_grad(t)  # nothing for a leaf, whose accumulator does it
+    backward_from(roots, root_gradients(roots, grads), retain_graph=keep, create_graph=create_graph, inputs=wanted)
 
 
 def grad(
@@ -93,9 +90,19 @@ def grad(
     if is_grads_batched:
         from ndgrad.func.transforms import vmap
 
-        given = tuple(_as_list(grad_outputs))
+        cotangents = tuple(_as_list(grad_outputs))
         rest: dict[str, Any] = {"create_graph": create_graph, "allow_unused": allow_unused, "materialize_grads": materialize_grads}
-        return vmap(lambda *g: grad(outputs, inputs, g, True, **rest))(*given)
+        present: list[bool] = []
+
+        def one(*g: Any) -> Any:
+            found = grad(outputs, inputs, g, True, **rest)
+            values = tuple(found.values()) if isinstance(found, dict) else found
+            present[:] = [v is not None for v in values]
+            return tuple(v for v in values if v is not None)
+
+        rows = iter(vmap(one)(*cotangents))
+        answer = tuple(next(rows) if p else None for p in present)
+        return dict(zip(inputs, answer, strict=True)) if isinstance(inputs, dict) else answer
     if isinstance(inputs, dict):
         options = (retain_graph, create_graph, only_inputs, allow_unused, False, materialize_grads)
         values = grad(outputs, tuple(inputs.values()), grad_outputs, *options)
@@ -107,25 +114,32 @@ def grad(
         raise RuntimeError("grad requires non-empty inputs. Name the tensors whose gradients are wanted.")
     _check_inputs(wanted)
     keep = create_graph if retain_graph is None else retain_graph
-    found = backward_from(
-        roots, root_gradients(roots, grads), retain_graph=keep, create_graph=create_graph, inputs=wanted, accumulate=False
-    )
+    given = root_gradients(roots, grads)
+    found = backward_from(roots, given, retain_graph=keep, create_graph=create_graph, inputs=wanted, accumulate=False)
     assert found is not None
+    # One array, one tensor: a second one over the same memory would not know of writes to the first. The gradient that was
+    # passed in may itself be the answer.
+    made: dict[tuple[int, type[Any]], Any] = {(id(g._array), g.__class__): g for g in given}
     out = []
-    for t, g in zip(wanted, found, strict=True):
+    for position, (t, g) in enumerate(zip(wanted, found, strict=True)):
         if g is None:
             if not (allow_unused or materialize_grads):
-                raise RuntimeError(
-                    "One of the differentiated Tensors appears to not have been used in the graph (shape "
-                    f"{tuple(t.shape) if isinstance(t, Variable) else '?'}). Set allow_unused=True if this is the desired behavior, or "
-                    "materialize_grads=True for zeros."
-                )
+                raise RuntimeError(_unused(t, position))
             if materialize_grads:
                 g = _zeros_like(t)
         elif not isinstance(g, Variable):
-            g = wrap(t.face if isinstance(t, Variable) else _tensor_class(), g)
+            face = t.face if isinstance(t, Variable) else _tensor_class()
+            g = made.setdefault((id(g), face), wrap(face, g))
         out.append(g)
     return tuple(out)
+
+
+def _unused(t: Any, position: int) -> str:
+    what = f"a tensor of shape {tuple(t.shape)}" if isinstance(t, Variable) else f"an edge of {t.node.name()}"
+    return (
+        f"One of the differentiated Tensors appears to not have been used in the graph: input {position}, {what}. Set "
+        "allow_unused=True if this is the desired behavior, or materialize_grads=True for zeros."
+    )
 
 
 def _zeros_like(t: Any) -> Any:
@@ -135,8 +149,10 @@ def _zeros_like(t: Any) -> Any:
         if isinstance(t._array, Variable):
             return tensor_ops.zeros_like(t)
         return wrap(t.face, np.zeros(tuple(t.shape), np_dtype(t)))
-    shape, dtype = t.node.output_metadata(t.input_nr)
-    return wrap(_tensor_class(), np.zeros(shape, dtype))
+    raise RuntimeError(
+        f"materialize_grads cannot be used when the given input is a GradientEdge (of {t.node.name()}), which does not know where its "
+        "zeros should lie. Use allow_unused=True, and zeros for None."
+    )
 
 
 def _tensor_class() -> type[Any]:
@@ -147,6 +163,8 @@ def _tensor_class() -> type[Any]:
 
 def _check_inputs(wanted: Sequence[Any]) -> None:
     for t in wanted:
+        if not isinstance(t, Variable) and not hasattr(t, "input_nr"):
+            raise RuntimeError(f"all inputs have to be Tensors or GradientEdges, but got {type(t).__name__}. Wrap arrays with as_tensor().")
         if isinstance(t, Variable) and not requires_grad(t):
             raise RuntimeError(
                 f"One of the differentiated Tensors does not require grad (shape {tuple(t.shape)}). "

@@ -11,60 +11,131 @@ ndgrad.ops.generate is this lane's shortcut for plain tensors while no mode is a
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
 
 from ndgrad.arrays.library import is_raw_array, library_of
-from ndgrad.autograd.modes import thread
+from ndgrad.autograd.modes import process, thread
 from ndgrad.autograd.node import edge_node, next_sequence_number
-from ndgrad.autograd.variable import Variable, edge, meta_of, new, wrap
+from ndgrad.autograd.saved import Packed
+from ndgrad.autograd.subclass import ask_classes, note_wrappers, overriding_types, subclass_op, unshared
+from ndgrad.autograd.variable import ESCAPED, Variable, edge, meta_of, wrap
 from ndgrad.autograd.versions import InferenceStorage, kept_storage, storage_of
 from ndgrad.autograd.view import make_view, tangents_of
 from ndgrad.ops.errors import explain
-from ndgrad.ops.generate import FACES, save_plan
+from ndgrad.ops.generate import FACES
 from ndgrad.ops.table import RANDOM
 
 _NUMBERS = (bool, int, float, complex)
 
 
-def dispatch(op: Any, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
-    """Run `op` on whatever it was given."""
+def dispatch(op: Any, args: tuple[Any, ...], settings: dict[str, Any], watched: bool = False) -> Any:
+    """Run `op` on whatever it was given. `watched`: those who watch calls know of this one."""
+    state = thread
+    if process.busy != state.transforms:  # more than transforms is open
+        if process.busy == 1 and not state.grad_enabled:
+            face = face_of(op, args)
+            return _override_or_refuse(op, args, settings) if face is None else run_unrecorded(op, args, settings, face)
+        if state.watchers and not watched:
+            from ndgrad.autograd.watch import watched_op
+
+            return watched_op(op, args, settings, dispatch)
+    if state.captures is not None:
+        args = state.captures.see(args)
     face = face_of(op, args)
     if face is None:
         return _override_or_refuse(op, args, settings)
+    return dispatch_as(face, op, args, settings)
+
+
+def dispatch_as(face: type[Any], op: Any, args: tuple[Any, ...], settings: dict[str, Any], plain: bool = True) -> Any:
+    """Run `op` on arguments that nobody overrides, with results of class `face`. `plain`: none of them is of a subclass."""
     state = thread
-    if state.dual_levels or state.levels:
-        # rules of transforms compute with tensors
-        args = tuple(wrap(face, a) if is_raw_array(a) else a for a in args)
-    level = None
-    if state.levels:
-        from ndgrad.func.levels import top_level
-
-        if op.batch is RANDOM:
-            from ndgrad.func.batching import random_level
-
-            level = random_level(args)
+    levels, duals = state.levels, state.dual_levels
+    if not levels and not duals:
+        return record(op, args, settings, face)
+    number = dual = 0
+    for a in args:
+        if a.__class__ not in FACES and not isinstance(a, Variable):
+            if is_raw_array(a):
+                # rules of transforms compute with tensors
+                return dispatch_as(face, op, tuple([wrap(face, b) if is_raw_array(b) else b for b in args]), settings, plain)
+            continue
+        meta = a._meta
+        if meta is None:
+            node = a._node
+            if node is not None and node.level > number:
+                number = node.level
+            continue
+        if meta.view is None:
+            node, held = a._node, meta.tangents
+            own = meta.batch_level or (meta.level if node is None else node.level)
         else:
-            level = top_level(args)
-    if state.dual_levels and any(_has_tangent(a) for a in args):
-        from ndgrad.autograd.forward_ad import dual_op, innermost
-
-        if level is None or innermost(args) > level.number:
-            return dual_op(op, args, settings)
+            held = tangents_of(a) if duals else None
+            own = levels[-1].number_of(a) if levels else 0
+        if own > number:
+            number = own
+        if held and duals:
+            for k in held:
+                if k > dual and k in state.dual_stack:
+                    dual = k
+    level = None
+    if levels:
+        level = levels[-1]
+        if number != level.number or op.batch is RANDOM:
+            level = level.in_charge_of(op, args, number)
+    if dual and (level is None or dual > level.number):
+        return _dual_op()(op, args, settings, dual)
     if level is not None:
-        from ndgrad.func.levels import level_op
+        return level.run(op, args, settings, face)
+    if process.busy != state.transforms or not plain:
+        return record(op, args, settings, face)
+    out = op.plain(*args, **settings)
+    if levels:
+        for r in (out,) if op.outputs == 1 else out:
+            meta_of(r).born = levels[-1].number
+    return out
 
-        return level_op(level, op, args, settings)
-    return record(op, args, settings, face)
+
+@functools.cache
+def _dual_op() -> Any:
+    from ndgrad.autograd.forward_ad import dual_op  # which lies below this file
+
+    return dual_op
 
 
 def dispatch_operator(op: Any, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
     """As `dispatch`, for Python's operators: the other operand gets its chance when we do not know it."""
     for a in args:
-        if not (a.__class__ in FACES or isinstance(a, (Variable, *_NUMBERS)) or is_raw_array(a)):
-            return NotImplemented
+        if a.__class__ in FACES or isinstance(a, Variable) or (op.elementwise and isinstance(a, _NUMBERS)):
+            continue
+        if is_raw_array(a):
+            if isinstance(a, np.ndarray) and (a.__class__ is not np.ndarray or a.dtype.kind not in "fciub"):
+                return _with_special_arrays(op, args, settings)
+            continue
+        if isinstance(a, (list, tuple)) and any(getattr(b, "keeps_saved", False) for b in args):
+            from ndgrad.numpy.coercion import as_array  # on NumPy's face, which lies above this layer, a list is an array
+
+            return dispatch_operator(op, tuple(as_array(b) if isinstance(b, (list, tuple)) else b for b in args), settings)
+        if op.name == "matmul" and type(a).__module__.startswith("scipy.sparse"):
+            from ndgrad.scipy.sparse.arrays import matmul_beside_tensors  # SciPy's matrices are constants, handled above this layer
+
+            return matmul_beside_tensors(*args)
+        return NotImplemented
     return dispatch(op, args, settings)
+
+
+def _with_special_arrays(op: Any, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
+    """Subclasses of ndarray with rules of their own get their turn; of the rest, what has a plain meaning goes on, and masks,
+    matrices, objects and records are refused."""
+    for a in args:
+        if isinstance(a, np.ndarray) and type(a).__array_ufunc__ is not np.ndarray.__array_ufunc__:
+            return NotImplemented
+    from ndgrad.numpy.coercion import checked  # NumPy's face lies above this layer
+
+    return dispatch(op, tuple(checked(a) if isinstance(a, np.ndarray) else a for a in args), settings)
 
 
 def face_of(op: Any, args: tuple[Any, ...]) -> type[Any] | None:
@@ -82,87 +153,131 @@ def face_of(op: Any, args: tuple[Any, ...]) -> type[Any] | None:
 
 
 def _override_or_refuse(op: Any, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
-    for a in args:
-        if isinstance(a, Variable) and a.__class__ not in FACES:
-            from ndgrad.autograd.subclass import subclass_op
-
-            return subclass_op(op, args, settings)
-    kinds = ", ".join(type(a).__name__ for a in args)
+    if any(isinstance(a, Variable) and a.__class__ not in FACES for a in args):
+        return subclass_op(op, args, settings)
+    if not thread.functions_disabled:
+        result = ask_classes(op, overriding_types(args), args, settings)
+        if result is not NotImplemented:
+            return result
+    kinds = ", ".join(_kind(a) for a in args)
     raise TypeError(
         f"{op.name}() takes tensors, and got ({kinds}). Wrap arrays with ndgrad.as_tensor(...) "
         "(or use ndgrad.numpy, whose functions take arrays)."
     )
 
 
-def _has_tangent(a: Any) -> bool:
-    return isinstance(a, Variable) and bool(tangents_of(a))
+def _kind(a: Any) -> str:
+    cls = type(a)
+    return cls.__qualname__ if cls.__module__ == "builtins" or isinstance(a, Variable) else f"{cls.__module__}.{cls.__qualname__}"
+
+
+def innermost_dual(args: tuple[Any, ...]) -> int:
+    """The number of the innermost dual level that has a tangent among the arguments; 0 if none has."""
+    number = 0
+    for a in args:
+        if isinstance(a, Variable) and a._meta is not None:
+            held = tangents_of(a)
+            if held:
+                number = max(number, *held)
+    return number
 
 
 # ----- record -------------------------------------------------------------------------------------------------------
 
 
-def raw(a: Any) -> Any:
-    return a._array if isinstance(a, Variable) else a
+def record_any(op: Any, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
+    """As `record`, for a caller who does not know the face of the result."""
+    face = face_of(op, args)
+    return _override_or_refuse(op, args, settings) if face is None else record(op, args, settings, face)
 
 
 def record(op: Any, args: tuple[Any, ...], settings: dict[str, Any], face: type[Any]) -> Any:
     """Run the op on level-0 arguments and record it."""
-    arrays = [raw(a) for a in args]
-    library = np
-    for a in arrays:
-        if not isinstance(a, _NUMBERS) and a is not None:
-            library = library_of(a)
-            if library is not np:
-                break
+    library, arrays = _library_and_arrays(args)
     if (op.view or op.shares_storage) and isinstance(arrays[0], np.generic):
         storage_of(args[0])
         arrays[0] = args[0]._array
-    if thread.observers:
+    if thread.observers or process.dispatching:
         from ndgrad.autograd.observe import observed_forward
 
         out = observed_forward(op, library, args, arrays, settings)
     else:
-        try:
-            out = op.forward_for(library)(*arrays, **settings)
-        except (TypeError, ValueError) as error:
-            raise explain(op, args, error) from None
+        out = run_forward(op, library, args, arrays, settings)
     return finish(op, args, settings, face, out)
+
+
+def run_unrecorded(op: Any, args: tuple[Any, ...], settings: dict[str, Any], face: type[Any]) -> Any:
+    """As `record`, where the only mode in force is this thread's no_grad, which is by far the commonest."""
+    if op.outputs != 1 or op.view or op.shares_storage or process.dispatching:
+        return record(op, args, settings, face)
+    library, arrays = _library_and_arrays(args)
+    return wrap(face, run_forward(op, library, args, arrays, settings))
+
+
+def _library_and_arrays(args: tuple[Any, ...]) -> tuple[Any, list[Any]]:
+    arrays = [a._array if isinstance(a, Variable) else a for a in args]
+    library = np
+    for a in arrays:
+        if not isinstance(a, _NUMBERS) and a is not None:
+            if isinstance(a, Variable):
+                raise RuntimeError(ESCAPED)
+            library = library_of(a)
+            if library is not np:
+                break
+    return library, arrays
+
+
+def run_forward(op: Any, library: Any, args: tuple[Any, ...], arrays: list[Any], settings: dict[str, Any]) -> Any:
+    try:
+        return op.forward_for(library)(*arrays, **settings)
+    except (TypeError, ValueError) as error:
+        raise explain(op, args, error) from None
 
 
 def finish(op: Any, args: tuple[Any, ...], settings: dict[str, Any], face: type[Any], out: Any, level: int = 0) -> Any:
     """Wrap the payload(s) `out` of an op and record the node if some argument requires grad."""
     several = op.outputs != 1
-    payloads = list(out) if several else [out]
+    results = [_result(face, payload, args, level) for payload in (out if several else (out,))]
     edges = _edges(op, args, level)
-    node = None
-    if edges is not None:
-        node = _make_node(op, args, settings, payloads, edges, level)
-    results = []
-    for number, payload in enumerate(payloads):
-        r = new(face)
-        r._array = payload
-        r._storage = None
-        r._meta = None
-        r._node = None
-        if node is not None and number not in op.discrete_outputs and payload_dtype(payload).kind in "fc":
+    node = None if edges is None else _make_node(op, args, settings, results, edges, level)
+    for number, r in enumerate(results):
+        if node is not None and number not in op.discrete_outputs and payload_dtype(r._array).kind in "fc":
             r._node = node
             if several:
                 meta_of(r).output_nr = number
-        if op.view and shares_memory(payload, args[0]._array):
-            make_view(r, args[0], op, settings, number)
+        if op.view and shares_memory(r._array, args[0]._array):
+            make_view(r, args[0], op, settings, number, level)
         elif op.shares_storage:
             r._storage = storage_of(args[0])
-        elif thread.inference:
+        elif thread.inference and not level:
             r._storage = InferenceStorage()
-            if isinstance(payload, np.generic):
-                r._array = np.asarray(payload)
+            if isinstance(r._array, np.generic):
+                r._array = np.asarray(r._array)
         if thread.levels:
             meta_of(r).born = thread.levels[-1].number
-        results.append(r)
-    if node is not None and face.keeps_saved and node.plan.outs:
+    if node is not None and process.dispatching:
+        note_wrappers(node, (*args, *results))
+    if node is not None and node.plan.outs and (face.keeps_saved or thread.copy_on_write):
         for r in results:
             kept_storage(r)
+    if thread.debug:
+        from ndgrad.autograd.provenance import note_results
+
+        note_results(op, args, results)
     return tuple(results) if several else results[0]
+
+
+def _result(face: type[Any], payload: Any, args: tuple[Any, ...], level: int) -> Any:
+    """The tensor around a payload. Outside transforms, one that is a tensor itself is the answer of a dispatch mode, whose memory the
+    result shares, or of a class with a dispatch of its own, whose tensor is the result."""
+    if level or not isinstance(payload, Variable):
+        return wrap(face, payload)
+    if payload.__class__ not in FACES:
+        return unshared(payload, args)
+    storage = storage_of(payload)  # which makes an array of a NumPy scalar
+    r = wrap(face, payload._array)
+    r._storage = storage
+    return r
 
 
 def payload_dtype(payload: Any) -> Any:
@@ -192,8 +307,11 @@ def _edges(op: Any, args: tuple[Any, ...], level: int) -> tuple[Any, ...] | None
     """The gradient edges of the differentiable arguments; None when nothing is to be recorded."""
     if not op.differentiable or not thread.grad_enabled:
         return None
-    found = tuple(own_edge(args[i], level) for i in op.differentiable_positions(len(args)))
-    return found if any(e is not None for e in found) else None
+    found = tuple([own_edge(args[i], level) for i in op.differentiable_positions(len(args))])
+    for e in found:
+        if e is not None:
+            return found
+    return None
 
 
 def own_edge(a: Any, level: int) -> Any:
@@ -206,9 +324,7 @@ def own_edge(a: Any, level: int) -> Any:
     return found if edge_node(found).level == level else None
 
 
-def _make_node(
-    op: Any, args: tuple[Any, ...], settings: dict[str, Any], payloads: list[Any], edges: tuple[Any, ...], level: int
-) -> Any:
+def _make_node(op: Any, args: tuple[Any, ...], settings: dict[str, Any], results: list[Any], edges: tuple[Any, ...], level: int) -> Any:
     if level:
         node = op.level_node_class()
         node.level = level
@@ -217,45 +333,71 @@ def _make_node(
     node.seq = next_sequence_number()
     node.next = edges
     node.extra = node.first_extra
-    first = payloads[0]
+    first = results[0]._array
     node.shape = tuple(first.shape)
     node.dtype = payload_dtype(first)
     if op.outputs != 1:
         node.metadata_of_outputs = [
-            None if i in op.discrete_outputs else (tuple(p.shape), payload_dtype(p)) for i, p in enumerate(payloads)
+            None if i in op.discrete_outputs else (tuple(r._array.shape), payload_dtype(r._array)) for i, r in enumerate(results)
         ]
-    save(node, op, args, settings, payloads)
-    if thread.anomaly:
-        from ndgrad.autograd.anomaly import remember_forward
+    save_inputs(node, op.bind(args), settings)
+    for name in needed_outputs(node):
+        save_output(node, name, results[int(name[3:] or 0)])
+    if thread.remembers:
+        from ndgrad.autograd.lines import remember_call
 
-        remember_forward(node)
+        remember_call(node, results)
     return node
 
 
-def save(node: Any, op: Any, args: tuple[Any, ...], settings: dict[str, Any], payloads: list[Any]) -> None:
-    """Keep what the rules of the needed inputs name."""
-    plan = save_plan(op)
-    by_name = op.bind(args)
-    needed = needed_args(op, node)
+# ----- what a node keeps ------------------------------------------------------------------------------------------------
+
+
+def save_inputs(node: Any, by_name: dict[str, Any], settings: dict[str, Any]) -> None:
+    """Keep what the rules of the needed inputs name, except outputs."""
+    plan = node.plan
+    needed = needed_args(node.op, node)
     hooks = thread.saved_hooks
     for name in plan.arrays:
         if plan.users[name] & needed:
             save_input(node, name, by_name[name], hooks)
-    for name in plan.outs:
-        if plan.users[name] & needed:
-            setattr(node, name, payloads[int(name[3:] or 0)])
-            setattr(node, name + "_s", None)
-            setattr(node, name + "_v", None)
-            if hooks:
-                from ndgrad.autograd.saved_hooks import pack_output
-
-                pack_output(node, name, hooks)
     for name in plan.settings:
         setattr(node, name, settings[name])
     for name in plan.facts:
         arg, kind = name.rsplit("_", 1)
         value = by_name[arg]
         setattr(node, name, tuple(fact(v, kind) for v in value) if isinstance(value, tuple) else fact(value, kind))
+
+
+def needed_outputs(node: Any) -> list[str]:
+    """The outputs that the rules of the needed inputs name."""
+    plan = node.plan
+    if not plan.outs:
+        return []
+    needed = needed_args(node.op, node)
+    return [name for name in plan.outs if plan.users[name] & needed]
+
+
+def save_output(node: Any, name: str, result: Any) -> None:
+    """Keep a result: its array and the memory's version, since the node must not hold the tensor that will hold it."""
+    if result.own_dispatch:  # whose array says nothing: another object of its class, then
+        setattr(node, name, Packed(unshared(result, (result,)), lambda t: t, is_output=True))
+        setattr(node, name + "_s", None)
+        setattr(node, name + "_v", None)
+        return
+    hooks = thread.saved_hooks
+    storage = storage_of(result) if hooks else result._storage  # the packed value and the result are one memory
+    setattr(node, name, result._array)
+    setattr(node, name + "_s", storage)
+    setattr(node, name + "_v", storage and storage.version)
+    if hooks:
+        from ndgrad.autograd.saved_hooks import pack_output
+
+        pack_output(node, name, hooks, storage)
+    if thread.guard:
+        from ndgrad.autograd.checksum import guard_saved
+
+        guard_saved(node, name)
 
 
 def needed_args(op: Any, node: Any) -> set[str]:
@@ -270,15 +412,25 @@ def save_input(node: Any, name: str, value: Any, hooks: Any = ()) -> None:
     if hooks:
         from ndgrad.autograd.saved_hooks import pack
 
-        value = tuple(pack(v, hooks) for v in value) if isinstance(value, tuple) else pack(value, hooks)
+        thread.saving = (node, name)
+        try:
+            value = tuple(pack(v, hooks) for v in value) if isinstance(value, tuple) else pack(value, hooks)
+        finally:
+            thread.saving = None
     setattr(node, name, value)
     setattr(node, name + "_v", tuple(_version(v) for v in value) if isinstance(value, tuple) else _version(value))
+    if thread.guard:
+        from ndgrad.autograd.checksum import guard_saved
+
+        guard_saved(node, name)
 
 
 def _version(value: Any) -> Any:
     if not isinstance(value, Variable):
         return None
     storage = kept_storage(value) if value.keeps_saved or thread.copy_on_write else value._storage
+    if storage is None and thread.remembers:
+        storage = storage_of(value)  # so that the chain of versions begins here, and the first write after the save is known
     return None if storage is None else storage.version
 
 

@@ -8,13 +8,18 @@ Note [Two ways to the same order]
 Consumers are younger than producers, so of all nodes that have received something, the youngest has received everything:
 `run_by_age` needs no counting. What it cannot know is when a leaf is complete before the pass ends, so it accumulates all
 leaves at the end; that shows only to hooks on leaves. `run_by_count` first counts, over the whole graph, how many gradients
-each node will get, as torch does. It runs whenever a leaf has hooks, when only some inputs are wanted (it must know which
-paths lead there), or when someone changed sequence numbers.
+each node will get, as torch does. It runs whenever a leaf has hooks, when the gradient of a result is wanted, or when
+someone changed sequence numbers. If only some inputs are wanted, either first looks which nodes lead there, and runs no others.
 
 Three lanes run the rules:
     arrays     an ordinary backward: rules on raw arrays, no wrappers, no graph
     payloads   the backward of a function transform: rules on the tensors of the levels below
     tensors    create_graph, or gradients that are themselves batched, dual or watched: rules on tensors
+
+Note [Undefined gradients]
+A custom backward may return None, and an output of a multi-output op may get nothing. That is not a zero: no rule runs for it, no tensor
+hook sees it, and a leaf that nothing else reaches keeps its `.grad`. It does go on through the graph, since behind it may lie another
+custom function, whose backward gets zeros (or None, after set_materialize_grads(False)), or a node with hooks of its own.
 
 Note [Owned gradients]
 A gradient that the engine made itself and nobody else can see is owned (its node is in `task.owned`), and may be changed
@@ -26,15 +31,18 @@ n times costs O(n), not O(n^2).
 from __future__ import annotations
 
 import heapq
+import itertools
 from typing import Any
 
 import numpy as np
 
 from ndgrad.arrays.library import library_of
-from ndgrad.autograd.hooks import run_node_prehooks, run_post_accumulate_hooks, run_post_hooks, run_pre_hooks
-from ndgrad.autograd.modes import enter, leave, process, thread
-from ndgrad.autograd.node import Edge, Extra, MultiNode, Node, edge_node, edge_number, extra_of
+from ndgrad.autograd.hooks import call, run_node_prehooks, run_post_accumulate_hooks, run_post_hooks, run_pre_hooks
+from ndgrad.autograd.modes import enter, leave, process, switch_grad, thread
+from ndgrad.autograd.node import FIRST, Edge, Extra, MultiNode, Node, edge_node, edge_number, extra_of, output_count
 from ndgrad.autograd.roots import choose_lane, gradient_edge
+from ndgrad.autograd.threads import on_a_fresh_stack, stack_is_deep
+from ndgrad.autograd.traversal import count_gradients, nodes_towards
 from ndgrad.autograd.variable import ESCAPED, AccumulateGrad, Variable, np_dtype, wrap
 from ndgrad.ops.vocabulary import raw_ops, tensor_ops
 
@@ -42,12 +50,15 @@ from ndgrad.ops.vocabulary import raw_ops, tensor_ops
 _SMALL = 4096
 
 
+_task_numbers = itertools.count().__next__
+
+
 class GraphTask:
     """One backward pass: its settings, its buffers, and where it is."""
 
     __slots__ = (
-        "accumulate", "callbacks", "captures", "create_graph", "grads", "keep", "lane", "leaves", "needed", "node", "ops", "owned", "roots",
-        "wanted",
+        "__weakref__", "accumulate", "callbacks", "captures", "create_graph", "grads", "keep", "lane", "leaves", "needed", "node", "notes",
+        "number", "ops", "owned", "roots", "wanted",
     )  # fmt: skip
 
     def __init__(self, lane: str, keep: bool, create_graph: bool = False) -> None:
@@ -68,73 +79,28 @@ class GraphTask:
         self.needed: set[Node] | None = None
         #: whether leaves get their `.grad`
         self.accumulate = True
+        #: the node whose hooks or code of the user's run, as far as somebody can ask
         self.node: Node | None = None
         self.ops: Any = None
-
-
-def count_gradients(roots: list[Node]) -> dict[Node, int]:
-    """How many gradients each node reachable from the roots will receive."""
-    counts: dict[Node, int] = dict.fromkeys(roots, 0)
-    stack = list(counts)
-    while stack:
-        for e in stack.pop().next:
-            if e is None:
-                continue
-            if e.__class__ is Edge:
-                e = e.node
-            count = counts.get(e)
-            if count is None:
-                counts[e] = 1
-                stack.append(e)
-            else:
-                counts[e] = count + 1
-    return counts
-
-
-def nodes_towards(roots: list[Node], wanted: set[Node]) -> set[Node]:
-    """The nodes from which some wanted node can be reached, the wanted ones included."""
-    consumers: dict[Node, list[Node]] = {}
-    seen = set(roots)
-    stack = list(roots)
-    while stack:
-        node = stack.pop()
-        for e in node.next:
-            if e is None:
-                continue
-            target = e.node if e.__class__ is Edge else e
-            consumers.setdefault(target, []).append(node)
-            if target not in seen:
-                seen.add(target)
-                stack.append(target)
-    needed = {node for node in wanted if node in seen}
-    stack = list(needed)
-    while stack:
-        for consumer in consumers.get(stack.pop(), ()):
-            if consumer not in needed:
-                needed.add(consumer)
-                stack.append(consumer)
-    return needed
-
-
-def current_task() -> Any:
-    """The pass that this thread is running, for hooks and callbacks; None outside backward."""
-    return thread.task
-
-
-def gradients_expected(task: Any, tensors: Any) -> int:
-    """How many of `tensors` will receive a gradient in a pass."""
-    reachable = set(count_gradients(task.roots))
-    if task.needed is not None:
-        reachable &= task.needed
-    return sum(1 for t in tensors if edge_node(gradient_edge(t)) in reachable)
+        #: larger in younger passes
+        self.number = _task_numbers()
+        #: what hooks keep for the length of the pass, by hook
+        self.notes: dict[Any, Any] = {}
 
 
 def run(task: GraphTask, roots: list[tuple[Any, Any]]) -> None:
-    """Run a task from (edge, gradient) roots; gradients are raw arrays in lane "arrays", tensors in the others."""
+    """Run a task from (edge, gradient) roots; gradients are raw arrays in lane "arrays", tensors in the others.
+
+    Callbacks come when all has been accumulated; they may queue further ones. A pass that fails has none.
+    """
     task.roots = [edge_node(e) for e, _ in roots]
     outside, thread.task = thread.task, task
     try:
-        _run(task, roots)
+        if roots:
+            _run(task, roots)
+        task.node = None
+        for callback in task.callbacks:
+            call(task, callback)
     finally:
         thread.task = outside
 
@@ -142,7 +108,11 @@ def run(task: GraphTask, roots: list[tuple[Any, Any]]) -> None:
 def _run(task: GraphTask, roots: list[tuple[Any, Any]]) -> None:
     if task.lane == "arrays":
         task.ops = raw_ops(library_of(roots[0][1]))
-    if task.lane == "arrays" and task.wanted is None and not process.leaf_hooks:
+    wanted = task.wanted
+    if wanted is not None:
+        task.needed = nodes_towards([edge_node(e) for e, _ in roots], wanted)
+    by_age = task.lane == "arrays" and not process.leaf_hooks and not (process.busy and (thread.anomaly or thread.watchers))
+    if by_age and (wanted is None or all(node.seq is FIRST for node in wanted)):
         run_by_age(task, roots)
     else:
         run_by_count(task, roots)
@@ -155,25 +125,30 @@ def run_by_age(task: GraphTask, roots: list[tuple[Any, Any]]) -> None:
     stays in a local variable (`ng`, for node `nxt`) and never sees the dictionary. Nodes of elementwise ops of one argument
     (`extra is True`) have the gradient's shape on both sides and one edge, so their step is shorter still.
     """
-    grads, owned, keep, ops = task.grads, task.owned, task.keep, task.ops
+    grads, owned, keep, ops, needed = task.grads, task.owned, task.keep, task.ops, task.needed
+    first = FIRST
     push, pop = heapq.heappush, heapq.heappop
     waiting: list[tuple[float, int, Any]] = []
     leaves: dict[Any, Any] = {}
     for e, g in roots:
-        if send(task, e, g):
+        if (needed is None or edge_node(e) in needed) and send(task, e, g):
             push(waiting, (-edge_node(e).seq, id(edge_node(e)), edge_node(e)))
     while waiting:
         node = pop(waiting)[2]
         g = grads.pop(node)
+        if g is None and node.extra is not False and not isinstance(node.extra, Extra):
+            for e in node.next:  # a rule is linear: no gradient in, none out
+                if e is not None:
+                    send_undefined(task, e, waiting)
+            continue
         while node is not None:
             extra = node.extra
             if extra is True:
                 out = node.apply_one(g, ops, keep)
                 e = node.next[0]
-                cls = e.__class__
                 if (
-                    cls is not Edge
-                    and cls is not AccumulateGrad
+                    e.__class__ is not Edge
+                    and e.seq is not first
                     and out.dtype is e.dtype
                     and not (grads and e in grads)
                     and not (waiting and -waiting[0][0] > e.seq)
@@ -186,25 +161,32 @@ def run_by_age(task: GraphTask, roots: list[tuple[Any, Any]]) -> None:
             nxt: Any = None
             ng: Any = None
             if extra is not None and extra is not True:
-                if node.__class__ is AccumulateGrad:  # backward was called on a leaf
-                    leaves[node] = g
+                if node.seq is first:  # backward was called on a leaf
+                    leaves[node] = g if node not in leaves else leaves[node] + g
                     break
                 outs, fresh = run_node(task, node, g)
                 for e, out in zip(node.next, outs, strict=True):
                     if e is not None and out is not None:
-                        target = edge_node(e)
-                        if target.__class__ is AccumulateGrad:
+                        target: Any = edge_node(e)
+                        if needed is not None and target not in needed:
+                            pass
+                        elif target.seq is first:
                             out = validate(out, target, 0)
                             leaves[target] = leaves[target] + out if target in leaves else out
                         elif send(task, e, out, fresh):
                             push(waiting, (-target.seq, id(target), target))
+                    elif e is not None:
+                        send_undefined(task, e, waiting)
                     fresh = False
                 break
             for e, out in zip(node.next, outs):
-                if e is None or out is None:
+                if out is None:
+                    if e is not None and e is not nxt:
+                        send_undefined(task, e, waiting)
                     continue
-                cls = e.__class__
-                if cls is Edge:
+                if e is None or (needed is not None and edge_node(e) not in needed):
+                    continue
+                if e.__class__ is Edge:
                     target, number = e
                     parts = grads.get(target)
                     if parts is None or target.outputs == 1:
@@ -220,7 +202,7 @@ def run_by_age(task: GraphTask, roots: list[tuple[Any, Any]]) -> None:
                     out = validate(out, e, 0)
                 if e is nxt:
                     ng = ng + out
-                elif cls is AccumulateGrad:
+                elif e.seq is first:
                     before = leaves.get(e)
                     if before is None:
                         leaves[e] = out
@@ -248,27 +230,42 @@ def run_by_age(task: GraphTask, roots: list[tuple[Any, Any]]) -> None:
                 ng = grads.pop(nxt)
             node, g = nxt, ng
     g = ng = out = outs = before = None  # a gradient that only `leaves` holds can become a leaf's `.grad` as it is
-    if task.accumulate:
-        while leaves:
-            node, g = leaves.popitem()
-            node.apply(g, ops)
+    if not task.accumulate:
+        task.captures.update(((node, 0), g) for node, g in leaves.items())
+        return
+    while leaves:
+        node, g = leaves.popitem()
+        if node.level:
+            raise RuntimeError(ESCAPED)
+        node.apply(g, ops)
 
 
 def run_by_count(task: GraphTask, roots: list[tuple[Any, Any]]) -> None:
     """The general way: run what has received all the gradients it will get."""
+    needed = task.needed
+    if needed is not None:
+        roots[:] = [(e, g) for e, g in roots if edge_node(e) in needed]
     root_nodes = list(dict.fromkeys(edge_node(e) for e, _ in roots))
     counts = count_gradients(root_nodes)
-    if task.wanted is not None:
-        task.needed = nodes_towards(root_nodes, task.wanted)
-    for e, g in roots:
-        send(task, e, g)
-    ready = [(-node.seq, id(node), node) for node in root_nodes if not counts[node]]
+    while roots:
+        send(task, *roots.pop(0))  # who gets a gradient can tell from its reference count whether anybody else holds it
+    arrivals = itertools.count().__next__  # among leaves, which are all of the same age, the first to be complete comes first
+    ready = [(-node.seq, arrivals(), node) for node in root_nodes if not counts[node]]
     heapq.heapify(ready)
-    needed = task.needed
+    grads = task.grads
+    run_one: Any = run_node
+    watched = process.busy and thread.watchers
+    if watched:
+        from ndgrad.autograd.watch import accumulate_leaves, evaluation
+
+        run_one = evaluation(run_node)
+    if thread.anomaly:
+        from ndgrad.autograd.anomaly import watching
+
+        run_one = watching(run_one)
     while ready:
         node = heapq.heappop(ready)[2]
-        g = task.grads.pop(node, None)
-        outs, fresh = (None, False) if g is None else run_node(task, node, g)
+        outs, fresh = run_one(task, node, grads.pop(node, None))
         for position, e in enumerate(node.next):
             if e is None or (needed is not None and edge_node(e) not in needed):
                 continue
@@ -277,76 +274,135 @@ def run_by_count(task: GraphTask, roots: list[tuple[Any, Any]]) -> None:
             target = edge_node(e)
             counts[target] -= 1
             if counts[target] == 0:
-                heapq.heappush(ready, (-target.seq, id(target), target))
+                heapq.heappush(ready, (-target.seq, arrivals(), target))
+        outs = None
+    if watched:
+        accumulate_leaves(task)
     while task.leaves:
         node, g = task.leaves.pop()
-        apply_lane(task, node, g)
+        if task.lane == "arrays":
+            node.apply(g, task.ops)
+        else:
+            apply_leaf(task, node, g)
 
 
-def run_node(task: GraphTask, node: Any, g: Any) -> tuple[Any, bool]:
-    """Run one node in any lane, with hooks, captures, several outputs and owned gradients.
+def apply_lane(task: GraphTask, node: Any, g: Any, keep: bool) -> Any:
+    if task.lane == "arrays":
+        return node.apply(g, task.ops, keep)
+    outs = node.apply_payloads(g) if task.lane == "payloads" else node.apply_tensors(g)
+    if not keep:
+        node.release()
+    return outs
 
-    Returns the gradients of its inputs (None when it did not run) and whether the first of them is owned.
+
+def run_node(task: GraphTask, node: Any, g: Any, apply: Any = apply_lane) -> tuple[Any, bool]:
+    """Run one node in any lane, with hooks, captures, several outputs and owned gradients; `apply` runs its rule.
+
+    Returns the gradients of its inputs (None when it did not run) and whether the first of them is owned. The gradient is None if none
+    has arrived (see Note [Undefined gradients]).
     """
     task.node = node
+    if g is None and node.outputs != 1:
+        g = [None] * output_count(node)
     extra = node.extra if isinstance(node.extra, Extra) else None
-    if extra is not None:
-        g = run_pre_hooks(task, node, g)
     leaf = isinstance(node, AccumulateGrad)
     if leaf and extra is None and node.variable._meta.hooks:
-        # the accumulator was made after the hook was registered
-        extra_of(node)
-        extra = node.extra
+        extra = extra_of(node)  # the accumulator was made after the hook was registered
+    if extra is not None:
         g = run_pre_hooks(task, node, g)
     if task.wanted is not None:
         if node in task.wanted:
-            capture(task, node, g)
+            if not task.accumulate:
+                capture(task, node, g)
         elif leaf:
             return None, False
         assert task.needed is not None
-        if not leaf and not any(e is not None and edge_node(e) in task.needed for e in node.next):
-            return None, False
+        if not (leaf or task.accumulate or any(e is not None and edge_node(e) in task.needed for e in node.next)):
+            return None, False  # only its gradient was asked for
     if leaf:
-        if task.accumulate and node.level:
-            raise RuntimeError(ESCAPED)
-        if task.accumulate and extra is None and not node.variable._meta.post_accumulate_hooks:
-            task.leaves.append((node, g))  # accumulated when the pass has succeeded: nobody is told the moment it is complete
-            return None, False
-        if not task.accumulate:
-            return None, False
-    arrays = task.lane == "arrays"
-    shown = extra is not None or task.wanted is not None  # someone else may hold the gradient
-    if node.outputs != 1 and node.materialize_grads:
-        g = materialize(task, node, g)
+        box, g = [g], None  # run_leaf alone holds the gradient, which may become a leaf's `.grad` as it is
+        run_leaf(task, node, box, extra)
+        return None, False
     if extra is not None and extra.pre_hooks:
         g = run_node_prehooks(task, node, g)
-    if arrays and node.part is not None:
+    received = g
+    if is_undefined(g):
+        if not node.runs_undefined:
+            outs: Any = (None,) * len(node.next)
+            return (run_post_hooks(task, node, outs, received) if extra is not None and extra.post_hooks else outs), False
+        g = materialize(task, node, g) if node.materialize_grads else g
+    elif node.outputs != 1 and node.materialize_grads:
+        g = materialize(task, node, g)
+    post_hooks = extra is not None and bool(extra.post_hooks)
+    arrays = task.lane == "arrays"
+    shown = extra is not None or (task.wanted is not None and node in task.wanted)  # someone else may hold the gradient
+    if arrays and node.part is not None and not post_hooks:
         target = edge_node(node.next[0])
         # a 0-d gradient may be one of NumPy's scalars, whose parts are copies
-        if target in task.owned and target in task.grads and task.grads[target].ndim:
+        if target in task.owned and task.grads.get(target) is not None and task.grads[target].ndim:
             part = node.part(task.grads[target], task.ops)
             part += g
             return (None,), False
     if arrays and node.consumes and (shown or node not in task.owned):
-        g = g.copy()
-    outs = apply_lane(task, node, g)
-    if leaf and node.variable._meta.post_accumulate_hooks:
-        run_post_accumulate_hooks(task, node)
-    if extra is not None and extra.post_hooks:
-        outs = run_post_hooks(task, node, outs, g)
+        g = g.copy()  # before `received`, which hooks may have kept, is changed
+    if post_hooks:  # a hook that raises leaves the node as it was, so what it saved is released later
+        outs = run_post_hooks(task, node, apply(task, node, g, True), received)
+        if not task.keep:
+            node.release()
         return outs, False
+    outs = apply(task, node, g, task.keep)
     if len(outs) != len(node.next):
         raise RuntimeError(f"{node.name()} returned {len(outs)} gradients for {len(node.next)} inputs")
     return outs, arrays and (node.consumes or node.part is not None)
 
 
-def apply_lane(task: GraphTask, node: Any, g: Any) -> Any:
-    if task.lane == "arrays":
-        return node.apply(g, task.ops, task.keep)
-    outs = node.apply_payloads(g) if task.lane == "payloads" else node.apply_tensors(g)
-    if not task.keep:
-        node.release()
-    return outs
+def run_leaf(task: GraphTask, node: Any, box: list[Any], extra: Extra | None) -> None:
+    """The end of the graph: accumulate, with hooks, or remember to when the pass has succeeded."""
+    if not task.accumulate:
+        return
+    if node.level:
+        raise RuntimeError(ESCAPED)
+    g = box.pop()
+    after = node.variable._meta.post_accumulate_hooks
+    if extra is None and not after:
+        if g is not None:
+            task.leaves.append((node, g))  # nobody is told the moment it is complete
+        return
+    if extra is not None and extra.pre_hooks:
+        g = run_node_prehooks(task, node, g)
+    received = g if extra is not None and extra.post_hooks else None
+    if g is not None:
+        if task.lane == "arrays":
+            node.apply(g, task.ops)
+        else:
+            apply_leaf(task, node, g)
+        g = None
+        if after:
+            run_post_accumulate_hooks(task, node)
+    if extra is not None and extra.post_hooks:
+        run_post_hooks(task, node, (), received)
+
+
+def apply_leaf(task: GraphTask, node: Any, g: Any) -> None:
+    was = switch_grad(task.create_graph)
+    try:
+        node.apply_tensors(g)
+    finally:
+        switch_grad(was)
+
+
+def is_undefined(g: Any) -> bool:
+    """Whether no gradient has arrived at a node."""
+    return g is None or (g.__class__ is list and all(part is None for part in g))
+
+
+def send_undefined(task: GraphTask, e: Any, waiting: list[Any]) -> None:
+    """Note that a node will be reached, though perhaps by no gradient."""
+    node = edge_node(e)
+    if node in task.grads or node.seq is FIRST or (task.needed is not None and node not in task.needed):
+        return
+    task.grads[node] = None if node.outputs == 1 else [None] * output_count(node)
+    heapq.heappush(waiting, (-node.seq, id(node), node))
 
 
 def send(task: GraphTask, e: Any, g: Any, fresh: bool = False) -> bool:
@@ -378,7 +434,9 @@ def send(task: GraphTask, e: Any, g: Any, fresh: bool = False) -> bool:
 def add(task: GraphTask, node: Node, g: Any) -> None:
     """Add one more gradient to what a node has received, in place if the sum is owned and large enough to gain by it."""
     before = task.grads[node]
-    if node in task.owned and before.size >= _SMALL:
+    if before is None:
+        task.grads[node] = g
+    elif node in task.owned and before.size >= _SMALL:
         before += g
     else:
         task.grads[node] = before + g
@@ -387,6 +445,8 @@ def add(task: GraphTask, node: Node, g: Any) -> None:
 
 
 def capture(task: GraphTask, node: Any, g: Any) -> None:
+    if g is None:
+        return
     if isinstance(node, MultiNode):
         for number, part in enumerate(g):
             if part is not None:
@@ -395,12 +455,18 @@ def capture(task: GraphTask, node: Any, g: Any) -> None:
         task.captures[node, 0] = g
 
 
-def materialize(task: GraphTask, node: Any, grads: list[Any]) -> Any:
-    """Zeros for the outputs of a multi-output op that received no gradient."""
-    library = np if task.ops is None else task.ops.np
-    if task.lane == "arrays":
-        return node.with_zeros(grads, library.zeros)
-    return node.with_zeros(grads, lambda *known: _like_lane(task, library.zeros(*known)))
+def materialize(task: GraphTask, node: Any, grads: Any) -> Any:
+    """Zeros for the outputs that received no gradient."""
+    if node.outputs == 1:
+        return materialize_one(task, grads, node.output_metadata(0))
+    return [g if known is None else materialize_one(task, g, known) for g, known in zip(grads, node.metadata_of_outputs, strict=True)]
+
+
+def materialize_one(task: GraphTask, g: Any, known: tuple[Any, Any]) -> Any:
+    if g is not None:
+        return g
+    zeros = np.zeros(*known) if task.ops is None else task.ops.np.zeros(*known)
+    return zeros if task.lane == "arrays" else _like_lane(task, zeros)
 
 
 def _like_lane(task: GraphTask, array: Any) -> Any:
@@ -445,9 +511,7 @@ def _can_sum_to(have: tuple[int, ...], want: tuple[int, ...]) -> bool:
 def sum_to(g: Any, shape: tuple[int, ...]) -> Any:
     """Undo broadcasting: sum over the dimensions that it made."""
     lead = len(g.shape) - len(shape)
-    axes = tuple(range(lead)) + tuple(
-        lead + i for i, (h, w) in enumerate(zip(g.shape[lead:], shape, strict=True)) if w == 1 and h != 1
-    )
+    axes = tuple(range(lead)) + tuple(lead + i for i, (h, w) in enumerate(zip(g.shape[lead:], shape, strict=True)) if w == 1 and h != 1)
     if isinstance(g, Variable):
         g = tensor_ops.sum(g, dim=axes, keepdim=True) if axes else g
         return tensor_ops.reshape(g, shape=shape)
@@ -470,31 +534,40 @@ def backward_from(
     lane: str | None = None,
 ) -> list[Any] | None:
     """Run backward from tensors with gradients (tensors, already checked); with `inputs`, return their gradients."""
+    starts = [gradient_edge(t) for t in tensors]
     if lane is None:
-        lane = choose_lane(tensors, grads, create_graph)
+        lane = choose_lane(starts, grads, create_graph)
     task = GraphTask(lane, retain_graph, create_graph)
     arrays = lane == "arrays"
-    roots = [(gradient_edge(t), g._array if arrays else g) for t, g in zip(tensors, grads, strict=True)]
+    roots = [(e, g._array if arrays else g) for e, g in zip(starts, grads, strict=True)]
     edges = None
     if inputs is not None:
         edges = [gradient_edge(t, allow_missing=True) for t in inputs]
         task.wanted = {edge_node(e) for e in edges if e is not None}
         task.accumulate = accumulate
-    if arrays:
-        with np.errstate(all="ignore"):
-            run(task, roots)
+    if thread.task is not None and stack_is_deep():
+        on_a_fresh_stack(lambda: run_in_mode(task, roots))
     else:
-        was = thread.grad_enabled
-        thread.grad_enabled = create_graph if lane == "tensors" else was
-        enter()
-        try:
-            with np.errstate(all="ignore"):
-                run(task, roots)
-        finally:
-            leave()
-            thread.grad_enabled = was
-    for callback in task.callbacks:
-        callback()
+        run_in_mode(task, roots)
     if edges is None:
         return None
     return [None if e is None else task.captures.get((edge_node(e), edge_number(e))) for e in edges]
+
+
+def run_in_mode(task: GraphTask, roots: list[tuple[Any, Any]]) -> None:
+    """Run a task in the modes that its lane needs. The lane on raw arrays needs none: its rules cannot be recorded anyway."""
+    if task.lane == "arrays":
+        with np.errstate(all="ignore"):
+            run(task, roots)
+        return
+    was = switch_grad(task.create_graph) if task.lane == "tensors" else thread.grad_enabled
+    own = task.lane == "payloads"
+    enter()
+    thread.transforms += own
+    try:
+        with np.errstate(all="ignore"):
+            run(task, roots)
+    finally:
+        thread.transforms -= own
+        leave()
+        switch_grad(was)

@@ -3,29 +3,52 @@
 A dual tensor keeps its tangents, one per open dual level, in its metadata. An op on duals strips the innermost level's
 tangents, runs itself on what remains (which deals with the outer levels), and then its jvp rule, on tensors, so
 tangents have tangents and graphs of their own and levels nest without confusing each other.
+
+Note [Saved tangents]
+What a node saves for backward has lost its tangents by then. A backward that runs while the level is open must see them, or its
+gradients would lose theirs (forward over reverse). They are kept with the level, by node and name of the saved value, and put back
+when the value is unpacked; they could not be kept on the node, since the tangent of an output has a graph that leads back to it.
+With the level they all go.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from typing import Any, NamedTuple
+import weakref
+from collections.abc import Mapping
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from ndgrad.arrays.library import library_of
-from ndgrad.autograd.dispatch import dispatch
+from ndgrad.autograd.array_tangents import plain_dual
+from ndgrad.autograd.dispatch import dispatch, fact
+from ndgrad.autograd.grad_mode import Mode, ThreadSwitch
 from ndgrad.autograd.modes import enter, leave, next_level_number, thread
 from ndgrad.autograd.saved import lift
-from ndgrad.autograd.variable import Variable, meta_of, np_dtype
+from ndgrad.autograd.variable import Variable, accumulator, meta_of, new, np_dtype, shape_of
 from ndgrad.autograd.view import tangents_of
 from ndgrad.ops.table import NOT_DIFFERENTIABLE, Op, parameter_names
 from ndgrad.ops.vocabulary import tensor_ops
 
 
-def innermost(args: tuple[Any, ...]) -> int:
-    """The number of the innermost dual level that has a tangent among the arguments."""
-    return max(max(held) for a in args if isinstance(a, Variable) and (held := tangents_of(a)))
+class Interpreter(Protocol):
+    """Who runs ops on tensors whose tangent of some level is no derivative.
+
+    What moves with the elements of a tensor, through views and in-place writes and out of nested transforms, is carried as a
+    tangent: the index sets of ndgrad.func.sparsity, the Taylor coefficients of ndgrad.func.jet. Ops alone treat it differently.
+    """
+
+    def run(self, op: Op, args: tuple[Any, ...], settings: dict[str, Any]) -> Any: ...
+
+    def run_function(self, cls: type[Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any: ...
+
+    def zero(self, base: Any) -> Any: ...
+
+
+#: Interpreters of dual levels, by number.
+interpreters: dict[int, Interpreter] = {}
+
+_saved_by_level: dict[int, weakref.WeakKeyDictionary[Any, Any]] = {}
 
 
 def tangent_of(a: Any, number: int) -> Any:
@@ -38,7 +61,7 @@ def strip(a: Any, number: int) -> Any:
     if tangent_of(a, number) is None:
         return a
     bare = _same(a)
-    rest = {n: t for n, t in a._meta.tangents.items() if n != number}
+    rest = {n: t for n, t in (tangents_of(a) or {}).items() if n != number}
     if rest:
         meta_of(bare).tangents = rest
     return bare
@@ -63,8 +86,6 @@ def hand_down(wrapper: Any, payload: Any, convert: Any) -> Any:
 
 def _same(a: Any) -> Any:
     """Another tensor object over the same payload and history, without tangents."""
-    from ndgrad.autograd.variable import new
-
     bare = new(a.face)
     bare._array = a._array
     bare._node = a._node
@@ -77,32 +98,106 @@ def _same(a: Any) -> Any:
     if view is not None and view.base._meta is not None and view.base._meta.tangents:
         view.refresh(a)
         bare._node, view = a._node, None  # or it would find its tangents again
-    if old.output_nr or old.view is not None or old.requires_grad or old.batch_level or old.level:
+    several = a._node is not None and a._node.outputs != 1  # an edge to such a node names the output, were it the first
+    if several or old.view is not None or old.requires_grad or old.batch_level or old.level:
         meta = meta_of(bare)
         meta.output_nr, meta.view, meta.batch_level, meta.level = old.output_nr, view, old.batch_level, old.level
-        meta.requires_grad, meta.accumulator = old.requires_grad, old.accumulator
+        meta.requires_grad = old.requires_grad
+        if old.requires_grad and a._node is None:
+            # a leaf: what is computed with the bare tensor has its gradient end at the leaf itself
+            meta.leaf_accumulator = accumulator(a)
+            meta.accumulator = old.accumulator
     return bare
 
 
-def dual_op(op: Op, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
-    """Run an op of which some argument has a tangent."""
+def _split(args: tuple[Any, ...], number: int) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    """The tangents of the arguments at a level, None where there is none, and the arguments without them."""
+    tangents, primals = [], []
+    for a in args:
+        tangent = None
+        meta = a._meta if isinstance(a, Variable) else None
+        if meta is not None:
+            held = meta.tangents if meta.view is None else tangents_of(a)
+            if held and number in held:
+                tangent, a = held[number], _same(a)
+                if len(held) > 1:
+                    meta_of(a).tangents = {n: t for n, t in held.items() if n != number}
+        tangents.append(tangent)
+        primals.append(a)
+    return tuple(tangents), tuple(primals)
+
+
+def dual_op(op: Op, args: tuple[Any, ...], settings: dict[str, Any], number: int) -> Any:
+    """Run an op of which some argument has a tangent; the innermost is of level `number`."""
+    if number in interpreters:
+        return interpreters[number].run(op, args, settings)
     if op.view or op.shares_storage:
-        return _dual_view(op, args, settings)
-    number = innermost(args)
-    tangents = tuple(tangent_of(a, number) for a in args)
-    primals = tuple(strip(a, number) for a in args)
-    out = dispatch(op, primals, settings) if any(isinstance(p, Variable) for p in primals) else op(*primals, **settings)
+        return dual_view(op, args, settings)
+    tangents, primals = _split(args, number)
+    out = None
+    if op.elementwise and thread.forward_grad_enabled and (op.jvp == "elementwise" or isinstance(op.jvp, Mapping)):
+        out, made = plain_dual(op, primals, tangents, settings)
+        if made is not None:
+            meta = meta_of(out)
+            meta.tangents = {number: made} if meta.tangents is None else {**meta.tangents, number: made}
+            return out
+    if out is None:
+        out = dispatch(op, primals, settings)
     if not thread.forward_grad_enabled or op.jvp is NOT_DIFFERENTIABLE:
         return out
     made = jvp(op, primals, tangents, settings, out)
     if op.outputs == 1:
-        if any(made is t for t in tangents):
+        if made is not None and any(made is t for t in tangents):
             made = tensor_ops.clone(made)  # a later write to the result must not reach the argument's tangent
-        return with_tangent(out, in_layout_of(out, made), number)
-    return tuple(with_tangent(o, t, number) for o, t in zip(out, made, strict=True))
+        made = in_layout_of(out, made)
+    outs, parts = ((out,), (made,)) if op.outputs == 1 else (out, made)
+    for o, t in zip(outs, parts, strict=True):
+        dtype = np_dtype(o)
+        if t is not None and dtype.kind in "fc":
+            if np_dtype(t) != dtype and np_dtype(t).kind == dtype.kind:
+                t = tensor_ops.cast(t, dtype=dtype)  # a rule that computes with a Python number may leave the precision of its op
+            with_tangent(o, t, number)
+    node = next((o._node for o in outs if o._node is not None), None)
+    if node is not None:
+        save_tangents(node, op, tangents, parts, number)
+    return out
 
 
-def _dual_view(op: Op, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
+def save_tangents(node: Any, op: Op, tangents: tuple[Any, ...], outs: tuple[Any, ...], number: int) -> None:
+    """Remember the tangents of what a fresh node saved (see Note [Saved tangents])."""
+    plan = node.plan
+    by_name: dict[str, Any] = {
+        n: t
+        for n, t in op.bind(tangents).items()
+        if n in plan.arrays and (any(p is not None for p in t) if isinstance(t, tuple) else t is not None)
+    }
+    by_name |= {n: outs[int(n[3:] or 0)] for n in plan.outs if outs[int(n[3:] or 0)] is not None}
+    if by_name:
+        saved_tangents(number)[node] = by_name
+
+
+def saved_tangents(number: int) -> weakref.WeakKeyDictionary[Any, Any]:
+    """Of an open level: node -> name (or position) of a saved value -> its tangent."""
+    return _saved_by_level.setdefault(number, weakref.WeakKeyDictionary())
+
+
+def with_saved_tangents(node: Any, name: Any, value: Any) -> Any:
+    """A saved value as it is unpacked, with the tangents that it had when it was saved."""
+    for number in thread.dual_stack:
+        held = _saved_by_level.get(number, {}).get(node, {}).get(name)
+        if held is None:
+            continue
+        if isinstance(value, tuple):
+            value = tuple(v if t is None else with_tangent(_same(v), t, number) for v, t in zip(value, held, strict=True))
+        elif isinstance(value, Variable):
+            others = tangents_of(value)
+            value = with_tangent(_same(value), held, number)
+            if others:
+                value._meta.tangents |= others
+    return value
+
+
+def dual_view(op: Op, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
     """A view of a dual: the view of the primal (of the very tensor, so that writes reach it), with views of its tangents."""
     with hidden_tangents(args[0]) as tangents:
         out = dispatch(op, args, settings)
@@ -115,28 +210,45 @@ def _dual_view(op: Op, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
     return out
 
 
-@contextmanager
-def hidden_tangents(t: Any) -> Iterator[dict[int, Any]]:
-    """`t` without its tangents (which are handed out) for the duration of a block; they come back afterwards."""
-    tangents = dict(tangents_of(t) or {})
-    info = None if t._meta is None else t._meta.view
-    metas = [a._meta for a in ((t,) if info is None else (t, info.base)) if a._meta is not None]
-    held = [meta.tangents for meta in metas]
-    for meta in metas:
-        meta.tangents = None
-    try:
-        yield tangents
-    finally:
-        for meta, before in zip(metas, held, strict=True):
-            meta.tangents = before
+def zero_tangent(base: Any, number: int) -> Any:
+    """The tangent of a tensor that has none of the level yet, when a part of it is to get one."""
+    interpreter = interpreters.get(number)
+    return tensor_ops.zeros_like(base) if interpreter is None else interpreter.zero(base)
+
+
+class hidden_tangents:
+    """`t` without its tangents (which are handed out) for the duration of a block; they come back afterwards.
+
+    A class, since every view of a dual passes through one, and a generator would cost as much again.
+    """
+
+    __slots__ = ("held", "t")
+
+    def __init__(self, t: Any) -> None:
+        self.t = t
+
+    def __enter__(self) -> dict[int, Any]:
+        t = self.t
+        tangents = dict(tangents_of(t) or {})
+        info = None if t._meta is None else t._meta.view
+        self.held = [(a._meta, a._meta.tangents) for a in ((t,) if info is None else (t, info.base)) if a._meta is not None]
+        for meta, _ in self.held:
+            meta.tangents = None
+        return tangents
+
+    def __exit__(self, *exc: object) -> None:
+        for meta, tangents in self.held:
+            meta.tangents = tangents
 
 
 def in_layout_of(primal: Any, tangent: Any) -> Any:
     """The tangent with the primal's order of dimensions in memory, so that views of one are views of the other."""
     a, b = primal._array, None if tangent is None else tangent._array
-    if not isinstance(a, np.ndarray) or not isinstance(b, np.ndarray) or a.ndim < 2 or a.strides == b.strides:
+    if not isinstance(a, np.ndarray) or not isinstance(b, np.ndarray) or not a.ndim or a.strides == b.strides or a.shape != b.shape:
         return tangent
-    if a.shape != b.shape or a.flags.c_contiguous:
+    if a.itemsize == b.itemsize and all(s == t for n, s, t in zip(a.shape, a.strides, b.strides, strict=True) if n > 1):
+        return tangent
+    if a.flags.c_contiguous and b.flags.c_contiguous:
         return tangent
     order = tuple(sorted(range(a.ndim), key=lambda d: -abs(a.strides[d])))
     return tensor_ops.clone_ordered(tangent, order=order)
@@ -145,11 +257,22 @@ def in_layout_of(primal: Any, tangent: Any) -> Any:
 def with_tangent(out: Any, tangent: Any, number: int) -> Any:
     if tangent is None:
         return out
-    if tuple(tangent.shape) != tuple(out.shape):
+    if shape_of(tangent) != shape_of(out):
         tangent = tensor_ops.clone(tensor_ops.expand(tangent, shape=tuple(out.shape)))
     meta = meta_of(out)
     meta.tangents = {**(meta.tangents or {}), number: tangent}
     return out
+
+
+class Environment(dict[str, Any]):
+    """What a rule may name, by name; facts about arguments (x_shape, x_ndim, x_dtype) are found when a rule names them."""
+
+    def __missing__(self, key: str) -> Any:
+        name, kind = key.rsplit("_", 1)
+        return fact(self[name], kind)
+
+
+_NO_RULE: tuple[Any, tuple[str, ...]] = (None, ())
 
 
 def jvp(op: Op, primals: tuple[Any, ...], tangents: tuple[Any, ...], settings: dict[str, Any], out: Any) -> Any:
@@ -163,16 +286,11 @@ def jvp(op: Op, primals: tuple[Any, ...], tangents: tuple[Any, ...], settings: d
         )
         return op(*filled, **settings)
     if rule == "multilinear":
-        terms = [
-            op(*primals[:i], t, *primals[i + 1 :], **settings) for i, t in enumerate(tangents) if t is not None
-        ]
+        terms = [op(*primals[:i], t, *primals[i + 1 :], **settings) for i, t in enumerate(tangents) if t is not None]
     else:
-        rules: Any = op.vjp if rule == "elementwise" else rule
-        env: dict[str, Any] = {**settings, "ops": tensor_ops}
+        env = Environment(settings)
         env.update(op.bind(primals))
-        for name, p in zip(op.args, primals, strict=False):
-            if isinstance(p, Variable):
-                env[f"{name}_shape"], env[f"{name}_ndim"], env[f"{name}_dtype"] = tuple(p.shape), len(p.shape), np_dtype(p)
+        env["ops"] = tensor_ops
         if op.outputs == 1:
             env["out"] = out
         else:
@@ -182,13 +300,20 @@ def jvp(op: Op, primals: tuple[Any, ...], tangents: tuple[Any, ...], settings: d
             env.update((f"{name}_t", t) for name, t in op.bind(tangents).items())
             env["ts"] = tangents
             return rule(*[env[n] for n in parameter_names(rule)])
+        rules = op.rules if rule == "elementwise" else None
         terms = []
         for name, t in zip(op.args, tangents, strict=False):
-            if t is None or name not in rules:
+            if t is None:
                 continue
-            env["t"] = t
-            r = rules[name]
-            terms.append(r(*[env[n] for n in parameter_names(r)]))
+            if rules is not None:
+                r, names = rules.get(name, _NO_RULE)
+            else:
+                assert isinstance(rule, Mapping)
+                r = rule.get(name)
+                names = parameter_names(r) if r is not None else ()
+            if r is not None:
+                env["t"] = t
+                terms.append(r(*[env[n] for n in names]))
     if not terms:
         return None if op.outputs == 1 else (None,) * len(out)
     total = terms[0]
@@ -216,46 +341,90 @@ class UnpackedDualTensor(NamedTuple):
     tangent: Any
 
 
-@contextmanager
-def dual_level() -> Iterator[int]:
-    """A context in which tensors can carry tangents."""
-    level = enter_dual_level()
-    try:
-        yield level
-    finally:
-        exit_dual_level(level=level)
+class dual_level(Mode):
+    """A context in which tensors can carry tangents; its value is the number of the level. Also a decorator.
+
+    Levels nest. torch's do not.
+
+    >>> import ndgrad
+    >>> import ndgrad.autograd.forward_ad as forward_ad
+    >>> x, v = ndgrad.tensor([1.0, 2.0]), ndgrad.tensor([1.0, 0.0])
+    >>> with forward_ad.dual_level():
+    ...     y = forward_ad.make_dual(x, v) ** 3
+    ...     forward_ad.unpack_dual(y).tangent
+    tensor([3., 0.])
+    """
+
+    def __enter__(self) -> int:
+        self._stack.append(enter_dual_level())
+        return int(self._stack[-1])
+
+    def __exit__(self, *exc: object) -> None:
+        exit_dual_level(level=self._stack.pop())
 
 
 def enter_dual_level() -> int:
+    """Open a level and return its number; `dual_level()` is the safer form."""
     number = next_level_number()
     enter()
+    thread.transforms += 1
     thread.dual_levels += 1
-    thread.dual_stack = (*getattr(thread, "dual_stack", ()), number)
+    thread.dual_stack = (*thread.dual_stack, number)
     return number
 
 
 def exit_dual_level(*, level: int | None = None) -> None:
-    stack = getattr(thread, "dual_stack", ())
-    if not stack or (level is not None and stack[-1] != level):
-        raise RuntimeError("exit_dual_level: the level is not the innermost open one. Leave dual levels in the reverse order of entering.")
+    """Close the innermost level; the tangents of its tensors are gone."""
+    stack = thread.dual_stack
+    if not stack:
+        raise RuntimeError("exit_dual_level: no dual level is open. Call enter_dual_level() first, or use `with dual_level():`.")
+    if level is not None and stack[-1] != level:
+        raise RuntimeError(
+            f"exit_dual_level: level {level} is not the innermost open one, which is {stack[-1]}. Leave dual levels in the reverse order "
+            "of entering."
+        )
     thread.dual_stack = stack[:-1]
     thread.dual_levels -= 1
+    thread.transforms -= 1
+    _saved_by_level.pop(stack[-1], None)
     leave()
 
 
 def current_level() -> int:
-    stack = getattr(thread, "dual_stack", ())
+    """The number of the innermost open level of this thread, -1 if there is none."""
+    stack = thread.dual_stack
     return stack[-1] if stack else -1
 
 
 def make_dual(tensor: Any, tangent: Any, *, level: int | None = None) -> Any:
-    number = current_level() if level is None else level
-    if number < 0:
-        raise RuntimeError("make_dual needs an open dual level. Put it inside `with dual_level():`.")
+    """A view of `tensor` that carries `tangent`, whose memory is used as it is if it lies as the tensor's does."""
+    for name, t in (("tensor", tensor), ("tangent", tangent)):
+        if not isinstance(t, Variable):
+            raise TypeError(f"make_dual: the {name} is {type(t).__name__}. Wrap it with ndgrad.as_tensor(...).")
+    number = _open_number("make_dual", level)
+    if number is None:
+        raise RuntimeError(
+            "make_dual: trying to create a dual tensor for forward AD but no level exists. Put it inside `with dual_level():`."
+        )
     if tuple(tensor.shape) != tuple(tangent.shape):
         raise RuntimeError(
             f"make_dual: the tangent has shape {tuple(tangent.shape)} and the primal {tuple(tensor.shape)}. They must agree."
         )
+    if number not in interpreters:
+        for name, t in (("primal", tensor), ("tangent", tangent)):
+            if np_dtype(t).kind not in "fc":
+                raise ValueError(
+                    f"make_dual: expected {name} to be floating point or complex, but got {np_dtype(t)}. Convert it to a floating "
+                    "dtype first."
+                )
+        if tangent_of(tensor, number) is not None:
+            raise RuntimeError(
+                "make_dual: the tensor already has a tangent at this level. Take its primal with unpack_dual first, or add the tangents."
+            )
+        if tangent_of(tangent, number) is not None:
+            raise RuntimeError(
+                "make_dual: the tangent itself has a tangent at this level. Take its primal with unpack_dual first, or open another level."
+            )
     dual = tensor_ops.alias(tensor)
     meta = meta_of(dual)
     meta.tangents = {**(meta.tangents or {}), number: in_layout_of(dual, tangent)}
@@ -263,7 +432,44 @@ def make_dual(tensor: Any, tangent: Any, *, level: int | None = None) -> Any:
 
 
 def unpack_dual(tensor: Any, *, level: int | None = None) -> UnpackedDualTensor:
-    number = current_level() if level is None else level
-    if number < 0:
+    """The primal of a tensor and its tangent, which is None if it has none."""
+    if not isinstance(tensor, Variable):
+        raise TypeError(f"unpack_dual: expected a tensor, and got {type(tensor).__name__}.")
+    number = _open_number("unpack_dual", level)
+    if number is None:
         return UnpackedDualTensor(tensor, None)
-    return UnpackedDualTensor(strip(tensor, number), tangent_of(tensor, number))
+    return UnpackedDualTensor(strip(tensor, number), tangent_of(tensor, number) if thread.forward_grad_enabled else None)
+
+
+def _open_number(name: str, level: int | None) -> int | None:
+    """The number of the level that is meant, None if none is open."""
+    stack = thread.dual_stack
+    if level is None:
+        return stack[-1] if stack else None
+    if level in stack:
+        return level
+    if not stack and name == "unpack_dual":
+        return None
+    raise RuntimeError(f"{name}: invalid level {level}: it was not created, or is closed already. Open are {list(stack)}.")
+
+
+class _set_fwd_grad_enabled(ThreadSwitch):
+    """Switch forward mode on or off, at once; as a context, until the block ends. What is computed without it has no tangent."""
+
+    attribute = "forward_grad_enabled"
+
+
+set_fwd_grad_enabled = _set_fwd_grad_enabled
+
+
+def _is_fwd_grad_enabled() -> bool:
+    return thread.forward_grad_enabled
+
+
+is_fwd_grad_enabled = _is_fwd_grad_enabled
+
+
+def __getattr__(name: str) -> Any:
+    if name == "_current_level":  # torch's name, a variable there
+        return current_level()
+    raise AttributeError(f"module 'ndgrad.autograd.forward_ad' has no attribute {name!r}")

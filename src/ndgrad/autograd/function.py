@@ -1,6 +1,6 @@
 """Custom functions: a forward and a backward of the user's own.
 
-The context that forward and backward share is the backward node itself, so whatever the user puts on it lives and dies with the
+The context that forward and backward share is kept on the backward node, so whatever the user puts on it lives and dies with the
 graph. Forward runs under no_grad: what it computes is not recorded, only the function as a whole.
 
 Note [Saved intermediates]
@@ -16,86 +16,96 @@ import warnings
 from collections.abc import Callable
 from typing import Any, ClassVar
 
+from ndgrad.autograd.function_arguments import by_position
+from ndgrad.autograd.function_context import Context, FunctionCtx
 from ndgrad.autograd.inplace import check_writable, set_history
-from ndgrad.autograd.modes import enter, leave, thread
-from ndgrad.autograd.node import MultiNode, Node, next_sequence_number
-from ndgrad.autograd.saved import FREED, SavedTensor, freed_error, lift, lower_saved, overwritten_error
-from ndgrad.autograd.variable import Variable, edge, meta_of, np_dtype, requires_grad, wrap
+from ndgrad.autograd.modes import process, switch_grad, thread
+from ndgrad.autograd.node import MultiNode, Node, edge_node, edge_number, next_sequence_number
+from ndgrad.autograd.overwritten import freed_error, overwritten_error
+from ndgrad.autograd.saved import FREED, Packed, lift, linked, lower_saved, lower_unpacked, unpacked, verified
+from ndgrad.autograd.subclass import note_wrappers
+from ndgrad.autograd.variable import Variable, edge, meta_of, np_dtype, requires_grad, twin, wrap
 from ndgrad.autograd.versions import kept_storage, storage_of
-from ndgrad.autograd.view import CUSTOM
+from ndgrad.autograd.view import CUSTOM, DEFAULT
 from ndgrad.ops.shape import alias
 
 
-class FunctionCtx:
-    """What forward can tell the node."""
-
-    _to_save: tuple[Any, ...] = ()
-    _constants: tuple[Any, ...] = ()
-    _to_save_forward: tuple[Any, ...] = ()
-    _dirty: tuple[Any, ...] = ()
-    _non_differentiable: tuple[Any, ...] = ()
-    materialize_grads = True
-    needs_input_grad: tuple[bool, ...] = ()
-    clear_saved_tensors_on_access = False
-
-    def save_for_backward(self, *tensors: Any) -> None:
-        """Keep tensors (or None) for backward; call it once, with inputs, outputs and what else is needed."""
-        for t in tensors:
-            if t is not None and not isinstance(t, Variable):
-                raise TypeError(
-                    f"save_for_backward can only save variables, but argument is of type {type(t).__name__}. "
-                    "Set anything else as an attribute: ctx.value = value."
-                )
-        self._to_save = tensors
-
-    def save_constants(self, *tensors: Any) -> None:
-        """Say of saved tensors, made in forward, that they do not depend on the inputs (see Note [Saved intermediates])."""
-        self._constants = tensors
-
-    def save_for_forward(self, *tensors: Any) -> None:
-        """Keep tensors for `jvp`."""
-        for t in tensors:
-            if t is not None and not isinstance(t, Variable):
-                raise TypeError(f"save_for_forward can only save variables, but argument is of type {type(t).__name__}.")
-        self._to_save_forward = tensors
-
-    def mark_dirty(self, *tensors: Any) -> None:
-        """Say which inputs forward changed in place; they must be returned."""
-        self._dirty = tensors
-
-    def mark_non_differentiable(self, *tensors: Any) -> None:
-        """Say which outputs have no gradient."""
-        self._non_differentiable = tensors
-
-    def set_materialize_grads(self, value: bool) -> None:
-        """Whether backward gets zeros (the default) or None for outputs that received no gradient."""
-        self.materialize_grads = value
-
-
 class FunctionNode(MultiNode, FunctionCtx):
-    """The node of a custom function, and the `ctx` that its methods share."""
+    """The node of a custom function; its methods share it as `ctx` (see Context)."""
 
     function: ClassVar[type[Function]]
+    runs_undefined = True
     level = 0
     _on_payloads = False  # in the backward of a transform, which sees what was saved as the levels below do
-    _in_jvp = False  # where saved_tensors are those that save_for_forward kept
+    _at_hand: tuple[Any, ...] | None = None  # what saved_tensors are in jvp, and in contexts that are made again
 
     def name(self) -> str:
         return type(self).__name__
+
+    def __getattr__(self, name: str) -> Any:
+        """What forward set on `ctx` can be read from `grad_fn` too, where it does not hide something of the node's own."""
+        notes = self.__dict__.get("_notes", ())
+        if name in notes:
+            return notes[name]
+        raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
 
     # ----- saved tensors -----
 
     @property
     def saved_tensors(self) -> tuple[Any, ...]:
-        if self._in_jvp:
-            return self._to_save_forward
+        if self._at_hand is not None:
+            return self._at_hand
+        saved = self.__dict__.get("_saved", ())
+        if saved is FREED:
+            if self.__dict__.get("_accessed"):
+                raise RuntimeError(
+                    f"{self.name()}: saved_tensors can only be accessed once, since the Function has clear_saved_tensors_on_access=True. "
+                    "Read them once into variables, or leave that switch off."
+                )
+            raise freed_error(self)
+        values = tuple(self._unpack(s) for s in saved)
+        if thread.dual_stack:
+            values = self._with_tangents(saved, values)
+        if self.function is not None and self.function.clear_saved_tensors_on_access and thread.task is not None:
+            self.__dict__["_accessed"] = True
+            self.release()
+        return values
+
+    def maybe_clear_saved_tensors(self) -> None:
+        """In backward: drop what was saved, unless the graph is to be kept. What backward has read lives on in its variables."""
+        if thread.task is not None and not thread.task.keep:
+            self.release()
+
+    @property
+    def requires_grad(self) -> bool:
+        """Whether backward will come through here."""
+        return any(self.needs_input_grad)
+
+    @property
+    def _forward_cls(self) -> type[Function]:
+        return self.function
+
+    @property
+    def _raw_saved_tensors(self) -> tuple[Any, ...]:
+        from ndgrad.autograd.saved_access import function_slots
+
         saved = self.__dict__.get("_saved", ())
         if saved is FREED:
             raise freed_error(self)
-        values = tuple(self._unpack(s) for s in saved)
-        if self.clear_saved_tensors_on_access:
-            self.release()
-        return values
+        return function_slots(self, len(saved))
+
+    def _with_tangents(self, saved: tuple[_Saved | None, ...], values: tuple[Any, ...]) -> tuple[Any, ...]:
+        """In a backward inside a dual level, saved values have the tangents that they had in forward."""
+        from ndgrad.autograd.forward_ad import saved_tangents, with_saved_tangents
+
+        known = any(self in saved_tangents(number) for number in thread.dual_stack)
+        if known and any(s is not None and s.kind == "intermediate" for s in saved):
+            raise RuntimeError(
+                f"{self.name()}: backward, inside a dual level, read a saved tensor that forward computed and that is neither input nor "
+                "output. It has no tangent, so forward over reverse would be wrong. Compute it in backward from saved inputs, return it as "
+                "an output, or, if it does not depend on the inputs, name it in ctx.save_constants()."
+            )
+        return tuple(with_saved_tangents(self, position, v) for position, v in enumerate(values))
 
     @property
     def saved_variables(self) -> tuple[Any, ...]:
@@ -114,52 +124,64 @@ class FunctionNode(MultiNode, FunctionCtx):
                 saved.append(None)
                 continue
             number = next((i for i, o in enumerate(outputs) if o is t), None)
+            storage = kept_storage(t) if t.keeps_saved or thread.copy_on_write else storage_of(t)
             if number is not None and t._node is self:
-                storage = storage_of(t)
-                saved.append(_Saved("output", None, t._array, storage, storage.version, number, t.__class__))
-                continue
-            kind = "input" if any(t is i for i in inputs) else "intermediate"
-            if kind == "intermediate" and (any(t is c for c in self._constants) or np_dtype(t).kind not in "fc"):
-                kind = "constant"
-            value = t
+                # the node must not hold the tensor that holds it
+                value = twin(t)
+                value._storage = storage
+                kept = _Saved("output", value, storage, None, number)
+            elif any(t is i for i in inputs):
+                kept = _Saved("input", t, storage, edge(t), 0)
+            else:
+                constant = any(t is c for c in self._constants) or np_dtype(t).kind not in "fc"
+                kept = _Saved("constant" if constant else "intermediate", t, storage, None, 0)
             if thread.saved_hooks:
                 from ndgrad.autograd.saved_hooks import pack
 
-                value = pack(t, thread.saved_hooks)
-            storage = kept_storage(t) if t.keeps_saved else storage_of(t)
-            saved.append(_Saved(kind, value, None, storage, storage.version, 0, t.__class__))
+                thread.saving = (self, kept.kind)
+                try:
+                    kept.tensor = pack(kept.tensor, thread.saved_hooks, self if kept.kind == "output" else None, kept.number)
+                finally:
+                    thread.saving = None
+            elif thread.guard:
+                from ndgrad.autograd.checksum import guarded
+
+                kept.tensor = guarded(kept.tensor)
+            saved.append(kept)
         self.__dict__["_saved"] = tuple(saved)
         del self._to_save
 
-    def _unpack(self, saved: Any) -> Any:
+    def _unpack(self, saved: _Saved | None) -> Any:
         if saved is None:
             return None
-        if isinstance(saved.tensor, SavedTensor):
-            return saved.tensor.unpack()
-        if saved.storage.version is not saved.version:
-            tensor_array = saved.array if saved.tensor is None else saved.tensor._array
-            if saved.storage.keeps:
-                old = saved.storage.restore(tensor_array, saved.version)
-                return wrap(saved.cls, old)
-            now = saved.storage.version
-            raise overwritten_error(self, saved.kind, saved.version.number, now.number, tensor_array.shape, now.writer)
         if saved.kind == "intermediate" and thread.grad_enabled and any(self.needs_input_grad):
             raise RuntimeError(
-                f"{self.name()}: backward read a saved tensor (shape {tuple(saved.tensor.shape)}) that forward computed and "
-                "that is neither input nor "
-                "output, while a graph of the backward is recorded. It has no history, so the second derivative would be wrong. "
-                "Compute it in "
-                "backward from saved inputs, return it as an output, or, if it does not depend on the inputs, name it in "
-                "ctx.save_constants()."
+                f"{self.name()}: backward read a saved tensor (shape {saved.shape}) that forward computed and that is neither input "
+                "nor output, while a graph of the backward is recorded. It has no history, so the second derivative would be "
+                "wrong. Compute it in backward from saved inputs, return it as an output, or, if it does not depend on the inputs, "
+                "name it in ctx.save_constants()."
             )
+        value, guard = saved.tensor, None
+        if isinstance(value, Packed) and value.checksum is not None:
+            value, guard = value.packed, value
+        if isinstance(value, Packed):
+            value = unpacked(self, saved.kind, value)
+        elif saved.storage.version is not saved.version:
+            if not saved.storage.keeps:
+                raise overwritten_error(self, saved.kind, saved.shape, saved.version, saved.storage.version)
+            value = wrap(saved.cls, saved.storage.restore(value._array, saved.version))
+        if guard is not None:
+            verified(self, saved.kind, guard, value._array)
         if self._on_payloads:
-            return lift(saved.array) if saved.kind == "output" else lower_saved(self, saved.tensor, saved.tensor._array)
+            if isinstance(saved.tensor, Packed) and guard is None:
+                return lower_unpacked(self, saved.tensor, value)
+            return lift(value._array) if saved.kind == "output" else lower_saved(self, value, value._array)
         if saved.kind == "output":
-            out = wrap(saved.cls, saved.array)
-            out._node, out._storage = self, saved.storage
+            out = twin(value)
+            out._node, out._storage = self, value._storage
             meta_of(out).output_nr = saved.number
             return out
-        return saved.tensor
+        return linked(value, saved.edge)
 
     def release(self) -> None:
         if self.__dict__.get("_saved"):
@@ -167,18 +189,21 @@ class FunctionNode(MultiNode, FunctionCtx):
 
     # ----- backward -----
 
-    def apply(self, grads: Any, ops: Any, keep: bool = True) -> tuple[Any, ...]:
+    def apply(self, grads: Any, ops: Any = None, *rest: Any) -> Any:
+        """What the engine calls with (grads, ops, keep); and `grad_fn.apply(*grads)`, torch's way to run the user's backward by hand."""
+        from ndgrad.ops.vocabulary import RawOps
         from ndgrad.tensor import Tensor
 
+        if ops.__class__ is not RawOps:
+            by_hand = (grads,) if self.outputs == 1 else (grads, ops, *rest)
+            return self._user_backward()(Context(self), *by_hand)
+        keep = rest[0] if rest else True
         given = [grads] if self.outputs == 1 else grads
-        was = thread.grad_enabled
-        thread.grad_enabled = False
-        enter()
+        was = switch_grad(False)
         try:
             out = self._run(*(None if g is None else wrap(Tensor, g) for g in given))
         finally:
-            leave()
-            thread.grad_enabled = was
+            switch_grad(was)
         if not keep:
             self.release()
         return tuple(None if t is None else t._array for t in out)
@@ -195,24 +220,26 @@ class FunctionNode(MultiNode, FunctionCtx):
 
     def _run(self, *grads: Any) -> tuple[Any, ...]:
         """The user's backward, and its answer checked: one gradient per tensor input."""
-        function = self.function
-        backward = function.backward if function.backward is not Function.backward else function.vjp
-        out = backward(self, *grads)
-        answer = tuple(out) if isinstance(out, (tuple, list)) else (out,)
+        backward = self._user_backward()
+        out = backward(Context(self), list(grads)) if self.function.boxed_grads_call else backward(Context(self), *grads)
+        answer = out if isinstance(out, tuple) else (out,)
         count = len(self.needs_input_grad)
         if len(answer) < count or any(g is not None for g in answer[count:]):
             raise RuntimeError(
                 f"function {self.name()} returned an incorrect number of gradients (expected {count}, got {len(answer)}): "
                 "backward returns one gradient, or None, per argument of forward."
             )
-        kept = []
+        kept: list[Any] = []
         for position, (g, is_tensor) in enumerate(zip(answer, self._is_tensor, strict=False)):
             if g is not None and not isinstance(g, Variable):
                 raise RuntimeError(
                     f"function {self.name()}: the gradient for argument {position} is {type(g).__name__}. Return a tensor or None."
                 )
             if is_tensor:
-                kept.append(g if self.needs_input_grad[position] else None)
+                e = self.next[len(kept)] if self.needs_input_grad[position] else None
+                if g is not None and e is not None:
+                    self._check_complex(position, g, e)
+                kept.append(None if e is None else g)
             elif g is not None:
                 raise RuntimeError(
                     f"function {self.name()} returned a gradient different from None at position {position + 1}, "
@@ -220,18 +247,37 @@ class FunctionNode(MultiNode, FunctionCtx):
                 )
         return tuple(kept)
 
+    def _user_backward(self) -> Callable[..., Any]:
+        function = self.function
+        if function.backward is not Function.backward and function.vjp is not Function.vjp:
+            raise RuntimeError(
+                f"{function.__name__} implements both backward and vjp, which are two names for one thing. Implement one of them."
+            )
+        return function.vjp if function.backward is Function.backward else function.backward
+
+    def _check_complex(self, position: int, g: Any, e: Any) -> None:
+        """A complex gradient of a real input is a mistake of the user's backward; a rule's is made real by the engine."""
+        dtype = edge_node(e).output_metadata(edge_number(e))[1]
+        if dtype is not None and np_dtype(g).kind == "c" and dtype.kind != "c":
+            raise RuntimeError(
+                f"function {self.name()} returned a complex gradient ({np_dtype(g)}) for argument {position}, which is real ({dtype}). "
+                "Return its real part: g.real."
+            )
+
     _is_tensor: tuple[bool, ...] = ()
 
 
 class _Saved:
-    __slots__ = ("array", "cls", "kind", "number", "storage", "tensor", "version")
+    """One tensor that forward saved: its kind, its version, and where its gradient goes."""
 
-    def __init__(self, kind: str, tensor: Any, array: Any, storage: Any, version: Any, number: int, cls: type[Any]) -> None:
-        self.kind, self.tensor, self.array = kind, tensor, array
-        self.storage, self.version, self.number, self.cls = storage, version, number, cls
+    __slots__ = ("cls", "edge", "kind", "number", "shape", "storage", "tensor", "version")
+
+    def __init__(self, kind: str, tensor: Any, storage: Any, own_edge: Any, number: int) -> None:
+        self.kind, self.tensor, self.storage, self.version = kind, tensor, storage, storage.version
+        self.cls, self.shape, self.edge, self.number = tensor.__class__, tuple(tensor.shape), own_edge, number
 
 
-class _FunctionMeta(type):
+class FunctionMeta(type):
     """Gives every Function its node class, named after it."""
 
     def __init__(cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any]) -> None:
@@ -239,7 +285,7 @@ class _FunctionMeta(type):
         cls._backward_cls = type(name + "Backward", (FunctionNode,), {"function": cls, "__module__": cls.__module__})
 
 
-class Function(FunctionCtx, metaclass=_FunctionMeta):
+class Function(FunctionCtx, metaclass=FunctionMeta):
     """A function with a derivative of its own.
 
     >>> import ndgrad
@@ -260,6 +306,10 @@ class Function(FunctionCtx, metaclass=_FunctionMeta):
 
     _backward_cls: ClassVar[type[FunctionNode]]
     generate_vmap_rule = False
+    #: Drop what was saved as soon as backward has read it, whether or not the graph is kept: it can be read once.
+    clear_saved_tensors_on_access = False
+    #: Hand backward the gradients as one list, from which it may drop those that it has done with.
+    boxed_grads_call = False
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         warnings.warn(
@@ -300,15 +350,28 @@ class Function(FunctionCtx, metaclass=_FunctionMeta):
     @classmethod
     def apply(cls, *args: Any, **kwargs: Any) -> Any:
         """Run forward and record the function as one node."""
+        if thread.captures is not None:
+            args = thread.captures.see(args)
+        if kwargs or separate_setup(cls):
+            args, kwargs = by_position(cls.__name__, cls.forward, separate_setup(cls), args, kwargs)
+        run = run_function
         if thread.levels or thread.dual_levels:
             from ndgrad.func.custom import apply_in_transforms
 
-            return apply_in_transforms(cls, args, kwargs)
-        return run_function(cls, args, kwargs)
+            run = apply_in_transforms
+        if thread.watchers:
+            from ndgrad.autograd.watch import FUNCTION, watched
+
+            return watched(FUNCTION, cls.__name__, cls, args, lambda: run(cls, args, kwargs))
+        return run(cls, args, kwargs)
 
 
 def separate_setup(cls: type[Function]) -> bool:
     return cls.setup_context is not Function.setup_context
+
+
+def _is_setup_context_defined(function: Any) -> bool:
+    return function is not Function.setup_context
 
 
 def run_function(cls: type[Function], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -321,18 +384,17 @@ def run_function(cls: type[Function], args: tuple[Any, ...], kwargs: dict[str, A
     node.seq = next_sequence_number()
     node.extra = False
     node.next = tuple(edge(t) for t in tensors) if recording else ()
-    was, inside = thread.grad_enabled, thread.in_custom_forward
-    thread.grad_enabled, thread.in_custom_forward = False, True
-    enter()
+    inside, thread.in_custom_forward = thread.in_custom_forward, True
+    was = switch_grad(False)
     try:
         if separate_setup(cls):
             output = cls.forward(*args, **kwargs)
-            cls.setup_context(node, args, output)
+            cls.setup_context(Context(node), args, output)
         else:
-            output = cls.forward(node, *args, **kwargs)
+            output = cls.forward(Context(node), *args, **kwargs)
     finally:
-        leave()
-        thread.grad_enabled, thread.in_custom_forward = was, inside
+        switch_grad(was)
+        thread.in_custom_forward = inside
     return attach(cls, node, args, output, recording)
 
 
@@ -355,13 +417,28 @@ def attach(cls: type[Function], node: FunctionNode, args: tuple[Any, ...], outpu
     if not tensors:
         return output  # nothing to differentiate
     node.outputs = len(made)
-    node.metadata_of_outputs = [(tuple(o.shape), np_dtype(o)) if isinstance(o, Variable) else None for o in made]
+    node.metadata_of_outputs = [
+        (tuple(o.shape), np_dtype(o)) if isinstance(o, Variable) and (node._materialize_non_diff_grads or o._node is node) else None
+        for o in made
+    ]
     node.shape, node.dtype = tuple(tensors[0].shape), np_dtype(tensors[0])
     if recording:
         _replace_saved(node, outputs, made)
         node._keep(inputs, made)
+        if process.dispatching:
+            note_wrappers(node, (*inputs, *made))
+        if thread.remembers:
+            from ndgrad.autograd.lines import remember_call
+
+            remember_call(node, made)
+    if thread.debug:
+        from ndgrad.autograd.provenance import note_function
+
+        note_function(node, args, made)
     for name in ("_dirty", "_non_differentiable", "_constants"):
         node.__dict__.pop(name, None)
+    if isinstance(output, list):
+        return made
     return tuple(made) if several else made[0]
 
 
@@ -385,17 +462,16 @@ def _attach_one(node: FunctionNode, number: int, o: Any, inputs: tuple[Any, ...]
             _rewrite_history(node, number, o, inputs[0] is o)
         return o
     if is_input:
-        was = thread.grad_enabled
-        thread.grad_enabled = False
+        was = switch_grad(False)
         try:
             o = alias(o)  # an input that is returned as it is becomes a view of itself
         finally:
-            thread.grad_enabled = was
+            switch_grad(was)
         o._meta.view.creation = CUSTOM
     if not recording or discrete:
         return o
     if o._meta is not None and o._meta.view is not None:
-        o._meta.view.creation = CUSTOM
+        o._meta.view.creation = DEFAULT if node._is_pure_view else CUSTOM
         o._meta.view.version = o._storage.version
     o._node = node
     meta_of(o).output_nr = number
@@ -432,35 +508,38 @@ def once_differentiable(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(function)
     def wrapper(ctx: Any, *args: Any) -> Any:
-        recording = thread.grad_enabled
-        was = thread.grad_enabled
-        thread.grad_enabled = False
+        recording = switch_grad(False)
         try:
             outputs = function(ctx, *args)
         finally:
-            thread.grad_enabled = was
-        if not recording or not any(isinstance(a, Variable) and requires_grad(a) for a in args):
+            switch_grad(recording)
+        if not recording:
             return outputs
-        given = outputs if isinstance(outputs, tuple) else (outputs,)
-        node = DelayedError()
-        node.message = (
+        message = (
             "trying to differentiate twice a function that was marked with @once_differentiable. Write its backward with "
-            "differentiable ops "
-            "and drop the decorator."
+            "differentiable ops and drop the decorator."
         )
-        node.seq = next_sequence_number()
-        node.extra = False
-        node.next = ()
-        out = []
-        for o in given:
-            if isinstance(o, Variable):
-                o = o.detach()
-                o._node = node
-                node.shape, node.dtype = tuple(o.shape), np_dtype(o)
-            out.append(o)
-        return tuple(out) if isinstance(outputs, tuple) else out[0]
+        found = delay_error(outputs if isinstance(outputs, tuple) else (outputs,), message, ctx)
+        return found if isinstance(outputs, tuple) else found[0]
 
     return wrapper
+
+
+def delay_error(values: tuple[Any, ...], message: str, ctx: Any) -> tuple[Any, ...]:
+    """The tensors among `values` with a history that raises when backward comes through it to the inputs of the function of `ctx`."""
+    out = []
+    for value in values:
+        if isinstance(value, Variable):
+            node = DelayedError()
+            node.message = message
+            node.seq = next_sequence_number()
+            node.extra = False
+            node.next = tuple(e for e in getattr(getattr(ctx, "_node", ctx), "next", ()) if e is not None)
+            value = value.detach()
+            value._node = node
+            node.shape, node.dtype = tuple(value.shape), np_dtype(value)
+        out.append(value)
+    return tuple(out)
 
 
 class DelayedError(Node):
@@ -477,4 +556,18 @@ class DelayedError(Node):
 
 
 BackwardCFunction = FunctionNode
-__all__ = ["BackwardCFunction", "DelayedError", "Function", "FunctionCtx", "InplaceFunction", "once_differentiable"]
+_SingleLevelFunction = Function
+
+
+def __getattr__(name: str) -> Any:
+    """Functions of nested structures, which few use, come from their file on first use."""
+    if name == "NestedIOFunction":
+        from ndgrad.autograd.nested_function import NestedIOFunction
+
+        return NestedIOFunction
+    raise AttributeError(f"module 'ndgrad.autograd.function' has no attribute {name!r}")
+
+
+__all__ = [
+    "BackwardCFunction", "Context", "DelayedError", "Function", "FunctionCtx", "FunctionMeta", "InplaceFunction", "once_differentiable",
+]  # fmt: skip

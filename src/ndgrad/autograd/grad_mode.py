@@ -11,7 +11,7 @@ import inspect
 from collections.abc import Callable, Generator
 from typing import Any, TypeVar
 
-from ndgrad.autograd.modes import enter, leave, thread
+from ndgrad.autograd.modes import enter, leave, switch_grad, thread
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -83,6 +83,34 @@ class Mode:
             return stop.value
 
 
+class Switch(Mode):
+    """A mode that is set at once, and as a context until the block ends."""
+
+    def __init__(self, value: Any) -> None:
+        super().__init__()
+        self.value = value
+        self.before = self.put(value)
+
+    def put(self, value: Any) -> Any:
+        """Set the mode, and say what it was."""
+        raise NotImplementedError
+
+    def fresh(self) -> Mode:
+        made = object.__new__(type(self))
+        Switch.__init__(made, self.value)
+        return made
+
+    def __call__(self, function: F) -> F:
+        self.put(self.before)
+        return super().__call__(function)
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *exc: object) -> None:
+        self.put(self.before)
+
+
 class _Awaitable:
     def __init__(self, generator: Generator[Any, Any, Any]) -> None:
         self.generator = generator
@@ -91,28 +119,34 @@ class _Awaitable:
         return self.generator
 
 
-def _set_grad_enabled(value: bool) -> None:
-    """Change this thread's grad mode, keeping the count of threads that are not in the default mode.
+def _set_grad_enabled(value: bool) -> bool:
+    """Change this thread's grad mode, and say what it was.
 
     In inference mode nothing is ever recorded: enable_grad() there shows in is_grad_enabled() alone.
     """
-    if thread.inference:
-        thread.grad_asked = value
-        return
-    if thread.grad_enabled is not value:
-        thread.grad_enabled = value
-        if value:
-            leave()
-        else:
-            enter()
+    if not thread.inference:
+        return switch_grad(value)
+    was, thread.grad_asked = thread.grad_asked, value
+    return was
 
 
 class _GradMode(Mode):
+    """no_grad and enable_grad, which also decorate without parentheses."""
+
     value: bool
 
+    def __new__(cls, function: Any = None) -> Any:
+        made = super().__new__(cls)
+        if function is None:
+            return made
+        made.__init__()  # type: ignore[misc]
+        return made(function)
+
+    def __init__(self, function: Any = None) -> None:
+        super().__init__()
+
     def __enter__(self) -> None:
-        self._stack.append(is_grad_enabled())
-        _set_grad_enabled(self.value)
+        self._stack.append(_set_grad_enabled(self.value))
 
     def __exit__(self, *exc: object) -> None:
         _set_grad_enabled(self._stack.pop())
@@ -131,54 +165,21 @@ class no_grad(_GradMode):
 
     value = False
 
-    def __new__(cls, function: Any = None) -> Any:
-        made = super().__new__(cls)
-        if function is None:
-            return made
-        made.__init__()  # type: ignore[misc]
-        return made(function)
-
-    def __init__(self, function: Any = None) -> None:
-        super().__init__()
-
 
 class enable_grad(_GradMode):
     """A context in which ops are recorded again inside no_grad."""
 
     value = True
 
-    def __new__(cls, function: Any = None) -> Any:
-        made = super().__new__(cls)
-        if function is None:
-            return made
-        made.__init__()  # type: ignore[misc]
-        return made(function)
 
-    def __init__(self, function: Any = None) -> None:
-        super().__init__()
-
-
-class set_grad_enabled(_GradMode):
+class set_grad_enabled(Switch):
     """Switch recording on or off, at once; as a context, until the block ends."""
 
     def __init__(self, mode: bool) -> None:
-        super().__init__()
-        self.value = bool(mode)
-        self.before = is_grad_enabled()
-        _set_grad_enabled(self.value)
+        super().__init__(bool(mode))
 
-    def fresh(self) -> Mode:
-        return set_grad_enabled(self.value)
-
-    def __call__(self, function: F) -> F:
-        _set_grad_enabled(self.before)
-        return super().__call__(function)
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, *exc: object) -> None:
-        _set_grad_enabled(self.before)
+    def put(self, value: bool) -> bool:
+        return _set_grad_enabled(value)
 
 
 class inference_mode(Mode):
@@ -224,3 +225,103 @@ def is_grad_enabled() -> bool:
 
 def is_inference_mode_enabled() -> bool:
     return thread.inference
+
+
+class ThreadSwitch(Switch):
+    """A switch for one of this thread's modes, which the eager path need not know of."""
+
+    attribute: str
+
+    def __init__(self, mode: bool) -> None:
+        super().__init__(bool(mode))
+
+    def put(self, value: bool) -> bool:
+        was: bool = getattr(thread, self.attribute)
+        setattr(thread, self.attribute, value)
+        return was
+
+
+class set_multithreading_enabled(ThreadSwitch):
+    """Allow backward to use several threads, or not, at once; as a context, until the block ends.
+
+    A pass runs its nodes, hooks and callbacks on the thread that called it whatever the setting: see docs/engine.md for the
+    measurements behind that. The setting is there for code that asks.
+
+    >>> import ndgrad
+    >>> with ndgrad.autograd.set_multithreading_enabled(False):
+    ...     ndgrad.autograd.is_multithreading_enabled()
+    False
+    """
+
+    attribute = "multithreading"
+
+
+def is_multithreading_enabled() -> bool:
+    return thread.multithreading
+
+
+# ----- switches for those who know why -----------------------------------------------------------------------------------
+
+
+class _force_original_view_tracking(ThreadSwitch):
+    """Whether the history of a view of something overwritten is always found by replaying its views. Here it always is; torch's
+    switch is there for code that sets it."""
+
+    attribute = "view_replay"
+
+
+def is_view_replay_enabled() -> bool:
+    return thread.view_replay
+
+
+class enforce_grad_layout_policy(ThreadSwitch):
+    """Whether a gradient is copied to lie in memory as its leaf does; without, it becomes `.grad` as backward made it.
+
+    >>> import ndgrad
+    >>> x = ndgrad.ones(3, 2).t().requires_grad_()
+    >>> with ndgrad.autograd.enforce_grad_layout_policy(False):
+    ...     (x * ndgrad.ones(2, 3)).sum().backward()
+    >>> x.grad.stride()
+    (3, 1)
+    """
+
+    attribute = "enforce_grad_layout"
+
+    def __init__(self, enable: bool = True) -> None:
+        super().__init__(enable)
+
+
+class _unsafe_preserve_version_counter(Mode):
+    """A block in which writes to a tensor (or to several) are hidden: afterwards its version is what it was.
+
+    What was saved before the block is then taken to be what lies there now. For memory that is moved away and put back.
+    """
+
+    def __init__(self, tensors: Any) -> None:
+        super().__init__()
+        self.tensors = tuple(tensors) if isinstance(tensors, (tuple, list)) else (tensors,)
+
+    def fresh(self) -> Mode:
+        return _unsafe_preserve_version_counter(self.tensors)
+
+    def __enter__(self) -> None:
+        from ndgrad.autograd.versions import storage_of
+
+        self._stack.append([(storage, storage.version) for storage in map(storage_of, self.tensors)])
+
+    def __exit__(self, *exc: object) -> None:
+        for storage, version in self._stack.pop():
+            version.next = version.undo = None
+            storage.version = version
+            storage.cursor = None
+
+
+def _enter_inference_mode(mode: bool) -> inference_mode:
+    """Enter inference mode without a block; hand the result to `_exit_inference_mode`."""
+    entered: inference_mode = inference_mode(mode)
+    entered.__enter__()
+    return entered
+
+
+def _exit_inference_mode(mode: inference_mode) -> None:
+    mode.__exit__(None, None, None)

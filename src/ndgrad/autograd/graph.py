@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Self
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
 
+from ndgrad.autograd.callbacks import (
+    current_execution_order,
+    current_graph_task_id,
+    current_node,
+    queue_callback,
+    will_run,
+)
 from ndgrad.autograd.hooks import RemovableHandle
+from ndgrad.autograd.modes import thread
 from ndgrad.autograd.node import Node, edge_node, edge_number
 from ndgrad.autograd.saved_hooks import (
     allow_mutation_on_saved_tensors,
@@ -14,20 +23,26 @@ from ndgrad.autograd.saved_hooks import (
     save_on_cpu,
     saved_tensors_hooks,
 )
-from ndgrad.autograd.variable import Variable, edge
-from ndgrad.autograd.versions import is_inference, storage_of
+from ndgrad.autograd.traversal import iterate_nodes
+from ndgrad.autograd.variable import AccumulateGrad, Variable, accumulator, edge
+from ndgrad.autograd.versions import storage_of
 
 __all__ = [
-    "GradientEdge", "Node", "allow_mutation_on_saved_tensors", "disable_saved_tensors_hooks", "get_gradient_edge", "increment_version",
-    "register_multi_grad_hook", "save_on_cpu", "saved_tensors_hooks",
+    "GradientEdge", "Node", "allow_mutation_on_saved_tensors", "current_execution_order", "current_graph_task_id", "current_node",
+    "disable_saved_tensors_hooks", "get_gradient_edge", "increment_version", "queue_callback", "register_multi_grad_hook",
+    "save_on_cpu", "saved_tensors_hooks", "walk",
 ]  # fmt: skip
 
 
 class GradientEdge(NamedTuple):
-    """A place in the graph that gradients flow to: usable as a root of backward, or as an input of grad, without its tensor."""
+    """A place in the graph that gradients flow to: usable as a root of backward, or as an input of grad, without its tensor.
+
+    It keeps the graph behind it alive, but not the tensor's values. `ownership_token` is None; torch has the field.
+    """
 
     node: Node
     output_nr: int
+    ownership_token: Node | None = None
 
     @property
     def input_nr(self) -> int:
@@ -38,20 +53,31 @@ def get_gradient_edge(tensor: Any) -> GradientEdge:
     """The gradient edge of a tensor that requires grad."""
     found = edge(tensor)
     if found is None:
-        raise RuntimeError("It is not possible to get the gradient edge for a Tensor that does not require gradients. Call "
-            "requires_grad_() first.")
+        raise RuntimeError(
+            "It is not possible to get the gradient edge for a Tensor that does not require gradients. Call requires_grad_() first."
+        )
     return GradientEdge(edge_node(found), edge_number(found))
+
+
+def walk(*roots: Any) -> Iterator[Node]:
+    """All nodes behind tensors, gradient edges or nodes, each once, from the outputs on. Works at any depth.
+
+    >>> import ndgrad
+    >>> x = ndgrad.ones(2, requires_grad=True)
+    >>> [node.name() for node in ndgrad.autograd.graph.walk((x * x).sum())]
+    ['SumBackward0', 'MulBackward0', 'AccumulateGrad']
+    """
+    found = [r if isinstance(r, Node) else r.node if isinstance(r, GradientEdge) else get_gradient_edge(r).node for r in roots]
+    return iterate_nodes(dict.fromkeys(found))
 
 
 def increment_version(tensor: Any) -> None:
     """Note that the memory of a tensor (or of several) was written behind the library's back."""
     for t in (tensor,) if isinstance(tensor, Variable) else tensor:
-        if is_inference(t):
-            raise RuntimeError("Inplace update to inference tensor outside InferenceMode is not allowed: its version is not tracked.")
         storage_of(t).bump("increment_version")
 
 
-class _MultiHandle:
+class _MultiHandle(RemovableHandle):
     """Removes several hooks at once."""
 
     def __init__(self, handles: Sequence[RemovableHandle]) -> None:
@@ -61,15 +87,81 @@ class _MultiHandle:
         for handle in self.handles:
             handle.remove()
 
-    def __enter__(self) -> Self:
-        return self
+    def __getstate__(self) -> Any:
+        return self.handles
 
-    def __exit__(self, *exc: object) -> None:
-        self.remove()
+    def __setstate__(self, state: Any) -> None:
+        self.handles = state
 
 
-def register_multi_grad_hook(tensors: Sequence[Any], fn: Callable[..., Any], *, mode: str = "all") -> Any:
+class _Place:
+    """Where the gradient of a tensor will arrive, held weakly: a hook lives on the node, so it must not hold the node."""
+
+    def __init__(self, t: Any) -> None:
+        found = get_gradient_edge(t)
+        self.leaf = weakref.ref(t) if isinstance(found.node, AccumulateGrad) else None
+        self.node = weakref.ref(found.node)
+
+    def is_reached(self, task: Any) -> bool:
+        if self.leaf is not None:
+            t = self.leaf()
+            return t is not None and will_run(task, accumulator(t))
+        node = self.node()
+        return node is not None and will_run(task, node)
+
+
+class _OfAll:
+    """The hook of one tensor among several: notes its gradient, and calls the function when it was the last that will come."""
+
+    takes_none = True
+
+    def __init__(self, several: _Several, position: int) -> None:
+        self.several, self.position = several, position
+
+    def __call__(self, g: Any) -> None:
+        several = self.several
+        task = thread.task
+        with several.lock:
+            state = task.notes.get(several)
+            if state is None:
+                expected = sum(place.is_reached(task) for place in several.places)
+                state = task.notes[several] = [expected, [None] * len(several.places)]
+            state[0] -= 1
+            state[1][self.position] = g
+            complete = state[0] == 0
+        if complete:
+            several.function(list(state[1]))
+
+
+class _OfAny:
+    """The hook of one tensor among several: calls the function if its gradient is the first of the pass."""
+
+    def __init__(self, several: _Several) -> None:
+        self.several = several
+
+    def __call__(self, g: Any) -> None:
+        several = self.several
+        task = thread.task
+        with several.lock:
+            if several in task.notes:
+                return
+            task.notes[several] = True
+        several.function(g)
+
+
+class _Several:
+    """What the hooks of one `register_multi_grad_hook` share."""
+
+    def __init__(self, tensors: Sequence[Any], function: Callable[..., Any]) -> None:
+        self.places = [_Place(t) for t in tensors]
+        self.function = function
+        self.lock = threading.Lock()
+
+
+def register_multi_grad_hook(tensors: Sequence[Any], fn: Callable[..., Any], *, mode: str = "all") -> RemovableHandle:
     """Call `fn` once per backward: with all gradients when the last has arrived ("all"), or with the first that arrives ("any").
+
+    Only gradients that the pass computes are waited for; the others are None.
 
     >>> import ndgrad
     >>> a, b = ndgrad.ones(1, requires_grad=True), ndgrad.ones(1, requires_grad=True)
@@ -77,39 +169,31 @@ def register_multi_grad_hook(tensors: Sequence[Any], fn: Callable[..., Any], *, 
     >>> (a * 2 + b * 3).sum().backward()
     [2.0, 3.0]
     """
-    from ndgrad.autograd.engine import current_task, gradients_expected
-
     if mode not in ("all", "any"):
         raise ValueError(f"Expects mode to be one of ('all', 'any') but got {mode}")
-    lock = threading.Lock()
-    seen: dict[int, Any] = {}  # id of the task -> what has arrived in it
+    several = _Several(tensors, fn)
+    hooks = [_OfAll(several, i) if mode == "all" else _OfAny(several) for i in range(len(several.places))]
+    return _MultiHandle([t.register_hook(hook) for t, hook in zip(tensors, hooks, strict=True)])
 
-    def of_all(position: int) -> Callable[[Any], None]:
-        def hook(g: Any) -> None:
-            task = current_task()
-            with lock:
-                state = seen.get(id(task))
-                if state is None:
-                    expected = gradients_expected(task, tensors)
-                    state = seen[id(task)] = [expected, [None] * len(tensors)]
-                    task.callbacks.append(lambda: seen.pop(id(task), None))
-                state[0] -= 1
-                state[1][position] = g
-                complete = state[0] == 0
-            if complete:
-                fn(list(state[1]))
 
-        return hook
+#: What few ask for, by its file.
+_HOMES = {
+    **dict.fromkeys(("GraphPicture", "draw", "show", "to_dot", "to_svg", "tree"), "drawing"),
+    "saved_bytes": "holdings",
+    "trace_allocations": "allocations",
+}
 
-    def of_any(g: Any) -> None:
-        task = current_task()
-        with lock:
-            if id(task) in seen:
-                return
-            seen[id(task)] = True
-            task.callbacks.append(lambda: seen.pop(id(task), None))
-        fn(g)
 
-    if mode == "all":
-        return _MultiHandle([t.register_hook(of_all(i)) for i, t in enumerate(tensors)])
-    return _MultiHandle([t.register_hook(of_any) for t in tensors])
+def __getattr__(name: str) -> Any:
+    """Pictures and traces come from their files on first use."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'ndgrad.autograd.graph' has no attribute {name!r}")
+    import importlib
+
+    value = getattr(importlib.import_module(f"ndgrad.autograd.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOMES})

@@ -1,13 +1,16 @@
 """Hooks on tensors and nodes, in torch's order.
 
 Note [Order of hooks]
-When a node has received its gradient: the hooks of the tensors it produced, in order of registration; then the retain_grad
-hooks of these tensors; then captures for grad(inputs=...); then the node's pre-hooks; the node itself; its post-hooks. A
-leaf's accumulator runs the leaf's hooks first, and its post-accumulate hooks after `.grad` is set.
+When a node has received its gradient: the hooks of the tensors it produced, tensor by tensor in the order in which they got their
+first hook, and for each in order of registration; then the retain_grad hooks of these tensors; then captures for
+grad(inputs=...); then the node's pre-hooks; the node itself; for a leaf, its post-accumulate hooks, after `.grad` is set; the node's
+post-hooks. The table of all rules is docs/hooks.md.
 
 A tensor's hooks live on the node that made it, under the tensor's output number, so they follow the value and not the Python
 object: a hook registered before an in-place write sees the gradient of the value before it. A leaf's hooks live on the
 leaf, since its accumulator comes and goes with graphs.
+
+Hooks run without recording, except under create_graph. A hook that adds or removes hooks changes the next pass, not the one it runs in.
 """
 
 from __future__ import annotations
@@ -15,29 +18,62 @@ from __future__ import annotations
 import itertools
 import warnings
 import weakref
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections import OrderedDict
+from collections.abc import Callable, MutableMapping
 from typing import Any, Self
 
-from ndgrad.autograd.modes import enter, leave, process, thread
-from ndgrad.autograd.node import Extra, Node, extra_of
-from ndgrad.autograd.variable import AccumulateGrad, Meta, Variable, accumulator, meta_of, requires_grad, wrap
+from ndgrad.autograd.modes import process, switch_grad, thread
+from ndgrad.autograd.node import Extra, Node, extra_of, output_count
+from ndgrad.autograd.variable import AccumulateGrad, Variable, accumulator, meta_of, np_dtype, requires_grad, wrap
 
 _numbers = itertools.count().__next__
 
 
-class RemovableHandle:
-    """What registering a hook returns: `remove()` takes the hook away, and so does leaving it as a context."""
+class Hooks(OrderedDict[int, Any]):
+    """The hooks of one tensor by the numbers of their handles, and the face that gradients have for them."""
 
-    def __init__(self, hooks: dict[int, Any], hook: Any, on_remove: Callable[[], None] | None = None) -> None:
+    face: Any = None
+
+
+class RemovableHandle:
+    """What registering a hook returns: `remove()` takes the hook away, and so does leaving it as a context.
+
+    It does not keep the hook alive, nor what the hook was registered on.
+
+    >>> import ndgrad
+    >>> x = ndgrad.ones(2, requires_grad=True)
+    >>> with x.register_hook(lambda g: g * 10):
+    ...     x.sum().backward()
+    >>> x.sum().backward()
+    >>> x.grad
+    tensor([11., 11.])
+    """
+
+    def __init__(self, hooks: MutableMapping[int, Any], hook: Any = None, on_remove: Callable[[], Any] | None = None) -> None:
         self.id = _numbers()
-        self.hooks = hooks
+        while self.id in hooks:  # an unpickled module has hooks numbered by another process
+            self.id = _numbers()
         self.on_remove = on_remove
-        hooks[self.id] = hook
+        self.hooks = _reference(hooks)
+        if hook is not None:
+            hooks[self.id] = hook
 
     def remove(self) -> None:
-        if self.hooks.pop(self.id, None) is not None and self.on_remove is not None:
-            self.on_remove()
+        """Take the hook away; a second call does nothing."""
+        hooks = self.hooks()
+        if hooks is not None:
+            hooks.pop(self.id, None)
+        on_remove, self.on_remove = self.on_remove, None
+        if on_remove is not None:
+            on_remove()
+
+    def __getstate__(self) -> tuple[Any, int]:
+        return self.hooks(), self.id
+
+    def __setstate__(self, state: tuple[Any, int]) -> None:
+        hooks, self.id = state
+        self.hooks = _reference(OrderedDict() if hooks is None else hooks)
+        self.on_remove = None
 
     def __enter__(self) -> Self:
         return self
@@ -46,16 +82,20 @@ class RemovableHandle:
         self.remove()
 
 
-def count_while_alive(owner: Any) -> Callable[[], None]:
-    """Count one more reason for the engine to count gradients, until the returned function is called or `owner` dies."""
-    with process.lock:
-        process.leaf_hooks += 1
-    return weakref.finalize(owner, _one_less)
+def _reference(hooks: Any) -> Callable[[], Any]:
+    try:
+        return weakref.ref(hooks)
+    except TypeError:  # a plain dict
+        return lambda: hooks
 
 
-def _one_less() -> None:
-    with process.lock:
-        process.leaf_hooks -= 1
+def count_while_alive(owner: Any) -> Callable[[], Any]:
+    """One more reason for the engine to count gradients, until the returned function is called or `owner` dies."""
+    token = object()
+    process.leaf_hooks.add(token)
+    made = weakref.finalize(owner, process.leaf_hooks.discard, token)
+    made.atexit = False
+    return made
 
 
 # ----- registering -------------------------------------------------------------------------------------------------------
@@ -65,20 +105,55 @@ def register_tensor_hook(t: Any, hook: Callable[[Any], Any]) -> RemovableHandle:
     """Call `hook` with the gradient of `t`; what it returns, if not None, takes the gradient's place."""
     if not requires_grad(t):
         raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient. Call requires_grad_() first.")
-    node = t.grad_fn
-    if node is None:
+    if t.grad_fn is None:
         meta = meta_of(t)
         if meta.hooks is None:
-            meta.hooks = {}
+            meta.hooks = _hooks_for(t)
         return _on_leaf(t, meta.hooks, hook)
-    hooks = extra_of(node).tensor_hooks.setdefault(0 if t._meta is None else t._meta.output_nr, {})
-    return RemovableHandle(hooks, hook)
+    by_output = extra_of(t.grad_fn).tensor_hooks
+    number = t.output_nr
+    if number not in by_output:
+        by_output[number] = _hooks_for(t)
+    return RemovableHandle(by_output[number], hook)
 
 
-def _on_leaf(t: Any, hooks: dict[int, Any], hook: Any) -> RemovableHandle:
-    made = accumulator(t)
-    extra_of(made)  # the engine looks at hooks only where there is an `extra`
+def _hooks_for(t: Any) -> Hooks:
+    made = Hooks()
+    made.face = t.face
+    return made
+
+
+def _on_leaf(t: Any, hooks: Any, hook: Any) -> RemovableHandle:
+    extra_of(accumulator(t))  # the engine looks at hooks only where there is an `extra`
     return RemovableHandle(hooks, hook, count_while_alive(t))
+
+
+def tensor_hooks_of(t: Any) -> Any:
+    """The hooks of a tensor by number, None if it never had one."""
+    node = t.grad_fn
+    if node is None:
+        return None if t._meta is None else t._meta.hooks
+    return node.extra.tensor_hooks.get(t.output_nr) if isinstance(node.extra, Extra) else None
+
+
+def set_tensor_hooks(t: Any, hooks: Any) -> None:
+    """Give a tensor a dict of hooks in place of those it has, as code that rebuilds tensors does."""
+    if hooks is not None and not isinstance(hooks, MutableMapping):
+        raise TypeError(f"_backward_hooks is a dict of hooks by number or None, and {type(hooks).__name__} was assigned.")
+    node = t.grad_fn
+    made = None
+    if hooks is not None:
+        made = _hooks_for(t)
+        made.update(hooks)
+    if node is None:
+        meta_of(t).hooks = made
+        if made is not None and requires_grad(t):
+            extra_of(accumulator(t))
+            count_while_alive(t)
+    elif made is None:
+        extra_of(node).tensor_hooks.pop(t.output_nr, None)
+    else:
+        extra_of(node).tensor_hooks[t.output_nr] = made
 
 
 def register_post_accumulate_grad_hook(t: Any, hook: Callable[[Any], Any]) -> RemovableHandle:
@@ -89,7 +164,7 @@ def register_post_accumulate_grad_hook(t: Any, hook: Callable[[Any], Any]) -> Re
         raise RuntimeError("post accumulate grad hooks cannot be registered on non-leaf tensors. Use register_hook() there.")
     meta = meta_of(t)
     if meta.post_accumulate_hooks is None:
-        meta.post_accumulate_hooks = {}
+        meta.post_accumulate_hooks = Hooks()
     return _on_leaf(t, meta.post_accumulate_hooks, hook)
 
 
@@ -120,109 +195,122 @@ def move_retained(t: Any, old: Any, new: Any, new_number: int = 0) -> None:
 
 def register_node_hook(node: Node, hook: Callable[..., Any]) -> RemovableHandle:
     """Call `hook(grad_inputs, grad_outputs)` after the node has run; a returned tuple replaces the gradients it made."""
-    return _on_node(node, extra_of(node).post_hooks, hook)
+    extra = extra_of(node)
+    if extra.post_hooks is None:
+        extra.post_hooks = Hooks()
+    return _on_node(node, extra.post_hooks, hook)
 
 
 def register_node_prehook(node: Node, hook: Callable[..., Any]) -> RemovableHandle:
     """Call `hook(grad_outputs)` before the node runs; a returned tuple replaces them."""
-    return _on_node(node, extra_of(node).pre_hooks, hook)
+    extra = extra_of(node)
+    if extra.pre_hooks is None:
+        extra.pre_hooks = Hooks()
+    return _on_node(node, extra.pre_hooks, hook)
 
 
-def _on_node(node: Node, hooks: dict[int, Any], hook: Any) -> RemovableHandle:
-    if isinstance(node, AccumulateGrad):
-        return RemovableHandle(hooks, hook, count_while_alive(node))
-    return RemovableHandle(hooks, hook)
+def _on_node(node: Node, hooks: Hooks, hook: Any) -> RemovableHandle:
+    return RemovableHandle(hooks, hook, count_while_alive(node) if isinstance(node, AccumulateGrad) else None)
 
 
 # ----- running -----------------------------------------------------------------------------------------------------------
 
 
-@contextmanager
-def _grad_mode_of(task: Any) -> Iterator[None]:
-    """Hooks run in the pass's grad mode: what they compute is recorded under create_graph alone. The lane on raw arrays, whose
-    rules cannot be recorded anyway, does not set it for the whole pass."""
-    if task.lane != "arrays":
-        yield
-        return
-    was = thread.grad_enabled
-    thread.grad_enabled = False
-    enter()
+def call(task: Any, hook: Any, *args: Any) -> Any:
+    """Call a hook in the pass's grad mode: what it computes is recorded under create_graph alone."""
+    was = switch_grad(task.create_graph or (task.lane == "payloads" and thread.grad_enabled))
     try:
-        yield
+        return hook(*args)
     finally:
-        leave()
-        thread.grad_enabled = was
+        switch_grad(was)
 
 
 def run_pre_hooks(task: Any, node: Any, g: Any) -> Any:
     """The hooks of the tensors that the node produced, then retained gradients (see Note [Order of hooks])."""
-    if node.outputs != 1:
-        return [g_i if g_i is None else _tensor_hooks(task, node, i, g_i) for i, g_i in enumerate(g)]
-    return _tensor_hooks(task, node, 0, g)
-
-
-def _tensor_hooks(task: Any, node: Any, number: int, g: Any) -> Any:
     extra = node.extra
-    hooks: dict[int, Any] | None = extra.tensor_hooks.get(number)
+    several = node.outputs != 1
     if isinstance(node, AccumulateGrad):
-        meta: Meta = node.variable._meta
-        hooks = {**(meta.hooks or {}), **(hooks or {})}
-    ref = extra.retain.get(number)
-    if not hooks and ref is None:
-        return g
-    t = as_tensor(task, node, g)
-    if hooks:
-        with _grad_mode_of(task):
-            for hook in list(hooks.values()):
-                t = _replacement(hook, t, hook(t), node)
-    retained = None if ref is None else ref()
-    if retained is not None:
-        meta = meta_of(retained)
-        meta.grad = t.clone() if meta.grad is None else meta.grad + t
+        meta = meta_of(node.variable)
+        if meta.hooks:
+            g = _tensor_hooks(task, node, meta.hooks, g)
+    if extra.tensor_hooks:
+        if several:
+            g = list(g)
+            for number, hooks in list(extra.tensor_hooks.items()):
+                g[number] = _tensor_hooks(task, node, hooks, g[number])
+        else:
+            for hooks in list(extra.tensor_hooks.values()):
+                g = _tensor_hooks(task, node, hooks, g)
+    for number, ref in list(extra.retain.items()):
+        part = g if g is None or not several else g[number]
+        retained = ref()
+        if part is not None and retained is not None:
+            retain(task, retained, part)
+    return g
+
+
+def _tensor_hooks(task: Any, node: Any, hooks: Any, g: Any) -> Any:
+    """What the hooks of one tensor make of its gradient. Without a gradient only those run that ask for it."""
+    if g is None:
+        for hook in list(hooks.values()):
+            if getattr(hook, "takes_none", False):
+                call(task, hook, None)
+        return None
+    t = as_tensor(g, getattr(hooks, "face", None))
+    for hook in list(hooks.values()):
+        t = _replacement(hook, t, call(task, hook, t), node)
     return from_tensor(task, t)
 
 
+def retain(task: Any, t: Any, g: Any) -> None:
+    """Add a gradient to the `.grad` of a result, out of place, as torch does there."""
+    meta = meta_of(t)
+    g = as_tensor(g, t.face)
+    was = switch_grad(task.create_graph)
+    try:
+        meta.grad = g.clone() if meta.grad is None else meta.grad + g
+    finally:
+        switch_grad(was)
+
+
 def run_node_prehooks(task: Any, node: Any, g: Any) -> Any:
-    hooks = node.extra.pre_hooks
-    if not hooks:
-        return g
     several = node.outputs != 1
-    grads = tuple(None if p is None else as_tensor(task, node, p) for p in (g if several else (g,)))
-    with _grad_mode_of(task):
-        for hook in list(hooks.values()):
-            made = hook(grads)
-            if made is not None:
-                grads = _as_tuple(made, len(grads), hook)
+    grads = _tensors(g if several else (g,), output_count(node))
+    for hook in list(node.extra.pre_hooks.values()):
+        grads = _replacements(hook, grads, call(task, hook, grads), node)
     raw = [None if t is None else from_tensor(task, t) for t in grads]
     return raw if several else raw[0]
 
 
 def run_post_hooks(task: Any, node: Any, outs: Any, g: Any) -> Any:
-    grads = tuple(None if p is None else as_tensor(task, node, p) for p in (g if node.outputs != 1 else (g,)))
-    made = tuple(None if o is None else as_tensor(task, node, o) for o in outs)
-    with _grad_mode_of(task):
-        for hook in list(node.extra.post_hooks.values()):
-            answer = hook(made, grads)
-            if answer is not None:
-                made = _as_tuple(answer, len(made), hook)
+    grads = _tensors(g if node.outputs != 1 else (g,), output_count(node))
+    made = _tensors(outs, len(node.next))
+    for hook in list(node.extra.post_hooks.values()):
+        made = _replacements(hook, made, call(task, hook, made, grads), node)
     return tuple(None if t is None else from_tensor(task, t) for t in made)
 
 
 def run_post_accumulate_hooks(task: Any, node: Any) -> None:
     for hook in list(node.variable._meta.post_accumulate_hooks.values()):
-        with _grad_mode_of(task):
-            answer = hook(node.variable)
+        answer = call(task, hook, node.variable)
         if answer is not None:
             warnings.warn("a post-accumulate-grad hook returned a value, which is ignored; change .grad instead", stacklevel=2)
 
 
-def as_tensor(task: Any, node: Any, g: Any) -> Any:
+# ----- gradients as hooks see them, and what hooks may return --------------------------------------------------------------
+
+
+def as_tensor(g: Any, face: Any = None) -> Any:
     """A gradient as hooks see it."""
     if isinstance(g, Variable):
         return g
-    from ndgrad.tensor import Tensor
+    if face is None:
+        from ndgrad.tensor import Tensor as face
+    return wrap(face, g)
 
-    return wrap(Tensor, g)
+
+def _tensors(grads: Any, count: int) -> tuple[Any, ...]:
+    return (None,) * count if grads is None else tuple(None if g is None else as_tensor(g) for g in grads)
 
 
 def from_tensor(task: Any, t: Any) -> Any:
@@ -230,26 +318,43 @@ def from_tensor(task: Any, t: Any) -> Any:
 
 
 def _replacement(hook: Any, before: Any, answer: Any, node: Any) -> Any:
+    """The gradient after one hook: what it returned, if that is a gradient of the same shape and dtype."""
     if answer is None:
         return before
+    name = getattr(hook, "__name__", hook)
     if not isinstance(answer, Variable):
         raise TypeError(
-            f"a hook ({getattr(hook, '__name__', hook)}) on a tensor made by {node.name()} returned {type(answer).__name__}. "
-            "Return None to keep the gradient, or a tensor to replace it."
+            f"a hook ({name}) on a value made by {node.name()} returned {type(answer).__name__}. Return None to keep the gradient, "
+            "or a tensor to replace it."
         )
+    if before is None:
+        return answer
     if tuple(answer.shape) != tuple(before.shape):
         raise RuntimeError(
-            f"a hook ({getattr(hook, '__name__', hook)}) has changed the size of value: it got a gradient of shape {tuple(before.shape)} "
-            f"and returned {tuple(answer.shape)}. Return a gradient of the same shape."
+            f"a hook ({name}) on a value made by {node.name()} has changed the size of value: it got a gradient of shape "
+            f"{tuple(before.shape)} and returned {tuple(answer.shape)}. Return a gradient of the same shape."
+        )
+    if np_dtype(answer) != np_dtype(before):
+        raise RuntimeError(
+            f"a hook ({name}) on a value made by {node.name()} has changed the type of value: it got a gradient of dtype "
+            f"{np_dtype(before)} and returned {np_dtype(answer)}. Convert it back: return g.to(grad.dtype)."
         )
     return answer
 
 
-def _as_tuple(answer: Any, count: int, hook: Any) -> tuple[Any, ...]:
-    made = answer if isinstance(answer, tuple) else (answer,)
-    if len(made) != count:
-        raise RuntimeError(
-            f"a hook ({getattr(hook, '__name__', hook)}) has returned an incorrect number of values (got {len(made)}, but "
-            f"expected {count})."
+def _replacements(hook: Any, before: tuple[Any, ...], answer: Any, node: Any) -> tuple[Any, ...]:
+    """The gradients after one hook on a node."""
+    if answer is None:
+        return before
+    name = getattr(hook, "__name__", hook)
+    if not isinstance(answer, tuple):
+        raise TypeError(
+            f"a hook ({name}) on {node.name()} returned {type(answer).__name__}. Return None to keep the gradients, or a tuple with "
+            f"{len(before)} of them: return (g,)."
         )
-    return made
+    if len(answer) != len(before):
+        raise RuntimeError(
+            f"a hook ({name}) on {node.name()} has returned an incorrect number of values (got {len(answer)}, but expected "
+            f"{len(before)}). Return one gradient, or None, for each it was given."
+        )
+    return tuple(None if a is None else _replacement(hook, b, a, node) for a, b in zip(answer, before, strict=True))

@@ -9,22 +9,24 @@ target happens in place, level by level (see ndgrad.func.writes).
 
 from __future__ import annotations
 
+import functools
 import operator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from ndgrad.arrays.library import library_of
-from ndgrad.autograd.dispatch import dispatch, fact, needed_args, own_edge, payload_dtype, raw, save_input
+from ndgrad.autograd.dispatch import dispatch, needed_args, needed_outputs, own_edge, payload_dtype, save_inputs, save_output
 from ndgrad.autograd.hooks import move_retained
-from ndgrad.autograd.modes import thread
+from ndgrad.autograd.modes import process, switch_grad, thread
 from ndgrad.autograd.node import next_sequence_number
-from ndgrad.autograd.variable import Variable, edge, requires_grad, wrap
-from ndgrad.autograd.versions import is_inference, storage_of
-from ndgrad.autograd.view import DEFAULT, rebase, write_error
+from ndgrad.autograd.subclass import has_dispatch, note_wrappers
+from ndgrad.autograd.variable import ESCAPED, Variable, edge, requires_grad, wrap
+from ndgrad.autograd.versions import is_inference, kept_storage, storage_of
+from ndgrad.autograd.view import DEFAULT, rebase, tangents_of, write_error
 from ndgrad.ops.errors import explain
 from ndgrad.ops.fill import copy
-from ndgrad.ops.generate import save_plan
 
 #: Operators whose ufunc can write its result where the tensor lies, without a temporary.
 _UFUNCS = {
@@ -34,6 +36,9 @@ _UFUNCS = {
     operator.truediv: "true_divide",
     operator.neg: "negative",
 }
+
+#: Ops whose result does not depend on what was there before.
+_OVERWRITES = frozenset(("copy", "fill", "fill_with", "zero"))
 
 
 def check_writable(t: Any, op_name: str, value_requires_grad: bool = False) -> None:
@@ -71,8 +76,17 @@ def check_writable(t: Any, op_name: str, value_requires_grad: bool = False) -> N
             info.check_geometry(t)
 
 
-def write(op: Any, target: Any, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
+def write(op: Any, target: Any, args: tuple[Any, ...], settings: dict[str, Any], watched: bool = False) -> Any:
     """`target` becomes op(target, *args), in place, and is returned."""
+    busy = process.busy
+    if not busy or (busy == 1 and not thread.grad_enabled):  # no mode is in force, or this thread's no_grad alone
+        return write_level(op, target, args, settings, 0)
+    if thread.watchers and not watched:
+        from ndgrad.autograd.watch import watched_write
+
+        return watched_write(op, target, args, functools.partial(write, op, target, args, settings, True))
+    if thread.captures is not None:
+        args = thread.captures.see_write(target, args)
     if thread.dual_levels or thread.levels:
         from ndgrad.func.writes import write_in_transforms
 
@@ -92,17 +106,59 @@ def write_level(op: Any, target: Any, args: tuple[Any, ...], settings: dict[str,
     check_memory(op.name + "_", array)
     # Inputs are saved before the write: one that shares the target's memory must be seen to be overwritten by it.
     node = inplace_node(op, target, args, settings, edges, level) if recorded else None
-    perform(op, array, tuple(raw(a) for a in args), settings, storage)
-    storage.bump(op.name + "_")
-    if node is not None:
-        save_outputs(node, target)
-        set_history(target, node)
+    others = tuple(a._array if isinstance(a, Variable) else a for a in args)
+    if process.dispatching or (process.busy and thread.observers):
+        _observed(op, target, args, settings, node, functools.partial(perform, op, array, others, settings, storage))
+    else:
+        perform(op, array, others, settings, storage)
+        storage.bump(op.name + "_")
+        if node is not None:
+            save_outputs(node, target)
+            set_history(target, node)
+    if process.busy and thread.debug:
+        from ndgrad.autograd.provenance import note_write
+
+        note_write(op.name + "_", target, args, node is not None, op.name in _OVERWRITES)
     return target
 
 
-def write_part(base: Any, op: Any, settings: dict[str, Any], value: Any) -> None:
+def _observed(op: Any, target: Any, args: tuple[Any, ...], settings: dict[str, Any], node: Any, perform: Callable[[], None]) -> None:
+    """A write under the eyes of observers. One that fails after the fact changes nothing: the fact is recorded all the same."""
+    from ndgrad.autograd.observe import observed_write
+
+    storage = storage_of(target)
+    before = None if is_inference(target) else storage.version
+    done = False
+
+    def run() -> None:
+        nonlocal done
+        perform()
+        done = True
+
+    try:
+        observed_write(op, target, args, settings, run)
+        done = True
+    finally:
+        if done:
+            if before is None or storage.version is before:  # else a dispatch mode has counted the write, which it made through the op
+                storage.bump(op.name + "_")
+            if node is not None:
+                save_outputs(node, target)
+                set_history(target, node)
+                info = None if target._meta is None else target._meta.view
+                note_wrappers((target if info is None else info.base)._node, (target, *args))
+
+
+def write_part(base: Any, op: Any, settings: dict[str, Any], value: Any, watched: bool = False) -> None:
     """`base[...] = value` for the part of `base` that the view op names, outside all transforms, without making the view."""
-    e_value = edge(value)
+    if thread.watchers and not watched:
+        from ndgrad.autograd.watch import watched_write
+
+        watched_write(copy, base, (value,), functools.partial(write_part, base, op, settings, value, True))
+        return
+    if thread.captures is not None:
+        (value,) = thread.captures.see_write(base, (value,))
+    e_value = edge(value) if thread.grad_enabled else None
     recorded = thread.grad_enabled and (e_value is not None or requires_grad(base)) and base._array.dtype.kind in "fc"
     check_writable(base, "copy_", recorded)
     storage = storage_of(base)
@@ -128,9 +184,17 @@ def write_part(base: Any, op: Any, settings: dict[str, Any], value: Any) -> None
         inner.extra = None
         inner.shape = part.shape
         inner.dtype = part.dtype
+        if thread.remembers:
+            from ndgrad.autograd.lines import remember_call
+
+            remember_call(inner)
         rebase(root, (parent, op, settings, 0), inner, root_edge)
         if info is not None:
             info.version = None
+    if thread.debug:
+        from ndgrad.autograd.provenance import note_write
+
+        note_write("copy_", base, (value,), recorded, whole=False)
 
 
 def check_part(part: Any, source: Any) -> None:
@@ -149,9 +213,14 @@ def check_part(part: Any, source: Any) -> None:
 
 
 def check_memory(name: str, array: Any) -> None:
-    if not getattr(array.flags, "writeable", True):  # CuPy's arrays always are
-        raise RuntimeError(f"{name}: the tensor of shape {tuple(array.shape)} lies in read-only memory. clone() it first, and "
-            "write the clone.")
+    try:
+        flags = array.flags
+    except AttributeError:
+        raise RuntimeError(ESCAPED) from None
+    if not getattr(flags, "writeable", True):  # CuPy's arrays always are
+        raise RuntimeError(
+            f"{name}: the tensor of shape {tuple(array.shape)} lies in read-only memory. clone() it first, and write the clone."
+        )
     if 0 in array.strides and array.size > 1 and any(s == 0 and n > 1 for s, n in zip(array.strides, array.shape, strict=True)):
         raise RuntimeError(
             f"{name}: unsupported operation: more than one element of the written-to tensor refers to a single memory location "
@@ -204,6 +273,12 @@ def _old_value(target: Any, self_edge: Any) -> Any:
     """The value before the write, as a tensor with the history it had."""
     from ndgrad.autograd.saved import with_history
 
+    if has_dispatch(target.__class__):
+        was = switch_grad(False)
+        try:
+            return with_history(target.clone(), self_edge)
+        finally:
+            switch_grad(was)
     return with_history(wrap(target.face, target._array.copy()), self_edge)
 
 
@@ -217,30 +292,24 @@ def inplace_node(op: Any, target: Any, args: tuple[Any, ...], settings: dict[str
     node.extra = None
     node.shape = tuple(target._array.shape)
     node.dtype = payload_dtype(target._array)
-    plan = save_plan(op)
-    needed = needed_args(op, node)
     by_name = op.bind((target, *args))
-    for name in plan.arrays:
-        if plan.users[name] & needed:
-            value = _old_value(target, own_edge(target, level)) if name == op.args[0] else by_name[name]
-            save_input(node, name, value, thread.saved_hooks)
-    for name in plan.settings:
-        setattr(node, name, settings[name])
-    for name in plan.facts:
-        arg, kind = name.rsplit("_", 1)
-        value = by_name[arg]
-        setattr(node, name, tuple(fact(v, kind) for v in value) if isinstance(value, tuple) else fact(value, kind))
+    own = op.args[0]
+    if own in node.plan.users and node.plan.users[own] & needed_args(op, node):
+        by_name[own] = _old_value(target, own_edge(target, level))
+    save_inputs(node, by_name, settings)
+    if thread.remembers:
+        from ndgrad.autograd.lines import remember_call
+
+        remember_call(node)
     return node
 
 
 def save_outputs(node: Any, target: Any) -> None:
     """After the write, the rules that name the output get the target itself."""
-    for name in node.plan.outs:
-        setattr(node, name, target._array)
-        setattr(node, name + "_s", target._storage)
-        setattr(node, name + "_v", target._storage.version)
+    for name in needed_outputs(node):
         if target.keeps_saved:
-            target._storage.keeps = True
+            kept_storage(target)
+        save_output(node, name, target)
 
 
 def set_history(target: Any, node: Any) -> None:
@@ -261,6 +330,11 @@ def set_history(target: Any, node: Any) -> None:
 def write_out(op: Any, args: tuple[Any, ...], settings: dict[str, Any], out: Any) -> Any:
     """`op(..., out=out)`: the result is written into `out`, which is resized if it is empty, as in torch."""
     for t in (*args, out):
+        if thread.dual_levels and isinstance(t, Variable) and tangents_of(t):
+            raise NotImplementedError(
+                f"{op.name}(): functions with out=... arguments don't support forward mode, but one of the arguments has a tangent. "
+                "Call it without out=."
+            )
         if isinstance(t, Variable) and thread.grad_enabled and t.requires_grad:
             raise RuntimeError(
                 f"{op.name}(): functions with out=... arguments don't support automatic differentiation, but one of the arguments "

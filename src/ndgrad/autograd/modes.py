@@ -9,6 +9,7 @@ fast lane runs. While it is not, ops take the general lane, which reads this thr
 from __future__ import annotations
 
 import itertools
+import os
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -19,20 +20,30 @@ if TYPE_CHECKING:
 
 
 class Process:
-    """Process-wide state: `busy` counts modes entered by any thread and not yet left, `leaf_hooks` the hooks on leaves
-    (and changed sequence numbers), for which the engine must know the moment a leaf is complete."""
+    """Process-wide state: `busy` counts modes entered by any thread and not yet left, `shared` those among them that belong to no
+    thread; `leaf_hooks` has a token for every hook on a leaf (and changed sequence number), for which the engine must know the moment a
+    leaf is complete.
 
-    __slots__ = ("busy", "leaf_hooks", "lock")
+    The lock is one that its holder may take again: a signal handler, or a finalizer that the collector runs, may enter and leave a
+    mode at any point, also in the middle of `enter`. Tokens need no lock: adding to a set is one step.
+    """
+
+    __slots__ = ("busy", "dispatching", "leaf_hooks", "lock", "shared")
 
     def __init__(self) -> None:
         self.busy = 0
-        self.leaf_hooks = 0
-        self.lock = threading.Lock()
+        self.shared = 0
+        #: whether a tensor class with a dispatch of its own has been defined
+        self.dispatching = False
+        self.leaf_hooks: set[object] = set()
+        self.lock = threading.RLock()
 
 
 class ThreadState(threading.local):
     """The modes of one thread; the class attributes are the defaults that a new thread starts with."""
 
+    #: How many of the modes that `process.busy` counts this thread has entered, no_grad apart, whose state is `grad_enabled`.
+    entered: int = 0
     grad_enabled: bool = True
     inference: bool = False
     #: What is_grad_enabled() answers in inference mode, where nothing is recorded whatever the answer.
@@ -40,24 +51,44 @@ class ThreadState(threading.local):
     forward_grad_enabled: bool = True
     multithreading: bool = True
     view_replay: bool = False
+    #: Whether a leaf's gradient is made to lie in memory as the leaf does.
+    enforce_grad_layout: bool = True
+    #: How many of the modes that `process.busy` counts are this thread's own transforms: if all are, nothing is unusual below them.
+    transforms: int = 0
     #: The number of open `forward_ad` dual levels.
     dual_levels: int = 0
+    #: Their numbers, innermost last.
+    dual_stack: tuple[int, ...] = ()
     #: The stack of function-transform levels, outermost first.
     levels: tuple[Level, ...] = ()
     #: The stack of (pack, unpack) pairs of saved-tensor hooks, innermost last.
     saved_hooks: tuple[tuple[Any, Any], ...] = ()
+    #: While a pack hook runs: the node that saves, and the name under which its rules know the value.
+    saving: tuple[Any, str] | None = None
     #: Why saved-tensor hooks may not be used now, or None.
     saved_hooks_disabled: str | None = None
     #: Copy on write for saved tensors of torch's face too.
     copy_on_write: bool = False
+    #: The process's modes for debugging (see Note [What is remembered when]); they are set on this class, for all threads.
     anomaly: bool = False
     check_nan: bool = True
+    check_inf: bool = False
+    debug: bool = False
+    guard: bool = False
+    #: Whether nodes remember the user's lines: any of debug, guard and anomaly.
+    remembers: bool = False
     #: Observers that see every op below autograd, innermost last (profilers, recorders, dispatch modes).
     observers: tuple[Any, ...] = ()
+    #: What sees every call from outside (see ndgrad.autograd.watch); the process's, so set on this class.
+    watchers: tuple[Any, ...] = ()
     #: Modes that see every public call before anything else does.
     function_modes: tuple[Any, ...] = ()
+    #: Blocks in which classes' own functions are not asked (see ndgrad.autograd.subclass).
+    functions_disabled: int = 0
     #: The backward pass that the thread is running, if any.
     task: Any = None
+    #: What looks at the tensors that ops are given and may replace them: a function whose closure is being read or rewritten.
+    captures: Any = None
     #: True while the thread runs a custom function's forward.
     in_custom_forward: bool = False
 
@@ -71,15 +102,54 @@ next_level_number = itertools.count(1).__next__
 
 
 def enter() -> None:
-    """Count one more unusual mode; pair with `leave` in a `finally`."""
+    """Count one more unusual mode of this thread; pair with `leave` in a `finally`."""
     with process.lock:
         process.busy += 1
+    thread.entered += 1
 
 
 def leave() -> None:
     with process.lock:
         process.busy -= 1
+    thread.entered -= 1
+
+
+def enter_process() -> None:
+    """Count one more unusual mode of the process; pair with `leave_process`."""
+    with process.lock:
+        process.busy += 1
+        process.shared += 1
+
+
+def leave_process() -> None:
+    with process.lock:
+        process.busy -= 1
+        process.shared -= 1
+
+
+def switch_grad(value: bool) -> bool:
+    """Let this thread record or not, and say what it did before, which goes into a second call in a `finally`.
+
+    Whatever the code in between does to the mode (`set_grad_enabled(True)` as a statement, say), the count comes out right, since
+    every change is counted where it is made.
+    """
+    was = thread.grad_enabled
+    if was is not value:
+        thread.grad_enabled = value
+        with process.lock:
+            process.busy += -1 if value else 1
+    return was
+
+
+def _after_fork() -> None:
+    """A child has only the thread that forked: nobody is left to give a lock back, or to leave the other threads' modes."""
+    process.lock = threading.RLock()
+    process.busy = process.shared + thread.entered + (not thread.grad_enabled)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 # With arrays of a second library about, every call takes the general lane, which looks at each array's library.
-on_second_library.append(enter)
+on_second_library.append(enter_process)

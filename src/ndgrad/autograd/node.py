@@ -13,7 +13,10 @@ An edge is the node itself when it leads to output 0, and an `Edge(node, input_n
 from __future__ import annotations
 
 import itertools
-from typing import Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+
+if TYPE_CHECKING:
+    from ndgrad.autograd.input_metadata import InputMetadata
 
 #: Process-wide: a consumer is always younger than its producers, so a larger number runs earlier in backward.
 next_sequence_number = itertools.count().__next__
@@ -36,9 +39,9 @@ class Extra:
 
     def __init__(self) -> None:
         self.tensor_hooks: dict[int, Any] = {}  # output number -> ordered hooks of the tensor
-        self.retain: dict[int, Any] = {}  # output number -> the retain_grad hook, always last
-        self.pre_hooks: dict[int, Any] = {}
-        self.post_hooks: dict[int, Any] = {}
+        self.retain: dict[int, Any] = {}  # output number -> the tensor (weakly) that retains its gradient
+        self.pre_hooks: Any = None
+        self.post_hooks: Any = None
         self.metadata: dict[str, Any] | None = None
         self.forward_trace: Any = None
 
@@ -58,6 +61,8 @@ class Node:
     first_extra: ClassVar[bool | None] = False
     #: Whether missing gradients of some outputs arrive as zeros.
     materialize_grads: bool = True
+    #: Whether the node runs though no output has a gradient: the rules of ops are linear, a user's backward may be anything.
+    runs_undefined: ClassVar[bool] = False
     #: For a node of a view op: the part of the base's gradient that this view's gradient is added to.
     part: ClassVar[Any] = None
 
@@ -90,15 +95,14 @@ class Node:
 
     @property
     def next_functions(self) -> tuple[tuple[Node | None, int], ...]:
-        return tuple(
-            (None, 0) if e is None else (e.node, e.input_nr) if e.__class__ is Edge else (e, 0) for e in self.next
-        )
+        return tuple((None, 0) if e is None else (e.node, e.input_nr) if e.__class__ is Edge else (e, 0) for e in self.next)
 
     @property
     def metadata(self) -> dict[str, Any]:
         extra = extra_of(self)
         if extra.metadata is None:
-            extra.metadata = {}
+            trace = extra.forward_trace
+            extra.metadata = {} if trace is None else trace.metadata()
         return extra.metadata
 
     def register_hook(self, hook: Any) -> Any:
@@ -110,6 +114,27 @@ class Node:
         from ndgrad.autograd.hooks import register_node_prehook
 
         return register_node_prehook(self, hook)
+
+    @property
+    def _input_metadata(self) -> tuple[InputMetadata, ...]:
+        """What the gradients that the node takes look like: one entry per output of the op."""
+        from ndgrad.autograd.input_metadata import input_metadata
+
+        return input_metadata(self)
+
+    @property
+    def requires_grad(self) -> bool:
+        return True
+
+    def _register_hook_dict(self, tensor: Any) -> None:
+        """Let the hooks of a tensor that this node made run here; they do so already, and torch has the method."""
+        from ndgrad.autograd.variable import Variable
+
+        if not isinstance(tensor, Variable):
+            raise TypeError(f"_register_hook_dict expected a variable, and got {type(tensor).__name__}.")
+        hooks = tensor._backward_hooks
+        if hooks is not None:
+            extra_of(self).tensor_hooks[tensor.output_nr] = hooks
 
     def _sequence_nr(self) -> int:
         return int(self.seq) if self.seq != FIRST else 2**64 - 1
@@ -156,6 +181,11 @@ class MultiNode(Node):
         """The gradients of the outputs, with zeros for those that received none and are differentiable."""
         pairs = zip(grads, self.metadata_of_outputs, strict=True)
         return [zeros(*known) if g is None and known is not None else g for g, known in pairs]
+
+
+def output_count(node: Any) -> int:
+    """How many outputs the op of a node had."""
+    return 1 if node.outputs == 1 else len(node.metadata_of_outputs)
 
 
 def edge_node(edge: Any) -> Node:

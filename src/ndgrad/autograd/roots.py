@@ -8,7 +8,10 @@ from typing import Any
 import numpy as np
 
 from ndgrad.arrays.library import library_of
-from ndgrad.autograd.modes import thread
+from ndgrad.autograd.grad_mode import no_grad
+from ndgrad.autograd.modes import process, thread
+from ndgrad.autograd.node import Edge, edge_node
+from ndgrad.autograd.subclass import has_dispatch, meets_wrapper
 from ndgrad.autograd.variable import Variable, edge, np_dtype, requires_grad, wrap
 from ndgrad.autograd.view import tangents_of
 
@@ -16,7 +19,7 @@ from ndgrad.autograd.view import tangents_of
 def gradient_edge(t: Any, allow_missing: bool = False) -> Any:
     """The edge of a tensor (or a GradientEdge as it is)."""
     if not isinstance(t, Variable):
-        return t if t.input_nr else t.node
+        return t.node if t.node.outputs == 1 else Edge(t.node, t.input_nr)
     found = edge(t)
     if found is None and not allow_missing:
         raise RuntimeError(
@@ -26,14 +29,19 @@ def gradient_edge(t: Any, allow_missing: bool = False) -> Any:
     return found
 
 
-def choose_lane(tensors: list[Any], grads: list[Any], create_graph: bool) -> str:
-    """Which lane of the engine fits (see the engine's docstring)."""
-    from ndgrad.func.levels import graph_level
-
-    if create_graph or thread.observers:
+def choose_lane(roots: list[Any], grads: list[Any], create_graph: bool) -> str:
+    """Which lane of the engine fits a pass from these edges (see the engine's docstring)."""
+    if create_graph or meets_wrapper(roots, grads) or (process.busy and thread.observers):
         return "tensors"
-    level = graph_level(tensors)
-    if level is not None:
+    number = 0  # of the grad level whose graph this is
+    for e in roots:
+        number = max(number, edge_node(e).level)
+    if thread.dual_stack and thread.dual_stack[-1] > number:
+        return "tensors"  # what was saved may have tangents
+    if number:
+        from ndgrad.func.levels import find_level
+
+        level: Any = find_level(number)  # a grad level: no other has a graph
         return "arrays" if level.pure and all(is_constant(g) for g in grads) else "payloads"
     return "arrays" if all(_is_plain(g) for g in grads) else "tensors"
 
@@ -70,6 +78,12 @@ def root_gradients(tensors: list[Any], grads: list[Any]) -> list[Any]:
                     "grad can be implicitly created only for real scalar outputs, and this one is "
                     f"{dtype}. Take a real function of it (y.abs(), y.real), or pass the gradient: y.backward(gradient)."
                 )
+            if has_dispatch(t.__class__):
+                from ndgrad.ops.vocabulary import tensor_ops
+
+                with no_grad():
+                    out.append(tensor_ops.zeros_like(t) + 1.0)  # the class makes its own gradient
+                continue
             from ndgrad.tensor import Tensor
 
             library = np if not isinstance(t, Variable) or isinstance(t._array, Variable) else library_of(t._array)
@@ -82,6 +96,12 @@ def root_gradients(tensors: list[Any], grads: list[Any]) -> list[Any]:
             raise RuntimeError(
                 f"Mismatch in shape: the gradient has shape {tuple(g.shape)} and the output {tuple(shape)}. "
                 "Pass a gradient of the output's shape."
+            )
+        want = np_dtype(t) if isinstance(t, Variable) else t.node.output_metadata(t.input_nr)[1]
+        if np_dtype(g).kind == "c" and want.kind != "c":
+            raise RuntimeError(
+                f"Mismatch in dtype: the gradient is {np_dtype(g)} and the output {want}; a real output has a real gradient. "
+                "Pass its .real, or differentiate a complex output."
             )
         out.append(g)
     return out

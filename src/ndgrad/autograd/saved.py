@@ -4,7 +4,7 @@ Note [What is saved]
 An input is saved as the tensor itself, together with the version its memory had: identity, Python attributes and graph
 come for free. An output is saved as its bare array, since the node must not hold the tensor that holds the node;
 the node is told of the output's storage when one is made (`announce_storage`), so later writes are noticed. With
-saved-tensor hooks active, either is a `SavedTensor` that went through the pack hook.
+saved-tensor hooks active, either is a `Packed` that went through the pack hook.
 
 On the way back, a value whose memory was written since raises on torch's face and is rebuilt on NumPy's
 (Note [Versions as a chain]).
@@ -12,13 +12,16 @@ On the way back, a value whose memory was written since raises on torch's face a
 
 from __future__ import annotations
 
+import weakref
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from ndgrad.autograd.modes import switch_grad, thread
 from ndgrad.autograd.node import Node, edge_number
-from ndgrad.autograd.variable import Variable, edge, meta_of, wrap
-from ndgrad.autograd.versions import Unrecorded, Version
+from ndgrad.autograd.overwritten import changed_error, freed_error, overwritten_error
+from ndgrad.autograd.variable import Variable, edge, meta_of, requires_grad, twin, wrap
+from ndgrad.autograd.versions import Storage, Unrecorded, Version, kept_storage, storage_of
 from ndgrad.ops.table import VARIABLE
 
 if TYPE_CHECKING:
@@ -26,44 +29,74 @@ if TYPE_CHECKING:
     from ndgrad.ops.table import Op
 
 
-class SavedTensor:
-    """A saved value that is not simply the tensor: packed by hooks, or already freed."""
+class Packed:
+    """A saved value that is not simply there: packed by hooks, watched by guard mode, or freed."""
 
-    __slots__ = ("is_output", "packed", "unpack_hook", "version")
+    __slots__ = ("below", "checksum", "is_output", "packed", "shape", "storage", "unpack_hook", "version")
 
-    def __init__(self, packed: Any, unpack_hook: Any, version: Version | None = None, is_output: bool = False) -> None:
+    def __init__(self, packed: Any, unpack_hook: Any, is_output: bool = False, checksum: int | None = None) -> None:
         self.packed = packed
         self.unpack_hook = unpack_hook
-        self.version = version
         self.is_output = is_output
+        #: Of the memory when it was saved, in guard mode; `packed` is then the value itself.
+        self.checksum = checksum
+        #: The memory that was packed and its version then: a hook that only passes the tensor on does not hide later writes.
+        self.storage: Any = None
+        self.version: Version | None = None
+        self.shape: tuple[int, ...] | None = None
+        #: Whether it had a history, or a tangent, outside its transform, which cannot be given back as that of its own graph is.
+        self.below = False
+
+    def watch(self, value: Any) -> None:
+        """Remember the version of the packed tensor: what the hook returned may still be its memory."""
+        self.storage = kept_storage(value) if value.keeps_saved or thread.copy_on_write else storage_of(value)
+        self.version = self.storage.version
+        self.shape = tuple(value.shape)
+        self.below = isinstance(value._array, Variable) and has_history(value._array)
 
     def unpack(self) -> Any:
-        value = self.unpack_hook(self.packed)
+        """What the hook makes of it, in the pass's grad mode, which the lane on raw arrays does not set for the whole pass."""
+        task = thread.task
+        was = switch_grad(thread.grad_enabled and (task is None or task.lane != "arrays"))
+        try:
+            value = self.unpack_hook(self.packed)
+        finally:
+            switch_grad(was)
         if not isinstance(value, Variable):
             raise TypeError(
                 f"the unpack hook of saved_tensors_hooks returned {type(value).__name__}, not a Tensor. "
                 "Return the tensor that was packed, or one equal to it."
             )
+        if self.shape is not None and tuple(value.shape) != self.shape:
+            raise RuntimeError(
+                f"the unpack hook of saved_tensors_hooks returned a tensor of shape {tuple(value.shape)} for a saved one of shape "
+                f"{self.shape}. Return the tensor that was packed, or one equal to it."
+            )
         return value
 
 
-FREED = SavedTensor(None, None)
+def has_history(t: Any) -> bool:
+    """Whether a payload has a history in the graph of any level, or a tangent."""
+    from ndgrad.autograd.view import tangents_of
+
+    while isinstance(t, Variable):
+        if requires_grad(t) or tangents_of(t):
+            return True
+        t = t._array
+    return False
 
 
-def freed_error(node: Node) -> RuntimeError:
-    return RuntimeError(
-        f"{node.name()}: backward came through this part of the graph a second time, and the values it had saved were "
-        "freed by the first. Pass retain_graph=True to the first backward() or grad() call, or run the forward again."
-    )
+FREED = Packed(None, None)
 
 
-def overwritten_error(node: Node, name: str, saved: int, now: int, shape: tuple[int, ...], writer: str | None) -> RuntimeError:
-    by = f" by {writer}" if writer else ""
-    return RuntimeError(
-        f"one of the variables needed for gradient computation has been modified by an inplace operation: {node.name()} "
-        f"saved {name!r} (shape {tuple(shape)}) at version {saved}, and it was overwritten{by}: it is at version {now} now. "
-        f"Use the out-of-place form of that write, or clone() the tensor before it is written."
-    )
+def unpacked(node: Any, name: str, value: Packed) -> Any:
+    """What the unpack hook makes of a packed value."""
+    if thread.task is not None:
+        thread.task.node = node  # code of the user's is about to run, and may ask
+    made, storage = value.unpack(), value.storage
+    if storage is not None and made._storage is storage and storage.version is not value.version:
+        return wrap(made.face, _old_array(node, name, made._array, storage, value.version, made.keeps_saved))
+    return made
 
 
 # ----- back to raw arrays, for an ordinary backward ------------------------------------------------------------------
@@ -75,8 +108,14 @@ def unpack_raw(node: Any, name: str, own_edge: Any = None) -> Any:
     if value.__class__ is tuple:
         versions = getattr(node, name + "_v")
         return tuple(_input_array(node, name, v, version) for v, version in zip(value, versions, strict=True))
-    if value.__class__ is SavedTensor or (isinstance(value, Variable) and name not in node.plan.outs):
+    if value.__class__ is Packed and value.checksum is not None and name in node.plan.outs:
+        return verified(node, name, value, _output_array(node, name, value.packed))
+    if value.__class__ is Packed or (isinstance(value, Variable) and name not in node.plan.outs):
         return _input_array(node, name, value, getattr(node, name + "_v"))
+    return _output_array(node, name, value)
+
+
+def _output_array(node: Any, name: str, value: Any) -> Any:
     if hasattr(node, name + "_s"):
         storage, version = getattr(node, name + "_s"), getattr(node, name + "_v")
         if storage is not None and storage.version is not version:
@@ -89,10 +128,12 @@ def unpack_raw(node: Any, name: str, own_edge: Any = None) -> Any:
 def _input_array(node: Any, name: str, value: Any, version: Version | None) -> Any:
     from ndgrad.autograd.view import replay
 
-    if value.__class__ is SavedTensor:
+    if value.__class__ is Packed:
         if value is FREED:
             raise freed_error(node)
-        return value.unpack()._array
+        if value.checksum is not None:
+            return verified(node, name, value, _input_array(node, name, value.packed, version))
+        return unpacked(node, name, value)._array
     if not isinstance(value, Variable):
         return value
     storage = value._storage
@@ -106,17 +147,24 @@ def _input_array(node: Any, name: str, value: Any, version: Version | None) -> A
 
 def _old_array(node: Node, name: str, array: Any, storage: Any, version: Version | None, keeps: bool) -> Any:
     """What `array` held at `version`, or the error that says it is gone."""
-    writer = version.next.writer if version is not None and version.next is not None else storage.version.writer
     if isinstance(array, Variable):
         if version is not None and version.undo is not None and version.undo[0] is None:
             return version.undo[2]
     elif (keeps or storage.keeps) and version is not None:
         try:
             return storage.restore(array, version)
-        except Unrecorded as lost:
-            writer = lost.writer
-    saved = 0 if version is None else version.number
-    raise overwritten_error(node, name, saved, storage.version.number, array.shape, writer)
+        except Unrecorded:
+            pass
+    raise overwritten_error(node, name, array.shape, version, storage.version)
+
+
+def verified(node: Any, name: str, value: Packed, array: Any) -> Any:
+    """A value saved in guard mode, whose memory must still be what it was."""
+    from ndgrad.autograd.checksum import checksum
+
+    if checksum(array) != value.checksum:
+        raise changed_error(node, name, array.shape)
+    return array
 
 
 # ----- back to tensors, for create_graph and transforms ---------------------------------------------------------------
@@ -128,39 +176,79 @@ def unpack_tensor(node: Any, name: str, own_edge: Any = None) -> Any:
     if value.__class__ is tuple:
         versions = getattr(node, name + "_v")
         return tuple(
-            _input_tensor(node, name, v, version, e)
-            for v, version, e in zip(value, versions, own_edge or [None] * len(value), strict=True)
+            _input_tensor(node, name, v, version, e) for v, version, e in zip(value, versions, own_edge or [None] * len(value), strict=True)
         )
-    if isinstance(value, (Variable, SavedTensor)):
+    if isinstance(value, (Variable, Packed)) and not (name in node.plan.outs and getattr(value, "checksum", None) is not None):
         return _input_tensor(node, name, value, getattr(node, name + "_v"), own_edge)
     if hasattr(node, name + "_s"):
-        out = wrap(node.face(), unpack_raw(node, name))
-        out._node = node
-        number = int(name[3:] or 0)
-        if number:
-            meta_of(out).output_nr = number
+        out = as_output(node, name, wrap(node.face(), unpack_raw(node, name)))
         out._storage = getattr(node, name + "_s")
         return out
     return lift(value)
 
 
 def _input_tensor(node: Any, name: str, value: Any, version: Version | None, own_edge: Any) -> Any:
-    if value.__class__ is SavedTensor and value is not FREED:
-        return value.unpack()
-    array = _input_array(node, name, value, version)
+    if value.__class__ is Packed and value.checksum is not None:
+        array = _input_array(node, name, value, version)
+        value = value.packed
+    elif value.__class__ is Packed and value is not FREED:
+        found = unpacked(node, name, value)
+        if not value.is_output:
+            return linked(found, own_edge)
+        return as_output(node, name, twin(found))
+    else:
+        array = _input_array(node, name, value, version)
     if not isinstance(value, Variable):
         return lift(value)
     if array is value._array and (own_edge is None or edge(value) == own_edge):
         return value
-    return with_history(wrap(value.face, array), own_edge)
+    return with_history(twin(value) if array is value._array else wrap(value.face, array), own_edge)
+
+
+def as_output(node: Any, name: str, out: Any) -> Any:
+    """Give the fresh tensor `out` the history of the node's own output: the node must not hold the tensor that holds it."""
+    if is_differentiable_output(node, name):
+        out._node = node
+        if node.outputs != 1:
+            meta_of(out).output_nr = int(name[3:] or 0)
+    return out
+
+
+def is_differentiable_output(node: Any, name: str) -> bool:
+    """Whether a saved output takes gradients (indices do not)."""
+    return int(name[3:] or 0) not in node.op.discrete_outputs
 
 
 def unpack_payload(node: Any, name: str, own_edge: Any = None) -> Any:
     """The payload of a value saved at a transform's level, as a tensor of the levels below."""
-    payload, value = unpack_raw(node, name), getattr(node, name)
-    if payload.__class__ is tuple:
-        return tuple(lower_saved(node, v, p) for v, p in zip(value, payload, strict=True))
-    return lower_saved(node, value, payload)
+    value = getattr(node, name)
+    if value.__class__ is tuple:
+        versions = getattr(node, name + "_v")
+        return tuple(_input_payload(node, name, v, _input_array, version) for v, version in zip(value, versions, strict=True))
+    return _input_payload(node, name, value, lambda *_: unpack_raw(node, name), None)
+
+
+def _input_payload(node: Any, name: str, value: Any, array_of: Any, version: Version | None) -> Any:
+    if value.__class__ is Packed and value.checksum is None and value is not FREED:
+        return lower_unpacked(node, value, unpacked(node, name, value))
+    return lower_saved(node, _without_guard(value), array_of(node, name, value, version))
+
+
+def lower_unpacked(node: Any, value: Packed, made: Any) -> Any:
+    """What an unpack hook returned, as the levels below the node's see it."""
+    bare = made._node is None and not (made._meta is not None and (made._meta.level or made._meta.batch_level))
+    # without any history a tensor over another one is the packed one itself, which was an output, or a twin of it
+    low = made._array if bare and isinstance(made._array, Variable) else lower_saved(node, made, made._array)
+    if value.below and not has_history(low):
+        raise RuntimeError(
+            f"{node.name()}: saved_tensors_hooks returned a tensor that has lost its history in an outer function transform, so second "
+            "derivatives would be wrong: hooks run without recording. Pack the tensor itself, or leave hooks out of nested transforms."
+        )
+    return low
+
+
+def _without_guard(value: Any) -> Any:
+    return value.packed if value.__class__ is Packed and value.checksum is not None else value
 
 
 def lower_saved(node: Any, value: Any, payload: Any) -> Any:
@@ -204,17 +292,23 @@ def with_history(t: Any, own_edge: Any) -> Any:
         return t
     node = own_edge.node if not isinstance(own_edge, Node) else own_edge
     if isinstance(node, AccumulateGrad):
-        from ndgrad.ops.shape import alias
-
-        linked = alias(node.variable)
-        linked._array = t._array
-        linked._storage = None
-        return linked
+        # the same accumulator: what is recorded with `t` has its gradient end at the leaf that was saved
+        meta = meta_of(t)
+        meta.requires_grad, meta.level, meta.accumulator = True, node.level, weakref.ref(node)
+        return t
+    if t._storage is None:
+        t._storage = Storage()  # memory of its own, which is not that of the result the node may have saved
     t._node = node
-    number = edge_number(own_edge)
-    if number:
-        meta_of(t).output_nr = number
+    if node.outputs != 1:
+        meta_of(t).output_nr = edge_number(own_edge)
     return t
+
+
+def linked(t: Any, own_edge: Any) -> Any:
+    """What an unpack hook returned, with the history that the packed tensor had."""
+    if own_edge is None or edge(t) == own_edge:
+        return t
+    return with_history(twin(t), own_edge)
 
 
 class RuleNode(Node):
@@ -229,27 +323,36 @@ class RuleNode(Node):
 
         return Tensor
 
-    def announce_storage(self, out: Any, storage: Any) -> None:
-        """The memory of an output that may be saved here is now shared or about to be written."""
+    def announce_storage(self, out: Any, storage: Any) -> Any:
+        """The memory of an output that may be saved here is now shared or about to be written; returns the storage it has if it is
+        known already, through a tensor that was made of the saved value."""
         number = 0 if out._meta is None else out._meta.output_nr
         name = "out" if self.outputs == 1 else f"out{number}"
         if name in self.plan.outs:
+            known = getattr(self, name + "_s", None)
+            if known is not None:
+                return known
             setattr(self, name + "_s", storage)
             setattr(self, name + "_v", storage.version)
+        return storage
+
+    def edges_by_argument(self) -> dict[str, Any]:
+        """The gradient edges of the arguments by name; a tuple of them for a collecting name."""
+        op = self.op
+        if not op.variadic:
+            return dict(zip(op.differentiable_args, self.next, strict=True))
+        # the collecting name, if gradients flow to it, has the edges behind those of the fixed arguments
+        fixed = [a for a in op.differentiable_args if a != op.args[-1]]
+        edges: dict[str, Any] = dict(zip(fixed, self.next, strict=False))
+        if op.args[-1] in op.differentiable_args:
+            edges[op.args[-1]] = self.next[len(fixed) :]
+        return edges
 
     def environment(self, unpack: Any, ops: Any) -> dict[str, Any]:
         """The saved values by the names rules use, only those that some needed rule names."""
         op, plan = self.op, self.plan
-        if op.variadic:
-            # the collecting name, if gradients flow to it, has the edges behind those of the fixed arguments
-            needed = set(op.differentiable_args)
-            fixed = [a for a in op.differentiable_args if a != op.args[-1]]
-            edges: dict[str, Any] = dict(zip(fixed, self.next, strict=False))
-            if op.args[-1] in needed:
-                edges[op.args[-1]] = self.next[len(fixed) :]
-        else:
-            needed = {a for a, e in zip(op.differentiable_args, self.next, strict=True) if e is not None}
-            edges = dict(zip(op.differentiable_args, self.next, strict=True))
+        edges = self.edges_by_argument()
+        needed = set(op.differentiable_args) if op.variadic else {a for a, e in edges.items() if e is not None}
         env: dict[str, Any] = {"ops": ops}
         for name in plan.arrays + plan.outs:
             if plan.users[name] & needed:
@@ -289,7 +392,12 @@ class RuleNode(Node):
     def apply_tensors(self, grads: Any) -> tuple[Any, ...]:
         from ndgrad.ops.vocabulary import tensor_ops
 
-        return self.run_rules(self.environment(unpack_tensor, tensor_ops), grads)
+        env = self.environment(unpack_tensor, tensor_ops)
+        if thread.dual_stack:
+            from ndgrad.autograd.forward_ad import with_saved_tangents
+
+            env.update((name, with_saved_tangents(self, name, env[name])) for name in self.plan.arrays + self.plan.outs if name in env)
+        return self.run_rules(env, grads)
 
     def apply_payloads(self, grads: Any) -> tuple[Any, ...]:
         from ndgrad.ops.vocabulary import tensor_ops

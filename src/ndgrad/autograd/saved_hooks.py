@@ -9,50 +9,59 @@ the forward: that is refused by comparing versions. An output is packed detached
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Self
 
-from ndgrad.autograd.modes import enter, leave, thread
-from ndgrad.autograd.saved import SavedTensor
+from ndgrad.autograd.grad_mode import Mode
+from ndgrad.autograd.modes import enter, leave, switch_grad, thread
+from ndgrad.autograd.saved import Packed, is_differentiable_output
 from ndgrad.autograd.variable import Variable, meta_of, wrap
 from ndgrad.autograd.versions import version_number
 
 
-def pack(value: Any, hooks: tuple[tuple[Any, Any], ...]) -> Any:
-    """A tensor that is being saved, through the innermost pack hook."""
+def pack(value: Any, hooks: tuple[tuple[Any, Any], ...], node: Any = None, number: int = 0) -> Any:
+    """A tensor that is being saved, through the innermost pack hook; with `node`, output `number` of that node, without its history."""
     if not isinstance(value, Variable):
         return value
     pack_hook, unpack_hook = hooks[-1]
-    return SavedTensor(_run_pack(pack_hook, value, hooks), unpack_hook)
+    if node is not None:
+        meta_of(value).output_nr = number
+        value._node = node  # while the hook looks at it: what the hook keeps must not hold the node that holds it
+    try:
+        made = Packed(run_pack(pack_hook, value), unpack_hook, is_output=node is not None)
+    finally:
+        if node is not None:
+            value._node = None
+    made.watch(value)
+    return made
 
 
-def pack_output(node: Any, name: str, hooks: tuple[tuple[Any, Any], ...]) -> None:
-    """As `pack`, for an output that the node holds as a bare array."""
+def pack_output(node: Any, name: str, hooks: tuple[tuple[Any, Any], ...], storage: Any) -> None:
+    """As `pack`, for an output that the node holds as a bare array; `storage` is that of the tensor that will hold it."""
     from ndgrad.tensor import Tensor
 
-    pack_hook, unpack_hook = hooks[-1]
     bare = wrap(Tensor, getattr(node, name))
-    number = int(name[3:] or 0)
-    packed = _run_pack(pack_hook, bare, hooks)
-
-    def unpack(value: Any) -> Any:
-        made = unpack_hook(value)
-        if isinstance(made, Variable) and thread.grad_enabled:
-            made = wrap(made.face, made._array)
-            made._node = node
-            meta_of(made).output_nr = number
-        return made
-
-    setattr(node, name, SavedTensor(packed, unpack, is_output=True))
+    bare._storage = storage
+    setattr(node, name + "_s", storage)
+    setattr(node, name + "_v", storage.version)
+    thread.saving = (node, name)
+    try:
+        made = pack(bare, hooks, node if is_differentiable_output(node, name) else None, int(name[3:] or 0))
+        made.is_output = True
+    finally:
+        thread.saving = None
+    setattr(node, name, made)
 
 
-def _run_pack(hook: Callable[[Any], Any], value: Any, hooks: tuple[tuple[Any, Any], ...]) -> Any:
+def run_pack(hook: Callable[[Any], Any], value: Any) -> Any:
+    """What a pack hook makes of a tensor, which it must not change. It runs without hooks and without recording."""
     before = version_number(value)
-    was = thread.saved_hooks, thread.grad_enabled
-    thread.saved_hooks, thread.grad_enabled = (), False
+    hooks, recording = thread.saved_hooks, switch_grad(False)
+    thread.saved_hooks = ()
     try:
         packed = hook(value)
     finally:
-        thread.saved_hooks, thread.grad_enabled = was
+        thread.saved_hooks = hooks
+        switch_grad(recording)
     if version_number(value) != before:
         raise RuntimeError(
             "A saved tensor pack hook is modifying its input in place: the forward pass still uses that tensor. "
@@ -95,12 +104,15 @@ class save_on_cpu(saved_tensors_hooks):
         super().__init__(lambda t: (t.device, t.cpu()), lambda packed: packed[1].to(packed[0]))
 
 
-class disable_saved_tensors_hooks:
-    """A context in which saved-tensor hooks may not be used; using them raises with `error_message`."""
+class disable_saved_tensors_hooks(Mode):
+    """A context, or decorator, in which saved-tensor hooks may not be used; using them raises with `error_message`."""
 
     def __init__(self, error_message: str) -> None:
+        super().__init__()
         self.message = error_message
-        self._stack: list[str | None] = []
+
+    def fresh(self) -> Mode:
+        return type(self)(self.message)
 
     def __enter__(self) -> None:
         if thread.saved_hooks:
@@ -112,17 +124,33 @@ class disable_saved_tensors_hooks:
         thread.saved_hooks_disabled = self._stack.pop()
 
 
-class allow_mutation_on_saved_tensors:
-    """A context in which writes to saved tensors first set the saved values aside, so that backward stays right."""
+class allow_mutation_on_saved_tensors(Mode):
+    """A context, or decorator, in which writes to saved tensors first set the saved values aside, so that backward stays right.
 
-    def __init__(self) -> None:
-        self._stack: list[bool] = []
+    What is set aside belongs to the graph: it dies with it, and backward may run after the block too.
 
-    def __enter__(self) -> None:
+    >>> import ndgrad
+    >>> x = ndgrad.tensor([1.0, 2.0], requires_grad=True)
+    >>> with ndgrad.autograd.graph.allow_mutation_on_saved_tensors():
+    ...     y = x * 1
+    ...     z = (y**2).sum()
+    ...     y.zero_()
+    tensor([0., 0.], grad_fn=<ZeroBackward0>)
+    >>> z.backward()
+    >>> x.grad
+    tensor([2., 4.])
+    """
+
+    def __enter__(self) -> Self:
+        if thread.copy_on_write:
+            raise RuntimeError("allow_mutation_on_saved_tensors contexts cannot be nested: one is enough for everything inside it.")
         enter()
-        self._stack.append(thread.copy_on_write)
         thread.copy_on_write = True
+        return self
 
     def __exit__(self, *exc: object) -> None:
-        thread.copy_on_write = self._stack.pop()
+        thread.copy_on_write = False
         leave()
+
+    def clear(self) -> None:
+        """Forget what the context holds: nothing, since what was set aside belongs to the graph."""

@@ -1,40 +1,200 @@
-"""Tensor subclasses: overriding what functions do, as torch's `__torch_function__` allows.
+"""Tensor subclasses: what a class of one's own may change, and where it is asked.
 
-A subclass that defines `__ndgrad_function__` (torch's name is accepted too) is asked instead of the op; one that does not is run as
-its face, and results come back as the subclass.
+    as it is       a subclass that overrides nothing runs as its face, and results come back as the subclass
+    function       `__ndgrad_function__` (torch's `__torch_function__` is accepted) is asked instead of a public function: above
+                   autograd, with the arguments as the user wrote them (see ndgrad.overrides)
+    dispatch       `__ndgrad_dispatch__` (`__torch_dispatch__`) is asked instead of an op's forward function: below autograd, which
+                   records the op and makes the tensor that the class returned its result
+
+A class with a dispatch of its own may be a wrapper: `Tensor._make_wrapper_subclass` makes one that has a shape and a dtype and no
+memory, and holds its data in attributes. Rules must then run on tensors, so a backward pass that meets wrappers does.
 """
 
 from __future__ import annotations
 
+import weakref
+from collections.abc import Iterable
+from types import FunctionType
 from typing import Any
 
-from ndgrad.autograd.variable import Variable, new
+from ndgrad.autograd.modes import enter, leave, process, switch_grad, thread
+from ndgrad.autograd.node import Node, edge_node
+from ndgrad.autograd.traversal import iterate_nodes
+from ndgrad.autograd.variable import Variable, meta_of, new
 from ndgrad.ops.generate import FACES
 
+FUNCTION_NAMES = ("__ndgrad_function__", "__torch_function__")
+DISPATCH_NAMES = ("__ndgrad_dispatch__", "__torch_dispatch__")
 
-def override_of(cls: type[Any]) -> Any:
-    """The class's own override of functions, or None."""
-    for name in ("__ndgrad_function__", "__torch_function__"):
-        for base in cls.__mro__:
-            if base in FACES:
-                break
+
+def disabled(func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None) -> Any:
+    """As `__torch_function__` of a class: the class overrides nothing, and results are plain tensors."""
+    with DisableFunctionSubclass():
+        return func(*args, **(kwargs or {}))
+
+
+def _own(cls: type[Any], names: tuple[str, ...]) -> Any:
+    for base in cls.__mro__:
+        if base in FACES or base is Variable:
+            break
+        for name in names:
             if name in vars(base):
                 return getattr(cls, name)
     return None
 
 
-def subclass_op(op: Any, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
-    """Run an op some of whose arguments belong to a subclass."""
-    types = tuple(dict.fromkeys(type(a) for a in args if isinstance(a, Variable) and type(a) not in FACES))
-    for cls in sorted(types, key=lambda c: -len(c.__mro__)):
+def override_of(cls: type[Any]) -> Any:
+    """The class's own override of functions, or None. It may be a class of tensors or any other."""
+    if issubclass(cls, Variable):
+        found = _own(cls, FUNCTION_NAMES)
+        return None if found is disabled else found
+    found = getattr(cls, "__ndgrad_function__", None)
+    if found is None and not any(_is_torchs(base) for base in cls.__mro__):
+        found = getattr(cls, "__torch_function__", None)
+    return found
+
+
+def _is_torchs(thing: Any) -> bool:
+    """Whether a class or function is torch's own. Its tensors answer for torch's functions, not for ours, and ours not for torch's:
+    each would pass the call on to the other for ever."""
+    for owner in (thing, getattr(thing, "__self__", None), getattr(thing, "__objclass__", None)):
+        module = getattr(owner, "__module__", None)
+        if isinstance(module, str) and module.partition(".")[0] == "torch":
+            return True
+    return False
+
+
+_PLAIN = frozenset((int, float, complex, bool, str, bytes, type(None), slice, type, FunctionType))
+
+
+def overriding_types(values: Iterable[Any]) -> tuple[type[Any], ...]:
+    """The classes of arguments that override functions."""
+    found: dict[type[Any], None] = {}
+    for value in values:
+        cls = value.__class__
+        if cls in FACES or cls in _PLAIN:
+            continue
+        if cls is tuple or cls is list:
+            found.update(dict.fromkeys(overriding_types(value)))
+        elif override_of(cls) is not None:
+            found[cls] = None
+    return tuple(found)
+
+
+def ask_classes(func: Any, types: tuple[type[Any], ...], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The first answer of the classes that override functions; NotImplemented if none has one."""
+    for cls in by_rank(types):
         override = override_of(cls)
         if override is not None:
-            result = override(op, types, args, settings)
+            result = override(func, types, args, kwargs)
             if result is not NotImplemented:
                 return result
-    outermost = max(types, key=lambda c: len(c.__mro__))
-    plain = tuple(as_face(a) for a in args)
-    out = op(*plain, **settings)
+    return NotImplemented
+
+
+def keeps_class(cls: type[Any]) -> bool:
+    """Whether results of ops on the class are of the class."""
+    return _own(cls, FUNCTION_NAMES) is not disabled
+
+
+def dispatch_of(cls: type[Any]) -> Any:
+    """The class's own answer to ops below autograd, or None."""
+    return None if cls in FACES else _own(cls, DISPATCH_NAMES)
+
+
+def has_dispatch(cls: type[Any]) -> bool:
+    return dispatch_of(cls) is not None
+
+
+def dispatch_types(args: tuple[Any, ...]) -> tuple[type[Any], ...]:
+    """The classes of arguments that have a dispatch of their own."""
+    return tuple(dict.fromkeys(type(a) for a in _flat(args) if isinstance(a, Variable) and has_dispatch(type(a))))
+
+
+def _flat(args: Any) -> Any:
+    for a in args:
+        if isinstance(a, (tuple, list)):
+            yield from _flat(a)
+        else:
+            yield a
+
+
+def by_rank(types: tuple[type[Any], ...]) -> list[type[Any]]:
+    """Classes in the order in which they are asked: subclasses before their bases, else from left to right."""
+    order: list[type[Any]] = []
+    for cls in types:
+        at = next((i for i, other in enumerate(order) if issubclass(cls, other)), len(order))
+        order.insert(at, cls)
+    return order
+
+
+# ----- functions ---------------------------------------------------------------------------------------------------------
+
+
+def announce_class(cls: type[Any]) -> None:
+    """Called for each new tensor class: what it overrides is asked from now on."""
+    if has_dispatch(cls):
+        cls.own_dispatch = process.dispatching = True
+    if override_of(cls) is not None:
+        from ndgrad.overrides import count_class
+
+        count_class(cls)
+
+
+def default_function(cls: type[Any], func: Any, types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """`Tensor.__torch_function__`."""
+    if not all(issubclass(cls, t) for t in types) or _is_torchs(func):
+        return NotImplemented
+    with DisableFunctionSubclass():
+        result = func(*args, **kwargs)
+    return with_class(result, cls)
+
+
+def with_class(result: Any, cls: type[Any]) -> Any:
+    """The plain tensors of a result as tensors of a class."""
+    if isinstance(result, Variable):
+        return as_class(result, cls) if type(result) in FACES else result
+    if type(result) in (tuple, list):
+        return type(result)(with_class(r, cls) for r in result)
+    if isinstance(result, tuple) and hasattr(result, "_fields"):
+        return type(result)(*(with_class(r, cls) for r in result))
+    return result
+
+
+class DisableFunctionSubclass:
+    """A block in which no class's override of functions is asked, and results are plain tensors."""
+
+    def __enter__(self) -> None:
+        enter()
+        thread.functions_disabled += 1
+
+    def __exit__(self, *exc: object) -> None:
+        thread.functions_disabled -= 1
+        leave()
+
+
+def subclass_op(op: Any, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
+    """Run an op some of whose arguments belong to a subclass."""
+    from ndgrad.autograd.dispatch import dispatch_as
+
+    types = tuple(dict.fromkeys(type(a) for a in args if isinstance(a, Variable) and type(a) not in FACES))
+    if not thread.functions_disabled:
+        result = ask_classes(op, types, args, settings)
+        if result is not NotImplemented:
+            return result
+    outermost = by_rank(types)[0]
+    if not all(issubclass(outermost, t) for t in types) and not thread.functions_disabled and not any(map(has_dispatch, types)):
+        names = " and ".join(t.__name__ for t in types)
+        raise TypeError(
+            f"{op.name}: {names} are classes of tensors of which none is a subclass of the others, so the class of the result is not "
+            "known. Define __ndgrad_function__ in one of them, or convert with as_subclass(Tensor) first."
+        )
+    face = max((face_of_class(type(a)) for a in args if isinstance(a, Variable)), key=lambda f: f.keeps_saved)
+    out = dispatch_as(face, op, args, settings, plain=False)
+    if thread.functions_disabled or any(map(has_dispatch, types)):
+        return out
+    if not keeps_class(outermost):
+        return out
     if op.outputs != 1:
         return tuple(as_class(o, outermost) for o in out)
     return as_class(out, outermost)
@@ -53,12 +213,127 @@ def as_face(t: Any) -> Any:
 
 def as_class(t: Any, cls: type[Any]) -> Any:
     """Another object, of class `cls`, over the same memory, history and metadata."""
-    if not isinstance(t, Variable) or type(t) is cls:
+    if not isinstance(t, Variable) or type(t) is cls or has_dispatch(type(t)):
         return t
     from ndgrad.autograd.versions import storage_of
 
     other = new(cls)
-    other._array, other._node, other._meta = t._array, t._node, t._meta
     other._storage = storage_of(t)
-    other._array = t._array
+    other._array, other._node, other._meta = t._array, t._node, t._meta
     return other
+
+
+# ----- dispatch below autograd -------------------------------------------------------------------------------------------
+
+
+def dispatched(op: Any, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
+    """An op's result as the classes of its arguments make it; what they compute is not recorded."""
+    types = dispatch_types(args)
+    was = switch_grad(False)
+    try:
+        for cls in by_rank(types):
+            answer = dispatch_of(cls)(op, types, args, dict(settings))
+            if answer is not NotImplemented:
+                return answer
+    finally:
+        switch_grad(was)
+    names = ", ".join(c.__name__ for c in types)
+    raise TypeError(
+        f"{op.name}: the dispatch of {names} answered NotImplemented, and nobody else can be asked. Handle the op there: unwrap the "
+        "arguments, call func(*args, **kwargs), and wrap the result."
+    )
+
+
+def default_dispatch(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """`Tensor.__torch_dispatch__`."""
+
+    def plain(a: Any) -> Any:
+        if isinstance(a, (tuple, list)):
+            return type(a)(map(plain, a))
+        if not isinstance(a, Variable) or not has_dispatch(type(a)):
+            return a
+        if is_wrapper(a):
+            raise NotImplementedError(
+                f"{func.name}: {type(a).__name__} has no memory of its own (_make_wrapper_subclass), so the op cannot run on it as on a "
+                "plain tensor. Unwrap it in __ndgrad_dispatch__ before calling func."
+            )
+        bare = new(face_of_class(type(a)))
+        bare._array, bare._node, bare._storage, bare._meta = a._array, None, a._storage, None
+        return bare
+
+    return func(*map(plain, args), **kwargs)
+
+
+def unshared(t: Any, args: tuple[Any, ...]) -> Any:
+    """The tensor that a dispatch returned, as an object that may be given a history: not one of the arguments."""
+    if not any(t is a for a in args):
+        return t
+    other = new(type(t))
+    other._array, other._node, other._storage, other._meta = t._array, None, t._storage, None
+    other.__dict__.update(t.__dict__)
+    if is_wrapper(t):
+        count_wrapper(other)
+    return other
+
+
+def _wrapper_array() -> type[Any]:
+    from ndgrad.arrays.meta import WrapperArray
+
+    return WrapperArray
+
+
+# ----- making subclasses -------------------------------------------------------------------------------------------------
+
+_alive: dict[int, weakref.ref[Any]] = {}
+#: The nodes of ops that wrappers took part in.
+_nodes: weakref.WeakSet[Node] = weakref.WeakSet()
+
+
+def is_wrapper(t: Any) -> bool:
+    """Whether a value is a tensor without memory of its own."""
+    return isinstance(t, Variable) and isinstance(t._array, _wrapper_array())
+
+
+def count_wrapper(t: Any) -> None:
+    key = id(t)
+    _alive[key] = weakref.ref(t, lambda _: _alive.pop(key, None))
+
+
+def note_wrappers(node: Node, values: Iterable[Any]) -> None:
+    """Remember that a node's rules must run on tensors, if any of the op's arguments or results is a wrapper."""
+    if _alive and any(is_wrapper(v) for v in _flat(values)):
+        _nodes.add(node)
+
+
+def meets_wrapper(roots: Iterable[Any], grads: Iterable[Any]) -> bool:
+    """Whether a backward pass from these edges meets a tensor without memory. Nobody looks while there is none."""
+    if not _alive:
+        return False
+    reached = iterate_nodes(dict.fromkeys(edge_node(e) for e in roots))
+    return any(map(is_wrapper, grads)) or any(node in _nodes or is_wrapper(getattr(node, "variable", None)) for node in reached)
+
+
+def make_wrapper(cls: type[Any], size: Any, dtype: Any, device: Any, requires_grad: bool, strides: Any) -> Any:
+    """A tensor of class `cls` with a shape and a dtype, and no memory."""
+    from ndgrad.arrays.meta import WrapperArray
+    from ndgrad.devices import device as as_device
+    from ndgrad.dtypes import as_numpy_dtype, get_default_dtype
+
+    if not has_dispatch(cls):
+        raise TypeError(
+            f"_make_wrapper_subclass: {cls.__name__} defines no __ndgrad_dispatch__ (or __torch_dispatch__), so nobody could compute "
+            "with it. Define it, or use _make_subclass, whose tensors have memory."
+        )
+    shape = (size,) if isinstance(size, int) else tuple(int(n) for n in size)
+    made = new(cls)
+    made._array = WrapperArray(
+        shape,
+        as_numpy_dtype(get_default_dtype() if dtype is None else dtype),
+        as_device("cpu") if device is None else as_device(device),
+        None if strides is None else tuple(int(s) for s in strides),
+    )
+    made._node = made._storage = made._meta = None
+    if requires_grad:
+        meta_of(made).requires_grad = True
+    count_wrapper(made)
+    return made

@@ -8,6 +8,7 @@ version; None means version 0, never viewed. `_meta` holds everything rare.
 
 from __future__ import annotations
 
+import os
 import threading
 import weakref
 from typing import TYPE_CHECKING, Any
@@ -41,6 +42,10 @@ class Meta:
     geometry = 0
     #: the innermost transform level that was open when the tensor was made
     born = 0
+    #: of a leaf stripped of its tangents: the accumulator of the leaf itself, kept alive for it
+    leaf_accumulator: Any = None
+    #: where the value came from, in debug mode (see ndgrad.autograd.provenance)
+    provenance: Any = None
 
     def __init__(self) -> None:
         self.requires_grad = False  # of a leaf; a result requires grad by having a node
@@ -78,6 +83,18 @@ def wrap(face: type[Any], array: Any) -> Any:
     t._storage = None
     t._meta = None
     return t
+
+
+def twin(t: Any) -> Any:
+    """Another tensor over the same values, without history; of a subclass, with its attributes."""
+    if t.face is t.__class__:
+        other = wrap(t.__class__, t._array)
+        if t._meta is not None and t._meta.batch_level:
+            meta_of(other).batch_level = t._meta.batch_level
+        return other
+    from ndgrad.autograd.subclass import unshared
+
+    return unshared(t, (t,))
 
 
 def meta_of(t: Any) -> Meta:
@@ -125,8 +142,22 @@ def edge(t: Any) -> Node | Edge | None:
 # ----- gradient accumulators ---------------------------------------------------------------------------------------
 
 # Gradients of one leaf may arrive from several threads. A fixed set of locks, picked by identity, keeps leaves free of a
-# lock object of their own.
-_LOCKS = tuple(threading.Lock() for _ in range(61))
+# lock object of their own. A finalizer that the collector runs may start a backward pass while its thread holds one, hence the kind.
+_LOCKS = tuple(threading.RLock() for _ in range(61))
+
+
+def _after_fork() -> None:
+    global _LOCKS
+    _LOCKS = tuple(threading.RLock() for _ in range(61))  # nobody is left in the child who could give one back
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
+
+
+def lock_of(t: Any) -> threading.RLock:
+    """The lock under which a leaf's `.grad` and accumulator change."""
+    return _LOCKS[(id(t) >> 4) % len(_LOCKS)]
 
 
 class AccumulateGrad(Node):
@@ -150,9 +181,6 @@ class AccumulateGrad(Node):
         accumulate_array(self, grads)
         return ()
 
-    def lock(self) -> threading.Lock:
-        return _LOCKS[(id(self.variable) >> 4) % len(_LOCKS)]
-
 
 class LevelAccumulator(AccumulateGrad):
     """The accumulator of a leaf that a grad transform made; its gradient is captured, never accumulated."""
@@ -162,25 +190,31 @@ class LevelAccumulator(AccumulateGrad):
 
 
 def accumulator(t: Any) -> AccumulateGrad:
-    """The accumulator of a leaf that requires grad, made again when no graph holds it any more."""
+    """The accumulator of a leaf that requires grad, made again when no graph holds it any more.
+
+    There is never more than one: threads that build graphs on one leaf must agree on where its gradient goes. The first op on a leaf of
+    every graph comes here, so only the exchange is done under the lock.
+    """
     meta: Meta = t._meta
-    ref = meta.accumulator
-    if ref is not None:
-        node = ref()
-        if node is not None:
-            return node  # type: ignore[return-value]
     made = AccumulateGrad()
     if meta.level:
         made = inner = LevelAccumulator()
         inner.level = meta.level
+    array = t._array
+    plain = array.__class__ is np.ndarray and not meta.batch_level
     made.seq = FIRST
     made.next = ()
-    made.shape = tuple(t.shape)
+    made.shape = array.shape if plain else tuple(t.shape)
     wanted = meta.grad_dtype  # None: the tensor's own; "any": whatever arrives
-    made.dtype = np_dtype(t) if wanted is None else None if wanted == "any" else wanted
+    made.dtype = (array.dtype if plain else np_dtype(t)) if wanted is None else None if wanted == "any" else wanted
     made.extra = False
     made.variable = t
-    meta.accumulator = weakref.ref(made)
+    reference: weakref.ref[Node] = weakref.ref(made)
+    with _LOCKS[(id(t) >> 4) % 61]:
+        before = meta.accumulator and meta.accumulator()
+        if before is not None:
+            return before  # type: ignore[return-value]
+        meta.accumulator = reference
     return made
 
 
@@ -188,6 +222,13 @@ def np_dtype(t: Any) -> np.dtype[Any]:
     """The NumPy dtype of a tensor at any level."""
     dtype: np.dtype[Any] = innermost_array(t).dtype
     return dtype
+
+
+def shape_of(t: Any) -> tuple[int, ...]:
+    """The shape of a tensor at any level, as a plain tuple: `t.shape` makes a Size."""
+    array, meta = t._array, t._meta
+    shape: tuple[int, ...] = shape_of(array) if isinstance(array, Variable) else array.shape
+    return shape[1:] if meta is not None and meta.batch_level else shape
 
 
 def innermost_array(t: Any) -> Any:

@@ -14,22 +14,27 @@ the write first leaves there what it is about to overwrite. So
 from __future__ import annotations
 
 import ctypes
+import os
 import sys
+import threading
 from typing import Any, NamedTuple
 
 import numpy as np
+
+from ndgrad.autograd.modes import process, thread
 
 
 class Version:
     """One state of a storage's memory."""
 
-    __slots__ = ("next", "number", "undo", "writer")
+    __slots__ = ("next", "number", "place", "undo", "writer")
 
     def __init__(self, number: int, writer: str | None = None) -> None:
         self.number = number
         self.next: Version | None = None
         self.undo: tuple[Any, ...] | None = None  # how to get from `next` back to this version
-        self.writer = writer  # the op (and in debug mode the user's line) that made this version
+        self.writer = writer  # the op that made this version
+        self.place: Any = None  # the user's frames that called it, in debug and anomaly mode
 
     def __del__(self) -> None:
         # A chain of a million versions must not be freed by a million nested calls.
@@ -58,6 +63,10 @@ class Storage:
         new = Version(old.number + 1, writer)
         old.next = new
         self.version = new
+        if process.busy and thread.remembers:
+            from ndgrad.autograd.lines import user_frames
+
+            new.place = user_frames()
 
     def is_held(self) -> bool:
         """Whether a save, or an older version that a save holds, refers to the present version."""
@@ -72,7 +81,14 @@ class Storage:
                 self.version.undo = (array, index, np.array(array[index]))
 
     def restore(self, array: Any, version: Version) -> Any:
-        """A copy of `array` (memory of this storage) as it was at `version`."""
+        """A copy of `array` (memory of this storage) as it was at `version`.
+
+        One at a time: threads that run backward over one graph share the cursor, and move it.
+        """
+        with restoring:
+            return self._restore(array, version)
+
+    def _restore(self, array: Any, version: Version) -> Any:
         low, size = _extent(array)
         cursor = self.cursor
         if cursor is not None and cursor.low == low and len(cursor.memory) == size and version.number <= cursor.version.number:
@@ -127,6 +143,18 @@ def is_inference(t: Any) -> bool:
     return t._storage.__class__ is InferenceStorage
 
 
+restoring = threading.RLock()
+
+
+def _after_fork() -> None:
+    global restoring
+    restoring = threading.RLock()  # nobody is left in the child who could give it back
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
+
+
 class Cursor(NamedTuple):
     """Where the last `restore` got to: a copy of the memory at address `low` as it was at `version`."""
 
@@ -168,17 +196,20 @@ def storage_of(t: Any) -> Storage:
         array = t._array
         if isinstance(array, np.generic):
             t._array = np.asarray(array)
-        storage = t._storage = Storage()
+        storage = Storage()
         node = t._node
         if node is not None:
             announce = getattr(node, "announce_storage", None)
             if announce is not None:
-                announce(t, storage)
+                storage = announce(t, storage)
+        t._storage = storage
     return storage
 
 
 def version_number(t: Any) -> int:
     storage: Storage | None = t._storage
+    if storage is None and t._node is not None:
+        storage = storage_of(t)  # the node may know one, of another tensor over the same memory
     return 0 if storage is None else storage.version.number
 
 

@@ -13,8 +13,8 @@ from __future__ import annotations
 from typing import Any
 
 from ndgrad.autograd.layout import Order, copy_in_order, in_order, order_of
-from ndgrad.autograd.modes import thread
-from ndgrad.autograd.node import Node, next_sequence_number
+from ndgrad.autograd.modes import switch_grad, thread
+from ndgrad.autograd.node import Extra, Node, extra_of, next_sequence_number
 from ndgrad.autograd.variable import edge, meta_of, np_dtype
 from ndgrad.autograd.versions import InferenceStorage, Version, storage_of
 
@@ -42,6 +42,9 @@ class ViewInfo:
     """What makes a tensor a view."""
 
     __slots__ = ("base", "creation", "geometry", "path", "version")
+
+    #: the number of the transform level that the base belonged to when the view was taken
+    level = 0
 
     def __init__(self, base: Any, path: Path, creation: str, version: Version, geometry: int = 0) -> None:
         self.base = base
@@ -86,6 +89,12 @@ class ViewInfo:
             )
 
 
+class ViewInLevel(ViewInfo):
+    """What makes a tensor of a transform a view. Its base may be brought to another level by a write, and then it must follow."""
+
+    __slots__ = ("level",)
+
+
 def _move_retained(t: Any, node: Node, number: int) -> None:
     from ndgrad.autograd.hooks import move_retained
 
@@ -110,8 +119,7 @@ def steps(path: Path | None) -> list[Path]:
 
 def replay(base: Any, path: Path | None) -> Any:
     """The view that `path` leads to from tensor `base`, recorded whatever the grad mode."""
-    was = thread.grad_enabled
-    thread.grad_enabled = True
+    was = switch_grad(True)
     try:
         for _, op, settings, number in steps(path):
             base = op.eager(base, **settings)
@@ -119,7 +127,7 @@ def replay(base: Any, path: Path | None) -> Any:
                 base = base[number]
         return base
     finally:
-        thread.grad_enabled = was
+        switch_grad(was)
 
 
 def replay_raw(array: Any, path: Path | None, library: Any) -> Any:
@@ -132,21 +140,35 @@ def replay_raw(array: Any, path: Path | None, library: Any) -> Any:
 
 
 def tangents_of(t: Any) -> dict[int, Any] | None:
-    """The tangents of a tensor by dual level. A view that is older than a tangent of its base finds its part of it here."""
+    """The tangents of a tensor by open dual level. A view that is older than a tangent of its base finds its part of it here."""
     meta = t._meta
     if meta is None:
         return None
     info = meta.view
     held: dict[int, Any] | None = meta.tangents
-    theirs = None if info is None or info.base._meta is None else info.base._meta.tangents
+    if info is None:
+        return held and _open(held)
+    held = held and _open(held)
+    base = info.base._meta
+    theirs = None if base is None else base.tangents and _open(base.tangents)
     if theirs and (held is None or not theirs.keys() <= held.keys()):
         missing = {n: replay(tangent, info.path) for n, tangent in theirs.items() if held is None or n not in held}
-        held = meta.tangents = {**(held or {}), **missing}
+        held = {**(held or {}), **missing}
+        meta.tangents = {**(meta.tangents or {}), **missing}
     return held
 
 
-def make_view(out: Any, source: Any, op: Any, settings: dict[str, Any], number: int = 0) -> None:
-    """Mark `out`, whose array is a view of `source`'s memory, as a differentiable view."""
+def _open(tangents: dict[int, Any]) -> dict[int, Any] | None:
+    """Without those of levels that are closed, or of another thread."""
+    stack = thread.dual_stack
+    for number in tangents:
+        if number not in stack:
+            return {n: t for n, t in tangents.items() if n in stack} or None
+    return tangents
+
+
+def make_view(out: Any, source: Any, op: Any, settings: dict[str, Any], number: int = 0, level: int = 0) -> None:
+    """Mark `out`, whose array is a view of `source`'s memory, as a differentiable view (of a transform's `level`)."""
     storage = storage_of(source)
     if storage.__class__ is InferenceStorage:
         out._storage = storage  # no versions, so no views either
@@ -161,7 +183,12 @@ def make_view(out: Any, source: Any, op: Any, settings: dict[str, Any], number: 
     elif op.outputs != 1:
         creation = MULTI_OUTPUT
     out._storage = storage
-    meta_of(out).view = ViewInfo(base, (parent, op, settings, number), creation, storage.version, geometry)
+    path = (parent, op, settings, number)
+    if not level:
+        meta_of(out).view = ViewInfo(base, path, creation, storage.version, geometry)
+        return
+    meta_of(out).view = in_level = ViewInLevel(base, path, creation, storage.version, geometry)
+    in_level.level = level
 
 
 def several_view_infos(source: Any, op: Any, settings: dict[str, Any], count: int) -> list[ViewInfo | None]:
@@ -224,7 +251,7 @@ class CopySlices(Node):
 
     def _inner(self) -> Node:
         if self.inner is None:
-            from ndgrad.autograd.saved import freed_error
+            from ndgrad.autograd.overwritten import freed_error
 
             raise freed_error(self)
         return self.inner
@@ -245,6 +272,8 @@ def rebase(base: Any, path: Path, inner: Node, base_edge: Any) -> None:
     node.level = inner.level
     node.order = order_of(base)
     node.path = path
+    if isinstance(inner.extra, Extra):
+        extra_of(node).forward_trace = inner.extra.forward_trace
     if base._meta is not None and base._meta.retains_grad and base._node is not None:
         _move_retained(base, node, 0)
     base._node = node

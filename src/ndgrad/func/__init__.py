@@ -5,8 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 _HOMES = {
-    **dict.fromkeys(("grad", "grad_and_value", "jvp", "vjp", "vmap"), "transforms"),
+    **dict.fromkeys(("chunk_vmap", "grad", "grad_and_value", "jvp", "vjp", "vmap"), "transforms"),
+    "debug_unwrap": "unwrap",
+    "functionalize": "functionalization",
+    "rearrange": "patterns",
     **dict.fromkeys(("hessian", "hvp", "jacfwd", "jacrev", "linearize"), "jacobian"),
+    **dict.fromkeys(("functional_call", "replace_all_batch_norm_modules_", "stack_module_state"), "modules"),
+    **dict.fromkeys(("SparseHessian", "SparseJacobian", "sparse_hessian", "sparse_jacobian"), "sparsity.products"),
+    **dict.fromkeys(("derivatives", "jet"), "taylor"),
 }
 __all__ = [*_HOMES]
 

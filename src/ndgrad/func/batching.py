@@ -8,37 +8,72 @@ from __future__ import annotations
 
 from typing import Any
 
+from ndgrad.arrays.library import library_of
 from ndgrad.autograd.modes import thread
-from ndgrad.autograd.variable import Variable, meta_of, wrap
-from ndgrad.func.levels import Level, below, level_number, top_level
+from ndgrad.autograd.variable import Variable, innermost_array, meta_of, wrap
+from ndgrad.autograd.view import make_view
+from ndgrad.func.levels import Level, below, is_lowest, level_number
+from ndgrad.ops.shape import reshape
 from ndgrad.ops.table import DATA_DEPENDENT, RANDOM, parameter_names
-from ndgrad.ops.vocabulary import tensor_ops
+from ndgrad.ops.vocabulary import plain_ops, tensor_ops
 
 
 def batch_tensor(level: Level, payload: Any) -> Any:
     """The batched tensor of `level` over a payload (a tensor) whose dimension 0 is the batch."""
     t = wrap(payload.face, payload)
-    meta_of(t).batch_level = level.number
+    meta = meta_of(t)
+    meta.batch_level = level.number
+    meta.born = thread.levels[-1].number if thread.levels else level.number
     return t
 
 
-def batch_op(level: Level, op: Any, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
-    """Run `op` on batched arguments."""
-    batched = tuple(level_number(a) == level.number for a in args)
-    payloads = tuple(a._array if b else a for a, b in zip(args, batched, strict=True))
-    if op.batch is RANDOM:
-        return _random_op(level, op, payloads, batched, settings)
-    with below(level):
-        out = apply_batch_rule(op, payloads, batched, settings, level.size or 0)
-    if op.outputs == 1:
-        return batch_tensor(level, out)
-    return tuple(batch_tensor(level, o) for o in out)
+class BatchLevel(Level):
+    """A level whose tensors are batches of samples."""
+
+    __slots__ = ("randomness", "size")
+
+    kind = "vmap"
+    size: int
+
+    def __init__(self, size: int, randomness: str) -> None:
+        super().__init__()
+        self.size = size
+        self.randomness = randomness  # "error", "different" or "same"
+
+    def run(self, op: Any, args: tuple[Any, ...], settings: dict[str, Any], face: type[Any]) -> Any:
+        """Run an op on whole batches."""
+        number = self.number
+        batched = tuple([isinstance(a, Variable) and a._meta is not None and a._meta.batch_level == number for a in args])
+        payloads = tuple([a._array if b else a for a, b in zip(args, batched, strict=True)])
+        if op.batch is RANDOM:
+            return _random_op(self, op, payloads, batched, settings)
+        ops: Any = tensor_ops
+        if is_lowest(self) and _are_bare(payloads):
+            if op.batch == "elementwise":
+                return batch_tensor(self, op.plain(*_align(payloads, batched, reshape.plain), **settings))
+            ops = plain_ops
+        with below(self):
+            out = apply_batch_rule(op, payloads, batched, settings, self.size, ops)
+        if not op.view:
+            return batch_tensor(self, out) if op.outputs == 1 else tuple([batch_tensor(self, o) for o in out])
+        made = [_batch_view(self, op, args[0], settings, i, o) for i, o in enumerate((out,) if op.outputs == 1 else out)]
+        return made[0] if op.outputs == 1 else tuple(made)
 
 
-def apply_batch_rule(op: Any, args: tuple[Any, ...], batched: tuple[bool, ...], settings: dict[str, Any], size: int) -> Any:
-    rule = op.batch
+def _batch_view(level: Level, op: Any, source: Any, settings: dict[str, Any], number: int, payload: Any) -> Any:
+    """A result of a view op: if its payload is a view of the source's, it is one of the source, and follows when that is brought to
+    another level."""
+    t = batch_tensor(level, payload)
+    if payload._storage is not None and payload._storage is source._array._storage and level_number(source) == level.number:
+        make_view(t, source, op, settings, number, level.number)
+    return t
+
+
+def apply_batch_rule(op: Any, args: tuple[Any, ...], batched: tuple[bool, ...], settings: dict[str, Any], size: int, ops: Any) -> Any:
+    """Run an op on whole batches with the vocabulary `ops`, which suits the arguments."""
+    rule, run = op.batch, op.plain if ops is plain_ops else op.eager
     if rule == "elementwise":
-        return op.eager(*_align(args, batched), **settings)
+        return run(*_align(args, batched, reshape), **settings)
     if rule is DATA_DEPENDENT:
         raise RuntimeError(
             f"vmap: the shape of {op.name}'s result depends on values, so it can differ from one sample to the next. "
@@ -46,32 +81,63 @@ def apply_batch_rule(op: Any, args: tuple[Any, ...], batched: tuple[bool, ...], 
         )
     if rule == "dims":
         moved = {k: _shift(v) if k in ("dim", "dims", "dim0", "dim1") else v for k, v in settings.items()}
-        return op.eager(*_expand(args, batched, size), **moved)
+        return run(*_expand(args, batched, size), **moved)
     if rule == "leading":
-        return op.eager(*_expand(args, batched, size), **settings)
+        return run(*_expand(args, batched, size), **settings)
     if isinstance(rule, str) or not callable(rule):
         raise RuntimeError(f"op {op.name!r} has no batching rule ({rule!r})")
+    if size:
+        return _run_rule(op, rule, args, batched, settings, size, ops)
+    try:
+        return _run_rule(op, rule, args, batched, settings, size, ops)
+    except (ArithmeticError, IndexError, RuntimeError, ValueError):
+        # A rule that folds the batch into another dimension may not know what to do with none: it gets one sample, of zeros, which
+        # is cut off again.
+        padded = tuple(tensor_ops.cat(a, _zero_sample(a), dim=0) if b else a for a, b in zip(args, batched, strict=True))
+        out = _run_rule(op, rule, padded, batched, settings, 1, tensor_ops)
+        cut = [tensor_ops.getitem(o, index=(slice(0, 0),)) for o in ((out,) if op.outputs == 1 else out)]
+        return cut[0] if op.outputs == 1 else tuple(cut)
+
+
+def _run_rule(op: Any, rule: Any, args: tuple[Any, ...], batched: tuple[bool, ...], settings: dict[str, Any], size: int, ops: Any) -> Any:
     names = parameter_names(rule)
     if "batched" not in names:
         args = _expand(args, batched, size)
-    env = {**settings, "ops": tensor_ops, "batched": batched, "size": size}
+    env = {**settings, "ops": ops, "batched": batched, "size": size}
     env.update(op.bind(args))
     return rule(*[env[n] for n in names])
+
+
+def _zero_sample(a: Any) -> Any:
+    array = innermost_array(a)
+    return wrap(a.face, library_of(array).zeros((1, *a.shape[1:]), array.dtype))
 
 
 def _shift(dim: Any) -> Any:
     return tuple(d + 1 for d in dim) if isinstance(dim, tuple) else dim + 1
 
 
-def _align(args: tuple[Any, ...], batched: tuple[bool, ...]) -> tuple[Any, ...]:
+def _are_bare(args: tuple[Any, ...]) -> bool:
+    """Whether none of the arguments carries anything that an op would have to look at."""
+    for a in args:
+        meta = a._meta if isinstance(a, Variable) else None
+        if meta is not None and (
+            meta.tangents is not None or meta.batch_level or (meta.view is not None and meta.view.base._meta is not None)
+        ):
+            return False
+    return True
+
+
+def _align(args: tuple[Any, ...], batched: tuple[bool, ...], reshape: Any) -> tuple[Any, ...]:
     """Insert dimensions of size one behind the batch, so that broadcasting lines up as it did for one sample."""
-    rank = max(len(a.shape) - b for a, b in zip(args, batched, strict=True) if hasattr(a, "shape"))
-    out = []
-    for a, b in zip(args, batched, strict=True):
-        if b and len(a.shape) - 1 < rank:
-            a = tensor_ops.reshape(a, shape=(a.shape[0], *(1,) * (rank + 1 - len(a.shape)), *a.shape[1:]))
-        out.append(a)
-    return tuple(out)
+    shapes: list[Any] = [a.shape if hasattr(a, "shape") else () for a in args]
+    if len(args) == 1 or (len(set(map(len, shapes))) == 1 and all(batched)):
+        return args
+    rank = max([len(shape) - b for shape, b in zip(shapes, batched, strict=True)])
+    return tuple(
+        reshape(a, shape=(shape[0], *(1,) * (rank + 1 - len(shape)), *shape[1:])) if b and len(shape) - 1 < rank else a
+        for a, b, shape in zip(args, batched, shapes, strict=True)
+    )
 
 
 def _expand(args: tuple[Any, ...], batched: tuple[bool, ...], size: int) -> tuple[Any, ...]:
@@ -89,13 +155,7 @@ def _shape(a: Any) -> tuple[int, ...]:
 # ----- random ops ----------------------------------------------------------------------------------------------------
 
 
-def random_level(args: tuple[Any, ...]) -> Level | None:
-    """The level that deals with a random op next: the innermost vmap, batched arguments or not, unless theirs is inside it."""
-    own = top_level(args)
-    return next((level for level in reversed(thread.levels) if level is own or level.kind == "vmap"), None)
-
-
-def _random_op(level: Level, op: Any, args: tuple[Any, ...], batched: tuple[bool, ...], settings: dict[str, Any]) -> Any:
+def _random_op(level: BatchLevel, op: Any, args: tuple[Any, ...], batched: tuple[bool, ...], settings: dict[str, Any]) -> Any:
     """Draw for a batch: once for all samples, or for each of them, as vmap's `randomness` says."""
     from ndgrad.ops.random import SHAPE_ONLY
 
@@ -117,5 +177,6 @@ def _random_op(level: Level, op: Any, args: tuple[Any, ...], batched: tuple[bool
         with below(level):
             return op.eager(*args, **settings)
     with below(level):
-        every = _expand(args, batched, level.size or 0)
-        return batch_tensor(level, op.eager(*_align(every, tuple(isinstance(a, Variable) for a in every)), **settings))
+        every = _expand(args, batched, level.size)
+        drawn = op.eager(*_align(every, tuple(isinstance(a, Variable) for a in every), reshape), **settings)
+    return batch_tensor(level, drawn)

@@ -8,10 +8,10 @@ from collections.abc import Callable
 from typing import Any
 
 from ndgrad.arrays.library import library_of
-from ndgrad.autograd.variable import Variable, innermost_array, np_dtype, wrap
-from ndgrad.func.transforms import Argnums, _select, _substitute, grad, jvp, vjp, vmap
+from ndgrad.autograd.variable import Variable, innermost_array, np_dtype, shape_of, wrap
+from ndgrad.func.transforms import Argnums, _check_differentiable, _primals_and_tangents, _select, _substitute, grad, jvp, vjp, vmap
 from ndgrad.ops.vocabulary import tensor_ops
-from ndgrad.pytree import tree_flatten, tree_map, tree_unflatten
+from ndgrad.pytree import tree_flatten, tree_leaves, tree_map, tree_unflatten
 
 
 def jacrev(
@@ -41,24 +41,26 @@ def jacrev(
         out = vjp(f, *primals, has_aux=has_aux)
         value, pull = out[0], out[1]
         outputs, out_spec = tree_flatten(value)
-        bases = _basis(outputs)
 
         def pull_all(*cotangents: Any) -> Any:
             grads = pull(tree_unflatten(list(cotangents), out_spec))
-            return tuple(tree_flatten(grads)[0])
+            return tuple(tree_leaves(grads))
 
         flat_inputs, in_spec = tree_flatten(primals)
-        rows = _in_chunks(pull_all, bases, chunk_size)
-        # rows[k] has shape (all output elements, *input k); cut it by output
+        if len(outputs) == 1 and shape_of(outputs[0]) == ():
+            # one number: a gradient, with no need of a batch
+            (o,) = outputs
+            rows = pull_all(wrap(o.face, library_of(innermost_array(o)).ones((), np_dtype(o))))
+        else:
+            rows = vmap(pull_all, chunk_size=chunk_size)(*_basis(outputs))
+        # unless there is only one number, rows[k] has shape (all output elements, *input k); cut it by output
         jacobians = []
         start = 0
         for o in outputs:
-            size = math.prod(o.shape)
-            blocks = [
-                tensor_ops.reshape(tensor_ops.getitem(r, index=(slice(start, start + size),)), shape=(*o.shape, *i.shape))
-                for r, i in zip(rows, flat_inputs, strict=True)
-            ]
+            size = math.prod(shape_of(o))
+            parts = rows if len(outputs) == 1 else [tensor_ops.getitem(r, index=(slice(start, start + size),)) for r in rows]
             start += size
+            blocks = [_reshaped(p, (*shape_of(o), *shape_of(i))) for p, i in zip(parts, flat_inputs, strict=True)]
             per_argument = tree_unflatten(blocks, in_spec)
             jacobians.append(per_argument[0] if isinstance(argnums, int) else per_argument)
         result = tree_unflatten(jacobians, out_spec)
@@ -77,6 +79,7 @@ def jacfwd(
     def wrapper(*args: Any, **kwargs: Any) -> Any:
         numbers, primals = _select(argnums, args)
         flat_inputs, in_spec = tree_flatten(primals)
+        _check_inputs(flat_inputs)
         bases = _basis(flat_inputs)
         found: dict[str, Any] = {}
 
@@ -90,16 +93,16 @@ def jacfwd(
             leaves, found["spec"] = tree_flatten(out[1])
             return tuple(leaves)
 
-        columns = _in_chunks(push, bases, chunk_size, randomness)
+        columns = vmap(push, randomness=randomness, chunk_size=chunk_size)(*bases)
         jacobians = []
         for c in columns:
-            out_shape = tuple(c.shape[1:])
-            moved = tensor_ops.permute(c, dims=(*range(1, len(c.shape)), 0))
+            shape = shape_of(c)
+            moved = tensor_ops.permute(c, dims=(*range(1, len(shape)), 0)) if len(shape) > 1 else c
             blocks, start = [], 0
             for i in flat_inputs:
-                size = math.prod(i.shape)
-                part = tensor_ops.getitem(moved, index=(Ellipsis, slice(start, start + size)))
-                blocks.append(tensor_ops.reshape(part, shape=(*out_shape, *i.shape)))
+                size = math.prod(shape_of(i))
+                part = moved if len(flat_inputs) == 1 else tensor_ops.getitem(moved, index=(Ellipsis, slice(start, start + size)))
+                blocks.append(_reshaped(part, (*shape[1:], *shape_of(i))))
                 start += size
             per_argument = tree_unflatten(blocks, in_spec)
             jacobians.append(per_argument[0] if isinstance(argnums, int) else per_argument)
@@ -126,13 +129,38 @@ def hvp(func: Callable[..., Any], primals: tuple[Any, ...], tangents: tuple[Any,
 
 
 def linearize(func: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..., Any]]:
-    """The value of `func` and its derivative at the primals as a linear function of tangents."""
-    value = func(*primals)
+    """The value of `func` and its derivative at the primals as a linear function of tangents.
+
+    `func` runs once, at the primals; the linear function may be called often, transformed and transposed.
+
+    >>> import ndgrad
+    >>> value, push = ndgrad.func.linearize(lambda x: x**3, ndgrad.tensor([1.0, 2.0]))
+    >>> push(ndgrad.tensor([1.0, 0.0])), push(ndgrad.tensor([0.0, 1.0]))
+    (tensor([3., 0.]), tensor([ 0., 12.]))
+    """
+    values: list[Any] = []
+
+    def tangent_of_output(*tangents: Any) -> Any:
+        value, tangent = jvp(func, primals, tangents)
+        values.append(value)
+        return tangent
+
+    flat, spec = tree_flatten(primals)
+    for p in flat:
+        _check_differentiable("linearize", p)
+    # The tangent of the output as a function of those of the primals, recorded once, where it is cheapest: at zero. Pulling back
+    # through the record transposes it; doing so to the transposed map, which is recorded too, gives the map itself.
+    tangent, pull = vjp(tangent_of_output, *tree_unflatten([tensor_ops.zeros_like(p) for p in flat], spec))
+    _, push = vjp(pull, tangent)
 
     def linear(*tangents: Any) -> Any:
-        return jvp(func, primals, tangents)[1]
+        _primals_and_tangents("linearize", primals, tangents)
+        for p, t in zip(flat, tree_leaves(tangents), strict=True):
+            if np_dtype(p) != np_dtype(t):
+                raise RuntimeError(f"linearize: a tangent of dtype {np_dtype(t)} for a primal of dtype {np_dtype(p)}. They must agree.")
+        return push(tangents)[0]
 
-    return value, linear
+    return values[0], linear
 
 
 # ----- bases and chunks --------------------------------------------------------------------------------------------------
@@ -145,25 +173,22 @@ def _basis(tensors: list[Any]) -> list[Any]:
     for t, size in zip(tensors, sizes, strict=True):
         if np_dtype(t).kind not in "fc":
             raise RuntimeError(f"a Jacobian needs floating tensors, and one has dtype {np_dtype(t)}. Convert it first.")
-        library = library_of(innermost_array(t))
-        basis = library.zeros((total, size), np_dtype(t))
-        basis[library.arange(start, start + size), library.arange(size)] = 1
+        basis = library_of(innermost_array(t)).eye(total, size, -start, np_dtype(t))
         out.append(wrap(t.face, basis.reshape((total, *t.shape))))
         start += size
     return out
 
 
-def _in_chunks(f: Callable[..., Any], bases: list[Any], chunk_size: int | None, randomness: str = "error") -> list[Any]:
-    mapped = vmap(f, randomness=randomness)
-    total = bases[0].shape[0] if bases else 0
-    if chunk_size is None or chunk_size >= total:
-        return list(mapped(*bases))
-    pieces = [
-        mapped(*(tensor_ops.getitem(b, index=(slice(start, start + chunk_size),)) for b in bases)) for start in range(0, total, chunk_size)
-    ]
-    from ndgrad import cat
+def _reshaped(t: Any, shape: tuple[int, ...]) -> Any:
+    return t if shape_of(t) == shape else tensor_ops.reshape(t, shape=shape)
 
-    return [cat(list(parts), 0) for parts in zip(*pieces, strict=True)]
+
+def _check_inputs(inputs: list[Any]) -> None:
+    for t in inputs:
+        if not isinstance(t, Variable):
+            raise ValueError(f"jacfwd: expected tensors to differentiate, and got {type(t).__name__}. Wrap it with ndgrad.as_tensor(...).")
+        if np_dtype(t).kind not in "fc":
+            raise ValueError(f"jacfwd: a tensor of dtype {np_dtype(t)} cannot be differentiated. Convert it to a floating dtype first.")
 
 
 def _check_chunk(chunk_size: int | None) -> None:

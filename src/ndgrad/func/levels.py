@@ -10,62 +10,146 @@ numbers are never reused: a tensor that outlives its level is found out.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any
+from typing import Any, ClassVar, Self
 
 from ndgrad.autograd import forward_ad
-from ndgrad.autograd.dispatch import dispatch, face_of, finish
-from ndgrad.autograd.modes import enter, leave, next_level_number, thread
-from ndgrad.autograd.node import edge_node
-from ndgrad.autograd.saved import lift
-from ndgrad.autograd.variable import ESCAPED, Variable, edge, meta_of, requires_grad, wrap
+from ndgrad.autograd.dispatch import dispatch, finish
+from ndgrad.autograd.modes import enter, leave, next_level_number, process, switch_grad, thread
+from ndgrad.autograd.variable import ESCAPED, Variable, meta_of, requires_grad, wrap
+from ndgrad.autograd.versions import InferenceStorage
 from ndgrad.autograd.view import tangents_of
+from ndgrad.ops.table import RANDOM
 
 
 class Level:
-    """One open transform."""
+    """One transform; as a context, it is open for the duration of a block, and closed whatever happens."""
 
-    __slots__ = ("grad_enabled_outside", "kind", "number", "pure", "randomness", "size")
+    __slots__ = ("grad_enabled_before", "number", "outside")
 
-    def __init__(self, kind: str, size: int | None = None, randomness: str = "error") -> None:
-        self.kind = kind  # "grad" or "vmap"
+    kind: ClassVar[str]
+    #: of the samples of a vmap; the others have none
+    size: int | None = None
+
+    def __init__(self) -> None:
         self.number = next_level_number()
-        self.size = size
-        self.randomness = randomness
-        self.pure = True  # a grad level all of whose payloads were bare arrays so far
-        self.grad_enabled_outside = thread.grad_enabled
 
+    def __enter__(self) -> Self:
+        self.outside = thread.levels
+        self.grad_enabled_before = thread.grad_enabled
+        enter()
+        thread.transforms += 1
+        thread.levels = (*self.outside, self)
+        return self
 
-@contextmanager
-def open_level(kind: str, size: int | None = None, randomness: str = "error") -> Iterator[Level]:
-    """Push a level for the duration of a block; popped whatever happens."""
-    level = Level(kind, size, randomness)
-    stack, grad_enabled = thread.levels, thread.grad_enabled
-    enter()
-    thread.levels = (*stack, level)
-    if kind == "grad":
-        thread.grad_enabled = True
-    try:
-        yield level
-    finally:
-        thread.levels = stack
-        thread.grad_enabled = grad_enabled
+    def __exit__(self, *exc: object) -> None:
+        thread.levels = self.outside
+        switch_grad(self.grad_enabled_before)
+        thread.transforms -= 1
         leave()
 
+    def in_charge_of(self, op: Any, args: tuple[Any, ...], number: int) -> Level | None:
+        """The open level that deals with an op next; this is the innermost of them, and `number` that of the innermost level among the
+        arguments. None if the op concerns none."""
+        if op.batch is RANDOM:
+            return next((level for level in reversed(thread.levels) if level.number == number or level.kind == "vmap"), None)
+        if number == self.number:
+            return self
+        return find_level(number) if number else None
 
-@contextmanager
-def below(level: Level) -> Iterator[None]:
-    """The state as it is for the levels under `level`."""
-    stack, grad_enabled = thread.levels, thread.grad_enabled
-    thread.levels = stack[: stack.index(level)]
-    if level.kind == "grad":
-        thread.grad_enabled = level.grad_enabled_outside
-    try:
-        yield
-    finally:
-        thread.levels = stack
-        thread.grad_enabled = grad_enabled
+    def number_of(self, t: Any) -> int:
+        return level_number(t)
+
+    def enabled_below(self, enabled: bool) -> bool:
+        """Whether the levels below record what is computed here."""
+        return enabled
+
+    def run(self, op: Any, args: tuple[Any, ...], settings: dict[str, Any], face: type[Any]) -> Any:
+        """Run an op whose innermost arguments are of this level; `face` is the class of its results."""
+        raise NotImplementedError
+
+    def run_function(self, cls: type[Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Apply a custom function whose innermost arguments are of this level, where that is not dealt with in ndgrad.func.custom."""
+        raise NotImplementedError
+
+    def write(self, target: Any, value: Any, is_new: bool) -> None:
+        """Give a tensor of this level another value, which broadcasts to it (a new one: nobody else has it), where that is not dealt
+        with in ndgrad.func.writes."""
+        raise NotImplementedError
+
+
+class GradLevel(Level):
+    """A level with a graph of its own."""
+
+    __slots__ = ("paused", "pure")
+
+    kind = "grad"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.pure = True  # all payloads were bare arrays so far
+        self.paused = False  # while grad is disabled for this level alone
+
+    def __enter__(self) -> Self:
+        super().__enter__()
+        switch_grad(True)
+        return self
+
+    def enabled_below(self, enabled: bool) -> bool:
+        # What no_grad cuts, inside the level or around it, is cut for all levels below.
+        return self.grad_enabled_before and (enabled or self.paused)
+
+    def run(self, op: Any, args: tuple[Any, ...], settings: dict[str, Any], face: type[Any]) -> Any:
+        """Run an op on the payloads, and record it in the level's graph."""
+        number = self.number
+        payloads = tuple([a._array if level_number(a) == number else lower(a) for a in args])
+        pure = True
+        for p in payloads:
+            if isinstance(p, Variable):
+                pure = self.pure = False
+        if pure and op.outputs == 1 and not op.view and not op.shares_storage and not op.variadic and is_lowest(self):
+            # bare arrays: what runs outside of all modes will do, but for the number of the graph
+            made = op.in_level(*args, level=number, **settings)
+            if made is not NotImplemented:
+                if made._node is None or thread.levels[-1] is not self:
+                    meta_of(made).born = thread.levels[-1].number
+                return made
+        with below(self):
+            # at least the arguments of this level must arrive as tensors, or the op would not know its face
+            lifted = tuple([_lifted(p, a.face) if isinstance(a, Variable) else p for a, p in zip(args, payloads, strict=True)])
+            result = dispatch(op, lifted, settings)
+        out = tuple(lower(r) for r in result) if op.outputs != 1 else lower(result)
+        wrapped = finish(op, args, settings, face, out, level=number)
+        # What does not depend on the level's inputs needs no wrapping; but a view must stay with its base, to see its writes.
+        if op.view and level_number(args[0]) == number:
+            for w in wrapped if op.outputs != 1 else (wrapped,):
+                meta_of(w).level = number
+            return wrapped
+        if op.outputs == 1:
+            return wrapped if wrapped._node is not None else result
+        return tuple(w if w._node is not None else r for w, r in zip(wrapped, result, strict=True))
+
+
+class below:
+    """The state as it is for the levels under `level`. Every op of a transform runs in one of these, so it is a class: a
+    generator would cost as much again."""
+
+    __slots__ = ("level", "stack", "was")
+
+    def __init__(self, level: Level) -> None:
+        self.level = level
+
+    def __enter__(self) -> None:
+        level, self.stack = self.level, thread.levels
+        self.was = thread.grad_enabled
+        thread.levels = level.outside
+        enabled = level.enabled_below(self.was)
+        if enabled is not self.was:
+            switch_grad(enabled)
+
+    def __exit__(self, *exc: object) -> None:
+        thread.levels = self.stack
+        if thread.grad_enabled is not self.was:
+            switch_grad(self.was)
 
 
 # ----- whose tensor is it --------------------------------------------------------------------------------------------
@@ -77,24 +161,37 @@ def level_number(t: Any) -> int:
         return 0
     meta = t._meta
     if meta is not None:
+        view = meta.view
+        if view is not None:
+            _follow(t, view)
         if meta.batch_level:
             return meta.batch_level
-        if meta.view is not None:
-            base = meta.view.base
-            if base._meta is not None and base._meta.batch_level:
-                from ndgrad.func.writes import follow_base
-
-                follow_base(t)
-                return int(meta.batch_level)
-            meta.view.refresh(t)
-            if isinstance(base._array, Variable) and not isinstance(t._array, Variable):
-                from ndgrad.func.writes import follow_payload
-
-                follow_payload(t)
         if meta.level and t._node is None:
             return meta.level
     node = t._node
     return 0 if node is None else node.level
+
+
+def _follow(t: Any, view: Any) -> None:
+    """Bring a view to where its base is now."""
+    base = view.base
+    if level_number(base) != view.level:
+        from ndgrad.func.writes import follow_base
+
+        follow_base(t)
+        return
+    if t._meta.batch_level:
+        return  # the graph is that of the levels below
+    view.refresh(t)
+    if isinstance(base._array, Variable) and not isinstance(t._array, Variable):
+        from ndgrad.func.writes import follow_payload
+
+        follow_payload(t)
+
+
+def is_lowest(level: Level) -> bool:
+    """Whether nothing is below a level, neither another one nor any mode: its payloads then meet plain ops."""
+    return thread.levels[0] is level and process.busy == thread.transforms
 
 
 def find_level(number: int) -> Level:
@@ -105,17 +202,10 @@ def find_level(number: int) -> Level:
 
 
 def top_level(args: tuple[Any, ...]) -> Level | None:
-    number = max(map(level_number, args), default=0)
-    return find_level(number) if number else None
-
-
-def graph_level(tensors: list[Any]) -> Level | None:
-    """The grad level whose graph backward is to run through, None for the ordinary graph."""
     number = 0
-    for t in tensors:
-        e = edge(t) if isinstance(t, Variable) else t
-        if e is not None:
-            number = max(number, edge_node(e).level if isinstance(t, Variable) else t.node.level)
+    for a in args:
+        if isinstance(a, Variable) and (a._meta is not None or a._node is not None):
+            number = max(number, level_number(a))
     return find_level(number) if number else None
 
 
@@ -131,56 +221,38 @@ def lower(t: Any) -> Any:
     return t._array
 
 
-# ----- ops ---------------------------------------------------------------------------------------------------------------
+# ----- into a level and out of it ------------------------------------------------------------------------------------------
 
 
-def level_op(level: Level, op: Any, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
-    if level.kind == "vmap":
-        from ndgrad.func.batching import batch_op
-
-        return batch_op(level, op, args, settings)
-    return _grad_op(level, op, args, settings)
-
-
-def _grad_op(level: Level, op: Any, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
-    """An op inside a grad level: run it on the payloads, record it in the level's graph."""
-    number = level.number
-    payloads = tuple(a._array if level_number(a) == number else lower(a) for a in args)
-    if any(isinstance(p, Variable) for p in payloads):
-        level.pure = False
-    with below(level):
-        # at least the arguments of this level must arrive as tensors, or the op would not know its face
-        lifted = tuple(lift(p) if isinstance(a, Variable) else p for a, p in zip(args, payloads, strict=True))
-        result = dispatch(op, lifted, settings)
-    out = tuple(lower(r) for r in result) if op.outputs != 1 else lower(result)
-    face = face_of(op, args)
-    assert face is not None
-    wrapped = finish(op, args, settings, face, out, level=number)
-    # What does not depend on the level's inputs needs no wrapping; but a view must stay with its base, to see its writes.
-    if op.view and level_number(args[0]) == number:
-        for w in wrapped if op.outputs != 1 else (wrapped,):
-            meta_of(w).level = number
-        return wrapped
-    if op.outputs == 1:
-        return wrapped if wrapped._node is not None else result
-    return tuple(w if w._node is not None else r for w, r in zip(wrapped, result, strict=True))
+def settle(tensors: list[Any]) -> None:
+    """Let the results of a level follow their bases while it is still open: a view is brought to where its base is when next someone
+    looks, and afterwards that would be too late."""
+    for t in tensors:
+        if isinstance(t, Variable) and t._meta is not None and t._meta.view is not None:
+            level_number(t)
 
 
-def make_leaf(level: Level, t: Any) -> Any:
+def make_leaf(level: GradLevel, t: Any) -> Any:
     """An input of a grad transform: a leaf of the level over the tensor outside."""
     payload = lower(t)
     if isinstance(payload, Variable):
         level.pure = False
     leaf = wrap(t.face, payload)
-    leaf._storage = t._storage
+    if not isinstance(t._storage, InferenceStorage):  # which nothing can be saved of, and need not be: the level has its own graph
+        leaf._storage = t._storage
     meta = meta_of(leaf)
     meta.requires_grad = True
     meta.level = level.number
     return leaf
 
 
+def _lifted(payload: Any, face: type[Any]) -> Any:
+    """A payload as a tensor of a face; a tensor of a level below has its own."""
+    return payload if isinstance(payload, Variable) else wrap(face, payload)
+
+
 def unwrap(level: Level, t: Any) -> Any:
     """A result of a transformed function as the levels below see it."""
     if isinstance(t, Variable) and level_number(t) == level.number:
-        return forward_ad.hand_down(t, lift(t._array), lambda tangent: unwrap(level, tangent))
+        return forward_ad.hand_down(t, _lifted(t._array, t.face), lambda tangent: unwrap(level, tangent))
     return t

@@ -10,10 +10,11 @@ from ndgrad.autograd import forward_ad
 from ndgrad.autograd.engine import backward_from
 from ndgrad.autograd.roots import is_constant
 from ndgrad.autograd.variable import Variable, np_dtype, requires_grad, wrap
-from ndgrad.func.batching import batch_tensor
-from ndgrad.func.levels import Level, level_number, make_leaf, open_level, unwrap
+from ndgrad.func.batching import BatchLevel, batch_tensor
+from ndgrad.func.levels import GradLevel, Level, level_number, make_leaf, settle, unwrap
+from ndgrad.generator import default_generator
 from ndgrad.ops.vocabulary import tensor_ops
-from ndgrad.pytree import broadcast_prefix, tree_flatten, tree_map, tree_unflatten
+from ndgrad.pytree import LEAF, TreeSpec, broadcast_prefix, tree_flatten, tree_leaves, tree_map, tree_structure, tree_unflatten
 
 Argnums = int | tuple[int, ...]
 
@@ -24,14 +25,15 @@ Argnums = int | tuple[int, ...]
 class _Recorded:
     """A function's run inside a grad level: its outputs, and how to pull cotangents back."""
 
-    def __init__(self, name: str, f: Callable[..., Any], primals: tuple[Any, ...], rest: Callable[[tuple[Any, ...]], Any]) -> None:
+    def __init__(self, name: str, primals: tuple[Any, ...], function: Callable[[tuple[Any, ...]], Any]) -> None:
         flat, self.spec = tree_flatten(primals)
         for t in flat:
             _check_differentiable(name, t)
-        with open_level("grad") as level:
+        with GradLevel() as level:
             self.level = level
             self.leaves = [make_leaf(level, t) for t in flat]
-            self.result = rest(tree_unflatten(self.leaves, self.spec))
+            self.result = function(tree_unflatten(self.leaves, self.spec))
+            settle(tree_leaves(self.result))
 
     def unwrapped(self, tree: Any) -> Any:
         return tree_map(lambda t: unwrap(self.level, t), tree)
@@ -58,18 +60,22 @@ class _Recorded:
 
 def _check_differentiable(name: str, t: Any) -> None:
     if not isinstance(t, Variable):
-        raise TypeError(f"{name}: expected tensors to differentiate, and got {type(t).__name__}. Wrap it with ndgrad.as_tensor(...).")
+        raise ValueError(f"{name}: expected tensors to differentiate, and got {type(t).__name__}. Wrap it with ndgrad.as_tensor(...).")
     if np_dtype(t).kind not in "fc":
         raise RuntimeError(f"{name}: a tensor of dtype {np_dtype(t)} cannot be differentiated. Convert it to a floating dtype first.")
 
 
 def _select(argnums: Argnums, args: tuple[Any, ...]) -> tuple[tuple[int, ...], tuple[Any, ...]]:
-    numbers = (argnums,) if isinstance(argnums, int) else tuple(argnums)
+    numbers = (argnums,) if isinstance(argnums, int) else argnums
+    if not isinstance(numbers, tuple) or not numbers or not all(isinstance(n, int) for n in numbers):
+        raise RuntimeError(f"argnums is {argnums!r}. Give the position of an argument, or a tuple of at least one position.")
     for n in numbers:
         if not -len(args) <= n < len(args):
             raise RuntimeError(f"argnums {argnums} is out of range: the function was given {len(args)} positional arguments.")
-    numbers = tuple(n % len(args) for n in numbers)
-    return numbers, tuple(args[n] for n in numbers)
+    numbers = tuple([n % len(args) for n in numbers])
+    if len(numbers) > 1 and len({*numbers}) < len(numbers):
+        raise RuntimeError(f"argnums {argnums} names an argument twice. Name each once.")
+    return numbers, tuple([args[n] for n in numbers])
 
 
 def _substitute(args: tuple[Any, ...], numbers: tuple[int, ...], values: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -85,7 +91,7 @@ def grad_and_value(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool
     @functools.wraps(func)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
         numbers, primals = _select(argnums, args)
-        run = _Recorded("grad", func, primals, lambda leaves: func(*_substitute(args, numbers, leaves), **kwargs))
+        run = _Recorded("grad", primals, lambda leaves: func(*_substitute(args, numbers, leaves), **kwargs))
         out, aux = _split_aux("grad_and_value", run.result, has_aux)
         _check_scalar(out)
         one = tensor_ops.fill(tensor_ops.zeros_like(unwrap(run.level, out)), value=1)
@@ -110,26 +116,51 @@ def grad(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False) 
 
 
 def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
-    """The output of `func` and a function from cotangents of the output to cotangents of the primals."""
-    run = _Recorded("vjp", func, primals, lambda leaves: func(*leaves))
-    result, aux = _split_aux("vjp", run.result, has_aux)
-    outputs, spec = tree_flatten(result)
-    for o in outputs:
-        if not isinstance(o, Variable):
-            raise TypeError(f"vjp: the function must return tensors, and returned {type(o).__name__}.")
+    """The output of `func` and a function from cotangents of the output to cotangents of the primals.
 
-    def vjp_fn(*cotangents: Any, retain_graph: bool = True) -> Any:
-        given, given_spec = tree_flatten(cotangents[0] if len(cotangents) == 1 else cotangents)
+    With `has_aux`, `func` returns (output, aux), and aux comes third.
+
+    >>> import ndgrad
+    >>> out, pull = ndgrad.func.vjp(lambda x, y: x * y, ndgrad.tensor([1.0, 2.0]), ndgrad.tensor([3.0, 4.0]))
+    >>> pull(ndgrad.tensor([1.0, 0.0]))
+    (tensor([3., 0.]), tensor([1., 0.]))
+    """
+    run = _Recorded("vjp", primals, lambda leaves: func(*leaves))
+    result, aux = _split_aux("vjp", run.result, has_aux)
+    outputs, spec = _output_tensors("vjp", result)
+    for o in outputs:
+        if np_dtype(o).kind not in "fc":
+            raise RuntimeError(
+                f"vjp: the function returned a tensor of dtype {np_dtype(o)}, which has no cotangent. Return it as aux, with has_aux=True."
+            )
+
+    def vjp_fn(cotangents: Any, retain_graph: bool = True, create_graph: bool | None = None) -> Any:
+        given, given_spec = tree_flatten(cotangents)
         if given_spec != spec:
             raise RuntimeError(f"vjp: cotangents of structure {given_spec} do not match the output's, {spec}. Pass one per output tensor.")
         for o, c in zip(outputs, given, strict=True):
+            if c is None:
+                raise RuntimeError(f"vjp: the cotangent of an output of shape {tuple(o.shape)} is None. Pass zeros where there is none.")
+            if not isinstance(c, Variable):
+                raise TypeError(f"vjp: a cotangent is {type(c).__name__}. Wrap it with ndgrad.as_tensor(...).")
             if tuple(o.shape) != tuple(c.shape):
                 raise RuntimeError(f"vjp: a cotangent of shape {tuple(c.shape)} for an output of shape {tuple(o.shape)}. They must agree.")
-        grads = run.pull_back(outputs, given, keep=retain_graph)
-        return grads
+        return run.pull_back(outputs, given, keep=retain_graph)
 
     value = tree_unflatten([unwrap(run.level, o) for o in outputs], spec)
     return (value, vjp_fn, run.unwrapped(aux)) if has_aux else (value, vjp_fn)
+
+
+def _output_tensors(name: str, result: Any) -> tuple[list[Any], TreeSpec]:
+    outputs, spec = tree_flatten(result)
+    if not outputs:
+        raise RuntimeError(f"{name}: the function returned {result!r}, with no tensor in it. Return at least one.")
+    for o in outputs:
+        if not isinstance(o, Variable):
+            raise RuntimeError(
+                f"{name}: the function must return tensors, and returned {type(o).__name__}. Return it as aux, with has_aux=True."
+            )
+    return outputs, spec
 
 
 def _split_aux(name: str, result: Any, has_aux: bool) -> tuple[Any, Any]:
@@ -142,11 +173,14 @@ def _split_aux(name: str, result: Any, has_aux: bool) -> tuple[Any, Any]:
 
 def _check_scalar(out: Any) -> None:
     if not isinstance(out, Variable):
-        raise RuntimeError(f"grad: the function must return a tensor, and returned {type(out).__name__}. With extra results, "
-            "pass has_aux=True.")
+        raise RuntimeError(
+            f"grad: the function must return a tensor, and returned {type(out).__name__}. With extra results, pass has_aux=True."
+        )
     if tuple(out.shape) != ():
-        raise RuntimeError("grad: the function must return a scalar (0-d) tensor, and returned one of shape "
-            f"{tuple(out.shape)}. Reduce it, e.g. with .sum().")
+        raise RuntimeError(
+            "grad: the function must return a scalar (0-d) tensor, and returned one of shape "
+            f"{tuple(out.shape)}. Reduce it, e.g. with .sum()."
+        )
     if np_dtype(out).kind == "c":
         raise RuntimeError(f"grad: the function must return a real scalar, and returned {np_dtype(out)}. Take .real or .abs() of it.")
 
@@ -157,23 +191,22 @@ def _check_scalar(out: Any) -> None:
 def jvp(
     func: Callable[..., Any], primals: tuple[Any, ...], tangents: tuple[Any, ...], *, strict: bool = False, has_aux: bool = False
 ) -> Any:
-    """The output of `func` and its directional derivative along the tangents."""
-    flat, spec = tree_flatten(tuple(primals))
-    flat_tangents, tangent_spec = tree_flatten(tuple(tangents))
-    if spec != tangent_spec:
-        raise RuntimeError(f"jvp: primals {spec} and tangents {tangent_spec} differ in structure. Pass one tangent per primal.")
-    for p, t in zip(flat, flat_tangents, strict=True):
-        _check_differentiable("jvp", p)
-        if tuple(p.shape) != tuple(t.shape):
-            raise RuntimeError(f"jvp: a tangent of shape {tuple(t.shape)} for a primal of shape {tuple(p.shape)}. They must agree.")
-    with forward_ad.dual_level() as level:
+    """The output of `func` and its directional derivative along the tangents.
+
+    With `has_aux`, `func` returns (output, aux), and aux comes third. With `strict`, an output that does not depend on the primals
+    is an error instead of a zero.
+
+    >>> import ndgrad
+    >>> ndgrad.func.jvp(ndgrad.sin, (ndgrad.tensor(0.0),), (ndgrad.tensor(2.0),))
+    (tensor(0.), tensor(2.))
+    """
+    flat, flat_tangents, spec = _primals_and_tangents("jvp", primals, tangents)
+    with forward_ad.set_fwd_grad_enabled(True), forward_ad.dual_level() as level:
         duals = [forward_ad.make_dual(p, t, level=level) for p, t in zip(flat, flat_tangents, strict=True)]
         result, aux = _split_aux("jvp", func(*tree_unflatten(duals, spec)), has_aux)
-        outputs, out_spec = tree_flatten(result)
+        outputs, out_spec = _output_tensors("jvp", result)
         values, out_tangents = [], []
         for o in outputs:
-            if not isinstance(o, Variable):
-                raise TypeError(f"jvp: the function must return tensors, and returned {type(o).__name__}.")
             primal, tangent = forward_ad.unpack_dual(o, level=level)
             if tangent is None:
                 if strict:
@@ -184,6 +217,30 @@ def jvp(
         aux = tree_map(lambda t: forward_ad.unpack_dual(t, level=level).primal if isinstance(t, Variable) else t, aux)
     out = tree_unflatten(values, out_spec), tree_unflatten(out_tangents, out_spec)
     return (*out, aux) if has_aux else out
+
+
+def _primals_and_tangents(name: str, primals: Any, tangents: Any) -> tuple[list[Any], list[Any], TreeSpec]:
+    """The leaves of both, which fit together, and their structure."""
+    if not isinstance(primals, tuple) or not isinstance(tangents, tuple):
+        wrong = next(a for a in (primals, tangents) if not isinstance(a, tuple))
+        raise RuntimeError(f"{name}: primals and tangents must be tuples, and one is {type(wrong).__name__}. For a single one write (x,).")
+    flat, spec = tree_flatten(primals)
+    flat_tangents, tangent_spec = tree_flatten(tangents)
+    if spec != tangent_spec:
+        raise RuntimeError(f"{name}: primals {spec} and tangents {tangent_spec} differ in structure. Pass one tangent per primal.")
+    if not flat:
+        raise RuntimeError(f"{name}: primals hold no tensor. Give at least one.")
+    for p, t in zip(flat, flat_tangents, strict=True):
+        for a in (p, t):
+            if not isinstance(a, Variable):
+                raise RuntimeError(
+                    f"{name}: primals and tangents must be tensors, and one is {type(a).__name__}. Use ndgrad.as_tensor(...)."
+                )
+        if np_dtype(p).kind not in "fc":
+            raise ValueError(f"{name}: a tensor of dtype {np_dtype(p)} cannot be differentiated. Convert it to a floating dtype first.")
+        if tuple(p.shape) != tuple(t.shape):
+            raise RuntimeError(f"{name}: a tangent of shape {tuple(t.shape)} for a primal of shape {tuple(p.shape)}. They must agree.")
+    return flat, flat_tangents, spec
 
 
 # ----- vmap --------------------------------------------------------------------------------------------------------------
@@ -197,23 +254,54 @@ def vmap(
     *,
     chunk_size: int | None = None,
 ) -> Callable[..., Any]:
-    """`func` for a whole batch at once, by the ops' batching rules."""
-    if randomness not in ("error", "different", "same"):
-        raise ValueError(f"vmap: randomness is {randomness!r}. Choose 'error', 'different' or 'same'.")
+    """`func` for a whole batch at once, by the ops' batching rules.
 
+    `in_dims` says which dimension of each tensor is the batch, None for one that all samples share; `out_dims` where it goes in each
+    result. Each is an int, or a structure of them like the arguments' or the result's, as deep as need be. `randomness` says what
+    random ops do: raise an "error", or draw "different" or the "same" numbers for all samples. With a `chunk_size`, no more samples
+    than that are dealt with at once, which bounds the memory.
+
+    >>> import ndgrad
+    >>> dot = ndgrad.func.vmap(lambda x, y: (x * y).sum(), in_dims=(0, None))
+    >>> dot(ndgrad.tensor([[1.0, 2.0], [3.0, 4.0]]), ndgrad.tensor([1.0, 10.0]))
+    tensor([21., 43.])
+    """
+    _check_randomness(randomness)
     if chunk_size is not None and chunk_size <= 0:
         raise ValueError(f"vmap: chunk_size is {chunk_size}. It must be positive, or None for all samples at once.")
+    return _mapped(func, in_dims, out_dims, randomness, (lambda size: size) if chunk_size is None else (lambda size: chunk_size))
 
+
+def chunk_vmap(
+    func: Callable[..., Any], in_dims: Any = 0, out_dims: Any = 0, randomness: str = "error", chunks: int = 2
+) -> Callable[..., Any]:
+    """As `vmap`, with the batch dealt with in a given number of chunks."""
+    _check_randomness(randomness)
+    if chunks <= 0:
+        raise ValueError(f"chunk_vmap: chunks is {chunks}. It must be positive.")
+    return _mapped(func, in_dims, out_dims, randomness, lambda size: -(-size // chunks))
+
+
+def _check_randomness(randomness: str) -> None:
+    if randomness not in ("error", "different", "same"):
+        raise RuntimeError(f"vmap: randomness is {randomness!r}. Choose 'error', 'different' or 'same'.")
+
+
+def _mapped(func: Callable[..., Any], in_dims: Any, out_dims: Any, randomness: str, chunk_size: Callable[[int], int]) -> Callable[..., Any]:
     @functools.wraps(func)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
         flat, spec = tree_flatten(args)
         dims = _in_dims(in_dims, args, flat)
         size = _batch_size(flat, dims)
-        if chunk_size is None or chunk_size >= size:
+        step = chunk_size(size)
+        if step >= size:
             return _run_batched(func, flat, spec, dims, out_dims, size, randomness, kwargs)
-        parts = []
-        for start in range(0, size, chunk_size):
-            stop = min(start + chunk_size, size)
+        parts: list[Any] = []
+        before = default_generator.get_state() if randomness == "same" else None
+        for start in range(0, size, step):
+            if start and before is not None:
+                default_generator.set_state(before)  # all samples share their numbers, those of other chunks too
+            stop = min(start + step, size)
             piece = [t if d is None else _narrow(t, d, start, stop) for t, d in zip(flat, dims, strict=True)]
             parts.append(_run_batched(func, piece, spec, dims, out_dims, stop - start, randomness, kwargs))
         return _joined(parts, out_dims)
@@ -228,7 +316,7 @@ def _narrow(t: Any, dim: int, start: int, stop: int) -> Any:
 def _joined(parts: list[Any], out_dims: Any) -> Any:
     """The results of chunks as one, put together where the batch goes; an unbatched one is the same in all."""
     flat = [tree_flatten(part)[0] for part in parts]
-    dims = broadcast_prefix(out_dims, parts[0], is_leaf=lambda d: d is None)
+    dims = _out_dims(out_dims, tree_structure(parts[0]))
     joined = [
         pieces[0] if d is None else tensor_ops.cat(*pieces, dim=d % len(pieces[0].shape))
         for pieces, d in zip(zip(*flat, strict=True), dims, strict=True)
@@ -247,12 +335,14 @@ def _in_dims(in_dims: Any, args: tuple[Any, ...], flat: list[Any]) -> list[int |
             if isinstance(d, bool) or not isinstance(d, int):
                 raise ValueError(f"vmap: in_dims must hold ints or None, and holds {d!r}.")
             if not isinstance(t, Variable):
-                raise ValueError(f"vmap: in_dims is {d} for an argument of type {type(t).__name__}. Only tensors are batched; "
-                    "give None there.")
+                raise ValueError(
+                    f"vmap: in_dims is {d} for an argument of type {type(t).__name__}. Only tensors are batched; give None there."
+                )
             n = len(t.shape)
             if not -n <= d < n:
-                raise ValueError(f"vmap: in_dims is {d} for a tensor of {n} dimensions (shape {tuple(t.shape)}). It must lie in "
-                    f"[{-n}, {n - 1}].")
+                raise ValueError(
+                    f"vmap: in_dims is {d} for a tensor of {n} dimensions (shape {tuple(t.shape)}). It must lie in [{-n}, {n - 1}]."
+                )
             d %= n
         out.append(d)
     return out
@@ -270,11 +360,12 @@ def _batch_size(flat: list[Any], dims: list[int | None]) -> int:
 def _run_batched(
     func: Callable[..., Any], flat: list[Any], spec: Any, dims: list[int | None], out_dims: Any, size: int, randomness: str, kwargs: Any
 ) -> Any:
-    with open_level("vmap", size, randomness) as level:
+    with BatchLevel(size, randomness) as level:
         args = [batch_tensor(level, _to_front(t, d)) if d is not None else t for t, d in zip(flat, dims, strict=True)]
         result = func(*tree_unflatten(args, spec), **kwargs)
-    outputs, out_spec = tree_flatten(result)
-    out_prefix = broadcast_prefix(out_dims, result, is_leaf=lambda d: d is None)
+        outputs, out_spec = tree_flatten(result)
+        settle(outputs)
+    out_prefix = [out_dims] if out_spec is LEAF and isinstance(out_dims, int) else _out_dims(out_dims, out_spec)
     out = []
     for o, d in zip(outputs, out_prefix, strict=True):
         if not isinstance(o, Variable):
@@ -289,6 +380,17 @@ def _run_batched(
         else:
             out.append(_from_front(tensor_ops.expand(o, shape=(size, *o.shape)), d))
     return tree_unflatten(out, out_spec)
+
+
+def _out_dims(out_dims: Any, spec: TreeSpec) -> list[int | None]:
+    """Where the batch goes in each output."""
+    if spec is LEAF and isinstance(out_dims, tuple) and len(out_dims) == 1:
+        (out_dims,) = out_dims
+    dims = broadcast_prefix(out_dims, spec, is_leaf=lambda d: d is None)
+    for d in dims:
+        if d is not None and (isinstance(d, bool) or not isinstance(d, int)):
+            raise ValueError(f"vmap: out_dims must hold ints or None, and holds {d!r}.")
+    return dims
 
 
 def _payload_of(level: Level, t: Any) -> Any:

@@ -12,15 +12,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from ndgrad.autograd.dispatch import dispatch, own_edge
-from ndgrad.autograd.forward_ad import hidden_tangents, innermost, strip, tangent_of
+from ndgrad.autograd.dispatch import dispatch, innermost_dual, own_edge
+from ndgrad.autograd.forward_ad import hidden_tangents, strip, tangent_of, zero_tangent
 from ndgrad.autograd.inplace import check_writable, inplace_node, set_history, write, write_level
 from ndgrad.autograd.modes import thread
 from ndgrad.autograd.saved import lift
 from ndgrad.autograd.variable import Variable, meta_of, wrap
 from ndgrad.autograd.versions import storage_of
 from ndgrad.autograd.view import replay, tangents_of
-from ndgrad.func.levels import Level, below, find_level, level_number, lower, top_level
+from ndgrad.func.levels import GradLevel, Level, below, find_level, level_number, lower, top_level
 from ndgrad.ops.fill import copy
 from ndgrad.ops.generate import save_plan
 from ndgrad.ops.vocabulary import tensor_ops
@@ -29,25 +29,45 @@ from ndgrad.ops.vocabulary import tensor_ops
 def write_in_transforms(op: Any, target: Any, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
     everything = (target, *args)
     tangents = thread.dual_levels and any(isinstance(a, Variable) and tangents_of(a) for a in everything)
-    level = top_level(everything) if thread.levels else None
+    level = _level_of(target, everything) if thread.levels else None
     if not tangents and level is None:
         return write_level(op, target, args, settings, 0)
     if op is copy:
         result = args[0]
         _check_broadcast(target, result)
     else:
-        result = dispatch(op, _unaliased(op, target, args), settings)
-    if level is None or (tangents and innermost((*everything, result)) > level.number):
+        result = dispatch(op, _unaliased(op, target, args, level), settings)
+    if level is None or (tangents and innermost_dual((*everything, result)) > level.number):
         _write_dual(target, result)
     else:
-        _write_at(level, target, result)
+        _write_at(level, target, result, op is not copy)
     return target
 
 
-def _unaliased(op: Any, target: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
+def _level_of(target: Any, everything: tuple[Any, ...]) -> Level | None:
+    """The level that a write belongs to: the innermost among the tensors', or one in which nothing made inside it is ever written."""
+    own = top_level(everything)
+    for level in reversed(thread.levels):
+        if level is own:
+            break
+        if level.kind == "functional" and was_made_inside(level, target):
+            return level
+    return own
+
+
+def was_made_inside(level: Level, t: Any) -> bool:
+    """Whether a tensor, or the one that it is a view of, was made while a level was open."""
+    info = None if t._meta is None else t._meta.view
+    meta = t._meta if info is None else info.base._meta
+    return meta is not None and bool(meta.born >= level.number)
+
+
+def _unaliased(op: Any, target: Any, args: tuple[Any, ...], level: Level | None) -> tuple[Any, ...]:
     """The arguments of the out-of-place op. What its rules save must not be the memory that is about to be written."""
     if not op.differentiable or not save_plan(op).arrays:
         return (target, *args)
+    if level is not None and level.kind == "functional" and thread.levels[-1] is level and not thread.dual_levels:
+        return (target, *args)  # what is saved is the value that it has now, which stays
     before = tensor_ops.clone(target) if op.args[0] in save_plan(op).arrays else target
     storage = target._storage
     shares = [isinstance(a, Variable) and (a is target or (storage is not None and a._storage is storage)) for a in args]
@@ -84,7 +104,7 @@ def _give_tangent(target: Any, number: int) -> None:
     info = None if target._meta is None else target._meta.view
     base = target if info is None else info.base
     if tangent_of(base, number) is None:
-        zero = tensor_ops.zeros_like(base)
+        zero = zero_tangent(base, number)
         meta = meta_of(base)
         meta_of(zero).born = meta.born
         meta.tangents = {**(meta.tangents or {}), number: zero}
@@ -96,22 +116,26 @@ def _give_tangent(target: Any, number: int) -> None:
 # ----- levels ------------------------------------------------------------------------------------------------------------
 
 
-def _write_at(level: Level, target: Any, result: Any) -> None:
+def _write_at(level: Level, target: Any, result: Any, is_new: bool) -> None:
     if level_number(target) != level.number:
-        _bring_to(level, target)
+        bring_to(level, target)
+    if level.kind == "functional":
+        level.write(target, result, is_new)
+        return
     if level.kind == "vmap":
         payload = result._array if level_number(result) == level.number else result
         if level_number(result) == level.number:
             missing = len(target.shape) - len(result.shape)
             if missing:
                 payload = tensor_ops.reshape(payload, shape=(payload.shape[0], *(1,) * missing, *payload.shape[1:]))
-        with below(level):
-            write(copy, target._array, (payload,), {})
+        _write_payload(level, target, payload)
+        storage_of(target).bump("copy_")
         return
+    assert isinstance(level, GradLevel)
     _write_grad(level, target, result)
 
 
-def _write_grad(level: Level, target: Any, result: Any) -> None:
+def _write_grad(level: GradLevel, target: Any, result: Any) -> None:
     """Write the payload and record a copy in the level's graph."""
     number = level.number
     edges = (own_edge(target, number), own_edge(result, number))
@@ -121,11 +145,7 @@ def _write_grad(level: Level, target: Any, result: Any) -> None:
         _lift_payload(level, target)
     storage = storage_of(target)
     if isinstance(target._array, Variable):
-        with below(level):
-            if storage.keeps and storage.is_held():
-                info = None if target._meta is None else target._meta.view
-                storage.version.undo = (None, None, tensor_ops.clone((target if info is None else info.base)._array))
-            write(copy, target._array, (payload,), {})
+        _write_payload(level, target, payload)
     else:
         storage.before_write(target._array)
         target._array[...] = payload
@@ -134,7 +154,17 @@ def _write_grad(level: Level, target: Any, result: Any) -> None:
         set_history(target, inplace_node(copy, target, (result,), {}, edges, number))
 
 
-def _lift_payload(level: Level, target: Any) -> None:
+def _write_payload(level: Level, target: Any, payload: Any) -> None:
+    """Write a tensor of the levels below into the payload, having left the old one to those who may ask for it."""
+    storage = storage_of(target)
+    with below(level):
+        if storage.keeps and storage.is_held():
+            info = None if target._meta is None else target._meta.view
+            storage.version.undo = (None, None, tensor_ops.clone((target if info is None else info.base)._array))
+        write(copy, target._array, (payload,), {})
+
+
+def _lift_payload(level: GradLevel, target: Any) -> None:
     """Make the payload of a tensor (and of its base, if it is a view) a tensor, so that it can take one."""
     level.pure = False
     info = None if target._meta is None else target._meta.view
@@ -154,12 +184,12 @@ def follow_payload(view: Any) -> None:
         view._array = replay(info.base._array, info.path)
 
 
-def _bring_to(level: Level, target: Any) -> None:
+def bring_to(level: Level, target: Any) -> None:
     """Make a tensor of the levels below one of this level, in place, if it was made inside it."""
     info = None if target._meta is None else target._meta.view
     base = target if info is None else info.base
-    if base._meta is None or base._meta.born < level.number:
-        what = "vmap" if level.kind == "vmap" else "a grad transform"
+    if not was_made_inside(level, target):
+        what = {"vmap": "vmap", "grad": "a grad transform", "functional": "functionalize"}[level.kind]
         raise RuntimeError(
             f"{what}: an in-place write of a value that belongs to the transform into a tensor of shape {tuple(target.shape)} "
             "from outside it. "

@@ -1,28 +1,75 @@
-"""NumPy's namespace over differentiable Arrays: the creation functions, so that buffers made here can hold differentiable values."""
+"""NumPy's namespace with differentiable Arrays: `import ndgrad.numpy as np`.
+
+Every name of NumPy's that makes sense here exists (docs/numpy.md lists what is left out and why). Functions and ufuncs make Arrays, so
+buffers made here can hold differentiable values; dtypes, constants, settings and the submodules that hold no arrays are NumPy's own.
+The same functions are what NumPy's own call on tensors (see `dispatch`).
+"""
 
 from __future__ import annotations
 
-from ndgrad.numpy.array import Array
-from ndgrad.numpy.creation import (
-    arange,
-    array,
-    asarray,
-    empty,
-    empty_like,
-    eye,
-    full,
-    full_like,
-    identity,
-    linspace,
-    ones,
-    ones_like,
-    zeros,
-    zeros_like,
+import importlib as _importlib
+from typing import Any as _Any
+
+import numpy as _numpy
+
+from ndgrad.numpy import (
+    calculus,
+    creation,
+    elementwise,
+    functional,
+    grids,
+    indexing,
+    inspection,
+    joining,
+    polynomials,
+    products,
+    reductions,
+    shapes,
+    sorting,
+    statistics,
 )
+from ndgrad.numpy import coercion as _coercion
+from ndgrad.numpy import methods as _methods
+from ndgrad.numpy.array import Array
+from ndgrad.numpy.passed_on import CONSTANTS as _CONSTANTS
+from ndgrad.numpy.passed_on import MODULES as _MODULES
+from ndgrad.numpy.universal import FUNCTIONS as _UFUNCS
+
+_FAMILIES = (
+    creation, reductions, shapes, joining, indexing, elementwise, products, calculus, sorting, statistics, polynomials, grids,
+    functional, inspection,
+)  # fmt: skip
+
+#: Submodules with Arrays in them.
+_SUBMODULES = frozenset(("emath", "fft", "linalg", "random"))
 
 ndarray = Array
 
-__all__ = [
-    "Array", "arange", "array", "asarray", "empty", "empty_like", "eye", "full", "full_like", "identity", "linspace",
-    "ndarray", "ones", "ones_like", "zeros", "zeros_like",
-]  # fmt: skip
+
+__all__ = ["Array", "ndarray"]
+for _family in _FAMILIES:
+    for _name in _family.__all__:
+        _theirs = getattr(_numpy, _name, None)
+        if _theirs is not None:  # an older NumPy may not have it yet
+            _ours = getattr(_family, _name)
+            globals()[_name] = _coercion.with_detour(_ours, _theirs) if callable(_ours) and not isinstance(_ours, type) else _ours
+            __all__ += [_name]
+globals().update(_UFUNCS)
+globals().update(_CONSTANTS)
+__all__ += [*_UFUNCS, *_CONSTANTS]
+_methods.install()
+
+
+def __getattr__(name: str) -> _Any:
+    if name in _SUBMODULES:
+        return _importlib.import_module(f"ndgrad.numpy.{name}")
+    if name in _MODULES:
+        return getattr(_numpy, name)
+    from ndgrad.numpy.passed_on import LEFT_OUT
+
+    why = f": {LEFT_OUT[name]}" if name in LEFT_OUT else ""
+    raise AttributeError(f"module 'ndgrad.numpy' has no attribute {name!r}{why}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*__all__, *_SUBMODULES, *_MODULES})

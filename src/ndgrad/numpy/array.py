@@ -2,56 +2,49 @@
 
 Same graph, same engine, same storage: only what names mean is NumPy's. Results keep the face of their inputs, and are Arrays when
 both kinds meet. Saved values survive later writes (see Note [Versions as a chain]), since ordinary NumPy programs read earlier parts
-of a buffer and write later ones.
+of a buffer and write later ones. Methods that are functions of NumPy too (sum, std, take, ...) are those functions: see `methods`.
+
+Note [Scalars]
+NumPy hands out single elements and whole sums as scalars, which nobody can change: after `tmp = a[i]; a[i] = a[j]`, tmp is what a[i]
+was, and after `s = a[0]; s += 1`, a is what it was. Here they are 0-d Arrays, which carry the graph, so these two habits are built in: an
+index of ints alone copies its element, and `+=` and its like on a 0-d Array make a new one. NumPy's 0-d arrays, the few that there
+are, are treated alike; `s[...] = value` and `out=s` write into their memory.
 """
 
 from __future__ import annotations
 
 import math
+import opcode
+import sys
 from typing import Any
 
 import numpy as np
 
-from ndgrad.api import einsum, extremum, fill, rearrange, reduce, scan, shape, statistics, triangle
-from ndgrad.api import elementwise as elementwise_api
-from ndgrad.api import order as order_api
-from ndgrad.api.arguments import as_dim, as_dims, as_shape, infer_shape
-from ndgrad.autograd.inplace import copy_into, write
+from ndgrad import devices
+from ndgrad.api import convert, fill, shape
+from ndgrad.api import index as index_api
+from ndgrad.api.arguments import as_shape
+from ndgrad.autograd.inplace import write
 from ndgrad.autograd.modes import thread
-from ndgrad.autograd.variable import Variable, np_dtype, requires_grad, wrap
+from ndgrad.autograd.variable import Variable, np_dtype, requires_grad
+from ndgrad.autograd.view import tangents_of
+from ndgrad.checks import NOT_AN_ARRAY, asked_by_sparse, handed_out, vmap_error
 from ndgrad.ops import cast as cast_ops
+from ndgrad.ops import complex as complex_ops
 from ndgrad.ops import fill as fill_ops
 from ndgrad.ops import index as index_ops
-from ndgrad.ops import rounding
 from ndgrad.ops import shape as shape_ops
 from ndgrad.ops.generate import FACES
+from ndgrad.storage import batch_dims, memory_of
 from ndgrad.tensor import Tensor
 
-
-def _finish(name: str, result: Any, out: Any) -> Any:
-    return result if out is None else copy_into(name, out, result)
-
-
-def _cast(t: Any, dtype: Any) -> Any:
-    return t if dtype is None or np_dtype(t) == np.dtype(dtype) else cast_ops.cast(t, dtype=np.dtype(dtype))
-
-
-def _constant(values: Any) -> Any:
-    return wrap(Array, np.asarray(values))
+#: The instruction of `a % b` and `a %= b` (see _in_formatting).
+_BINARY_OP = opcode.opmap["BINARY_OP"]
+_REMAINDERS = frozenset(n for n, (name, _) in enumerate(opcode._nb_ops) if name in ("NB_REMAINDER", "NB_INPLACE_REMAINDER"))  # type: ignore[attr-defined]
 
 
 def _reversed(t: Any) -> Any:
     return shape_ops.permute(t, dims=tuple(range(t.ndim))[::-1])
-
-
-def _floating(t: Any, dtype: Any) -> Any:
-    """What mean, var and std compute in: the given dtype, else float64 for integers."""
-    return _cast(t, dtype if dtype is not None or np_dtype(t).kind in "fc" else np.float64)
-
-
-def _deviation(name: str, t: Any, axis: Any, dtype: Any, out: Any, ddof: Any, keepdims: bool, correction: Any) -> Any:
-    made = getattr(statistics, name)(_floating(t, dtype), axis, correction=ddof if correction is None else correction, keepdim=keepdims)
-    return _finish(name, made, out)
 
 
 class Array(Tensor):
@@ -67,6 +60,8 @@ class Array(Tensor):
     __slots__ = ()
     keeps_saved = True
 
+    # ----- attributes ----------------------------------------------------------------------------------------------------
+
     @property
     def dtype(self) -> Any:
         """NumPy's own dtype."""
@@ -78,7 +73,9 @@ class Array(Tensor):
         shape = self._array.shape
         return tuple(shape[1:] if meta is not None and meta.batch_level else shape)
 
-    # ----- attributes ----------------------------------------------------------------------------------------------------
+    @shape.setter
+    def shape(self, value: Any) -> None:
+        raise AttributeError("an Array's shape cannot be assigned: views of its memory may exist. Write x = x.reshape(...).")
 
     @property
     def size(self) -> int:  # type: ignore[override]
@@ -88,221 +85,153 @@ class Array(Tensor):
     @property
     def strides(self) -> tuple[int, ...]:
         """Bytes to step in each dimension."""
-        array = np.asarray(self._array)
-        return tuple(array.strides)
+        return tuple(memory_of(self).strides[batch_dims(self) :])
+
+    @property
+    def flags(self) -> Any:
+        """How the memory lies, and whether it may be written."""
+        return memory_of(self).flags
 
     @property
     def T(self) -> Any:
         """All dimensions reversed."""
-        return shape_ops.permute(self, dims=tuple(range(self.ndim))[::-1])
+        return _reversed(self)
+
+    @property
+    def imag(self) -> Any:
+        """The imaginary part: a view, and zeros for real numbers."""
+        return complex_ops.imag(self) if np_dtype(self).kind == "c" else fill_ops.zeros_like(self)
+
+    @imag.setter
+    def imag(self, value: Any) -> None:
+        if np_dtype(self).kind != "c":
+            raise TypeError(f"cannot set the imaginary part of an Array of {np_dtype(self)}. Make it complex with .astype(complex).")
+        write(fill_ops.copy, self.imag, (value,), {})
 
     @property
     def flat(self) -> Any:
-        """The elements one by one, in C order."""
-        return iter(shape_ops.reshape(self, shape=(math.prod(self.shape),)))
+        """The elements one by one, in C order, to read and to write."""
+        from ndgrad.numpy.flat import FlatElements
+
+        return FlatElements(self)
+
+    @flat.setter
+    def flat(self, value: Any) -> None:
+        self.flat[...] = value
 
     @property
     def base(self) -> Any:
         """The Array whose memory this one is a view of, or None."""
         return self._base
 
-    # ----- reductions ----------------------------------------------------------------------------------------------------
+    # ----- elements and scalars: see Note [Scalars] ------------------------------------------------------------------------
 
-    def sum(self, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False) -> Any:
-        return _finish("sum", reduce.sum(self, axis, keepdims, dtype=dtype), out)
-
-    def prod(self, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False) -> Any:
-        t = _cast(self, dtype)
-        if axis is None or isinstance(axis, tuple):
-            dims = as_dims(axis, t.ndim)
-            rest = [d for d in range(t.ndim) if d not in dims]
-            lines = (*(t.shape[d] for d in rest), math.prod(t.shape[d] for d in dims))
-            flat = shape_ops.reshape(shape_ops.permute(t, dims=(*rest, *dims)), shape=lines)
-            made = reduce.prod(flat, -1)
-            if keepdims:
-                made = shape_ops.reshape(made, shape=tuple(1 if d in dims else n for d, n in enumerate(t.shape)))
-            return _finish("prod", made, out)
-        return _finish("prod", reduce.prod(t, axis, keepdims), out)
-
-    def mean(self, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False) -> Any:
-        return _finish("mean", reduce.mean(_floating(self, dtype), axis, keepdims), out)
-
-    def std(
-        self, axis: Any = None, dtype: Any = None, out: Any = None, ddof: Any = 0, keepdims: bool = False, *, correction: Any = None
-    ) -> Any:
-        """The standard deviation, by default of the population (ddof=0), unlike torch's."""
-        return _deviation("std", self, axis, dtype, out, ddof, keepdims, correction)
-
-    def var(
-        self, axis: Any = None, dtype: Any = None, out: Any = None, ddof: Any = 0, keepdims: bool = False, *, correction: Any = None
-    ) -> Any:
-        """The variance, by default of the population (ddof=0), unlike torch's."""
-        return _deviation("var", self, axis, dtype, out, ddof, keepdims, correction)
-
-    def max(self, axis: Any = None, out: Any = None, keepdims: bool = False) -> Any:
-        """The largest values (only the values: torch's `max(dim)` gives positions too)."""
-        return _finish("max", extremum.amax(self, () if axis is None else axis, keepdims), out)
-
-    def min(self, axis: Any = None, out: Any = None, keepdims: bool = False) -> Any:
-        return _finish("min", extremum.amin(self, () if axis is None else axis, keepdims), out)
-
-    def argmax(self, axis: Any = None, out: Any = None, *, keepdims: bool = False) -> Any:
-        return _finish("argmax", extremum.argmax(self, axis, keepdims), out)
-
-    def argmin(self, axis: Any = None, out: Any = None, *, keepdims: bool = False) -> Any:
-        return _finish("argmin", extremum.argmin(self, axis, keepdims), out)
-
-    def all(self, axis: Any = None, out: Any = None, keepdims: bool = False) -> Any:
-        return _finish("all", reduce.all(self, axis, keepdims), out)
-
-    def any(self, axis: Any = None, out: Any = None, keepdims: bool = False) -> Any:
-        return _finish("any", reduce.any(self, axis, keepdims), out)
-
-    def cumsum(self, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
-        t = self if axis is not None else self.ravel()
-        return _finish("cumsum", scan.cumsum(t, 0 if axis is None else axis, dtype=dtype), out)
-
-    def cumprod(self, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
-        t = self if axis is not None else self.ravel()
-        return _finish("cumprod", scan.cumprod(t, 0 if axis is None else axis, dtype=dtype), out)
+    def __getitem__(self, index: Any) -> Any:
+        kind = index.__class__
+        if kind is int:
+            if self.ndim == 1 and -(size := self.shape[0]) <= index < size:
+                return index_ops.element(self, index=(index,))
+        elif kind is tuple and len(index) == self.ndim and all(i.__class__ is int or isinstance(i, np.integer) for i in index):
+            try:
+                return index_ops.element(self, index=tuple(map(int, index)))
+            except IndexError:
+                pass  # the next line says it better
+        return index_api.getitem(self, index)
 
     # ----- shape ---------------------------------------------------------------------------------------------------------
 
-    def reshape(self, *sizes: Any, order: str = "C", copy: bool | None = None) -> Any:
-        wanted = infer_shape(as_shape(sizes), math.prod(self.shape), tuple(self.shape))
-        if order in ("F",) or (order == "A" and np.asarray(self._array).flags.f_contiguous):
+    def reshape(self, *sizes: Any, order: Any = "C", copy: bool | None = None) -> Any:
+        """Another shape over the same memory where possible, else a copy."""
+        wanted = _inferred(as_shape(sizes), self)
+        if order == "F" or (order == "A" and memory_of(self).flags.fnc):
             made = _reversed(shape_ops.reshape(_reversed(self), shape=wanted[::-1]))
         else:
             made = shape_ops.reshape(self, shape=wanted)
+        if copy is False and made._base is None and made is not self and self.size:
+            raise ValueError("Unable to avoid creating a copy while reshaping (copy=False).")
         return made.copy() if copy else made
 
-    def ravel(self, order: str = "C") -> Any:
-        return self.reshape(-1, order=order)
-
-    def flatten(self, order: str = "C") -> Any:
+    def flatten(self, order: Any = "C") -> Any:
         """A one-dimensional copy (torch's `flatten` may be a view)."""
-        return cast_ops.clone(self.reshape(-1, order=order))
+        return cast_ops.clone(self.reshape(-1, order="F" if order == "F" else "C"))
 
     def transpose(self, *axes: Any) -> Any:
         """Axes permuted; reversed when none are given (torch's `transpose` swaps two)."""
         if len(axes) == 1 and (axes[0] is None or isinstance(axes[0], (tuple, list))):
             axes = () if axes[0] is None else tuple(axes[0])
-        dims = tuple(range(self.ndim))[::-1] if not axes else tuple(as_dim(a, self.ndim) for a in axes)
-        if sorted(dims) != list(range(self.ndim)):
+        if not axes:
+            return _reversed(self)
+        if len(axes) != self.ndim or len({a % self.ndim for a in axes}) != self.ndim:
             raise ValueError(f"axes {axes} don't match an array of {self.ndim} dimensions. Name each axis once.")
+        dims = np.lib.array_utils.normalize_axis_tuple(axes, self.ndim)
         return shape_ops.permute(self, dims=dims)
-
-    def swapaxes(self, axis1: int, axis2: int) -> Any:
-        return shape.transpose(self, axis1, axis2)
-
-    def squeeze(self, axis: Any = None) -> Any:
-        """Drop dimensions of size one; naming another raises (torch leaves it)."""
-        dims = [d for d, n in enumerate(self.shape) if n == 1] if axis is None else list(as_dims(axis, self.ndim))
-        for d in dims:
-            if self.shape[d] != 1:
-                raise ValueError(f"cannot select an axis to squeeze out which has size not equal to one (axis {d} of shape {self.shape})")
-        return shape_ops.reshape(self, shape=tuple(n for d, n in enumerate(self.shape) if d not in dims))
-
-    def repeat(self, repeats: Any, axis: int | None = None) -> Any:
-        """Each element repeated (torch's `repeat` tiles; this is its repeat_interleave)."""
-        t = self.ravel() if axis is None else self
-        if not isinstance(repeats, (int, Variable)):
-            repeats = _constant(repeats)
-        return rearrange.repeat_interleave(t, repeats, 0 if axis is None else axis)
-
-    def diagonal(self, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
-        return triangle.diagonal(self, offset, axis1, axis2)
-
-    def trace(self, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: Any = None) -> Any:
-        return _finish("trace", reduce.sum(triangle.diagonal(_cast(self, dtype), offset, axis1, axis2), -1), out)
 
     def view(self, dtype: Any = None, type: Any = None) -> Any:
         """The same memory read as another dtype (torch's `view` reshapes: here that is `reshape`)."""
         if isinstance(dtype, (int, tuple, list)):
             raise TypeError("Array.view() takes a dtype, as NumPy's does. To change the shape, call reshape().")
-        return shape_ops.alias(self) if dtype is None else shape.view(self, np.dtype(dtype))
+        if dtype is None or _is_array_class(dtype):
+            return shape_ops.alias(self)
+        return shape.view(self, np.dtype(dtype))
 
     def resize(self, *sizes: Any, refcheck: bool = True) -> None:
-        raise ValueError("resize() of an Array in place is not supported: other Arrays may view its memory. Use reshape(), or "
-            "ndgrad.numpy.resize().")
+        raise ValueError(
+            "resize() of an Array in place is not supported: other Arrays may view its memory. Use reshape(), or ndgrad.numpy.resize()."
+        )
 
     # ----- elements ------------------------------------------------------------------------------------------------------
 
-    def astype(self, dtype: Any, order: str = "K", casting: str = "unsafe", subok: bool = True, copy: bool = True) -> Any:
+    def astype(self, dtype: Any, order: Any = "K", casting: Any = "unsafe", subok: bool = True, copy: bool = True) -> Any:
+        """The values in another dtype; a cast to integers has no derivative."""
         wanted = np.dtype(dtype)
-        if not np.can_cast(np_dtype(self), wanted, casting):  # type: ignore[arg-type]
-            raise TypeError(f"Cannot cast array data from {np_dtype(self)} to {wanted} according to the rule {casting!r}")
+        if not np.can_cast(np_dtype(self), wanted, casting):
+            raise TypeError(f"Cannot cast array data from {np_dtype(self)!r} to {wanted!r} according to the rule {casting!r}")
         if np_dtype(self) == wanted:
-            return cast_ops.clone(self) if copy else self
+            return self.copy(order) if copy else self
         return cast_ops.cast(self, dtype=wanted)
 
-    def copy(self, order: str = "C") -> Any:
-        return cast_ops.clone(self)
+    def copy(self, order: Any = "C") -> Any:
+        """A copy that lies in memory in C order, Fortran order ("F") or the array's own ("K")."""
+        n = self.ndim
+        if n < 2 or order == "K":
+            return cast_ops.clone(self)
+        fortran = order == "F" or (order == "A" and memory_of(self).flags.fnc)
+        return cast_ops.clone_ordered(self, order=tuple(range(n))[::-1] if fortran else tuple(range(n)))
 
     def fill(self, value: Any) -> None:
         fill.fill_(self, value)
 
-    def round(self, decimals: int = 0, out: Any = None) -> Any:
-        return _finish("round", rounding.round(self, decimals=decimals), out)
-
-    def clip(self, min: Any = None, max: Any = None, out: Any = None) -> Any:
-        return _finish("clip", elementwise_api.clamp(self, min, max), out)
-
-    def conj(self) -> Any:
-        return elementwise_api.conj(self)
-
-    def conjugate(self) -> Any:
-        return elementwise_api.conj(self)
-
-    def dot(self, b: Any, out: Any = None) -> Any:
-        """The inner or matrix product, in NumPy's sense for more than two dimensions."""
-        if not isinstance(b, Variable):
-            b = _constant(b)
-        if self.ndim == 0 or b.ndim == 0:
-            return _finish("dot", self * b, out)
-        if b.ndim == 1:
-            return _finish("dot", einsum.tensordot(self, b, dims=([self.ndim - 1], [0])), out)
-        return _finish("dot", einsum.tensordot(self, b, dims=([self.ndim - 1], [b.ndim - 2])), out)
-
-    def sort(self, axis: int = -1, kind: Any = None, order: Any = None, *, stable: bool | None = None) -> None:
-        """Sort in place (torch's `sort` returns a sorted copy)."""
-        write(fill_ops.copy, self, (order_api.sort(self, axis)[0],), {})
-
-    def argsort(self, axis: int | None = -1, kind: Any = None, order: Any = None, *, stable: bool | None = None) -> Any:
-        t = self.ravel() if axis is None else self
-        return order_api.argsort(t, 0 if axis is None else axis)
-
-    def nonzero(self) -> tuple[Any, ...]:
-        """The places of nonzero elements, one array per dimension (torch's `nonzero` gives rows)."""
-        rows = index_ops.nonzero(self)
-        return tuple(rows[:, d] for d in range(max(self.ndim, 1)))
-
-    def take(self, indices: Any, axis: int | None = None, out: Any = None, mode: str = "raise") -> Any:
-        t = self.ravel() if axis is None else self
-        where = 0 if axis is None else as_dim(axis, t.ndim)
-        if not isinstance(indices, Variable):
-            indices = _constant(indices)
-        n = t.shape[where]
-        if mode == "wrap":
-            indices = indices % n
-        elif mode == "clip":
-            indices = elementwise_api.clamp(indices, 0, n - 1)
-        return _finish("take", t[(slice(None),) * where + (indices,)], out)
-
-    def searchsorted(self, v: Any, side: str = "left", sorter: Any = None) -> Any:
-        return order_api.searchsorted(self, v if isinstance(v, Variable) else _constant(v), side=side, sorter=sorter)
-
     def item(self, *args: Any) -> Any:
         """One element as a Python number; asking for it by name is the explicit way out of the graph."""
-        array = np.asarray(self.detach()._array)
-        return array.item(*args)
+        if batch_dims(self):
+            raise vmap_error("item() of a batched Array was asked for")
+        if _asked_by_lifted_code() and at_stake(self):
+            return self.flat[0] if not args else self.flat[args[0]] if len(args) == 1 and not isinstance(args[0], tuple) else self[args]
+        return handed_out(self, "item", memory_of(self).item(*args))
 
-    def put(self, indices: Any, values: Any, mode: str = "raise") -> None:
-        flat = shape_ops.reshape(self, shape=(math.prod(self.shape),))
-        flat[np.asarray(indices)] = values
+    def tolist(self) -> Any:
+        """The values as nested lists of Python numbers, outside of the graph."""
+        if _asked_by_lifted_code() and at_stake(self):
+            return [part.tolist() if part.ndim else part for part in self] if self.ndim else self
+        return convert.tolist(self)
 
-    def tobytes(self, order: str = "C") -> bytes:
-        return bytes(np.asarray(self.detach()._array).tobytes(order))  # type: ignore[arg-type]
+    def __hash__(self) -> int:
+        """By identity; of a single integer or boolean, which has no derivative, by value, as of NumPy's scalars."""
+        if np_dtype(self).kind in "iub" and not isinstance(self._array, Variable) and not self._array.shape:
+            return hash(self._array.item())
+        return object.__hash__(self)
+
+    def to_device(self, device: Any, /, *, stream: Any = None) -> Any:
+        """The array on another device, or itself if it is there already; gradients come back by the same way."""
+        if stream is not None:
+            raise ValueError(f"to_device(): stream={stream!r} was given, and streams are chosen by CuPy's own context. Leave it out.")
+        return self.to(devices.device(device))
+
+    def tobytes(self, order: Any = "C") -> bytes:
+        return bytes(memory_of(self.detach()).tobytes(order))
+
+    def tofile(self, fid: Any, sep: str = "", format: str = "%s") -> None:
+        memory_of(self.detach()).tofile(fid, sep, format)
 
     # ----- text and numbers ----------------------------------------------------------------------------------------------
 
@@ -315,27 +244,107 @@ class Array(Tensor):
         return str(np.asarray(self._array)) if not isinstance(self._array, Variable) else super().__str__()
 
     def __float__(self) -> float:
-        refuse_number(self, "float()")
-        return super().__float__()
+        return Tensor.__float__(outside(self, "float()"))
 
     def __int__(self) -> int:
-        refuse_number(self, "int()")
-        return super().__int__()
+        return Tensor.__int__(outside(self, "int()"))
+
+    def __trunc__(self) -> int:
+        return Tensor.__int__(outside(self, "math.trunc()"))
 
     def __complex__(self) -> complex:
-        refuse_number(self, "complex()")
-        return super().__complex__()
+        return Tensor.__complex__(outside(self, "complex()"))
+
+    # ----- doors to the memory -------------------------------------------------------------------------------------------
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        if asked_by_sparse():
+            return NOT_AN_ARRAY
+        refuse_memory(self)
+        return super().__array__(dtype, copy)
+
+    # No __buffer__: NumPy would prefer it, and what it makes of a buffer does not know whose memory it is (see storage.owner_of).
+
+    @property
+    def __array_interface__(self) -> dict[str, Any]:
+        if asked_by_sparse():
+            raise AttributeError("a product with a sparse matrix is the Array's to compute")
+        refuse_memory(self)
+        found: dict[str, Any] = self.numpy().__array_interface__
+        return found
 
 
-def refuse_number(t: Any, what: str) -> None:
-    """A Python number forgets the graph: on this face that is an error, never a silent loss."""
-    if thread.grad_enabled and requires_grad(t):
-        raise TypeError(
-            f"{what} of an Array that requires grad would drop it from the graph: the result is a plain Python number. "
-            "Keep the 0-d Array (write u[i] = t into an Array made by ndgrad.numpy, use ndgrad.numpy functions instead of math's), "
-            "or ask for the number: t.item(), or under no_grad()."
+def _inferred(sizes: tuple[int, ...], t: Any) -> tuple[int, ...]:
+    """A shape with its -1 replaced, with NumPy's errors."""
+    count, known = t.size, math.prod(n for n in sizes if n != -1)
+    if sizes.count(-1) > 1:
+        raise ValueError("can only specify one unknown dimension")
+    if -1 in sizes and known and count % known == 0:
+        return tuple(count // known if n == -1 else n for n in sizes)
+    if -1 in sizes or known != count or any(n < 0 for n in sizes):
+        raise ValueError(f"cannot reshape array of size {count} into shape {sizes} (its shape is {t.shape})")
+    return sizes
+
+
+def _is_array_class(dtype: Any) -> bool:
+    return isinstance(dtype, type) and issubclass(dtype, (np.ndarray, Variable))
+
+
+def at_stake(t: Any) -> bool:
+    """Whether a derivative would be lost with the plain values of a tensor: a history that is being recorded, or a tangent."""
+    return (thread.grad_enabled and requires_grad(t)) or (bool(thread.dual_stack) and bool(tangents_of(t)))
+
+
+def _asked_by_lifted_code() -> bool:
+    """Whether the caller of the calling method is lifted: its author asked for a number, and not to leave a graph (see ndgrad.lifting)."""
+    return sys._getframe(2).f_globals.__class__ is not dict
+
+
+def _in_formatting() -> bool:
+    """Whether `"%.3f" % t` is asking: an Array's own % never asks for a number, so it is the text's."""
+    asking = sys._getframe(3)
+    at = asking.f_lasti
+    code = asking.f_code.co_code
+    return code[at] == _BINARY_OP and code[at + 1] in _REMAINDERS
+
+
+def outside(t: Any, what: str) -> Any:
+    """The Array for a caller who wants a Python number, which forgets the graph: on this face that is an error, never a silent loss."""
+    if not at_stake(t):
+        return t
+    if _in_formatting():
+        return t.detach()
+    raise TypeError(
+        f"{what} of an Array that requires grad would drop it from the graph: the result is a plain Python number. "
+        "Keep the 0-d Array (write u[i] = t into an Array made by ndgrad.numpy, use ndgrad.numpy functions instead of math's), "
+        "or ask for the number: t.item(), or under no_grad()."
+    )
+
+
+def refuse_memory(t: Any) -> None:
+    """Bare memory forgets the graph too."""
+    if at_stake(t):
+        raise RuntimeError(
+            f"the bare memory of an Array that requires grad (shape {tuple(t.shape)}) was asked for, and a computation on it would drop "
+            "the graph. This is what numpy.array([t, ...]), numpy.asarray(t), numpy.vectorize and others do that cannot see tensors: "
+            "use ndgrad.numpy (array, stack, vectorize, ...) there. For the values alone: t.detach().numpy(), or do it under no_grad()."
         )
 
+
+def _scalars_stay(name: str) -> None:
+    """Let `s += 1` make a new Array where s is 0-d: Python then calls `s = s + 1`."""
+    in_place = getattr(Tensor, name)
+
+    def method(self: Any, other: Any) -> Any:
+        return in_place(self, other) if self.ndim else NotImplemented
+
+    method.__name__ = method.__qualname__ = name
+    setattr(Array, name, method)
+
+
+for _name in "add sub mul truediv floordiv mod pow matmul and or xor lshift rshift".split():
+    if hasattr(Tensor, f"__i{_name}__"):
+        _scalars_stay(f"__i{_name}__")
 
 FACES[Array] = Array
 

@@ -14,24 +14,25 @@ import numpy
 
 from ndgrad.arrays import single
 from ndgrad.arrays.blockwise import blockwise
-from ndgrad.arrays.constants import Constants
+from ndgrad.arrays.constants import Bound, Constants
 from ndgrad.ops.error_function import _special
+from ndgrad.ops.errors import refuse_complex
 from ndgrad.ops.table import elementwise
 
 # ----- sigmoid and its inverse -----------------------------------------------------------------------------------------
 
 # exp(x) overflows, with a warning, for x above these; the sigmoid is 1 there.
 _SIGMOID = {"d": Constants(1.0, 709.0), "f": Constants(1.0, 88.0)}
-_SMALL = {numpy.dtype(c): tuple(numpy.array(n, c) for n in constants.numbers) for c, constants in _SIGMOID.items()}
+_SMALL = {numpy.dtype(c): numpy.array(1.0, c) for c in _SIGMOID}
+_HIGHEST = Bound(d=709.0, f=88.0)
 
 
 def _sigmoid(np: Any, x: Any) -> Any:
     """e / (1 + e) with e = exp(x): accurate on both sides, and it cannot overflow once x is bounded from above."""
     if x.__class__ is numpy.ndarray and x.size < 16384:
-        known = _SMALL.get(x.dtype)
-        if known is not None:
-            one, highest = known
-            e = numpy.exp(numpy.minimum(x, highest))
+        one = _SMALL.get(x.dtype)
+        if one is not None:
+            e = numpy.exp(numpy.minimum(x, _HIGHEST(x)))
             return e / (e + one)
     return _large_sigmoid(np, x)
 
@@ -50,14 +51,8 @@ def _large_sigmoid(np: Any, x: Any) -> Any:
 sigmoid = elementwise("sigmoid", _sigmoid, x=lambda t, out: t * (out - out * out))
 
 
-def _refuse_complex(name: str, x: Any) -> None:
-    """For functions whose rules hold on the real line only, while their formulas would give some number elsewhere."""
-    if x.dtype.kind == "c":
-        raise NotImplementedError(f"{name}() is a function of real numbers, and got {x.dtype}. Take .real, .imag or .abs() first.")
-
-
 def _logit(np: Any, x: Any, *, eps: float | None) -> Any:
-    _refuse_complex("logit", x)
+    refuse_complex("logit", x)
     if eps is not None:
         x = np.minimum(np.maximum(x, eps), 1 - eps)
     return np.log(x / (1.0 - x))
@@ -75,7 +70,7 @@ logit = elementwise("logit", _logit, settings={"eps": None}, x=_logit_x)
 
 @blockwise
 def _log_sigmoid(np: Any, x: Any) -> Any:
-    _refuse_complex("log_sigmoid", x)
+    refuse_complex("log_sigmoid", x)
     return np.minimum(x, 0.0) - np.log1p(np.exp(-np.abs(x)))
 
 
@@ -122,16 +117,18 @@ softplus_slope = elementwise(
 # ----- made of straight lines ------------------------------------------------------------------------------------------
 
 
-_ZERO = Constants(0.0)
+_ZERO = Bound(d=0.0, f=0.0)
 
 
 def _relu(np: Any, x: Any) -> Any:
     kind = x.dtype.kind
     if kind == "f":
-        return np.maximum(x, *_ZERO(x))
+        if x.__class__ is numpy.ndarray and x.dtype.char in "df":
+            return numpy.maximum(x, _ZERO(x))
+        return np.maximum(x, 0.0)
     if kind == "b":
         raise RuntimeError("relu(): Boolean inputs are not supported. Convert them to an integer or floating-point dtype first.")
-    _refuse_complex("relu", x)
+    refuse_complex("relu", x)
     return np.maximum(x, 0)
 
 
@@ -185,7 +182,7 @@ threshold = elementwise(
 
 
 def _softshrink(x: Any, *, lambd: float) -> Any:
-    _refuse_complex("softshrink", x)
+    refuse_complex("softshrink", x)
     return x - x.clip(-lambd, lambd)
 
 
@@ -338,7 +335,7 @@ gelu_slope = elementwise("gelu_slope", _gelu_slope, settings={"approximate": "no
 
 
 def _softsign(np: Any, x: Any) -> Any:
-    _refuse_complex("softsign", x)
+    refuse_complex("softsign", x)
     return x / (np.abs(x) + 1.0)
 
 

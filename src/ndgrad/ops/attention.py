@@ -20,6 +20,7 @@ from typing import Any
 
 from ndgrad.arrays import threads
 from ndgrad.arrays.lines import is_lines, line_sum
+from ndgrad.ops.errors import refuse_complex
 from ndgrad.ops.extremum import largest
 from ndgrad.ops.table import op
 
@@ -96,6 +97,7 @@ def _exponentials(np: Any, q: Any, k: Any, mask: Any, first: int | None, scale: 
 def _prepared(np: Any, *arrays: Any) -> tuple[Any, ...]:
     """Half precision is computed with in single; a boolean mask is added as 0 and -inf, which is far quicker than choosing."""
     out = []
+    refuse_complex("scaled_dot_product_attention", *(a for a in arrays if a is not None))
     dtype = np.result_type(*(a for a in arrays[:2]))
     for a in arrays:
         if a is not None and a.dtype.kind == "b":

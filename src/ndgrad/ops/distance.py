@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy
 
+from ndgrad.ops.errors import refuse_complex
 from ndgrad.ops.matrix import align, transpose
 from ndgrad.ops.table import op
 
@@ -25,6 +26,7 @@ def _square(np: Any, x: Any) -> Any:
 
 
 def _cdist(np: Any, x: Any, y: Any) -> Any:
+    refuse_complex("cdist", x, y)
     shape = (*numpy.broadcast_shapes(x.shape[:-2], y.shape[:-2]), x.shape[-2], y.shape[-2])
     if math.prod(shape) * x.shape[-1] <= _FEW:
         return np.sqrt(_square(np, x[..., :, None, :] - y[..., None, :, :]))

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ndgrad.autograd.variable import Variable, np_dtype
+from ndgrad.autograd.variable import ESCAPED, Variable, np_dtype
 
 
 class ShapeError(RuntimeError, ValueError):
@@ -34,6 +34,8 @@ _BOOLEAN = {
 
 def explain(op: Any, args: tuple[Any, ...], error: Exception) -> Exception:
     """The error to raise in place of the array library's `error`; that one itself where nothing better is known."""
+    if any(isinstance(a, Variable) and isinstance(a._array, Variable) for a in args):
+        return RuntimeError(ESCAPED)
     shapes = [tuple(a.shape) for a in args if hasattr(a, "shape")]
     if isinstance(error, ValueError) and op.elementwise:
         mismatch = _mismatch(shapes)
@@ -50,6 +52,13 @@ def explain(op: Any, args: tuple[Any, ...], error: Exception) -> Exception:
         dtypes = ", ".join(map(_dtype, args))
         return DtypeError(f'{op.name}(): "{op.name}" is not implemented for {dtypes}. Convert with .to() to a dtype it is defined for.')
     return error
+
+
+def refuse_complex(name: str, *arrays: Any) -> None:
+    """For functions whose rules hold on the real line only, while their formulas would give some number elsewhere."""
+    for x in arrays:
+        if np.iscomplexobj(x) if not hasattr(x, "dtype") else x.dtype.kind == "c":
+            raise NotImplementedError(f"{name}() is a function of real numbers, and got {_dtype(x)}. Take .real, .imag or .abs() first.")
 
 
 def _mismatch(shapes: list[tuple[int, ...]]) -> str | None:

@@ -6,6 +6,7 @@ use only functions that both have. Orders of derivatives are settings: a rule as
 
 from __future__ import annotations
 
+import importlib
 import math
 from collections.abc import Callable
 from typing import Any, NoReturn
@@ -30,6 +31,26 @@ def real_function(name: str, public: str = "") -> Callable[..., Any]:
         return _special(np, name)(*arguments)
 
     return forward
+
+
+def shape_derivatives(name: str) -> Callable[..., Any]:
+    """A function of the module of that name, which is loaded when a derivative in a shape is asked for."""
+    return getattr(importlib.import_module("ndgrad.arrays.special.shape_derivatives"), name)  # type: ignore[no-any-return]
+
+
+def on_host(np: Any, name: str, function: Callable[..., Any], *arguments: Any, **settings: Any) -> Any:
+    """A function that exists for NumPy's float64 alone, in the dtype of its arguments and the library they came from."""
+    given = [getattr(a, "get", lambda a=a: a)() for a in arguments]
+    dtype = numpy.result_type(*given)
+    if dtype.kind == "c":
+        raise NotImplementedError(f"{name}() is not implemented for complex numbers, and got {dtype}. Apply it to real tensors.")
+    made = function(*given, **settings)
+    return np.asarray(made if dtype.kind in "biu" else made.astype(dtype, copy=False))
+
+
+def beside(value: Any, like: Any, ops: Any) -> Any:
+    """A Python number as what stands beside it, for functions that take tensors alone."""
+    return ops.zeros_like(like) + value if value.__class__ in (int, float) else value
 
 
 def no_derivative(op: str, argument: str) -> NoReturn:
@@ -123,15 +144,38 @@ gamma_density = elementwise(
     x=lambda t, a, x, out: t * (out * ((a - 1.0) / x) - out),
 )  # fmt: skip
 
+
+def _igamma_shape(np: Any, x: Any, y: Any, *, order: int) -> Any:
+    return on_host(np, "igamma", shape_derivatives("gammainc_shape"), x, y, order=order)
+
+
+def _density_change(a: Any, x: Any, order: int, ops: Any) -> Any:
+    """The derivative of the density of that order with respect to a: the density times a polynomial in the derivatives of its logarithm."""
+    a, x = beside(a, x, ops), beside(x, a, ops)
+
+    def first(index: tuple[int, ...]) -> Any:
+        return ops.log(x) - ops.digamma(a) if index[0] == 1 else -ops.polygamma(a, order=index[0] - 1)
+
+    return ops.gamma_density(a, x) * shape_derivatives("derivatives")(first, (order,))
+
+
+# The derivative of P with respect to the shape x, of an order of 1 or more (see arrays.special.shape_derivatives).
+igamma_shape = elementwise(
+    "igamma_shape", _igamma_shape, args="x y", settings={"order": 1},
+    x=lambda t, x, y, order, ops: t * ops.igamma_shape(x, y, order=order + 1),
+    y=lambda t, x, y, order, ops: t * _density_change(x, y, order, ops),
+    inplace=False,
+)  # fmt: skip
+
 # P and Q of the shape x, up to and from the point y.
 igamma = elementwise(
     "igamma", real_function("gammainc", "igamma"), args="x y",
-    x=lambda t: no_derivative("igamma", "input"),
+    x=lambda t, x, y, ops: t * ops.igamma_shape(x, y, order=1),
     y=lambda t, x, y, ops: t * ops.gamma_density(x, y),
 )  # fmt: skip
 
 igammac = elementwise(
     "igammac", real_function("gammaincc", "igammac"), args="x y",
-    x=lambda t: no_derivative("igammac", "input"),
+    x=lambda t, x, y, ops: t * -ops.igamma_shape(x, y, order=1),
     y=lambda t, x, y, ops: t * -ops.gamma_density(x, y),
 )  # fmt: skip

@@ -18,7 +18,7 @@ import numpy
 
 from ndgrad.autograd.modes import process
 from ndgrad.autograd.node import MultiNode, Node, next_sequence_number
-from ndgrad.autograd.saved import FREED, RuleNode, SavedTensor, unpack_raw
+from ndgrad.autograd.saved import FREED, Packed, RuleNode, unpack_raw
 from ndgrad.autograd.variable import Meta, edge, new
 from ndgrad.autograd.versions import kept_storage
 from ndgrad.ops.errors import explain
@@ -62,9 +62,10 @@ class SavePlan:
                 self.users.setdefault(name, set()).update(every)
         outs = {"out"} if op.outputs == 1 else {f"out{i}" for i in range(op.outputs)}
         grads = {"g", "gs", "t", "needs", "ops"} | {f"g{i}" for i in range(op.outputs)}
-        self.arrays = [a for a in op.args if a in self.users]
+        # in the order of torch's names, in which torch packs them and unpacks them
+        self.arrays = sorted((a for a in op.args if a in self.users), key=op.torch_name)
         self.outs = [o for o in sorted(outs) if o in self.users]
-        self.settings = [s for s in op.settings if s in self.users or op.partial_view]
+        self.settings = [s for s in op.settings if s in self.users or op.partial_view or op.copies_part]
         self.facts = [
             f"{a}_{fact}" for a in op.args for fact in ("shape", "dtype", "ndim") if f"{a}_{fact}" in self.users
         ]
@@ -104,27 +105,29 @@ def save_plan(op: Op) -> SavePlan:
 
 
 def make_eager(
-    op: Op, *, operator: bool = False, reflected: bool = False, public: bool = False
+    op: Op, *, operator: bool = False, reflected: bool = False, public: bool = False, plain: bool = False, level: bool = False
 ) -> Callable[..., Any]:
     """The function that runs `op` on tensors and records it.
 
     `operator`: for Python's operators, which answer NotImplemented to what they do not know. `reflected`: the arguments
-    come in reverse order, the tensor first (`__rsub__`). `public`: takes `out=` as torch's functions do.
+    come in reverse order, the tensor first (`__rsub__`). `public`: takes `out=` as torch's functions do. `plain`: the caller
+    knows that no mode is in force. `level`: as `plain`, in the graph of a transform, whose number is given with the keyword
+    `level`; the answer to arguments of other kinds is NotImplemented.
     """
-    from ndgrad.autograd.dispatch import dispatch, dispatch_operator, shares_memory
+    from ndgrad.autograd.dispatch import dispatch, dispatch_operator, record_any, shares_memory
     from ndgrad.autograd.dispatch import fact as fact_of
     from ndgrad.autograd.inplace import write_out
     from ndgrad.autograd.view import make_view
 
-    slow = dispatch_operator if operator else dispatch
-    if op.view and op.outputs != 1 and len(op.args) == 1:
+    slow: Any = _refuse if level else dispatch_operator if operator else record_any if plain else dispatch
+    if op.view and op.outputs != 1 and len(op.args) == 1 and not plain:
         return _several_views(op, slow)
     if op.variadic or op.outputs != 1 or op.shares_storage:
         return _through_dispatch(op, slow)
     from ndgrad.tensor import Tensor
 
     args = [public_name(a) for a in op.args]
-    keywords = [f"{s}=default_{s}" for s in op.settings] + (["out=None"] if public else [])
+    keywords = [f"{s}=default_{s}" for s in op.settings] + (["out=None"] if public else []) + (["level"] if level else [])
     parameters = (args[::-1] if reflected else args) + (["*"] if keywords else []) + keywords
     settings = "{" + ", ".join(f"{s!r}: {s}" for s in op.settings) + "}"
     to_dispatch = f"return slow(OP, ({', '.join(args)},), {settings})"
@@ -133,7 +136,7 @@ def make_eager(
         body += ["if out is not None:", f"    return write_out(OP, ({', '.join(args)},), {settings}, out)"]
     first = parameters[0]
     body += [f"c = {first}.__class__", "if c is not Tensor:", "    c = FACES.get(c)"]
-    body += ["if process.busy or c is None:", "    " + to_dispatch]
+    body += ["if c is None:" if plain else "if process.busy or c is None:", "    " + to_dispatch]
     differentiable = op.differentiable_args
     plan = save_plan(op) if op.differentiable else None
     for arg, name in sorted(zip(op.args, args, strict=True), key=lambda pair: pair[1] != first):
@@ -142,7 +145,7 @@ def make_eager(
         # a NumPy scalar has no memory to view: dispatch gives it some
         body += [f"if a_{op.args[0]}.__class__ is not ndarray:", "    " + to_dispatch]
     call = ", ".join([f"a_{a}" for a in op.args] + [f"{s}={s}" for s in op.settings])
-    body += ["try:", f"    out = forward({call})", "except (TypeError, ValueError) as error:"]
+    body += ["try:", f"    out = forward({call})", "except (AttributeError, TypeError, ValueError) as error:"]
     body += [f"    raise explain(OP, ({', '.join(args)},), error) from None"]
     body += ["r = new(c)", "r._array = out", "r._storage = None", "r._meta = None"]
     if op.view:
@@ -155,7 +158,7 @@ def make_eager(
             none = f"({none}) or out.dtype.kind not in 'fc'"
         body += [f"if {none}:", "    r._node = None", "    return r"]
         edges = ", ".join(f"e_{a}" for a in differentiable)
-        body += ["n = node_class()", "n.seq = next_sequence_number()", f"n.next = ({edges},)"]
+        body += ["n = node_class()", "n.seq = next_sequence_number()", f"n.next = ({edges},)"] + (["n.level = level"] if level else [])
         extra = "u" if _has_number_form(op) and not reflected else str(first_extra(op))
         body += ["n.shape = out.shape", "n.dtype = out.dtype", f"n.extra = {extra}"]
         for arg, name in zip(op.args, args, strict=True):
@@ -191,7 +194,7 @@ def make_eager(
         "forward": op.forward_for(numpy),
         "explain": explain,
         "fact": fact_of,
-        "node_class": op.node_class if differentiable else None,
+        "node_class": None if not differentiable else op.level_node_class if level else op.node_class,
         "NoneType": type(None),
         "ndarray": numpy.ndarray,
         "shares_memory": shares_memory,
@@ -201,6 +204,10 @@ def make_eager(
     made = _compile(op.name, source, scope)
     made.__doc__ = f"op {op.name!r} on tensors"
     return made
+
+
+def _refuse(op: Op, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
+    return NotImplemented
 
 
 def _read_argument(
@@ -290,6 +297,8 @@ def _through_dispatch(op: Op, slow: Callable[..., Any]) -> Callable[..., Any]:
 
 def make_node_class(op: Op) -> type[Node]:
     """The node class of an op: slots for what its rules name, and `apply` on raw arrays."""
+    from ndgrad.autograd.saved_access import show_saved  # not before the first graph
+
     plan = save_plan(op)
     base: tuple[type[Any], ...] = (RuleNode, MultiNode) if op.outputs != 1 else (RuleNode,)
     members: dict[str, Any] = {
@@ -300,7 +309,7 @@ def make_node_class(op: Op) -> type[Node]:
         "outputs": op.outputs,
         "first_extra": first_extra(op),
     }
-    if op.partial_view:
+    if op.partial_view or op.copies_part:
         members["part"] = _part
     cls: type[Node] = type(op.backward_name, base, members)
     if op.outputs == 1 and not op.variadic:
@@ -310,13 +319,14 @@ def make_node_class(op: Op) -> type[Node]:
     if first_extra(op) is True or _has_number_form(op):
         cls.apply_one = _make_apply(op, plan, one=True)  # type: ignore[attr-defined]
     cls.release = _make_release(plan)  # type: ignore[method-assign, assignment]
+    show_saved(cls)
     return cls
 
 
 def _part(node: Any, whole: Any, ops: Any) -> Any:
-    """The part of the base's gradient that belongs to this view."""
+    """The part of the base's gradient that belongs to this view, or to this copy of a part."""
     settings = {s: getattr(node, s) for s in node.plan.settings}
-    return node.op.forward_for(ops.np)(whole, **settings)
+    return (node.op.copies_part or node.op).forward_for(ops.np)(whole, **settings)
 
 
 def _make_release(plan: SavePlan) -> Callable[[Any], None]:
@@ -357,7 +367,7 @@ def _make_apply(op: Op, plan: SavePlan, one: bool = False) -> Callable[..., Any]
 
     differentiable = op.differentiable_args[:1] if one else op.differentiable_args
     body = [", ".join(f"e_{a}" for a in differentiable) + ", = n.next"] if len(differentiable) > 1 else []
-    scope: dict[str, Any] = {"Tensor": Tensor, "FREED": FREED, "SavedTensor": SavedTensor, "unpack_raw": unpack_raw}
+    scope: dict[str, Any] = {"Tensor": Tensor, "FREED": FREED, "Packed": Packed, "unpack_raw": unpack_raw}
     scope["F64"], scope["F32"] = _REAL
     used = set(op.rules[differentiable[0]][1]) if one else set(plan.users)
     for name in plan.arrays:
@@ -448,6 +458,6 @@ def _read_saved_output(name: str) -> list[str]:
     return [
         f"{name} = n.{name}",
         f"s = n.{name}_s",
-        f"if s is not None and s.version is not n.{name}_v or {name}.__class__ is SavedTensor:",
+        f"if s is not None and s.version is not n.{name}_v or {name}.__class__ is Packed:",
         f"    {name} = unpack_raw(n, {name!r})",
     ]

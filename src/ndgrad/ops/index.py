@@ -1,11 +1,13 @@
 """Indexing. Every kind of index comes down to two ops: `getitem` (ints, slices, None, Ellipsis: a view) and `index` (arrays
-that index the leading dimensions), and their transposes. The public side is ndgrad.api.index.
+that index the leading dimensions), and their transposes; NumPy's single elements are `element`. The public side is ndgrad.api.index.
 """
 
 from __future__ import annotations
 
 import math
 from typing import Any
+
+import numpy
 
 from ndgrad.arrays.library import library_of
 from ndgrad.arrays.scatter import add_arrays, keys_of_arrays, overwritten, zeros_and_add
@@ -31,6 +33,18 @@ getitem = op(
     view=True,
     partial_view=True,
     backward_name="SliceBackward0",
+)  # fmt: skip
+
+# One element, as NumPy hands it out: a number of its own that later writes to the array do not reach. `index` has an int per dimension.
+element = op(
+    "element", "x",
+    lambda np, x, *, index: x[index] if np is numpy else x[index].copy(),
+    settings={"index": ()},
+    vjp={"x": lambda g, x_shape, index, ops: ops.embed(g, shape=x_shape, index=index)},
+    jvp="linear",
+    batch=lambda x, index, ops: ops.clone(ops.getitem(x, index=(slice(None), *index))),
+    copies_part=getitem,
+    backward_name="SelectBackward0",
 )  # fmt: skip
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy
 
 from ndgrad.arrays.lines import is_lines, line_sum
+from ndgrad.ops.errors import refuse_complex
 from ndgrad.ops.extremum import largest
 from ndgrad.ops.table import elementwise, op
 
@@ -32,6 +33,7 @@ def _at(np: Any, target: Any, ndim: int, dim: int) -> tuple[Any, ...]:
 
 
 def _cross_entropy(np: Any, x: Any, target: Any, *, dim: int) -> Any:
+    refuse_complex("cross_entropy", x)
     shifted = x - largest(np, x, (dim,), True)
     at = shifted[_at(np, target, x.ndim, dim)]
     np.exp(shifted, out=shifted)
@@ -91,6 +93,7 @@ binary_cross_entropy = elementwise(
 
 
 def _with_logits(np: Any, x: Any, y: Any) -> Any:
+    refuse_complex("binary_cross_entropy_with_logits", x)
     return np.maximum(x, 0.0) - x * y + np.log1p(np.exp(-np.abs(x)))
 
 
@@ -105,7 +108,9 @@ binary_cross_entropy_with_logits = elementwise(
 
 
 def _smooth_l1(np: Any, x: Any, y: Any, *, beta: float) -> Any:
-    size = np.abs(x - y)
+    difference = x - y
+    refuse_complex("smooth_l1", difference)
+    size = np.abs(difference)
     return np.where(size < beta, size * size * (0.5 / beta), size - 0.5 * beta)
 
 

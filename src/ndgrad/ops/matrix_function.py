@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy
@@ -83,20 +84,21 @@ def _matrix_exp(np: Any, x: Any) -> Any:
 # differentiated again.
 
 
-def _derivative(x: Any, along: Any, ops: Any) -> Any:
+def derivative_by_blocks(function: Callable[[Any], Any], x: Any, along: Any, ops: Any) -> Any:
+    """The derivative of a function of matrices at x along another matrix, from its value at the block matrix of the note."""
     n = x.shape[-1]
     shape = (*x.shape[:-2], 2 * n, 2 * n)
     low, high = slice(0, n), slice(n, 2 * n)
     block = ops.embed(x, shape=shape, index=(Ellipsis, low, low)) + ops.embed(x, shape=shape, index=(Ellipsis, high, high))
     block = block + ops.embed(along, shape=shape, index=(Ellipsis, low, high))
-    return ops.getitem(ops.matrix_exp(block), index=(Ellipsis, low, high))
+    return ops.getitem(function(block), index=(Ellipsis, low, high))
 
 
 matrix_exp = op(
     "matrix_exp", "x",
     _matrix_exp,
-    vjp={"x": lambda g, x, ops: _derivative(adjoint(x, ops), g, ops)},
-    jvp={"x": lambda t, x, ops: _derivative(x, t, ops)},
+    vjp={"x": lambda g, x, ops: derivative_by_blocks(ops.matrix_exp, adjoint(x, ops), g, ops)},
+    jvp={"x": lambda t, x, ops: derivative_by_blocks(ops.matrix_exp, x, t, ops)},
     batch="leading",
     backward_name="LinalgMatrixExpBackward0",
 )  # fmt: skip

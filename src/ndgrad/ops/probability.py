@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from ndgrad.ops.errors import refuse_complex
 from ndgrad.ops.gamma import real_function
 from ndgrad.ops.table import elementwise
 
@@ -31,6 +32,7 @@ def _erfcx(np: Any, x: Any, *, order: int) -> Any:
         f_n = (-1)^n n! pi^(-1/2) x^(-n-1) sum_k c_k x^(-2k),  c_0 = 1,  c_(k+1) / c_k = -(2k+n+1) (2k+n+2) / (4 (k+1)).
     From x = 8 on its terms fall for long enough: the twenty-fifth is below 1e-17.
     """
+    refuse_complex("erfcx", x)
     if order == 0:
         return _plain_erfcx(np, x)
     if getattr(x, "is_meta", False):
@@ -100,4 +102,14 @@ entr = elementwise(
     "entr", _entr,
     x=lambda t, x, ops: t * (-1.0 - ops.log(x)),
     backward_name="SpecialEntrBackward0",
+)  # fmt: skip
+
+# ----- Owen's T ----------------------------------------------------------------------------------------------------------
+
+# T(h, a) = 1/(2 pi) times the integral of exp(-h^2 (1 + x^2) / 2) / (1 + x^2) over x from 0 to a.
+owens_t = elementwise(
+    "owens_t", real_function("owens_t"), args="h a",
+    h=lambda t, h, a, ops: t * (ops.exp(h * h * -0.5) * ops.erf(h * a * _ROOT_HALF) * (-0.5 / _ROOT_TWO_PI)),
+    a=lambda t, h, a, ops: t * (ops.exp(h * h * (a * a + 1.0) * -0.5) / (a * a + 1.0) * (0.5 / math.pi)),
+    inplace=False,
 )  # fmt: skip

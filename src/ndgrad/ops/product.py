@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy
 
+from ndgrad.arrays import threads
+from ndgrad.ops.errors import ShapeError
 from ndgrad.ops.matrix import adjoint, align, column, row
 from ndgrad.ops.table import Op, op
 
@@ -30,13 +32,13 @@ def _matmul(x: Any, y: Any) -> Any:
         raise _mismatch(x, y) from None
 
 
-def _mismatch(x: Any, y: Any) -> RuntimeError:
+def _mismatch(x: Any, y: Any) -> ShapeError:
     shapes = f"{tuple(x.shape)} and {tuple(y.shape)}"
     if x.ndim == 0 or y.ndim == 0:
-        return RuntimeError(
+        return ShapeError(
             f"matmul: both arguments need at least one dimension, and their shapes are {shapes}. Use * to scale by a number."
         )
-    return RuntimeError(
+    return ShapeError(
         f"matmul: shapes {shapes} cannot be multiplied: the last dimension of the first must equal the last but one of the "
         "second (the only one, of a vector), and the leading dimensions must broadcast. Check which one is to be transposed."
     )
@@ -53,6 +55,8 @@ def _matmul_x(g: Any, y: Any, x_ndim: int, ops: Any) -> Any:
     if ops.raw and x_ndim == y_ndim == 2 and y.dtype.kind == "f":
         return g @ y.T  # what the last lines come to, at half the cost for small matrices
     if y_ndim == 1:
+        if x_ndim == 2:
+            return ops.contract(g, ops.conj(y), subscripts="i,j->ij")
         return g * ops.conj(y) if x_ndim == 1 else column(g, ops) * ops.conj(y)
     if y_ndim == 2:
         if x_ndim == 1:
@@ -73,6 +77,8 @@ def _matmul_y(g: Any, x: Any, y_ndim: int, ops: Any) -> Any:
     if ops.raw and x_ndim == y_ndim == 2 and x.dtype.kind == "f":
         return x.T @ g
     if x_ndim == 1:
+        if y_ndim == 2:
+            return ops.contract(ops.conj(x), g, subscripts="i,j->ij")
         return g * ops.conj(x) if y_ndim == 1 else column(ops.conj(x), ops) * row(g, ops)
     if y_ndim == 1:
         return ops.matmul(adjoint(_fold(x, ops), ops), ops.reshape(g, shape=(math.prod(g.shape),)))
@@ -121,6 +127,9 @@ matmul = op(
 
 # ----- contraction of two arrays over named dimensions ----------------------------------------------------------------
 
+# From this many products on, a second thread is worth waking.
+_LARGE = 2**18
+
 
 class _Plan:
     """How a contraction becomes one matmul: the dimensions of each argument in the order (shared, own, contracted)."""
@@ -163,7 +172,7 @@ def _contract(np: Any, x: Any, y: Any, *, subscripts: str) -> Any:
     plan = _plan(subscripts)
     x, y = x.transpose(plan.x_order), y.transpose(plan.y_order)
     if plan.elementwise:
-        return x[plan.order[0]] * y[plan.order[1]]
+        return _all_products(x[plan.order[0]], y[plan.order[1]])
     s, k = plan.shared, plan.x_contracted
     lead, x_own = x.shape[:s], x.shape[s : s + plan.x_own]
     y_own = y.shape[s + k :]
@@ -175,6 +184,25 @@ def _contract(np: Any, x: Any, y: Any, *, subscripts: str) -> Any:
     y = y.reshape((*lead, size, math.prod(y_own)))
     out = (x @ y).reshape((*lead, *x_own, *y_own))
     return out.transpose(plan.order)
+
+
+def _all_products(x: Any, y: Any) -> Any:
+    """x * y, which broadcasting makes much larger than either; a large result is written by several threads."""
+    if x.__class__ is not numpy.ndarray:
+        return x * y
+    shape = tuple(map(max, x.shape, y.shape))
+    if math.prod(shape) < _LARGE or not len(x) == len(y) > 1:
+        return x * y
+    out = numpy.empty(shape, numpy.result_type(x, y))
+    step = -(-len(out) // (2 * threads.max_threads))
+
+    def worker(starts: Iterator[int]) -> None:
+        for start in starts:
+            stop = start + step
+            numpy.multiply(x[start:stop], y[start:stop], out=out[start:stop])
+
+    threads.share(range(0, len(out), step), worker, threads=threads.max_threads)
+    return out
 
 
 def _contract_rule(which: int) -> Callable[..., Any]:

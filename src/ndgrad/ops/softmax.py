@@ -11,6 +11,7 @@ from typing import Any
 import numpy
 
 from ndgrad.arrays.lines import SMALL, is_lines, line_sum
+from ndgrad.ops.errors import refuse_complex
 from ndgrad.ops.extremum import largest
 from ndgrad.ops.reduce import keep
 from ndgrad.ops.table import op
@@ -81,6 +82,7 @@ line_dot = op(
 
 
 def _softmax(np: Any, x: Any, *, dim: int) -> Any:
+    refuse_complex("softmax", x)
     if x.dtype.char == "e":
         return _softmax(np, x.astype(np.float32), dim=dim).astype(x.dtype)
     if x.size < SMALL and np is numpy:
@@ -112,6 +114,7 @@ softmax = op(
 
 def _log_softmax(np: Any, x: Any, *, dim: int) -> Any:
     """Always shifted: of a large element and its logsumexp, the difference would lose the digits of a small loss."""
+    refuse_complex("log_softmax", x)
     if x.dtype.char == "e":
         return _log_softmax(np, x.astype(np.float32), dim=dim).astype(x.dtype)
     if x.size < SMALL and np is numpy:

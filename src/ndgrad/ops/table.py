@@ -68,7 +68,7 @@ VARIABLE = 0
 table: dict[str, Op] = {}
 
 #: Names that the generated functions use themselves.
-_TAKEN = frozenset("n c d r s g e out forward slow edge new ops keep batched needs".split())
+_TAKEN = frozenset("n c d r s u g e out forward slow edge new ops keep batched needs".split())
 
 _TORCH_NAMES = {"x": "self", "y": "other", "out": "result"}
 
@@ -98,6 +98,7 @@ class Op:
         variadic: bool = False,
         view: bool = False,
         partial_view: bool = False,
+        copies_part: Op | None = None,
         shares_storage: bool = False,
         write_kernel: Callable[..., Any] | None = None,
         elementwise: bool = False,
@@ -110,7 +111,7 @@ class Op:
         taken = _TAKEN & (set(settings) | set(args))
         if taken:
             raise ValueError(f"op {name!r}: {', '.join(sorted(taken))} means something else in generated code; choose another name")
-        self.name = name
+        self.name = self.__name__ = name
         self.args = tuple(args)
         self.settings = dict(settings)
         self.forward = forward
@@ -124,6 +125,7 @@ class Op:
         self.write_kernel = write_kernel  # (np, target, *others, **settings): the in-place form, changing only what it must
         self.shares_storage = shares_storage  # the result is the same memory, but no differentiable view (detach)
         self.partial_view = partial_view  # each element of the result is one element of the base, and only some are
+        self.copies_part = copies_part  # the view op with the same settings, whose result this op copies
         self.elementwise = elementwise
         self.inplace = inplace
         self.may_be_discrete = may_be_discrete
@@ -151,6 +153,21 @@ class Op:
         from ndgrad.ops.generate import make_eager
 
         return make_eager(self)
+
+    @functools.cached_property
+    def plain(self) -> Callable[..., Any]:
+        """`eager` without asking whether a mode is in force: for callers who know that none is."""
+        from ndgrad.ops.generate import make_eager
+
+        return make_eager(self, plain=True)
+
+    @functools.cached_property
+    def in_level(self) -> Callable[..., Any]:
+        """`plain`, recorded in the graph of the transform level that the keyword `level` numbers; NotImplemented for what it does not
+        know."""
+        from ndgrad.ops.generate import make_eager
+
+        return make_eager(self, plain=True, level=True)
 
     @functools.cached_property
     def level_node_class(self) -> type[Any]:

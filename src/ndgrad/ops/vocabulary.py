@@ -62,7 +62,21 @@ class TensorOps:
         return eager
 
 
+class PlainOps:
+    """The ops on tensors of which it is known that no mode and no level concerns them."""
+
+    raw = False
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        plain = find(name).plain
+        setattr(self, name, plain)
+        return plain
+
+
 tensor_ops = TensorOps()
+plain_ops = PlainOps()
 _raw: dict[Any, RawOps] = {}
 
 
@@ -71,3 +85,9 @@ def raw_ops(library: Any) -> RawOps:
     if made is None:
         made = _raw[library] = RawOps(library)
     return made
+
+
+def forget(name: str) -> None:
+    """Drop what is kept of an op that has been taken out of the table."""
+    for kept in (tensor_ops, plain_ops, *_raw.values()):
+        vars(kept).pop(name, None)

@@ -1,8 +1,9 @@
 """One call that checks everything the table promises of an op.
 
-Values against a reference, forward mode against finite differences, reverse mode as its transpose, both second orders,
-batching against a loop, batched derivatives, and that batching does not loop. People who register an op of their own use it
-as the project's own tests do.
+Values against a reference, forward mode against finite differences, reverse mode as its transpose, second and (of elementwise ops)
+third orders, batching against a loop, batched derivatives, and that batching does not loop; then the same arguments in strided
+memory, without dimensions, without elements, in single precision. People who register an op of their own use it as the project's
+own tests do.
 """
 
 from __future__ import annotations
@@ -10,17 +11,21 @@ from __future__ import annotations
 import gc
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
+from ndgrad.autograd.progress import Progress
 from ndgrad.autograd.variable import Variable, wrap
 from ndgrad.func.transforms import jvp, vjp, vmap
 from ndgrad.ops.table import DATA_DEPENDENT, NOT_DIFFERENTIABLE, RANDOM, Op
 
-#: The checks, in the order they run.
-CHECKS = ("values", "jvp", "vjp", "jvp of vjp", "vjp of vjp", "vjp of jvp", "vmap", "vmap of jvp", "vmap of vjp", "no loop")
+#: The checks of one sample, in the order they run; the last two, of third order, for smooth elementwise ops.
+CHECKS = (
+    "values", "jvp", "vjp", "jvp of vjp", "vjp of vjp", "vjp of jvp", "vmap", "no loop", "vmap of jvp", "vmap of vjp", "jvp of jvp of vjp",
+    "vjp of jvp of vjp",
+)  # fmt: skip
 
 
 @dataclass
@@ -47,9 +52,26 @@ class Failure(AssertionError):
     """An op breaks a promise."""
 
 
-def check_op(op: Op, sample: Sample, *, seed: int = 0) -> list[str]:
-    """Run every check on one sample; returns the names of those that ran."""
-    return [name for name, run in checks(op, sample, seed=seed) if run() or True]
+def check_op(op: Op, *samples: Sample, seed: int = 0, variants: bool = True) -> list[str]:
+    """Run every check on every sample; returns the names of those that ran, and raises a Failure at the first that fails.
+
+    With `variants` the samples are also tried in strided memory, in single precision and over an empty batch, and those of an
+    elementwise op without dimensions and without elements. A long check shows its progress on the terminal.
+
+    >>> from ndgrad.ops.exponential import exp
+    >>> from ndgrad.testing import Sample, check_op
+    >>> len(check_op(exp, Sample((np.array([0.5, -1.0]),), reference=np.exp)))
+    17
+    """
+    if not samples:
+        raise ValueError(f"check_op: no sample of {op.name!r} was given. Give at least one: Sample((arrays...), reference=function).")
+    planned = [found for sample in samples for found in checks(op, sample, seed=seed)]
+    planned += [found for sample in samples for found in more_checks(op, sample, seed=seed)] if variants else []
+    with Progress(f"check_op {op.name}", len(planned)) as progress:
+        for _, run in planned:
+            run()
+            progress.step()
+    return list(dict.fromkeys(name for name, _ in planned))
 
 
 def checks(op: Op, sample: Sample, *, seed: int = 0) -> Iterator[tuple[str, Callable[[], None]]]:
@@ -71,10 +93,49 @@ def checks(op: Op, sample: Sample, *, seed: int = 0) -> Iterator[tuple[str, Call
                     yield name, run
     if op.batch not in (DATA_DEPENDENT, RANDOM) and "vmap" not in sample.skip:
         yield "vmap", case.batching
-        yield "no loop", case.no_loop
+        if "no loop" not in sample.skip:
+            yield "no loop", case.no_loop
         if op.vjp is not NOT_DIFFERENTIABLE and case.positions:
-            yield "vmap of jvp", case.batched_forward
-            yield "vmap of vjp", case.batched_reverse
+            for name, run in {"vmap of jvp": case.batched_forward, "vmap of vjp": case.batched_reverse}.items():
+                if name not in sample.skip:
+                    yield name, run
+    if op.elementwise and sample.smooth and op.vjp is not NOT_DIFFERENTIABLE and case.positions and "jvp of vjp" not in sample.skip:
+        for name, run in {"jvp of jvp of vjp": case.third_forward, "vjp of jvp of vjp": case.third_reverse}.items():
+            if name not in sample.skip:
+                yield name, run
+
+
+def more_checks(op: Op, sample: Sample, *, seed: int = 0) -> Iterator[tuple[str, Callable[[], None]]]:
+    """The checks of what a sample's arguments can be besides: strided, single, empty, without dimensions."""
+    for name, run in _variants(op, sample, _Case(op, sample, seed), seed):
+        if name not in sample.skip:
+            yield name, run
+
+
+def _variants(op: Op, sample: Sample, case: _Case, seed: int) -> Iterator[tuple[str, Callable[[], None]]]:
+    if op.batch is RANDOM or not case.arrays:
+        return
+    yield "strided memory", case.strided
+    if case.positions and sample.prepare is None and all(sample.args[i].dtype in _SINGLE for i in case.arrays):
+        yield "single precision", case.single_precision
+    if op.batch is not DATA_DEPENDENT and "vmap" not in sample.skip:
+        yield "empty batch", case.empty_batch
+    if not op.elementwise:
+        return
+    if all(sample.args[i].size for i in case.arrays):
+        first = tuple(a.reshape(-1)[0] if i in case.arrays else a for i, a in enumerate(sample.args))
+        yield "no dimensions", lambda: _run_all(op, replace(sample, args=first), seed)
+    whole = np.broadcast_shapes(*(sample.args[i].shape for i in case.arrays))
+    none = tuple(np.empty((0, *whole[1:]), a.dtype) if i in case.arrays else a for i, a in enumerate(sample.args))
+    yield "no elements", lambda: _run_all(op, replace(sample, args=none), seed)
+
+
+def _run_all(op: Op, sample: Sample, seed: int) -> None:
+    for _, run in checks(op, sample, seed=seed):
+        run()
+
+
+_SINGLE = {np.dtype(np.float64): np.float32, np.dtype(np.complex128): np.complex64}
 
 
 class _Case:
@@ -188,6 +249,71 @@ class _Case:
     def reverse_over_forward(self) -> None:
         self.transposed("vjp of jvp", *self.pushed())
 
+    def third(self) -> tuple[Callable[..., Any], list[Any]]:
+        """The directional derivative of the reverse derivative, as a function of everything it depends on."""
+        f, inputs = self.pulled()
+        count = len(inputs)
+
+        def g(*everything: Any) -> Any:
+            return jvp(f, tuple(everything[:count]), tuple(everything[count:]))[1]
+
+        return g, [*inputs, *self.like(inputs)]
+
+    def third_forward(self) -> None:
+        g, points = self.third()
+        along = self.like(points)
+        _, out = jvp(g, tuple(points), tuple(along))
+        for got, want in zip(out, difference(g, points, along), strict=True):
+            self.compare("jvp of jvp of vjp", array_of(got), want, 100 * self.sample.tolerance)
+
+    def third_reverse(self) -> None:
+        self.transposed("vjp of jvp of vjp", *self.third())
+
+    # ----- other arguments -----
+
+    def all_of(self, args: Any) -> list[Any]:
+        """Value, tangents and gradients for given arguments and fixed directions, as arrays."""
+        tensors = [wrap_array(a) for a in args]
+        found = [array_of(o) for o in as_tuple(self.invariant_run(*tensors))]
+        if self.op.vjp is NOT_DIFFERENTIABLE or not self.positions or {"jvp", "vjp"} & set(self.sample.skip):
+            return found
+
+        def f(*smooth: Any) -> Any:
+            given = list(tensors)
+            for i, t in zip(self.positions, smooth, strict=True):
+                given[i] = t
+            return self.smooth_outputs(self.apply(given))
+
+        self.random = np.random.default_rng(0)
+        primals = [tensors[i] for i in self.positions]
+        out, pushed = jvp(f, tuple(primals), tuple(self.like(primals)))
+        pulled = vjp(f, *primals)[1](tuple(self.like(out)))
+        return [*found, *map(array_of, pushed), *map(array_of, as_tuple(pulled))]
+
+    def strided(self) -> None:
+        """In memory with gaps, everything is what it is without them."""
+        args = [_with_gaps(a) if i in self.arrays else a for i, a in enumerate(self.sample.args)]
+        for got, want in zip(self.all_of(args), self.all_of(self.sample.args), strict=True):
+            self.compare("in strided memory, a value or derivative", got, want, 1e-9)
+
+    def single_precision(self) -> None:
+        """In single precision, values and derivatives are single and close to those in double precision."""
+        args = [a.astype(_SINGLE[a.dtype]) if i in self.arrays and a.dtype in _SINGLE else a for i, a in enumerate(self.sample.args)]
+        double = [a.astype(np.result_type(a, np.float64)) if i in self.positions else a for i, a in enumerate(args)]
+        for got, want in zip(self.all_of(args), self.all_of(double), strict=True):
+            if want.dtype in _SINGLE and got.dtype != _SINGLE[want.dtype]:
+                raise Failure(f"{self.op.name}: arguments in single precision gave {got.dtype}")
+            self.compare("in single precision, a value or derivative", got, want, 2e-3)
+
+    def empty_batch(self) -> None:
+        which = tuple(self.arrays)
+        got = vmap(self.run, in_dims=self.in_dims(which))(*map(wrap_array, self.batched_args(which, 0)))
+        for number, (g, one) in enumerate(zip(got, self.run(*map(wrap_array, self.sample.args)), strict=True)):
+            if tuple(g.shape) != (0, *one.shape):
+                raise Failure(
+                    f"{self.op.name}: vmap over an empty batch gave shape {tuple(g.shape)} for output {number}, not {(0, *one.shape)}"
+                )
+
     def batched_sets(self) -> list[tuple[int, ...]]:
         """Which arguments to batch: all of them, and each alone."""
         every = tuple(self.arrays)
@@ -281,6 +407,13 @@ def array_of(t: Any) -> Any:
 
 def as_tuple(value: Any) -> tuple[Any, ...]:
     return tuple(value) if isinstance(value, (tuple, list)) else (value,)
+
+
+def _with_gaps(a: Any) -> Any:
+    """The same values in memory with gaps between them."""
+    wide = np.zeros((*a.shape, 2), a.dtype)
+    wide[..., 0] = a
+    return wide[..., 0]
 
 
 def _dtype(t: Any) -> Any:

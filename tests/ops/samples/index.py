@@ -33,6 +33,10 @@ INDICES = [(1,), (slice(None, None, 2), 2), (Ellipsis, -1), (None, slice(1, 3), 
 SAMPLES = {
     "getitem": [Sample((x,), {"index": i}, reference=lambda x, index: np.asarray(x[index])) for i in INDICES for x in (A, Z)]
     + [Sample((A[:0],), {"index": (slice(None), 1)}, reference=lambda x, index: x[index])],
+    "element": [
+        Sample((x,), {"index": (1, 2, -1)[: x.ndim]}, reference=lambda x, index: np.asarray(x[index])) for x in (A, Z, A[0], Z[0, 0])
+    ]
+    + [Sample((np.asarray(2.0),), {"index": ()}, reference=lambda x, index: x)],
     "embed": [Sample((np.asarray(A[i]),), {"shape": A.shape, "index": i}, reference=embed) for i in INDICES],
     "index": [
         Sample((A, I), reference=take),

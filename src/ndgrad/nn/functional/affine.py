@@ -16,7 +16,11 @@ def linear(input: Any, weight: Any, bias: Any = None) -> Any:
     >>> linear(ndgrad.tensor([1.0, 2.0]), ndgrad.tensor([[1.0, 10.0]]), ndgrad.tensor([100.0]))
     tensor([121.])
     """
-    shape, w_shape = tuple(input.shape), tuple(weight.shape)
+    try:
+        shape, w_shape = tuple(input.shape), tuple(weight.shape)
+    except AttributeError:
+        kinds = f"{type(input).__name__} and {type(weight).__name__}"
+        raise TypeError(f"linear(): input and weight must be tensors, and are {kinds}. Wrap them with ndgrad.as_tensor(...).") from None
     if len(w_shape) not in (1, 2) or not shape or shape[-1] != w_shape[-1]:
         raise RuntimeError(
             f"linear: an input of shape {shape} and a weight of shape {w_shape} cannot be multiplied. "

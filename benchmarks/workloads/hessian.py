@@ -1,0 +1,49 @@
+"""Whole Hessians by `func.hessian`: many small ops under three transforms at once, then one large product under them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from benchmarks.registry import Step, workload
+
+UNKNOWNS = 50
+SAMPLES, FEATURES = 500, 100
+
+
+@workload("hessian-rosenbrock", title=f"Hessian of Rosenbrock's function, n = {UNKNOWNS}", goal=0.5)
+def rosenbrock(torch: Any) -> Step:
+    """Nothing but slices and elementwise ops: what a transform costs per op."""
+    x = torch.tensor(np.random.default_rng(0).standard_normal(UNKNOWNS))
+
+    def f(x: Any) -> Any:
+        return (100.0 * (x[1:] - x[:-1] ** 2) ** 2 + (1.0 - x[:-1]) ** 2).sum()
+
+    hessian = torch.func.hessian(f)
+
+    def step() -> Sequence[Any]:
+        return [hessian(x)]
+
+    return step
+
+
+@workload("hessian-logistic", title=f"Hessian of logistic regression, {FEATURES} parameters", goal=0.6)
+def logistic(torch: Any) -> Step:
+    """The negative log-likelihood with a ridge; its Hessian is a product of matrices."""
+    random = np.random.default_rng(0)
+    inputs = torch.tensor(random.standard_normal((SAMPLES, FEATURES)))
+    labels = torch.tensor((random.random(SAMPLES) > 0.5).astype(np.float64))
+    weights = torch.tensor(random.standard_normal(FEATURES) / 10)
+
+    def f(w: Any) -> Any:
+        z = inputs @ w
+        return (torch.nn.functional.softplus(z) - labels * z).sum() + 0.5 * (w * w).sum()
+
+    hessian = torch.func.hessian(f)
+
+    def step() -> Sequence[Any]:
+        return [hessian(weights)]
+
+    return step

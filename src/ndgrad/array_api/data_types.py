@@ -1,0 +1,122 @@
+"""Data types, which are NumPy's own, and questions about them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ndgrad.array_api.placing import placed_like
+from ndgrad.autograd.variable import Variable, np_dtype
+from ndgrad.numpy import inspection
+from ndgrad.numpy.coercion import as_array
+
+__all__ = [
+    "astype", "bool", "can_cast", "complex128", "complex64", "finfo", "float32", "float64", "iinfo", "int16", "int32", "int64", "int8",
+    "isdtype", "result_type", "uint16", "uint32", "uint64", "uint8",
+]  # fmt: skip
+
+bool = np.bool
+int8, int16, int32, int64 = np.int8, np.int16, np.int32, np.int64
+uint8, uint16, uint32, uint64 = np.uint8, np.uint16, np.uint32, np.uint64
+float32, float64 = np.float32, np.float64
+complex64, complex128 = np.complex64, np.complex128
+
+#: Kind -> the names of the standard's types of that kind.
+KINDS: dict[str, tuple[str, ...]] = {
+    "bool": ("bool",),
+    "signed integer": ("int8", "int16", "int32", "int64"),
+    "unsigned integer": ("uint8", "uint16", "uint32", "uint64"),
+    "real floating": ("float32", "float64"),
+    "complex floating": ("complex64", "complex128"),
+}
+KINDS["integral"] = KINDS["signed integer"] + KINDS["unsigned integer"]
+KINDS["numeric"] = KINDS["integral"] + KINDS["real floating"] + KINDS["complex floating"]
+
+
+def dtype_of(type: Any) -> Any:
+    """The dtype meant by a dtype or by an array."""
+    return np_dtype(type) if isinstance(type, Variable) else type.dtype if isinstance(type, np.ndarray) else np.dtype(type)
+
+
+# ----- conversion ------------------------------------------------------------------------------------------------------------
+
+
+def astype(x: Any, dtype: Any, /, *, copy: Any = True, device: Any = None) -> Any:
+    """The elements in another data type. Complex numbers become real ones by `real` or `imag`, never here."""
+    t = as_array(x)
+    wanted = np.dtype(dtype)
+    if np_dtype(t).kind == "c" and wanted.kind not in "cb":
+        raise TypeError(f"astype(): {np_dtype(t)} cannot become {wanted}, since one part would be dropped. Say which: real(x) or imag(x).")
+    return placed_like(t.astype(wanted, copy=copy), device)
+
+
+# ----- questions --------------------------------------------------------------------------------------------------------------
+
+
+def can_cast(from_: Any, to: Any, /) -> Any:
+    """Whether type promotion leads from one data type to the other."""
+    return inspection.can_cast(from_, to)
+
+
+def result_type(*arrays_and_dtypes: Any) -> Any:
+    """The data type of an expression of arrays, data types and Python numbers, of which the last have no say in their kind."""
+    if not arrays_and_dtypes:
+        raise ValueError("result_type(): no array and no data type was given. Give at least one.")
+    return inspection.result_type(*arrays_and_dtypes)
+
+
+def isdtype(dtype: Any, kind: Any) -> Any:
+    """Whether a data type is one of the given types or of the given kinds."""
+    given = kind if isinstance(kind, tuple) else (kind,)
+    return any(_is_of(np.dtype(dtype), k) for k in given)
+
+
+#: The letters by which NumPy names the kinds. Half precision belongs to "real floating", as the standard allows.
+_LETTERS = {"bool": "b", "signed integer": "i", "unsigned integer": "u", "integral": "iu", "real floating": "f",
+            "complex floating": "c", "numeric": "iufc"}  # fmt: skip
+
+
+def _is_of(dtype: Any, kind: Any) -> Any:
+    if not isinstance(kind, str):
+        return dtype == np.dtype(kind)
+    if kind not in _LETTERS:
+        raise ValueError(f"isdtype(): {kind!r} is no kind of data type. Choose from {', '.join(map(repr, _LETTERS))}.")
+    letter = "f" if dtype.name == "bfloat16" else dtype.kind
+    return letter in _LETTERS[kind]
+
+
+@dataclass(frozen=True)
+class FloatInfo:
+    """The limits of a floating-point type, as Python floats."""
+
+    bits: int
+    eps: float
+    max: float
+    min: float
+    smallest_normal: float
+    dtype: Any
+
+
+@dataclass(frozen=True)
+class IntegerInfo:
+    """The limits of an integer type."""
+
+    bits: int
+    max: int
+    min: int
+    dtype: Any
+
+
+def finfo(type: Any, /) -> FloatInfo:
+    """The limits of a floating-point type; of a complex one, those of its parts."""
+    found = np.finfo(dtype_of(type))
+    limits = (float(found.eps), float(found.max), float(found.min), float(found.smallest_normal))
+    return FloatInfo(int(found.bits), *limits, dtype=np.dtype(found.dtype))
+
+
+def iinfo(type: Any, /) -> IntegerInfo:
+    """The limits of an integer type."""
+    found = np.iinfo(dtype_of(type))
+    return IntegerInfo(int(found.bits), int(found.max), int(found.min), np.dtype(found.dtype))

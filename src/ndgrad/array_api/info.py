@@ -1,0 +1,61 @@
+"""What the namespace says of itself: `__array_namespace_info__()`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ndgrad import devices
+from ndgrad.array_api.data_types import KINDS
+
+
+def _graphics_cards() -> int:
+    """How many GPUs there are that CuPy can use."""
+    try:
+        import cupy
+
+        return int(cupy.cuda.runtime.getDeviceCount())
+    except Exception:  # no CuPy, no driver, no card: each has its own error, and all mean none
+        return 0
+
+
+class Info:
+    """The answers of `ndgrad.array_api` to the standard's inspection functions."""
+
+    def capabilities(self) -> dict[str, Any]:
+        return {"boolean indexing": True, "data-dependent shapes": True, "max dimensions": 64}
+
+    def default_device(self) -> devices.device:
+        return devices.get_default_device()
+
+    def devices(self) -> list[devices.device]:
+        """The CPU and the GPUs. The device "meta", whose arrays have no values, may be named too but is not listed."""
+        return [devices.device("cpu"), *(devices.device("cuda", k) for k in range(_graphics_cards()))]
+
+    def default_dtypes(self, *, device: Any = None) -> dict[str, Any]:
+        """The data types of numbers for which none is named, the same on every device."""
+        return {
+            "real floating": np.dtype("float64"),
+            "complex floating": np.dtype("complex128"),
+            "integral": np.dtype("int64"),
+            "indexing": np.dtype("int64"),
+        }
+
+    def dtypes(self, *, device: Any = None, kind: Any = None) -> dict[str, Any]:
+        """Name -> data type, of all kinds or of those named."""
+        kinds = ("bool", "numeric") if kind is None else kind if isinstance(kind, tuple) else (kind,)
+        for k in kinds:
+            if k not in KINDS:
+                raise ValueError(f"dtypes(): {k!r} is no kind of data type. Choose from {', '.join(map(repr, KINDS))}.")
+        return {name: np.dtype(name) for k in kinds for name in KINDS[k]}
+
+
+def __array_namespace_info__() -> Info:
+    """Capabilities, devices and data types.
+
+    >>> import ndgrad.array_api as xp
+    >>> xp.__array_namespace_info__().default_dtypes()["real floating"]
+    dtype('float64')
+    """
+    return Info()

@@ -1,0 +1,20 @@
+"""Which versions of the standard `__array_namespace__` answers to. Each later one contains the earlier ones."""
+
+from __future__ import annotations
+
+from typing import Any
+
+VERSION = "2024.12"
+KNOWN = ("2021.12", "2022.12", "2023.12", VERSION)
+
+
+def namespace(api_version: str | None) -> Any:
+    """The module for a version of the standard; None asks for the newest."""
+    if api_version is not None and api_version not in KNOWN:
+        raise ValueError(
+            f"__array_namespace__(): version {api_version!r} of the array API standard is not supported. "
+            f"Ask for one of {', '.join(KNOWN)}, or leave api_version out."
+        )
+    from ndgrad import array_api
+
+    return array_api

@@ -1,0 +1,250 @@
+r"""Derivatives of distribution functions with respect to their shapes: the incomplete gamma and beta functions, and Student's t.
+
+None has a closed form. All are integrals of the derivative of a density, d^n/da^n F(x; a) = the integral up to x of d^n p(t; a)/da^n dt,
+and log p is simple, so the integrand is p times a polynomial in the derivatives of log p (Bell's; here by the recurrence of
+`derivatives`). In a variable u in which p falls exponentially on both sides (log t, logit t, arsinh t) the double exponential rule
+
+    integral over d > 0 of f(d) dd  =  h sum over k of f(w / lambda) w' / lambda,   w = exp(s - exp(-s)),  s = k h,
+
+gives nearly all digits, if 1 / lambda is the length over which p falls. The derivative of the whole integral is zero, so the
+integral may be taken over either tail: the one without the peak is taken, and relative accuracy holds far out in it.
+
+The number of terms is fixed, so that the cost does not depend on values. Arithmetic is in float64.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from ndgrad.arrays.special_source import special
+
+Array = Any
+
+_STEP = 0.05
+_S = np.arange(-3.75, 4.5, _STEP)
+_W = np.exp(_S - np.exp(-_S))
+_WEIGHTS = _STEP * _W * (1 + np.exp(-_S))
+#: Elements that are treated together: the temporaries, of all nodes, stay in cache.
+_BLOCK = 2048
+
+
+def polygamma(order: int, x: Array) -> Array:
+    if order == 0:
+        return special("psi")(x)
+    return (-1) ** (order + 1) * math.factorial(order) * special("zeta")(order + 1.0, x)
+
+
+def derivatives(first: Callable[[tuple[int, ...]], Any], orders: tuple[int, ...]) -> Any:
+    """d^orders exp(l) / exp(l) from the derivatives of l: `first` gives the one of each multi-index that is not zero.
+
+    From (e^l)' = l' e^l, differentiated by Leibniz's rule.
+    """
+    known: dict[tuple[int, ...], Any] = {(0,) * len(orders): 1.0}
+
+    def find(index: tuple[int, ...]) -> Any:
+        if index not in known:
+            axis = next(i for i, n in enumerate(index) if n)
+            rest = tuple(n - (i == axis) for i, n in enumerate(index))
+            total: Any = 0.0
+            for part in product(*(range(n + 1) for n in rest)):
+                count = math.prod(math.comb(n, k) for n, k in zip(rest, part, strict=True))
+                inner = first(tuple(k + (i == axis) for i, k in enumerate(part)))
+                total = total + inner * find(tuple(n - k for n, k in zip(rest, part, strict=True))) * float(count)
+            known[index] = total
+        return known[index]
+
+    return find(orders)
+
+
+def _by_blocks(function: Callable[..., Array], *arguments: Array) -> Array:
+    """A function of flat float64 arrays over arrays that broadcast, some thousand elements at a time."""
+    spread = np.broadcast_arrays(*(np.asarray(a, np.float64) for a in arguments))
+    shape = spread[0].shape
+    flat = [a.reshape(-1) for a in spread]
+    out = np.empty(flat[0].size)
+    with np.errstate(all="ignore"):
+        for start in range(0, out.size, _BLOCK):
+            part = slice(start, start + _BLOCK)
+            out[part] = function(*(a[part] for a in flat))
+    return out.reshape(shape)
+
+
+def _tail(density: Callable[[Array], Array], slope: Array, curvature: Array, left: Array, least: Array) -> Array:
+    """The integral over a tail that starts where log p has a slope and a curvature, as a function of the distance from there.
+
+    `least` bounds the rate of decay: p falls at that rate in the end, and not faster.
+    """
+    rate = np.minimum(np.maximum(np.abs(slope), np.sqrt(curvature)), least)
+    distance = _W[:, None] / rate
+    values = density(np.where(left, -distance, distance))
+    return (_WEIGHTS @ np.where(np.isfinite(values), values, 0.0)) / rate
+
+
+def _stirling_rest(a: Array) -> Array:
+    """lgamma(a) - ((a - 1/2) log a - a + log(2 pi)/2)."""
+    far = np.where(a < 10, 10.0, a)
+    r = 1 / (far * far)
+    series = (1 / 12 - r * (1 / 360 - r * (1 / 1260 - r * (1 / 1680 - r * (1 / 1188 - r * (691 / 360360 - r / 156)))))) / far
+    near = np.where(a < 10, a, 1.0)
+    return np.where(a < 10, special("gammaln")(near) - (near - 0.5) * np.log(near) + near - 0.5 * math.log(2 * math.pi), series)
+
+
+# ----- incomplete gamma ----------------------------------------------------------------------------------------------------
+
+
+def gammainc_shape(a: Array, x: Array, order: int) -> Array:
+    """The derivative of P(a, x) of some order of 1 or more with respect to a."""
+    return _by_blocks(lambda a, x: _gamma(a, x, order), a, x)
+
+
+def _gamma(a: Array, x: Array, order: int) -> Array:
+    good = (a > 0) & (x > 0) & np.isfinite(x) & np.isfinite(a)
+    a, y = np.where(good, a, 1.0), np.where(good, x, 0.5)
+    # up to 1 the power series converges at once; beyond, log t is of the order of the density's width
+    series = y <= 1
+    out = np.where(series, _gamma_series(a, np.where(series, y, 0.5), order), _gamma_tail(a, np.where(series, 2.0, y), order))
+    return np.where(good, out, np.where((a > 0) & (x >= 0), 0.0, math.nan))
+
+
+def _gamma_series(a: Array, x: Array, order: int) -> Array:
+    """P = x^a e^-x / gamma(a + 1) (1 + x/(a+1) + x^2/((a+1)(a+2)) + ...), term by term as a polynomial in the change of a."""
+    term = [np.ones_like(x), *(np.zeros_like(x) for _ in range(order))]
+    total = [t.copy() for t in term]
+    for k in range(1, 26):
+        before: Any = 0.0
+        for j in range(order + 1):  # division by (a + k + e), one power of e after the other
+            before = term[j] = (term[j] * x - before) / (a + k)
+            total[j] += before
+    exponent = {0: a * np.log(x) - x - special("gammaln")(a + 1)}
+    for k in range(1, order + 1):
+        exponent[k] = (np.log(x) if k == 1 else 0.0) - polygamma(k - 1, a + 1)
+    outer = [derivatives(lambda index: exponent[index[0]], (k,)) for k in range(order + 1)]
+    # Leibniz's rule; total[j] is the j-th derivative over j!
+    made = sum(math.comb(order, k) * outer[k] * total[order - k] * math.factorial(order - k) for k in range(order + 1))
+    return np.exp(exponent[0]) * made
+
+
+def _gamma_tail(a: Array, x: Array, order: int) -> Array:
+    """Over u = log t, at the distance d from log a: log p = a (d - expm1(d)) + const(a)."""
+    left = x < a
+    start = np.where(np.abs(x - a) < 0.5 * a, np.log1p((x - a) / a), np.log(x / a))
+    constant = 0.5 * np.log(a / (2 * math.pi)) - _stirling_rest(a)
+    # 1 / gamma(a) is a / gamma(a + 1), whose derivatives do not cancel where a is small
+    rates = [np.log(a) - polygamma(0, a + 1), *(-polygamma(k, a + 1) for k in range(1, order))]
+
+    def density(distance: Array) -> Array:
+        d = start + distance
+        bells = [derivatives(lambda index: d + rates[0] if index[0] == 1 else rates[index[0] - 1], (k,)) for k in (order - 1, order)]
+        return np.exp(a * (d - np.expm1(d)) + constant) * (bells[1] + bells[0] * (order / a))
+
+    found = _tail(density, a - x, x, left, np.where(left, a, math.inf))
+    return np.where(left, found, -found)
+
+
+# ----- incomplete beta -----------------------------------------------------------------------------------------------------
+
+
+def betainc_shape(a: Array, b: Array, x: Array, orders: tuple[int, int]) -> Array:
+    """The derivative of I_x(a, b) of some orders, at least one in all, with respect to a and b."""
+    return _by_blocks(lambda a, b, x: _beta(a, b, x, orders), a, b, x)
+
+
+def _beta(a: Array, b: Array, x: Array, orders: tuple[int, int]) -> Array:
+    """Over u = logit t, at the distance d from the peak t0 = a / (a + b): log p = a d - (a + b) log1p(t0 expm1(d)) + const."""
+    valid = (a > 0) & (b > 0) & np.isfinite(a) & np.isfinite(b) & (x >= 0) & (x <= 1)
+    good = valid & (x > 0) & (x < 1)
+    a, b, x = np.where(good, a, 1.0), np.where(good, b, 1.0), np.where(good, x, 0.5)
+    c = a + b
+    peak = a / c
+    start = np.log(x / a) - np.log1p(-x) + np.log(b)
+    slope, middle = a - c * x, x > 0.5
+    # a tail that is level at its start and passes the middle has a corner there; the other has none
+    left = np.where(np.abs(slope) < 0.5, ~middle, slope > 0)
+    # the constant is log(a^a b^b / (c^c B(a, b))), which Stirling's series leaves this of
+    constant = 0.5 * np.log(a * b / (c * 2 * math.pi)) + _stirling_rest(c) - _stirling_rest(a) - _stirling_rest(b)
+    most = max(orders[0] + orders[1], 1)
+    of_a, of_b, of_c = ([polygamma(k, v) for k in range(most)] for v in (a, b, c))
+
+    def density(distance: Array) -> Array:
+        d = start + distance
+        rest = np.log1p(peak * np.expm1(d))
+        far = d > 700  # expm1 overflows: there log1p(t0 expm1(d)) is d + log(t0)
+        rest = np.where(far, d + np.log(peak), rest)
+        log_t, log_other = d + np.log(peak) - rest, np.log(b / c) - rest
+
+        def first(index: tuple[int, ...]) -> Array:
+            i, j = index
+            shared = of_c[i + j - 1]
+            if i and j:
+                return shared
+            own = of_a[i - 1] if i else of_b[j - 1]
+            return (log_t if i else log_other) - own + shared if i + j == 1 else shared - own
+
+        return np.exp(a * d - c * rest + constant) * derivatives(first, orders)
+
+    found = _tail(density, slope, c * x * (1 - x), left, np.where(left, a, b))
+    return np.where(good, np.where(left, found, -found), np.where(valid, 0.0, math.nan))
+
+
+# ----- Student's t -----------------------------------------------------------------------------------------------------------
+
+
+def student_shape(df: Array, t: Array, order: int) -> Array:
+    """The derivative of the distribution function of Student's t of some order of 1 or more with respect to the degrees of freedom."""
+    return _by_blocks(lambda df, t: _student(df, t, order), df, t)
+
+
+def student_log_density(df: Any, keep: Any, log_keep: Any, order: int, gammas: Any) -> Any:
+    """The derivative of log p of that order in df, for keep = df / (df + t^2); `gammas(k, s)` is polygamma(k, (df + s) / 2).
+
+    log p = lgamma((v+1)/2) - lgamma(v/2) - log(pi v)/2 + (v+1)/2 f with f = log v - log(v + t^2) = log(keep), whose k-th derivative
+    is f_k = (-1)^(k-1) (k-1)! (1 - keep^k) / v^k; that of the product is (v+1)/2 f_k + k/2 f_(k-1).
+    """
+    k = order
+    sign = (-1.0) ** (k - 1) * math.factorial(k - 1)
+    power = df ** -float(k)
+    total = (gammas(k - 1, 1) - gammas(k - 1, 0)) * 0.5**k - power * (0.5 * sign)
+    total = total + (df + 1.0) * (0.5 * sign) * (1.0 - keep ** float(k)) * power
+    if k == 1:
+        return total + 0.5 * log_keep
+    before = 0.5 * k * (-1.0) ** (k - 2) * math.factorial(k - 2)
+    return total + (1.0 - keep ** float(k - 1)) * (before * df ** -float(k - 1))
+
+
+_NODES, _NODE_WEIGHTS = np.polynomial.legendre.leggauss(24)
+
+
+def _student(df: Array, t: Array, order: int) -> Array:
+    """Over u = arsinh(t / sqrt(df)): t = sqrt(df) sinh(u), log(p dt/du) = -df log cosh(u) + const, keep = 1 / cosh(u)^2.
+
+    The integral from 0 to t is minus that from t on, by symmetry. It is the better one where t is small.
+    """
+    valid = (df > 0) & np.isfinite(df) & ~np.isnan(t)
+    good = valid & np.isfinite(t)
+    v, t = np.where(good, df, 1.0), np.where(good, t, 0.0)
+    start = np.arcsinh(np.abs(t) / np.sqrt(v))
+    half = 0.5 * v
+    # log(gamma((v+1)/2) / (gamma(v/2) sqrt(pi)))
+    constant = half * np.log1p(0.5 / half) - 0.5 + 0.5 * np.log(half) + _stirling_rest(half + 0.5) - _stirling_rest(half)
+    constant = constant - 0.5 * math.log(math.pi)
+    found_before = {(k, s): polygamma(k, (v + s) * 0.5) for k in range(order) for s in (0, 1)}
+
+    def density(u: Array) -> Array:
+        log_cosh = np.abs(u) + np.log1p(np.exp(-2 * np.abs(u))) - math.log(2.0)
+        log_keep = -2 * log_cosh
+        keep = np.exp(log_keep)
+        bell = derivatives(lambda index: student_log_density(v, keep, log_keep, index[0], lambda k, s: found_before[k, s]), (order,))
+        return np.exp(constant - v * log_cosh) * bell
+
+    flat = np.zeros(t.shape, bool)
+    tail = _tail(lambda d: density(start + d), v * np.tanh(start), v / np.cosh(np.minimum(start, 300.0)) ** 2, flat, v)
+    near = start * np.sqrt(v + 1) < 1
+    inner = np.where(near, start, 0.0)
+    body = (_NODE_WEIGHTS @ density(inner * (0.5 * (_NODES[:, None] + 1)))) * (0.5 * inner)
+    found = np.where(near, -body, tail)
+    return np.where(good, np.where(t > 0, -found, found), np.where(valid, 0.0, math.nan))

@@ -1,0 +1,369 @@
+"""torch's older functional interface: vjp, jvp, vhp, hvp, jacobian, hessian, by the engine alone.
+
+The functions run `func` on fresh leaves, so tensors that it closes over play no part, and differentiate with `autograd.grad`.
+`strict` asks to be told when a derivative is zero because nothing depends on anything. New code is better off with ndgrad.func.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from ndgrad.autograd.calls import grad
+from ndgrad.autograd.grad_mode import enable_grad
+from ndgrad.autograd.variable import Variable, np_dtype, requires_grad
+from ndgrad.ops.vocabulary import tensor_ops
+
+Tensors = tuple[Any, ...]
+
+_STRATEGIES = ("forward-mode", "reverse-mode")
+
+
+# ----- products ---------------------------------------------------------------------------------------------------------
+
+
+def vjp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False) -> tuple[Any, Any]:
+    """The outputs of `func`, and the product of `v` with its Jacobian.
+
+    >>> import ndgrad
+    >>> x, v = ndgrad.tensor([1.0, 2.0]), ndgrad.tensor([1.0, 1.0])
+    >>> ndgrad.autograd.functional.vjp(lambda x: x**2, x, v)
+    (tensor([1., 4.]), tensor([2., 4.]))
+    """
+    with enable_grad():
+        single_input, args = _inputs("vjp", inputs, create_graph)
+        single_output, outputs = _outputs("vjp", func(*args), strict)
+        if v is None and not (single_output and math.prod(outputs[0].shape) == 1):
+            raise RuntimeError(
+                "vjp: the vector v can only be None if the function returns one tensor with a single element. Pass v, like the outputs."
+            )
+        cotangents = _vectors("vjp", v, outputs, single_output, "outputs")
+        grads = _grad(outputs, args, cotangents, create_graph)
+    _tell("vjp", grads, args, strict, create_graph)
+    return _result(outputs, single_output, create_graph), _result(_filled(grads, args), single_input, create_graph)
+
+
+def jvp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False) -> tuple[Any, Any]:
+    """The outputs of `func`, and the product of its Jacobian with `v`.
+
+    By two backward passes (the product with the Jacobian is the derivative of the product with its transpose), so that functions
+    without a forward-mode rule can be used too; `ndgrad.func.jvp` is quicker.
+    """
+    with enable_grad():
+        _, args = _inputs("jvp", inputs, create_graph)
+        tangents = _input_vectors("jvp", v, inputs, args)
+        single_output, outputs = _outputs("jvp", func(*args), strict)
+        dummies = tuple(_zeros(o).requires_grad_() if np_dtype(o).kind in "fc" else None for o in outputs)
+        pulled = _grad(outputs, args, dummies, create_graph=True)
+        if strict:
+            _tell("jvp", pulled, args, strict, False)
+        found = _grad_of_products(pulled, dummies, tangents, create_graph)
+    _tell_constant("jvp", found, strict, create_graph)
+    return _result(outputs, single_output, create_graph), _result(_filled(found, outputs), single_output, create_graph)
+
+
+def vhp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False) -> tuple[Any, Any]:
+    """The output of a scalar function, and the product of `v` with its Hessian."""
+    with enable_grad():
+        single_input, args = _inputs("vhp", inputs, create_graph)
+        tangents = _input_vectors("vhp", v, inputs, args)
+        output, gradient = _gradient("vhp", func, args, strict)
+        live = [(g, t) for g, t in zip(gradient, tangents, strict=True) if requires_grad(g)]
+        found: Tensors = (None,) * len(args)
+        if live:
+            found = _grad(tuple(g for g, _ in live), args, tuple(t for _, t in live), create_graph)
+    _tell("vhp", found, args, strict, create_graph, second=True)
+    return _result((output,), True, create_graph), _result(_filled(found, args), single_input, create_graph)
+
+
+def hvp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False) -> tuple[Any, Any]:
+    """The output of a scalar function, and the product of its Hessian with `v`. `vhp` is the same by symmetry, and quicker."""
+    with enable_grad():
+        single_input, args = _inputs("hvp", inputs, create_graph)
+        tangents = _input_vectors("hvp", v, inputs, args)
+        output, gradient = _gradient("hvp", func, args, strict)
+        dummies = tuple(_zeros(t).requires_grad_() for t in args)
+        live = [(g, d) for g, d in zip(gradient, dummies, strict=True) if requires_grad(g)]
+        pulled: Tensors = (None,) * len(args)
+        if live:
+            pulled = _grad(tuple(g for g, _ in live), args, tuple(d for _, d in live), create_graph=True)
+        _tell("hvp", pulled, args, strict, False, second=True)
+        found = _grad_of_products(pulled, dummies, tangents, create_graph)
+    return _result((output,), True, create_graph), _result(_filled(found, args), single_input, create_graph)
+
+
+def _grad_of_products(pulled: Tensors, dummies: Tensors, tangents: Tensors, create_graph: bool) -> Tensors:
+    """`pulled` is linear in `dummies`: its derivative with respect to them, along the tangents."""
+    live = [(p, t) for p, t in zip(pulled, tangents, strict=True) if p is not None and requires_grad(p)]
+    wanted = [d for d in dummies if d is not None]
+    if not live or not wanted:
+        return (None,) * len(dummies)
+    found = iter(_grad(tuple(p for p, _ in live), tuple(wanted), tuple(t for _, t in live), create_graph))
+    return tuple(None if d is None else next(found) for d in dummies)
+
+
+# ----- whole matrices ---------------------------------------------------------------------------------------------------
+
+
+def jacobian(
+    func: Callable[..., Any],
+    inputs: Any,
+    create_graph: bool = False,
+    strict: bool = False,
+    vectorize: bool = False,
+    strategy: str = "reverse-mode",
+) -> Any:
+    """The Jacobian of `func`: per output and input, a tensor of the output's shape followed by the input's.
+
+    Row by row, or, with `vectorize`, all rows at once through vmap. `strategy="forward-mode"` goes column by column, which pays when
+    there are more outputs than inputs.
+
+    >>> import ndgrad
+    >>> ndgrad.autograd.functional.jacobian(lambda x: x**2, ndgrad.tensor([1.0, 2.0]))
+    tensor([[2., 0.],
+            [0., 4.]])
+    """
+    _check_strategy("jacobian", "strategy", strategy, vectorize, create_graph, strict)
+    if strategy == "forward-mode":
+        return _forward_jacobian("jacobian", func, inputs)
+    if vectorize and strict:
+        raise RuntimeError("jacobian: strict=True and vectorize=True are not supported together. Set one of them to False.")
+    with enable_grad():
+        single_input, args = _inputs("jacobian", inputs, create_graph)
+        single_output, outputs = _outputs("jacobian", func(*args), strict)
+        rows = [_rows("jacobian", number, o, args, create_graph, strict, vectorize) for number, o in enumerate(outputs)]
+    if not create_graph:
+        rows = [tuple(b.detach() for b in blocks) for blocks in rows]
+    per_output = tuple(blocks[0] if single_input else blocks for blocks in rows)
+    return per_output[0] if single_output else per_output
+
+
+def hessian(
+    func: Callable[..., Any],
+    inputs: Any,
+    create_graph: bool = False,
+    strict: bool = False,
+    vectorize: bool = False,
+    outer_jacobian_strategy: str = "reverse-mode",
+) -> Any:
+    """The Hessian of a scalar function: per pair of inputs, a tensor of the first's shape followed by the second's.
+
+    With `outer_jacobian_strategy="forward-mode"` it is forward over reverse, which is usually the quicker.
+
+    >>> import ndgrad
+    >>> ndgrad.autograd.functional.hessian(lambda x: (x**3).sum(), ndgrad.tensor([1.0, 2.0]))
+    tensor([[ 6.,  0.],
+            [ 0., 12.]])
+    """
+    _check_strategy("hessian", "outer_jacobian_strategy", outer_jacobian_strategy, vectorize, create_graph, strict)
+    single_input, given = _tensors("hessian", inputs, "inputs")
+
+    def scalar(*args: Any) -> Any:
+        return _scalar("hessian", func(*args), strict)
+
+    if outer_jacobian_strategy == "forward-mode":
+        from ndgrad.func.jacobian import jacrev
+
+        return _forward_jacobian("hessian", jacrev(scalar, 0 if single_input else tuple(range(len(given)))), inputs)
+
+    def gradient(*args: Any) -> Any:
+        found = _grad((scalar(*args),), args, (None,), create_graph=True)
+        if strict:
+            _tell("hessian", found, args, True, True, second=True)
+        filled = _filled(found, args)
+        return filled[0] if single_input else filled
+
+    return jacobian(gradient, inputs, create_graph, strict, vectorize)
+
+
+def _check_strategy(name: str, argument: str, strategy: str, vectorize: bool, create_graph: bool, strict: bool) -> None:
+    if strategy not in _STRATEGIES:
+        raise AssertionError(
+            f"{name}: {argument} is {strategy!r}. Choose 'forward-mode' (for more outputs than inputs) or 'reverse-mode' (otherwise)."
+        )
+    if strategy == "reverse-mode":
+        return
+    if create_graph:
+        raise NotImplementedError(
+            f"{name}: create_graph=True with {argument}='forward-mode'. Use 'reverse-mode', or ndgrad.func.jacfwd, which can be "
+            "differentiated."
+        )
+    if strict:
+        raise RuntimeError(f"{name}: strict=True with {argument}='forward-mode' is not supported. Use 'reverse-mode'.")
+    if not vectorize:
+        raise NotImplementedError(f"{name}: {argument}='forward-mode' is implemented for vectorize=True only. Pass vectorize=True.")
+
+
+def _rows(name: str, number: int, output: Any, args: Tensors, create_graph: bool, strict: bool, vectorize: bool) -> Tensors:
+    """The blocks of one output, one per input."""
+    size = math.prod(output.shape)
+    if not requires_grad(output) or not size:
+        return tuple(_zeros(t, tuple(output.shape)) for t in args)
+    if vectorize:
+        found = grad(output, args, _basis(output), retain_graph=True, create_graph=create_graph, allow_unused=True, is_grads_batched=True)
+    else:
+        elements = tensor_ops.reshape(output, shape=(size,))
+        every = [
+            grad(tensor_ops.getitem(elements, index=(k,)), args, retain_graph=True, create_graph=create_graph, allow_unused=True)
+            for k in range(size)
+        ]
+        for i in range(len(args)) if strict else ():
+            if every[0][i] is None:
+                raise RuntimeError(
+                    f"{name}: output {number} of the function is independent of input {i}, which strict=True does not allow."
+                )
+        if strict:
+            _tell_constant(name, [row[i] for row in every for i in range(len(args))], strict, create_graph)
+        found = tuple(
+            None if column[0] is None else tensor_ops.stack(*(_zeros(t) if g is None else g for g in column), dim=0)
+            for t, column in zip(args, zip(*every, strict=True), strict=True)
+        )
+    shape = tuple(output.shape)
+    return tuple(
+        _zeros(t, shape) if g is None else tensor_ops.reshape(g, shape=(*shape, *t.shape)) for t, g in zip(args, found, strict=True)
+    )
+
+
+def _basis(output: Any) -> Any:
+    """The unit cotangents of an output, in front."""
+    from ndgrad.func.jacobian import _basis as basis
+
+    return basis([output])[0]
+
+
+def _forward_jacobian(name: str, func: Callable[..., Any], inputs: Any) -> Any:
+    from ndgrad.func.jacobian import jacfwd
+
+    single_input, args = _tensors(name, inputs, "inputs")
+
+    def checked(*given: Any) -> Any:
+        single_output, outputs = _outputs(name, func(*given), False)
+        return outputs[0] if single_output else outputs
+
+    return jacfwd(checked, 0 if single_input else tuple(range(len(args))))(*(t.detach() for t in args))
+
+
+# ----- arguments and results --------------------------------------------------------------------------------------------
+
+
+def _tensors(name: str, value: Any, what: str) -> tuple[bool, Tensors]:
+    """Whether there is one tensor or a tuple, and the tuple."""
+    single = not isinstance(value, tuple)
+    found = (value,) if single else value
+    for i, t in enumerate(found):
+        if not isinstance(t, Variable):
+            which = f"is {type(value).__name__}" if single else f"has {type(t).__name__} at index {i}"
+            raise TypeError(f"{name}: the {what} must be a tensor or a tuple of tensors, and {which}.")
+    return single, found
+
+
+def _inputs(name: str, inputs: Any, create_graph: bool) -> tuple[bool, Tensors]:
+    """The inputs as leaves of their own, or, if the result is to be differentiated with respect to them, as views of them."""
+    single, given = _tensors(name, inputs, "inputs")
+    return single, tuple(tensor_ops.alias(t) if create_graph and requires_grad(t) else t.detach().requires_grad_() for t in given)
+
+
+def _outputs(name: str, value: Any, strict: bool) -> tuple[bool, Tensors]:
+    single, found = _tensors(name, value, "outputs of the function")
+    for i, o in enumerate(found):
+        if strict and not requires_grad(o):
+            raise RuntimeError(
+                f"{name}: output {i} of the function does not require gradients, which strict=True does not allow: it must be computed "
+                "from the inputs by differentiable ops."
+            )
+    return single, found
+
+
+def _scalar(name: str, value: Any, strict: bool) -> Any:
+    single, outputs = _outputs(name, value, strict)
+    if not single:
+        raise RuntimeError(f"{name}: the function must return a single tensor, and returned a tuple of {len(outputs)}.")
+    if math.prod(outputs[0].shape) != 1:
+        raise RuntimeError(f"{name}: the function must return a single element, and returned shape {tuple(outputs[0].shape)}.")
+    return tensor_ops.reshape(outputs[0], shape=()) if outputs[0].shape else outputs[0]
+
+
+def _gradient(name: str, func: Callable[..., Any], args: Tensors, strict: bool) -> tuple[Any, Tensors]:
+    """The output of a scalar function and its gradient, recorded."""
+    value = func(*args)
+    scalar = _scalar(name, value, strict)
+    return value, _filled(_grad((scalar,), args, (None,), create_graph=True), args)
+
+
+def _vectors(name: str, v: Any, like: Tensors, single: bool, what: str) -> Tensors:
+    """The vector(s) of a product, checked against what they are multiplied with; ones for a single number."""
+    if v is None:
+        return tuple(tensor_ops.fill(_zeros(t), value=1) for t in like)
+    _, given = _tensors(name, v, "vector v")
+    if len(given) != len(like):
+        expected = "a single tensor" if single else f"{len(like)} tensors"
+        raise RuntimeError(f"{name}: v should contain {expected}, like the {what}, and has {len(given)}.")
+    for i, (t, u) in enumerate(zip(like, given, strict=True)):
+        if tuple(t.shape) != tuple(u.shape):
+            raise RuntimeError(
+                f"{name}: v has invalid size at index {i}: it should be {tuple(t.shape)}, like the {what}, and is {tuple(u.shape)}."
+            )
+    return tuple(u if np_dtype(u) == np_dtype(t) else tensor_ops.cast(u, dtype=np_dtype(t)) for t, u in zip(like, given, strict=True))
+
+
+def _input_vectors(name: str, v: Any, inputs: Any, args: Tensors) -> Tensors:
+    single = not isinstance(inputs, tuple)
+    if v is None and not (len(args) == 1 and math.prod(args[0].shape) == 1):
+        raise RuntimeError(
+            f"{name}: the vector v can only be None if the input is a single tensor with a single element. Pass v, like the inputs."
+        )
+    return _vectors(name, v, args, single, "inputs")
+
+
+def _grad(outputs: Tensors, inputs: Tensors, cotangents: Tensors, create_graph: bool) -> Tensors:
+    live = [(o, c) for o, c in zip(outputs, cotangents, strict=True) if requires_grad(o)]
+    if not live:
+        return (None,) * len(inputs)
+    found: Tensors = grad([o for o, _ in live], list(inputs), [c for _, c in live], create_graph=create_graph, allow_unused=True)
+    return found
+
+
+def _zeros(t: Any, lead: tuple[int, ...] = ()) -> Any:
+    zero = tensor_ops.zeros_like(t).detach()
+    return tensor_ops.clone(tensor_ops.expand(zero, shape=(*lead, *t.shape))) if lead else zero
+
+
+def _filled(found: Any, like: Tensors) -> Tensors:
+    return tuple(_zeros(t) if g is None else g for g, t in zip(found, like, strict=True))
+
+
+def _result(values: Tensors, single: bool, keep_graph: bool) -> Any:
+    out = values if keep_graph else tuple(v.detach() for v in values)
+    return out[0] if single else out
+
+
+def _tell(name: str, grads: Any, args: Tensors, strict: bool, create_graph: bool, second: bool = False) -> None:
+    """With `strict`, raise where a derivative is missing, or cannot be differentiated though the graph was asked for."""
+    if not strict:
+        return
+    for i, g in enumerate(grads):
+        if g is None and second:
+            raise RuntimeError(
+                f"{name}: the gradient of the function is independent of the inputs (input {i}), as a linear function's is, which "
+                "strict=True does not allow: then the Hessian is zero."
+            )
+        if g is None:
+            raise RuntimeError(f"{name}: the output of the function is independent of input {i}, which strict=True does not allow.")
+    if not second:
+        _tell_constant(name, grads, strict, create_graph)
+    elif create_graph and not any(requires_grad(g) for g in grads):
+        raise RuntimeError(f"{name}: the gradient of the function does not depend on the inputs, which strict=True does not allow.")
+
+
+def _tell_constant(name: str, found: Any, strict: bool, create_graph: bool) -> None:
+    if strict and create_graph:
+        for i, g in enumerate(found):
+            if g is not None and not requires_grad(g):
+                raise RuntimeError(
+                    f"{name}: the Jacobian of the function is independent of the inputs (part {i}), which strict=True with "
+                    "create_graph=True does not allow: its derivative would be zero."
+                )
+
+
+__all__ = ["hessian", "hvp", "jacobian", "jvp", "vhp", "vjp"]

@@ -1,0 +1,35 @@
+"""`Variable`: what tensors were called before torch 0.4, and code still asks for.
+
+Every tensor is one, and calling it makes a tensor; there is no object of this class.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ndgrad.autograd.callbacks import execution_engine
+from ndgrad.autograd.variable import Variable as BareTensor
+
+
+class _VariableType(type):
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return isinstance(instance, BareTensor)
+
+    def __call__(cls, data: Any, requires_grad: bool = False, volatile: Any = None) -> Any:
+        if not isinstance(data, BareTensor):
+            raise TypeError(f"Variable data has to be a tensor, but got {type(data).__name__}. Wrap it with ndgrad.as_tensor(...).")
+        made = data.detach()
+        return made.requires_grad_() if requires_grad else made
+
+
+class Variable(metaclass=_VariableType):
+    """A tensor, under its old name: `Variable(t, requires_grad=True)` is `t.detach().requires_grad_()`.
+
+    >>> import ndgrad
+    >>> from ndgrad.autograd import Variable
+    >>> x = Variable(ndgrad.ones(2), requires_grad=True)
+    >>> isinstance(x, Variable), type(x).__name__
+    (True, 'Tensor')
+    """
+
+    _execution_engine = execution_engine

@@ -1,0 +1,127 @@
+"""A profile as a table, and how times and sizes are written in it."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+_GAP = "  "
+
+
+def format_time(time_us: float) -> str:
+    """A time in microseconds as text: 999.400us, 1.235s."""
+    for unit, size in (("s", 1e6), ("ms", 1e3)):
+        if time_us >= size:
+            return f"{time_us / size:.3f}{unit}"
+    return f"{time_us:.3f}us"
+
+
+def _format_time_in(time_us: float, unit: str | None) -> str:
+    sizes = {"s": 1e6, "ms": 1e3, "us": 1.0}
+    if unit is None:
+        return format_time(time_us)
+    if unit not in sizes:
+        raise ValueError(f"time_unit is {unit!r}. Give 's', 'ms' or 'us', or leave it out.")
+    return f"{time_us / sizes[unit]:.3f}{unit}"
+
+
+def format_time_share(time_us: float, total_time_us: float) -> str:
+    """A time in per cent of another."""
+    if total_time_us == 0:
+        if time_us != 0:
+            raise AssertionError(f"{time_us} us cannot be a share of 0 us")
+        return "NaN"
+    return f"{100.0 * time_us / total_time_us:.2f}%"
+
+
+def format_memory(nbytes: float) -> str:
+    """A number of bytes as text, in steps of 1024."""
+    for unit, size in (("GB", 1024**3), ("MB", 1024**2), ("KB", 1024)):
+        if abs(nbytes) >= size:
+            return f"{nbytes / size:.2f} {unit}"
+    return f"{nbytes} B"
+
+
+def _format_flops(flops: float) -> str:
+    if not flops:
+        return "--"
+    for unit, size in (("T", 1e12), ("G", 1e9), ("M", 1e6), ("K", 1e3)):
+        if flops >= size:
+            return f"{flops / size:.3f} {unit}"
+    return f"{flops:.0f}"
+
+
+class _Column(NamedTuple):
+    title: str
+    cells: list[str]
+    widest: int = 10**9
+    keeps_end: bool = False  # of a path the end says most
+
+
+def build_table(
+    events: list[Any],
+    *,
+    total: float,
+    row_limit: int = 100,
+    widths: tuple[int, int, int] = (55, 80, 75),
+    header: str | None = None,
+    only_top: bool = False,
+    time_unit: str | None = None,
+    with_memory: bool = False,
+    with_flops: bool = False,
+) -> str:
+    """A row per event, up to `row_limit`. Columns that would be empty in every row are left out."""
+    if not events:
+        return ""
+    shown = events if row_limit < 0 else events[:row_limit]
+
+    def time(value: float) -> str:
+        return _format_time_in(value, time_unit)
+
+    columns = [
+        _Column("Name", [e.key for e in shown], widths[0]),
+        _Column("Self CPU %", [format_time_share(e.self_cpu_time_total, total) for e in shown]),
+        _Column("Self CPU", [time(e.self_cpu_time_total) for e in shown]),
+        _Column("CPU total %", [format_time_share(e.cpu_time_total, total) if total else "NaN" for e in shown]),
+        _Column("CPU total", [time(e.cpu_time_total) for e in shown]),
+        _Column("CPU time avg", [time(e.cpu_time) for e in shown]),
+    ]
+    if with_memory:
+        columns.append(_Column("CPU Mem", [format_memory(e.cpu_memory_usage) for e in shown]))
+        columns.append(_Column("Self CPU Mem", [format_memory(e.self_cpu_memory_usage) for e in shown]))
+        columns.append(_Column("Saved", [format_memory(e.saved_bytes) for e in shown]))
+    columns.append(_Column("# of Calls", [str(e.count) for e in shown]))
+    if any(e.input_shapes for e in shown):
+        columns.append(_Column("Input Shapes", [str(e.input_shapes) for e in shown], widths[1]))
+    if any(e.stack for e in shown):
+        columns.append(_Column("Source Location", [e.stack[0] if e.stack else "" for e in shown], widths[2], keeps_end=True))
+    if with_flops:
+        columns.append(_Column("Total FLOPs", [_format_flops(e.flops or 0) for e in shown]))
+    further = {number: e.stack[1:] for number, e in enumerate(shown) if len(e.stack) > 1}
+
+    sizes = []
+    for number, column in enumerate(columns):
+        longest = max(len(cell) for cell in column.cells)
+        sizes.append(min(max(longest, len(column.title), 12 if number else 0), column.widest))
+    rule = _GAP.join("-" * size for size in sizes) + _GAP
+    lines = []
+    if header is not None:
+        lines += ["=" * len(rule), header, "=" * len(rule)]
+    if only_top:
+        lines.append("This report only shows calls that no other call contains")
+    lines += [rule, _row([c.title for c in columns], columns, sizes), rule]
+    source = next((i for i, c in enumerate(columns) if c.title == "Source Location"), None)
+    for number in range(len(shown)):
+        lines.append(_row([c.cells[number] for c in columns], columns, sizes))
+        for frame in further.get(number, ()) if source is not None else ():
+            lines.append(_row([frame if i == source else "" for i in range(len(columns))], columns, sizes))
+    lines += [rule, f"Self CPU time total: {time(total)}", ""]
+    return "\n".join(lines)
+
+
+def _row(cells: list[str], columns: list[_Column], sizes: list[int]) -> str:
+    out = []
+    for cell, column, size in zip(cells, columns, sizes, strict=True):
+        if len(cell) > size:
+            cell = "..." + cell[len(cell) - size + 3 :] if column.keeps_end else cell[: size - 3] + "..."
+        out.append(f"{cell:>{size}}" if not column.keeps_end else f"{cell:<{size}}")
+    return _GAP.join(out) + _GAP

@@ -1,0 +1,89 @@
+"""Between plain values and Arrays: what goes into a function that is differentiated, and what comes out.
+
+HIPS autograd puts values into boxes on the way in and takes them out on the way back. Here an Array is the box. A result is taken out
+when nothing hangs on it any more; inside an outer derivative it stays an Array.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ndgrad.autograd.variable import Variable, np_dtype
+from ndgrad.lifting.numbers import is_constant
+from ndgrad.numpy.array import Array
+from ndgrad.numpy.coercion import as_array, checked, constant
+from ndgrad.pytree import tree_flatten, tree_map
+from ndgrad.storage import memory_of
+
+_INEXACT = (float, complex, np.floating, np.complexfloating)
+
+
+def boxed(tree: Any) -> Any:
+    """An argument to differentiate in: Arrays for its numbers and arrays."""
+    return tree_map(_boxed_leaf, tree)
+
+
+def _boxed_leaf(value: Any) -> Any:
+    if isinstance(value, Variable):
+        made = as_array(value)
+    elif isinstance(value, _INEXACT) and not isinstance(value, np.ndarray):
+        made = constant(np.asarray(value))
+    elif isinstance(value, np.ndarray):
+        made = constant(checked(value))
+    else:
+        raise _undifferentiable(type(value))
+    if np_dtype(made).kind not in "fc":
+        raise _undifferentiable(np_dtype(made).type)
+    return made
+
+
+def _undifferentiable(kind: type) -> TypeError:
+    return TypeError(
+        f"Can't differentiate w.r.t. type {kind}. Pass floats, floating-point arrays, or nested lists, tuples and dicts of them (for an "
+        "int x, float(x))."
+    )
+
+
+def as_tensors(tree: Any) -> Any:
+    """What a function returned, as Arrays: numbers that do not depend on anything are constants."""
+    return tree_map(as_array, tree)
+
+
+def plain(tree: Any) -> Any:
+    """A result without its boxes, where nothing hangs on them."""
+    return tree_map(_plain_leaf, tree)
+
+
+def _plain_leaf(t: Any) -> Any:
+    if not isinstance(t, Variable) or not is_constant(t):
+        return t
+    values = memory_of(t)
+    return values[()] if values.ndim == 0 else values
+
+
+def is_box(x: Any) -> bool:
+    """Whether a value is being differentiated."""
+    return isinstance(x, Variable) and not is_constant(x)
+
+
+def value_of(x: Any) -> Any:
+    """The value in a box, with boxes of outer derivatives inside; anything else as it is."""
+    if not isinstance(x, Variable):
+        return x
+    inner = x._array
+    return as_array(inner) if isinstance(inner, Variable) else np.asarray(inner)[()] if x.ndim == 0 else np.asarray(inner)
+
+
+def conjugated(tree: Any) -> Any:
+    """HIPS autograd's gradients of complex numbers are the conjugates of torch's."""
+    leaves = tree_flatten(tree)[0]
+    if all(np_dtype(t).kind != "c" for t in leaves if isinstance(t, Variable)):
+        return tree
+    return tree_map(lambda t: t.conj() if isinstance(t, Variable) and np_dtype(t).kind == "c" else t, tree)
+
+
+def install() -> None:
+    """`x._value`, by which HIPS autograd's programs look into a box."""
+    Array._value = property(value_of)  # type: ignore[attr-defined]

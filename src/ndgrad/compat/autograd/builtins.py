@@ -1,0 +1,23 @@
+"""Python's containers and questions, as HIPS autograd offers them: Arrays need no special containers, so most are Python's own."""
+
+from __future__ import annotations
+
+import builtins as _python
+from typing import Any as _Any
+
+import numpy as _np
+
+from ndgrad.autograd.variable import Variable as _Variable
+from ndgrad.lifting.numbers import isinstance_ as isinstance
+
+dict, list, tuple = _python.dict, _python.list, _python.tuple
+
+
+def type(value: _Any) -> _Any:
+    """The type of a value, as if nobody were differentiating: an Array counts as what NumPy would have given."""
+    if _python.isinstance(value, _Variable):
+        return _np.ndarray if value.ndim else value._array.dtype.type
+    return _python.type(value)
+
+
+__all__ = ["dict", "isinstance", "list", "tuple", "type"]

@@ -1,0 +1,350 @@
+"""grad, jacobian, hessian and their kin, with HIPS autograd's signatures and conventions.
+
+Each is a few lines over vjp and jvp of ndgrad.func. Two conventions differ from torch's: values come first out of `value_and_grad` and
+last out of `make_vjp`, and gradients of complex arguments are df/dx - i df/dy, so that `holomorphic_grad` is the derivative.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import math
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ndgrad import func
+from ndgrad.autograd.modes import thread
+from ndgrad.autograd.variable import Variable, np_dtype
+from ndgrad.compat.autograd.boxes import as_tensors, boxed, conjugated, is_box, plain
+from ndgrad.compat.autograd.extend import watch_primitives
+from ndgrad.func.levels import level_number
+from ndgrad.numpy.coercion import as_array
+from ndgrad.pytree import tree_flatten, tree_leaves, tree_map, tree_structure, tree_unflatten
+
+Function = Callable[..., Any]
+
+__all__ = [
+    "checkpoint", "deriv", "elementwise_grad", "grad", "grad_and_aux", "grad_named", "hessian", "hessian_tensor_product",
+    "hessian_vector_product", "holomorphic_grad", "jacobian", "make_ggnvp", "make_hvp", "make_jvp", "make_jvp_reversemode", "make_vjp",
+    "multigrad_dict", "tensor_jacobian_product", "value_and_grad", "vector_jacobian_product",
+]  # fmt: skip
+
+
+def _unary(fun: Function, argnum: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Function, Any]:
+    """`fun` as a function of the arguments that `argnum` names (a number, or several), and their values."""
+    if isinstance(argnum, int):
+        number, x = argnum, args[argnum]
+        return lambda v: fun(*args[:number], v, *args[number:][1:], **kwargs), x
+    numbers = tuple(argnum)
+
+    def of_several(values: Any) -> Any:
+        given = list(args)
+        for n, v in zip(numbers, values, strict=True):
+            given[n] = v
+        return fun(*given, **kwargs)
+
+    return of_several, tuple(args[n] for n in numbers)
+
+
+def _named(fun: Function, prefix: str) -> Callable[[Function], Function]:
+    """Give a derivative the name and the text of its function."""
+
+    def name(made: Function) -> Function:
+        made.__name__ = made.__qualname__ = f"{prefix}_of_{getattr(fun, '__name__', 'function')}"
+        made.__doc__ = f"    {prefix} of function {getattr(fun, '__name__', 'function')}.\n\n{fun.__doc__ or ''}"
+        return made
+
+    return name
+
+
+class _Pullback:
+    """A function's value at a point, and how cotangents are pulled back from there."""
+
+    def __init__(self, fun: Function, x: Any, has_aux: bool = False) -> None:
+        self.x = boxed(x)
+        self.depends = False
+        self.aux: Any = None
+
+        def run(v: Any) -> Any:
+            result = fun(v)
+            if has_aux:
+                result, self.aux = result
+                self.aux = tree_map(lambda t: t.detach() if isinstance(t, Variable) else t, self.aux)
+            result = as_tensors(result)
+            self.depends = any(level_number(t) == thread.levels[-1].number for t in tree_leaves(result))
+            return result
+
+        with watch_primitives() as seen:
+            self.value, self._pull = func.vjp(run, self.x)
+        self.batches = not seen
+
+    def __call__(self, g: Any) -> Any:
+        if not self.depends:
+            warnings.warn("Output seems independent of input.", stacklevel=3)
+            return tree_map(lambda t: t * 0.0, self.x)
+        given = tree_map(lambda v, t: _cotangent(v, t), g, self.value)
+        return conjugated(self._pull(conjugated(given))[0])
+
+    def ones(self) -> Any:
+        return tree_map(lambda t: as_array(np.ones(t.shape, np_dtype(t))), self.value)
+
+
+def _cotangent(g: Any, t: Any) -> Any:
+    made = as_array(g)
+    if made.shape != t.shape and math.prod(made.shape) == math.prod(t.shape):
+        made = made.reshape(t.shape)
+    return made if np_dtype(made) == np_dtype(t) else made.astype(np.result_type(np_dtype(made), np_dtype(t)))
+
+
+def _check_scalar(value: Any) -> None:
+    if not isinstance(value, Variable) or math.prod(value.shape) != 1 or np_dtype(value).kind == "c":
+        raise TypeError(
+            "Grad only applies to real scalar-output functions. Try jacobian, elementwise_grad or holomorphic_grad. The function returned "
+            + (f"{np_dtype(value)} of shape {tuple(value.shape)}." if isinstance(value, Variable) else f"{type(value).__name__}.")
+        )
+
+
+# ----- gradients -------------------------------------------------------------------------------------------------------------
+
+
+def make_vjp(fun: Function, argnum: Any = 0) -> Function:
+    """A function that returns (vjp, value): `vjp(g)` is g times the Jacobian."""
+
+    def maker(*args: Any, **kwargs: Any) -> Any:
+        pull = _Pullback(*_unary(fun, argnum, args, kwargs))
+        return lambda g: plain(pull(g)), plain(pull.value)
+
+    return maker
+
+
+def grad(fun: Function, argnum: Any = 0) -> Function:
+    """The gradient of a scalar function in argument number `argnum`, with the structure of that argument.
+
+    >>> import ndgrad.compat.autograd.numpy as np
+    >>> from ndgrad.compat.autograd import grad
+    >>> grad(lambda x: np.sum(np.sin(x)))(np.zeros(2))
+    array([1., 1.])
+    >>> grad(grad(np.tanh))(0.5).round(6)
+    np.float64(-0.726862)
+    """
+    both = value_and_grad(fun, argnum)
+
+    @_named(fun, "grad")
+    def gradfun(*args: Any, **kwargs: Any) -> Any:
+        return both(*args, **kwargs)[1]
+
+    return gradfun
+
+
+def value_and_grad(fun: Function, argnum: Any = 0) -> Function:
+    """A function that returns the value and the gradient, as scipy.optimize likes it with jac=True."""
+
+    @_named(fun, "value_and_grad")
+    def both(*args: Any, **kwargs: Any) -> Any:
+        pull = _Pullback(*_unary(fun, argnum, args, kwargs))
+        _check_scalar(pull.value)
+        return plain(pull.value), plain(pull(pull.ones()))
+
+    return both
+
+
+def grad_and_aux(fun: Function, argnum: Any = 0) -> Function:
+    """For a function that returns (value, something else): the gradient, and the something else."""
+
+    @_named(fun, "grad_and_aux")
+    def both(*args: Any, **kwargs: Any) -> Any:
+        pull = _Pullback(*_unary(fun, argnum, args, kwargs), has_aux=True)
+        _check_scalar(pull.value)
+        return plain(pull(pull.ones())), plain(pull.aux)
+
+    return both
+
+
+def elementwise_grad(fun: Function, argnum: Any = 0) -> Function:
+    """The sums of the columns of the Jacobian in one pass: of an elementwise function, its derivative at each element."""
+
+    @_named(fun, "elementwise_grad")
+    def gradfun(*args: Any, **kwargs: Any) -> Any:
+        pull = _Pullback(*_unary(fun, argnum, args, kwargs))
+        if not isinstance(pull.value, Variable) or np_dtype(pull.value).kind == "c":
+            raise TypeError("Elementwise_grad only applies to real-output functions. Try holomorphic_grad or jacobian.")
+        return plain(pull(pull.ones()))
+
+    return gradfun
+
+
+def holomorphic_grad(fun: Function, argnum: Any = 0) -> Function:
+    """The derivative of a holomorphic function."""
+
+    def maker(*args: Any, **kwargs: Any) -> Any:
+        of_one, x = _unary(fun, argnum, args, kwargs)
+        if not any(np_dtype(t).kind == "c" for t in tree_leaves(boxed(x))):
+            warnings.warn("Input to holomorphic_grad is not complex", stacklevel=2)
+        return grad(lambda v: np.real(of_one(v)))(x)
+
+    return _named(fun, "holomorphic_grad")(maker)
+
+
+def grad_named(fun: Function, argname: str) -> Function:
+    """The gradient in an argument given by name."""
+    return grad(fun, list(inspect.signature(fun).parameters).index(argname))
+
+
+def multigrad_dict(fun: Function) -> Function:
+    """The gradients in all arguments, as a dict by name."""
+    signature = inspect.signature(fun)
+
+    @_named(fun, "multigrad_dict")
+    def gradfun(*args: Any, **kwargs: Any) -> Any:
+        bound = signature.bind(*args, **kwargs)
+        bound.apply_defaults()
+
+        def of_dict(given: dict[str, Any]) -> Any:
+            call = signature.bind(*args, **kwargs)
+            call.arguments = dict(given)
+            return fun(*call.args, **call.kwargs)
+
+        return grad(of_dict)(dict(bound.arguments))
+
+    return gradfun
+
+
+# ----- Jacobians and Hessians --------------------------------------------------------------------------------------------------
+
+
+def jacobian(fun: Function, argnum: Any = 0) -> Function:
+    """The Jacobian, of shape `value.shape + argument.shape`; for an argument with structure, one Jacobian for each part."""
+
+    @_named(fun, "jacobian")
+    def jacfun(*args: Any, **kwargs: Any) -> Any:
+        pull = _Pullback(*_unary(fun, argnum, args, kwargs))
+        value = pull.value
+        if not isinstance(value, Variable):
+            raise TypeError(f"jacobian applies to functions that return one array, and this one returned {type(value).__name__}.")
+        count = math.prod(value.shape)
+        basis = as_array(np.eye(count, dtype=np_dtype(value)).reshape(count, *value.shape))
+        if not pull.depends or not pull.batches or count < 2:
+            rows = [tree_flatten(pull(basis[k]))[0] for k in range(count)]
+            leaves = [np.stack([row[n] for row in rows]) for n in range(len(rows[0]))] if rows else []
+        else:
+            leaves = list(func.vmap(lambda g: tuple(tree_flatten(pull(g))[0]))(basis))
+        shaped = [t.reshape(*value.shape, *t.shape[1:]) for t in leaves]
+        return plain(tree_unflatten(shaped, tree_structure(pull.x)))
+
+    return jacfun
+
+
+def hessian(fun: Function, argnum: Any = 0) -> Function:
+    """The Hessian: the Jacobian of the Jacobian."""
+    return jacobian(jacobian(fun, argnum), argnum)
+
+
+def _last(args: tuple[Any, ...]) -> tuple[tuple[Any, ...], Any]:
+    return args[:-1], args[-1]
+
+
+def hessian_tensor_product(fun: Function, argnum: Any = 0) -> Function:
+    """A function of (*args, tensor): the Hessian times the tensor."""
+    gradfun = grad(fun, argnum)
+
+    def product(*args: Any, **kwargs: Any) -> Any:
+        args, tensor = _last(args)
+        return make_jvp(gradfun, argnum)(*args, **kwargs)(tensor)[1]
+
+    return product
+
+
+hessian_vector_product = hessian_tensor_product
+
+
+def tensor_jacobian_product(fun: Function, argnum: Any = 0) -> Function:
+    """A function of (*args, tensor): the tensor times the Jacobian."""
+
+    def product(*args: Any, **kwargs: Any) -> Any:
+        args, tensor = _last(args)
+        return make_vjp(fun, argnum)(*args, **kwargs)[0](tensor)
+
+    return product
+
+
+vector_jacobian_product = tensor_jacobian_product
+
+
+def make_hvp(fun: Function, argnum: Any = 0) -> Function:
+    """A function that returns (hvp, gradient): `hvp(v)` is the Hessian at that point times v."""
+    return make_vjp(grad(fun, argnum), argnum)
+
+
+def make_jvp(fun: Function, argnum: Any = 0) -> Function:
+    """A function that returns jvp: `jvp(v)` is the value and the derivative along v, by forward mode."""
+
+    def maker(*args: Any, **kwargs: Any) -> Any:
+        of_one, x = _unary(fun, argnum, args, kwargs)
+        at = boxed(x)
+
+        def jvp(v: Any) -> Any:
+            tangent = tree_map(lambda d, t: _cotangent(d, t), v, at)
+            value, derivative = func.jvp(lambda t: as_tensors(of_one(t)), (at,), (tangent,))
+            return plain(value), plain(derivative)
+
+        return jvp
+
+    return maker
+
+
+def make_jvp_reversemode(fun: Function, argnum: Any = 0) -> Function:
+    """As `make_jvp`, by reverse mode twice, and without the value."""
+
+    def maker(*args: Any, **kwargs: Any) -> Any:
+        vjp, value = make_vjp(fun, argnum)(*args, **kwargs)
+        pushed, _ = make_vjp(vjp)(tree_map(lambda t: t * 0.0, value))
+        return pushed
+
+    return maker
+
+
+def deriv(fun: Function, argnum: Any = 0) -> Function:
+    """The derivative along ones, by forward mode: of a function of one number, its derivative."""
+
+    @_named(fun, "deriv")
+    def derivative(*args: Any, **kwargs: Any) -> Any:
+        _, x = _unary(fun, argnum, args, kwargs)
+        along = tree_map(lambda t: as_array(np.ones(t.shape, np_dtype(t))), boxed(x))
+        return make_jvp(fun, argnum)(*args, **kwargs)(along)[1]
+
+    return derivative
+
+
+def _half_square(x: Any) -> Any:
+    return 0.5 * np.sum(x**2, axis=-1)
+
+
+def make_ggnvp(f: Function, g: Function = _half_square, f_argnum: Any = 0) -> Function:
+    """A function that returns the generalised Gauss-Newton product of g(f(x)) at a point: J' H J v, with H the Hessian of g."""
+
+    def maker(*args: Any, **kwargs: Any) -> Any:
+        pull, value = make_vjp(f, f_argnum)(*args, **kwargs)
+        push = make_jvp(f, f_argnum)(*args, **kwargs)
+        curve, _ = make_hvp(g)(value)
+        return lambda v: pull(curve(push(v)[1]))
+
+    return maker
+
+
+# ----- checkpoints -----------------------------------------------------------------------------------------------------------
+
+
+def checkpoint(fun: Function) -> Function:
+    """`fun` without what it saves for the gradient, which is computed again when it is needed."""
+    from ndgrad.utils.checkpoint import checkpoint as run_checkpointed
+
+    @functools.wraps(fun)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        if not any(is_box(leaf) for leaf in tree_leaves((args, kwargs))):
+            return fun(*args, **kwargs)
+        return run_checkpointed(fun, *args, use_reentrant=False, **kwargs)
+
+    return wrapped

@@ -1,0 +1,68 @@
+"""First-order optimizers as functions: each takes `grad(x, i)` and a start of any structure, and calls `callback(x, i, g)` if given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ndgrad.compat.autograd.misc.flatten import flatten
+
+Gradient = Callable[[Any, int], Any]
+Callback = Callable[[Any, int, Any], Any] | None
+Step = Callable[[Any, Any, int], Any]
+
+
+def _optimize(grad: Gradient, x0: Any, callback: Callback, num_iters: int, step: Step) -> Any:
+    """`step(x, g, i)` on the flat vector, until the iterations are done."""
+    x, unflatten = flatten(x0)
+    for i in range(num_iters):
+        gradient = grad(unflatten(x), i)
+        if callback is not None:
+            callback(unflatten(x), i, gradient)
+        x = step(x, flatten(gradient)[0], i)
+    return unflatten(x)
+
+
+def sgd(grad: Gradient, x0: Any, callback: Callback = None, num_iters: int = 200, step_size: float = 0.1, mass: float = 0.9) -> Any:
+    """Stochastic gradient descent with momentum."""
+    velocity: Any = 0.0
+
+    def step(x: Any, g: Any, i: int) -> Any:
+        nonlocal velocity
+        velocity = mass * velocity - (1.0 - mass) * g
+        return x + step_size * velocity
+
+    return _optimize(grad, x0, callback, num_iters, step)
+
+
+def rmsprop(
+    grad: Gradient, x0: Any, callback: Callback = None, num_iters: int = 100, step_size: float = 0.1, gamma: float = 0.9, eps: float = 1e-8
+) -> Any:
+    """Root mean square propagation: steps divided by a running mean of the gradients' sizes, which starts at one."""
+    square: Any = 1.0
+
+    def step(x: Any, g: Any, i: int) -> Any:
+        nonlocal square
+        square = square * gamma + g**2 * (1.0 - gamma)
+        return x - step_size * g / (np.sqrt(square) + eps)
+
+    return _optimize(grad, x0, callback, num_iters, step)
+
+
+def adam(
+    grad: Gradient, x0: Any, callback: Callback = None, num_iters: int = 100, step_size: float = 0.001, b1: float = 0.9, b2: float = 0.999,
+    eps: float = 1e-8,
+) -> Any:  # fmt: skip
+    """Adam: momentum and root mean squares, both corrected for their start at zero."""
+    first: Any = 0.0
+    second: Any = 0.0
+
+    def step(x: Any, g: Any, i: int) -> Any:
+        nonlocal first, second
+        first = (1.0 - b1) * g + b1 * first
+        second = (1.0 - b2) * g**2 + b2 * second
+        return x - step_size * (first / (1.0 - b1 ** (i + 1))) / (np.sqrt(second / (1.0 - b2 ** (i + 1))) + eps)
+
+    return _optimize(grad, x0, callback, num_iters, step)

@@ -1,0 +1,52 @@
+"""NumPy itself, where it must be with functions that take Arrays.
+
+Nearly all of NumPy hands a call with Arrays over by itself (see ndgrad.numpy.dispatch), so its functions stand here as they are. The few
+that cannot see an Array among their arguments (`array([x, y])`, `vectorize`, ...) look first.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys as _sys
+from typing import Any as _Any
+
+import numpy as _numpy
+from numpy import fft, linalg, random
+
+from ndgrad.compat.autograd.numpy import numpy_boxes as numpy_boxes
+from ndgrad.numpy import creation as _creation
+from ndgrad.numpy.coercion import holds_tensors as _holds_tensors
+
+#: Functions that do not dispatch, and may be given Arrays all the same.
+_LOOKING = tuple(n for n in "array asanyarray asarray ascontiguousarray asfortranarray full".split())
+
+
+def _looking(name: str) -> _Any:
+    theirs, ours = getattr(_numpy, name), getattr(_creation, name)
+
+    @functools.wraps(theirs)
+    def call(*args: _Any, **kwargs: _Any) -> _Any:
+        return (ours if _holds_tensors((*args, *kwargs.values())) else theirs)(*args, **kwargs)
+
+    return call
+
+
+for _name in _LOOKING:
+    globals()[_name] = _looking(_name)
+for _name, _module in {"fft": fft, "linalg": linalg, "random": random}.items():
+    _sys.modules[f"{__name__}.{_name}"] = _module  # for `import ndgrad.compat.autograd.numpy.random as npr`
+
+
+def __getattr__(name: str) -> _Any:
+    if name == "vectorize":
+        from ndgrad.compat.autograd.numpy.functional import vectorize
+
+        return vectorize
+    return getattr(_numpy, name)
+
+
+def __dir__() -> list[str]:
+    return dir(_numpy)
+
+
+__all__ = [*_numpy.__all__]

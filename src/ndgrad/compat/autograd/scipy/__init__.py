@@ -1,0 +1,18 @@
+"""SciPy itself, with ndgrad.scipy's functions where Arrays come in."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+_SUBMODULES = frozenset("integrate linalg misc signal special stats".split())
+
+
+def __getattr__(name: str) -> Any:
+    if name in _SUBMODULES:
+        return importlib.import_module(f"ndgrad.compat.autograd.scipy.{name}")
+    return getattr(importlib.import_module("scipy"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(_SUBMODULES)

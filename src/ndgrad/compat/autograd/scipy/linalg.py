@@ -1,0 +1,7 @@
+"""scipy.linalg, differentiable where ndgrad.scipy.linalg is."""
+
+from __future__ import annotations
+
+from ndgrad.compat.autograd.scipy.choosing import finder
+
+__getattr__, __dir__ = finder("linalg")

@@ -1,0 +1,7 @@
+"""scipy.special, differentiable where ndgrad.scipy.special is."""
+
+from __future__ import annotations
+
+from ndgrad.compat.autograd.scipy.choosing import finder
+
+__getattr__, __dir__ = finder("special")

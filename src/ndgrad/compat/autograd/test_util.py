@@ -1,0 +1,103 @@
+"""Checks of derivatives against finite differences, in both modes and to any order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from ndgrad.compat.autograd.boxes import plain
+from ndgrad.compat.autograd.differential_operators import _unary, make_jvp, make_vjp
+from ndgrad.compat.autograd.extend import vspace
+from ndgrad.pytree import tree_flatten, tree_map
+
+TOL = RTOL = 1e-6
+EPS = 1e-6
+
+
+def scalar_close(a: Any, b: Any) -> bool:
+    return bool(abs(a - b) < TOL or abs(a - b) / abs(a + b) < RTOL)
+
+
+def make_numerical_jvp(f: Callable[..., Any], x: Any) -> Callable[[Any], Any]:
+    """The derivative along a direction by central differences."""
+
+    def jvp(v: Any) -> Any:
+        up = plain(f(tree_map(lambda a, d: a + d * (EPS / 2), x, v)))
+        down = plain(f(tree_map(lambda a, d: a - d * (EPS / 2), x, v)))
+        return tree_map(lambda a, b: (a - b) / EPS, up, down)
+
+    return jvp
+
+
+def check_vjp(f: Callable[..., Any], x: Any) -> None:
+    """Reverse mode against differences, in random directions."""
+    vjp, value = make_vjp(f)(x)
+    into, out = vspace(x), vspace(value)
+    along, weights = into.randn(), out.randn()
+    gradient = vjp(weights)
+    if vspace(gradient) != into:
+        raise AssertionError(f"the gradient lies in {vspace(gradient)}, the argument in {into}")
+    derivative = make_numerical_jvp(f, x)(along)
+    expected = into.inner_prod(out.covector(weights), derivative)
+    found = into.inner_prod(along, into.covector(gradient))
+    if not scalar_close(expected, found):
+        raise AssertionError(f"Derivative (VJP) check of {f} failed with arg {x}: by differences {expected}, by reverse mode {found}")
+
+
+def check_jvp(f: Callable[..., Any], x: Any) -> None:
+    """Forward mode against differences, in a random direction."""
+    along = vspace(x).randn()
+    expected, found = make_numerical_jvp(f, x)(along), make_jvp(f)(x)(along)[1]
+    for a, b in zip(tree_flatten(expected)[0], tree_flatten(found)[0], strict=True):
+        if not np.allclose(a, b, rtol=1e-5, atol=1e-5 * max(1.0, float(np.max(np.abs(a), initial=0.0)))):
+            raise AssertionError(f"Derivative (JVP) check of {f} failed with arg {x}: by differences {a}, by forward mode {b}")
+
+
+def check_equivalent(x: Any, y: Any) -> None:
+    """Two values of the same structure, nearly equal."""
+    if vspace(x) != vspace(y):
+        raise AssertionError(f"{x} and {y} lie in different spaces")
+    direction = vspace(x).randn()
+    if not scalar_close(vspace(x).inner_prod(x, direction), vspace(x).inner_prod(y, direction)):
+        raise AssertionError(f"{x} and {y} differ")
+
+
+def check_grads(f: Callable[..., Any], argnum: Any = 0, *, modes: Sequence[str] = ("fwd", "rev"), order: int = 2) -> Callable[..., None]:
+    """A function of the arguments of `f` that raises unless derivatives up to `order` agree with finite differences."""
+
+    def check(*args: Any, **kwargs: Any) -> None:
+        of_one, x = _unary(f, tuple(range(len(args))) if argnum is None else argnum, args, kwargs)
+        _check(of_one, x, modes, order)
+
+    return check
+
+
+def _check(f: Callable[..., Any], x: Any, modes: Sequence[str], order: int) -> None:
+    if "fwd" in modes:
+        check_jvp(f, x)
+        if order > 1:
+            along = vspace(x).randn()
+            _check(lambda t: make_jvp(f)(t)(along)[1], x, modes, order - 1)
+    if "rev" in modes:
+        check_vjp(f, x)
+        if order > 1:
+            weights = vspace(plain(f(x))).randn()
+            _check(lambda t: make_vjp(f)(t)[0](weights), x, modes, order - 1)
+
+
+def combo_check(
+    fun: Callable[..., Any], argnums: Sequence[int], *, order: int = 2, modes: Sequence[str] = ("fwd", "rev")
+) -> Callable[..., None]:
+    """As `check_grads`, over all combinations of lists of arguments and keyword arguments."""
+
+    def check(*args: Any, **kwargs: Any) -> None:
+        names = list(kwargs)
+        for given in product(*args):
+            for options in product(*kwargs.values()):
+                named = dict(zip(names, options, strict=True))
+                check_grads(fun, tuple(argnums), order=order, modes=modes)(*given, **named)
+
+    return check

@@ -1,0 +1,263 @@
+"""functionalize: a function without its in-place writes.
+
+The function runs in a level whose tensors hold values that nobody changes. A write gives its target another value; where the target is
+a view, the base gets a value in which that part is replaced, and all views of the base are taken from it again. So a function means
+what it meant, and what runs below, and is recorded, batched or observed there, is out-of-place ops alone. Only at the end are
+arguments that were written to brought up to date, each by one copy.
+"""
+
+from __future__ import annotations
+
+import functools
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ndgrad.autograd.dispatch import dispatch
+from ndgrad.autograd.inplace import write
+from ndgrad.autograd.modes import thread
+from ndgrad.autograd.saved import lift
+from ndgrad.autograd.variable import Variable, innermost_array, meta_of, np_dtype, requires_grad, wrap
+from ndgrad.autograd.versions import Storage, storage_of
+from ndgrad.autograd.view import Path, make_view, replay, steps, tangents_of
+from ndgrad.func.levels import Level, below, level_number, unwrap
+from ndgrad.func.writes import bring_to, was_made_inside
+from ndgrad.ops.fill import copy
+from ndgrad.ops.vocabulary import tensor_ops
+from ndgrad.pytree import tree_flatten, tree_leaves, tree_map, tree_unflatten
+
+
+def functionalize(func: Callable[..., Any], *, remove: str = "mutations") -> Callable[..., Any]:
+    """`func` with its in-place ops replaced by out-of-place ones, of the same meaning: writes to arguments are seen by the caller.
+
+    With `remove="mutations_and_views"`, views become copies too.
+
+    >>> import ndgrad
+    >>> def f(x):
+    ...     y = x.sin()
+    ...     z = y * y
+    ...     y[0] = 0.0          # z's backward needs what is overwritten here
+    ...     return (y * z).sum()
+    >>> ndgrad.func.grad(ndgrad.func.functionalize(f))(ndgrad.tensor([1.0, 2.0]))
+    tensor([ 0.0000, -1.0322])
+    """
+    if remove not in ("mutations", "mutations_and_views"):
+        raise RuntimeError(f"functionalize: remove is {remove!r}. Choose 'mutations' or 'mutations_and_views'.")
+
+    @functools.wraps(func)
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        flat, spec = tree_flatten((args, kwargs))
+        with FunctionalLevel(copies_views=remove == "mutations_and_views") as level:
+            wrapped: dict[int, Any] = {id(t): level.tensor(t) for t in flat if isinstance(t, Variable)}
+            inside, named = tree_unflatten([wrapped.get(id(t), t) for t in flat], spec)
+            result = func(*inside, **named)
+            for t in tree_leaves(result):
+                level.value(t)  # views are brought up to date
+        result = tree_map(lambda t: unwrap(level, t), result)
+        arguments = {id(t): t for t in flat if isinstance(t, Variable)}
+        _write_back([(t, wrapped[number]) for number, t in arguments.items()])
+        return result
+
+    return wrapper
+
+
+def _write_back(pairs: list[tuple[Any, Any]]) -> None:
+    """Give the caller's tensors the values that the function left in them."""
+    written = [(t, w) for t, w in pairs if w._array is not t]
+    for t, w in written:
+        if w._meta.geometry:
+            raise RuntimeError(
+                f"functionalize: an argument of shape {tuple(t.shape)} was given another shape in place. Use the out-of-place form "
+                "(transpose, squeeze, unsqueeze) and return the result."
+            )
+        for other, _ in pairs:
+            if other is not t and np.may_share_memory(innermost_array(other), innermost_array(t)):
+                raise RuntimeError(
+                    f"functionalize: an argument of shape {tuple(t.shape)} was written to, and another of shape {tuple(other.shape)} "
+                    "shares its memory, so it should have changed too. Pass one of them, and take the view inside."
+                )
+    for t, w in written:
+        write(copy, t, (lift(w._array),), {})
+
+
+class FunctionalLevel(Level):
+    """A level whose tensors are values."""
+
+    __slots__ = ("copies_views", "views")
+
+    kind = "functional"
+
+    def __init__(self, copies_views: bool) -> None:
+        super().__init__()
+        self.copies_views = copies_views
+        self.views: weakref.WeakKeyDictionary[Storage, list[weakref.ref[Any]]] = weakref.WeakKeyDictionary()
+
+    def tensor(self, value: Any) -> Any:
+        """A tensor of this level."""
+        t = wrap(value.face, value)
+        meta = meta_of(t)
+        meta.level = self.number
+        meta.born = thread.levels[-1].number
+        return t
+
+    def value(self, t: Any) -> Any:
+        """What a tensor of this level holds, and any other argument as it is."""
+        if not isinstance(t, Variable):
+            return t
+        if level_number(t) != self.number:
+            if not was_made_inside(self, t):
+                return t
+            bring_to(self, t)
+        info = meta_of(t).view
+        if info is not None and info.is_stale(t):
+            self._take_again(t, info)
+        if not isinstance(t._array, Variable):
+            t._array = lift(t._array)
+        return t._array
+
+    # ----- ops ---------------------------------------------------------------------------------------------------------------
+
+    def in_charge_of(self, op: Any, args: tuple[Any, ...], number: int) -> Level | None:
+        if (op.view or op.shares_storage) and level_number(args[0]) < self.number and was_made_inside(self, args[0]):
+            bring_to(self, args[0])  # or writes would not be seen through the view
+            return self
+        return super().in_charge_of(op, args, number)
+
+    def run(self, op: Any, args: tuple[Any, ...], settings: dict[str, Any], face: type[Any]) -> Any:
+        values = tuple([self.value(a) for a in args])
+        with below(self):
+            result = dispatch(op, values, settings)
+        if op.outputs != 1:
+            return tuple([self._result(op, args, settings, i, r) for i, r in enumerate(result)])
+        return self._result(op, args, settings, 0, result)
+
+    def _result(self, op: Any, args: tuple[Any, ...], settings: dict[str, Any], number: int, value: Any) -> Any:
+        source = args[0] if args else None
+        shares = op.shares_storage or (op.view and value._storage is not None and value._storage is self.value(source)._storage)
+        t = self.tensor(self._taken(value) if shares else value)
+        if shares:
+            make_view(t, source, op, settings, number, self.number)
+            self.views.setdefault(t._storage, []).append(weakref.ref(t))
+        return t
+
+    def _taken(self, view: Any) -> Any:
+        if not self.copies_views:
+            return view
+        with below(self):
+            return tensor_ops.clone(view)
+
+    def run_function(self, cls: type[Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """A custom function; it gets copies, since it may write to its arguments."""
+        with below(self):
+            values = [tensor_ops.clone(self.value(a)) if isinstance(a, Variable) else a for a in args]
+            outputs, spec = tree_flatten(cls.apply(*values, **kwargs))
+        made = []
+        for o in outputs:
+            changed = next((a for a, v in zip(args, values, strict=True) if v is o and isinstance(o, Variable)), None)
+            if changed is not None:
+                write(copy, changed, (o,), {})
+            made.append(changed if changed is not None else self.tensor(o) if isinstance(o, Variable) else o)
+        return tree_unflatten(made, spec)
+
+    # ----- writes ------------------------------------------------------------------------------------------------------------
+
+    def write(self, target: Any, value: Any, is_new: bool) -> None:
+        shape, dtype, info = tuple(target.shape), np_dtype(target), target._meta.view
+        new = self.value(value)
+        base = target if info is None else info.base
+        if not thread.grad_enabled and _is_differentiated(self.value(base)):
+            raise _behind_the_history("a write under no_grad", base)
+        with below(self):
+            if np_dtype(new) != dtype:
+                new = tensor_ops.cast(new, dtype=dtype)
+            if tuple(new.shape) != shape:
+                new = tensor_ops.expand(new, shape=shape)
+            if not is_new:
+                new = tensor_ops.clone(new)  # what is returned must not be the memory of an argument
+            base._array = new if info is None else _replaced(self.value(base), info.path, new)
+        storage = storage_of(target)
+        storage.bump("copy_")
+        self._take_views_again(storage)
+
+    def _take_views_again(self, storage: Storage) -> None:
+        """Now and not when they are next used: someone may look at a view without using an op."""
+        known = self.views.get(storage, [])
+        known[:] = [ref for ref in known if ref() is not None]
+        for ref in known:
+            view = ref()
+            info = None if view is None else view._meta.view
+            if info is not None and level_number(info.base) == self.number:  # and was not brought to an inner level
+                self._take_again(view, info)
+
+    def _take_again(self, view: Any, info: Any) -> None:
+        info.check_geometry(view)
+        base = self.value(info.base)
+        with below(self):
+            taken = replay(base, info.path)
+        view._array = self._taken(taken)
+        info.version = view._storage.version
+
+
+def _is_differentiated(t: Any) -> bool:
+    while isinstance(t, Variable):
+        if requires_grad(t) or tangents_of(t):
+            return True
+        t = t._array
+    return False
+
+
+def _behind_the_history(what: str, t: Any) -> RuntimeError:
+    return RuntimeError(
+        f"functionalize: {what} changes the values of a tensor of shape {tuple(t.shape)} and not its history, which no out-of-place op "
+        "does. Write to a clone()."
+    )
+
+
+# ----- values of which a part is replaced ------------------------------------------------------------------------------------------
+
+
+#: View ops that show all elements in their order.
+_WHOLE = frozenset(["alias", "reshape", "squeeze", "squeeze_dim", "squeeze_dims", "unsqueeze"])
+
+
+def _replaced(base: Any, path: Path, part: Any) -> Any:
+    """`base` with the part that `path` leads to replaced."""
+    way, parents = steps(path), [base]
+    for _, op, settings, number in way[:-1]:
+        made = op(parents[-1], **settings)
+        parents.append(made if op.outputs == 1 else made[number])
+    for step, parent in zip(reversed(way), reversed(parents), strict=True):
+        part = _put(parent, step, part)
+    return part
+
+
+def _put(parent: Any, step: Path, part: Any) -> Any:
+    """`parent` with what one view op shows of it replaced."""
+    _, op, settings, number = step
+    if op.name == "real":
+        return tensor_ops.complex(part, tensor_ops.imag(parent))
+    if op.name == "imag":
+        return tensor_ops.complex(tensor_ops.real(parent), part)
+    if op.name == "view_as_real":
+        return tensor_ops.view_as_complex(part)
+    if op.name == "view_as_complex":
+        return tensor_ops.view_as_real(part)
+    if op.name in _WHOLE:
+        return tensor_ops.reshape(part, shape=tuple(parent.shape))
+    if op.name == "detach" and not _is_differentiated(parent):
+        return part
+    if op.shares_storage:
+        raise _behind_the_history(f"a write to the result of {op.name}()", parent)
+    shape = tuple(parent.shape)
+    places = np.arange(int(np.prod(shape))).reshape(shape)
+    shown = op.forward_for(np)(places, **settings)
+    shown = (shown if op.outputs == 1 else shown[number]).reshape(-1)
+    if len(shown) != len(np.unique(shown)):
+        raise RuntimeError(
+            f"functionalize: a write to a tensor of shape {tuple(part.shape)} of which several elements are one place in memory (expand, "
+            "unfold). clone() it first, and write the clone."
+        )
+    flat = tensor_ops.scatter(tensor_ops.reshape(parent, shape=(-1,)), lift(shown), tensor_ops.reshape(part, shape=(-1,)), dim=0)
+    return tensor_ops.reshape(flat, shape=shape)

@@ -1,0 +1,212 @@
+"""Bounds and constraints in SciPy's several notations, read once, for the solver and for the conditions at its solution."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ndgrad.autograd.variable import Variable
+from ndgrad.implicit.equations import Equations, carries_derivative
+from ndgrad.implicit.layout import Layout, PyTree, tensors_of
+from ndgrad.ops.vocabulary import tensor_ops
+from ndgrad.pytree import tree_flatten
+
+
+def constant(name: str, what: str, value: Any) -> Any:
+    """A setting that is a number to SciPy; a derivative with respect to it would be lost, so it is refused."""
+    if isinstance(value, Variable):
+        if carries_derivative(value):
+            raise ValueError(
+                f"{name}: {what} is a tensor that requires grad or belongs to a transform, and settings are constants. Detach it, or write "
+                "the limit into the function: a constraint function c(x, *args) = x - limit can depend on anything."
+            )
+        return np.asarray(value.detach()._array)
+    return np.asarray(value, np.float64)
+
+
+# ----- bounds --------------------------------------------------------------------------------------------------------
+
+
+class Bounds:
+    """Lower and upper limits of every unknown."""
+
+    def __init__(self, lower: Any, upper: Any, given: bool) -> None:
+        self.lower, self.upper, self.given = lower, upper, given
+
+    def for_scipy(self) -> Any:
+        from scipy.optimize import Bounds as ScipyBounds
+
+        return ScipyBounds(self.lower, self.upper)
+
+    def active(self, x: Any, gradient: Any, constrained: bool, touching: float) -> tuple[Any, Any]:
+        """Which unknowns sit at a bound (within `touching`, relative to its size) that pushes against the descent, and where that is.
+
+        With constraints besides, the gradient alone does not tell who pushes, so touching is enough.
+        """
+        tiny = 0.0 if constrained else 1e-9 * max(1.0, float(np.abs(gradient).max(initial=0.0)))
+        low = _reached(x - self.lower, self.lower, touching)
+        high = _reached(self.upper - x, self.upper, touching)
+        if not constrained:
+            low &= gradient > tiny
+            high &= gradient < -tiny
+        equal = self.lower == self.upper
+        fixed = low | high | equal
+        return fixed, np.where(fixed, np.where(low | equal, self.lower, self.upper), 0.0)
+
+
+def _reached(distance: Any, limit: Any, touching: float) -> Any:
+    finite = np.isfinite(limit)
+    return finite & (distance <= touching * np.maximum(1.0, np.abs(np.where(finite, limit, 0.0))))
+
+
+def read_bounds(name: str, bounds: Any, layout: Layout) -> Bounds:
+    """SciPy's Bounds, a pair per unknown, or (lower, upper) with each a number or a structure like x0."""
+    n = layout.size
+    if bounds is None:
+        return Bounds(np.full(n, -np.inf), np.full(n, np.inf), False)
+    if any(d.kind == "c" for d in layout.dtypes):
+        raise ValueError(f"{name}: bounds order numbers, and an unknown is complex. Minimise over real and imaginary parts instead.")
+    if hasattr(bounds, "lb") and hasattr(bounds, "ub"):
+        lower, upper = bounds.lb, bounds.ub
+    elif isinstance(bounds, tuple) and len(bounds) == 2 and not (n == 2 and _is_pair(bounds[0])):
+        lower, upper = bounds
+    else:
+        pairs = list(bounds)
+        if len(pairs) != n or not all(_is_pair(p) for p in pairs):
+            raise ValueError(f"{name}: bounds must be a pair (low, high) for each of the {n} unknowns, SciPy's Bounds, or (lower, upper).")
+        lower = [-np.inf if p[0] is None else p[0] for p in pairs]
+        upper = [np.inf if p[1] is None else p[1] for p in pairs]
+        return Bounds(_stacked(name, lower), _stacked(name, upper), True)
+    return Bounds(_spread(name, lower, layout, -np.inf), _spread(name, upper, layout, np.inf), True)
+
+
+def _is_pair(p: Any) -> bool:
+    return isinstance(p, (tuple, list)) and len(p) == 2 and all(v is None or np.ndim(v) == 0 for v in p)
+
+
+def _stacked(name: str, values: Sequence[Any]) -> Any:
+    return np.array([float(constant(name, "a bound", v)) for v in values])
+
+
+def _spread(name: str, limit: Any, layout: Layout, absent: float) -> Any:
+    """One limit for all unknowns, or a structure of limits, as a vector."""
+    leaves, spec = tree_flatten(limit)
+    if len(leaves) == 1 and not (spec == layout.spec and len(layout.shapes) == 1):
+        whole = constant(name, "a bound", absent if leaves[0] is None else leaves[0])
+        return np.array(np.broadcast_to(whole.reshape(-1) if whole.size == layout.size else whole, (layout.size,)), np.float64)
+    if spec != layout.spec:
+        if len(leaves) == layout.size:
+            return _stacked(name, [absent if v is None else v for v in leaves])
+        raise ValueError(f"{name}: bounds of structure {spec} for unknowns of structure {layout.spec}. Give numbers or structures like x0.")
+    parts = [
+        np.broadcast_to(constant(name, "a bound", absent if v is None else v), shape).reshape(-1)
+        for v, shape in zip(leaves, layout.shapes, strict=True)
+    ]
+    return np.concatenate(parts).astype(np.float64)
+
+
+# ----- constraints ---------------------------------------------------------------------------------------------------
+
+
+class Constraint:
+    """lower <= function(x, *args) <= upper, componentwise; equal limits make an equation."""
+
+    def __init__(
+        self, name: str, function: Callable[..., PyTree], args: tuple[Any, ...], lower: Any, upper: Any, linear: Any = None,
+        given: Any = None,
+    ) -> None:  # fmt: skip
+        self.name, self.function, self.args = name, function, args
+        self.lower, self.upper = lower, upper
+        self.linear, self.given = linear, given
+
+    def values(self, layout: Layout, vector: Any, args: Any) -> Any:
+        """The function's values as one vector."""
+        if self.linear is not None:
+            return _matrix(self.linear, layout) @ vector
+        leaves = tensors_of(f"{self.name}: a constraint", self.function(layout.unpack(vector), *args), layout.face)
+        parts = [tensor_ops.reshape(t, shape=(int(np.prod(t.shape)),)) for t in leaves]
+        return parts[0] if len(parts) == 1 else tensor_ops.cat(*parts, dim=0)
+
+    def numeric(self, equations: Equations, number: int) -> tuple[Callable[[Any], Any], Callable[[Any], Any], Callable[[Any, Any], Any]]:
+        """Values, Jacobian and the Hessian of a weighted sum, on arrays."""
+        from ndgrad.func.jacobian import hessian, jacrev
+
+        layout = equations.layout
+
+        def values(v: Any, _: Any, args: Any) -> Any:
+            return self.values(layout, v, args[number])
+
+        def weighted(x: Any, weights: Any) -> Any:
+            w = equations.batch.tensor(np.asarray(weights, layout.dtype), layout.face)
+            f = hessian(lambda v, *a: (values(v, *a) * w).sum())
+            return np.array(equations.numeric(lambda v: equations.run_flat(f, v))(x), np.float64)
+
+        def on_arrays(f: Callable[..., Any]) -> Callable[[Any], Any]:
+            call = equations.numeric(lambda v: equations.run_flat(f, v))
+            return lambda x: np.array(call(x), np.float64)
+
+        return on_arrays(values), on_arrays(jacrev(values)), weighted
+
+    def for_scipy(self, equations: Equations, number: int, method: Any, lent: Callable[..., Any]) -> Any:
+        from scipy import optimize
+
+        if self.linear is not None:
+            return self.given
+        values, jacobian, weighted = map(lent, self.numeric(equations, number))
+        if isinstance(self.given, dict):
+            return {"type": self.given["type"], "fun": values, "jac": jacobian}
+        more = {"hess": weighted, "keep_feasible": self.given.keep_feasible} if method == "trust-constr" else {}
+        return optimize.NonlinearConstraint(values, self.given.lb, self.given.ub, jac=jacobian, **more)
+
+    def limits(self, count: int) -> tuple[Any, Any]:
+        return np.broadcast_to(self.lower, (count,)), np.broadcast_to(self.upper, (count,))
+
+    def active(self, equations: Equations, number: int, x: Any, touching: float) -> tuple[Any, Any, Any]:
+        """The components that hold as equations at x, the limits that they reach, and the Jacobian of all."""
+        values, jacobian, _ = self.numeric(equations, number)
+        c = np.atleast_1d(values(x))
+        lower, upper = self.limits(len(c))
+        low = _reached(np.abs(c - lower), lower, touching)
+        high = _reached(np.abs(c - upper), upper, touching)
+        active = np.flatnonzero(low | high | (lower == upper))
+        at = np.where(low, lower, upper)[active]
+        return active, at, jacobian(x).reshape(len(c), len(x))
+
+    def signs(self, active: Any, at: Any) -> Any:
+        """The sign that the multiplier of each active component must have, 0 for an equation."""
+        lower, upper = self.limits(int(active.max(initial=-1)) + 1 if np.ndim(self.lower) == 0 else np.size(self.lower))
+        low, up = lower[active], upper[active]
+        return np.where(low == up, 0.0, np.where(at == low, 1.0, -1.0))
+
+
+def _matrix(matrix: Any, layout: Layout) -> Any:
+    from ndgrad.autograd.variable import wrap
+
+    return wrap(layout.face, np.asarray(matrix, layout.dtype))
+
+
+def read_constraints(name: str, constraints: Any) -> list[Constraint]:
+    """SciPy's dicts, LinearConstraint and NonlinearConstraint, alone or in a sequence."""
+    given = [constraints] if isinstance(constraints, dict) or hasattr(constraints, "lb") else list(constraints or ())
+    return [_read(name, c) for c in given]
+
+
+def _read(name: str, c: Any) -> Constraint:
+    if isinstance(c, dict):
+        kind = str(c.get("type", "")).lower()
+        if kind not in ("eq", "ineq") or not callable(c.get("fun")):
+            raise ValueError(f"{name}: a constraint dict needs 'fun' and 'type', 'eq' or 'ineq'; this one has {sorted(c)}, type {kind!r}.")
+        args = c.get("args", ())
+        return Constraint(name, c["fun"], tuple(args), 0.0, 0.0 if kind == "eq" else np.inf, given={"type": kind})
+    if hasattr(c, "A"):
+        matrix = c.A.toarray() if hasattr(c.A, "toarray") else np.atleast_2d(c.A)
+        lower, upper = np.asarray(c.lb, np.float64), np.asarray(c.ub, np.float64)
+        return Constraint(name, lambda x: x, (), lower, upper, np.asarray(matrix, np.float64), c)
+    if hasattr(c, "fun"):
+        return Constraint(name, c.fun, (), np.asarray(c.lb, np.float64), np.asarray(c.ub, np.float64), given=c)
+    raise TypeError(f"{name}: a constraint is {type(c).__name__}. Give a dict, a LinearConstraint or a NonlinearConstraint.")
+
+
+__all__ = ["Bounds", "Constraint", "constant", "read_bounds", "read_constraints"]

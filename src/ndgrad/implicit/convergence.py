@@ -1,0 +1,65 @@
+"""What happens when a solver does not find what it was asked for.
+
+The derivative of a solution is the derivative of an equation that holds. Where it does not hold, there is none, so an error is
+the default, and it says how far the equation is from holding.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+
+
+class ConvergenceError(RuntimeError):
+    """A solver stopped before it had a solution. `x` is where it stopped, `residual` how far off it was."""
+
+    def __init__(self, message: str, x: Any = None, residual: float | None = None) -> None:
+        super().__init__(message)
+        self.x = x
+        self.residual = residual
+
+
+class ConvergenceWarning(RuntimeWarning):
+    """As ConvergenceError, when the caller asked to go on."""
+
+
+class SingularError(np.linalg.LinAlgError, RuntimeError):
+    """The equations do not determine the solution's derivative."""
+
+
+def not_converged(name: str, reason: str, residual: float, remedy: str, x: Any, on_failure: str) -> None:
+    """Raise, or warn if the caller wants to go on all the same."""
+    text = f"{name}: the solver did not converge ({' '.join(reason.split())}); the largest residual is {residual:.3g}. {remedy}"
+    if on_failure == "raise":
+        raise ConvergenceError(text, x, residual)
+    if on_failure == "warn":
+        warnings.warn(text + " Derivatives of this result are those of an equation that does not hold.", ConvergenceWarning, stacklevel=4)
+
+
+def check_on_failure(name: str, on_failure: str) -> None:
+    """`on_failure` as users may give it; SciPy's own names, whose results tell of failure, use "return" inside."""
+    if on_failure not in ("raise", "warn", "return"):
+        raise ValueError(f"{name}: on_failure is {on_failure!r}. Choose 'raise' or 'warn'.")
+
+
+def singular(name: str, what: str, shape: tuple[int, ...]) -> SingularError:
+    return SingularError(
+        f"{name}: {what} (shape {shape}) is singular at the solution, so the solution is no differentiable function of the parameters "
+        "there (a double root, or a flat direction of the objective). Change the problem so that the solution is isolated, or "
+        "add a small regularising term."
+    )
+
+
+def scipy_module(name: str, needed_by: str) -> Any:
+    """A module of SciPy, which is an optional dependency."""
+    import importlib
+
+    try:
+        return importlib.import_module(f"scipy.{name}")
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError(f"{needed_by} runs on SciPy's solvers, and SciPy is not installed. Install ndgrad[scipy].") from error
+
+
+__all__ = ["ConvergenceError", "ConvergenceWarning", "SingularError", "check_on_failure", "not_converged", "scipy_module", "singular"]

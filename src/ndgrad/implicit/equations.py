@@ -1,0 +1,155 @@
+"""A user's function as a solver and as a derivative rule see it.
+
+For the solver: a function of arrays, with the batch of all samples in front, that watches what the user's function captures.
+For the rule: a function of one vector and of all parameters, those given and those captured, that any transform can
+be applied to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Self, TypeVar
+
+import numpy as np
+
+from ndgrad.autograd.variable import Variable, np_dtype, requires_grad
+from ndgrad.autograd.view import tangents_of
+from ndgrad.implicit.closures import Watch
+from ndgrad.implicit.faces import faced, seen
+from ndgrad.implicit.layout import Layout, PyTree, face_of_tree
+from ndgrad.implicit.values import Batch, take_apart
+from ndgrad.pytree import tree_flatten, tree_unflatten
+
+T = TypeVar("T")
+
+
+class Lent:
+    """A function on loan to a solver. SciPy's functions and objects stay behind in reference cycles, and would keep all that a function
+    holds alive until the collector comes, so it is taken back when the solver is done."""
+
+    def __init__(self, function: Callable[..., Any], jacobian: Lent | None = None) -> None:
+        self.function: Callable[..., Any] | None = function
+        self.jacobian = jacobian
+
+    def __call__(self, *args: Any) -> Any:
+        assert self.function is not None
+        result = self.function(*args)
+        # solvers write into arrays that they were given, and ours may be views of constants; a sparse matrix is left as it is
+        return np.array(result, np.float64) if isinstance(result, (np.ndarray, np.generic)) else result
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.function = None
+
+
+class Arguments:
+    """Extra arguments of a user's function: the tensors among them, and how to put others in their places."""
+
+    def __init__(self, args: tuple[Any, ...]) -> None:
+        self.leaves, self.spec = tree_flatten(args)
+        self.places = [i for i, leaf in enumerate(self.leaves) if isinstance(leaf, Variable)]
+        self.tensors = [seen(self.leaves[i]) for i in self.places]
+        self.faces = [t.face for t in self.tensors]
+
+    def filled(self, tensors: Any) -> tuple[Any, ...]:
+        leaves = list(self.leaves)
+        for i, face, t in zip(self.places, self.faces, tensors, strict=True):
+            leaves[i] = faced(t, face)
+        found: tuple[Any, ...] = tree_unflatten(leaves, self.spec)
+        return found
+
+    def plain(self, batch: Batch) -> tuple[Any, ...]:
+        return self.filled([batch.plain(t) for t in self.tensors])
+
+
+class Equations:
+    """The unknowns `x` (a structure of tensors) and the arguments of a user's functions, which a solver is to work on."""
+
+    def __init__(self, name: str, x0: PyTree, args: Any, face: type[Any] | None = None) -> None:
+        self.name = name
+        given = args if isinstance(args, tuple) else (args,)
+        self.arguments = Arguments(given)
+        self.layout = Layout(f"{name}: x0", x0, face or face_of_tree(x0, given))
+        self.batch = Batch()
+        self.watch = Watch(self.batch)
+        self._plain_arguments: tuple[Any, ...] = ()
+        for t in (*self.layout.tensors, *self.arguments.tensors):
+            self.batch.include(take_apart(t)[1])
+        self._replace: Any = None
+
+    # ----- for the solver -----
+
+    def run(self, function: Callable[..., Any], vector: Any) -> Any:
+        """`function(x, *args)` on plain values, watched."""
+        tree = self.layout.unpack(vector)
+        with self.watch.run(own=tree_flatten(tree)[0]):
+            return function(tree, *self._plain_arguments)
+
+    def run_flat(self, function: Callable[..., Any], *vectors: Any) -> Any:
+        """As `run`, for a function that takes the vectors themselves."""
+        with self.watch.run():
+            return function(*vectors, *self._plain_arguments)
+
+    def numeric(self, function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        """A function of a plain vector tensor as one of arrays with the batch in front."""
+
+        def call(x: Any) -> Any:
+            x = np.asarray(x)
+            if x.dtype != self.layout.dtype:
+                x = x.astype(self.layout.dtype)  # solvers compute in float64
+            result = function(self.batch.tensor(x, self.layout.face))
+            return self.batch.full(result)
+
+        return call
+
+    def solve(self, solver: Callable[[Any], T]) -> T:
+        """Run a solver from the first guess (an array, with the batches in front); what was captured is final then."""
+
+        def run() -> T:
+            self.watch.begin()
+            self._plain_arguments = self.arguments.plain(self.batch)
+            leaves = [self.batch.plain(t) for t in self.layout.tensors]
+            return solver(np.array(self.batch.full(self.layout.pack(leaves))))
+
+        result = self.batch.solve(run)
+        self.watch.settle()
+        self._replace = self.watch.replacing()
+        return result
+
+    # ----- for the rule -----
+
+    def parameters(self) -> list[Any]:
+        return [*self.arguments.tensors, *self.watch.captured()]
+
+    def has_derivative(self) -> bool:
+        """Whether any parameter carries something that a derivative could go to."""
+        self.watch.settle()
+        return any(carries_derivative(t) for t in self.parameters())
+
+    def apply(self, function: Callable[..., Any], vector: Any, parameters: Any) -> Any:
+        """`function(x, *args)` of unknowns and parameters that may be any kind of tensors."""
+        return self.apply_flat(function, (self.layout.unpack(vector),), parameters)
+
+    def apply_flat(self, function: Callable[..., Any], unknowns: tuple[Any, ...], parameters: Any) -> Any:
+        """As `apply`, for a function that takes whatever stands for the unknowns."""
+        count = len(self.arguments.tensors)
+        given, captured = parameters[:count], parameters[count:]
+        faces = [t.face for t in self.watch.captured()]
+        captured = [faced(t, face) for t, face in zip(captured, faces, strict=True)]
+        return self._replace(function, captured, *unknowns, *self.arguments.filled(given))
+
+
+def carries_derivative(t: Any) -> bool:
+    """Whether a derivative of `t` is wanted by anybody: a graph, a dual level or a transform."""
+    if not isinstance(t, Variable) or np_dtype(t).kind not in "fc":
+        return False
+    while isinstance(t, Variable):
+        if requires_grad(t) or tangents_of(t):
+            return True
+        t = t._array
+    return False
+
+
+__all__ = ["Arguments", "Equations", "Lent", "carries_derivative"]

@@ -1,0 +1,343 @@
+"""Initial value problems on arrays: SciPy's step methods, forward in time and, for the adjoint equation, backward.
+
+Note [Checkpoints of a trajectory]
+The adjoint equation runs backward and needs the solution on its way. Keeping all of it would make memory grow with the number of
+steps, and integrating it backward as well is unstable. So the forward integration is repeated in pieces: while it runs, a few states
+are kept, and if there come to be too many, every second one is dropped; then each piece, last to first, is integrated once more
+from its first state, with the interpolants of its steps kept if they are few, and by the same method again if they are not. The memory
+is `kept` states per level of this recursion plus the interpolants of one piece, so it grows with the logarithm of the number
+of steps, and up to kept * PIECE steps the trajectory is computed twice in all.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ndgrad.implicit.convergence import ConvergenceError, scipy_module
+
+METHODS = ("RK23", "RK45", "DOP853", "Radau", "BDF", "LSODA")
+STIFF = frozenset(("Radau", "BDF", "LSODA"))
+#: Steps of which all interpolants are kept at once.
+PIECE = 64
+#: A dense Jacobian up to this size, a sparse one of blocks above.
+DENSE_JACOBIAN = 400
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How to integrate."""
+
+    name: str
+    method: str = "RK45"
+    rtol: float = 1e-3
+    atol: float = 1e-6
+    max_step: float = np.inf
+    first_step: float | None = None
+    kept: int = 32
+    #: the adjoint's own method and tolerances, where they are to differ
+    adjoint: tuple[tuple[str, Any], ...] = ()
+
+    def tighter(self) -> Settings:
+        """For the trajectory that the adjoint equation reads: its errors add to the adjoint's own, so both get a tenth."""
+        return replace(self, rtol=self.rtol / 10, atol=self.atol / 10)
+
+    def for_adjoint(self) -> Settings:
+        return replace(self, **{"first_step": None, **dict(self.adjoint)})
+
+
+class System:
+    """dy/dt = f(t, y) on arrays, with the batches in front of y; flat vectors for SciPy.
+
+    Note [Sharing out tolerances]
+    SciPy holds the root mean square of all components' errors within the tolerances. Many components that are exact, or that are easy,
+    would let a few be wrong: other samples of a batch, parameters without influence, cotangents that stay zero. So the tolerances
+    are made smaller until each of `groups` (parts of the last dimension, by their ends), of each sample, is within the user's by itself,
+    with only those components counted that are at work.
+    """
+
+    def __init__(
+        self,
+        rhs: Callable[[float, Any], Any],
+        jacobian: Callable[[float, Any], Any],
+        shape: tuple[int, ...],
+        settings: Settings,
+        groups: Sequence[int] = (),
+    ) -> None:
+        self.rhs, self.jacobian, self.shape, self.settings, self.groups = rhs, jacobian, shape, settings, groups
+        self.evaluations = self.jacobians = self.factorings = 0
+
+    def flat_rhs(self, t: float, y: Any) -> Any:
+        self.evaluations += 1
+        return np.array(self.rhs(t, y.reshape(self.shape)), np.float64).reshape(-1)
+
+    def flat_jacobian(self, t: float, y: Any) -> Any:
+        self.jacobians += 1
+        blocks = np.array(self.jacobian(t, y.reshape(self.shape)), np.float64)
+        n = self.shape[-1]
+        return block_matrix(blocks.reshape(-1, n, n), dense=self.settings.method == "LSODA")
+
+    @contextmanager
+    def solver(self, t: float, y: Any, end: float) -> Iterator[Any]:
+        """One of SciPy's step methods, about to leave (t, y) for `end`.
+
+        It holds functions that hold it; emptied at the end, it does not keep states alive until the collector comes.
+        """
+        made = self._solver(t, y, end)
+        try:
+            yield made
+        finally:
+            self.factorings += int(getattr(made, "nlu", 0))
+            vars(made).clear()
+
+    def _solver(self, t: float, y: Any, end: float) -> Any:
+        s = self.settings
+        integrate = scipy_module("integrate", s.name)
+        share = self._share(t, y)
+        more: dict[str, Any] = {"jac": self.flat_jacobian} if s.method in STIFF else {}
+        span = abs(end - t)
+        if s.first_step is not None and s.first_step < span:
+            more["first_step"] = s.first_step
+        rtol = max(s.rtol / share, 100 * float(np.finfo(np.float64).eps))
+        return getattr(integrate, s.method)(
+            self.flat_rhs, t, np.asarray(y, np.float64).reshape(-1), end, max_step=s.max_step, rtol=rtol, atol=s.atol / share, **more
+        )
+
+    def _share(self, t: float, y: Any) -> float:
+        """By how much tolerances must be smaller: see Note [Sharing out tolerances]."""
+        samples = max(int(np.prod(self.shape[:-1])), 1)
+        if not self.groups:
+            return float(np.sqrt(samples))
+        state = np.asarray(y).reshape(self.shape)
+        at_work = (state != 0) | (np.asarray(self.rhs(t, state)) != 0)
+        parts = np.split(at_work, list(self.groups[:-1]), axis=-1)
+        counts = [int(part.sum(axis=-1).min(initial=part.shape[-1])) for part in parts if part.any()]
+        return float(np.sqrt(at_work.size / max(min(counts, default=1), 1)))
+
+
+def block_matrix(blocks: Any, dense: bool) -> Any:
+    """A block-diagonal matrix of equal blocks."""
+    count, rows = blocks.shape[:2]
+    if count == 1 and (dense or rows <= DENSE_JACOBIAN):
+        return blocks[0]
+    from scipy import sparse
+
+    made = sparse.csc_matrix(sparse.block_diag(list(blocks)))
+    return made.toarray() if dense else made
+
+
+def advance(solver: Any, name: str) -> None:
+    """One step, or an error that says why there is none."""
+    message = solver.step()
+    if solver.status == "failed" or not np.isfinite(solver.y).all():
+        raise ConvergenceError(
+            f"{name}: {type(solver).__name__} failed at t = {solver.t:.6g} with steps of {abs(solver.t - (solver.t_old or solver.t)):.3g} "
+            f"({(message or 'the solution is not finite').strip()}). The solution may leave every bound there: end before, try a stiff "
+            "method ('Radau', 'BDF', 'LSODA'), or change rtol and atol.",
+            solver.y,
+        )
+
+
+# ----- forward -------------------------------------------------------------------------------------------------------
+
+
+class Event:
+    """A function whose sign changes are looked for, and the times at which they were found."""
+
+    def __init__(self, function: Callable[[float, Any], float], terminal: int, direction: float) -> None:
+        self.function, self.terminal, self.direction = function, terminal, direction
+        self.times: list[float] = []
+        self.before = 0.0
+
+    def crossing(self, old: float, t: float, now: float, sol: Callable[[float], Any]) -> float | None:
+        """Where in the step (old, t] the sign changed, if it did in the wanted direction."""
+        before, self.before = self.before, now
+        up, down = before <= 0 <= now, before >= 0 >= now
+        if before == now or not ((up and self.direction >= 0) or (down and self.direction <= 0)):
+            return None
+        optimize = scipy_module("optimize", "implicit.solve_ivp")
+        eps = float(np.finfo(np.float64).eps)
+        return float(optimize.brentq(lambda s: self.function(s, sol(s)), old, t, xtol=4 * eps, rtol=4 * eps))
+
+
+@dataclass
+class Trajectory:
+    """What an integration found: the times reached, the states there, and whether an event ended it."""
+
+    times: list[float]
+    states: list[Any]
+    ended: bool
+
+
+def forward(system: System, t0: float, end: float, y0: Any, wanted: Sequence[float] | None, events: Sequence[Event] = ()) -> Trajectory:
+    """States at the wanted times (those of all steps if None), up to `end` or to a terminal event."""
+    found = Trajectory([], [], False)
+    state = np.asarray(y0, np.float64).reshape(-1)
+    rest = None if wanted is None else list(wanted)
+    if rest is None:
+        found.times.append(t0)
+        found.states.append(state.copy())
+    while rest and rest[0] == t0:
+        found.times.append(rest.pop(0))
+        found.states.append(state.copy())
+    for event in events:
+        event.before = event.function(t0, state)
+    if t0 == end or (rest is not None and not rest and not events):
+        return found
+    sign = 1.0 if end >= t0 else -1.0
+    with system.solver(t0, state, end if events or rest is None else rest[-1]) as solver:
+        while solver.status == "running" and not found.ended:
+            advance(solver, system.settings.name)
+            stop, sol = solver.t, None
+            if events or (rest and sign * rest[0] < sign * solver.t):
+                sol = solver.dense_output()
+            if events:
+                stop = _events_in_step(events, solver, sol, found)
+            _record(found, rest, solver, sol, stop, sign)
+    return found
+
+
+def _events_in_step(events: Sequence[Event], solver: Any, sol: Any, found: Trajectory) -> float:
+    """Look for events in the last step; where the integration ends if one of them is terminal, else the end of the step."""
+    sign = solver.direction
+    crossings = []
+    for event in events:
+        at = event.crossing(solver.t_old, solver.t, event.function(solver.t, solver.y), sol)
+        if at is not None:
+            crossings.append((sign * at, at, event))
+    for _, at, event in sorted(crossings, key=lambda c: c[0]):
+        event.times.append(at)
+        if event.terminal and len(event.times) >= event.terminal:
+            found.ended = True
+            return at
+    return float(solver.t)
+
+
+def _record(found: Trajectory, rest: list[float] | None, solver: Any, sol: Any, stop: float, sign: float) -> None:
+    if rest is None:
+        found.times.append(stop)
+        found.states.append(solver.y.copy() if stop == solver.t else sol(stop))
+        return
+    while rest and sign * rest[0] <= sign * stop:
+        t = rest.pop(0)
+        found.times.append(t)
+        found.states.append(solver.y.copy() if t == solver.t else sol(t))
+
+
+# ----- backward ------------------------------------------------------------------------------------------------------
+
+Pull = Callable[[float, Any, Any], tuple[Any, Any]]
+PullJacobian = Callable[[float, Any], tuple[Any, Any]]
+
+
+class Adjoint:
+    """The adjoint equation: lambda' = -(df/dy)^T lambda, and the parameters' cotangents, (df/dp)^T lambda integrated.
+
+    `pull(t, y, lam)` gives (df/dy)^T lam and (df/dp)^T lam; `pull_jacobian(t, y)` the matrices themselves, for stiff methods. Arrays
+    have the batches in front.
+    """
+
+    def __init__(self, system: System, pull: Pull, pull_jacobian: PullJacobian, parameters: int) -> None:
+        self.system, self.pull, self.pull_jacobian = system, pull, pull_jacobian
+        self.lead, self.n, self.parameters = system.shape[:-1], system.shape[-1], parameters
+        self.at: Callable[[float], Any] = lambda t: None
+        shape = (*self.lead, self.n + parameters)
+        groups = (self.n, self.n + parameters) if parameters else (self.n,)
+        # functions rather than methods: whoever makes a system of one of its own methods makes a cycle
+        self.equation = System(_rhs_of(weakref.ref(self)), _jacobian_of(weakref.ref(self)), shape, system.settings.for_adjoint(), groups)
+
+    def rhs(self, t: float, z: Any) -> Any:
+        along_y, along_p = self.pull(t, self.at(t).reshape(self.system.shape), z[..., : self.n])
+        return -np.concatenate([along_y, along_p], axis=-1)
+
+    def matrix(self, t: float, z: Any) -> Any:
+        dy, dp = self.pull_jacobian(t, self.at(t).reshape(self.system.shape))
+        n, p = self.n, self.parameters
+        out = np.zeros((*self.lead, n + p, n + p))
+        out[..., :n, :n] = -np.swapaxes(dy, -1, -2)
+        out[..., n:, :n] = -np.swapaxes(dp, -1, -2)
+        return out
+
+    def run(self, t0: float, y0: Any, times: Sequence[float], cotangents: Any) -> tuple[Any, Any]:
+        """Cotangents of y0 and of the parameters for cotangents of the states at the times, time in front."""
+        z = np.zeros(self.equation.shape)
+        # the equation is linear, so absolute tolerances can be relative to the size of the cotangents
+        scale = float(np.abs(cotangents).max(initial=0.0))
+        if scale == 0.0 or not len(times):
+            return z[..., : self.n], z[..., self.n :]
+        if not np.isfinite(scale):
+            return np.full_like(z[..., : self.n], np.nan), np.full_like(z[..., self.n :], np.nan)
+        jumps = [(t, g / scale) for t, g in zip(times, cotangents, strict=True)]
+        if times[-1] != t0:
+            z = self._sweep(t0, np.asarray(y0, np.float64).reshape(-1), times[-1], z, jumps)
+        for t, g in jumps:
+            if t == t0:
+                z[..., : self.n] += g
+        z = z * scale
+        return z[..., : self.n], z[..., self.n :]
+
+    def _sweep(self, start: float, y: Any, end: float, z: Any, jumps: list[tuple[float, Any]]) -> Any:
+        """Take z from `end` back to `start`, where the state is y (see Note [Checkpoints of a trajectory])."""
+        name, kept = self.system.settings.name, max(self.system.settings.kept, 1)
+        pieces: list[Any] | None = []
+        edges = [start]
+        marks, stride, count = [(start, y)], 1, 0
+        with self.system.solver(start, y, end) as solver:
+            while solver.status == "running":
+                advance(solver, name)
+                count += 1
+                if pieces is not None:
+                    pieces.append(solver.dense_output())
+                    edges.append(solver.t)
+                    if len(pieces) > PIECE:
+                        pieces = None
+                if count % stride == 0 and solver.t != end:
+                    marks.append((solver.t, solver.y.copy()))
+                    if len(marks) > 2 * kept:
+                        marks, stride = marks[::2], stride * 2
+        if pieces is not None:
+            integrate = scipy_module("integrate", name)
+            self.at = integrate.OdeSolution(edges, pieces)
+            return self._back(start, end, z, jumps)
+        stops = [*(t for t, _ in marks[1:]), end]
+        while marks:
+            t, state = marks.pop()
+            z = self._sweep(t, state, stops.pop(), z, jumps)
+        return z
+
+    def _back(self, start: float, end: float, z: Any, jumps: list[tuple[float, Any]]) -> Any:
+        """Integrate the adjoint equation from `end` to `start`, stopping to add what the states in between receive."""
+        sign = 1.0 if end >= start else -1.0
+        here = end
+        for t, g in reversed(jumps):
+            if sign * t > sign * end or sign * t <= sign * start:
+                continue
+            z = self._integrate(here, t, z)
+            z = z.copy()
+            z[..., : self.n] += g
+            here = t
+        return self._integrate(here, start, z)
+
+    def _integrate(self, here: float, there: float, z: Any) -> Any:
+        if here == there or not z.any():
+            return z  # before the first cotangent there is nothing to transport
+        with self.equation.solver(here, z, there) as solver:
+            while solver.status == "running":
+                advance(solver, self.system.settings.name + " (adjoint equation)")
+            return solver.y.reshape(z.shape)
+
+
+def _rhs_of(adjoint: weakref.ref[Adjoint]) -> Callable[[float, Any], Any]:
+    return lambda t, z: adjoint().rhs(t, z)  # type: ignore[union-attr]
+
+
+def _jacobian_of(adjoint: weakref.ref[Adjoint]) -> Callable[[float, Any], Any]:
+    return lambda t, z: adjoint().matrix(t, z)  # type: ignore[union-attr]
+
+
+__all__ = ["Adjoint", "Event", "METHODS", "STIFF", "Settings", "System", "Trajectory", "forward"]

@@ -1,0 +1,265 @@
+"""`solve_ivp` with SciPy's signature, on structures of tensors, differentiable in everything that the solution depends on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ndgrad.autograd.variable import Variable, np_dtype, wrap
+from ndgrad.implicit.equations import Equations, carries_derivative
+from ndgrad.implicit.faces import faced
+from ndgrad.implicit.flows import FlowRule, check_unbatched, flow, numbers, states_array, system_of
+from ndgrad.implicit.integration import METHODS, Event, Settings, Trajectory, forward
+from ndgrad.implicit.layout import Layout, PyTree, face_of_tree, tensors_of
+from ndgrad.implicit.roots import RootRule
+from ndgrad.implicit.rules import Tensors, attach
+from ndgrad.implicit.values import take_apart
+from ndgrad.ops.vocabulary import tensor_ops
+from ndgrad.pytree import tree_unflatten
+
+
+class OdeResult(dict[str, Any]):
+    """What `solve_ivp` found: `t`, `y` (time last), `t_events`, `y_events`, and how it went."""
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self[name]
+        except KeyError:
+            raise AttributeError(name) from None
+
+    def __repr__(self) -> str:
+        return "\n".join(f"{key:>10}: {value!r}" for key, value in self.items())
+
+
+def solve_ivp(
+    fun: Callable[..., PyTree],
+    t_span: Any,
+    y0: PyTree,
+    method: str = "RK45",
+    t_eval: Any = None,
+    dense_output: bool = False,
+    events: Any = None,
+    vectorized: bool = False,
+    args: Any = None,
+    *,
+    rtol: float = 1e-3,
+    atol: float = 1e-6,
+    max_step: float = np.inf,
+    first_step: float | None = None,
+    checkpoints: int = 32,
+    adjoint_options: dict[str, Any] | None = None,
+) -> OdeResult:
+    """Solve dy/dt = fun(t, y, *args), y(t_span[0]) = y0, as `scipy.integrate.solve_ivp` does, differentiably.
+
+    The result is differentiable in `y0`, `args`, both ends of `t_span`, `t_eval` and everything that `fun` closes over. Reverse mode solves
+    the adjoint equation and forward mode the variational equation, with the same method and tolerances (`adjoint_options` may set
+    `method`, `rtol`, `atol`, `max_step` of the adjoint). Stiff methods get exact Jacobians. For backward nothing of the trajectory is
+    kept; it is integrated again in pieces, with `checkpoints` states at hand. `y0` may be any structure of tensors; the `y` of the
+    result has that structure, with time as the last dimension. Event times (`t_events`, `y_events`) are differentiable too. Inside
+    `vmap` all samples are integrated together, with common steps.
+
+    >>> import ndgrad
+    >>> k = ndgrad.tensor(0.5, requires_grad=True)
+    >>> sol = ndgrad.implicit.solve_ivp(lambda t, y: -k * y, (0.0, 2.0), ndgrad.tensor([1.0]), rtol=1e-8, atol=1e-10)
+    >>> sol.y[0, -1].backward()
+    >>> k.grad
+    tensor(-0.7358)
+    """
+    name = "implicit.solve_ivp"
+    if method not in METHODS:
+        raise ValueError(f"{name}: method is {method!r}. Choose one of {', '.join(METHODS)}.")
+    if dense_output:
+        raise ValueError(f"{name}: dense_output=True would hand out interpolants without derivatives. Ask for times with t_eval=.")
+    if vectorized:
+        raise ValueError(f"{name}: vectorized=True is for finite differences, which are not used here. Leave it out.")
+    allowed = {"method", "rtol", "atol", "max_step"}
+    if set(adjoint_options or {}) - allowed:
+        raise ValueError(f"{name}: adjoint_options may hold {', '.join(sorted(allowed))}, and holds {sorted(adjoint_options or {})}.")
+    settings = Settings(
+        name, method, _positive(name, "rtol", rtol), _positive(name, "atol", atol), max_step, first_step, checkpoints,
+        tuple((adjoint_options or {}).items()),
+    )  # fmt: skip
+    given = () if args is None else args if isinstance(args, (tuple, list)) else (args,)
+    problem = _Problem(settings, fun, y0, tuple(given), t_span, t_eval)
+    return problem.solve(_as_list(events))
+
+
+def _positive(name: str, what: str, value: Any) -> float:
+    if np.ndim(value) or not float(value) > 0:
+        raise ValueError(f"{name}: {what} is {value!r}. It must be one positive number.")
+    return float(value)
+
+
+def _as_list(events: Any) -> list[Callable[..., Any]]:
+    return [] if events is None else [events] if callable(events) else list(events)
+
+
+class _Problem:
+    """One call of solve_ivp."""
+
+    def __init__(self, settings: Settings, fun: Callable[..., PyTree], y0: PyTree, args: tuple[Any, ...], t_span: Any, t_eval: Any) -> None:
+        self.settings, self.fun, self.name = settings, fun, settings.name
+        self.equations = Equations(self.name, y0, args, face_of_tree(y0, args, t_span, t_eval))
+        self.layout = self.equations.layout
+        if len(t_span) != 2:
+            raise ValueError(f"{self.name}: t_span has {len(t_span)} elements. It is (start, end).")
+        self.t0, self.t1 = (self._time("t_span", t, 0) for t in t_span)
+        self.t_eval = None if t_eval is None else self._time("t_eval", t_eval, 1)
+        self.start, self.end = float(numbers(self.t0)), float(numbers(self.t1))
+        self._check_times()
+
+    def _time(self, what: str, t: Any, ndim: int) -> Any:
+        if isinstance(t, (list, tuple)) and any(isinstance(v, Variable) for v in t):
+            t = tensor_ops.stack(*(self._time(what, v, 0) for v in t), dim=0)
+        if isinstance(t, Variable):
+            t = faced(t, self.layout.face)
+            check_unbatched(self.name, what, t)
+        else:
+            t = wrap(self.layout.face, np.asarray(t, np.float64))
+        if len(t.shape) != ndim:
+            raise ValueError(f"{self.name}: {what} has shape {tuple(t.shape)}; it must have {ndim} dimension{'s' * (ndim != 1)}.")
+        return t if np_dtype(t).kind == "f" else tensor_ops.cast(t, dtype=np.dtype(np.float64))
+
+    def _check_times(self) -> None:
+        if not (np.isfinite(self.start) and np.isfinite(self.end)):
+            raise ValueError(f"{self.name}: t_span ({self.start}, {self.end}) is not finite.")
+        if self.t_eval is None:
+            return
+        at, sign = numbers(self.t_eval), 1.0 if self.end >= self.start else -1.0
+        if not len(at):
+            raise ValueError(f"{self.name}: t_eval is empty. Give at least one time, or leave it out.")
+        if (sign * at < sign * self.start).any() or (sign * at > sign * self.end).any():
+            raise ValueError(f"{self.name}: t_eval goes from {at.min()} to {at.max()}, outside of t_span ({self.start}, {self.end}).")
+        if (sign * np.diff(at) <= 0).any():
+            raise ValueError(f"{self.name}: t_eval must be strictly monotonic, in the direction of t_span.")
+
+    # ----- the right side -----
+
+    def field(self, t: Any, vector: Any, *args: Any) -> Any:
+        return self.layout.pack_result(f"{self.name}: fun", self.fun(faced(t, self.layout.face), self.layout.unpack(vector), *args))
+
+    def pure(self, t: Any, vector: Any, params: Tensors) -> Any:
+        return self.equations.apply_flat(self.field, (t, vector), params)
+
+    def event_value(self, event: Callable[..., Any]) -> Callable[..., Any]:
+        def value(t: Any, vector: Any, *args: Any) -> Any:
+            face = self.layout.face
+            found = tensors_of(f"{self.name}: an event", event(faced(t, face), self.layout.unpack(vector), *args), face)
+            if len(found) != 1 or int(np.prod(found[0].shape)) != 1:
+                shapes = [tuple(t.shape) for t in found]
+                raise ValueError(f"{self.name}: an event function returns one number, and this one returned shapes {shapes}.")
+            return tensor_ops.reshape(found[0], shape=())
+
+        return value
+
+    # ----- solving -----
+
+    def solve(self, functions: list[Callable[..., Any]]) -> OdeResult:
+        equations, layout = self.equations, self.layout
+        y0 = layout.pack(layout.tensors)
+        counts: dict[str, int] = {}
+
+        def solver(start: Any) -> tuple[Trajectory, list[Event], tuple[int, ...]]:
+            system = system_of(lambda t, y: equations.run_flat(self.field, t, y), equations.batch, y0, self.settings)
+            if functions:
+                system.rhs(self.start, start)  # meets what is captured
+                if equations.batch.levels:
+                    raise ValueError(
+                        f"{self.name}: events have other times for every sample, and this call is inside vmap. Call it in a loop outside."
+                    )
+            events = [self._event(f, system.shape) for f in functions]
+            wanted = None if self.t_eval is None else list(numbers(self.t_eval))
+            found = forward(system, self.start, self.end, start, wanted, events)
+            counts.update(nfev=system.evaluations, njev=system.jacobians, nlu=system.factorings)
+            return found, events, system.shape
+
+        found, events, shape = equations.solve(solver)
+        params = equations.parameters()
+        event_times = [self._event_times(f, e, y0, params) for f, e in zip(functions, events, strict=True)]
+        t = self._reached(found, events, event_times)
+        empty = not found.states
+        if empty:
+            y = self._rows(wrap(layout.face, np.zeros((0, layout.size), layout.dtype)))
+        else:
+            states = equations.batch.tensor(states_array(found.states, shape, layout.dtype), layout.face)
+            y = self._rows(attach(states, (self.t0, t, y0, *params), FlowRule(self.pure, self.settings)))
+        status = 1 if found.ended else 0
+        message = "A termination event occurred." if found.ended else "The solver successfully reached the end of the integration interval."
+        return OdeResult(
+            t=t, y=y, sol=None,
+            t_events=event_times if functions else None,
+            y_events=[self._event_states(times, y0, params) for times in event_times] if functions else None,
+            **counts, status=status, message=message, success=True,
+        )  # fmt: skip
+
+    def _event(self, function: Callable[..., Any], shape: tuple[int, ...]) -> Event:
+        equations, layout, value = self.equations, self.layout, self.event_value(function)
+
+        def number(t: float, y: Any) -> float:
+            state = wrap(layout.face, np.asarray(y, layout.dtype).reshape(shape))
+            return float(take_apart(equations.run_flat(value, wrap(layout.face, np.asarray(t, layout.dtype)), state))[0])
+
+        return Event(number, int(getattr(function, "terminal", 0)), float(getattr(function, "direction", 0)))
+
+    def _event_times(self, function: Callable[..., Any], event: Event, y0: Any, params: list[Any]) -> Any:
+        """The times of an event as roots of the event function along the solution."""
+        layout = self.layout
+        times = wrap(layout.face, np.array(event.times, layout.dtype))
+        everything = (self.t0, y0, *params)
+        if not event.times or not any(map(carries_derivative, everything)):
+            return times
+        value = self.event_value(function)
+
+        def residual(at: Any, given: Tensors) -> Any:
+            t0, start, *rest = given
+            state = flow(self.pure, t0, at, start, rest, self.settings)
+            one = self.equations.apply_flat(value, (tensor_ops.getitem(at, index=(0,)), tensor_ops.getitem(state, index=(0,))), rest)
+            return tensor_ops.reshape(one, shape=(1,))
+
+        rule = RootRule(f"{self.name}: an event", residual, "dense")
+        found = [attach(wrap(layout.face, np.array([t], layout.dtype)), everything, rule) for t in event.times]
+        return found[0] if len(found) == 1 else tensor_ops.cat(*found, dim=0)
+
+    def _event_states(self, times: Any, y0: Any, params: list[Any]) -> PyTree:
+        if not times.shape[0]:
+            return self._rows(wrap(self.layout.face, np.zeros((0, self.layout.size), self.layout.dtype)), last=False)
+        return self._rows(flow(self.pure, self.t0, times, y0, params, self.settings), last=False)
+
+    def _reached(self, found: Trajectory, events: Sequence[Event], event_times: Sequence[Any]) -> Any:
+        """The times of the result as tensors: where the user gave them, the user's own."""
+        count = len(found.times)
+        if self.t_eval is not None:
+            return self.t_eval if count == self.t_eval.shape[0] else tensor_ops.getitem(self.t_eval, index=(slice(0, count),))
+        last = self.t1
+        if found.ended:
+            for event, times in zip(events, event_times, strict=True):
+                if event.times and event.times[-1] == found.times[-1]:
+                    last = tensor_ops.getitem(times, index=(len(event.times) - 1,))
+        dtype = np.result_type(np_dtype(self.t0), np_dtype(last))
+        between = wrap(self.layout.face, np.array(found.times[1:-1], dtype))
+        ends = [tensor_ops.reshape(t if np_dtype(t) == dtype else tensor_ops.cast(t, dtype=dtype), shape=(1,)) for t in (self.t0, last)]
+        return tensor_ops.cat(ends[0], between, ends[1], dim=0) if count > 1 else ends[0]
+
+    def _rows(self, states: Any, last: bool = True) -> PyTree:
+        """A matrix of states (time in front) in the structure of y0, with time as the last dimension of every leaf (or the first)."""
+        layout = self.layout
+        count = int(states.shape[0])
+        leaves, start = [], 0
+        for shape, dtype, size in zip(layout.shapes, layout.dtypes, layout.sizes, strict=True):
+            part = states if size == layout.size else tensor_ops.getitem(states, index=(slice(None), slice(start, start + size)))
+            start += size
+            one = Layout(self.name, [wrap(layout.face, np.zeros((count, *shape), dtype))], layout.face)
+            if dtype.kind == "c":
+                half = size // 2
+                real, imag = (tensor_ops.getitem(part, index=(slice(None), slice(s, s + half))) for s in (0, half))
+                part = tensor_ops.complex(real, imag)
+            part = tensor_ops.reshape(faced(part, layout.face), shape=one.shapes[0])
+            if np_dtype(part) != dtype:
+                part = tensor_ops.cast(part, dtype=dtype)
+            leaves.append(tensor_ops.permute(part, dims=(*range(1, len(part.shape)), 0)) if last else part)
+        return tree_unflatten(leaves, layout.spec)
+
+
+__all__ = ["OdeResult", "solve_ivp"]

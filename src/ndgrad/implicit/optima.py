@@ -1,0 +1,440 @@
+"""Minima, with bounds and constraints, differentiated through the conditions that hold at them.
+
+Without constraints the gradient vanishes at a minimum, which is a root of a function whose Jacobian is the Hessian. With them, the
+conditions of Karush, Kuhn and Tucker hold: the gradient is a combination of those of the active constraints, and these hold as
+equations. Unknowns and multipliers together are then a root. Which constraints are active does not change around a
+solution whose multipliers are not zero, so the derivative is that of the active ones alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from typing import Any
+
+import numpy as np
+
+from ndgrad.autograd.variable import wrap
+from ndgrad.implicit.constraints import Bounds, Constraint, read_bounds, read_constraints
+from ndgrad.implicit.convergence import check_on_failure, not_converged, scipy_module
+from ndgrad.implicit.equations import Equations, Lent
+from ndgrad.implicit.layout import Layout, PyTree, tensors_of
+from ndgrad.implicit.linear import DENSE_LIMIT
+from ndgrad.implicit.roots import RootRule
+from ndgrad.implicit.rules import Tensors, attach
+from ndgrad.ops.vocabulary import tensor_ops
+
+#: What SciPy's methods can make use of.
+WITH_GRADIENT = frozenset("bfgs cg l-bfgs-b newton-cg tnc slsqp trust-ncg trust-krylov trust-exact trust-constr dogleg".split())
+WITH_PRODUCTS = frozenset(("newton-cg", "trust-ncg", "trust-krylov", "trust-constr"))
+WITH_HESSIAN = frozenset(("dogleg", "trust-exact"))
+
+
+def minimize(
+    fun: Callable[..., Any],
+    x0: PyTree,
+    args: Any = (),
+    *,
+    method: str | Callable[..., Any] | None = None,
+    bounds: Any = None,
+    constraints: Any = (),
+    tol: float | None = None,
+    options: dict[str, Any] | None = None,
+    linear: str | Callable[..., Any] | None = None,
+    on_failure: str = "raise",
+) -> PyTree:
+    """An x, near x0, where fun(x, *args) is smallest, differentiable in `args` and in everything that the functions close over.
+
+    SciPy's `minimize` does the work, with exact gradients and Hessian products, and a few Newton steps make the result exact. `bounds` and
+    `constraints` are as SciPy's; their functions get `x` in the structure of `x0`. `linear` is the method of `linear_solve` for
+    derivatives. `ndgrad.scipy.optimize.minimize` is the same with SciPy's signature and result.
+
+    >>> import ndgrad
+    >>> a = ndgrad.tensor([1.0, 2.0], requires_grad=True)
+    >>> x = ndgrad.implicit.minimize(lambda x: ((x - a) ** 2 + x**4).sum(), ndgrad.zeros(2))
+    >>> x.sum().backward()
+    >>> a.grad
+    tensor([0.3240, 0.1929])
+    """
+    return find_minimum(
+        "implicit.minimize", fun, x0, args, method=method, bounds=bounds, constraints=constraints, tol=tol, options=options, linear=linear,
+        on_failure=on_failure,
+    )[0]  # fmt: skip
+
+
+def find_minimum(
+    name: str, fun: Callable[..., Any], x0: PyTree, args: Any, *, method: Any, bounds: Any, constraints: Any, tol: float | None,
+    options: dict[str, Any] | None, linear: Any, on_failure: str, jac: Any = None, hess: Any = None, hessp: Any = None,
+    callback: Any = None,
+) -> tuple[PyTree, Any, Any]:  # fmt: skip
+    """The minimum as a differentiable structure, SciPy's result, and how to make structures of vectors."""
+    check_on_failure(name, on_failure)
+    given = args if isinstance(args, tuple) else (args,)
+    read = read_constraints(name, constraints)
+    equations = Equations(name, x0, (given, tuple(c.args for c in read)))
+    objective = Objective(name, fun, equations, read, read_bounds(name, bounds, equations.layout))
+
+    def solver(start: Any) -> Any:
+        objective.value(start)
+        if equations.batch.levels:
+            raise not_batched(name)
+        result = objective.minimize(start, method, tol, options, jac, hess, hessp, callback)
+        return objective.settle(result, linear, on_failure)
+
+    result, conditions, z = equations.solve(solver)
+    return equations.layout.unpack(_value(equations, result, conditions, z)), result, equations.layout
+
+
+def _value(equations: Equations, result: Any, conditions: Conditions | None, z: Any) -> Any:
+    """The solution as a vector tensor."""
+    if conditions is not None:
+        return conditions.attach(z)
+    return wrap(equations.layout.face, np.asarray(result.x, equations.layout.dtype))
+
+
+def not_batched(name: str) -> ValueError:
+    return ValueError(
+        f"{name}: a minimiser solves one problem at a time, and this call is inside vmap. Call it in a loop outside vmap, minimise the sum "
+        "over the batch (its terms are independent), or give implicit.root the gradient, which is solved for all samples together."
+    )
+
+
+class Objective:
+    """A function to be made small, its derivatives and its constraints, as SciPy wants them."""
+
+    def __init__(self, name: str, fun: Callable[..., Any], equations: Equations, constraints: Sequence[Constraint], bounds: Bounds) -> None:
+        self.name, self.fun, self.equations, self.constraints, self.bounds = name, fun, equations, constraints, bounds
+        self.layout = equations.layout
+        self.dense = self.layout.size <= DENSE_LIMIT
+        #: the gradient's size where the search began, which tells what is small
+        self.steepness = 0.0
+
+    def scalar(self, vector: Any, given: Any, _: Any) -> Any:
+        """The objective of a vector, of tensors."""
+        return scalar_result(self.name, self.fun(self.layout.unpack(vector), *given), self.layout)
+
+    def _on_arrays(self, function: Callable[..., Any], x: Any) -> Any:
+        return self.equations.numeric(lambda v: self.equations.run_flat(function, v))(x)
+
+    def value(self, x: Any) -> Any:
+        return self._on_arrays(self.scalar, x)
+
+    def gradient(self, x: Any) -> Any:
+        from ndgrad.func.transforms import grad
+
+        return self._on_arrays(grad(self.scalar), x)
+
+    def hessian(self, x: Any) -> Any:
+        from ndgrad.func.jacobian import hessian
+
+        return self._on_arrays(hessian(self.scalar), x)
+
+    def product(self, x: Any, p: Any) -> Any:
+        """A Hessian-vector product."""
+        from ndgrad.func.jacobian import hvp
+
+        along = self.equations.batch.tensor(np.asarray(p, self.layout.dtype), self.layout.face)
+
+        def at(v: Any) -> Any:
+            return self.equations.run_flat(lambda v, *args: hvp(lambda u: self.scalar(u, *args), (v,), (along,)), v)
+
+        return np.array(self.equations.numeric(at)(x), np.float64)
+
+    def sparse_hessian(self, x: Any) -> Callable[[Any], Any]:
+        """A function that gives SciPy's sparse Hessian, with the pattern prepared at x."""
+        from ndgrad.func import sparse_hessian
+
+        at = self.equations.batch.tensor(np.asarray(x, self.layout.dtype), self.layout.face)
+        prepared = sparse_hessian(lambda v: self.equations.run_flat(self.scalar, v), at, format="csc")
+        return lambda y: prepared(self.equations.batch.tensor(np.asarray(y, self.layout.dtype), self.layout.face))
+
+    def minimize(self, start: Any, method: Any, tol: float | None, options: Any, jac: Any, hess: Any, hessp: Any, callback: Any) -> Any:
+        with ExitStack() as stack:
+            return self._minimize(lambda f: stack.enter_context(Lent(f)), start, method, tol, options, jac, hess, hessp, callback)
+
+    def _minimize(
+        self, lent: Callable[..., Any], start: Any, method: Any, tol: float | None, options: Any, jac: Any, hess: Any, hessp: Any,
+        callback: Any,
+    ) -> Any:  # fmt: skip
+        optimize = scipy_module("optimize", self.name)
+        self.steepness = float(np.abs(self.gradient(start)).max(initial=0.0))
+        settings: dict[str, Any] = {"method": method, "tol": tol, "options": options, "callback": callback}
+        known = method.lower() if isinstance(method, str) else method
+        settings["jac"] = jac
+        if jac is None and (not isinstance(known, str) or known in WITH_GRADIENT):
+            settings["jac"] = lent(self.gradient)
+        if hess == "sparse":
+            if known not in ("trust-constr", None):
+                raise ValueError(f"{self.name}: method {method!r} takes no sparse Hessian. 'trust-constr' does, and is the default then.")
+            settings["method"] = known = "trust-constr"
+            settings["hess"] = lent(self.sparse_hessian(start))
+        elif hess is not None:
+            settings["hess"] = hess
+        elif hessp is not None:
+            settings["hessp"] = hessp
+        elif known in WITH_PRODUCTS:
+            settings["hessp"] = lent(self.product)
+        elif known in WITH_HESSIAN:
+            settings["hess"] = lent(self.hessian)
+        if self.bounds.given:
+            settings["bounds"] = self.bounds.for_scipy()
+        if self.constraints:
+            settings["constraints"] = [c.for_scipy(self.equations, i, known, lent) for i, c in enumerate(self.constraints)]
+        return optimize.minimize(lent(self.value), np.array(start, np.float64), **settings)
+
+    def settle(self, result: Any, linear: Any, on_failure: str) -> tuple[Any, Conditions | None, Any]:
+        """The conditions that hold where SciPy stopped, and a more exact solution of them.
+
+        With on_failure="return", SciPy's result is left as it is unless a derivative is wanted of it. An interior method stops at
+        some distance from the constraints that are active, so "at a limit" is taken ever more widely until the conditions hold.
+        """
+        x = np.array(result.x, np.float64)
+        if on_failure == "return":
+            if not self.equations.has_derivative():
+                return result, None, None
+            on_failure = "raise"
+        polish = self.dense and bool(np.isfinite(x).all())
+        limited = self.bounds.given or bool(self.constraints)
+        scale = max(1.0, self.steepness, float(np.abs(self.gradient(x)).max(initial=0.0)) if limited else 0.0)
+        exact = np.sqrt(np.finfo(self.layout.dtype).eps) * scale
+        best: Any = None
+        for touching in (1e-8, 1e-6, 1e-4, 1e-3) if limited else (0.0,):
+            conditions = Conditions(self, x, linear, touching)
+            z = conditions.polished() if polish else conditions.start
+            self.equations.watch.looks_at_constants = True
+            residual = float(np.abs(conditions.residual(z)).max(initial=0.0))
+            if best is None or not best[0] <= residual:
+                best = (residual, conditions, z)
+            if residual <= exact:
+                break
+        residual, conditions, z = best
+        if not residual <= exact and not (result.success and (not limited or residual <= 1e-3 * scale)):
+            remedy = "Start nearer to the solution, choose another method, or raise its limits through options={...}."
+            if limited:
+                remedy += " With constraints: their gradients at the solution must be independent, or the multipliers are not determined."
+            not_converged(self.name, str(result.message), residual, remedy, x, on_failure)
+        return result, conditions, z
+
+
+class Conditions:
+    """What holds at a minimum: equations for the unknowns and the multipliers of active constraints."""
+
+    def __init__(self, objective: Objective, x: Any, linear: Any, touching: float = 0.0) -> None:
+        self.objective, self.equations, self.layout = objective, objective.equations, objective.layout
+        n = self.layout.size
+        gradient = np.array(objective.gradient(x), np.float64)
+        self.fixed, self.fixed_at = objective.bounds.active(x, gradient, bool(objective.constraints), touching)
+        rows: list[tuple[int, Any, Any]] = []
+        matrices = []
+        for number, c in enumerate(objective.constraints):
+            active, at, jacobian = c.active(self.equations, number, x, touching)
+            rows.append((number, active, at))
+            matrices.append(jacobian[active])
+        self.rows = rows
+        count = sum(len(active) for _, active, _ in rows)
+        multipliers = np.zeros(0)
+        if count:
+            free = ~self.fixed
+            matrix = np.concatenate(matrices)[:, free]
+            multipliers, *_ = np.linalg.lstsq(matrix.T, gradient[free], rcond=None)
+            # an inequality that pushes the wrong way is not active, it merely happens to hold as an equation
+            kept = objective_signs(objective.constraints, rows, multipliers, gradient)
+            if not kept.all():
+                multipliers = multipliers[kept]
+                self.rows = _select(rows, kept)
+                count = int(kept.sum())
+        self.count, self.size = count, n
+        self.start = np.concatenate([np.where(self.fixed, self.fixed_at, x), multipliers]).astype(self.layout.dtype)
+        self.plain = not count and not self.fixed.any()
+        self.linear = linear
+
+    def vector(self, z: Any, given: Any, constraint_args: Any) -> Any:
+        """The residual of the conditions, of tensors."""
+        from ndgrad.func.transforms import grad
+
+        n, scalar = self.size, self.objective.scalar
+        if self.plain:
+            return grad(scalar)(z, given, constraint_args)
+        x = tensor_ops.getitem(z, index=(slice(0, n),))
+        multipliers = tensor_ops.getitem(z, index=(slice(n, n + self.count),))
+
+        def equations_of(v: Any) -> Any:
+            parts = []
+            for number, active, at in self.rows:
+                if len(active):
+                    values = self.objective.constraints[number].values(self.layout, v, constraint_args[number])
+                    parts.append(values[active] - _constant(at, self.layout))
+            return tensor_ops.cat(*parts, dim=0)
+
+        def lagrangian(v: Any) -> Any:
+            value = scalar(v, given, constraint_args)
+            return value - (multipliers * equations_of(v)).sum() if self.count else value
+
+        gradient = grad(lagrangian)(x)
+        if self.fixed.any():
+            fixed = _constant(self.fixed.astype(self.layout.dtype), self.layout)
+            gradient = gradient * (1.0 - fixed) + (x - _constant(self.fixed_at, self.layout)) * fixed
+        return tensor_ops.cat(gradient, equations_of(x), dim=0) if self.count else gradient
+
+    def residual(self, z: Any) -> Any:
+        return self.equations.numeric(lambda v: self.equations.run_flat(self.vector, v))(z)
+
+    def polished(self) -> Any:
+        """Newton steps on the conditions, while they help; away from a minimum they are not taken."""
+        from ndgrad.func.jacobian import jacfwd
+
+        jacobian = self.equations.numeric(lambda v: self.equations.run_flat(jacfwd(self.vector), v))
+        z, r = self.start, self.residual(self.start)
+        for _ in range(3):
+            try:
+                moved = (z - np.linalg.solve(jacobian(z), r)).astype(z.dtype)
+            except np.linalg.LinAlgError:
+                break  # a derivative, if one is asked for, will say so
+            new = self.residual(moved)
+            near = np.abs(moved - z).max(initial=0.0) <= 1e-2 * max(1.0, np.abs(z).max(initial=0.0))
+            if not near or not np.abs(new).max(initial=0.0) < np.abs(r).max(initial=0.0):
+                break
+            z, r = moved, new
+        return z
+
+    def attach(self, z: Any) -> Any:
+        """The solution as a differentiable vector."""
+
+        def pure(v: Any, params: Tensors) -> Any:
+            return self.equations.apply_flat(self.vector, (v,), params)
+
+        params = self.equations.parameters()
+        rule = RootRule(self.objective.name, pure, self.linear, symmetric=self.plain)
+        out = attach(self.equations.batch.tensor(z, self.layout.face), params, rule)
+        return out if self.plain else tensor_ops.getitem(out, index=(slice(0, self.size),))
+
+
+def objective_signs(constraints: Sequence[Constraint], rows: Any, multipliers: Any, gradient: Any) -> Any:
+    """Which of the active rows have a multiplier of the sign that their kind must have."""
+    tiny = 1e-6 * max(1.0, float(np.abs(gradient).max(initial=0.0)))
+    signs = [constraints[number].signs(active, at) for number, active, at in rows]
+    flat = np.concatenate(signs) if signs else np.zeros(0)
+    return (flat == 0) | (flat * multipliers > tiny)
+
+
+def _select(rows: Any, kept: Any) -> list[tuple[int, Any, Any]]:
+    out, start = [], 0
+    for number, active, at in rows:
+        keep = kept[start : start + len(active)]
+        start += len(active)
+        out.append((number, active[keep], at[keep]))
+    return out
+
+
+def _constant(array: Any, layout: Layout) -> Any:
+    return wrap(layout.face, np.asarray(array, layout.dtype))
+
+
+def scalar_result(name: str, result: Any, layout: Layout) -> Any:
+    """What an objective returned: one real number."""
+    (value, *more) = tensors_of(f"{name}: fun", result, layout.face)
+    if more or int(np.prod(value.shape)) != 1:
+        raise ValueError(
+            f"{name}: fun returned {1 + len(more)} tensor(s), the first of shape {tuple(value.shape)}. A function to be minimised returns "
+            "one number: reduce it, e.g. with .sum()."
+        )
+    return tensor_ops.reshape(value, shape=()) if value.shape else value
+
+
+# ----- least squares -------------------------------------------------------------------------------------------------
+
+
+def least_squares(
+    fun: Callable[..., PyTree],
+    x0: PyTree,
+    args: Any = (),
+    *,
+    bounds: Any = None,
+    method: str = "trf",
+    loss: str = "linear",
+    f_scale: float = 1.0,
+    options: dict[str, Any] | None = None,
+    linear: str | Callable[..., Any] | None = None,
+    on_failure: str = "raise",
+) -> PyTree:
+    """The x, near x0, for which the sum of squares of fun(x, *args) is smallest, differentiable as `minimize` is.
+
+    SciPy's `least_squares` does the work, with exact Jacobians. `bounds` is (lower, upper), each a number or a structure like `x0`; `loss`
+    and `f_scale` are SciPy's. The derivative is exact: it uses the whole Hessian, not that of Gauss and Newton.
+
+    >>> import ndgrad
+    >>> y = ndgrad.tensor([1.0, 3.0, 5.0], requires_grad=True)
+    >>> t = ndgrad.tensor([0.0, 1.0, 2.0])
+    >>> line = ndgrad.implicit.least_squares(lambda p: p[0] + p[1] * t - y, ndgrad.zeros(2))
+    >>> line[0].backward()
+    >>> y.grad
+    tensor([ 0.8333,  0.3333, -0.1667])
+    """
+    return find_least_squares(
+        "implicit.least_squares", fun, x0, args, bounds=bounds, method=method, loss=loss, f_scale=f_scale, options=options, linear=linear,
+        on_failure=on_failure,
+    )[0]  # fmt: skip
+
+
+def find_least_squares(
+    name: str, fun: Callable[..., PyTree], x0: PyTree, args: Any, *, bounds: Any, method: str, loss: Any, f_scale: float,
+    options: dict[str, Any] | None, linear: Any, on_failure: str, jac: Any = None,
+) -> tuple[PyTree, Any, Any]:  # fmt: skip
+    from ndgrad.func.jacobian import jacfwd
+
+    check_on_failure(name, on_failure)
+    if loss not in LOSSES:
+        raise ValueError(f"{name}: loss is {loss!r}. Choose one of {', '.join(LOSSES)}.")
+    optimize = scipy_module("optimize", name)
+    equations = Equations(name, x0, (args if isinstance(args, tuple) else (args,), ()))
+    layout = equations.layout
+    limits = read_bounds(name, bounds, layout)
+
+    def residuals(vector: Any, given: Any, _: Any) -> Any:
+        leaves = tensors_of(f"{name}: fun", fun(layout.unpack(vector), *given), layout.face)
+        return Layout(f"{name}: fun", leaves, layout.face).pack(leaves)
+
+    def cost(x: PyTree, *given: Any) -> Any:
+        r = residuals(layout.pack(_leaves(x)), given, ())
+        return LOSSES[loss]((r / f_scale) ** 2).sum() * (0.5 * f_scale**2)
+
+    def solver(start: Any) -> Any:
+        run = equations.run_flat
+        value = equations.numeric(lambda v: run(residuals, v))
+        jacobian = equations.numeric(lambda v: run(jacfwd(residuals), v))
+        value(start)
+        if equations.batch.levels:
+            raise not_batched(name)
+        settings = dict(options or {})
+        if limits.given:
+            settings["bounds"] = (limits.lower, limits.upper)
+        result = optimize.least_squares(
+            lambda x: np.array(value(x), np.float64), np.array(start, np.float64),
+            jac=jac if jac is not None else lambda x: np.array(jacobian(x), np.float64),
+            method=method, loss=loss, f_scale=f_scale, **settings,
+        )  # fmt: skip
+        objective = Objective(name, cost, equations, (), limits)
+        objective.steepness = float(np.abs(objective.gradient(start)).max(initial=0.0))
+        return objective.settle(result, linear, on_failure)
+
+    result, conditions, z = equations.solve(solver)
+    return layout.unpack(_value(equations, result, conditions, z)), result, layout
+
+
+def _leaves(x: PyTree) -> list[Any]:
+    from ndgrad.pytree import tree_flatten
+
+    return tree_flatten(x)[0]
+
+
+#: SciPy's loss functions of z, the square of a scaled residual.
+LOSSES: dict[str, Callable[[Any], Any]] = {
+    "linear": lambda z: z,
+    "soft_l1": lambda z: 2.0 * (tensor_ops.sqrt(1.0 + z) - 1.0),
+    "huber": lambda z: tensor_ops.where(z <= 1.0, z, 2.0 * tensor_ops.sqrt(tensor_ops.where(z <= 1.0, z * 0.0 + 1.0, z)) - 1.0),
+    "cauchy": lambda z: tensor_ops.log1p(z),
+    "arctan": lambda z: tensor_ops.atan(z),
+}
+
+
+__all__ = ["Objective", "find_least_squares", "find_minimum", "least_squares", "minimize", "scalar_result"]

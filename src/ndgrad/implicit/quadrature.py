@@ -1,0 +1,200 @@
+"""Integrals over an interval, differentiable in their limits and in the parameters of the integrand.
+
+d/dp of an integral is the integral of d/dp, by forward mode; its transpose, for reverse mode, integrates the vector of all
+parameters' cotangents at once. Limits contribute the integrand's value there. As for flows, the reverse integral is an op whose own
+derivatives are those of <w, integral of pulled cotangents>, a scalar integral again, so every order exists.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ndgrad.autograd.variable import Variable, np_dtype, wrap
+from ndgrad.implicit.convergence import check_on_failure, not_converged, scipy_module
+from ndgrad.implicit.equations import Equations
+from ndgrad.implicit.faces import faced
+from ndgrad.implicit.layout import Layout, PyTree, face_of_tree, tensors_of
+from ndgrad.implicit.rules import Rule, Tensors, attach, merged
+from ndgrad.implicit.values import Batch, take_apart
+from ndgrad.ops.vocabulary import tensor_ops
+from ndgrad.pytree import tree_flatten, tree_unflatten
+
+#: integrand(x, parameters) -> a vector, of tensors.
+Integrand = Callable[[Any, Tensors], Any]
+
+
+def quad(
+    func: Callable[..., PyTree],
+    a: Any,
+    b: Any,
+    args: Any = (),
+    *,
+    epsabs: float = 1.49e-8,
+    epsrel: float = 1.49e-8,
+    limit: int = 200,
+    points: Sequence[float] | None = None,
+    on_failure: str = "raise",
+) -> tuple[PyTree, float]:
+    """The integral of func(x, *args) from a to b and an estimate of its error, differentiable in a, b, args and func's closure.
+
+    `func` may return a structure of tensors, all parts of which are integrated together (by `scipy.integrate.quad_vec`). Limits may be
+    infinite; those that are have no derivative. `points` are places to split the interval at, such as kinks. Inside `vmap`, all
+    samples with common limits are integrated together.
+
+    >>> import ndgrad
+    >>> k = ndgrad.tensor(2.0, requires_grad=True)
+    >>> area, error = ndgrad.implicit.quad(lambda x: ndgrad.exp(-k * x), 0.0, float("inf"))
+    >>> area.backward()
+    >>> k.grad
+    tensor(-0.2500)
+    """
+    name = "implicit.quad"
+    check_on_failure(name, on_failure)
+    given = args if isinstance(args, tuple) else (args,)
+    face = face_of_tree(a, b, given)
+    settings = _Settings(name, epsabs, epsrel, limit, points, on_failure)
+    lower, upper = (_limit(name, what, value, face) for what, value in (("a", a), ("b", b)))
+    kind = np.result_type(*(np_dtype(t) for t in (lower, upper) if isinstance(t, Variable)))
+    equations = Equations(name, wrap(face, np.zeros((), kind)), given, face)
+    outline: dict[str, Layout] = {}
+
+    def integrand(x: Any, *given: Any) -> Any:
+        result = func(faced(x, face), *given)
+        leaves = tensors_of(f"{name}: func", result, face)
+        layout = Layout(f"{name}: func", tree_unflatten(leaves, tree_flatten(result)[1]), face_of_tree(leaves))
+        outline["layout"] = layout
+        layout.tensors = []  # they belong to this call, the layout outlives it
+        return layout.pack(leaves)
+
+    def solver(_: Any) -> tuple[Any, float]:
+        return settings.integrate(lambda x: equations.run_flat(integrand, x), equations.batch, lower, upper, face)
+
+    value, error = equations.solve(solver)
+    rule = IntegralRule(lambda x, params: equations.apply_flat(integrand, (x,), params), settings)
+    whole = attach(equations.batch.tensor(value, face), (lower, upper, *equations.parameters()), rule)
+    return outline["layout"].unpack(whole), error
+
+
+def _limit(name: str, what: str, value: Any, face: type[Any]) -> Any:
+    t = faced(value, face) if isinstance(value, Variable) else wrap(face, np.asarray(value, np.float64))
+    if len(t.shape) or np_dtype(t).kind not in "fiu":
+        raise ValueError(f"{name}: the limit {what} has shape {tuple(t.shape)} and dtype {np_dtype(t)}. It must be one real number.")
+    if take_apart(t)[1]:
+        raise ValueError(
+            f"{name}: the limit {what} is batched by vmap, and all samples are integrated together. Substitute x = a + (b - a) s, with s "
+            "from 0 to 1."
+        )
+    return t if np_dtype(t).kind == "f" else tensor_ops.cast(t, dtype=np.dtype(np.float64))
+
+
+class _Settings:
+    """How to integrate."""
+
+    def __init__(self, name: str, epsabs: float, epsrel: float, limit: int, points: Sequence[float] | None, on_failure: str) -> None:
+        self.name, self.epsabs, self.epsrel, self.limit = name, epsabs, epsrel, limit
+        self.points = None if points is None else [float(p) for p in points]
+        self.on_failure = on_failure
+
+    def integrate(self, f: Callable[[Any], Any], batch: Batch, a: Any, b: Any, face: type[Any]) -> tuple[Any, float]:
+        """Numbers: the integral (with batches in front) of a function of plain tensors, and the error's estimate."""
+        lower, upper = (float(take_apart(t)[0]) for t in (a, b))
+        dtype = np_dtype(a)
+
+        def on_arrays(x: float) -> Any:
+            return np.array(batch.full(f(wrap(face, np.asarray(x, dtype)))), np.float64)
+
+        probe = on_arrays(_inside(lower, upper))
+        if lower == upper or not probe.size:
+            return np.zeros(probe.shape, dtype), 0.0
+        integrate = scipy_module("integrate", self.name)
+        with np.errstate(over="ignore", under="ignore"):
+            value, error, info = integrate.quad_vec(
+                lambda x: on_arrays(x).reshape(-1), lower, upper, epsabs=self.epsabs, epsrel=self.epsrel, limit=self.limit, norm="max",
+                points=self.points, full_output=True,
+            )  # fmt: skip
+        allowed = 10 * max(self.epsabs, self.epsrel * float(np.abs(value).max(initial=0.0)))
+        if not (np.isfinite(value).all() and (info.success or error <= allowed)):
+            remedy = "Split the interval at difficult places with points=, raise limit, or loosen epsabs and epsrel. Does it exist?"
+            not_converged(self.name, info.message, float(error), remedy, value, self.on_failure)
+        return value.reshape(probe.shape).astype(dtype), float(error)
+
+
+def _inside(a: float, b: float) -> float:
+    """Some place between the limits, which may be infinite."""
+    if np.isinf(a):
+        return 0.0 if np.isinf(b) else b - 1.0
+    return a + 1.0 if np.isinf(b) else 0.5 * (a + b)
+
+
+def integral(f: Integrand, a: Any, b: Any, params: Tensors, settings: _Settings) -> Any:
+    """The integral of a function of explicit parameters, as a differentiable vector."""
+    batch = Batch()
+    for t in params:
+        batch.include(take_apart(t)[1])
+
+    def run() -> Any:
+        plain = [batch.plain(p) for p in params]
+        return settings.integrate(lambda x: f(x, plain), batch, a, b, a.face)[0]
+
+    return attach(batch.tensor(batch.solve(run), a.face), (a, b, *params), IntegralRule(f, settings))
+
+
+class IntegralRule(Rule):
+    """Of the parameters (a, b, *p)."""
+
+    def __init__(self, f: Integrand, settings: _Settings) -> None:
+        self.f, self.settings = f, settings
+
+    def pull(self, out: Any, params: Tensors, g: Any, needs: Sequence[bool]) -> Tensors:
+        from ndgrad.func.transforms import vjp
+
+        a, b, *rest = params
+        grads: list[Any] = [None] * len(params)
+        for i, (limit, sign) in enumerate(((a, -1.0), (b, 1.0))):
+            if needs[i]:
+                grads[i] = sign * (g * self._at(limit, rest)).sum()
+        wanted = [i for i, need in enumerate(needs[2:]) if need]
+        if wanted:
+            layout = Layout(self.settings.name, [rest[i] for i in wanted], a.face)
+            count = len(rest)
+
+            def pulled(x: Any, given: Tensors) -> Any:
+                values, g = list(given[:count]), given[count]
+                back = vjp(lambda *ps: self.f(x, merged(values, wanted, ps)), *(values[i] for i in wanted))[1]
+                return layout.pack(back(g))
+
+            whole = integral(pulled, a, b, (*rest, g), self.settings)
+            for i, t in zip(wanted, layout.unpack(whole), strict=True):
+                grads[2 + i] = t
+        return grads
+
+    def push(self, out: Any, params: Tensors, tangents: Tensors) -> Any:
+        from ndgrad.func.transforms import jvp
+
+        a, b, *rest = params
+        total = tensor_ops.zeros_like(out)
+        for limit, t, sign in ((a, tangents[0], -1.0), (b, tangents[1], 1.0)):
+            if t is not None:
+                total = total + sign * self._at(limit, rest) * t
+        moving = [i for i, t in enumerate(tangents[2:]) if t is not None]
+        if moving:
+            count = len(rest)
+
+            def pushed(x: Any, given: Tensors) -> Any:
+                values, along = list(given[:count]), tuple(given[count:])
+                return jvp(lambda *ps: self.f(x, merged(values, moving, ps)), tuple(values[i] for i in moving), along)[1]
+
+            total = total + integral(pushed, a, b, (*rest, *(tangents[2 + i] for i in moving)), self.settings)
+        return total
+
+    def _at(self, limit: Any, rest: Tensors) -> Any:
+        """The integrand at a limit; at infinity it vanishes, or the integral would not exist."""
+        if np.isinf(np.asarray(take_apart(limit)[0])).any():
+            raise ValueError(f"{self.settings.name}: a derivative with respect to an infinite limit was asked for. Detach that limit.")
+        return self.f(limit, rest)
+
+
+__all__ = ["integral", "quad"]

@@ -1,0 +1,353 @@
+"""Roots and fixed points, differentiated by the implicit function theorem.
+
+At a root, f(x, p) = 0 holds for all p around, so J dx + (df/dp) dp = 0 with J = df/dx. Forward: dx = -J^-1 (df/dp) dp. Reverse:
+with J^T w = g, the cotangent of p is -(df/dp)^T w. Nothing of the way to the root matters, so nothing of it is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ndgrad.implicit.convergence import check_on_failure, not_converged, scipy_module
+from ndgrad.implicit.equations import Equations, Lent
+from ndgrad.implicit.layout import PyTree
+from ndgrad.implicit.linear import DENSE_LIMIT, linear_solve, solve_dense
+from ndgrad.implicit.rules import Rule, Tensors, attach, merged
+from ndgrad.ops.vocabulary import tensor_ops
+
+Solver = Callable[..., Any]
+
+#: SciPy's methods that use a Jacobian.
+WITH_JACOBIAN = frozenset(("hybr", "lm"))
+METHODS = ("hybr", "lm", "broyden1", "broyden2", "anderson", "linearmixing", "diagbroyden", "excitingmixing", "krylov", "df-sane")
+
+
+# ----- the rule ------------------------------------------------------------------------------------------------------
+
+
+class RootRule(Rule):
+    """The derivative of a root of `residual(x, params)`.
+
+    `linear` is the method for the linear systems (None: dense for few unknowns, Krylov for many); `symmetric` says that the
+    Jacobian is a Hessian.
+    """
+
+    def __init__(self, name: str, residual: Callable[[Any, Tensors], Any], linear: Any = None, *, symmetric: bool = False) -> None:
+        self.name, self.residual, self.linear, self.symmetric = name, residual, linear, symmetric
+
+    def solve(self, x: Any, params: Tensors, b: Any, *, transposed: bool) -> Any:
+        from ndgrad.func.jacobian import jacfwd
+        from ndgrad.func.transforms import jvp, vjp
+
+        def f(v: Any) -> Any:
+            return self.residual(v, params)
+
+        if self.linear == "dense" or (self.linear is None and x.shape[0] <= DENSE_LIMIT):
+            matrix = jacfwd(f)(x)
+            if transposed and not self.symmetric:
+                matrix = tensor_ops.permute(matrix, dims=(1, 0))
+            return solve_dense(self.name, "the Hessian" if self.symmetric else "the Jacobian of the residual", matrix, b)
+        if transposed and not self.symmetric:
+            pull = vjp(f, x)[1]
+
+            def apply(v: Any) -> Any:
+                return pull(v)[0]
+
+        else:
+
+            def apply(v: Any) -> Any:
+                return jvp(f, (x,), (v,))[1]
+
+        return linear_solve(apply, b, method=self.linear or ("cg" if self.symmetric else "gmres"), symmetric=self.symmetric)
+
+    def pull(self, out: Any, params: Tensors, g: Any, needs: Sequence[bool]) -> Tensors:
+        w = self.solve(out, params, g, transposed=True)
+        return pull_parameters(self.residual, out, params, needs, -w)
+
+    def push(self, out: Any, params: Tensors, tangents: Tensors) -> Any:
+        return self.solve(out, params, -push_parameters(self.residual, out, params, tangents), transposed=False)
+
+
+def pull_parameters(f: Callable[[Any, Tensors], Any], x: Any, params: Tensors, needs: Sequence[bool], w: Any) -> Tensors:
+    """w^T df/dp for the needed parameters."""
+    from ndgrad.func.transforms import vjp
+
+    wanted = [i for i, need in enumerate(needs) if need]
+    found = iter(vjp(lambda *given: f(x, merged(params, wanted, given)), *(params[i] for i in wanted))[1](w))
+    return tuple(next(found) if need else None for need in needs)
+
+
+def push_parameters(f: Callable[[Any, Tensors], Any], x: Any, params: Tensors, tangents: Tensors) -> Any:
+    """(df/dp) dp."""
+    from ndgrad.func.transforms import jvp
+
+    moving = [i for i, t in enumerate(tangents) if t is not None]
+    given, along = tuple(params[i] for i in moving), tuple(tangents[i] for i in moving)
+    return jvp(lambda *values: f(x, merged(params, moving, values)), given, along)[1]
+
+
+# ----- what users call -----------------------------------------------------------------------------------------------
+
+
+def root(
+    f: Callable[..., PyTree],
+    x0: PyTree,
+    args: Any = (),
+    *,
+    method: str | Solver | None = None,
+    tol: float | None = None,
+    options: dict[str, Any] | None = None,
+    linear: str | Solver | None = None,
+    on_failure: str = "raise",
+) -> PyTree:
+    """An x with f(x, *args) = 0, near x0, differentiable in `args` and in everything that `f` closes over.
+
+    `x0` and what `f` returns are structures of tensors with equally many numbers. `method` is one of `scipy.optimize.root`'s (which get
+    exact Jacobians), "newton" (ours), or a function `solver(f, x0)` of flat NumPy arrays that returns the root or an object with `x`;
+    `f.jacobian` is there for it. By default it is SciPy's "hybr", for many unknowns "krylov", and inside `vmap` our Newton's method,
+    which steps all samples together. `linear` is the method of `linear_solve` for derivatives. A result is polished by Newton steps
+    where the Jacobian is dense.
+
+    >>> import ndgrad
+    >>> a = ndgrad.tensor(2.0, requires_grad=True)
+    >>> x = ndgrad.implicit.root(lambda x: x * x - a, ndgrad.tensor(1.0))
+    >>> x.backward()
+    >>> a.grad
+    tensor(0.3536)
+    """
+    return find_root("implicit.root", f, x0, args, method, tol, options or {}, linear, on_failure)[0]
+
+
+def fixed_point(
+    f: Callable[..., PyTree],
+    x0: PyTree,
+    args: Any = (),
+    *,
+    method: str | Solver | None = None,
+    tol: float | None = None,
+    maxiter: int = 1000,
+    options: dict[str, Any] | None = None,
+    linear: str | Solver | None = None,
+    on_failure: str = "raise",
+) -> PyTree:
+    """An x with f(x, *args) = x, near x0, differentiable as `root` is.
+
+    `method` is "iteration" (x = f(x) until it moves no more; the default, inside vmap too) or any method of `root`, which then solves
+    f(x) - x = 0.
+
+    >>> import ndgrad
+    >>> a = ndgrad.tensor(3.0, requires_grad=True)
+    >>> x = ndgrad.implicit.fixed_point(lambda x: (x + a / x) / 2, ndgrad.tensor(1.0))
+    >>> x.backward()
+    >>> a.grad
+    tensor(0.2887)
+    """
+    from ndgrad.pytree import tree_map
+
+    def residual(x: PyTree, *given: Any) -> PyTree:
+        return tree_map(lambda new, old: new - old, f(x, *given), x)
+
+    chosen: Any = method
+    if method in (None, "iteration"):
+        chosen = _Iteration(maxiter)
+    return find_root("implicit.fixed_point", residual, x0, args, chosen, tol, options or {}, linear, on_failure)[0]
+
+
+class Found:
+    """How a solve went, for those who want SciPy's result object."""
+
+    def __init__(self, x: Any, residual: Any, success: bool, message: str, result: Any) -> None:
+        self.x, self.residual, self.success, self.message = x, residual, success, message
+        #: what the solver itself returned
+        self.result = result
+
+
+def find_root(
+    name: str, f: Callable[..., PyTree], x0: PyTree, args: Any, method: Any, tol: float | None, options: dict[str, Any], linear: Any,
+    on_failure: str,
+) -> tuple[PyTree, Found]:  # fmt: skip
+    """The root as a differentiable structure, and how it was found."""
+    check_on_failure(name, on_failure)
+    if isinstance(method, str) and method not in (*METHODS, "newton"):
+        raise ValueError(f"{name}: there is no method {method!r}. Choose one of {', '.join(METHODS)}, 'newton', or pass a solver.")
+    equations = Equations(name, x0, args)
+    layout = equations.layout
+
+    def residual(vector: Any) -> Any:
+        return layout.pack_result(f"{name}: f", equations.run(f, vector))
+
+    def solver(start: Any) -> Found:
+        numbers = Numbers(name, equations, residual)
+        numbers.residual(start)  # meets what is captured, before a method is chosen
+        return _solve(name, numbers, start, method, tol, options, on_failure)
+
+    found = equations.solve(solver)
+    x = _differentiable(name, equations, f, found.x, linear)
+    return layout.unpack(x), found
+
+
+def _differentiable(name: str, equations: Equations, f: Callable[..., PyTree], solution: Any, linear: Any) -> Any:
+    def pure(x: Any, params: Tensors) -> Any:
+        return equations.layout.pack_result(f"{name}: f", equations.apply(f, x, params))
+
+    value = equations.batch.tensor(solution, equations.layout.face)
+    return attach(value, equations.parameters(), RootRule(name, pure, linear))
+
+
+# ----- numbers -------------------------------------------------------------------------------------------------------
+
+
+class Numbers:
+    """A residual and its Jacobian on arrays, with the batch in front."""
+
+    def __init__(self, name: str, equations: Equations, residual: Callable[[Any], Any]) -> None:
+        from ndgrad.func.jacobian import jacfwd
+
+        self.name, self.equations = name, equations
+        self.residual = equations.numeric(residual)
+        self.jacobian = equations.numeric(jacfwd(residual))
+        self.size = equations.layout.size
+        self.batched = bool(equations.batch.levels)
+        #: a residual relative to the scale of the numbers that cannot be expected to become smaller
+        self.epsilon = float(np.finfo(equations.layout.dtype).eps)
+
+    def newton_step(self, x: Any, r: Any) -> Any:
+        """The step; where some Jacobian is singular, the shortest that makes the linearised residual smallest."""
+        jacobian = self.jacobian(x)
+        try:
+            return -np.linalg.solve(jacobian, r[..., None])[..., 0]
+        except np.linalg.LinAlgError:
+            return -(np.linalg.pinv(jacobian) @ r[..., None])[..., 0]
+
+
+def _solve(name: str, numbers: Numbers, start: Any, method: Any, tol: float | None, options: dict[str, Any], on_failure: str) -> Found:
+    if numbers.batched:
+        if method not in (None, "newton") and not isinstance(method, _Iteration):
+            raise ValueError(
+                f"{name}: method {method!r} solves one sample at a time, and this call is inside vmap. Leave method out: our Newton's "
+                "method steps the whole batch together. Or call the solver in a loop outside vmap."
+            )
+    dense = numbers.size <= DENSE_LIMIT
+    if method is None:
+        method = "newton" if numbers.batched else "hybr" if dense else "krylov"
+    if isinstance(method, _Iteration):
+        x, message, success = method.run(numbers, start, tol)
+        result: Any = None
+    elif method == "newton":
+        x, message, success = newton(numbers, start, tol, **options)
+        result = None
+    else:
+        result = _outside(name, numbers, start, method, tol, options)
+        x = np.asarray(getattr(result, "x", result), numbers.equations.layout.dtype).reshape(start.shape)
+        message = str(getattr(result, "message", "the given solver")).strip()
+        success = bool(getattr(result, "success", True))
+    if dense and np.isfinite(x).all():
+        x = polished(numbers, x)
+    numbers.equations.watch.looks_at_constants = True
+    r = numbers.residual(x)
+    success = success or _is_tiny(numbers, x, r)
+    found = Found(x, r, success and bool(np.isfinite(r).all()), message, result)
+    if on_failure == "return":
+        on_failure = "raise" if numbers.equations.has_derivative() else on_failure
+    if not found.success:
+        remedy = "Start nearer to the solution, choose another method, or raise its limits through options={...}."
+        not_converged(name, message, float(np.abs(r).max(initial=0.0)), remedy, x, on_failure)
+    if callable(method) and not isinstance(method, _Iteration) and result is not None:
+        _check_claim(name, numbers, start, found, on_failure)
+    return found
+
+
+def _check_claim(name: str, numbers: Numbers, start: Any, found: Found, on_failure: str) -> None:
+    """A solver of the user's own says nothing about success, so its residual has to."""
+    r = np.abs(found.residual).max(initial=0.0)
+    scale = max(1.0, float(np.abs(numbers.residual(start)).max(initial=0.0)))
+    if r > 1e-3 * scale:
+        remedy = "The given solver must return the root, or an object with it as x."
+        not_converged(name, "the given solver's result is no root", float(r), remedy, found.x, on_failure)
+
+
+def _outside(name: str, numbers: Numbers, start: Any, method: Any, tol: float | None, options: dict[str, Any]) -> Any:
+    """A solver of SciPy's or of the user's."""
+    first = np.array(start, np.float64)
+    with Lent(numbers.jacobian) as jac, Lent(numbers.residual, jac) as fun:
+        if callable(method):
+            return method(fun, first, **options)
+        exact = method in WITH_JACOBIAN and numbers.size <= DENSE_LIMIT
+        root = scipy_module("optimize", name).root
+        return root(fun, first, method=method, jac=jac if exact else None, tol=tol, options=options or None)
+
+
+def _is_tiny(numbers: Numbers, x: Any, r: Any) -> bool:
+    return bool((np.abs(r) <= 100 * numbers.epsilon * np.maximum(1.0, np.abs(x).max(axis=-1, keepdims=True, initial=0.0))).all())
+
+
+def polished(numbers: Numbers, x: Any, steps: int = 2) -> Any:
+    """A few Newton steps, each kept for the samples whose residual it makes smaller."""
+    r = numbers.residual(x)
+    for _ in range(steps):
+        size = np.abs(r).max(axis=-1, initial=0.0)
+        if not size.any():
+            break
+        moved = x + numbers.newton_step(x, r).astype(x.dtype)
+        new = numbers.residual(moved)
+        better = np.abs(new).max(axis=-1, initial=0.0) < size
+        if not better.any():
+            break
+        x, r = np.where(better[..., None], moved, x), np.where(better[..., None], new, r)
+    return x
+
+
+def newton(numbers: Numbers, start: Any, tol: float | None = None, maxiter: int = 100) -> tuple[Any, str, bool]:
+    """Newton's method with step halving, on all samples of a batch together; each stops moving when it has arrived."""
+    x = start
+    r = numbers.residual(x)
+    goal = max(tol or 0.0, 10 * numbers.epsilon)
+    for count in range(maxiter):
+        size = np.linalg.norm(r, axis=-1)
+        scale = np.maximum(1.0, np.abs(x).max(axis=-1, initial=0.0))
+        active = size > goal * scale
+        if not active.any():
+            return x, f"converged in {count} steps", True
+        step = numbers.newton_step(x, np.where(active[..., None], r, 0.0))
+        fraction = np.ones_like(size)
+        moved, new = x, r
+        for _ in range(40):
+            trial = (x + fraction[..., None] * step).astype(x.dtype)
+            value = numbers.residual(trial)
+            with np.errstate(invalid="ignore"):
+                good = np.linalg.norm(value, axis=-1) <= (1 - 1e-4 * fraction) * size
+            moved, new = trial, value
+            if (good | ~active).all():
+                break
+            fraction = np.where(good | ~active, fraction, fraction / 2)
+        else:
+            tiny = np.linalg.norm(new, axis=-1) <= np.sqrt(numbers.epsilon) * 1e-3 * scale
+            return moved, "the residual cannot be made smaller", bool((tiny | ~active).all())
+        x, r = moved, new
+    return x, f"{maxiter} steps were not enough", False
+
+
+class _Iteration:
+    """x = f(x), the whole batch together, until it moves no more."""
+
+    def __init__(self, maxiter: int) -> None:
+        self.maxiter = maxiter
+
+    def run(self, numbers: Numbers, start: Any, tol: float | None) -> tuple[Any, str, bool]:
+        x = start
+        goal = max(tol or 0.0, np.sqrt(numbers.epsilon) * 1e-2)
+        for count in range(self.maxiter):
+            with np.errstate(over="ignore", invalid="ignore"):
+                r = numbers.residual(x)
+                x = x + r
+            if not np.isfinite(x).all():
+                return x, f"the iteration diverged after {count} steps", False
+            if (np.abs(r) <= goal * np.maximum(1.0, np.abs(x))).all():
+                return x, f"converged in {count} steps", True
+        return x, f"{self.maxiter} steps were not enough", False
+
+
+__all__ = ["RootRule", "find_root", "fixed_point", "pull_parameters", "push_parameters", "root"]

@@ -1,0 +1,92 @@
+"""What a rule of the op `implicit` is, and the rule of a whole batch.
+
+A rule gets the value, the parameters and the cotangent or tangents as tensors of whatever kind the moment needs (plain, recorded,
+of a transform's level), computes with ops and transforms, and so is itself differentiable: that is how second and higher orders
+come about.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ndgrad.ops.implicit import implicit
+from ndgrad.ops.vocabulary import tensor_ops
+
+Tensors = Sequence[Any]
+
+
+class Rule:
+    """How the derivative of a solution follows from the solution."""
+
+    def value(self, x: Any, *params: Any) -> Any:
+        """The op's result on raw arrays (with batches in front): the solution, which was found before the op is called."""
+        return x.copy()
+
+    def pull(self, out: Any, params: Tensors, g: Any, needs: Sequence[bool]) -> Tensors:
+        """Cotangents of the parameters (None where not needed) for the cotangent `g` of the solution."""
+        raise NotImplementedError
+
+    def push(self, out: Any, params: Tensors, tangents: Tensors) -> Any:
+        """The tangent of the solution for tangents (None for zero) of the parameters."""
+        raise NotImplementedError
+
+    def batched(self, batched: Sequence[bool], size: int) -> Rule:
+        """The rule of a batch of solutions, of which some parameters are batched too."""
+        return BatchedRule(self, batched)
+
+
+class BatchedRule(Rule):
+    """A rule for every sample: the inner rule under vmap, so what it computes runs for the whole batch at once."""
+
+    def __init__(self, inner: Rule, batched: Sequence[bool]) -> None:
+        self.inner = inner
+        self.dims = tuple(0 if b else None for b in batched)
+
+    def value(self, x: Any, *params: Any) -> Any:
+        return self.inner.value(x, *(p if d == 0 else p[None] for p, d in zip(params, self.dims, strict=True)))
+
+    def pull(self, out: Any, params: Tensors, g: Any, needs: Sequence[bool]) -> Tensors:
+        from ndgrad.func.transforms import vmap
+
+        if not any(needs):
+            return (None,) * len(needs)
+
+        def one(out: Any, g: Any, *params: Any) -> Any:
+            return tuple(t for t in self.inner.pull(out, params, g, needs) if t is not None)
+
+        found = list(vmap(one, (0, 0, *self.dims))(out, g, *params))
+        # all samples share an unbatched parameter, so its cotangents add up
+        return tuple(
+            None if not need else found.pop(0) if dim == 0 else tensor_ops.sum(found.pop(0), dim=(0,), keepdim=False)
+            for need, dim in zip(needs, self.dims, strict=True)
+        )
+
+    def push(self, out: Any, params: Tensors, tangents: Tensors) -> Any:
+        from ndgrad.func.transforms import vmap
+
+        moving = [i for i, t in enumerate(tangents) if t is not None]
+        dims = (0, *self.dims, *(self.dims[i] for i in moving))
+
+        def one(out: Any, *rest: Any) -> Any:
+            params, given = rest[: len(params_all)], iter(rest[len(params_all) :])
+            return self.inner.push(out, params, tuple(next(given) if i in moving else None for i in range(len(params_all))))
+
+        params_all = tuple(params)
+        return vmap(one, dims)(out, *params_all, *(tangents[i] for i in moving))
+
+
+def merged(params: Tensors, places: Sequence[int], values: Sequence[Any]) -> list[Any]:
+    """The parameters with some of them replaced."""
+    out = list(params)
+    for i, v in zip(places, values, strict=True):
+        out[i] = v
+    return out
+
+
+def attach(solution: Any, params: Tensors, rule: Rule) -> Any:
+    """The solution (a constant) as a differentiable function of the parameters."""
+    return implicit(solution, *params, rule=rule)
+
+
+__all__ = ["BatchedRule", "Rule", "attach", "merged"]

@@ -1,0 +1,285 @@
+"""Ops from outside the project: registered by name, complete by rule, tested by the project's own checks.
+
+A registered op is an op of the table (`ndgrad.ops.table` is the manual of its language): forward, reverse rule, forward-mode rule and
+batching rule stand side by side, and from them follow derivatives of any order, every transform, saved-tensor hooks,
+checkpointing, both faces and both devices. What this file adds is what a stranger needs: a namespace, so that two libraries do not meet; an
+early check that rules name only what there is; a place as a method; and samples, on which `check` tests everything that is promised.
+
+    ndgrad.library.elementwise("mylib::softer", forward, x=rule)
+    ndgrad.library.op("mylib::moment", "x", forward, vjp=..., jvp=..., batch=...)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ndgrad.api.install import in_place_method
+from ndgrad.ops import table as _table
+from ndgrad.ops.generate import make_eager
+from ndgrad.ops.table import DATA_DEPENDENT, NOT_DIFFERENTIABLE, RANDOM, VARIABLE, Op
+from ndgrad.ops.vocabulary import forget
+
+__all__ = [
+    "DATA_DEPENDENT", "NOT_DIFFERENTIABLE", "RANDOM", "VARIABLE", "Registered", "check", "checks", "elementwise", "op", "registered",
+    "remove",
+]  # fmt: skip
+
+
+class Registered(NamedTuple):
+    """One registered op: the function that users call, the op behind it, the method it has on tensors, and its samples."""
+
+    function: Callable[..., Any]
+    op: Op
+    method: str | None
+    samples: tuple[Any, ...]
+
+
+_registered: dict[str, Registered] = {}
+
+
+def registered() -> dict[str, Registered]:
+    """The ops registered so far, by name."""
+    return dict(_registered)
+
+
+def elementwise(
+    name: str,
+    forward: str | Callable[..., Any],
+    *,
+    args: str = "x",
+    settings: Mapping[str, Any] | None = None,
+    vjp: Mapping[str, Callable[..., Any]] | None = None,
+    jvp: Mapping[str, Callable[..., Any]] | None = None,
+    method: str | None = None,
+    inplace: bool = True,
+    samples: Sequence[Any] = (),
+    **partials: Callable[..., Any],
+) -> Callable[..., Any]:
+    """Register an elementwise op from its partial derivatives times `t`, one keyword per argument.
+
+    Reverse mode, forward mode, batching and broadcasting follow. Where the function is not holomorphic on complex numbers, give `vjp` and
+    `jvp` instead; without any rule the op has no derivative. `method` puts it on tensors, with its in-place form.
+
+    >>> import numpy as np, ndgrad
+    >>> softer = ndgrad.library.elementwise(
+    ...     "doc::softer", lambda np, x: x / (1 + np.abs(x)), x=lambda t, x, ops: t / (1.0 + ops.abs(x)) ** 2, method="softer"
+    ... )
+    >>> x = ndgrad.tensor([1.0, -3.0], requires_grad=True)
+    >>> softer(x).sum().backward()
+    >>> x.grad, x.detach().softer()
+    (tensor([0.2500, 0.0625]), tensor([ 0.5000, -0.7500]))
+    >>> ndgrad.library.remove("doc::softer")
+    """
+    own = _own_name(name)
+    for given, what in ((vjp, "vjp"), (jvp, "jvp")):
+        if partials and given is not None:
+            raise ValueError(f"{name}: rules are given by argument and as {what}. Give one or the other.")
+    if (vjp is None) != (jvp is None):
+        raise ValueError(f"{name}: vjp and jvp come together. Give both, or one rule per argument, which serves as both.")
+    _check_forward(name, forward)
+    names = args.split()
+    known = _saved_names(names, settings or {}, 1)
+    for arg, rule in {**partials, **(vjp or {}), **(jvp or {})}.items():
+        if arg not in names:
+            raise ValueError(f"{name}: there is a rule for {arg!r}, and the arguments are {', '.join(names)}. Name the rule after one.")
+        _check_rule(name, arg, rule, known | {"t", "g"})
+    made = _table.elementwise(own, forward, args=args, settings=settings, vjp=vjp, jvp=jvp, backward_name=None, inplace=inplace, **partials)
+    return _publish(name, made, make_eager(made, public=True), method, samples)
+
+
+def op(
+    name: str,
+    args: str,
+    forward: str | Callable[..., Any],
+    *,
+    vjp: Any,
+    jvp: Any = None,
+    batch: Any,
+    settings: Mapping[str, Any] | None = None,
+    constant: str = "",
+    optional: str = "",
+    outputs: int = 1,
+    discrete_outputs: Sequence[int] = (),
+    variadic: bool = False,
+    view: bool = False,
+    method: str | None = None,
+    samples: Sequence[Any] = (),
+) -> Callable[..., Any]:
+    """Register an op of any kind. `vjp`, `jvp` and `batch` are what the table's manual says; say NOT_DIFFERENTIABLE or DATA_DEPENDENT
+    where there is none.
+
+    >>> import ndgrad
+    >>> def moment(np, x, *, order):
+    ...     return (x**order).sum(-1)
+    >>> f = ndgrad.library.op(
+    ...     "doc::moment", "x", moment, settings={"order": 2},
+    ...     vjp={"x": lambda g, x, order, ops: ops.unsqueeze(g, dim=len(x.shape) - 1) * order * x ** (order - 1)},
+    ...     jvp={"x": lambda t, x, order, ops: ops.sum(t * order * x ** (order - 1), dim=(len(x.shape) - 1,))},
+    ...     batch="leading",
+    ... )
+    >>> x = ndgrad.tensor([1.0, 2.0], requires_grad=True)
+    >>> f(x, order=3).backward()
+    >>> x.grad
+    tensor([ 3., 12.])
+    >>> ndgrad.library.remove("doc::moment")
+    """
+    own = _own_name(name)
+    _check_forward(name, forward)
+    names = args.split()
+    known = _saved_names(names, settings or {}, outputs)
+    gradients = {"g"} if outputs == 1 else {"gs"} if outputs == VARIABLE else {f"g{i}" for i in range(outputs)}
+    _check_rules(name, "vjp", vjp, names, known | gradients, known | gradients | {"needs"})
+    _check_rules(name, "jvp", jvp, names, known | {"t"}, known | {f"{a}_t" for a in names} | {"ts"})
+    if callable(batch):
+        _check_rule(name, "batch", batch, set(names) | set(settings or {}) | {"ops", "batched"})
+    elif batch not in ("elementwise", "leading", "dims", DATA_DEPENDENT, RANDOM):
+        raise ValueError(
+            f"{name}: batch={batch!r} is no batching rule. Give 'elementwise', 'leading', 'dims', DATA_DEPENDENT or a function."
+        )
+    made = _table.op(
+        own, args, forward,
+        vjp=vjp, jvp=jvp, batch=batch, settings=settings, constant=constant, optional=optional, outputs=outputs,
+        discrete_outputs=discrete_outputs, variadic=variadic, view=view,
+    )  # fmt: skip
+    return _publish(name, made, made.eager, method, samples)
+
+
+# ----- names and places --------------------------------------------------------------------------------------------------
+
+
+def _own_name(name: str) -> str:
+    """The name in the table of an op called "library::name"."""
+    library, separator, short = name.partition("::")
+    if not separator or not library.isidentifier() or not short.isidentifier():
+        raise ValueError(f"an op is registered as 'library::name', so that libraries do not collide, and this one is {name!r}.")
+    if library in ("ndgrad", "aten") or library in _own_modules():
+        raise ValueError(f"{name!r}: ops of the namespace {library!r} are the project's own. Choose the name of your library.")
+    if name in _registered:
+        raise ValueError(f"{name!r} is registered already. Call ndgrad.library.remove({name!r}) first, or choose another name.")
+    return f"{library}_{short}"
+
+
+def _own_modules() -> frozenset[str]:
+    import pkgutil
+
+    from ndgrad import ops
+
+    return frozenset(module.name for module in pkgutil.iter_modules(ops.__path__))
+
+
+def _publish(name: str, made: Op, function: Callable[..., Any], method: str | None, samples: Sequence[Any]) -> Callable[..., Any]:
+    from ndgrad.tensor import Tensor
+
+    if method is not None and (not method.isidentifier() or hasattr(Tensor, method)):
+        del _table.table[made.name]
+        raise ValueError(f"{name}: tensors have {method!r} already, or it is no name. Choose another for method=.")
+    function.op = made  # type: ignore[attr-defined]
+    if method is not None:
+        setattr(Tensor, method, function)
+        if made.inplace:
+            setattr(Tensor, method + "_", in_place_method(made))
+    _registered[name] = Registered(function, made, method, tuple(samples))
+    return function
+
+
+def remove(name: str) -> None:
+    """Take a registered op away again, with its method. What was computed with it stays."""
+    from ndgrad.tensor import Tensor
+
+    entry = _registered.pop(name, None)
+    if entry is None:
+        raise KeyError(f"no op {name!r} is registered; there are {', '.join(_registered) or 'none'}")
+    del _table.table[entry.op.name]
+    forget(entry.op.name)
+    if entry.method is not None:
+        delattr(Tensor, entry.method)
+        if entry.op.inplace:
+            delattr(Tensor, entry.method + "_")
+
+
+# ----- what rules may name -----------------------------------------------------------------------------------------------
+
+
+def _saved_names(args: Sequence[str], settings: Mapping[str, Any], outputs: int) -> set[str]:
+    out = {"out"} if outputs == 1 else {f"out{i}" for i in range(outputs)}
+    facts = {f"{a}_{fact}" for a in args for fact in ("shape", "dtype", "ndim")}
+    return {*args, *out, *facts, *settings, "ops"}
+
+
+def _check_forward(name: str, forward: Any) -> None:
+    if isinstance(forward, str):
+        if not hasattr(np, forward):
+            raise ValueError(f"{name}: forward={forward!r} names a function of the array library, and NumPy has none. Give a function.")
+    elif not callable(forward):
+        raise TypeError(f"{name}: forward is {type(forward).__name__}. Give a function of arrays, or the name of one of NumPy's.")
+
+
+def _check_rules(name: str, kind: str, rules: Any, args: Sequence[str], single: set[str], joint: set[str]) -> None:
+    if isinstance(rules, Mapping):
+        for arg, rule in rules.items():
+            if arg not in args:
+                raise ValueError(f"{name}: {kind} has a rule for {arg!r}, and the arguments are {', '.join(args)}.")
+            _check_rule(name, f"{kind} of {arg}", rule, single)
+    elif callable(rules):
+        _check_rule(name, kind, rules, joint)
+    elif rules is not None and rules is not NOT_DIFFERENTIABLE and rules not in ("linear", "multilinear", "elementwise"):
+        raise ValueError(
+            f"{name}: {kind}={rules!r} is no rule. Give a dict of functions, a function, a word of the manual, or NOT_DIFFERENTIABLE."
+        )
+
+
+def _check_rule(name: str, which: str, rule: Any, known: set[str]) -> None:
+    """A rule names what it needs; what there is not would only be found out in backward."""
+    try:
+        wanted = _table.parameter_names(rule)
+    except AttributeError:
+        raise TypeError(
+            f"{name}: the rule for {which} is {rule!r}. Give a Python function: the names of its parameters say what is saved."
+        ) from None
+    unknown = [n for n in wanted if n not in known]
+    if unknown:
+        raise ValueError(
+            f"{name}: the rule for {which} names {', '.join(unknown)}, and a rule can name {', '.join(sorted(known))}. "
+            "Rename the parameter, or declare the setting."
+        )
+
+
+# ----- checks ------------------------------------------------------------------------------------------------------------
+
+
+def checks(name: str | None = None) -> Iterator[tuple[str, Callable[[], None]]]:
+    """All checks of registered ops on their samples, one by one: for parametrising one's own tests.
+
+    >>> import pytest, ndgrad
+    >>> @pytest.mark.parametrize(("label", "run"), ndgrad.library.checks())
+    ... def test_my_ops(label, run):
+    ...     run()
+    """
+    from ndgrad.testing.check_op import checks as checks_of
+
+    for registered_as, entry in list(_registered.items()):
+        if name is None or name == registered_as:
+            for number, sample in enumerate(entry.samples):
+                for what, run in checks_of(entry.op, sample):
+                    yield f"{registered_as}[{number}] {what}", run
+
+
+def check(function: str | Callable[..., Any], *samples: Any) -> list[str]:
+    """Check everything that the table promises of a registered op, on the given samples or on its own; what ran is returned.
+
+    Values against the sample's reference, forward mode against differences, reverse mode as its transpose, second derivatives, batching
+    against a loop.
+    """
+    from ndgrad.testing.check_op import Failure, check_op
+
+    name = function if isinstance(function, str) else next((n for n, e in _registered.items() if e.function is function), None)
+    if name is None or name not in _registered:
+        raise KeyError(f"{function!r} is no registered op; there are {', '.join(_registered) or 'none'}")
+    entry = _registered[name]
+    chosen = samples or entry.samples
+    if not chosen:
+        raise Failure(f"{name}: there is no sample to check it on. Give some: check(f, Sample((array,), reference=...)).")
+    return [what for sample in chosen for what in check_op(entry.op, sample)]

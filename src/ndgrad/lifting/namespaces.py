@@ -1,0 +1,239 @@
+"""What stands for NumPy, SciPy, math and copy in lifted code.
+
+NumPy is ndgrad.numpy. SciPy is ndgrad.scipy where that has the name; any other function of SciPy's is called as it is, its results
+become Arrays, and if a derivative cannot pass through it, the error names it. Objects are recognised by identity, so it does not matter
+under which name a program imported them.
+"""
+
+from __future__ import annotations
+
+import copy
+import functools
+import importlib
+import math
+import sys
+from collections.abc import Callable, Iterator
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+import ndgrad.numpy as dnp
+from ndgrad.autograd.variable import Variable
+from ndgrad.lifting.numbers import functions_of
+from ndgrad.numpy.coercion import as_array, as_arrays
+from ndgrad.numpy.dispatch import MODULES as NUMPY_MODULES
+from ndgrad.pytree import tree_map
+
+#: Parts of NumPy that are Python over the rest of it, and are lifted like anybody's code.
+PURE_PYTHON = ("numpy.polynomial", "numpy.lib._polynomial_impl")
+
+#: Stands for "nothing of ours": None may be somebody's value.
+UNKNOWN = object()
+
+
+class Namespace(ModuleType):
+    """A module as lifted code sees it: what `find` answers, kept after the first time."""
+
+    def __init__(self, theirs: ModuleType, find: Callable[[str], Any]) -> None:
+        super().__init__(theirs.__name__, theirs.__doc__)
+        self.__dict__["_theirs"], self.__dict__["_find"] = theirs, find
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") and name != "__version__":
+            return getattr(self._theirs, name)
+        value = self._find(name)
+        self.__dict__[name] = value
+        return value
+
+    def __dir__(self) -> list[str]:
+        return dir(self._theirs)
+
+    def __repr__(self) -> str:
+        return f"<{self._theirs.__name__}, lifted by ndgrad>"
+
+
+def isscalar(element: Any) -> bool:
+    """numpy.isscalar, for which a 0-d Array is the scalar that NumPy would have given."""
+    return element.ndim == 0 if isinstance(element, Variable) else bool(np.isscalar(element))
+
+
+def ndenumerate(arr: Any) -> Iterator[tuple[tuple[int, ...], Any]]:
+    """numpy.ndenumerate: places and elements, which keep their history."""
+    array = as_array(arr)
+    for place in np.ndindex(*array.shape):
+        yield place, array[place]
+
+
+#: Names of NumPy's that lifted code sees otherwise than users of ndgrad.numpy.
+_NUMPY = {"isscalar": isscalar, "ndenumerate": ndenumerate}
+
+
+# ----- objects of NumPy ---------------------------------------------------------------------------------------------------
+
+
+@functools.cache
+def _numpy_objects() -> dict[int, Any]:
+    """id of NumPy's function or ufunc -> ours. NumPy's objects live as long as the process."""
+    found: dict[int, Any] = {}
+    modules = {**NUMPY_MODULES, "numpy.random": "ndgrad.numpy.random"}
+    for theirs_name, ours_name in modules.items():
+        theirs, ours = _module(theirs_name), importlib.import_module(ours_name)
+        for name in ours.__all__:
+            original = getattr(theirs, name, None)
+            if callable(original):
+                mine = getattr(ours, name)
+                if mine is not original:
+                    found.setdefault(id(original), mine)
+    found.update((id(getattr(np, name)), function) for name, function in _NUMPY.items())
+    return found
+
+
+def _module(name: str) -> Any:
+    return functools.reduce(getattr, name.split(".")[1:], np)
+
+
+def numpy_module(theirs: ModuleType, lift: Callable[[Any], Any]) -> ModuleType:
+    """A module of NumPy's for lifted code; `lift` is applied to what is Python over the rest of NumPy."""
+    path = theirs.__name__
+    ours_name = {**NUMPY_MODULES, "numpy.random": "ndgrad.numpy.random", "numpy.lib.scimath": "ndgrad.numpy.emath"}.get(path)
+    ours = dnp if path == "numpy" else importlib.import_module(ours_name) if ours_name else theirs
+
+    def find(name: str) -> Any:
+        if path == "numpy":
+            if name in _NUMPY:
+                return _NUMPY[name]
+            value = getattr(theirs, name, UNKNOWN)
+            if name == "poly1d" or (isinstance(value, ModuleType) and value.__name__.startswith("numpy")):
+                return lift(value)
+        # what ndgrad.numpy leaves out is NumPy's own: good for `isinstance(x, np.matrix)`, and closed to tensors
+        return lift(getattr(ours, name) if hasattr(ours, name) else getattr(theirs, name))
+
+    return Namespace(theirs, find)
+
+
+# ----- objects of SciPy ---------------------------------------------------------------------------------------------------
+
+
+@functools.cache
+def _scipy_objects(submodule: str) -> dict[int, Any]:
+    """id of an object of a submodule of SciPy's -> ours."""
+    ours = _our_scipy(submodule)
+    theirs = sys.modules.get(f"scipy.{submodule}")
+    if ours is None or theirs is None:
+        return {}
+    found = {}
+    for name in dir(ours):
+        original = getattr(theirs, name, None)
+        if not name.startswith("_") and original is not None and not isinstance(original, (ModuleType, int, float, str)):
+            mine = getattr(ours, name)
+            if mine is not original:
+                found[id(original)] = mine
+    return found
+
+
+@functools.cache
+def _our_scipy(submodule: str) -> Any:
+    if "." in submodule or submodule.startswith("_"):
+        return None
+    try:
+        return importlib.import_module(f"ndgrad.scipy.{submodule}")
+    except ModuleNotFoundError as error:
+        if error.name == f"ndgrad.scipy.{submodule}":
+            return None
+        raise
+
+
+def scipy_object(value: Any) -> Any:
+    """Our object for one of SciPy's; UNKNOWN where there is none."""
+    for name in list(sys.modules):
+        if name.startswith("scipy.") and name.count(".") == 1 and not name.startswith("scipy._"):
+            found = _scipy_objects(name.removeprefix("scipy.")).get(id(value), UNKNOWN)
+            if found is not UNKNOWN:
+                return found
+    return UNKNOWN
+
+
+def scipy_module(theirs: ModuleType, lift: Callable[[Any], Any]) -> ModuleType:
+    """A module of SciPy's for lifted code."""
+    ours = _our_scipy(theirs.__name__.removeprefix("scipy."))
+
+    def find(name: str) -> Any:
+        mine = getattr(ours, name, UNKNOWN) if ours is not None else UNKNOWN
+        if mine is not UNKNOWN:
+            return mine
+        return lift(getattr(theirs, name))
+
+    return Namespace(theirs, find)
+
+
+def passing(function: Callable[..., Any], name: str) -> Callable[..., Any]:
+    """A foreign function as it is, with Arrays for its results, and named if a tensor gets stuck in it."""
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return as_arrays(function(*args, **kwargs))
+        except (TypeError, RuntimeError, ValueError) as error:
+            error.add_note(
+                f"{name} was called by lifted code as it is: ndgrad.scipy has no rule for it, and no derivative passes through it."
+            )
+            raise
+
+    return call
+
+
+def known_object(value: Any) -> Any:
+    """Our object for one of NumPy's or SciPy's; UNKNOWN where there is none."""
+    found = _numpy_objects().get(id(value), UNKNOWN)
+    if found is not UNKNOWN:
+        return found
+    origin = getattr(value, "__module__", None) or type(value).__module__
+    return scipy_object(value) if isinstance(origin, str) and origin.split(".")[0] == "scipy" else UNKNOWN
+
+
+# ----- other modules --------------------------------------------------------------------------------------------------------
+
+
+def math_module(theirs: ModuleType) -> ModuleType:
+    """math or cmath."""
+    known = functions_of(theirs)
+
+    def find(name: str) -> Any:
+        return known[name] if name in known else getattr(theirs, name)
+
+    return Namespace(theirs, find)
+
+
+@functools.cache
+def math_objects() -> dict[int, Any]:
+    """id of a function of math or cmath -> ours."""
+    import cmath
+
+    return {
+        id(getattr(module, name)): function
+        for module in (math, cmath)
+        for name, function in functions_of(module).items()
+        if callable(function) and function is not getattr(module, name)
+    }
+
+
+def _copied(x: Any) -> Any:
+    """copy.copy and copy.deepcopy: a copy of an Array keeps its history, as NumPy's copy keeps its values."""
+    if isinstance(x, Variable):
+        return x.copy() if hasattr(x, "copy") else x.clone()
+    if isinstance(x, (list, tuple, dict)) and type(x) in (list, tuple, dict):
+        return tree_map(_copied, x)
+    return copy.deepcopy(x)
+
+
+def _copied_once(x: Any) -> Any:
+    return _copied(x) if isinstance(x, Variable) else copy.copy(x)
+
+
+COPIES: dict[int, Any] = {id(copy.deepcopy): lambda x, memo=None: _copied(x), id(copy.copy): _copied_once}
+
+
+def copy_module() -> ModuleType:
+    own = {"deepcopy": COPIES[id(copy.deepcopy)], "copy": COPIES[id(copy.copy)]}
+    return Namespace(copy, lambda name: own[name] if name in own else getattr(copy, name))

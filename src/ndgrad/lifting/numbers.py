@@ -1,0 +1,294 @@
+"""Python's numbers and `math`, for lifted code: what they make of an Array keeps its derivative.
+
+`float(x)`, `math.sin(x)` and the rest ask an object for a plain number, which would forget the graph. Here they answer with 0-d Arrays
+when a derivative is at stake, and with plain numbers otherwise. What has no slope anywhere (`int`, `round`, `math.floor`, `isinstance`)
+gives plain answers always: nothing is lost.
+"""
+
+from __future__ import annotations
+
+import builtins
+import cmath
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ndgrad.autograd.variable import Variable, np_dtype, requires_grad
+from ndgrad.autograd.view import tangents_of
+from ndgrad.numpy.array import Array, to_array
+
+# ----- what is at stake ------------------------------------------------------------------------------------------------
+
+
+def is_constant(t: Any) -> bool:
+    """Whether a tensor is a plain value: no history, no tangents, no batch, no level."""
+    meta = t._meta
+    if isinstance(t._array, Variable) or requires_grad(t):
+        return False
+    return meta is None or not (meta.batch_level or meta.level or tangents_of(t))
+
+
+def scalar(t: Any, what: str) -> Any:
+    """A tensor of one element as a 0-d Array, with its history."""
+    array = to_array(t)
+    if array.size != 1:
+        raise TypeError(f"only length-1 arrays can be converted to Python scalars, and {what} got shape {tuple(array.shape)}")
+    return array.reshape(()) if array.ndim else array
+
+
+def _is_tensor(x: Any) -> bool:
+    return isinstance(x, Variable)
+
+
+# ----- float, complex, int ---------------------------------------------------------------------------------------------------
+
+
+class _Number(type):
+    """Classes that stand for `float`, `complex` and `int`: equal to them, and like them in `isinstance` and as dtypes."""
+
+    plain: type
+    kinds: str
+
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        if args and _is_tensor(args[0]) and not is_constant(args[0]):
+            return cls.keep(*args, **kwargs)
+        return cls.plain(*args, **kwargs)
+
+    def keep(cls, *args: Any, **named: Any) -> Any:
+        """The number with its derivative."""
+        raise NotImplementedError
+
+    def __instancecheck__(cls, x: Any) -> bool:
+        return isinstance(x, cls.plain)
+
+    def __subclasscheck__(cls, other: type) -> bool:
+        return issubclass(other, cls.plain)
+
+    def __eq__(cls, other: object) -> bool:
+        return other is cls or other is cls.plain
+
+    def __hash__(cls) -> int:
+        return hash(cls.plain)
+
+    def __repr__(cls) -> str:
+        return repr(cls.plain)
+
+
+class _Float(_Number):
+    plain = float
+
+    def keep(cls, *args: Any, **named: Any) -> Any:
+        if np_dtype(args[0]).kind == "c":
+            raise TypeError("float() argument must be a real number, not complex. Take .real of it.")
+        return scalar(args[0], "float()").astype(np.float64, copy=False)
+
+
+class _Complex(_Number):
+    plain = complex
+
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        parts = [*args, *kwargs.values()]
+        if any(_is_tensor(p) and not is_constant(p) for p in parts):
+            return cls.keep(*args, **kwargs)
+        return complex(*args, **kwargs)
+
+    def keep(cls, *parts: Any, **named: Any) -> Any:
+        given = {**dict(zip(("real", "imag"), parts, strict=False)), **named}
+        first, second = (scalar(p, "complex()") if _is_tensor(p) else p for p in (given.get("real", 0.0), given.get("imag", 0.0)))
+        return first + second * 1j
+
+
+class _Int(_Number):
+    plain = int
+
+    def keep(cls, *args: Any, **named: Any) -> Any:
+        return int(_value(scalar(args[0], "int()")))
+
+
+class Float(float, metaclass=_Float):
+    """`float` in lifted code."""
+
+    dtype = np.dtype(np.float64)  # how NumPy reads a class that it does not know as a dtype
+
+
+class Complex(complex, metaclass=_Complex):
+    """`complex` in lifted code."""
+
+    dtype = np.dtype(np.complex128)
+
+
+class Int(int, metaclass=_Int):
+    """`int` in lifted code."""
+
+    dtype = np.dtype(np.int_)
+
+
+for _class in (Float, Complex, Int):
+    _class.__name__ = _class.__qualname__ = _class.plain.__name__
+
+
+def _value(t: Any) -> Any:
+    """The plain number that a tensor holds."""
+    return t.detach().item() if _is_tensor(t) else t
+
+
+def round_(number: Any, ndigits: int | None = None) -> Any:
+    """`round`: without digits an int, as Python gives; its slope is zero."""
+    if _is_tensor(number) and number.ndim == 0 and ndigits is None:
+        return round(_value(number))
+    return round(number) if ndigits is None else round(number, ndigits)
+
+
+# ----- isinstance --------------------------------------------------------------------------------------------------------
+
+
+def isinstance_(x: Any, kinds: Any) -> bool:
+    """`isinstance`, for which an Array is an ndarray, and a 0-d one a NumPy scalar too, since that is what NumPy would have given."""
+    if isinstance(x, kinds):
+        return True
+    if isinstance(x, Variable):
+        wanted = tuple(_flat(kinds))
+        return np.ndarray in wanted or (x.ndim == 0 and any(_covers(k, np_dtype(x).type) for k in wanted))
+    return isinstance(x, np.ndarray) and Array in _flat(kinds)
+
+
+def _flat(kinds: Any) -> list[Any]:
+    if isinstance(kinds, tuple):
+        return [k for kind in kinds for k in _flat(kind)]
+    return list(getattr(kinds, "__args__", (kinds,)))  # int | float
+
+
+def _covers(kind: Any, scalar_type: type) -> bool:
+    return isinstance(kind, type) and kind is not object and issubclass(scalar_type, kind)
+
+
+#: Names of `builtins` that lifted code sees otherwise.
+BUILTINS: dict[str, Any] = {"float": Float, "complex": Complex, "int": Int, "round": round_, "isinstance": isinstance_}
+
+
+# ----- math and cmath ------------------------------------------------------------------------------------------------------
+
+
+def _numpy() -> Any:
+    import ndgrad.numpy
+
+    return ndgrad.numpy
+
+
+def _special() -> Any:
+    import ndgrad
+
+    return ndgrad.special
+
+
+def _log(x: Any, base: Any = None) -> Any:
+    top = _numpy().log(x)
+    return top if base is None else top / _numpy().log(base)
+
+
+def _total(values: Any) -> Any:
+    total: Any = 0.0
+    for v in values:
+        total = total + v
+    return total
+
+
+def _norm(*parts: Any) -> Any:
+    length: Any = 0.0
+    for p in parts:
+        length = _numpy().hypot(length, p)
+    return length
+
+
+def _product(values: Any, *, start: Any = 1) -> Any:
+    for v in values:
+        start = start * v
+    return start
+
+
+#: Function of math -> the same on tensors. The name of NumPy's ufunc where that is all; None where the answer has no slope.
+_MATH: dict[str, Any] = {
+    **{name: name for name in (
+        "sin cos tan sinh cosh tanh exp expm1 exp2 log2 log10 log1p sqrt cbrt fabs copysign fmod degrees radians ldexp modf".split()
+    )},
+    "asin": "arcsin", "acos": "arccos", "atan": "arctan", "atan2": "arctan2", "asinh": "arcsinh", "acosh": "arccosh", "atanh": "arctanh",
+    "pow": "power",
+    "log": _log,
+    "hypot": _norm,
+    "dist": lambda p, q: _norm(*(a - b for a, b in zip(p, q, strict=True))),
+    "fsum": _total,
+    "prod": _product,
+    "sumprod": lambda p, q: _total(a * b for a, b in zip(p, q, strict=True)),
+    "fma": lambda x, y, z: x * y + z,
+    "remainder": lambda x, y: x - y * float(np.rint(_value(x) / _value(y))),
+    "erf": lambda x: _special().erf(x),
+    "erfc": lambda x: _special().erfc(x),
+    "lgamma": lambda x: _special().gammaln(x),
+    "gamma": lambda x: math.copysign(1.0, math.gamma(_value(x))) * _numpy().exp(_special().gammaln(x)),
+    **dict.fromkeys("floor ceil trunc isnan isinf isfinite isclose frexp ulp nextafter".split()),
+}  # fmt: skip
+
+_CMATH: dict[str, Any] = {
+    **{name: name for name in "sin cos tan sinh cosh tanh exp log10 sqrt".split()},
+    "asin": "arcsin", "acos": "arccos", "atan": "arctan", "asinh": "arcsinh", "acosh": "arccosh", "atanh": "arctanh",
+    "log": _log,
+    "phase": lambda z: _numpy().angle(z),
+    "polar": lambda z: (abs(z), _numpy().angle(z)),
+    "rect": lambda r, phi: r * _numpy().exp(1j * phi),
+    **dict.fromkeys("isnan isinf isfinite isclose".split()),
+}  # fmt: skip
+
+
+def _holds_history(values: Any) -> bool:
+    return any((_is_tensor(v) and not is_constant(v)) or (isinstance(v, (list, tuple)) and _holds_history(v)) for v in values)
+
+
+def _plain(x: Any) -> Any:
+    if isinstance(x, (list, tuple)):
+        return type(x)(_plain(v) for v in x)
+    return _value(scalar(x, "math")) if _is_tensor(x) else x
+
+
+def _function(module: Any, name: str, how: Any) -> Callable[..., Any]:
+    theirs = getattr(module, name)
+    complex_result = module is cmath
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        args = tuple(list(a) if _is_iterator(a) else a for a in args)
+        if not _holds_history(args):
+            return theirs(*args, **kwargs)
+        theirs(*_plain(args), **kwargs)  # for its errors: "math domain error" where NumPy would give NaN
+        given = [scalar(a, f"{module.__name__}.{name}()") if _is_tensor(a) else a for a in args]
+        if complex_result:
+            given = [a + 0j if name not in ("phase", "polar", "rect") and not isinstance(a, (list, tuple)) else a for a in given]
+        function = getattr(_numpy(), how) if isinstance(how, str) else how
+        return function(*given, **kwargs)
+
+    def call_flat(*args: Any, **kwargs: Any) -> Any:
+        return theirs(*_plain(args), **kwargs)
+
+    chosen = call_flat if how is None else call
+    chosen.__name__ = chosen.__qualname__ = name
+    chosen.__doc__ = theirs.__doc__
+    return chosen
+
+
+def _is_iterator(x: Any) -> bool:
+    return hasattr(x, "__next__")
+
+
+def functions_of(module: Any) -> dict[str, Any]:
+    """The names of `math` or `cmath` for lifted code: functions with derivatives where there are some; the rest takes plain numbers."""
+    known = _MATH if module is math else _CMATH
+    return {
+        name: _function(module, name, known[name]) if name in known else value
+        for name, value in vars(module).items()
+        if not name.startswith("_")
+    }
+
+
+def changed_builtins(import_: Callable[..., Any]) -> dict[str, Any]:
+    """The builtins of lifted code."""
+    return {**vars(builtins), **BUILTINS, "__import__": import_}

@@ -1,0 +1,205 @@
+"""Normalisation over the batch or the instance, with statistics that are remembered for evaluation."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from ndgrad.api.creation import ones, zeros
+from ndgrad.api.data import tensor
+from ndgrad.dtypes import int64
+from ndgrad.nn import functional as F
+from ndgrad.nn import init
+from ndgrad.nn.modules.module import Module, new_parameter
+
+__all__ = ["BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "InstanceNorm1d", "InstanceNorm2d", "InstanceNorm3d"]
+
+
+class _NormBase(Module):
+    """Scale, shift and running statistics, one of each per channel."""
+
+    # Since version 2 the batches are counted.
+    _version = 2
+    #: How many dimensions an input may have.
+    _dims: ClassVar[tuple[int, ...]]
+    num_features: int
+    momentum: float | None
+    running_mean: Any
+    running_var: Any
+    num_batches_tracked: Any
+    weight: Any
+    bias: Any
+
+    def __init__(
+        self,
+        num_features: int,
+        eps: float = 1e-5,
+        momentum: float | None = 0.1,
+        affine: bool = True,
+        track_running_stats: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+        *,
+        bias: bool = True,
+    ) -> None:
+        super().__init__()
+        self.num_features = num_features
+        self.eps = eps
+        self.momentum = momentum
+        self.affine = affine
+        self.track_running_stats = track_running_stats
+        self._make_tensors(bias, device, dtype)
+        self.reset_parameters()
+
+    def _make_tensors(self, bias: bool, device: Any, dtype: Any) -> None:
+        for name, wanted in (("weight", self.affine), ("bias", self.affine and bias)):
+            self.register_parameter(name, new_parameter(self.num_features, device=device, dtype=dtype) if wanted else None)
+        tracked = self.track_running_stats
+        self.register_buffer("running_mean", zeros(self.num_features, device=device, dtype=dtype) if tracked else None)
+        self.register_buffer("running_var", ones(self.num_features, device=device, dtype=dtype) if tracked else None)
+        self.register_buffer("num_batches_tracked", tensor(0, dtype=int64, device=device) if tracked else None)
+
+    def reset_running_stats(self) -> None:
+        """Forget what was seen: mean 0, variance 1."""
+        if self.track_running_stats:
+            self.running_mean.zero_()
+            self.running_var.fill_(1)
+            self.num_batches_tracked.zero_()
+
+    def reset_parameters(self) -> None:
+        """Scale 1, shift 0, statistics as new."""
+        self.reset_running_stats()
+        if self.weight is not None:
+            init.ones_(self.weight)
+        if self.bias is not None:
+            init.zeros_(self.bias)
+
+    def _check_input_dim(self, input: Any) -> None:
+        if input.dim() not in self._dims:
+            expected = " or ".join(f"{n}D" for n in self._dims)
+            raise ValueError(
+                f"expected {expected} input (got {input.dim()}D input of shape {tuple(input.shape)}) to {type(self).__name__}."
+            )
+
+    def extra_repr(self) -> str:
+        return (
+            f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, affine={self.affine}, bias={self.bias is not None}, "
+            f"track_running_stats={self.track_running_stats}"
+        )
+
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, local_metadata: dict[str, Any], *rest: Any) -> None:
+        version = local_metadata.get("version")
+        if (version is None or version < 2) and self.track_running_stats:
+            key = prefix + "num_batches_tracked"
+            if key not in state_dict:
+                state_dict[key] = tensor(0, dtype=int64) if self.num_batches_tracked is None else self.num_batches_tracked.clone()
+        super()._load_from_state_dict(state_dict, prefix, local_metadata, *rest)
+
+
+# ----- over the batch --------------------------------------------------------------------------------------------------
+
+
+class _BatchNorm(_NormBase):
+    def forward(self, input: Any) -> Any:
+        self._check_input_dim(input)
+        counts = self.training and self.track_running_stats and self.num_batches_tracked is not None
+        momentum = 0.0 if self.momentum is None else self.momentum
+        if counts and self.momentum is None:
+            momentum = 1.0 / (float(self.num_batches_tracked) + 1.0)  # the plain average of all batches
+        # Without statistics to fall back on, evaluation too uses those of the batch.
+        of_batch = self.training or (self.running_mean is None and self.running_var is None)
+        remember = not self.training or self.track_running_stats
+        mean, var = (self.running_mean, self.running_var) if remember else (None, None)
+        out = F.batch_norm(input, mean, var, self.weight, self.bias, of_batch, momentum, self.eps)
+        if counts:
+            self.num_batches_tracked.add_(1)
+        return out
+
+
+class BatchNorm1d(_BatchNorm):
+    """Batch normalisation of (batch, channels) or (batch, channels, length).
+
+    >>> import ndgrad
+    >>> norm = ndgrad.nn.BatchNorm1d(2, affine=False, eps=0.0)
+    >>> norm(ndgrad.tensor([[1.0, 0.0], [3.0, 4.0]]))
+    tensor([[-1., -1.],
+            [ 1.,  1.]])
+    """
+
+    _dims = (2, 3)
+
+
+class BatchNorm2d(_BatchNorm):
+    """Batch normalisation of (batch, channels, height, width)."""
+
+    _dims = (4,)
+
+
+class BatchNorm3d(_BatchNorm):
+    """Batch normalisation of (batch, channels, depth, height, width)."""
+
+    _dims = (5,)
+
+
+# ----- over the instance -----------------------------------------------------------------------------------------------
+
+
+class _InstanceNorm(_NormBase):
+    def __init__(
+        self,
+        num_features: int,
+        eps: float = 1e-5,
+        momentum: float = 0.1,
+        affine: bool = False,
+        track_running_stats: bool = False,
+        device: Any = None,
+        dtype: Any = None,
+        *,
+        bias: bool = True,
+    ) -> None:
+        super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias)
+
+    def forward(self, input: Any) -> Any:
+        self._check_input_dim(input)
+        batched = input.dim() == self._dims[-1]
+        channels = input.shape[1 if batched else 0]
+        if channels != self.num_features and self.affine:
+            raise ValueError(
+                f"expected input's size at dim={1 if batched else 0} to match num_features ({self.num_features}), but got: {channels}."
+            )
+        own = input if batched else input.unsqueeze(0)
+        of_instance = self.training or not self.track_running_stats
+        momentum = 0.0 if self.momentum is None else self.momentum
+        out = F.instance_norm(own, self.running_mean, self.running_var, self.weight, self.bias, of_instance, momentum, self.eps)
+        return out if batched else out.squeeze(0)
+
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, local_metadata: dict[str, Any], *rest: Any) -> None:
+        # Checkpoints from before statistics became optional hold them where this module has none.
+        if local_metadata.get("version") is None and not self.track_running_stats:
+            found = [name for name in ("running_mean", "running_var") if prefix + name in state_dict]
+            if found:
+                listed = " and ".join(f'"{prefix + name}"' for name in found)
+                rest[-1].append(
+                    f"Unexpected running stats buffer(s) {listed} for {type(self).__name__} with track_running_stats=False. Remove these "
+                    "keys, or make the module with track_running_stats=True."
+                )
+                for name in found:
+                    state_dict.pop(prefix + name)
+        super()._load_from_state_dict(state_dict, prefix, local_metadata, *rest)
+
+
+class InstanceNorm1d(_InstanceNorm):
+    """Normalisation of every channel of every sample of (batch, channels, length)."""
+
+    _dims = (2, 3)
+
+
+class InstanceNorm2d(_InstanceNorm):
+    """Normalisation of every channel of every sample of (batch, channels, height, width)."""
+
+    _dims = (3, 4)
+
+
+class InstanceNorm3d(_InstanceNorm):
+    """Normalisation of every channel of every sample of (batch, channels, depth, height, width)."""
+
+    _dims = (4, 5)

@@ -1,0 +1,468 @@
+"""Containers: modules and parameters in sequences and dictionaries, registered like attributes."""
+
+from __future__ import annotations
+
+import itertools
+import operator
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Self
+
+from ndgrad.autograd.variable import Variable
+from ndgrad.nn.modules.module import Module, indented
+from ndgrad.nn.parameter import Parameter, is_lazy
+
+__all__ = ["Container", "ModuleDict", "ModuleList", "ParameterDict", "ParameterList", "Sequential"]
+
+
+def _place(length: int, index: Any) -> int:
+    """An index from the end as one from the front."""
+    place = operator.index(index)
+    if not -length <= place < length:
+        raise IndexError(f"index {place} is out of range: there are {length} elements.")
+    return place % length
+
+
+def _iterable(owner: Any, what: str, values: Any) -> Any:
+    if not isinstance(values, Iterable) or isinstance(values, Variable):
+        raise TypeError(f"{type(owner).__name__}.{what} should be called with an iterable, but got {type(values).__name__}.")
+    return values
+
+
+class Container(Module):
+    """torch's old base of containers."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__()
+        for name, module in kwargs.items():
+            self.add_module(name, module)
+
+
+# ----- sequences of modules --------------------------------------------------------------------------------------------
+
+
+class _Numbered(Module):
+    """Modules under the names '0', '1', ..."""
+
+    def _renumber(self, modules: Iterable[Any]) -> None:
+        self._modules = {str(i): m for i, m in enumerate(modules)}
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return self._part(list(self._modules.items())[index])
+        return list(self._modules.values())[_place(len(self), index)]
+
+    def _part(self, items: list[tuple[str, Any]]) -> Any:
+        raise NotImplementedError
+
+    def __setitem__(self, index: Any, module: Any) -> None:
+        setattr(self, list(self._modules)[_place(len(self), index)], module)
+
+    def __delitem__(self, index: Any) -> None:
+        names = list(self._modules)
+        gone = set(names[index]) if isinstance(index, slice) else {names[_place(len(self), index)]}
+        self._renumber([m for name, m in self._modules.items() if name not in gone])
+
+    def __len__(self) -> int:
+        return len(self._modules)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._modules.values())
+
+    def __dir__(self) -> list[str]:
+        return [name for name in super().__dir__() if not name.isdigit()]
+
+    def append(self, module: Any) -> Self:
+        """Add a module at the end."""
+        self.add_module(str(len(self)), module)
+        return self
+
+    def insert(self, index: int, module: Any) -> Any:
+        """Put a module before a place."""
+        modules = list(self._modules.values())
+        modules.insert(index, module)
+        self._renumber(modules)
+
+    def pop(self, key: Any) -> Any:
+        """Take a module out."""
+        found = self[key]
+        del self[key]
+        return found
+
+    def extend(self, modules: Any) -> Self:
+        """Add modules at the end."""
+        for module in list(_iterable(self, "extend", modules)):
+            self.append(module)
+        return self
+
+
+class Sequential(_Numbered):
+    """Modules called one after the other, each with the result of the one before.
+
+    >>> import ndgrad
+    >>> from ndgrad import nn
+    >>> nn.Sequential(nn.Linear(2, 4), nn.ReLU(), nn.Linear(4, 1))
+    Sequential(
+      (0): Linear(in_features=2, out_features=4, bias=True)
+      (1): ReLU()
+      (2): Linear(in_features=4, out_features=1, bias=True)
+    )
+    """
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__()
+        if len(args) == 1 and isinstance(args[0], OrderedDict):
+            for name, module in args[0].items():
+                self.add_module(name, module)
+        else:
+            for number, module in enumerate(args):
+                self.add_module(str(number), module)
+
+    def _part(self, items: list[tuple[str, Any]]) -> Any:
+        return type(self)(OrderedDict(items))
+
+    def __delitem__(self, index: Any) -> None:
+        named = any(name != str(i) for i, name in enumerate(self._modules))
+        if not named:
+            super().__delitem__(index)
+            return
+        names = list(self._modules)
+        for name in names[index] if isinstance(index, slice) else [names[_place(len(self), index)]]:
+            delattr(self, name)
+
+    def __add__(self, other: Any) -> Any:
+        if not isinstance(other, Sequential):
+            raise ValueError(f"add operator supports only objects of Sequential class, but {type(other)} is given.")
+        return Sequential(*self, *other)
+
+    def __iadd__(self, other: Any) -> Self:
+        if not isinstance(other, Sequential):
+            raise ValueError(f"add operator supports only objects of Sequential class, but {type(other)} is given.")
+        for module in list(other):
+            self.append(module)
+        return self
+
+    def __mul__(self, other: int) -> Any:
+        return Sequential(*(list(self) * self._times(other)))
+
+    __rmul__ = __mul__
+
+    def __imul__(self, other: int) -> Self:
+        for module in list(self) * (self._times(other) - 1):
+            self.append(module)
+        return self
+
+    def _times(self, other: Any) -> int:
+        if not isinstance(other, int):
+            raise TypeError(f"unsupported operand type(s) for *: {type(self)} and {type(other)}.")
+        if other <= 0:
+            raise ValueError(f"Non-positive multiplication factor {other} for {type(self).__name__}. It must be 1 or more.")
+        return other
+
+    def insert(self, index: int, module: Any) -> Self:
+        """Put a module before a place."""
+        if not isinstance(module, Module):
+            raise AssertionError(f"module should be of type: {Module}, and is {type(module)}.")
+        if not -len(self) <= index <= len(self):
+            raise IndexError(f"Index out of range: {index}; there are {len(self)} modules.")
+        super().insert(index, module)
+        return self
+
+    def forward(self, input: Any) -> Any:
+        for module in self:
+            input = module(input)
+        return input
+
+
+class ModuleList(_Numbered):
+    """A list of modules."""
+
+    def __init__(self, modules: Any = None) -> None:
+        super().__init__()
+        if modules is not None:
+            self.extend(modules)
+
+    def _part(self, items: list[tuple[str, Any]]) -> Any:
+        return type(self)([module for _, module in items])
+
+    def __iadd__(self, modules: Any) -> Self:
+        return self.extend(modules)
+
+    def __add__(self, other: Any) -> Any:
+        combined = ModuleList()
+        for number, module in enumerate(itertools.chain(self, other)):
+            combined.add_module(str(number), module)
+        return combined
+
+    def __repr__(self) -> str:
+        """Like other modules', with neighbours that look the same counted instead of repeated."""
+        blocks: list[tuple[int, int, str]] = []  # first, last, text
+        for number, text in enumerate(map(repr, self)):
+            if blocks and blocks[-1][2] == text:
+                blocks[-1] = (blocks[-1][0], number, text)
+            else:
+                blocks.append((number, number, text))
+        if not blocks:
+            return f"{self._get_name()}()"
+        lines = [
+            indented(f"({first}): {text}" if first == last else f"({first}-{last}): {last - first + 1} x {text}", 2)
+            for first, last, text in blocks
+        ]
+        return f"{self._get_name()}(\n  " + "\n  ".join(lines) + "\n)"
+
+
+# ----- a dictionary of modules -----------------------------------------------------------------------------------------
+
+
+class ModuleDict(Module):
+    """A dictionary of modules."""
+
+    def __init__(self, modules: Any = None) -> None:
+        super().__init__()
+        if modules is not None:
+            self.update(modules)
+
+    def __getitem__(self, key: str) -> Any:
+        return self._modules[key]
+
+    def __setitem__(self, key: str, module: Any) -> None:
+        self.add_module(key, module)
+
+    def __delitem__(self, key: str) -> None:
+        del self._modules[key]
+
+    def __len__(self) -> int:
+        return len(self._modules)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._modules)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._modules
+
+    def clear(self) -> None:
+        """Remove all."""
+        self._modules.clear()
+
+    def pop(self, key: str) -> Any:
+        """Take a module out."""
+        return self._modules.pop(key)
+
+    def keys(self) -> Any:
+        """The names."""
+        return self._modules.keys()
+
+    def items(self) -> Any:
+        """Pairs of name and module."""
+        return self._modules.items()
+
+    def values(self) -> Any:
+        """The modules."""
+        return self._modules.values()
+
+    def update(self, modules: Any) -> None:
+        """Add those of a mapping, or of pairs of name and module."""
+        for key, module in _pairs(self, modules, ModuleDict):
+            self[key] = module
+
+
+def _pairs(owner: Any, given: Any, own_class: type[Any]) -> list[tuple[Any, Any]]:
+    """What `update` was given, as pairs."""
+    if isinstance(given, (own_class, Mapping)):
+        return list(given.items())
+    pairs = []
+    for number, pair in enumerate(_iterable(owner, "update", given)):
+        name = type(owner).__name__
+        if not isinstance(pair, Iterable):
+            raise TypeError(f"{name} update sequence element #{number} should be Iterable; is {type(pair).__name__}.")
+        pair = tuple(pair)
+        if len(pair) != 2:
+            raise ValueError(f"{name} update sequence element #{number} has length {len(pair)}; 2 is required.")
+        pairs.append(pair)
+    return pairs
+
+
+# ----- parameters ------------------------------------------------------------------------------------------------------
+
+
+def _as_parameter(value: Any) -> Any:
+    """Tensors become parameters; everything else is kept as it is."""
+    return Parameter(value) if isinstance(value, Variable) and not isinstance(value, Parameter) else value
+
+
+def _entry_text(value: Any, dtype_text: Callable[[Any], str]) -> str:
+    if not isinstance(value, Variable):
+        return f"Object of type: {type(value).__name__}"
+    kind = "Parameter" if isinstance(value, Parameter) else "Tensor"
+    if is_lazy(value):
+        return repr(value)
+    where = "" if value.is_cpu else f" ({value.device})"
+    return f"{kind} containing: [{dtype_text(value)} of size {'x'.join(str(n) for n in value.shape)}{where}]"
+
+
+class ParameterList(Module):
+    """A list of parameters; tensors that are put in become parameters."""
+
+    def __init__(self, values: Any = None) -> None:
+        super().__init__()
+        self._size = 0
+        if values is not None:
+            self.extend(values)
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            out = type(self)()
+            for number in range(*index.indices(len(self))):
+                out.append(self[number])
+            return out
+        return getattr(self, str(_place(len(self), index)))
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        setattr(self, str(_place(len(self), index)), _as_parameter(value))
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self[i] for i in range(len(self)))
+
+    def __iadd__(self, values: Any) -> Self:
+        return self.extend(values)
+
+    def __dir__(self) -> list[str]:
+        return [name for name in super().__dir__() if not name.isdigit()]
+
+    def append(self, value: Any) -> Self:
+        """Add a value at the end."""
+        self._size += 1
+        self[len(self) - 1] = value
+        return self
+
+    def extend(self, values: Any) -> Self:
+        """Add values at the end."""
+        for value in list(_iterable(self, "extend", values)):
+            self.append(value)
+        return self
+
+    def extra_repr(self) -> str:
+        return "\n".join(f"  ({i}): {_entry_text(value, lambda t: str(t.dtype))}" for i, value in enumerate(self))
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        raise RuntimeError("ParameterList should not be called. Use its parameters in the forward of a module.")
+
+
+class ParameterDict(Module):
+    """A dictionary of parameters; tensors that are put in become parameters."""
+
+    def __init__(self, parameters: Any = None) -> None:
+        super().__init__()
+        self._keys: dict[str, None] = {}
+        if parameters is not None:
+            self.update(parameters)
+
+    def _attribute(self, key: Any) -> str:
+        """The attribute under which a value is kept."""
+        if not isinstance(key, str):
+            raise TypeError(
+                f"Index given to ParameterDict cannot be used as a key as it is not a string (type is '{type(key).__name__}'). Use strings."
+            )
+        return key
+
+    def __getitem__(self, key: str) -> Any:
+        return getattr(self, self._attribute(key))
+
+    def __setitem__(self, key: str, value: Any) -> None:
+        attribute = self._attribute(key)
+        self._keys[key] = None
+        setattr(self, attribute, _as_parameter(value))
+
+    def __delitem__(self, key: str) -> None:
+        del self._keys[key]
+        delattr(self, self._attribute(key))
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._keys)
+
+    def __reversed__(self) -> Iterator[str]:
+        return reversed(list(self._keys))
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._keys
+
+    def copy(self) -> ParameterDict:
+        """Another dictionary of the same parameters."""
+        return ParameterDict(OrderedDict(self.items()))
+
+    def setdefault(self, key: str, default: Any = None) -> Any:
+        """The value of a key, which is set if there is none."""
+        if key not in self:
+            self[key] = default
+        return self[key]
+
+    def clear(self) -> None:
+        """Remove all."""
+        for key in list(self._keys):
+            del self[key]
+
+    def pop(self, key: str) -> Any:
+        """Take a value out."""
+        value = self[key]
+        del self[key]
+        return value
+
+    def popitem(self) -> tuple[str, Any]:
+        """Take the last pair of key and value out."""
+        key, _ = self._keys.popitem()
+        self._keys[key] = None  # pop wants to see it
+        return key, self.pop(key)
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """The value of a key, or the default."""
+        return self[key] if key in self else default  # noqa: SIM401
+
+    def fromkeys(self, keys: Iterable[str], default: Any = None) -> ParameterDict:
+        """A dictionary with one value under several keys."""
+        return ParameterDict((key, default) for key in keys)
+
+    def keys(self) -> Any:
+        """The keys."""
+        return self._keys.keys()
+
+    def items(self) -> Any:
+        """Pairs of key and value."""
+        return ((key, self[key]) for key in self._keys)
+
+    def values(self) -> Any:
+        """The values."""
+        return (self[key] for key in self._keys)
+
+    def update(self, parameters: Any) -> None:
+        """Add those of a mapping, or of pairs of key and value."""
+        pairs = _pairs(self, parameters, ParameterDict)
+        # torch does not trust the order of a plain dict, and the order of parameters is what optimizers go by
+        ordered = isinstance(parameters, (OrderedDict, ParameterDict)) or not isinstance(parameters, Mapping)
+        for key, value in pairs if ordered else sorted(pairs, key=lambda pair: pair[0]):
+            self[key] = value
+
+    def __or__(self, other: Any) -> ParameterDict:
+        out = self.copy()
+        out.update(other)
+        return out
+
+    def __ror__(self, other: Any) -> ParameterDict:
+        out = other.copy()
+        out.update(self)
+        return out  # type: ignore[no-any-return]
+
+    def __ior__(self, other: Any) -> Self:
+        self.update(other)
+        return self
+
+    def extra_repr(self) -> str:
+        return "\n".join(f"  ({key}): {_entry_text(value, lambda t: str(t.type()))}" for key, value in self.items())
+
+    def __call__(self, input: Any) -> Any:
+        raise RuntimeError("ParameterDict should not be called. Use its parameters in the forward of a module.")

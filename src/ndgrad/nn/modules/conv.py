@@ -1,0 +1,246 @@
+"""Convolutions and their transposes over one, two and three spatial axes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+from ndgrad.nn import functional as F
+from ndgrad.nn import init
+from ndgrad.nn.modules.module import Module, new_parameter
+
+__all__ = ["Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d"]
+
+_PADDING_MODES = ("zeros", "reflect", "replicate", "circular")
+
+
+def repeated(value: Any, axes: int) -> tuple[Any, ...]:
+    """A setting as one value per axis."""
+    return tuple(value) if isinstance(value, (tuple, list)) else (value,) * axes
+
+
+class _ConvNd(Module):
+    """What convolutions and their transposes share."""
+
+    _axes: ClassVar[int]
+    _function: ClassVar[Callable[..., Any]]
+    _transposed: ClassVar[bool] = False
+    weight: Any
+    bias: Any
+
+    def _set_up(
+        self,
+        channels: tuple[int, int],
+        kernel_size: Any,
+        stride: Any,
+        padding: Any,
+        dilation: Any,
+        output_padding: Any,
+        groups: int,
+        bias: bool,
+        padding_mode: str,
+        device: Any,
+        dtype: Any,
+    ) -> None:
+        super().__init__()
+        in_channels, out_channels = channels
+        if groups <= 0:
+            raise ValueError(f"groups must be a positive integer, and is {groups}.")
+        for name, count in (("in_channels", in_channels), ("out_channels", out_channels)):
+            if count % groups:
+                raise ValueError(f"{name} must be divisible by groups: {count} is not by {groups}.")
+        if isinstance(padding, str):
+            if padding not in ("same", "valid"):
+                raise ValueError(f"Invalid padding string {padding!r}, should be one of {{'same', 'valid'}}.")
+            if padding == "same" and any(s != 1 for s in repeated(stride, self._axes)):
+                raise ValueError("padding='same' is not supported for strided convolutions. Give the padding in numbers.")
+        if padding_mode not in _PADDING_MODES:
+            raise ValueError(f"padding_mode must be one of {set(_PADDING_MODES)}, but got padding_mode={padding_mode!r}.")
+        self.in_channels, self.out_channels = in_channels, out_channels
+        self.kernel_size = repeated(kernel_size, self._axes)
+        self.stride = repeated(stride, self._axes)
+        self.padding = padding if isinstance(padding, str) else repeated(padding, self._axes)
+        self.dilation = repeated(dilation, self._axes)
+        self.transposed = self._transposed
+        self.output_padding = repeated(output_padding, self._axes)
+        self.groups = groups
+        self.padding_mode = padding_mode
+        self._reversed_padding_repeated_twice = self._padding_for_pad()
+        self._make_weights(bias, device, dtype)
+
+    def _padding_for_pad(self) -> tuple[int, ...]:
+        """The padding as `F.pad` takes it: before and after, the last axis first."""
+        if self.padding == "valid":
+            sides = [(0, 0)] * len(self.kernel_size)
+        elif self.padding == "same":
+            totals = [d * (k - 1) for d, k in zip(self.dilation, self.kernel_size, strict=True)]
+            sides = [(n // 2, n - n // 2) for n in totals]
+        else:
+            sides = [(int(n), int(n)) for n in self.padding]
+        return tuple(n for side in reversed(sides) for n in side)
+
+    def _make_weights(self, bias: bool, device: Any, dtype: Any) -> None:
+        first, second = (self.in_channels, self.out_channels) if self._transposed else (self.out_channels, self.in_channels)
+        self.weight = new_parameter(first, second // self.groups, *self.kernel_size, device=device, dtype=dtype)
+        if bias:
+            self.bias = new_parameter(self.out_channels, device=device, dtype=dtype)
+        else:
+            self.register_parameter("bias", None)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Uniform numbers up to 1 / sqrt(inputs per output)."""
+        init.kaiming_uniform_(self.weight, a=math.sqrt(5))
+        if self.bias is not None:
+            fan_in, _ = init._calculate_fan_in_and_fan_out(self.weight)
+            if fan_in:
+                bound = 1 / math.sqrt(fan_in)
+                init.uniform_(self.bias, -bound, bound)
+
+    def extra_repr(self) -> str:
+        text = f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}, stride={self.stride}"
+        if self.padding != (0,) * len(self.padding):
+            text += f", padding={self.padding}"
+        if self.dilation != (1,) * len(self.dilation):
+            text += f", dilation={self.dilation}"
+        if self.output_padding != (0,) * len(self.output_padding):
+            text += f", output_padding={self.output_padding}"
+        if self.groups != 1:
+            text += f", groups={self.groups}"
+        if self.bias is None:
+            text += ", bias=False"
+        if self.padding_mode != "zeros":
+            text += f", padding_mode={self.padding_mode}"
+        return text
+
+
+class _Conv(_ConvNd):
+    """A convolution."""
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: Any,
+        stride: Any = 1,
+        padding: Any = 0,
+        dilation: Any = 1,
+        groups: int = 1,
+        bias: bool = True,
+        padding_mode: str = "zeros",
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        channels = (in_channels, out_channels)
+        self._set_up(channels, kernel_size, stride, padding, dilation, 0, groups, bias, padding_mode, device, dtype)
+
+    def _conv_forward(self, input: Any, weight: Any, bias: Any) -> Any:
+        function = type(self)._function
+        if self.padding_mode == "zeros":
+            return function(input, weight, bias, self.stride, self.padding, self.dilation, self.groups)
+        padded = F.pad(input, self._reversed_padding_repeated_twice, mode=self.padding_mode)
+        return function(padded, weight, bias, self.stride, 0, self.dilation, self.groups)
+
+    def forward(self, input: Any) -> Any:
+        return self._conv_forward(input, self.weight, self.bias)
+
+
+class Conv1d(_Conv):
+    """Convolution of (batch, channels, length)."""
+
+    _axes, _function = 1, staticmethod(F.conv1d)
+
+
+class Conv2d(_Conv):
+    """Convolution of (batch, channels, height, width).
+
+    >>> import ndgrad
+    >>> ndgrad.nn.Conv2d(3, 8, 3, padding=1)(ndgrad.zeros(2, 3, 10, 10)).shape
+    ndgrad.Size([2, 8, 10, 10])
+    """
+
+    _axes, _function = 2, staticmethod(F.conv2d)
+
+
+class Conv3d(_Conv):
+    """Convolution of (batch, channels, depth, height, width)."""
+
+    _axes, _function = 3, staticmethod(F.conv3d)
+
+
+# ----- transposes ------------------------------------------------------------------------------------------------------
+
+
+class _ConvTranspose(_ConvNd):
+    """The transpose of a convolution with respect to its input: upsampling that is learned."""
+
+    _transposed = True
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: Any,
+        stride: Any = 1,
+        padding: Any = 0,
+        output_padding: Any = 0,
+        groups: int = 1,
+        bias: bool = True,
+        dilation: Any = 1,
+        padding_mode: str = "zeros",
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        if padding_mode != "zeros":
+            raise ValueError(f'Only "zeros" padding mode is supported for {type(self).__name__}, and {padding_mode!r} was given.')
+        channels = (in_channels, out_channels)
+        self._set_up(channels, kernel_size, stride, padding, dilation, output_padding, groups, bias, padding_mode, device, dtype)
+
+    def _output_padding(self, input: Any, output_size: Any) -> tuple[int, ...]:
+        """The padding of the output that gives it the size asked for: several sizes are convolved to the same one."""
+        if output_size is None:
+            return self.output_padding
+        name, axes = type(self).__name__, self._axes
+        wanted, ndim = list(output_size), input.dim()
+        if len(wanted) == ndim and ndim > axes:
+            wanted = wanted[ndim - axes :]
+        if len(wanted) != axes:
+            raise ValueError(
+                f"{name}: for {ndim}D input, output_size must have {axes} or {ndim} elements (got {len(wanted)}): {tuple(output_size)}."
+            )
+        sizes = list(input.shape[ndim - axes :])
+        least = [
+            (n - 1) * s - 2 * p + d * (k - 1) + 1
+            for n, s, p, d, k in zip(sizes, self.stride, self.padding, self.dilation, self.kernel_size, strict=True)
+        ]
+        most = [n + s - 1 for n, s in zip(least, self.stride, strict=True)]
+        if not all(low <= n <= high for low, n, high in zip(least, wanted, most, strict=True)):
+            raise ValueError(
+                f"{name}: requested an output size of {tuple(output_size)}, but valid sizes range from {least} to {most} (for an input of "
+                f"{sizes})."
+            )
+        return tuple(n - low for n, low in zip(wanted, least, strict=True))
+
+    def forward(self, input: Any, output_size: Any = None) -> Any:
+        padding = self._output_padding(input, output_size)
+        function = type(self)._function
+        return function(input, self.weight, self.bias, self.stride, self.padding, padding, self.groups, self.dilation)
+
+
+class ConvTranspose1d(_ConvTranspose):
+    """Transposed convolution of (batch, channels, length)."""
+
+    _axes, _function = 1, staticmethod(F.conv_transpose1d)
+
+
+class ConvTranspose2d(_ConvTranspose):
+    """Transposed convolution of (batch, channels, height, width)."""
+
+    _axes, _function = 2, staticmethod(F.conv_transpose2d)
+
+
+class ConvTranspose3d(_ConvTranspose):
+    """Transposed convolution of (batch, channels, depth, height, width)."""
+
+    _axes, _function = 3, staticmethod(F.conv_transpose3d)

@@ -1,0 +1,243 @@
+"""Lazy modules: layers that learn the size of their input from the first one they see.
+
+Until then their parameters are uninitialised. A hook before the first forward gives them their shapes and initial values and
+turns the object into an ordinary module of the class it stands for.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from ndgrad.nn.modules.batchnorm import (
+    BatchNorm1d,
+    BatchNorm2d,
+    BatchNorm3d,
+    InstanceNorm1d,
+    InstanceNorm2d,
+    InstanceNorm3d,
+    _NormBase,
+)
+from ndgrad.nn.modules.conv import (
+    Conv1d,
+    Conv2d,
+    Conv3d,
+    ConvTranspose1d,
+    ConvTranspose2d,
+    ConvTranspose3d,
+    _ConvNd,
+    _ConvTranspose,
+)
+from ndgrad.nn.modules.linear import Linear
+from ndgrad.nn.parameter import UninitializedBuffer, UninitializedParameter, is_lazy
+
+__all__ = [
+    "LazyBatchNorm1d", "LazyBatchNorm2d", "LazyBatchNorm3d", "LazyConv1d", "LazyConv2d", "LazyConv3d", "LazyConvTranspose1d",
+    "LazyConvTranspose2d", "LazyConvTranspose3d", "LazyInstanceNorm1d", "LazyInstanceNorm2d", "LazyInstanceNorm3d", "LazyLinear",
+]  # fmt: skip
+
+
+class LazyModuleMixin:
+    """For modules whose parameters get their shapes from the first input; comes before the module class among the bases."""
+
+    #: The class that the module becomes.
+    cls_to_become: ClassVar[type[Any] | None] = None
+
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._wait_for_input()
+
+    def _wait_for_input(self: Any) -> None:
+        handle = self.register_forward_pre_hook(LazyModuleMixin._infer_parameters, with_kwargs=True)
+        self.__dict__["_waiting"] = handle.id
+
+    def initialize_parameters(self, *args: Any, **kwargs: Any) -> None:
+        """Give the parameters their shapes, from the arguments of the first call; subclasses define it."""
+        raise NotImplementedError(f"initialize_parameters is not implemented for {type(self).__name__}.")
+
+    def has_uninitialized_params(self: Any) -> bool:
+        """Whether some parameter or buffer of the module itself has no shape yet."""
+        return any(is_lazy(t) for t in (*self._parameters.values(), *self._buffers.values()))
+
+    def reset_parameters(self: Any) -> None:
+        if not self.has_uninitialized_params():
+            super().reset_parameters()  # type: ignore[misc]
+
+    def _infer_parameters(self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        self.initialize_parameters(*args, **kwargs)
+        if self.has_uninitialized_params():
+            raise RuntimeError(f"module {self._get_name()} has not been fully initialized: some parameters have no shape yet.")
+        number = self.__dict__.pop("_waiting")
+        self._forward_pre_hooks.pop(number, None)
+        self._forward_pre_hooks_with_kwargs.discard(number)
+        if self.cls_to_become is not None:
+            self.__class__ = self.cls_to_become
+
+
+class LazyLinear(LazyModuleMixin, Linear):
+    """A Linear whose in_features are those of its first input."""
+
+    cls_to_become = Linear
+
+    def __init__(self, out_features: int, bias: bool = True, device: Any = None, dtype: Any = None) -> None:
+        super().__init__(0, 0, False)
+        self.weight = UninitializedParameter(device=device, dtype=dtype)
+        self.out_features = out_features
+        if bias:
+            self.bias = UninitializedParameter(device=device, dtype=dtype)
+
+    def reset_parameters(self) -> None:
+        if self.in_features:
+            super().reset_parameters()
+
+    def initialize_parameters(self, input: Any) -> None:
+        self.in_features = input.shape[-1]
+        if self.has_uninitialized_params():
+            self.weight.materialize((self.out_features, self.in_features))
+            if self.bias is not None:
+                self.bias.materialize((self.out_features,))
+            self.reset_parameters()
+
+
+# ----- convolutions ------------------------------------------------------------------------------------------------------
+
+
+class _LazyConv(LazyModuleMixin, _ConvNd):
+    """The number of input channels comes from the first input; the arguments are the module's without `in_channels`."""
+
+    def __init__(self, out_channels: int, kernel_size: Any, *args: Any, **kwargs: Any) -> None:
+        super().__init__(0, out_channels, kernel_size, *args, **kwargs)
+
+    def _make_weights(self, bias: bool, device: Any, dtype: Any) -> None:
+        self.weight = UninitializedParameter(device=device, dtype=dtype)
+        if bias:
+            self.bias = UninitializedParameter(device=device, dtype=dtype)
+        else:
+            self.register_parameter("bias", None)
+
+    def initialize_parameters(self, input: Any, *args: Any, **kwargs: Any) -> None:
+        if input.dim() not in (self._axes + 1, self._axes + 2):
+            raise RuntimeError(
+                f"Expected {self._axes + 1}D (unbatched) or {self._axes + 2}D (batched) input to {type(self).__name__}, but got input of "
+                f"size: {list(input.shape)}."
+            )
+        self.in_channels = input.shape[-self._axes - 1]
+        if self.in_channels % self.groups:
+            raise ValueError(f"in_channels must be divisible by groups: {self.in_channels} is not by {self.groups}.")
+        if self.has_uninitialized_params():
+            transposed = isinstance(self, _ConvTranspose)
+            first, second = (self.in_channels, self.out_channels) if transposed else (self.out_channels, self.in_channels)
+            self.weight.materialize((first, second // self.groups, *self.kernel_size))
+            if self.bias is not None:
+                self.bias.materialize((self.out_channels,))
+            self.reset_parameters()
+
+
+class LazyConv1d(_LazyConv, Conv1d):
+    """A Conv1d whose in_channels are those of its first input."""
+
+    cls_to_become = Conv1d
+
+
+class LazyConv2d(_LazyConv, Conv2d):
+    """A Conv2d whose in_channels are those of its first input."""
+
+    cls_to_become = Conv2d
+
+
+class LazyConv3d(_LazyConv, Conv3d):
+    """A Conv3d whose in_channels are those of its first input."""
+
+    cls_to_become = Conv3d
+
+
+class LazyConvTranspose1d(_LazyConv, ConvTranspose1d):
+    """A ConvTranspose1d whose in_channels are those of its first input."""
+
+    cls_to_become = ConvTranspose1d
+
+
+class LazyConvTranspose2d(_LazyConv, ConvTranspose2d):
+    """A ConvTranspose2d whose in_channels are those of its first input."""
+
+    cls_to_become = ConvTranspose2d
+
+
+class LazyConvTranspose3d(_LazyConv, ConvTranspose3d):
+    """A ConvTranspose3d whose in_channels are those of its first input."""
+
+    cls_to_become = ConvTranspose3d
+
+
+# ----- norms -------------------------------------------------------------------------------------------------------------
+
+
+class _LazyNorm(LazyModuleMixin, _NormBase):
+    """The number of channels comes from the first input; the arguments are the module's without `num_features`."""
+
+    def __init__(
+        self,
+        eps: float = 1e-5,
+        momentum: float | None = 0.1,
+        affine: bool = True,
+        track_running_stats: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+        *,
+        bias: bool = True,
+    ) -> None:
+        super().__init__(0, eps, momentum, affine, track_running_stats, device, dtype, bias=bias)
+
+    def _make_tensors(self, bias: bool, device: Any, dtype: Any) -> None:
+        super()._make_tensors(bias, device, dtype)
+        for name, present in self._parameters.items():
+            if present is not None:
+                self._parameters[name] = UninitializedParameter(device=device, dtype=dtype)
+        for name in ("running_mean", "running_var"):
+            if self._buffers[name] is not None:
+                self._buffers[name] = UninitializedBuffer(device=device, dtype=dtype)
+
+    def initialize_parameters(self, input: Any) -> None:
+        self._check_input_dim(input)
+        batched = input.dim() == self._dims[-1] or isinstance(self, BatchNorm1d)
+        self.num_features = input.shape[1 if batched else 0]
+        if self.has_uninitialized_params():
+            for tensor in (*self._parameters.values(), self.running_mean, self.running_var):
+                if is_lazy(tensor):
+                    tensor.materialize((self.num_features,))
+            self.reset_parameters()
+
+
+class LazyBatchNorm1d(_LazyNorm, BatchNorm1d):
+    """A BatchNorm1d whose num_features are those of its first input."""
+
+    cls_to_become = BatchNorm1d
+
+
+class LazyBatchNorm2d(_LazyNorm, BatchNorm2d):
+    """A BatchNorm2d whose num_features are those of its first input."""
+
+    cls_to_become = BatchNorm2d
+
+
+class LazyBatchNorm3d(_LazyNorm, BatchNorm3d):
+    """A BatchNorm3d whose num_features are those of its first input."""
+
+    cls_to_become = BatchNorm3d
+
+
+class LazyInstanceNorm1d(_LazyNorm, InstanceNorm1d):
+    """An InstanceNorm1d whose num_features are those of its first input."""
+
+    cls_to_become = InstanceNorm1d
+
+
+class LazyInstanceNorm2d(_LazyNorm, InstanceNorm2d):
+    """An InstanceNorm2d whose num_features are those of its first input."""
+
+    cls_to_become = InstanceNorm2d
+
+
+class LazyInstanceNorm3d(_LazyNorm, InstanceNorm3d):
+    """An InstanceNorm3d whose num_features are those of its first input."""
+
+    cls_to_become = InstanceNorm3d

@@ -1,0 +1,261 @@
+"""`Module`: the base class of all networks, put together from its parts.
+
+What a module owns is in `registry`, how it is called in `hooks`, how it is saved in `state`. Here are its life, its modes,
+its conversions and its text.
+"""
+
+from __future__ import annotations
+
+import textwrap
+import warnings
+from collections.abc import Callable
+from typing import Any, Self
+
+from ndgrad import dtypes
+from ndgrad.autograd.grad_mode import no_grad
+from ndgrad.nn.modules.hooks import (
+    Hooked,
+    register_module_backward_hook,
+    register_module_forward_hook,
+    register_module_forward_pre_hook,
+    register_module_full_backward_hook,
+    register_module_full_backward_pre_hook,
+)
+from ndgrad.nn.modules.registry import (
+    Registry,
+    register_module_buffer_registration_hook,
+    register_module_module_registration_hook,
+    register_module_parameter_registration_hook,
+)
+from ndgrad.nn.modules.state import Stateful
+from ndgrad.nn.parameter import Parameter, is_lazy
+
+__all__ = [
+    "Module", "register_module_backward_hook", "register_module_buffer_registration_hook", "register_module_forward_hook",
+    "register_module_forward_pre_hook", "register_module_full_backward_hook", "register_module_full_backward_pre_hook",
+    "register_module_module_registration_hook", "register_module_parameter_registration_hook",
+]  # fmt: skip
+
+
+class Module(Hooked, Stateful, Registry):
+    """A function with parameters. A subclass makes its parts in `__init__` and computes in `forward`.
+
+    >>> import ndgrad
+    >>> from ndgrad import nn
+    >>> class Network(nn.Module):
+    ...     def __init__(self):
+    ...         super().__init__()
+    ...         self.hidden = nn.Linear(2, 8)
+    ...         self.out = nn.Linear(8, 1)
+    ...     def forward(self, x):
+    ...         return self.out(self.hidden(x).tanh())
+    >>> network = Network()
+    >>> network(ndgrad.zeros(5, 2)).shape
+    ndgrad.Size([5, 1])
+    >>> [name for name, _ in network.named_parameters()]
+    ['hidden.weight', 'hidden.bias', 'out.weight', 'out.bias']
+    """
+
+    training: bool
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        if not self.call_super_init and (args or kwargs):
+            what = f"{len(args) + 1} positional arguments were given" if args else f"an unexpected keyword argument '{next(iter(kwargs))}'"
+            raise TypeError(f"{type(self).__name__}.__init__() takes no arguments of its own, and got {what}.")
+        # Straight into the instance's dict: __setattr__ looks in dictionaries that do not exist yet.
+        own = self.__dict__
+        own["training"] = True
+        own["_parameters"], own["_buffers"], own["_modules"] = {}, {}, {}
+        own["_non_persistent_buffers_set"] = set()
+        self._init_hooks()
+        self._init_state_hooks()
+        if self.call_super_init:
+            super().__init__(*args, **kwargs)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        own = self.__dict__
+        for name in ("_parameters", "_buffers", "_modules"):
+            own.setdefault(name, {})
+        own.setdefault("_non_persistent_buffers_set", set())
+        self._init_hooks()
+        self._init_state_hooks()
+
+    def forward(self, *input: Any) -> Any:
+        """What the module computes; subclasses define it."""
+        raise NotImplementedError(f'Module [{type(self).__name__}] is missing the required "forward" function. Define it in the class.')
+
+    # ----- modes -----
+
+    def train(self, mode: bool = True) -> Self:
+        """Switch this module and all below it to training (dropout drops, batch norm learns), or, with False, to evaluation."""
+        if not isinstance(mode, bool):
+            raise ValueError(f"training mode is expected to be boolean, and is {mode!r}. Pass True or False.")
+        self.training = mode
+        for module in self.children():
+            module.train(mode)
+        return self
+
+    def eval(self) -> Self:
+        """Switch to evaluation."""
+        return self.train(False)
+
+    def requires_grad_(self, requires_grad: bool = True) -> Self:
+        """Let all parameters require gradients, or none."""
+        for p in self.parameters():
+            p.requires_grad_(requires_grad)
+        return self
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Forget the gradients of all parameters: None, or zeros in place."""
+        for p in self.parameters():
+            if p.grad is not None:
+                if set_to_none:
+                    p.grad = None
+                else:
+                    if p.grad.grad_fn is not None:
+                        p.grad.detach_()
+                    else:
+                        p.grad.requires_grad_(False)
+                    p.grad.zero_()
+
+    def apply(self, fn: Callable[[Any], None]) -> Self:
+        """Call `fn` with every submodule and then with this module: for initialising weights."""
+        for module in self.children():
+            module.apply(fn)
+        fn(self)
+        return self
+
+    # ----- conversions -----
+
+    def _apply(self, fn: Callable[[Any], Any], recurse: bool = True) -> Self:
+        """Replace the contents of every tensor by what `fn` makes of it; parameters stay the objects they are."""
+        if recurse:
+            for module in self.children():
+                module._apply(fn)
+        for p in self._parameters.values():
+            if p is None:
+                continue
+            if is_lazy(p):
+                p._convert(fn)
+                continue
+            with no_grad():
+                converted, grad = fn(p), None if p.grad is None else fn(p.grad)
+            if converted is p and grad is p.grad:
+                continue
+            wants_grad = None if p.grad is None else p.grad.requires_grad
+            p.grad = None  # its dtype or place would not fit for a moment
+            p.data = converted
+            if grad is not None:
+                p.grad = grad.requires_grad_(wants_grad)
+        for name, buffer in self._buffers.items():
+            if is_lazy(buffer):
+                buffer._convert(fn)
+            elif buffer is not None:
+                self._buffers[name] = fn(buffer)
+        return self
+
+    def to(self, *args: Any, **kwargs: Any) -> Self:
+        """Move and convert parameters and buffers, in place: to(dtype), to(device), to(device, dtype), to(tensor).
+
+        A dtype must be floating point or complex, and integer buffers keep theirs.
+        """
+        from ndgrad.api.convert import _read_to, converted
+
+        dtype, device, _, order = _read_to(args, dict(kwargs))
+        if dtype is not None:
+            dtype = dtypes.as_dtype(dtypes.as_numpy_dtype(dtype))
+            if not (dtype.is_floating_point or dtype.is_complex):
+                raise TypeError(f"nn.Module.to only accepts floating point or complex dtypes, but got desired dtype={dtype}.")
+            if dtype.is_complex:
+                warnings.warn(
+                    "Complex modules are a new feature under active development whose design may change, and some modules might not "
+                    "work as expected when using complex tensors as parameters or buffers.",
+                    stacklevel=2,
+                )
+
+        def convert(t: Any) -> Any:
+            wanted = dtype if t.is_floating_point() or t.is_complex() else None
+            if order is not None and t.dim() in (4, 5):
+                return converted(t, wanted, device, False, order)
+            return converted(t, wanted, device, False, None)
+
+        return self._apply(convert)
+
+    def type(self, dst_type: Any) -> Self:
+        """Convert all parameters and buffers, integer ones too."""
+        return self._apply(lambda t: t.type(dst_type))
+
+    def _to_float(self, dtype: Any) -> Self:
+        return self._apply(lambda t: t.to(dtype) if t.is_floating_point() else t)
+
+    def float(self) -> Self:
+        """Convert floating-point parameters and buffers to float32."""
+        return self._to_float(dtypes.float32)
+
+    def double(self) -> Self:
+        """Convert floating-point parameters and buffers to float64."""
+        return self._to_float(dtypes.float64)
+
+    def half(self) -> Self:
+        """Convert floating-point parameters and buffers to float16."""
+        return self._to_float(dtypes.float16)
+
+    def bfloat16(self) -> Self:
+        """Convert floating-point parameters and buffers to bfloat16."""
+        return self._to_float(dtypes.bfloat16)
+
+    def cpu(self) -> Self:
+        """Move all parameters and buffers to the CPU."""
+        return self._apply(lambda t: t.cpu())
+
+    def cuda(self, device: Any = None) -> Self:
+        """Move all parameters and buffers to a GPU."""
+        return self._apply(lambda t: t.cuda(device))
+
+    def to_empty(self, *, device: Any, recurse: bool = True) -> Self:
+        """Give all parameters and buffers memory on a device, without values."""
+        from ndgrad.api.creation import empty_like
+
+        return self._apply(lambda t: empty_like(t, device=device), recurse=recurse)
+
+    # ----- text -----
+
+    def _get_name(self) -> str:
+        return type(self).__name__
+
+    def extra_repr(self) -> str:
+        """What `repr` shows beside the name and the submodules; subclasses define it."""
+        return ""
+
+    def __repr__(self) -> str:
+        extra = self.extra_repr()
+        lines = extra.split("\n") if extra else []
+        children = [f"({name}): {indented(repr(module), 2)}" for name, module in self._modules.items()]
+        body = lines + children
+        if not body:
+            return f"{self._get_name()}()"
+        if len(lines) == 1 and not children:
+            return f"{self._get_name()}({lines[0]})"
+        return f"{self._get_name()}(\n  " + "\n  ".join(body) + "\n)"
+
+
+def indented(text: str, spaces: int) -> str:
+    """All lines but the first moved to the right."""
+    first, newline, rest = text.partition("\n")
+    return first + newline + textwrap.indent(rest, " " * spaces, lambda line: True) if newline else text
+
+
+def new_parameter(*shape: int, device: Any = None, dtype: Any = None) -> Any:
+    """A parameter without values, for a module to initialise."""
+    from ndgrad.api.creation import empty
+
+    return Parameter(empty(shape, device=device, dtype=dtype))
+
+
+def settings_text(module: Any, *names: str) -> str:
+    """Settings as `extra_repr` shows them: 'alpha=1.0'; `inplace` only where it is set."""
+    shown = [f"{name}={getattr(module, name)!r}" for name in names if name != "inplace"]
+    if "inplace" in names and module.inplace:
+        shown.append("inplace=True")
+    return ", ".join(shown)

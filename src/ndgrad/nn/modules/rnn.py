@@ -1,0 +1,448 @@
+"""Recurrent networks: RNN, LSTM and GRU, over whole sequences and one step at a time.
+
+What does not depend on the state, the product of the input with its weights, is computed for all steps at once; the loop
+over time does the rest. A loop is over "steps", tensors of which each may have fewer rows than the one before: so packed
+sequences, in which short ones end early, run through the same code as padded ones.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+from ndgrad.api.creation import zeros
+from ndgrad.api.join import cat, stack
+from ndgrad.nn import functional as F
+from ndgrad.nn import init
+from ndgrad.nn.modules.module import Module, new_parameter
+from ndgrad.nn.utils.rnn import PackedSequence
+
+__all__ = ["GRU", "GRUCell", "LSTM", "LSTMCell", "RNN", "RNNBase", "RNNCell", "RNNCellBase"]
+
+State = tuple[Any, ...]
+
+
+# ----- one step ----------------------------------------------------------------------------------------------------------
+
+# Each takes the input's part of the gates, the state, and the weights that act on the state; it returns the new state, whose first
+# part is the output.
+
+
+def _plain_step(activation: Callable[[Any], Any]) -> Callable[..., State]:
+    def step(gates: Any, state: State, w_hh: Any, b_hh: Any, w_hr: Any) -> State:
+        return (activation(gates + F.linear(state[0], w_hh, b_hh)),)
+
+    return step
+
+
+def _lstm_step(gates: Any, state: State, w_hh: Any, b_hh: Any, w_hr: Any) -> State:
+    h, c = state
+    i, f, g, o = (gates + F.linear(h, w_hh, b_hh)).chunk(4, -1)
+    c = f.sigmoid() * c + i.sigmoid() * g.tanh()
+    h = o.sigmoid() * c.tanh()
+    return (h if w_hr is None else F.linear(h, w_hr)), c
+
+
+def _gru_step(gates: Any, state: State, w_hh: Any, b_hh: Any, w_hr: Any) -> State:
+    (h,) = state
+    i_r, i_z, i_n = gates.chunk(3, -1)
+    h_r, h_z, h_n = F.linear(h, w_hh, b_hh).chunk(3, -1)
+    z = (i_z + h_z).sigmoid()
+    n = (i_n + (i_r + h_r).sigmoid() * h_n).tanh()
+    return (n + z * (h - n),)
+
+
+_STEPS: dict[str, Callable[..., State]] = {
+    "RNN_TANH": _plain_step(F.tanh),
+    "RNN_RELU": _plain_step(F.relu),
+    "LSTM": _lstm_step,
+    "GRU": _gru_step,
+}
+_GATES = {"RNN_TANH": 1, "RNN_RELU": 1, "LSTM": 4, "GRU": 3}
+
+
+# ----- over time -------------------------------------------------------------------------------------------------------
+
+
+def _over_time(step: Callable[..., State], gates: list[Any], first: State, weights: tuple[Any, ...], backwards: bool) -> tuple[Any, State]:
+    """Run through the steps; the outputs in the order of time, and the last state of every sequence."""
+    return _backwards(step, gates, first, weights) if backwards else _forwards(step, gates, first, weights)
+
+
+def _forwards(step: Callable[..., State], gates: list[Any], state: State, weights: tuple[Any, ...]) -> tuple[list[Any], State]:
+    outputs: list[Any] = []
+    ended: list[State] = []  # the last states of sequences that are over, the shortest first
+    for g in gates:
+        running, now = state[0].shape[0], g.shape[0]
+        if now < running:
+            ended.append(tuple(s[now:] for s in state))
+            state = tuple(s[:now] for s in state)
+        state = step(g, state, *weights)
+        outputs.append(state[0])
+    if ended:
+        state = tuple(cat(parts) for parts in zip(state, *reversed(ended), strict=True))
+    return outputs, state
+
+
+def _backwards(step: Callable[..., State], gates: list[Any], first: State, weights: tuple[Any, ...]) -> tuple[list[Any], State]:
+    """From the last step to the first: shorter sequences join in as their ends are reached."""
+    outputs: list[Any] = []
+    running = gates[-1].shape[0]
+    state = first if running == first[0].shape[0] else tuple(s[:running] for s in first)
+    for g in reversed(gates):
+        now = g.shape[0]
+        if now > running:
+            state = tuple(cat((s, new[running:now])) for s, new in zip(state, first, strict=True))
+            running = now
+        state = step(g, state, *weights)
+        outputs.append(state[0])
+    return outputs[::-1], state
+
+
+class RNNBase(Module):
+    """What RNN, LSTM and GRU share: layers, directions, weights and their names."""
+
+    def __init__(
+        self,
+        mode: str,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        bias: bool = True,
+        batch_first: bool = False,
+        dropout: float = 0.0,
+        bidirectional: bool = False,
+        proj_size: int = 0,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__()
+        if mode not in _STEPS:
+            raise ValueError(f"Unrecognized RNN mode: {mode!r}. Choose one of {', '.join(_STEPS)}.")
+        if isinstance(dropout, bool) or not isinstance(dropout, (int, float)) or not 0 <= dropout <= 1:
+            raise ValueError(
+                f"dropout should be a number in range [0, 1] representing the probability of an element being zeroed, and is {dropout!r}."
+            )
+        if dropout > 0 and num_layers == 1:
+            warnings.warn(
+                "dropout option adds dropout after all but last recurrent layer, so non-zero dropout expects num_layers greater than 1, "
+                f"but got dropout={dropout} and num_layers={num_layers}",
+                stacklevel=3,
+            )
+        if not isinstance(hidden_size, int):
+            raise TypeError(f"hidden_size should be of type int, got: {type(hidden_size).__name__}.")
+        for name, value in (("hidden_size", hidden_size), ("num_layers", num_layers)):
+            if value <= 0:
+                raise ValueError(f"{name} must be greater than zero, and is {value}.")
+        if proj_size < 0:
+            raise ValueError(f"proj_size should be a positive integer or zero to disable projections, and is {proj_size}.")
+        if proj_size and mode != "LSTM":
+            raise ValueError("proj_size argument is only supported for LSTM, not RNN or GRU.")
+        if proj_size >= hidden_size:
+            raise ValueError(f"proj_size has to be smaller than hidden_size: {proj_size} is not smaller than {hidden_size}.")
+        self.mode = mode
+        self.input_size = input_size
+        self.hidden_size = hidden_size
+        self.num_layers = num_layers
+        self.bias = bias
+        self.batch_first = batch_first
+        self.dropout = float(dropout)
+        self.bidirectional = bidirectional
+        self.proj_size = proj_size
+        self._all_weights: list[list[str]] = []
+        self._make_weights(device, dtype)
+        self.reset_parameters()
+
+    def _make_weights(self, device: Any, dtype: Any) -> None:
+        rows, out = _GATES[self.mode] * self.hidden_size, self.proj_size or self.hidden_size
+        directions = 2 if self.bidirectional else 1
+        for layer in range(self.num_layers):
+            for suffix in ("", "_reverse")[:directions]:
+                columns = self.input_size if layer == 0 else out * directions
+                shapes: dict[str, tuple[int, ...]] = {"weight_ih": (rows, columns), "weight_hh": (rows, out)}
+                if self.bias:
+                    shapes |= {"bias_ih": (rows,), "bias_hh": (rows,)}
+                if self.proj_size:
+                    shapes["weight_hr"] = (self.proj_size, self.hidden_size)
+                names = []
+                for kind, shape in shapes.items():
+                    names.append(f"{kind}_l{layer}{suffix}")
+                    setattr(self, names[-1], new_parameter(*shape, device=device, dtype=dtype))
+                self._all_weights.append(names)
+
+    def reset_parameters(self) -> None:
+        """Uniform numbers up to 1 / sqrt(hidden_size)."""
+        bound = 1.0 / math.sqrt(self.hidden_size)
+        for weight in self.parameters():
+            init.uniform_(weight, -bound, bound)
+
+    @property
+    def all_weights(self) -> list[list[Any]]:
+        """The parameters of each layer and direction."""
+        return [[getattr(self, name) for name in names] for names in self._all_weights]
+
+    @property
+    def _flat_weights_names(self) -> list[str]:
+        return [name for names in self._all_weights for name in names]
+
+    @property
+    def _flat_weights(self) -> list[Any]:
+        return [getattr(self, name) for name in self._flat_weights_names]
+
+    def flatten_parameters(self) -> None:
+        """torch lays the weights out for its GPU kernels here; there is nothing to do."""
+
+    # ----- checks -----
+
+    @property
+    def _state_sizes(self) -> tuple[int, ...]:
+        """The sizes of the state's parts: of the output and, for LSTM, of the cell."""
+        out = self.proj_size or self.hidden_size
+        return (out, self.hidden_size) if self.mode == "LSTM" else (out,)
+
+    def _check_input(self, input: Any) -> None:
+        name = type(self).__name__
+        if not isinstance(input, PackedSequence) and input.dim() not in (2, 3):
+            raise ValueError(f"{name}: Expected input to be 2D or 3D, got {input.dim()}D (shape {tuple(input.shape)}) instead.")
+        data = input.data if isinstance(input, PackedSequence) else input
+        weight = self._flat_weights[0]
+        if data.dtype != weight.dtype:
+            raise ValueError(
+                f"{name}: RNN input dtype ({data.dtype}) does not match weight dtype ({weight.dtype}). Convert the input with "
+                f".to({weight.dtype}), or the model with .to({data.dtype})."
+            )
+        if data.shape[-1] != self.input_size:
+            raise RuntimeError(f"{name}: input.size(-1) must be equal to input_size. Expected {self.input_size}, got {data.shape[-1]}.")
+
+    def _check_state(self, state: State, batch: int, unbatched: bool) -> State:
+        """The initial state, with a batch dimension, or an error that says what it should be."""
+        name, dims = type(self).__name__, 2 if unbatched else 3
+        if any(s.dim() != dims for s in state):
+            kind = f"unbatched {dims}-D" if unbatched else f"batched {dims}-D"
+            found = ", ".join(f"{s.dim()}-D" for s in state)
+            raise RuntimeError(f"{name}: For {kind} input, the hidden state should also be {dims}-D but got {found}.")
+        if unbatched:
+            state = tuple(s.unsqueeze(1) for s in state)
+        layers = self.num_layers * (2 if self.bidirectional else 1)
+        for number, (s, size) in enumerate(zip(state, self._state_sizes, strict=True)):
+            if tuple(s.shape) != (layers, batch, size):
+                which = f"hidden[{number}]" if len(state) > 1 else "hidden"
+                raise RuntimeError(f"{name}: Expected {which} size {(layers, batch, size)}, got {list(s.shape)}.")
+        return state
+
+    # ----- the loop -----
+
+    def forward(self, input: Any, hx: Any = None) -> Any:
+        self._check_input(input)
+        packed = input if isinstance(input, PackedSequence) else None
+        unbatched = packed is None and input.dim() == 2
+        if packed is not None:
+            data, sizes = packed.data, packed.batch_sizes.tolist()
+        else:
+            padded = input.unsqueeze(1) if unbatched else input.transpose(0, 1) if self.batch_first else input
+            if padded.shape[0] == 0:
+                raise RuntimeError(f"{type(self).__name__}: Expected sequence length to be larger than 0 in RNN.")
+            sizes = [padded.shape[1]] * padded.shape[0]
+            data = padded.reshape(-1, padded.shape[-1])
+        state = self._first_state(hx, data, sizes[0], unbatched, packed)
+        data, last = self._layers(data, sizes, state)
+        if packed is not None:
+            output: Any = PackedSequence(data, packed.batch_sizes, packed.sorted_indices, packed.unsorted_indices)
+            if packed.unsorted_indices is not None:
+                last = tuple(s.index_select(1, packed.unsorted_indices) for s in last)
+        else:
+            output = data.reshape(len(sizes), sizes[0], -1)
+            if unbatched:
+                output, last = output.squeeze(1), tuple(s.squeeze(1) for s in last)
+            elif self.batch_first:
+                output = output.transpose(0, 1)
+        return output, (last if len(last) > 1 else last[0])
+
+    def _first_state(self, hx: Any, data: Any, batch: int, unbatched: bool, packed: Any) -> State:
+        if hx is None:
+            layers = self.num_layers * (2 if self.bidirectional else 1)
+            return tuple(zeros(layers, batch, size, dtype=data.dtype, device=data.device) for size in self._state_sizes)
+        parts = tuple(hx) if self.mode == "LSTM" else (hx,)
+        if len(parts) != len(self._state_sizes):
+            raise RuntimeError(f"LSTM: expected the hidden state as a pair (h, c), and got {len(parts)} parts.")
+        state = self._check_state(parts, batch, unbatched)
+        if packed is not None and packed.sorted_indices is not None:
+            state = tuple(s.index_select(1, packed.sorted_indices) for s in state)
+        return state
+
+    def _layers(self, data: Any, sizes: list[int], state: State) -> tuple[Any, State]:
+        """All layers over rows of data, `sizes` of them per step; the rows of output and the last states."""
+        step, directions = _STEPS[self.mode], 2 if self.bidirectional else 1
+        lasts: list[State] = []
+        even = sizes[0] == sizes[-1]
+        for layer in range(self.num_layers):
+            if layer and self.dropout:
+                data = F.dropout(data, self.dropout, self.training)
+            outputs = []
+            for direction in range(directions):
+                place = layer * directions + direction
+                w_ih, w_hh, b_ih, b_hh, w_hr = self._weights(place)
+                rows = F.linear(data, w_ih, b_ih)
+                gates = rows.reshape(len(sizes), sizes[0], -1).unbind(0) if even else rows.split(sizes)
+                first = tuple(s[place] for s in state)
+                out, last = _over_time(step, list(gates), first, (w_hh, b_hh, w_hr), backwards=direction == 1)
+                outputs.append(cat(out))
+                lasts.append(last)
+            data = outputs[0] if directions == 1 else cat(outputs, -1)
+        return data, tuple(stack(parts) for parts in zip(*lasts, strict=True))
+
+    def _weights(self, place: int) -> tuple[Any, ...]:
+        by_kind = {name.rsplit("_l", 1)[0]: getattr(self, name) for name in self._all_weights[place]}
+        return tuple(by_kind.get(kind) for kind in ("weight_ih", "weight_hh", "bias_ih", "bias_hh", "weight_hr"))
+
+    def extra_repr(self) -> str:
+        text = f"{self.input_size}, {self.hidden_size}"
+        for name, default in (
+            ("proj_size", 0),
+            ("num_layers", 1),
+            ("bias", True),
+            ("batch_first", False),
+            ("dropout", 0.0),
+            ("bidirectional", False),
+        ):
+            if getattr(self, name) != default:
+                text += f", {name}={getattr(self, name)}"
+        return text
+
+
+class RNN(RNNBase):
+    """h' = tanh(W x + b + U h + c), or relu, over a sequence (time, batch, features).
+
+    >>> import ndgrad
+    >>> output, last = ndgrad.nn.RNN(3, 5)(ndgrad.zeros(7, 2, 3))
+    >>> output.shape, last.shape
+    (ndgrad.Size([7, 2, 5]), ndgrad.Size([1, 2, 5]))
+    """
+
+    def __init__(
+        self, input_size: int, hidden_size: int, num_layers: int = 1, nonlinearity: str = "tanh", *args: Any, **kwargs: Any
+    ) -> None:
+        if "proj_size" in kwargs:
+            raise ValueError("proj_size argument is only supported for LSTM, not RNN or GRU.")
+        if nonlinearity not in ("tanh", "relu"):
+            raise ValueError(f"Unknown nonlinearity {nonlinearity!r}. Select from 'tanh' or 'relu'.")
+        super().__init__("RNN_" + nonlinearity.upper(), input_size, hidden_size, num_layers, *args, **kwargs)
+        self.nonlinearity = nonlinearity
+
+
+class LSTM(RNNBase):
+    """Long short-term memory over a sequence (time, batch, features); the state is a pair (h, c)."""
+
+    def __init__(self, input_size: int, hidden_size: int, *args: Any, **kwargs: Any) -> None:
+        super().__init__("LSTM", input_size, hidden_size, *args, **kwargs)
+
+
+class GRU(RNNBase):
+    """Gated recurrent units over a sequence (time, batch, features)."""
+
+    def __init__(self, input_size: int, hidden_size: int, *args: Any, **kwargs: Any) -> None:
+        if "proj_size" in kwargs:
+            raise ValueError("proj_size argument is only supported for LSTM, not RNN or GRU.")
+        super().__init__("GRU", input_size, hidden_size, *args, **kwargs)
+
+
+# ----- cells -------------------------------------------------------------------------------------------------------------
+
+
+class RNNCellBase(Module):
+    """One step of a recurrent network."""
+
+    nonlinearity = "tanh"
+    bias_ih: Any
+    bias_hh: Any
+
+    def __init__(self, input_size: int, hidden_size: int, bias: bool, num_chunks: int, device: Any = None, dtype: Any = None) -> None:
+        super().__init__()
+        self.input_size = input_size
+        self.hidden_size = hidden_size
+        self.bias = bias
+        rows = num_chunks * hidden_size
+        self.weight_ih = new_parameter(rows, input_size, device=device, dtype=dtype)
+        self.weight_hh = new_parameter(rows, hidden_size, device=device, dtype=dtype)
+        for name in ("bias_ih", "bias_hh"):
+            self.register_parameter(name, new_parameter(rows, device=device, dtype=dtype) if bias else None)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Uniform numbers up to 1 / sqrt(hidden_size)."""
+        bound = 1.0 / math.sqrt(self.hidden_size) if self.hidden_size > 0 else 0
+        for weight in self.parameters():
+            init.uniform_(weight, -bound, bound)
+
+    def _step(self, mode: str, input: Any, state: State | None) -> State:
+        name = type(self).__name__
+        if input.dim() not in (1, 2):
+            raise ValueError(f"{name}: Expected input to be 1D or 2D, got {input.dim()}D (shape {tuple(input.shape)}) instead.")
+        if state is not None and any(s.dim() not in (1, 2) for s in state):
+            raise ValueError(f"{name}: Expected hidden to be 1D or 2D, got {', '.join(f'{s.dim()}D' for s in state)} instead.")
+        batched = input.dim() == 2
+        own = input if batched else input.unsqueeze(0)
+        if own.shape[1] != self.input_size:
+            raise RuntimeError(f"{name}: input has inconsistent input_size: got {own.shape[1]} expected {self.input_size}.")
+        if state is None:
+            state = tuple(own.new_zeros((own.shape[0], self.hidden_size)) for _ in range(2 if mode == "LSTM" else 1))
+        elif not batched:
+            state = tuple(s.unsqueeze(0) if s.dim() == 1 else s for s in state)
+        for number, s in enumerate(state):
+            if s.shape[0] != own.shape[0]:
+                raise RuntimeError(f"{name}: Input batch size {own.shape[0]} doesn't match hidden{number} batch size {s.shape[0]}.")
+            if s.dim() != 2 or s.shape[1] != self.hidden_size:
+                raise RuntimeError(f"{name}: hidden{number} has inconsistent hidden_size: got {s.shape[-1]}, expected {self.hidden_size}.")
+        made = _STEPS[mode](F.linear(own, self.weight_ih, self.bias_ih), state, self.weight_hh, self.bias_hh, None)
+        return made if batched else tuple(s.squeeze(0) for s in made)
+
+    def extra_repr(self) -> str:
+        text = f"{self.input_size}, {self.hidden_size}"
+        if self.bias is not True:
+            text += f", bias={self.bias}"
+        if self.nonlinearity != "tanh":
+            text += f", nonlinearity={self.nonlinearity}"
+        return text
+
+
+class RNNCell(RNNCellBase):
+    """One step of an RNN."""
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        bias: bool = True,
+        nonlinearity: str = "tanh",
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__(input_size, hidden_size, bias, 1, device, dtype)
+        self.nonlinearity = nonlinearity
+
+    def forward(self, input: Any, hx: Any = None) -> Any:
+        if self.nonlinearity not in ("tanh", "relu"):
+            raise RuntimeError(f"Unknown nonlinearity: {self.nonlinearity}. Select from 'tanh' or 'relu'.")
+        return self._step("RNN_" + self.nonlinearity.upper(), input, None if hx is None else (hx,))[0]
+
+
+class LSTMCell(RNNCellBase):
+    """One step of an LSTM."""
+
+    def __init__(self, input_size: int, hidden_size: int, bias: bool = True, device: Any = None, dtype: Any = None) -> None:
+        super().__init__(input_size, hidden_size, bias, 4, device, dtype)
+
+    def forward(self, input: Any, hx: Any = None) -> Any:
+        return self._step("LSTM", input, None if hx is None else tuple(hx))
+
+
+class GRUCell(RNNCellBase):
+    """One step of a GRU."""
+
+    def __init__(self, input_size: int, hidden_size: int, bias: bool = True, device: Any = None, dtype: Any = None) -> None:
+        super().__init__(input_size, hidden_size, bias, 3, device, dtype)
+
+    def forward(self, input: Any, hx: Any = None) -> Any:
+        return self._step("GRU", input, None if hx is None else (hx,))[0]

@@ -1,0 +1,209 @@
+"""Embeddings: a learned vector for every number of a vocabulary, and bags of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ndgrad.autograd.grad_mode import no_grad
+from ndgrad.nn import functional as F
+from ndgrad.nn import init
+from ndgrad.nn.modules.module import Module, new_parameter
+from ndgrad.nn.parameter import Parameter
+
+__all__ = ["Embedding", "EmbeddingBag"]
+
+
+def _padding(padding_idx: int | None, num_embeddings: int) -> int | None:
+    if padding_idx is None:
+        return None
+    if not -num_embeddings <= padding_idx < num_embeddings:
+        raise AssertionError(f"padding_idx must be within num_embeddings: {padding_idx} is not one of {num_embeddings} rows.")
+    return padding_idx % num_embeddings
+
+
+class _Table(Module):
+    """A table of vectors."""
+
+    num_embeddings: int
+    embedding_dim: int
+    padding_idx: int | None
+    max_norm: float | None
+    norm_type: float
+    scale_grad_by_freq: bool
+    sparse: bool
+
+    def _make_table(self, weight: Any, freeze: bool, device: Any, dtype: Any) -> None:
+        shape = (self.num_embeddings, self.embedding_dim)
+        if weight is None:
+            self.weight = new_parameter(*shape, device=device, dtype=dtype).requires_grad_(not freeze)
+            self.reset_parameters()
+            return
+        if tuple(weight.shape) != shape:
+            raise AssertionError(f"Shape of weight does not match num_embeddings and embedding_dim: {tuple(weight.shape)} is not {shape}.")
+        self.weight = Parameter(weight, requires_grad=not freeze)
+
+    def reset_parameters(self) -> None:
+        """Normal numbers; zeros for the padding."""
+        init.normal_(self.weight)
+        if self.padding_idx is not None:
+            with no_grad():
+                self.weight[self.padding_idx].fill_(0)
+
+    @classmethod
+    def _from_table(cls, embeddings: Any, freeze: bool, **settings: Any) -> Any:
+        if embeddings.dim() != 2:
+            raise AssertionError(f"Embeddings parameter is expected to be 2-dimensional, and has shape {tuple(embeddings.shape)}.")
+        rows, columns = embeddings.shape
+        made = cls(rows, columns, _weight=embeddings, **settings)
+        made.weight.requires_grad = not freeze
+        return made
+
+    def _settings_text(self) -> str:
+        text = f"{self.num_embeddings}, {self.embedding_dim}"
+        for name, default in (("padding_idx", None), ("max_norm", None), ("norm_type", 2), ("scale_grad_by_freq", False)):
+            if getattr(self, name) != default:
+                text += f", {name}={getattr(self, name)}"
+        return text + (", sparse=True" if self.sparse else "")
+
+
+class Embedding(_Table):
+    """A table of vectors, looked up by number.
+
+    >>> import ndgrad
+    >>> ndgrad.nn.Embedding(10, 3)(ndgrad.tensor([[1, 2], [4, 5]])).shape
+    ndgrad.Size([2, 2, 3])
+
+    `sparse` is accepted, and gradients are dense all the same.
+    """
+
+    def __init__(
+        self,
+        num_embeddings: int,
+        embedding_dim: int,
+        padding_idx: int | None = None,
+        max_norm: float | None = None,
+        norm_type: float = 2.0,
+        scale_grad_by_freq: bool = False,
+        sparse: bool = False,
+        _weight: Any = None,
+        _freeze: bool = False,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__()
+        self.num_embeddings = num_embeddings
+        self.embedding_dim = embedding_dim
+        self.padding_idx = _padding(padding_idx, num_embeddings)
+        self.max_norm = max_norm
+        self.norm_type = norm_type
+        self.scale_grad_by_freq = scale_grad_by_freq
+        self.sparse = sparse
+        self._make_table(_weight, _freeze, device, dtype)
+
+    def forward(self, input: Any) -> Any:
+        return F.embedding(input, self.weight, self.padding_idx, self.max_norm, self.norm_type, self.scale_grad_by_freq, self.sparse)
+
+    def extra_repr(self) -> str:
+        return self._settings_text()
+
+    @classmethod
+    def from_pretrained(
+        cls,
+        embeddings: Any,
+        freeze: bool = True,
+        padding_idx: int | None = None,
+        max_norm: float | None = None,
+        norm_type: float = 2.0,
+        scale_grad_by_freq: bool = False,
+        sparse: bool = False,
+    ) -> Any:
+        """An embedding over a given table, which is not learned further unless `freeze` is False."""
+        return cls._from_table(
+            embeddings,
+            freeze,
+            padding_idx=padding_idx,
+            max_norm=max_norm,
+            norm_type=norm_type,
+            scale_grad_by_freq=scale_grad_by_freq,
+            sparse=sparse,
+        )
+
+
+class EmbeddingBag(_Table):
+    """Sums, means or maxima of the vectors of a bag of numbers."""
+
+    def __init__(
+        self,
+        num_embeddings: int,
+        embedding_dim: int,
+        max_norm: float | None = None,
+        norm_type: float = 2.0,
+        scale_grad_by_freq: bool = False,
+        mode: str = "mean",
+        sparse: bool = False,
+        _weight: Any = None,
+        include_last_offset: bool = False,
+        padding_idx: int | None = None,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__()
+        self.num_embeddings = num_embeddings
+        self.embedding_dim = embedding_dim
+        self.max_norm = max_norm
+        self.norm_type = norm_type
+        self.scale_grad_by_freq = scale_grad_by_freq
+        self.padding_idx = _padding(padding_idx, num_embeddings)
+        self.mode = mode
+        self.sparse = sparse
+        self.include_last_offset = include_last_offset
+        self._make_table(_weight, False, device, dtype)
+
+    def forward(self, input: Any, offsets: Any = None, per_sample_weights: Any = None) -> Any:
+        return F.embedding_bag(
+            input,
+            self.weight,
+            offsets,
+            self.max_norm,
+            self.norm_type,
+            self.scale_grad_by_freq,
+            self.mode,
+            self.sparse,
+            per_sample_weights,
+            self.include_last_offset,
+            self.padding_idx,
+        )
+
+    def extra_repr(self) -> str:
+        text = f"{self.num_embeddings}, {self.embedding_dim}"
+        for name, default in (("max_norm", None), ("norm_type", 2), ("scale_grad_by_freq", False)):
+            if getattr(self, name) != default:
+                text += f", {name}={getattr(self, name)}"
+        text += f", mode={self.mode!r}"
+        return text + (f", padding_idx={self.padding_idx}" if self.padding_idx is not None else "")
+
+    @classmethod
+    def from_pretrained(
+        cls,
+        embeddings: Any,
+        freeze: bool = True,
+        max_norm: float | None = None,
+        norm_type: float = 2.0,
+        scale_grad_by_freq: bool = False,
+        mode: str = "mean",
+        sparse: bool = False,
+        include_last_offset: bool = False,
+        padding_idx: int | None = None,
+    ) -> Any:
+        """Bags over a given table, which is not learned further unless `freeze` is False."""
+        return cls._from_table(
+            embeddings,
+            freeze,
+            max_norm=max_norm,
+            norm_type=norm_type,
+            scale_grad_by_freq=scale_grad_by_freq,
+            mode=mode,
+            sparse=sparse,
+            include_last_offset=include_last_offset,
+            padding_idx=padding_idx,
+        )

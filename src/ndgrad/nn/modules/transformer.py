@@ -1,0 +1,444 @@
+"""Attention with several heads, and the Transformer made of it (Vaswani et al., 2017).
+
+Masks that are added to scores hold 0 and -inf, boolean ones are True where a key must not be looked at. `is_causal` is a hint: the
+mask decides.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+from ndgrad.api.creation import full
+from ndgrad.nn import functional as F
+from ndgrad.nn import init
+from ndgrad.nn.modules.activation import GELU, ReLU
+from ndgrad.nn.modules.container import ModuleList
+from ndgrad.nn.modules.dropout import Dropout
+from ndgrad.nn.modules.linear import Linear
+from ndgrad.nn.modules.module import Module, new_parameter
+from ndgrad.nn.modules.normalization import LayerNorm
+
+__all__ = [
+    "MultiheadAttention", "Transformer", "TransformerDecoder", "TransformerDecoderLayer", "TransformerEncoder",
+    "TransformerEncoderLayer",
+]  # fmt: skip
+
+
+class MultiheadAttention(Module):
+    """Each query looks at all keys, with several heads, and gets a mean of the values; then a linear map.
+
+    >>> import ndgrad
+    >>> attention = ndgrad.nn.MultiheadAttention(8, 2, batch_first=True)
+    >>> x = ndgrad.zeros(3, 5, 8)
+    >>> out, weights = attention(x, x, x)
+    >>> out.shape, weights.shape
+    (ndgrad.Size([3, 5, 8]), ndgrad.Size([3, 5, 5]))
+    """
+
+    in_proj_weight: Any
+    in_proj_bias: Any
+    q_proj_weight: Any
+    k_proj_weight: Any
+    v_proj_weight: Any
+    bias_k: Any
+    bias_v: Any
+
+    def __init__(
+        self,
+        embed_dim: int,
+        num_heads: int,
+        dropout: float = 0.0,
+        bias: bool = True,
+        add_bias_kv: bool = False,
+        add_zero_attn: bool = False,
+        kdim: int | None = None,
+        vdim: int | None = None,
+        batch_first: bool = False,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        if embed_dim <= 0 or num_heads <= 0:
+            raise ValueError(f"embed_dim and num_heads must be greater than 0, got embed_dim={embed_dim} and num_heads={num_heads}.")
+        super().__init__()
+        self.embed_dim = embed_dim
+        self.kdim = embed_dim if kdim is None else kdim
+        self.vdim = embed_dim if vdim is None else vdim
+        self._qkv_same_embed_dim = self.kdim == embed_dim and self.vdim == embed_dim
+        self.num_heads = num_heads
+        self.dropout = dropout
+        self.batch_first = batch_first
+        self.head_dim = embed_dim // num_heads
+        if self.head_dim * num_heads != embed_dim:
+            raise AssertionError(f"embed_dim must be divisible by num_heads: {embed_dim} is not by {num_heads}.")
+
+        def weight(wanted: bool, *shape: int) -> Any:
+            return new_parameter(*shape, device=device, dtype=dtype) if wanted else None
+
+        same = self._qkv_same_embed_dim
+        self.register_parameter("q_proj_weight", weight(not same, embed_dim, embed_dim))
+        self.register_parameter("k_proj_weight", weight(not same, embed_dim, self.kdim))
+        self.register_parameter("v_proj_weight", weight(not same, embed_dim, self.vdim))
+        self.register_parameter("in_proj_weight", weight(same, 3 * embed_dim, embed_dim))
+        self.register_parameter("in_proj_bias", weight(bias, 3 * embed_dim))
+        self.out_proj = Linear(embed_dim, embed_dim, bias, device, dtype)
+        self.register_parameter("bias_k", weight(add_bias_kv, 1, 1, embed_dim))
+        self.register_parameter("bias_v", weight(add_bias_kv, 1, 1, embed_dim))
+        self.add_zero_attn = add_zero_attn
+        self._reset_parameters()
+
+    def _reset_parameters(self) -> None:
+        for weight in (self.in_proj_weight, self.q_proj_weight, self.k_proj_weight, self.v_proj_weight):
+            if weight is not None:
+                init.xavier_uniform_(weight)
+        if self.in_proj_bias is not None:
+            init.zeros_(self.in_proj_bias)
+            init.zeros_(self.out_proj.bias)
+        for bias in (self.bias_k, self.bias_v):
+            if bias is not None:
+                init.xavier_normal_(bias)
+
+    def forward(
+        self,
+        query: Any,
+        key: Any,
+        value: Any,
+        key_padding_mask: Any = None,
+        need_weights: bool = True,
+        attn_mask: Any = None,
+        average_attn_weights: bool = True,
+        is_causal: bool = False,
+    ) -> tuple[Any, Any]:
+        self._check(query, key, value, key_padding_mask, attn_mask)
+        batched = query.dim() == 3
+        if self.batch_first and batched:
+            query, key, value = (t.transpose(0, 1) for t in (query, key, value))
+        out, weights = F.multi_head_attention_forward(
+            query,
+            key,
+            value,
+            self.embed_dim,
+            self.num_heads,
+            self.in_proj_weight,
+            self.in_proj_bias,
+            self.bias_k,
+            self.bias_v,
+            self.add_zero_attn,
+            self.dropout,
+            self.out_proj.weight,
+            self.out_proj.bias,
+            training=self.training,
+            key_padding_mask=key_padding_mask,
+            need_weights=need_weights,
+            attn_mask=attn_mask,
+            use_separate_proj_weight=not self._qkv_same_embed_dim,
+            q_proj_weight=self.q_proj_weight,
+            k_proj_weight=self.k_proj_weight,
+            v_proj_weight=self.v_proj_weight,
+            average_attn_weights=average_attn_weights,
+            is_causal=is_causal,
+        )
+        return (out.transpose(0, 1) if self.batch_first and batched else out), weights
+
+    def _check(self, query: Any, key: Any, value: Any, padding: Any, mask: Any) -> None:
+        dims = query.dim()
+        if dims not in (2, 3):
+            raise AssertionError(f"query should be unbatched 2D or batched 3D tensor but received {dims}-D query tensor.")
+        if key.dim() != dims or value.dim() != dims:
+            raise AssertionError(
+                f"For {'batched (3-D)' if dims == 3 else 'unbatched (2-D)'} `query`, expected `key` and `value` to be {dims}-D but found "
+                f"{key.dim()}-D and {value.dim()}-D tensors respectively."
+            )
+        time, samples = (1, 0) if self.batch_first and dims == 3 else (0, 1)
+        length, sources = query.shape[time], key.shape[time]
+        if padding is not None:
+            wanted = (query.shape[samples], sources) if dims == 3 else (sources,)
+            if tuple(padding.shape) != wanted:
+                raise AssertionError(f"Expected key_padding_mask of shape {wanted}, but got {tuple(padding.shape)}.")
+        if mask is not None:
+            heads = self.num_heads * (query.shape[samples] if dims == 3 else 1)
+            if tuple(mask.shape) not in ((length, sources), (heads, length, sources)):
+                raise RuntimeError(
+                    f"The shape of the attn_mask is {tuple(mask.shape)}, but should be {(length, sources)} or {(heads, length, sources)}."
+                )
+
+
+# ----- layers ------------------------------------------------------------------------------------------------------------
+
+
+def _activation(given: Any) -> Any:
+    if given == "relu" or given == "gelu":
+        return F.relu if given == "relu" else F.gelu
+    if isinstance(given, str):
+        raise RuntimeError(f"activation should be relu/gelu, not {given}.")
+    return given
+
+
+class _Layer(Module):
+    """What encoder and decoder layers share: self-attention and a network of two linear layers, each around a shortcut."""
+
+    def _set_up(
+        self,
+        sizes: tuple[int, int, int],
+        dropout: float,
+        activation: Any,
+        eps: float,
+        batch_first: bool,
+        norm_first: bool,
+        bias: bool,
+        across: bool,
+        options: dict[str, Any],
+    ) -> None:
+        super().__init__()
+        width, heads, inner = sizes
+        self.self_attn = MultiheadAttention(width, heads, dropout, bias, batch_first=batch_first, **options)
+        if across:
+            self.multihead_attn = MultiheadAttention(width, heads, dropout, bias, batch_first=batch_first, **options)
+        self.linear1 = Linear(width, inner, bias, **options)
+        self.dropout = Dropout(dropout)
+        self.linear2 = Linear(inner, width, bias, **options)
+        self.norm_first = norm_first
+        parts = range(1, 4 if across else 3)
+        for n in parts:
+            setattr(self, f"norm{n}", LayerNorm(width, eps, bias=bias, **options))
+        for n in parts:
+            setattr(self, f"dropout{n}", Dropout(dropout))
+        self.activation = _activation(activation)
+
+    def _around(self, x: Any, number: int, part: Callable[[Any], Any]) -> Any:
+        """A part of the layer with its shortcut and norm: normalised before, or after the sum."""
+        norm, dropout = getattr(self, f"norm{number}"), getattr(self, f"dropout{number}")
+        return x + dropout(part(norm(x))) if self.norm_first else norm(x + dropout(part(x)))
+
+    def _feed_forward(self, x: Any) -> Any:
+        return self.linear2(self.dropout(self.activation(self.linear1(x))))
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        if "activation" not in self.__dict__ and "activation" not in self._modules:
+            self.activation = F.relu
+
+
+class TransformerEncoderLayer(_Layer):
+    """Self-attention, then two linear layers."""
+
+    def __init__(
+        self,
+        d_model: int,
+        nhead: int,
+        dim_feedforward: int = 2048,
+        dropout: float = 0.1,
+        activation: Any = F.relu,
+        layer_norm_eps: float = 1e-5,
+        batch_first: bool = False,
+        norm_first: bool = False,
+        bias: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        options = {"device": device, "dtype": dtype}
+        sizes = (d_model, nhead, dim_feedforward)
+        self._set_up(sizes, dropout, activation, layer_norm_eps, batch_first, norm_first, bias, False, options)
+        gelu = activation is F.gelu or isinstance(self.activation, GELU)
+        self.activation_relu_or_gelu = 1 if self.activation is F.relu or isinstance(self.activation, ReLU) else 2 if gelu else 0
+
+    def forward(self, src: Any, src_mask: Any = None, src_key_padding_mask: Any = None, is_causal: bool = False) -> Any:
+        def attend(x: Any) -> Any:
+            return self.self_attn(
+                x, x, x, attn_mask=src_mask, key_padding_mask=src_key_padding_mask, need_weights=False, is_causal=is_causal
+            )[0]
+
+        return self._around(self._around(src, 1, attend), 2, self._feed_forward)
+
+
+class TransformerDecoderLayer(_Layer):
+    """Self-attention, attention to the encoder's output, then two linear layers."""
+
+    def __init__(
+        self,
+        d_model: int,
+        nhead: int,
+        dim_feedforward: int = 2048,
+        dropout: float = 0.1,
+        activation: Any = F.relu,
+        layer_norm_eps: float = 1e-5,
+        batch_first: bool = False,
+        norm_first: bool = False,
+        bias: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        options = {"device": device, "dtype": dtype}
+        sizes = (d_model, nhead, dim_feedforward)
+        self._set_up(sizes, dropout, activation, layer_norm_eps, batch_first, norm_first, bias, True, options)
+
+    def forward(
+        self,
+        tgt: Any,
+        memory: Any,
+        tgt_mask: Any = None,
+        memory_mask: Any = None,
+        tgt_key_padding_mask: Any = None,
+        memory_key_padding_mask: Any = None,
+        tgt_is_causal: bool = False,
+        memory_is_causal: bool = False,
+    ) -> Any:
+        def attend(x: Any) -> Any:
+            return self.self_attn(
+                x, x, x, attn_mask=tgt_mask, key_padding_mask=tgt_key_padding_mask, need_weights=False, is_causal=tgt_is_causal
+            )[0]
+
+        def look(x: Any) -> Any:
+            return self.multihead_attn(
+                x,
+                memory,
+                memory,
+                attn_mask=memory_mask,
+                key_padding_mask=memory_key_padding_mask,
+                need_weights=False,
+                is_causal=memory_is_causal,
+            )[0]
+
+        return self._around(self._around(self._around(tgt, 1, attend), 2, look), 3, self._feed_forward)
+
+
+# ----- stacks of layers ------------------------------------------------------------------------------------------------
+
+
+def _copies(layer: Any, count: int) -> ModuleList:
+    return ModuleList([copy.deepcopy(layer) for _ in range(count)])
+
+
+class TransformerEncoder(Module):
+    """Copies of an encoder layer, one after the other, and a norm."""
+
+    def __init__(
+        self, encoder_layer: Any, num_layers: int, norm: Any = None, enable_nested_tensor: bool = True, mask_check: bool = True
+    ) -> None:
+        super().__init__()
+        self.layers = _copies(encoder_layer, num_layers)
+        self.num_layers = num_layers
+        self.norm = norm
+        self.enable_nested_tensor = enable_nested_tensor  # a hint for torch's kernels, kept
+        self.mask_check = mask_check
+
+    def forward(self, src: Any, mask: Any = None, src_key_padding_mask: Any = None, is_causal: bool | None = None) -> Any:
+        causal = bool(is_causal) and mask is not None
+        for layer in self.layers:
+            src = layer(src, src_mask=mask, is_causal=causal, src_key_padding_mask=src_key_padding_mask)
+        return src if self.norm is None else self.norm(src)
+
+
+class TransformerDecoder(Module):
+    """Copies of a decoder layer, one after the other, and a norm."""
+
+    def __init__(self, decoder_layer: Any, num_layers: int, norm: Any = None) -> None:
+        super().__init__()
+        self.layers = _copies(decoder_layer, num_layers)
+        self.num_layers = num_layers
+        self.norm = norm
+
+    def forward(
+        self,
+        tgt: Any,
+        memory: Any,
+        tgt_mask: Any = None,
+        memory_mask: Any = None,
+        tgt_key_padding_mask: Any = None,
+        memory_key_padding_mask: Any = None,
+        tgt_is_causal: bool | None = None,
+        memory_is_causal: bool = False,
+    ) -> Any:
+        for layer in self.layers:
+            tgt = layer(
+                tgt,
+                memory,
+                tgt_mask=tgt_mask,
+                memory_mask=memory_mask,
+                tgt_key_padding_mask=tgt_key_padding_mask,
+                memory_key_padding_mask=memory_key_padding_mask,
+                tgt_is_causal=bool(tgt_is_causal) and tgt_mask is not None,
+                memory_is_causal=memory_is_causal,
+            )
+        return tgt if self.norm is None else self.norm(tgt)
+
+
+class Transformer(Module):
+    """An encoder, and a decoder that looks at its output."""
+
+    def __init__(
+        self,
+        d_model: int = 512,
+        nhead: int = 8,
+        num_encoder_layers: int = 6,
+        num_decoder_layers: int = 6,
+        dim_feedforward: int = 2048,
+        dropout: float = 0.1,
+        activation: Any = F.relu,
+        custom_encoder: Any = None,
+        custom_decoder: Any = None,
+        layer_norm_eps: float = 1e-5,
+        batch_first: bool = False,
+        norm_first: bool = False,
+        bias: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__()
+        settings = (d_model, nhead, dim_feedforward, dropout, activation, layer_norm_eps, batch_first, norm_first, bias, device, dtype)
+
+        def norm() -> LayerNorm:
+            return LayerNorm(d_model, layer_norm_eps, bias=bias, device=device, dtype=dtype)
+
+        if custom_encoder is not None:
+            self.encoder = custom_encoder
+        else:
+            self.encoder = TransformerEncoder(TransformerEncoderLayer(*settings), num_encoder_layers, norm())
+        if custom_decoder is not None:
+            self.decoder = custom_decoder
+        else:
+            self.decoder = TransformerDecoder(TransformerDecoderLayer(*settings), num_decoder_layers, norm())
+        for weight in self.parameters():
+            if weight.dim() > 1:
+                init.xavier_uniform_(weight)
+        self.d_model = d_model
+        self.nhead = nhead
+        self.batch_first = batch_first
+
+    def forward(
+        self,
+        src: Any,
+        tgt: Any,
+        src_mask: Any = None,
+        tgt_mask: Any = None,
+        memory_mask: Any = None,
+        src_key_padding_mask: Any = None,
+        tgt_key_padding_mask: Any = None,
+        memory_key_padding_mask: Any = None,
+        src_is_causal: bool | None = None,
+        tgt_is_causal: bool | None = None,
+        memory_is_causal: bool = False,
+    ) -> Any:
+        if src.dim() == 3 and src.shape[0 if self.batch_first else 1] != tgt.shape[0 if self.batch_first else 1]:
+            raise RuntimeError(f"the batch number of src and tgt must be equal: shapes {tuple(src.shape)} and {tuple(tgt.shape)}.")
+        if src.shape[-1] != self.d_model or tgt.shape[-1] != self.d_model:
+            raise RuntimeError(
+                f"the feature number of src and tgt must be equal to d_model: {src.shape[-1]} and {tgt.shape[-1]} are not {self.d_model}."
+            )
+        memory = self.encoder(src, mask=src_mask, src_key_padding_mask=src_key_padding_mask, is_causal=src_is_causal)
+        return self.decoder(
+            tgt,
+            memory,
+            tgt_mask=tgt_mask,
+            memory_mask=memory_mask,
+            tgt_key_padding_mask=tgt_key_padding_mask,
+            memory_key_padding_mask=memory_key_padding_mask,
+            tgt_is_causal=tgt_is_causal,
+            memory_is_causal=memory_is_causal,
+        )
+
+    @staticmethod
+    def generate_square_subsequent_mask(sz: int, device: Any = None, dtype: Any = None) -> Any:
+        """The mask with which no place looks at later ones: -inf above the diagonal, 0 elsewhere."""
+        return full((sz, sz), float("-inf"), dtype=dtype, device=device).triu(1)

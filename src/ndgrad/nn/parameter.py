@@ -1,0 +1,217 @@
+"""Parameters and buffers: tensors that a module takes for its own when they are assigned to it.
+
+A parameter is a class of its own but not a face: whatever is computed from one is a plain tensor, so the class marks the leaf and
+nothing else. A buffer is an ordinary tensor with a mark on it, as in torch.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ndgrad.autograd.subclass import DISPATCH_NAMES, FUNCTION_NAMES, as_class
+from ndgrad.autograd.variable import Variable, meta_of, wrap
+from ndgrad.ops.generate import FACES
+from ndgrad.tensor import Tensor
+
+__all__ = ["Buffer", "Parameter", "UninitializedBuffer", "UninitializedParameter", "is_lazy"]
+
+
+class _Marked(type):
+    """`isinstance` also answers for tensors of other classes that carry the mark (a subclass given to Parameter keeps its class)."""
+
+    _mark: str
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        if type.__instancecheck__(cls, instance):
+            return True
+        return cls in (Parameter, Buffer) and isinstance(instance, Variable) and bool(instance.__dict__.get(cls._mark, False))
+
+
+def _checked(kind: str, data: Any) -> Any:
+    if data is None:
+        from ndgrad.api.creation import empty
+
+        return empty(0)
+    if not isinstance(data, Variable):
+        raise AttributeError(
+            f"{kind}() takes a tensor, and got {type(data).__name__}, which has no attribute 'detach'. Wrap it with ndgrad.tensor(...)."
+        )
+    return data
+
+
+class Parameter(Tensor, metaclass=_Marked):
+    """A tensor to be learned: assigned to a module, it appears among `module.parameters()`.
+
+    >>> import ndgrad
+    >>> weight = ndgrad.nn.Parameter(ndgrad.ones(2))
+    >>> weight
+    Parameter containing:
+    tensor([1., 1.], requires_grad=True)
+    >>> (weight * 2).__class__.__name__
+    'Tensor'
+    """
+
+    __slots__ = ()
+    _mark = "_is_param"
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if not any(name in vars(cls) for name in (*FUNCTION_NAMES, *DISPATCH_NAMES)):
+            FACES[cls] = Tensor
+
+    def __new__(cls, data: Any = None, requires_grad: bool = True) -> Any:
+        data = _checked(cls.__name__, data)
+        if type(data) in FACES:  # a tensor, an array or another parameter: all become parameters of torch's face
+            return Tensor._make_subclass(cls, data, requires_grad)
+        made = data.detach()
+        if type(made) is not type(data):
+            raise RuntimeError(
+                f"Creating a Parameter from an instance of type {type(data).__name__} requires that detach() returns an instance of the "
+                f"same type, but it returned {type(made).__name__}. Fix its detach()."
+            )
+        made.__dict__["_is_param"] = True
+        return made.requires_grad_(requires_grad)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        """A parameter of the same values; the gradient stays behind, as in torch."""
+        if id(self) not in memo:
+            memo[id(self)] = type(self)(self.detach().clone(), self.requires_grad)
+        return memo[id(self)]
+
+    def __repr__(self) -> str:
+        return "Parameter containing:\n" + repr(as_class(self, Tensor))
+
+
+FACES[Parameter] = Tensor
+
+
+class Buffer(Tensor, metaclass=_Marked):
+    """A tensor that belongs to a module without being learned; `persistent` ones are part of `state_dict()`.
+
+    What the call returns is a plain tensor that carries the mark.
+    """
+
+    __slots__ = ()
+    _mark = "_is_buffer"
+
+    def __new__(cls, data: Any = None, *, persistent: bool = True) -> Any:
+        data = _checked("Buffer", data)
+        made = data.detach().requires_grad_(data.requires_grad)
+        made.__dict__.update(persistent=persistent, _is_buffer=True)
+        return made
+
+
+# ----- parameters whose shape the first input decides ------------------------------------------------------------------
+
+
+class _Uninitialized:
+    """What lazy modules hold until their first input: it knows dtype and device, and refuses everything else.
+
+    The array is hidden behind a property, so that whatever reads it raises, in every lane of every op.
+    """
+
+    __slots__ = ()
+    _initialized_class: type[Any]
+
+    @property
+    def _array(self) -> Any:
+        raise ValueError(
+            "Attempted to use an uninitialized parameter. This happens with lazy modules (LazyLinear and the like) that have not seen an "
+            "input yet. Call forward with a batch first, so that the parameters get their shapes."
+        )
+
+    @_array.setter
+    def _array(self, array: Any) -> None:
+        _ARRAY.__set__(self, array)
+
+    @property
+    def shape(self) -> Any:
+        raise RuntimeError(
+            "Can't access the shape of an uninitialized parameter or buffer. This usually happens in load_state_dict() when an "
+            "uninitialized parameter is loaded into an initialized one. Call forward once, so that the module learns its sizes."
+        )
+
+    @property
+    def dtype(self) -> Any:
+        return self._placeholder().dtype
+
+    @property
+    def device(self) -> Any:
+        return self._placeholder().device
+
+    def requires_grad_(self, requires_grad: bool = True) -> Any:
+        meta_of(self).requires_grad = requires_grad
+        return self
+
+    def _placeholder(self) -> Any:
+        """A tensor without elements, of this dtype and on this device."""
+        return wrap(Tensor, _ARRAY.__get__(self))
+
+    def _convert(self, fn: Any) -> None:
+        """Change dtype or device before there are values."""
+        self._array = fn(self._placeholder())._array
+
+    def materialize(self: Any, shape: Any, device: Any = None, dtype: Any = None) -> None:
+        """Give the parameter memory of this shape, in place: it becomes an ordinary one."""
+        from ndgrad.api.creation import empty
+
+        made = empty(shape, device=self.device if device is None else device, dtype=self.dtype if dtype is None else dtype)
+        # Both classes have the same slots, so the object can change its class and keep its identity.
+        self.__class__ = self._initialized_class
+        self._array, self._storage = made._array, made._storage
+        if self._meta is not None:
+            self._meta.accumulator = None
+
+    def __deepcopy__(self: Any, memo: dict[int, Any]) -> Any:
+        if id(self) not in memo:
+            memo[id(self)] = _rebuild_uninitialized(type(self), self.requires_grad, self.device, self.dtype)
+        return memo[id(self)]
+
+    def __reduce_ex__(self: Any, protocol: Any) -> Any:
+        return _rebuild_uninitialized, (type(self), self.requires_grad, self.device, self.dtype)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}>"
+
+
+#: The slot that the property above hides.
+_ARRAY: Any = Variable.__dict__["_array"]
+
+
+def _rebuild_uninitialized(cls: Any, requires_grad: bool, device: Any, dtype: Any) -> Any:
+    return cls(device=device, dtype=dtype).requires_grad_(requires_grad)
+
+
+class UninitializedParameter(_Uninitialized, Parameter):
+    """A parameter without a shape, until `materialize` or the first call of its lazy module gives it one."""
+
+    __slots__ = ()
+    _initialized_class = Parameter
+
+    def __new__(cls, requires_grad: bool = True, device: Any = None, dtype: Any = None) -> Any:
+        from ndgrad.api.creation import empty
+
+        return Tensor._make_subclass(cls, empty(0, device=device, dtype=dtype)).requires_grad_(requires_grad)
+
+
+class UninitializedBuffer(_Uninitialized, Tensor):
+    """A buffer without a shape, until `materialize` or the first call of its lazy module gives it one."""
+
+    __slots__ = ()
+    _initialized_class = Tensor
+
+    def __new__(cls, requires_grad: bool = False, device: Any = None, dtype: Any = None, persistent: bool = True) -> Any:
+        from ndgrad.api.creation import empty
+
+        made = Tensor._make_subclass(cls, empty(0, device=device, dtype=dtype)).requires_grad_(requires_grad)
+        made.__dict__.update(persistent=persistent, _is_buffer=True)
+        return made
+
+
+# Not a face: the eager lane must not take it for a parameter with values.
+del FACES[UninitializedParameter]
+
+
+def is_lazy(t: Any) -> bool:
+    """Whether a parameter or buffer has no shape yet."""
+    return isinstance(t, _Uninitialized)

@@ -1,0 +1,32 @@
+"""Parameters as one vector and back: what optimisers from elsewhere (SciPy's) want."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from ndgrad.api.join import cat
+from ndgrad.autograd.variable import Variable
+
+__all__ = ["parameters_to_vector", "vector_to_parameters"]
+
+
+def parameters_to_vector(parameters: Iterable[Any]) -> Any:
+    """All parameters, flattened, one after the other; inside the graph."""
+    return cat([p.reshape(-1) for p in parameters])
+
+
+def vector_to_parameters(vec: Any, parameters: Iterable[Any]) -> None:
+    """Let each parameter take its part of a vector; they share its memory, and its graph is not kept."""
+    whole: Any = vec
+    if not isinstance(whole, Variable):
+        raise TypeError(f"expected a Tensor, but got: {type(vec).__name__}. Wrap it with ndgrad.as_tensor(...).")
+    given = list(parameters)
+    needed = sum(p.numel() for p in given)
+    if vec.numel() < needed:
+        raise RuntimeError(f"vector_to_parameters: a vector of {vec.numel()} elements for parameters of {needed}. Give one per element.")
+    start = 0
+    for p in given:
+        count = p.numel()
+        p.data = vec[start : start + count].view_as(p).data
+        start += count

@@ -1,0 +1,181 @@
+"""Sequences of different lengths in one tensor: padded to the longest, or packed without padding.
+
+A packed sequence holds, step after step, what the sequences still running have at that step, the longest first. Packing and
+unpacking are one gather each, so their gradients are too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+
+from ndgrad.api.data import as_tensor, tensor
+from ndgrad.api.join import cat, stack
+from ndgrad.autograd.variable import Variable
+
+__all__ = [
+    "PackedSequence", "invert_permutation", "pack_padded_sequence", "pack_sequence", "pad_packed_sequence", "pad_sequence",
+    "unpack_sequence", "unpad_sequence",
+]  # fmt: skip
+
+
+class _Packed(NamedTuple):
+    data: Any
+    batch_sizes: Any
+    sorted_indices: Any
+    unsorted_indices: Any
+
+
+class PackedSequence(_Packed):
+    """What `pack_padded_sequence` makes and recurrent modules take: not to be put together by hand."""
+
+    def __new__(cls, data: Any, batch_sizes: Any = None, sorted_indices: Any = None, unsorted_indices: Any = None) -> Self:
+        if batch_sizes is None:
+            raise ValueError("a PackedSequence needs batch_sizes: how many sequences are running at each step. Use pack_padded_sequence.")
+        if unsorted_indices is None:
+            unsorted_indices = invert_permutation(sorted_indices)
+        return super().__new__(cls, data, batch_sizes, sorted_indices, unsorted_indices)
+
+    def to(self, *args: Any, **kwargs: Any) -> PackedSequence:
+        """The sequence with its data converted or moved."""
+        data = self.data.to(*args, **kwargs)
+        if data is self.data:
+            return self
+        return PackedSequence(data, self.batch_sizes, self.sorted_indices, self.unsorted_indices)
+
+    def double(self) -> PackedSequence:
+        """The sequence as float64."""
+        return self.to("float64")
+
+    def float(self) -> PackedSequence:
+        """The sequence as float32."""
+        return self.to("float32")
+
+    def half(self) -> PackedSequence:
+        """The sequence as float16."""
+        return self.to("float16")
+
+    def cpu(self) -> PackedSequence:
+        """The sequence on the CPU."""
+        return self.to("cpu")
+
+    def cuda(self, *args: Any) -> PackedSequence:
+        """The sequence on a GPU."""
+        return self.to(*(args or ("cuda",)))
+
+    @property
+    def is_cuda(self) -> bool:
+        return bool(self.data.is_cuda)
+
+
+def invert_permutation(permutation: Any) -> Any:
+    """The permutation that undoes another."""
+    if permutation is None:
+        return None
+    return tensor(np.argsort(_numbers(permutation), kind="stable"))
+
+
+def _numbers(t: Any) -> Any:
+    return t.detach().numpy(force=True) if isinstance(t, Variable) else np.asarray(t)
+
+
+# ----- packing ---------------------------------------------------------------------------------------------------------
+
+
+def pack_padded_sequence(input: Any, lengths: Any, batch_first: bool = False, enforce_sorted: bool = True) -> PackedSequence:
+    """Take the padding out of (time, batch, ...), or of (batch, time, ...) with `batch_first`.
+
+    The lengths must fall, unless `enforce_sorted` is False; then the sequences are sorted, and recurrent modules undo it.
+    """
+    counts = _numbers(lengths).astype(np.int64)
+    if batch_first:
+        input = input.transpose(0, 1)
+    steps, batch = input.shape[:2]
+    if counts.ndim != 1 or len(counts) != batch:
+        raise RuntimeError(f"Expected `len(lengths)` to be equal to batch_size, but got {counts.size} (batch_size={batch}).")
+    order = None
+    if not enforce_sorted:
+        order = np.argsort(-counts, kind="stable")
+        counts = counts[order]
+        input = input.index_select(1, tensor(order))
+    if np.any(np.diff(counts) > 0):
+        raise RuntimeError(
+            f"`lengths` array must be sorted in decreasing order when `enforce_sorted` is True, and is {counts.tolist()}. Pass "
+            "enforce_sorted=False to have the sequences sorted."
+        )
+    if len(counts) == 0 or counts[-1] <= 0:
+        raise RuntimeError("Length of all samples has to be greater than 0, but found an element in 'lengths' that is <= 0.")
+    if counts[0] > steps:
+        raise RuntimeError(f"pack_padded_sequence: a length of {counts[0]} for an input of {steps} steps.")
+    batch_sizes = (counts[None, :] > np.arange(counts[0])[:, None]).sum(1)
+    data = input.reshape(steps * batch, *input.shape[2:]).index_select(0, tensor(_rows(batch_sizes, batch)))
+    return PackedSequence(data, tensor(batch_sizes), None if order is None else tensor(order))
+
+
+def _rows(batch_sizes: Any, batch: int) -> Any:
+    """Where the packed rows are among the rows of the padded tensor."""
+    return np.concatenate([step * batch + np.arange(n) for step, n in enumerate(batch_sizes)])
+
+
+def pad_packed_sequence(
+    sequence: PackedSequence, batch_first: bool = False, padding_value: float = 0.0, total_length: int | None = None
+) -> tuple[Any, Any]:
+    """The padded tensor and the lengths of a packed sequence."""
+    sizes = _numbers(sequence.batch_sizes)
+    steps, batch = len(sizes), int(sizes[0])
+    if total_length is not None:
+        if total_length < steps:
+            raise ValueError(
+                "Expected total_length to be at least the length of the longest sequence in input, but got "
+                f"total_length={total_length} and max sequence length being {steps}."
+            )
+        steps = total_length
+    data = sequence.data
+    empty = data.new_full((steps * batch, *data.shape[1:]), padding_value)
+    padded = empty.index_copy(0, tensor(_rows(sizes, batch)), data).reshape(steps, batch, *data.shape[1:])
+    lengths = tensor((sizes[:, None] > np.arange(batch)[None, :]).sum(0))
+    if sequence.unsorted_indices is not None:
+        padded = padded.index_select(1, sequence.unsorted_indices)
+        lengths = lengths.index_select(0, sequence.unsorted_indices)
+    return (padded.transpose(0, 1) if batch_first else padded), lengths
+
+
+def pad_sequence(sequences: Any, batch_first: bool = False, padding_value: float = 0.0, padding_side: str = "right") -> Any:
+    """Tensors of different lengths as one, padded to the longest."""
+    if isinstance(sequences, Variable):
+        sequences = sequences.unbind(0)
+    if not isinstance(sequences, Iterable):
+        raise RuntimeError(f"pad_sequence: Expected iterable for input sequences, but got arg of type: {type(sequences)}.")
+    if padding_side not in ("left", "right"):
+        raise RuntimeError(f"pad_sequence: padding_side must be 'left' or 'right', and is {padding_side!r}.")
+    tensors = tuple(sequences)
+    if not tensors:
+        raise RuntimeError("pad_sequence: received an empty list of sequences.")
+    longest = max(t.shape[0] for t in tensors)
+    padded = []
+    for t in tensors:
+        missing = longest - t.shape[0]
+        padding = t.new_full((missing, *t.shape[1:]), padding_value)
+        padded.append(t if not missing else cat((t, padding) if padding_side == "right" else (padding, t)))
+    return stack(padded, dim=0 if batch_first else 1)
+
+
+def unpad_sequence(padded_sequences: Any, lengths: Any, batch_first: bool = False) -> list[Any]:
+    """The tensors that were padded."""
+    if not batch_first:
+        padded_sequences = padded_sequences.transpose(0, 1)
+    return [t[: int(n)] for t, n in zip(padded_sequences, _numbers(lengths), strict=True)]
+
+
+def pack_sequence(sequences: list[Any], enforce_sorted: bool = True) -> PackedSequence:
+    """Tensors of different lengths as one packed sequence."""
+    lengths = as_tensor([t.shape[0] for t in sequences])
+    return pack_padded_sequence(pad_sequence(sequences), lengths, enforce_sorted=enforce_sorted)
+
+
+def unpack_sequence(packed_sequences: PackedSequence) -> list[Any]:
+    """The tensors that were packed."""
+    padded, lengths = pad_packed_sequence(packed_sequences, batch_first=True)
+    return unpad_sequence(padded, lengths, batch_first=True)

@@ -1,0 +1,7 @@
+"""torch's older home of `functional_call`; the function itself is `ndgrad.func.functional_call`."""
+
+from __future__ import annotations
+
+from ndgrad.func.modules import functional_call
+
+__all__ = ["functional_call"]

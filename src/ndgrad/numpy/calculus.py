@@ -1,0 +1,199 @@
+"""Differences, derivatives and integrals on grids, and convolution."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ndgrad.autograd.variable import np_dtype
+from ndgrad.numpy.coercion import as_array, broadcast, flat, inexact, many_axes, one_axis, operands, part, with_dtype
+from ndgrad.numpy.ufuncs import call
+from ndgrad.ops import complex as complex_ops
+from ndgrad.ops import join, padding, window
+from ndgrad.ops import product as product_ops
+from ndgrad.ops import reduce as reduce_ops
+from ndgrad.ops import shape as shape_ops
+
+__all__ = ["convolve", "correlate", "diff", "ediff1d", "gradient", "trapezoid", "trapz"]
+
+# ----- differences -----------------------------------------------------------------------------------------------------
+
+
+def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> Any:
+    """The n-th difference of neighbours along an axis."""
+    t = as_array(a)
+    if t.ndim == 0:
+        raise ValueError("diff requires input that is at least one dimensional")
+    if n < 0:
+        raise ValueError(f"order must be non-negative but got {n}")
+    axis = one_axis(axis, t.ndim)
+    if n == 0:
+        return t
+    ends = [_end(e, t, axis) for e in (prepend, append)]
+    pieces = [e for e in (ends[0], t, ends[1]) if e is not None]
+    if len(pieces) > 1:
+        t = join.cat(*operands(*pieces), dim=axis)
+    for _ in range(n):
+        length = t.shape[axis]
+        later, earlier = part(t, axis, slice(1, length)), part(t, axis, slice(0, max(length - 1, 0)))
+        t = call(np.not_equal if np_dtype(t).kind == "b" else np.subtract, later, earlier)
+    return t
+
+
+def _end(value: Any, t: Any, axis: int) -> Any:
+    if value is None or type(value).__name__ == "_NoValueType":
+        return None
+    v = as_array(value)
+    return broadcast(v, (*t.shape[:axis], 1, *t.shape[axis + 1 :])) if v.ndim == 0 else v
+
+
+def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Any:
+    """Differences of neighbours of the flattened array, with numbers put before and behind."""
+    line = flat(as_array(ary))
+    made = line[1:] - line[:-1]
+    pieces = [None if to_begin is None else flat(as_array(to_begin)), made, None if to_end is None else flat(as_array(to_end))]
+    for p in (pieces[0], pieces[2]):
+        if p is not None and not np.can_cast(np_dtype(p), np_dtype(line), "same_kind"):
+            raise TypeError(
+                f"dtype of `to_begin` and `to_end` must be compatible with input `ary`: {np_dtype(p)} is not, with {np_dtype(line)}"
+            )
+    return join.cat(*(with_dtype(p, np_dtype(line)) for p in pieces if p is not None), dim=0)
+
+
+# ----- derivatives on a grid ---------------------------------------------------------------------------------------------
+
+
+def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> Any:
+    """Central differences inside, one-sided ones at the ends; differentiable in the values and in the grid."""
+    t = inexact(as_array(f))
+    axes = many_axes(axis, t.ndim)
+    if edge_order not in (1, 2):
+        raise ValueError("'edge_order' greater than 2 not supported")
+    spacings = _spacings(t, varargs, axes)
+    made = tuple(_derivative(t, h, d, edge_order) for d, h in zip(axes, spacings, strict=True))
+    return made[0] if len(axes) == 1 else made
+
+
+def _spacings(t: Any, given: tuple[Any, ...], axes: tuple[int, ...]) -> list[Any]:
+    """For each axis the one distance of neighbours, or all of them."""
+    if len(given) not in (0, 1, len(axes)):
+        raise TypeError(f"invalid number of arguments: {len(given)} spacings for {len(axes)} axes")
+    if len(given) == 1 and np.ndim(given[0]) == 0:
+        given = given * len(axes)
+    elif len(given) == 1 and len(axes) != 1:
+        raise TypeError(f"invalid number of arguments: one grid for {len(axes)} axes")
+    found: list[Any] = []
+    for h, d in zip(given or (1.0,) * len(axes), axes, strict=True):
+        if np.ndim(h) == 0:
+            found.append(h)
+            continue
+        grid = as_array(h)
+        if grid.ndim != 1 or grid.shape[0] != t.shape[d]:
+            raise ValueError(f"when 1d, distances must match the length of the corresponding dimension: {grid.shape} and {t.shape[d]}")
+        grid = inexact(grid)
+        found.append(grid[1:] - grid[:-1])
+    return found
+
+
+def _derivative(t: Any, h: Any, d: int, edge_order: int) -> Any:
+    n = t.shape[d]
+    if n < edge_order + 1:
+        raise ValueError(
+            f"Shape of array too small to calculate a numerical gradient: axis {d} has {n} elements, and needs {edge_order + 1}."
+        )
+
+    def y(start: int, stop: int) -> Any:
+        return part(t, d, slice(start, stop))
+
+    shaped = (-1, *(1,) * (t.ndim - d - 1))
+    if np.ndim(h) == 0:
+        inner = (y(2, n) - y(0, n - 2)) / (2.0 * h)
+        h0: Any = h
+        h1 = h2 = h3 = h
+    else:
+        left = shape_ops.reshape(h[:-1], shape=(n - 2, *shaped[1:]))
+        right = shape_ops.reshape(h[1:], shape=(n - 2, *shaped[1:]))
+        # the parabola through three points of a grid that need not be even, differentiated at the middle one
+        inner = (
+            -right / (left * (left + right)) * y(0, n - 2)
+            + (right - left) / (left * right) * y(1, n - 1)
+            + left / (right * (left + right)) * y(2, n)
+        )
+        h0, h1, h2, h3 = h[0], h[1] if n > 2 else h[0], h[-2] if n > 2 else h[-1], h[-1]
+    if edge_order == 1:
+        first, last = (y(1, 2) - y(0, 1)) / h0, (y(n - 1, n) - y(n - 2, n - 1)) / h3
+    else:
+        first = _one_sided(y(0, 1), y(1, 2), y(2, 3), h0, h1)
+        last = -_one_sided(y(n - 1, n), y(n - 2, n - 1), y(n - 3, n - 2), h3, h2)
+    return join.cat(first, inner, last, dim=d)
+
+
+def _one_sided(y0: Any, y1: Any, y2: Any, a: Any, b: Any) -> Any:
+    """The slope at the first of three points, at distances a and b from each other, of the parabola through them."""
+    return -(2.0 * a + b) / (a * (a + b)) * y0 + (a + b) / (a * b) * y1 - a / (b * (a + b)) * y2
+
+
+# ----- integrals ---------------------------------------------------------------------------------------------------------------
+
+
+def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
+    """The integral by the trapezoidal rule; differentiable in the values and in the grid."""
+    t = as_array(y)
+    axis = one_axis(axis, t.ndim)
+    n = t.shape[axis]
+    means = (part(t, axis, slice(1, n)) + part(t, axis, slice(0, max(n - 1, 0)))) * 0.5
+    if x is None:
+        return reduce_ops.sum(means * dx, dim=(axis,))
+    grid = as_array(x)
+    if grid.ndim == 1:
+        width = shape_ops.reshape(grid[1:] - grid[:-1], shape=(max(grid.shape[0] - 1, 0), *(1,) * (t.ndim - axis - 1)))
+    else:
+        width = diff(grid, axis=axis)
+    return reduce_ops.sum(means * width, dim=(axis,))
+
+
+trapz = trapezoid  # its name before NumPy 2
+
+
+# ----- convolution ---------------------------------------------------------------------------------------------------------------
+
+
+def convolve(a: Any, v: Any, mode: str = "full") -> Any:
+    """The discrete convolution of two lines."""
+    x, y = _lines("convolve", a, v)
+    if x.shape[0] < y.shape[0]:
+        x, y = y, x
+    return _slide(x, y[::-1], mode)
+
+
+def correlate(a: Any, v: Any, mode: str = "valid") -> Any:
+    """The cross-correlation of two lines: sums of a times the conjugate of v, shifted."""
+    x, y = _lines("correlate", a, v)
+    turned = x.shape[0] < y.shape[0]
+    y = complex_ops.conj(y) if np_dtype(y).kind == "c" else y
+    # the longer one stays where it is: swapping the two turns the result around
+    made = _slide(y, x, mode) if turned else _slide(x, y, mode)
+    return made[::-1] if turned else made
+
+
+def _lines(name: str, a: Any, v: Any) -> list[Any]:
+    x, y = operands(*(flat(as_array(t)) if np.ndim(t) == 0 else t for t in (a, v)))
+    for which, t in (("a", x), ("v", y)):
+        if t.ndim != 1:
+            raise ValueError(f"{name}(): object too deep for desired array: {which} has shape {t.shape}, and must have one dimension.")
+        if not t.shape[0]:
+            raise ValueError(f"{name}(): {which} cannot be empty")
+    return [x, y]
+
+
+def _slide(x: Any, y: Any, mode: str) -> Any:
+    """Inner products of y with every stretch of x (which is no shorter), after the margins that the mode asks for."""
+    n = y.shape[0]
+    mode = {0: "valid", 1: "same", 2: "full"}.get(mode, mode) if isinstance(mode, int) else mode
+    if mode not in ("valid", "same", "full"):
+        raise ValueError(f"mode must be one of 'valid', 'same', or 'full' (got {mode!r})")
+    margins = {"valid": (0, 0), "same": (n // 2, n - 1 - n // 2), "full": (n - 1, n - 1)}[mode]
+    if margins != (0, 0):
+        x = padding.constant_pad_nd(x, pads=(margins,), value=0)
+    return product_ops.matmul(window.unfold(x, dim=0, width=n, step=1), y)

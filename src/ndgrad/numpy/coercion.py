@@ -1,0 +1,298 @@
+"""How NumPy's functions read their arguments: what counts as an array, which axes are meant, where results go.
+
+NumPy's functions take anything like an array. Here everything that can carry a derivative becomes an `Array`; what cannot
+(strings, dates, records, objects) and what means something of its own (masks, matrices, other libraries' arrays) is never
+converted behind the user's back.
+"""
+
+from __future__ import annotations
+
+import functools
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
+
+from ndgrad.api.arguments import keywords_of, renamed, takes_any_keyword
+from ndgrad.autograd.inplace import write
+from ndgrad.autograd.modes import thread
+from ndgrad.autograd.variable import Variable, meta_of, np_dtype, requires_grad, wrap
+from ndgrad.checks import vmap_error
+from ndgrad.numpy.array import Array, to_array
+from ndgrad.ops import cast as cast_ops
+from ndgrad.ops import fill as fill_ops
+from ndgrad.ops import join as join_ops
+from ndgrad.ops import shape as shape_ops
+from ndgrad.storage import batch_dims, memory_of
+
+#: Kinds of dtype that Arrays hold: booleans, integers, floats, complex numbers ("V" covers bfloat16, which is checked by name).
+NUMBERS = frozenset("biufc")
+
+
+class NotNumbers(TypeError):
+    """Data that no derivative can belong to. ndgrad.numpy's functions hand such calls to NumPy itself."""
+
+
+# ----- what counts as an array ---------------------------------------------------------------------------------------
+
+
+def as_array(x: Any) -> Any:
+    """Anything like an array as an Array, sharing memory and graph where there is one."""
+    if x.__class__ is Array:
+        return x
+    if isinstance(x, Variable):
+        return to_array(x)
+    if isinstance(x, np.ndarray):
+        return constant(checked(x))
+    if isinstance(x, (list, tuple)) and holds_tensors(x):
+        return stacked(x)
+    return constant(checked(np.asarray(x)))
+
+
+def constant(values: Any) -> Any:
+    """An Array over a NumPy array, outside every graph."""
+    t = wrap(Array, values)
+    if thread.levels:
+        meta_of(t).born = thread.levels[-1].number
+    return t
+
+
+def checked(array: Any) -> Any:
+    """A NumPy array that may stand beside Arrays, as a plain ndarray in native byte order."""
+    dtype = array.dtype
+    if dtype.kind not in NUMBERS and dtype.name != "bfloat16":
+        raise _not_numbers(array)
+    if array.__class__ is not np.ndarray:
+        array = _plain(array)
+    return array if dtype.isnative else array.astype(dtype.newbyteorder("="))
+
+
+def _not_numbers(array: Any) -> TypeError:
+    if array.dtype.kind == "O" and any(isinstance(item, Variable) for item in array.flat):
+        return TypeError(
+            f"an object array of shape {array.shape} holds tensors, and NumPy would treat each as a Python object. "
+            "Make one differentiable array of them: ndgrad.numpy.array([...]) or ndgrad.numpy.stack([...])."
+        )
+    return NotNumbers(
+        f"an array of dtype {array.dtype} and shape {array.shape} cannot take part in a differentiable computation. "
+        "Convert it to numbers first (.astype(float), or a field of a structured array)."
+    )
+
+
+def _plain(array: Any) -> Any:
+    """The ndarray under a subclass, where that loses nothing."""
+    if isinstance(array, np.ma.MaskedArray):
+        raise TypeError(
+            f"a masked array of shape {array.shape} met a tensor, and its mask would be lost. Say what the masked places are: "
+            "m.filled(0.0), or ndgrad.numpy.where(m.mask, other, m.data)."
+        )
+    if isinstance(array, np.matrix):
+        raise TypeError(
+            f"a numpy.matrix of shape {array.shape} met a tensor, and its * is a matrix product while ours is elementwise. "
+            "Convert it with numpy.asarray(m), and write @ for the product."
+        )
+    if isinstance(array, np.generic):
+        return np.asarray(array)
+    if type(array).__array_ufunc__ is not np.ndarray.__array_ufunc__ or not isinstance(array, (np.memmap, np.recarray)):
+        raise TypeError(
+            f"a {type(array).__module__}.{type(array).__qualname__} met a tensor, and what it adds to ndarray would be lost. "
+            "Convert it with numpy.asarray(x) if its plain values are meant."
+        )
+    return array.view(np.ndarray)
+
+
+def holds_tensors(items: Any) -> bool:
+    """Whether nested sequences hold a tensor somewhere."""
+    return any(isinstance(i, Variable) or (isinstance(i, (list, tuple)) and holds_tensors(i)) for i in items)
+
+
+def stacked(items: Any) -> Any:
+    """Nested sequences of tensors and numbers as one Array, by stacking."""
+    parts = [as_array(i) for i in items]
+    shapes = {p.shape for p in parts}
+    if len(shapes) > 1:
+        raise ValueError(
+            "setting an array element with a sequence: the requested array has an inhomogeneous shape (parts have shapes "
+            f"{sorted(shapes)}). Give parts of one shape."
+        )
+    return join_ops.stack(*together(parts), dim=0)
+
+
+def together(parts: Sequence[Any]) -> list[Any]:
+    """Arrays in the dtype that NumPy's promotion gives them together."""
+    dtype = np.result_type(*(np_dtype(p) for p in parts))
+    return [with_dtype(p, dtype) for p in parts]
+
+
+def operands(*values: Any) -> list[Any]:
+    """The values of one expression as Arrays of one dtype, in which Python's numbers have no say, as in NumPy."""
+    found = [v if v.__class__ in (bool, int, float, complex) else as_array(v) for v in values]
+    dtype = np.result_type(*(np_dtype(v) if isinstance(v, Variable) else v for v in found))
+    return [with_dtype(v, dtype) if isinstance(v, Variable) else constant(np.asarray(v, dtype)) for v in found]
+
+
+def with_detour(function: Callable[..., Any], theirs: Any) -> Callable[..., Any]:
+    """Our function, with torch's keywords too; where its arguments are strings, dates, records or objects and none is a tensor, NumPy's."""
+    known, options = keywords_of(function), takes_any_keyword(function)
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if kwargs and not options and not kwargs.keys() <= known:
+            kwargs = renamed(function, known, kwargs)
+        try:
+            return function(*args, **kwargs)
+        except NotNumbers:
+            if holds_tensors((*args, *kwargs.values())):
+                raise
+            return theirs(*args, **kwargs)
+
+    call.without_detour = function  # type: ignore[attr-defined]
+    return call
+
+
+# ----- dtypes ----------------------------------------------------------------------------------------------------------
+
+
+def with_dtype(t: Any, dtype: Any) -> Any:
+    """The Array in another dtype; None leaves it."""
+    if dtype is None or np_dtype(t) == (wanted := np.dtype(dtype)):
+        return t
+    return cast_ops.cast(t, dtype=wanted)
+
+
+def inexact(t: Any, dtype: Any = None) -> Any:
+    """What means and deviations are computed in: the given dtype, else float64 for integers and booleans."""
+    return with_dtype(t, dtype if dtype is not None or np_dtype(t).kind in "fc" else np.float64)
+
+
+# ----- values, where a decision is made by them --------------------------------------------------------------------------
+
+
+def values_of(x: Any) -> Any:
+    """The plain values of an argument, for results that have no derivative (places, counts, answers)."""
+    if not isinstance(x, Variable):
+        return np.asarray(x)
+    if batch_dims(x):
+        raise vmap_error("the values of a batched array decide what is computed")
+    return memory_of(x)
+
+
+def surely(condition: Any) -> bool:
+    """Whether a condition is known to hold somewhere; inside vmap nothing is known."""
+    return not batch_dims(condition) and bool(memory_of(condition).any())
+
+
+def plain(x: Any) -> Any:
+    """An argument, or a structure of them, with plain values in the place of tensors."""
+    if isinstance(x, Variable):
+        return values_of(x)
+    if isinstance(x, (list, tuple)) and not hasattr(x, "_fields"):
+        return type(x)(plain(i) for i in x)
+    return {k: plain(v) for k, v in x.items()} if isinstance(x, dict) else x
+
+
+def as_arrays(x: Any) -> Any:
+    """A result of NumPy's, or a structure of them, with Arrays in the place of arrays of numbers."""
+    if isinstance(x, np.ndarray):
+        return constant(x) if x.dtype.kind in NUMBERS else x
+    if isinstance(x, tuple) and hasattr(x, "_fields"):
+        return type(x)(*(as_arrays(i) for i in x))
+    return type(x)(as_arrays(i) for i in x) if isinstance(x, (list, tuple)) else x
+
+
+# ----- axes --------------------------------------------------------------------------------------------------------------
+
+
+def one_axis(axis: Any, ndim: int) -> int:
+    """A non-negative axis; NumPy's AxisError when there is none of that number."""
+    return normalize_axis_index(operator.index(axis), ndim)
+
+
+def many_axes(axis: Any, ndim: int) -> tuple[int, ...]:
+    """Non-negative axes; None means all. A 0-d array has, in reductions, an axis 0 for NumPy too."""
+    if axis is None:
+        return tuple(range(ndim))
+    if ndim == 0 and not isinstance(axis, (tuple, list)) and operator.index(axis) in (0, -1):
+        return ()
+    return tuple(normalize_axis_tuple(axis, ndim))
+
+
+def swept(t: Any, axis: Any) -> tuple[Any, int]:
+    """The array and the axis of a function that flattens when no axis is named."""
+    if axis is None:
+        return flat(t), 0
+    return t, one_axis(axis, t.ndim)
+
+
+def flat(t: Any) -> Any:
+    return t if t.ndim == 1 else shape_ops.reshape(t, shape=(t.size,))
+
+
+def permuted(t: Any, order: Sequence[int]) -> Any:
+    order = tuple(order)
+    return t if order == tuple(range(t.ndim)) else shape_ops.permute(t, dims=order)
+
+
+def moved(t: Any, source: int, destination: int) -> Any:
+    """One axis moved elsewhere."""
+    source, destination = one_axis(source, t.ndim), one_axis(destination, t.ndim)
+    order = [d for d in range(t.ndim) if d != source]
+    order.insert(destination, source)
+    return permuted(t, order)
+
+
+def part(t: Any, axis: int, where: Any) -> Any:
+    """`t[..., where, ...]` with `where` along one axis."""
+    return t[(slice(None),) * axis + (where,)]
+
+
+def broadcast(t: Any, shape: tuple[int, ...]) -> Any:
+    return t if t.shape == shape else shape_ops.expand(t, shape=shape)
+
+
+# ----- results -----------------------------------------------------------------------------------------------------------
+
+
+def deliver(name: str, result: Any, out: Any, casting: str = "same_kind") -> Any:
+    """The result, or `out` after it has been written there: with its history into a tensor, as bare values into an ndarray."""
+    if out is None:
+        return result
+    if isinstance(out, tuple):
+        if len(out) != 1:
+            raise ValueError(f"{name}(): out= has {len(out)} arrays, and there is one result. Pass one array.")
+        return deliver(name, result, out[0], casting)
+    if isinstance(out, Variable):
+        _check_out(name, result, tuple(out.shape), np_dtype(out), casting)
+        return write(fill_ops.copy, out, (result,), {})
+    if not isinstance(out, np.ndarray):
+        raise TypeError(f"{name}(): out= must be an array, and is a {type(out).__name__}. Pass an Array, or leave it out.")
+    if thread.grad_enabled and requires_grad(result):
+        raise lost_in_memory(name, out)
+    _check_out(name, result, out.shape, out.dtype, casting)
+    out[...] = values_of(result)
+    return out
+
+
+def _check_out(name: str, result: Any, shape: tuple[int, ...], dtype: Any, casting: str) -> None:
+    if not np.can_cast(np_dtype(result), dtype, casting):  # type: ignore[arg-type]
+        raise TypeError(
+            f"{name}(): cannot cast the result from {np_dtype(result)!r} to {dtype!r} of out= with casting rule {casting!r}. "
+            "Give an out= that holds the result, or casting='unsafe'."
+        )
+    have = tuple(result.shape)
+    if len(have) > len(shape) or not all(h in (1, s) for h, s in zip(have[::-1], shape[::-1], strict=False)):
+        raise ValueError(
+            f"{name}(): non-broadcastable output operand with shape {shape} doesn't match the broadcast shape {have}. "
+            "Give an out= of that shape."
+        )
+
+
+def lost_in_memory(name: str, out: Any) -> RuntimeError:
+    """What a write of a differentiable value into plain memory says."""
+    return RuntimeError(
+        f"{name}: the result requires grad, and would be written into a plain numpy.ndarray (shape {tuple(out.shape)}), which has no "
+        "graph: the gradient would be lost. Make the buffer with ndgrad.numpy (zeros, asarray), or write x = x + y instead of x += y; "
+        "for values without gradients, detach() the tensor or compute under no_grad()."
+    )

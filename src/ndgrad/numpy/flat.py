@@ -1,0 +1,50 @@
+"""`Array.flat`: the elements in C order as one line, whatever the memory order; reads and writes are recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from ndgrad.autograd.variable import np_dtype
+from ndgrad.numpy.coercion import as_array, flat, plain, with_dtype
+
+
+class FlatElements:
+    """What `x.flat` is: indexable, writable and iterable."""
+
+    __slots__ = ("_index", "base")
+
+    def __init__(self, base: Any) -> None:
+        self.base = base
+        self._index = 0
+
+    def __len__(self) -> int:
+        return int(self.base.size)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(flat(self.base))
+
+    def __next__(self) -> Any:
+        if self._index >= len(self):
+            raise StopIteration
+        self._index += 1
+        return self[self._index - 1]
+
+    def __getitem__(self, key: Any) -> Any:
+        made = flat(self.base)[plain(key)]
+        return made if isinstance(key, (int, np.integer)) else made.copy()
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        from ndgrad.numpy.indexing import put
+
+        places = np.arange(len(self))[plain(key)]
+        if np.size(places):
+            put(self.base, np.atleast_1d(places), with_dtype(as_array(value), np_dtype(self.base)))
+
+    def copy(self) -> Any:
+        return self.base.flatten()
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        return flat(self.base).__array__(dtype, copy)

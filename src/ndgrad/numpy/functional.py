@@ -1,0 +1,115 @@
+"""Functions of functions: a Python function applied along axes or to every element, and its results put together.
+
+NumPy's `vectorize` and `frompyfunc` hand each element to C as a plain object and lose the graph. The `vectorize` here hands out
+0-d Arrays and stacks what comes back.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ndgrad.autograd.variable import np_dtype
+from ndgrad.numpy.coercion import as_array, broadcast, constant, moved, one_axis, operands, with_dtype
+from ndgrad.ops import join
+from ndgrad.ops import shape as shape_ops
+
+__all__ = ["apply_along_axis", "apply_over_axes", "vectorize"]
+
+
+def apply_along_axis(func1d: Callable[..., Any], axis: int, arr: Any, *args: Any, **kwargs: Any) -> Any:
+    """A function of lines applied to every line along an axis; what it returns stands in the place of the line."""
+    t = as_array(arr)
+    axis = one_axis(axis, t.ndim)
+    lines = moved(t, axis, t.ndim - 1)
+    lead = lines.shape[:-1]
+    if 0 in lead:
+        raise ValueError(f"Cannot apply_along_axis when any iteration dimensions are 0 (shape {t.shape}, axis {axis})")
+    results = [as_array(func1d(lines[place], *args, **kwargs)) for place in np.ndindex(*lead)]
+    made = join.stack(*operands(*results), dim=0)
+    made = shape_ops.reshape(made, shape=(*lead, *results[0].shape))
+    # the dimensions of the result come where the axis was
+    for k in range(results[0].ndim):
+        made = moved(made, len(lead) + k, axis + k)
+    return made
+
+
+def apply_over_axes(func: Callable[..., Any], a: Any, axes: Any) -> Any:
+    """A reduction applied along one axis after the other, keeping dimensions."""
+    t = as_array(a)
+    for axis in (axes,) if np.ndim(axes) == 0 else axes:
+        axis = one_axis(axis, t.ndim)
+        made = as_array(func(t, axis))
+        if made.ndim != t.ndim:
+            made = shape_ops.reshape(made, shape=(*made.shape[:axis], 1, *made.shape[axis:]))
+            if made.ndim != t.ndim:
+                raise ValueError("function is not returning an array of the correct shape")
+        t = made
+    return t
+
+
+class vectorize:
+    """A Python function of numbers as a function of arrays, differentiable: a loop over the elements, in Python.
+
+    >>> import ndgrad.numpy as np
+    >>> positive_part = np.vectorize(lambda x: x if x > 0 else 0.0 * x)
+    >>> x = np.array([-1.0, 2.0]).requires_grad_()
+    >>> positive_part(x).sum().backward()
+    >>> x.grad
+    array([0., 1.])
+    """
+
+    def __init__(
+        self,
+        pyfunc: Any = None,
+        otypes: Any = None,
+        doc: str | None = None,
+        excluded: Any = None,
+        cache: bool = False,
+        signature: Any = None,
+    ) -> None:
+        self.pyfunc = pyfunc
+        self.otypes = None if otypes is None else [np.dtype(o) for o in otypes]
+        self.excluded = set(excluded or ())
+        self.signature = signature
+        if pyfunc is not None:
+            functools.update_wrapper(self, pyfunc)
+        if doc is not None:
+            self.__doc__ = doc
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if self.pyfunc is None:  # used as a decorator with arguments
+            return vectorize(args[0], self.otypes, None, self.excluded, False, self.signature)
+        names = [i for i in range(len(args)) if i not in self.excluded] + [k for k in kwargs if k not in self.excluded]
+        given = {n: as_array(args[n] if isinstance(n, int) else kwargs[n]) for n in names}
+        cores = self._core_ranks(len(names))
+        lead = np.broadcast_shapes(*(given[n].shape[: given[n].ndim - c] for n, c in zip(names, cores, strict=True)))
+        wide = {n: broadcast(given[n], (*lead, *given[n].shape[given[n].ndim - c :])) for n, c in zip(names, cores, strict=True)}
+        results = []
+        for place in np.ndindex(*lead):
+            values = {n: t[place] for n, t in wide.items()}
+            made = self.pyfunc(*(values.get(i, a) for i, a in enumerate(args)), **{k: values.get(k, v) for k, v in kwargs.items()})
+            results.append(made if isinstance(made, tuple) else (made,))
+        if not results:
+            if self.otypes is None:
+                raise ValueError("cannot call `vectorize` on size 0 inputs unless `otypes` is set")
+            empty = tuple(constant(np.empty(lead, o)) for o in self.otypes)
+            return empty if len(empty) > 1 else empty[0]
+        joined = tuple(self._joined(k, [r[k] for r in results], lead) for k in range(len(results[0])))
+        return joined if len(joined) > 1 else joined[0]
+
+    def _core_ranks(self, count: int) -> list[int]:
+        """How many dimensions of each argument belong to one call."""
+        if self.signature is None:
+            return [0] * count
+        return [len([n for n in group.split(",") if n.strip()]) for group in re.findall(r"\(([^)]*)\)", self.signature.split("->")[0])]
+
+    def _joined(self, number: int, parts: list[Any], lead: tuple[int, ...]) -> Any:
+        found = operands(*parts)
+        made = join.stack(*found, dim=0)
+        made = shape_ops.reshape(made, shape=(*lead, *found[0].shape))
+        return with_dtype(made, np_dtype(made) if self.otypes is None else self.otypes[number])

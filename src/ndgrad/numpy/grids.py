@@ -1,0 +1,122 @@
+"""Coordinates: grids made of axes, arrays of indices, and the short forms `r_`, `c_`, `mgrid`, `ogrid`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ndgrad.autograd.variable import Variable
+from ndgrad.numpy.coercion import as_array, as_arrays, broadcast, flat, operands
+from ndgrad.numpy.joining import concatenate
+from ndgrad.numpy.shapes import swapaxes
+from ndgrad.ops import shape as shape_ops
+
+__all__ = ["c_", "diag_indices", "indices", "mask_indices", "meshgrid", "mgrid", "ogrid", "r_", "tril_indices", "triu_indices"]
+
+
+def meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = "xy") -> tuple[Any, ...]:
+    """Coordinate arrays of the grid that lines span."""
+    if indexing not in ("xy", "ij"):
+        raise ValueError("Valid values for `indexing` are 'xy' and 'ij'.")
+    lines = [flat(as_array(x)) for x in xi]
+    n = len(lines)
+    grid = [shape_ops.reshape(t, shape=(*(1,) * k, t.size, *(1,) * (n - k - 1))) for k, t in enumerate(lines)]
+    if indexing == "xy" and n > 1:
+        grid = [swapaxes(t, 0, 1) for t in grid]
+    if not sparse:
+        shape = np.broadcast_shapes(*(t.shape for t in grid)) if grid else ()
+        grid = [broadcast(t, shape) for t in grid]
+    return tuple(t.copy() for t in grid) if copy else tuple(grid)
+
+
+def indices(dimensions: Any, dtype: Any = int, sparse: bool = False) -> Any:
+    return as_arrays(np.indices(dimensions, dtype, sparse))  # type: ignore[call-overload]
+
+
+def diag_indices(n: int, ndim: int = 2) -> Any:
+    return as_arrays(np.diag_indices(n, ndim))
+
+
+def tril_indices(n: int, k: int = 0, m: int | None = None) -> Any:
+    return as_arrays(np.tril_indices(n, k, m))
+
+
+def triu_indices(n: int, k: int = 0, m: int | None = None) -> Any:
+    return as_arrays(np.triu_indices(n, k, m))
+
+
+def mask_indices(n: int, mask_func: Any, k: Any = 0) -> Any:
+    found = mask_func(np.ones((n, n), int), k)
+    return as_arrays(np.nonzero(found if not isinstance(found, Variable) else found.numpy()))
+
+
+class _Grid:
+    """`mgrid` and `ogrid`: slices become coordinates."""
+
+    def __init__(self, theirs: Any, name: str) -> None:
+        self._theirs = theirs
+        self._name = name
+
+    def __getitem__(self, key: Any) -> Any:
+        return as_arrays(self._theirs[key])
+
+    def __repr__(self) -> str:
+        return f"<ndgrad.numpy.{self._name}>"
+
+
+mgrid, ogrid = _Grid(np.mgrid, "mgrid"), _Grid(np.ogrid, "ogrid")
+
+
+class _Joiner:
+    """`r_` and `c_`: slices become ranges, and everything is joined along an axis."""
+
+    def __init__(self, name: str, axis: int, ndmin: int, trans1d: int) -> None:
+        self._name, self._axis, self._ndmin, self._trans1d = name, axis, ndmin, trans1d
+
+    def __repr__(self) -> str:
+        return f"<ndgrad.numpy.{self._name}>"
+
+    def __getitem__(self, key: Any) -> Any:
+        items = key if isinstance(key, tuple) else (key,)
+        axis, ndmin, trans1d = self._axis, self._ndmin, self._trans1d
+        matrix = None
+        if items and isinstance(items[0], str):
+            word, items = items[0], items[1:]
+            if word in ("r", "c"):
+                matrix, ndmin = word, 2
+            else:
+                numbers = [int(w) for w in word.split(",")]
+                axis, ndmin, trans1d = (*numbers, *(axis, ndmin, trans1d)[len(numbers) :])
+        if any(isinstance(i, str) for i in items):
+            raise ValueError("special directives must be the first entry.")
+        parts = []
+        for item in items:
+            t = _range(item) if isinstance(item, slice) else as_array(item)
+            if matrix == "c" and t.ndim == 1:
+                t = shape_ops.reshape(t, shape=(t.size, 1))
+            parts.append(_raised(t, ndmin, trans1d))
+        return concatenate(operands(*parts), axis)
+
+
+def _range(piece: slice) -> Any:
+    from ndgrad.numpy.creation import arange, linspace
+
+    start, stop, step = 0 if piece.start is None else piece.start, piece.stop, 1 if piece.step is None else piece.step
+    if isinstance(step, complex):
+        return linspace(start, stop, int(abs(step)))
+    return arange(start, stop, step)
+
+
+def _raised(t: Any, ndmin: int, trans1d: int) -> Any:
+    """An array of fewer dimensions gets new ones; its own begin at the place that the directive names."""
+    if t.ndim == 0:
+        t = shape_ops.reshape(t, shape=(1,))
+    missing = ndmin - t.ndim
+    if missing <= 0:
+        return t
+    before = missing if trans1d == -1 else trans1d if trans1d >= 0 else missing + 1 + trans1d
+    return shape_ops.reshape(t, shape=(*(1,) * before, *t.shape, *(1,) * (missing - before)))
+
+
+r_, c_ = _Joiner("r_", 0, 1, -1), _Joiner("c_", -1, 2, 0)

@@ -1,0 +1,330 @@
+"""Reading and writing by place: take, put, choose, where, masks, diagonals; and the functions that write into their argument.
+
+Functions that write take Arrays and record the write. A plain ndarray has no graph to record in, so writing a value that requires
+grad into one raises.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from typing import Any
+
+import numpy as np
+
+from ndgrad.autograd.inplace import write
+from ndgrad.autograd.modes import thread
+from ndgrad.autograd.variable import Variable, np_dtype, requires_grad
+from ndgrad.numpy.coercion import (
+    as_array,
+    as_arrays,
+    broadcast,
+    constant,
+    deliver,
+    flat,
+    lost_in_memory,
+    one_axis,
+    operands,
+    part,
+    plain,
+    values_of,
+    with_dtype,
+)
+from ndgrad.ops import comparison, gather, selection
+from ndgrad.ops import fill as fill_ops
+from ndgrad.ops import index as index_ops
+from ndgrad.ops import shape as shape_ops
+
+__all__ = [
+    "argwhere", "choose", "compress", "copyto", "diag_indices_from", "extract", "fill_diagonal", "flatnonzero", "ix_", "nonzero",
+    "piecewise", "place", "put", "put_along_axis", "putmask", "ravel_multi_index", "select", "take", "take_along_axis",
+    "tril_indices_from", "triu_indices_from", "unravel_index", "where",
+]  # fmt: skip
+
+# ----- choosing between arrays -------------------------------------------------------------------------------------------
+
+
+def where(condition: Any, /, *values: Any) -> Any:
+    """`x` where the condition is true, else `y`; with the condition alone, the places where it is."""
+    if not values:
+        return nonzero(condition)
+    if len(values) != 2:
+        raise ValueError("either both or neither of x and y should be given")
+    mask = as_array(condition)
+    mask = mask if np_dtype(mask).kind == "b" else comparison.ne(mask, 0)
+    return selection.where(mask, *operands(*values))
+
+
+def select(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
+    """Of several choices, the first whose condition is true."""
+    if len(condlist) != len(choicelist):
+        raise ValueError("list of cases must be same length as list of conditions")
+    if not len(condlist):
+        raise ValueError("select with an empty condition list is not possible")
+    *choices, result = operands(*choicelist, default)
+    for condition, choice in zip(reversed(list(condlist)), reversed(choices), strict=True):
+        mask = as_array(condition)
+        if np_dtype(mask).kind != "b":
+            raise TypeError(f"invalid entry in condlist: should be boolean ndarray, and is {np_dtype(mask)}")
+        result = selection.where(mask, choice, result)
+    return broadcast(result, np.broadcast_shapes(result.shape, *(np.shape(c) for c in condlist)))
+
+
+def choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> Any:
+    """At each place the element of the choice that `a` numbers."""
+    number = np.asarray(values_of(a))
+    stacked = operands(*choices)
+    number = _within(number, len(stacked), mode)
+    shape = np.broadcast_shapes(number.shape, *(t.shape for t in stacked))
+    result = broadcast(stacked[0], shape)
+    for k, t in enumerate(stacked[1:], 1):
+        result = selection.where(constant(np.broadcast_to(number == k, shape)), t, result)
+    return deliver("choose", result, out)
+
+
+def piecewise(x: Any, condlist: Any, funclist: Any, *args: Any, **kw: Any) -> Any:
+    """Each function on the elements where its condition is true; a last function without condition takes the rest."""
+    t = as_array(x)
+    conditions = condlist
+    if np.ndim(condlist) == 0 or (not isinstance(condlist[0], (list, Variable, np.ndarray)) and t.ndim != 0):
+        conditions = [condlist]
+    masks = [np.broadcast_to(np.asarray(values_of(c), bool), t.shape) for c in conditions]
+    functions = list(funclist)
+    if len(functions) == len(masks) + 1:
+        masks.append(~np.logical_or.reduce(masks))
+    elif len(functions) != len(masks):
+        raise ValueError(f"with {len(masks)} condition(s), either {len(masks)} or {len(masks) + 1} functions are expected")
+    result = constant(np.zeros(t.shape, np_dtype(t)))
+    for mask, function in zip(masks, functions, strict=True):
+        if not callable(function):
+            result[mask] = function
+        elif mask.any():
+            result[mask] = function(t[mask], *args, **kw)
+    return result
+
+
+# ----- reading -------------------------------------------------------------------------------------------------------------
+
+
+def _within(indices: Any, length: int, mode: str) -> Any:
+    """Places within an axis, by NumPy's three modes."""
+    if indices.dtype.kind not in "iub":
+        raise TypeError(f"Cannot cast array data from {indices.dtype!r} to dtype('int64') according to the rule 'safe'")
+    if mode == "wrap":
+        return indices % length
+    if mode == "clip":
+        return np.clip(indices, 0, length - 1)
+    if mode != "raise":
+        raise ValueError(f"clipmode must be one of 'clip', 'raise', or 'wrap' (got {mode!r})")
+    if indices.size and (indices.min() < -length or indices.max() >= length):
+        raise IndexError(f"index {indices.max() if indices.max() >= length else indices.min()} is out of bounds for axis of size {length}")
+    return np.where(indices < 0, indices + length, indices)
+
+
+def take(a: Any, indices: Any, axis: Any = None, out: Any = None, mode: str = "raise") -> Any:
+    t = as_array(a)
+    if axis is None:
+        t, axis = flat(t), 0
+    axis = one_axis(axis, t.ndim)
+    batched = isinstance(indices, Variable) and mode == "raise"
+    places = indices if batched else constant(_within(np.asarray(plain(indices)), t.shape[axis], mode))
+    return deliver("take", part(t, axis, places), out)
+
+
+def take_along_axis(arr: Any, indices: Any, axis: int | None = -1) -> Any:
+    """The elements at places along one axis, one set of places for each line."""
+    t, places = as_array(arr), as_array(indices)
+    if axis is None:
+        if places.ndim != 1:
+            raise ValueError("when axis=None, `indices` must have a single dimension.")
+        t, axis = flat(t), 0
+    axis = one_axis(axis, t.ndim)
+    if np_dtype(places).kind not in "iu":
+        raise IndexError("`indices` must be an integer array")
+    if places.ndim != t.ndim:
+        raise ValueError(f"`indices` and `arr` must have the same number of dimensions, and have {places.ndim} and {t.ndim}")
+    # the other dimensions broadcast against each other
+    rest = np.broadcast_shapes(*((*x.shape[:axis], 1, *x.shape[axis + 1 :]) for x in (t, places)))
+    t, places = (broadcast(x, (*rest[:axis], x.shape[axis], *rest[axis + 1 :])) for x in (t, places))
+    length = t.shape[axis]
+    return gather.gather(t, selection.where(comparison.lt(places, 0), places + length, places), dim=axis)
+
+
+def compress(condition: Any, a: Any, axis: int | None = None, out: Any = None) -> Any:
+    t = as_array(a)
+    if axis is None:
+        t, axis = flat(t), 0
+    axis = one_axis(axis, t.ndim)
+    mask = np.asarray(values_of(condition))
+    if mask.ndim != 1:
+        raise ValueError("condition must be a 1-d array")
+    return deliver("compress", part(t, axis, np.flatnonzero(mask)), out)
+
+
+def extract(condition: Any, arr: Any) -> Any:
+    return flat(as_array(arr))[np.flatnonzero(np.ravel(values_of(condition)))]
+
+
+# ----- writing ---------------------------------------------------------------------------------------------------------------
+
+
+def _written_elsewhere(name: str, target: Any, function: Any, *args: Any, **options: Any) -> bool:
+    """Whether the target is plain memory, which NumPy then writes itself; a differentiable value for it raises."""
+    if isinstance(target, Variable):
+        return False
+    if not isinstance(target, np.ndarray):
+        raise TypeError(f"{name}(): argument 1 must be an array, and is a {type(target).__name__}. Pass the Array to write into.")
+    if thread.grad_enabled and any(isinstance(a, Variable) and requires_grad(a) for a in (*args, *options.values())):
+        raise lost_in_memory(f"{name}()", target)
+    function(target, *plain(args), **plain(options))
+    return True
+
+
+def copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) -> None:
+    """Write values into an array, where a mask allows."""
+    if _written_elsewhere("copyto", dst, np.copyto, src, casting=casting, where=where):
+        return
+    value = as_array(src)
+    number = src.__class__ in (int, float, bool, complex)
+    if not np.can_cast(np.min_scalar_type(src) if number else np_dtype(value), np_dtype(dst), casting):  # type: ignore[arg-type]
+        raise TypeError(f"Cannot cast array data from {np_dtype(value)!r} to {np_dtype(dst)!r} according to the rule {casting!r}")
+    value = broadcast(with_dtype(value, np_dtype(dst)), tuple(dst.shape))
+    if where is not True:
+        mask = broadcast(as_array(where), tuple(dst.shape))
+        value = selection.where(mask, value, as_array(dst))
+    write(fill_ops.copy, dst, (value,), {})
+
+
+def put(a: Any, ind: Any, v: Any, mode: str = "raise") -> None:
+    """Write values at places of the flattened array; too few are used again from the first on."""
+    if _written_elsewhere("put", a, np.put, ind, v, mode=mode):
+        return
+    places = _within(np.asarray(plain(ind)).ravel(), math.prod(a.shape), mode)
+    if len(places):
+        _put_flat(a, places, _again(v, len(places), np_dtype(a)))
+
+
+def _again(v: Any, count: int, dtype: Any) -> Any:
+    """The values as one line of `count`, from the start again where there are too few."""
+    values = flat(with_dtype(as_array(v), dtype))
+    return values if values.shape[0] == count else values[np.arange(count) % values.shape[0]]
+
+
+def _put_flat(a: Any, places: Any, values: Any) -> None:
+    """Write at places of the flattened array, whatever its memory order."""
+    shape = tuple(a.shape)
+    if not shape:
+        write(fill_ops.copy, a, (shape_ops.reshape(values[-1:], shape=()),), {})
+        return
+    as_array(a)[tuple(np.unravel_index(places, shape))] = values
+
+
+def place(arr: Any, mask: Any, vals: Any) -> None:
+    """Write values, one after the other, where the mask is true."""
+    if _written_elsewhere("place", arr, np.place, mask, vals):
+        return
+    places = np.flatnonzero(np.ravel(values_of(mask)))
+    if len(places):
+        if not as_array(vals).size:
+            raise ValueError("Cannot insert from an empty array!")
+        _put_flat(arr, places, _again(vals, len(places), np_dtype(arr)))
+
+
+def putmask(a: Any, mask: Any, values: Any) -> None:
+    """Write values where the mask is true; the value at a place is that of the same place (over and over) in `values`."""
+    if _written_elsewhere("putmask", a, np.putmask, mask, values):
+        return
+    places = np.flatnonzero(np.ravel(values_of(mask)))
+    line = flat(with_dtype(as_array(values), np_dtype(a)))
+    if len(places):
+        _put_flat(a, places, line[places % line.shape[0]])
+
+
+def put_along_axis(arr: Any, indices: Any, values: Any, axis: int | None) -> None:
+    """Write values at places along one axis, one set of places for each line."""
+    if _written_elsewhere("put_along_axis", arr, np.put_along_axis, indices, values, axis):
+        return
+    places = values_of(indices)
+    if axis is None:
+        _put_flat(arr, places, broadcast(with_dtype(as_array(values), np_dtype(arr)), places.shape))
+        return
+    where_ = _open_grid(tuple(arr.shape), places, one_axis(axis, len(arr.shape)))
+    as_array(arr)[where_] = with_dtype(as_array(values), np_dtype(arr))
+
+
+def _open_grid(shape: tuple[int, ...], places: Any, axis: int) -> tuple[Any, ...]:
+    """Index arrays for all dimensions: the places along one, counting along the others."""
+    if places.dtype.kind not in "iu":
+        raise IndexError("`indices` must be an integer array")
+    if places.ndim != len(shape):
+        raise ValueError(f"`indices` and `arr` must have the same number of dimensions, and have {places.ndim} and {len(shape)}")
+    return tuple(
+        places if d == axis else np.arange(n).reshape([-1 if i == d else 1 for i in range(len(shape))]) for d, n in enumerate(shape)
+    )
+
+
+def fill_diagonal(a: Any, val: Any, wrap: bool = False) -> None:
+    """Write a value, or values over and over, on the main diagonal."""
+    if _written_elsewhere("fill_diagonal", a, np.fill_diagonal, val, wrap):
+        return
+    shape = tuple(a.shape)
+    if len(shape) < 2:
+        raise ValueError("array must be at least 2-d")
+    end: int | None = None
+    if len(shape) == 2:
+        step = shape[1] + 1
+        if not wrap:
+            end = shape[1] * shape[1]
+    else:
+        if len(set(shape)) != 1:
+            raise ValueError("All dimensions of input must be of equal length")
+        step = 1 + int(np.cumprod(shape[:-1]).sum())
+    places = np.arange(math.prod(shape))[:end:step]
+    _put_flat(a, places, _again(val, len(places), np_dtype(a)))
+
+
+# ----- places ------------------------------------------------------------------------------------------------------------------
+
+
+def nonzero(a: Any) -> tuple[Any, ...]:
+    """The places of nonzero elements, one array for each dimension."""
+    t = as_array(a)
+    if t.ndim == 0:
+        raise ValueError("Calling nonzero on 0d arrays is not allowed. Use np.atleast_1d(scalar).nonzero() instead.")
+    rows = index_ops.nonzero(t)
+    return tuple(rows[:, d] for d in range(t.ndim))
+
+
+def argwhere(a: Any) -> Any:
+    t = as_array(a)
+    return index_ops.nonzero(t) if t.ndim else constant(np.argwhere(values_of(t)))
+
+
+def flatnonzero(a: Any) -> Any:
+    return nonzero(flat(as_array(a)))[0]
+
+
+def ix_(*args: Any) -> tuple[Any, ...]:
+    return as_arrays(np.ix_(*plain(args)))  # type: ignore[no-any-return]
+
+
+def unravel_index(indices: Any, shape: Any, order: str = "C") -> Any:
+    sizes: Any = tuple(operator.index(n) for n in shape) if hasattr(shape, "__iter__") else operator.index(shape)
+    found: tuple[Any, ...] = np.unravel_index(plain(indices), sizes, order)  # type: ignore[call-overload]
+    return as_arrays(tuple(np.asarray(i) for i in found))
+
+
+def ravel_multi_index(multi_index: Any, dims: Any, mode: Any = "raise", order: str = "C") -> Any:
+    return constant(np.asarray(np.ravel_multi_index(plain(multi_index), dims, mode, order)))  # type: ignore[call-overload]
+
+
+def diag_indices_from(arr: Any) -> tuple[Any, ...]:
+    return as_arrays(np.diag_indices_from(np.empty(tuple(arr.shape), bool)))  # type: ignore[no-any-return]
+
+
+def tril_indices_from(arr: Any, k: int = 0) -> tuple[Any, ...]:
+    return as_arrays(np.tril_indices_from(np.empty(tuple(arr.shape), bool), k))  # type: ignore[no-any-return]
+
+
+def triu_indices_from(arr: Any, k: int = 0) -> tuple[Any, ...]:
+    return as_arrays(np.triu_indices_from(np.empty(tuple(arr.shape), bool), k))  # type: ignore[no-any-return]

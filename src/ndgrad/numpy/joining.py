@@ -1,0 +1,355 @@
+"""Several arrays in one, and one with parts added or taken out: concatenation, stacks, blocks, padding, insertion."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ndgrad.autograd.variable import np_dtype
+from ndgrad.numpy.coercion import (
+    as_array,
+    broadcast,
+    constant,
+    deliver,
+    flat,
+    holds_tensors,
+    moved,
+    one_axis,
+    part,
+    plain,
+    together,
+    with_dtype,
+)
+from ndgrad.numpy.shapes import atleast_1d, atleast_2d, atleast_3d
+from ndgrad.ops import join as ops
+from ndgrad.ops import padding
+from ndgrad.ops import shape as shape_ops
+
+__all__ = [
+    "append", "block", "column_stack", "concat", "concatenate", "delete", "dstack", "hstack", "insert", "pad", "stack", "vstack",
+]  # fmt: skip
+
+# ----- end to end, side by side ------------------------------------------------------------------------------------------
+
+
+def _parts(name: str, arrays: Any) -> list[Any]:
+    found = [as_array(a) for a in arrays]
+    if not found:
+        raise ValueError(f"need at least one array to {name}")
+    return found
+
+
+def _typed(found: list[Any], dtype: Any, casting: str) -> list[Any]:
+    if dtype is None:
+        return together(found)
+    for t in found:
+        if not np.can_cast(np_dtype(t), dtype, casting):  # type: ignore[arg-type]
+            raise TypeError(f"Cannot cast array data from {np_dtype(t)!r} to {np.dtype(dtype)!r} according to the rule {casting!r}")
+    return [with_dtype(t, dtype) for t in found]
+
+
+def concatenate(arrays: Any, /, axis: int | None = 0, out: Any = None, *, dtype: Any = None, casting: str = "same_kind") -> Any:
+    """Arrays end to end along an axis that they have; None flattens them first."""
+    found = _parts("concatenate", arrays)
+    if axis is None:
+        found, axis = [flat(t) for t in found], 0
+    if found[0].ndim == 0:
+        raise ValueError("zero-dimensional arrays cannot be concatenated. Use stack(), or atleast_1d() first.")
+    axis = one_axis(axis, found[0].ndim)
+    for position, t in enumerate(found):
+        if t.ndim != found[0].ndim or any(t.shape[d] != n for d, n in enumerate(found[0].shape) if d != axis):
+            raise ValueError(
+                f"all the input array dimensions except for the concatenation axis must match exactly, but along axis {axis} the array at "
+                f"index 0 has shape {found[0].shape} and the array at index {position} has shape {t.shape}"
+            )
+    return deliver("concatenate", ops.cat(*_typed(found, dtype, casting), dim=axis), out, casting)
+
+
+concat = concatenate
+
+
+def stack(arrays: Any, axis: int = 0, out: Any = None, *, dtype: Any = None, casting: str = "same_kind") -> Any:
+    """Arrays of one shape side by side along a new axis."""
+    found = _parts("stack", arrays)
+    if len({t.shape for t in found}) != 1:
+        raise ValueError(f"all input arrays must have the same shape, and they have {[t.shape for t in found]}")
+    made = ops.stack(*_typed(found, dtype, casting), dim=one_axis(axis, found[0].ndim + 1))
+    return deliver("stack", made, out, casting)
+
+
+def vstack(tup: Any, *, dtype: Any = None, casting: str = "same_kind") -> Any:
+    return concatenate([atleast_2d(a) for a in tup], 0, dtype=dtype, casting=casting)
+
+
+def hstack(tup: Any, *, dtype: Any = None, casting: str = "same_kind") -> Any:
+    found = [atleast_1d(a) for a in tup]
+    return concatenate(found, 0 if found and found[0].ndim == 1 else 1, dtype=dtype, casting=casting)
+
+
+def dstack(tup: Any) -> Any:
+    return concatenate([atleast_3d(a) for a in tup], 2)
+
+
+def column_stack(tup: Any) -> Any:
+    columns = [as_array(a) for a in tup]
+    return concatenate([shape_ops.reshape(t, shape=(t.size, 1)) if t.ndim < 2 else t for t in columns], 1)
+
+
+def append(arr: Any, values: Any, axis: int | None = None) -> Any:
+    return concatenate((arr, values), axis)
+
+
+def block(arrays: Any) -> Any:
+    """An array of nested lists of blocks: innermost lists are joined along the last axis, the next along the one before."""
+    depth = _depth(arrays)
+    ndim = max(depth, *(t.ndim for t in _leaves(arrays)))
+    return _blocks(arrays, depth, ndim)
+
+
+def _depth(arrays: Any) -> int:
+    if isinstance(arrays, tuple):
+        raise TypeError("block(): only lists can be used to arrange blocks, and a tuple was given. Use a list.")
+    if not isinstance(arrays, list):
+        return 0
+    if not arrays:
+        raise ValueError("block(): List depths are mismatched: a list is empty. Give a block in each list.")
+    depths = {_depth(a) for a in arrays}
+    if len(depths) != 1:
+        raise ValueError(f"block(): List depths are mismatched: {sorted(depths)} within one list. Nest all blocks alike.")
+    return depths.pop() + 1
+
+
+def _leaves(arrays: Any) -> list[Any]:
+    return [t for a in arrays for t in _leaves(a)] if isinstance(arrays, list) else [as_array(arrays)]
+
+
+def _blocks(arrays: Any, depth: int, ndim: int) -> Any:
+    if not isinstance(arrays, list):
+        t = as_array(arrays)
+        return shape_ops.reshape(t, shape=(1,) * (ndim - t.ndim) + t.shape)
+    return concatenate([_blocks(a, depth - 1, ndim) for a in arrays], -depth)
+
+
+# ----- taking out and putting in -----------------------------------------------------------------------------------------------
+
+
+def _places(obj: Any, length: int) -> Any:
+    """Places along an axis as non-negative ints; a mask names those where it is true."""
+    if isinstance(obj, slice):
+        return np.arange(length)[obj]
+    given = np.asarray(plain(obj))
+    if given.dtype.kind == "b":
+        if given.shape != (length,):
+            raise ValueError(f"boolean array argument must have shape ({length},), and has {given.shape}.")
+        return np.flatnonzero(given)
+    if given.size == 0:
+        given = given.astype(np.intp)
+    if given.dtype.kind not in "iu":
+        raise IndexError(f"places must be ints, slices or booleans, and are {given.dtype}.")
+    return given
+
+
+def delete(arr: Any, obj: Any, axis: int | None = None) -> Any:
+    """Without the elements at some places of an axis."""
+    t = as_array(arr)
+    if axis is None:
+        t, axis = flat(t), 0
+    axis = one_axis(axis, t.ndim)
+    length = t.shape[axis]
+    places = _places(obj, length)
+    if (places < -length).any() or (places >= length).any():
+        raise IndexError(f"index {np.ravel(places)} is out of bounds for axis {axis} with size {length}")
+    kept = np.ones(length, bool)
+    kept[places] = False
+    return part(t, axis, np.flatnonzero(kept))
+
+
+def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
+    """With values put in before some places of an axis; differentiable in the array and in the values."""
+    t = as_array(arr)
+    if axis is None:
+        t, axis = flat(t), 0
+    axis = one_axis(axis, t.ndim)
+    length = t.shape[axis]
+    places = _places(obj, length)
+    new = with_dtype(as_array(values), np_dtype(t))
+    if places.ndim == 0:
+        # for a single place, NumPy lines the values up from the first axis
+        new = shape_ops.reshape(new, shape=(1,) * (t.ndim - new.ndim) + new.shape)
+        new = moved(new, 0, axis)
+        count = new.shape[axis]
+        places = np.full(count, int(places))
+    else:
+        places = places.ravel()
+        count = len(places)
+        if new.ndim < t.ndim:
+            new = shape_ops.reshape(new, shape=(1,) * (t.ndim - new.ndim) + new.shape)
+    if (places < -length).any() or (places > length).any():
+        raise IndexError(f"index {places} is out of bounds for axis {axis} with size {length}")
+    places = np.where(places < 0, places + length, places)
+    new = broadcast(new, (*t.shape[:axis], count, *t.shape[axis + 1 :]))
+    order = np.argsort(places, kind="stable")
+    at = np.empty(count, np.intp)
+    at[order] = places[order] + np.arange(count)
+    taken = np.zeros(length + count, bool)
+    taken[at] = True
+    source = np.empty(length + count, np.intp)
+    source[~taken] = np.arange(length)
+    source[at] = length + np.arange(count)
+    return part(ops.cat(t, new, dim=axis), axis, source)
+
+
+# ----- padding -----------------------------------------------------------------------------------------------------------------
+
+
+def pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> Any:
+    """The array with margins, in each of NumPy's modes."""
+    t = as_array(array)
+    widths = _widths(pad_width, t.ndim)
+    if callable(mode):
+        return _pad_by_function(t, widths, mode, kwargs)
+    _check_options(mode, kwargs)
+    if mode == "constant":
+        return _pad_constant(t, widths, kwargs.get("constant_values", 0))
+    for d, (before, after) in enumerate(widths):
+        if (before or after) and t.shape[d] == 0 and mode != "empty":
+            raise ValueError(f"can't extend empty axis {d} using modes other than 'constant' or 'empty'")
+        t = _pad_axis(t, d, before, after, mode, kwargs)
+    return t
+
+
+_OPTIONS = {
+    "constant": ("constant_values",), "linear_ramp": ("end_values",), "maximum": ("stat_length",), "mean": ("stat_length",),
+    "median": ("stat_length",), "minimum": ("stat_length",), "reflect": ("reflect_type",), "symmetric": ("reflect_type",),
+    "edge": (), "wrap": (), "empty": (),
+}  # fmt: skip
+
+
+def _check_options(mode: str, kwargs: dict[str, Any]) -> None:
+    if mode not in _OPTIONS:
+        raise ValueError(f"mode '{mode}' is not supported. Choose one of {', '.join(_OPTIONS)}.")
+    unknown = set(kwargs) - set(_OPTIONS[mode])
+    if unknown:
+        raise ValueError(f"unsupported keyword arguments for mode '{mode}': {unknown}")
+
+
+def _widths(pad_width: Any, ndim: int) -> list[tuple[int, int]]:
+    if isinstance(pad_width, dict):
+        found = [(0, 0)] * ndim
+        for d, w in pad_width.items():
+            found[one_axis(d, ndim)] = (w, w) if np.ndim(w) == 0 else tuple(w)
+        pad_width = found
+    given = np.asarray(plain(pad_width))
+    if given.dtype.kind not in "iu":
+        raise TypeError("`pad_width` must be of integral type.")
+    if given.size and given.min() < 0:
+        raise ValueError("index can't contain negative values")
+    pairs = np.broadcast_to(given, (ndim, 2)) if given.ndim != 1 or given.shape != (1,) else np.full((ndim, 2), given[0])
+    return [(int(b), int(a)) for b, a in pairs]
+
+
+def _pairs(values: Any, ndim: int) -> list[tuple[Any, Any]]:
+    """A setting that may be one value, one pair, or a pair for each axis."""
+    v = as_array(values)
+    whole = broadcast(v, (ndim, 2))
+    return [(whole[d, 0], whole[d, 1]) for d in range(ndim)]
+
+
+def _pad_constant(t: Any, widths: list[tuple[int, int]], value: Any) -> Any:
+    if np.ndim(value) == 0 and not holds_tensors([value]):
+        fill = np.asarray(value).astype(np_dtype(t)).item()
+        return padding.constant_pad_nd(t, pads=tuple(widths), value=fill)
+    values = _pairs(value, t.ndim)
+    for d, (before, after) in enumerate(widths):
+        ends = [broadcast(with_dtype(v, np_dtype(t)), (*t.shape[:d], n, *t.shape[d + 1 :])) for v, n in zip(values[d], (before, after))]
+        t = ops.cat(ends[0], t, ends[1], dim=d)
+    return t
+
+
+def _pad_axis(t: Any, d: int, before: int, after: int, mode: str, kwargs: dict[str, Any]) -> Any:
+    n = t.shape[d]
+    if mode == "empty":
+        return padding.constant_pad_nd(t, pads=tuple((before, after) if i == d else (0, 0) for i in range(t.ndim)), value=0.0)
+    if mode in ("edge", "wrap"):
+        places = np.arange(-before, n + after)
+        return part(t, d, np.clip(places, 0, n - 1) if mode == "edge" else places % n)
+    if mode in ("reflect", "symmetric"):
+        return _pad_mirror(t, d, before, after, mode, kwargs.get("reflect_type", "even"))
+    if mode == "linear_ramp":
+        return _pad_ramp(t, d, before, after, _pairs(kwargs.get("end_values", 0), t.ndim)[d])
+    return _pad_statistic(t, d, before, after, mode, kwargs.get("stat_length"))
+
+
+def _pad_mirror(t: Any, d: int, before: int, after: int, mode: str, reflect_type: str) -> Any:
+    """Places beyond the ends are mirrored back in, again and again; an odd mirror also turns the values over at the edge."""
+    n = t.shape[d]
+    places = np.arange(-before, n + after)
+    if n == 1 and mode == "reflect":
+        return part(t, d, np.zeros(len(places), np.intp))
+    period = 2 * n - (2 if mode == "reflect" else 0)
+    phase = places % period
+    index = np.where(phase < n, phase, period - phase - (0 if mode == "reflect" else 1))
+    if reflect_type == "even":
+        return part(t, d, index)
+    # value(place) = +-value(index) + constant * edges: each crossing of an edge with value e maps v to 2 e - v
+    first, last = part(t, d, slice(0, 1)), part(t, d, slice(n - 1, n))
+    sign, of_first, of_last = np.ones(len(places)), np.zeros(len(places)), np.zeros(len(places))
+    for k, place in enumerate(places):
+        s, a, b, p = 1.0, 0.0, 0.0, int(place)
+        while not 0 <= p < n:
+            if p < 0:
+                a, p = a + 2 * s, -p - (0 if mode == "reflect" else 1)
+            else:
+                b, p = b + 2 * s, 2 * (n - 1) - p + (0 if mode == "reflect" else 1)
+            s = -s
+        sign[k], of_first[k], of_last[k], index[k] = s, a, b, p
+    along = (len(places), *(1,) * (t.ndim - d - 1))
+    dtype = np_dtype(t)
+    weights = (constant(w.reshape(along).astype(dtype)) for w in (sign, of_first, of_last))
+    return sum(w * v for w, v in zip(weights, (part(t, d, index), first, last), strict=True))
+
+
+def _pad_ramp(t: Any, d: int, before: int, after: int, ends: tuple[Any, Any]) -> Any:
+    """Evenly from the end value to the edge of the array, which itself is not repeated."""
+    dtype, n = np_dtype(t), t.shape[d]
+    ramps = []
+    for edge, end, weight in (
+        (part(t, d, slice(0, 1)), ends[0], np.arange(before) / max(before, 1)),
+        (part(t, d, slice(n - 1, n)), ends[1], np.arange(after)[::-1] / max(after, 1)),
+    ):
+        ramp = end + (edge - end) * constant(weight.reshape((len(weight), *(1,) * (t.ndim - d - 1))))
+        ramps.append(with_dtype(ramp, dtype))
+    return ops.cat(ramps[0], t, ramps[1], dim=d)
+
+
+def _pad_statistic(t: Any, d: int, before: int, after: int, mode: str, length: Any) -> Any:
+    from ndgrad.numpy import reductions, statistics
+
+    n = t.shape[d]
+    lengths = (
+        [(n, n)] * t.ndim
+        if length is None
+        else [tuple(int(v) for v in pair) for pair in np.broadcast_to(np.asarray(plain(length)), (t.ndim, 2))]
+    )
+    functions: dict[str, Any] = {"maximum": reductions.max, "minimum": reductions.min, "mean": reductions.mean, "median": statistics.median}
+    made = []
+    for side, count, chosen in ((0, before, min(lengths[d][0], n)), (1, after, min(lengths[d][1], n))):
+        if chosen <= 0:
+            raise ValueError(f"stat_length of {chosen} yields no value for padding. Give a positive one.")
+        piece = part(t, d, slice(0, chosen) if side == 0 else slice(n - chosen, n))
+        value = functions[mode](piece, axis=d, keepdims=True)
+        if np_dtype(t).kind not in "fc" and np_dtype(value).kind == "f":
+            value = np.rint(value)
+        made.append(broadcast(with_dtype(value, np_dtype(t)), (*t.shape[:d], count, *t.shape[d + 1 :])))
+    return ops.cat(made[0], t, made[1], dim=d)
+
+
+def _pad_by_function(t: Any, widths: list[tuple[int, int]], function: Any, kwargs: dict[str, Any]) -> Any:
+    """The user's function fills the margins of each line in place, which Arrays record."""
+    padded = padding.constant_pad_nd(t, pads=tuple(widths), value=0.0).copy()
+    for d in range(t.ndim):
+        rows = moved(padded, d, t.ndim - 1)
+        for index in np.ndindex(*rows.shape[:-1]):
+            function(rows[index], widths[d], d, kwargs)
+    return padded

@@ -1,0 +1,195 @@
+"""Polynomials as lines of coefficients, the highest power first, as in NumPy's old functions of these names."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+
+from ndgrad.autograd.variable import np_dtype
+from ndgrad.numpy import calculus, linalg, products
+from ndgrad.numpy.coercion import as_array, constant, flat, inexact, operands, values_of
+from ndgrad.ops import arithmetic, join, padding
+from ndgrad.ops import complex as complex_ops
+from ndgrad.ops import reduce as reduce_ops
+from ndgrad.ops import shape as shape_ops
+
+__all__ = ["poly", "polyadd", "polyder", "polydiv", "polyfit", "polyint", "polymul", "polysub", "polyval", "roots", "vander"]
+
+
+def _coefficients(p: Any) -> Any:
+    if isinstance(p, np.poly1d):
+        p = p.coeffs
+    t = as_array(p)
+    return shape_ops.reshape(t, shape=(1,)) if t.ndim == 0 else t
+
+
+# ----- arithmetic ----------------------------------------------------------------------------------------------------------
+
+
+def _together(a1: Any, a2: Any) -> list[Any]:
+    x, y = operands(_coefficients(a1), _coefficients(a2))
+    length = max(x.shape[0], y.shape[0])
+    return [padding.constant_pad_nd(t, pads=((length - t.shape[0], 0),), value=0) for t in (x, y)]
+
+
+def polyadd(a1: Any, a2: Any) -> Any:
+    x, y = _together(a1, a2)
+    return x + y
+
+
+def polysub(a1: Any, a2: Any) -> Any:
+    x, y = _together(a1, a2)
+    return x - y
+
+
+def polymul(a1: Any, a2: Any) -> Any:
+    return calculus.convolve(_coefficients(a1), _coefficients(a2))
+
+
+def polydiv(u: Any, v: Any) -> tuple[Any, Any]:
+    """Quotient and remainder."""
+    x, y = (inexact(t) for t in operands(_coefficients(u), _coefficients(v)))
+    m, n = x.shape[0] - 1, y.shape[0] - 1
+    steps = max(m - n + 1, 1)
+    scale = 1.0 / y[0]
+    rest = x
+    quotient = []
+    for k in range(m - n + 1):
+        digit = scale * rest[k]
+        quotient.append(digit)
+        rest = rest - padding.constant_pad_nd(digit * y, pads=((k, m - n - k),), value=0.0)
+    made = join.stack(*quotient, dim=0) if quotient else constant(np.zeros(steps, np_dtype(x)))
+    rounded = values_of(rest)
+    while rest.shape[0] > 1 and np.isclose(rounded[0], 0, rtol=1e-14):
+        rest, rounded = rest[1:], rounded[1:]
+    return made, rest
+
+
+def polyval(p: Any, x: Any) -> Any:
+    """The polynomial at x, by Horner's scheme; differentiable in the coefficients and in x."""
+    c = _coefficients(p)
+    if isinstance(x, np.poly1d):
+        raise TypeError("polyval() of a poly1d is their composition, which is a poly1d again. Use numpy.polyval on plain coefficients.")
+    at = as_array(x)
+    made: Any = at * 0
+    for k in range(c.shape[0]):
+        made = made * at + c[k]
+    return made
+
+
+# ----- calculus ---------------------------------------------------------------------------------------------------------------
+
+
+def polyder(p: Any, m: int = 1) -> Any:
+    c = _coefficients(p)
+    if m < 0:
+        raise ValueError("Order of derivative must be positive (see polyint)")
+    for _ in range(m):
+        n = c.shape[0] - 1
+        c = c[:-1] * constant(np.arange(n, 0, -1))
+    return c
+
+
+def polyint(p: Any, m: int = 1, k: Any = None) -> Any:
+    """The m-th integral, with constants k."""
+    c = _coefficients(p)
+    if m < 0:
+        raise ValueError("Order of integral must be positive (see polyder)")
+    ends = constant(np.zeros(m)) if k is None else flat(as_array(k))
+    if ends.shape[0] == 1 and m > 1:
+        ends = shape_ops.expand(ends, shape=(m,))
+    if ends.shape[0] < m:
+        raise ValueError("k must be a scalar or a rank-1 array of length 1 or >m.")
+    for step in range(m):
+        c = join.cat(*operands(c / constant(np.arange(c.shape[0], 0, -1)), ends[step : step + 1]), dim=0)
+    return c
+
+
+# ----- roots and fits ------------------------------------------------------------------------------------------------------------
+
+
+def poly(seq_of_zeros: Any) -> Any:
+    """The coefficients of the polynomial with these roots, or of the characteristic polynomial of a matrix."""
+    zeros = _coefficients(seq_of_zeros)
+    if zeros.ndim == 2 and zeros.shape[0] == zeros.shape[1] != 0:
+        zeros = linalg.real_if_possible(zeros, linalg.eigvals(zeros))
+    elif zeros.ndim != 1:
+        raise ValueError("input must be 1d or non-empty square 2d array.")
+    made = constant(np.ones(1, np_dtype(zeros)))
+    for k in range(zeros.shape[0]):
+        made = calculus.convolve(made, join.cat(*operands(constant(np.ones(1)), -zeros[k : k + 1]), dim=0))
+    if np_dtype(made).kind == "c":
+        found = values_of(zeros)
+        if np.array_equal(np.sort(found), np.sort(found.conjugate())):
+            made = complex_ops.real(made).copy()
+    return made
+
+
+def roots(p: Any) -> Any:
+    """The roots, as eigenvalues of the companion matrix; differentiable where they are simple."""
+    c = _coefficients(p)
+    if c.ndim != 1:
+        raise ValueError("Input must be a rank-1 array.")
+    nonzero = np.flatnonzero(values_of(c))
+    if not len(nonzero):
+        return constant(np.empty(0))
+    zeros_at_origin = c.shape[0] - nonzero[-1] - 1
+    c = inexact(c[int(nonzero[0]) : int(nonzero[-1]) + 1])
+    n = c.shape[0] - 1
+    if n == 0:
+        return constant(np.zeros(zeros_at_origin))
+    companion = join.cat(shape_ops.reshape(-c[1:] / c[0], shape=(1, n)), constant(np.eye(n - 1, n, dtype=np_dtype(c))), dim=0)
+    found = linalg.real_if_possible(companion, linalg.eigvals(companion))
+    return join.cat(found, constant(np.zeros(zeros_at_origin, np_dtype(found))), dim=0)
+
+
+def vander(x: Any, N: int | None = None, increasing: bool = False) -> Any:
+    """The matrix whose columns are powers of x."""
+    t = as_array(x)
+    if t.ndim != 1:
+        raise ValueError("x must be a one-dimensional array or sequence.")
+    count = t.shape[0] if N is None else N
+    columns = [constant(np.ones(t.shape, np.promote_types(np_dtype(t), int)))]
+    for _ in range(1, count):
+        columns.append(columns[-1] * t)
+    made = join.stack(*operands(*columns[: max(count, 1)]), dim=1)[:, :count]
+    return made if increasing else made[:, ::-1]
+
+
+def polyfit(x: Any, y: Any, deg: int, rcond: float | None = None, full: bool = False, w: Any = None, cov: Any = False) -> Any:
+    """The polynomial of least squares; differentiable in the points, the values and the weights."""
+    at, values = inexact(as_array(x)), inexact(as_array(y))
+    order = int(deg) + 1
+    if order < 1:
+        raise ValueError("expected deg >= 0")
+    if at.ndim != 1 or at.shape[0] == 0:
+        raise TypeError("expected 1D vector for x, with an element at least")
+    if values.ndim not in (1, 2) or values.shape[0] != at.shape[0]:
+        raise TypeError(f"expected x and y to have same length, and y 1D or 2D: their shapes are {at.shape} and {values.shape}")
+    rcond = len(at) * np.finfo(np_dtype(at)).eps if rcond is None else rcond
+    matrix, right = vander(at, order), values
+    if w is not None:
+        weights = inexact(as_array(w))
+        if weights.ndim != 1 or weights.shape[0] != values.shape[0]:
+            raise TypeError("expected w and y to have the same length, and w to be a 1-d array")
+        matrix = matrix * weights[:, None]
+        right = right * (weights[:, None] if right.ndim == 2 else weights)
+    scale = arithmetic.sqrt(reduce_ops.sum(matrix * matrix, dim=(0,)))
+    found, residuals, rank, singular = linalg.lstsq(matrix / scale, right, rcond)
+    coefficients = found / (scale[:, None] if values.ndim == 2 else scale)
+    if rank != order and not full:
+        warnings.warn("Polyfit may be poorly conditioned", np.exceptions.RankWarning, stacklevel=2)
+    if full:
+        return coefficients, residuals, rank, singular, rcond
+    if not cov:
+        return coefficients
+    base = linalg.inv(products.dot(matrix.T / scale[:, None], matrix / scale))
+    base = base / (scale[:, None] * scale[None, :])
+    if cov == "unscaled":
+        return coefficients, base if values.ndim == 1 else base[:, :, None]
+    if len(at) <= order:
+        raise ValueError("the number of data points must exceed order to scale the covariance matrix")
+    factor = residuals / (len(at) - order)
+    return (coefficients, base * factor[0]) if values.ndim == 1 else (coefficients, base[:, :, None] * factor)

@@ -1,0 +1,92 @@
+"""Products of arrays: dot and its kin, einsum through the core's own contraction, outer, kron, cross."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ndgrad.api import einsum as einsum_api
+from ndgrad.api import product as product_api
+from ndgrad.autograd.variable import np_dtype
+from ndgrad.numpy.coercion import broadcast, deliver, flat, moved, one_axis, operands, plain, with_dtype
+from ndgrad.ops import complex as complex_ops
+from ndgrad.ops import join
+from ndgrad.ops import product as ops
+
+__all__ = ["cross", "dot", "einsum", "einsum_path", "inner", "kron", "outer", "tensordot", "vdot"]
+
+
+def dot(a: Any, b: Any, out: Any = None) -> Any:
+    """The inner product of the last axis of `a` with the last but one (or only) axis of `b`."""
+    x, y = operands(a, b)
+    if x.ndim == 0 or y.ndim == 0:
+        return deliver("dot", x * y, out)
+    if x.ndim <= 2 and y.ndim <= 2:
+        return deliver("dot", ops.matmul(x, y), out)
+    return deliver("dot", einsum_api.tensordot(x, y, dims=([x.ndim - 1], [max(y.ndim - 2, 0)])), out)
+
+
+def inner(a: Any, b: Any, /) -> Any:
+    x, y = operands(a, b)
+    return x * y if x.ndim == 0 or y.ndim == 0 else product_api.inner(x, y)
+
+
+def vdot(a: Any, b: Any, /) -> Any:
+    """The inner product of two flattened arrays, the first conjugated."""
+    x, y = (flat(t) for t in operands(a, b))
+    return ops.matmul(complex_ops.conj(x) if np_dtype(x).kind == "c" else x, y)
+
+
+def outer(a: Any, b: Any, out: Any = None) -> Any:
+    x, y = (flat(t) for t in operands(a, b))
+    return deliver("outer", x[:, None] * y[None, :], out)
+
+
+def kron(a: Any, b: Any) -> Any:
+    return product_api.kron(*operands(a, b))
+
+
+def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
+    x, y = operands(a, b)
+    if hasattr(axes, "__iter__"):
+        axes = [[t] if np.ndim(t) == 0 else [int(i) for i in t] for t in axes]
+        axes = [[one_axis(i, t.ndim) for i in group] for group, t in zip(axes, (x, y), strict=True)]
+    elif axes < 0 or axes > min(x.ndim, y.ndim):
+        raise ValueError(f"axes={axes} cannot be summed over for arrays of shapes {x.shape} and {y.shape}")
+    return einsum_api.tensordot(x, y, dims=axes)
+
+
+def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: Any = None) -> Any:
+    """The cross product of vectors of length 3 (or 2, which lie in the plane)."""
+    if axis is not None:
+        axisa = axisb = axisc = axis
+    x, y = operands(a, b)
+    x, y = moved(x, axisa, -1), moved(y, axisb, -1)
+    if x.shape[-1] not in (2, 3) or y.shape[-1] not in (2, 3):
+        raise ValueError(f"incompatible dimensions for cross product (dimension must be 2 or 3), got {x.shape[-1]} and {y.shape[-1]}")
+    if x.shape[-1] == y.shape[-1] == 2:
+        return x[..., 0] * y[..., 1] - x[..., 1] * y[..., 0]
+    shape = np.broadcast_shapes(x.shape[:-1], y.shape[:-1])
+    x, y = (join.cat(t, t[..., :1] * 0, dim=t.ndim - 1) if t.shape[-1] == 2 else t for t in (x, y))
+    x, y = (broadcast(t, (*shape, 3)) for t in (x, y))
+    made = product_api.cross_along("cross", x, y, len(shape))
+    return moved(made, -1, axisc)
+
+
+def einsum(*args: Any, out: Any = None, optimize: Any = False, dtype: Any = None, order: str = "K", casting: str = "safe") -> Any:
+    """Sums of products over named dimensions; the order of contractions is chosen by ndgrad itself, whatever `optimize` says."""
+    if isinstance(args[0], str):
+        equation, given = args[0], args[1:]
+        values = [with_dtype(t, dtype) for t in operands(*given)]
+        made = einsum_api.einsum(equation, *values)
+    else:
+        pairs, last = args[: len(args) // 2 * 2], args[len(args) // 2 * 2 :]
+        values = [with_dtype(t, dtype) for t in operands(*pairs[::2])]
+        mixed = [item for t, names in zip(values, pairs[1::2], strict=True) for item in (t, list(names))]
+        made = einsum_api.einsum(*mixed, *(list(names) for names in last))
+    return deliver("einsum", made, out, casting if casting == "unsafe" else "same_kind")
+
+
+def einsum_path(*args: Any, optimize: Any = "greedy", einsum_call: bool = False) -> Any:
+    return np.einsum_path(*plain(args), optimize=optimize)

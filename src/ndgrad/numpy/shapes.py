@@ -1,0 +1,367 @@
+"""Shapes: views and copies with other axes, NumPy's signatures. What is a view in NumPy is a differentiable view here."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import operator
+from typing import Any
+
+import numpy as np
+
+from ndgrad.api import rearrange
+from ndgrad.api import triangle as triangle_api
+from ndgrad.api.split import as_strided as as_strided_by_elements
+from ndgrad.autograd.variable import np_dtype
+from ndgrad.numpy.coercion import as_array, broadcast, constant, deliver, many_axes, moved, one_axis, part, permuted, values_of, with_dtype
+from ndgrad.ops import reduce as reduce_ops
+from ndgrad.ops import shape as ops
+from ndgrad.ops import split as split_ops
+from ndgrad.ops import triangle as triangle_ops
+from ndgrad.ops import window
+
+__all__ = [
+    "array_split", "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_arrays", "broadcast_to", "copy", "diag", "diagflat",
+    "diagonal", "dsplit", "expand_dims", "flip", "fliplr", "flipud", "hsplit", "matrix_transpose", "moveaxis", "permute_dims",
+    "ravel", "repeat", "reshape", "resize", "roll", "rollaxis", "rot90", "split", "squeeze", "swapaxes", "tile", "trace",
+    "transpose", "tril", "trim_zeros", "triu", "unstack", "vsplit",
+]  # fmt: skip
+
+# ----- another shape -------------------------------------------------------------------------------------------------
+
+
+def reshape(a: Any, /, shape: Any = None, order: Any = "C", *, newshape: Any = None, copy: bool | None = None) -> Any:
+    return as_array(a).reshape(shape if shape is not None else newshape, order=order, copy=copy)
+
+
+def ravel(a: Any, order: str = "C") -> Any:
+    return as_array(a).reshape(-1, order=order)
+
+
+def squeeze(a: Any, axis: Any = None) -> Any:
+    t = as_array(a)
+    dims = [d for d, n in enumerate(t.shape) if n == 1] if axis is None else list(many_axes(axis, t.ndim))
+    for d in dims:
+        if t.shape[d] != 1:
+            raise ValueError(f"cannot select an axis to squeeze out which has size not equal to one (axis {d} of shape {t.shape})")
+    return ops.reshape(t, shape=tuple(n for d, n in enumerate(t.shape) if d not in dims))
+
+
+def expand_dims(a: Any, axis: Any) -> Any:
+    t = as_array(a)
+    given = axis if isinstance(axis, (tuple, list)) else (axis,)
+    places = many_axes(tuple(given), t.ndim + len(given))
+    sizes = iter(t.shape)
+    return ops.reshape(t, shape=tuple(1 if d in places else next(sizes) for d in range(t.ndim + len(given))))
+
+
+def resize(a: Any, new_shape: Any) -> Any:
+    """The elements in order, over and over, until the new shape is full."""
+    t = as_array(a)
+    shape = tuple(operator.index(n) for n in (new_shape if isinstance(new_shape, (tuple, list)) else (new_shape,)))
+    if any(n < 0 for n in shape):
+        raise ValueError(f"all elements of `new_shape` must be non-negative, and it is {shape}")
+    count = math.prod(shape)
+    if t.size == 0 or count == 0:
+        return constant(np.zeros(shape, np_dtype(t)))
+    line = ops.reshape(t, shape=(t.size,))
+    return ops.reshape(line[np.arange(count) % t.size], shape=shape)
+
+
+def atleast_1d(*arys: Any) -> Any:
+    return _each(lambda t: t if t.ndim else ops.reshape(t, shape=(1,)), arys)
+
+
+def atleast_2d(*arys: Any) -> Any:
+    return _each(lambda t: t if t.ndim > 1 else ops.reshape(t, shape=(1, t.size)), arys)
+
+
+def atleast_3d(*arys: Any) -> Any:
+    return _each(_three, arys)
+
+
+def _three(t: Any) -> Any:
+    return t if t.ndim > 2 else ops.reshape(t, shape=(1, t.size, 1) if t.ndim < 2 else (*t.shape, 1))
+
+
+def _each(function: Any, arys: tuple[Any, ...]) -> Any:
+    made = tuple(function(as_array(a)) for a in arys)
+    return made[0] if len(made) == 1 else made
+
+
+def broadcast_to(array: Any, shape: Any, subok: bool = False) -> Any:
+    t = as_array(array)
+    wanted = (operator.index(shape),) if not isinstance(shape, (tuple, list)) else tuple(operator.index(n) for n in shape)
+    if np.broadcast_shapes(t.shape, wanted) != wanted:
+        raise ValueError(
+            f"operands could not be broadcast together with remapped shapes [original->remapped]: {t.shape} and requested shape {wanted}"
+        )
+    return broadcast(t, wanted)
+
+
+def broadcast_arrays(*args: Any, subok: bool = False) -> tuple[Any, ...]:
+    found = [as_array(a) for a in args]
+    shape = np.broadcast_shapes(*(t.shape for t in found))
+    return tuple(broadcast(t, shape) for t in found)
+
+
+def copy(a: Any, order: str = "K", subok: bool = False) -> Any:
+    return as_array(a).copy(order)
+
+
+# ----- another order of axes ---------------------------------------------------------------------------------------------
+
+
+def transpose(a: Any, axes: Any = None) -> Any:
+    return as_array(a).transpose(axes)
+
+
+permute_dims = transpose
+
+
+def matrix_transpose(x: Any, /) -> Any:
+    t = as_array(x)
+    if t.ndim < 2:
+        raise ValueError(f"Input array must be at least 2-dimensional, but it is {t.ndim}")
+    return swapaxes(t, -1, -2)
+
+
+def swapaxes(a: Any, axis1: int, axis2: int) -> Any:
+    t = as_array(a)
+    order = list(range(t.ndim))
+    first, second = one_axis(axis1, t.ndim), one_axis(axis2, t.ndim)
+    order[first], order[second] = second, first
+    return permuted(t, order)
+
+
+def moveaxis(a: Any, source: Any, destination: Any) -> Any:
+    t = as_array(a)
+    from_, to = (many_axes(x if isinstance(x, (tuple, list)) else (x,), t.ndim) for x in (source, destination))
+    if len(from_) != len(to):
+        raise ValueError("`source` and `destination` arguments must have the same number of elements")
+    order = [d for d in range(t.ndim) if d not in from_]
+    for place, d in sorted(zip(to, from_, strict=True)):
+        order.insert(place, d)
+    return permuted(t, order)
+
+
+def rollaxis(a: Any, axis: int, start: int = 0) -> Any:
+    t = as_array(a)
+    axis = one_axis(axis, t.ndim)
+    if not -t.ndim <= start <= t.ndim:
+        raise np.exceptions.AxisError(f"'start' arg requires {-t.ndim} <= start < {t.ndim + 1}, but {start} was passed in")
+    start += t.ndim if start < 0 else 0
+    return moved(t, axis, start - (axis < start)) if t.ndim else t
+
+
+# ----- flips, rolls, repeats -----------------------------------------------------------------------------------------------
+
+
+def flip(m: Any, axis: Any = None) -> Any:
+    """The order reversed along axes: a view, as in NumPy."""
+    t = as_array(m)
+    dims = many_axes(axis, t.ndim)
+    return t[tuple(slice(None, None, -1) if d in dims else slice(None) for d in range(t.ndim))]
+
+
+def flipud(m: Any) -> Any:
+    return flip(_of_rank("flipud", m, 1), 0)
+
+
+def fliplr(m: Any) -> Any:
+    return flip(_of_rank("fliplr", m, 2), 1)
+
+
+def _of_rank(name: str, m: Any, least: int) -> Any:
+    t = as_array(m)
+    if t.ndim < least:
+        raise ValueError(f"{name}(): Input must be >= {least}-d, and its shape is {t.shape}.")
+    return t
+
+
+def rot90(m: Any, k: int = 1, axes: Any = (0, 1)) -> Any:
+    t = as_array(m)
+    if len(axes) != 2:
+        raise ValueError("len(axes) must be 2.")
+    return rearrange.rot90(t, k, many_axes(tuple(axes), t.ndim))
+
+
+def roll(a: Any, shift: Any, axis: Any = None) -> Any:
+    t = as_array(a)
+    if axis is None:
+        shifts: Any = tuple(shift) if isinstance(shift, (tuple, list)) else (shift,)
+        line = ops.reshape(t, shape=(t.size,))
+        return ops.reshape(rearrange.roll(line, int(np.sum(shifts)), 0), shape=t.shape)
+    axes = axis if isinstance(axis, (tuple, list)) else (axis,)
+    dims = [one_axis(d, t.ndim) for d in axes]
+    shifts = [int(s) for s in np.broadcast_to(np.asarray(plain_ints(shift)), (len(dims),) if np.ndim(shift) == 0 else np.shape(shift))]
+    dims = dims * len(shifts) if len(dims) == 1 else dims
+    if len(dims) != len(shifts):
+        raise ValueError(f"roll(): {len(shifts)} shifts for {len(dims)} axes. Give one shift for all axes, or one for each.")
+    for d, s in zip(dims, shifts, strict=True):
+        t = rearrange.roll(t, s, d)
+    return t
+
+
+def plain_ints(x: Any) -> Any:
+    return values_of(x) if not isinstance(x, (int, tuple, list)) else x
+
+
+def tile(A: Any, reps: Any) -> Any:
+    t = as_array(A)
+    counts = tuple(operator.index(r) for r in (reps if hasattr(reps, "__iter__") else (reps,)))
+    counts = (1,) * (t.ndim - len(counts)) + counts
+    t = ops.reshape(t, shape=(1,) * (len(counts) - t.ndim) + t.shape)
+    return rearrange.repeat(t, *counts) if counts else t.copy()
+
+
+def repeat(a: Any, repeats: Any, axis: int | None = None) -> Any:
+    t = as_array(a)
+    if axis is None:
+        t, axis = ops.reshape(t, shape=(t.size,)), 0
+    axis = one_axis(axis, t.ndim)
+    counts = np.asarray(values_of(repeats))
+    if counts.dtype.kind not in "iub":
+        raise TypeError(f"Cannot cast array data from {counts.dtype!r} to dtype('int64') according to the rule 'safe'")
+    if (counts < 0).any():
+        raise ValueError("repeats may not contain negative values.")
+    places = np.repeat(np.arange(t.shape[axis]), counts)
+    return part(t, axis, places)
+
+
+# ----- pieces ------------------------------------------------------------------------------------------------------------------
+
+
+def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
+    t = as_array(ary)
+    axis = one_axis(axis, t.ndim)
+    length = t.shape[axis]
+    if np.ndim(indices_or_sections) == 0:
+        count = operator.index(indices_or_sections)
+        if count <= 0:
+            raise ValueError("number sections must be larger than 0.")
+        short, extra = divmod(length, count)
+        sizes = [short + 1] * extra + [short] * (count - extra)
+        stops = [int(s) for s in np.cumsum([0, *sizes])]
+    else:
+        stops = [0, *(int(i) for i in values_of(indices_or_sections)), length]
+    return [part(t, axis, slice(start, stop)) for start, stop in itertools.pairwise(stops)]
+
+
+def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
+    t = as_array(ary)
+    if np.ndim(indices_or_sections) == 0 and t.shape[one_axis(axis, t.ndim)] % operator.index(indices_or_sections):
+        raise ValueError(f"array split does not result in an equal division (shape {t.shape}, axis {axis}, {indices_or_sections} sections)")
+    return array_split(t, indices_or_sections, axis)
+
+
+def hsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
+    t = _of_rank("hsplit", ary, 1)
+    return split(t, indices_or_sections, 1 if t.ndim > 1 else 0)
+
+
+def vsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
+    return split(_of_rank("vsplit", ary, 2), indices_or_sections, 0)
+
+
+def dsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
+    return split(_of_rank("dsplit", ary, 3), indices_or_sections, 2)
+
+
+def unstack(x: Any, /, *, axis: int = 0) -> tuple[Any, ...]:
+    t = _of_rank("unstack", x, 1)
+    made: tuple[Any, ...] = split_ops.unbind(t, dim=one_axis(axis, t.ndim))
+    return made
+
+
+def trim_zeros(filt: Any, trim: str = "fb", axis: Any = None) -> Any:
+    """Without the zeros at the front ('f') and at the back ('b') of each axis."""
+    t = as_array(filt)
+    nonzero = np.argwhere(values_of(t))
+    dims = many_axes(axis, t.ndim)
+    trim = trim.lower()
+    if trim not in ("fb", "bf", "f", "b"):
+        raise ValueError(f"unexpected character(s) in `trim`: {trim!r}")
+    cut = [slice(None)] * t.ndim
+    for d in dims:
+        first, last = (nonzero[:, d].min(), nonzero[:, d].max() + 1) if len(nonzero) else (t.shape[d], t.shape[d] if trim == "f" else 0)
+        if not len(nonzero) and trim != "f":
+            first = 0
+        cut[d] = slice(int(first) if "f" in trim else 0, int(last) if "b" in trim else t.shape[d])
+    return t[tuple(cut)]
+
+
+# ----- diagonals and triangles -------------------------------------------------------------------------------------------------
+
+
+def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
+    t = _of_rank("diagonal", a, 2)
+    return triangle_api.diagonal(t, offset, one_axis(axis1, t.ndim), one_axis(axis2, t.ndim))
+
+
+def trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: Any = None) -> Any:
+    t = diagonal(a, offset, axis1, axis2)
+    return deliver("trace", reduce_ops.sum(with_dtype(t, dtype), dim=(t.ndim - 1,)), out)
+
+
+def diag(v: Any, k: int = 0) -> Any:
+    t = as_array(v)
+    if t.ndim not in (1, 2):
+        raise ValueError(f"Input must be 1- or 2-d, and its shape is {t.shape}.")
+    return triangle_api.diag(t, k) if t.ndim == 1 else diagonal(t, k)
+
+
+def diagflat(v: Any, k: int = 0) -> Any:
+    t = as_array(v)
+    return triangle_api.diag(ops.reshape(t, shape=(t.size,)), k)
+
+
+def tril(m: Any, k: int = 0) -> Any:
+    return triangle_ops.tril(_square_part(m), diagonal=k)
+
+
+def triu(m: Any, k: int = 0) -> Any:
+    return triangle_ops.triu(_square_part(m), diagonal=k)
+
+
+def _square_part(m: Any) -> Any:
+    """A vector counts as the row of a square matrix, over and over."""
+    t = as_array(m)
+    return broadcast(t, (t.size, t.size)) if t.ndim == 1 else t
+
+
+# ----- windows -------------------------------------------------------------------------------------------------------------------
+
+
+def sliding_window_view(x: Any, window_shape: Any, axis: Any = None, *, subok: bool = False, writeable: bool = False) -> Any:
+    """Every window of the given shape, as a view; the windows' dimensions come last."""
+    t = as_array(x)
+    widths = tuple(window_shape) if hasattr(window_shape, "__iter__") else (window_shape,)
+    if axis is None:
+        dims: tuple[int, ...] = tuple(range(t.ndim))
+        if len(widths) != t.ndim:
+            raise ValueError(
+                f"Since axis is None, must provide window_shape for all dimensions of `x`; got {len(widths)} and ndim {t.ndim}."
+            )
+    else:
+        dims = tuple(one_axis(d, t.ndim) for d in (axis if isinstance(axis, (tuple, list)) else (axis,)))
+        if len(widths) != len(dims):
+            raise ValueError(f"Must provide matching length window_shape and axis; got {len(widths)} and {len(dims)} elements.")
+    for d, width in zip(dims, widths, strict=True):
+        if not 0 <= operator.index(width) <= t.shape[d]:
+            raise ValueError(f"window shape cannot be larger than input array shape (width {width}, axis {d} of shape {t.shape})")
+        t = window.unfold(t, dim=d, width=operator.index(width), step=1)
+    return t
+
+
+def as_strided(
+    x: Any, shape: Any = None, strides: Any = None, subok: bool = False, writeable: bool = True, *, check_bounds: Any = None
+) -> Any:
+    """A view with any shape and strides (in bytes) into the memory of the array; it must stay within it."""
+    t = as_array(x)
+    item = np_dtype(t).itemsize
+    wanted = t.shape if shape is None else tuple(shape) if hasattr(shape, "__iter__") else (shape,)
+    steps = t.strides if strides is None else tuple(strides)
+    if any(s % item for s in steps):
+        raise ValueError(f"strides {steps} are no multiples of the element's {item} bytes. Give strides that are.")
+    return as_strided_by_elements(t, wanted, tuple(s // item for s in steps))

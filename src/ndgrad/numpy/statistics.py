@@ -1,0 +1,365 @@
+"""Order statistics, covariances and histograms.
+
+A quantile lies between two neighbours of the sorted sample. Where exactly, for each of NumPy's methods, NumPy is asked itself: the
+quantile of 0, 1, ..., n-1 is the fractional rank. So every method is there, and gradients go to the two neighbours.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ndgrad.api import statistics as statistics_api
+from ndgrad.autograd.variable import np_dtype, requires_grad
+from ndgrad.numpy.coercion import (
+    as_array,
+    broadcast,
+    constant,
+    deliver,
+    flat,
+    inexact,
+    many_axes,
+    part,
+    plain,
+    values_of,
+    with_dtype,
+)
+from ndgrad.numpy.ufunc_methods import NO_VALUE, joined, reduced_shape
+from ndgrad.ops import arithmetic, comparison, extremum, index, join, order, selection
+from ndgrad.ops import reduce as reduce_ops
+from ndgrad.ops import shape as shape_ops
+
+__all__ = [
+    "bincount", "corrcoef", "cov", "histogram", "histogram2d", "histogram_bin_edges", "histogramdd", "median", "nanmedian",
+    "nanpercentile", "nanquantile", "percentile", "quantile",
+]  # fmt: skip
+
+# ----- quantiles -----------------------------------------------------------------------------------------------------------
+
+#: How fast the rank grows with q, from the number of elements; other methods step.
+_RANK_SLOPES: dict[str, Callable[[float], float]] = {
+    "linear": lambda n: n - 1.0,
+    "interpolated_inverted_cdf": lambda n: n,
+    "hazen": lambda n: n,
+    "weibull": lambda n: n + 1.0,
+    "median_unbiased": lambda n: n + 1.0 / 3.0,
+    "normal_unbiased": lambda n: n + 0.25,
+}
+_STEPS = frozenset(("inverted_cdf", "closest_observation", "lower", "higher", "nearest"))
+
+
+def quantile(
+    a: Any, q: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, method: str = "linear", keepdims: bool = False, *,
+    weights: Any = None, interpolation: Any = None,
+) -> Any:  # fmt: skip
+    """The q-th quantiles along axes, by any of NumPy's methods; differentiable in the sample, and in q where the method is continuous."""
+    return deliver("quantile", _quantile("quantile", a, as_array(q), axis, interpolation or method, keepdims, weights, False), out)
+
+
+def percentile(
+    a: Any, q: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, method: str = "linear", keepdims: bool = False, *,
+    weights: Any = None, interpolation: Any = None,
+) -> Any:  # fmt: skip
+    return deliver(
+        "percentile", _quantile("percentile", a, as_array(q) / 100, axis, interpolation or method, keepdims, weights, False), out
+    )
+
+
+def nanquantile(
+    a: Any, q: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, method: str = "linear", keepdims: Any = NO_VALUE, *,
+    weights: Any = None, interpolation: Any = None,
+) -> Any:  # fmt: skip
+    keep = keepdims is not NO_VALUE and bool(keepdims)
+    return deliver("nanquantile", _quantile("nanquantile", a, as_array(q), axis, interpolation or method, keep, weights, True), out)
+
+
+def nanpercentile(
+    a: Any, q: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, method: str = "linear", keepdims: Any = NO_VALUE, *,
+    weights: Any = None, interpolation: Any = None,
+) -> Any:  # fmt: skip
+    keep = keepdims is not NO_VALUE and bool(keepdims)
+    return deliver(
+        "nanpercentile", _quantile("nanpercentile", a, as_array(q) / 100, axis, interpolation or method, keep, weights, True), out
+    )
+
+
+def _quantile(name: str, a: Any, q: Any, axis: Any, method: str, keepdims: bool, weights: Any, skip_nan: bool) -> Any:
+    t = as_array(a)
+    if np_dtype(t).kind == "c":
+        raise TypeError(f"{name}(): a must be an array of real numbers, and is {np_dtype(t)}.")
+    t = t if method in _STEPS and np_dtype(t).kind in "iu" else inexact(t)
+    chosen = np.asarray(values_of(q), float)
+    if ((chosen < 0) | (chosen > 1)).any():
+        raise ValueError(
+            f"{name}(): {'Percentiles must be in the range [0, 100]' if 'percent' in name else 'Quantiles must be in the range [0, 1]'}"
+        )
+    dims = many_axes(axis, t.ndim)
+    lines = joined(t, dims)
+    if weights is not None:
+        ranked, ranks, valid = _weighted_ranks(t, lines, dims, chosen.ravel(), method, weights, skip_nan)
+    else:
+        ranked = order.sort(lines, dim=lines.ndim - 1, descending=False)[0]
+        ranks, valid = (_ranks_without_nan if skip_nan else _ranks)(ranked, chosen.ravel(), method)
+    made = _between(ranked, ranks, valid, q, method)
+    if skip_nan and np.isnan(valid).any():
+        warnings.warn(f"{name}: All-NaN slice encountered", RuntimeWarning, stacklevel=4)
+    if np_dtype(made).kind == "f":
+        # NaN stands last in a sorted line
+        missing = constant(np.isnan(valid)[..., None]) if skip_nan else comparison.isnan(ranked[..., -1:])
+        made = selection.where(missing, math.nan, made)
+    # the quantiles come first in the result
+    made = shape_ops.permute(made, dims=(made.ndim - 1, *range(made.ndim - 1)))
+    return shape_ops.reshape(made, shape=(*chosen.shape, *reduced_shape(t, dims, keepdims)))
+
+
+def _ranks(ranked: Any, q: Any, method: str) -> tuple[Any, Any]:
+    """The fractional ranks of the quantiles, which all lines have in common, and how many elements a line has."""
+    n = ranked.shape[-1]
+    if n == 0:
+        raise IndexError(f"quantiles of nothing: a line of the array has no elements (shape {ranked.shape}). Look at its size first.")
+    ranks = np.quantile(np.arange(n, dtype=float), q, method=method)  # type: ignore[call-overload]
+    return ranks, np.asarray(float(n))
+
+
+def _ranks_without_nan(ranked: Any, q: Any, method: str) -> tuple[Any, Any]:
+    """As `_ranks`, for every line, of which the elements that are not NaN count; the number is NaN where there are none."""
+    values = values_of(ranked)
+    counts = values.shape[-1] - (np.isnan(values).sum(axis=-1) if values.dtype.kind == "f" else np.zeros(values.shape[:-1], int))
+    ranks = np.zeros((*counts.shape, len(q)))
+    for count in np.unique(counts[counts > 0]):
+        ranks[counts == count] = np.quantile(np.arange(count, dtype=float), q, method=method)  # type: ignore[call-overload]
+    return ranks, np.where(counts == 0, np.nan, counts.astype(float))
+
+
+def _weighted_ranks(t: Any, lines: Any, dims: tuple[int, ...], q: Any, method: str, weights: Any, skip_nan: bool) -> tuple[Any, Any, Any]:
+    """As `_ranks`, where each element has a weight; such quantiles step, so the weights have no derivative."""
+    w = as_array(weights)
+    if w.shape != t.shape:
+        if len(dims) != 1 or w.shape != (t.shape[dims[0]],):
+            raise ValueError(
+                f"weights of shape {w.shape} do not fit an array of shape {t.shape} along axes {dims}. Give one for each element."
+            )
+        w = shape_ops.reshape(w, shape=tuple(n if d == dims[0] else 1 for d, n in enumerate(t.shape)))
+    sorted_, places = order.sort(lines, dim=lines.ndim - 1, descending=False)
+    heavy = np.take_along_axis(np.broadcast_to(values_of(joined(broadcast(w, t.shape), dims)), lines.shape), values_of(places), -1)
+    values = values_of(sorted_)
+    nan = np.isnan(values) if values.dtype.kind == "f" else np.zeros(values.shape, bool)
+    ranks, valid = np.zeros((*values.shape[:-1], len(q))), np.ones(values.shape[:-1])
+    for line in np.ndindex(*values.shape[:-1]):
+        count = int((~nan[line]).sum()) if skip_nan else values.shape[-1]
+        if count == 0 or (not skip_nan and nan[line].any()):
+            valid[line] = np.nan
+            continue
+        ranks[line] = np.quantile(np.arange(count, dtype=float), q, weights=heavy[line][:count], method=method)  # type: ignore[call-overload]
+    return sorted_, ranks, valid
+
+
+def _between(ranked: Any, ranks: Any, valid: Any, q: Any, method: str) -> Any:
+    """Between the elements around the ranks; the way from one to the other depends on q."""
+    below, above = np.floor(ranks).astype(np.intp), np.ceil(ranks).astype(np.intp)
+    lower = _picked(ranked, below)
+    if method in _STEPS:
+        return lower
+    way: Any = constant((ranks - below).astype(np_dtype(ranked)))
+    if method in _RANK_SLOPES and requires_grad(q):
+        slopes = np.asarray(_RANK_SLOPES[method](np.nan_to_num(valid)))[..., None] * (
+            (ranks > 0) & (ranks < np.nan_to_num(valid)[..., None] - 1)
+        )
+        line = flat(q)
+        way = way + (line - shape_ops.detach(line)) * constant(np.asarray(slopes))
+        above = np.minimum(below + 1, ranked.shape[-1] - 1)
+    elif requires_grad(q):
+        raise ValueError(f"quantiles by method {method!r} jump with q, so they have no gradient there. Detach q, or choose 'linear'.")
+    return arithmetic.lerp(lower, _picked(ranked, above), way)
+
+
+def _picked(ranked: Any, ranks: Any) -> Any:
+    """The elements of these ranks in every line, in which the ranks may be all alike."""
+    last = ranked.ndim - 1
+    return part(ranked, last, ranks) if ranks.ndim == 1 else extremum.pick_along(ranked, constant(ranks), dim=last)
+
+
+def median(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, keepdims: bool = False) -> Any:
+    """The median along axes; of an even number the mean of the middle two, which share the gradient."""
+    return deliver("median", _median("median", a, axis, keepdims, False), out)
+
+
+def nanmedian(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, keepdims: Any = NO_VALUE) -> Any:
+    return deliver("nanmedian", _median("nanmedian", a, axis, keepdims is not NO_VALUE and bool(keepdims), True), out)
+
+
+def _median(name: str, a: Any, axis: Any, keepdims: bool, skip_nan: bool) -> Any:
+    t = inexact(as_array(a))
+    if not math.prod(t.shape[d] for d in many_axes(axis, t.ndim)):
+        warnings.warn("Mean of empty slice", RuntimeWarning, stacklevel=3)
+        return constant(np.full(reduced_shape(t, many_axes(axis, t.ndim), keepdims), math.nan))
+    return _quantile(name, t, constant(np.asarray(0.5)), axis, "linear", keepdims, None, skip_nan)
+
+
+# ----- covariance --------------------------------------------------------------------------------------------------------------
+
+
+def _variables(m: Any, y: Any, rowvar: bool, dtype: Any) -> Any:
+    """The observations as a matrix with one variable in each row."""
+    t = as_array(m)
+    if t.ndim > 2:
+        raise ValueError("m has more than 2 dimensions")
+    parts = [t] if y is None else [t, as_array(y)]
+    if len(parts) == 2 and parts[1].ndim > 2:
+        raise ValueError("y has more than 2 dimensions")
+    rows = []
+    for p in parts:
+        turned = not rowvar and p.ndim == 2
+        p = shape_ops.reshape(p, shape=(1, p.size)) if p.ndim < 2 else p
+        rows.append(shape_ops.permute(p, dims=(1, 0)) if turned else p)
+    wanted = np.result_type(*(np_dtype(p) for p in rows), np.float64) if dtype is None else dtype
+    rows = [with_dtype(p, wanted) for p in rows]
+    return rows[0] if len(rows) == 1 else join.cat(*rows, dim=0)
+
+
+def cov(
+    m: Any, y: Any = None, rowvar: bool = True, bias: bool = False, ddof: int | None = None, fweights: Any = None, aweights: Any = None, *,
+    dtype: Any = None,
+) -> Any:  # fmt: skip
+    """The covariances of variables, with observation weights; differentiable in the `aweights` too."""
+    if ddof is not None and ddof != int(ddof):
+        raise ValueError("ddof must be integer")
+    x = _variables(m, y, rowvar, dtype)
+    if fweights is not None:
+        counts = values_of(fweights)
+        if (counts != np.around(counts)).any():
+            raise TypeError("fweights must be integer")
+        if counts.ndim > 1 or len(counts) != x.shape[1]:
+            raise ValueError("incompatible numbers of samples and fweights")
+        fweights = constant(counts.astype(np.int64))
+    if aweights is not None:
+        aweights = inexact(as_array(aweights))
+        if aweights.ndim > 1 or aweights.shape[0] != x.shape[1]:
+            raise ValueError("incompatible numbers of samples and aweights")
+    correction = (0 if bias else 1) if ddof is None else ddof
+    return statistics_api.cov(x, correction=correction, fweights=fweights, aweights=aweights)
+
+
+def corrcoef(x: Any, y: Any = None, rowvar: bool = True, *, bias: Any = None, ddof: Any = None, dtype: Any = None) -> Any:
+    """The correlations of variables; `bias` and `ddof`, which older NumPys still take, cancel out."""
+    return statistics_api.corrcoef(_variables(x, y, rowvar, dtype))
+
+
+# ----- counts ------------------------------------------------------------------------------------------------------------------
+
+
+def bincount(x: Any, /, weights: Any = None, minlength: Any = 0) -> Any:
+    """How often each integer occurs, or the sum of its weights, which are differentiable."""
+    numbers = values_of(x)
+    counted = np.bincount(numbers, None, minlength)
+    if weights is None:
+        return constant(counted)
+    return _weighted(numbers, with_dtype(as_array(weights), np.float64), len(counted))
+
+
+def _weighted(places: Any, weights: Any, count: int) -> Any:
+    """Sums of the weights of each place; places outside [0, count) are left out."""
+    if weights.shape != places.shape:
+        raise ValueError(f"The weights and list don't have the same length: {weights.shape} and {places.shape}")
+    inside = np.flatnonzero((places >= 0) & (places < count))
+    return index.index_add_zeros(weights[inside], constant(places[inside]), shape=(count,))
+
+
+def histogram_bin_edges(a: Any, bins: Any = 10, range: Any = None, weights: Any = None) -> Any:
+    """The edges of bins; without a range they follow the smallest and the largest element, gradients included."""
+    if np.ndim(bins) == 1:
+        return as_array(bins)
+    t = flat(as_array(a))
+    edges = np.histogram_bin_edges(values_of(t), plain(bins), plain(range), plain(weights))
+    return _edges(t, edges) if range is None and t.size else constant(edges)
+
+
+def _edges(t: Any, edges: Any) -> Any:
+    """Even edges between the extremes, or around them where they coincide."""
+    low, high = extremum.min_all(t), extremum.max_all(t)
+    if values_of(low) == values_of(high):
+        low, high = low - 0.5, high + 0.5
+    steps = constant(np.linspace(0.0, 1.0, len(edges)))
+    return (
+        selection.where(constant(np.arange(len(edges)) == len(edges) - 1), high, low + (high - low) * steps)
+        if requires_grad(t)
+        else constant(edges)
+    )
+
+
+def _bins_of(values: Any, edges: Any) -> Any:
+    """The bin of each value: bins contain their left edge, and the last one its right edge too."""
+    places = np.searchsorted(edges, values, "right") - 1
+    return np.where(values == edges[-1], len(edges) - 2, places)
+
+
+def histogram(a: Any, bins: Any = 10, range: Any = None, density: Any = None, weights: Any = None) -> tuple[Any, Any]:
+    """Counts in bins, or sums of weights; differentiable in the weights, and the edges in the sample."""
+    t = flat(as_array(a))
+    edges = histogram_bin_edges(t, bins, range, weights)
+    plain_edges = values_of(edges)
+    if (plain_edges[:-1] > plain_edges[1:]).any():
+        raise ValueError("`bins` must increase monotonically, when an array")
+    if weights is None:
+        counts = constant(np.histogram(values_of(t), plain_edges)[0])
+    else:
+        w = flat(as_array(weights))
+        places = _bins_of(values_of(t), plain_edges)
+        counts = _weighted(np.where(values_of(t) > plain_edges[-1], -1, places), w, len(plain_edges) - 1)
+    if density:
+        counts = counts / (edges[1:] - edges[:-1]) / reduce_ops.sum_all(counts)
+    return counts, edges
+
+
+def histogramdd(sample: Any, bins: Any = 10, range: Any = None, density: Any = None, weights: Any = None) -> tuple[Any, list[Any]]:
+    """Counts in boxes, or sums of weights, which are differentiable."""
+    columns = _columns(sample)
+    points = np.stack([values_of(c) for c in columns], 1) if columns else np.empty((0, 0))
+    counts, edges = np.histogramdd(points, plain(bins), plain(range))
+    if weights is not None:
+        w = flat(as_array(weights))
+        inside = np.ones(len(points), bool)
+        places = []
+        for d, edge in enumerate(edges):
+            inside &= (points[:, d] >= edge[0]) & (points[:, d] <= edge[-1])
+            places.append(np.clip(_bins_of(points[:, d], edge), 0, len(edge) - 2))
+        flat_places = np.where(inside, np.ravel_multi_index(tuple(places), counts.shape), -1)
+        result = shape_ops.reshape(_weighted(flat_places, w, counts.size), shape=counts.shape)
+    else:
+        result = constant(counts)
+    if density:
+        for d, edge in enumerate(edges):
+            result = result / constant(np.diff(edge).reshape([-1 if i == d else 1 for i in np.arange(len(edges))]))
+        result = result / reduce_ops.sum_all(result * constant(_volumes(edges)))
+    given = bins if isinstance(bins, (list, tuple)) else [bins] * len(edges)
+    return result, [as_array(b) if np.ndim(b) == 1 else constant(e) for b, e in zip(given, edges, strict=True)]
+
+
+def _volumes(edges: Any) -> Any:
+    volume = np.ones(())
+    for edge in edges:
+        volume = volume[..., None] * np.diff(edge)
+    return volume
+
+
+def _columns(sample: Any) -> list[Any]:
+    if isinstance(sample, (list, tuple)):
+        return [flat(as_array(s)) for s in sample]
+    t = as_array(sample)
+    t = shape_ops.reshape(t, shape=(t.size, 1)) if t.ndim < 2 else t
+    return [t[:, d] for d in np.arange(t.shape[1])]
+
+
+def histogram2d(x: Any, y: Any, bins: Any = 10, range: Any = None, density: Any = None, weights: Any = None) -> tuple[Any, Any, Any]:
+    if np.ndim(x) != 1 or len(x) != len(y):
+        raise ValueError("x and y must have the same length.")
+    if not isinstance(bins, (list, tuple)) and np.ndim(bins) == 1:
+        bins = [bins, bins]
+    elif isinstance(bins, (list, tuple)) and len(bins) not in (1, 2):
+        bins = [np.asarray(plain(bins))] * 2
+    counts, edges = histogramdd([x, y], bins, range, density, weights)
+    return counts, edges[0], edges[1]

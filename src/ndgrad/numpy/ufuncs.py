@@ -1,0 +1,435 @@
+"""NumPy's ufuncs on Arrays: which op each one is, and what its keyword arguments mean.
+
+A plain call goes from one dictionary straight to the op's eager function, because this is the way every line of other people's
+code takes. Everything rarer (`out=`, `where=`, `dtype=`, lists, torch's face) takes `general`. NumPy itself says which dtypes a call
+computes in (`ufunc.resolve_dtypes`), so promotion and casting errors are NumPy's own.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ndgrad.autograd.modes import thread
+from ndgrad.autograd.variable import Variable, np_dtype, requires_grad
+from ndgrad.numpy.array import Array
+from ndgrad.numpy.coercion import (
+    NUMBERS,
+    as_array,
+    as_arrays,
+    broadcast,
+    checked,
+    constant,
+    deliver,
+    lost_in_memory,
+    operands,
+    plain,
+    with_dtype,
+)
+from ndgrad.ops import arithmetic, bitwise, comparison, exponential, product, rounding, selection, trigonometric
+from ndgrad.ops import cast as cast_ops
+from ndgrad.ops import complex as complex_ops
+from ndgrad.ops import reduce as reduce_ops
+from ndgrad.ops import shape as shape_ops
+from ndgrad.tensor import Tensor
+
+_SCALARS = (bool, int, float, complex)
+
+#: Classes whose instances an eager function takes as they are.
+READY = frozenset((Array, Tensor, bool, int, float))
+
+# ----- ufuncs that are ops -----------------------------------------------------------------------------------------------
+
+#: NumPy's name -> the op, where NumPy's meaning on every dtype is the op's.
+_OPS: dict[str, Any] = {
+    "add": arithmetic.add, "subtract": arithmetic.sub, "multiply": arithmetic.mul, "divide": arithmetic.div,
+    "floor_divide": arithmetic.floor_divide, "remainder": arithmetic.remainder, "fmod": arithmetic.fmod,
+    "negative": arithmetic.neg, "power": arithmetic.pow, "square": arithmetic.square, "sqrt": arithmetic.sqrt,
+    "cbrt": arithmetic.cbrt, "ldexp": arithmetic.ldexp, "reciprocal": arithmetic.reciprocal,
+    "absolute": complex_ops.abs, "conjugate": complex_ops.conj, "sign": complex_ops.sgn,
+    "exp": exponential.exp, "exp2": exponential.exp2, "expm1": exponential.expm1, "log": exponential.log,
+    "log2": exponential.log2, "log10": exponential.log10, "log1p": exponential.log1p, "logaddexp": exponential.logaddexp,
+    "logaddexp2": exponential.logaddexp2,
+    "sin": trigonometric.sin, "cos": trigonometric.cos, "tan": trigonometric.tan, "arcsin": trigonometric.asin,
+    "arccos": trigonometric.acos, "arctan": trigonometric.atan, "arctan2": trigonometric.atan2, "hypot": trigonometric.hypot,
+    "sinh": trigonometric.sinh, "cosh": trigonometric.cosh, "tanh": trigonometric.tanh, "arcsinh": trigonometric.asinh,
+    "arccosh": trigonometric.acosh, "arctanh": trigonometric.atanh, "deg2rad": trigonometric.deg2rad,
+    "rad2deg": trigonometric.rad2deg, "radians": trigonometric.deg2rad, "degrees": trigonometric.rad2deg,
+    "floor": rounding.floor, "ceil": rounding.ceil, "trunc": rounding.trunc, "rint": rounding.round,
+    "copysign": rounding.copysign, "nextafter": rounding.nextafter,
+    "maximum": selection.maximum, "minimum": selection.minimum, "fmax": selection.fmax, "fmin": selection.fmin,
+    "equal": comparison.eq, "not_equal": comparison.ne, "less": comparison.lt, "less_equal": comparison.le,
+    "greater": comparison.gt, "greater_equal": comparison.ge, "isnan": comparison.isnan, "isinf": comparison.isinf,
+    "isfinite": comparison.isfinite, "signbit": comparison.signbit, "logical_and": comparison.logical_and,
+    "logical_or": comparison.logical_or, "logical_xor": comparison.logical_xor, "logical_not": comparison.logical_not,
+    "bitwise_and": bitwise.bitwise_and, "bitwise_or": bitwise.bitwise_or, "bitwise_xor": bitwise.bitwise_xor,
+    "invert": bitwise.bitwise_not, "left_shift": bitwise.bitwise_left_shift, "right_shift": bitwise.bitwise_right_shift,
+}  # fmt: skip
+
+# ----- ufuncs that are a few ops -----------------------------------------------------------------------------------------
+
+
+def _positive(x: Any) -> Any:
+    return cast_ops.clone(x)
+
+
+def _heaviside(x: Any, values: Any) -> Any:
+    return rounding.heaviside(x if isinstance(x, Variable) else constant(np.asarray(x)), values)
+
+
+def _fabs(x: Any) -> Any:
+    return complex_ops.abs(x)
+
+
+def _float_power(x: Any, y: Any) -> Any:
+    return arithmetic.pow(x, y)
+
+
+def _divmod(x: Any, y: Any) -> tuple[Any, Any]:
+    return arithmetic.floor_divide(x, y), arithmetic.remainder(x, y)
+
+
+def _modf(x: Any) -> tuple[Any, Any]:
+    whole = rounding.trunc(x)
+    return rounding.copysign(selection.where(comparison.isinf(x), 0.0, x - whole), x), whole
+
+
+def _frexp(x: Any) -> tuple[Any, Any]:
+    """x = mantissa 2^exponent; between powers of two the exponent is constant, so the mantissa has slope 2^-exponent."""
+    _, exponent = np.frexp(plain(shape_ops.detach(x)))
+    return arithmetic.ldexp(x, constant(-exponent)), constant(exponent)
+
+
+def _matvec(x: Any, y: Any) -> Any:
+    return product.matmul(x, y[..., None])[..., 0]
+
+
+def _conjugated(x: Any) -> Any:
+    return complex_ops.conj(x) if np_dtype(x).kind == "c" else x
+
+
+def _vecmat(x: Any, y: Any) -> Any:
+    return product.matmul(_conjugated(x)[..., None, :], y)[..., 0, :]
+
+
+def _vecdot(x: Any, y: Any) -> Any:
+    terms = _conjugated(x) * y
+    return reduce_ops.sum(terms, dim=(terms.ndim - 1,), dtype=None if np_dtype(terms).kind in "fc" else np_dtype(terms))
+
+
+def _elsewhere(name: str) -> Callable[..., Any]:
+    """A ufunc without a derivative: NumPy computes it from the values."""
+    ufunc = getattr(np, name)
+    return lambda *inputs: as_arrays(np.asarray(ufunc(*plain(inputs))))
+
+
+_COMPOSED: dict[str, Callable[..., Any]] = {
+    "heaviside": _heaviside, "positive": _positive, "fabs": _fabs, "float_power": _float_power,
+    "divmod": _divmod, "modf": _modf, "frexp": _frexp,
+    "matmul": product.matmul, "matvec": _matvec, "vecmat": _vecmat, "vecdot": _vecdot,
+    **{name: _elsewhere(name) for name in ("spacing", "gcd", "lcm", "bitwise_count") if hasattr(np, name)},
+}  # fmt: skip
+
+#: Ufuncs that are refused, and what to write instead.
+REFUSED = {"isnat": "it asks for dates, which tensors do not hold: numpy.isnan asks the same of numbers"}
+
+#: Which dimensions of its operands and of its result a gufunc works on (negative, from the end).
+_CORE = {"matmul": ((-2, -1), (-2, -1), (-2, -1)), "vecdot": ((-1,), (-1,), ()), "matvec": ((-2, -1), (-1,), (-1,)),
+         "vecmat": ((-1,), (-2, -1), (-1,))}  # fmt: skip
+
+
+def ufuncs() -> dict[str, np.ufunc]:
+    """Every ufunc of the installed NumPy, by its own name."""
+    return {f.__name__: f for f in vars(np).values() if isinstance(f, np.ufunc)}
+
+
+#: ufunc -> what computes it from Arrays and numbers whose dtypes are right.
+IMPLEMENTATIONS: dict[Any, Callable[..., Any]] = {
+    f: _OPS.get(name) or _COMPOSED[name] for name, f in ufuncs().items() if name in _OPS or name in _COMPOSED
+}
+
+
+def _straight(ufunc: Any, op: Any) -> Callable[..., Any]:
+    """The op's eager function, behind a look at the dtypes where the op and the ufunc differ on others than floats."""
+    eager: Callable[..., Any] = op.eager
+    if ufunc.__name__ not in ("conjugate", "logaddexp", "rint"):
+        return eager
+    kinds = "fc" if ufunc.__name__ == "conjugate" else "f"
+
+    def guarded(*values: Any) -> Any:
+        same = all(v.__class__ is Array and np_dtype(v).kind in kinds for v in values)
+        return eager(*values) if same else call(ufunc, *values)
+
+    return guarded
+
+
+#: ufunc -> op that NumPy's arguments can go straight to.
+_STRAIGHT_OPS: dict[Any, Any] = {
+    f: op
+    for name, f in ufuncs().items()
+    if (op := {**_OPS, "matmul": product.matmul}.get(name)) is not None and name not in ("reciprocal", "ldexp")
+}
+
+
+def straight(ufunc: Any) -> Callable[..., Any] | None:
+    """What a plain call of a ufunc on Arrays goes straight to, if anything; made when the ufunc is first called."""
+    found = _quick.get(ufunc)
+    if found is None and ufunc in _STRAIGHT_OPS:
+        found = _quick[ufunc] = _straight(ufunc, _STRAIGHT_OPS[ufunc])
+    return found
+
+
+#: Operators that Python sends to ufuncs when an ndarray stands on the left.
+_OPERATORS = frozenset(
+    getattr(np, name)
+    for name in (
+        "add", "subtract", "multiply", "divide", "floor_divide", "remainder", "power", "matmul", "divmod", "equal", "not_equal",
+        "less", "less_equal", "greater", "greater_equal", "bitwise_and", "bitwise_or", "bitwise_xor", "left_shift", "right_shift",
+    )
+)  # fmt: skip
+
+#: ufunc -> eager function, once it has been called.
+_quick: dict[Any, Callable[..., Any]] = {}
+
+
+# ----- the door ------------------------------------------------------------------------------------------------------------
+
+
+def array_ufunc(self: Any, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+    """`__array_ufunc__`: NumPy calls it when a tensor is among the arguments of a ufunc."""
+    if method == "__call__" and not kwargs and self.__class__ is Array:
+        run = _quick.get(ufunc)
+        if run is not None:
+            if len(inputs) == 1:
+                return run(self)
+            x, y = inputs
+            if (x.__class__ in READY or _is_ready(x)) and (y.__class__ in READY or _is_ready(y)):
+                return run(x, y)
+    if _someone_else_knows(inputs, kwargs.get("out")):
+        return NotImplemented
+    if method == "__call__":
+        return _operator_or_call(ufunc, inputs, kwargs)
+    from ndgrad.numpy import ufunc_methods
+
+    out = kwargs.pop("out", None)
+    if out is not None:
+        kwargs["out"] = out[0] if isinstance(out, tuple) else out
+    return getattr(ufunc_methods, "reduce_along" if method == "reduce" else method)(ufunc, *inputs, **kwargs)
+
+
+def _is_ready(x: Any) -> bool:
+    return x.__class__ is np.ndarray and x.dtype.kind in NUMBERS and x.dtype.isnative
+
+
+def _someone_else_knows(inputs: tuple[Any, ...], out: Any) -> bool:
+    """Whether an operand has rules of its own for ufuncs (units, data frames, other libraries): it gets its turn."""
+    for x in (*inputs, *(out or ())):
+        if not isinstance(x, (Variable, np.generic)):
+            theirs = getattr(type(x), "__array_ufunc__", None)
+            if theirs is not None and theirs is not np.ndarray.__array_ufunc__:
+                return True
+    return False
+
+
+def _operator_or_call(ufunc: Any, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """NumPy's functions hand out Arrays. But `ndarray + t` arrives here too, and NumPy does not say whether an operator or a function
+    was written: with an ndarray on the left of a tensor of torch's face, the result keeps that face, as `t + ndarray` does."""
+    if ufunc in _OPERATORS and not kwargs and isinstance(inputs[0], (np.ndarray, np.generic)) and not isinstance(inputs[1], Array):
+        left = checked(np.asarray(inputs[0]) if isinstance(inputs[0], np.generic) else inputs[0])
+        return IMPLEMENTATIONS[ufunc](left, inputs[1])
+    return call(ufunc, *inputs, **kwargs)
+
+
+# ----- calls -----------------------------------------------------------------------------------------------------------------
+
+
+def call(
+    ufunc: Any, *inputs: Any, out: Any = None, where: Any = True, dtype: Any = None, casting: str = "same_kind",
+    order: str = "K", subok: bool = True, signature: Any = None, sig: Any = None, axes: Any = None, axis: Any = None,
+    keepdims: bool = False,
+) -> Any:  # fmt: skip
+    """`ufunc(*inputs, ...)` with the meaning of each keyword in NumPy."""
+    run = implementation(ufunc)
+    given, outs = inputs[: ufunc.nin], _outputs(ufunc, inputs, out)
+    if len(given) != ufunc.nin:
+        raise TypeError(
+            f"{ufunc.__name__}() takes from {ufunc.nin} to {ufunc.nin + ufunc.nout} positional arguments but {len(inputs)} were given"
+        )
+    values = [x if x.__class__ in _SCALARS else as_array(x) for x in given]
+    if all(isinstance(v, _SCALARS) for v in values):
+        values = [constant(np.asarray(v)) for v in values]
+    straight(ufunc)
+    loop = _loop_dtypes(ufunc, values, dtype, signature if signature is not None else sig, casting)
+    values = [_in_loop(v, d) for v, d in zip(values, loop, strict=False)]
+    if ufunc.signature is not None:
+        result = _generalised(ufunc, run, values, axes, axis, keepdims)
+    elif where is not True:
+        result = _masked(run, values, where, outs, loop[ufunc.nin :])
+    else:
+        result = run(*values)
+    results = result if isinstance(result, tuple) else (result,)
+    results = tuple(with_dtype(r, d) for r, d in zip(results, loop[ufunc.nin :], strict=True))
+    delivered = tuple(_into(ufunc, r, o, casting) for r, o in zip(results, outs, strict=True))
+    return delivered if ufunc.nout > 1 else delivered[0]
+
+
+def implementation(ufunc: Any) -> Callable[..., Any]:
+    """What computes a ufunc; a clear refusal where nothing does."""
+    found = IMPLEMENTATIONS.get(ufunc)
+    if found is None:
+        found = _special(ufunc)
+    if found is None:
+        name = ufunc.__name__
+        if name in REFUSED:
+            raise TypeError(f"numpy.{name}() does not take tensors: {REFUSED[name]}.")
+        raise TypeError(
+            f"the ufunc {name!r} has no derivative that ndgrad knows, and computing it on plain values would drop the graph. "
+            f"{_nearest(ufunc)}"
+        )
+    return found
+
+
+def _nearest(ufunc: Any) -> str:
+    if ufunc.types and all(set(t) <= set("O->") for t in ufunc.types):
+        return (
+            "It was made of a Python function (numpy.frompyfunc): call that function on the Array itself, or wrap it with "
+            "ndgrad.numpy.vectorize."
+        )
+    return (
+        "Write it with NumPy's functions, give it a rule with ndgrad.autograd.Function, or pass t.detach() if no gradient is meant to pass."
+    )
+
+
+def _special(ufunc: Any) -> Callable[..., Any] | None:
+    """SciPy's special functions are ufuncs too; those that ndgrad.special or ndgrad.scipy.special has are the same function."""
+    scipy_special = sys.modules.get("scipy.special")
+    name = ufunc.__name__
+    if scipy_special is None or getattr(scipy_special, name, None) is not ufunc:
+        return None
+    from ndgrad import special
+
+    found = getattr(special, _SCIPY_NAMES.get(name, name), None) if name not in _OTHER_MEANING else None
+    if found is None:
+        from ndgrad.scipy import special as like_scipy  # imported here: it is made of this module's functions
+
+        found = getattr(like_scipy, name) if name in like_scipy.__all__ else None
+    if found is None:
+        return None
+    IMPLEMENTATIONS[ufunc] = run = lambda *values: found(*(v if isinstance(v, Variable) else constant(np.asarray(v)) for v in values))
+    return run
+
+
+_SCIPY_NAMES = {"j0": "bessel_j0", "j1": "bessel_j1", "y0": "bessel_y0", "y1": "bessel_y1",
+                "k0": "modified_bessel_k0", "k1": "modified_bessel_k1", "k0e": "scaled_modified_bessel_k0",
+                "k1e": "scaled_modified_bessel_k1"}  # fmt: skip
+#: Names that torch's namespace gives to something else than SciPy's.
+_OTHER_MEANING = frozenset(("logit", "round"))
+
+
+def _outputs(ufunc: Any, inputs: tuple[Any, ...], out: Any) -> tuple[Any, ...]:
+    """One place, or None, for each result; they may be given by position too."""
+    extra = inputs[ufunc.nin :]
+    if extra and out is not None:
+        raise TypeError(f"{ufunc.__name__}(): out= was given by position and by keyword. Give it once.")
+    places = extra if out is None else out if isinstance(out, tuple) else (out,)
+    return (*places, *(None,) * (ufunc.nout - len(places)))
+
+
+def _into(ufunc: Any, result: Any, out: Any, casting: str) -> Any:
+    if out is not None and not isinstance(out, Variable) and thread.grad_enabled and requires_grad(result):
+        raise lost_in_memory(f"numpy.{ufunc.__name__}(out=ndarray), which is also what `ndarray {_symbol(ufunc)}= tensor` calls", out)
+    return deliver(ufunc.__name__, result, out, casting)
+
+
+def _symbol(ufunc: Any) -> str:
+    return {"add": "+", "subtract": "-", "multiply": "*", "divide": "/", "power": "**", "remainder": "%"}.get(ufunc.__name__, "op")
+
+
+# ----- dtypes ----------------------------------------------------------------------------------------------------------------
+
+
+def _loop_dtypes(ufunc: Any, values: list[Any], dtype: Any, signature: Any, casting: str) -> tuple[Any, ...]:
+    """The dtypes of inputs and outputs that NumPy would compute in."""
+    given = [type(v) if v.__class__ in (int, float, complex) else np.dtype(bool) if v.__class__ is bool else np_dtype(v) for v in values]
+    if signature is None and dtype is not None:
+        signature = (None,) * ufunc.nin + (np.dtype(dtype),) * ufunc.nout
+    elif isinstance(signature, str):
+        signature = tuple(np.dtype(c) for c in signature.replace("->", ""))
+    options = {} if signature is None else {"signature": signature}
+    try:
+        found: tuple[Any, ...] = ufunc.resolve_dtypes((*given, *(None,) * ufunc.nout), casting=casting, **options)
+    except TypeError as error:
+        kinds = ", ".join(str(g) for g in given)
+        raise TypeError(f"{ufunc.__name__}() has no way to compute with ({kinds}): {error}") from None
+    return found
+
+
+def _in_loop(value: Any, dtype: Any) -> Any:
+    if not isinstance(value, Variable):
+        # a float stays a Python float, which is the short way through every op, wherever that means the same
+        return value if dtype.kind in "fc" and isinstance(value, float) else constant(np.asarray(value, dtype))
+    have = np_dtype(value)
+    return value if have == dtype else cast_ops.cast(value, dtype=dtype)
+
+
+# ----- where= and gufuncs ----------------------------------------------------------------------------------------------------
+
+
+def _masked(run: Any, values: list[Any], where: Any, outs: tuple[Any, ...], dtypes: tuple[Any, ...]) -> Any:
+    """Only the chosen elements are computed: elsewhere the function may have no value, and its derivative no finite one."""
+    mask = as_array(where)
+    if np_dtype(mask).kind != "b":
+        raise TypeError(f"where= must be an array of booleans, and is {np_dtype(mask)}. Compare to make a mask.")
+    values = [v if isinstance(v, Variable) else constant(np.asarray(v)) for v in values]
+    shape = np.broadcast_shapes(mask.shape, *(v.shape for v in values), *(tuple(o.shape) for o in outs if o is not None))
+    chosen = np.broadcast_to(plain(mask), shape)
+    made = run(*(broadcast(v, shape)[chosen] for v in values))
+    filled = []
+    for part, out, dtype in zip(made if isinstance(made, tuple) else (made,), outs, dtypes, strict=True):
+        base = constant(np.zeros(shape, dtype)) if out is None else with_dtype(cast_ops.clone(as_array(out)), dtype)
+        base[chosen] = part
+        filled.append(base)
+    return tuple(filled)
+
+
+def _generalised(ufunc: Any, run: Any, values: list[Any], axes: Any, axis: Any, keepdims: bool) -> Any:
+    """A gufunc on other axes than the last ones: they move there and back."""
+    core = _CORE[ufunc.__name__]
+    values = operands(*values)
+    for v, c in zip(values, core, strict=False):
+        if v.ndim < len(c) and not (ufunc.__name__ == "matmul" and v.ndim == 1):
+            raise ValueError(
+                f"{ufunc.__name__}(): an operand of shape {v.shape} does not have enough dimensions (has {v.ndim}, and needs {len(c)}). "
+                "Add dimensions with [None]."
+            )
+    if axis is not None:
+        if any(len(c) > 1 for c in core):
+            raise TypeError(f"{ufunc.__name__}(): axis= is for functions of one core dimension. Use axes=.")
+        axes = [axis, axis] + ([axis] if keepdims else [])
+    if axes is not None:
+        groups = [(a,) if np.ndim(a) == 0 else tuple(a) for a in axes]
+        values = [_to_end(v, g) for v, g in zip(values, groups, strict=False)]
+    result = run(*values)
+    if keepdims:
+        if core[2]:
+            raise TypeError(f"{ufunc.__name__} does not reduce, so it takes no keepdims=.")
+        result = result[..., None]
+    if axes is not None and len(axes) > 2 and (core[2] or keepdims):
+        result = _from_end(result, groups[2])
+    return result
+
+
+def _from_end(t: Any, axes: tuple[int, ...]) -> Any:
+    """The last axes moved to the given places."""
+    places = [a % t.ndim for a in axes]
+    rest = iter(range(t.ndim - len(places)))
+    order = [t.ndim - len(places) + places.index(d) if d in places else next(rest) for d in range(t.ndim)]
+    return shape_ops.permute(t, dims=tuple(order))
+
+
+def _to_end(t: Any, axes: tuple[int, ...]) -> Any:
+    order = [a % t.ndim for a in axes]
+    return shape_ops.permute(t, dims=(*(d for d in range(t.ndim) if d not in order), *order))

@@ -1,0 +1,156 @@
+"""Distribution functions with shapes, and their inverses: beta, Student's t, and the quantiles of gamma.
+
+The constraint: derivatives with respect to shapes are integrals (arrays.special.shape_derivatives), so each function has a companion op,
+the derivative of a given order in its shapes, whose own derivatives are the next order and a density. An inverse is
+differentiated at the point it leads to. Values come from SciPy.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from ndgrad.ops.gamma import beside, on_host, real_function, shape_derivatives
+from ndgrad.ops.table import elementwise
+
+# ----- quantiles of the gamma distribution ----------------------------------------------------------------------------------
+
+# P(a, out) = p, so dp = density(a, out) d(out) + dP/da da; Q = 1 - P.
+igamma_inverse = elementwise(
+    "igamma_inverse", real_function("gammaincinv"), args="a p",
+    a=lambda t, a, out, ops: t * -(ops.igamma_shape(a, out, order=1) / ops.gamma_density(a, out)),
+    p=lambda t, a, out, ops: t / ops.gamma_density(a, out),
+    inplace=False,
+)  # fmt: skip
+
+igammac_inverse = elementwise(
+    "igammac_inverse", real_function("gammainccinv"), args="a p",
+    a=lambda t, a, out, ops: t * -(ops.igamma_shape(a, out, order=1) / ops.gamma_density(a, out)),
+    p=lambda t, a, out, ops: -t / ops.gamma_density(a, out),
+    inplace=False,
+)  # fmt: skip
+
+
+def _tensors(*values: Any, ops: Any) -> list[Any]:
+    """Arguments of which some may be Python numbers, all as arrays or tensors."""
+    like = next(v for v in values if v.__class__ not in (int, float))
+    return [beside(v, like, ops) for v in values]
+
+
+# ----- beta -------------------------------------------------------------------------------------------------------------------
+
+
+def beta_density(a: Any, b: Any, x: Any, ops: Any) -> Any:
+    """x^(a-1) (1-x)^(b-1) / B(a, b)."""
+    a, b, x = _tensors(a, b, x, ops=ops)
+    return ops.exp(ops.xlogy(a - 1.0, x) + ops.xlog1py(b - 1.0, -x) - ops.betaln(a, b))
+
+
+def _betainc_shape(np: Any, a: Any, b: Any, x: Any, *, orders: tuple[int, int]) -> Any:
+    return on_host(np, "betainc", shape_derivatives("betainc_shape"), a, b, x, orders=orders)
+
+
+def _beta_change(a: Any, b: Any, x: Any, orders: tuple[int, int], ops: Any) -> Any:
+    a, b, x = _tensors(a, b, x, ops=ops)
+
+    def first(index: tuple[int, ...]) -> Any:
+        i, j = index
+        shared = ops.polygamma(a + b, order=i + j - 1)
+        if i and j:
+            return shared
+        own = shared - ops.polygamma(a if i else b, order=i + j - 1)
+        return own + (ops.log(x) if i else ops.log1p(-x)) if i + j == 1 else own
+
+    return beta_density(a, b, x, ops) * shape_derivatives("derivatives")(first, orders)
+
+
+# The derivative of I_x(a, b) of the given orders, at least one in all, with respect to a and b.
+betainc_shape = elementwise(
+    "betainc_shape", _betainc_shape, args="a b x", settings={"orders": (1, 0)},
+    a=lambda t, a, b, x, orders, ops: t * ops.betainc_shape(a, b, x, orders=(orders[0] + 1, orders[1])),
+    b=lambda t, a, b, x, orders, ops: t * ops.betainc_shape(a, b, x, orders=(orders[0], orders[1] + 1)),
+    x=lambda t, a, b, x, orders, ops: t * _beta_change(a, b, x, orders, ops),
+    inplace=False,
+)  # fmt: skip
+
+# The regularised incomplete beta function I_x(a, b).
+betainc = elementwise(
+    "betainc", real_function("betainc"), args="a b x",
+    a=lambda t, a, b, x, ops: t * ops.betainc_shape(a, b, x, orders=(1, 0)),
+    b=lambda t, a, b, x, ops: t * ops.betainc_shape(a, b, x, orders=(0, 1)),
+    x=lambda t, a, b, x, ops: t * beta_density(a, b, x, ops),
+    inplace=False,
+)  # fmt: skip
+
+# 1 - I_x(a, b), with its digits where that is small.
+betaincc = elementwise(
+    "betaincc", real_function("betaincc"), args="a b x",
+    a=lambda t, a, b, x, ops: t * -ops.betainc_shape(a, b, x, orders=(1, 0)),
+    b=lambda t, a, b, x, ops: t * -ops.betainc_shape(a, b, x, orders=(0, 1)),
+    x=lambda t, a, b, x, ops: t * -beta_density(a, b, x, ops),
+    inplace=False,
+)  # fmt: skip
+
+betainc_inverse = elementwise(
+    "betainc_inverse", real_function("betaincinv"), args="a b p",
+    a=lambda t, a, b, out, ops: t * -(ops.betainc_shape(a, b, out, orders=(1, 0)) / beta_density(a, b, out, ops)),
+    b=lambda t, a, b, out, ops: t * -(ops.betainc_shape(a, b, out, orders=(0, 1)) / beta_density(a, b, out, ops)),
+    p=lambda t, a, b, out, ops: t / beta_density(a, b, out, ops),
+    inplace=False,
+)  # fmt: skip
+
+betaincc_inverse = elementwise(
+    "betaincc_inverse", real_function("betainccinv"), args="a b p",
+    a=lambda t, a, b, out, ops: t * -(ops.betainc_shape(a, b, out, orders=(1, 0)) / beta_density(a, b, out, ops)),
+    b=lambda t, a, b, out, ops: t * -(ops.betainc_shape(a, b, out, orders=(0, 1)) / beta_density(a, b, out, ops)),
+    p=lambda t, a, b, out, ops: -t / beta_density(a, b, out, ops),
+    inplace=False,
+)  # fmt: skip
+
+# ----- Student's t --------------------------------------------------------------------------------------------------------------
+
+
+def student_density(df: Any, x: Any, ops: Any) -> Any:
+    df, x = _tensors(df, x, ops=ops)
+    half = df * 0.5
+    log = ops.lgamma(half + 0.5) - ops.lgamma(half) - ops.log(df * math.pi) * 0.5
+    return ops.exp(log - (half + 0.5) * ops.log1p(x * x / df))
+
+
+def _student_shape(np: Any, df: Any, x: Any, *, order: int) -> Any:
+    return on_host(np, "stdtr", shape_derivatives("student_shape"), df, x, order=order)
+
+
+def _student_change(df: Any, x: Any, order: int, ops: Any) -> Any:
+    df, x = _tensors(df, x, ops=ops)
+    log_keep = -ops.log1p(x * x / df)
+    keep = ops.exp(log_keep)
+
+    def first(index: tuple[int, ...]) -> Any:
+        gammas = lambda k, s: ops.polygamma((df + float(s)) * 0.5, order=k)
+        return shape_derivatives("student_log_density")(df, keep, log_keep, index[0], gammas)
+
+    return student_density(df, x, ops) * shape_derivatives("derivatives")(first, (order,))
+
+
+# The derivative of the distribution function of an order of 1 or more with respect to the degrees of freedom.
+student_shape = elementwise(
+    "student_shape", _student_shape, args="df x", settings={"order": 1},
+    df=lambda t, df, x, order, ops: t * ops.student_shape(df, x, order=order + 1),
+    x=lambda t, df, x, order, ops: t * _student_change(df, x, order, ops),
+    inplace=False,
+)  # fmt: skip
+
+stdtr = elementwise(
+    "stdtr", real_function("stdtr"), args="df x",
+    df=lambda t, df, x, ops: t * ops.student_shape(df, x, order=1),
+    x=lambda t, df, x, ops: t * student_density(df, x, ops),
+    inplace=False,
+)  # fmt: skip
+
+stdtr_inverse = elementwise(
+    "stdtr_inverse", real_function("stdtrit"), args="df p",
+    df=lambda t, df, out, ops: t * -(ops.student_shape(df, out, order=1) / student_density(df, out, ops)),
+    p=lambda t, df, out, ops: t / student_density(df, out, ops),
+    inplace=False,
+)  # fmt: skip

@@ -1,0 +1,31 @@
+"""`ndgrad.ops.profiler`: the two functions with which old programs mark a range by hand. New ones use `record_function`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ndgrad.autograd.watch import RANGE, Begun, begin, end
+
+
+class _Handle:
+    """An open range."""
+
+    def __init__(self, begun: Begun) -> None:
+        self.begun = begun
+
+
+def _record_function_enter(name: str, args: str | None = None) -> Any:
+    """Begin a range; the handle goes to `_record_function_exit`."""
+    if not isinstance(name, str):
+        raise RuntimeError(f"_record_function_enter() takes a name, a str, and got {type(name).__name__}.")
+    return _Handle(begin(RANGE, name, None, () if args is None else (args,)))
+
+
+def _record_function_exit(handle: Any) -> None:
+    """End a range; ending it again does nothing."""
+    if not isinstance(handle, _Handle):
+        raise RuntimeError(f"_record_function_exit() takes what _record_function_enter() returned, and got {type(handle).__name__}.")
+    end(handle.begun)
+
+
+_record_function_enter_new = _record_function_enter

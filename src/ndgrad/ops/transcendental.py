@@ -1,0 +1,213 @@
+r"""Special functions that SciPy has and torch has not: gamma quotients, exponential integrals, quotients by x, angles in degrees, elliptic,
+hypergeometric and Legendre functions.
+
+The constraint: values are SciPy's, and derivatives of every order keep their digits where the closed form is a quotient of two things that
+vanish together. Where that can happen, the order is a setting: near the point a power series answers, and a recurrence elsewhere.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from ndgrad.ops.gamma import no_derivative, on_host, real_function
+from ndgrad.ops.table import elementwise
+
+# ----- gamma functions and their quotients -------------------------------------------------------------------------------
+
+gamma_function = elementwise(
+    "gamma_function", real_function("gamma"),
+    x=lambda t, x, out, ops: t * (out * ops.digamma(x)),
+    inplace=False,
+)  # fmt: skip
+
+
+def _rgamma_x(t: Any, x: Any, ops: Any) -> Any:
+    """Below 1/2, 1/gamma(x) = sin(pi x) gamma(1 - x) / pi, whose derivative holds at the poles of gamma too."""
+    left = x < 0.5
+    low, high = ops.where(left, x, 0.25), ops.where(left, 0.75, x)
+    mirrored = ops.gamma_function(1.0 - low)
+    below = mirrored * (ops.cos(low * math.pi) - ops.sin(low * math.pi) * ops.digamma(1.0 - low) * (1 / math.pi))
+    return t * ops.where(left, below, -ops.rgamma(high) * ops.digamma(high))
+
+
+rgamma = elementwise("rgamma", real_function("rgamma"), x=_rgamma_x, inplace=False)
+
+# gamma(x + m) / gamma(x).
+poch = elementwise(
+    "poch", real_function("poch"), args="x m",
+    x=lambda t, x, m, out, ops: t * (out * (ops.digamma(x + m) - ops.digamma(x))),
+    m=lambda t, x, m, out, ops: t * (out * ops.digamma(x + m)),
+    inplace=False,
+)  # fmt: skip
+
+# The binomial coefficient of real arguments, gamma(x + 1) / gamma(k + 1) / gamma(x - k + 1).
+binom = elementwise(
+    "binom", real_function("binom"), args="x k",
+    x=lambda t, x, k, out, ops: t * (out * (ops.digamma(x + 1.0) - ops.digamma(x - k + 1.0))),
+    k=lambda t, x, k, out, ops: t * (out * (ops.digamma(x - k + 1.0) - ops.digamma(k + 1.0))),
+    inplace=False,
+)  # fmt: skip
+
+# ----- quotients by x ------------------------------------------------------------------------------------------------------
+
+
+def _quotient(
+    np: Any, x: Any, order: int, plain: Callable[..., Any], change: Callable[..., Any], term: Callable[[int], float], limit: float
+) -> Any:
+    r"""The derivative of f(x) = h(x) / x of an order, h(0) = 0, and the limit at infinity.
+
+    From x f = h follows x f_n + n f_(n-1) = h_n, a recurrence that loses digits where x is small; there f_n is the series
+    sum_k (k + n)! / k! c_(k+n) x^k with f = sum_k c_k x^k.
+    """
+    wide = x.astype(np.float64)
+    near = np.abs(wide) < 0.25
+    small, far = np.where(near, wide, 0.0), np.where(near, 1.0, wide)
+    series = np.zeros_like(wide)
+    for k in range(28, -1, -1):
+        series = series * small + math.perm(k + order, order) * term(k + order)
+    value = plain(np, far) / far
+    for n in range(1, order + 1):
+        value = (change(np, far, n) - n * value) / far
+    made = np.where(near, series, np.where(far == math.inf, limit, value))
+    return made if x.dtype.kind in "biu" else made.astype(x.dtype)
+
+
+def _exprel(np: Any, x: Any, *, order: int) -> Any:
+    if x.dtype.kind == "c":
+        raise NotImplementedError(f"exprel() is not implemented for complex numbers, and got {x.dtype}. Apply it to a real tensor.")
+    with np.errstate(over="ignore", invalid="ignore"):
+        return _quotient(np, x, order, lambda np, v: np.expm1(v), lambda np, v, n: np.exp(v), lambda k: 1 / math.factorial(k + 1), math.inf)
+
+
+# (exp(x) - 1) / x.
+exprel = elementwise(
+    "exprel", _exprel, settings={"order": 0},
+    x=lambda t, x, order, ops: t * ops.exprel(x, order=order + 1),
+    inplace=False,
+)  # fmt: skip
+
+
+def _log1prel(np: Any, x: Any, *, order: int) -> Any:
+    if x.dtype.kind == "c":
+        raise NotImplementedError(f"log1prel() is not implemented for complex numbers, and got {x.dtype}. Apply it to a real tensor.")
+
+    def change(np: Any, v: Any, n: int) -> Any:
+        return (-1) ** (n - 1) * math.factorial(n - 1) * (1.0 + v) ** -n
+
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return _quotient(np, x, order, lambda np, v: np.log1p(v), change, lambda k: (-1) ** k / (k + 1), 0.0)
+
+
+# log(1 + x) / x.
+log1prel = elementwise(
+    "log1prel", _log1prel, settings={"order": 0},
+    x=lambda t, x, order, ops: t * ops.log1prel(x, order=order + 1),
+    inplace=False,
+)  # fmt: skip
+
+cosm1 = elementwise("cosm1", real_function("cosm1"), x=lambda t, x, ops: t * -ops.sin(x), inplace=False)
+
+# Spence's function, the integral of log(t) / (1 - t) from 1 to x.
+spence = elementwise("spence", real_function("spence"), x=lambda t, x, ops: t * -ops.log1prel(x - 1.0), inplace=False)
+
+# ----- angles in degrees -----------------------------------------------------------------------------------------------------
+
+_DEGREE = math.pi / 180
+
+sindg = elementwise("sindg", real_function("sindg"), x=lambda t, x, ops: t * (ops.cosdg(x) * _DEGREE), inplace=False)
+cosdg = elementwise("cosdg", real_function("cosdg"), x=lambda t, x, ops: t * (ops.sindg(x) * -_DEGREE), inplace=False)
+tandg = elementwise("tandg", real_function("tandg"), x=lambda t, out: t * ((out * out + 1.0) * _DEGREE), inplace=False)
+cotdg = elementwise("cotdg", real_function("cotdg"), x=lambda t, out: t * ((out * out + 1.0) * -_DEGREE), inplace=False)
+
+# ----- exponential integrals --------------------------------------------------------------------------------------------------
+
+expi = elementwise("expi", real_function("expi"), x=lambda t, x, ops: t * (ops.exp(x) / x), inplace=False)
+exp1 = elementwise("exp1", real_function("exp1"), x=lambda t, x, ops: t * -(ops.exp(-x) / x), inplace=False)
+
+
+def _expn(np: Any, n: Any, x: Any) -> Any:
+    """E_n(x), of whole n; SciPy has those from 0 on, and below E_n(x) = x^(n-1) gamma(1 - n) Q(1 - n, x)."""
+    from ndgrad.ops.error_function import _special
+
+    order, at = np.broadcast_arrays(n, x)
+    below = order < 0
+    if not below.any():
+        return _special(np, "expn")(order, at)
+    shape = np.where(below, 1.0 - order, 1.0)
+    with np.errstate(all="ignore"):
+        left = at**-shape * _special(np, "gamma")(shape) * _special(np, "gammaincc")(shape, at)
+    return np.where(below, left, _special(np, "expn")(np.where(below, 0, order), at)).astype(np.result_type(at, np.float32))
+
+
+expn = elementwise(
+    "expn", _expn, args="k x",
+    k=lambda t: no_derivative("expn", "n"),
+    x=lambda t, k, x, ops: t * -ops.expn(k - 1, x),
+    inplace=False,
+)  # fmt: skip
+
+# ----- the complete elliptic integral -------------------------------------------------------------------------------------------
+
+
+def _ellipkm1(np: Any, p: Any, *, order: int) -> Any:
+    """The derivative of K(1 - p), K the complete elliptic integral of the first kind of parameter m = 1 - p, of an order.
+
+    K = pi/2 F(1/2, 1/2; 1; m), so near m = 0 its series is differentiated. Elsewhere the first derivative is Carlson's integral,
+    dK/dm = R_D(0, 1, p) / 6, and the differential equation, which is the same in m and in p, gives the rest:
+        m p K_(n+2) + (n + 1) (1 - 2p) K_(n+1) - (n + 1/2)^2 K_n = 0   (derivatives in p).
+    """
+    import scipy.special as functions
+
+    wide = np.asarray(p, np.float64)
+    if order == 0:
+        return functions.ellipkm1(wide)
+    near = np.abs(1.0 - wide) < 0.125
+    far = np.where(near, 0.5, wide)
+    before, value = functions.ellipkm1(far), functions.elliprd(0.0, 1.0, far) / -6
+    for n in range(order - 1):
+        before, value = value, ((n + 0.5) ** 2 * before - (n + 1) * (1.0 - 2.0 * far) * value) / (far * (1.0 - far))
+    small = np.where(near, 1.0 - wide, 0.0)
+    series = np.zeros_like(wide)
+    for k in range(24, -1, -1):
+        coefficient = math.pi / 2 * (math.comb(2 * (k + order), k + order) / 4 ** (k + order)) ** 2
+        series = series * small + math.perm(k + order, order) * coefficient
+    return np.where(near, (-1) ** order * series, value)
+
+
+ellipkm1 = elementwise(
+    "ellipkm1", lambda np, x, *, order: on_host(np, "ellipkm1", lambda x: _ellipkm1(np, x, order=order), x), settings={"order": 0},
+    x=lambda t, x, order, ops: t * ops.ellipkm1(x, order=order + 1),
+    inplace=False,
+)  # fmt: skip
+
+ellipk = elementwise("ellipk", real_function("ellipk"), x=lambda t, x, ops: t * -ops.ellipkm1(1.0 - x, order=1), inplace=False)
+
+# ----- functions of three arguments, and Bessel's of whole orders ------------------------------------------------------------------
+
+# Kummer's confluent hypergeometric function.
+hyp1f1 = elementwise(
+    "hyp1f1", real_function("hyp1f1"), args="a b x",
+    a=lambda t: no_derivative("hyp1f1", "a"),
+    b=lambda t: no_derivative("hyp1f1", "b"),
+    x=lambda t, a, b, x, ops: t * (ops.hyp1f1(a + 1.0, b + 1.0, x) * (a / b)),
+    inplace=False,
+)  # fmt: skip
+
+# The associated Legendre function of whole order k and real degree v, on -1 < x < 1.
+lpmv = elementwise(
+    "lpmv", real_function("lpmv"), args="k v x",
+    k=lambda t: no_derivative("lpmv", "m"),
+    v=lambda t: no_derivative("lpmv", "v"),
+    x=lambda t, k, v, x, out, ops: t * ((v * x * out - (v + k) * ops.lpmv(k, v - 1.0, x)) / (x * x - 1.0)),
+    inplace=False,
+)  # fmt: skip
+
+# The Bessel function of the second kind of whole order.
+yn = elementwise(
+    "yn", real_function("yn"), args="k x",
+    k=lambda t: no_derivative("yn", "n"),
+    x=lambda t, k, x, ops: t * ((ops.yn(k - 1, x) - ops.yn(k + 1, x)) * 0.5),
+    inplace=False,
+)  # fmt: skip

@@ -1,0 +1,199 @@
+"""Optimizers that give every element a step size of its own: Adagrad, Adadelta, RMSprop, Rprop."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ndgrad.api.creation import full_like, zeros_like
+from ndgrad.optim.optimizer import Group, Optimizer, State, checked, counted, decayed, first_step, move, running_mean, tensors_of
+
+__all__ = ["Adadelta", "Adagrad", "RMSprop", "Rprop"]
+
+
+class Adagrad(Optimizer):
+    """Steps divided by the root of the sum of all squared gradients so far (Duchi et al., 2011)."""
+
+    def __init__(
+        self,
+        params: Any,
+        lr: Any = 1e-2,
+        lr_decay: float = 0,
+        weight_decay: float = 0,
+        initial_accumulator_value: float = 0,
+        eps: float = 1e-10,
+        foreach: bool | None = None,
+        *,
+        maximize: bool = False,
+        differentiable: bool = False,
+        fused: bool | None = None,
+    ) -> None:
+        settings = {
+            "lr": lr,
+            "lr_decay": lr_decay,
+            "eps": eps,
+            "weight_decay": weight_decay,
+            "initial_accumulator_value": initial_accumulator_value,
+            "foreach": foreach,
+            "maximize": maximize,
+            "differentiable": differentiable,
+            "fused": fused,
+        }
+        checked("Adagrad", settings, lr=0.0, lr_decay=0.0, weight_decay=0.0, initial_accumulator_value=0.0, eps=0.0)
+        super().__init__(params, settings)
+        for group in self.param_groups:
+            for p in tensors_of([group]):
+                self.state[p].update(self._start(p, group))
+
+    def _start(self, p: Any, group: Group) -> State:
+        start = group["initial_accumulator_value"]
+        return {"step": first_step(), "sum": full_like(p, complex(start, start) if p.is_complex() else start).detach()}
+
+    def _update(self, p: Any, grad: Any, state: State, group: Group) -> None:
+        step = counted(state)
+        grad = decayed(grad, p, group["weight_decay"])
+        state["sum"] = state["sum"] + grad * grad
+        move(p, grad / (state["sum"].sqrt() + group["eps"]), -group["lr"] / (1 + (step - 1) * group["lr_decay"]))
+
+
+class Adadelta(Optimizer):
+    """Steps whose size comes from the steps before, not from a learning rate (Zeiler, 2012)."""
+
+    def __init__(
+        self,
+        params: Any,
+        lr: Any = 1.0,
+        rho: float = 0.9,
+        eps: float = 1e-6,
+        weight_decay: float = 0,
+        foreach: bool | None = None,
+        *,
+        capturable: bool = False,
+        maximize: bool = False,
+        differentiable: bool = False,
+    ) -> None:
+        settings = {
+            "lr": lr,
+            "rho": rho,
+            "eps": eps,
+            "weight_decay": weight_decay,
+            "maximize": maximize,
+            "capturable": capturable,
+            "foreach": foreach,
+            "differentiable": differentiable,
+        }
+        checked("Adadelta", settings, lr=0.0, eps=0.0, weight_decay=0.0)
+        if not 0.0 <= rho <= 1.0:
+            raise ValueError(f"Adadelta: Invalid rho value: {rho}. It must lie in [0, 1].")
+        super().__init__(params, settings)
+
+    def _start(self, p: Any, group: Group) -> State:
+        return {"step": first_step(), "square_avg": zeros_like(p).detach(), "acc_delta": zeros_like(p).detach()}
+
+    def _update(self, p: Any, grad: Any, state: State, group: Group) -> None:
+        counted(state)
+        rho, eps = group["rho"], group["eps"]
+        grad = decayed(grad, p, group["weight_decay"])
+        squares = running_mean(state, "square_avg", rho, grad * grad)
+        delta = (state["acc_delta"] + eps).sqrt() / (squares + eps).sqrt() * grad
+        running_mean(state, "acc_delta", rho, delta * delta)
+        move(p, delta, -group["lr"])
+
+
+class RMSprop(Optimizer):
+    """Steps divided by the root of the running mean of squared gradients."""
+
+    def __init__(
+        self,
+        params: Any,
+        lr: Any = 1e-2,
+        alpha: float = 0.99,
+        eps: float = 1e-8,
+        weight_decay: float = 0,
+        momentum: float = 0,
+        centered: bool = False,
+        capturable: bool = False,
+        foreach: bool | None = None,
+        maximize: bool = False,
+        differentiable: bool = False,
+    ) -> None:
+        settings = {
+            "lr": lr,
+            "momentum": momentum,
+            "alpha": alpha,
+            "eps": eps,
+            "centered": centered,
+            "weight_decay": weight_decay,
+            "capturable": capturable,
+            "foreach": foreach,
+            "maximize": maximize,
+            "differentiable": differentiable,
+        }
+        checked("RMSprop", settings, lr=0.0, eps=0.0, momentum=0.0, weight_decay=0.0, alpha=0.0)
+        super().__init__(params, settings)
+
+    def _start(self, p: Any, group: Group) -> State:
+        state = {"step": first_step(), "square_avg": zeros_like(p).detach()}
+        if group["momentum"] > 0:
+            state["momentum_buffer"] = zeros_like(p).detach()
+        if group["centered"]:
+            state["grad_avg"] = zeros_like(p).detach()
+        return state
+
+    def _update(self, p: Any, grad: Any, state: State, group: Group) -> None:
+        counted(state)
+        alpha = group["alpha"]
+        grad = decayed(grad, p, group["weight_decay"])
+        squares = running_mean(state, "square_avg", alpha, grad * grad)
+        if group["centered"]:
+            mean = running_mean(state, "grad_avg", alpha, grad)
+            squares = squares - mean * mean
+        step = grad / (squares.sqrt() + group["eps"])
+        if group["momentum"] > 0:
+            state["momentum_buffer"] = step = state["momentum_buffer"] * group["momentum"] + step
+        move(p, step, -group["lr"])
+
+
+class Rprop(Optimizer):
+    """Step sizes that grow while an element's gradient keeps its sign and shrink when it changes (Riedmiller and Braun, 1993)."""
+
+    def __init__(
+        self,
+        params: Any,
+        lr: Any = 1e-2,
+        etas: tuple[float, float] = (0.5, 1.2),
+        step_sizes: tuple[float, float] = (1e-6, 50),
+        *,
+        capturable: bool = False,
+        foreach: bool | None = None,
+        maximize: bool = False,
+        differentiable: bool = False,
+    ) -> None:
+        settings = {
+            "lr": lr,
+            "etas": etas,
+            "step_sizes": step_sizes,
+            "foreach": foreach,
+            "maximize": maximize,
+            "differentiable": differentiable,
+            "capturable": capturable,
+        }
+        checked("Rprop", settings, lr=0.0)
+        if not 0.0 < etas[0] < 1.0 < etas[1]:
+            raise ValueError(f"Rprop: Invalid eta values: {etas[0]}, {etas[1]}. The first must lie between 0 and 1, the second above 1.")
+        super().__init__(params, settings)
+
+    def _start(self, p: Any, group: Group) -> State:
+        lr = float(group["lr"])
+        size = full_like(p, complex(lr, lr) if p.is_complex() else lr).detach()
+        return {"step": first_step(), "prev": zeros_like(p).detach(), "step_size": size}
+
+    def _update(self, p: Any, grad: Any, state: State, group: Group) -> None:
+        counted(state)
+        shrink, grow = group["etas"]
+        smallest, largest = group["step_sizes"]
+        kept = (grad * state["prev"]).sign()
+        factor = (kept > 0) * grow + (kept < 0) * shrink + (kept == 0) * 1.0
+        state["step_size"].mul_(factor).clamp_(min=smallest, max=largest)
+        grad = grad * (kept >= 0)  # where the sign has changed, the step is taken back: none now, and no sign to compare with
+        move(p, grad.sign() * state["step_size"], -1.0)
+        state["prev"].copy_(grad)

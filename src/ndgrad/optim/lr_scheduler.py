@@ -1,0 +1,638 @@
+"""Schedules of learning rates: each changes `lr` in the groups of an optimizer, once per call of `step()`.
+
+A schedule computes the next rate from the present one where it can, so that several schedules on one optimizer combine; that is
+torch's "chainable form", and rounding then is torch's too.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from ndgrad.autograd.variable import Variable
+from ndgrad.optim.optimizer import Optimizer
+
+__all__ = [
+    "ChainedScheduler", "ConstantLR", "CosineAnnealingLR", "CosineAnnealingWarmRestarts", "ExponentialLR", "LRScheduler", "LambdaLR",
+    "LinearLR", "MultiStepLR", "MultiplicativeLR", "OneCycleLR", "PolynomialLR", "ReduceLROnPlateau", "SequentialLR", "StepLR",
+]  # fmt: skip
+
+
+def _set_lr(group: dict[str, Any], lr: Any) -> None:
+    if isinstance(group["lr"], Variable):
+        group["lr"].fill_(float(lr))
+    else:
+        group["lr"] = lr
+
+
+class LRScheduler:
+    """The base of schedules: a subclass says in `get_lr` what the rates are at `last_epoch`."""
+
+    def __init__(self, optimizer: Any, last_epoch: int = -1) -> None:
+        if not isinstance(optimizer, Optimizer):
+            raise TypeError(f"{type(optimizer).__name__} is not an Optimizer. Make the schedule with the optimizer whose rates it changes.")
+        self.optimizer = optimizer
+        for number, group in enumerate(optimizer.param_groups):
+            if last_epoch == -1:
+                lr = group["lr"]
+                group.setdefault("initial_lr", lr.clone() if isinstance(lr, Variable) else lr)
+            elif "initial_lr" not in group:
+                raise KeyError(
+                    f"param 'initial_lr' is not specified in param_groups[{number}] when resuming an optimizer with "
+                    f"last_epoch={last_epoch}."
+                )
+        self.base_lrs = [float(group["initial_lr"]) for group in optimizer.param_groups]
+        self.last_epoch = last_epoch
+        self._is_initial = True
+        self._step_count = 0
+        self._get_lr_called_within_step = False
+        self._watch_steps()
+        self.step()
+        self._is_initial = False
+
+    def _watch_steps(self) -> None:
+        """Have the optimizer note whether it has taken a step, to warn of a schedule that runs ahead of it."""
+        optimizer = self.optimizer
+        if "_steps_taken" not in optimizer.__dict__:
+            optimizer.__dict__["_steps_taken"] = 0
+
+            def count(optimizer: Any, args: Any, kwargs: Any) -> None:
+                optimizer.__dict__["_steps_taken"] += 1
+
+            optimizer.register_step_post_hook(count)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything but the optimizer."""
+        return {name: value for name, value in self.__dict__.items() if name != "optimizer"}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Go on where another schedule of the same kind was."""
+        self.__dict__.update(state_dict)
+
+    def get_last_lr(self) -> list[Any]:
+        """The rates that the last step has set."""
+        return self._last_lr
+
+    def get_lr(self) -> list[Any]:
+        """The rates at `last_epoch`, one per group; subclasses define it."""
+        raise NotImplementedError(f"{type(self).__name__} does not define get_lr().")
+
+    def _rates(self) -> list[float]:
+        return [float(group["lr"]) for group in self.optimizer.param_groups]
+
+    def _check_within_step(self) -> None:
+        if not self._get_lr_called_within_step:
+            warnings.warn("To get the last learning rate computed by the scheduler, please use `get_last_lr()`.", stacklevel=3)
+
+    def step(self, epoch: int | None = None) -> None:
+        """Go on by one (or to an epoch) and set the rates."""
+        if self._step_count == 1 and not self.optimizer.__dict__.get("_steps_taken", 1):
+            warnings.warn(
+                "Detected call of `lr_scheduler.step()` before `optimizer.step()`. Call them in the opposite order: otherwise the first "
+                "value of the learning rate schedule is skipped.",
+                stacklevel=2,
+            )
+        self._step_count += 1
+        self._get_lr_called_within_step = True
+        try:
+            if epoch is None:
+                self.last_epoch += 1
+                values = self.get_lr()
+            else:
+                self.last_epoch = epoch
+                closed = getattr(self, "_get_closed_form_lr", self.get_lr)
+                values = closed()
+        finally:
+            self._get_lr_called_within_step = False
+        for group, lr in zip(self.optimizer.param_groups, values, strict=True):
+            _set_lr(group, lr)
+        self._last_lr: list[Any] = self._rates()
+
+
+# ----- factors ---------------------------------------------------------------------------------------------------------
+
+
+class LambdaLR(LRScheduler):
+    """The first rate times a function of the epoch."""
+
+    def __init__(self, optimizer: Any, lr_lambda: Any, last_epoch: int = -1) -> None:
+        groups = len(optimizer.param_groups)
+        functions = list(lr_lambda) if isinstance(lr_lambda, (list, tuple)) else [lr_lambda] * groups
+        if len(functions) != groups:
+            raise ValueError(f"Expected {groups} lr_lambdas, but got {len(functions)}. Give one per group, or one for all.")
+        self.lr_lambdas: list[Callable[[int], float]] = functions
+        super().__init__(optimizer, last_epoch)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything but the optimizer and the functions; of callable objects, their attributes."""
+        state = {k: v for k, v in self.__dict__.items() if k not in ("optimizer", "lr_lambdas")}
+        state["lr_lambdas"] = [dict(vars(f)) if hasattr(f, "__dict__") and not hasattr(f, "__code__") else None for f in self.lr_lambdas]
+        return state
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Go on where another was; functions stay those given here."""
+        state = dict(state_dict)
+        for function, values in zip(self.lr_lambdas, state.pop("lr_lambdas", ()), strict=False):
+            if values is not None:
+                vars(function).update(values)
+        self.__dict__.update(state)
+
+    def get_lr(self) -> list[float]:
+        self._check_within_step()
+        return [base * f(self.last_epoch) for f, base in zip(self.lr_lambdas, self.base_lrs, strict=True)]
+
+
+class MultiplicativeLR(LambdaLR):
+    """The present rate times a function of the epoch."""
+
+    def get_lr(self) -> list[float]:
+        self._check_within_step()
+        if self._is_initial:
+            return self._rates()
+        return [lr * f(self.last_epoch) for lr, f in zip(self._rates(), self.lr_lambdas, strict=True)]
+
+
+class StepLR(LRScheduler):
+    """The rate times gamma after every `step_size` epochs."""
+
+    def __init__(self, optimizer: Any, step_size: int, gamma: float = 0.1, last_epoch: int = -1) -> None:
+        self.step_size = step_size
+        self.gamma = gamma
+        super().__init__(optimizer, last_epoch)
+
+    def get_lr(self) -> list[float]:
+        self._check_within_step()
+        if self.last_epoch == 0 or self.last_epoch % self.step_size:
+            return self._rates()
+        return [lr * self.gamma for lr in self._rates()]
+
+    def _get_closed_form_lr(self) -> list[float]:
+        return [base * self.gamma ** (self.last_epoch // self.step_size) for base in self.base_lrs]
+
+
+class MultiStepLR(LRScheduler):
+    """The rate times gamma at given epochs."""
+
+    def __init__(self, optimizer: Any, milestones: Iterable[int], gamma: float = 0.1, last_epoch: int = -1) -> None:
+        self.milestones = Counter(milestones)
+        self.gamma = gamma
+        super().__init__(optimizer, last_epoch)
+
+    def get_lr(self) -> list[float]:
+        self._check_within_step()
+        times = self.milestones.get(self.last_epoch, 0)
+        return [lr * self.gamma**times for lr in self._rates()]
+
+    def _get_closed_form_lr(self) -> list[float]:
+        passed = bisect_right(sorted(self.milestones.elements()), self.last_epoch)
+        return [base * self.gamma**passed for base in self.base_lrs]
+
+
+class ExponentialLR(LRScheduler):
+    """The rate times gamma, every epoch."""
+
+    def __init__(self, optimizer: Any, gamma: float, last_epoch: int = -1) -> None:
+        self.gamma = gamma
+        super().__init__(optimizer, last_epoch)
+
+    def get_lr(self) -> list[float]:
+        self._check_within_step()
+        return self._rates() if self._is_initial else [lr * self.gamma for lr in self._rates()]
+
+    def _get_closed_form_lr(self) -> list[float]:
+        return [base * self.gamma**self.last_epoch for base in self.base_lrs]
+
+
+class ConstantLR(LRScheduler):
+    """The rate times a factor for the first `total_iters` epochs."""
+
+    def __init__(self, optimizer: Any, factor: float = 1.0 / 3, total_iters: int = 5, last_epoch: int = -1) -> None:
+        if not 0 <= factor <= 1.0:
+            raise ValueError(f"Constant multiplicative factor expected to be between 0 and 1, and is {factor}.")
+        self.factor = factor
+        self.total_iters = total_iters
+        super().__init__(optimizer, last_epoch)
+
+    def get_lr(self) -> list[float]:
+        self._check_within_step()
+        if self.last_epoch == 0:
+            return [lr * self.factor for lr in self._rates()]
+        if self.last_epoch != self.total_iters:
+            return self._rates()
+        return [lr * (1.0 / self.factor) for lr in self._rates()]
+
+    def _get_closed_form_lr(self) -> list[float]:
+        return [base * (self.factor if self.last_epoch < self.total_iters else 1.0) for base in self.base_lrs]
+
+
+class LinearLR(LRScheduler):
+    """The rate times a factor that goes from one number to another over `total_iters` epochs."""
+
+    def __init__(
+        self,
+        optimizer: Any,
+        start_factor: float = 1.0 / 3,
+        end_factor: float = 1.0,
+        total_iters: int = 5,
+        last_epoch: int = -1,
+    ) -> None:
+        if not 0 < start_factor <= 1.0:
+            raise ValueError(f"Starting multiplicative factor expected to be greater than 0 and less or equal to 1, and is {start_factor}.")
+        if not 0 <= end_factor <= 1.0:
+            raise ValueError(f"Ending multiplicative factor expected to be between 0 and 1, and is {end_factor}.")
+        self.start_factor = start_factor
+        self.end_factor = end_factor
+        self.total_iters = total_iters
+        super().__init__(optimizer, last_epoch)
+
+    def get_lr(self) -> list[float]:
+        self._check_within_step()
+        if self.last_epoch == 0:
+            return [lr * self.start_factor for lr in self._rates()]
+        if self._is_initial or self.last_epoch > self.total_iters:
+            return self._rates()
+        rise = self.end_factor - self.start_factor
+        before = self.total_iters * self.start_factor + (self.last_epoch - 1) * rise
+        return [lr * (1.0 + rise / before) for lr in self._rates()]
+
+    def _get_closed_form_lr(self) -> list[float]:
+        done = min(self.total_iters, self.last_epoch) / self.total_iters
+        return [base * (self.start_factor + (self.end_factor - self.start_factor) * done) for base in self.base_lrs]
+
+
+class PolynomialLR(LRScheduler):
+    """The rate times a power of the part of `total_iters` epochs that is left."""
+
+    def __init__(self, optimizer: Any, total_iters: int = 5, power: float = 1.0, last_epoch: int = -1) -> None:
+        self.total_iters = total_iters
+        self.power = power
+        super().__init__(optimizer, last_epoch)
+
+    def get_lr(self) -> list[float]:
+        self._check_within_step()
+        if self._is_initial or self.last_epoch > self.total_iters:
+            return self._rates()
+        left = (1.0 - self.last_epoch / self.total_iters) / (1.0 - (self.last_epoch - 1) / self.total_iters)
+        return [lr * left**self.power for lr in self._rates()]
+
+    def _get_closed_form_lr(self) -> list[float]:
+        left = 1.0 - min(self.total_iters, self.last_epoch) / self.total_iters
+        return [base * left**self.power for base in self.base_lrs]
+
+
+# ----- waves -----------------------------------------------------------------------------------------------------------
+
+
+class CosineAnnealingLR(LRScheduler):
+    """From the first rate to `eta_min` along half a cosine of `T_max` epochs, and back."""
+
+    def __init__(self, optimizer: Any, T_max: int, eta_min: float = 0.0, last_epoch: int = -1) -> None:
+        self.T_max = T_max
+        self.eta_min = eta_min
+        super().__init__(optimizer, last_epoch)
+
+    def get_lr(self) -> list[float]:
+        self._check_within_step()
+        if self._is_initial:
+            return self._rates()
+        if self._step_count == 1 and self.last_epoch > 0:
+            return self._get_closed_form_lr()
+        if (self.last_epoch - 1 - self.T_max) % (2 * self.T_max) == 0:
+            rise = (1 - math.cos(math.pi / self.T_max)) / 2
+            return [lr + (base - self.eta_min) * rise for lr, base in zip(self._rates(), self.base_lrs, strict=True)]
+        now = 1 + math.cos(math.pi * self.last_epoch / self.T_max)
+        before = 1 + math.cos(math.pi * (self.last_epoch - 1) / self.T_max)
+        return [now / before * (lr - self.eta_min) + self.eta_min for lr in self._rates()]
+
+    def _get_closed_form_lr(self) -> list[float]:
+        height = (1 + math.cos(math.pi * self.last_epoch / self.T_max)) / 2
+        return [self.eta_min + (base - self.eta_min) * height for base in self.base_lrs]
+
+
+class CosineAnnealingWarmRestarts(LRScheduler):
+    """Half cosines one after the other, of T_0, T_0 T_mult, T_0 T_mult^2, ... epochs (Loshchilov and Hutter, 2016)."""
+
+    def __init__(self, optimizer: Any, T_0: int, T_mult: int = 1, eta_min: float = 0.0, last_epoch: int = -1) -> None:
+        if T_0 <= 0 or not isinstance(T_0, int):
+            raise ValueError(f"Expected positive integer T_0, but got {T_0}.")
+        if T_mult < 1 or not isinstance(T_mult, int):
+            raise ValueError(f"Expected integer T_mult >= 1, but got {T_mult}.")
+        if not isinstance(eta_min, (int, float)):
+            raise ValueError(f"Expected float or int eta_min, but got {eta_min} of type {type(eta_min)}.")
+        self.T_0 = T_0
+        self.T_i = T_0
+        self.T_mult = T_mult
+        self.eta_min = eta_min
+        self.T_cur: float = last_epoch
+        super().__init__(optimizer, last_epoch)
+
+    def get_lr(self) -> list[float]:
+        self._check_within_step()
+        height = (1 + math.cos(math.pi * self.T_cur / self.T_i)) / 2
+        return [self.eta_min + (base - self.eta_min) * height for base in self.base_lrs]
+
+    def step(self, epoch: float | None = None) -> None:
+        """Go on by one, or to an epoch, which may lie between two whole ones."""
+        if epoch is None and self.last_epoch < 0:
+            epoch = 0
+        if epoch is None:
+            epoch = self.last_epoch + 1
+            self.T_cur += 1
+            if self.T_cur >= self.T_i:
+                self.T_cur -= self.T_i
+                self.T_i *= self.T_mult
+        else:
+            if epoch < 0:
+                raise ValueError(f"Expected non-negative epoch, but got {epoch}.")
+            self.T_cur, self.T_i = self._place(epoch)
+        self.last_epoch = math.floor(epoch)
+        self._step_count += 1
+        self._get_lr_called_within_step = True
+        try:
+            values = self.get_lr()
+        finally:
+            self._get_lr_called_within_step = False
+        for group, lr in zip(self.optimizer.param_groups, values, strict=True):
+            _set_lr(group, lr)
+        self._last_lr = self._rates()
+
+    def _place(self, epoch: float) -> tuple[float, int]:
+        """How far into which half cosine an epoch lies."""
+        if epoch < self.T_0:
+            return epoch, self.T_0
+        if self.T_mult == 1:
+            return epoch % self.T_0, self.T_0
+        number = int(math.log(epoch / self.T_0 * (self.T_mult - 1) + 1, self.T_mult))
+        begun = self.T_0 * (self.T_mult**number - 1) / (self.T_mult - 1)
+        return epoch - begun, self.T_0 * self.T_mult**number
+
+
+class OneCycleLR(LRScheduler):
+    """Up to `max_lr` and down far below the first rate, once, while the momentum goes the other way (Smith and Topin, 2017)."""
+
+    def __init__(
+        self,
+        optimizer: Any,
+        max_lr: Any,
+        total_steps: int | None = None,
+        epochs: int | None = None,
+        steps_per_epoch: int | None = None,
+        pct_start: float = 0.3,
+        anneal_strategy: str = "cos",
+        cycle_momentum: bool = True,
+        base_momentum: Any = 0.85,
+        max_momentum: Any = 0.95,
+        div_factor: float = 25.0,
+        final_div_factor: float = 1e4,
+        three_phase: bool = False,
+        last_epoch: int = -1,
+    ) -> None:
+        if total_steps is None:
+            if epochs is None or steps_per_epoch is None:
+                raise ValueError("You must define either total_steps OR (epochs AND steps_per_epoch).")
+            total_steps = epochs * steps_per_epoch
+        if total_steps <= 0 or not isinstance(total_steps, int):
+            raise ValueError(f"Expected positive integer total_steps, but got {total_steps}.")
+        if not 0 <= pct_start <= 1:
+            raise ValueError(f"Expected float between 0 and 1 pct_start, but got {pct_start}.")
+        if anneal_strategy not in ("cos", "linear"):
+            raise ValueError(f"anneal_strategy must be one of 'cos' or 'linear', instead got {anneal_strategy}.")
+        self.total_steps = total_steps
+        self._anneal_func_type = anneal_strategy
+        self.cycle_momentum = cycle_momentum
+        last = total_steps - 1
+        peak = float(pct_start * total_steps) - 1
+        phases = [(peak, "initial_lr", "max_lr", "max_momentum", "base_momentum")]
+        if three_phase:
+            phases += [
+                (2 * pct_start * total_steps - 2, "max_lr", "initial_lr", "base_momentum", "max_momentum"),
+                (last, "initial_lr", "min_lr", "max_momentum", "max_momentum"),
+            ]
+        else:
+            phases.append((last, "max_lr", "min_lr", "base_momentum", "max_momentum"))
+        self._phases = phases
+        groups = optimizer.param_groups
+        if last_epoch == -1:
+            for group, top in zip(groups, _per_group(groups, "max_lr", max_lr), strict=True):
+                group["initial_lr"] = top / div_factor
+                group["max_lr"] = top
+                group["min_lr"] = group["initial_lr"] / final_div_factor
+                _set_lr(group, group["initial_lr"])
+        if cycle_momentum:
+            if "momentum" not in optimizer.defaults and "betas" not in optimizer.defaults:
+                raise ValueError(
+                    "optimizer must support momentum or beta1 with `cycle_momentum` option enabled. Pass cycle_momentum=False."
+                )
+            self.use_beta1 = "betas" in optimizer.defaults
+            if last_epoch == -1:
+                most, least = _per_group(groups, "max_momentum", max_momentum), _per_group(groups, "base_momentum", base_momentum)
+                for group, high, low in zip(groups, most, least, strict=True):
+                    self._set_momentum(group, high)
+                    group["max_momentum"], group["base_momentum"] = high, low
+        super().__init__(optimizer, last_epoch)
+
+    def _set_momentum(self, group: dict[str, Any], value: float) -> None:
+        if self.use_beta1:
+            group["betas"] = (value, *group["betas"][1:])
+        else:
+            group["momentum"] = value
+
+    def _between(self, start: float, end: float, part: float) -> float:
+        if self._anneal_func_type == "linear":
+            return (end - start) * part + start
+        return end + (start - end) / 2.0 * (math.cos(math.pi * part) + 1)
+
+    def get_lr(self) -> list[float]:
+        self._check_within_step()
+        step = self.last_epoch
+        if step > self.total_steps:
+            raise ValueError(f"Tried to step {step} times. The specified number of total steps is {self.total_steps}.")
+        rates = []
+        for group in self.optimizer.param_groups:
+            begun = 0.0
+            for number, (end, lr_from, lr_to, momentum_from, momentum_to) in enumerate(self._phases):
+                if step <= end or number == len(self._phases) - 1:
+                    part = (step - begun) / (end - begun)
+                    rates.append(self._between(group[lr_from], group[lr_to], part))
+                    if self.cycle_momentum:
+                        self._set_momentum(group, self._between(group[momentum_from], group[momentum_to], part))
+                    break
+                begun = end
+        return rates
+
+
+def _per_group(groups: list[Any], name: str, value: Any) -> list[Any]:
+    if not isinstance(value, (list, tuple)):
+        return [value] * len(groups)
+    if len(value) != len(groups):
+        raise ValueError(f"{name} must have the same length as optimizer.param_groups: {len(value)} values for {len(groups)} groups.")
+    return list(value)
+
+
+# ----- several schedules -------------------------------------------------------------------------------------------------
+
+
+class SequentialLR(LRScheduler):
+    """Schedules one after the other, changing at milestones."""
+
+    def __init__(self, optimizer: Any, schedulers: Sequence[Any], milestones: Sequence[int], last_epoch: int = -1) -> None:
+        if len(schedulers) < 1:
+            raise ValueError("SequentialLR expects at least one scheduler, but got no scheduler.")
+        for number, scheduler in enumerate(schedulers):
+            if scheduler.optimizer is not optimizer:
+                raise ValueError(f"SequentialLR expects all schedulers to belong to the same optimizer, but number {number} has another.")
+        if len(milestones) != len(schedulers) - 1:
+            raise ValueError(
+                "Sequential Schedulers expects number of schedulers provided to be one more than the number of milestone points, but got "
+                f"{len(schedulers)} schedulers and {len(milestones)} milestones."
+            )
+        self._schedulers = list(schedulers)
+        self._milestones = list(milestones)
+        self.last_epoch = last_epoch + 1
+        self.optimizer = optimizer
+        # Making the schedules has applied the first rates of all; only those of the first are wanted.
+        for group in optimizer.param_groups:
+            _set_lr(group, group["initial_lr"])
+        for scheduler in self._schedulers:
+            scheduler.last_epoch -= 1
+        self._schedulers[0]._is_initial, self._schedulers[0]._step_count = True, 0
+        self._schedulers[0].step()
+        self._schedulers[0]._is_initial = False
+        self._last_lr = self._schedulers[0].get_last_lr()
+
+    def step(self, epoch: int | None = None) -> None:
+        """Go on by one."""
+        self.last_epoch += 1
+        number = bisect_right(self._milestones, self.last_epoch)
+        scheduler = self._schedulers[number]
+        if number > 0 and self._milestones[number - 1] == self.last_epoch:
+            scheduler.step(0)
+        else:
+            scheduler.step()
+        self._last_lr = scheduler.get_last_lr()
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything but the optimizer, the schedules as their own states."""
+        state = {k: v for k, v in self.__dict__.items() if k not in ("optimizer", "_schedulers")}
+        return {**state, "_schedulers": [s.state_dict() for s in self._schedulers]}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Go on where another was."""
+        state = dict(state_dict)
+        for scheduler, values in zip(self._schedulers, state.pop("_schedulers"), strict=True):
+            scheduler.load_state_dict(values)
+        self.__dict__.update(state)
+
+
+class ChainedScheduler(LRScheduler):
+    """Schedules that all act at every step."""
+
+    def __init__(self, schedulers: Sequence[Any], optimizer: Any = None) -> None:
+        if len(schedulers) < 1:
+            raise ValueError("ChainedScheduler expects at least one scheduler to be chained, but got no scheduler.")
+        optimizer = optimizer or schedulers[0].optimizer
+        for number, scheduler in enumerate(schedulers):
+            if scheduler.optimizer is not optimizer:
+                raise ValueError(
+                    f"ChainedScheduler expects all schedulers to belong to the same optimizer, but number {number} has another."
+                )
+        self._schedulers = list(schedulers)
+        self.optimizer = optimizer
+        self._last_lr = self._rates()
+
+    def step(self, epoch: int | None = None) -> None:
+        """Go on by one."""
+        for scheduler in self._schedulers:
+            scheduler.step()
+        self._last_lr = self._rates()
+
+    state_dict = SequentialLR.state_dict
+    load_state_dict = SequentialLR.load_state_dict
+
+
+# ----- by what is measured -----------------------------------------------------------------------------------------------
+
+
+class ReduceLROnPlateau(LRScheduler):
+    """The rate times a factor when a measured value has not become better for `patience` epochs."""
+
+    def __init__(
+        self,
+        optimizer: Any,
+        mode: str = "min",
+        factor: float = 0.1,
+        patience: int = 10,
+        threshold: float = 1e-4,
+        threshold_mode: str = "rel",
+        cooldown: int = 0,
+        min_lr: Any = 0,
+        eps: float = 1e-8,
+    ) -> None:
+        if factor >= 1.0:
+            raise ValueError(f"Factor should be < 1.0, and is {factor}.")
+        if not isinstance(optimizer, Optimizer):
+            raise TypeError(f"{type(optimizer).__name__} is not an Optimizer.")
+        if mode not in ("min", "max"):
+            raise ValueError(f"mode {mode} is unknown! Choose 'min' or 'max'.")
+        if threshold_mode not in ("rel", "abs"):
+            raise ValueError(f"threshold mode {threshold_mode} is unknown! Choose 'rel' or 'abs'.")
+        self.optimizer = optimizer
+        self.factor = factor
+        self.min_lrs = _per_group(optimizer.param_groups, "min_lr", min_lr)
+        self.patience = patience
+        self.cooldown = cooldown
+        self.eps = eps
+        self.last_epoch = 0
+        self._last_lr = self._rates()
+        self.mode = mode
+        self.threshold = threshold
+        self.threshold_mode = threshold_mode
+        self._reset()
+
+    def _reset(self) -> None:
+        self.mode_worse = math.inf if self.mode == "min" else -math.inf
+        self.best = self.mode_worse
+        self.cooldown_counter = 0
+        self.num_bad_epochs = 0
+
+    def step(self, metrics: Any, epoch: int | None = None) -> None:  # type: ignore[override]
+        """Take a measured value into account."""
+        current = float(metrics)
+        self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
+        if self.is_better(current, self.best):
+            self.best = current
+            self.num_bad_epochs = 0
+        else:
+            self.num_bad_epochs += 1
+        if self.in_cooldown:
+            self.cooldown_counter -= 1
+            self.num_bad_epochs = 0
+        if self.num_bad_epochs > self.patience:
+            self._reduce_lr()
+            self.cooldown_counter = self.cooldown
+            self.num_bad_epochs = 0
+        self._last_lr = self._rates()
+
+    def _reduce_lr(self) -> None:
+        for group, least in zip(self.optimizer.param_groups, self.min_lrs, strict=True):
+            old = float(group["lr"])
+            new = max(old * self.factor, least)
+            if old - new > self.eps:
+                _set_lr(group, new)
+
+    @property
+    def in_cooldown(self) -> bool:
+        return self.cooldown_counter > 0
+
+    def is_better(self, a: float, best: float) -> bool:
+        """Whether a value is better than the best by more than the threshold."""
+        if self.threshold_mode == "rel":
+            sign = -1.0 if self.mode == "min" else 1.0
+            bound = best * (1.0 + sign * self.threshold)
+        else:
+            bound = best + (-self.threshold if self.mode == "min" else self.threshold)
+        return a < bound if self.mode == "min" else a > bound

@@ -1,0 +1,118 @@
+"""Stochastic gradient descent, with momentum; and its average over time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ndgrad.api.creation import zeros_like
+from ndgrad.api.data import tensor
+from ndgrad.dtypes import get_default_dtype
+from ndgrad.optim.optimizer import Group, Optimizer, State, checked, counted, decayed, first_step, move
+
+__all__ = ["ASGD", "SGD"]
+
+
+class SGD(Optimizer):
+    """Down the gradient: p -= lr * g, or with momentum p -= lr * v where v = momentum * v + (1 - dampening) * g.
+
+    >>> import ndgrad
+    >>> p = ndgrad.tensor([1.0], requires_grad=True)
+    >>> optimizer = ndgrad.optim.SGD([p], lr=0.1)
+    >>> (p * p).sum().backward()
+    >>> optimizer.step()
+    >>> p.detach()
+    tensor([0.8000])
+    """
+
+    _complex_as_real = False
+
+    def __init__(
+        self,
+        params: Any,
+        lr: Any = 1e-3,
+        momentum: float = 0,
+        dampening: float = 0,
+        weight_decay: Any = 0,
+        nesterov: bool = False,
+        *,
+        maximize: bool = False,
+        foreach: bool | None = None,
+        differentiable: bool = False,
+        fused: bool | None = None,
+    ) -> None:
+        settings = {
+            "lr": lr,
+            "momentum": momentum,
+            "dampening": dampening,
+            "weight_decay": weight_decay,
+            "nesterov": nesterov,
+            "maximize": maximize,
+            "foreach": foreach,
+            "differentiable": differentiable,
+            "fused": fused,
+        }
+        checked("SGD", settings, lr=0.0, momentum=0.0, weight_decay=0.0)
+        if nesterov and (momentum <= 0 or dampening != 0):
+            raise ValueError(f"Nesterov momentum requires a momentum and zero dampening, and they are {momentum} and {dampening}.")
+        super().__init__(params, settings)
+
+    def _update(self, p: Any, grad: Any, state: State, group: Group) -> None:
+        grad = decayed(grad, p, group["weight_decay"])
+        momentum = group["momentum"]
+        if momentum != 0:
+            velocity = state.get("momentum_buffer")
+            if velocity is None:
+                velocity = grad.clone() if group["differentiable"] else grad.detach().clone()
+            else:
+                velocity = velocity * momentum + (grad * (1 - group["dampening"]) if group["dampening"] else grad)
+            state["momentum_buffer"] = velocity
+            grad = grad + velocity * momentum if group["nesterov"] else velocity
+        move(p, grad, -group["lr"])
+
+
+class ASGD(Optimizer):
+    """Stochastic gradient descent whose iterates are averaged from step t0 on (Polyak and Juditsky, 1992)."""
+
+    def __init__(
+        self,
+        params: Any,
+        lr: Any = 1e-2,
+        lambd: float = 1e-4,
+        alpha: float = 0.75,
+        t0: float = 1e6,
+        weight_decay: float = 0,
+        foreach: bool | None = None,
+        maximize: bool = False,
+        differentiable: bool = False,
+        capturable: bool = False,
+    ) -> None:
+        settings = {
+            "lr": lr,
+            "lambd": lambd,
+            "alpha": alpha,
+            "t0": t0,
+            "weight_decay": weight_decay,
+            "foreach": foreach,
+            "maximize": maximize,
+            "differentiable": differentiable,
+            "capturable": capturable,
+        }
+        super().__init__(params, checked("ASGD", settings, lr=0.0, weight_decay=0.0))
+
+    def _start(self, p: Any, group: Group) -> State:
+        lr = tensor(float(group["lr"]), dtype=get_default_dtype())
+        return {"step": first_step(), "eta": lr, "mu": tensor(1.0, dtype=get_default_dtype()), "ax": zeros_like(p).detach()}
+
+    def _update(self, p: Any, grad: Any, state: State, group: Group) -> None:
+        step = counted(state)
+        eta, mu = float(state["eta"]), float(state["mu"])
+        grad = decayed(grad, p, group["weight_decay"])
+        p.mul_(1 - group["lambd"] * eta)
+        move(p, grad, -eta)
+        average = state["ax"]
+        if mu != 1:
+            average.add_((p - average) * mu)
+        else:
+            average.copy_(p)
+        state["eta"].fill_(float(group["lr"]) / (1 + group["lambd"] * float(group["lr"]) * step) ** group["alpha"])
+        state["mu"].fill_(1 / max(1, step - group["t0"]))

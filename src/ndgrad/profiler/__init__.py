@@ -1,0 +1,218 @@
+"""The profiler under the names of torch.profiler: `profile` with a schedule of steps, and what to do when a trace is ready.
+
+It is ndgrad.autograd.profiler's, started and stopped by a schedule: of a long training run a few steps are measured, after others that
+are left alone or run to warm up.
+"""
+
+from __future__ import annotations
+
+import enum
+import os
+from collections.abc import Callable, Iterable
+from typing import Any, Self
+
+from ndgrad.autograd.profiler import kineto_available, record_function
+from ndgrad.autograd.profiler import profile as _autograd_profile
+from ndgrad.autograd.profiler_util import EventList
+
+__all__ = ["ProfilerAction", "ProfilerActivity", "kineto_available", "profile", "record_function", "schedule", "supported_activities"]
+
+
+class ProfilerActivity(enum.Enum):
+    """What can be measured. Work on a GPU appears as the calls that start it."""
+
+    CPU = 0
+    CUDA = 2
+
+
+class ProfilerAction(enum.Enum):
+    """What to do in a step."""
+
+    NONE = 0
+    WARMUP = 1
+    RECORD = 2
+    RECORD_AND_SAVE = 3
+
+
+def supported_activities() -> set[ProfilerActivity]:
+    """What this profiler measures."""
+    return {ProfilerActivity.CPU}
+
+
+def schedule(
+    *, wait: int, warmup: int, active: int, repeat: int = 0, skip_first: int = 0, skip_first_wait: int = 0
+) -> Callable[[int], ProfilerAction]:
+    """A function from the number of a step to what is done in it.
+
+    After `skip_first` steps come cycles of `wait` steps without measuring, `warmup` steps that are measured and thrown away, and `active`
+    steps that are kept; `repeat` cycles, or without end for 0. `skip_first_wait` leaves out the waiting of the first cycle.
+
+    >>> steps = schedule(wait=1, warmup=1, active=2, repeat=1)
+    >>> [steps(i).name for i in range(5)]
+    ['NONE', 'WARMUP', 'RECORD', 'RECORD_AND_SAVE', 'NONE']
+    """
+    if min(wait, warmup, repeat, skip_first, skip_first_wait) < 0 or active <= 0:
+        raise AssertionError(
+            f"Invalid profiler schedule arguments: wait={wait}, warmup={warmup}, repeat={repeat}, skip_first={skip_first} and "
+            f"skip_first_wait={skip_first_wait} must not be negative, and active={active} must be positive."
+        )
+    cycle = wait + warmup + active
+
+    def action(step: int) -> ProfilerAction:
+        if step < 0:
+            raise AssertionError(f"Step must be non-negative. Got {step}.")
+        if step < skip_first:
+            return ProfilerAction.NONE
+        step -= skip_first
+        if skip_first_wait:
+            step += wait
+        if repeat and step // cycle >= repeat:
+            return ProfilerAction.NONE
+        place = step % cycle
+        if place < wait:
+            return ProfilerAction.NONE
+        if place < wait + warmup:
+            return ProfilerAction.WARMUP
+        return ProfilerAction.RECORD_AND_SAVE if place == cycle - 1 else ProfilerAction.RECORD
+
+    return action
+
+
+class profile:
+    """A context that measures all calls, or by a `schedule` those of some steps; `step()` says that a step is over.
+
+    When a cycle of the schedule is complete (and at the end), `on_trace_ready(profile)` is called with the events of the cycle.
+
+    >>> import ndgrad
+    >>> x = ndgrad.ones(3)
+    >>> with profile(schedule=schedule(wait=1, warmup=1, active=1), on_trace_ready=lambda p: print(len(p.events()))) as p:
+    ...     for _ in range(3):
+    ...         y = x * x
+    ...         p.step()
+    2
+    """
+
+    def __init__(
+        self,
+        *,
+        activities: Iterable[Any] | None = None,
+        schedule: Callable[[int], ProfilerAction] | None = None,
+        on_trace_ready: Callable[..., Any] | None = None,
+        record_shapes: bool = False,
+        profile_memory: bool = False,
+        with_stack: bool = False,
+        with_flops: bool = False,
+        with_modules: bool = False,
+        experimental_config: Any = None,
+        execution_trace_observer: Any = None,
+        acc_events: bool = False,
+        use_cuda: bool | None = None,
+        custom_trace_id_callback: Any = None,
+    ) -> None:
+        self.activities = set(activities) if activities is not None else supported_activities()
+        if not self.activities:
+            raise AssertionError("No valid profiler activities found: give ProfilerActivity.CPU, or leave activities out.")
+        self.schedule = schedule
+        self.on_trace_ready = on_trace_ready
+        self.acc_events = acc_events
+        self._options: dict[str, Any] = {
+            "record_shapes": record_shapes,
+            "profile_memory": profile_memory,
+            "with_stack": with_stack,
+            "with_flops": with_flops,
+            "with_modules": with_modules,
+        }
+        self.step_num = 0
+        self.profiler: _autograd_profile | None = None
+        self._range: record_function | None = None
+        self._action = ProfilerAction.NONE
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.stop()
+
+    def start(self) -> None:
+        """Begin with the first step."""
+        self._go_on(self._action_of(self.step_num))
+        self._open_range()
+
+    def stop(self) -> None:
+        """End, wherever the schedule is; what has been measured of the cycle is ready."""
+        self._close_range()
+        recording = self._action in (ProfilerAction.RECORD, ProfilerAction.RECORD_AND_SAVE)
+        self._action = ProfilerAction.NONE
+        if self.profiler is not None and self.profiler._recorder is not None:
+            self.profiler._stop()
+            if recording:
+                self._ready()
+
+    def step(self) -> None:
+        """The step is over, and the next one begins."""
+        self._close_range()
+        self.step_num += 1
+        before, after = self._action, self._action_of(self.step_num)
+        if before is ProfilerAction.RECORD_AND_SAVE and self.profiler is not None:
+            self.profiler._stop()
+            self._action = ProfilerAction.NONE
+            self._ready()
+        self._go_on(after)
+        self._open_range()
+
+    def _action_of(self, step: int) -> ProfilerAction:
+        return ProfilerAction.RECORD if self.schedule is None else self.schedule(step)
+
+    def _go_on(self, action: ProfilerAction) -> None:
+        """From what the last step did to what the next does."""
+        recording = (ProfilerAction.RECORD, ProfilerAction.RECORD_AND_SAVE)
+        running = self.profiler is not None and self.profiler._recorder is not None
+        if action is ProfilerAction.NONE:
+            if running and self.profiler is not None:
+                self.profiler._stop()
+        elif not running or (self._action is ProfilerAction.WARMUP and action in recording):
+            if running and self.profiler is not None:
+                self.profiler._stop()
+            self.profiler = _autograd_profile(**self._options)
+            self.profiler._start()
+        self._action = action
+
+    def _open_range(self) -> None:
+        if self.schedule is not None and self._action is not ProfilerAction.NONE:
+            self._range = record_function(f"ProfilerStep#{self.step_num}")
+            self._range.__enter__()
+
+    def _close_range(self) -> None:
+        if self._range is not None:
+            self._range.__exit__()
+            self._range = None
+
+    def _ready(self) -> None:
+        if self.on_trace_ready is not None:
+            self.on_trace_ready(self)
+
+    # ----- what was measured ------------------------------------------------------------------------------------------------
+
+    def _finished(self, what: str) -> _autograd_profile:
+        if self.profiler is None:
+            raise AssertionError(f"Profiler must be initialized before {what}: nothing has been measured yet.")
+        return self.profiler
+
+    def events(self) -> EventList:
+        """The events of the last cycle."""
+        return self._finished("accessing events").function_events
+
+    def key_averages(
+        self, group_by_input_shape: bool = False, group_by_stack_n: int = 0, group_by_overload_name: bool = False
+    ) -> EventList:
+        """The events of the last cycle grouped by name, and on request by shapes and lines."""
+        return self._finished("getting key averages").key_averages(group_by_input_shape, group_by_stack_n, group_by_overload_name)
+
+    def export_chrome_trace(self, path: str | os.PathLike[str]) -> None:
+        """Write the last cycle as a trace for chrome://tracing or Perfetto."""
+        self._finished("exporting a trace").export_chrome_trace(path)
+
+    def export_stacks(self, path: str | os.PathLike[str], metric: str = "self_cpu_time_total") -> None:
+        """Write the stacks of the last cycle for flame graphs; needs `with_stack=True`."""
+        self._finished("exporting stacks").export_stacks(path, metric)

@@ -1,0 +1,380 @@
+"""B-splines: evaluation, derivatives and integrals, and the splines that interpolate or fit data.
+
+The basis functions at a point are those of de Boor's recurrence, in which knots, points and coefficients are ordinary operands: all three
+may carry derivatives. Interpolation solves a banded system.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy
+
+import ndgrad.numpy as np
+from ndgrad.autograd.variable import np_dtype
+from ndgrad.numpy.coercion import one_axis, operands, values_of
+from ndgrad.ops.banded import solve_banded
+from ndgrad.scipy._beyond import floating
+from ndgrad.scipy.interpolate.piecewise import _at_axis, columns, increasing
+from ndgrad.storage import batch_dims, memory_of
+
+__all__ = [
+    "BSpline", "InterpolatedUnivariateSpline", "make_interp_spline", "make_lsq_spline", "splantider", "splder", "splev", "splint", "splrep",
+]  # fmt: skip
+
+
+def basis(t: Any, x: Any, k: int, count: int) -> tuple[Any, list[Any]]:
+    """The interval t[l] <= x < t[l+1] of each point, and the k + 1 basis functions that are not zero there."""
+    plain = t.detach()
+    place = np.clip(np.searchsorted(plain, x.detach(), side="right") - 1, k, count - 1)
+    found = [np.ones_like(x)]
+    for j in range(1, k + 1):
+        carried: Any = 0.0
+        for r in range(j):
+            right, left = t[place + r + 1] - x, x - t[place + 1 - j + r]
+            width = right + left
+            empty = width == 0
+            part = np.where(empty, 0.0, found[r] / np.where(empty, 1.0, width))
+            found[r] = carried + right * part
+            carried = left * part
+        found.append(carried)
+    return place, found
+
+
+def derived(t: Any, c: Any, k: int, nu: int) -> tuple[Any, Any, int]:
+    """Knots, coefficients and degree of a derivative."""
+    for _ in range(nu):
+        if k == 0:
+            return t, c * 0.0, 0
+        n = c.shape[0]
+        width = t[k + 1 : n + k] - t[1:n]
+        empty = width == 0
+        factor = np.where(empty, 0.0, k / np.where(empty, 1.0, width))
+        c = (c[1:] - c[:-1]) * columns(factor, c)
+        t, k = t[1:-1], k - 1
+    return t, c, k
+
+
+def integrated(t: Any, c: Any, k: int) -> tuple[Any, Any, int]:
+    """Knots, coefficients and degree of the antiderivative that starts at 0."""
+    n = c.shape[0]
+    width = (t[k + 1 : n + k + 1] - t[:n]) / (k + 1.0)
+    steps = np.cumsum(c * columns(width, c), axis=0)
+    c = np.concatenate([np.zeros_like(steps[:1]), steps], axis=0)
+    return np.concatenate([t[:1], t, t[-1:]]), c, k + 1
+
+
+class BSpline:
+    """A sum of B-splines: knots t, coefficients c, degree k."""
+
+    def __init__(self, t: Any, c: Any, k: int, extrapolate: Any = True, axis: int = 0) -> None:
+        self.t, self.k = floating(t), int(k)
+        self.c = floating(c)
+        self.extrapolate = extrapolate
+        self.axis = one_axis(axis, self.c.ndim)
+        if self.axis:
+            self.c = np.moveaxis(self.c, self.axis, 0)
+        if self.k < 0:
+            raise ValueError("Spline order cannot be negative.")
+        n = self.t.shape[0] - self.k - 1
+        if self.t.ndim != 1:
+            raise ValueError("Knot vector must be one-dimensional.")
+        if n < self.k + 1:
+            raise ValueError(f"Need at least {2 * self.k + 2} knots for degree {self.k}")
+        if (numpy.diff(memory_of(self.t), axis=-1) < 0).any():
+            raise ValueError("Knots must be in a non-decreasing order.")
+        if self.c.shape[0] < n:
+            raise ValueError("Knots, coefficients and degree are inconsistent.")
+        self.c = self.c[:n]
+
+    @property
+    def tck(self) -> tuple[Any, Any, int]:
+        return self.t, self.c, self.k
+
+    def __call__(self, x: Any, nu: int = 0, extrapolate: Any = None) -> Any:
+        points = floating(x)
+        beyond = self.extrapolate if extrapolate is None else extrapolate
+        flat = points.reshape((-1,))
+        n, k = self.c.shape[0], self.k
+        low, high = self.t[k], self.t[n]
+        if beyond == "periodic":
+            flat = low + np.mod(flat - low, high - low)
+        t, c, k = derived(self.t, self.c, self.k, nu)
+        place, found = basis(t, flat, k, c.shape[0])
+        made: Any = 0.0
+        for j, weight in enumerate(found):
+            chosen = c[place - k + j]
+            made = made + chosen * columns(weight, chosen)
+        if beyond is False:
+            inside = (flat >= low) & (flat <= high)
+            made = np.where(columns(inside, made), made, numpy.nan)
+        made = made.reshape((*points.shape, *made.shape[1:]))
+        return _at_axis(made, points.ndim, self.axis)
+
+    def _with(self, parts: tuple[Any, Any, int], extrapolate: Any) -> BSpline:
+        made = object.__new__(BSpline)
+        made.t, made.c, made.k = parts
+        made.extrapolate, made.axis = extrapolate, self.axis
+        return made
+
+    def derivative(self, nu: int = 1) -> BSpline:
+        return self._with(derived(self.t, self.c, self.k, nu), self.extrapolate)
+
+    def antiderivative(self, nu: int = 1) -> BSpline:
+        parts = self.tck
+        for _ in range(nu):
+            parts = integrated(*parts)
+        return self._with(parts, False if self.extrapolate == "periodic" else self.extrapolate)
+
+    def integrate(self, a: Any, b: Any, extrapolate: Any = None) -> Any:
+        beyond = self.extrapolate if extrapolate is None else extrapolate
+        if beyond == "periodic":
+            raise NotImplementedError("BSpline.integrate over several periods has no rule here. Add integrals over whole periods yourself.")
+        low, high = self.t[self.k], self.t[self.c.shape[0]]
+        a, b = floating(a), floating(b)
+        if not beyond:
+            a, b = (np.minimum(np.maximum(v, low), high) for v in (a, b))
+        whole = self._with(integrated(*self.tck), True)
+        return whole(b) - whole(a)
+
+    @classmethod
+    def basis_element(cls, t: Any, extrapolate: Any = True) -> BSpline:
+        """One B-spline on the given knots."""
+        inner = floating(t)
+        k = inner.shape[0] - 2
+        knots = np.concatenate([_repeated(inner[0] - 1.0, k), inner, _repeated(inner[-1] + 1.0, k)])
+        c = numpy.zeros(2 * k + 1)
+        c[k] = 1.0
+        return cls(knots, c, k, extrapolate)
+
+    @classmethod
+    def design_matrix(cls, x: Any, t: Any, k: int, extrapolate: bool = False) -> Any:
+        """The values of all basis functions at points, as a full matrix (SciPy's is sparse)."""
+        points, knots = floating(x), floating(t)
+        n = knots.shape[0] - k - 1
+        place, found = basis(knots, points, k, n)
+        made = np.zeros((points.shape[0], n), dtype=np_dtype(found[-1]))
+        rows = numpy.arange(points.shape[0])
+        for j, weight in enumerate(found):
+            made[rows, place - k + j] = weight
+        return made
+
+
+# ----- interpolation -----------------------------------------------------------------------------------------------------------------
+
+
+def _ends(bc: Any, y: Any, side: str) -> list[tuple[int, Any]]:
+    """Conditions at one end: orders of derivatives and their values."""
+    if bc is None:
+        return []
+    if isinstance(bc, str):
+        known = {"clamped": [(1, 0.0)], "natural": [(2, 0.0)]}
+        if bc not in known:
+            raise ValueError(f"Unknown boundary condition : {bc}")
+        bc = known[bc]
+    return [(int(order), np.broadcast_to(floating(value), y.shape[1:])) for order, value in bc]
+
+
+def _repeated(v: Any, count: int) -> Any:
+    return np.broadcast_to(v, (count,))
+
+
+def _knots(x: Any, k: int, ends: int) -> Any:
+    """Knots at the data (between them, for even degrees), without as many at the ends as there are conditions missing."""
+    if ends:
+        return np.concatenate([_repeated(x[0], k), x, _repeated(x[-1], k)])
+    inner = x if k % 2 else (x[1:] + x[:-1]) * 0.5
+    cut = (k + 1) // 2 if k % 2 else k // 2
+    inner = inner[cut : inner.shape[0] - cut]
+    return np.concatenate([_repeated(x[0], k + 1), inner, _repeated(x[-1], k + 1)])
+
+
+def make_interp_spline(x: Any, y: Any, k: int = 3, t: Any = None, bc_type: Any = None, axis: int = 0, check_finite: bool = True) -> BSpline:
+    """The spline of degree k through points, differentiable in x, y, t and in boundary values.
+
+    >>> from ndgrad.scipy.interpolate import make_interp_spline
+    >>> make_interp_spline([0.0, 1.0, 2.0, 3.0], [0.0, 1.0, 4.0, 9.0], k=2)(1.5).item()
+    2.25
+    """
+    if isinstance(bc_type, str) and bc_type == "periodic":
+        raise NotImplementedError("make_interp_spline(bc_type='periodic') has no rule here. Use CubicSpline(..., bc_type='periodic').")
+    sites, values = increasing(x, "make_interp_spline"), floating(y)
+    d = one_axis(axis, values.ndim)
+    values = np.moveaxis(values, d, 0)
+    if values.shape[0] != sites.shape[0]:
+        raise ValueError(f"Shapes of x {sites.shape} and y {values.shape} are incompatible")
+    bc = (None, None) if bc_type is None or bc_type == "not-a-knot" else (bc_type, bc_type) if isinstance(bc_type, str) else tuple(bc_type)
+    left, right = _ends(bc[0], values, "left"), _ends(bc[1], values, "right")
+    if k == 0:
+        return _spline(np.concatenate([sites, sites[-1:]]), values, 0, d)
+    if k == 1 and t is None:
+        if left or right:
+            raise ValueError("Too much info for k=1: bc_type can only be None.")
+        return _spline(np.concatenate([sites[:1], sites, sites[-1:]]), values, 1, d)
+    knots = _knots(sites, k, len(left) + len(right)) if t is None else floating(t)
+    n = knots.shape[0] - k - 1
+    if n - sites.shape[0] != len(left) + len(right):
+        raise ValueError(
+            f"The number of derivatives at boundaries does not match: expected {n - sites.shape[0]}, got {len(left)}+{len(right)}"
+        )
+    rows: list[tuple[Any, Any, Any]] = []  # (row numbers, first column of each, weights)
+    first = len(left)
+    place, found = basis(knots, sites, k, n)
+    for j, weight in enumerate(found):
+        rows.append((numpy.arange(first, first + sites.shape[0]), place - k + j, weight))
+    for start, conditions, site in ((0, left, sites[:1]), (n - len(right), right, sites[-1:])):
+        for i, (order, _) in enumerate(conditions):
+            for column, weight in _derivative_row(knots, site, k, n, order):
+                rows.append((numpy.array([start + i]), column, weight))
+    bands = np.zeros((2 * k + 1, n), dtype=np_dtype(found[-1]))
+    for row, column, weight in rows:
+        bands[k + row - column, column] = weight
+    parts = [np.stack([v for _, v in c]) if c else None for c in (left, right)]
+    side = np.concatenate([p for p in (parts[0], values, parts[1]) if p is not None], axis=0)
+    bands, flat = operands(bands, side.reshape((n, -1)))
+    return _spline(knots, solve_banded(bands, flat, lower=k, upper=k).reshape(side.shape), k, d)
+
+
+def _derivative_row(t: Any, x: Any, k: int, n: int, order: int) -> list[tuple[Any, Any]]:
+    """Columns and weights of a derivative at one point, from the basis of lower degree and differences of coefficients."""
+    lower = k - order
+    place, found = basis(t[order : t.shape[0] - order] if order else t, x, lower, n - order)
+    # the coefficients of the derivative, as combinations of those of the spline: rows of a (lower + 1) x (k + 1) matrix
+    base = int(values_of(place.detach())[0]) - lower if not batch_dims(place) else None
+    if base is None:
+        raise NotImplementedError("make_interp_spline with derivatives at the ends cannot choose its knots inside vmap. Call it outside.")
+    combination = [[np.ones(1) if i == j else np.zeros(1) for j in range(k + 1)] for i in range(k + 1)]
+    degree = k
+    for step in range(order):
+        made = []
+        for i in range(len(combination) - 1):
+            at = base + i + 1
+            width = t[at + step + degree : at + step + degree + 1] - t[at + step : at + step + 1]
+            made.append([(b - a) * (degree / width) for a, b in zip(combination[i], combination[i + 1], strict=True)])
+        combination, degree = made, degree - 1
+    weights = []
+    for j in range(k + 1):
+        total: Any = 0.0
+        for i, value in enumerate(found):
+            total = total + value * combination[i][j]
+        weights.append((numpy.array([base + j]), total))
+    return weights
+
+
+def _spline(t: Any, c: Any, k: int, axis: int) -> BSpline:
+    made = object.__new__(BSpline)
+    made.t, made.c, made.k, made.extrapolate, made.axis = t, c, k, True, axis
+    return made
+
+
+def make_lsq_spline(
+    x: Any, y: Any, t: Any, k: int = 3, w: Any = None, axis: int = 0, check_finite: bool = True, *, method: str = "qr"
+) -> BSpline:
+    """The spline on given knots that is nearest to points, in the (weighted) least squares sense."""
+    sites, values, knots = floating(x), floating(y), floating(t)
+    d = one_axis(axis, values.ndim)
+    values = np.moveaxis(values, d, 0)
+    design = BSpline.design_matrix(sites, knots, k)
+    flat = values.reshape((values.shape[0], -1))
+    if w is not None:
+        weights = floating(w)[:, None]
+        design, flat = design * weights, flat * weights
+    q, r = np.linalg.qr(design)
+    c = np.linalg.solve(r, q.T @ flat)
+    return _spline(knots, c.reshape((c.shape[0], *values.shape[1:])), k, d)
+
+
+# ----- FITPACK's names --------------------------------------------------------------------------------------------------------------------
+
+
+def splrep(
+    x: Any, y: Any, w: Any = None, xb: Any = None, xe: Any = None, k: int = 3, task: int = 0, s: Any = None, t: Any = None,
+    full_output: int = 0, per: int = 0, quiet: int = 1,
+) -> tuple[Any, Any, int]:  # fmt: skip
+    """The interpolating spline as (t, c, k); a smoothing one (s > 0) chooses its knots by values, and has no rule."""
+    if (s is not None and s != 0) or (s is None and w is not None) or per or task or xb is not None or xe is not None:
+        raise NotImplementedError(
+            "splrep with smoothing, weights, periods or tasks has no rule here. Use make_lsq_spline with knots of your own."
+        )
+    made = (
+        make_interp_spline(x, y, k)
+        if t is None
+        else make_lsq_spline(x, y, np.concatenate([_repeated(floating(x)[0], k + 1), floating(t), _repeated(floating(x)[-1], k + 1)]), k, w)
+    )
+    padded = np.concatenate([made.c, np.zeros((k + 1, *made.c.shape[1:]))], axis=0)
+    return made.t, padded, k
+
+
+def _of(tck: Any) -> BSpline:
+    return tck if isinstance(tck, BSpline) else BSpline(*tck)
+
+
+def splev(x: Any, tck: Any, der: int = 0, ext: int = 0) -> Any:
+    """The spline (t, c, k), or a derivative of it; `ext` as in SciPy: extrapolate, 0, raise, or the value at the end."""
+    spline = _of(tck)
+    points = floating(x)
+    if ext == 0 or (ext == 3 and der):  # FITPACK's derivatives know no ext=3, and extrapolate
+        return spline(points, der, True)
+    low, high = spline.t[spline.k], spline.t[spline.c.shape[0]]
+    outside = (points < low) | (points > high)
+    if ext == 2:
+        if bool(outside.any()):
+            raise ValueError("splev: a point lies outside of the spline's interval, and ext=2.")
+        return spline(points, der, True)
+    inside = np.minimum(np.maximum(points, low), high)
+    made = spline(inside, der, True)
+    return np.where(outside, 0.0, made) if ext == 1 else made
+
+
+def splint(a: Any, b: Any, tck: Any, full_output: int = 0) -> Any:
+    return _of(tck).integrate(a, b, False)
+
+
+def _as_tck(made: BSpline, k: int) -> tuple[Any, Any, int]:
+    return made.t, np.concatenate([made.c, np.zeros((made.t.shape[0] - made.c.shape[0], *made.c.shape[1:]))], axis=0), k
+
+
+def splder(tck: Any, n: int = 1) -> Any:
+    made = _of(tck).derivative(n)
+    return made if isinstance(tck, BSpline) else _as_tck(made, made.k)
+
+
+def splantider(tck: Any, n: int = 1) -> Any:
+    made = _of(tck).antiderivative(n)
+    return made if isinstance(tck, BSpline) else _as_tck(made, made.k)
+
+
+class InterpolatedUnivariateSpline:
+    """The spline through all points, with FITPACK's methods."""
+
+    def __init__(
+        self, x: Any, y: Any, w: Any = None, bbox: Any = (None, None), k: int = 3, ext: Any = 0, check_finite: bool = False
+    ) -> None:
+        if w is not None or tuple(bbox) != (None, None):
+            raise NotImplementedError(
+                "InterpolatedUnivariateSpline with w or bbox has no rule here. Use make_interp_spline or make_lsq_spline."
+            )
+        self._spline = make_interp_spline(x, y, k)
+        self._ext = {"extrapolate": 0, "zeros": 1, "raise": 2, "const": 3}.get(ext, ext)
+
+    def __call__(self, x: Any, nu: int = 0, ext: Any = None) -> Any:
+        return splev(
+            x, self._spline, nu, self._ext if ext is None else {"extrapolate": 0, "zeros": 1, "raise": 2, "const": 3}.get(ext, ext)
+        )
+
+    def get_coeffs(self) -> Any:
+        return self._spline.c
+
+    def integral(self, a: Any, b: Any) -> Any:
+        return self._spline.integrate(a, b, False)
+
+    def _made(self, spline: BSpline) -> InterpolatedUnivariateSpline:
+        made = object.__new__(InterpolatedUnivariateSpline)
+        made._spline, made._ext = spline, self._ext
+        return made
+
+    def derivative(self, n: int = 1) -> InterpolatedUnivariateSpline:
+        return self._made(self._spline.derivative(n))
+
+    def antiderivative(self, n: int = 1) -> InterpolatedUnivariateSpline:
+        return self._made(self._spline.antiderivative(n))

@@ -1,0 +1,271 @@
+"""Interpolation on lines and grids: interp1d, RegularGridInterpolator, interpn, RectBivariateSpline."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Any
+
+import numpy
+
+import ndgrad.numpy as np
+from ndgrad.autograd.variable import Variable
+from ndgrad.numpy.coercion import one_axis, operands
+from ndgrad.scipy._beyond import floating
+from ndgrad.scipy.interpolate.bsplines import basis, derived, make_interp_spline
+from ndgrad.scipy.interpolate.piecewise import _at_axis, columns, increasing, pchip_slopes, places_of
+from ndgrad.storage import batch_dims, memory_of
+
+__all__ = ["RectBivariateSpline", "RegularGridInterpolator", "interp1d", "interpn"]
+
+_DEGREES = {"zero": 0, "slinear": 1, "quadratic": 2, "cubic": 3}
+_STEPS = ("nearest", "nearest-up", "previous", "next")
+
+
+class interp1d:
+    """A function through points: straight lines, steps or splines. `fill_value` and `bounds_error` as in SciPy."""
+
+    def __init__(
+        self, x: Any, y: Any, kind: Any = "linear", axis: int = -1, copy: bool = True, bounds_error: bool | None = None,
+        fill_value: Any = numpy.nan, assume_sorted: bool = False,
+    ) -> None:  # fmt: skip
+        sites, values = floating(x), floating(y)
+        if sites.ndim != 1:
+            raise ValueError("the x array must have exactly one dimension.")
+        self.axis = one_axis(axis, values.ndim)
+        values = np.moveaxis(values, self.axis, 0)
+        if values.shape[0] != sites.shape[0]:
+            raise ValueError("x and y arrays must be equal in length along interpolation axis.")
+        if not assume_sorted:
+            order = np.argsort(sites.detach(), kind="stable")
+            sites, values = sites[order], values[order]
+        kind = {1: "slinear", 2: "quadratic", 3: "cubic", 0: "zero"}.get(kind, kind)
+        self.x, self.y, self.kind = sites, values, kind
+        self._extrapolates = isinstance(fill_value, str)
+        if self._extrapolates and fill_value != "extrapolate":
+            raise ValueError(f"fill_value must be numbers or 'extrapolate', and is {fill_value!r}.")
+        self._fill = fill_value
+        unsaid = not self._extrapolates and not isinstance(fill_value, (Variable, tuple)) and bool(numpy.isnan(fill_value).all())
+        self.bounds_error = unsaid if bounds_error is None else bounds_error
+        if kind in _DEGREES and kind not in ("zero",):
+            self._spline = make_interp_spline(sites, values, _DEGREES[kind])
+        elif kind not in ("linear", "zero", *_STEPS):
+            raise NotImplementedError(f"{kind} is unsupported: Use fitpack routines for other types.")
+
+    def __call__(self, x: Any) -> Any:
+        points = floating(x)
+        flat = points.reshape((-1,))
+        low, high = self.x[0], self.x[-1]
+        below, above = flat < low, flat > high
+        if self.bounds_error and not batch_dims(flat + self.x[0]) and bool((below | above).any()):
+            raise ValueError(
+                "A value in x_new is outside of the interpolation range. Give fill_value='extrapolate', or bounds_error=False."
+            )
+        made = self._inside(flat)
+        if not self._extrapolates:
+            pair = self._fill if isinstance(self._fill, tuple) else (self._fill, self._fill)
+            for outside, fill in zip((below, above), pair, strict=True):
+                made = np.where(columns(outside, made), fill, made)
+        made = made.reshape((*points.shape, *made.shape[1:]))
+        return _at_axis(made, points.ndim, self.axis)
+
+    def _inside(self, flat: Any) -> Any:
+        n = self.x.shape[0]
+        if self.kind in ("linear", "slinear"):
+            piece = places_of(self.x, flat, n - 1)
+            left, right = self.x[piece], self.x[piece + 1]
+            share = (flat - left) / (right - left)
+            first = self.y[piece]
+            return first + (self.y[piece + 1] - first) * columns(share, first)
+        if self.kind in ("quadratic", "cubic"):
+            return self._spline(flat)
+        # which site: a decision, which the places do not change smoothly
+        sites, at = self.x.detach(), flat.detach()
+        if self.kind in ("previous", "zero"):
+            index = np.searchsorted(sites, at, side="right") - 1
+        elif self.kind == "next":
+            index = np.searchsorted(sites, at, side="left")
+        else:
+            middles = (sites[1:] + sites[:-1]) * 0.5
+            index = np.searchsorted(middles, at, side="left" if self.kind == "nearest" else "right")
+        made = self.y[np.clip(index, 0, n - 1)]
+        missing = (index < 0) | (index >= n) if self.kind in ("previous", "next") else index != index
+        return np.where(columns(missing, made), numpy.nan, made)
+
+
+# ----- grids ----------------------------------------------------------------------------------------------------------------------------
+
+_SPLINES = {"slinear": 1, "cubic": 3, "quintic": 5}
+_METHODS = ("linear", "nearest", "pchip", *_SPLINES)
+
+
+class RegularGridInterpolator:
+    """A function on a grid, differentiable in its values, in the grid and in the points of evaluation."""
+
+    def __init__(
+        self,
+        points: Any,
+        values: Any,
+        method: str = "linear",
+        bounds_error: bool = True,
+        fill_value: Any = numpy.nan,
+        *,
+        solver: Any = None,
+        solver_args: Any = None,
+    ) -> None:
+        if method not in _METHODS:
+            raise ValueError(f"Method '{method}' is not defined")
+        self.method, self.bounds_error, self.fill_value = method, bounds_error, fill_value
+        self.values = floating(values)
+        grid = [floating(p) for p in points]
+        if len(grid) > self.values.ndim:
+            raise ValueError(f"There are {len(grid)} point arrays, but values has {self.values.ndim} dimensions")
+        for d, p in enumerate(grid):
+            if p.ndim == 1 and p.shape[0] > 1 and (numpy.diff(memory_of(p), axis=-1) < 0).all():
+                grid[d], self.values = p[::-1], np.flip(self.values, d)
+            if grid[d].shape[0] != self.values.shape[d]:
+                raise ValueError(f"There are {grid[d].shape[0]} points and {self.values.shape[d]} values along dimension {d}")
+        self.grid = tuple(increasing(p, "RegularGridInterpolator") for p in grid)
+
+    def __call__(self, xi: Any, method: str | None = None, *, nu: Any = None) -> Any:
+        method = self.method if method is None else method
+        if method not in _METHODS:
+            raise ValueError(f"Method '{method}' is not defined")
+        if nu is not None and method not in _SPLINES:
+            raise ValueError(f"Can only compute derivatives for methods {list(_SPLINES)}, got {method}.")
+        n = len(self.grid)
+        at = np.stack(np.broadcast_arrays(*(floating(x) for x in xi)), axis=-1) if isinstance(xi, tuple) else floating(xi)
+        at = at[None] if at.ndim == 1 and n > 1 else at[..., None] if at.ndim == 1 else at
+        if at.shape[-1] != n:
+            raise ValueError(
+                f"The requested sample points xi have dimension {at.shape[-1]} but this RegularGridInterpolator has dimension {n}"
+            )
+        flat = at.reshape((-1, n))
+        places = [flat[:, d] for d in range(n)]
+        outside: Any = False
+        for p, g in zip(places, self.grid, strict=True):
+            outside = outside | (p < g[0]) | (p > g[-1])
+        if self.bounds_error:
+            for d, (p, g) in enumerate(zip(places, self.grid, strict=True)):
+                if not batch_dims(p) and bool(((p < g[0]) | (p > g[-1])).any()):
+                    raise ValueError(f"One of the requested xi is out of bounds in dimension {d}")
+        if method == "linear":
+            made = self._linear(places)
+        elif method == "nearest":
+            made = self._nearest(places)
+        elif method == "pchip":
+            made = self._pchip(places)
+        else:
+            made = tensor_spline(self.grid, self.values, places, _SPLINES[method], (0,) * n if nu is None else tuple(nu))
+        if not self.bounds_error and self.fill_value is not None:
+            made = np.where(columns(outside, made), self.fill_value, made)
+        nans = np.isnan(flat).any(axis=-1)
+        made = np.where(columns(nans, made), numpy.nan, made)
+        return made.reshape((*at.shape[:-1], *self.values.shape[n:]))
+
+    def _pieces(self, places: list[Any]) -> tuple[list[Any], list[Any]]:
+        pieces = [places_of(g, p, g.shape[0] - 1) for g, p in zip(self.grid, places, strict=True)]
+        shares = [(p - g[i]) / (g[i + 1] - g[i]) for g, p, i in zip(self.grid, places, pieces, strict=True)]
+        return pieces, shares
+
+    def _linear(self, places: list[Any]) -> Any:
+        pieces, shares = self._pieces(places)
+        made: Any = 0.0
+        for corner in product((0, 1), repeat=len(places)):
+            value = self.values[tuple(i + c for i, c in zip(pieces, corner, strict=True))]
+            weight: Any = 1.0
+            for share, c in zip(shares, corner, strict=True):
+                weight = weight * (share if c else 1.0 - share)
+            made = made + value * columns(weight, value)
+        return made
+
+    def _nearest(self, places: list[Any]) -> Any:
+        pieces, shares = self._pieces(places)
+        return self.values[tuple(np.where(s.detach() <= 0.5, i, i + 1) for i, s in zip(pieces, shares, strict=True))]
+
+    def _pchip(self, places: list[Any]) -> Any:
+        """One axis after the other, the last first; the points come to the front with the first of these."""
+        n = len(places)
+        values = self.values
+        rows: Any = None
+        for d in range(n - 1, -1, -1):
+            x, p = self.grid[d], places[d]
+            piece = places_of(x, p, x.shape[0] - 1)
+            # the axis to interpolate along goes to the front: before the points are in, it is d; afterwards it is behind them
+            y = np.moveaxis(values, d if rows is None else d + 1, 0)
+            s = pchip_slopes(x, y)
+            h = x[piece + 1] - x[piece]
+            u = (p - x[piece]) / h
+            if rows is None:
+                rows = numpy.arange(p.shape[0])
+                (y0, y1), (s0, s1) = ((v[piece], v[piece + 1]) for v in (y, s))
+            else:
+                (y0, y1), (s0, s1) = ((v[piece, rows], v[piece + 1, rows]) for v in (y, s))
+            u, h = columns(u, y0), columns(h, y0)
+            values = y0 * (1 + 2 * u) * (1 - u) ** 2 + s0 * h * u * (1 - u) ** 2 + y1 * u**2 * (3 - 2 * u) + s1 * h * u**2 * (u - 1)
+        return values
+
+
+def tensor_spline(grid: Any, values: Any, places: list[Any], k: Any, nu: tuple[int, ...]) -> Any:
+    """The interpolating spline of several axes, the product of those of each, at scattered points."""
+    degrees = (k,) * len(grid) if isinstance(k, int) else tuple(k)
+    coefficients = values
+    knots = []
+    for d, (x, degree) in enumerate(zip(grid, degrees, strict=True)):
+        if x.shape[0] <= degree:
+            raise ValueError(
+                f"There are {x.shape[0]} points in dimension {d}, but a spline of degree {degree} requires at least {degree + 1} "
+                "points per dimension."
+            )
+        made = make_interp_spline(x, np.moveaxis(coefficients, d, 0), degree)
+        t, c, _ = derived(made.t, made.c, degree, nu[d])
+        knots.append((t, max(degree - nu[d], 0)))
+        coefficients = np.moveaxis(c, 0, d)
+    found = [basis(t, p, degree, coefficients.shape[d]) for d, ((t, degree), p) in enumerate(zip(knots, places, strict=True))]
+    total: Any = 0.0
+    for choice in product(*(range(degree + 1) for _, degree in knots)):
+        value = coefficients[tuple(found[d][0] - knots[d][1] + j for d, j in enumerate(choice))]
+        weight: Any = 1.0
+        for d, j in enumerate(choice):
+            weight = weight * found[d][1][j]
+        total = total + value * columns(weight, value)
+    return total
+
+
+def interpn(points: Any, values: Any, xi: Any, method: str = "linear", bounds_error: bool = True, fill_value: Any = numpy.nan) -> Any:
+    """The values of a function on a grid at other points."""
+    if method == "splinef2d":
+        x, y = (floating(p) for p in points)
+        at = floating(xi)
+        inside = (at[..., 0] >= x[0]) & (at[..., 0] <= x[-1]) & (at[..., 1] >= y[0]) & (at[..., 1] <= y[-1])
+        if bounds_error and not bool(inside.all()):
+            raise ValueError("One of the requested xi is out of bounds")
+        made = RectBivariateSpline(x, y, values).ev(at[..., 0], at[..., 1])
+        return np.where(inside, made, fill_value)
+    return RegularGridInterpolator(points, values, method, bounds_error, fill_value)(xi)
+
+
+class RectBivariateSpline:
+    """The spline through values on a rectangular grid (s=0), with FITPACK's methods."""
+
+    def __init__(
+        self, x: Any, y: Any, z: Any, bbox: Any = (None, None, None, None), kx: int = 3, ky: int = 3, s: Any = 0, maxit: int = 20
+    ) -> None:
+        if s != 0 or any(b is not None for b in bbox):
+            raise NotImplementedError("RectBivariateSpline with smoothing or bbox has no rule here. Use s=0 and the box of the data.")
+        self.x, self.y = increasing(x, "RectBivariateSpline"), increasing(y, "RectBivariateSpline")
+        self.z = floating(z)
+        self.degrees = (kx, ky)
+        if self.z.shape != (self.x.shape[0], self.y.shape[0]):
+            raise ValueError(f"x and y of lengths {self.x.shape[0]} and {self.y.shape[0]} do not fit z of shape {self.z.shape}")
+
+    def ev(self, xi: Any, yi: Any, dx: int = 0, dy: int = 0) -> Any:
+        u, v = (np.asarray(t) for t in np.broadcast_arrays(*operands(floating(xi), floating(yi))))
+        shape = u.shape
+        inside = [np.minimum(np.maximum(p.reshape((-1,)), g[0]), g[-1]) for p, g in ((u, self.x), (v, self.y))]
+        return tensor_spline((self.x, self.y), self.z, inside, self.degrees, (dx, dy)).reshape(shape)
+
+    def __call__(self, x: Any, y: Any, dx: int = 0, dy: int = 0, grid: bool = True) -> Any:
+        if not grid:
+            return self.ev(x, y, dx, dy)
+        u, v = np.atleast_1d(floating(x)), np.atleast_1d(floating(y))
+        return self.ev(u[:, None], v, dx, dy)

@@ -1,0 +1,348 @@
+"""Piecewise polynomials, and the cubic ones through points: splines, PCHIP, Akima.
+
+Which piece a point belongs to is decided by values; everything else is arithmetic, so values and slopes are differentiable in the data, in
+the breakpoints and in the points of evaluation.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy
+
+import ndgrad.numpy as np
+from ndgrad.autograd.variable import np_dtype
+from ndgrad.numpy.coercion import one_axis, operands, values_of
+from ndgrad.ops.banded import solve_banded
+from ndgrad.scipy._beyond import floating
+from ndgrad.storage import batch_dims, memory_of
+
+__all__ = ["Akima1DInterpolator", "CubicHermiteSpline", "CubicSpline", "PPoly", "PchipInterpolator", "pchip_interpolate"]
+
+
+def columns(v: Any, like: Any) -> Any:
+    """A vector along the first axis of `like`."""
+    return v.reshape((v.shape[0], *(1,) * (like.ndim - 1)))
+
+
+def places_of(breaks: Any, x: Any, pieces: int) -> Any:
+    """The piece that each point lies in, the first and last for those outside."""
+    found = np.searchsorted(breaks.detach(), x.detach(), side="right") - 1
+    return np.clip(found, 0, pieces - 1)
+
+
+def increasing(x: Any, what: str) -> Any:
+    """Breakpoints: a vector of strictly increasing numbers."""
+    t = floating(x)
+    if t.ndim != 1:
+        raise ValueError(f"{what}: x must be 1-dimensional, and has shape {t.shape}.")
+    if not (numpy.diff(memory_of(t), axis=-1) > 0).all():
+        raise ValueError(f"{what}: x must be strictly increasing sequence.")
+    return t
+
+
+class PPoly:
+    """Polynomials between breakpoints: c[k, i] is the coefficient of (s - x[i])^(K - 1 - k) on the i-th piece."""
+
+    def __init__(self, c: Any, x: Any, extrapolate: Any = None, axis: int = 0) -> None:
+        self.c, self.x = floating(c), floating(x)
+        self.extrapolate = True if extrapolate is None else extrapolate
+        self.axis = axis
+        if self.x.shape[0] < 2:
+            raise ValueError("at least 2 breakpoints are needed")
+        if axis:  # coefficients come as (..., k, m, ...), with k and m in the place of the axis
+            self.c = np.moveaxis(self.c, (axis, axis + 1), (0, 1))
+
+    @classmethod
+    def construct_fast(cls, c: Any, x: Any, extrapolate: Any = None, axis: int = 0) -> Any:
+        made = object.__new__(cls)
+        made.c, made.x, made.axis = c, x, axis
+        made.extrapolate = True if extrapolate is None else extrapolate
+        return made
+
+    def __call__(self, x: Any, nu: int = 0, extrapolate: Any = None) -> Any:
+        points = floating(x)
+        beyond = self.extrapolate if extrapolate is None else extrapolate
+        flat = points.reshape((-1,))
+        low, high = self.x[0], self.x[-1]
+        if beyond == "periodic":
+            flat = low + np.mod(flat - low, high - low)
+        c = self._derived(nu) if nu else self.c
+        piece = places_of(self.x, flat, self.x.shape[0] - 1)
+        offset = flat - self.x[piece]
+        step = columns(offset, c[0])
+        made = c[0][piece] + 0.0 * step
+        for k in range(1, c.shape[0]):
+            made = made * step + c[k][piece]
+        if beyond is False or (isinstance(beyond, numpy.bool_) and not beyond):
+            inside = (flat >= low) & (flat <= high)
+            made = np.where(columns(inside, made), made, numpy.nan)
+        made = made.reshape((*points.shape, *made.shape[1:]))
+        return _at_axis(made, points.ndim, self.axis)
+
+    def _derived(self, nu: int) -> Any:
+        """Coefficients of a derivative, or for negative nu of an antiderivative that is continuous and starts at 0."""
+        c = self.c
+        for _ in range(max(nu, 0)):
+            degree = c.shape[0] - 1
+            if degree == 0:
+                return c * 0.0
+            factors = numpy.arange(degree, 0, -1.0).reshape((-1, *(1,) * (c.ndim - 1)))
+            c = c[:-1] * factors
+        for _ in range(max(-nu, 0)):
+            count = c.shape[0]
+            factors = numpy.arange(count, 0, -1.0).reshape((-1, *(1,) * (c.ndim - 1)))
+            raised = c / factors
+            width = columns(self.x[1:] - self.x[:-1], c[0])
+            ends = raised[0]
+            for k in range(1, count):
+                ends = ends * width + raised[k]
+            steps = np.cumsum(ends * width, axis=0)
+            start = np.concatenate([np.zeros_like(steps[:1]), steps[:-1]], axis=0)
+            c = np.concatenate([raised, start[None]], axis=0)
+        return c
+
+    def derivative(self, nu: int = 1) -> Any:
+        return PPoly.construct_fast(self._derived(nu), self.x, self.extrapolate, self.axis)
+
+    def antiderivative(self, nu: int = 1) -> Any:
+        return PPoly.construct_fast(self._derived(-nu), self.x, self.extrapolate if self.extrapolate != "periodic" else False, self.axis)
+
+    def integrate(self, a: Any, b: Any, extrapolate: Any = None) -> Any:
+        """The integral from a to b, differentiable in both ends too."""
+        whole = PPoly.construct_fast(self._derived(-1), self.x, True, self.axis)
+        beyond = self.extrapolate if extrapolate is None else extrapolate
+        if beyond == "periodic":
+            low, period = self.x[0], self.x[-1] - self.x[0]
+            total = whole(self.x[-1]) - whole(low)
+
+            def at(s: Any) -> Any:
+                turns = np.floor((floating(s) - low) / period).detach()
+                return whole(floating(s) - turns * period) + turns * total
+
+            return at(b) - at(a)
+        return whole(b) - whole(a)
+
+    def solve(self, *args: Any, **kwargs: Any) -> Any:
+        raise NotImplementedError("solve() and roots() have no rule here. Use ndgrad.scipy.optimize.brentq on the polynomial.")
+
+    roots = solve
+
+
+def _at_axis(made: Any, dims: int, axis: int) -> Any:
+    """Results with the axes of the points in the place of the axis that was interpolated along."""
+    if axis == 0:
+        return made
+    order = [*range(dims, dims + axis), *range(dims), *range(dims + axis, made.ndim)]
+    return np.transpose(made, order)
+
+
+class CubicHermiteSpline(PPoly):
+    """Cubics with given values and slopes at breakpoints."""
+
+    def __init__(self, x: Any, y: Any, dydx: Any, axis: int = 0, extrapolate: Any = None) -> None:
+        breaks = increasing(x, type(self).__name__)
+        values, slopes = operands(floating(y), floating(dydx))
+        d = one_axis(axis, values.ndim)
+        if values.shape != slopes.shape:
+            raise ValueError("The shapes of `y` and `dydx` must be identical.")
+        values, slopes = np.moveaxis(values, d, 0), np.moveaxis(slopes, d, 0)
+        _check_length(breaks, values)
+        self._take(breaks, values, slopes, d, extrapolate)
+
+    def _take(self, x: Any, y: Any, s: Any, axis: int, extrapolate: Any) -> None:
+        h = columns(x[1:] - x[:-1], y)
+        slope = (y[1:] - y[:-1]) / h
+        t = (s[:-1] + s[1:] - 2.0 * slope) / h
+        self.c = np.stack([t / h, (slope - s[:-1]) / h - t, s[:-1], y[:-1]])
+        self.x, self.axis = x, axis
+        self.extrapolate = True if extrapolate is None else extrapolate
+
+
+def _check_length(x: Any, y: Any) -> None:
+    if x.shape[0] < 2:
+        raise ValueError("`x` must contain at least 2 elements.")
+    if y.shape[0] != x.shape[0]:
+        raise ValueError(f"The length of `y` along `axis`={y.shape[0]} doesn't match the length of `x`={x.shape[0]}")
+
+
+def _prepared(name: str, x: Any, y: Any, axis: int) -> tuple[Any, Any, int]:
+    breaks, values = increasing(x, name), floating(y)
+    d = one_axis(axis, values.ndim)
+    values = np.moveaxis(values, d, 0)
+    _check_length(breaks, values)
+    return breaks, values, d
+
+
+# ----- PCHIP and Akima ------------------------------------------------------------------------------------------------------------
+
+
+def pchip_slopes(x: Any, y: Any) -> Any:
+    """Fritsch and Butland's slopes: a weighted harmonic mean of neighbouring differences, zero where these change sign."""
+    h = columns(x[1:] - x[:-1], y)
+    m = (y[1:] - y[:-1]) / h
+    if y.shape[0] == 2:
+        return np.concatenate([m, m], axis=0)
+    before, after = m[:-1], m[1:]
+    level = (np.sign(before) != np.sign(after)) | (before == 0) | (after == 0)
+    w1, w2 = 2.0 * h[1:] + h[:-1], h[1:] + 2.0 * h[:-1]
+    safe_before, safe_after = np.where(level, 1.0, before), np.where(level, 1.0, after)
+    inner = np.where(level, 0.0, (w1 + w2) / (w1 / safe_before + w2 / safe_after))
+    return np.concatenate([_end_slope(h[0], h[1], m[0], m[1])[None], inner, _end_slope(h[-1], h[-2], m[-1], m[-2])[None]], axis=0)
+
+
+def _end_slope(h0: Any, h1: Any, m0: Any, m1: Any) -> Any:
+    """The slope of a parabola through three points, cut so that the end has no extremum of its own."""
+    d = ((2.0 * h0 + h1) * m0 - h0 * m1) / (h0 + h1)
+    turned = np.sign(d) != np.sign(m0)
+    steep = (np.sign(m0) != np.sign(m1)) & (abs(d) > 3.0 * abs(m0))
+    return np.where(turned, 0.0, np.where(steep, 3.0 * m0, d))
+
+
+class PchipInterpolator(CubicHermiteSpline):
+    """Monotone cubics: no extremum that the data have not.
+
+    >>> from ndgrad.scipy.interpolate import PchipInterpolator
+    >>> PchipInterpolator([0.0, 1.0, 2.0], [0.0, 1.0, 1.0])([0.5, 1.5])
+    array([0.6875, 1.    ])
+    """
+
+    def __init__(self, x: Any, y: Any, axis: int = 0, extrapolate: Any = None) -> None:
+        breaks, values, d = _prepared("PchipInterpolator", x, y, axis)
+        if np_dtype(values).kind == "c":
+            raise ValueError("`PchipInterpolator` only works with real values for `y`. Interpolate real and imaginary part.")
+        self._take(breaks, values, pchip_slopes(breaks, values), d, extrapolate)
+
+
+def pchip_interpolate(xi: Any, yi: Any, x: Any, der: Any = 0, axis: int = 0) -> Any:
+    made = PchipInterpolator(xi, yi, axis=axis)
+    return made(x, nu=der) if numpy.ndim(der) == 0 else [made(x, nu=k) for k in der]
+
+
+class Akima1DInterpolator(CubicHermiteSpline):
+    """Akima's cubics, whose slopes weigh neighbouring differences by how little the ones beyond them change."""
+
+    def __init__(self, x: Any, y: Any, axis: int = 0, *, method: str = "akima", extrapolate: Any = None) -> None:
+        if method not in ("akima", "makima"):
+            raise NotImplementedError(f"`method`={method} is unsupported.")
+        breaks, values, d = _prepared("Akima1DInterpolator", x, y, axis)
+        m = (values[1:] - values[:-1]) / columns(breaks[1:] - breaks[:-1], values)
+        if values.shape[0] == 2:
+            slopes = np.concatenate([m, m], axis=0)
+        else:
+            first, last = 2.0 * m[:1] - m[1:2], 2.0 * m[-1:] - m[-2:-1]
+            m = np.concatenate([2.0 * first - m[:1], first, m, last, 2.0 * last - m[-1:]], axis=0)
+            change = abs(m[1:] - m[:-1])
+            right, left = change[2:], change[:-2]
+            if method == "makima":
+                size = abs(m[1:] + m[:-1]) * 0.5
+                right, left = right + size[2:], left + size[:-2]
+            total = right + left
+            known = total > 1e-9 * np.max(total).detach()
+            share = left / np.where(known, total, 1.0)
+            slopes = np.where(known, m[1:-2] + share * (m[2:-1] - m[1:-2]), 0.5 * (m[3:] + m[:-3]))
+        self._take(breaks, values, slopes, d, False if extrapolate is None else extrapolate)
+
+
+# ----- cubic splines -----------------------------------------------------------------------------------------------------------------
+
+
+class CubicSpline(CubicHermiteSpline):
+    """Cubics with continuous second derivatives. `bc_type` as in SciPy; boundary values may carry derivatives.
+
+    >>> from ndgrad.scipy.interpolate import CubicSpline
+    >>> CubicSpline([0.0, 1.0, 2.0, 3.0], [0.0, 1.0, 8.0, 27.0])(1.5).round(6).item()
+    3.375
+    """
+
+    def __init__(self, x: Any, y: Any, axis: int = 0, bc_type: Any = "not-a-knot", extrapolate: Any = None) -> None:
+        breaks, values, d = _prepared("CubicSpline", x, y, axis)
+        conditions = _conditions(bc_type, values)
+        if extrapolate is None:
+            extrapolate = "periodic" if conditions[0] == "periodic" else True
+        slopes = _spline_slopes(breaks, values, conditions)
+        self._take(breaks, values, slopes, d, extrapolate)
+
+
+def _conditions(bc_type: Any, y: Any) -> list[Any]:
+    """One condition per end: "not-a-knot", "periodic", or the order and value of a derivative."""
+    if isinstance(bc_type, str) and bc_type == "periodic":
+        if not batch_dims(y) and not numpy.allclose(values_of(y.detach())[0], values_of(y.detach())[-1], rtol=1e-15, atol=1e-15):
+            raise ValueError(
+                "The first and last `y` point along axis 0 must be identical (within machine precision) when bc_type='periodic'."
+            )
+        return ["periodic", "periodic"]
+    both = [bc_type, bc_type] if isinstance(bc_type, str) else list(bc_type)
+    if len(both) != 2:
+        raise ValueError("`bc_type` must contain 2 elements to specify start and end conditions.")
+    found = []
+    for one in both:
+        if isinstance(one, str):
+            if one not in ("not-a-knot", "clamped", "natural"):
+                raise ValueError(f"bc_type={one!r} is not allowed.")
+            found.append(one if one == "not-a-knot" else (1 if one == "clamped" else 2, np.zeros(y.shape[1:])))
+        else:
+            order, value = one
+            if order not in (1, 2):
+                raise ValueError("The specified derivative order must be 1 or 2.")
+            found.append((order, np.broadcast_to(floating(value), y.shape[1:])))
+    return found
+
+
+def _spline_slopes(x: Any, y: Any, conditions: list[Any]) -> Any:
+    n = x.shape[0]
+    dx = x[1:] - x[:-1]
+    h = columns(dx, y)
+    slope = (y[1:] - y[:-1]) / h
+    if n == 2:
+        conditions = [(1, slope[0]) if isinstance(c, str) else c for c in conditions]
+    if n == 3 and conditions[0] == conditions[1] == "not-a-knot":
+        # one parabola: its slope at the middle is that of the chord weighted, and it changes linearly
+        middle = (h[0] * slope[1] + h[1] * slope[0]) / (h[0] + h[1])
+        return np.stack([2.0 * slope[0] - middle, middle, 2.0 * slope[1] - middle])
+    if conditions[0] == "periodic":
+        return _periodic_slopes(dx, h, slope, y)
+    # h[i] s[i-1] + 2 (h[i-1] + h[i]) s[i] + h[i-1] s[i+1] = 3 (h[i] slope[i-1] + h[i-1] slope[i]) inside
+    inner = 3.0 * (h[1:] * slope[:-1] + h[:-1] * slope[1:])
+    first = _end_row(conditions[0], dx, h, slope, 1.0)
+    last = _end_row(conditions[1], dx[::-1], h[::-1], slope[::-1], -1.0)
+    zero = np.zeros(1)
+    main = np.concatenate([first[0][None], 2.0 * (dx[:-1] + dx[1:]), last[0][None]])
+    upper = np.concatenate([zero, first[1][None], dx[:-1]])
+    lower = np.concatenate([dx[1:], last[1][None], zero])
+    right = np.concatenate([first[2][None], inner, last[2][None]], axis=0)
+    bands, flat = operands(np.stack([upper, main, lower]), right.reshape((n, -1)))
+    return solve_banded(bands, flat, lower=1, upper=1).reshape(right.shape)
+
+
+def _end_row(condition: Any, dx: Any, h: Any, slope: Any, side: float) -> tuple[Any, Any, Any]:
+    """The diagonal entry, the one beside it and the right side of an end's equation, seen from that end inwards."""
+    if condition == "not-a-knot":
+        d, e = h[0] + h[1], dx[0] + dx[1]
+        return dx[1], e, ((h[0] + 2.0 * d) * h[1] * slope[0] + h[0] ** 2 * slope[1]) / d
+    order, value = condition
+    one = np.ones_like(dx[0])
+    if order == 1:
+        return one, 0.0 * one, value
+    return 2.0 * dx[0], dx[0], -0.5 * side * value * h[0] ** 2 + 3.0 * h[0] * slope[0]
+
+
+def _periodic_slopes(dx: Any, h: Any, slope: Any, y: Any) -> Any:
+    """The same equations around the ring, solved as a full system."""
+    n = y.shape[0]
+    if n == 2:
+        return np.concatenate([slope, slope], axis=0)
+    if n == 3:
+        mean = (slope / h).sum(axis=0) / (1.0 / h).sum(axis=0)
+        return np.broadcast_to(mean, y.shape)
+    size = n - 1
+    before = np.roll(dx, 1)
+    i = numpy.arange(size)
+    matrix = np.zeros((size, size), dtype=np_dtype(dx))
+    matrix[i, i] = 2.0 * (before + dx)
+    matrix[i, (i - 1) % size] += dx
+    matrix[i, (i + 1) % size] += before
+    right = 3.0 * (h * np.roll(slope, 1, axis=0) + np.roll(h, 1, axis=0) * slope)
+    a, b = operands(matrix, right.reshape((size, -1)))
+    s = np.linalg.solve(a, b).reshape(right.shape)
+    return np.concatenate([s, s[:1]], axis=0)

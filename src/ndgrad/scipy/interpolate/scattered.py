@@ -1,0 +1,290 @@
+"""Interpolation of scattered data: radial basis functions, triangulations, nearest neighbours; and polynomials through points.
+
+Triangles and neighbours are found on values; what is interpolated within them is differentiable in data, sites and points.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import combinations_with_replacement
+from typing import Any
+
+import numpy
+
+import ndgrad.numpy as np
+from ndgrad.autograd.variable import np_dtype
+from ndgrad.numpy.coercion import one_axis, values_of
+from ndgrad.scipy._beyond import floating
+from ndgrad.scipy.interpolate.piecewise import _at_axis, columns
+from ndgrad.storage import memory_of
+
+__all__ = [
+    "BarycentricInterpolator", "KroghInterpolator", "LinearNDInterpolator", "NearestNDInterpolator", "RBFInterpolator",
+    "barycentric_interpolate", "griddata", "krogh_interpolate", "lagrange",
+]  # fmt: skip
+
+# ----- radial basis functions -------------------------------------------------------------------------------------------------------
+
+# Of the squared distance q = r^2, so that nothing is singular at a site; odd powers of r have no second derivative there.
+_Kernel = Callable[[Any], Any]
+
+
+def _root(q: Any) -> Any:
+    zero = q == 0
+    return np.where(zero, 0.0, np.sqrt(np.where(zero, 1.0, q)))
+
+
+def _plate(q: Any) -> Any:
+    """r^2 log r."""
+    zero = q == 0
+    return np.where(zero, 0.0, 0.5 * q * np.log(np.where(zero, 1.0, q)))
+
+
+_KERNELS: dict[str, tuple[_Kernel, int]] = {
+    "linear": (lambda q: -_root(q), 0),
+    "thin_plate_spline": (_plate, 1),
+    "cubic": (lambda q: q * _root(q), 1),
+    "quintic": (lambda q: -q * q * _root(q), 2),
+    "multiquadric": (lambda q: -np.sqrt(q + 1.0), 0),
+    "inverse_multiquadric": (lambda q: 1.0 / np.sqrt(q + 1.0), -1),
+    "inverse_quadratic": (lambda q: 1.0 / (q + 1.0), -1),
+    "gaussian": (lambda q: np.exp(-q), -1),
+}
+_SCALE_FREE = ("linear", "thin_plate_spline", "cubic", "quintic")
+
+
+class RBFInterpolator:
+    """A sum of radial functions and a polynomial through (or, with smoothing, near) data at scattered sites.
+
+    Differentiable in sites, data, points, smoothing and epsilon.
+    """
+
+    def __init__(
+        self, y: Any, d: Any, neighbors: int | None = None, smoothing: Any = 0.0, kernel: str = "thin_plate_spline", epsilon: Any = None,
+        degree: int | None = None,
+    ) -> None:  # fmt: skip
+        if neighbors is not None:
+            raise NotImplementedError("RBFInterpolator(neighbors=...) has no rule here. Leave it out: one system of all sites is solved.")
+        if kernel not in _KERNELS:
+            raise ValueError(f"`kernel` must be one of {sorted(_KERNELS)}.")
+        sites, data = floating(y), floating(d)
+        if sites.ndim != 2:
+            raise ValueError("`y` must be a 2-dimensional array.")
+        if data.shape[0] != sites.shape[0]:
+            raise ValueError(f"Expected the first axis of `d` to have length {sites.shape[0]}.")
+        if epsilon is None and kernel not in _SCALE_FREE:
+            raise ValueError(f"`epsilon` must be specified if `kernel` is not one of {set(_SCALE_FREE)}.")
+        self.sites, self.shape = sites, data.shape[1:]
+        self.epsilon = floating(1.0 if epsilon is None else epsilon)
+        self._kernel, least = _KERNELS[kernel]
+        most = max(least, 0) if degree is None else int(degree)
+        n, dims = sites.shape
+        self._powers = [c for k in range(most + 1) for c in combinations_with_replacement(range(dims), k)]
+        # monomials of sites shifted and scaled into [-1, 1]: the result is the same, the system better conditioned
+        low, high = sites.detach().min(axis=0), sites.detach().max(axis=0)
+        self._shift, scale = (high + low) / 2.0, (high - low) / 2.0
+        self._scale = np.where(scale == 0, 1.0, scale)
+        p = self._monomials(sites)
+        m = p.shape[1]
+        if m > n:
+            raise ValueError(f"At least {m} data points are required when `degree` is {most} and the number of dimensions is {dims}.")
+        inner = self._kernel(self._squares(sites, sites)) + np.broadcast_to(floating(smoothing), (n,))[:, None] * np.eye(n)
+        top = np.concatenate([inner, p], axis=1)
+        bottom = np.concatenate([p.T, np.zeros((m, m))], axis=1)
+        right = np.concatenate([data.reshape((n, -1)), np.zeros((m, data.reshape((n, -1)).shape[1]), dtype=np_dtype(data))], axis=0)
+        try:
+            self._coefficients = np.linalg.solve(np.concatenate([top, bottom], axis=0).astype(np_dtype(right)), right)
+        except numpy.linalg.LinAlgError:
+            raise numpy.linalg.LinAlgError(
+                "Singular matrix: sites repeat, or lie on a line or plane. Add smoothing, or a lower degree."
+            ) from None
+
+    def _squares(self, a: Any, b: Any) -> Any:
+        rest = (a[:, None, :] - b[None]) * self.epsilon
+        return (rest * rest).sum(axis=-1)
+
+    def _monomials(self, x: Any) -> Any:
+        z = (x - self._shift) / self._scale
+        made = []
+        for places in self._powers:
+            term: Any = np.ones(z.shape[0])
+            for d in places:
+                term = term * z[:, d]
+            made.append(term)
+        return np.stack(made, axis=1) if made else np.zeros((z.shape[0], 0))
+
+    def __call__(self, x: Any) -> Any:
+        points = floating(x)
+        if points.ndim != 2 or points.shape[1] != self.sites.shape[1]:
+            raise ValueError(f"Expected the second axis of `x` to have length {self.sites.shape[1]}, and its shape is {points.shape}.")
+        parts = np.concatenate([self._kernel(self._squares(points, self.sites)), self._monomials(points)], axis=1)
+        return (parts @ self._coefficients).reshape((points.shape[0], *self.shape))
+
+
+# ----- triangulations and neighbours
+# -------------------------------------------------------------------------------------------------------
+
+
+def _as_points(x: Any, *more: Any) -> Any:
+    if more:
+        x = (x, *more)
+    if isinstance(x, tuple):
+        return np.stack(np.broadcast_arrays(*(floating(v) for v in x)), axis=-1)
+    return floating(x)
+
+
+class LinearNDInterpolator:
+    """Linear in each simplex of a triangulation, which is found on the sites' values; NaN (`fill_value`) outside."""
+
+    def __init__(self, points: Any, values: Any, fill_value: Any = numpy.nan, rescale: bool = False) -> None:
+        from scipy.spatial import Delaunay
+
+        self.sites, self.values, self.fill_value = _as_points(points), floating(values), fill_value
+        if self.values.shape[0] != self.sites.shape[0]:
+            raise ValueError("different number of values and points")
+        plain = values_of(self.sites.detach())
+        self._low, span = plain.min(axis=0), numpy.ptp(plain, axis=0)
+        self._span = numpy.where(span > 0, span, 1.0) if rescale else numpy.ones_like(span)
+        self._triangles = Delaunay((plain - self._low) / self._span)
+
+    def __call__(self, *args: Any) -> Any:
+        at = _as_points(*args)
+        flat = at.reshape((-1, at.shape[-1]))
+        found = self._triangles.find_simplex((values_of(flat.detach()) - self._low) / self._span)
+        corners = self._triangles.simplices[numpy.where(found < 0, 0, found)]
+        last = self.sites[corners[:, -1]]
+        edges = np.stack([self.sites[corners[:, k]] - last for k in range(corners.shape[1] - 1)], axis=-1)
+        shares = np.linalg.solve(edges, (flat - last)[..., None])[..., 0]
+        weights = np.concatenate([shares, 1.0 - shares.sum(axis=-1, keepdims=True)], axis=-1)
+        made: Any = 0.0
+        for k in range(corners.shape[1]):
+            value = self.values[corners[:, k]]
+            made = made + value * columns(weights[:, k], value)
+        made = np.where(columns(np.asarray(found >= 0), made), made, self.fill_value)
+        return made.reshape((*at.shape[:-1], *self.values.shape[1:]))
+
+
+class NearestNDInterpolator:
+    """The value at the nearest site: differentiable in the values alone, as a step is."""
+
+    def __init__(self, x: Any, y: Any, rescale: bool = False, tree_options: Any = None) -> None:
+        from scipy.spatial import cKDTree
+
+        sites = values_of(_as_points(x).detach())
+        self.values = floating(y)
+        span = numpy.ptp(sites, axis=0)
+        self._low, self._span = sites.min(axis=0), numpy.where(span > 0, span, 1.0) if rescale else numpy.ones_like(span)
+        self._tree = cKDTree((sites - self._low) / self._span, **(tree_options or {}))
+
+    def __call__(self, *args: Any, **query_options: Any) -> Any:
+        at = _as_points(*args)
+        _, place = self._tree.query((values_of(at.detach()) - self._low) / self._span, **query_options)
+        return self.values[place]
+
+
+def griddata(points: Any, values: Any, xi: Any, method: str = "linear", fill_value: Any = numpy.nan, rescale: bool = False) -> Any:
+    """Scattered data at other points, by triangles or nearest neighbours."""
+    sites = _as_points(points)
+    if sites.ndim < 2:
+        sites = sites[:, None]
+    if sites.shape[-1] == 1 and method in ("nearest", "linear", "cubic"):
+        from ndgrad.scipy.interpolate.grids import interp1d
+
+        at = _as_points(xi)
+        at = at[..., 0] if at.ndim and at.shape[-1] == 1 else at
+        fill = "extrapolate" if method == "nearest" else fill_value
+        return interp1d(sites[:, 0], values, kind=method, axis=0, bounds_error=False, fill_value=fill)(at)
+    if method == "nearest":
+        return NearestNDInterpolator(sites, values, rescale)(xi)
+    if method == "linear":
+        return LinearNDInterpolator(sites, values, fill_value, rescale)(xi)
+    raise NotImplementedError(f"griddata(method={method!r}) has no rule here for several dimensions. Use 'linear', or RBFInterpolator.")
+
+
+# ----- polynomials through points
+# -----------------------------------------------------------------------------------------------------------------
+
+
+class BarycentricInterpolator:
+    """The polynomial through points, in the barycentric form; differentiable in sites, values and points."""
+
+    def __init__(self, xi: Any, yi: Any = None, axis: int = 0, *, wi: Any = None, rng: Any = None, random_state: Any = None) -> None:
+        if yi is None:
+            raise NotImplementedError("BarycentricInterpolator without values has no rule here. Make it when the values are known.")
+        self.xi, values = floating(xi), floating(yi)
+        self.axis = one_axis(axis, values.ndim)
+        self.yi = np.moveaxis(values, self.axis, 0)
+        if self.yi.shape[0] != self.xi.shape[0]:
+            raise ValueError(f"x and y arrays of lengths {self.xi.shape[0]} and {self.yi.shape[0]} must be equal in length along the axis.")
+        n = self.xi.shape[0]
+        gaps = self.xi[:, None] - self.xi + np.eye(n)
+        # scaled by the capacity of the interval, so that products neither overflow nor vanish
+        span = (self.xi.detach().max() - self.xi.detach().min()) / 4.0
+        self.wi = 1.0 / (np.where(numpy.eye(n, dtype=bool), 1.0, gaps / span)).prod(axis=1) if wi is None else floating(wi)
+
+    def __call__(self, x: Any) -> Any:
+        points = floating(x)
+        flat = points.reshape((-1,))
+        rest = flat[:, None] - self.xi
+        # products of all differences but one: unlike the quotient of the usual form, they are not singular at a site
+        n = self.xi.shape[0]
+        span = (self.xi.detach().max() - self.xi.detach().min()) / 4.0
+        scaled = rest / span
+        ones = np.ones_like(scaled[:, :1])
+        before = np.concatenate([ones, np.cumprod(scaled[:, :-1], axis=1)], axis=1)
+        after = np.concatenate([np.cumprod(scaled[:, :0:-1], axis=1)[:, ::-1], ones], axis=1)
+        weights = before * after * self.wi
+        made = (weights @ self.yi.reshape((n, -1))).reshape((flat.shape[0], *self.yi.shape[1:]))
+        made = made.reshape((*points.shape, *made.shape[1:]))
+        return _at_axis(made, points.ndim, self.axis)
+
+
+def barycentric_interpolate(xi: Any, yi: Any, x: Any, axis: int = 0, *, der: Any = 0, rng: Any = None) -> Any:
+    if der != 0:
+        raise NotImplementedError("barycentric_interpolate(der=...) has no rule here: differentiate it with ndgrad.func.grad.")
+    return BarycentricInterpolator(xi, yi, axis)(x)
+
+
+class KroghInterpolator(BarycentricInterpolator):
+    """The polynomial through points. Repeated sites, which mean derivatives in SciPy, have no rule here."""
+
+    def __init__(self, xi: Any, yi: Any, axis: int = 0) -> None:
+        plain = memory_of(floating(xi))
+        if (numpy.diff(numpy.sort(plain, axis=-1), axis=-1) == 0).any():
+            raise NotImplementedError(
+                "KroghInterpolator with repeated sites has no rule here. Use CubicHermiteSpline for values and slopes."
+            )
+        super().__init__(xi, yi, axis)
+
+
+def krogh_interpolate(xi: Any, yi: Any, x: Any, der: Any = 0, axis: int = 0) -> Any:
+    if der != 0:
+        raise NotImplementedError("krogh_interpolate(der=...) has no rule here: differentiate it with ndgrad.func.grad.")
+    return KroghInterpolator(xi, yi, axis)(x)
+
+
+class _Polynomial:
+    """A polynomial with its coefficients, the highest first: what a poly1d would be, of Arrays."""
+
+    def __init__(self, coefficients: Any) -> None:
+        self.c = self.coef = self.coefficients = coefficients
+
+    @property
+    def order(self) -> int:
+        return int(self.c.shape[0]) - 1
+
+    def __call__(self, x: Any) -> Any:
+        return np.polyval(self.c, floating(x))
+
+
+def lagrange(x: Any, w: Any) -> Any:
+    """The polynomial through points (x, w), by its coefficients `.c`; for more than about 20 points it is unstable."""
+    from ndgrad.scipy.signal.response import _from_roots
+
+    sites, values = floating(x), floating(w)
+    n = sites.shape[0]
+    total: Any = 0.0
+    for j in range(n):
+        others = sites[numpy.array([k for k in range(n) if k != j], int)]
+        total = total + _from_roots(others) * (values[j] / (sites[j] - others).prod())
+    return _Polynomial(total)

@@ -1,0 +1,159 @@
+"""Matrices made of vectors: Toeplitz, Hankel, companion and others, block diagonals, Kronecker's and Khatri and Rao's products.
+
+Each is one reading of a vector at indices that depend on shapes alone.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy
+
+import ndgrad.numpy as np
+from ndgrad.numpy.coercion import as_array, operands
+from ndgrad.scipy._beyond import floating
+
+__all__ = [
+    "block_diag", "circulant", "companion", "convolution_matrix", "diagsvd", "fiedler", "fiedler_companion", "hankel", "khatri_rao", "kron",
+    "leslie", "toeplitz",
+]  # fmt: skip
+
+
+def _along(values: Any, index: Any) -> Any:
+    """Elements of the last axis at an array of places."""
+    return np.take(values, index, axis=-1)
+
+
+def toeplitz(c: Any, r: Any = None) -> Any:
+    """The matrix with constant diagonals of a first column and row (the column's conjugate, if no row is given)."""
+    column = as_array(c)
+    if r is None:
+        row = column.conj()
+    else:
+        column, row = operands(column, r)
+    m, n = column.shape[-1], row.shape[-1]
+    lead = numpy.broadcast_shapes(column.shape[:-1], row.shape[:-1])
+    column, row = np.broadcast_to(column, (*lead, m)), np.broadcast_to(row, (*lead, n))
+    line = np.concatenate([row[..., :0:-1], column], axis=-1)
+    return _along(line, numpy.arange(m)[:, None] - numpy.arange(n) + max(n - 1, 0))
+
+
+def hankel(c: Any, r: Any = None) -> Any:
+    """The matrix with constant antidiagonals of a first column and a last row (zeros, if none is given)."""
+    column = as_array(c)
+    column, row = operands(column, np.zeros_like(column) if r is None else r)
+    line = np.concatenate([column, row[..., 1:]], axis=-1)
+    return _along(line, numpy.add.outer(numpy.arange(column.shape[-1]), numpy.arange(row.shape[-1])))
+
+
+def circulant(c: Any) -> Any:
+    """Each column is the one before it turned by one place."""
+    column = as_array(c)
+    n = column.shape[-1]
+    return _along(column, (numpy.arange(n)[:, None] - numpy.arange(n)) % max(n, 1))
+
+
+def companion(a: Any) -> Any:
+    """The matrix whose characteristic polynomial has the given coefficients, the highest first."""
+    p = floating(a)
+    n = p.shape[-1]
+    if n < 2:
+        raise ValueError(f"The length of `a` along the last axis must be at least 2, and the shape is {p.shape}.")
+    row = -p[..., 1:] / p[..., :1]
+    below = np.broadcast_to(np.eye(n - 2, n - 1), (*p.shape[:-1], n - 2, n - 1))
+    return np.concatenate([row[..., None, :], below], axis=-2)
+
+
+def leslie(f: Any, s: Any) -> Any:
+    """Fecundities in the first row and survival below the diagonal."""
+    rates, survival = operands(floating(f), floating(s))
+    n = rates.shape[-1]
+    if survival.shape[-1] != n - 1:
+        raise ValueError(f"s has length {survival.shape[-1]}, and must be one shorter than f, which has {n}")
+    below = survival[..., :, None] * np.eye(n - 1, n)
+    return np.concatenate([rates[..., None, :], below], axis=-2)
+
+
+def fiedler(a: Any) -> Any:
+    """The distances |a[i] - a[j]|."""
+    v = as_array(a)
+    return abs(v[..., :, None] - v[..., None, :])
+
+
+def fiedler_companion(a: Any) -> Any:
+    """Another companion matrix, of five diagonals."""
+    p = floating(a)
+    if p.ndim != 1:
+        raise ValueError("fiedler_companion: one polynomial, of one dimension, was expected.")
+    n = p.shape[0]
+    if n <= 2:
+        return np.zeros((0, 0)) if n < 2 else np.atleast_2d(-(p / p[0])[1:])
+    q = p / p[0]
+    m = n - 1
+    c = np.zeros((m, m), dtype=q.dtype)
+    c[numpy.arange(3, m, 2), numpy.arange(1, m - 2, 2)] = 1.0
+    c[numpy.arange(2, m, 2), numpy.arange(1, m - 1, 2)] = -q[3::2]
+    c[numpy.arange(0, m - 2, 2), numpy.arange(2, m, 2)] = 1.0
+    c[numpy.arange(0, m - 1, 2), numpy.arange(1, m, 2)] = -q[2::2]
+    c[0, 0] = -q[1]
+    c[1, 0] = 1.0
+    return c
+
+
+def convolution_matrix(a: Any, n: int, mode: str = "full") -> Any:
+    """The matrix C with C @ v == convolve(a, v, mode) for vectors v of length n."""
+    v = as_array(a)
+    if n <= 0 or v.shape[-1] == 0:
+        raise ValueError("n must be a positive integer, and len(a) at least 1.")
+    if mode not in ("full", "valid", "same"):
+        raise ValueError(f"'mode' argument must be one of ('full', 'valid', 'same'), and is {mode!r}.")
+    m = v.shape[-1]
+    place = numpy.arange(m + n - 1)[:, None] - numpy.arange(n)
+    inside = (place >= 0) & (place < m)
+    whole = np.where(inside, _along(v, numpy.clip(place, 0, m - 1)), 0)
+    if mode == "valid":
+        low = min(m, n) - 1
+        return whole[..., low : low + max(m, n) - min(m, n) + 1, :]
+    if mode == "same":
+        low = (min(m, n) - 1) // 2
+        return whole[..., low : low + max(m, n), :]
+    return whole
+
+
+def diagsvd(s: Any, M: int, N: int) -> Any:
+    """The M x N matrix with singular values on its diagonal."""
+    values = as_array(s)
+    k = values.shape[-1]
+    if k not in (M, N):
+        raise ValueError("Length of s must be M or N.")
+    made = values[..., :, None] * np.eye(k, dtype=values.dtype)
+    pad = [(0, 0)] * (made.ndim - 2) + [(0, M - k), (0, N - k)]
+    return np.pad(made, pad)
+
+
+def block_diag(*arrs: Any) -> Any:
+    """Matrices one after the other along the diagonal, zeros elsewhere."""
+    blocks = operands(*(np.atleast_2d(as_array(a)) for a in (arrs or ([],))))
+    lead = numpy.broadcast_shapes(*(b.shape[:-2] for b in blocks))
+    width = sum(b.shape[-1] for b in blocks)
+    rows, before = [], 0
+    for b in blocks:
+        whole = np.broadcast_to(b, (*lead, *b.shape[-2:]))
+        pad = [(0, 0)] * (len(lead) + 1) + [(before, width - before - b.shape[-1])]
+        rows.append(np.pad(whole, pad))
+        before += b.shape[-1]
+    return np.concatenate(rows, axis=-2)
+
+
+def kron(a: Any, b: Any) -> Any:
+    """Kronecker's product. (SciPy has left it to NumPy.)"""
+    return np.kron(a, b)
+
+
+def khatri_rao(a: Any, b: Any) -> Any:
+    """Kronecker's product of the columns."""
+    x, y = operands(as_array(a), as_array(b))
+    if x.ndim < 2 or y.ndim < 2 or x.shape[-1] != y.shape[-1]:
+        raise ValueError(f"The number of columns for both arrays should be equal, and the shapes are {x.shape} and {y.shape}.")
+    made = x[..., :, None, :] * y[..., None, :, :]
+    return made.reshape((*made.shape[:-3], made.shape[-3] * made.shape[-2], made.shape[-1]))

@@ -1,0 +1,282 @@
+"""Solving linear systems: dense, triangular, banded, Toeplitz and circulant ones, inverses, least squares."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy
+
+import ndgrad.numpy as np
+from ndgrad.api import solve as solve_api
+from ndgrad.autograd.variable import np_dtype
+from ndgrad.numpy.coercion import operands, plain, values_of
+from ndgrad.ops import banded
+from ndgrad.ops.vocabulary import tensor_ops
+from ndgrad.scipy._beyond import finite, floating
+from ndgrad.scipy.linalg.structured import toeplitz
+
+__all__ = [
+    "det", "inv", "lstsq", "matmul_toeplitz", "norm", "pinv", "pinvh", "solve", "solve_banded", "solve_circulant", "solve_toeplitz",
+    "solve_triangular", "solveh_banded",
+]  # fmt: skip
+
+_TRIANGULAR = ("upper triangular", "lower triangular")
+_SYMMETRIC = {
+    "sym": False, "symmetric": False, "her": True, "hermitian": True, "pos": True, "positive definite": True,
+}  # fmt: skip
+
+
+def square(name: str, a: Any, check_finite: bool = True) -> Any:
+    t = finite(a, check_finite)
+    if t.ndim < 2 or t.shape[-1] != t.shape[-2]:
+        raise ValueError(f"{name}: expected square matrices, and the shape is {t.shape}.")
+    return t
+
+
+def adjoint(x: Any) -> Any:
+    return np.swapaxes(x, -1, -2).conj()
+
+
+def _mirrored(a: Any, lower: bool, conjugate: bool) -> Any:
+    """The symmetric (Hermitian) matrix of which one triangle is read."""
+    half = np.tril(a, -1) if lower else np.triu(a, 1)
+    other = np.swapaxes(half, -1, -2)
+    diagonal = np.tril(np.triu(a))
+    return half + (other.conj() if conjugate else other) + (diagonal.real if conjugate and np_dtype(a).kind == "c" else diagonal)
+
+
+def _structured(a: Any, assume_a: Any, lower: bool) -> Any:
+    """What a solver that assumes a structure reads of the matrix."""
+    if assume_a in _SYMMETRIC:
+        return _mirrored(a, lower, _SYMMETRIC[assume_a])
+    if assume_a == "tridiagonal":
+        return np.tril(np.triu(a, -1), 1)
+    if assume_a == "diagonal":
+        return np.tril(np.triu(a))
+    if assume_a in _TRIANGULAR:
+        return np.triu(a) if assume_a.startswith("upper") else np.tril(a)
+    if assume_a not in (None, "gen", "general", "banded"):
+        raise ValueError(f"{assume_a} is not a recognized matrix structure")
+    return a
+
+
+def times_columns(solver: Any, a: Any, b: Any) -> Any:
+    """A solver of matrices on a right side that is a vector if it has one dimension; stacks are broadcast."""
+    vector = b.ndim == 1
+    right = b[:, None] if vector else b
+    if right.ndim < 2 or right.shape[-2] != a.shape[-1]:
+        raise ValueError(f"the shapes of a {a.shape} and b {b.shape} are incompatible: b needs {a.shape[-1]} rows")
+    lead = numpy.broadcast_shapes(a.shape[:-2], right.shape[:-2])
+    made = solver(np.broadcast_to(a, (*lead, *a.shape[-2:])), np.broadcast_to(right, (*lead, *right.shape[-2:])))
+    return made[..., 0] if vector else made
+
+
+def _pair(a: Any, b: Any, check_finite: bool) -> list[Any]:
+    return operands(finite(a, check_finite), finite(b, check_finite))
+
+
+def solve(
+    a: Any, b: Any, lower: bool = False, overwrite_a: bool = False, overwrite_b: bool = False, check_finite: bool = True,
+    assume_a: str | None = None, transposed: bool = False,
+) -> Any:  # fmt: skip
+    """The x with a @ x = b. With `assume_a` only what SciPy reads of such a matrix is read, and has a gradient.
+
+    >>> from ndgrad.scipy import linalg
+    >>> linalg.solve([[2.0, 0.0], [9.0, 4.0]], [2.0, 4.0], assume_a="pos")
+    array([1., 1.])
+    """
+    x, y = _pair(a, b, check_finite)
+    x = _structured(square("solve", x, False), assume_a, lower)
+    if transposed:
+        x = np.swapaxes(x, -1, -2)
+        assume_a = {_TRIANGULAR[0]: _TRIANGULAR[1], _TRIANGULAR[1]: _TRIANGULAR[0]}.get(str(assume_a), assume_a)
+    if assume_a in _TRIANGULAR:
+        return times_columns(lambda p, q: tensor_ops.solve_triangular(p, q, upper=assume_a == _TRIANGULAR[0]), x, y)
+    return times_columns(tensor_ops.solve, x, y)
+
+
+def solve_triangular(
+    a: Any, b: Any, trans: Any = 0, lower: bool = False, unit_diagonal: bool = False, overwrite_b: bool = False, check_finite: bool = True
+) -> Any:
+    """The x with a @ x = b for a triangular a, of which the other triangle is never read."""
+    x, y = _pair(a, b, check_finite)
+    square("solve_triangular", x, False)
+    turned = {0: 0, "N": 0, 1: 1, "T": 1, 2: 2, "C": 2}[trans]
+    if turned:
+        x = np.swapaxes(x, -1, -2) if turned == 1 else adjoint(x)
+    diagonal = values_of(np.diagonal(x, axis1=-2, axis2=-1).detach()) if not unit_diagonal and not _in_vmap(x) else None
+    if diagonal is not None and not diagonal.all():
+        place = int(numpy.argmin(numpy.abs(diagonal).reshape(-1, diagonal.shape[-1]).min(axis=0)))
+        raise numpy.linalg.LinAlgError(f"singular matrix: resolution failed at diagonal {place}")
+    return times_columns(lambda p, q: tensor_ops.solve_triangular(p, q, upper=lower == bool(turned), unitriangular=unit_diagonal), x, y)
+
+
+def _in_vmap(t: Any) -> bool:
+    from ndgrad.storage import batch_dims
+
+    return batch_dims(t) > 0
+
+
+def inv(a: Any, overwrite_a: bool = False, check_finite: bool = True, *, assume_a: str | None = None, lower: bool = False) -> Any:
+    return tensor_ops.inv(_structured(square("inv", a, check_finite), assume_a, lower))
+
+
+def det(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> Any:
+    return tensor_ops.det(square("det", a, check_finite))
+
+
+def norm(a: Any, ord: Any = None, axis: Any = None, keepdims: bool = False, check_finite: bool = True) -> Any:
+    from ndgrad.numpy import linalg
+
+    return linalg.norm(finite(a, check_finite), ord, axis, keepdims)
+
+
+# ----- least squares -----------------------------------------------------------------------------------------------------
+
+
+def _tolerance(t: Any, rtol: Any) -> float:
+    return float(max(t.shape[-2:]) * numpy.finfo(np_dtype(t)).eps) if rtol is None else float(rtol)
+
+
+def pinv(a: Any, *, atol: Any = None, rtol: Any = None, return_rank: bool = False, check_finite: bool = True) -> Any:
+    """The pseudoinverse; the rank, if asked for, has no derivative."""
+    return _pinv(finite(a, check_finite), atol, rtol, return_rank, hermitian=False)
+
+
+def pinvh(a: Any, atol: Any = None, rtol: Any = None, lower: bool = True, return_rank: bool = False, check_finite: bool = True) -> Any:
+    """The pseudoinverse of a Hermitian matrix, of which one triangle is read."""
+    return _pinv(_mirrored(square("pinvh", a, check_finite), lower, True), atol, rtol, return_rank, hermitian=True)
+
+
+def _pinv(t: Any, atol: Any, rtol: Any, return_rank: bool, *, hermitian: bool) -> Any:
+    least = 0.0 if atol is None else float(atol)
+    most = _tolerance(t, rtol)
+    made = solve_api.pinv(t, atol=least, rtol=most, hermitian=hermitian)
+    if not return_rank:
+        return made
+    sizes = numpy.linalg.svd(values_of(t.detach()), compute_uv=False)
+    return made, (sizes > least + most * sizes.max(axis=-1, initial=0.0, keepdims=True)).sum(axis=-1)
+
+
+def lstsq(
+    a: Any, b: Any, cond: Any = None, overwrite_a: bool = False, overwrite_b: bool = False, check_finite: bool = True,
+    lapack_driver: str | None = None,
+) -> tuple[Any, Any, Any, Any]:  # fmt: skip
+    """Least squares solutions, residues, the rank and the singular values; all but the rank are differentiable."""
+    from ndgrad.numpy import linalg
+
+    x, y = _pair(a, b, check_finite)
+    limit = numpy.finfo(np_dtype(x)).eps if cond is None else plain(cond)
+    made, residues, rank, values = linalg.lstsq(x, y, float(limit))
+    if y.ndim == 1 and residues.shape == (1,):
+        residues = residues[0]
+    return made, residues, int(rank), None if lapack_driver == "gelsy" else values
+
+
+# ----- banded systems -----------------------------------------------------------------------------------------------------
+
+
+def solve_banded(
+    l_and_u: tuple[int, int], ab: Any, b: Any, overwrite_ab: bool = False, overwrite_b: bool = False, check_finite: bool = True
+) -> Any:
+    """The x with a @ x = b for a matrix given by its diagonals, ab[u + i - j, j] == a[i, j]; gradients are banded too."""
+    l, u = (int(n) for n in l_and_u)
+    bands, right = _pair(ab, b, check_finite)
+    if bands.ndim < 2 or bands.shape[-2] != l + u + 1:
+        raise ValueError(
+            f"invalid values for the number of lower and upper diagonals: l+u+1 ({l + u + 1}) does not equal ab.shape[-2] "
+            f"({bands.shape[-2]})"
+        )
+    return times_columns(lambda p, q: banded.solve_banded(p, q, lower=l, upper=u), bands, right)
+
+
+def all_bands(ab: Any, lower: bool) -> tuple[Any, int]:
+    """The bands of a Hermitian matrix of which those of one triangle are given, and how many there are on each side."""
+    count = ab.shape[-2] - 1
+    n = ab.shape[-1]
+    rows = []
+    for k in range(count, 0, -1):  # upper diagonals, the outermost first; the entry (j - k, j) stands in column j
+        row = ab[..., k, :].conj() if lower else ab[..., count - k, :]
+        rows.append(np.roll(row, k, -1) if lower else row)
+    main = ab[..., 0, :] if lower else ab[..., count, :]
+    below = [ab[..., k, :] if lower else np.roll(ab[..., count - k, :].conj(), -k, -1) for k in range(1, count + 1)]
+    made = np.stack([*rows, main, *below], axis=-2)
+    inside = numpy.add.outer(numpy.arange(-count, count + 1), numpy.arange(n))
+    return np.where((inside >= 0) & (inside < n), made, 0.0), count
+
+
+def solveh_banded(
+    ab: Any, b: Any, overwrite_ab: bool = False, overwrite_b: bool = False, lower: bool = False, check_finite: bool = True
+) -> Any:
+    """The same for a Hermitian positive definite matrix, given by the diagonals of one triangle."""
+    bands, right = _pair(ab, b, check_finite)
+    require_positive(bands, lower)
+    whole, count = all_bands(bands, lower)
+    return times_columns(lambda p, q: banded.solve_banded(p, q, lower=count, upper=count), whole, right)
+
+
+def require_positive(bands: Any, lower: bool) -> None:
+    """SciPy's factorisation fails where ours would go on; inside vmap, where a value cannot decide, nothing is checked."""
+    if not _in_vmap(bands):
+        import scipy.linalg
+
+        scipy.linalg.cholesky_banded(values_of(bands.detach()), lower=lower, check_finite=False)
+
+
+# ----- Toeplitz and circulant systems --------------------------------------------------------------------------------------
+
+
+def _column_and_row(c_or_cr: Any) -> tuple[Any, Any]:
+    if isinstance(c_or_cr, tuple):
+        c, r = operands(*(floating(v) for v in c_or_cr))
+        return c, r
+    c = floating(c_or_cr)
+    return c, c.conj()
+
+
+def solve_toeplitz(c_or_cr: Any, b: Any, check_finite: bool = True) -> Any:
+    """The x with T x = b for the Toeplitz matrix of a first column and row. It is solved as a full system."""
+    c, r = _column_and_row(c_or_cr)
+    right = finite(b, check_finite)
+    matrix, right = operands(toeplitz(finite(c, check_finite), finite(r, check_finite)), right)
+    if right.ndim > 2:
+        made = np.linalg.solve(matrix, right.reshape(right.shape[0], -1))
+        return made.reshape(right.shape)
+    return times_columns(tensor_ops.solve, matrix, right)
+
+
+def matmul_toeplitz(c_or_cr: Any, x: Any, check_finite: bool = False, workers: Any = None) -> Any:
+    """The product of a Toeplitz matrix and x, by Fourier transforms."""
+    c, r = _column_and_row(c_or_cr)
+    v = finite(x, check_finite)
+    columns = v.reshape(v.shape[0], -1) if v.ndim != 1 else v[:, None]
+    m, n = c.shape[-1], r.shape[-1]
+    if columns.shape[0] != n:
+        raise ValueError(f"matmul_toeplitz: a matrix of shape {(m, n)} and x of shape {v.shape} do not fit")
+    ring = np.concatenate([c, r[:0:-1]])
+    size = m + n - 1
+    real = all(np_dtype(t).kind != "c" for t in (ring, columns))
+    if real:
+        made = np.fft.irfft(np.fft.rfft(ring, size)[:, None] * np.fft.rfft(columns, size, axis=0), size, axis=0)[:m]
+    else:
+        made = np.fft.ifft(np.fft.fft(ring, size)[:, None] * np.fft.fft(columns, size, axis=0), size, axis=0)[:m]
+    return made.reshape((m, *v.shape[1:]))
+
+
+def solve_circulant(c: Any, b: Any, singular: str = "raise", tol: Any = None, caxis: int = -1, baxis: int = 0, outaxis: int = 0) -> Any:
+    """The x with C x = b for the circulant matrix of a column, by Fourier transforms."""
+    column, right = floating(c), floating(b)
+    spectrum = np.fft.fft(np.moveaxis(column, caxis, -1))
+    size = values_of(abs(spectrum.detach())) if not _in_vmap(spectrum) else None
+    mask: Any = False
+    if size is not None:
+        limit = size.max(axis=-1, keepdims=True) * size.shape[-1] * numpy.finfo(float).eps if tol is None else tol
+        mask = size <= limit
+        if numpy.any(mask) and singular != "lstsq":
+            raise numpy.linalg.LinAlgError("near singular matrix. Use singular='lstsq' for a solution in the least squares sense.")
+    image = np.fft.fft(np.moveaxis(right, baxis, -1))
+    quotient = np.where(mask, 0.0, image / np.where(mask, 1.0, spectrum))
+    made = np.fft.ifft(quotient)
+    if all(np_dtype(t).kind != "c" for t in (column, right)):
+        made = made.real
+    return np.moveaxis(made, -1, outaxis)

@@ -1,0 +1,109 @@
+"""What lies beyond the borders of an image, and how `ndimage` functions read their arguments.
+
+All modes but "constant" read the image itself at other places, so an extended image is one indexing of it.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy
+
+import ndgrad.numpy as np
+from ndgrad.autograd.variable import Variable, np_dtype
+from ndgrad.implicit.convergence import scipy_module
+from ndgrad.numpy.coercion import as_array, constant, deliver, many_axes
+from ndgrad.scipy._beyond import is_active, without_tensors
+
+#: Names that mean the same for filters.
+_SAME = {"grid-mirror": "reflect", "grid-constant": "constant", "grid-wrap": "wrap"}
+MODES = ("reflect", "constant", "nearest", "mirror", "wrap", *_SAME)
+
+
+def of_images(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of an image of floating numbers, and `output=` for it. Whole numbers give whole numbers in SciPy, and are its own
+    business."""
+    name = function.__name__
+
+    @functools.wraps(function)
+    def call(input: Any, *args: Any, output: Any = None, **kwargs: Any) -> Any:
+        t = as_array(input)
+        if np_dtype(t).kind in "biu" and not any(isinstance(a, Variable) and is_active(a) for a in (*args, *kwargs.values())):
+            theirs = getattr(scipy_module("ndimage", f"ndgrad.scipy.ndimage.{name}"), name)
+            made = theirs(without_tensors(t), *without_tensors(args), **without_tensors(kwargs))
+            made = constant(numpy.asarray(made))
+        else:
+            made = function(t if np_dtype(t).kind in "fc" else t.astype(numpy.float64), *args, **kwargs)
+        if output is None:
+            return made
+        if isinstance(output, (Variable, numpy.ndarray)):
+            return deliver(name, made, output, "unsafe")
+        return made.astype(output)
+
+    return call
+
+
+def mode_of(mode: Any) -> str:
+    if mode not in MODES:
+        raise RuntimeError(f"boundary mode not supported: {mode!r}. Choose one of {', '.join(MODES)}.")
+    return str(_SAME.get(mode, mode))
+
+
+def sequence(value: Any, count: int) -> list[Any]:
+    """One entry per axis."""
+    if isinstance(value, str) or (not isinstance(value, Variable) and numpy.ndim(value) == 0):
+        return [value] * count
+    if isinstance(value, Variable):
+        t: Any = value
+        found = [t[i] for i in range(t.shape[0])] if t.ndim else [t] * count
+    else:
+        found = list(value)
+    if len(found) != count:
+        raise RuntimeError(f"sequence argument must have length equal to input rank: {found!r} for {count} axes.")
+    return found
+
+
+def axes_of(axes: Any, ndim: int) -> tuple[int, ...]:
+    return many_axes(None if axes is None else axes, ndim)
+
+
+def places(n: int, before: int, after: int, mode: str) -> Any:
+    """The places -before ... n + after - 1 as places inside, for every mode but "constant"."""
+    i = numpy.arange(-before, n + after)
+    if mode == "nearest":
+        return numpy.clip(i, 0, n - 1)
+    if mode == "wrap":
+        return i % n
+    if mode == "mirror":
+        if n == 1:
+            return numpy.zeros_like(i)
+        i = i % (2 * n - 2)
+        return numpy.where(i >= n, 2 * n - 2 - i, i)
+    i = i % (2 * n)
+    return numpy.where(i >= n, 2 * n - 1 - i, i)
+
+
+def extended(t: Any, axis: int, before: int, after: int, mode: str, cval: Any) -> Any:
+    """The image with more on both sides of an axis."""
+    if before == after == 0:
+        return t
+    if mode == "constant":
+        margin = [(before, after) if d == axis else (0, 0) for d in range(t.ndim)]
+        if isinstance(cval, Variable):
+            return np.pad(t - cval, margin) + cval
+        return np.pad(t, margin, constant_values=cval)
+    return np.take(t, places(t.shape[axis], before, after, mode), axis=axis)
+
+
+def neighbourhoods(t: Any, footprint: Any, modes: Sequence[str], cval: Any, origins: Sequence[int]) -> Any:
+    """For every pixel its neighbours where the footprint is true, in a new last axis."""
+    shape = t.shape
+    for d, size in enumerate(footprint.shape):
+        before = size // 2 + origins[d]
+        if not 0 <= before < size:
+            raise ValueError(f"invalid origin {origins[d]} for a filter of size {size}: it must lie inside the filter.")
+        t = extended(t, d, before, size - 1 - before, modes[d], cval)
+    parts = [t[tuple(slice(int(k), int(k) + n) for k, n in zip(offset, shape, strict=True))] for offset in numpy.argwhere(footprint)]
+    return np.stack(parts, axis=-1)

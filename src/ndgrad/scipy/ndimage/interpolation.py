@@ -1,0 +1,301 @@
+"""Images at places between pixels: splines of order 0 to 5, and the transformations made of them.
+
+A spline's coefficients are a linear function of the pixels: along an axis, a constant matrix (what SciPy's filter makes of the unit
+vectors). Its value at a place is a sum over neighbouring coefficients, with weights that are polynomials in the place. So everything is
+differentiable in the image and in the places, and transformations in their parameters.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+from itertools import product
+from typing import Any
+
+import numpy
+
+import ndgrad.numpy as np
+from ndgrad.autograd.variable import Variable
+from ndgrad.numpy.coercion import one_axis, values_of
+from ndgrad.scipy._beyond import floating
+from ndgrad.scipy.ndimage.borders import of_images, sequence
+
+__all__ = [
+    "affine_transform", "geometric_transform", "map_coordinates", "rotate", "shift", "spline_filter", "spline_filter1d", "zoom",
+]  # fmt: skip
+
+_MODES = ("reflect", "grid-mirror", "constant", "grid-constant", "nearest", "mirror", "wrap", "grid-wrap")
+#: SciPy continues an image by this many pixels before it looks for a spline that goes on level, or through zeros.
+_MARGIN = 12
+
+
+def _check(order: int, mode: str) -> int:
+    if not 0 <= int(order) <= 5:
+        raise RuntimeError("spline order not supported")
+    if mode not in _MODES:
+        raise RuntimeError(f"boundary mode not supported: {mode!r}")
+    return int(order)
+
+
+# ----- coefficients -----------------------------------------------------------------------------------------------------------
+
+
+@functools.lru_cache(maxsize=64)
+def _filter_matrix(n: int, order: int, mode: str) -> Any:
+    import scipy.ndimage
+
+    return scipy.ndimage.spline_filter1d(numpy.eye(n), order, axis=0, output=numpy.float64, mode=mode)
+
+
+def _filtered(t: Any, order: int, axis: int, mode: str) -> Any:
+    if order < 2 or t.shape[axis] < 2:
+        return t
+    moved = np.moveaxis(t, axis, -1)
+    return np.moveaxis(moved @ _filter_matrix(t.shape[axis], order, mode).T, -1, axis)
+
+
+@of_images
+def spline_filter1d(input: Any, order: int = 3, axis: int = -1, mode: str = "mirror") -> Any:
+    """Coefficients of the spline through the pixels along an axis."""
+    return _filtered(input, _check(order, mode), one_axis(axis, input.ndim), mode)
+
+
+@of_images
+def spline_filter(input: Any, order: int = 3, mode: str = "mirror") -> Any:
+    if order < 2:
+        raise RuntimeError("spline order not supported")
+    made = input
+    for d in range(input.ndim):
+        made = _filtered(made, _check(order, mode), d, mode)
+    return made
+
+
+# ----- places --------------------------------------------------------------------------------------------------------------------
+
+
+def _inside(c: Any, n: int, mode: str) -> Any:
+    """Places brought into the image, as a mode continues it."""
+    if mode == "constant":
+        return c
+    if mode in ("nearest", "grid-constant"):  # the neighbours are brought inside one by one; beyond a few pixels all are the border's
+        return np.clip(c, -8.0, n + 7.0)
+    if n == 1:
+        return c * 0.0
+    outside = (c < 0) | (c > n - 1)
+    if mode == "mirror":
+        turn = np.mod(c, 2.0 * n - 2.0)
+        return np.where(outside, np.where(turn > n - 1, 2.0 * n - 2.0 - turn, turn), c)
+    if mode == "wrap":
+        return np.where(outside, np.mod(c, n - 1.0), c)
+    if mode == "grid-wrap":
+        return np.mod(c, float(n))
+    turn = np.mod(c + 0.5, 2.0 * n)
+    return np.where(outside, np.where(turn > n, 2.0 * n - turn, turn) - 0.5, c)
+
+
+def _coefficient_places(i: Any, n: int, mode: str) -> Any:
+    """Neighbours that lie outside: the coefficients go on as the filter took them to."""
+    if n == 1:
+        return i * 0
+    if mode == "grid-wrap":
+        return np.mod(i, n)
+    if mode in ("reflect", "grid-mirror"):
+        turn = np.mod(i, 2 * n)
+        return np.where(turn >= n, 2 * n - 1 - turn, turn)
+    if mode in ("grid-constant", "nearest"):
+        return np.clip(i, 0, n - 1)
+    turn = np.mod(i, 2 * n - 2)
+    return np.where(turn >= n, 2 * n - 2 - turn, turn)
+
+
+def _weights(t: Any, order: int) -> list[Any]:
+    """The B-splines that are not zero between two knots, at the share t of the way."""
+    found = [np.ones_like(t)]
+    for j in range(1, order + 1):
+        carried: Any = 0.0
+        for r in range(j):
+            part = found[r] * (1.0 / j)
+            found[r] = (r + 1 - t) * part + carried
+            carried = (t + (j - 1 - r)) * part
+        found.append(carried)
+    return found
+
+
+def _sampled(image: Any, places: list[Any], order: int, mode: str, cval: Any, prefilter: bool) -> Any:
+    """The image at places, one Array per axis, all of one shape."""
+    shape = image.shape
+    coefficients, margin = image, 0
+    if prefilter and order > 1:
+        if mode in ("nearest", "grid-constant"):
+            margin = _MARGIN
+            edge = {"mode": "edge"} if mode == "nearest" else {"mode": "constant", "constant_values": cval}
+            coefficients = np.pad(coefficients, margin, **edge)
+        for d in range(image.ndim):
+            coefficients = _filtered(coefficients, order, d, mode)
+    outside: Any = False
+    indices, weights, strange = [], [], []
+    for d, c in enumerate(places):
+        n = shape[d]
+        if mode == "constant":
+            away = (c < 0) | (c > n - 1)
+            outside = outside | away
+            c = np.where(away, 0.0, c)
+        at = _inside(c + float(margin) if margin else c, n + 2 * margin, mode)
+        base = np.floor(at if order % 2 else at + 0.5)
+        part = at - base if order % 2 else at + 0.5 - base
+        first = base.astype(numpy.int64) - order // 2
+        whole = n + 2 * margin
+        indices.append([_coefficient_places(first + k, whole, mode) for k in range(order + 1)])
+        strange.append([(first + k < 0) | (first + k >= whole) for k in range(order + 1)])
+        weights.append(_weights(part, order) if order else [None])
+    total: Any = 0.0
+    for choice in product(range(order + 1), repeat=len(places)):
+        value = coefficients[tuple(indices[d][k] for d, k in enumerate(choice))]
+        if mode == "grid-constant":
+            for d, k in enumerate(choice):
+                value = np.where(strange[d][k], cval, value)
+        for d, k in enumerate(choice):
+            if weights[d][k] is not None:
+                value = value * weights[d][k]
+        total = total + value
+    return np.where(outside, cval, total) if mode == "constant" else total
+
+
+@of_images
+def map_coordinates(input: Any, coordinates: Any, order: int = 3, mode: str = "constant", cval: Any = 0.0, prefilter: bool = True) -> Any:
+    """The image at places (one row of coordinates per axis), differentiable in the image and in the places.
+
+    >>> from ndgrad.scipy import ndimage
+    >>> ndimage.map_coordinates([[0.0, 1.0], [2.0, 3.0]], [[0.5], [0.25]], order=1)
+    array([1.25])
+    """
+    order = _check(order, mode)
+    places = floating(coordinates)
+    if places.ndim < 1 or places.shape[0] != input.ndim:
+        raise RuntimeError(f"invalid shape for coordinate array: {places.shape} for an image of {input.ndim} axes")
+    return _sampled(input, [places[d] for d in range(input.ndim)], order, mode, cval, prefilter)
+
+
+# ----- transformations ---------------------------------------------------------------------------------------------------------------
+
+
+def _grid(shape: tuple[int, ...]) -> list[Any]:
+    return [numpy.broadcast_to(g.astype(float), shape) for g in numpy.ogrid[tuple(slice(0, n) for n in shape)]]
+
+
+def _affine(t: Any, matrix: Any, offset: Any, shape: tuple[int, ...], order: int, mode: str, cval: Any, prefilter: bool) -> Any:
+    m = floating(matrix)
+    n = t.ndim
+    if m.ndim == 2 and m.shape in ((n + 1, n + 1), (n, n + 1)):
+        offset, m = m[:n, n], m[:n, :n]
+    moves = sequence(offset, n)
+    grid = _grid(shape)
+    if m.ndim == 1:
+        places = [m[d] * grid[d] + moves[d] for d in range(n)]
+    else:
+        if m.shape != (n, len(shape)):
+            raise RuntimeError("affine matrix has wrong number of rows")
+        places = [sum(m[d, e] * grid[e] for e in range(len(shape))) + moves[d] for d in range(n)]
+    return _sampled(t, places, order, mode, cval, prefilter)
+
+
+@of_images
+def affine_transform(
+    input: Any, matrix: Any, offset: Any = 0.0, output_shape: Any = None, order: int = 3, mode: str = "constant", cval: Any = 0.0,
+    prefilter: bool = True,
+) -> Any:  # fmt: skip
+    """The image read at matrix @ place + offset, differentiable in all three."""
+    order = _check(order, mode)
+    shape = input.shape if output_shape is None else tuple(int(n) for n in output_shape)
+    return _affine(input, matrix, offset, shape, order, mode, cval, prefilter)
+
+
+@of_images
+def shift(input: Any, shift: Any, order: int = 3, mode: str = "constant", cval: Any = 0.0, prefilter: bool = True) -> Any:
+    """The image moved by a number of pixels along each axis, which may carry a derivative."""
+    order = _check(order, mode)
+    places = [g - s for g, s in zip(_grid(input.shape), sequence(shift, input.ndim), strict=True)]
+    return _sampled(input, [floating(p) for p in places], order, mode, cval, prefilter)
+
+
+@of_images
+def zoom(
+    input: Any, zoom: Any, order: int = 3, mode: str = "constant", cval: Any = 0.0, prefilter: bool = True, *, grid_mode: bool = False
+) -> Any:
+    """The image with more or fewer pixels; the number of pixels is whole, so there is no derivative in the factor."""
+    order = _check(order, mode)
+    factors = [float(values_of(z.detach()) if isinstance(z, Variable) else z) for z in sequence(zoom, input.ndim)]
+    shape = tuple(round(n * z) for n, z in zip(input.shape, factors, strict=True))
+    places = []
+    for g, n, m in zip(_grid(shape), input.shape, shape, strict=True):
+        if grid_mode:
+            places.append(floating((g + 0.5) * (n / m) - 0.5))
+        else:  # the last place must not leave the image by rounding
+            places.append(floating(numpy.minimum(g * ((n - 1) / (m - 1)), n - 1) if m > 1 else g * 0.0))
+    return _sampled(input, places, order, mode, cval, prefilter)
+
+
+@of_images
+def rotate(
+    input: Any, angle: Any, axes: Any = (1, 0), reshape: bool = True, order: int = 3, mode: str = "constant", cval: Any = 0.0,
+    prefilter: bool = True,
+) -> Any:  # fmt: skip
+    """The image turned in the plane of two axes by an angle in degrees, which may carry a derivative."""
+    order = _check(order, mode)
+    if len(axes) != 2:
+        raise ValueError("axes should contain exactly two values")
+    first, second = sorted(one_axis(a, input.ndim) for a in axes)
+    turn = floating(angle) * (math.pi / 180)
+    c, s = np.cos(turn), np.sin(turn)
+    size = numpy.array([input.shape[first], input.shape[second]])
+    out = size
+    if reshape:
+        import scipy.special
+
+        degrees = float(values_of(floating(angle).detach()))
+        plain = numpy.array(
+            [[scipy.special.cosdg(degrees), scipy.special.sindg(degrees)], [-scipy.special.sindg(degrees), scipy.special.cosdg(degrees)]]
+        )
+        corners = plain @ numpy.array([[0, 0, size[0], size[0]], [0, size[1], 0, size[1]]])
+        out = (numpy.ptp(corners, axis=1) + 0.5).astype(int)
+    shape = list(input.shape)
+    shape[first], shape[second] = int(out[0]), int(out[1])
+    grid = _grid(tuple(shape))
+    middle_out, middle_in = (out - 1) / 2, (size - 1) / 2
+    u, v = grid[first] - middle_out[0], grid[second] - middle_out[1]
+    places = [floating(g) for g in grid]
+    places[first] = c * u + s * v + middle_in[0]
+    places[second] = c * v - s * u + middle_in[1]
+    return _in_planes(input, places, first, second, order, mode, cval, prefilter)
+
+
+def _in_planes(t: Any, places: list[Any], first: int, second: int, order: int, mode: str, cval: Any, prefilter: bool) -> Any:
+    """Samples of each plane by itself: SciPy turns them one by one, so that other axes are not interpolated along."""
+    if t.ndim == 2:
+        return _sampled(t, places, order, mode, cval, prefilter)
+    others = [d for d in range(t.ndim) if d not in (first, second)]
+    planes = np.transpose(t, (*others, first, second))
+    lead = planes.shape[: len(others)]
+    flat = planes.reshape((-1, *planes.shape[-2:]))
+    index = tuple(slice(None) if d in (first, second) else 0 for d in range(t.ndim))
+    where = [places[first][index], places[second][index]]
+    made = np.stack([_sampled(flat[k], where, order, mode, cval, prefilter) for k in range(flat.shape[0])])
+    made = made.reshape((*lead, *made.shape[1:]))
+    return np.transpose(made, tuple(numpy.argsort((*others, first, second))))
+
+
+@of_images
+def geometric_transform(
+    input: Any, mapping: Callable[..., Any], output_shape: Any = None, order: int = 3, mode: str = "constant", cval: Any = 0.0,
+    prefilter: bool = True, extra_arguments: Any = (), extra_keywords: Any = None,
+) -> Any:  # fmt: skip
+    """The image read at mapping(place) for every place of the result.
+
+    The mapping is called once, with arrays of all places in the place of numbers; it must be written with NumPy's functions.
+    """
+    order = _check(order, mode)
+    shape = input.shape if output_shape is None else tuple(int(n) for n in output_shape)
+    found = mapping(tuple(floating(g) for g in _grid(shape)), *extra_arguments, **(extra_keywords or {}))
+    places = [np.broadcast_to(floating(p), shape) for p in found]
+    return _sampled(input, places, order, mode, cval, prefilter)

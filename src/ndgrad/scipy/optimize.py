@@ -1,0 +1,310 @@
+"""`scipy.optimize` with exact derivatives, both ways: solvers are given them, and solutions have them.
+
+Functions are written for NumPy: they get Arrays, in the structure of x0, and what they need of derivatives (gradients, Jacobians,
+Hessian products) is worked out and handed to SciPy. If an argument or something that the function closes over requires grad, the
+solution is a differentiable function of it (ndgrad.implicit), and a solve that fails raises, since its derivative would
+mean nothing. Otherwise results are SciPy's, failures and all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ndgrad.autograd.variable import Variable
+from ndgrad.implicit.convergence import ConvergenceError, ConvergenceWarning, SingularError, scipy_module
+from ndgrad.implicit.faces import faced
+from ndgrad.implicit.layout import Layout, PyTree
+from ndgrad.implicit.optima import find_least_squares, find_minimum
+from ndgrad.implicit.roots import find_root
+from ndgrad.numpy.array import Array
+from ndgrad.pytree import tree_flatten
+from ndgrad.scipy._arrays import as_array, as_arrays
+
+
+def _optimize() -> Any:
+    return scipy_module("optimize", "ndgrad.scipy.optimize")
+
+
+def _tuple(args: Any) -> tuple[Any, ...]:
+    return args if isinstance(args, tuple) else (args,)
+
+
+def _flat_derivative(derivative: Any, layout: Layout, args: tuple[Any, ...]) -> Any:
+    """A user's own gradient, Hessian or Hessian product as SciPy calls it: of flat vectors."""
+    if not callable(derivative):
+        return derivative
+
+    def call(x: Any, *vectors: Any) -> Any:
+        structures = [layout.unpack(as_array(np.asarray(v, layout.dtype))) for v in (x, *vectors)]
+        leaves = [np.asarray(getattr(leaf, "detach", lambda leaf=leaf: leaf)()) for leaf in tree_flatten(derivative(*structures, *args))[0]]
+        return leaves[0] if len(leaves) == 1 else np.concatenate([leaf.reshape(-1) for leaf in leaves])
+
+    return call
+
+
+# ----- minimisation --------------------------------------------------------------------------------------------------
+
+
+def minimize(
+    fun: Callable[..., Any], x0: PyTree, args: Any = (), method: Any = None, jac: Any = None, hess: Any = None, hessp: Any = None,
+    bounds: Any = None, constraints: Any = (), tol: float | None = None, callback: Any = None, options: dict[str, Any] | None = None,
+) -> Any:  # fmt: skip
+    """`scipy.optimize.minimize` for any nested structure `x0`, with exact gradients, Hessian products and Jacobians of constraints.
+
+    They are supplied by themselves to every method that uses them; `jac`, `hess` and `hessp` need not be given. With hess="sparse"
+    the Hessian is found sparse, by colouring, which suits large problems with method="trust-constr". The result's `x` has the structure
+    of `x0`.
+
+    >>> from ndgrad.scipy import optimize
+    >>> result = optimize.minimize(lambda p: (p["a"] - 3.0) ** 2 + (p["b"] ** 2).sum(), {"a": 0.0, "b": [1.0, 2.0]})
+    >>> round(result.x["a"].item(), 4)
+    3.0
+    """
+    structure = as_arrays(x0)
+    given = _tuple(args)
+    objective = (lambda *a: fun(*a)[0]) if jac is True else fun
+    jac = None if jac is True or jac is False else jac
+    layout = Layout("minimize: x0", structure, Array)
+    x, result, _ = find_minimum(
+        "optimize.minimize", objective, structure, given, method=method, bounds=bounds, constraints=constraints, tol=tol, options=options,
+        linear=None, on_failure="return", jac=_flat_derivative(jac, layout, given),
+        hess=hess if hess == "sparse" else _flat_derivative(hess, layout, given), hessp=_flat_derivative(hessp, layout, given),
+        callback=_flat_derivative(callback, layout, ()) if callback is not None else None,
+    )  # fmt: skip
+    return _finished(result, x, layout, objective, given)
+
+
+def _finished(result: Any, x: PyTree, layout: Layout, fun: Callable[..., Any] | None, args: tuple[Any, ...]) -> Any:
+    """SciPy's result with the solution, and what has its shape, in the user's structure."""
+    result.x = x
+    if fun is not None and any(leaf._node is not None or isinstance(leaf._array, Variable) for leaf in tree_flatten(x)[0]):
+        result.fun = fun(x, *args)
+    gradient = result.get("jac")
+    if isinstance(gradient, np.ndarray) and gradient.shape == (layout.size,):
+        result.jac = layout.unpack(as_array(gradient.astype(layout.dtype)))
+    return result
+
+
+def minimize_scalar(
+    fun: Callable[..., Any], bracket: Any = None, bounds: Any = None, args: Any = (), method: str | None = None, tol: float | None = None,
+    options: dict[str, Any] | None = None,
+) -> Any:  # fmt: skip
+    """`scipy.optimize.minimize_scalar`; the minimum is differentiable in `args` and in what `fun` closes over."""
+    given = _tuple(args)
+
+    def search(f: Callable[..., Any], x0: Any, args: Any = (), **_: Any) -> Any:
+        found = _optimize().minimize_scalar(
+            lambda v: float(f(np.array([v]))), bracket=bracket, bounds=bounds, method=method, tol=tol, options=options
+        )
+        found.x = np.atleast_1d(np.asarray(found.x, np.float64))
+        return found
+
+    start = as_array(float(np.mean(bounds)) if bounds is not None else float(bracket[0]) if bracket is not None else 0.0)
+    limits = None if bounds is None else (float(bounds[0]), float(bounds[1]))
+    x, result, layout = find_minimum(
+        "optimize.minimize_scalar", fun, start, given, method=search, bounds=limits, constraints=(), tol=None, options=None, linear=None,
+        on_failure="return",
+    )  # fmt: skip
+    return _finished(result, x, layout, fun, given)
+
+
+def least_squares(
+    fun: Callable[..., PyTree], x0: PyTree, jac: Any = None, bounds: Any = None, method: str = "trf", ftol: float | None = 1e-8,
+    xtol: float | None = 1e-8, gtol: float | None = 1e-8, x_scale: Any = 1.0, loss: str = "linear", f_scale: float = 1.0,
+    max_nfev: int | None = None, verbose: int = 0, args: Any = (), kwargs: dict[str, Any] | None = None, **options: Any,
+) -> Any:  # fmt: skip
+    """`scipy.optimize.least_squares` with exact Jacobians, for any nested structure `x0`."""
+    structure, given = as_arrays(x0), _tuple(args)
+    function = (lambda *a: fun(*a, **kwargs)) if kwargs else fun
+    settings = {"ftol": ftol, "xtol": xtol, "gtol": gtol, "x_scale": x_scale, "max_nfev": max_nfev, "verbose": verbose, **options}
+    layout = Layout("least_squares: x0", structure, Array)
+    x, result, _ = find_least_squares(
+        "optimize.least_squares", function, structure, given, bounds=bounds, method=method, loss=loss, f_scale=f_scale, options=settings,
+        linear=None, on_failure="return", jac=_flat_derivative(jac, layout, given),
+    )  # fmt: skip
+    result.x = x
+    return result
+
+
+def curve_fit(
+    f: Callable[..., Any], xdata: Any, ydata: Any, p0: Any = None, sigma: Any = None, absolute_sigma: bool = False, *,
+    bounds: Any = None, method: str | None = None, **options: Any,
+) -> tuple[Any, Any]:  # fmt: skip
+    """`scipy.optimize.curve_fit`: the parameters p for which f(xdata, *p) is nearest to ydata, and their covariance.
+
+    Both are differentiable in `xdata`, `ydata`, `sigma` and what `f` closes over. `sigma` holds standard deviations, or a covariance
+    matrix.
+    """
+    from ndgrad import linalg
+    from ndgrad.func.jacobian import jacfwd
+
+    x = as_array(xdata) if not callable(getattr(xdata, "keys", None)) else xdata
+    y = as_array(ydata)
+    if p0 is None:
+        import inspect
+
+        parameters = inspect.signature(f).parameters.values()
+        if any(p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in parameters) or len(parameters) < 2:
+            raise ValueError("curve_fit: unable to determine the number of fit parameters. Give p0.")
+        p0 = np.ones(len(parameters) - 1)
+    start = as_array(np.atleast_1d(np.asarray(p0, np.float64)) if not isinstance(p0, Variable) else p0)
+    weights = None if sigma is None else as_array(sigma)
+
+    def residuals(p: Any, x: Any, y: Any, *weights: Any) -> Any:
+        r = faced(f(x, *(p[i] for i in range(p.shape[0]))), Array) - y
+        if not weights:
+            return r.ravel()
+        (s,) = weights
+        if s.ndim == 1 or s.ndim == 0:
+            return (r / s).ravel()
+        return linalg.solve_triangular(linalg.cholesky(s), r.reshape(-1, 1), upper=False).reshape(-1)
+
+    given = (x, y) if weights is None else (x, y, weights)
+    settings = {"bounds": bounds, "method": method or ("lm" if bounds is None else "trf")}
+    popt, result, _ = find_least_squares(
+        "optimize.curve_fit", residuals, start, given, loss="linear", f_scale=1.0, options=options, linear=None, on_failure="return",
+        **settings,
+    )  # fmt: skip
+    if not result.success:
+        raise RuntimeError(f"curve_fit: optimal parameters not found: {result.message} Give a better p0, or raise max_nfev.")
+    jacobian = jacfwd(residuals)(popt, *given)
+    covariance = linalg.pinv(jacobian.T @ jacobian)
+    count, size = int(np.prod(y.shape)), int(popt.shape[0])
+    if not absolute_sigma:
+        if count <= size:
+            return popt, covariance * np.inf
+        covariance = covariance * ((residuals(popt, *given) ** 2).sum() / (count - size))
+    return popt, covariance
+
+
+# ----- roots ---------------------------------------------------------------------------------------------------------
+
+
+def root(
+    fun: Callable[..., PyTree], x0: PyTree, args: Any = (), method: Any = "hybr", jac: Any = None, tol: float | None = None,
+    callback: Any = None, options: dict[str, Any] | None = None,
+) -> Any:  # fmt: skip
+    """`scipy.optimize.root` with exact Jacobians, for any nested structure `x0`; the root is differentiable (see implicit.root)."""
+    optimize = _optimize()
+    given = _tuple(args)
+    function = (lambda *a: fun(*a)[0]) if jac is True else fun
+    settings = dict(options or {})
+    if callback is not None:
+        raise ValueError("optimize.root: callbacks are not passed on. Count the calls in the function instead.")
+    x, found = find_root("optimize.root", function, as_arrays(x0), given, method, tol, settings, None, "return")
+    result = found.result if isinstance(found.result, optimize.OptimizeResult) else optimize.OptimizeResult(message=found.message)
+    result.x, result.fun, result.success = x, np.array(found.residual), found.success
+    return result
+
+
+def _scalar_root(name: str, f: Callable[..., Any], x0: Any, args: Any, search: Callable[..., Any], full_output: bool, disp: bool) -> Any:
+    """A root of a function of one number, by a search of SciPy's, which is called with the function and its derivative."""
+    report: dict[str, Any] = {}
+
+    def solver(function: Any, start: Any) -> Any:
+        value = lambda v: float(function(np.array([v], np.float64))[0])
+        slope = lambda v: float(function.jacobian(np.array([v], np.float64))[0, 0])
+        found, report["r"] = search(value, slope)
+        return np.array([found], np.float64)
+
+    x, found = find_root(name, f, as_array(x0), _tuple(args), solver, None, {}, None, "return")
+    if not found.success and disp:
+        raise RuntimeError(f"{name}: failed to converge: {found.message}.")
+    if full_output:
+        report["r"].root = x
+        return x, report["r"]
+    return x
+
+
+def _bracketed(name: str) -> Callable[..., Any]:
+    def search(
+        f: Callable[..., Any], a: Any, b: Any, args: Any = (), xtol: float = 2e-12, rtol: float = 8.881784197001252e-16, maxiter: int = 100,
+        full_output: bool = False, disp: bool = True,
+    ) -> Any:  # fmt: skip
+        low, high = (float(v.detach().item()) if isinstance(v, Variable) else float(v) for v in (a, b))
+        tool = getattr(_optimize(), name)
+        settings = {"xtol": xtol, "rtol": rtol, "maxiter": maxiter, "full_output": True, "disp": disp}
+        return _scalar_root(f"optimize.{name}", f, 0.5 * (low + high), args, lambda g, _: tool(g, low, high, **settings), full_output, disp)
+
+    search.__name__ = search.__qualname__ = name
+    search.__doc__ = f"`scipy.optimize.{name}`: a root between a and b, differentiable in `args` and in what `f` closes over."
+    return search
+
+
+brentq = _bracketed("brentq")
+brenth = _bracketed("brenth")
+ridder = _bracketed("ridder")
+bisect = _bracketed("bisect")
+
+
+def newton(
+    func: Callable[..., Any], x0: Any, fprime: Any = None, args: Any = (), tol: float = 1.48e-8, maxiter: int = 50, fprime2: Any = None,
+    x1: Any = None, rtol: float = 0.0, full_output: bool = False, disp: bool = True,
+) -> Any:  # fmt: skip
+    """`scipy.optimize.newton` with the exact derivative (`fprime` need not be given; with `x1` it is the secant method). An array x0 holds
+    independent problems, all stepped together."""
+    start = as_array(x0)
+    if start.ndim:
+        if full_output:
+            raise ValueError("optimize.newton: full_output is for one number. Ask optimize.root for a report.")
+        x, found = find_root("optimize.newton", func, start, _tuple(args), "newton", tol, {"maxiter": maxiter}, None, "return")
+        if not found.success and disp:
+            raise RuntimeError(f"optimize.newton: failed to converge: {found.message}.")
+        return x
+    first = float(start.detach().item())
+
+    def search(value: Callable[[Any], Any], slope: Callable[[Any], Any]) -> Any:
+        derivative = slope if x1 is None else None
+        return _optimize().newton(value, first, fprime=derivative, x1=x1, tol=tol, maxiter=maxiter, rtol=rtol, full_output=True, disp=disp)
+
+    return _scalar_root("optimize.newton", func, first, args, search, full_output, disp)
+
+
+def root_scalar(
+    f: Callable[..., Any], args: Any = (), method: str | None = None, bracket: Any = None, fprime: Any = None, fprime2: Any = None,
+    x0: Any = None, x1: Any = None, xtol: float | None = None, rtol: float | None = None, maxiter: int | None = None,
+    options: dict[str, Any] | None = None,
+) -> Any:  # fmt: skip
+    """`scipy.optimize.root_scalar`, with the exact derivative; the root is differentiable in `args` and in what `f` closes over."""
+    settings = {"bracket": bracket, "x0": x0, "x1": x1, "xtol": xtol, "rtol": rtol, "maxiter": maxiter, "options": options}
+    if method == "halley":
+        raise ValueError("optimize.root_scalar: Halley's method needs second derivatives of one number. Use method='newton'.")
+
+    def search(value: Callable[[Any], Any], slope: Callable[[Any], Any]) -> Any:
+        derivative = slope if method == "newton" or (method is None and bracket is None and x1 is None) else None
+        found = _optimize().root_scalar(value, method=method, fprime=derivative, **settings)
+        return found.root, found
+
+    start = 0.5 * (float(bracket[0]) + float(bracket[1])) if bracket is not None else x0
+    return _scalar_root("optimize.root_scalar", f, start, args, search, True, False)[1]
+
+
+def fixed_point(func: Callable[..., Any], x0: Any, args: Any = (), xtol: float = 1e-8, maxiter: int = 500, method: str = "del2") -> Any:
+    """`scipy.optimize.fixed_point`; the fixed point is differentiable in `args` and in what `func` closes over."""
+    from ndgrad.pytree import tree_map
+
+    start = as_arrays(x0)
+
+    def residual(x: Any, *given: Any) -> Any:
+        return tree_map(lambda new, old: new - old, func(x, *given), x)
+
+    def solver(function: Callable[[Any], Any], start: Any) -> Any:
+        return _optimize().fixed_point(lambda v: v + function(v), start, xtol=xtol, maxiter=maxiter, method=method)
+
+    return find_root("optimize.fixed_point", residual, start, _tuple(args), solver, None, {}, None, "return")[0]
+
+
+def __getattr__(name: str) -> Any:
+    """What holds no numbers (Bounds, constraints, result classes) is SciPy's own."""
+    if name in ("Bounds", "LinearConstraint", "NonlinearConstraint", "OptimizeResult", "OptimizeWarning", "RootResults"):
+        return getattr(_optimize(), name)
+    raise AttributeError(f"module 'ndgrad.scipy.optimize' has no attribute {name!r}")
+
+
+__all__ = [
+    "ConvergenceError", "ConvergenceWarning", "SingularError", "bisect", "brenth", "brentq", "curve_fit", "fixed_point", "least_squares",
+    "minimize", "minimize_scalar", "newton", "ridder", "root", "root_scalar",
+]  # fmt: skip

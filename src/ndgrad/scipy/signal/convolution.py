@@ -1,0 +1,189 @@
+"""Convolution and correlation of arrays of any dimension: directly, or by Fourier transforms where that is quicker."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import ndgrad.numpy as np
+from ndgrad.autograd.variable import np_dtype
+from ndgrad.numpy.coercion import many_axes, operands
+from ndgrad.ops.vocabulary import tensor_ops
+from ndgrad.scipy._beyond import floating
+
+__all__ = ["convolve", "convolve2d", "correlate", "correlate2d", "deconvolve", "fftconvolve", "oaconvolve"]
+
+#: From this many multiplications on a transform is taken, unless the method is named.
+_MANY = 1 << 16
+
+
+def _pair(name: str, in1: Any, in2: Any) -> list[Any]:
+    x, y = operands(floating(in1), floating(in2))
+    if x.ndim != y.ndim:
+        raise ValueError(f"{name}: in1 and in2 should have the same dimensionality, and have shapes {x.shape} and {y.shape}.")
+    return [x, y]
+
+
+def _centred(full: Any, shape: tuple[int, ...], axes: tuple[int, ...]) -> Any:
+    index = [slice(None)] * full.ndim
+    for d in axes:
+        low = (full.shape[d] - shape[d]) // 2
+        index[d] = slice(low, low + shape[d])
+    return full[tuple(index)]
+
+
+def _contains(a: tuple[int, ...], b: tuple[int, ...], axes: tuple[int, ...]) -> bool:
+    """Whether a is at least as large as b in all axes, for mode "valid"; one of the two must be."""
+    if all(a[d] >= b[d] for d in axes):
+        return True
+    if all(a[d] <= b[d] for d in axes):
+        return False
+    raise ValueError(f"For 'valid' mode, one must be at least as large as the other in every dimension: the shapes are {a} and {b}.")
+
+
+def _part(full: Any, a: tuple[int, ...], b: tuple[int, ...], mode: str, axes: tuple[int, ...]) -> Any:
+    """What a mode keeps of the full convolution."""
+    if mode == "full":
+        return full
+    if mode == "same":
+        return _centred(full, a, axes)
+    if mode == "valid":
+        larger, smaller = (a, b) if _contains(a, b, axes) else (b, a)
+        sizes = tuple(larger[d] - smaller[d] + 1 if d in axes else full.shape[d] for d in range(len(a)))
+        return _centred(full, sizes, axes)
+    raise ValueError(f"acceptable mode flags are 'valid', 'same', or 'full', and the mode is {mode!r}.")
+
+
+def direct(x: Any, kernel: Any, padding: tuple[tuple[int, int], ...]) -> Any:
+    """The correlation of x, padded with zeros, with a kernel of as many dimensions, where the kernel lies inside."""
+    n = x.ndim
+    if any(low or high for low, high in padding):
+        x = np.pad(x, padding)
+    made = tensor_ops.convolution(
+        x.reshape((1, 1, *x.shape)), kernel.reshape((1, 1, *kernel.shape)), None,
+        stride=(1,) * n, padding=(0,) * n, dilation=(1,) * n, groups=1,
+    )  # fmt: skip
+    return made.reshape(made.shape[2:])
+
+
+def _by_transform(x: Any, y: Any, axes: tuple[int, ...]) -> Any:
+    sizes = [x.shape[d] + y.shape[d] - 1 for d in axes]
+    if not axes:
+        return x * y
+    from ndgrad.scipy.fft import next_fast_len
+
+    complex_result = "c" in (np_dtype(x).kind, np_dtype(y).kind)
+    fast = [next_fast_len(n, not complex_result) for n in sizes]
+    forward, back = (np.fft.fftn, np.fft.ifftn) if complex_result else (np.fft.rfftn, np.fft.irfftn)
+    made = back(forward(x, fast, axes) * forward(y, fast, axes), fast, axes)
+    index = [slice(None)] * made.ndim
+    for d, n in zip(axes, sizes, strict=True):
+        index[d] = slice(0, n)
+    return made[tuple(index)]
+
+
+def convolve(in1: Any, in2: Any, mode: str = "full", method: str = "auto") -> Any:
+    """The convolution of two arrays, differentiable in both.
+
+    >>> from ndgrad.scipy import signal
+    >>> signal.convolve([1.0, 2.0, 3.0], [1.0, 1.0], mode="same")
+    array([1., 3., 5.])
+    """
+    x, y = _pair("convolve", in1, in2)
+    if method not in ("auto", "direct", "fft"):
+        raise ValueError("Acceptable method flags are 'auto', 'direct', or 'fft'.")
+    if x.ndim == 0:
+        return x * y
+    axes = tuple(range(x.ndim))
+    if 0 in x.shape or 0 in y.shape:
+        return np.zeros((0,))
+    if mode == "valid" and not _contains(x.shape, y.shape, axes):
+        x, y = y, x
+    if method == "fft" or (method == "auto" and math.prod(x.shape) * math.prod(y.shape) > _MANY):
+        return _part(_by_transform(x, y, axes), x.shape, y.shape, mode, axes)
+    pad = tuple((0, 0) if mode == "valid" else (n - 1, n - 1) for n in y.shape)
+    full = direct(x, np.flip(y), pad)
+    return full if mode == "valid" else _part(full, x.shape, y.shape, mode, axes)
+
+
+def correlate(in1: Any, in2: Any, mode: str = "full", method: str = "auto") -> Any:
+    """The cross-correlation of two arrays: of complex ones, the second is conjugated."""
+    x, y = _pair("correlate", in1, in2)
+    if mode != "valid" or x.ndim == 0 or _contains(x.shape, y.shape, tuple(range(x.ndim))):
+        return convolve(x, np.flip(y).conj(), mode, method)
+    # SciPy exchanges the two, and turns the result around
+    return np.flip(convolve(y, np.flip(x).conj(), mode, method)).conj()
+
+
+def fftconvolve(in1: Any, in2: Any, mode: str = "full", axes: Any = None) -> Any:
+    """The convolution along axes, by Fourier transforms; other axes broadcast."""
+    x, y = _pair("fftconvolve", in1, in2)
+    if x.ndim == 0:
+        return x * y
+    dims = many_axes(axes, x.ndim)
+    if 0 in x.shape or 0 in y.shape:
+        return np.zeros((0,))
+    if mode == "valid" and not _contains(x.shape, y.shape, dims):
+        x, y = y, x
+    busy = tuple(d for d in dims if x.shape[d] != 1 and y.shape[d] != 1)
+    return _part(_by_transform(x, y, busy), x.shape, y.shape, mode, dims)
+
+
+oaconvolve = fftconvolve
+
+_BOUNDARIES = {"fill": "constant", "wrap": "wrap", "symm": "symmetric"}
+
+
+def _bounded(x: Any, y: Any, mode: str, boundary: str, fillvalue: Any) -> Any:
+    """The convolution of matrices that continue beyond their borders in one way or another."""
+    if boundary not in _BOUNDARIES:
+        raise ValueError(
+            f"Acceptable boundary flags are 'fill', 'circular' (or 'wrap'), and 'symmetric' (or 'symm'), and it is {boundary!r}."
+        )
+    if x.ndim != 2:
+        raise ValueError("convolve2d inputs must both be 2-D arrays")
+    if mode == "valid":
+        return convolve(x, y, mode, "direct")
+    if boundary == "fill" and isinstance(fillvalue, (int, float)) and fillvalue == 0:
+        return convolve(x, y, mode, "direct")
+    margin = [(n - 1, n - 1) for n in y.shape]
+    if boundary == "fill":
+        rest = np.pad(x - fillvalue, margin) + fillvalue
+    else:
+        rest = np.pad(x, margin, mode=_BOUNDARIES[boundary])
+    return _part(direct(rest, np.flip(y), ((0, 0), (0, 0))), x.shape, y.shape, mode, (0, 1))
+
+
+def convolve2d(in1: Any, in2: Any, mode: str = "full", boundary: str = "fill", fillvalue: Any = 0) -> Any:
+    x, y = _pair("convolve2d", in1, in2)
+    if mode == "valid" and not _contains(x.shape, y.shape, (0, 1)):
+        x, y = y, x
+    return _bounded(x, y, mode, {"circular": "wrap", "symmetric": "symm"}.get(boundary, boundary), fillvalue)
+
+
+def correlate2d(in1: Any, in2: Any, mode: str = "full", boundary: str = "fill", fillvalue: Any = 0) -> Any:
+    x, y = _pair("correlate2d", in1, in2)
+    if mode == "valid" and not _contains(x.shape, y.shape, (0, 1)):
+        return np.flip(correlate2d(y, x, mode, boundary, fillvalue)).conj()
+    if mode == "same":
+        # the even kernel's middle is on the other side when it is turned around
+        full = correlate2d(x, y, "full", boundary, fillvalue)
+        index = tuple(slice(low := (k - 1) - (k - 1) // 2, low + n) for n, k in zip(x.shape, y.shape, strict=True))
+        return full[index]
+    return _bounded(x, np.flip(y).conj(), mode, {"circular": "wrap", "symmetric": "symm"}.get(boundary, boundary), fillvalue)
+
+
+def deconvolve(signal: Any, divisor: Any) -> tuple[Any, Any]:
+    """Quotient and remainder, so that signal = convolve(divisor, quotient) + remainder."""
+    from ndgrad.scipy.signal.filters import lfilter
+
+    num, den = operands(np.atleast_1d(floating(signal)), np.atleast_1d(floating(divisor)))
+    if num.ndim != 1 or den.ndim != 1:
+        raise ValueError("deconvolve: signal and divisor must be 1-D.")
+    n, d = num.shape[0], den.shape[0]
+    if d > n:
+        return np.zeros((0,)), num
+    impulse = np.zeros(n - d + 1, dtype=np_dtype(num))
+    impulse[0] = 1.0
+    quotient = lfilter(num, den, impulse)
+    return quotient, num - convolve(den, quotient, "full")

@@ -1,0 +1,234 @@
+"""Responses of filters over frequency, and conversions between forms of a filter that are polynomials in one another."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy
+
+import ndgrad.numpy as np
+from ndgrad.autograd.variable import np_dtype
+from ndgrad.numpy.coercion import constant, values_of
+from ndgrad.scipy._beyond import floating
+from ndgrad.scipy.signal.convolution import convolve
+from ndgrad.scipy.signal.filters import leading_zeros
+from ndgrad.storage import batch_dims
+
+__all__ = [
+    "bilinear", "bilinear_zpk", "freqs", "freqs_zpk", "freqz", "freqz_sos", "freqz_zpk", "group_delay", "lp2bp", "lp2bs", "lp2hp", "lp2lp",
+    "lp2lp_zpk", "normalize", "sos2tf", "sosfreqz", "tf2zpk", "zpk2tf",
+]  # fmt: skip
+
+
+def _frequencies(worN: Any, whole: bool, fs: float, include_nyquist: bool) -> Any:
+    """Angles on the unit circle: as many as asked for, evenly spread, or those given."""
+    if worN is None or isinstance(worN, (int, numpy.integer)):
+        n = 512 if worN is None else int(worN)
+        end = 2 * math.pi if whole else math.pi
+        return constant(numpy.linspace(0, end, n, endpoint=bool(include_nyquist and not whole)))
+    return np.atleast_1d(floating(worN)) * (2.0 * math.pi / fs)
+
+
+def _polynomial(c: Any, z: Any) -> Any:
+    """c[0] + c[1] z + c[2] z^2 + ... by Horner's rule; c may have more axes behind its first."""
+    total = c[-1] + 0.0 * z
+    for k in range(c.shape[0] - 2, -1, -1):
+        total = total * z + c[k]
+    return total
+
+
+def freqz(
+    b: Any, a: Any = 1, worN: Any = 512, whole: bool = False, plot: Any = None, fs: float = 2 * math.pi, include_nyquist: bool = False
+) -> tuple[Any, Any]:
+    """Frequencies, and the response of the filter b/a there; differentiable in b, a and in frequencies that are given."""
+    num, den = np.atleast_1d(floating(b)), np.atleast_1d(floating(a))
+    w = _frequencies(worN, whole, fs, include_nyquist)
+    z = np.exp(-1j * w)
+    if num.ndim > 1:
+        num = num[..., None] if num.shape[-1] != 1 and num.shape[1:] != w.shape else num
+    h = _polynomial(num, z) / _polynomial(den, z)
+    return w * (fs / (2 * math.pi)), h
+
+
+def freqz_sos(sos: Any, worN: Any = 512, whole: bool = False, fs: float = 2 * math.pi) -> tuple[Any, Any]:
+    sections = floating(sos)
+    h: Any = 1.0
+    w: Any = None
+    for i in range(sections.shape[0]):
+        w, one = freqz(sections[i, :3], sections[i, 3:], worN, whole, fs=fs)
+        h = h * one
+    return w, h
+
+
+sosfreqz = freqz_sos
+
+
+def freqz_zpk(z: Any, p: Any, k: Any, worN: Any = 512, whole: bool = False, fs: float = 2 * math.pi) -> tuple[Any, Any]:
+    zeros, poles = (np.atleast_1d(floating(v)) for v in (z, p))
+    w = _frequencies(worN, whole, fs, False)
+    at = np.exp(1j * w)[:, None]
+    h = floating(k) * (at - zeros).prod(axis=-1) / (at - poles).prod(axis=-1)
+    return w * (fs / (2 * math.pi)), h
+
+
+def freqs(b: Any, a: Any, worN: Any = 200, plot: Any = None) -> tuple[Any, Any]:
+    """The response of an analog filter at angular frequencies; those that SciPy chooses are constants."""
+    num, den = np.atleast_1d(floating(b)), np.atleast_1d(floating(a))
+    if worN is None or isinstance(worN, (int, numpy.integer)):
+        import scipy.signal
+
+        count = 200 if worN is None else int(worN)
+        w = constant(scipy.signal.freqs(values_of(num.detach()), values_of(den.detach()), count)[0])
+    else:
+        w = np.atleast_1d(floating(worN))
+    s = 1j * w
+    return w, np.polyval(num, s) / np.polyval(den, s)
+
+
+def freqs_zpk(z: Any, p: Any, k: Any, worN: Any = 200) -> tuple[Any, Any]:
+    b, a = zpk2tf(z, p, k)
+    return freqs(b, a, worN)
+
+
+def group_delay(system: tuple[Any, Any], w: Any = 512, whole: bool = False, fs: float = 2 * math.pi) -> tuple[Any, Any]:
+    """The delay in samples of a filter (b, a), -d(phase)/dw, by the filter times its index."""
+    b, a = (np.atleast_1d(floating(v)) for v in system)
+    angles = _frequencies(w, whole, fs, False)
+    c = convolve(b, a[::-1].conj())
+    z = np.exp(-1j * angles)
+    index = numpy.arange(c.shape[0])
+    num, den = _polynomial(c * index, z), _polynomial(c, z)
+    singular = abs(den.detach()) < 10 * numpy.finfo(float).eps
+    delay = np.where(singular, 0.0, (num / np.where(singular, 1.0, den)).real - (a.shape[0] - 1))
+    return angles * (fs / (2 * math.pi)), delay
+
+
+# ----- zeros, poles and coefficients --------------------------------------------------------------------------------------------------
+
+
+def _from_roots(roots: Any) -> Any:
+    """The coefficients of the polynomial with given roots, the highest first; real if the roots come in conjugate pairs."""
+    made = np.ones(1, dtype=np_dtype(roots))
+    for i in range(roots.shape[-1]):
+        made = np.concatenate([made, np.zeros(1, dtype=np_dtype(made))]) - roots[i] * np.concatenate(
+            [np.zeros(1, dtype=np_dtype(made)), made]
+        )
+    if np_dtype(made).kind != "c":
+        return made
+    plain = numpy.sort_complex(values_of(roots.detach()))
+    return made.real if numpy.allclose(plain, numpy.sort_complex(plain.conj()), rtol=1e-12, atol=1e-14) else made
+
+
+def zpk2tf(z: Any, p: Any, k: Any) -> tuple[Any, Any]:
+    """Coefficients of the polynomials from zeros, poles and gain."""
+    zeros, poles = (np.atleast_1d(floating(v)) for v in (z, p))
+    return np.atleast_1d(floating(k)) * _from_roots(zeros), _from_roots(poles)
+
+
+def normalize(b: Any, a: Any) -> tuple[Any, Any]:
+    """Both over the leading coefficient of the denominator, leading zeros of which are left out."""
+    num, den = np.atleast_1d(floating(b)), np.atleast_1d(floating(a))
+    den = den[leading_zeros(den) :]
+    num, den = num / den[0], den / den[0]
+    if batch_dims(num):
+        return num, den
+    start = 0
+    flat = numpy.abs(values_of(num.detach()))
+    while start < flat.shape[-1] - 1 and flat[..., start].max() <= 1e-14:
+        start += 1
+    return num[..., start:], den
+
+
+def tf2zpk(b: Any, a: Any) -> tuple[Any, Any, Any]:
+    """Zeros, poles and gain from the polynomials, whose roots must be simple for a derivative."""
+    num, den = normalize(b, a)
+    num, den = num / den[0], den / den[0]
+    gain = num[0]
+    return np.roots(num / gain), np.roots(den), gain
+
+
+def sos2tf(sos: Any) -> tuple[Any, Any]:
+    sections = floating(sos)
+    b, a = np.ones(1), np.ones(1)
+    for i in range(sections.shape[0]):
+        b, a = convolve(b, sections[i, :3], method="direct"), convolve(a, sections[i, 3:], method="direct")
+    return b, a
+
+
+# ----- frequency transformations
+# ------------------------------------------------------------------------------------------------------------
+
+
+def _powers_of(coefficients: list[Any], numerator: Any, denominator: Any, degree: int) -> Any:
+    """sum over k of c[k] numerator^k denominator^(degree - k), as coefficients, the highest first."""
+    ups, downs = [np.ones(1)], [np.ones(1)]
+    for _ in range(degree):
+        ups.append(convolve(ups[-1], numerator, method="direct"))
+        downs.append(convolve(downs[-1], denominator, method="direct"))
+    total: Any = None
+    for k, c in enumerate(coefficients):
+        term = convolve(ups[k], downs[degree - k], method="direct") * c
+        if total is None:
+            total = term
+        else:
+            size = max(total.shape[0], term.shape[0])
+            total, term = (np.pad(t, (size - t.shape[0], 0)) for t in (total, term))
+            total = total + term
+    return total
+
+
+def _substituted(b: Any, a: Any, numerator: Any, denominator: Any) -> tuple[Any, Any]:
+    """b(s) / a(s) with s = numerator / denominator."""
+    num, den = np.atleast_1d(floating(b)), np.atleast_1d(floating(a))
+    degree = max(num.shape[0], den.shape[0]) - 1
+    parts = [_powers_of([c[c.shape[0] - 1 - k] for k in range(c.shape[0])], numerator, denominator, degree) for c in (num, den)]
+    return parts[0], parts[1]
+
+
+def bilinear(b: Any, a: Any, fs: Any = 1.0) -> tuple[Any, Any]:
+    """A digital filter from an analog one, by s = 2 fs (z - 1) / (z + 1)."""
+    rate = 2.0 * floating(fs)
+    num, den = _substituted(b, a, rate * np.asarray([1.0, -1.0]), np.asarray([1.0, 1.0]))
+    return normalize(num, den)
+
+
+def bilinear_zpk(z: Any, p: Any, k: Any, fs: Any) -> tuple[Any, Any, Any]:
+    zeros, poles = (np.atleast_1d(floating(v)) for v in (z, p))
+    rate = 2.0 * floating(fs)
+    degree = poles.shape[0] - zeros.shape[0]
+    if degree < 0:
+        raise ValueError("Improper transfer function. Must have at least as many poles as zeros.")
+    digital = (rate + zeros) / (rate - zeros)
+    gain = floating(k) * ((rate - zeros).prod() / (rate - poles).prod()).real
+    return np.concatenate([digital, -np.ones(degree, dtype=np_dtype(digital))]), (rate + poles) / (rate - poles), gain
+
+
+def lp2lp(b: Any, a: Any, wo: Any = 1.0) -> tuple[Any, Any]:
+    """A lowpass filter with another cutoff, by s -> s / wo."""
+    return normalize(*_substituted(b, a, np.asarray([1.0, 0.0]), floating(wo)[None]))
+
+
+def lp2lp_zpk(z: Any, p: Any, k: Any, wo: Any = 1.0) -> tuple[Any, Any, Any]:
+    zeros, poles, w = np.atleast_1d(floating(z)), np.atleast_1d(floating(p)), floating(wo)
+    return w * zeros, w * poles, floating(k) * w ** (poles.shape[0] - zeros.shape[0])
+
+
+def lp2hp(b: Any, a: Any, wo: Any = 1.0) -> tuple[Any, Any]:
+    """A highpass filter, by s -> wo / s."""
+    return normalize(*_substituted(b, a, floating(wo)[None], np.asarray([1.0, 0.0])))
+
+
+def lp2bp(b: Any, a: Any, wo: Any = 1.0, bw: Any = 1.0) -> tuple[Any, Any]:
+    """A bandpass filter, by s -> (s^2 + wo^2) / (bw s)."""
+    w = floating(wo)
+    one = np.ones(1)
+    up = np.concatenate([one, np.zeros(1), (w * w)[None]])
+    return normalize(*_substituted(b, a, up, np.concatenate([floating(bw)[None], np.zeros(1)])))
+
+
+def lp2bs(b: Any, a: Any, wo: Any = 1.0, bw: Any = 1.0) -> tuple[Any, Any]:
+    """A bandstop filter, by s -> bw s / (s^2 + wo^2)."""
+    w = floating(wo)
+    down = np.concatenate([np.ones(1), np.zeros(1), (w * w)[None]])
+    return normalize(*_substituted(b, a, np.concatenate([floating(bw)[None], np.zeros(1)]), down))

@@ -1,0 +1,190 @@
+"""Smoothing and transforms of whole signals: Savitzky and Golay's filter, detrending, the analytic signal, Fourier resampling, medians.
+
+All but the medians are linear in the signal, with matrices or spectra that are constants.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import numpy
+
+import ndgrad.numpy as np
+from ndgrad.autograd.variable import np_dtype
+from ndgrad.numpy.coercion import many_axes, one_axis
+from ndgrad.scipy._beyond import floating
+from ndgrad.scipy.signal.convolution import convolve
+
+__all__ = ["detrend", "hilbert", "hilbert2", "medfilt", "medfilt2d", "resample", "savgol_filter", "wiener"]
+
+
+def savgol_filter(
+    x: Any, window_length: int, polyorder: int, deriv: int = 0, delta: float = 1.0, axis: int = -1, mode: str = "interp", cval: Any = 0.0
+) -> Any:
+    """Each sample from a polynomial through its neighbours; in mode "interp" the ends come from the first and last window."""
+    import scipy.signal
+
+    from ndgrad.scipy import ndimage
+
+    if mode not in ("mirror", "constant", "nearest", "interp", "wrap"):
+        raise ValueError("mode must be 'mirror', 'constant', 'nearest' 'wrap' or 'interp'.")
+    t = floating(x)
+    d = one_axis(axis, t.ndim)
+    taps = scipy.signal.savgol_coeffs(window_length, polyorder, deriv=deriv, delta=delta)
+    if mode != "interp":
+        return ndimage.convolve1d(t, taps, axis=d, mode=mode, cval=cval)
+    n = t.shape[d]
+    if window_length > n:
+        raise ValueError("If mode is 'interp', window_length must be less than or equal to the size of x.")
+    t = np.moveaxis(t, d, -1)
+    made = np.moveaxis(ndimage.convolve1d(t, taps, axis=-1, mode="constant"), -1, -1)
+    half = window_length // 2
+    if half:
+        ends = numpy.stack(
+            [scipy.signal.savgol_coeffs(window_length, polyorder, deriv=deriv, delta=delta, pos=p, use="dot") for p in range(window_length)]
+        )
+        first, last = t[..., :window_length] @ ends[:half].T, t[..., n - window_length :] @ ends[window_length - half :].T
+        made = np.concatenate([first, made[..., half : n - half], last], axis=-1)
+    return np.moveaxis(made, -1, d)
+
+
+def detrend(data: Any, axis: int = -1, type: str = "linear", bp: Any = 0, overwrite_data: bool = False) -> Any:
+    """The signal less its mean, or less the straight lines that fit it best between breakpoints."""
+    t = floating(data)
+    if type not in ("linear", "l", "constant", "c"):
+        raise ValueError("Trend type must be 'linear' or 'constant'.")
+    if type in ("constant", "c"):
+        return t - t.mean(axis=axis, keepdims=True)
+    d = one_axis(axis, t.ndim)
+    n = t.shape[d]
+    breaks = numpy.sort(numpy.unique(numpy.concatenate(numpy.atleast_1d(0, bp, n))))
+    if numpy.any(breaks > n):
+        raise ValueError("Breakpoints must be less than length of data along given axis.")
+    rows = np.moveaxis(t, d, -1)
+    parts = []
+    for low, high in pairwise(breaks):
+        basis = numpy.stack([numpy.arange(1, high - low + 1) / (high - low), numpy.ones(high - low)], axis=1)
+        projection = basis @ numpy.linalg.pinv(basis)
+        part = rows[..., int(low) : int(high)]
+        parts.append(part - part @ projection.T)
+    return np.moveaxis(np.concatenate(parts, axis=-1), -1, d)
+
+
+def _one_sided(n: int, middle: float = 1.0) -> Any:
+    """Positive frequencies twice, negative ones not at all; the middle one of an even number is both."""
+    h = numpy.zeros(n)
+    h[0] = 1
+    if n % 2 == 0:
+        h[n // 2] = middle
+    h[1 : (n + 1) // 2] = 2
+    return h
+
+
+def hilbert(x: Any, N: int | None = None, axis: int = -1) -> Any:
+    """The analytic signal: the signal and i times its Hilbert transform."""
+    t = floating(x)
+    if np_dtype(t).kind == "c":
+        raise ValueError("x must be real.")
+    n = t.shape[axis] if N is None else int(N)
+    if n <= 0:
+        raise ValueError("N must be positive.")
+    spectrum = np.fft.fft(t, n, axis=axis)
+    shape = [1] * t.ndim
+    shape[axis] = n
+    return np.fft.ifft(spectrum * _one_sided(n).reshape(shape), axis=axis)
+
+
+def hilbert2(x: Any, N: Any = None, axes: Any = (-2, -1)) -> Any:
+    """The analytic signal of images, without the middle frequency of an even number of pixels, as SciPy's."""
+    t = floating(x)
+    first, second = many_axes(tuple(axes), t.ndim)
+    sizes = (t.shape[first], t.shape[second]) if N is None else (int(N), int(N)) if numpy.ndim(N) == 0 else tuple(int(n) for n in N)
+    spectrum = np.fft.fftn(t, sizes, axes=(first, second))
+    for d, n in zip((first, second), sizes, strict=True):
+        shape = [1] * t.ndim
+        shape[d] = n
+        spectrum = spectrum * _one_sided(n, 0.0).reshape(shape)
+    return np.fft.ifftn(spectrum, axes=(first, second))
+
+
+def resample(x: Any, num: int, t: Any = None, axis: int = 0, window: Any = None, domain: str = "time") -> Any:
+    """Another number of samples, by cutting or filling the spectrum."""
+    values = floating(x)
+    d = one_axis(axis, values.ndim)
+    n = values.shape[d]
+    if domain not in ("time", "freq"):
+        raise ValueError(f"Parameter domain={domain!r} not in ('time', 'freq')!")
+    spectrum = values if domain == "freq" else np.fft.fft(values, axis=d)
+    spectrum = np.moveaxis(spectrum, d, -1)
+    if window is not None:
+        import scipy.signal
+
+        if callable(window):
+            weights = numpy.asarray(window(numpy.fft.fftfreq(n)))
+        elif isinstance(window, numpy.ndarray):
+            weights = window
+        else:
+            weights = numpy.fft.ifftshift(scipy.signal.get_window(window, n))
+        spectrum = spectrum * weights
+    m = min(num, n)
+    half = m // 2 + 1
+    head, tail = spectrum[..., :half], spectrum[..., n - (m - half) :] if m > half else spectrum[..., :0]
+    if m % 2 == 0 and num != n:
+        middle = head[..., m // 2 : m // 2 + 1]
+        if num < n:  # both halves of the folded frequency
+            middle = middle + spectrum[..., n - m // 2 : n - m // 2 + 1]
+            head = np.concatenate([head[..., : m // 2], middle], axis=-1)
+        else:
+            head = np.concatenate([head[..., : m // 2], 0.5 * middle], axis=-1)
+            tail = np.concatenate([0.5 * middle, tail], axis=-1)
+    zeros = np.zeros((*head.shape[:-1], num - head.shape[-1] - tail.shape[-1]), dtype=np_dtype(head))
+    made = np.fft.ifft(np.concatenate([head, zeros, tail], axis=-1), axis=-1) * (num / n)
+    if np_dtype(values).kind != "c" and domain == "time":
+        made = made.real
+    made = np.moveaxis(made, -1, d)
+    if t is None:
+        return made
+    times = floating(t)
+    return made, numpy.arange(num) * (times[1] - times[0]) * n / float(num) + times[0]
+
+
+# ----- medians and local means
+# --------------------------------------------------------------------------------------------------------------
+
+
+def medfilt(volume: Any, kernel_size: Any = None) -> Any:
+    """The median of each neighbourhood, zeros beyond the borders; the gradient goes to the sample that is the median."""
+    from ndgrad.scipy import ndimage
+
+    t = np.atleast_1d(floating(volume))
+    size = _sizes(kernel_size, t.ndim)
+    if any(n % 2 != 1 for n in size):
+        raise ValueError("Each element of kernel_size should be odd.")
+    return ndimage.median_filter(t, size=size, mode="constant", cval=0.0)
+
+
+def medfilt2d(input: Any, kernel_size: Any = 3) -> Any:
+    return medfilt(input, kernel_size)
+
+
+def _sizes(kernel_size: Any, ndim: int) -> tuple[int, ...]:
+    if kernel_size is None:
+        return (3,) * ndim
+    if numpy.ndim(kernel_size) == 0:
+        return (int(kernel_size),) * ndim
+    return tuple(int(n) for n in kernel_size)
+
+
+def wiener(im: Any, mysize: Any = None, noise: Any = None) -> Any:
+    """Smoothing that is stronger where the local variance is nearer to that of the noise."""
+    t = floating(im)
+    size = _sizes(mysize, t.ndim)
+    ones = numpy.ones(size)
+    count = ones.size
+    mean = convolve(t, ones, "same") / count
+    variance = convolve(t**2, ones, "same") / count - mean**2
+    power = variance.mean() if noise is None else floating(noise)
+    smooth = variance < power
+    safe = np.where(smooth, 1.0, variance)
+    return np.where(smooth, mean, (t - mean) * (1.0 - power / safe) + mean)

@@ -1,0 +1,286 @@
+"""Spectra: periodograms, Welch's averages, short-time Fourier transforms and their inverse, Lomb and Scargle's periodogram.
+
+Windows are constants unless given as Arrays. Segments are one reading of the signal at indices that depend on lengths alone.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy
+
+import ndgrad.numpy as np
+from ndgrad.autograd.variable import Variable, np_dtype
+from ndgrad.numpy.coercion import constant, one_axis, operands
+from ndgrad.scipy._beyond import floating
+from ndgrad.scipy.signal.smoothing import detrend as remove_trend
+
+__all__ = ["coherence", "csd", "istft", "lombscargle", "periodogram", "spectrogram", "stft", "vectorstrength", "welch"]
+
+
+def _window(window: Any, nperseg: int | None, length: int) -> tuple[Any, int]:
+    """The window's samples and how many there are."""
+    if isinstance(window, (str, tuple)):
+        import scipy.signal
+
+        count = 256 if nperseg is None else int(nperseg)
+        if count > length:
+            count = length
+        return floating(scipy.signal.get_window(window, count)), count
+    samples = floating(window)
+    if samples.ndim != 1:
+        raise ValueError("window must be 1-D")
+    if samples.shape[0] > length:
+        raise ValueError("window is longer than input signal")
+    if nperseg is not None and nperseg != samples.shape[0]:
+        raise ValueError("value specified for nperseg is different from length of window")
+    return samples, samples.shape[0]
+
+
+def _segments(x: Any, size: int, step: int) -> Any:
+    """Overlapping stretches of the last axis, in a new axis before it."""
+    count = (x.shape[-1] - size) // step + 1
+    places = numpy.arange(count)[:, None] * step + numpy.arange(size)
+    return np.take(x, places, axis=-1)
+
+
+def _detrended(x: Any, detrend: Any) -> Any:
+    if not detrend:
+        return x
+    return remove_trend(x, type=detrend, axis=-1) if isinstance(detrend, str) else detrend(x)
+
+
+def _spectra(
+    signals: list[Any], fs: Any, window: Any, nperseg: int | None, noverlap: int | None, nfft: int | None, detrend: Any, onesided: bool,
+    axis: int, boundary: str | None = None, padded: bool = False,
+) -> tuple[Any, Any, list[Any], Any, int, int]:  # fmt: skip
+    """Frequencies, times and the transforms of all segments (..., segment, frequency), with the window and its sizes."""
+    moved = [np.moveaxis(s, one_axis(axis, s.ndim), -1) for s in signals]
+    samples, size = _window(window, nperseg, max(m.shape[-1] for m in moved))
+    points = size if nfft is None else int(nfft)
+    if points < size:
+        raise ValueError("nfft must be greater than or equal to nperseg.")
+    overlap = size // 2 if noverlap is None else int(noverlap)
+    if overlap >= size:
+        raise ValueError("noverlap must be less than nperseg.")
+    step = size - overlap
+    transforms = []
+    length = 0
+    for m in moved:
+        if boundary is not None:
+            m = _bounded(m, size // 2, boundary)
+        if padded:
+            extra = -(m.shape[-1] - size) % step % size
+            m = np.pad(m, [(0, 0)] * (m.ndim - 1) + [(0, extra)])
+        length = m.shape[-1]
+        parts = _detrended(_segments(m, size, step), detrend) * samples
+        transforms.append(np.fft.rfft(parts, points, axis=-1) if onesided else np.fft.fft(parts, points, axis=-1))
+    f = (numpy.fft.rfftfreq if onesided else numpy.fft.fftfreq)(points)
+    times = numpy.arange(size / 2, length - size / 2 + 1, size - overlap)
+    if boundary is not None:
+        times = times - size / 2
+    rate = floating(fs)
+    return constant(f) * rate, constant(times) / rate, transforms, samples, points, size
+
+
+def _bounded(x: Any, edge: int, kind: str) -> Any:
+    from ndgrad.scipy.signal.filters import _extended
+
+    if kind == "zeros":
+        return np.pad(x, [(0, 0)] * (x.ndim - 1) + [(edge, edge)])
+    if kind not in ("even", "odd", "constant"):
+        raise ValueError(f"Unknown boundary option '{kind}', must be one of: ['even', 'odd', 'constant', 'zeros', None]")
+    return _extended(x, edge, kind)
+
+
+def _scale(scaling: str, fs: Any, window: Any) -> Any:
+    if scaling == "density":
+        return 1.0 / (floating(fs) * (window * window).sum())
+    if scaling == "spectrum":
+        return 1.0 / window.sum() ** 2
+    raise ValueError(f"Unknown scaling: {scaling!r}")
+
+
+def _both_sides(power: Any, points: int, onesided: bool) -> Any:
+    """The power of negative frequencies belongs to the positive ones."""
+    if not onesided:
+        return power
+    factor = numpy.full(power.shape[-1], 2.0)
+    factor[0] = 1.0
+    if points % 2 == 0:
+        factor[-1] = 1.0
+    return power * factor
+
+
+def csd(
+    x: Any, y: Any, fs: Any = 1.0, window: Any = "hann_periodic", nperseg: int | None = None, noverlap: int | None = None, nfft: Any = None,
+    detrend: Any = "constant", return_onesided: bool = True, scaling: str = "density", axis: int = -1, average: str = "mean",
+) -> tuple[Any, Any]:  # fmt: skip
+    """The cross spectral density by Welch's method."""
+    if isinstance(window, str) and window == "hann_periodic":
+        window = "hann"
+    same = y is x
+    u, v = operands(floating(x), floating(x if same else y))
+    n = max(u.shape[axis], v.shape[axis])
+    if not same and u.shape[axis] != v.shape[axis]:
+        u, v = (np.pad(s, [(0, n - s.shape[axis]) if d == one_axis(axis, s.ndim) else (0, 0) for d in range(s.ndim)]) for s in (u, v))
+    onesided = return_onesided and np_dtype(u).kind != "c"
+    f, _, spectra, samples, points, _ = _spectra([u] if same else [u, v], fs, window, nperseg, noverlap, nfft, detrend, onesided, axis)
+    power = spectra[0].conj() * spectra[-1] * _scale(scaling, fs, samples)
+    power = _both_sides(power, points, onesided)
+    if same:
+        power = power.real
+    if average == "mean":
+        made = power.mean(axis=-2)
+    elif average == "median":
+        count = power.shape[-2]
+        halves = numpy.arange(1, count)[1::2] if count > 1 else numpy.zeros(0)
+        bias = 1 + numpy.sum(1.0 / (halves + 1) - 1.0 / halves) if count > 1 else 1.0
+        parts = [np.median(p, axis=-2) for p in ((power.real, power.imag) if np_dtype(power).kind == "c" else (power,))]
+        made = (parts[0] + 1j * parts[1] if len(parts) == 2 else parts[0]) / bias
+    else:
+        raise ValueError(f"average must be 'median' or 'mean', got {average}")
+    return f, np.moveaxis(made, -1, one_axis(axis, u.ndim))
+
+
+def welch(
+    x: Any, fs: Any = 1.0, window: Any = "hann_periodic", nperseg: int | None = None, noverlap: int | None = None, nfft: Any = None,
+    detrend: Any = "constant", return_onesided: bool = True, scaling: str = "density", axis: int = -1, average: str = "mean",
+) -> tuple[Any, Any]:  # fmt: skip
+    """The power spectral density by Welch's method, differentiable in the signal, in `fs` and in a window given as an Array."""
+    return csd(x, x, fs, window, nperseg, noverlap, nfft, detrend, return_onesided, scaling, axis, average)
+
+
+def periodogram(
+    x: Any, fs: Any = 1.0, window: Any = "boxcar", nfft: Any = None, detrend: Any = "constant", return_onesided: bool = True,
+    scaling: str = "density", axis: int = -1,
+) -> tuple[Any, Any]:  # fmt: skip
+    t = floating(x)
+    n = t.shape[axis]
+    if nfft is not None and nfft < n:
+        t = np.take(t, numpy.arange(int(nfft)), axis=axis)
+        n, nfft = int(nfft), None
+    return welch(t, fs, "boxcar" if window is None else window, n, 0, nfft, detrend, return_onesided, scaling, axis)
+
+
+def coherence(
+    x: Any, y: Any, fs: Any = 1.0, window: Any = "hann", nperseg: int | None = None, noverlap: int | None = None, nfft: Any = None,
+    detrend: Any = "constant", axis: int = -1,
+) -> tuple[Any, Any]:  # fmt: skip
+    """|csd(x, y)|^2 / (welch(x) welch(y))."""
+    settings = (fs, window, nperseg, noverlap, nfft, detrend)
+    f, pxx = welch(x, *settings, axis=axis)
+    _, pyy = welch(y, *settings, axis=axis)
+    _, pxy = csd(x, y, *settings, axis=axis)
+    return f, (pxy.real**2 + pxy.imag**2 if np_dtype(pxy).kind == "c" else pxy**2) / pxx / pyy
+
+
+def spectrogram(
+    x: Any, fs: Any = 1.0, window: Any = ("tukey_periodic", 0.25), nperseg: int | None = None, noverlap: int | None = None,
+    nfft: Any = None, detrend: Any = "constant", return_onesided: bool = True, scaling: str = "density", axis: int = -1, mode: str = "psd",
+) -> tuple[Any, Any, Any]:  # fmt: skip
+    """Spectra of consecutive stretches; the last axis of the result counts these."""
+    t = floating(x)
+    if isinstance(window, tuple) and window[0] == "tukey_periodic":
+        window = ("tukey", *window[1:])
+    onesided = return_onesided and np_dtype(t).kind != "c"
+    _, size = _window(window, nperseg, t.shape[axis])
+    overlap = size // 8 if noverlap is None and mode != "stft" else noverlap
+    f, times, (z,), samples, points, _ = _spectra([t], fs, window, nperseg, overlap, nfft, detrend, onesided, axis)
+    if mode == "psd":
+        made = _both_sides((z.conj() * z).real * _scale(scaling, fs, samples), points, onesided)
+    else:
+        z = z * np.sqrt(_scale(scaling, fs, samples))
+        if mode not in ("complex", "magnitude", "angle"):
+            raise NotImplementedError(f"spectrogram(mode={mode!r}) has no rule here. Use 'psd', 'complex', 'magnitude' or 'angle'.")
+        made = z if mode == "complex" else abs(z) if mode == "magnitude" else np.angle(z)
+    return f, times, _frequency_first(made, t.ndim, axis)
+
+
+def _frequency_first(made: Any, ndim: int, axis: int) -> Any:
+    """(..., segment, frequency) with frequencies in the place of the signal's axis and segments last."""
+    d = one_axis(axis, ndim)
+    return np.moveaxis(np.swapaxes(made, -1, -2), -2, d if d < ndim - 1 else -2)
+
+
+def stft(
+    x: Any, fs: Any = 1.0, window: Any = "hann_periodic", nperseg: int | None = 256, noverlap: int | None = None, nfft: Any = None,
+    detrend: Any = False, return_onesided: bool = True, boundary: str | None = "zeros", padded: bool = True, axis: int = -1,
+    scaling: str = "spectrum",
+) -> tuple[Any, Any, Any]:  # fmt: skip
+    """The short-time Fourier transform: frequencies, times, and spectra with times in the last axis."""
+    if isinstance(window, str) and window == "hann_periodic":
+        window = "hann"
+    t = floating(x)
+    onesided = return_onesided and np_dtype(t).kind != "c"
+    f, times, (z,), samples, _, _ = _spectra([t], fs, window, nperseg, noverlap, nfft, detrend, onesided, axis, boundary, padded)
+    scale = {"spectrum": "spectrum", "psd": "density"}[scaling]
+    return f, times, _frequency_first(z * np.sqrt(_scale(scale, fs, samples)), t.ndim, axis)
+
+
+def istft(
+    Zxx: Any, fs: Any = 1.0, window: Any = "hann_periodic", nperseg: int | None = None, noverlap: int | None = None, nfft: Any = None,
+    input_onesided: bool = True, boundary: bool = True, time_axis: int = -1, freq_axis: int = -2, scaling: str = "spectrum",
+) -> tuple[Any, Any]:  # fmt: skip
+    """The signal of a short-time Fourier transform, by weighted overlapping sums."""
+    if isinstance(window, str) and window == "hann_periodic":
+        window = "hann"
+    z = floating(Zxx) + 0j
+    z = np.moveaxis(z, (one_axis(freq_axis, z.ndim), one_axis(time_axis, z.ndim)), (-2, -1))
+    bins, count = z.shape[-2:]
+    default = 2 * (bins - 1) if input_onesided else bins
+    size = default if nperseg is None else int(nperseg)
+    points = (default + (1 if input_onesided and size == default + 1 else 0)) if nfft is None else int(nfft)
+    overlap = size // 2 if noverlap is None else int(noverlap)
+    step = size - overlap
+    samples, size = _window(window, None if isinstance(window, Variable) else size, max(size, 1))
+    segments = np.swapaxes(z, -1, -2)
+    back = (np.fft.irfft if input_onesided else np.fft.ifft)(segments, points, axis=-1)[..., :size]
+    length = size + (count - 1) * step
+    if scaling == "spectrum":
+        back = back * samples.sum()
+    elif scaling == "psd":
+        back = back * np.sqrt(floating(fs) * (samples * samples).sum())
+    else:
+        raise ValueError(f"Parameter {scaling=} not in ['spectrum', 'psd']!")
+    total, weight = np.zeros((*back.shape[:-2], length), dtype=np_dtype(back)), np.zeros(length)
+    for k in range(count):
+        total[..., k * step : k * step + size] += back[..., k, :] * samples
+        weight[..., k * step : k * step + size] += samples * samples
+    if boundary:
+        inside = slice(size // 2, length - size // 2)
+        total, weight = total[..., inside], weight[inside]
+    made = total / np.where(weight > 1e-10, weight, 1.0)
+    return constant(numpy.arange(made.shape[-1])) / floating(fs), made
+
+
+def lombscargle(
+    x: Any, y: Any, freqs: Any, precenter: bool = False, normalize: Any = False, *, weights: Any = None, floating_mean: bool = False
+) -> Any:
+    """Lomb and Scargle's periodogram of unevenly spaced samples, differentiable in times, samples and angular frequencies."""
+    t, v, w = floating(x), floating(y), floating(freqs)
+    if floating_mean or weights is not None:
+        raise NotImplementedError("lombscargle with weights or a floating mean has no rule here. Take out the mean, and scale the samples.")
+    if precenter:
+        v = v - v.mean()
+    angle = w[:, None] * t
+    # the time offset that makes sine and cosine orthogonal
+    tau = 0.5 * np.arctan2(np.sin(2.0 * angle).sum(axis=-1), np.cos(2.0 * angle).sum(axis=-1))
+    c, s = np.cos(angle - tau[:, None]), np.sin(angle - tau[:, None])
+    a = (v * c).sum(axis=-1) ** 2 / (c * c).sum(axis=-1)
+    b = (v * s).sum(axis=-1) ** 2 / (s * s).sum(axis=-1)
+    power = 0.5 * (a + b)
+    if normalize in (False, "power"):
+        return power
+    if normalize in (True, "normalize"):
+        return power * 2.0 / (v * v).sum()
+    raise NotImplementedError(f"lombscargle(normalize={normalize!r}) has no rule here. Use False or True.")
+
+
+def vectorstrength(events: Any, period: Any) -> tuple[Any, Any]:
+    """How well events keep to a period, and their mean phase."""
+    t, p = np.atleast_1d(floating(events)), floating(period)
+    angle = 2.0 * math.pi * t / p[..., None] if p.ndim else 2.0 * math.pi * t / p
+    sine, cosine = np.sin(angle).mean(axis=-1), np.cos(angle).mean(axis=-1)
+    return np.hypot(sine, cosine), np.arctan2(sine, cosine)

@@ -1,0 +1,75 @@
+"""Waveforms as functions of time and of their parameters."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import ndgrad.numpy as np
+from ndgrad.scipy._beyond import floating
+
+__all__ = ["chirp", "gausspulse", "sawtooth", "square", "sweep_poly"]
+
+
+def _phase(t: Any, f0: Any, t1: Any, f1: Any, method: str, vertex_zero: bool) -> Any:
+    t, f0, t1, f1 = (floating(v) for v in (t, f0, t1, f1))
+    if method in ("linear", "lin", "li"):
+        return 2.0 * math.pi * (f0 * t + 0.5 * (f1 - f0) / t1 * t * t)
+    if method in ("quadratic", "quad", "q"):
+        beta = (f1 - f0) / t1**2
+        if vertex_zero:
+            return 2.0 * math.pi * (f0 * t + beta * t**3 / 3.0)
+        return 2.0 * math.pi * (f1 * t + beta * ((t1 - t) ** 3 - t1**3) / 3.0)
+    if method in ("logarithmic", "log", "lo"):
+        beta = t1 / np.log(f1 / f0)
+        return 2.0 * math.pi * beta * f0 * ((f1 / f0) ** (t / t1) - 1.0)
+    if method in ("hyperbolic", "hyp"):
+        singular = -f1 * t1 / (f0 - f1)
+        return 2.0 * math.pi * (-singular * f0) * np.log(abs(1.0 - t / singular))
+    raise ValueError(f"method must be 'linear', 'quadratic', 'logarithmic', or 'hyperbolic', but a value of {method!r} was given.")
+
+
+def chirp(
+    t: Any, f0: Any, t1: Any, f1: Any, method: str = "linear", phi: Any = 0, vertex_zero: bool = True, *, complex: bool = False
+) -> Any:
+    """A cosine whose frequency sweeps from f0 to f1; a logarithmic or hyperbolic sweep needs f0 different from f1."""
+    phase = _phase(t, f0, t1, f1, method, vertex_zero) + floating(phi) * (math.pi / 180)
+    return np.exp(1j * phase) if complex else np.cos(phase)
+
+
+def sweep_poly(t: Any, poly: Any, phi: Any = 0) -> Any:
+    """A cosine whose frequency is a polynomial of time, the highest coefficient first."""
+    coefficients = floating(poly)
+    phase = 2.0 * math.pi * np.polyval(np.polyint(coefficients), floating(t))
+    return np.cos(phase + floating(phi) * (math.pi / 180))
+
+
+def gausspulse(t: Any, fc: Any = 1000, bw: Any = 0.5, bwr: Any = -6, tpr: Any = -60, retquad: bool = False, retenv: bool = False) -> Any:
+    """A cosine in a normal envelope."""
+    times, centre, band = floating(t), floating(fc), floating(bw)
+    reference = 10.0 ** (floating(bwr) / 20.0)
+    a = -((math.pi * centre * band) ** 2) / (4.0 * np.log(reference))
+    envelope = np.exp(-a * times * times)
+    wave = envelope * np.cos(2.0 * math.pi * centre * times)
+    made = [wave]
+    if retquad:
+        made.append(envelope * np.sin(2.0 * math.pi * centre * times))
+    if retenv:
+        made.append(envelope)
+    return tuple(made) if len(made) > 1 else wave
+
+
+def sawtooth(t: Any, width: Any = 1) -> Any:
+    """Rising from -1 to 1 over a share of each period of 2 pi, and falling over the rest; its jumps have no part in the derivative."""
+    times, w = floating(t), floating(width)
+    turn = np.mod(times, 2 * math.pi)
+    rising = turn < w * (2 * math.pi)
+    up = turn / (math.pi * np.where(w > 0, w, 1.0)) - 1.0
+    down = (math.pi * (w + 1.0) - turn) / (math.pi * np.where(w < 1, 1.0 - w, 1.0))
+    return np.where(rising, up, down)
+
+
+def square(t: Any, duty: Any = 0.5) -> Any:
+    """1 over a share of each period of 2 pi and -1 over the rest: the derivative is zero."""
+    turn = np.mod(floating(t), 2 * math.pi)
+    return np.where(turn < floating(duty) * (2 * math.pi), 1.0, -1.0)

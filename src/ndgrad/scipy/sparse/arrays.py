@@ -1,0 +1,354 @@
+"""Sparse arrays whose numbers are an Array: differentiable values with a constant pattern.
+
+The pattern (which places have an entry) is decided when the array is made, and never changes; gradients have the same pattern. Products
+with dense arrays, sums and solves are ops; what would change the pattern makes a new array.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy
+
+import ndgrad.numpy as np
+from ndgrad.arrays.sparse_pattern import Pattern
+from ndgrad.autograd.variable import Variable, np_dtype
+from ndgrad.implicit.convergence import scipy_module
+from ndgrad.numpy.coercion import as_array, operands, values_of
+from ndgrad.ops import sparse as ops
+from ndgrad.scipy._beyond import floating
+
+__all__ = ["SparseArray", "coo_array", "csc_array", "csr_array"]
+
+
+def is_scipys(value: Any) -> bool:
+    """Whether this is one of scipy.sparse's own arrays or matrices."""
+    return type(value).__module__.startswith("scipy.sparse") and hasattr(value, "tocoo")
+
+
+def as_sparse(value: Any) -> SparseArray:
+    """A sparse array of SciPy's (a constant) or of ours, or a full matrix by its entries that are not zero."""
+    if isinstance(value, SparseArray):
+        return value
+    if is_scipys(value):
+        coo = value.tocoo()
+        if coo.ndim != 2:
+            raise ValueError(f"a sparse array of two axes was expected, and this one has {coo.ndim}.")
+        return coo_array((coo.data, (coo.row, coo.col)), shape=coo.shape)
+    full = floating(value)
+    if full.ndim != 2:
+        raise ValueError(f"a matrix was expected, and the shape is {full.shape}.")
+    rows, columns = numpy.nonzero(values_of(full.detach()))
+    return coo_array((full[rows, columns], (rows, columns)), shape=full.shape)
+
+
+class SparseArray:
+    """A matrix given by its entries. `data` may carry derivatives; `a @ x` is differentiable in both.
+
+    >>> import ndgrad.numpy as np
+    >>> from ndgrad.scipy import sparse
+    >>> data = np.array([2.0, 3.0]).requires_grad_()
+    >>> a = sparse.csr_array((data, ([0, 1], [1, 0])), shape=(2, 2))
+    >>> (a @ np.array([1.0, 10.0])).sum().backward()
+    >>> data.grad
+    array([10.,  1.])
+    """
+
+    format = "coo"
+    __array_ufunc__ = None  # NumPy leaves operators with an ndarray on their left to us
+    __array_priority__ = 2000
+
+    def __init__(self, arg: Any, shape: Any = None, dtype: Any = None, copy: bool = False) -> None:
+        data, pattern = self._read(arg, shape)
+        data = data if dtype is None else data.astype(dtype)
+        self._set(data, pattern)
+
+    def _set(self, data: Any, pattern: Pattern) -> None:
+        self.data, self.pattern = data, pattern
+
+    def _read(self, arg: Any, shape: Any) -> tuple[Any, Pattern]:
+        if isinstance(arg, SparseArray) or is_scipys(arg):
+            found = as_sparse(arg)
+            return found.data, found.pattern
+        if isinstance(arg, tuple) and len(arg) == 2 and not isinstance(arg[1], (int, numpy.integer)):
+            numbers, (rows, columns) = as_array(arg[0]), arg[1]
+            rows, columns = (numpy.asarray(values_of(as_array(v))) for v in (rows, columns))
+            height, width = shape if shape is not None else (int(v.max()) + 1 if v.size else 0 for v in (rows, columns))
+            return _numbers(numbers), Pattern(rows, columns, (height, width))
+        if isinstance(arg, tuple) and len(arg) == 3 and self.format in ("csr", "csc"):
+            numbers = as_array(arg[0])
+            inner, starts = (numpy.asarray(values_of(as_array(v))) for v in arg[1:])
+            outer = numpy.repeat(numpy.arange(len(starts) - 1), numpy.diff(starts))
+            rows, columns = (outer, inner) if self.format == "csr" else (inner, outer)
+            if shape is None:
+                other = int(inner.max()) + 1 if inner.size else 0
+                shape = (len(starts) - 1, other) if self.format == "csr" else (other, len(starts) - 1)
+            return _numbers(numbers), Pattern(rows, columns, shape)
+        if isinstance(arg, tuple) and len(arg) == 2:
+            return np.zeros(0), Pattern([], [], arg)
+        found = as_sparse(arg)
+        return found.data, found.pattern
+
+    # ----- what it is -----
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.pattern.shape
+
+    ndim = 2
+
+    @property
+    def dtype(self) -> Any:
+        return np_dtype(self.data)
+
+    @property
+    def nnz(self) -> int:
+        return int(self.pattern.rows.size)
+
+    @property
+    def coords(self) -> tuple[Any, Any]:
+        return self.pattern.rows, self.pattern.columns
+
+    row = property(lambda self: self.pattern.rows)
+    col = property(lambda self: self.pattern.columns)
+
+    @property
+    def requires_grad(self) -> bool:
+        return bool(self.data.requires_grad)
+
+    def requires_grad_(self, requires_grad: bool = True) -> SparseArray:
+        self.data.requires_grad_(requires_grad)
+        return self
+
+    def detach(self) -> SparseArray:
+        return self._like(self.data.detach())
+
+    def __repr__(self) -> str:
+        ending = ", requires grad" if self.requires_grad else ""
+        return f"<{type(self).__name__} of {self.nnz} entries, shape {self.shape}, dtype {self.dtype}{ending}>"
+
+    # ----- other forms of it -----
+
+    def _like(self, data: Any, pattern: Pattern | None = None) -> SparseArray:
+        made = object.__new__(type(self))
+        made._set(data, self.pattern if pattern is None else pattern)
+        return made
+
+    def _as(self, kind: type[SparseArray]) -> SparseArray:
+        made = object.__new__(kind)
+        made._set(self.data, self.pattern)
+        return made
+
+    def tocsr(self, copy: bool = False) -> SparseArray:
+        return self._as(csr_array)
+
+    def tocsc(self, copy: bool = False) -> SparseArray:
+        return self._as(csc_array)
+
+    def tocoo(self, copy: bool = False) -> SparseArray:
+        return self._as(coo_array)
+
+    def copy(self) -> SparseArray:
+        return self._like(self.data.copy())
+
+    def astype(self, dtype: Any, casting: str = "unsafe", copy: bool = True) -> SparseArray:
+        return self._like(self.data.astype(dtype))
+
+    def conj(self, copy: bool = True) -> SparseArray:
+        return self._like(self.data.conj())
+
+    conjugate = conj
+
+    def transpose(self, axes: Any = None, copy: bool = False) -> SparseArray:
+        return self._like(self.data, self.pattern.transposed)
+
+    T = property(lambda self: self.transpose())
+
+    def toarray(self, order: Any = None, out: Any = None) -> Any:
+        """The full matrix, an Array."""
+        from ndgrad.ops.vocabulary import tensor_ops
+
+        places = [as_array(p) for p in self.coords]
+        return tensor_ops.index_add_zeros(self.data, *places, shape=self.shape)
+
+    todense = toarray
+
+    def to_scipy(self) -> Any:
+        """SciPy's array of the same values, without derivatives."""
+        sparse = scipy_module("sparse", "SparseArray.to_scipy")
+        made = sparse.coo_array((values_of(self.data.detach()), self.coords), shape=self.shape)
+        return made.asformat(self.format)
+
+    # ----- arithmetic -----
+
+    def __matmul__(self, other: Any) -> Any:
+        if isinstance(other, SparseArray) or is_scipys(other):
+            return self._times_sparse(as_sparse(other))
+        return product(self, other)
+
+    def __rmatmul__(self, other: Any) -> Any:
+        if isinstance(other, SparseArray) or is_scipys(other):
+            return as_sparse(other)._times_sparse(self)
+        return product_from_left(other, self)
+
+    dot = __matmul__
+
+    def _times_sparse(self, other: SparseArray) -> SparseArray:
+        """Entry by entry: a[i, k] meets the entries of row k of b; those that meet at one place add up."""
+        if self.shape[1] != other.shape[0]:
+            raise ValueError(f"matmul: dimension mismatch: shapes {self.shape} and {other.shape}.")
+        order, columns, starts = other.pattern.by_rows
+        middle = self.pattern.columns
+        counts = (starts[1:] - starts[:-1])[middle]
+        left = numpy.repeat(numpy.arange(self.nnz), counts)
+        inside = numpy.arange(counts.sum()) - numpy.repeat(numpy.cumsum(counts) - counts, counts)
+        right = starts[middle[left]] + inside
+        a, b = operands(self.data, other.data)
+        terms = a[left] * b[order[right]]
+        return self._summed(terms, self.pattern.rows[left], columns[right], (self.shape[0], other.shape[1]))
+
+    def _summed(self, terms: Any, rows: Any, columns: Any, shape: tuple[int, int]) -> SparseArray:
+        from ndgrad.ops.vocabulary import tensor_ops
+
+        keys, places = numpy.unique(rows * shape[1] + columns, return_inverse=True)
+        data = tensor_ops.index_add_zeros(terms, as_array(places.ravel()), shape=(len(keys),))
+        return self._like(data, Pattern(keys // max(shape[1], 1), keys % max(shape[1], 1), shape))
+
+    def __add__(self, other: Any) -> Any:
+        if isinstance(other, SparseArray) or is_scipys(other):
+            more = as_sparse(other)
+            if more.shape != self.shape:
+                raise ValueError(f"inconsistent shapes {self.shape} and {more.shape}")
+            a, b = operands(self.data, more.data)
+            rows, columns = (numpy.concatenate(pair) for pair in zip(self.coords, more.coords, strict=True))
+            return self._summed(np.concatenate([a, b]), rows, columns, self.shape)
+        if isinstance(other, (int, float)) and other == 0:
+            return self
+        return self.toarray() + other
+
+    __radd__ = __add__
+
+    def __neg__(self) -> SparseArray:
+        return self._like(-self.data)
+
+    def __sub__(self, other: Any) -> Any:
+        return self + (-as_sparse(other) if isinstance(other, SparseArray) or is_scipys(other) else -as_array(other))
+
+    def __rsub__(self, other: Any) -> Any:
+        return -self + other
+
+    def multiply(self, other: Any) -> SparseArray:
+        """Elementwise, with a number or an array that broadcasts: the pattern stays."""
+        if isinstance(other, SparseArray) or is_scipys(other):
+            other = as_sparse(other).toarray()
+        factor = as_array(other)
+        if factor.ndim:
+            factor = np.broadcast_to(factor, self.shape)[self.coords]
+        return self._like(self.data * factor)
+
+    __mul__ = __rmul__ = multiply
+
+    def __truediv__(self, other: Any) -> SparseArray:
+        return self.multiply(1.0 / floating(other))
+
+    def power(self, n: Any) -> SparseArray:
+        return self._like(self.data**n)
+
+    def __abs__(self) -> SparseArray:
+        return self._like(abs(self.data))
+
+    def sum(self, axis: Any = None) -> Any:
+        if axis is None:
+            return self.data.sum()
+        d = axis % 2
+        ones = np.ones((self.shape[d], 1), dtype=self.dtype)
+        matrix = self if d == 1 else self.T
+        return product(matrix, ones)[:, 0]
+
+    def mean(self, axis: Any = None) -> Any:
+        return self.sum(axis) / (self.shape[0] * self.shape[1] if axis is None else self.shape[axis % 2])
+
+    def trace(self, offset: int = 0) -> Any:
+        return self.diagonal(offset).sum()
+
+    def diagonal(self, k: int = 0) -> Any:
+        from ndgrad.ops.vocabulary import tensor_ops
+
+        length = max(0, min(self.shape[0] + min(k, 0), self.shape[1] - max(k, 0)))
+        chosen = numpy.flatnonzero(self.pattern.columns - self.pattern.rows == k)
+        places = numpy.minimum(self.pattern.rows, self.pattern.columns)[chosen]
+        return tensor_ops.index_add_zeros(self.data[chosen], as_array(places), shape=(length,))
+
+    def __getitem__(self, index: Any) -> Any:
+        raise NotImplementedError("indexing a sparse array has no rule here. Index its toarray(), or choose entries when it is made.")
+
+
+class coo_array(SparseArray):
+    """Entries in any order; places may repeat, and then add up."""
+
+
+class csr_array(SparseArray):
+    """Entries by rows."""
+
+    format = "csr"
+
+    def _set(self, data: Any, pattern: Pattern) -> None:
+        super()._set(*_ordered(data, pattern, by_columns=False))
+
+    indices = property(lambda self: self.pattern.columns)
+    indptr = property(lambda self: self.pattern.by_rows[2])
+
+
+class csc_array(SparseArray):
+    """Entries by columns."""
+
+    format = "csc"
+
+    def _set(self, data: Any, pattern: Pattern) -> None:
+        super()._set(*_ordered(data, pattern, by_columns=True))
+
+    indices = property(lambda self: self.pattern.rows)
+    indptr = property(lambda self: self.pattern.transposed.by_rows[2])
+
+
+def _ordered(data: Any, pattern: Pattern, *, by_columns: bool) -> tuple[Any, Pattern]:
+    """Entries sorted; if they are, the very same Array and pattern, so that `data` is what the user passed."""
+    keys = (pattern.rows, pattern.columns) if by_columns else (pattern.columns, pattern.rows)
+    major, minor = keys[1], keys[0]
+    if pattern.rows.size < 2 or bool(((numpy.diff(major) > 0) | ((numpy.diff(major) == 0) & (numpy.diff(minor) >= 0))).all()):
+        return data, pattern
+    order = numpy.lexsort(keys)
+    return data[order], Pattern(pattern.rows[order], pattern.columns[order], pattern.shape)
+
+
+def _numbers(data: Any) -> Any:
+    return data.astype(numpy.float64) if np_dtype(data).kind == "b" else data
+
+
+def product(a: SparseArray, x: Any) -> Any:
+    """The matrix times a vector or columns (or a stack of these), differentiable in both."""
+    t = as_array(x)
+    if np_dtype(a.data).kind in "iu" and np_dtype(t).kind in "iu":
+        data = a.data
+    else:
+        data, t = operands(a.data, t)
+    vector = t.ndim == 1
+    if t.ndim == 0 or t.shape[0 if vector else -2] != a.shape[1]:
+        raise ValueError(f"matmul: dimension mismatch: a sparse array of shape {a.shape} and an array of shape {tuple(t.shape)}.")
+    made = ops.sparse_product(data, t[:, None] if vector else t, pattern=a.pattern)
+    return made[:, 0] if vector else made
+
+
+def product_from_left(x: Any, a: SparseArray) -> Any:
+    """x @ a."""
+    t = as_array(x)
+    if t.ndim == 1:
+        return product(a.T, t)
+    return np.swapaxes(product(a.T, np.swapaxes(t, -1, -2)), -1, -2)
+
+
+def matmul_beside_tensors(left: Any, right: Any) -> Any:
+    """A product of which one operand is SciPy's sparse array and the other a tensor; the result has the tensor's face."""
+    tensor = left if isinstance(left, Variable) else right
+    made = product(as_sparse(left), right) if is_scipys(left) else product_from_left(left, as_sparse(right))
+    return made if tensor.keeps_saved else made.tensor()

@@ -1,0 +1,139 @@
+"""Sparse arrays made of parts: diagonals, identities, blocks, Kronecker products."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy
+
+import ndgrad.numpy as np
+from ndgrad.arrays.sparse_pattern import Pattern
+from ndgrad.numpy.coercion import operands
+from ndgrad.scipy._beyond import floating
+from ndgrad.scipy.sparse.arrays import SparseArray, as_sparse, coo_array, csc_array, csr_array
+
+__all__ = [
+    "block_array",
+    "block_diag",
+    "bmat",
+    "diags",
+    "diags_array",
+    "eye",
+    "eye_array",
+    "hstack",
+    "identity",
+    "issparse",
+    "kron",
+    "vstack",
+]
+
+_FORMATS = {"csr": csr_array, "csc": csc_array, "coo": coo_array, None: coo_array, "dia": coo_array, "bsr": csr_array}
+
+
+def _made(data: Any, rows: Any, columns: Any, shape: tuple[int, int], format: Any) -> SparseArray:
+    if format not in _FORMATS:
+        raise NotImplementedError(f"format={format!r} has no rule here. Use 'csr', 'csc' or 'coo'.")
+    made = object.__new__(_FORMATS[format])
+    made._set(data, Pattern(rows, columns, shape))
+    return made
+
+
+def issparse(x: Any) -> bool:
+    """Whether x is a sparse array, ours or SciPy's."""
+    from ndgrad.scipy.sparse.arrays import is_scipys
+
+    return isinstance(x, SparseArray) or is_scipys(x)
+
+
+def diags_array(diagonals: Any, /, *, offsets: Any = 0, shape: Any = None, format: Any = None, dtype: Any = None) -> SparseArray:
+    """A matrix of given diagonals, which may carry derivatives; a diagonal of one number is constant."""
+    single = numpy.ndim(offsets) == 0
+    lines = [floating(d) for d in ([diagonals] if single and numpy.ndim(diagonals[0] if len(diagonals) else 0.0) == 0 else diagonals)]
+    places = [int(k) for k in numpy.atleast_1d(offsets)]
+    if len(lines) != len(places):
+        raise ValueError("Different number of diagonals and offsets.")
+    if shape is None:
+        n = lines[0].shape[0] + abs(places[0])
+        shape = (n, n)
+    m, n = (int(v) for v in shape)
+    data, rows, columns = [], [], []
+    for line, k in zip(lines, places, strict=True):
+        length = min(m + min(k, 0), n - max(k, 0))
+        if line.shape[0] not in (1, length):
+            raise ValueError(
+                f"Diagonal length (index {places.index(k)}: {line.shape[0]} at offset {k}) does not agree with array size ({m}, {n})."
+            )
+        data.append(np.broadcast_to(line, (length,)))
+        rows.append(numpy.arange(length) - min(k, 0))
+        columns.append(numpy.arange(length) + max(k, 0))
+    return _made(np.concatenate(operands(*data)), numpy.concatenate(rows), numpy.concatenate(columns), (m, n), format)
+
+
+def diags(diagonals: Any, offsets: Any = 0, shape: Any = None, format: Any = None, dtype: Any = None) -> SparseArray:
+    return diags_array(diagonals, offsets=offsets, shape=shape, format=format, dtype=dtype)
+
+
+def eye_array(m: int, n: int | None = None, *, k: int = 0, dtype: Any = float, format: Any = None) -> SparseArray:
+    size = (int(m), int(m if n is None else n))
+    length = max(0, min(size[0] + min(k, 0), size[1] - max(k, 0)))
+    return _made(np.ones(length, dtype=dtype), numpy.arange(length) - min(k, 0), numpy.arange(length) + max(k, 0), size, format)
+
+
+def eye(m: int, n: int | None = None, k: int = 0, dtype: Any = float, format: Any = None) -> SparseArray:
+    return eye_array(m, n, k=k, dtype=dtype, format=format)
+
+
+def identity(n: int, dtype: Any = float, format: Any = None) -> SparseArray:
+    return eye_array(n, dtype=dtype, format=format)
+
+
+def block_array(blocks: Any, *, format: Any = None, dtype: Any = None) -> SparseArray:
+    """A matrix of blocks, of which None is zero."""
+    grid = [[None if b is None else as_sparse(b) for b in line] for line in blocks]
+    heights = [next((b.shape[0] for b in line if b is not None), 0) for line in grid]
+    widths = [next((b.shape[1] for b in column if b is not None), 0) for column in zip(*grid, strict=True)]
+    data, rows, columns = [np.zeros(0)], [numpy.zeros(0, int)], [numpy.zeros(0, int)]
+    for i, line in enumerate(grid):
+        for j, block in enumerate(line):
+            if block is None:
+                continue
+            if block.shape != (heights[i], widths[j]):
+                raise ValueError(f"blocks[{i},{j}] has incompatible shape {block.shape}, expected {(heights[i], widths[j])}.")
+            data.append(block.data)
+            rows.append(block.pattern.rows + sum(heights[:i]))
+            columns.append(block.pattern.columns + sum(widths[:j]))
+    return _made(np.concatenate(operands(*data)), numpy.concatenate(rows), numpy.concatenate(columns), (sum(heights), sum(widths)), format)
+
+
+def bmat(blocks: Any, format: Any = None, dtype: Any = None) -> SparseArray:
+    return block_array(blocks, format=format, dtype=dtype)
+
+
+def hstack(blocks: Any, format: Any = None, dtype: Any = None) -> SparseArray:
+    return block_array([list(blocks)], format=format)
+
+
+def vstack(blocks: Any, format: Any = None, dtype: Any = None) -> SparseArray:
+    return block_array([[b] for b in blocks], format=format)
+
+
+def block_diag(mats: Any, format: Any = None, dtype: Any = None) -> SparseArray:
+    parts = [
+        as_sparse(m if not (isinstance(m, (list, tuple)) or hasattr(m, "ndim")) or getattr(m, "ndim", 2) == 2 else np.atleast_2d(m))
+        for m in mats
+    ]
+    rows, columns, down, across = [numpy.zeros(0, int)], [numpy.zeros(0, int)], 0, 0
+    for p in parts:
+        rows.append(p.pattern.rows + down)
+        columns.append(p.pattern.columns + across)
+        down, across = down + p.shape[0], across + p.shape[1]
+    data = np.concatenate(operands(*(p.data for p in parts)))
+    return _made(data, numpy.concatenate(rows), numpy.concatenate(columns), (down, across), format)
+
+
+def kron(A: Any, B: Any, format: Any = None) -> SparseArray:
+    a, b = as_sparse(A), as_sparse(B)
+    x, y = operands(a.data, b.data)
+    rows = numpy.add.outer(a.pattern.rows * b.shape[0], b.pattern.rows).ravel()
+    columns = numpy.add.outer(a.pattern.columns * b.shape[1], b.pattern.columns).ravel()
+    return _made((x[:, None] * y).reshape((-1,)), rows, columns, (a.shape[0] * b.shape[0], a.shape[1] * b.shape[1]), format)

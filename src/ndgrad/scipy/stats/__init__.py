@@ -1,0 +1,75 @@
+"""`scipy.stats` with derivatives: distributions, descriptive statistics, kernel densities.
+
+Densities and distribution functions are differentiable in the point, in loc and scale and in the shapes; draws of continuous
+distributions in all parameters. A distribution of SciPy's without rules here works on constants.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ndgrad.scipy._beyond import beyond, refuse_active, without_tensors
+from ndgrad.scipy.stats import continuous, descriptive, discrete, multivariate
+from ndgrad.scipy.stats.descriptive import *  # noqa: F403
+from ndgrad.scipy.stats.kernel_density import gaussian_kde
+
+_DISTRIBUTIONS = {**continuous.ALL, **discrete.ALL, **multivariate.ALL}
+for _name, _kind in _DISTRIBUTIONS.items():
+    globals()[_name] = _kind(_name)
+
+_beyond = beyond(
+    "stats",
+    {
+        "spearmanr": "pearsonr: ranks are whole numbers, which have no derivative",
+        "kendalltau": "pearsonr: ranks are whole numbers, which have no derivative",
+        "mode": "gaussian_kde",
+        "boxcox": "special.boxcox(x, lmbda), and boxcox_llf for the likelihood",
+        "yeojohnson": "yeojohnson_llf for the likelihood",
+        "quantile": "ndgrad.numpy.quantile",
+        "scoreatpercentile": "ndgrad.numpy.percentile",
+        "median_abs_deviation": "ndgrad.numpy.median(abs(x - ndgrad.numpy.median(x)))",
+        "ks_1samp": "wasserstein_distance",
+        "ks_2samp": "wasserstein_distance",
+        "fit": "ndgrad.scipy.optimize.minimize of -logpdf(...).sum()",
+        "binned_statistic": "ndgrad.numpy.histogram with weights",
+    },
+    decisions="rankdata mode percentileofscore find_repeats",
+)
+
+
+class _OfConstants:
+    """A distribution of SciPy's that has no rules here: its methods run on constants."""
+
+    def __init__(self, name: str, theirs: Any) -> None:
+        self.name, self._theirs = name, theirs
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._theirs, name)
+        return self._guarded(name, found) if callable(found) else found
+
+    def __call__(self, *args: Any, **kwds: Any) -> Any:
+        return _OfConstants(self.name, self._guarded("freeze", self._theirs)(*args, **kwds))
+
+    def _guarded(self, name: str, method: Any) -> Any:
+        def call(*args: Any, **kwds: Any) -> Any:
+            near = "a distribution with rules: " + ", ".join(sorted(_DISTRIBUTIONS))
+            refuse_active(f"scipy.stats.{self.name}.{name}", (args, kwds), near)
+            return method(*without_tensors(args), **without_tensors(kwds))
+
+        return call
+
+
+def __getattr__(name: str) -> Any:
+    if not name.startswith("_"):
+        from ndgrad.implicit.convergence import scipy_module
+
+        module = scipy_module("stats", "ndgrad.scipy.stats")
+        theirs = getattr(module, name, None)
+        if isinstance(theirs, (module.rv_continuous, module.rv_discrete)) or (
+            hasattr(theirs, "rvs") and not isinstance(theirs, type) and theirs is not None
+        ):
+            return _OfConstants(name, theirs)
+    return _beyond(name)
+
+
+__all__ = [*_DISTRIBUTIONS, *descriptive.__all__, "gaussian_kde"]

@@ -1,0 +1,384 @@
+"""Descriptive statistics and tests: what SciPy computes from samples, in formulas of our own.
+
+nan_policy is "propagate" (the default) everywhere: to leave numbers out, leave them out before.
+"""
+
+from __future__ import annotations
+
+import collections
+import math
+from typing import Any
+
+import numpy
+
+import ndgrad.numpy as np
+from ndgrad.numpy.coercion import many_axes, values_of
+from ndgrad.ops import distribution as ops
+from ndgrad.scipy.stats.distribution import S, real
+
+__all__ = [
+    "boxcox_llf", "circmean", "circstd", "circvar", "describe", "energy_distance", "entropy", "f_oneway", "gmean", "gstd", "gzscore",
+    "hmean", "iqr", "kurtosis", "linregress", "moment", "pearsonr", "pmean", "sem", "skew", "tmean", "trim_mean", "ttest_1samp",
+    "ttest_ind", "ttest_rel", "tvar", "variation", "wasserstein_distance", "yeojohnson_llf", "zmap", "zscore",
+]  # fmt: skip
+
+
+def _flat(a: Any, axis: Any) -> tuple[Any, Any]:
+    t = real(a)
+    return (t.ravel(), 0) if axis is None else (t, axis)
+
+
+def _propagates(nan_policy: str) -> None:
+    if nan_policy != "propagate":
+        raise NotImplementedError(f"nan_policy={nan_policy!r} has no rule here: take the NaN out first (x[~np.isnan(x)]).")
+
+
+def _count(t: Any, axis: Any) -> int:
+    return math.prod(t.shape[d] for d in many_axes(axis, t.ndim))
+
+
+# ----- means and spreads --------------------------------------------------------------------------------------------------------
+
+
+def _weighted(t: Any, weights: Any, axis: Any, keepdims: bool = False) -> Any:
+    if weights is None:
+        return t.mean(axis=axis, keepdims=keepdims)
+    w = np.broadcast_to(real(weights), t.shape)
+    return (t * w).sum(axis=axis, keepdims=keepdims) / w.sum(axis=axis, keepdims=keepdims)
+
+
+def gmean(a: Any, axis: Any = 0, dtype: Any = None, weights: Any = None, *, nan_policy: str = "propagate", keepdims: bool = False) -> Any:
+    _propagates(nan_policy)
+    t, axis = _flat(a, axis)
+    return np.exp(_weighted(np.log(t), weights, axis, keepdims))
+
+
+def hmean(a: Any, axis: Any = 0, dtype: Any = None, *, weights: Any = None, nan_policy: str = "propagate", keepdims: bool = False) -> Any:
+    _propagates(nan_policy)
+    t, axis = _flat(a, axis)
+    return 1.0 / _weighted(1.0 / t, weights, axis, keepdims)
+
+
+def pmean(
+    a: Any, p: Any, *, axis: Any = 0, dtype: Any = None, weights: Any = None, nan_policy: str = "propagate", keepdims: bool = False
+) -> Any:
+    _propagates(nan_policy)
+    if isinstance(p, (int, float)) and p == 0:
+        return gmean(a, axis, dtype, weights, keepdims=keepdims)
+    t, axis = _flat(a, axis)
+    return _weighted(t**p, weights, axis, keepdims) ** (1.0 / p)
+
+
+def _central(t: Any, order: int, axis: Any, center: Any = None) -> Any:
+    middle = t.mean(axis=axis, keepdims=True) if center is None else center
+    return ((t - middle) ** order).mean(axis=axis)
+
+
+def moment(a: Any, order: Any = 1, axis: Any = 0, nan_policy: str = "propagate", *, center: Any = None, keepdims: bool = False) -> Any:
+    """Central moments; about `center`, if it is given."""
+    _propagates(nan_policy)
+    t, axis = _flat(a, axis)
+    if numpy.ndim(order):
+        return np.stack([moment(t, int(k), axis, center=center) for k in order])
+    made = np.zeros_like(t).mean(axis=axis) if order == 1 and center is None else _central(t, int(order), axis, center)
+    return np.expand_dims(made, axis) if keepdims else made
+
+
+def skew(a: Any, axis: Any = 0, bias: bool = True, nan_policy: str = "propagate", *, keepdims: bool = False) -> Any:
+    _propagates(nan_policy)
+    t, axis = _flat(a, axis)
+    made = _central(t, 3, axis) / _central(t, 2, axis) ** 1.5
+    n = _count(t, axis)
+    if not bias and n > 2:
+        made = made * (math.sqrt((n - 1.0) * n) / (n - 2.0))
+    return np.expand_dims(made, axis) if keepdims else made
+
+
+def kurtosis(
+    a: Any, axis: Any = 0, fisher: bool = True, bias: bool = True, nan_policy: str = "propagate", *, keepdims: bool = False
+) -> Any:
+    _propagates(nan_policy)
+    t, axis = _flat(a, axis)
+    made = _central(t, 4, axis) / _central(t, 2, axis) ** 2
+    n = _count(t, axis)
+    if not bias and n > 3:
+        made = ((n * n - 1.0) * made - 3 * (n - 1.0) ** 2) / ((n - 2.0) * (n - 3.0)) + 3.0
+    made = made - 3.0 if fisher else made
+    return np.expand_dims(made, axis) if keepdims else made
+
+
+def variation(a: Any, axis: Any = 0, nan_policy: str = "propagate", ddof: int = 0, *, keepdims: bool = False) -> Any:
+    _propagates(nan_policy)
+    t, axis = _flat(a, axis)
+    return t.std(axis=axis, ddof=ddof, keepdims=keepdims) / t.mean(axis=axis, keepdims=keepdims)
+
+
+def sem(a: Any, axis: Any = 0, ddof: int = 1, nan_policy: str = "propagate", *, keepdims: bool = False) -> Any:
+    _propagates(nan_policy)
+    t, axis = _flat(a, axis)
+    return t.std(axis=axis, ddof=ddof, keepdims=keepdims) / math.sqrt(_count(t, axis))
+
+
+def gstd(a: Any, axis: Any = 0, ddof: int = 1, *, keepdims: bool = False, nan_policy: str = "propagate") -> Any:
+    _propagates(nan_policy)
+    t, axis = _flat(a, axis)
+    return np.exp(np.log(t).std(axis=axis, ddof=ddof, keepdims=keepdims))
+
+
+def zmap(scores: Any, compare: Any, axis: Any = 0, ddof: int = 0, nan_policy: str = "propagate") -> Any:
+    """Scores in standard deviations from the mean of other data."""
+    _propagates(nan_policy)
+    s, t = real(scores), real(compare)
+    return (s - t.mean(axis=axis, keepdims=True)) / t.std(axis=axis, ddof=ddof, keepdims=True)
+
+
+def zscore(a: Any, axis: Any = 0, ddof: int = 0, nan_policy: str = "propagate") -> Any:
+    return zmap(a, a, axis, ddof, nan_policy)
+
+
+def gzscore(a: Any, *, axis: Any = 0, ddof: int = 0, nan_policy: str = "propagate") -> Any:
+    return zscore(np.log(real(a)), axis, ddof, nan_policy)
+
+
+def iqr(
+    x: Any, axis: Any = None, rng: Any = (25, 75), scale: Any = 1.0, nan_policy: str = "propagate", interpolation: str = "linear",
+    keepdims: bool = False,
+) -> Any:  # fmt: skip
+    _propagates(nan_policy)
+    low, high = (np.percentile(real(x), q, axis=axis, method=interpolation, keepdims=keepdims) for q in sorted(rng))
+    factor = 2 * math.sqrt(2) * 0.47693627620446987 if scale == "normal" else float(scale)
+    return (high - low) / factor
+
+
+def tmean(a: Any, limits: Any = None, inclusive: Any = (True, True), axis: Any = None) -> Any:
+    """The mean of the numbers between two limits."""
+    t, axis = _flat(a, axis)
+    inside = _within(t, limits, inclusive)
+    return np.where(inside, t, 0.0).sum(axis=axis) / inside.sum(axis=axis)
+
+
+def tvar(a: Any, limits: Any = None, inclusive: Any = (True, True), axis: Any = 0, ddof: int = 1) -> Any:
+    t, axis = _flat(a, axis)
+    inside = _within(t, limits, inclusive)
+    count = inside.sum(axis=axis, keepdims=True)
+    mean = np.where(inside, t, 0.0).sum(axis=axis, keepdims=True) / count
+    return (np.where(inside, t - mean, 0.0) ** 2).sum(axis=axis) / (count.sum(axis=axis) - ddof)
+
+
+def _within(t: Any, limits: Any, inclusive: Any) -> Any:
+    low, high = (None, None) if limits is None else limits
+    inside = np.ones(t.shape, bool)
+    if low is not None:
+        inside = inside & ((t >= low) if inclusive[0] else (t > low))
+    if high is not None:
+        inside = inside & ((t <= high) if inclusive[1] else (t < high))
+    return inside
+
+
+def trim_mean(a: Any, proportiontocut: float, axis: Any = 0, *, nan_policy: str = "propagate", keepdims: bool = False) -> Any:
+    _propagates(nan_policy)
+    t, axis = _flat(a, axis)
+    n = t.shape[axis]
+    cut = int(proportiontocut * n)
+    if 2 * cut >= n:
+        raise ValueError("Proportion too big.")
+    kept = np.take(np.sort(t, axis=axis), numpy.arange(cut, n - cut), axis=axis)
+    return kept.mean(axis=axis, keepdims=keepdims)
+
+
+DescribeResult = collections.namedtuple("DescribeResult", "nobs minmax mean variance skewness kurtosis")  # noqa: PYI024
+
+
+def describe(a: Any, axis: Any = 0, ddof: int = 1, bias: bool = True, nan_policy: str = "propagate") -> Any:
+    _propagates(nan_policy)
+    t, axis = _flat(a, axis)
+    spread = (t.min(axis=axis), t.max(axis=axis))
+    return DescribeResult(
+        t.shape[axis], spread, t.mean(axis=axis), t.var(axis=axis, ddof=ddof), skew(t, axis, bias), kurtosis(t, axis, True, bias)
+    )
+
+
+# ----- angles --------------------------------------------------------------------------------------------------------------------------
+
+
+def _resultant(samples: Any, high: Any, low: Any, axis: Any) -> tuple[Any, Any]:
+    t, axis = _flat(samples, axis)
+    angle = (t - low) * (2.0 * math.pi / (high - low))
+    return np.sin(angle).mean(axis=axis), np.cos(angle).mean(axis=axis)
+
+
+def circmean(samples: Any, high: Any = 2 * math.pi, low: Any = 0, axis: Any = None, nan_policy: str = "propagate") -> Any:
+    _propagates(nan_policy)
+    sine, cosine = _resultant(samples, high, low, axis)
+    angle = np.arctan2(sine, cosine)
+    angle = np.where(angle < 0, angle + 2 * math.pi, angle)
+    return angle * ((high - low) / (2.0 * math.pi)) + low
+
+
+def circvar(samples: Any, high: Any = 2 * math.pi, low: Any = 0, axis: Any = None, nan_policy: str = "propagate") -> Any:
+    _propagates(nan_policy)
+    return 1.0 - np.hypot(*_resultant(samples, high, low, axis))
+
+
+def circstd(
+    samples: Any, high: Any = 2 * math.pi, low: Any = 0, axis: Any = None, nan_policy: str = "propagate", *, normalize: bool = False
+) -> Any:
+    _propagates(nan_policy)
+    made = np.sqrt(-2.0 * np.log(np.hypot(*_resultant(samples, high, low, axis))))
+    return made if normalize else made * ((high - low) / (2.0 * math.pi))
+
+
+# ----- entropy, distances, likelihoods ----------------------------------------------------------------------------------------------------
+
+
+def entropy(pk: Any, qk: Any = None, base: Any = None, axis: Any = 0, *, nan_policy: str = "propagate", keepdims: bool = False) -> Any:
+    """Shannon's entropy of weights, or with `qk` their relative entropy."""
+    _propagates(nan_policy)
+    p = real(pk)
+    p = p / p.sum(axis=axis, keepdims=True)
+    if qk is None:
+        made = S.entr(p).sum(axis=axis, keepdims=keepdims)
+    else:
+        q = real(qk)
+        q = np.broadcast_to(q / q.sum(axis=axis, keepdims=True), p.shape)
+        # p log(p/q) is 0 where p is, and infinite where only q is
+        terms = np.where(p == 0, 0.0, p * (np.log(np.where(p == 0, 1.0, p)) - np.log(np.where(p == 0, 1.0, q))))
+        made = terms.sum(axis=axis, keepdims=keepdims)
+    return made if base is None else made / np.log(real(base))
+
+
+def _cdf_distance(p: int, u: Any, v: Any, u_weights: Any, v_weights: Any) -> Any:
+    u, v = real(u).ravel(), real(v).ravel()
+    both = np.sort(np.concatenate([u, v]))
+    steps = np.diff(both)
+    values = values_of(both.detach())[:-1]
+
+    def share(t: Any, weights: Any) -> Any:
+        order = numpy.argsort(values_of(t.detach()), kind="stable")
+        places = numpy.searchsorted(values_of(t.detach())[order], values, "right")
+        if weights is None:
+            return places / len(order)
+        total = np.concatenate([np.zeros(1), np.cumsum(real(weights)[order])])
+        return total[places] / total[-1]
+
+    gap = abs(share(u, u_weights) - share(v, v_weights))
+    return (gap * steps).sum() if p == 1 else np.sqrt((gap * gap * steps).sum())
+
+
+def wasserstein_distance(u_values: Any, v_values: Any, u_weights: Any = None, v_weights: Any = None) -> Any:
+    """The first Wasserstein distance of two samples, differentiable in their values and weights."""
+    return _cdf_distance(1, u_values, v_values, u_weights, v_weights)
+
+
+def energy_distance(u_values: Any, v_values: Any, u_weights: Any = None, v_weights: Any = None) -> Any:
+    return math.sqrt(2) * _cdf_distance(2, u_values, v_values, u_weights, v_weights)
+
+
+def boxcox_llf(lmb: Any, data: Any, *, axis: Any = 0, keepdims: bool = False, nan_policy: str = "propagate") -> Any:
+    """The log-likelihood of Box and Cox's parameter."""
+    from ndgrad.scipy.special import boxcox
+
+    t, lam = real(data), real(lmb)
+    n = t.shape[axis]
+    return (lam - 1.0) * np.log(t).sum(axis=axis, keepdims=keepdims) - 0.5 * n * np.log(boxcox(t, lam).var(axis=axis, keepdims=keepdims))
+
+
+def yeojohnson_llf(lmb: Any, data: Any, *, axis: Any = 0, nan_policy: str = "propagate", keepdims: bool = False) -> Any:
+    from ndgrad.scipy.special import boxcox1p
+
+    t, lam = real(data), real(lmb)
+    up = t >= 0
+    moved = np.where(up, boxcox1p(np.where(up, t, 0.0), lam), -boxcox1p(np.where(up, 0.0, -t), 2.0 - lam))
+    slope = (np.sign(t) * np.log1p(abs(t))).sum(axis=axis, keepdims=keepdims)
+    return (lam - 1.0) * slope - 0.5 * t.shape[axis] * np.log(moved.var(axis=axis, keepdims=keepdims))
+
+
+# ----- correlation and tests
+# -----------------------------------------------------------------------------------------------------------------
+
+SignificanceResult = collections.namedtuple("SignificanceResult", "statistic pvalue")  # noqa: PYI024
+TtestResult = collections.namedtuple("TtestResult", "statistic pvalue df")  # noqa: PYI024
+LinregressResult = collections.namedtuple("LinregressResult", "slope intercept rvalue pvalue stderr intercept_stderr")  # noqa: PYI024
+
+
+def _p_value(statistic: Any, df: Any, alternative: str) -> Any:
+    """Of Student's t."""
+    df = np.broadcast_to(real(df), statistic.shape)
+    if alternative == "less":
+        return ops.stdtr(df, statistic)
+    if alternative == "greater":
+        return ops.stdtr(df, -statistic)
+    if alternative != "two-sided":
+        raise ValueError("alternative must be one of 'two-sided', 'less', 'greater'.")
+    return 2.0 * ops.stdtr(df, -abs(statistic))
+
+
+def pearsonr(x: Any, y: Any, *, alternative: str = "two-sided", method: Any = None, axis: Any = 0) -> Any:
+    """The correlation of two samples, and its p-value."""
+    u, v = real(x), real(y)
+    n = u.shape[axis]
+    du, dv = u - u.mean(axis=axis, keepdims=True), v - v.mean(axis=axis, keepdims=True)
+    r = (du * dv).sum(axis=axis) / np.sqrt((du * du).sum(axis=axis) * (dv * dv).sum(axis=axis))
+    half = np.full(r.shape, n / 2.0 - 1.0)
+    low, high = ops.betainc(half, half, (1.0 + r) / 2.0), ops.betainc(half, half, (1.0 - r) / 2.0)
+    if alternative not in ("two-sided", "less", "greater"):
+        raise ValueError("alternative must be one of 'two-sided', 'less', 'greater'.")
+    p = low if alternative == "less" else high if alternative == "greater" else 2.0 * ops.betainc(half, half, (1.0 - abs(r)) / 2.0)
+    return SignificanceResult(r, p)
+
+
+def linregress(x: Any, y: Any, alternative: str = "two-sided") -> Any:
+    """A straight line through points: slope, intercept, correlation, p-value and standard errors."""
+    u, v = real(x), real(y)
+    n = u.shape[0]
+    du, dv = u - u.mean(), v - v.mean()
+    sxx, syy, sxy = (du * du).mean(), (dv * dv).mean(), (du * dv).mean()
+    slope = sxy / sxx
+    r = sxy / np.sqrt(sxx * syy)
+    t = r * np.sqrt((n - 2.0) / ((1.0 - r) * (1.0 + r)))
+    error = np.sqrt((1.0 - r * r) * syy / sxx / (n - 2.0))
+    intercept = v.mean() - slope * u.mean()
+    return LinregressResult(slope, intercept, r, _p_value(t, n - 2.0, alternative), error, error * np.sqrt(sxx + u.mean() ** 2))
+
+
+def ttest_1samp(a: Any, popmean: Any, axis: Any = 0, nan_policy: str = "propagate", alternative: str = "two-sided", **_: Any) -> Any:
+    _propagates(nan_policy)
+    t, axis = _flat(a, axis)
+    n = t.shape[axis]
+    statistic = (t.mean(axis=axis) - real(popmean)) / (t.std(axis=axis, ddof=1) / math.sqrt(n))
+    return TtestResult(statistic, _p_value(statistic, n - 1.0, alternative), n - 1)
+
+
+def ttest_rel(a: Any, b: Any, axis: Any = 0, nan_policy: str = "propagate", alternative: str = "two-sided", **_: Any) -> Any:
+    return ttest_1samp(real(a) - real(b), 0.0, axis, nan_policy, alternative)
+
+
+def ttest_ind(
+    a: Any, b: Any, *, axis: Any = 0, equal_var: bool = True, nan_policy: str = "propagate", alternative: str = "two-sided", **_: Any
+) -> Any:
+    _propagates(nan_policy)
+    (u, axis), (v, _axis) = _flat(a, axis), _flat(b, axis)
+    n, m = u.shape[axis], v.shape[axis]
+    su, sv = u.var(axis=axis, ddof=1), v.var(axis=axis, ddof=1)
+    if equal_var:
+        df: Any = n + m - 2.0
+        error = np.sqrt(((n - 1) * su + (m - 1) * sv) / df * (1.0 / n + 1.0 / m))
+    else:
+        pu, pv = su / n, sv / m
+        df = (pu + pv) ** 2 / (pu**2 / (n - 1.0) + pv**2 / (m - 1.0))
+        error = np.sqrt(pu + pv)
+    statistic = (u.mean(axis=axis) - v.mean(axis=axis)) / error
+    return TtestResult(statistic, _p_value(statistic, df, alternative), df)
+
+
+def f_oneway(*samples: Any, axis: Any = 0, **_: Any) -> Any:
+    """The analysis of variance of several samples."""
+    groups = [real(s) for s in samples]
+    whole = np.concatenate(groups, axis=axis)
+    k, n = len(groups), whole.shape[axis]
+    grand = whole.mean(axis=axis, keepdims=True)
+    between = sum(g.shape[axis] * (g.mean(axis=axis, keepdims=True) - grand) ** 2 for g in groups).sum(axis=axis)
+    within = sum(((g - g.mean(axis=axis, keepdims=True)) ** 2).sum(axis=axis) for g in groups)
+    f = between / (k - 1.0) / (within / (n - k))
+    dfn, dfd = np.full(f.shape, k - 1.0), np.full(f.shape, float(n - k))
+    return SignificanceResult(f, ops.betainc(dfd / 2.0, dfn / 2.0, dfd / (dfd + dfn * f)))

@@ -1,0 +1,201 @@
+"""The discrete distributions: probabilities of whole numbers, differentiable in the parameters.
+
+Points and quantiles are whole numbers, which have no derivative; draws are numbers without a history, and are refused if a parameter
+carries a derivative: a draw of a whole number is no smooth function of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy
+
+import ndgrad.numpy as np
+from ndgrad.numpy.coercion import constant, values_of
+from ndgrad.ops import distribution as ops
+from ndgrad.ops import gamma as gamma_ops
+from ndgrad.scipy._beyond import refuse_active
+from ndgrad.scipy.stats.distribution import Distribution, S, real, scipys
+
+_DRAWS = "a continuous relaxation, or the log-probability of the draw (the score function): logpmf(draw, ...)"
+
+
+class Discrete(Distribution):
+    """Subclasses give formulas at whole numbers inside the support, for loc=0."""
+
+    has_scale = False
+
+    def support_at(self, *shapes: Any) -> tuple[Any, Any]:
+        return 0.0, numpy.inf
+
+    def logpmf_at(self, k: Any, *shapes: Any) -> Any:
+        raise NotImplementedError
+
+    def pmf_at(self, k: Any, *shapes: Any) -> Any:
+        return np.exp(self.logpmf_at(k, *shapes))
+
+    def cdf_at(self, k: Any, *shapes: Any) -> Any:
+        raise NotImplementedError(f"{self.name}.cdf has no rule here. Sum pmf(arange(k + 1), ...).")
+
+    def sf_at(self, k: Any, *shapes: Any) -> Any:
+        return 1.0 - self.cdf_at(k, *shapes)
+
+    def entropy_at(self, *shapes: Any) -> Any:
+        raise NotImplementedError(f"{self.name}.entropy has no rule here. Sum -pmf * logpmf over the support.")
+
+    def _at(
+        self, k: Any, args: tuple[Any, ...], kwds: dict[str, Any], formula: Callable[..., Any], below: float, above: float, exact: bool
+    ) -> Any:
+        shapes, loc, scale = self.parameters(args, kwds)
+        given = real(k)
+        good, shapes, _ = self.safe(shapes, scale)
+        low, high = self.support_at(*shapes)
+        x = given - loc
+        point = np.floor(x).detach()
+        inside = (point >= low) & ((point <= high) if exact else (point < high)) & good
+        if exact:
+            inside = inside & (x == point)
+        value = formula(np.where(inside, point, low), *shapes)
+        value = np.where(inside, value, np.where(point < low, below, above))
+        return np.where(good & ~np.isnan(given), value, numpy.nan)
+
+    def pmf(self, k: Any, *args: Any, **kwds: Any) -> Any:
+        return self._at(k, args, kwds, self.pmf_at, 0.0, 0.0, True)
+
+    def logpmf(self, k: Any, *args: Any, **kwds: Any) -> Any:
+        return self._at(k, args, kwds, self.logpmf_at, -numpy.inf, -numpy.inf, True)
+
+    def cdf(self, k: Any, *args: Any, **kwds: Any) -> Any:
+        return self._at(k, args, kwds, self.cdf_at, 0.0, 1.0, False)
+
+    def sf(self, k: Any, *args: Any, **kwds: Any) -> Any:
+        return self._at(k, args, kwds, self.sf_at, 1.0, 0.0, False)
+
+    def logcdf(self, k: Any, *args: Any, **kwds: Any) -> Any:
+        return self._at(k, args, kwds, lambda *v: np.log(self.cdf_at(*v)), -numpy.inf, 0.0, False)
+
+    def logsf(self, k: Any, *args: Any, **kwds: Any) -> Any:
+        return self._at(k, args, kwds, lambda *v: np.log(self.sf_at(*v)), 0.0, -numpy.inf, False)
+
+    def _whole(self, method: str, q: Any, args: tuple[Any, ...], kwds: dict[str, Any]) -> Any:
+        shapes, loc, _ = self.parameters(args, kwds)
+        given = [values_of(v.detach()) for v in (real(q), *shapes, loc)]
+        return constant(numpy.asarray(getattr(scipys(self.name), method)(*given)))
+
+    def ppf(self, q: Any, *args: Any, **kwds: Any) -> Any:
+        """The quantile: a whole number, without a derivative."""
+        return self._whole("ppf", q, args, kwds)
+
+    def isf(self, q: Any, *args: Any, **kwds: Any) -> Any:
+        return self._whole("isf", q, args, kwds)
+
+    def support(self, *args: Any, **kwds: Any) -> tuple[Any, Any]:
+        shapes, loc, _ = self.parameters(args, kwds)
+        low, high = self.support_at(*shapes)
+        return loc + low, loc + high
+
+    def entropy(self, *args: Any, **kwds: Any) -> Any:
+        shapes, _, scale = self.parameters(args, kwds)
+        good, shapes, _ = self.safe(shapes, scale)
+        return np.where(good, self.entropy_at(*shapes), numpy.nan)
+
+    def rvs(self, *args: Any, size: Any = None, random_state: Any = None, **kwds: Any) -> Any:
+        refuse_active(f"{self.name}.rvs", (args, kwds), _DRAWS)
+        drawn = constant(numpy.asarray(self._drawn(args, kwds, size, random_state)))
+        return drawn[0] if size is None and drawn.size == 1 else drawn
+
+
+def _log_choose(n: Any, k: Any) -> Any:
+    return S.lgamma(n + 1.0) - S.lgamma(k + 1.0) - S.lgamma(n - k + 1.0)
+
+
+def _probability(p: Any) -> Any:
+    return (p >= 0) & (p <= 1)
+
+
+class Bernoulli(Discrete):
+    shapes = ("p",)
+    valid = staticmethod(_probability)
+    support_at = staticmethod(lambda p: (0.0, 1.0))
+    logpmf_at = staticmethod(lambda k, p: S.xlogy(k, p) + S.xlog1py(1.0 - k, -p))
+    pmf_at = staticmethod(lambda k, p: np.where(k == 1, p, 1.0 - p))
+    cdf_at = staticmethod(lambda k, p: 1.0 - p + 0.0 * k)
+    entropy_at = staticmethod(lambda p: S.entr(p) + S.entr(1.0 - p))
+    moments = staticmethod(lambda p: (p, p * (1.0 - p)))
+
+
+class Binomial(Discrete):
+    shapes = ("n", "p")
+    valid = staticmethod(lambda n, p: (n >= 0) & (n == np.floor(n).detach()) & _probability(p))
+    support_at = staticmethod(lambda n, p: (0.0, n.detach()))
+    logpmf_at = staticmethod(lambda k, n, p: _log_choose(n, k) + S.xlogy(k, p) + S.xlog1py(n - k, -p))
+    cdf_at = staticmethod(lambda k, n, p: ops.betainc(n - k, k + 1.0, 1.0 - p))
+    sf_at = staticmethod(lambda k, n, p: ops.betainc(k + 1.0, n - k, p))
+    moments = staticmethod(lambda n, p: (n * p, n * p * (1.0 - p)))
+
+
+class Poisson(Discrete):
+    shapes = ("mu",)
+    valid = staticmethod(lambda mu: mu >= 0)
+    logpmf_at = staticmethod(lambda k, mu: S.xlogy(k, mu) - S.lgamma(k + 1.0) - mu)
+    cdf_at = staticmethod(lambda k, mu: gamma_ops.igammac(k + 1.0, mu))
+    sf_at = staticmethod(lambda k, mu: gamma_ops.igamma(k + 1.0, mu))
+    moments = staticmethod(lambda mu: (mu, mu))
+
+
+class Geometric(Discrete):
+    shapes = ("p",)
+    valid = staticmethod(lambda p: (p > 0) & (p <= 1))
+    support_at = staticmethod(lambda p: (1.0, numpy.inf))
+    logpmf_at = staticmethod(lambda k, p: S.xlog1py(k - 1.0, -p) + np.log(p))
+    cdf_at = staticmethod(lambda k, p: -np.expm1(np.log1p(-p) * k))
+    sf_at = staticmethod(lambda k, p: np.exp(k * np.log1p(-p)))
+    entropy_at = staticmethod(lambda p: -np.log(p) - np.log1p(-p) * (1.0 - p) / p)
+    moments = staticmethod(lambda p: (1.0 / p, (1.0 - p) / p / p))
+
+
+class NegativeBinomial(Discrete):
+    shapes = ("n", "p")
+    valid = staticmethod(lambda n, p: (n > 0) & (p > 0) & (p <= 1))
+    logpmf_at = staticmethod(lambda k, n, p: S.lgamma(n + k) - S.lgamma(k + 1.0) - S.lgamma(n) + n * np.log(p) + S.xlog1py(k, -p))
+    cdf_at = staticmethod(lambda k, n, p: ops.betainc(n, k + 1.0, p))
+    sf_at = staticmethod(lambda k, n, p: ops.betaincc(n, k + 1.0, p))
+    moments = staticmethod(lambda n, p: (n * (1.0 - p) / p, n * (1.0 - p) / p / p))
+
+
+class BetaBinomial(Discrete):
+    shapes = ("n", "a", "b")
+    valid = staticmethod(lambda n, a, b: (n >= 0) & (a > 0) & (b > 0))
+    support_at = staticmethod(lambda n, a, b: (0.0, n.detach()))
+
+    @staticmethod
+    def logpmf_at(k: Any, n: Any, a: Any, b: Any) -> Any:
+        return -np.log(n + 1.0) - S.betaln(n - k + 1.0, k + 1.0) + S.betaln(k + a, n - k + b) - S.betaln(a, b)
+
+    @staticmethod
+    def moments(n: Any, a: Any, b: Any) -> tuple[Any, Any]:
+        p = a / (a + b)
+        return n * p, n * (a + b + n) * p * (1.0 - p) / (a + b + 1.0)
+
+
+class DiscreteUniform(Discrete):
+    """Its ends are whole numbers, so it has no derivative at all, but stands beside the others."""
+
+    shapes = ("low", "high")
+    valid = staticmethod(lambda low, high: high > low)
+    support_at = staticmethod(lambda low, high: (low.detach(), high.detach() - 1.0))
+    pmf_at = staticmethod(lambda k, low, high: 1.0 / (high - low).detach() + 0.0 * k)
+    logpmf_at = staticmethod(lambda k, low, high: -np.log((high - low).detach()) + 0.0 * k)
+    cdf_at = staticmethod(lambda k, low, high: (k - low.detach() + 1.0) / (high - low).detach())
+    moments = staticmethod(lambda low, high: ((high + low).detach() / 2.0 - 0.5, ((high - low).detach() ** 2 - 1.0) / 12.0))
+    entropy_at = staticmethod(lambda low, high: np.log((high - low).detach()))
+
+    def fallback(self, place: int) -> float:
+        return float(place)
+
+
+ALL = {
+    "bernoulli": Bernoulli, "binom": Binomial, "poisson": Poisson, "geom": Geometric, "nbinom": NegativeBinomial, "betabinom": BetaBinomial,
+    "randint": DiscreteUniform,
+}  # fmt: skip

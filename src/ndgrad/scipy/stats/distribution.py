@@ -1,0 +1,344 @@
+"""What SciPy's distributions have in common: loc and scale, supports, frozen distributions, draws.
+
+The constraint: outside the support, and for parameters that make no sense, a formula would give NaN, and a NaN that `where` hides in the
+value still spoils the gradient. So formulas are only ever evaluated at a point inside, and what belongs outside is chosen afterwards.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy
+
+import ndgrad.numpy as np
+from ndgrad.implicit.convergence import scipy_module
+from ndgrad.numpy.coercion import constant, values_of
+from ndgrad.ops.vocabulary import tensor_ops
+from ndgrad.scipy._beyond import active_in, floating, refuse_active
+
+EULER = 0.5772156649015329
+LOG_ROOT_TWO_PI = 0.5 * math.log(2 * math.pi)
+#: The support of a distribution on the whole line.
+EVERYWHERE = (-numpy.inf, numpy.inf)
+nan = numpy.nan
+
+
+def only(condition: Any, value: Any, otherwise: float = nan) -> Any:
+    """A value where it exists."""
+    return np.where(condition, value, otherwise)
+
+
+def scipys(name: str) -> Any:
+    return getattr(scipy_module("stats", f"ndgrad.scipy.stats.{name}"), name)
+
+
+def real(x: Any) -> Any:
+    """An argument as an Array of float64 (or another floating dtype it has)."""
+    return floating(x)
+
+
+class Frozen:
+    """A distribution with its parameters: `norm(loc, scale).logpdf(x)`."""
+
+    def __init__(self, dist: Any, args: tuple[Any, ...], kwds: dict[str, Any]) -> None:
+        self.dist, self.args, self.kwds = dist, args, kwds
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_") or name not in METHODS:
+            raise AttributeError(f"a frozen {self.dist.name} has no attribute {name!r}")
+        method = getattr(self.dist, name)
+        if name in ("entropy", "mean", "median", "std", "support", "var"):
+            return lambda: method(*self.args, **self.kwds)
+        if name == "rvs":
+            return lambda size=None, random_state=None: method(*self.args, **self.kwds, size=size, random_state=random_state)
+        if name == "stats":
+            return lambda moments="mv": method(*self.args, **self.kwds, moments=moments)
+        return lambda x: method(x, *self.args, **self.kwds)
+
+
+METHODS = (
+    "pdf", "logpdf", "pmf", "logpmf", "cdf", "logcdf", "sf", "logsf", "ppf", "isf", "entropy", "mean", "median", "std", "var", "stats",
+    "support", "interval", "rvs",
+)  # fmt: skip
+
+
+class Distribution:
+    """Parameters, moments and draws, for continuous and discrete distributions."""
+
+    #: names of the shape parameters, in order
+    shapes: tuple[str, ...] = ()
+    has_scale = True
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __call__(self, *args: Any, **kwds: Any) -> Frozen:
+        return Frozen(self, args, kwds)
+
+    freeze = __call__
+
+    # ----- parameters: shapes by position or name, then loc and scale -----
+
+    def parameters(self, args: tuple[Any, ...], kwds: dict[str, Any]) -> tuple[list[Any], Any, Any]:
+        names = (*self.shapes, "loc", "scale") if self.has_scale else (*self.shapes, "loc")
+        if len(args) > len(names):
+            raise TypeError(f"{self.name} takes the parameters {', '.join(names)}, and got {len(args)}.")
+        given = dict(zip(names, args))
+        for name, value in kwds.items():
+            if name not in names or name in given:
+                raise TypeError(f"{self.name} got an unexpected parameter {name!r}; its parameters are {', '.join(names)}.")
+            given[name] = value
+        missing = [n for n in self.shapes if n not in given]
+        if missing:
+            raise TypeError(f"{self.name} needs the shape parameter {missing[0]!r}.")
+        shapes = [real(given[n]) for n in self.shapes]
+        return shapes, real(given.get("loc", 0.0)), real(given.get("scale", 1.0))
+
+    def valid(self, *shapes: Any) -> Any:
+        """Where the shapes make sense: by default, where all are positive."""
+        good: Any = True
+        for s in shapes:
+            good = good & (s > 0)
+        return good
+
+    def safe(self, shapes: list[Any], scale: Any) -> tuple[Any, list[Any], Any]:
+        """Where parameters are valid, and parameters with ones (which are, for every distribution here) in the other places."""
+        good = self.valid(*shapes) & (scale > 0)
+        if numpy.all(_bare(good)):
+            return good, shapes, scale
+        return good, [np.where(good, s, self.fallback(i)) for i, s in enumerate(shapes)], np.where(good, scale, 1.0)
+
+    def fallback(self, place: int) -> float:
+        return 1.0
+
+    # ----- moments -----
+
+    def moments(self, *shapes: Any) -> tuple[Any, Any]:
+        """Mean and variance of the standard form."""
+        raise NotImplementedError(f"the moments of {self.name} have no closed form here. Integrate: ndgrad.scipy.integrate.quad.")
+
+    def _moments(self, args: tuple[Any, ...], kwds: dict[str, Any]) -> tuple[Any, Any]:
+        shapes, loc, scale = self.parameters(args, kwds)
+        good, shapes, scale = self.safe(shapes, scale)
+        mean, var = self.moments(*shapes)
+        return np.where(good, loc + scale * mean, numpy.nan), np.where(good, scale * scale * var, numpy.nan)
+
+    def mean(self, *args: Any, **kwds: Any) -> Any:
+        return self._moments(args, kwds)[0]
+
+    def var(self, *args: Any, **kwds: Any) -> Any:
+        return self._moments(args, kwds)[1]
+
+    def std(self, *args: Any, **kwds: Any) -> Any:
+        return np.sqrt(self.var(*args, **kwds))
+
+    def stats(self, *args: Any, moments: str = "mv", **kwds: Any) -> Any:
+        if set(moments) - set("mv"):
+            raise NotImplementedError(f"{self.name}.stats: of the moments {moments!r} only 'm' and 'v' have derivatives here.")
+        both = dict(zip("mv", self._moments(args, kwds)))
+        return tuple(both[m] for m in moments) if len(moments) > 1 else both[moments]
+
+    def median(self, *args: Any, **kwds: Any) -> Any:
+        return self.ppf(0.5, *args, **kwds)
+
+    def interval(self, confidence: Any, *args: Any, **kwds: Any) -> tuple[Any, Any]:
+        half = (1.0 - real(confidence)) / 2.0
+        return self.ppf(half, *args, **kwds), self.ppf(1.0 - half, *args, **kwds)
+
+    def ppf(self, q: Any, *args: Any, **kwds: Any) -> Any:
+        raise NotImplementedError(f"{self.name}.ppf has no rule here. Solve cdf(x) = q: ndgrad.scipy.optimize.brentq.")
+
+    def fit(self, *args: Any, **kwds: Any) -> Any:
+        refuse_active(f"{self.name}.fit", (args, kwds), "ndgrad.scipy.optimize.minimize of -logpdf(...).sum()")
+        return scipys(self.name).fit(*args, **kwds)
+
+    def _drawn(self, args: tuple[Any, ...], kwds: dict[str, Any], size: Any, random_state: Any) -> Any:
+        """Numbers as SciPy draws them for these parameters."""
+        shapes, loc, scale = self.parameters(args, kwds)
+        given = [values_of(v.detach()) for v in ([*shapes, loc, scale] if self.has_scale else [*shapes, loc])]
+        if not self.has_scale:  # NumPy's generators want whole numbers as integers
+            given = [
+                v.astype(int) if n in ("n", "low", "high", "loc") and (v == v.astype(int)).all() else v
+                for n, v in zip((*self.shapes, "loc"), given)
+            ]
+        return scipys(self.name).rvs(*given, size=1 if size is None else size, random_state=random_state)
+
+
+def _bare(condition: Any) -> Any:
+    """The values of a condition, or False if they differ between the samples of a batch."""
+    from ndgrad.autograd.variable import Variable
+    from ndgrad.storage import memory_of
+
+    return memory_of(condition) if isinstance(condition, Variable) else condition
+
+
+def _log_of_smaller(p: Any, other: Callable[[], Any]) -> Any:
+    """log(p) with its digits near 1 too, from 1 - p."""
+    small = p < 0.5
+    return np.where(small, np.log(np.where(small, p, 0.5)), np.log1p(-np.where(small, 0.5, other())))
+
+
+class Continuous(Distribution):
+    """A continuous distribution: subclasses give formulas for loc=0 and scale=1, at points inside the support.
+
+    `logpdf_at`, `cdf_at` and so on take a point (or a probability) and the shapes.
+    """
+
+    #: whether the density vanishes at the ends of the support, where its formula is infinity less infinity
+    vanishes = False
+
+    def support_at(self, *shapes: Any) -> tuple[Any, Any]:
+        return 0.0, numpy.inf
+
+    def logpdf_at(self, x: Any, *shapes: Any) -> Any:
+        raise NotImplementedError
+
+    def pdf_at(self, x: Any, *shapes: Any) -> Any:
+        return np.exp(self.logpdf_at(x, *shapes))
+
+    def cdf_at(self, x: Any, *shapes: Any) -> Any:
+        raise NotImplementedError(f"{self.name}.cdf has no rule here. Integrate the density: ndgrad.scipy.integrate.quad.")
+
+    def sf_at(self, x: Any, *shapes: Any) -> Any:
+        return 1.0 - self.cdf_at(x, *shapes)
+
+    def logcdf_at(self, x: Any, *shapes: Any) -> Any:
+        return _log_of_smaller(self.cdf_at(x, *shapes), lambda: self.sf_at(x, *shapes))
+
+    def logsf_at(self, x: Any, *shapes: Any) -> Any:
+        return _log_of_smaller(self.sf_at(x, *shapes), lambda: self.cdf_at(x, *shapes))
+
+    def ppf_at(self, q: Any, *shapes: Any) -> Any:
+        raise NotImplementedError(f"{self.name}.ppf has no rule here. Solve cdf(x) = q: ndgrad.scipy.optimize.brentq.")
+
+    def isf_at(self, q: Any, *shapes: Any) -> Any:
+        return self.ppf_at(1.0 - q, *shapes)
+
+    def entropy_at(self, *shapes: Any) -> Any:
+        raise NotImplementedError(f"{self.name}.entropy has no rule here. Integrate -pdf logpdf: ndgrad.scipy.integrate.quad.")
+
+    # ----- SciPy's methods -----
+
+    def _at_point(
+        self, x: Any, args: tuple[Any, ...], kwds: dict[str, Any], formula: Callable[..., Any], below: float, above: float, density: int
+    ) -> Any:
+        shapes, loc, scale = self.parameters(args, kwds)
+        point = real(x)
+        good, shapes, scale = self.safe(shapes, scale)
+        z = (point - loc) / scale
+        low, high = self.support_at(*shapes)
+        inside = (z >= low) & (z <= high) if density and not self.vanishes else (z > low) & (z < high)
+        # a density is finite or not at the ends of the support; a distribution function is 0 or 1 there
+        inside = inside & good
+        if density:
+            inside = inside & (abs(z) < numpy.inf)
+        z = np.where(inside, z, _interior(low, high))
+        value = formula(z, *shapes)
+        if density == 1:
+            value = value / scale
+        elif density == 2:
+            value = value - np.log(scale)
+        outside = np.where((point - loc) / scale <= low, below, above)
+        value = np.where(inside, value, outside)
+        return np.where(good & ~np.isnan(point), value, numpy.nan)
+
+    def pdf(self, x: Any, *args: Any, **kwds: Any) -> Any:
+        return self._at_point(x, args, kwds, self.pdf_at, 0.0, 0.0, 1)
+
+    def logpdf(self, x: Any, *args: Any, **kwds: Any) -> Any:
+        return self._at_point(x, args, kwds, self.logpdf_at, -numpy.inf, -numpy.inf, 2)
+
+    def cdf(self, x: Any, *args: Any, **kwds: Any) -> Any:
+        return self._at_point(x, args, kwds, self.cdf_at, 0.0, 1.0, 0)
+
+    def logcdf(self, x: Any, *args: Any, **kwds: Any) -> Any:
+        return self._at_point(x, args, kwds, self.logcdf_at, -numpy.inf, 0.0, 0)
+
+    def sf(self, x: Any, *args: Any, **kwds: Any) -> Any:
+        return self._at_point(x, args, kwds, self.sf_at, 1.0, 0.0, 0)
+
+    def logsf(self, x: Any, *args: Any, **kwds: Any) -> Any:
+        return self._at_point(x, args, kwds, self.logsf_at, 0.0, -numpy.inf, 0)
+
+    def _quantile(self, q: Any, args: tuple[Any, ...], kwds: dict[str, Any], formula: Callable[..., Any], upper: bool) -> Any:
+        shapes, loc, scale = self.parameters(args, kwds)
+        p = real(q)
+        good, shapes, scale = self.safe(shapes, scale)
+        low, high = self.support_at(*shapes)
+        inside = good & (p > 0) & (p < 1)
+        value = formula(np.where(inside, p, 0.5), *shapes)
+        ends = (high, low) if upper else (low, high)
+        value = np.where(inside, value, np.where(p <= 0, ends[0], ends[1]))
+        return np.where(good & (p >= 0) & (p <= 1), loc + scale * value, numpy.nan)
+
+    def ppf(self, q: Any, *args: Any, **kwds: Any) -> Any:
+        return self._quantile(q, args, kwds, self.ppf_at, upper=False)
+
+    def isf(self, q: Any, *args: Any, **kwds: Any) -> Any:
+        return self._quantile(q, args, kwds, self.isf_at, upper=True)
+
+    def entropy(self, *args: Any, **kwds: Any) -> Any:
+        shapes, _, scale = self.parameters(args, kwds)
+        good, shapes, scale = self.safe(shapes, scale)
+        return np.where(good, self.entropy_at(*shapes) + np.log(scale), numpy.nan)
+
+    def support(self, *args: Any, **kwds: Any) -> tuple[Any, Any]:
+        shapes, loc, scale = self.parameters(args, kwds)
+        low, high = self.support_at(*shapes)
+        return loc + scale * low, loc + scale * high
+
+    def nnlf(self, theta: Any, x: Any) -> Any:
+        """The negative log-likelihood of parameters (shapes, loc, scale)."""
+        return -self.logpdf(x, *theta).sum()
+
+    def rvs(self, *args: Any, size: Any = None, random_state: Any = None, **kwds: Any) -> Any:
+        """The numbers that SciPy draws, differentiable in all parameters: a draw is the quantile of a fixed probability."""
+        shapes, loc, scale = self.parameters(args, kwds)
+        if active_in([*shapes, loc, scale]) is None:
+            drawn = constant(numpy.asarray(self._drawn(args, kwds, size, random_state), numpy.float64))
+            return drawn[0] if size is None and drawn.size == 1 else drawn
+        plain = [s.detach() for s in shapes]
+        z = constant(numpy.asarray(self._drawn((*plain, 0.0, 1.0), {}, _size(size, shapes, loc, scale), random_state), numpy.float64))
+        if active_in(shapes) is not None:
+            # the smaller of the two probabilities has more digits
+            lower, upper = self.cdf(z, *plain), self.sf(z, *plain)
+            low = lower < 0.5
+            z = np.where(low, self.ppf(np.where(low, lower, 0.5), *shapes), self.isf(np.where(low, 0.5, upper), *shapes))
+        made = loc + scale * z
+        return made[0] if size is None and made.size == 1 else made
+
+
+def _size(size: Any, shapes: list[Any], loc: Any, scale: Any) -> Any:
+    """How many standard numbers to draw: SciPy counts broadcast parameters in."""
+    if size is not None:
+        return size
+    shape = numpy.broadcast_shapes(*(s.shape for s in (*shapes, loc, scale)))
+    return shape or 1
+
+
+def _interior(low: Any, high: Any) -> Any:
+    """A point inside the support."""
+    finite_low, finite_high = np.isfinite(np.asarray(low)), np.isfinite(np.asarray(high))
+    low, high = np.where(finite_low, low, 0.0), np.where(finite_high, high, 0.0)
+    one_sided = np.where(finite_low, low + 0.5, np.where(finite_high, high - 0.5, 0.5))
+    return np.where(finite_low & finite_high, (low + high) / 2.0, one_sided).detach()
+
+
+S = tensor_ops
+
+__all__ = [
+    "EULER",
+    "EVERYWHERE",
+    "LOG_ROOT_TWO_PI",
+    "METHODS",
+    "Continuous",
+    "Distribution",
+    "Frozen",
+    "S",
+    "nan",
+    "only",
+    "real",
+    "scipys",
+]

@@ -1,0 +1,229 @@
+"""Exponential, gamma and beta distributions, chi-square, F and Student's t among them, in their standard form."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy
+
+import ndgrad.numpy as np
+from ndgrad.ops import distribution as ops
+from ndgrad.ops import gamma as gamma_ops
+from ndgrad.scipy.stats.distribution import EULER, EVERYWHERE, Continuous, S, nan, only
+
+# ----- exponential and gamma -------------------------------------------------------------------------------------------------
+
+
+class Exponential(Continuous):
+    logpdf_at = staticmethod(lambda x: -x)
+    cdf_at = staticmethod(lambda x: -np.expm1(-x))
+    sf_at = staticmethod(lambda x: np.exp(-x))
+    logsf_at = staticmethod(lambda x: -x)
+    ppf_at = staticmethod(lambda q: -np.log1p(-q))
+    isf_at = staticmethod(lambda q: -np.log(q))
+    entropy_at = staticmethod(lambda: 1.0)
+    moments = staticmethod(lambda: (1.0, 1.0))
+
+
+class Gamma(Continuous):
+    shapes = ("a",)
+    logpdf_at = staticmethod(lambda x, a: S.xlogy(a - 1.0, x) - x - S.lgamma(a))
+    cdf_at = staticmethod(lambda x, a: gamma_ops.igamma(a, x))
+    sf_at = staticmethod(lambda x, a: gamma_ops.igammac(a, x))
+    ppf_at = staticmethod(lambda q, a: ops.igamma_inverse(a, q))
+    isf_at = staticmethod(lambda q, a: ops.igammac_inverse(a, q))
+    entropy_at = staticmethod(lambda a: S.digamma(a) * (1.0 - a) + a + S.lgamma(a))
+    moments = staticmethod(lambda a: (a, a))
+
+
+class Chi2(Continuous):
+    shapes = ("df",)
+    logpdf_at = staticmethod(lambda x, df: S.xlogy(df / 2.0 - 1.0, x) - x / 2.0 - S.lgamma(df / 2.0) - math.log(2) / 2 * df)
+    cdf_at = staticmethod(lambda x, df: gamma_ops.igamma(df / 2.0, x / 2.0))
+    sf_at = staticmethod(lambda x, df: gamma_ops.igammac(df / 2.0, x / 2.0))
+    ppf_at = staticmethod(lambda q, df: 2.0 * ops.igamma_inverse(df / 2.0, q))
+    isf_at = staticmethod(lambda q, df: 2.0 * ops.igammac_inverse(df / 2.0, q))
+    entropy_at = staticmethod(lambda df: df / 2.0 + math.log(2) + S.lgamma(df / 2.0) + (1.0 - df / 2.0) * S.digamma(df / 2.0))
+    moments = staticmethod(lambda df: (df, 2.0 * df))
+
+
+class Chi(Continuous):
+    shapes = ("df",)
+    logpdf_at = staticmethod(lambda x, df: math.log(2) - 0.5 * math.log(2) * df - S.lgamma(0.5 * df) + S.xlogy(df - 1.0, x) - 0.5 * x * x)
+    cdf_at = staticmethod(lambda x, df: gamma_ops.igamma(0.5 * df, 0.5 * x * x))
+    sf_at = staticmethod(lambda x, df: gamma_ops.igammac(0.5 * df, 0.5 * x * x))
+    ppf_at = staticmethod(lambda q, df: np.sqrt(2.0 * ops.igamma_inverse(0.5 * df, q)))
+    isf_at = staticmethod(lambda q, df: np.sqrt(2.0 * ops.igammac_inverse(0.5 * df, q)))
+
+    def moments(self, df: Any) -> tuple[Any, Any]:
+        mean = math.sqrt(2) * np.exp(S.lgamma(df / 2.0 + 0.5) - S.lgamma(df / 2.0))
+        return mean, df - mean * mean
+
+    entropy_at = staticmethod(lambda df: S.lgamma(df / 2.0) + 0.5 * (df - math.log(2) - (df - 1.0) * S.digamma(df / 2.0)))
+
+
+class Maxwell(Continuous):
+    logpdf_at = staticmethod(lambda x: 0.5 * math.log(2 / math.pi) + 2.0 * np.log(x) - 0.5 * x * x)
+    cdf_at = staticmethod(lambda x: gamma_ops.igamma(1.5 + 0.0 * x, 0.5 * x * x))
+    sf_at = staticmethod(lambda x: gamma_ops.igammac(1.5 + 0.0 * x, 0.5 * x * x))
+    ppf_at = staticmethod(lambda q: np.sqrt(2.0 * ops.igamma_inverse(1.5 + 0.0 * q, q)))
+    isf_at = staticmethod(lambda q: np.sqrt(2.0 * ops.igammac_inverse(1.5 + 0.0 * q, q)))
+    entropy_at = staticmethod(lambda: EULER + 0.5 * math.log(2 * math.pi) - 0.5)
+    moments = staticmethod(lambda: (2 * math.sqrt(2 / math.pi), 3 - 8 / math.pi))
+
+
+class InverseGamma(Continuous):
+    vanishes = True
+    shapes = ("a",)
+    logpdf_at = staticmethod(lambda x, a: -(a + 1.0) * np.log(x) - S.lgamma(a) - 1.0 / x)
+    cdf_at = staticmethod(lambda x, a: gamma_ops.igammac(a, 1.0 / x))
+    sf_at = staticmethod(lambda x, a: gamma_ops.igamma(a, 1.0 / x))
+    ppf_at = staticmethod(lambda q, a: 1.0 / ops.igammac_inverse(a, q))
+    isf_at = staticmethod(lambda q, a: 1.0 / ops.igamma_inverse(a, q))
+    entropy_at = staticmethod(lambda a: a - (a + 1.0) * S.digamma(a) + S.lgamma(a))
+
+    def moments(self, a: Any) -> tuple[Any, Any]:
+        once, twice = np.where(a > 1, a, 2.0), np.where(a > 2, a, 3.0)
+        return only(a > 1, 1.0 / (once - 1.0), numpy.inf), only(a > 2, 1.0 / (twice - 1.0) ** 2 / (twice - 2.0), numpy.inf)
+
+
+class LogGamma(Continuous):
+    shapes = ("c",)
+    support_at = staticmethod(lambda c: EVERYWHERE)
+    logpdf_at = staticmethod(lambda x, c: c * x - np.exp(x) - S.lgamma(c))
+    cdf_at = staticmethod(lambda x, c: gamma_ops.igamma(c, np.exp(x)))
+    sf_at = staticmethod(lambda x, c: gamma_ops.igammac(c, np.exp(x)))
+    ppf_at = staticmethod(lambda q, c: np.log(ops.igamma_inverse(c, q)))
+    isf_at = staticmethod(lambda q, c: np.log(ops.igammac_inverse(c, q)))
+    entropy_at = staticmethod(lambda c: S.lgamma(c) - c * S.digamma(c) + c)
+    moments = staticmethod(lambda c: (S.digamma(c), S.polygamma(c, order=1)))
+
+
+class Nakagami(Continuous):
+    shapes = ("nu",)
+    logpdf_at = staticmethod(lambda x, nu: math.log(2) + S.xlogy(nu, nu) - S.lgamma(nu) + S.xlogy(2.0 * nu - 1.0, x) - nu * x * x)
+    cdf_at = staticmethod(lambda x, nu: gamma_ops.igamma(nu, nu * x * x))
+    sf_at = staticmethod(lambda x, nu: gamma_ops.igammac(nu, nu * x * x))
+    ppf_at = staticmethod(lambda q, nu: np.sqrt(ops.igamma_inverse(nu, q) / nu))
+    isf_at = staticmethod(lambda q, nu: np.sqrt(ops.igammac_inverse(nu, q) / nu))
+
+    def moments(self, nu: Any) -> tuple[Any, Any]:
+        mean = np.exp(S.lgamma(nu + 0.5) - S.lgamma(nu)) / np.sqrt(nu)
+        return mean, 1.0 - mean * mean
+
+
+class GeneralizedNormal(Continuous):
+    shapes = ("beta",)
+    support_at = staticmethod(lambda beta: EVERYWHERE)
+    logpdf_at = staticmethod(lambda x, beta: np.log(0.5 * beta) - S.lgamma(1.0 / beta) - abs(x) ** beta)
+
+    @staticmethod
+    def cdf_at(x: Any, beta: Any) -> Any:
+        tail = 0.5 * gamma_ops.igammac(1.0 / beta, abs(x) ** beta)
+        return np.where(x > 0, 1.0 - tail, tail)
+
+    def sf_at(self, x: Any, beta: Any) -> Any:
+        return self.cdf_at(-x, beta)
+
+    entropy_at = staticmethod(lambda beta: 1.0 / beta - np.log(0.5 * beta) + S.lgamma(1.0 / beta))
+    moments = staticmethod(lambda beta: (0.0, np.exp(S.lgamma(3.0 / beta) - S.lgamma(1.0 / beta))))
+
+    @staticmethod
+    def ppf_at(q: Any, beta: Any) -> Any:
+        side = np.sign(q - 0.5)
+        return side * ops.igamma_inverse(1.0 / beta, side * (2.0 * q - 1.0)) ** (1.0 / beta)
+
+
+# ----- beta, F, t ----------------------------------------------------------------------------------------------------------------
+
+
+class Beta(Continuous):
+    shapes = ("a", "b")
+    support_at = staticmethod(lambda a, b: (0.0, 1.0))
+    logpdf_at = staticmethod(lambda x, a, b: S.xlog1py(b - 1.0, -x) + S.xlogy(a - 1.0, x) - S.betaln(a, b))
+    cdf_at = staticmethod(lambda x, a, b: ops.betainc(a, b, x))
+    sf_at = staticmethod(lambda x, a, b: ops.betaincc(a, b, x))
+    ppf_at = staticmethod(lambda q, a, b: ops.betainc_inverse(a, b, q))
+    isf_at = staticmethod(lambda q, a, b: ops.betaincc_inverse(a, b, q))
+    moments = staticmethod(lambda a, b: (a / (a + b), a * b / ((a + b) ** 2 * (a + b + 1.0))))
+
+    @staticmethod
+    def entropy_at(a: Any, b: Any) -> Any:
+        return S.betaln(a, b) - (a - 1.0) * S.digamma(a) - (b - 1.0) * S.digamma(b) + (a + b - 2.0) * S.digamma(a + b)
+
+
+class BetaPrime(Continuous):
+    shapes = ("a", "b")
+    logpdf_at = staticmethod(lambda x, a, b: S.xlogy(a - 1.0, x) - S.xlog1py(a + b, x) - S.betaln(a, b))
+    cdf_at = staticmethod(lambda x, a, b: ops.betainc(a, b, x / (1.0 + x)))
+    sf_at = staticmethod(lambda x, a, b: ops.betaincc(a, b, x / (1.0 + x)))
+
+    @staticmethod
+    def ppf_at(q: Any, a: Any, b: Any) -> Any:
+        # 1 - r from the other end, where r is near 1
+        return ops.betainc_inverse(a, b, q) / ops.betaincc_inverse(b, a, q)
+
+    def moments(self, a: Any, b: Any) -> tuple[Any, Any]:
+        once, twice = np.where(b > 1, b, 2.0), np.where(b > 2, b, 3.0)
+        var = a * (a + twice - 1.0) / ((twice - 2.0) * (twice - 1.0) ** 2)
+        return only(b > 1, a / (once - 1.0), numpy.inf), only(b > 2, var, numpy.inf)
+
+
+class F(Continuous):
+    shapes = ("dfn", "dfd")
+
+    @staticmethod
+    def logpdf_at(x: Any, dfn: Any, dfd: Any) -> Any:
+        n, m = dfn / 2.0, dfd / 2.0
+        log = m * np.log(dfd) + n * np.log(dfn) + S.xlogy(n - 1.0, x)
+        return log - (n + m) * np.log(dfd + dfn * x) - S.betaln(n, m)
+
+    cdf_at = staticmethod(lambda x, dfn, dfd: ops.betainc(dfn / 2.0, dfd / 2.0, dfn * x / (dfd + dfn * x)))
+    sf_at = staticmethod(lambda x, dfn, dfd: ops.betainc(dfd / 2.0, dfn / 2.0, dfd / (dfd + dfn * x)))
+
+    @staticmethod
+    def ppf_at(q: Any, dfn: Any, dfd: Any) -> Any:
+        n, m = dfn / 2.0, dfd / 2.0
+        return ops.betainc_inverse(n, m, q) / ops.betaincc_inverse(m, n, q) * dfd / dfn
+
+    @staticmethod
+    def isf_at(q: Any, dfn: Any, dfd: Any) -> Any:
+        n, m = dfn / 2.0, dfd / 2.0
+        return ops.betaincc_inverse(n, m, q) / ops.betainc_inverse(m, n, q) * dfd / dfn
+
+    def moments(self, dfn: Any, dfd: Any) -> tuple[Any, Any]:
+        once, twice = np.where(dfd > 2, dfd, 3.0), np.where(dfd > 4, dfd, 5.0)
+        var = 2.0 * twice**2 * (dfn + twice - 2.0) / (dfn * (twice - 2.0) ** 2 * (twice - 4.0))
+        return only(dfd > 2, once / (once - 2.0), numpy.inf), only(dfd > 4, var, numpy.inf)
+
+    @staticmethod
+    def entropy_at(dfn: Any, dfd: Any) -> Any:
+        n, m = dfn / 2.0, dfd / 2.0
+        rest = (1.0 - n) * S.digamma(n) - (1.0 + m) * S.digamma(m) + (n + m) * S.digamma(n + m)
+        return np.log(dfd) - np.log(dfn) + S.betaln(n, m) + rest
+
+
+class StudentT(Continuous):
+    shapes = ("df",)
+    support_at = staticmethod(lambda df: EVERYWHERE)
+
+    @staticmethod
+    def logpdf_at(x: Any, df: Any) -> Any:
+        half = df / 2.0
+        scale = S.lgamma(half + 0.5) - S.lgamma(half) - 0.5 * np.log(df * math.pi)
+        return scale - (half + 0.5) * np.log1p(x * x / df)
+
+    cdf_at = staticmethod(lambda x, df: ops.stdtr(df, x))
+    sf_at = staticmethod(lambda x, df: ops.stdtr(df, -x))
+    ppf_at = staticmethod(lambda q, df: ops.stdtr_inverse(df, q))
+    isf_at = staticmethod(lambda q, df: -ops.stdtr_inverse(df, q))
+
+    def moments(self, df: Any) -> tuple[Any, Any]:
+        wide = np.where(df > 2, df, 3.0)
+        return only(df > 1, 0.0, numpy.inf), np.where(df > 2, wide / (wide - 2.0), np.where(df > 1, numpy.inf, nan))
+
+    @staticmethod
+    def entropy_at(df: Any) -> Any:
+        half = df / 2.0
+        return (half + 0.5) * (S.digamma(half + 0.5) - S.digamma(half)) + 0.5 * np.log(df) + S.betaln(half, 0.5 + 0.0 * half)

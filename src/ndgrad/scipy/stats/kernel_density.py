@@ -1,0 +1,113 @@
+"""`gaussian_kde`: a sum of normal densities around data, differentiable in data, weights, bandwidth and points."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy
+
+import ndgrad.numpy as np
+from ndgrad.numpy.coercion import constant, values_of
+from ndgrad.scipy.stats.distribution import S, real, scipys
+
+
+class gaussian_kde:
+    """An estimate of a density from a sample, as SciPy's of the same name.
+
+    >>> from ndgrad.scipy.stats import gaussian_kde
+    >>> import ndgrad.numpy as np
+    >>> data = np.array([0.0, 1.0, 2.5]).requires_grad_()
+    >>> gaussian_kde(data)([1.0]).sum().backward()
+    >>> data.grad.shape
+    (3,)
+    """
+
+    def __init__(self, dataset: Any, bw_method: Any = None, weights: Any = None) -> None:
+        self.dataset = np.atleast_2d(real(dataset))
+        if self.dataset.size <= 1:
+            raise ValueError("`dataset` input should have multiple elements.")
+        self.d, self.n = self.dataset.shape
+        self._given = weights is not None
+        w = real(numpy.full(self.n, 1.0)) if weights is None else real(weights)
+        if w.shape != (self.n,):
+            raise ValueError(f"`weights` input should be of length n ({self.n}), and has shape {w.shape}.")
+        self.weights = w / w.sum()
+        self.neff = 1.0 / (self.weights**2).sum()
+        self.set_bandwidth(bw_method)
+
+    def scotts_factor(self) -> Any:
+        return self.neff ** (-1.0 / (self.d + 4))
+
+    def silverman_factor(self) -> Any:
+        return (self.neff * (self.d + 2.0) / 4.0) ** (-1.0 / (self.d + 4))
+
+    def set_bandwidth(self, bw_method: Any = None) -> None:
+        """A rule by name, a number (which may carry a derivative), or a function of the estimate."""
+        if bw_method is None or bw_method == "scott":
+            self.factor = self.scotts_factor()
+        elif isinstance(bw_method, str):
+            if bw_method != "silverman":
+                raise ValueError("`bw_method` should be 'scott', 'silverman', a scalar or a callable.")
+            self.factor = self.silverman_factor()
+        elif callable(bw_method) and not hasattr(bw_method, "shape"):
+            self.factor = bw_method(self)
+        else:
+            self.factor = real(bw_method)
+        rest = self.dataset - (self.dataset * self.weights).sum(axis=1, keepdims=True)
+        spread = (rest * self.weights) @ rest.T / (1.0 - (self.weights**2).sum())
+        self.covariance = spread * self.factor**2
+        try:
+            self._factor = S.cholesky(self.covariance)
+        except numpy.linalg.LinAlgError:
+            raise numpy.linalg.LinAlgError(
+                "gaussian_kde: the covariance of the data is not positive definite: the data lie in a subspace. "
+                "Project them onto it, or add data."
+            ) from None
+
+    @property
+    def inv_cov(self) -> Any:
+        return S.inv(self.covariance)
+
+    def logpdf(self, x: Any) -> Any:
+        points = np.atleast_2d(real(x))
+        if points.shape[0] != self.d:
+            if self.d != 1 and points.shape == (1, self.d):
+                points = points.T
+            else:
+                raise ValueError(f"points have dimension {points.shape[0]}, dataset has dimension {self.d}")
+        white_data = S.solve_triangular(self._factor, self.dataset, upper=False)
+        white = S.solve_triangular(self._factor, points, upper=False)
+        squares = ((white[:, None, :] - white_data[:, :, None]) ** 2).sum(axis=0)
+        scale = 0.5 * self.d * math.log(2 * math.pi) + np.log(np.diagonal(self._factor)).sum()
+        terms = np.log(self.weights)[:, None] - 0.5 * squares - scale
+        return S.logsumexp(terms, dim=(0,), keepdim=False)
+
+    def evaluate(self, points: Any) -> Any:
+        return np.exp(self.logpdf(points))
+
+    pdf = __call__ = evaluate
+
+    def integrate_box_1d(self, low: Any, high: Any) -> Any:
+        if self.d != 1:
+            raise ValueError("integrate_box_1d() only handles 1D pdfs")
+        spread = self._factor[0, 0]
+        ends = [S.ndtr((real(e) - self.dataset[0]) / spread) for e in (low, high)]
+        return (self.weights * (ends[1] - ends[0])).sum()
+
+    def integrate_gaussian(self, mean: Any, cov: Any) -> Any:
+        """The integral of the estimate times a normal density."""
+        m, c = np.atleast_1d(real(mean)), np.atleast_2d(real(cov))
+        factor = S.cholesky(self.covariance + c)
+        white = S.solve_triangular(factor, self.dataset - m[:, None], upper=False)
+        scale = 0.5 * self.d * math.log(2 * math.pi) + np.log(np.diagonal(factor)).sum()
+        return (self.weights * np.exp(-0.5 * (white**2).sum(axis=0) - scale)).sum()
+
+    def resample(self, size: Any = None, seed: Any = None) -> Any:
+        """Draws without a history: which datum a draw belongs to is no smooth function of anything."""
+        plain = [values_of(t.detach()) for t in (self.dataset, self.weights, self.factor)]
+        theirs = scipys("gaussian_kde")(plain[0], bw_method=float(plain[2]), weights=plain[1] if self._given else None)
+        return constant(theirs.resample(size, seed))
+
+
+__all__ = ["gaussian_kde"]

@@ -1,0 +1,256 @@
+"""The normal distribution and its kin, and distributions on an interval, in their standard form."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy
+
+import ndgrad.numpy as np
+from ndgrad.scipy.stats.distribution import EULER, EVERYWHERE, LOG_ROOT_TWO_PI, Continuous, S
+
+# ----- normal and its kin ------------------------------------------------------------------------------------------------
+
+
+class Normal(Continuous):
+    support_at = staticmethod(lambda: EVERYWHERE)
+    logpdf_at = staticmethod(lambda x: -0.5 * x * x - LOG_ROOT_TWO_PI)
+    cdf_at = staticmethod(lambda x: S.ndtr(x))
+    sf_at = staticmethod(lambda x: S.ndtr(-x))
+    logcdf_at = staticmethod(lambda x: S.log_ndtr(x))
+    logsf_at = staticmethod(lambda x: S.log_ndtr(-x))
+    ppf_at = staticmethod(lambda q: S.ndtri(q))
+    isf_at = staticmethod(lambda q: -S.ndtri(q))
+    entropy_at = staticmethod(lambda: LOG_ROOT_TWO_PI + 0.5)
+    moments = staticmethod(lambda: (0.0, 1.0))
+
+
+class HalfNormal(Continuous):
+    logpdf_at = staticmethod(lambda x: 0.5 * math.log(2 / math.pi) - 0.5 * x * x)
+    cdf_at = staticmethod(lambda x: S.erf(x * math.sqrt(0.5)))
+    sf_at = staticmethod(lambda x: 2.0 * S.ndtr(-x))
+    ppf_at = staticmethod(lambda q: S.ndtri((1.0 + q) / 2.0))
+    isf_at = staticmethod(lambda q: -S.ndtri(q / 2.0))
+    entropy_at = staticmethod(lambda: 0.5 * math.log(math.pi / 2) + 0.5)
+    moments = staticmethod(lambda: (math.sqrt(2 / math.pi), 1 - 2 / math.pi))
+
+
+class LogNormal(Continuous):
+    vanishes = True
+    shapes = ("s",)
+    logpdf_at = staticmethod(lambda x, s: -((np.log(x) / s) ** 2) / 2.0 - np.log(s * x) - LOG_ROOT_TWO_PI)
+    cdf_at = staticmethod(lambda x, s: S.ndtr(np.log(x) / s))
+    sf_at = staticmethod(lambda x, s: S.ndtr(-np.log(x) / s))
+    logcdf_at = staticmethod(lambda x, s: S.log_ndtr(np.log(x) / s))
+    logsf_at = staticmethod(lambda x, s: S.log_ndtr(-np.log(x) / s))
+    ppf_at = staticmethod(lambda q, s: np.exp(s * S.ndtri(q)))
+    isf_at = staticmethod(lambda q, s: np.exp(-s * S.ndtri(q)))
+    entropy_at = staticmethod(lambda s: 0.5 + LOG_ROOT_TWO_PI + np.log(s))
+    moments = staticmethod(lambda s: (np.exp(s * s / 2.0), np.exp(s * s) * np.expm1(s * s)))
+
+
+class TruncatedNormal(Continuous):
+    shapes = ("a", "b")
+
+    def valid(self, a: Any, b: Any) -> Any:
+        return a < b
+
+    def fallback(self, place: int) -> float:
+        return float(place)
+
+    def support_at(self, a: Any, b: Any) -> tuple[Any, Any]:
+        return a, b
+
+    @staticmethod
+    def _log_mass(a: Any, b: Any) -> Any:
+        """log(Phi(b) - Phi(a)): in the left tail as it stands, in the right tail mirrored."""
+        right = a > 0
+        low, high = np.where(right, -b, a), np.where(right, -a, b)
+        upper = S.log_ndtr(high)
+        far = low == -numpy.inf
+        return np.where(far, upper, upper + np.log1p(-np.exp(S.log_ndtr(np.where(far, high - 1.0, low)) - upper)))
+
+    def logpdf_at(self, x: Any, a: Any, b: Any) -> Any:
+        return -0.5 * x * x - LOG_ROOT_TWO_PI - self._log_mass(a, b)
+
+    def logcdf_at(self, x: Any, a: Any, b: Any) -> Any:
+        return self._log_mass(a, x) - self._log_mass(a, b)
+
+    def logsf_at(self, x: Any, a: Any, b: Any) -> Any:
+        return self._log_mass(x, b) - self._log_mass(a, b)
+
+    def cdf_at(self, x: Any, a: Any, b: Any) -> Any:
+        return np.exp(self.logcdf_at(x, a, b))
+
+    def sf_at(self, x: Any, a: Any, b: Any) -> Any:
+        return np.exp(self.logsf_at(x, a, b))
+
+    def ppf_at(self, q: Any, a: Any, b: Any) -> Any:
+        right = a > 0
+        q = np.where(right, 1.0 - q, q)
+        low, high = np.where(right, -b, a), np.where(right, -a, b)
+        found = S.ndtri(S.ndtr(low) * (1.0 - q) + S.ndtr(high) * q)
+        return np.where(right, -found, found)
+
+    def isf_at(self, q: Any, a: Any, b: Any) -> Any:
+        return -self.ppf_at(q, -b, -a)
+
+    def _ends(self, a: Any, b: Any) -> tuple[Any, Any, Any, Any]:
+        """Densities at the ends, and these times the ends, 0 at infinity."""
+        log = self._log_mass(a, b)
+        found = []
+        for e in (a, b):
+            finite = abs(e) < numpy.inf
+            inner = np.where(finite, e, 0.0)
+            p = np.where(finite, np.exp(-0.5 * inner * inner - LOG_ROOT_TWO_PI - log), 0.0)
+            found += [p, p * inner]
+        return found[0], found[1], found[2], found[3]
+
+    def entropy_at(self, a: Any, b: Any) -> Any:
+        _, at_a, _, at_b = self._ends(a, b)
+        return LOG_ROOT_TWO_PI + 0.5 + self._log_mass(a, b) + (at_a - at_b) / 2.0
+
+    def moments(self, a: Any, b: Any) -> tuple[Any, Any]:
+        p, at_a, q, at_b = self._ends(a, b)
+        mean = p - q
+        return mean, 1.0 + at_a - at_b - mean * mean
+
+
+class SkewNormal(Continuous):
+    shapes = ("a",)
+    valid = staticmethod(lambda a: a == a)
+    support_at = staticmethod(lambda a: EVERYWHERE)
+    logpdf_at = staticmethod(lambda x, a: math.log(2) - 0.5 * x * x - LOG_ROOT_TWO_PI + S.log_ndtr(a * x))
+    cdf_at = staticmethod(lambda x, a: S.ndtr(x) - 2.0 * S.owens_t(x, a))
+    sf_at = staticmethod(lambda x, a: S.ndtr(-x) + 2.0 * S.owens_t(x, a))
+
+    def moments(self, a: Any) -> tuple[Any, Any]:
+        mean = math.sqrt(2 / math.pi) * a / np.sqrt(1.0 + a * a)
+        return mean, 1.0 - mean * mean
+
+
+class ExponentiallyModifiedNormal(Continuous):
+    shapes = ("K",)
+    support_at = staticmethod(lambda K: EVERYWHERE)
+    logpdf_at = staticmethod(lambda x, K: 0.5 / (K * K) - x / K - np.log(K) + S.log_ndtr(x - 1.0 / K))
+    cdf_at = staticmethod(lambda x, K: S.ndtr(x) - np.exp(0.5 / (K * K) - x / K + S.log_ndtr(x - 1.0 / K)))
+    sf_at = staticmethod(lambda x, K: S.ndtr(-x) + np.exp(0.5 / (K * K) - x / K + S.log_ndtr(x - 1.0 / K)))
+    moments = staticmethod(lambda K: (K, 1.0 + K * K))
+
+
+class InverseGaussian(Continuous):
+    vanishes = True
+    shapes = ("mu",)
+    logpdf_at = staticmethod(lambda x, mu: -1.5 * np.log(x) - LOG_ROOT_TWO_PI - ((x - mu) / mu) ** 2 / (2.0 * x))
+
+    @staticmethod
+    def logcdf_at(x: Any, mu: Any) -> Any:
+        r = 1.0 / np.sqrt(x)
+        return np.logaddexp(S.log_ndtr(r * (x / mu - 1.0)), 2.0 / mu + S.log_ndtr(-r * (x / mu + 1.0)))
+
+    @staticmethod
+    def logsf_at(x: Any, mu: Any) -> Any:
+        r = 1.0 / np.sqrt(x)
+        first = S.log_ndtr(-r * (x / mu - 1.0))
+        return first + np.log1p(-np.exp(2.0 / mu + S.log_ndtr(-r * (x / mu + 1.0)) - first))
+
+    def cdf_at(self, x: Any, mu: Any) -> Any:
+        return np.exp(self.logcdf_at(x, mu))
+
+    def sf_at(self, x: Any, mu: Any) -> Any:
+        return np.exp(self.logsf_at(x, mu))
+
+    moments = staticmethod(lambda mu: (mu, mu**3))
+
+
+class Moyal(Continuous):
+    support_at = staticmethod(lambda: EVERYWHERE)
+    logpdf_at = staticmethod(lambda x: -(x + np.exp(-x)) / 2.0 - LOG_ROOT_TWO_PI)
+    cdf_at = staticmethod(lambda x: S.erfc(np.exp(-0.5 * x) / math.sqrt(2)))
+    sf_at = staticmethod(lambda x: S.erf(np.exp(-0.5 * x) / math.sqrt(2)))
+    ppf_at = staticmethod(lambda q: -2.0 * np.log(-S.ndtri(q / 2.0)))
+    isf_at = staticmethod(lambda q: -2.0 * np.log(math.sqrt(2) * S.erfinv(q)))
+    moments = staticmethod(lambda: (math.log(2) + EULER, math.pi**2 / 2))
+
+
+# ----- uniform and polynomial densities -----------------------------------------------------------------------------------------
+
+
+class Uniform(Continuous):
+    support_at = staticmethod(lambda: (0.0, 1.0))
+    logpdf_at = staticmethod(lambda x: 0.0 * x)
+    cdf_at = staticmethod(lambda x: x)
+    sf_at = staticmethod(lambda x: 1.0 - x)
+    ppf_at = staticmethod(lambda q: q)
+    isf_at = staticmethod(lambda q: 1.0 - q)
+    entropy_at = staticmethod(lambda: 0.0)
+    moments = staticmethod(lambda: (0.5, 1 / 12))
+
+
+class LogUniform(Continuous):
+    shapes = ("a", "b")
+    valid = staticmethod(lambda a, b: (a > 0) & (b > a))
+    support_at = staticmethod(lambda a, b: (a, b))
+    logpdf_at = staticmethod(lambda x, a, b: -np.log(x) - np.log(np.log(b) - np.log(a)))
+    cdf_at = staticmethod(lambda x, a, b: (np.log(x) - np.log(a)) / (np.log(b) - np.log(a)))
+    ppf_at = staticmethod(lambda q, a, b: np.exp(np.log(a) + q * (np.log(b) - np.log(a))))
+    entropy_at = staticmethod(lambda a, b: 0.5 * (np.log(a) + np.log(b)) + np.log(np.log(b) - np.log(a)))
+
+    def fallback(self, place: int) -> float:
+        return 1.0 + place
+
+    def moments(self, a: Any, b: Any) -> tuple[Any, Any]:
+        width = np.log(b) - np.log(a)
+        mean = (b - a) / width
+        return mean, (b * b - a * a) / (2.0 * width) - mean * mean
+
+
+class Triangular(Continuous):
+    shapes = ("c",)
+    valid = staticmethod(lambda c: (c >= 0) & (c <= 1))
+    support_at = staticmethod(lambda c: (0.0, 1.0))
+
+    @staticmethod
+    def pdf_at(x: Any, c: Any) -> Any:
+        up = np.where(c == 0, 0.0, x / np.where(c == 0, 1.0, c))
+        down = np.where(c == 1, 0.0, (1.0 - x) / np.where(c == 1, 1.0, 1.0 - c))
+        return 2.0 * np.where((x < c) | (c == 1), up, down)
+
+    def logpdf_at(self, x: Any, c: Any) -> Any:
+        return np.log(self.pdf_at(x, c))
+
+    @staticmethod
+    def cdf_at(x: Any, c: Any) -> Any:
+        up = np.where(c == 0, 0.0, x * x / np.where(c == 0, 1.0, c))
+        down = 1.0 - np.where(c == 1, 0.0, (1.0 - x) ** 2 / np.where(c == 1, 1.0, 1.0 - c))
+        return np.where((x < c) | (c == 1), up, down)
+
+    @staticmethod
+    def ppf_at(q: Any, c: Any) -> Any:
+        low = q < c
+        return np.where(low, np.sqrt(np.where(low, c * q, 0.25)), 1.0 - np.sqrt(np.where(low, 0.25, (1.0 - c) * (1.0 - q))))
+
+    entropy_at = staticmethod(lambda c: 0.5 - math.log(2) + 0.0 * c)
+    moments = staticmethod(lambda c: ((c + 1.0) / 3.0, (1.0 - c + c * c) / 18.0))
+
+
+class PowerLaw(Continuous):
+    shapes = ("a",)
+    support_at = staticmethod(lambda a: (0.0, 1.0))
+    logpdf_at = staticmethod(lambda x, a: np.log(a) + S.xlogy(a - 1.0, x))
+    cdf_at = staticmethod(lambda x, a: x**a)
+    logcdf_at = staticmethod(lambda x, a: a * np.log(x))
+    sf_at = staticmethod(lambda x, a: -np.expm1(a * np.log(x)))
+    ppf_at = staticmethod(lambda q, a: q ** (1.0 / a))
+    entropy_at = staticmethod(lambda a: 1.0 - 1.0 / a - np.log(a))
+    moments = staticmethod(lambda a: (a / (a + 1.0), a / (a + 2.0) / (a + 1.0) ** 2))
+
+
+class Arcsine(Continuous):
+    support_at = staticmethod(lambda: (0.0, 1.0))
+    logpdf_at = staticmethod(lambda x: -math.log(math.pi) - 0.5 * np.log(x * (1.0 - x)))
+    cdf_at = staticmethod(lambda x: 2.0 / math.pi * np.arcsin(np.sqrt(x)))
+    ppf_at = staticmethod(lambda q: np.sin(math.pi / 2 * q) ** 2)
+    entropy_at = staticmethod(lambda: -0.24156447527049044468)
+    moments = staticmethod(lambda: (0.5, 0.125))

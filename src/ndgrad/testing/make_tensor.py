@@ -1,0 +1,100 @@
+"""make_tensor: a tensor of random values for a test, of any dtype, in memory of any kind."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+
+def make_tensor(
+    *shape: Any,
+    dtype: Any,
+    device: Any = "cpu",
+    low: float | None = None,
+    high: float | None = None,
+    requires_grad: bool = False,
+    noncontiguous: bool = False,
+    exclude_zero: bool = False,
+    memory_format: Any = None,
+) -> Any:
+    """A tensor of values drawn uniformly from [low, high), which is [-9, 9) unless given ([-9, 10) for integers, [0, 10) if unsigned).
+
+    With `noncontiguous` it is every other element of a larger one; with `exclude_zero` zeros are replaced by a small number.
+
+    >>> from ndgrad.testing import make_tensor
+    >>> t = make_tensor((2, 3), dtype=ndgrad.float32, low=1, high=2, noncontiguous=True)
+    >>> t.shape, t.dtype, t.is_contiguous(), bool((t >= 1).all())
+    (ndgrad.Size([2, 3]), ndgrad.float32, False, True)
+    """
+    from ndgrad.api.data import tensor
+    from ndgrad.dtypes import as_dtype, as_numpy_dtype
+
+    sizes = tuple(shape[0]) if len(shape) == 1 and not isinstance(shape[0], int) else tuple(shape)
+    kind = as_numpy_dtype(dtype)
+    discrete = kind.kind in "biu"
+    lowest, highest = _limits(kind)
+    start, stop = _interval(kind, dtype, low, high, lowest, highest)
+    if requires_grad and discrete:
+        raise ValueError(f"make_tensor: requires_grad=True is not possible for {as_dtype(dtype)}. Give a floating or complex dtype.")
+    if noncontiguous and memory_format is not None:
+        raise ValueError("make_tensor: noncontiguous and memory_format exclude each other. Give one of them.")
+    drawn = (*sizes, 2) if noncontiguous and math.prod(sizes) > 1 else sizes
+    values = _draw(kind, drawn, start, stop)
+    if exclude_zero:
+        smallest = 1 if discrete else np.finfo(kind if kind.kind in "fc" else np.float32).tiny
+        values = np.where(values == 0, np.asarray(smallest).astype(kind), values)
+    made = tensor(values, dtype=dtype, device=device)
+    if drawn != sizes:
+        made = made[..., 0]
+    elif memory_format is not None:
+        made = made.contiguous(memory_format=memory_format)
+    return made.requires_grad_(requires_grad)
+
+
+def _limits(kind: np.dtype[Any]) -> tuple[float, float]:
+    """The least and greatest value of a dtype; for integers the greatest is excluded."""
+    if kind.kind == "b":
+        return 0, 2
+    if kind.kind in "iu":
+        info = np.iinfo(kind)
+        return int(info.min), int(info.max) + (kind.itemsize < 8)
+    try:
+        found = np.finfo(kind)
+    except ValueError:  # bfloat16
+        return -3.3895313892515355e38, 3.3895313892515355e38
+    return float(found.min), float(found.max)
+
+
+def _interval(kind: np.dtype[Any], dtype: Any, low: float | None, high: float | None, lowest: float, highest: float) -> tuple[float, float]:
+    default = {"b": (0, 2), "u": (0, 10), "i": (-9, 10)}.get(kind.kind, (-9, 9))
+    start, stop = (default[0] if low is None else low), (default[1] if high is None else high)
+    if math.isnan(start) or math.isnan(stop):
+        raise ValueError(f"make_tensor: low={start} and high={stop} must not be NaN.")
+    if start > stop or (start == stop and kind.kind in "biu"):
+        raise ValueError(f"make_tensor: low must be less than high, and they are {start} and {stop}.")
+    if start >= highest or stop <= lowest:
+        raise ValueError(f"make_tensor: no value of {dtype} lies in [{start}, {stop}): it has those of [{lowest}, {highest}).")
+    start, stop = max(start, lowest), min(stop, highest)
+    return (math.floor(start), math.ceil(stop)) if kind.kind in "biu" else (start, stop)
+
+
+def _draw(kind: np.dtype[Any], shape: tuple[int, ...], start: float, stop: float) -> Any:
+    from ndgrad.generator import default_generator
+
+    random = default_generator.numpy
+    if kind.kind in "iu":
+        return random.integers(int(start), int(stop), shape, dtype=kind)
+    if kind.kind == "b":
+        return random.integers(int(start), int(stop), shape).astype(bool)
+
+    def uniform() -> Any:
+        middle, half = start / 2 + stop / 2, stop / 2 - start / 2  # stop - start may overflow
+        return middle + half * random.uniform(-1.0, 1.0, shape)
+
+    values = uniform() + 1j * uniform() if kind.kind == "c" else uniform()
+    return np.asarray(values).astype(kind)
+
+
+__all__ = ["make_tensor"]

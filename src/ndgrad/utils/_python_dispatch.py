@@ -1,0 +1,83 @@
+"""Dispatch modes, under the name that torch programs import them by. What they are is told in ndgrad.autograd.observe."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from ndgrad.autograd.modes import enter, leave, thread
+from ndgrad.autograd.observe import DispatchMode
+from ndgrad.autograd.subclass import has_dispatch
+from ndgrad.autograd.variable import Variable
+
+__all__ = ["BaseTorchDispatchMode", "DispatchMode", "TorchDispatchMode", "is_traceable_wrapper_subclass", "return_and_correct_aliasing"]
+
+TorchDispatchMode = DispatchMode
+
+
+class BaseTorchDispatchMode(DispatchMode):
+    """A mode that passes every op on."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None) -> Any:
+        return func(*args, **(kwargs or {}))
+
+
+def _get_current_dispatch_mode_stack() -> list[Any]:
+    """The modes of this thread, innermost last."""
+    return [o for o in thread.observers if isinstance(o, DispatchMode)]
+
+
+def _get_current_dispatch_mode() -> Any:
+    """The innermost mode of this thread, None if there is none."""
+    stack = _get_current_dispatch_mode_stack()
+    return stack[-1] if stack else None
+
+
+def is_in_torch_dispatch_mode(include_infra_modes: bool = True) -> bool:
+    return bool(_get_current_dispatch_mode_stack())
+
+
+_len_torch_dispatch_stack = lambda: len(_get_current_dispatch_mode_stack())
+
+
+@contextmanager
+def _disable_current_modes() -> Iterator[list[Any]]:
+    """A block in which no mode sees anything; observers of other kinds still do."""
+    before = thread.observers
+    enter()
+    thread.observers = tuple(o for o in before if not isinstance(o, DispatchMode))
+    try:
+        yield [o for o in before if isinstance(o, DispatchMode)]
+    finally:
+        thread.observers = before
+        leave()
+
+
+@contextmanager
+def _pop_mode_temporarily(k: Any = None) -> Iterator[Any]:
+    """A block without the innermost mode."""
+    mode = _get_current_dispatch_mode()
+    if mode is None:
+        raise RuntimeError("_pop_mode_temporarily(): no dispatch mode is active in this thread.")
+    before = thread.observers
+    last = len(before) - 1 - before[::-1].index(mode)
+    thread.observers = before[:last] + before[last + 1 :]
+    try:
+        yield mode
+    finally:
+        thread.observers = before
+
+
+def is_traceable_wrapper_subclass_type(cls: type[Any]) -> bool:
+    return has_dispatch(cls) and hasattr(cls, "__tensor_flatten__") and hasattr(cls, "__tensor_unflatten__")
+
+
+def is_traceable_wrapper_subclass(t: Any) -> bool:
+    """Whether a tensor's class has a dispatch of its own and says how to take it apart and put it together."""
+    return isinstance(t, Variable) and is_traceable_wrapper_subclass_type(type(t))
+
+
+def return_and_correct_aliasing(func: Any, args: Any, kwargs: Any, out: Any) -> Any:
+    """What a dispatch returns: the argument itself for an op that writes in place, `out` for any other."""
+    return args[0] if func.__name__.endswith("_") else out

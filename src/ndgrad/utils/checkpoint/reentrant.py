@@ -1,0 +1,86 @@
+"""Reentrant checkpointing, torch's older kind: forward without a graph, and a backward inside backward.
+
+It is one custom function. Its forward runs the user's function without recording; its backward runs it again with a graph, and calls
+`backward` on that. So it needs an input that requires grad, cannot serve `autograd.grad`, and cannot be differentiated twice; the
+other kind has none of these limits.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable
+from contextlib import nullcontext
+from typing import Any
+
+from ndgrad.autograd.calls import backward as run_backward
+from ndgrad.autograd.function import Function, delay_error
+from ndgrad.autograd.grad_mode import enable_grad
+from ndgrad.autograd.modes import switch_grad, thread
+from ndgrad.autograd.variable import Variable
+from ndgrad.utils.checkpoint.randomness import RandomState
+
+
+def detach_variable(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The tensors of a tuple as leaves of their own, requiring grad where the originals do; anything else as it is."""
+    if not isinstance(inputs, tuple):
+        raise RuntimeError(f"detach_variable() takes a tuple of inputs, and got {type(inputs).__name__}. Pass tuple(...).")
+    return tuple(t.detach().requires_grad_(t.requires_grad) if isinstance(t, Variable) else t for t in inputs)
+
+
+def check_backward_validity(inputs: Iterable[Any]) -> None:
+    """Warn if no input requires grad: the checkpointed part will then have no gradients."""
+    if not any(isinstance(t, Variable) and t.requires_grad for t in inputs):
+        warnings.warn(
+            "None of the inputs have requires_grad=True. Gradients will be None. Call requires_grad_() on an input, or use "
+            "use_reentrant=False, which needs none.",
+            UserWarning,
+            stacklevel=3,
+        )
+
+
+class CheckpointFunction(Function):
+    """`apply(function, preserve_rng_state, *args)`: the checkpointed call as one node."""
+
+    @staticmethod
+    def forward(ctx: Any, function: Callable[..., Any], preserve: bool, *args: Any) -> Any:
+        check_backward_validity(args)
+        ctx.run = function
+        ctx.random = RandomState(args) if preserve else None
+        ctx.inputs = [None if isinstance(a, Variable) else a for a in args]
+        ctx.tensor_positions = [i for i, a in enumerate(args) if isinstance(a, Variable)]
+        ctx.save_for_backward(*(a for a in args if isinstance(a, Variable)))
+        return function(*args)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        if thread.task is None or thread.task.wanted is not None:
+            raise RuntimeError(
+                "When use_reentrant=True, checkpoint is incompatible with autograd.grad() and with the `inputs` argument of backward(): "
+                "it runs a backward of its own, which reaches all leaves. Use use_reentrant=False, or backward() without `inputs`."
+            )
+        inputs = list(ctx.inputs)
+        recording = switch_grad(False)
+        try:
+            for position, t in zip(ctx.tensor_positions, ctx.saved_tensors, strict=True):
+                inputs[position] = t
+            leaves = detach_variable(tuple(inputs))
+            with nullcontext() if ctx.random is None else ctx.random.restored(), enable_grad():
+                outputs = ctx.run(*leaves)
+            outputs = outputs if isinstance(outputs, (tuple, list)) else (outputs,)
+            pairs = [(o, g) for o, g in zip(outputs, grads) if isinstance(o, Variable) and o.requires_grad]
+            if not pairs:
+                raise RuntimeError(
+                    "none of output has requires_grad=True, this checkpoint() is not necessary: the function detached its results. "
+                    "Call it without checkpoint, or use use_reentrant=False."
+                )
+            run_backward([o for o, _ in pairs], [g for _, g in pairs])
+            found = tuple(t.grad if isinstance(t, Variable) else None for t in leaves)
+        finally:
+            switch_grad(recording)
+        if recording:
+            found = delay_error(
+                found,
+                "a reentrant checkpoint cannot be differentiated twice: its backward leaves no graph. Use use_reentrant=False.",
+                ctx,
+            )
+        return None, None, *found

@@ -1,0 +1,258 @@
+"""functionalize: the same results and the same effects on arguments, with no in-place op underneath."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import ndgrad
+from ndgrad.autograd.modes import process, thread
+from ndgrad.func import functionalize, grad, hessian, jacfwd, jacrev, jvp, vmap
+from ndgrad.utils._python_dispatch import TorchDispatchMode
+
+X = np.array([0.6, -0.3, 0.9])
+V = np.array([0.2, 1.0, -0.5])
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left_behind():
+    before = process.busy, thread.transforms
+    yield
+    assert thread.levels == ()
+    assert (process.busy, thread.transforms) == before
+
+
+class Names(TorchDispatchMode):
+    """The names of the ops that run below everything else."""
+
+    def __init__(self):
+        super().__init__()
+        self.seen = []
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        self.seen.append(func.__name__)
+        return func(*args, **(kwargs or {}))
+
+
+def ops_of(f, *args):
+    with Names() as names:
+        f(*args)
+    return names.seen
+
+
+#: (buffer, argument): each writes to the buffer, of shape (2, 3), through some view.
+WRITES = {
+    "all": lambda b, x: b.mul_(x),
+    "row": lambda b, x: b[1].add_(x),
+    "column": lambda b, x: b[:, 2].copy_(x[:2]),
+    "transposed": lambda b, x: b.t()[1:].sub_(x[0]),
+    "flat": lambda b, x: b.view(-1)[1:5].mul_(x[2]),
+    "diagonal": lambda b, x: b.diagonal().add_(x[:2]),
+    "item": lambda b, x: b.__setitem__((0, 1), x[1] * 3),
+    "index": lambda b, x: b.__setitem__((slice(None), [2, 0]), x[1:]),
+    "mask": lambda b, x: b.masked_fill_(b > 0.5, 0.25),
+    "split": lambda b, x: b.unsqueeze(0).squeeze(0)[:, 1:].copy_(b[:, :2] * x[:2]),
+    "constant": lambda b, x: b[0].fill_(0.5),
+    "sine": lambda b, x: b.sin_(),
+    "strided": lambda b, x: b[:, ::2].tanh_(),
+    "unfolded": lambda b, x: b.unfold(1, 1, 1)[..., 0].mul_(x[1]),
+}
+
+
+def program(chosen):
+    """R^3 -> R^3, by writes to a buffer some of whose views are older."""
+
+    def f(x):
+        b = ndgrad.stack([x, x * x])
+        row, column = b[0], b.t()[1]
+        for name in chosen:
+            WRITES[name](b, x)
+        return b.sum(0) + row * column.sum()
+
+    return f
+
+
+chosen_writes = st.lists(st.sampled_from(sorted(WRITES)), min_size=1, max_size=4)
+ways = st.sampled_from(["mutations", "mutations_and_views"])
+
+
+def close(ours, expected):
+    np.testing.assert_allclose(ours.detach().numpy(), expected.detach().numpy(), rtol=1e-12, atol=1e-12)
+
+
+@given(chosen_writes, ways)
+def test_writes_through_views_mean_what_they_meant(chosen, remove):
+    f, x = program(chosen), ndgrad.tensor(X)
+    g = functionalize(f, remove=remove)
+    close(g(x), f(x))
+    assert not [name for name in ops_of(g, x) if name.endswith("_") and not name.startswith("_")]
+    assert x.tolist() == X.tolist()
+
+
+@given(chosen_writes, ways)
+def test_derivatives_and_batches_are_those_of_the_function(chosen, remove):
+    f, x = program(chosen), ndgrad.tensor(X)
+    g = functionalize(f, remove=remove)
+    batch, v = ndgrad.tensor(np.stack([X, V])), ndgrad.tensor(V)
+    close(jacrev(g)(x), jacfwd(f)(x))
+    close(jacfwd(g)(x), jacfwd(f)(x))
+    close(vmap(g)(batch), vmap(f)(batch))
+    close(functionalize(vmap(f), remove=remove)(batch), vmap(f)(batch))
+    close(functionalize(jacfwd(f), remove=remove)(x), jacfwd(f)(x))
+    close(functionalize(lambda x: jvp(f, (x,), (v,))[1], remove=remove)(x), jvp(f, (x,), (v,))[1])
+    close(vmap(jacrev(g))(batch), vmap(jacfwd(f))(batch))
+    close(functionalize(functionalize(f))(x), f(x))
+
+
+def test_a_saved_value_may_be_overwritten():
+    def f(x):
+        y = x.sin()
+        z = y * y
+        y[0] = 0.0
+        y.mul_(z)
+        return y.sum()
+
+    x = ndgrad.tensor(X)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        grad(f)(x)
+    exact = 3 * np.sin(X) ** 2 * np.cos(X) * [0, 1, 1]
+    np.testing.assert_allclose(grad(functionalize(f))(x).numpy(), exact)
+    assert hessian(functionalize(f))(x).shape == (3, 3)
+
+
+@pytest.mark.parametrize("remove", ["mutations", "mutations_and_views"])
+def test_arguments_are_written_once_at_the_end(remove):
+    def f(x, d, *, k):
+        x.mul_(2)
+        x[1:].add_(d["y"][0])
+        d["y"].zero_()
+        return x.sum() * k
+
+    x, y = ndgrad.tensor(X), ndgrad.tensor(V)
+    out = functionalize(f, remove=remove)(x, {"y": y}, k=3)
+    expected = 2 * X
+    expected[1:] += V[0]
+    np.testing.assert_allclose(x.numpy(), expected)
+    np.testing.assert_allclose(out.item(), 3 * expected.sum())
+    assert y.tolist() == [0, 0, 0]
+    names = ops_of(lambda: functionalize(lambda x: x.mul_(2).add_(1), remove=remove)(x))
+    assert [n for n in names if n.endswith("_")] == ["copy_"]
+
+
+def test_one_argument_given_twice_is_one_tensor():
+    x = ndgrad.tensor(X)
+    out = functionalize(lambda a, b: (a.add_(1), b * 2)[1])(x, x)
+    np.testing.assert_allclose(out.numpy(), 2 * (X + 1))
+    np.testing.assert_allclose(x.numpy(), X + 1)
+
+
+def test_results_are_not_the_memory_of_arguments_that_were_written():
+    x = ndgrad.tensor(X)
+    y = functionalize(lambda x: ndgrad.zeros(3).copy_(x))(x)
+    z = functionalize(lambda x: x.add_(1))(x)
+    x.zero_()
+    np.testing.assert_allclose(y.numpy(), X)
+    np.testing.assert_allclose(z.numpy(), X + 1)
+
+
+def test_buffers_made_inside_and_their_aliases():
+    def f(x):
+        z = ndgrad.zeros(3)
+        alias, part = z.detach(), z[1:]
+        z.add_(1)
+        part.mul_(x[:2])
+        z[0] = x[2]
+        return z, alias, part
+
+    for ours, expected in zip(functionalize(f)(ndgrad.tensor(X)), f(ndgrad.tensor(X)), strict=True):
+        close(ours, expected)
+
+
+def test_parts_of_complex_numbers():
+    def f(x):
+        z = ndgrad.complex(x, x * 2)
+        z.real.mul_(x)
+        z.imag[0] = 5.0
+        ndgrad.view_as_real(z)[1:].add_(1)
+        ndgrad.view_as_complex(w := ndgrad.view_as_real(z).clone()).mul_(1j)
+        return z * w.sum()
+
+    x = ndgrad.tensor(X)
+    close(functionalize(f)(x), f(x))
+    g = lambda f: grad(lambda x: f(x).abs().sum())
+    close(g(functionalize(f))(x), g(f)(x))
+
+
+def test_custom_functions_that_write():
+    class Double(ndgrad.autograd.Function):
+        @staticmethod
+        def forward(x, y):
+            x.mul_(2)
+            return x, x + y
+
+        @staticmethod
+        def setup_context(ctx, inputs, output):
+            ctx.mark_dirty(inputs[0])
+
+        @staticmethod
+        def backward(ctx, g, h):
+            return 2 * (g + h), h
+
+    def f(x):
+        y = x * 1
+        part = y[:2]
+        _, z = Double.apply(y, x)
+        return (part.sum() + z.prod()) * y.sum()
+
+    x = ndgrad.tensor(X)
+    close(functionalize(f)(x), f(x))
+    with ndgrad.no_grad():
+        close(functionalize(f)(x), f(x))
+
+
+# ----- what has no out-of-place form --------------------------------------------------------------------------------------------
+
+
+OUTER = ndgrad.zeros(3)
+
+
+def write_detached(x):
+    y = x * 2
+    y.detach().mul_(3)
+    return y.sum()
+
+
+def write_under_no_grad(x):
+    y = x * 2
+    with ndgrad.no_grad():
+        y.add_(1)
+    return (y * x).sum()
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda x: functionalize(lambda x: x, remove="views"), "'views'"),
+        (lambda x: functionalize(lambda x: OUTER.add_(x))(x), "from outside"),
+        (lambda x: functionalize(lambda a, b: a.add_(1))(x, x[:2]), "shares its memory"),
+        (lambda x: functionalize(lambda x: x.unsqueeze_(0))(x), "another shape"),
+        (lambda x: functionalize(lambda x: x[0].expand(3).add_(1))(x), "one place in memory"),
+        (lambda x: functionalize(lambda x: x.add_(1))(x.requires_grad_()), "leaf"),
+        (lambda x: grad(functionalize(write_detached))(x), "history"),
+        (lambda x: grad(functionalize(write_under_no_grad))(x), "history"),
+    ],
+)
+def test_errors(call, words):
+    x = ndgrad.tensor(X)
+    with pytest.raises(RuntimeError, match=words):
+        call(x)
+    assert x.tolist() == X.tolist()
+    assert OUTER.tolist() == [0, 0, 0]
+
+
+def test_values_are_written_under_no_grad_where_nothing_is_differentiated():
+    x = ndgrad.tensor(X)
+    close(functionalize(write_under_no_grad)(x), write_under_no_grad(x))
+    close(functionalize(write_detached)(x), write_detached(x))

@@ -1,0 +1,21 @@
+"""Another module of the same package."""
+
+import numpy as np
+
+
+def spread(v):
+    out = np.zeros(2)
+    out[0] = v
+    out[1:] = out[:-1]
+    return out
+
+
+class Grid:
+    __slots__ = ("values",)
+
+    def __init__(self, n):
+        self.values = np.zeros(n)
+
+    def filled(self, v):
+        self.values[...] = v
+        return self.values

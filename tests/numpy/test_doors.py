@@ -1,0 +1,313 @@
+"""Doors out of the graph: bare memory and Python numbers. While a tensor requires grad and grad mode is on they raise and say what to
+do; explicit ways (item, tolist, detach) and no_grad are open. And what stands beside Arrays: subclasses, masks, objects, records,
+memory of every kind.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as onp
+import pytest
+
+import ndgrad
+import ndgrad.numpy as dnp
+
+
+@pytest.fixture
+def x() -> Any:
+    return dnp.array([1.0, 2.0]).requires_grad_()
+
+
+@pytest.fixture
+def number() -> Any:
+    return dnp.array(0.5).requires_grad_()
+
+
+def store(target: Any, value: Any) -> None:
+    target[0] = value
+
+
+MEMORY = {
+    "asarray": lambda t: onp.asarray(t),
+    "array": lambda t: onp.array(t),
+    "array_of_list": lambda t: onp.array([t, t]),
+    "array_of_objects": lambda t: onp.array([t, t], dtype=object),
+    "__array__": lambda t: t.__array__(),
+    "__array_interface__": lambda t: t.__array_interface__,
+    "numpy": lambda t: t.numpy(),
+    "vectorize": lambda t: onp.vectorize(lambda v: v)(t),
+    "full": lambda t: onp.full(2, t),
+    "in_place": lambda t: onp.zeros(2).__iadd__(t),
+    "out": lambda t: onp.exp(t, out=onp.zeros(2)),
+    "function_out": lambda t: onp.sum(t, axis=0, out=onp.zeros(())),
+    "copyto": lambda t: onp.copyto(onp.zeros(2), t),
+    "put": lambda t: onp.put(onp.zeros(2), [0, 1], t),
+    "place": lambda t: onp.place(onp.zeros(2), [True, True], t),
+    "putmask": lambda t: onp.putmask(onp.zeros(2), [True, True], t),
+    "put_along_axis": lambda t: onp.put_along_axis(onp.zeros(2), onp.array([0, 1]), t, 0),
+    "fill_diagonal": lambda t: onp.fill_diagonal(onp.zeros((2, 2)), t),
+    "slice_store": lambda t: onp.zeros(2).__setitem__(slice(None), t),
+    "dlpack": lambda t: t.__dlpack__(),
+    "from_dlpack": lambda t: onp.from_dlpack(t),
+}
+
+NUMBERS = {
+    "float": float,
+    "int": int,
+    "complex": complex,
+    "math.sin": math.sin,
+    "math.floor": math.floor,
+    "math.trunc": math.trunc,
+    "store": lambda t: store(onp.zeros(2), t),
+    "fill": lambda t: onp.zeros(2).fill(t),
+    "fromiter": lambda t: onp.fromiter(iter([t]), float),
+}
+
+
+@pytest.mark.parametrize("door", MEMORY.values(), ids=MEMORY)
+def test_memory_is_refused_while_grad_is_required(door: Any, x: Any) -> None:
+    with pytest.raises((RuntimeError, BufferError), match=r"detach\(\)"):
+        door(x)
+
+
+@pytest.mark.parametrize("door", MEMORY.values(), ids=MEMORY)
+def test_memory_is_open_under_no_grad_and_for_constants(door: Any, x: Any) -> None:
+    with ndgrad.no_grad():
+        door(x)
+    door(x.detach())
+
+
+@pytest.mark.parametrize("door", NUMBERS.values(), ids=NUMBERS)
+def test_numbers_are_refused_while_grad_is_required(door: Any, number: Any) -> None:
+    with pytest.raises((TypeError, ValueError)) as caught:
+        door(number)
+    # NumPy puts its own words over the error of a store, and ours is its cause
+    assert "item()" in str(caught.value.__cause__ or caught.value)
+    with ndgrad.no_grad():
+        door(number)
+    door(number.detach())
+
+
+def test_explicit_ways_are_open(x: Any, number: Any) -> None:
+    assert number.item() == 0.5
+    assert x.tolist() == [1.0, 2.0]
+    assert f"{number:.2f}" == "0.50"
+    assert str(x) == "[1. 2.]"
+    assert bool(x[0] < x[1])
+    assert [v.item() for v in x] == [1.0, 2.0]
+    assert 1.0 in x
+    assert onp.array2string(x) == "[1. 2.]"
+
+
+def test_there_are_no_buffers_but_those_of_numpy(x: Any) -> None:
+    with pytest.raises(TypeError):
+        memoryview(x)
+    assert memoryview(x.detach().numpy()).tolist() == [1.0, 2.0]
+
+
+def test_versions_are_shared_through_numpys_arrays() -> None:
+    a = dnp.array([1.0, 2.0])
+    for outside in (a.numpy(), onp.asarray(a), onp.asarray(a)[1:]):
+        before = a._version
+        ndgrad.from_numpy(outside).add_(1.0)
+        assert a._version == before + 1
+
+
+def test_torchs_face_gives_numbers_as_torch_does() -> None:
+    t = ndgrad.tensor(0.5, requires_grad=True)
+    with pytest.warns(UserWarning, match="requires_grad"):
+        assert float(t) == 0.5
+    with pytest.raises(RuntimeError, match="detach"):
+        onp.asarray(t)
+
+
+# ----- faces -----------------------------------------------------------------------------------------------------------------
+
+
+def test_faces_change_without_a_copy() -> None:
+    t = ndgrad.tensor([1.0, 4.0], requires_grad=True)
+    a = t.array()
+    assert type(a) is dnp.Array
+    assert a.data_ptr() == t.data_ptr()
+    assert type(a.tensor()) is ndgrad.Tensor
+    onp.sqrt(a).sum().backward()
+    assert t.grad.tolist() == [0.5, 0.25]
+
+
+def test_arrays_of_arrays_keep_the_graph(number: Any) -> None:
+    y = dnp.array([[number, 1.0], [2.0, number * number]])
+    y.sum().backward()
+    assert number.grad.item() == 2.0
+
+
+def test_lists_of_arrays_are_stored_in_buffers(number: Any) -> None:
+    u = dnp.zeros(3)
+    u[:2] = [number, 3.0 * number]
+    u[[2]] = [number * number]
+    u += [number, 0.0, 0.0]
+    u.sum().backward()
+    assert number.grad.item() == 1.0 + 3.0 + 1.0 + 1.0
+
+
+def test_lists_are_operands_of_operators(x: Any) -> None:
+    assert (x + [1.0, 2.0]).tolist() == [2.0, 4.0]
+    assert ([1.0, 2.0] * x).tolist() == [1.0, 4.0]
+    assert (x < (2.0, 2.0)).tolist() == [True, False]
+
+
+def test_flat_reads_and_writes() -> None:
+    v = dnp.array([5.0, 7.0]).requires_grad_()
+    u = dnp.zeros((2, 3)).T
+    u.flat[1] = v[0]
+    u.flat[3:5] = v
+    assert onp.array_equal(u, onp.array([[0.0, 5.0], [0.0, 5.0], [7.0, 0.0]]))
+    u.sum().backward()
+    assert v.grad.tolist() == [2.0, 1.0]
+    assert [e.item() for e in dnp.array([[1, 2], [3, 4]]).flat] == [1, 2, 3, 4]
+    assert len(u.flat) == 6
+
+
+# ----- what stands beside Arrays ------------------------------------------------------------------------------------------------
+
+
+def test_masked_arrays_are_refused(x: Any) -> None:
+    masked = onp.ma.masked_array([1.0, 2.0], [True, False])
+    for call in (lambda: onp.add(x, masked), lambda: onp.concatenate([x, masked]), lambda: dnp.array(masked), lambda: x + masked):
+        with pytest.raises(TypeError, match="filled"):
+            call()
+
+
+def test_matrices_are_refused(x: Any) -> None:
+    with pytest.warns(PendingDeprecationWarning):
+        matrix = onp.matrix([[1.0, 2.0]])
+    for call in (lambda: matrix * x, lambda: onp.dot(matrix, x), lambda: x * matrix):
+        with pytest.raises(TypeError, match="numpy.matrix"):
+            call()
+
+
+def test_other_subclasses_are_refused_or_take_over(x: Any) -> None:
+    class Tagged(onp.ndarray):
+        pass
+
+    with pytest.raises(TypeError, match="Tagged"):
+        onp.add(x, onp.ones(2).view(Tagged))
+
+    class Unit:
+        def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+            return "units"
+
+        def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+            return "units"
+
+        def __radd__(self, other: Any) -> Any:
+            return "units"
+
+    assert onp.add(x, Unit()) == "units"
+    assert onp.concatenate([x, Unit()]) == "units"
+    assert x + Unit() == "units"
+
+
+def test_object_arrays_hold_tensors_but_do_not_mix(x: Any) -> None:
+    holder = onp.empty(2, object)
+    holder[0], holder[1] = x * 1.0, x * 2.0  # an object array keeps references, graph and all
+    assert holder[1].requires_grad
+    assert onp.sin(holder)[0].requires_grad  # NumPy calls the elements' own method
+    for call in (lambda: onp.add(x, holder), lambda: onp.stack([x, holder]), lambda: dnp.array(holder)):
+        with pytest.raises(TypeError, match=r"ndgrad.numpy.(array|stack)"):
+            call()
+
+
+def test_structured_and_other_dtypes_do_not_mix(x: Any) -> None:
+    record = onp.zeros(2, [("a", float), ("b", int)])
+    for other in (record, onp.array(["a", "b"]), onp.array(["2020-01-01", "2020-01-02"], "M8[D]")):
+        with pytest.raises(TypeError, match="dtype|numbers|compute"):
+            onp.add(x, other)
+    assert type(dnp.array(record)) is onp.ndarray
+    assert dnp.unique(onp.array(["b", "a", "b"])).tolist() == ["a", "b"]
+    assert dnp.sort(onp.array(["b", "a"])).tolist() == ["a", "b"]
+    assert (x + record["a"]).requires_grad
+
+
+def test_memory_of_every_kind(tmp_path: Any, x: Any) -> None:
+    frozen = onp.array([3.0, 4.0])
+    frozen.flags.writeable = False
+    backwards = onp.array([4.0, 3.0])[::-1]
+    swapped = onp.array([3.0, 4.0], ">f8")
+    onp.array([3.0, 4.0]).tofile(tmp_path / "numbers")
+    mapped = onp.memmap(tmp_path / "numbers", float, "r")
+    strided = onp.array([3.0, 0.0, 4.0, 0.0])[::2]
+    for other in (frozen, backwards, swapped, mapped, strided):
+        (gradient,) = ndgrad.autograd.grad(onp.sum(other * x), x)
+        assert gradient.tolist() == [3.0, 4.0]
+        constant = dnp.asarray(other)
+        assert type(constant) is dnp.Array
+        assert constant.dtype == onp.float64
+        (gradient,) = ndgrad.autograd.grad(onp.dot(x, constant), x)
+        assert gradient.tolist() == [3.0, 4.0]
+    with pytest.raises(RuntimeError, match="read-only"):
+        dnp.asarray(frozen)[0] = 1.0
+    with pytest.raises(RuntimeError, match="read-only"):
+        dnp.asarray(mapped)[0] = 1.0
+
+
+def test_numpy_scalars_promote_as_in_numpy() -> None:
+    single = dnp.array([1.0], onp.float32)
+    assert (single * onp.float64(2)).dtype == onp.float64
+    assert (onp.float64(2) * single).dtype == onp.float64
+    assert (single * 2.0).dtype == onp.float32
+    assert (onp.float32(2) * single).dtype == onp.float32
+    assert type(onp.float64(2) * single) is dnp.Array
+
+
+def test_tensors_of_other_libraries_are_refused(x: Any) -> None:
+    class Foreign:
+        shape, dtype = (2,), "theirs"
+
+    with pytest.raises(TypeError):
+        onp.add(x, Foreign())
+    with pytest.raises(TypeError):
+        onp.concatenate([x, Foreign()])
+
+
+def test_priority_and_wrap(x: Any) -> None:
+    assert type(onp.ones(2) * x) is dnp.Array
+    wrapped = x.__array_wrap__(onp.ones(2))
+    assert type(wrapped) is dnp.Array
+    assert not wrapped.requires_grad
+
+
+def test_like_makes_arrays(x: Any) -> None:
+    for made in (
+        onp.zeros(2, like=x), onp.array([1.0, 2.0], like=x), onp.arange(3, like=x), onp.eye(2, like=x), onp.full(2, 1.0, like=x),
+        onp.asarray([1], like=x), onp.ones(2, like=x), onp.empty(2, like=x), onp.identity(2, like=x), onp.fromiter([1, 2], int, like=x),
+    ):  # fmt: skip
+        assert type(made) is dnp.Array
+
+
+# ----- DLPack ----------------------------------------------------------------------------------------------------------------------
+
+
+def test_dlpack_shares_memory_both_ways() -> None:
+    plain = onp.arange(3.0)
+    t = ndgrad.from_dlpack(plain)
+    t += 1.0
+    assert plain.tolist() == [1.0, 2.0, 3.0]
+    back = onp.from_dlpack(t)
+    if back.flags.writeable:  # from NumPy 2.1 on
+        back[0] = 9.0
+        assert t.tolist() == [9.0, 2.0, 3.0]
+    assert type(dnp.from_dlpack(plain)) is dnp.Array
+    assert t.__dlpack_device__() == (1, 0)
+
+
+def test_dlpack_copies_when_asked_and_refuses_what_it_cannot_take() -> None:
+    plain = onp.arange(3.0)
+    assert ndgrad.from_dlpack(plain, copy=True).data_ptr() != plain.ctypes.data
+    with pytest.raises(RuntimeError, match="__dlpack__"):
+        ndgrad.from_dlpack([1.0])
+    with pytest.raises(BufferError, match="vmap"):
+        ndgrad.func.vmap(lambda v: v.__dlpack__())(ndgrad.ones(2))
+    with pytest.raises(BufferError, match="meta"):
+        ndgrad.ones(2, device="meta").__dlpack__()

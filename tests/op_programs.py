@@ -1,0 +1,49 @@
+"""The table's samples as functions of tensors, for tests that put every op through a transform."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import ndgrad
+import ndgrad.ops
+from ndgrad.ops.table import Op
+from ndgrad.testing.check_op import Sample
+from tests.ops import samples
+
+for _module in pkgutil.iter_modules(ndgrad.ops.__path__):
+    importlib.import_module(f"ndgrad.ops.{_module.name}")
+
+#: The samples of each op, by name.
+SAMPLES: dict[str, list[Sample]] = {}
+for _module in pkgutil.iter_modules(samples.__path__):
+    for _name, _found in importlib.import_module(f"tests.ops.samples.{_module.name}").SAMPLES.items():
+        SAMPLES.setdefault(_name, []).extend(_found)
+
+
+def differentiable(op: Op, sample: Sample) -> list[int]:
+    """The positions of the arguments that can be differentiated."""
+    chosen = op.differentiable_positions(len(sample.args))
+    return [i for i in chosen if isinstance(sample.args[i], np.ndarray) and sample.args[i].dtype.kind in "fc"]
+
+
+def program_of(op: Op, sample: Sample) -> tuple[Callable[..., tuple[Any, ...]], list[Any]]:
+    """The op as a function of its differentiable arguments, which returns the outputs that have derivatives; and the arguments."""
+    positions = differentiable(op, sample)
+    tensors = [ndgrad.tensor(a) if isinstance(a, np.ndarray) else a for a in sample.args]
+
+    def program(*inputs: Any) -> tuple[Any, ...]:
+        args: Any = list(tensors)
+        for i, t in zip(positions, inputs, strict=True):
+            args[i] = t
+        if sample.prepare is not None:
+            args = sample.prepare(*args)
+            args = args if isinstance(args, tuple) else (args,)
+        out = op(*args, **{**op.settings, **sample.settings})
+        return tuple(o for o in (out if isinstance(out, tuple) else (out,)) if o.dtype.is_floating_point or o.dtype.is_complex)
+
+    return program, [tensors[i] for i in positions]

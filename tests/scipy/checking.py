@@ -1,0 +1,94 @@
+"""What every function of ndgrad.scipy is checked for: SciPy's values, and derivatives in all modes."""
+
+from __future__ import annotations
+
+import numpy as np
+
+import ndgrad.numpy as dnp
+from ndgrad import func
+
+
+def leaves(out):
+    """The arrays of a result, tensors or not, as a flat list of what is inexact."""
+    if isinstance(out, (tuple, list)):
+        return [leaf for part in out for leaf in leaves(part)]
+    if out is None or isinstance(out, (str, bool, int)):
+        return []
+    return [out] if np.dtype(getattr(out, "dtype", float)).kind in "fc" else []
+
+
+def plain(t):
+    return t.detach().numpy() if hasattr(t, "detach") else np.asarray(t)
+
+
+def total(out, weights):
+    """A weighted sum of all that a result holds: one real number."""
+    result = 0.0
+    for leaf, weight in zip(leaves(out), weights, strict=True):
+        product = leaf * weight
+        result = result + (product.real.sum() if np.dtype(product.dtype).kind == "c" else product.sum())
+    return result
+
+
+def along(f, xs, ts, h=1e-3):
+    """The derivative along ts by central differences of sixth order."""
+    at = lambda s: float(plain(f(*(x + s * h * t for x, t in zip(xs, ts, strict=True)))))
+    return (45 * (at(1) - at(-1)) - 9 * (at(2) - at(-2)) + (at(3) - at(-3))) / (60 * h)
+
+
+def check(mine, theirs, *args, seed=0, tolerance=1e-6, value=1e-9, second=True, vmap=True, jvp=True, step=1e-3, tangents=None, only=None):
+    """Floating ndarrays among the arguments are what is differentiated (`only` some of them, by number)."""
+    places = [i for i, a in enumerate(args) if isinstance(a, np.ndarray) and a.dtype.kind in "fc" and (only is None or i in only)]
+    random = np.random.default_rng(seed)
+
+    def bound(f, convert):
+        def call(*xs):
+            given = [convert(a) if isinstance(a, np.ndarray) else a for a in args]
+            for i, x in zip(places, xs, strict=True):
+                given[i] = x
+            return f(*given)
+
+        return call
+
+    ours, reference = bound(mine, dnp.asarray), bound(theirs, np.asarray)
+    xs = [args[i] for i in places]
+    expected = leaves(reference(*xs))
+    got = leaves(ours(*(dnp.array(x) for x in xs)))
+    assert len(got) == len(expected)
+    for g, e in zip(got, expected, strict=True):
+        assert np.shape(g) == np.shape(e), (np.shape(g), np.shape(e))
+        scale = 1 + np.max(np.abs(np.where(np.isfinite(e), e, 0)), initial=0)
+        np.testing.assert_allclose(plain(g), e, rtol=value, atol=value * scale)
+    if not places:
+        return
+
+    def direction(x):
+        t = random.standard_normal(x.shape)
+        return t + 1j * random.standard_normal(x.shape) if x.dtype.kind == "c" else t
+
+    weights = [direction(np.asarray(e)) for e in expected]
+    ts = [direction(x) for x in xs] if tangents is None else [tangents(direction(x)) for x in xs]
+    loss = lambda *ys: total(ours(*ys), weights)
+    grads = lambda *ys: func.grad(loss, tuple(range(len(ys))))(*ys)
+    inner = lambda gs: sum(float(np.sum((np.conj(plain(g)) * t).real)) for g, t in zip(gs, ts, strict=True))
+    arrays = [dnp.array(x) for x in xs]
+    found = grads(*arrays)
+    want = along(lambda *ys: total(reference(*ys), weights), xs, ts, step)
+    size = 1 + abs(want) + sum(float(np.sum(np.abs(plain(g) * t))) for g, t in zip(found, ts, strict=True))
+    assert abs(inner(found) - want) <= tolerance * size, (inner(found), want)
+    if jvp:
+        pushed = func.jvp(loss, tuple(arrays), tuple(dnp.array(t) for t in ts))[1]
+        np.testing.assert_allclose(plain(pushed), want, rtol=tolerance, atol=tolerance * size)
+    if second:
+        slope = lambda *ys: dnp.array(0.0) + sum((dnp.array(np.conj(t)) * g).real.sum() for g, t in zip(grads(*ys), ts, strict=True))
+        curvature = along(lambda *ys: slope(*(dnp.array(y) for y in ys)), xs, ts, step)
+        bent = func.grad(slope, tuple(range(len(xs))))(*arrays)
+        bend = 1 + abs(curvature) + sum(float(np.sum(np.abs(plain(g) * t))) for g, t in zip(bent, ts, strict=True))
+        assert abs(inner(bent) - curvature) <= 10 * tolerance * bend, (inner(bent), curvature)
+    if vmap:
+        moved = [np.stack([x, x + 1e-2 * t]) for x, t in zip(xs, ts, strict=True)]
+        batch = func.vmap(lambda *ys: tuple(leaves(ours(*ys))))(*(dnp.array(m) for m in moved))
+        for row in range(2):
+            alone = leaves(ours(*(dnp.array(m[row]) for m in moved)))
+            for g, e in zip(batch, alone, strict=True):
+                np.testing.assert_allclose(plain(g)[row], plain(e), rtol=1e-7, atol=1e-8 * (1 + np.max(np.abs(plain(e)), initial=0)))
