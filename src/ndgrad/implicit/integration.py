@@ -127,7 +127,7 @@ def block_matrix(blocks: Any, dense: bool) -> Any:
         return blocks[0]
     from scipy import sparse
 
-    made = sparse.csc_matrix(sparse.block_diag(list(blocks)))
+    made = sparse.csc_matrix(sparse.block_diag([sparse.coo_array(block) for block in blocks]))
     return made.toarray() if dense else made
 
 
