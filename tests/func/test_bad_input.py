@@ -213,15 +213,15 @@ def kept_from(transform: Any) -> list[Any]:
 def test_a_batched_tensor_is_of_no_use_outside(transform):
     for t in kept_from(transform):
         for use in (
-            lambda: t.sum(),
-            lambda: t + 1,
-            lambda: t @ t,
-            lambda: t[0],
-            lambda: t.clone().add_(1),
-            lambda: vmap(lambda y: y + t)(batch()),
+            lambda t: t.sum(),
+            lambda t: t + 1,
+            lambda t: t @ t,
+            lambda t: t[0],
+            lambda t: t.clone().add_(1),
+            lambda t: vmap(lambda y: y + t)(batch()),
         ):
             with pytest.raises(RuntimeError, match="after the transform had ended"):
-                use()
+                use(t)
 
 
 def test_a_tensor_of_grad_has_its_value_outside_and_no_gradient():
@@ -231,7 +231,7 @@ def test_a_tensor_of_grad_has_its_value_outside_and_no_gradient():
         with pytest.raises(RuntimeError, match="after the transform had ended"):
             t.sum().backward()
         with pytest.raises(RuntimeError, match="after the transform had ended"):
-            grad(lambda y: (y * t.sum()).sum())(x())
+            grad(lambda y, t=t: (y * t.sum()).sum())(x())
 
 
 def test_a_tensor_of_a_level_is_of_no_use_in_another_thread():

@@ -199,7 +199,7 @@ def reference(f: Any, chosen: list[str], width: float) -> Any:
         if name == "hvp of a sum":
             values = _hvp_of_sum(values, width)
         elif rule is not None:
-            values = (lambda j, rule: lambda at: rule(j(at)))(jacobian(values, width), rule)
+            values = (lambda j, r: lambda at: r(j(at)))(jacobian(values, width), rule)
     return values((0, 0))
 
 

@@ -207,7 +207,7 @@ def test_single_precision_keeps_its_dtype():
 def test_fixed_point_by_iteration_and_by_root_methods():
     for method in (None, "iteration", "hybr", "newton"):
         a = tensor(3.0, requires_grad=True)
-        x = implicit.fixed_point(lambda x: (x + a / x) / 2, tensor(1.0), method=method)
+        x = implicit.fixed_point(lambda x, a=a: (x + a / x) / 2, tensor(1.0), method=method)
         x.backward()
         close(x, 3**0.5)
         close(a.grad, 0.5 * 3**-0.5)

@@ -34,7 +34,7 @@ def inputs(name):
 def test_one_dimensional_transform(name, norm):
     for x in inputs(name):
         for settings in ({}, {"n": 3}, {"n": 4}, {"n": 9}, {"n": 1}, {"dim": 0}, {"dim": -2, "n": 5}):
-            assert_same(lambda lib, x: getattr(lib.fft, name)(x, norm=norm, **settings), x)
+            assert_same(lambda lib, x, settings=settings: getattr(lib.fft, name)(x, norm=norm, **settings), x)
 
 
 @pytest.mark.parametrize("name", [*SEVERAL, *PLANES])
@@ -45,7 +45,7 @@ def test_transform_of_several_dimensions(name, norm):
         for settings in ({}, dims, {"s": (5, 3)}, {"s": (2, 8)}, {"s": (-1, 5), "dim": (2, 1)}, {"s": (4, -1)}, {"dim": (1,)}):
             if name in PLANES and settings == {"s": (5, 3)}:
                 settings = {**settings, "dim": (-1, 0)}
-            assert_same(lambda lib, x: getattr(lib.fft, name)(x, norm=norm, **settings), x)
+            assert_same(lambda lib, x, settings=settings: getattr(lib.fft, name)(x, norm=norm, **settings), x)
 
 
 def test_positional_arguments():

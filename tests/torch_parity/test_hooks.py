@@ -445,7 +445,7 @@ def test_hooks_over_leaves_under_grad() -> None:
         a, b = leaf(m, 2), leaf(m, 2)
         seen: list[Any] = []
         m.autograd.graph.register_multi_grad_hook([a, b], lambda gs, seen=seen: seen.append(plain(list(gs))))
-        found = attempt(lambda: m.autograd.grad((a * b).sum(), [a]))
+        found = attempt(lambda m=m, a=a, b=b: m.autograd.grad((a * b).sum(), [a]))
         assert (found, seen) == ("RuntimeError", []) if m is torch else seen == [[[1.0, 2.0], None]]
 
 

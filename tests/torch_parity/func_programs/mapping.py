@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict, namedtuple
+from collections import OrderedDict
+from typing import Any, NamedTuple
 
 from tests.torch_parity.func_programs.dialect import all_equal, attempt, draw, draw_complex, positive_definite, program, vector
 
-Pair = namedtuple("Pair", "first second")
+
+class Pair(NamedTuple):
+    first: Any
+    second: Any
+
 
 # ----- in_dims ---------------------------------------------------------------------------------------------------------------------
 

@@ -22,7 +22,8 @@ def same(theirs: Any, ours: Any, where: str = "result") -> None:
         tolerances = {"rtol": 1e-5, "atol": 1e-6} if single else {"rtol": 1e-8, "atol": 1e-10}
         np.testing.assert_allclose(ours.detach().numpy(), expected, err_msg=where, **tolerances)
     elif isinstance(theirs, dict):
-        assert isinstance(ours, dict) and list(ours) == list(theirs), f"{where}: torch {theirs!r}, ndgrad {ours!r}"
+        assert isinstance(ours, dict), f"{where}: torch {theirs!r}, ndgrad {ours!r}"
+        assert list(ours) == list(theirs), f"{where}: torch {theirs!r}, ndgrad {ours!r}"
         for key in theirs:
             same(theirs[key], ours[key], f"{where}[{key!r}]")
     elif isinstance(theirs, (tuple, list)):
