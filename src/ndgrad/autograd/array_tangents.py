@@ -1,8 +1,9 @@
-"""Elementwise ops on duals, straight on arrays.
+"""Ops on duals that have nothing else to them, by a shorter way.
 
 A Jacobian pushes a whole basis through a function: the primals are plain tensors, the tangents batches, and nothing below them cares
 for either. The rule of an elementwise op then means the same on bare arrays, the batch in front being one more dimension to broadcast
-over, and needs none of the calls that a rule on tensors makes. Whatever is not as plain as that is left to the general way.
+over, and needs none of the calls that a rule on tensors makes; a linear op (most views among them) goes to the level of its tangent at
+once. Whatever is not as plain as that is left to the general way.
 """
 
 from __future__ import annotations
@@ -13,52 +14,104 @@ from typing import Any
 import numpy as np
 
 from ndgrad.autograd.modes import process, thread
-from ndgrad.autograd.variable import Variable, meta_of, requires_grad, wrap
+from ndgrad.autograd.variable import Meta, Variable, meta_of, requires_grad, wrap
+from ndgrad.autograd.view import tangents_of
 from ndgrad.ops.table import Op, parameter_names
 from ndgrad.ops.vocabulary import raw_ops
 
 _NUMBERS = (bool, int, float, complex)
+_raw = raw_ops(np)
 
 
-def plain_dual(op: Op, primals: tuple[Any, ...], tangents: tuple[Any, ...], settings: dict[str, Any]) -> tuple[Any, Any]:
-    """The output of an elementwise op and its tangent. The second, or both, are None if they must be found in the general way."""
-    levels = thread.levels
-    if len(levels) > 1 or process.busy != thread.transforms or (levels and levels[0].kind != "vmap"):
+def plain_dual(op: Op, args: tuple[Any, ...], settings: dict[str, Any], number: int) -> tuple[Any, Any]:
+    """The output of an elementwise op, some of whose arguments have a tangent of level `number`, and its tangent. The second, or both,
+    are None if they must be found in the general way."""
+    if not _is_plain_state():
         return None, None
-    env: dict[str, Any] = {}
-    for name, p in zip(op.args, primals, strict=True):
-        env[name] = array = p if isinstance(p, _NUMBERS) else _plain_array(p)
-        if array is None:
+    levels = thread.levels
+    level = levels[0] if levels else None
+    env: dict[str, Any] = {**settings, "ops": _raw}
+    moving: list[tuple[str, Any, bool]] = []
+    for name, a in zip(op.args, args, strict=True):
+        if not isinstance(a, Variable):
+            if not isinstance(a, _NUMBERS):
+                return None, None
+            env[name] = a
+            continue
+        array = env[name] = a._array
+        if a._node is not None or not (array.__class__ is np.ndarray or isinstance(array, np.generic)):
             return None, None
-    out = op.plain(*primals, **settings)
-    result = _plain_array(out)
-    if levels:
-        meta_of(out).born = levels[0].number
-    if result is None or not (result.ndim < 2 or result.flags.c_contiguous):
+        meta = a._meta
+        if meta is None:
+            continue
+        if meta.batch_level or meta.level or requires_grad(a):
+            return None, None
+        held = meta.tangents if meta.view is None else tangents_of(a)
+        if held:
+            if len(held) > 1 or number not in held:
+                return None, None
+            tangent, batched = _tangent_array(held[number], level)
+            if tangent is None:
+                return None, None
+            moving.append((name, tangent, batched))
+    out = op.plain(*args, **settings)
+    result = env["out"] = out._array
+    if level is not None:
+        meta_of(out).born = level.number
+    if not isinstance(result, (np.ndarray, np.generic)) or not (result.ndim < 2 or result.flags.c_contiguous):
         return out, None
-    env.update(settings)
-    env["ops"], env["out"] = raw_ops(np), result
-    return out, _tangent(op, env, tangents, out, result, levels[0] if levels else None)
+    return out, _tangent(op, env, moving, out, result, level)
 
 
-def _tangent(op: Op, env: dict[str, Any], tangents: tuple[Any, ...], out: Any, result: Any, level: Any) -> Any:
+def plain_linear_dual(op: Op, a: Any, settings: dict[str, Any], number: int) -> Any:
+    """The output of a linear op of one array, with its tangent, if the argument is plain but for that; else None."""
+    meta, levels = a._meta, thread.levels
+    if not _is_plain_state() or a._node is not None or isinstance(a._array, Variable) or meta.batch_level or meta.level or requires_grad(a):
+        return None
+    held = meta.tangents if meta.view is None else tangents_of(a)
+    if held is None or len(held) > 1 or number not in held:
+        return None
+    tangent = held[number]
+    level = levels[0] if levels else None
+    array, batched = _tangent_array(tangent, level)
+    if array is None:
+        return None
+    out = op.plain(a, **settings)
+    if out._array.dtype.kind not in "fc":
+        return out
+    made = level.run(op, (tangent,), settings, a.face) if level is not None and batched else op.plain(tangent, **settings)
+    meta = meta_of(out)
+    meta.tangents = {number: made}
+    if level is not None:
+        meta.born = level.number
+    return out
+
+
+def _is_plain_state() -> bool:
+    """Whether no mode is in force but forward mode, inside one vmap or none."""
+    levels = thread.levels
+    return len(levels) < 2 and process.busy == thread.transforms and (not levels or levels[0].kind == "vmap")
+
+
+def _tangent_array(t: Any, level: Any) -> tuple[Any, bool]:
+    """The array of a tangent, None if there is more to it, and whether its first dimension is the batch of `level`."""
+    meta = t._meta
+    if meta is not None and level is not None and meta.batch_level == level.number:
+        return (_plain_array(t._array), True) if meta.tangents is None else (None, True)
+    return _plain_array(t), False
+
+
+def _tangent(op: Op, env: dict[str, Any], moving: list[tuple[str, Any, bool]], out: Any, result: Any, level: Any) -> Any:
     """The sum of what the rules make of each tangent, None if some rule or tangent is not for arrays."""
-    total, batched = None, False
-    for name, t in zip(op.args, tangents, strict=True):
-        rule = None if t is None else _rule(op, name)
+    total, any_batched = None, False
+    for name, array, batched in moving:
+        rule = _rule(op, name)
         if rule is None:
             continue
-        meta = t._meta
-        if meta is not None and level is not None and meta.batch_level == level.number:
-            batched, own = True, meta.tangents is None
-            array = _plain_array(t._array) if own else None
-        else:
-            own = False
-            array = _plain_array(t)
-        if array is None:
-            return None
-        if own and array.ndim <= result.ndim:
-            array = array.reshape(array.shape[0], *(1,) * (result.ndim + 1 - array.ndim), *array.shape[1:])
+        if batched:
+            any_batched = True
+            if array.ndim <= result.ndim:
+                array = array.reshape(array.shape[0], *(1,) * (result.ndim + 1 - array.ndim), *array.shape[1:])
         env["t"] = array
         try:
             term = rule[0](*[env[n] for n in rule[1]])
@@ -70,17 +123,18 @@ def _tangent(op: Op, env: dict[str, Any], tangents: tuple[Any, ...], out: Any, r
             total = np.array(term) if term is array else term  # a later write to the result must not reach the argument's tangent
     if total is None or total.dtype.kind != result.dtype.kind:
         return None
-    shape = (level.size, *result.shape) if batched else result.shape
+    shape = (level.size, *result.shape) if any_batched else result.shape
     if total.shape != shape:
         total = np.array(np.broadcast_to(total, shape))
     if total.dtype != result.dtype or not total.flags.c_contiguous:
         total = np.array(total, dtype=result.dtype, order="C")
     made = wrap(out.face, total)
-    if not batched:
+    if not any_batched:
         return made
-    from ndgrad.func.batching import batch_tensor  # which lies below this layer
-
-    return batch_tensor(level, made)
+    batch = wrap(out.face, made)
+    meta = batch._meta = Meta()
+    meta.batch_level = meta.born = level.number
+    return batch
 
 
 def _plain_array(t: Any) -> Any:

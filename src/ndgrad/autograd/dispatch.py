@@ -341,7 +341,7 @@ def _make_node(op: Any, args: tuple[Any, ...], settings: dict[str, Any], results
             None if i in op.discrete_outputs else (tuple(r._array.shape), payload_dtype(r._array)) for i, r in enumerate(results)
         ]
     save_inputs(node, op.bind(args), settings)
-    for name in needed_outputs(node):
+    for name in node.plan.needed(edges)[1]:
         save_output(node, name, results[int(name[3:] or 0)])
     if thread.remembers:
         from ndgrad.autograd.lines import remember_call
@@ -356,26 +356,15 @@ def _make_node(op: Any, args: tuple[Any, ...], settings: dict[str, Any], results
 def save_inputs(node: Any, by_name: dict[str, Any], settings: dict[str, Any]) -> None:
     """Keep what the rules of the needed inputs name, except outputs."""
     plan = node.plan
-    needed = needed_args(node.op, node)
     hooks = thread.saved_hooks
-    for name in plan.arrays:
-        if plan.users[name] & needed:
-            save_input(node, name, by_name[name], hooks)
+    for name in plan.needed(node.next)[0]:
+        save_input(node, name, by_name[name], hooks)
     for name in plan.settings:
         setattr(node, name, settings[name])
     for name in plan.facts:
         arg, kind = name.rsplit("_", 1)
         value = by_name[arg]
         setattr(node, name, tuple(fact(v, kind) for v in value) if isinstance(value, tuple) else fact(value, kind))
-
-
-def needed_outputs(node: Any) -> list[str]:
-    """The outputs that the rules of the needed inputs name."""
-    plan = node.plan
-    if not plan.outs:
-        return []
-    needed = needed_args(node.op, node)
-    return [name for name in plan.outs if plan.users[name] & needed]
 
 
 def save_output(node: Any, name: str, result: Any) -> None:
@@ -398,13 +387,6 @@ def save_output(node: Any, name: str, result: Any) -> None:
         from ndgrad.autograd.checksum import guard_saved
 
         guard_saved(node, name)
-
-
-def needed_args(op: Any, node: Any) -> set[str]:
-    """The names of the arguments that a gradient is wanted for (a collecting name counts as a whole)."""
-    if op.variadic:
-        return set(op.differentiable_args)
-    return {a for a, e in zip(op.differentiable_args, node.next, strict=True) if e is not None}
 
 
 def save_input(node: Any, name: str, value: Any, hooks: Any = ()) -> None:

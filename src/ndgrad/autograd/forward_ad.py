@@ -20,7 +20,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from ndgrad.arrays.library import library_of
-from ndgrad.autograd.array_tangents import plain_dual
+from ndgrad.autograd.array_tangents import plain_dual, plain_linear_dual
 from ndgrad.autograd.dispatch import dispatch, fact
 from ndgrad.autograd.grad_mode import Mode, ThreadSwitch
 from ndgrad.autograd.modes import enter, leave, next_level_number, thread
@@ -131,16 +131,19 @@ def dual_op(op: Op, args: tuple[Any, ...], settings: dict[str, Any], number: int
     """Run an op of which some argument has a tangent; the innermost is of level `number`."""
     if number in interpreters:
         return interpreters[number].run(op, args, settings)
+    if op.jvp == "linear" and len(args) == 1 and op.outputs == 1 and thread.forward_grad_enabled and not op.shares_storage:
+        out = plain_linear_dual(op, args[0], settings, number)
+        if out is not None:
+            return out
     if op.view or op.shares_storage:
         return dual_view(op, args, settings)
-    tangents, primals = _split(args, number)
     out = None
     if op.elementwise and thread.forward_grad_enabled and (op.jvp == "elementwise" or isinstance(op.jvp, Mapping)):
-        out, made = plain_dual(op, primals, tangents, settings)
+        out, made = plain_dual(op, args, settings, number)
         if made is not None:
-            meta = meta_of(out)
-            meta.tangents = {number: made} if meta.tangents is None else {**meta.tangents, number: made}
+            meta_of(out).tangents = {number: made}
             return out
+    tangents, primals = _split(args, number)
     if out is None:
         out = dispatch(op, primals, settings)
     if not thread.forward_grad_enabled or op.jvp is NOT_DIFFERENTIABLE:

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from ndgrad.arrays.library import library_of
-from ndgrad.autograd.dispatch import dispatch, needed_args, needed_outputs, own_edge, payload_dtype, save_inputs, save_output
+from ndgrad.autograd.dispatch import dispatch, own_edge, payload_dtype, save_inputs, save_output
 from ndgrad.autograd.hooks import move_retained
 from ndgrad.autograd.modes import process, switch_grad, thread
 from ndgrad.autograd.node import next_sequence_number
@@ -294,7 +294,7 @@ def inplace_node(op: Any, target: Any, args: tuple[Any, ...], settings: dict[str
     node.dtype = payload_dtype(target._array)
     by_name = op.bind((target, *args))
     own = op.args[0]
-    if own in node.plan.users and node.plan.users[own] & needed_args(op, node):
+    if own in node.plan.needed(node.next)[0]:
         by_name[own] = _old_value(target, own_edge(target, level))
     save_inputs(node, by_name, settings)
     if thread.remembers:
@@ -306,7 +306,7 @@ def inplace_node(op: Any, target: Any, args: tuple[Any, ...], settings: dict[str
 
 def save_outputs(node: Any, target: Any) -> None:
     """After the write, the rules that name the output get the target itself."""
-    for name in needed_outputs(node):
+    for name in node.plan.needed(node.next)[1]:
         if target.keeps_saved:
             kept_storage(target)
         save_output(node, name, target)

@@ -350,12 +350,12 @@ class RuleNode(Node):
 
     def environment(self, unpack: Any, ops: Any) -> dict[str, Any]:
         """The saved values by the names rules use, only those that some needed rule names."""
-        op, plan = self.op, self.plan
-        edges = self.edges_by_argument()
-        needed = set(op.differentiable_args) if op.variadic else {a for a, e in edges.items() if e is not None}
+        plan = self.plan
         env: dict[str, Any] = {"ops": ops}
-        for name in plan.arrays + plan.outs:
-            if plan.users[name] & needed:
+        arrays, outs = plan.needed(self.next)
+        if arrays or outs:
+            edges = self.edges_by_argument()
+            for name in arrays + outs:
                 env[name] = unpack(self, name, edges.get(name))
         for name in plan.settings + plan.facts:
             env[name] = getattr(self, name)

@@ -106,8 +106,9 @@ class GradLevel(Level):
         for p in payloads:
             if isinstance(p, Variable):
                 pure = self.pure = False
-        if pure and op.outputs == 1 and not op.view and not op.shares_storage and not op.variadic and is_lowest(self):
-            # bare arrays: what runs outside of all modes will do, but for the number of the graph
+        # what runs outside of all modes will do to record the op, but for the number of the graph
+        simple = op.outputs == 1 and not (op.view or op.shares_storage or op.variadic) and process.busy == thread.transforms
+        if simple and pure and thread.levels[0] is self:
             made = op.in_level(*args, level=number, **settings)
             if made is not NotImplemented:
                 if made._node is None or thread.levels[-1] is not self:
@@ -117,6 +118,13 @@ class GradLevel(Level):
             # at least the arguments of this level must arrive as tensors, or the op would not know its face
             lifted = tuple([_lifted(p, a.face) if isinstance(a, Variable) else p for a, p in zip(args, payloads, strict=True)])
             result = dispatch(op, lifted, settings)
+        if simple and thread.grad_enabled:
+            made = op.in_level(*args, level=number, made=lower(result), **settings)
+            if made is not NotImplemented:
+                if made._node is None:
+                    return result
+                meta_of(made).born = thread.levels[-1].number
+                return made
         out = tuple(lower(r) for r in result) if op.outputs != 1 else lower(result)
         wrapped = finish(op, args, settings, face, out, level=number)
         # What does not depend on the level's inputs needs no wrapping; but a view must stay with its base, to see its writes.

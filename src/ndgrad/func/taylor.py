@@ -281,8 +281,9 @@ _AFFINE: dict[Op, bool] = {}
 
 
 def _rule_names(op: Op) -> set[str]:
-    rules: Any = op.vjp if op.jvp == "elementwise" else op.jvp
-    functions = rules.values() if isinstance(rules, Mapping) else (rules,) if callable(rules) else ()
+    if op.jvp == "elementwise":
+        return {name for _, names in op.rules.values() for name in names}
+    functions = op.jvp.values() if isinstance(op.jvp, Mapping) else (op.jvp,) if callable(op.jvp) else ()
     return {name for f in functions for name in parameter_names(f)}
 
 

@@ -11,6 +11,8 @@ import math
 import operator
 from typing import Any
 
+import numpy
+
 from ndgrad.ops.table import elementwise
 
 _NUMBERS = (int, float, complex)
@@ -25,9 +27,16 @@ mul = elementwise("mul", operator.mul, args="x y", x=lambda t, y: t * y, y=lambd
 
 div = elementwise(
     "div", operator.truediv, args="x y",
-    x=lambda t, y: t / y,
-    y=lambda t, x, y: -t * (x / y) / y,
+    shared=lambda t, y: t / y,
+    x=lambda shared: shared,
+    y=lambda x, y, shared: -shared * (x / y),
 )  # fmt: skip
+
+
+def may_vanish(x: Any, ops: Any) -> bool:
+    """Whether some element is 0, or nobody can tell: a tensor may be traced, and a look at a GPU's array would mean waiting for it."""
+    return not ops.raw or ops.np is not numpy or numpy.count_nonzero(x) != x.size
+
 
 neg = elementwise("neg", operator.neg, x=lambda t: -t)
 
@@ -81,17 +90,22 @@ def _pow_x(t: Any, x: Any, exponent: Any, ops: Any) -> Any:
         if exponent == 0:
             return ops.zeros_like(t)
         return t if exponent == 1 else t * (ops.pow(x, exponent - 1) * (exponent + 0.0))
+    if not may_vanish(x, ops):
+        return t * (exponent * x ** (exponent - 1.0))
     constant = (exponent == 0) & (x == 0)
     return ops.keep(t * (exponent * x ** ops.where(constant, 1.0, exponent - 1)), ~constant)
 
 
 def _pow_exponent(t: Any, x: Any, exponent: Any, out: Any, ops: Any) -> Any:
     """x^y log x; at x = 0 with y >= 0 the limit is 0."""
-    size = ops.real(exponent) if is_complex(exponent) else exponent
     if isinstance(x, _NUMBERS):
         if x == 0:
+            size = ops.real(exponent) if is_complex(exponent) else exponent
             return t * ops.where(size >= 0, 0.0, -math.inf)
         return t * (out * _log_of(x, is_complex(exponent)))
+    if not may_vanish(x, ops):
+        return t * (out * ops.log(x))
+    size = ops.real(exponent) if is_complex(exponent) else exponent
     constant = (x == 0) & (size >= 0)
     return ops.keep(t * (out * ops.log(ops.where(constant, 1.0, x))), ~constant)
 

@@ -17,12 +17,12 @@ from typing import Any
 import numpy
 
 from ndgrad.autograd.modes import process
-from ndgrad.autograd.node import MultiNode, Node, next_sequence_number
+from ndgrad.autograd.node import MultiNode, Node, edge_node, next_sequence_number
 from ndgrad.autograd.saved import FREED, Packed, RuleNode, unpack_raw
 from ndgrad.autograd.variable import Meta, edge, new
 from ndgrad.autograd.versions import kept_storage
 from ndgrad.ops.errors import explain
-from ndgrad.ops.table import VARIABLE, Op
+from ndgrad.ops.table import VARIABLE, Op, parameter_names
 
 #: Class of an argument -> the face of the result: Tensor -> Tensor, Parameter -> Tensor, Array -> Array.
 FACES: dict[type[Any], type[Any]] = {}
@@ -66,9 +66,7 @@ class SavePlan:
         self.arrays = sorted((a for a in op.args if a in self.users), key=op.torch_name)
         self.outs = [o for o in sorted(outs) if o in self.users]
         self.settings = [s for s in op.settings if s in self.users or op.partial_view or op.copies_part]
-        self.facts = [
-            f"{a}_{fact}" for a in op.args for fact in ("shape", "dtype", "ndim") if f"{a}_{fact}" in self.users
-        ]
+        self.facts = [f"{a}_{fact}" for a in op.args for fact in ("shape", "dtype", "ndim") if f"{a}_{fact}" in self.users]
         known = {*op.args, *outs, *op.settings, *self.facts, *grads}
         unknown = sorted(set(self.users) - known)
         if unknown:
@@ -76,6 +74,20 @@ class SavePlan:
                 f"rules of op {op.name!r} name {', '.join(unknown)}, which is neither an array argument {op.args}, an output, "
                 f"a setting {tuple(op.settings)}, a fact such as {op.args[0]}_shape, nor g, t, ops or needs"
             )
+
+        self._positions = {a: i for i, a in enumerate(op.differentiable_args)}
+        self._variadic = op.variadic
+        self._needed: dict[tuple[bool, ...], tuple[list[str], list[str]]] = {}
+
+    def needed(self, edges: tuple[Any, ...]) -> tuple[list[str], list[str]]:
+        """The arguments and the outputs that the rules of the inputs with an edge name (a collecting name counts as a whole)."""
+        key = tuple([e is not None for e in edges]) if not self._variadic else ()
+        found = self._needed.get(key)
+        if found is None:
+            wanted = {a for a, i in self._positions.items() if self._variadic or key[i]}
+            used = [[name for name in names if self.users[name] & wanted] for names in (self.arrays, self.outs)]
+            found = self._needed[key] = (used[0], used[1])
+        return found
 
     def slots(self) -> list[str]:
         slots = []
@@ -112,9 +124,10 @@ def make_eager(
     `operator`: for Python's operators, which answer NotImplemented to what they do not know. `reflected`: the arguments
     come in reverse order, the tensor first (`__rsub__`). `public`: takes `out=` as torch's functions do. `plain`: the caller
     knows that no mode is in force. `level`: as `plain`, in the graph of a transform, whose number is given with the keyword
-    `level`; the answer to arguments of other kinds is NotImplemented.
+    `level`; the payload of the result comes with the keyword `made` if the levels below have computed it; the answer to arguments
+    of other kinds is NotImplemented.
     """
-    from ndgrad.autograd.dispatch import dispatch, dispatch_operator, record_any, shares_memory
+    from ndgrad.autograd.dispatch import dispatch, dispatch_operator, payload_dtype, record_any, shares_memory
     from ndgrad.autograd.dispatch import fact as fact_of
     from ndgrad.autograd.inplace import write_out
     from ndgrad.autograd.view import make_view
@@ -127,7 +140,7 @@ def make_eager(
     from ndgrad.tensor import Tensor
 
     args = [public_name(a) for a in op.args]
-    keywords = [f"{s}=default_{s}" for s in op.settings] + (["out=None"] if public else []) + (["level"] if level else [])
+    keywords = [f"{s}=default_{s}" for s in op.settings] + (["out=None"] if public else []) + (["level", "made=None"] if level else [])
     parameters = (args[::-1] if reflected else args) + (["*"] if keywords else []) + keywords
     settings = "{" + ", ".join(f"{s!r}: {s}" for s in op.settings) + "}"
     to_dispatch = f"return slow(OP, ({', '.join(args)},), {settings})"
@@ -145,7 +158,12 @@ def make_eager(
         # a NumPy scalar has no memory to view: dispatch gives it some
         body += [f"if a_{op.args[0]}.__class__ is not ndarray:", "    " + to_dispatch]
     call = ", ".join([f"a_{a}" for a in op.args] + [f"{s}={s}" for s in op.settings])
-    body += ["try:", f"    out = forward({call})", "except (AttributeError, TypeError, ValueError) as error:"]
+    run = f"forward({call})"
+    if level and differentiable:
+        ours = [f"    if e_{a} is not None and edge_node(e_{a}).level != level:\n            e_{a} = None" for a in differentiable]
+        body += ["if made is not None:", *ours]
+        run = f"{run} if made is None else made"
+    body += ["try:", f"    out = {run}", "except (AttributeError, TypeError, ValueError) as error:"]
     body += [f"    raise explain(OP, ({', '.join(args)},), error) from None"]
     body += ["r = new(c)", "r._array = out", "r._storage = None", "r._meta = None"]
     if op.view:
@@ -155,19 +173,22 @@ def make_eager(
         assert plan is not None
         none = " and ".join(f"e_{a} is None" for a in differentiable)
         if op.may_be_discrete:
-            none = f"({none}) or out.dtype.kind not in 'fc'"
+            none = f"({none}) or {'payload_dtype(out)' if level else 'out.dtype'}.kind not in 'fc'"
         body += [f"if {none}:", "    r._node = None", "    return r"]
         edges = ", ".join(f"e_{a}" for a in differentiable)
         body += ["n = node_class()", "n.seq = next_sequence_number()", f"n.next = ({edges},)"] + (["n.level = level"] if level else [])
         extra = "u" if _has_number_form(op) and not reflected else str(first_extra(op))
-        body += ["n.shape = out.shape", "n.dtype = out.dtype", f"n.extra = {extra}"]
+        facts = ["n.shape = out.shape", "n.dtype = out.dtype"]
+        if level:
+            facts = ["if made is None:", *(f"    {line}" for line in facts), "else:", "    n.shape, n.dtype = tuple(out.shape), payload_dtype(out)"]
+        body += [*facts, f"n.extra = {extra}"]
         for arg, name in zip(op.args, args, strict=True):
             if arg in plan.arrays:
                 lines = [f"n.{arg} = {name}", f"n.{arg}_v = s_{arg} and s_{arg}.version"]
                 body += _guarded(plan.condition(arg, differentiable), lines)
             for fact in ("shape", "ndim", "dtype"):
                 if f"{arg}_{fact}" in plan.facts:
-                    value = f"fact(a_{arg}, {fact!r})" if op.elementwise and name != first else f"a_{arg}.{fact}"
+                    value = f"fact({name}, {fact!r})" if level or (op.elementwise and name != first) else f"a_{arg}.{fact}"
                     body += [f"n.{arg}_{fact} = {value}"]
         for out in plan.outs:
             lines = [f"n.{out} = out", f"n.{out}_s = None", f"n.{out}_v = None"]
@@ -197,6 +218,8 @@ def make_eager(
         "node_class": None if not differentiable else op.level_node_class if level else op.node_class,
         "NoneType": type(None),
         "ndarray": numpy.ndarray,
+        "edge_node": edge_node,
+        "payload_dtype": payload_dtype,
         "shares_memory": shares_memory,
         "make_view": make_view,
         **{f"default_{s}": d for s, d in op.settings.items()},
@@ -391,8 +414,14 @@ def _make_apply(op: Op, plan: SavePlan, one: bool = False) -> Callable[..., Any]
         if conjugate:
             # rules of elementwise ops are free of conjugates: see the table's manual
             body += ["d = n.dtype", "c = not (d is F64 or d is F32) and d.kind == 'c'", "if c:", "    g = g.conj()"]
+        together = op.shared is not None and not one
+        if together:
+            # computed also where only one argument needs it: then that one does
+            where["shared"] = "shared"
+            scope["common"] = op.shared
+            body += [f"shared = {_call(op.shared, 'common', [where[name] for name in parameter_names(op.shared)])}"]
         for a in differentiable:
-            rule, names = op.rules[a]
+            rule, names = (op.vjp[a], parameter_names(op.vjp[a])) if together else op.rules[a]
             scope[f"rule_{a}"] = rule
             call = _call(rule, f"rule_{a}", [where[name] for name in names])
             body += [f"g_{a} = {call} if e_{a} is not None else None" if len(differentiable) > 1 else f"g_{a} = {call}"]

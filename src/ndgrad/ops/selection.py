@@ -16,11 +16,16 @@ from ndgrad.ops.table import elementwise, op
 # From this many elements on, masking bits is quicker than branching.
 _LARGE = 2048
 _BITS = {2: "i2", 4: "i4", 8: "i8"}
+_BOOL = numpy.dtype(bool)
 
 # ----- keep --------------------------------------------------------------------------------------------------------------
 
 
 def _keep(np: Any, x: Any, mask: Any) -> Any:
+    if x.__class__ is numpy.ndarray and x.size < _LARGE and x.shape == mask.shape and mask.dtype is _BOOL:
+        out = numpy.zeros(x.shape, x.dtype)
+        numpy.copyto(out, x, where=mask)
+        return out
     if isinstance(x, numpy.generic) and not mask.shape:
         return x if mask else x.dtype.type(0)
     if x.shape == mask.shape and mask.shape:
@@ -28,7 +33,7 @@ def _keep(np: Any, x: Any, mask: Any) -> Any:
             mask = mask.astype(bool)
         if x.size < _LARGE or x.dtype.kind != "f" or x.dtype.itemsize not in _BITS:
             out = np.zeros(x.shape, x.dtype)
-            np.putmask(out, mask, x)
+            np.copyto(out, x, where=mask)
             return out
         # -1, which is all ones, where the mask is true
         return np.bitwise_and(x.view(_BITS[x.dtype.itemsize]), np.negative(mask.view("i1"))).view(x.dtype)
@@ -79,32 +84,27 @@ where = op(
 # ----- minimum and maximum -----------------------------------------------------------------------------------------------
 
 
-def _winner_share(np: Any, x: Any, first: Any, second: Any) -> Any:
-    out = _keep(np, x, np.logical_not(first < second))
-    tie = first == second
-    return np.where(tie, x * 0.5, out) if tie.any() else out
+def _split_ties(t: Any, x: Any, y: Any, ops: Any) -> Any:
+    """Half of t where x and y are equal, t elsewhere."""
+    tie = x == y
+    if ops.raw and ops.np is numpy and not numpy.count_nonzero(tie):
+        return t
+    return ops.where(tie, t * 0.5, t)
 
 
-# The share of x that goes to `first` when the larger of two is taken: all where it is larger, half where they are equal.
-# With a NaN, which is neither smaller nor equal, both get all.
-winner_share = op(
-    "winner_share", "x first second", _winner_share,
-    vjp={"x": lambda g, first, second, ops: ops.winner_share(g, first, second)},
-    jvp={"x": lambda t, first, second, ops: ops.winner_share(t, first, second)},
-    batch="elementwise",
-    elementwise=True,
-)  # fmt: skip
-
+# The winner gets all, equals half each. A NaN is neither smaller nor equal: with one, both get all.
 maximum = elementwise(
     "maximum", "maximum", args="x y",
-    x=lambda t, x, y, ops: ops.winner_share(t, x, y),
-    y=lambda t, x, y, ops: ops.winner_share(t, y, x),
+    shared=_split_ties,
+    x=lambda x, y, shared, ops: ops.keep(shared, ops.logical_not(x < y)),
+    y=lambda x, y, shared, ops: ops.keep(shared, ops.logical_not(y < x)),
 )  # fmt: skip
 
 minimum = elementwise(
     "minimum", "minimum", args="x y",
-    x=lambda t, x, y, ops: ops.winner_share(t, y, x),
-    y=lambda t, x, y, ops: ops.winner_share(t, x, y),
+    shared=_split_ties,
+    x=lambda x, y, shared, ops: ops.keep(shared, ops.logical_not(y < x)),
+    y=lambda x, y, shared, ops: ops.keep(shared, ops.logical_not(x < y)),
 )  # fmt: skip
 
 # With fmax and fmin a NaN loses, and the first of two equals wins.

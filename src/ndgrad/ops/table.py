@@ -27,7 +27,9 @@ The engine reduces a gradient to the shape and dtype of its input (sum over broa
 input), so rules do not.
 
 **Elementwise** rules are the partial derivative times `t`, without conjugates. They serve both modes: forward mode as they
-stand, and reverse mode through conj(rule(conj(g))), which for real numbers is the rule itself.
+stand, and reverse mode through conj(rule(conj(g))), which for real numbers is the rule itself. What the rules of several
+arguments have in common can be given as `shared`, a function of the same names; rules that name `shared` get its value, which an
+ordinary backward computes once.
 
 **Forward mode** (`jvp`): "elementwise"; "linear" (jointly linear: apply the op to the tangents); "multilinear" (linear in
 each argument: one term per tangent); or a dict, argument name -> rule of `t`, whose terms are added.
@@ -68,7 +70,7 @@ VARIABLE = 0
 table: dict[str, Op] = {}
 
 #: Names that the generated functions use themselves.
-_TAKEN = frozenset("n c d r s u g e out forward slow edge new ops keep batched needs".split())
+_TAKEN = frozenset("n c d r s u g e out forward slow edge new ops keep batched needs shared".split())
 
 _TORCH_NAMES = {"x": "self", "y": "other", "out": "result"}
 
@@ -105,6 +107,7 @@ class Op:
         inplace: bool = False,
         backward_name: str | None = None,
         may_be_discrete: bool = False,
+        shared: Callable[..., Any] | None = None,
     ) -> None:
         if name in table:
             raise ValueError(f"op {name!r} is already in the table; choose another name")
@@ -129,6 +132,9 @@ class Op:
         self.elementwise = elementwise
         self.inplace = inplace
         self.may_be_discrete = may_be_discrete
+        if shared is not None and not all("shared" in parameter_names(rule) for rule in vjp.values()):  # type: ignore[union-attr]
+            raise TypeError(f"op {name!r} has a shared value that not all of its rules name: compute it in those that need it instead")
+        self.shared = shared
         self.differentiable = vjp is not NOT_DIFFERENTIABLE
         self.backward_name = backward_name or _camel(name) + "Backward0"
         _give_defaults(forward, self.settings)
@@ -201,9 +207,9 @@ class Op:
 
     @functools.cached_property
     def rules(self) -> dict[str, tuple[Callable[..., Any], tuple[str, ...]]]:
-        """Per differentiable argument, its reverse rule and the names it takes."""
+        """Per differentiable argument, its reverse rule and the names it takes; a rule that names `shared` computes it."""
         if isinstance(self.vjp, Mapping):
-            return {a: (self.vjp[a], parameter_names(self.vjp[a])) for a in self.args if a in self.vjp}
+            return {a: _with_shared(self.vjp[a], self.shared) for a in self.args if a in self.vjp}
         return {}
 
     @functools.cached_property
@@ -247,6 +253,24 @@ class Op:
     def torch_name(self, name: str) -> str:
         """The name under which torch shows a saved value (`_saved_self`)."""
         return _TORCH_NAMES.get(name, name)
+
+
+def _with_shared(rule: Callable[..., Any], shared: Callable[..., Any] | None) -> tuple[Callable[..., Any], tuple[str, ...]]:
+    """A rule and the names it takes, in which those of `shared` stand for the value."""
+    names = parameter_names(rule)
+    if shared is None or "shared" not in names:
+        return rule, names
+    common, place = parameter_names(shared), names.index("shared")
+    own = tuple(n for n in names if n != "shared")
+    positions = [own.index(n) if n in own else None for n in common]
+    further = tuple(n for n in common if n not in own)
+
+    def whole(*values: Any) -> Any:
+        rest = iter(values[len(own) :])
+        value = shared(*[next(rest) if p is None else values[p] for p in positions])
+        return rule(*values[:place], value, *values[place : len(own)])
+
+    return whole, own + further
 
 
 def _give_defaults(forward: Any, settings: Mapping[str, Any]) -> None:
@@ -300,6 +324,7 @@ def elementwise(
     jvp: Mapping[str, Callable[..., Any]] | None = None,
     backward_name: str | None = None,
     inplace: bool = True,
+    shared: Callable[..., Any] | None = None,
     **partials: Callable[..., Any],
 ) -> Op:
     """An elementwise op from its partial derivatives times `t`, one keyword per argument (see the manual above).
@@ -322,4 +347,5 @@ def elementwise(
         elementwise=True,
         inplace=inplace,
         backward_name=backward_name,
+        shared=shared,
     )

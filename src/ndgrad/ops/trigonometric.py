@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from ndgrad.ops.arithmetic import may_vanish
 from ndgrad.ops.table import elementwise
 
 # ----- circular --------------------------------------------------------------------------------------------------------
@@ -22,16 +23,17 @@ acos = elementwise("acos", "arccos", x=lambda t, x, ops: t * -ops.rsqrt(1.0 - x 
 atan = elementwise("atan", "arctan", x=lambda t, x: t / (x * x + 1.0))
 
 
-def _atan2_part(t: Any, other: Any, x: Any, y: Any, ops: Any) -> Any:
-    """t other / (x^2 + y^2); at the origin, where the angle has no derivative, 0."""
+def _radius_squared(x: Any, y: Any, ops: Any) -> Any:
+    """x^2 + y^2; infinite at the origin, where the angle has no derivative, and the quotients by it are to be 0."""
     squared = x * x + y * y
-    return ops.keep(t * (other / squared), squared != 0)
+    return ops.where(squared == 0, math.inf, squared) if may_vanish(squared, ops) else squared
 
 
 atan2 = elementwise(
     "atan2", "arctan2", args="x y",
-    x=lambda t, x, y, ops: _atan2_part(t, y, x, y, ops),
-    y=lambda t, x, y, ops: _atan2_part(t, -x, x, y, ops),
+    shared=_radius_squared,
+    x=lambda t, y, shared: t * (y / shared),
+    y=lambda t, x, shared: t * -(x / shared),
 )  # fmt: skip
 
 hypot = elementwise("hypot", "hypot", args="x y", x=lambda t, x, out: t * (x / out), y=lambda t, y, out: t * (y / out))
@@ -48,7 +50,7 @@ cosh = elementwise("cosh", "cosh", x=lambda t, x, ops: t * ops.sinh(x))
 
 tanh = elementwise("tanh", "tanh", x=lambda t, out: t - t * out * out)
 
-asinh = elementwise("asinh", "arcsinh", x=lambda t, x, ops: t * ops.rsqrt(x * x + 1.0))
+asinh = elementwise("asinh", "arcsinh", x=lambda t, x, ops: t / ops.sqrt(x * x + 1.0))
 
 
 def _acosh_x(t: Any, x: Any, x_dtype: Any, ops: Any) -> Any:

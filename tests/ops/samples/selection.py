@@ -23,10 +23,6 @@ def keep(x, mask):
     return x * (np.asarray(mask) != 0)
 
 
-def share(x, first, second):
-    return x * (np.sign(np.subtract(first, second)) + 1) / 2
-
-
 def larger(x, y):
     return (x + y + np.abs(x - y)) / 2
 
@@ -72,13 +68,6 @@ SAMPLES = {
         Sample((LONG > 0, LONG, 1.5), reference=where),
         Sample((EMPTY > 0, EMPTY, EMPTY), reference=where),
         Sample((CONDITION, np.arange(4), np.arange(12).reshape(3, 4)), reference=where),
-    ],
-    "winner_share": [
-        Sample((A, A[::-1], B), reference=share),
-        Sample((A, ROW, B), reference=share),
-        Sample((A, B, 3.0), reference=share),
-        Sample((A[0], np.array([1.0, 2.0, 3.0, 4.0]), np.array([1.0, 3.0, 3.0, 3.0])), reference=share,
-               skip={"vmap": "which elements tie differs from sample to sample"}),
     ],
     "maximum": pairs(larger),
     "minimum": pairs(smaller),

@@ -248,13 +248,7 @@ def _keep(call: Call) -> Any:
     x, mask = call.operands
     if not mask.depends:
         return np.where(np.asarray(mask.value) != 0, x.moved(), 0.0)
-    return _share(call)
-
-
-@rule("winner_share")
-def _share(call: Call) -> Any:
-    """All, a part or nothing of the first argument: of the constant zero, the constant zero."""
-    return np.where(call.operands[0].may_differ_from_zero, elementwise(call), CONSTANT)
+    return np.where(x.may_differ_from_zero, elementwise(call), CONSTANT)
 
 
 @rule("copy")

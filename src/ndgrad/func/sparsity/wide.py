@@ -73,7 +73,7 @@ class _Plan:
         self.op = op
         self.forward = op.forward_for(np)
         self.no_tangent = op.jvp is NOT_DIFFERENTIABLE or op.shares_storage
-        rules: Any = op.vjp if op.jvp == "elementwise" else op.jvp
+        rules: Any = op.rules if op.jvp == "elementwise" else op.jvp
         self.elementwise = op.batch == "elementwise" and op.jvp != "linear" and isinstance(rules, Mapping)
         self.rules = [self._rule(rules[name]) if name in rules else None for name in op.args] if self.elementwise else []
         self.linear = op.jvp == "linear"
@@ -81,8 +81,9 @@ class _Plan:
         self.batch = op.batch
         self.batch_names = parameter_names(op.batch) if callable(op.batch) else ()
 
-    def _rule(self, rule: Callable[..., Any]) -> tuple[Callable[..., Any], list[_Getter]]:
-        return rule, [_getter(self.op, name) for name in parameter_names(rule)]
+    def _rule(self, found: Any) -> tuple[Callable[..., Any], list[_Getter]]:
+        rule, names = found if isinstance(found, tuple) else (found, parameter_names(found))
+        return rule, [_getter(self.op, name) for name in names]
 
 
 _Getter = Callable[[Any, list[Any], Any, dict[str, Any]], Any]
