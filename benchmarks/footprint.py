@@ -49,7 +49,7 @@ def peak_memory(names: Sequence[str], size: int = MEMORY_SIZE) -> dict[str, dict
 
 def import_times(names: Sequence[str], repetitions: int) -> dict[str, list[float] | None]:
     """Seconds of `import package` in fresh processes, in turn; None for a package that does not import."""
-    packages = ["numpy", *dict.fromkeys(LIBRARIES[name].package for name in names)]
+    packages = list(dict.fromkeys(["numpy", *(LIBRARIES[name].package for name in names)]))
     times: dict[str, list[float] | None] = {package: [] for package in packages}
     print("import times ...", file=sys.stderr, flush=True)
     compileall.compile_dir(ROOT / "src", quiet=2)  # as an installer does; the environment may forbid it at import

@@ -51,6 +51,10 @@ class Functional:
         return self.np.max(self.np.max(tiles, axis=5), axis=3)
 
 
+class ByHand:
+    """No library: gradients that were derived by hand."""
+
+
 @dataclass(frozen=True)
 class Library:
     """A column of the table. `package` must be installed; `load` gives the namespace workloads receive."""
@@ -177,6 +181,7 @@ LIBRARIES: dict[str, Library] = {
         Library("jax", "jax, op by op", "jax", lambda: _load_jax(jit=False)),
         Library("jax-jit", "jax, jit", "jax", lambda: _load_jax(jit=True)),
         Library("autograd", "HIPS autograd", "autograd", _load_autograd),
+        Library("numpy", "NumPy by hand", "numpy", ByHand),
     )
 }
 

@@ -1,14 +1,18 @@
 """The list of workloads, each a program in torch's dialect and, where it can be said, one in the functional.
 
 torch and ndgrad must run the very same function, given only the module; jax and HIPS autograd differentiate
-functions of arrays instead, so they share a second one. A program prepares its inputs and returns a step
-without arguments; what the step returns (loss and gradients) is compared across libraries before timing.
+functions of arrays instead, so they share a second one. A few workloads also have their gradient written out by hand in NumPy,
+which tells how much of the time is left for a library to lose. A program prepares its inputs and returns a step without
+arguments; what the step returns (loss and gradients) is compared across libraries before timing.
 
     @workload("mlp", title="MLP 784-256-256-10, batch 64", goal=0.8)
     def mlp(torch: Any) -> Step: ...
 
     @mlp.functional
     def mlp_functional(dialect: Functional) -> Step: ...
+
+    @mlp.by_hand
+    def mlp_by_hand() -> Step: ...
 """
 
 from __future__ import annotations
@@ -17,11 +21,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from benchmarks.libraries import Functional
+from benchmarks.libraries import ByHand, Functional
 
 Step = Callable[[], Sequence[Any]]
 TorchProgram = Callable[[Any], Step]
 FunctionalProgram = Callable[[Functional], Step]
+ManualProgram = Callable[[], Step]
 
 
 @dataclass
@@ -34,14 +39,24 @@ class Workload:
     goal: float | None = None
     tolerance: float = 1e-9
     functional_program: FunctionalProgram | None = None
+    manual_program: ManualProgram | None = None
 
     def functional(self, program: FunctionalProgram) -> FunctionalProgram:
         """Register the same computation for the libraries that differentiate functions of arrays."""
         self.functional_program = program
         return program
 
+    def by_hand(self, program: ManualProgram) -> ManualProgram:
+        """Register the gradient as one would write it in NumPy."""
+        self.manual_program = program
+        return program
+
     def build(self, namespace: Any) -> Step:
         """Prepare inputs and return the step to be timed."""
+        if isinstance(namespace, ByHand):
+            if self.manual_program is None:
+                raise NotImplementedError(f"the gradient of workload {self.name!r} is not written by hand")
+            return self.manual_program()
         if not isinstance(namespace, Functional):
             return self.torch_program(namespace)
         if self.functional_program is None:

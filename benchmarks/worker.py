@@ -18,7 +18,7 @@ from typing import Any, TextIO
 import numpy as np
 
 import benchmarks.workloads  # noqa: F401  (fills the registry)
-from benchmarks.libraries import LIBRARIES, Functional
+from benchmarks.libraries import LIBRARIES, ByHand, Functional
 from benchmarks.registry import WORKLOADS, Step
 
 
@@ -64,7 +64,7 @@ class Worker:
 
 
 def _as_numpy(namespace: Any, value: Any) -> np.ndarray:
-    return np.asarray(value if isinstance(namespace, Functional) else value.detach().numpy())
+    return np.asarray(value if isinstance(namespace, (ByHand, Functional)) else value.detach().numpy())
 
 
 def _digest(array: np.ndarray) -> Sequence[float]:

@@ -81,7 +81,7 @@ def select(self: Any, index: int) -> Any:
             f"index {index} is out of bounds for dimension 0 with size {size} (shape {tuple(self.shape)}). Indices run from "
             f"{-size} to {size - 1}."
         )
-    return split_ops.select(self, dim=0, index=index)
+    return split_ops.select.eager(self, dim=0, index=index)
 
 
 def setitem(self: Any, index: Any, value: Any) -> None:

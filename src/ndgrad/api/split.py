@@ -103,7 +103,7 @@ def split(tensor: Any, split_size_or_sections: Any = None, dim: int = 0, *, spli
         raise RuntimeError(f"split expects split_size be non-negative, but got split_size={part}. Give the size of a part.")
     if part == 0 and size:
         raise RuntimeError(f"split_size can only be 0 if dimension size is 0, but got dimension size of {size}. Give the size of a part.")
-    parts: tuple[Any, ...] = ops.split(tensor, split_size=part, dim=number)
+    parts: tuple[Any, ...] = ops.split.eager(tensor, split_size=part, dim=number)
     return parts
 
 
@@ -138,7 +138,7 @@ def chunk(input: Any, chunks: int, dim: int = 0) -> tuple[Any, ...]:
     size = input.shape[number]
     if not size:
         return split_with_sizes(input, (0,) * chunks, number)
-    parts: tuple[Any, ...] = ops.split(input, split_size=-(-size // chunks), dim=number)
+    parts: tuple[Any, ...] = ops.split.eager(input, split_size=-(-size // chunks), dim=number)
     return parts
 
 

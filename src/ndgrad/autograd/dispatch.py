@@ -19,7 +19,7 @@ import numpy as np
 from ndgrad.arrays.library import is_raw_array, library_of
 from ndgrad.autograd.modes import process, thread
 from ndgrad.autograd.node import edge_node, next_sequence_number
-from ndgrad.autograd.saved import Packed
+from ndgrad.autograd.saved import Packed, without_base
 from ndgrad.autograd.subclass import ask_classes, note_wrappers, overriding_types, subclass_op, unshared
 from ndgrad.autograd.variable import ESCAPED, Variable, edge, meta_of, wrap
 from ndgrad.autograd.versions import InferenceStorage, kept_storage, storage_of
@@ -399,6 +399,8 @@ def save_input(node: Any, name: str, value: Any, hooks: Any = ()) -> None:
             value = tuple(pack(v, hooks) for v in value) if isinstance(value, tuple) else pack(value, hooks)
         finally:
             thread.saving = None
+    elif not node.level:
+        value = tuple([without_base(v) for v in value]) if isinstance(value, tuple) else without_base(value)
     setattr(node, name, value)
     setattr(node, name + "_v", tuple(_version(v) for v in value) if isinstance(value, tuple) else _version(value))
     if thread.guard:

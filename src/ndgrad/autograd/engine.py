@@ -37,6 +37,7 @@ from typing import Any
 import numpy as np
 
 from ndgrad.arrays.library import library_of
+from ndgrad.arrays.sums import sum_leading
 from ndgrad.autograd.hooks import call, run_node_prehooks, run_post_accumulate_hooks, run_post_hooks, run_pre_hooks
 from ndgrad.autograd.modes import enter, leave, process, switch_grad, thread
 from ndgrad.autograd.node import FIRST, Edge, Extra, MultiNode, Node, edge_node, edge_number, extra_of, output_count
@@ -482,6 +483,9 @@ def validate(g: Any, node: Any, number: int) -> Any:
     """Bring a gradient to the shape and dtype of the value it belongs to, or say why that cannot be."""
     shape, dtype = node.output_metadata(number)
     if tuple(g.shape) != shape:
+        lead = len(g.shape) - len(shape)
+        if g.dtype is dtype and lead > 0 and g.shape[lead:] == shape:  # the commonest of all: a bias
+            return sum_leading(g, lead)
         if not _can_sum_to(tuple(g.shape), shape):
             raise RuntimeError(
                 f"{node.name()} got a gradient of shape {tuple(g.shape)} for a value of shape {shape}. A rule or a hook returned "
@@ -516,7 +520,7 @@ def sum_to(g: Any, shape: tuple[int, ...]) -> Any:
         g = tensor_ops.sum(g, dim=axes, keepdim=True) if axes else g
         return tensor_ops.reshape(g, shape=shape)
     if len(axes) == lead and lead:
-        return g.sum(axis=axes)
+        return sum_leading(g, lead)
     return g.sum(axis=axes, keepdims=True).reshape(shape) if axes else g.reshape(shape)
 
 

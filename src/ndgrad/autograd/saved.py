@@ -102,6 +102,20 @@ def unpacked(node: Any, name: str, value: Packed) -> Any:
 # ----- back to raw arrays, for an ordinary backward ------------------------------------------------------------------
 
 
+def without_base(t: Any) -> Any:
+    """What a graph keeps of a tensor: of a view, a tensor with its value and history that does not know its base. When that is written,
+    its new history may lead to this graph, and the two would keep each other alive."""
+    meta = t._meta if isinstance(t, Variable) else None
+    if meta is None or meta.view is None or meta.requires_grad or meta.level or meta.batch_level or t.__class__ is not t.face:
+        return t
+    kept = wrap(t.__class__, t._array)
+    kept._node, kept._storage = t._node, t._storage
+    if meta.output_nr or meta.names is not None:
+        own = meta_of(kept)
+        own.output_nr, own.names = meta.output_nr, meta.names
+    return kept
+
+
 def unpack_raw(node: Any, name: str, own_edge: Any = None) -> Any:
     """The payload of a saved value, after all checks; the generated `apply` calls this when the short way fails."""
     value = getattr(node, name)

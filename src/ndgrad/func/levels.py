@@ -118,7 +118,7 @@ class GradLevel(Level):
             # at least the arguments of this level must arrive as tensors, or the op would not know its face
             lifted = tuple([_lifted(p, a.face) if isinstance(a, Variable) else p for a, p in zip(args, payloads, strict=True)])
             result = dispatch(op, lifted, settings)
-        if simple and thread.grad_enabled:
+        if simple and op.differentiable and thread.grad_enabled:
             made = op.in_level(*args, level=number, made=lower(result), **settings)
             if made is not NotImplemented:
                 if made._node is None:

@@ -29,11 +29,12 @@ _HIGHEST = Bound(d=709.0, f=88.0)
 
 def _sigmoid(np: Any, x: Any) -> Any:
     """e / (1 + e) with e = exp(x): accurate on both sides, and it cannot overflow once x is bounded from above."""
-    if x.__class__ is numpy.ndarray and x.size < 16384:
+    if x.__class__ is numpy.ndarray and x.ndim and x.size < 16384:
         one = _SMALL.get(x.dtype)
         if one is not None:
-            e = numpy.exp(numpy.minimum(x, _HIGHEST(x)))
-            return e / (e + one)
+            e = numpy.minimum(x if x.flags.c_contiguous else x.copy(), _HIGHEST(x))
+            numpy.exp(e, e)
+            return numpy.divide(e, e + one, e)
     return _large_sigmoid(np, x)
 
 

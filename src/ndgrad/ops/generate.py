@@ -18,7 +18,7 @@ import numpy
 
 from ndgrad.autograd.modes import process
 from ndgrad.autograd.node import MultiNode, Node, edge_node, next_sequence_number
-from ndgrad.autograd.saved import FREED, Packed, RuleNode, unpack_raw
+from ndgrad.autograd.saved import FREED, Packed, RuleNode, unpack_raw, without_base
 from ndgrad.autograd.variable import Meta, edge, new
 from ndgrad.autograd.versions import kept_storage
 from ndgrad.ops.errors import explain
@@ -180,11 +180,14 @@ def make_eager(
         extra = "u" if _has_number_form(op) and not reflected else str(first_extra(op))
         facts = ["n.shape = out.shape", "n.dtype = out.dtype"]
         if level:
-            facts = ["if made is None:", *(f"    {line}" for line in facts), "else:", "    n.shape, n.dtype = tuple(out.shape), payload_dtype(out)"]
+            of_payload = "n.shape, n.dtype = tuple(out.shape), payload_dtype(out)"
+            facts = ["if made is None:", *(f"    {line}" for line in facts), "else:", f"    {of_payload}"]
         body += [*facts, f"n.extra = {extra}"]
         for arg, name in zip(op.args, args, strict=True):
             if arg in plan.arrays:
-                lines = [f"n.{arg} = {name}", f"n.{arg}_v = s_{arg} and s_{arg}.version"]
+                # a view always has a storage
+                value = name if level else f"{name} if s_{arg} is None else without_base({name})"
+                lines = [f"n.{arg} = {value}", f"n.{arg}_v = s_{arg} and s_{arg}.version"]
                 body += _guarded(plan.condition(arg, differentiable), lines)
             for fact in ("shape", "ndim", "dtype"):
                 if f"{arg}_{fact}" in plan.facts:
@@ -211,6 +214,7 @@ def make_eager(
         "edge": edge,
         "new": new,
         "kept_storage": kept_storage,
+        "without_base": without_base,
         "next_sequence_number": next_sequence_number,
         "forward": op.forward_for(numpy),
         "explain": explain,
@@ -414,14 +418,14 @@ def _make_apply(op: Op, plan: SavePlan, one: bool = False) -> Callable[..., Any]
         if conjugate:
             # rules of elementwise ops are free of conjugates: see the table's manual
             body += ["d = n.dtype", "c = not (d is F64 or d is F32) and d.kind == 'c'", "if c:", "    g = g.conj()"]
-        together = op.shared is not None and not one
-        if together:
-            # computed also where only one argument needs it: then that one does
+        rules = op.rules
+        if op.shared is not None and not one:
+            rules = op.written_rules
             where["shared"] = "shared"
             scope["common"] = op.shared
             body += [f"shared = {_call(op.shared, 'common', [where[name] for name in parameter_names(op.shared)])}"]
         for a in differentiable:
-            rule, names = (op.vjp[a], parameter_names(op.vjp[a])) if together else op.rules[a]
+            rule, names = rules[a]
             scope[f"rule_{a}"] = rule
             call = _call(rule, f"rule_{a}", [where[name] for name in names])
             body += [f"g_{a} = {call} if e_{a} is not None else None" if len(differentiable) > 1 else f"g_{a} = {call}"]

@@ -132,7 +132,7 @@ class Op:
         self.elementwise = elementwise
         self.inplace = inplace
         self.may_be_discrete = may_be_discrete
-        if shared is not None and not all("shared" in parameter_names(rule) for rule in vjp.values()):  # type: ignore[union-attr]
+        if shared is not None and isinstance(vjp, Mapping) and not all("shared" in parameter_names(rule) for rule in vjp.values()):
             raise TypeError(f"op {name!r} has a shared value that not all of its rules name: compute it in those that need it instead")
         self.shared = shared
         self.differentiable = vjp is not NOT_DIFFERENTIABLE
@@ -206,11 +206,18 @@ class Op:
     # ----- what the rules name -----
 
     @functools.cached_property
-    def rules(self) -> dict[str, tuple[Callable[..., Any], tuple[str, ...]]]:
-        """Per differentiable argument, its reverse rule and the names it takes; a rule that names `shared` computes it."""
+    def written_rules(self) -> dict[str, tuple[Callable[..., Any], tuple[str, ...]]]:
+        """Per differentiable argument, its reverse rule and the names it takes, as the table has them."""
         if isinstance(self.vjp, Mapping):
-            return {a: _with_shared(self.vjp[a], self.shared) for a in self.args if a in self.vjp}
+            return {a: (self.vjp[a], parameter_names(self.vjp[a])) for a in self.args if a in self.vjp}
         return {}
+
+    @functools.cached_property
+    def rules(self) -> dict[str, tuple[Callable[..., Any], tuple[str, ...]]]:
+        """The same, each by itself: one that names `shared` takes what that is made of instead."""
+        if self.shared is None:
+            return self.written_rules
+        return {a: _by_itself(rule, names, self.shared) for a, (rule, names) in self.written_rules.items()}
 
     @functools.cached_property
     def joint_rule(self) -> tuple[Callable[..., Any], tuple[str, ...]] | None:
@@ -255,22 +262,17 @@ class Op:
         return _TORCH_NAMES.get(name, name)
 
 
-def _with_shared(rule: Callable[..., Any], shared: Callable[..., Any] | None) -> tuple[Callable[..., Any], tuple[str, ...]]:
-    """A rule and the names it takes, in which those of `shared` stand for the value."""
-    names = parameter_names(rule)
-    if shared is None or "shared" not in names:
-        return rule, names
-    common, place = parameter_names(shared), names.index("shared")
-    own = tuple(n for n in names if n != "shared")
-    positions = [own.index(n) if n in own else None for n in common]
-    further = tuple(n for n in common if n not in own)
+def _by_itself(rule: Callable[..., Any], names: tuple[str, ...], shared: Callable[..., Any]) -> tuple[Callable[..., Any], tuple[str, ...]]:
+    """A rule that computes the shared value from what it is made of."""
+    parts = parameter_names(shared)
+    every = tuple(dict.fromkeys((*(n for n in names if n != "shared"), *parts)))
 
-    def whole(*values: Any) -> Any:
-        rest = iter(values[len(own) :])
-        value = shared(*[next(rest) if p is None else values[p] for p in positions])
-        return rule(*values[:place], value, *values[place : len(own)])
+    def alone(*values: Any) -> Any:
+        env = dict(zip(every, values, strict=True))
+        env["shared"] = shared(*[env[n] for n in parts])
+        return rule(*[env[n] for n in names])
 
-    return whole, own + further
+    return alone, every
 
 
 def _give_defaults(forward: Any, settings: Mapping[str, Any]) -> None:

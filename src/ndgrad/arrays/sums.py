@@ -1,0 +1,35 @@
+"""Sums over leading dimensions, where the gradients of broadcast arguments end.
+
+NumPy adds the rows of a matrix one after the other, each time through memory. The same sums are a product with a row of ones, which BLAS
+computes two to three times as quickly; like NumPy's along this axis, its sums are not pairwise.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy
+
+_REAL = (numpy.dtype(numpy.float32), numpy.dtype(numpy.float64))
+_LENGTH = 4096
+_ONES = {dtype: numpy.ones(_LENGTH, dtype) for dtype in _REAL}
+
+
+def sum_leading(x: Any, count: int) -> Any:
+    """The sum of an array over its first `count` dimensions."""
+    if x.__class__ is numpy.ndarray and x.dtype in _ONES and x.flags.c_contiguous and x.size and x.shape[-1] > 1 and x.ndim > count:
+        rest = x.shape[count:]
+        if x.ndim != 2:
+            x = x.reshape(-1, _product(rest))
+        rows = len(x)
+        ones = _ONES[x.dtype][:rows] if rows <= _LENGTH else numpy.ones(rows, x.dtype)
+        out = numpy.dot(ones, x)
+        return out if len(rest) == 1 else out.reshape(rest)
+    return x.sum(axis=tuple(range(count)))
+
+
+def _product(shape: tuple[int, ...]) -> int:
+    product = 1
+    for n in shape:
+        product *= n
+    return product
