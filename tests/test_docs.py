@@ -205,10 +205,13 @@ def documented_in(name: str, owner: Any) -> Iterator[tuple[str, Any]]:
     for attribute in sorted({*vars(owner), *(dir(owner) if inspect.ismodule(owner) else ())}):
         value = inspect.getattr_static(owner, attribute, None)
         if value is None and inspect.ismodule(owner):
-            value = getattr(owner, attribute, None)
-        value = inspect.unwrap(getattr(value, "__func__", value))
+            try:
+                value = getattr(owner, attribute, None)
+            except ImportError:
+                continue  # made on demand by an optional library that is not there
         if inspect.ismodule(value):
             continue
+        value = inspect.unwrap(getattr(value, "__func__", value))
         yield f"{name}.{attribute}", value
         if inspect.isclass(value) and value.__module__.startswith("ndgrad"):
             nested = f"{owner.__qualname__}." if inspect.isclass(owner) else ""

@@ -59,7 +59,9 @@ def test_refused_ufuncs_say_what_works(name: str) -> None:
 def test_values_and_dtypes_are_numpys_for_every_dtype(name: str) -> None:
     ufunc = UFUNCS[name]
     checked = 0
-    for kinds in DTYPES if ufunc.nin == 1 else [a + b for a in DTYPES for b in "?iqfdD"]:
+    # NumPy 2.0 makes floats of integers here; later ones, and ndgrad over all of them, leave them alone
+    floats_only = name in ("ceil", "floor", "trunc") and onp.__version__.startswith("2.0.")
+    for kinds in "efd" if floats_only else DTYPES if ufunc.nin == 1 else [a + b for a in DTYPES for b in "?iqfdD"]:
         inputs = [onp.array([1, 2, 1, 2], k) for k in kinds]
         with onp.errstate(all="ignore"):
             try:

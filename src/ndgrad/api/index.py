@@ -43,10 +43,33 @@ def _is_basic(item: Any) -> bool:
     return _is_int(item) or item is None or item is Ellipsis or isinstance(item, slice)
 
 
+def _as_written(index: Any) -> tuple[Any, ...] | None:
+    """The items of an index of Python ints, slices of them, None and Ellipsis: by far the commonest, and nothing needs converting."""
+    items = index if index.__class__ is tuple else (index,)
+    for item in items:
+        kind = item.__class__
+        if kind is slice:
+            if not (
+                (item.start is None or item.start.__class__ is int)
+                and (item.stop is None or item.stop.__class__ is int)
+                and (item.step is None or item.step.__class__ is int)
+            ):
+                return None
+        elif kind is not int and item is not None and item is not Ellipsis:
+            return None
+    return items
+
+
 def getitem(self: Any, index: Any) -> Any:
     """`self[index]`: a view for ints, slices, None and Ellipsis, else a new tensor."""
     if index.__class__ is int:
         return select(self, index) if self.ndim else ops.getitem(self, index=(index,))
+    plain = _as_written(index)
+    if plain is not None:
+        try:
+            return ops.getitem.eager(self, index=plain)
+        except IndexError as error:
+            raise _unfit(self, plain, error) from None
     if isinstance(index, (Variable, np.ndarray)):
         array = index if isinstance(index, Variable) else wrap(self.face, index)
         if np_dtype(array).kind == "i" and array.ndim and self.ndim:
@@ -89,13 +112,16 @@ def setitem(self: Any, index: Any, value: Any) -> None:
     given = value
     if not isinstance(value, Variable):
         value = _as_value(self, value)
-    items = _items(self, index)
-    if all(map(_is_basic, items)):
-        value = _drop_leading_ones(value, self, items)
+    basic = _as_written(index)
+    items = _items(self, index) if basic is None else basic
+    if basic is None and all(map(_is_basic, items)):
+        basic = _basic(items)
+    if basic is not None:
+        value = _drop_leading_ones(value, self, basic)
         if thread.levels or thread.dual_levels or thread.observers or self.__class__ not in FACES:
-            write(fill.copy, ops.getitem(self, index=_basic(items)), (value,), {})
+            write(fill.copy, ops.getitem(self, index=basic), (value,), {})
         else:
-            write_part(self, ops.getitem, {"index": _basic(items)}, value)
+            write_part(self, ops.getitem, {"index": basic}, value)
         return
     mask: Any = items[0] if len(items) == 1 else None
     one_by_mask = _is_mask(mask) and tuple(mask.shape) == tuple(self.shape) and _numel(value) == 1

@@ -20,7 +20,7 @@ from ndgrad.ops.table import DATA_DEPENDENT, NOT_DIFFERENTIABLE, op
 
 def _whole(index: tuple[Any, ...]) -> tuple[Any, ...]:
     """With an Ellipsis NumPy gives a view even where all dimensions are taken by ints."""
-    return index if any(i is Ellipsis for i in index) else (*index, Ellipsis)
+    return index if Ellipsis in index else (*index, Ellipsis)
 
 
 getitem = op(

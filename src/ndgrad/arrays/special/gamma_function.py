@@ -142,7 +142,8 @@ def _lgamma_reflect(x: Block) -> Block:
 
 
 def lgamma_block(x: Block) -> Block:
-    return _gamma_layout(x, _lgamma_middle, _lgamma_far, lambda x: -np.log(x), _lgamma_reflect)
+    value = _gamma_layout(x, _lgamma_middle, _lgamma_far, lambda x: -np.log(x), _lgamma_reflect)
+    return value + 0.0  # no negative zeros at 1 and 2
 
 
 def lgamma(x: ArrayLike) -> NDArray[Any]:

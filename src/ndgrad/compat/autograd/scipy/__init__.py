@@ -11,6 +11,8 @@ _SUBMODULES = frozenset("integrate linalg misc signal special stats".split())
 def __getattr__(name: str) -> Any:
     if name in _SUBMODULES:
         return importlib.import_module(f"ndgrad.compat.autograd.scipy.{name}")
+    if name.startswith("__"):
+        raise AttributeError(f"module {__name__} has no attribute {name!r}")
     return getattr(importlib.import_module("scipy"), name)
 
 

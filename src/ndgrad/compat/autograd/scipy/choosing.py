@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+import importlib.util
 from collections.abc import Callable
 from typing import Any
 
@@ -47,6 +48,8 @@ def finder(submodule: str) -> tuple[Callable[[str], Any], Callable[[], list[str]
     """The `__getattr__` and the `__dir__` of a submodule."""
 
     def find(name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(f"module scipy.{submodule} has no attribute {name!r}")
         theirs_module = importlib.import_module(f"scipy.{submodule}")
         theirs = getattr(theirs_module, name)
         ours = getattr(importlib.import_module(f"ndgrad.scipy.{submodule}"), name, None) if not name.startswith("_") else None
@@ -57,6 +60,7 @@ def finder(submodule: str) -> tuple[Callable[[str], Any], Callable[[], list[str]
         return chosen(theirs, ours) if callable(theirs) else theirs
 
     def names() -> list[str]:
-        return dir(importlib.import_module(f"scipy.{submodule}"))
+        # dir() must not fail where SciPy is not installed
+        return dir(importlib.import_module(f"scipy.{submodule}")) if importlib.util.find_spec("scipy") else []
 
     return find, names
