@@ -11,7 +11,7 @@ import numpy as np
 from ndgrad import devices
 from ndgrad.api.arguments import as_dim
 from ndgrad.autograd.modes import process, thread
-from ndgrad.autograd.variable import Variable, meta_of, np_dtype
+from ndgrad.autograd.variable import Variable, meta_of, np_dtype, recorded
 from ndgrad.storage import batch_dims, memory_of
 
 
@@ -29,7 +29,9 @@ def channels_last_order(wanted: devices.memory_format, ndim: int) -> tuple[int, 
 
 
 def set_requires_grad(t: Any, value: bool) -> None:
-    refuse_in_transform("Tensor.requires_grad_()")
+    if any(level.kind != "functional" for level in thread.levels):
+        refuse_in_transform("Tensor.requires_grad_()")
+    t = recorded(t)
     if value:
         check_differentiable(np_dtype(t))
         if t.is_inference() and not thread.inference:
@@ -55,8 +57,8 @@ def check_differentiable(dtype: np.dtype[Any]) -> None:
 def refuse_in_transform(what: str) -> None:
     if thread.levels:
         raise RuntimeError(
-            f"You are attempting to call {what} inside a function that is being transformed by grad, vjp or vmap, whose "
-            "graphs are their "
+            f"You are attempting to call {what} inside a function that is being transformed by grad, vjp, vmap or "
+            "functionalize, whose graphs are their "
             "own. Return what you want differentiated, or call it outside of the transform."
         )
 

@@ -18,7 +18,7 @@ from ndgrad.arrays.placement import device_of
 from ndgrad.autograd.inplace import write
 from ndgrad.autograd.modes import process
 from ndgrad.autograd.subclass import announce_class, default_dispatch, default_function, make_wrapper
-from ndgrad.autograd.variable import Variable, meta_of, np_dtype, requires_grad, wrap
+from ndgrad.autograd.variable import Variable, meta_of, np_dtype, recorded, requires_grad, wrap
 from ndgrad.autograd.versions import Version, is_inference, storage_of, version_number
 from ndgrad.autograd.view import replay
 from ndgrad.checks import (
@@ -137,10 +137,13 @@ class Tensor(PythonProtocols):
 
     @property
     def ndim(self) -> int:
-        return len(self.shape)
+        meta = self._meta
+        ndim: int = self._array.ndim
+        return ndim - 1 if meta is not None and meta.batch_level else ndim
 
     def dim(self) -> int:
-        return len(self.shape)
+        """The number of dimensions."""
+        return self.ndim
 
     ndimension = dim
 
@@ -248,7 +251,7 @@ class Tensor(PythonProtocols):
 
     @property
     def requires_grad(self) -> bool:
-        return requires_grad(self)
+        return requires_grad(self) or (process.busy != 0 and requires_grad(recorded(self)))
 
     @requires_grad.setter
     def requires_grad(self, value: bool) -> None:
@@ -277,6 +280,9 @@ class Tensor(PythonProtocols):
     def grad_fn(self) -> Any:
         if self._meta is not None and self._meta.view is not None:
             self._meta.view.refresh(self)
+        if self._node is None and process.busy:
+            inside = recorded(self)
+            return None if inside is self else inside.grad_fn
         return self._node
 
     @property
@@ -299,6 +305,10 @@ class Tensor(PythonProtocols):
     @property
     def grad(self) -> Any:
         """The gradient that backward has accumulated, or None."""
+        if process.busy:
+            inside = recorded(self)
+            if inside is not self:
+                return inside.grad
         meta = self._meta
         found = None if meta is None else meta.grad
         if found is not None or (self._node is None and (meta is None or meta.view is None)):
@@ -317,6 +327,8 @@ class Tensor(PythonProtocols):
 
     @grad.setter
     def grad(self, value: Any) -> None:
+        if process.busy and recorded(self) is not self:
+            refuse_in_transform("the setter of Tensor.grad")
         if value is not None:
             check_grad(self, value)
         meta_of(self).grad = value

@@ -243,6 +243,10 @@ def test_arange_of_floats_is_numpys(start, length, step):
     np.testing.assert_allclose(ndgrad.arange(start, start + length, step).numpy(), expected, rtol=1e-12, atol=1e-12)
 
 
+def test_arange_of_an_interval_that_vanishes_beside_the_step_has_one_element():
+    assert ndgrad.arange(0.0, 5e-324, 2.0).tolist() == np.arange(0.0, 5e-324, 2.0).tolist() == [0.0]
+
+
 def test_arange_arguments():
     assert ndgrad.arange(3).tolist() == ndgrad.arange(ndgrad.tensor(3)).tolist() == [0, 1, 2]
     assert ndgrad.arange(0, 1, 0.5).dtype is ndgrad.float64

@@ -456,3 +456,11 @@ def test_errors_say_what_to_do():
             call()
         assert hint in str(raised.value)
 
+
+
+def test_shapes_and_dtypes_on_the_meta_device():
+    a, b = ndgrad.empty(2, 3, device="meta", dtype=ndgrad.float32), ndgrad.empty(3, device="meta", dtype=ndgrad.float32)
+    for f, dtype in ((ndgrad.heaviside, ndgrad.float32), (ndgrad.complex, ndgrad.complex64), (ndgrad.polar, ndgrad.complex64)):
+        made = f(a, b)
+        assert made.device.type == "meta"
+        assert (tuple(made.shape), made.dtype) == ((2, 3), dtype)

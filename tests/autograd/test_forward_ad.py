@@ -118,3 +118,14 @@ def test_tangent_keeps_the_dtype_of_its_primal():
 def test_jvp_of_a_discrete_setting_is_not_silent():
     with fw.dual_level(), pytest.raises(ValueError, match="floating point or complex"):
         fw.make_dual(ndgrad.arange(3), ndgrad.ones(3))
+
+
+def test_a_view_of_a_dual_keeps_the_history_of_a_write_whoever_asks_first():
+    w = ndgrad.tensor([0.3, 0.4], requires_grad=True)
+    with fw.dual_level():
+        d = fw.make_dual(ndgrad.tensor([0.5, 0.9]), ndgrad.tensor([1.0, 2.0]))
+        v = d.view(-1)
+        d.mul_(w)  # so v is 0.5 w0, 0.9 w1
+        doubled = v * 2.0
+        (g,) = ndgrad.autograd.grad((doubled + v * v).sum(), w)
+    np.testing.assert_allclose(g.numpy(), [0.5 * 2 + 2 * 0.25 * 0.3, 0.9 * 2 + 2 * 0.81 * 0.4])

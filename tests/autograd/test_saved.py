@@ -8,11 +8,13 @@ import weakref
 
 import numpy as np
 import pytest
+from tests.func.table_programs import STEPS, step
 
 import ndgrad
 import ndgrad.numpy as dnp
 from ndgrad.autograd import graph
 from ndgrad.autograd.lines import place_of
+from ndgrad.ops.table import table
 
 
 def leaf(*values: float):
@@ -201,6 +203,44 @@ def test_an_input_comes_back_as_itself_with_its_attributes_after_its_last_name_h
     assert seen() is None
 
 
+@pytest.mark.parametrize("part", [lambda a: a[0], lambda a: a.t()[1:], lambda a: a.unbind(0)[0], lambda a: a.unbind(0)[1]])
+def test_a_view_comes_back_as_itself_while_somebody_holds_it(part):
+    a = ndgrad.ones(3, 2, requires_grad=True) * 2
+    view = part(a)
+    view.note = "mine"
+    y = view * view
+    saved = y.grad_fn._saved_self
+    assert saved is view
+    assert saved.note == "mine"
+    del saved, view
+    saved = y.grad_fn._saved_self  # its value, history and memory
+    assert saved._storage is a._storage
+    assert saved.grad_fn is not None
+    (g,) = ndgrad.autograd.grad((saved * saved).sum(), a)
+    np.testing.assert_allclose(g.numpy(), ndgrad.autograd.grad(y.sum(), a)[0].numpy())
+
+
+def test_a_write_to_a_saved_view_is_in_the_history_of_its_base():
+    x = leaf(1.0, 2.0)
+    a = x * 1
+    view = a[:1]
+    y = view * view
+    y.grad_fn._saved_self.mul_(3.0)
+    assert ndgrad.autograd.grad(a.sum(), x)[0].tolist() == [3.0, 1.0]
+
+
+@pytest.mark.parametrize("write", [lambda s: s.mul_(2.0), lambda s: s.view(-1).sin_(), lambda s: s.__setitem__(0, 1.0)])
+def test_a_saved_view_that_nobody_holds_is_not_written(write):
+    """Its base would have to learn of the write, and the graph does not know it."""
+    x = leaf(1.0, 2.0)
+    a = x * 1
+    y = a[:1] * a[:1]
+    with pytest.raises(RuntimeError, match=r"read from a graph.*clone\(\)"):
+        write(y.grad_fn._saved_self)
+    assert a.tolist() == [1.0, 2.0]
+    assert ndgrad.autograd.grad(y.sum(), x)[0].tolist() == [2.0, 0.0]
+
+
 def test_a_saved_result_makes_no_cycle_whoever_looks_at_it():
     gc.collect()
     gc.disable()
@@ -356,6 +396,24 @@ def test_hooks_inside_transforms_keep_batches_and_refuse_to_cut_outer_graphs():
             curvature(rows[0])
     with graph.saved_tensors_hooks(lambda t: [t], lambda held: held[0]):
         assert ndgrad.allclose(curvature(rows[0]), ndgrad.func.jacfwd(lambda c: slope(c).sum())(rows[0]))
+
+
+INDICES_TOO = [
+    next(s for s in STEPS if s.split()[0] == name) for name in sorted({s.split()[0] for s in STEPS}) if table[name].discrete_outputs
+]
+
+
+@pytest.mark.parametrize("name", INDICES_TOO)
+def test_hooks_inside_transforms_are_given_indices_as_batches(name):
+    """An output without gradient has no node: whose payload it holds must be known all the same, or a hook could do nothing with it."""
+    f = step(name)
+    slope = ndgrad.func.grad(lambda x: (f(x) ** 2).sum())
+    rows = ndgrad.tensor([[0.3, -0.4], [0.1, 0.2]])
+    expected = ndgrad.stack([slope(row) for row in rows])
+    for pack in (lambda t: t.detach(), lambda t: t.clone() * 1):
+        with graph.saved_tensors_hooks(pack, lambda t: t):
+            np.testing.assert_allclose(ndgrad.func.vmap(slope)(rows).numpy(), expected.numpy(), rtol=1e-10)
+            np.testing.assert_allclose(slope(rows[1]).numpy(), expected[1].numpy(), rtol=1e-10)
 
 
 def test_on_numpys_face_what_a_hook_passed_on_is_rebuilt_after_a_write():

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy
 import pytest
 
 import ndgrad.numpy as np
@@ -56,3 +57,61 @@ def test_values_inside_are_arrays(name: str) -> None:
 
     TRANSFORMS[name](watched)
     assert {n: type(v) for n, v in seen.items()} == dict.fromkeys(seen, Array)
+
+
+# ----- buffers: writes after saves, which this face allows --------------------------------------------------------------------------
+
+
+def buffered(x: Any) -> Any:
+    u = np.zeros(4)
+    u[:2] = x[:2] * x[1:]
+    part = u[:2]
+    squares = part * part
+    u[1:3] = squares * x[0]
+    again = part * x[1]  # of the new values
+    u *= x[2]
+    return (u * u).sum() + squares.sum() + (again * part).sum()
+
+
+def unbuffered(x: Any) -> Any:
+    first = x[:2] * x[1:]
+    squares = first * first
+    written = np.concatenate([first[:1], squares * x[0], np.zeros(1)])
+    again, u = written[:2] * x[1], written * x[2]
+    return (u * u).sum() + squares.sum() + (again * u[:2]).sum()
+
+
+SECOND = {
+    "hessian": func.hessian,
+    "jacrev of jacrev": lambda f: func.jacrev(func.jacrev(f)),
+    "jacfwd of jacfwd": lambda f: func.jacfwd(func.jacfwd(f)),
+    "jacrev of jacfwd": lambda f: func.jacrev(func.jacfwd(f)),
+    "vmap of hessian": lambda f: lambda x: func.vmap(func.hessian(f))(np.stack([X, x]))[1],
+    "jacrev of vmap of grad": lambda f: lambda x: func.jacrev(lambda y: func.vmap(func.grad(f))(np.stack([y, y]))[1])(x),
+}
+
+
+@pytest.mark.parametrize("name", SECOND)
+def test_second_derivatives_through_a_buffer(name: str) -> None:
+    x = np.array([0.5, 0.7, -0.3])
+    found = SECOND[name](buffered)(x)
+    assert type(found) is Array
+    numpy.testing.assert_allclose(numpy.asarray(found), numpy.asarray(func.hessian(unbuffered)(x)), rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("asked", [False, True])
+def test_a_saved_view_of_an_outer_level_has_the_history_it_had(asked: bool) -> None:
+    def outer(x: Any) -> Any:
+        def inner(q: Any) -> Any:
+            u = np.zeros(4)
+            u[:3] = x * x
+            part = u[:3]
+            y = (part * q).sum()
+            u[:3] = x * 5.0
+            if asked:
+                part + 1.0  # brings its history up to date
+            return y
+
+        return func.grad(inner)(x).sum()  # the sum of x * x
+
+    numpy.testing.assert_allclose(numpy.asarray(func.grad(outer)(X)), 2 * numpy.asarray(X))

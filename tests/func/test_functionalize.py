@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import ndgrad
+from ndgrad import autograd
 from ndgrad.autograd.modes import process, thread
 from ndgrad.func import functionalize, grad, hessian, jacfwd, jacrev, jvp, vmap
 from ndgrad.utils._python_dispatch import TorchDispatchMode
@@ -212,6 +213,166 @@ def test_custom_functions_that_write():
         close(functionalize(f)(x), f(x))
 
 
+# ----- gradients inside ------------------------------------------------------------------------------------------------------------
+
+
+def of_argument(x):
+    y = x.clone()
+    y.mul_(x)
+    return autograd.grad((y.sin() * x).sum(), x)[0]
+
+
+def of_result_after_a_write(x):
+    y = x * 1
+    part = y[1:]
+    y.mul_(2)
+    return autograd.grad((y**2).sum() + (part**3).sum(), y)[0]
+
+
+def of_a_leaf_made_inside(x):
+    w = ndgrad.tensor(V, requires_grad=True)
+    return autograd.grad((w.sin() * x.detach()).sum(), w)[0]
+
+
+def of_a_detached_clone(x):
+    y = x.detach().clone().requires_grad_()
+    assert y.requires_grad
+    assert y.is_leaf
+    assert (y * 2).grad_fn is not None
+    return -autograd.grad((y**2).sum(), y)[0]
+
+
+def written_gradient(x):
+    (g,) = autograd.grad((x**3).sum(), x)
+    g[0] = 5.0
+    return g.mul_(2)
+
+
+def given_cotangent(x):
+    return autograd.grad(x * x, x, grad_outputs=x.detach() * 2)[0]
+
+
+def named(x):
+    unused = ndgrad.ones(2, requires_grad=True)
+    assert autograd.grad((x**2).sum(), {"x": x, "y": unused}, allow_unused=True)["y"] is None
+    found = autograd.grad((x**2).sum(), {"x": x, "y": unused}, materialize_grads=True)
+    return ndgrad.cat([found["x"], found["y"]])
+
+
+def second_order(x):
+    (g,) = autograd.grad((x.sin() * x).sum(), x, create_graph=True)
+    return ndgrad.stack([autograd.grad(g[i], x, retain_graph=True)[0] for i in range(3)])
+
+
+def batched_cotangents(x):
+    (g,) = autograd.grad((x.sin() * x).sum(), x, create_graph=True)
+    return autograd.grad(g, x, ndgrad.eye(3), is_grads_batched=True)[0]
+
+
+def mapped_cotangents(x):
+    y = x.sin()
+    return vmap(lambda v: autograd.grad(y, x, v, retain_graph=True)[0])(ndgrad.eye(3) * x.detach())
+
+
+def hooked(x):
+    y = x.sin()
+    y.register_hook(lambda g: g * 10)
+    return autograd.grad(y.sum(), x)[0]
+
+
+def descent(x):
+    w = ndgrad.zeros(3, requires_grad=True)
+    for _ in range(5):
+        (g,) = autograd.grad(((w - x.detach()) ** 2).sum() + (w**4).sum(), w)
+        with ndgrad.no_grad():
+            w -= 0.1 * g
+            w[1:].mul_(0.9)
+    return w.detach()
+
+
+@pytest.mark.parametrize("remove", ["mutations", "mutations_and_views"])
+@pytest.mark.parametrize(
+    "f",
+    [
+        of_argument, of_result_after_a_write, of_a_leaf_made_inside, of_a_detached_clone, written_gradient, given_cotangent, named,
+        second_order, batched_cotangents, mapped_cotangents, hooked, descent,
+    ],
+)  # fmt: skip
+def test_gradients_taken_inside_are_those_of_the_function(f, remove):
+    x = ndgrad.tensor(X, requires_grad=True)
+    ours, expected = functionalize(f, remove=remove)(x), f(x)
+    close(ours, expected)
+    assert type(ours) is type(expected)
+    assert ours.requires_grad == expected.requires_grad
+    close(functionalize(functionalize(f))(x), expected)
+
+
+def test_gradients_taken_inside_need_not_fear_writes():
+    def f(x):
+        y = x.clone()
+        z = y * y
+        y[0] = 2.0
+        return autograd.grad((z * y).sum(), x)[0]
+
+    x = ndgrad.tensor(X, requires_grad=True)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        f(x)
+    np.testing.assert_allclose(functionalize(f)(x).numpy(), [4 * X[0], *(3 * X[1:] ** 2)])
+
+
+def test_a_leaf_that_is_written_stays_one_leaf():
+    """Its gradients, of uses before and after the write, are added, and so they are when it is returned."""
+
+    def use_write_use(x):
+        w = ndgrad.ones(3, requires_grad=True)
+        before = (w * x).sum()
+        with ndgrad.no_grad():
+            w.mul_(3)
+        return before + (2 * w * x * x).sum(), w
+
+    x = ndgrad.tensor(X)
+    inside = functionalize(lambda x: autograd.grad(*use_write_use(x))[0])(x)
+    np.testing.assert_allclose(inside.numpy(), X + 2 * X**2)
+    out, w = functionalize(use_write_use)(x)
+    out.backward()
+    assert w.is_leaf
+    assert w.tolist() == [3, 3, 3]
+    np.testing.assert_allclose(w.grad.numpy(), X + 2 * X**2)
+
+
+def test_gradients_taken_inside_other_transforms():
+    x = ndgrad.tensor(X)
+    for f in (of_argument, of_result_after_a_write, given_cotangent):
+        total = lambda x, f=f: (f(x) * x).sum()
+        close(grad(functionalize(total))(x), grad(total)(x))
+        close(functionalize(grad(total))(x), grad(total)(x))
+
+
+def test_requires_grad_is_that_of_the_caller():
+    seen = []
+
+    def f(x):
+        seen.append((x.requires_grad, x.is_leaf, (x * 2).requires_grad, x.detach().requires_grad, x.grad is None))
+        return x * 1
+
+    for flag in (True, False):
+        functionalize(f)(ndgrad.tensor(X, requires_grad=flag))
+    assert seen == [(True, True, True, False, True), (False, True, False, False, True)]
+
+
+def test_what_leaves_keep_when_they_come_to_the_level():
+    """A leaf made inside has hooks and a graph from before it meets what was written."""
+
+    def f(x):
+        w = ndgrad.tensor(V, requires_grad=True)
+        w.register_hook(lambda g: g * 10)
+        early = (w * w).sum()
+        x.add_(0)
+        return autograd.grad(early + (w * x).sum(), w)[0]
+
+    np.testing.assert_allclose(functionalize(f)(ndgrad.tensor(X)).numpy(), 10 * (2 * V + X))
+
+
 # ----- what has no out-of-place form --------------------------------------------------------------------------------------------
 
 
@@ -222,6 +383,34 @@ def write_detached(x):
     y = x * 2
     y.detach().mul_(3)
     return y.sum()
+
+
+def write_to_what_a_leaf_shares(x):
+    y = x * 1
+    leaf = y.detach().requires_grad_()
+    y.mul_(2)
+    return leaf
+
+
+def write_to_a_leaf(x):
+    ndgrad.ones(3, requires_grad=True).mul_(x)
+
+
+def write_to_a_leaf_with_views(x):
+    w = ndgrad.ones(3, requires_grad=True)
+    part = w[1:]
+    with ndgrad.no_grad():
+        w.mul_(x)
+    return part
+
+
+def late_leaf(x):
+    x.mul_(2)
+    x.requires_grad_()
+
+
+def set_grad(x):
+    x.grad = x * 1
 
 
 def write_under_no_grad(x):
@@ -242,6 +431,14 @@ def write_under_no_grad(x):
         (lambda x: functionalize(lambda x: x.add_(1))(x.requires_grad_()), "leaf"),
         (lambda x: grad(functionalize(write_detached))(x), "history"),
         (lambda x: grad(functionalize(write_under_no_grad))(x), "history"),
+        (lambda x: functionalize(lambda x: (x * ndgrad.ones(3, requires_grad=True)).sum().backward())(x), "backward"),
+        (lambda x: functionalize(lambda x: autograd.grad(x.sum(), x))(x), "does not require grad"),
+        (lambda x: functionalize(lambda x: grad(lambda y: y.requires_grad_().sum())(x))(x), "requires_grad_"),
+        (lambda x: functionalize(write_to_what_a_leaf_shares)(x), "clone"),
+        (lambda x: functionalize(write_to_a_leaf)(x), "leaf"),
+        (lambda x: functionalize(write_to_a_leaf_with_views)(x), "history"),
+        (lambda x: functionalize(late_leaf)(x), "after a write"),
+        (lambda x: functionalize(set_grad)(x), "grad"),
     ],
 )
 def test_errors(call, words):

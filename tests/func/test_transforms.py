@@ -339,6 +339,32 @@ def test_inputs_are_not_changed_by_writes_to_copies():
     assert x.grad is None
 
 
+BUFFERS = {
+    "product": lambda x: x * 2.0,
+    "clone": lambda x: x.clone() + x.clone(),
+    "linear": lambda x: (x + x).clone(),
+    "sum": lambda x: ndgrad.stack([x, x]).sum(0),
+    "view": lambda x: ndgrad.stack([x, x * 2.0])[1],
+}
+
+
+@pytest.mark.parametrize("buffer", BUFFERS)
+def test_batched_values_written_into_duals(buffer):
+    """2 c x, written in place into 2 x: inside the map a tensor without a batch, whose tangent has none either."""
+    x, v, c = ndgrad.tensor(X), ndgrad.tensor(V), ndgrad.tensor([[2.0], [3.0]])
+
+    def f(x, c):
+        y = BUFFERS[buffer](x)
+        y[1:].mul_(c)
+        y[0].mul_(c[0])
+        return y
+
+    expected = 2.0 * c.numpy() * V
+    close(vmap(lambda c: jvp(lambda x: f(x, c), (x,), (v,))[1])(c), expected)
+    close(jvp(lambda x: vmap(lambda c: f(x, c))(c), (x,), (v,))[1], expected)
+    close(jvp(lambda x: vmap(lambda c: grad(lambda c: (f(x, c) * f(x, c)).sum())(c))(c), (x,), (v,))[1], 16.0 * c.numpy() * (X @ V))
+
+
 def test_unused_inputs_get_zeros():
     x, y = ndgrad.tensor(X), ndgrad.tensor(np.full(2, np.inf))
     g = grad(lambda a, b: a.sum(), argnums=(0, 1))(x, y)

@@ -55,12 +55,16 @@ def reference():
     return np.array(by_y), np.array(by_a)
 
 
+#: As tight as each method is in about a second: those of low order take many steps.
+REACH = {"RK45": 1e-8, "RK23": 1e-5, "DOP853": 1e-8, "Radau": 1e-5, "BDF": 1e-5, "LSODA": 1e-7}
+
+
 @pytest.mark.parametrize("method", METHODS)
 def test_gradients_are_within_ten_tolerances_of_finite_differences(method, reference):
-    rtol = 1e-4
+    rtol = REACH[method]
 
     def loss(y0, a):
-        sol = implicit.solve_ivp(hunters, (0.0, 2.0), y0, method, TIMES, args=(a,), rtol=rtol, atol=1e-6)
+        sol = implicit.solve_ivp(hunters, (0.0, 2.0), y0, method, TIMES, args=(a,), rtol=rtol, atol=rtol / 100)
         return (sol.y * tensor(WEIGHTS)).sum()
 
     y0, a = tensor(Y0), tensor(A)
@@ -78,11 +82,11 @@ def test_values_equal_scipys():
     field = lambda t, y: [-0.5 * y[0] + t, y[0] - y[1]]
     for method in METHODS:
         mine = implicit.solve_ivp(
-            lambda t, y: ndgrad.stack([-0.5 * y[0] + t, y[0] - y[1]]), (0.0, 2.0), tensor([1.0, 2.0]), method, **TIGHT
+            lambda t, y: ndgrad.stack([-0.5 * y[0] + t, y[0] - y[1]]), (0.0, 2.0), tensor([1.0, 2.0]), method, rtol=1e-7, atol=1e-9
         )
-        theirs = integrate.solve_ivp(field, (0, 2), [1.0, 2.0], method, **TIGHT)
+        theirs = integrate.solve_ivp(field, (0, 2), [1.0, 2.0], method, rtol=1e-7, atol=1e-9)
         assert tuple(mine.y.shape) == (2, len(mine.t))
-        close(mine.y[:, -1], theirs.y[:, -1], 1e-4)
+        close(mine.y[:, -1], theirs.y[:, -1], 1e-6)
         if method in ("RK45", "RK23", "DOP853"):
             close(mine.t, theirs.t, 1e-10)
             close(mine.y, theirs.y, 1e-10)
@@ -95,31 +99,31 @@ def decay(k, **options):
 
 def test_every_combination_of_modes_to_third_order():
     k, e = tensor(0.5), np.exp(-1.0)
-    one = lambda k: decay(k, rtol=1e-4, atol=1e-6)
-    close(func.grad(one)(k), -2 * e, 1e-4)
-    close(func.jacfwd(one)(k), -2 * e, 1e-4)
+    close(func.grad(decay)(k), -2 * e)
+    close(func.jacfwd(decay)(k), -2 * e)
     for transform in (
-        func.grad(func.grad(one)), func.jacfwd(func.grad(one)), func.grad(func.jacfwd(one)), func.jacfwd(func.jacfwd(one)),
+        func.grad(func.grad(decay)), func.jacfwd(func.grad(decay)), func.grad(func.jacfwd(decay)), func.jacfwd(func.jacfwd(decay)),
     ):  # fmt: skip
-        close(transform(k), 4 * e, 1e-4)
-    close(func.grad(func.grad(func.grad(one)))(k), -8 * e, 1e-4)
+        close(transform(k), 4 * e)
+    close(func.grad(func.grad(func.grad(decay)))(k), -8 * e)
     leaf = tensor(0.5, requires_grad=True)
-    (g,) = ndgrad.autograd.grad(one(leaf), leaf, create_graph=True)
+    (g,) = ndgrad.autograd.grad(decay(leaf), leaf, create_graph=True)
     (gg,) = ndgrad.autograd.grad(g, leaf)
-    close(gg, 4 * e, 1e-4)
+    close(gg, 4 * e)
 
 
 @pytest.mark.parametrize("method", ["RK45", "Radau", "LSODA"])
 def test_vmap_integrates_the_batch_together(method):
     k = tensor([0.5, 1.0, 2.0])
     n = k.numpy()
-    one = lambda k: decay(k, method=method, rtol=1e-4, atol=1e-5)
-    close(func.vmap(one)(k), np.exp(-2 * n), 1e-3)
-    close(func.vmap(func.grad(one))(k), -2 * np.exp(-2 * n), 1e-3)
-    close(func.grad(lambda k: func.vmap(one)(k).sum())(k), -2 * np.exp(-2 * n), 1e-3)
+    rtol = 1e-5 if method == "Radau" else 1e-7  # whose error here is still below the others'
+    one = lambda k: decay(k, method=method, rtol=rtol, atol=rtol / 100)
+    close(func.vmap(one)(k), np.exp(-2 * n))
+    close(func.vmap(func.grad(one))(k), -2 * np.exp(-2 * n))
+    close(func.grad(lambda k: func.vmap(one)(k).sum())(k), -2 * np.exp(-2 * n))
     if method == "RK45":
-        close(func.vmap(func.grad(func.grad(one)))(k), 4 * np.exp(-2 * n), 1e-3)
-        close(func.vmap(lambda k: func.jvp(one, (k,), (tensor(1.0),))[1])(k), -2 * np.exp(-2 * n), 1e-3)
+        close(func.vmap(func.grad(func.grad(one)))(k), 4 * np.exp(-2 * n))
+        close(func.vmap(lambda k: func.jvp(one, (k,), (tensor(1.0),))[1])(k), -2 * np.exp(-2 * n))
         calls = []
         for size in (2, 16):
             count = [0]
@@ -213,8 +217,8 @@ def test_stiff_problem_gets_exact_jacobians():
         f = lambda t, y: [-k[0] * y[0] + k[1] * y[1] * y[2], k[0] * y[0] - k[1] * y[1] * y[2] - k[2] * y[1] ** 2, k[2] * y[1] ** 2]
         return integrate.solve_ivp(f, (0, 1), y0, "Radau", rtol=1e-11, atol=1e-14).y[:, -1]
 
-    rtol = 1e-4
-    g = func.grad(lambda k: solve(k, rtol=rtol, atol=1e-9)[0])(tensor(k)).numpy() * k
+    rtol = 1e-5
+    g = func.grad(lambda k: solve(k, rtol=rtol, atol=1e-10)[0])(tensor(k)).numpy() * k
     want = [(arrays(k * (1 + 1e-4 * e))[0] - arrays(k * (1 - 1e-4 * e))[0]) / 2e-4 for e in np.eye(3)]
     assert np.abs(g - want).max() <= 10 * rtol
 

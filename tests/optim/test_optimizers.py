@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+import warnings
 
 import numpy as np
 import pytest
@@ -22,6 +23,7 @@ SETTINGS = {
     "rmsprop": lambda p: optim.RMSprop(p, lr=0.1, momentum=0.3, centered=True, differentiable=True),
     "adagrad": lambda p: optim.Adagrad(p, lr=0.1, lr_decay=0.1, differentiable=True),
     "adadelta": lambda p: optim.Adadelta(p, differentiable=True),
+    "rprop": lambda p: optim.Rprop(p, lr=0.1, differentiable=True),
 }
 
 
@@ -152,6 +154,50 @@ def test_hooks_around_steps_and_state():
     optimizer.step()
     optimizer.load_state_dict(optimizer.state_dict())
     assert events == [("pre", [1.0, 1.0]), ("post", [0.9, 0.9]), ("pre", [0.9, 0.9]), ["more", "param_groups", "state"]]
+
+
+def test_optimizer_with_a_step_of_its_own_is_not_behind_its_schedule():
+    class Descent(optim.Optimizer):
+        def __init__(self, params):
+            super().__init__(params, {"lr": 1.0})
+
+        def step(self, closure=None):
+            return None
+
+    optimizer = Descent([ndgrad.ones(2, requires_grad=True)])
+    schedule = lr_scheduler.StepLR(optimizer, 1)
+    optimizer.step()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        schedule.step()
+
+
+def test_hooks_run_once_and_again_after_a_step_that_failed():
+    calls = []
+
+    class Nested(optim.SGD):
+        def step(self, closure=None):
+            return super().step(closure)
+
+    optimizer = Nested([ndgrad.ones(2, requires_grad=True)], lr=0.1)
+    optimizer.register_step_pre_hook(lambda o, args, kwargs: calls.append("pre"))
+    optimizer.register_step_post_hook(lambda o, args, kwargs: calls.append("post"))
+    with pytest.raises(ZeroDivisionError):
+        optimizer.step(lambda: 1 / 0)
+    optimizer.step()
+    assert calls == ["pre", "pre", "post"]
+
+
+def test_vmap_over_the_learning_rate():
+    def after(lr):
+        p = ndgrad.tensor([2.0, 3.0], requires_grad=True).clone()
+        optimizer = optim.SGD([p], lr=lr, differentiable=True)
+        p.grad = 2 * p.clone()
+        optimizer.step()
+        return p
+
+    rates = ndgrad.tensor([0.1, 0.2])
+    np.testing.assert_allclose(ndgrad.func.vmap(after)(rates).detach().numpy(), [[1.6, 2.4], [1.2, 1.8]])
 
 
 def test_closure_that_fails_leaves_parameters_and_modes():

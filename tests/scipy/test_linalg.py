@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pytest
 
 import ndgrad
 import ndgrad.numpy as dnp
+from ndgrad import func
 
 scipys = pytest.importorskip("scipy.linalg")
 from tests.scipy.checking import check, plain  # noqa: E402
@@ -162,6 +165,53 @@ def test_symmetric_banded_systems(lower):
         linalg.solveh_banded(-bands, right, lower=lower)
 
 
+@pytest.mark.parametrize("kind", [float, complex])
+def test_gradients_of_banded_systems_and_factors_need_no_matrix(kind):
+    """Memory of some bands, where a matrix would be hundreds of times as much; and the gradient is that of finite differences."""
+    n = 5000
+    bands = R.standard_normal((3, n)) + 8 * np.eye(3)[:, :1]
+    if kind is complex:
+        bands = bands + 1j * R.standard_normal((3, n)) * (np.arange(3) > 0)[:, None]
+    b, v = R.standard_normal((2, n))
+
+    def f(s, bands, b):
+        factor = s.cholesky_banded(bands, lower=True)
+        solved = s.cho_solve_banded((factor, True), b) + s.solveh_banded(bands, b, lower=True)
+        return (solved * v).real.sum() + (factor[:, :-2] * v[:-2]).real.sum() + s.solve_banded((2, 0), bands, b).real.sum()
+
+    leaves = [dnp.array(x).requires_grad_() for x in (bands, b)]
+    tracemalloc.start()
+    try:
+        f(linalg, *leaves).backward()
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 8 * n * n / 20
+    along = [R.standard_normal((3, n)).astype(kind), R.standard_normal(n)]
+    if kind is complex:
+        along[0][1:] += 1j * R.standard_normal((2, n))
+    h = 1e-3
+    values = [f(scipys, *(x + s * h * t for x, t in zip((bands, b), along, strict=True))) for s in (1, -1, 2, -2)]
+    expected = (8 * (values[0] - values[1]) - (values[2] - values[3])) / (12 * h)
+    found = sum((leaf.grad.numpy().conj() * t).real.sum() for leaf, t in zip(leaves, along, strict=True))
+    np.testing.assert_allclose(found, expected, rtol=1e-7)
+
+
+def test_many_bands_and_stacks_of_banded_matrices():
+    """So many bands that derivatives go by matrices; and a stack beside a loop over it."""
+    wide = R.standard_normal((6, 8)) + 12 * np.eye(6)[:, :1]
+    inside = np.add.outer(np.arange(6), np.arange(8)) < 8
+    check(*(lambda ab, s=s: s.cholesky_banded(ab, lower=True) * inside for s in (linalg, scipys)), wide)
+    stack = np.stack([POSITIVE_BANDS[::-1], POSITIVE_BANDS[::-1] + 1])
+    factor = linalg.cholesky_banded(dnp.array(stack), lower=True)
+    for one, bands in zip(factor, stack, strict=True):
+        np.testing.assert_allclose(_entries(one.numpy(), True), _entries(scipys.cholesky_banded(bands, lower=True), True), atol=1e-12)
+    with pytest.raises(np.linalg.LinAlgError, match="positive definite"):
+        linalg.cholesky_banded(-stack, lower=True)
+    with pytest.raises(ValueError, match="as rows"):
+        linalg.cholesky_banded(V)
+
+
 def _entries(bands, lower):
     """SciPy leaves what was there in the corners."""
     place = np.arange(6) + (np.arange(3)[:, None] if lower else np.arange(-2, 1)[:, None])
@@ -171,7 +221,61 @@ def _entries(bands, lower):
 def test_matmul_toeplitz():
     check(*(lambda c, r, x, s=s: s.matmul_toeplitz((c, r), x) for s in (linalg, scipys)), V, TALL[:, 0], TALL)
     check(*(lambda c, x, s=s: s.matmul_toeplitz(c, x) for s in (linalg, scipys)), V, V)
-    check(*(lambda c, r, b, s=s: s.solve_toeplitz((c, r), b) for s in (linalg, scipys)), V + 6 * np.eye(4)[0], B[:, 0], V)
+
+
+def test_toeplitz_systems():
+    solve = [lambda c, r, b, s=s: s.solve_toeplitz((c, r), b) for s in (linalg, scipys)]
+    first = 6 * np.eye(4)[0]
+    check(*solve, V + first, B[:, 0], V)
+    check(*solve, V + first + 1j * B[:, 1], B[:, 0], V)
+    check(*(lambda c, b, s=s: s.solve_toeplitz(c, b) for s in (linalg, scipys)), V + first + 0.5j * B[:, 1] * (first == 0), B)
+    # stacks of matrices, small ones at once and large ones one by one, and one matrix for all right sides
+    for n in (4, 70):
+        columns, rows = (R.standard_normal((2, n)) + 4 * n**0.5 * np.eye(n)[0] for _ in range(2))
+        check(*solve, columns, rows, R.standard_normal(n), second=n == 4, vmap=n == 4)
+        check(*solve, columns[0], rows[0], R.standard_normal((2, n, 3)), second=n == 4, vmap=n == 4)
+    # long enough for Fourier transforms
+    long = R.standard_normal(100) + 40 * np.eye(100)[0]
+    check(*solve, long, R.standard_normal(100), R.standard_normal((100, 2)))
+
+
+def test_one_matrix_is_factored_once_for_all_right_sides(monkeypatch):
+    calls = []
+    original = scipys.solve_toeplitz
+    monkeypatch.setattr(scipys, "solve_toeplitz", lambda *args, **named: (calls.append(1), original(*args, **named))[1])
+    c, sides = dnp.array(V + 6 * np.eye(4)[0]), dnp.array(R.standard_normal((5, 4)))
+    made = func.vmap(func.vjp(lambda b: linalg.solve_toeplitz(c, b), sides[0])[1])(sides)[0]
+    assert len(calls) == 2
+    np.testing.assert_allclose(made.numpy(), np.stack([original(V + 6 * np.eye(4)[0], s) for s in sides.numpy()]))
+
+
+@pytest.mark.parametrize("n", [3000, pytest.param(20000, marks=pytest.mark.slow)])
+def test_gradients_of_toeplitz_systems_and_products_need_no_matrix(n):
+    """Memory of a few vectors, where a matrix would be n times as much; and the gradient is that of finite differences."""
+    c = R.standard_normal(n) / (1 + np.arange(n)) ** 1.5 + 8 * (np.arange(n) == 0)
+    r, b, v = R.standard_normal((3, n)) / (1 + np.arange(n)) ** 1.5
+    f = lambda s, c, r, b: (s.solve_toeplitz((c, r), b) * v).sum() + (s.matmul_toeplitz((r, c), b) * v).sum()
+    leaves = [dnp.array(x).requires_grad_() for x in (c, r, b)]
+    tracemalloc.start()
+    try:
+        f(linalg, *leaves).backward()
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 100 * 8 * n
+    along = R.standard_normal((3, n)) / (1 + np.arange(n))
+    h = 1e-3
+    values = [f(scipys, *(x + s * h * t for x, t in zip((c, r, b), along, strict=True))) for s in (1, -1, 2, -2)]
+    expected = (8 * (values[0] - values[1]) - (values[2] - values[3])) / (12 * h)
+    np.testing.assert_allclose(sum((leaf.grad.numpy() * t).sum() for leaf, t in zip(leaves, along, strict=True)), expected, rtol=1e-7)
+
+
+def test_toeplitz_systems_that_do_not_fit_or_have_no_solution():
+    for c, b in (((V, V[:3]), V), (V, V[:3]), (V, B[:3]), (V, np.float64(1.0))):
+        with pytest.raises(ValueError, match="Incompatible dimensions"):
+            linalg.solve_toeplitz(c, b)
+    with pytest.raises(np.linalg.LinAlgError, match="leading part"):
+        linalg.solve_toeplitz(np.array([0.0, 1.0]), np.ones(2))
 
 
 def test_riccati_equations_with_all_their_matrices():

@@ -100,6 +100,28 @@ def test_derivatives_at_points_where_the_formula_is_not_defined() -> None:
     assert not np.isclose(run(torch), run(ndgrad)).any()
 
 
+@pytest.mark.parametrize("factor", [float("nan"), float("inf"), 1e308])
+def test_the_derivative_of_a_product_is_the_product_of_the_other_factors(factor: float) -> None:
+    deliberate("products-of-others")
+
+    def by_factor(lib: Any) -> list[float]:
+        """The gradient for the odd factor, of the product, and of the last of the running products."""
+        values = [2.0, factor, 3.0]
+        products = (
+            lambda x: x.prod(),
+            lambda x: x.cumprod(0)[2],
+            lambda x: lib.zeros(1, dtype=lib.float64).scatter_reduce(0, lib.tensor([0, 0, 0]), x, "prod", include_self=False),
+        )
+        return [gradient(lib, f, values)[1] for f in products]
+
+    with np.errstate(over="ignore"):
+        assert by_factor(ndgrad) == [6.0, 6.0, 6.0]
+        assert not np.isfinite(by_factor(torch)).any()
+        # Where torch does not divide, it agrees.
+        x = const(torch, [2.0, factor, 3.0])
+        assert torch.func.grad(lambda x: x.prod())(x)[1] == 6.0
+
+
 def test_a_nan_among_the_extremes_of_a_norm() -> None:
     deliberate("nan-extremes")
     values = [1.0, float("nan")]

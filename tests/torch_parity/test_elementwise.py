@@ -158,6 +158,49 @@ def test_binary_function_of_complex_numbers(name):
         assert_same(lambda lib, x, y: getattr(lib, name)(x, y), [1.5, 0.5], [0.3 - 0.4j, 2 + 0.1j])
 
 
+EXTREMES = [0.0, -0.0, 1.0, -1.0, 2.0, INF, -INF, NAN, 5e-324, 1e-200, 1e200]
+
+
+def second_derivatives(lib, name, x, y):
+    a, b = lib.tensor(x, requires_grad=True), lib.tensor(y, requires_grad=True)
+    found = []
+    for g in lib.autograd.grad(getattr(lib, name)(a, b).sum(), (a, b), create_graph=True):
+        parts = lib.autograd.grad(g.sum(), (a, b), retain_graph=True, allow_unused=True) if g.requires_grad else (None, None)
+        found += [np.zeros(len(x)) if h is None else to_array(h) for h in parts]
+    return found
+
+
+@pytest.mark.parametrize("name", ["div", "maximum", "minimum", "atan2"])
+def test_every_pair_of_extreme_numbers(name):
+    """One at a time too: a rule may take a shorter way where no element needs the longer one."""
+    x, y = (np.ravel(a) for a in np.meshgrid(EXTREMES, EXTREMES))
+    assert_same(lambda lib, x, y: getattr(lib, name)(x, y), x, y, rtol=1e-9, atol=0)
+    for a, b in zip(x, y, strict=True):
+        assert_same(lambda lib, x, y: getattr(lib, name)(x, y), [a], [b], rtol=1e-9, atol=0)
+
+
+@pytest.mark.parametrize("name", ["div", "maximum", "minimum"])
+def test_second_derivatives_of_every_pair_of_extreme_numbers(name):
+    x, y = (np.ravel(a) for a in np.meshgrid(EXTREMES, EXTREMES))
+    with np.errstate(all="ignore"):
+        pairs = zip(second_derivatives(ndgrad, name, x, y), second_derivatives(torch, name, x, y), strict=True)
+        for ours, theirs in pairs:
+            np.testing.assert_allclose(ours, theirs, rtol=1e-9, atol=0)
+
+
+@pytest.mark.parametrize("narrow", ["float16", "float32"])
+@pytest.mark.parametrize("name", ["div", "maximum", "minimum", "mul", "sub"])
+def test_a_narrow_tangent_does_not_make_a_wide_result_coarse(name, narrow):
+    found = []
+    for lib in (torch, ndgrad):
+        x, y = lib.tensor([1.0, 2.0, -0.7], dtype=lib.float64), lib.tensor([1.5, -0.3, 3.0], dtype=getattr(lib, narrow))
+        forward_ad = lib.autograd.forward_ad
+        with forward_ad.dual_level():
+            out = getattr(lib, name)(x, forward_ad.make_dual(y, lib.ones_like(y)))
+            found.append(to_array(forward_ad.unpack_dual(out).tangent))
+    np.testing.assert_allclose(found[1], found[0], rtol=1e-14, strict=True)
+
+
 OPERATORS = {name: getattr(operator, name) for name in ("add", "sub", "mul", "truediv", "pow", "mod")}
 
 

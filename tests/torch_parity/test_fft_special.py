@@ -298,6 +298,26 @@ def test_shape_without_a_gradient_is_not_asked_for_one():
     assert_same(lambda lib, x: lib.special.gammainc(x.detach() + 1.0, x), [0.5, 2.0], rtol=1e-11)
 
 
+@pytest.mark.parametrize("precision", ["float16", "float32", "float64"])
+def test_numbers_beside_tensors_do_not_widen_results(precision):
+    for program in (
+        lambda s, x: s.xlogy(x, 2.0),
+        lambda s, x: s.xlogy(2, x),
+        lambda s, x: s.xlog1py(x, 2.0),
+        lambda s, x: s.xlog1py(2, x),
+        lambda s, x: s.zeta(x, 2.0),
+        lambda s, x: s.zeta(3.0, x),
+        lambda s, x: s.polygamma(2, x),
+        lambda s, x: s.multigammaln(x, 1),
+        lambda s, x: s.gammainc(x, x),
+    ):
+        found = []
+        for lib in (torch, ndgrad):
+            x = lib.tensor([1.5, 2.5], dtype=getattr(lib, precision))
+            found.append(str(program(lib.special, x).dtype if precision != "float16" or lib is ndgrad else x.dtype).split(".")[-1])
+        assert found == [precision, precision]
+
+
 def test_out_of_special_functions():
     for lib in (torch, ndgrad):
         out = lib.empty(0)

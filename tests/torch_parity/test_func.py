@@ -67,6 +67,12 @@ def beyond(m: Any, f: Any) -> dict[str, Any]:
         calls.add_(1)
         return (x * calls).sum()
 
+    def written_and_differentiated(x: Any) -> Any:
+        y = x.detach().clone().requires_grad_()
+        z = y * x
+        z.mul_(2)
+        return m.autograd.grad((z * z).sum(), [x, y])
+
     calls = m.zeros(())
     return {
         "aux": lambda: f.grad(lambda x: (x.sum(), {"text": "a", "none": None}), has_aux=True)(x)[1],
@@ -81,6 +87,7 @@ def beyond(m: Any, f: Any) -> dict[str, Any]:
         "outer graph": lambda: f.grad(lambda x: (m.autograd.grad((w**3).sum(), w)[0] * x).sum())(x),
         "mask": lambda: f.vmap(write_mask)(batch),
         "counter": lambda: f.grad(count)(x),
+        "gradient of values": lambda: f.functionalize(written_and_differentiated)(w),
     }
 
 
@@ -104,6 +111,7 @@ def test_what_torch_refuses() -> None:
         "outer graph": 3 * w**2,
         "mask": torch.where(batch > 0, 2.0, batch) * batch,
         "counter": torch.ones(3),
+        "gradient of values": (8 * w**3, 8 * w**3),
     }
     same(expected, ours)
 

@@ -8,6 +8,7 @@ import torch
 
 import ndgrad
 import ndgrad.nn.functional
+from tests.torch_parity.differences import deliberate
 
 pytestmark = [pytest.mark.usefixtures("float64_torch"), pytest.mark.filterwarnings("ignore")]
 
@@ -151,7 +152,8 @@ CONVOLUTIONS = [
     "F.pad(c, (7, 8), mode='replicate')", "F.pad(d, (1, 1, 2, 0), 'replicate')", "F.pad(e, (1, 1, 2, 0, 1, 3), 'replicate')",
     "F.pad(c, (6, 5), mode='circular')", "F.pad(d, (1, 2, 0, 3), mode='circular')", "F.pad(e, (1, 1, 2, 0, 1, 3), 'circular')",
     "F.pad(c, (-1, 2), mode='circular')", "F.pad(c, (2, -1), mode='reflect')", "F.pad(c, (-1, 2), mode='replicate')",
-    "F.pad(e, (1, 1, 2, 0, 1, 3), 'reflect')",
+    "F.pad(e, (1, 1, 2, 0, 1, 3), 'reflect')", "F.pad(c, (-8, 4), mode='replicate')", "F.pad(c, (5, -7), mode='reflect')",
+    "F.conv2d(d, w2, groups=2, padding='same', dilation=(2, 3))", "F.conv1d(c, w1, stride=[2], padding=(1,), dilation=[1])",
 ]  # fmt: skip
 POOLS = [
     "F.max_pool1d(c, 2)", "F.max_pool1d(c[0], 3, 2, 1)", "F.max_pool1d(c, 2, return_indices=True)", "F.max_pool2d(d, 2)",
@@ -168,7 +170,9 @@ POOLS = [
     "F.max_unpool1d(*F.max_pool1d(c, 2, return_indices=True), 2)",
     "F.max_unpool2d(*F.max_pool2d(d, 2, return_indices=True), 2, output_size=(6, 5))",
     "F.max_unpool3d(*F.max_pool3d(e, 2, return_indices=True), 2, output_size=(1, 2, 4, 5, 3))", "F.max_pool2d(d[:0], 2)",
-    "F.avg_pool2d(d[:0], 2)",
+    "F.avg_pool2d(d[:0], 2)", "F.lp_pool1d(c, float('inf'), 3, 2, True)", "F.lp_pool2d(d, float('-inf'), (2, 3))",
+    "F.max_pool3d_with_indices(e, 2, 1, 1, ceil_mode=True)", "F.adaptive_max_pool3d_with_indices(e, (2, None, 1))",
+    "F.avg_pool1d(c, (3,), [2], (1,), count_include_pad=False)", "F.max_pool1d(c, 3, stride=(), padding=1, dilation=1, ceil_mode=True)",
 ]  # fmt: skip
 VISION = [
     "F.interpolate(c, 9)", "F.interpolate(c, scale_factor=1.7)", "F.interpolate(d, (3, 11), mode='nearest-exact')",
@@ -180,6 +184,11 @@ VISION = [
     "F.interpolate(e, (7, 3, 5), mode='trilinear')", "F.interpolate(e, (7, 3, 5), mode='trilinear', align_corners=True)",
     "F.interpolate(c, 4, mode='area')", "F.interpolate(d, (4, 7), mode='area')",
     "F.interpolate(d, (3, 2), mode='bilinear', antialias=True)", "F.interpolate(d, (3, 8), mode='bicubic', antialias=True)",
+    # scale factors that leave a size as it is
+    "F.interpolate(c, scale_factor=1.1, mode='linear')", "F.interpolate(d, scale_factor=(1.1, 1.7), mode='bilinear')",
+    "F.interpolate(e, scale_factor=(1.2, 1.1, 2), mode='trilinear')", "F.interpolate(d, scale_factor=(1.1, 0.7), mode='bicubic')",
+    "F.interpolate(d.detach(), scale_factor=(1.1, 0.7), mode='bicubic', antialias=True)", "F.interpolate(d, scale_factor=(1.1, 1.1))",
+    "F.interpolate(d, scale_factor=(1.1, 1.1), mode='nearest-exact')",
     "F.interpolate(d, (6, 5), mode='bilinear')", "F.interpolate(c, 1, mode='linear', align_corners=True)",
     "F.upsample(c, scale_factor=2)", "F.upsample_bilinear(d, scale_factor=2)", "F.upsample_nearest(d, 7)",
     *(
@@ -240,6 +249,8 @@ ERRORS = [
     "F.max_pool2d(d, (2, 2, 2))", "F.max_pool2d(d[:, :0], 2)", "F.avg_pool2d(d, 9)", "F.avg_pool2d(d, 3, padding=2)",
     "F.avg_pool2d(d, 2, divisor_override=0)", "F.adaptive_avg_pool2d(d, (2,))", "F.adaptive_avg_pool2d(d[:, :, :0], 2)",
     "F.adaptive_avg_pool2d(d, -1)", "F.adaptive_avg_pool2d(b, 2)", "F.adaptive_max_pool2d(d, (3, 2, 1))",
+    "F.adaptive_avg_pool2d(d, None)", "F.adaptive_max_pool1d(c, None)", "F.max_pool2d(d, 2, kernel_size=2)", "F.conv2d(d)",
+    "F.conv_transpose1d(c, w1.transpose(0, 1), padding='same')", "F.pad(c, (-8, 1), mode='reflect')",
     "F.max_unpool2d(*F.max_pool2d(d, 2, return_indices=True), 2, output_size=(9, 9))",
     "F.max_unpool2d(d, id[:, None].expand(2, 4, 6, 5) + 500, 1)", "F.max_unpool2d(d, id, 2)", "F.interpolate(c, (2, 2))",
     "F.interpolate(c)", "F.interpolate(c, 3, mode='bilinear')", "F.interpolate(c, 0, mode='linear')",
@@ -325,6 +336,39 @@ def test_same_errors(program):
         eval(program, environment(torch, lambda a: torch.tensor(np.asarray(a))))
     with pytest.raises(want.type):
         eval(program, environment(ndgrad, lambda a: ndgrad.tensor(np.asarray(a))))
+
+
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [
+        ("c", {"scale_factor": 1.1}),
+        ("e", {"scale_factor": (1.2, 1.1, 1.3)}),
+        ("d", {"scale_factor": (1.1, 0.7), "mode": "bicubic", "antialias": True}),
+    ],
+    ids=["nearest 1d", "nearest 3d", "antialias"],
+)
+def test_gradient_of_a_size_that_stays_is_that_of_the_values(name, settings):
+    assert deliberate("resize-gradients")
+    x, found = ARRAYS[name], []
+    for module in (torch, ndgrad):
+        # a resizing is linear, so its gradient in the direction w is what it makes of x
+        leaf = module.tensor(x, requires_grad=True)
+        out = module.nn.functional.interpolate(leaf, **settings)
+        weight = module.tensor(np.cos(np.arange(out.numel())).reshape(tuple(out.shape)))
+        total = (out * weight).sum()
+        total.backward()
+        found.append((float(total.detach()), float((leaf.grad * module.tensor(x)).sum())))
+    assert found[1][0] == pytest.approx(found[0][0])
+    assert found[1][1] == pytest.approx(found[1][0])
+    assert found[0][1] != pytest.approx(found[0][0])
+
+
+def test_antialiased_columns_are_resized():
+    assert deliberate("resize-gradients")
+    x, settings = np.arange(1.0, 6.0), {"mode": "bilinear", "antialias": True}
+    column = ndgrad.nn.functional.interpolate(ndgrad.tensor(x.reshape(1, 1, 5, 1)), (3, 1), **settings)
+    row = torch.nn.functional.interpolate(torch.tensor(x.reshape(1, 1, 1, 5)), (1, 3), **settings)
+    np.testing.assert_allclose(column.numpy().ravel(), row.numpy().ravel())
 
 
 def test_running_statistics_move_as_in_torch():

@@ -316,6 +316,8 @@ MultiheadAttention(4, 2) | x(5, 3), x(5, 3, 4), x(5, 3, 4)
 MultiheadAttention(4, 2) | x(5, 3, 4), x(5, 3, 4), x(5, 3, 4), b(2, 2)
 MultiheadAttention(4, 2) | x(5, 3, 4), x(5, 3, 4), x(5, 3, 4), None, True, x(2, 2)
 TransformerEncoderLayer(4, 2, 8, activation="q") |
+CircularPad2d(1) | x(5, 5)
+AdaptiveAvgPool2d(None) | x(2, 5, 5)
 TransformerEncoderLayer(4, 2, 8) | x(1, 2, 3, 4)
 Transformer(4, 2, 1, 1, 8) | x(5, 3, 4), x(5, 2, 4)
 Transformer(4, 2, 1, 1, 8) | x(5, 3, 4), x(5, 3, 3)
@@ -497,6 +499,14 @@ def test_same_errors(case):
             outcome(t)
         found.append(error.type)
     assert issubclass(found[1], found[0]), found
+
+
+def test_layers_know_their_activation():
+    found = []
+    for t in MODULES:
+        kinds = ("relu", "gelu", t.nn.functional.gelu, t.nn.functional.relu, t.nn.ReLU(), t.nn.GELU(), t.tanh)
+        found.append([t.nn.TransformerEncoderLayer(4, 2, 8, activation=kind).activation_relu_or_gelu for kind in kinds])
+    assert found[0] == found[1]
 
 
 def test_every_module_of_torch_is_here():

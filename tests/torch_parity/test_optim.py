@@ -36,6 +36,12 @@ RMSprop(ps, lr=0.1, momentum=0.5, centered=True, weight_decay=0.1)
 Adagrad(ps, lr=0.1, lr_decay=0.1, weight_decay=0.1, initial_accumulator_value=0.5)
 Adadelta(ps, lr=0.5, weight_decay=0.1)
 Rprop(ps, lr=0.1)
+Rprop(ps, lr=0.1, etas=(0.3, 2), step_sizes=(0.05, 0.2), maximize=True)
+Adam(ps, lr=t.tensor([0.1]), betas=[0.5, 0.6], foreach=False)
+Adam(ps, lr=t.tensor(0.1), betas=(t.tensor(0.5), t.tensor(0.6)))
+RAdam(ps, lr=0.1, maximize=True, weight_decay=0.1)
+Adadelta(ps, rho=1, foreach=True)
+SGD([("a", ps[0]), ("b", ps[1])], lr=0.1)
 ASGD(ps, lr=0.1, t0=3, weight_decay=0.1)
 LBFGS(ps, lr=0.5, max_iter=5)
 LBFGS(ps, lr=0.5, max_iter=30, history_size=3)
@@ -49,7 +55,9 @@ SGD([3], lr=0.1)
 SGD([{"params": ps}, {"params": ps}], lr=0.1)
 SGD([{"params": set(ps)}])
 SGD([("a", ps[0]), ps[1]])
+SGD([{"params": [("a", ps[0])]}, {"params": [ps[1]]}])
 SGD(ps, lr=-1)
+SGD(ps, lr=t.tensor(-1.0))
 SGD(ps, momentum=-1)
 SGD(ps, weight_decay=-1)
 SGD(ps, nesterov=True)
@@ -59,6 +67,8 @@ Adam(ps, lr=-1)
 Adam(ps, eps=-1)
 Adam(ps, betas=(1.5, 0.9))
 Adam(ps, betas=(0.9, -1.0))
+Adam(ps, betas=(0.9,))
+NAdam(ps, betas=0.9)
 Adam(ps, lr=t.tensor([0.1, 2.0]))
 Adagrad(ps, lr_decay=-1)
 Adadelta(ps, rho=1.5)
@@ -71,6 +81,11 @@ SGD(ps).add_param_group([ps[0]])
 SGD(ps).add_param_group({"params": ps[0]})
 SGD(ps).load_state_dict(t.optim.SGD([{"params": ps[:1]}, {"params": ps[1:]}]).state_dict())
 SGD(ps).load_state_dict(t.optim.SGD(ps[:1]).state_dict())
+SGD(ps).load_state_dict({})
+SGD([("a", ps[0])]).add_param_group({"params": [ps[1]]})
+SGD(ps[:1]).add_param_group({"params": [("b", ps[1])]})
+SGD(ps[:1]).add_param_group({"params": [ps[1] * 2]})
+SGD(ps[:1]).add_param_group({})
 """
 
 
@@ -267,6 +282,51 @@ def test_same_rates_on_plateaus(settings):
     assert repr(found[0]) == repr(found[1])
 
 
+@pytest.mark.parametrize("floor", [0.02, [0.02]])
+def test_group_added_under_a_plateau(floor):
+    def run(t):
+        ps = parameters(t)
+        o = t.optim.SGD(ps[:1], lr=0.1)
+        s = t.optim.lr_scheduler.ReduceLROnPlateau(o, patience=0, min_lr=floor)
+        o.add_param_group({"params": ps[1:], "lr": 0.5})
+        for _ in range(3):
+            s.step(1.0)
+        return [g["lr"] for g in o.param_groups]
+
+    want, got = (attempt(lambda t=t: run(t)) for t in MODULES)
+    assert got == want
+
+
+def test_same_saved_schedules():
+    for text in ("OneCycleLR(o, 0.5, total_steps=14, three_phase=True)", "ReduceLROnPlateau(o)", "StepLR(o, 2)", "PolynomialLR(o)"):
+        want, got = (
+            eval("s." + text, {"s": t.optim.lr_scheduler, "o": t.optim.SGD(parameters(t), lr=0.1, momentum=0.9)}).state_dict()
+            for t in MODULES
+        )
+        assert got.keys() == want.keys()
+        assert got.get("_schedule_phases") == want.get("_schedule_phases")
+
+
+@pytest.mark.parametrize(
+    "text", ["StepLR(o, 2)", "MultiStepLR(o, [2, 4])", "LinearLR(o)", "ConstantLR(o)", "PolynomialLR(o)", "ExponentialLR(o, 0.5)"]
+)
+def test_same_rates_at_chosen_and_resumed_epochs(text):
+    found = []
+    for t in MODULES:
+        o = t.optim.SGD(parameters(t), lr=0.1)
+        s = eval("s." + text, {"s": t.optim.lr_scheduler, "o": o})
+        row = []
+        for epoch in (0, 1, 2, 5, 3, 9):
+            s.step(epoch)
+            row.append(s.get_last_lr()[0])
+        s = eval("s." + text[:-1] + ", last_epoch=2)", {"s": t.optim.lr_scheduler, "o": o})
+        for _ in range(4):
+            row.append(s.get_last_lr()[0])
+            s.step()
+        found.append(row)
+    np.testing.assert_allclose(found[1], found[0], rtol=1e-12)
+
+
 SCHEDULE_ERRORS = [
     "StepLR(3, 2)", "LambdaLR(o, [lambda e: 1])", "ConstantLR(o, 2.0)", "LinearLR(o, 0.0)", "LinearLR(o, 0.5, 2.0)",
     "StepLR(o, 2, last_epoch=3)",
@@ -274,6 +334,8 @@ SCHEDULE_ERRORS = [
     "OneCycleLR(o, 0.1)", "OneCycleLR(o, 0.1, total_steps=0)", "OneCycleLR(o, 0.1, total_steps=5, pct_start=2)",
     "OneCycleLR(o, 0.1, total_steps=5, anneal_strategy='q')", "OneCycleLR(o, [0.1], total_steps=5)", "SequentialLR(o, [], [])",
     "SequentialLR(o, [s.StepLR(o, 2)], [3])", "ChainedScheduler([])", "ReduceLROnPlateau(o, factor=2.0)", "ReduceLROnPlateau(o, mode='q')",
+    "OneCycleLR(o, 0.1, total_steps=5, pct_start=1)", "SequentialLR(o, [s.ReduceLROnPlateau(o)], [])", "SequentialLR(o, [3], [])",
+    "ChainedScheduler([s.ReduceLROnPlateau(o)])",
     "ReduceLROnPlateau(o, threshold_mode='q')", "ReduceLROnPlateau(3)", "ReduceLROnPlateau(o, min_lr=[0.1])", "LRScheduler(o)",
 ]  # fmt: skip
 
@@ -288,6 +350,64 @@ def test_same_errors_of_schedules(text):
     want, got = (attempt(lambda t=t: make(t)) for t in MODULES)
     assert isinstance(want, str)
     assert got == want
+
+
+def hook_calls(t):
+    """What hooks around steps see."""
+    seen = []
+
+    def note(word):
+        return lambda o, args, kwargs: seen.append((word, args[0] is o, len(args), sorted(kwargs)))
+
+    for kind in (t.optim.SGD, t.optim.LBFGS):
+        o = kind(parameters(t), lr=0.1)
+        o.register_step_pre_hook(note("before"))
+        o.register_step_post_hook(note("after"))
+        o.step(lambda: t.tensor(1.0))
+        o.step(closure=lambda: 1.0)
+    return seen
+
+
+def test_same_hook_calls_around_steps():
+    want, got = (hook_calls(t) for t in MODULES)
+    assert got == want
+
+
+def test_hook_before_a_step_may_give_it_other_arguments():
+    for t in MODULES:
+        o = t.optim.SGD(parameters(t), lr=0.1)
+        o.register_step_pre_hook(lambda o, args, kwargs: ((*args[:1], lambda: 5.0), {}))
+        assert o.step() == 5.0
+
+
+def test_group_is_the_dict_that_was_given():
+    for t in MODULES:
+        ps = parameters(t)
+        first, second = {"params": ps[:1], "lr": 0.5}, {"params": ps[1]}
+        o = t.optim.SGD([first])
+        o.add_param_group(second)
+        assert o.param_groups[0] is first
+        assert o.param_groups[1] is second
+        assert second["params"] == [ps[1]]
+        assert second["lr"] == 1e-3
+
+
+@pytest.mark.parametrize("kind", ["SGD", "Adam", "AdamW", "RMSprop", "Adagrad"])
+def test_flags_that_an_old_state_lacks_are_off(kind):
+    found = []
+    for t in MODULES:
+        ps = parameters(t)
+        state = getattr(t.optim, kind)(ps, lr=0.1).state_dict()
+        for flag in ("foreach", "maximize", "capturable", "differentiable", "fused", "amsgrad", "nesterov", "centered"):
+            state["param_groups"][0].pop(flag, None)
+        o = getattr(t.optim, kind)(ps, lr=0.3, maximize=True)
+        o.load_state_dict(state)
+        loss_of(ps).backward()
+        o.step()
+        found.append((sorted(o.param_groups[0]), [p.tolist() for p in ps]))
+    assert found[0][0] == found[1][0]
+    for want, got in zip(found[0][1], found[1][1]):
+        np.testing.assert_allclose(got, want, rtol=1e-12)
 
 
 def test_strong_wolfe_finds_the_minimum_of_rosenbrock():

@@ -109,7 +109,7 @@ def as_shape(sizes: tuple[Any, ...]) -> tuple[int, ...]:
     if len(sizes) == 1 and not isinstance(sizes[0], int) and hasattr(sizes[0], "__iter__"):
         sizes = tuple(sizes[0])
     try:
-        return tuple(operator.index(s) for s in sizes)
+        return tuple([s if s.__class__ is int else operator.index(s) for s in sizes])
     except TypeError:
         wrong = ", ".join(type(s).__name__ for s in sizes)
         raise TypeError(f"sizes must be ints, and are {tuple(sizes)} ({wrong}). Pass ints, or one tuple of them.") from None

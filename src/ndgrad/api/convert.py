@@ -9,6 +9,7 @@ import numpy as np
 
 from ndgrad import devices, dtypes
 from ndgrad.arrays.placement import device_of, moved
+from ndgrad.autograd.dispatch import on_device
 from ndgrad.autograd.modes import process, thread
 from ndgrad.autograd.variable import Variable, np_dtype
 from ndgrad.autograd.versions import storage_of
@@ -105,7 +106,7 @@ def converted(t: Any, dtype: Any, device: Any, copy: Any, order: Any) -> Any:
     changes = wanted is not None and np_dtype(t) != wanted
     out = t
     if moves:
-        out = ops.to_device(out, device=where, source=here)
+        out = on_device(out, where, here)
     if changes:
         out = ops.cast(out, dtype=wanted)
     if order is not None and order is not devices.preserve_format and not out.is_contiguous(order):

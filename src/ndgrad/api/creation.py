@@ -359,6 +359,8 @@ def arange(start: Any, end: Any = None, step: Any = 1, **options: Any) -> Any:
     if dtype.kind == "b":
         raise NotImplementedError("arange: not implemented for bool, which has two values. Compare a range of numbers instead.")
     count = max(0, -(-(end - start) // step) if whole else math.ceil((end - start) / step))
+    if count == 0 and start != end:
+        count = 1  # the quotient of a tiny interval and a larger step is no more than 0
     return given.tensor("arange", _steps(start, step, count, dtype))
 
 

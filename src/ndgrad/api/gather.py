@@ -16,7 +16,7 @@ from ndgrad.api.arguments import as_dim, both_worlds
 from ndgrad.api.reduce import deliver
 from ndgrad.arrays.library import is_raw_array
 from ndgrad.autograd.inplace import write
-from ndgrad.autograd.variable import Variable, np_dtype, wrap
+from ndgrad.autograd.variable import Variable, beside, np_dtype, wrap
 from ndgrad.ops import arithmetic, cast, shape
 from ndgrad.ops import gather as ops
 from ndgrad.ops import index as index_ops
@@ -165,7 +165,7 @@ def _scatter_arguments(name: str, input: Any, dim: Any, index: Any, source: Any)
     if not numel(index) and index.ndim != target.ndim:
         # an empty index may have any rank, and writes nothing
         nothing = index_ops.getitem(target, index=(*(slice(None),) * dim, slice(0)))
-        return target, dim, wrap(input.face, np.zeros(tuple(nothing.shape), np.int64)), source if number else nothing
+        return target, dim, beside(input, np.zeros(tuple(nothing.shape), np.int64)), source if number else nothing
     if number:
         _check_index(name, dim, index, {"self": target})
         return target, dim, index, source
@@ -188,7 +188,7 @@ def _scatter(name: str, input: Any, dim: Any, index: Any, src: Any, value: Any, 
     target, dim, index, source = _scatter_arguments(name, input, dim, index, source)
     if reduce == "multiply":
         if not isinstance(source, Variable):
-            source = wrap(input.face, np.full(tuple(index.shape), source, np_dtype(input)))
+            source = beside(input, np.full(tuple(index.shape), source, np_dtype(input)))
         result = _reduce_prod(target, index, source, dim, True, in_place)
     else:
         result = run(ops.scatter_add if reduce == "add" else ops.scatter, in_place, target, index, source, dim=dim)
@@ -253,8 +253,8 @@ def _reduce_prod(target: Any, index: Any, source: Any, dim: int, include_self: b
 
 def _reduce_mean(target: Any, index: Any, source: Any, dim: int, include_self: bool, in_place: bool) -> Any:
     dtype = np_dtype(target)
-    none = wrap(target.face, np.full(tuple(target.shape), include_self, dtype))
-    count = ops.scatter_add(none, index, wrap(target.face, np.ones(tuple(index.shape), dtype)), dim=dim)
+    none = beside(target, np.full(tuple(target.shape), include_self, dtype))
+    count = ops.scatter_add(none, index, beside(target, np.ones(tuple(index.shape), dtype)), dim=dim)
     one = index_ops.masked_fill(count, count == 0, 1)
     total = _reduce_sum(target, index, source, dim, include_self, in_place)
     return run(arithmetic.div if dtype.kind in "fc" else arithmetic.floor_divide, in_place, total, one)

@@ -15,7 +15,7 @@ import numpy as np
 from ndgrad.arrays.library import is_raw_array
 from ndgrad.autograd.inplace import write, write_part
 from ndgrad.autograd.modes import thread
-from ndgrad.autograd.variable import Variable, np_dtype, wrap
+from ndgrad.autograd.variable import Variable, beside, np_dtype, wrap
 from ndgrad.ops import arithmetic, cast, fill, slices
 from ndgrad.ops import index as ops
 from ndgrad.ops import shape as shape_ops
@@ -380,7 +380,7 @@ def _as_value(t: Any, value: Any) -> Any:
         return as_array(value)
     if isinstance(value, (list, tuple)) and any(isinstance(v, Variable) for v in value):
         raise TypeError("can't assign a list of tensors to a tensor. Stack them first: ndgrad.stack([...]).")
-    return wrap(t.face, np.asarray(value))
+    return beside(t, np.asarray(value))
 
 
 def _as_tensor(t: Any, a: Any) -> Any:

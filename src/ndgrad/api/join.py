@@ -12,7 +12,7 @@ from ndgrad.api.arguments import as_dim, both_worlds
 from ndgrad.api.shape import _tensors, atleast_1d, atleast_2d, atleast_3d, reshape
 from ndgrad.arrays.library import is_raw_array
 from ndgrad.autograd.inplace import write_out
-from ndgrad.autograd.variable import Variable, np_dtype, wrap
+from ndgrad.autograd.variable import Variable, np_dtype, shape_of, wrap
 from ndgrad.ops import join as ops
 from ndgrad.ops import shape as shape_ops
 
@@ -39,6 +39,10 @@ def _checked(name: str, tensors: Any, error: type[Exception] = RuntimeError) -> 
     return tuple(tensors)
 
 
+def _shape(x: Any) -> tuple[int, ...]:
+    return shape_of(x) if isinstance(x, Variable) else tuple(x.shape)
+
+
 def _run(op: Any, tensors: tuple[Any, ...], settings: dict[str, Any], out: Any) -> Any:
     return op(*tensors, **settings) if out is None else write_out(op, tensors, settings, out)
 
@@ -52,8 +56,8 @@ def cat(tensors: Any, dim: int = 0, *, out: Any = None) -> Any:
     tensor([1., 2., 3.])
     """
     parts = _checked("cat", tensors, ValueError)
-    shapes = [tuple(x.shape) for x in parts]
-    if any(shape != shapes[0] for shape in shapes):
+    shapes = [_shape(x) for x in parts]
+    if shapes.count(shapes[0]) != len(shapes):
         # torch lets empty vectors pass among tensors of any shape
         parts = tuple(x for x, shape in zip(parts, shapes, strict=True) if shape != (0,))
         shapes = [shape for shape in shapes if shape != (0,)]
@@ -83,9 +87,9 @@ def _check_end_to_end(position: int, shape: tuple[int, ...], first: tuple[int, .
 def stack(tensors: Any, dim: int = 0, *, out: Any = None) -> Any:
     """Tensors of one shape side by side along a new dimension."""
     parts = _checked("stack", tensors)
-    first = tuple(parts[0].shape)
+    first = _shape(parts[0])
     for position, x in enumerate(parts):
-        if tuple(x.shape) != first:
+        if _shape(x) != first:
             raise RuntimeError(
                 f"stack expects each tensor to be equal size, but got {list(first)} at entry 0 and {list(x.shape)} at "
                 f"entry {position}. Broadcast or pad them first."

@@ -10,7 +10,7 @@ from ndgrad.api import decomposition, linalg, solve
 from ndgrad.api.decomposition import QR, LUFactor, lu_unpack
 from ndgrad.api.matrix_arguments import adjoint, identity, require_matrices, require_square, require_system, transposed
 from ndgrad.api.product import takes_out
-from ndgrad.autograd.variable import np_dtype
+from ndgrad.autograd.variable import beside, np_dtype
 from ndgrad.ops import solve as solve_ops
 
 __all__ = [
@@ -84,10 +84,7 @@ def lu(A: Any, pivot: bool = True, get_infos: bool = False) -> Any:
     factors = decomposition.lu_factor(A, pivot=pivot)
     if not get_infos:
         return LUFactor(*factors)
-    zeros = np.zeros(tuple(A.shape[:-2]), np.int32)
-    from ndgrad.autograd.saved import lift
-
-    return (*factors, lift(zeros))
+    return (*factors, beside(A, np.zeros(tuple(A.shape[:-2]), np.int32)))
 
 
 @takes_out
@@ -119,9 +116,7 @@ def svd(input: Any, some: bool = True, compute_uv: bool = True) -> SVD:
         values = decomposition.svdvals(input)
         m, n = input.shape[-2:]
         batch = tuple(input.shape[:-2])
-        from ndgrad.autograd.saved import lift
-
-        u, v = (lift(np.zeros((*batch, k, k), np_dtype(input))) for k in (m, n))
+        u, v = (beside(input, np.zeros((*batch, k, k), np_dtype(input))) for k in (m, n))
         return SVD(u, values, v)
     u, s, vh = decomposition.svd(input, full_matrices=not some)
     return SVD(u, s, adjoint(vh))

@@ -9,7 +9,7 @@ import numpy as np
 
 from ndgrad.api.arguments import as_dim, as_dims, as_shape, both_worlds
 from ndgrad.api.shape import _keyword, _sizes, flatten, unsqueeze
-from ndgrad.autograd.variable import Variable, wrap
+from ndgrad.autograd.variable import Variable, beside
 from ndgrad.ops import cast
 from ndgrad.ops import rearrange as ops
 from ndgrad.ops import shape as shape_ops
@@ -151,7 +151,7 @@ def _positions(repeats: Any, output_size: Any) -> Any:
     if repeats.ndim != 1:
         raise RuntimeError(f"repeat_interleave only accept 1D vector as repeat, and got {repeats.ndim} dimensions. Flatten it first.")
     _check_output_size(output_size, sum(counts))
-    return wrap(repeats.face, np.repeat(np.arange(len(counts)), counts))
+    return beside(repeats, np.repeat(np.arange(len(counts)), counts))
 
 
 def _counts(repeats: Any) -> tuple[int, ...]:

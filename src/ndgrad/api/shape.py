@@ -16,7 +16,7 @@ from ndgrad import devices, dtypes
 from ndgrad.api.arguments import as_dim, as_dims, as_shape, both_worlds, infer_shape
 from ndgrad.api.convert import clone
 from ndgrad.autograd.inplace_shape import change_shape
-from ndgrad.autograd.variable import Variable, np_dtype
+from ndgrad.autograd.variable import Variable, np_dtype, shape_of
 from ndgrad.ops import complex as complex_ops
 from ndgrad.ops import shape as ops
 from ndgrad.ops.window import geometry_of
@@ -33,10 +33,6 @@ METHODS = (
     "is_same_size",
     "transpose_", "swapaxes_", "swapdims_", "t_", "squeeze_", "unsqueeze_",
 )  # fmt: skip
-
-
-def _numel(t: Any) -> int:
-    return math.prod(tuple(t.shape))
 
 
 def _memory(t: Any) -> Any:
@@ -70,8 +66,9 @@ def reshape(input: Any, *shape: Any, **keyword: Any) -> Any:
     >>> ndgrad.reshape(ndgrad.tensor([1.0, 2.0, 3.0, 4.0]), (2, -1)).shape
     ndgrad.Size([2, 2])
     """
-    wanted = infer_shape(_sizes("reshape", _keyword("reshape", "shape", shape, keyword)), _numel(input), tuple(input.shape))
-    return ops.reshape(input, shape=wanted) if _fits_as_view(input, wanted) else ops.unsafe_view(input, shape=wanted)
+    old = shape_of(input)
+    wanted = infer_shape(_sizes("reshape", _keyword("reshape", "shape", shape, keyword)), math.prod(old), old)
+    return ops.reshape.eager(input, shape=wanted) if _fits_as_view(input, wanted) else ops.unsafe_view(input, shape=wanted)
 
 
 def _keyword(name: str, known: str, given: tuple[Any, ...], keyword: dict[str, Any]) -> tuple[Any, ...]:
@@ -94,16 +91,17 @@ def view(self: Any, *size: Any, **keyword: Any) -> Any:
         size = _keyword("view", "dtype", size, keyword)
     elif keyword:
         size = _keyword("view", "size", size, keyword)
-    if len(size) == 1 and _is_dtype(size[0]):
+    if len(size) == 1 and size[0].__class__ not in (int, tuple) and _is_dtype(size[0]):
         return _view_as_dtype(self, size[0])
-    wanted = infer_shape(_sizes("view", size), _numel(self), tuple(self.shape))
+    old = shape_of(self)
+    wanted = infer_shape(_sizes("view", size), math.prod(old), old)
     if not _fits_as_view(self, wanted):
         raise RuntimeError(
             f"view size {list(wanted)} is not compatible with input tensor's size {list(self.shape)} and stride "
             f"{list(geometry_of(self).strides)}: a dimension spans memory that does not hang together. Use reshape(), "
             "which copies then, or contiguous().view()."
         )
-    return ops.reshape(self, shape=wanted)
+    return ops.reshape.eager(self, shape=wanted)
 
 
 def _is_dtype(value: Any) -> bool:
@@ -134,13 +132,13 @@ def view_as(self: Any, other: Any) -> Any:
 @both_worlds
 def flatten(input: Any, start_dim: int = 0, end_dim: int = -1) -> Any:
     """Dimensions start_dim to end_dim as one."""
-    first, last = as_dim(start_dim, input.ndim, "start_dim"), as_dim(end_dim, input.ndim, "end_dim")
+    shape = shape_of(input)
+    first, last = as_dim(start_dim, len(shape), "start_dim"), as_dim(end_dim, len(shape), "end_dim")
     if first > last:
         raise RuntimeError(
             f"flatten() has invalid args: start_dim cannot come after end_dim, and they are {start_dim} and {end_dim} of "
-            f"{input.ndim} dimensions. Swap them."
+            f"{len(shape)} dimensions. Swap them."
         )
-    shape = tuple(input.shape)
     if first == last and shape:
         return input
     return reshape(input, (*shape[:first], math.prod(shape[first : last + 1]), *shape[last + 1 :]))
@@ -265,7 +263,7 @@ def squeeze(input: Any, dim: Any = None) -> Any:
 @both_worlds
 def unsqueeze(input: Any, dim: int) -> Any:
     """A view with a new dimension of size 1 at `dim`."""
-    return ops.unsqueeze(input, dim=as_dim(dim, input.ndim + 1))
+    return ops.unsqueeze.eager(input, dim=as_dim(dim, input.ndim + 1))
 
 
 def _atleast(ndim: int, tensors: tuple[Any, ...]) -> Any:
@@ -310,15 +308,16 @@ def permute(input: Any, *dims: Any, **keyword: Any) -> Any:
     """
     known = "axes" if "axes" in keyword else "dims"
     given = _sizes("permute", _keyword("permute", known, dims, keyword))
-    order = tuple(as_dim(d, input.ndim) for d in given)
-    if len(order) != input.ndim:
+    ndim = input.ndim
+    order = tuple([as_dim(d, ndim) for d in given])
+    if len(order) != ndim:
         raise RuntimeError(
             "permute: number of dimensions in the tensor input does not match the length of the desired ordering of "
-            f"dimensions: input.dim() = {input.ndim}, and dims is {given}. Name every dimension once."
+            f"dimensions: input.dim() = {ndim}, and dims is {given}. Name every dimension once."
         )
     if len(set(order)) != len(order):
         raise RuntimeError(f"permute(): duplicate dims are not allowed, and dims is {given}. Name every dimension once.")
-    return ops.permute(input, dims=order)
+    return ops.permute.eager(input, dims=order)
 
 
 def transpose(input: Any, dim0: Any = None, dim1: Any = None, *, axes: Any = None) -> Any:
@@ -329,7 +328,8 @@ def transpose(input: Any, dim0: Any = None, dim1: Any = None, *, axes: Any = Non
         return permute(input, tuple(dim0 if axes is None else axes))
     if dim0 is None or dim1 is None:
         raise TypeError("transpose() takes two dims to swap. Give both, or use t() for a matrix.")
-    return ops.transpose(input, dim0=as_dim(dim0, input.ndim), dim1=as_dim(dim1, input.ndim))
+    ndim = input.ndim
+    return ops.transpose.eager(input, dim0=as_dim(dim0, ndim), dim1=as_dim(dim1, ndim))
 
 
 def swapaxes(input: Any, axis0: int, axis1: int) -> Any:

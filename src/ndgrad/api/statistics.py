@@ -16,7 +16,7 @@ from ndgrad import return_types
 from ndgrad.api.arguments import as_dim, both_worlds
 from ndgrad.api.extremum import require_elements, require_order
 from ndgrad.api.reduce import along, deliver, dims_of, ndim_of
-from ndgrad.autograd.variable import Variable, np_dtype, wrap
+from ndgrad.autograd.variable import Variable, beside, np_dtype
 from ndgrad.dtypes import as_dtype
 from ndgrad.ops import arithmetic, cast, extremum, product, rounding, selection, shape
 from ndgrad.ops import reduce as reductions
@@ -151,7 +151,7 @@ def _fractions(name: str, input: Any, q: Any) -> Any:
     if not isinstance(q, Variable):
         if not 0 <= q <= 1:
             raise RuntimeError(f"{name}() q must be in the range [0, 1] but got {q}. Divide a percentage by 100.")
-        return wrap(input.face, np.asarray(q, np_dtype(input)))
+        return beside(input, np.asarray(q, np_dtype(input)))
     if len(q.shape) > 1:
         raise RuntimeError(f"{name}() q must be a scalar or 1D tensor, and has shape {tuple(q.shape)}. Flatten it.")
     if np_dtype(q) != np_dtype(input):

@@ -10,8 +10,8 @@ import numpy as np
 from ndgrad import dtypes
 from ndgrad.api.arguments import as_dim
 from ndgrad.api.shape import flatten
+from ndgrad.arrays.placement import moved
 from ndgrad.autograd.inplace import write, write_out
-from ndgrad.autograd.variable import wrap
 from ndgrad.ops import cast
 from ndgrad.ops import triangle as ops
 
@@ -54,10 +54,10 @@ def triu_(self: Any, diagonal: int = 0) -> Any:
     return write(ops.triu, self, (), {"diagonal": operator.index(diagonal)})
 
 
-def _indices(mask: Any, dtype: Any) -> Any:
-    from ndgrad.tensor import Tensor
+def _indices(mask: Any, dtype: Any, device: Any) -> Any:
+    from ndgrad.api.data import fresh, place
 
-    return wrap(Tensor, np.stack(np.nonzero(mask)).astype(dtypes.as_numpy_dtype(dtype)))
+    return fresh(moved(np.stack(np.nonzero(mask)).astype(dtypes.as_numpy_dtype(dtype)), place(device)))
 
 
 def _check_sizes(name: str, row: int, col: int) -> None:
@@ -69,13 +69,13 @@ def _check_sizes(name: str, row: int, col: int) -> None:
 def tril_indices(row: int, col: int, offset: int = 0, *, dtype: Any = dtypes.int64, device: Any = None, layout: Any = None) -> Any:
     """Rows and columns of the elements on and below a diagonal of a row x col matrix."""
     _check_sizes("tril_indices", row, col)
-    return _indices(np.tri(row, col, offset, dtype=bool), dtype)
+    return _indices(np.tri(row, col, offset, dtype=bool), dtype, device)
 
 
 def triu_indices(row: int, col: int, offset: int = 0, *, dtype: Any = dtypes.int64, device: Any = None, layout: Any = None) -> Any:
     """Rows and columns of the elements on and above a diagonal of a row x col matrix."""
     _check_sizes("triu_indices", row, col)
-    return _indices(~np.tri(row, col, offset - 1, dtype=bool), dtype)
+    return _indices(~np.tri(row, col, offset - 1, dtype=bool), dtype, device)
 
 
 # ----- diagonals -------------------------------------------------------------------------------------------------------

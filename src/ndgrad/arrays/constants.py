@@ -12,6 +12,21 @@ from typing import Any
 import numpy
 
 
+def beside_arrays(np: Any, *arguments: Any) -> tuple[Any, ...]:
+    """Python's numbers as 0-d arrays of the dtype that promotion gives them beside the others, which stay as they are.
+
+    A ufunc of a number alone answers in float64, which is no longer a number of any width: it would widen all that meets it.
+
+    >>> beside_arrays(numpy, numpy.ones(2, numpy.float32), 0.5)[1].dtype
+    dtype('float32')
+    """
+    for a in arguments:
+        if not hasattr(a, "dtype"):
+            dtype = numpy.result_type(*(getattr(a, "dtype", a) for a in arguments))
+            return tuple([a if hasattr(a, "dtype") else np.asarray(a, dtype) for a in arguments])
+    return arguments
+
+
 class Constants:
     """Some numbers, as 0-d arrays of the dtype of the array they are to meet.
 

@@ -14,6 +14,8 @@ from typing import Any
 
 import numpy
 
+from ndgrad.arrays.host import on_host
+
 #: Up to this many unknowns, the system that Kronecker's product makes of a matrix equation is solved as it stands.
 _SMALL = 100
 
@@ -65,19 +67,27 @@ def _kronecker(np: Any, a: Any, b: Any) -> Any:
 def sylvester(np: Any, a: Any, b: Any, q: Any) -> Any:
     """The x with a x + x b = q."""
     small = q.shape[-1] * q.shape[-2] <= _SMALL
-    if np is numpy and not (small and math.prod(q.shape[:-2]) != 1) and _has_scipy():
-        return _one_by_one(_scipy("sylvester").solve_sylvester, a, b, q, like=q)
+    if (not small or (np is numpy and math.prod(q.shape[:-2]) == 1)) and _has_scipy():
+        return on_host(np, _large_sylvester)(a, b, q)
     m, n = q.shape[-2:]
     rows, columns = np.eye(m, dtype=a.dtype), np.eye(n, dtype=b.dtype)
     return _by_unknowns(np, _kronecker(np, a, columns) + _kronecker(np, rows, b.swapaxes(-1, -2)), q)
 
 
+def _large_sylvester(a: Any, b: Any, q: Any) -> Any:
+    return _one_by_one(_scipy("sylvester").solve_sylvester, a, b, q, like=q)
+
+
 def stein(np: Any, a: Any, q: Any) -> Any:
     """The x with x - a x a^H = q."""
     n = q.shape[-1]
-    if np is numpy and n * n > _SMALL and _has_scipy():
-        return _one_by_one(_scipy("stein").solve_discrete_lyapunov, a, q, like=q)
+    if n * n > _SMALL and _has_scipy():
+        return on_host(np, _large_stein)(a, q)
     return _by_unknowns(np, np.eye(n * n, dtype=a.dtype) - _kronecker(np, a, a.conj()), q)
+
+
+def _large_stein(a: Any, q: Any) -> Any:
+    return _one_by_one(_scipy("stein").solve_discrete_lyapunov, a, q, like=q)
 
 
 def continuous_riccati(a: Any, b: Any, q: Any, r: Any) -> Any:

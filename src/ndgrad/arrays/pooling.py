@@ -1,9 +1,9 @@
-"""Max and average pooling of NumPy arrays, with their adjoints, in any number of spatial dimensions.
+"""Max and average pooling, with their adjoints, in any number of spatial dimensions.
 
 Every array is (N, C, *spatial). What shaped this file is that all poolings are separable: a maximum or a sum over a window is
 one over each axis in turn, so a window costs the sum of its sides and not their product, and each step is a few passes over whole arrays.
 An axis is described by what each of its taps reads (`Windows`), which covers regular windows, with stride, padding and
-dilation, and the uneven ones of adaptive pooling alike. Work goes in blocks of planes that stay in the cache.
+dilation, and the uneven ones of adaptive pooling alike. Work on NumPy arrays goes in blocks of planes that stay in the cache.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ from numpy.typing import NDArray
 
 from . import threads
 from .correlation import Axis
+from .library import library_of
+from .scatter import add_at
 
 Array = NDArray[Any]
 Selection = slice | NDArray[np.intp]
@@ -166,7 +168,7 @@ def adaptive_max_pool(x: Array, out_sizes: Sequence[int]) -> tuple[Array, NDArra
     return _max(x, _adaptive(x.shape, out_sizes))
 
 
-def max_pool_grad(g: Array, indices: NDArray[np.int64], x_shape: Sequence[int], *, distinct: bool = False) -> Array:
+def max_pool_grad(g: Array, indices: NDArray[np.int64], x_shape: Sequence[int], *, distinct: bool = False) -> Any:
     """Add each g (N, C, *O) at its index into a plane of zeros (N, C, *S): the adjoint of `take_pooled`.
 
     `distinct` promises that no index occurs twice in a plane, as when windows do not overlap; assigning is then enough.
@@ -175,34 +177,36 @@ def max_pool_grad(g: Array, indices: NDArray[np.int64], x_shape: Sequence[int], 
     array([[[ 0., 11.,  0.]]])
     """
     if not g.size:
-        return np.zeros(tuple(x_shape), g.dtype)
+        return library_of(g).zeros(tuple(x_shape), g.dtype)
     planes, size = prod(x_shape[:2]), prod(x_shape[2:])
-    grad = np.zeros((planes, size), g.dtype)
+    library = library_of(g)
+    grad = library.zeros((planes, size), g.dtype)
     g_flat = g.reshape(planes, -1)
     index_flat = indices.reshape(planes, -1)
 
     def work(block: slice) -> None:
         target = grad[block]
-        flat = index_flat[block] + np.arange(0, target.size, size)[:, None]
+        flat = index_flat[block] + library.arange(0, target.size, size)[:, None]
         if distinct:
             target.reshape(-1)[flat.reshape(-1)] = g_flat[block].reshape(-1)
         else:
-            np.add.at(target.reshape(-1), flat.reshape(-1), g_flat[block].reshape(-1))
+            add_at(library, target.reshape(-1), flat.reshape(-1), g_flat[block].reshape(-1))
 
-    _in_blocks(work, planes, size * g.itemsize)
+    _in_blocks(library, work, planes, size * g.itemsize)
     return grad.reshape(tuple(x_shape))
 
 
-def take_pooled(x: Array, indices: NDArray[np.int64]) -> Array:
+def take_pooled(x: Array, indices: NDArray[np.int64]) -> Any:
     """The values of x (N, C, *S) at indices (N, C, *O) into its planes; with the indices of `max_pool` its linearisation.
 
     >>> take_pooled(np.array([[[1.0, 5.0, 2.0]]]), np.array([[[1, 1]]]))
     array([[[5., 5.]]])
     """
     planes, size = prod(x.shape[:2]), prod(x.shape[2:])
+    library = library_of(x)
     if not indices.size:
-        return np.empty(indices.shape, x.dtype)
-    flat = indices.reshape(planes, -1) + np.arange(0, planes * size, size)[:, None]
+        return library.empty(indices.shape, x.dtype)
+    flat = indices.reshape(planes, -1) + library.arange(0, planes * size, size)[:, None]
     return x.reshape(-1).take(flat.reshape(-1)).reshape(indices.shape)
 
 
@@ -223,23 +227,28 @@ def _max(x: Array, windows: list[Windows]) -> tuple[Array, NDArray[np.int64]]:
         base += (axis.starts * pitch).reshape(shape)
         offsets += (np.arange(taps[number]) * axis.dilation * pitch).reshape(shape)
     code_dtype = np.dtype(np.uint8) if prod(taps) <= 256 else np.dtype(np.int64)
-    values = np.empty((planes, *spatial), x.dtype)
-    indices = np.empty((planes, *spatial), np.int64)
+    library = library_of(x)
+    values = library.empty((planes, *spatial), x.dtype)
+    indices = library.empty((planes, *spatial), np.int64)
     flat = x.reshape(planes, *x.shape[2:])
-    even = all(axis.stride for axis in windows)
+    even = library is np and all(axis.stride for axis in windows)
+    base, offsets = library.asarray(base), library.asarray(offsets.reshape(-1))
 
     def work(block: slice) -> None:
         part = flat[block]
         if part.dtype.kind in "fV" and part.dtype.itemsize == 2:
             part = part.astype(np.float32)  # exact, and NumPy compares sixteen-bit floats one by one
         found = _max_of_even_windows(part, windows, code_dtype) if even else None
-        result, code = found or _max_of_planes(part, windows, code_dtype)
+        result, code = found or _max_of_planes(library, part, windows, code_dtype)
         values[block] = result
-        np.take(offsets.reshape(-1), code, out=indices[block], mode="clip")
+        if library is np:
+            np.take(offsets, code, out=indices[block], mode="clip")
+        else:
+            indices[block] = offsets[code]
         indices[block] += base
 
     if values.size:
-        _in_blocks(work, planes, prod(x.shape[2:]) * x.itemsize)
+        _in_blocks(library, work, planes, prod(x.shape[2:]) * x.itemsize)
     return values.reshape(*x.shape[:2], *spatial), indices.reshape(*x.shape[:2], *spatial)
 
 
@@ -289,22 +298,22 @@ def _take_code(better: Array, candidate: Array, tap: int, current: Array) -> Non
     current ^= change
 
 
-def _max_of_planes(x: Array, windows: list[Windows], code_dtype: np.dtype[Any]) -> tuple[Array, Array]:
+def _max_of_planes(library: Any, x: Array, windows: list[Windows], code_dtype: np.dtype[Any]) -> tuple[Array, Array]:
     """Maxima over windows of the last axes, and for each the number of its tap in row-major order of the kernel."""
-    code = np.zeros(x.shape, code_dtype)
+    code = library.zeros(x.shape, code_dtype)
     weight = 1
     for axis in range(-1, -len(windows) - 1, -1):
-        x, code = _max_along(x, code, axis, windows[axis], weight)
+        x, code = _max_along(library, x, code, axis, windows[axis], weight)
         weight *= len(windows[axis].reads)
     return x, code
 
 
-def _max_along(x: Array, code: Array, axis: int, windows: Windows, weight: int) -> tuple[Array, Array]:
+def _max_along(library: Any, x: Array, code: Array, axis: int, windows: Windows, weight: int) -> tuple[Array, Array]:
     """Pool one axis of values and of their codes, to which the tap along this axis adds its number times `weight`."""
     shape = list(x.shape)
     shape[axis] = windows.out
-    best = np.full(shape, _lowest(x.dtype), x.dtype)
-    best_code = np.zeros(shape, code.dtype)
+    best = library.full(shape, _lowest(x.dtype), x.dtype)
+    best_code = library.zeros(shape, code.dtype)
     # What counts if nothing exceeds the lowest value is the first tap that lies inside.
     for tap, (outputs, inputs) in reversed(list(enumerate(windows.reads))):
         best_code[_along(axis, outputs)] = code[_along(axis, inputs)] + code.dtype.type(tap * weight)
@@ -313,9 +322,9 @@ def _max_along(x: Array, code: Array, axis: int, windows: Windows, weight: int) 
         candidate, current, current_code = x[_along(axis, inputs)], best[where], best_code[where]
         better = candidate > current
         if x.dtype.kind == "f":
-            better |= np.isnan(candidate)  # a NaN survives np.maximum by itself, but its place has to be asked for
+            better |= candidate != candidate  # a NaN survives np.maximum by itself, but its place has to be asked for
         _take_code(better, code[_along(axis, inputs)], tap * weight, current_code)
-        best[where] = np.maximum(current, candidate)
+        best[where] = library.maximum(current, candidate)
         best_code[where] = current_code
     return best, best_code
 
@@ -341,7 +350,7 @@ def avg_pool(
     ceil_mode: bool = False,
     count_include_pad: bool = True,
     divisor_override: int | None = None,
-) -> Array:
+) -> Any:
     """The means of x (N, C, *S) over windows.
 
     >>> avg_pool(np.array([[[1.0, 5.0, 2.0, 4.0]]]), (2,), (2,), (0,))
@@ -360,7 +369,7 @@ def avg_pool_grad(
     ceil_mode: bool = False,
     count_include_pad: bool = True,
     divisor_override: int | None = None,
-) -> Array:
+) -> Any:
     """The adjoint of `avg_pool`: spread each g (N, C, *O) evenly over its window, giving (N, C, *S).
 
     >>> avg_pool_grad(np.array([[[2.0, 4.0]]]), (1, 1, 4), (2,), (2,), (0,))
@@ -370,7 +379,7 @@ def avg_pool_grad(
     return _mean_adjoint(g, x_shape, windows, divisor_override)
 
 
-def adaptive_avg_pool(x: Array, out_sizes: Sequence[int]) -> Array:
+def adaptive_avg_pool(x: Array, out_sizes: Sequence[int]) -> Any:
     """The means of x (N, C, *S) over as many windows as asked for.
 
     >>> adaptive_avg_pool(np.array([[[1.0, 5.0, 2.0]]]), (2,))
@@ -379,7 +388,7 @@ def adaptive_avg_pool(x: Array, out_sizes: Sequence[int]) -> Array:
     return _mean(x, _adaptive(x.shape, out_sizes), None)
 
 
-def adaptive_avg_pool_grad(g: Array, x_shape: Sequence[int]) -> Array:
+def adaptive_avg_pool_grad(g: Array, x_shape: Sequence[int]) -> Any:
     """The adjoint of `adaptive_avg_pool`.
 
     >>> adaptive_avg_pool_grad(np.array([[[2.0, 4.0]]]), (1, 1, 3))
@@ -401,44 +410,46 @@ def _summing_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
     return np.dtype(np.float32) if dtype.kind in "fV" and dtype.itemsize == 2 else dtype
 
 
-def _mean(x: Array, windows: list[Windows], override: int | None) -> Array:
+def _mean(x: Array, windows: list[Windows], override: int | None) -> Any:
     spatial = tuple(axis.out for axis in windows)
     planes = prod(x.shape[:2])
     summing = _summing_dtype(x.dtype)
-    divisor = _divisor(windows, override).astype(summing)
+    library = library_of(x)
+    divisor = library.asarray(_divisor(windows, override).astype(summing))
     flat = x.reshape(planes, *x.shape[2:])
-    means = np.empty((planes, *spatial), x.dtype)
+    means = library.empty((planes, *spatial), x.dtype)
 
     def work(block: slice) -> None:
         part = flat[block].astype(summing, copy=False)
         for axis in range(-1, -len(windows) - 1, -1):
-            part = _sum_along(part, axis, windows[axis])
+            part = _sum_along(library, part, axis, windows[axis])
         means[block] = part / divisor
 
     if means.size:
-        _in_blocks(work, planes, prod(x.shape[2:]) * x.itemsize)
+        _in_blocks(library, work, planes, prod(x.shape[2:]) * x.itemsize)
     return means.reshape(*x.shape[:2], *spatial)
 
 
-def _mean_adjoint(g: Array, x_shape: Sequence[int], windows: list[Windows], override: int | None) -> Array:
+def _mean_adjoint(g: Array, x_shape: Sequence[int], windows: list[Windows], override: int | None) -> Any:
     planes = prod(x_shape[:2])
     summing = _summing_dtype(g.dtype)
-    divisor = _divisor(windows, override).astype(summing)
+    library = library_of(g)
+    divisor = library.asarray(_divisor(windows, override).astype(summing))
     flat = g.reshape(planes, *g.shape[2:])
-    grad = np.empty((planes, *x_shape[2:]), g.dtype)
+    grad = library.empty((planes, *x_shape[2:]), g.dtype)
 
     def work(block: slice) -> None:
         part = flat[block] / divisor
         for axis in range(-len(windows), 0):
-            part = _spread_along(part, axis, windows[axis])
+            part = _spread_along(library, part, axis, windows[axis])
         grad[block] = part
 
     if grad.size:
-        _in_blocks(work, planes, prod(x_shape[2:]) * g.itemsize)
+        _in_blocks(library, work, planes, prod(x_shape[2:]) * g.itemsize)
     return grad.reshape(tuple(x_shape))
 
 
-def _sum_along(x: Array, axis: int, windows: Windows) -> Array:
+def _sum_along(library: Any, x: Array, axis: int, windows: Windows) -> Array:
     (outputs, inputs), *rest = windows.reads
     if _covers(outputs, windows.out) and rest and _covers(rest[0][0], windows.out):
         total: Array = x[_along(axis, inputs)] + x[_along(axis, rest[0][1])]
@@ -447,30 +458,32 @@ def _sum_along(x: Array, axis: int, windows: Windows) -> Array:
         rest = windows.reads
         shape = list(x.shape)
         shape[axis] = windows.out
-        total = np.zeros(shape, x.dtype)
+        total = library.zeros(shape, x.dtype)
     for outputs, inputs in rest:
         total[_along(axis, outputs)] += x[_along(axis, inputs)]
     return total
 
 
-def _spread_along(g: Array, axis: int, windows: Windows) -> Array:
+def _spread_along(library: Any, g: Array, axis: int, windows: Windows) -> Any:
     """The adjoint of `_sum_along`."""
     shape = list(g.shape)
     shape[axis] = windows.size
-    spread = np.zeros(shape, g.dtype)
+    spread = library.zeros(shape, g.dtype)
     for outputs, inputs in windows.reads:
         if isinstance(inputs, slice):
             spread[_along(axis, inputs)] += g[_along(axis, outputs)]
         else:  # with more outputs than inputs, two outputs may see the same input as the same tap
-            np.add.at(spread, _along(axis, inputs), g[_along(axis, outputs)])
+            add_at(library, spread, _along(axis, inputs), g[_along(axis, outputs)])
     return spread
 
 
 # ----- blocks -----
 
 
-def _in_blocks(work: Callable[[slice], None], planes: int, plane_bytes: int) -> None:
-    """Call `work` for slices of planes that fit the cache, on several threads where that pays."""
+def _in_blocks(library: Any, work: Callable[[slice], None], planes: int, plane_bytes: int) -> None:
+    """Call `work` for slices of planes that fit the cache, on several threads where that pays; a GPU has all of them at once."""
+    if library is not np:
+        return work(slice(0, planes))
     count = max(1, _BLOCK_BYTES // max(plane_bytes, 1))
 
     def worker(blocks: Iterator[slice]) -> None:

@@ -7,6 +7,10 @@ and `bincount` was no better and works in float64 alone. For wide rows two thing
   * with SciPy installed, large sums are a product with a sparse matrix of ones, which adds whole rows (5 times quicker).
 All ways add in the order of the keys and repeat to the bit. (They agree to the bit among each other too, but for a large
 `index_add_` into what is not zero, which adds finished sums.)
+
+Note [Repeated keys on a GPU]
+There all keys are written at once. So sums are added in no particular order; what CuPy's `at` does not know is made of what it
+knows; and a value that is put is first replaced by the last one for its place, so that it does not matter which write comes last.
 """
 
 from __future__ import annotations
@@ -17,6 +21,8 @@ import math
 from typing import Any
 
 import numpy
+
+from ndgrad.arrays.host import on_host
 
 #: From how many elements on SciPy's product is quicker by enough to pay its import (once, some 50 ms) in the long run.
 _LARGE = 1 << 16
@@ -86,10 +92,29 @@ def keys_along(np: Any, index: Any, shape: tuple[int, ...], dim: int) -> Any:
 
 def overwritten(np: Any, keys: Any, size: int) -> Any:
     """Which of the flat keys below `size` come again later, so that what is put there does not stay."""
-    last, number = np.empty(size, np.intp), np.arange(keys.size)
     flat = keys.reshape(-1)
-    last[flat] = number
-    return (last[flat] != number).reshape(keys.shape)
+    return (_last_of_equals(np, flat, size) != np.arange(flat.size)).reshape(keys.shape)
+
+
+def _last_of_equals(np: Any, keys: Any, size: int) -> Any:
+    """For each of the flat keys below `size`, where the last that equals it stands."""
+    number = np.arange(keys.size)
+    if np is numpy:
+        last = np.empty(size, np.intp)
+        last[keys] = number
+    else:
+        last = np.zeros(size, np.intp)
+        np.maximum.at(last, keys, number)
+    return last[keys]
+
+
+def settled(np: Any, indices: tuple[Any, ...], shape: tuple[int, ...], values: Any) -> Any:
+    """The values for target[indices] = values, where the indices have one dimension: see Note [Repeated keys on a GPU]."""
+    keys = keys_of_arrays(np, indices, shape)
+    if not keys.ndim or not getattr(values, "ndim", 0):
+        return values
+    values = np.broadcast_to(values, (keys.size, *shape[len(indices) :]))
+    return values[_last_of_equals(np, keys, math.prod(shape[: len(indices)]))]
 
 
 def one_index_per_slice(index: Any, shape: tuple[int, ...], dim: int) -> Any:
@@ -105,11 +130,63 @@ def one_index_per_slice(index: Any, shape: tuple[int, ...], dim: int) -> Any:
 # ----- combining -----------------------------------------------------------------------------------------------------
 
 
+def add_at(np: Any, target: Any, index: Any, values: Any) -> None:
+    """numpy.add.at, for any dtype."""
+    if np is numpy or target.dtype.char in _ADDED:
+        np.add.at(target, index, values)
+    elif target.dtype.kind == "c":
+        np.add.at(target.real, index, values.real)
+        np.add.at(target.imag, index, values.imag)
+    else:
+        wide = target.astype(np.int64)
+        np.add.at(wide, index, values)
+        target[...] = wide
+
+
+#: What CuPy's add.at takes, by dtype character.
+_ADDED = frozenset("efdiIlLqQ")
+
+
+def _combine_at(np: Any, name: str, target: Any, keys: Any, values: Any) -> None:
+    """ufunc.at on a flat target, for any dtype."""
+    if np is numpy:
+        getattr(np, name).at(target, keys, values)
+    elif name == "add":
+        add_at(np, target, keys, values)
+    elif name == "multiply":
+        target[...] = on_host(np, _multiplied)(target, keys, values)
+    elif target.dtype.kind == "f":
+        # CuPy's loses NaN and rounds float64 to float32
+        sign = 1 if name == "maximum" else -1
+        order = _ordered(np, target * sign)
+        np.maximum.at(order, keys, _ordered(np, values * sign))
+        target[...] = _in_order(order).view(np.float64) * sign
+    else:
+        wide = target.astype(np.uint64 if target.dtype.kind == "u" else np.int64)
+        getattr(np, name).at(wide, keys, values.astype(wide.dtype))
+        target[...] = wide
+
+
+def _multiplied(target: Any, keys: Any, values: Any) -> Any:
+    numpy.multiply.at(target, keys, values)
+    return target
+
+
+def _ordered(np: Any, x: Any) -> Any:
+    """Integers in the order of some floats, NaN above all."""
+    return _in_order(np.where(x != x, np.nan, x).astype(np.float64).view(np.int64))
+
+
+def _in_order(bits: Any) -> Any:
+    """The bits of floats from integers in their order, or back: those of a negative number count backwards."""
+    return bits ^ ((bits >> 63) & 0x7FFFFFFFFFFFFFFF)
+
+
 def add_arrays(np: Any, target: Any, indices: tuple[Any, ...], values: Any) -> Any:
     """target[indices] += values, in place, where the arrays `indices` index leading dimensions and may repeat."""
     count = len(indices)
     if np is not numpy or target.ndim == count == 1:
-        np.add.at(target, indices, values)
+        add_at(np, target, indices, values)
         return target
     if count == 1:
         keys = indices[0]
@@ -151,16 +228,18 @@ def combine_along(np: Any, name: str, target: Any, index: Any, values: Any, dim:
         return add_arrays(np, target, (single,), values)
     keys = keys_along(np, index, target.shape, dim).reshape(-1)
     values = np.broadcast_to(values, index.shape).astype(target.dtype, copy=False).reshape(-1)
-    return _whole(np, target, lambda whole: getattr(np, name).at(whole.reshape(-1), keys, values))
+    return _whole(np, target, lambda whole: _combine_at(np, name, whole.reshape(-1), keys, values))
 
 
 def put_along(np: Any, target: Any, index: Any, values: Any, dim: int) -> Any:
     """target[..., index, ...] = values along `dim`, in place; of several values for one place the last stays."""
-    keys = keys_along(np, index, target.shape, dim)
-    values = np.broadcast_to(values, index.shape)
+    keys = keys_along(np, index, target.shape, dim).reshape(-1)
+    values = np.broadcast_to(np.asarray(values), index.shape).reshape(-1)
+    if np is not numpy:
+        values = values[_last_of_equals(np, keys, target.size)]
 
     def put(whole: Any) -> None:
-        whole.reshape(-1)[keys.reshape(-1)] = values.reshape(-1)
+        whole.reshape(-1)[keys] = values
 
     return _whole(np, target, put)
 

@@ -39,7 +39,7 @@ def special(name: str) -> Callable[..., Any]:
             f"scipy.special has no function {name!r} in the SciPy that is installed. Use SciPy's own name "
             f"(log gamma is 'gammaln'), or install a SciPy that has it."
         )
-    return _keeping_half(function)
+    return _promoting_as_numpy(function)
 
 
 def _without_scipy(name: str, error: ImportError) -> Callable[..., Any]:
@@ -54,19 +54,36 @@ def _without_scipy(name: str, error: ImportError) -> Callable[..., Any]:
     return function
 
 
-def _keeping_half(function: Callable[..., Any]) -> Callable[..., Any]:
-    """SciPy has no loops for 16-bit floats and answers them in a wider type; this puts such answers back."""
+def _promoting_as_numpy(function: Callable[..., Any]) -> Callable[..., Any]:
+    """SciPy answers 16-bit floats in a wider type, for want of loops for them, and so it does, in places, for 32-bit floats beside
+    Python's numbers; this puts such answers back."""
 
     @wraps(function)
     def call(*arguments: Any, **options: Any) -> Any:
-        result = function(*arguments, **options)
-        for argument in arguments:
-            dtype = getattr(argument, "dtype", None)
-            if dtype is not None and dtype.itemsize == 2:
-                dtype = np.result_type(*arguments)
-                if dtype.itemsize == 2 and dtype.kind not in "biu":
-                    return result.astype(dtype)
-                break
-        return result
+        return in_promoted_type(function(*arguments, **options), arguments)
 
     return call
+
+
+def in_promoted_type(result: Any, arguments: tuple[Any, ...]) -> Any:
+    """What a function made of some arguments (an array, or several), no wider than NumPy's promotion of them.
+
+    >>> in_promoted_type(np.ones(2), (np.ones(2, np.float32), 0.5)).dtype
+    dtype('float32')
+    """
+    dtypes = [getattr(a, "dtype", a) for a in arguments]
+    for dtype in dtypes:
+        if isinstance(dtype, np.dtype) and dtype.char in "efF":
+            break
+    else:
+        return result
+    wanted = np.result_type(*dtypes)
+    if wanted.kind in "biu":
+        return result
+    return tuple([_no_wider(r, wanted) for r in result]) if isinstance(result, tuple) else _no_wider(result, wanted)
+
+
+def _no_wider(result: Any, wanted: Any) -> Any:
+    if result.dtype.kind == "c" and wanted.kind != "c":
+        wanted = np.result_type(wanted, np.complex64)
+    return result.astype(wanted) if result.dtype.kind in "fc" and result.dtype.itemsize > wanted.itemsize else result

@@ -83,7 +83,7 @@ def plain_linear_dual(op: Op, a: Any, settings: dict[str, Any], number: int) -> 
     meta = meta_of(out)
     meta.tangents = {number: made}
     if level is not None:
-        meta.born = level.number
+        meta.born = meta_of(made).born = level.number  # a write inside the level may bring both of them to it
     return out
 
 
@@ -130,6 +130,8 @@ def _tangent(op: Op, env: dict[str, Any], moving: list[tuple[str, Any, bool]], o
         total = np.array(total, dtype=result.dtype, order="C")
     made = wrap(out.face, total)
     if not any_batched:
+        if level is not None:
+            meta_of(made).born = level.number
         return made
     batch = wrap(out.face, made)
     meta = batch._meta = Meta()

@@ -10,7 +10,7 @@ from ndgrad.autograd.engine import backward_from
 from ndgrad.autograd.hooks import retain_grad
 from ndgrad.autograd.modes import thread
 from ndgrad.autograd.roots import root_gradients
-from ndgrad.autograd.variable import Variable, np_dtype, requires_grad, wrap
+from ndgrad.autograd.variable import Variable, beside, np_dtype, requires_grad, wrap
 from ndgrad.ops.vocabulary import tensor_ops
 
 
@@ -36,7 +36,7 @@ def backward(
     >>> x.grad
     tensor([2., 4.])
     """
-    _check_allowed("backward")
+    _check_allowed()
     if grad_variables is not None:
         warnings.warn("`grad_variables` is deprecated. Use `grad_tensors` instead.", FutureWarning, stacklevel=2)
         if grad_tensors is not None:
@@ -82,7 +82,11 @@ def grad(
     >>> g
     tensor(6.)
     """
-    _check_allowed("grad")
+    if thread.levels:
+        functional = _functional_level(outputs, inputs)
+        if functional is not None:
+            options = (retain_graph, create_graph, only_inputs, allow_unused, is_grads_batched, materialize_grads)
+            return functional.grad(outputs, inputs, grad_outputs, options)
     if materialize_grads and allow_unused is False:
         raise ValueError("Expected allow_unused to be True or not passed when materialize_grads=True, but got: allow_unused=False.")
     if not only_inputs:
@@ -148,7 +152,7 @@ def _zeros_like(t: Any) -> Any:
     if isinstance(t, Variable):
         if isinstance(t._array, Variable):
             return tensor_ops.zeros_like(t)
-        return wrap(t.face, np.zeros(tuple(t.shape), np_dtype(t)))
+        return beside(t, np.zeros(tuple(t.shape), np_dtype(t)))
     raise RuntimeError(
         f"materialize_grads cannot be used when the given input is a GradientEdge (of {t.node.name()}), which does not know where its "
         "zeros should lie. Use allow_unused=True, and zeros for None."
@@ -177,9 +181,17 @@ def _check_count(roots: Sequence[Any], grads: Sequence[Any]) -> None:
         raise RuntimeError(f"got {len(roots)} tensors and {len(grads)} gradients. Pass one gradient (or None) per tensor.")
 
 
-def _check_allowed(name: str) -> None:
-    if thread.levels and any(level.kind == "grad" for level in thread.levels) and name == "backward":
+def _check_allowed() -> None:
+    if any(level.kind in ("grad", "functional") for level in thread.levels):
         raise RuntimeError(
             "backward() called inside a functorch-style transform: it would write .grad of tensors that the transform owns. "
             "Use ndgrad.func.grad, or autograd.grad, which returns gradients."
         )
+
+
+def _functional_level(outputs: Any, inputs: Any) -> Any:
+    """The level of functionalize that these tensors belong to, if it is the innermost of theirs: their graph is that of their values."""
+    from ndgrad.func.levels import top_level  # transforms stand on the engine, which meets them only while one is open
+
+    level = top_level((*_as_list(outputs), *_as_list(inputs)))
+    return level if level is not None and level.kind == "functional" else None

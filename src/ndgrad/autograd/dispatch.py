@@ -17,11 +17,12 @@ from typing import Any
 import numpy as np
 
 from ndgrad.arrays.library import is_raw_array, library_of
+from ndgrad.arrays.placement import CPU, device_of, moved
 from ndgrad.autograd.modes import process, thread
 from ndgrad.autograd.node import edge_node, next_sequence_number
-from ndgrad.autograd.saved import Packed, without_base
+from ndgrad.autograd.saved import Packed, without_base, without_outer_base
 from ndgrad.autograd.subclass import ask_classes, note_wrappers, overriding_types, subclass_op, unshared
-from ndgrad.autograd.variable import ESCAPED, Variable, edge, meta_of, wrap
+from ndgrad.autograd.variable import ESCAPED, Variable, edge, meta_of, requires_grad, wrap
 from ndgrad.autograd.versions import InferenceStorage, kept_storage, storage_of
 from ndgrad.autograd.view import make_view, tangents_of
 from ndgrad.ops.errors import explain
@@ -194,6 +195,9 @@ def record_any(op: Any, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
 def record(op: Any, args: tuple[Any, ...], settings: dict[str, Any], face: type[Any]) -> Any:
     """Run the op on level-0 arguments and record it."""
     library, arrays = _library_and_arrays(args)
+    if library is not np:
+        args = together(op, args)
+        arrays = _library_and_arrays(args)[1]
     if (op.view or op.shares_storage) and isinstance(arrays[0], np.generic):
         storage_of(args[0])
         arrays[0] = args[0]._array
@@ -211,6 +215,8 @@ def run_unrecorded(op: Any, args: tuple[Any, ...], settings: dict[str, Any], fac
     if op.outputs != 1 or op.view or op.shares_storage or process.dispatching:
         return record(op, args, settings, face)
     library, arrays = _library_and_arrays(args)
+    if library is not np:
+        return record(op, args, settings, face)
     return wrap(face, run_forward(op, library, args, arrays, settings))
 
 
@@ -225,6 +231,43 @@ def _library_and_arrays(args: tuple[Any, ...]) -> tuple[Any, list[Any]]:
             if library is not np:
                 break
     return library, arrays
+
+
+#: Arguments that an op on a GPU takes from the CPU, as torch does.
+_BROUGHT = frozenset(("index", "indices", "mask"))
+
+
+def together(op: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The arguments of an op on one device: beside arrays on a GPU, numbers, indices and masks are brought there from the CPU,
+    and other arrays refused. A copy goes to where its target is."""
+    arrays = [a._array if isinstance(a, Variable) else a for a in args]
+    if not any(isinstance(a, (np.ndarray, np.generic)) for a in arrays):  # the commonest case
+        return args
+    places = {i: device_of(a) for i, a in enumerate(arrays) if not isinstance(a, Variable) and is_raw_array(a)}
+    if len(set(places.values())) < 2:
+        return args
+    where = places[0] if op.name == "copy" else next(place for place in places.values() if place is not CPU)
+    out = list(args)
+    for i, here in places.items():
+        if here is where:
+            continue
+        name = op.args[min(i, len(op.args) - 1)]
+        if op.name != "copy" and (here is not CPU or (arrays[i].ndim and name not in _BROUGHT)):
+            raise RuntimeError(
+                f"{op.name}(): expected all tensors to be on the same device, and {name!r} (shape {tuple(arrays[i].shape)}) is on {here} "
+                f"while another argument is on {where}. Move one of them: t.to({str(where)!r})."
+            )
+        out[i] = on_device(args[i], where, here) if isinstance(args[i], Variable) else moved(args[i], where)
+    return tuple(out)
+
+
+def on_device(t: Any, where: Any, here: Any) -> Any:
+    """A tensor moved from `here` to another device."""
+    from ndgrad.ops.cast import to_device
+
+    if thread.grad_enabled and requires_grad(t):
+        process.crossed = True
+    return to_device(t, device=where, source=here)
 
 
 def run_forward(op: Any, library: Any, args: tuple[Any, ...], arrays: list[Any], settings: dict[str, Any]) -> Any:
@@ -401,6 +444,9 @@ def save_input(node: Any, name: str, value: Any, hooks: Any = ()) -> None:
             thread.saving = None
     elif not node.level:
         value = tuple([without_base(v) for v in value]) if isinstance(value, tuple) else without_base(value)
+    else:
+        level = node.level
+        value = tuple([without_outer_base(v, level) for v in value]) if isinstance(value, tuple) else without_outer_base(value, level)
     setattr(node, name, value)
     setattr(node, name + "_v", tuple(_version(v) for v in value) if isinstance(value, tuple) else _version(value))
     if thread.guard:

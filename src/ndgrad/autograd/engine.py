@@ -8,8 +8,9 @@ Note [Two ways to the same order]
 Consumers are younger than producers, so of all nodes that have received something, the youngest has received everything:
 `run_by_age` needs no counting. What it cannot know is when a leaf is complete before the pass ends, so it accumulates all
 leaves at the end; that shows only to hooks on leaves. `run_by_count` first counts, over the whole graph, how many gradients
-each node will get, as torch does. It runs whenever a leaf has hooks, when the gradient of a result is wanted, or when
-someone changed sequence numbers. If only some inputs are wanted, either first looks which nodes lead there, and runs no others.
+each node will get, as torch does. It runs whenever a leaf has hooks, when the gradient of a result is wanted, when someone
+changed sequence numbers, or when the graph may run over several devices. If only some inputs are wanted, either first looks
+which nodes lead there, and runs no others.
 
 Three lanes run the rules:
     arrays     an ordinary backward: rules on raw arrays, no wrappers, no graph
@@ -44,7 +45,7 @@ from ndgrad.autograd.node import FIRST, Edge, Extra, MultiNode, Node, edge_node,
 from ndgrad.autograd.roots import choose_lane, gradient_edge
 from ndgrad.autograd.threads import on_a_fresh_stack, stack_is_deep
 from ndgrad.autograd.traversal import count_gradients, nodes_towards
-from ndgrad.autograd.variable import ESCAPED, AccumulateGrad, Variable, np_dtype, wrap
+from ndgrad.autograd.variable import ESCAPED, AccumulateGrad, Variable, innermost_array, np_dtype, wrap
 from ndgrad.ops.vocabulary import raw_ops, tensor_ops
 
 #: Below this many elements adding in place is slower than making a new array.
@@ -112,7 +113,8 @@ def _run(task: GraphTask, roots: list[tuple[Any, Any]]) -> None:
     wanted = task.wanted
     if wanted is not None:
         task.needed = nodes_towards([edge_node(e) for e, _ in roots], wanted)
-    by_age = task.lane == "arrays" and not process.leaf_hooks and not (process.busy and (thread.anomaly or thread.watchers))
+    unusual = process.busy and (thread.anomaly or thread.watchers or process.crossed)
+    by_age = task.lane == "arrays" and not process.leaf_hooks and not unusual
     if by_age and (wanted is None or all(node.seq is FIRST for node in wanted)):
         run_by_age(task, roots)
     else:
@@ -289,7 +291,10 @@ def run_by_count(task: GraphTask, roots: list[tuple[Any, Any]]) -> None:
 
 def apply_lane(task: GraphTask, node: Any, g: Any, keep: bool) -> Any:
     if task.lane == "arrays":
-        return node.apply(g, task.ops, keep)
+        ops = task.ops
+        if process.crossed and not is_undefined(g):
+            ops = raw_ops(library_beside(g))
+        return node.apply(g, ops, keep)
     outs = node.apply_payloads(g) if task.lane == "payloads" else node.apply_tensors(g)
     if not keep:
         node.release()
@@ -459,15 +464,23 @@ def capture(task: GraphTask, node: Any, g: Any) -> None:
 def materialize(task: GraphTask, node: Any, grads: Any) -> Any:
     """Zeros for the outputs that received no gradient."""
     if node.outputs == 1:
-        return materialize_one(task, grads, node.output_metadata(0))
-    return [g if known is None else materialize_one(task, g, known) for g, known in zip(grads, node.metadata_of_outputs, strict=True)]
+        return grads if grads is not None else _zeros(task, grads, node.output_metadata(0))
+    known = node.metadata_of_outputs
+    return [g if g is not None or k is None else _zeros(task, grads, k) for g, k in zip(grads, known, strict=True)]
 
 
-def materialize_one(task: GraphTask, g: Any, known: tuple[Any, Any]) -> Any:
-    if g is not None:
-        return g
-    zeros = np.zeros(*known) if task.ops is None else task.ops.np.zeros(*known)
+def _zeros(task: GraphTask, beside: Any, known: tuple[Any, Any]) -> Any:
+    if is_undefined(beside):
+        zeros = np.zeros(*known) if task.ops is None else task.ops.np.zeros(*known)
+    else:
+        zeros = library_beside(beside).zeros(*known)
     return zeros if task.lane == "arrays" else _like_lane(task, zeros)
+
+
+def library_beside(g: Any) -> Any:
+    """The array library of a gradient, or of those in a list."""
+    one = next(part for part in g if part is not None) if g.__class__ is list else g
+    return library_of(innermost_array(one) if isinstance(one, Variable) else one)
 
 
 def _like_lane(task: GraphTask, array: Any) -> Any:

@@ -26,6 +26,7 @@ from ndgrad.autograd.grad_mode import Mode, ThreadSwitch
 from ndgrad.autograd.modes import enter, leave, next_level_number, thread
 from ndgrad.autograd.saved import lift
 from ndgrad.autograd.variable import Variable, accumulator, meta_of, new, np_dtype, shape_of
+from ndgrad.autograd.versions import storage_of
 from ndgrad.autograd.view import tangents_of
 from ndgrad.ops.table import NOT_DIFFERENTIABLE, Op, parameter_names
 from ndgrad.ops.vocabulary import tensor_ops
@@ -87,17 +88,19 @@ def hand_down(wrapper: Any, payload: Any, convert: Any) -> Any:
 def _same(a: Any) -> Any:
     """Another tensor object over the same payload and history, without tangents."""
     bare = new(a.face)
+    bare._storage = storage_of(a)  # one for both: the bare one may be saved, and the other written
     bare._array = a._array
     bare._node = a._node
-    bare._storage = a._storage
     bare._meta = None
     old = a._meta
     if old is None:
         return bare
     view = old.view
+    if view is not None and not old.batch_level:
+        view.refresh(a)  # which both know the view by: were the other the first to ask, this one would keep its old history
+        bare._node = a._node
     if view is not None and view.base._meta is not None and view.base._meta.tangents:
-        view.refresh(a)
-        bare._node, view = a._node, None  # or it would find its tangents again
+        view = None  # or it would find its tangents again
     several = a._node is not None and a._node.outputs != 1  # an edge to such a node names the output, were it the first
     if several or old.view is not None or old.requires_grad or old.batch_level or old.level:
         meta = meta_of(bare)
@@ -176,7 +179,14 @@ def save_tangents(node: Any, op: Op, tangents: tuple[Any, ...], outs: tuple[Any,
     }
     by_name |= {n: outs[int(n[3:] or 0)] for n in plan.outs if outs[int(n[3:] or 0)] is not None}
     if by_name:
-        saved_tangents(number)[node] = by_name
+        saved_tangents(number)[node] = {n: _kept(t) for n, t in by_name.items()}
+
+
+def _kept(t: Any) -> Any:
+    """A tangent as it is saved: where later writes are allowed, they must not reach it."""
+    if isinstance(t, tuple):
+        return tuple([_kept(part) for part in t])
+    return tensor_ops.clone(t) if t is not None and (t.keeps_saved or thread.copy_on_write) else t
 
 
 def saved_tangents(number: int) -> weakref.WeakKeyDictionary[Any, Any]:

@@ -24,7 +24,7 @@ from ndgrad.autograd.saved_hooks import (
     saved_tensors_hooks,
 )
 from ndgrad.autograd.traversal import iterate_nodes
-from ndgrad.autograd.variable import AccumulateGrad, Variable, accumulator, edge
+from ndgrad.autograd.variable import AccumulateGrad, Variable, accumulator, edge, recorded
 from ndgrad.autograd.versions import storage_of
 
 __all__ = [
@@ -51,7 +51,7 @@ class GradientEdge(NamedTuple):
 
 def get_gradient_edge(tensor: Any) -> GradientEdge:
     """The gradient edge of a tensor that requires grad."""
-    found = edge(tensor)
+    found = edge(recorded(tensor))
     if found is None:
         raise RuntimeError(
             "It is not possible to get the gradient edge for a Tensor that does not require gradients. Call requires_grad_() first."

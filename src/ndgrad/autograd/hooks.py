@@ -24,7 +24,7 @@ from typing import Any, Self
 
 from ndgrad.autograd.modes import process, switch_grad, thread
 from ndgrad.autograd.node import Extra, Node, extra_of, output_count
-from ndgrad.autograd.variable import AccumulateGrad, Variable, accumulator, meta_of, np_dtype, requires_grad, wrap
+from ndgrad.autograd.variable import AccumulateGrad, Variable, accumulator, meta_of, np_dtype, recorded, requires_grad, wrap
 
 _numbers = itertools.count().__next__
 
@@ -103,6 +103,7 @@ def count_while_alive(owner: Any) -> Callable[[], Any]:
 
 def register_tensor_hook(t: Any, hook: Callable[[Any], Any]) -> RemovableHandle:
     """Call `hook` with the gradient of `t`; what it returns, if not None, takes the gradient's place."""
+    t = recorded(t)
     if not requires_grad(t):
         raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient. Call requires_grad_() first.")
     if t.grad_fn is None:

@@ -16,14 +16,15 @@ from typing import Any
 
 import numpy as np
 
-from ndgrad.arrays.library import library_of
-from ndgrad.autograd.dispatch import dispatch, own_edge, payload_dtype, save_inputs, save_output
+from ndgrad.arrays.library import library_of, on_second_library
+from ndgrad.autograd.dispatch import dispatch, own_edge, payload_dtype, save_inputs, save_output, together
 from ndgrad.autograd.hooks import move_retained
 from ndgrad.autograd.modes import process, switch_grad, thread
 from ndgrad.autograd.node import next_sequence_number
+from ndgrad.autograd.saved import KeptMeta
 from ndgrad.autograd.subclass import has_dispatch, note_wrappers
 from ndgrad.autograd.variable import ESCAPED, Variable, edge, requires_grad, wrap
-from ndgrad.autograd.versions import is_inference, kept_storage, storage_of
+from ndgrad.autograd.versions import InferenceStorage, is_inference, kept_storage, storage_of
 from ndgrad.autograd.view import DEFAULT, rebase, tangents_of, write_error
 from ndgrad.ops.errors import explain
 from ndgrad.ops.fill import copy
@@ -57,6 +58,11 @@ def check_writable(t: Any, op_name: str, value_requires_grad: bool = False) -> N
             "gradient would belong to neither the old nor the new value. Do the write under no_grad(), or on a clone()."
         )
     info = meta.view
+    if (meta if info is None else info.base._meta).__class__ is KeptMeta and (value_requires_grad or t._node is not None):
+        raise RuntimeError(
+            f"{op_name}: a view of shape {tuple(t.shape)} that was read from a graph is being used in an in-place operation. Nobody has "
+            "held the view itself since it was saved, so its base would not learn of the write. Write a clone() of it, or keep the view."
+        )
     if info is not None:
         base_meta = info.base._meta
         if base_meta is not None and base_meta.requires_grad and info.base._node is None:
@@ -96,17 +102,18 @@ def write(op: Any, target: Any, args: tuple[Any, ...], settings: dict[str, Any],
 
 def write_level(op: Any, target: Any, args: tuple[Any, ...], settings: dict[str, Any], level: int) -> Any:
     """The write on a tensor whose payload is an array, recorded in the graph of `level`."""
-    arguments = (target, *args)
-    record = op.differentiable and thread.grad_enabled and payload_dtype(target._array).kind in "fc"
-    edges = tuple(own_edge(arguments[i], level) for i in op.differentiable_positions(len(arguments))) if record else ()
-    recorded = any(e is not None for e in edges)
-    check_writable(target, op.name + "_", recorded)
+    if not on_second_library:
+        args = together(op, (target, *args))[1:]
+    edges = _edges(op, (target, *args), level) if op.differentiable and thread.grad_enabled else None
+    recorded = edges is not None
+    if target._meta is not None or target._storage.__class__ is InferenceStorage:
+        check_writable(target, op.name + "_", recorded)
     storage = storage_of(target)
     array = target._array
     check_memory(op.name + "_", array)
     # Inputs are saved before the write: one that shares the target's memory must be seen to be overwritten by it.
-    node = inplace_node(op, target, args, settings, edges, level) if recorded else None
-    others = tuple(a._array if isinstance(a, Variable) else a for a in args)
+    node = None if edges is None else inplace_node(op, target, args, settings, edges, level)
+    others = tuple([a._array if isinstance(a, Variable) else a for a in args])
     if process.dispatching or (process.busy and thread.observers):
         _observed(op, target, args, settings, node, functools.partial(perform, op, array, others, settings, storage))
     else:
@@ -120,6 +127,19 @@ def write_level(op: Any, target: Any, args: tuple[Any, ...], settings: dict[str,
 
         note_write(op.name + "_", target, args, node is not None, op.name in _OVERWRITES)
     return target
+
+
+def _edges(op: Any, arguments: tuple[Any, ...], level: int) -> tuple[Any, ...] | None:
+    """The gradient edges of the differentiable arguments of a write; None if there is nothing to record."""
+    for a in arguments:
+        if isinstance(a, Variable) and (a._node is not None or a._meta is not None):
+            break
+    else:
+        return None
+    if payload_dtype(arguments[0]._array).kind not in "fc":
+        return None
+    edges = tuple([own_edge(arguments[i], level) for i in op.differentiable_positions(len(arguments))])
+    return edges if any(e is not None for e in edges) else None
 
 
 def _observed(op: Any, target: Any, args: tuple[Any, ...], settings: dict[str, Any], node: Any, perform: Callable[[], None]) -> None:
@@ -158,6 +178,8 @@ def write_part(base: Any, op: Any, settings: dict[str, Any], value: Any, watched
         return
     if thread.captures is not None:
         (value,) = thread.captures.see_write(base, (value,))
+    if not on_second_library:
+        _, value = together(copy, (base, value))
     e_value = edge(value) if thread.grad_enabled else None
     recorded = thread.grad_enabled and (e_value is not None or requires_grad(base)) and base._array.dtype.kind in "fc"
     check_writable(base, "copy_", recorded)
@@ -236,13 +258,10 @@ def perform(op: Any, array: Any, others: tuple[Any, ...], settings: dict[str, An
         op.write_kernel(library, array, *others, **settings)
         return
     try:
-        name = op.forward if isinstance(op.forward, str) else _UFUNCS.get(op.forward)
-        ufunc = getattr(library, name, None) if name else None
-        if isinstance(ufunc, np.ufunc) and not settings and array.ndim:
-            shape = np.broadcast_shapes(array.shape, *(np.shape(o) for o in others))
-            dtype = np.result_type(array, *others)
-            # integers go the other way: their quotient or root is none, which only the result shows
-            if shape == array.shape and dtype == array.dtype and dtype.kind in "fc":
+        # integers go the other way: their quotient or root is none, which only the result shows
+        if library is np and not settings and array.ndim and array.dtype.kind in "fc":
+            ufunc = _ufunc_of(op)
+            if ufunc is not None and _fit_as_they_are(array, others):
                 storage.before_write(array)
                 ufunc(array, *others, out=array)
                 return
@@ -252,6 +271,27 @@ def perform(op: Any, array: Any, others: tuple[Any, ...], settings: dict[str, An
     check_fits(op.name, array, result)
     storage.before_write(array)
     array[...] = result
+
+
+@functools.cache
+def _ufunc_of(op: Any) -> Any:
+    """The ufunc that is the forward of an op, None if there is none."""
+    name = op.forward if isinstance(op.forward, str) else _UFUNCS.get(op.forward)
+    found = getattr(np, name, None) if name else None
+    return found if isinstance(found, np.ufunc) else None
+
+
+def _fit_as_they_are(array: Any, others: tuple[Any, ...]) -> bool:
+    """Whether a ufunc of these has the shape and dtype of `array`."""
+    dtype, shape = array.dtype, array.shape
+    for o in others:
+        if o.__class__ is float or o.__class__ is int:
+            continue
+        if o.__class__ is not np.ndarray or (o.dtype is not dtype and np.result_type(o, array) != dtype):
+            return False
+        if o.shape != shape and np.broadcast_shapes(o.shape, shape) != shape:
+            return False
+    return True
 
 
 def check_fits(name: str, array: Any, result: Any) -> None:
@@ -348,14 +388,15 @@ def copy_into(name: str, out: Any, result: Any) -> Any:
     if not isinstance(out, Variable):
         raise TypeError(f"{name}(): out= must be a tensor, and is {type(out).__name__}.")
     storage = storage_of(out)
-    array = np.asarray(result._array)
+    library = library_of(out._array)
+    array = library.asarray(result._array)
     if not np.can_cast(array.dtype, out._array.dtype, "same_kind"):
         raise RuntimeError(
             f"{name}(): result type {array.dtype} can't be cast to the desired output type {out._array.dtype} of out=. "
             "Give an out= of a dtype that holds the result."
         )
     if out._array.shape != array.shape:
-        out._array = np.empty(array.shape, out._array.dtype)
+        out._array = library.empty(array.shape, out._array.dtype)
     storage.before_write(out._array)
     out._array[...] = array
     storage.bump(f"{name}(out=)")

@@ -28,13 +28,15 @@ class Process:
     mode at any point, also in the middle of `enter`. Tokens need no lock: adding to a set is one step.
     """
 
-    __slots__ = ("busy", "dispatching", "leaf_hooks", "lock", "shared")
+    __slots__ = ("busy", "crossed", "dispatching", "leaf_hooks", "lock", "shared")
 
     def __init__(self) -> None:
         self.busy = 0
         self.shared = 0
         #: whether a tensor class with a dispatch of its own has been defined
         self.dispatching = False
+        #: whether a tensor in a graph has been moved to another device: one backward pass may meet arrays of several libraries
+        self.crossed = False
         self.leaf_hooks: set[object] = set()
         self.lock = threading.RLock()
 

@@ -2,7 +2,8 @@
 
 Note [What is saved]
 An input is saved as the tensor itself, together with the version its memory had: identity, Python attributes and graph
-come for free. An output is saved as its bare array, since the node must not hold the tensor that holds the node;
+come for free. Of a view, a tensor without its base is saved (`without_base`), which knows the view only weakly. An output is
+saved as its bare array, since the node must not hold the tensor that holds the node;
 the node is told of the output's storage when one is made (`announce_storage`), so later writes are noticed. With
 saved-tensor hooks active, either is a `Packed` that went through the pack hook.
 
@@ -20,7 +21,7 @@ import numpy as np
 from ndgrad.autograd.modes import switch_grad, thread
 from ndgrad.autograd.node import Node, edge_number
 from ndgrad.autograd.overwritten import changed_error, freed_error, overwritten_error
-from ndgrad.autograd.variable import Variable, edge, meta_of, requires_grad, twin, wrap
+from ndgrad.autograd.variable import Meta, Variable, edge, meta_of, new, requires_grad, twin, wrap
 from ndgrad.autograd.versions import Storage, Unrecorded, Version, kept_storage, storage_of
 from ndgrad.ops.table import VARIABLE
 
@@ -102,18 +103,72 @@ def unpacked(node: Any, name: str, value: Packed) -> Any:
 # ----- back to raw arrays, for an ordinary backward ------------------------------------------------------------------
 
 
+class KeptMeta(Meta):
+    """The metadata of what a graph keeps of a view. `original` is that view, for as long as somebody else holds it."""
+
+    __slots__ = ("original",)
+    original: weakref.ref[Any]
+
+    # Of all else it has what a fresh tensor has, in the class: these are made wherever a view is saved.
+    requires_grad = False
+    accumulator = None
+    output_nr = 0
+    view = None
+    tangents = None
+    level = 0
+    batch_level = 0
+    path: Any = None  # of the view, where it may be needed
+
+
 def without_base(t: Any) -> Any:
     """What a graph keeps of a tensor: of a view, a tensor with its value and history that does not know its base. When that is written,
     its new history may lead to this graph, and the two would keep each other alive."""
     meta = t._meta if isinstance(t, Variable) else None
     if meta is None or meta.view is None or meta.requires_grad or meta.level or meta.batch_level or t.__class__ is not t.face:
         return t
-    kept = wrap(t.__class__, t._array)
-    kept._node, kept._storage = t._node, t._storage
-    if meta.output_nr or meta.names is not None:
-        own = meta_of(kept)
+    return _kept(t, meta)
+
+
+def without_outer_base(t: Any, level: int) -> Any:
+    """What the graph of a transform's level keeps of a tensor. Of one that comes from the levels below and may be written, it is another
+    tensor with the history and the tangents that it has now: a write leaves its memory to be rebuilt, and not these."""
+    if not isinstance(t, Variable) or not (t.keeps_saved or thread.copy_on_write) or t.__class__ is not t.face or _is_of_level(t, level):
+        return t
+    meta = t._meta
+    if meta is not None and meta.requires_grad:
+        return t
+    kept = _kept(t, meta)
+    if meta is not None:
+        own = kept._meta
+        own.level, own.batch_level, own.path = meta.level, meta.batch_level, None if meta.view is None else meta.view.path
+        own.tangents = _tangents_now(t)
+    return kept
+
+
+def _tangents_now(t: Any) -> dict[int, Any] | None:
+    from ndgrad.autograd.view import tangents_of
+    from ndgrad.ops.vocabulary import tensor_ops
+
+    tangents = tangents_of(t)
+    return tangents and {n: tensor_ops.clone(tangent) for n, tangent in tangents.items()}
+
+
+def _kept(t: Any, meta: Meta | None) -> Any:
+    kept = new(t.__class__)
+    kept._array, kept._node, kept._storage = t._array, t._node, t._storage
+    own = kept._meta = new(KeptMeta)
+    own.original = weakref.ref(t)
+    if meta is not None and (meta.output_nr or meta.names is not None):
         own.output_nr, own.names = meta.output_nr, meta.names
     return kept
+
+
+def original(t: Any) -> Any:
+    """The tensor that was saved, if `t` is what `without_base` made of it and it is still there as it was."""
+    if t._meta.__class__ is not KeptMeta:
+        return t
+    view = t._meta.original()
+    return view if view is not None and view._array is t._array and view._storage is t._storage else t
 
 
 def unpack_raw(node: Any, name: str, own_edge: Any = None) -> Any:
@@ -140,7 +195,6 @@ def _output_array(node: Any, name: str, value: Any) -> Any:
 
 
 def _input_array(node: Any, name: str, value: Any, version: Version | None) -> Any:
-    from ndgrad.autograd.view import replay
 
     if value.__class__ is Packed:
         if value is FREED:
@@ -155,8 +209,21 @@ def _input_array(node: Any, name: str, value: Any, version: Version | None) -> A
         return value._array
     if isinstance(value._array, Variable) and version is not None and version.undo is not None and version.undo[0] is None:
         # in a transform the write left the whole base as it was (see ndgrad.func.writes)
-        return replay(version.undo[2], None if value._meta is None or value._meta.view is None else value._meta.view.path)
+        return _old_part(value, version.undo[2])
     return _old_array(node, name, value._array, storage, version, value.keeps_saved)
+
+
+def _old_part(value: Any, base: Any) -> Any:
+    """What a saved tensor of a transform was, as a part of the old payload of its base."""
+    from ndgrad.autograd.view import replay
+
+    meta = value._meta
+    path = None if meta is None else meta.path if meta.__class__ is KeptMeta else None if meta.view is None else meta.view.path
+    if path is None or not meta.batch_level:
+        return replay(base, path)
+    batch = wrap(value.face, base)  # a path is one of samples
+    meta_of(batch).batch_level = meta.batch_level
+    return replay(batch, path)._array
 
 
 def _old_array(node: Node, name: str, array: Any, storage: Any, version: Version | None, keeps: bool) -> Any:
@@ -214,6 +281,7 @@ def _input_tensor(node: Any, name: str, value: Any, version: Version | None, own
         array = _input_array(node, name, value, version)
     if not isinstance(value, Variable):
         return lift(value)
+    value = original(value)
     if array is value._array and (own_edge is None or edge(value) == own_edge):
         return value
     return with_history(twin(value) if array is value._array else wrap(value.face, array), own_edge)

@@ -41,6 +41,8 @@ def pack_output(node: Any, name: str, hooks: tuple[tuple[Any, Any], ...], storag
 
     bare = wrap(Tensor, getattr(node, name))
     bare._storage = storage
+    if node.level:
+        meta_of(bare).level = node.level  # an output without gradient has no node to say whose payload it holds
     setattr(node, name + "_s", storage)
     setattr(node, name + "_v", storage.version)
     thread.saving = (node, name)

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ndgrad.autograd.modes import process
+from ndgrad.arrays.library import library_of
+from ndgrad.autograd.modes import process, thread
 from ndgrad.autograd.node import FIRST, Edge, Node
 
 if TYPE_CHECKING:
@@ -110,6 +111,17 @@ def requires_grad(t: Any) -> bool:
         return t._node is not None
     # a view whose history is out of date will have one if its base has: to know that, no history need be made
     return t._node is not None or meta.requires_grad or (meta.view is not None and meta.view.is_stale(t) and requires_grad(meta.view.base))
+
+
+def recorded(t: Any) -> Any:
+    """The tensor that carries the history of `t`: the tensor itself, or of one inside functionalize, whose history is that of the values
+    it is given, the value that it holds now."""
+    while isinstance(t._array, Variable) and t._node is None and t._meta is not None:
+        number = t._meta.level
+        if not any(level.number == number and level.kind == "functional" for level in thread.levels):
+            break
+        t = t._array
+    return t
 
 
 ESCAPED = (
@@ -229,6 +241,12 @@ def shape_of(t: Any) -> tuple[int, ...]:
     array, meta = t._array, t._meta
     shape: tuple[int, ...] = shape_of(array) if isinstance(array, Variable) else array.shape
     return shape[1:] if meta is not None and meta.batch_level else shape
+
+
+def beside(like: Any, array: Any) -> Any:
+    """A NumPy array as a constant tensor where the data of the tensor `like` lie."""
+    library = library_of(innermost_array(like))
+    return wrap(like.face, array if library is np else library.asarray(array))
 
 
 def innermost_array(t: Any) -> Any:

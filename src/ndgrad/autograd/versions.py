@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ndgrad.arrays.library import library_of
 from ndgrad.autograd.modes import process, thread
 
 
@@ -78,7 +79,7 @@ class Storage:
             if index is None:
                 self.version.undo = (array, None, array.copy())
             else:
-                self.version.undo = (array, index, np.array(array[index]))
+                self.version.undo = (array, index, library_of(array).array(array[index]))
 
     def restore(self, array: Any, version: Version) -> Any:
         """A copy of `array` (memory of this storage) as it was at `version`.

@@ -4,6 +4,11 @@ The function runs in a level whose tensors hold values that nobody changes. A wr
 a view, the base gets a value in which that part is replaced, and all views of the base are taken from it again. So a function means
 what it meant, and what runs below, and is recorded, batched or observed there, is out-of-place ops alone. Only at the end are
 arguments that were written to brought up to date, each by one copy.
+
+The level has no graph of its own: history is that of the values, in the levels below or in none. So autograd.grad inside the function
+asks for the gradients of values, and requires_grad_() makes leaves of them. A leaf that is written under no_grad, as in a
+descent, gets another value with the same accumulator. backward() is refused, as in every transform: a gradient that is added to some
+.grad is a write for which there is no out-of-place op.
 """
 
 from __future__ import annotations
@@ -15,11 +20,12 @@ from typing import Any
 
 import numpy as np
 
+from ndgrad.autograd.calls import grad
 from ndgrad.autograd.dispatch import dispatch
-from ndgrad.autograd.inplace import write
+from ndgrad.autograd.inplace import check_writable, write
 from ndgrad.autograd.modes import thread
 from ndgrad.autograd.saved import lift
-from ndgrad.autograd.variable import Variable, innermost_array, meta_of, np_dtype, requires_grad, wrap
+from ndgrad.autograd.variable import Meta, Variable, accumulator, innermost_array, meta_of, np_dtype, recorded, requires_grad, wrap
 from ndgrad.autograd.versions import Storage, storage_of
 from ndgrad.autograd.view import Path, make_view, replay, steps, tangents_of
 from ndgrad.func.levels import Level, below, level_number, unwrap
@@ -32,7 +38,7 @@ from ndgrad.pytree import tree_flatten, tree_leaves, tree_map, tree_unflatten
 def functionalize(func: Callable[..., Any], *, remove: str = "mutations") -> Callable[..., Any]:
     """`func` with its in-place ops replaced by out-of-place ones, of the same meaning: writes to arguments are seen by the caller.
 
-    With `remove="mutations_and_views"`, views become copies too.
+    With `remove="mutations_and_views"`, views become copies too. The function may call `autograd.grad`, but not `backward`.
 
     >>> import ndgrad
     >>> def f(x):
@@ -51,6 +57,7 @@ def functionalize(func: Callable[..., Any], *, remove: str = "mutations") -> Cal
         flat, spec = tree_flatten((args, kwargs))
         with FunctionalLevel(copies_views=remove == "mutations_and_views") as level:
             wrapped: dict[int, Any] = {id(t): level.tensor(t) for t in flat if isinstance(t, Variable)}
+            level.given = frozenset(wrapped)
             inside, named = tree_unflatten([wrapped.get(id(t), t) for t in flat], spec)
             result = func(*inside, **named)
             for t in tree_leaves(result):
@@ -72,6 +79,11 @@ def _write_back(pairs: list[tuple[Any, Any]]) -> None:
                 f"functionalize: an argument of shape {tuple(t.shape)} was given another shape in place. Use the out-of-place form "
                 "(transpose, squeeze, unsqueeze) and return the result."
             )
+        if _is_leaf(w._array):
+            raise RuntimeError(
+                f"functionalize: requires_grad_() was called on an argument of shape {tuple(t.shape)} after a write to it, so that the "
+                "leaf is not the argument. Call it before, or on a clone()."
+            )
         for other, _ in pairs:
             if other is not t and np.may_share_memory(innermost_array(other), innermost_array(t)):
                 raise RuntimeError(
@@ -85,13 +97,14 @@ def _write_back(pairs: list[tuple[Any, Any]]) -> None:
 class FunctionalLevel(Level):
     """A level whose tensors are values."""
 
-    __slots__ = ("copies_views", "views")
+    __slots__ = ("copies_views", "given", "views")
 
     kind = "functional"
 
     def __init__(self, copies_views: bool) -> None:
         super().__init__()
         self.copies_views = copies_views
+        self.given: frozenset[int] = frozenset()  # the caller's tensors, by their addresses; the caller keeps them alive
         self.views: weakref.WeakKeyDictionary[Storage, list[weakref.ref[Any]]] = weakref.WeakKeyDictionary()
 
     def tensor(self, value: Any) -> Any:
@@ -106,8 +119,9 @@ class FunctionalLevel(Level):
         """What a tensor of this level holds, and any other argument as it is."""
         if not isinstance(t, Variable):
             return t
-        if level_number(t) != self.number:
-            if not was_made_inside(self, t):
+        number = level_number(t)
+        if number != self.number:
+            if number > self.number or not was_made_inside(self, t):
                 return t
             bring_to(self, t)
         info = meta_of(t).view
@@ -120,10 +134,11 @@ class FunctionalLevel(Level):
     # ----- ops ---------------------------------------------------------------------------------------------------------------
 
     def in_charge_of(self, op: Any, args: tuple[Any, ...], number: int) -> Level | None:
-        if (op.view or op.shares_storage) and level_number(args[0]) < self.number and was_made_inside(self, args[0]):
-            bring_to(self, args[0])  # or writes would not be seen through the view
-            return self
-        return super().in_charge_of(op, args, number)
+        # What was made inside is brought here when first it is used: views must see its writes, and graphs must not.
+        made = [a for a in args if isinstance(a, Variable) and a._meta is not None and was_made_inside(self, a)]
+        for a in made:
+            self.value(a)
+        return self if made else super().in_charge_of(op, args, number)
 
     def run(self, op: Any, args: tuple[Any, ...], settings: dict[str, Any], face: type[Any]) -> Any:
         values = tuple([self.value(a) for a in args])
@@ -161,14 +176,43 @@ class FunctionalLevel(Level):
             made.append(changed if changed is not None else self.tensor(o) if isinstance(o, Variable) else o)
         return tree_unflatten(made, spec)
 
+    # ----- gradients ---------------------------------------------------------------------------------------------------------
+
+    def grad(self, outputs: Any, inputs: Any, grad_outputs: Any, options: tuple[Any, ...]) -> Any:
+        """autograd.grad of tensors of this level: of their values, and its results as values of this level."""
+        values = [self._values(given) for given in (outputs, inputs, grad_outputs)]
+        cotangents = values[2].values() if isinstance(values[2], dict) else [values[2]] if values[2] is None else values[2]
+        if any(level_number(g) > self.number for g in cotangents):
+            found = grad(*values, *options)  # an inner level maps over cotangents, and its ops find their way down by themselves
+        else:
+            with below(self):
+                found = grad(*values, *options)
+        if isinstance(found, dict):
+            return {name: self._made(g) for name, g in found.items()}
+        return tuple([self._made(g) for g in found])
+
+    def _values(self, given: Any) -> Any:
+        if given is None:
+            return None
+        if isinstance(given, dict):
+            return {name: self.value(t) for name, t in given.items()}
+        return [self.value(given)] if isinstance(given, Variable) or hasattr(given, "input_nr") else [self.value(t) for t in given]
+
+    def _made(self, g: Any) -> Any:
+        return g if g is None or level_number(g) > self.number else self.tensor(g)
+
     # ----- writes ------------------------------------------------------------------------------------------------------------
 
     def write(self, target: Any, value: Any, is_new: bool) -> None:
         shape, dtype, info = tuple(target.shape), np_dtype(target), target._meta.view
-        new = self.value(value)
+        new = lift(self.value(value))  # a grad level inside this one hands down bare arrays
         base = target if info is None else info.base
-        if not thread.grad_enabled and _is_differentiated(self.value(base)):
-            raise _behind_the_history("a write under no_grad", base)
+        before = self.value(base)
+        renews = not thread.grad_enabled and self._is_own_leaf(base, target)
+        if not renews:
+            if not thread.grad_enabled and _is_differentiated(before):
+                raise _behind_the_history("a write under no_grad", base)
+            check_writable(before, "copy_")
         with below(self):
             if np_dtype(new) != dtype:
                 new = tensor_ops.cast(new, dtype=dtype)
@@ -176,7 +220,9 @@ class FunctionalLevel(Level):
                 new = tensor_ops.expand(new, shape=shape)
             if not is_new:
                 new = tensor_ops.clone(new)  # what is returned must not be the memory of an argument
-            base._array = new if info is None else _replaced(self.value(base), info.path, new)
+            base._array = new if info is None else _replaced(before, info.path, new)
+        if renews:
+            _renew_leaf(recorded(before), recorded(base._array))
         storage = storage_of(target)
         storage.bump("copy_")
         self._take_views_again(storage)
@@ -191,7 +237,22 @@ class FunctionalLevel(Level):
             if info is not None and level_number(info.base) == self.number:  # and was not brought to an inner level
                 self._take_again(view, info)
 
+    def _is_own_leaf(self, base: Any, target: Any) -> bool:
+        """Whether a tensor is a leaf that the function made, and `target`, which is to be written, the only view of it."""
+        leaf = recorded(base)
+        if not _is_leaf(leaf) or level_number(leaf):
+            return False
+        held, open_ones = {id(base._array), id(leaf)}, [level for level in thread.levels if isinstance(level, FunctionalLevel)]
+        if any(held & level.given for level in open_ones):
+            return False
+        return all(view is None or view is target for view in (ref() for ref in self.views.get(storage_of(base), [])))
+
     def _take_again(self, view: Any, info: Any) -> None:
+        if _is_leaf(view._array):
+            raise RuntimeError(
+                f"functionalize: a write changes a detached tensor of shape {tuple(view.shape)} that requires grad and shares the memory. "
+                "Call requires_grad_() on a clone() of it."
+            )
         info.check_geometry(view)
         base = self.value(info.base)
         with below(self):
@@ -206,6 +267,20 @@ def _is_differentiated(t: Any) -> bool:
             return True
         t = t._array
     return False
+
+
+def _is_leaf(t: Any) -> bool:
+    """Whether a value is the end of a graph."""
+    return isinstance(t, Variable) and t._node is None and t._meta is not None and t._meta.requires_grad
+
+
+def _renew_leaf(old: Any, new: Any) -> None:
+    """Let the leaf `old` go on as `new`, a constant with other values: gradients of both arrive at one place, as if it had been written."""
+    node = accumulator(old)
+    new._meta, old._meta = old._meta, Meta()
+    old._meta.requires_grad, old._meta.accumulator = True, new._meta.accumulator
+    new._meta.leaf_accumulator = node
+    node.variable = new
 
 
 def _behind_the_history(what: str, t: Any) -> RuntimeError:

@@ -122,7 +122,7 @@ class GradLevel(Level):
             made = op.in_level(*args, level=number, made=lower(result), **settings)
             if made is not NotImplemented:
                 if made._node is None:
-                    return result
+                    made = result
                 meta_of(made).born = thread.levels[-1].number
                 return made
         out = tuple(lower(r) for r in result) if op.outputs != 1 else lower(result)
@@ -132,6 +132,9 @@ class GradLevel(Level):
             for w in wrapped if op.outputs != 1 else (wrapped,):
                 meta_of(w).level = number
             return wrapped
+        for r in (result,) if op.outputs == 1 else result:
+            if not op.shares_storage:  # whose memory may be older than the level
+                meta_of(r).born = thread.levels[-1].number
         if op.outputs == 1:
             return wrapped if wrapped._node is not None else result
         return tuple(w if w._node is not None else r for w, r in zip(wrapped, result, strict=True))

@@ -16,7 +16,6 @@ from ndgrad.autograd.dispatch import dispatch, innermost_dual, own_edge
 from ndgrad.autograd.forward_ad import hidden_tangents, strip, tangent_of, zero_tangent
 from ndgrad.autograd.inplace import check_writable, inplace_node, set_history, write, write_level
 from ndgrad.autograd.modes import thread
-from ndgrad.autograd.saved import lift
 from ndgrad.autograd.variable import Variable, meta_of, wrap
 from ndgrad.autograd.versions import storage_of
 from ndgrad.autograd.view import replay, tangents_of
@@ -38,6 +37,8 @@ def write_in_transforms(op: Any, target: Any, args: tuple[Any, ...], settings: d
     else:
         result = dispatch(op, _unaliased(op, target, args, level), settings)
     if level is None or (tangents and innermost_dual((*everything, result)) > level.number):
+        if level is not None and level_number(target) != level.number == level_number(result):
+            bring_to(level, target)  # before the tangents are told apart: those of older levels are the payload's
         _write_dual(target, result)
     else:
         _write_at(level, target, result, op is not copy)
@@ -106,7 +107,7 @@ def _give_tangent(target: Any, number: int) -> None:
     if tangent_of(base, number) is None:
         zero = zero_tangent(base, number)
         meta = meta_of(base)
-        meta_of(zero).born = meta.born
+        meta_of(zero).born = max(meta.born, level_number(base))  # a result of a level does not say so twice
         meta.tangents = {**(meta.tangents or {}), number: zero}
     if info is not None:
         meta = meta_of(target)
@@ -170,7 +171,7 @@ def _lift_payload(level: GradLevel, target: Any) -> None:
     info = None if target._meta is None else target._meta.view
     base = target if info is None else info.base
     if not isinstance(base._array, Variable):
-        base._array = lift(base._array)
+        base._array = wrap(base.face, base._array)
         meta_of(base._array).born = 0 if base._meta is None else base._meta.born
     if info is not None:
         follow_payload(target)
@@ -179,8 +180,7 @@ def _lift_payload(level: GradLevel, target: Any) -> None:
 def follow_payload(view: Any) -> None:
     """Let a view of a tensor whose payload has become a tensor look at its part of that."""
     info = view._meta.view
-    number = info.base._meta.level or (0 if info.base._node is None else info.base._node.level)
-    with below(find_level(number)):
+    with below(find_level(level_number(info.base))):
         view._array = replay(info.base._array, info.path)
 
 
@@ -195,23 +195,52 @@ def bring_to(level: Level, target: Any) -> None:
             "from outside it. "
             "The write would have to outlive the transform. Make the tensor inside the function, or use the out-of-place op."
         )
+    # tangents of older levels go down with the value, those of younger ones stay
+    tangents = tangents_of(base) or {}
+    base._meta.tangents = older = {n: t for n, t in tangents.items() if n < level.number} or None
     with below(level):
         if level.kind == "vmap":
             outside = tensor_ops.clone(tensor_ops.expand(base, shape=(level.size, *base.shape)))
+        elif level.kind == "functional":
+            outside = _put_outside(base)
         else:
             outside = wrap(base.face, base._array)
             outside._node, outside._storage = base._node, base._storage
             meta = meta_of(outside)
             meta.batch_level, meta.level, meta.born = base._meta.batch_level, base._meta.level, base._meta.born
+            meta.output_nr, base._meta.output_nr = base._meta.output_nr, 0
+    base._meta.tangents = {n: t for n, t in tangents.items() if n > level.number} or None
     if level.kind == "vmap":
         base._array, base._storage, base._node = outside, None, None
         base._meta.batch_level = level.number
     else:
+        meta_of(outside).tangents = older
         base._array = lower(outside)
         base._node = None
         base._meta.level, base._meta.batch_level = level.number, 0
     if info is not None:
         follow_base(target)
+
+
+def _put_outside(t: Any) -> Any:
+    """A tensor that takes the place of `t` in its graph. A leaf's accumulator, hooks and gradient go with it: graphs made so far end there.
+
+    `t` gets other memory, since the versions of this one stand still from now on.
+    """
+    outside, own = wrap(t.face, t._array), t._meta
+    outside._node, outside._storage, t._storage = t._node, t._storage, None
+    meta = meta_of(outside)
+    meta.batch_level, meta.level, meta.born, meta.output_nr = own.batch_level, own.level, own.born, own.output_nr
+    own.output_nr = 0
+    if own.requires_grad:
+        meta.requires_grad, meta.accumulator, own.requires_grad, own.accumulator = True, own.accumulator, False, None
+        for name in ("grad", "grad_dtype", "hooks", "post_accumulate_hooks", "leaf_accumulator"):
+            if name in own.__dict__:
+                setattr(meta, name, own.__dict__.pop(name))
+        node: Any = None if meta.accumulator is None else meta.accumulator()
+        if node is not None:
+            node.variable = outside
+    return outside
 
 
 def follow_base(view: Any) -> None:
@@ -222,4 +251,6 @@ def follow_base(view: Any) -> None:
     view._meta.batch_level = info.base._meta.batch_level
     view._meta.level = info.base._meta.level
     view._meta.view = fresh._meta.view
-    view._meta.tangents = fresh._meta.tangents or view._meta.tangents
+    level = level_number(info.base)
+    younger = {n: t for n, t in (view._meta.tangents or {}).items() if n > level}  # older ones have gone down with the base
+    view._meta.tangents = {**younger, **(fresh._meta.tangents or {})} or None

@@ -42,7 +42,7 @@ def _sigmoid(np: Any, x: Any) -> Any:
 def _large_sigmoid(np: Any, x: Any) -> Any:
     found = _SIGMOID.get(x.dtype.char)
     if found is None:  # integers, complex, ...
-        with np.errstate(over="ignore", invalid="ignore"):
+        with numpy.errstate(over="ignore", invalid="ignore"):
             return 1.0 / (1.0 + np.exp(-x))
     one, highest = found(x)
     e = np.exp(np.minimum(x, highest))

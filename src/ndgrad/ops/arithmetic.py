@@ -25,11 +25,11 @@ sub = elementwise("sub", operator.sub, args="x y", x=lambda t: t, y=lambda t: -t
 
 mul = elementwise("mul", operator.mul, args="x y", x=lambda t, y: t * y, y=lambda t, x: t * x)
 
+# t / y could be shared, but with it the second rule would be infinite, or NaN at x = 0, wherever the first overflows.
 div = elementwise(
     "div", operator.truediv, args="x y",
-    shared=lambda t, y: t / y,
-    x=lambda shared: shared,
-    y=lambda x, y, shared: -shared * (x / y),
+    x=lambda t, y: t / y,
+    y=lambda t, x, y: -t * (x / y / y),
 )  # fmt: skip
 
 

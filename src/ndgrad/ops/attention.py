@@ -18,6 +18,8 @@ from collections.abc import Iterator
 from math import prod
 from typing import Any
 
+import numpy
+
 from ndgrad.arrays import threads
 from ndgrad.arrays.lines import is_lines, line_sum
 from ndgrad.ops.errors import refuse_complex
@@ -26,8 +28,8 @@ from ndgrad.ops.table import op
 
 Shape = tuple[int, ...]
 
-#: Weights in a block: half a megabyte of single precision.
-_BLOCK = 2**17
+#: Weights in a block: half a megabyte of single precision; a GPU gets a quarter of a gigabyte at once.
+_BLOCK, _BLOCK_ON_GPU = 2**17, 2**26
 #: Products of fewer multiplications are done by BLAS on the calling thread, which is one of ours already.
 _SMALL_PRODUCT = 2**19
 
@@ -43,7 +45,7 @@ def _swapped(x: Any, ops: Any) -> Any:
 def _product(np: Any, a: Any, b: Any) -> Any:
     """a @ b in tiles that BLAS does not spread over threads of its own; rows of b are contiguous."""
     (m, k), n = a.shape[-2:], b.shape[-1]
-    if m * k * n < _SMALL_PRODUCT:
+    if m * k * n < _SMALL_PRODUCT or np is not numpy:
         return np.matmul(a, b)
     lead = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     out = np.empty((*lead, m, n), np.result_type(a, b))
@@ -116,6 +118,7 @@ class _Blocks:
         self.lead: Shape = np.broadcast_shapes(*shapes)
         self.queries, self.keys = q.shape[-2], k.shape[-2]
         self.dtype = np.result_type(q, k, v)
+        self.size = _BLOCK if np is numpy else _BLOCK_ON_GPU
         self.arrays = tuple(
             None if a is None else np.broadcast_to(a, (*self.lead, *(a.shape[-2:] if a is not mask else (self.queries, self.keys))))
             for a in (q, k, v, mask)
@@ -125,11 +128,11 @@ class _Blocks:
         """Indices of the leading dimensions, as many heads at once as the cache has room for."""
         each = self.queries * self.keys
         depth = 0
-        while depth < len(self.lead) and prod(self.lead[depth:]) * each > _BLOCK:
+        while depth < len(self.lead) and prod(self.lead[depth:]) * each > self.size:
             depth += 1
         if not depth:
             return [()]
-        chunk = max(1, _BLOCK // max(prod(self.lead[depth:]) * each, 1))
+        chunk = max(1, self.size // max(prod(self.lead[depth:]) * each, 1))
         return [
             (*outer, slice(start, start + chunk))
             for outer in _indices(self.lead[: depth - 1])
@@ -138,7 +141,7 @@ class _Blocks:
 
     def rows(self) -> list[slice]:
         """Ranges of queries, where one head alone is too much."""
-        step = max(16, _BLOCK // max(self.keys, 1))
+        step = max(16, self.size // max(self.keys, 1))
         return [slice(i, min(i + step, self.queries)) for i in range(0, self.queries, step)] or [slice(0, 0)]
 
 
@@ -177,7 +180,7 @@ def _attention(np: Any, q: Any, k: Any, v: Any, mask: Any, *, is_causal: bool, s
             out[head][..., rows, :] = result
 
     pieces = [(head, rows) for head in blocks.heads() for rows in blocks.rows()]
-    threads.share(pieces, worker, threads=len(pieces))
+    threads.share(pieces, worker, threads=len(pieces) if np is numpy else 1)
     return out.astype(dtype, copy=False)
 
 
@@ -205,7 +208,7 @@ def _attention_pull(
                 if gq is None and gk is None and gm is None:
                     continue
                 h = _product(np, g_part, np.ascontiguousarray(v_part.swapaxes(-1, -2)))
-                h -= np.vecdot(h, p)[..., None]
+                h -= (np.vecdot(h, p) if np is numpy else (h * p).sum(axis=-1))[..., None]
                 h *= p
                 if gm is not None:
                     gm[head][..., rows, keys] = h
@@ -216,7 +219,7 @@ def _attention_pull(
                     gk[head][..., keys, :] += _product(np, h.swapaxes(-1, -2), q_part)
 
     heads = blocks.heads()
-    threads.share(heads, worker, threads=len(heads))
+    threads.share(heads, worker, threads=len(heads) if np is numpy else 1)
     return gq, gk, gv, gm
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy
 
+from ndgrad.arrays.host import on_host
 from ndgrad.ops.matrix import LinAlgError
 from ndgrad.ops.table import op
 
@@ -42,7 +43,8 @@ def _solve_banded(np: Any, ab: Any, b: Any, *, lower: int, upper: int) -> Any:
         b = np.broadcast_to(b, (*lead, n, columns))
     bands, right = ab.reshape((lower + upper + 1, count * n)), b.reshape((count * n, columns))
     try:
-        return linalg.solve_banded((lower, upper), bands, right, check_finite=False).reshape((*lead, n, columns)).astype(dtype, copy=False)
+        found = on_host(np, linalg.solve_banded)((lower, upper), bands, right, check_finite=False)
+        return found.reshape((*lead, n, columns)).astype(dtype, copy=False)
     except numpy.linalg.LinAlgError as error:
         remedy = "Add a small multiple of the identity, or solve in the least squares sense."
         raise LinAlgError(f"solve_banded: a matrix is singular (shape {tuple(ab.shape)}; {error}). {remedy}") from None

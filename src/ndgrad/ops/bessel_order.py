@@ -18,21 +18,12 @@ from ndgrad.ops.table import Op, elementwise
 
 def any_function(name: str) -> Callable[..., Any]:
     """A forward function from scipy.special that takes complex numbers too."""
-    return lambda np, *arguments: in_precision_of(arguments, _special(np, name)(*arguments))
+    return lambda np, *arguments: _special(np, name)(*arguments)
 
 
 def part_of(name: str, place: int) -> Callable[..., Any]:
     """One of several results of a function from scipy.special."""
-    return lambda np, *arguments: in_precision_of(arguments, _special(np, name)(*arguments)[place])
-
-
-def in_precision_of(arguments: tuple[Any, ...], made: Any) -> Any:
-    """A result in single precision if all floating arguments are; SciPy widens beside whole numbers and where it has no such loop."""
-    dtypes = [a.dtype for a in arguments if hasattr(a, "dtype") and a.dtype.kind in "fc"]
-    wide = made.dtype.itemsize > (8 if made.dtype.kind == "c" else 4)
-    if not wide or not dtypes or any(d.itemsize > (8 if d.kind == "c" else 4) for d in dtypes):
-        return made
-    return made.astype("complex64" if made.dtype.kind == "c" else "float32")
+    return lambda np, *arguments: _special(np, name)(*arguments)[place]
 
 
 def _ordered(name: str, slope: Callable[..., Any], forward: Callable[..., Any] | None = None) -> Op:
@@ -69,7 +60,7 @@ _UPPER = {"jn": -1.0, "yn": -1.0, "in": 1.0, "kn": -1.0}
 
 def _spherical(np: Any, z: Any, *, kind: str, order: int) -> Any:
     made = _special(np, f"spherical_{kind}")(order, z)
-    return in_precision_of((z,), numpy.asarray(made) if np is numpy else made)
+    return numpy.asarray(made) if np is numpy else made
 
 
 def _spherical_z(t: Any, z: Any, kind: str, order: int, ops: Any) -> Any:

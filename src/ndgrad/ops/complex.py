@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ndgrad.arrays.constants import beside_arrays
 from ndgrad.ops.table import elementwise, op
 
 # ----- parts -------------------------------------------------------------------------------------------------------------
@@ -104,6 +105,8 @@ angle = elementwise("angle", _angle, vjp={"x": _angle_vjp}, jvp={"x": _angle_jvp
 
 def _complex(np: Any, real: Any, imag: Any) -> Any:
     """real + i imag, without the arithmetic, in which an infinite part would make the other NaN."""
+    if getattr(real, "is_meta", False) or getattr(imag, "is_meta", False):
+        return real + imag * 1j
     shape = np.broadcast_shapes(np.shape(real), np.shape(imag))
     out = np.empty(shape, np.result_type(real, imag, np.complex64))
     out.real, out.imag = real, imag
@@ -117,8 +120,14 @@ complex = elementwise(
     inplace=False,
 )  # fmt: skip
 
+
+def _polar(np: Any, abs: Any, angle: Any) -> Any:
+    abs, angle = beside_arrays(np, abs, angle)
+    return _complex(np, abs * np.cos(angle), abs * np.sin(angle))
+
+
 polar = elementwise(
-    "polar", lambda np, abs, angle: _complex(np, abs * np.cos(angle), abs * np.sin(angle)), args="abs angle",
+    "polar", _polar, args="abs angle",
     vjp={
         "abs": lambda g, angle, ops: ops.real(g) * ops.cos(angle) + ops.imag(g) * ops.sin(angle),
         "angle": lambda g, out, ops: ops.imag(g) * ops.real(out) - ops.real(g) * ops.imag(out),

@@ -8,14 +8,25 @@ from typing import Any
 
 import numpy
 
-from ndgrad.arrays.special_source import special
+from ndgrad.arrays.host import on_host
+from ndgrad.arrays.special_source import in_promoted_type, special
 from ndgrad.ops.table import elementwise
 
 _SLOPE = 2 / math.sqrt(math.pi)
 
 
+#: Functions of which CuPy's is not SciPy's: it knows no negative orders.
+_DIFFERENT = frozenset(("yn",))
+
+
 def _special(np: Any, name: str) -> Any:
-    return special(name) if np is numpy else getattr(importlib.import_module("cupyx.scipy.special"), name)
+    """The function that scipy.special calls `name`; what CuPy lacks is computed on the host."""
+    if np is numpy:
+        return special(name)
+    found = getattr(importlib.import_module("cupyx.scipy.special"), name, None)
+    if found is None or name in _DIFFERENT:
+        return on_host(np, special(name))
+    return lambda *arguments: in_promoted_type(found(*arguments), arguments)
 
 
 erf = elementwise(

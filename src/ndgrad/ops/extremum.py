@@ -12,6 +12,7 @@ from typing import Any
 import numpy
 
 from ndgrad.arrays.lines import is_lines, line_extremum
+from ndgrad.arrays.scatter import add_at
 from ndgrad.ops.reduce import behind_batch, keep
 from ndgrad.ops.table import NOT_DIFFERENTIABLE, op
 
@@ -33,7 +34,7 @@ def _place_along(np: Any, x: Any, index: Any, *, dim: int, size: int) -> Any:
     if taken == 1:
         out[flat.reshape(-1)] = x.reshape(-1)
     else:
-        np.add.at(out, flat.reshape(-1), x.reshape(-1))
+        add_at(np, out, flat.reshape(-1), x.reshape(-1))
     return out.reshape((*shape[:dim], size, *shape[dim + 1 :]))
 
 
@@ -160,7 +161,7 @@ min_all = op(
 # ----- places --------------------------------------------------------------------------------------------------------------
 
 
-def _argument(np: Any, x: Any, dim: int, keepdim: bool, name: str) -> Any:
+def first_place(np: Any, x: Any, dim: int, keepdim: bool, name: str) -> Any:
     """The first place along `dim` of the extremum."""
     if np is numpy and dim != len(x.shape) - 1 and x.size > _LARGE:
         # NumPy's argmax transposes a copy; looking for the value is three times quicker. A NaN is not found this way.
@@ -170,13 +171,17 @@ def _argument(np: Any, x: Any, dim: int, keepdim: bool, name: str) -> Any:
         found = np.minimum.reduce(np.where(x == extremum, places, np.int32(n)), axis=dim, keepdims=keepdim)
         if not (found == n).any():
             return found.astype(np.int64)
-    return getattr(x, name)(axis=dim, keepdims=keepdim)
+    found = getattr(x, name)(axis=dim, keepdims=keepdim)
+    if np is numpy or x.dtype.kind not in "fc":
+        return found
+    nan = x != x  # of several, CuPy finds any
+    return np.where(nan.any(axis=dim, keepdims=keepdim), nan.argmax(axis=dim, keepdims=keepdim), found)
 
 
 # Along one dimension; the public functions flatten first where none is named.
 argmax = op(
     "argmax", "x",
-    lambda np, x, *, dim, keepdim=False: _argument(np, x, dim, keepdim, "argmax"),
+    lambda np, x, *, dim, keepdim=False: first_place(np, x, dim, keepdim, "argmax"),
     settings={"dim": 0, "keepdim": False},
     vjp=NOT_DIFFERENTIABLE,
     batch="dims",
@@ -184,7 +189,7 @@ argmax = op(
 
 argmin = op(
     "argmin", "x",
-    lambda np, x, *, dim, keepdim=False: _argument(np, x, dim, keepdim, "argmin"),
+    lambda np, x, *, dim, keepdim=False: first_place(np, x, dim, keepdim, "argmin"),
     settings={"dim": 0, "keepdim": False},
     vjp=NOT_DIFFERENTIABLE,
     batch="dims",
@@ -244,7 +249,7 @@ def pick_tangent(x_t: Any, out1: Any, x_shape: tuple[int, ...], dim: int, keepdi
 
 max = op(
     "max", "x",
-    lambda np, x, *, dim, keepdim=False: (largest(np, x, (dim,), keepdim), _argument(np, x, dim, keepdim, "argmax")),
+    lambda np, x, *, dim, keepdim=False: (largest(np, x, (dim,), keepdim), first_place(np, x, dim, keepdim, "argmax")),
     settings={"dim": 0, "keepdim": False},
     vjp=place_back,
     jvp=pick_tangent,
@@ -256,7 +261,7 @@ max = op(
 
 min = op(
     "min", "x",
-    lambda np, x, *, dim, keepdim=False: (smallest(np, x, (dim,), keepdim), _argument(np, x, dim, keepdim, "argmin")),
+    lambda np, x, *, dim, keepdim=False: (smallest(np, x, (dim,), keepdim), first_place(np, x, dim, keepdim, "argmin")),
     settings={"dim": 0, "keepdim": False},
     vjp=place_back,
     jvp=pick_tangent,

@@ -13,6 +13,8 @@ from typing import Any, NoReturn
 
 import numpy
 
+from ndgrad.arrays.constants import beside_arrays
+from ndgrad.arrays.host import to_host
 from ndgrad.ops.error_function import _special
 from ndgrad.ops.table import elementwise
 
@@ -40,7 +42,7 @@ def shape_derivatives(name: str) -> Callable[..., Any]:
 
 def on_host(np: Any, name: str, function: Callable[..., Any], *arguments: Any, **settings: Any) -> Any:
     """A function that exists for NumPy's float64 alone, in the dtype of its arguments and the library they came from."""
-    given = [getattr(a, "get", lambda a=a: a)() for a in arguments]
+    given = [to_host(a) for a in arguments]
     dtype = numpy.result_type(*given)
     if dtype.kind == "c":
         raise NotImplementedError(f"{name}() is not implemented for complex numbers, and got {dtype}. Apply it to real tensors.")
@@ -131,7 +133,8 @@ betaln = elementwise(
 
 def _gamma_density(np: Any, a: Any, x: Any) -> Any:
     """x^(a-1) e^-x / gamma(a), by its logarithm; at x = 0 the power decides (1 for a = 1), at infinity the exponential."""
-    with np.errstate(all="ignore"):
+    a, x = beside_arrays(np, a, x)
+    with numpy.errstate(all="ignore"):
         power = a - 1.0
         exponent = np.where(power == 0, 0.0, power * np.log(x)) - x - _lgamma(np, a)
         return np.where(x == math.inf, 0.0, np.exp(np.where((a < 0) | (x < 0), math.nan, exponent)))

@@ -10,6 +10,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy
+
 from ndgrad.arrays.scatter import (
     add_arrays,
     check_range,
@@ -18,9 +20,11 @@ from ndgrad.arrays.scatter import (
     one_index_per_slice,
     overwritten,
     put_along,
+    settled,
     wrapped,
 )
 from ndgrad.ops.index import counting, staying
+from ndgrad.ops.reduce import divides_back
 from ndgrad.ops.table import NOT_DIFFERENTIABLE, op
 
 # ----- gather, and its transpose -----------------------------------------------------------------------------------------
@@ -176,8 +180,9 @@ def _neighbour(values: Any, keys: Any, dim: int, distance: int, ops: Any) -> Any
 
 
 def _scatter_prod_vjp(g: Any, x: Any, index: Any, out: Any, dim: int, ops: Any) -> Any:
-    if ops.raw and ops.np.isfinite(out).all() and (out != 0).all():
-        return ops.gather(g * ops.conj(out), index, dim=dim) / ops.conj(x)
+    scaled = g * ops.conj(out) if ops.raw else None
+    if divides_back(out, scaled, ops):
+        return ops.gather(scaled, index, dim=dim) / ops.conj(x)
     return ops.gather(g, index, dim=dim) * ops.conj(_others(x, index, dim, ops))
 
 
@@ -265,7 +270,7 @@ def _take_batch(x: Any, index: Any, batched: tuple[bool, ...], ops: Any, size: i
 
 take = op(
     "take", "x index",
-    lambda np, x, index: np.take(np.asarray(x), index),
+    lambda np, x, index: np.take(np.asarray(x), index if np is numpy else wrapped(np, index, x.size)),
     vjp={
         "x": lambda g, x_shape, index, ops: ops.reshape(
             ops.index_add_zeros(g, index, shape=(math.prod(x_shape),)), shape=x_shape
@@ -279,10 +284,11 @@ take = op(
 def _put_kernel(np: Any, target: Any, index: Any, y: Any, *, accumulate: bool) -> Any:
     whole = target if target.ndim else target.reshape(1)
     places = np.unravel_index(wrapped(np, index, target.size).reshape(-1), whole.shape)
+    y = np.asarray(y).reshape(-1)
     if accumulate:
-        add_arrays(np, whole, places, np.reshape(y, -1))
+        add_arrays(np, whole, places, y)
     else:
-        whole[places] = np.reshape(y, -1)
+        whole[places] = y if np is numpy else settled(np, places, whole.shape, y)
     return target
 
 

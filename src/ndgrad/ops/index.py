@@ -10,7 +10,7 @@ from typing import Any
 import numpy
 
 from ndgrad.arrays.library import library_of
-from ndgrad.arrays.scatter import add_arrays, keys_of_arrays, overwritten, zeros_and_add
+from ndgrad.arrays.scatter import add_arrays, keys_of_arrays, overwritten, settled, wrapped, zeros_and_add
 from ndgrad.autograd.saved import lift
 from ndgrad.autograd.variable import Variable, innermost_array
 from ndgrad.ops.table import DATA_DEPENDENT, NOT_DIFFERENTIABLE, op
@@ -101,9 +101,14 @@ def _align_indices(indices: Any, batched: tuple[bool, ...], ops: Any) -> list[An
     return out
 
 
+def _in_bounds(np: Any, x: Any, indices: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The index arrays if they are in bounds, which other libraries than NumPy do not ask."""
+    return indices if np is numpy else tuple(wrapped(np, np.asarray(i), x.shape[d], d) for d, i in enumerate(indices))
+
+
 index = op(
     "index", "x indices",
-    lambda np, x, *indices: np.asarray(x)[indices],
+    lambda np, x, *indices: np.asarray(x)[_in_bounds(np, x, indices)],
     vjp={"x": lambda g, x_shape, indices, ops: ops.index_add_zeros(g, *indices, shape=x_shape)},
     jvp={"x": lambda t, indices, ops: ops.index(t, *indices)},
     batch=_index_batch,
@@ -114,7 +119,7 @@ index = op(
 # One index array into the first dimension, the commonest case of `index`, and quicker for not being variadic.
 rows = op(
     "rows", "x index",
-    lambda np, x, index: x.take(index, axis=0),
+    lambda np, x, index: x.take(index if np is numpy else wrapped(np, index, x.shape[0]), axis=0),
     vjp={"x": lambda g, x_shape, index, ops: ops.index_add_zeros(g, index, shape=x_shape)},
     jvp={"x": lambda t, index, ops: ops.rows(t, index)},
     batch=lambda x, index, batched, ops, size: _index_batch(x, (index,), batched, ops, size),
@@ -164,6 +169,7 @@ def _index_put(np: Any, x: Any, y: Any, *indices: Any, accumulate: bool) -> Any:
 
 
 def _index_put_kernel(np: Any, target: Any, y: Any, *indices: Any, accumulate: bool) -> Any:
+    indices = _in_bounds(np, target, indices)
     if accumulate:
         return add_arrays(np, target, indices, y)
     if max(np.ndim(i) for i in indices) > 1:
@@ -173,7 +179,7 @@ def _index_put_kernel(np: Any, target: Any, y: Any, *indices: Any, accumulate: b
             rest = target.shape[len(indices) :]
             y = np.broadcast_to(y, (*lead, *rest)).reshape(math.prod(lead), *rest)
         indices = tuple(np.broadcast_to(i, lead).reshape(-1) for i in indices)
-    target[indices] = y
+    target[indices] = y if np is numpy else settled(np, indices, target.shape, y)
     return target
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy
 
+from ndgrad.arrays.constants import beside_arrays
 from ndgrad.arrays.lines import is_lines, line_sum
 from ndgrad.ops.errors import refuse_complex
 from ndgrad.ops.extremum import largest
@@ -77,6 +78,7 @@ softmax_cross_entropy = op(
 
 
 def _binary_cross_entropy(np: Any, x: Any, y: Any) -> Any:
+    x, y = beside_arrays(np, x, y)
     with numpy.errstate(divide="ignore"):
         log_x, log_rest = np.log(x), np.log1p(-x)
     # logarithms are cut off at -100, so that a certain and wrong answer costs much, not infinitely much
@@ -94,6 +96,7 @@ binary_cross_entropy = elementwise(
 
 def _with_logits(np: Any, x: Any, y: Any) -> Any:
     refuse_complex("binary_cross_entropy_with_logits", x)
+    x, y = beside_arrays(np, x, y)
     return np.maximum(x, 0.0) - x * y + np.log1p(np.exp(-np.abs(x)))
 
 

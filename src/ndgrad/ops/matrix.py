@@ -7,11 +7,13 @@ at every order. So the division is an op of its own, and its forward, which alwa
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable
 from typing import Any
 
 import numpy
 
+from ndgrad.arrays.library import library_of
 from ndgrad.ops.table import NOT_DIFFERENTIABLE, elementwise, op
 
 
@@ -22,7 +24,10 @@ class LinAlgError(numpy.linalg.LinAlgError, RuntimeError):
 def guarded(function: Callable[..., Any], problem: str, remedy: str, *arrays: Any, **settings: Any) -> Any:
     """Run a function of the array library's linear algebra; its failures become errors that say what to do."""
     try:
-        return function(*arrays, **settings)
+        if library_of(arrays[0]) is numpy:
+            return function(*arrays, **settings)
+        with importlib.import_module("cupyx").errstate(linalg="raise"):  # which else leaves out to look
+            return function(*arrays, **settings)
     except numpy.linalg.LinAlgError as error:
         shapes = " and ".join(str(tuple(a.shape)) for a in arrays)
         raise LinAlgError(f"{problem} (shape {shapes}; {error}). {remedy}") from None

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from ndgrad.arrays import matrix_equations
+from ndgrad.arrays.host import on_host
 from ndgrad.ops.matrix import adjoint, guarded
 from ndgrad.ops.table import op
 
@@ -136,7 +137,7 @@ def _care_jvp(a: Any, b: Any, cost: Any, out: Any, a_t: Any, b_t: Any, q_t: Any,
 
 continuous_riccati = op(
     "continuous_riccati", "a b q cost",
-    lambda np, a, b, q, cost: matrix_equations.continuous_riccati(a, b, q, cost),
+    lambda np, a, b, q, cost: on_host(np, matrix_equations.continuous_riccati)(a, b, q, cost),
     vjp=_care_vjp,
     jvp=_care_jvp,
     batch="leading",
@@ -157,7 +158,7 @@ def _dare_jvp(a: Any, b: Any, cost: Any, out: Any, a_t: Any, b_t: Any, q_t: Any,
 
 discrete_riccati = op(
     "discrete_riccati", "a b q cost",
-    lambda np, a, b, q, cost: matrix_equations.discrete_riccati(a, b, q, cost),
+    lambda np, a, b, q, cost: on_host(np, matrix_equations.discrete_riccati)(a, b, q, cost),
     vjp=_dare_vjp,
     jvp=_dare_jvp,
     batch="leading",

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from ndgrad.arrays import matrix_equations
+from ndgrad.arrays.host import on_host
 from ndgrad.ops.matrix import adjoint, guarded, hermitian
 from ndgrad.ops.matrix_function import derivative_by_blocks
 from ndgrad.ops.table import op
@@ -18,7 +19,7 @@ from ndgrad.ops.table import op
 # d(out) out + out d(out) = dx. A real matrix with a negative eigenvalue has a complex root.
 matrix_sqrt = op(
     "matrix_sqrt", "x",
-    lambda np, x: matrix_equations.square_root(x),
+    lambda np, x: on_host(np, matrix_equations.square_root)(x),
     vjp={"x": lambda g, out, ops: ops.sylvester(adjoint(out, ops), adjoint(out, ops), g)},
     jvp={"x": lambda t, out, ops: ops.sylvester(out, out, t)},
     batch="leading",
@@ -29,7 +30,7 @@ matrix_sqrt = op(
 # See Note [Derivative of the matrix exponential]: the same block matrix serves every function of matrices.
 matrix_log = op(
     "matrix_log", "x",
-    lambda np, x: matrix_equations.logarithm(x),
+    lambda np, x: on_host(np, matrix_equations.logarithm)(x),
     vjp={"x": lambda g, x, ops: derivative_by_blocks(ops.matrix_log, adjoint(x, ops), g, ops)},
     jvp={"x": lambda t, x, ops: derivative_by_blocks(ops.matrix_log, x, t, ops)},
     batch="leading",

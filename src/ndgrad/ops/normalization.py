@@ -16,6 +16,8 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
+import numpy
+
 from ndgrad.arrays import threads
 from ndgrad.ops.table import op
 
@@ -41,7 +43,7 @@ def _total(np: Any, x: Any, y: Any, dim: Shape) -> Any:
     while inner < ndim and ndim - 1 - inner in dim:
         inner += 1
     length = prod(x.shape[ndim - inner :])
-    if inner and 1 < length <= _LONG and x.size and x.flags.c_contiguous and (y is None or y.flags.c_contiguous):
+    if np is numpy and inner and 1 < length <= _LONG and x.size and x.flags.c_contiguous and (y is None or y.flags.c_contiguous):
         lines = x.reshape(*x.shape[: ndim - inner], length)
         sums = np.vecdot(lines, np.ones(length, x.dtype) if y is None else y.reshape(lines.shape))
         outer = tuple([d for d in dim if d < ndim - inner])
@@ -86,7 +88,7 @@ def _inverse_deviation(np: Any, variance: Any, eps: float) -> Any:
 
 def _blocks(np: Any, x: Any, dim: Shape) -> list[slice] | None:
     """Ranges of the first dimension to work on one after another or in threads; None where it is best left whole."""
-    if x.size <= _BLOCK or 0 in dim or np.__name__ != "numpy":
+    if x.size <= _BLOCK or 0 in dim or np is not numpy:
         return None
     rows = max(1, _BLOCK * x.shape[0] // x.size)
     return [slice(i, i + rows) for i in range(0, x.shape[0], rows)]

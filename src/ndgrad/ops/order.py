@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ndgrad.ops.extremum import pick_tangent, place_back
+from ndgrad.ops.extremum import first_place, pick_tangent, place_back
 from ndgrad.ops.table import DATA_DEPENDENT, NOT_DIFFERENTIABLE, op
 
 # ----- sort --------------------------------------------------------------------------------------------------------------
@@ -84,7 +84,7 @@ def _by_rounds(np: Any, rows: Any, k: int, largest: bool) -> Any:
     lines = np.arange(len(left))
     found = np.empty((len(left), k), np.intp)
     for i in range(k):
-        best = left.argmax(axis=-1) if largest else left.argmin(axis=-1)
+        best = first_place(np, left, 1, False, "argmax" if largest else "argmin")
         values = left[lines, best]
         if (values == taken).any() or (not largest and (values != values).any()):
             return None

@@ -19,13 +19,6 @@ WINDOW = {"kernel": (), "stride": (), "padding": (), "dilation": (), "ceil_mode"
 AVERAGE = {"kernel": (), "stride": (), "padding": (), "ceil_mode": False, "count_include_pad": True, "divisor_override": None}
 
 
-def _require_numpy(np: Any) -> None:
-    if np.__name__ != "numpy":
-        raise NotImplementedError(
-            f"pooling works on NumPy arrays, and was given those of {np.__name__}. Move the tensor to the CPU for it."
-        )
-
-
 def _folded(x: Any, ops: Any) -> Any:
     """(B, N, ...) -> (B N, ...)"""
     return ops.reshape(x, shape=(x.shape[0] * x.shape[1], *x.shape[2:]))
@@ -41,7 +34,6 @@ def _unfolded(x: Any, like: Any, ops: Any) -> Any:
 def _take_pooled(np: Any, x: Any, index: Any) -> Any:
     if getattr(x, "is_meta", False):
         return type(x)(index.shape, x.dtype)
-    _require_numpy(np)
     return kernels.take_pooled(x, index)
 
 
@@ -49,7 +41,6 @@ def _max_unpool(np: Any, x: Any, index: Any, *, sizes: Shape, distinct: bool) ->
     shape = (*x.shape[:2], *sizes)
     if getattr(x, "is_meta", False):
         return type(x)(shape, x.dtype)
-    _require_numpy(np)
     return kernels.max_pool_grad(x, index, shape, distinct=distinct) if x.size else np.zeros(shape, x.dtype)
 
 
@@ -97,7 +88,6 @@ def _places(np: Any, x: Any, sizes: Shape) -> tuple[Any, Any]:
 def _max_pool(np: Any, x: Any, *, kernel: Shape, stride: Shape, padding: Shape, dilation: Shape, ceil_mode: bool) -> tuple[Any, Any]:
     if getattr(x, "is_meta", False):
         return _places(np, x, positions(x.shape[2:], kernel, stride, padding, dilation, ceil_mode))
-    _require_numpy(np)
     return kernels.max_pool(x, kernel, stride, padding, dilation, ceil_mode)
 
 
@@ -128,7 +118,6 @@ max_pool = op(
 def _adaptive_max_pool(np: Any, x: Any, *, sizes: Shape) -> tuple[Any, Any]:
     if getattr(x, "is_meta", False):
         return _places(np, x, sizes)
-    _require_numpy(np)
     return kernels.adaptive_max_pool(x, sizes)
 
 
@@ -158,14 +147,12 @@ def _avg_pool(np: Any, x: Any, **how: Any) -> Any:
         dilation = (1,) * len(how["kernel"])
         sizes = positions(x.shape[2:], how["kernel"], how["stride"], how["padding"], dilation, how["ceil_mode"])
         return type(x)((*x.shape[:2], *sizes), x.dtype)
-    _require_numpy(np)
     return kernels.avg_pool(x, **how)
 
 
 def _avg_pool_backward(np: Any, x: Any, *, sizes: Shape, **how: Any) -> Any:
     if getattr(x, "is_meta", False):
         return type(x)((*x.shape[:2], *sizes), x.dtype)
-    _require_numpy(np)
     return kernels.avg_pool_grad(x, (*x.shape[:2], *sizes), **how)
 
 
@@ -215,14 +202,12 @@ avg_pool_backward = op(
 def _adaptive_avg_pool(np: Any, x: Any, *, sizes: Shape) -> Any:
     if getattr(x, "is_meta", False):
         return type(x)((*x.shape[:2], *sizes), x.dtype)
-    _require_numpy(np)
     return kernels.adaptive_avg_pool(x, sizes)
 
 
 def _adaptive_avg_pool_backward(np: Any, x: Any, *, sizes: Shape) -> Any:
     if getattr(x, "is_meta", False):
         return type(x)((*x.shape[:2], *sizes), x.dtype)
-    _require_numpy(np)
     return kernels.adaptive_avg_pool_grad(x, (*x.shape[:2], *sizes))
 
 

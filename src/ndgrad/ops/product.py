@@ -177,7 +177,7 @@ def _contract(np: Any, x: Any, y: Any, *, subscripts: str) -> Any:
     lead, x_own = x.shape[:s], x.shape[s : s + plan.x_own]
     y_own = y.shape[s + k :]
     size = math.prod(x.shape[s + plan.x_own :])
-    if not plan.x_own and not plan.y_own and s and x.dtype.kind != "c":
+    if not plan.x_own and not plan.y_own and s and x.dtype.kind != "c" and np is numpy:
         # inner products: matmul would call BLAS for each
         return np.vecdot(x.reshape((*lead, size)), y.reshape((*lead, size))).transpose(plan.order)
     x = x.reshape((*lead, math.prod(x_own), size))

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy
 
+from ndgrad.arrays.host import to_host
 from ndgrad.generator import Generator, default_generator
 from ndgrad.ops.table import NOT_DIFFERENTIABLE, RANDOM, Op, op
 
@@ -261,7 +262,7 @@ def _gamma_sample_derivative(np: Any, x: Any, sample: Any) -> Any:
     """
     from ndgrad.arrays.special import digamma
 
-    a, z = numpy.broadcast_arrays(numpy.asarray(x, numpy.float64), numpy.asarray(sample, numpy.float64))
+    a, z = numpy.broadcast_arrays(numpy.asarray(to_host(x), numpy.float64), numpy.asarray(to_host(sample), numpy.float64))
     out = numpy.empty(a.shape)
     large = a > _SERIES_LIMIT
     if large.any():

@@ -165,10 +165,24 @@ def product_of_others(x: Any, dim: tuple[int, ...], ops: Any) -> Any:
     return ops.permute(others, dims=inverse_permutation(order))
 
 
+def divides_back(out: Any, scaled: Any, ops: Any) -> bool:
+    """Whether products `out`, times a gradient (`scaled`), may be divided by a factor to get what the others give.
+
+    They may not if a factor is zero, infinite or NaN (the quotient is NaN then, the product of the others need not be), nor
+    where the product left the range of normal numbers, since it lost digits there that the others have. On tensors nobody
+    asks: the values may be traced, and a quotient's own derivatives fail at the same places.
+    """
+    if not ops.raw or out.dtype.kind not in "fc":
+        return False
+    size = abs(out)
+    return bool(((size >= ops.np.finfo(out.dtype).tiny) & (size < math.inf)).all()) and bool(ops.np.isfinite(scaled).all())
+
+
 def _prod_x(g: Any, x: Any, out: Any, dim: tuple[int, ...], keepdim: bool, ops: Any) -> Any:
     shape = tuple(x.shape)
-    if ops.raw and out.all():  # no zero among the factors, and no underflow either
-        return ops.conj(keep(ops.conj(g) * out, shape, dim, keepdim, ops) / x)
+    scaled = ops.conj(g) * out if ops.raw else None
+    if divides_back(out, scaled, ops):
+        return ops.conj(keep(scaled, shape, dim, keepdim, ops) / x)
     return keep(g, shape, dim, keepdim, ops) * ops.conj(product_of_others(x, dim, ops))
 
 

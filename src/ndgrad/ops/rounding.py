@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ndgrad.arrays.constants import beside_arrays
 from ndgrad.ops.table import elementwise
 
 # ----- to whole numbers ------------------------------------------------------------------------------------------------
@@ -19,11 +20,12 @@ def _round(np: Any, x: Any, *, decimals: int) -> Any:
 
 round = elementwise("round", _round, settings={"decimals": 0}, x=lambda t, ops: ops.zeros_like(t))
 
-floor = elementwise("floor", "floor", x=lambda t, ops: ops.zeros_like(t))
+# Integers stay as they are, which NumPy 2.0 does not know yet.
+floor = elementwise("floor", lambda np, x: np.array(x) if x.dtype.kind in "iub" else np.floor(x), x=lambda t, ops: ops.zeros_like(t))
 
-ceil = elementwise("ceil", "ceil", x=lambda t, ops: ops.zeros_like(t))
+ceil = elementwise("ceil", lambda np, x: np.array(x) if x.dtype.kind in "iub" else np.ceil(x), x=lambda t, ops: ops.zeros_like(t))
 
-trunc = elementwise("trunc", "trunc", x=lambda t, ops: ops.zeros_like(t))
+trunc = elementwise("trunc", lambda np, x: np.array(x) if x.dtype.kind in "iub" else np.trunc(x), x=lambda t, ops: ops.zeros_like(t))
 
 frac = elementwise("frac", lambda np, x: x - np.trunc(x), x=lambda t: t)
 
@@ -40,7 +42,8 @@ copysign = elementwise(
 
 
 def _heaviside(np: Any, x: Any, values: Any) -> Any:
-    return np.where(x == 0, values, np.asarray(x > 0, x.dtype))
+    x, values = beside_arrays(np, x, values)
+    return np.where(x == 0, values, (x > 0).astype(x.dtype))
 
 
 heaviside = elementwise(

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy
 
+from ndgrad.ops.reduce import divides_back
 from ndgrad.ops.table import op
 
 
@@ -72,11 +73,27 @@ def _recurrence_pair(earlier: list[Any], later: list[Any]) -> list[Any]:
     return [c * a, c * b + d]
 
 
+def _by_steps(np: Any, a: Any, b: Any, dim: int, dtype: Any) -> Any:
+    """The recurrence as it is written, one step at a time.
+
+    Doubling multiplies stretches of a before it knows what they meet: one that overflows, or holds an infinity, makes NaN of a
+    zero that the recurrence itself never multiplies by it.
+    """
+    h = np.array(b, dtype)
+    steps, factors = np.moveaxis(h, dim, 0), np.moveaxis(a, dim, 0)
+    for k in range(1, len(steps)):
+        steps[k] += factors[k] * steps[k - 1]
+    return h
+
+
 def _linear_recurrence(np: Any, a: Any, b: Any, *, dim: int, reverse: bool = False) -> Any:
     dtype = np.result_type(a, b)
     if reverse:
         a, b = _backwards(a, dim), _backwards(b, dim)
-    _, h = _double(np, [np.array(a, dtype), np.array(b, dtype)], dim, _recurrence_pair)
+    with numpy.errstate(over="ignore", invalid="ignore"):  # products of a may overflow where h does not
+        _, h = _double(np, [np.array(a, dtype), np.array(b, dtype)], dim, _recurrence_pair)
+    if not np.isfinite(h).all():
+        h = _by_steps(np, a, b, dim, dtype)
     return _backwards(h, dim) if reverse else h
 
 
@@ -138,8 +155,9 @@ def _cumprod_x(g: Any, x: Any, out: Any, dim: int, reverse: bool, ops: Any) -> A
 
     The sum over n of g[n] times the second factor is s[k] = g[k] + x[k+1] s[k+1].
     """
-    if ops.raw and out.all():
-        return ops.conj(ops.cumsum(ops.conj(g) * out, dim=dim, reverse=not reverse) / x)
+    scaled = ops.cumsum(ops.conj(g) * out, dim=dim, reverse=not reverse) if ops.raw else None
+    if divides_back(out, scaled, ops):
+        return ops.conj(scaled / x)
     before = ops.shift(out, dim=dim, reverse=reverse, fill=1.0)
     following = ops.shift(x, dim=dim, reverse=not reverse)
     return ops.conj(before) * ops.linear_recurrence(ops.conj(following), g, dim=dim, reverse=not reverse)

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy
 
+from ndgrad.arrays.constants import beside_arrays
 from ndgrad.ops.table import elementwise, op
 
 # From this many elements on, masking bits is quicker than branching.
@@ -128,6 +129,7 @@ fmin = elementwise(
 def _clamp(np: Any, x: Any, min: Any, max: Any) -> Any:
     if isinstance(min, (int, float)) and isinstance(max, (int, float)):
         return x.clip(min, max)
+    x, min, max = beside_arrays(np, x, min, max)
     return np.minimum(np.maximum(x, min), max)
 
 

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ndgrad.arrays.scatter import add_slices, check_range, wrapped, zeros_and_add
+import numpy
+
+from ndgrad.arrays.scatter import add_slices, check_range, settled, wrapped, zeros_and_add
 from ndgrad.ops.index import counting, staying
 from ndgrad.ops.table import NOT_DIFFERENTIABLE, op
 
@@ -120,6 +122,8 @@ index_add = op(
 
 def _index_copy_kernel(np: Any, target: Any, index: Any, y: Any, *, dim: int) -> Any:
     check_range(np, "index_copy", index, target.shape[dim], dim)
+    if np is not numpy and index.ndim:
+        y = np.moveaxis(settled(np, (index,), (target.shape[dim], *y.shape[:dim], *y.shape[dim + 1 :]), np.moveaxis(y, dim, 0)), 0, dim)
     target[(slice(None),) * dim + (index,)] = y
     return target
 
@@ -289,7 +293,7 @@ def _index_counts(np: Any, x: Any, *, length: int, leading: int) -> Any:
     lead = x.shape[:leading]
     out = np.zeros((*lead, length), np.intp)
     flat = x.reshape(*lead, -1)
-    places = tuple(np.indices(flat.shape, sparse=True)[:-1])
+    places = [np.arange(n).reshape((n, *(1,) * (leading - d))) for d, n in enumerate(lead)]
     np.add.at(out, (*places, flat), 1)
     return np.maximum(out, 1)
 

@@ -85,9 +85,9 @@ def _softmax(np: Any, x: Any, *, dim: int) -> Any:
     refuse_complex("softmax", x)
     if x.dtype.char == "e":
         return _softmax(np, x.astype(np.float32), dim=dim).astype(x.dtype)
+    if x.size == 0:
+        return np.empty(x.shape, x.dtype)
     if x.size < SMALL and np is numpy:
-        if x.size == 0:
-            return np.empty(x.shape, x.dtype)
         out = x - np.maximum.reduce(x, axis=dim, keepdims=True)
         np.exp(out, out=out)
         out /= np.add.reduce(out, axis=dim, keepdims=True)
@@ -117,9 +117,9 @@ def _log_softmax(np: Any, x: Any, *, dim: int) -> Any:
     refuse_complex("log_softmax", x)
     if x.dtype.char == "e":
         return _log_softmax(np, x.astype(np.float32), dim=dim).astype(x.dtype)
+    if x.size == 0:
+        return np.empty(x.shape, x.dtype)
     if x.size < SMALL and np is numpy:
-        if x.size == 0:
-            return np.empty(x.shape, x.dtype)
         out = x - np.maximum.reduce(x, axis=dim, keepdims=True)
         out -= np.log(np.add.reduce(np.exp(out), axis=dim, keepdims=True))
         return out

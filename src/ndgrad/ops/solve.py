@@ -6,12 +6,14 @@ and nothing is inverted that need not be. Matrices stand in the last two dimensi
 
 from __future__ import annotations
 
+import importlib
 import math
 from typing import Any
 
 import numpy
 
 from ndgrad.arrays import triangular
+from ndgrad.arrays.host import on_host
 from ndgrad.ops.matrix import adjoint, align, guarded, hermitian, largest
 from ndgrad.ops.table import op
 
@@ -35,7 +37,17 @@ inv = op(
 )  # fmt: skip
 
 
+def _stacks(np: Any, *matrices: Any) -> list[Any]:
+    """Matrices with the leading dimensions that broadcasting gives them, for functions that do not broadcast."""
+    lead = numpy.broadcast_shapes(*(m.shape[:-2] for m in matrices))
+    return [np.broadcast_to(m, lead + m.shape[-2:]) for m in matrices]
+
+
 def _solve(np: Any, a: Any, b: Any) -> Any:
+    if np is not numpy:
+        a, b = _stacks(np, a, b)
+        if not b.size:
+            return np.empty(b.shape, np.result_type(a, b))
     return guarded(np.linalg.solve, "solve: a matrix is singular", _SINGULAR, a, b)
 
 
@@ -72,6 +84,17 @@ solve = op(
 )  # fmt: skip
 
 
+def _solve_triangular(np: Any, a: Any, b: Any, *, upper: bool, unitriangular: bool) -> Any:
+    if np is numpy:
+        return triangular.solve_triangular(a, b, upper=upper, unitriangular=unitriangular)
+    dtype = np.result_type(a, b)
+    wide = np.result_type(dtype, np.float32 if dtype.kind in "fc" else np.float64)
+    a, b = (m.astype(wide) for m in _stacks(np, a, b))
+    if b.size:
+        b = importlib.import_module("cupyx.scipy.linalg").solve_triangular(a, b, lower=not upper, unit_diagonal=unitriangular)
+    return b.astype(dtype, copy=False) if dtype.kind in "fc" else b
+
+
 def _triangular_vjp(
     g: Any, a: Any, out: Any, upper: bool, unitriangular: bool, needs: tuple[bool, bool], ops: Any
 ) -> tuple[Any, Any]:
@@ -94,7 +117,7 @@ def _triangular_jvp_a(t: Any, a: Any, out: Any, upper: bool, unitriangular: bool
 # The same for a triangular matrix, of which the other triangle is never looked at.
 solve_triangular = op(
     "solve_triangular", "a b",
-    lambda np, a, b, *, upper, unitriangular: triangular.solve_triangular(a, b, upper=upper, unitriangular=unitriangular),
+    _solve_triangular,
     settings={"upper": False, "unitriangular": False},
     vjp=_triangular_vjp,
     jvp={
@@ -243,10 +266,23 @@ def _lu_jvp(t: Any, out0: Any, out1: Any, ops: Any) -> Any:
     return moved, None
 
 
+#: From this order on matrices are factored on a GPU, one by one; smaller ones on the host.
+_LARGE = 256
+
+
+def _lu_factor(np: Any, x: Any) -> Any:
+    if np is numpy or min(x.shape[-2:]) < _LARGE or not x.size or x.dtype.char not in "fdFD":
+        return on_host(np, triangular.lu_factor)(x)
+    factor = importlib.import_module("cupyx.scipy.linalg").lu_factor
+    made = [factor(m, check_finite=False) for m in x.reshape((-1, *x.shape[-2:]))]
+    packed, pivots = (np.stack(parts) for parts in zip(*made, strict=True))
+    return packed.reshape(x.shape), (pivots + 1).astype(np.int32).reshape((*x.shape[:-2], -1))
+
+
 # Packed L and U, and the row exchanges as LAPACK counts them.
 lu_factor = op(
     "lu_factor", "x",
-    lambda np, x: triangular.lu_factor(x),
+    _lu_factor,
     vjp={"x": _lu_vjp},
     jvp={"x": _lu_jvp},
     batch="leading",

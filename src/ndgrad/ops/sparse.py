@@ -8,20 +8,14 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy
-
+from ndgrad.arrays.host import on_host
 from ndgrad.arrays.sparse_pattern import stacked
 from ndgrad.ops.matrix import align
 from ndgrad.ops.table import op
 
 
-def _on_host(np: Any, *arrays: Any) -> list[Any]:
-    return [a if np is numpy else a.get() for a in arrays]
-
-
 def _product(np: Any, data: Any, x: Any, *, pattern: Any) -> Any:
-    data, x = _on_host(np, data, x)
-    return np.asarray(stacked(data, x, lambda p, d, v: p.product(d, v), pattern, pattern.shape[0]))
+    return on_host(np, stacked)(data, x, lambda p, d, v: p.product(d, v), pattern, pattern.shape[0])
 
 
 def _sample(np: Any, x: Any, y: Any, *, pattern: Any) -> Any:
@@ -73,8 +67,7 @@ sparse_sample = op(
 
 
 def _solve(np: Any, data: Any, b: Any, *, pattern: Any, adjoint: bool) -> Any:
-    data, b = _on_host(np, data, b)
-    return np.asarray(stacked(data, b, lambda p, d, v: p.solve(d, v, adjoint), pattern, pattern.shape[1]))
+    return on_host(np, stacked)(data, b, lambda p, d, v: p.solve(d, v, adjoint), pattern, pattern.shape[1])
 
 
 def _solve_vjp(g: Any, data: Any, out: Any, pattern: Any, adjoint: bool, needs: tuple[bool, bool], ops: Any) -> tuple[Any, Any]:

@@ -69,6 +69,9 @@ VARIABLE = 0
 #: Name -> op, in order of definition.
 table: dict[str, Op] = {}
 
+#: What stands for functions that take no complex numbers in CuPy.
+_OF_ANY_DTYPE: dict[str, Callable[..., Any]] = {"logical_not": lambda x: x == 0, "logical_xor": lambda x, y: (x != 0) ^ (y != 0)}
+
 #: Names that the generated functions use themselves.
 _TAKEN = frozenset("n c d r s u g e out forward slow edge new ops keep batched needs shared".split())
 
@@ -197,7 +200,7 @@ class Op:
         forward = self.forward
         if isinstance(forward, str):
             made: Callable[..., Any] = getattr(library, forward)
-            return made
+            return made if library.__name__ == "numpy" else _OF_ANY_DTYPE.get(forward, made)
         code = getattr(forward, "__code__", None)
         if code is not None and code.co_argcount and code.co_varnames[0] == "np":
             return functools.partial(forward, library)

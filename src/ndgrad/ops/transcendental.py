@@ -11,6 +11,9 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+import numpy
+
+from ndgrad.arrays.special_source import in_promoted_type
 from ndgrad.ops.gamma import no_derivative, on_host, real_function
 from ndgrad.ops.table import elementwise
 
@@ -77,7 +80,7 @@ def _quotient(
 def _exprel(np: Any, x: Any, *, order: int) -> Any:
     if x.dtype.kind == "c":
         raise NotImplementedError(f"exprel() is not implemented for complex numbers, and got {x.dtype}. Apply it to a real tensor.")
-    with np.errstate(over="ignore", invalid="ignore"):
+    with numpy.errstate(over="ignore", invalid="ignore"):
         return _quotient(np, x, order, lambda np, v: np.expm1(v), lambda np, v, n: np.exp(v), lambda k: 1 / math.factorial(k + 1), math.inf)
 
 
@@ -96,7 +99,7 @@ def _log1prel(np: Any, x: Any, *, order: int) -> Any:
     def change(np: Any, v: Any, n: int) -> Any:
         return (-1) ** (n - 1) * math.factorial(n - 1) * (1.0 + v) ** -n
 
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with numpy.errstate(divide="ignore", invalid="ignore"):
         return _quotient(np, x, order, lambda np, v: np.log1p(v), change, lambda k: (-1) ** k / (k + 1), 0.0)
 
 
@@ -131,14 +134,14 @@ def _expn(np: Any, n: Any, x: Any) -> Any:
     """E_n(x), of whole n; SciPy has those from 0 on, and below E_n(x) = x^(n-1) gamma(1 - n) Q(1 - n, x)."""
     from ndgrad.ops.error_function import _special
 
-    order, at = np.broadcast_arrays(n, x)
+    order, at = np.broadcast_arrays(np.asarray(n), np.asarray(x))
     below = order < 0
     if not below.any():
-        return _special(np, "expn")(order, at)
+        return in_promoted_type(_special(np, "expn")(order, at), (n, x))
     shape = np.where(below, 1.0 - order, 1.0)
-    with np.errstate(all="ignore"):
+    with numpy.errstate(all="ignore"):
         left = at**-shape * _special(np, "gamma")(shape) * _special(np, "gammaincc")(shape, at)
-    return np.where(below, left, _special(np, "expn")(np.where(below, 0, order), at)).astype(np.result_type(at, np.float32))
+    return in_promoted_type(np.where(below, left, _special(np, "expn")(np.where(below, 0, order), at)), (n, x))
 
 
 expn = elementwise(
@@ -177,7 +180,7 @@ def _ellipkm1(np: Any, p: Any, *, order: int) -> Any:
 
 
 ellipkm1 = elementwise(
-    "ellipkm1", lambda np, x, *, order: on_host(np, "ellipkm1", lambda x: _ellipkm1(np, x, order=order), x), settings={"order": 0},
+    "ellipkm1", lambda np, x, *, order: on_host(np, "ellipkm1", lambda x: _ellipkm1(numpy, x, order=order), x), settings={"order": 0},
     x=lambda t, x, order, ops: t * ops.ellipkm1(x, order=order + 1),
     inplace=False,
 )  # fmt: skip

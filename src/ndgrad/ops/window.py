@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from ndgrad.arrays.scatter import add_at
 from ndgrad.ops.split import along
 from ndgrad.ops.table import op
 from ndgrad.storage import flat_bytes, owner_of, pointer
@@ -154,7 +155,7 @@ class _Layout:
 def _move(np: Any, values: Any, length: int, to: Any, back: Any) -> Any:
     """Add the last dimension of `values` to memory of zeros at the places `to`, and read the memory at `back`."""
     memory = np.zeros((length, *values.shape[:-1]), values.dtype)
-    np.add.at(memory, to, np.moveaxis(values, -1, 0))
+    add_at(np, memory, to, np.moveaxis(values, -1, 0))
     return np.moveaxis(memory[back], 0, -1)
 
 

@@ -5,30 +5,31 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ndgrad.api.creation import zeros_like
 from ndgrad.api.data import tensor
-from ndgrad.dtypes import get_default_dtype
-from ndgrad.optim.optimizer import Group, Optimizer, State, checked, counted, decayed, first_step, move, running_mean
+from ndgrad.optim.optimizer import Group, Optimizer, State, checked, counted, decayed, fresh, move, running_mean, scalar
 
 __all__ = ["Adam", "AdamW", "Adamax", "NAdam", "RAdam"]
-
-_BETAS = (0.0, 1.0)
 
 
 class _Adaptive(Optimizer):
     """An optimizer with running means of the gradient and of its square."""
 
     def _start(self, p: Any, group: Group) -> State:
-        return {"step": first_step(), "exp_avg": zeros_like(p).detach(), "exp_avg_sq": zeros_like(p).detach()}
+        return fresh(p, "exp_avg", "exp_avg_sq")
 
-    def _decay(self, p: Any, grad: Any, group: Group) -> Any:
-        """Weight decay on the parameter itself, or on the gradient; the gradient to go on with."""
-        if group["weight_decay"] == 0:
-            return grad
-        if group.get("decoupled_weight_decay"):
-            p.mul_(1 - group["lr"] * group["weight_decay"])
-            return grad
-        return decayed(grad, p, group["weight_decay"])
+    def _advance(self, p: Any, grad: Any, state: State, group: Group) -> tuple[float, Any, Any, Any]:
+        """What every step begins with: the count of steps, the gradient after weight decay, its mean and that of its square.
+
+        The decay is on the parameter itself, or through the gradient.
+        """
+        if group["weight_decay"] != 0:
+            if group["decoupled_weight_decay"]:
+                p.mul_(1 - group["lr"] * group["weight_decay"])
+            else:
+                grad = decayed(grad, p, group["weight_decay"])
+        beta1, beta2 = group["betas"]
+        mean = running_mean(state, "exp_avg", beta1, grad)
+        return counted(state), grad, mean, running_mean(state, "exp_avg_sq", beta2, grad * grad)
 
 
 class Adam(_Adaptive):
@@ -51,32 +52,18 @@ class Adam(_Adaptive):
         decoupled_weight_decay: bool = False,
     ) -> None:
         settings = {
-            "lr": lr,
-            "betas": betas,
-            "eps": eps,
-            "weight_decay": weight_decay,
-            "amsgrad": amsgrad,
-            "maximize": maximize,
-            "foreach": foreach,
-            "capturable": capturable,
-            "differentiable": differentiable,
-            "fused": fused,
+            "lr": lr, "betas": tuple(betas), "eps": eps, "weight_decay": weight_decay, "amsgrad": amsgrad, "maximize": maximize,
+            "foreach": foreach, "capturable": capturable, "differentiable": differentiable, "fused": fused,
             "decoupled_weight_decay": decoupled_weight_decay,
-        }
-        super().__init__(params, checked(type(self).__name__, settings, lr=0.0, eps=0.0, betas=_BETAS, weight_decay=0.0))
+        }  # fmt: skip
+        super().__init__(params, checked(type(self).__name__, settings))
 
     def _start(self, p: Any, group: Group) -> State:
-        state = super()._start(p, group)
-        if group["amsgrad"]:
-            state["max_exp_avg_sq"] = zeros_like(p).detach()
-        return state
+        return fresh(p, "exp_avg", "exp_avg_sq", *(("max_exp_avg_sq",) if group["amsgrad"] else ()))
 
     def _update(self, p: Any, grad: Any, state: State, group: Group) -> None:
         beta1, beta2 = group["betas"]
-        step = counted(state)
-        grad = self._decay(p, grad, group)
-        mean = running_mean(state, "exp_avg", beta1, grad)
-        square = running_mean(state, "exp_avg_sq", beta2, grad * grad)
+        step, grad, mean, square = self._advance(p, grad, state, group)
         if group["amsgrad"]:
             square = state["max_exp_avg_sq"] = state["max_exp_avg_sq"].maximum(square)
         bias1, bias2 = 1 - beta1**step, 1 - beta2**step
@@ -103,19 +90,9 @@ class AdamW(Adam):
         fused: bool | None = None,
     ) -> None:
         super().__init__(
-            params,
-            lr,
-            betas,
-            eps,
-            weight_decay,
-            amsgrad,
-            foreach=foreach,
-            maximize=maximize,
-            capturable=capturable,
-            differentiable=differentiable,
-            fused=fused,
-            decoupled_weight_decay=True,
-        )
+            params, lr, betas, eps, weight_decay, amsgrad, foreach=foreach, maximize=maximize, capturable=capturable,
+            differentiable=differentiable, fused=fused, decoupled_weight_decay=True,
+        )  # fmt: skip
 
 
 class Adamax(Optimizer):
@@ -135,19 +112,13 @@ class Adamax(Optimizer):
         capturable: bool = False,
     ) -> None:
         settings = {
-            "lr": lr,
-            "betas": betas,
-            "eps": eps,
-            "weight_decay": weight_decay,
-            "foreach": foreach,
-            "maximize": maximize,
-            "differentiable": differentiable,
-            "capturable": capturable,
-        }
-        super().__init__(params, checked("Adamax", settings, lr=0.0, eps=0.0, betas=_BETAS, weight_decay=0.0))
+            "lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "foreach": foreach, "maximize": maximize,
+            "differentiable": differentiable, "capturable": capturable,
+        }  # fmt: skip
+        super().__init__(params, checked("Adamax", settings))
 
     def _start(self, p: Any, group: Group) -> State:
-        return {"step": first_step(), "exp_avg": zeros_like(p).detach(), "exp_inf": zeros_like(p).detach()}
+        return fresh(p, "exp_avg", "exp_inf")
 
     def _update(self, p: Any, grad: Any, state: State, group: Group) -> None:
         beta1, beta2 = group["betas"]
@@ -177,33 +148,21 @@ class NAdam(_Adaptive):
         differentiable: bool = False,
     ) -> None:
         settings = {
-            "lr": lr,
-            "betas": betas,
-            "eps": eps,
-            "weight_decay": weight_decay,
-            "momentum_decay": momentum_decay,
-            "decoupled_weight_decay": decoupled_weight_decay,
-            "maximize": maximize,
-            "foreach": foreach,
-            "capturable": capturable,
-            "differentiable": differentiable,
-        }
-        checked("NAdam", settings, lr=0.0, eps=0.0, betas=_BETAS, weight_decay=0.0, momentum_decay=0.0)
-        super().__init__(params, settings)
+            "lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "momentum_decay": momentum_decay,
+            "decoupled_weight_decay": decoupled_weight_decay, "maximize": maximize, "foreach": foreach,
+            "capturable": capturable, "differentiable": differentiable,
+        }  # fmt: skip
+        super().__init__(params, checked("NAdam", settings))
 
     def _start(self, p: Any, group: Group) -> State:
-        first = super()._start(p, group)
-        return {"step": first.pop("step"), "mu_product": tensor(1.0, dtype=get_default_dtype()), **first}
+        return {**fresh(p), "mu_product": scalar(1.0), **super()._start(p, group)}
 
     def _update(self, p: Any, grad: Any, state: State, group: Group) -> None:
         beta1, beta2 = group["betas"]
-        step = counted(state)
-        grad = self._decay(p, grad, group)
+        step, grad, mean, square = self._advance(p, grad, state, group)
         now, after = (beta1 * (1.0 - 0.5 * 0.96 ** (n * group["momentum_decay"])) for n in (step, step + 1))
         product = float(state["mu_product"]) * now
         state["mu_product"] = tensor(product, dtype=state["mu_product"].dtype)
-        mean = running_mean(state, "exp_avg", beta1, grad)
-        square = running_mean(state, "exp_avg_sq", beta2, grad * grad)
         scale = (square / (1 - beta2**step)).sqrt() + group["eps"]
         move(p, grad / scale, -group["lr"] * (1.0 - now) / (1.0 - product))
         move(p, mean / scale, -group["lr"] * after / (1.0 - product * after))
@@ -227,24 +186,14 @@ class RAdam(_Adaptive):
         differentiable: bool = False,
     ) -> None:
         settings = {
-            "lr": lr,
-            "betas": betas,
-            "eps": eps,
-            "weight_decay": weight_decay,
-            "maximize": maximize,
-            "foreach": foreach,
-            "capturable": capturable,
-            "decoupled_weight_decay": decoupled_weight_decay,
-            "differentiable": differentiable,
-        }
-        super().__init__(params, checked("RAdam", settings, lr=0.0, eps=0.0, betas=_BETAS, weight_decay=0.0))
+            "lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "maximize": maximize, "foreach": foreach,
+            "capturable": capturable, "decoupled_weight_decay": decoupled_weight_decay, "differentiable": differentiable,
+        }  # fmt: skip
+        super().__init__(params, checked("RAdam", settings))
 
     def _update(self, p: Any, grad: Any, state: State, group: Group) -> None:
         beta1, beta2 = group["betas"]
-        step = counted(state)
-        grad = self._decay(p, grad, group)
-        mean = running_mean(state, "exp_avg", beta1, grad)
-        square = running_mean(state, "exp_avg_sq", beta2, grad * grad)
+        step, grad, mean, square = self._advance(p, grad, state, group)
         bias2 = 1 - beta2**step
         longest = 2 / (1 - beta2) - 1
         length = longest - 2 * step * beta2**step / bias2  # of the moving average that the second moment is worth

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from ndgrad.api.creation import full_like, zeros_like
-from ndgrad.optim.optimizer import Group, Optimizer, State, checked, counted, decayed, first_step, move, running_mean, tensors_of
+from ndgrad.api.creation import full_like
+from ndgrad.optim.optimizer import Group, Optimizer, State, checked, counted, decayed, fresh, move, running_mean
 
 __all__ = ["Adadelta", "Adagrad", "RMSprop", "Rprop"]
+
+
+def _filled(p: Any, value: float) -> Any:
+    """A value in the shape of a parameter; a complex one is updated as two real ones, so both parts get it."""
+    return full_like(p, complex(value, value) if p.is_complex() else value)
 
 
 class Adagrad(Optimizer):
@@ -28,25 +33,17 @@ class Adagrad(Optimizer):
         fused: bool | None = None,
     ) -> None:
         settings = {
-            "lr": lr,
-            "lr_decay": lr_decay,
-            "eps": eps,
-            "weight_decay": weight_decay,
-            "initial_accumulator_value": initial_accumulator_value,
-            "foreach": foreach,
-            "maximize": maximize,
-            "differentiable": differentiable,
-            "fused": fused,
-        }
-        checked("Adagrad", settings, lr=0.0, lr_decay=0.0, weight_decay=0.0, initial_accumulator_value=0.0, eps=0.0)
-        super().__init__(params, settings)
+            "lr": lr, "lr_decay": lr_decay, "eps": eps, "weight_decay": weight_decay,
+            "initial_accumulator_value": initial_accumulator_value, "foreach": foreach, "maximize": maximize,
+            "differentiable": differentiable, "fused": fused,
+        }  # fmt: skip
+        super().__init__(params, checked("Adagrad", settings))
         for group in self.param_groups:
-            for p in tensors_of([group]):
+            for p in group["params"]:
                 self.state[p].update(self._start(p, group))
 
     def _start(self, p: Any, group: Group) -> State:
-        start = group["initial_accumulator_value"]
-        return {"step": first_step(), "sum": full_like(p, complex(start, start) if p.is_complex() else start).detach()}
+        return {**fresh(p), "sum": _filled(p, group["initial_accumulator_value"])}
 
     def _update(self, p: Any, grad: Any, state: State, group: Group) -> None:
         step = counted(state)
@@ -72,22 +69,15 @@ class Adadelta(Optimizer):
         differentiable: bool = False,
     ) -> None:
         settings = {
-            "lr": lr,
-            "rho": rho,
-            "eps": eps,
-            "weight_decay": weight_decay,
-            "maximize": maximize,
-            "capturable": capturable,
-            "foreach": foreach,
-            "differentiable": differentiable,
-        }
-        checked("Adadelta", settings, lr=0.0, eps=0.0, weight_decay=0.0)
+            "lr": lr, "rho": rho, "eps": eps, "weight_decay": weight_decay, "maximize": maximize, "capturable": capturable,
+            "foreach": foreach, "differentiable": differentiable,
+        }  # fmt: skip
         if not 0.0 <= rho <= 1.0:
             raise ValueError(f"Adadelta: Invalid rho value: {rho}. It must lie in [0, 1].")
-        super().__init__(params, settings)
+        super().__init__(params, checked("Adadelta", settings))
 
     def _start(self, p: Any, group: Group) -> State:
-        return {"step": first_step(), "square_avg": zeros_like(p).detach(), "acc_delta": zeros_like(p).detach()}
+        return fresh(p, "square_avg", "acc_delta")
 
     def _update(self, p: Any, grad: Any, state: State, group: Group) -> None:
         counted(state)
@@ -117,27 +107,16 @@ class RMSprop(Optimizer):
         differentiable: bool = False,
     ) -> None:
         settings = {
-            "lr": lr,
-            "momentum": momentum,
-            "alpha": alpha,
-            "eps": eps,
-            "centered": centered,
-            "weight_decay": weight_decay,
-            "capturable": capturable,
-            "foreach": foreach,
-            "maximize": maximize,
-            "differentiable": differentiable,
-        }
-        checked("RMSprop", settings, lr=0.0, eps=0.0, momentum=0.0, weight_decay=0.0, alpha=0.0)
-        super().__init__(params, settings)
+            "lr": lr, "momentum": momentum, "alpha": alpha, "eps": eps, "centered": centered, "weight_decay": weight_decay,
+            "capturable": capturable, "foreach": foreach, "maximize": maximize, "differentiable": differentiable,
+        }  # fmt: skip
+        if not alpha >= 0.0:
+            raise ValueError(f"RMSprop: Invalid alpha value: {alpha}. It must be at least 0.")
+        super().__init__(params, checked("RMSprop", settings))
 
     def _start(self, p: Any, group: Group) -> State:
-        state = {"step": first_step(), "square_avg": zeros_like(p).detach()}
-        if group["momentum"] > 0:
-            state["momentum_buffer"] = zeros_like(p).detach()
-        if group["centered"]:
-            state["grad_avg"] = zeros_like(p).detach()
-        return state
+        momentum = ("momentum_buffer",) if group["momentum"] > 0 else ()
+        return fresh(p, "square_avg", *momentum, *(("grad_avg",) if group["centered"] else ()))
 
     def _update(self, p: Any, grad: Any, state: State, group: Group) -> None:
         counted(state)
@@ -169,23 +148,15 @@ class Rprop(Optimizer):
         differentiable: bool = False,
     ) -> None:
         settings = {
-            "lr": lr,
-            "etas": etas,
-            "step_sizes": step_sizes,
-            "foreach": foreach,
-            "maximize": maximize,
-            "differentiable": differentiable,
-            "capturable": capturable,
-        }
-        checked("Rprop", settings, lr=0.0)
+            "lr": lr, "etas": etas, "step_sizes": step_sizes, "foreach": foreach, "maximize": maximize,
+            "differentiable": differentiable, "capturable": capturable,
+        }  # fmt: skip
         if not 0.0 < etas[0] < 1.0 < etas[1]:
             raise ValueError(f"Rprop: Invalid eta values: {etas[0]}, {etas[1]}. The first must lie between 0 and 1, the second above 1.")
-        super().__init__(params, settings)
+        super().__init__(params, checked("Rprop", settings))
 
     def _start(self, p: Any, group: Group) -> State:
-        lr = float(group["lr"])
-        size = full_like(p, complex(lr, lr) if p.is_complex() else lr).detach()
-        return {"step": first_step(), "prev": zeros_like(p).detach(), "step_size": size}
+        return {**fresh(p, "prev"), "step_size": _filled(p, float(group["lr"]))}
 
     def _update(self, p: Any, grad: Any, state: State, group: Group) -> None:
         counted(state)
@@ -193,7 +164,7 @@ class Rprop(Optimizer):
         smallest, largest = group["step_sizes"]
         kept = (grad * state["prev"]).sign()
         factor = (kept > 0) * grow + (kept < 0) * shrink + (kept == 0) * 1.0
-        state["step_size"].mul_(factor).clamp_(min=smallest, max=largest)
-        grad = grad * (kept >= 0)  # where the sign has changed, the step is taken back: none now, and no sign to compare with
-        move(p, grad.sign() * state["step_size"], -1.0)
-        state["prev"].copy_(grad)
+        state["step_size"] = size = (state["step_size"] * factor).clamp(min=smallest, max=largest)
+        # Where the sign has changed, the step is taken back: none now, and no sign to compare with.
+        state["prev"] = grad = grad * (kept >= 0)
+        move(p, grad.sign() * size, -1.0)

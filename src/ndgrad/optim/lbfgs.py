@@ -12,6 +12,7 @@ from typing import Any
 
 from ndgrad.api.join import cat
 from ndgrad.autograd.grad_mode import enable_grad, no_grad
+from ndgrad.autograd.variable import Variable
 from ndgrad.optim.optimizer import Optimizer, checked
 
 __all__ = ["LBFGS"]
@@ -48,17 +49,13 @@ class LBFGS(Optimizer):
         line_search_fn: str | None = None,
     ) -> None:
         settings = {
-            "lr": lr,
-            "max_iter": max_iter,
-            "max_eval": max_iter * 5 // 4 if max_eval is None else max_eval,
-            "tolerance_grad": tolerance_grad,
-            "tolerance_change": tolerance_change,
-            "history_size": history_size,
+            "lr": lr, "max_iter": max_iter, "max_eval": max_iter * 5 // 4 if max_eval is None else max_eval,
+            "tolerance_grad": tolerance_grad, "tolerance_change": tolerance_change, "history_size": history_size,
             "line_search_fn": line_search_fn,
-        }
-        super().__init__(params, checked("LBFGS", settings, lr=0.0))
+        }  # fmt: skip
+        super().__init__(params, checked("LBFGS", settings))
         if len(self.param_groups) != 1:
-            raise ValueError("LBFGS doesn't support per-parameter options (parameter groups): all parameters are one vector.")
+            raise ValueError("LBFGS takes one parameter group: all parameters are one vector.")
         self._params = self.param_groups[0]["params"]
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -106,7 +103,7 @@ class LBFGS(Optimizer):
         state.setdefault("n_iter", 0)
         with enable_grad():
             first_loss = closure()
-        loss = float(first_loss.detach())
+        loss = _number(first_loss)
         evaluations = 1
         state["func_evals"] += 1
         gradient = self._flat_gradient()
@@ -139,7 +136,7 @@ class LBFGS(Optimizer):
                 memory["t"] = length
                 self._walk(direction, length)
             else:
-                raise RuntimeError(f"only 'strong_wolfe' is supported as line_search_fn, and it is {group['line_search_fn']!r}.")
+                raise RuntimeError(f"line_search_fn must be 'strong_wolfe' or None, and is {group['line_search_fn']!r}.")
             evaluations += used
             state["func_evals"] += used
             flat = float(gradient.abs().max()) <= group["tolerance_grad"]
@@ -158,9 +155,13 @@ def _as_real(t: Any) -> Any:
     return view_as_real(t).reshape(-1) if t.is_complex() else t.reshape(-1) if t.dim() != 1 else t
 
 
+def _number(loss: Any) -> float:
+    return float(loss.detach() if isinstance(loss, Variable) else loss)
+
+
 def _evaluated(closure: Callable[[], Any]) -> float:
     with enable_grad():
-        return float(closure().detach())
+        return _number(closure())
 
 
 def _renew_direction(memory: dict[str, Any], gradient: Any, iteration: int, history_size: int) -> None:

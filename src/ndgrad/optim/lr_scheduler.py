@@ -42,8 +42,7 @@ class LRScheduler:
                 group.setdefault("initial_lr", lr.clone() if isinstance(lr, Variable) else lr)
             elif "initial_lr" not in group:
                 raise KeyError(
-                    f"param 'initial_lr' is not specified in param_groups[{number}] when resuming an optimizer with "
-                    f"last_epoch={last_epoch}."
+                    f"param_groups[{number}] has no 'initial_lr', which a schedule that goes on from epoch {last_epoch} starts from."
                 )
         self.base_lrs = [float(group["initial_lr"]) for group in optimizer.param_groups]
         self.last_epoch = last_epoch
@@ -78,39 +77,42 @@ class LRScheduler:
         return self._last_lr
 
     def get_lr(self) -> list[Any]:
-        """The rates at `last_epoch`, one per group; subclasses define it."""
+        """The rates at `last_epoch`, one per group; subclasses define it (those of this file by `_next_lr`)."""
+        if not self._get_lr_called_within_step:
+            warnings.warn("get_lr() is for the scheduler itself. Use get_last_lr().", stacklevel=2)
+        return self._next_lr()
+
+    def _next_lr(self) -> list[Any]:
         raise NotImplementedError(f"{type(self).__name__} does not define get_lr().")
 
     def _rates(self) -> list[float]:
         return [float(group["lr"]) for group in self.optimizer.param_groups]
 
-    def _check_within_step(self) -> None:
-        if not self._get_lr_called_within_step:
-            warnings.warn("To get the last learning rate computed by the scheduler, please use `get_last_lr()`.", stacklevel=3)
-
-    def step(self, epoch: int | None = None) -> None:
-        """Go on by one (or to an epoch) and set the rates."""
-        if self._step_count == 1 and not self.optimizer.__dict__.get("_steps_taken", 1):
-            warnings.warn(
-                "Detected call of `lr_scheduler.step()` before `optimizer.step()`. Call them in the opposite order: otherwise the first "
-                "value of the learning rate schedule is skipped.",
-                stacklevel=2,
-            )
+    def _set_rates(self, compute: Callable[[], list[Any]]) -> None:
+        """Finish a step: let the rates be computed, and set them."""
         self._step_count += 1
         self._get_lr_called_within_step = True
         try:
-            if epoch is None:
-                self.last_epoch += 1
-                values = self.get_lr()
-            else:
-                self.last_epoch = epoch
-                closed = getattr(self, "_get_closed_form_lr", self.get_lr)
-                values = closed()
+            values = compute()
         finally:
             self._get_lr_called_within_step = False
         for group, lr in zip(self.optimizer.param_groups, values, strict=True):
             _set_lr(group, lr)
         self._last_lr: list[Any] = self._rates()
+
+    def step(self, epoch: int | None = None) -> None:
+        """Go on by one (or to an epoch) and set the rates."""
+        if self._step_count == 1 and not self.optimizer.__dict__.get("_steps_taken", 1):
+            warnings.warn(
+                "lr_scheduler.step() is called before optimizer.step(). Call them in the opposite order, or the first rate is skipped.",
+                stacklevel=2,
+            )
+        if epoch is None:
+            self.last_epoch += 1
+            self._set_rates(self.get_lr)
+        else:
+            self.last_epoch = epoch
+            self._set_rates(getattr(self, "_get_closed_form_lr", self.get_lr))
 
 
 # ----- factors ---------------------------------------------------------------------------------------------------------
@@ -141,22 +143,33 @@ class LambdaLR(LRScheduler):
                 vars(function).update(values)
         self.__dict__.update(state)
 
-    def get_lr(self) -> list[float]:
-        self._check_within_step()
+    def _next_lr(self) -> list[float]:
         return [base * f(self.last_epoch) for f, base in zip(self.lr_lambdas, self.base_lrs, strict=True)]
 
 
 class MultiplicativeLR(LambdaLR):
     """The present rate times a function of the epoch."""
 
-    def get_lr(self) -> list[float]:
-        self._check_within_step()
+    def _next_lr(self) -> list[float]:
         if self._is_initial:
             return self._rates()
         return [lr * f(self.last_epoch) for lr, f in zip(self._rates(), self.lr_lambdas, strict=True)]
 
 
-class StepLR(LRScheduler):
+class _FactorLR(LRScheduler):
+    """The present rate times `_factor`, which is the first one times `_whole_factor`."""
+
+    _factor: Callable[[], float]
+    _whole_factor: Callable[[], float]
+
+    def _next_lr(self) -> list[float]:
+        return [lr * self._factor() for lr in self._rates()]
+
+    def _get_closed_form_lr(self) -> list[float]:
+        return [base * self._whole_factor() for base in self.base_lrs]
+
+
+class StepLR(_FactorLR):
     """The rate times gamma after every `step_size` epochs."""
 
     def __init__(self, optimizer: Any, step_size: int, gamma: float = 0.1, last_epoch: int = -1) -> None:
@@ -164,17 +177,14 @@ class StepLR(LRScheduler):
         self.gamma = gamma
         super().__init__(optimizer, last_epoch)
 
-    def get_lr(self) -> list[float]:
-        self._check_within_step()
-        if self.last_epoch == 0 or self.last_epoch % self.step_size:
-            return self._rates()
-        return [lr * self.gamma for lr in self._rates()]
+    def _factor(self) -> float:
+        return 1.0 if self.last_epoch == 0 or self.last_epoch % self.step_size else self.gamma
 
-    def _get_closed_form_lr(self) -> list[float]:
-        return [base * self.gamma ** (self.last_epoch // self.step_size) for base in self.base_lrs]
+    def _whole_factor(self) -> float:
+        return self.gamma ** (self.last_epoch // self.step_size)
 
 
-class MultiStepLR(LRScheduler):
+class MultiStepLR(_FactorLR):
     """The rate times gamma at given epochs."""
 
     def __init__(self, optimizer: Any, milestones: Iterable[int], gamma: float = 0.1, last_epoch: int = -1) -> None:
@@ -182,54 +192,47 @@ class MultiStepLR(LRScheduler):
         self.gamma = gamma
         super().__init__(optimizer, last_epoch)
 
-    def get_lr(self) -> list[float]:
-        self._check_within_step()
-        times = self.milestones.get(self.last_epoch, 0)
-        return [lr * self.gamma**times for lr in self._rates()]
+    def _factor(self) -> float:
+        return self.gamma ** self.milestones.get(self.last_epoch, 0)
 
-    def _get_closed_form_lr(self) -> list[float]:
-        passed = bisect_right(sorted(self.milestones.elements()), self.last_epoch)
-        return [base * self.gamma**passed for base in self.base_lrs]
+    def _whole_factor(self) -> float:
+        return self.gamma ** bisect_right(sorted(self.milestones.elements()), self.last_epoch)
 
 
-class ExponentialLR(LRScheduler):
+class ExponentialLR(_FactorLR):
     """The rate times gamma, every epoch."""
 
     def __init__(self, optimizer: Any, gamma: float, last_epoch: int = -1) -> None:
         self.gamma = gamma
         super().__init__(optimizer, last_epoch)
 
-    def get_lr(self) -> list[float]:
-        self._check_within_step()
-        return self._rates() if self._is_initial else [lr * self.gamma for lr in self._rates()]
+    def _factor(self) -> float:
+        return 1.0 if self._is_initial else self.gamma
 
-    def _get_closed_form_lr(self) -> list[float]:
-        return [base * self.gamma**self.last_epoch for base in self.base_lrs]
+    def _whole_factor(self) -> float:
+        return self.gamma**self.last_epoch
 
 
-class ConstantLR(LRScheduler):
+class ConstantLR(_FactorLR):
     """The rate times a factor for the first `total_iters` epochs."""
 
     def __init__(self, optimizer: Any, factor: float = 1.0 / 3, total_iters: int = 5, last_epoch: int = -1) -> None:
         if not 0 <= factor <= 1.0:
-            raise ValueError(f"Constant multiplicative factor expected to be between 0 and 1, and is {factor}.")
+            raise ValueError(f"factor must lie in [0, 1], and is {factor}.")
         self.factor = factor
         self.total_iters = total_iters
         super().__init__(optimizer, last_epoch)
 
-    def get_lr(self) -> list[float]:
-        self._check_within_step()
+    def _factor(self) -> float:
         if self.last_epoch == 0:
-            return [lr * self.factor for lr in self._rates()]
-        if self.last_epoch != self.total_iters:
-            return self._rates()
-        return [lr * (1.0 / self.factor) for lr in self._rates()]
+            return self.factor
+        return 1.0 / self.factor if self.last_epoch == self.total_iters else 1.0
 
-    def _get_closed_form_lr(self) -> list[float]:
-        return [base * (self.factor if self.last_epoch < self.total_iters else 1.0) for base in self.base_lrs]
+    def _whole_factor(self) -> float:
+        return self.factor if self.last_epoch < self.total_iters else 1.0
 
 
-class LinearLR(LRScheduler):
+class LinearLR(_FactorLR):
     """The rate times a factor that goes from one number to another over `total_iters` epochs."""
 
     def __init__(
@@ -241,30 +244,28 @@ class LinearLR(LRScheduler):
         last_epoch: int = -1,
     ) -> None:
         if not 0 < start_factor <= 1.0:
-            raise ValueError(f"Starting multiplicative factor expected to be greater than 0 and less or equal to 1, and is {start_factor}.")
+            raise ValueError(f"start_factor must lie in (0, 1], and is {start_factor}.")
         if not 0 <= end_factor <= 1.0:
-            raise ValueError(f"Ending multiplicative factor expected to be between 0 and 1, and is {end_factor}.")
+            raise ValueError(f"end_factor must lie in [0, 1], and is {end_factor}.")
         self.start_factor = start_factor
         self.end_factor = end_factor
         self.total_iters = total_iters
         super().__init__(optimizer, last_epoch)
 
-    def get_lr(self) -> list[float]:
-        self._check_within_step()
+    def _factor(self) -> float:
         if self.last_epoch == 0:
-            return [lr * self.start_factor for lr in self._rates()]
+            return self.start_factor
         if self._is_initial or self.last_epoch > self.total_iters:
-            return self._rates()
+            return 1.0
         rise = self.end_factor - self.start_factor
-        before = self.total_iters * self.start_factor + (self.last_epoch - 1) * rise
-        return [lr * (1.0 + rise / before) for lr in self._rates()]
+        return 1.0 + rise / (self.total_iters * self.start_factor + (self.last_epoch - 1) * rise)
 
-    def _get_closed_form_lr(self) -> list[float]:
+    def _whole_factor(self) -> float:
         done = min(self.total_iters, self.last_epoch) / self.total_iters
-        return [base * (self.start_factor + (self.end_factor - self.start_factor) * done) for base in self.base_lrs]
+        return self.start_factor + (self.end_factor - self.start_factor) * done
 
 
-class PolynomialLR(LRScheduler):
+class PolynomialLR(_FactorLR):
     """The rate times a power of the part of `total_iters` epochs that is left."""
 
     def __init__(self, optimizer: Any, total_iters: int = 5, power: float = 1.0, last_epoch: int = -1) -> None:
@@ -272,16 +273,16 @@ class PolynomialLR(LRScheduler):
         self.power = power
         super().__init__(optimizer, last_epoch)
 
-    def get_lr(self) -> list[float]:
-        self._check_within_step()
-        if self._is_initial or self.last_epoch > self.total_iters:
-            return self._rates()
-        left = (1.0 - self.last_epoch / self.total_iters) / (1.0 - (self.last_epoch - 1) / self.total_iters)
-        return [lr * left**self.power for lr in self._rates()]
+    def _left(self, epoch: int) -> float:
+        return 1.0 - epoch / self.total_iters
 
-    def _get_closed_form_lr(self) -> list[float]:
-        left = 1.0 - min(self.total_iters, self.last_epoch) / self.total_iters
-        return [base * left**self.power for base in self.base_lrs]
+    def _factor(self) -> float:
+        if self._is_initial or self.last_epoch > self.total_iters:
+            return 1.0
+        return float((self._left(self.last_epoch) / self._left(self.last_epoch - 1)) ** self.power)
+
+    def _whole_factor(self) -> float:
+        return float(self._left(min(self.total_iters, self.last_epoch)) ** self.power)
 
 
 # ----- waves -----------------------------------------------------------------------------------------------------------
@@ -295,8 +296,7 @@ class CosineAnnealingLR(LRScheduler):
         self.eta_min = eta_min
         super().__init__(optimizer, last_epoch)
 
-    def get_lr(self) -> list[float]:
-        self._check_within_step()
+    def _next_lr(self) -> list[float]:
         if self._is_initial:
             return self._rates()
         if self._step_count == 1 and self.last_epoch > 0:
@@ -318,11 +318,11 @@ class CosineAnnealingWarmRestarts(LRScheduler):
 
     def __init__(self, optimizer: Any, T_0: int, T_mult: int = 1, eta_min: float = 0.0, last_epoch: int = -1) -> None:
         if T_0 <= 0 or not isinstance(T_0, int):
-            raise ValueError(f"Expected positive integer T_0, but got {T_0}.")
+            raise ValueError(f"T_0 must be a positive int, and is {T_0}.")
         if T_mult < 1 or not isinstance(T_mult, int):
-            raise ValueError(f"Expected integer T_mult >= 1, but got {T_mult}.")
+            raise ValueError(f"T_mult must be a positive int, and is {T_mult}.")
         if not isinstance(eta_min, (int, float)):
-            raise ValueError(f"Expected float or int eta_min, but got {eta_min} of type {type(eta_min)}.")
+            raise ValueError(f"eta_min must be a number, and is {eta_min!r}.")
         self.T_0 = T_0
         self.T_i = T_0
         self.T_mult = T_mult
@@ -330,8 +330,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         self.T_cur: float = last_epoch
         super().__init__(optimizer, last_epoch)
 
-    def get_lr(self) -> list[float]:
-        self._check_within_step()
+    def _next_lr(self) -> list[float]:
         height = (1 + math.cos(math.pi * self.T_cur / self.T_i)) / 2
         return [self.eta_min + (base - self.eta_min) * height for base in self.base_lrs]
 
@@ -347,18 +346,10 @@ class CosineAnnealingWarmRestarts(LRScheduler):
                 self.T_i *= self.T_mult
         else:
             if epoch < 0:
-                raise ValueError(f"Expected non-negative epoch, but got {epoch}.")
+                raise ValueError(f"epoch is negative: {epoch}.")
             self.T_cur, self.T_i = self._place(epoch)
         self.last_epoch = math.floor(epoch)
-        self._step_count += 1
-        self._get_lr_called_within_step = True
-        try:
-            values = self.get_lr()
-        finally:
-            self._get_lr_called_within_step = False
-        for group, lr in zip(self.optimizer.param_groups, values, strict=True):
-            _set_lr(group, lr)
-        self._last_lr = self._rates()
+        self._set_rates(self.get_lr)
 
     def _place(self, epoch: float) -> tuple[float, int]:
         """How far into which half cosine an epoch lies."""
@@ -393,28 +384,26 @@ class OneCycleLR(LRScheduler):
     ) -> None:
         if total_steps is None:
             if epochs is None or steps_per_epoch is None:
-                raise ValueError("You must define either total_steps OR (epochs AND steps_per_epoch).")
+                raise ValueError("give total_steps, or epochs and steps_per_epoch.")
             total_steps = epochs * steps_per_epoch
         if total_steps <= 0 or not isinstance(total_steps, int):
-            raise ValueError(f"Expected positive integer total_steps, but got {total_steps}.")
-        if not 0 <= pct_start <= 1:
-            raise ValueError(f"Expected float between 0 and 1 pct_start, but got {pct_start}.")
+            raise ValueError(f"total_steps must be a positive int, and is {total_steps}.")
+        if not isinstance(pct_start, float) or not 0 <= pct_start <= 1:
+            raise ValueError(f"pct_start must be a float in [0, 1], and is {pct_start}.")
         if anneal_strategy not in ("cos", "linear"):
-            raise ValueError(f"anneal_strategy must be one of 'cos' or 'linear', instead got {anneal_strategy}.")
+            raise ValueError(f"anneal_strategy must be 'cos' or 'linear', and is {anneal_strategy!r}.")
         self.total_steps = total_steps
         self._anneal_func_type = anneal_strategy
         self.cycle_momentum = cycle_momentum
-        last = total_steps - 1
-        peak = float(pct_start * total_steps) - 1
-        phases = [(peak, "initial_lr", "max_lr", "max_momentum", "base_momentum")]
+        last, peak = total_steps - 1, pct_start * total_steps - 1
+        phases: list[tuple[float, str]] = [(peak, "initial_lr max_lr max_momentum base_momentum")]
         if three_phase:
-            phases += [
-                (2 * pct_start * total_steps - 2, "max_lr", "initial_lr", "base_momentum", "max_momentum"),
-                (last, "initial_lr", "min_lr", "max_momentum", "max_momentum"),
-            ]
+            phases.append((2 * peak, "max_lr initial_lr base_momentum max_momentum"))
+            phases.append((last, "initial_lr min_lr max_momentum max_momentum"))
         else:
-            phases.append((last, "max_lr", "min_lr", "base_momentum", "max_momentum"))
-        self._phases = phases
+            phases.append((last, "max_lr min_lr base_momentum max_momentum"))
+        names = "end_step start_lr end_lr start_momentum end_momentum".split()
+        self._schedule_phases: list[dict[str, Any]] = [dict(zip(names, (end, *what.split()), strict=True)) for end, what in phases]
         groups = optimizer.param_groups
         if last_epoch == -1:
             for group, top in zip(groups, _per_group(groups, "max_lr", max_lr), strict=True):
@@ -424,9 +413,7 @@ class OneCycleLR(LRScheduler):
                 _set_lr(group, group["initial_lr"])
         if cycle_momentum:
             if "momentum" not in optimizer.defaults and "betas" not in optimizer.defaults:
-                raise ValueError(
-                    "optimizer must support momentum or beta1 with `cycle_momentum` option enabled. Pass cycle_momentum=False."
-                )
+                raise ValueError("the optimizer has neither momentum nor betas to cycle. Pass cycle_momentum=False.")
             self.use_beta1 = "betas" in optimizer.defaults
             if last_epoch == -1:
                 most, least = _per_group(groups, "max_momentum", max_momentum), _per_group(groups, "base_momentum", base_momentum)
@@ -446,20 +433,20 @@ class OneCycleLR(LRScheduler):
             return (end - start) * part + start
         return end + (start - end) / 2.0 * (math.cos(math.pi * part) + 1)
 
-    def get_lr(self) -> list[float]:
-        self._check_within_step()
+    def _next_lr(self) -> list[float]:
         step = self.last_epoch
         if step > self.total_steps:
-            raise ValueError(f"Tried to step {step} times. The specified number of total steps is {self.total_steps}.")
+            raise ValueError(f"step {step} is beyond total_steps, {self.total_steps}.")
         rates = []
         for group in self.optimizer.param_groups:
             begun = 0.0
-            for number, (end, lr_from, lr_to, momentum_from, momentum_to) in enumerate(self._phases):
-                if step <= end or number == len(self._phases) - 1:
+            for phase in self._schedule_phases:
+                end = phase["end_step"]
+                if step <= end or phase is self._schedule_phases[-1]:
                     part = (step - begun) / (end - begun)
-                    rates.append(self._between(group[lr_from], group[lr_to], part))
+                    rates.append(self._between(group[phase["start_lr"]], group[phase["end_lr"]], part))
                     if self.cycle_momentum:
-                        self._set_momentum(group, self._between(group[momentum_from], group[momentum_to], part))
+                        self._set_momentum(group, self._between(group[phase["start_momentum"]], group[phase["end_momentum"]], part))
                     break
                 begun = end
         return rates
@@ -469,27 +456,32 @@ def _per_group(groups: list[Any], name: str, value: Any) -> list[Any]:
     if not isinstance(value, (list, tuple)):
         return [value] * len(groups)
     if len(value) != len(groups):
-        raise ValueError(f"{name} must have the same length as optimizer.param_groups: {len(value)} values for {len(groups)} groups.")
+        raise ValueError(f"{name} has {len(value)} values for {len(groups)} parameter groups.")
     return list(value)
 
 
 # ----- several schedules -------------------------------------------------------------------------------------------------
 
 
+def _check_schedulers(kind: str, schedulers: Sequence[Any], optimizer: Any) -> None:
+    if len(schedulers) < 1:
+        raise ValueError(f"{kind} needs at least one scheduler.")
+    for number, scheduler in enumerate(schedulers):
+        if not hasattr(scheduler, "optimizer"):
+            raise TypeError(f"{kind}: {scheduler!r} at index {number} is not a scheduler: it has no `optimizer`.")
+        if isinstance(scheduler, ReduceLROnPlateau):
+            raise ValueError(f"{kind} does not support ReduceLROnPlateau, whose step() takes a measured value.")
+        if scheduler.optimizer is not (optimizer or schedulers[0].optimizer):
+            raise ValueError(f"{kind}: scheduler {number} belongs to another optimizer.")
+
+
 class SequentialLR(LRScheduler):
     """Schedules one after the other, changing at milestones."""
 
     def __init__(self, optimizer: Any, schedulers: Sequence[Any], milestones: Sequence[int], last_epoch: int = -1) -> None:
-        if len(schedulers) < 1:
-            raise ValueError("SequentialLR expects at least one scheduler, but got no scheduler.")
-        for number, scheduler in enumerate(schedulers):
-            if scheduler.optimizer is not optimizer:
-                raise ValueError(f"SequentialLR expects all schedulers to belong to the same optimizer, but number {number} has another.")
+        _check_schedulers("SequentialLR", schedulers, optimizer)
         if len(milestones) != len(schedulers) - 1:
-            raise ValueError(
-                "Sequential Schedulers expects number of schedulers provided to be one more than the number of milestone points, but got "
-                f"{len(schedulers)} schedulers and {len(milestones)} milestones."
-            )
+            raise ValueError(f"SequentialLR needs a milestone between every two schedulers: {len(milestones)} for {len(schedulers)}.")
         self._schedulers = list(schedulers)
         self._milestones = list(milestones)
         self.last_epoch = last_epoch + 1
@@ -532,14 +524,8 @@ class ChainedScheduler(LRScheduler):
     """Schedules that all act at every step."""
 
     def __init__(self, schedulers: Sequence[Any], optimizer: Any = None) -> None:
-        if len(schedulers) < 1:
-            raise ValueError("ChainedScheduler expects at least one scheduler to be chained, but got no scheduler.")
+        _check_schedulers("ChainedScheduler", schedulers, optimizer)
         optimizer = optimizer or schedulers[0].optimizer
-        for number, scheduler in enumerate(schedulers):
-            if scheduler.optimizer is not optimizer:
-                raise ValueError(
-                    f"ChainedScheduler expects all schedulers to belong to the same optimizer, but number {number} has another."
-                )
         self._schedulers = list(schedulers)
         self.optimizer = optimizer
         self._last_lr = self._rates()
@@ -573,15 +559,16 @@ class ReduceLROnPlateau(LRScheduler):
         eps: float = 1e-8,
     ) -> None:
         if factor >= 1.0:
-            raise ValueError(f"Factor should be < 1.0, and is {factor}.")
+            raise ValueError(f"factor must be below 1, and is {factor}.")
         if not isinstance(optimizer, Optimizer):
             raise TypeError(f"{type(optimizer).__name__} is not an Optimizer.")
         if mode not in ("min", "max"):
-            raise ValueError(f"mode {mode} is unknown! Choose 'min' or 'max'.")
+            raise ValueError(f"mode must be 'min' or 'max', and is {mode!r}.")
         if threshold_mode not in ("rel", "abs"):
-            raise ValueError(f"threshold mode {threshold_mode} is unknown! Choose 'rel' or 'abs'.")
+            raise ValueError(f"threshold_mode must be 'rel' or 'abs', and is {threshold_mode!r}.")
         self.optimizer = optimizer
         self.factor = factor
+        self.default_min_lr = None if isinstance(min_lr, (list, tuple)) else min_lr
         self.min_lrs = _per_group(optimizer.param_groups, "min_lr", min_lr)
         self.patience = patience
         self.cooldown = cooldown
@@ -618,7 +605,12 @@ class ReduceLROnPlateau(LRScheduler):
         self._last_lr = self._rates()
 
     def _reduce_lr(self) -> None:
-        for group, least in zip(self.optimizer.param_groups, self.min_lrs, strict=True):
+        groups = self.optimizer.param_groups
+        if len(groups) != len(self.min_lrs):  # some were added since
+            if self.default_min_lr is None:
+                raise RuntimeError(f"min_lrs has {len(self.min_lrs)} values for {len(groups)} parameter groups. Add to it.")
+            self.min_lrs = [self.default_min_lr] * len(groups)
+        for group, least in zip(groups, self.min_lrs, strict=True):
             old = float(group["lr"])
             new = max(old * self.factor, least)
             if old - new > self.eps:

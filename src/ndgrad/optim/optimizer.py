@@ -8,22 +8,24 @@ updated like two real parameters) are dealt with here, once.
 from __future__ import annotations
 
 import copy
-import itertools
+import functools
 import warnings
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar, cast
 
+from ndgrad.api.creation import zeros_like
 from ndgrad.api.data import tensor
 from ndgrad.autograd.grad_mode import enable_grad, no_grad
 from ndgrad.autograd.hooks import RemovableHandle
-from ndgrad.autograd.variable import Variable
+from ndgrad.autograd.variable import Variable, innermost_array
 from ndgrad.dtypes import get_default_dtype
 
 __all__ = ["Optimizer"]
 
 Group = dict[str, Any]
 State = dict[str, Any]
+Step = TypeVar("Step", bound=Callable[..., Any])
 
 _STEP_HOOKS: dict[str, OrderedDict[int, Callable[..., Any]]] = {"pre": OrderedDict(), "post": OrderedDict()}
 
@@ -38,11 +40,41 @@ def register_optimizer_step_post_hook(hook: Callable[..., Any]) -> RemovableHand
     return RemovableHandle(_STEP_HOOKS["post"], hook)
 
 
+def _with_hooks(step: Step) -> Step:
+    """A `step` with its hooks around it; not around what it calls by super().step()."""
+
+    @functools.wraps(step)
+    def hooked(self: Optimizer, *args: Any, **kwargs: Any) -> Any:
+        own = self.__dict__
+        if own.get("_stepping"):
+            return step(self, *args, **kwargs)
+        args = (self, *args)
+        for hook in (*_STEP_HOOKS["pre"].values(), *own["_step_pre_hooks"].values()):
+            answer = hook(self, args, kwargs)
+            if answer is not None:
+                if not (isinstance(answer, tuple) and len(answer) == 2):
+                    raise RuntimeError(f"a hook before a step must return None or a pair (args, kwargs), and returned {answer!r}.")
+                args, kwargs = answer
+        own["_stepping"] = True
+        try:
+            result = step(*args, **kwargs)
+        finally:
+            own["_stepping"] = False
+        for hook in (*own["_step_post_hooks"].values(), *_STEP_HOOKS["post"].values()):
+            hook(self, args, kwargs)
+        return result
+
+    return cast(Step, hooked)
+
+
 class Required:
     """A setting that has no default."""
 
     def __repr__(self) -> str:
         return "<required parameter>"
+
+
+required = Required()
 
 
 class Optimizer:
@@ -57,10 +89,7 @@ class Optimizer:
 
     def __init__(self, params: Any, defaults: dict[str, Any]) -> None:
         if isinstance(params, Variable):
-            raise TypeError(
-                "params argument given to the optimizer should be an iterable of Tensors or dicts, but got "
-                f"{params.type()}. Put it into a list."
-            )
+            raise TypeError("params is one tensor, and must be an iterable of tensors or dicts. Put it into a list.")
         self.defaults = defaults
         self.state: defaultdict[Any, State] = defaultdict(dict)
         self.param_groups: list[Group] = []
@@ -73,6 +102,11 @@ class Optimizer:
         for group in groups:
             self.add_param_group(group)
 
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "step" in cls.__dict__:
+            cls.step = _with_hooks(cls.step)  # type: ignore[method-assign]
+
     def _init_hooks(self) -> None:
         for name in ("step_pre", "step_post", "state_dict_pre", "state_dict_post", "load_state_dict_pre", "load_state_dict_post"):
             self.__dict__.setdefault(f"_{name}_hooks", OrderedDict())
@@ -83,12 +117,16 @@ class Optimizer:
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         self._init_hooks()
+        for group in self.param_groups:  # a flag that was unknown when a group was saved is off
+            for name, value in self.defaults.items():
+                if value is None or isinstance(value, bool):
+                    group.setdefault(name, None if value is None else False)
 
     def __repr__(self) -> str:
         text = f"{type(self).__name__} ("
         for number, group in enumerate(self.param_groups):
             text += f"\nParameter Group {number}\n"
-            text += "".join(f"    {key}: {_shown(group[key])}\n" for key in sorted(group) if key != "params")
+            text += "".join(f"    {key}: {group[key]}\n" for key in sorted(group) if key != "params")
         return text + ")"
 
     # ----- parameters -----
@@ -102,10 +140,7 @@ class Optimizer:
         if isinstance(params, Variable):
             given = [params]
         elif isinstance(params, (set, frozenset)):
-            raise TypeError(
-                "optimizer parameters need to be organized in ordered collections, but the ordering of tensors in sets will change "
-                "between runs. Please use a list instead."
-            )
+            raise TypeError("the parameters of a group need an order that is the same in every run, and a set has none. Give a list.")
         else:
             given = list(params)
         group = dict(param_group)
@@ -113,10 +148,12 @@ class Optimizer:
             group["param_names"] = [name for name, _ in given]
             given = [p for _, p in given]
         elif any(isinstance(p, tuple) for p in given):
-            raise ValueError("all optimizer params should be with/without names. Some param names are missing.")
+            raise ValueError("some parameters of a group have names and some have not. Name all of them, or none.")
+        if self.param_groups and ("param_names" in group) != ("param_names" in self.param_groups[0]):
+            raise ValueError("some groups have names of parameters and some have not. Name all of them, or none.")
         for p in given:
             if not isinstance(p, Variable):
-                raise TypeError(f"optimizer can only optimize Tensors, but one of the params is {type(p).__name__}.")
+                raise TypeError(f"an optimizer takes tensors, and one of the parameters is {type(p).__name__}.")
             if not (self.defaults.get("differentiable") or p.is_leaf or p.retains_grad):
                 raise ValueError(
                     f"can't optimize a non-leaf Tensor: one of shape {tuple(p.shape)} was computed by {p.grad_fn}. Optimize the leaves it "
@@ -125,18 +162,19 @@ class Optimizer:
         group["params"] = given
         for name, default in self.defaults.items():
             if isinstance(default, Required) and name not in group:
-                raise ValueError(f"parameter group didn't specify a value of required optimization parameter {name}.")
+                raise ValueError(f"a parameter group lacks {name}, which has no default.")
             group.setdefault(name, default)
         if len({id(p) for p in given}) != len(given):
-            warnings.warn("optimizer contains a parameter group with duplicate parameters: each will be updated twice.", stacklevel=3)
-        known = {id(p) for g in self.param_groups for p in g["params"]}
+            warnings.warn("a parameter group has duplicate parameters: each will be updated twice.", stacklevel=3)
+        known = {id(p) for p in tensors_of(self.param_groups)}
         if any(id(p) in known for p in given):
-            raise ValueError("some parameters appear in more than one parameter group. Each belongs to one.")
-        self.param_groups.append(group)
+            raise ValueError("a parameter is in two groups. Each belongs to one.")
+        param_group.update(group)  # the group is the caller's own dict: what is changed there later counts
+        self.param_groups.append(param_group)
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Forget the gradients of all parameters: None, or zeros in place."""
-        for p in itertools.chain.from_iterable(group["params"] for group in self.param_groups):
+        for p in tensors_of(self.param_groups):
             if p.grad is None:
                 continue
             if set_to_none:
@@ -159,22 +197,15 @@ class Optimizer:
         """Change a parameter and its state in place."""
         raise NotImplementedError(f"{type(self).__name__} defines neither step() nor _update().")
 
+    @_with_hooks
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Update all parameters that have gradients; `closure`, if given, is called first to compute the loss anew."""
-        for hook in (*_STEP_HOOKS["pre"].values(), *self.__dict__["_step_pre_hooks"].values()):
-            answer = hook(self, (closure,), {})
-            if answer is not None:
-                if not (isinstance(answer, tuple) and len(answer) == 2):
-                    raise RuntimeError(f"a hook before a step must return None or a pair (args, kwargs), and returned {answer!r}.")
-                (closure,) = answer[0]
         loss = None
         if closure is not None:
             with enable_grad():
                 loss = closure()
         for group in self.param_groups:
             self._update_group(group)
-        for hook in (*self.__dict__["_step_post_hooks"].values(), *_STEP_HOOKS["post"].values()):
-            hook(self, (closure,), {})
         return loss
 
     def _update_group(self, group: Group) -> None:
@@ -211,63 +242,52 @@ class Optimizer:
 
     def state_dict(self) -> dict[str, Any]:
         """The state and the settings, with parameters as numbers in the order of the groups."""
-        for hook in list(self.__dict__["_state_dict_pre_hooks"].values()):
-            hook(self)
+        self._run_hooks("state_dict_pre")
         numbers: dict[int, int] = {}
-        groups = []
-        for group in self.param_groups:
-            for p in group["params"]:
-                numbers.setdefault(id(p), len(numbers))
-            groups.append({**{k: v for k, v in group.items() if k != "params"}, "params": [numbers[id(p)] for p in group["params"]]})
-        packed: dict[str, Any] = {
-            "state": {numbers[id(p)] if isinstance(p, Variable) else p: s for p, s in self.state.items()},
-            "param_groups": groups,
-        }
-        for hook in list(self.__dict__["_state_dict_post_hooks"].values()):
-            answer = hook(self, packed)
-            packed = packed if answer is None else answer
+        for p in tensors_of(self.param_groups):
+            numbers.setdefault(id(p), len(numbers))
+        groups = [
+            {**{k: v for k, v in group.items() if k != "params"}, "params": [numbers[id(p)] for p in group["params"]]}
+            for group in self.param_groups
+        ]
+        state = {numbers[id(p)] if isinstance(p, Variable) else p: s for p, s in self.state.items()}
+        packed: dict[str, Any] = self._run_hooks("state_dict_post", {"state": state, "param_groups": groups})
         return packed
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Take over the state and the settings that `state_dict()` gave; state tensors get their parameter's dtype and device."""
-        state_dict = dict(state_dict)
-        for hook in list(self.__dict__["_load_state_dict_pre_hooks"].values()):
-            answer = hook(self, state_dict)
-            state_dict = state_dict if answer is None else answer
-        saved = [dict(g) for g in state_dict["param_groups"]]
+        state_dict = self._run_hooks("load_state_dict_pre", dict(state_dict))
+        saved = state_dict["param_groups"]
         if len(saved) != len(self.param_groups):
-            raise ValueError(
-                f"loaded state dict has a different number of parameter groups: {len(saved)}, and this optimizer has "
-                f"{len(self.param_groups)}."
-            )
+            raise ValueError(f"the state dict has {len(saved)} parameter groups, and this optimizer {len(self.param_groups)}.")
+        params: dict[Any, Any] = {}
+        groups = []
         for mine, theirs in zip(self.param_groups, saved, strict=True):
             if len(mine["params"]) != len(theirs["params"]):
-                raise ValueError(
-                    "loaded state dict contains a parameter group that doesn't match the size of optimizer's group: "
-                    f"{len(theirs['params'])} parameters for {len(mine['params'])}."
-                )
-        params = {
-            number: p
-            for mine, theirs in zip(self.param_groups, saved, strict=True)
-            for number, p in zip(theirs["params"], mine["params"], strict=True)
-        }
+                raise ValueError(f"a group of the state dict has {len(theirs['params'])} parameters for {len(mine['params'])} here.")
+            params.update(zip(theirs["params"], mine["params"], strict=True))
+            group = {k: mine["params"] if k == "params" else copy.deepcopy(v) for k, v in theirs.items()}
+            if "param_names" in mine:
+                group.setdefault("param_names", mine["param_names"])
+            groups.append(group)
         state: defaultdict[Any, State] = defaultdict(dict)
         for number, values in state_dict["state"].items():
             if number in params:
                 state[params[number]] = {k: _fitted(params[number], k, v) for k, v in values.items()}
             else:
                 state[number] = copy.copy(values)
-        groups = []
-        for mine, theirs in zip(self.param_groups, saved, strict=True):
-            theirs["params"] = mine["params"]
-            if "param_names" in mine and "param_names" not in theirs:
-                theirs["param_names"] = mine["param_names"]
-            groups.append(copy_settings(theirs))
         self.__setstate__({"state": state, "param_groups": groups})
-        for hook in list(self.__dict__["_load_state_dict_post_hooks"].values()):
-            hook(self)
+        self._run_hooks("load_state_dict_post")
 
     # ----- hooks -----
+
+    def _run_hooks(self, name: str, *given: Any) -> Any:
+        """Call hooks with what is given, if anything; what they answer takes its place."""
+        for hook in list(self.__dict__[f"_{name}_hooks"].values()):
+            answer = hook(self, *given)
+            if given and answer is not None:
+                given = (answer,)
+        return given[0] if given else None
 
     def _hook(self, name: str, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
         hooks = self.__dict__[f"_{name}_hooks"]
@@ -304,15 +324,6 @@ class Optimizer:
 # ----- what rules are written with -------------------------------------------------------------------------------------
 
 
-def _shown(value: Any) -> Any:
-    return value.item() if isinstance(value, Variable) and value.numel() == 1 else value
-
-
-def copy_settings(group: Group) -> Group:
-    """A group's own copy of its settings, with the parameters shared."""
-    return {k: v if k == "params" else copy.deepcopy(v) for k, v in group.items()}
-
-
 def _fitted(p: Any, name: str, value: Any) -> Any:
     """A loaded piece of state with the parameter's dtype and device; the count of steps keeps its own."""
     if isinstance(value, Variable):
@@ -325,21 +336,29 @@ def _fitted(p: Any, name: str, value: Any) -> Any:
     return value
 
 
-def checked(kind: str, settings: dict[str, Any], **least: Any) -> dict[str, Any]:
-    """Settings of which some must be at least so much, or lie in a half-open interval."""
-    for name, bound in least.items():
-        value = settings[name]
-        if isinstance(value, Variable):
-            if value.numel() != 1:
-                raise ValueError(f"{kind}: Tensor {name} must be 1-element, and has shape {tuple(value.shape)}.")
-            continue
-        if isinstance(bound, tuple):
-            low, high = bound
-            for place, part in enumerate(value):
-                if not low <= part < high:
-                    raise ValueError(f"{kind}: Invalid {name} parameter at index {place}: {part}. It must lie in [{low}, {high}).")
-        elif not value >= bound:
-            raise ValueError(f"{kind}: Invalid {name} value: {value}. It must be at least {bound}.")
+#: Settings that must not be negative, in whichever optimizer has them.
+_NOT_NEGATIVE = ("lr", "lr_decay", "eps", "momentum", "momentum_decay", "weight_decay", "initial_accumulator_value")
+
+
+def _at_least_zero(value: Any) -> bool:
+    if not isinstance(value, Variable):
+        return bool(value >= 0.0)
+    array = innermost_array(value)  # a setting may belong to a transform, which has no truth values
+    return getattr(array, "is_meta", False) or bool((array >= 0.0).all())
+
+
+def checked(kind: str, settings: dict[str, Any]) -> dict[str, Any]:
+    """The settings of an optimizer, if they are possible."""
+    given = dict(settings)
+    if "betas" in given:
+        given |= {f"betas[{place}]": settings["betas"][place] for place in (0, 1)}
+    for name, value in given.items():
+        if name.startswith("betas[") and not 0.0 <= value < 1.0:
+            raise ValueError(f"{kind}: Invalid {name} value: {value}. It must lie in [0, 1).")
+        if isinstance(value, Variable) and value.numel() != 1:
+            raise ValueError(f"{kind}: Tensor {name} must be 1-element, and has shape {tuple(value.shape)}.")
+        if name in _NOT_NEGATIVE and not _at_least_zero(value):
+            raise ValueError(f"{kind}: Invalid {name} value: {value}. It must be at least 0.")
     if settings.get("fused") and settings.get("differentiable"):
         raise RuntimeError(f"{kind}: `fused` does not support `differentiable`.")
     if settings.get("fused") and settings.get("foreach"):
@@ -347,14 +366,19 @@ def checked(kind: str, settings: dict[str, Any], **least: Any) -> dict[str, Any]
     return settings
 
 
-def first_step() -> Any:
-    """The count of steps in a parameter's state: a tensor, as in torch, so that saved states are alike."""
-    return tensor(0.0, dtype=get_default_dtype())
+def scalar(value: float) -> Any:
+    """A number in a parameter's state: a tensor, as in torch, so that saved states are alike."""
+    return tensor(value, dtype=get_default_dtype())
+
+
+def fresh(p: Any, *names: str) -> State:
+    """The state before the first step: no step counted, and zeros like the parameter under some names."""
+    return {"step": scalar(0.0), **{name: zeros_like(p) for name in names}}
 
 
 def counted(state: State) -> float:
     """One more step; how many there are."""
-    state["step"] = step = state["step"] + 1
+    state["step"] = step = state["step"] + 1.0
     return float(step)
 
 

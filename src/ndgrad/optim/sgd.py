@@ -5,9 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ndgrad.api.creation import zeros_like
-from ndgrad.api.data import tensor
-from ndgrad.dtypes import get_default_dtype
-from ndgrad.optim.optimizer import Group, Optimizer, State, checked, counted, decayed, first_step, move
+from ndgrad.optim.optimizer import Group, Optimizer, State, checked, counted, decayed, fresh, move, scalar
 
 __all__ = ["ASGD", "SGD"]
 
@@ -41,20 +39,12 @@ class SGD(Optimizer):
         fused: bool | None = None,
     ) -> None:
         settings = {
-            "lr": lr,
-            "momentum": momentum,
-            "dampening": dampening,
-            "weight_decay": weight_decay,
-            "nesterov": nesterov,
-            "maximize": maximize,
-            "foreach": foreach,
-            "differentiable": differentiable,
-            "fused": fused,
-        }
-        checked("SGD", settings, lr=0.0, momentum=0.0, weight_decay=0.0)
+            "lr": lr, "momentum": momentum, "dampening": dampening, "weight_decay": weight_decay, "nesterov": nesterov,
+            "maximize": maximize, "foreach": foreach, "differentiable": differentiable, "fused": fused,
+        }  # fmt: skip
         if nesterov and (momentum <= 0 or dampening != 0):
             raise ValueError(f"Nesterov momentum requires a momentum and zero dampening, and they are {momentum} and {dampening}.")
-        super().__init__(params, settings)
+        super().__init__(params, checked("SGD", settings))
 
     def _update(self, p: Any, grad: Any, state: State, group: Group) -> None:
         grad = decayed(grad, p, group["weight_decay"])
@@ -87,21 +77,13 @@ class ASGD(Optimizer):
         capturable: bool = False,
     ) -> None:
         settings = {
-            "lr": lr,
-            "lambd": lambd,
-            "alpha": alpha,
-            "t0": t0,
-            "weight_decay": weight_decay,
-            "foreach": foreach,
-            "maximize": maximize,
-            "differentiable": differentiable,
-            "capturable": capturable,
-        }
-        super().__init__(params, checked("ASGD", settings, lr=0.0, weight_decay=0.0))
+            "lr": lr, "lambd": lambd, "alpha": alpha, "t0": t0, "weight_decay": weight_decay, "foreach": foreach,
+            "maximize": maximize, "differentiable": differentiable, "capturable": capturable,
+        }  # fmt: skip
+        super().__init__(params, checked("ASGD", settings))
 
     def _start(self, p: Any, group: Group) -> State:
-        lr = tensor(float(group["lr"]), dtype=get_default_dtype())
-        return {"step": first_step(), "eta": lr, "mu": tensor(1.0, dtype=get_default_dtype()), "ax": zeros_like(p).detach()}
+        return {**fresh(p), "eta": scalar(float(group["lr"])), "mu": scalar(1.0), "ax": zeros_like(p)}
 
     def _update(self, p: Any, grad: Any, state: State, group: Group) -> None:
         step = counted(state)

@@ -71,6 +71,79 @@ def polar_reference(x):
     return u @ vh
 
 
+def positive_bands(w, *shape, make=real):
+    """The lower bands of a positive definite matrix (and of a factor: all that is asked of that is its diagonal)."""
+    ab = make(*shape[:-1], w + 1, shape[-1])
+    ab[..., 0, :] += 6
+    return ab
+
+
+def lower_triangle_of(ab):
+    count, n = ab.shape[-2:]
+    full = np.zeros((*ab.shape[:-2], n, n), ab.dtype)
+    for j in range(n):
+        for i in range(j, min(n, j + count)):
+            full[..., i, j] = ab[..., 0, j].real if i == j else ab[..., i - j, j]
+    return full
+
+
+def hermitian_of(ab):
+    lower = lower_triangle_of(ab)
+    return lower + np.tril(lower, -1).swapaxes(-1, -2).conj()
+
+
+def lower_bands(full, count):
+    n = full.shape[-1]
+    ab = np.zeros((*full.shape[:-2], count, n), full.dtype)
+    for j in range(n):
+        for i in range(j, min(n, j + count)):
+            ab[..., i - j, j] = full[..., i, j]
+    return ab
+
+
+def banded_factor(ab):
+    return lower_bands(np.linalg.cholesky(hermitian_of(ab)), ab.shape[-2])
+
+
+def half_lower(full):
+    return np.tril(full) - 0.5 * full * np.eye(full.shape[-1])
+
+
+def changed_factor(factor, q):
+    """By the derivative of a dense factor. It has no more bands than the factor only if the bands of q are few too, as these are."""
+    lower = lower_triangle_of(factor)
+    inverse = np.linalg.inv(lower)
+    return lower_bands(lower @ half_lower(inverse @ hermitian_of(q) @ adjoint(inverse)), factor.shape[-2])
+
+
+def pulled_factor(factor, g):
+    """By the reverse rule of a dense factor, gathered on one triangle."""
+    lower = lower_triangle_of(factor)
+    inverse = np.linalg.inv(lower)
+    full = adjoint(inverse) @ half_lower(adjoint(lower) @ lower_triangle_of(g)) @ inverse
+    full = full + adjoint(full)
+    return lower_bands(full - 0.5 * full * np.eye(full.shape[-1]), factor.shape[-2])
+
+
+#: Bands below the diagonal, order, leading dimensions; in the last there are too many bands for the system of all entries.
+CHANGES = ((1, 4, ()), (2, 5, (2,)), (0, 3, ()), (4, 6, ()))
+
+
+def toeplitz_matrix(line, columns):
+    rows = line.shape[-1] - columns + 1
+    return line[..., np.arange(rows)[:, None] - np.arange(columns) + columns - 1]
+
+
+def toeplitz_solved(line, b):
+    return np.linalg.solve(toeplitz_matrix(line, b.shape[-2]), b)
+
+
+def diagonal_sums(w, y):
+    outer = w @ y.swapaxes(-1, -2)
+    m, n = outer.shape[-2:]
+    return np.stack([np.trace(outer, -d, axis1=-2, axis2=-1) for d in range(1 - n, m)], axis=-1)
+
+
 SAMPLES = {
     "sylvester": [
         Sample((well_conditioned(3, 3), well_conditioned(2, 2), real(3, 2)), reference=sylvester_reference),
@@ -100,4 +173,34 @@ SAMPLES = {
         for l, u, lead in ((1, 2, ()), (0, 1, ()), (2, 0, (2,)), (0, 0, ()))
         for make in (real, complex_)
     ] if scipy_linalg else [],
+    "solve_toeplitz": [
+        Sample((make(*lead, 2 * n - 1) + 6 * np.eye(2 * n - 1)[n - 1], make(*lead, n, 2)), reference=toeplitz_solved)
+        for n, lead in ((4, ()), (1, ()), (3, (2,)))
+        for make in (real, complex_)
+    ] if scipy_linalg else [],
+    "cholesky_banded": [
+        Sample((positive_bands(w, *lead, n, make=make),), reference=banded_factor)
+        for w, n, lead in ((1, 4, ()), (2, 5, (2,)), (0, 3, ()), (3, 4, ()))
+        for make in (real, complex_)
+    ] if scipy_linalg else [],
+    "cholesky_change": [
+        Sample((positive_bands(w, *lead, n, make=make), make(*lead, w + 1, n)), reference=changed_factor)
+        for w, n, lead in CHANGES
+        for make in (real, complex_)
+    ] if scipy_linalg else [],
+    "cholesky_pull": [
+        Sample((positive_bands(w, *lead, n, make=make), make(*lead, w + 1, n)), reference=pulled_factor)
+        for w, n, lead in CHANGES
+        for make in (real, complex_)
+    ] if scipy_linalg else [],
+    "toeplitz_times": [
+        Sample((make(*lead, m + n - 1), make(*lead, n, k)), reference=lambda line, x: toeplitz_matrix(line, x.shape[-2]) @ x)
+        for m, n, k, lead in ((4, 4, 2, ()), (2, 5, 1, ()), (5, 2, 3, (2,)), (1, 1, 1, ()), (3, 0, 2, ()))
+        for make in (real, complex_)
+    ] + [Sample((real(119), real(70, 1)), reference=lambda line, x: toeplitz_matrix(line, 70) @ x, skip={"vmap of jvp": "slow"})],
+    "toeplitz_sums": [
+        Sample((make(*lead, m, k), make(*lead, n, k)), reference=diagonal_sums)
+        for m, n, k, lead in ((4, 4, 2, ()), (2, 5, 1, ()), (5, 2, 3, (2,)), (1, 1, 1, ()))
+        for make in (real, complex_)
+    ] + [Sample((real(70, 1), real(60, 1)), reference=diagonal_sums, skip={"vmap of jvp": "slow"})],
 }  # fmt: skip

@@ -70,6 +70,89 @@ def writes_of_unbatched_values_into_batched_tensors(torch, func):
 
 
 @program
+def writes_of_an_inner_value_beside_tangents_of_an_outer_level(torch, func):
+    x, v = vector(torch), vector(torch, 1)
+
+    def gradient(z):
+        def f(q):
+            u = z.clone()
+            u[0] = q
+            u[1:].mul_(q)
+            return (u * u * q).sum()
+
+        return func.grad(f)(z[0])
+
+    def filled(t):
+        def f(z):
+            y = z * 2.0
+            y[0] = t * t
+            return (y * y * z).sum()
+
+        return func.grad(f)(x)
+
+    def between(z):
+        """The tensor that is written has a tangent of a level outside grad, the value one of a level inside."""
+
+        def product(p, q):
+            u = z.clone()
+            u[1:].mul_(p[1:] * q[1:])
+            return u * p
+
+        def f(q):
+            return (func.jvp(lambda p: product(p, q), (q,), (v,))[1] ** 2 * q).sum()
+
+        return func.grad(f)(x)
+
+    return (
+        func.jvp(gradient, (x,), (v,)), func.jvp(filled, (x[0],), (v[0],)), func.jvp(between, (x,), (v,)),
+        func.grad(gradient)(x), func.jacrev(filled)(x[0]), func.jacrev(between)(x),
+    )  # fmt: skip
+
+
+@program
+def writes_of_an_inner_value_into_what_has_no_gradient_there(torch, func):
+    def written(w, z):
+        w[0] = z[0] ** 3
+        return w.sum()
+
+    def unrecorded(z):
+        with torch.no_grad():
+            w = z * 1
+        return written(w, z)
+
+    def sorted_unrecorded(z):
+        with torch.no_grad():
+            w, _ = z.sort()
+        return written(w, z)
+
+    def by_jvp(z):
+        def inner(p):
+            w = z * 1.1  # of the outer level
+            w.mul_(p)
+            return w
+
+        return func.jvp(inner, (z,), (vector(torch, 1),))[1].sum()
+
+    x = vector(torch)
+    zeros, steps = (lambda z: written(torch.zeros_like(z), z)), (lambda z: written((z > 0).to(z.dtype), z))
+    functions = unrecorded, sorted_unrecorded, zeros, steps, by_jvp
+    return [(func.grad(f)(x), func.hessian(f)(x), func.jacrev(func.jacrev(f))(x)) for f in functions]
+
+
+@program
+def writes_of_an_inner_value_into_one_of_several_results(torch, func):
+    def outer(a):
+        def inner(q):
+            _, value = torch.linalg.slogdet(a)
+            value.mul_(q)
+            return value * value * q
+
+        return func.grad(inner)(a[1, 0])
+
+    return func.grad(outer)(draw(torch, 0, 3, 3))
+
+
+@program
 def indexed_writes(torch, func):
     x, i = draw(torch, 0, 2, 4), torch.tensor([[0, 3], [2, 1]])
 

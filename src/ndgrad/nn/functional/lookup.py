@@ -8,7 +8,7 @@ import numpy as np
 
 from ndgrad.autograd.grad_mode import no_grad
 from ndgrad.autograd.inplace import write
-from ndgrad.autograd.variable import np_dtype, wrap
+from ndgrad.autograd.variable import beside, np_dtype
 from ndgrad.nn.functional.classification import values
 from ndgrad.ops import slices
 from ndgrad.ops.vocabulary import tensor_ops as ops
@@ -58,7 +58,7 @@ def _check_index(name: str, index: Any) -> None:
 
 
 def _shorten(weight: Any, index: Any, max_norm: float, norm_type: float) -> None:
-    used = wrap(weight.face, np.unique(values(index)))
+    used = beside(weight, np.unique(values(index)))
     with no_grad():
         rows = ops.index_select(weight, used, dim=0)
         norms = ops.vector_norm(rows, ord=float(norm_type), dim=(1,), keepdim=True)
@@ -154,8 +154,8 @@ def _in_rows(rows: Any, counted: Any, bags: Any, mode: str) -> tuple[Any, Any]:
     if not rows.shape[0]:
         rows = ops.zeros_like(ops.detach(ops.expand(ops.sum(rows, dim=(0,), keepdim=True), shape=(1, rows.shape[1]))))
         counted = None
-    places = wrap(rows.face, np.maximum(bags, 0))
-    inside = wrap(rows.face, bags >= 0)
+    places = beside(rows, np.maximum(bags, 0))
+    inside = beside(rows, bags >= 0)
     return ops.index(rows, places), inside if counted is None else ops.logical_and(ops.index(counted, places), inside)
 
 
@@ -204,5 +204,5 @@ def one_hot(tensor: Any, num_classes: int = -1) -> Any:
         raise RuntimeError(f"one_hot: num_classes should be positive, and is {num_classes}.")
     elif size and numbers.max() >= num_classes:
         raise RuntimeError(f"one_hot: Class values must be smaller than num_classes, {num_classes}, and the largest is {numbers.max()}.")
-    classes = wrap(tensor.face, np.arange(num_classes))
+    classes = beside(tensor, np.arange(num_classes))
     return ops.cast(ops.eq(ops.unsqueeze(tensor, dim=len(tensor.shape)), classes), dtype=np.dtype(np.int64))

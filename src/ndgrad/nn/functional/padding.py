@@ -9,9 +9,6 @@ from ndgrad.ops.resample import border_taps, resample
 
 __all__ = ["pad"]
 
-#: Mode -> how many dimensions the input may have for each number of padded ones.
-_RANKS = {1: (2, 3), 2: (3, 4), 3: (4, 5)}
-
 
 def pad(input: Any, pad: Any, mode: str = "constant", value: Any = None) -> Any:
     """The input with a border: `pad` is (left, right) for the last dimension, then for the one before, and so on.
@@ -24,32 +21,27 @@ def pad(input: Any, pad: Any, mode: str = "constant", value: Any = None) -> Any:
     shape = tuple(input.shape)
     given = tuple(int(p) for p in pad)
     if len(given) % 2:
-        raise RuntimeError(
-            f"pad: Padding length must be divisible by 2, and {given} has {len(given)} numbers. Give a pair per dimension, last first."
-        )
+        raise RuntimeError(f"pad: {given} has an odd number of numbers. Give a pair per dimension, the last dimension first.")
     if len(given) > 2 * len(shape):
-        raise RuntimeError(
-            f"pad: Padding length should be less than or equal to two times the input dimension but got padding length {len(given)} and "
-            f"input of dimension {len(shape)}."
-        )
+        raise RuntimeError(f"pad: padding {given} has more pairs than an input of shape {shape} has dimensions.")
     # from the last dimension backwards, as given, to one pair per dimension
     pairs = tuple(zip(given[::2], given[1::2], strict=True))[::-1]
     pairs = ((0, 0),) * (len(shape) - len(pairs)) + pairs
     for dim, (size, (before, after)) in enumerate(zip(shape, pairs, strict=True)):
-        if size + min(before, 0) + min(after, 0) < 0 or size + before + after < 0:
+        cropped = size + min(before, 0) + min(after, 0)
+        if size + before + after < 0 or (cropped < 0 and mode in ("constant", "circular")):
             raise RuntimeError(f"pad: padding {given} leaves a negative size in dimension {dim} of an input of shape {shape}. Crop less.")
     if mode == "constant":
         return constant_pad_nd.eager(input, pads=pairs, value=0 if value is None else value)
     if mode not in ("reflect", "replicate", "circular"):
-        raise NotImplementedError(f"pad: Unrecognised padding mode {mode}. Choose constant, reflect, replicate or circular.")
+        raise NotImplementedError(f"pad: mode is {mode!r}. Choose constant, reflect, replicate or circular.")
     if value is not None and value != 0:
-        raise RuntimeError(f'pad: Padding mode "{mode}" doesn\'t take in value argument, and it is {value!r}. Leave it out.')
+        raise RuntimeError(f"pad: mode {mode!r} takes no value, and it is {value!r}. Leave it out.")
     count = len(given) // 2
-    if len(shape) not in _RANKS.get(count, ()):
+    if count not in (1, 2, 3) or len(shape) not in (count + 1, count + 2):
         raise NotImplementedError(
-            f"pad: Padding size {len(given)} is not supported for {len(shape)}D input tensor. Other modes than constant pad the last "
-            "dimension of a "
-            "2D or 3D, the last 2 of a 3D or 4D, or the last 3 of a 4D or 5D input. Reshape it."
+            f"pad: mode {mode!r} does not pad {count} dimensions of an input of shape {shape}, but the last 1 of 2 or 3 dimensions, the "
+            "last 2 of 3 or 4, or the last 3 of 4 or 5. Reshape it."
         )
     out = input
     for dim in range(len(shape) - count, len(shape)):
@@ -63,11 +55,7 @@ def _continue(x: Any, dim: int, pair: tuple[int, int], mode: str, shape: tuple[i
         return x
     size = shape[dim]
     if mode == "reflect" and max(before, after) >= size:
-        raise RuntimeError(
-            f"pad: Padding size should be less than the corresponding input dimension, but got: padding {given} at dimension {dim} of "
-            "input "
-            f"{list(shape)}. There is no more to reflect."
-        )
+        raise RuntimeError(f"pad: padding {given} asks for more than there is to reflect in dimension {dim} of shape {shape}.")
     if mode == "circular":
         # what is cropped is gone before the rest is wrapped round
         crops = tuple((min(before, 0), min(after, 0)) if d == dim else (0, 0) for d in range(len(shape)))
@@ -75,9 +63,7 @@ def _continue(x: Any, dim: int, pair: tuple[int, int], mode: str, shape: tuple[i
             x = constant_pad_nd.eager(x, pads=crops, value=0)
             size, before, after = size + sum(crops[dim]), max(before, 0), max(after, 0)
         if max(before, after) > size:
-            raise RuntimeError(
-                f"pad: Padding value causes wrapping around more than once: padding {given} for an input of shape {shape}. Repeat it first."
-            )
+            raise RuntimeError(f"pad: padding {given} wraps shape {shape} around more than once in dimension {dim}. Repeat it first.")
     if not size:
         raise RuntimeError(f"pad: an empty dimension cannot be padded by {mode}: dimension {dim} of shape {shape}. Pad with a constant.")
     return resample.eager(x, dim=dim, taps=border_taps(size, before, after, mode))

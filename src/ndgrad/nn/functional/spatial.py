@@ -1,17 +1,42 @@
-"""How functions over images and signals read their arguments: one number per spatial axis, and inputs without a batch."""
+"""How functions over images and signals read their arguments: one number per spatial axis, and inputs without a batch.
+
+A function for one, two and three axes is written once, with the number of axes as its first argument; `by_axes` makes three of it.
+"""
 
 from __future__ import annotations
 
+import functools
+import inspect
 import operator
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Concatenate, ParamSpec
 
 from ndgrad.ops.vocabulary import tensor_ops as ops
 
 Shape = tuple[int, ...]
+P = ParamSpec("P")
+
+
+def by_axes(name: str, function: Callable[Concatenate[int, P], Any]) -> tuple[Callable[P, Any], Callable[P, Any], Callable[P, Any]]:
+    """`function` over one, two and three axes, under names like "conv{}d"; {shape} in its docstring is the shape of the input."""
+
+    def over(axes: int, sizes: str) -> Callable[P, Any]:
+        def call(*args: P.args, **kwargs: P.kwargs) -> Any:
+            return function(axes, *args, **kwargs)
+
+        functools.update_wrapper(call, function)
+        call.__name__ = call.__qualname__ = name.format(axes)
+        call.__doc__ = (function.__doc__ or "").format(shape=f"(N, C, {sizes}) or (C, {sizes})")
+        call.__dict__["__signature__"] = inspect.signature(functools.partial(function, axes))
+        return call
+
+    return over(1, "L"), over(2, "H, W"), over(3, "D, H, W")
 
 
 def per_axis(name: str, what: str, value: Any, axes: int) -> Shape:
     """A setting as one int per spatial axis; one int stands for all."""
+    if type(value) is int:  # nearly always, and quick
+        return (value,) * axes
     try:
         given: Shape = (operator.index(value),)
     except TypeError:
@@ -22,10 +47,7 @@ def per_axis(name: str, what: str, value: Any, axes: int) -> Shape:
     if len(given) == 1:
         return given * axes
     if len(given) != axes:
-        raise RuntimeError(
-            f"{name}: expected {what} to be a single integer value or a list of {axes} values to match the convolution dimensions, "
-            f"but got {what}={list(given)}."
-        )
+        raise RuntimeError(f"{name}: {what} must be one int or {axes}, one per axis, and is {given}.")
     return given
 
 
@@ -37,7 +59,7 @@ def with_batch(name: str, input: Any, axes: int) -> tuple[Any, bool]:
     if ndim == axes + 1:
         return ops.unsqueeze(input, dim=0), False
     raise RuntimeError(
-        f"{name}: Expected {axes + 1}D (unbatched) or {axes + 2}D (batched) input to {name}, but got input of size: {list(input.shape)}."
+        f"{name}: the input must have {axes + 2} dimensions, or {axes + 1} without a batch; its shape is {tuple(input.shape)}."
     )
 
 

@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from ndgrad.autograd.variable import np_dtype, wrap
+from ndgrad.autograd.variable import beside, np_dtype
+from ndgrad.nn.functional.spatial import Shape
 from ndgrad.ops import resample as resample_ops
 from ndgrad.ops.resample import Taps
 from ndgrad.ops.vocabulary import tensor_ops as ops
@@ -19,8 +20,6 @@ __all__ = [
     "interpolate", "upsample", "upsample_nearest", "upsample_bilinear", "grid_sample", "affine_grid",
     "pixel_shuffle", "pixel_unshuffle", "channel_shuffle", "native_channel_shuffle",
 ]  # fmt: skip
-
-Shape = tuple[int, ...]
 
 # ----- interpolate ---------------------------------------------------------------------------------------------------
 
@@ -51,28 +50,21 @@ def interpolate(
     if mode not in _AXES or axes not in _AXES[mode]:
         raise NotImplementedError(
             f"interpolate: an input of {len(shape)} dimensions (shape {shape}) with mode {mode!r} is not supported. nearest, "
-            "nearest-exact and area take "
-            "3 to 5 dimensions, linear 3, bilinear and bicubic 4, trilinear 5."
+            "nearest-exact and area take 3 to 5 dimensions, linear 3, bilinear and bicubic 4, trilinear 5."
         )
     if mode not in _ALIGNABLE and align_corners is not None:
-        raise ValueError(
-            "interpolate: align_corners option can only be set with the interpolating modes: linear | bilinear | bicubic | "
-            f"trilinear; mode is {mode}."
-        )
+        raise ValueError(f"interpolate: mode {mode!r} takes no align_corners. Leave it out.")
     if antialias and mode not in ("bilinear", "bicubic"):
-        raise ValueError(
-            "interpolate: Anti-alias option is restricted to bilinear and bicubic modes and requires a 4-D tensor as input; "
-            f"mode is {mode}."
-        )
+        raise ValueError(f"interpolate: mode {mode!r} takes no antialias; bilinear and bicubic do.")
     sizes, ratios = _sizes(shape[2:], size, scale_factor, recompute_scale_factor)
     if min(sizes, default=1) < 1 or min(shape[2:], default=1) < 1:
-        raise RuntimeError(
-            f"interpolate: Input and output sizes should be greater than 0, but got input sizes {shape[2:]} and output sizes {sizes}."
-        )
+        raise RuntimeError(f"interpolate: cannot resize {shape[2:]} to {sizes}: sizes must be positive.")
+    # These leave an axis whose size stays alone, even where a scale factor that rounding has made void was not 1.
+    lazy = antialias or mode.endswith("linear") or (mode == "nearest" and axes == 2)
     out = input
     for axis in range(axes):
         before, after, ratio = shape[2 + axis], sizes[axis], ratios[axis]
-        if before == after and ratio == 1.0:
+        if before == after and (ratio == 1.0 or lazy):
             continue
         out = resample_ops.resample.eager(out, dim=2 + axis, taps=_taps(mode, before, after, ratio, bool(align_corners), antialias))
     return ops.clone(out) if out is input else out
@@ -96,7 +88,7 @@ def _sizes(before: Shape, size: Any, scale_factor: Any, recompute: bool | None) 
     """Output sizes, and how many inputs one output step is: by default what the scale factor says, not what the sizes do."""
     axes = len(before)
     if (size is None) == (scale_factor is None):
-        raise ValueError("interpolate: either size or scale_factor should be defined, and not both.")
+        raise ValueError("interpolate: give either size or scale_factor.")
     given = size if size is not None else scale_factor
     listed = tuple(given) if isinstance(given, (tuple, list)) or hasattr(given, "__len__") else (given,) * axes
     if len(listed) != axes:
@@ -108,14 +100,13 @@ def _sizes(before: Shape, size: Any, scale_factor: Any, recompute: bool | None) 
         )
     if size is not None:
         if recompute:
-            raise ValueError("interpolate: recompute_scale_factor is not meaningful with an explicit size. Leave it out.")
+            raise ValueError("interpolate: recompute_scale_factor has no meaning with a size. Leave it out.")
         sizes = tuple(int(s) for s in listed)
-        return sizes, tuple(b / s if s else 0.0 for b, s in zip(before, sizes, strict=True))
-    scales = tuple(float(s) for s in listed)
-    sizes = tuple(math.floor(b * s) for b, s in zip(before, scales, strict=True))
-    if recompute:
-        return sizes, tuple(b / s if s else 0.0 for b, s in zip(before, sizes, strict=True))
-    return sizes, tuple(1.0 / s if s > 0 else 0.0 for s in scales)
+    else:
+        sizes = tuple(math.floor(b * float(s)) for b, s in zip(before, listed, strict=True))
+        if not recompute:
+            return sizes, tuple(1.0 / float(s) if s > 0 else 0.0 for s in listed)
+    return sizes, tuple(b / s if s else 0.0 for b, s in zip(before, sizes, strict=True))
 
 
 def upsample(input: Any, size: Any = None, scale_factor: Any = None, mode: str = "nearest", align_corners: bool | None = None) -> Any:
@@ -145,24 +136,23 @@ def affine_grid(theta: Any, size: Any, align_corners: bool | None = None) -> Any
         warnings.warn("affine_grid: align_corners is taken to be False, since it is not given. Give it to silence this.", stacklevel=2)
         align_corners = False
     if np_dtype(theta).kind != "f":
-        raise ValueError(f"affine_grid: Expected theta to have floating point type, but got {np_dtype(theta)}.")
+        raise ValueError(f"affine_grid: theta must be floating point, and is {np_dtype(theta)}.")
     sizes = tuple(int(s) for s in size)
     axes = len(sizes) - 2
     if axes not in (2, 3) or len(theta.shape) != 3 or tuple(theta.shape[1:]) != (axes, axes + 1):
         raise ValueError(
-            f"affine_grid: Expected a batch of {axes}D affine matrices of shape Nx{axes}x{axes + 1} for size {sizes}. Got "
-            f"{tuple(theta.shape)}. "
-            "size is (N, C, H, W) or (N, C, D, H, W)."
+            f"affine_grid: size {sizes} and theta of shape {tuple(theta.shape)} do not fit. They are (N, C, H, W) and (N, 2, 3), or "
+            "(N, C, D, H, W) and (N, 3, 4)."
         )
     if min(sizes) <= 0:
-        raise ValueError(f"affine_grid: Expected non-zero, positive output size. Got {sizes}.")
+        raise ValueError(f"affine_grid: size must be positive, and is {sizes}.")
     lines = [np.linspace(-1, 1, n) if n > 1 else np.zeros(1) for n in sizes[2:]]
     if not align_corners:
         lines = [line * ((n - 1) / n) for line, n in zip(lines, sizes[2:], strict=True)]
     # coordinates are (x, y, z), the last axis of the image first
     mesh = np.meshgrid(*lines, indexing="ij")[::-1]
     base = np.stack([*(m.ravel() for m in mesh), np.ones(math.prod(sizes[2:]))], axis=1).astype(np_dtype(theta))
-    grid = ops.matmul(wrap(theta.face, base), ops.permute(theta, dims=(0, 2, 1)))
+    grid = ops.matmul(beside(theta, base), ops.permute(theta, dims=(0, 2, 1)))
     return ops.reshape(grid, shape=(sizes[0], *sizes[2:], axes))
 
 
@@ -177,18 +167,18 @@ def grid_sample(input: Any, grid: Any, mode: str = "bilinear", padding_mode: str
     shape, places = tuple(input.shape), tuple(grid.shape)
     axes = len(shape) - 2
     if mode not in ("bilinear", "nearest", "bicubic"):
-        raise ValueError(f"grid_sample: expected mode to be 'bilinear', 'nearest' or 'bicubic', but got: {mode!r}.")
+        raise ValueError(f"grid_sample: mode is {mode!r}. Choose bilinear, nearest or bicubic.")
     if padding_mode not in ("zeros", "border", "reflection"):
-        raise ValueError(f"grid_sample: expected padding_mode to be 'zeros', 'border', or 'reflection', but got: {padding_mode!r}.")
+        raise ValueError(f"grid_sample: padding_mode is {padding_mode!r}. Choose zeros, border or reflection.")
     if axes not in (2, 3) or len(places) != len(shape) or places[0] != shape[0] or places[-1] != axes:
         raise RuntimeError(
             f"grid_sample: an input of shape {shape} and a grid of shape {places} do not fit. They are (N, C, H, W) and (N, h, w, 2), or "
             "(N, C, D, H, W) and (N, d, h, w, 3)."
         )
     if mode == "bicubic" and axes != 2:
-        raise RuntimeError("grid_sample: bicubic interpolation only supports 4D input. Use bilinear.")
+        raise RuntimeError("grid_sample: bicubic is for inputs (N, C, H, W). Use bilinear.")
     if not math.prod(shape[1:]):
-        raise RuntimeError(f"grid_sample: expected input to have non-empty spatial dimensions and channels, but it has shape {shape}.")
+        raise RuntimeError(f"grid_sample: only the batch may be empty, and the input has shape {shape}.")
     sizes = shape[2:]
     positions = [_pixel(ops.select(grid, dim=len(places) - 1, index=axes - 1 - a), n, align_corners) for a, n in enumerate(sizes)]
     readers = [_Reader(n, padding_mode, align_corners) for n in sizes]
@@ -291,13 +281,9 @@ def pixel_shuffle(input: Any, upscale_factor: int) -> Any:
     """(..., C r^2, H, W) -> (..., C, H r, W r): channels become blocks of pixels."""
     shape, r = tuple(input.shape), upscale_factor
     if len(shape) < 3:
-        raise RuntimeError(f"pixel_shuffle expects input to have at least 3 dimensions, but got input with {len(shape)} dimension(s).")
+        raise RuntimeError(f"pixel_shuffle: the input must have 3 dimensions or more, and its shape is {shape}.")
     if r <= 0 or shape[-3] % (r * r):
-        raise RuntimeError(
-            "pixel_shuffle expects its input's 'channel' dimension to be divisible by the square of upscale_factor, which is "
-            "positive, but input.size(-3)="
-            f"{shape[-3]} is not divisible by {r}^2."
-        )
+        raise RuntimeError(f"pixel_shuffle: {shape[-3]} channels cannot be divided into blocks of {r} x {r}.")
     *lead, channels, height, width = shape
     c, k = channels // (r * r), len(lead)
     split = ops.reshape(input, shape=(*lead, c, r, r, height, width))
@@ -309,12 +295,9 @@ def pixel_unshuffle(input: Any, downscale_factor: int) -> Any:
     """The inverse of `pixel_shuffle`."""
     shape, r = tuple(input.shape), downscale_factor
     if len(shape) < 3:
-        raise RuntimeError(f"pixel_unshuffle expects input to have at least 3 dimensions, but got input with {len(shape)} dimension(s).")
+        raise RuntimeError(f"pixel_unshuffle: the input must have 3 dimensions or more, and its shape is {shape}.")
     if r <= 0 or shape[-2] % r or shape[-1] % r:
-        raise RuntimeError(
-            "pixel_unshuffle expects height and width to be divisible by downscale_factor, which is positive, but they are "
-            f"{shape[-2:]}, and it is {r}."
-        )
+        raise RuntimeError(f"pixel_unshuffle: height and width {shape[-2:]} cannot be divided into blocks of {r} x {r}.")
     *lead, channels, height, width = shape
     k = len(lead)
     split = ops.reshape(input, shape=(*lead, channels, height // r, r, width // r, r))
@@ -326,13 +309,10 @@ def channel_shuffle(input: Any, groups: int) -> Any:
     """Channels (dimension 1) dealt out: the first of every group, then the second of every group, and so on."""
     shape = tuple(input.shape)
     if len(shape) < 3:
-        raise RuntimeError(f"channel_shuffle expects input with > 2 dims, but got input with sizes {list(shape)}.")
+        raise RuntimeError(f"channel_shuffle: the input must have 3 dimensions or more, and its shape is {shape}.")
     n, channels, *rest = shape
     if groups <= 0 or channels % groups:
-        raise RuntimeError(
-            f"channel_shuffle: Number of channels must be divisible by groups, which is positive. Got {channels} channels and "
-            f"{groups} groups."
-        )
+        raise RuntimeError(f"channel_shuffle: {channels} channels cannot be divided into {groups} groups.")
     split = ops.reshape(input, shape=(n, groups, channels // groups, *rest))
     return ops.reshape(ops.permute(split, dims=(0, 2, 1, *range(3, len(shape) + 1))), shape=shape)
 

@@ -52,11 +52,11 @@ class _ConvNd(Module):
                 raise ValueError(f"{name} must be divisible by groups: {count} is not by {groups}.")
         if isinstance(padding, str):
             if padding not in ("same", "valid"):
-                raise ValueError(f"Invalid padding string {padding!r}, should be one of {{'same', 'valid'}}.")
+                raise ValueError(f"padding is {padding!r}. Use 'same', 'valid' or numbers.")
             if padding == "same" and any(s != 1 for s in repeated(stride, self._axes)):
-                raise ValueError("padding='same' is not supported for strided convolutions. Give the padding in numbers.")
+                raise ValueError(f"padding='same' needs a stride of 1, and stride is {stride}. Give the padding in numbers.")
         if padding_mode not in _PADDING_MODES:
-            raise ValueError(f"padding_mode must be one of {set(_PADDING_MODES)}, but got padding_mode={padding_mode!r}.")
+            raise ValueError(f"padding_mode must be one of {_PADDING_MODES}, and is {padding_mode!r}.")
         self.in_channels, self.out_channels = in_channels, out_channels
         self.kernel_size = repeated(kernel_size, self._axes)
         self.stride = repeated(stride, self._axes)
@@ -80,9 +80,12 @@ class _ConvNd(Module):
             sides = [(int(n), int(n)) for n in self.padding]
         return tuple(n for side in reversed(sides) for n in side)
 
-    def _make_weights(self, bias: bool, device: Any, dtype: Any) -> None:
+    def _weight_shape(self) -> tuple[int, ...]:
         first, second = (self.in_channels, self.out_channels) if self._transposed else (self.out_channels, self.in_channels)
-        self.weight = new_parameter(first, second // self.groups, *self.kernel_size, device=device, dtype=dtype)
+        return (first, second // self.groups, *self.kernel_size)
+
+    def _make_weights(self, bias: bool, device: Any, dtype: Any) -> None:
+        self.weight = new_parameter(*self._weight_shape(), device=device, dtype=dtype)
         if bias:
             self.bias = new_parameter(self.out_channels, device=device, dtype=dtype)
         else:
@@ -100,12 +103,10 @@ class _ConvNd(Module):
 
     def extra_repr(self) -> str:
         text = f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}, stride={self.stride}"
-        if self.padding != (0,) * len(self.padding):
-            text += f", padding={self.padding}"
-        if self.dilation != (1,) * len(self.dilation):
-            text += f", dilation={self.dilation}"
-        if self.output_padding != (0,) * len(self.output_padding):
-            text += f", output_padding={self.output_padding}"
+        for name, usual in (("padding", 0), ("dilation", 1), ("output_padding", 0)):
+            value = getattr(self, name)
+            if value != (usual,) * len(value):
+                text += f", {name}={value}"
         if self.groups != 1:
             text += f", groups={self.groups}"
         if self.bias is None:

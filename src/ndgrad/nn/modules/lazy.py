@@ -25,7 +25,6 @@ from ndgrad.nn.modules.conv import (
     ConvTranspose2d,
     ConvTranspose3d,
     _ConvNd,
-    _ConvTranspose,
 )
 from ndgrad.nn.modules.linear import Linear
 from ndgrad.nn.parameter import UninitializedBuffer, UninitializedParameter, is_lazy
@@ -124,9 +123,7 @@ class _LazyConv(LazyModuleMixin, _ConvNd):
         if self.in_channels % self.groups:
             raise ValueError(f"in_channels must be divisible by groups: {self.in_channels} is not by {self.groups}.")
         if self.has_uninitialized_params():
-            transposed = isinstance(self, _ConvTranspose)
-            first, second = (self.in_channels, self.out_channels) if transposed else (self.out_channels, self.in_channels)
-            self.weight.materialize((first, second // self.groups, *self.kernel_size))
+            self.weight.materialize(self._weight_shape())
             if self.bias is not None:
                 self.bias.materialize((self.out_channels,))
             self.reset_parameters()

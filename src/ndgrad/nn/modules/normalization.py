@@ -15,7 +15,26 @@ def _sizes(normalized_shape: Any) -> tuple[int, ...]:
     return (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
 
 
-class LayerNorm(Module):
+class _Scaled(Module):
+    """A scale and, in most norms, a shift; None where they are not wanted."""
+
+    weight: Any
+    bias: Any
+
+    def _make(self, shape: tuple[int, ...], device: Any, dtype: Any, **wanted: bool) -> None:
+        for name, here in wanted.items():
+            self.register_parameter(name, new_parameter(*shape, device=device, dtype=dtype) if here else None)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Scale 1, shift 0."""
+        for name, fill in (("weight", init.ones_), ("bias", init.zeros_)):
+            parameter = getattr(self, name, None)
+            if parameter is not None:
+                fill(parameter)
+
+
+class LayerNorm(_Scaled):
     """Mean 0 and variance 1 over the last dimensions, then scale and shift.
 
     >>> import ndgrad
@@ -36,16 +55,7 @@ class LayerNorm(Module):
         self.normalized_shape = _sizes(normalized_shape)
         self.eps = eps
         self.elementwise_affine = elementwise_affine
-        for name, wanted in (("weight", elementwise_affine), ("bias", elementwise_affine and bias)):
-            self.register_parameter(name, new_parameter(*self.normalized_shape, device=device, dtype=dtype) if wanted else None)
-        self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        """Scale 1, shift 0."""
-        if self.weight is not None:
-            init.ones_(self.weight)
-        if self.bias is not None:
-            init.zeros_(self.bias)
+        self._make(self.normalized_shape, device, dtype, weight=elementwise_affine, bias=elementwise_affine and bias)
 
     def forward(self, input: Any) -> Any:
         return F.layer_norm(input, self.normalized_shape, self.weight, self.bias, self.eps)
@@ -55,7 +65,7 @@ class LayerNorm(Module):
         return f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={affine}, bias={bias}"
 
 
-class RMSNorm(Module):
+class RMSNorm(_Scaled):
     """Root mean square 1 over the last dimensions, then scale."""
 
     def __init__(
@@ -65,14 +75,7 @@ class RMSNorm(Module):
         self.normalized_shape = _sizes(normalized_shape)
         self.eps = eps
         self.elementwise_affine = elementwise_affine
-        weight = new_parameter(*self.normalized_shape, device=device, dtype=dtype) if elementwise_affine else None
-        self.register_parameter("weight", weight)
-        self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        """Scale 1."""
-        if self.weight is not None:
-            init.ones_(self.weight)
+        self._make(self.normalized_shape, device, dtype, weight=elementwise_affine)
 
     def forward(self, x: Any) -> Any:
         return F.rms_norm(x, self.normalized_shape, self.weight, self.eps)
@@ -81,7 +84,7 @@ class RMSNorm(Module):
         return f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}"
 
 
-class GroupNorm(Module):
+class GroupNorm(_Scaled):
     """Mean 0 and variance 1 over groups of channels, then scale and shift per channel."""
 
     def __init__(
@@ -102,16 +105,7 @@ class GroupNorm(Module):
         self.num_channels = num_channels
         self.eps = eps
         self.affine = affine
-        for name, wanted in (("weight", affine), ("bias", affine and bias)):
-            self.register_parameter(name, new_parameter(num_channels, device=device, dtype=dtype) if wanted else None)
-        self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        """Scale 1, shift 0."""
-        if self.weight is not None:
-            init.ones_(self.weight)
-        if self.bias is not None:
-            init.zeros_(self.bias)
+        self._make((num_channels,), device, dtype, weight=affine, bias=affine and bias)
 
     def forward(self, input: Any) -> Any:
         return F.group_norm(input, self.num_groups, self.weight, self.bias, self.eps)

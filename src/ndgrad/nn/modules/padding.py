@@ -23,6 +23,8 @@ class _Pad(Module):
         self.padding = repeated(padding, 2 * self._axes)
 
     def forward(self, input: Any) -> Any:
+        if self._mode == "circular" and input.dim() not in (self._axes + 1, self._axes + 2):
+            raise ValueError(f"expected {self._axes + 1}D or {self._axes + 2}D input (got {input.dim()}D input to {type(self).__name__}).")
         return F.pad(input, self.padding, self._mode)
 
     def extra_repr(self) -> str:

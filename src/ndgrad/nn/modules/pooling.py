@@ -17,13 +17,19 @@ __all__ = [
 
 
 class _Pool(Module):
-    """A pooling function and how many axes it is for."""
+    """A pooling function, how many axes it is for, and the settings that the text of the module shows."""
 
     _axes: ClassVar[int]
     _function: ClassVar[Callable[..., Any]]
+    _shown: ClassVar[tuple[str, ...]] = ("kernel_size", "stride", "padding")
+
+    def extra_repr(self) -> str:
+        return settings_text(self, *self._shown)
 
 
 class _MaxPoolNd(_Pool):
+    _shown = ("kernel_size", "stride", "padding", "dilation", "ceil_mode")
+
     def __init__(
         self,
         kernel_size: Any,
@@ -45,9 +51,6 @@ class _MaxPoolNd(_Pool):
         return type(self)._function(
             input, self.kernel_size, self.stride, self.padding, self.dilation, ceil_mode=self.ceil_mode, return_indices=self.return_indices
         )
-
-    def extra_repr(self) -> str:
-        return settings_text(self, "kernel_size", "stride", "padding", "dilation", "ceil_mode")
 
 
 class MaxPool1d(_MaxPoolNd):
@@ -77,9 +80,6 @@ class _MaxUnpoolNd(_Pool):
 
     def forward(self, input: Any, indices: Any, output_size: Any = None) -> Any:
         return type(self)._function(input, indices, self.kernel_size, self.stride, self.padding, output_size)
-
-    def extra_repr(self) -> str:
-        return settings_text(self, "kernel_size", "stride", "padding")
 
 
 class MaxUnpool1d(_MaxUnpoolNd):
@@ -116,9 +116,6 @@ class AvgPool1d(_Pool):
     def forward(self, input: Any) -> Any:
         return F.avg_pool1d(input, self.kernel_size, self.stride, self.padding, self.ceil_mode, self.count_include_pad)
 
-    def extra_repr(self) -> str:
-        return settings_text(self, "kernel_size", "stride", "padding")
-
 
 class _AvgPoolNd(_Pool):
     def __init__(
@@ -143,9 +140,6 @@ class _AvgPoolNd(_Pool):
             input, self.kernel_size, self.stride, self.padding, self.ceil_mode, self.count_include_pad, self.divisor_override
         )
 
-    def extra_repr(self) -> str:
-        return settings_text(self, "kernel_size", "stride", "padding")
-
 
 class AvgPool2d(_AvgPoolNd):
     """The mean of every window of (batch, channels, height, width)."""
@@ -160,6 +154,8 @@ class AvgPool3d(_AvgPoolNd):
 
 
 class _LPPoolNd(_Pool):
+    _shown = ("norm_type", "kernel_size", "stride", "ceil_mode")
+
     def __init__(self, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False) -> None:
         super().__init__()
         self.norm_type = norm_type
@@ -169,9 +165,6 @@ class _LPPoolNd(_Pool):
 
     def forward(self, input: Any) -> Any:
         return type(self)._function(input, float(self.norm_type), self.kernel_size, self.stride, self.ceil_mode)
-
-    def extra_repr(self) -> str:
-        return settings_text(self, "norm_type", "kernel_size", "stride", "ceil_mode")
 
 
 class LPPool1d(_LPPoolNd):
@@ -196,6 +189,8 @@ class LPPool3d(_LPPoolNd):
 
 
 class _AdaptiveMaxPoolNd(_Pool):
+    _shown = ("output_size",)
+
     def __init__(self, output_size: Any, return_indices: bool = False) -> None:
         super().__init__()
         self.output_size = output_size
@@ -203,9 +198,6 @@ class _AdaptiveMaxPoolNd(_Pool):
 
     def forward(self, input: Any) -> Any:
         return type(self)._function(input, self.output_size, self.return_indices)
-
-    def extra_repr(self) -> str:
-        return settings_text(self, "output_size")
 
 
 class AdaptiveMaxPool1d(_AdaptiveMaxPoolNd):
@@ -227,15 +219,14 @@ class AdaptiveMaxPool3d(_AdaptiveMaxPoolNd):
 
 
 class _AdaptiveAvgPoolNd(_Pool):
+    _shown = ("output_size",)
+
     def __init__(self, output_size: Any) -> None:
         super().__init__()
         self.output_size = output_size
 
     def forward(self, input: Any) -> Any:
         return type(self)._function(input, self.output_size)
-
-    def extra_repr(self) -> str:
-        return settings_text(self, "output_size")
 
 
 class AdaptiveAvgPool1d(_AdaptiveAvgPoolNd):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 from ndgrad.api.creation import full
 from ndgrad.nn import functional as F
@@ -60,7 +60,7 @@ class MultiheadAttention(Module):
         dtype: Any = None,
     ) -> None:
         if embed_dim <= 0 or num_heads <= 0:
-            raise ValueError(f"embed_dim and num_heads must be greater than 0, got embed_dim={embed_dim} and num_heads={num_heads}.")
+            raise ValueError(f"embed_dim and num_heads must be positive, and are {embed_dim} and {num_heads}.")
         super().__init__()
         self.embed_dim = embed_dim
         self.kdim = embed_dim if kdim is None else kdim
@@ -144,23 +144,20 @@ class MultiheadAttention(Module):
     def _check(self, query: Any, key: Any, value: Any, padding: Any, mask: Any) -> None:
         dims = query.dim()
         if dims not in (2, 3):
-            raise AssertionError(f"query should be unbatched 2D or batched 3D tensor but received {dims}-D query tensor.")
+            raise AssertionError(f"query must have 3 dimensions, or 2 without a batch; its shape is {tuple(query.shape)}.")
         if key.dim() != dims or value.dim() != dims:
-            raise AssertionError(
-                f"For {'batched (3-D)' if dims == 3 else 'unbatched (2-D)'} `query`, expected `key` and `value` to be {dims}-D but found "
-                f"{key.dim()}-D and {value.dim()}-D tensors respectively."
-            )
+            raise AssertionError(f"query, key and value must have as many dimensions, and have {dims}, {key.dim()} and {value.dim()}.")
         time, samples = (1, 0) if self.batch_first and dims == 3 else (0, 1)
         length, sources = query.shape[time], key.shape[time]
         if padding is not None:
             wanted = (query.shape[samples], sources) if dims == 3 else (sources,)
             if tuple(padding.shape) != wanted:
-                raise AssertionError(f"Expected key_padding_mask of shape {wanted}, but got {tuple(padding.shape)}.")
+                raise AssertionError(f"key_padding_mask must have shape {wanted}, and has {tuple(padding.shape)}.")
         if mask is not None:
             heads = self.num_heads * (query.shape[samples] if dims == 3 else 1)
             if tuple(mask.shape) not in ((length, sources), (heads, length, sources)):
                 raise RuntimeError(
-                    f"The shape of the attn_mask is {tuple(mask.shape)}, but should be {(length, sources)} or {(heads, length, sources)}."
+                    f"attn_mask must have shape {(length, sources)} or {(heads, length, sources)}, and has {tuple(mask.shape)}."
                 )
 
 
@@ -178,38 +175,54 @@ def _activation(given: Any) -> Any:
 class _Layer(Module):
     """What encoder and decoder layers share: self-attention and a network of two linear layers, each around a shortcut."""
 
-    def _set_up(
+    #: Whether the layer also looks at the output of an encoder.
+    _across: ClassVar[bool]
+
+    def __init__(
         self,
-        sizes: tuple[int, int, int],
-        dropout: float,
-        activation: Any,
-        eps: float,
-        batch_first: bool,
-        norm_first: bool,
-        bias: bool,
-        across: bool,
-        options: dict[str, Any],
+        d_model: int,
+        nhead: int,
+        dim_feedforward: int = 2048,
+        dropout: float = 0.1,
+        activation: Any = F.relu,
+        layer_norm_eps: float = 1e-5,
+        batch_first: bool = False,
+        norm_first: bool = False,
+        bias: bool = True,
+        device: Any = None,
+        dtype: Any = None,
     ) -> None:
         super().__init__()
-        width, heads, inner = sizes
-        self.self_attn = MultiheadAttention(width, heads, dropout, bias, batch_first=batch_first, **options)
-        if across:
-            self.multihead_attn = MultiheadAttention(width, heads, dropout, bias, batch_first=batch_first, **options)
-        self.linear1 = Linear(width, inner, bias, **options)
+        options = {"device": device, "dtype": dtype}
+        self.self_attn = MultiheadAttention(d_model, nhead, dropout, bias, batch_first=batch_first, **options)
+        if self._across:
+            self.multihead_attn = MultiheadAttention(d_model, nhead, dropout, bias, batch_first=batch_first, **options)
+        self.linear1 = Linear(d_model, dim_feedforward, bias, **options)
         self.dropout = Dropout(dropout)
-        self.linear2 = Linear(inner, width, bias, **options)
+        self.linear2 = Linear(dim_feedforward, d_model, bias, **options)
         self.norm_first = norm_first
-        parts = range(1, 4 if across else 3)
+        parts = range(1, 4 if self._across else 3)
         for n in parts:
-            setattr(self, f"norm{n}", LayerNorm(width, eps, bias=bias, **options))
+            setattr(self, f"norm{n}", LayerNorm(d_model, layer_norm_eps, bias=bias, **options))
         for n in parts:
             setattr(self, f"dropout{n}", Dropout(dropout))
         self.activation = _activation(activation)
+        relu, gelu = (self.activation is f or isinstance(self.activation, kind) for f, kind in ((F.relu, ReLU), (F.gelu, GELU)))
+        self.activation_relu_or_gelu = 1 if relu else 2 if gelu else 0  # read by torch's kernels, kept
 
     def _around(self, x: Any, number: int, part: Callable[[Any], Any]) -> Any:
         """A part of the layer with its shortcut and norm: normalised before, or after the sum."""
         norm, dropout = getattr(self, f"norm{number}"), getattr(self, f"dropout{number}")
         return x + dropout(part(norm(x))) if self.norm_first else norm(x + dropout(part(x)))
+
+    def _attend(self, attention: Any, memory: Any, mask: Any, padding: Any, causal: bool) -> Callable[[Any], Any]:
+        """Attention to the memory, or, where that is None, to oneself, as a function of who looks."""
+
+        def attend(x: Any) -> Any:
+            seen = x if memory is None else memory
+            return attention(x, seen, seen, attn_mask=mask, key_padding_mask=padding, need_weights=False, is_causal=causal)[0]
+
+        return attend
 
     def _feed_forward(self, x: Any) -> Any:
         return self.linear2(self.dropout(self.activation(self.linear1(x))))
@@ -223,55 +236,17 @@ class _Layer(Module):
 class TransformerEncoderLayer(_Layer):
     """Self-attention, then two linear layers."""
 
-    def __init__(
-        self,
-        d_model: int,
-        nhead: int,
-        dim_feedforward: int = 2048,
-        dropout: float = 0.1,
-        activation: Any = F.relu,
-        layer_norm_eps: float = 1e-5,
-        batch_first: bool = False,
-        norm_first: bool = False,
-        bias: bool = True,
-        device: Any = None,
-        dtype: Any = None,
-    ) -> None:
-        options = {"device": device, "dtype": dtype}
-        sizes = (d_model, nhead, dim_feedforward)
-        self._set_up(sizes, dropout, activation, layer_norm_eps, batch_first, norm_first, bias, False, options)
-        gelu = activation is F.gelu or isinstance(self.activation, GELU)
-        self.activation_relu_or_gelu = 1 if self.activation is F.relu or isinstance(self.activation, ReLU) else 2 if gelu else 0
+    _across = False
 
     def forward(self, src: Any, src_mask: Any = None, src_key_padding_mask: Any = None, is_causal: bool = False) -> Any:
-        def attend(x: Any) -> Any:
-            return self.self_attn(
-                x, x, x, attn_mask=src_mask, key_padding_mask=src_key_padding_mask, need_weights=False, is_causal=is_causal
-            )[0]
-
+        attend = self._attend(self.self_attn, None, src_mask, src_key_padding_mask, is_causal)
         return self._around(self._around(src, 1, attend), 2, self._feed_forward)
 
 
 class TransformerDecoderLayer(_Layer):
     """Self-attention, attention to the encoder's output, then two linear layers."""
 
-    def __init__(
-        self,
-        d_model: int,
-        nhead: int,
-        dim_feedforward: int = 2048,
-        dropout: float = 0.1,
-        activation: Any = F.relu,
-        layer_norm_eps: float = 1e-5,
-        batch_first: bool = False,
-        norm_first: bool = False,
-        bias: bool = True,
-        device: Any = None,
-        dtype: Any = None,
-    ) -> None:
-        options = {"device": device, "dtype": dtype}
-        sizes = (d_model, nhead, dim_feedforward)
-        self._set_up(sizes, dropout, activation, layer_norm_eps, batch_first, norm_first, bias, True, options)
+    _across = True
 
     def forward(
         self,
@@ -284,22 +259,8 @@ class TransformerDecoderLayer(_Layer):
         tgt_is_causal: bool = False,
         memory_is_causal: bool = False,
     ) -> Any:
-        def attend(x: Any) -> Any:
-            return self.self_attn(
-                x, x, x, attn_mask=tgt_mask, key_padding_mask=tgt_key_padding_mask, need_weights=False, is_causal=tgt_is_causal
-            )[0]
-
-        def look(x: Any) -> Any:
-            return self.multihead_attn(
-                x,
-                memory,
-                memory,
-                attn_mask=memory_mask,
-                key_padding_mask=memory_key_padding_mask,
-                need_weights=False,
-                is_causal=memory_is_causal,
-            )[0]
-
+        attend = self._attend(self.self_attn, None, tgt_mask, tgt_key_padding_mask, tgt_is_causal)
+        look = self._attend(self.multihead_attn, memory, memory_mask, memory_key_padding_mask, memory_is_causal)
         return self._around(self._around(self._around(tgt, 1, attend), 2, look), 3, self._feed_forward)
 
 
@@ -421,11 +382,9 @@ class Transformer(Module):
         memory_is_causal: bool = False,
     ) -> Any:
         if src.dim() == 3 and src.shape[0 if self.batch_first else 1] != tgt.shape[0 if self.batch_first else 1]:
-            raise RuntimeError(f"the batch number of src and tgt must be equal: shapes {tuple(src.shape)} and {tuple(tgt.shape)}.")
+            raise RuntimeError(f"src and tgt must have batches of one size; their shapes are {tuple(src.shape)} and {tuple(tgt.shape)}.")
         if src.shape[-1] != self.d_model or tgt.shape[-1] != self.d_model:
-            raise RuntimeError(
-                f"the feature number of src and tgt must be equal to d_model: {src.shape[-1]} and {tgt.shape[-1]} are not {self.d_model}."
-            )
+            raise RuntimeError(f"src and tgt must have d_model features, {self.d_model}, and have {src.shape[-1]} and {tgt.shape[-1]}.")
         memory = self.encoder(src, mask=src_mask, src_key_padding_mask=src_key_padding_mask, is_causal=src_is_causal)
         return self.decoder(
             tgt,

@@ -9,10 +9,10 @@ import numpy
 import ndgrad.numpy as np
 from ndgrad.api import decomposition
 from ndgrad.numpy.coercion import as_array, constant, operands, values_of
-from ndgrad.ops import banded, matrix_root
+from ndgrad.ops import banded, banded_cholesky, matrix_root
 from ndgrad.ops.vocabulary import tensor_ops
 from ndgrad.scipy._beyond import finite
-from ndgrad.scipy.linalg.systems import adjoint, all_bands, require_positive, square, times_columns
+from ndgrad.scipy.linalg.systems import adjoint, square, times_columns
 
 __all__ = [
     "cho_factor", "cho_solve", "cho_solve_banded", "cholesky", "cholesky_banded", "lu", "lu_factor", "lu_solve", "orthogonal_procrustes",
@@ -91,18 +91,15 @@ def _dense(ab: Any, l: int, u: int) -> Any:
 
 
 def cholesky_banded(ab: Any, overwrite_ab: bool = False, lower: bool = False, check_finite: bool = True) -> Any:
-    """The factor's diagonals from those of a Hermitian positive definite matrix. It is found as that of the full matrix."""
+    """The factor's diagonals from those of a Hermitian positive definite matrix; gradients are banded too."""
     bands = finite(ab, check_finite)
-    require_positive(bands, lower)
-    whole, count = all_bands(bands, lower)
-    factor = tensor_ops.cholesky(_dense(whole, count, count))
-    n = bands.shape[-1]
-    offset, column = numpy.arange(count + 1)[:, None], numpy.arange(n)
-    if not lower:
-        factor, offset = adjoint(factor), offset - count
-    row = column + offset
-    inside = (row >= 0) & (row < n)
-    return np.where(inside, factor[..., numpy.clip(row, 0, n - 1), numpy.broadcast_to(column, row.shape)], 0.0)
+    if bands.ndim < 2:
+        raise ValueError(f"cholesky_banded: expected the diagonals of a matrix as rows, and the shape is {bands.shape}.")
+    count = bands.shape[-2] - 1
+    if lower:
+        return banded_cholesky.cholesky_banded(bands)
+    factor = banded_cholesky.cholesky_banded(banded.adjoint_bands(bands, 0, count, tensor_ops))
+    return banded.adjoint_bands(factor, count, 0, tensor_ops)
 
 
 def cho_solve_banded(cb_and_lower: tuple[Any, bool], b: Any, overwrite_b: bool = False, check_finite: bool = True) -> Any:

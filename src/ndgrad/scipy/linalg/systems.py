@@ -10,10 +10,9 @@ import ndgrad.numpy as np
 from ndgrad.api import solve as solve_api
 from ndgrad.autograd.variable import np_dtype
 from ndgrad.numpy.coercion import operands, plain, values_of
-from ndgrad.ops import banded
+from ndgrad.ops import banded, toeplitz
 from ndgrad.ops.vocabulary import tensor_ops
 from ndgrad.scipy._beyond import finite, floating
-from ndgrad.scipy.linalg.structured import toeplitz
 
 __all__ = [
     "det", "inv", "lstsq", "matmul_toeplitz", "norm", "pinv", "pinvh", "solve", "solve_banded", "solve_circulant", "solve_toeplitz",
@@ -235,32 +234,40 @@ def _column_and_row(c_or_cr: Any) -> tuple[Any, Any]:
 
 
 def solve_toeplitz(c_or_cr: Any, b: Any, check_finite: bool = True) -> Any:
-    """The x with T x = b for the Toeplitz matrix of a first column and row. It is solved as a full system."""
+    """The x with T x = b for the Toeplitz matrix of a first column and row (of which the first number is not read).
+
+    Neither the matrix nor its gradient is written out: memory is that of c, r and b, and the time of a backward that of the solve.
+    """
     c, r = _column_and_row(c_or_cr)
-    right = finite(b, check_finite)
-    matrix, right = operands(toeplitz(finite(c, check_finite), finite(r, check_finite)), right)
-    if right.ndim > 2:
-        made = np.linalg.solve(matrix, right.reshape(right.shape[0], -1))
-        return made.reshape(right.shape)
-    return times_columns(tensor_ops.solve, matrix, right)
+    line, right = operands(_line(finite(c, check_finite), finite(r, check_finite)), finite(b, check_finite))
+    n = c.shape[-1]
+    if r.shape[-1] != n or right.ndim == 0 or right.shape[-2 if right.ndim > 1 else 0] != n:
+        raise ValueError(f"Incompatible dimensions: a Toeplitz matrix of shape {(n, r.shape[-1])} and b of shape {right.shape}.")
+    columns = right[:, None] if right.ndim == 1 else right
+    if line.ndim == 1:  # one matrix: all right sides are its columns
+        sides = np.moveaxis(columns, -2, 0)
+        made = np.moveaxis(toeplitz.solve_toeplitz(line, sides.reshape(n, -1)).reshape(sides.shape), 0, -2)
+    else:
+        lead = numpy.broadcast_shapes(line.shape[:-1], columns.shape[:-2])
+        stack = [np.broadcast_to(line, (*lead, line.shape[-1])), np.broadcast_to(columns, (*lead, *columns.shape[-2:]))]
+        made = toeplitz.solve_toeplitz(*stack)
+    return made[..., 0] if right.ndim == 1 else made
+
+
+def _line(c: Any, r: Any) -> Any:
+    """The diagonals of a Toeplitz matrix, from the last of its first row to the last of its first column."""
+    lead = numpy.broadcast_shapes(c.shape[:-1], r.shape[:-1])
+    return np.concatenate([np.broadcast_to(v, (*lead, v.shape[-1])) for v in (r[..., :0:-1], c)], axis=-1)
 
 
 def matmul_toeplitz(c_or_cr: Any, x: Any, check_finite: bool = False, workers: Any = None) -> Any:
-    """The product of a Toeplitz matrix and x, by Fourier transforms."""
+    """The product of a Toeplitz matrix and x, by Fourier transforms (of a small one as it stands)."""
     c, r = _column_and_row(c_or_cr)
-    v = finite(x, check_finite)
-    columns = v.reshape(v.shape[0], -1) if v.ndim != 1 else v[:, None]
+    line, v = operands(_line(c, r), finite(x, check_finite))
     m, n = c.shape[-1], r.shape[-1]
-    if columns.shape[0] != n:
+    if v.ndim == 0 or v.shape[0] != n:
         raise ValueError(f"matmul_toeplitz: a matrix of shape {(m, n)} and x of shape {v.shape} do not fit")
-    ring = np.concatenate([c, r[:0:-1]])
-    size = m + n - 1
-    real = all(np_dtype(t).kind != "c" for t in (ring, columns))
-    if real:
-        made = np.fft.irfft(np.fft.rfft(ring, size)[:, None] * np.fft.rfft(columns, size, axis=0), size, axis=0)[:m]
-    else:
-        made = np.fft.ifft(np.fft.fft(ring, size)[:, None] * np.fft.fft(columns, size, axis=0), size, axis=0)[:m]
-    return made.reshape((m, *v.shape[1:]))
+    return toeplitz.toeplitz_times(line, v.reshape(n, -1)).reshape((m, *v.shape[1:]))
 
 
 def solve_circulant(c: Any, b: Any, singular: str = "raise", tol: Any = None, caxis: int = -1, baxis: int = 0, outaxis: int = 0) -> Any:

@@ -1,0 +1,29 @@
+"""Functions that NumPy and SciPy alone have, for arrays of another library: computed on the host.
+
+CuPy lacks many special functions, factorisations and matrix equations. Two copies between device and host are slow, but an op
+that is slow there is of more use than one that is missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy
+
+
+def to_host(value: Any) -> Any:
+    """An array of any library as NumPy's; numbers as they are."""
+    return value.get() if hasattr(value, "get") else value
+
+
+def on_host(np: Any, function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of NumPy arrays as one of arrays of the library `np`, which its results (one, or a tuple of them) come back to."""
+    if np is numpy:
+        return function
+
+    def call(*arguments: Any, **settings: Any) -> Any:
+        made = function(*map(to_host, arguments), **settings)
+        return tuple(map(np.asarray, made)) if isinstance(made, tuple) else np.asarray(made)
+
+    return call

@@ -1,0 +1,86 @@
+"""Every op of the table on CuPy arrays: values and gradients, first and second, equal those on NumPy's. Needs CuPy and a GPU."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import ndgrad
+from ndgrad.arrays.library import library_of
+from ndgrad.autograd.variable import wrap
+from ndgrad.ops.table import NOT_DIFFERENTIABLE, RANDOM, table
+from ndgrad.testing.check_op import as_tuple
+from tests.ops.test_table import SAMPLES
+
+cupy = pytest.importorskip("cupy")
+
+#: By itemsize of a real number: results on a GPU differ from the CPU's by their rounding.
+TOLERANCE = {2: 2e-2, 4: 1e-5, 8: 1e-7}
+
+
+def moved(value, to):
+    return to(value) if isinstance(value, (np.ndarray, np.generic)) else value
+
+
+def run(op, sample, to):
+    """The outputs, and the gradients of a weighted sum of them: of first order, by rules on arrays and on tensors, and of second."""
+    args = [moved(a, to) for a in sample.args]
+    arrays = [a for a in args if hasattr(a, "dtype")]
+    tensors = [wrap(ndgrad.Tensor, a) if hasattr(a, "dtype") else a for a in args]
+    for a in arrays:
+        library_of(a)  # as whatever makes tensors does
+    wanted = []
+    if op.vjp is not NOT_DIFFERENTIABLE:
+        for i in op.differentiable_positions(len(tensors)):
+            if hasattr(args[i], "dtype") and args[i].dtype.kind in "fc":
+                tensors[i] = tensors[i].requires_grad_()
+                wanted.append(tensors[i])
+    given = tensors
+    if sample.prepare:  # on the host: it may have constants of its own
+        made = as_tuple(sample.prepare(*(t.cpu() if isinstance(t, ndgrad.Tensor) else t for t in tensors)))
+        given = [t.to(wanted[0].device) if isinstance(t, ndgrad.Tensor) else t for t in made]
+    outs = list(as_tuple(op(*given, **{k: moved(v, to) for k, v in sample.settings.items()})))
+    if sample.invariant is not None and not any(a.dtype.char in "efF" for a in arrays):
+        outs = list(as_tuple(sample.invariant(*(o.cpu() for o in outs))))
+    results = [o.detach() for o in outs]
+    differentiable = [o for o in outs if o.requires_grad]
+    if differentiable and wanted and "vjp" not in sample.skip:
+        total = weighted(differentiable)
+        results += [g for g in ndgrad.autograd.grad(total, wanted, retain_graph=True, allow_unused=True) if g is not None]
+        grads = ndgrad.autograd.grad(total, wanted, create_graph=True, allow_unused=True)
+        results += [g for g in grads if g is not None]
+        again = [g for g in grads if g is not None and g.requires_grad]
+        if again and sample.smooth and "vjp of vjp" not in sample.skip:
+            results += [h for h in ndgrad.autograd.grad(weighted(again), wanted, allow_unused=True) if h is not None]
+    return [r.detach() for r in results]
+
+
+def weighted(outs):
+    total = 0.0
+    for o in outs:
+        weights = ndgrad.cos(ndgrad.arange(o.numel(), dtype=ndgrad.float64, device=o.device).reshape(o.shape) + 0.5)
+        part = (o * weights).sum()
+        total = total + (part.real + part.imag if part.is_complex() else part)
+    return total
+
+
+CASES = [(name, number) for name in table for number in range(len(SAMPLES.get(name, ())))]
+
+
+@pytest.mark.parametrize(("name", "number"), CASES, ids=[f"{name}-{number}" for name, number in CASES])
+def test_op_on_the_gpu_equals_the_cpu(name, number):
+    op, sample = table[name], SAMPLES[name][number]
+    if op.batch is RANDOM:
+        pytest.skip("random numbers differ from library to library")
+    with np.errstate(all="ignore"):
+        want = run(op, sample, np.asarray)
+        got = run(op, sample, cupy.asarray)
+    assert len(got) == len(want)
+    for g, w in zip(got, want, strict=True):
+        leaves_the_gpu = name == "to_device" or sample.invariant is not None
+        assert leaves_the_gpu or isinstance(g._array, cupy.ndarray)
+        host, expected = np.asarray(g.cpu()._array), np.asarray(w._array)
+        assert host.dtype == expected.dtype
+        tolerance = TOLERANCE.get(expected.real.itemsize, 1e-7)
+        scale = max(1.0, float(np.abs(expected[np.isfinite(expected)]).max(initial=0.0)))
+        np.testing.assert_allclose(host, expected, rtol=tolerance, atol=tolerance * scale)
