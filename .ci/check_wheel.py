@@ -1,7 +1,8 @@
-"""Check what `make wheel` built: typed pure-Python wheels below a megabyte each, with no stray files and none in both."""
+"""Check what `make wheel` built: typed pure-Python wheels below a megabyte each, with no stray files, and every source in one of them."""
 
 from __future__ import annotations
 
+import ast
 import sys
 import zipfile
 from pathlib import Path
@@ -41,6 +42,30 @@ def main(directory: str) -> None:
     core, scipy = map(check, wheels)
     if core & scipy:
         sys.exit(f"both wheels hold {sorted(core & scipy)}")
+    sources = Path(__file__).resolve().parent.parent / "src"
+    missing = {path.relative_to(sources).as_posix() for path in sources.glob("ndgrad/**/*.py")} - core - scipy
+    if missing:
+        sys.exit(f"neither wheel holds {sorted(missing)}")
+    for name in sorted(core):
+        # compat is a layer of names, whose scipy part says what to install
+        wrong = set() if name.startswith("ndgrad/compat/") else imported_at_once((sources / name).read_text()) & scipy
+        if wrong:
+            sys.exit(f"{name} imports {sorted(wrong)}, which the core wheel does not hold")
+
+
+def imported_at_once(source: str) -> set[str]:
+    """The files of the package that a module imports as soon as it is imported itself."""
+    found = set()
+    for statement in ast.parse(source).body:
+        if isinstance(statement, ast.Import):
+            names = [alias.name for alias in statement.names]
+        elif isinstance(statement, ast.ImportFrom) and statement.module:
+            names = [statement.module, *(f"{statement.module}.{alias.name}" for alias in statement.names)]
+        else:
+            continue
+        for path in (name.replace(".", "/") for name in names):
+            found |= {f"{path}.py", f"{path}/__init__.py"}
+    return found
 
 
 if __name__ == "__main__":
