@@ -17,7 +17,7 @@ from typing import Any, TextIO
 
 import numpy as np
 
-from benchmarks.libraries import LIBRARIES, REFERENCE, Library, child_environment
+from benchmarks.libraries import LIBRARIES, REFERENCE, ByHand, Library, child_environment
 from benchmarks.quiet import QUIET_SHARE, wait_for_quiet
 from benchmarks.registry import Workload
 
@@ -129,6 +129,8 @@ def compare(workload: Workload, workers: Sequence[WorkerProcess], plan: Plan) ->
     reference: list[list[float]] | None = None
     for worker in sorted(workers, key=lambda worker: worker.library.name != REFERENCE):
         timing = timings[worker.library.name] = Timing(problem=worker.problem)
+        if worker.library.load is ByHand and workload.manual_program is None:
+            timing.problem = ""  # nothing to run, and nothing wrong
         if timing.problem is None:
             reply = worker.ask("prepare", workload=workload.name, sample_seconds=plan.sample_seconds)
             timing.problem = reply.get("error")
