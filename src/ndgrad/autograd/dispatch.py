@@ -20,7 +20,7 @@ from ndgrad.arrays.library import is_raw_array, library_of
 from ndgrad.arrays.placement import CPU, device_of, moved
 from ndgrad.autograd.modes import process, thread
 from ndgrad.autograd.node import edge_node, next_sequence_number
-from ndgrad.autograd.saved import Packed, without_base, without_outer_base
+from ndgrad.autograd.saved import Packed, kept_in_level, without_base
 from ndgrad.autograd.subclass import ask_classes, note_wrappers, overriding_types, subclass_op, unshared
 from ndgrad.autograd.variable import ESCAPED, Variable, edge, meta_of, requires_grad, wrap
 from ndgrad.autograd.versions import InferenceStorage, kept_storage, storage_of
@@ -446,7 +446,7 @@ def save_input(node: Any, name: str, value: Any, hooks: Any = ()) -> None:
         value = tuple([without_base(v) for v in value]) if isinstance(value, tuple) else without_base(value)
     else:
         level = node.level
-        value = tuple([without_outer_base(v, level) for v in value]) if isinstance(value, tuple) else without_outer_base(value, level)
+        value = tuple([kept_in_level(v, level) for v in value]) if isinstance(value, tuple) else kept_in_level(value, level)
     setattr(node, name, value)
     setattr(node, name + "_v", tuple(_version(v) for v in value) if isinstance(value, tuple) else _version(value))
     if thread.guard:

@@ -100,7 +100,7 @@ def _same(a: Any) -> Any:
         view.refresh(a)  # which both know the view by: were the other the first to ask, this one would keep its old history
         bare._node = a._node
     if view is not None and view.base._meta is not None and view.base._meta.tangents:
-        view = None  # or it would find its tangents again
+        meta_of(bare).path, view = view.path, None  # or it would find its tangents again
     several = a._node is not None and a._node.outputs != 1  # an edge to such a node names the output, were it the first
     if several or old.view is not None or old.requires_grad or old.batch_level or old.level:
         meta = meta_of(bare)

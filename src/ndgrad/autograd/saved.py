@@ -21,7 +21,7 @@ import numpy as np
 from ndgrad.autograd.modes import switch_grad, thread
 from ndgrad.autograd.node import Node, edge_number
 from ndgrad.autograd.overwritten import changed_error, freed_error, overwritten_error
-from ndgrad.autograd.variable import Meta, Variable, edge, meta_of, new, requires_grad, twin, wrap
+from ndgrad.autograd.variable import Meta, Variable, edge, innermost_array, meta_of, new, requires_grad, twin, wrap
 from ndgrad.autograd.versions import Storage, Unrecorded, Version, kept_storage, storage_of
 from ndgrad.ops.table import VARIABLE
 
@@ -88,6 +88,7 @@ def has_history(t: Any) -> bool:
 
 
 FREED = Packed(None, None)
+reference = weakref.ref
 
 
 def unpacked(node: Any, name: str, value: Packed) -> Any:
@@ -104,7 +105,7 @@ def unpacked(node: Any, name: str, value: Packed) -> Any:
 
 
 class KeptMeta(Meta):
-    """The metadata of what a graph keeps of a view. `original` is that view, for as long as somebody else holds it."""
+    """The metadata of what a graph keeps of a tensor. `original` is that, for as long as somebody else holds it."""
 
     __slots__ = ("original",)
     original: weakref.ref[Any]
@@ -117,47 +118,54 @@ class KeptMeta(Meta):
     tangents = None
     level = 0
     batch_level = 0
-    path: Any = None  # of the view, where it may be needed
 
 
 def without_base(t: Any) -> Any:
     """What a graph keeps of a tensor: of a view, a tensor with its value and history that does not know its base. When that is written,
     its new history may lead to this graph, and the two would keep each other alive."""
     meta = t._meta if isinstance(t, Variable) else None
-    if meta is None or meta.view is None or meta.requires_grad or meta.level or meta.batch_level or t.__class__ is not t.face:
+    if meta is None or meta.requires_grad or meta.level or meta.batch_level or t.__class__ is not t.face:
         return t
-    return _kept(t, meta)
-
-
-def without_outer_base(t: Any, level: int) -> Any:
-    """What the graph of a transform's level keeps of a tensor. Of one that comes from the levels below and may be written, it is another
-    tensor with the history and the tangents that it has now: a write leaves its memory to be rebuilt, and not these."""
-    if not isinstance(t, Variable) or not (t.keeps_saved or thread.copy_on_write) or t.__class__ is not t.face or _is_of_level(t, level):
-        return t
-    meta = t._meta
-    if meta is not None and meta.requires_grad:
-        return t
-    kept = _kept(t, meta)
-    if meta is not None:
-        own = kept._meta
-        own.level, own.batch_level, own.path = meta.level, meta.batch_level, None if meta.view is None else meta.view.path
-        own.tangents = _tangents_now(t)
+    view = meta.view
+    if view is None:  # one that a write may bring to another level, whose payloads it then has, is kept as it is now
+        return _kept(t, meta) if meta.born and t.keeps_saved else t
+    kept = view.kept
+    if kept is None or kept._node is not t._node or kept._array is not t._array:
+        kept = view.kept = _kept(t, meta)
     return kept
 
 
-def _tangents_now(t: Any) -> dict[int, Any] | None:
+def kept_in_level(t: Any, level: int) -> Any:
+    """What the graph of a transform's level keeps of a tensor. Of a view, and of any tensor where writes after a save are allowed, it is
+    another one with the payload, the history and the tangents that it has now: a write leaves the memory to be rebuilt, and not these,
+    and may bring a view to another level."""
+    if not isinstance(t, Variable) or t.__class__ is not t.face:
+        return t
+    meta, keeps = t._meta, t.keeps_saved or thread.copy_on_write
+    if meta is None:
+        return _kept(t, meta) if keeps else t
+    if meta.requires_grad or not (keeps or meta.view is not None):
+        return t
+    kept = _kept(t, meta)
+    own = kept._meta
+    own.level, own.batch_level = level if _is_of_level(t, level) else meta.level, meta.batch_level
+    own.path = meta.path if meta.view is None else meta.view.path
+    own.tangents = _tangents_now(t, keeps)
+    return kept
+
+
+def _tangents_now(t: Any, copied: bool) -> dict[int, Any] | None:
     from ndgrad.autograd.view import tangents_of
     from ndgrad.ops.vocabulary import tensor_ops
 
     tangents = tangents_of(t)
-    return tangents and {n: tensor_ops.clone(tangent) for n, tangent in tangents.items()}
+    return {n: tensor_ops.clone(tangent) for n, tangent in tangents.items()} if tangents and copied else tangents
 
 
 def _kept(t: Any, meta: Meta | None) -> Any:
     kept = new(t.__class__)
-    kept._array, kept._node, kept._storage = t._array, t._node, t._storage
     own = kept._meta = new(KeptMeta)
-    own.original = weakref.ref(t)
+    kept._array, kept._node, kept._storage, own.original = t._array, t._node, t._storage, reference(t)
     if meta is not None and (meta.output_nr or meta.names is not None):
         own.output_nr, own.names = meta.output_nr, meta.names
     return kept
@@ -207,9 +215,12 @@ def _input_array(node: Any, name: str, value: Any, version: Version | None) -> A
     storage = value._storage
     if storage is None or storage.version is version or (version is None and storage.version.writer is None):
         return value._array
-    if isinstance(value._array, Variable) and version is not None and version.undo is not None and version.undo[0] is None:
+    if version is not None and version.undo is not None and version.undo[0] is None:
         # in a transform the write left the whole base as it was (see ndgrad.func.writes)
-        return _old_part(value, version.undo[2])
+        old = _old_part(value, version.undo[2])
+        if tuple(old.shape) != tuple(value._array.shape):
+            raise overwritten_error(node, name, value._array.shape, version, storage.version)
+        return old if isinstance(value._array, Variable) else innermost_array(old)
     return _old_array(node, name, value._array, storage, version, value.keeps_saved)
 
 
@@ -218,7 +229,7 @@ def _old_part(value: Any, base: Any) -> Any:
     from ndgrad.autograd.view import replay
 
     meta = value._meta
-    path = None if meta is None else meta.path if meta.__class__ is KeptMeta else None if meta.view is None else meta.view.path
+    path = None if meta is None else meta.path if meta.view is None else meta.view.path
     if path is None or not meta.batch_level:
         return replay(base, path)
     batch = wrap(value.face, base)  # a path is one of samples

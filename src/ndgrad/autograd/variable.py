@@ -45,6 +45,8 @@ class Meta:
     born = 0
     #: of a leaf stripped of its tangents: the accumulator of the leaf itself, kept alive for it
     leaf_accumulator: Any = None
+    #: of a tensor that stands for a view and does not know the base: how the view was taken from it
+    path: Any = None
     #: where the value came from, in debug mode (see ndgrad.autograd.provenance)
     provenance: Any = None
 

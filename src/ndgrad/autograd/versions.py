@@ -101,6 +101,9 @@ class Storage:
         while step is not at:
             if step.undo is None or step.next is None:
                 raise Unrecorded(None if step.next is None else step.next.writer)
+            if step.undo[0] is None:  # a write inside a transform has left the whole as it was before
+                memory = _filled(array, low, size, step.undo[2])
+                break
             undos.append(step.undo)
             step = step.next
         for region, index, old in reversed(undos):
@@ -178,6 +181,19 @@ def _extent(array: Any) -> tuple[int, int]:
         array = array.base
     low, high = np.lib.array_utils.byte_bounds(array)
     return low, high - low
+
+
+def _filled(array: Any, low: int, size: int, value: Any) -> bytearray:
+    """A copy of the memory that `array` is a part of, with the elements of a tensor in it."""
+    while isinstance(array.base, np.ndarray):
+        array = array.base
+    while not isinstance(value, np.ndarray):
+        value = value._array
+    memory = bytearray(size)
+    if value.shape != array.shape:
+        raise Unrecorded(None)
+    _in_copy(array, low, memory)[...] = value
+    return memory
 
 
 def _in_copy(region: Any, low: int, memory: bytearray) -> Any:

@@ -41,7 +41,7 @@ Path = tuple[Any, Any, dict[str, Any], int]
 class ViewInfo:
     """What makes a tensor a view."""
 
-    __slots__ = ("base", "creation", "geometry", "path", "version")
+    __slots__ = ("base", "creation", "geometry", "kept", "path", "version")
 
     #: the number of the transform level that the base belonged to when the view was taken
     level = 0
@@ -52,6 +52,7 @@ class ViewInfo:
         self.creation = creation
         self.version = version  # the version of the memory for which the view's node is right
         self.geometry = geometry  # of the base, when the path was taken from it
+        self.kept: Any = None  # what the last graph that saved the view keeps of it
 
     def is_stale(self, t: Any) -> bool:
         """Whether the memory has been written since the view's history was right."""

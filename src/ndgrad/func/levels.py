@@ -12,11 +12,13 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Self
 
+import numpy
+
 from ndgrad.autograd import forward_ad
 from ndgrad.autograd.dispatch import dispatch, finish
 from ndgrad.autograd.modes import enter, leave, next_level_number, process, switch_grad, thread
 from ndgrad.autograd.variable import ESCAPED, Variable, meta_of, requires_grad, wrap
-from ndgrad.autograd.versions import InferenceStorage
+from ndgrad.autograd.versions import InferenceStorage, storage_of
 from ndgrad.autograd.view import tangents_of
 from ndgrad.ops.table import RANDOM
 
@@ -101,6 +103,8 @@ class GradLevel(Level):
     def run(self, op: Any, args: tuple[Any, ...], settings: dict[str, Any], face: type[Any]) -> Any:
         """Run an op on the payloads, and record it in the level's graph."""
         number = self.number
+        if (op.view or op.shares_storage) and isinstance(args[0]._array, numpy.generic):
+            storage_of(args[0])  # a NumPy scalar has no memory to view: now it has
         payloads = tuple([a._array if level_number(a) == number else lower(a) for a in args])
         pure = True
         for p in payloads:
@@ -115,8 +119,7 @@ class GradLevel(Level):
                     meta_of(made).born = thread.levels[-1].number
                 return made
         with below(self):
-            # at least the arguments of this level must arrive as tensors, or the op would not know its face
-            lifted = tuple([_lifted(p, a.face) if isinstance(a, Variable) else p for a, p in zip(args, payloads, strict=True)])
+            lifted = tuple([_below(a, p, number) if isinstance(a, Variable) else p for a, p in zip(args, payloads, strict=True)])
             result = dispatch(op, lifted, settings)
         if simple and op.differentiable and thread.grad_enabled:
             made = op.in_level(*args, level=number, made=lower(result), **settings)
@@ -255,6 +258,21 @@ def make_leaf(level: GradLevel, t: Any) -> Any:
     meta.requires_grad = True
     meta.level = level.number
     return leaf
+
+
+def _below(t: Any, payload: Any, number: int) -> Any:
+    """A tensor as an op on the levels below gets it, which may save it: so it has the versions of the memory that it is."""
+    if isinstance(payload, Variable):
+        return payload
+    if level_number(t) != number:
+        return t
+    bare, meta = wrap(t.face, payload), t._meta
+    if not isinstance(payload, numpy.generic):  # which nobody writes
+        bare._storage = storage_of(t)
+        path = None if meta is None else meta.path if meta.view is None else meta.view.path
+        if path is not None:
+            meta_of(bare).path = path
+    return bare
 
 
 def _lifted(payload: Any, face: type[Any]) -> Any:

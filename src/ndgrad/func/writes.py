@@ -85,8 +85,10 @@ def _check_broadcast(target: Any, value: Any) -> None:
 
 
 def _write_dual(target: Any, result: Any) -> None:
-    """Write the primal, then the tangents of every level that the target or the result has."""
-    theirs = dict(tangents_of(result) or {}) if isinstance(result, Variable) else {}
+    """Write the primal, then the tangents of every level that the target or the result has. Those of levels older than the target's own are
+    its payload's, and go with the primal."""
+    own = level_number(target)
+    theirs = {n: t for n, t in (tangents_of(result) or {}).items() if n > own} if isinstance(result, Variable) else {}
     for number in theirs:
         if tangent_of(target, number) is None:
             _give_tangent(target, number)
@@ -216,6 +218,8 @@ def bring_to(level: Level, target: Any) -> None:
     else:
         meta_of(outside).tangents = older
         base._array = lower(outside)
+        if base._array is outside:
+            base._storage = None  # a storage has the versions of one level's tensor: those so far are the payload's
         base._node = None
         base._meta.level, base._meta.batch_level = level.number, 0
     if info is not None:

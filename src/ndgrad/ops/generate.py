@@ -18,7 +18,7 @@ import numpy
 
 from ndgrad.autograd.modes import process
 from ndgrad.autograd.node import MultiNode, Node, edge_node, next_sequence_number
-from ndgrad.autograd.saved import FREED, Packed, RuleNode, unpack_raw, without_base, without_outer_base
+from ndgrad.autograd.saved import FREED, Packed, RuleNode, kept_in_level, unpack_raw, without_base
 from ndgrad.autograd.variable import Meta, edge, new
 from ndgrad.autograd.versions import kept_storage
 from ndgrad.ops.errors import explain
@@ -186,7 +186,7 @@ def make_eager(
         for arg, name in zip(op.args, args, strict=True):
             if arg in plan.arrays:
                 # a view always has a storage
-                without = f"without_outer_base({name}, level)" if level else f"without_base({name})"
+                without = f"kept_in_level({name}, level)" if level else f"without_base({name})"
                 value = f"{name} if s_{arg} is None else {without}"
                 lines = [f"n.{arg} = {value}", f"n.{arg}_v = s_{arg} and s_{arg}.version"]
                 body += _guarded(plan.condition(arg, differentiable), lines)
@@ -216,7 +216,7 @@ def make_eager(
         "new": new,
         "kept_storage": kept_storage,
         "without_base": without_base,
-        "without_outer_base": without_outer_base,
+        "kept_in_level": kept_in_level,
         "next_sequence_number": next_sequence_number,
         "forward": op.forward_for(numpy),
         "explain": explain,
