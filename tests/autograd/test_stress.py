@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import gc
 import sys
-import threading
 from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.threads import in_threads
 
 import ndgrad
 from ndgrad import autograd
@@ -19,25 +19,6 @@ pytestmark = pytest.mark.stress
 
 def leaf(*values):
     return ndgrad.tensor(np.array(values), requires_grad=True)
-
-
-def in_threads(count, work):
-    barrier, errors = threading.Barrier(count), []
-
-    def run(i):
-        barrier.wait()
-        try:
-            work(i)
-        except BaseException as error:
-            errors.append(error)
-
-    threads = [threading.Thread(target=run, args=(i,)) for i in range(count)]
-    for t in threads:
-        t.start()
-    for t in threads:
-        t.join()
-    if errors:
-        raise errors[0]
 
 
 def resident() -> int:

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.threads import in_threads
 
 import ndgrad
 from ndgrad import autograd
@@ -23,26 +24,6 @@ from ndgrad.autograd.modes import process, thread
 
 def leaf(*values):
     return ndgrad.tensor(np.array(values), requires_grad=True)
-
-
-def in_threads(count, work):
-    """Run work(i) in threads that start together; the first error of any is raised here."""
-    barrier, errors = threading.Barrier(count), []
-
-    def run(i):
-        barrier.wait()
-        try:
-            work(i)
-        except BaseException as error:
-            errors.append(error)
-
-    threads = [threading.Thread(target=run, args=(i,)) for i in range(count)]
-    for t in threads:
-        t.start()
-    for t in threads:
-        t.join()
-    if errors:
-        raise errors[0]
 
 
 @pytest.fixture

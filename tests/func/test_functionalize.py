@@ -9,20 +9,11 @@ from hypothesis import strategies as st
 
 import ndgrad
 from ndgrad import autograd
-from ndgrad.autograd.modes import process, thread
 from ndgrad.func import functionalize, grad, hessian, jacfwd, jacrev, jvp, vmap
 from ndgrad.utils._python_dispatch import TorchDispatchMode
 
 X = np.array([0.6, -0.3, 0.9])
 V = np.array([0.2, 1.0, -0.5])
-
-
-@pytest.fixture(autouse=True)
-def nothing_is_left_behind():
-    before = process.busy, thread.transforms
-    yield
-    assert thread.levels == ()
-    assert (process.busy, thread.transforms) == before
 
 
 class Names(TorchDispatchMode):

@@ -9,26 +9,16 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import ndgrad
-from ndgrad.autograd.modes import process, thread
 from ndgrad.func import chunk_vmap, functionalize, grad, grad_and_value, hessian, hvp, jacfwd, jacrev, jvp, linearize, vjp, vmap
 from tests.func.table_programs import BENDS, STEPS, compose, jacobian, on_lattice
 
 LONG = settings.default.max_examples > 100
 POINT = np.array([0.3, -0.4])
 V, W = np.array([0.7, 0.4]), np.array([-0.3, 0.9])
-
-
-@pytest.fixture(autouse=True)
-def nothing_is_left_behind():
-    before = process.busy, thread.transforms
-    yield
-    assert (process.busy, thread.transforms) == before
-    assert (thread.levels, thread.dual_stack, thread.grad_enabled, thread.task) == ((), (), True, None)
 
 
 steps = st.one_of(st.sampled_from(STEPS), st.sampled_from(STEPS), st.sampled_from(sorted(BENDS)))

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 import ndgrad
 from ndgrad import func
-from ndgrad.autograd.modes import process, thread
 from ndgrad.func import hessian, jacfwd, jacrev, jvp, vmap
 from ndgrad.ops.table import NOT_DIFFERENTIABLE, table
 from tests.examples import at_least
@@ -27,15 +26,6 @@ from ndgrad.func.sparsity.sets import DISCRETE, IndexSets
 from ndgrad.func.sparsity.trace import pattern_of, trace
 
 float64 = ndgrad.float64
-
-
-@pytest.fixture(autouse=True)
-def nothing_is_left_behind():
-    busy = process.busy
-    yield
-    assert thread.levels == ()
-    assert thread.dual_levels == 0
-    assert process.busy == busy
 
 
 def dense_pattern(pattern):

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 import ndgrad
 from ndgrad import func
-from ndgrad.autograd.modes import process, thread
 from ndgrad.autograd.observe import observing
 from ndgrad.func import derivatives, grad, jacfwd, jet, jvp, vmap
 from ndgrad.ops.table import NOT_DIFFERENTIABLE, RANDOM, table
@@ -19,15 +18,6 @@ from tests.examples import at_least
 from tests.op_programs import SAMPLES, differentiable, program_of
 
 float64 = ndgrad.float64
-
-
-@pytest.fixture(autouse=True)
-def nothing_is_left_behind():
-    busy = process.busy
-    yield
-    assert thread.levels == ()
-    assert thread.dual_levels == 0
-    assert process.busy == busy
 
 
 def number(value):

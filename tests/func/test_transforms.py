@@ -11,21 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import ndgrad
-from ndgrad.autograd.modes import process, thread
 from ndgrad.func import grad, grad_and_value, hessian, jacfwd, jacrev, jvp, vjp, vmap
 from tests.examples import at_least
-
-
-@pytest.fixture(autouse=True)
-def nothing_is_left_behind():
-    busy = process.busy
-    yield
-    assert thread.levels == ()
-    assert thread.dual_levels == 0
-    assert process.busy == busy
-    assert thread.grad_enabled
-    assert thread.task is None
-
 
 # ----- random programs -----------------------------------------------------------------------------------------------------
 

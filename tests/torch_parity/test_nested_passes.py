@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import threading
 from typing import Any
 
 import pytest
 
+from tests.threads import in_threads
 from tests.torch_parity.side_by_side import Programs, attempt, leaf, on_both, plain
 
 PROGRAMS = Programs()
@@ -105,14 +105,6 @@ def an_error_in_a_nested_pass(m):
     handle.remove()
     y.backward()
     return first, x.grad, w.grad, m._C._current_graph_task_id()
-
-
-def in_threads(count, work):
-    threads = [threading.Thread(target=work, args=(i,)) for i in range(count)]
-    for t in threads:
-        t.start()
-    for t in threads:
-        t.join()
 
 
 @program

@@ -1,0 +1,15 @@
+"""What holds for every test of transforms: afterwards, whatever happened, no level, mode or pass is open any more."""
+
+from __future__ import annotations
+
+import pytest
+
+from ndgrad.autograd.modes import process, thread
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left_behind():
+    before = process.busy, thread.transforms
+    yield
+    assert (process.busy, thread.transforms) == before
+    assert (thread.levels, thread.dual_levels, thread.dual_stack, thread.grad_enabled, thread.task) == ((), 0, (), True, None)
