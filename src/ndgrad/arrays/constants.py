@@ -2,7 +2,6 @@
 
 Beside a small array, a Python float costs a ufunc some 200 ns, two thirds of the whole call, to become an array of the right
 dtype. A 0-d array made beforehand costs nothing, but must have the dtype of the other operand, or it would widen the result.
-For minimum and maximum even that is slow: their loops over an array and one number take three times as long as over two arrays.
 """
 
 from __future__ import annotations
@@ -44,31 +43,3 @@ class Constants:
         # NumPy's scalars do better with Python's floats, and other libraries and dtypes do well enough.
         return self.typed.get(x.dtype.char, self.numbers) if x.__class__ is numpy.ndarray else self.numbers
 
-
-class Bound:
-    """A number, for minimum and maximum, as an array that meets another one element by element.
-
-    >>> Bound(d=0.0)(numpy.ones((2, 3))).shape
-    (2, 3)
-    """
-
-    __slots__ = ("lines", "numbers")
-    LENGTH = 16384
-    SHORTEST = 64
-
-    def __init__(self, **numbers: float) -> None:
-        """By dtype character, since what may be the limit of one dtype is none of another."""
-        self.numbers = numbers
-        self.lines: dict[str, Any] = {}
-
-    def __call__(self, x: Any) -> Any:
-        """For a NumPy array of a dtype that has a number."""
-        char = x.dtype.char
-        line = self.lines.get(char)
-        if line is None:
-            line = self.lines[char] = numpy.full(self.LENGTH, self.numbers[char], char)
-        size = x.size
-        if size <= self.LENGTH:
-            return line[:size].reshape(x.shape)
-        last = x.shape[-1]
-        return line[:last] if self.SHORTEST <= last <= self.LENGTH else line[0]

@@ -9,6 +9,7 @@ dilation, and the uneven ones of adaptive pooling alike. Work on NumPy arrays go
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
 from math import prod
 from typing import Any, NamedTuple
 
@@ -26,7 +27,7 @@ Selection = slice | NDArray[np.intp]
 # Input of one block: about a core's second-level cache. Smaller blocks spend their time handing the interpreter lock around: a
 # quarter of this made two threads slower than one.
 _BLOCK_BYTES = 2**20
-_BYTES_PER_THREAD = 2**19  # input worth waking a thread for
+_BYTES_PER_THREAD = 2**21  # input worth waking a thread for
 
 
 class Windows(NamedTuple):
@@ -82,26 +83,33 @@ def _regular(
                 f"pooling an array of shape {tuple(shape)}: a kernel of {taps} taps spans {reach} positions, but the padded array "
                 f"has {size + 2 * pad}. Use a smaller kernel or more padding."
             )
-        room = size + 2 * pad - reach
-        out = (room + (step - 1 if ceil_mode else 0)) // step + 1
-        if ceil_mode and (out - 1) * step >= size + pad:
-            out -= 1  # a window may not begin in the padding at the end
-        axis = Axis(size, taps, step, spread, pad, out)
-        starts = np.arange(out) * step - pad
-        # Windows of ceil mode may run beyond the padding; that part never counts.
-        first, last = (starts, size + pad) if count_include_pad else (np.maximum(starts, 0), size)
-        counts = np.minimum(starts + taps, last) - first
-        reads: list[tuple[Selection, Selection]] = [axis.reads(tap) for tap in range(taps)]
-        seeing = np.zeros(out, bool)
-        for outputs, _ in reads:
-            seeing[outputs] = True
-        if not seeing.all():
+        along = _regular_axis(size, taps, step, pad, spread, ceil_mode, count_include_pad)
+        if along is None:
             raise ValueError(
                 f"pooling an array of shape {tuple(shape)} with kernel {tuple(kernel)}, padding {tuple(padding)} and dilation "
                 f"{tuple(dilation)}: all taps of a window fall into the padding. Use less padding or less dilation."
             )
-        windows.append(Windows(size, out, starts, step, spread, reads, counts))
+        windows.append(along)
     return windows
+
+
+@lru_cache(maxsize=1024)
+def _regular_axis(size: int, taps: int, step: int, pad: int, spread: int, ceil_mode: bool, count_include_pad: bool) -> Windows | None:
+    """The windows along one axis; None if one of them would see nothing but padding."""
+    room = size + 2 * pad - spread * (taps - 1) - 1
+    out = (room + (step - 1 if ceil_mode else 0)) // step + 1
+    if ceil_mode and (out - 1) * step >= size + pad:
+        out -= 1  # a window may not begin in the padding at the end
+    axis = Axis(size, taps, step, spread, pad, out)
+    starts = np.arange(out) * step - pad
+    # Windows of ceil mode may run beyond the padding; that part never counts.
+    first, last = (starts, size + pad) if count_include_pad else (np.maximum(starts, 0), size)
+    counts = np.minimum(starts + taps, last) - first
+    reads: list[tuple[Selection, Selection]] = [axis.reads(tap) for tap in range(taps)]
+    seeing = np.zeros(out, bool)
+    for outputs, _ in reads:
+        seeing[outputs] = True
+    return Windows(size, out, starts, step, spread, reads, counts) if seeing.all() else None
 
 
 def _adaptive(shape: Sequence[int], out_sizes: Sequence[int]) -> list[Windows]:
@@ -242,7 +250,7 @@ def _max(x: Array, windows: list[Windows]) -> tuple[Array, NDArray[np.int64]]:
         result, code = found or _max_of_planes(library, part, windows, code_dtype)
         values[block] = result
         if library is np:
-            np.take(offsets, code, out=indices[block], mode="clip")
+            np.take(offsets, code.astype(np.intp), out=indices[block], mode="clip")
         else:
             indices[block] = offsets[code]
         indices[block] += base
@@ -268,26 +276,55 @@ def _max_of_even_windows(x: Array, windows: list[Windows], code_dtype: np.dtype[
         inside[(slice(None), *(here for here, _ in ranges))] = x[(slice(None), *(there for _, there in ranges))]
         x = inside
     x = np.ascontiguousarray(x)
-    code = np.zeros(x.shape, code_dtype)
-    weight = 1  # of a tap along the current axis within the code
-    for axis in range(-1, -len(windows) - 1, -1):
-        along = windows[axis]
-        pitch = prod(x.shape[x.ndim + axis + 1 :])
-        best, best_code = np.empty_like(x), code.copy()
-        length = x.size - (len(along.reads) - 1) * along.dilation * pitch
-        current, current_code = x.reshape(-1)[:length], best_code.reshape(-1)[:length]
-        for tap in range(1, len(along.reads)):
-            shift = tap * along.dilation * pitch
-            candidate = x.reshape(-1)[shift : shift + length]
-            _take_code(candidate > current, code.reshape(-1)[shift : shift + length], tap * weight, current_code)
-            current = np.maximum(current, candidate, out=best.reshape(-1)[:length])
-        starts = _along(axis, slice(0, (along.out - 1) * along.stride + 1, along.stride))
-        x = np.ascontiguousarray((best if len(along.reads) > 1 else x)[starts])
-        code = np.ascontiguousarray(best_code[starts])
-        weight *= len(along.reads)
+    last = windows[-1]
+    if last.dilation == 1 and last.stride == len(last.reads) > 1 and last.out * last.stride == x.shape[-1]:
+        x, code = _max_of_tiles(x, last.stride, code_dtype)
+    else:
+        x, code = _max_of_shifts(x, np.zeros(x.shape, code_dtype), -1, last, 1)
+    weight = len(last.reads)  # of a tap along the next axis within the code
+    for axis in range(-2, -len(windows) - 1, -1):
+        x, code = _max_of_shifts(x, code, axis, windows[axis], weight)
+        weight *= len(windows[axis].reads)
     if (x.dtype.kind == "f" and np.isnan(x).any()) or (padded and (x == lowest).any()):
         return None
     return x, code
+
+
+def _max_of_shifts(x: Array, code: Array, axis: int, windows: Windows, weight: int) -> tuple[Array, Array]:
+    """Pool one axis of values and of their codes by shifts of the whole."""
+    pitch = prod(x.shape[x.ndim + axis + 1 :])
+    best, best_code = np.empty_like(x), code.copy()
+    length = x.size - (len(windows.reads) - 1) * windows.dilation * pitch
+    current, current_code = x.reshape(-1)[:length], best_code.reshape(-1)[:length]
+    for tap in range(1, len(windows.reads)):
+        shift = tap * windows.dilation * pitch
+        candidate = x.reshape(-1)[shift : shift + length]
+        _take_code(candidate > current, code.reshape(-1)[shift : shift + length], tap * weight, current_code)
+        current = np.maximum(current, candidate, out=best.reshape(-1)[:length])
+    best = best if len(windows.reads) > 1 else x
+    return _pick(best, axis, windows), _pick(best_code, axis, windows)
+
+
+def _pick(x: Array, axis: int, windows: Windows) -> Array:
+    """Where windows begin along an axis. A row behind the axis is copied as one item: NumPy takes half the time for these."""
+    starts = slice(0, (windows.out - 1) * windows.stride + 1, windows.stride)
+    shape, rest = x.shape[: x.ndim + axis + 1], x.shape[x.ndim + axis + 1 :]
+    rows = x.reshape(-1).view(np.dtype((np.void, prod(rest) * x.itemsize))).reshape(shape)
+    return np.ascontiguousarray(rows[..., starts]).reshape(-1).view(x.dtype).reshape(*shape[:-1], windows.out, *rest)
+
+
+def _max_of_tiles(x: Array, taps: int, code_dtype: np.dtype[Any]) -> tuple[Array, Array]:
+    """Pool the last axis where windows cover it side by side: each tap is then one evenly spaced read of the flattened array."""
+    flat = x.reshape(-1)
+    best, candidate = flat[::taps].copy(), flat[1::taps].copy()
+    code = (candidate > best).astype(code_dtype)
+    np.maximum(best, candidate, out=best)
+    for tap in range(2, taps):
+        candidate = flat[tap::taps].copy()
+        np.copyto(code, code_dtype.type(tap), where=candidate > best)
+        np.maximum(best, candidate, out=best)
+    shape = (*x.shape[:-1], x.shape[-1] // taps)
+    return best.reshape(shape), code.reshape(shape)
 
 
 def _take_code(better: Array, candidate: Array, tap: int, current: Array) -> None:
@@ -484,11 +521,12 @@ def _in_blocks(library: Any, work: Callable[[slice], None], planes: int, plane_b
     """Call `work` for slices of planes that fit the cache, on several threads where that pays; a GPU has all of them at once."""
     if library is not np:
         return work(slice(0, planes))
-    count = max(1, _BLOCK_BYTES // max(plane_bytes, 1))
+    sharing = max(1, min(threads.max_threads, planes * plane_bytes // _BYTES_PER_THREAD))
+    count = max(1, min(_BLOCK_BYTES // max(plane_bytes, 1), -(-planes // sharing)))
 
     def worker(blocks: Iterator[slice]) -> None:
         for block in blocks:
             work(block)
 
     blocks = [slice(start, start + count) for start in range(0, planes, count)]
-    threads.share(blocks, worker, threads=planes * plane_bytes // _BYTES_PER_THREAD)
+    threads.share(blocks, worker, threads=sharing)

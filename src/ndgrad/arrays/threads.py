@@ -3,19 +3,19 @@
 NumPy lets go of the interpreter lock inside its loops, so plain threads are enough. What shaped this file is that waking
 a sleeping thread costs some 45 microseconds, as much as a small kernel: the calling thread therefore starts on the
 blocks at once, the others take blocks from the same queue when they arrive, and whoever has not arrived by the time
-the queue is empty is not waited for.
+the queue is empty is not waited for. Futures would cost as much again, so a request for help is two locks and a queue.
 """
 
 from __future__ import annotations
 
 import os
+from _thread import allocate_lock
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextvars import copy_context
-from typing import TYPE_CHECKING, TypeVar
-
-if TYPE_CHECKING:
-    from concurrent.futures import ThreadPoolExecutor
+from queue import SimpleQueue
+from threading import Thread
+from typing import TypeVar
 
 Block = TypeVar("Block")
 
@@ -29,25 +29,70 @@ def _usable_cores() -> int:
 max_threads: int = _usable_cores()
 """The most threads one kernel may use; 1 keeps everything on the calling thread."""
 
-_pool: ThreadPoolExecutor | None = None
+
+# ----- helpers ---------------------------------------------------------------------------------------------------------
 
 
-def _forget_pool() -> None:
-    global _pool
-    _pool = None
+class _Request:
+    """Work that a helper may take up, unless whoever asked has no use for it any more."""
+
+    def __init__(self, work: Callable[[], None]) -> None:
+        self._work = work
+        self._context = copy_context()  # carries the caller's np.errstate over to the other thread
+        self._claim, self._done = allocate_lock(), allocate_lock()
+        self._error: BaseException | None = None
+        self._done.acquire()
+
+    def take_up(self) -> None:
+        """Do the work, on a helper's thread."""
+        if not self._claim.acquire(blocking=False):
+            return
+        try:
+            self._context.run(self._work)
+        except BaseException as error:  # the caller's to raise
+            self._error = error
+        finally:
+            self._done.release()
+
+    def end(self) -> BaseException | None:
+        """Call it off, or if somebody is at it wait until it is done; what went wrong there."""
+        if self._claim.acquire(blocking=False):
+            return None
+        self._done.acquire()
+        return self._error
+
+
+_requests: SimpleQueue[_Request] = SimpleQueue()
+_helpers: list[Thread] = []
+_growing = allocate_lock()
+
+
+def _help_forever(requests: SimpleQueue[_Request]) -> None:
+    while True:
+        requests.get().take_up()
+
+
+def _ensure_helpers(count: int) -> None:
+    with _growing:
+        while len(_helpers) < count:
+            helper = Thread(target=_help_forever, args=(_requests,), name=f"ndgrad-kernel-{len(_helpers)}", daemon=True)
+            try:
+                helper.start()
+            except RuntimeError:  # no more threads are to be had, or the interpreter is closing: fewer will do
+                return
+            _helpers.append(helper)
+
+
+def _forget_helpers() -> None:
+    global _requests, _helpers, _growing
+    _requests, _helpers, _growing = SimpleQueue(), [], allocate_lock()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_pool)  # a forked child inherits the pool but none of its threads
+    os.register_at_fork(after_in_child=_forget_helpers)  # a forked child inherits the list but none of the threads
 
 
-def _executor() -> ThreadPoolExecutor:
-    global _pool
-    if _pool is None:
-        from concurrent.futures import ThreadPoolExecutor  # 5 ms that an import of ndgrad should not pay
-
-        _pool = ThreadPoolExecutor(max(1, _usable_cores() - 1), thread_name_prefix="ndgrad-kernel")
-    return _pool
+# ----- sharing ---------------------------------------------------------------------------------------------------------
 
 
 def share(blocks: Iterable[Block], worker: Callable[[Iterator[Block]], None], *, threads: int) -> None:
@@ -70,15 +115,17 @@ def share(blocks: Iterable[Block], worker: Callable[[Iterator[Block]], None], *,
     if others < 1:
         worker(take())
         return
-    # A copy of the context carries the caller's np.errstate over to the other threads.
-    helpers = [_executor().submit(copy_context().run, worker, take()) for _ in range(others)]
+    if len(_helpers) < others:
+        _ensure_helpers(others)
+    requests = [_Request(lambda: worker(take())) for _ in range(min(others, len(_helpers)))]
+    for request in requests:
+        _requests.put(request)
+    errors: list[BaseException | None] = []
     try:
         worker(take())
     finally:
         queue.clear()
-        arrived = [helper for helper in helpers if not helper.cancel()]
-        from concurrent.futures import wait
-
-        wait(arrived)  # they write into the caller's arrays: nobody may still be at it when this returns or raises
-    for helper in arrived:
-        helper.result()
+        errors += [request.end() for request in requests]  # nobody may still write into the caller's arrays when this returns or raises
+    for error in errors:
+        if error is not None:
+            raise error
