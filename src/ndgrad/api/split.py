@@ -130,12 +130,13 @@ def split_with_sizes(input: Any, split_sizes: Any, dim: int = 0) -> tuple[Any, .
 @both_worlds
 def chunk(input: Any, chunks: int, dim: int = 0) -> tuple[Any, ...]:
     """Views of at most `chunks` consecutive parts along `dim`, all of one size but the last."""
-    if not input.ndim:
+    shape = input.shape
+    if not shape:
         raise RuntimeError("chunk expects at least a 1-dimensional tensor, and got a 0-d one. Use reshape(1) first.")
     if chunks <= 0:
         raise RuntimeError(f"chunk expects `chunks` to be greater than 0, got: {chunks}. Give the number of parts.")
-    number = as_dim(dim, input.ndim)
-    size = input.shape[number]
+    number = as_dim(dim, len(shape))
+    size = shape[number]
     if not size:
         return split_with_sizes(input, (0,) * chunks, number)
     parts: tuple[Any, ...] = ops.split.eager(input, split_size=-(-size // chunks), dim=number)

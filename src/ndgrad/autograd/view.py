@@ -192,17 +192,6 @@ def make_view(out: Any, source: Any, op: Any, settings: dict[str, Any], number: 
     in_level.level = level
 
 
-def several_view_infos(source: Any, op: Any, settings: dict[str, Any], count: int) -> list[ViewInfo | None]:
-    """What makes each of several views of one tensor a view, outside all modes."""
-    storage = storage_of(source)
-    if storage.__class__ is InferenceStorage:
-        return [None] * count
-    info = None if source._meta is None else source._meta.view
-    base, parent, geometry = (source, None, geometry_of(source)) if info is None else (info.base, info.path, info.geometry)
-    version = storage.version
-    return [ViewInfo(base, (parent, op, settings, i), MULTI_OUTPUT, version, geometry) for i in range(count)]
-
-
 def write_error(t: Any, creation: str, after_the_fact: bool = False) -> RuntimeError:
     if after_the_fact:
         what = f"a view of shape {tuple(t.shape)} is used after its base or another view of it was modified in place"

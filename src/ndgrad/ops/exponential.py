@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy
+
 from ndgrad.ops.table import elementwise
 
 LN2, LN10 = math.log(2), math.log(10)
@@ -36,6 +38,21 @@ log1p = elementwise("log1p", "log1p", x=lambda t, x: t / (x + 1.0), backward_nam
 
 # The derivative with respect to x is exp(x) / (exp(x) + exp(y)), the sigmoid of x - y.
 
+# exp(x) overflows for x above these; the sigmoid is 1 there
+_HIGHEST = {numpy.dtype(c): numpy.array(n, c) for c, n in {"d": 709.0, "f": 88.0}.items()}
+
+
+def _odds(x: Any, y: Any, ops: Any) -> Any:
+    """On raw arrays e = exp(x - y) and 1 + e, of which both derivatives are made; otherwise they are sigmoids, smooth to any order."""
+    if not ops.raw or ops.np is not numpy:
+        return None
+    difference = x - y
+    highest = _HIGHEST.get(difference.dtype)
+    if highest is None:
+        return None
+    e = numpy.exp(numpy.minimum(difference, highest))
+    return e, e + 1.0
+
 
 def _logaddexp(np: Any, x: Any, y: Any) -> Any:
     if np.result_type(x, y).kind != "c":
@@ -46,8 +63,9 @@ def _logaddexp(np: Any, x: Any, y: Any) -> Any:
 
 logaddexp = elementwise(
     "logaddexp", _logaddexp, args="x y",
-    x=lambda t, x, y, ops: t * ops.sigmoid(x - y),
-    y=lambda t, x, y, ops: t * ops.sigmoid(y - x),
+    shared=_odds,
+    x=lambda t, x, y, shared, ops: t * ops.sigmoid(x - y) if shared is None else t * (shared[0] / shared[1]),
+    y=lambda t, x, y, shared, ops: t * ops.sigmoid(y - x) if shared is None else t / shared[1],
 )  # fmt: skip
 
 logaddexp2 = elementwise(

@@ -20,7 +20,7 @@ from ndgrad.autograd.modes import process
 from ndgrad.autograd.node import MultiNode, Node, edge_node, next_sequence_number
 from ndgrad.autograd.saved import FREED, Packed, RuleNode, kept_in_level, unpack_raw, without_base
 from ndgrad.autograd.variable import Meta, edge, new
-from ndgrad.autograd.versions import kept_storage
+from ndgrad.autograd.versions import Storage, kept_storage, storage_of
 from ndgrad.ops.errors import explain
 from ndgrad.ops.table import VARIABLE, Op, parameter_names
 
@@ -270,45 +270,38 @@ def _guarded(condition: str | None, lines: list[str]) -> list[str]:
 
 def _several_views(op: Op, slow: Callable[..., Any]) -> Callable[..., Any]:
     """The fast lane of an op that returns several views (split, chunk, unbind): what they share is found once."""
-    from ndgrad.autograd.view import several_view_infos
+    from ndgrad.autograd.view import MULTI_OUTPUT, ViewInfo, geometry_of
     from ndgrad.tensor import Tensor
 
-    defaults, forward = op.settings, op.forward_for(numpy)
-    plan, node_class = save_plan(op), op.node_class
-    facts = [(name, name.rsplit("_", 1)[1]) for name in plan.facts]
-
-    def eager(input: Any, **settings: Any) -> Any:
-        if len(settings) < len(defaults):
-            settings = {**defaults, **settings}
-        c = input.__class__
-        if c is not Tensor:
-            c = FACES.get(c)
-        if process.busy or c is None or input._array.__class__ is not numpy.ndarray:
-            return slow(op, (input,), settings)
-        arrays = forward(input._array, **settings)
-        e = input._node if input._meta is None else edge(input)
-        n: Any = None
-        if e is not None:
-            n = node_class()
-            n.seq, n.next, n.extra = next_sequence_number(), (e,), n.first_extra
-            n.metadata_of_outputs = [(a.shape, a.dtype) for a in arrays]
-            if arrays:
-                n.shape, n.dtype = n.metadata_of_outputs[0]
-            for name in plan.settings:
-                setattr(n, name, settings[name])
-            for name, fact in facts:
-                setattr(n, name, getattr(input._array, fact))
-        results = []
-        for number, (array, info) in enumerate(zip(arrays, several_view_infos(input, op, settings, len(arrays)), strict=True)):
-            r = new(c)
-            r._array, r._node, r._storage = array, n, input._storage
-            meta = r._meta = Meta()
-            meta.output_nr, meta.view = number, info
-            results.append(r)
-        return tuple(results)
-
-    eager.__name__ = op.name
-    return eager
+    plan = save_plan(op)
+    settings = "{" + ", ".join(f"{s!r}: {s}" for s in op.settings) + "}"
+    to_dispatch = f"return slow(OP, (input,), {settings})"
+    body = ["c = input.__class__", "if c is not Tensor:", "    c = FACES.get(c)", "if process.busy or c is None:", f"    {to_dispatch}"]
+    body += ["a = input._array", "s = input._storage or storage_of(input)", "if a.__class__ is not ndarray or s.__class__ is not Storage:"]
+    body += [f"    {to_dispatch}", f"arrays = forward(a, {', '.join(f'{name}={name}' for name in op.settings)})"]
+    body += ["e = input._node if input._meta is None else edge(input)", "n = None", "if e is not None:", "    n = node_class()"]
+    body += ["    n.seq = next_sequence_number()", "    n.next = (e,)", "    n.extra = n.first_extra"]
+    body += ["    n.metadata_of_outputs = [(x.shape, x.dtype) for x in arrays]"]
+    body += ["    if arrays:", "        n.shape, n.dtype = n.metadata_of_outputs[0]"]
+    body += [f"    n.{name} = {name}" for name in plan.settings]
+    body += [f"    n.{name} = a.{name.rsplit('_', 1)[1]}" for name in plan.facts]
+    body += [f"settings, version = {settings}, s.version", "view = None if input._meta is None else input._meta.view"]
+    body += ["if view is None:", "    base, parent, geometry = input, None, geometry_of(input)"]
+    body += ["else:", "    base, parent, geometry = view.base, view.path, view.geometry", "results = []"]
+    body += ["for number, array in enumerate(arrays):", "    r = new(c)", "    r._array = array", "    r._node = n", "    r._storage = s"]
+    body += ["    r._meta = meta = Meta()", "    meta.output_nr = number"]
+    body += ["    meta.view = ViewInfo(base, (parent, OP, settings, number), MULTI_OUTPUT, version, geometry)"]
+    body += ["    results.append(r)", "return tuple(results)"]
+    parameters = ["input", "*", *(f"{name}=default_{name}" for name in op.settings)]
+    source = f"def {op.name}({', '.join(parameters)}):\n" + "".join(f"    {line}\n" for line in body)
+    scope = {
+        "OP": op, "slow": slow, "Tensor": Tensor, "FACES": FACES, "process": process, "edge": edge, "new": new, "Meta": Meta,
+        "storage_of": storage_of, "Storage": Storage, "ndarray": numpy.ndarray, "forward": op.forward_for(numpy),
+        "next_sequence_number": next_sequence_number, "node_class": op.node_class,
+        "ViewInfo": ViewInfo, "MULTI_OUTPUT": MULTI_OUTPUT, "geometry_of": geometry_of,
+        **{f"default_{name}": value for name, value in op.settings.items()},
+    }  # fmt: skip
+    return _compile(op.name, source, scope)
 
 
 def _through_dispatch(op: Op, slow: Callable[..., Any]) -> Callable[..., Any]:

@@ -50,9 +50,10 @@ def _cross_entropy_vjp(g: Any, x: Any, target: Any, out: Any, dim: int, ops: Any
         return ops.softmax(x, dim=dim) * g - there
     np = ops.np
     at = _at(np, target, x.ndim, dim)
-    grad = x - np.expand_dims(out + x[at], dim)
+    lines = (*(slice(None),) * dim, None)
+    grad = x - (out + x[at])[lines]
     np.exp(grad, out=grad)
-    grad *= np.expand_dims(g, dim)
+    grad *= g[lines]
     grad[at] -= g
     return grad
 

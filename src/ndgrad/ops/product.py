@@ -27,9 +27,14 @@ def _matmul(x: Any, y: Any) -> Any:
             # one large product rather than many small ones; the array library would loop over the leading dimensions
             rows = math.prod(x.shape[:-1])
             return (x.reshape((rows, x.shape[-1])) @ y).reshape((*x.shape[:-1], y.shape[-1]))
-        return x @ y
+        return _matrix_product(x, y) if x.ndim == y.ndim == 2 else x @ y
     except ValueError:
         raise _mismatch(x, y) from None
+
+
+def _matrix_product(x: Any, y: Any) -> Any:
+    """The product of two matrices, for which NumPy's dot takes half a microsecond less than @."""
+    return x.dot(y) if x.__class__ is numpy.ndarray else x @ y
 
 
 def _mismatch(x: Any, y: Any) -> ShapeError:
@@ -53,7 +58,7 @@ def _matmul_x(g: Any, y: Any, x_ndim: int, ops: Any) -> Any:
     """g y^H, summed over the leading dimensions of y where x does not have them."""
     y_ndim = len(y.shape)
     if ops.raw and x_ndim == y_ndim == 2 and y.dtype.kind == "f":
-        return g @ y.T  # what the last lines come to, at half the cost for small matrices
+        return _matrix_product(g, y.T)  # what the last lines come to, at half the cost for small matrices
     if y_ndim == 1:
         if x_ndim == 2:
             return ops.contract(g, ops.conj(y), subscripts="i,j->ij")
@@ -75,7 +80,7 @@ def _matmul_y(g: Any, x: Any, y_ndim: int, ops: Any) -> Any:
     """x^H g, summed over the leading dimensions of x where y does not have them."""
     x_ndim = len(x.shape)
     if ops.raw and x_ndim == y_ndim == 2 and x.dtype.kind == "f":
-        return x.T @ g
+        return _matrix_product(x.T, g)
     if x_ndim == 1:
         if y_ndim == 2:
             return ops.contract(ops.conj(x), g, subscripts="i,j->ij")

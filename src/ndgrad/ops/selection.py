@@ -31,13 +31,14 @@ def _keep(np: Any, x: Any, mask: Any) -> Any:
         return x if mask else x.dtype.type(0)
     if x.shape == mask.shape and mask.shape:
         if mask.dtype.kind != "b":
-            mask = mask.astype(bool)
+            mask = mask != 0
         if x.size < _LARGE or x.dtype.kind != "f" or x.dtype.itemsize not in _BITS:
             out = np.zeros(x.shape, x.dtype)
             np.copyto(out, x, where=mask)
             return out
-        # -1, which is all ones, where the mask is true
-        return np.bitwise_and(x.view(_BITS[x.dtype.itemsize]), np.negative(mask.view("i1"))).view(x.dtype)
+        bits = mask.astype(_BITS[x.dtype.itemsize])
+        bits *= x.view(bits.dtype)  # by 0 or 1, as whole numbers: neither makes NaN of anything
+        return bits.view(x.dtype)
     return np.where(mask, x, 0.0)
 
 

@@ -88,8 +88,9 @@ def _some_are_ignored(name: str, numbers: Any, classes: int, ignore_index: int) 
     """Whether some targets are `ignore_index`, after a check that all others are classes."""
     if numbers is None or not numbers.size:
         return False
-    inside = numbers.min() >= 0 and numbers.max() < classes
-    if inside and not 0 <= ignore_index < classes:  # the usual case, told by two numbers
+    # read as unsigned, a negative number is larger than all others: one pass instead of two
+    inside = (numbers if numbers.dtype.kind == "u" else numbers.view(f"u{numbers.itemsize}")).max() < classes
+    if inside and not 0 <= ignore_index < classes:  # the usual case
         return False
     ignored = numbers == ignore_index
     if not inside:
