@@ -63,7 +63,7 @@ def _as_written(index: Any) -> tuple[Any, ...] | None:
 def getitem(self: Any, index: Any) -> Any:
     """`self[index]`: a view for ints, slices, None and Ellipsis, else a new tensor."""
     if index.__class__ is int:
-        return select(self, index) if self.ndim else ops.getitem(self, index=(index,))
+        return select(self, index)
     plain = _as_written(index)
     if plain is not None:
         try:
@@ -98,13 +98,16 @@ def _unfit(self: Any, items: tuple[Any, ...], error: IndexError) -> IndexError:
 
 def select(self: Any, index: int) -> Any:
     """`self[index]` for an int: the commonest index, under torch's name for its node."""
-    size = self.shape[0]
-    if not -size <= index < size:
+    try:
+        return split_ops.select.eager(self, dim=0, index=index)
+    except IndexError as error:
+        if not self.ndim:
+            raise _unfit(self, (index,), error) from None
+        size = self.shape[0]
         raise IndexError(
             f"index {index} is out of bounds for dimension 0 with size {size} (shape {tuple(self.shape)}). Indices run from "
             f"{-size} to {size - 1}."
-        )
-    return split_ops.select.eager(self, dim=0, index=index)
+        ) from None
 
 
 def setitem(self: Any, index: Any, value: Any) -> None:
