@@ -172,21 +172,21 @@ def _axes(
     groups: int,
 ) -> Axes:
     ndim = len(w_shape) - 2
-    what = f"convolution of an input of shape {tuple(x_shape)} with a weight of shape {tuple(w_shape)}"
     if ndim < 1 or len(x_shape) != ndim + 2 or not len(stride) == len(padding) == len(dilation) == ndim:
         raise ValueError(
-            f"{what}, stride {tuple(stride)}, padding {tuple(padding)} and dilation {tuple(dilation)}: the numbers of "
+            f"{_title(x_shape, w_shape)}, stride {tuple(stride)}, padding {tuple(padding)} and dilation {tuple(dilation)}: the numbers of "
             "dimensions do not fit. Give an input (N, C, *spatial), a weight (M, C / groups, *kernel) and one setting "
             "for each spatial axis."
         )
     if groups < 1 or w_shape[0] % groups or x_shape[1] != w_shape[1] * groups:
         raise ValueError(
-            f"{what} in {groups} groups: the weight expects {w_shape[1] * groups} channels, and its {w_shape[0]} "
+            f"{_title(x_shape, w_shape)} in {groups} groups: the weight expects {w_shape[1] * groups} channels, and its {w_shape[0]} "
             "outputs have to fall into equal groups. Change the weight's first two sizes or the number of groups."
         )
     if min(*stride, *dilation) < 1:
         raise ValueError(
-            f"{what}: stride {tuple(stride)} and dilation {tuple(dilation)} have to be at least 1. Use 1 for an ordinary convolution."
+            f"{_title(x_shape, w_shape)}: stride {tuple(stride)} and dilation {tuple(dilation)} have to be at least 1. Use 1 for an "
+            "ordinary convolution."
         )
     axes = []
     settings = zip(x_shape[2:], w_shape[2:], stride, padding, dilation, strict=True)
@@ -195,11 +195,15 @@ def _axes(
         room = size + 2 * pad - axis.reach
         if taps < 1 or room < 0:
             raise ValueError(
-                f"{what}: a kernel of {taps} taps spans {axis.reach} positions, but the padded input has "
+                f"{_title(x_shape, w_shape)}: a kernel of {taps} taps spans {axis.reach} positions, but the padded input has "
                 f"{size + 2 * pad}. Use a larger input, more padding or a smaller kernel."
             )
         axes.append(axis._replace(out=room // step + 1))
     return tuple(axes)
+
+
+def _title(x_shape: Sequence[int], w_shape: Sequence[int]) -> str:
+    return f"convolution of an input of shape {tuple(x_shape)} with a weight of shape {tuple(w_shape)}"
 
 
 def _require_output_shape(g: Array, x_shape: Sequence[int], w_shape: Sequence[int], axes: Axes) -> None:

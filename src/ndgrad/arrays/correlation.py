@@ -207,7 +207,7 @@ class _Patches:
 
     def fill(self, x: Array) -> None:
         """Copy the values of x (N, G, C, *S)."""
-        source = np.moveaxis(x, 2, 3)
+        source = x.swapaxes(2, 3)
         for target, inputs in self.copies:
             self.values[target] = source[inputs]
 
@@ -236,7 +236,7 @@ def _copies(axes: Axes) -> list[tuple[Index, Index]]:
 
 def _flat_weight(w: Array) -> Array:
     """(G, M, C, *K) as (G, M, (*K, C)); contiguous, as flipped weights would reshape into views BLAS cannot take."""
-    return np.ascontiguousarray(np.moveaxis(w, 2, -1).reshape(*w.shape[:2], -1))
+    return np.ascontiguousarray(w.transpose(0, 1, *range(3, w.ndim), 2).reshape(*w.shape[:2], -1))
 
 
 # ----- the correlation -----

@@ -9,7 +9,7 @@ dilation, and the uneven ones of adaptive pooling alike. Work on NumPy arrays go
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import lru_cache
+from functools import lru_cache, reduce
 from math import prod
 from typing import Any, NamedTuple
 
@@ -228,19 +228,16 @@ def _max(x: Array, windows: list[Windows]) -> tuple[Array, NDArray[np.int64]]:
     planes = prod(x.shape[:2])
     taps = [len(axis.reads) for axis in windows]
     pitches = [prod(axis.size for axis in windows[number + 1 :]) for number in range(len(windows))]
-    base = np.zeros(spatial, np.int64)
-    offsets = np.zeros(taps, np.int64)
-    for number, (axis, pitch) in enumerate(zip(windows, pitches, strict=True)):
-        shape = [-1 if other == number else 1 for other in range(len(windows))]
-        base += (axis.starts * pitch).reshape(shape)
-        offsets += (np.arange(taps[number]) * axis.dilation * pitch).reshape(shape)
+    base = reduce(np.add.outer, [axis.starts * pitch for axis, pitch in zip(windows, pitches, strict=True)])
+    steps = [np.arange(count) * (axis.dilation * pitch) for count, axis, pitch in zip(taps, windows, pitches, strict=True)]
+    offsets = reduce(np.add.outer, steps).reshape(-1)
     code_dtype = np.dtype(np.uint8) if prod(taps) <= 256 else np.dtype(np.int64)
     library = library_of(x)
     values = library.empty((planes, *spatial), x.dtype)
     indices = library.empty((planes, *spatial), np.int64)
     flat = x.reshape(planes, *x.shape[2:])
     even = library is np and all(axis.stride for axis in windows)
-    base, offsets = library.asarray(base), library.asarray(offsets.reshape(-1))
+    base, offsets = library.asarray(base), library.asarray(offsets)
 
     def work(block: slice) -> None:
         part = flat[block]
