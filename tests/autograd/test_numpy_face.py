@@ -359,6 +359,27 @@ def _squares_of_slices(zeros, x):
     return u
 
 
+class Square(ndgrad.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x * x
+
+    @staticmethod
+    def backward(ctx, g):
+        (x,) = ctx.saved_tensors
+        Square.seen = type(x), type(g)
+        return 2 * x * g
+
+
+def _custom_squares_of_slices(zeros, x):
+    u = zeros(50)
+    u[:2] = x
+    for i in range(2, 50, 2):
+        u[i : i + 2] = Square.apply(u[i - 2 : i])
+    return u
+
+
 def _written_through_views(zeros, x):
     u = zeros(4)
     u[0] = x
@@ -369,7 +390,7 @@ def _written_through_views(zeros, x):
 
 
 @pytest.mark.parametrize("zeros", [dnp.zeros, ndgrad.zeros], ids=["numpy", "torch"])
-@pytest.mark.parametrize("program", [_sines, _squares_of_slices, _written_through_views])
+@pytest.mark.parametrize("program", [_sines, _squares_of_slices, _custom_squares_of_slices, _written_through_views])
 def test_a_buffer_whose_graph_was_never_run_dies_by_reference_counting(program, zeros):
     """What a save keeps of a part of the buffer does not lead back to the buffer, whose history leads to the save."""
     gc.collect()
@@ -382,6 +403,14 @@ def test_a_buffer_whose_graph_was_never_run_dies_by_reference_counting(program, 
         assert node() is None
     finally:
         gc.enable()
+
+
+@pytest.mark.parametrize("make", [dnp.array, ndgrad.tensor])
+def test_a_custom_function_sees_the_face_of_its_arguments_in_backward_too(make):
+    x = make([1.0, 2.0]).requires_grad_()
+    Square.apply(x).sum().backward()
+    assert Square.seen == (type(x), type(x))
+    assert x.grad.tolist() == [2.0, 4.0]
 
 
 def test_undo_data_dies_with_the_last_save_that_could_ask_for_it():

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy
 import pytest
 
 import ndgrad.numpy as np
-from ndgrad import func
+from ndgrad import autograd, func
 from ndgrad.numpy import Array
 
 X = np.array([1.0, 2.0, 3.0])
@@ -115,3 +115,40 @@ def test_a_saved_view_of_an_outer_level_has_the_history_it_had(asked: bool) -> N
         return func.grad(inner)(x).sum()  # the sum of x * x
 
     numpy.testing.assert_allclose(numpy.asarray(func.grad(outer)(X)), 2 * numpy.asarray(X))
+
+
+class Product(autograd.Function):
+    """Remembers the classes of all that its methods see."""
+
+    generate_vmap_rule = True
+    seen: ClassVar[set[type]] = set()
+
+    @staticmethod
+    def forward(x, y):
+        Product.seen |= {type(x), type(y)}
+        return x * y
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        Product.seen |= {type(output), *map(type, inputs)}
+        ctx.save_for_backward(*inputs, output)
+        ctx.save_for_forward(*inputs)
+
+    @staticmethod
+    def backward(ctx, g):
+        x, y, out = ctx.saved_tensors
+        Product.seen |= {type(x), type(y), type(out), type(g)}
+        return g * y, g * x
+
+    @staticmethod
+    def jvp(ctx, tx, ty):
+        x, y = ctx.saved_tensors
+        Product.seen |= {type(x), type(y), type(tx), type(ty)}
+        return tx * y + x * ty
+
+
+@pytest.mark.parametrize("name", TRANSFORMS)
+def test_a_custom_function_sees_arrays(name: str) -> None:
+    Product.seen.clear()
+    TRANSFORMS[name](lambda x: Product.apply(x, x * 2).sum())
+    assert Product.seen == {Array}

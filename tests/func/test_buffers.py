@@ -23,6 +23,56 @@ from tests.examples import at_least
 FACES: dict[str, Callable[[Any], Any]] = {"numpy": dnp.array, "torch": ndgrad.tensor}
 Q, X, C = np.array([[0.6, -0.4], [0.1, 0.8]]), np.array([[0.9, 0.5], [-0.3, 0.7]]), np.array([[0.3, -0.8], [0.2, 0.45]])
 
+
+
+class Cube(ndgrad.autograd.Function):
+    """Saves its input."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(x):
+        return x * x * x
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_backward(*inputs)
+        ctx.save_for_forward(*inputs)
+
+    @staticmethod
+    def backward(ctx, g):
+        (x,) = ctx.saved_tensors
+        return 3 * x * x * g
+
+    @staticmethod
+    def jvp(ctx, t):
+        (x,) = ctx.saved_tensors
+        return 3 * x * x * t
+
+
+class Exponential(ndgrad.autograd.Function):
+    """Saves its output."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(x):
+        return x.exp()
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_backward(output)
+        ctx.save_for_forward(output)
+
+    @staticmethod
+    def backward(ctx, g):
+        return ctx.saved_tensors[0] * g
+
+    @staticmethod
+    def jvp(ctx, t):
+        return ctx.saved_tensors[0] * t
+
+
 # ----- programs: functions of q, of an inner level, and of x, of an outer one ------------------------------------------------------
 
 BUFFERS: dict[str, Callable[..., Any]] = {
@@ -52,6 +102,8 @@ USES: dict[str, Callable[[Any, Any], Any]] = {
     "exp": lambda v, w: v.exp().sum(),
     "product": lambda v, w: (v * w).sum(),
     "quotient": lambda v, w: (v / (w * w + 1.5)).sum(),
+    "custom, of its input": lambda v, w: Cube.apply(v).sum(),
+    "custom, of its output": lambda v, w: Exponential.apply(v).sum(),
 }
 WRITES: dict[str, Callable[[Any, Any], Any]] = {
     "multiply": lambda v, w: v.mul_(w),

@@ -21,8 +21,21 @@ from ndgrad.autograd.function_context import Context, FunctionCtx
 from ndgrad.autograd.inplace import check_writable, set_history
 from ndgrad.autograd.modes import process, switch_grad, thread
 from ndgrad.autograd.node import MultiNode, Node, edge_node, edge_number, next_sequence_number
-from ndgrad.autograd.overwritten import freed_error, overwritten_error
-from ndgrad.autograd.saved import FREED, Packed, lift, linked, lower_saved, lower_unpacked, unpacked, verified
+from ndgrad.autograd.overwritten import freed_error
+from ndgrad.autograd.saved import (
+    FREED,
+    Packed,
+    input_array,
+    kept_in_level,
+    lift,
+    linked,
+    lower_saved,
+    lower_unpacked,
+    original,
+    unpacked,
+    verified,
+    without_base,
+)  # fmt: skip
 from ndgrad.autograd.subclass import note_wrappers
 from ndgrad.autograd.variable import Variable, edge, meta_of, np_dtype, requires_grad, twin, wrap
 from ndgrad.autograd.versions import kept_storage, storage_of
@@ -38,6 +51,7 @@ class FunctionNode(MultiNode, FunctionCtx):
     level = 0
     _on_payloads = False  # in the backward of a transform, which sees what was saved as the levels below do
     _at_hand: tuple[Any, ...] | None = None  # what saved_tensors are in jvp, and in contexts that are made again
+    _face: type[Any] | None = None  # of the outputs, which gradients have too
 
     def name(self) -> str:
         return type(self).__name__
@@ -130,11 +144,13 @@ class FunctionNode(MultiNode, FunctionCtx):
                 value = twin(t)
                 value._storage = storage
                 kept = _Saved("output", value, storage, None, number)
-            elif any(t is i for i in inputs):
-                kept = _Saved("input", t, storage, edge(t), 0)
             else:
-                constant = any(t is c for c in self._constants) or np_dtype(t).kind not in "fc"
-                kept = _Saved("constant" if constant else "intermediate", t, storage, None, 0)
+                value = kept_in_level(t, self.level) if self.level else without_base(t)
+                if any(t is i for i in inputs):
+                    kept = _Saved("input", value, storage, edge(t), 0)
+                else:
+                    constant = any(t is c for c in self._constants) or np_dtype(t).kind not in "fc"
+                    kept = _Saved("constant" if constant else "intermediate", value, storage, None, 0)
             if thread.saved_hooks:
                 from ndgrad.autograd.saved_hooks import pack
 
@@ -166,16 +182,16 @@ class FunctionNode(MultiNode, FunctionCtx):
             value, guard = value.packed, value
         if isinstance(value, Packed):
             value = unpacked(self, saved.kind, value)
-        elif saved.storage.version is not saved.version:
-            if not saved.storage.keeps:
-                raise overwritten_error(self, saved.kind, saved.shape, saved.version, saved.storage.version)
-            value = wrap(saved.cls, saved.storage.restore(value._array, saved.version))
-        if guard is not None:
-            verified(self, saved.kind, guard, value._array)
-        if self._on_payloads:
-            if isinstance(saved.tensor, Packed) and guard is None:
+            if self._on_payloads:
                 return lower_unpacked(self, saved.tensor, value)
-            return lift(value._array) if saved.kind == "output" else lower_saved(self, value, value._array)
+        else:
+            array = input_array(self, saved.kind, value, saved.version)
+            if guard is not None:
+                verified(self, saved.kind, guard, array)
+            if self._on_payloads:
+                face = value.face  # the user's code sees the one that it saved
+                return lift(array, face) if saved.kind == "output" else lower_saved(self, value, array, face)
+            value = original(value) if array is value._array else wrap(saved.cls, array)
         if saved.kind == "output":
             out = twin(value)
             out._node, out._storage = self, value._storage
@@ -201,7 +217,7 @@ class FunctionNode(MultiNode, FunctionCtx):
         given = [grads] if self.outputs == 1 else grads
         was = switch_grad(False)
         try:
-            out = self._run(*(None if g is None else wrap(Tensor, g) for g in given))
+            out = self._run(*(None if g is None else wrap(self._face or Tensor, g) for g in given))
         finally:
             switch_grad(was)
         if not keep:
@@ -422,6 +438,7 @@ def attach(cls: type[Function], node: FunctionNode, args: tuple[Any, ...], outpu
         for o in made
     ]
     node.shape, node.dtype = tuple(tensors[0].shape), np_dtype(tensors[0])
+    node._face = tensors[0].face
     if recording:
         _replace_saved(node, outputs, made)
         node._keep(inputs, made)

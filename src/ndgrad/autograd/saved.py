@@ -184,11 +184,11 @@ def unpack_raw(node: Any, name: str, own_edge: Any = None) -> Any:
     value = getattr(node, name)
     if value.__class__ is tuple:
         versions = getattr(node, name + "_v")
-        return tuple(_input_array(node, name, v, version) for v, version in zip(value, versions, strict=True))
+        return tuple(input_array(node, name, v, version) for v, version in zip(value, versions, strict=True))
     if value.__class__ is Packed and value.checksum is not None and name in node.plan.outs:
         return verified(node, name, value, _output_array(node, name, value.packed))
     if value.__class__ is Packed or (isinstance(value, Variable) and name not in node.plan.outs):
-        return _input_array(node, name, value, getattr(node, name + "_v"))
+        return input_array(node, name, value, getattr(node, name + "_v"))
     return _output_array(node, name, value)
 
 
@@ -202,13 +202,13 @@ def _output_array(node: Any, name: str, value: Any) -> Any:
     return value
 
 
-def _input_array(node: Any, name: str, value: Any, version: Version | None) -> Any:
-
+def input_array(node: Any, name: str, value: Any, version: Version | None) -> Any:
+    """The payload of a value as it was saved, at `version`; an error if that has been overwritten."""
     if value.__class__ is Packed:
         if value is FREED:
             raise freed_error(node)
         if value.checksum is not None:
-            return verified(node, name, value, _input_array(node, name, value.packed, version))
+            return verified(node, name, value, input_array(node, name, value.packed, version))
         return unpacked(node, name, value)._array
     if not isinstance(value, Variable):
         return value
@@ -281,7 +281,7 @@ def unpack_tensor(node: Any, name: str, own_edge: Any = None) -> Any:
 
 def _input_tensor(node: Any, name: str, value: Any, version: Version | None, own_edge: Any) -> Any:
     if value.__class__ is Packed and value.checksum is not None:
-        array = _input_array(node, name, value, version)
+        array = input_array(node, name, value, version)
         value = value.packed
     elif value.__class__ is Packed and value is not FREED:
         found = unpacked(node, name, value)
@@ -289,7 +289,7 @@ def _input_tensor(node: Any, name: str, value: Any, version: Version | None, own
             return linked(found, own_edge)
         return as_output(node, name, twin(found))
     else:
-        array = _input_array(node, name, value, version)
+        array = input_array(node, name, value, version)
     if not isinstance(value, Variable):
         return lift(value)
     value = original(value)
@@ -317,7 +317,7 @@ def unpack_payload(node: Any, name: str, own_edge: Any = None) -> Any:
     value = getattr(node, name)
     if value.__class__ is tuple:
         versions = getattr(node, name + "_v")
-        return tuple(_input_payload(node, name, v, _input_array, version) for v, version in zip(value, versions, strict=True))
+        return tuple(_input_payload(node, name, v, input_array, version) for v, version in zip(value, versions, strict=True))
     return _input_payload(node, name, value, lambda *_: unpack_raw(node, name), None)
 
 
@@ -344,11 +344,11 @@ def _without_guard(value: Any) -> Any:
     return value.packed if value.__class__ is Packed and value.checksum is not None else value
 
 
-def lower_saved(node: Any, value: Any, payload: Any) -> Any:
+def lower_saved(node: Any, value: Any, payload: Any, face: type[Any] | None = None) -> Any:
     """A saved value as the levels below the node's see it. One that comes from there is seen as it is: its array alone
     would lose its batch or its history."""
     if not isinstance(value, Variable) or _is_of_level(value, node.level):
-        return lift(payload)
+        return lift(payload, face)
     if payload is value or payload is value._array:
         return value
     old = wrap(type(value), payload)
@@ -368,13 +368,13 @@ def _is_of_level(t: Any, level: int) -> bool:
     return meta.view is not None and _is_of_level(meta.view.base, level)
 
 
-def lift(payload: Any) -> Any:
+def lift(payload: Any, face: type[Any] | None = None) -> Any:
     """A payload as a tensor."""
     if isinstance(payload, Variable) or payload is None or type(payload) in (bool, int, float, complex):
         return payload
     from ndgrad.tensor import Tensor
 
-    return wrap(Tensor, payload)
+    return wrap(face or Tensor, payload)
 
 
 def with_history(t: Any, own_edge: Any) -> Any:

@@ -22,11 +22,10 @@ from ndgrad.autograd.forward_ad import interpreters, saved_tangents, tangent_of,
 from ndgrad.autograd.function import Context, Function, FunctionNode, attach, run_function, separate_setup
 from ndgrad.autograd.modes import switch_grad, thread
 from ndgrad.autograd.node import next_sequence_number
-from ndgrad.autograd.saved import lift
 from ndgrad.autograd.variable import Variable, edge, np_dtype, wrap
 from ndgrad.autograd.view import tangents_of
 from ndgrad.func.batching import BatchLevel, batch_tensor
-from ndgrad.func.levels import GradLevel, Level, below, level_number, lower, top_level
+from ndgrad.func.levels import GradLevel, Level, as_below, below, level_number, lower, top_level
 from ndgrad.ops.vocabulary import tensor_ops
 from ndgrad.pytree import tree_flatten, tree_unflatten
 
@@ -218,7 +217,7 @@ def _keep_tangents(
 
 def _apply_grad(level: GradLevel, cls: type[Function], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     number = level.number
-    payloads = tuple((lift(a._array) if level_number(a) == number else a) if isinstance(a, Variable) else a for a in args)
+    payloads = tuple(as_below(a, a._array, number) if level_number(a) == number else a for a in args)
     level.pure = False
     with below(level):
         result = cls.apply(*payloads, **kwargs)

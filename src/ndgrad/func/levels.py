@@ -119,7 +119,7 @@ class GradLevel(Level):
                     meta_of(made).born = thread.levels[-1].number
                 return made
         with below(self):
-            lifted = tuple([_below(a, p, number) if isinstance(a, Variable) else p for a, p in zip(args, payloads, strict=True)])
+            lifted = tuple([as_below(a, p, number) if isinstance(a, Variable) else p for a, p in zip(args, payloads, strict=True)])
             result = dispatch(op, lifted, settings)
         if simple and op.differentiable and thread.grad_enabled:
             made = op.in_level(*args, level=number, made=lower(result), **settings)
@@ -260,7 +260,7 @@ def make_leaf(level: GradLevel, t: Any) -> Any:
     return leaf
 
 
-def _below(t: Any, payload: Any, number: int) -> Any:
+def as_below(t: Any, payload: Any, number: int) -> Any:
     """A tensor as an op on the levels below gets it, which may save it: so it has the versions of the memory that it is."""
     if isinstance(payload, Variable):
         return payload
