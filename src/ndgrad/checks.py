@@ -44,6 +44,19 @@ def set_requires_grad(t: Any, value: bool) -> None:
         meta_of(t).requires_grad = value
 
 
+def as_leaf(t: Any) -> Any:
+    """Let a tensor that was just made require grad: inside a grad transform as a leaf of its level, whose graph is being recorded."""
+    meta, level = t._meta, thread.levels[-1] if thread.levels else None
+    if level is None or t._node is not None or isinstance(t._array, Variable) or (meta is not None and (meta.level or meta.batch_level)):
+        return t.requires_grad_()
+    check_differentiable(np_dtype(t))
+    meta = meta_of(t)
+    meta.requires_grad = True
+    if level.kind == "grad":
+        meta.level = level.number
+    return t
+
+
 def check_differentiable(dtype: np.dtype[Any]) -> None:
     """Raise if tensors of a dtype cannot require grad."""
     if dtype.kind not in "fc" and dtype.name != "bfloat16":

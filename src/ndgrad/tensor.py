@@ -22,6 +22,7 @@ from ndgrad.autograd.variable import Variable, meta_of, np_dtype, recorded, requ
 from ndgrad.autograd.versions import Version, is_inference, storage_of, version_number
 from ndgrad.autograd.view import replay
 from ndgrad.checks import (
+    as_leaf,
     channels_last_order,
     check_grad,
     existing_dim,
@@ -91,8 +92,9 @@ class Tensor(PythonProtocols):
         outside = data.detach()
         made = wrap(cls, outside._array)
         made._storage = outside._storage
+        of_a_level = outside._meta is not None and (outside._meta.level or outside._meta.batch_level)
         if require_grad:
-            made.requires_grad_()
+            made.requires_grad_() if of_a_level else as_leaf(made)
         return made
 
     @staticmethod

@@ -40,7 +40,10 @@ def fresh(array: Any, requires_grad: bool = False, face: type[Any] = Tensor) -> 
     if requires_grad or thread.levels:
         meta = meta_of(t)
         meta.requires_grad = requires_grad
-        meta.born = thread.levels[-1].number if thread.levels else 0
+        if thread.levels:
+            meta.born = thread.levels[-1].number
+            if requires_grad and thread.levels[-1].kind == "grad":
+                meta.level = meta.born  # a leaf of the graph that is being recorded
     return t
 
 

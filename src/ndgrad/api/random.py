@@ -17,6 +17,7 @@ from ndgrad.arrays.placement import library_for
 from ndgrad.autograd.inplace import copy_into, write
 from ndgrad.autograd.modes import thread
 from ndgrad.autograd.variable import Variable, np_dtype, wrap
+from ndgrad.checks import as_leaf
 from ndgrad.generator import Generator, default_generator, initial_seed, manual_seed, seed
 from ndgrad.ops import fill
 from ndgrad.ops import random as ops
@@ -48,7 +49,7 @@ def _draw(name: str, op: Any, template: Any, given: Options, settings: dict[str,
     made = op(template, **settings)
     if given.out is not None:
         return copy_into(name, given.out, made)
-    return made.requires_grad_() if given.requires_grad else made
+    return as_leaf(made) if given.requires_grad else made
 
 
 def _check_generator(name: str, generator: Any) -> Any:

@@ -412,3 +412,30 @@ def complex_compositions(torch, func):
         func.jvp(func.grad(f), (z[0],), (z[1],)),
         func.vmap(lambda a, b: func.vjp(torch.exp, a)[1](b))(z, z),
     )
+
+
+@program
+def leaves_made_inside(torch, func):
+    def squared_gradient(x, leaf):
+        (g,) = torch.autograd.grad((leaf * leaf * x).sum(), leaf, create_graph=True)
+        return (g * g * x).sum()
+
+    def module_gradient(x):
+        layer = torch.nn.Linear(3, 1, dtype=torch.float64)
+        with torch.no_grad():
+            for p in layer.parameters():
+                p.fill_(0.3)
+        found = torch.autograd.grad(layer(x).tanh().sum(), tuple(layer.parameters()), create_graph=True)
+        return sum((g * g).sum() for g in found)
+
+    makers = {
+        "ones": lambda: torch.ones(3, requires_grad=True, dtype=torch.float64),
+        "tensor": lambda: torch.tensor([1.0, 2.0, 3.0], requires_grad=True, dtype=torch.float64),
+        "parameter": lambda: torch.nn.Parameter(torch.ones(3, dtype=torch.float64)),
+    }
+    x, batch = vector(torch), draw(torch, 0, 2, 3)
+    results = {}
+    for name, make in makers.items():
+        f = lambda x, make=make: squared_gradient(x, make())
+        results[name] = func.grad(f)(x), func.vmap(func.grad(f))(batch), func.hessian(f)(x), func.jvp(func.grad(f), (x,), (x,))
+    return results, func.grad(module_gradient)(x), func.jacrev(module_gradient)(x)
