@@ -93,10 +93,13 @@ def test_derivatives_at_points_where_the_formula_is_not_defined() -> None:
         slope = lib.autograd.grad((base**exponent).sum(), base, create_graph=True)[0]
         mixed = lib.autograd.grad(slope.sum(), exponent)[0].tolist()
         gammas = gradient(lib, lambda x: lib.special.gammainc(const(lib, [1.0, 1.0]), x), [0.0, float("inf")])
-        return [*radius, *curvature, *mixed, *gammas]
+        y = leaf(lib, [0.0])
+        slope = lib.autograd.grad(lib.atan2(y, const(lib, [0.0])).sum(), y, create_graph=True)[0]
+        bend = lib.autograd.grad(slope.sum(), y)[0].tolist()
+        return [*radius, *curvature, *mixed, *gammas, *bend]
 
-    # cos(1); sinc(x) = 1 - (pi x)^2 / 6 + ...; d/de (e b^(e-1)) = 1/b; exp(-x)
-    np.testing.assert_allclose(run(ndgrad), [np.cos(1.0), -(np.pi**2) / 3, 0.5, 1.0, 0.0], rtol=1e-12)
+    # cos(1); sinc(x) = 1 - (pi x)^2 / 6 + ...; d/de (e b^(e-1)) = 1/b; exp(-x); 0, as the first derivative there
+    np.testing.assert_allclose(run(ndgrad), [np.cos(1.0), -(np.pi**2) / 3, 0.5, 1.0, 0.0, 0.0], rtol=1e-12)
     assert not np.isclose(run(torch), run(ndgrad)).any()
 
 

@@ -83,16 +83,16 @@ fmod = elementwise("fmod", "fmod", args="x y", x=lambda t: t, y=lambda t, x, y, 
 
 
 def _pow_x(t: Any, x: Any, exponent: Any, ops: Any) -> Any:
-    """y x^(y-1); where the exponent y is 0 the derivative is 0, also at x = 0, where the formula would give 0 * inf."""
+    """y x^(y-1); where the exponent y is 0 the derivative is 0, also where the formula would give 0 * inf or 0 * NaN."""
     if isinstance(exponent, _NUMBERS):
         if exponent == 2:
             return t * (x + x)
         if exponent == 0:
             return ops.zeros_like(t)
         return t if exponent == 1 else t * (ops.pow(x, exponent - 1) * (exponent + 0.0))
-    if not may_vanish(x, ops):
+    if not may_vanish(exponent, ops):
         return t * (exponent * x ** (exponent - 1.0))
-    constant = (exponent == 0) & (x == 0)
+    constant = (exponent == 0) & ((x == 0) | (x != x))
     return ops.keep(t * (exponent * x ** ops.where(constant, 1.0, exponent - 1)), ~constant)
 
 
@@ -101,7 +101,7 @@ def _pow_exponent(t: Any, x: Any, exponent: Any, out: Any, ops: Any) -> Any:
     if isinstance(x, _NUMBERS):
         if x == 0:
             size = ops.real(exponent) if is_complex(exponent) else exponent
-            return t * ops.where(size >= 0, 0.0, -math.inf)
+            return t * ops.where(size >= 0, 0.0, size - math.inf)
         return t * (out * _log_of(x, is_complex(exponent)))
     if not may_vanish(x, ops):
         return t * (out * ops.log(x))
