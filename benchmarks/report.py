@@ -21,6 +21,7 @@ from benchmarks.libraries import LIBRARIES, REFERENCE, THREADS
 
 ABSENT = "–"
 BUSY = "(!)"
+COLOURING_GOAL = 50
 
 
 @dataclass
@@ -35,7 +36,7 @@ class Report:
 
     def tables(self) -> list[list[list[str]]]:
         """The tables as rows of cells, header first; those without measurements are left out."""
-        tables = [self._ratios(), self._memory(), self._imports(), self._wheels()]
+        tables = [self._ratios(), self._colouring(), self._memory(), self._imports(), self._wheels()]
         return [rows for rows in tables if len(rows) > 1]
 
     def problems(self) -> list[str]:
@@ -66,6 +67,16 @@ class Report:
             cells = [_ratio_cell(comparison, name) for name in others]
             title = comparison.workload.title + (f" {BUSY}" if comparison.busy else "")
             rows.append([title, absolute, *cells, _goal(comparison.workload.goal)])
+        return rows
+
+    def _colouring(self) -> list[list[str]]:
+        """The banded Jacobian by both of our ways."""
+        rows = [["Jacobian in ndgrad", "dense", "through colouring", "times quicker", "goal"]]
+        found = {comparison.workload.name: comparison.timings.get("ndgrad") for comparison in self.comparisons}
+        dense, coloured = found.get("jacobian-dense"), found.get("jacobian-coloured")
+        if dense and coloured and dense.seconds and coloured.seconds:
+            slow, quick = dense.median(), coloured.median()
+            rows.append(["banded, n = 1000", _duration(slow), _duration(quick), f"{slow / quick:.0f}", f"≥ {COLOURING_GOAL}"])
         return rows
 
     def _memory(self) -> list[list[str]]:
