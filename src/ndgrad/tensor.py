@@ -92,10 +92,10 @@ class Tensor(PythonProtocols):
         outside = data.detach()
         made = wrap(cls, outside._array)
         made._storage = outside._storage
-        of_a_level = outside._meta is not None and (outside._meta.level or outside._meta.batch_level)
-        if require_grad:
-            made.requires_grad_() if of_a_level else as_leaf(made)
-        return made
+        if outside._meta is not None and (outside._meta.level or outside._meta.batch_level):
+            meta = meta_of(made)
+            meta.level, meta.batch_level = outside._meta.level, outside._meta.batch_level
+        return as_leaf(made) if require_grad else made
 
     @staticmethod
     def _make_wrapper_subclass(

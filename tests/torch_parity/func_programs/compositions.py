@@ -439,3 +439,17 @@ def leaves_made_inside(torch, func):
         f = lambda x, make=make: squared_gradient(x, make())
         results[name] = func.grad(f)(x), func.vmap(func.grad(f))(batch), func.hessian(f)(x), func.jvp(func.grad(f), (x,), (x,))
     return results, func.grad(module_gradient)(x), func.jacrev(module_gradient)(x)
+
+
+@program
+def parameters_made_inside(torch, func):
+    def layer(x):
+        made = torch.nn.Linear(3, 2, dtype=torch.float64)
+        with torch.no_grad():
+            for p in made.parameters():
+                p.fill_(0.3)
+        return made(x).tanh().sum().detach()
+
+    constant = lambda x: torch.nn.Parameter(x, requires_grad=False) * x
+    batch = draw(torch, 0, 2, 3)
+    return func.functionalize(layer)(batch), func.vmap(constant)(batch), func.vmap(func.grad(lambda x: constant(x).sum()))(batch)
