@@ -2,6 +2,7 @@
 
 import threading
 import time
+import weakref
 
 import numpy as np
 import pytest
@@ -87,6 +88,28 @@ def test_all_is_done_by_the_caller_if_no_thread_can_be_started(monkeypatch):
     seen = []
     threads.share(range(5), seen.extend, threads=3)
     assert seen == [0, 1, 2, 3, 4]
+
+
+def test_work_that_no_helper_took_up_is_let_go_of():
+    held = threading.Event()
+
+    def busy(blocks):
+        for _ in blocks:
+            if threading.get_ident() != main:
+                held.wait(20)
+
+    main = threading.get_ident()
+    keeper = threading.Thread(target=lambda: threads.share(range(3), busy, threads=3))
+    keeper.start()  # two helpers are at work from now on, and the caller waits for them
+    try:
+        array = np.zeros(3)
+        gone = weakref.ref(array)
+        threads.share(range(2), lambda blocks, array=array: list(blocks), threads=2)
+        del array
+        assert gone() is None
+    finally:
+        held.set()
+        keeper.join()
 
 
 def test_sharing_inside_shared_work_and_from_many_threads_ends():

@@ -37,7 +37,7 @@ class _Request:
     """Work that a helper may take up, unless whoever asked has no use for it any more."""
 
     def __init__(self, work: Callable[[], None]) -> None:
-        self._work = work
+        self._work: Callable[[], None] | None = work  # None when it is over: the arrays that it knows may go
         self._context = copy_context()  # carries the caller's np.errstate over to the other thread
         self._claim, self._done = allocate_lock(), allocate_lock()
         self._error: BaseException | None = None
@@ -48,15 +48,18 @@ class _Request:
         if not self._claim.acquire(blocking=False):
             return
         try:
-            self._context.run(self._work)
+            if self._work is not None:
+                self._context.run(self._work)
         except BaseException as error:  # the caller's to raise
             self._error = error
         finally:
+            self._work = None
             self._done.release()
 
     def end(self) -> BaseException | None:
         """Call it off, or if somebody is at it wait until it is done; what went wrong there."""
         if self._claim.acquire(blocking=False):
+            self._work = None
             return None
         self._done.acquire()
         return self._error
