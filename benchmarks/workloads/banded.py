@@ -37,7 +37,7 @@ def dense(torch: Any) -> Step:
     return step
 
 
-@workload("jacobian-coloured", title=f"The same through colouring (dense in torch), n = {UNKNOWNS}")
+@workload("jacobian-coloured", title=f"The same through colouring (dense in torch), n = {UNKNOWNS}", goal=0.02)
 def coloured(torch: Any) -> Step:
     """Three products; the entries of the band, row by row, are what is compared."""
     x = _start(torch)

@@ -128,7 +128,7 @@ class _Prepared:
         compressed = rows[0] if len(rows) == 1 else np.concatenate(rows)
         if compressed.shape[1] != self.shape[0]:
             raise wide.UnknownHere
-        entries: Array = compressed[self._product, self._place]
+        entries: Array = compressed.reshape(-1).take(self._product * compressed.shape[1] + self._place)
         return entries
 
     def __repr__(self) -> str:

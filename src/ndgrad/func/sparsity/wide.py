@@ -12,13 +12,14 @@ going wrong, and the caller takes the general way, which does it all.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
 
 from ndgrad.autograd.forward_ad import dual_level, interpreters
 from ndgrad.autograd.modes import thread
-from ndgrad.autograd.variable import Variable, meta_of, wrap
+from ndgrad.autograd.variable import Meta, Variable, wrap
 from ndgrad.func.sparsity.rules import Array
 from ndgrad.ops.generate import FACES
 from ndgrad.ops.table import NOT_DIFFERENTIABLE, Op, parameter_names
@@ -81,30 +82,31 @@ class _Plan:
         self.batch = op.batch
         self.batch_names = parameter_names(op.batch) if callable(op.batch) else ()
 
-    def _rule(self, found: Any) -> tuple[Callable[..., Any], list[_Getter]]:
+    def _rule(self, found: Any) -> tuple[Callable[..., Any], Callable[[tuple[Any, ...]], tuple[Any, ...]]]:
         rule, names = found if isinstance(found, tuple) else (found, parameter_names(found))
-        return rule, [_getter(self.op, name) for name in names]
+        return rule, _picker([_place(self.op, name) for name in names])
 
 
-_Getter = Callable[[Any, list[Any], Any, dict[str, Any]], Any]
-
-
-def _getter(op: Op, name: str) -> _Getter:
-    """Where a parameter of a rule is found among (t, values, out, settings)."""
-    if name in ("t", "out", "ops"):
-        return {"t": lambda t, values, out, settings: t, "out": lambda t, values, out, settings: out}.get(
-            name, lambda t, values, out, settings: _OPS
-        )
+def _place(op: Op, name: str) -> Any:
+    """Where a parameter of a rule is found in (t, out, ops, settings, *values): its position, or a function that finds it."""
+    if name in _FIXED:
+        return _FIXED.index(name)
     if name in op.settings:
-        return lambda t, values, out, settings: settings[name]
+        return lambda known: known[3][name]
     if name in op.args:
-        position = op.args.index(name)
-        return lambda t, values, out, settings: values[position]
+        return len(_FIXED) + op.args.index(name)
     arg, kind = name.rsplit("_", 1)  # x_shape, x_ndim, x_dtype
-    position = op.args.index(arg)
-    return lambda t, values, out, settings: getattr(np.asarray(values[position]), kind)
+    position = len(_FIXED) + op.args.index(arg)
+    return lambda known: getattr(np.asarray(known[position]), kind)
 
 
+def _picker(places: list[Any]) -> Callable[[tuple[Any, ...]], tuple[Any, ...]]:
+    if len(places) > 1 and all(isinstance(place, int) for place in places):
+        return itemgetter(*places)
+    return lambda known: tuple([known[place] if isinstance(place, int) else place(known) for place in places])
+
+
+_FIXED = ("t", "out", "ops", "settings")
 _OPS = raw_ops(np)
 _PLANS: dict[Op, _Plan] = {}
 
@@ -119,7 +121,8 @@ class _Pushing:
     def carrying(self, face: type[Any], array: Any, wide: Array | None) -> Any:
         out = wrap(face, array)
         if wide is not None:
-            meta_of(out).tangents = {self.level: Wide(wide)}
+            out._meta = meta = Meta()
+            meta.tangents = {self.level: Wide(wide)}
         return out
 
     def wide_of(self, a: Any) -> Array | None:
@@ -171,8 +174,8 @@ class _Pushing:
             if w is None or found is None:
                 continue
             t = w if w.ndim == rank else w.reshape((self.count, *(1,) * (rank - w.ndim), *w.shape[1:]))
-            rule, getters = found
-            term = rule(*[get(t, values, out, settings) for get in getters])
+            rule, pick = found
+            term = rule(*pick((t, out, _OPS, settings, *values)))
             total = term if total is None else total + term
         return total
 
