@@ -176,7 +176,7 @@ def _publish(name: str, made: Op, function: Callable[..., Any], method: str | No
     if method is not None and (not method.isidentifier() or hasattr(Tensor, method)):
         del _table.table[made.name]
         raise ValueError(f"{name}: tensors have {method!r} already, or it is no name. Choose another for method=.")
-    function.op = made  # type: ignore[attr-defined]
+    function.op = made  # type: ignore[attr-defined]  # functions take attributes
     if method is not None:
         setattr(Tensor, method, function)
         if made.inplace:

@@ -100,14 +100,14 @@ class PythonProtocols(Variable):
         """NumPy's ufuncs on tensors: see ndgrad.numpy.ufuncs, whose function takes this one's place when first called."""
         from ndgrad.numpy.ufuncs import array_ufunc
 
-        PythonProtocols.__array_ufunc__ = array_ufunc  # type: ignore[method-assign]
+        PythonProtocols.__array_ufunc__ = array_ufunc  # type: ignore[method-assign]  # installed when first asked for
         return array_ufunc(self, ufunc, method, *inputs, **kwargs)
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
         """NumPy's functions on tensors: see ndgrad.numpy.dispatch."""
         from ndgrad.numpy.dispatch import array_function
 
-        PythonProtocols.__array_function__ = array_function  # type: ignore[method-assign]
+        PythonProtocols.__array_function__ = array_function  # type: ignore[method-assign]  # installed when first asked for
         return array_function(self, function, types, args, kwargs)
 
     def __array_wrap__(self, array: Any, context: Any = None, return_scalar: bool = False) -> Any:

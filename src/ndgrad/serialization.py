@@ -73,7 +73,7 @@ class _Memory:
 _PythonPickler: Any = vars(pickle)["_Pickler"]
 
 
-class _Pickler(_PythonPickler):  # type: ignore[misc]
+class _Pickler(_PythonPickler):  # type: ignore[misc]  # not in the stubs
     def __init__(self, file: Any, protocol: int) -> None:
         super().__init__(file, protocol)
         self.records: list[Any] = []  # the bytes, by key

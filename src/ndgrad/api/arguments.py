@@ -36,7 +36,7 @@ def both_worlds(function: F) -> F:
             kwargs = renamed(function, known, kwargs, _FROM_NUMPY)
         return function(*args, **kwargs)
 
-    return accepting  # type: ignore[return-value]
+    return accepting  # type: ignore[return-value]  # the same signature, and more keywords
 
 
 def torch_names(function: F) -> F:
@@ -49,7 +49,7 @@ def torch_names(function: F) -> F:
             kwargs = renamed(function, known, kwargs)
         return function(*args, **kwargs)
 
-    return accepting  # type: ignore[return-value]
+    return accepting  # type: ignore[return-value]  # the same signature, and more keywords
 
 
 def keywords_of(function: Callable[..., Any]) -> frozenset[str]:

@@ -36,16 +36,16 @@ class Mode:
         if inspect.isclass(function):
             raise TypeError(f"{type(self).__name__} decorates functions, and got the class {function.__name__}. Decorate its methods.")
         if inspect.isgeneratorfunction(function):
-            return self._decorate_generator(function)  # type: ignore[no-any-return]
+            return self._decorate_generator(function)  # type: ignore[no-any-return]  # a decorator gives back what it was given
         if inspect.iscoroutinefunction(function):
-            return self._decorate_coroutine(function)  # type: ignore[no-any-return]
+            return self._decorate_coroutine(function)  # type: ignore[no-any-return]  # a decorator gives back what it was given
 
         @functools.wraps(function)
         def decorated(*args: Any, **kwargs: Any) -> Any:
             with self.fresh():
                 return function(*args, **kwargs)
 
-        return decorated  # type: ignore[return-value]
+        return decorated  # type: ignore[return-value]  # a decorator gives back what it was given
 
     def _decorate_generator(self, function: Any) -> Any:
         @functools.wraps(function)
@@ -139,7 +139,7 @@ class _GradMode(Mode):
         made = super().__new__(cls)
         if function is None:
             return made
-        made.__init__()  # type: ignore[misc]
+        made.__init__()  # type: ignore[misc]  # as a decorator: __new__ returns a function, so Python will not
         return made(function)
 
     def __init__(self, function: Any = None) -> None:
@@ -189,7 +189,7 @@ class inference_mode(Mode):
         made = super().__new__(cls)
         if isinstance(mode, bool):
             return made
-        made.__init__()  # type: ignore[misc]
+        made.__init__()  # type: ignore[misc]  # as a decorator: __new__ returns a function, so Python will not
         return made(mode)
 
     def __init__(self, mode: bool = True) -> None:

@@ -47,7 +47,7 @@ class _Worker(threading.Thread):
     def run(self) -> None:
         thread.__dict__.update(self.modes)
         try:
-            self.context.run(self.function)  # type: ignore[arg-type]
+            self.context.run(self.function)  # type: ignore[arg-type]  # there until it has run
         except BaseException as error:
             self.error = error
         finally:

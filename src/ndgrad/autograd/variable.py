@@ -227,7 +227,7 @@ def accumulator(t: Any) -> AccumulateGrad:
     with _LOCKS[(id(t) >> 4) % 61]:
         before = meta.accumulator and meta.accumulator()
         if before is not None:
-            return before  # type: ignore[return-value]
+            return before  # type: ignore[return-value]  # the node of a leaf is its accumulator
         meta.accumulator = reference
     return made
 

@@ -22,7 +22,7 @@ except ImportError as error:
 __all__ = ["NdgradBackend"]
 
 
-class NdgradBackend(AbstractBackend):  # type: ignore[misc]
+class NdgradBackend(AbstractBackend):  # type: ignore[misc]  # einops has no types
     """What einops asks of tensors. Results keep the face of their arguments."""
 
     framework_name = "ndgrad"

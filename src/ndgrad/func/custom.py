@@ -132,7 +132,7 @@ def _apply_watched(cls: type[Function], args: tuple[Any, ...], kwargs: dict[str,
     """Apply a function whose forward takes the context, and get hold of that."""
     seen: dict[str, Any] = {}
 
-    class Watched(cls):  # type: ignore[misc, valid-type]
+    class Watched(cls):  # type: ignore[misc, valid-type]  # the base is known at run time only
         @staticmethod
         def forward(ctx: Any, *given: Any, **named: Any) -> Any:
             seen["node"] = ctx._node

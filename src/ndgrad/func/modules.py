@@ -23,7 +23,7 @@ __all__ = ["functional_call", "replace_all_batch_norm_modules_", "stack_module_s
 _ABSENT = object()
 
 # While a module's tensors are swapped, another thread that calls it as a function has to wait: it would see the wrong ones.
-_locks: weakref.WeakKeyDictionary[Any, threading.RLock] = weakref.WeakKeyDictionary()  # type: ignore[type-arg, unused-ignore]
+_locks: weakref.WeakKeyDictionary[Any, threading.RLock] = weakref.WeakKeyDictionary()
 _locks_lock = threading.Lock()
 
 

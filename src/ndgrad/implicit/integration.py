@@ -333,11 +333,11 @@ class Adjoint:
 
 
 def _rhs_of(adjoint: weakref.ref[Adjoint]) -> Callable[[float, Any], Any]:
-    return lambda t, z: adjoint().rhs(t, z)  # type: ignore[union-attr]
+    return lambda t, z: adjoint().rhs(t, z)  # type: ignore[union-attr]  # alive as long as the solver that calls this
 
 
 def _jacobian_of(adjoint: weakref.ref[Adjoint]) -> Callable[[float, Any], Any]:
-    return lambda t, z: adjoint().matrix(t, z)  # type: ignore[union-attr]
+    return lambda t, z: adjoint().matrix(t, z)  # type: ignore[union-attr]  # alive as long as the solver that calls this
 
 
 __all__ = ["Adjoint", "Event", "METHODS", "STIFF", "Settings", "System", "Trajectory", "forward"]

@@ -114,7 +114,7 @@ def bordered(program: Program, original: Any) -> Callable[..., Any]:
 
     if callable(original) and hasattr(original, "__name__"):
         functools.update_wrapper(lifted, original)
-    lifted.__lifts__ = original  # type: ignore[attr-defined]
+    lifted.__lifts__ = original  # type: ignore[attr-defined]  # functions take attributes
     return lifted
 
 

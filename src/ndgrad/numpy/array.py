@@ -40,7 +40,7 @@ from ndgrad.tensor import Tensor
 
 #: The instruction of `a % b` and `a %= b` (see _in_formatting).
 _BINARY_OP = opcode.opmap["BINARY_OP"]
-_REMAINDERS = frozenset(n for n, (name, _) in enumerate(opcode._nb_ops) if name in ("NB_REMAINDER", "NB_INPLACE_REMAINDER"))  # type: ignore[attr-defined]
+_REMAINDERS = frozenset(n for n, (name, _) in enumerate(opcode._nb_ops) if name in ("NB_REMAINDER", "NB_INPLACE_REMAINDER"))  # type: ignore[attr-defined]  # not in the stubs
 
 
 def _reversed(t: Any) -> Any:
@@ -78,7 +78,7 @@ class Array(Tensor):
         raise AttributeError("an Array's shape cannot be assigned: views of its memory may exist. Write x = x.reshape(...).")
 
     @property
-    def size(self) -> int:  # type: ignore[override]
+    def size(self) -> int:  # type: ignore[override]  # NumPy's property in place of torch's method
         """The number of elements."""
         return math.prod(self.shape)
 

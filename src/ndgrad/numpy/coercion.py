@@ -148,7 +148,7 @@ def with_detour(function: Callable[..., Any], theirs: Any) -> Callable[..., Any]
                 raise
             return theirs(*args, **kwargs)
 
-    call.without_detour = function  # type: ignore[attr-defined]
+    call.without_detour = function  # type: ignore[attr-defined]  # functions take attributes
     return call
 
 
@@ -276,7 +276,7 @@ def deliver(name: str, result: Any, out: Any, casting: str = "same_kind") -> Any
 
 
 def _check_out(name: str, result: Any, shape: tuple[int, ...], dtype: Any, casting: str) -> None:
-    if not np.can_cast(np_dtype(result), dtype, casting):  # type: ignore[arg-type]
+    if not np.can_cast(np_dtype(result), dtype, casting):  # type: ignore[arg-type]  # the stubs want a literal casting
         raise TypeError(
             f"{name}(): cannot cast the result from {np_dtype(result)!r} to {dtype!r} of out= with casting rule {casting!r}. "
             "Give an out= that holds the result, or casting='unsafe'."

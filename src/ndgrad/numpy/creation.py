@@ -271,7 +271,7 @@ def linspace(
     """Evenly spaced numbers between two ends, in which they are differentiable."""
     count = operator.index(num)
     if not isinstance(start, Variable) and not isinstance(stop, Variable):
-        made = np.linspace(start, stop, count, endpoint, retstep, dtype, axis)  # type: ignore[call-overload]
+        made = np.linspace(start, stop, count, endpoint, retstep, dtype, axis)  # type: ignore[call-overload]  # the stubs want a literal retstep
         return (constant(made[0]), made[1]) if retstep else constant(made)
     if count < 0:
         raise ValueError(f"Number of samples, {num}, must be non-negative.")

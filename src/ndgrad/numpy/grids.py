@@ -31,7 +31,7 @@ def meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = 
 
 
 def indices(dimensions: Any, dtype: Any = int, sparse: bool = False) -> Any:
-    return as_arrays(np.indices(dimensions, dtype, sparse))  # type: ignore[call-overload]
+    return as_arrays(np.indices(dimensions, dtype, sparse))  # type: ignore[call-overload]  # the stubs want a literal sparse
 
 
 def diag_indices(n: int, ndim: int = 2) -> Any:

@@ -186,7 +186,7 @@ def copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) ->
         return
     value = as_array(src)
     number = src.__class__ in (int, float, bool, complex)
-    if not np.can_cast(np.min_scalar_type(src) if number else np_dtype(value), np_dtype(dst), casting):  # type: ignore[arg-type]
+    if not np.can_cast(np.min_scalar_type(src) if number else np_dtype(value), np_dtype(dst), casting):  # type: ignore[arg-type]  # the stubs want a literal casting
         raise TypeError(f"Cannot cast array data from {np_dtype(value)!r} to {np_dtype(dst)!r} according to the rule {casting!r}")
     value = broadcast(with_dtype(value, np_dtype(dst)), tuple(dst.shape))
     if where is not True:
@@ -305,26 +305,26 @@ def flatnonzero(a: Any) -> Any:
 
 
 def ix_(*args: Any) -> tuple[Any, ...]:
-    return as_arrays(np.ix_(*plain(args)))  # type: ignore[no-any-return]
+    return as_arrays(np.ix_(*plain(args)))  # type: ignore[no-any-return]  # the arrays as they came, in the same container
 
 
 def unravel_index(indices: Any, shape: Any, order: str = "C") -> Any:
     sizes: Any = tuple(operator.index(n) for n in shape) if hasattr(shape, "__iter__") else operator.index(shape)
-    found: tuple[Any, ...] = np.unravel_index(plain(indices), sizes, order)  # type: ignore[call-overload]
+    found: tuple[Any, ...] = np.unravel_index(plain(indices), sizes, order)  # type: ignore[call-overload]  # the stubs want a literal order
     return as_arrays(tuple(np.asarray(i) for i in found))
 
 
 def ravel_multi_index(multi_index: Any, dims: Any, mode: Any = "raise", order: str = "C") -> Any:
-    return constant(np.asarray(np.ravel_multi_index(plain(multi_index), dims, mode, order)))  # type: ignore[call-overload]
+    return constant(np.asarray(np.ravel_multi_index(plain(multi_index), dims, mode, order)))  # type: ignore[call-overload]  # the stubs want a literal order
 
 
 def diag_indices_from(arr: Any) -> tuple[Any, ...]:
-    return as_arrays(np.diag_indices_from(np.empty(tuple(arr.shape), bool)))  # type: ignore[no-any-return]
+    return as_arrays(np.diag_indices_from(np.empty(tuple(arr.shape), bool)))  # type: ignore[no-any-return]  # the arrays as they came, in the same container
 
 
 def tril_indices_from(arr: Any, k: int = 0) -> tuple[Any, ...]:
-    return as_arrays(np.tril_indices_from(np.empty(tuple(arr.shape), bool), k))  # type: ignore[no-any-return]
+    return as_arrays(np.tril_indices_from(np.empty(tuple(arr.shape), bool), k))  # type: ignore[no-any-return]  # the arrays as they came, in the same container
 
 
 def triu_indices_from(arr: Any, k: int = 0) -> tuple[Any, ...]:
-    return as_arrays(np.triu_indices_from(np.empty(tuple(arr.shape), bool), k))  # type: ignore[no-any-return]
+    return as_arrays(np.triu_indices_from(np.empty(tuple(arr.shape), bool), k))  # type: ignore[no-any-return]  # the arrays as they came, in the same container

@@ -44,7 +44,7 @@ def _typed(found: list[Any], dtype: Any, casting: str) -> list[Any]:
     if dtype is None:
         return together(found)
     for t in found:
-        if not np.can_cast(np_dtype(t), dtype, casting):  # type: ignore[arg-type]
+        if not np.can_cast(np_dtype(t), dtype, casting):  # type: ignore[arg-type]  # the stubs want a literal casting
             raise TypeError(f"Cannot cast array data from {np_dtype(t)!r} to {np.dtype(dtype)!r} according to the rule {casting!r}")
     return [with_dtype(t, dtype) for t in found]
 

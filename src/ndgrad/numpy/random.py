@@ -159,7 +159,7 @@ class RandomState(Generator):
     def __init__(self, seed: Any = None) -> None:
         self._numpy = seed if isinstance(seed, np.random.RandomState) else np.random.RandomState(plain(seed))
 
-    def choice(self, a: Any, size: Any = None, replace: bool = True, p: Any = None) -> Any:  # type: ignore[override]
+    def choice(self, a: Any, size: Any = None, replace: bool = True, p: Any = None) -> Any:  # type: ignore[override]  # RandomState's has no axis
         places = self._numpy.choice(a if np.ndim(a) == 0 else len(a), plain(size), replace, plain(_constant_only(p)))
         return _picked(a, places, 0)
 

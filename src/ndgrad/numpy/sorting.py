@@ -99,7 +99,7 @@ def unique(
 ) -> Any:  # fmt: skip
     """The unique elements (or slices along an axis); each carries the gradient of its first occurrence."""
     t = as_array(ar)
-    found = np.unique(values_of(t), True, return_inverse, return_counts, axis, equal_nan=equal_nan)  # type: ignore[call-overload]
+    found = np.unique(values_of(t), True, return_inverse, return_counts, axis, equal_nan=equal_nan)  # type: ignore[call-overload]  # NumPy's stubs list no call with flags that are not literal
     values = flat(t)[found[1]] if axis is None else part(t, one_axis(axis, t.ndim), found[1])
     extras = [constant(f) for wanted, f in zip((return_index, *(True,) * (len(found) - 2)), found[1:], strict=True) if wanted]
     return (values, *extras) if extras else values

@@ -121,7 +121,7 @@ def _ranks(ranked: Any, q: Any, method: str) -> tuple[Any, Any]:
     n = ranked.shape[-1]
     if n == 0:
         raise IndexError(f"quantiles of nothing: a line of the array has no elements (shape {ranked.shape}). Look at its size first.")
-    ranks = np.quantile(np.arange(n, dtype=float), q, method=method)  # type: ignore[call-overload]
+    ranks = np.quantile(np.arange(n, dtype=float), q, method=method)  # type: ignore[call-overload]  # the stubs want a literal method
     return ranks, np.asarray(float(n))
 
 
@@ -131,7 +131,7 @@ def _ranks_without_nan(ranked: Any, q: Any, method: str) -> tuple[Any, Any]:
     counts = values.shape[-1] - (np.isnan(values).sum(axis=-1) if values.dtype.kind == "f" else np.zeros(values.shape[:-1], int))
     ranks = np.zeros((*counts.shape, len(q)))
     for count in np.unique(counts[counts > 0]):
-        ranks[counts == count] = np.quantile(np.arange(count, dtype=float), q, method=method)  # type: ignore[call-overload]
+        ranks[counts == count] = np.quantile(np.arange(count, dtype=float), q, method=method)  # type: ignore[call-overload]  # the stubs want a literal method
     return ranks, np.where(counts == 0, np.nan, counts.astype(float))
 
 
@@ -154,7 +154,7 @@ def _weighted_ranks(t: Any, lines: Any, dims: tuple[int, ...], q: Any, method: s
         if count == 0 or (not skip_nan and nan[line].any()):
             valid[line] = np.nan
             continue
-        ranks[line] = np.quantile(np.arange(count, dtype=float), q, weights=heavy[line][:count], method=method)  # type: ignore[call-overload]
+        ranks[line] = np.quantile(np.arange(count, dtype=float), q, weights=heavy[line][:count], method=method)  # type: ignore[call-overload]  # the stubs want a literal method
     return sorted_, ranks, valid
 
 

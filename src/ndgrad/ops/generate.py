@@ -40,7 +40,7 @@ def _compile(name: str, source: str, scope: dict[str, Any]) -> Callable[..., Any
     linecache.cache[filename] = (len(source), None, source.splitlines(True), filename)
     exec(compile(source, filename, "exec"), scope)
     function: Callable[..., Any] = scope[name]
-    function.__source__ = source  # type: ignore[attr-defined]
+    function.__source__ = source  # type: ignore[attr-defined]  # functions take attributes
     return function
 
 
@@ -335,12 +335,12 @@ def make_node_class(op: Op) -> type[Node]:
         members["part"] = _part
     cls: type[Node] = type(op.backward_name, base, members)
     if op.outputs == 1 and not op.variadic:
-        cls.apply = _make_apply(op, plan)  # type: ignore[method-assign]
+        cls.apply = _make_apply(op, plan)  # type: ignore[method-assign]  # written by generated code
     elif _returns_parts(op):
-        cls.apply = _make_apply_of_parts(op, plan)  # type: ignore[method-assign]
+        cls.apply = _make_apply_of_parts(op, plan)  # type: ignore[method-assign]  # written by generated code
     if first_extra(op) is True or _has_number_form(op):
-        cls.apply_one = _make_apply(op, plan, one=True)  # type: ignore[attr-defined]
-    cls.release = _make_release(plan)  # type: ignore[method-assign, assignment]
+        cls.apply_one = _make_apply(op, plan, one=True)  # type: ignore[attr-defined]  # written by generated code
+    cls.release = _make_release(plan)  # type: ignore[method-assign, assignment]  # written by generated code
     show_saved(cls)
     return cls
 

@@ -92,7 +92,7 @@ class LBFGS(Optimizer):
 
     # ----- iterations -----
 
-    def step(self, closure: Any) -> Any:  # type: ignore[override]
+    def step(self, closure: Any) -> Any:  # type: ignore[override]  # needs its closure, as torch's does
         """Run up to `max_iter` iterations; the loss at the start."""
         with no_grad():
             return self._run(closure)

@@ -586,7 +586,7 @@ class ReduceLROnPlateau(LRScheduler):
         self.cooldown_counter = 0
         self.num_bad_epochs = 0
 
-    def step(self, metrics: Any, epoch: int | None = None) -> None:  # type: ignore[override]
+    def step(self, metrics: Any, epoch: int | None = None) -> None:  # type: ignore[override]  # needs the metric, as torch's does
         """Take a measured value into account."""
         current = float(metrics)
         self.last_epoch = self.last_epoch + 1 if epoch is None else epoch

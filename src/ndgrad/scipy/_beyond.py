@@ -106,7 +106,7 @@ def beyond(submodule: str, instead: Mapping[str, str], decisions: str = "", othe
             return theirs
         return on_constants(f"scipy.{submodule}.{name}", theirs, instead.get(name, otherwise), decides=name in deciding)
 
-    find.decisions = deciding  # type: ignore[attr-defined]
+    find.decisions = deciding  # type: ignore[attr-defined]  # functions take attributes
     return find
 
 

@@ -86,4 +86,4 @@ def conjugated(tree: Any) -> Any:
 
 def install() -> None:
     """`x._value`, by which HIPS autograd's programs look into a box."""
-    Array._value = property(value_of)  # type: ignore[attr-defined]
+    Array._value = property(value_of)  # type: ignore[attr-defined]  # HIPS autograd's attribute, added while this is in use

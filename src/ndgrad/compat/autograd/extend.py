@@ -374,7 +374,7 @@ class VSpace:
             )
         )
 
-    __hash__ = None  # type: ignore[assignment]
+    __hash__ = None  # type: ignore[assignment]  # Python's way to say unhashable
 
     def __repr__(self) -> str:
         return f"VSpace({self._spec}, size {self.size})"

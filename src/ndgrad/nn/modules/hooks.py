@@ -162,7 +162,7 @@ class Hooked:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if not (self._backward_hooks or self._backward_pre_hooks or self._forward_hooks or self._forward_pre_hooks or of_all.any()):
-            return self.forward(*args, **kwargs)  # type: ignore[attr-defined]
+            return self.forward(*args, **kwargs)  # type: ignore[attr-defined]  # a mixin: the module has it
         return _call_with_hooks(self, args, kwargs)
 
     _call_impl = __call__

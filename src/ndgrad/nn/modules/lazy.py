@@ -59,7 +59,7 @@ class LazyModuleMixin:
 
     def reset_parameters(self: Any) -> None:
         if not self.has_uninitialized_params():
-            super().reset_parameters()  # type: ignore[misc]
+            super().reset_parameters()  # type: ignore[misc]  # a mixin: the layer has it
 
     def _infer_parameters(self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         self.initialize_parameters(*args, **kwargs)

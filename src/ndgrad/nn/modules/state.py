@@ -127,7 +127,7 @@ class Stateful:
     def register_state_dict_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Call `hook(module, state_dict, prefix, local_metadata)` after the module is saved; it may change the dict in place."""
         checked = functools.partial(hook)
-        checked._from_public_api = True  # type: ignore[attr-defined]
+        checked._from_public_api = True  # type: ignore[attr-defined]  # functions take attributes
         return RemovableHandle(self._state_dict_hooks, checked)
 
     def _register_state_dict_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
@@ -162,7 +162,7 @@ class Stateful:
         metadata = getattr(state_dict, "_metadata", None)
         copied = OrderedDict(state_dict)  # hooks may change it
         if metadata is not None:
-            copied._metadata = metadata  # type: ignore[attr-defined]
+            copied._metadata = metadata  # type: ignore[attr-defined]  # torch keeps it on the dict
 
         def load(module: Any, given: Any, prefix: str) -> None:
             local_metadata = {} if metadata is None else metadata.get(prefix[:-1], {})

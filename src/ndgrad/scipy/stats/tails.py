@@ -72,7 +72,7 @@ class Lomax(Continuous):
     entropy_at = staticmethod(lambda c: 1.0 + 1.0 / c - np.log(c))
 
     def moments(self, c: Any) -> tuple[Any, Any]:
-        mean, var = Pareto.moments(self, c)  # type: ignore[arg-type]
+        mean, var = Pareto.moments(self, c)  # type: ignore[arg-type]  # another distribution's formula, borrowed
         return mean - 1.0, var
 
 
@@ -172,7 +172,7 @@ class WeibullMax(Continuous):
     entropy_at = staticmethod(lambda c: -EULER / c - np.log(c) + EULER + 1.0)
 
     def moments(self, c: Any) -> tuple[Any, Any]:
-        mean, var = WeibullMin.moments(self, c)  # type: ignore[arg-type]
+        mean, var = WeibullMin.moments(self, c)  # type: ignore[arg-type]  # another distribution's formula, borrowed
         return -mean, var
 
 
