@@ -7,21 +7,10 @@ import weakref
 
 import numpy as np
 import pytest
+from tests.autograd.functions import Square
 
 import ndgrad
 import ndgrad.numpy as dnp
-
-
-class Square(ndgrad.autograd.Function):
-    @staticmethod
-    def forward(ctx, x):
-        ctx.save_for_backward(x)
-        return x * x
-
-    @staticmethod
-    def backward(ctx, g):
-        (x,) = ctx.saved_tensors
-        return 2 * x * g
 
 
 class Doubled(ndgrad.autograd.Function):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from tests.autograd.functions import Square
 
 import ndgrad
 from ndgrad.autograd.checksum import checksum
@@ -73,16 +74,6 @@ def test_a_write_through_data_is_noticed():
 
 
 def test_custom_functions_are_guarded():
-    class Square(ndgrad.autograd.Function):
-        @staticmethod
-        def forward(ctx, x):
-            ctx.save_for_backward(x)
-            return x * x
-
-        @staticmethod
-        def backward(ctx, g):
-            return 2 * ctx.saved_tensors[0] * g
-
     data = np.ones(3)
     x = ndgrad.from_numpy(data).requires_grad_()
     with ndgrad.autograd.guard():

@@ -8,6 +8,7 @@ import weakref
 
 import numpy as np
 import pytest
+from tests.autograd.functions import Square
 from tests.func.table_programs import STEPS, step
 
 import ndgrad
@@ -328,16 +329,6 @@ def test_hooks_that_raise_leave_modes_as_they_were():
 
 
 def test_allow_mutation_keeps_results_and_custom_saves_too():
-    class Square(ndgrad.autograd.Function):
-        @staticmethod
-        def forward(ctx, x):
-            ctx.save_for_backward(x)
-            return x * x
-
-        @staticmethod
-        def backward(ctx, g):
-            return 2 * ctx.saved_tensors[0] * g
-
     x = leaf()
     with graph.allow_mutation_on_saved_tensors() as context:
         h = x * 1
