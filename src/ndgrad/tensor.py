@@ -15,6 +15,7 @@ import numpy as np
 from ndgrad import devices, dtypes
 from ndgrad.arrays.library import is_raw_array
 from ndgrad.arrays.placement import device_of
+from ndgrad.autograd.calls import backward
 from ndgrad.autograd.inplace import write
 from ndgrad.autograd.modes import process
 from ndgrad.autograd.subclass import announce_class, default_dispatch, default_function, make_wrapper
@@ -407,8 +408,6 @@ class Tensor(PythonProtocols):
 
     def backward(self, gradient: Any = None, retain_graph: Any = None, create_graph: bool = False, inputs: Any = None) -> None:
         """Compute gradients of this tensor and accumulate them in the leaves (or only in `inputs`)."""
-        from ndgrad.autograd.calls import backward
-
         backward(self, gradient, retain_graph, create_graph, inputs=inputs)
 
     def array(self) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ from tests.threads import in_threads
 
 import ndgrad
 from ndgrad import autograd
+from ndgrad.autograd import versions
 from ndgrad.autograd.modes import process
 
 pytestmark = pytest.mark.stress
@@ -64,6 +66,31 @@ def test_32_threads_on_shared_leaves_give_the_exact_sum(interval, hooked):
     neighbours = np.append(c[1:], 0.0) + np.insert(c[:-1], 0, 0.0)
     assert leaves[2].grad.tolist() == (times * (2.0 * b.sum() + neighbours)).tolist()
     assert process.busy == process.shared
+
+
+def test_threads_that_view_one_tensor_agree_on_its_memory(monkeypatch):
+    """Were there two storages, a value saved beside one would seem overwritten beside the other."""
+
+    class Slow(versions.Storage):
+        __slots__ = ()
+
+        def __init__(self):
+            super().__init__()
+            time.sleep(0.01)  # so that all threads arrive while it is made
+
+    x, views = leaf(1.0, 2.0, 3.0), [None] * 8
+    monkeypatch.setattr(versions, "Storage", Slow)
+
+    def view(i):
+        views[i] = x[1:]
+
+    in_threads(8, view)
+    monkeypatch.undo()
+    products = [v * x[:-1] for v in views]
+    views[0].detach().add_(1.0)
+    assert {v._version for v in views} == {x._version} == {1}
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        products[7].sum().backward()
 
 
 def test_32_threads_on_one_graph_give_the_exact_sum():

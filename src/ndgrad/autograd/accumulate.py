@@ -25,9 +25,10 @@ from ndgrad.autograd.variable import Variable, lock_of, meta_of, wrap
 from ndgrad.autograd.versions import storage_of
 
 # References to a gradient that only the engine holds when they are counted. Of an array, in `is_exclusive`: the engine's variable (or the
-# tensor around it), the arguments of apply (or accumulate_tensor's variable), accumulate_array, is_exclusive and getrefcount. Of a
-# tensor, in `accumulate_tensor`: the engine's variable, the arguments of apply_leaf, apply_tensors, accumulate_tensor and getrefcount.
-_ENGINE_REFERENCES = 5
+# tensor around it), the arguments of accumulate_array, is_exclusive and getrefcount. Of a tensor, in `accumulate_tensor`: the engine's
+# variable, the arguments of apply_leaf, apply_tensors, accumulate_tensor and getrefcount.
+_REFERENCES_TO_ARRAY = 4
+_REFERENCES_TO_TENSOR = 5
 
 #: Without the interpreter lock a count of references is a guess, so nothing is stolen there.
 _COUNTS = getattr(sys, "_is_gil_enabled", lambda: True)()
@@ -36,7 +37,7 @@ _COUNTS = getattr(sys, "_is_gil_enabled", lambda: True)()
 def accumulate_array(node: Any, array: Any, may_steal: bool = True) -> None:
     """Add a raw gradient to the leaf's `.grad`; not `may_steal`: somebody else holds it through a tensor."""
     variable = node.variable
-    meta = meta_of(variable)
+    meta = variable._meta
     if not meta.requires_grad:  # no longer: requires_grad_(False) or detach_() after the forward
         check_still_leaf(variable)
         return
@@ -66,9 +67,7 @@ def accumulate_tensor(node: Any, g: Any) -> None:
     variable = node.variable
     bare = not isinstance(g._array, Variable) and not has_dispatch(g.__class__) and (g._meta is None or not g._meta.batch_level)
     if not thread.grad_enabled and bare:
-        may_steal = sys.getrefcount(g) <= _ENGINE_REFERENCES
-        array = g._array
-        accumulate_array(node, array, may_steal)
+        accumulate_array(node, g._array, sys.getrefcount(g) <= _REFERENCES_TO_TENSOR)
         return
     meta = meta_of(variable)
     if not meta.requires_grad:
@@ -107,7 +106,7 @@ def is_exclusive(array: Any) -> bool:
     """Whether nobody else can see the memory of a gradient, so that it may become `.grad` as it is."""
     if not isinstance(array, np.ndarray):
         return isinstance(array, np.generic)  # a scalar cannot be changed
-    if sys.getrefcount(array) > _ENGINE_REFERENCES or not _COUNTS:
+    if sys.getrefcount(array) > _REFERENCES_TO_ARRAY or not _COUNTS:
         return False
     base = array.base
     if base is None:

@@ -36,7 +36,8 @@ def backward(
     >>> x.grad
     tensor([2., 4.])
     """
-    _check_allowed()
+    if thread.levels:
+        _check_allowed()
     if grad_variables is not None:
         warnings.warn("`grad_variables` is deprecated. Use `grad_tensors` instead.", FutureWarning, stacklevel=2)
         if grad_tensors is not None:
@@ -45,10 +46,7 @@ def backward(
     roots = _as_list(tensors)
     grads = [None] * len(roots) if grad_tensors is None else _as_list(grad_tensors)
     _check_count(roots, grads)
-    wanted = None if inputs is None else _as_list(inputs)
-    if wanted is not None and not wanted:
-        raise RuntimeError("`inputs` argument to `backward()` cannot be empty. Leave it out to reach all leaves.")
-    _check_inputs(wanted or ())
+    wanted = None if inputs is None else _wanted_leaves(inputs)
     keep = create_graph if retain_graph is None else retain_graph
     if create_graph:
         warnings.warn(
@@ -57,9 +55,6 @@ def backward(
             UserWarning,
             stacklevel=3,
         )
-    for t in wanted or ():
-        if isinstance(t, Variable):
-            retain_grad(t)  # nothing for a leaf, whose accumulator does it
     backward_from(roots, root_gradients(roots, grads), retain_graph=keep, create_graph=create_graph, inputs=wanted)
 
 
@@ -163,6 +158,17 @@ def _tensor_class() -> type[Any]:
     from ndgrad.tensor import Tensor
 
     return Tensor
+
+
+def _wanted_leaves(inputs: Any) -> list[Any]:
+    wanted = _as_list(inputs)
+    if not wanted:
+        raise RuntimeError("`inputs` argument to `backward()` cannot be empty. Leave it out to reach all leaves.")
+    _check_inputs(wanted)
+    for t in wanted:
+        if isinstance(t, Variable):
+            retain_grad(t)  # nothing for a leaf, whose accumulator does it
+    return wanted
 
 
 def _check_inputs(wanted: Sequence[Any]) -> None:

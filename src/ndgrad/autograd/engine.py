@@ -39,6 +39,7 @@ import numpy as np
 
 from ndgrad.arrays.library import library_of
 from ndgrad.arrays.sums import sum_leading
+from ndgrad.autograd.accumulate import accumulate_array
 from ndgrad.autograd.hooks import call, run_node_prehooks, run_post_accumulate_hooks, run_post_hooks, run_pre_hooks
 from ndgrad.autograd.modes import enter, leave, process, switch_grad, thread
 from ndgrad.autograd.node import FIRST, Edge, Extra, MultiNode, Node, edge_node, edge_number, extra_of, output_count
@@ -240,7 +241,7 @@ def run_by_age(task: GraphTask, roots: list[tuple[Any, Any]]) -> None:
         node, g = leaves.popitem()
         if node.level:
             raise RuntimeError(ESCAPED)
-        node.apply(g, ops)
+        accumulate_array(node, g)
 
 
 def run_by_count(task: GraphTask, roots: list[tuple[Any, Any]]) -> None:
@@ -284,7 +285,7 @@ def run_by_count(task: GraphTask, roots: list[tuple[Any, Any]]) -> None:
     while task.leaves:
         node, g = task.leaves.pop()
         if task.lane == "arrays":
-            node.apply(g, task.ops)
+            accumulate_array(node, g)
         else:
             apply_leaf(task, node, g)
 
@@ -379,7 +380,7 @@ def run_leaf(task: GraphTask, node: Any, box: list[Any], extra: Extra | None) ->
     received = g if extra is not None and extra.post_hooks else None
     if g is not None:
         if task.lane == "arrays":
-            node.apply(g, task.ops)
+            accumulate_array(node, g)
         else:
             apply_leaf(task, node, g)
         g = None

@@ -12,8 +12,9 @@ from ndgrad.autograd.grad_mode import no_grad
 from ndgrad.autograd.modes import process, thread
 from ndgrad.autograd.node import Edge, edge_node
 from ndgrad.autograd.subclass import has_dispatch, meets_wrapper
-from ndgrad.autograd.variable import Variable, edge, np_dtype, requires_grad, wrap
+from ndgrad.autograd.variable import Variable, edge, innermost_array, np_dtype, requires_grad, wrap
 from ndgrad.autograd.view import tangents_of
+from ndgrad.ops.generate import FACES
 
 
 def gradient_edge(t: Any, allow_missing: bool = False) -> Any:
@@ -43,7 +44,10 @@ def choose_lane(roots: list[Any], grads: list[Any], create_graph: bool) -> str:
 
         level: Any = find_level(number)  # a grad level: no other has a graph
         return "arrays" if level.pure and all(is_constant(g) for g in grads) else "payloads"
-    return "arrays" if all(_is_plain(g) for g in grads) else "tensors"
+    for g in grads:
+        if not _is_plain(g):
+            return "tensors"
+    return "arrays"
 
 
 def _is_plain(g: Any) -> bool:
@@ -64,30 +68,7 @@ def root_gradients(tensors: list[Any], grads: list[Any]) -> list[Any]:
     out = []
     for t, g in zip(tensors, grads, strict=True):
         if g is None:
-            if not isinstance(t, Variable):
-                node_shape, dtype = t.node.output_metadata(t.input_nr)
-            else:
-                node_shape, dtype = tuple(t.shape), np_dtype(t)
-            if math.prod(node_shape) != 1:
-                raise RuntimeError(
-                    f"grad can be implicitly created only for scalar outputs, and this one has shape {tuple(node_shape)}. "
-                    "Reduce it first (y.sum().backward()), or pass the gradient: y.backward(gradient)."
-                )
-            if dtype.kind == "c":
-                raise RuntimeError(
-                    "grad can be implicitly created only for real scalar outputs, and this one is "
-                    f"{dtype}. Take a real function of it (y.abs(), y.real), or pass the gradient: y.backward(gradient)."
-                )
-            if has_dispatch(t.__class__):
-                from ndgrad.ops.vocabulary import tensor_ops
-
-                with no_grad():
-                    out.append(tensor_ops.zeros_like(t) + 1.0)  # the class makes its own gradient
-                continue
-            from ndgrad.tensor import Tensor
-
-            library = np if not isinstance(t, Variable) or isinstance(t._array, Variable) else library_of(t._array)
-            out.append(wrap(Tensor, library.ones(node_shape, dtype)))
+            out.append(_implicit_gradient(t))
             continue
         if not isinstance(g, Variable):
             raise TypeError(f"gradients must be tensors or None, and one is {type(g).__name__}. Wrap it with ndgrad.as_tensor(...).")
@@ -105,3 +86,35 @@ def root_gradients(tensors: list[Any], grads: list[Any]) -> list[Any]:
             )
         out.append(g)
     return out
+
+
+def _implicit_gradient(t: Any) -> Any:
+    """The gradient of a real scalar with respect to itself; nothing else has one that goes without saying."""
+    face = FACES.get(t.__class__)
+    if face is not None and t._meta is None:  # the usual case, for which backward() should cost nothing but itself
+        shape, dtype = t._array.shape, t._array.dtype
+    elif isinstance(t, Variable):
+        shape, dtype = tuple(t.shape), np_dtype(t)
+    else:
+        shape, dtype = t.node.output_metadata(t.input_nr)
+    if math.prod(shape) != 1:
+        raise RuntimeError(
+            f"grad can be implicitly created only for scalar outputs, and this one has shape {tuple(shape)}. "
+            "Reduce it first (y.sum().backward()), or pass the gradient: y.backward(gradient)."
+        )
+    if dtype.kind == "c":
+        raise RuntimeError(
+            "grad can be implicitly created only for real scalar outputs, and this one is "
+            f"{dtype}. Take a real function of it (y.abs(), y.real), or pass the gradient: y.backward(gradient)."
+        )
+    if face is None:
+        if has_dispatch(t.__class__):
+            from ndgrad.ops.vocabulary import tensor_ops
+
+            with no_grad():
+                return tensor_ops.zeros_like(t) + 1.0  # the class makes its own gradient
+        from ndgrad.tensor import Tensor as face
+    library = library_of(innermost_array(t)) if isinstance(t, Variable) else np
+    ones = library.empty(shape, dtype)
+    ones.fill(1)
+    return wrap(face, ones)

@@ -210,17 +210,23 @@ def storage_of(t: Any) -> Storage:
     """
     storage: Storage | None = t._storage
     if storage is None:
-        array = t._array
-        if isinstance(array, np.generic):
-            t._array = np.asarray(array)
-        storage = Storage()
-        node = t._node
-        if node is not None:
-            announce = getattr(node, "announce_storage", None)
-            if announce is not None:
-                storage = announce(t, storage)
-        t._storage = storage
+        with _making:
+            storage = t._storage
+            if storage is None:
+                storage = t._storage = _make_storage(t)
     return storage
+
+
+# Threads that take views of one tensor must agree on its storage. A finalizer that the collector runs may ask for another tensor's while
+# its thread holds the lock, hence the kind.
+_making = threading.RLock()
+
+
+def _make_storage(t: Any) -> Storage:
+    if isinstance(t._array, np.generic):
+        t._array = np.asarray(t._array)
+    announce = getattr(t._node, "announce_storage", None)
+    return announce(t, Storage()) if announce is not None else Storage()
 
 
 def version_number(t: Any) -> int:

@@ -130,6 +130,7 @@ def _rule(task: Any, node: Any, g: Any, keep: bool) -> Any:
 
 def accumulate_leaves(task: Any) -> None:
     """The end of a pass: the gradients of leaves that nobody waited for."""
+    from ndgrad.autograd.accumulate import accumulate_array
     from ndgrad.autograd.engine import apply_leaf
 
     while task.leaves:
@@ -139,7 +140,7 @@ def accumulate_leaves(task: Any) -> None:
         try:
             begun = begin(NODE, node.name(), node)
             if task.lane == "arrays":
-                node.apply(g, task.ops)
+                accumulate_array(node, g)
             else:
                 apply_leaf(task, node, g)
         finally:
