@@ -19,9 +19,9 @@ SMALL = 4096
 _VERY_SHORT = 16
 
 
-def is_lines(np: Any, x: Any, dim: tuple[int, ...], at_least: int = SMALL) -> bool:
-    """Whether reducing x over `dim` is a reduction of many short contiguous lines, of `at_least` so many elements together."""
-    if x.size < at_least or len(dim) != 1 or np is not numpy:
+def is_lines(np: Any, x: Any, dim: tuple[int, ...]) -> bool:
+    """Whether reducing x over `dim` is a reduction of many short contiguous lines."""
+    if x.size < SMALL or len(dim) != 1 or np is not numpy:
         return False
     last = len(x.shape) - 1
     return bool(dim[0] == last and 1 < x.shape[last] <= _SHORT and x.flags.c_contiguous)

@@ -90,7 +90,7 @@ def root_gradients(tensors: list[Any], grads: list[Any]) -> list[Any]:
 
 def _implicit_gradient(t: Any) -> Any:
     """The gradient of a real scalar with respect to itself; nothing else has one that goes without saying."""
-    face = FACES.get(t.__class__)
+    face: Any = FACES.get(t.__class__)
     if face is not None and t._meta is None:  # the usual case, for which backward() should cost nothing but itself
         shape, dtype = t._array.shape, t._array.dtype
     elif isinstance(t, Variable):

@@ -11,7 +11,7 @@ from typing import Any
 import numpy
 
 from ndgrad.arrays.constants import beside_arrays
-from ndgrad.arrays.lines import is_lines, line_extremum, line_sum
+from ndgrad.arrays.lines import is_lines, line_sum
 from ndgrad.ops.errors import refuse_complex
 from ndgrad.ops.extremum import largest
 from ndgrad.ops.table import elementwise, op
@@ -22,6 +22,9 @@ def _with_one(x: Any, dim: int, ops: Any) -> Any:
 
 
 # ----- cross entropy -------------------------------------------------------------------------------------------------
+
+#: Scores of so few classes are transposed first: a few long columns are reduced more quickly than many short rows.
+_FEW_CLASSES = 32
 
 
 def _at(np: Any, target: Any, ndim: int, dim: int) -> tuple[Any, ...]:
@@ -35,12 +38,12 @@ def _at(np: Any, target: Any, ndim: int, dim: int) -> tuple[Any, ...]:
 
 def _cross_entropy(np: Any, x: Any, target: Any, *, dim: int) -> Any:
     refuse_complex("cross_entropy", x)
-    by_line = x.dtype.char in "fd" and x.size and is_lines(np, x, (dim,), at_least=0)
-    top = line_extremum(np, np.maximum, x, True) if by_line else largest(np, x, (dim,), True)
-    shifted = x - top
+    if dim == 1 and x.ndim == 2 and x.shape[1] <= _FEW_CLASSES:
+        x, dim = x.T.copy(), 0
+    shifted = x - largest(np, x, (dim,), True)
     at = shifted[_at(np, target, x.ndim, dim)]
     np.exp(shifted, out=shifted)
-    total = line_sum(np, shifted, False) if by_line else np.add.reduce(shifted, axis=dim)
+    total = line_sum(np, shifted, False) if is_lines(np, x, (dim,)) and x.dtype.char in "fd" else np.add.reduce(shifted, axis=dim)
     return np.log(total) - at
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-from ndgrad.autograd.variable import Variable, np_dtype
+from ndgrad.autograd.variable import Variable, np_dtype, shape_of
 from ndgrad.nn.functional.affine import linear
 from ndgrad.nn.functional.reduction import read_reduction, reduced
 from ndgrad.ops import loss as loss_ops
@@ -41,9 +41,10 @@ class _Targets:
     """Class numbers, checked against the scores, with those to be ignored set aside."""
 
     def __init__(self, name: str, input: Any, target: Any, weight: Any, ignore_index: int) -> None:
-        shape, expected = tuple(input.shape), tuple(target.shape)
-        _check_target(name, shape, expected)
+        shape = shape_of(input)
         self.dim = 0 if len(shape) == 1 else 1
+        if not shape or shape_of(target) != (*shape[: self.dim], *shape[self.dim + 1 :]):
+            raise _wrong_target(name, shape, shape_of(target))
         self.classes = shape[self.dim]
         if np_dtype(target).kind not in "iu":
             raise RuntimeError(
@@ -103,23 +104,23 @@ def _some_are_ignored(name: str, numbers: Any, classes: int, ignore_index: int) 
     return bool(ignored.any())
 
 
-def _check_target(name: str, shape: Shape, target: Shape) -> None:
+def _wrong_target(name: str, shape: Shape, target: Shape) -> Exception:
+    """What to raise for a target that does not fit the scores."""
     if not shape:
-        raise ValueError(f"{name}: Expected 1 or more dimensions (got 0). Give the scores of the classes along dimension 0 or 1.")
+        return ValueError(f"{name}: Expected 1 or more dimensions (got 0). Give the scores of the classes along dimension 0 or 1.")
     if len(shape) <= 2 and len(target) > 1:
-        raise RuntimeError(
+        return RuntimeError(
             f"{name}: 0D or 1D target tensor expected, multi-target not supported (scores {shape}, target {target}). "
             "Give one class number per sample, or probabilities of the input's shape."
         )
     if len(shape) > 1 and target and shape[0] != target[0]:
-        raise ValueError(
+        return ValueError(
             f"{name}: Expected input batch_size ({shape[0]}) to match target batch_size ({target[0]}) (scores {shape}, target {target})."
         )
     expected = (*shape[:1], *shape[2:]) if len(shape) > 1 else ()
-    if target != expected:
-        raise RuntimeError(
-            f"{name}: Expected target size {list(expected)}, got {list(target)} for scores of shape {shape}. Classes are along dimension 1."
-        )
+    return RuntimeError(
+        f"{name}: Expected target size {list(expected)}, got {list(target)} for scores of shape {shape}. Classes are along dimension 1."
+    )
 
 
 def nll_loss(
@@ -156,7 +157,7 @@ def cross_entropy(
     reduction = read_reduction(reduction, size_average, reduce)
     if not 0.0 <= label_smoothing <= 1.0:
         raise RuntimeError(f"cross_entropy: label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}")
-    if tuple(input.shape) == tuple(target.shape) and np_dtype(target).kind in "fc":
+    if np_dtype(target).kind in "fc" and shape_of(input) == shape_of(target):
         return _cross_entropy_of_probabilities(input, target, weight, ignore_index, reduction, label_smoothing)
     targets = _Targets("cross_entropy", input, target, weight, ignore_index)
     if not label_smoothing:
