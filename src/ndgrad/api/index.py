@@ -14,8 +14,8 @@ import numpy as np
 
 from ndgrad.arrays.library import is_raw_array
 from ndgrad.autograd.inplace import write, write_part
-from ndgrad.autograd.modes import thread
-from ndgrad.autograd.variable import Variable, beside, np_dtype, wrap
+from ndgrad.autograd.modes import process, thread
+from ndgrad.autograd.variable import Variable, beside, np_dtype, shape_of, wrap
 from ndgrad.ops import arithmetic, cast, fill, slices
 from ndgrad.ops import index as ops
 from ndgrad.ops import shape as shape_ops
@@ -41,6 +41,10 @@ def _is_int(item: Any) -> bool:
 
 def _is_basic(item: Any) -> bool:
     return _is_int(item) or item is None or item is Ellipsis or isinstance(item, slice)
+
+
+def _is_array_of_ints(item: Any) -> bool:
+    return isinstance(item, Variable) and np_dtype(item).kind == "i" and item.ndim > 0
 
 
 def _as_written(index: Any) -> tuple[Any, ...] | None:
@@ -72,8 +76,13 @@ def getitem(self: Any, index: Any) -> Any:
             raise _unfit(self, plain, error) from None
     if isinstance(index, (Variable, np.ndarray)):
         array = index if isinstance(index, Variable) else wrap(self.face, index)
-        if np_dtype(array).kind == "i" and array.ndim and self.ndim:
-            return ops.rows(self, array)
+        kind, dims = np_dtype(array).kind, array.ndim
+        if kind == "i" and dims and self.ndim:
+            return ops.rows.eager(self, array)
+        if kind == "b" and dims and shape_of(self)[:dims] == shape_of(array):
+            return ops.index.eager(self, *_nonzero(array))
+    elif index.__class__ is tuple and len(index) <= self.ndim and all(map(_is_array_of_ints, index)):
+        return ops.index.eager(self, *index)
     items = _items(self, index)
     if all(map(_is_basic, items)):
         try:
@@ -260,12 +269,15 @@ class _Truth(_Mask):
 
 
 def _nonzero(mask: Any) -> _Mask:
-    found = ops.nonzero(mask)._array
-    if mask.ndim == 0:
-        out: _Mask = _Truth([wrap(mask.face, np.zeros(len(found), np.intp))])
+    shape, array = shape_of(mask), mask._array
+    if not shape:
+        out: _Mask = _Truth([wrap(mask.face, np.zeros(len(ops.nonzero(mask)._array), np.intp))])
+    elif process.busy or array.__class__ is not np.ndarray:
+        found = ops.nonzero(mask)._array
+        out = _Mask([wrap(mask.face, found[:, i]) for i in range(len(shape))])
     else:
-        out = _Mask([wrap(mask.face, found[:, i]) for i in range(mask.ndim)])
-    out.shape = tuple(mask.shape)
+        out = _Mask([wrap(mask.face, found) for found in array.nonzero()])
+    out.shape = shape
     return out
 
 

@@ -69,6 +69,11 @@ def wrapped(np: Any, index: Any, size: int, dim: int = 0) -> Any:
 
 def keys_of_arrays(np: Any, indices: tuple[Any, ...], shape: tuple[int, ...]) -> Any:
     """Index arrays into leading dimensions of sizes `shape` as one array of flat keys."""
+    if np is numpy and len(indices) > 1:
+        try:
+            return np.ravel_multi_index(indices, shape[: len(indices)])
+        except (ValueError, TypeError):
+            pass  # negative ones are counted from the end below, and what is out of bounds is named
     keys: Any = 0
     for dim, (index, size) in enumerate(zip(indices, shape, strict=False)):
         index = wrapped(np, np.asarray(index), size, dim)

@@ -35,7 +35,7 @@ def public_name(arg: str) -> str:
     return _PUBLIC_NAMES.get(arg, arg)
 
 
-def _compile(name: str, source: str, scope: dict[str, Any]) -> Callable[..., Any]:
+def compile_source(name: str, source: str, scope: dict[str, Any]) -> Callable[..., Any]:
     filename = f"<ndgrad generated {name}>"
     linecache.cache[filename] = (len(source), None, source.splitlines(True), filename)
     exec(compile(source, filename, "exec"), scope)
@@ -133,10 +133,10 @@ def make_eager(
     from ndgrad.autograd.view import make_view
 
     slow: Any = _refuse if level else dispatch_operator if operator else record_any if plain else dispatch
-    if op.view and op.outputs != 1 and len(op.args) == 1 and not plain:
-        return _several_views(op, slow)
     if op.variadic or op.outputs != 1 or op.shares_storage:
-        return _through_dispatch(op, slow)
+        from ndgrad.ops.lanes import lane_of
+
+        return (None if level else lane_of(op, slow, plain)) or _through_dispatch(op, slow)
     from ndgrad.tensor import Tensor
 
     args = [public_name(a) for a in op.args]
@@ -153,7 +153,7 @@ def make_eager(
     differentiable = op.differentiable_args
     plan = save_plan(op) if op.differentiable else None
     for arg, name in sorted(zip(op.args, args, strict=True), key=lambda pair: pair[1] != first):
-        body += _read_argument(op, arg, name, arg in differentiable, first == name, to_dispatch, plan)
+        body += read_lines(op, arg, name, first == name, to_dispatch, plan)
     if op.view:
         # a NumPy scalar has no memory to view: dispatch gives it some
         body += [f"if a_{op.args[0]}.__class__ is not ndarray:", "    " + to_dispatch]
@@ -183,20 +183,10 @@ def make_eager(
             of_payload = "n.shape, n.dtype = tuple(out.shape), payload_dtype(out)"
             facts = ["if made is None:", *(f"    {line}" for line in facts), "else:", f"    {of_payload}"]
         body += [*facts, f"n.extra = {extra}"]
-        for arg, name in zip(op.args, args, strict=True):
-            if arg in plan.arrays:
-                # a view always has a storage
-                without = f"kept_in_level({name}, level)" if level else f"without_base({name})"
-                value = f"{name} if s_{arg} is None else {without}"
-                lines = [f"n.{arg} = {value}", f"n.{arg}_v = s_{arg} and s_{arg}.version"]
-                body += _guarded(plan.condition(arg, differentiable), lines)
-            for fact in ("shape", "ndim", "dtype"):
-                if f"{arg}_{fact}" in plan.facts:
-                    value = f"fact({name}, {fact!r})" if level or (op.elementwise and name != first) else f"a_{arg}.{fact}"
-                    body += [f"n.{arg}_{fact} = {value}"]
+        body += save_lines(op, plan, dict(zip(op.args, args, strict=True)), first, level)
         for out in plan.outs:
             lines = [f"n.{out} = out", f"n.{out}_s = None", f"n.{out}_v = None"]
-            body += _guarded(plan.condition(out, differentiable), lines)
+            body += guarded(plan.condition(out, differentiable), lines)
         body += [f"n.{s} = {s}" for s in plan.settings]
         body += ["r._node = n"]
         if plan.outs:
@@ -230,7 +220,7 @@ def make_eager(
         "make_view": make_view,
         **{f"default_{s}": d for s, d in op.settings.items()},
     }
-    made = _compile(op.name, source, scope)
+    made = compile_source(op.name, source, scope)
     made.__doc__ = f"op {op.name!r} on tensors"
     return made
 
@@ -239,13 +229,11 @@ def _refuse(op: Op, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
     return NotImplemented
 
 
-def _read_argument(
-    op: Op, arg: str, public: str, differentiable: bool, is_first: bool, to_dispatch: str, plan: SavePlan | None
-) -> list[str]:
+def read_lines(op: Op, arg: str, public: str, is_first: bool, to_dispatch: str, plan: SavePlan | None) -> list[str]:
     """Lines that take an argument apart: a_ its array, e_ its gradient edge, s_ its storage."""
     take = [f"a_{arg} = {public}._array"]
     numbers = [f"a_{arg} = {public}"]
-    if differentiable:
+    if arg in op.differentiable_args:
         take += [f"e_{arg} = {public}._node if {public}._meta is None else edge({public})"]
         numbers += [f"e_{arg} = None"]
     if plan is not None and arg in plan.arrays:
@@ -264,44 +252,27 @@ def _read_argument(
     return [*body, "else:", "    " + to_dispatch]
 
 
-def _guarded(condition: str | None, lines: list[str]) -> list[str]:
+def save_lines(op: Op, plan: SavePlan, names: dict[str, str], first: str, level: bool = False) -> list[str]:
+    """Lines that give node `n` what its rules name of the arguments (here under `names`), once `read_lines` have taken them apart.
+
+    `first` is the name of one that is a tensor for sure.
+    """
+    body = []
+    for arg, name in names.items():
+        if arg in plan.arrays:
+            # a view always has a storage
+            without = f"kept_in_level({name}, level)" if level else f"without_base({name})"
+            lines = [f"n.{arg} = {name} if s_{arg} is None else {without}", f"n.{arg}_v = s_{arg} and s_{arg}.version"]
+            body += guarded(plan.condition(arg, op.differentiable_args), lines)
+        for fact in ("shape", "ndim", "dtype"):
+            if f"{arg}_{fact}" in plan.facts:
+                may_be_number = op.elementwise and name != first
+                body += [f"n.{arg}_{fact} = " + (f"fact({name}, {fact!r})" if level or may_be_number else f"a_{arg}.{fact}")]
+    return body
+
+
+def guarded(condition: str | None, lines: list[str]) -> list[str]:
     return lines if condition is None else [f"if {condition}:", *(f"    {line}" for line in lines)]
-
-
-def _several_views(op: Op, slow: Callable[..., Any]) -> Callable[..., Any]:
-    """The fast lane of an op that returns several views (split, chunk, unbind): what they share is found once."""
-    from ndgrad.autograd.view import MULTI_OUTPUT, ViewInfo, geometry_of
-    from ndgrad.tensor import Tensor
-
-    plan = save_plan(op)
-    settings = "{" + ", ".join(f"{s!r}: {s}" for s in op.settings) + "}"
-    to_dispatch = f"return slow(OP, (input,), {settings})"
-    body = ["c = input.__class__", "if c is not Tensor:", "    c = FACES.get(c)", "if process.busy or c is None:", f"    {to_dispatch}"]
-    body += ["a = input._array", "s = input._storage or storage_of(input)", "if a.__class__ is not ndarray or s.__class__ is not Storage:"]
-    body += [f"    {to_dispatch}", f"arrays = forward(a, {', '.join(f'{name}={name}' for name in op.settings)})"]
-    body += ["e = input._node if input._meta is None else edge(input)", "n = None", "if e is not None:", "    n = node_class()"]
-    body += ["    n.seq = next_sequence_number()", "    n.next = (e,)", "    n.extra = n.first_extra"]
-    body += ["    n.metadata_of_outputs = [(x.shape, x.dtype) for x in arrays]"]
-    body += ["    if arrays:", "        n.shape, n.dtype = n.metadata_of_outputs[0]"]
-    body += [f"    n.{name} = {name}" for name in plan.settings]
-    body += [f"    n.{name} = a.{name.rsplit('_', 1)[1]}" for name in plan.facts]
-    body += [f"settings, version = {settings}, s.version", "view = None if input._meta is None else input._meta.view"]
-    body += ["if view is None:", "    base, parent, geometry = input, None, geometry_of(input)"]
-    body += ["else:", "    base, parent, geometry = view.base, view.path, view.geometry", "results = []"]
-    body += ["for number, array in enumerate(arrays):", "    r = new(c)", "    r._array = array", "    r._node = n", "    r._storage = s"]
-    body += ["    r._meta = meta = Meta()", "    meta.output_nr = number"]
-    body += ["    meta.view = ViewInfo(base, (parent, OP, settings, number), MULTI_OUTPUT, version, geometry)"]
-    body += ["    results.append(r)", "return tuple(results)"]
-    parameters = ["input", "*", *(f"{name}=default_{name}" for name in op.settings)]
-    source = f"def {op.name}({', '.join(parameters)}):\n" + "".join(f"    {line}\n" for line in body)
-    scope = {
-        "OP": op, "slow": slow, "Tensor": Tensor, "FACES": FACES, "process": process, "edge": edge, "new": new, "Meta": Meta,
-        "storage_of": storage_of, "Storage": Storage, "ndarray": numpy.ndarray, "forward": op.forward_for(numpy),
-        "next_sequence_number": next_sequence_number, "node_class": op.node_class,
-        "ViewInfo": ViewInfo, "MULTI_OUTPUT": MULTI_OUTPUT, "geometry_of": geometry_of,
-        **{f"default_{name}": value for name, value in op.settings.items()},
-    }  # fmt: skip
-    return _compile(op.name, source, scope)
 
 
 def _through_dispatch(op: Op, slow: Callable[..., Any]) -> Callable[..., Any]:
@@ -336,6 +307,8 @@ def make_node_class(op: Op) -> type[Node]:
     cls: type[Node] = type(op.backward_name, base, members)
     if op.outputs == 1 and not op.variadic:
         cls.apply = _make_apply(op, plan)  # type: ignore[method-assign]  # written by generated code
+    elif joins(op):
+        cls.apply = _make_apply_of_many(op, plan)  # type: ignore[method-assign]  # written by generated code
     elif _returns_parts(op):
         cls.apply = _make_apply_of_parts(op, plan)  # type: ignore[method-assign]  # written by generated code
     if first_extra(op) is True or _has_number_form(op):
@@ -354,7 +327,7 @@ def _part(node: Any, whole: Any, ops: Any) -> Any:
 def _make_release(plan: SavePlan) -> Callable[[Any], None]:
     held = plan.arrays + plan.outs
     body = "".join(f"    n.{name} = FREED\n" for name in held) or "    pass\n"
-    return _compile("release", f"def release(n):\n{body}", {"FREED": FREED})
+    return compile_source("release", f"def release(n):\n{body}", {"FREED": FREED})
 
 
 def first_extra(op: Op) -> bool | None:
@@ -365,6 +338,14 @@ def first_extra(op: Op) -> bool | None:
         return False
     unary = op.elementwise and len(op.args) == 1 and not op.variadic and op.jvp == "elementwise"
     return True if unary else None
+
+
+def joins(op: Op) -> bool:
+    """Whether the op makes one array of any number of them, and saves none (cat, stack)."""
+    if not op.variadic or op.outputs != 1 or len(op.args) != 1 or op.view or op.joint_rule is None:
+        return False
+    plan = save_plan(op)
+    return not plan.arrays and not plan.outs
 
 
 def _returns_parts(op: Op) -> bool:
@@ -394,10 +375,10 @@ def _make_apply(op: Op, plan: SavePlan, one: bool = False) -> Callable[..., Any]
     used = set(op.rules[differentiable[0]][1]) if one else set(plan.users)
     for name in plan.arrays:
         if name in used:
-            body += _guarded(None if one else plan.condition(name, differentiable), _read_saved_input(name))
+            body += guarded(None if one else plan.condition(name, differentiable), _read_saved_input(name))
     for name in plan.outs:
         if name in used:
-            body += _guarded(None if one else plan.condition(name, differentiable), _read_saved_output(name))
+            body += guarded(None if one else plan.condition(name, differentiable), _read_saved_output(name))
     where = {**{n: n for n in [*plan.arrays, *plan.outs, "g", "ops"]}, "t": "g"}
     where |= {s: f"n.{s}" for s in plan.settings + plan.facts}
     held = plan.arrays + plan.outs
@@ -430,7 +411,7 @@ def _make_apply(op: Op, plan: SavePlan, one: bool = False) -> Callable[..., Any]
             body += ["if c:", f"    return {pack(f'g_{a} if g_{a} is None else g_{a}.conj()' for a in differentiable)}"]
         body += [f"return {pack(f'g_{a}' for a in differentiable)}"]
     source = "def apply(n, g, ops, keep=True):\n" + "".join(f"    {line}\n" for line in body)
-    return _compile("apply", source, scope)
+    return compile_source("apply", source, scope)
 
 
 def _make_apply_of_parts(op: Op, plan: SavePlan) -> Callable[..., Any]:
@@ -440,7 +421,16 @@ def _make_apply_of_parts(op: Op, plan: SavePlan) -> Callable[..., Any]:
     body = ["for g in gs:", "    if g is None:", "        gs = n.with_zeros(gs, ops.np.zeros)", "        break"]
     body += [f"return (rule({', '.join(where[name] for name in names)}),)"]
     source = "def apply(n, gs, ops, keep=True):\n" + "".join(f"    {line}\n" for line in body)
-    return _compile("apply", source, {"rule": rule})
+    return compile_source("apply", source, {"rule": rule})
+
+
+def _make_apply_of_many(op: Op, plan: SavePlan) -> Callable[..., Any]:
+    """`apply` for an op that joins arrays: one rule for all of them."""
+    assert op.joint_rule is not None
+    rule, names = op.joint_rule
+    where = {"g": "g", "ops": "ops", "needs": "tuple([e is not None for e in n.next])"} | {s: f"n.{s}" for s in plan.settings + plan.facts}
+    source = f"def apply(n, g, ops, keep=True):\n    return rule({', '.join(where[name] for name in names)})\n"
+    return compile_source("apply", source, {"rule": rule})
 
 
 #: Rules so short that a call would cost more than they do: the body takes the call's place in the generated code.

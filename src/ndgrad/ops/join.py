@@ -30,9 +30,17 @@ cat = op(
     variadic=True,
 )  # fmt: skip
 
+
+
+def _stack(np: Any, *xs: Any, dim: int) -> Any:
+    shape = xs[0].shape
+    slice_of_one = (*shape[:dim], 1, *shape[dim:])
+    return np.concatenate([x.reshape(slice_of_one) for x in xs], axis=dim)
+
+
 stack = op(
     "stack", "xs",
-    lambda np, *xs, dim: np.stack(xs, axis=dim),
+    _stack,
     settings={"dim": 0},
     vjp=lambda g, dim, needs, ops: tuple(
         ops.select(g, dim=dim, index=i) if need else None for i, need in enumerate(needs)

@@ -19,15 +19,21 @@ from ndgrad.ops.table import DATA_DEPENDENT, NOT_DIFFERENTIABLE, op
 _WORTH_A_TRY = 32
 
 
+def _taken(np: Any, x: Any, places: Any, dim: int) -> Any:
+    """The elements at `places` along `dim`."""
+    return x[places] if x.ndim == 1 else np.take_along_axis(x, places, axis=dim)
+
+
 def _order(np: Any, x: Any, dim: int, descending: bool) -> Any:
     """The stable order of the elements along `dim`."""
     if descending:
         # in a mirrored image ascending order, read backwards, is descending and still stable
-        mirrored = _order(np, np.flip(x, dim), dim, False)
-        return np.flip(x.shape[dim] - 1 - mirrored, dim)
+        backwards = (*(slice(None),) * dim, slice(None, None, -1))
+        mirrored = _order(np, x[backwards], dim, False)
+        return (x.shape[dim] - 1 - mirrored)[backwards]
     if x.shape[dim] >= _WORTH_A_TRY and x.dtype.itemsize > 2:
         order = np.argsort(x, axis=dim)
-        values = np.moveaxis(np.take_along_axis(x, order, axis=dim), dim, -1)
+        values = np.moveaxis(_taken(np, x, order, dim), dim, -1)
         if (values[..., 1:] > values[..., :-1]).all():
             return order
     return np.argsort(x, axis=dim, kind="stable")
@@ -35,7 +41,7 @@ def _order(np: Any, x: Any, dim: int, descending: bool) -> Any:
 
 def _sort(np: Any, x: Any, *, dim: int, descending: bool) -> tuple[Any, Any]:
     order = _order(np, x, dim, descending)
-    return np.take_along_axis(x, order, axis=dim), order
+    return _taken(np, x, order, dim), order
 
 
 _PICK_VJP = {"x": lambda g0, x_shape, out1, dim, ops: ops.gather_backward(g0, out1, dim=dim, shape=x_shape, distinct=True)}
@@ -65,6 +71,9 @@ argsort = op(
 
 
 def _topk(np: Any, x: Any, *, k: int, dim: int, largest: bool) -> tuple[Any, Any]:
+    if x.shape[dim] < _WORTH_A_TRY:
+        found = _order(np, x, dim, largest)[(*(slice(None),) * dim, slice(k))]
+        return _taken(np, x, found, dim), found
     rows = np.moveaxis(x, dim, -1)
     found = _by_rounds(np, rows, k, largest) if 0 < k <= 16 and 4 * k <= rows.shape[-1] and x.size else None
     if found is None:
