@@ -5,7 +5,7 @@ Ordinary nodes are made on every differentiable eager op, so making one must be 
 per op with `apply` generated from the op's rules (see ndgrad.ops.generate). Anything a node rarely has (hooks,
 metadata, a forward traceback) hangs on `extra`. Until then `extra` tells the engine's short way what to do: None for ordinary nodes,
 True for those of elementwise ops of one argument, which have an even shorter way (`apply_one`), and False for those it must leave to
-`run_node` (views, most ops of several outputs, accumulators, custom functions).
+`run_node` (views of a part, most ops of several outputs, accumulators, custom functions).
 
 An edge is the node itself when it leads to output 0, and an `Edge(node, input_nr)` otherwise.
 """

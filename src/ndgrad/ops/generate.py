@@ -130,7 +130,7 @@ def make_eager(
     from ndgrad.autograd.dispatch import dispatch, dispatch_operator, payload_dtype, record_any, shares_memory
     from ndgrad.autograd.dispatch import fact as fact_of
     from ndgrad.autograd.inplace import write_out
-    from ndgrad.autograd.view import make_view
+    from ndgrad.autograd.view import DEFAULT, ViewInfo, geometry_of, make_view
 
     slow: Any = _refuse if level else dispatch_operator if operator else record_any if plain else dispatch
     if op.variadic or op.outputs != 1 or op.shares_storage:
@@ -167,8 +167,7 @@ def make_eager(
     body += [f"    raise explain(OP, ({', '.join(args)},), error) from None"]
     body += ["r = new(c)", "r._array = out", "r._storage = None", "r._meta = None"]
     if op.view:
-        source = public_name(op.args[0])
-        body += [f"if shares_memory(out, a_{op.args[0]}):", "    r._node = None", f"    make_view(r, {source}, OP, {settings})"]
+        body += _view_lines(public_name(op.args[0]), op.args[0], settings, level)
     if differentiable:
         assert plan is not None
         none = " and ".join(f"e_{a} is None" for a in differentiable)
@@ -218,11 +217,37 @@ def make_eager(
         "payload_dtype": payload_dtype,
         "shares_memory": shares_memory,
         "make_view": make_view,
+        "storage_of": storage_of,
+        "Storage": Storage,
+        "Meta": Meta,
+        "ViewInfo": ViewInfo,
+        "DEFAULT": DEFAULT,
+        "geometry_of": geometry_of,
         **{f"default_{s}": d for s, d in op.settings.items()},
     }
     made = compile_source(op.name, source, scope)
     made.__doc__ = f"op {op.name!r} on tensors"
     return made
+
+
+def _view_lines(source: str, arg: str, settings: str, level: bool) -> list[str]:
+    """Lines that make a view of result `r` if it shares memory with its source. The commonest case of `make_view` is written out."""
+    general = ["    r._node = None", f"    make_view(r, {source}, OP, {settings})"]
+    if level:
+        return [f"if shares_memory(out, a_{arg}):", *general]
+    return [
+        f"s = {source}._storage or storage_of({source})",
+        f"if s.__class__ is Storage and out.base is (a_{arg} if a_{arg}.base is None else a_{arg}.base):",
+        "    r._storage = s",
+        "    r._meta = meta = Meta()",
+        f"    view = None if {source}._meta is None else {source}._meta.view",
+        "    if view is None:",
+        f"        meta.view = ViewInfo({source}, (None, OP, {settings}, 0), DEFAULT, s.version, geometry_of({source}))",
+        "    else:",
+        f"        meta.view = ViewInfo(view.base, (view.path, OP, {settings}, 0), view.creation, s.version, view.geometry)",
+        f"elif shares_memory(out, a_{arg}):",
+        *general,
+    ]
 
 
 def _refuse(op: Op, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
@@ -334,7 +359,7 @@ def first_extra(op: Op) -> bool | None:
     """What `Node.extra` starts as (see ndgrad.autograd.node)."""
     if _returns_parts(op):
         return None
-    if op.view or op.outputs != 1:
+    if op.outputs != 1 or op.partial_view:
         return False
     unary = op.elementwise and len(op.args) == 1 and not op.variadic and op.jvp == "elementwise"
     return True if unary else None

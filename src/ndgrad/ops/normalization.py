@@ -44,10 +44,10 @@ def _total(np: Any, x: Any, y: Any, dim: Shape) -> Any:
         inner += 1
     length = prod(x.shape[ndim - inner :])
     if np is numpy and inner and 1 < length <= _LONG and x.size and x.flags.c_contiguous and (y is None or y.flags.c_contiguous):
-        lines = x.reshape(*x.shape[: ndim - inner], length)
-        sums = np.vecdot(lines, np.ones(length, x.dtype) if y is None else y.reshape(lines.shape))
+        lines = x.reshape(-1, length)
+        sums = lines.dot(np.ones(length, x.dtype)) if y is None else np.vecdot(lines, y.reshape(-1, length))
         outer = tuple([d for d in dim if d < ndim - inner])
-        return (np.add.reduce(sums, axis=outer) if outer else sums).reshape(kept)
+        return (np.add.reduce(sums.reshape(x.shape[: ndim - inner]), axis=outer) if outer else sums).reshape(kept)
     return np.add.reduce(x if y is None else x * y, axis=dim).reshape(kept)
 
 
