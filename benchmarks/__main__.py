@@ -12,21 +12,35 @@ from benchmarks import footprint
 from benchmarks.interleave import Plan, compare_all
 from benchmarks.libraries import LIBRARIES
 from benchmarks.registry import WORKLOADS
-from benchmarks.report import Report
+from benchmarks.report import OpTable, Report
 
 FOOTPRINTS = ("memory", "import", "wheel")
 
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    names, libraries = [*WORKLOADS, *FOOTPRINTS], list(LIBRARIES)
+    programs = [name for name, workload in WORKLOADS.items() if workload.group == "program"]
+    names, libraries = [*programs, *FOOTPRINTS], list(LIBRARIES)
     parser.add_argument("--only", nargs="+", choices=names, default=names, metavar="NAME", help=", ".join(names))
     parser.add_argument("--libraries", nargs="+", choices=libraries, default=libraries, metavar="NAME")
     parser.add_argument("--rounds", type=int, help="samples of each library on each workload (15)")
     parser.add_argument("--quick", action="store_true", help="few short samples, for a first look")
+    parser.add_argument("--each-op", action="store_true", help="instead: single ops on small arrays, ndgrad beside torch")
     parser.add_argument("--seed", type=int, default=1, help="of the chain of elementwise ops (1)")
     parser.add_argument("--output", type=Path, default=Path(__file__).parent / "results", metavar="FOLDER")
     return parser.parse_args()
+
+
+def each_op(output: Path, rounds: int) -> None:
+    """Measure single ops, print them and write them to `ops.md`."""
+    plan = Plan(rounds=rounds, sample_seconds=0.02, budget_seconds=5.0, patience_seconds=0.0, settle_seconds=0.0)
+    chosen = [workload for workload in WORKLOADS.values() if workload.group == "op"]
+    with (output / "workers.log").open("w", encoding="utf-8") as log:
+        table = OpTable(compare_all(chosen, ["torch", "ndgrad"], plan, log))
+    print(table.text())
+    path = output / "ops.md"
+    path.write_text(table.markdown(), encoding="utf-8")
+    print(f"written: {path}", file=sys.stderr)
 
 
 def main() -> None:
@@ -39,6 +53,9 @@ def main() -> None:
         plan = Plan(rounds=arguments.rounds or 15)
     output: Path = arguments.output
     output.mkdir(parents=True, exist_ok=True)
+    if arguments.each_op:
+        each_op(output, arguments.rounds or 9)
+        return
 
     report = Report(arguments.libraries)
     chosen = [workload for name, workload in WORKLOADS.items() if name in arguments.only]

@@ -21,9 +21,6 @@ from benchmarks.libraries import LIBRARIES, REFERENCE, ByHand, Library, child_en
 from benchmarks.quiet import QUIET_SHARE, wait_for_quiet
 from benchmarks.registry import Workload
 
-# Thread pools spin for some milliseconds after their last task before they sleep.
-SETTLE_SECONDS = 0.05
-
 
 @dataclass(frozen=True)
 class Plan:
@@ -33,6 +30,8 @@ class Plan:
     sample_seconds: float = 0.1
     budget_seconds: float = 30.0
     patience_seconds: float = 2.0
+    #: thread pools spin for some milliseconds after their last task before they sleep
+    settle_seconds: float = 0.05
 
 
 @dataclass
@@ -158,7 +157,7 @@ def _sample_in_rounds(workers: list[WorkerProcess], timings: dict[str, Timing], 
             timing = timings[name]
             if timing.problem is not None or spent[name] > plan.budget_seconds:
                 continue
-            time.sleep(SETTLE_SECONDS)
+            time.sleep(plan.settle_seconds)
             start = time.perf_counter()
             reply = worker.ask("sample", iterations=timing.iterations)
             spent[name] += time.perf_counter() - start
@@ -190,7 +189,8 @@ def compare_all(workloads: Iterable[Workload], names: Sequence[str], plan: Plan,
             if workers[-1].problem is not None:
                 print(f"{name}: {workers[-1].problem}", file=sys.stderr)
         for workload in workloads:
-            print(f"timing {workload.name} ...", file=sys.stderr, flush=True)
+            if workload.group == "program":
+                print(f"timing {workload.name} ...", file=sys.stderr, flush=True)
             comparisons.append(compare(workload, workers, plan))
     finally:
         for worker in workers:

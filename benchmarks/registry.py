@@ -40,6 +40,7 @@ class Workload:
     tolerance: float = 1e-9
     functional_program: FunctionalProgram | None = None
     manual_program: ManualProgram | None = None
+    group: str = "program"
 
     def functional(self, program: FunctionalProgram) -> FunctionalProgram:
         """Register the same computation for the libraries that differentiate functions of arrays."""
@@ -68,14 +69,17 @@ WORKLOADS: dict[str, Workload] = {}
 
 
 def workload(
-    name: str, *, title: str, goal: float | None = None, tolerance: float = 1e-9
+    name: str, *, title: str, goal: float | None = None, tolerance: float = 1e-9, group: str = "program"
 ) -> Callable[[TorchProgram], Workload]:
-    """Register the decorated torch program; `tolerance` is the relative error allowed between libraries."""
+    """Register the decorated torch program; `tolerance` is the relative error allowed between libraries.
+
+    Workloads of another `group` than "program" are run when that group is asked for.
+    """
 
     def register(program: TorchProgram) -> Workload:
         if name in WORKLOADS:
             raise ValueError(f"two workloads are called {name!r}: rename one of them")
-        WORKLOADS[name] = Workload(name, title, program, goal, tolerance)
+        WORKLOADS[name] = Workload(name, title, program, goal, tolerance, group=group)
         return WORKLOADS[name]
 
     return register

@@ -164,6 +164,44 @@ class Report:
         return list(contents)
 
 
+@dataclass
+class OpTable:
+    """Single ops, the most expensive beside torch first."""
+
+    comparisons: list[Comparison]
+
+    def ratios(self) -> dict[str, float]:
+        """Of forward and backward together, by op."""
+        found = {comparison.workload.title: comparison.ratio("ndgrad") for comparison in self.comparisons}
+        return {op: ratio[0] for op, ratio in sorted(found.items(), key=lambda pair: -(pair[1] or (0.0,))[0]) if ratio is not None}
+
+    def rows(self) -> list[list[str]]:
+        """Header first."""
+        times = {comparison.workload.title: comparison.timings for comparison in self.comparisons}
+        rows = [["op, forward + backward()", "torch eager", "ndgrad", "ratio"]]
+        for op, ratio in self.ratios().items():
+            both = [f"{times[op][name].median() * 1e6:.0f} µs" for name in (REFERENCE, "ndgrad")]
+            rows.append([f"`{op}`", *both, _significant(ratio)])
+        return rows
+
+    def summary(self) -> str:
+        """The geometric mean, how many ops are cheaper here, and what could not be compared."""
+        ratios = list(self.ratios().values())
+        below = sum(ratio < 1 for ratio in ratios)
+        mean = statistics.geometric_mean(ratios) if ratios else float("nan")
+        problems = [f"{c.workload.title}: {t.problem}" for c in self.comparisons for t in c.timings.values() if t.problem]
+        line = f"Geometric mean of {len(ratios)} ops: {mean:.2f} of torch's time; {below} of them cost less than in torch."
+        return "\n".join([line, *problems])
+
+    def text(self) -> str:
+        """For the terminal."""
+        return "\n\n".join([machine_line(), _text_table(self.rows()), self.summary()]) + "\n"
+
+    def markdown(self) -> str:
+        """For `ops.md`."""
+        return "\n\n".join([machine_line(), self.summary(), _markdown_table(self.rows())]) + "\n"
+
+
 def versions() -> dict[str, str]:
     """Installed versions of all that takes part."""
     found = {"python": platform.python_version()}

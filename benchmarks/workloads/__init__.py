@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 
-SUBJECTS = ("chain", "ode", "mlp", "lstm", "transformer", "convnet", "hessian", "per_sample", "banded")
+SUBJECTS = ("chain", "ode", "mlp", "lstm", "transformer", "convnet", "hessian", "per_sample", "banded", "single_ops")
 
 for _subject in SUBJECTS:
     importlib.import_module(f"{__name__}.{_subject}")

@@ -196,15 +196,18 @@ def add_arrays(np: Any, target: Any, indices: tuple[Any, ...], values: Any) -> A
     if count == 1:
         keys = indices[0]
     else:
-        keys = np.broadcast_to(keys_of_arrays(np, indices, target.shape), np.broadcast_shapes(*(i.shape for i in indices)))
-    shape = (*keys.shape, *target.shape[count:])
-    if numpy.shape(values) != shape:
-        values = np.broadcast_to(values, shape)
+        keys = _of_shape(np, keys_of_arrays(np, indices, target.shape), np.broadcast_shapes(*(i.shape for i in indices)))
+    values = _of_shape(np, values, (*keys.shape, *target.shape[count:]))
     try:
         return _whole(np, target, functools.partial(_add_keyed, keys, values, count))
     except IndexError:
         keys_of_arrays(np, indices, target.shape)  # says it in terms of the index
         raise
+
+
+def _of_shape(np: Any, values: Any, shape: tuple[int, ...]) -> Any:
+    """Values broadcast to a shape that most have already."""
+    return values if numpy.shape(values) == shape else np.broadcast_to(values, shape)
 
 
 def add_slices(np: Any, target: Any, index: Any, values: Any, dim: int) -> Any:
@@ -232,14 +235,14 @@ def combine_along(np: Any, name: str, target: Any, index: Any, values: Any, dim:
     if single is not None:
         return add_arrays(np, target, (single,), values)
     keys = keys_along(np, index, target.shape, dim).reshape(-1)
-    values = np.broadcast_to(values, index.shape).astype(target.dtype, copy=False).reshape(-1)
+    values = _of_shape(np, values, index.shape).astype(target.dtype, copy=False).reshape(-1)
     return _whole(np, target, lambda whole: _combine_at(np, name, whole.reshape(-1), keys, values))
 
 
 def put_along(np: Any, target: Any, index: Any, values: Any, dim: int) -> Any:
     """target[..., index, ...] = values along `dim`, in place; of several values for one place the last stays."""
     keys = keys_along(np, index, target.shape, dim).reshape(-1)
-    values = np.broadcast_to(np.asarray(values), index.shape).reshape(-1)
+    values = _of_shape(np, np.asarray(values), index.shape).reshape(-1)
     if np is not numpy:
         values = values[_last_of_equals(np, keys, target.size)]
 

@@ -330,7 +330,7 @@ def make_node_class(op: Op) -> type[Node]:
     if op.partial_view or op.copies_part:
         members["part"] = _part
     cls: type[Node] = type(op.backward_name, base, members)
-    if op.outputs == 1 and not op.variadic:
+    if op.outputs != VARIABLE and not op.variadic:
         cls.apply = _make_apply(op, plan)  # type: ignore[method-assign]  # written by generated code
     elif joins(op):
         cls.apply = _make_apply_of_many(op, plan)  # type: ignore[method-assign]  # written by generated code
@@ -404,7 +404,10 @@ def _make_apply(op: Op, plan: SavePlan, one: bool = False) -> Callable[..., Any]
     for name in plan.outs:
         if name in used:
             body += guarded(None if one else plan.condition(name, differentiable), _read_saved_output(name))
-    where = {**{n: n for n in [*plan.arrays, *plan.outs, "g", "ops"]}, "t": "g"}
+    several = [] if op.outputs == 1 else [f"g{i}" for i in range(op.outputs)]
+    if several:
+        body.insert(0, ", ".join(several) + ", = g")
+    where = {**{n: n for n in [*plan.arrays, *plan.outs, *several, "g", "ops"]}, "t": "g"}
     where |= {s: f"n.{s}" for s in plan.settings + plan.facts}
     held = plan.arrays + plan.outs
     release = ["if not keep:", *(f"    n.{name} = FREED" for name in held)] if held else []
