@@ -34,7 +34,7 @@ def lane_of(op: Op, slow: Lane, plain: bool) -> Lane | None:
     return _several_results(op, slow, plain)
 
 
-def _opening(op: Op, first: str, plain: bool, to_dispatch: str) -> list[str]:
+def _opening(first: str, plain: bool, to_dispatch: str) -> list[str]:
     """Lines that find the face c of the result, or leave the lane."""
     busy = "c is None" if plain else "process.busy or c is None"
     return [f"c = {first}.__class__", "if c is not Tensor:", "    c = FACES.get(c)", f"if {busy}:", f"    {to_dispatch}"]
@@ -76,7 +76,7 @@ def _of_many(op: Op, slow: Lane, plain: bool) -> Lane | None:
     given = "(" + "".join(f"{name}, " for name in names.values()) + "*xs,)"
     to_dispatch = f"return slow(OP, {given}, {_settings(op)})"
     first = next(iter(names.values()), "xs[0]")
-    body = [*([] if names else ["if not xs:", f"    {to_dispatch}"]), *_opening(op, first, plain, to_dispatch)]
+    body = [*([] if names else ["if not xs:", f"    {to_dispatch}"]), *_opening(first, plain, to_dispatch)]
     for arg, name in names.items():
         body += read_lines(op, arg, name, name == first, to_dispatch, plan)
     body += ["arrays, edges = [], []", "for x in xs:", "    d = x.__class__", "    if d is not c and FACES.get(d) is not c:"]
@@ -113,7 +113,7 @@ def _several_results(op: Op, slow: Lane, plain: bool) -> Lane:
     names = [public_name(a) for a in op.args]
     to_dispatch = f"return slow(OP, ({', '.join(names)},), {_settings(op)})"
     plan = save_plan(op) if op.differentiable else None
-    body = _opening(op, names[0], plain, to_dispatch)
+    body = _opening(names[0], plain, to_dispatch)
     for arg, name in zip(op.args, names, strict=True):
         body += read_lines(op, arg, name, name == names[0], to_dispatch, plan)
     call = ", ".join([f"a_{a}" for a in op.args] + [f"{s}={s}" for s in op.settings])
@@ -142,7 +142,7 @@ def _several_views(op: Op, slow: Lane) -> Lane:
 
     plan = save_plan(op)
     to_dispatch = f"return slow(OP, (input,), {_settings(op)})"
-    body = _opening(op, "input", False, to_dispatch)
+    body = _opening("input", False, to_dispatch)
     body += ["a = input._array", "s = input._storage or storage_of(input)", "if a.__class__ is not ndarray or s.__class__ is not Storage:"]
     body += [f"    {to_dispatch}", f"arrays = forward(a, {', '.join(f'{name}={name}' for name in op.settings)})"]
     made = _new_node("(e,)", "n.metadata_of_outputs = [(x.shape, x.dtype) for x in arrays]")
