@@ -1,0 +1,107 @@
+"""The short lane that is generated for an op and the general lane record the same: values, nodes, what is saved, views, gradients."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+
+import ndgrad
+from ndgrad.autograd.dispatch import record_any
+from ndgrad.autograd.saved import unpack_raw
+from ndgrad.autograd.variable import Variable, requires_grad
+from ndgrad.ops.table import RANDOM, table
+from ndgrad.ops.vocabulary import raw_ops
+from ndgrad.testing.check_op import as_tuple
+from tests.ops.test_table import SAMPLES
+
+CASES = [(name, number) for name in sorted(table) for number in range(min(len(SAMPLES.get(name, ())), 3)) if table[name].batch is not RANDOM]
+
+
+def inputs(sample, face):
+    """The sample's arguments as tensors of a face, results rather than leaves; floating-point ones require grad."""
+    made = []
+    for a in sample.args:
+        if isinstance(a, (np.ndarray, np.generic)):
+            t = face(np.array(a))
+            a = t.requires_grad_() * 1.0 if a.dtype.kind in "fc" else t
+        made.append(a)
+    return made if sample.prepare is None else list(as_tuple(sample.prepare(*made)))
+
+
+def tensor(array):
+    return ndgrad.tensor(array)
+
+
+def array(values):
+    return ndgrad.tensor(values).array()
+
+
+def saved(node):
+    """What a node has saved, by name, as raw arrays; whether its version is known."""
+    plan = node.plan
+    arrays, outs = plan.needed(node.next)
+    found = {name: unpack_raw(node, name) for name in (*arrays, *outs)}
+    found |= {f"{name}_v": describe_version(getattr(node, f"{name}_v")) for name in (*arrays, *outs)}
+    return found | {name: getattr(node, name) for name in plan.settings + plan.facts}
+
+
+def describe_version(version):
+    return tuple(map(describe_version, version)) if isinstance(version, tuple) else version is None
+
+
+def record_of(result):
+    """All there is to know of a result."""
+    known = [type(result), np.asarray(result._array), result.requires_grad, result.output_nr, result._version, result._is_view()]
+    if result._is_view():
+        known.append((result._meta.view.creation, result._meta.view.path[1:]))
+    node = result._node
+    if node is not None:
+        known += [node.name(), node.shape, node.dtype, node.extra is False, len(node.next), getattr(node, "metadata_of_outputs", None), saved(node)]
+    return known
+
+
+def gradients(results):
+    """What the node of the results gives for ones, or says if there is no derivative."""
+    nodes = [r._node for r in results if r._node is not None]
+    if not nodes:
+        return ()
+    g = [np.ones(r._array.shape, r._array.dtype) if r._node is not None else None for r in results]
+    try:
+        return nodes[0].apply(g[0] if nodes[0].outputs == 1 else g, raw_ops(np), True)
+    except (NotImplementedError, np.linalg.LinAlgError) as error:
+        return str(error)
+
+
+def assert_same(one, other):
+    assert type(one) is type(other), (one, other)
+    if isinstance(one, (list, tuple)):
+        assert len(one) == len(other)
+        for a, b in zip(one, other, strict=True):
+            assert_same(a, b)
+    elif isinstance(one, dict):
+        assert one.keys() == other.keys()
+        for key in one:
+            assert_same(one[key], other[key])
+    elif isinstance(one, (np.ndarray, np.generic)):
+        assert one.dtype == other.dtype
+        np.testing.assert_array_equal(one, other)
+    elif isinstance(one, Variable):
+        assert_same(np.asarray(one._array), np.asarray(other._array))
+    else:
+        assert one == other or one != one
+
+
+@pytest.mark.parametrize("face", [tensor, array], ids=["Tensor", "Array"])
+@pytest.mark.parametrize(("name", "number"), CASES)
+def test_both_lanes_record_the_same(name, number, face):
+    op, sample = table[name], SAMPLES[name][number]
+    settings = {**op.settings, **sample.settings}
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        short = as_tuple(op.eager(*inputs(sample, face), **sample.settings))
+        general = as_tuple(record_any(op, tuple(inputs(sample, face)), settings))
+        assert_same([record_of(r) for r in short], [record_of(r) for r in general])
+        assert_same(gradients(short), gradients(general))
+    assert any(map(requires_grad, short)) == any(map(requires_grad, general))
