@@ -21,7 +21,7 @@ _VERY_SHORT = 16
 
 def is_lines(np: Any, x: Any, dim: tuple[int, ...]) -> bool:
     """Whether reducing x over `dim` is a reduction of many short contiguous lines."""
-    if x.size < SMALL or len(dim) != 1 or np is not numpy:
+    if x.size < SMALL or len(dim) != 1 or not isinstance(x, numpy.ndarray):
         return False
     last = len(x.shape) - 1
     return bool(dim[0] == last and 1 < x.shape[last] <= _SHORT and x.flags.c_contiguous)
@@ -30,7 +30,7 @@ def is_lines(np: Any, x: Any, dim: tuple[int, ...]) -> bool:
 def line_sum(np: Any, x: Any, keepdim: bool) -> Any:
     """The sums of lines of float32 or float64."""
     *lines, length = x.shape
-    out = x.reshape(-1, length).dot(np.ones(length, x.dtype))
+    out = np.matmul(x.reshape(-1, length), np.ones(length, x.dtype))
     return _shaped(out, lines, keepdim)
 
 

@@ -4,11 +4,13 @@ A `MetaArray` answers NumPy's two protocols, so the op table's forward functions
 stands one zero, broadcast to the shape: views and shape functions are NumPy's own on that. Elementwise functions run on
 a single element and reductions on dimensions cut to length one, so neither costs time or memory. Any other function
 runs on the broadcast zeros, and what it computes is thrown away: right in shape, but it costs what it costs on the CPU.
-Whatever would need values (`item`, `nonzero`, conversion to NumPy) raises.
+Whatever would need values (`item`, `nonzero`, conversion to NumPy) raises; an op that only looks at some on its way to a result whose shape
+does not depend on them is then run as a whole on the zeros (`run_on_stand_ins`).
 """
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, NoReturn
@@ -21,7 +23,7 @@ from ndgrad.arrays import library as libraries
 _REDUCTIONS = frozenset("sum prod max min mean var std any all argmax argmin".split())
 _SAME_SHAPE = frozenset("astype conj conjugate copy round clip".split())
 _OTHERS = frozenset("reshape transpose swapaxes squeeze diagonal ravel flatten take repeat view cumsum cumprod argsort".split())
-_NEED_VALUES = frozenset("nonzero argwhere flatnonzero unique array_equal allclose array2string array_repr".split())
+_NEED_VALUES = frozenset("nonzero argwhere flatnonzero unique bincount array_equal allclose array2string array_repr".split())
 
 
 class MetaArray(NDArrayOperatorsMixin):
@@ -148,6 +150,35 @@ class MetaArray(NDArrayOperatorsMixin):
             return getattr(args[0], function.__name__)(*args[1:], **kwargs)
         with np.errstate(all="ignore"):
             return _meta(function(*_stand_in(args), **_stand_in(kwargs)))
+
+
+def zeros_beside(np: Any, x: Any, shape: tuple[int, ...], dtype: Any) -> Any:
+    """Zeros where the data of x lie: nowhere, if x has none."""
+    return MetaArray(shape, dtype) if isinstance(x, MetaArray) else np.zeros(shape, dtype)
+
+
+def run_on_stand_ins(function: Callable[..., Any], arrays: list[Any], settings: dict[str, Any]) -> Any:
+    """What a function gives that looks at values, in shape and dtype: it runs on zeros, or on something milder if these will not do."""
+    zeros = _stand_in(arrays)
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            return _meta(function(*zeros, **settings))
+        except ValueError:  # a singular matrix, say
+            return _meta(function(*map(_harmless, zeros), **settings))
+
+
+def _harmless(zeros: Any) -> Any:
+    """Contiguous memory in place of broadcast zeros: identities for square matrices, a unit vector for a vector, else ones."""
+    if not isinstance(zeros, np.ndarray):
+        return zeros
+    out: Any = np.zeros(zeros.shape, zeros.dtype)
+    if out.dtype.kind in "fc":
+        if out.ndim == 1:
+            out[:1] = 1
+        else:
+            out[...] = np.eye(out.shape[-1]) if out.ndim and out.shape[-1] == out.shape[-2] else 1
+    return out
 
 
 def _stand_in(value: Any) -> Any:

@@ -23,6 +23,7 @@ from typing import Any
 import numpy
 
 from ndgrad.arrays.host import on_host
+from ndgrad.arrays.meta import zeros_beside
 
 #: From how many elements on SciPy's product is quicker by enough to pay its import (once, some 50 ms) in the long run.
 _LARGE = 1 << 16
@@ -226,7 +227,7 @@ def zeros_and_add(np: Any, shape: tuple[int, ...], indices: tuple[Any, ...], val
         if _by_product(flat):
             keys = np.broadcast_to(keys_of_arrays(np, indices, shape), lead)
             return _product(keys.reshape(-1), flat, rows).reshape(shape)
-    return add_arrays(np, np.zeros(shape, values.dtype), indices, values)
+    return add_arrays(np, zeros_beside(np, values, shape, values.dtype), indices, values)
 
 
 def combine_along(np: Any, name: str, target: Any, index: Any, values: Any, dim: int) -> Any:

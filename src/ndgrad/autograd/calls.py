@@ -46,7 +46,7 @@ def backward(
     roots = _as_list(tensors)
     grads = [None] * len(roots) if grad_tensors is None else _as_list(grad_tensors)
     _check_count(roots, grads)
-    wanted = None if inputs is None else _wanted_leaves(inputs)
+    wanted = None if inputs is None else _wanted_inputs(inputs)
     keep = create_graph if retain_graph is None else retain_graph
     if create_graph:
         warnings.warn(
@@ -55,7 +55,11 @@ def backward(
             UserWarning,
             stacklevel=3,
         )
-    backward_from(roots, root_gradients(roots, grads), retain_graph=keep, create_graph=create_graph, inputs=wanted)
+    given = root_gradients(roots, grads)
+    for t in wanted or ():
+        if isinstance(t, Variable):
+            retain_grad(t)  # nothing for a leaf, whose accumulator does it
+    backward_from(roots, given, retain_graph=keep, create_graph=create_graph, inputs=wanted)
 
 
 def grad(
@@ -160,14 +164,11 @@ def _tensor_class() -> type[Any]:
     return Tensor
 
 
-def _wanted_leaves(inputs: Any) -> list[Any]:
+def _wanted_inputs(inputs: Any) -> list[Any]:
     wanted = _as_list(inputs)
     if not wanted:
         raise RuntimeError("`inputs` argument to `backward()` cannot be empty. Leave it out to reach all leaves.")
     _check_inputs(wanted)
-    for t in wanted:
-        if isinstance(t, Variable):
-            retain_grad(t)  # nothing for a leaf, whose accumulator does it
     return wanted
 
 

@@ -25,7 +25,7 @@ from ndgrad.autograd.subclass import ask_classes, note_wrappers, overriding_type
 from ndgrad.autograd.variable import ESCAPED, Variable, edge, meta_of, requires_grad, wrap
 from ndgrad.autograd.versions import InferenceStorage, kept_storage, storage_of
 from ndgrad.autograd.view import make_view, tangents_of
-from ndgrad.ops.errors import explain
+from ndgrad.ops.errors import after_failure
 from ndgrad.ops.generate import FACES
 from ndgrad.ops.table import RANDOM
 
@@ -273,8 +273,8 @@ def on_device(t: Any, where: Any, here: Any) -> Any:
 def run_forward(op: Any, library: Any, args: tuple[Any, ...], arrays: list[Any], settings: dict[str, Any]) -> Any:
     try:
         return op.forward_for(library)(*arrays, **settings)
-    except (TypeError, ValueError) as error:
-        raise explain(op, args, error) from None
+    except (NotImplementedError, TypeError, ValueError) as error:
+        return after_failure(op, args, settings, error)
 
 
 def finish(op: Any, args: tuple[Any, ...], settings: dict[str, Any], face: type[Any], out: Any, level: int = 0) -> Any:

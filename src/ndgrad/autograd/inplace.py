@@ -26,7 +26,7 @@ from ndgrad.autograd.subclass import has_dispatch, note_wrappers
 from ndgrad.autograd.variable import ESCAPED, Variable, edge, requires_grad, wrap
 from ndgrad.autograd.versions import InferenceStorage, is_inference, kept_storage, storage_of
 from ndgrad.autograd.view import DEFAULT, rebase, tangents_of, write_error
-from ndgrad.ops.errors import explain
+from ndgrad.ops.errors import after_failure
 from ndgrad.ops.fill import copy
 
 #: Operators whose ufunc can write its result where the tensor lies, without a temporary.
@@ -253,7 +253,7 @@ def check_memory(name: str, array: Any) -> None:
 def perform(op: Any, array: Any, others: tuple[Any, ...], settings: dict[str, Any], storage: Any) -> None:
     """Write op(array, *others) into `array`; raises before anything is changed if the result does not fit."""
     library = library_of(array)
-    if op.write_kernel is not None:
+    if op.write_kernel is not None and not getattr(array, "is_meta", False):
         storage.before_write(array)
         op.write_kernel(library, array, *others, **settings)
         return
@@ -266,8 +266,8 @@ def perform(op: Any, array: Any, others: tuple[Any, ...], settings: dict[str, An
                 ufunc(array, *others, out=array)
                 return
         result = op.forward_for(library)(array, *others, **settings)
-    except (TypeError, ValueError) as error:
-        raise explain(op, (array, *others), error) from None
+    except (NotImplementedError, TypeError, ValueError) as error:
+        result = after_failure(op, (array, *others), settings, error)
     check_fits(op.name, array, result)
     storage.before_write(array)
     array[...] = result

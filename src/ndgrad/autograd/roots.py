@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ndgrad.arrays.library import library_of
+from ndgrad.arrays.meta import MetaArray
 from ndgrad.autograd.grad_mode import no_grad
 from ndgrad.autograd.modes import process, thread
 from ndgrad.autograd.node import Edge, edge_node
@@ -51,8 +52,8 @@ def choose_lane(roots: list[Any], grads: list[Any], create_graph: bool) -> str:
 
 
 def _is_plain(g: Any) -> bool:
-    """A gradient whose array alone says all: neither batched nor dual nor a subclass with a mind of its own."""
-    if isinstance(g._array, Variable):
+    """A gradient whose array alone says all: neither batched nor dual, nor without data, nor a subclass with a mind of its own."""
+    if g._array.__class__ is not np.ndarray and (isinstance(g._array, Variable) or getattr(g._array, "is_meta", False)):
         return False
     meta = g._meta
     return meta is None or not (meta.batch_level or tangents_of(g))
@@ -114,7 +115,9 @@ def _implicit_gradient(t: Any) -> Any:
             with no_grad():
                 return tensor_ops.zeros_like(t) + 1.0  # the class makes its own gradient
         from ndgrad.tensor import Tensor as face
-    library = library_of(innermost_array(t)) if isinstance(t, Variable) else np
-    ones = library.empty(shape, dtype)
+    like = innermost_array(t) if isinstance(t, Variable) else None
+    if isinstance(like, MetaArray):
+        return wrap(face, MetaArray(shape, dtype))
+    ones = (np if like is None else library_of(like)).empty(shape, dtype)
     ones.fill(1)
     return wrap(face, ones)

@@ -175,7 +175,10 @@ def lock_of(t: Any) -> threading.RLock:
 
 
 class AccumulateGrad(Node):
-    """The end of the graph at a leaf. The leaf holds it weakly and graphs strongly; it keeps the leaf alive."""
+    """The end of the graph at a leaf. The leaf holds it weakly and graphs strongly; it keeps the leaf alive.
+
+    It has no `apply`: the engine hands raw gradients to `accumulate_array`, which must know how many hold them.
+    """
 
     __slots__ = ("variable",)
     variable: Any
@@ -187,12 +190,6 @@ class AccumulateGrad(Node):
         from ndgrad.autograd.accumulate import accumulate_tensor
 
         accumulate_tensor(self, grads)
-        return ()
-
-    def apply(self, grads: Any, ops: Any, keep: bool = True) -> tuple[Any, ...]:
-        from ndgrad.autograd.accumulate import accumulate_array
-
-        accumulate_array(self, grads)
         return ()
 
 

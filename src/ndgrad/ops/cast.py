@@ -53,4 +53,5 @@ to_device = op(
     jvp="linear",
     batch="leading",
     backward_name="ToCopyBackward0",
+    needs_values=True,
 )  # fmt: skip

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from ndgrad.arrays.meta import MetaArray, run_on_stand_ins
 from ndgrad.autograd.variable import ESCAPED, Variable, np_dtype
 
 
@@ -30,6 +31,14 @@ _BOOLEAN = {
     "sub": "Subtraction, the `-` operator, with a bool tensor is not supported. Use the `^` or `logical_xor()` operator instead.",
     "neg": "Negation, the `-` operator, on a bool tensor is not supported. Use the `~` or `logical_not()` operator instead.",
 }
+
+
+def after_failure(op: Any, args: tuple[Any, ...], settings: dict[str, Any], error: Exception) -> Any:
+    """What the op gives after all, if it failed for want of values on the meta device; else its `error` is raised, explained."""
+    arrays = [a._array if isinstance(a, Variable) else a for a in args]
+    if any(isinstance(a, MetaArray) for a in arrays) and not op.needs_values:
+        return run_on_stand_ins(op.forward_for(np), arrays, settings)
+    raise explain(op, args, error) from None
 
 
 def explain(op: Any, args: tuple[Any, ...], error: Exception) -> Exception:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy
 
 from ndgrad.arrays.lines import is_lines, line_extremum
+from ndgrad.arrays.meta import zeros_beside
 from ndgrad.arrays.scatter import add_at
 from ndgrad.ops.reduce import behind_batch, keep
 from ndgrad.ops.table import NOT_DIFFERENTIABLE, op
@@ -30,7 +31,7 @@ def _place_along(np: Any, x: Any, index: Any, *, dim: int, size: int) -> Any:
         flat = flat.reshape((before, taken, after)) * after + np.arange(after)
     if before > 1:
         flat = flat.reshape((before, taken * after)) + (np.arange(before) * (size * after))[:, None]
-    out = np.zeros(before * size * after, x.dtype)
+    out = zeros_beside(np, x, (before * size * after,), x.dtype)
     if taken == 1:
         out[flat.reshape(-1)] = x.reshape(-1)
     else:

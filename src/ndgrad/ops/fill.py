@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ndgrad.arrays.meta import zeros_beside
 from ndgrad.ops.table import NOT_DIFFERENTIABLE, op
 
 
@@ -31,14 +32,16 @@ copy = op(
 # The derivative of what does not depend on its input.
 zeros_like = op(
     "zeros_like", "x",
-    lambda np, x: np.zeros(x.shape, x.dtype),
+    lambda np, x: zeros_beside(np, x, x.shape, x.dtype),
     vjp=NOT_DIFFERENTIABLE,
     batch="leading",
 )  # fmt: skip
 
 
 def _full(np: Any, x: Any, *, value: Any) -> Any:
-    return np.full(x.shape, value, x.dtype)
+    out = zeros_beside(np, x, x.shape, x.dtype)
+    out[...] = value
+    return out
 
 
 def _fill_kernel(np: Any, target: Any, *, value: Any) -> Any:
@@ -60,7 +63,7 @@ fill = op(
 
 zero = op(
     "zero", "x",
-    lambda np, x: np.zeros(x.shape, x.dtype),
+    lambda np, x: zeros_beside(np, x, x.shape, x.dtype),
     vjp={"x": lambda g, ops: ops.zeros_like(g)},
     jvp="linear",
     batch="leading",
@@ -71,7 +74,7 @@ zero = op(
 # x becomes the value of a 0-d tensor everywhere.
 fill_with = op(
     "fill_with", "x value",
-    lambda np, x, value: np.full(x.shape, value, x.dtype),
+    lambda np, x, value: _full(np, x, value=value),
     vjp={
         "x": lambda g, ops: ops.zeros_like(g),
         "value": lambda g, ops: ops.sum(g, dim=tuple(range(len(g.shape))), keepdim=False),

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy
 
+from ndgrad.arrays.meta import zeros_beside
 from ndgrad.arrays.scatter import (
     add_arrays,
     check_range,
@@ -53,7 +54,7 @@ gather = op(
 
 
 def _gather_backward(np: Any, x: Any, index: Any, *, dim: int, shape: tuple[int, ...], distinct: bool) -> Any:
-    out = np.zeros(shape, x.dtype)
+    out = zeros_beside(np, x, shape, x.dtype)
     return put_along(np, out, index, x, dim) if distinct else combine_along(np, "add", out, index, x, dim)
 
 
@@ -349,6 +350,7 @@ masked_select = op(
     vjp={"x": lambda g, mask, ops: ops.masked_select_backward(g, mask)},
     jvp={"x": lambda t, mask, ops: ops.masked_select(t, mask)},
     batch=_masked_select_batch,
+    needs_values=True,
 )  # fmt: skip
 
 

@@ -21,7 +21,7 @@ from ndgrad.autograd.node import MultiNode, Node, edge_node, next_sequence_numbe
 from ndgrad.autograd.saved import FREED, Packed, RuleNode, kept_in_level, unpack_raw, without_base
 from ndgrad.autograd.variable import Meta, edge, new
 from ndgrad.autograd.versions import Storage, kept_storage, storage_of
-from ndgrad.ops.errors import explain
+from ndgrad.ops.errors import after_failure
 from ndgrad.ops.table import VARIABLE, Op, parameter_names
 
 #: Class of an argument -> the face of the result: Tensor -> Tensor, Parameter -> Tensor, Array -> Array.
@@ -163,8 +163,7 @@ def make_eager(
         ours = [f"    if e_{a} is not None and edge_node(e_{a}).level != level:\n            e_{a} = None" for a in differentiable]
         body += ["if made is not None:", *ours]
         run = f"{run} if made is None else made"
-    body += ["try:", f"    out = {run}", "except (AttributeError, TypeError, ValueError) as error:"]
-    body += [f"    raise explain(OP, ({', '.join(args)},), error) from None"]
+    body += ["try:", f"    out = {run}", *recover_lines("out", f"({', '.join(args)},)", settings)]
     body += ["r = new(c)", "r._array = out", "r._storage = None", "r._meta = None"]
     if op.view:
         body += _view_lines(public_name(op.args[0]), op.args[0], settings, level)
@@ -208,7 +207,7 @@ def make_eager(
         "kept_in_level": kept_in_level,
         "next_sequence_number": next_sequence_number,
         "forward": op.forward_for(numpy),
-        "explain": explain,
+        "after_failure": after_failure,
         "fact": fact_of,
         "node_class": None if not differentiable else op.level_node_class if level else op.node_class,
         "NoneType": type(None),
@@ -252,6 +251,12 @@ def _view_lines(source: str, arg: str, settings: str, level: bool) -> list[str]:
 
 def _refuse(op: Op, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
     return NotImplemented
+
+
+def recover_lines(out: str, args: str, settings: str) -> list[str]:
+    """Lines for a forward that has failed."""
+    retry = f"    {out} = after_failure(OP, {args}, {settings}, error)"
+    return ["except (AttributeError, NotImplementedError, TypeError, ValueError) as error:", retry]
 
 
 def read_lines(op: Op, arg: str, public: str, is_first: bool, to_dispatch: str, plan: SavePlan | None) -> list[str]:

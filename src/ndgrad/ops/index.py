@@ -10,6 +10,7 @@ from typing import Any
 import numpy
 
 from ndgrad.arrays.library import library_of
+from ndgrad.arrays.meta import zeros_beside
 from ndgrad.arrays.scatter import add_arrays, keys_of_arrays, overwritten, settled, wrapped, zeros_and_add
 from ndgrad.autograd.saved import lift
 from ndgrad.autograd.variable import Variable, innermost_array
@@ -49,7 +50,7 @@ element = op(
 
 
 def _embed(np: Any, x: Any, *, shape: tuple[int, ...], index: tuple[Any, ...]) -> Any:
-    out = np.zeros(shape, x.dtype)
+    out = zeros_beside(np, x, shape, x.dtype)
     out[_whole(index)] = x
     return out
 

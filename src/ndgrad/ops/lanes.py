@@ -16,8 +16,8 @@ from ndgrad.autograd.node import next_sequence_number
 from ndgrad.autograd.saved import without_base
 from ndgrad.autograd.variable import Meta, edge, new
 from ndgrad.autograd.versions import Storage, kept_storage, storage_of
-from ndgrad.ops.errors import explain
-from ndgrad.ops.generate import FACES, compile_source, guarded, public_name, read_lines, save_lines, save_plan
+from ndgrad.ops.errors import after_failure
+from ndgrad.ops.generate import FACES, compile_source, guarded, public_name, read_lines, recover_lines, save_lines, save_plan
 from ndgrad.ops.table import Op
 
 Lane = Callable[..., Any]
@@ -52,7 +52,8 @@ def _made(op: Op, slow: Lane, parameters: list[str], body: list[str], **more: An
     source = f"def {op.name}({', '.join(parameters)}):\n" + "".join(f"    {line}\n" for line in body)
     scope = {
         "OP": op, "slow": slow, "Tensor": Tensor, "FACES": FACES, "process": process, "edge": edge, "new": new, "Meta": Meta,
-        "kept_storage": kept_storage, "without_base": without_base, "forward": op.forward_for(numpy), "explain": explain,
+        "kept_storage": kept_storage, "without_base": without_base, "forward": op.forward_for(numpy),
+        "after_failure": after_failure,
         "ndarray": numpy.ndarray, "NoneType": type(None),
         "next_sequence_number": next_sequence_number, "node_class": op.node_class if op.differentiable else None,
         **{f"default_{name}": value for name, value in op.settings.items()}, **more,
@@ -87,8 +88,8 @@ def _of_many(op: Op, slow: Lane, plain: bool) -> Lane | None:
         body += ["    edges.append(x._node if x._meta is None else edge(x))"]
         none.append("edges.count(None) == len(edges)")
     call = ", ".join([*(f"a_{a}" for a in names), "*arrays", *(f"{s}={s}" for s in op.settings)])
-    body += ["try:", f"    out = forward({call})", "except (AttributeError, TypeError, ValueError) as error:"]
-    body += [f"    raise explain(OP, {given}, error) from None", "r = new(c)", "r._array = out", "r._node = r._storage = r._meta = None"]
+    body += ["try:", f"    out = forward({call})", *recover_lines("out", given, _settings(op))]
+    body += ["r = new(c)", "r._array = out", "r._node = r._storage = r._meta = None"]
     body += [f"if {' and '.join(none)} or out.dtype.kind not in 'fc':", "    return r"]
     body += _new_node("(" + "".join(f"{e}, " for e in edges) + "*edges,)", "n.shape = out.shape", "n.dtype = out.dtype")
     body += save_lines(op, plan, names, first) + [f"n.{s} = {s}" for s in plan.settings]
@@ -117,8 +118,7 @@ def _several_results(op: Op, slow: Lane, plain: bool) -> Lane:
     for arg, name in zip(op.args, names, strict=True):
         body += read_lines(op, arg, name, name == names[0], to_dispatch, plan)
     call = ", ".join([f"a_{a}" for a in op.args] + [f"{s}={s}" for s in op.settings])
-    body += ["try:", f"    outs = forward({call})", "except (AttributeError, TypeError, ValueError) as error:"]
-    body += [f"    raise explain(OP, ({', '.join(names)},), error) from None", "n = None"]
+    body += ["try:", f"    outs = forward({call})", *recover_lines("outs", f"({', '.join(names)},)", _settings(op)), "n = None"]
     if plan is not None:
         differentiable = op.differentiable_args
         made = _new_node("(" + "".join(f"e_{a}, " for a in differentiable) + ")", "n.shape, n.dtype = outs[0].shape, outs[0].dtype")

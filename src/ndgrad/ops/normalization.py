@@ -45,7 +45,7 @@ def _total(np: Any, x: Any, y: Any, dim: Shape) -> Any:
     length = prod(x.shape[ndim - inner :])
     if np is numpy and inner and 1 < length <= _LONG and x.size and x.flags.c_contiguous and (y is None or y.flags.c_contiguous):
         lines = x.reshape(-1, length)
-        sums = lines.dot(np.ones(length, x.dtype)) if y is None else np.vecdot(lines, y.reshape(-1, length))
+        sums = np.matmul(lines, np.ones(length, x.dtype)) if y is None else np.vecdot(lines, y.reshape(-1, length))
         outer = tuple([d for d in dim if d < ndim - inner])
         return (np.add.reduce(sums.reshape(x.shape[: ndim - inner]), axis=outer) if outer else sums).reshape(kept)
     return np.add.reduce(x if y is None else x * y, axis=dim).reshape(kept)
@@ -88,7 +88,7 @@ def _moments_of_lines(np: Any, x: Any, share: Any) -> tuple[Any, Any, Any]:
     """The same over the last dimension of a contiguous array, which is the commonest case."""
     *lead, length = x.shape
     lines = x.reshape(-1, length)
-    mean = lines.dot(np.ones(length, x.dtype))
+    mean = np.matmul(lines, np.ones(length, x.dtype))
     mean *= share
     centred = lines - mean[:, None]
     variance = np.vecdot(centred, centred)

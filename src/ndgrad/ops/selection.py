@@ -12,6 +12,7 @@ from typing import Any
 import numpy
 
 from ndgrad.arrays.constants import beside_arrays
+from ndgrad.arrays.meta import zeros_beside
 from ndgrad.ops.table import elementwise, op
 
 # From this many elements on, masking bits is quicker than branching.
@@ -33,7 +34,7 @@ def _keep(np: Any, x: Any, mask: Any) -> Any:
         if mask.dtype.kind != "b":
             mask = mask != 0
         if x.size < _LARGE or x.dtype.kind != "f" or x.dtype.itemsize not in _BITS:
-            out = np.zeros(x.shape, x.dtype)
+            out = zeros_beside(np, x, x.shape, x.dtype)
             np.copyto(out, x, where=mask)
             return out
         bits = mask.astype(_BITS[x.dtype.itemsize])

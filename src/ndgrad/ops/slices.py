@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy
 
+from ndgrad.arrays.meta import zeros_beside
 from ndgrad.arrays.scatter import add_slices, check_range, settled, wrapped, zeros_and_add
 from ndgrad.ops.index import counting, staying
 from ndgrad.ops.table import NOT_DIFFERENTIABLE, op
@@ -154,7 +155,7 @@ index_copy = op(
 
 def _index_mask(np: Any, x: Any, *, dim: int, ndim: int, length: int) -> Any:
     lead = x.shape[:-1]
-    out = np.zeros((*lead, length), bool)
+    out = zeros_beside(np, x, (*lead, length), bool)
     np.put_along_axis(out, wrapped(np, x, length, dim), True, axis=-1)
     return out.reshape((*lead, *(1,) * dim, length, *(1,) * (ndim - dim - 1)))
 
@@ -291,7 +292,7 @@ embedding = op(
 
 def _index_counts(np: Any, x: Any, *, length: int, leading: int) -> Any:
     lead = x.shape[:leading]
-    out = np.zeros((*lead, length), np.intp)
+    out = zeros_beside(np, x, (*lead, length), np.intp)
     flat = x.reshape(*lead, -1)
     places = [np.arange(n).reshape((n, *(1,) * (leading - d))) for d, n in enumerate(lead)]
     np.add.at(out, (*places, flat), 1)

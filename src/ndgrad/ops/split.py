@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ndgrad.arrays.meta import zeros_beside
 from ndgrad.ops.table import VARIABLE, op
 
 
@@ -31,7 +32,7 @@ select = op(
 
 
 def _embed(np: Any, g: Any, shape: tuple[int, ...], index: tuple[Any, ...]) -> Any:
-    out = np.zeros(shape, g.dtype)
+    out = zeros_beside(np, g, shape, g.dtype)
     out[index] = g
     return out
 

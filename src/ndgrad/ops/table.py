@@ -39,6 +39,9 @@ dimensions as a batch), "dims" (the setting `dim`/`dims` moves up by one), or a 
 dimension in front of each (unbatched ones expanded, which is free) that names what it needs, `ops` and `batched` (which
 arguments were batched; naming it leaves the unbatched ones unexpanded) and returns the result with the batch in front.
 
+**Without data.** On the meta device the forward runs on arrays that have a shape and a dtype, and again on zeros if it has looked at
+values, so nothing need be said about shapes. `needs_values` marks an op that the device must refuse, as `DATA_DEPENDENT` does.
+
 `NOT_DIFFERENTIABLE` and `DATA_DEPENDENT` are values in the table, never absences.
 """
 
@@ -110,6 +113,7 @@ class Op:
         inplace: bool = False,
         backward_name: str | None = None,
         may_be_discrete: bool = False,
+        needs_values: bool = False,
         shared: Callable[..., Any] | None = None,
     ) -> None:
         if name in table:
@@ -135,6 +139,7 @@ class Op:
         self.elementwise = elementwise
         self.inplace = inplace
         self.may_be_discrete = may_be_discrete
+        self.needs_values = needs_values or batch is DATA_DEPENDENT  # without which the result has no shape, or no sense
         if shared is not None and isinstance(vjp, Mapping) and not all("shared" in parameter_names(rule) for rule in vjp.values()):
             raise TypeError(f"op {name!r} has a shared value that not all of its rules name: compute it in those that need it instead")
         self.shared = shared

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ndgrad.arrays.meta import zeros_beside
 from ndgrad.ops.table import op
 
 tril = op(
@@ -52,7 +53,7 @@ diagonal = op(
 
 
 def _embed_diagonal(np: Any, x: Any, *, shape: tuple[int, ...], offset: int, dim0: int, dim1: int) -> Any:
-    out = np.zeros(shape, x.dtype)
+    out = zeros_beside(np, x, shape, x.dtype)
     _diagonal(np, out, offset=offset, dim0=dim0, dim1=dim1)[...] = x
     return out
 

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from ndgrad.arrays.meta import zeros_beside
 from ndgrad.arrays.scatter import add_at
 from ndgrad.ops.split import along
 from ndgrad.ops.table import op
@@ -64,7 +65,7 @@ unfold = op(
 
 def _unfold_backward(np: Any, x: Any, *, shape: tuple[int, ...], dim: int, width: int, step: int) -> Any:
     """Add the windows where they lie, either window by window or place by place in the window, whichever is shorter."""
-    out = np.zeros(shape, x.dtype)
+    out = zeros_beside(np, x, shape, x.dtype)
     windows = x.shape[dim]
     if windows < width:
         for i in range(windows):
@@ -154,7 +155,7 @@ class _Layout:
 
 def _move(np: Any, values: Any, length: int, to: Any, back: Any) -> Any:
     """Add the last dimension of `values` to memory of zeros at the places `to`, and read the memory at `back`."""
-    memory = np.zeros((length, *values.shape[:-1]), values.dtype)
+    memory = zeros_beside(np, values, (length, *values.shape[:-1]), values.dtype)
     add_at(np, memory, to, np.moveaxis(values, -1, 0))
     return np.moveaxis(memory[back], 0, -1)
 
