@@ -14,6 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from ndgrad.arrays.meta import zeros_beside
+
 
 class Pattern:
     """The places of a sparse matrix's entries. Places may repeat: such entries add up, as in SciPy."""
@@ -63,7 +65,7 @@ class Pattern:
         try:
             sparse = importlib.import_module("scipy.sparse")
         except ImportError:
-            out = np.zeros((self.shape[0], x.shape[1]), dtype)
+            out = zeros_beside(np, x, (self.shape[0], x.shape[1]), dtype)
             np.add.at(out, self.rows, data[:, None] * x[self.columns])
             return out
         order, columns, starts = self.by_rows
