@@ -138,6 +138,10 @@ def test_large_tensors_cost_nothing():
     try:
         x = ndgrad.empty(100_000, 100_000, device="meta", dtype=ndgrad.float32)
         y = ((x * 2).exp() @ x).sum(0).reshape(10, -1)
+        rows = ndgrad.nn.functional.embedding(index(x, 7), x)
+        rows = ndgrad.nn.functional.layer_norm(rows.softmax(1), (100_000,))
+        assert x.gather(1, index(x, 9, 1)).shape == (9, 1)
+        assert rows.shape == x[index(x, 7)].shape == (7, 100_000)
         assert tracemalloc.get_traced_memory()[1] < 1_000_000
     finally:
         tracemalloc.stop()

@@ -22,7 +22,7 @@ from ndgrad.arrays import library as libraries
 
 _REDUCTIONS = frozenset("sum prod max min mean var std any all argmax argmin".split())
 _SAME_SHAPE = frozenset("astype conj conjugate copy round clip".split())
-_OTHERS = frozenset("reshape transpose swapaxes squeeze diagonal ravel flatten take repeat view cumsum cumprod argsort".split())
+_OTHERS = frozenset("reshape transpose swapaxes squeeze diagonal ravel flatten repeat view cumsum cumprod argsort".split())
 _NEED_VALUES = frozenset("nonzero argwhere flatnonzero unique bincount array_equal allclose array2string array_repr".split())
 
 
@@ -114,6 +114,12 @@ class MetaArray(NDArrayOperatorsMixin):
         """Nothing to write; only the shapes are checked."""
         np.broadcast_to(_stand_in(value), self[index].shape)
 
+    def take(self, indices: Any, axis: int | None = None) -> Any:
+        """By shape alone: NumPy would first make a contiguous copy of the zeros."""
+        shape = (self.size,) if axis is None else self.shape
+        axis = 0 if axis is None else axis % len(shape)
+        return MetaArray((*shape[:axis], *np.shape(_stand_in(indices)), *shape[axis + 1 :]), self.dtype)
+
     def __getattr__(self, name: str) -> Any:
         if name in _REDUCTIONS:
             return lambda axis=None, *args, **kwargs: _reduce(name, self._zeros, axis, args, kwargs)
@@ -136,6 +142,9 @@ class MetaArray(NDArrayOperatorsMixin):
                 result = _meta(ufunc.reduce(trimmed, axis=axis, **_stand_in(kwargs)))
             elif method == "__call__" and ufunc is np.matmul:
                 result = _matmul(*inputs)
+            elif method == "__call__" and ufunc is np.vecdot:
+                a, b = inputs
+                result = MetaArray(np.broadcast_shapes(a.shape, b.shape)[:-1], np.result_type(a.dtype, b.dtype))
             else:
                 result = _meta(getattr(ufunc, method)(*inputs, **_stand_in(kwargs)))
         return result if out is None else out[0]

@@ -23,7 +23,7 @@ from typing import Any
 import numpy
 
 from ndgrad.arrays.host import on_host
-from ndgrad.arrays.meta import zeros_beside
+from ndgrad.arrays.meta import MetaArray, zeros_beside
 
 #: From how many elements on SciPy's product is quicker by enough to pay its import (once, some 50 ms) in the long run.
 _LARGE = 1 << 16
@@ -36,7 +36,7 @@ _PAIRS = {numpy.dtype("f4"): numpy.dtype("c8"), numpy.dtype("f8"): numpy.dtype("
 
 def out_of_bounds(np: Any, index: Any, size: int, *, wrap: bool) -> int | None:
     """An index outside [0, size), or [-size, size) with `wrap`; None if there is none."""
-    if not index.size:
+    if not index.size or isinstance(index, MetaArray):
         return None
     unsigned = _UNSIGNED.get(index.dtype)
     if unsigned is not None and not wrap and np is numpy and index.ndim:
@@ -65,6 +65,8 @@ def wrapped(np: Any, index: Any, size: int, dim: int = 0) -> Any:
     if found is not None:
         raise IndexError(f"index {found} is out of bounds for dimension {dim} with size {size}. Indices run from {-size} to {size - 1}.")
     index = index.astype(np.intp, copy=False)
+    if isinstance(index, MetaArray):
+        return index
     return np.where(index < 0, index + size, index) if index.size and index.min() < 0 else index
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy
 
-from ndgrad.arrays.meta import zeros_beside
+from ndgrad.arrays.meta import MetaArray, zeros_beside
 from ndgrad.arrays.scatter import (
     add_arrays,
     check_range,
@@ -32,7 +32,8 @@ from ndgrad.ops.table import NOT_DIFFERENTIABLE, op
 
 
 def _gather(np: Any, x: Any, index: Any, *, dim: int) -> Any:
-    x = np.asarray(x)
+    if not isinstance(x, MetaArray):
+        x = np.asarray(x)
     check_range(np, "gather", index, x.shape[dim], dim, RuntimeError)
     single = one_index_per_slice(index, x.shape, dim)
     if single is not None:
@@ -143,7 +144,9 @@ scatter_add = op(
 
 def _scatter_prod(np: Any, x: Any, index: Any, *, dim: int, shape: tuple[int, ...]) -> Any:
     check_range(np, "scatter_reduce", index, shape[dim], dim, RuntimeError)
-    return combine_along(np, "multiply", np.ones(shape, x.dtype), index, x, dim)
+    ones = zeros_beside(np, x, shape, x.dtype)
+    ones += 1
+    return combine_along(np, "multiply", ones, index, x, dim)
 
 
 def _others(x: Any, index: Any, dim: int, ops: Any) -> Any:

@@ -102,7 +102,7 @@ def _inverse_deviation(np: Any, variance: Any, eps: float) -> Any:
 
 def _blocks(np: Any, x: Any, dim: Shape) -> list[slice] | None:
     """Ranges of the first dimension to work on one after another or in threads; None where it is best left whole."""
-    if x.size <= _BLOCK or 0 in dim or np is not numpy:
+    if x.size <= _BLOCK or 0 in dim or not isinstance(x, numpy.ndarray):
         return None
     rows = max(1, _BLOCK * x.shape[0] // x.size)
     return [slice(i, i + rows) for i in range(0, x.shape[0], rows)]

@@ -53,7 +53,9 @@ def _exponentials(np: Any, x: Any, dim: tuple[int, ...], infinite: bool) -> tupl
     top = largest(np, real, dim, True)
     if infinite and not np.isfinite(top).all():
         top = np.where(np.isfinite(top), top, np.zeros((), top.dtype))
-    out = np.asarray(x - top)
+    out = x - top
+    if not out.ndim:
+        out = np.asarray(out)  # one of NumPy's scalars cannot be written to
     np.exp(out, out=out)
     return out, _total(np, out, dim), top
 
