@@ -10,7 +10,7 @@ import ndgrad
 import ndgrad.numpy as dnp
 
 
-def diffuse(conductivity, source, steps=60, dt=0.2):  # type: ignore[no-untyped-def]
+def diffuse(conductivity, source, steps=60, dt=0.2):
     """Heat in a rod with cold ends, in the way one writes it."""
     u = np.zeros(len(source))
     history = np.empty((steps, len(source)))

@@ -18,7 +18,7 @@ glibc = pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc
 def test_a_size_that_is_none_is_refused_and_changes_nothing(wrong: object) -> None:
     before = ndgrad.get_retained_memory()
     with pytest.raises(ValueError, match="number of bytes"):
-        ndgrad.set_retained_memory(wrong)  # type: ignore[arg-type]
+        ndgrad.set_retained_memory(wrong)
     assert ndgrad.get_retained_memory() == before
 
 

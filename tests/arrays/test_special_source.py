@@ -30,7 +30,7 @@ def no_scipy(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("name", ["erf", "gammaln", "psi", "polygamma", "i1e", "hyp2f1"])
 def test_scipy_is_used_if_installed(name: str) -> None:
     scipy_special = pytest.importorskip("scipy.special")
-    assert special(name).__wrapped__ is getattr(scipy_special, name)  # type: ignore[attr-defined]
+    assert special(name).__wrapped__ is getattr(scipy_special, name)
 
 
 def test_answer_is_remembered() -> None:
@@ -59,7 +59,7 @@ def test_error_is_not_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
         patched.setitem(sys.modules, "scipy.special", None)
         with pytest.raises(ImportError):
             special("hyp2f1")
-    assert special("hyp2f1").__wrapped__ is scipy_special.hyp2f1  # type: ignore[attr-defined]
+    assert special("hyp2f1").__wrapped__ is scipy_special.hyp2f1
 
 
 def test_name_unknown_to_scipy_is_refused() -> None:

@@ -1,4 +1,4 @@
-"""The custom function that most tests need: one that saves its input."""
+"""The custom functions that most tests need: one that saves its input, and one that does so for every mode."""
 
 from __future__ import annotations
 
@@ -15,3 +15,26 @@ class Square(ndgrad.autograd.Function):
     def backward(ctx, g):
         (x,) = ctx.saved_tensors
         return 2 * x * g
+
+
+class Cube(ndgrad.autograd.Function):
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(x):
+        return x * x * x
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_backward(*inputs)
+        ctx.save_for_forward(*inputs)
+
+    @staticmethod
+    def backward(ctx, g):
+        (x,) = ctx.saved_tensors
+        return 3 * x * x * g
+
+    @staticmethod
+    def jvp(ctx, t):
+        (x,) = ctx.saved_tensors
+        return 3 * x * x * t

@@ -7,7 +7,7 @@ import weakref
 
 import numpy as np
 import pytest
-from tests.autograd.functions import Square
+from tests.autograd.functions import Cube, Square
 
 import ndgrad
 import ndgrad.numpy as dnp
@@ -102,24 +102,6 @@ def test_a_saved_output_makes_no_cycle():
 
 
 def test_functions_agree_with_differences_through_every_mode():
-    class Cube(ndgrad.autograd.Function):
-        @staticmethod
-        def forward(x):
-            return x**3
-
-        @staticmethod
-        def setup_context(ctx, inputs, output):
-            ctx.save_for_backward(*inputs)
-            ctx.save_for_forward(*inputs)
-
-        @staticmethod
-        def backward(ctx, g):
-            return 3 * ctx.saved_tensors[0] ** 2 * g
-
-        @staticmethod
-        def jvp(ctx, t):
-            return 3 * ctx.saved_tensors[0] ** 2 * t
-
     a = np.array([0.5, -1.5])
     x = ndgrad.tensor(a)
     func = ndgrad.func

@@ -18,36 +18,11 @@ import ndgrad
 import ndgrad.autograd.forward_ad as forward_ad
 import ndgrad.numpy as dnp
 from ndgrad.func import grad, hessian, jacfwd, jacrev, jvp, vmap
+from tests.autograd.functions import Cube
 from tests.examples import at_least
 
 FACES: dict[str, Callable[[Any], Any]] = {"numpy": dnp.array, "torch": ndgrad.tensor}
 Q, X, C = np.array([[0.6, -0.4], [0.1, 0.8]]), np.array([[0.9, 0.5], [-0.3, 0.7]]), np.array([[0.3, -0.8], [0.2, 0.45]])
-
-
-
-class Cube(ndgrad.autograd.Function):
-    """Saves its input."""
-
-    generate_vmap_rule = True
-
-    @staticmethod
-    def forward(x):
-        return x * x * x
-
-    @staticmethod
-    def setup_context(ctx, inputs, output):
-        ctx.save_for_backward(*inputs)
-        ctx.save_for_forward(*inputs)
-
-    @staticmethod
-    def backward(ctx, g):
-        (x,) = ctx.saved_tensors
-        return 3 * x * x * g
-
-    @staticmethod
-    def jvp(ctx, t):
-        (x,) = ctx.saved_tensors
-        return 3 * x * x * t
 
 
 class Exponential(ndgrad.autograd.Function):

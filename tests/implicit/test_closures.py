@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from tests.autograd.functions import Cube
 
 import ndgrad
 import ndgrad.numpy as nnp
@@ -101,31 +102,11 @@ def test_a_tensor_copied_in_place():
 
 
 def test_a_tensor_given_to_a_custom_function():
-    class Square(ndgrad.autograd.Function):
-        generate_vmap_rule = True
-
-        @staticmethod
-        def forward(x):
-            return x * x
-
-        @staticmethod
-        def setup_context(ctx, inputs, output):
-            ctx.save_for_backward(*inputs)
-            ctx.save_for_forward(*inputs)
-
-        @staticmethod
-        def backward(ctx, g):
-            return 2.0 * ctx.saved_tensors[0] * g
-
-        @staticmethod
-        def jvp(ctx, t):
-            return 2.0 * ctx.saved_tensors[0] * t
-
     a = tensor(3.0, requires_grad=True)
-    implicit.root(lambda x: x - Square.apply(a), tensor(1.0)).backward()
-    close(a.grad, 6.0)
-    make = lambda a: implicit.root(lambda x: x - Square.apply(a), tensor(1.0))
-    close(func.grad(make)(tensor(3.0)), 6.0)
+    implicit.root(lambda x: x - Cube.apply(a), tensor(1.0)).backward()
+    close(a.grad, 27.0)
+    make = lambda a: implicit.root(lambda x: x - Cube.apply(a), tensor(1.0))
+    close(func.grad(make)(tensor(3.0)), 27.0)
 
 
 def test_a_tensor_used_in_a_transform_inside_the_function():

@@ -634,7 +634,7 @@ def test_hooks_behind_a_backward_that_returns_none() -> None:
         x, w = leaf(m, 2), leaf(m, 2)
         seen: list[Any] = []
 
-        class Stop(m.autograd.Function):  # type: ignore[name-defined,misc]
+        class Stop(m.autograd.Function):
             @staticmethod
             def forward(ctx: Any, t: Any) -> Any:
                 return t * 2

@@ -23,7 +23,7 @@ class Case(NamedTuple):
     @property
     def function(self) -> Callable[..., Any]:
         module, name = self.program.split(".")
-        return getattr(importlib.import_module(f"tests.wild.programs.{module}"), name)  # type: ignore[no-any-return]
+        return getattr(importlib.import_module(f"tests.wild.programs.{module}"), name)
 
 
 def _positions(n: int) -> Any:
