@@ -145,7 +145,7 @@ scatter_add = op(
 def _scatter_prod(np: Any, x: Any, index: Any, *, dim: int, shape: tuple[int, ...]) -> Any:
     check_range(np, "scatter_reduce", index, shape[dim], dim, RuntimeError)
     ones = zeros_beside(np, x, shape, x.dtype)
-    ones += 1
+    ones[...] = 1
     return combine_along(np, "multiply", ones, index, x, dim)
 
 
