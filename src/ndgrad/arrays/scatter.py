@@ -201,6 +201,9 @@ def add_arrays(np: Any, target: Any, indices: tuple[Any, ...], values: Any) -> A
     else:
         keys = _of_shape(np, keys_of_arrays(np, indices, target.shape), np.broadcast_shapes(*(i.shape for i in indices)))
     values = _of_shape(np, values, (*keys.shape, *target.shape[count:]))
+    if not target.flags.c_contiguous and 8 * values.size < target.size:  # a copy of the target would cost more
+        np.add.at(target, indices, values)
+        return target
     try:
         return _whole(np, target, functools.partial(_add_keyed, keys, values, count))
     except IndexError:
@@ -237,6 +240,11 @@ def combine_along(np: Any, name: str, target: Any, index: Any, values: Any, dim:
     single = one_index_per_slice(index, target.shape, dim) if name == "add" and dim == 0 and target.ndim > 1 else None
     if single is not None:
         return add_arrays(np, target, (single,), values)
+    if np is numpy and not target.flags.c_contiguous and 8 * index.size < target.size:  # likewise
+        places = list(np.indices(index.shape, sparse=True))
+        places[dim] = index
+        getattr(np, name).at(target, tuple(places), values)
+        return target
     keys = keys_along(np, index, target.shape, dim).reshape(-1)
     values = _of_shape(np, values, index.shape).astype(target.dtype, copy=False).reshape(-1)
     return _whole(np, target, lambda whole: _combine_at(np, name, whole.reshape(-1), keys, values))

@@ -329,7 +329,7 @@ def inplace_node(op: Any, target: Any, args: tuple[Any, ...], settings: dict[str
         node.level = level
     node.seq = next_sequence_number()
     node.next = edges
-    node.extra = None
+    node.extra = False if node.consumes else None
     node.shape = tuple(target._array.shape)
     node.dtype = payload_dtype(target._array)
     by_name = op.bind((target, *args))

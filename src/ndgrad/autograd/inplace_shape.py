@@ -41,7 +41,7 @@ def change_shape(op: Any, t: Any, settings: dict[str, Any], node_name: str) -> A
         meta.geometry += 1
     else:
         info.path = (info.path, op, settings, 0)
-        info.version = storage.version
+        info.version = storage.version.number
     meta.accumulator = None  # one made before expects a gradient of the old shape
     return t
 

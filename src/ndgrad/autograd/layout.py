@@ -35,6 +35,17 @@ def in_order(np: Any, array: Any, order: Order) -> Any:
     return np.ascontiguousarray(array.transpose(order)).transpose(back)
 
 
+def is_in_order(t: Any, order: Order) -> bool:
+    """Whether a tensor is dense in that order already."""
+    ndim = len(t.shape)
+    while isinstance(t, Variable):
+        t = t._array
+    if order is not None:
+        lead = t.ndim - ndim
+        t = t.transpose((*range(lead), *(lead + d for d in order)))
+    return bool(t.flags.c_contiguous)
+
+
 def copy_in_order(t: Any, order: Order) -> Any:
     """A recorded copy of a tensor that is dense in that order."""
     from ndgrad.ops.cast import clone_ordered

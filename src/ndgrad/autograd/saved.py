@@ -23,7 +23,7 @@ from ndgrad.autograd.node import Node, edge_number
 from ndgrad.autograd.overwritten import changed_error, freed_error, overwritten_error
 from ndgrad.autograd.variable import Meta, Variable, edge, innermost_array, meta_of, new, requires_grad, twin, wrap
 from ndgrad.autograd.versions import Storage, Unrecorded, Version, kept_storage, storage_of
-from ndgrad.ops.table import VARIABLE
+from ndgrad.ops.table import VARIABLE, parameter_names
 
 if TYPE_CHECKING:
     from ndgrad.ops.generate import SavePlan
@@ -468,13 +468,31 @@ class RuleNode(Node):
             env["needs"] = tuple(e is not None for e in self.next)
             return tuple(rule(*[env[n] for n in names]))
         out: list[Any] = []
-        for (rule, names), e in zip(op.rules.values(), self.next, strict=True):
+        # from the last to the first, whose rule may change the gradient (see ndgrad.autograd.parts)
+        for (rule, names), e in zip(reversed(op.rules.values()), reversed(self.next), strict=True):
             if e is None:
                 out.append(None)
                 continue
             value = rule(*[env[n] for n in names])
             out.append(env["ops"].conj(value) if conjugate and value is not None else value)
+        out.reverse()
         return tuple(out)
+
+    def settings(self) -> dict[str, Any]:
+        """The settings that the op was called with, if it is one that parts are looked up by."""
+        return {s: getattr(self, s) for s in self.op.settings}
+
+    def adjoint_write(self, g: Any, ops: Any, payloads: bool = False) -> tuple[Op, tuple[Any, ...], dict[str, Any]]:
+        """The in-place op that adds `g` to the gradient of what was read: on raw arrays with `ops`, else on tensors."""
+        from ndgrad.ops.vocabulary import find
+
+        unpack = unpack_raw if ops is not None else unpack_payload if payloads else unpack_tensor
+        env = self.environment(unpack, ops)
+        env["g"] = g
+        described = self.op.adjoint_write
+        assert described is not None
+        name, others, settings = described(*[env[n] for n in parameter_names(described)])
+        return find(name), others, settings
 
     def apply(self, grads: Any, ops: Any, keep: bool = True) -> tuple[Any, ...]:
         outs = self.run_rules(self.environment(unpack_raw, ops), grads)
@@ -482,17 +500,17 @@ class RuleNode(Node):
             self.release()
         return outs
 
-    def apply_tensors(self, grads: Any) -> tuple[Any, ...]:
-        from ndgrad.ops.vocabulary import tensor_ops
+    def apply_tensors(self, grads: Any, owned: bool = False) -> tuple[Any, ...]:
+        from ndgrad.ops.vocabulary import owning_tensor_ops, tensor_ops
 
-        env = self.environment(unpack_tensor, tensor_ops)
+        env = self.environment(unpack_tensor, owning_tensor_ops if owned else tensor_ops)
         if thread.dual_stack:
             from ndgrad.autograd.forward_ad import with_saved_tangents
 
             env.update((name, with_saved_tangents(self, name, env[name])) for name in self.plan.arrays + self.plan.outs if name in env)
         return self.run_rules(env, grads)
 
-    def apply_payloads(self, grads: Any) -> tuple[Any, ...]:
-        from ndgrad.ops.vocabulary import tensor_ops
+    def apply_payloads(self, grads: Any, owned: bool = False) -> tuple[Any, ...]:
+        from ndgrad.ops.vocabulary import owning_tensor_ops, tensor_ops
 
-        return self.run_rules(self.environment(unpack_payload, tensor_ops), grads)
+        return self.run_rules(self.environment(unpack_payload, owning_tensor_ops if owned else tensor_ops), grads)

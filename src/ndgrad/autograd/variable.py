@@ -140,7 +140,7 @@ def edge(t: Any) -> Node | Edge | None:
         node = t._node
         return node
     view = meta.view
-    if view is not None and view.version is not t._storage.version:
+    if view is not None and view.version != t._storage.version.number:
         view.refresh(t)
     node = t._node
     if node is not None:

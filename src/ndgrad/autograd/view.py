@@ -12,11 +12,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from ndgrad.autograd.layout import Order, copy_in_order, in_order, order_of
+from ndgrad.autograd.layout import Order, copy_in_order, in_order, is_in_order, order_of
 from ndgrad.autograd.modes import switch_grad, thread
 from ndgrad.autograd.node import Extra, Node, extra_of, next_sequence_number
 from ndgrad.autograd.variable import edge, meta_of, np_dtype
-from ndgrad.autograd.versions import InferenceStorage, Version, storage_of
+from ndgrad.autograd.versions import InferenceStorage, storage_of
+from ndgrad.ops.vocabulary import owning_raw_ops
 
 # How a view came to be, which decides whether it may be written in place.
 DEFAULT, NO_GRAD, MULTI_OUTPUT, INFERENCE, CUSTOM = "default", "no_grad", "multi_output", "inference", "custom"
@@ -46,22 +47,22 @@ class ViewInfo:
     #: the number of the transform level that the base belonged to when the view was taken
     level = 0
 
-    def __init__(self, base: Any, path: Path, creation: str, version: Version, geometry: int = 0) -> None:
+    def __init__(self, base: Any, path: Path, creation: str, version: int, geometry: int = 0) -> None:
         self.base = base
         self.path = path
         self.creation = creation
-        self.version = version  # the version of the memory for which the view's node is right
+        self.version: int | None = version  # of the memory, for which the view's node is right: its number, for a view holds nothing
         self.geometry = geometry  # of the base, when the path was taken from it
         self.kept: Any = None  # what the last graph that saved the view keeps of it
 
     def is_stale(self, t: Any) -> bool:
         """Whether the memory has been written since the view's history was right."""
-        return self.version is not t._storage.version
+        return bool(self.version != t._storage.version.number)
 
     def refresh(self, t: Any) -> None:
         """Bring the view's history up to date with its base's."""
-        current = t._storage.version
-        if self.version is current:
+        current = t._storage.version.number
+        if self.version == current:
             return
         base_edge = edge(self.base)
         if base_edge is None and t._node is None:
@@ -186,9 +187,9 @@ def make_view(out: Any, source: Any, op: Any, settings: dict[str, Any], number: 
     out._storage = storage
     path = (parent, op, settings, number)
     if not level:
-        meta_of(out).view = ViewInfo(base, path, creation, storage.version, geometry)
+        meta_of(out).view = ViewInfo(base, path, creation, storage.version.number, geometry)
         return
-    meta_of(out).view = in_level = ViewInLevel(base, path, creation, storage.version, geometry)
+    meta_of(out).view = in_level = ViewInLevel(base, path, creation, storage.version.number, geometry)
     in_level.level = level
 
 
@@ -214,26 +215,26 @@ class CopySlices(Node):
     path: Path | None
 
     def apply(self, grads: Any, ops: Any, keep: bool = True) -> tuple[Any, ...]:
-        """`grads` is owned: the replaced part is changed where it lies, so n writes into one buffer cost O(n)."""
-        grads = in_order(ops.np, grads, self.order)
+        """A gradient that is owned is changed where the replaced part lies, so n writes into one buffer cost O(n)."""
+        grads = in_order(ops.np, grads if ops.owns else grads.copy(), self.order)
         part = replay_raw(grads, self.path, ops.np)
-        through = self._inner().apply(part.copy(), ops, keep)
+        through = self._inner().apply(part.copy(), owning_raw_ops(ops.np), keep)
         part[...] = 0 if through[0] is None else through[0]
         if not keep:
             self.inner = None
         return (grads if self.next[0] is not None else None, *through[1:])
 
-    def apply_tensors(self, grads: Any) -> tuple[Any, ...]:
-        return self._on_tensors(grads, self._inner().apply_tensors)
+    def apply_tensors(self, grads: Any, owned: bool = False) -> tuple[Any, ...]:
+        return self._on_tensors(grads, owned, self._inner().apply_tensors)
 
-    def apply_payloads(self, grads: Any) -> tuple[Any, ...]:
-        return self._on_tensors(grads, self._inner().apply_payloads)
+    def apply_payloads(self, grads: Any, owned: bool = False) -> tuple[Any, ...]:
+        return self._on_tensors(grads, owned, self._inner().apply_payloads)
 
-    def _on_tensors(self, grads: Any, run_inner: Any) -> tuple[Any, ...]:
+    def _on_tensors(self, grads: Any, owned: bool, run_inner: Any) -> tuple[Any, ...]:
         from ndgrad.autograd.inplace import write
         from ndgrad.ops.fill import copy, zeros_like
 
-        whole = copy_in_order(grads, self.order)
+        whole = grads if owned and is_in_order(grads, self.order) else copy_in_order(grads, self.order)
         part = replay(whole, self.path)
         through = run_inner(part.clone())
         write(copy, part, (zeros_like(part) if through[0] is None else through[0],), {})

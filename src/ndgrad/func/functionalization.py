@@ -258,7 +258,7 @@ class FunctionalLevel(Level):
         with below(self):
             taken = replay(base, info.path)
         view._array = self._taken(taken)
-        info.version = view._storage.version
+        info.version = view._storage.version.number
 
 
 def _is_differentiated(t: Any) -> bool:

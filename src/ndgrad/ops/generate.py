@@ -65,7 +65,8 @@ class SavePlan:
         # in the order of torch's names, in which torch packs them and unpacks them
         self.arrays = sorted((a for a in op.args if a in self.users), key=op.torch_name)
         self.outs = [o for o in sorted(outs) if o in self.users]
-        self.settings = [s for s in op.settings if s in self.users or op.partial_view or op.copies_part]
+        looked_up = op.partial_view or op.whole_view or op.copies_part  # in gradients, by the op itself
+        self.settings = [s for s in op.settings if s in self.users or (looked_up and s != "shape")]  # which every node has
         self.facts = [f"{a}_{fact}" for a in op.args for fact in ("shape", "dtype", "ndim") if f"{a}_{fact}" in self.users]
         known = {*op.args, *outs, *op.settings, *self.facts, *grads}
         unknown = sorted(set(self.users) - known)
@@ -241,9 +242,9 @@ def _view_lines(source: str, arg: str, settings: str, level: bool) -> list[str]:
         "    r._meta = meta = Meta()",
         f"    view = None if {source}._meta is None else {source}._meta.view",
         "    if view is None:",
-        f"        meta.view = ViewInfo({source}, (None, OP, {settings}, 0), DEFAULT, s.version, geometry_of({source}))",
+        f"        meta.view = ViewInfo({source}, (None, OP, {settings}, 0), DEFAULT, s.version.number, geometry_of({source}))",
         "    else:",
-        f"        meta.view = ViewInfo(view.base, (view.path, OP, {settings}, 0), view.creation, s.version, view.geometry)",
+        f"        meta.view = ViewInfo(view.base, (view.path, OP, {settings}, 0), view.creation, s.version.number, view.geometry)",
         f"elif shares_memory(out, a_{arg}):",
         *general,
     ]
@@ -332,8 +333,12 @@ def make_node_class(op: Op) -> type[Node]:
         "outputs": op.outputs,
         "first_extra": first_extra(op),
     }
-    if op.partial_view or op.copies_part:
-        members["part"] = _part
+    if reads_part(op):
+        members["reads"] = True
+    if op.view and (op.partial_view or op.whole_view):
+        members["passes_parts"] = True
+    if op.consumes:
+        members["consumes"] = True
     cls: type[Node] = type(op.backward_name, base, members)
     if op.outputs != VARIABLE and not op.variadic:
         cls.apply = _make_apply(op, plan)  # type: ignore[method-assign]  # written by generated code
@@ -348,12 +353,6 @@ def make_node_class(op: Op) -> type[Node]:
     return cls
 
 
-def _part(node: Any, whole: Any, ops: Any) -> Any:
-    """The part of the base's gradient that belongs to this view, or to this copy of a part."""
-    settings = {s: getattr(node, s) for s in node.plan.settings}
-    return (node.op.copies_part or node.op).forward_for(ops.np)(whole, **settings)
-
-
 def _make_release(plan: SavePlan) -> Callable[[Any], None]:
     held = plan.arrays + plan.outs
     body = "".join(f"    n.{name} = FREED\n" for name in held) or "    pass\n"
@@ -364,10 +363,15 @@ def first_extra(op: Op) -> bool | None:
     """What `Node.extra` starts as (see ndgrad.autograd.node)."""
     if _returns_parts(op):
         return None
-    if op.outputs != 1 or op.partial_view:
+    if op.outputs != 1 or op.consumes or reads_part(op):
         return False
     unary = op.elementwise and len(op.args) == 1 and not op.variadic and op.jvp == "elementwise"
     return True if unary else None
+
+
+def reads_part(op: Op) -> bool:
+    """Whether the op reads a part of its input, to whose gradient its own is added in place (see ndgrad.autograd.parts)."""
+    return op.partial_view or op.copies_part is not None or op.adjoint_write is not None
 
 
 def joins(op: Op) -> bool:
@@ -433,7 +437,7 @@ def _make_apply(op: Op, plan: SavePlan, one: bool = False) -> Callable[..., Any]
             where["shared"] = "shared"
             scope["common"] = op.shared
             body += [f"shared = {_call(op.shared, 'common', [where[name] for name in parameter_names(op.shared)])}"]
-        for a in differentiable:
+        for a in reversed(differentiable) if op.consumes else differentiable:
             rule, names = rules[a]
             scope[f"rule_{a}"] = rule
             call = _call(rule, f"rule_{a}", [where[name] for name in names])

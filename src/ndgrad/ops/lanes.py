@@ -150,7 +150,7 @@ def _several_views(op: Op, slow: Lane) -> Lane:
     made += [f"n.{name} = {name}" for name in plan.settings]
     made += [f"n.{name} = a.{name.rsplit('_', 1)[1]}" for name in plan.facts]
     body += ["e = input._node if input._meta is None else edge(input)", "n = None", *guarded("e is not None", made)]
-    body += [f"settings, version = {_settings(op)}, s.version", "view = None if input._meta is None else input._meta.view"]
+    body += [f"settings, version = {_settings(op)}, s.version.number", "view = None if input._meta is None else input._meta.view"]
     body += ["if view is None:", "    base, parent, geometry = input, None, geometry_of(input)"]
     body += ["else:", "    base, parent, geometry = view.base, view.path, view.geometry", "results = []"]
     body += ["for number, array in enumerate(arrays):", "    r = new(c)", "    r._array = array", "    r._node = n", "    r._storage = s"]

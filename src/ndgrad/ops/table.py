@@ -39,6 +39,12 @@ dimensions as a batch), "dims" (the setting `dim`/`dims` moves up by one), or a 
 dimension in front of each (unbatched ones expanded, which is free) that names what it needs, `ops` and `batched` (which
 arguments were batched; naming it leaves the unbatched ones unexpanded) and returns the result with the batch in front.
 
+**Parts.** An op that reads a part of `x` says how the gradient of that part is added to the gradient of `x` in place, so that n reads
+of one array cost what they read: `partial_view` (its own view of the gradient is the part), `copies_part`, or `adjoint_write`, a
+function of `g` and of what the reverse rule names, which returns the in-place op: (name, arguments, settings). An op that
+writes a part `consumes` its gradient: a rule that says `ops.index_put_(g, 0.0, ...)` for `x` may change `g` itself, if the
+engine owns it, and rules run from the last argument to the first, so that this one comes last. See ndgrad.autograd.parts.
+
 **Without data.** On the meta device the forward runs on arrays that have a shape and a dtype, and again on zeros if it has looked at
 values, so nothing need be said about shapes. `needs_values` marks an op that the device must refuse, as `DATA_DEPENDENT` does.
 
@@ -106,7 +112,10 @@ class Op:
         variadic: bool = False,
         view: bool = False,
         partial_view: bool = False,
+        whole_view: bool = False,
         copies_part: Op | None = None,
+        adjoint_write: Callable[..., Any] | None = None,
+        consumes: bool = False,
         shares_storage: bool = False,
         write_kernel: Callable[..., Any] | None = None,
         elementwise: bool = False,
@@ -135,7 +144,10 @@ class Op:
         self.write_kernel = write_kernel  # (np, target, *others, **settings): the in-place form, changing only what it must
         self.shares_storage = shares_storage  # the result is the same memory, but no differentiable view (detach)
         self.partial_view = partial_view  # each element of the result is one element of the base, and only some are
+        self.whole_view = whole_view  # the elements of the result are those of the base, each once
         self.copies_part = copies_part  # the view op with the same settings, whose result this op copies
+        self.adjoint_write = adjoint_write
+        self.consumes = consumes
         self.elementwise = elementwise
         self.inplace = inplace
         self.may_be_discrete = may_be_discrete
