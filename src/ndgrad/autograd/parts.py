@@ -1,16 +1,16 @@
 """Gradients of parts: what a read or a write of a part costs in backward.
 
 Note [Gradients of parts]
-The gradient of `x[i]` with respect to `x` is zero but for one part. Made in full, it would cost as much as `x` is large, and a loop over
-a buffer of n elements would cost n^2. So a node that `reads` a part adds its gradient in place to that part of the gradient that
-the producer of `x` has already received, if the engine owns that (see the engine's Note [Owned gradients]). Only the first read of
-an array makes zeros, which the engine then owns. On the way, whole views (`x.reshape(...)[i]`, `x.T[i]`) are passed through: the part
-is looked up in the gradient by the same steps, and the views' own nodes get nothing.
+The gradient of `x[i]` with respect to `x` is zero but for one part. Made in full, it would cost as much as `x` is large, and a
+loop over a buffer of n elements would cost n^2. So a node that `reads` a part adds its gradient in place to that part of the
+gradient that the producer of `x` has already received, if the engine owns that (see the engine's Note [Owned gradients]). Only
+the first read of an array makes zeros, which the engine then owns. On the way, whole views (`x.reshape(...)[i]`, `x.T[i]`) are
+passed through: the part is looked up in the gradient by the same steps, and the views' own nodes get nothing.
 
 A node that writes a part (`consumes`: CopySlices, index_put) changes just that part of the gradient it owns, and hands it on.
 
-The same holds on tensors (create_graph, transforms), where adding in place is a recorded write, itself a part of the next order's graph. There
-a small gradient is added out of place, which is quicker.
+The same holds on tensors (create_graph, transforms), where adding in place is a recorded write, itself part of the graph of
+the next order. There a small gradient is added out of place, which is quicker.
 """
 
 from __future__ import annotations

@@ -200,6 +200,7 @@ class _WritingOps:
 
 def _write_part_batched(op: Any, target: Any, args: tuple[Any, ...], settings: dict[str, Any], level: Level) -> None:
     """The part of the batched payload, by the op's batching rule."""
+    assert level.size is not None
     _keep_payload(level, target)
     every = (target, *args)
     batched = tuple([isinstance(a, Variable) and level_number(a) == level.number for a in every])

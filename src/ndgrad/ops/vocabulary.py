@@ -62,6 +62,7 @@ class OwningRawOps(RawOps):
 
     def _writing(self, name: str) -> Any:
         op = find(name)
+        assert op.write_kernel is not None
         return functools.partial(op.write_kernel, self.np, **op.settings)
 
 
