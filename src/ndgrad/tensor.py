@@ -15,6 +15,7 @@ import numpy as np
 from ndgrad import devices, dtypes
 from ndgrad.arrays.library import is_raw_array
 from ndgrad.arrays.placement import device_of
+from ndgrad.arrays.precision import is_inexact
 from ndgrad.autograd.calls import backward
 from ndgrad.autograd.inplace import write
 from ndgrad.autograd.modes import process
@@ -468,7 +469,7 @@ class Tensor(PythonProtocols):
             raise TypeError(
                 f"Variable data has to be a tensor, but got {type(new).__name__}. Wrap it with ndgrad.as_tensor(...)."
             )
-        if self.requires_grad and np_dtype(new).kind not in "fc":
+        if self.requires_grad and not is_inexact(np_dtype(new)):
             raise RuntimeError(
                 f"data set to a tensor that requires gradients must be floating point or complex dtype, and is {new.dtype}. "
                 "Convert it, or clear requires_grad first."

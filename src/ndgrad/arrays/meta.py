@@ -19,6 +19,7 @@ import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from ndgrad.arrays import library as libraries
+from ndgrad.arrays.precision import is_inexact
 
 _REDUCTIONS = frozenset("sum prod max min mean var std any all argmax argmin".split())
 _SAME_SHAPE = frozenset("astype conj conjugate copy round clip".split())
@@ -182,7 +183,7 @@ def _harmless(zeros: Any) -> Any:
     if not isinstance(zeros, np.ndarray):
         return zeros
     out: Any = np.zeros(zeros.shape, zeros.dtype)
-    if out.dtype.kind in "fc":
+    if is_inexact(out.dtype):
         if out.ndim == 1:
             out[:1] = 1
         else:

@@ -16,6 +16,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ndgrad.arrays.precision import is_floating
+
 from . import threads
 from .correlation import Axis
 from .library import library_of
@@ -282,7 +284,7 @@ def _max_of_even_windows(x: Array, windows: list[Windows], code_dtype: np.dtype[
     for axis in range(-2, -len(windows) - 1, -1):
         x, code = _max_of_shifts(x, code, axis, windows[axis], weight)
         weight *= len(windows[axis].reads)
-    if (x.dtype.kind == "f" and np.isnan(x).any()) or (padded and (x == lowest).any()):
+    if (is_floating(x.dtype) and np.isnan(x).any()) or (padded and (x == lowest).any()):
         return None
     return x, code
 
@@ -355,7 +357,7 @@ def _max_along(library: Any, x: Array, code: Array, axis: int, windows: Windows,
         where = _along(axis, outputs)
         candidate, current, current_code = x[_along(axis, inputs)], best[where], best_code[where]
         better = candidate > current
-        if x.dtype.kind == "f":
+        if is_floating(x.dtype):
             better |= candidate != candidate  # a NaN survives np.maximum by itself, but its place has to be asked for
         _take_code(better, code[_along(axis, inputs)], tap * weight, current_code)
         best[where] = library.maximum(current, candidate)

@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from ndgrad.arrays.precision import is_inexact
+
 # SciPy's names for what `special` has; all but two are the same.
 _OWN = {
     name: name
@@ -86,4 +88,4 @@ def in_promoted_type(result: Any, arguments: tuple[Any, ...]) -> Any:
 def _no_wider(result: Any, wanted: Any) -> Any:
     if result.dtype.kind == "c" and wanted.kind != "c":
         wanted = np.result_type(wanted, np.complex64)
-    return result.astype(wanted) if result.dtype.kind in "fc" and result.dtype.itemsize > wanted.itemsize else result
+    return result.astype(wanted) if is_inexact(result.dtype) and result.dtype.itemsize > wanted.itemsize else result

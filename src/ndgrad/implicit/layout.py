@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from ndgrad.arrays.precision import is_inexact
 from ndgrad.autograd.variable import Variable, np_dtype, wrap
 from ndgrad.implicit.faces import faced, seen
 from ndgrad.ops.vocabulary import tensor_ops
@@ -30,7 +31,7 @@ class Layout:
         self.shapes = [tuple(t.shape) for t in tensors]
         self.dtypes = [np_dtype(t) for t in tensors]
         for dtype, shape in zip(self.dtypes, self.shapes):
-            if dtype.kind not in "fc":
+            if not is_inexact(dtype):
                 raise TypeError(
                     f"{name} holds a tensor of dtype {dtype} (shape {shape}). Solvers need real or complex numbers: convert it."
                 )
@@ -96,7 +97,7 @@ def as_tensor(name: str, leaf: Any, face: type[Any]) -> Any:
         raise TypeError(f"{name} holds {type(leaf).__name__}, which is no number, array or tensor ({error}).") from None
     if array.dtype.kind in "biu":
         array = array.astype(np.float64)
-    if array.dtype.kind not in "fc":
+    if not is_inexact(array.dtype):
         raise TypeError(f"{name} holds {type(leaf).__name__} of dtype {array.dtype}, which is no number, array or tensor.")
     return wrap(face, array)
 

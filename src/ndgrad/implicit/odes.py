@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ndgrad.arrays.precision import is_floating
 from ndgrad.autograd.variable import Variable, np_dtype, wrap
 from ndgrad.implicit.equations import Equations, carries_derivative
 from ndgrad.implicit.faces import faced
@@ -120,7 +121,7 @@ class _Problem:
             t = wrap(self.layout.face, np.asarray(t, np.float64))
         if len(t.shape) != ndim:
             raise ValueError(f"{self.name}: {what} has shape {tuple(t.shape)}; it must have {ndim} dimension{'s' * (ndim != 1)}.")
-        return t if np_dtype(t).kind == "f" else tensor_ops.cast(t, dtype=np.dtype(np.float64))
+        return t if is_floating(np_dtype(t)) else tensor_ops.cast(t, dtype=np.dtype(np.float64))
 
     def _check_times(self) -> None:
         if not (np.isfinite(self.start) and np.isfinite(self.end)):

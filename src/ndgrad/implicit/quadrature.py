@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from ndgrad.arrays.precision import is_floating
 from ndgrad.autograd.variable import Variable, np_dtype, wrap
 from ndgrad.implicit.convergence import check_on_failure, not_converged, scipy_module
 from ndgrad.implicit.equations import Equations
@@ -87,7 +88,7 @@ def _limit(name: str, what: str, value: Any, face: type[Any]) -> Any:
             f"{name}: the limit {what} is batched by vmap, and all samples are integrated together. Substitute x = a + (b - a) s, with s "
             "from 0 to 1."
         )
-    return t if np_dtype(t).kind == "f" else tensor_ops.cast(t, dtype=np.dtype(np.float64))
+    return t if is_floating(np_dtype(t)) else tensor_ops.cast(t, dtype=np.dtype(np.float64))
 
 
 class _Settings:

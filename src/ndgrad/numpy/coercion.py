@@ -16,6 +16,7 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from ndgrad.api.arguments import keywords_of, renamed, takes_any_keyword
+from ndgrad.arrays.precision import is_inexact
 from ndgrad.autograd.inplace import write
 from ndgrad.autograd.modes import thread
 from ndgrad.autograd.variable import Variable, meta_of, np_dtype, requires_grad, wrap
@@ -164,7 +165,7 @@ def with_dtype(t: Any, dtype: Any) -> Any:
 
 def inexact(t: Any, dtype: Any = None) -> Any:
     """What means and deviations are computed in: the given dtype, else float64 for integers and booleans."""
-    return with_dtype(t, dtype if dtype is not None or np_dtype(t).kind in "fc" else np.float64)
+    return with_dtype(t, dtype if dtype is not None or is_inexact(np_dtype(t)) else np.float64)
 
 
 # ----- values, where a decision is made by them --------------------------------------------------------------------------

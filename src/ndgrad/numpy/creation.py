@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ndgrad.arrays.precision import is_floating, is_inexact
 from ndgrad.autograd.modes import thread
 from ndgrad.autograd.variable import Variable, np_dtype, requires_grad
 from ndgrad.numpy.array import to_array
@@ -124,7 +125,7 @@ def require(a: Any, dtype: Any = None, requirements: Any = None) -> Any:
 
 def asarray_chkfinite(a: Any, dtype: Any = None, order: Any = None) -> Any:
     t = asarray(a, dtype, order)
-    if np.dtype(t.dtype).kind in "fc" and not np.isfinite(plain(t)).all():
+    if is_inexact(np.dtype(t.dtype)) and not np.isfinite(plain(t)).all():
         raise ValueError("array must not contain infs or NaNs")
     return t
 
@@ -311,7 +312,7 @@ def geomspace(start: Any, stop: Any, num: Any = 50, endpoint: bool = True, dtype
     if (np.asarray(plain(first)) == 0).any() or (np.asarray(plain(last)) == 0).any():
         raise ValueError("Geometric sequence cannot include zero")
     sign = 1.0
-    if np_dtype(first).kind == "f":
+    if is_floating(np_dtype(first)):
         negative = (np.asarray(plain(first)) < 0) & (np.asarray(plain(last)) < 0)
         if not negative.any() and ((np.asarray(plain(first)) < 0) | (np.asarray(plain(last)) < 0)).any():
             raise ValueError("geomspace() between numbers of different signs goes through the complex plane. Make the ends complex.")

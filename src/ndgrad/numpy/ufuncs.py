@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from ndgrad.arrays.precision import is_inexact
 from ndgrad.autograd.modes import thread
 from ndgrad.autograd.variable import Variable, np_dtype, requires_grad
 from ndgrad.numpy.array import Array
@@ -117,7 +118,7 @@ def _vecmat(x: Any, y: Any) -> Any:
 
 def _vecdot(x: Any, y: Any) -> Any:
     terms = _conjugated(x) * y
-    return reduce_ops.sum(terms, dim=(terms.ndim - 1,), dtype=None if np_dtype(terms).kind in "fc" else np_dtype(terms))
+    return reduce_ops.sum(terms, dim=(terms.ndim - 1,), dtype=None if is_inexact(np_dtype(terms)) else np_dtype(terms))
 
 
 def _elsewhere(name: str) -> Callable[..., Any]:
@@ -370,7 +371,7 @@ def _loop_dtypes(ufunc: Any, values: list[Any], dtype: Any, signature: Any, cast
 def _in_loop(value: Any, dtype: Any) -> Any:
     if not isinstance(value, Variable):
         # a float stays a Python float, which is the short way through every op, wherever that means the same
-        return value if dtype.kind in "fc" and isinstance(value, float) else constant(np.asarray(value, dtype))
+        return value if is_inexact(dtype) and isinstance(value, float) else constant(np.asarray(value, dtype))
     have = np_dtype(value)
     return value if have == dtype else cast_ops.cast(value, dtype=dtype)
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy
 
+from ndgrad.arrays.precision import FLOATING, INEXACT
 from ndgrad.ops.table import elementwise
 
 _NUMBERS = (int, float, complex)
@@ -43,7 +44,7 @@ neg = elementwise("neg", operator.neg, x=lambda t: -t)
 
 def _reciprocal(np: Any, x: Any) -> Any:
     """1 / x; numpy.reciprocal would round the answer for integers to an integer, which is always 0 or x."""
-    return np.reciprocal(x) if x.dtype.kind in "fc" else 1.0 / x
+    return np.reciprocal(x) if x.dtype.kind in INEXACT else 1.0 / x
 
 
 reciprocal = elementwise("reciprocal", _reciprocal, x=lambda t, out: -t * out * out)
@@ -132,9 +133,9 @@ def _pow(x: Any, exponent: Any) -> Any:
             return x * x * x
         if exponent == 4:
             return operator.pow(x * x, 2)
-        if exponent == -0.5 and x.dtype.kind == "f":
+        if exponent == -0.5 and x.dtype.kind in FLOATING:
             return 1.0 / x**0.5
-        if exponent == -2 and x.dtype.kind == "f":
+        if exponent == -2 and x.dtype.kind in FLOATING:
             return 1.0 / (x * x)
     return x**exponent
 

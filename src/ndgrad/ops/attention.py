@@ -22,6 +22,7 @@ import numpy
 
 from ndgrad.arrays import threads
 from ndgrad.arrays.lines import is_lines, line_sum
+from ndgrad.arrays.precision import is_floating
 from ndgrad.ops.errors import refuse_complex
 from ndgrad.ops.extremum import largest
 from ndgrad.ops.table import op
@@ -104,7 +105,7 @@ def _prepared(np: Any, *arrays: Any) -> tuple[Any, ...]:
     for a in arrays:
         if a is not None and a.dtype.kind == "b":
             a = np.where(a, dtype.type(0), dtype.type(-np.inf))
-        if a is not None and a.dtype.itemsize == 2 and a.dtype.kind == "f":
+        if a is not None and a.dtype.itemsize == 2 and is_floating(a.dtype):
             a = a.astype(np.float32)
         out.append(a)
     return tuple(out)

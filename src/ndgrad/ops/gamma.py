@@ -15,6 +15,7 @@ import numpy
 
 from ndgrad.arrays.constants import beside_arrays
 from ndgrad.arrays.host import to_host
+from ndgrad.arrays.precision import is_floating
 from ndgrad.ops.error_function import _special
 from ndgrad.ops.table import elementwise
 
@@ -78,7 +79,7 @@ def _polygamma(np: Any, x: Any, *, order: int) -> Any:
     """(-1)^(n+1) n! zeta(n + 1, x) for order n, in double precision: n! alone may overflow a float32."""
     if order == 0:
         return _digamma(np, x)
-    if order == 1 and x.__class__ is numpy.ndarray and x.size >= _MANY and x.dtype.kind == "f":
+    if order == 1 and x.__class__ is numpy.ndarray and x.size >= _MANY and is_floating(x.dtype):
         from ndgrad.arrays.special import trigamma
 
         return trigamma(x)

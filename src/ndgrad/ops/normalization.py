@@ -19,6 +19,7 @@ from typing import Any
 import numpy
 
 from ndgrad.arrays import threads
+from ndgrad.arrays.precision import is_floating
 from ndgrad.ops.table import op
 
 Shape = tuple[int, ...]
@@ -68,7 +69,7 @@ def _count(x: Any, dim: Shape) -> int:
 
 def _computing(np: Any, *arrays: Any) -> tuple[Any, ...]:
     """Half precision is too short for sums of squares: it is computed with in single."""
-    return tuple([a.astype(np.float32) if a is not None and a.dtype.itemsize == 2 and a.dtype.kind == "f" else a for a in arrays])
+    return tuple([a.astype(np.float32) if a is not None and a.dtype.itemsize == 2 and is_floating(a.dtype) else a for a in arrays])
 
 
 def _moments(np: Any, x: Any, dim: Shape) -> tuple[Any, Any, Any]:

@@ -9,13 +9,14 @@ from __future__ import annotations
 from typing import Any
 
 from ndgrad.arrays.constants import beside_arrays
+from ndgrad.arrays.precision import FLOATING
 from ndgrad.ops.table import elementwise
 
 # ----- to whole numbers ------------------------------------------------------------------------------------------------
 
 
 def _round(np: Any, x: Any, *, decimals: int) -> Any:
-    return np.rint(x) if decimals == 0 and x.dtype.kind == "f" else np.round(x, decimals)
+    return np.rint(x) if decimals == 0 and x.dtype.kind in FLOATING else np.round(x, decimals)
 
 
 round = elementwise("round", _round, settings={"decimals": 0}, x=lambda t, ops: ops.zeros_like(t))

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy
 
+from ndgrad.arrays.precision import is_floating
 from ndgrad.ops.reduce import divides_back
 from ndgrad.ops.table import op
 
@@ -233,7 +234,7 @@ def _running_extremum(np: Any, x: Any, dim: int, largest: bool) -> tuple[Any, An
     """The running extremum and where it stood last; from the first NaN on, NaN, standing at the last NaN so far."""
     values = running(np, np.maximum if largest else np.minimum, x, dim)
     here = x == values
-    if x.dtype.kind == "f":
+    if is_floating(x.dtype):
         here |= x != x
     places = np.arange(x.shape[dim]).reshape((-1, *(1,) * (len(x.shape) - dim - 1)))
     return values, running(np, np.maximum, np.where(here, places, 0), dim)

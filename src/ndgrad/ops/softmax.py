@@ -11,6 +11,7 @@ from typing import Any
 import numpy
 
 from ndgrad.arrays.lines import SMALL, is_lines, line_sum
+from ndgrad.arrays.precision import FLOATING
 from ndgrad.ops.errors import refuse_complex
 from ndgrad.ops.extremum import largest
 from ndgrad.ops.reduce import keep
@@ -64,7 +65,7 @@ def _exponentials(np: Any, x: Any, dim: tuple[int, ...], infinite: bool) -> tupl
 
 
 def _line_dot(np: Any, x: Any, y: Any, *, dim: int) -> Any:
-    if np is numpy and dim == len(x.shape) - 1 and x.dtype.kind == "f" and x.dtype == y.dtype:
+    if np is numpy and dim == len(x.shape) - 1 and x.dtype.kind in FLOATING and x.dtype == y.dtype:
         return np.asarray(np.vecdot(x, y))[..., None]
     return np.add.reduce(x * y, axis=dim, keepdims=True)
 

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from ndgrad.arrays.precision import is_inexact
 from ndgrad.autograd.progress import Progress
 from ndgrad.autograd.variable import Variable, wrap
 from ndgrad.func.transforms import jvp, vjp, vmap
@@ -144,7 +145,7 @@ class _Case:
         self.random = np.random.default_rng(seed)
         self.arrays = [i for i, a in enumerate(sample.args) if isinstance(a, (np.ndarray, np.generic))]
         smooth = op.differentiable_positions(len(sample.args))
-        self.positions = [i for i in self.arrays if sample.args[i].dtype.kind in "fc" and i in smooth]
+        self.positions = [i for i in self.arrays if is_inexact(sample.args[i].dtype) and i in smooth]
 
     # ----- running the op -----
 
@@ -326,8 +327,8 @@ class _Case:
             if i in which:
                 copies = [a]
                 for _ in range(size - 1):
-                    wiggle = _normal(self.random, a.shape, a.dtype) * 1e-3 if a.dtype.kind in "fc" else 0
-                    copies.append(a + wiggle if a.dtype.kind in "fc" else a)
+                    wiggle = _normal(self.random, a.shape, a.dtype) * 1e-3 if is_inexact(a.dtype) else 0
+                    copies.append(a + wiggle if is_inexact(a.dtype) else a)
                 a = np.stack(copies).astype(a.dtype) if size else np.empty((0, *a.shape), a.dtype)
             out.append(a)
         return out

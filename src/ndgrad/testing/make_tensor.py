@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from ndgrad.arrays.precision import is_inexact
+
 
 def make_tensor(
     *shape: Any,
@@ -43,7 +45,7 @@ def make_tensor(
     drawn = (*sizes, 2) if noncontiguous and math.prod(sizes) > 1 else sizes
     values = _draw(kind, drawn, start, stop)
     if exclude_zero:
-        smallest = 1 if discrete else np.finfo(kind if kind.kind in "fc" else np.float32).tiny
+        smallest = 1 if discrete else np.finfo(kind if is_inexact(kind) else np.float32).tiny
         values = np.where(values == 0, np.asarray(smallest).astype(kind), values)
     made = tensor(values, dtype=dtype, device=device)
     if drawn != sizes:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ndgrad.arrays.precision import is_floating
 from ndgrad.autograd.grad_mode import no_grad
 from ndgrad.autograd.inplace import write
 from ndgrad.autograd.variable import np_dtype
@@ -20,7 +21,7 @@ Shape = tuple[int, ...]
 
 
 def _check_real(name: str, input: Any) -> None:
-    if np_dtype(input).kind != "f":
+    if not is_floating(np_dtype(input)):
         raise RuntimeError(
             f"{name}: the input has dtype {np_dtype(input)}, and a mean and a variance need real floating point. Convert it first."
         )
