@@ -60,7 +60,7 @@ def as_leaf(t: Any) -> Any:
 
 def check_differentiable(dtype: np.dtype[Any]) -> None:
     """Raise if tensors of a dtype cannot require grad."""
-    if not is_inexact(dtype) and dtype.name != "bfloat16":
+    if not is_inexact(dtype):
         raise RuntimeError(
             f"Only Tensors of floating point and complex dtype can require gradients, and this one is {dtype}. Convert it "
             "first, for "

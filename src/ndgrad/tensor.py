@@ -15,7 +15,7 @@ import numpy as np
 from ndgrad import devices, dtypes
 from ndgrad.arrays.library import is_raw_array
 from ndgrad.arrays.placement import device_of
-from ndgrad.arrays.precision import is_inexact
+from ndgrad.arrays.precision import is_inexact, is_number
 from ndgrad.autograd.calls import backward
 from ndgrad.autograd.inplace import write
 from ndgrad.autograd.modes import process
@@ -685,7 +685,7 @@ def _in_place_operator(name: str, op: Any) -> None:
             from ndgrad.numpy.coercion import as_array  # on NumPy's face a list is an array
 
             other = as_array(other)
-        elif isinstance(other, np.ndarray) and (other.__class__ is not np.ndarray or other.dtype.kind not in "fciub"):
+        elif isinstance(other, np.ndarray) and (other.__class__ is not np.ndarray or not is_number(other.dtype)):
             from ndgrad.numpy.coercion import checked  # masks, matrices, objects and records are refused
 
             other = checked(other)

@@ -13,7 +13,7 @@ import numpy as np
 
 from ndgrad import dtypes
 from ndgrad.api.install import in_place_method
-from ndgrad.arrays.precision import is_floating
+from ndgrad.arrays.precision import is_floating, result_dtype
 from ndgrad.autograd.inplace import write, write_out
 from ndgrad.autograd.variable import Variable, np_dtype, wrap
 from ndgrad.ops import activation, arithmetic, bitwise, cast, error_function, exponential, fill, rounding, selection, trigonometric  # noqa: F401
@@ -197,7 +197,7 @@ def _double(*values: Any) -> np.dtype[Any]:
 
 
 def _kind(value: Any) -> str:
-    return np_dtype(value).kind if isinstance(value, Variable) else np.result_type(value).kind
+    return np_dtype(value).kind if isinstance(value, Variable) else result_dtype(value).kind
 
 
 def _as_dtype(value: Any, dtype: np.dtype[Any]) -> Any:

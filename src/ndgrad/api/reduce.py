@@ -101,8 +101,7 @@ def along(op: Any, name: str, input: Any, dim: Any, **settings: Any) -> Any:
 
 def require_inexact(name: str, input: Any, error: type[Exception] = RuntimeError) -> None:
     """Raise, as torch does, for a tensor of integers where the result is a fraction; NumPy's face computes in float64."""
-    kind = np_dtype(input).kind
-    if kind not in "fc" and not input.keeps_saved:
+    if not is_inexact(np_dtype(input)) and not input.keeps_saved:
         raise error(
             f"{name}(): input must be of a floating point or complex dtype, and is {as_dtype(np_dtype(input))!r}. "
             "Convert it first: input.to(ndgrad.float64)."

@@ -102,16 +102,20 @@ def _is_bfloat16(operand: Any) -> bool:
 
 
 def half_of(arrays: Any, elementwise: bool) -> Any:
-    """The dtype to which results computed from `arrays` are rounded: that of the halves, if they are all of one type and no wider number is
-    among them; else None. Integers beside them take part in promotion if the op is elementwise; else they are indices."""
+    """The dtype to which float32 results that were computed from `arrays` are rounded: that of the halves, if they are all of one type and
+    promotion of the arrays would not give float32; else None. Integers take part in promotion if the op is elementwise; else they are
+    indices. Of double precision a result in single did not come by promotion: it follows a half."""
     found = None
     for a in arrays:
         dtype = getattr(a, "dtype", None)
-        if dtype is None or dtype.kind == "b" or (dtype.kind in "iu" and (dtype.itemsize == 1 or not elementwise)):
+        if dtype is None:
             continue
-        if dtype.char not in HALF or (found is not None and found != dtype):
+        if dtype.char in HALF:
+            if found is not None and found != dtype:
+                return None
+            found = dtype
+        elif dtype == FLOAT32 or (elementwise and dtype.kind in "iu" and dtype.itemsize == 2):
             return None
-        found = dtype
     return found
 
 

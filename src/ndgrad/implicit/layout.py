@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ndgrad.arrays.precision import is_inexact
+from ndgrad.arrays.precision import is_inexact, result_dtype
 from ndgrad.autograd.variable import Variable, np_dtype, wrap
 from ndgrad.implicit.faces import faced, seen
 from ndgrad.ops.vocabulary import tensor_ops
@@ -36,7 +36,7 @@ class Layout:
                     f"{name} holds a tensor of dtype {dtype} (shape {shape}). Solvers need real or complex numbers: convert it."
                 )
         #: the dtype of the vector
-        self.dtype = np.result_type(*(np.empty(0, d).real.dtype for d in self.dtypes))
+        self.dtype = result_dtype(*(np.empty(0, d).real.dtype for d in self.dtypes))
         self.sizes = [math.prod(s) * (2 if d.kind == "c" else 1) for s, d in zip(self.shapes, self.dtypes)]
         self.size = sum(self.sizes)
         self.tensors = tensors

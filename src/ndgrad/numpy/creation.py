@@ -10,12 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from ndgrad.arrays.precision import is_floating, is_inexact
+from ndgrad.arrays.precision import is_floating, is_inexact, is_number
 from ndgrad.autograd.modes import thread
 from ndgrad.autograd.variable import Variable, np_dtype, requires_grad
 from ndgrad.numpy.array import to_array
 from ndgrad.numpy.coercion import (
-    NUMBERS,
     as_array,
     as_arrays,
     broadcast,
@@ -40,7 +39,7 @@ __all__ = [
 
 def _made(values: Any) -> Any:
     """A new NumPy array as an Array, if it holds numbers."""
-    return constant(values) if values.dtype.kind in NUMBERS else values
+    return constant(values) if is_number(values.dtype) else values
 
 
 # ----- from data ---------------------------------------------------------------------------------------------------------
@@ -79,7 +78,7 @@ def _unable(object: Any, dtype: Any) -> ValueError:
 
 def _from_plain(object: Any, dtype: Any, copy: bool | None, order: Any) -> Any:
     if isinstance(object, np.ndarray):
-        if object.dtype.kind in NUMBERS:
+        if is_number(object.dtype):
             object = checked(object)
         elif object.dtype.kind == "O" and dtype is None and any(isinstance(item, Variable) for item in object.flat):
             checked(object)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ndgrad.arrays.precision import is_inexact
+from ndgrad.arrays.precision import finfo, is_inexact
 from ndgrad.autograd.inplace import write
 from ndgrad.autograd.variable import Variable, np_dtype
 from ndgrad.numpy.coercion import as_array, deliver, inexact, one_axis, operands, part, values_of, with_dtype
@@ -82,7 +82,7 @@ def real_if_close(a: Any, tol: float = 100) -> Any:
     t = as_array(a)
     if np_dtype(t).kind != "c":
         return t
-    bound = tol * np.finfo(np_dtype(t)).eps if tol > 1 else tol
+    bound = tol * finfo(np_dtype(t)).eps if tol > 1 else tol
     return t.real if (np.abs(values_of(t).imag) < bound).all() else t
 
 

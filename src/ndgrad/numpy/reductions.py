@@ -14,7 +14,7 @@ import numpy as np
 
 from ndgrad.api import extremum as extremum_api
 from ndgrad.api import statistics as statistics_api
-from ndgrad.arrays.precision import is_floating, is_inexact
+from ndgrad.arrays.precision import is_floating, is_inexact, result_dtype
 from ndgrad.autograd.variable import np_dtype
 from ndgrad.numpy.coercion import as_array, broadcast, constant, deliver, flat, inexact, many_axes, one_axis, surely, swept, with_dtype
 from ndgrad.numpy.ufunc_methods import NO_VALUE, accumulate, reduce_along
@@ -198,7 +198,7 @@ def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = Fals
         for d in dims:
             placed[d] = t.shape[d]
         w = shape_ops.reshape(shape_ops.permute(w, dims=tuple(int(o) for o in order)), shape=tuple(placed))
-    dtype = np.result_type(np_dtype(t), np_dtype(w), *((np.float64,) if np_dtype(t).kind in "iub" else ()))
+    dtype = result_dtype(np_dtype(t), np_dtype(w), *((np.float64,) if np_dtype(t).kind in "iub" else ()))
     t, w = with_dtype(t, dtype), with_dtype(broadcast(w, t.shape), dtype)
     total = ops.sum(w, dim=dims, keepdim=keep)
     if surely(comparison.eq(total, 0)):

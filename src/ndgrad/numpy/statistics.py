@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ndgrad.api import statistics as statistics_api
-from ndgrad.arrays.precision import is_floating
+from ndgrad.arrays.precision import is_floating, result_dtype
 from ndgrad.autograd.variable import np_dtype, requires_grad
 from ndgrad.numpy.coercion import (
     as_array,
@@ -217,7 +217,7 @@ def _variables(m: Any, y: Any, rowvar: bool, dtype: Any) -> Any:
         turned = not rowvar and p.ndim == 2
         p = shape_ops.reshape(p, shape=(1, p.size)) if p.ndim < 2 else p
         rows.append(shape_ops.permute(p, dims=(1, 0)) if turned else p)
-    wanted = np.result_type(*(np_dtype(p) for p in rows), np.float64) if dtype is None else dtype
+    wanted = result_dtype(*(np_dtype(p) for p in rows), np.float64) if dtype is None else dtype
     rows = [with_dtype(p, wanted) for p in rows]
     return rows[0] if len(rows) == 1 else join.cat(*rows, dim=0)
 

@@ -13,12 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from ndgrad.arrays.precision import is_inexact
+from ndgrad.arrays.precision import FLOATING, INEXACT, is_inexact, is_number
 from ndgrad.autograd.modes import thread
 from ndgrad.autograd.variable import Variable, np_dtype, requires_grad
 from ndgrad.numpy.array import Array
 from ndgrad.numpy.coercion import (
-    NUMBERS,
     as_array,
     as_arrays,
     broadcast,
@@ -158,7 +157,7 @@ def _straight(ufunc: Any, op: Any) -> Callable[..., Any]:
     eager: Callable[..., Any] = op.eager
     if ufunc.__name__ not in ("conjugate", "logaddexp", "rint"):
         return eager
-    kinds = "fc" if ufunc.__name__ == "conjugate" else "f"
+    kinds = INEXACT if ufunc.__name__ == "conjugate" else FLOATING
 
     def guarded(*values: Any) -> Any:
         same = all(v.__class__ is Array and np_dtype(v).kind in kinds for v in values)
@@ -222,7 +221,7 @@ def array_ufunc(self: Any, ufunc: Any, method: str, *inputs: Any, **kwargs: Any)
 
 
 def _is_ready(x: Any) -> bool:
-    return x.__class__ is np.ndarray and x.dtype.kind in NUMBERS and x.dtype.isnative
+    return x.__class__ is np.ndarray and is_number(x.dtype) and x.dtype.isnative
 
 
 def _someone_else_knows(inputs: tuple[Any, ...], out: Any) -> bool:

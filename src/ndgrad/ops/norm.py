@@ -9,8 +9,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numpy
-
+from ndgrad.arrays.precision import real_dtype
 from ndgrad.ops.extremum import equal_or_nan, largest, smallest
 from ndgrad.ops.reduce import keep
 from ndgrad.ops.shape import inverse_permutation
@@ -20,8 +19,6 @@ from ndgrad.ops.table import op
 
 
 def _vector_norm(np: Any, x: Any, *, ord: float, dim: tuple[int, ...], keepdim: bool) -> Any:
-    if x.dtype.char == "e":
-        return _vector_norm(np, x.astype(np.float32), ord=ord, dim=dim, keepdim=keepdim).astype(x.dtype)
     if ord == 2:
         if len(dim) == len(x.shape) and not keepdim:
             flat = x.reshape(-1)
@@ -56,17 +53,13 @@ def _slope(g: Any, x: Any, out: Any, ord: float, dim: tuple[int, ...], out_dtype
     return ops.where(zero, 0.0, x) * (scale * (ops.abs(ops.where(zero, 1.0, x)) / safe) ** (ord - 2))
 
 
-def _real_dtype(dtype: Any) -> Any:
-    return numpy.finfo(dtype).dtype if dtype.kind == "c" else dtype
-
-
 def _vector_norm_x(g: Any, x: Any, out: Any, ord: float, dim: tuple[int, ...], keepdim: bool, x_dtype: Any, ops: Any) -> Any:
     shape = tuple(x.shape)
-    return _slope(keep(g, shape, dim, keepdim, ops), x, keep(out, shape, dim, keepdim, ops), ord, dim, _real_dtype(x_dtype), ops)
+    return _slope(keep(g, shape, dim, keepdim, ops), x, keep(out, shape, dim, keepdim, ops), ord, dim, real_dtype(x_dtype), ops)
 
 
 def _vector_norm_t(t: Any, x: Any, out: Any, ord: float, dim: tuple[int, ...], keepdim: bool, x_dtype: Any, ops: Any) -> Any:
-    slope = _slope(1.0, x, keep(out, tuple(x.shape), dim, keepdim, ops), ord, dim, _real_dtype(x_dtype), ops)
+    slope = _slope(1.0, x, keep(out, tuple(x.shape), dim, keepdim, ops), ord, dim, real_dtype(x_dtype), ops)
     along = ops.real(ops.conj(slope) * t) if x_dtype.kind == "c" else slope * t
     return ops.sum(along, dim=dim, keepdim=keepdim)
 
@@ -111,7 +104,7 @@ def _renorm_x(g: Any, x: Any, p: float, dim: int, maxnorm: float, x_dtype: Any, 
     others = _others(x.shape, dim)
     inner = ops.conj(x) * g
     inner = ops.sum(ops.real(inner) if x_dtype.kind == "c" else inner, dim=others, keepdim=True)
-    return ops.where(too_large, factor * g + _slope(inner * bend, x, size, p, others, _real_dtype(x_dtype), ops), g)
+    return ops.where(too_large, factor * g + _slope(inner * bend, x, size, p, others, real_dtype(x_dtype), ops), g)
 
 
 def _renorm_t(t: Any, x: Any, p: float, dim: int, maxnorm: float, x_dtype: Any, ops: Any) -> Any:

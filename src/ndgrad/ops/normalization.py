@@ -19,7 +19,7 @@ from typing import Any
 import numpy
 
 from ndgrad.arrays import threads
-from ndgrad.arrays.precision import is_floating
+from ndgrad.arrays.precision import widened
 from ndgrad.ops.table import op
 
 Shape = tuple[int, ...]
@@ -67,9 +67,8 @@ def _count(x: Any, dim: Shape) -> int:
     return int(max(prod([x.shape[d] for d in dim]), 1))
 
 
-def _computing(np: Any, *arrays: Any) -> tuple[Any, ...]:
-    """Half precision is too short for sums of squares: it is computed with in single."""
-    return tuple([a.astype(np.float32) if a is not None and a.dtype.itemsize == 2 and is_floating(a.dtype) else a for a in arrays])
+# Note [Half precision]: these ops take halves as they are, since weights and statistics beside them may be in single precision, and the
+# result has the dtype of x all the same.
 
 
 def _moments(np: Any, x: Any, dim: Shape) -> tuple[Any, Any, Any]:
@@ -138,7 +137,7 @@ def _affine(y: Any, w: Any, b: Any) -> Any:
 
 def _norm(np: Any, x: Any, w: Any, b: Any, *, dim: Shape, eps: float) -> Any:
     dtype = x.dtype
-    x, w, b = _computing(np, x, w, b)
+    x, w, b = widened(x), widened(w), widened(b)
 
     def whole(x: Any) -> Any:
         _, variance, out = _moments(np, x, dim)
@@ -177,7 +176,6 @@ def _norm_vjp(g: Any, x: Any, w: Any, dim: Shape, eps: float, needs: tuple[bool,
 
 def _norm_pull(np: Any, g: Any, x: Any, w: Any, dim: Shape, eps: float, needs: tuple[bool, ...]) -> tuple[Any, ...]:
     """The rule on raw arrays, with few passes over them."""
-    g, x, w = _computing(np, g, x, w)
     last = x.shape[x.ndim - len(dim) :]
     if w is None or not x.size or w.shape != last or dim[0] != x.ndim - len(dim):
         _, variance, centred = _moments(np, x, dim)
@@ -293,6 +291,7 @@ native_layer_norm = op(
     jvp=_norm_jvp,
     batch=_norm_batch,
     optional="w b",
+    halves=True,
 )  # fmt: skip
 
 
@@ -301,7 +300,7 @@ native_layer_norm = op(
 
 def _batch_norm(np: Any, x: Any, w: Any, b: Any, *, dim: Shape, eps: float) -> tuple[Any, Any, Any]:
     dtype = x.dtype
-    x, w, b = _computing(np, x, w, b)
+    x, w, b = widened(x), widened(w), widened(b)
     mean, variance, out = _moments(np, x, dim)
     scale = _inverse_deviation(np, variance, eps)
     out *= scale if w is None else scale * w
@@ -317,9 +316,8 @@ def _batch_norm_vjp(
     share = 1 / _count(x, dim)
     if ops.raw:
         np = ops.np
-        g, x, w = _computing(np, g0, x, w)
         r = _inverse_deviation(np, out2, eps)
-        return _pull(np, g, x - out1, r, w, dim, needs, g1 * x.dtype.type(share), g2 * x.dtype.type(2 * share))
+        return _pull(np, g0, x - out1, r, w, dim, needs, g1 * x.dtype.type(share), g2 * x.dtype.type(2 * share))
     r = ops.rsqrt(out2 + eps)
     centred = x - out1
     y = centred * r
@@ -369,6 +367,7 @@ native_batch_norm = op(
     batch=_batch_norm_batch,
     optional="w b",
     outputs=3,
+    halves=True,
 )  # fmt: skip
 
 
@@ -378,7 +377,7 @@ native_batch_norm = op(
 
 def _rms_norm(np: Any, x: Any, w: Any, *, dim: Shape, eps: float) -> Any:
     dtype = x.dtype
-    x, w = _computing(np, x, w)
+    x, w = widened(x), widened(w)
     out = x * _inverse_deviation(np, _total(np, x, x, dim) * x.dtype.type(1 / _count(x, dim)), eps)
     if w is not None:
         out *= w
@@ -424,4 +423,5 @@ rms_norm = op(
     jvp=_rms_norm_jvp,
     batch=_rms_norm_batch,
     optional="w",
+    halves=True,
 )  # fmt: skip

@@ -86,8 +86,6 @@ line_dot = op(
 
 def _softmax(np: Any, x: Any, *, dim: int) -> Any:
     refuse_complex("softmax", x)
-    if x.dtype.char == "e":
-        return _softmax(np, x.astype(np.float32), dim=dim).astype(x.dtype)
     if x.size == 0:
         return np.empty(x.shape, x.dtype)
     if x.size < SMALL and np is numpy:
@@ -118,8 +116,6 @@ softmax = op(
 def _log_softmax(np: Any, x: Any, *, dim: int) -> Any:
     """Always shifted: of a large element and its logsumexp, the difference would lose the digits of a small loss."""
     refuse_complex("log_softmax", x)
-    if x.dtype.char == "e":
-        return _log_softmax(np, x.astype(np.float32), dim=dim).astype(x.dtype)
     if x.size == 0:
         return np.empty(x.shape, x.dtype)
     if x.size < SMALL and np is numpy:
@@ -145,8 +141,6 @@ log_softmax = op(
 
 
 def _logsumexp(np: Any, x: Any, *, dim: tuple[int, ...], keepdim: bool = False) -> Any:
-    if x.dtype.char == "e":
-        return _logsumexp(np, x.astype(np.float32), dim=dim, keepdim=keepdim).astype(x.dtype)
     if x.size == 0:
         return np.log(np.add.reduce(x, axis=dim, keepdims=keepdim))
     _, total, top = _exponentials(np, x, dim, True)

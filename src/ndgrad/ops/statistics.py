@@ -23,9 +23,6 @@ _SHORT = 4096
 
 def _moments(np: Any, x: Any, dim: tuple[int, ...], keepdim: bool, correction: float) -> tuple[Any, Any]:
     """Variance and mean, in two passes: deviations first, so that nothing cancels."""
-    if x.dtype.char == "e":
-        variance, mean = _moments(np, x.astype(np.float32), dim, keepdim, correction)
-        return variance.astype(x.dtype), mean.astype(x.dtype)
     n = count(x.shape, dim)
     mean = np.add.reduce(x, axis=dim, keepdims=True) / n
     deviation = np.asarray(x - mean)

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from ndgrad.arrays.precision import is_inexact
+from ndgrad.arrays.precision import is_inexact, result_dtype
 from ndgrad.autograd.progress import Progress
 from ndgrad.autograd.variable import Variable, wrap
 from ndgrad.func.transforms import jvp, vjp, vmap
@@ -300,7 +300,7 @@ class _Case:
     def single_precision(self) -> None:
         """In single precision, values and derivatives are single and close to those in double precision."""
         args = [a.astype(_SINGLE[a.dtype]) if i in self.arrays and a.dtype in _SINGLE else a for i, a in enumerate(self.sample.args)]
-        double = [a.astype(np.result_type(a, np.float64)) if i in self.positions else a for i, a in enumerate(args)]
+        double = [a.astype(result_dtype(a, np.float64)) if i in self.positions else a for i, a in enumerate(args)]
         for got, want in zip(self.all_of(args), self.all_of(double), strict=True):
             if want.dtype in _SINGLE and got.dtype != _SINGLE[want.dtype]:
                 raise Failure(f"{self.op.name}: arguments in single precision gave {got.dtype}")

@@ -5,9 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numpy as np
-
-from ndgrad.arrays.precision import is_floating
+from ndgrad.arrays.precision import finfo, is_floating
 from ndgrad.autograd.grad_mode import no_grad
 from ndgrad.autograd.inplace import write
 from ndgrad.autograd.variable import np_dtype
@@ -66,7 +64,7 @@ def layer_norm(input: Any, normalized_shape: Any, weight: Any = None, bias: Any 
 def rms_norm(input: Any, normalized_shape: Any, weight: Any = None, eps: float | None = None) -> Any:
     """Mean square 1 over the last dimensions, then times `weight`. `eps` defaults to the dtype's epsilon."""
     dim = _last_dims("rms_norm", input, normalized_shape, weight=weight)
-    eps = float(np.finfo(np_dtype(input)).eps) if eps is None else eps
+    eps = float(finfo(np_dtype(input)).eps) if eps is None else eps
     return normalization.rms_norm.eager(input, weight, dim=dim, eps=eps)
 
 
