@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from ndgrad.arrays.precision import finfo
 from ndgrad.ops.error_function import _special
 from ndgrad.ops.gamma import real_function
 from ndgrad.ops.table import elementwise
@@ -28,8 +29,9 @@ def _bessel_ratio(np: Any, x: Any, *, kind: str, order: int) -> Any:
     """
     zeroth, first, sign, scaled = _KINDS[kind]
     if order == 1:
-        away = np.where(x == 0, 1.0, x)
-        return np.where(x == 0, 0.5, _special(np, first)(away) / away)
+        zero = np.abs(x) < math.sqrt(finfo(x.dtype).tiny)  # to working precision: of subnormal numbers the quotient would have no digits
+        away = np.where(zero, 1.0, x)
+        return np.where(zero, 0.5, _special(np, first)(away) / away)
     reach = 4.0 + 2 * order
     near = np.abs(x) < reach
     far = np.where(near, reach, x)

@@ -6,6 +6,7 @@ models, and then exponentials are taken as they are, which is quicker and no les
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy
@@ -159,8 +160,12 @@ logsumexp = op(
 
 
 def _weights(x: Any, out: Any, dim: tuple[int, ...], keepdim: bool, ops: Any) -> Any:
-    """The softmax of x, from the logsumexp at hand."""
-    return ops.exp(x - keep(out, tuple(x.shape), dim, keepdim, ops))
+    """The softmax of x, from the logsumexp at hand, which of large numbers has lost the logarithm of their count: hence the quotient."""
+    weights = ops.exp(x - keep(out, tuple(x.shape), dim, keepdim, ops))
+    if not dim:
+        return weights
+    total = ops.sum(weights, dim=dim, keepdim=True)
+    return weights / ops.where(abs(total) < math.inf, total, 1.0)
 
 
 def _weigh(g: Any, x: Any, out: Any, dim: tuple[int, ...], keepdim: bool, ops: Any) -> Any:

@@ -125,7 +125,7 @@ def batch_norm(
         )
     dim = (0, *range(2, len(shape)))
     out, mean, variance = normalization.native_batch_norm(input, w, b, dim=dim, eps=eps)
-    if running_mean is not None or running_var is not None:
+    if count and (running_mean is not None or running_var is not None):
         with no_grad():
             _update(running_mean, ops.reshape(mean, shape=(channels,)), momentum)
             _update(running_var, ops.reshape(variance, shape=(channels,)) * (count / (count - 1)), momentum)
