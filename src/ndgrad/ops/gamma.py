@@ -68,7 +68,16 @@ _MANY = 2048
 
 # ----- logarithm and its derivatives -----------------------------------------------------------------------------------
 
-_lgamma, _digamma, _zeta = real_function("gammaln", "lgamma"), real_function("psi", "digamma"), real_function("zeta")
+_gammaln, _digamma, _zeta = real_function("gammaln", "lgamma"), real_function("psi", "digamma"), real_function("zeta")
+
+
+def _lgamma(np: Any, x: Any) -> Any:
+    """log |gamma(x)|, which near 0 is -log |x|: SciPy's is infinite for subnormal numbers."""
+    out = _gammaln(np, x)
+    near = np.abs(x) < numpy.finfo(numpy.float64).tiny
+    return np.where(near, -np.log(np.abs(x)), out) if near.any() else out
+
+
 
 lgamma = elementwise("lgamma", _lgamma, x=lambda t, x, ops: t * ops.digamma(x))
 

@@ -61,7 +61,7 @@ def _scaled_norm(np: Any, size: Any, ord: float, dim: tuple[int, ...], keepdim: 
 
 
 def _slope(g: Any, x: Any, out: Any, ord: float, dim: tuple[int, ...], out_dtype: Any, ops: Any) -> Any:
-    """g times the norm's derivative with respect to x: (x / norm) (|x| / norm)^(ord - 2), with 0 for 0/0.
+    """g times the norm's derivative with respect to x: sgn(x) (|x| / norm)^(ord - 1), with 0 for 0/0.
 
     `g` and `out` have the reduced dimensions kept. For large orders the quotients do not overflow where powers would.
     """
@@ -75,7 +75,7 @@ def _slope(g: Any, x: Any, out: Any, ord: float, dim: tuple[int, ...], out_dtype
     if ord == 2:
         return x / safe * scale
     zero = x == 0
-    return ops.where(zero, 0.0, x / safe) * (scale * (ops.abs(ops.where(zero, 1.0, x)) / safe) ** (ord - 2))
+    return ops.sgn(x) * (scale * (ops.abs(ops.where(zero, 1.0, x)) / safe) ** (ord - 1))
 
 
 def _vector_norm_x(g: Any, x: Any, out: Any, ord: float, dim: tuple[int, ...], keepdim: bool, x_dtype: Any, ops: Any) -> Any:

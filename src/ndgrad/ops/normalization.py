@@ -13,6 +13,7 @@ gradient in x is r (h - mean(h) - y mean(h y)); those in w and b are the sums of
 
 from __future__ import annotations
 
+import math
 from math import prod
 from typing import Any
 
@@ -97,7 +98,8 @@ def _moments_of_lines(np: Any, x: Any, share: Any) -> tuple[Any, Any, Any]:
 
 
 def _inverse_deviation(np: Any, variance: Any, eps: float) -> Any:
-    return np.reciprocal(np.sqrt(variance + variance.dtype.type(eps)))
+    """Its reciprocal square root; NaN, which 0 * inf makes, for a variance that has overflowed, where 0 would look like an answer."""
+    return np.reciprocal(np.sqrt(variance + variance.dtype.type(eps))) + variance * 0.0
 
 
 def _blocks(np: Any, x: Any, dim: Shape) -> list[slice] | None:
@@ -118,8 +120,12 @@ def _mean(x: Any, dim: Shape, ops: Any) -> Any:
 def _standardise(x: Any, dim: Shape, eps: float, ops: Any) -> tuple[Any, Any]:
     """y and r, as differentiable functions of x."""
     centred = x - _mean(x, dim, ops)
-    r = ops.rsqrt(_mean(centred * centred, dim, ops) + eps)
+    r = _inverse_root(_mean(centred * centred, dim, ops) + eps, ops)
     return centred * r, r
+
+
+def _inverse_root(variance: Any, ops: Any) -> Any:
+    return ops.where(variance < math.inf, ops.rsqrt(variance), math.nan)
 
 
 def _symmetric(h: Any, y: Any, r: Any, dim: Shape, ops: Any) -> Any:
@@ -318,7 +324,7 @@ def _batch_norm_vjp(
         np = ops.np
         r = _inverse_deviation(np, out2, eps)
         return _pull(np, g0, x - out1, r, w, dim, needs, g1 * x.dtype.type(share), g2 * x.dtype.type(2 * share))
-    r = ops.rsqrt(out2 + eps)
+    r = _inverse_root(out2 + eps, ops)
     centred = x - out1
     y = centred * r
     gx = None
@@ -330,7 +336,7 @@ def _batch_norm_vjp(
 def _batch_norm_jvp(
     x: Any, w: Any, x_t: Any, w_t: Any, b_t: Any, out1: Any, out2: Any, dim: Shape, eps: float, ops: Any
 ) -> tuple[Any, Any, Any]:
-    r = ops.rsqrt(out2 + eps)
+    r = _inverse_root(out2 + eps, ops)
     centred = x - out1
     y = centred * r
     terms = []
@@ -385,7 +391,7 @@ def _rms_norm(np: Any, x: Any, w: Any, *, dim: Shape, eps: float) -> Any:
 
 
 def _rms(x: Any, dim: Shape, eps: float, ops: Any) -> tuple[Any, Any]:
-    r = ops.rsqrt(_mean(x * x, dim, ops) + eps)
+    r = _inverse_root(_mean(x * x, dim, ops) + eps, ops)
     return x * r, r
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from ndgrad.arrays.constants import beside_arrays
-from ndgrad.arrays.precision import FLOATING
+from ndgrad.arrays.precision import FLOATING, finfo, is_half, rounded, widened
 from ndgrad.ops.table import elementwise
 
 # ----- to whole numbers ------------------------------------------------------------------------------------------------
@@ -63,6 +63,10 @@ nextafter = elementwise(
 
 
 def _nan_to_num(np: Any, x: Any, *, nan: float, posinf: float | None, neginf: float | None) -> Any:
+    if is_half(x.dtype):  # whose largest numbers are meant, not those of what it is computed in
+        largest = float(finfo(x.dtype).max)
+        posinf, neginf = largest if posinf is None else posinf, -largest if neginf is None else neginf
+        return rounded(np.nan_to_num(widened(x), nan=nan, posinf=posinf, neginf=neginf), x.dtype)
     return np.nan_to_num(x, nan=nan, posinf=posinf, neginf=neginf)
 
 
@@ -70,4 +74,5 @@ def _nan_to_num(np: Any, x: Any, *, nan: float, posinf: float | None, neginf: fl
 nan_to_num = elementwise(
     "nan_to_num", _nan_to_num, settings={"nan": 0.0, "posinf": None, "neginf": None},
     x=lambda t, x, ops: ops.keep(t, ops.isfinite(x)),
+    halves=True,
 )  # fmt: skip
