@@ -10,6 +10,7 @@ import numpy as np
 
 from ndgrad import devices
 from ndgrad.api.arguments import as_dim
+from ndgrad.arrays.precision import is_inexact
 from ndgrad.autograd.modes import process, thread
 from ndgrad.autograd.variable import Variable, meta_of, np_dtype, recorded
 from ndgrad.storage import batch_dims, memory_of
@@ -59,7 +60,7 @@ def as_leaf(t: Any) -> Any:
 
 def check_differentiable(dtype: np.dtype[Any]) -> None:
     """Raise if tensors of a dtype cannot require grad."""
-    if dtype.kind not in "fc" and dtype.name != "bfloat16":
+    if not is_inexact(dtype):
         raise RuntimeError(
             f"Only Tensors of floating point and complex dtype can require gradients, and this one is {dtype}. Convert it "
             "first, for "

@@ -17,6 +17,7 @@ import numpy as np
 from ndgrad import devices, dtypes
 from ndgrad.arrays.library import is_raw_array
 from ndgrad.arrays.placement import library_for, moved
+from ndgrad.arrays.precision import is_inexact, is_number
 from ndgrad.autograd.modes import process, thread
 from ndgrad.autograd.variable import Variable, meta_of, np_dtype, wrap
 from ndgrad.autograd.versions import InferenceStorage
@@ -195,14 +196,13 @@ def to_array(data: Any, dtype: Any, *, copy: bool) -> Any:
         raise ValueError(f"the data does not form an array: {error}. Give sequences of equal length at each depth.") from error
     if wanted is not None:
         return array
-    kind = array.dtype.kind
-    if kind not in "biufc":
+    if not is_number(array.dtype):
         raise _no_numbers(array)
     if array.dtype == np.uint64 and _leaf(data).__class__ is int:
         raise ValueError(
             f"Overflow: {data!r:.60} holds a Python int that does not fit into int64. Pass dtype=uint64 or a floating one."
         )
-    if kind in "fc" and dtypes.get_default_dtype() is not dtypes.float64 and not _holds_arrays(data):
+    if is_inexact(array.dtype) and dtypes.get_default_dtype() is not dtypes.float64 and not _holds_arrays(data):
         return array.astype(_default_for(array.dtype))
     return array
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from ndgrad import dtypes
 from ndgrad.api.install import in_place_method
+from ndgrad.arrays.precision import is_floating, result_dtype
 from ndgrad.autograd.inplace import write, write_out
 from ndgrad.autograd.variable import Variable, np_dtype, wrap
 from ndgrad.ops import activation, arithmetic, bitwise, cast, error_function, exponential, fill, rounding, selection, trigonometric  # noqa: F401
@@ -196,7 +197,7 @@ def _double(*values: Any) -> np.dtype[Any]:
 
 
 def _kind(value: Any) -> str:
-    return np_dtype(value).kind if isinstance(value, Variable) else np.result_type(value).kind
+    return np_dtype(value).kind if isinstance(value, Variable) else result_dtype(value).kind
 
 
 def _as_dtype(value: Any, dtype: np.dtype[Any]) -> Any:
@@ -423,7 +424,7 @@ def polar(abs: Any, angle: Any, *, out: Any = None) -> Any:
 
 def _check_parts(function: str, first: Any, second: Any) -> None:
     a, b = _dtype(function, first), _dtype(function, second)
-    if a.kind != "f" or b.kind != "f":
+    if not is_floating(a) or not is_floating(b):
         raise RuntimeError(
             f"{function}(): Expected both inputs to be Half, Float or Double tensors but got {a} and {b}. Convert them with .to()."
         )

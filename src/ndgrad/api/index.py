@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ndgrad.arrays.library import is_raw_array
+from ndgrad.arrays.precision import is_floating
 from ndgrad.autograd.inplace import write, write_part
 from ndgrad.autograd.modes import process, thread
 from ndgrad.autograd.variable import Variable, beside, np_dtype, shape_of, wrap
@@ -245,7 +246,7 @@ def _index_array(t: Any, item: Any) -> Any:
         if isinstance(item, (list, tuple)) and any(isinstance(i, Variable) for i in item):
             item = [i._array if isinstance(i, Variable) else i for i in item]
         array = np.asarray(item) if not is_raw_array(item) else item
-        if array.size == 0 and array.dtype.kind == "f":
+        if array.size == 0 and is_floating(array.dtype):
             array = array.astype(np.intp)
         return wrap(t.face, array)
     raise IndexError(

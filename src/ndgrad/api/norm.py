@@ -13,6 +13,7 @@ import numpy as np
 
 from ndgrad.api.arguments import as_dim, both_worlds
 from ndgrad.api.reduce import deliver, dims_of, ndim_of
+from ndgrad.arrays.precision import is_inexact, result_dtype
 from ndgrad.autograd.inplace import write
 from ndgrad.autograd.variable import np_dtype
 from ndgrad.dtypes import as_dtype, as_numpy_dtype
@@ -35,7 +36,7 @@ def _real(dtype: Any) -> np.dtype[Any]:
 def _prepared(name: str, input: Any, dtype: Any) -> Any:
     """The input in the dtype to compute in."""
     have = np_dtype(input)
-    if have.kind not in "fc":
+    if not is_inexact(have):
         raise RuntimeError(
             f"linalg.{name}: Expected a floating point or complex tensor as input. Got {as_dtype(have)!r}. Convert it first: "
             "A.to(ndgrad.float64)."
@@ -43,7 +44,7 @@ def _prepared(name: str, input: Any, dtype: Any) -> Any:
     if dtype is None:
         return input
     want = as_numpy_dtype(dtype)
-    if want.kind not in "fc" or (want.kind == "c") != (have.kind == "c") or not np.can_cast(have, want):
+    if not is_inexact(want) or (want.kind == "c") != (have.kind == "c") or result_dtype(have, want) != want:
         raise RuntimeError(
             f"linalg.{name}: the dtype of the input ({as_dtype(have)!r}) should be convertible without narrowing to the specified dtype "
             f"({as_dtype(want)!r}). Convert the result instead."

@@ -15,6 +15,7 @@ import numpy as np
 from ndgrad import devices, dtypes
 from ndgrad.api.arguments import as_dim, as_dims, as_shape, both_worlds, infer_shape
 from ndgrad.api.convert import clone
+from ndgrad.arrays.precision import is_floating
 from ndgrad.autograd.inplace_shape import change_shape
 from ndgrad.autograd.variable import Variable, np_dtype, shape_of
 from ndgrad.ops import complex as complex_ops
@@ -410,7 +411,7 @@ def view_as_real(input: Any) -> Any:
 def view_as_complex(input: Any) -> Any:
     """A view of a tensor whose last dimension holds pairs (real part, imaginary part) as complex numbers."""
     dtype = np_dtype(input)
-    if dtype.kind != "f" or dtype.itemsize < 4:
+    if not is_floating(dtype) or dtype.itemsize < 4:
         raise RuntimeError(f"view_as_complex is only supported for float and double tensors, but got {dtype}. Convert it with .to() first.")
     if not input.ndim:
         raise RuntimeError("view_as_complex: Input tensor must have one or more dimensions, the last of size 2. Got a 0-d tensor.")

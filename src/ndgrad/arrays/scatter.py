@@ -24,6 +24,7 @@ import numpy
 
 from ndgrad.arrays.host import on_host
 from ndgrad.arrays.meta import MetaArray, zeros_beside
+from ndgrad.arrays.precision import is_floating
 
 #: From how many elements on SciPy's product is quicker by enough to pay its import (once, some 50 ms) in the long run.
 _LARGE = 1 << 16
@@ -163,7 +164,7 @@ def _combine_at(np: Any, name: str, target: Any, keys: Any, values: Any) -> None
         add_at(np, target, keys, values)
     elif name == "multiply":
         target[...] = on_host(np, _multiplied)(target, keys, values)
-    elif target.dtype.kind == "f":
+    elif is_floating(target.dtype):
         # CuPy's loses NaN and rounds float64 to float32
         sign = 1 if name == "maximum" else -1
         order = _ordered(np, target * sign)

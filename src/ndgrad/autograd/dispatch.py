@@ -18,6 +18,7 @@ import numpy as np
 
 from ndgrad.arrays.library import is_raw_array, library_of
 from ndgrad.arrays.placement import CPU, device_of, moved
+from ndgrad.arrays.precision import FLOAT32, INEXACT, half_of, is_number, rounded
 from ndgrad.autograd.modes import process, thread
 from ndgrad.autograd.node import edge_node, next_sequence_number
 from ndgrad.autograd.saved import Packed, kept_in_level, without_base
@@ -113,7 +114,7 @@ def dispatch_operator(op: Any, args: tuple[Any, ...], settings: dict[str, Any]) 
         if a.__class__ in FACES or isinstance(a, Variable) or (op.elementwise and isinstance(a, _NUMBERS)):
             continue
         if is_raw_array(a):
-            if isinstance(a, np.ndarray) and (a.__class__ is not np.ndarray or a.dtype.kind not in "fciub"):
+            if isinstance(a, np.ndarray) and (a.__class__ is not np.ndarray or not is_number(a.dtype)):
                 return _with_special_arrays(op, args, settings)
             continue
         if isinstance(a, (list, tuple)) and any(getattr(b, "keeps_saved", False) for b in args):
@@ -272,9 +273,12 @@ def on_device(t: Any, where: Any, here: Any) -> Any:
 
 def run_forward(op: Any, library: Any, args: tuple[Any, ...], arrays: list[Any], settings: dict[str, Any]) -> Any:
     try:
-        return op.forward_for(library)(*arrays, **settings)
+        out = op.forward_for(library)(*arrays, **settings)
     except (NotImplementedError, TypeError, ValueError) as error:
         return after_failure(op, args, settings, error)
+    if op.rounds_numbers and out.dtype is FLOAT32:
+        out = rounded(out, half_of(arrays, True))  # NumPy makes float32 of bfloat16 and a Python number
+    return out
 
 
 def finish(op: Any, args: tuple[Any, ...], settings: dict[str, Any], face: type[Any], out: Any, level: int = 0) -> Any:
@@ -284,7 +288,7 @@ def finish(op: Any, args: tuple[Any, ...], settings: dict[str, Any], face: type[
     edges = _edges(op, args, level)
     node = None if edges is None else _make_node(op, args, settings, results, edges, level)
     for number, r in enumerate(results):
-        if node is not None and number not in op.discrete_outputs and payload_dtype(r._array).kind in "fc":
+        if node is not None and number not in op.discrete_outputs and payload_dtype(r._array).kind in INEXACT:
             r._node = node
             if several:
                 meta_of(r).output_nr = number

@@ -38,7 +38,8 @@ from typing import Any
 import numpy as np
 
 from ndgrad.arrays.library import library_of
-from ndgrad.arrays.sums import sum_leading
+from ndgrad.arrays.precision import is_half
+from ndgrad.arrays.sums import sum_leading, sum_over
 from ndgrad.autograd.accumulate import accumulate_array
 from ndgrad.autograd.hooks import call, run_node_prehooks, run_post_accumulate_hooks, run_post_hooks, run_pre_hooks
 from ndgrad.autograd.modes import enter, leave, process, switch_grad, thread
@@ -364,7 +365,7 @@ def run_node(task: GraphTask, node: Any, g: Any, apply: Any = apply_lane) -> tup
         shown = extra is not None or (task.wanted is not None and node in task.wanted)
         task.owns = not shown and (task.lane == "arrays" or may_write(g, g))
     if post_hooks:  # a hook that raises leaves the node as it was, so what it saved is released later
-        outs = run_post_hooks(task, node, apply(task, node, g, True), received)
+        outs = run_post_hooks(task, node, _rounded(node, apply(task, node, g, True)), received)
         if not task.keep:
             node.release()
         return outs, False
@@ -372,6 +373,18 @@ def run_node(task: GraphTask, node: Any, g: Any, apply: Any = apply_lane) -> tup
     if len(outs) != len(node.next):
         raise RuntimeError(f"{node.name()} returned {len(outs)} gradients for {len(node.next)} inputs")
     return outs, node.reads or (node.consumes and (task.owns or outs[0] is not g))
+
+
+def _rounded(node: Any, outs: Any) -> Any:
+    """Gradients as hooks see them: what rules of half precision computed in single, in the dtype in which it will be sent."""
+    if not hasattr(node, "dtype") or node.dtype is None or not is_half(node.dtype):
+        return outs
+    wanted = [None if e is None else edge_node(e).output_metadata(edge_number(e))[1] for e in node.next]
+    return tuple(
+        out if out is None or dtype is None or not is_half(dtype) or out.dtype == dtype
+        else tensor_ops.cast(out, dtype=dtype) if isinstance(out, Variable) else out.astype(dtype)
+        for out, dtype in zip(outs, wanted, strict=True)
+    )  # fmt: skip
 
 
 def run_leaf(task: GraphTask, node: Any, box: list[Any], extra: Extra | None) -> None:
@@ -547,7 +560,7 @@ def sum_to(g: Any, shape: tuple[int, ...]) -> Any:
         return tensor_ops.reshape(g, shape=shape)
     if len(axes) == lead and lead:
         return sum_leading(g, lead)
-    return g.sum(axis=axes, keepdims=True).reshape(shape) if axes else g.reshape(shape)
+    return sum_over(g, axes).reshape(shape) if axes else g.reshape(shape)
 
 
 # ----- entry points -----------------------------------------------------------------------------------------------------

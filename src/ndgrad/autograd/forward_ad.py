@@ -20,11 +20,12 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from ndgrad.arrays.library import library_of
+from ndgrad.arrays.precision import is_half, is_inexact
 from ndgrad.autograd.array_tangents import plain_dual, plain_linear_dual
 from ndgrad.autograd.dispatch import dispatch, fact
 from ndgrad.autograd.grad_mode import Mode, ThreadSwitch
 from ndgrad.autograd.modes import enter, leave, next_level_number, thread
-from ndgrad.autograd.saved import lift
+from ndgrad.autograd.saved import in_single, lift
 from ndgrad.autograd.variable import Variable, accumulator, meta_of, new, np_dtype, shape_of
 from ndgrad.autograd.versions import storage_of
 from ndgrad.autograd.view import tangents_of
@@ -159,8 +160,8 @@ def dual_op(op: Op, args: tuple[Any, ...], settings: dict[str, Any], number: int
     outs, parts = ((out,), (made,)) if op.outputs == 1 else (out, made)
     for o, t in zip(outs, parts, strict=True):
         dtype = np_dtype(o)
-        if t is not None and dtype.kind in "fc":
-            if np_dtype(t) != dtype and np_dtype(t).kind == dtype.kind:
+        if t is not None and is_inexact(dtype):
+            if np_dtype(t) != dtype and (np_dtype(t).kind == "c") == (dtype.kind == "c"):
                 t = tensor_ops.cast(t, dtype=dtype)  # a rule that computes with a Python number may leave the precision of its op
             with_tangent(o, t, number)
     node = next((o._node for o in outs if o._node is not None), None)
@@ -308,6 +309,9 @@ def jvp(op: Op, primals: tuple[Any, ...], tangents: tuple[Any, ...], settings: d
             env["out"] = out
         else:
             env.update((f"out{i}", o) for i, o in enumerate(out))
+        if is_half(np_dtype(out if op.outputs == 1 else out[0])):
+            env.update((name, in_single(value, tensor_ops)) for name, value in env.items() if name not in settings and name != "ops")
+            tangents = in_single(tangents, tensor_ops)
         if not isinstance(rule, (str, Mapping)):
             assert callable(rule)
             env.update((f"{name}_t", t) for name, t in op.bind(tangents).items())
@@ -425,7 +429,7 @@ def make_dual(tensor: Any, tangent: Any, *, level: int | None = None) -> Any:
         )
     if number not in interpreters:
         for name, t in (("primal", tensor), ("tangent", tangent)):
-            if np_dtype(t).kind not in "fc":
+            if not is_inexact(np_dtype(t)):
                 raise ValueError(
                     f"make_dual: expected {name} to be floating point or complex, but got {np_dtype(t)}. Convert it to a floating "
                     "dtype first."

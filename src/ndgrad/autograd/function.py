@@ -16,6 +16,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any, ClassVar
 
+from ndgrad.arrays.precision import is_inexact
 from ndgrad.autograd.function_arguments import by_position
 from ndgrad.autograd.function_context import Context, FunctionCtx
 from ndgrad.autograd.inplace import check_writable, set_history
@@ -149,7 +150,7 @@ class FunctionNode(MultiNode, FunctionCtx):
                 if any(t is i for i in inputs):
                     kept = _Saved("input", value, storage, edge(t), 0)
                 else:
-                    constant = any(t is c for c in self._constants) or np_dtype(t).kind not in "fc"
+                    constant = any(t is c for c in self._constants) or not is_inexact(np_dtype(t))
                     kept = _Saved("constant" if constant else "intermediate", value, storage, None, 0)
             if thread.saved_hooks:
                 from ndgrad.autograd.saved_hooks import pack
@@ -470,7 +471,7 @@ def _attach_one(node: FunctionNode, number: int, o: Any, inputs: tuple[Any, ...]
         return o
     is_input = any(o is i for i in inputs)
     is_dirty = any(o is d for d in node._dirty)
-    discrete = np_dtype(o).kind not in "fc" or any(o is n for n in node._non_differentiable)
+    discrete = not is_inexact(np_dtype(o)) or any(o is n for n in node._non_differentiable)
     if is_dirty:
         if recording:
             check_writable(o, node.name(), True)

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from ndgrad.arrays.library import library_of, on_second_library
+from ndgrad.arrays.precision import fits, is_inexact, result_dtype
 from ndgrad.autograd.dispatch import dispatch, own_edge, payload_dtype, save_inputs, save_output, together
 from ndgrad.autograd.hooks import move_retained
 from ndgrad.autograd.modes import process, switch_grad, thread
@@ -136,7 +137,7 @@ def _edges(op: Any, arguments: tuple[Any, ...], level: int) -> tuple[Any, ...] |
             break
     else:
         return None
-    if payload_dtype(arguments[0]._array).kind not in "fc":
+    if not is_inexact(payload_dtype(arguments[0]._array)):
         return None
     edges = tuple([own_edge(arguments[i], level) for i in op.differentiable_positions(len(arguments))])
     return edges if any(e is not None for e in edges) else None
@@ -181,7 +182,7 @@ def write_part(base: Any, op: Any, settings: dict[str, Any], value: Any, watched
     if not on_second_library:
         _, value = together(copy, (base, value))
     e_value = edge(value) if thread.grad_enabled else None
-    recorded = thread.grad_enabled and (e_value is not None or requires_grad(base)) and base._array.dtype.kind in "fc"
+    recorded = thread.grad_enabled and (e_value is not None or requires_grad(base)) and is_inexact(base._array.dtype)
     check_writable(base, "copy_", recorded)
     storage = storage_of(base)
     array = base._array
@@ -259,7 +260,7 @@ def perform(op: Any, array: Any, others: tuple[Any, ...], settings: dict[str, An
         return
     try:
         # integers go the other way: their quotient or root is none, which only the result shows
-        if library is np and not settings and array.ndim and array.dtype.kind in "fc":
+        if library is np and not settings and array.ndim and is_inexact(array.dtype):
             ufunc = _ufunc_of(op)
             if ufunc is not None and _fit_as_they_are(array, others):
                 storage.before_write(array)
@@ -287,7 +288,7 @@ def _fit_as_they_are(array: Any, others: tuple[Any, ...]) -> bool:
     for o in others:
         if o.__class__ is float or o.__class__ is int:
             continue
-        if o.__class__ is not np.ndarray or (o.dtype is not dtype and np.result_type(o, array) != dtype):
+        if o.__class__ is not np.ndarray or (o.dtype is not dtype and result_dtype(o, array) != dtype):
             return False
         if o.shape != shape and np.broadcast_shapes(o.shape, shape) != shape:
             return False
@@ -302,7 +303,7 @@ def check_fits(name: str, array: Any, result: Any) -> None:
             f"{name}_: output with shape {list(want)} doesn't match the broadcast shape {list(have)}. Use {name}(), which makes "
             "a new tensor."
         )
-    if not np.can_cast(result.dtype, array.dtype, "same_kind"):
+    if not fits(result.dtype, array.dtype):
         raise RuntimeError(
             f"{name}_: result type {result.dtype} can't be cast to the desired output type {array.dtype}. "
             f"Use {name}(), which makes a new tensor, or convert the tensor with .to() first."

@@ -18,10 +18,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from ndgrad.arrays.precision import FLOAT32, HALF, computing_dtype, is_half, widened
 from ndgrad.autograd.modes import switch_grad, thread
 from ndgrad.autograd.node import Node, edge_number
 from ndgrad.autograd.overwritten import changed_error, freed_error, overwritten_error
-from ndgrad.autograd.variable import Meta, Variable, edge, innermost_array, meta_of, new, requires_grad, twin, wrap
+from ndgrad.autograd.variable import Meta, Variable, edge, innermost_array, meta_of, new, np_dtype, requires_grad, twin, wrap
 from ndgrad.autograd.versions import Storage, Unrecorded, Version, kept_storage, storage_of
 from ndgrad.ops.table import VARIABLE, parameter_names
 
@@ -404,6 +405,15 @@ def linked(t: Any, own_edge: Any) -> Any:
     return with_history(twin(t), own_edge)
 
 
+def in_single(value: Any, ops: Any) -> Any:
+    """What rules are given in place of a value, or of a fact about one: halves as float32 (Note [Half precision])."""
+    if isinstance(value, Variable):
+        return ops.cast(value, dtype=FLOAT32) if is_half(np_dtype(value)) else value
+    if isinstance(value, (tuple, list)):
+        return type(value)([in_single(v, ops) for v in value])
+    return computing_dtype(value) if isinstance(value, np.dtype) else widened(value)
+
+
 class RuleNode(Node):
     """A node whose gradients are computed by the rules of an op."""
 
@@ -456,6 +466,10 @@ class RuleNode(Node):
 
     def run_rules(self, env: dict[str, Any], grads: Any) -> tuple[Any, ...]:
         op = self.op
+        if self.dtype.char in HALF:
+            plan, ops = self.plan, env["ops"]
+            env.update((name, in_single(env[name], ops)) for name in plan.arrays + plan.outs + plan.facts if name in env)
+            grads = in_single(grads, ops)
         conjugate = op.jvp == "elementwise" and self.dtype.kind == "c"
         if op.outputs == 1:
             env["g"] = env["t"] = env["ops"].conj(grads) if conjugate else grads

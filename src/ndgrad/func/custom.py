@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
+from ndgrad.arrays.precision import is_inexact
 from ndgrad.autograd.dispatch import innermost_dual
 from ndgrad.autograd.forward_ad import interpreters, saved_tangents, tangent_of, with_tangent
 from ndgrad.autograd.function import Context, Function, FunctionNode, attach, run_function, separate_setup
@@ -113,7 +114,7 @@ def push_function(
             return out, (None,) * len(_as_tuple(out))
     if node.materialize_grads:
         tangents = tuple(
-            tensor_ops.zeros_like(p) if t is None and isinstance(p, Variable) and np_dtype(p).kind in "fc" else t
+            tensor_ops.zeros_like(p) if t is None and isinstance(p, Variable) and is_inexact(np_dtype(p)) else t
             for p, t in zip(primals, tangents, strict=True)
         )
     node._at_hand = node._to_save_forward
@@ -165,7 +166,7 @@ def _check_jvp(
         )
     discrete = _marks(node)[1]
     for number, (o, t) in enumerate(zip(outs, made, strict=True)):
-        if not isinstance(o, Variable) or np_dtype(o).kind not in "fc" or any(o is d for d in discrete):
+        if not isinstance(o, Variable) or not is_inexact(np_dtype(o)) or any(o is d for d in discrete):
             if t is not None:
                 raise RuntimeError(
                     f"{name}: jvp returned a tangent for output {number}, which is not a differentiable tensor. Return None."

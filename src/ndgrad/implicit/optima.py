@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from ndgrad.arrays.precision import finfo
 from ndgrad.autograd.variable import wrap
 from ndgrad.implicit.constraints import Bounds, Constraint, read_bounds, read_constraints
 from ndgrad.implicit.convergence import check_on_failure, not_converged, scipy_module
@@ -196,7 +197,7 @@ class Objective:
         polish = self.dense and bool(np.isfinite(x).all())
         limited = self.bounds.given or bool(self.constraints)
         scale = max(1.0, self.steepness, float(np.abs(self.gradient(x)).max(initial=0.0)) if limited else 0.0)
-        exact = np.sqrt(np.finfo(self.layout.dtype).eps) * scale
+        exact = np.sqrt(finfo(self.layout.dtype).eps) * scale
         best: Any = None
         for touching in (1e-8, 1e-6, 1e-4, 1e-3) if limited else (0.0,):
             conditions = Conditions(self, x, linear, touching)

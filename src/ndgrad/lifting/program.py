@@ -29,12 +29,13 @@ from typing import Any
 
 import numpy as np
 
+from ndgrad.arrays.precision import is_number
 from ndgrad.autograd.variable import Variable, requires_grad
 from ndgrad.lifting import namespaces
 from ndgrad.lifting.namespaces import PURE_PYTHON, UNKNOWN, Namespace, known_object
 from ndgrad.lifting.numbers import changed_builtins, is_constant, isinstance_
 from ndgrad.numpy.array import Array
-from ndgrad.numpy.coercion import NUMBERS, as_array
+from ndgrad.numpy.coercion import as_array
 
 _LruCache = type(functools.lru_cache(lambda: None))
 _Dispatcher = type(np.sum)
@@ -183,7 +184,7 @@ class Program:
 
     def array(self, v: Any) -> Any:
         """A plain array as an Array over its memory, the same one each time, so that what is written through it stays known."""
-        if v.dtype.kind not in NUMBERS:
+        if not is_number(v.dtype):
             return v
         known = self._arrays.get(id(v))
         if known is None:

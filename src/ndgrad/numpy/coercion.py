@@ -16,6 +16,7 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from ndgrad.api.arguments import keywords_of, renamed, takes_any_keyword
+from ndgrad.arrays.precision import is_inexact, is_number, result_dtype
 from ndgrad.autograd.inplace import write
 from ndgrad.autograd.modes import thread
 from ndgrad.autograd.variable import Variable, meta_of, np_dtype, requires_grad, wrap
@@ -26,9 +27,6 @@ from ndgrad.ops import fill as fill_ops
 from ndgrad.ops import join as join_ops
 from ndgrad.ops import shape as shape_ops
 from ndgrad.storage import batch_dims, memory_of
-
-#: Kinds of dtype that Arrays hold: booleans, integers, floats, complex numbers ("V" covers bfloat16, which is checked by name).
-NUMBERS = frozenset("biufc")
 
 
 class NotNumbers(TypeError):
@@ -62,7 +60,7 @@ def constant(values: Any) -> Any:
 def checked(array: Any) -> Any:
     """A NumPy array that may stand beside Arrays, as a plain ndarray in native byte order."""
     dtype = array.dtype
-    if dtype.kind not in NUMBERS and dtype.name != "bfloat16":
+    if not is_number(dtype):
         raise _not_numbers(array)
     if array.__class__ is not np.ndarray:
         array = _plain(array)
@@ -122,14 +120,14 @@ def stacked(items: Any) -> Any:
 
 def together(parts: Sequence[Any]) -> list[Any]:
     """Arrays in the dtype that NumPy's promotion gives them together."""
-    dtype = np.result_type(*(np_dtype(p) for p in parts))
+    dtype = result_dtype(*(np_dtype(p) for p in parts))
     return [with_dtype(p, dtype) for p in parts]
 
 
 def operands(*values: Any) -> list[Any]:
     """The values of one expression as Arrays of one dtype, in which Python's numbers have no say, as in NumPy."""
     found = [v if v.__class__ in (bool, int, float, complex) else as_array(v) for v in values]
-    dtype = np.result_type(*(np_dtype(v) if isinstance(v, Variable) else v for v in found))
+    dtype = result_dtype(*(np_dtype(v) if isinstance(v, Variable) else v for v in found))
     return [with_dtype(v, dtype) if isinstance(v, Variable) else constant(np.asarray(v, dtype)) for v in found]
 
 
@@ -164,7 +162,7 @@ def with_dtype(t: Any, dtype: Any) -> Any:
 
 def inexact(t: Any, dtype: Any = None) -> Any:
     """What means and deviations are computed in: the given dtype, else float64 for integers and booleans."""
-    return with_dtype(t, dtype if dtype is not None or np_dtype(t).kind in "fc" else np.float64)
+    return with_dtype(t, dtype if dtype is not None or is_inexact(np_dtype(t)) else np.float64)
 
 
 # ----- values, where a decision is made by them --------------------------------------------------------------------------
@@ -196,7 +194,7 @@ def plain(x: Any) -> Any:
 def as_arrays(x: Any) -> Any:
     """A result of NumPy's, or a structure of them, with Arrays in the place of arrays of numbers."""
     if isinstance(x, np.ndarray):
-        return constant(x) if x.dtype.kind in NUMBERS else x
+        return constant(x) if is_number(x.dtype) else x
     if isinstance(x, tuple) and hasattr(x, "_fields"):
         return type(x)(*(as_arrays(i) for i in x))
     return type(x)(as_arrays(i) for i in x) if isinstance(x, (list, tuple)) else x

@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
+from ndgrad.arrays.precision import is_floating, is_inexact, is_number
 from ndgrad.autograd.modes import thread
 from ndgrad.autograd.variable import Variable, np_dtype, requires_grad
 from ndgrad.numpy.array import to_array
 from ndgrad.numpy.coercion import (
-    NUMBERS,
     as_array,
     as_arrays,
     broadcast,
@@ -39,7 +39,7 @@ __all__ = [
 
 def _made(values: Any) -> Any:
     """A new NumPy array as an Array, if it holds numbers."""
-    return constant(values) if values.dtype.kind in NUMBERS else values
+    return constant(values) if is_number(values.dtype) else values
 
 
 # ----- from data ---------------------------------------------------------------------------------------------------------
@@ -78,7 +78,7 @@ def _unable(object: Any, dtype: Any) -> ValueError:
 
 def _from_plain(object: Any, dtype: Any, copy: bool | None, order: Any) -> Any:
     if isinstance(object, np.ndarray):
-        if object.dtype.kind in NUMBERS:
+        if is_number(object.dtype):
             object = checked(object)
         elif object.dtype.kind == "O" and dtype is None and any(isinstance(item, Variable) for item in object.flat):
             checked(object)
@@ -124,7 +124,7 @@ def require(a: Any, dtype: Any = None, requirements: Any = None) -> Any:
 
 def asarray_chkfinite(a: Any, dtype: Any = None, order: Any = None) -> Any:
     t = asarray(a, dtype, order)
-    if np.dtype(t.dtype).kind in "fc" and not np.isfinite(plain(t)).all():
+    if is_inexact(np.dtype(t.dtype)) and not np.isfinite(plain(t)).all():
         raise ValueError("array must not contain infs or NaNs")
     return t
 
@@ -311,7 +311,7 @@ def geomspace(start: Any, stop: Any, num: Any = 50, endpoint: bool = True, dtype
     if (np.asarray(plain(first)) == 0).any() or (np.asarray(plain(last)) == 0).any():
         raise ValueError("Geometric sequence cannot include zero")
     sign = 1.0
-    if np_dtype(first).kind == "f":
+    if is_floating(np_dtype(first)):
         negative = (np.asarray(plain(first)) < 0) & (np.asarray(plain(last)) < 0)
         if not negative.any() and ((np.asarray(plain(first)) < 0) | (np.asarray(plain(last)) < 0)).any():
             raise ValueError("geomspace() between numbers of different signs goes through the complex plane. Make the ends complex.")

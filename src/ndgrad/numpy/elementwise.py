@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ndgrad.arrays.precision import finfo, is_inexact
 from ndgrad.autograd.inplace import write
 from ndgrad.autograd.variable import Variable, np_dtype
 from ndgrad.numpy.coercion import as_array, deliver, inexact, one_axis, operands, part, values_of, with_dtype
@@ -81,7 +82,7 @@ def real_if_close(a: Any, tol: float = 100) -> Any:
     t = as_array(a)
     if np_dtype(t).kind != "c":
         return t
-    bound = tol * np.finfo(np_dtype(t)).eps if tol > 1 else tol
+    bound = tol * finfo(np_dtype(t)).eps if tol > 1 else tol
     return t.real if (np.abs(values_of(t).imag) < bound).all() else t
 
 
@@ -99,7 +100,7 @@ def isreal(x: Any) -> Any:
 def nan_to_num(x: Any, copy: bool = True, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None) -> Any:
     """NaN and infinities replaced by numbers, which get no gradient; with copy=False in place."""
     t = as_array(x)
-    if np_dtype(t).kind not in "fc":
+    if not is_inexact(np_dtype(t)):
         return cast_ops.clone(t) if copy else t
     made = rounding.nan_to_num(t, nan=nan, posinf=posinf, neginf=neginf)
     return write(fill_ops.copy, x, (made,), {}) if not copy and isinstance(x, Variable) else made

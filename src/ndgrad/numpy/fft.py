@@ -9,6 +9,7 @@ import numpy as np
 
 from ndgrad.api import fft as fft_api
 from ndgrad.api.arguments import torch_names
+from ndgrad.arrays.precision import is_inexact
 from ndgrad.autograd.variable import np_dtype
 from ndgrad.numpy.coercion import as_array, constant, deliver, one_axis, with_dtype
 
@@ -24,7 +25,7 @@ def _floating(name: str, a: Any, *, real: bool) -> Any:
     dtype = np_dtype(t)
     if real and dtype.kind == "c":
         raise TypeError(f"{name}() takes real numbers, and got {dtype}. Take .real, or use the transform of complex numbers.")
-    if dtype.kind not in "fc":
+    if not is_inexact(dtype):
         return with_dtype(t, np.float64)
     return with_dtype(t, np.float32) if dtype.itemsize == 2 else t
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ndgrad.arrays.precision import is_floating, is_inexact
 from ndgrad.autograd.variable import np_dtype
 from ndgrad.numpy.coercion import (
     as_array,
@@ -339,7 +340,7 @@ def _pad_statistic(t: Any, d: int, before: int, after: int, mode: str, length: A
             raise ValueError(f"stat_length of {chosen} yields no value for padding. Give a positive one.")
         piece = part(t, d, slice(0, chosen) if side == 0 else slice(n - chosen, n))
         value = functions[mode](piece, axis=d, keepdims=True)
-        if np_dtype(t).kind not in "fc" and np_dtype(value).kind == "f":
+        if not is_inexact(np_dtype(t)) and is_floating(np_dtype(value)):
             value = np.rint(value)
         made.append(broadcast(with_dtype(value, np_dtype(t)), (*t.shape[:d], count, *t.shape[d + 1 :])))
     return ops.cat(made[0], t, made[1], dim=d)

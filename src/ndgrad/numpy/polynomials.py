@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ndgrad.arrays.precision import finfo
 from ndgrad.autograd.variable import np_dtype
 from ndgrad.numpy import calculus, linalg, products
 from ndgrad.numpy.coercion import as_array, constant, flat, inexact, operands, values_of
@@ -168,7 +169,7 @@ def polyfit(x: Any, y: Any, deg: int, rcond: float | None = None, full: bool = F
         raise TypeError("expected 1D vector for x, with an element at least")
     if values.ndim not in (1, 2) or values.shape[0] != at.shape[0]:
         raise TypeError(f"expected x and y to have same length, and y 1D or 2D: their shapes are {at.shape} and {values.shape}")
-    rcond = len(at) * np.finfo(np_dtype(at)).eps if rcond is None else rcond
+    rcond = len(at) * finfo(np_dtype(at)).eps if rcond is None else rcond
     matrix, right = vander(at, order), values
     if w is not None:
         weights = inexact(as_array(w))

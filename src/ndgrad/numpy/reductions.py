@@ -14,6 +14,7 @@ import numpy as np
 
 from ndgrad.api import extremum as extremum_api
 from ndgrad.api import statistics as statistics_api
+from ndgrad.arrays.precision import is_floating, is_inexact, result_dtype
 from ndgrad.autograd.variable import np_dtype
 from ndgrad.numpy.coercion import as_array, broadcast, constant, deliver, flat, inexact, many_axes, one_axis, surely, swept, with_dtype
 from ndgrad.numpy.ufunc_methods import NO_VALUE, accumulate, reduce_along
@@ -107,7 +108,7 @@ def nanargmin(a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = NO_V
 
 def _without_nan(name: str, a: Any, axis: Any, instead: float) -> Any:
     t = as_array(a)
-    if np_dtype(t).kind not in "fc":
+    if not is_inexact(np_dtype(t)):
         return t
     if surely(all(comparison.isnan(t), axis)):
         raise ValueError(f"{name}(): All-NaN slice encountered (shape {t.shape}). Leave such slices out.")
@@ -163,7 +164,7 @@ def _variance(name: str, a: Any, axis: Any, dtype: Any, ddof: Any, keepdims: Any
     t = inexact(as_array(a), dtype)
     dims = many_axes(axis, t.ndim)
     keep = _kept(keepdims)
-    if where is True and centre is NO_VALUE and np_dtype(t).kind == "f" and t.size and dims:
+    if where is True and centre is NO_VALUE and is_floating(np_dtype(t)) and t.size and dims:
         # torch's functions take a correction too, and warn where it leaves nothing to divide by
         return getattr(statistics_api, name)(t, dims, correction=ddof, keepdim=keep)
     mid = mean(t, dims, keepdims=True, where=where) if centre is NO_VALUE else as_array(centre)
@@ -197,7 +198,7 @@ def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = Fals
         for d in dims:
             placed[d] = t.shape[d]
         w = shape_ops.reshape(shape_ops.permute(w, dims=tuple(int(o) for o in order)), shape=tuple(placed))
-    dtype = np.result_type(np_dtype(t), np_dtype(w), *((np.float64,) if np_dtype(t).kind in "iub" else ()))
+    dtype = result_dtype(np_dtype(t), np_dtype(w), *((np.float64,) if np_dtype(t).kind in "iub" else ()))
     t, w = with_dtype(t, dtype), with_dtype(broadcast(w, t.shape), dtype)
     total = ops.sum(w, dim=dims, keepdim=keep)
     if surely(comparison.eq(total, 0)):
@@ -248,7 +249,7 @@ def _cumulative(name: str, ufunc: Any, x: Any, axis: Any, dtype: Any, out: Any, 
 def _filled(a: Any, instead: float) -> tuple[Any, Any]:
     """The array with NaN replaced, and where there was none; the mask is None where there can be no NaN."""
     t = as_array(a)
-    if np_dtype(t).kind not in "fc":
+    if not is_inexact(np_dtype(t)):
         return t, None
     nan = comparison.isnan(t)
     return selection.where(nan, instead, t), comparison.logical_not(nan)

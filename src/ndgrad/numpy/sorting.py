@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ndgrad.api import order as order_api
+from ndgrad.arrays.precision import is_inexact
 from ndgrad.autograd.variable import np_dtype
 from ndgrad.numpy.coercion import as_array, as_arrays, constant, flat, one_axis, operands, part, plain, swept, values_of, with_dtype
 from ndgrad.ops import arithmetic, join
@@ -43,7 +44,7 @@ def argsort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stab
 
 def _falling(t: Any, axis: int) -> Any:
     """The order from the largest to the smallest, in which NaN stands last all the same."""
-    if np_dtype(t).kind in "fc":
+    if is_inexact(np_dtype(t)):
         return ops.argsort(arithmetic.neg(t), dim=axis, descending=False)
     return ops.argsort(t, dim=axis, descending=True)
 

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from ndgrad.api import statistics as statistics_api
+from ndgrad.arrays.precision import is_floating, result_dtype
 from ndgrad.autograd.variable import np_dtype, requires_grad
 from ndgrad.numpy.coercion import (
     as_array,
@@ -107,7 +108,7 @@ def _quantile(name: str, a: Any, q: Any, axis: Any, method: str, keepdims: bool,
     made = _between(ranked, ranks, valid, q, method)
     if skip_nan and np.isnan(valid).any():
         warnings.warn(f"{name}: All-NaN slice encountered", RuntimeWarning, stacklevel=4)
-    if np_dtype(made).kind == "f":
+    if is_floating(np_dtype(made)):
         # NaN stands last in a sorted line
         missing = constant(np.isnan(valid)[..., None]) if skip_nan else comparison.isnan(ranked[..., -1:])
         made = selection.where(missing, math.nan, made)
@@ -128,7 +129,7 @@ def _ranks(ranked: Any, q: Any, method: str) -> tuple[Any, Any]:
 def _ranks_without_nan(ranked: Any, q: Any, method: str) -> tuple[Any, Any]:
     """As `_ranks`, for every line, of which the elements that are not NaN count; the number is NaN where there are none."""
     values = values_of(ranked)
-    counts = values.shape[-1] - (np.isnan(values).sum(axis=-1) if values.dtype.kind == "f" else np.zeros(values.shape[:-1], int))
+    counts = values.shape[-1] - (np.isnan(values).sum(axis=-1) if is_floating(values.dtype) else np.zeros(values.shape[:-1], int))
     ranks = np.zeros((*counts.shape, len(q)))
     for count in np.unique(counts[counts > 0]):
         ranks[counts == count] = np.quantile(np.arange(count, dtype=float), q, method=method)  # type: ignore[call-overload]  # the stubs want a literal method
@@ -147,7 +148,7 @@ def _weighted_ranks(t: Any, lines: Any, dims: tuple[int, ...], q: Any, method: s
     sorted_, places = order.sort(lines, dim=lines.ndim - 1, descending=False)
     heavy = np.take_along_axis(np.broadcast_to(values_of(joined(broadcast(w, t.shape), dims)), lines.shape), values_of(places), -1)
     values = values_of(sorted_)
-    nan = np.isnan(values) if values.dtype.kind == "f" else np.zeros(values.shape, bool)
+    nan = np.isnan(values) if is_floating(values.dtype) else np.zeros(values.shape, bool)
     ranks, valid = np.zeros((*values.shape[:-1], len(q))), np.ones(values.shape[:-1])
     for line in np.ndindex(*values.shape[:-1]):
         count = int((~nan[line]).sum()) if skip_nan else values.shape[-1]
@@ -216,7 +217,7 @@ def _variables(m: Any, y: Any, rowvar: bool, dtype: Any) -> Any:
         turned = not rowvar and p.ndim == 2
         p = shape_ops.reshape(p, shape=(1, p.size)) if p.ndim < 2 else p
         rows.append(shape_ops.permute(p, dims=(1, 0)) if turned else p)
-    wanted = np.result_type(*(np_dtype(p) for p in rows), np.float64) if dtype is None else dtype
+    wanted = result_dtype(*(np_dtype(p) for p in rows), np.float64) if dtype is None else dtype
     rows = [with_dtype(p, wanted) for p in rows]
     return rows[0] if len(rows) == 1 else join.cat(*rows, dim=0)
 

@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
+from ndgrad.arrays.precision import FLOATING, INEXACT, is_inexact, is_number
 from ndgrad.autograd.modes import thread
 from ndgrad.autograd.variable import Variable, np_dtype, requires_grad
 from ndgrad.numpy.array import Array
 from ndgrad.numpy.coercion import (
-    NUMBERS,
     as_array,
     as_arrays,
     broadcast,
@@ -117,7 +117,7 @@ def _vecmat(x: Any, y: Any) -> Any:
 
 def _vecdot(x: Any, y: Any) -> Any:
     terms = _conjugated(x) * y
-    return reduce_ops.sum(terms, dim=(terms.ndim - 1,), dtype=None if np_dtype(terms).kind in "fc" else np_dtype(terms))
+    return reduce_ops.sum(terms, dim=(terms.ndim - 1,), dtype=None if is_inexact(np_dtype(terms)) else np_dtype(terms))
 
 
 def _elsewhere(name: str) -> Callable[..., Any]:
@@ -157,7 +157,7 @@ def _straight(ufunc: Any, op: Any) -> Callable[..., Any]:
     eager: Callable[..., Any] = op.eager
     if ufunc.__name__ not in ("conjugate", "logaddexp", "rint"):
         return eager
-    kinds = "fc" if ufunc.__name__ == "conjugate" else "f"
+    kinds = INEXACT if ufunc.__name__ == "conjugate" else FLOATING
 
     def guarded(*values: Any) -> Any:
         same = all(v.__class__ is Array and np_dtype(v).kind in kinds for v in values)
@@ -221,7 +221,7 @@ def array_ufunc(self: Any, ufunc: Any, method: str, *inputs: Any, **kwargs: Any)
 
 
 def _is_ready(x: Any) -> bool:
-    return x.__class__ is np.ndarray and x.dtype.kind in NUMBERS and x.dtype.isnative
+    return x.__class__ is np.ndarray and is_number(x.dtype) and x.dtype.isnative
 
 
 def _someone_else_knows(inputs: tuple[Any, ...], out: Any) -> bool:
@@ -370,7 +370,7 @@ def _loop_dtypes(ufunc: Any, values: list[Any], dtype: Any, signature: Any, cast
 def _in_loop(value: Any, dtype: Any) -> Any:
     if not isinstance(value, Variable):
         # a float stays a Python float, which is the short way through every op, wherever that means the same
-        return value if dtype.kind in "fc" and isinstance(value, float) else constant(np.asarray(value, dtype))
+        return value if is_inexact(dtype) and isinstance(value, float) else constant(np.asarray(value, dtype))
     have = np_dtype(value)
     return value if have == dtype else cast_ops.cast(value, dtype=dtype)
 

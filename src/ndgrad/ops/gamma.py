@@ -15,6 +15,7 @@ import numpy
 
 from ndgrad.arrays.constants import beside_arrays
 from ndgrad.arrays.host import to_host
+from ndgrad.arrays.precision import is_floating
 from ndgrad.ops.error_function import _special
 from ndgrad.ops.table import elementwise
 
@@ -67,7 +68,16 @@ _MANY = 2048
 
 # ----- logarithm and its derivatives -----------------------------------------------------------------------------------
 
-_lgamma, _digamma, _zeta = real_function("gammaln", "lgamma"), real_function("psi", "digamma"), real_function("zeta")
+_gammaln, _digamma, _zeta = real_function("gammaln", "lgamma"), real_function("psi", "digamma"), real_function("zeta")
+
+
+def _lgamma(np: Any, x: Any) -> Any:
+    """log |gamma(x)|, which near 0 is -log |x|: SciPy's is infinite for subnormal numbers."""
+    out = _gammaln(np, x)
+    near = np.abs(x) < numpy.finfo(numpy.float64).tiny
+    return np.where(near, -np.log(np.abs(x)), out) if near.any() else out
+
+
 
 lgamma = elementwise("lgamma", _lgamma, x=lambda t, x, ops: t * ops.digamma(x))
 
@@ -78,7 +88,7 @@ def _polygamma(np: Any, x: Any, *, order: int) -> Any:
     """(-1)^(n+1) n! zeta(n + 1, x) for order n, in double precision: n! alone may overflow a float32."""
     if order == 0:
         return _digamma(np, x)
-    if order == 1 and x.__class__ is numpy.ndarray and x.size >= _MANY and x.dtype.kind == "f":
+    if order == 1 and x.__class__ is numpy.ndarray and x.size >= _MANY and is_floating(x.dtype):
         from ndgrad.arrays.special import trigamma
 
         return trigamma(x)

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy
 
+from ndgrad.arrays.precision import HALF, INEXACT, has_half, in_single
 from ndgrad.autograd.modes import process
 from ndgrad.autograd.node import MultiNode, Node, edge_node, next_sequence_number
 from ndgrad.autograd.saved import FREED, Packed, RuleNode, kept_in_level, unpack_raw, without_base
@@ -42,6 +43,32 @@ def compile_source(name: str, source: str, scope: dict[str, Any]) -> Callable[..
     function: Callable[..., Any] = scope[name]
     function.__source__ = source  # type: ignore[attr-defined]  # functions take attributes
     return function
+
+
+def widening(op: Op, forward: Callable[..., Any]) -> Callable[..., Any]:
+    """A forward function that hands halves on as float32 (Note [Half precision])."""
+    if op.variadic:
+
+        def run(*arrays: Any, **settings: Any) -> Any:
+            return in_single(forward, arrays, settings, op.elementwise) if has_half(arrays) else forward(*arrays, **settings)
+
+        return run
+    arrays = ", ".join(op.args)
+    named = "".join(f", {s}={s}" for s in op.settings)
+    settings = "{" + ", ".join(f"{s!r}: {s}" for s in op.settings) + "}"
+    parameters = arrays + (", *" if op.settings else "") + "".join(f", {s}=default_{s}" for s in op.settings)
+    body = [
+        "try:",
+        f"    half = {' or '.join(f'{a}.dtype.char in {HALF!r}' for a in op.args)}",
+        "except AttributeError:  # a number, or None",
+        f"    half = has_half(({arrays},))",
+        "if half:",
+        f"    return in_single(forward, ({arrays},), {settings}, {op.elementwise})",
+        f"return forward({arrays}{named})",
+    ]
+    source = f"def {op.name}({parameters}):\n" + "".join(f"    {line}\n" for line in body)
+    scope = {"has_half": has_half, "in_single": in_single, "forward": forward, **{f"default_{s}": d for s, d in op.settings.items()}}
+    return compile_source(op.name, source, scope)
 
 
 # ----- the plan: what is saved, and for whom -------------------------------------------------------------------------
@@ -154,7 +181,11 @@ def make_eager(
     differentiable = op.differentiable_args
     plan = save_plan(op) if op.differentiable else None
     for arg, name in sorted(zip(op.args, args, strict=True), key=lambda pair: pair[1] != first):
-        body += read_lines(op, arg, name, first == name, to_dispatch, plan)
+        body += read_lines(op, arg, name, first == name, to_dispatch, plan, checks_halves=not level)
+    if op.rounds_numbers:
+        weak = f"({' or '.join(f'a_{a}.__class__ is float' for a, name in zip(op.args, args, strict=True) if name != first)})"
+        array = f"a_{next(a for a, name in zip(op.args, args, strict=True) if name == first)}"
+        body += [f"if {weak}{' and made is None' if level else ''} and {array}.dtype.char == 'E':", "    " + to_dispatch]
     if op.view:
         # a NumPy scalar has no memory to view: dispatch gives it some
         body += [f"if a_{op.args[0]}.__class__ is not ndarray:", "    " + to_dispatch]
@@ -172,7 +203,7 @@ def make_eager(
         assert plan is not None
         none = " and ".join(f"e_{a} is None" for a in differentiable)
         if op.may_be_discrete:
-            none = f"({none}) or {'payload_dtype(out)' if level else 'out.dtype'}.kind not in 'fc'"
+            none = f"({none}) or {'payload_dtype(out)' if level else 'out.dtype'}.kind not in {INEXACT!r}"
         body += [f"if {none}:", "    r._node = None", "    return r"]
         edges = ", ".join(f"e_{a}" for a in differentiable)
         body += ["n = node_class()", "n.seq = next_sequence_number()", f"n.next = ({edges},)"] + (["n.level = level"] if level else [])
@@ -207,7 +238,7 @@ def make_eager(
         "without_base": without_base,
         "kept_in_level": kept_in_level,
         "next_sequence_number": next_sequence_number,
-        "forward": op.forward_for(numpy),
+        "forward": op.forward_for(numpy) if level else op.bare_forward_for(numpy),
         "after_failure": after_failure,
         "fact": fact_of,
         "node_class": None if not differentiable else op.level_node_class if level else op.node_class,
@@ -260,9 +291,14 @@ def recover_lines(out: str, args: str, settings: str) -> list[str]:
     return ["except (AttributeError, NotImplementedError, TypeError, ValueError) as error:", retry]
 
 
-def read_lines(op: Op, arg: str, public: str, is_first: bool, to_dispatch: str, plan: SavePlan | None) -> list[str]:
-    """Lines that take an argument apart: a_ its array, e_ its gradient edge, s_ its storage."""
+def read_lines(
+    op: Op, arg: str, public: str, is_first: bool, to_dispatch: str, plan: SavePlan | None, checks_halves: bool = True
+) -> list[str]:
+    """Lines that take an argument apart: a_ its array, e_ its gradient edge, s_ its storage. Halves leave the lane, if the op's forward
+    function does not take them as they are."""
     take = [f"a_{arg} = {public}._array"]
+    if checks_halves and not op.halves:
+        take += [f"if a_{arg}.dtype.char in {HALF!r}:", "    " + to_dispatch]
     numbers = [f"a_{arg} = {public}"]
     if arg in op.differentiable_args:
         take += [f"e_{arg} = {public}._node if {public}._meta is None else edge({public})"]
@@ -406,6 +442,7 @@ def _make_apply(op: Op, plan: SavePlan, one: bool = False) -> Callable[..., Any]
     body = [", ".join(f"e_{a}" for a in differentiable) + ", = n.next"] if len(differentiable) > 1 else []
     scope: dict[str, Any] = {"Tensor": Tensor, "FREED": FREED, "Packed": Packed, "unpack_raw": unpack_raw}
     scope["F64"], scope["F32"] = _REAL
+    scope["HALF"], scope["general"] = HALF, RuleNode.apply
     used = set(op.rules[differentiable[0]][1]) if one else set(plan.users)
     for name in plan.arrays:
         if name in used:
@@ -413,9 +450,17 @@ def _make_apply(op: Op, plan: SavePlan, one: bool = False) -> Callable[..., Any]
     for name in plan.outs:
         if name in used:
             body += guarded(None if one else plan.condition(name, differentiable), _read_saved_output(name))
+    # elementwise rules are free of conjugates: see the table's manual
+    conjugate = op.joint_rule is None and op.jvp == "elementwise"
+    widens = ["if d.char in HALF:", f"    return general(n, g, ops, keep){'[0]' if one else ''}"]
+    if conjugate:
+        widens = ["d = n.dtype", "c = False", *guarded("d is not F64 and d is not F32", [*widens, "c = d.kind == 'c'"])]
+        body = [*widens, *body]
+    elif plan.arrays or plan.outs:
+        body = ["d = n.dtype", *guarded("d is not F64 and d is not F32", widens), *body]
     several = [] if op.outputs == 1 else [f"g{i}" for i in range(op.outputs)]
     if several:
-        body.insert(0, ", ".join(several) + ", = g")
+        body.append( ", ".join(several) + ", = g")
     where = {**{n: n for n in [*plan.arrays, *plan.outs, *several, "g", "ops"]}, "t": "g"}
     where |= {s: f"n.{s}" for s in plan.settings + plan.facts}
     held = plan.arrays + plan.outs
@@ -427,10 +472,8 @@ def _make_apply(op: Op, plan: SavePlan, one: bool = False) -> Callable[..., Any]
         body += [f"out = rule({', '.join(needs if name == 'needs' else where[name] for name in names)})"]
         body += [*release, "return out"]
     else:
-        conjugate = op.jvp == "elementwise"
         if conjugate:
-            # rules of elementwise ops are free of conjugates: see the table's manual
-            body += ["d = n.dtype", "c = not (d is F64 or d is F32) and d.kind == 'c'", "if c:", "    g = g.conj()"]
+            body += ["if c:", "    g = g.conj()"]
         rules = op.rules
         if op.shared is not None and not one:
             rules = op.written_rules

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from ndgrad.arrays.precision import finfo
 from ndgrad.ops.extremum import first_place, pick_tangent, place_back
 from ndgrad.ops.table import DATA_DEPENDENT, NOT_DIFFERENTIABLE, op
 
@@ -87,7 +88,7 @@ def _by_rounds(np: Any, rows: Any, k: int, largest: bool) -> Any:
     kind = rows.dtype.kind
     if kind not in "fiu":
         return None
-    limits = np.finfo(rows.dtype) if kind == "f" else np.iinfo(rows.dtype)
+    limits = finfo(rows.dtype) if kind == "f" else np.iinfo(rows.dtype)
     taken = (-np.inf if largest else np.inf) if kind == "f" else (limits.min if largest else limits.max)
     left = np.array(rows).reshape(-1, rows.shape[-1])
     lines = np.arange(len(left))

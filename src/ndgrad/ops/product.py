@@ -14,6 +14,7 @@ from typing import Any
 import numpy
 
 from ndgrad.arrays import threads
+from ndgrad.arrays.precision import FLOATING
 from ndgrad.ops.errors import ShapeError
 from ndgrad.ops.matrix import adjoint, align, column, row
 from ndgrad.ops.table import Op, op
@@ -57,7 +58,7 @@ def _fold(x: Any, ops: Any) -> Any:
 def _matmul_x(g: Any, y: Any, x_ndim: int, ops: Any) -> Any:
     """g y^H, summed over the leading dimensions of y where x does not have them."""
     y_ndim = len(y.shape)
-    if ops.raw and x_ndim == y_ndim == 2 and y.dtype.kind == "f":
+    if ops.raw and x_ndim == y_ndim == 2 and y.dtype.kind in FLOATING:
         return _matrix_product(g, y.T)  # what the last lines come to, at half the cost for small matrices
     if y_ndim == 1:
         if x_ndim == 2:
@@ -79,7 +80,7 @@ def _matmul_x(g: Any, y: Any, x_ndim: int, ops: Any) -> Any:
 def _matmul_y(g: Any, x: Any, y_ndim: int, ops: Any) -> Any:
     """x^H g, summed over the leading dimensions of x where y does not have them."""
     x_ndim = len(x.shape)
-    if ops.raw and x_ndim == y_ndim == 2 and x.dtype.kind == "f":
+    if ops.raw and x_ndim == y_ndim == 2 and x.dtype.kind in FLOATING:
         return _matrix_product(x.T, g)
     if x_ndim == 1:
         if y_ndim == 2:

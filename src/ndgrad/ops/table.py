@@ -45,6 +45,9 @@ function of `g` and of what the reverse rule names, which returns the in-place o
 writes a part `consumes` its gradient: a rule that says `ops.index_put_(g, 0.0, ...)` for `x` may change `g` itself, if the
 engine owns it, and rules run from the last argument to the first, so that this one comes last. See ndgrad.autograd.parts.
 
+**Half precision.** Forward functions see float16 and bfloat16 as float32, and what they return is rounded; rules likewise (Note [Half
+precision] in ndgrad.arrays.precision). `halves=True` says that a forward function takes halves as they are. Views and single ufuncs do.
+
 **Without data.** On the meta device the forward runs on arrays that have a shape and a dtype, and again on zeros if it has looked at
 values, so nothing need be said about shapes. `needs_values` marks an op that the device must refuse, as `DATA_DEPENDENT` does.
 
@@ -124,6 +127,7 @@ class Op:
         may_be_discrete: bool = False,
         needs_values: bool = False,
         shared: Callable[..., Any] | None = None,
+        halves: bool | None = None,
     ) -> None:
         if name in table:
             raise ValueError(f"op {name!r} is already in the table; choose another name")
@@ -155,10 +159,15 @@ class Op:
         if shared is not None and isinstance(vjp, Mapping) and not all("shared" in parameter_names(rule) for rule in vjp.values()):
             raise TypeError(f"op {name!r} has a shared value that not all of its rules name: compute it in those that need it instead")
         self.shared = shared
+        ufunc = elementwise and not hasattr(forward, "__code__")
+        self.halves = view or shares_storage or ufunc if halves is None else halves
+        #: NumPy makes float32 of bfloat16 and a Python float
+        self.rounds_numbers = self.halves and ufunc and len(self.args) > 1
         self.differentiable = vjp is not NOT_DIFFERENTIABLE
         self.backward_name = backward_name or _camel(name) + "Backward0"
         _give_defaults(forward, self.settings)
         self._forwards: dict[Any, Callable[..., Any]] = {}
+        self._bare_forwards: dict[Any, Callable[..., Any]] = {}
         self._compiled: dict[str, Any] = {}
         self._positions: dict[int, tuple[int, ...]] = {}
         table[name] = self
@@ -210,7 +219,19 @@ class Op:
         """The forward function bound to an array library."""
         bound = self._forwards.get(library)
         if bound is None:
-            bound = self._forwards[library] = self._bind(library)
+            bound = self.bare_forward_for(library)
+            if not self.halves:
+                from ndgrad.ops.generate import widening
+
+                bound = widening(self, bound)
+            self._forwards[library] = bound
+        return bound
+
+    def bare_forward_for(self, library: Any) -> Callable[..., Any]:
+        """The same, for a caller who knows that no argument is of half precision."""
+        bound = self._bare_forwards.get(library)
+        if bound is None:
+            bound = self._bare_forwards[library] = self._bind(library)
         return bound
 
     def _bind(self, library: Any) -> Callable[..., Any]:
@@ -347,6 +368,7 @@ def elementwise(
     backward_name: str | None = None,
     inplace: bool = True,
     shared: Callable[..., Any] | None = None,
+    halves: bool | None = None,
     **partials: Callable[..., Any],
 ) -> Op:
     """An elementwise op from its partial derivatives times `t`, one keyword per argument (see the manual above).
@@ -370,4 +392,5 @@ def elementwise(
         inplace=inplace,
         backward_name=backward_name,
         shared=shared,
+        halves=halves,
     )

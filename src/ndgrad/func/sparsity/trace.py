@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ndgrad.arrays.library import library_of
+from ndgrad.arrays.precision import is_inexact
 from ndgrad.autograd.dispatch import dispatch
 from ndgrad.autograd.forward_ad import (
     dual_level,
@@ -147,7 +148,7 @@ class Tracer:
         for number, (o, ids) in enumerate(zip(outs, made, strict=True)):
             if not ids.any():
                 continue
-            if np_dtype(o).kind not in "fc" or number in without_derivative or not thread.forward_grad_enabled:
+            if not is_inexact(np_dtype(o)) or number in without_derivative or not thread.forward_grad_enabled:
                 ids = np.minimum(ids.real, DISCRETE)
             with_tangent(o, in_layout_of(o, self.carried(o, ids)), self.level)
 

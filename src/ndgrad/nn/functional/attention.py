@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ndgrad.arrays.precision import FLOATING
 from ndgrad.autograd.variable import np_dtype
 from ndgrad.nn.functional.affine import linear
 from ndgrad.nn.functional.regularization import dropout
@@ -43,7 +44,7 @@ def scaled_dot_product_attention(
         )
     if attn_mask is not None and is_causal:
         raise RuntimeError(f"{name}: Explicit attn_mask should not be set when is_causal=True. Put the causal part into the mask.")
-    if attn_mask is not None and np_dtype(attn_mask).kind not in "bf":
+    if attn_mask is not None and np_dtype(attn_mask).kind not in "b" + FLOATING:
         raise RuntimeError(
             f"{name}: Expected attn_mask dtype to be bool or float, and it is {np_dtype(attn_mask)}. Convert it with .bool()."
         )
