@@ -18,10 +18,11 @@ from ndgrad import devices, dtypes
 from ndgrad.arrays.library import is_raw_array
 from ndgrad.arrays.placement import library_for, moved
 from ndgrad.autograd.modes import process, thread
+from ndgrad.autograd.stake import stake_of
 from ndgrad.autograd.variable import Variable, meta_of, np_dtype, wrap
 from ndgrad.autograd.versions import InferenceStorage
 from ndgrad.autograd.watch import FACTORY, watched
-from ndgrad.checks import check_differentiable
+from ndgrad.checks import check_differentiable, lost_by_name
 from ndgrad.sizes import Size
 from ndgrad.storage import TypedStorage, UntypedStorage, batch_dims, memory_of, shared_storage
 from ndgrad.tensor import Tensor
@@ -245,10 +246,9 @@ def _values(t: Any) -> Any:
             "vmap: It looks like you're calling .item() on a Tensor: a batched tensor stands in a list that is to become one "
             "tensor. Use stack() or cat(), which keep the batch."
         )
-    if thread.grad_enabled and t.requires_grad:
+    if (lost := stake_of(t)) is not None:
         warnings.warn(
-            "Converting a tensor with requires_grad=True to a scalar may lead to unexpected behavior: the new tensor is "
-            "outside "
+            f"Converting a tensor {lost_by_name(lost)} to a scalar may lead to unexpected behavior: the new tensor is outside "
             "the graph. Use stack() or cat(), which record, or detach() first.",
             UserWarning,
             stacklevel=5,

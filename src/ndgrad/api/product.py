@@ -8,9 +8,8 @@ from collections.abc import Callable
 from typing import Any
 
 from ndgrad.api.arguments import as_dim, both_worlds
-from ndgrad.autograd.inplace import copy_into, write
-from ndgrad.autograd.modes import thread
-from ndgrad.autograd.variable import Variable, np_dtype
+from ndgrad.autograd.inplace import copy_into, refuse_out, write
+from ndgrad.autograd.variable import np_dtype
 from ndgrad.ops import arithmetic, cast, distance, norm, reduce, shape
 from ndgrad.ops import complex as complex_ops
 from ndgrad.ops import matrix as matrix_ops
@@ -37,12 +36,7 @@ def written(name: str, result: Any, out: Any, *inputs: Any) -> Any:
     if out is None:
         return result
     outs = out if isinstance(out, (tuple, list)) else (out,)
-    for t in (*inputs, *outs):
-        if isinstance(t, Variable) and thread.grad_enabled and t.requires_grad:
-            raise RuntimeError(
-                f"{name}(): functions with out=... arguments don't support automatic differentiation, but one of the arguments "
-                "requires grad. Call it without out=, or under no_grad()."
-            )
+    refuse_out(name, *inputs, *outs)
     if isinstance(result, tuple):
         parts = [copy_into(name, o, r) for o, r in zip(outs, result, strict=True)]
         return type(result)(*parts) if hasattr(result, "_fields") else tuple(parts)

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from ndgrad.autograd.modes import thread
-from ndgrad.autograd.variable import Variable, requires_grad
+from ndgrad.autograd.stake import at_stake, stake_of
+from ndgrad.autograd.variable import Variable
 from ndgrad.lifting.namespaces import UNKNOWN, known_object
 from ndgrad.lifting.program import LiveNamespace, Program
 
@@ -140,7 +140,7 @@ class Border:
             return v
         if v.__class__ is np.ndarray:
             made = self.program.array(v)
-            if made is not v and not requires_grad(made):
+            if made is not v and not at_stake(made):
                 self._buffers.append((v, made))
             return made
         if v.__class__ in (list, dict):
@@ -163,10 +163,10 @@ class Border:
                 original.clear()
                 original.update(made) if isinstance(made, dict) else original.extend(made)
         for array, made in self._buffers:
-            if thread.grad_enabled and requires_grad(made):
+            if (lost := stake_of(made)) is not None:
                 raise RuntimeError(
-                    f"{name} wrote values that require grad into an argument, a plain numpy.ndarray of shape {array.shape}. The caller "
-                    "would see them without their gradients. Pass an Array (ndgrad.numpy.asarray(x)), or return the result instead."
+                    f"{name} wrote into an argument, a plain numpy.ndarray of shape {array.shape}, and what it wrote {lost}. The caller "
+                    "would see the values without their derivatives. Pass an Array (ndgrad.numpy.asarray(x)), or return the result instead."
                 )
 
 

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from ndgrad.autograd.stake import at_stake
 from ndgrad.autograd.variable import Variable, np_dtype, requires_grad
 from ndgrad.autograd.view import tangents_of
 from ndgrad.numpy.array import Array, to_array
@@ -52,7 +53,7 @@ class _Number(type):
     kinds: str
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
-        if args and _is_tensor(args[0]) and not is_constant(args[0]):
+        if args and _is_tensor(args[0]) and at_stake(args[0]):
             return cls.keep(*args, **kwargs)
         return cls.plain(*args, **kwargs)
 
@@ -90,7 +91,7 @@ class _Complex(_Number):
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
         parts = [*args, *kwargs.values()]
-        if any(_is_tensor(p) and not is_constant(p) for p in parts):
+        if at_stake(parts):
             return cls.keep(*args, **kwargs)
         return complex(*args, **kwargs)
 
@@ -241,10 +242,6 @@ _CMATH: dict[str, Any] = {
 }  # fmt: skip
 
 
-def _holds_history(values: Any) -> bool:
-    return any((_is_tensor(v) and not is_constant(v)) or (isinstance(v, (list, tuple)) and _holds_history(v)) for v in values)
-
-
 def _plain(x: Any) -> Any:
     if isinstance(x, (list, tuple)):
         return type(x)(_plain(v) for v in x)
@@ -257,7 +254,7 @@ def _function(module: Any, name: str, how: Any) -> Callable[..., Any]:
 
     def call(*args: Any, **kwargs: Any) -> Any:
         args = tuple(list(a) if _is_iterator(a) else a for a in args)
-        if not _holds_history(args):
+        if not at_stake(args):
             return theirs(*args, **kwargs)
         theirs(*_plain(args), **kwargs)  # for its errors: "math domain error" where NumPy would give NaN
         given = [scalar(a, f"{module.__name__}.{name}()") if _is_tensor(a) else a for a in args]

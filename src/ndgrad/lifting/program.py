@@ -29,7 +29,7 @@ from typing import Any
 
 import numpy as np
 
-from ndgrad.autograd.variable import Variable, requires_grad
+from ndgrad.autograd.variable import Variable
 from ndgrad.lifting import namespaces
 from ndgrad.lifting.namespaces import PURE_PYTHON, UNKNOWN, Namespace, known_object
 from ndgrad.lifting.numbers import changed_builtins, is_constant, isinstance_
@@ -453,7 +453,7 @@ class Program:
             self._twins.clear()
             self._held.clear()
             # what has been written with history stays, since the program will read it again
-            self._arrays = {key: pair for key, pair in self._arrays.items() if requires_grad(pair[1])}
+            self._arrays = {key: pair for key, pair in self._arrays.items() if not is_constant(pair[1])}
             passing = {key for key, (v, _) in self._made.items() if key not in self._lasting and not _lasts(v)}
             if passing:
                 self._made = {key: pair for key, pair in self._made.items() if key not in passing}

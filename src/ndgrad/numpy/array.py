@@ -25,9 +25,8 @@ from ndgrad.api import convert, fill, shape
 from ndgrad.api import index as index_api
 from ndgrad.api.arguments import as_shape
 from ndgrad.autograd.inplace import write
-from ndgrad.autograd.modes import thread
-from ndgrad.autograd.variable import Variable, np_dtype, requires_grad
-from ndgrad.autograd.view import tangents_of
+from ndgrad.autograd.stake import at_stake, stake_of
+from ndgrad.autograd.variable import Variable, np_dtype
 from ndgrad.checks import NOT_AN_ARRAY, asked_by_sparse, handed_out, vmap_error
 from ndgrad.ops import cast as cast_ops
 from ndgrad.ops import complex as complex_ops
@@ -290,11 +289,6 @@ def _is_array_class(dtype: Any) -> bool:
     return isinstance(dtype, type) and issubclass(dtype, (np.ndarray, Variable))
 
 
-def at_stake(t: Any) -> bool:
-    """Whether a derivative would be lost with the plain values of a tensor: a history that is being recorded, or a tangent."""
-    return (thread.grad_enabled and requires_grad(t)) or (bool(thread.dual_stack) and bool(tangents_of(t)))
-
-
 def _asked_by_lifted_code() -> bool:
     """Whether the caller of the calling method is lifted: its author asked for a number, and not to leave a graph (see ndgrad.lifting)."""
     return sys._getframe(2).f_globals.__class__ is not dict
@@ -315,9 +309,9 @@ def outside(t: Any, what: str) -> Any:
     if _in_formatting():
         return t.detach()
     raise TypeError(
-        f"{what} of an Array that requires grad would drop it from the graph: the result is a plain Python number. "
+        f"{what} of an Array that {stake_of(t)} would drop its derivative: the result is a plain Python number. "
         "Keep the 0-d Array (write u[i] = t into an Array made by ndgrad.numpy, use ndgrad.numpy functions instead of math's), "
-        "or ask for the number: t.item(), or under no_grad()."
+        "or ask for the number: t.item(), or t.detach() first."
     )
 
 
@@ -325,9 +319,9 @@ def refuse_memory(t: Any) -> None:
     """Bare memory forgets the graph too."""
     if at_stake(t):
         raise RuntimeError(
-            f"the bare memory of an Array that requires grad (shape {tuple(t.shape)}) was asked for, and a computation on it would drop "
-            "the graph. This is what numpy.array([t, ...]), numpy.asarray(t), numpy.vectorize and others do that cannot see tensors: "
-            "use ndgrad.numpy (array, stack, vectorize, ...) there. For the values alone: t.detach().numpy(), or do it under no_grad()."
+            f"the bare memory of an Array that {stake_of(t)} (shape {tuple(t.shape)}) was asked for, and a computation on it would drop "
+            "the derivative. This is what numpy.array([t, ...]), numpy.asarray(t), numpy.vectorize and others do that cannot see tensors: "
+            "use ndgrad.numpy (array, stack, vectorize, ...) there. For the values alone: t.detach().numpy()."
         )
 
 

@@ -18,7 +18,8 @@ from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 from ndgrad.api.arguments import keywords_of, renamed, takes_any_keyword
 from ndgrad.autograd.inplace import write
 from ndgrad.autograd.modes import thread
-from ndgrad.autograd.variable import Variable, meta_of, np_dtype, requires_grad, wrap
+from ndgrad.autograd.stake import first_at_stake, stake_of
+from ndgrad.autograd.variable import Variable, meta_of, np_dtype, wrap
 from ndgrad.checks import vmap_error
 from ndgrad.numpy.array import Array, to_array
 from ndgrad.ops import cast as cast_ops
@@ -268,8 +269,7 @@ def deliver(name: str, result: Any, out: Any, casting: str = "same_kind") -> Any
         return write(fill_ops.copy, out, (result,), {})
     if not isinstance(out, np.ndarray):
         raise TypeError(f"{name}(): out= must be an array, and is a {type(out).__name__}. Pass an Array, or leave it out.")
-    if thread.grad_enabled and requires_grad(result):
-        raise lost_in_memory(name, out)
+    refuse_loss_in_memory(name, out, result)
     _check_out(name, result, out.shape, out.dtype, casting)
     out[...] = values_of(result)
     return out
@@ -289,10 +289,12 @@ def _check_out(name: str, result: Any, shape: tuple[int, ...], dtype: Any, casti
         )
 
 
-def lost_in_memory(name: str, out: Any) -> RuntimeError:
-    """What a write of a differentiable value into plain memory says."""
-    return RuntimeError(
-        f"{name}: the result requires grad, and would be written into a plain numpy.ndarray (shape {tuple(out.shape)}), which has no "
-        "graph: the gradient would be lost. Make the buffer with ndgrad.numpy (zeros, asarray), or write x = x + y instead of x += y; "
-        "for values without gradients, detach() the tensor or compute under no_grad()."
-    )
+def refuse_loss_in_memory(name: str, out: Any, *values: Any) -> None:
+    """Raise if one of the values that are about to be written into plain memory has something that memory cannot keep."""
+    lost = first_at_stake(*values)
+    if lost is not None:
+        raise RuntimeError(
+            f"{name}: what is written {stake_of(lost)} (shape {tuple(lost.shape)}), and the target is a plain numpy.ndarray (shape "
+            f"{tuple(out.shape)}), which has no graph: the derivative would be lost. Make the buffer with ndgrad.numpy (zeros, "
+            "asarray), or write x = x + y instead of x += y; for values without derivatives, detach() the tensor."
+        )

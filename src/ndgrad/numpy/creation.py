@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from ndgrad.autograd.modes import thread
-from ndgrad.autograd.variable import Variable, np_dtype, requires_grad
+from ndgrad.autograd.stake import at_stake
+from ndgrad.autograd.variable import Variable, np_dtype
 from ndgrad.numpy.array import to_array
 from ndgrad.numpy.coercion import (
     NUMBERS,
@@ -252,7 +252,7 @@ def arange(*args: Any, dtype: Any = None, device: Any = None, **named: Any) -> A
     if not any(isinstance(v, Variable) for v in given):
         return _made(np.arange(start, stop, step, dtype=dtype))
     values = np.arange(*plain((start, stop, step)), dtype=dtype)
-    if not any(isinstance(v, Variable) and requires_grad(v) for v in (start, step)) or not thread.grad_enabled:
+    if not at_stake(start, step):
         return constant(values)
     return with_dtype(start + step * constant(np.arange(len(values))), values.dtype)
 

@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 
 from ndgrad.autograd.inplace import write
-from ndgrad.autograd.modes import thread
-from ndgrad.autograd.variable import Variable, np_dtype, requires_grad
+from ndgrad.autograd.variable import Variable, np_dtype
 from ndgrad.numpy.coercion import (
     as_array,
     as_arrays,
@@ -22,11 +21,11 @@ from ndgrad.numpy.coercion import (
     constant,
     deliver,
     flat,
-    lost_in_memory,
     one_axis,
     operands,
     part,
     plain,
+    refuse_loss_in_memory,
     values_of,
     with_dtype,
 )
@@ -174,8 +173,7 @@ def _written_elsewhere(name: str, target: Any, function: Any, *args: Any, **opti
         return False
     if not isinstance(target, np.ndarray):
         raise TypeError(f"{name}(): argument 1 must be an array, and is a {type(target).__name__}. Pass the Array to write into.")
-    if thread.grad_enabled and any(isinstance(a, Variable) and requires_grad(a) for a in (*args, *options.values())):
-        raise lost_in_memory(f"{name}()", target)
+    refuse_loss_in_memory(f"{name}()", target, args, options)
     function(target, *plain(args), **plain(options))
     return True
 

@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from ndgrad.api import statistics as statistics_api
-from ndgrad.autograd.variable import np_dtype, requires_grad
+from ndgrad.autograd.stake import at_stake
+from ndgrad.autograd.variable import np_dtype
 from ndgrad.numpy.coercion import (
     as_array,
     broadcast,
@@ -165,14 +166,14 @@ def _between(ranked: Any, ranks: Any, valid: Any, q: Any, method: str) -> Any:
     if method in _STEPS:
         return lower
     way: Any = constant((ranks - below).astype(np_dtype(ranked)))
-    if method in _RANK_SLOPES and requires_grad(q):
+    if method in _RANK_SLOPES and at_stake(q):
         slopes = np.asarray(_RANK_SLOPES[method](np.nan_to_num(valid)))[..., None] * (
             (ranks > 0) & (ranks < np.nan_to_num(valid)[..., None] - 1)
         )
         line = flat(q)
         way = way + (line - shape_ops.detach(line)) * constant(np.asarray(slopes))
         above = np.minimum(below + 1, ranked.shape[-1] - 1)
-    elif requires_grad(q):
+    elif at_stake(q):
         raise ValueError(f"quantiles by method {method!r} jump with q, so they have no gradient there. Detach q, or choose 'linear'.")
     return arithmetic.lerp(lower, _picked(ranked, above), way)
 
@@ -286,7 +287,7 @@ def _edges(t: Any, edges: Any) -> Any:
     steps = constant(np.linspace(0.0, 1.0, len(edges)))
     return (
         selection.where(constant(np.arange(len(edges)) == len(edges) - 1), high, low + (high - low) * steps)
-        if requires_grad(t)
+        if at_stake(t)
         else constant(edges)
     )
 
