@@ -18,7 +18,7 @@ from ndgrad import devices, dtypes
 from ndgrad.arrays.library import is_raw_array
 from ndgrad.arrays.placement import library_for, moved
 from ndgrad.autograd.modes import process, thread
-from ndgrad.autograd.stake import stake_of
+from ndgrad.autograd.stake import as_number, stake_of
 from ndgrad.autograd.variable import Variable, meta_of, np_dtype, wrap
 from ndgrad.autograd.versions import InferenceStorage
 from ndgrad.autograd.watch import FACTORY, watched
@@ -153,6 +153,7 @@ def frombuffer(buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, req
 
 def scalar_tensor(s: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, layout: Any = None) -> Any:
     """A 0-d tensor of the default dtype, whatever the number."""
+    s = as_number("scalar_tensor", "s", s)
     return tensor(s, dtype=dtype or dtypes.get_default_dtype(), device=device, requires_grad=requires_grad)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from ndgrad.api.arguments import as_dim, both_worlds
 from ndgrad.autograd.inplace import copy_into, refuse_out, write
+from ndgrad.autograd.stake import as_number
 from ndgrad.autograd.variable import np_dtype
 from ndgrad.ops import arithmetic, cast, distance, norm, reduce, shape
 from ndgrad.ops import complex as complex_ops
@@ -360,6 +361,7 @@ def cdist(x1: Any, x2: Any, p: float = 2.0, compute_mode: str = "use_mm_for_eucl
         )
     if compute_mode not in ("use_mm_for_euclid_dist_if_necessary", "use_mm_for_euclid_dist", "donot_use_mm_for_euclid_dist"):
         raise ValueError(f"{compute_mode} is not a valid value for compute_mode. Leave it out: all give the same result here.")
+    p = as_number("cdist", "p", p)
     _require_order("cdist", p)
     broadcast_shapes("cdist", tuple(x1.shape[:-2]), tuple(x2.shape[:-2]))
     if p == 2:

@@ -22,7 +22,7 @@ from ndgrad.autograd.hooks import move_retained
 from ndgrad.autograd.modes import process, switch_grad, thread
 from ndgrad.autograd.node import next_sequence_number
 from ndgrad.autograd.saved import KeptMeta
-from ndgrad.autograd.stake import TANGENT, first_at_stake, stake_of
+from ndgrad.autograd.stake import TANGENT, first_at_stake, stake_of, with_numbers
 from ndgrad.autograd.subclass import has_dispatch, note_wrappers
 from ndgrad.autograd.variable import ESCAPED, Variable, edge, requires_grad, wrap
 from ndgrad.autograd.versions import InferenceStorage, is_inference, kept_storage, storage_of
@@ -85,6 +85,8 @@ def check_writable(t: Any, op_name: str, value_requires_grad: bool = False) -> N
 
 def write(op: Any, target: Any, args: tuple[Any, ...], settings: dict[str, Any], watched: bool = False) -> Any:
     """`target` becomes op(target, *args), in place, and is returned."""
+    if settings:
+        settings = with_numbers(op, settings)
     busy = process.busy
     if not busy or (busy == 1 and not thread.grad_enabled):  # no mode is in force, or this thread's no_grad alone
         return write_level(op, target, args, settings, 0)

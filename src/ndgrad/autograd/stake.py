@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Any
 
 from ndgrad.autograd.modes import thread
-from ndgrad.autograd.variable import Variable, requires_grad
+from ndgrad.autograd.variable import Variable, innermost_array, requires_grad
 from ndgrad.autograd.view import tangents_of
 
 #: What `stake_of` says in reverse mode, and in forward mode.
@@ -51,3 +51,26 @@ def first_at_stake(*values: Any) -> Any:
 def at_stake(*values: Any) -> bool:
     """Whether a derivative would be lost if plain values took the place of the tensors among `values`."""
     return first_at_stake(*values) is not None
+
+
+def as_number(function: str, argument: str, value: Any) -> Any:
+    """The value of an argument that no derivative passes through (a slope, an order, a bound): the element of a tensor, if nothing is lost.
+
+    torch refuses tensors that require grad there, and so do we; a tensor among the settings of an op would leave the graph unseen.
+    """
+    if not isinstance(value, Variable):
+        return value
+    lost, array = stake_of(value), innermost_array(value)
+    if lost is not None or array.size != 1:
+        what = f"a tensor of shape {tuple(value.shape)}" + ("" if lost is None else f" that {lost}")
+        raise TypeError(
+            f"{function}(): argument {argument!r} must be a number, and is {what}: no derivative passes through it here. Detach the "
+            "tensor if its value is meant, or write the function with tensor operations in which it takes part."
+        )
+    return array.item()
+
+
+def with_numbers(op: Any, settings: dict[str, Any]) -> dict[str, Any]:
+    """The settings of a call of `op`, in which those that are numbers are numbers."""
+    tensors = [name for name in op.number_settings if isinstance(settings.get(name), Variable)]
+    return settings if not tensors else {**settings, **{name: as_number(op.name, name, settings[name]) for name in tensors}}

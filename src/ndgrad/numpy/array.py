@@ -187,7 +187,7 @@ class Array(Tensor):
             raise TypeError(f"Cannot cast array data from {np_dtype(self)!r} to {wanted!r} according to the rule {casting!r}")
         if np_dtype(self) == wanted:
             return self.copy(order) if copy else self
-        return cast_ops.cast(self, dtype=wanted)
+        return cast_ops.cast(self, dtype=wanted) if holds_numbers(wanted) else as_no_numbers(self, wanted)
 
     def copy(self, order: Any = "C") -> Any:
         """A copy that lies in memory in C order, Fortran order ("F") or the array's own ("K")."""
@@ -227,10 +227,16 @@ class Array(Tensor):
         return self.to(devices.device(device))
 
     def tobytes(self, order: Any = "C") -> bytes:
-        return bytes(memory_of(self.detach()).tobytes(order))
+        refuse_memory(self)
+        return bytes(self.numpy().tobytes(order))
 
     def tofile(self, fid: Any, sep: str = "", format: str = "%s") -> None:
-        memory_of(self.detach()).tofile(fid, sep, format)
+        refuse_memory(self)
+        self.numpy().tofile(fid, sep, format)
+
+    def __copy__(self) -> Any:
+        """`copy.copy(x)`, NumPy's copy of an array: with its history."""
+        return self.copy()
 
     # ----- text and numbers ----------------------------------------------------------------------------------------------
 
@@ -313,6 +319,30 @@ def outside(t: Any, what: str) -> Any:
         "Keep the 0-d Array (write u[i] = t into an Array made by ndgrad.numpy, use ndgrad.numpy functions instead of math's), "
         "or ask for the number: t.item(), or t.detach() first."
     )
+
+
+#: Kinds of dtype that Arrays hold: booleans, integers, floats, complex numbers ("V" covers bfloat16, which is checked by name).
+NUMBERS = frozenset("biufc")
+
+
+def holds_numbers(dtype: np.dtype[Any]) -> bool:
+    """Whether Arrays may have a dtype."""
+    return dtype.kind in NUMBERS or dtype.name == "bfloat16"
+
+
+def as_no_numbers(t: Any, dtype: np.dtype[Any]) -> Any:
+    """The elements as objects, which keep their history, or as text or dates, which have none: a NumPy array."""
+    if dtype.kind == "O" and at_stake(t):
+        made = np.empty(tuple(t.shape), object)
+        for place in np.ndindex(*t.shape):
+            made[place] = t[place]
+        return made
+    if (lost := stake_of(t)) is not None:
+        raise TypeError(
+            f"an Array of shape {tuple(t.shape)} that {lost} was asked for as {dtype}, which has no derivative. Use t.detach() for "
+            "its values."
+        )
+    return t.numpy().astype(dtype)
 
 
 def refuse_memory(t: Any) -> None:

@@ -21,15 +21,12 @@ from ndgrad.autograd.modes import thread
 from ndgrad.autograd.stake import first_at_stake, stake_of
 from ndgrad.autograd.variable import Variable, meta_of, np_dtype, wrap
 from ndgrad.checks import vmap_error
-from ndgrad.numpy.array import Array, to_array
+from ndgrad.numpy.array import NUMBERS, Array, as_no_numbers, holds_numbers, to_array
 from ndgrad.ops import cast as cast_ops
 from ndgrad.ops import fill as fill_ops
 from ndgrad.ops import join as join_ops
 from ndgrad.ops import shape as shape_ops
 from ndgrad.storage import batch_dims, memory_of
-
-#: Kinds of dtype that Arrays hold: booleans, integers, floats, complex numbers ("V" covers bfloat16, which is checked by name).
-NUMBERS = frozenset("biufc")
 
 
 class NotNumbers(TypeError):
@@ -63,7 +60,7 @@ def constant(values: Any) -> Any:
 def checked(array: Any) -> Any:
     """A NumPy array that may stand beside Arrays, as a plain ndarray in native byte order."""
     dtype = array.dtype
-    if dtype.kind not in NUMBERS and dtype.name != "bfloat16":
+    if not holds_numbers(dtype):
         raise _not_numbers(array)
     if array.__class__ is not np.ndarray:
         array = _plain(array)
@@ -160,7 +157,7 @@ def with_dtype(t: Any, dtype: Any) -> Any:
     """The Array in another dtype; None leaves it."""
     if dtype is None or np_dtype(t) == (wanted := np.dtype(dtype)):
         return t
-    return cast_ops.cast(t, dtype=wanted)
+    return cast_ops.cast(t, dtype=wanted) if holds_numbers(wanted) else as_no_numbers(t, wanted)
 
 
 def inexact(t: Any, dtype: Any = None) -> Any:

@@ -59,6 +59,8 @@ def array(
     """
     if isinstance(object, Variable):
         made = with_dtype(to_array(object), dtype)
+        if isinstance(made, np.ndarray):  # objects or text
+            return made if made.ndim >= ndmin else made.reshape((1,) * (ndmin - made.ndim) + made.shape)
         if made is object or (made._storage is not None and made._storage is object._storage):
             made = made.copy(order) if copy else made
         elif copy is False:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from ndgrad.autograd.inplace import write
+from ndgrad.autograd.stake import at_stake
 from ndgrad.autograd.variable import Variable, np_dtype
 from ndgrad.numpy.coercion import (
     as_array,
@@ -303,7 +304,8 @@ def flatnonzero(a: Any) -> Any:
 
 
 def ix_(*args: Any) -> tuple[Any, ...]:
-    return as_arrays(np.ix_(*plain(args)))  # type: ignore[no-any-return]  # the arrays as they came, in the same container
+    found: tuple[Any, ...] = np.ix_(*plain(args))  # whose elements are those of the arguments, or where a mask is true
+    return tuple(shape_ops.reshape(as_array(a), shape=f.shape) if at_stake(a) else constant(f) for a, f in zip(args, found, strict=True))
 
 
 def unravel_index(indices: Any, shape: Any, order: str = "C") -> Any:
