@@ -11,16 +11,23 @@ from typing import Any
 
 import numpy as np
 
-from ndgrad.autograd.stake import TANGENT, stake_of
+from ndgrad.autograd.stake import TANGENT, at_stake, stake_of
 from ndgrad.autograd.variable import Variable, meta_of, wrap
+from ndgrad.ops.cast import clone
 from ndgrad.ops.shape import alias
 from ndgrad.storage import flat_bytes, memory_of, owner_of, pointer
+
+#: In the memo of a deep copy: tensors are copied with their history (ndgrad.lift, for which an Array is NumPy's).
+KEEPS_HISTORY = "ndgrad keeps history"
 
 
 def deep_copy(t: Any, memo: Any) -> Any:
     """`copy.deepcopy(t)`."""
     if id(t) in memo:
         return memo[id(t)]
+    if KEEPS_HISTORY in memo and at_stake(t):
+        memo[id(t)] = made = clone(t)
+        return made
     if stake_of(t) == TANGENT:
         raise RuntimeError(
             f"deepcopy of a tensor (shape {tuple(t.shape)}) that {TANGENT} would drop it: a copy has no history. Use clone(), which keeps "

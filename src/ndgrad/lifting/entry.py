@@ -13,7 +13,9 @@ import numpy as np
 from ndgrad.autograd.stake import at_stake, stake_of
 from ndgrad.autograd.variable import Variable
 from ndgrad.lifting.namespaces import UNKNOWN, known_object
+from ndgrad.lifting.numbers import PythonNumber
 from ndgrad.lifting.program import LiveNamespace, Program
+from ndgrad.numpy.array import to_array
 
 
 def lift(f: Any = None, *, also: Any = ()) -> Any:
@@ -105,7 +107,7 @@ def bordered(program: Program, original: Any) -> Callable[..., Any]:
             border = Border(program)
             result = program.value(original)(*map(border.inward, args), **{k: border.inward(v) for k, v in kwargs.items()})
             border.check(_name(original))
-            return result
+            return outward(result)
         except Exception as error:
             _explain(error, program, original)
             raise
@@ -125,6 +127,15 @@ def _explain(error: Exception, program: Program, original: Any) -> None:
             f"ndgrad.lift: while {_name(original)} ran, these were used as they are: {left}. If a tensor got stuck in one of them, name "
             "its package in lift(f, also=...), or replace it."
         )
+
+
+def outward(v: Any) -> Any:
+    """A result as callers outside see it: what stands for a Python number is an Array like any other."""
+    if v.__class__ is PythonNumber:
+        return to_array(v)
+    if v.__class__ in (list, tuple) and any(i.__class__ is PythonNumber for i in v):
+        return type(v)(map(outward, v))
+    return v
 
 
 class Border:
@@ -200,7 +211,7 @@ def _bordered_method(program: Program, function: FunctionType) -> Any:
             border = Border(program)
             result = function(*map(border.inward, args), **{k: border.inward(v) for k, v in kwargs.items()})
             border.check(function.__qualname__)
-            return result
+            return outward(result)
         except Exception as error:
             _explain(error, program, function)
             raise

@@ -32,7 +32,7 @@ import numpy as np
 from ndgrad.autograd.variable import Variable
 from ndgrad.lifting import namespaces
 from ndgrad.lifting.namespaces import PURE_PYTHON, UNKNOWN, Namespace, known_object
-from ndgrad.lifting.numbers import changed_builtins, is_constant, isinstance_
+from ndgrad.lifting.numbers import PythonNumber, changed_builtins, is_constant, isinstance_
 from ndgrad.numpy.array import Array
 from ndgrad.numpy.coercion import NUMBERS, as_array
 
@@ -41,7 +41,8 @@ _Dispatcher = type(np.sum)
 
 #: Values that are the same for everybody.
 PLAIN = frozenset(
-    (int, float, complex, bool, str, bytes, type(None), type(...), type(NotImplemented), range, slice, Array, np.dtype, CodeType,
+    (int, float, complex, bool, str, bytes, type(None), type(...), type(NotImplemented), range, slice, Array, PythonNumber, np.dtype,
+     CodeType,
      *(np.dtype(c).type for c in "?bhilqBHILQefdgFDG"))
 )  # fmt: skip
 _CONTAINERS = (list, tuple, dict, set, frozenset)
@@ -160,7 +161,7 @@ class Program:
         if kind is BuiltinFunctionType:
             if (v.__module__ or "").startswith("scipy."):
                 return namespaces.passing(v, f"{v.__module__}.{v.__qualname__}")
-            return namespaces.math_objects().get(id(v), v)
+            return namespaces.math_objects().get(id(v)) or namespaces.PICKLES.get(id(v), v)
         if kind is functools.partial:
             return functools.partial(self.value(v.func), *map(self.value, v.args), **{k: self.value(a) for k, a in v.keywords.items()})
         if kind is _LruCache:
@@ -414,6 +415,8 @@ class Program:
             made = namespaces.math_module(m)
         elif name == "copy":
             made = namespaces.copy_module()
+        elif name == "pickle":
+            made = namespaces.pickle_module()
         else:
             return m
         self._made[id(m)] = (m, made)
