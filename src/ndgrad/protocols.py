@@ -145,6 +145,12 @@ class PythonProtocols(Variable):
     def __dir__(self) -> list[str]:
         return sorted(set(object.__dir__(self)) - {"volatile"})
 
+    def __copy__(self) -> Any:
+        """`copy.copy(t)`: the same values, in the graph."""
+        from ndgrad.copying import shallow_copy
+
+        return shallow_copy(self)
+
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
         from ndgrad.copying import deep_copy
 

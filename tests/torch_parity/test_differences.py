@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import re
 from pathlib import Path
 
@@ -111,3 +113,56 @@ def test_read_only_memory_is_not_written():
     with pytest.raises(RuntimeError, match="read-only"):
         ndgrad.from_numpy(frozen).mul_(2.0)
     assert frozen.tolist() == [1.0, 1.0]
+
+
+def test_elements_that_are_picked_keep_their_gradient():
+    deliberate("picked-elements")
+    values, counted = np.array([0.5, -1.0, 0.5]), np.array([1, 0, 1])
+    for run, expected in (
+        (lambda lib, x: lib.unique(x), [1.0, 1.0, 0.0]),
+        (lambda lib, x: lib.unique_consecutive(x, return_counts=True)[0], [1.0, 1.0, 1.0]),
+        (lambda lib, x: lib.unique(x.reshape(3, 1), dim=0), [1.0, 1.0, 0.0]),
+        (lambda lib, x: lib.bincount(lib.tensor(counted), x), [1.0, 1.0, 1.0]),
+    ):
+        x = torch.tensor(values, requires_grad=True)
+        with pytest.raises((RuntimeError, NotImplementedError), match="not implemented"):
+            run(torch, x).sum().backward()
+        x = ndgrad.tensor(values, requires_grad=True)
+        run(ndgrad, x).sum().backward()
+        assert x.grad.tolist() == expected
+    for run, expected in (
+        (lambda lib, x: lib.linspace(x[0], 2.0, 3), [1.5, 0.0, 0.0]),
+        (lambda lib, x: lib.logspace(2.0, x[0], 2), [10.0**0.5 * np.log(10.0), 0.0, 0.0]),
+        (lambda lib, x: x.view(lib.float64), [1.0, 1.0, 1.0]),
+        (lambda lib, x: copy.copy(x * 2.0), [2.0, 2.0, 2.0]),
+    ):
+        x = torch.tensor(values, requires_grad=True)
+        made = run(torch, x)
+        assert made.grad_fn is None
+        x = ndgrad.tensor(values, requires_grad=True)
+        ours = run(ndgrad, x)
+        assert np.allclose(ours.detach().numpy(), made.detach().numpy())
+        ours.sum().backward()
+        assert np.allclose(x.grad.numpy(), expected)
+    with pytest.raises(RuntimeError, match="bits"):
+        ndgrad.tensor(values, requires_grad=True).view(ndgrad.int64)
+
+
+def test_a_tangent_is_refused_where_a_gradient_would_be():
+    deliberate("tangents-at-doors")
+    doors = {
+        "numpy": lambda lib, t: t.numpy(),
+        "deepcopy": lambda lib, t: copy.deepcopy(t),
+        "pickle": lambda lib, t: pickle.dumps(t),
+        "dlpack": lambda lib, t: t.__dlpack__(),
+    }
+    for lib in (torch, ndgrad):
+        forward = lib.autograd.forward_ad
+        for door in doors.values():
+            with forward.dual_level():
+                dual = forward.make_dual(lib.ones(2), lib.ones(2))
+                if lib is torch:
+                    door(lib, dual)
+                else:
+                    with pytest.raises((RuntimeError, BufferError), match="tangent"):
+                        door(lib, dual)

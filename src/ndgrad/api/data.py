@@ -19,10 +19,11 @@ from ndgrad.arrays.library import is_raw_array
 from ndgrad.arrays.placement import library_for, moved
 from ndgrad.arrays.precision import is_inexact, is_number
 from ndgrad.autograd.modes import process, thread
+from ndgrad.autograd.stake import as_number, stake_of
 from ndgrad.autograd.variable import Variable, meta_of, np_dtype, wrap
 from ndgrad.autograd.versions import InferenceStorage
 from ndgrad.autograd.watch import FACTORY, watched
-from ndgrad.checks import check_differentiable
+from ndgrad.checks import check_differentiable, lost_by_name
 from ndgrad.sizes import Size
 from ndgrad.storage import TypedStorage, UntypedStorage, batch_dims, memory_of, shared_storage
 from ndgrad.tensor import Tensor
@@ -153,6 +154,7 @@ def frombuffer(buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, req
 
 def scalar_tensor(s: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, layout: Any = None) -> Any:
     """A 0-d tensor of the default dtype, whatever the number."""
+    s = as_number("scalar_tensor", "s", s)
     return tensor(s, dtype=dtype or dtypes.get_default_dtype(), device=device, requires_grad=requires_grad)
 
 
@@ -245,10 +247,9 @@ def _values(t: Any) -> Any:
             "vmap: It looks like you're calling .item() on a Tensor: a batched tensor stands in a list that is to become one "
             "tensor. Use stack() or cat(), which keep the batch."
         )
-    if thread.grad_enabled and t.requires_grad:
+    if (lost := stake_of(t)) is not None:
         warnings.warn(
-            "Converting a tensor with requires_grad=True to a scalar may lead to unexpected behavior: the new tensor is "
-            "outside "
+            f"Converting a tensor {lost_by_name(lost)} to a scalar may lead to unexpected behavior: the new tensor is outside "
             "the graph. Use stack() or cat(), which record, or detach() first.",
             UserWarning,
             stacklevel=5,

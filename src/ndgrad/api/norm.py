@@ -15,6 +15,7 @@ from ndgrad.api.arguments import as_dim, both_worlds
 from ndgrad.api.reduce import deliver, dims_of, ndim_of
 from ndgrad.arrays.precision import is_inexact, result_dtype
 from ndgrad.autograd.inplace import write
+from ndgrad.autograd.stake import as_number
 from ndgrad.autograd.variable import np_dtype
 from ndgrad.dtypes import as_dtype, as_numpy_dtype
 from ndgrad.ops import cast, decomposition, extremum, shape
@@ -200,7 +201,7 @@ def _renorm_settings(input: Any, p: float, dim: Any, maxnorm: float) -> dict[str
         raise RuntimeError(f"renorm: expected maxnorm to be >= 0 but got {maxnorm}.")
     if ndim < 2:
         raise RuntimeError(f"renorm: input needs at least 2 dimensions, got {ndim} dimensions. Reshape it.")
-    return {"p": float(p), "dim": as_dim(dim, ndim), "maxnorm": float(maxnorm)}
+    return {"p": float(as_number("renorm", "p", p)), "dim": as_dim(dim, ndim), "maxnorm": float(as_number("renorm", "maxnorm", maxnorm))}
 
 
 @both_worlds

@@ -12,9 +12,8 @@ import numpy as np
 
 from ndgrad.api.arguments import as_dim, as_dims, both_worlds
 from ndgrad.arrays.precision import is_floating, is_inexact
-from ndgrad.autograd.inplace import copy_into
-from ndgrad.autograd.modes import thread
-from ndgrad.autograd.variable import Variable, np_dtype
+from ndgrad.autograd.inplace import copy_into, refuse_out
+from ndgrad.autograd.variable import np_dtype
 from ndgrad.dtypes import as_dtype, as_numpy_dtype, get_default_dtype
 from ndgrad.ops import cast, shape
 from ndgrad.ops import reduce as ops
@@ -71,12 +70,7 @@ def deliver(name: str, result: Any, out: Any, *inputs: Any) -> Any:
     if out is None:
         return result
     outs = out if isinstance(out, (tuple, list)) else (out,)
-    for t in (*inputs, *outs):
-        if isinstance(t, Variable) and thread.grad_enabled and t.requires_grad:
-            raise RuntimeError(
-                f"{name}(): functions with out=... arguments don't support automatic differentiation, but one of the arguments "
-                "requires grad. Call it without out=, or under no_grad()."
-            )
+    refuse_out(name, *inputs, *outs)
     if not isinstance(result, tuple):
         return copy_into(name, out, result)
     if len(outs) != len(result):

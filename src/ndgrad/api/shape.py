@@ -17,6 +17,7 @@ from ndgrad.api.arguments import as_dim, as_dims, as_shape, both_worlds, infer_s
 from ndgrad.api.convert import clone
 from ndgrad.arrays.precision import is_floating
 from ndgrad.autograd.inplace_shape import change_shape
+from ndgrad.autograd.stake import stake_of
 from ndgrad.autograd.variable import Variable, np_dtype, shape_of
 from ndgrad.ops import complex as complex_ops
 from ndgrad.ops import shape as ops
@@ -110,7 +111,16 @@ def _is_dtype(value: Any) -> bool:
 
 
 def _view_as_dtype(self: Any, dtype: Any) -> Any:
+    """The memory read as another dtype. That has a derivative where real and imaginary parts are read as numbers, or the other way."""
     old, new = np_dtype(self), dtypes.as_numpy_dtype(dtype)
+    if old == new:
+        return ops.alias(self)
+    lost = stake_of(self)
+    if lost is not None and {old.kind, new.kind} != {"f", "c"}:
+        raise RuntimeError(
+            f"view: a tensor of {old} and shape {tuple(self.shape)} that {lost} was asked for as {new}. The bits of its elements have no "
+            "derivative in that reading. Use .to(dtype) to convert the numbers, or detach() first."
+        )
     if old.itemsize != new.itemsize:
         to = f"to view {old} as {new} (different element sizes)"
         if not self.ndim:
@@ -122,7 +132,17 @@ def _view_as_dtype(self: Any, dtype: Any) -> Any:
                 f"view: self.size(-1) must be divisible by {new.itemsize // old.itemsize} {to}, but got {self.shape[-1]}. "
                 "Narrow or pad it first."
             )
-    return ops.view_dtype(self, dtype=new)
+    if lost is None:
+        return ops.view_dtype(self, dtype=new)
+    if old.itemsize != (2 * new.itemsize if old.kind == "c" else new.itemsize / 2):
+        raise RuntimeError(
+            f"view: a tensor of {old} that {lost} was asked for as {new}, which is of another precision: its bits have no derivative in "
+            "that reading. Use .to(dtype) to convert the numbers, or detach() first."
+        )
+    if old.kind == "c":
+        parts = ops.view_as_real(self)
+        return ops.reshape(parts, shape=(*parts.shape[:-2], parts.shape[-2] * 2))
+    return ops.view_as_complex(ops.reshape(self, shape=(*self.shape[:-1], self.shape[-1] // 2, 2)))
 
 
 def view_as(self: Any, other: Any) -> Any:

@@ -23,10 +23,11 @@ from ndgrad.autograd.hooks import move_retained
 from ndgrad.autograd.modes import process, switch_grad, thread
 from ndgrad.autograd.node import next_sequence_number
 from ndgrad.autograd.saved import KeptMeta
+from ndgrad.autograd.stake import TANGENT, first_at_stake, stake_of, with_numbers
 from ndgrad.autograd.subclass import has_dispatch, note_wrappers
 from ndgrad.autograd.variable import ESCAPED, Variable, edge, requires_grad, wrap
 from ndgrad.autograd.versions import InferenceStorage, is_inference, kept_storage, storage_of
-from ndgrad.autograd.view import DEFAULT, rebase, tangents_of, write_error
+from ndgrad.autograd.view import DEFAULT, rebase, write_error
 from ndgrad.ops.errors import after_failure
 from ndgrad.ops.fill import copy
 
@@ -85,6 +86,8 @@ def check_writable(t: Any, op_name: str, value_requires_grad: bool = False) -> N
 
 def write(op: Any, target: Any, args: tuple[Any, ...], settings: dict[str, Any], watched: bool = False) -> Any:
     """`target` becomes op(target, *args), in place, and is returned."""
+    if settings:
+        settings = with_numbers(op, settings)
     busy = process.busy
     if not busy or (busy == 1 and not thread.grad_enabled):  # no mode is in force, or this thread's no_grad alone
         return write_level(op, target, args, settings, 0)
@@ -370,18 +373,22 @@ def set_history(target: Any, node: Any) -> None:
 
 def write_out(op: Any, args: tuple[Any, ...], settings: dict[str, Any], out: Any) -> Any:
     """`op(..., out=out)`: the result is written into `out`, which is resized if it is empty, as in torch."""
-    for t in (*args, out):
-        if thread.dual_levels and isinstance(t, Variable) and tangents_of(t):
-            raise NotImplementedError(
-                f"{op.name}(): functions with out=... arguments don't support forward mode, but one of the arguments has a tangent. "
-                "Call it without out=."
-            )
-        if isinstance(t, Variable) and thread.grad_enabled and t.requires_grad:
-            raise RuntimeError(
-                f"{op.name}(): functions with out=... arguments don't support automatic differentiation, but one of the arguments "
-                "requires grad. Call it without out=, or under no_grad()."
-            )
+    refuse_out(op.name, args, out)
     return copy_into(op.name, out, dispatch(op, args, settings))
+
+
+def refuse_out(name: str, *arguments: Any) -> None:
+    """Raise if an argument of a call with torch's `out=`, which writes bare values, has more than values."""
+    t = first_at_stake(*arguments)
+    if t is None:
+        return
+    kind, what = RuntimeError, "automatic differentiation"
+    if (lost := stake_of(t)) == TANGENT:
+        kind, what = NotImplementedError, "forward mode"
+    raise kind(
+        f"{name}(): functions with out=... arguments don't support {what}, but one of the arguments (shape {tuple(t.shape)}) {lost}. "
+        "Call it without out=, or on a detached tensor."
+    )
 
 
 def copy_into(name: str, out: Any, result: Any) -> Any:

@@ -24,10 +24,10 @@ from ndgrad import devices
 from ndgrad.api import convert, fill, shape
 from ndgrad.api import index as index_api
 from ndgrad.api.arguments import as_shape
+from ndgrad.arrays.precision import is_number
 from ndgrad.autograd.inplace import write
-from ndgrad.autograd.modes import thread
-from ndgrad.autograd.variable import Variable, np_dtype, requires_grad
-from ndgrad.autograd.view import tangents_of
+from ndgrad.autograd.stake import at_stake, stake_of
+from ndgrad.autograd.variable import Variable, np_dtype
 from ndgrad.checks import NOT_AN_ARRAY, asked_by_sparse, handed_out, vmap_error
 from ndgrad.ops import cast as cast_ops
 from ndgrad.ops import complex as complex_ops
@@ -188,7 +188,7 @@ class Array(Tensor):
             raise TypeError(f"Cannot cast array data from {np_dtype(self)!r} to {wanted!r} according to the rule {casting!r}")
         if np_dtype(self) == wanted:
             return self.copy(order) if copy else self
-        return cast_ops.cast(self, dtype=wanted)
+        return cast_ops.cast(self, dtype=wanted) if is_number(wanted) else as_no_numbers(self, wanted)
 
     def copy(self, order: Any = "C") -> Any:
         """A copy that lies in memory in C order, Fortran order ("F") or the array's own ("K")."""
@@ -228,10 +228,16 @@ class Array(Tensor):
         return self.to(devices.device(device))
 
     def tobytes(self, order: Any = "C") -> bytes:
-        return bytes(memory_of(self.detach()).tobytes(order))
+        refuse_memory(self)
+        return bytes(self.numpy().tobytes(order))
 
     def tofile(self, fid: Any, sep: str = "", format: str = "%s") -> None:
-        memory_of(self.detach()).tofile(fid, sep, format)
+        refuse_memory(self)
+        self.numpy().tofile(fid, sep, format)
+
+    def __copy__(self) -> Any:
+        """`copy.copy(x)`, NumPy's copy of an array: with its history."""
+        return self.copy()
 
     # ----- text and numbers ----------------------------------------------------------------------------------------------
 
@@ -290,11 +296,6 @@ def _is_array_class(dtype: Any) -> bool:
     return isinstance(dtype, type) and issubclass(dtype, (np.ndarray, Variable))
 
 
-def at_stake(t: Any) -> bool:
-    """Whether a derivative would be lost with the plain values of a tensor: a history that is being recorded, or a tangent."""
-    return (thread.grad_enabled and requires_grad(t)) or (bool(thread.dual_stack) and bool(tangents_of(t)))
-
-
 def _asked_by_lifted_code() -> bool:
     """Whether the caller of the calling method is lifted: its author asked for a number, and not to leave a graph (see ndgrad.lifting)."""
     return sys._getframe(2).f_globals.__class__ is not dict
@@ -315,19 +316,34 @@ def outside(t: Any, what: str) -> Any:
     if _in_formatting():
         return t.detach()
     raise TypeError(
-        f"{what} of an Array that requires grad would drop it from the graph: the result is a plain Python number. "
+        f"{what} of an Array that {stake_of(t)} would drop its derivative: the result is a plain Python number. "
         "Keep the 0-d Array (write u[i] = t into an Array made by ndgrad.numpy, use ndgrad.numpy functions instead of math's), "
-        "or ask for the number: t.item(), or under no_grad()."
+        "or ask for the number: t.item(), or t.detach() first."
     )
+
+
+def as_no_numbers(t: Any, dtype: np.dtype[Any]) -> Any:
+    """The elements as objects, which keep their history, or as text or dates, which have none: a NumPy array."""
+    if dtype.kind == "O" and at_stake(t):
+        made = np.empty(tuple(t.shape), object)
+        for place in np.ndindex(*t.shape):
+            made[place] = t[place]
+        return made
+    if (lost := stake_of(t)) is not None:
+        raise TypeError(
+            f"an Array of shape {tuple(t.shape)} that {lost} was asked for as {dtype}, which has no derivative. Use t.detach() for "
+            "its values."
+        )
+    return t.numpy().astype(dtype)
 
 
 def refuse_memory(t: Any) -> None:
     """Bare memory forgets the graph too."""
     if at_stake(t):
         raise RuntimeError(
-            f"the bare memory of an Array that requires grad (shape {tuple(t.shape)}) was asked for, and a computation on it would drop "
-            "the graph. This is what numpy.array([t, ...]), numpy.asarray(t), numpy.vectorize and others do that cannot see tensors: "
-            "use ndgrad.numpy (array, stack, vectorize, ...) there. For the values alone: t.detach().numpy(), or do it under no_grad()."
+            f"the bare memory of an Array that {stake_of(t)} (shape {tuple(t.shape)}) was asked for, and a computation on it would drop "
+            "the derivative. This is what numpy.array([t, ...]), numpy.asarray(t), numpy.vectorize and others do that cannot see tensors: "
+            "use ndgrad.numpy (array, stack, vectorize, ...) there. For the values alone: t.detach().numpy()."
         )
 
 

@@ -19,9 +19,10 @@ from ndgrad.api.arguments import keywords_of, renamed, takes_any_keyword
 from ndgrad.arrays.precision import is_inexact, is_number, result_dtype
 from ndgrad.autograd.inplace import write
 from ndgrad.autograd.modes import thread
-from ndgrad.autograd.variable import Variable, meta_of, np_dtype, requires_grad, wrap
+from ndgrad.autograd.stake import first_at_stake, stake_of
+from ndgrad.autograd.variable import Variable, meta_of, np_dtype, wrap
 from ndgrad.checks import vmap_error
-from ndgrad.numpy.array import Array, to_array
+from ndgrad.numpy.array import Array, as_no_numbers, to_array
 from ndgrad.ops import cast as cast_ops
 from ndgrad.ops import fill as fill_ops
 from ndgrad.ops import join as join_ops
@@ -157,7 +158,7 @@ def with_dtype(t: Any, dtype: Any) -> Any:
     """The Array in another dtype; None leaves it."""
     if dtype is None or np_dtype(t) == (wanted := np.dtype(dtype)):
         return t
-    return cast_ops.cast(t, dtype=wanted)
+    return cast_ops.cast(t, dtype=wanted) if is_number(wanted) else as_no_numbers(t, wanted)
 
 
 def inexact(t: Any, dtype: Any = None) -> Any:
@@ -266,8 +267,7 @@ def deliver(name: str, result: Any, out: Any, casting: str = "same_kind") -> Any
         return write(fill_ops.copy, out, (result,), {})
     if not isinstance(out, np.ndarray):
         raise TypeError(f"{name}(): out= must be an array, and is a {type(out).__name__}. Pass an Array, or leave it out.")
-    if thread.grad_enabled and requires_grad(result):
-        raise lost_in_memory(name, out)
+    refuse_loss_in_memory(name, out, result)
     _check_out(name, result, out.shape, out.dtype, casting)
     out[...] = values_of(result)
     return out
@@ -287,10 +287,12 @@ def _check_out(name: str, result: Any, shape: tuple[int, ...], dtype: Any, casti
         )
 
 
-def lost_in_memory(name: str, out: Any) -> RuntimeError:
-    """What a write of a differentiable value into plain memory says."""
-    return RuntimeError(
-        f"{name}: the result requires grad, and would be written into a plain numpy.ndarray (shape {tuple(out.shape)}), which has no "
-        "graph: the gradient would be lost. Make the buffer with ndgrad.numpy (zeros, asarray), or write x = x + y instead of x += y; "
-        "for values without gradients, detach() the tensor or compute under no_grad()."
-    )
+def refuse_loss_in_memory(name: str, out: Any, *values: Any) -> None:
+    """Raise if one of the values that are about to be written into plain memory has something that memory cannot keep."""
+    lost = first_at_stake(*values)
+    if lost is not None:
+        raise RuntimeError(
+            f"{name}: what is written {stake_of(lost)} (shape {tuple(lost.shape)}), and the target is a plain numpy.ndarray (shape "
+            f"{tuple(out.shape)}), which has no graph: the derivative would be lost. Make the buffer with ndgrad.numpy (zeros, "
+            "asarray), or write x = x + y instead of x += y; for values without derivatives, detach() the tensor."
+        )

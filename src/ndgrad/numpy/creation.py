@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from ndgrad.arrays.precision import is_floating, is_inexact, is_number
-from ndgrad.autograd.modes import thread
-from ndgrad.autograd.variable import Variable, np_dtype, requires_grad
+from ndgrad.autograd.stake import at_stake
+from ndgrad.autograd.variable import Variable, np_dtype
 from ndgrad.numpy.array import to_array
 from ndgrad.numpy.coercion import (
     as_array,
@@ -59,6 +59,8 @@ def array(
     """
     if isinstance(object, Variable):
         made = with_dtype(to_array(object), dtype)
+        if isinstance(made, np.ndarray):  # objects or text
+            return made if made.ndim >= ndmin else made.reshape((1,) * (ndmin - made.ndim) + made.shape)
         if made is object or (made._storage is not None and made._storage is object._storage):
             made = made.copy(order) if copy else made
         elif copy is False:
@@ -252,7 +254,7 @@ def arange(*args: Any, dtype: Any = None, device: Any = None, **named: Any) -> A
     if not any(isinstance(v, Variable) for v in given):
         return _made(np.arange(start, stop, step, dtype=dtype))
     values = np.arange(*plain((start, stop, step)), dtype=dtype)
-    if not any(isinstance(v, Variable) and requires_grad(v) for v in (start, step)) or not thread.grad_enabled:
+    if not at_stake(start, step):
         return constant(values)
     return with_dtype(start + step * constant(np.arange(len(values))), values.dtype)
 

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from ndgrad.autograd.inplace import write
-from ndgrad.autograd.modes import thread
-from ndgrad.autograd.variable import Variable, np_dtype, requires_grad
+from ndgrad.autograd.stake import at_stake
+from ndgrad.autograd.variable import Variable, np_dtype
 from ndgrad.numpy.coercion import (
     as_array,
     as_arrays,
@@ -22,11 +22,11 @@ from ndgrad.numpy.coercion import (
     constant,
     deliver,
     flat,
-    lost_in_memory,
     one_axis,
     operands,
     part,
     plain,
+    refuse_loss_in_memory,
     values_of,
     with_dtype,
 )
@@ -174,8 +174,7 @@ def _written_elsewhere(name: str, target: Any, function: Any, *args: Any, **opti
         return False
     if not isinstance(target, np.ndarray):
         raise TypeError(f"{name}(): argument 1 must be an array, and is a {type(target).__name__}. Pass the Array to write into.")
-    if thread.grad_enabled and any(isinstance(a, Variable) and requires_grad(a) for a in (*args, *options.values())):
-        raise lost_in_memory(f"{name}()", target)
+    refuse_loss_in_memory(f"{name}()", target, args, options)
     function(target, *plain(args), **plain(options))
     return True
 
@@ -305,7 +304,8 @@ def flatnonzero(a: Any) -> Any:
 
 
 def ix_(*args: Any) -> tuple[Any, ...]:
-    return as_arrays(np.ix_(*plain(args)))  # type: ignore[no-any-return]  # the arrays as they came, in the same container
+    found: tuple[Any, ...] = np.ix_(*plain(args))  # whose elements are those of the arguments, or where a mask is true
+    return tuple(shape_ops.reshape(as_array(a), shape=f.shape) if at_stake(a) else constant(f) for a, f in zip(args, found, strict=True))
 
 
 def unravel_index(indices: Any, shape: Any, order: str = "C") -> Any:

@@ -15,7 +15,8 @@ import numpy as np
 
 from ndgrad.api import statistics as statistics_api
 from ndgrad.arrays.precision import is_floating, result_dtype
-from ndgrad.autograd.variable import np_dtype, requires_grad
+from ndgrad.autograd.stake import at_stake
+from ndgrad.autograd.variable import np_dtype
 from ndgrad.numpy.coercion import (
     as_array,
     broadcast,
@@ -166,14 +167,14 @@ def _between(ranked: Any, ranks: Any, valid: Any, q: Any, method: str) -> Any:
     if method in _STEPS:
         return lower
     way: Any = constant((ranks - below).astype(np_dtype(ranked)))
-    if method in _RANK_SLOPES and requires_grad(q):
+    if method in _RANK_SLOPES and at_stake(q):
         slopes = np.asarray(_RANK_SLOPES[method](np.nan_to_num(valid)))[..., None] * (
             (ranks > 0) & (ranks < np.nan_to_num(valid)[..., None] - 1)
         )
         line = flat(q)
         way = way + (line - shape_ops.detach(line)) * constant(np.asarray(slopes))
         above = np.minimum(below + 1, ranked.shape[-1] - 1)
-    elif requires_grad(q):
+    elif at_stake(q):
         raise ValueError(f"quantiles by method {method!r} jump with q, so they have no gradient there. Detach q, or choose 'linear'.")
     return arithmetic.lerp(lower, _picked(ranked, above), way)
 
@@ -275,21 +276,19 @@ def histogram_bin_edges(a: Any, bins: Any = 10, range: Any = None, weights: Any 
     if np.ndim(bins) == 1:
         return as_array(bins)
     t = flat(as_array(a))
-    edges = np.histogram_bin_edges(values_of(t), plain(bins), plain(range), plain(weights))
-    return _edges(t, edges) if range is None and t.size else constant(edges)
+    return _edges(t, np.histogram_bin_edges(values_of(t), plain(bins), plain(range), plain(weights)), range)
 
 
-def _edges(t: Any, edges: Any) -> Any:
-    """Even edges between the extremes, or around them where they coincide."""
-    low, high = extremum.min_all(t), extremum.max_all(t)
+def _edges(t: Any, edges: Any, range: Any) -> Any:
+    """Even edges: between the ends of the range, or between the extremes of the sample, or around these where they coincide."""
+    ends = () if range is None else tuple(range)
+    if not (at_stake(ends) if ends else t.size and at_stake(t)):
+        return constant(edges)
+    low, high = (inexact(as_array(e)) for e in ends) if ends else (extremum.min_all(t), extremum.max_all(t))
     if values_of(low) == values_of(high):
         low, high = low - 0.5, high + 0.5
     steps = constant(np.linspace(0.0, 1.0, len(edges)))
-    return (
-        selection.where(constant(np.arange(len(edges)) == len(edges) - 1), high, low + (high - low) * steps)
-        if requires_grad(t)
-        else constant(edges)
-    )
+    return selection.where(constant(np.arange(len(edges)) == len(edges) - 1), high, low + (high - low) * steps)
 
 
 def _bins_of(values: Any, edges: Any) -> Any:
@@ -317,10 +316,13 @@ def histogram(a: Any, bins: Any = 10, range: Any = None, density: Any = None, we
 
 
 def histogramdd(sample: Any, bins: Any = 10, range: Any = None, density: Any = None, weights: Any = None) -> tuple[Any, list[Any]]:
-    """Counts in boxes, or sums of weights, which are differentiable."""
+    """Counts in boxes, or sums of weights; differentiable in the weights, and the edges in the sample."""
     columns = _columns(sample)
     points = np.stack([values_of(c) for c in columns], 1) if columns else np.empty((0, 0))
     counts, edges = np.histogramdd(points, plain(bins), plain(range))
+    sides = bins if isinstance(bins, (list, tuple)) else [bins] * len(edges)
+    ends = range if range is not None else [None] * len(edges)
+    borders = [as_array(b) if np.ndim(b) == 1 else _edges(c, e, r) for b, c, e, r in zip(sides, columns, edges, ends, strict=True)]
     if weights is not None:
         w = flat(as_array(weights))
         inside = np.ones(len(points), bool)
@@ -333,18 +335,11 @@ def histogramdd(sample: Any, bins: Any = 10, range: Any = None, density: Any = N
     else:
         result = constant(counts)
     if density:
-        for d, edge in enumerate(edges):
-            result = result / constant(np.diff(edge).reshape([-1 if i == d else 1 for i in np.arange(len(edges))]))
-        result = result / reduce_ops.sum_all(result * constant(_volumes(edges)))
-    given = bins if isinstance(bins, (list, tuple)) else [bins] * len(edges)
-    return result, [as_array(b) if np.ndim(b) == 1 else constant(e) for b, e in zip(given, edges, strict=True)]
-
-
-def _volumes(edges: Any) -> Any:
-    volume = np.ones(())
-    for edge in edges:
-        volume = volume[..., None] * np.diff(edge)
-    return volume
+        total = reduce_ops.sum_all(result)
+        for d, border in enumerate(borders):
+            result = result / shape_ops.reshape(border[1:] - border[:-1], shape=[-1 if i == d else 1 for i in np.arange(len(borders))])
+        result = result / total
+    return result, borders
 
 
 def _columns(sample: Any) -> list[Any]:

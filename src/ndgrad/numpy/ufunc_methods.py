@@ -16,19 +16,18 @@ import numpy as np
 from ndgrad.api.index import put_at
 from ndgrad.arrays.precision import is_inexact
 from ndgrad.autograd.inplace import write
-from ndgrad.autograd.modes import thread
-from ndgrad.autograd.variable import Variable, np_dtype, requires_grad
+from ndgrad.autograd.variable import Variable, np_dtype
 from ndgrad.numpy.coercion import (
     as_array,
     broadcast,
     constant,
     deliver,
-    lost_in_memory,
     many_axes,
     one_axis,
     part,
     permuted,
     plain,
+    refuse_loss_in_memory,
     values_of,
     with_dtype,
 )
@@ -283,8 +282,7 @@ def at(ufunc: Any, array: Any, indices: Any, *second: Any) -> None:
             f"{ufunc.__name__}.at() takes an array, indices{' and values' if ufunc.nin > 1 else ''}. Give {ufunc.nin + 1} arguments."
         )
     if not isinstance(array, Variable):
-        if thread.grad_enabled and any(isinstance(v, Variable) and requires_grad(v) for v in second):
-            raise lost_in_memory(f"numpy.{ufunc.__name__}.at(ndarray, ...)", array)
+        refuse_loss_in_memory(f"numpy.{ufunc.__name__}.at(ndarray, ...)", array, second)
         ufunc.at(array, plain(indices), *plain(second))
         return
     items = indices if isinstance(indices, tuple) else (indices,)

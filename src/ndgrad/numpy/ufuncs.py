@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 
 from ndgrad.arrays.precision import FLOATING, INEXACT, is_inexact, is_number
-from ndgrad.autograd.modes import thread
-from ndgrad.autograd.variable import Variable, np_dtype, requires_grad
+from ndgrad.autograd.variable import Variable, np_dtype
 from ndgrad.numpy.array import Array
 from ndgrad.numpy.coercion import (
     as_array,
@@ -24,9 +23,9 @@ from ndgrad.numpy.coercion import (
     checked,
     constant,
     deliver,
-    lost_in_memory,
     operands,
     plain,
+    refuse_loss_in_memory,
     with_dtype,
 )
 from ndgrad.ops import arithmetic, bitwise, comparison, exponential, product, rounding, selection, trigonometric
@@ -339,8 +338,9 @@ def _outputs(ufunc: Any, inputs: tuple[Any, ...], out: Any) -> tuple[Any, ...]:
 
 
 def _into(ufunc: Any, result: Any, out: Any, casting: str) -> Any:
-    if out is not None and not isinstance(out, Variable) and thread.grad_enabled and requires_grad(result):
-        raise lost_in_memory(f"numpy.{ufunc.__name__}(out=ndarray), which is also what `ndarray {_symbol(ufunc)}= tensor` calls", out)
+    if out is not None and not isinstance(out, Variable):
+        call = f"numpy.{ufunc.__name__}(out=ndarray), which is also what `ndarray {_symbol(ufunc)}= tensor` calls"
+        refuse_loss_in_memory(call, out, result)
     return deliver(ufunc.__name__, result, out, casting)
 
 

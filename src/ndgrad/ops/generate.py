@@ -20,6 +20,7 @@ from ndgrad.arrays.precision import HALF, INEXACT, has_half, in_single
 from ndgrad.autograd.modes import process
 from ndgrad.autograd.node import MultiNode, Node, edge_node, next_sequence_number
 from ndgrad.autograd.saved import FREED, Packed, RuleNode, kept_in_level, unpack_raw, without_base
+from ndgrad.autograd.stake import as_number, with_numbers
 from ndgrad.autograd.variable import Meta, edge, new
 from ndgrad.autograd.versions import Storage, kept_storage, storage_of
 from ndgrad.ops.errors import after_failure
@@ -172,7 +173,7 @@ def make_eager(
     parameters = (args[::-1] if reflected else args) + (["*"] if keywords else []) + keywords
     settings = "{" + ", ".join(f"{s!r}: {s}" for s in op.settings) + "}"
     to_dispatch = f"return slow(OP, ({', '.join(args)},), {settings})"
-    body = []
+    body = number_lines(op)
     if public:
         body += ["if out is not None:", f"    return write_out(OP, ({', '.join(args)},), {settings}, out)"]
     first = parameters[0]
@@ -240,6 +241,7 @@ def make_eager(
         "next_sequence_number": next_sequence_number,
         "forward": op.forward_for(numpy) if level else op.bare_forward_for(numpy),
         "after_failure": after_failure,
+        "as_number": as_number,
         "fact": fact_of,
         "node_class": None if not differentiable else op.level_node_class if level else op.node_class,
         "NoneType": type(None),
@@ -279,6 +281,14 @@ def _view_lines(source: str, arg: str, settings: str, level: bool) -> list[str]:
         f"elif shares_memory(out, a_{arg}):",
         *general,
     ]
+
+
+def number_lines(op: Op) -> list[str]:
+    """Lines that make numbers of what is given for settings that are numbers (see `as_number`)."""
+    lines = []
+    for s in op.number_settings:
+        lines += [f"if {s}.__class__ is not float and {s}.__class__ is not int:", f"    {s} = as_number(OP.name, {s!r}, {s})"]
+    return lines
 
 
 def _refuse(op: Op, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
@@ -346,7 +356,7 @@ def _through_dispatch(op: Op, slow: Callable[..., Any]) -> Callable[..., Any]:
     defaults = op.settings
 
     def eager(*args: Any, **settings: Any) -> Any:
-        return slow(op, args, {**defaults, **settings} if defaults else settings)
+        return slow(op, args, with_numbers(op, {**defaults, **settings}) if defaults else settings)
 
     eager.__name__ = op.name
     return eager

@@ -15,10 +15,11 @@ from ndgrad.arrays.precision import INEXACT
 from ndgrad.autograd.modes import process
 from ndgrad.autograd.node import next_sequence_number
 from ndgrad.autograd.saved import without_base
+from ndgrad.autograd.stake import as_number
 from ndgrad.autograd.variable import Meta, edge, new
 from ndgrad.autograd.versions import Storage, kept_storage, storage_of
 from ndgrad.ops.errors import after_failure
-from ndgrad.ops.generate import FACES, compile_source, guarded, public_name, read_lines, recover_lines, save_lines, save_plan
+from ndgrad.ops.generate import FACES, compile_source, guarded, number_lines, public_name, read_lines, recover_lines, save_lines, save_plan
 from ndgrad.ops.table import Op
 
 Lane = Callable[..., Any]
@@ -50,12 +51,12 @@ def _made(op: Op, slow: Lane, parameters: list[str], body: list[str], **more: An
 
     keywords = [f"{s}=default_{s}" for s in op.settings]
     parameters = [*parameters, *(["*"] if keywords and not parameters[-1].startswith("*") else []), *keywords]
-    source = f"def {op.name}({', '.join(parameters)}):\n" + "".join(f"    {line}\n" for line in body)
+    source = f"def {op.name}({', '.join(parameters)}):\n" + "".join(f"    {line}\n" for line in [*number_lines(op), *body])
     scope = {
         "OP": op, "slow": slow, "Tensor": Tensor, "FACES": FACES, "process": process, "edge": edge, "new": new, "Meta": Meta,
         "kept_storage": kept_storage, "without_base": without_base,
         "forward": op.forward_for(numpy) if op.variadic else op.bare_forward_for(numpy),
-        "after_failure": after_failure,
+        "after_failure": after_failure, "as_number": as_number,
         "ndarray": numpy.ndarray, "NoneType": type(None),
         "next_sequence_number": next_sequence_number, "node_class": op.node_class if op.differentiable else None,
         **{f"default_{name}": value for name, value in op.settings.items()}, **more,

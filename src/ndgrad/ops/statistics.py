@@ -317,7 +317,8 @@ bincount = op(
     "bincount", "x weights",
     lambda np, x, weights, *, minlength: np.bincount(x, weights, minlength),
     settings={"minlength": 0},
-    vjp=NOT_DIFFERENTIABLE,
+    vjp={"weights": lambda g, x, ops: ops.take(g, x)},
+    jvp={"weights": lambda t, x, minlength, ops: ops.bincount(x, t, minlength=minlength)},
     batch=DATA_DEPENDENT,
     optional="weights",
 )  # fmt: skip

@@ -172,6 +172,11 @@ class Op:
         self._positions: dict[int, tuple[int, ...]] = {}
         table[name] = self
 
+    @functools.cached_property
+    def number_settings(self) -> tuple[str, ...]:
+        """The settings that are numbers of the user's, through which no derivative passes: a tensor that has one is refused there."""
+        return tuple(name for name, default in self.settings.items() if default.__class__ is float or name in _NUMBERS)
+
     def __repr__(self) -> str:
         return f"<op {self.name}>"
 
@@ -323,6 +328,10 @@ def _give_defaults(forward: Any, settings: Mapping[str, Any]) -> None:
         names = code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
         given = {n: settings[n] for n in names if n in settings}
         forward.__kwdefaults__ = {**given, **(forward.__kwdefaults__ or {})}
+
+
+#: Settings that are numbers although their default is an integer, which keeps integers what they are, or None.
+_NUMBERS = frozenset(("alpha", "beta", "correction", "divisor_override", "eps", "neginf", "posinf", "value"))
 
 
 def _lookup(name: str) -> Op:

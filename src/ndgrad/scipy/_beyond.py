@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from ndgrad.autograd.modes import thread
-from ndgrad.autograd.variable import Variable, requires_grad
+from ndgrad.autograd.stake import first_at_stake, stake_of
+from ndgrad.autograd.variable import Variable
 from ndgrad.implicit.convergence import scipy_module
 from ndgrad.numpy.coercion import as_array, as_arrays, inexact, values_of
 from ndgrad.storage import memory_of
@@ -37,31 +37,11 @@ def finite(x: Any, check: bool = True) -> Any:
     return t
 
 
-def is_active(t: Any) -> bool:
-    """Whether a derivative with respect to a tensor, in any mode and at any level, may be asked for."""
-    while isinstance(t, Variable):
-        if (thread.grad_enabled and requires_grad(t)) or (t._meta is not None and t._meta.tangents):
-            return True
-        t = t._array
-    return False
-
-
-def active_in(value: Any) -> Any:
-    """The first such tensor in an argument, or None."""
-    if isinstance(value, Variable):
-        return value if is_active(value) else None
-    if isinstance(value, (list, tuple)):
-        return next((found for item in value if (found := active_in(item)) is not None), None)
-    if isinstance(value, dict):
-        return active_in(tuple(value.values()))
-    return None
-
-
 def refuse_active(name: str, arguments: Any, instead: str) -> None:
-    found = active_in(arguments)
+    found = first_at_stake(arguments)
     if found is not None:
         raise NotImplementedError(
-            f"{name} has no derivative here, and got a tensor of shape {tuple(found.shape)} that carries one. Instead: {instead}."
+            f"{name} has no derivative here, and got a tensor of shape {tuple(found.shape)} that {stake_of(found)}. Instead: {instead}."
         )
 
 
@@ -110,4 +90,4 @@ def beyond(submodule: str, instead: Mapping[str, str], decisions: str = "", othe
     return find
 
 
-__all__ = ["ONLY_VALUES", "active_in", "beyond", "finite", "floating", "is_active", "on_constants", "refuse_active", "without_tensors"]
+__all__ = ["ONLY_VALUES", "beyond", "finite", "floating", "on_constants", "refuse_active", "without_tensors"]

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ndgrad.arrays.precision import FLOATING
+from ndgrad.autograd.stake import as_number
 from ndgrad.autograd.variable import np_dtype
 from ndgrad.nn.functional.affine import linear
 from ndgrad.nn.functional.regularization import dropout
@@ -50,6 +51,7 @@ def scaled_dot_product_attention(
         )
     if not enable_gqa:
         _check_broadcast(name, q, k, v, None if attn_mask is None else tuple(attn_mask.shape))
+    scale, dropout_p = as_number(name, "scale", scale), as_number(name, "dropout_p", dropout_p)
     scale = 1.0 / math.sqrt(q[-1]) if scale is None and q[-1] else 1.0 if scale is None else float(scale)
     heads = None
     if enable_gqa:

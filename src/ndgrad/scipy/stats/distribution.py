@@ -13,10 +13,11 @@ from typing import Any
 import numpy
 
 import ndgrad.numpy as np
+from ndgrad.autograd.stake import at_stake
 from ndgrad.implicit.convergence import scipy_module
 from ndgrad.numpy.coercion import constant, values_of
 from ndgrad.ops.vocabulary import tensor_ops
-from ndgrad.scipy._beyond import active_in, floating, refuse_active
+from ndgrad.scipy._beyond import floating, refuse_active
 
 EULER = 0.5772156649015329
 LOG_ROOT_TWO_PI = 0.5 * math.log(2 * math.pi)
@@ -296,12 +297,12 @@ class Continuous(Distribution):
     def rvs(self, *args: Any, size: Any = None, random_state: Any = None, **kwds: Any) -> Any:
         """The numbers that SciPy draws, differentiable in all parameters: a draw is the quantile of a fixed probability."""
         shapes, loc, scale = self.parameters(args, kwds)
-        if active_in([*shapes, loc, scale]) is None:
+        if not at_stake(shapes, loc, scale):
             drawn = constant(numpy.asarray(self._drawn(args, kwds, size, random_state), numpy.float64))
             return drawn[0] if size is None and drawn.size == 1 else drawn
         plain = [s.detach() for s in shapes]
         z = constant(numpy.asarray(self._drawn((*plain, 0.0, 1.0), {}, _size(size, shapes, loc, scale), random_state), numpy.float64))
-        if active_in(shapes) is not None:
+        if at_stake(shapes):
             # the smaller of the two probabilities has more digits
             lower, upper = self.cdf(z, *plain), self.sf(z, *plain)
             low = lower < 0.5
