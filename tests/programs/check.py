@@ -56,8 +56,9 @@ class Reference:
     def finite(self, run: Callable[..., Any], xs: Any) -> Any:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            value = np.asarray(self.tape.run(run, *(np.array(x) for x in xs)), dtype=float)
-        if value.size > 40 or not np.all(np.isfinite(value)) or np.any(np.abs(value) > 1e4):
+            result = self.tape.run(run, *(np.array(x) for x in xs))
+            value = np.asarray(result, dtype=float)
+        if isinstance(result, (list, tuple)) or value.size > 40 or not np.all(np.isfinite(value)) or np.any(np.abs(value) > 1e4):
             raise oracle.NotSmooth
         return value
 

@@ -323,7 +323,7 @@ np.abs({a}) > 0.4
 ({a} > -0.8) & ({a} < {c})
 np.arange(np.size({a})).reshape(np.shape({a})) % 2 == 0
 numpy.arange(np.size({a})).reshape(np.shape({a})) % 2 == 1
-np.isfinite({a}) & ({a} != {c})
+np.isfinite({a}) & ({a} < {c})
 """.strip().splitlines()
 
 #: What an indexed write may have on its left.
@@ -489,7 +489,7 @@ np.copyto({v}, {w}, where={mask})
 np.copyto({part}, {w})
 np.putmask({v}, {mask}, {w})
 np.place({v}, {mask}, [{c}, {c}])
-np.place({v}, {mask}, np.ravel({w}))
+np.place({v}, {mask}, np.ravel({w} * 1.0))
 np.put({v}, [0, -1], {w})
 np.put({v}, [0, 1], [{c}, {c}])
 np.put_along_axis({v}, np.argsort({v}, axis=0), {w}, axis=0)

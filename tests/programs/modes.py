@@ -299,6 +299,38 @@ def _(f: F, at: Point) -> Found:
     return {"curvature": flat(gradients(product, xs))}
 
 
+# ----- levels that close over values of other levels ---------------------------------------------------------------------------------
+
+
+def block(f: F, at: Point, outer: int, inner: int) -> F:
+    """The derivative along the direction of one input, as a function of one input, where the program closes over both; by `grad` inside."""
+    xs, along = list(at.arrays), at.tangents[inner]
+
+    def of_outer(x: Any) -> Any:
+        def of_inner(z: Any) -> Any:
+            here = [x if k == outer else a for k, a in enumerate(xs)]
+            here[inner] = z
+            return at.scalar(f)(*here)
+
+        return (func.grad(of_inner)(x if inner == outer else xs[inner]) * along).sum()
+
+    return of_outer
+
+
+def by_blocks(derivative: Callable[[F, Any], Any]) -> Callable[[F, Point], Found]:
+    """The Hessian times the direction, block by block."""
+
+    def run(f: F, at: Point) -> Found:
+        return {"curvature": flat(sum(plain(derivative(block(f, at, i, j), at.arrays[i])) for j in at.all) for i in at.all)}
+
+    return run
+
+
+MODES["grad of closed grad"] = by_blocks(lambda g, x: func.grad(g)(x))
+MODES["jacfwd of closed grad"] = by_blocks(lambda g, x: func.jacfwd(g)(x))
+MODES["vjp of closed grad"] = by_blocks(lambda g, x: func.vjp(g, x)[1](dnp.array(1.0))[0])
+
+
 # ----- batches, against a loop ------------------------------------------------------------------------------------------------------
 
 
@@ -343,4 +375,4 @@ def _(f: F, at: Point) -> Found:
 
 #: Modes whose answers are second derivatives.
 SECOND = {"double backward", "jet", "hvp", "jvp of grad", "grad of grad", "grad of jvp", "jvp of jvp", "hessian", "jacrev of jacrev",
-          "jacfwd of jacfwd", "checkpoint of grad", "backward of grad", "vmap of hessian"}  # fmt: skip
+          "jacfwd of jacfwd", "grad of closed grad", "jacfwd of closed grad", "vjp of closed grad", "checkpoint of grad", "backward of grad", "vmap of hessian"}  # fmt: skip
