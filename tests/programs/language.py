@@ -136,14 +136,32 @@ def _namespace(base: Any, **replaced: Any) -> Any:
     return found
 
 
+def symmetric(f: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that looks at one triangle of a matrix. Its derivative is that of symmetric matrices, so it is tried on no others."""
+
+    def checked(a: Any) -> Any:
+        if not numpy.array_equal(a, numpy.swapaxes(a, -1, -2)):
+            raise numpy.linalg.LinAlgError("not symmetric")
+        return f(a)
+
+    return checked
+
+
+def stable_argsort(a: Any, **settings: Any) -> Any:
+    """Which of two equal elements comes first is not NumPy's promise otherwise."""
+    return numpy.argsort(a, kind="stable", **settings)
+
+
 #: NumPy in which what was never written is NaN, so that no value depends on what memory happened to hold.
 PLAIN = _namespace(
     numpy,
+    linalg=_namespace(numpy.linalg, cholesky=symmetric(numpy.linalg.cholesky), eigvalsh=symmetric(numpy.linalg.eigvalsh)),
+    argsort=stable_argsort,
     empty=lambda shape, dtype=float: numpy.full(shape, numpy.nan, dtype),
     empty_like=lambda a: numpy.full_like(a, numpy.nan),
 )
 #: NumPy's own functions, with buffers made by ndgrad.numpy.
-PROTOCOLS = _namespace(numpy, **{name: getattr(ndgrad.numpy, name) for name in MAKERS})
+PROTOCOLS = _namespace(numpy, argsort=stable_argsort, **{name: getattr(ndgrad.numpy, name) for name in MAKERS})
 
 
 def build(source: str, names: dict[str, Any]) -> Callable[..., Any]:
