@@ -12,6 +12,7 @@ A mode is given `f`, a function of Arrays at one of the doors, and a `Point`; it
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -21,6 +22,8 @@ import numpy as np
 import ndgrad
 import ndgrad.numpy as dnp
 from ndgrad import autograd, func
+from ndgrad.autograd import forward_ad
+from ndgrad.utils._python_dispatch import BaseTorchDispatchMode
 from ndgrad.utils.checkpoint import checkpoint
 
 Found = dict[str, Any]
@@ -140,6 +143,35 @@ def _(f: F, at: Point) -> Found:
         return backward(f, at, at.leaves)
 
 
+@mode("backward with hooks on leaves")
+def _(f: F, at: Point) -> Found:
+    """The engine counts before it runs, so that a leaf's hook sees the whole gradient."""
+    xs, seen = at.leaves, [0 for _ in at.inputs]
+    for i, x in enumerate(xs):
+        x.register_hook(lambda g, i=i: seen.__setitem__(i, seen[i] + 1))
+    found = backward(f, at, xs)
+    assert all(n == (x.grad is not None) for n, x in zip(seen, xs)), f"hooks ran {seen} times"
+    return found
+
+
+@mode("backward in a dispatch mode")
+def _(f: F, at: Point) -> Found:
+    with BaseTorchDispatchMode():
+        return backward(f, at, at.leaves)
+
+
+@mode("backward in guard mode")
+def _(f: F, at: Point) -> Found:
+    with autograd.guard():
+        return backward(f, at, at.leaves)
+
+
+@mode("backward in anomaly mode")
+def _(f: F, at: Point) -> Found:
+    with autograd.detect_anomaly(check_nan=False):
+        return backward(f, at, at.leaves)
+
+
 @mode("backward of batched cotangents")
 def _(f: F, at: Point) -> Found:
     xs = at.leaves
@@ -171,6 +203,33 @@ def _(f: F, at: Point) -> Found:
     loss = (f(*xs) * at.weights).sum()
     first = gradients(loss, xs, create_graph=True)
     return {"slope": at.slope(first), "curvature": flat(gradients(dot(first, at.tangents), xs))}
+
+
+@mode("functional jacobian")
+def _(f: F, at: Point) -> Found:
+    return {"tangent": at.along(autograd.functional.jacobian(f, at.arrays))}
+
+
+@mode("functional hvp")
+def _(f: F, at: Point) -> Found:
+    return {"curvature": flat(autograd.functional.hvp(at.scalar(f), at.arrays, at.tangents)[1])}
+
+
+@mode("dual numbers")
+def _(f: F, at: Point) -> Found:
+    with forward_ad.dual_level():
+        result = f(*(forward_ad.make_dual(x, d) for x, d in zip(at.arrays, at.tangents)))
+        primal, tangent = forward_ad.unpack_dual(result) if isinstance(result, ndgrad.Tensor) else (result, None)
+    return {"value": plain(primal), "tangent": np.zeros(np.shape(primal)) if tangent is None else plain(tangent)}
+
+
+@mode("dual numbers in backward")
+def _(f: F, at: Point) -> Found:
+    xs = at.leaves
+    with forward_ad.dual_level():
+        result = at.scalar(f)(*(forward_ad.make_dual(x, d) for x, d in zip(xs, at.tangents)))
+        tangent = forward_ad.unpack_dual(result).tangent if isinstance(result, ndgrad.Tensor) else None
+        return {"curvature": flat(gradients(tangent, xs))}
 
 
 # ----- one transform ---------------------------------------------------------------------------------------------------------------
@@ -261,6 +320,19 @@ def hessian(derivative: Callable[[F, Any], F]) -> Callable[[F, Point], Found]:
 MODES["hessian"] = hessian(lambda f, argnums: func.hessian(f, argnums))
 MODES["jacrev of jacrev"] = hessian(lambda f, argnums: func.jacrev(func.jacrev(f, argnums), argnums))
 MODES["jacfwd of jacfwd"] = hessian(lambda f, argnums: func.jacfwd(func.jacfwd(f, argnums), argnums))
+
+
+if importlib.util.find_spec("scipy") is not None:  # which holds the matrices
+
+    @mode("sparse jacobian")
+    def _(f: F, at: Point) -> Found:
+        matrix = func.sparse_jacobian(f, *at.arrays, argnums=at.all)(*at.arrays)
+        return {"tangent": (matrix @ flat(at.direction)).reshape(at.weights.shape)}
+
+    @mode("sparse hessian")
+    def _(f: F, at: Point) -> Found:
+        matrix = func.sparse_hessian(at.scalar(f), *at.arrays, argnums=at.all)(*at.arrays)
+        return {"curvature": matrix @ flat(at.direction)}
 
 
 @mode("grad of functionalize")
@@ -374,5 +446,8 @@ def _(f: F, at: Point) -> Found:
 
 
 #: Modes whose answers are second derivatives.
-SECOND = {"double backward", "jet", "hvp", "jvp of grad", "grad of grad", "grad of jvp", "jvp of jvp", "hessian", "jacrev of jacrev",
-          "jacfwd of jacfwd", "grad of closed grad", "jacfwd of closed grad", "vjp of closed grad", "checkpoint of grad", "backward of grad", "vmap of hessian"}  # fmt: skip
+SECOND = {
+    "double backward", "functional hvp", "dual numbers in backward", "jet", "hvp", "jvp of grad", "grad of grad", "grad of jvp",
+    "jvp of jvp", "hessian", "jacrev of jacrev", "jacfwd of jacfwd", "sparse hessian", "checkpoint of grad", "backward of grad",
+    "grad of closed grad", "jacfwd of closed grad", "vjp of closed grad", "vmap of hessian",
+}  # fmt: skip
