@@ -67,7 +67,8 @@ def main() -> int:
             if time.monotonic() - shown > 10:
                 shown = time.monotonic()
                 rate = tally.programs / (shown - begun)
-                print(f"{tally.programs} of {options.count}, {len(tally.findings)} with findings, {rate:.1f} a second", file=sys.stderr, flush=True)
+                line = f"{tally.programs} of {options.count}, {len(tally.findings)} with findings, {rate:.1f} a second"
+                print(line, file=sys.stderr, flush=True)
         print(tally, flush=True)
         texts: dict[str, str] = {}
         for text in pool.imap_unordered(report, tally.findings[: options.minimise]):

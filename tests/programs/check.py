@@ -111,9 +111,9 @@ def check(known: Reference, mode: str, door: str) -> Outcome:
 
 
 def compared(known: Reference, found: Found) -> Outcome:
-    pairs = [pair for pair in found.pop("batch", [])] + [(ours, known.expected(name)) for name, ours in found.items()]
-    names = ["batch"] * (len(pairs) - len(found)) + list(found)
-    for name, (ours, expected) in zip(names, pairs):
+    pairs = [("batch", together, apart) for together, apart in found.pop("batch", [])]
+    pairs += [(name, ours, known.expected(name)) for name, ours in found.items()]
+    for name, ours, expected in pairs:
         if np.shape(ours) != np.shape(expected):
             return Outcome("wrong", f"{name}: shape {np.shape(ours)} instead of {np.shape(expected)}")
         if not close(ours, expected, 1e-9 if name == "value" else 1e-7 if name == "batch" else 3 * TOLERANCE):
@@ -143,10 +143,8 @@ def judged(error: BaseException) -> Outcome:
 
 def statement_at(path: str, line: int) -> str:
     """The line, or the one above it that begins the statement: an error's text often goes over several."""
-    while line > 1 and not re.match(r"\s*raise\b", linecache.getline(path, line)) and linecache.getline(path, line).startswith(" " * 12):
+    while line > 1 and not re.match(r"\s*(raise|return|if|for|with|def)\b", linecache.getline(path, line)):
         line -= 1
-        if re.match(r"\s*(raise|return|if|for|with|def)\b", linecache.getline(path, line)):
-            break
     return linecache.getline(path, line)
 
 
@@ -179,7 +177,8 @@ def same_finding(program: Program, mode: str, door: str, outcome: Outcome) -> Ca
         if known is None:
             return False
         found = check(known, mode, door)
-        return found.kind == outcome.kind and (found.kind != "crashed" or without_numbers(found.message) == without_numbers(outcome.message))
+        same_message = without_numbers(found.message) == without_numbers(outcome.message)
+        return found.kind == outcome.kind and (found.kind != "crashed" or same_message)
 
     return holds
 
@@ -215,4 +214,5 @@ def report(result: Result) -> str:
     outcome = check(known, result.mode, result.door) if known else result.outcome
     names = re.findall(r"[xyz]", source.partition(":")[0].partition("(")[2])
     inputs = "".join(f"{name} = np.array({x.tolist()})\n" for name, x in zip(names, program.inputs))
-    return f"# seed {result.seed}: {result.mode}, through {result.door}\n{inputs}{source}# {outcome.kind}: " + outcome.message.replace("\n", "\n# ")
+    heading, verdict = f"# seed {result.seed}: {result.mode}, through {result.door}", f"{outcome.kind}: {outcome.message}"
+    return f"{heading}\n{inputs}{source}# " + verdict.replace("\n", "\n# ")

@@ -95,7 +95,7 @@ class Writer:
         for _ in range(60):
             kind = "buffer" if not self.statements and self.draw.random() < 0.6 else self.draw.choices(kinds, weights)[0]
             try:
-                statement = self.filled(self.draw.choice(grammar.STATEMENTS[kind][0])).replace("\\n", "\n")
+                statement = self.filled(self.draw.choice(grammar.STATEMENTS[kind][0]))
             except (Unfit, *REJECTED):
                 continue
             if self.accept(statement):

@@ -19,14 +19,26 @@ A hole is filled by `generate.Writer`; one name twice in a sentence is filled tw
     square     an expression that is a square matrix
     vector     an expression with one axis, as long as the square matrix is
 
-Every sentence is tried on plain NumPy, and thrown away if it raises or if its values get out of hand, so a sentence need not fit every shape.
+Every sentence is tried on plain NumPy, and thrown away if it raises or if its values get out of hand, so a sentence need
+not fit every shape.
 """
 
 from __future__ import annotations
 
+
+def lines(text: str) -> list[str]:
+    """Sentences of one line."""
+    return text.strip().splitlines()
+
+
+def blocks(text: str) -> list[str]:
+    """Sentences of several lines, with an empty line between two of them."""
+    return text.strip().split("\n\n")
+
+
 # ----- expressions -----------------------------------------------------------------------------------------------------------------
 
-UNARY = """
+UNARY = lines("""
 np.sin({a})
 np.cos({a})
 np.tanh({a})
@@ -67,9 +79,9 @@ abs({a})
 cube({a})
 grow({a})
 stop({a})
-""".strip().splitlines()
+""")
 
-BINARY = """
+BINARY = lines("""
 {a} + {b}
 {a} - {b}
 {a} * {b}
@@ -93,10 +105,10 @@ np.where({mask}, {a}, {b})
 np.where({a} > {b}, {b}, {a})
 np.select([{mask}, {a} > {c}], [{a}, {b}], 0.25)
 np.choose(({mask}).astype(int), [{a}, {b}])
-""".strip().splitlines()
+""")
 
 #: Parts and other views; NumPy gives a view for most of them, and a program may write through it.
-VIEWS = """
+VIEWS = lines("""
 {a}[::-1]
 {a}[1:]
 {a}[:-1]
@@ -146,9 +158,9 @@ np.diag({a})
 np.broadcast_to({a}, (2,) + np.shape({a}))
 np.broadcast_arrays({a}, {b})[0]
 np.lib.stride_tricks.sliding_window_view({a}, 2, axis=0)
-""".strip().splitlines()
+""")
 
-WHOLE = """
+WHOLE = lines("""
 {a}.sum()
 {a}.mean()
 {a}.sum(axis={axis})
@@ -283,10 +295,10 @@ np.linalg.multi_dot([{square}, {square}, {vector}])
 unrecorded(lambda: {a} * {b})
 recomputed(lambda s: np.sin(s) * s, {a})
 recomputed(lambda s, t: np.exp(s * 0.3) * t, {a}, {b})
-""".strip().splitlines()
+""")
 
 #: Where an index is wanted: values that are known, and values that are computed.
-ROWS = """
+ROWS = lines("""
 [0, -1]
 [-1, 0, 0]
 numpy.array([0, -1, 0])
@@ -297,9 +309,9 @@ np.arange({n})[::-1]
 np.argsort({a}.reshape({n}, -1)[:, 0])
 np.argsort({a}, axis=None) % {n}
 np.flatnonzero({a}) % {n}
-""".strip().splitlines()
+""")
 
-ROW = """
+ROW = lines("""
 0
 -1
 1
@@ -313,9 +325,9 @@ np.argsort({a}.ravel())[0] % {n}
 np.arange({n})[1]
 np.count_nonzero({a}) % {n}
 np.searchsorted([-0.5, 0.5], {c})
-""".strip().splitlines()
+""")
 
-MASKS = """
+MASKS = lines("""
 {a} > {c}
 {a} < {c}
 np.abs({a}) > 0.4
@@ -324,10 +336,10 @@ np.abs({a}) > 0.4
 np.arange(np.size({a})).reshape(np.shape({a})) % 2 == 0
 numpy.arange(np.size({a})).reshape(np.shape({a})) % 2 == 1
 np.isfinite({a}) & ({a} < {c})
-""".strip().splitlines()
+""")
 
 #: What an indexed write may have on its left.
-PARTS = """
+PARTS = lines("""
 {v}[...]
 {v}[:]
 {v}[{row}]
@@ -367,12 +379,12 @@ np.squeeze({v})[...]
 np.atleast_2d({v})[:, 1:]
 np.moveaxis({v}, 0, -1)[..., 0]
 np.ravel({v}, order="K")[:2]
-""".strip().splitlines()
+""")
 
 # ----- statements ------------------------------------------------------------------------------------------------------------------
 
 #: What a program starts with, and makes now and then later.
-BUFFERS = """
+BUFFERS = lines("""
 {new} = np.zeros(3)
 {new} = np.ones(4) * 0.5
 {new} = np.zeros((2, 3))
@@ -391,15 +403,28 @@ BUFFERS = """
 {new} = np.array([{a}[0], {c}, {a}[-1]])
 {new} = np.array([[{c}, {c}], [{c}, {c}]])
 {new} = np.zeros((2, 2), order="F")
-{new} = np.empty(3)\\n{new}[:] = {c}
-{new} = np.empty(3)\\n{new}[0] = {c}\\n{new}[1:] = {c}
-{new} = np.empty_like({a})\\n{new}[...] = {a}
-{new} = np.empty((2, 3))\\nfor i in range(2):\\n    {new}[i] = {c} * i
-{new} = np.empty({n})\\nfor i in range({n}):\\n    {new}[i] = {a}[i] * {c} if {a}.ndim == 1 else np.sum({a}[i])
-""".strip().splitlines()
+""") + blocks("""
+{new} = np.empty(3)
+{new}[:] = {c}
+
+{new} = np.empty(3)
+{new}[0] = {c}
+{new}[1:] = {c}
+
+{new} = np.empty_like({a})
+{new}[...] = {a}
+
+{new} = np.empty((2, 3))
+for i in range(2):
+    {new}[i] = {c} * i
+
+{new} = np.empty({n})
+for i in range({n}):
+    {new}[i] = {a}[i] * {c} if {a}.ndim == 1 else np.sum({a}[i])
+""")
 
 #: Plain ndarrays beside Arrays: constants, and what NumPy itself writes.
-CONSTANTS = """
+CONSTANTS = lines("""
 {new} = numpy.array([0.4, -0.3, 0.8])
 {new} = numpy.array([[0.5, -0.2, 0.1], [0.7, 0.3, -0.6]])
 {new} = numpy.full(4, 0.6)
@@ -410,18 +435,18 @@ CONSTANTS = """
 {constant} += {c}
 {constant}.sort()
 {new} = {constant}[::-1]
-""".strip().splitlines()
+""")
 
-VALUES = """
+VALUES = lines("""
 {new} = {a}
 {new} = {a} + {b}
 {new} = {a} * {b}
 {new} = np.sum({a} * {b})
 {new} = {a}.sum() * {b}
 {new} = {name}
-""".strip().splitlines()
+""")
 
-WRITES = """
+WRITES = lines("""
 {part} = {w}
 {part} = {w}
 {part} += {w}
@@ -447,9 +472,6 @@ WRITES = """
 {v}[0], {v}[1] = {v}[1], {v}[0]
 {v}[[0, 1]] = {v}[[1, 0]]
 {v}[0], {v}[1] = {v}[1].copy(), {v}[0].copy()
-{new} = {v}[0]\\n{v}[0] = {v}[1]\\n{v}[1] = {new}
-{new} = {v}[0].copy()\\n{v}[0] = {v}[-1]\\n{v}[-1] = {new}
-{new} = np.argsort({v})\\nfor i in range(len({v}) - 1):\\n    {v}[{new}[i]], {v}[{new}[i + 1]] = {v}[{new}[i + 1]], {v}[{new}[i]] * {c}
 {v}.fill({c})
 {v}.sort()
 {v}[{mask}] = {c}
@@ -509,56 +531,167 @@ np.fill_diagonal({v}, {w})
 {v}[-1] = np.sum({v}[:-1]) * {c}
 {v}.flat[0] = {c}
 {v}.flat[:] = np.ravel({v}) * {c}
-""".strip().splitlines()
+""") + blocks("""
+{new} = {v}[0]
+{v}[0] = {v}[1]
+{v}[1] = {new}
+
+{new} = {v}[0].copy()
+{v}[0] = {v}[-1]
+{v}[-1] = {new}
+
+{new} = np.argsort({v})
+for i in range(len({v}) - 1):
+    {v}[{new}[i]], {v}[{new}[i + 1]] = {v}[{new}[i + 1]], {v}[{new}[i]] * {c}
+""")
 
 #: A value that its own node may have saved, written in place at once.
-SAVED = """
-{new} = np.exp({a} * 0.5)\\n{new} *= {c}
-{new} = np.tanh({a})\\n{new} += {b}
-{new} = np.sqrt({a} * {a} + 0.5)\\n{new}[0] = {c}
-{new} = np.std({a}, axis={axis})\\n{new} *= {c}
-{new} = np.cumprod({a})\\n{new}[1:] = {c}
-{new} = np.linalg.inv({square} + 2.0 * np.eye(len({square})))\\n{new} *= {c}
-{new} = np.linalg.cholesky({square} @ {square}.T + np.eye(len({square})))\\n{new}[0] = {c}
-{new} = np.linalg.solve({square} + 2.5 * np.eye(len({square})), {vector})\\n{new} -= {c}
-{new} = np.maximum.accumulate({a})\\n{new}[...] = {c} * {new}
-{new} = 1.0 / ({a} * {a} + 1.0)\\n{new}[::-1] *= {c}
-{new} = np.power({a} * {a} + 0.4, 1.5)\\n{new} /= 1.3
-{new} = grow({a})\\n{new} *= {c}
-{new} = cube({a})\\n{new} += {c}
-{new} = np.max({a}, axis={axis})\\n{new} *= {c}
-{new} = np.logaddexp({a}, {b})\\n{new} *= {new}
-""".strip().splitlines()
+SAVED = blocks("""
+{new} = np.exp({a} * 0.5)
+{new} *= {c}
 
-LOOPS = """
-for i in range(1, {n}):\\n    {v}[i] = {v}[i - 1] * {c} + {v}[i]
-for i in range(1, {n}):\\n    {v}[i] += np.sin({v}[i - 1])
-for i in np.arange({n}):\\n    {v}[i] = {v}[i] * {c}
-for i in np.arange({n} - 1):\\n    {v}[i] -= {v}[i + 1] * {c}
-for i in np.argsort({v}.ravel())[:2] % {n}:\\n    {v}[i] *= {c}
-for row in {v}:\\n    row *= {c}
-for row in {v}:\\n    row[0] += {c} * np.sum(row)
-for i, e in enumerate({v}):\\n    {v}[i] = e * e + {c}
-for i in range(2):\\n    {part} = {w}
-for i in range(2):\\n    {v} *= {c}\\n    {v} += {w}
-for i in range({n}):\\n    for j in range(i):\\n        {v}[i] += {v}[j] * {c}
-{new} = 0.0\\nfor e in {a}:\\n    {new} = {new} + np.sum(e * e)
-{new} = {c}\\nfor i in range(3):\\n    {new} += np.sum({a}) * {new} * 0.1
-{new} = []\\nfor i in range(2):\\n    {new}.append({a} * (i + {c}))\\n{new} = np.stack({new})
-{new} = [{a} * {c}]\\nfor i in range(2):\\n    {new}.append(np.tanh({new}[-1]))\\n{new} = np.concatenate({new})
+{new} = np.tanh({a})
+{new} += {b}
+
+{new} = np.sqrt({a} * {a} + 0.5)
+{new}[0] = {c}
+
+{new} = np.std({a}, axis={axis})
+{new} *= {c}
+
+{new} = np.cumprod({a})
+{new}[1:] = {c}
+
+{new} = np.linalg.inv({square} + 2.0 * np.eye(len({square})))
+{new} *= {c}
+
+{new} = np.linalg.cholesky({square} @ {square}.T + np.eye(len({square})))
+{new}[0] = {c}
+
+{new} = np.linalg.solve({square} + 2.5 * np.eye(len({square})), {vector})
+{new} -= {c}
+
+{new} = np.maximum.accumulate({a})
+{new}[...] = {c} * {new}
+
+{new} = 1.0 / ({a} * {a} + 1.0)
+{new}[::-1] *= {c}
+
+{new} = np.power({a} * {a} + 0.4, 1.5)
+{new} /= 1.3
+
+{new} = grow({a})
+{new} *= {c}
+
+{new} = cube({a})
+{new} += {c}
+
+{new} = np.max({a}, axis={axis})
+{new} *= {c}
+
+{new} = np.logaddexp({a}, {b})
+{new} *= {new}
+""")
+
+LOOPS = lines("""
 {new} = np.array([np.sum({a}[i:]) for i in range({n})])
 {new} = np.array([e * {c} for e in np.ravel({a})])
 {new} = sum(e * e for e in {a})
 {new} = max(np.ravel({a}))
-{new} = {a}\\nwhile np.sum({new} * {new}) > 0.7:\\n    {new} = {new} * 0.5
-if np.sum({a}) > {c}:\\n    {v}[...] = {w}\\nelse:\\n    {v} *= {c}
-if {v}[{row}].max() > {c}:\\n    {v}[{row}] *= {c}
-def step(u, s):\\n    u[1:] += s * u[:-1]\\n    return u\\n{new} = step({v}, {c})
-def step(u, s):\\n    u = u * s\\n    u[0] = s\\n    return np.sum(u)\\n{new} = step({v}, {c}) * {b}
-def step(u, s):\\n    out = np.zeros_like(u)\\n    out[1:] = u[:-1] * s\\n    out[0] = u[-1]\\n    return out\\nfor i in range(2):\\n    {v} = step({v}, {c})
-def step(u):\\n    w = np.exp(u * 0.3)\\n    w[0] *= 2.0\\n    return w\\n{new} = recomputed(step, {a})
-""".strip().splitlines()
+""") + blocks("""
+for i in range(1, {n}):
+    {v}[i] = {v}[i - 1] * {c} + {v}[i]
+
+for i in range(1, {n}):
+    {v}[i] += np.sin({v}[i - 1])
+
+for i in np.arange({n}):
+    {v}[i] = {v}[i] * {c}
+
+for i in np.arange({n} - 1):
+    {v}[i] -= {v}[i + 1] * {c}
+
+for i in np.argsort({v}.ravel())[:2] % {n}:
+    {v}[i] *= {c}
+
+for row in {v}:
+    row *= {c}
+
+for row in {v}:
+    row[0] += {c} * np.sum(row)
+
+for i, e in enumerate({v}):
+    {v}[i] = e * e + {c}
+
+for i in range(2):
+    {part} = {w}
+
+for i in range(2):
+    {v} *= {c}
+    {v} += {w}
+
+for i in range({n}):
+    for j in range(i):
+        {v}[i] += {v}[j] * {c}
+
+{new} = 0.0
+for e in {a}:
+    {new} = {new} + np.sum(e * e)
+
+{new} = {c}
+for i in range(3):
+    {new} += np.sum({a}) * {new} * 0.1
+
+{new} = []
+for i in range(2):
+    {new}.append({a} * (i + {c}))
+{new} = np.stack({new})
+
+{new} = [{a} * {c}]
+for i in range(2):
+    {new}.append(np.tanh({new}[-1]))
+{new} = np.concatenate({new})
+
+{new} = {a}
+while np.sum({new} * {new}) > 0.7:
+    {new} = {new} * 0.5
+
+if np.sum({a}) > {c}:
+    {v}[...] = {w}
+else:
+    {v} *= {c}
+
+if {v}[{row}].max() > {c}:
+    {v}[{row}] *= {c}
+
+def step(u, s):
+    u[1:] += s * u[:-1]
+    return u
+{new} = step({v}, {c})
+
+def step(u, s):
+    u = u * s
+    u[0] = s
+    return np.sum(u)
+{new} = step({v}, {c}) * {b}
+
+def step(u, s):
+    out = np.zeros_like(u)
+    out[1:] = u[:-1] * s
+    out[0] = u[-1]
+    return out
+for i in range(2):
+    {v} = step({v}, {c})
+
+def step(u):
+    w = np.exp(u * 0.3)
+    w[0] *= 2.0
+    return w
+{new} = recomputed(step, {a})
+""")
 
 #: The kinds of statements, and how often each is drawn.
-STATEMENTS = {"buffer": (BUFFERS, 3), "constant": (CONSTANTS, 1), "value": (VALUES, 5), "write": (WRITES, 6), "saved": (SAVED, 1), "loop": (LOOPS, 2)}
+STATEMENTS = {
+    "buffer": (BUFFERS, 3), "constant": (CONSTANTS, 1), "value": (VALUES, 5), "write": (WRITES, 6), "saved": (SAVED, 1), "loop": (LOOPS, 2),
+}  # fmt: skip
 EXPRESSIONS = {"unary": (UNARY, 3), "binary": (BINARY, 3), "view": (VIEWS, 3), "whole": (WHOLE, 4)}

@@ -1,7 +1,8 @@
 """A failing program made short: whatever can be left out while it still fails in the same way is left out.
 
-Works on the syntax tree, so it knows nothing of the grammar: statements are deleted, loops and branches give way to their bodies, names to what
-they stand for, expressions to their own parts and to numbers. Each step is tried on plain NumPy by the test of failing itself, so nonsense drops out.
+Works on the syntax tree, so it knows nothing of the grammar: statements are deleted, loops and branches give way to their
+bodies, names to what they stand for, expressions to their own parts and to numbers. Steps are taken blindly: a source that makes
+no sense any more does not fail in the same way.
 """
 
 from __future__ import annotations

@@ -1,7 +1,9 @@
 """Derivatives along a direction by differences, with a word on whether they can be believed.
 
-A wrong gradient is wrong along almost every direction, so one direction drawn at random is enough, and costs seven runs of the program. A slope is taken from four points around x with step h, and again with h / 2; and from the points on either side alone. If these disagree, there
-is a kink, a jump or another branch nearby, and a smaller step is tried. A point without any step that agrees is no place for a comparison.
+A wrong gradient is wrong along almost every direction, so one direction drawn at random is enough, and costs seven runs of the
+program. A slope is taken from four points around x with step h, and again with h / 2; and from the points on either side alone.
+If these disagree, there is a kink, a jump or another branch nearby, and a smaller step is tried. A point without any step that
+agrees is no place for a comparison.
 """
 
 from __future__ import annotations
