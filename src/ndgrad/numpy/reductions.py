@@ -175,7 +175,13 @@ def _variance(name: str, a: Any, axis: Any, dtype: Any, ddof: Any, keepdims: Any
     if where is True and not left:
         warnings.warn("Degrees of freedom <= 0 for slice", RuntimeWarning, stacklevel=4)
     result = sum(squares, dims, keepdims=keep, where=where) / left
-    return arithmetic.sqrt(result) if name == "std" else result
+    return _root(result) if name == "std" else result
+
+
+def _root(variance: Any) -> Any:
+    """The square root, with slope 0 where there is no spread: of a single number, too, the deviation is 0 wherever it lies."""
+    flat = variance == 0
+    return selection.where(flat, 0.0, arithmetic.sqrt(selection.where(flat, 1.0, variance)))
 
 
 def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = False, *, keepdims: Any = NO_VALUE) -> Any:
