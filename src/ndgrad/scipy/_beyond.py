@@ -46,10 +46,17 @@ def is_active(t: Any) -> bool:
     return False
 
 
+def is_our_sparse(value: Any) -> bool:
+    """Whether this is a SparseArray; asked by its attributes, since the module of sparse arrays is built on this one."""
+    return hasattr(value, "to_scipy") and isinstance(getattr(value, "data", None), Variable)
+
+
 def active_in(value: Any) -> Any:
     """The first such tensor in an argument, or None."""
     if isinstance(value, Variable):
         return value if is_active(value) else None
+    if is_our_sparse(value):
+        return active_in(value.data)
     if isinstance(value, (list, tuple)):
         return next((found for item in value if (found := active_in(item)) is not None), None)
     if isinstance(value, dict):
@@ -65,13 +72,28 @@ def refuse_active(name: str, arguments: Any, instead: str) -> None:
         )
 
 
-def without_tensors(value: Any) -> Any:
-    """An argument for SciPy: plain arrays in the place of tensors."""
+def without_tensors(value: Any, name: str = "a function of SciPy's") -> Any:
+    """An argument for SciPy: plain arrays in the place of tensors, SciPy's sparse arrays in the place of ours, and in the place of a
+    function one that gives numbers, and refuses to where its result carries a derivative: it may close over a tensor that does."""
     if isinstance(value, Variable):
         return values_of(value)
+    if is_our_sparse(value):
+        return value.to_scipy()
+    if isinstance(value, (types.FunctionType, types.MethodType, functools.partial)):
+        return _of_numbers(value, name)
     if isinstance(value, (list, tuple)) and not hasattr(value, "_fields"):
-        return type(value)(without_tensors(v) for v in value)
-    return {k: without_tensors(v) for k, v in value.items()} if isinstance(value, dict) else value
+        return type(value)(without_tensors(v, name) for v in value)
+    return {k: without_tensors(v, name) for k, v in value.items()} if isinstance(value, dict) else value
+
+
+def _of_numbers(function: Callable[..., Any], name: str) -> Callable[..., Any]:
+    def call(*args: Any, **kwargs: Any) -> Any:
+        made = function(*args, **kwargs)
+        refuse_active(f"{name}: the result of its function", made, "the same with functions of ndgrad, or detach() what it closes over")
+        return without_tensors(made)
+
+    functools.update_wrapper(call, function)  # SciPy asks some functions for their signature
+    return call
 
 
 def on_constants(name: str, theirs: Callable[..., Any], instead: str, *, decides: bool = False) -> Callable[..., Any]:
@@ -82,7 +104,7 @@ def on_constants(name: str, theirs: Callable[..., Any], instead: str, *, decides
     def call(*args: Any, **kwargs: Any) -> Any:
         if not decides:
             refuse_active(name, (args, kwargs), instead)
-        made = theirs(*without_tensors(args), **without_tensors(kwargs))
+        made = theirs(*without_tensors(args, name), **without_tensors(kwargs, name))
         return made if decides else as_arrays(made)
 
     return call
