@@ -16,7 +16,7 @@ from ndgrad.numpy.coercion import constant, values_of
 from ndgrad.ops import distribution as ops
 from ndgrad.ops import gamma as gamma_ops
 from ndgrad.scipy._beyond import refuse_active
-from ndgrad.scipy.stats.distribution import Distribution, S, real, scipys
+from ndgrad.scipy.stats.distribution import Distribution, NoRule, S, log_of_smaller, or_scipys, real, scipys
 
 _DRAWS = "a continuous relaxation, or the log-probability of the draw (the score function): logpmf(draw, ...)"
 
@@ -36,13 +36,13 @@ class Discrete(Distribution):
         return np.exp(self.logpmf_at(k, *shapes))
 
     def cdf_at(self, k: Any, *shapes: Any) -> Any:
-        raise NotImplementedError(f"{self.name}.cdf has no rule here. Sum pmf(arange(k + 1), ...).")
+        raise NoRule("sum pmf(arange(k + 1), ...)")
 
     def sf_at(self, k: Any, *shapes: Any) -> Any:
         return 1.0 - self.cdf_at(k, *shapes)
 
     def entropy_at(self, *shapes: Any) -> Any:
-        raise NotImplementedError(f"{self.name}.entropy has no rule here. Sum -pmf * logpmf over the support.")
+        raise NoRule("sum -pmf * logpmf over the support")
 
     def _at(
         self, k: Any, args: tuple[Any, ...], kwds: dict[str, Any], formula: Callable[..., Any], below: float, above: float, exact: bool
@@ -60,23 +60,29 @@ class Discrete(Distribution):
         value = np.where(inside, value, np.where(point < low, below, above))
         return np.where(good & ~np.isnan(given), value, numpy.nan)
 
+    @or_scipys
     def pmf(self, k: Any, *args: Any, **kwds: Any) -> Any:
         return self._at(k, args, kwds, self.pmf_at, 0.0, 0.0, True)
 
+    @or_scipys
     def logpmf(self, k: Any, *args: Any, **kwds: Any) -> Any:
         return self._at(k, args, kwds, self.logpmf_at, -numpy.inf, -numpy.inf, True)
 
+    @or_scipys
     def cdf(self, k: Any, *args: Any, **kwds: Any) -> Any:
         return self._at(k, args, kwds, self.cdf_at, 0.0, 1.0, False)
 
+    @or_scipys
     def sf(self, k: Any, *args: Any, **kwds: Any) -> Any:
         return self._at(k, args, kwds, self.sf_at, 1.0, 0.0, False)
 
+    @or_scipys
     def logcdf(self, k: Any, *args: Any, **kwds: Any) -> Any:
-        return self._at(k, args, kwds, lambda *v: np.log(self.cdf_at(*v)), -numpy.inf, 0.0, False)
+        return self._at(k, args, kwds, lambda *v: log_of_smaller(self.cdf_at(*v), lambda: self.sf_at(*v)), -numpy.inf, 0.0, False)
 
+    @or_scipys
     def logsf(self, k: Any, *args: Any, **kwds: Any) -> Any:
-        return self._at(k, args, kwds, lambda *v: np.log(self.sf_at(*v)), 0.0, -numpy.inf, False)
+        return self._at(k, args, kwds, lambda *v: log_of_smaller(self.sf_at(*v), lambda: self.cdf_at(*v)), 0.0, -numpy.inf, False)
 
     def _whole(self, method: str, q: Any, args: tuple[Any, ...], kwds: dict[str, Any]) -> Any:
         shapes, loc, _ = self.parameters(args, kwds)
@@ -95,6 +101,7 @@ class Discrete(Distribution):
         low, high = self.support_at(*shapes)
         return loc + low, loc + high
 
+    @or_scipys
     def entropy(self, *args: Any, **kwds: Any) -> Any:
         shapes, _, scale = self.parameters(args, kwds)
         good, shapes, _ = self.safe(shapes, scale)

@@ -13,8 +13,7 @@ import numpy
 
 import ndgrad.numpy as np
 from ndgrad.numpy.coercion import constant, values_of
-from ndgrad.scipy._beyond import refuse_active
-from ndgrad.scipy.stats.distribution import S, real, scipys
+from ndgrad.scipy.stats.distribution import S, of_constants, real, scipys
 
 _LOG_TWO_PI = math.log(2 * math.pi)
 
@@ -33,15 +32,7 @@ class _Parametrised:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
             raise AttributeError(name)
-        theirs = getattr(scipys(self.name), name)
-
-        def call(*args: Any, **kwds: Any) -> Any:
-            refuse_active(f"{self.name}.{name}", (args, kwds), "logpdf, or an integral of it by ndgrad.scipy.integrate")
-            from ndgrad.scipy._beyond import without_tensors
-
-            return theirs(*without_tensors(args), **without_tensors(kwds))
-
-        return call
+        return of_constants(f"{self.name}.{name}", getattr(scipys(self.name), name))
 
 
 class FrozenVector:

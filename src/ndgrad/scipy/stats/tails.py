@@ -8,7 +8,7 @@ from typing import Any
 import numpy
 
 import ndgrad.numpy as np
-from ndgrad.scipy.stats.distribution import EULER, EVERYWHERE, LOG_ROOT_TWO_PI, Continuous, S, nan, only
+from ndgrad.scipy.stats.distribution import EULER, EVERYWHERE, LOG_ROOT_TWO_PI, Continuous, NoRule, S, nan, only
 
 # ----- heavy tails ------------------------------------------------------------------------------------------------------------------
 
@@ -325,4 +325,4 @@ class VonMises(Continuous):
         return -kappa * S.i1e(kappa) / S.i0e(kappa) + math.log(2 * math.pi) + np.log(S.i0e(kappa)) + kappa
 
     def _moments(self, args: Any, kwds: Any) -> Any:
-        raise NotImplementedError("vonmises: moments on the circle have no rule here. Use the ratio of Bessel functions i1e / i0e.")
+        raise NoRule("the ratio of Bessel functions i1e / i0e, for moments on the circle")
