@@ -227,6 +227,22 @@ def _bare(condition: Any) -> Any:
     return memory_of(condition) if isinstance(condition, Variable) else condition
 
 
+def one_less_exp(u: Any) -> Any:
+    """1 - exp(-u) for u of 0 or more. expm1 has the digits near 0, and exp those of the derivative elsewhere."""
+    small = u < 1.0
+    return np.where(small, -np.expm1(-np.where(small, u, 0.0)), 1.0 - np.exp(-np.where(small, 1.0, u)))
+
+
+def xlogy(a: Any, x: Any) -> Any:
+    """a log(x), where a = 0 stands for the power x^0 = 1, at x = 0 too: its derivative in x is 0 there."""
+    return S.xlogy(a, np.where((a == 0) & (x == 0), 1.0, x))
+
+
+def xlog1py(a: Any, x: Any) -> Any:
+    """a log(1 + x), likewise."""
+    return S.xlog1py(a, np.where((a == 0) & (x == -1), 0.0, x))
+
+
 def log_of_smaller(p: Any, other: Callable[[], Any]) -> Any:
     """log(p) with its digits near 1 too, from 1 - p."""
     small = p < 0.5
@@ -287,8 +303,7 @@ class Continuous(Distribution):
         inside = inside & good
         if density:
             inside = inside & (abs(z) < numpy.inf)
-        z = np.where(inside, z, _interior(low, high))
-        value = formula(z, *shapes)
+        value = formula(*self._inner(inside, z, shapes, low, high))
         if density == 1:
             value = value / scale
         elif density == 2:
@@ -296,6 +311,14 @@ class Continuous(Distribution):
         outside = np.where((point - loc) / scale <= low, below, above)
         value = np.where(inside, value, outside)
         return np.where(good & ~np.isnan(point), value, numpy.nan)
+
+    def _inner(self, inside: Any, z: Any, shapes: list[Any], low: Any, high: Any) -> list[Any]:
+        """Points and shapes, with a point inside the support of other shapes where a point is outside: so the shapes have no part in
+        what is found there, neither in its value nor, by an underflow, in its gradient."""
+        if numpy.all(_bare(inside)):
+            return [z, *shapes]
+        others = [np.where(inside, s, self.fallback(i)) for i, s in enumerate(shapes)]
+        return [np.where(inside, z, _interior(*self.support_at(*others))), *others]
 
     @or_scipys
     def pdf(self, x: Any, *args: Any, **kwds: Any) -> Any:
@@ -403,8 +426,11 @@ __all__ = [
     "log_of_smaller",
     "nan",
     "of_constants",
+    "one_less_exp",
     "only",
     "or_scipys",
     "real",
     "scipys",
+    "xlog1py",
+    "xlogy",
 ]
