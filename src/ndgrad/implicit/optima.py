@@ -392,12 +392,10 @@ def find_least_squares(
     limits = read_bounds(name, bounds, layout)
 
     def residuals(vector: Any, given: Any, _: Any) -> Any:
-        leaves = tensors_of(f"{name}: fun", fun(layout.unpack(vector), *given), layout.face)
-        return Layout(f"{name}: fun", leaves, layout.face).pack(leaves)
+        return flat_residuals(name, fun, layout.unpack(vector), given, layout)
 
     def cost(x: PyTree, *given: Any) -> Any:
-        r = residuals(layout.pack(_leaves(x)), given, ())
-        return LOSSES[loss]((r / f_scale) ** 2).sum() * (0.5 * f_scale**2)
+        return cost_of(flat_residuals(name, fun, x, given, layout), loss, f_scale)
 
     def solver(start: Any) -> Any:
         run = equations.run_flat
@@ -422,10 +420,15 @@ def find_least_squares(
     return layout.unpack(_value(equations, result, conditions, z)), result, layout
 
 
-def _leaves(x: PyTree) -> list[Any]:
-    from ndgrad.pytree import tree_flatten
+def flat_residuals(name: str, fun: Callable[..., PyTree], x: PyTree, given: tuple[Any, ...], layout: Layout) -> Any:
+    """What a function of a least-squares problem returns, as one vector."""
+    leaves = tensors_of(f"{name}: fun", fun(x, *given), layout.face)
+    return Layout(f"{name}: fun", leaves, layout.face).pack(leaves)
 
-    return tree_flatten(x)[0]
+
+def cost_of(r: Any, loss: str, f_scale: float) -> Any:
+    """Half the sum of squares of residuals, or of what a loss makes of the squares."""
+    return LOSSES[loss]((r / f_scale) ** 2).sum() * (0.5 * f_scale**2)
 
 
 #: SciPy's loss functions of z, the square of a scaled residual.
@@ -438,4 +441,6 @@ LOSSES: dict[str, Callable[[Any], Any]] = {
 }
 
 
-__all__ = ["Objective", "find_least_squares", "find_minimum", "least_squares", "minimize", "scalar_result"]
+__all__ = [
+    "Objective", "cost_of", "find_least_squares", "find_minimum", "flat_residuals", "least_squares", "minimize", "scalar_result",
+]  # fmt: skip

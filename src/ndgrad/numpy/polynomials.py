@@ -10,6 +10,7 @@ import numpy as np
 from ndgrad.arrays.precision import finfo
 from ndgrad.autograd.variable import np_dtype
 from ndgrad.numpy import calculus, linalg, products
+from ndgrad.numpy.array import at_stake
 from ndgrad.numpy.coercion import as_array, constant, flat, inexact, operands, values_of
 from ndgrad.ops import arithmetic, join, padding
 from ndgrad.ops import complex as complex_ops
@@ -114,6 +115,8 @@ def polyint(p: Any, m: int = 1, k: Any = None) -> Any:
 def poly(seq_of_zeros: Any) -> Any:
     """The coefficients of the polynomial with these roots, or of the characteristic polynomial of a matrix."""
     zeros = _coefficients(seq_of_zeros)
+    # complex roots that carry a derivative make complex coefficients, pairs or not: a change of one root of a pair makes them complex
+    may_be_real = (zeros.ndim == 2 and np_dtype(zeros).kind != "c") or not at_stake(zeros)
     if zeros.ndim == 2 and zeros.shape[0] == zeros.shape[1] != 0:
         zeros = linalg.real_if_possible(zeros, linalg.eigvals(zeros))
     elif zeros.ndim != 1:
@@ -121,7 +124,7 @@ def poly(seq_of_zeros: Any) -> Any:
     made = constant(np.ones(1, np_dtype(zeros)))
     for k in range(zeros.shape[0]):
         made = calculus.convolve(made, join.cat(*operands(constant(np.ones(1)), -zeros[k : k + 1]), dim=0))
-    if np_dtype(made).kind == "c":
+    if np_dtype(made).kind == "c" and may_be_real:
         found = values_of(zeros)
         if np.array_equal(np.sort(found), np.sort(found.conjugate())):
             made = complex_ops.real(made).copy()

@@ -10,6 +10,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy
+
 from ndgrad.ops.gamma import beside, on_host, real_function, shape_derivatives
 from ndgrad.ops.table import elementwise
 
@@ -152,5 +154,41 @@ stdtr_inverse = elementwise(
     "stdtr_inverse", real_function("stdtrit"), args="df p",
     df=lambda t, df, out, ops: t * -(ops.student_shape(df, out, order=1) / student_density(df, out, ops)),
     p=lambda t, df, out, ops: t / student_density(df, out, ops),
+    inplace=False,
+)  # fmt: skip
+
+# ----- powers of a distance --------------------------------------------------------------------------------------------------------
+
+
+def _distance_power(np: Any, x: Any, beta: Any, *, order: int, logs: int) -> Any:
+    r"""d^n/dx^n d^k/dbeta^k of |x|^beta: sgn(x)^n |x|^(beta-n) sum_j C(k, j) (d^j/dbeta^j of beta (beta-1) ... (beta-n+1)) log(|x|)^(k-j).
+
+    At 0 it is 0 for beta above n, and for beta = n, a whole number, n! or 0, as n is even or odd (a corner). A power that is a polynomial
+    ends there; of others this is infinite.
+    """
+    x, beta = np.broadcast_arrays(*(np.asarray(v, np.float64) for v in (x, beta)))
+    falling = numpy.polynomial.Polynomial.fromroots(range(order)) if order else numpy.polynomial.Polynomial([1.0])
+    at_0 = x == 0
+    size, total = np.where(at_0, 1.0, np.abs(x)), np.zeros_like(x)
+    log = np.log(size)
+    for j in range(logs + 1):
+        factor = falling.deriv(j) if j else falling
+        total = total + math.comb(logs, j) * factor(beta) * log ** (logs - j)
+    away = np.sign(x) ** order * size ** (beta - order) * total
+    if logs:
+        limit = np.where(beta > order, 0.0, math.nan)
+    else:
+        ends = (beta == np.floor(beta)) & (beta < order)
+        limit = np.where((beta > order) | ends, 0.0, np.where(beta == order, math.factorial(order) * (order % 2 == 0), math.inf))
+    return np.where(at_0, limit, away)
+
+
+# |x|^beta, with all its derivatives at 0.
+distance_power = elementwise(
+    "distance_power", lambda np, x, beta, *, order, logs: on_host(
+        np, "distance_power", lambda x, beta: _distance_power(numpy, x, beta, order=order, logs=logs), x, beta),
+    args="x beta", settings={"order": 0, "logs": 0},
+    x=lambda t, x, beta, order, logs, ops: t * ops.distance_power(x, beta, order=order + 1, logs=logs),
+    beta=lambda t, x, beta, order, logs, ops: t * ops.distance_power(x, beta, order=order, logs=logs + 1),
     inplace=False,
 )  # fmt: skip

@@ -27,8 +27,8 @@ Array = Any
 
 _STEP = 0.05
 _S = np.arange(-3.75, 4.5, _STEP)
-_W = np.exp(_S - np.exp(-_S))
-_WEIGHTS = _STEP * _W * (1 + np.exp(-_S))
+TAIL_NODES = np.exp(_S - np.exp(-_S))
+TAIL_WEIGHTS = _STEP * TAIL_NODES * (1 + np.exp(-_S))
 #: Elements that are treated together: the temporaries, of all nodes, stay in cache.
 _BLOCK = 2048
 
@@ -80,9 +80,9 @@ def _tail(density: Callable[[Array], Array], slope: Array, curvature: Array, lef
     `least` bounds the rate of decay: p falls at that rate in the end, and not faster.
     """
     rate = np.minimum(np.maximum(np.abs(slope), np.sqrt(curvature)), least)
-    distance = _W[:, None] / rate
+    distance = TAIL_NODES[:, None] / rate
     values = density(np.where(left, -distance, distance))
-    return (_WEIGHTS @ np.where(np.isfinite(values), values, 0.0)) / rate
+    return (TAIL_WEIGHTS @ np.where(np.isfinite(values), values, 0.0)) / rate
 
 
 def _stirling_rest(a: Array) -> Array:

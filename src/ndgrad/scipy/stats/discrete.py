@@ -16,7 +16,7 @@ from ndgrad.numpy.coercion import constant, values_of
 from ndgrad.ops import distribution as ops
 from ndgrad.ops import gamma as gamma_ops
 from ndgrad.scipy._beyond import refuse_active
-from ndgrad.scipy.stats.distribution import Distribution, S, real, scipys
+from ndgrad.scipy.stats.distribution import Distribution, NoRule, S, log_of_smaller, or_scipys, real, scipys, xlog1py, xlogy
 
 _DRAWS = "a continuous relaxation, or the log-probability of the draw (the score function): logpmf(draw, ...)"
 
@@ -36,13 +36,13 @@ class Discrete(Distribution):
         return np.exp(self.logpmf_at(k, *shapes))
 
     def cdf_at(self, k: Any, *shapes: Any) -> Any:
-        raise NotImplementedError(f"{self.name}.cdf has no rule here. Sum pmf(arange(k + 1), ...).")
+        raise NoRule("sum pmf(arange(k + 1), ...)")
 
     def sf_at(self, k: Any, *shapes: Any) -> Any:
         return 1.0 - self.cdf_at(k, *shapes)
 
     def entropy_at(self, *shapes: Any) -> Any:
-        raise NotImplementedError(f"{self.name}.entropy has no rule here. Sum -pmf * logpmf over the support.")
+        raise NoRule("sum -pmf * logpmf over the support")
 
     def _at(
         self, k: Any, args: tuple[Any, ...], kwds: dict[str, Any], formula: Callable[..., Any], below: float, above: float, exact: bool
@@ -60,23 +60,29 @@ class Discrete(Distribution):
         value = np.where(inside, value, np.where(point < low, below, above))
         return np.where(good & ~np.isnan(given), value, numpy.nan)
 
+    @or_scipys
     def pmf(self, k: Any, *args: Any, **kwds: Any) -> Any:
         return self._at(k, args, kwds, self.pmf_at, 0.0, 0.0, True)
 
+    @or_scipys
     def logpmf(self, k: Any, *args: Any, **kwds: Any) -> Any:
         return self._at(k, args, kwds, self.logpmf_at, -numpy.inf, -numpy.inf, True)
 
+    @or_scipys
     def cdf(self, k: Any, *args: Any, **kwds: Any) -> Any:
         return self._at(k, args, kwds, self.cdf_at, 0.0, 1.0, False)
 
+    @or_scipys
     def sf(self, k: Any, *args: Any, **kwds: Any) -> Any:
         return self._at(k, args, kwds, self.sf_at, 1.0, 0.0, False)
 
+    @or_scipys
     def logcdf(self, k: Any, *args: Any, **kwds: Any) -> Any:
-        return self._at(k, args, kwds, lambda *v: np.log(self.cdf_at(*v)), -numpy.inf, 0.0, False)
+        return self._at(k, args, kwds, lambda *v: log_of_smaller(self.cdf_at(*v), lambda: self.sf_at(*v)), -numpy.inf, 0.0, False)
 
+    @or_scipys
     def logsf(self, k: Any, *args: Any, **kwds: Any) -> Any:
-        return self._at(k, args, kwds, lambda *v: np.log(self.sf_at(*v)), 0.0, -numpy.inf, False)
+        return self._at(k, args, kwds, lambda *v: log_of_smaller(self.sf_at(*v), lambda: self.cdf_at(*v)), 0.0, -numpy.inf, False)
 
     def _whole(self, method: str, q: Any, args: tuple[Any, ...], kwds: dict[str, Any]) -> Any:
         shapes, loc, _ = self.parameters(args, kwds)
@@ -95,6 +101,7 @@ class Discrete(Distribution):
         low, high = self.support_at(*shapes)
         return loc + low, loc + high
 
+    @or_scipys
     def entropy(self, *args: Any, **kwds: Any) -> Any:
         shapes, _, scale = self.parameters(args, kwds)
         good, shapes, _ = self.safe(shapes, scale)
@@ -118,7 +125,7 @@ class Bernoulli(Discrete):
     shapes = ("p",)
     valid = staticmethod(_probability)
     support_at = staticmethod(lambda p: (0.0, 1.0))
-    logpmf_at = staticmethod(lambda k, p: S.xlogy(k, p) + S.xlog1py(1.0 - k, -p))
+    logpmf_at = staticmethod(lambda k, p: xlogy(k, p) + xlog1py(1.0 - k, -p))
     pmf_at = staticmethod(lambda k, p: np.where(k == 1, p, 1.0 - p))
     cdf_at = staticmethod(lambda k, p: 1.0 - p + 0.0 * k)
     entropy_at = staticmethod(lambda p: S.entr(p) + S.entr(1.0 - p))
@@ -129,7 +136,7 @@ class Binomial(Discrete):
     shapes = ("n", "p")
     valid = staticmethod(lambda n, p: (n >= 0) & (n == np.floor(n).detach()) & _probability(p))
     support_at = staticmethod(lambda n, p: (0.0, n.detach()))
-    logpmf_at = staticmethod(lambda k, n, p: _log_choose(n, k) + S.xlogy(k, p) + S.xlog1py(n - k, -p))
+    logpmf_at = staticmethod(lambda k, n, p: _log_choose(n, k) + xlogy(k, p) + xlog1py(n - k, -p))
     cdf_at = staticmethod(lambda k, n, p: ops.betainc(n - k, k + 1.0, 1.0 - p))
     sf_at = staticmethod(lambda k, n, p: ops.betainc(k + 1.0, n - k, p))
     moments = staticmethod(lambda n, p: (n * p, n * p * (1.0 - p)))
@@ -138,7 +145,7 @@ class Binomial(Discrete):
 class Poisson(Discrete):
     shapes = ("mu",)
     valid = staticmethod(lambda mu: mu >= 0)
-    logpmf_at = staticmethod(lambda k, mu: S.xlogy(k, mu) - S.lgamma(k + 1.0) - mu)
+    logpmf_at = staticmethod(lambda k, mu: xlogy(k, mu) - S.lgamma(k + 1.0) - mu)
     cdf_at = staticmethod(lambda k, mu: gamma_ops.igammac(k + 1.0, mu))
     sf_at = staticmethod(lambda k, mu: gamma_ops.igamma(k + 1.0, mu))
     moments = staticmethod(lambda mu: (mu, mu))
@@ -148,7 +155,7 @@ class Geometric(Discrete):
     shapes = ("p",)
     valid = staticmethod(lambda p: (p > 0) & (p <= 1))
     support_at = staticmethod(lambda p: (1.0, numpy.inf))
-    logpmf_at = staticmethod(lambda k, p: S.xlog1py(k - 1.0, -p) + np.log(p))
+    logpmf_at = staticmethod(lambda k, p: xlog1py(k - 1.0, -p) + np.log(p))
     cdf_at = staticmethod(lambda k, p: -np.expm1(np.log1p(-p) * k))
     sf_at = staticmethod(lambda k, p: np.exp(k * np.log1p(-p)))
     entropy_at = staticmethod(lambda p: -np.log(p) - np.log1p(-p) * (1.0 - p) / p)
@@ -158,7 +165,7 @@ class Geometric(Discrete):
 class NegativeBinomial(Discrete):
     shapes = ("n", "p")
     valid = staticmethod(lambda n, p: (n > 0) & (p > 0) & (p <= 1))
-    logpmf_at = staticmethod(lambda k, n, p: S.lgamma(n + k) - S.lgamma(k + 1.0) - S.lgamma(n) + n * np.log(p) + S.xlog1py(k, -p))
+    logpmf_at = staticmethod(lambda k, n, p: S.lgamma(n + k) - S.lgamma(k + 1.0) - S.lgamma(n) + n * np.log(p) + xlog1py(k, -p))
     cdf_at = staticmethod(lambda k, n, p: ops.betainc(n, k + 1.0, p))
     sf_at = staticmethod(lambda k, n, p: ops.betaincc(n, k + 1.0, p))
     moments = staticmethod(lambda n, p: (n * (1.0 - p) / p, n * (1.0 - p) / p / p))
