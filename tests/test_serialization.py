@@ -147,8 +147,43 @@ def test_window_outside_its_memory_is_refused():
     with zipfile.ZipFile(broken, "w") as archive:
         for name, data in records.items():
             archive.writestr(name, data)
-    with pytest.raises(RuntimeError, match="out of bounds"):
+    with pytest.raises(pickle.UnpicklingError, match="out of bounds"):
         ndgrad.load(broken)
+
+
+def test_a_missing_file_is_a_file_not_found(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        ndgrad.load(tmp_path / "none.pt")
+    with pytest.raises(FileNotFoundError):
+        ndgrad.load(str(tmp_path / "none.pt"), mmap=True)
+
+
+def test_errors_of_map_location_are_the_users_own():
+    def place(storage, where):
+        raise KeyError("mine")
+
+    with pytest.raises(KeyError, match="mine"):
+        there_and_back(ndgrad.ones(1), map_location=place)
+
+
+def test_arrays_with_attributes_come_back_as_arrays_over_shared_memory():
+    array = ndgrad.numpy.arange(4.0)
+    array.label = "x"
+    back, part = there_and_back([array, array[1:3]])
+    assert type(back) is type(part) is type(array)
+    assert back.label == "x"
+    back[1] = 7.0
+    assert part.tolist() == [7.0, 2.0]
+
+
+class Labelled(ndgrad.Tensor):
+    label = None
+
+
+def test_attributes_that_a_class_declares_come_back_when_trusted():
+    t = ndgrad.ones(2).as_subclass(Labelled)
+    t.label = "x"
+    assert there_and_back(t, weights_only=False).label == "x"
 
 
 def test_failed_save_leaves_the_file_alone(tmp_path):

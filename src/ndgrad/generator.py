@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ndgrad.autograd.locks import make_lock
 from ndgrad.devices import DeviceLike, device
 
 __all__ = ["Generator", "default_generator", "initial_seed", "manual_seed", "seed"]
@@ -57,7 +58,7 @@ class Generator:
 
     def __init__(self, device: DeviceLike = "cpu") -> None:
         self.device = _cpu(device)
-        self.lock = threading.RLock()
+        self.lock = make_lock()
         self._seed = _UNSEEDED
 
     if not TYPE_CHECKING:

@@ -16,12 +16,12 @@ from __future__ import annotations
 
 import importlib
 import os
-import threading
 import weakref
 from collections.abc import Callable, Iterable
 from types import BuiltinFunctionType, FunctionType, MethodType
 from typing import Any, Self
 
+from ndgrad.autograd.locks import make_lock
 from ndgrad.autograd.modes import enter, leave, thread
 from ndgrad.autograd.subclass import DisableFunctionSubclass, ask_classes, disabled, overriding_types
 from ndgrad.autograd.variable import Variable
@@ -227,7 +227,7 @@ def resolve_name(func: Any) -> str | None:
 
 # ----- putting them in place ---------------------------------------------------------------------------------------------
 
-_lock = threading.RLock()
+_lock = make_lock()
 _changing = False
 _modes = 0
 _classes: dict[int, weakref.ref[Any]] = {}
@@ -305,8 +305,8 @@ def count_class(cls: type[Any]) -> None:
 
 
 def _after_fork() -> None:
-    global _lock, _changing
-    _lock, _changing = threading.RLock(), False  # nobody is left in the child who could give it back
+    global _changing
+    _changing = False  # nobody is left in the child who could finish it
 
 
 if hasattr(os, "register_at_fork"):

@@ -10,12 +10,12 @@ it is a named tuple or registered. Beyond torch: dataclasses are nodes, field by
 
 from __future__ import annotations
 
-import threading
 import types
 from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
+from ndgrad.autograd.locks import make_lock
 from ndgrad.sizes import Size
 
 __all__ = [
@@ -147,7 +147,7 @@ def _kind_of(cls: Class) -> _Kind | None:
     return kind
 
 
-_registration = threading.Lock()
+_registration = make_lock()
 
 
 def register_pytree_node(

@@ -13,8 +13,9 @@ import pickle
 import struct
 import sys
 import zipfile
-from collections import Counter, OrderedDict
+from collections import OrderedDict
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ import numpy as np
 from ndgrad import devices, dtypes
 from ndgrad.arrays.placement import device_of, moved
 from ndgrad.autograd.variable import Variable, meta_of, wrap
+from ndgrad.plain_pickle import Callee, PlainUnpickler, UsersError, set_attributes
 from ndgrad.sizes import Size
 from ndgrad.storage import UntypedStorage, contiguous_strides, flat_bytes, memory_of, owner_of, pointer, shared_storage, window
 from ndgrad.tensor import Tensor
@@ -50,6 +52,8 @@ class _Name:
 _TENSOR = _Name("torch._utils", "_rebuild_tensor_v2")
 _TENSOR_OF_DTYPE = _Name("torch._utils", "_rebuild_tensor_v3")
 _PARAMETER = _Name("torch._utils", "_rebuild_parameter")
+_PARAMETER_WITH_STATE = _Name("torch._utils", "_rebuild_parameter_with_state")
+_FROM_TYPE, _TENSOR_TYPE = _Name("torch._tensor", "_rebuild_from_type_v2"), _Name("torch", "Tensor")
 _SIZE, _DEVICE = _Name("torch", "Size"), _Name("torch", "device")
 _UNTYPED = _Name("torch.storage", "UntypedStorage")
 _NAMES: dict[str, _Name] = {}
@@ -111,13 +115,15 @@ class _Pickler(_PythonPickler):  # type: ignore[misc]  # not in the stubs
         if is_lazy(t):
             return t.__reduce_ex__(2)
         kind, attributes = type(t), {k: v for k, v in t.__dict__.items() if k not in ("_is_buffer", "persistent", "_is_param")}
-        if kind is Tensor and not attributes:
-            return self._plain(t)
-        plain = _Plain(t)
-        self.alive.append(plain)
-        if kind is Parameter and not attributes:
-            return _PARAMETER, (plain, t.requires_grad, OrderedDict())
-        return _rebuild_as, (kind, plain, t.requires_grad, attributes)
+        if kind is Tensor or kind is _array_class():
+            plain = self._plain(t)
+            return (_FROM_TYPE, (plain[0], _TENSOR_TYPE, plain[1], attributes)) if attributes else plain
+        inner = _Plain(t)
+        self.alive.append(inner)
+        if kind is Parameter:
+            given = (inner, bool(t.requires_grad), OrderedDict())
+            return (_PARAMETER_WITH_STATE, (*given, attributes)) if attributes else (_PARAMETER, given)
+        return _rebuild_as, (kind, inner, bool(t.requires_grad), attributes)
 
     def _plain(self, t: Any) -> Any:
         """A tensor's memory, and the window on it that the tensor is."""
@@ -134,10 +140,11 @@ class _Pickler(_PythonPickler):  # type: ignore[misc]  # not in the stubs
         if not isinstance(array, np.ndarray):
             array = moved(array, devices.device("cpu"))
         memory, offset, steps = self._memory(array, name, where)
-        requires_grad = bool(t.requires_grad) and t.is_leaf
+        args = (memory, offset, tuple(array.shape), steps, bool(t.requires_grad) and t.is_leaf, OrderedDict())
+        flags = ({_IS_ARRAY: True},) if type(t) is _array_class() else ()
         if name in _STORAGE_OF:
-            return _TENSOR, (memory, offset, tuple(array.shape), steps, requires_grad, OrderedDict())
-        return _TENSOR_OF_DTYPE, (memory, offset, tuple(array.shape), steps, requires_grad, OrderedDict(), dtypes.as_dtype(array.dtype))
+            return _TENSOR, (*args, *flags)
+        return _TENSOR_OF_DTYPE, (*args, dtypes.as_dtype(array.dtype), *flags)
 
     def _memory(self, array: Any, name: str, where: str) -> tuple[_Memory, int, tuple[int, ...]]:
         size = array.itemsize
@@ -179,7 +186,8 @@ def save(obj: Any, f: Any, pickle_protocol: int = 2) -> None:
     >>> ndgrad.load(file)
     {'weight': tensor([1., 1.])}
 
-    Files of tensors and containers can be read by `torch.load`; other objects are pickled and need `weights_only=False` to load.
+    Files of tensors and containers can be read by `torch.load`, for which an `Array` is a tensor like any other; other objects are
+    pickled and need `weights_only=False` to load.
     """
     pickled = io.BytesIO()
     pickler = _Pickler(pickled, pickle_protocol)
@@ -218,120 +226,191 @@ class _Bytes:
         self.raw, self.dtype, self.where = raw, dtype, where
 
 
-def _rebuild_tensor(memory: Any, offset: int, size: Any, stride: Any, requires_grad: bool = False, hooks: Any = None, *rest: Any) -> Any:
-    if not isinstance(memory, _Bytes):
-        raise pickle.UnpicklingError(f"a tensor in the file has {type(memory).__name__} for its memory. The file is damaged.")
-    name = rest[0].name if rest and isinstance(rest[0], dtypes.dtype) else memory.dtype
-    if name is None:
-        raise pickle.UnpicklingError("a tensor in the file has no dtype. The file is damaged.")
-    array = window(memory.raw, dtypes.as_numpy_dtype(name), int(offset), tuple(size), tuple(stride))
-    made = wrap(Tensor, array)
-    made._storage = shared_storage(array)  # a write through one of several tensors is seen by all
-    if memory.where is not None:
-        made = made.to(memory.where)
+class _Memories:
+    """The memory in an archive, read when first a tensor names it."""
+
+    def __init__(self, archive: _Archive, map_location: Any, mapped_from: Any) -> None:
+        self.archive, self.map_location, self.mapped_from = archive, map_location, mapped_from
+        self.swapped = archive.has("byteorder") and archive.read("byteorder") != sys.byteorder.encode()
+        self.read: dict[str, Any] = {}
+        # Memory in which a conjugation or a change of sign that torch had put off is carried out, by what was read and how.
+        self.resolved: dict[tuple[int, str, bool, bool], Any] = {}
+
+    def fetch(self, identity: Any) -> _Bytes:
+        if type(identity) is not tuple or len(identity) < 4 or identity[0] != "storage" or type(identity[2]) is not str:
+            raise pickle.UnpicklingError("something in the file stands where memory should be named. The file is damaged.")
+        _, storage, key, where = identity[:4]
+        name = storage if isinstance(storage, str) else None
+        if (name is not None and name not in _STORAGE_OF) or type(where) is not str:
+            raise pickle.UnpicklingError(f"memory in the file is of type {name!r} on {where!r}, which do not exist. The file is damaged.")
+        if key not in self.read:
+            raw = self._raw(key)
+            if self.swapped and name is not None:
+                raw = raw.view(dtypes.as_numpy_dtype(name)).byteswap().view(np.uint8)
+            self.read[key] = raw
+        return _Bytes(self.read[key], name, _place(self.map_location, where, self.read[key]))
+
+    def _raw(self, key: str) -> Any:
+        record = f"data/{key}"
+        if self.mapped_from is not None:
+            return _mapped(self.mapped_from, self.archive, record)
+        return np.frombuffer(bytearray(self.archive.read(record)), np.uint8)
+
+    def tensor(self, memory: Any, offset: Any, size: Any, stride: Any, requires_grad: Any = False, hooks: Any = None, *rest: Any) -> Any:
+        """What torch's _rebuild_tensor does, in its second and third version: after the hooks, the third has a dtype, and either may
+        have a dict of flags."""
+        dims = (*size, *stride) if type(size) in _DIMS and type(stride) in _DIMS else (None,)
+        if not isinstance(memory, _Bytes) or not all(type(n) is int for n in (offset, *dims)) or type(requires_grad) is not bool:
+            given = ", ".join(type(value).__name__ for value in (memory, offset, size, stride, requires_grad))
+            raise pickle.UnpicklingError(
+                f"a tensor in the file has {given} for its memory, offset, size, stride and requires_grad. The file is damaged."
+            )
+        name = rest[0].name if rest and isinstance(rest[0], dtypes.dtype) else memory.dtype
+        flags = rest[-1] if rest and isinstance(rest[-1], dict) else {}
+        if name is None:
+            raise pickle.UnpicklingError("a tensor in the file has no dtype. The file is damaged.")
+        raw = self._resolved(memory.raw, name, flags.get("conj") is True, flags.get("neg") is True)
+        try:
+            array = window(raw, dtypes.as_numpy_dtype(name), offset, tuple(size), tuple(stride))
+        except (RuntimeError, ValueError) as error:
+            raise pickle.UnpicklingError(f"a tensor in the file does not fit its memory: {error} The file is damaged.") from None
+        made = wrap(_array_class() if flags.get(_IS_ARRAY) is True else Tensor, array)
+        made._storage = shared_storage(array)  # a write through one of several tensors is seen by all
+        if memory.where is not None:
+            made = made.to(memory.where)
+        return _requiring(made, requires_grad)
+
+    def _resolved(self, raw: Any, name: str, conj: bool, neg: bool) -> Any:
+        """Memory with what torch puts off carried out, all of it at once: so tensors that shared it still do, and a tensor that repeats
+        its elements costs no more than they do. Tensors without the flag keep the memory as it was read."""
+        if not (conj or neg):
+            return raw
+        dtype = dtypes.as_numpy_dtype(name)
+        if (conj and dtype.kind != "c") or dtype.kind in "bu":
+            what = "conjugated" if conj else "negated"
+            raise pickle.UnpicklingError(f"a tensor of {name} in the file is to be {what}. The file is damaged.")
+        key = (id(raw), name, conj, neg)
+        if key not in self.resolved:
+            values = raw[: raw.size // dtype.itemsize * dtype.itemsize].view(dtype)
+            values = np.conjugate(values) if conj else values
+            self.resolved[key] = (np.negative(values) if neg else values).view(np.uint8)
+        return self.resolved[key]
+
+
+_DIMS = (tuple, list, Size)
+#: The flag of a tensor on NumPy's face. Torch passes over flags that it does not know, and reads a tensor.
+_IS_ARRAY = "ndgrad.Array"
+
+
+def _array_class() -> Any:
+    from ndgrad.numpy.array import Array  # a namespace over this layer
+
+    return Array
+
+
+def _requiring(made: Any, requires_grad: bool) -> Any:
     if requires_grad:
+        if not (made.dtype.is_floating_point or made.dtype.is_complex):
+            raise pickle.UnpicklingError(f"a tensor of {made.dtype} in the file requires a gradient. The file is damaged.")
         meta_of(made).requires_grad = True
     return made
 
 
-def _rebuild_parameter(data: Any, requires_grad: bool = True, hooks: Any = None, state: Any = None) -> Any:
+# How an object from a file gets its attributes: `set_attributes`, or the same without its checks.
+_Give = Callable[[Any, Any], None]
+
+
+def _rebuild_parameter(give: _Give, data: Any, requires_grad: Any = True, hooks: Any = None, state: Any = None) -> Any:
     from ndgrad.nn.parameter import Parameter
 
-    made = Parameter(data, requires_grad)
-    if isinstance(state, dict):
-        made.__dict__.update(state)
+    if not isinstance(data, Tensor) or type(requires_grad) is not bool:
+        raise pickle.UnpicklingError(f"a parameter in the file holds a {type(data).__name__}. The file is damaged.")
+    made = Parameter(_requiring(data, requires_grad), requires_grad)
+    if state is not None:
+        give(made, state)
     return made
 
 
-def _rebuild_as(kind: Any, data: Any, requires_grad: bool, attributes: dict[str, Any]) -> Any:
+def _rebuild_as(kind: Any, data: Any, requires_grad: Any, attributes: Any) -> Any:
     """A tensor of another class over the memory of a plain one."""
-    if not (isinstance(kind, type) and issubclass(kind, Tensor) and isinstance(data, Tensor)):
-        raise pickle.UnpicklingError(f"{kind!r} in the file is no class of tensors. The file is damaged.")
+    return _rebuild_class(_give_all, kind, data, requires_grad, attributes)
+
+
+def _rebuild_class(give: _Give, kind: Any, data: Any, requires_grad: Any, attributes: Any) -> Any:
+    if not (isinstance(kind, type) and issubclass(kind, Tensor) and isinstance(data, Tensor) and type(requires_grad) is bool):
+        raise pickle.UnpicklingError(f"a tensor in the file is a {type(data).__name__} of a class that is none. The file is damaged.")
     made = wrap(kind, data._array)
     made._storage = data._storage
-    if requires_grad:
-        meta_of(made).requires_grad = True
+    give(_requiring(made, requires_grad), attributes)
+    return made
+
+
+def _rebuild_from_type(give: _Give, function: Any, kind: Any, args: Any, state: Any) -> Any:
+    call = function.call if type(function) is Callee else function if give is _give_all else None
+    if call is None or type(args) is not tuple:
+        raise pickle.UnpicklingError(f"a tensor in the file is made by a {type(function).__name__}. The file is damaged.")
+    made = call(*args)
+    give(made, state)
+    return made
+
+
+def _rebuild_uninitialized(kind: Any, requires_grad: Any, device: Any, dtype: Any) -> Any:
+    from ndgrad.nn import parameter
+
+    if not any(kind is known for known in (parameter.UninitializedParameter, parameter.UninitializedBuffer)):
+        raise pickle.UnpicklingError("a parameter without a shape in the file is of a class that is none. The file is damaged.")
+    return parameter._rebuild_uninitialized(kind, requires_grad is True, device, dtype)
+
+
+def _give_all(made: Any, attributes: Any) -> None:
     made.__dict__.update(attributes)
-    return made
 
 
-def _rebuild_from_type(function: Any, kind: Any, args: Any, state: Any) -> Any:
-    made = function(*args)
-    if isinstance(state, dict):
-        made.__dict__.update(state)
-    return made
+def _names(memories: _Memories, give: _Give) -> dict[str, Any]:
+    """What the names in a file of tensors stand for, containers apart."""
+    from ndgrad.nn.parameter import Parameter, UninitializedBuffer, UninitializedParameter
 
-
-def _known(module: str, name: str) -> Any:
-    """What a name in a file of tensors stands for; None if it is no such name."""
-    if module == "torch" and name in _DTYPE_OF:
-        return _DTYPE_OF[name]
-    if module == "torch" and name in dtypes._BY_NAME:
-        return dtypes._BY_NAME[name]
-    return _known_functions().get(f"{module}.{name}")
-
-
-def _known_functions() -> dict[str, Any]:
-    from ndgrad.nn.parameter import Parameter, UninitializedBuffer, UninitializedParameter, _rebuild_uninitialized
-    from ndgrad.numpy.array import Array
-
-    return {
-        "collections.OrderedDict": OrderedDict,
-        "collections.Counter": Counter,
-        "builtins.complex": complex,
-        "builtins.set": set,
-        "builtins.frozenset": frozenset,
-        "builtins.bytearray": bytearray,
-        "builtins.slice": slice,
-        "builtins.range": range,
-        "__builtin__.set": set,
-        "__builtin__.complex": complex,
-        "__builtin__.bytearray": bytearray,
-        "_codecs.encode": _encode,
-        "torch._utils._rebuild_tensor": _rebuild_tensor,
-        "torch._utils._rebuild_tensor_v2": _rebuild_tensor,
-        "torch._utils._rebuild_tensor_v3": _rebuild_tensor,
-        "torch._utils._rebuild_parameter": _rebuild_parameter,
-        "torch._utils._rebuild_parameter_with_state": _rebuild_parameter,
-        "torch._tensor._rebuild_from_type_v2": _rebuild_from_type,
-        "torch.storage.UntypedStorage": UntypedStorage,
-        "torch.Size": Size,
+    functions = {
+        "torch._utils._rebuild_tensor": memories.tensor,
+        "torch._utils._rebuild_tensor_v2": memories.tensor,
+        "torch._utils._rebuild_tensor_v3": memories.tensor,
+        "torch._utils._rebuild_parameter": partial(_rebuild_parameter, give),
+        "torch._utils._rebuild_parameter_with_state": partial(_rebuild_parameter, give),
+        "torch._tensor._rebuild_from_type_v2": partial(_rebuild_from_type, give),
         "torch.device": devices.device,
+        "ndgrad.nn.parameter._rebuild_uninitialized": _rebuild_uninitialized,
+        "ndgrad.serialization._rebuild_as": partial(_rebuild_class, give),
+    }
+    return {
+        **{f"torch.{storage}": dtype for storage, dtype in _DTYPE_OF.items()},
+        **{f"torch.{dtype}": value for dtype, value in dtypes._BY_NAME.items()},
+        **{name: Callee(name, function) for name, function in functions.items()},
+        "torch.storage.UntypedStorage": UntypedStorage,
         "torch.Tensor": Tensor,
         "torch._tensor.Tensor": Tensor,
         "torch.nn.parameter.Parameter": Parameter,
         "ndgrad.tensor.Tensor": Tensor,
-        "ndgrad.numpy.array.Array": Array,
+        "ndgrad.numpy.array.Array": _array_class(),
         "ndgrad.nn.parameter.Parameter": Parameter,
         "ndgrad.nn.parameter.UninitializedBuffer": UninitializedBuffer,
         "ndgrad.nn.parameter.UninitializedParameter": UninitializedParameter,
-        "ndgrad.nn.parameter._rebuild_uninitialized": _rebuild_uninitialized,
-        "ndgrad.serialization._rebuild_as": _rebuild_as,
     }
 
 
-def _encode(text: str, encoding: str) -> bytes:
-    """How old pickles hold bytes."""
-    if encoding not in ("latin1", "latin-1"):
-        raise pickle.UnpicklingError(f"bytes in the file are encoded as {encoding!r}. The file is damaged.")
-    return text.encode("latin-1")
+class _TrustingUnpickler(pickle.Unpickler):
+    """Python's own, which runs what a file says, but for the names of torch's: torch need not be there."""
 
-
-class _Unpickler(pickle.Unpickler):
-    def __init__(self, file: Any, weights_only: bool, fetch: Callable[[Any], Any]) -> None:
+    def __init__(self, file: Any, names: dict[str, Any], fetch: Callable[[Any], Any]) -> None:
         super().__init__(file)
-        self.weights_only, self.fetch = weights_only, fetch
+        self.names, self.fetch = names, fetch
 
     def find_class(self, module: str, name: str) -> Any:
-        found = _known(module, name)
-        if found is not None:
-            return found
-        if self.weights_only:
-            raise pickle.UnpicklingError(
-                f"Weights only load failed: the file wants {module}.{name}, which could run code of the file's author. If you trust where "
-                "the file comes from, pass weights_only=False."
-            )
-        return super().find_class(module, name)
+        found = self.names.get(f"{module}.{name}") if module.partition(".")[0] == "torch" else None
+        if (module, name) == ("torch", "Size"):
+            found = Size
+        if found is None:
+            return super().find_class(module, name)
+        return found.call if type(found) is Callee else found
 
     def persistent_load(self, identity: Any) -> Any:
         return self.fetch(identity)
@@ -341,57 +420,107 @@ def load(f: Any, map_location: Any = None, weights_only: bool = True, mmap: bool
     """Read what `ndgrad.save` or `torch.save` has written.
 
     `map_location` says where tensors go: a device, a dict from device to device, or a function of storage and device. Unless
-    `weights_only` is False, only tensors and plain containers are read, and nothing in the file is run. With `mmap`, tensors stay
-    in the file until they are used; writing into them does not change it.
+    `weights_only` is False, only tensors and plain containers are read, nothing in the file is run, and a small file cannot ask for much
+    memory. With `mmap`, tensors stay in the file until they are used; writing into them does not change it.
+
+    A file that is not there is a FileNotFoundError, one that is no archive a RuntimeError, and one that is damaged or holds anything else a
+    pickle.UnpicklingError.
     """
-    if not zipfile.is_zipfile(f):
-        raise RuntimeError(
-            f"ndgrad.load: {f if isinstance(f, (str, os.PathLike)) else 'the file'} is not an archive that ndgrad.save or torch.save "
-            "(1.6 or later) has written."
-        )
-    if mmap and not isinstance(f, (str, os.PathLike)):
+    if isinstance(f, (str, os.PathLike)):
+        with open(f, "rb") as file:
+            return _load(file, os.fspath(f), map_location, weights_only, f if mmap else None)
+    if mmap:
         raise ValueError("ndgrad.load: mmap=True maps a file by its path, and was given an open file. Pass the path.")
-    with zipfile.ZipFile(f) as archive:
-        pickled = next((n for n in archive.namelist() if n == "data.pkl" or n.endswith("/data.pkl")), None)
+    return _load(f, "the file", map_location, weights_only, None)
+
+
+def _load(file: Any, called: Any, map_location: Any, weights_only: bool, mapped_from: Any) -> Any:
+    if not zipfile.is_zipfile(file):
+        raise RuntimeError(f"ndgrad.load: {called} is not an archive that ndgrad.save or torch.save (1.6 or later) has written.")
+    archive = _Archive(file, called, limited=weights_only)
+    pickled = io.BytesIO(archive.read("data.pkl"))
+    memories = _Memories(archive, map_location, mapped_from)
+    names = _names(memories, set_attributes if weights_only else _give_all)
+    try:
+        if not weights_only:
+            return _TrustingUnpickler(pickled, names, memories.fetch).load()
+        return PlainUnpickler(pickled, lambda module, name: names.get(f"{module}.{name}"), memories.fetch).load()
+    except UsersError as carried:
+        raise carried.error from None
+
+
+class _Archive:
+    """The records of a zip archive: what is wrong with one is an UnpicklingError, and so is one that is much larger than the file.
+
+    A zip archive can hold a thousand times its own size, and more where records overlap. Neither library compresses what it writes, so the
+    limits leave room for those who do it afterwards.
+    """
+
+    def __init__(self, file: Any, called: Any, limited: bool) -> None:
+        self.called = called
+        try:
+            self.zip = zipfile.ZipFile(file)
+            self.names = frozenset(self.zip.namelist())
+            size = file.seek(0, os.SEEK_END)
+        except Exception as error:
+            raise self._damaged("its directory", error) from error
+        pickled = next((n for n in self.zip.namelist() if n == "data.pkl" or n.endswith("/data.pkl")), None)
         if pickled is None:
-            raise RuntimeError("ndgrad.load: the archive holds no data.pkl. It was not written by ndgrad.save or torch.save.")
-        root = pickled[: -len("data.pkl")]
-        swapped = root + "byteorder" in archive.namelist() and archive.read(root + "byteorder").decode() != sys.byteorder
-        read: dict[str, Any] = {}
+            raise RuntimeError(f"ndgrad.load: {called} holds no data.pkl. It was not written by ndgrad.save or torch.save.")
+        self.root = pickled[: -len("data.pkl")]
+        # Reading the smallest opcode takes some two hundred bytes, hence the smaller limit for the pickle.
+        self.left = {"data.pkl": (1 << 20) + 10 * size, "": (64 << 20) + 100 * size} if limited else {}
 
-        def fetch(identity: Any) -> Any:
-            kind, storage, key, where = identity[:4]
-            if kind != "storage":
-                raise pickle.UnpicklingError(f"the file names {kind!r} where memory should be. The file is damaged.")
-            name = storage if isinstance(storage, str) else None
-            if key not in read:
-                record = f"{root}data/{key}"
-                read[key] = _mapped(f, archive, record) if mmap else np.frombuffer(bytearray(archive.read(record)), np.uint8)
-                if swapped and name is not None:
-                    read[key] = read[key].view(dtypes.as_numpy_dtype(name)).byteswap().view(np.uint8)
-            return _Bytes(read[key], name, _place(map_location, where, read[key]))
+    def has(self, record: str) -> bool:
+        return self.root + record in self.names
 
-        return _Unpickler(io.BytesIO(archive.read(pickled)), weights_only, fetch).load()
+    def info(self, record: str) -> zipfile.ZipInfo:
+        if not self.has(record):
+            raise pickle.UnpicklingError(f"ndgrad.load: {self.called} has no record {record!r:.200}. The file is damaged.")
+        return self.zip.getinfo(self.root + record)
+
+    def read(self, record: str) -> bytes:
+        size, kind = self.info(record).file_size, record if record in self.left else ""
+        if self.left:
+            self.left[kind] -= size
+            if self.left[kind] < 0:
+                raise pickle.UnpicklingError(
+                    f"Weights only load failed: {self.called} holds much more than its own size, {size:,} bytes in {record!r} alone. "
+                    "If you trust where the file comes from, pass weights_only=False."
+                )
+        try:
+            return self.zip.read(self.root + record)
+        except Exception as error:
+            raise self._damaged(f"its record {record!r}", error) from error
+
+    def _damaged(self, what: str, error: Exception) -> pickle.UnpicklingError:
+        return pickle.UnpicklingError(f"ndgrad.load: {what} in {self.called} cannot be read: {error}. The file is damaged.")
 
 
-def _mapped(f: Any, archive: zipfile.ZipFile, record: str) -> Any:
+def _mapped(f: Any, archive: _Archive, record: str) -> Any:
     """The bytes of a record, left in the file until they are used."""
-    info = archive.getinfo(record)
+    info = archive.info(record)
     if info.compress_type != zipfile.ZIP_STORED:
         raise RuntimeError(f"ndgrad.load: {record} is compressed, and cannot be mapped. Pass mmap=False.")
     if info.file_size == 0:
         return np.empty(0, np.uint8)
-    with open(f, "rb") as file:
-        file.seek(info.header_offset + 26)
-        name_length, extra_length = struct.unpack("<HH", file.read(4))
-    begin = info.header_offset + 30 + name_length + extra_length
-    return np.asarray(np.memmap(f, np.uint8, "c", begin, (info.file_size,)))
+    try:
+        with open(f, "rb") as file:
+            file.seek(info.header_offset + 26)
+            name_length, extra_length = struct.unpack("<HH", file.read(4))
+        begin = info.header_offset + 30 + name_length + extra_length
+        return np.asarray(np.memmap(f, np.uint8, "c", begin, (info.file_size,)))
+    except (OSError, ValueError, OverflowError, struct.error) as error:
+        raise archive._damaged(f"its record {record!r}", error) from error
 
 
 def _place(map_location: Any, where: str, raw: Any) -> Any:
     """The device that a tensor saved from `where` is to go to; None if it can stay on the CPU."""
     if callable(map_location) and not isinstance(map_location, devices.device):
-        answer = map_location(UntypedStorage(raw), where)
+        try:
+            answer = map_location(UntypedStorage(raw), where)
+        except Exception as error:
+            raise UsersError(error) from error
         wanted = where if answer is None else "cpu"
     elif isinstance(map_location, dict):
         wanted = map_location.get(where, where)

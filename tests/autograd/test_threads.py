@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextvars
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -507,6 +508,7 @@ def test_a_signal_handler_may_use_the_library_at_any_moment():
         with ndgrad.enable_grad():
             (w * 1.0).sum().backward()
 
+    handler(None, None)  # what is made on first use takes longer than the timer waits
     before = signal.signal(signal.SIGALRM, handler)
     signal.setitimer(signal.ITIMER_REAL, 0.0005, 0.0005)
     passes = 0
@@ -525,3 +527,77 @@ def test_a_signal_handler_may_use_the_library_at_any_moment():
     assert x.grad.tolist() == [2.0 * passes, 4.0 * passes]
     assert w.grad.tolist() == [1.0 * count[0]]
     assert process.busy == process.shared
+
+
+@needs_fork
+def test_a_child_has_no_lock_that_a_thread_it_does_not_have_was_holding():
+    # Every lock of the package is held by another thread at the moment of the fork, so that whichever the child asks for was.
+    printed = run_python(
+        """
+        import os, signal, threading, warnings
+        warnings.simplefilter("ignore", DeprecationWarning)
+        import numpy as np, ndgrad
+        import ndgrad.numpy as dnp
+        from ndgrad import nn, pytree
+        from ndgrad.autograd import locks
+        from ndgrad.utils.checkpoint import checkpoint
+
+        module = nn.Linear(2, 2)
+        lifted = ndgrad.lift(lambda a: np.sum(a * a))
+        generator = ndgrad.Generator()
+        shared = dnp.ones(4)
+
+        def everything():
+            x = ndgrad.ones(2, requires_grad=True)
+            x[:1].detach(), shared[1:]
+            ndgrad.func.functional_call(module, {"weight": ndgrad.zeros(2, 2)}, (x,))
+            array = dnp.ones(2)
+            array.requires_grad = True
+            lifted(array).backward()
+            pytree.register_pytree_node(type("Fresh", (), {}), lambda v: ((), None), lambda c, _: None)
+            ndgrad.rand(2, generator=generator), ndgrad.rand(2)
+            checkpoint(lambda v: v.exp(), x, use_reentrant=False).sum().backward()
+            b = dnp.zeros(3)
+            b[0] = y = (array * 2).sum()
+            z = (b * b).sum()
+            b[...] = 0.0  # which backward undoes
+            z.backward()
+            with ndgrad.overrides.TorchFunctionMode():
+                pass
+            ndgrad.autograd.graph.register_multi_grad_hook([x], lambda g: None)
+            (x * x).sum().backward()
+            return x.grad is not None
+
+        assert everything()
+        held, done = threading.Event(), threading.Event()
+
+        def hold():
+            taken = [lock for lock in locks._all if lock is not ndgrad.default_generator.lock]
+            for lock in taken:
+                lock.acquire()
+            held.set()
+            done.wait()
+            for lock in taken:
+                lock.release()
+
+        other = threading.Thread(target=hold)
+        other.start()
+        held.wait()
+        child = os.fork()
+        if child == 0:
+            signal.alarm(20)  # the child would wait forever
+            os._exit(0 if everything() else 1)
+        print(os.waitpid(child, 0)[1])
+        done.set()
+        other.join()
+        print(everything())
+        """
+    )
+    assert printed == ["0", "True"]
+
+
+def test_every_lock_is_one_that_a_fork_renews():
+    source = Path(ndgrad.__file__).parent
+    makers = {str(f.relative_to(source)) for f in source.rglob("*.py") if re.search(r"\b(threading\.)?R?Lock\(\)", f.read_text())}
+    # A worker's own lock is waited for by the thread that started it, which a child does not have either.
+    assert makers == {"autograd/locks.py", "autograd/threads.py"}

@@ -68,3 +68,54 @@ def test_optimizer_state_goes_from_torch_to_ndgrad():
         (p**2).sum().backward()
         o.step()
     np.testing.assert_allclose(ours.detach().numpy(), theirs.detach().numpy(), rtol=1e-12)
+
+
+@pytest.mark.parametrize("name", "float64 float32 float16 int64 uint8 uint16 bool complex128".split())
+def test_arrays_are_tensors_for_torch_and_arrays_again_for_ndgrad(name):
+    array = ndgrad.numpy.array([[1, 0, 2], [3, 1, 0]], dtype=name)
+    array.label = "x"
+    file = io.BytesIO()
+    ndgrad.save({"whole": array, "part": array[:, 1:], "tensor": ndgrad.ones(2)}, file)
+    for reader, kind in ((torch, torch.Tensor), (ndgrad, ndgrad.numpy.Array)):
+        file.seek(0)
+        got = reader.load(file, weights_only=True)
+        assert type(got["whole"]) is type(got["part"]) is kind
+        assert type(got["tensor"]) is reader.Tensor
+        assert got["whole"].label == "x"
+        assert str(got["whole"].dtype).rpartition(".")[2] == name
+        got["whole"][0, 1] = 1
+        assert got["whole"].tolist() == np.array([[1, 1, 2], [3, 1, 0]]).astype(name).tolist()
+        assert got["part"].tolist() == np.array([[1, 2], [1, 0]]).astype(name).tolist()
+
+
+def test_attributes_of_tensors_and_parameters_go_both_ways():
+    for writer, reader in ((torch, ndgrad), (ndgrad, torch)):
+        t, p = writer.ones(2), writer.nn.Parameter(writer.ones(2))
+        t.label, p.label = "t", ["p", 1]
+        file = io.BytesIO()
+        writer.save([t, p], file)
+        file.seek(0)
+        t, p = reader.load(file, weights_only=True)
+        assert (t.label, p.label, type(t), type(p)) == ("t", ["p", 1], reader.Tensor, reader.nn.Parameter)
+
+
+def test_conjugations_and_signs_that_torch_has_put_off_are_carried_out():
+    c = torch.tensor([[1 + 2j, 3 - 1j], [0.5j, -4.0]])
+    other, real = c.clone(), c.real.clone()  # torch does not save one memory under two types
+    lazy = {
+        "conj": c.conj(), "part": c.conj()[1], "transposed": c.mH, "plain": c, "imag": other.conj().imag, "both": other.conj().imag[:, 0],
+        "negated conj": torch._neg_view(c.conj()), "negated": torch._neg_view(real), "real": real,
+        "expanded": c[0, :1].conj().expand(5), "leaf": c.conj().clone().requires_grad_(),
+    }  # fmt: skip
+    assert lazy["conj"].is_conj()
+    assert lazy["imag"].is_neg()
+    file = io.BytesIO()
+    torch.save(lazy, file)
+    file.seek(0)
+    got = ndgrad.load(file)
+    for name, want in lazy.items():
+        assert got[name].tolist() == want.tolist(), name
+        assert str(got[name].dtype).rpartition(".")[2] == str(want.dtype).rpartition(".")[2]
+    got["conj"][1, 0] = 7  # tensors that were conjugated alike go on sharing their memory
+    assert got["part"].tolist() == [7, -4]
+    assert got["plain"].tolist() == c.tolist()

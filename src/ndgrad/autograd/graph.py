@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
@@ -15,6 +14,7 @@ from ndgrad.autograd.callbacks import (
     will_run,
 )
 from ndgrad.autograd.hooks import RemovableHandle
+from ndgrad.autograd.locks import make_lock
 from ndgrad.autograd.modes import thread
 from ndgrad.autograd.node import Node, edge_node, edge_number
 from ndgrad.autograd.saved_hooks import (
@@ -155,7 +155,7 @@ class _Several:
     def __init__(self, tensors: Sequence[Any], function: Callable[..., Any]) -> None:
         self.places = [_Place(t) for t in tensors]
         self.function = function
-        self.lock = threading.Lock()
+        self.lock = make_lock()
 
 
 def register_multi_grad_hook(tensors: Sequence[Any], fn: Callable[..., Any], *, mode: str = "all") -> RemovableHandle:

@@ -8,7 +8,6 @@ version; None means version 0, never viewed. `_meta` holds everything rare.
 
 from __future__ import annotations
 
-import os
 import threading
 import weakref
 from typing import TYPE_CHECKING, Any
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ndgrad.arrays.library import library_of
+from ndgrad.autograd.locks import make_lock
 from ndgrad.autograd.modes import process, thread
 from ndgrad.autograd.node import FIRST, Edge, Node
 
@@ -157,16 +157,7 @@ def edge(t: Any) -> Node | Edge | None:
 
 # Gradients of one leaf may arrive from several threads. A fixed set of locks, picked by identity, keeps leaves free of a
 # lock object of their own. A finalizer that the collector runs may start a backward pass while its thread holds one, hence the kind.
-_LOCKS = tuple(threading.RLock() for _ in range(61))
-
-
-def _after_fork() -> None:
-    global _LOCKS
-    _LOCKS = tuple(threading.RLock() for _ in range(61))  # nobody is left in the child who could give one back
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
+_LOCKS = tuple(make_lock() for _ in range(61))
 
 
 def lock_of(t: Any) -> threading.RLock:

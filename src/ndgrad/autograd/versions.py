@@ -14,14 +14,13 @@ the write first leaves there what it is about to overwrite. So
 from __future__ import annotations
 
 import ctypes
-import os
 import sys
-import threading
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ndgrad.arrays.library import library_of
+from ndgrad.autograd.locks import make_lock
 from ndgrad.autograd.modes import process, thread
 
 
@@ -147,16 +146,7 @@ def is_inference(t: Any) -> bool:
     return t._storage.__class__ is InferenceStorage
 
 
-restoring = threading.RLock()
-
-
-def _after_fork() -> None:
-    global restoring
-    restoring = threading.RLock()  # nobody is left in the child who could give it back
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
+restoring = make_lock()
 
 
 class Cursor(NamedTuple):
@@ -217,9 +207,8 @@ def storage_of(t: Any) -> Storage:
     return storage
 
 
-# Threads that take views of one tensor must agree on its storage. A finalizer that the collector runs may ask for another tensor's while
-# its thread holds the lock, hence the kind.
-_making = threading.RLock()
+# Threads that take views of one tensor must agree on its storage.
+_making = make_lock()
 
 
 def _make_storage(t: Any) -> Storage:

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from ndgrad.autograd.grad_mode import no_grad
+from ndgrad.autograd.locks import make_lock
 from ndgrad.autograd.variable import Variable
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ _ABSENT = object()
 
 # While a module's tensors are swapped, another thread that calls it as a function has to wait: it would see the wrong ones.
 _locks: weakref.WeakKeyDictionary[Any, threading.RLock] = weakref.WeakKeyDictionary()
-_locks_lock = threading.Lock()
+_locks_lock = make_lock()
 
 
 def functional_call(
@@ -108,7 +109,7 @@ def _check_names(module: Any, own: dict[str, Any], values: dict[str, Any]) -> No
 
 def _lock_of(module: Any) -> Any:
     with _locks_lock:
-        return _locks.setdefault(module, threading.RLock())
+        return _locks.setdefault(module, make_lock())
 
 
 @contextmanager

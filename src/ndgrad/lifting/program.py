@@ -22,7 +22,6 @@ import enum
 import functools
 import inspect
 import sys
-import threading
 from collections.abc import Callable, Iterator
 from types import BuiltinFunctionType, CellType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
@@ -30,6 +29,7 @@ from typing import Any
 import numpy as np
 
 from ndgrad.arrays.precision import is_number
+from ndgrad.autograd.locks import make_lock
 from ndgrad.autograd.variable import Variable
 from ndgrad.lifting import namespaces
 from ndgrad.lifting.namespaces import PURE_PYTHON, UNKNOWN, Namespace, known_object
@@ -102,7 +102,7 @@ class Program:
         self._held: set[tuple[int, str]] = set()  # attributes of twins that were Arrays before
         self._cells: list[tuple[int, CellType, CellType, Any]] = []  # id of the function, its cell, ours, what was in its cell
         self._caches: list[Any] = []
-        self._lock = threading.RLock()
+        self._lock = make_lock()
         self._active = 0  # calls from outside that have not returned
         self._lasting: set[int] = set()  # what was made before the first of them
 

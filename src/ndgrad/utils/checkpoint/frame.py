@@ -24,6 +24,7 @@ from typing import Any, Self
 
 from ndgrad.autograd.function import FunctionNode
 from ndgrad.autograd.grad_mode import enable_grad
+from ndgrad.autograd.locks import make_lock
 from ndgrad.autograd.modes import enter, leave, thread
 from ndgrad.autograd.node import next_sequence_number
 from ndgrad.autograd.observe import observing
@@ -121,7 +122,7 @@ class Frame:
         self.saved: list[Description] = []
         #: pass of backward -> what was computed again for it and not asked for yet
         self.values: weakref.WeakKeyDictionary[Any, dict[int, Kept]] = weakref.WeakKeyDictionary()
-        self.lock = threading.RLock()  # the threads of one backward pass share what one of them computed
+        self.lock = make_lock()  # the threads of one backward pass share what one of them computed
 
     def pack(self, value: Any) -> Holder:
         holder = Holder(self, len(self.holders))
