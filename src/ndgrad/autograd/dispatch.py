@@ -20,7 +20,7 @@ from ndgrad.arrays.library import is_raw_array, library_of
 from ndgrad.arrays.placement import CPU, device_of, moved
 from ndgrad.autograd.modes import process, thread
 from ndgrad.autograd.node import edge_node, next_sequence_number
-from ndgrad.autograd.saved import Packed, kept_in_level, without_base
+from ndgrad.autograd.saved import Packed, hooks_for, kept_in_level, without_base
 from ndgrad.autograd.subclass import ask_classes, note_wrappers, overriding_types, subclass_op, unshared
 from ndgrad.autograd.variable import ESCAPED, Variable, edge, meta_of, requires_grad, wrap
 from ndgrad.autograd.versions import InferenceStorage, kept_storage, storage_of
@@ -399,7 +399,7 @@ def _make_node(op: Any, args: tuple[Any, ...], settings: dict[str, Any], results
 def save_inputs(node: Any, by_name: dict[str, Any], settings: dict[str, Any]) -> None:
     """Keep what the rules of the needed inputs name, except outputs."""
     plan = node.plan
-    hooks = thread.saved_hooks
+    hooks = hooks_for(node.level)
     for name in plan.needed(node.next)[0]:
         save_input(node, name, by_name[name], hooks)
     for name in plan.settings:
@@ -417,7 +417,7 @@ def save_output(node: Any, name: str, result: Any) -> None:
         setattr(node, name + "_s", None)
         setattr(node, name + "_v", None)
         return
-    hooks = thread.saved_hooks
+    hooks = hooks_for(node.level)
     storage = storage_of(result) if hooks else result._storage  # the packed value and the result are one memory
     setattr(node, name, result._array)
     setattr(node, name + "_s", storage)

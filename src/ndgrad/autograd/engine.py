@@ -42,7 +42,7 @@ from ndgrad.arrays.sums import sum_leading
 from ndgrad.autograd.accumulate import accumulate_array
 from ndgrad.autograd.hooks import call, run_node_prehooks, run_post_accumulate_hooks, run_post_hooks, run_pre_hooks
 from ndgrad.autograd.modes import enter, leave, process, switch_grad, thread
-from ndgrad.autograd.node import FIRST, Edge, Extra, MultiNode, Node, edge_node, edge_number, extra_of, output_count
+from ndgrad.autograd.node import FIRST, Edge, Extra, Node, edge_node, edge_number, extra_of, output_count
 from ndgrad.autograd.roots import choose_lane, gradient_edge
 from ndgrad.autograd.threads import on_a_fresh_stack, stack_is_deep
 from ndgrad.autograd.traversal import count_gradients, nodes_towards
@@ -454,7 +454,7 @@ def add(task: GraphTask, node: Node, g: Any) -> None:
 def capture(task: GraphTask, node: Any, g: Any) -> None:
     if g is None:
         return
-    if isinstance(node, MultiNode):
+    if node.outputs != 1:
         for number, part in enumerate(g):
             if part is not None:
                 task.captures[node, number] = part

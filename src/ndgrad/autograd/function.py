@@ -25,6 +25,7 @@ from ndgrad.autograd.overwritten import freed_error
 from ndgrad.autograd.saved import (
     FREED,
     Packed,
+    hooks_for,
     input_array,
     kept_in_level,
     lift,
@@ -133,6 +134,7 @@ class FunctionNode(MultiNode, FunctionCtx):
     def _keep(self, inputs: tuple[Any, ...], outputs: list[Any]) -> None:
         """Turn what forward asked to save into saved values: after the outputs have their history."""
         saved: list[_Saved | None] = []
+        hooks = hooks_for(self.level)
         for t in self._to_save:
             if t is None:
                 saved.append(None)
@@ -151,12 +153,12 @@ class FunctionNode(MultiNode, FunctionCtx):
                 else:
                     constant = any(t is c for c in self._constants) or np_dtype(t).kind not in "fc"
                     kept = _Saved("constant" if constant else "intermediate", value, storage, None, 0)
-            if thread.saved_hooks:
+            if hooks:
                 from ndgrad.autograd.saved_hooks import pack
 
                 thread.saving = (self, kept.kind)
                 try:
-                    kept.tensor = pack(kept.tensor, thread.saved_hooks, self if kept.kind == "output" else None, kept.number)
+                    kept.tensor = pack(kept.tensor, hooks, self if kept.kind == "output" else None, kept.number)
                 finally:
                     thread.saving = None
             elif thread.guard:

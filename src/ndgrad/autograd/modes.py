@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 import os
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ndgrad.arrays.library import on_second_library
 
@@ -41,6 +41,15 @@ class Process:
         self.lock = threading.RLock()
 
 
+class SavedHooks(NamedTuple):
+    """A pair of hooks on saved tensors. With a level, they are for the graphs of that transform and of those around it, and not for
+    those of transforms that are opened inside the hooks' block."""
+
+    pack: Any
+    unpack: Any
+    level: int | None = None
+
+
 class ThreadState(threading.local):
     """The modes of one thread; the class attributes are the defaults that a new thread starts with."""
 
@@ -63,8 +72,8 @@ class ThreadState(threading.local):
     dual_stack: tuple[int, ...] = ()
     #: The stack of function-transform levels, outermost first.
     levels: tuple[Level, ...] = ()
-    #: The stack of (pack, unpack) pairs of saved-tensor hooks, innermost last.
-    saved_hooks: tuple[tuple[Any, Any], ...] = ()
+    #: The stack of saved-tensor hooks, innermost last.
+    saved_hooks: tuple[SavedHooks, ...] = ()
     #: While a pack hook runs: the node that saves, and the name under which its rules know the value.
     saving: tuple[Any, str] | None = None
     #: Why saved-tensor hooks may not be used now, or None.

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from ndgrad.autograd.modes import switch_grad, thread
+from ndgrad.autograd.modes import SavedHooks, switch_grad, thread
 from ndgrad.autograd.node import Node, edge_number
 from ndgrad.autograd.overwritten import changed_error, freed_error, overwritten_error
 from ndgrad.autograd.variable import Meta, Variable, edge, innermost_array, meta_of, new, requires_grad, twin, wrap
@@ -74,6 +74,12 @@ class Packed:
                 f"{self.shape}. Return the tensor that was packed, or one equal to it."
             )
         return value
+
+
+def hooks_for(level: int) -> tuple[SavedHooks, ...]:
+    """The saved-tensor hooks in force for the graph of a transform's level (0: outside of all)."""
+    hooks = thread.saved_hooks
+    return tuple([h for h in hooks if h.level is None or level <= h.level]) if level else hooks
 
 
 def has_history(t: Any) -> bool:
@@ -317,14 +323,20 @@ def unpack_payload(node: Any, name: str, own_edge: Any = None) -> Any:
     value = getattr(node, name)
     if value.__class__ is tuple:
         versions = getattr(node, name + "_v")
-        return tuple(_input_payload(node, name, v, input_array, version) for v, version in zip(value, versions, strict=True))
-    return _input_payload(node, name, value, lambda *_: unpack_raw(node, name), None)
+        return tuple(_input_payload(node, name, v, version) for v, version in zip(value, versions, strict=True))
+    if name not in node.plan.outs or _went_through_hooks(value):
+        return _input_payload(node, name, value, getattr(node, name + "_v", None))
+    return lift(unpack_raw(node, name))  # what was saved of an output is a payload
 
 
-def _input_payload(node: Any, name: str, value: Any, array_of: Any, version: Version | None) -> Any:
-    if value.__class__ is Packed and value.checksum is None and value is not FREED:
+def _input_payload(node: Any, name: str, value: Any, version: Version | None) -> Any:
+    if _went_through_hooks(value):
         return lower_unpacked(node, value, unpacked(node, name, value))
-    return lower_saved(node, _without_guard(value), array_of(node, name, value, version))
+    return lower_saved(node, _without_guard(value), input_array(node, name, value, version))
+
+
+def _went_through_hooks(value: Any) -> bool:
+    return value.__class__ is Packed and value.checksum is None and value is not FREED
 
 
 def lower_unpacked(node: Any, value: Packed, made: Any) -> Any:

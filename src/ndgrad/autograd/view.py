@@ -152,11 +152,16 @@ def tangents_of(t: Any) -> dict[int, Any] | None:
     held = held and _open(held)
     base = info.base._meta
     theirs = None if base is None else base.tangents and _open(base.tangents)
-    if theirs and (held is None or not theirs.keys() <= held.keys()):
+    if theirs and (held is None or not theirs.keys() <= held.keys()) and _keeps_tangents(info.path):
         missing = {n: replay(tangent, info.path) for n, tangent in theirs.items() if held is None or n not in held}
         held = {**(held or {}), **missing}
         meta.tangents = {**(meta.tangents or {}), **missing}
     return held
+
+
+def _keeps_tangents(path: Path | None) -> bool:
+    """Whether what moves along a path takes its tangents with it: inside functionalize, a detached tensor is a view too."""
+    return not any(op.shares_storage for _, op, _, _ in steps(path))
 
 
 def _open(tangents: dict[int, Any]) -> dict[int, Any] | None:

@@ -252,12 +252,23 @@ def make_leaf(level: GradLevel, t: Any) -> Any:
     if isinstance(payload, Variable):
         level.pure = False
     leaf = wrap(t.face, payload)
-    if not isinstance(t._storage, InferenceStorage):  # which nothing can be saved of, and need not be: the level has its own graph
-        leaf._storage = t._storage
+    _share_memory(leaf, t)
     meta = meta_of(leaf)
     meta.requires_grad = True
     meta.level = level.number
     return leaf
+
+
+def _share_memory(t: Any, source: Any) -> None:
+    """Let a tensor over the memory of another know of the writes to that one: its level may have saved it.
+
+    Of an inference tensor nothing can be saved, and need not be: the level has its own graph. NumPy's scalars nobody writes.
+    """
+    payload = t._array
+    if isinstance(payload, Variable):
+        storage_of(t)
+    elif not isinstance(payload, numpy.generic) and source._storage.__class__ is not InferenceStorage:
+        t._storage = storage_of(source)
 
 
 def as_below(t: Any, payload: Any, number: int) -> Any:
@@ -275,13 +286,18 @@ def as_below(t: Any, payload: Any, number: int) -> Any:
     return bare
 
 
-def _lifted(payload: Any, face: type[Any]) -> Any:
-    """A payload as a tensor of a face; a tensor of a level below has its own."""
-    return payload if isinstance(payload, Variable) else wrap(face, payload)
+def _payload(t: Any) -> Any:
+    """The payload of a level's tensor, as a tensor of the levels below."""
+    if isinstance(t._array, Variable):
+        storage_of(t)
+        return t._array
+    out = wrap(t.face, t._array)
+    _share_memory(out, t)
+    return out
 
 
 def unwrap(level: Level, t: Any) -> Any:
     """A result of a transformed function as the levels below see it."""
     if isinstance(t, Variable) and level_number(t) == level.number:
-        return forward_ad.hand_down(t, _lifted(t._array, t.face), lambda tangent: unwrap(level, tangent))
+        return forward_ad.hand_down(t, _payload(t), lambda tangent: unwrap(level, tangent))
     return t
