@@ -79,7 +79,7 @@ class FunctionNode(MultiNode, FunctionCtx):
                 )
             raise freed_error(self)
         values = tuple(self._unpack(s) for s in saved)
-        if thread.dual_stack:
+        if process.open:
             values = self._with_tangents(saved, values)
         if self.function is not None and self.function.clear_saved_tensors_on_access and thread.task is not None:
             self.__dict__["_accessed"] = True
@@ -113,7 +113,7 @@ class FunctionNode(MultiNode, FunctionCtx):
         """In a backward inside a dual level, saved values have the tangents that they had in forward."""
         from ndgrad.autograd.forward_ad import saved_tangents, with_saved_tangents
 
-        known = any(self in saved_tangents(number) for number in thread.dual_stack)
+        known = any(self in saved_tangents(number) for number in process.open)
         if known and any(s is not None and s.kind == "intermediate" for s in saved):
             raise RuntimeError(
                 f"{self.name()}: backward, inside a dual level, read a saved tensor that forward computed and that is neither input nor "
@@ -373,7 +373,7 @@ class Function(FunctionCtx, metaclass=FunctionMeta):
         if kwargs or separate_setup(cls):
             args, kwargs = by_position(cls.__name__, cls.forward, separate_setup(cls), args, kwargs)
         run = run_function
-        if thread.levels or thread.dual_levels:
+        if thread.levels or process.open:
             from ndgrad.func.custom import apply_in_transforms
 
             run = apply_in_transforms

@@ -93,7 +93,7 @@ def write(op: Any, target: Any, args: tuple[Any, ...], settings: dict[str, Any],
         return watched_write(op, target, args, functools.partial(write, op, target, args, settings, True))
     if thread.captures is not None:
         args = thread.captures.see_write(target, args)
-    if thread.dual_levels or thread.levels:
+    if process.open or thread.levels:
         from ndgrad.func.writes import write_in_transforms
 
         return write_in_transforms(op, target, args, settings)
@@ -370,7 +370,7 @@ def set_history(target: Any, node: Any) -> None:
 def write_out(op: Any, args: tuple[Any, ...], settings: dict[str, Any], out: Any) -> Any:
     """`op(..., out=out)`: the result is written into `out`, which is resized if it is empty, as in torch."""
     for t in (*args, out):
-        if thread.dual_levels and isinstance(t, Variable) and tangents_of(t):
+        if process.open and isinstance(t, Variable) and tangents_of(t):
             raise NotImplementedError(
                 f"{op.name}(): functions with out=... arguments don't support forward mode, but one of the arguments has a tangent. "
                 "Call it without out=."

@@ -28,7 +28,7 @@ class Process:
     mode at any point, also in the middle of `enter`. Tokens need no lock: adding to a set is one step.
     """
 
-    __slots__ = ("busy", "crossed", "dispatching", "leaf_hooks", "lock", "shared")
+    __slots__ = ("busy", "crossed", "dispatching", "leaf_hooks", "lock", "open", "shared")
 
     def __init__(self) -> None:
         self.busy = 0
@@ -38,6 +38,8 @@ class Process:
         #: whether a tensor in a graph has been moved to another device: one backward pass may meet arrays of several libraries
         self.crossed = False
         self.leaf_hooks: set[object] = set()
+        #: the open transforms and dual levels of all threads, by number: the stacks of both kinds as they are inside
+        self.open: dict[int, tuple[tuple[Level, ...], tuple[int, ...]]] = {}
         self.lock = threading.RLock()
 
 
@@ -110,6 +112,31 @@ thread = ThreadState()
 
 #: Numbers of transform levels and dual levels together: of two open ones, the inner has the larger.
 next_level_number = itertools.count(1).__next__
+
+
+class joined:
+    """This thread inside a transform that another one has opened.
+
+    Note [Threads inside transforms]
+    A transform belongs to the thread that opened it, and its tensors may go anywhere: a pool maps a function over them. An op that
+    meets a tensor of a level that is open elsewhere runs inside that level, as it would there. Levels this thread has opened itself
+    are inside of it if they are younger, as they would be in one thread. Modes (no_grad, hooks) stay this thread's own.
+    """
+
+    __slots__ = ("number", "was")
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+    def __enter__(self) -> None:
+        levels, duals = process.open[self.number]
+        self.was = thread.levels, thread.dual_stack, thread.dual_levels
+        thread.levels = tuple(sorted({*levels, *thread.levels}, key=lambda level: level.number))
+        thread.dual_stack = tuple(sorted({*duals, *thread.dual_stack}))
+        thread.dual_levels = len(thread.dual_stack)
+
+    def __exit__(self, *exc: object) -> None:
+        thread.levels, thread.dual_stack, thread.dual_levels = self.was
 
 
 def enter() -> None:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from ndgrad.autograd.modes import SavedHooks, switch_grad, thread
+from ndgrad.autograd.modes import SavedHooks, process, switch_grad, thread
 from ndgrad.autograd.node import Node, edge_number
 from ndgrad.autograd.overwritten import changed_error, freed_error, overwritten_error
 from ndgrad.autograd.variable import Meta, Variable, edge, innermost_array, meta_of, new, requires_grad, twin, wrap
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 class Packed:
     """A saved value that is not simply there: packed by hooks, watched by guard mode, or freed."""
 
-    __slots__ = ("below", "checksum", "is_output", "packed", "shape", "storage", "unpack_hook", "version")
+    __slots__ = ("below", "checksum", "edge", "is_output", "packed", "shape", "storage", "tangents", "unpack_hook", "version")
 
     def __init__(self, packed: Any, unpack_hook: Any, is_output: bool = False, checksum: int | None = None) -> None:
         self.packed = packed
@@ -47,13 +47,19 @@ class Packed:
         self.shape: tuple[int, ...] | None = None
         #: Whether it had a history, or a tangent, outside its transform, which cannot be given back as that of its own graph is.
         self.below = False
+        #: Of a tensor of a level below the node's: its history and its tangents, which the unpacked one gets back.
+        self.edge: Any = None
+        self.tangents: dict[int, Any] | None = None
 
-    def watch(self, value: Any) -> None:
-        """Remember the version of the packed tensor: what the hook returned may still be its memory."""
+    def watch(self, value: Any, level: int) -> None:
+        """Remember what the hook may hide of the tensor that a node of `level` saves: the version of its memory, which may still be what
+        the hook returned, and the history that it has outside the node's graph."""
         self.storage = kept_storage(value) if value.keeps_saved or thread.copy_on_write else storage_of(value)
         self.version = self.storage.version
         self.shape = tuple(value.shape)
         self.below = isinstance(value._array, Variable) and has_history(value._array)
+        if level and not _is_of_level(value, level):
+            self.edge, self.tangents = edge(value), _tangents_now(value, copied=False)
 
     def unpack(self) -> Any:
         """What the hook makes of it, in the pass's grad mode, which the lane on raw arrays does not set for the whole pass."""
@@ -341,6 +347,14 @@ def _went_through_hooks(value: Any) -> bool:
 
 def lower_unpacked(node: Any, value: Packed, made: Any) -> Any:
     """What an unpack hook returned, as the levels below the node's see it."""
+    if value.edge is not None or value.tangents:
+        from ndgrad.autograd.view import tangents_of
+
+        made = linked(made, value.edge)
+        if value.tangents and not tangents_of(made):
+            made = with_history(twin(made), edge(made))
+            meta_of(made).tangents = value.tangents
+        return made
     bare = made._node is None and not (made._meta is not None and (made._meta.level or made._meta.batch_level))
     # without any history a tensor over another one is the packed one itself, which was an output, or a twin of it
     low = made._array if bare and isinstance(made._array, Variable) else lower_saved(node, made, made._array)
@@ -498,7 +512,7 @@ class RuleNode(Node):
         from ndgrad.ops.vocabulary import tensor_ops
 
         env = self.environment(unpack_tensor, tensor_ops)
-        if thread.dual_stack:
+        if process.open:
             from ndgrad.autograd.forward_ad import with_saved_tangents
 
             env.update((name, with_saved_tangents(self, name, env[name])) for name in self.plan.arrays + self.plan.outs if name in env)

@@ -31,7 +31,7 @@ def pack(value: Any, hooks: tuple[SavedHooks, ...], node: Any = None, number: in
     finally:
         if node is not None:
             value._node = None
-    made.watch(value)
+    made.watch(value, 0 if thread.saving is None else thread.saving[0].level)
     return made
 
 

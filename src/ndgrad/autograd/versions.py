@@ -46,6 +46,12 @@ class Version:
             following.next, following = None, following.next
 
 
+class Moved(Version):
+    """A version with the values of the one before: some tensor has changed its own shape in place."""
+
+    __slots__ = ()
+
+
 class Storage:
     """The memory that several tensors share: its newest version, and a cursor for rebuilding old contents."""
 

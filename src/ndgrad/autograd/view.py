@@ -13,10 +13,10 @@ from __future__ import annotations
 from typing import Any
 
 from ndgrad.autograd.layout import Order, copy_in_order, in_order, order_of
-from ndgrad.autograd.modes import switch_grad, thread
+from ndgrad.autograd.modes import process, switch_grad, thread
 from ndgrad.autograd.node import Extra, Node, extra_of, next_sequence_number
 from ndgrad.autograd.variable import edge, meta_of, np_dtype
-from ndgrad.autograd.versions import InferenceStorage, Version, storage_of
+from ndgrad.autograd.versions import InferenceStorage, Moved, Version, storage_of
 
 # How a view came to be, which decides whether it may be written in place.
 DEFAULT, NO_GRAD, MULTI_OUTPUT, INFERENCE, CUSTOM = "default", "no_grad", "multi_output", "inference", "custom"
@@ -72,6 +72,9 @@ class ViewInfo:
             t._node = None
             self.version = current
             return
+        if self._only_moved(current):
+            self.version = current
+            return
         self.check_geometry(t)
         fresh = replay(self.base, self.path)
         meta, number = meta_of(t), 0 if fresh._meta is None else fresh._meta.output_nr
@@ -80,6 +83,17 @@ class ViewInfo:
         t._node = fresh._node
         meta.output_nr = number
         self.version = current
+
+    def _only_moved(self, current: Version) -> bool:
+        """Whether the base has changed its shape in place and nobody has written since the view's history was right."""
+        if self.geometry == geometry_of(self.base):
+            return False
+        step = self.version
+        while step is not None and step is not current:
+            step = step.next
+            if step.__class__ is not Moved:
+                return False
+        return step is current
 
     def check_geometry(self, t: Any) -> None:
         if self.geometry != geometry_of(self.base):
@@ -165,11 +179,11 @@ def _keeps_tangents(path: Path | None) -> bool:
 
 
 def _open(tangents: dict[int, Any]) -> dict[int, Any] | None:
-    """Without those of levels that are closed, or of another thread."""
-    stack = thread.dual_stack
+    """Without those of levels that are closed."""
+    still = process.open
     for number in tangents:
-        if number not in stack:
-            return {n: t for n, t in tangents.items() if n in stack} or None
+        if number not in still:
+            return {n: t for n, t in tangents.items() if n in still} or None
     return tangents
 
 

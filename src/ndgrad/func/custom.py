@@ -15,12 +15,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from threading import get_ident
 from typing import Any, NamedTuple
 
-from ndgrad.autograd.dispatch import innermost_dual
+from ndgrad.autograd.dispatch import innermost_dual, open_elsewhere
 from ndgrad.autograd.forward_ad import interpreters, saved_tangents, tangent_of, with_tangent
 from ndgrad.autograd.function import Context, Function, FunctionNode, attach, run_function, separate_setup
-from ndgrad.autograd.modes import switch_grad, thread
+from ndgrad.autograd.modes import joined, switch_grad, thread
 from ndgrad.autograd.node import next_sequence_number
 from ndgrad.autograd.variable import Variable, edge, np_dtype, wrap
 from ndgrad.autograd.view import tangents_of
@@ -32,6 +33,10 @@ from ndgrad.pytree import tree_flatten, tree_unflatten
 
 def apply_in_transforms(cls: type[Function], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """`Function.apply` while transforms or dual levels are open."""
+    elsewhere = open_elsewhere(args)
+    if elsewhere:
+        with joined(elsewhere):
+            return apply_in_transforms(cls, args, kwargs)
     level = top_level(args) if thread.levels else None
     if thread.dual_levels and any(isinstance(a, Variable) and tangents_of(a) for a in args):
         if level is None or innermost_dual(args) > level.number:
@@ -232,11 +237,11 @@ def _apply_grad(level: GradLevel, cls: type[Function], args: tuple[Any, ...], kw
     node.seq = next_sequence_number()
     node.extra = False
     node.next = tuple(e for e, t in zip(edges, node._is_tensor, strict=True) if t) if recording else ()
-    was, level.paused = switch_grad(False), True
+    was, level.paused = switch_grad(False), get_ident()
     try:
         cls.setup_context(Context(node), args, tree_unflatten(wrapped, spec))
     finally:
-        level.paused = False
+        level.paused = None
         switch_grad(was)
     made = attach(cls, node, args, tree_unflatten(wrapped, spec), recording)
     return made if recording else result

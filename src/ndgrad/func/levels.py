@@ -10,6 +10,7 @@ numbers are never reused: a tensor that outlives its level is found out.
 
 from __future__ import annotations
 
+from threading import get_ident
 from typing import Any, ClassVar, Self
 
 import numpy
@@ -41,9 +42,11 @@ class Level:
         enter()
         thread.transforms += 1
         thread.levels = (*self.outside, self)
+        process.open[self.number] = thread.levels, thread.dual_stack
         return self
 
     def __exit__(self, *exc: object) -> None:
+        process.open.pop(self.number, None)
         thread.levels = self.outside
         switch_grad(self.grad_enabled_before)
         thread.transforms -= 1
@@ -57,9 +60,6 @@ class Level:
         if number == self.number:
             return self
         return find_level(number) if number else None
-
-    def number_of(self, t: Any) -> int:
-        return level_number(t)
 
     def enabled_below(self, enabled: bool) -> bool:
         """Whether the levels below record what is computed here."""
@@ -89,7 +89,7 @@ class GradLevel(Level):
     def __init__(self) -> None:
         super().__init__()
         self.pure = True  # all payloads were bare arrays so far
-        self.paused = False  # while grad is disabled for this level alone
+        self.paused: int | None = None  # the thread for which grad is disabled for this level alone
 
     def __enter__(self) -> Self:
         super().__enter__()
@@ -98,7 +98,7 @@ class GradLevel(Level):
 
     def enabled_below(self, enabled: bool) -> bool:
         # What no_grad cuts, inside the level or around it, is cut for all levels below.
-        return self.grad_enabled_before and (enabled or self.paused)
+        return self.grad_enabled_before and (enabled or (self.paused is not None and self.paused == get_ident()))
 
     def run(self, op: Any, args: tuple[Any, ...], settings: dict[str, Any], face: type[Any]) -> Any:
         """Run an op on the payloads, and record it in the level's graph."""

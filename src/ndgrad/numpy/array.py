@@ -25,7 +25,7 @@ from ndgrad.api import convert, fill, shape
 from ndgrad.api import index as index_api
 from ndgrad.api.arguments import as_shape
 from ndgrad.autograd.inplace import write
-from ndgrad.autograd.modes import thread
+from ndgrad.autograd.modes import process, thread
 from ndgrad.autograd.variable import Variable, np_dtype, requires_grad
 from ndgrad.autograd.view import tangents_of
 from ndgrad.checks import NOT_AN_ARRAY, asked_by_sparse, handed_out, vmap_error
@@ -292,7 +292,7 @@ def _is_array_class(dtype: Any) -> bool:
 
 def at_stake(t: Any) -> bool:
     """Whether a derivative would be lost with the plain values of a tensor: a history that is being recorded, or a tangent."""
-    return (thread.grad_enabled and requires_grad(t)) or (bool(thread.dual_stack) and bool(tangents_of(t)))
+    return (thread.grad_enabled and requires_grad(t)) or (bool(process.open) and bool(tangents_of(t)))
 
 
 def _asked_by_lifted_code() -> bool:
