@@ -19,7 +19,7 @@ import numpy as np
 
 from ndgrad.arrays.library import is_raw_array, library_of
 from ndgrad.arrays.placement import CPU, device_of, moved
-from ndgrad.autograd.modes import joined, process, thread
+from ndgrad.autograd.modes import birth, joined, process, thread
 from ndgrad.autograd.node import edge_node, next_sequence_number
 from ndgrad.autograd.saved import Packed, hooks_for, kept_in_level, without_base
 from ndgrad.autograd.subclass import ask_classes, note_wrappers, overriding_types, subclass_op, unshared
@@ -328,8 +328,8 @@ def finish(op: Any, args: tuple[Any, ...], settings: dict[str, Any], face: type[
             r._storage = InferenceStorage()
             if isinstance(r._array, np.generic):
                 r._array = np.asarray(r._array)
-        if thread.levels:
-            meta_of(r).born = thread.levels[-1].number
+        if process.open or thread.levels:
+            meta_of(r).born = birth()
     if node is not None and process.dispatching:
         note_wrappers(node, (*args, *results))
     if node is not None and node.plan.outs and (face.keeps_saved or thread.copy_on_write):

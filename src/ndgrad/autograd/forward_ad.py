@@ -194,6 +194,12 @@ def saved_tangents(number: int) -> weakref.WeakKeyDictionary[Any, Any]:
     return _saved_by_level.setdefault(number, weakref.WeakKeyDictionary())
 
 
+def forget_closed() -> None:
+    """Drop what was kept for levels that were open once more for a while, and are closed again."""
+    for number in [n for n in _saved_by_level if n not in process.open]:
+        _saved_by_level.pop(number, None)
+
+
 def with_saved_tangents(node: Any, name: Any, value: Any) -> Any:
     """A saved value as it is unpacked, with the tangents that it had when it was saved."""
     for number in sorted(_saved_by_level):

@@ -28,7 +28,7 @@ class Process:
     mode at any point, also in the middle of `enter`. Tokens need no lock: adding to a set is one step.
     """
 
-    __slots__ = ("busy", "crossed", "dispatching", "leaf_hooks", "lock", "open", "shared")
+    __slots__ = ("busy", "crossed", "dispatching", "leaf_hooks", "lock", "open", "reopened", "shared")
 
     def __init__(self) -> None:
         self.busy = 0
@@ -40,6 +40,8 @@ class Process:
         self.leaf_hooks: set[object] = set()
         #: the open transforms and dual levels of all threads, by number: the stacks of both kinds as they are inside
         self.open: dict[int, tuple[tuple[Level, ...], tuple[int, ...]]] = {}
+        #: how many reruns (of checkpointed functions) are inside each of those among them that had been closed
+        self.reopened: dict[int, int] = {}
         self.lock = threading.RLock()
 
 
@@ -114,6 +116,13 @@ thread = ThreadState()
 next_level_number = itertools.count(1).__next__
 
 
+def birth() -> int:
+    """What `Meta.born` is of a tensor that is made now: the innermost transform of this thread; in one that has opened none, the youngest
+    of all, since it may be at work for the thread that did (see Note [Threads inside transforms])."""
+    levels = thread.levels
+    return levels[-1].number if levels else next(reversed(process.open), 0)
+
+
 class joined:
     """This thread inside a transform that another one has opened.
 
@@ -137,6 +146,38 @@ class joined:
 
     def __exit__(self, *exc: object) -> None:
         thread.levels, thread.dual_stack, thread.dual_levels = self.was
+
+
+class reopened:
+    """The transforms and dual levels that were open when something ran, for running it again when they may have been closed."""
+
+    __slots__ = ("stacks", "was")
+
+    def __init__(self, levels: tuple[Level, ...], duals: tuple[int, ...]) -> None:
+        self.stacks = levels, duals
+
+    def __enter__(self) -> None:
+        levels, duals = self.stacks
+        self.was = thread.levels, thread.dual_stack, thread.dual_levels
+        enter()
+        with process.lock:
+            for number in (*(level.number for level in levels), *duals):
+                if number not in process.open or number in process.reopened:
+                    process.reopened[number] = process.reopened.get(number, 0) + 1
+                    process.open[number] = self.stacks
+        thread.levels, thread.dual_stack, thread.dual_levels = levels, duals, len(duals)
+
+    def __exit__(self, *exc: object) -> None:
+        levels, duals = self.stacks
+        thread.levels, thread.dual_stack, thread.dual_levels = self.was
+        with process.lock:
+            for number in (*(level.number for level in levels), *duals):
+                count = process.reopened.get(number, 0)
+                if count > 1:
+                    process.reopened[number] = count - 1
+                elif count:
+                    del process.reopened[number], process.open[number]
+        leave()
 
 
 def enter() -> None:

@@ -282,10 +282,14 @@ def unpack_tensor(node: Any, name: str, own_edge: Any = None) -> Any:
         return tuple(
             _input_tensor(node, name, v, version, e) for v, version, e in zip(value, versions, own_edge or [None] * len(value), strict=True)
         )
-    if isinstance(value, (Variable, Packed)) and not (name in node.plan.outs and getattr(value, "checksum", None) is not None):
+    is_output = name in node.plan.outs  # of which the payload was saved, a tensor where a level below cares
+    if _went_through_hooks(value) or (isinstance(value, (Variable, Packed)) and not is_output):
         return _input_tensor(node, name, value, getattr(node, name + "_v"), own_edge)
-    if hasattr(node, name + "_s"):
-        out = as_output(node, name, wrap(node.face(), unpack_raw(node, name)))
+    if is_output:
+        payload = unpack_raw(node, name)
+        if isinstance(payload, Variable) and not is_differentiable_output(node, name):
+            return payload  # the level has no graph of it
+        out = as_output(node, name, wrap(node.face(), payload))
         out._storage = getattr(node, name + "_s")
         return out
     return lift(value)

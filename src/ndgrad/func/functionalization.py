@@ -210,7 +210,7 @@ class FunctionalLevel(Level):
         before = self.value(base)
         renews = not thread.grad_enabled and self._is_own_leaf(base, target)
         if not renews:
-            if not thread.grad_enabled and _is_differentiated(before):
+            if not thread.grad_enabled and _requires_grad(before):
                 raise _behind_the_history("a write under no_grad", base)
             check_writable(before, "copy_")
         with below(self):
@@ -259,6 +259,15 @@ class FunctionalLevel(Level):
             taken = replay(base, info.path)
         view._array = self._taken(taken)
         info.version = view._storage.version
+
+
+def _requires_grad(t: Any) -> bool:
+    """Whether a value has a history in the graph of any level."""
+    while isinstance(t, Variable):
+        if requires_grad(t):
+            return True
+        t = t._array
+    return False
 
 
 def _is_differentiated(t: Any) -> bool:

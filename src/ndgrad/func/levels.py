@@ -73,6 +73,10 @@ class Level:
         """Apply a custom function whose innermost arguments are of this level, where that is not dealt with in ndgrad.func.custom."""
         raise NotImplementedError
 
+    def value(self, t: Any) -> Any:
+        """What a tensor is in the levels below, where that is not its payload as it lies there."""
+        raise NotImplementedError
+
     def write(self, target: Any, value: Any, is_new: bool) -> None:
         """Give a tensor of this level another value, which broadcasts to it (a new one: nobody else has it), where that is not dealt
         with in ndgrad.func.writes."""

@@ -203,7 +203,9 @@ def bring_to(level: Level, target: Any) -> None:
         )
     # tangents of older levels go down with the value, those of younger ones stay
     tangents = tangents_of(base) or {}
-    base._meta.tangents = older = {n: t for n, t in tangents.items() if n < level.number} or None
+    # those of functionalize may belong to it though their primal did not: a rule uses what it has made inside
+    older = {n: level.value(t) if level.kind == "functional" else t for n, t in tangents.items() if n < level.number} or None
+    base._meta.tangents = older
     with below(level):
         if level.kind == "vmap":
             outside = tensor_ops.clone(tensor_ops.expand(base, shape=(level.size, *base.shape)))

@@ -21,21 +21,25 @@ leaves out what graphs around the call save (of the transforms that were open, a
 
 from __future__ import annotations
 
+import functools
 import threading
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Any, Self
 
+from ndgrad.autograd.forward_ad import forget_closed, tangent_of, with_tangent
 from ndgrad.autograd.function import FunctionNode
 from ndgrad.autograd.grad_mode import enable_grad
-from ndgrad.autograd.modes import SavedHooks, enter, leave, thread
+from ndgrad.autograd.modes import SavedHooks, enter, leave, reopened, thread
 from ndgrad.autograd.node import next_sequence_number
 from ndgrad.autograd.observe import observing
 from ndgrad.autograd.saved_hooks import saved_tensors_hooks
 from ndgrad.autograd.variable import Variable, edge, twin, wrap
 from ndgrad.autograd.versions import kept_storage, storage_of
+from ndgrad.autograd.view import tangents_of
 from ndgrad.func.levels import level_number
+from ndgrad.ops.vocabulary import tensor_ops
 from ndgrad.utils.checkpoint.randomness import RandomState
 from ndgrad.utils.checkpoint.trace import (
     CheckpointError,
@@ -66,12 +70,21 @@ class Arguments(FunctionNode):
         self.level = max(map(level_number, tensors), default=0)  # hooks around an inner transform are not for its tensors
         self._to_save = tensors
         self._keep(tensors, [])
+        self.tangents = tuple(tangents_of(t) for t in tensors)
 
     def call(self, function: Callable[..., Any]) -> Any:
-        tensors = iter(self.saved_tensors)
+        tensors = iter([_with_tangents(t, held) for t, held in zip(self.saved_tensors, self.tangents, strict=True)])
         args = [next(tensors) if a is _HERE else a for a in self.args]
         kwargs = {k: next(tensors) if v is _HERE else v for k, v in self.kwargs.items()}
         return function(*args, **kwargs)
+
+
+def _with_tangents(t: Any, held: dict[int, Any] | None) -> Any:
+    """An argument as it comes back from where it was saved, with the tangents that it had."""
+    for number, tangent in (held or {}).items():
+        if tangent_of(t, number) is None:
+            t = with_tangent(tensor_ops.alias(t), tangent, number)
+    return t
 
 
 _HERE = object()
@@ -237,19 +250,6 @@ def _hooks(pack: Callable[[Any], Any], unpack: Callable[[Any], Any], level: int)
         leave()
 
 
-@contextmanager
-def _inside(levels: tuple[Any, ...]) -> Iterator[None]:
-    """The function transforms that the function ran in: their backward runs outside of them."""
-    outside = thread.levels
-    enter()
-    thread.levels = levels
-    try:
-        yield
-    finally:
-        thread.levels = outside
-        leave()
-
-
 def run_checkpointed(
     function: Callable[..., Any],
     args: tuple[Any, ...],
@@ -267,12 +267,14 @@ def run_checkpointed(
         return function(*args, **kwargs)
     arguments = Arguments(args, kwargs)
     random = RandomState((*args, *kwargs.values())) if preserve_rng_state else None
-    levels = thread.levels
+    levels, duals = thread.levels, thread.dual_stack
+    inside = functools.partial(reopened, levels, duals)  # their backward runs outside of them
 
     def again() -> Any:
         with ExitStack() as stack:
-            if levels != thread.levels:
-                stack.enter_context(_inside(levels))
+            if levels != thread.levels or duals != thread.dual_stack:
+                stack.callback(forget_closed)
+                stack.enter_context(inside())
             if random is not None:
                 stack.enter_context(random.restored())
             stack.enter_context(enable_grad())
