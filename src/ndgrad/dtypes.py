@@ -150,6 +150,8 @@ class dtype:
                 except ImportError:
                     self._hash = hash(self.name)
                 return self._hash
+            if attribute == "char":  # generated code takes a payload for an array until the forward function complains
+                return self.numpy.char
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {attribute!r}")
 
 

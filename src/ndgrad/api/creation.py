@@ -206,7 +206,7 @@ def _each_sample(t: Any, make: Callable[[Any, tuple[int, ...]], Any]) -> Any:
         t = thread.captures.one(t)
     level = find_level(level_number(t))
     with below(level):
-        inner = make(lift(t._array), () if level.size is None else (level.size,))
+        inner = make(lift(t._array, t.face), () if level.size is None else (level.size,))
     made = inner if level.kind != "vmap" else batch_tensor(level, inner)
     meta_of(made).born = thread.levels[-1].number
     return made

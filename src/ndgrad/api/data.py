@@ -18,7 +18,7 @@ from ndgrad import devices, dtypes
 from ndgrad.arrays.library import is_raw_array
 from ndgrad.arrays.placement import library_for, moved
 from ndgrad.arrays.precision import is_inexact, is_number
-from ndgrad.autograd.modes import process, thread
+from ndgrad.autograd.modes import birth, process, thread
 from ndgrad.autograd.stake import as_number, stake_of
 from ndgrad.autograd.variable import Variable, meta_of, np_dtype, wrap
 from ndgrad.autograd.versions import InferenceStorage
@@ -39,13 +39,12 @@ def fresh(array: Any, requires_grad: bool = False, face: type[Any] = Tensor) -> 
     t = wrap(face, array)
     if thread.inference:
         t._storage = InferenceStorage()
-    if requires_grad or thread.levels:
+    if requires_grad or thread.levels or process.open:
         meta = meta_of(t)
         meta.requires_grad = requires_grad
-        if thread.levels:
-            meta.born = thread.levels[-1].number
-            if requires_grad and thread.levels[-1].kind == "grad":
-                meta.level = meta.born  # a leaf of the graph that is being recorded
+        meta.born = birth()
+        if requires_grad and thread.levels and thread.levels[-1].kind == "grad":
+            meta.level = meta.born  # a leaf of the graph that is being recorded
     return t
 
 

@@ -39,7 +39,7 @@ def _writes_directly(t: Any, source: Any = None) -> bool:
     if t._array.__class__ is not np.ndarray or (source is not None and source._array.__class__ is not np.ndarray):
         return False
     if process.busy:
-        if thread.levels or thread.dual_levels or thread.observers or thread.copy_on_write:
+        if process.open or thread.levels or thread.observers or thread.copy_on_write:
             return False
         if thread.function_modes or thread.captures or thread.debug:
             return False

@@ -131,7 +131,7 @@ def setitem(self: Any, index: Any, value: Any) -> None:
         basic = _basic(items)
     if basic is not None:
         value = _drop_leading_ones(value, self, basic)
-        if thread.levels or thread.dual_levels or thread.observers or self.__class__ not in FACES:
+        if process.open or thread.levels or thread.observers or self.__class__ not in FACES:
             write(fill.copy, ops.getitem(self, index=basic), (value,), {})
         else:
             write_part(self, ops.getitem, {"index": basic}, value)

@@ -12,6 +12,7 @@ ndgrad.ops.generate is this lane's shortcut for plain tensors while no mode is a
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -19,9 +20,9 @@ import numpy as np
 from ndgrad.arrays.library import is_raw_array, library_of
 from ndgrad.arrays.placement import CPU, device_of, moved
 from ndgrad.arrays.precision import FLOAT32, INEXACT, half_of, is_number, rounded
-from ndgrad.autograd.modes import process, thread
+from ndgrad.autograd.modes import birth, joined, process, thread
 from ndgrad.autograd.node import edge_node, next_sequence_number
-from ndgrad.autograd.saved import Packed, kept_in_level, without_base
+from ndgrad.autograd.saved import Packed, hooks_for, kept_in_level, without_base
 from ndgrad.autograd.subclass import ask_classes, note_wrappers, overriding_types, subclass_op, unshared
 from ndgrad.autograd.variable import ESCAPED, Variable, edge, meta_of, requires_grad, wrap
 from ndgrad.autograd.versions import InferenceStorage, kept_storage, storage_of
@@ -54,9 +55,9 @@ def dispatch(op: Any, args: tuple[Any, ...], settings: dict[str, Any], watched: 
 
 def dispatch_as(face: type[Any], op: Any, args: tuple[Any, ...], settings: dict[str, Any], plain: bool = True) -> Any:
     """Run `op` on arguments that nobody overrides, with results of class `face`. `plain`: none of them is of a subclass."""
-    state = thread
-    levels, duals = state.levels, state.dual_levels
-    if not levels and not duals:
+    state, still_open = thread, process.open
+    levels = state.levels
+    if not levels and not still_open:
         return record(op, args, settings, face)
     number = dual = 0
     for a in args:
@@ -75,18 +76,20 @@ def dispatch_as(face: type[Any], op: Any, args: tuple[Any, ...], settings: dict[
             node, held = a._node, meta.tangents
             own = meta.batch_level or (meta.level if node is None else node.level)
         else:
-            held = tangents_of(a) if duals else None
-            own = levels[-1].number_of(a) if levels else 0
+            held = tangents_of(a)
+            own = _level_number()(a)
         if own > number:
             number = own
-        if held and duals:
+        if held:
             for k in held:
-                if k > dual and k in state.dual_stack:
+                if k > dual and k in still_open:
                     dual = k
-    level = None
-    if levels:
-        level = levels[-1]
-        if number != level.number or op.batch is RANDOM:
+    level = levels[-1] if levels else None
+    if level is None or number != level.number or op.batch is RANDOM:
+        if (number and not _is_open_here(number)) or (dual and dual not in state.dual_stack):
+            with joined(open_elsewhere(args)):
+                return dispatch_as(face, op, args, settings, plain)
+        if level is not None:
             level = level.in_charge_of(op, args, number)
     if dual and (level is None or dual > level.number):
         return _dual_op()(op, args, settings, dual)
@@ -106,6 +109,35 @@ def _dual_op() -> Any:
     from ndgrad.autograd.forward_ad import dual_op  # which lies below this file
 
     return dual_op
+
+
+@functools.cache
+def _level_number() -> Any:
+    from ndgrad.func.levels import level_number  # which lies below this file
+
+    return level_number
+
+
+def _is_open_here(number: int) -> bool:
+    return any(level.number == number for level in thread.levels)
+
+
+def open_elsewhere(args: Iterable[Any]) -> int:
+    """The number of the innermost transform or dual level among tensors that is not open in this thread, though in another; 0 if
+    there is none (see Note [Threads inside transforms])."""
+    found = 0
+    for a in args:
+        if not isinstance(a, Variable) or (a._meta is None and a._node is None):
+            continue
+        number = _level_number()(a)
+        if number > found and not _is_open_here(number):
+            if number not in process.open:
+                raise RuntimeError(ESCAPED)
+            found = number
+        for dual in tangents_of(a) or ():
+            if dual > found and dual not in thread.dual_stack:
+                found = dual
+    return found
 
 
 def dispatch_operator(op: Any, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
@@ -300,8 +332,8 @@ def finish(op: Any, args: tuple[Any, ...], settings: dict[str, Any], face: type[
             r._storage = InferenceStorage()
             if isinstance(r._array, np.generic):
                 r._array = np.asarray(r._array)
-        if thread.levels:
-            meta_of(r).born = thread.levels[-1].number
+        if process.open or thread.levels:
+            meta_of(r).born = birth()
     if node is not None and process.dispatching:
         note_wrappers(node, (*args, *results))
     if node is not None and node.plan.outs and (face.keeps_saved or thread.copy_on_write):
@@ -368,7 +400,10 @@ def own_edge(a: Any, level: int) -> Any:
     found = edge(a)
     if found is None:
         return None
-    return found if edge_node(found).level == level else None
+    number = edge_node(found).level
+    if number > level:
+        raise RuntimeError(ESCAPED)
+    return found if number == level else None
 
 
 def _make_node(op: Any, args: tuple[Any, ...], settings: dict[str, Any], results: list[Any], edges: tuple[Any, ...], level: int) -> Any:
@@ -403,7 +438,7 @@ def _make_node(op: Any, args: tuple[Any, ...], settings: dict[str, Any], results
 def save_inputs(node: Any, by_name: dict[str, Any], settings: dict[str, Any]) -> None:
     """Keep what the rules of the needed inputs name, except outputs."""
     plan = node.plan
-    hooks = thread.saved_hooks
+    hooks = hooks_for(node.level)
     for name in plan.needed(node.next)[0]:
         save_input(node, name, by_name[name], hooks)
     for name in plan.settings:
@@ -421,7 +456,7 @@ def save_output(node: Any, name: str, result: Any) -> None:
         setattr(node, name + "_s", None)
         setattr(node, name + "_v", None)
         return
-    hooks = thread.saved_hooks
+    hooks = hooks_for(node.level)
     storage = storage_of(result) if hooks else result._storage  # the packed value and the result are one memory
     setattr(node, name, result._array)
     setattr(node, name + "_s", storage)

@@ -40,10 +40,11 @@ import numpy as np
 from ndgrad.arrays.library import library_of
 from ndgrad.arrays.precision import is_half
 from ndgrad.arrays.sums import sum_leading, sum_over
-from ndgrad.autograd.accumulate import accumulate_array
+from ndgrad.autograd.accumulate import accumulate_array, former_accumulators, in_present_shape
+from ndgrad.autograd.dispatch import open_elsewhere
 from ndgrad.autograd.hooks import call, run_node_prehooks, run_post_accumulate_hooks, run_post_hooks, run_pre_hooks
-from ndgrad.autograd.modes import enter, leave, process, switch_grad, thread
-from ndgrad.autograd.node import FIRST, Edge, Extra, MultiNode, Node, edge_node, edge_number, extra_of, output_count
+from ndgrad.autograd.modes import enter, joined, leave, process, switch_grad, thread
+from ndgrad.autograd.node import FIRST, Edge, Extra, Node, edge_node, edge_number, extra_of, output_count
 from ndgrad.autograd.parts import SMALL, add_to_part, may_write
 from ndgrad.autograd.roots import choose_lane, gradient_edge
 from ndgrad.autograd.threads import on_a_fresh_stack, stack_is_deep
@@ -479,7 +480,7 @@ def add(task: GraphTask, node: Node, g: Any) -> None:
 def capture(task: GraphTask, node: Any, g: Any) -> None:
     if g is None:
         return
-    if isinstance(node, MultiNode):
+    if node.outputs != 1:
         for number, part in enumerate(g):
             if part is not None:
                 task.captures[node, number] = part
@@ -577,6 +578,12 @@ def backward_from(
     lane: str | None = None,
 ) -> list[Any] | None:
     """Run backward from tensors with gradients (tensors, already checked); with `inputs`, return their gradients."""
+    elsewhere = open_elsewhere((*tensors, *grads)) if process.open and lane is None else 0
+    if elsewhere:
+        with joined(elsewhere):
+            return backward_from(
+                tensors, grads, retain_graph=retain_graph, create_graph=create_graph, inputs=inputs, accumulate=accumulate, lane=lane
+            )
     starts = [gradient_edge(t) for t in tensors]
     if lane is None:
         lane = choose_lane(starts, grads, create_graph)
@@ -586,7 +593,8 @@ def backward_from(
     edges = None
     if inputs is not None:
         edges = [gradient_edge(t, allow_missing=True) for t in inputs]
-        task.wanted = {edge_node(e) for e in edges if e is not None}
+        former = [former_accumulators(t) for t in inputs]
+        task.wanted = {edge_node(e) for e in edges if e is not None}.union(*former)
         task.accumulate = accumulate
     if thread.task is not None and stack_is_deep():
         on_a_fresh_stack(lambda: run_in_mode(task, roots))
@@ -594,7 +602,18 @@ def backward_from(
         run_in_mode(task, roots)
     if edges is None:
         return None
-    return [None if e is None else task.captures.get((edge_node(e), edge_number(e))) for e in edges]
+    found = [None if e is None else task.captures.get((edge_node(e), edge_number(e))) for e in edges]
+    return [_with_former(task, g, nodes) if nodes else g for g, nodes in zip(found, former, strict=True)]
+
+
+def _with_former(task: GraphTask, g: Any, nodes: list[Any]) -> Any:
+    """The gradient of a leaf, with what has arrived where it was in a shape of before."""
+    for node in nodes:
+        part = task.captures.get((node, 0))
+        if part is not None:
+            part = in_present_shape(node, part)
+            g = part if g is None else g + part
+    return g
 
 
 def run_in_mode(task: GraphTask, roots: list[tuple[Any, Any]]) -> None:

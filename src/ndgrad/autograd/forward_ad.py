@@ -22,9 +22,9 @@ import numpy as np
 from ndgrad.arrays.library import library_of
 from ndgrad.arrays.precision import is_half, is_inexact
 from ndgrad.autograd.array_tangents import plain_dual, plain_linear_dual
-from ndgrad.autograd.dispatch import dispatch, fact
+from ndgrad.autograd.dispatch import dispatch, fact, innermost_dual
 from ndgrad.autograd.grad_mode import Mode, ThreadSwitch
-from ndgrad.autograd.modes import enter, leave, next_level_number, thread
+from ndgrad.autograd.modes import enter, leave, next_level_number, process, thread
 from ndgrad.autograd.saved import in_single, lift
 from ndgrad.autograd.variable import Variable, accumulator, meta_of, new, np_dtype, shape_of
 from ndgrad.autograd.versions import storage_of
@@ -195,9 +195,15 @@ def saved_tangents(number: int) -> weakref.WeakKeyDictionary[Any, Any]:
     return _saved_by_level.setdefault(number, weakref.WeakKeyDictionary())
 
 
+def forget_closed() -> None:
+    """Drop what was kept for levels that were open once more for a while, and are closed again."""
+    for number in [n for n in _saved_by_level if n not in process.open]:
+        _saved_by_level.pop(number, None)
+
+
 def with_saved_tangents(node: Any, name: Any, value: Any) -> Any:
     """A saved value as it is unpacked, with the tangents that it had when it was saved."""
-    for number in thread.dual_stack:
+    for number in sorted(_saved_by_level):
         held = _saved_by_level.get(number, {}).get(node, {}).get(name)
         if held is None:
             continue
@@ -387,6 +393,7 @@ def enter_dual_level() -> int:
     thread.transforms += 1
     thread.dual_levels += 1
     thread.dual_stack = (*thread.dual_stack, number)
+    process.open[number] = thread.levels, thread.dual_stack
     return number
 
 
@@ -400,6 +407,7 @@ def exit_dual_level(*, level: int | None = None) -> None:
             f"exit_dual_level: level {level} is not the innermost open one, which is {stack[-1]}. Leave dual levels in the reverse order "
             "of entering."
         )
+    process.open.pop(stack[-1], None)
     thread.dual_stack = stack[:-1]
     thread.dual_levels -= 1
     thread.transforms -= 1
@@ -452,8 +460,8 @@ def unpack_dual(tensor: Any, *, level: int | None = None) -> UnpackedDualTensor:
     """The primal of a tensor and its tangent, which is None if it has none."""
     if not isinstance(tensor, Variable):
         raise TypeError(f"unpack_dual: expected a tensor, and got {type(tensor).__name__}.")
-    number = _open_number("unpack_dual", level)
-    if number is None:
+    number = _open_number("unpack_dual", level) or innermost_dual((tensor,))  # of another thread's level
+    if not number:
         return UnpackedDualTensor(tensor, None)
     return UnpackedDualTensor(strip(tensor, number), tangent_of(tensor, number) if thread.forward_grad_enabled else None)
 

@@ -26,6 +26,7 @@ from ndgrad.autograd.overwritten import freed_error
 from ndgrad.autograd.saved import (
     FREED,
     Packed,
+    hooks_for,
     input_array,
     kept_in_level,
     lift,
@@ -79,7 +80,7 @@ class FunctionNode(MultiNode, FunctionCtx):
                 )
             raise freed_error(self)
         values = tuple(self._unpack(s) for s in saved)
-        if thread.dual_stack:
+        if process.open:
             values = self._with_tangents(saved, values)
         if self.function is not None and self.function.clear_saved_tensors_on_access and thread.task is not None:
             self.__dict__["_accessed"] = True
@@ -113,7 +114,7 @@ class FunctionNode(MultiNode, FunctionCtx):
         """In a backward inside a dual level, saved values have the tangents that they had in forward."""
         from ndgrad.autograd.forward_ad import saved_tangents, with_saved_tangents
 
-        known = any(self in saved_tangents(number) for number in thread.dual_stack)
+        known = any(self in saved_tangents(number) for number in process.open)
         if known and any(s is not None and s.kind == "intermediate" for s in saved):
             raise RuntimeError(
                 f"{self.name()}: backward, inside a dual level, read a saved tensor that forward computed and that is neither input nor "
@@ -134,6 +135,7 @@ class FunctionNode(MultiNode, FunctionCtx):
     def _keep(self, inputs: tuple[Any, ...], outputs: list[Any]) -> None:
         """Turn what forward asked to save into saved values: after the outputs have their history."""
         saved: list[_Saved | None] = []
+        hooks = hooks_for(self.level)
         for t in self._to_save:
             if t is None:
                 saved.append(None)
@@ -152,12 +154,12 @@ class FunctionNode(MultiNode, FunctionCtx):
                 else:
                     constant = any(t is c for c in self._constants) or not is_inexact(np_dtype(t))
                     kept = _Saved("constant" if constant else "intermediate", value, storage, None, 0)
-            if thread.saved_hooks:
+            if hooks:
                 from ndgrad.autograd.saved_hooks import pack
 
                 thread.saving = (self, kept.kind)
                 try:
-                    kept.tensor = pack(kept.tensor, thread.saved_hooks, self if kept.kind == "output" else None, kept.number)
+                    kept.tensor = pack(kept.tensor, hooks, self if kept.kind == "output" else None, kept.number)
                 finally:
                     thread.saving = None
             elif thread.guard:
@@ -372,7 +374,7 @@ class Function(FunctionCtx, metaclass=FunctionMeta):
         if kwargs or separate_setup(cls):
             args, kwargs = by_position(cls.__name__, cls.forward, separate_setup(cls), args, kwargs)
         run = run_function
-        if thread.levels or thread.dual_levels:
+        if thread.levels or process.open:
             from ndgrad.func.custom import apply_in_transforms
 
             run = apply_in_transforms

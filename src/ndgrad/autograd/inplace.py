@@ -97,7 +97,7 @@ def write(op: Any, target: Any, args: tuple[Any, ...], settings: dict[str, Any],
         return watched_write(op, target, args, functools.partial(write, op, target, args, settings, True))
     if thread.captures is not None:
         args = thread.captures.see_write(target, args)
-    if thread.dual_levels or thread.levels:
+    if process.open or thread.levels:
         from ndgrad.func.writes import write_in_transforms
 
         return write_in_transforms(op, target, args, settings)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 import os
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ndgrad.arrays.library import on_second_library
 
@@ -28,7 +28,7 @@ class Process:
     mode at any point, also in the middle of `enter`. Tokens need no lock: adding to a set is one step.
     """
 
-    __slots__ = ("busy", "crossed", "dispatching", "leaf_hooks", "lock", "shared")
+    __slots__ = ("busy", "crossed", "dispatching", "leaf_hooks", "lock", "open", "reopened", "shared")
 
     def __init__(self) -> None:
         self.busy = 0
@@ -38,7 +38,20 @@ class Process:
         #: whether a tensor in a graph has been moved to another device: one backward pass may meet arrays of several libraries
         self.crossed = False
         self.leaf_hooks: set[object] = set()
+        #: the open transforms and dual levels of all threads, by number: the stacks of both kinds as they are inside
+        self.open: dict[int, tuple[tuple[Level, ...], tuple[int, ...]]] = {}
+        #: how many reruns (of checkpointed functions) are inside each of those among them that had been closed
+        self.reopened: dict[int, int] = {}
         self.lock = threading.RLock()
+
+
+class SavedHooks(NamedTuple):
+    """A pair of hooks on saved tensors. With a level, they are for the graphs of that transform and of those around it, and not for
+    those of transforms that are opened inside the hooks' block."""
+
+    pack: Any
+    unpack: Any
+    level: int | None = None
 
 
 class ThreadState(threading.local):
@@ -63,8 +76,8 @@ class ThreadState(threading.local):
     dual_stack: tuple[int, ...] = ()
     #: The stack of function-transform levels, outermost first.
     levels: tuple[Level, ...] = ()
-    #: The stack of (pack, unpack) pairs of saved-tensor hooks, innermost last.
-    saved_hooks: tuple[tuple[Any, Any], ...] = ()
+    #: The stack of saved-tensor hooks, innermost last.
+    saved_hooks: tuple[SavedHooks, ...] = ()
     #: While a pack hook runs: the node that saves, and the name under which its rules know the value.
     saving: tuple[Any, str] | None = None
     #: Why saved-tensor hooks may not be used now, or None.
@@ -101,6 +114,70 @@ thread = ThreadState()
 
 #: Numbers of transform levels and dual levels together: of two open ones, the inner has the larger.
 next_level_number = itertools.count(1).__next__
+
+
+def birth() -> int:
+    """What `Meta.born` is of a tensor that is made now: the innermost transform of this thread; in one that has opened none, the youngest
+    of all, since it may be at work for the thread that did (see Note [Threads inside transforms])."""
+    levels = thread.levels
+    return levels[-1].number if levels else next(reversed(process.open), 0)
+
+
+class joined:
+    """This thread inside a transform that another one has opened.
+
+    Note [Threads inside transforms]
+    A transform belongs to the thread that opened it, and its tensors may go anywhere: a pool maps a function over them. An op that
+    meets a tensor of a level that is open elsewhere runs inside that level, as it would there. Levels this thread has opened itself
+    are inside of it if they are younger, as they would be in one thread. Modes (no_grad, hooks) stay this thread's own.
+    """
+
+    __slots__ = ("number", "was")
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+    def __enter__(self) -> None:
+        levels, duals = process.open[self.number]
+        self.was = thread.levels, thread.dual_stack, thread.dual_levels
+        thread.levels = tuple(sorted({*levels, *thread.levels}, key=lambda level: level.number))
+        thread.dual_stack = tuple(sorted({*duals, *thread.dual_stack}))
+        thread.dual_levels = len(thread.dual_stack)
+
+    def __exit__(self, *exc: object) -> None:
+        thread.levels, thread.dual_stack, thread.dual_levels = self.was
+
+
+class reopened:
+    """The transforms and dual levels that were open when something ran, for running it again when they may have been closed."""
+
+    __slots__ = ("stacks", "was")
+
+    def __init__(self, levels: tuple[Level, ...], duals: tuple[int, ...]) -> None:
+        self.stacks = levels, duals
+
+    def __enter__(self) -> None:
+        levels, duals = self.stacks
+        self.was = thread.levels, thread.dual_stack, thread.dual_levels
+        enter()
+        with process.lock:
+            for number in (*(level.number for level in levels), *duals):
+                if number not in process.open or number in process.reopened:
+                    process.reopened[number] = process.reopened.get(number, 0) + 1
+                    process.open[number] = self.stacks
+        thread.levels, thread.dual_stack, thread.dual_levels = levels, duals, len(duals)
+
+    def __exit__(self, *exc: object) -> None:
+        levels, duals = self.stacks
+        thread.levels, thread.dual_stack, thread.dual_levels = self.was
+        with process.lock:
+            for number in (*(level.number for level in levels), *duals):
+                count = process.reopened.get(number, 0)
+                if count > 1:
+                    process.reopened[number] = count - 1
+                elif count:
+                    del process.reopened[number], process.open[number]
+        leave()
 
 
 def enter() -> None:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from ndgrad.arrays.precision import FLOAT32, HALF, computing_dtype, is_half, widened
-from ndgrad.autograd.modes import switch_grad, thread
+from ndgrad.autograd.modes import SavedHooks, process, switch_grad, thread
 from ndgrad.autograd.node import Node, edge_number
 from ndgrad.autograd.overwritten import changed_error, freed_error, overwritten_error
 from ndgrad.autograd.variable import Meta, Variable, edge, innermost_array, meta_of, new, np_dtype, requires_grad, twin, wrap
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 class Packed:
     """A saved value that is not simply there: packed by hooks, watched by guard mode, or freed."""
 
-    __slots__ = ("below", "checksum", "is_output", "packed", "shape", "storage", "unpack_hook", "version")
+    __slots__ = ("below", "checksum", "edge", "is_output", "packed", "shape", "storage", "tangents", "unpack_hook", "version")
 
     def __init__(self, packed: Any, unpack_hook: Any, is_output: bool = False, checksum: int | None = None) -> None:
         self.packed = packed
@@ -48,13 +48,19 @@ class Packed:
         self.shape: tuple[int, ...] | None = None
         #: Whether it had a history, or a tangent, outside its transform, which cannot be given back as that of its own graph is.
         self.below = False
+        #: Of a tensor of a level below the node's: its history and its tangents, which the unpacked one gets back.
+        self.edge: Any = None
+        self.tangents: dict[int, Any] | None = None
 
-    def watch(self, value: Any) -> None:
-        """Remember the version of the packed tensor: what the hook returned may still be its memory."""
+    def watch(self, value: Any, level: int) -> None:
+        """Remember what the hook may hide of the tensor that a node of `level` saves: the version of its memory, which may still be what
+        the hook returned, and the history that it has outside the node's graph."""
         self.storage = kept_storage(value) if value.keeps_saved or thread.copy_on_write else storage_of(value)
         self.version = self.storage.version
         self.shape = tuple(value.shape)
         self.below = isinstance(value._array, Variable) and has_history(value._array)
+        if level and not _is_of_level(value, level):
+            self.edge, self.tangents = edge(value), _tangents_now(value, copied=False)
 
     def unpack(self) -> Any:
         """What the hook makes of it, in the pass's grad mode, which the lane on raw arrays does not set for the whole pass."""
@@ -75,6 +81,12 @@ class Packed:
                 f"{self.shape}. Return the tensor that was packed, or one equal to it."
             )
         return value
+
+
+def hooks_for(level: int) -> tuple[SavedHooks, ...]:
+    """The saved-tensor hooks in force for the graph of a transform's level (0: outside of all)."""
+    hooks = thread.saved_hooks
+    return tuple([h for h in hooks if h.level is None or level <= h.level]) if level else hooks
 
 
 def has_history(t: Any) -> bool:
@@ -271,10 +283,14 @@ def unpack_tensor(node: Any, name: str, own_edge: Any = None) -> Any:
         return tuple(
             _input_tensor(node, name, v, version, e) for v, version, e in zip(value, versions, own_edge or [None] * len(value), strict=True)
         )
-    if isinstance(value, (Variable, Packed)) and not (name in node.plan.outs and getattr(value, "checksum", None) is not None):
+    is_output = name in node.plan.outs  # of which the payload was saved, a tensor where a level below cares
+    if _went_through_hooks(value) or (isinstance(value, (Variable, Packed)) and not is_output):
         return _input_tensor(node, name, value, getattr(node, name + "_v"), own_edge)
-    if hasattr(node, name + "_s"):
-        out = as_output(node, name, wrap(node.face(), unpack_raw(node, name)))
+    if is_output:
+        payload = unpack_raw(node, name)
+        if isinstance(payload, Variable) and not is_differentiable_output(node, name):
+            return payload  # the level has no graph of it
+        out = as_output(node, name, wrap(node.face(), payload))
         out._storage = getattr(node, name + "_s")
         return out
     return lift(value)
@@ -318,18 +334,32 @@ def unpack_payload(node: Any, name: str, own_edge: Any = None) -> Any:
     value = getattr(node, name)
     if value.__class__ is tuple:
         versions = getattr(node, name + "_v")
-        return tuple(_input_payload(node, name, v, input_array, version) for v, version in zip(value, versions, strict=True))
-    return _input_payload(node, name, value, lambda *_: unpack_raw(node, name), None)
+        return tuple(_input_payload(node, name, v, version) for v, version in zip(value, versions, strict=True))
+    if name not in node.plan.outs or _went_through_hooks(value):
+        return _input_payload(node, name, value, getattr(node, name + "_v", None))
+    return lift(unpack_raw(node, name))  # what was saved of an output is a payload
 
 
-def _input_payload(node: Any, name: str, value: Any, array_of: Any, version: Version | None) -> Any:
-    if value.__class__ is Packed and value.checksum is None and value is not FREED:
+def _input_payload(node: Any, name: str, value: Any, version: Version | None) -> Any:
+    if _went_through_hooks(value):
         return lower_unpacked(node, value, unpacked(node, name, value))
-    return lower_saved(node, _without_guard(value), array_of(node, name, value, version))
+    return lower_saved(node, _without_guard(value), input_array(node, name, value, version))
+
+
+def _went_through_hooks(value: Any) -> bool:
+    return value.__class__ is Packed and value.checksum is None and value is not FREED
 
 
 def lower_unpacked(node: Any, value: Packed, made: Any) -> Any:
     """What an unpack hook returned, as the levels below the node's see it."""
+    if value.edge is not None or value.tangents:
+        from ndgrad.autograd.view import tangents_of
+
+        made = linked(made, value.edge)
+        if value.tangents and not tangents_of(made):
+            made = with_history(twin(made), edge(made))
+            meta_of(made).tangents = value.tangents
+        return made
     bare = made._node is None and not (made._meta is not None and (made._meta.level or made._meta.batch_level))
     # without any history a tensor over another one is the packed one itself, which was an output, or a twin of it
     low = made._array if bare and isinstance(made._array, Variable) else lower_saved(node, made, made._array)
@@ -518,7 +548,7 @@ class RuleNode(Node):
         from ndgrad.ops.vocabulary import owning_tensor_ops, tensor_ops
 
         env = self.environment(unpack_tensor, owning_tensor_ops if owned else tensor_ops)
-        if thread.dual_stack:
+        if process.open:
             from ndgrad.autograd.forward_ad import with_saved_tangents
 
             env.update((name, with_saved_tangents(self, name, env[name])) for name in self.plan.arrays + self.plan.outs if name in env)

@@ -12,17 +12,17 @@ from collections.abc import Callable
 from typing import Any, Self
 
 from ndgrad.autograd.grad_mode import Mode
-from ndgrad.autograd.modes import enter, leave, switch_grad, thread
+from ndgrad.autograd.modes import SavedHooks, enter, leave, switch_grad, thread
 from ndgrad.autograd.saved import Packed, is_differentiable_output
 from ndgrad.autograd.variable import Variable, meta_of, wrap
 from ndgrad.autograd.versions import version_number
 
 
-def pack(value: Any, hooks: tuple[tuple[Any, Any], ...], node: Any = None, number: int = 0) -> Any:
+def pack(value: Any, hooks: tuple[SavedHooks, ...], node: Any = None, number: int = 0) -> Any:
     """A tensor that is being saved, through the innermost pack hook; with `node`, output `number` of that node, without its history."""
     if not isinstance(value, Variable):
         return value
-    pack_hook, unpack_hook = hooks[-1]
+    pack_hook, unpack_hook, _ = hooks[-1]
     if node is not None:
         meta_of(value).output_nr = number
         value._node = node  # while the hook looks at it: what the hook keeps must not hold the node that holds it
@@ -31,11 +31,11 @@ def pack(value: Any, hooks: tuple[tuple[Any, Any], ...], node: Any = None, numbe
     finally:
         if node is not None:
             value._node = None
-    made.watch(value)
+    made.watch(value, 0 if thread.saving is None else thread.saving[0].level)
     return made
 
 
-def pack_output(node: Any, name: str, hooks: tuple[tuple[Any, Any], ...], storage: Any) -> None:
+def pack_output(node: Any, name: str, hooks: tuple[SavedHooks, ...], storage: Any) -> None:
     """As `pack`, for an output that the node holds as a bare array; `storage` is that of the tensor that will hold it."""
     from ndgrad.tensor import Tensor
 
@@ -84,6 +84,8 @@ class saved_tensors_hooks:
     tensor([2., 4.])
     """
 
+    level: int | None = None  # see SavedHooks
+
     def __init__(self, pack_hook: Callable[[Any], Any], unpack_hook: Callable[[Any], Any]) -> None:
         self.pack_hook = pack_hook
         self.unpack_hook = unpack_hook
@@ -92,7 +94,7 @@ class saved_tensors_hooks:
         if thread.saved_hooks_disabled is not None:
             raise RuntimeError(thread.saved_hooks_disabled)
         enter()
-        thread.saved_hooks = (*thread.saved_hooks, (self.pack_hook, self.unpack_hook))
+        thread.saved_hooks = (*thread.saved_hooks, SavedHooks(self.pack_hook, self.unpack_hook, self.level))
 
     def __exit__(self, *exc: object) -> None:
         thread.saved_hooks = thread.saved_hooks[:-1]

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ndgrad.autograd.modes import thread
+from ndgrad.autograd.modes import process, thread
 from ndgrad.autograd.variable import Variable, innermost_array, requires_grad
 from ndgrad.autograd.view import tangents_of
 
@@ -29,7 +29,7 @@ def stake_of(t: Any) -> str | None:
         if meta is not None:
             if meta.batch_level:
                 return "is batched by vmap"
-            if thread.dual_stack and thread.forward_grad_enabled and tangents_of(t):
+            if process.open and thread.forward_grad_enabled and tangents_of(t):
                 return TANGENT
         t = t._array
     return None

@@ -41,6 +41,8 @@ class Meta:
     names: tuple[str | None, ...] | None = None
     #: how often the tensor has changed its own shape in place
     geometry = 0
+    #: of a leaf: those changes in order, each with the accumulator (weakly) of the shape before, if there was one, the op and its settings
+    reshapes: tuple[tuple[weakref.ref[Node] | None, Any, dict[str, Any]], ...] = ()
     #: the innermost transform level that was open when the tensor was made
     born = 0
     #: of a leaf stripped of its tangents: the accumulator of the leaf itself, kept alive for it
@@ -127,8 +129,8 @@ def recorded(t: Any) -> Any:
 
 
 ESCAPED = (
-    "a tensor made inside a function transform (grad, vjp, jvp, vmap) was used after the transform had ended, or in another "
-    "thread. Return it from the transformed function instead of keeping it."
+    "a tensor made inside a function transform (grad, vjp, jvp, vmap) was used after the transform had ended. "
+    "Return it from the transformed function instead of keeping it."
 )
 
 

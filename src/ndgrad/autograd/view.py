@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import Any
 
 from ndgrad.autograd.layout import Order, copy_in_order, in_order, is_in_order, order_of
-from ndgrad.autograd.modes import switch_grad, thread
+from ndgrad.autograd.modes import process, switch_grad, thread
 from ndgrad.autograd.node import Extra, Node, extra_of, next_sequence_number
 from ndgrad.autograd.variable import edge, meta_of, np_dtype
 from ndgrad.autograd.versions import InferenceStorage, storage_of
@@ -73,6 +73,9 @@ class ViewInfo:
             t._node = None
             self.version = current
             return
+        if self._only_moved(t):
+            self.version = current
+            return
         self.check_geometry(t)
         fresh = replay(self.base, self.path)
         meta, number = meta_of(t), 0 if fresh._meta is None else fresh._meta.output_nr
@@ -81,6 +84,10 @@ class ViewInfo:
         t._node = fresh._node
         meta.output_nr = number
         self.version = current
+
+    def _only_moved(self, t: Any) -> bool:
+        """Whether the base has changed its shape in place and nobody has written since the view's history was right."""
+        return self.version is not None and self.geometry != geometry_of(self.base) and t._storage.version.values <= self.version
 
     def check_geometry(self, t: Any) -> None:
         if self.geometry != geometry_of(self.base):
@@ -153,19 +160,24 @@ def tangents_of(t: Any) -> dict[int, Any] | None:
     held = held and _open(held)
     base = info.base._meta
     theirs = None if base is None else base.tangents and _open(base.tangents)
-    if theirs and (held is None or not theirs.keys() <= held.keys()):
+    if theirs and (held is None or not theirs.keys() <= held.keys()) and _keeps_tangents(info.path):
         missing = {n: replay(tangent, info.path) for n, tangent in theirs.items() if held is None or n not in held}
         held = {**(held or {}), **missing}
         meta.tangents = {**(meta.tangents or {}), **missing}
     return held
 
 
+def _keeps_tangents(path: Path | None) -> bool:
+    """Whether what moves along a path takes its tangents with it: inside functionalize, a detached tensor is a view too."""
+    return not any(op.shares_storage for _, op, _, _ in steps(path))
+
+
 def _open(tangents: dict[int, Any]) -> dict[int, Any] | None:
-    """Without those of levels that are closed, or of another thread."""
-    stack = thread.dual_stack
+    """Without those of levels that are closed."""
+    still = process.open
     for number in tangents:
-        if number not in stack:
-            return {n: t for n, t in tangents.items() if n in stack} or None
+        if number not in still:
+            return {n: t for n, t in tangents.items() if n in still} or None
     return tangents
 
 

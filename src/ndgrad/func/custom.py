@@ -15,28 +15,48 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from threading import get_ident
 from typing import Any, NamedTuple
 
 from ndgrad.arrays.precision import is_inexact
-from ndgrad.autograd.dispatch import innermost_dual
+from ndgrad.autograd.dispatch import innermost_dual, open_elsewhere
 from ndgrad.autograd.forward_ad import interpreters, saved_tangents, tangent_of, with_tangent
 from ndgrad.autograd.function import Context, Function, FunctionNode, attach, run_function, separate_setup
-from ndgrad.autograd.modes import switch_grad, thread
+from ndgrad.autograd.modes import birth, joined, switch_grad, thread
 from ndgrad.autograd.node import next_sequence_number
-from ndgrad.autograd.variable import Variable, edge, np_dtype, wrap
+from ndgrad.autograd.variable import Variable, edge, meta_of, np_dtype, wrap
 from ndgrad.autograd.view import tangents_of
 from ndgrad.func.batching import BatchLevel, batch_tensor
 from ndgrad.func.levels import GradLevel, Level, as_below, below, level_number, lower, top_level
+from ndgrad.func.writes import bring_to, was_made_inside
 from ndgrad.ops.vocabulary import tensor_ops
 from ndgrad.pytree import tree_flatten, tree_unflatten
 
 
 def apply_in_transforms(cls: type[Function], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """`Function.apply` while transforms or dual levels are open."""
+    elsewhere = open_elsewhere(args)
+    if elsewhere:
+        with joined(elsewhere):
+            return apply_in_transforms(cls, args, kwargs)
+    result = _apply(cls, args, kwargs)
+    for o in _as_tuple(result):
+        if isinstance(o, Variable) and not any(o is a for a in args):
+            meta_of(o).born = birth()
+    return result
+
+
+def _apply(cls: type[Function], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     level = top_level(args) if thread.levels else None
     if thread.dual_levels and any(isinstance(a, Variable) and tangents_of(a) for a in args):
         if level is None or innermost_dual(args) > level.number:
             return _apply_dual(cls, args, kwargs)
+    functional = _functional_level(args, level)
+    if functional is not None:
+        if top_level(args) is functional:  # some argument was brought to it
+            return _apply(cls, args, kwargs)
+        with below(functional):
+            return _apply(cls, args, kwargs)
     if level is None:
         return run_function(cls, args, kwargs)
     if not separate_setup(cls):
@@ -48,6 +68,20 @@ def apply_in_transforms(cls: type[Function], args: tuple[Any, ...], kwargs: dict
     if isinstance(level, BatchLevel):
         return _apply_batched(level, cls, args, kwargs)
     return _apply_grad(level, cls, args, kwargs) if isinstance(level, GradLevel) else level.run_function(cls, args, kwargs)
+
+
+def _functional_level(args: tuple[Any, ...], level: Level | None) -> Level | None:
+    """The innermost level of functionalize that is inside of `level`, which is the innermost among the arguments. To an argument that
+    was made inside it, a function is applied there, as an op would be: it is brought to it."""
+    for inner in reversed(thread.levels):
+        if inner is level:
+            break
+        if inner.kind == "functional":
+            made = [a for a in args if isinstance(a, Variable) and a._meta is not None and was_made_inside(inner, a)]
+            for a in made:
+                bring_to(inner, a)
+            return inner
+    return None
 
 
 def _as_tuple(value: Any) -> tuple[Any, ...]:
@@ -233,11 +267,11 @@ def _apply_grad(level: GradLevel, cls: type[Function], args: tuple[Any, ...], kw
     node.seq = next_sequence_number()
     node.extra = False
     node.next = tuple(e for e, t in zip(edges, node._is_tensor, strict=True) if t) if recording else ()
-    was, level.paused = switch_grad(False), True
+    was, level.paused = switch_grad(False), get_ident()
     try:
         cls.setup_context(Context(node), args, tree_unflatten(wrapped, spec))
     finally:
-        level.paused = False
+        level.paused = None
         switch_grad(was)
     made = attach(cls, node, args, tree_unflatten(wrapped, spec), recording)
     return made if recording else result

@@ -10,6 +10,7 @@ numbers are never reused: a tensor that outlives its level is found out.
 
 from __future__ import annotations
 
+from threading import get_ident
 from typing import Any, ClassVar, Self
 
 import numpy
@@ -41,9 +42,11 @@ class Level:
         enter()
         thread.transforms += 1
         thread.levels = (*self.outside, self)
+        process.open[self.number] = thread.levels, thread.dual_stack
         return self
 
     def __exit__(self, *exc: object) -> None:
+        process.open.pop(self.number, None)
         thread.levels = self.outside
         switch_grad(self.grad_enabled_before)
         thread.transforms -= 1
@@ -58,9 +61,6 @@ class Level:
             return self
         return find_level(number) if number else None
 
-    def number_of(self, t: Any) -> int:
-        return level_number(t)
-
     def enabled_below(self, enabled: bool) -> bool:
         """Whether the levels below record what is computed here."""
         return enabled
@@ -71,6 +71,10 @@ class Level:
 
     def run_function(self, cls: type[Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Apply a custom function whose innermost arguments are of this level, where that is not dealt with in ndgrad.func.custom."""
+        raise NotImplementedError
+
+    def value(self, t: Any) -> Any:
+        """What a tensor is in the levels below, where that is not its payload as it lies there."""
         raise NotImplementedError
 
     def write(self, target: Any, value: Any, is_new: bool) -> None:
@@ -89,7 +93,7 @@ class GradLevel(Level):
     def __init__(self) -> None:
         super().__init__()
         self.pure = True  # all payloads were bare arrays so far
-        self.paused = False  # while grad is disabled for this level alone
+        self.paused: int | None = None  # the thread for which grad is disabled for this level alone
 
     def __enter__(self) -> Self:
         super().__enter__()
@@ -98,7 +102,7 @@ class GradLevel(Level):
 
     def enabled_below(self, enabled: bool) -> bool:
         # What no_grad cuts, inside the level or around it, is cut for all levels below.
-        return self.grad_enabled_before and (enabled or self.paused)
+        return self.grad_enabled_before and (enabled or (self.paused is not None and self.paused == get_ident()))
 
     def run(self, op: Any, args: tuple[Any, ...], settings: dict[str, Any], face: type[Any]) -> Any:
         """Run an op on the payloads, and record it in the level's graph."""
@@ -252,12 +256,23 @@ def make_leaf(level: GradLevel, t: Any) -> Any:
     if isinstance(payload, Variable):
         level.pure = False
     leaf = wrap(t.face, payload)
-    if not isinstance(t._storage, InferenceStorage):  # which nothing can be saved of, and need not be: the level has its own graph
-        leaf._storage = t._storage
+    _share_memory(leaf, t)
     meta = meta_of(leaf)
     meta.requires_grad = True
     meta.level = level.number
     return leaf
+
+
+def _share_memory(t: Any, source: Any) -> None:
+    """Let a tensor over the memory of another know of the writes to that one: its level may have saved it.
+
+    Of an inference tensor nothing can be saved, and need not be: the level has its own graph. NumPy's scalars nobody writes.
+    """
+    payload = t._array
+    if isinstance(payload, Variable):
+        storage_of(t)
+    elif not isinstance(payload, numpy.generic) and source._storage.__class__ is not InferenceStorage:
+        t._storage = storage_of(source)
 
 
 def as_below(t: Any, payload: Any, number: int) -> Any:
@@ -275,13 +290,18 @@ def as_below(t: Any, payload: Any, number: int) -> Any:
     return bare
 
 
-def _lifted(payload: Any, face: type[Any]) -> Any:
-    """A payload as a tensor of a face; a tensor of a level below has its own."""
-    return payload if isinstance(payload, Variable) else wrap(face, payload)
+def _payload(t: Any) -> Any:
+    """The payload of a level's tensor, as a tensor of the levels below."""
+    if isinstance(t._array, Variable):
+        storage_of(t)
+        return t._array
+    out = wrap(t.face, t._array)
+    _share_memory(out, t)
+    return out
 
 
 def unwrap(level: Level, t: Any) -> Any:
     """A result of a transformed function as the levels below see it."""
     if isinstance(t, Variable) and level_number(t) == level.number:
-        return forward_ad.hand_down(t, _lifted(t._array, t.face), lambda tangent: unwrap(level, tangent))
+        return forward_ad.hand_down(t, _payload(t), lambda tangent: unwrap(level, tangent))
     return t

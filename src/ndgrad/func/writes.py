@@ -14,10 +14,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from ndgrad.autograd.dispatch import dispatch, innermost_dual, own_edge
+from ndgrad.autograd.dispatch import dispatch, innermost_dual, open_elsewhere, own_edge
 from ndgrad.autograd.forward_ad import hidden_tangents, strip, tangent_of, zero_tangent
 from ndgrad.autograd.inplace import check_writable, inplace_node, set_history, write, write_level
-from ndgrad.autograd.modes import thread
+from ndgrad.autograd.modes import joined, thread
 from ndgrad.autograd.variable import Variable, meta_of, wrap
 from ndgrad.autograd.versions import storage_of
 from ndgrad.autograd.view import replay, tangents_of
@@ -30,6 +30,10 @@ from ndgrad.ops.vocabulary import find, tensor_ops
 
 def write_in_transforms(op: Any, target: Any, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
     everything = (target, *args)
+    elsewhere = open_elsewhere(everything)
+    if elsewhere:
+        with joined(elsewhere):
+            return write_in_transforms(op, target, args, settings)
     tangents = thread.dual_levels and any(isinstance(a, Variable) and tangents_of(a) for a in everything)
     level = _level_of(target, everything) if thread.levels else None
     if not tangents and level is None:
@@ -301,7 +305,9 @@ def bring_to(level: Level, target: Any) -> None:
         )
     # tangents of older levels go down with the value, those of younger ones stay
     tangents = tangents_of(base) or {}
-    base._meta.tangents = older = {n: t for n, t in tangents.items() if n < level.number} or None
+    # those of functionalize may belong to it though their primal did not: a rule uses what it has made inside
+    older = {n: level.value(t) if level.kind == "functional" else t for n, t in tangents.items() if n < level.number} or None
+    base._meta.tangents = older
     with below(level):
         if level.kind == "vmap":
             outside = tensor_ops.clone(tensor_ops.expand(base, shape=(level.size, *base.shape)))

@@ -12,25 +12,35 @@ that an `except Exception` in the user's function does not catch it.
 
 The arguments are kept as a backward node keeps its inputs: with their versions, and through the hooks in force outside. So a
 checkpoint inside a checkpoint holds nothing itself: its arguments are holders of the outer frame.
+
+Note [Transforms inside a frame]
+A transform that the function opens ends inside it, and so does its backward: the values that its graph saves need not be left out, and
+could not be computed again, since a rerun opens another level, whose tensors have no history in the graph of the first run. So a frame
+leaves out what graphs around the call save (of the transforms that were open, and of none), and no others.
 """
 
 from __future__ import annotations
 
+import functools
 import threading
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Any, Self
 
+from ndgrad.autograd.forward_ad import forget_closed, tangent_of, with_tangent
 from ndgrad.autograd.function import FunctionNode
 from ndgrad.autograd.grad_mode import enable_grad
 from ndgrad.autograd.locks import make_lock
-from ndgrad.autograd.modes import enter, leave, thread
+from ndgrad.autograd.modes import SavedHooks, enter, leave, reopened, thread
 from ndgrad.autograd.node import next_sequence_number
 from ndgrad.autograd.observe import observing
 from ndgrad.autograd.saved_hooks import saved_tensors_hooks
 from ndgrad.autograd.variable import Variable, edge, twin, wrap
 from ndgrad.autograd.versions import kept_storage, storage_of
+from ndgrad.autograd.view import tangents_of
+from ndgrad.func.levels import level_number
+from ndgrad.ops.vocabulary import tensor_ops
 from ndgrad.utils.checkpoint.randomness import RandomState
 from ndgrad.utils.checkpoint.trace import (
     CheckpointError,
@@ -58,14 +68,24 @@ class Arguments(FunctionNode):
         self.seq = next_sequence_number()
         self.next = tuple(edge(t) for t in tensors)
         self.extra = False
+        self.level = max(map(level_number, tensors), default=0)  # hooks around an inner transform are not for its tensors
         self._to_save = tensors
         self._keep(tensors, [])
+        self.tangents = tuple(tangents_of(t) for t in tensors)
 
     def call(self, function: Callable[..., Any]) -> Any:
-        tensors = iter(self.saved_tensors)
+        tensors = iter([_with_tangents(t, held) for t, held in zip(self.saved_tensors, self.tangents, strict=True)])
         args = [next(tensors) if a is _HERE else a for a in self.args]
         kwargs = {k: next(tensors) if v is _HERE else v for k, v in self.kwargs.items()}
         return function(*args, **kwargs)
+
+
+def _with_tangents(t: Any, held: dict[int, Any] | None) -> Any:
+    """An argument as it comes back from where it was saved, with the tangents that it had."""
+    for number, tangent in (held or {}).items():
+        if tangent_of(t, number) is None:
+            t = with_tangent(tensor_ops.alias(t), tangent, number)
+    return t
 
 
 _HERE = object()
@@ -112,8 +132,9 @@ class Stop(BaseException):
 class Frame:
     """One checkpointed call: how to run it again, and what it saved."""
 
-    def __init__(self, again: Callable[[], Any], *, early_stop: bool, check: bool, trace: OpTrace | None) -> None:
+    def __init__(self, again: Callable[[], Any], level: int, *, early_stop: bool, check: bool, trace: OpTrace | None) -> None:
         self.again = again
+        self.level = level  # the innermost transform around the call
         self.early_stop = early_stop
         self.check = check
         self.trace = trace
@@ -169,7 +190,7 @@ class Rerun:
             with ExitStack() as stack:
                 if self.trace is not None:
                     stack.enter_context(observing(self.trace))
-                stack.enter_context(_hooks(self.pack, _same))
+                stack.enter_context(_hooks(self.pack, _same, frame.level))
                 frame.again()
         except Stop as stop:
             if stop.rerun is not self:
@@ -209,29 +230,24 @@ def _same(value: Any) -> Any:
     return value
 
 
+class _FrameHooks(saved_tensors_hooks):
+    """What leaves saved values out (see Note [Transforms inside a frame])."""
+
+    def __init__(self, frame: Frame) -> None:
+        super().__init__(frame.pack, _unpack_holder)
+        self.level = frame.level
+
+
 @contextmanager
-def _hooks(pack: Callable[[Any], Any], unpack: Callable[[Any], Any]) -> Iterator[None]:
+def _hooks(pack: Callable[[Any], Any], unpack: Callable[[Any], Any], level: int) -> Iterator[None]:
     """Saved-tensor hooks for a rerun, which happens even where users may not set any."""
     outside = thread.saved_hooks
     enter()
-    thread.saved_hooks = (*outside, (pack, unpack))
+    thread.saved_hooks = (*outside, SavedHooks(pack, unpack, level))
     try:
         yield
     finally:
         thread.saved_hooks = outside
-        leave()
-
-
-@contextmanager
-def _inside(levels: tuple[Any, ...]) -> Iterator[None]:
-    """The function transforms that the function ran in: their backward runs outside of them."""
-    outside = thread.levels
-    enter()
-    thread.levels = levels
-    try:
-        yield
-    finally:
-        thread.levels = outside
         leave()
 
 
@@ -252,23 +268,25 @@ def run_checkpointed(
         return function(*args, **kwargs)
     arguments = Arguments(args, kwargs)
     random = RandomState((*args, *kwargs.values())) if preserve_rng_state else None
-    levels = thread.levels
+    levels, duals = thread.levels, thread.dual_stack
+    inside = functools.partial(reopened, levels, duals)  # their backward runs outside of them
 
     def again() -> Any:
         with ExitStack() as stack:
-            if levels != thread.levels:
-                stack.enter_context(_inside(levels))
+            if levels != thread.levels or duals != thread.dual_stack:
+                stack.callback(forget_closed)
+                stack.enter_context(inside())
             if random is not None:
                 stack.enter_context(random.restored())
             stack.enter_context(enable_grad())
             stack.enter_context(recompute_context)
             return arguments.call(function)
 
-    frame = Frame(again, early_stop=early_stop, check=check, trace=OpTrace() if debug else None)
+    frame = Frame(again, levels[-1].number if levels else 0, early_stop=early_stop, check=check, trace=OpTrace() if debug else None)
     with ExitStack() as stack:
         if frame.trace is not None:
             stack.enter_context(observing(frame.trace))
-        stack.enter_context(saved_tensors_hooks(frame.pack, _unpack_holder))
+        stack.enter_context(_FrameHooks(frame))
         stack.enter_context(forward_context)
         out = function(*args, **kwargs)
     frame.complete = True
