@@ -492,7 +492,7 @@ def _attach_one(node: FunctionNode, number: int, o: Any, inputs: tuple[Any, ...]
         return o
     if o._meta is not None and o._meta.view is not None:
         o._meta.view.creation = DEFAULT if node._is_pure_view else CUSTOM
-        o._meta.view.version = o._storage.version
+        o._meta.view.version = o._storage.version.number
     o._node = node
     meta_of(o).output_nr = number
     meta_of(o).requires_grad = False

@@ -79,10 +79,11 @@ def _add_tensors(whole: Any, views: list[Any], node: Any, g: Any, payloads: bool
 
 def may_write(whole: Any, g: Any) -> bool:
     """Whether a gradient that is a tensor, and owned, is better changed in place by `g`: large, plain, and of the same level."""
+    from ndgrad.autograd.forward_ad import interpreters  # which imports the engine's callers
     from ndgrad.func.levels import level_number  # a graph that ends in a gradient of a level has loaded it
     from ndgrad.ops.generate import FACES
 
-    if whole.numel() < SMALL or process.dispatching or thread.observers:
+    if whole.numel() < SMALL or process.dispatching or thread.observers or interpreters:
         return False
     if whole.__class__ not in FACES or g.__class__ not in FACES:
         return False
