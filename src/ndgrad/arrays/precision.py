@@ -84,18 +84,19 @@ def finfo(dtype: Any) -> Any:
 
 def result_dtype(*operands: Any) -> np.dtype[Any]:
     """`np.result_type` of arrays, dtypes and Python numbers, which are weak beside bfloat16 too."""
+    if not any(_is_bfloat16(o) for o in operands):
+        return np.result_type(*operands)
+    strong = [o for o in operands if not isinstance(o, _NUMBERS)]
     try:
-        found = np.result_type(*operands)
-    except TypeError:  # bfloat16 with integers or float16
-        return np.result_type(*(FLOAT32 if _is_bfloat16(o) else o for o in operands))
-    if found == FLOAT32 and any(_is_bfloat16(o) for o in operands):
-        return np.result_type(*(o for o in operands if not isinstance(o, _NUMBERS)))
-    return found
+        found = np.result_type(*strong)
+    except TypeError:  # with wider integers or float16
+        found = np.result_type(*(FLOAT32 if _is_bfloat16(o) else o for o in strong))
+    return complex_dtype(found) if any(o.__class__ is complex for o in operands) else found
 
 
 def _is_bfloat16(operand: Any) -> bool:
     dtype = operand if isinstance(operand, np.dtype) else getattr(operand, "dtype", None)
-    return dtype is not None and dtype.kind == "V"
+    return isinstance(dtype, np.dtype) and dtype.kind == "V"
 
 
 # ----- computing in single precision: Note [Half precision] ------------------------------------------------------------

@@ -71,6 +71,12 @@ def _gap(x: Any, ops: Any) -> Any:
     return ops.where(large, ops.i0e(x) * series, ops.i0e(x) - ops.i1e(size))
 
 
+def _i1_slope(x: Any, ops: Any) -> Any:
+    """I0 - I1 / x, which is infinite where both are."""
+    zeroth = ops.i0(x)
+    return ops.where(zeroth == math.inf, math.inf, zeroth - ops.bessel_ratio(x, kind="i", order=1))
+
+
 i0 = elementwise("i0", real_function("i0"), x=lambda t, x, ops: t * ops.i1(x))
 
 i0e = elementwise(
@@ -81,7 +87,7 @@ i0e = elementwise(
 
 i1 = elementwise(
     "i1", real_function("i1"),
-    x=lambda t, x, ops: t * (ops.i0(x) - ops.bessel_ratio(x, kind="i", order=1)),
+    x=lambda t, x, ops: t * _i1_slope(x, ops),
     backward_name="SpecialI1Backward0",
 )  # fmt: skip
 
@@ -125,12 +131,29 @@ modified_bessel_k1 = elementwise(
     x=lambda t, x, out, ops: t * -(ops.modified_bessel_k0(x) + out / x),
 )  # fmt: skip
 
+
+def _scaled_gap(x: Any, ops: Any) -> Any:
+    """exp(x) (K1(x) - K0(x)), as `_gap`: K1 / K0 - 1 = 1/(2x) - 1/(8x^2) + 1/(8x^3) - 25/(128x^4) + 13/(32x^5) - ..."""
+    large = x > 1000.0
+    r = 1.0 / ops.where(large, x, 1000.0)
+    series = r * (0.5 - r * (0.125 - r * (0.125 - r * (0.1953125 - r * 0.40625))))
+    zeroth = ops.scaled_modified_bessel_k0(x)
+    return ops.where(large, zeroth * series, ops.scaled_modified_bessel_k1(x) - zeroth)
+
+
 scaled_modified_bessel_k0 = elementwise(
     "scaled_modified_bessel_k0", real_function("k0e", "scaled_modified_bessel_k0"),
-    x=lambda t, x, out, ops: t * (out - ops.scaled_modified_bessel_k1(x)),
+    x=lambda t, x, ops: t * -_scaled_gap(x, ops),
 )  # fmt: skip
+
+
+def _scaled_k1_slope(x: Any, ops: Any) -> Any:
+    """exp(x) (K1 - K0 - K1 / x); near 0 the last term decides, and must not meet another infinity."""
+    quotient = ops.scaled_modified_bessel_k1(x) / x
+    return ops.where(quotient == math.inf, -math.inf, _scaled_gap(x, ops) - quotient)
+
 
 scaled_modified_bessel_k1 = elementwise(
     "scaled_modified_bessel_k1", real_function("k1e", "scaled_modified_bessel_k1"),
-    x=lambda t, x, out, ops: t * (out - ops.scaled_modified_bessel_k0(x) - out / x),
+    x=lambda t, x, ops: t * _scaled_k1_slope(x, ops),
 )  # fmt: skip

@@ -22,15 +22,16 @@ def _exp2(np: Any, x: Any) -> Any:
 
 exp2 = elementwise("exp2", _exp2, x=lambda t, out: t * (out * LN2))
 
-expm1 = elementwise("expm1", "expm1", x=lambda t, out: t * out + t)
+# not out + 1, which has no digits where out is near -1
+expm1 = elementwise("expm1", "expm1", x=lambda t, x, ops: t * ops.exp(x))
 
 # ----- logarithms ------------------------------------------------------------------------------------------------------
 
 log = elementwise("log", "log", x=lambda t, x: t / x)
 
-log2 = elementwise("log2", "log2", x=lambda t, x: t / (x * LN2))
+log2 = elementwise("log2", "log2", x=lambda t, x: t / x * (1 / LN2))
 
-log10 = elementwise("log10", "log10", x=lambda t, x: t / (x * LN10))
+log10 = elementwise("log10", "log10", x=lambda t, x: t / x * (1 / LN10))
 
 log1p = elementwise("log1p", "log1p", x=lambda t, x: t / (x + 1.0), backward_name="Log1PBackward0")
 

@@ -109,7 +109,8 @@ binary_cross_entropy = elementwise(
 def _with_logits(np: Any, x: Any, y: Any) -> Any:
     refuse_complex("binary_cross_entropy_with_logits", x)
     x, y = beside_arrays(np, x, y)
-    return np.maximum(x, 0.0) - x * y + np.log1p(np.exp(-np.abs(x)))
+    # not max(x, 0) - x y, which is NaN at infinity
+    return np.maximum(x, 0.0) * (1.0 - y) - np.minimum(x, 0.0) * y + np.log1p(np.exp(-np.abs(x)))
 
 
 # The same of sigmoid(x), without leaving the logarithmic scale.

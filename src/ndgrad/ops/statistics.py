@@ -6,12 +6,13 @@ variance is infinite, or NaN where there is no spread either, as in torch.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy
 
 from ndgrad.arrays.precision import finfo, is_inexact
-from ndgrad.ops.extremum import pick_tangent, place_back, share_all, share_all_t
+from ndgrad.ops.extremum import largest, pick_tangent, place_back, share_all, share_all_t
 from ndgrad.ops.reduce import count, keep
 from ndgrad.ops.scan import running
 from ndgrad.ops.table import DATA_DEPENDENT, NOT_DIFFERENTIABLE, op
@@ -95,7 +96,7 @@ var = op(
 
 std = op(
     "std", "x",
-    lambda np, x, *, dim, keepdim, correction: np.sqrt(_moments(np, x, dim, keepdim, correction)[0]),
+    lambda np, x, *, dim, keepdim, correction: _std_mean(np, x, dim=dim, keepdim=keepdim, correction=correction)[0],
     settings={"dim": (), "keepdim": False, "correction": 1},
     vjp={"x": lambda g, x, out, dim, keepdim, correction, ops: _var_x(g * _half_inverse(out, ops), x, dim, keepdim, correction, ops)},
     jvp={"x": lambda t, x, out, dim, keepdim, correction, ops: _half_inverse(out, ops) * _var_t(t, x, dim, keepdim, correction, ops)},
@@ -128,7 +129,17 @@ var_mean = op(
 
 
 def _std_mean(np: Any, x: Any, *, dim: tuple[int, ...], keepdim: bool, correction: float) -> tuple[Any, Any]:
-    variance, mean = _moments(np, x, dim, keepdim, correction)
+    """The root of the variance. Numbers whose squares leave the range of the dtype are divided by the largest of them first."""
+    with numpy.errstate(over="ignore"):
+        variance, mean = _moments(np, x, dim, keepdim, correction)
+    if np is numpy and x.size and is_inexact(x.dtype) and not getattr(x, "is_meta", False):
+        limits = finfo(x.dtype)
+        if not (variance.min() >= limits.tiny / limits.eps and variance.max() < math.inf):
+            top = largest(np, np.abs(x), dim, True)
+            top = np.where((top > 0) & (top < math.inf), top, np.ones((), top.dtype))
+            scaled, centre = _moments(np, x / top, dim, True, correction)
+            shape = variance.shape
+            return (np.sqrt(scaled) * top).reshape(shape), (centre * top).reshape(shape)
     return np.sqrt(variance), mean
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from ndgrad.arrays.precision import finfo
 from ndgrad.ops.arithmetic import may_vanish
 from ndgrad.ops.table import elementwise
 
@@ -50,14 +51,22 @@ cosh = elementwise("cosh", "cosh", x=lambda t, x, ops: t * ops.sinh(x))
 
 tanh = elementwise("tanh", "tanh", x=lambda t, out: t - t * out * out)
 
-asinh = elementwise("asinh", "arcsinh", x=lambda t, x, ops: t / ops.sqrt(x * x + 1.0))
+
+def _asinh_x(t: Any, x: Any, x_dtype: Any, ops: Any) -> Any:
+    """1 / sqrt(x^2 + 1), where the square may overflow and the root not."""
+    return t / (ops.sqrt(x * x + 1.0) if x_dtype.kind == "c" else ops.hypot(x, 1.0))
+
+
+asinh = elementwise("asinh", "arcsinh", x=_asinh_x)
 
 
 def _acosh_x(t: Any, x: Any, x_dtype: Any, ops: Any) -> Any:
     """1 / sqrt(x^2 - 1); for complex numbers the two roots are taken apart, so that the branch is that of acosh."""
     if x_dtype.kind == "c":
         return t * (ops.rsqrt(x + 1.0) * ops.rsqrt(x - 1.0))
-    return t * ops.rsqrt(x * x - 1.0)
+    large = ops.abs(x) > 2 / math.sqrt(finfo(x_dtype).eps)  # where 1 is nothing beside the square, which may overflow
+    near = ops.where(large, 2.0, x)
+    return t * ops.where(large, 1.0 / ops.abs(ops.where(large, x, 2.0)), ops.rsqrt(near * near - 1.0))
 
 
 acosh = elementwise("acosh", "arccosh", x=_acosh_x)
