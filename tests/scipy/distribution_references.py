@@ -48,10 +48,6 @@ def from_logs(logcdf, logsf):
     return lambda *v: exp(logcdf(*v)), lambda *v: exp(logsf(*v))
 
 
-def smooth_tail(x, *s, density, cdf):
-    return cdf(x, *s)
-
-
 def student(sign):
     def tail(x, v):
         x = sign * x

@@ -163,8 +163,8 @@ stdtr_inverse = elementwise(
 def _distance_power(np: Any, x: Any, beta: Any, *, order: int, logs: int) -> Any:
     r"""d^n/dx^n d^k/dbeta^k of |x|^beta: sgn(x)^n |x|^(beta-n) sum_j C(k, j) (d^j/dbeta^j of beta (beta-1) ... (beta-n+1)) log(|x|)^(k-j).
 
-    At 0 it is 0 for beta above n, and for beta = n, a whole number, n! or 0, as n is even or odd (a corner). A power that is a polynomial
-    ends there; of others this is infinite.
+    At 0 it is 0 for beta above n, and for odd n, where a corner or a cusp counts as level. For even n it is n! for beta = n and infinite
+    for beta below n, but 0 if the power is a polynomial, which has ended then.
     """
     x, beta = np.broadcast_arrays(*(np.asarray(v, np.float64) for v in (x, beta)))
     falling = numpy.polynomial.Polynomial.fromroots(range(order)) if order else numpy.polynomial.Polynomial([1.0])
@@ -175,11 +175,12 @@ def _distance_power(np: Any, x: Any, beta: Any, *, order: int, logs: int) -> Any
         factor = falling.deriv(j) if j else falling
         total = total + math.comb(logs, j) * factor(beta) * log ** (logs - j)
     away = np.sign(x) ** order * size ** (beta - order) * total
+    level = (beta > order) | bool(order % 2)
     if logs:
-        limit = np.where(beta > order, 0.0, math.nan)
+        limit = np.where(level, 0.0, math.nan)
     else:
-        ends = (beta == np.floor(beta)) & (beta < order)
-        limit = np.where((beta > order) | ends, 0.0, np.where(beta == order, math.factorial(order) * (order % 2 == 0), math.inf))
+        ends = (beta % 2 == 0) & (beta < order)
+        limit = np.where(level | ends, 0.0, np.where(beta == order, math.factorial(order), math.inf))
     return np.where(at_0, limit, away)
 
 

@@ -200,8 +200,8 @@ class F(Continuous):
     @staticmethod
     def logpdf_at(x: Any, dfn: Any, dfd: Any) -> Any:
         n, m = dfn / 2.0, dfd / 2.0
-        log = m * np.log(dfd) + n * np.log(dfn) + xlogy(n - 1.0, x)
-        return log - (n + m) * np.log(dfd + dfn * x) - S.betaln(n, m)
+        ratio = dfn / dfd
+        return n * np.log(ratio) + xlogy(n - 1.0, x) - (n + m) * np.log1p(ratio * x) - S.betaln(n, m)
 
     cdf_at = staticmethod(lambda x, dfn, dfd: fdtr(dfn, dfd, x))
     sf_at = staticmethod(lambda x, dfn, dfd: fdtrc(dfn, dfd, x))

@@ -294,8 +294,20 @@ class PowerLaw(Continuous):
 class Arcsine(Continuous):
     support_at = staticmethod(lambda: (0.0, 1.0))
     logpdf_at = staticmethod(lambda x: -math.log(math.pi) - 0.5 * np.log(x * (1.0 - x)))
-    cdf_at = staticmethod(lambda x: 2.0 / math.pi * np.arcsin(np.sqrt(x)))
-    sf_at = staticmethod(lambda x: 2.0 / math.pi * np.arcsin(np.sqrt(1.0 - x)))
+
+    @staticmethod
+    def sf_at(x: Any) -> Any:
+        # not cdf(1 - x): that has lost the digits of a small x
+        above = x > 0.5
+        half = 2.0 / math.pi * np.arcsin(np.sqrt(np.where(above, 1.0 - x, x)))
+        return np.where(above, half, 1.0 - half)
+
     ppf_at = staticmethod(lambda q: np.sin(math.pi / 2 * q) ** 2)
     entropy_at = staticmethod(lambda: -0.24156447527049044468)
     moments = staticmethod(lambda: (0.5, 0.125))
+
+    @staticmethod
+    def cdf_at(x: Any) -> Any:
+        above = x > 0.5
+        half = 2.0 / math.pi * np.arcsin(np.sqrt(np.where(above, 1.0 - x, x)))
+        return np.where(above, 1.0 - half, half)

@@ -301,7 +301,7 @@ class Laplace(Continuous):
 
 class HyperbolicSecant(Continuous):
     support_at = staticmethod(lambda: EVERYWHERE)
-    logpdf_at = staticmethod(lambda x: -math.log(math.pi) - np.logaddexp(x, -x) + math.log(2))
+    logpdf_at = staticmethod(lambda x: math.log(2 / math.pi) - x + log_expit(2.0 * x))
     cdf_at = staticmethod(lambda x: 2.0 / math.pi * np.arctan(np.exp(x)))
     sf_at = staticmethod(lambda x: 2.0 / math.pi * np.arctan(np.exp(-x)))
     ppf_at = staticmethod(lambda q: np.log(_half_tangent(q)))
