@@ -108,7 +108,7 @@ def contiguous_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
 _shared: dict[int, tuple[weakref.ref[Any], weakref.ref[Storage]]] = {}
 
 
-def shared_storage(array: Any) -> Storage:
+def shared_storage(array: Any, kind: type[Storage] = Storage) -> Storage:
     """The storage of tensors made over `array` from outside: one per owner, so a write through one tensor is seen by all."""
     owner = owner_of(array)
     entry = _shared.get(id(owner))
@@ -116,7 +116,7 @@ def shared_storage(array: Any) -> Storage:
         storage = entry[1]()
         if storage is not None:
             return storage
-    storage = Storage()
+    storage = kind()
     announce(owner, storage)
     return storage
 
