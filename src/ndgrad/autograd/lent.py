@@ -54,9 +54,8 @@ def may_change(array: Any) -> bool:
     if array.__class__ is not np.ndarray or not array.size:
         return False
     while not array.flags.writeable:
-        if array.base is None or array.base.__class__ is bytes:
-            return False
-        if not isinstance(array.base, np.ndarray):
-            return True
-        array = array.base
+        base: Any = array.base
+        if not isinstance(base, np.ndarray):
+            return not (base is None or isinstance(base, bytes))
+        array = base
     return True

@@ -89,7 +89,7 @@ def _from_plain(object: Any, dtype: Any, copy: bool | None, order: Any) -> Any:
     elif _shares_memory(object):
         object = np.asarray(object)
     made = np.array(object, dtype=dtype, copy=copy, order=order)
-    if isinstance(object, np.ndarray) and made.dtype.kind in NUMBERS and np.may_share_memory(made, object):
+    if isinstance(object, np.ndarray) and is_number(made.dtype) and np.may_share_memory(made, object):
         t = constant(made)
         t._storage = shared_storage(object, Lent)
         return t
