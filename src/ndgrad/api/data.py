@@ -19,6 +19,8 @@ from ndgrad.arrays.library import is_raw_array
 from ndgrad.arrays.placement import library_for, moved
 from ndgrad.arrays.precision import is_inexact, is_number
 from ndgrad.autograd.modes import birth, process, thread
+from ndgrad.autograd.lent import Lent
+from ndgrad.autograd.modes import process, thread
 from ndgrad.autograd.stake import as_number, stake_of
 from ndgrad.autograd.variable import Variable, meta_of, np_dtype, wrap
 from ndgrad.autograd.versions import InferenceStorage
@@ -270,7 +272,7 @@ def _over(array: Any, where: devices.device) -> Any:
     if there is not array or not isinstance(array, np.ndarray):
         return fresh(there)
     t = fresh(array.view(np.ndarray))
-    t._storage = shared_storage(array)
+    t._storage = shared_storage(array, Lent)
     return noted(t, array)
 
 

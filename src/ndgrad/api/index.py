@@ -15,6 +15,7 @@ import numpy as np
 from ndgrad.arrays.library import is_raw_array
 from ndgrad.arrays.precision import is_floating
 from ndgrad.autograd.inplace import write, write_part
+from ndgrad.autograd.lent import over
 from ndgrad.autograd.modes import process, thread
 from ndgrad.autograd.variable import Variable, beside, np_dtype, shape_of, wrap
 from ndgrad.ops import arithmetic, cast, fill, slices
@@ -76,7 +77,7 @@ def getitem(self: Any, index: Any) -> Any:
         except IndexError as error:
             raise _unfit(self, plain, error) from None
     if isinstance(index, (Variable, np.ndarray)):
-        array = index if isinstance(index, Variable) else wrap(self.face, index)
+        array = index if isinstance(index, Variable) else over(self.face, index)
         kind, dims = np_dtype(array).kind, array.ndim
         if kind == "i" and dims and self.ndim:
             return ops.rows.eager(self, array)
@@ -248,7 +249,7 @@ def _index_array(t: Any, item: Any) -> Any:
         array = np.asarray(item) if not is_raw_array(item) else item
         if array.size == 0 and is_floating(array.dtype):
             array = array.astype(np.intp)
-        return wrap(t.face, array)
+        return over(t.face, array) if array is item else wrap(t.face, array)
     raise IndexError(
         "only integers, slices (`:`), ellipsis (`...`), None and long, int, byte or bool tensors are valid indices "
         f"(got {type(item).__name__}). Convert it to one of them."
@@ -400,7 +401,7 @@ def _as_value(t: Any, value: Any) -> Any:
 
 
 def _as_tensor(t: Any, a: Any) -> Any:
-    return a if isinstance(a, Variable) else wrap(t.face, a)
+    return a if isinstance(a, Variable) else over(t.face, a)
 
 
 def _numel(t: Any) -> int:

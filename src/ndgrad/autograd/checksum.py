@@ -48,7 +48,7 @@ def guarded(value: Any) -> Any:
         array = array._array
     if isinstance(array, (np.generic, Packed)) or not hasattr(array, "strides") or device_of(array).type == "meta":
         return value
-    return Packed(value, None, checksum=checksum(array))
+    return Packed(value, None, checksum=checksum(array), measure=checksum)
 
 
 class guard(debug):

@@ -23,6 +23,9 @@ from ndgrad.arrays.precision import FLOAT32, INEXACT, half_of, is_number, rounde
 from ndgrad.autograd.modes import birth, joined, process, thread
 from ndgrad.autograd.node import edge_node, next_sequence_number
 from ndgrad.autograd.saved import Packed, hooks_for, kept_in_level, without_base
+from ndgrad.autograd.lent import over
+from ndgrad.autograd.modes import process, thread
+from ndgrad.autograd.saved import Packed, kept_in_level, kept_of_array, without_base
 from ndgrad.autograd.subclass import ask_classes, note_wrappers, overriding_types, subclass_op, unshared
 from ndgrad.autograd.variable import ESCAPED, Variable, edge, meta_of, requires_grad, wrap
 from ndgrad.autograd.versions import InferenceStorage, kept_storage, storage_of
@@ -64,7 +67,7 @@ def dispatch_as(face: type[Any], op: Any, args: tuple[Any, ...], settings: dict[
         if a.__class__ not in FACES and not isinstance(a, Variable):
             if is_raw_array(a):
                 # rules of transforms compute with tensors
-                return dispatch_as(face, op, tuple([wrap(face, b) if is_raw_array(b) else b for b in args]), settings, plain)
+                return dispatch_as(face, op, tuple([over(face, b) if is_raw_array(b) else b for b in args]), settings, plain)
             continue
         meta = a._meta
         if meta is None:
@@ -482,10 +485,10 @@ def save_input(node: Any, name: str, value: Any, hooks: Any = ()) -> None:
         finally:
             thread.saving = None
     elif not node.level:
-        value = tuple([without_base(v) for v in value]) if isinstance(value, tuple) else without_base(value)
+        value = tuple([_kept(v) for v in value]) if isinstance(value, tuple) else _kept(value)
     else:
         level = node.level
-        value = tuple([kept_in_level(v, level) for v in value]) if isinstance(value, tuple) else kept_in_level(value, level)
+        value = tuple([_kept(v, level) for v in value]) if isinstance(value, tuple) else _kept(value, level)
     setattr(node, name, value)
     setattr(node, name + "_v", tuple(_version(v) for v in value) if isinstance(value, tuple) else _version(value))
     if thread.guard:
@@ -494,7 +497,15 @@ def save_input(node: Any, name: str, value: Any, hooks: Any = ()) -> None:
         guard_saved(node, name)
 
 
+def _kept(value: Any, level: int = 0) -> Any:
+    if isinstance(value, Variable):
+        return kept_in_level(value, level) if level else without_base(value)
+    return kept_of_array(value)
+
+
 def _version(value: Any) -> Any:
+    if value.__class__ is Packed and value.checksum is not None:
+        value = value.packed
     if not isinstance(value, Variable):
         return None
     storage = kept_storage(value) if value.keeps_saved or thread.copy_on_write else value._storage

@@ -20,6 +20,8 @@ import numpy as np
 
 from ndgrad.arrays.precision import FLOAT32, HALF, computing_dtype, is_half, widened
 from ndgrad.autograd.modes import SavedHooks, process, switch_grad, thread
+from ndgrad.autograd.lent import SMALL, Lent, may_change, sample
+from ndgrad.autograd.modes import switch_grad, thread
 from ndgrad.autograd.node import Node, edge_number
 from ndgrad.autograd.overwritten import changed_error, freed_error, overwritten_error
 from ndgrad.autograd.variable import Meta, Variable, edge, innermost_array, meta_of, new, np_dtype, requires_grad, twin, wrap
@@ -32,16 +34,18 @@ if TYPE_CHECKING:
 
 
 class Packed:
-    """A saved value that is not simply there: packed by hooks, watched by guard mode, or freed."""
+    """A saved value that is not simply there: packed by hooks, watched (guard mode, Note [Lent memory]), or freed."""
 
-    __slots__ = ("below", "checksum", "edge", "is_output", "packed", "shape", "storage", "tangents", "unpack_hook", "version")
+    __slots__ = ("below", "checksum", "edge", "is_output", "measure", "packed", "shape", "storage", "tangents", "unpack_hook", "version")
 
-    def __init__(self, packed: Any, unpack_hook: Any, is_output: bool = False, checksum: int | None = None) -> None:
+    def __init__(self, packed: Any, unpack_hook: Any, is_output: bool = False, checksum: int | None = None, measure: Any = None) -> None:
         self.packed = packed
         self.unpack_hook = unpack_hook
         self.is_output = is_output
-        #: Of the memory when it was saved, in guard mode; `packed` is then the value itself.
+        #: Of the memory when it was saved, in guard mode and of lent memory, with the function that gives it; `packed` is then the
+        #: value itself.
         self.checksum = checksum
+        self.measure = measure
         #: The memory that was packed and its version then: a hook that only passes the tensor on does not hide later writes.
         self.storage: Any = None
         self.version: Version | None = None
@@ -135,8 +139,15 @@ class KeptMeta(Meta):
 
 def without_base(t: Any) -> Any:
     """What a graph keeps of a tensor: of a view, a tensor with its value and history that does not know its base. When that is written,
-    its new history may lead to this graph, and the two would keep each other alive."""
-    meta = t._meta if isinstance(t, Variable) else None
+    its new history may lead to this graph, and the two would keep each other alive. Of lent memory, see Note [Lent memory]."""
+    if t._storage.__class__ is Lent:
+        return kept_of_lent(t, unbased(t))
+    return t if t._meta is None else unbased(t)
+
+
+def unbased(t: Any) -> Any:
+    """The same, whoever else may write the memory."""
+    meta = t._meta
     if meta is None or meta.requires_grad or meta.level or meta.batch_level or t.__class__ is not t.face:
         return t
     view = meta.view
@@ -152,7 +163,13 @@ def kept_in_level(t: Any, level: int) -> Any:
     """What the graph of a transform's level keeps of a tensor. Of a view, and of any tensor where writes after a save are allowed, it is
     another one with the payload, the history and the tangents that it has now: a write leaves the memory to be rebuilt, and not these,
     and may bring a view to another level."""
-    if not isinstance(t, Variable) or t.__class__ is not t.face:
+    if t._storage.__class__ is Lent:
+        return kept_of_lent(t, _kept_in_level(t, level))
+    return _kept_in_level(t, level)
+
+
+def _kept_in_level(t: Any, level: int) -> Any:
+    if t.__class__ is not t.face:
         return t
     meta, keeps = t._meta, t.keeps_saved or thread.copy_on_write
     if meta is None:
@@ -165,6 +182,32 @@ def kept_in_level(t: Any, level: int) -> Any:
     own.path = meta.path if meta.view is None else meta.view.path
     own.tangents = _tangents_now(t, keeps)
     return kept
+
+
+def kept_of_lent(t: Any, kept: Any) -> Any:
+    """What is saved of a tensor over lent memory, of which a graph keeps `kept`."""
+    array = t._array
+    if thread.guard or thread.saved_hooks or not may_change(array):
+        return kept
+    meta = t._meta
+    if t.keeps_saved and array.nbytes <= SMALL and t._node is None and (meta is None or not _has_more(meta)):
+        copy = wrap(t.__class__, array.copy())
+        copy._storage = storage = Storage()
+        storage.version, storage.keeps = t._storage.version, True  # by which the node knows what it has saved
+        return copy
+    return Packed(kept, None, checksum=sample(array), measure=sample)
+
+
+def _has_more(meta: Meta) -> bool:
+    """Whether a tensor with this metadata is more than its values."""
+    return bool(meta.requires_grad or meta.level or meta.batch_level or meta.tangents or meta.view is not None or meta.path is not None)
+
+
+def kept_of_array(value: Any) -> Any:
+    """What is saved of an argument that is no tensor: of an array of the user's, see Note [Lent memory]."""
+    if value.__class__ is not np.ndarray or thread.guard or not may_change(value):
+        return value
+    return value.copy() if value.nbytes <= SMALL else Packed(value, None, checksum=sample(value), measure=sample)
 
 
 def _tangents_now(t: Any, copied: bool) -> dict[int, Any] | None:
@@ -264,10 +307,8 @@ def _old_array(node: Node, name: str, array: Any, storage: Any, version: Version
 
 
 def verified(node: Any, name: str, value: Packed, array: Any) -> Any:
-    """A value saved in guard mode, whose memory must still be what it was."""
-    from ndgrad.autograd.checksum import checksum
-
-    if checksum(array) != value.checksum:
+    """A value that is watched, whose memory must still be what it was."""
+    if value.measure(array) != value.checksum:
         raise changed_error(node, name, array.shape)
     return array
 

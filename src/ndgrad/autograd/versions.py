@@ -203,10 +203,31 @@ class Unrecorded(Exception):
 
 def _extent(array: Any) -> tuple[int, int]:
     """Where the memory that `array` is a part of begins, and its size in bytes."""
-    while isinstance(array.base, np.ndarray):
-        array = array.base
-    low, high = np.lib.array_utils.byte_bounds(array)
+    whole = exporter_of(array)
+    if not isinstance(whole, np.ndarray):
+        try:
+            whole = np.frombuffer(whole, np.uint8)
+        except (TypeError, ValueError, BufferError):  # nobody says how far it reaches
+            whole = array
+            while isinstance(whole.base, np.ndarray):
+                whole = whole.base
+    low, high = np.lib.array_utils.byte_bounds(whole)
     return low, high - low
+
+
+def exporter_of(array: Any) -> Any:
+    """Whose memory an array is a window on: the array that owns it, or the object (a bytearray, a file in memory) whose buffer it is."""
+    while True:
+        base = array.base
+        if isinstance(base, memoryview):
+            base = base.obj
+        if base is None:
+            return array
+        if not isinstance(base, np.ndarray):
+            base = getattr(base, "base", None) if isinstance(getattr(base, "base", None), np.ndarray) else base  # as_strided's
+        if not isinstance(base, np.ndarray):
+            return base
+        array = base
 
 
 def _filled(array: Any, low: int, size: int, value: Any) -> bytearray:

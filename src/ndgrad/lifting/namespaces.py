@@ -289,7 +289,8 @@ def _copied(x: Any) -> Any:
         return x.copy() if hasattr(x, "copy") else x.clone()
     if isinstance(x, (list, tuple, dict)) and type(x) in (list, tuple, dict):
         return tree_map(_copied, x)
-    return copy.deepcopy(x, {KEEPS_HISTORY: True})
+    memo: dict[Any, Any] = {KEEPS_HISTORY: True}
+    return copy.deepcopy(x, memo)
 
 
 def _copied_once(x: Any) -> Any:

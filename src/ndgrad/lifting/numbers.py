@@ -79,10 +79,10 @@ def _arithmetic(name: str) -> Callable[..., Any]:
 
 
 for _name in "add sub mul truediv floordiv mod pow".split():
-    for _special in (f"__{_name}__", f"__r{_name}__"):
-        setattr(PythonNumber, _special, _arithmetic(_special))
-for _special in ("__neg__", "__pos__", "__abs__"):
-    setattr(PythonNumber, _special, _arithmetic(_special))
+    for _operator in (f"__{_name}__", f"__r{_name}__"):
+        setattr(PythonNumber, _operator, _arithmetic(_operator))
+for _operator in ("__neg__", "__pos__", "__abs__"):
+    setattr(PythonNumber, _operator, _arithmetic(_operator))
 
 
 # ----- float, complex, int ---------------------------------------------------------------------------------------------------

@@ -19,6 +19,8 @@ from ndgrad.api.arguments import keywords_of, renamed, takes_any_keyword
 from ndgrad.arrays.precision import is_inexact, is_number, result_dtype
 from ndgrad.autograd.inplace import write
 from ndgrad.autograd.modes import birth, process, thread
+from ndgrad.autograd.lent import over
+from ndgrad.autograd.modes import thread
 from ndgrad.autograd.stake import first_at_stake, stake_of
 from ndgrad.autograd.variable import Variable, meta_of, np_dtype, wrap
 from ndgrad.checks import vmap_error
@@ -44,7 +46,10 @@ def as_array(x: Any) -> Any:
     if isinstance(x, Variable):
         return to_array(x)
     if isinstance(x, np.ndarray):
-        return constant(checked(x))
+        t = over(Array, checked(x))
+        if thread.levels:
+            meta_of(t).born = thread.levels[-1].number
+        return t
     if isinstance(x, (list, tuple)) and holds_tensors(x):
         return stacked(x)
     return constant(checked(np.asarray(x)))

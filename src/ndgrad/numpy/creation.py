@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ndgrad.arrays.precision import is_floating, is_inexact, is_number
+from ndgrad.autograd.lent import Lent
 from ndgrad.autograd.stake import at_stake
 from ndgrad.autograd.variable import Variable, np_dtype
 from ndgrad.numpy.array import to_array
@@ -28,6 +29,7 @@ from ndgrad.numpy.coercion import (
 )
 from ndgrad.ops import arithmetic, join
 from ndgrad.ops import shape as shape_ops
+from ndgrad.storage import shared_storage
 
 __all__ = [
     "arange", "array", "asanyarray", "asarray", "asarray_chkfinite", "ascontiguousarray", "asfortranarray", "bartlett", "blackman",
@@ -87,6 +89,10 @@ def _from_plain(object: Any, dtype: Any, copy: bool | None, order: Any) -> Any:
     elif _shares_memory(object):
         object = np.asarray(object)
     made = np.array(object, dtype=dtype, copy=copy, order=order)
+    if isinstance(object, np.ndarray) and is_number(made.dtype) and np.may_share_memory(made, object):
+        t = constant(made)
+        t._storage = shared_storage(object, Lent)
+        return t
     return _made(made if made.dtype.isnative else made.astype(made.dtype.newbyteorder("=")))
 
 
