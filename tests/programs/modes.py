@@ -458,5 +458,6 @@ def _(f: F, at: Point) -> Found:
 SECOND = {
     "double backward", "functional hvp", "dual numbers in backward", "jet", "hvp", "jvp of grad", "grad of grad",
     "grad of jvp", "jvp of jvp", "hessian", "jacrev of jacrev", "jacfwd of jacfwd", "sparse hessian",
-    "checkpoint of grad", "backward of grad", "grad of closed grad", "jacfwd of closed grad", "vjp of closed grad", "vmap of hessian",
+    "checkpoint of grad", "backward of grad", "grad of closed grad", "jacfwd of closed grad", "vjp of closed grad",
+    "vmap of hessian",
 }  # fmt: skip
