@@ -107,7 +107,8 @@ class Writer:
     def accept(self, statement: str) -> bool:
         try:
             self.execute(statement)
-            fine = all(in_bounds(self.scope[name]) for name in self.variables())
+            values = {name: self.scope[name] for name in self.variables()}
+            fine = all(in_bounds(v) and (name in self.inputs or not is_rare(v)) for name, v in values.items())
         except REJECTED:
             fine = False
         if fine:
@@ -273,6 +274,11 @@ def is_real(v: Any) -> bool:
 
 def is_buffer(v: Any) -> bool:
     return isinstance(v, np.ndarray) and v.ndim > 0 and v.flags.writeable and v.size > 0
+
+
+def is_rare(v: Any) -> bool:
+    """An array without dimensions, which NumPy changes in place; an Array without dimensions behaves as a number."""
+    return isinstance(v, np.ndarray) and v.ndim == 0
 
 
 def in_bounds(v: Any) -> bool:

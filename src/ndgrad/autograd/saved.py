@@ -267,7 +267,7 @@ def verified(node: Any, name: str, value: Packed, array: Any) -> Any:
     """A value saved in guard mode, whose memory must still be what it was."""
     from ndgrad.autograd.checksum import checksum
 
-    if checksum(array) != value.checksum:
+    if checksum(array, saved=value.packed) != value.checksum:
         raise changed_error(node, name, array.shape)
     return array
 
