@@ -1,6 +1,7 @@
-"""Try many programs: python -m tests.programs --count 10000 --seed 0 [--modes backward grad ...] [--jobs 2] [--findings FILE]
+"""Try many programs: python -m tests.programs --count 10000 [--seed 0] [--modes backward grad ...] [--jobs 2]
 
-Prints a line now and then, at the end a table of modes and outcomes and what was refused how often, and each finding as a short program.
+Prints a line now and then, at the end a table of modes and outcomes and what was refused how often, and each finding as
+a short program.
 """
 
 from __future__ import annotations
@@ -43,8 +44,8 @@ class Tally:
             if any(counts):
                 lines.append(f"{mode:34}" + "".join(f"{n or '':>11}" for n in counts))
         lines += ["", "refused:"] + [f"{n:>8}  {message}" for message, n in self.refusals.most_common()]
-        lines += ["", f"{self.programs} programs, {self.runs} runs, {self.skipped} skipped (no derivative where they were tried), "
-                  f"{len(self.findings)} with findings"]  # fmt: skip
+        skipped = f"{self.skipped} skipped (no derivative where they were tried)"
+        lines += ["", f"{self.programs} programs, {self.runs} runs, {skipped}, {len(self.findings)} with findings"]
         return "\n".join(lines)
 
 
@@ -52,15 +53,20 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.programs", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--count", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=0, help="of the first program; the others follow")
-    parser.add_argument("--modes", nargs="*", default=list(MODES), choices=list(MODES), metavar="MODE", help=f"from: {', '.join(MODES)}")
+    parser.add_argument(
+        "--modes", nargs="*", default=list(MODES), choices=list(MODES), metavar="MODE", help=f"from: {', '.join(MODES)}"
+    )
     parser.add_argument("--most", type=int, default=5, help="how many of the modes each program is run in")
     parser.add_argument("--jobs", type=int, default=1, help="processes")
-    parser.add_argument("--minimise", type=int, default=30, help="how many findings are made short; the others are named by their seeds")
+    parser.add_argument(
+        "--minimise", type=int, default=30, help="how many findings are made short; the others are named by their seeds"
+    )
     parser.add_argument("--findings", help="a file for them")
     options = parser.parse_args()
 
     tally, begun, shown = Tally(), time.monotonic(), 0.0
-    seeds, work = range(options.seed, options.seed + options.count), partial(examine, modes=options.modes, most=options.most)
+    seeds = range(options.seed, options.seed + options.count)
+    work = partial(examine, modes=options.modes, most=options.most)
     with multiprocessing.get_context("spawn").Pool(options.jobs, maxtasksperchild=5000) as pool:
         for results in pool.imap_unordered(work, seeds, chunksize=20):
             tally.add(results)

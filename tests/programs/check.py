@@ -1,7 +1,8 @@
 """One program in one mode at one door: right, refused, or a finding.
 
-Right means equal to the oracle. Refused means an error that ndgrad itself raised: its message is counted, so that a mode which refuses too
-much is seen. Everything else is a finding: a wrong number, an error from somewhere inside, or a mode that was left open.
+Right means equal to the oracle. Refused means an error that ndgrad itself raised: its message is counted, so that a
+mode which refuses too much is seen. Everything else is a finding: a wrong number, an error from somewhere inside, or a
+mode that was left open.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ class Reference:
             warnings.simplefilter("ignore")
             result = self.tape.run(run, *(np.array(x) for x in xs))
             value = np.asarray(result, dtype=float)
-        if isinstance(result, (list, tuple)) or value.size > 40 or not np.all(np.isfinite(value)) or np.any(np.abs(value) > 1e4):
+        if isinstance(result, (list, tuple)) or value.size > 40 or not np.all(np.abs(value) < 1e4):
             raise oracle.NotSmooth
         return value
 
@@ -107,7 +108,9 @@ def check(known: Reference, mode: str, door: str) -> Outcome:
             outcome = compared(known, found)
         except Exception as error:
             outcome = judged(error)
-    return outcome if closed() else Outcome("left open", f"a mode is still open after: {outcome.kind} {outcome.message}")
+    if not closed():
+        return Outcome("left open", f"a mode is still open after: {outcome.kind} {outcome.message}")
+    return outcome
 
 
 def compared(known: Reference, found: Found) -> Outcome:
@@ -127,7 +130,7 @@ def close(ours: Any, expected: Any, tolerance: float) -> bool:
 
 
 def judged(error: BaseException) -> Outcome:
-    """Whether an error is ndgrad's own word: raised by a `raise` of the package, though NumPy may have put its own over it."""
+    """Whether an error is ndgrad's own: from a `raise` of the package, though NumPy may have put its own over it."""
     chain: BaseException | None = error
     while chain is not None:
         trace = chain.__traceback__
@@ -169,6 +172,7 @@ def closed() -> bool:
 
 def same_finding(program: Program, mode: str, door: str, outcome: Outcome) -> Callable[[str], bool]:
     """Whether another source, with the same inputs, goes wrong in the same way: what `minimise` asks."""
+
     def holds(source: str) -> bool:
         try:
             known = reference(Program(source, program.inputs))
@@ -183,7 +187,7 @@ def same_finding(program: Program, mode: str, door: str, outcome: Outcome) -> Ca
     return holds
 
 
-# ----- programs by seed --------------------------------------------------------------------------------------------------------------
+# ----- programs by seed -----------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -197,7 +201,8 @@ class Result:
 
 
 def examine(seed: int, modes: Sequence[str], most: int) -> list[Result]:
-    """The program of a seed in some of the modes, `most` of them at the most, each at one of the doors; the seed decides which."""
+    """The program of a seed in some of the modes, `most` of them at the most, each at one of the doors; the seed
+    decides which."""
     known = reference(generate(seed))
     if known is None:
         return []
@@ -214,5 +219,5 @@ def report(result: Result) -> str:
     outcome = check(known, result.mode, result.door) if known else result.outcome
     names = re.findall(r"[xyz]", source.partition(":")[0].partition("(")[2])
     inputs = "".join(f"{name} = np.array({x.tolist()})\n" for name, x in zip(names, program.inputs))
-    heading, verdict = f"# seed {result.seed}: {result.mode}, through {result.door}", f"{outcome.kind}: {outcome.message}"
-    return f"{heading}\n{inputs}{source}# " + verdict.replace("\n", "\n# ")
+    verdict = f"{outcome.kind}: {outcome.message}".replace("\n", "\n# ")
+    return f"# seed {result.seed}: {result.mode}, through {result.door}\n{inputs}{source}# {verdict}"

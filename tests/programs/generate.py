@@ -1,7 +1,7 @@
 """From a seed to a program: sentences of the grammar are drawn, filled, and tried on plain NumPy one after the other.
 
-The writer keeps a NumPy run of the program so far, so it knows the shape of everything it may use. Inputs cannot be written: they are
-read-only in that run, and so is every view of them.
+The writer keeps a NumPy run of the program so far, so it knows the shape of everything it may use. Inputs cannot be
+written: they are read-only in that run, and so is every view of them.
 """
 
 from __future__ import annotations
@@ -93,7 +93,9 @@ class Writer:
         kinds = list(grammar.STATEMENTS)
         weights = [grammar.STATEMENTS[kind][1] for kind in kinds]
         for _ in range(60):
-            kind = "buffer" if not self.statements and self.draw.random() < 0.6 else self.draw.choices(kinds, weights)[0]
+            kind = self.draw.choices(kinds, weights)[0]
+            if not self.statements and self.draw.random() < 0.6:
+                kind = "buffer"
             try:
                 statement = self.filled(self.draw.choice(grammar.STATEMENTS[kind][0]))
             except (Unfit, *REJECTED):
@@ -105,7 +107,8 @@ class Writer:
     def accept(self, statement: str) -> bool:
         try:
             self.execute(statement)
-            fine = all(in_bounds(self.scope[name]) for name in self.variables())
+            values = {name: self.scope[name] for name in self.variables()}
+            fine = all(in_bounds(v) and (name in self.inputs or not is_rare(v)) for name, v in values.items())
         except REJECTED:
             fine = False
         if fine:
@@ -126,7 +129,8 @@ class Writer:
         names = [name for name in self.variables() if name not in self.constants and name not in self.inputs]
         chosen = names[::-1][:3] or list(self.inputs)
         chosen += [name for name in self.draw.sample(names, min(2, len(names))) if name not in chosen]
-        body = "\n".join(self.statements).splitlines() + [f"return np.stack([{', '.join(f'mix({name})' for name in chosen)}])"]
+        result = f"return np.stack([{', '.join(f'mix({name})' for name in chosen)}])"
+        body = "\n".join([*self.statements, result]).splitlines()
         text = f"def program({', '.join(self.inputs)}):\n" + "\n".join("    " + line for line in body)
         return ast.unparse(ast.parse(text)) + "\n"
 
@@ -213,7 +217,8 @@ class Writer:
         return str(shape[0])
 
     def hole_square(self, known: dict[str, str], depth: int) -> str:
-        found = [name for name in self.variables() if np.ndim(self.scope[name]) == 2 and len(set(self.scope[name].shape)) == 1]
+        shapes = {name: np.shape(self.scope[name]) for name in self.variables()}
+        found = [name for name, shape in shapes.items() if len(shape) == 2 and shape[0] == shape[1]]
         if found:
             return self.draw.choice(found)
         vectors = [name for name in self.variables() if np.ndim(self.scope[name]) == 1]
@@ -269,6 +274,11 @@ def is_real(v: Any) -> bool:
 
 def is_buffer(v: Any) -> bool:
     return isinstance(v, np.ndarray) and v.ndim > 0 and v.flags.writeable and v.size > 0
+
+
+def is_rare(v: Any) -> bool:
+    """An array without dimensions, which NumPy changes in place; an Array without dimensions behaves as a number."""
+    return isinstance(v, np.ndarray) and v.ndim == 0
 
 
 def in_bounds(v: Any) -> bool:

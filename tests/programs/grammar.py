@@ -19,8 +19,8 @@ A hole is filled by `generate.Writer`; one name twice in a sentence is filled tw
     square     an expression that is a square matrix
     vector     an expression with one axis, as long as the square matrix is
 
-Every sentence is tried on plain NumPy, and thrown away if it raises or if its values get out of hand, so a sentence need
-not fit every shape.
+Every sentence is tried on plain NumPy, and thrown away if it raises or if its values get out of hand, so a sentence
+need not fit every shape.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def blocks(text: str) -> list[str]:
     return text.strip().split("\n\n")
 
 
-# ----- expressions -----------------------------------------------------------------------------------------------------------------
+# ----- expressions ----------------------------------------------------------------------------------------------------
 
 UNARY = lines("""
 np.sin({a})
@@ -381,7 +381,7 @@ np.moveaxis({v}, 0, -1)[..., 0]
 np.ravel({v}, order="K")[:2]
 """)
 
-# ----- statements ------------------------------------------------------------------------------------------------------------------
+# ----- statements -----------------------------------------------------------------------------------------------------
 
 #: What a program starts with, and makes now and then later.
 BUFFERS = lines("""
@@ -692,6 +692,11 @@ def step(u):
 
 #: The kinds of statements, and how often each is drawn.
 STATEMENTS = {
-    "buffer": (BUFFERS, 3), "constant": (CONSTANTS, 1), "value": (VALUES, 5), "write": (WRITES, 6), "saved": (SAVED, 1), "loop": (LOOPS, 2),
-}  # fmt: skip
+    "buffer": (BUFFERS, 3),
+    "constant": (CONSTANTS, 1),
+    "value": (VALUES, 5),
+    "write": (WRITES, 6),
+    "saved": (SAVED, 1),
+    "loop": (LOOPS, 2),
+}
 EXPRESSIONS = {"unary": (UNARY, 3), "binary": (BINARY, 3), "view": (VIEWS, 3), "whole": (WHOLE, 4)}

@@ -8,8 +8,8 @@ Beside `np` and `numpy` a program knows a few words. Each has a plain meaning an
     unrecorded(f)       f() under no_grad, without its history
     recomputed(f, ...)  f(...) under checkpoint
 
-A derivative does not see what happens inside `stop` and `unrecorded`, but a finite difference would. So a plain run notes these values on a
-`Tape`, and the runs at neighbouring points are handed the noted ones.
+A derivative does not see what happens inside `stop` and `unrecorded`, but a finite difference would. So a plain run
+notes these values on a `Tape`, and the runs at neighbouring points are handed the noted ones.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def mix(a: Any) -> Any:
     return numpy.sum(a * WEIGHTS[: numpy.size(a)].reshape(numpy.shape(a)))
 
 
-# ----- values that no derivative sees ----------------------------------------------------------------------------------------------
+# ----- values that no derivative sees ---------------------------------------------------------------------------------
 
 
 class Tape:
@@ -127,7 +127,7 @@ def recorded_words() -> dict[str, Any]:
     }
 
 
-# ----- namespaces ------------------------------------------------------------------------------------------------------------------
+# ----- namespaces -----------------------------------------------------------------------------------------------------
 
 
 def _namespace(base: Any, **replaced: Any) -> Any:
@@ -137,7 +137,8 @@ def _namespace(base: Any, **replaced: Any) -> Any:
 
 
 def symmetric(f: Callable[..., Any]) -> Callable[..., Any]:
-    """A function that looks at one triangle of a matrix. Its derivative is that of symmetric matrices, so it is tried on no others."""
+    """A function that looks at one triangle of a matrix. Its derivative is that of symmetric matrices, so it is tried
+    on no others."""
 
     def checked(a: Any) -> Any:
         if not numpy.array_equal(a, numpy.swapaxes(a, -1, -2)):
@@ -155,7 +156,9 @@ def stable_argsort(a: Any, **settings: Any) -> Any:
 #: NumPy in which what was never written is NaN, so that no value depends on what memory happened to hold.
 PLAIN = _namespace(
     numpy,
-    linalg=_namespace(numpy.linalg, cholesky=symmetric(numpy.linalg.cholesky), eigvalsh=symmetric(numpy.linalg.eigvalsh)),
+    linalg=_namespace(
+        numpy.linalg, cholesky=symmetric(numpy.linalg.cholesky), eigvalsh=symmetric(numpy.linalg.eigvalsh)
+    ),
     argsort=stable_argsort,
     empty=lambda shape, dtype=float: numpy.full(shape, numpy.nan, dtype),
     empty_like=lambda a: numpy.full_like(a, numpy.nan),

@@ -1,8 +1,8 @@
 """A failing program made short: whatever can be left out while it still fails in the same way is left out.
 
-Works on the syntax tree, so it knows nothing of the grammar: statements are deleted, loops and branches give way to their
-bodies, names to what they stand for, expressions to their own parts and to numbers. Steps are taken blindly: a source that makes
-no sense any more does not fail in the same way.
+Works on the syntax tree, so it knows nothing of the grammar: statements are deleted, loops and branches give way to
+their bodies, names to what they stand for, expressions to their own parts and to numbers. Steps are taken blindly: a
+source that makes no sense any more does not fail in the same way.
 """
 
 from __future__ import annotations
@@ -70,7 +70,10 @@ def hoisted(tree: ast.Module, node: ast.AST) -> Iterator[str]:
                         start: list[ast.stmt] = []
                         if isinstance(statement, ast.For):  # the first turn
                             first = ast.Call(ast.Name("next"), [ast.Call(ast.Name("iter"), [statement.iter], [])], [])
-                            start = [ast.Assign([statement.target], ast.Constant(0)), ast.Assign([statement.target], first)]
+                            start = [
+                                ast.Assign([statement.target], ast.Constant(0)),
+                                ast.Assign([statement.target], first),
+                            ]
                         for begin in [[s] for s in start] or [[]]:
                             block[i : i + 1] = [*begin, *body]
                             yield text_of(tree)

@@ -96,7 +96,7 @@ def mode(name: str) -> Callable[[Any], Any]:
     return add
 
 
-# ----- the graph -------------------------------------------------------------------------------------------------------------------
+# ----- the graph ------------------------------------------------------------------------------------------------------
 
 
 def depends(output: Any) -> bool:
@@ -126,7 +126,11 @@ def _(f: F, at: Point) -> Found:
 @mode("backward from torch's face")
 def _(f: F, at: Point) -> Found:
     """NumPy's functions take tensors of either face."""
-    return backward(lambda *xs: f(*(np.multiply(x, 1.0) for x in xs)), at, tuple(ndgrad.tensor(x).requires_grad_() for x in at.inputs))
+    return backward(
+        lambda *xs: f(*(np.multiply(x, 1.0) for x in xs)),
+        at,
+        tuple(ndgrad.tensor(x).requires_grad_() for x in at.inputs),
+    )
 
 
 @mode("backward twice")
@@ -232,7 +236,7 @@ def _(f: F, at: Point) -> Found:
         return {"curvature": flat(gradients(tangent, xs))}
 
 
-# ----- one transform ---------------------------------------------------------------------------------------------------------------
+# ----- one transform --------------------------------------------------------------------------------------------------
 
 
 @mode("grad")
@@ -274,7 +278,7 @@ def _(f: F, at: Point) -> Found:
     return {"value": plain(result), "tangent": plain(first), "bend": (plain(second) * at.weights).sum()}
 
 
-# ----- two and more deep -----------------------------------------------------------------------------------------------------------
+# ----- two and more deep ----------------------------------------------------------------------------------------------
 
 
 @mode("hvp")
@@ -352,7 +356,9 @@ def _(f: F, at: Point) -> Found:
 
 @mode("grad of checkpoint")
 def _(f: F, at: Point) -> Found:
-    return {"slope": at.slope(func.grad(lambda *xs: checkpoint(at.scalar(f), *xs, use_reentrant=False), at.all)(*at.arrays))}
+    return {
+        "slope": at.slope(func.grad(lambda *xs: checkpoint(at.scalar(f), *xs, use_reentrant=False), at.all)(*at.arrays))
+    }
 
 
 @mode("checkpoint of grad")
@@ -371,11 +377,12 @@ def _(f: F, at: Point) -> Found:
     return {"curvature": flat(gradients(product, xs))}
 
 
-# ----- levels that close over values of other levels ---------------------------------------------------------------------------------
+# ----- levels that close over values of other levels ------------------------------------------------------------------
 
 
 def block(f: F, at: Point, outer: int, inner: int) -> F:
-    """The derivative along the direction of one input, as a function of one input, where the program closes over both; by `grad` inside."""
+    """The derivative along the direction of one input, as a function of one input, where the program closes over both;
+    by `grad` inside."""
     xs, along = list(at.arrays), at.tangents[inner]
 
     def of_outer(x: Any) -> Any:
@@ -393,7 +400,9 @@ def by_blocks(derivative: Callable[[F, Any], Any]) -> Callable[[F, Point], Found
     """The Hessian times the direction, block by block."""
 
     def run(f: F, at: Point) -> Found:
-        return {"curvature": flat(sum(plain(derivative(block(f, at, i, j), at.arrays[i])) for j in at.all) for i in at.all)}
+        return {
+            "curvature": flat(sum(plain(derivative(block(f, at, i, j), at.arrays[i])) for j in at.all) for i in at.all)
+        }
 
     return run
 
@@ -403,7 +412,7 @@ MODES["jacfwd of closed grad"] = by_blocks(lambda g, x: func.jacfwd(g)(x))
 MODES["vjp of closed grad"] = by_blocks(lambda g, x: func.vjp(g, x)[1](dnp.array(1.0))[0])
 
 
-# ----- batches, against a loop ------------------------------------------------------------------------------------------------------
+# ----- batches, against a loop ----------------------------------------------------------------------------------------
 
 
 def batched(derivative: Callable[[F, Point], F]) -> Callable[[F, Point], Found]:
@@ -447,7 +456,8 @@ def _(f: F, at: Point) -> Found:
 
 #: Modes whose answers are second derivatives.
 SECOND = {
-    "double backward", "functional hvp", "dual numbers in backward", "jet", "hvp", "jvp of grad", "grad of grad", "grad of jvp",
-    "jvp of jvp", "hessian", "jacrev of jacrev", "jacfwd of jacfwd", "sparse hessian", "checkpoint of grad", "backward of grad",
-    "grad of closed grad", "jacfwd of closed grad", "vjp of closed grad", "vmap of hessian",
+    "double backward", "functional hvp", "dual numbers in backward", "jet", "hvp", "jvp of grad", "grad of grad",
+    "grad of jvp", "jvp of jvp", "hessian", "jacrev of jacrev", "jacfwd of jacfwd", "sparse hessian",
+    "checkpoint of grad", "backward of grad", "grad of closed grad", "jacfwd of closed grad", "vjp of closed grad",
+    "vmap of hessian",
 }  # fmt: skip

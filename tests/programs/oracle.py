@@ -1,9 +1,9 @@
 """Derivatives along a direction by differences, with a word on whether they can be believed.
 
-A wrong gradient is wrong along almost every direction, so one direction drawn at random is enough, and costs seven runs of the
-program. A slope is taken from four points around x with step h, and again with h / 2; and from the points on either side alone.
-If these disagree, there is a kink, a jump or another branch nearby, and a smaller step is tried. A point without any step that
-agrees is no place for a comparison.
+A wrong gradient is wrong along almost every direction, so one direction drawn at random is enough, and costs seven runs
+of the program. A slope is taken from four points around x with step h, and again with h / 2; and from the points on
+either side alone. If these disagree, there is a kink, a jump or another branch nearby, and a smaller step is tried. A
+point without any step that agrees is no place for a comparison.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ class NotSmooth(Exception):
 def slope(f: Callable[[float], Any], middle: Any, tolerance: float) -> Any:
     """The derivative of `f` at 0, whose value there is `middle`.
 
-    The errors are of order h^4 between the points around 0 and of h^2 between those on one side: the latter only tell kinks.
+    The errors are of order h^4 between the points around 0 and of h^2 between those on one side: the latter only tell
+    kinks.
     """
     for h in STEPS:
         try:

@@ -37,7 +37,7 @@ def test_many_random_programs_are_right_or_refused_in_every_mode(chunk: int) -> 
     no_findings(range(10_000 + chunk * LONG, 10_000 + (chunk + 1) * LONG), most=6)
 
 
-# ----- the machinery -----------------------------------------------------------------------------------------------------------------
+# ----- the machinery --------------------------------------------------------------------------------------------------
 
 
 def test_a_seed_always_gives_the_same_program() -> None:
@@ -55,7 +55,14 @@ def program(*lines: str, inputs: tuple[str, ...] = ("x",)) -> Program:
 
 
 def test_every_mode_agrees_on_a_program_that_all_of_them_can_run() -> None:
-    p = program("t = np.zeros(3)", "t[1:] = np.sin(x[:-1]) * y[1:]", "t[0] = np.sum(x * y)", "t *= y", "return t", inputs=("x", "y"))
+    p = program(
+        "t = np.zeros(3)",
+        "t[1:] = np.sin(x[:-1]) * y[1:]",
+        "t[0] = np.sum(x * y)",
+        "t *= y",
+        "return t",
+        inputs=("x", "y"),
+    )
     known = reference(p)
     assert known is not None
     for mode in MODES:
@@ -64,7 +71,7 @@ def test_every_mode_agrees_on_a_program_that_all_of_them_can_run() -> None:
 
 
 def test_a_wrong_rule_is_found_by_every_mode(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A custom function whose derivative is another function's. Modes that compare a batch with a loop see no difference."""
+    """A custom function with another's derivative. Modes that compare a batch with a loop see no difference."""
     monkeypatch.setattr(language.Growth, "backward", staticmethod(lambda ctx, g: ctx.saved_tensors[0] * g * 0.4))
     monkeypatch.setattr(language.Growth, "jvp", staticmethod(lambda ctx, t: ctx.saved_tensors[0] * t * 0.4))
     known = reference(program("return grow(x) * x"))
@@ -76,7 +83,12 @@ def test_a_wrong_rule_is_found_by_every_mode(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_kinks_and_jumps_are_no_place_for_a_comparison() -> None:
-    for line in ("return np.abs(x - 0.3)", "return np.floor(x / 0.3)", "return np.sqrt(x - 0.3)", "return np.maximum(x, 0.3) * x"):
+    for line in (
+        "return np.abs(x - 0.3)",
+        "return np.floor(x / 0.3)",
+        "return np.sqrt(x - 0.3)",
+        "return np.maximum(x, 0.3) * x",
+    ):
         assert reference(program(line)) is None
     assert reference(program("return np.abs(x - 0.31)")) is not None
     with pytest.raises(oracle.NotSmooth):

@@ -40,8 +40,8 @@ def over(face: type[Any], array: Any) -> Any:
     return t
 
 
-def sample(array: Any) -> int:
-    """A hash of the elements of a small array, of a sample of a large one. How they lie in memory makes no difference."""
+def sample(array: Any, saved: Any = None) -> int:
+    """A hash of the elements of a small array, of a sample of a large one. How they lie in memory, now or when saved, makes no difference."""
     if array.nbytes > SMALL:
         corner = array[(-1,) * array.ndim]
         each = max(1, math.ceil((array.size / _SAMPLED) ** (1 / array.ndim)))

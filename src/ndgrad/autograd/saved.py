@@ -308,7 +308,7 @@ def _old_array(node: Node, name: str, array: Any, storage: Any, version: Version
 
 def verified(node: Any, name: str, value: Packed, array: Any) -> Any:
     """A value that is watched, whose memory must still be what it was."""
-    if value.measure(array) != value.checksum:
+    if value.measure(array, saved=value.packed) != value.checksum:
         raise changed_error(node, name, array.shape)
     return array
 
