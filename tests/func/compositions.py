@@ -1,9 +1,9 @@
 """Random compositions of transforms, checkpoints, custom functions, hooks, in-place writes, functionalize and threads.
 
-A program is a function of two vectors, with functions inside it that close over what is around them, to depth 4. It is rendered as the source
-of a Python function over a vocabulary `m`, and runs in three of them: `Ours` (on either face), `Exact` below, and torch's (in
-tests/torch_parity). `Exact` computes with nested dual numbers in plain Python: it has no graph, saves nothing, batches nothing and knows no
-thread, so it shares no mistake with what is tested. A program that fails is made as small as it still fails, and printed.
+A program is a function of two vectors, with functions inside it that close over what is around them, to depth 4. It is rendered as
+the source of a Python function over a vocabulary `m`, and runs in three of them: `Ours` (on either face), `Exact` below, and torch's (in
+tests/torch_parity). `Exact` computes with nested dual numbers in plain Python: it has no graph, saves nothing, batches nothing and
+knows no thread, so it shares no mistake with what is tested. A program that fails is made as small as it still fails, and printed.
 
     python -m tests.func.compositions --count 10000 --first 0        programs 0 to 9999, on both faces
 """
@@ -11,13 +11,15 @@ thread, so it shares no mistake with what is tested. A program that fails is mad
 from __future__ import annotations
 
 import argparse
+import functools
 import math
 import random
+import re
 import sys
 import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -123,14 +125,14 @@ class Vector:
         for k, i in enumerate(places):
             self.memory[i] = new[k % len(new)]
 
-    def _become(self, new: Vector) -> Vector:
+    def _become(self, new: Vector) -> Self:
         self[...] = new
         return self
 
-    def __iadd__(self, other: Any) -> Vector:
+    def __iadd__(self, other: Any) -> Self:
         return self._become(self + other)
 
-    def __imul__(self, other: Any) -> Vector:
+    def __imul__(self, other: Any) -> Self:
         return self._become(self * other)
 
     def sum(self) -> Vector:
@@ -542,7 +544,15 @@ def draw_program(seed: int) -> Function:
 
 
 def _function(
-    draw: random.Random, names: Iterator[str], arguments: list[str], around: list[str], depth: int, *, plain: bool, reentrant: bool, name: str
+    draw: random.Random,
+    names: Iterator[str],
+    arguments: list[str],
+    around: list[str],
+    depth: int,
+    *,
+    plain: bool,
+    reentrant: bool,
+    name: str,
 ) -> Function:
     """`plain`: the graph is the ordinary one; `reentrant`: and autograd.grad, which does not go with such a checkpoint, is not around."""
     pool, steps = [*around, *arguments, *arguments], []
@@ -716,8 +726,6 @@ def _with(program: Function, k: int, step: Step) -> Function:
 
 def renamed(step: Step, names: dict[str, str]) -> Step:
     def words(line: str) -> str:
-        import re
-
         return re.sub(r"\bv\d+\b", lambda match: names.get(match[0], match[0]), line)
 
     inner = step.inner
@@ -772,7 +780,7 @@ def main() -> None:
     for seed in range(options.first, options.first + options.count):
         for face in options.faces.split(","):
             try:
-                ran += assert_right(seed, lambda: Ours(face))
+                ran += assert_right(seed, functools.partial(Ours, face))
             except AssertionError as error:
                 failed += 1
                 print(f"----- {face} face: {error}", flush=True)
