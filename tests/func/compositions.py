@@ -1,9 +1,9 @@
 """Random compositions of transforms, checkpoints, custom functions, hooks, in-place writes, functionalize and threads.
 
-A program is a function of two vectors, with functions inside it that close over what is around them, to depth 4. It is rendered as the source
-of a Python function over a vocabulary `m`, and runs in three of them: `Ours` (on either face), `Exact` below, and torch's (in
-tests/torch_parity). `Exact` computes with nested dual numbers in plain Python: it has no graph, saves nothing, batches nothing and knows no
-thread, so it shares no mistake with what is tested. A program that fails is made as small as it still fails, and printed.
+A program is a function of two vectors, with functions inside it that close over what is around them, to depth 4. It is rendered as
+the source of a Python function over a vocabulary `m`, and runs in three of them: `Ours` (on either face), `Exact` below, and torch's (in
+tests/torch_parity). `Exact` computes with nested dual numbers in plain Python: it has no graph, saves nothing, batches nothing and
+knows no thread, so it shares no mistake with what is tested. A program that fails is made as small as it still fails, and printed.
 
     python -m tests.func.compositions --count 10000 --first 0        programs 0 to 9999, on both faces
 """
@@ -11,13 +11,15 @@ thread, so it shares no mistake with what is tested. A program that fails is mad
 from __future__ import annotations
 
 import argparse
+import functools
 import math
 import random
+import re
 import sys
 import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -123,14 +125,14 @@ class Vector:
         for k, i in enumerate(places):
             self.memory[i] = new[k % len(new)]
 
-    def _become(self, new: Vector) -> Vector:
+    def _become(self, new: Vector) -> Self:
         self[...] = new
         return self
 
-    def __iadd__(self, other: Any) -> Vector:
+    def __iadd__(self, other: Any) -> Self:
         return self._become(self + other)
 
-    def __imul__(self, other: Any) -> Vector:
+    def __imul__(self, other: Any) -> Self:
         return self._become(self * other)
 
     def sum(self) -> Vector:
@@ -199,7 +201,7 @@ class Exact:
 
     autograd = grad
     vjp = lambda self, f, a, b: f(Exact.copy(a)) + self.pull(f, a, b)
-    late_vjp = vjp
+    late_vjp = lambda self, f, a, b: self.vjp(lambda z: Exact.tanh(f(z)), a, b)
     jvp = lambda self, f, a, b: Vector.__add__(*self.push(f, (a,), (b,)))
     dual = jvp
     jacrev = lambda self, f, a, b: self.push(f, (a,), (b,))[1]
@@ -403,8 +405,8 @@ class Vocabulary:
         return out + pull(b)[0]
 
     def late_vjp(self, f: Any, a: Any, b: Any) -> Any:
-        """The result, which a node may have saved, is written before the cotangent is pulled back."""
-        out, pull = self.func.vjp(f, a)
+        """The result, which its node has saved, is written before the cotangent is pulled back."""
+        out, pull = self.func.vjp(lambda z: self.tanh(f(z)), a)
         value = out * 1.0
         out *= 3.0
         return value + pull(b)[0]
@@ -538,12 +540,21 @@ class Function:
 def draw_program(seed: int) -> Function:
     draw = random.Random(seed)
     names = (f"v{i}" for i in range(10_000))
-    return _function(draw, names, ["x", "y"], [], draw.choice([1, 2, 2, 3, 3, 4]), plain=True, name="program")
+    return _function(draw, names, ["x", "y"], [], draw.choice([1, 2, 2, 3, 3, 4]), plain=True, reentrant=True, name="program")
 
 
 def _function(
-    draw: random.Random, names: Iterator[str], arguments: list[str], around: list[str], depth: int, *, plain: bool, name: str
+    draw: random.Random,
+    names: Iterator[str],
+    arguments: list[str],
+    around: list[str],
+    depth: int,
+    *,
+    plain: bool,
+    reentrant: bool,
+    name: str,
 ) -> Function:
+    """`plain`: the graph is the ordinary one; `reentrant`: and autograd.grad, which does not go with such a checkpoint, is not around."""
     pool, steps = [*around, *arguments, *arguments], []
     kinds = ["op"] * draw.randrange(3) + ["buffer"] * draw.randrange(2) + (["transform"] if depth else [])
     draw.shuffle(kinds)
@@ -557,10 +568,11 @@ def _function(
         elif kind == "buffer":
             step = _buffer(draw, names, made, takes, pool)
         else:
-            transform = draw.choice(sorted(TRANSFORMS) + ["reentrant"] * plain)
+            transform = draw.choice(sorted(TRANSFORMS) + ["reentrant"] * reentrant)
             still = plain and transform in PLAIN
             argument, inner_name = next(names), "f" + next(names)[1:]
-            inner = _function(draw, names, [argument], pool, depth - 1, plain=still, name=inner_name)
+            deeper = reentrant and still and transform != "autograd"
+            inner = _function(draw, names, [argument], pool, depth - 1, plain=still, reentrant=deeper, name=inner_name)
             taken = takes[: TRANSFORMS.get(transform, 1)]
             step = Step([made], [f"{made} = m.{transform}({inner_name}, {', '.join(taken)})"], taken, inner)
         steps.append(step)
@@ -644,7 +656,11 @@ REFUSALS_OF = {
     # a reentrant checkpoint runs a backward inside backward, through whatever the function closes over
     "m.reentrant(": ("backward came through this part of the graph a second time",),
     # the graph of autograd.grad is that of the innermost transform, to which the input may not belong
-    "m.autograd(": ("appears to not have been used in the graph", "does not require grad and does not have a grad_fn"),
+    "m.autograd(": (
+        "appears to not have been used in the graph", "does not require grad and does not have a grad_fn", "does not require grad (shape",
+    ),
+    # a hook that passes a tensor on leaves it to whatever is written to it
+    "m.saved_hooks(": ("was used after the transform had ended",),
 }
 
 
@@ -710,8 +726,6 @@ def _with(program: Function, k: int, step: Step) -> Function:
 
 def renamed(step: Step, names: dict[str, str]) -> Step:
     def words(line: str) -> str:
-        import re
-
         return re.sub(r"\bv\d+\b", lambda match: names.get(match[0], match[0]), line)
 
     inner = step.inner
@@ -766,7 +780,7 @@ def main() -> None:
     for seed in range(options.first, options.first + options.count):
         for face in options.faces.split(","):
             try:
-                ran += assert_right(seed, lambda: Ours(face))
+                ran += assert_right(seed, functools.partial(Ours, face))
             except AssertionError as error:
                 failed += 1
                 print(f"----- {face} face: {error}", flush=True)

@@ -18,9 +18,8 @@ from ndgrad import devices, dtypes
 from ndgrad.arrays.library import is_raw_array
 from ndgrad.arrays.placement import library_for, moved
 from ndgrad.arrays.precision import is_inexact, is_number
-from ndgrad.autograd.modes import birth, process, thread
 from ndgrad.autograd.lent import Lent
-from ndgrad.autograd.modes import process, thread
+from ndgrad.autograd.modes import birth, process, thread
 from ndgrad.autograd.stake import as_number, stake_of
 from ndgrad.autograd.variable import Variable, meta_of, np_dtype, wrap
 from ndgrad.autograd.versions import InferenceStorage

@@ -20,12 +20,10 @@ import numpy as np
 from ndgrad.arrays.library import is_raw_array, library_of
 from ndgrad.arrays.placement import CPU, device_of, moved
 from ndgrad.arrays.precision import FLOAT32, INEXACT, half_of, is_number, rounded
+from ndgrad.autograd.lent import over
 from ndgrad.autograd.modes import birth, joined, process, thread
 from ndgrad.autograd.node import edge_node, next_sequence_number
-from ndgrad.autograd.saved import Packed, hooks_for, kept_in_level, without_base
-from ndgrad.autograd.lent import over
-from ndgrad.autograd.modes import process, thread
-from ndgrad.autograd.saved import Packed, kept_in_level, kept_of_array, without_base
+from ndgrad.autograd.saved import Packed, hooks_for, kept_in_level, kept_of_array, without_base
 from ndgrad.autograd.subclass import ask_classes, note_wrappers, overriding_types, subclass_op, unshared
 from ndgrad.autograd.variable import ESCAPED, Variable, edge, meta_of, requires_grad, wrap
 from ndgrad.autograd.versions import InferenceStorage, kept_storage, storage_of

@@ -24,7 +24,7 @@ from ndgrad.arrays.precision import is_half, is_inexact
 from ndgrad.autograd.array_tangents import plain_dual, plain_linear_dual
 from ndgrad.autograd.dispatch import dispatch, fact, innermost_dual
 from ndgrad.autograd.grad_mode import Mode, ThreadSwitch
-from ndgrad.autograd.modes import enter, leave, next_level_number, process, thread
+from ndgrad.autograd.modes import enter, leave, next_level_number, note_open, process, thread
 from ndgrad.autograd.saved import in_single, lift
 from ndgrad.autograd.variable import Variable, accumulator, meta_of, new, np_dtype, shape_of
 from ndgrad.autograd.versions import storage_of
@@ -393,7 +393,7 @@ def enter_dual_level() -> int:
     thread.transforms += 1
     thread.dual_levels += 1
     thread.dual_stack = (*thread.dual_stack, number)
-    process.open[number] = thread.levels, thread.dual_stack
+    note_open(number)
     return number
 
 

@@ -11,12 +11,21 @@ from __future__ import annotations
 import itertools
 import os
 import threading
+from threading import get_ident
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ndgrad.arrays.library import on_second_library
 
 if TYPE_CHECKING:
     from ndgrad.func.levels import Level
+
+
+class Stacks(NamedTuple):
+    """The stacks of transforms and of dual levels inside one of them, and the thread that opened it."""
+
+    levels: tuple[Level, ...]
+    duals: tuple[int, ...]
+    thread: int
 
 
 class Process:
@@ -28,7 +37,7 @@ class Process:
     mode at any point, also in the middle of `enter`. Tokens need no lock: adding to a set is one step.
     """
 
-    __slots__ = ("busy", "crossed", "dispatching", "leaf_hooks", "lock", "open", "reopened", "shared")
+    __slots__ = ("busy", "crossed", "dispatching", "leaf_hooks", "lock", "open", "reopened", "shared", "youngest")
 
     def __init__(self) -> None:
         self.busy = 0
@@ -38,8 +47,10 @@ class Process:
         #: whether a tensor in a graph has been moved to another device: one backward pass may meet arrays of several libraries
         self.crossed = False
         self.leaf_hooks: set[object] = set()
-        #: the open transforms and dual levels of all threads, by number: the stacks of both kinds as they are inside
-        self.open: dict[int, tuple[tuple[Level, ...], tuple[int, ...]]] = {}
+        #: the open transforms and dual levels of all threads, by number
+        self.open: dict[int, Stacks] = {}
+        #: the last of them
+        self.youngest = 0
         #: how many reruns (of checkpointed functions) are inside each of those among them that had been closed
         self.reopened: dict[int, int] = {}
         self.lock = threading.RLock()
@@ -120,7 +131,13 @@ def birth() -> int:
     """What `Meta.born` is of a tensor that is made now: the innermost transform of this thread; in one that has opened none, the youngest
     of all, since it may be at work for the thread that did (see Note [Threads inside transforms])."""
     levels = thread.levels
-    return levels[-1].number if levels else next(reversed(process.open), 0)
+    return levels[-1].number if levels else process.youngest
+
+
+def note_open(number: int) -> None:
+    """Let all threads know of a transform or dual level that this one has just pushed."""
+    process.open[number] = Stacks(thread.levels, thread.dual_stack, get_ident())
+    process.youngest = max(process.youngest, number)
 
 
 class joined:
@@ -138,7 +155,7 @@ class joined:
         self.number = number
 
     def __enter__(self) -> None:
-        levels, duals = process.open[self.number]
+        levels, duals = self._stacks()
         self.was = thread.levels, thread.dual_stack, thread.dual_levels
         thread.levels = tuple(sorted({*levels, *thread.levels}, key=lambda level: level.number))
         thread.dual_stack = tuple(sorted({*duals, *thread.dual_stack}))
@@ -146,6 +163,16 @@ class joined:
 
     def __exit__(self, *exc: object) -> None:
         thread.levels, thread.dual_stack, thread.dual_levels = self.was
+
+    def _stacks(self) -> tuple[tuple[Level, ...], tuple[int, ...]]:
+        """Those of the thread that opened it, as they are now: what is made inside the innermost may take its values."""
+        still_open = process.open.copy()
+        if self.number in still_open:
+            owner = still_open[self.number].thread
+            for levels, duals, opener in reversed(still_open.values()):
+                if opener == owner and (self.number in duals or any(level.number == self.number for level in levels)):
+                    return levels, duals
+        raise RuntimeError("a function transform of another thread ended while this one worked inside it. Wait for threads before.")
 
 
 class reopened:
@@ -164,7 +191,7 @@ class reopened:
             for number in (*(level.number for level in levels), *duals):
                 if number not in process.open or number in process.reopened:
                     process.reopened[number] = process.reopened.get(number, 0) + 1
-                    process.open[number] = self.stacks
+                    process.open[number] = Stacks(levels, duals, get_ident())
         thread.levels, thread.dual_stack, thread.dual_levels = levels, duals, len(duals)
 
     def __exit__(self, *exc: object) -> None:

@@ -19,9 +19,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from ndgrad.arrays.precision import FLOAT32, HALF, computing_dtype, is_half, widened
-from ndgrad.autograd.modes import SavedHooks, process, switch_grad, thread
 from ndgrad.autograd.lent import SMALL, Lent, may_change, sample
-from ndgrad.autograd.modes import switch_grad, thread
+from ndgrad.autograd.modes import SavedHooks, process, switch_grad, thread
 from ndgrad.autograd.node import Node, edge_number
 from ndgrad.autograd.overwritten import changed_error, freed_error, overwritten_error
 from ndgrad.autograd.variable import Meta, Variable, edge, innermost_array, meta_of, new, np_dtype, requires_grad, twin, wrap

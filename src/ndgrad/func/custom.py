@@ -25,7 +25,6 @@ from ndgrad.autograd.function import Context, Function, FunctionNode, attach, ru
 from ndgrad.autograd.modes import birth, joined, switch_grad, thread
 from ndgrad.autograd.node import next_sequence_number
 from ndgrad.autograd.variable import Variable, edge, meta_of, np_dtype, wrap
-from ndgrad.autograd.view import tangents_of
 from ndgrad.func.batching import BatchLevel, batch_tensor
 from ndgrad.func.levels import GradLevel, Level, as_below, below, level_number, lower, top_level
 from ndgrad.func.writes import bring_to, was_made_inside
@@ -47,16 +46,14 @@ def apply_in_transforms(cls: type[Function], args: tuple[Any, ...], kwargs: dict
 
 
 def _apply(cls: type[Function], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    functional = _innermost_functional(args)
     level = top_level(args) if thread.levels else None
-    if thread.dual_levels and any(isinstance(a, Variable) and tangents_of(a) for a in args):
-        if level is None or innermost_dual(args) > level.number:
-            return _apply_dual(cls, args, kwargs)
-    functional = _functional_level(args, level)
-    if functional is not None:
-        if top_level(args) is functional:  # some argument was brought to it
+    number, dual = 0 if level is None else level.number, innermost_dual(args) if thread.dual_levels else 0
+    if functional is not None and functional.number > max(number, dual):
+        with below(functional):  # to which nothing belongs here, and forward is to make nothing that does
             return _apply(cls, args, kwargs)
-        with below(functional):
-            return _apply(cls, args, kwargs)
+    if dual > number:
+        return _apply_dual(cls, args, kwargs)
     if level is None:
         return run_function(cls, args, kwargs)
     if not separate_setup(cls):
@@ -70,18 +67,14 @@ def _apply(cls: type[Function], args: tuple[Any, ...], kwargs: dict[str, Any]) -
     return _apply_grad(level, cls, args, kwargs) if isinstance(level, GradLevel) else level.run_function(cls, args, kwargs)
 
 
-def _functional_level(args: tuple[Any, ...], level: Level | None) -> Level | None:
-    """The innermost level of functionalize that is inside of `level`, which is the innermost among the arguments. To an argument that
-    was made inside it, a function is applied there, as an op would be: it is brought to it."""
-    for inner in reversed(thread.levels):
-        if inner is level:
-            break
-        if inner.kind == "functional":
-            made = [a for a in args if isinstance(a, Variable) and a._meta is not None and was_made_inside(inner, a)]
-            for a in made:
-                bring_to(inner, a)
-            return inner
-    return None
+def _innermost_functional(args: tuple[Any, ...]) -> Level | None:
+    """The innermost level of functionalize. Arguments that were made inside it are brought to it, as those of an op are."""
+    level = next((level for level in reversed(thread.levels) if level.kind == "functional"), None)
+    if level is not None:
+        for a in args:
+            if isinstance(a, Variable) and a._meta is not None and level_number(a) < level.number and was_made_inside(level, a):
+                bring_to(level, a)
+    return level
 
 
 def _as_tuple(value: Any) -> tuple[Any, ...]:

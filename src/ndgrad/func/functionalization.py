@@ -133,20 +133,27 @@ class FunctionalLevel(Level):
 
     # ----- ops ---------------------------------------------------------------------------------------------------------------
 
-    def in_charge_of(self, op: Any, args: tuple[Any, ...], number: int) -> Level | None:
-        # What was made inside is brought here when first it is used: views must see its writes, and graphs must not.
-        made = [a for a in args if isinstance(a, Variable) and a._meta is not None and was_made_inside(self, a)]
-        for a in made:
-            self.value(a)
-        return self if made else super().in_charge_of(op, args, number)
-
     def run(self, op: Any, args: tuple[Any, ...], settings: dict[str, Any], face: type[Any]) -> Any:
+        # What was made inside is brought here when first it is used: views must see its writes, and graphs must not.
         values = tuple([self.value(a) for a in args])
+        if all(v is a for v, a in zip(values, args, strict=True)):
+            return self._run_outside(op, args, settings)
         with below(self):
             result = dispatch(op, values, settings)
         if op.outputs != 1:
             return tuple([self._result(op, args, settings, i, r) for i, r in enumerate(result)])
         return self._result(op, args, settings, 0, result)
+
+    def _run_outside(self, op: Any, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
+        """An op on tensors from outside, as it runs there: what its rules compute on the way is of no concern here. A result that shows
+        the memory of a tensor from outside is one from outside too."""
+        with below(self):
+            result = dispatch(op, args, settings)
+        results = [
+            r if op.shares_storage or (r._meta is not None and r._meta.view is not None) else self.tensor(r)
+            for r in ((result,) if op.outputs == 1 else result)
+        ]
+        return results[0] if op.outputs == 1 else tuple(results)
 
     def _result(self, op: Any, args: tuple[Any, ...], settings: dict[str, Any], number: int, value: Any) -> Any:
         source = args[0] if args else None

@@ -17,7 +17,7 @@ import numpy
 
 from ndgrad.autograd import forward_ad
 from ndgrad.autograd.dispatch import dispatch, finish
-from ndgrad.autograd.modes import enter, leave, next_level_number, process, switch_grad, thread
+from ndgrad.autograd.modes import enter, leave, next_level_number, note_open, process, switch_grad, thread
 from ndgrad.autograd.variable import ESCAPED, Variable, meta_of, requires_grad, wrap
 from ndgrad.autograd.versions import InferenceStorage, storage_of
 from ndgrad.autograd.view import tangents_of
@@ -42,7 +42,7 @@ class Level:
         enter()
         thread.transforms += 1
         thread.levels = (*self.outside, self)
-        process.open[self.number] = thread.levels, thread.dual_stack
+        note_open(self.number)
         return self
 
     def __exit__(self, *exc: object) -> None:
@@ -56,10 +56,13 @@ class Level:
         """The open level that deals with an op next; this is the innermost of them, and `number` that of the innermost level among the
         arguments. None if the op concerns none."""
         if op.batch is RANDOM:
-            return next((level for level in reversed(thread.levels) if level.number == number or level.kind == "vmap"), None)
-        if number == self.number:
-            return self
-        return find_level(number) if number else None
+            return next((level for level in reversed(thread.levels) if level.number == number or level.kind != "grad"), None)
+        for level in reversed(thread.levels):
+            if level.number == number or level.kind == "functional":  # which sees all ops inside it: its tensors are values
+                return level
+        if number:
+            raise RuntimeError(ESCAPED)
+        return None
 
     def enabled_below(self, enabled: bool) -> bool:
         """Whether the levels below record what is computed here."""

@@ -18,9 +18,8 @@ from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 from ndgrad.api.arguments import keywords_of, renamed, takes_any_keyword
 from ndgrad.arrays.precision import is_inexact, is_number, result_dtype
 from ndgrad.autograd.inplace import write
-from ndgrad.autograd.modes import birth, process, thread
 from ndgrad.autograd.lent import over
-from ndgrad.autograd.modes import thread
+from ndgrad.autograd.modes import birth, process, thread
 from ndgrad.autograd.stake import first_at_stake, stake_of
 from ndgrad.autograd.variable import Variable, meta_of, np_dtype, wrap
 from ndgrad.checks import vmap_error
