@@ -20,7 +20,7 @@ from ndgrad.autograd.inplace import check_writable, inplace_node, set_history, w
 from ndgrad.autograd.modes import thread
 from ndgrad.autograd.variable import Variable, meta_of, wrap
 from ndgrad.autograd.versions import storage_of
-from ndgrad.autograd.view import replay, tangents_of
+from ndgrad.autograd.view import follow_pick, replay, tangents_of
 from ndgrad.func.batching import apply_batch_rule
 from ndgrad.func.levels import GradLevel, Level, as_below, below, find_level, level_number, lower, top_level
 from ndgrad.ops.fill import copy
@@ -30,6 +30,10 @@ from ndgrad.ops.vocabulary import find, tensor_ops
 
 def write_in_transforms(op: Any, target: Any, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
     everything = (target, *args)
+    picked = follow_pick(target)
+    for a in args:
+        if isinstance(a, Variable):
+            follow_pick(a)
     tangents = thread.dual_levels and any(isinstance(a, Variable) and tangents_of(a) for a in everything)
     level = _level_of(target, everything) if thread.levels else None
     if not tangents and level is None:
@@ -47,6 +51,10 @@ def write_in_transforms(op: Any, target: Any, args: tuple[Any, ...], settings: d
         _write_dual(target, result)
     else:
         _write_at(level, target, result, op is not copy)
+    if picked is not None:
+        info = target._meta.view
+        picked.put(target if info is None else info.base)
+        picked.renew()
     return target
 
 

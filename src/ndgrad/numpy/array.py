@@ -131,11 +131,14 @@ class Array(Tensor):
         if kind is int:
             if self.ndim == 1 and -(size := self.shape[0]) <= index < size:
                 return index_ops.element(self, index=(index,))
-        elif kind is tuple and len(index) == self.ndim and all(i.__class__ is int or isinstance(i, np.integer) for i in index):
-            try:
-                return index_ops.element(self, index=tuple(map(int, index)))
-            except IndexError:
-                pass  # the next line says it better
+        elif kind is not slice:
+            index = index_api.with_numbers(index)
+            ints = index if index.__class__ is tuple else (index,)
+            if len(ints) == self.ndim and all([i.__class__ is int for i in ints]):
+                try:
+                    return index_ops.element(self, index=ints)
+                except IndexError:
+                    pass  # the next line says it better
         return index_api.getitem(self, index)
 
     # ----- shape ---------------------------------------------------------------------------------------------------------
