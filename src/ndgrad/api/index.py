@@ -310,9 +310,9 @@ class _Truth(_Mask):
 def _nonzero(mask: Any) -> _Mask:
     shape, array = shape_of(mask), mask._array
     if not shape:
-        out: _Mask = _Truth([wrap(mask.face, np.zeros(len(ops.nonzero(mask)._array), np.intp))])
+        out: _Mask = _Truth([wrap(mask.face, np.zeros(len(innermost_array(ops.nonzero(mask))), np.intp))])
     elif process.busy or array.__class__ is not np.ndarray:
-        found = ops.nonzero(mask)._array
+        found = innermost_array(ops.nonzero(mask))
         out = _Mask([wrap(mask.face, found[:, i]) for i in range(len(shape))])
     else:
         out = _Mask([wrap(mask.face, found) for found in array.nonzero()])

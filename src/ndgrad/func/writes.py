@@ -17,6 +17,7 @@ from typing import Any
 from ndgrad.autograd.dispatch import dispatch, innermost_dual, own_edge
 from ndgrad.autograd.forward_ad import hidden_tangents, strip, tangent_of, zero_tangent
 from ndgrad.autograd.inplace import check_writable, inplace_node, set_history, write, write_level
+from ndgrad.autograd.layout import Order, copy_in_order, order_of
 from ndgrad.autograd.modes import thread
 from ndgrad.autograd.variable import Variable, meta_of, wrap
 from ndgrad.autograd.versions import storage_of
@@ -312,7 +313,7 @@ def bring_to(level: Level, target: Any) -> None:
     base._meta.tangents = older = {n: t for n, t in tangents.items() if n < level.number} or None
     with below(level):
         if level.kind == "vmap":
-            outside = tensor_ops.clone(tensor_ops.expand(base, shape=(level.size, *base.shape)))
+            outside = copy_in_order(tensor_ops.expand(base, shape=(level.size, *base.shape)), _with_batch(order_of(base)))
         elif level.kind == "functional":
             outside = _put_outside(base)
         else:
@@ -334,6 +335,11 @@ def bring_to(level: Level, target: Any) -> None:
         base._meta.level, base._meta.batch_level = level.number, 0
     if info is not None:
         follow_base(target)
+
+
+def _with_batch(order: Order) -> Order:
+    """The memory order of a batch of tensors of that order, one after the other."""
+    return None if order is None else (0, *(d + 1 for d in order))
 
 
 def _put_outside(t: Any) -> Any:
