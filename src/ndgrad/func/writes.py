@@ -30,17 +30,33 @@ from ndgrad.ops.vocabulary import find, tensor_ops
 
 
 def write_in_transforms(op: Any, target: Any, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
-    everything = (target, *args)
     picked = follow_pick(target)
-    for a in args:
-        if isinstance(a, Variable):
-            follow_pick(a)
+    # a part that was picked from the target must not follow it while it is written, level by level
+    args = tuple([tensor_ops.clone(a) if isinstance(a, Variable) and follow_pick(a) is not None else a for a in args])
+    if picked is None:
+        _write(op, target, args, settings)
+        return target
+    part = target if target._meta.view is None else target._meta.view.base
+    part._meta.picked = None  # while the part and the array differ, level by level
+    try:
+        _write(op, target, args, settings)
+        picked.put(part)
+    finally:
+        part._meta.picked = picked
+    picked.renew()
+    return target
+
+
+def _write(op: Any, target: Any, args: tuple[Any, ...], settings: dict[str, Any]) -> None:
+    everything = (target, *args)
     tangents = thread.dual_levels and any(isinstance(a, Variable) and tangents_of(a) for a in everything)
     level = _level_of(target, everything) if thread.levels else None
     if not tangents and level is None:
-        return write_level(op, target, args, settings, 0)
+        write_level(op, target, args, settings, 0)
+        return
     if op.consumes and (level is None or level.kind != "functional"):
-        return write_part(op, target, args, settings, level if not tangents or level is None else _innermost(everything, level))
+        write_part(op, target, args, settings, level if not tangents or level is None else _innermost(everything, level))
+        return
     if op is copy:
         result = args[0]
         _check_broadcast(target, result)
@@ -52,11 +68,6 @@ def write_in_transforms(op: Any, target: Any, args: tuple[Any, ...], settings: d
         _write_dual(target, result)
     else:
         _write_at(level, target, result, op is not copy)
-    if picked is not None:
-        info = target._meta.view
-        picked.put(target if info is None else info.base)
-        picked.renew()
-    return target
 
 
 def _level_of(target: Any, everything: tuple[Any, ...]) -> Level | None:
