@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ndgrad.autograd.variable import Variable
+from ndgrad.autograd.variable import Variable, innermost_array
 from ndgrad.autograd.versions import Storage, storage_of
 
 # ----- from a tensor to its memory -----------------------------------------------------------------------------------
@@ -48,6 +48,17 @@ def sample_of(t: Any) -> Any:
     if apart > 1 and apart == math.prod(n for n, s in zip(memory.shape[:lead], memory.strides[:lead]) if abs(s) < apart * item):
         strides = tuple(s // apart for s in strides)
     return np.lib.stride_tricks.as_strided(memory, shape, strides)
+
+
+def locked(t: Any) -> Any:
+    """A conjugate that was just made, which nobody may write in place from now on.
+
+    torch's `conj()` is a lazy view, and a write to it reaches the tensor. NumPy's memory has no lazy conjugate: the write would be lost.
+    """
+    array = innermost_array(t)
+    if not t.keeps_saved and isinstance(array, (np.ndarray, np.generic)):
+        memory_of(t).flags.writeable = False
+    return t
 
 
 def owner_of(array: Any) -> Any:

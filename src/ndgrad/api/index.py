@@ -124,6 +124,9 @@ def getitem(self: Any, index: Any) -> Any:
         return part
     front, back = _orders(part, parsed)
     out = _permute(ops.index(_permute(part, front), *parsed.arrays), back)
+    if not self.keeps_saved and out.ndim > 1 and back != tuple(range(len(back))):
+        # NumPy leaves the indexed dimensions first in memory; torch's result can be viewed in another shape
+        return cast.clone_ordered(out, order=tuple(range(out.ndim)))
     if self.keeps_saved and (out.ndim or any(i is Ellipsis for i in items)) and all(_is_basic(i) or _is_integer(i) for i in items):
         meta_of(out).picked = Picked(self, functools.partial(getitem, self, items), functools.partial(setitem, self, items))
     return out

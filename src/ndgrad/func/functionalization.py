@@ -22,7 +22,7 @@ import numpy as np
 
 from ndgrad.autograd.calls import grad
 from ndgrad.autograd.dispatch import dispatch
-from ndgrad.autograd.inplace import check_writable, write
+from ndgrad.autograd.inplace import check_memory, check_writable, write
 from ndgrad.autograd.layout import copy_in_order, order_of
 from ndgrad.autograd.modes import thread
 from ndgrad.autograd.saved import lift
@@ -214,6 +214,8 @@ class FunctionalLevel(Level):
             if not thread.grad_enabled and _is_differentiated(before):
                 raise _behind_the_history("a write under no_grad", base)
             check_writable(before, "copy_")
+            if not getattr(innermost_array(before).flags, "writeable", True):
+                check_memory("copy_", innermost_array(before))
         with below(self):
             if np_dtype(new) != dtype:
                 new = tensor_ops.cast(new, dtype=dtype)

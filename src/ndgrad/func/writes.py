@@ -16,7 +16,7 @@ from typing import Any
 
 from ndgrad.autograd.dispatch import dispatch, innermost_dual, own_edge
 from ndgrad.autograd.forward_ad import hidden_tangents, strip, tangent_of, zero_tangent
-from ndgrad.autograd.inplace import check_writable, inplace_node, set_history, write, write_level
+from ndgrad.autograd.inplace import check_memory, check_writable, inplace_node, set_history, write, write_level
 from ndgrad.autograd.layout import Order, copy_in_order, order_of
 from ndgrad.autograd.modes import thread
 from ndgrad.autograd.variable import Variable, meta_of, wrap
@@ -266,6 +266,7 @@ def _write_grad(level: GradLevel, target: Any, result: Any) -> None:
     if isinstance(target._array, Variable):
         _write_payload(level, target, payload)
     else:
+        check_memory("copy_", target._array)
         storage.before_write(target._array)
         target._array[...] = payload
     storage.bump("copy_")
