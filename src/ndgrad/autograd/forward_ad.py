@@ -17,8 +17,6 @@ import weakref
 from collections.abc import Mapping
 from typing import Any, NamedTuple, Protocol
 
-import numpy as np
-
 from ndgrad.arrays.library import library_of
 from ndgrad.arrays.precision import is_half, is_inexact
 from ndgrad.autograd.array_tangents import plain_dual, plain_linear_dual

@@ -92,7 +92,7 @@ def _write_back(pairs: list[tuple[Any, Any]]) -> None:
                     "shares its memory, so it should have changed too. Pass one of them, and take the view inside."
                 )
     for t, w in written:
-        write(copy, t, (lift(w._array),), {})
+        write(copy, t, (lift(w._array, t.face),), {})
 
 
 class FunctionalLevel(Level):
@@ -129,7 +129,7 @@ class FunctionalLevel(Level):
         if info is not None and info.is_stale(t):
             self._take_again(t, info)
         if not isinstance(t._array, Variable):
-            t._array = lift(t._array)
+            t._array = lift(t._array, t.face)
         return t._array
 
     # ----- ops ---------------------------------------------------------------------------------------------------------------
@@ -206,7 +206,7 @@ class FunctionalLevel(Level):
 
     def write(self, target: Any, value: Any, is_new: bool) -> None:
         shape, dtype, info = tuple(target.shape), np_dtype(target), target._meta.view
-        new = lift(self.value(value))  # a grad level inside this one hands down bare arrays
+        new = lift(self.value(value), target.face)  # a grad level inside this one hands down bare arrays
         base = target if info is None else info.base
         before = self.value(base)
         renews = not thread.grad_enabled and self._is_own_leaf(base, target)

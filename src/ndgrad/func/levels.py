@@ -174,13 +174,12 @@ def level_number(t: Any) -> int:
     if not isinstance(t, Variable):
         return 0
     meta = t._meta
+    if meta is not None and meta.picked is not None:
+        follow_pick(t)
+        meta = t._meta
     if meta is not None:
-        if meta.picked is not None:
-            follow_pick(t)
-            meta = t._meta
         if meta.view is not None:
             _follow(t)
-            meta = t._meta
         if meta.batch_level:
             return meta.batch_level
         if meta.level and t._node is None:

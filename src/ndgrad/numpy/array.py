@@ -141,7 +141,7 @@ class Array(Tensor):
         elif kind is not slice:
             index = index_api.with_numbers(index)
             ints = index if index.__class__ is tuple else (index,)
-            if len(ints) == self.ndim and all([i.__class__ is int for i in ints]):
+            if len(ints) == self.ndim and all(i.__class__ is int for i in ints):
                 try:
                     return index_ops.element(self, index=ints)
                 except IndexError:

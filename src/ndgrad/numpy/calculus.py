@@ -7,7 +7,19 @@ from typing import Any
 import numpy as np
 
 from ndgrad.autograd.variable import np_dtype
-from ndgrad.numpy.coercion import arranged, arranged_like, as_array, broadcast, flat, inexact, many_axes, one_axis, operands, part, with_dtype
+from ndgrad.numpy.coercion import (
+    arranged,
+    arranged_like,
+    as_array,
+    broadcast,
+    flat,
+    inexact,
+    many_axes,
+    one_axis,
+    operands,
+    part,
+    with_dtype,
+)
 from ndgrad.numpy.ufuncs import call
 from ndgrad.ops import complex as complex_ops
 from ndgrad.ops import join, padding, window

@@ -33,8 +33,8 @@ from ndgrad.numpy.coercion import (
 from ndgrad.numpy.ufunc_methods import NO_VALUE, accumulate, reduce_along
 from ndgrad.ops import arithmetic, comparison, join, selection
 from ndgrad.ops import reduce as ops
-from ndgrad.storage import sample_of
 from ndgrad.ops import shape as shape_ops
+from ndgrad.storage import sample_of
 
 __all__ = [
     "all", "amax", "amin", "any", "argmax", "argmin", "average", "count_nonzero", "cumprod", "cumsum", "cumulative_prod",

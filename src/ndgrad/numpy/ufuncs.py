@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ndgrad.arrays.precision import FLOATING, INEXACT, is_inexact, is_number
+from ndgrad.arrays.precision import FLOATING, is_inexact, is_number
 from ndgrad.autograd.variable import Variable, np_dtype
 from ndgrad.numpy.array import Array
 from ndgrad.numpy.coercion import (
@@ -407,7 +407,7 @@ def _zeros_beside(values: list[Any], dtype: Any) -> Any:
     """Zeros in the shape and the memory order of what NumPy makes of operands."""
     samples: list[Any] = [sample_of(v) for v in values]
     flags = [*(["readonly"] for _ in values), ["writeonly", "allocate"]]
-    made = np.nditer([*samples, None], ["zerosize_ok"], flags, [*(None for _ in values), dtype])  # type: ignore[list-item, arg-type]  # the stubs know no None
+    made = np.nditer([*samples, None], ["zerosize_ok"], flags, [*(None for _ in values), dtype])  # type: ignore[arg-type]  # the stubs know no None
     return np.zeros_like(made.operands[-1])
 
 
