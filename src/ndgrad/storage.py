@@ -7,6 +7,7 @@ may exist that nobody can find; whatever needs more memory gets new memory.
 
 from __future__ import annotations
 
+import math
 import weakref
 from collections.abc import Callable
 from functools import partial
@@ -14,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ndgrad.autograd.variable import Variable
+from ndgrad.autograd.variable import Variable, innermost_array
 from ndgrad.autograd.versions import Storage, exporter_of, storage_of
 
 # ----- from a tensor to its memory -----------------------------------------------------------------------------------
@@ -36,6 +37,30 @@ def batch_dims(t: Any) -> int:
         count += bool(t._meta is not None and t._meta.batch_level)
         t = t._array
     return count
+
+
+def sample_of(t: Any) -> Any:
+    """An array that lies in memory as one sample of a tensor does, whose flags and strides then are those of the tensor; outside of vmap
+    its memory itself. Samples that lie interleaved, as results of a batch along the last dimension do, count as dense."""
+    memory, lead = memory_of(t), batch_dims(t)
+    if not lead:
+        return memory
+    shape, strides, item = memory.shape[lead:], memory.strides[lead:], memory.itemsize
+    apart = min((abs(s) for s, n in zip(strides, shape) if n > 1), default=item) // item
+    if apart > 1 and apart == math.prod(n for n, s in zip(memory.shape[:lead], memory.strides[:lead]) if abs(s) < apart * item):
+        strides = tuple(s // apart for s in strides)
+    return np.lib.stride_tricks.as_strided(memory, shape, strides)
+
+
+def locked(t: Any) -> Any:
+    """A conjugate that was just made, which nobody may write in place from now on.
+
+    torch's `conj()` is a lazy view, and a write to it reaches the tensor. NumPy's memory has no lazy conjugate: the write would be lost.
+    """
+    array = innermost_array(t)
+    if not t.keeps_saved and isinstance(array, (np.ndarray, np.generic)):
+        memory_of(t).flags.writeable = False
+    return t
 
 
 def owner_of(array: Any) -> Any:

@@ -39,7 +39,7 @@ from ndgrad.ops import complex as complex_ops
 from ndgrad.ops.generate import FACES, make_eager
 from ndgrad.protocols import PythonProtocols
 from ndgrad.sizes import Size, size_of_shape
-from ndgrad.storage import TypedStorage, UntypedStorage, batch_dims, contiguous_strides, memory_of, pointer, storage_offset
+from ndgrad.storage import TypedStorage, UntypedStorage, batch_dims, contiguous_strides, locked, memory_of, pointer, storage_offset
 
 
 class Tensor(PythonProtocols):
@@ -625,7 +625,7 @@ class Tensor(PythonProtocols):
 
 
 def _conj(t: Tensor) -> Any:
-    return complex_ops.conj(t) if np_dtype(t).kind == "c" else t
+    return locked(complex_ops.conj(t)) if np_dtype(t).kind == "c" else t
 
 
 FACES[Tensor] = Tensor

@@ -237,7 +237,7 @@ def test_wanted_gradients_of_buffers_stay_what_they_were():
 
 
 DENSE = {  # the ops that make a gradient of the whole of one of a part
-    "element": "embed", "slice": "embed", "fancy": "index_add_zeros", "take": "index_add_zeros", "row": "select_backward",
+    "element": "embed", "slice": "embed", "fancy": "index_add_zeros", "take": "index_select_backward", "row": "select_backward",
     "of a slice": "embed", "of the transpose": "embed", "two arrays": "index_add_zeros", "diagonal": "diagonal_backward",
 }  # fmt: skip
 

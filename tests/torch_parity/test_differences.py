@@ -106,6 +106,26 @@ def test_domains_that_are_numpys():
     assert abs(ndgrad.linalg.det(ndgrad.tensor([[1, 2], [3, 4]])).item() + 2) < 1e-12
 
 
+def test_conjugates_are_copies_that_may_not_be_written():
+    deliberate("conjugate-views")
+    z = np.array([[1 + 2j, 3 - 1j]])
+    theirs, ours = torch.tensor(z), ndgrad.tensor(z)
+    for conjugate in (lambda t: t.conj(), lambda t: t.mH, lambda t: t.H, lambda t: t.adjoint()):
+        view = conjugate(theirs)
+        view.mul_(2.0)
+        assert theirs[0, 0].item() != z[0, 0]
+        theirs = torch.tensor(z)
+        with pytest.raises(RuntimeError, match="conjugate"):
+            conjugate(ours).mul_(2.0)
+        with pytest.raises(RuntimeError, match="conjugate"):
+            ndgrad.func.grad(lambda t, conjugate=conjugate: conjugate(t).mul_(2.0).abs().sum())(ours)
+        np.testing.assert_array_equal(conjugate(ours).resolve_conj().mul_(2.0).numpy(), 2.0 * conjugate(theirs).resolve_conj().numpy())
+    view = ours.conj()
+    ours.mul_(3.0)
+    np.testing.assert_array_equal(view.numpy(), z.conj())
+    assert ndgrad.tensor([1.0]).conj().mul_(2.0).item() == 2.0  # a real tensor itself
+
+
 def test_read_only_memory_is_not_written():
     deliberate("read-only")
     frozen = np.ones(2)

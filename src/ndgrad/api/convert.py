@@ -247,8 +247,8 @@ def is_neg(input: Any) -> Any:
 
 
 def resolve_conj(input: Any) -> Any:
-    """The tensor itself, which never has a pending conjugation."""
-    return input
+    """The tensor itself; of a conjugate, which may not be written in place, a copy that may."""
+    return input if np_dtype(input).kind != "c" or getattr(memory_of(input).flags, "writeable", True) else ops.clone(input)
 
 
 def resolve_neg(input: Any) -> Any:

@@ -7,6 +7,7 @@ indexing put it. The faces differ in one point: beside arrays, an int is an arra
 
 from __future__ import annotations
 
+import functools
 import operator
 from typing import Any, NamedTuple
 
@@ -17,12 +18,14 @@ from ndgrad.arrays.precision import is_floating
 from ndgrad.autograd.inplace import write, write_part
 from ndgrad.autograd.lent import over
 from ndgrad.autograd.modes import process, thread
-from ndgrad.autograd.variable import Variable, beside, np_dtype, shape_of, wrap
+from ndgrad.autograd.variable import Variable, beside, innermost_array, meta_of, np_dtype, shape_of, wrap
+from ndgrad.autograd.view import Picked
 from ndgrad.ops import arithmetic, cast, fill, slices
 from ndgrad.ops import index as ops
 from ndgrad.ops import shape as shape_ops
 from ndgrad.ops import split as split_ops
 from ndgrad.ops.generate import FACES
+from ndgrad.storage import batch_dims
 
 #: Installed on the tensor class under these names.
 SPECIAL_METHODS = {"__getitem__": "getitem", "__setitem__": "setitem"}
@@ -43,6 +46,29 @@ def _is_int(item: Any) -> bool:
 
 def _is_basic(item: Any) -> bool:
     return _is_int(item) or item is None or item is Ellipsis or isinstance(item, slice)
+
+
+def with_numbers(index: Any) -> Any:
+    """An index with ints in the place of single integers: NumPy's, and 0-d tensors of integers, which are ints to both faces.
+
+    What NumPy views by an int is then a view by a computed one (`a[np.argmax(a)]`) too. Inside vmap, a number that differs from
+    sample to sample stays an array.
+    """
+    if index.__class__ is not tuple:
+        return _number(index)
+    for item in index:
+        if isinstance(item, (Variable, np.integer)):
+            return tuple([_number(i) for i in index])
+    return index
+
+
+def _number(item: Any) -> Any:
+    if isinstance(item, np.integer):
+        return int(item)
+    if not isinstance(item, Variable) or item.ndim or item.own_dispatch or np_dtype(item).kind not in "iu" or batch_dims(item):
+        return item
+    array = innermost_array(item)
+    return item if getattr(array, "is_meta", False) else int(array)
 
 
 def _is_array_of_ints(item: Any) -> bool:
@@ -83,9 +109,11 @@ def getitem(self: Any, index: Any) -> Any:
             return ops.rows.eager(self, array)
         if kind == "b" and dims and shape_of(self)[:dims] == shape_of(array):
             return ops.index.eager(self, *_nonzero(array))
+        if not dims and (number := _number(index)).__class__ is int:
+            return select(self, number)
     elif index.__class__ is tuple and len(index) <= self.ndim and all(map(_is_array_of_ints, index)):
         return ops.index.eager(self, *index)
-    items = _items(self, index)
+    items = _items(self, with_numbers(index))
     if all(map(_is_basic, items)):
         try:
             return ops.getitem(self, index=_basic(items))
@@ -96,8 +124,17 @@ def getitem(self: Any, index: Any) -> Any:
     if not parsed.arrays:
         return part
     front, back = _orders(part, parsed)
-    out = ops.index(_permute(part, front), *parsed.arrays)
-    return _permute(out, back)
+    out = _permute(ops.index(_permute(part, front), *parsed.arrays), back)
+    if not self.keeps_saved and out.ndim > 1 and back != tuple(range(len(back))):
+        # NumPy leaves the indexed dimensions first in memory; torch's result can be viewed in another shape
+        return cast.clone_ordered(out, order=tuple(range(out.ndim)))
+    if self.keeps_saved and (out.ndim or any(i is Ellipsis for i in items)) and all(_is_basic(i) or _is_integer(i) for i in items):
+        meta_of(out).picked = Picked(self, functools.partial(getitem, self, items), functools.partial(setitem, self, items))
+    return out
+
+
+def _is_integer(item: Any) -> bool:
+    return isinstance(item, Variable) and not item.ndim and np_dtype(item).kind in "iu"
 
 
 def _unfit(self: Any, items: tuple[Any, ...], error: IndexError) -> IndexError:
@@ -127,7 +164,7 @@ def setitem(self: Any, index: Any, value: Any) -> None:
     if not isinstance(value, Variable):
         value = _as_value(self, value)
     basic = _as_written(index)
-    items = _items(self, index) if basic is None else basic
+    items = _items(self, with_numbers(index)) if basic is None else basic
     if basic is None and all(map(_is_basic, items)):
         basic = _basic(items)
     if basic is not None:
@@ -226,10 +263,16 @@ def _plain_slice(s: slice) -> slice:
 
 def _normalise(t: Any, item: Any) -> Any:
     """One item of an index: an int, slice or None as it is, arrays as a list of integer tensors (a mask gives several)."""
+    if isinstance(item, Variable):
+        item = _number(item)
     if _is_basic(item):
         return _basic((item,))[0]
     if not isinstance(item, Variable):
         item = _index_array(t, item)
+        if item.ndim == 0 and not t.keeps_saved:  # beside torch's face a 0-d array of NumPy's is a number too; in NumPy it copies
+            item = _number(item)
+            if item.__class__ is int:
+                return item
     if np_dtype(item).kind == "b":
         return _nonzero(item)
     if np_dtype(item).kind not in "iu":
@@ -237,8 +280,6 @@ def _normalise(t: Any, item: Any) -> Any:
             f"tensors used as indices must be integers or booleans, and this one is {np_dtype(item)} of shape {tuple(item.shape)}. "
             "Convert it with .long(), or compare to make a mask."
         )
-    if item.ndim == 0 and not t.keeps_saved and not isinstance(item._array, Variable):
-        return int(item._array)
     return [item]
 
 
@@ -273,9 +314,9 @@ class _Truth(_Mask):
 def _nonzero(mask: Any) -> _Mask:
     shape, array = shape_of(mask), mask._array
     if not shape:
-        out: _Mask = _Truth([wrap(mask.face, np.zeros(len(ops.nonzero(mask)._array), np.intp))])
+        out: _Mask = _Truth([wrap(mask.face, np.zeros(len(innermost_array(ops.nonzero(mask))), np.intp))])
     elif process.busy or array.__class__ is not np.ndarray:
-        found = ops.nonzero(mask)._array
+        found = innermost_array(ops.nonzero(mask))
         out = _Mask([wrap(mask.face, found[:, i]) for i in range(len(shape))])
     else:
         out = _Mask([wrap(mask.face, found) for found in array.nonzero()])

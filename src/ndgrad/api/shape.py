@@ -23,6 +23,7 @@ from ndgrad.ops import complex as complex_ops
 from ndgrad.ops import shape as ops
 from ndgrad.ops.window import geometry_of
 from ndgrad.sizes import Size
+from ndgrad.storage import locked
 
 __all__ = [
     "reshape", "permute", "transpose", "swapaxes", "swapdims", "t", "movedim", "moveaxis", "adjoint",
@@ -415,7 +416,7 @@ def adjoint(input: Any) -> Any:
     else:
         warnings.warn("adjoint() is deprecated on 0-D tensors, where it moves nothing. Use conj().", UserWarning, stacklevel=2)
         turned = input
-    return complex_ops.conj(turned) if np_dtype(input).kind == "c" else turned
+    return locked(complex_ops.conj(turned)) if np_dtype(input).kind == "c" else turned
 
 
 # ----- complex numbers as pairs ----------------------------------------------------------------------------------------

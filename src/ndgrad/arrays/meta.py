@@ -167,6 +167,11 @@ def zeros_beside(np: Any, x: Any, shape: tuple[int, ...], dtype: Any) -> Any:
     return MetaArray(shape, dtype) if isinstance(x, MetaArray) else np.zeros(shape, dtype)
 
 
+def zeros_like_array(np: Any, x: Any, dtype: Any) -> Any:
+    """Zeros in the shape of x, beside it and in its memory order."""
+    return MetaArray(x.shape, dtype) if isinstance(x, MetaArray) else np.zeros_like(x, dtype)
+
+
 def run_on_stand_ins(function: Callable[..., Any], arrays: list[Any], settings: dict[str, Any]) -> Any:
     """What a function gives that looks at values, in shape and dtype: it runs on zeros, or on something milder if these will not do."""
     zeros = _stand_in(arrays)

@@ -14,9 +14,11 @@ from typing import Any
 import numpy as np
 
 from ndgrad.arrays.precision import is_half, is_inexact
+from ndgrad.autograd.layout import in_layout_of, is_view_of
 from ndgrad.autograd.modes import process, thread
 from ndgrad.autograd.variable import Meta, Variable, meta_of, requires_grad, wrap
 from ndgrad.autograd.view import tangents_of
+from ndgrad.ops.cast import clone
 from ndgrad.ops.table import Op, parameter_names
 from ndgrad.ops.vocabulary import raw_ops
 
@@ -81,6 +83,10 @@ def plain_linear_dual(op: Op, a: Any, settings: dict[str, Any], number: int) -> 
     if not is_inexact(out._array.dtype):
         return out
     made = level.run(op, (tangent,), settings, a.face) if level is not None and batched else op.plain(tangent, **settings)
+    if not op.view:
+        made = in_layout_of(out, made)
+    elif is_view_of(made, tangent) and not is_view_of(out, a):
+        made = clone(made)
     meta = meta_of(out)
     meta.tangents = {number: made}
     if level is not None:

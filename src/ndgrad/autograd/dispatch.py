@@ -27,7 +27,7 @@ from ndgrad.autograd.saved import Packed, hooks_for, kept_in_level, kept_of_arra
 from ndgrad.autograd.subclass import ask_classes, note_wrappers, overriding_types, subclass_op, unshared
 from ndgrad.autograd.variable import ESCAPED, Variable, edge, meta_of, requires_grad, wrap
 from ndgrad.autograd.versions import InferenceStorage, kept_storage, storage_of
-from ndgrad.autograd.view import make_view, tangents_of
+from ndgrad.autograd.view import follow_pick, make_view, tangents_of
 from ndgrad.ops.errors import after_failure
 from ndgrad.ops.generate import FACES
 from ndgrad.ops.table import RANDOM
@@ -74,11 +74,14 @@ def dispatch_as(face: type[Any], op: Any, args: tuple[Any, ...], settings: dict[
                 number = node.level
             continue
         if meta.view is None:
+            if meta.picked is not None:
+                follow_pick(a)
+                meta = a._meta
             node, held = a._node, meta.tangents
             own = meta.batch_level or (meta.level if node is None else node.level)
         else:
-            held = tangents_of(a)
             own = _level_number()(a)
+            held = tangents_of(a)
         if own > number:
             number = own
         if held:

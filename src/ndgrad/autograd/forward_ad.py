@@ -17,13 +17,12 @@ import weakref
 from collections.abc import Mapping
 from typing import Any, NamedTuple, Protocol
 
-import numpy as np
-
 from ndgrad.arrays.library import library_of
 from ndgrad.arrays.precision import is_half, is_inexact
 from ndgrad.autograd.array_tangents import plain_dual, plain_linear_dual
 from ndgrad.autograd.dispatch import dispatch, fact, innermost_dual
 from ndgrad.autograd.grad_mode import Mode, ThreadSwitch
+from ndgrad.autograd.layout import in_layout_of, is_view_of
 from ndgrad.autograd.modes import enter, leave, next_level_number, note_open, process, thread
 from ndgrad.autograd.saved import in_single, lift
 from ndgrad.autograd.variable import Variable, accumulator, meta_of, new, np_dtype, shape_of
@@ -226,7 +225,7 @@ def dual_view(op: Op, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
     for number, tangent in tangents.items():
         made = op(tangent, *args[1:], **settings)
         for o, t in [(out, made)] if op.outputs == 1 else zip(out, made, strict=True):
-            with_tangent(o, t, number)
+            with_tangent(o, t if is_view_of(o, args[0]) or not is_view_of(t, tangent) else tensor_ops.clone(t), number)
     return out
 
 
@@ -259,19 +258,6 @@ class hidden_tangents:
     def __exit__(self, *exc: object) -> None:
         for meta, tangents in self.held:
             meta.tangents = tangents
-
-
-def in_layout_of(primal: Any, tangent: Any) -> Any:
-    """The tangent with the primal's order of dimensions in memory, so that views of one are views of the other."""
-    a, b = primal._array, None if tangent is None else tangent._array
-    if not isinstance(a, np.ndarray) or not isinstance(b, np.ndarray) or not a.ndim or a.strides == b.strides or a.shape != b.shape:
-        return tangent
-    if a.itemsize == b.itemsize and all(s == t for n, s, t in zip(a.shape, a.strides, b.strides, strict=True) if n > 1):
-        return tangent
-    if a.flags.c_contiguous and b.flags.c_contiguous:
-        return tangent
-    order = tuple(sorted(range(a.ndim), key=lambda d: -abs(a.strides[d])))
-    return tensor_ops.clone_ordered(tangent, order=order)
 
 
 def with_tangent(out: Any, tangent: Any, number: int) -> Any:

@@ -245,7 +245,8 @@ def check_memory(name: str, array: Any) -> None:
         raise RuntimeError(ESCAPED) from None
     if not getattr(flags, "writeable", True):  # CuPy's arrays always are
         raise RuntimeError(
-            f"{name}: the tensor of shape {tuple(array.shape)} lies in read-only memory. clone() it first, and write the clone."
+            f"{name}: the tensor of shape {tuple(array.shape)} lies in read-only memory: NumPy holds it so, or it is a conjugate "
+            "(conj(), mH), which is a copy here and a view in torch. clone() it first, and write the clone."
         )
     if 0 in array.strides and array.size > 1 and any(s == 0 and n > 1 for s, n in zip(array.strides, array.shape, strict=True)):
         raise RuntimeError(

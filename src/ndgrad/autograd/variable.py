@@ -49,6 +49,8 @@ class Meta:
     leaf_accumulator: Any = None
     #: of a tensor that stands for a view and does not know the base: how the view was taken from it
     path: Any = None
+    #: of a part that an index picks for each sample of a vmap: whose part it is (see Picked in ndgrad.autograd.view)
+    picked: Any = None
     #: where the value came from, in debug mode (see ndgrad.autograd.provenance)
     provenance: Any = None
 

@@ -49,7 +49,7 @@ class BatchLevel(Level):
             return _random_op(self, op, payloads, batched, settings)
         ops: Any = tensor_ops
         if is_lowest(self) and _are_bare(payloads):
-            if op.batch == "elementwise":
+            if op.batch == "elementwise" and not op.view:
                 return batch_tensor(self, op.plain(*_align(payloads, batched, reshape.plain), **settings))
             ops = plain_ops
         with below(self):

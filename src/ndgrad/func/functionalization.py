@@ -22,7 +22,8 @@ import numpy as np
 
 from ndgrad.autograd.calls import grad
 from ndgrad.autograd.dispatch import dispatch
-from ndgrad.autograd.inplace import check_writable, write
+from ndgrad.autograd.inplace import check_memory, check_writable, write
+from ndgrad.autograd.layout import copy_in_order, order_of
 from ndgrad.autograd.modes import thread
 from ndgrad.autograd.saved import lift
 from ndgrad.autograd.variable import Meta, Variable, accumulator, innermost_array, meta_of, np_dtype, recorded, requires_grad, wrap
@@ -220,6 +221,8 @@ class FunctionalLevel(Level):
             if not thread.grad_enabled and _requires_grad(before):
                 raise _behind_the_history("a write under no_grad", base)
             check_writable(before, "copy_")
+            if not getattr(innermost_array(before).flags, "writeable", True):
+                check_memory("copy_", innermost_array(before))
         with below(self):
             if np_dtype(new) != dtype:
                 new = tensor_ops.cast(new, dtype=dtype)
@@ -227,7 +230,10 @@ class FunctionalLevel(Level):
                 new = tensor_ops.expand(new, shape=shape)
             if not is_new:
                 new = tensor_ops.clone(new)  # what is returned must not be the memory of an argument
-            base._array = new if info is None else _replaced(before, info.path, new)
+            new = new if info is None else _replaced(before, info.path, new)
+            # the value lies in memory as the tensor would, so that later reshapes are views or copies as they were
+            order = order_of(before)
+            base._array = new if order_of(new) == order else copy_in_order(new, order)
         if renews:
             _renew_leaf(recorded(before), recorded(base._array))
         storage = storage_of(target)

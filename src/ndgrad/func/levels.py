@@ -20,7 +20,7 @@ from ndgrad.autograd.dispatch import dispatch, finish
 from ndgrad.autograd.modes import enter, leave, next_level_number, note_open, process, switch_grad, thread
 from ndgrad.autograd.variable import ESCAPED, Variable, meta_of, requires_grad, wrap
 from ndgrad.autograd.versions import InferenceStorage, storage_of
-from ndgrad.autograd.view import tangents_of
+from ndgrad.autograd.view import follow_pick, tangents_of
 from ndgrad.ops.table import RANDOM
 
 
@@ -181,10 +181,12 @@ def level_number(t: Any) -> int:
     if not isinstance(t, Variable):
         return 0
     meta = t._meta
+    if meta is not None and meta.picked is not None:
+        follow_pick(t)
+        meta = t._meta
     if meta is not None:
-        view = meta.view
-        if view is not None:
-            _follow(t, view)
+        if meta.view is not None:
+            _follow(t)
         if meta.batch_level:
             return meta.batch_level
         if meta.level and t._node is None:
@@ -193,8 +195,11 @@ def level_number(t: Any) -> int:
     return 0 if node is None else node.level
 
 
-def _follow(t: Any, view: Any) -> None:
+def _follow(t: Any) -> None:
     """Bring a view to where its base is now."""
+    if t._meta.view.base._meta is not None and t._meta.view.base._meta.picked is not None:
+        follow_pick(t)
+    view = t._meta.view
     base = view.base
     if level_number(base) != view.level:
         from ndgrad.func.writes import follow_base
@@ -249,12 +254,13 @@ def settle(tensors: list[Any]) -> None:
     """Let the results of a level follow their bases while it is still open: a view is brought to where its base is when next someone
     looks, and afterwards that would be too late."""
     for t in tensors:
-        if isinstance(t, Variable) and t._meta is not None and t._meta.view is not None:
+        if isinstance(t, Variable) and t._meta is not None and (t._meta.view is not None or t._meta.picked is not None):
             level_number(t)
 
 
 def make_leaf(level: GradLevel, t: Any) -> Any:
     """An input of a grad transform: a leaf of the level over the tensor outside."""
+    settle([t])
     payload = lower(t)
     if isinstance(payload, Variable):
         level.pure = False

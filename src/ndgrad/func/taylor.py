@@ -26,7 +26,6 @@ from ndgrad.autograd.dispatch import dispatch
 from ndgrad.autograd.forward_ad import (
     dual_level,
     dual_view,
-    in_layout_of,
     interpreters,
     jvp,
     save_tangents,
@@ -34,6 +33,7 @@ from ndgrad.autograd.forward_ad import (
     tangent_of,
     with_tangent,
 )
+from ndgrad.autograd.layout import in_layout_of
 from ndgrad.autograd.modes import thread
 from ndgrad.autograd.variable import Variable, np_dtype
 from ndgrad.func.recurrences import RECURRENCES, Series, convolved, scaled

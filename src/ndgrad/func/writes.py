@@ -16,11 +16,12 @@ from typing import Any
 
 from ndgrad.autograd.dispatch import dispatch, innermost_dual, open_elsewhere, own_edge
 from ndgrad.autograd.forward_ad import hidden_tangents, strip, tangent_of, zero_tangent
-from ndgrad.autograd.inplace import check_writable, inplace_node, set_history, write, write_level
+from ndgrad.autograd.inplace import check_memory, check_writable, inplace_node, set_history, write, write_level
+from ndgrad.autograd.layout import Order, copy_in_order, order_of
 from ndgrad.autograd.modes import joined, thread
 from ndgrad.autograd.variable import Variable, meta_of, wrap
 from ndgrad.autograd.versions import storage_of
-from ndgrad.autograd.view import replay, tangents_of
+from ndgrad.autograd.view import follow_pick, replay, tangents_of
 from ndgrad.func.batching import apply_batch_rule
 from ndgrad.func.levels import GradLevel, Level, as_below, below, find_level, level_number, lower, top_level
 from ndgrad.ops.fill import copy
@@ -29,6 +30,24 @@ from ndgrad.ops.vocabulary import find, tensor_ops
 
 
 def write_in_transforms(op: Any, target: Any, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
+    picked = follow_pick(target)
+    # a part that was picked from the target must not follow it while it is written, level by level
+    args = tuple([tensor_ops.clone(a) if isinstance(a, Variable) and follow_pick(a) is not None else a for a in args])
+    if picked is None:
+        _write(op, target, args, settings)
+        return target
+    part = target if target._meta.view is None else target._meta.view.base
+    part._meta.picked = None  # while the part and the array differ, level by level
+    try:
+        _write(op, target, args, settings)
+        picked.put(part)
+    finally:
+        part._meta.picked = picked
+    picked.renew()
+    return target
+
+
+def _write(op: Any, target: Any, args: tuple[Any, ...], settings: dict[str, Any]) -> None:
     everything = (target, *args)
     elsewhere = open_elsewhere(everything)
     if elsewhere:
@@ -37,9 +56,11 @@ def write_in_transforms(op: Any, target: Any, args: tuple[Any, ...], settings: d
     tangents = thread.dual_levels and any(isinstance(a, Variable) and tangents_of(a) for a in everything)
     level = _level_of(target, everything) if thread.levels else None
     if not tangents and level is None:
-        return write_level(op, target, args, settings, 0)
+        write_level(op, target, args, settings, 0)
+        return
     if op.consumes and (level is None or level.kind != "functional"):
-        return write_part(op, target, args, settings, level if not tangents or level is None else _innermost(everything, level))
+        write_part(op, target, args, settings, level if not tangents or level is None else _innermost(everything, level))
+        return
     if op is copy:
         result = args[0]
         _check_broadcast(target, result)
@@ -51,7 +72,6 @@ def write_in_transforms(op: Any, target: Any, args: tuple[Any, ...], settings: d
         _write_dual(target, result)
     else:
         _write_at(level, target, result, op is not copy)
-    return target
 
 
 def _level_of(target: Any, everything: tuple[Any, ...]) -> Level | None:
@@ -250,6 +270,7 @@ def _write_grad(level: GradLevel, target: Any, result: Any) -> None:
     if isinstance(target._array, Variable):
         _write_payload(level, target, payload)
     else:
+        check_memory("copy_", target._array)
         storage.before_write(target._array)
         target._array[...] = payload
     storage.bump("copy_")
@@ -310,7 +331,7 @@ def bring_to(level: Level, target: Any) -> None:
     base._meta.tangents = older
     with below(level):
         if level.kind == "vmap":
-            outside = tensor_ops.clone(tensor_ops.expand(base, shape=(level.size, *base.shape)))
+            outside = copy_in_order(tensor_ops.expand(base, shape=(level.size, *base.shape)), _with_batch(order_of(base)))
         elif level.kind == "functional":
             outside = _put_outside(base)
         else:
@@ -332,6 +353,11 @@ def bring_to(level: Level, target: Any) -> None:
         base._meta.level, base._meta.batch_level = level.number, 0
     if info is not None:
         follow_base(target)
+
+
+def _with_batch(order: Order) -> Order:
+    """The memory order of a batch of tensors of that order, one after the other."""
+    return None if order is None else (0, *(d + 1 for d in order))
 
 
 def _put_outside(t: Any) -> Any:

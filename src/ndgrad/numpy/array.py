@@ -35,7 +35,7 @@ from ndgrad.ops import fill as fill_ops
 from ndgrad.ops import index as index_ops
 from ndgrad.ops import shape as shape_ops
 from ndgrad.ops.generate import FACES
-from ndgrad.storage import batch_dims, memory_of
+from ndgrad.storage import batch_dims, memory_of, sample_of
 from ndgrad.tensor import Tensor
 
 #: The instruction of `a % b` and `a %= b` (see _in_formatting).
@@ -45,6 +45,13 @@ _REMAINDERS = frozenset(n for n, (name, _) in enumerate(opcode._nb_ops) if name 
 
 def _reversed(t: Any) -> Any:
     return shape_ops.permute(t, dims=tuple(range(t.ndim))[::-1])
+
+
+def _zeros(t: Any) -> Any:
+    """The imaginary part of real numbers, in C order unless they lie in Fortran's."""
+    from ndgrad.numpy.coercion import arranged_like  # which is made of the class below
+
+    return arranged_like(fill_ops.zeros_like(t), t, "A")
 
 
 class Array(Tensor):
@@ -90,7 +97,7 @@ class Array(Tensor):
     @property
     def flags(self) -> Any:
         """How the memory lies, and whether it may be written."""
-        return memory_of(self).flags
+        return sample_of(self).flags
 
     @property
     def T(self) -> Any:
@@ -100,7 +107,7 @@ class Array(Tensor):
     @property
     def imag(self) -> Any:
         """The imaginary part: a view, and zeros for real numbers."""
-        return complex_ops.imag(self) if np_dtype(self).kind == "c" else fill_ops.zeros_like(self)
+        return complex_ops.imag(self) if np_dtype(self).kind == "c" else _zeros(self)
 
     @imag.setter
     def imag(self, value: Any) -> None:
@@ -131,11 +138,14 @@ class Array(Tensor):
         if kind is int:
             if self.ndim == 1 and -(size := self.shape[0]) <= index < size:
                 return index_ops.element(self, index=(index,))
-        elif kind is tuple and len(index) == self.ndim and all(i.__class__ is int or isinstance(i, np.integer) for i in index):
-            try:
-                return index_ops.element(self, index=tuple(map(int, index)))
-            except IndexError:
-                pass  # the next line says it better
+        elif kind is not slice:
+            index = index_api.with_numbers(index)
+            ints = index if index.__class__ is tuple else (index,)
+            if len(ints) == self.ndim and all(i.__class__ is int for i in ints):
+                try:
+                    return index_ops.element(self, index=ints)
+                except IndexError:
+                    pass  # the next line says it better
         return index_api.getitem(self, index)
 
     # ----- shape ---------------------------------------------------------------------------------------------------------
@@ -143,7 +153,7 @@ class Array(Tensor):
     def reshape(self, *sizes: Any, order: Any = "C", copy: bool | None = None) -> Any:
         """Another shape over the same memory where possible, else a copy."""
         wanted = _inferred(as_shape(sizes), self)
-        if order == "F" or (order == "A" and memory_of(self).flags.fnc):
+        if order == "F" or (order == "A" and sample_of(self).flags.fnc):
             made = _reversed(shape_ops.reshape(_reversed(self), shape=wanted[::-1]))
         else:
             made = shape_ops.reshape(self, shape=wanted)
@@ -153,7 +163,10 @@ class Array(Tensor):
 
     def flatten(self, order: Any = "C") -> Any:
         """A one-dimensional copy (torch's `flatten` may be a view)."""
-        return cast_ops.clone(self.reshape(-1, order="F" if order == "F" else "C"))
+        from ndgrad.numpy.shapes import ravel  # which is made of this class
+
+        made = ravel(self, order)
+        return cast_ops.clone(made) if made._storage is not None and made._storage is self._storage else made
 
     def transpose(self, *axes: Any) -> Any:
         """Axes permuted; reversed when none are given (torch's `transpose` swaps two)."""
@@ -187,16 +200,26 @@ class Array(Tensor):
         if not np.can_cast(np_dtype(self), wanted, casting):
             raise TypeError(f"Cannot cast array data from {np_dtype(self)!r} to {wanted!r} according to the rule {casting!r}")
         if np_dtype(self) == wanted:
-            return self.copy(order) if copy else self
-        return cast_ops.cast(self, dtype=wanted) if is_number(wanted) else as_no_numbers(self, wanted)
+            return self.copy(order) if copy else self._arranged(order)
+        return cast_ops.cast(self, dtype=wanted)._arranged(order) if is_number(wanted) else as_no_numbers(self, wanted)
 
     def copy(self, order: Any = "C") -> Any:
         """A copy that lies in memory in C order, Fortran order ("F") or the array's own ("K")."""
-        n = self.ndim
-        if n < 2 or order == "K":
+        if (order == "K" and 0 not in memory_of(self).strides) or self.ndim < 2:
             return cast_ops.clone(self)
-        fortran = order == "F" or (order == "A" and memory_of(self).flags.fnc)
-        return cast_ops.clone_ordered(self, order=tuple(range(n))[::-1] if fortran else tuple(range(n)))
+        from ndgrad.numpy.coercion import order_like  # which is made of this class
+
+        return cast_ops.clone_ordered(self, order=order_like(sample_of(self), order))
+
+    def _arranged(self, order: Any) -> Any:
+        """The array itself if it lies in memory in the order asked for ("K" asks for none), else a copy that does."""
+        flags = sample_of(self).flags
+        wanted = "F" if order == "F" or (order == "A" and flags.fnc) else "C"
+        asked = order in ("C", "F") or (order == "A" and not flags.forc)
+        return self.copy(wanted) if asked and not flags[f"{wanted}_CONTIGUOUS"] else self
+
+    def __pos__(self) -> Any:
+        return cast_ops.clone(self)
 
     def fill(self, value: Any) -> None:
         fill.fill_(self, value)

@@ -8,6 +8,7 @@ converted behind the user's back.
 from __future__ import annotations
 
 import functools
+import math
 import operator
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -26,9 +27,11 @@ from ndgrad.checks import vmap_error
 from ndgrad.numpy.array import Array, as_no_numbers, to_array
 from ndgrad.ops import cast as cast_ops
 from ndgrad.ops import fill as fill_ops
+from ndgrad.ops import gather as gather_ops
 from ndgrad.ops import join as join_ops
 from ndgrad.ops import shape as shape_ops
-from ndgrad.storage import batch_dims, memory_of
+from ndgrad.ops import slices as slice_ops
+from ndgrad.storage import batch_dims, memory_of, sample_of
 
 
 class NotNumbers(TypeError):
@@ -120,7 +123,7 @@ def stacked(items: Any) -> Any:
             "setting an array element with a sequence: the requested array has an inhomogeneous shape (parts have shapes "
             f"{sorted(shapes)}). Give parts of one shape."
         )
-    return join_ops.stack(*together(parts), dim=0)
+    return arranged(join_ops.stack(*together(parts), dim=0))
 
 
 def together(parts: Sequence[Any]) -> list[Any]:
@@ -251,8 +254,51 @@ def part(t: Any, axis: int, where: Any) -> Any:
     return t[(slice(None),) * axis + (where,)]
 
 
+def taken(t: Any, axis: int, places: Any) -> Any:
+    """A new array, in C order, of what stands at places along one axis: NumPy's take, which never is a view."""
+    places = places if isinstance(places, Variable) else constant(np.asarray(places))
+    shape, length = tuple(places.shape), t.shape[axis]
+    line = places if len(shape) == 1 else shape_ops.reshape(places, shape=(math.prod(shape),))
+    made = slice_ops.index_select(t, gather_ops.wrap_index(line, length=length), dim=axis)
+    return made if len(shape) == 1 else shape_ops.reshape(made, shape=(*t.shape[:axis], *shape, *t.shape[axis + 1 :]))
+
+
 def broadcast(t: Any, shape: tuple[int, ...]) -> Any:
     return t if t.shape == shape else shape_ops.expand(t, shape=shape)
+
+
+# ----- memory order ------------------------------------------------------------------------------------------------------
+
+
+def order_like(sample: Any, order: str = "K", ndim: int | None = None) -> tuple[int, ...]:
+    """The dimensions, from the slowest to the fastest, of what NumPy makes like an array that lies in memory as `sample` does."""
+    dims = tuple(range(sample.ndim if ndim is None else ndim))
+    if order == "C" or (order == "K" and (len(dims) != sample.ndim or sample.flags.c_contiguous)):
+        return dims
+    if order == "F" or (order == "A" and sample.flags.fnc) or (order == "K" and sample.flags.f_contiguous):
+        return dims[::-1]
+    return tuple(sorted(dims, key=lambda d: -abs(sample.strides[d]))) if order == "K" else dims
+
+
+def arranged(t: Any, order: tuple[int, ...] | None = None) -> Any:
+    """The Array if it lies dense in memory with its dimensions in an order (by default C's), else a copy that does.
+
+    Where NumPy makes its result in another order than the ops that make ours, this decides as NumPy does whether a later reshape is a
+    view, through which writes are seen.
+    """
+    sample = sample_of(t)
+    order = tuple(range(t.ndim)) if order is None else order
+    step = sample.itemsize
+    for d in reversed(order):
+        if sample.shape[d] > 1 and sample.strides[d] != step:
+            return cast_ops.clone_ordered(t, order=order)
+        step *= sample.shape[d]
+    return t
+
+
+def arranged_like(t: Any, source: Any, order: str = "K") -> Any:
+    """The Array in the memory order of what NumPy's `empty_like(source, order=order, shape=t.shape)` is."""
+    return arranged(t, order_like(sample_of(source), order, t.ndim)) if t.ndim > 1 else arranged(t)
 
 
 # ----- results -----------------------------------------------------------------------------------------------------------

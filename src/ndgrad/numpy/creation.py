@@ -29,7 +29,7 @@ from ndgrad.numpy.coercion import (
 )
 from ndgrad.ops import arithmetic, join
 from ndgrad.ops import shape as shape_ops
-from ndgrad.storage import shared_storage
+from ndgrad.storage import sample_of, shared_storage
 
 __all__ = [
     "arange", "array", "asanyarray", "asarray", "asarray_chkfinite", "ascontiguousarray", "asfortranarray", "bartlett", "blackman",
@@ -60,12 +60,10 @@ def array(
     array(5.)
     """
     if isinstance(object, Variable):
-        made = with_dtype(to_array(object), dtype)
+        made = to_array(object).astype(np_dtype(object) if dtype is None else dtype, order, copy=copy is True)
         if isinstance(made, np.ndarray):  # objects or text
             return made if made.ndim >= ndmin else made.reshape((1,) * (ndmin - made.ndim) + made.shape)
-        if made is object or (made._storage is not None and made._storage is object._storage):
-            made = made.copy(order) if copy else made
-        elif copy is False:
+        if copy is False and not (made is object or (made._storage is not None and made._storage is object._storage)):
             raise _unable(object, dtype)
     elif isinstance(object, (list, tuple)) and holds_tensors(object):
         made = with_dtype(as_array(object), dtype)
@@ -110,14 +108,13 @@ def asanyarray(a: Any, dtype: Any = None, order: Any = None, *, device: Any = No
 
 
 def ascontiguousarray(a: Any, dtype: Any = None) -> Any:
-    t = asarray(a, dtype)
-    t = shape_ops.reshape(t, shape=(1,)) if t.ndim == 0 else t
-    return t if not isinstance(t, Variable) or np.asarray(plain(t)).flags.c_contiguous else t.copy("C")
+    t = asarray(a, dtype, "C")
+    return shape_ops.reshape(t, shape=(1,)) if t.ndim == 0 else t
 
 
 def asfortranarray(a: Any, dtype: Any = None) -> Any:
-    t = asarray(a, dtype)
-    return t if not isinstance(t, Variable) or np.asarray(plain(t)).flags.f_contiguous else t.copy("F")
+    t = asarray(a, dtype, "F")
+    return shape_ops.reshape(t, shape=(1,)) if t.ndim == 0 else t
 
 
 def require(a: Any, dtype: Any = None, requirements: Any = None) -> Any:
@@ -126,7 +123,7 @@ def require(a: Any, dtype: Any = None, requirements: Any = None) -> Any:
     if isinstance(t, Variable) and (
         ("W" in wanted and not np.asarray(plain(t)).flags.writeable) or ("O" in wanted and np.asarray(plain(t)).base is not None)
     ):
-        return t.copy("K")
+        return t.copy("A")
     return t
 
 
@@ -206,30 +203,29 @@ def full(shape: Any, fill_value: Any, dtype: Any = None, order: Any = "C", *, de
     return _made(np.full(_shape(shape), fill_value, dtype, order))
 
 
-def _like(a: Any, dtype: Any, shape: Any, order: Any, device: Any) -> tuple[Any, Any, Any]:
-    known = a if isinstance(a, Variable) else np.asarray(plain(a))
-    have = np_dtype(known) if isinstance(known, Variable) else known.dtype
-    fortran = order == "F" or (order in ("A", "K") and known.ndim > 1 and not isinstance(known, Variable) and known.flags.fnc)
-    return (tuple(known.shape) if shape is None else shape), (have if dtype is None else dtype), "F" if fortran else "C"
+def _pattern(a: Any) -> Any:
+    """An array of NumPy's with the shape, the dtype and the memory order of an argument."""
+    return sample_of(a) if isinstance(a, Variable) else plain(a)
 
 
 def zeros_like(a: Any, dtype: Any = None, order: Any = "K", subok: bool = True, shape: Any = None, *, device: Any = None) -> Any:
-    return zeros(*_like(a, dtype, shape, order, device))
+    return _made(np.zeros_like(_pattern(a), dtype, order, False, _shape(shape)))
 
 
 def ones_like(a: Any, dtype: Any = None, order: Any = "K", subok: bool = True, shape: Any = None, *, device: Any = None) -> Any:
-    return ones(*_like(a, dtype, shape, order, device))
+    return _made(np.ones_like(_pattern(a), dtype, order, False, _shape(shape)))
 
 
 def empty_like(prototype: Any, /, dtype: Any = None, order: Any = "K", subok: bool = True, shape: Any = None, *, device: Any = None) -> Any:
-    return empty(*_like(prototype, dtype, shape, order, device))
+    return _made(np.empty_like(_pattern(prototype), dtype, order, False, _shape(shape)))
 
 
 def full_like(
     a: Any, fill_value: Any, dtype: Any = None, order: Any = "K", subok: bool = True, shape: Any = None, *, device: Any = None
 ) -> Any:
-    where, have, memory = _like(a, dtype, shape, order, device)
-    return full(where, fill_value, have, memory)
+    made = empty_like(a, dtype, order, shape=shape)
+    made[...] = fill_value
+    return made
 
 
 def eye(N: Any, M: Any = None, k: int = 0, dtype: Any = float, order: Any = "C", *, device: Any = None) -> Any:

@@ -21,7 +21,19 @@ from ndgrad.api.arguments import torch_names
 from ndgrad.arrays.precision import finfo
 from ndgrad.autograd.variable import np_dtype
 from ndgrad.numpy import products, shapes
-from ndgrad.numpy.coercion import as_array, constant, deliver, inexact, many_axes, one_axis, operands, plain, values_of, with_dtype
+from ndgrad.numpy.coercion import (
+    arranged_like,
+    as_array,
+    constant,
+    deliver,
+    inexact,
+    many_axes,
+    one_axis,
+    operands,
+    plain,
+    values_of,
+    with_dtype,
+)
 from ndgrad.numpy.ufunc_methods import NO_VALUE
 from ndgrad.numpy.ufuncs import call
 from ndgrad.ops import complex as complex_ops
@@ -109,7 +121,9 @@ def matrix_power(a: Any, n: int) -> Any:
         power = operator.index(n)
     except TypeError as error:
         raise TypeError("exponent must be an integer") from error
-    return with_dtype(linalg_api.matrix_power(t, power), np_dtype(t)) if power >= 0 else linalg_api.matrix_power(inexact(t), power)
+    if not power:
+        return arranged_like(with_dtype(linalg_api.matrix_power(t, 0), np_dtype(t)), t)
+    return with_dtype(linalg_api.matrix_power(t, power), np_dtype(t)) if power > 0 else linalg_api.matrix_power(inexact(t), power)
 
 
 def matrix_transpose(x: Any, /) -> Any:

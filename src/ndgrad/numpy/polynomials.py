@@ -11,7 +11,7 @@ from ndgrad.arrays.precision import finfo
 from ndgrad.autograd.variable import np_dtype
 from ndgrad.numpy import calculus, linalg, products
 from ndgrad.numpy.array import at_stake
-from ndgrad.numpy.coercion import as_array, constant, flat, inexact, operands, values_of
+from ndgrad.numpy.coercion import arranged_like, as_array, constant, flat, inexact, operands, values_of
 from ndgrad.ops import arithmetic, join, padding
 from ndgrad.ops import complex as complex_ops
 from ndgrad.ops import reduce as reduce_ops
@@ -75,7 +75,7 @@ def polyval(p: Any, x: Any) -> Any:
     if isinstance(x, np.poly1d):
         raise TypeError("polyval() of a poly1d is their composition, which is a poly1d again. Use numpy.polyval on plain coefficients.")
     at = as_array(x)
-    made: Any = at * 0
+    made: Any = arranged_like(at * 0, at)  # NumPy's zeros_like(x), whose memory order the result has
     for k in range(c.shape[0]):
         made = made * at + c[k]
     return made
@@ -158,8 +158,8 @@ def vander(x: Any, N: int | None = None, increasing: bool = False) -> Any:
     columns = [constant(np.ones(t.shape, np.promote_types(np_dtype(t), int)))]
     for _ in range(1, count):
         columns.append(columns[-1] * t)
-    made = join.stack(*operands(*columns[: max(count, 1)]), dim=1)[:, :count]
-    return made if increasing else made[:, ::-1]
+    columns = operands(*columns[: max(count, 1)])
+    return join.stack(*(columns if increasing else columns[::-1]), dim=1)[:, :count]
 
 
 def polyfit(x: Any, y: Any, deg: int, rcond: float | None = None, full: bool = False, w: Any = None, cov: Any = False) -> Any:

@@ -8,11 +8,12 @@ import numpy as np
 
 from ndgrad.api import einsum as einsum_api
 from ndgrad.api import product as product_api
-from ndgrad.autograd.variable import np_dtype
-from ndgrad.numpy.coercion import broadcast, deliver, flat, moved, one_axis, operands, plain, with_dtype
+from ndgrad.autograd.variable import Variable, np_dtype
+from ndgrad.numpy.coercion import arranged, broadcast, deliver, flat, moved, one_axis, operands, order_like, plain, with_dtype
 from ndgrad.ops import complex as complex_ops
 from ndgrad.ops import join
 from ndgrad.ops import product as ops
+from ndgrad.storage import memory_of, sample_of
 
 __all__ = ["cross", "dot", "einsum", "einsum_path", "inner", "kron", "outer", "tensordot", "vdot"]
 
@@ -21,7 +22,8 @@ def dot(a: Any, b: Any, out: Any = None) -> Any:
     """The inner product of the last axis of `a` with the last but one (or only) axis of `b`."""
     x, y = operands(a, b)
     if x.ndim == 0 or y.ndim == 0:
-        return deliver("dot", x * y, out)
+        made = x * y
+        return deliver("dot", arranged(made) if made.ndim <= 2 and np_dtype(made).kind in "fc" else made, out)
     if x.ndim <= 2 and y.ndim <= 2:
         return deliver("dot", ops.matmul(x, y), out)
     return deliver("dot", einsum_api.tensordot(x, y, dims=([x.ndim - 1], [max(y.ndim - 2, 0)])), out)
@@ -66,12 +68,12 @@ def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axi
     if x.shape[-1] not in (2, 3) or y.shape[-1] not in (2, 3):
         raise ValueError(f"incompatible dimensions for cross product (dimension must be 2 or 3), got {x.shape[-1]} and {y.shape[-1]}")
     if x.shape[-1] == y.shape[-1] == 2:
-        return x[..., 0] * y[..., 1] - x[..., 1] * y[..., 0]
+        return arranged(x[..., 0] * y[..., 1] - x[..., 1] * y[..., 0])
     shape = np.broadcast_shapes(x.shape[:-1], y.shape[:-1])
     x, y = (join.cat(t, t[..., :1] * 0, dim=t.ndim - 1) if t.shape[-1] == 2 else t for t in (x, y))
     x, y = (broadcast(t, (*shape, 3)) for t in (x, y))
     made = product_api.cross_along("cross", x, y, len(shape))
-    return moved(made, -1, axisc)
+    return moved(arranged(made), -1, axisc)
 
 
 def einsum(*args: Any, out: Any = None, optimize: Any = False, dtype: Any = None, order: str = "K", casting: str = "safe") -> Any:
@@ -79,13 +81,22 @@ def einsum(*args: Any, out: Any = None, optimize: Any = False, dtype: Any = None
     if isinstance(args[0], str):
         equation, given = args[0], args[1:]
         values = [with_dtype(t, dtype) for t in operands(*given)]
-        made = einsum_api.einsum(equation, *values)
+        made, asked = einsum_api.einsum(equation, *values), (equation, *map(_corner, values))
     else:
         pairs, last = args[: len(args) // 2 * 2], args[len(args) // 2 * 2 :]
         values = [with_dtype(t, dtype) for t in operands(*pairs[::2])]
         mixed = [item for t, names in zip(values, pairs[1::2], strict=True) for item in (t, list(names))]
         made = einsum_api.einsum(*mixed, *(list(names) for names in last))
+        asked = tuple(_corner(item) if isinstance(item, Variable) else item for item in (*mixed, *(list(names) for names in last)))
+    if made.ndim > 1 and made.size and not any(made is t or (made._storage is not None and made._storage is t._storage) for t in values):
+        made = arranged(made, order_like(np.einsum(*asked, order=order, optimize=optimize)))  # type: ignore[call-overload]  # a literal order
     return deliver("einsum", made, out, casting if casting == "unsafe" else "same_kind")
+
+
+def _corner(t: Any) -> Any:
+    """A few elements of an array, at the distances in memory that all of them have, by which NumPy chooses the memory order of a result."""
+    sample = sample_of(t)
+    return np.zeros(1, sample.dtype).reshape((1,) * sample.ndim) if not memory_of(t).size else sample[(slice(0, 2),) * sample.ndim]
 
 
 def einsum_path(*args: Any, optimize: Any = "greedy", einsum_call: bool = False) -> Any:

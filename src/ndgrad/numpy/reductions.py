@@ -16,11 +16,25 @@ from ndgrad.api import extremum as extremum_api
 from ndgrad.api import statistics as statistics_api
 from ndgrad.arrays.precision import is_floating, is_inexact, result_dtype
 from ndgrad.autograd.variable import np_dtype
-from ndgrad.numpy.coercion import as_array, broadcast, constant, deliver, flat, inexact, many_axes, one_axis, surely, swept, with_dtype
+from ndgrad.numpy.coercion import (
+    arranged_like,
+    as_array,
+    broadcast,
+    constant,
+    deliver,
+    flat,
+    inexact,
+    many_axes,
+    one_axis,
+    surely,
+    swept,
+    with_dtype,
+)
 from ndgrad.numpy.ufunc_methods import NO_VALUE, accumulate, reduce_along
 from ndgrad.ops import arithmetic, comparison, join, selection
 from ndgrad.ops import reduce as ops
 from ndgrad.ops import shape as shape_ops
+from ndgrad.storage import sample_of
 
 __all__ = [
     "all", "amax", "amin", "any", "argmax", "argmin", "average", "count_nonzero", "cumprod", "cumsum", "cumulative_prod",
@@ -244,7 +258,8 @@ def _cumulative(name: str, ufunc: Any, x: Any, axis: Any, dtype: Any, out: Any, 
     axis = one_axis(axis, t.ndim)
     made = accumulate(ufunc, t, axis, dtype)
     if include_initial:
-        first = np.full((*t.shape[:axis], 1, *t.shape[axis + 1 :]), ufunc.identity, np_dtype(made))
+        ends = (*t.shape[:axis], 1, *t.shape[axis + 1 :])
+        first = np.full_like(sample_of(made), ufunc.identity, shape=ends)  # in its memory order, which is then that of both
         made = join.cat(constant(first), made, dim=axis)
     return deliver(name, made, out)
 
@@ -280,12 +295,18 @@ def nanprod(
     return prod(_filled(a, 1.0)[0], axis, dtype, out, keepdims, initial, where)
 
 
+def _copied_and_filled(a: Any, instead: float) -> Any:
+    """The array with NaN replaced, in the memory order of a copy of it."""
+    t = as_array(a)
+    return arranged_like(_filled(t, instead)[0], t)
+
+
 def nancumsum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
-    return cumsum(_filled(a, 0.0)[0], axis, dtype, out)
+    return cumsum(_copied_and_filled(a, 0.0), axis, dtype, out)
 
 
 def nancumprod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
-    return cumprod(_filled(a, 1.0)[0], axis, dtype, out)
+    return cumprod(_copied_and_filled(a, 1.0), axis, dtype, out)
 
 
 def nanmax(a: Any, axis: Any = None, out: Any = None, keepdims: Any = NO_VALUE, initial: Any = NO_VALUE, where: Any = True) -> Any:

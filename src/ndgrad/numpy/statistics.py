@@ -18,6 +18,7 @@ from ndgrad.arrays.precision import is_floating, result_dtype
 from ndgrad.autograd.stake import at_stake
 from ndgrad.autograd.variable import np_dtype
 from ndgrad.numpy.coercion import (
+    arranged,
     as_array,
     broadcast,
     constant,
@@ -25,6 +26,7 @@ from ndgrad.numpy.coercion import (
     flat,
     inexact,
     many_axes,
+    order_like,
     part,
     plain,
     values_of,
@@ -34,6 +36,7 @@ from ndgrad.numpy.ufunc_methods import NO_VALUE, joined, reduced_shape
 from ndgrad.ops import arithmetic, comparison, extremum, index, join, order, selection
 from ndgrad.ops import reduce as reduce_ops
 from ndgrad.ops import shape as shape_ops
+from ndgrad.storage import sample_of
 
 __all__ = [
     "bincount", "corrcoef", "cov", "histogram", "histogram2d", "histogram_bin_edges", "histogramdd", "median", "nanmedian",
@@ -199,7 +202,12 @@ def _median(name: str, a: Any, axis: Any, keepdims: bool, skip_nan: bool) -> Any
     if not math.prod(t.shape[d] for d in many_axes(axis, t.ndim)):
         warnings.warn("Mean of empty slice", RuntimeWarning, stacklevel=3)
         return constant(np.full(reduced_shape(t, many_axes(axis, t.ndim), keepdims), math.nan))
-    return _quantile(name, t, constant(np.asarray(0.5)), axis, "linear", keepdims, None, skip_nan)
+    made = _quantile(name, t, constant(np.asarray(0.5)), axis, "linear", keepdims, None, skip_nan)
+    dims = many_axes(axis, t.ndim)
+    if len(dims) != 1 or keepdims:
+        return made
+    # NumPy sorts a copy, and takes the mean along the axis
+    return arranged(made, tuple(d - (d > dims[0]) for d in order_like(sample_of(t)) if d != dims[0]))
 
 
 # ----- covariance --------------------------------------------------------------------------------------------------------------

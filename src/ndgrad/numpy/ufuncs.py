@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ndgrad.arrays.precision import FLOATING, INEXACT, is_inexact, is_number
+from ndgrad.arrays.precision import FLOATING, is_inexact, is_number
 from ndgrad.autograd.variable import Variable, np_dtype
 from ndgrad.numpy.array import Array
 from ndgrad.numpy.coercion import (
@@ -33,6 +33,7 @@ from ndgrad.ops import cast as cast_ops
 from ndgrad.ops import complex as complex_ops
 from ndgrad.ops import reduce as reduce_ops
 from ndgrad.ops import shape as shape_ops
+from ndgrad.storage import sample_of
 from ndgrad.tensor import Tensor
 
 _SCALARS = (bool, int, float, complex)
@@ -110,6 +111,11 @@ def _conjugated(x: Any) -> Any:
     return complex_ops.conj(x) if np_dtype(x).kind == "c" else x
 
 
+def _conjugate(x: Any) -> Any:
+    """A new array, also of real numbers."""
+    return complex_ops.conj(x) if np_dtype(x).kind == "c" else cast_ops.clone(x)
+
+
 def _vecmat(x: Any, y: Any) -> Any:
     return product.matmul(_conjugated(x)[..., None, :], y)[..., 0, :]
 
@@ -126,7 +132,7 @@ def _elsewhere(name: str) -> Callable[..., Any]:
 
 
 _COMPOSED: dict[str, Callable[..., Any]] = {
-    "heaviside": _heaviside, "positive": _positive, "fabs": _fabs, "float_power": _float_power,
+    "conjugate": _conjugate, "heaviside": _heaviside, "positive": _positive, "fabs": _fabs, "float_power": _float_power,
     "divmod": _divmod, "modf": _modf, "frexp": _frexp,
     "matmul": product.matmul, "matvec": _matvec, "vecmat": _vecmat, "vecdot": _vecdot,
     **{name: _elsewhere(name) for name in ("spacing", "gcd", "lcm", "bitwise_count") if hasattr(np, name)},
@@ -147,7 +153,7 @@ def ufuncs() -> dict[str, np.ufunc]:
 
 #: ufunc -> what computes it from Arrays and numbers whose dtypes are right.
 IMPLEMENTATIONS: dict[Any, Callable[..., Any]] = {
-    f: _OPS.get(name) or _COMPOSED[name] for name, f in ufuncs().items() if name in _OPS or name in _COMPOSED
+    f: _COMPOSED.get(name) or _OPS[name] for name, f in ufuncs().items() if name in _OPS or name in _COMPOSED
 }
 
 
@@ -156,7 +162,7 @@ def _straight(ufunc: Any, op: Any) -> Callable[..., Any]:
     eager: Callable[..., Any] = op.eager
     if ufunc.__name__ not in ("conjugate", "logaddexp", "rint"):
         return eager
-    kinds = INEXACT if ufunc.__name__ == "conjugate" else FLOATING
+    kinds = "c" if ufunc.__name__ == "conjugate" else FLOATING
 
     def guarded(*values: Any) -> Any:
         same = all(v.__class__ is Array and np_dtype(v).kind in kinds for v in values)
@@ -271,6 +277,8 @@ def call(
         result = run(*values)
     results = result if isinstance(result, tuple) else (result,)
     results = tuple(with_dtype(r, d) for r, d in zip(results, loop[ufunc.nin :], strict=True))
+    if order != "K":
+        results = tuple(r._arranged(order) for r in results)
     delivered = tuple(_into(ufunc, r, o, casting) for r, o in zip(results, outs, strict=True))
     return delivered if ufunc.nout > 1 else delivered[0]
 
@@ -389,10 +397,18 @@ def _masked(run: Any, values: list[Any], where: Any, outs: tuple[Any, ...], dtyp
     made = run(*(broadcast(v, shape)[chosen] for v in values))
     filled = []
     for part, out, dtype in zip(made if isinstance(made, tuple) else (made,), outs, dtypes, strict=True):
-        base = constant(np.zeros(shape, dtype)) if out is None else with_dtype(cast_ops.clone(as_array(out)), dtype)
+        base = constant(_zeros_beside(values, dtype)) if out is None else with_dtype(cast_ops.clone(as_array(out)), dtype)
         base[chosen] = part
         filled.append(base)
     return tuple(filled)
+
+
+def _zeros_beside(values: list[Any], dtype: Any) -> Any:
+    """Zeros in the shape and the memory order of what NumPy makes of operands."""
+    samples: list[Any] = [sample_of(v) for v in values]
+    flags = [*(["readonly"] for _ in values), ["writeonly", "allocate"]]
+    made = np.nditer([*samples, None], ["zerosize_ok"], flags, [*(None for _ in values), dtype])  # type: ignore[arg-type]  # the stubs know no None
+    return np.zeros_like(made.operands[-1])
 
 
 def _generalised(ufunc: Any, run: Any, values: list[Any], axes: Any, axis: Any, keepdims: bool) -> Any:

@@ -16,7 +16,9 @@ from ndgrad.ops.table import elementwise
 
 
 def _round(np: Any, x: Any, *, decimals: int) -> Any:
-    return np.rint(x) if decimals == 0 and x.dtype.kind in FLOATING else np.round(x, decimals)
+    if decimals == 0 and x.dtype.kind in FLOATING:
+        return np.rint(x)
+    return np.round(x, decimals, np.empty_like(x) if x.dtype.kind in "fc" and x.ndim > 1 else None)  # which else is in C order
 
 
 round = elementwise("round", _round, settings={"decimals": 0}, x=lambda t, ops: ops.zeros_like(t))
