@@ -382,7 +382,7 @@ def _whole_numbers(dtype: np.dtype[Any]) -> int:
         return 2
     if dtype.kind in "iu":
         return int(np.iinfo(dtype).max) + 1
-    return (1 << (finfo(dtype).nmant + 1)) + 1
+    return (1 << (int(finfo(dtype).nmant) + 1)) + 1
 
 
 # ----- state -------------------------------------------------------------------------------------------------------------
