@@ -101,6 +101,11 @@ class dtype:
         """The NumPy dtype, under the name by which NumPy recognises a dtype in a foreign object."""
         return self.numpy
 
+    @property
+    def char(self) -> str:
+        """The letter by which NumPy names the type, as on its own dtypes."""
+        return self.numpy.char
+
     def to_real(self) -> DType:
         """The type of this type's real part: itself, unless it is complex."""
         return _REAL_OF.get(self.name, self)

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.usefixtures("float64_torch")
 
 RTOL = 1e-9
 #: Functions near 1 or 0 whose error is that of 1, in torch too.
-ABSOLUTE = {"sigmoid", "tanh", "lgamma", "logaddexp2", "log_softmax along", "softmax along", "nn.functional.gelu"}
+ABSOLUTE = {"sigmoid", "tanh", "expm1", "lgamma", "logaddexp2", "log_softmax along", "softmax along", "nn.functional.gelu"}
 #: Functions of which torch's derivative at NaN is some number, or not the same for short and long tensors.
 AT_NAN = (
     "abs sgn sign special.i1 special.i1e nn.functional.elu nn.functional.celu nn.functional.selu nn.functional.hardtanh "
@@ -69,7 +69,6 @@ RIGHT: dict[tuple[str, str], Callable[[Any], Any]] = {
     ("nn.functional.gelu", "gradient"): lambda x: normal(x) + x * density(x),
     ("special.erfcx", "gradient"): lambda x: 2 * x * erfcx(x) - 2 / mp.sqrt(mp.pi) if x < 1e3 else (1.5 / (x * x) - 1) / (x * x * mp.sqrt(mp.pi)),
     ("sinc", "gradient"): lambda x: -(mp.pi**2) * x / 3 if abs(x) < 1e-10 else mp.nan,
-    ("expm1", "gradient"): mp.exp,
     ("special.i1", "gradient"): lambda x: INF if abs(x) > 1000 else mp.nan,
     ("special.i0e", "gradient"): lambda x: scaled_bessel(x, -mp.sign(x)),
     ("special.i1e", "gradient"): lambda x: scaled_bessel(x, -1),
@@ -191,7 +190,7 @@ def test_function_of_a_vector(name, kind):
         if kind == "nan" and name.startswith("norm"):
             continue  # the derivative of abs at NaN, and "nan-extremes"
         if kind == "subnormal" and name.startswith(("norm", "std")):
-            assert np.isfinite(ours).all()  # of a norm that has a bit or two, no more can be asked
+            assert (ours != 0).all()  # of a norm or a spread that has a bit or two, no more can be asked
             continue
         assert name in RIGHT_OF_VECTORS, f"{name} of {x}: {what} {ours}, and torch has {theirs}"
         with mp.workdps(60):

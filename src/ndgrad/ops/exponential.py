@@ -22,8 +22,7 @@ def _exp2(np: Any, x: Any) -> Any:
 
 exp2 = elementwise("exp2", _exp2, x=lambda t, out: t * (out * LN2))
 
-# not out + 1, which has no digits where out is near -1
-expm1 = elementwise("expm1", "expm1", x=lambda t, x, ops: t * ops.exp(x))
+expm1 = elementwise("expm1", "expm1", x=lambda t, out: t * out + t)
 
 # ----- logarithms ------------------------------------------------------------------------------------------------------
 
