@@ -206,7 +206,8 @@ class Distribution:
         raise NotImplementedError
 
     def fit(self, *args: Any, **kwds: Any) -> Any:
-        return of_constants(f"{self.name}.fit", scipys(self.name).fit, "ndgrad.scipy.optimize.minimize of -logpdf(...).sum()")(*args, **kwds)
+        instead = "ndgrad.scipy.optimize.minimize of -logpdf(...).sum()"
+        return of_constants(f"{self.name}.fit", scipys(self.name).fit, instead)(*args, **kwds)
 
     def _drawn(self, args: tuple[Any, ...], kwds: dict[str, Any], size: Any, random_state: Any) -> Any:
         """Numbers as SciPy draws them for these parameters."""
