@@ -344,6 +344,9 @@ def test_gradients_where_a_formula_has_none():
     np.testing.assert_allclose(at(lambda a: stats.gamma.logcdf(-1.0, a), 500.0), [0.0])
     np.testing.assert_allclose(at(lambda p: stats.bernoulli.logpmf(0, p), 0.0), [-1.0])
     np.testing.assert_allclose(plain(stats.t.logpdf(0.7, np.inf)), scipys.norm.logpdf(0.7))
+    np.testing.assert_allclose(at(stats.t.cdf, 0.7, np.inf), [scipys.norm.pdf(0.7), 0.0])
+    # Fisher's expansion: the normal distribution less its density times (t + t^3) / 4 df
+    np.testing.assert_allclose(at(lambda df: stats.t.cdf(0.7, df), 1e9), [scipys.norm.pdf(0.7) * (0.7 + 0.7**3) / 4e18], rtol=1e-8)
     x = np.array([0.5, -1.0])
     np.testing.assert_allclose(
         plain(stats.multivariate_t.logpdf(x, [0.0, 0.0], np.eye(2), np.inf)), scipys.multivariate_t.logpdf(x, [0.0, 0.0], np.eye(2), np.inf)
