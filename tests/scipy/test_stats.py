@@ -354,3 +354,20 @@ def test_gradients_where_a_formula_has_none():
     for c in (0.0, 1e-9, -1e-9):  # log(1 + c x) / c is a series there
         bent = ndgrad.func.hessian(lambda c: stats.genpareto.logpdf(1.3, c))(dnp.array(c))
         np.testing.assert_allclose(plain(bent), 1.3**2 - 2 * 1.3**3 / 3, rtol=1e-6)
+
+
+def test_discrete_distributions_at_the_edges_of_their_parameters():
+    """Where a logarithm is infinite, probabilities are powers: d/dp of C(7, k) p^k (1 - p)^(7 - k), and so on."""
+    slope = lambda f, x: float(plain(ndgrad.func.grad(f)(dnp.array(x))))
+    edges = {
+        ("binom", "pmf", 0, (7,), 0.0): -7.0, ("binom", "pmf", 1, (7,), 0.0): 7.0, ("binom", "pmf", 3, (7,), 0.0): 0.0,
+        ("binom", "pmf", 6, (7,), 1.0): -7.0, ("binom", "pmf", 7, (7,), 1.0): 7.0, ("binom", "pmf", 900, (2000,), 0.0): 0.0,
+        ("poisson", "pmf", 0, (), 0.0): -1.0, ("poisson", "pmf", 1, (), 0.0): 1.0, ("poisson", "pmf", 40, (), 0.0): 0.0,
+        ("geom", "pmf", 1, (), 1.0): 1.0, ("geom", "pmf", 2, (), 1.0): -1.0, ("geom", "cdf", 1, (), 1.0): 1.0,
+        ("geom", "sf", 1, (), 1.0): -1.0, ("nbinom", "pmf", 1, (3.5,), 1.0): -3.5, ("bernoulli", "logcdf", 1, (), 1.0): 0.0,
+        ("bernoulli", "logsf", 0, (), 1e-12): 1e12,
+    }  # fmt: skip
+    for (name, method, k, more, p), want in edges.items():
+        run = lambda v, name=name, method=method, k=k, more=more: getattr(getattr(stats, name), method)(k, *more, v)
+        np.testing.assert_allclose(slope(run, p), want, rtol=1e-12, err_msg=f"{name}.{method}({k}, {more}, {p})")
+        np.testing.assert_allclose(plain(run(p)), getattr(getattr(scipys, name), method)(k, *more, p), rtol=1e-12)
