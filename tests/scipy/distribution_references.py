@@ -106,18 +106,24 @@ MID = ((0.7,), (1.0,), (2.0,), (3.5,))
 TABLE = {
     "norm": (((),), phi, N, lambda x: N(-x)),
     "halfnorm": (((),), lambda x: log(2) + phi(x), lambda x: mp.erf(x / sqrt(2)), lambda x: mp.erfc(x / sqrt(2))),
-    "lognorm": (((0.05,), (0.7,), (3.0,)), lambda x, s: phi(log(x) / s) - log(s * x), lambda x, s: N(log(x) / s), lambda x, s: N(-log(x) / s)),
+    "lognorm": (
+        ((0.05,), (0.7,), (3.0,)), lambda x, s: phi(log(x) / s) - log(s * x), lambda x, s: N(log(x) / s),
+        lambda x, s: N(-log(x) / s),
+    ),
     "truncnorm": (
         ((-0.8, 2.1), (-2.0, 30.0), (3.0, 5.0), (8.0, 9.0), (-9.0, -8.0)),
-        lambda x, a, b: phi(x) - log(N(b) - N(a)), lambda x, a, b: (N(x) - N(a)) / (N(b) - N(a)), lambda x, a, b: (N(b) - N(x)) / (N(b) - N(a)),
+        lambda x, a, b: phi(x) - log(N(b) - N(a)), lambda x, a, b: (N(x) - N(a)) / (N(b) - N(a)),
+        lambda x, a, b: (N(b) - N(x)) / (N(b) - N(a)),
     ),
     "skewnorm": (((-2.0,), (0.0,), (1.5,), (6.0,)), lambda x, a: log(2) + phi(x) + log(N(a * x)), skew_normal(1), skew_normal(-1)),
     "exponnorm": (((0.05,), (0.4,), (1.3,), (9.0,)), lambda x, K: 1 / (2 * K * K) - x / K - log(K) + log(N(x - 1 / K)), expmod, expmod_sf),
     "invgauss": (
-        ((0.02,), (0.9,), (7.0,)), lambda x, m: -3 * log(x) / 2 - log(2 * pi) / 2 - ((x - m) / m) ** 2 / (2 * x), inverse_gauss, inverse_gauss_sf,
+        ((0.02,), (0.9,), (7.0,)),
+        lambda x, m: -3 * log(x) / 2 - log(2 * pi) / 2 - ((x - m) / m) ** 2 / (2 * x), inverse_gauss, inverse_gauss_sf,
     ),
     "moyal": (
-        ((),), lambda x: -(x + exp(-x)) / 2 - log(2 * pi) / 2, lambda x: mp.erfc(exp(-x / 2) / sqrt(2)), lambda x: mp.erf(exp(-x / 2) / sqrt(2)),
+        ((),), lambda x: -(x + exp(-x)) / 2 - log(2 * pi) / 2, lambda x: mp.erfc(exp(-x / 2) / sqrt(2)),
+        lambda x: mp.erf(exp(-x / 2) / sqrt(2)),
     ),
     "uniform": (((),), lambda x: 0 * x, lambda x: x, lambda x: 1 - x),
     "loguniform": (
@@ -142,7 +148,10 @@ TABLE = {
         ((0.1,), (1.0,), (2.7,), (90.0,)), lambda x, v: log(2) - v / 2 * log(2) - loggamma(v / 2) + (v - 1) * log(x) - x * x / 2,
         lambda x, v: P(v / 2, x * x / 2), lambda x, v: Q(v / 2, x * x / 2),
     ),
-    "maxwell": (((),), lambda x: log(2 / pi) / 2 + 2 * log(x) - x * x / 2, lambda x: P(3 * half, x * x / 2), lambda x: Q(3 * half, x * x / 2)),
+    "maxwell": (
+        ((),), lambda x: log(2 / pi) / 2 + 2 * log(x) - x * x / 2, lambda x: P(3 * half, x * x / 2),
+        lambda x: Q(3 * half, x * x / 2),
+    ),
     "invgamma": (S1, lambda x, a: -(a + 1) * log(x) - loggamma(a) - 1 / x, lambda x, a: Q(a, 1 / x), lambda x, a: P(a, 1 / x)),
     "loggamma": (S1, lambda x, c: c * x - exp(x) - loggamma(c), lambda x, c: P(c, exp(x)), lambda x, c: Q(c, exp(x))),
     "nakagami": (
@@ -150,11 +159,13 @@ TABLE = {
         lambda x, n: P(n, n * x * x), lambda x, n: Q(n, n * x * x),
     ),
     "gennorm": (
-        ((0.4,), (1.0,), (1.3,), (2.0,), (8.0,)), lambda x, b: log(b / 2) - loggamma(1 / b) - abs(x) ** b, general_normal(1), general_normal(-1),
+        ((0.4,), (1.0,), (1.3,), (2.0,), (8.0,)),
+        lambda x, b: log(b / 2) - loggamma(1 / b) - abs(x) ** b, general_normal(1), general_normal(-1),
     ),
     "beta": (
         ((0.1, 0.2), (1.0, 1.0), (1.6, 2.7), (40.0, 3.0), (1.0, 3.0)),
-        lambda x, a, b: (a - 1) * log(x) + (b - 1) * mp.log1p(-x) - log_beta(a, b), lambda x, a, b: B(a, b, x), lambda x, a, b: B(b, a, 1 - x),
+        lambda x, a, b: (a - 1) * log(x) + (b - 1) * mp.log1p(-x) - log_beta(a, b), lambda x, a, b: B(a, b, x),
+        lambda x, a, b: B(b, a, 1 - x),
     ),
     "betaprime": (
         ((0.3, 0.6), (2.1, 3.5), (1.0, 2.0), (30.0, 8.0)), lambda x, a, b: (a - 1) * log(x) - (a + b) * mp.log1p(x) - log_beta(a, b),

@@ -236,7 +236,9 @@ TABLE = {
     "eval_laguerre": (lambda n, x: laguerre(n, 0, x), grid((0, 1, 2, 5, 0.5, 1.5), (0.0, 0.4, 3.0, 20.0)), (1,)),
     "eval_genlaguerre": (laguerre, grid((0, 1, 2, 5, 0.5, 1.5), (0.5, 2.0), (0.0, 0.4, 3.0, 20.0)), (2,)),
     "eval_hermite": (mp.hermite, grid((0, 1, 2, 5), (-2.0, 0.0, 0.4, 3.0)), (1,)),
-    "eval_hermitenorm": (lambda n, x: mp.hermite(n, x / mp.sqrt(2)) / mp.mpf(2) ** (mp.mpf(n) / 2), grid((0, 1, 2, 5), (-2.0, 0.0, 3.0)), (1,)),
+    "eval_hermitenorm": (
+        lambda n, x: mp.hermite(n, x / mp.sqrt(2)) / mp.mpf(2) ** (mp.mpf(n) / 2), grid((0, 1, 2, 5), (-2.0, 0.0, 3.0)), (1,)
+    ),
     "comb": (mp.binomial, [(5.0, 2.0), (4.5, 1.5), (6.0, 6.0), (6.0, 0.0)], (0, 1)),
     "perm": (lambda n, k: mp.gamma(n + 1) / mp.gamma(n - k + 1), [(5.0, 2.0), (4.5, 1.5), (6.0, 5.5)], (0, 1)),
     "factorial": (lambda n: mp.gamma(n + 1), grid((0.0, 0.5, 3.0, 100.0)), (0,)),
@@ -249,8 +251,10 @@ def several(name, parts):
 
 
 REAL = (-3.0, 0.0, 0.4, 5.0)
-TABLE |= several("airy", [(lambda x: mp.airyai(x), grid(REAL), (0,)), (lambda x: mp.airyai(x, derivative=1), grid(REAL), (0,)),
-                          (lambda x: mp.airybi(x), grid(REAL), (0,)), (lambda x: mp.airybi(x, derivative=1), grid(REAL), (0,))])  # fmt: skip
+TABLE |= several("airy", [
+    (mp.airyai, grid(REAL), (0,)), (lambda x: mp.airyai(x, derivative=1), grid(REAL), (0,)),
+    (mp.airybi, grid(REAL), (0,)), (lambda x: mp.airybi(x, derivative=1), grid(REAL), (0,)),
+])  # fmt: skip
 TABLE |= several("fresnel", [(mp.fresnels, grid(REAL), (0,)), (mp.fresnelc, grid(REAL), (0,))])
 TABLE |= several("sici", [(mp.si, grid((-3.0, 0.0, 1e-9, 0.4, 30.0)), (0,)), (mp.ci, grid((1e-9, 0.4, 30.0)), (0,))])
 TABLE |= several("shichi", [(mp.shi, grid((-3.0, 0.0, 1e-9, 0.4, 30.0)), (0,)), (mp.chi, grid((1e-9, 0.4, 30.0)), (0,))])
@@ -262,7 +266,8 @@ TABLE |= several("ellipj", [
 TABLE |= several("pbdv", [(mp.pcfd, grid((0.5, 2.0), (-1.0, 0.0, 0.4, 3.0)), (1,))])
 TABLE |= several("pbvv", [(lambda v, x: mp.pcfv(-v - half, x), grid((0.5, 2.0), (0.4, 3.0)), (1,))])
 _INTEGRALS = {  # (value, points): SciPy's have seven or eight digits
-    "itj0y0[0]": lambda x: mp.quad(mp.j0, [0, x]), "it2j0y0[0]": lambda x: mp.quad(lambda t: (1 - mp.j0(t)) / t if t else mp.mpf(0), [0, x]),
+    "itj0y0[0]": lambda x: mp.quad(mp.j0, [0, x]),
+    "it2j0y0[0]": lambda x: mp.quad(lambda t: (1 - mp.j0(t)) / t if t else mp.mpf(0), [0, x]),
     "it2i0k0[0]": lambda x: mp.quad(lambda t: (mp.besseli(0, t) - 1) / t if t else mp.mpf(0), [0, x]),
     "itstruve0": lambda x: mp.quad(lambda t: mp.struveh(0, t), [0, x]),
 }  # fmt: skip
@@ -276,7 +281,10 @@ ZEROS = {
     "shichi[0]": 1e-15, "powm1": 1e-14, "boxcox": 1e-12, "ndtr": 1e-16, "logit": 1e-13,
 }  # fmt: skip
 #: Functions that mpmath differentiates in seconds, not in milliseconds.
-SLOW = frozenset("owens_t hyperu k0 k1 kv yv y1 kve hyp2f1 itj0y0[0] it2j0y0[0] it2i0k0[0] itstruve0 betaincc stdtr eval_sh_jacobi ellipeinc ker kei chdtrc gammaincc y0".split())
+SLOW = frozenset(
+    "owens_t hyperu k0 k1 kv yv y0 y1 kve ker kei hyp2f1 itj0y0[0] it2j0y0[0] it2i0k0[0] itstruve0 betaincc stdtr chdtrc gammaincc "
+    "eval_sh_jacobi ellipeinc".split()
+)
 
 
 def derivative(function, args, place, order):

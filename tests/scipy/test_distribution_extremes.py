@@ -39,7 +39,7 @@ def points(name, shapes, probabilities):
     found += [0.0] if low < 0 < high else []
     corners = CORNERS.get(name, lambda *s: [])(*shapes)
     # mpmath's steps are absolute, and its differences mean nothing next to a corner
-    good = [v for v in found if low < v < high and 1e-14 < abs(v) < 1e14 or v == 0]
+    good = [v for v in found if (low < v < high and 1e-14 < abs(v) < 1e14) or v == 0]
     return np.array([v for v in good if all(abs(v - c) > 1e-9 for c in corners) or v == 0])
 
 
@@ -65,11 +65,14 @@ def compare(name, shapes, probabilities, methods, orders):
                 wanted = [derivative(reference, tuple(map(float, at)), place, order) for at in zip(*columns, strict=True)]
                 usual = np.median([abs(w) for w in wanted if w is not None] or [0.0])
                 for at, value, want in zip(x, got, wanted, strict=True):
-                    smooth = at != 0 or not cornered or (order < 2 and "df" in method.replace("sf", "df") and method not in ("pdf", "logpdf"))
-                    if want is None or not smooth:
+                    if want is None or (at == 0 and cornered and (order == 2 or "pdf" in method)):
                         continue
-                    allowed = LOOSE.get((name, order), TOLERANCES[order]) * abs(want) + 1e-12 * usual + (1e-13 if abs(want) < 1e-30 else 0)
+                    zero = 1e-13 if abs(want) < 1e-30 else 1e-16
+                    allowed = LOOSE.get((name, order), TOLERANCES[order]) * abs(want) + 1e-12 * usual + zero
                     assert abs(value - want) <= allowed, (name, method, at, shapes, f"derivative {order} in {place}", value, want)
+
+
+TO_SECOND_ORDER = ("genpareto", "genextreme", "logistic", "laplace", "norm")
 
 
 def some(shapes):
@@ -80,7 +83,7 @@ def some(shapes):
 def test_distribution_from_tail_to_tail(name):
     methods = ("pdf", "logpdf") if name in SLOW else ("pdf", "logpdf", "cdf", "logcdf", "sf", "logsf")
     for shapes in some(TABLE[name][0]):
-        compare(name, shapes, [1e-9, 0.3], methods, (0, 1, 2) if name in ("genpareto", "genextreme", "logistic", "laplace", "norm") else (0, 1))
+        compare(name, shapes, [1e-9, 0.3], methods, (0, 1, 2) if name in TO_SECOND_ORDER else (0, 1))
 
 
 @pytest.mark.slow
@@ -100,10 +103,17 @@ def test_quantiles_in_both_tails(name):
             columns = [q, *(np.full(q.shape, s) for s in shapes)]
             x = ours(name, method, columns, 0, 0)
             wanted = getattr(getattr(scipys, name), method)(q, *shapes)
-            away = np.isfinite(wanted) & (abs(wanted) > 1e-250) & (abs(wanted) < 1e250)
-            np.testing.assert_allclose(x[away], wanted[away], rtol=1e-7, atol=1e-12, err_msg=f"{name}.{method} {shapes}")
+            ordinary = (q > 1e-5) & (abs(wanted) > 1e-250)
+            np.testing.assert_allclose(x[ordinary], wanted[ordinary], rtol=1e-7, atol=1e-12, err_msg=f"{name}.{method} {shapes}")
             density = mine.pdf(x, *shapes).numpy()
+            low, high = getattr(scipys, name).support(*shapes)
+            ends = [abs(x - e) < 1e-9 * max(abs(e), 1e-300) for e in (low, high) if np.isfinite(e)]
+            away = (abs(x) > 1e-250) & (abs(x) < 1e250) & ~np.any(ends, axis=0) if ends else abs(x) < 1e250
             usable = away & (density > 1e-250) & (density < 1e250)
+            # SciPy's isf is ppf(1 - q) for many, and knows no small q: the way back decides
+            back = ours(name, tail, [x, *columns[1:]], 0, 0)
+            rounding = 1e-15 * density * abs(x)
+            assert (abs(back - q) <= 1e-8 * q + rounding)[usable].all(), (name, method, shapes, back, q)
             slope = ours(name, method, columns, 0, 1)
             np.testing.assert_allclose(slope[usable], sign / density[usable], rtol=1e-6, err_msg=f"{name}.{method} {shapes}")
             for place in range(1, len(columns)):
@@ -128,7 +138,7 @@ def test_points_outside_the_support_have_no_part_in_any_gradient(name):
             both = [dnp.array(v).requires_grad_() for v in (np.array([*outside, inside]), *shapes, 0.0, 1.0)]
             alone = [dnp.array(v).requires_grad_() for v in (np.array([inside]), *shapes, 0.0, 1.0)]
             for given in (both, alone):
-                getattr(mine, method)(*given)[-1:].sum().backward() if given is alone else _finite_sum(getattr(mine, method)(*given)).backward()
+                _finite_sum(getattr(mine, method)(*given)).backward()
             assert not both[0].grad.numpy()[:-1].any()
             for g, e in zip(both[1:], alone[1:], strict=True):
                 np.testing.assert_allclose(g.grad.numpy(), e.grad.numpy(), rtol=1e-9, atol=1e-300, err_msg=f"{name}.{method} {shapes}")

@@ -1,5 +1,5 @@
-"""Every function of ndgrad.scipy.special at ordinary and extreme arguments: values beside mpmath's and SciPy's, first and second derivatives
-beside mpmath's."""
+"""Every function of ndgrad.scipy.special at ordinary and extreme arguments: values beside mpmath's and SciPy's, first and second
+derivatives beside mpmath's."""
 
 from __future__ import annotations
 

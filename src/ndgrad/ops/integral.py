@@ -45,7 +45,6 @@ fresnel_c = elementwise("fresnel_c", part_of("fresnel", 1), x=lambda t, x, ops: 
 # ----- the error function's kin ----------------------------------------------------------------------------------------------
 
 
-
 def _far_series(np: Any, z: Any, order: int, step: Any) -> Any:
     """sum over k of c_k step^k, c_0 = 1, c_(k+1) / c_k = (2k+n+1) (2k+n+2) / (k+1): what the n-th derivative of
     sum over k of (1/2)_k z^(-2k-1) has besides the factor (-1)^n n! z^(-n-1), for step = 1 / (4 z^2)."""
@@ -58,8 +57,8 @@ def _far_series(np: Any, z: Any, order: int, step: Any) -> Any:
 def _faddeeva(np: Any, z: Any, order: int, value: Any, slope: complex, far: Any) -> Any:
     r"""The n-th derivative of w(z) = exp(-z^2) erfc(-iz), or of Dawson's integral, from its value and w' + 2 z w = `slope`.
 
-    Differentiated n - 1 times more, w_n = -2z w_(n-1) - 2(n-1) w_(n-2), differences that lose their digits where |z| is large. There (`far`)
-    w = slope / 2 sum_k (1/2)_k z^(-2k-1), term by term; from |z| = 8 on, the twenty-fifth term is below 1e-17.
+    Differentiated n - 1 times more, w_n = -2z w_(n-1) - 2(n-1) w_(n-2), differences that lose their digits where |z| is large. There
+    (`far`) w = slope / 2 sum_k (1/2)_k z^(-2k-1), term by term; from |z| = 8 on, the twenty-fifth term is below 1e-17.
     """
     if order == 0:
         return value
@@ -181,10 +180,13 @@ def _near_0(x: Any, ops: Any, term: Callable[[int], float], otherwise: Callable[
 def _over(x: Any, ops: Any, sign: int, otherwise: Callable[[Any], Any]) -> Any:
     """(1 - J_0(x)) / x for sign -1, (I_0(x) - 1) / x for 1: x/4 sum over k of (sign x^2/4)^k / (k+1)!^2."""
     near = ops.abs(x) < 1.0
-    return _near_0(x, ops, lambda k: sign**k / math.factorial(k + 1) ** 2, lambda far: otherwise(far) * 4.0) * 0.25 * ops.where(near, x, 1.0)
+    made = _near_0(x, ops, lambda k: sign**k / math.factorial(k + 1) ** 2, lambda far: otherwise(far) * 4.0)
+    return made * 0.25 * ops.where(near, x, 1.0)
 
 
-integral_j0_over = _integral("integral_j0_over", "it2j0y0", 0, lambda x, ops: _over(x, ops, -1, lambda far: (1.0 - ops.bessel_j0(far)) / far))
+integral_j0_over = _integral(
+    "integral_j0_over", "it2j0y0", 0, lambda x, ops: _over(x, ops, -1, lambda far: (1.0 - ops.bessel_j0(far)) / far)
+)
 integral_y0_over = _integral("integral_y0_over", "it2j0y0", 1, lambda x, ops: -ops.bessel_y0(x) / x)
 integral_i0_over = _integral("integral_i0_over", "it2i0k0", 0, lambda x, ops: _over(x, ops, 1, lambda far: (ops.i0(far) - 1.0) / far))
 integral_k0_over = _integral("integral_k0_over", "it2i0k0", 1, lambda x, ops: -ops.modified_bessel_k0(x) / x)

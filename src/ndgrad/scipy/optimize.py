@@ -164,8 +164,13 @@ def least_squares(
         linear=None, on_failure="return", jac=_flat_derivative(jac, layout, given),
     )  # fmt: skip
     if _carries(x):
-        residuals = lambda v: flat_residuals("optimize.least_squares", function, layout.unpack(v), given, layout)
-        cost = lambda v: cost_of(residuals(v), loss, f_scale)
+
+        def residuals(v: Any) -> Any:
+            return flat_residuals("optimize.least_squares", function, layout.unpack(v), given, layout)
+
+        def cost(v: Any) -> Any:
+            return cost_of(residuals(v), loss, f_scale)
+
         at = layout.pack(tree_flatten(x)[0])
         result.fun, result.cost, result.grad = residuals(at), cost(at), grad(cost)(at)
         if loss == "linear":

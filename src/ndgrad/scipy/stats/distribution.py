@@ -157,7 +157,7 @@ class Distribution:
     def safe(self, shapes: list[Any], scale: Any) -> tuple[Any, list[Any], Any]:
         """Where parameters are valid, and parameters with ones (which are, for every distribution here) in the other places."""
         good = self.valid(*shapes) & (scale > 0)
-        if numpy.all(_bare(good)):
+        if numpy.all(bare(good)):
             return good, shapes, scale
         return good, [np.where(good, s, self.fallback(i)) for i, s in enumerate(shapes)], np.where(good, scale, 1.0)
 
@@ -206,7 +206,8 @@ class Distribution:
         raise NotImplementedError
 
     def fit(self, *args: Any, **kwds: Any) -> Any:
-        return of_constants(f"{self.name}.fit", scipys(self.name).fit, "ndgrad.scipy.optimize.minimize of -logpdf(...).sum()")(*args, **kwds)
+        instead = "ndgrad.scipy.optimize.minimize of -logpdf(...).sum()"
+        return of_constants(f"{self.name}.fit", scipys(self.name).fit, instead)(*args, **kwds)
 
     def _drawn(self, args: tuple[Any, ...], kwds: dict[str, Any], size: Any, random_state: Any) -> Any:
         """Numbers as SciPy draws them for these parameters."""
@@ -220,7 +221,7 @@ class Distribution:
         return scipys(self.name).rvs(*given, size=1 if size is None else size, random_state=random_state)
 
 
-def _bare(condition: Any) -> Any:
+def bare(condition: Any) -> Any:
     """The values of a condition, or False if they differ between the samples of a batch."""
     from ndgrad.autograd.variable import Variable
     from ndgrad.storage import memory_of
@@ -316,7 +317,7 @@ class Continuous(Distribution):
     def _inner(self, inside: Any, z: Any, shapes: list[Any], low: Any, high: Any) -> list[Any]:
         """Points and shapes, with a point inside the support of other shapes where a point is outside: so the shapes have no part in
         what is found there, neither in its value nor, by an underflow, in its gradient."""
-        if numpy.all(_bare(inside)):
+        if numpy.all(bare(inside)):
             return [z, *shapes]
         others = [np.where(inside, s, self.fallback(i)) for i, s in enumerate(shapes)]
         return [np.where(inside, z, _interior(*self.support_at(*others))), *others]
@@ -424,6 +425,7 @@ __all__ = [
     "Frozen",
     "NoRule",
     "S",
+    "bare",
     "log_of_smaller",
     "nan",
     "of_constants",

@@ -143,17 +143,18 @@ class GeneralizedNormal(Continuous):
     moments = staticmethod(lambda beta: (0.0, np.exp(S.lgamma(3.0 / beta) - S.lgamma(1.0 / beta))))
 
     def ppf_at(self, q: Any, beta: Any) -> Any:
-        """The tail's quantile where the tail is short; near the middle that of what lies between; in the middle itself two steps of
-        Newton's method, which are the quantile up to terms of fourth order."""
+        """The tail's quantile where the tail is short; near the middle that of what lies between; in the middle itself a step of Newton's
+        method, and of a density that is smooth there a second: the quantile up to terms of second and of fourth order."""
         middle, inner, above = q == 0.5, (q > 0.25) & (q < 0.75), q > 0.5
         tail = 2.0 * np.where(inner, 0.2, np.where(above, 1.0 - q, q))
         half = np.where(inner & ~middle, np.where(above, 2.0 * q - 1.0, 1.0 - 2.0 * q), 0.5)
         a = 1.0 / beta
         size = np.where(inner, ops.igamma_inverse(a, half), ops.igammac_inverse(a, tail)) ** a
-        off = np.where(middle, q - 0.5, 0.0)
-        first = off / self.pdf_at(0.0 * off, beta)
-        second = first - (self._near(first, beta) - off) / self.pdf_at(first, beta)
-        return np.where(middle, second, np.where(above, size, -size))
+        first = np.where(middle, q - 0.5, 0.0) / (0.5 * beta * S.rgamma(a))
+        smooth = middle & (beta >= 2.0)
+        start, power = np.where(smooth, first, 0.5), np.where(smooth, beta, 2.0)
+        second = start - (self._near(start, power) - np.where(smooth, q - 0.5, 0.0)) / self.pdf_at(start, power)
+        return np.where(smooth, second, np.where(middle, first, np.where(above, size, -size)))
 
     def isf_at(self, q: Any, beta: Any) -> Any:
         return -self.ppf_at(q, beta)
@@ -187,6 +188,10 @@ class BetaPrime(Continuous):
     def ppf_at(q: Any, a: Any, b: Any) -> Any:
         # 1 - r from the other end, where r is near 1
         return ops.betainc_inverse(a, b, q) / ops.betaincc_inverse(b, a, q)
+
+    @staticmethod
+    def isf_at(q: Any, a: Any, b: Any) -> Any:
+        return ops.betaincc_inverse(a, b, q) / ops.betainc_inverse(b, a, q)
 
     def moments(self, a: Any, b: Any) -> tuple[Any, Any]:
         once, twice = np.where(b > 1, b, 2.0), np.where(b > 2, b, 3.0)

@@ -143,12 +143,12 @@ class SkewNormal(Continuous):
     def cdf_at(x: Any, a: Any) -> Any:
         """Phi(x) - 2 T(x, a), or in the tail on the short side, where these cancel, the integral of 2 phi(t) Phi(a t) from -x on,
 
-            (2 pi)^(-1/2) exp(-c x^2/2) times the integral over s > 0 of exp(-c s (h + s/2)) erfcx(a (h + s) / sqrt 2),   h = -x, c = 1 + a^2,
+            (2 pi)^(-1/2) exp(-c x^2/2) times the integral over s > 0 of exp(-c s (h + s/2)) erfcx(a (h + s) / sqrt 2)
 
-        by the double exponential rule of arrays.special.shape_derivatives, which has nearly all digits for a fixed number of nodes.
+        with h = -x and c = 1 + a^2, by the double exponential rule of arrays.special.shape_derivatives, which has nearly all digits for
+        a fixed number of nodes.
         """
-        tail = a * x < -1.0
-        tail = tail & (x < 0)
+        tail = (a * x < -1.0) & (x < 0)
         h, skew = np.where(tail, -x, 1.0)[..., None], np.where(tail, a, 1.0)[..., None]
         c = 1.0 + skew * skew
         s = tail_nodes / (c * h + np.sqrt(c)).detach()
@@ -275,6 +275,7 @@ class Triangular(Continuous):
         low = q < c
         return np.where(low, np.sqrt(np.where(low, c * q, 0.25)), 1.0 - np.sqrt(np.where(low, 0.25, (1.0 - c) * (1.0 - q))))
 
+    isf_at = staticmethod(lambda q, c: 1.0 - Triangular.ppf_at(q, 1.0 - c))
     entropy_at = staticmethod(lambda c: 0.5 - math.log(2) + 0.0 * c)
     moments = staticmethod(lambda c: ((c + 1.0) / 3.0, (1.0 - c + c * c) / 18.0))
 
@@ -287,6 +288,7 @@ class PowerLaw(Continuous):
     logcdf_at = staticmethod(lambda x, a: a * np.log(x))
     sf_at = staticmethod(lambda x, a: one_less_exp(-a * np.log(x)))
     ppf_at = staticmethod(lambda q, a: q ** (1.0 / a))
+    isf_at = staticmethod(lambda q, a: np.exp(np.log1p(-q) / a))
     entropy_at = staticmethod(lambda a: 1.0 - 1.0 / a - np.log(a))
     moments = staticmethod(lambda a: (a / (a + 1.0), a / (a + 2.0) / (a + 1.0) ** 2))
 
@@ -303,6 +305,7 @@ class Arcsine(Continuous):
         return np.where(above, half, 1.0 - half)
 
     ppf_at = staticmethod(lambda q: np.sin(math.pi / 2 * q) ** 2)
+    isf_at = staticmethod(lambda q: np.cos(math.pi / 2 * q) ** 2)
     entropy_at = staticmethod(lambda: -0.24156447527049044468)
     moments = staticmethod(lambda: (0.5, 0.125))
 
