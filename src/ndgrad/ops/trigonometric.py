@@ -16,9 +16,15 @@ cos = elementwise("cos", "cos", x=lambda t, x, ops: t * -ops.sin(x))
 
 tan = elementwise("tan", "tan", x=lambda t, out: t + t * out * out)
 
-asin = elementwise("asin", "arcsin", x=lambda t, x, ops: t * ops.rsqrt(1.0 - x * x))
+def _one_less_square(x: Any, dtype: Any) -> Any:
+    """1 - x^2. On a branch cut the sign of a zero says on which side of it the function is, and its derivative must be on the same: of
+    complex numbers 1 - z forgets that sign, since 0 - 0 is 0, and -(z - 1) keeps it. So do z - (-1) in place of z + 1 below."""
+    return -(x * x - 1.0) if dtype.kind == "c" else 1.0 - x * x
 
-acos = elementwise("acos", "arccos", x=lambda t, x, ops: t * -ops.rsqrt(1.0 - x * x))
+
+asin = elementwise("asin", "arcsin", x=lambda t, x, x_dtype, ops: t * ops.rsqrt(_one_less_square(x, x_dtype)))
+
+acos = elementwise("acos", "arccos", x=lambda t, x, x_dtype, ops: t * -ops.rsqrt(_one_less_square(x, x_dtype)))
 
 atan = elementwise("atan", "arctan", x=lambda t, x: t / (x * x + 1.0))
 
@@ -50,13 +56,13 @@ cosh = elementwise("cosh", "cosh", x=lambda t, x, ops: t * ops.sinh(x))
 
 tanh = elementwise("tanh", "tanh", x=lambda t, out: t - t * out * out)
 
-asinh = elementwise("asinh", "arcsinh", x=lambda t, x, ops: t / ops.sqrt(x * x + 1.0))
+asinh = elementwise("asinh", "arcsinh", x=lambda t, x, ops: t / ops.sqrt(x * x - -1.0))
 
 
 def _acosh_x(t: Any, x: Any, x_dtype: Any, ops: Any) -> Any:
     """1 / sqrt(x^2 - 1); for complex numbers the two roots are taken apart, so that the branch is that of acosh."""
     if x_dtype.kind == "c":
-        return t * (ops.rsqrt(x + 1.0) * ops.rsqrt(x - 1.0))
+        return t * (ops.rsqrt(x - -1.0) * ops.rsqrt(x - 1.0))
     return t * ops.rsqrt(x * x - 1.0)
 
 
