@@ -186,3 +186,14 @@ def test_a_tangent_is_refused_where_a_gradient_would_be():
                 else:
                     with pytest.raises((RuntimeError, BufferError), match="tangent"):
                         door(lib, dual)
+
+
+def test_derivatives_on_branch_cuts():
+    deliberate("branch-cuts")
+    slope = (np.arccos(2 + 1e-6 + 0j) - np.arccos(2 - 1e-6 + 0j)) / 2e-6
+    z = torch.tensor(2 + 0j, dtype=torch.complex128)
+    theirs = torch.func.jvp(torch.acos, (z,), (torch.ones_like(z),))[1].item()
+    z = ndgrad.tensor(2 + 0j)
+    ours = ndgrad.func.jvp(ndgrad.acos, (z,), (ndgrad.ones_like(z),))[1].item()
+    assert abs(ours - slope) < 1e-8
+    assert abs(theirs + slope) < 1e-8
