@@ -82,8 +82,8 @@ def main() -> int:
                 if time.monotonic() - shown > 10:
                     shown = time.monotonic()
                     rate = tally.programs / (shown - begun)
-                    line = f"{tally.programs} of {options.count}, {len(tally.findings)} with findings, {rate:.1f} a second"
-                    print(line, file=sys.stderr, flush=True)
+                    counts = f"{tally.programs} of {options.count}, {len(tally.findings)} with findings"
+                    print(f"{counts}, {rate:.1f} a second", file=sys.stderr, flush=True)
         except KeyboardInterrupt:  # what there is so far
             print(tally, flush=True)
             return 130
