@@ -18,6 +18,7 @@ import ndgrad
 import ndgrad.autograd.forward_ad as forward_ad
 import ndgrad.numpy as dnp
 from ndgrad.func import grad, hessian, jacfwd, jacrev, jvp, vmap
+from ndgrad.utils.checkpoint import checkpoint
 from tests.autograd.functions import Cube
 from tests.examples import at_least
 
@@ -279,3 +280,51 @@ def test_a_vjp_knows_of_writes_to_its_argument_and_its_result(face: str, nested:
             run()
     else:
         np.testing.assert_allclose(run().numpy(), expected)
+
+
+# ----- in modes that take every call through the general lane ----------------------------------------------------------------------
+
+
+def written_after_a_product(y: Any) -> Any:
+    t = y.copy()
+    t -= t * t
+    return t.sum()
+
+
+def written_after_a_sine(y: Any) -> Any:
+    t = y * 1.0
+    u = np.sin(t)
+    t[1:] *= 3.0
+    return (u * t).sum()
+
+
+MODES: dict[str, Callable[[], Any]] = {
+    "debug": ndgrad.autograd.debug,
+    "guard": ndgrad.autograd.guard,
+    "pack hooks": lambda: ndgrad.autograd.graph.saved_tensors_hooks(lambda t: t, lambda t: t),
+}
+TWO_DEEP: dict[str, Callable[[Any, Any], Any]] = {
+    "hessian": lambda f, x: hessian(f)(x),
+    "vmap of grad": lambda f, x: vmap(grad(f))(dnp.stack([x, x * 2.0])),
+    "jvp of grad": lambda f, x: jvp(grad(f), (x,), (x,))[1],
+}
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("name", TWO_DEEP)
+@pytest.mark.parametrize("f", [written_after_a_product, written_after_a_sine])
+def test_old_values_are_rebuilt_two_levels_deep_in_every_mode(f: Any, name: str, mode: str) -> None:
+    x = dnp.array([0.1, 0.2, 0.3])
+    expected = TWO_DEEP[name](f, x)
+    with MODES[mode]():
+        found = TWO_DEEP[name](f, x)
+    np.testing.assert_allclose(np.asarray(found), np.asarray(expected), rtol=1e-12)
+
+
+@pytest.mark.parametrize("f", [written_after_a_product, written_after_a_sine])
+def test_old_values_are_rebuilt_in_a_transform_that_is_checkpointed(f: Any) -> None:
+    weights = dnp.array([1.0, -2.0, 0.5])
+    x = dnp.array([0.1, 0.2, 0.3]).requires_grad_()
+    product = lambda x: (grad(f)(x) * weights).sum()
+    (found,) = ndgrad.autograd.grad(checkpoint(product, x, use_reentrant=False), x)
+    np.testing.assert_allclose(np.asarray(found), np.asarray(hessian(f)(x.detach())) @ np.asarray(weights), rtol=1e-12)

@@ -26,7 +26,8 @@ class Tally:
         self.refusals: collections.Counter[str] = collections.Counter()
         self.findings: list[Result] = []
 
-    def add(self, results: list[Result]) -> None:
+    def add(self, results: list[Result]) -> list[Result]:
+        """Count what the modes made of one program; the finding, if there is one."""
         self.programs += 1
         self.skipped += not results
         self.runs += len(results)
@@ -35,7 +36,9 @@ class Tally:
             if result.outcome.kind in ("refused", "unknown"):
                 self.refusals[result.outcome.message] += 1
         # One finding per program: the modes are listed from plain to nested, and the plainest tells most.
-        self.findings += [result for result in results if result.outcome.is_finding][:1]
+        new = [result for result in results if result.outcome.is_finding][:1]
+        self.findings += new
+        return new
 
     def __str__(self) -> str:
         lines = [f"{'mode':34}" + "".join(f"{kind:>11}" for kind in KINDS)]
@@ -47,6 +50,10 @@ class Tally:
         skipped = f"{self.skipped} skipped (no derivative where they were tried)"
         lines += ["", f"{self.programs} programs, {self.runs} runs, {skipped}, {len(self.findings)} with findings"]
         return "\n".join(lines)
+
+
+def named(finding: Result) -> str:
+    return f"seed {finding.seed}: {finding.mode}, through {finding.door}: {finding.outcome.kind}"
 
 
 def main() -> int:
@@ -68,19 +75,24 @@ def main() -> int:
     seeds = range(options.seed, options.seed + options.count)
     work = partial(examine, modes=options.modes, most=options.most)
     with multiprocessing.get_context("spawn").Pool(options.jobs, maxtasksperchild=5000) as pool:
-        for results in pool.imap_unordered(work, seeds, chunksize=20):
-            tally.add(results)
-            if time.monotonic() - shown > 10:
-                shown = time.monotonic()
-                rate = tally.programs / (shown - begun)
-                line = f"{tally.programs} of {options.count}, {len(tally.findings)} with findings, {rate:.1f} a second"
-                print(line, file=sys.stderr, flush=True)
+        try:
+            for results in pool.imap_unordered(work, seeds, chunksize=20):
+                for finding in tally.add(results):
+                    print(named(finding), file=sys.stderr, flush=True)
+                if time.monotonic() - shown > 10:
+                    shown = time.monotonic()
+                    rate = tally.programs / (shown - begun)
+                    counts = f"{tally.programs} of {options.count}, {len(tally.findings)} with findings"
+                    print(f"{counts}, {rate:.1f} a second", file=sys.stderr, flush=True)
+        except KeyboardInterrupt:  # what there is so far
+            print(tally, flush=True)
+            return 130
         print(tally, flush=True)
         texts: dict[str, str] = {}
         for text in pool.imap_unordered(report, tally.findings[: options.minimise]):
             texts.setdefault(text.split("def program", 1)[1].split("\n# ", 1)[0], text)
             print("\n" + text, flush=True)
-    rest = [f"seed {r.seed}: {r.mode}, through {r.door}: {r.outcome.kind}" for r in tally.findings[options.minimise :]]
+    rest = [named(finding) for finding in tally.findings[options.minimise :]]
     print("\n".join(rest))
     if options.findings:
         with open(options.findings, "w") as file:

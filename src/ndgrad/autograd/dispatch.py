@@ -500,6 +500,8 @@ def save_input(node: Any, name: str, value: Any, hooks: Any = ()) -> None:
 
 def _kept(value: Any, level: int = 0) -> Any:
     if isinstance(value, Variable):
+        if value.keeps_saved or thread.copy_on_write:
+            kept_storage(value)  # before another tensor is made over the memory: both must see its writes
         return kept_in_level(value, level) if level else without_base(value)
     return kept_of_array(value)
 

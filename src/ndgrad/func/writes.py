@@ -15,7 +15,7 @@ from __future__ import annotations
 from typing import Any
 
 from ndgrad.autograd.dispatch import dispatch, innermost_dual, open_elsewhere, own_edge
-from ndgrad.autograd.forward_ad import hidden_tangents, strip, tangent_of, zero_tangent
+from ndgrad.autograd.forward_ad import hidden_tangents, interpreters, strip, tangent_of, zero_tangent
 from ndgrad.autograd.inplace import check_memory, check_writable, inplace_node, set_history, write, write_level
 from ndgrad.autograd.layout import Order, copy_in_order, order_of
 from ndgrad.autograd.modes import joined, thread
@@ -58,7 +58,7 @@ def _write(op: Any, target: Any, args: tuple[Any, ...], settings: dict[str, Any]
     if not tangents and level is None:
         write_level(op, target, args, settings, 0)
         return
-    if op.consumes and (level is None or level.kind != "functional"):
+    if op.consumes and (level is None or level.kind != "functional") and not (tangents and _interpreted(everything)):
         write_part(op, target, args, settings, level if not tangents or level is None else _innermost(everything, level))
         return
     if op is copy:
@@ -146,6 +146,11 @@ def _give_tangent(target: Any, number: int) -> None:
 
 
 # ----- parts ---------------------------------------------------------------------------------------------------------------
+
+
+def _interpreted(everything: tuple[Any, ...]) -> bool:
+    """Whether some tangent is none: the ids of a sparsity trace, Taylor coefficients. How a write changes them, their interpreter knows."""
+    return any(number in interpreters for a in everything if isinstance(a, Variable) for number in tangents_of(a) or ())
 
 
 def _innermost(everything: tuple[Any, ...], level: Level) -> Level | None:
