@@ -288,7 +288,8 @@ def run_checkpointed(
             stack.enter_context(recompute_context)
             return arguments.call(function)
 
-    frame = Frame(again, thread.levels[-1].number if thread.levels else 0, early_stop=early_stop, check=check, trace=OpTrace() if debug else None)
+    innermost = thread.levels[-1].number if thread.levels else 0
+    frame = Frame(again, innermost, early_stop=early_stop, check=check, trace=OpTrace() if debug else None)
     with ExitStack() as stack:
         if frame.trace is not None:
             stack.enter_context(observing(frame.trace))
