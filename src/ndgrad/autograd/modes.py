@@ -175,6 +175,15 @@ class joined:
         raise RuntimeError("a function transform of another thread ended while this one worked inside it. Wait for threads before.")
 
 
+def stacks_around() -> tuple[tuple[Level, ...], tuple[int, ...]]:
+    """The transforms and dual levels that this thread is in; if it has opened none, those of the thread that it may be at work for, which
+    is taken to be the one that has opened the youngest."""
+    if thread.levels or thread.dual_stack or not process.open:
+        return thread.levels, thread.dual_stack
+    last = next(reversed(process.open.copy().values()), None)
+    return ((), ()) if last is None else (last.levels, last.duals)
+
+
 class reopened:
     """The transforms and dual levels that were open when something ran, for running it again when they may have been closed."""
 

@@ -272,15 +272,20 @@ def input_array(node: Any, name: str, value: Any, version: Version | None) -> An
         return value._array
     if version is not None and version.undo is not None and version.undo[0] is None:
         # in a transform the write left the whole base as it was (see ndgrad.func.writes)
-        old = _old_part(value, version.undo[2])
+        old = old_payload(value, version.undo[2])
         if tuple(old.shape) != tuple(value._array.shape):
             raise overwritten_error(node, name, value._array.shape, version, storage.version)
-        return old if isinstance(value._array, Variable) else innermost_array(old)
+        return old
     return _old_array(node, name, value._array, storage, version, value.keeps_saved)
 
 
+def old_payload(value: Any, base: Any) -> Any:
+    """What the payload of a saved tensor of a transform was, as a part of the old payload of its base."""
+    old = _old_part(value, base)
+    return old if isinstance(value._array, Variable) else innermost_array(old)
+
+
 def _old_part(value: Any, base: Any) -> Any:
-    """What a saved tensor of a transform was, as a part of the old payload of its base."""
     from ndgrad.autograd.view import replay
 
     meta = value._meta

@@ -52,7 +52,8 @@ def _write(op: Any, target: Any, args: tuple[Any, ...], settings: dict[str, Any]
     elsewhere = open_elsewhere(everything)
     if elsewhere:
         with joined(elsewhere):
-            return write_in_transforms(op, target, args, settings)
+            _write(op, target, args, settings)
+        return
     tangents = thread.dual_levels and any(isinstance(a, Variable) and tangents_of(a) for a in everything)
     level = _level_of(target, everything) if thread.levels else None
     if not tangents and level is None:

@@ -32,11 +32,12 @@ from ndgrad.autograd.forward_ad import forget_closed, tangent_of, with_tangent
 from ndgrad.autograd.function import FunctionNode
 from ndgrad.autograd.grad_mode import enable_grad
 from ndgrad.autograd.locks import make_lock
-from ndgrad.autograd.modes import SavedHooks, enter, leave, reopened, thread
+from ndgrad.autograd.modes import SavedHooks, enter, leave, reopened, stacks_around, thread
 from ndgrad.autograd.node import next_sequence_number
 from ndgrad.autograd.observe import observing
+from ndgrad.autograd.saved import old_payload
 from ndgrad.autograd.saved_hooks import saved_tensors_hooks
-from ndgrad.autograd.variable import Variable, edge, twin, wrap
+from ndgrad.autograd.variable import Variable, edge, meta_of, twin
 from ndgrad.autograd.versions import kept_storage, storage_of
 from ndgrad.autograd.view import tangents_of
 from ndgrad.func.levels import level_number
@@ -110,14 +111,19 @@ class Kept:
         self.storage = kept_storage(t) if t.keeps_saved else storage_of(t)
         self.tensor = twin(t)
         self.tensor._storage = self.storage
+        if t._meta is not None:
+            meta_of(self.tensor).path = t._meta.path if t._meta.view is None else t._meta.view.path
         self.tensor.__dict__.update(t.__dict__)  # an argument of a checkpoint inside this one comes back with its attributes
         self.version = self.storage.version
 
     def value(self, what: Description) -> Any:
         if self.storage.version is self.version:
             return self.tensor
-        if self.storage.keeps:
-            return wrap(self.tensor.__class__, self.storage.restore(self.tensor._array, self.version))
+        undo = self.version.undo
+        if self.storage.keeps and undo is not None and (undo[0] is None or not isinstance(self.tensor._array, Variable)):
+            old = twin(self.tensor)  # in a transform, the write has left the old payload
+            old._array = self.storage.restore(old._array, self.version) if undo[0] is not None else old_payload(self.tensor, undo[2])
+            return old
         raise overwritten_error(what, self.storage.version.writer)
 
 
@@ -268,7 +274,7 @@ def run_checkpointed(
         return function(*args, **kwargs)
     arguments = Arguments(args, kwargs)
     random = RandomState((*args, *kwargs.values())) if preserve_rng_state else None
-    levels, duals = thread.levels, thread.dual_stack
+    levels, duals = stacks_around()
     inside = functools.partial(reopened, levels, duals)  # their backward runs outside of them
 
     def again() -> Any:
@@ -282,7 +288,8 @@ def run_checkpointed(
             stack.enter_context(recompute_context)
             return arguments.call(function)
 
-    frame = Frame(again, levels[-1].number if levels else 0, early_stop=early_stop, check=check, trace=OpTrace() if debug else None)
+    innermost = thread.levels[-1].number if thread.levels else 0
+    frame = Frame(again, innermost, early_stop=early_stop, check=check, trace=OpTrace() if debug else None)
     with ExitStack() as stack:
         if frame.trace is not None:
             stack.enter_context(observing(frame.trace))
