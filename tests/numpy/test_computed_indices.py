@@ -92,6 +92,13 @@ def permutation_in_cycles(np: Any, x: Any) -> Any:
     return (u * np.array([1.0, 10.0, 100.0])).sum()
 
 
+def swapped_by_a_list_of_places(np: Any, x: Any) -> Any:
+    u = x * x
+    i, j = np.argmax(u), np.argmin(u)
+    u[[i, j]] = u[[j, i]] * x[0]
+    return (u * np.array([1.0, 10.0, 100.0])).sum() + u[[i, 0]][0] ** 2
+
+
 def zero_dimensional_view(np: Any, x: Any) -> Any:
     u = x * 1.0
     last = u[np.argmax(u), ...]
@@ -145,8 +152,8 @@ def buffer_in_fortran_order(np: Any, x: Any) -> Any:
 
 PROGRAMS = [
     row_read_before_a_write, rows_in_a_loop, element_changed_in_place, every_index_form, row_changed_in_place,
-    part_of_a_row_changed_in_place, swapped_by_plain_places, permutation_in_cycles, zero_dimensional_view,
-    copies_of_what_could_be_views, views_of_what_could_be_copies, memory_order_of_copies, buffer_in_fortran_order,
+    part_of_a_row_changed_in_place, swapped_by_plain_places, permutation_in_cycles, swapped_by_a_list_of_places,
+    zero_dimensional_view,    copies_of_what_could_be_views, views_of_what_could_be_copies, memory_order_of_copies, buffer_in_fortran_order,
 ]  # fmt: skip
 
 
