@@ -559,3 +559,17 @@ def test_scipy_is_asked_for_by_name(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "scipy.sparse", None)
     with pytest.raises(ImportError, match=r"ndgrad\[scipy\]"):
         func.sparse_jacobian(lambda x: x, ndgrad.ones(2))
+
+
+def test_a_write_at_places_that_depend_on_the_input():
+    import ndgrad.numpy as dnp
+
+    def sorted_then_squared(x):
+        u = dnp.empty(3)
+        u[...] = x * x[0]
+        u[np.argsort(u)] = x * 2.0
+        return u
+
+    x = dnp.array([3.0, 1.0, 2.0])
+    found = func.sparse_jacobian(sorted_then_squared, x)
+    np.testing.assert_allclose(np.asarray(found(x).todense()), jacfwd(sorted_then_squared)(x).numpy())

@@ -92,6 +92,13 @@ def permutation_in_cycles(np: Any, x: Any) -> Any:
     return (u * np.array([1.0, 10.0, 100.0])).sum()
 
 
+def swapped_by_a_list_of_places(np: Any, x: Any) -> Any:
+    u = x * x
+    i, j = np.argmax(u), np.argmin(u)
+    u[[i, j]] = u[[j, i]] * x[0]
+    return (u * np.array([1.0, 10.0, 100.0])).sum() + u[[i, 0]][0] ** 2
+
+
 def zero_dimensional_view(np: Any, x: Any) -> Any:
     u = x * 1.0
     last = u[np.argmax(u), ...]
@@ -132,10 +139,21 @@ def memory_order_of_copies(np: Any, x: Any) -> Any:
     return total
 
 
+def buffer_in_fortran_order(np: Any, x: Any) -> Any:
+    """Its memory order decides what a reshape is, also when a value of a transform has been written to it."""
+    u = np.zeros((2, 3), order="F")
+    u[0] = x
+    u[...] = u + x[0]
+    u.reshape(-1)[0] = 9.0 * x[1]
+    u.reshape(-1, order="F")[1] = 4.0 * x[2]
+    u.T.ravel()[4] = 3.0 * x[0]
+    return (u**2 * np.arange(1.0, 7.0).reshape(2, 3)).sum()
+
+
 PROGRAMS = [
     row_read_before_a_write, rows_in_a_loop, element_changed_in_place, every_index_form, row_changed_in_place,
-    part_of_a_row_changed_in_place, swapped_by_plain_places, permutation_in_cycles, zero_dimensional_view,
-    copies_of_what_could_be_views, views_of_what_could_be_copies, memory_order_of_copies,
+    part_of_a_row_changed_in_place, swapped_by_plain_places, permutation_in_cycles, swapped_by_a_list_of_places,
+    zero_dimensional_view,    copies_of_what_could_be_views, views_of_what_could_be_copies, memory_order_of_copies, buffer_in_fortran_order,
 ]  # fmt: skip
 
 

@@ -20,7 +20,7 @@ from ndgrad.autograd.lent import over
 from ndgrad.autograd.modes import process, thread
 from ndgrad.autograd.variable import Variable, beside, innermost_array, meta_of, np_dtype, shape_of, wrap
 from ndgrad.autograd.view import Picked
-from ndgrad.ops import arithmetic, cast, fill, slices
+from ndgrad.ops import arithmetic, cast, fill, join, slices
 from ndgrad.ops import index as ops
 from ndgrad.ops import shape as shape_ops
 from ndgrad.ops import split as split_ops
@@ -286,7 +286,10 @@ def _normalise(t: Any, item: Any) -> Any:
 def _index_array(t: Any, item: Any) -> Any:
     if isinstance(item, (list, tuple, range)) or is_raw_array(item) or isinstance(item, (bool, np.bool_)):
         if isinstance(item, (list, tuple)) and any(isinstance(i, Variable) for i in item):
-            item = [i._array if isinstance(i, Variable) else i for i in item]
+            item = [_number(i) for i in item]
+            if any(isinstance(i, Variable) and batch_dims(i) for i in item):  # places that differ from sample to sample
+                return join.stack(*(_place(t, i) for i in item), dim=0)
+            item = [innermost_array(i) if isinstance(i, Variable) else i for i in item]
         array = np.asarray(item) if not is_raw_array(item) else item
         if array.size == 0 and is_floating(array.dtype):
             array = array.astype(np.intp)
@@ -295,6 +298,11 @@ def _index_array(t: Any, item: Any) -> Any:
         "only integers, slices (`:`), ellipsis (`...`), None and long, int, byte or bool tensors are valid indices "
         f"(got {type(item).__name__}). Convert it to one of them."
     )
+
+
+def _place(t: Any, i: Any) -> Any:
+    """An int, or a tensor of ints, as a tensor of the dtype of places."""
+    return cast.cast(i, dtype=np.dtype(np.intp)) if isinstance(i, Variable) else wrap(t.face, np.asarray(i, np.intp))
 
 
 def _is_mask(item: Any) -> bool:

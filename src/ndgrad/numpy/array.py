@@ -26,6 +26,7 @@ from ndgrad.api import index as index_api
 from ndgrad.api.arguments import as_shape
 from ndgrad.arrays.precision import is_number
 from ndgrad.autograd.inplace import write
+from ndgrad.autograd.layout import is_view_of
 from ndgrad.autograd.stake import at_stake, stake_of
 from ndgrad.autograd.variable import Variable, np_dtype
 from ndgrad.checks import NOT_AN_ARRAY, asked_by_sparse, handed_out, vmap_error
@@ -41,6 +42,11 @@ from ndgrad.tensor import Tensor
 #: The instruction of `a % b` and `a %= b` (see _in_formatting).
 _BINARY_OP = opcode.opmap["BINARY_OP"]
 _REMAINDERS = frozenset(n for n, (name, _) in enumerate(opcode._nb_ops) if name in ("NB_REMAINDER", "NB_INPLACE_REMAINDER"))  # type: ignore[attr-defined]  # not in the stubs
+
+
+_INTS = frozenset((int,))
+#: Classes of an index's items that mean what they are, and by far the commonest.
+_WRITTEN = frozenset((int, slice, type(None), type(Ellipsis)))
 
 
 def _reversed(t: Any) -> Any:
@@ -139,9 +145,10 @@ class Array(Tensor):
             if self.ndim == 1 and -(size := self.shape[0]) <= index < size:
                 return index_ops.element(self, index=(index,))
         elif kind is not slice:
-            index = index_api.with_numbers(index)
+            if kind is not tuple or not _WRITTEN.issuperset(map(type, index)):
+                index = index_api.with_numbers(index)
             ints = index if index.__class__ is tuple else (index,)
-            if len(ints) == self.ndim and all(i.__class__ is int for i in ints):
+            if len(ints) == self.ndim and _INTS.issuperset(map(type, ints)):
                 try:
                     return index_ops.element(self, index=ints)
                 except IndexError:
@@ -166,7 +173,7 @@ class Array(Tensor):
         from ndgrad.numpy.shapes import ravel  # which is made of this class
 
         made = ravel(self, order)
-        return cast_ops.clone(made) if made._storage is not None and made._storage is self._storage else made
+        return cast_ops.clone(made) if is_view_of(made, self) else made
 
     def transpose(self, *axes: Any) -> Any:
         """Axes permuted; reversed when none are given (torch's `transpose` swaps two)."""
@@ -205,8 +212,11 @@ class Array(Tensor):
 
     def copy(self, order: Any = "C") -> Any:
         """A copy that lies in memory in C order, Fortran order ("F") or the array's own ("K")."""
-        if (order == "K" and 0 not in memory_of(self).strides) or self.ndim < 2:
+        n = self.ndim
+        if n < 2 or (order == "K" and 0 not in memory_of(self).strides):
             return cast_ops.clone(self)
+        if order == "C":
+            return cast_ops.clone_ordered(self, order=tuple(range(n)))
         from ndgrad.numpy.coercion import order_like  # which is made of this class
 
         return cast_ops.clone_ordered(self, order=order_like(sample_of(self), order))

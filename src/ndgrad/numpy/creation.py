@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ndgrad.arrays.precision import is_floating, is_inexact, is_number
+from ndgrad.autograd.layout import is_view_of
 from ndgrad.autograd.lent import Lent
 from ndgrad.autograd.stake import at_stake
 from ndgrad.autograd.variable import Variable, np_dtype
@@ -63,7 +64,7 @@ def array(
         made = to_array(object).astype(np_dtype(object) if dtype is None else dtype, order, copy=copy is True)
         if isinstance(made, np.ndarray):  # objects or text
             return made if made.ndim >= ndmin else made.reshape((1,) * (ndmin - made.ndim) + made.shape)
-        if copy is False and not (made is object or (made._storage is not None and made._storage is object._storage)):
+        if copy is False and not is_view_of(made, object):
             raise _unable(object, dtype)
     elif isinstance(object, (list, tuple)) and holds_tensors(object):
         made = with_dtype(as_array(object), dtype)

@@ -8,7 +8,8 @@ import numpy as np
 
 from ndgrad.api import einsum as einsum_api
 from ndgrad.api import product as product_api
-from ndgrad.autograd.variable import Variable, np_dtype
+from ndgrad.autograd.layout import is_view_of
+from ndgrad.autograd.variable import np_dtype
 from ndgrad.numpy.coercion import arranged, broadcast, deliver, flat, moved, one_axis, operands, order_like, plain, with_dtype
 from ndgrad.ops import complex as complex_ops
 from ndgrad.ops import join
@@ -81,22 +82,39 @@ def einsum(*args: Any, out: Any = None, optimize: Any = False, dtype: Any = None
     if isinstance(args[0], str):
         equation, given = args[0], args[1:]
         values = [with_dtype(t, dtype) for t in operands(*given)]
-        made, asked = einsum_api.einsum(equation, *values), (equation, *map(_corner, values))
+        made = einsum_api.einsum(equation, *values)
     else:
         pairs, last = args[: len(args) // 2 * 2], args[len(args) // 2 * 2 :]
         values = [with_dtype(t, dtype) for t in operands(*pairs[::2])]
         mixed = [item for t, names in zip(values, pairs[1::2], strict=True) for item in (t, list(names))]
         made = einsum_api.einsum(*mixed, *(list(names) for names in last))
-        asked = tuple(_corner(item) if isinstance(item, Variable) else item for item in (*mixed, *(list(names) for names in last)))
-    if made.ndim > 1 and made.size and not any(made is t or (made._storage is not None and made._storage is t._storage) for t in values):
-        made = arranged(made, order_like(np.einsum(*asked, order=order, optimize=optimize)))  # type: ignore[call-overload]  # a literal order
+    if made.ndim > 1 and memory_of(made).size and not any(is_view_of(made, t) for t in values):
+        made = arranged(made, _einsum_order(args, values, order, optimize))
     return deliver("einsum", made, out, casting if casting == "unsafe" else "same_kind")
 
 
-def _corner(t: Any) -> Any:
-    """A few elements of an array, at the distances in memory that all of them have, by which NumPy chooses the memory order of a result."""
-    sample = sample_of(t)
-    return np.zeros(1, sample.dtype).reshape((1,) * sample.ndim) if not memory_of(t).size else sample[(slice(0, 2),) * sample.ndim]
+#: What was asked of NumPy's einsum -> the memory order of its result.
+_orders: dict[Any, tuple[int, ...]] = {}
+
+
+def _einsum_order(args: tuple[Any, ...], values: list[Any], order: str, optimize: Any) -> tuple[int, ...]:
+    """The memory order that NumPy chooses for a result, by the strides of the operands."""
+    samples = [sample_of(t) for t in values]
+    by_lists = not isinstance(args[0], str)
+    names = args[0] if not by_lists else str([*args[1::2], *args[len(args) // 2 * 2 :]])
+    key = (names, order, str(optimize), *((s.shape, s.strides) for s in samples))
+    found = _orders.get(key)
+    if found is None:
+        if len(_orders) > 4096:
+            _orders.clear()
+        # a few elements at the distances that all of them have
+        corners = [s[(slice(0, 2),) * s.ndim] for s in samples]
+        asked = (names, *corners)
+        if by_lists:
+            pairs = zip(corners, args[1::2], strict=False)
+            asked = (*(item for pair in pairs for item in pair), *args[len(args) // 2 * 2 :])
+        found = _orders[key] = order_like(np.einsum(*asked, order=order, optimize=optimize))  # type: ignore[call-overload]  # a literal order
+    return found
 
 
 def einsum_path(*args: Any, optimize: Any = "greedy", einsum_call: bool = False) -> Any:
