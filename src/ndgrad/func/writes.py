@@ -59,8 +59,7 @@ def _write(op: Any, target: Any, args: tuple[Any, ...], settings: dict[str, Any]
     if not tangents and level is None:
         write_level(op, target, args, settings, 0)
         return
-    unfit = tangents and (_interpreted(everything) or _places_move(op, args))
-    if op.consumes and (level is None or level.kind != "functional") and not unfit:
+    if op.consumes and (level is None or level.kind != "functional") and not (tangents and _interpreted(everything)):
         write_part(op, target, args, settings, level if not tangents or level is None else _innermost(everything, level))
         return
     if op is copy:
@@ -158,11 +157,6 @@ def _interpreted(everything: tuple[Any, ...]) -> bool:
 def _innermost(everything: tuple[Any, ...], level: Level) -> Level | None:
     """The level that a write comes to first, None for a dual one."""
     return None if innermost_dual(everything) > level.number else level
-
-
-def _places_move(op: Any, args: tuple[Any, ...]) -> bool:
-    """Whether an index or a mask carries what stands for a tangent: in the search for a sparsity pattern, discrete numbers do."""
-    return any(isinstance(a, Variable) and tangents_of(a) for i, a in enumerate(args) if i != op.args.index("y") - 1)
 
 
 def write_part(op: Any, target: Any, args: tuple[Any, ...], settings: dict[str, Any], level: Level | None) -> Any:
