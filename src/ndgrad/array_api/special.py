@@ -17,8 +17,8 @@ import numpy as np
 
 from ndgrad.array_api.naming import named
 from ndgrad.arrays.special_source import special as _raw
+from ndgrad.autograd.stake import at_stake
 from ndgrad.autograd.variable import Variable, np_dtype
-from ndgrad.numpy.array import at_stake
 from ndgrad.numpy.coercion import as_array, constant, inexact, operands, values_of, with_dtype
 from ndgrad.ops import (
     activation,

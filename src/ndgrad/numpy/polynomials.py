@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from ndgrad.arrays.precision import finfo
+from ndgrad.autograd.stake import at_stake
 from ndgrad.autograd.variable import np_dtype
 from ndgrad.numpy import calculus, linalg, products
-from ndgrad.numpy.array import at_stake
 from ndgrad.numpy.coercion import arranged_like, as_array, constant, flat, inexact, operands, values_of
 from ndgrad.ops import arithmetic, join, padding
 from ndgrad.ops import complex as complex_ops
