@@ -140,7 +140,7 @@ def _log_choose(n: Any, k: Any) -> Any:
 
 
 def _by_powers(edge: Any, inner: Callable[[Any], Any], p: Any, log_scale: Any, powers: Callable[[Any], Any]) -> Any:
-    """A probability as the exponential of its logarithm, and at an edge of the parameter, where that is infinite, as a product of powers."""
+    """A probability as the exponential of its logarithm; at an edge of the parameter, where that is infinite, a product of powers."""
     scale = np.exp(np.minimum(log_scale, 700.0))  # what stands beside it is 0, 1 or the derivative of a low power
     return np.where(edge, scale * powers(np.where(edge, p, 0.5)), inner(np.where(edge, 0.5, p)))
 
