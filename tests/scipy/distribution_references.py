@@ -34,6 +34,11 @@ def N(x):
     return mp.erfc(-x / sqrt(2)) / 2
 
 
+def mass(a, b):
+    """That of the normal distribution between a and b."""
+    return N(b) - N(a) if a <= 0 else N(-a) - N(-b)
+
+
 def one(x, a):
     """log(1 + a x) / a."""
     return x if a == 0 else mp.log1p(a * x) / a
@@ -112,8 +117,8 @@ TABLE = {
     ),
     "truncnorm": (
         ((-0.8, 2.1), (-2.0, 30.0), (3.0, 5.0), (8.0, 9.0), (-9.0, -8.0)),
-        lambda x, a, b: phi(x) - log(N(b) - N(a)), lambda x, a, b: (N(x) - N(a)) / (N(b) - N(a)),
-        lambda x, a, b: (N(b) - N(x)) / (N(b) - N(a)),
+        lambda x, a, b: phi(x) - log(mass(a, b)), lambda x, a, b: mass(a, x) / mass(a, b),
+        lambda x, a, b: mass(x, b) / mass(a, b),
     ),
     "skewnorm": (((-2.0,), (0.0,), (1.5,), (6.0,)), lambda x, a: log(2) + phi(x) + log(N(a * x)), skew_normal(1), skew_normal(-1)),
     "exponnorm": (((0.05,), (0.4,), (1.3,), (9.0,)), lambda x, K: 1 / (2 * K * K) - x / K - log(K) + log(N(x - 1 / K)), expmod, expmod_sf),

@@ -90,7 +90,9 @@ def test_distribution_from_tail_to_tail(name):
 @pytest.mark.parametrize("name", TABLE)
 def test_distribution_to_second_order(name):
     for shapes in TABLE[name][0]:
-        compare(name, shapes, [1e-12, 1e-3, 0.2, 0.5, 0.8, 0.999], tuple(functions(name)), (0, 1, 2))
+        compare(name, shapes, [1e-12, 1e-3, 0.2, 0.5, 0.8, 0.999], tuple(functions(name)), (0, 1))
+        # right at the end of a support, second derivatives are differences of terms in 1 / x^2
+        compare(name, shapes, [1e-3, 0.2, 0.5, 0.8, 0.999], tuple(functions(name)), (2,))
 
 
 @pytest.mark.parametrize("name", [n for n in TABLE if n not in ("skewnorm", "exponnorm", "invgauss", "vonmises")])
