@@ -24,6 +24,47 @@ def test_many_random_compositions_have_exact_derivatives(face: str, block: int) 
         assert_right(seed, lambda: Ours(face))
 
 
+# ----- what such programs have found ------------------------------------------------------------------------------------------------------
+
+
+class Text:
+    """A program that is written down: lines of functions of one vector, inside each other."""
+
+    def __init__(self, *calls: str) -> None:
+        self.calls = calls
+
+    def source(self) -> list[str]:
+        """Each call `m.transform(f, ...)` is of a function `f` of `u`, whose body is what follows; the last is an expression."""
+        lines, depth = ["def program(m, x, y):"], 1
+        for k in range(len(self.calls) - 1):
+            name = f"u{k}" if k else "x"
+            lines.append("    " * depth + f"def f(u{k + 1}, {name}={name}):")
+            depth += 1
+        lines.append("    " * depth + "return " + self.calls[-1])
+        for call in reversed(self.calls[:-1]):
+            depth -= 1
+            lines.append("    " * depth + "return " + call)
+        return lines
+
+
+FOUND = {
+    "autograd.grad of a saved result, two transforms deep": Text("m.hessian(f, y, x)", "m.autograd(f, u1)", "m.tanh(u2)"),
+    "custom functions of what functionalize closes over": Text("m.linearize(f, x, x)", "m.functionalize(f, y)", "m.cube(m.grown(u1))"),
+    "an op on what functionalize closes over": Text("m.pulls(f, y, x)", "m.jvp(f, x, u1)", "m.functionalize(f, u2)", "m.sin(u2)"),
+    "a checkpoint in forward mode": Text("m.dual(f, x, x)", "m.checkpoint(f, x)", "u1.sum() * u1"),
+    "a checkpoint in a batch of tangents": Text("m.jacfwd(f, y, y)", "m.checkpoint(f, u1)", "y * u2 * u1"),
+    "a checkpoint in a thread": Text("m.batched_pushes(f, x, x)", "m.thread(f, x)", "m.checkpoint(f, x)", "u3 * m.exp(0.3 * u1)"),
+    "a checkpoint in grad over a graph": Text("m.grad(f, x)", "m.checkpoint(f, u1)", "u2 * u2 * x"),
+}
+
+
+@pytest.mark.parametrize("face", ["torch", "numpy"])
+@pytest.mark.parametrize("order", [0, 1, 2])
+@pytest.mark.parametrize("name", FOUND)
+def test_compositions_that_once_failed(name: str, order: int, face: str) -> None:
+    assert check(FOUND[name], lambda: Ours(face), order)
+
+
 # ----- the oracle and the minimiser -------------------------------------------------------------------------------------------------------
 
 

@@ -194,6 +194,11 @@ def saved_tangents(number: int) -> weakref.WeakKeyDictionary[Any, Any]:
     return _saved_by_level.setdefault(number, weakref.WeakKeyDictionary())
 
 
+def has_saved_tangents(node: Any) -> bool:
+    """Whether something that a node saved had a tangent of a level that is open."""
+    return any(node in by_node for by_node in tuple(_saved_by_level.values()))
+
+
 def forget_closed() -> None:
     """Drop what was kept for levels that were open once more for a while, and are closed again."""
     for number in [n for n in _saved_by_level if n not in process.open]:

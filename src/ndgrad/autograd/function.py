@@ -112,10 +112,9 @@ class FunctionNode(MultiNode, FunctionCtx):
 
     def _with_tangents(self, saved: tuple[_Saved | None, ...], values: tuple[Any, ...]) -> tuple[Any, ...]:
         """In a backward inside a dual level, saved values have the tangents that they had in forward."""
-        from ndgrad.autograd.forward_ad import saved_tangents, with_saved_tangents
+        from ndgrad.autograd.forward_ad import has_saved_tangents, with_saved_tangents
 
-        known = any(self in saved_tangents(number) for number in process.open)
-        if known and any(s is not None and s.kind == "intermediate" for s in saved):
+        if has_saved_tangents(self) and any(s is not None and s.kind == "intermediate" for s in saved):
             raise RuntimeError(
                 f"{self.name()}: backward, inside a dual level, read a saved tensor that forward computed and that is neither input nor "
                 "output. It has no tangent, so forward over reverse would be wrong. Compute it in backward from saved inputs, return it as "

@@ -259,6 +259,7 @@ def switch_grad(value: bool) -> bool:
 def _after_fork() -> None:
     """A child has only the thread that forked: nobody is left to give a lock back, or to leave the other threads' modes."""
     process.lock = threading.RLock()
+    process.open = {number: stacks for number, stacks in process.open.items() if stacks.thread == get_ident()}
     process.busy = process.shared + thread.entered + (not thread.grad_enabled)
 
 
