@@ -20,11 +20,12 @@ _F = "nn.functional."
 _S = "special."
 #: Elementwise functions of one argument.
 UNARY = (
-    "abs acos acosh angle asin asinh atan atanh ceil cos cosh deg2rad digamma erf erfc erfinv exp exp2 expm1 floor frac i0 lgamma log log10 "
-    "log1p log2 logit nan_to_num neg rad2deg reciprocal relu round rsqrt sgn sigmoid sign sin sinc sinh sqrt square tan tanh trunc"
+    "abs acos acosh angle asin asinh atan atanh ceil cos cosh deg2rad digamma erf erfc erfinv exp exp2 expm1 floor frac i0 lgamma log "
+    "log10 log1p log2 logit nan_to_num neg rad2deg reciprocal relu round rsqrt sgn sigmoid sign sin sinc sinh sqrt square tan tanh trunc"
 ).split()
 UNARY += [_F + n for n in (
-    "celu elu gelu hardshrink hardsigmoid hardswish hardtanh leaky_relu logsigmoid mish relu6 selu silu softplus softshrink softsign tanhshrink"
+    "celu elu gelu hardshrink hardsigmoid hardswish hardtanh leaky_relu logsigmoid mish relu6 selu silu softplus softshrink softsign "
+    "tanhshrink"
 ).split()]  # fmt: skip
 UNARY += [_S + n for n in "bessel_j0 bessel_j1 bessel_y0 bessel_y1 entr erfcx i0e i1 i1e log_ndtr ndtr ndtri".split()]
 UNARY += [_S + n for n in "modified_bessel_k0 modified_bessel_k1 scaled_modified_bessel_k0 scaled_modified_bessel_k1".split()]
@@ -80,7 +81,7 @@ def _of_vector(path: str, *args: Any, **kwargs: Any) -> Program:
 #: Functions of a vector.
 REDUCTIONS: dict[str, Program] = {
     **{name: _of_vector(name) for name in "sum mean amax amin max min median nansum nanmean var std norm".split()},
-    **{name + " along": _of_vector(name, 0) for name in "sum mean amax amin var std logsumexp softmax log_softmax cumsum logcumsumexp".split()},
+    **{n + " along": _of_vector(n, 0) for n in "sum mean amax amin var std logsumexp softmax log_softmax cumsum logcumsumexp".split()},
     **{f"norm of order {p}": _of_vector("linalg.vector_norm", p) for p in (0.5, 1, 2, 3, 7, -1, -3, INF, -INF)},
     "std_mean": lambda lib, x: lib.std_mean(x)[0],
     "dist": lambda lib, x: lib.dist(x, x.detach() * 0.0 + 1.0),
@@ -102,9 +103,10 @@ def run(lib: Any, program: Callable[..., Any], dtype: str, *columns: list[float]
     out = program(lib, *tensors)
     grads: Any = [None] * len(tensors)
     if out.requires_grad:
-        weights = np.linspace(1.0, 2.0, math.prod(out.shape)).reshape(tuple(out.shape)) if len(columns[0]) < 10 else np.ones(tuple(out.shape))
+        shape = tuple(out.shape)
+        weights = np.linspace(1.0, 2.0, math.prod(shape)).reshape(shape) if len(columns[0]) < 10 else np.ones(shape)
         grads = lib.autograd.grad(out, tensors, lib.tensor(weights).to(out.dtype), allow_unused=True)
-    assert lib is None or str(out.dtype).endswith(dtype), f"the result is {out.dtype}"
+    assert str(out.dtype).endswith(dtype), f"the result is {out.dtype}"
     return _array(out.detach()), [None if g is None else _array(g) for g in grads]
 
 

@@ -60,7 +60,7 @@ class device:
     type: str
     index: int | None
 
-    def __new__(cls, type: DeviceLike, index: SupportsIndex | None = None) -> device:  # noqa: PYI034  (one class)
+    def __new__(cls, type: DeviceLike, index: SupportsIndex | None = None) -> device:
         if index is None:
             try:
                 return _interned[type]

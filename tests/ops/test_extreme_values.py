@@ -29,7 +29,7 @@ PERIODIC = "sin cos tan sinc special.bessel_j0 special.bessel_j1 special.bessel_
 
 
 def assert_rounded(got: Any, want: Any, dtype: str, what: str, units: float = 8.0, atol: float = 0.0) -> None:
-    """`got` is `want` rounded to `dtype`, to a few units of the last place; beyond the type's range it is infinite or the largest number."""
+    """`got` is `want` rounded to `dtype`, to a few units of the last place; beyond its range it is infinite or the largest number."""
     limits = finfo(getattr(ndgrad, dtype).numpy)
     largest, tiny, eps = float(limits.max), float(limits.tiny), float(limits.eps)
     got, want = np.atleast_1d(got), np.atleast_1d(want)

@@ -24,7 +24,7 @@ def gradient(f, values, dtype=np.float64):
 def test_equal_numbers_have_no_spread_and_no_gradient_of_it(n, value, dtype):
     for dim in (None, 0, 1):
         values = np.full((n, n) if dim == 1 else (n, 2), value).astype(dtype)
-        for f in (lambda x: x.std(dim), lambda x: ndgrad.std_mean(x, dim)[0]):  # noqa: B023  (called at once)
+        for f in (lambda x, dim=dim: x.std(dim), lambda x, dim=dim: ndgrad.std_mean(x, dim)[0]):
             spread, g = gradient(f, values, dtype)
             assert (spread == 0).all()
             assert (g == 0).all()
@@ -116,7 +116,8 @@ def test_weights_of_equal_numbers_that_are_large(dtype):
     np.testing.assert_allclose(gradient(lambda x: ndgrad.logsumexp(x, 0), large, dtype)[1], [1 / 3] * 3, rtol=1e-6)
     expected = [1 + 1 / 2 + 1 / 3, 1 / 2 + 1 / 3, 1 / 3]
     np.testing.assert_allclose(gradient(lambda x: ndgrad.logcumsumexp(x, 0), large, dtype)[1], expected, rtol=1e-6)
-    t = ndgrad.func.jvp(lambda x: ndgrad.logcumsumexp(x, 0), (ndgrad.tensor(large.astype(dtype)),), (ndgrad.tensor(np.eye(3, dtype=dtype)[0]),))[1]
+    x, first = ndgrad.tensor(large.astype(dtype)), ndgrad.tensor(np.eye(3, dtype=dtype)[0])
+    t = ndgrad.func.jvp(lambda x: ndgrad.logcumsumexp(x, 0), (x,), (first,))[1]
     np.testing.assert_allclose(t.numpy(), [1, 1 / 2, 1 / 3], rtol=1e-6)
     target = ndgrad.tensor([0])
     np.testing.assert_allclose(

@@ -8,6 +8,7 @@ import numpy as np
 
 from ndgrad.api import einsum as einsum_api
 from ndgrad.api import product as product_api
+from ndgrad.arrays.precision import is_inexact
 from ndgrad.autograd.layout import is_view_of
 from ndgrad.autograd.variable import np_dtype
 from ndgrad.numpy.coercion import arranged, broadcast, deliver, flat, moved, one_axis, operands, order_like, plain, with_dtype
@@ -24,7 +25,7 @@ def dot(a: Any, b: Any, out: Any = None) -> Any:
     x, y = operands(a, b)
     if x.ndim == 0 or y.ndim == 0:
         made = x * y
-        return deliver("dot", arranged(made) if made.ndim <= 2 and np_dtype(made).kind in "fc" else made, out)
+        return deliver("dot", arranged(made) if made.ndim <= 2 and is_inexact(np_dtype(made)) else made, out)
     if x.ndim <= 2 and y.ndim <= 2:
         return deliver("dot", ops.matmul(x, y), out)
     return deliver("dot", einsum_api.tensordot(x, y, dims=([x.ndim - 1], [max(y.ndim - 2, 0)])), out)

@@ -362,6 +362,9 @@ def _symbol(ufunc: Any) -> str:
 def _loop_dtypes(ufunc: Any, values: list[Any], dtype: Any, signature: Any, casting: str) -> tuple[Any, ...]:
     """The dtypes of inputs and outputs that NumPy would compute in."""
     given = [type(v) if v.__class__ in (int, float, complex) else np.dtype(bool) if v.__class__ is bool else np_dtype(v) for v in values]
+    extension = next((g for g in given if isinstance(g, np.dtype) and g.kind == "V"), None)
+    if extension is not None:  # beside bfloat16 NumPy takes Python's floats for float32
+        given = [extension if g in (int, float) else g for g in given]
     if signature is None and dtype is not None:
         signature = (None,) * ufunc.nin + (np.dtype(dtype),) * ufunc.nout
     elif isinstance(signature, str):

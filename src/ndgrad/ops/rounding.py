@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from ndgrad.arrays.constants import beside_arrays
-from ndgrad.arrays.precision import FLOATING, finfo, is_half, rounded, widened
+from ndgrad.arrays.precision import FLOATING, INEXACT, finfo, is_half, rounded, widened
 from ndgrad.ops.table import elementwise
 
 # ----- to whole numbers ------------------------------------------------------------------------------------------------
@@ -18,7 +18,7 @@ from ndgrad.ops.table import elementwise
 def _round(np: Any, x: Any, *, decimals: int) -> Any:
     if decimals == 0 and x.dtype.kind in FLOATING:
         return np.rint(x)
-    return np.round(x, decimals, np.empty_like(x) if x.dtype.kind in "fc" and x.ndim > 1 else None)  # which else is in C order
+    return np.round(x, decimals, np.empty_like(x) if x.dtype.kind in INEXACT and x.ndim > 1 else None)  # which else is in C order
 
 
 round = elementwise("round", _round, settings={"decimals": 0}, x=lambda t, ops: ops.zeros_like(t))
