@@ -328,3 +328,37 @@ def test_old_values_are_rebuilt_in_a_transform_that_is_checkpointed(f: Any) -> N
     product = lambda x: (grad(f)(x) * weights).sum()
     (found,) = ndgrad.autograd.grad(checkpoint(product, x, use_reentrant=False), x)
     np.testing.assert_allclose(np.asarray(found), np.asarray(hessian(f)(x.detach())) @ np.asarray(weights), rtol=1e-12)
+
+
+def view_written_after_a_product(y: Any) -> Any:
+    t = y * 1.0
+    s = t[::-1]
+    u = np.exp(s) * s
+    t[0] = 2.0
+    return u.sum()
+
+
+@pytest.mark.parametrize("name", TWO_DEEP)
+def test_a_view_that_a_pack_hook_handed_back_is_rebuilt_as_a_view(name: str) -> None:
+    """Its base is what the write has left; the view has the same shape, in another order."""
+    x = dnp.array([0.1, 0.2, 0.3])
+    expected = TWO_DEEP[name](view_written_after_a_product, x)
+    with MODES["pack hooks"]():
+        found = TWO_DEEP[name](view_written_after_a_product, x)
+    np.testing.assert_allclose(np.asarray(found), np.asarray(expected), rtol=1e-12)
+
+
+@pytest.mark.parametrize("part", [lambda t: t, lambda t: t[::-1]], ids=["whole", "view"])
+def test_an_argument_of_a_checkpoint_that_is_overwritten_keeps_its_tangent(part: Any) -> None:
+    def f(x: Any, run: Any) -> Any:
+        t = x * 1.0
+        u = run(lambda s: np.exp(s) * s, part(t))
+        t[0] = 2.0
+        return u.sum()
+
+    x, direction = dnp.array([0.1, 0.2, 0.3]).requires_grad_(), dnp.array([1.0, -2.0, 0.5])
+    with forward_ad.dual_level():
+        result = f(forward_ad.make_dual(x, direction), lambda g, s: checkpoint(g, s, use_reentrant=False))
+        (found,) = ndgrad.autograd.grad(forward_ad.unpack_dual(result).tangent, x)
+    values = np.array([0.1, 0.2, 0.3])  # of exp(s) s, the second derivative is exp(s) (s + 2)
+    np.testing.assert_allclose(np.asarray(found), np.exp(values) * (values + 2.0) * [1.0, -2.0, 0.5], rtol=1e-12)

@@ -153,3 +153,30 @@ def test_a_recurrence_over_elements_costs_one_gradient_buffer() -> None:
         total = total + u[i] * float(i)
     total.backward()
     onp.testing.assert_allclose(x.grad.numpy(), onp.arange(2000.0))
+
+
+@pytest.mark.parametrize("axis", [0, -1])
+@pytest.mark.parametrize(
+    "run",
+    [
+        lambda np, a, axis: np.take(a, [0, -1], axis=axis),
+        lambda np, a, axis: np.take(a, 0, axis=axis),
+        lambda np, a, axis: np.repeat(a, 2, axis=axis),
+        lambda np, a, axis: np.compress([True], a, axis=axis),
+        lambda np, a, axis: np.cumsum(a, axis=axis),
+        lambda np, a, axis: np.cumprod(a, axis=axis),
+        lambda np, a, axis: np.argmax(a, axis=axis) + a,
+        lambda np, a, axis: np.argmin(a, axis=axis) + a,
+    ],
+    ids="take-list take-int repeat compress cumsum cumprod argmax argmin".split(),
+)
+def test_a_number_is_a_line_of_one_where_numpy_takes_it_for_one(run: Any, axis: int) -> None:
+    expected = run(onp, onp.array(2.5), axis)
+    x = dnp.array(2.5).requires_grad_()
+    found = run(dnp, x, axis)
+    assert found.shape == onp.shape(expected)
+    onp.testing.assert_array_equal(found.detach().numpy(), expected)
+    found.sum().backward()
+    assert x.grad.item() == onp.size(expected)  # each element is the number
+    with pytest.raises(onp.exceptions.AxisError):
+        run(dnp, dnp.array(2.5), 1)

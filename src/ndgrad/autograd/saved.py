@@ -63,7 +63,7 @@ class Packed:
         self.shape = tuple(value.shape)
         self.below = isinstance(value._array, Variable) and has_history(value._array)
         if level and not _is_of_level(value, level):
-            self.edge, self.tangents = edge(value), _tangents_now(value, copied=False)
+            self.edge, self.tangents = edge(value), tangents_now(value, copied=False)
 
     def unpack(self) -> Any:
         """What the hook makes of it, in the pass's grad mode, which the lane on raw arrays does not set for the whole pass."""
@@ -113,7 +113,7 @@ def unpacked(node: Any, name: str, value: Packed) -> Any:
         thread.task.node = node  # code of the user's is about to run, and may ask
     made, storage = value.unpack(), value.storage
     if storage is not None and made._storage is storage and storage.version is not value.version:
-        return wrap(made.face, _old_array(node, name, made._array, storage, value.version, made.keeps_saved))
+        return wrap(made.face, _array_at(node, name, made, value.version))
     return made
 
 
@@ -179,7 +179,7 @@ def _kept_in_level(t: Any, level: int) -> Any:
     own = kept._meta
     own.level, own.batch_level = level if _is_of_level(t, level) else meta.level, meta.batch_level
     own.path = meta.path if meta.view is None else meta.view.path
-    own.tangents = _tangents_now(t, keeps)
+    own.tangents = tangents_now(t, keeps)
     return kept
 
 
@@ -209,7 +209,8 @@ def kept_of_array(value: Any) -> Any:
     return value.copy() if value.nbytes <= SMALL else Packed(value, None, checksum=sample(value), measure=sample)
 
 
-def _tangents_now(t: Any, copied: bool) -> dict[int, Any] | None:
+def tangents_now(t: Any, copied: bool) -> dict[int, Any] | None:
+    """The tangents of a tensor; copies, if a later write to it must not reach them."""
     from ndgrad.autograd.view import tangents_of
     from ndgrad.ops.vocabulary import tensor_ops
 
@@ -265,8 +266,11 @@ def input_array(node: Any, name: str, value: Any, version: Version | None) -> An
         if value.checksum is not None:
             return verified(node, name, value, input_array(node, name, value.packed, version))
         return unpacked(node, name, value)._array
-    if not isinstance(value, Variable):
-        return value
+    return _array_at(node, name, value, version) if isinstance(value, Variable) else value
+
+
+def _array_at(node: Any, name: str, value: Any, version: Version | None) -> Any:
+    """The payload that a tensor had at `version`."""
     storage = value._storage
     if storage is None or storage.version is version or (version is None and storage.version.writer is None):
         return value._array

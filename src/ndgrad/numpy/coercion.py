@@ -232,6 +232,11 @@ def swept(t: Any, axis: Any) -> tuple[Any, int]:
     return t, one_axis(axis, t.ndim)
 
 
+def swept_line(t: Any, axis: Any) -> tuple[Any, int]:
+    """The same, of a function for which NumPy takes a 0-d array for a line of one element."""
+    return swept(t, None if t.ndim == 0 and axis in (0, -1) else axis)
+
+
 def flat(t: Any) -> Any:
     return t if t.ndim == 1 else shape_ops.reshape(t, shape=(t.size,))
 

@@ -27,6 +27,7 @@ from ndgrad.numpy.coercion import (
     operands,
     plain,
     refuse_loss_in_memory,
+    swept_line,
     taken,
     values_of,
     with_dtype,
@@ -125,10 +126,7 @@ def _within(indices: Any, length: int, mode: str) -> Any:
 
 
 def take(a: Any, indices: Any, axis: Any = None, out: Any = None, mode: str = "raise") -> Any:
-    t = as_array(a)
-    if axis is None:
-        t, axis = flat(t), 0
-    axis = one_axis(axis, t.ndim)
+    t, axis = swept_line(as_array(a), axis)
     if isinstance(indices, Variable) and mode == "raise":
         return deliver("take", taken(t, axis, indices), out)
     given = np.asarray(plain(indices))
@@ -156,10 +154,7 @@ def take_along_axis(arr: Any, indices: Any, axis: int | None = -1) -> Any:
 
 
 def compress(condition: Any, a: Any, axis: int | None = None, out: Any = None) -> Any:
-    t = as_array(a)
-    if axis is None:
-        t, axis = flat(t), 0
-    axis = one_axis(axis, t.ndim)
+    t, axis = swept_line(as_array(a), axis)
     mask = np.asarray(values_of(condition))
     if mask.ndim != 1:
         raise ValueError("condition must be a 1-d array")

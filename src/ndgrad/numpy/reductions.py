@@ -27,7 +27,7 @@ from ndgrad.numpy.coercion import (
     many_axes,
     one_axis,
     surely,
-    swept,
+    swept_line,
     with_dtype,
 )
 from ndgrad.numpy.ufunc_methods import NO_VALUE, accumulate, reduce_along
@@ -108,7 +108,8 @@ def argmin(a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = NO_VALU
 
 def _place(name: str, a: Any, axis: Any, out: Any, keepdims: Any) -> Any:
     t = as_array(a)
-    found = getattr(extremum_api, name)(t, None if axis is None else one_axis(axis, t.ndim), _kept(keepdims))
+    line = axis is None or (t.ndim == 0 and axis in (0, -1))
+    found = getattr(extremum_api, name)(t, None if line else one_axis(axis, t.ndim), _kept(keepdims))
     return deliver(name, found, out)
 
 
@@ -231,11 +232,11 @@ def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = Fals
 
 
 def cumsum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
-    return accumulate(np.add, *swept(as_array(a), axis), dtype, out)
+    return accumulate(np.add, *swept_line(as_array(a), axis), dtype, out)
 
 
 def cumprod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
-    return accumulate(np.multiply, *swept(as_array(a), axis), dtype, out)
+    return accumulate(np.multiply, *swept_line(as_array(a), axis), dtype, out)
 
 
 def cumulative_sum(x: Any, /, *, axis: Any = None, dtype: Any = None, out: Any = None, include_initial: bool = False) -> Any:

@@ -25,6 +25,7 @@ from ndgrad.numpy.coercion import (
     order_like,
     part,
     permuted,
+    swept_line,
     values_of,
     with_dtype,
 )
@@ -247,10 +248,7 @@ def tile(A: Any, reps: Any) -> Any:
 
 
 def repeat(a: Any, repeats: Any, axis: int | None = None) -> Any:
-    t = as_array(a)
-    if axis is None:
-        t, axis = ops.reshape(t, shape=(t.size,)), 0
-    axis = one_axis(axis, t.ndim)
+    t, axis = swept_line(as_array(a), axis)
     counts = np.asarray(values_of(repeats))
     if counts.dtype.kind not in "iub":
         raise TypeError(f"Cannot cast array data from {counts.dtype!r} to dtype('int64') according to the rule 'safe'")

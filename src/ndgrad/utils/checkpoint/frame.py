@@ -35,11 +35,10 @@ from ndgrad.autograd.locks import make_lock
 from ndgrad.autograd.modes import SavedHooks, enter, leave, reopened, stacks_around, thread
 from ndgrad.autograd.node import next_sequence_number
 from ndgrad.autograd.observe import observing
-from ndgrad.autograd.saved import old_payload
+from ndgrad.autograd.saved import old_payload, tangents_now
 from ndgrad.autograd.saved_hooks import saved_tensors_hooks
 from ndgrad.autograd.variable import Variable, edge, meta_of, twin
 from ndgrad.autograd.versions import kept_storage, storage_of
-from ndgrad.autograd.view import tangents_of
 from ndgrad.func.levels import level_number
 from ndgrad.ops.vocabulary import tensor_ops
 from ndgrad.utils.checkpoint.randomness import RandomState
@@ -72,7 +71,7 @@ class Arguments(FunctionNode):
         self.level = max(map(level_number, tensors), default=0)  # hooks around an inner transform are not for its tensors
         self._to_save = tensors
         self._keep(tensors, [])
-        self.tangents = tuple(tangents_of(t) for t in tensors)
+        self.tangents = tuple(tangents_now(t, copied=t.keeps_saved or thread.copy_on_write) for t in tensors)
 
     def call(self, function: Callable[..., Any]) -> Any:
         tensors = iter([_with_tangents(t, held) for t, held in zip(self.saved_tensors, self.tangents, strict=True)])
