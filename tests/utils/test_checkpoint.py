@@ -592,3 +592,18 @@ def test_a_frame_keeps_nothing_of_what_the_graph_around_it_saves_beside_a_transf
     gc.collect()
     assert kept[0]() is None
     y.sum().backward()
+
+
+def test_a_reentrant_checkpoint_that_closes_over_a_wanted_tensor_is_refused_and_not_skipped():
+    x = ndgrad.tensor([1.0, 2.0], requires_grad=True)
+    leaf = ndgrad.tensor([3.0, 4.0], requires_grad=True)
+    w = leaf * 1
+    y = checkpoint(lambda a: a * w, x, use_reentrant=True)
+    loss = (y * w).sum()
+    for wanted in (w, leaf):
+        with pytest.raises(RuntimeError, match="incompatible with autograd.grad"):
+            ndgrad.autograd.grad(loss, wanted, retain_graph=True)
+    (of_y,) = ndgrad.autograd.grad(loss, y, retain_graph=True)  # which lies before the checkpoint
+    assert of_y.tolist() == [3, 4]
+    loss.backward()
+    assert leaf.grad.tolist() == [6, 16]

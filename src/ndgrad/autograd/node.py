@@ -63,6 +63,8 @@ class Node:
     materialize_grads: bool = True
     #: Whether the node runs though no output has a gradient: the rules of ops are linear, a user's backward may be anything.
     runs_undefined: ClassVar[bool] = False
+    #: Whether its backward runs a pass of its own, which may reach what no edge leads to (reentrant checkpoints).
+    has_inner_pass: ClassVar[bool] = False
     #: Whether the op reads a part of its one differentiable input (see ndgrad.autograd.parts).
     reads: ClassVar[bool] = False
     #: Whether the op is a view of all of its input, in which parts can be looked up.

@@ -47,13 +47,14 @@ def count_gradients(roots: Iterable[Node]) -> dict[Node, int]:
 
 
 def nodes_towards(roots: Iterable[Node], wanted: set[Node]) -> set[Node]:
-    """The nodes from which some wanted node can be reached, the wanted ones included.
+    """The nodes from which some wanted node can be reached, the wanted ones included, and those that may reach one by a pass of their own.
 
     From the oldest node on, each asks those it leads to, which are older still, so once over the graph is enough. Only if someone has
     changed sequence numbers may a node come before one it leads to; then it is repeated until nothing changes.
     """
     found = sorted(iterate_nodes(dict.fromkeys(roots)), key=_age)
-    needed = {node for node in found if node in wanted}
+    oldest = min((-1.0 if node.seq is FIRST else node.seq for node in wanted), default=FIRST)
+    needed = {node for node in found if node in wanted or (node.has_inner_pass and oldest < node.seq)}
     while True:
         before, in_order = len(needed), True
         for node in found:
