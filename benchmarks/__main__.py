@@ -7,7 +7,7 @@ import os
 import sys
 from pathlib import Path
 
-import benchmarks.workloads
+import benchmarks.workloads  # noqa: F401  (fills the registry)
 from benchmarks import footprint, growth
 from benchmarks.interleave import Plan, compare_all
 from benchmarks.libraries import LIBRARIES

@@ -17,7 +17,7 @@ from typing import Any, TextIO
 
 import numpy as np
 
-import benchmarks.workloads
+import benchmarks.workloads  # noqa: F401  (fills the registry)
 from benchmarks.libraries import LIBRARIES, ByHand, Functional
 from benchmarks.registry import WORKLOADS, Step
 

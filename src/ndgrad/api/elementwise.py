@@ -16,7 +16,7 @@ from ndgrad.api.install import in_place_method
 from ndgrad.arrays.precision import is_floating, result_dtype
 from ndgrad.autograd.inplace import write, write_out
 from ndgrad.autograd.variable import Variable, np_dtype, wrap
-from ndgrad.ops import activation, arithmetic, cast, rounding, selection, trigonometric
+from ndgrad.ops import activation, arithmetic, bitwise, cast, error_function, exponential, fill, rounding, selection, trigonometric  # noqa: F401
 from ndgrad.ops import complex as complex_ops
 from ndgrad.ops.table import table
 from ndgrad.storage import locked

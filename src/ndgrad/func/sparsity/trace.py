@@ -36,6 +36,7 @@ from ndgrad.autograd.forward_ad import (
 from ndgrad.autograd.layout import in_layout_of
 from ndgrad.autograd.modes import thread
 from ndgrad.autograd.variable import Variable, innermost_array, np_dtype, wrap
+from ndgrad.func.sparsity import contractions, moves, reductions  # noqa: F401  (they register their rules)
 from ndgrad.func.sparsity.rules import Array, Call, Operand, rule_for
 from ndgrad.func.sparsity.sets import DISCRETE, Ids, IndexSets, distinct
 from ndgrad.pytree import tree_flatten

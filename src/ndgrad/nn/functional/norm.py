@@ -9,7 +9,7 @@ from ndgrad.arrays.precision import finfo, is_floating
 from ndgrad.autograd.grad_mode import no_grad
 from ndgrad.autograd.inplace import write
 from ndgrad.autograd.variable import np_dtype
-from ndgrad.ops import normalization
+from ndgrad.ops import normalization, padding, pooling  # noqa: F401
 from ndgrad.ops.fill import copy
 from ndgrad.ops.vocabulary import tensor_ops as ops
 
