@@ -12,7 +12,7 @@ import einops
 import einops.array_api
 import numpy as np
 
-import ndgrad.compat.einops
+import ndgrad.compat.einops  # noqa: F401
 import ndgrad.numpy as dnp
 
 HEADS = 2

@@ -264,7 +264,7 @@ def test_a_tensor_in_the_place_of_a_number_is_not_dropped(name: str, function: A
             number = np.float64(value)
 
             def call(*given: Any) -> Any:
-                return function(*given[:-1], **{parameter: given[-1]})  # called before the loop goes on
+                return function(*given[:-1], **{parameter: given[-1]})  # noqa: B023  # called before the loop goes on
 
             with quietly():
                 before = outcome(call, [*prepared(args, (), make, make), float(number)])

@@ -530,7 +530,7 @@ def _metaclass(v: Any) -> Any:
 
 BY_TYPE: dict[str, Any] = {
     "is_float64": lambda v: v * v if type(v) is np.float64 else v,
-    "float_of_it": lambda v: v * v if type(float(v)) == float else v,  # what programs write
+    "float_of_it": lambda v: v * v if type(float(v)) == float else v,  # noqa: E721  # what programs write
     "is_float": lambda v: v * v if type(float(v) * 2.0) is float else v,
     "one_of_two": lambda v: v * v if type(v) in (float, np.float64) else v,
     "no_float": lambda v: v if type(v) is float else v * v,

@@ -60,7 +60,7 @@ class device:
     type: str
     index: int | None
 
-    def __new__(cls, type: DeviceLike, index: SupportsIndex | None = None) -> device:
+    def __new__(cls, type: DeviceLike, index: SupportsIndex | None = None) -> device:  # noqa: PYI034  (one class)
         if index is None:
             try:
                 return _interned[type]

@@ -16,7 +16,7 @@ def _text(self: Any) -> str:
 
 
 def _named(function: str, fields: str) -> Any:
-    made = namedtuple(function, fields, module=__name__)  # type: ignore[misc]
+    made = namedtuple(function, fields, module=__name__)  # type: ignore[misc]  # noqa: PYI024 (made by name, for the list below)
     return type(function, (made,), {"__slots__": (), "__repr__": _text, "__module__": __name__})
 
 

@@ -113,7 +113,7 @@ def recursive(t, n=2):
 
 def comprehensions(t):
     rows = [np.zeros(2) + w * t ** (2 - i) for i, w in enumerate(WEIGHTS)]
-    table = {i: row for i, row in enumerate(rows)}
+    table = {i: row for i, row in enumerate(rows)}  # noqa: C416
     return np.array([sum(table[i][j] for i in table) for j in range(2)])
 
 
@@ -187,7 +187,7 @@ def decorated(t):
     return b
 
 
-@lru_cache(maxsize=None)
+@lru_cache(maxsize=None)  # noqa: UP033
 def fibonacci(n):
     return np.array([1.0, 1.0]) if n < 2 else fibonacci(n - 1) + fibonacci(n - 2)
 
@@ -268,7 +268,7 @@ def items_and_lists(t):
 def texts(t):
     b = np.zeros(2)
     b[:] = t * t + 3.0 * t
-    assert "%.3f" % b[0] == f"{b[0]:.3f}" == "{:.3f}".format(b[0])
+    assert "%.3f" % b[0] == f"{b[0]:.3f}" == "{:.3f}".format(b[0])  # noqa: UP031, UP032
     return b
 
 
@@ -323,7 +323,7 @@ class Derived(Base):
     def square(self, t):
         out = np.empty(2)
         out[:] = super().square(t)
-        out[1] = super(Derived, self).square(t)[1]
+        out[1] = super(Derived, self).square(t)[1]  # noqa: UP008
         return out
 
     @property

@@ -262,8 +262,8 @@ def test_comparison(name):
 def test_comparison_with_what_is_no_number():
     for lib in (torch, ndgrad):
         x = lib.tensor([1.0])
-        assert (x == None) is False
-        assert (x != None) is True
+        assert (x == None) is False  # noqa: E711
+        assert (x != None) is True  # noqa: E711
         assert (x == "a") is False
         assert x.__eq__(None) is NotImplemented
         for f in (operator.lt, operator.add, operator.mul, operator.iadd):

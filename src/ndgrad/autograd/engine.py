@@ -339,7 +339,8 @@ def run_node(task: GraphTask, node: Any, g: Any, apply: Any = apply_lane) -> tup
         elif leaf:
             return None, False
         assert task.needed is not None
-        if not (leaf or task.accumulate or any(e is not None and edge_node(e) in task.needed for e in node.next)):
+        leads_on = node.has_inner_pass or any(e is not None and edge_node(e) in task.needed for e in node.next)
+        if not (leaf or task.accumulate or leads_on):
             return None, False  # only its gradient was asked for
     if leaf:
         box, g = [g], None  # run_leaf alone holds the gradient, which may become a leaf's `.grad` as it is

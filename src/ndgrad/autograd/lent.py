@@ -41,7 +41,7 @@ def over(face: type[Any], array: Any) -> Any:
 
 
 def sample(array: Any, saved: Any = None) -> int:
-    """A hash of the elements of a small array, of a sample of a large one. How they lie in memory, now or when saved, makes no difference."""
+    """A hash of the elements of a small array, of a sample of a large one, however they lie in memory, now or when saved."""
     if array.nbytes > SMALL:
         corner = array[(-1,) * array.ndim]
         each = max(1, math.ceil((array.size / _SAMPLED) ** (1 / array.ndim)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ndgrad.nn import functional, init, modules, parameter, utils
-from ndgrad.nn.modules import *
+from ndgrad.nn.modules import *  # noqa: F403
 from ndgrad.nn.modules import __all__ as _modules
 from ndgrad.nn.parameter import Buffer, Parameter, UninitializedBuffer, UninitializedParameter
 

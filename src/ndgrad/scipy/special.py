@@ -15,7 +15,7 @@ import numpy
 
 import ndgrad.numpy as np
 from ndgrad.array_api import special as standard
-from ndgrad.array_api.special import *
+from ndgrad.array_api.special import *  # noqa: F403
 from ndgrad.autograd.variable import np_dtype
 from ndgrad.numpy.coercion import as_array, deliver, inexact, many_axes, operands
 from ndgrad.ops import bessel_order, hypergeometric, integral

@@ -35,7 +35,7 @@ SAMPLES = {
     "bitwise_not": [
         Sample((X,), reference=lambda x: -x - 1),
         Sample((SMALL,), reference=lambda x: 255 - x),
-        Sample((BITS,), reference=lambda x: x == False),
+        Sample((BITS,), reference=lambda x: x == False),  # noqa: E712
         Sample((np.int64(5),), reference=lambda x: -x - 1),
     ],
     "bitwise_left_shift": [Sample((X, SHIFTS), reference=lambda x, y: x * 2**y), Sample((X, 2), reference=lambda x, y: x * 4)],

@@ -6,18 +6,18 @@ Ops with rules of their own are in ndgrad.ops; what is here reads arguments, che
 from __future__ import annotations
 
 from ndgrad.api.product import pdist
-from ndgrad.nn.functional.activation import *
-from ndgrad.nn.functional.affine import *
-from ndgrad.nn.functional.attention import *
-from ndgrad.nn.functional.classification import *
-from ndgrad.nn.functional.convolution import *
-from ndgrad.nn.functional.distance import *
-from ndgrad.nn.functional.lookup import *
-from ndgrad.nn.functional.norm import *
-from ndgrad.nn.functional.padding import *
-from ndgrad.nn.functional.pooling import *
-from ndgrad.nn.functional.regression import *
-from ndgrad.nn.functional.regularization import *
-from ndgrad.nn.functional.vision import *
+from ndgrad.nn.functional.activation import *  # noqa: F403
+from ndgrad.nn.functional.affine import *  # noqa: F403
+from ndgrad.nn.functional.attention import *  # noqa: F403
+from ndgrad.nn.functional.classification import *  # noqa: F403
+from ndgrad.nn.functional.convolution import *  # noqa: F403
+from ndgrad.nn.functional.distance import *  # noqa: F403
+from ndgrad.nn.functional.lookup import *  # noqa: F403
+from ndgrad.nn.functional.norm import *  # noqa: F403
+from ndgrad.nn.functional.padding import *  # noqa: F403
+from ndgrad.nn.functional.pooling import *  # noqa: F403
+from ndgrad.nn.functional.regression import *  # noqa: F403
+from ndgrad.nn.functional.regularization import *  # noqa: F403
+from ndgrad.nn.functional.vision import *  # noqa: F403
 
 __all__ = [name for name in dir() if not name.startswith("_") and callable(globals()[name])] + ["pdist"]

@@ -5,21 +5,21 @@ The files carry the names they have in torch where programs import from them (`n
 
 from __future__ import annotations
 
-from ndgrad.nn.modules.activation import *
-from ndgrad.nn.modules.batchnorm import *
-from ndgrad.nn.modules.container import *
-from ndgrad.nn.modules.conv import *
-from ndgrad.nn.modules.dropout import *
-from ndgrad.nn.modules.lazy import *
-from ndgrad.nn.modules.linear import *
-from ndgrad.nn.modules.loss import *
+from ndgrad.nn.modules.activation import *  # noqa: F403
+from ndgrad.nn.modules.batchnorm import *  # noqa: F403
+from ndgrad.nn.modules.container import *  # noqa: F403
+from ndgrad.nn.modules.conv import *  # noqa: F403
+from ndgrad.nn.modules.dropout import *  # noqa: F403
+from ndgrad.nn.modules.lazy import *  # noqa: F403
+from ndgrad.nn.modules.linear import *  # noqa: F403
+from ndgrad.nn.modules.loss import *  # noqa: F403
 from ndgrad.nn.modules.module import Module
-from ndgrad.nn.modules.normalization import *
-from ndgrad.nn.modules.padding import *
-from ndgrad.nn.modules.pooling import *
-from ndgrad.nn.modules.rnn import *
-from ndgrad.nn.modules.shaping import *
-from ndgrad.nn.modules.sparse import *
-from ndgrad.nn.modules.transformer import *
+from ndgrad.nn.modules.normalization import *  # noqa: F403
+from ndgrad.nn.modules.padding import *  # noqa: F403
+from ndgrad.nn.modules.pooling import *  # noqa: F403
+from ndgrad.nn.modules.rnn import *  # noqa: F403
+from ndgrad.nn.modules.shaping import *  # noqa: F403
+from ndgrad.nn.modules.sparse import *  # noqa: F403
+from ndgrad.nn.modules.transformer import *  # noqa: F403
 
 __all__ = ["Module"] + [name for name, value in list(globals().items()) if isinstance(value, type) and name != "Module"]

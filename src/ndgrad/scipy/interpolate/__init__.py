@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from ndgrad.scipy._beyond import beyond
 from ndgrad.scipy.interpolate import bsplines, grids, piecewise, scattered
-from ndgrad.scipy.interpolate.bsplines import *
-from ndgrad.scipy.interpolate.grids import *
-from ndgrad.scipy.interpolate.piecewise import *
-from ndgrad.scipy.interpolate.scattered import *
+from ndgrad.scipy.interpolate.bsplines import *  # noqa: F403
+from ndgrad.scipy.interpolate.grids import *  # noqa: F403
+from ndgrad.scipy.interpolate.piecewise import *  # noqa: F403
+from ndgrad.scipy.interpolate.scattered import *  # noqa: F403
 
 _KNOTS = "make_interp_spline, or make_lsq_spline with knots of your own: smoothing splines choose theirs by values"
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from ndgrad.scipy._beyond import beyond
 from ndgrad.scipy.linalg import equations, factors, functions, spectral, structured, systems
-from ndgrad.scipy.linalg.equations import *
-from ndgrad.scipy.linalg.factors import *
-from ndgrad.scipy.linalg.functions import *
-from ndgrad.scipy.linalg.spectral import *
-from ndgrad.scipy.linalg.structured import *
-from ndgrad.scipy.linalg.systems import *
+from ndgrad.scipy.linalg.equations import *  # noqa: F403
+from ndgrad.scipy.linalg.factors import *  # noqa: F403
+from ndgrad.scipy.linalg.functions import *  # noqa: F403
+from ndgrad.scipy.linalg.spectral import *  # noqa: F403
+from ndgrad.scipy.linalg.structured import *  # noqa: F403
+from ndgrad.scipy.linalg.systems import *  # noqa: F403
 
 _BASIS = "a function that does not depend on the choice of a basis (pinv, lstsq, polar, svdvals)"
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from ndgrad.scipy._beyond import beyond
 from ndgrad.scipy.ndimage import filters, interpolation, measurements
-from ndgrad.scipy.ndimage.filters import *
-from ndgrad.scipy.ndimage.interpolation import *
-from ndgrad.scipy.ndimage.measurements import *
+from ndgrad.scipy.ndimage.filters import *  # noqa: F403
+from ndgrad.scipy.ndimage.interpolation import *  # noqa: F403
+from ndgrad.scipy.ndimage.measurements import *  # noqa: F403
 
 __getattr__ = beyond(
     "ndimage",

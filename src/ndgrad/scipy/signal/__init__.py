@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from ndgrad.scipy._beyond import beyond
 from ndgrad.scipy.signal import convolution, filters, response, smoothing, spectral, waveforms, windows
-from ndgrad.scipy.signal.convolution import *
-from ndgrad.scipy.signal.filters import *
-from ndgrad.scipy.signal.response import *
-from ndgrad.scipy.signal.smoothing import *
-from ndgrad.scipy.signal.spectral import *
-from ndgrad.scipy.signal.waveforms import *
+from ndgrad.scipy.signal.convolution import *  # noqa: F403
+from ndgrad.scipy.signal.filters import *  # noqa: F403
+from ndgrad.scipy.signal.response import *  # noqa: F403
+from ndgrad.scipy.signal.smoothing import *  # noqa: F403
+from ndgrad.scipy.signal.spectral import *  # noqa: F403
+from ndgrad.scipy.signal.waveforms import *  # noqa: F403
 
 _DESIGN = "coefficients as an Array of your own, optimised by gradients through freqz or lfilter"
 

@@ -12,7 +12,7 @@ from typing import Any
 from ndgrad.scipy._beyond import beyond
 from ndgrad.scipy.sparse import construction
 from ndgrad.scipy.sparse.arrays import SparseArray, coo_array, csc_array, csr_array
-from ndgrad.scipy.sparse.construction import *
+from ndgrad.scipy.sparse.construction import *  # noqa: F403
 
 _beyond = beyond(
     "sparse",

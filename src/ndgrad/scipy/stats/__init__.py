@@ -10,7 +10,7 @@ from typing import Any
 
 from ndgrad.scipy._beyond import beyond
 from ndgrad.scipy.stats import continuous, descriptive, discrete, multivariate
-from ndgrad.scipy.stats.descriptive import *
+from ndgrad.scipy.stats.descriptive import *  # noqa: F403
 from ndgrad.scipy.stats.distribution import of_constants
 from ndgrad.scipy.stats.kernel_density import gaussian_kde
 

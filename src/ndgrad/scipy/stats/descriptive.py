@@ -187,7 +187,7 @@ def trim_mean(a: Any, proportiontocut: float, axis: Any = 0, *, nan_policy: str 
     return kept.mean(axis=axis, keepdims=keepdims)
 
 
-DescribeResult = collections.namedtuple("DescribeResult", "nobs minmax mean variance skewness kurtosis")
+DescribeResult = collections.namedtuple("DescribeResult", "nobs minmax mean variance skewness kurtosis")  # noqa: PYI024
 
 
 def describe(a: Any, axis: Any = 0, ddof: int = 1, bias: bool = True, nan_policy: str = "propagate") -> Any:
@@ -297,12 +297,12 @@ def yeojohnson_llf(lmb: Any, data: Any, *, axis: Any = 0, nan_policy: str = "pro
 # ----- correlation and tests
 # -----------------------------------------------------------------------------------------------------------------
 
-SignificanceResult = collections.namedtuple("SignificanceResult", "statistic pvalue")
+SignificanceResult = collections.namedtuple("SignificanceResult", "statistic pvalue")  # noqa: PYI024
 
 
 def _with_more(name: str, fields: str, more: str) -> Any:
     """A named tuple that unpacks to its fields and has one attribute more, as SciPy's results do."""
-    made = type(name, (collections.namedtuple(name, fields),), {"__module__": __name__})
+    made = type(name, (collections.namedtuple(name, fields),), {"__module__": __name__})  # noqa: PYI024
 
     def flatten(result: Any) -> Any:
         return (*result, getattr(result, more)), None
