@@ -48,7 +48,7 @@ from ndgrad.autograd.node import FIRST, Edge, Extra, Node, edge_node, edge_numbe
 from ndgrad.autograd.parts import SMALL, add_to_part, may_write
 from ndgrad.autograd.roots import choose_lane, gradient_edge
 from ndgrad.autograd.threads import on_a_fresh_stack, stack_is_deep
-from ndgrad.autograd.traversal import count_gradients, nodes_towards
+from ndgrad.autograd.traversal import count_gradients, nodes_towards, oldest_of
 from ndgrad.autograd.variable import ESCAPED, AccumulateGrad, Variable, innermost_array, np_dtype, wrap
 from ndgrad.ops.vocabulary import owning_raw_ops, raw_ops, tensor_ops
 
@@ -339,7 +339,8 @@ def run_node(task: GraphTask, node: Any, g: Any, apply: Any = apply_lane) -> tup
         elif leaf:
             return None, False
         assert task.needed is not None
-        leads_on = node.has_inner_pass or any(e is not None and edge_node(e) in task.needed for e in node.next)
+        leads_on = any(e is not None and edge_node(e) in task.needed for e in node.next)
+        leads_on = leads_on or (node.has_inner_pass and oldest_of(task.wanted) < node.seq)
         if not (leaf or task.accumulate or leads_on):
             return None, False  # only its gradient was asked for
     if leaf:

@@ -53,7 +53,7 @@ def nodes_towards(roots: Iterable[Node], wanted: set[Node]) -> set[Node]:
     changed sequence numbers may a node come before one it leads to; then it is repeated until nothing changes.
     """
     found = sorted(iterate_nodes(dict.fromkeys(roots)), key=_age)
-    oldest = min((-1.0 if node.seq is FIRST else node.seq for node in wanted), default=FIRST)
+    oldest = oldest_of(wanted)
     needed = {node for node in found if node in wanted or (node.has_inner_pass and oldest < node.seq)}
     while True:
         before, in_order = len(needed), True
@@ -69,6 +69,11 @@ def nodes_towards(roots: Iterable[Node], wanted: set[Node]) -> set[Node]:
                             in_order = False
         if in_order or len(needed) == before:
             return needed
+
+
+def oldest_of(nodes: Iterable[Node]) -> float:
+    """The sequence number of the oldest of some nodes; leaves are older than all."""
+    return min((-1.0 if node.seq is FIRST else node.seq for node in nodes), default=FIRST)
 
 
 def _age(node: Node) -> float:
