@@ -41,7 +41,7 @@ from ndgrad.arrays.library import library_of
 from ndgrad.arrays.sums import sum_leading
 from ndgrad.autograd.accumulate import accumulate_array
 from ndgrad.autograd.hooks import call, run_node_prehooks, run_post_accumulate_hooks, run_post_hooks, run_pre_hooks
-from ndgrad.autograd.modes import enter, leave, process, switch_grad, thread
+from ndgrad.autograd.modes import process, restore, scope, thread
 from ndgrad.autograd.node import FIRST, Edge, Extra, MultiNode, Node, edge_node, edge_number, extra_of, output_count
 from ndgrad.autograd.roots import choose_lane, gradient_edge
 from ndgrad.autograd.threads import on_a_fresh_stack, stack_is_deep
@@ -97,15 +97,17 @@ def run(task: GraphTask, roots: list[tuple[Any, Any]]) -> None:
     Callbacks come when all has been accumulated; they may queue further ones. A pass that fails has none.
     """
     task.roots = [edge_node(e) for e, _ in roots]
-    outside, thread.task = thread.task, task
+    outside = scope()
     try:
+        restore(outside.changed(task=task))
         if roots:
             _run(task, roots)
         task.node = None
         for callback in task.callbacks:
             call(task, callback)
     finally:
-        thread.task = outside
+        restore(outside)
+        del outside
 
 
 def _run(task: GraphTask, roots: list[tuple[Any, Any]]) -> None:
@@ -391,11 +393,13 @@ def run_leaf(task: GraphTask, node: Any, box: list[Any], extra: Extra | None) ->
 
 
 def apply_leaf(task: GraphTask, node: Any, g: Any) -> None:
-    was = switch_grad(task.create_graph)
+    outside = scope()
     try:
+        restore(outside.recording(task.create_graph))
         node.apply_tensors(g)
     finally:
-        switch_grad(was)
+        restore(outside)
+        del outside
 
 
 def is_undefined(g: Any) -> bool:
@@ -578,14 +582,14 @@ def run_in_mode(task: GraphTask, roots: list[tuple[Any, Any]]) -> None:
         with np.errstate(all="ignore"):
             run(task, roots)
         return
-    was = switch_grad(task.create_graph) if task.lane == "tensors" else thread.grad_enabled
-    own = task.lane == "payloads"
-    enter()
-    thread.transforms += own
+    outside = scope()
     try:
+        if task.lane == "tensors":
+            restore(outside.changed(entered=outside.modes.entered + 1, grad_enabled=task.create_graph))
+        else:
+            restore(outside.changed(entered=outside.modes.entered + 1, transforms=outside.modes.transforms + 1))
         with np.errstate(all="ignore"):
             run(task, roots)
     finally:
-        thread.transforms -= own
-        leave()
-        switch_grad(was)
+        restore(outside)
+        del outside

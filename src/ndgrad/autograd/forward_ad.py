@@ -14,7 +14,7 @@ With the level they all go.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -22,8 +22,8 @@ import numpy as np
 from ndgrad.arrays.library import library_of
 from ndgrad.autograd.array_tangents import plain_dual, plain_linear_dual
 from ndgrad.autograd.dispatch import dispatch, fact
-from ndgrad.autograd.grad_mode import Mode, ThreadSwitch
-from ndgrad.autograd.modes import enter, leave, next_level_number, thread
+from ndgrad.autograd.grad_mode import FieldSwitch, Mode
+from ndgrad.autograd.modes import Modes, modes, next_level_number, put, thread
 from ndgrad.autograd.saved import lift
 from ndgrad.autograd.variable import Variable, accumulator, meta_of, new, np_dtype, shape_of
 from ndgrad.autograd.versions import storage_of
@@ -369,20 +369,31 @@ class dual_level(Mode):
     """
 
     def __enter__(self) -> int:
-        self._stack.append(enter_dual_level())
-        return int(self._stack[-1])
+        super().__enter__()
+        return thread.dual_stack[-1]
+
+    def opening(self) -> Callable[[Modes], None]:
+        number = next_level_number()
+        return lambda modes: _open(modes, number)
 
     def __exit__(self, *exc: object) -> None:
-        exit_dual_level(level=self._stack.pop())
+        number = self._stack[-1].modes.dual_stack[-1]
+        super().__exit__(*exc)
+        _saved_by_level.pop(number, None)
+
+
+def _open(modes: Modes, number: int) -> None:
+    modes.entered += 1
+    modes.transforms += 1
+    modes.dual_levels += 1
+    modes.dual_stack = (*modes.dual_stack, number)
 
 
 def enter_dual_level() -> int:
     """Open a level and return its number; `dual_level()` is the safer form."""
-    number = next_level_number()
-    enter()
-    thread.transforms += 1
-    thread.dual_levels += 1
-    thread.dual_stack = (*thread.dual_stack, number)
+    number, made = next_level_number(), modes().copy()
+    _open(made, number)
+    put(made)
     return number
 
 
@@ -396,11 +407,11 @@ def exit_dual_level(*, level: int | None = None) -> None:
             f"exit_dual_level: level {level} is not the innermost open one, which is {stack[-1]}. Leave dual levels in the reverse order "
             "of entering."
         )
-    thread.dual_stack = stack[:-1]
-    thread.dual_levels -= 1
-    thread.transforms -= 1
+    made = modes().copy()
+    made.entered, made.transforms, made.dual_levels = made.entered - 1, made.transforms - 1, made.dual_levels - 1
+    made.dual_stack = stack[:-1]
+    put(made)
     _saved_by_level.pop(stack[-1], None)
-    leave()
 
 
 def current_level() -> int:
@@ -466,7 +477,7 @@ def _open_number(name: str, level: int | None) -> int | None:
     raise RuntimeError(f"{name}: invalid level {level}: it was not created, or is closed already. Open are {list(stack)}.")
 
 
-class _set_fwd_grad_enabled(ThreadSwitch):
+class _set_fwd_grad_enabled(FieldSwitch):
     """Switch forward mode on or off, at once; as a context, until the block ends. What is computed without it has no tangent."""
 
     attribute = "forward_grad_enabled"

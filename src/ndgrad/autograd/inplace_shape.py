@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from ndgrad.autograd.inplace import check_writable
-from ndgrad.autograd.modes import switch_grad
+from ndgrad.autograd.modes import restore, scope
 from ndgrad.autograd.variable import meta_of
 from ndgrad.autograd.versions import storage_of
 
@@ -21,11 +21,13 @@ def change_shape(op: Any, t: Any, settings: dict[str, Any], node_name: str) -> A
     """`t` becomes op(t), a view of itself, and is returned; its node bears torch's name for the in-place form."""
     check_writable(t, op.name + "_")
     leaf = t._node is None and t._meta is not None and t._meta.requires_grad
-    was = switch_grad(not leaf)  # also under no_grad: no value changes, so a history that exists must go on
+    outside = scope()
     try:
+        restore(outside.recording(not leaf))  # also under no_grad: no value changes, so a history that exists must go on
         became = op(t, **settings)
     finally:
-        switch_grad(was)
+        restore(outside)
+        del outside
     storage = storage_of(t)
     storage.bump(op.name + "_")
     meta = meta_of(t)

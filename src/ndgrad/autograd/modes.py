@@ -1,77 +1,369 @@
-"""Which modes are in force, per thread, and the one flag that the eager path looks at.
+"""Which modes are in force, per context, and the one flag that the eager path looks at.
 
-An eager op may spend a few nanoseconds on asking whether anything unusual is going on. So all unusual states
-(no_grad, inference mode, function-transform levels, saved-tensor hooks, anomaly mode, ...) are counted in one
-process-wide integer, `process.busy`. While it is zero, every thread is in the default mode and the generated
-fast lane runs. While it is not, ops take the general lane, which reads this thread's own state.
+An eager op may spend a few nanoseconds on asking whether anything unusual is going on. So all unusual states (no_grad, inference mode,
+function-transform levels, saved-tensor hooks, anomaly mode, ...) show in one process-wide set, `process.busy`. While it is empty, nobody is
+in any mode and the generated fast lane runs. While it is not, ops take the general lane, which reads the modes of its own context.
+
+Note [Modes of a context]
+A context variable points at the scope that is in force, and the scope has the modes: so each thread and each asyncio task has its own,
+and a task starts with those that its creator was in. Neither is changed once others can see it. To enter a mode is to point at another
+scope; to leave it is to point at the one before. `thread.levels` reads a field of the modes in force.
+
+A scope in which anything is unusual holds a token, which it shares with the scopes made inside it, and `process.busy` has weak references
+to the tokens. Nothing is counted, so nothing can be counted wrong: when the last scope of a chain dies, its token goes by itself, whether
+a block was left, a task ended, or an exception got in between.
+
+Note [Sections]
+Where the package itself changes modes around a call, it writes
+
+    outside = scope()
+    try:
+        restore(outside.recording(False))
+        ...
+    finally:
+        restore(outside)
+        del outside
+
+An exception that comes from elsewhere (Ctrl-C, PyThreadState_SetAsyncExc) is raised when a function is entered, after a call, or at the
+end of a loop's body; `restore` is a function in C, and what it does is done before anybody looks. So there is no point at which the
+modes could be left behind, and whatever code inside has left behind is undone. A `with` statement is not as safe, since `__exit__` is a
+function that is entered. `del`, because a traceback that somebody keeps would keep the scope, and with it the token.
+
+Note [Blocks]
+A block (`with no_grad():`) may be left in another order than it was entered, by generators that are suspended inside one. Then its
+scope is unlinked from the chain, and the scopes of the blocks inside it, which are still open, are made anew without it.
 """
 
 from __future__ import annotations
 
+import functools
 import itertools
 import os
 import threading
-from typing import TYPE_CHECKING, Any
+import weakref
+from collections.abc import Callable
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from ndgrad.arrays.library import on_second_library
+from ndgrad.autograd.locks import make_lock
 
 if TYPE_CHECKING:
     from ndgrad.func.levels import Level
 
+F = TypeVar("F", bound=Callable[..., Any])
+
 
 class Process:
-    """Process-wide state: `busy` counts modes entered by any thread and not yet left, `shared` those among them that belong to no
-    thread; `leaf_hooks` has a token for every hook on a leaf (and changed sequence number), for which the engine must know the moment a
-    leaf is complete.
-
-    The lock is one that its holder may take again: a signal handler, or a finalizer that the collector runs, may enter and leave a
-    mode at any point, also in the middle of `enter`. Tokens need no lock: adding to a set is one step.
+    """Process-wide state: `busy` is empty while no context is in any mode; `shared` counts the modes that belong to no context;
+    `leaf_hooks` has a token for every hook on a leaf (and changed sequence number), for which the engine must know the moment a leaf is
+    complete. Tokens need no lock: adding to a set is one step.
     """
 
     __slots__ = ("busy", "crossed", "dispatching", "leaf_hooks", "lock", "shared")
 
     def __init__(self) -> None:
-        self.busy = 0
+        self.busy: set[object] = set()
         self.shared = 0
         #: whether a tensor class with a dispatch of its own has been defined
         self.dispatching = False
         #: whether a tensor in a graph has been moved to another device: one backward pass may meet arrays of several libraries
         self.crossed = False
         self.leaf_hooks: set[object] = set()
-        self.lock = threading.RLock()
+        self.lock = make_lock()
 
 
-class ThreadState(threading.local):
-    """The modes of one thread; the class attributes are the defaults that a new thread starts with."""
+process = Process()
 
-    #: How many of the modes that `process.busy` counts this thread has entered, no_grad apart, whose state is `grad_enabled`.
-    entered: int = 0
-    grad_enabled: bool = True
-    inference: bool = False
-    #: What is_grad_enabled() answers in inference mode, where nothing is recorded whatever the answer.
-    grad_asked: bool = True
-    forward_grad_enabled: bool = True
-    multithreading: bool = True
-    view_replay: bool = False
-    #: Whether a leaf's gradient is made to lie in memory as the leaf does.
-    enforce_grad_layout: bool = True
-    #: How many of the modes that `process.busy` counts are this thread's own transforms: if all are, nothing is unusual below them.
-    transforms: int = 0
-    #: The number of open `forward_ad` dual levels.
-    dual_levels: int = 0
-    #: Their numbers, innermost last.
-    dual_stack: tuple[int, ...] = ()
-    #: The stack of function-transform levels, outermost first.
-    levels: tuple[Level, ...] = ()
-    #: The stack of (pack, unpack) pairs of saved-tensor hooks, innermost last.
-    saved_hooks: tuple[tuple[Any, Any], ...] = ()
-    #: While a pack hook runs: the node that saves, and the name under which its rules know the value.
-    saving: tuple[Any, str] | None = None
-    #: Why saved-tensor hooks may not be used now, or None.
-    saved_hooks_disabled: str | None = None
-    #: Copy on write for saved tensors of torch's face too.
-    copy_on_write: bool = False
-    #: The process's modes for debugging (see Note [What is remembered when]); they are set on this class, for all threads.
+
+class _Token:
+    """Alive as long as a record in which something is unusual."""
+
+    __slots__ = ("__weakref__", "thread")
+
+    def __init__(self) -> None:
+        self.thread = threading.get_ident()
+        process.busy.add(weakref.ref(self, process.busy.discard))
+
+
+class Modes:
+    """The modes that are in force in one place; the values that `__init__` gives are those of no mode."""
+
+    __slots__ = (
+        "captures", "copy_on_write", "dual_levels", "dual_stack", "enforce_grad_layout", "entered", "forward_grad_enabled",
+        "function_modes", "functions_disabled", "grad_asked", "grad_enabled", "in_custom_forward", "inference", "levels", "multithreading",
+        "observers", "saved_hooks", "saved_hooks_disabled", "saving", "task", "transforms", "view_replay",
+    )  # fmt: skip
+
+    def __init__(self) -> None:
+        #: How many modes have been entered that the fast lane does not know of.
+        self.entered: int = 0
+        #: How many of them are transforms: if all are, nothing is unusual below them.
+        self.transforms: int = 0
+        self.grad_enabled: bool = True
+        self.inference: bool = False
+        #: What is_grad_enabled() answers in inference mode, where nothing is recorded whatever the answer.
+        self.grad_asked: bool = True
+        self.forward_grad_enabled: bool = True
+        self.multithreading: bool = True
+        self.view_replay: bool = False
+        #: Whether a leaf's gradient is made to lie in memory as the leaf does.
+        self.enforce_grad_layout: bool = True
+        #: The number of open `forward_ad` dual levels.
+        self.dual_levels: int = 0
+        #: Their numbers, innermost last.
+        self.dual_stack: tuple[int, ...] = ()
+        #: The stack of function-transform levels, outermost first.
+        self.levels: tuple[Level, ...] = ()
+        #: The stack of (pack, unpack) pairs of saved-tensor hooks, innermost last.
+        self.saved_hooks: tuple[tuple[Any, Any], ...] = ()
+        #: While a pack hook runs: the node that saves, and the name under which its rules know the value.
+        self.saving: tuple[Any, str] | None = None
+        #: Why saved-tensor hooks may not be used now, or None.
+        self.saved_hooks_disabled: str | None = None
+        #: Copy on write for saved tensors of torch's face too.
+        self.copy_on_write: bool = False
+        #: Observers that see every op below autograd, innermost last (profilers, recorders, dispatch modes).
+        self.observers: tuple[Any, ...] = ()
+        #: Modes that see every public call before anything else does.
+        self.function_modes: tuple[Any, ...] = ()
+        #: Blocks in which classes' own functions are not asked (see ndgrad.autograd.subclass).
+        self.functions_disabled: int = 0
+        #: The backward pass that is running, if any.
+        self.task: Any = None
+        #: What looks at the tensors that ops are given and may replace them: a function whose closure is being read or rewritten.
+        self.captures: Any = None
+        #: True while a custom function's forward runs.
+        self.in_custom_forward: bool = False
+
+    def copy(self) -> Modes:
+        """The same modes, to be changed before they are put in force."""
+        made = _new_modes(Modes)
+        made.entered, made.transforms, made.grad_enabled = self.entered, self.transforms, self.grad_enabled
+        made.inference, made.grad_asked, made.forward_grad_enabled = self.inference, self.grad_asked, self.forward_grad_enabled
+        made.multithreading, made.view_replay = self.multithreading, self.view_replay
+        made.enforce_grad_layout, made.dual_levels, made.dual_stack = self.enforce_grad_layout, self.dual_levels, self.dual_stack
+        made.levels, made.saved_hooks, made.saving = self.levels, self.saved_hooks, self.saving
+        made.saved_hooks_disabled, made.copy_on_write, made.observers = self.saved_hooks_disabled, self.copy_on_write, self.observers
+        made.function_modes, made.functions_disabled = self.function_modes, self.functions_disabled
+        made.task, made.captures, made.in_custom_forward = self.task, self.captures, self.in_custom_forward
+        return made
+
+    def only_transforms(self) -> bool:
+        """Whether no mode is in force but transforms, if any."""
+        return self.entered == self.transforms and self.grad_enabled and not process.shared
+
+    def only_no_grad(self) -> bool:
+        """Whether no mode is in force but no_grad."""
+        return not self.grad_enabled and not self.entered and not process.shared
+
+
+_new_modes = Modes.__new__
+
+
+class Scope:
+    """What a context variable points at: modes, and their token if anything in them is unusual. Only contexts, and sections and blocks as
+    long as they last, hold a scope; who wants to know what is in force holds the modes."""
+
+    __slots__ = ("_flipped", "_token", "_under", "change", "closed", "modes", "outside")
+
+    _flipped: Scope | None
+    _under: dict[Level, Scope] | None
+
+    def __init__(
+        self, modes: Modes, token: _Token | None = None, change: Callable[[Modes], None] | None = None, outside: Scope | None = None
+    ) -> None:
+        self.modes = modes
+        if modes.grad_enabled and not modes.entered:
+            token = None
+        elif token is None:
+            token = _Token()
+        self._token = token
+        #: Of a block: what it changes.
+        self.change = change
+        #: The scope around that of a block; None at the bottom, and inside a section, which ends before anything around it.
+        self.outside = outside
+        #: Whether the block has been left while others inside it were open.
+        self.closed = False
+        self._flipped = self._under = None
+
+    def around(self, modes: Modes) -> Scope:
+        """Other modes for a section inside this scope."""
+        return Scope(modes, self._token)
+
+    def changed(self, **fields: Any) -> Scope:
+        """These modes with some of them changed, for a section."""
+        made = self.modes.copy()
+        for name, value in fields.items():
+            setattr(made, name, value)
+        return Scope(made, self._token)
+
+    def recording(self, value: bool) -> Scope:
+        """These modes with recording on or off, for a section."""
+        if self.modes.grad_enabled is value:
+            return self
+        made = self._flipped
+        if made is None:
+            modes = self.modes.copy()
+            modes.grad_enabled = value
+            made = Scope(modes, self._token)
+            if self._token is not None:  # the scope of no mode lives forever, and would keep the token
+                self._flipped = made
+        return made
+
+    def under(self, level: Level) -> Scope:
+        """These modes as they are for the levels under `level`, which is open. Every op of a transform asks, hence the cache."""
+        enabled = level.enabled_below(self.modes.grad_enabled)
+        cache = self._under
+        if cache is None:
+            cache = self._under = {}
+        made = cache.get(level)
+        if made is None or made.modes.grad_enabled is not enabled:
+            modes = self.modes.copy()
+            modes.levels, modes.grad_enabled = level.outside, enabled
+            made = cache[level] = Scope(modes, self._token)
+        return made
+
+    def moved(self, outside: Scope) -> Scope:
+        """The scope of an open block, with another one around it."""
+        assert self.change is not None
+        modes = outside.modes.copy()
+        self.change(modes)
+        self.__init__(modes, outside._token, self.change, outside)  # type: ignore[misc]  # those who opened the block hold this object
+        return self
+
+
+NONE = Scope(Modes())
+_variable: ContextVar[Scope] = ContextVar("ndgrad_modes", default=NONE)
+_current = _variable.get
+#: Put a scope in force, in C (see Note [Sections]).
+restore = _variable.set
+
+
+def scope() -> Scope:
+    """The scope in force."""
+    found = _current()
+    return found if not found.closed else _settled()
+
+
+def modes() -> Modes:
+    """The modes in force."""
+    found = _current()
+    return found.modes if not found.closed else _settled().modes
+
+
+def _settled() -> Scope:
+    """The innermost scope whose block is open."""
+    found: Any = _current()
+    while found.closed:
+        found = found.outside
+    restore(found)
+    return found  # type: ignore[no-any-return]  # the scope of no mode is never closed
+
+
+def put(modes: Modes) -> None:
+    """Put changed modes in force, until the block or section around ends."""
+    before = scope()
+    outside = before if before.change is not None or before is NONE else before.outside
+    restore(Scope(modes, before._token, None, outside))
+
+
+def section(function: F) -> F:
+    """Decorates a function whose changes of modes, and those of whatever it calls, end with it (see Note [Sections])."""
+
+    @functools.wraps(function)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        outside = scope()
+        try:
+            return function(*args, **kwargs)
+        finally:
+            restore(outside)
+            del outside
+
+    return run  # type: ignore[return-value]  # a decorator gives back what it was given
+
+
+# ----- blocks ------------------------------------------------------------------------------------------------------------
+
+
+class Block:
+    """A context manager that changes modes, and can be entered again and again (nested too)."""
+
+    _stack: list[Any]
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+        made = super().__new__(cls)
+        made._stack = []  # not in __init__, which subclasses of users' own may leave out
+        return made
+
+    def change(self, modes: Modes) -> None:
+        """Change a record into what it is inside the block."""
+        raise NotImplementedError
+
+    def opening(self) -> Callable[[Modes], None]:
+        """What one entry of the block changes."""
+        return self.change
+
+    def __enter__(self) -> Any:
+        before = scope()
+        try:
+            self._stack.append(open_block(self.opening()))
+        except BaseException:
+            restore(before)
+            raise
+
+    def __exit__(self, *exc: object) -> None:
+        block = self._stack[-1]
+        block.closed = True  # no call, so nothing comes between: the mode is not in force from here on
+        close_block(block)
+        self._stack.pop()
+
+
+def open_block(change: Callable[[Modes], None]) -> Scope:
+    """Enter a block in which the modes are changed; the scope goes into `close_block`."""
+    before = scope()
+    modes = before.modes.copy()
+    change(modes)
+    made = Scope(modes, before._token, change, before)
+    restore(made)
+    return made
+
+
+def close_block(block: Scope) -> None:
+    """Leave a block, whose scope has been marked as closed (see Note [Blocks])."""
+    below = block.outside
+    assert below is not None
+    found = _current()
+    if found is block:
+        restore(below)
+        block.closed = False  # a task that was started inside the block is still in its modes
+        return
+    inside = []
+    while found is not block:
+        if found.change is not None and not found.closed:
+            inside.append(found)
+        if found.outside is None:
+            return  # of another context, or outside of a section: who comes back to it will find it closed
+        found = found.outside
+    while inside:
+        below = inside.pop().moved(below)
+    restore(below)
+
+
+# ----- the door to the record in force -----------------------------------------------------------------------------------
+
+if TYPE_CHECKING:
+    _Fields = Modes
+else:
+    _Fields = object
+
+
+class ThreadState(_Fields):
+    """`thread.levels` is the field of the record in force, and setting it puts a changed record in force.
+
+    The attributes below are the process's modes for debugging (see Note [What is remembered when]); they are set on this class.
+    """
+
     anomaly: bool = False
     check_nan: bool = True
     check_inf: bool = False
@@ -79,23 +371,22 @@ class ThreadState(threading.local):
     guard: bool = False
     #: Whether nodes remember the user's lines: any of debug, guard and anomaly.
     remembers: bool = False
-    #: Observers that see every op below autograd, innermost last (profilers, recorders, dispatch modes).
-    observers: tuple[Any, ...] = ()
-    #: What sees every call from outside (see ndgrad.autograd.watch); the process's, so set on this class.
+    #: What sees every call from outside (see ndgrad.autograd.watch).
     watchers: tuple[Any, ...] = ()
-    #: Modes that see every public call before anything else does.
-    function_modes: tuple[Any, ...] = ()
-    #: Blocks in which classes' own functions are not asked (see ndgrad.autograd.subclass).
-    functions_disabled: int = 0
-    #: The backward pass that the thread is running, if any.
-    task: Any = None
-    #: What looks at the tensors that ops are given and may replace them: a function whose closure is being read or rewritten.
-    captures: Any = None
-    #: True while the thread runs a custom function's forward.
-    in_custom_forward: bool = False
 
 
-process = Process()
+def _field(name: str) -> property:
+    def write(self: ThreadState, value: Any) -> None:
+        made = modes().copy()
+        setattr(made, name, value)
+        put(made)
+
+    names = {"current": _current, "settled": _settled}
+    return property(eval(f"lambda self: (found if not (found := current()).closed else settled()).modes.{name}", names), write)
+
+
+for _name in Modes.__slots__:
+    setattr(ThreadState, _name, _field(_name))
 thread = ThreadState()
 
 
@@ -103,50 +394,37 @@ thread = ThreadState()
 next_level_number = itertools.count(1).__next__
 
 
-def enter() -> None:
-    """Count one more unusual mode of this thread; pair with `leave` in a `finally`."""
-    with process.lock:
-        process.busy += 1
-    thread.entered += 1
+def switch_grad(value: bool) -> bool:
+    """Let this context record or not until the block around ends, and say what it did before."""
+    was = modes().grad_enabled
+    if was is not value:
+        thread.grad_enabled = value
+    return was
 
 
-def leave() -> None:
-    with process.lock:
-        process.busy -= 1
-    thread.entered -= 1
+# ----- modes of the process ----------------------------------------------------------------------------------------------
 
 
 def enter_process() -> None:
     """Count one more unusual mode of the process; pair with `leave_process`."""
     with process.lock:
-        process.busy += 1
         process.shared += 1
+        process.busy.add("process")
 
 
 def leave_process() -> None:
     with process.lock:
-        process.busy -= 1
         process.shared -= 1
-
-
-def switch_grad(value: bool) -> bool:
-    """Let this thread record or not, and say what it did before, which goes into a second call in a `finally`.
-
-    Whatever the code in between does to the mode (`set_grad_enabled(True)` as a statement, say), the count comes out right, since
-    every change is counted where it is made.
-    """
-    was = thread.grad_enabled
-    if was is not value:
-        thread.grad_enabled = value
-        with process.lock:
-            process.busy += -1 if value else 1
-    return was
+        if not process.shared:
+            process.busy.discard("process")
 
 
 def _after_fork() -> None:
-    """A child has only the thread that forked: nobody is left to give a lock back, or to leave the other threads' modes."""
-    process.lock = threading.RLock()
-    process.busy = process.shared + thread.entered + (not thread.grad_enabled)
+    """A child has only the thread that forked: nobody is left to leave the other threads' modes."""
+    here = threading.get_ident()
+    for entry in list(process.busy):
+        if isinstance(entry, weakref.ref) and ((token := entry()) is None or token.thread != here):
+            process.busy.discard(entry)
 
 
 if hasattr(os, "register_at_fork"):

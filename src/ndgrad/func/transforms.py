@@ -8,6 +8,7 @@ from typing import Any
 
 from ndgrad.autograd import forward_ad
 from ndgrad.autograd.engine import backward_from
+from ndgrad.autograd.modes import section
 from ndgrad.autograd.roots import is_constant
 from ndgrad.autograd.variable import Variable, np_dtype, requires_grad, wrap
 from ndgrad.func.batching import BatchLevel, batch_tensor
@@ -25,6 +26,7 @@ Argnums = int | tuple[int, ...]
 class _Recorded:
     """A function's run inside a grad level: its outputs, and how to pull cotangents back."""
 
+    @section
     def __init__(self, name: str, primals: tuple[Any, ...], function: Callable[[tuple[Any, ...]], Any]) -> None:
         flat, self.spec = tree_flatten(primals)
         for t in flat:
@@ -188,6 +190,7 @@ def _check_scalar(out: Any) -> None:
 # ----- forward mode ----------------------------------------------------------------------------------------------------
 
 
+@section
 def jvp(
     func: Callable[..., Any], primals: tuple[Any, ...], tangents: tuple[Any, ...], *, strict: bool = False, has_aux: bool = False
 ) -> Any:
@@ -357,6 +360,7 @@ def _batch_size(flat: list[Any], dims: list[int | None]) -> int:
     return int(sizes.pop())
 
 
+@section
 def _run_batched(
     func: Callable[..., Any], flat: list[Any], spec: Any, dims: list[int | None], out_dims: Any, size: int, randomness: str, kwargs: Any
 ) -> Any:

@@ -25,7 +25,7 @@ from typing import Any, Self
 from ndgrad.autograd.function import FunctionNode
 from ndgrad.autograd.grad_mode import enable_grad
 from ndgrad.autograd.locks import make_lock
-from ndgrad.autograd.modes import enter, leave, thread
+from ndgrad.autograd.modes import restore, scope, section, thread
 from ndgrad.autograd.node import next_sequence_number
 from ndgrad.autograd.observe import observing
 from ndgrad.autograd.saved_hooks import saved_tensors_hooks
@@ -212,29 +212,28 @@ def _same(value: Any) -> Any:
 @contextmanager
 def _hooks(pack: Callable[[Any], Any], unpack: Callable[[Any], Any]) -> Iterator[None]:
     """Saved-tensor hooks for a rerun, which happens even where users may not set any."""
-    outside = thread.saved_hooks
-    enter()
-    thread.saved_hooks = (*outside, (pack, unpack))
+    outside = scope()
     try:
+        restore(outside.changed(entered=outside.modes.entered + 1, saved_hooks=(*outside.modes.saved_hooks, (pack, unpack))))
         yield
     finally:
-        thread.saved_hooks = outside
-        leave()
+        restore(outside)
+        del outside
 
 
 @contextmanager
 def _inside(levels: tuple[Any, ...]) -> Iterator[None]:
     """The function transforms that the function ran in: their backward runs outside of them."""
-    outside = thread.levels
-    enter()
-    thread.levels = levels
+    outside = scope()
     try:
+        restore(outside.changed(entered=outside.modes.entered + 1, levels=levels))
         yield
     finally:
-        thread.levels = outside
-        leave()
+        restore(outside)
+        del outside
 
 
+@section
 def run_checkpointed(
     function: Callable[..., Any],
     args: tuple[Any, ...],
@@ -254,6 +253,7 @@ def run_checkpointed(
     random = RandomState((*args, *kwargs.values())) if preserve_rng_state else None
     levels = thread.levels
 
+    @section
     def again() -> Any:
         with ExitStack() as stack:
             if levels != thread.levels:
