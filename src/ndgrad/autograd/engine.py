@@ -41,7 +41,7 @@ from ndgrad.arrays.library import library_of
 from ndgrad.arrays.sums import sum_leading
 from ndgrad.autograd.accumulate import accumulate_array
 from ndgrad.autograd.hooks import call, run_node_prehooks, run_post_accumulate_hooks, run_post_hooks, run_pre_hooks
-from ndgrad.autograd.modes import process, restore, scope, thread
+from ndgrad.autograd.modes import process, restore, running, scope, set_running, thread
 from ndgrad.autograd.node import FIRST, Edge, Extra, MultiNode, Node, edge_node, edge_number, extra_of, output_count
 from ndgrad.autograd.roots import choose_lane, gradient_edge
 from ndgrad.autograd.threads import on_a_fresh_stack, stack_is_deep
@@ -97,17 +97,16 @@ def run(task: GraphTask, roots: list[tuple[Any, Any]]) -> None:
     Callbacks come when all has been accumulated; they may queue further ones. A pass that fails has none.
     """
     task.roots = [edge_node(e) for e, _ in roots]
-    outside = scope()
+    outside = running()
     try:
-        restore(outside.changed(task=task))
+        set_running(task)
         if roots:
             _run(task, roots)
         task.node = None
         for callback in task.callbacks:
             call(task, callback)
     finally:
-        restore(outside)
-        del outside
+        set_running(outside)
 
 
 def _run(task: GraphTask, roots: list[tuple[Any, Any]]) -> None:
@@ -567,7 +566,7 @@ def backward_from(
         edges = [gradient_edge(t, allow_missing=True) for t in inputs]
         task.wanted = {edge_node(e) for e in edges if e is not None}
         task.accumulate = accumulate
-    if thread.task is not None and stack_is_deep():
+    if running() is not None and stack_is_deep():
         on_a_fresh_stack(lambda: run_in_mode(task, roots))
     else:
         run_in_mode(task, roots)

@@ -14,7 +14,7 @@ With the level they all go.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -23,7 +23,7 @@ from ndgrad.arrays.library import library_of
 from ndgrad.autograd.array_tangents import plain_dual, plain_linear_dual
 from ndgrad.autograd.dispatch import dispatch, fact
 from ndgrad.autograd.grad_mode import FieldSwitch, Mode
-from ndgrad.autograd.modes import Modes, modes, next_level_number, put, thread
+from ndgrad.autograd.modes import Modes, modes, next_level_number, open_block, put, restore, scope, thread
 from ndgrad.autograd.saved import lift
 from ndgrad.autograd.variable import Variable, accumulator, meta_of, new, np_dtype, shape_of
 from ndgrad.autograd.versions import storage_of
@@ -369,17 +369,32 @@ class dual_level(Mode):
     """
 
     def __enter__(self) -> int:
-        super().__enter__()
-        return thread.dual_stack[-1]
+        number, before = next_level_number(), scope()
+        try:
+            self._stack.append(open_block(lambda modes: self._opened(modes, number), before))
+        except BaseException:
+            restore(before)
+            raise
+        return number
 
-    def opening(self) -> Callable[[Modes], None]:
-        number = next_level_number()
-        return lambda modes: _open(modes, number)
+    def _opened(self, modes: Modes, number: int) -> Modes:
+        made = modes.copy()
+        _open(made, number)
+        return made
 
     def __exit__(self, *exc: object) -> None:
         number = self._stack[-1].modes.dual_stack[-1]
         super().__exit__(*exc)
         _saved_by_level.pop(number, None)
+
+
+class transform_level(dual_level):
+    """The level of a transform, in which forward mode is on whatever is outside."""
+
+    def _opened(self, modes: Modes, number: int) -> Modes:
+        made = super()._opened(modes, number)
+        made.forward_grad_enabled = True
+        return made
 
 
 def _open(modes: Modes, number: int) -> None:

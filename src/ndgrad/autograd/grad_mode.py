@@ -125,13 +125,12 @@ class _GradMode(Mode):
 
     def __new__(cls, function: Any = None) -> Any:
         made = super().__new__(cls)
-        if function is None:
-            return made
-        made.__init__()  # type: ignore[misc]  # as a decorator: __new__ returns a function, so Python will not
-        return made(function)
+        return made if function is None else made(function)
 
-    def __init__(self, function: Any = None) -> None:
-        super().__init__()
+    def inside(self, modes: Modes) -> Modes:
+        if modes.inference:
+            return super().inside(modes)
+        return modes if modes.grad_enabled is self.value else modes.flipped()
 
     def change(self, modes: Modes) -> None:
         _record(modes, self.value)

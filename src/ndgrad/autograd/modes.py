@@ -39,8 +39,8 @@ from __future__ import annotations
 import functools
 import itertools
 import os
-import threading
 import weakref
+from _thread import get_ident
 from collections.abc import Callable
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Self, TypeVar
@@ -81,18 +81,16 @@ class _Token:
 
     __slots__ = ("__weakref__", "thread")
 
-    def __init__(self) -> None:
-        self.thread = threading.get_ident()
-        process.busy.add(weakref.ref(self, process.busy.discard))
+    thread: int
 
 
 class Modes:
     """The modes that are in force in one place; the values that `__init__` gives are those of no mode."""
 
     __slots__ = (
-        "captures", "copy_on_write", "dual_levels", "dual_stack", "enforce_grad_layout", "entered", "forward_grad_enabled",
+        "_flipped", "captures", "copy_on_write", "dual_levels", "dual_stack", "enforce_grad_layout", "entered", "forward_grad_enabled",
         "function_modes", "functions_disabled", "grad_asked", "grad_enabled", "in_custom_forward", "inference", "levels", "multithreading",
-        "observers", "saved_hooks", "saved_hooks_disabled", "saving", "task", "transforms", "view_replay",
+        "observers", "saved_hooks", "saved_hooks_disabled", "saving", "transforms", "view_replay",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -129,12 +127,11 @@ class Modes:
         self.function_modes: tuple[Any, ...] = ()
         #: Blocks in which classes' own functions are not asked (see ndgrad.autograd.subclass).
         self.functions_disabled: int = 0
-        #: The backward pass that is running, if any.
-        self.task: Any = None
         #: What looks at the tensors that ops are given and may replace them: a function whose closure is being read or rewritten.
         self.captures: Any = None
         #: True while a custom function's forward runs.
         self.in_custom_forward: bool = False
+        self._flipped: Modes | None = None
 
     def copy(self) -> Modes:
         """The same modes, to be changed before they are put in force."""
@@ -146,7 +143,17 @@ class Modes:
         made.levels, made.saved_hooks, made.saving = self.levels, self.saved_hooks, self.saving
         made.saved_hooks_disabled, made.copy_on_write, made.observers = self.saved_hooks_disabled, self.copy_on_write, self.observers
         made.function_modes, made.functions_disabled = self.function_modes, self.functions_disabled
-        made.task, made.captures, made.in_custom_forward = self.task, self.captures, self.in_custom_forward
+        made.captures, made.in_custom_forward = self.captures, self.in_custom_forward
+        made._flipped = None
+        return made
+
+    def flipped(self) -> Modes:
+        """The same modes, but for whether they record."""
+        made = self._flipped
+        if made is None:
+            made = self.copy()
+            made.grad_enabled = not self.grad_enabled
+            self._flipped = made
         return made
 
     def only_transforms(self) -> bool:
@@ -165,31 +172,26 @@ class Scope:
     """What a context variable points at: modes, and their token if anything in them is unusual. Only contexts, and sections and blocks as
     long as they last, hold a scope; who wants to know what is in force holds the modes."""
 
-    __slots__ = ("_flipped", "_token", "_under", "change", "closed", "modes", "outside")
-
-    _flipped: Scope | None
-    _under: dict[Level, Scope] | None
+    __slots__ = ("_token", "_under", "closed", "inside", "modes", "outside")
 
     def __init__(
-        self, modes: Modes, token: _Token | None = None, change: Callable[[Modes], None] | None = None, outside: Scope | None = None
+        self, modes: Modes, token: _Token | None, inside: Callable[[Modes], Modes] | None = None, outside: Scope | None = None
     ) -> None:
         self.modes = modes
         if modes.grad_enabled and not modes.entered:
             token = None
         elif token is None:
             token = _Token()
+            token.thread = get_ident()
+            process.busy.add(weakref.ref(token, process.busy.discard))
         self._token = token
-        #: Of a block: what it changes.
-        self.change = change
+        #: Of a block: the modes inside it, from those around it.
+        self.inside = inside
         #: The scope around that of a block; None at the bottom, and inside a section, which ends before anything around it.
         self.outside = outside
         #: Whether the block has been left while others inside it were open.
         self.closed = False
-        self._flipped = self._under = None
-
-    def around(self, modes: Modes) -> Scope:
-        """Other modes for a section inside this scope."""
-        return Scope(modes, self._token)
+        self._under: dict[Level, Scope] | None = None
 
     def changed(self, **fields: Any) -> Scope:
         """These modes with some of them changed, for a section."""
@@ -200,16 +202,8 @@ class Scope:
 
     def recording(self, value: bool) -> Scope:
         """These modes with recording on or off, for a section."""
-        if self.modes.grad_enabled is value:
-            return self
-        made = self._flipped
-        if made is None:
-            modes = self.modes.copy()
-            modes.grad_enabled = value
-            made = Scope(modes, self._token)
-            if self._token is not None:  # the scope of no mode lives forever, and would keep the token
-                self._flipped = made
-        return made
+        modes = self.modes
+        return self if modes.grad_enabled is value else Scope(modes.flipped(), self._token)
 
     def under(self, level: Level) -> Scope:
         """These modes as they are for the levels under `level`, which is open. Every op of a transform asks, hence the cache."""
@@ -225,19 +219,20 @@ class Scope:
         return made
 
     def moved(self, outside: Scope) -> Scope:
-        """The scope of an open block, with another one around it."""
-        assert self.change is not None
-        modes = outside.modes.copy()
-        self.change(modes)
-        self.__init__(modes, outside._token, self.change, outside)  # type: ignore[misc]  # those who opened the block hold this object
+        """The scope of an open block, with another one around it; the same object, since those who opened the block hold it."""
+        assert self.inside is not None
+        self.__init__(self.inside(outside.modes), outside._token, self.inside, outside)  # type: ignore[misc]
         return self
 
 
-NONE = Scope(Modes())
+NONE = Scope(Modes(), None)
 _variable: ContextVar[Scope] = ContextVar("ndgrad_modes", default=NONE)
 _current = _variable.get
 #: Put a scope in force, in C (see Note [Sections]).
 restore = _variable.set
+_task: ContextVar[Any] = ContextVar("ndgrad_task", default=None)
+#: The backward pass that is running, if any, and how to say so. It is no mode: the fast lane need not know.
+running, set_running = _task.get, _task.set
 
 
 def scope() -> Scope:
@@ -264,7 +259,7 @@ def _settled() -> Scope:
 def put(modes: Modes) -> None:
     """Put changed modes in force, until the block or section around ends."""
     before = scope()
-    outside = before if before.change is not None or before is NONE else before.outside
+    outside = before if before.inside is not None or before is NONE else before.outside
     restore(Scope(modes, before._token, None, outside))
 
 
@@ -297,17 +292,19 @@ class Block:
         return made
 
     def change(self, modes: Modes) -> None:
-        """Change a record into what it is inside the block."""
+        """Change modes into what they are inside the block."""
         raise NotImplementedError
 
-    def opening(self) -> Callable[[Modes], None]:
-        """What one entry of the block changes."""
-        return self.change
+    def inside(self, modes: Modes) -> Modes:
+        """The modes inside the block, from those around it."""
+        made = modes.copy()
+        self.change(made)
+        return made
 
     def __enter__(self) -> Any:
         before = scope()
         try:
-            self._stack.append(open_block(self.opening()))
+            self._stack.append(open_block(self.inside, before))
         except BaseException:
             restore(before)
             raise
@@ -319,12 +316,9 @@ class Block:
         self._stack.pop()
 
 
-def open_block(change: Callable[[Modes], None]) -> Scope:
-    """Enter a block in which the modes are changed; the scope goes into `close_block`."""
-    before = scope()
-    modes = before.modes.copy()
-    change(modes)
-    made = Scope(modes, before._token, change, before)
+def open_block(inside: Callable[[Modes], Modes], outside: Scope) -> Scope:
+    """Enter a block whose modes are made from those of `outside`, which is in force; the scope goes into `close_block`."""
+    made = Scope(inside(outside.modes), outside._token, inside, outside)
     restore(made)
     return made
 
@@ -338,15 +332,15 @@ def close_block(block: Scope) -> None:
         restore(below)
         block.closed = False  # a task that was started inside the block is still in its modes
         return
-    inside = []
+    opened = []
     while found is not block:
-        if found.change is not None and not found.closed:
-            inside.append(found)
+        if found.inside is not None and not found.closed:
+            opened.append(found)
         if found.outside is None:
             return  # of another context, or outside of a section: who comes back to it will find it closed
         found = found.outside
-    while inside:
-        below = inside.pop().moved(below)
+    while opened:
+        below = opened.pop().moved(below)
     restore(below)
 
 
@@ -374,6 +368,9 @@ class ThreadState(_Fields):
     #: What sees every call from outside (see ndgrad.autograd.watch).
     watchers: tuple[Any, ...] = ()
 
+    #: The backward pass that is running, if any.
+    task: Any = property(lambda self: running())
+
 
 def _field(name: str) -> property:
     def write(self: ThreadState, value: Any) -> None:
@@ -385,7 +382,7 @@ def _field(name: str) -> property:
     return property(eval(f"lambda self: (found if not (found := current()).closed else settled()).modes.{name}", names), write)
 
 
-for _name in Modes.__slots__:
+for _name in Modes.__slots__[1:]:
     setattr(ThreadState, _name, _field(_name))
 thread = ThreadState()
 
@@ -421,7 +418,7 @@ def leave_process() -> None:
 
 def _after_fork() -> None:
     """A child has only the thread that forked: nobody is left to leave the other threads' modes."""
-    here = threading.get_ident()
+    here = get_ident()
     for entry in list(process.busy):
         if isinstance(entry, weakref.ref) and ((token := entry()) is None or token.thread != here):
             process.busy.discard(entry)

@@ -36,15 +36,18 @@ class Level:
         self.number = next_level_number()
 
     def __enter__(self) -> Self:
-        before = modes()
-        self.outside, self.grad_enabled_before = before.levels, before.grad_enabled
-        self._block: Scope | None = open_block(self.change)
+        before = scope()
+        self.outside, self.grad_enabled_before = before.modes.levels, before.modes.grad_enabled
+        self._block: Scope | None = open_block(self.inside, before)
         return self
 
-    def change(self, modes: Modes) -> None:
-        modes.entered += 1
-        modes.transforms += 1
-        modes.levels = (*modes.levels, self)
+    def inside(self, modes: Modes) -> Modes:
+        """The modes inside the transform, from those around it."""
+        made = modes.copy()
+        made.entered += 1
+        made.transforms += 1
+        made.levels = (*made.levels, self)
+        return made
 
     def __exit__(self, *exc: object) -> None:
         block = self._block
@@ -95,9 +98,10 @@ class GradLevel(Level):
         self.pure = True  # all payloads were bare arrays so far
         self.paused = False  # while grad is disabled for this level alone
 
-    def change(self, modes: Modes) -> None:
-        super().change(modes)
-        modes.grad_enabled = True
+    def inside(self, modes: Modes) -> Modes:
+        made = super().inside(modes)
+        made.grad_enabled = True
+        return made
 
     def enabled_below(self, enabled: bool) -> bool:
         # What no_grad cuts, inside the level or around it, is cut for all levels below.

@@ -204,7 +204,7 @@ def jvp(
     (tensor(0.), tensor(2.))
     """
     flat, flat_tangents, spec = _primals_and_tangents("jvp", primals, tangents)
-    with forward_ad.set_fwd_grad_enabled(True), forward_ad.dual_level() as level:
+    with forward_ad.transform_level() as level:
         duals = [forward_ad.make_dual(p, t, level=level) for p, t in zip(flat, flat_tangents, strict=True)]
         result, aux = _split_aux("jvp", func(*tree_unflatten(duals, spec)), has_aux)
         outputs, out_spec = _output_tensors("jvp", result)
