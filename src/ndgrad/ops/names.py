@@ -15,7 +15,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from ndgrad.autograd.node import MultiNode
-from ndgrad.ops.generate import RuleNode, make_eager, public_name, save_plan
+from ndgrad.autograd.saved import RuleNode
+from ndgrad.ops.generate import make_eager, public_name, save_plan
 from ndgrad.ops.table import Op, table
 
 #: What is put before or after an argument's name in generated code, and before a setting's.
