@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import benchmarks.workloads  # noqa: F401  (fills the registry)
-from benchmarks import footprint
+from benchmarks import footprint, growth
 from benchmarks.interleave import Plan, compare_all
 from benchmarks.libraries import LIBRARIES
 from benchmarks.registry import WORKLOADS
@@ -26,6 +26,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, help="samples of each library on each workload (15)")
     parser.add_argument("--quick", action="store_true", help="few short samples, for a first look")
     parser.add_argument("--each-op", action="store_true", help="instead: single ops on small arrays, ndgrad beside torch")
+    parser.add_argument("--growth", action="store_true", help="instead: what reads and writes of parts cost as arrays grow")
     parser.add_argument("--seed", type=int, default=1, help="of the chain of elementwise ops (1)")
     parser.add_argument("--output", type=Path, default=Path(__file__).parent / "results", metavar="FOLDER")
     return parser.parse_args()
@@ -55,6 +56,9 @@ def main() -> None:
     output.mkdir(parents=True, exist_ok=True)
     if arguments.each_op:
         each_op(output, arguments.rounds or 9)
+        return
+    if arguments.growth:
+        growth.report(output, arguments.rounds or 3)
         return
 
     report = Report(arguments.libraries)

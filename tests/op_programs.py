@@ -11,6 +11,7 @@ import numpy as np
 
 import ndgrad
 import ndgrad.ops
+from ndgrad.arrays.precision import is_inexact
 from ndgrad.ops.table import Op
 from ndgrad.testing.check_op import Sample
 from tests.ops import samples
@@ -28,7 +29,7 @@ for _module in pkgutil.iter_modules(samples.__path__):
 def differentiable(op: Op, sample: Sample) -> list[int]:
     """The positions of the arguments that can be differentiated."""
     chosen = op.differentiable_positions(len(sample.args))
-    return [i for i in chosen if isinstance(sample.args[i], np.ndarray) and sample.args[i].dtype.kind in "fc"]
+    return [i for i in chosen if isinstance(sample.args[i], np.ndarray) and is_inexact(sample.args[i].dtype)]
 
 
 def program_of(op: Op, sample: Sample) -> tuple[Callable[..., tuple[Any, ...]], list[Any]]:

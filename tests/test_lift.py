@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import gc
 import inspect
+import io
 import math
+import pickle
 import sys
 import types
 import weakref
@@ -289,7 +292,7 @@ def test_a_plain_argument_that_receives_gradients_is_refused() -> None:
         out[0] = t
 
     t = dnp.array(1.0).requires_grad_()
-    with pytest.raises(RuntimeError, match="wrote values that require grad into an argument, a plain numpy.ndarray of shape"):
+    with pytest.raises(RuntimeError, match="wrote into an argument, a plain numpy.ndarray of shape .*, and what it wrote requires grad"):
         ndgrad.lift(fill)(np.zeros(2), t)
     buffer = dnp.zeros(2)
     ndgrad.lift(fill)(buffer, t)
@@ -494,3 +497,97 @@ def test_a_function_of_scipy_without_rule_is_named() -> None:
     assert ndgrad.lift(f)(1.0).item() == f(1.0)
     # a function that is given constants only is no obstacle
     np.testing.assert_allclose(func.grad(ndgrad.lift(g))(dnp.array(1.0)).item(), g(1.0))
+
+
+# ----- branches by type, and ways out of the program ---------------------------------------------------------------------------
+
+
+class Box:
+    def __init__(self, content: Any) -> None:
+        self.content = content
+
+
+def _fraction(v: Any) -> Any:
+    mantissa, exponent = math.frexp(v)
+    return mantissa * mantissa * 2.0**exponent
+
+
+def _element(v: Any) -> Any:
+    u = np.zeros(3)
+    u[0] = v
+    return u[0] * u[0] if type(u[0]) is np.float64 else u[0]
+
+
+def _metaclass(v: Any) -> Any:
+    class Kind(type):
+        pass
+
+    class Factor(metaclass=Kind):
+        value = 2.0
+
+    return Factor.value * v if type(Factor) is Kind and isinstance(Factor, type) and type(Box) is type else v
+
+
+BY_TYPE: dict[str, Any] = {
+    "is_float64": lambda v: v * v if type(v) is np.float64 else v,
+    "float_of_it": lambda v: v * v if type(float(v)) == float else v,  # noqa: E721  # what programs write
+    "is_float": lambda v: v * v if type(float(v) * 2.0) is float else v,
+    "one_of_two": lambda v: v * v if type(v) in (float, np.float64) else v,
+    "no_float": lambda v: v if type(v) is float else v * v,
+    "math": lambda v: math.sin(v) ** 2 if type(math.sin(v) + 1) is float and not isinstance(math.sin(v), np.floating) else v,
+    "float_meets_scalar": lambda v: v * v if type(float(v) + v) is np.float64 else v,
+    "table_of_types": lambda v: {float: v, np.float64: v * v}[type(v)],
+    "plain": lambda v: v * v if float is float and int is int and str is str and type(type) is type else v,
+    "rounded": lambda v: abs(-float(v)) * v if type(abs(-float(v))) is float and type(round(float(v), 1)) is float else v,
+    "element": _element,
+    "metaclass": _metaclass,
+    "frexp": _fraction,
+    "nextafter": lambda v: math.nextafter(v, 10.0) ** 2,
+    "copy_of_an_object": lambda v: copy.deepcopy(Box(v)).content ** 2,
+}
+
+
+@pytest.mark.parametrize("program", BY_TYPE.values(), ids=BY_TYPE)
+def test_branches_by_type_are_those_of_the_program(program: Any) -> None:
+    at, step = 1.7, 1e-6
+    slope = (program(np.float64(at + step)) - program(np.float64(at - step))) / (2 * step)
+    lifted = ndgrad.lift(program)
+    assert lifted(dnp.array(at).requires_grad_()).item() == pytest.approx(program(np.float64(at)), rel=1e-12)
+    assert ndgrad.func.grad(lifted)(dnp.array(at)).item() == pytest.approx(slope, rel=1e-6)
+    assert ndgrad.func.jvp(lifted, (dnp.array(at),), (dnp.array(1.0),))[1].item() == pytest.approx(slope, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    "program",
+    [lambda x: (x * x).sum() if type(x).__name__ == "ndarray" else x.sum(), lambda x: (x * x).sum() if type(x) is np.ndarray else x.sum()],
+)
+def test_arrays_are_of_type_ndarray(program: Any) -> None:
+    x = np.array([1.5, 2.5])
+    assert ndgrad.lift(program)(dnp.array(x)).item() == program(x)
+    assert ndgrad.func.grad(ndgrad.lift(program))(dnp.array(x)).tolist() == [3.0, 5.0]
+
+
+def _saved(v: Any) -> Any:
+    file = io.BytesIO()
+    np.save(file, v)
+    file.seek(0)
+    return np.load(file)
+
+
+WAYS_OUT: dict[str, tuple[Any, str]] = {
+    "pickle": (lambda v: pickle.loads(pickle.dumps(v)), "pickle was called by lifted code"),
+    "pickle_in_a_list": (lambda v: pickle.loads(pickle.dumps([1, {"v": v}]))[1]["v"], "pickle was called by lifted code"),
+    "numpy.save": (_saved, "numpy.save was called by lifted code"),
+    "bytes": (lambda v: np.frombuffer(v.tobytes())[0], "bare memory of an Array"),
+    "numpy.True_": (lambda v: v * v if (v > 0) is np.True_ else v, "numpy.True_ cannot be used in lifted code"),
+}
+
+
+@pytest.mark.parametrize(("program", "message"), WAYS_OUT.values(), ids=WAYS_OUT)
+def test_ways_out_of_the_program_are_refused_by_name(program: Any, message: str) -> None:
+    with pytest.raises((TypeError, RuntimeError), match=message):
+        ndgrad.func.grad(ndgrad.lift(program))(dnp.array(1.7))
+    with pytest.raises((TypeError, RuntimeError), match=message):
+        ndgrad.func.jvp(ndgrad.lift(program), (dnp.array(1.7),), (dnp.array(1.0),))
+    if "True_" not in message:
+        assert ndgrad.lift(program)(dnp.array(1.7)) == 1.7

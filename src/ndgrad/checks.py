@@ -10,7 +10,9 @@ import numpy as np
 
 from ndgrad import devices
 from ndgrad.api.arguments import as_dim
+from ndgrad.arrays.precision import is_inexact
 from ndgrad.autograd.modes import process, thread
+from ndgrad.autograd.stake import REQUIRES_GRAD, stake_of
 from ndgrad.autograd.variable import Variable, meta_of, np_dtype, recorded
 from ndgrad.storage import batch_dims, memory_of
 
@@ -59,7 +61,7 @@ def as_leaf(t: Any) -> Any:
 
 def check_differentiable(dtype: np.dtype[Any]) -> None:
     """Raise if tensors of a dtype cannot require grad."""
-    if dtype.kind not in "fc" and dtype.name != "bfloat16":
+    if not is_inexact(dtype):
         raise RuntimeError(
             f"Only Tensors of floating point and complex dtype can require gradients, and this one is {dtype}. Convert it "
             "first, for "
@@ -140,17 +142,22 @@ def handed_out(t: Any, how: str, value: Any) -> Any:
     return value
 
 
+def lost_by_name(lost: str) -> str:
+    """What `stake_of` says, in the words of torch's warning."""
+    return "with requires_grad=True" if lost == REQUIRES_GRAD else f"that {lost}"
+
+
 def scalar(t: Any) -> Any:
     if t.numel() != 1:
         raise ValueError(
             f"only one element tensors can be converted to Python scalars, and this one has shape {tuple(t.shape)}. Index or "
             "reduce it first."
         )
-    if thread.grad_enabled and t.requires_grad:
+    lost = stake_of(t)
+    if lost is not None and not batch_dims(t):
         warnings.warn(
-            "Converting a tensor with requires_grad=True to a scalar may lead to unexpected behavior: the number is outside "
-            "the graph. "
-            "Consider using tensor.detach() first.",
+            f"Converting a tensor {lost_by_name(lost)} to a scalar may lead to unexpected behavior: the number is outside the "
+            "graph. Consider using tensor.detach() first.",
             UserWarning,
             stacklevel=3,
         )

@@ -11,14 +11,28 @@ from typing import Any
 
 import numpy as np
 
+from ndgrad.autograd.stake import TANGENT, at_stake, stake_of
 from ndgrad.autograd.variable import Variable, meta_of, wrap
+from ndgrad.ops.cast import clone
+from ndgrad.ops.shape import alias
 from ndgrad.storage import flat_bytes, memory_of, owner_of, pointer
+
+#: In the memo of a deep copy: tensors are copied with their history (ndgrad.lift, for which an Array is NumPy's).
+KEEPS_HISTORY = "ndgrad keeps history"
 
 
 def deep_copy(t: Any, memo: Any) -> Any:
     """`copy.deepcopy(t)`."""
     if id(t) in memo:
         return memo[id(t)]
+    if KEEPS_HISTORY in memo and at_stake(t):
+        memo[id(t)] = made = clone(t)
+        return made
+    if stake_of(t) == TANGENT:
+        raise RuntimeError(
+            f"deepcopy of a tensor (shape {tuple(t.shape)}) that {TANGENT} would drop it: a copy has no history. Use clone(), which keeps "
+            "it, or detach() the tensor first."
+        )
     if not t.is_leaf or isinstance(t._array, Variable):
         raise RuntimeError(
             "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment: this "
@@ -50,8 +64,22 @@ def _copied_array(array: Any, memo: Any) -> Any:
     return np.ndarray(array.shape, array.dtype, buffer=flat_bytes(memo[key]), offset=offset, strides=array.strides)
 
 
+def shallow_copy(t: Any) -> Any:
+    """`copy.copy(t)`: of a leaf another leaf over the same memory, as in torch; of what was computed the same value in the graph."""
+    if t.is_leaf and not isinstance(t._array, Variable) and stake_of(t) != TANGENT:
+        make, parts = reduced(t)
+        return make(*parts)
+    made = alias(t)
+    made.__dict__.update(t.__dict__)
+    return made
+
+
 def reduced(t: Any) -> Any:
-    """What pickle and `copy.copy` build a tensor from. A pickled result comes back as a leaf, as in torch."""
+    """What pickle builds a tensor from. A pickled result comes back as a leaf, as in torch."""
+    if stake_of(t) == TANGENT:
+        raise RuntimeError(
+            f"a tensor (shape {tuple(t.shape)}) that {TANGENT} cannot be pickled: the tangent would be lost. detach() it first."
+        )
     if isinstance(t._array, Variable):
         raise RuntimeError(
             "a tensor inside a function transform (grad, vmap) cannot be pickled or copied: it has no values of its own. "

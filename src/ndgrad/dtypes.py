@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from ndgrad.arrays import precision
+
 if TYPE_CHECKING:
     import numpy.typing as npt
 
@@ -99,6 +101,11 @@ class dtype:
         """The NumPy dtype, under the name by which NumPy recognises a dtype in a foreign object."""
         return self.numpy
 
+    @property
+    def char(self) -> str:
+        """The letter by which NumPy names the type, as on its own dtypes."""
+        return self.numpy.char
+
     def to_real(self) -> DType:
         """The type of this type's real part: itself, unless it is complex."""
         return _REAL_OF.get(self.name, self)
@@ -148,6 +155,8 @@ class dtype:
                 except ImportError:
                     self._hash = hash(self.name)
                 return self._hash
+            if attribute == "char":  # generated code takes a payload for an array until the forward function complains
+                return self.numpy.char
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {attribute!r}")
 
 
@@ -447,14 +456,7 @@ tiny=1.17549e-38, dtype=float32)
         real = (_default_dtype if type is None else as_dtype(type)).to_real()
         if not real.is_floating_point:
             raise TypeError(f"{real!r} is not a floating-point type, as finfo() needs. Use ndgrad.iinfo for integers.")
-        limits: Any
-        if real is bfloat16:
-            real.numpy  # noqa: B018  (asks for ml_dtypes, with an error that says how to get it)
-            import ml_dtypes
-
-            limits = ml_dtypes.finfo(real.numpy)
-        else:
-            limits = np.finfo(real.numpy)
+        limits = precision.finfo(real.numpy)  # which asks for ml_dtypes, if need be, with an error that says how to get it
         self.bits: int = 8 * real.itemsize
         self.dtype: str = real.name
         self.eps = float(limits.eps)

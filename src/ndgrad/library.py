@@ -87,7 +87,9 @@ def elementwise(
         if arg not in names:
             raise ValueError(f"{name}: there is a rule for {arg!r}, and the arguments are {', '.join(names)}. Name the rule after one.")
         _check_rule(name, arg, rule, known | {"t", "g"})
-    made = _table.elementwise(own, forward, args=args, settings=settings, vjp=vjp, jvp=jvp, backward_name=None, inplace=inplace, **partials)
+    made = _table.elementwise(
+        own, forward, args=args, settings=settings, vjp=vjp, jvp=jvp, backward_name=None, inplace=inplace, halves=None, **partials
+    )
     _check_names(name, made)
     return _publish(name, made, make_eager(made, public=True), method, samples)
 

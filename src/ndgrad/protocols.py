@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ndgrad.arrays.precision import FLOATING
 from ndgrad.autograd.variable import Variable, np_dtype, wrap
 from ndgrad.checks import NOT_AN_ARRAY, asked_by_sparse, only_element, real_scalar, scalar
 from ndgrad.storage import batch_dims
@@ -65,7 +66,7 @@ class PythonProtocols(Variable):
 
     def __float__(self) -> float:
         array = self._array
-        if array.__class__ is np.ndarray and array.size == 1 and self._node is None and self._meta is None and array.dtype.kind == "f":
+        if array.__class__ is np.ndarray and array.size == 1 and self._node is None and self._meta is None and array.dtype.kind in FLOATING:
             return float(array.item())
         return float(real_scalar(self))
 
@@ -143,6 +144,12 @@ class PythonProtocols(Variable):
 
     def __dir__(self) -> list[str]:
         return sorted(set(object.__dir__(self)) - {"volatile"})
+
+    def __copy__(self) -> Any:
+        """`copy.copy(t)`: the same values, in the graph."""
+        from ndgrad.copying import shallow_copy
+
+        return shallow_copy(self)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
         from ndgrad.copying import deep_copy

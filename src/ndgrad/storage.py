@@ -7,13 +7,16 @@ may exist that nobody can find; whatever needs more memory gets new memory.
 
 from __future__ import annotations
 
+import math
 import weakref
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from ndgrad.autograd.variable import Variable
-from ndgrad.autograd.versions import Storage, storage_of
+from ndgrad.autograd.variable import Variable, innermost_array
+from ndgrad.autograd.versions import Storage, exporter_of, storage_of
 
 # ----- from a tensor to its memory -----------------------------------------------------------------------------------
 
@@ -34,6 +37,30 @@ def batch_dims(t: Any) -> int:
         count += bool(t._meta is not None and t._meta.batch_level)
         t = t._array
     return count
+
+
+def sample_of(t: Any) -> Any:
+    """An array that lies in memory as one sample of a tensor does, whose flags and strides then are those of the tensor; outside of vmap
+    its memory itself. Samples that lie interleaved, as results of a batch along the last dimension do, count as dense."""
+    memory, lead = memory_of(t), batch_dims(t)
+    if not lead:
+        return memory
+    shape, strides, item = memory.shape[lead:], memory.strides[lead:], memory.itemsize
+    apart = min((abs(s) for s, n in zip(strides, shape) if n > 1), default=item) // item
+    if apart > 1 and apart == math.prod(n for n, s in zip(memory.shape[:lead], memory.strides[:lead]) if abs(s) < apart * item):
+        strides = tuple(s // apart for s in strides)
+    return np.lib.stride_tricks.as_strided(memory, shape, strides)
+
+
+def locked(t: Any) -> Any:
+    """A conjugate that was just made, which nobody may write in place from now on.
+
+    torch's `conj()` is a lazy view, and a write to it reaches the tensor. NumPy's memory has no lazy conjugate: the write would be lost.
+    """
+    array = innermost_array(t)
+    if not t.keeps_saved and isinstance(array, (np.ndarray, np.generic)):
+        memory_of(t).flags.writeable = False
+    return t
 
 
 def owner_of(array: Any) -> Any:
@@ -103,29 +130,40 @@ def contiguous_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 # ----- one version for one memory ------------------------------------------------------------------------------------
 
-# Owner array -> the storage of the tensors over it. Keyed by identity, since arrays do not hash; the weak reference to
-# the owner tells when an identity has been reused.
-_shared: dict[int, tuple[weakref.ref[Any], weakref.ref[Storage]]] = {}
+# Whose memory it is -> the storage of the tensors over it. Keyed by identity, since arrays do not hash. A weak reference to the
+# owner tells when an identity has been reused; what takes none (a bytearray) is held for as long as the storage is there.
+_shared: dict[int, tuple[Callable[[], Any], weakref.ref[Storage]]] = {}
 
 
-def shared_storage(array: Any) -> Storage:
+def shared_storage(array: Any, kind: type[Storage] = Storage) -> Storage:
     """The storage of tensors made over `array` from outside: one per owner, so a write through one tensor is seen by all."""
-    owner = owner_of(array)
+    owner = exporter_of(owner_of(array))
     entry = _shared.get(id(owner))
     if entry is not None and entry[0]() is owner:
         storage = entry[1]()
         if storage is not None:
             return storage
-    storage = Storage()
-    announce(owner, storage)
+    storage = kind()
+    _announce(owner, storage)
     return storage
 
 
 def announce(array: Any, storage: Storage) -> None:
     """Let tensors that will be made over this memory share its version."""
-    owner = owner_of(array)
+    _announce(exporter_of(owner_of(array)), storage)
+
+
+def _announce(owner: Any, storage: Storage) -> None:
     key = id(owner)
-    _shared[key] = (weakref.ref(owner), weakref.ref(storage, lambda dead: _forget(key, dead)))
+    try:
+        held: Callable[[], Any] = weakref.ref(owner)
+    except TypeError:
+        held = partial(_itself, owner)
+    _shared[key] = (held, weakref.ref(storage, lambda dead: _forget(key, dead)))
+
+
+def _itself(owner: Any) -> Any:
+    return owner
 
 
 def _forget(key: int, dead: weakref.ref[Storage]) -> None:

@@ -15,6 +15,7 @@ import numpy as np
 from ndgrad import devices, dtypes
 from ndgrad.arrays.library import is_raw_array
 from ndgrad.arrays.placement import device_of
+from ndgrad.arrays.precision import is_inexact, is_number
 from ndgrad.autograd.calls import backward
 from ndgrad.autograd.inplace import write
 from ndgrad.autograd.modes import process
@@ -38,7 +39,7 @@ from ndgrad.ops import complex as complex_ops
 from ndgrad.ops.generate import FACES, make_eager
 from ndgrad.protocols import PythonProtocols
 from ndgrad.sizes import Size, size_of_shape
-from ndgrad.storage import TypedStorage, UntypedStorage, batch_dims, contiguous_strides, memory_of, pointer, storage_offset
+from ndgrad.storage import TypedStorage, UntypedStorage, batch_dims, contiguous_strides, locked, memory_of, pointer, storage_offset
 
 
 class Tensor(PythonProtocols):
@@ -468,7 +469,7 @@ class Tensor(PythonProtocols):
             raise TypeError(
                 f"Variable data has to be a tensor, but got {type(new).__name__}. Wrap it with ndgrad.as_tensor(...)."
             )
-        if self.requires_grad and np_dtype(new).kind not in "fc":
+        if self.requires_grad and not is_inexact(np_dtype(new)):
             raise RuntimeError(
                 f"data set to a tensor that requires gradients must be floating point or complex dtype, and is {new.dtype}. "
                 "Convert it, or clear requires_grad first."
@@ -624,7 +625,7 @@ class Tensor(PythonProtocols):
 
 
 def _conj(t: Tensor) -> Any:
-    return complex_ops.conj(t) if np_dtype(t).kind == "c" else t
+    return locked(complex_ops.conj(t)) if np_dtype(t).kind == "c" else t
 
 
 FACES[Tensor] = Tensor
@@ -684,7 +685,7 @@ def _in_place_operator(name: str, op: Any) -> None:
             from ndgrad.numpy.coercion import as_array  # on NumPy's face a list is an array
 
             other = as_array(other)
-        elif isinstance(other, np.ndarray) and (other.__class__ is not np.ndarray or other.dtype.kind not in "fciub"):
+        elif isinstance(other, np.ndarray) and (other.__class__ is not np.ndarray or not is_number(other.dtype)):
             from ndgrad.numpy.coercion import checked  # masks, matrices, objects and records are refused
 
             other = checked(other)

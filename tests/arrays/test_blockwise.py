@@ -52,13 +52,6 @@ def test_small_arrays_gaps_integers_and_scalars_run_whole(function, calls, x):
     assert calls == [np.shape(x)]
 
 
-def test_half_precision_is_computed_in_single():
-    square_root_of_square = blockwise(lambda np, x: np.sqrt(x * x))
-    out = square_root_of_square(np, np.float16([300.0, -400.0]))
-    assert out.dtype == np.float16
-    assert out.tolist() == [300.0, 400.0]
-
-
 def test_an_error_in_a_block_reaches_the_caller():
     @blockwise
     def f(np, x):

@@ -198,7 +198,7 @@ def holding(make):
         yield
 
 
-@pytest.mark.parametrize(("first", "second"), itertools.product(BLOCKS, repeat=2))
+@pytest.mark.parametrize(("first", "second"), list(itertools.product(BLOCKS, repeat=2)))
 def test_blocks_that_are_left_in_another_order_than_entered(first, second):
     if first == second == "allow_mutation_on_saved_tensors":
         return  # does not nest

@@ -11,6 +11,7 @@ from tests.autograd.functions import Cube, Square
 
 import ndgrad
 import ndgrad.numpy as dnp
+from ndgrad.utils.checkpoint import checkpoint
 
 
 class Doubled(ndgrad.autograd.Function):
@@ -126,3 +127,40 @@ def test_modes_are_restored_when_forward_raises():
     assert thread.grad_enabled
     assert len(process.busy) == busy
     assert not thread.in_custom_forward
+
+
+# ----- gradients with respect to outputs --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shape", [(), (3,), (2, 2), (1,), (0, 2)])
+@pytest.mark.parametrize("apply", [Square.apply, Cube.apply, lambda x: checkpoint(lambda z: z * z, x, use_reentrant=True)])
+def test_grad_with_respect_to_the_only_output_of_a_function_is_the_whole_of_it(shape, apply):
+    x = ndgrad.tensor(np.arange(1.0, 1 + np.prod(shape)).reshape(shape), requires_grad=True)
+    y = apply(x)
+    loss, expected = (y * y * y).sum(), 3 * y.detach() * y.detach()
+    grad = ndgrad.autograd.grad
+    (plain,) = grad(loss, y, retain_graph=True)
+    (of_edge,) = grad(loss, ndgrad.autograd.graph.get_gradient_edge(y), retain_graph=True)
+    (recorded,) = grad(loss, y, create_graph=True)
+    (of_both, _) = grad(loss, (y, loss), retain_graph=True)
+    (batched,) = grad(loss, y, ndgrad.tensor([1.0, 2.0]), is_grads_batched=True, retain_graph=True)
+    for found in (plain, of_edge, recorded.detach(), of_both, batched[0], batched[1] / 2):
+        assert found.shape == y.shape
+        np.testing.assert_allclose(found.numpy(), expected.numpy())
+    (second,) = grad(recorded.sum(), y)
+    np.testing.assert_allclose(second.numpy(), 6 * y.detach().numpy())
+
+
+def test_grad_with_respect_to_one_of_several_outputs_of_a_function():
+    class Both(ndgrad.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 2, x * 3
+
+        @staticmethod
+        def backward(ctx, g, h):
+            return 2 * g + 3 * h
+
+    x = ndgrad.tensor([1.0, 2.0], requires_grad=True)
+    a, b = Both.apply(x)
+    assert [g.tolist() for g in ndgrad.autograd.grad((a * b).sum(), (b, x, a))] == [[2.0, 4.0], [12.0, 24.0], [3.0, 6.0]]

@@ -198,3 +198,58 @@ def test_an_element_of_a_leaf_is_changed_in_place_under_no_grad():
     assert x.tolist() == [4.0, 2.0]
     x.sum().backward()
     assert x.grad.tolist() == [1.0, 1.0]
+
+
+# ----- leaves and bases that change their own shape in place ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("change", [lambda t: t.t_(), lambda t: t.unsqueeze_(0), lambda t: t.transpose_(0, 1).unsqueeze_(-1)])
+def test_a_leaf_that_changes_its_shape_gets_the_gradients_of_graphs_from_before(change):
+    weights = ndgrad.tensor([[1.0, 2.0], [3.0, 5.0]])
+    x = ndgrad.tensor([[0.5, 1.5], [2.5, 3.5]], requires_grad=True)
+    before = (x * weights).sum()
+    with ndgrad.no_grad():
+        change(x)
+    factors = ndgrad.arange(1.0, 5.0).reshape(x.shape)
+    after = (x * factors).sum()
+    moved = change(weights.clone())
+    expected = {"before": moved, "after": factors, "both": moved + factors}
+    for name, loss in {"before": before, "after": after, "both": before + after}.items():
+        (g,) = ndgrad.autograd.grad(loss, x, retain_graph=True)
+        assert g.tolist() == expected[name].tolist()
+        (g,) = ndgrad.autograd.grad(loss, x, create_graph=True)
+        assert g.tolist() == expected[name].tolist()
+        x.grad = None
+        loss.backward(retain_graph=True)
+        assert x.grad.tolist() == expected[name].tolist()
+
+
+def test_an_argument_of_a_transform_may_not_change_its_shape_in_place():
+    def f(x):
+        with ndgrad.no_grad():
+            x.t_()
+        return x.sum()
+
+    with pytest.raises(RuntimeError, match="out-of-place form, t()"):
+        ndgrad.func.grad(f)(ndgrad.ones(2, 3))
+
+
+def test_a_view_of_a_base_that_has_changed_its_shape_keeps_its_history():
+    x, y = base(2, 3)
+    v = y[0]
+    v.retain_grad()
+    y.t_()
+    assert v.grad is None
+    assert v.requires_grad
+    (v * v).sum().backward()
+    assert v.grad.tolist() == [2.0, 4.0, 6.0]
+    assert x.grad.tolist() == [[2.0, 4.0, 6.0], [0.0] * 3]
+
+
+def test_a_view_of_a_base_that_has_changed_its_shape_and_was_written_raises():
+    _, y = base(2, 3)
+    v = y[0]
+    y.t_()
+    y.mul_(2.0)
+    with pytest.raises(RuntimeError, match="changed its own shape in place since"):
+        v.sum().backward()

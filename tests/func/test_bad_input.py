@@ -7,7 +7,6 @@ happened.
 from __future__ import annotations
 
 import re
-import threading
 from typing import Any
 
 import numpy as np
@@ -233,26 +232,6 @@ def test_a_tensor_of_grad_has_its_value_outside_and_no_gradient():
         with pytest.raises(RuntimeError, match="after the transform had ended"):
             grad(lambda y, t=t: (y * t.sum()).sum())(x())
 
-
-def test_a_tensor_of_a_level_is_of_no_use_in_another_thread():
-    found = []
-
-    def elsewhere(y):
-        def work():
-            try:
-                (y * 2).sum()
-            except RuntimeError as error:
-                found.append(str(error))
-            found.append(thread.levels)
-
-        other = threading.Thread(target=work)
-        other.start()
-        other.join()
-        return y.sum()
-
-    vmap(elsewhere)(batch())
-    assert "in another thread" in found[0]
-    assert found[1] == ()
 
 
 def test_an_interrupt_closes_all_levels():

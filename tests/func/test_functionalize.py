@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import ndgrad
+import ndgrad.numpy as dnp
 from ndgrad import autograd
 from ndgrad.func import functionalize, grad, hessian, jacfwd, jacrev, jvp, vmap
 from ndgrad.utils._python_dispatch import TorchDispatchMode
@@ -444,3 +445,43 @@ def test_values_are_written_under_no_grad_where_nothing_is_differentiated():
     x = ndgrad.tensor(X)
     close(functionalize(write_under_no_grad)(x), write_under_no_grad(x))
     close(functionalize(write_detached)(x), write_detached(x))
+
+
+# ----- faces and cuts -------------------------------------------------------------------------------------------------------------------
+
+
+def test_what_is_computed_from_constants_has_numpys_face_inside():
+    seen = []
+
+    def f(x):
+        c = dnp.array([1.0, 2.0, 4.0])
+        spread = c.std(ddof=1)
+        c[0] = 3.0
+        r = dnp.zeros(3)
+        r[1:] = x[:2]
+        seen.extend([c, spread, c[0], c[1:], r, r[0], c * 2, c.reshape(3, 1), np.sort(c), np.std(c, ddof=1)])
+        return (r * c * spread).sum()
+
+    x = dnp.array(X)
+    expected, slope = f(x), grad(f)(x)
+    for made in (functionalize(f), functionalize(f, remove="mutations_and_views")):
+        seen.clear()
+        np.testing.assert_allclose(np.asarray(made(x)), np.asarray(expected))
+        assert {type(t) for t in seen} == {dnp.Array}
+        assert [type(grad(made)(x)), type(made(x))] == [dnp.Array] * 2
+        np.testing.assert_allclose(np.asarray(grad(made)(x)), np.asarray(slope))
+        np.testing.assert_allclose(np.asarray(functionalize(grad(f))(x)), np.asarray(slope))
+
+
+def test_a_detached_intermediate_has_no_tangent_inside():
+    def f(x):
+        y = x * x
+        z = y.detach()
+        y[0] = 3 * y[1]  # which z sees
+        return y * z
+
+    x = ndgrad.tensor(X)
+    expected = np.array([[0, 6 * X[1] * 3 * X[1] ** 2, 0], [0, 2 * X[1] ** 3, 0], [0, 0, 2 * X[2] ** 3]])
+    for transform in (jacfwd, jacrev):
+        for jacobian in (transform(f), functionalize(transform(f)), transform(functionalize(f))):
+            np.testing.assert_allclose(jacobian(x).numpy(), expected)

@@ -418,6 +418,34 @@ def test_plain_programs_take_the_short_way_and_all_others_the_general_one(f, sho
     assert bool((x == before).all())
 
 
+def added_at(x):
+    y = x.clone()
+    y.index_put_((ndgrad.tensor([0, 0, 1]),), x[:3].flip(0), accumulate=True)
+    return y * x
+
+
+def scattered(x):
+    y = x.clone()
+    y.scatter_add_(0, ndgrad.tensor([2, 0, 2]), x[1:4] ** 2)
+    return y
+
+
+def sorted_part(x):
+    y = x.clone()
+    y[x.argsort()[:2]] *= x[0]  # places that the values decide
+    return y
+
+
+@pytest.mark.parametrize("f", [added_at, scattered, sorted_part])
+def test_writes_of_parts_unite_what_elements_depend_on(f):
+    """The ids of a trace are no numbers that could be added."""
+    x = points(1)[0]
+    dense = jacfwd(f)(x).numpy()
+    np.testing.assert_allclose(func.sparse_jacobian(f, x)(x).toarray(), dense.reshape(-1, N), rtol=1e-12, atol=1e-14)
+    total = lambda x: (f(x) ** 2).sum()
+    np.testing.assert_allclose(func.sparse_hessian(total, x)(x).toarray(), hessian(total)(x).numpy(), rtol=1e-10, atol=1e-12)
+
+
 def test_a_function_that_writes_to_its_argument_sees_it_once():
     x = points(1)[0]
     prepared = func.sparse_jacobian(lambda x: x.clone() ** 2, x)
@@ -531,3 +559,17 @@ def test_scipy_is_asked_for_by_name(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "scipy.sparse", None)
     with pytest.raises(ImportError, match=r"ndgrad\[scipy\]"):
         func.sparse_jacobian(lambda x: x, ndgrad.ones(2))
+
+
+def test_a_write_at_places_that_depend_on_the_input():
+    import ndgrad.numpy as dnp
+
+    def sorted_then_squared(x):
+        u = dnp.empty(3)
+        u[...] = x * x[0]
+        u[np.argsort(u)] = x * 2.0
+        return u
+
+    x = dnp.array([3.0, 1.0, 2.0])
+    found = func.sparse_jacobian(sorted_then_squared, x)
+    np.testing.assert_allclose(np.asarray(found(x).todense()), jacfwd(sorted_then_squared)(x).numpy())

@@ -5,6 +5,8 @@ memory of every kind.
 
 from __future__ import annotations
 
+import copy
+import io
 import math
 from typing import Any
 
@@ -13,6 +15,7 @@ import pytest
 
 import ndgrad
 import ndgrad.numpy as dnp
+from ndgrad import func
 
 
 @pytest.fixture
@@ -88,6 +91,121 @@ def test_numbers_are_refused_while_grad_is_required(door: Any, number: Any) -> N
     with ndgrad.no_grad():
         door(number)
     door(number.detach())
+
+
+# ----- forward mode and transforms: nothing requires grad there, and as much is at stake -----------------------------------------
+
+
+def _inside(mode: str, door: Any, value: Any) -> None:
+    """Go through a door inside a transform."""
+    if mode == "jvp":
+        func.jvp(lambda t: (door(t), t)[1], (value,), (dnp.ones_like(value),))
+    elif mode == "jacfwd":
+        func.jacfwd(lambda t: (door(t), t)[1])(value)
+    elif mode == "grad":
+        func.grad(lambda t: (door(t), t.sum())[1])(value)
+    elif mode == "no_grad in jvp":
+        func.jvp(lambda t: (ndgrad.no_grad()(door)(t), t)[1], (value,), (dnp.ones_like(value),))
+    elif mode == "grad in jvp":
+        func.jvp(lambda t: func.grad(lambda s: (ndgrad.no_grad()(door)(s), s.sum())[1])(t), (value,), (dnp.ones_like(value),))
+    else:
+        func.vmap(lambda t: (door(t), t)[1])(dnp.stack([value, value]))
+
+
+MODES = ["jvp", "jacfwd", "grad", "no_grad in jvp", "grad in jvp", "vmap"]
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("door", MEMORY.values(), ids=MEMORY)
+def test_memory_is_refused_inside_transforms(door: Any, mode: str) -> None:
+    with pytest.raises((RuntimeError, BufferError, ValueError), match="detach|vmap|setting an array element"):
+        _inside(mode, door, dnp.array([1.0, 2.0]))
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("door", NUMBERS.values(), ids=NUMBERS)
+def test_numbers_are_refused_inside_transforms(door: Any, mode: str) -> None:
+    with pytest.raises((TypeError, ValueError, RuntimeError)):
+        _inside(mode, door, dnp.array(0.5))
+
+
+IN_PLACE = {
+    "in_place": lambda b, t: onp.ndarray.__iadd__(b, t),
+    "at": lambda b, t: onp.add.at(b, [0, 1], t),
+    "masked_out": lambda b, t: onp.multiply(t, 2.0, out=b, where=[True, False]),
+    "copyto": lambda b, t: onp.copyto(b, t),
+    "cumsum": lambda b, t: onp.cumsum(t, out=b),
+}
+
+
+@pytest.mark.parametrize("mode", ["jvp", "jacfwd", "grad"])
+@pytest.mark.parametrize("write", IN_PLACE.values(), ids=IN_PLACE)
+def test_plain_buffers_are_left_as_they_were(write: Any, mode: str) -> None:
+    buffer = onp.zeros(2)
+    with pytest.raises(RuntimeError, match="plain numpy.ndarray"):
+        _inside(mode, lambda t: write(buffer, t), dnp.array([1.0, 2.0]))
+    assert buffer.tolist() == [0.0, 0.0]
+
+
+DATA = onp.array([0.3, 1.1, 0.7, 2.0])
+WITH_RULES = {
+    "arange": lambda np, x: np.arange(x, x + 3.0, 0.5),
+    "arange_step": lambda np, x: np.arange(0.0, 2.0, x),
+    "linspace": lambda np, x: np.linspace(x, 3.0, 4),
+    "logspace": lambda np, x: np.logspace(0.0, x, 3),
+    "geomspace": lambda np, x: np.geomspace(x, 8.0, 3),
+    "quantile": lambda np, x: np.quantile(np.asarray(DATA), x),
+    "percentile": lambda np, x: np.percentile(np.asarray(DATA), 100 * x),
+    "kaiser": lambda np, x: np.kaiser(5, x),
+    "normal": lambda np, x: np.random.default_rng(3).normal(x, 2.0 * x, 4),
+    "uniform": lambda np, x: np.random.default_rng(3).uniform(x, 3.0 * x, 4),
+    "exponential": lambda np, x: np.random.default_rng(3).exponential(x, 4),
+    "histogram_edges": lambda np, x: np.histogram(np.asarray(DATA) * x, 3)[1],
+    "histogram_range": lambda np, x: np.histogram(np.asarray(DATA), 3, (0.0, x))[1],
+    "histogram2d_edges": lambda np, x: np.histogram2d(np.asarray(DATA) * x, np.asarray(DATA), 3)[1],
+    "histogramdd_density": lambda np, x: np.histogramdd([np.asarray(DATA) * x], 3, density=True)[0],
+    "ix_": lambda np, x: np.ix_(np.asarray(DATA) * x, [1, 2])[0],
+    "view_of_same_dtype": lambda np, x: (np.asarray(DATA) * x).view(onp.float64),
+    "view_as_real": lambda np, x: (np.asarray(DATA) * x * (1 + 2j)).view(onp.float64),
+    "view_as_complex": lambda np, x: abs((np.asarray(DATA) * x).view(onp.complex128)),
+}
+
+
+@pytest.mark.parametrize("name", WITH_RULES)
+def test_what_has_a_rule_has_it_in_both_modes(name: str) -> None:
+    f, at, step = WITH_RULES[name], 0.6, 1e-6
+    slope = (onp.asarray(f(onp, at + step)) - onp.asarray(f(onp, at - step))) / (2 * step)
+    x = dnp.array(at)
+    onp.testing.assert_allclose(f(dnp, x).numpy(), f(onp, at), rtol=1e-12, atol=1e-14)
+    onp.testing.assert_allclose(func.jacfwd(lambda t: f(dnp, t))(x).numpy(), slope, rtol=1e-6, atol=1e-8)
+    onp.testing.assert_allclose(func.jacrev(lambda t: f(dnp, t))(x).numpy(), slope, rtol=1e-6, atol=1e-8)
+
+
+def test_objects_keep_their_history_and_text_is_refused(x: Any) -> None:
+    held = x.astype(object)
+    assert isinstance(held, onp.ndarray)
+    assert held.dtype == object
+    (held[0] * held[1]).backward()
+    assert x.grad.tolist() == [2.0, 1.0]
+    for make in (lambda t: t.astype(str), lambda t: dnp.asarray(t, dtype="S4"), lambda t: t.view(onp.int64)):
+        with pytest.raises((TypeError, RuntimeError), match=r"detach\(\)"):
+            make(x)
+        make(x.detach())
+    assert dnp.asarray(x.detach(), dtype=object).tolist() == [1.0, 2.0]
+    assert dnp.asarray(x, dtype=object)[1] is not None
+
+
+@pytest.mark.parametrize("door", [lambda t: t.tobytes(), lambda t: t.tofile(io.BytesIO()), lambda t: copy.deepcopy(t * 1.0)])
+def test_bytes_and_copies_without_history_are_refused(door: Any, x: Any) -> None:
+    with pytest.raises(RuntimeError, match=r"detach\(\)"):
+        door(x)
+
+
+def test_a_shallow_copy_is_in_the_graph(x: Any) -> None:
+    copy.copy(x * 2.0).sum().backward()
+    assert x.grad.tolist() == [2.0, 2.0]
+    out = func.jvp(lambda t: copy.copy(t * 2.0), (dnp.array([1.0, 2.0]),), (dnp.array([1.0, 0.0]),))
+    assert out[1].tolist() == [2.0, 0.0]
 
 
 def test_explicit_ways_are_open(x: Any, number: Any) -> None:

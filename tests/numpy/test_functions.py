@@ -186,6 +186,28 @@ def test_torch_faced_tensors_come_out_as_arrays() -> None:
     onp.testing.assert_allclose(t.grad.numpy(), 0.5 / onp.sqrt([1.0, 4.0]) + [2.0, 1.0])
 
 
+@pytest.mark.parametrize(
+    "deviation",
+    [
+        lambda x: x[0].std(),
+        lambda x: onp.std(x.sum()),
+        lambda x: onp.std(x, where=[True, False, False]),
+        lambda x: onp.std(onp.broadcast_to(x[1], 3), where=[True, True, False]),
+        lambda x: onp.std(onp.broadcast_to(x[0] * (1.0 + 0.5j), 2)),
+        lambda x: onp.nanstd(x[:1]),
+    ],
+    ids=["0-d", "of a sum", "one is left", "equal ones are left", "complex", "nanstd"],
+)
+def test_the_deviation_of_equal_numbers_is_0_and_so_is_its_slope(deviation: Any) -> None:
+    """It is 0 wherever the numbers move together, so differences say the same."""
+    x = dnp.array([0.3, -0.7, 0.9]).requires_grad_()
+    y = deviation(x)
+    y.backward()
+    assert y.item() == 0.0
+    assert plain(x.grad).tolist() == [0.0, 0.0, 0.0]
+    assert ndgrad.func.jvp(deviation, (x.detach(),), (dnp.ones(3),))[1].item() == 0.0
+
+
 def test_counts_in_the_docs_are_true() -> None:
     names = dispatching()
     counts = {

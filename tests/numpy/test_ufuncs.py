@@ -148,6 +148,19 @@ def test_out_array_takes_the_history() -> None:
     onp.testing.assert_allclose(plain(x.grad), onp.cos(onp.array([1.0, 4.0, 9.0])) * [2.0, 4.0, 6.0])
 
 
+@pytest.mark.parametrize("np", [onp, dnp], ids=["numpy", "ndgrad.numpy"])
+def test_out_by_position_means_the_same_in_every_call(np: Any) -> None:
+    """A ufunc that was called without it has a quick way for the calls to come."""
+    for _ in range(2):
+        x = dnp.array([1.0, 2.0, 3.0]).requires_grad_()
+        u = x * 1.0
+        assert np.negative(u, u) is u
+        u = np.negative(np.negative(u))
+        assert np.multiply(u, u, u) is u
+        u.sum().backward()
+        onp.testing.assert_allclose(plain(x.grad), [2.0, 4.0, 6.0])
+
+
 def test_out_part_of_a_buffer_and_overlap() -> None:
     x = dnp.array([1.0, 2.0, 3.0, 4.0]).requires_grad_()
     u = x * 1.0

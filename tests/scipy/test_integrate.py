@@ -9,6 +9,7 @@ import ndgrad.numpy as nnp
 from ndgrad import func
 
 scipys = pytest.importorskip("scipy.integrate")
+from ndgrad.implicit import ConvergenceError  # noqa: E402
 from ndgrad.scipy import integrate  # noqa: E402
 
 RNG = np.random.default_rng(0)
@@ -76,3 +77,11 @@ def test_odeint_equals_scipys():
     close(k.grad, -3 * np.exp(-0.5), 1e-6)
     first = integrate.odeint(lambda t, y: -0.5 * y, [1.0], t, tfirst=True)
     close(first[:, 0], np.exp(-0.5 * t), 1e-6)
+
+
+@pytest.mark.parametrize("backward", [False, True])
+def test_a_solution_that_blows_up_is_an_error_and_ends(backward):
+    """LSODA would take steps of no length for ever."""
+    times = [0.0, -2.0] if backward else [0.0, 2.0]
+    with pytest.raises(ConvergenceError, match="have not moved on|not finite|failed"):
+        integrate.odeint(lambda y, t: (-1.0 if backward else 1.0) * y * y, [1.0], times)

@@ -381,3 +381,17 @@ def test_every_name_of_scipys_is_here():
     assert linalg.issymmetric(x) is False
     with pytest.raises(AttributeError):
         linalg.no_such_name
+
+
+def test_powers_and_functions_whose_derivative_is_complex_stay_complex():
+    """(-1)^t turns off the real line as t moves, though it is real for whole t."""
+    a = np.array([[-1.0, 0.3], [0.0, 2.0]])
+    moved = func.jvp(lambda t: linalg.fractional_matrix_power(a, t), (dnp.array(2.0),), (dnp.array(1.0),))[1]
+    differences = (scipys.fractional_matrix_power(a, 2 + 1e-5) - scipys.fractional_matrix_power(a, 2 - 1e-5)) / 2e-5
+    np.testing.assert_allclose(plain(moved), differences, atol=1e-8)
+    b = np.array([[1.0, 0.2], [0.1, 3.0]])
+    assert linalg.funm(dnp.array(b).requires_grad_(), lambda w: w**3).dtype == np.float64
+    bent = lambda w: w + 1j * (w - 1.0) * (w - 3.0)  # real at the eigenvalues alone
+    near = lambda h: np.asarray(linalg.funm(np.diag([1.0 + h, 3.0]), bent), complex)
+    moved = func.jvp(lambda h: linalg.funm(dnp.diag(dnp.stack([1.0 + h, dnp.array(3.0)])), bent), (dnp.array(0.0),), (dnp.array(1.0),))[1]
+    np.testing.assert_allclose(plain(moved), (near(1e-6) - near(-1e-6)) / 2e-6, atol=1e-6)

@@ -11,7 +11,7 @@ from ndgrad import func
 from ndgrad.autograd.modes import process, thread
 
 scipys = pytest.importorskip("scipy.optimize")
-from ndgrad.scipy import optimize  # noqa: E402
+from ndgrad.scipy import integrate, optimize  # noqa: E402
 
 
 def rosenbrock(x):
@@ -224,3 +224,73 @@ def test_the_package_finds_its_submodules_and_names_them():
     assert ndgrad.scipy.optimize is optimize
     with pytest.raises(AttributeError, match="optimize"):
         ndgrad.scipy.nonsense
+
+
+# ----- fields of results -------------------------------------------------------------------------------------------------------
+
+
+EXACT = dict.fromkeys(("ftol", "xtol", "gtol"), 1e-15)
+
+
+def fields_of_least_squares(p):
+    t = nnp.array([0.0, 1.0, 2.0, 3.0])
+    data = p * nnp.array([1.0, 0.7, 0.2, 0.3]) + p**2 * t / 9.0
+    return optimize.least_squares(lambda x: x[0] * nnp.exp(-x[1] * t) - data, [1.0, 0.5], **EXACT)
+
+
+@pytest.mark.parametrize("field", ["x", "cost", "fun", "grad", "jac"])
+def test_fields_of_least_squares_carry_derivatives_in_both_modes(field):
+    value = lambda p: getattr(fields_of_least_squares(p), field).sum()
+    step = lambda h: float(np.sum(np.asarray(getattr(fields_of_least_squares(nnp.array(1.3 + h)), field))))
+    want = (45 * (step(1e-3) - step(-1e-3)) - 9 * (step(2e-3) - step(-2e-3)) + step(3e-3) - step(-3e-3)) / 0.06
+    tolerance = 1e-4 if field == "grad" else 1e-6  # SciPy stops where it is small
+    p = nnp.array(1.3).requires_grad_()
+    value(p).backward()
+    np.testing.assert_allclose(p.grad.item(), want, rtol=1e-5, atol=tolerance)
+    np.testing.assert_allclose(func.jvp(value, (nnp.array(1.3),), (nnp.array(1.0),))[1].item(), want, rtol=1e-5, atol=tolerance)
+
+
+@pytest.mark.parametrize("bounds", [None, [(None, 1.0), (None, None)]])
+def test_value_and_gradient_of_a_minimum_carry_derivatives_in_both_modes(bounds):
+    def solved(p):
+        objective = lambda x: ((x - p * nnp.array([1.0, 2.0])) ** 2).sum() + p**3
+        return optimize.minimize(objective, [0.3, 0.1], bounds=bounds, method="L-BFGS-B")
+
+    # at the bound x[0] = 1 the value is (1 - p)^2 + p^3 and the gradient 2 (1 - p)
+    p = 1.5
+    want = {"fun": 3 * p**2 + (0.0 if bounds is None else 2 * (p - 1)), "jac": 0.0 if bounds is None else -2.0}
+    for field, slope in want.items():
+        value = lambda v, field=field: getattr(solved(v), field).sum()
+        np.testing.assert_allclose(func.jvp(value, (nnp.array(p),), (nnp.array(1.0),))[1].item(), slope, atol=1e-6)
+        np.testing.assert_allclose(func.grad(value)(nnp.array(p)).item(), slope, atol=1e-6)
+
+
+def test_numbers_of_the_search_are_withheld_where_a_derivative_is_at_stake():
+    p = nnp.array(1.5).requires_grad_()
+    result = optimize.minimize(lambda x: ((x - p) ** 2).sum(), [0.3, 0.1], method="BFGS")
+    with pytest.raises(NotImplementedError, match="'hess_inv'.*Instead"):
+        result.hess_inv
+    assert result.success
+    assert "hess_inv" in repr(result)
+    plain = optimize.minimize(lambda x: ((x - 1.5) ** 2).sum(), [0.3, 0.1], method="BFGS")
+    assert plain.hess_inv.shape == (2, 2)
+    with pytest.raises(NotImplementedError, match="'fjac'"):
+        optimize.root(lambda x: x**2 - p, [1.0]).fjac
+
+
+def test_a_list_of_numbers_and_tensors_is_one_vector():
+    p = nnp.array(2.0).requires_grad_()
+    result = optimize.minimize(lambda x: ((x - p) ** 2).sum(), [1.0, p])
+    assert type(result.x) is type(p)
+    assert result.x.shape == (2,)
+    assert optimize.root(lambda x: x**2 - p, [p, 1.0]).x.shape == (2,)
+    assert optimize.least_squares(lambda x: x - p, (p, 1.0)).x.shape == (2,)
+    sol = integrate.solve_ivp(lambda t, y: -y, (0.0, 1.0), [1.0, p], rtol=1e-8, atol=1e-10)
+    sol.y[:, -1].sum().backward()
+    np.testing.assert_allclose(p.grad.item(), np.exp(-1.0), rtol=1e-6)
+
+
+def test_bounds_of_a_scalar_minimum_that_carry_a_derivative_are_refused():
+    p = nnp.array(2.0).requires_grad_()
+    with pytest.raises(ValueError, match="a bound is a tensor"):
+        optimize.minimize_scalar(lambda x: -x, bounds=(0.0, p), method="bounded")

@@ -234,6 +234,27 @@ def test_conversions():
     assert pair[0].dtype == np.float64
 
 
+def test_a_change_of_one_root_of_a_conjugate_pair_makes_coefficients_complex():
+    z, p = np.array([0.3 + 0.4j, 0.3 - 0.4j]), np.array([-0.5 + 1j, -0.5 - 1j, -0.2 + 0j])
+    for name in ("zpk2tf", "freqs_zpk"):
+        more = (np.array([0.2, 1.0, 2.0]),) if name == "freqs_zpk" else ()
+        run = lambda s, name=name, more=more: lambda z, p, k: getattr(s, name)(z, p, k, *more)
+        check(run(signal), run(scipys), z, p, np.array(1.4), second=False, vmap=False)
+    np.testing.assert_allclose(plain(signal.freqs_zpk(z, p, 1.4)[1]), scipys.freqs_zpk(z, p, 1.4)[1])
+    pole = dnp.array(p[0])
+    moved = func.jvp(lambda v: signal.zpk2tf([], dnp.stack([v, v.conj()]), 1.0)[1], (pole,), (dnp.array(1j),))[1]
+    np.testing.assert_allclose(plain(moved), [0.0, 0.0, 2.0], atol=1e-15)  # a pair that moves together stays real
+
+
+def test_chirp_with_equal_frequencies_is_a_cosine():
+    t = np.linspace(0.1, 3.0, 7)
+    for method in ("linear", "quadratic", "logarithmic", "hyperbolic"):
+        check(*both("chirp", method=method), t, np.array(0.7), np.array(2.0), np.array(0.7), second=False, only=(0, 2))
+        run = lambda f1, method=method: signal.chirp(t, 0.7, 2.0, f1, method=method).sum()
+        near = (float(plain(run(0.7 + 1e-5))) - float(plain(run(0.7 - 1e-5)))) / 2e-5
+        np.testing.assert_allclose(plain(func.grad(run)(dnp.array(0.7))), near, rtol=1e-6)
+
+
 def test_waveforms_and_windows():
     t = np.linspace(0.1, 3.0, 7)
     for method in ("linear", "quadratic", "logarithmic", "hyperbolic"):

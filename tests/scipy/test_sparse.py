@@ -251,3 +251,25 @@ def test_every_name_is_here_and_what_has_no_rule_says_so():
     with pytest.raises(NotImplementedError, match="csr_array"):
         sparse.lil_array(x)
     assert sparse.random_array((3, 3), density=0.5, rng=0).shape == (3, 3)
+
+
+def test_scipys_functions_without_a_rule_take_our_arrays_as_constants_and_say_what_to_use_for_derivatives():
+    symmetric = FULL + FULL.T
+    rows, columns = np.nonzero(symmetric)
+    a = sparse.csr_array((dnp.array(symmetric[rows, columns]), (rows, columns)), shape=(5, 5))
+    np.testing.assert_allclose(plain(linalg.eigsh(a, 1, return_eigenvectors=False)), np.linalg.eigvalsh(symmetric)[-1:])
+    np.testing.assert_allclose(plain(linalg.svds(a, 1, return_singular_vectors=False)), np.linalg.norm(symmetric, 2))
+    np.testing.assert_allclose(linalg.onenormest(a), np.linalg.norm(symmetric, 1))
+    np.testing.assert_allclose(linalg.expm(a).toarray(), plain(dnp.asarray(scipy_linalg.expm(scipys.csc_array(symmetric)).toarray())))
+    a.requires_grad_()
+    for call in (lambda: linalg.eigsh(a, 1), lambda: linalg.svds(a, 1), lambda: linalg.expm(a), lambda: linalg.lobpcg(a, X)):
+        with pytest.raises(NotImplementedError, match=r"scipy.sparse.linalg.\w+ has no derivative.*toarray"):
+            call()
+    with pytest.raises(NotImplementedError, match="csr_array of the entries"):
+        sparse.tril(a)
+
+
+def test_functions_of_full_matrices_say_why_they_refuse_a_sparse_one():
+    for call in (np.asarray, dnp.asarray, dnp.linalg.det, np.linalg.eigh):
+        with pytest.raises(TypeError, match=r"csr_array of shape \(5, 5\).*toarray\(\)"):
+            call(ours(dnp.array(DATA)))

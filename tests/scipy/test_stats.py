@@ -26,7 +26,7 @@ SHAPES = {
 }  # fmt: skip
 PROBABILITIES = np.array([0.12, 0.3, 0.62, 0.83])
 POINT_METHODS = ("pdf", "logpdf", "cdf", "logcdf", "sf", "logsf")
-#: Methods that have no rule, each refused with the call that does the same.
+#: Methods that have no rule: SciPy's on constants, and where a derivative is at stake refused with the call that does the same.
 WITHOUT = {
     "skewnorm": "ppf isf entropy", "exponnorm": "ppf isf entropy", "invgauss": "ppf isf entropy", "moyal": "entropy",
     "nakagami": "entropy", "betaprime": "entropy", "genextreme": "mean var", "gompertz": "entropy mean var", "fisk": "mean var",
@@ -47,8 +47,11 @@ def test_continuous_distribution(name):
     for method in (*POINT_METHODS, "ppf", "isf", "entropy", "mean", "var"):
         first = [] if method in ("entropy", "mean", "var") else [PROBABILITIES if method in ("ppf", "isf") else x]
         if method in without:
-            with pytest.raises(NotImplementedError, match="Integrate|Solve|integral|Bessel"):
-                getattr(mine, method)(*first, *given)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                np.testing.assert_array_equal(plain(getattr(mine, method)(*first, *given)), getattr(theirs, method)(*first, *given))
+            with pytest.raises(NotImplementedError, match=rf"{name}.{method} has no derivative .*(integrate|solve|Bessel)"):
+                getattr(mine, method)(*first, *given[:-1], dnp.array(given[-1]).requires_grad_())
             continue
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -141,8 +144,9 @@ def test_discrete_distribution(name):
     fixed, smooth = shapes[:whole], [np.array(s) for s in shapes[whole:]]
     for method in ("pmf", "logpmf", "cdf", "sf"):
         if name == "betabinom" and method in ("cdf", "sf"):
-            with pytest.raises(NotImplementedError, match="Sum pmf"):
-                mine.cdf(k, *shapes)
+            np.testing.assert_allclose(plain(getattr(mine, method)(k, *shapes)), getattr(theirs, method)(k, *shapes))
+            with pytest.raises(NotImplementedError, match=f"betabinom.{method} .* sum pmf"):
+                getattr(mine, method)(k, *fixed, *(dnp.array(s).requires_grad_() for s in smooth))
             continue
         with np.errstate(all="ignore"):
             ours = lambda *p, method=method: (
@@ -250,7 +254,12 @@ def test_statistics_of_two_samples():
     check(*(lambda a, b, s=s: tuple(s.ttest_ind(a, b, equal_var=False, alternative="less")[:2]) for s in (stats, scipys)), u, v[:6])
     check(*(lambda a, b, s=s: tuple(s.pearsonr(a, b, alternative="greater")[:2]) for s in (stats, scipys)), u, v)
     wanted, got = scipys.linregress(u, v), stats.linregress(u, v)
-    np.testing.assert_allclose([plain(g) for g in got], [*wanted[:5], wanted.intercept_stderr])
+    np.testing.assert_allclose([plain(g) for g in (*got, got.intercept_stderr)], [*wanted, wanted.intercept_stderr])
+    statistic, pvalue = stats.ttest_1samp(u, 0.1)
+    np.testing.assert_allclose([plain(statistic), plain(pvalue)], tuple(scipys.ttest_1samp(u, 0.1)))
+    assert stats.ttest_1samp(u, 0.1).df == 7
+    many = ndgrad.func.vmap(stats.linregress)(dnp.array(np.stack([u, v])), dnp.array(np.stack([v, u])))
+    np.testing.assert_allclose(plain(many.intercept_stderr)[0], wanted.intercept_stderr)
     check(*(lambda a, b, s=s: tuple(s.linregress(a, b)[:5]) for s in (stats, scipys)), u, v)
     weights = R.uniform(0.5, 1.0, 8)
     for name in ("wasserstein_distance", "energy_distance"):
@@ -299,3 +308,66 @@ def test_what_has_no_rule_says_so():
         assert getattr(stats, name) is not None
     with pytest.raises(NotImplementedError, match="nan_policy"):
         stats.skew(x, nan_policy="omit")
+
+
+def test_what_scipys_distributions_have_besides_runs_on_constants():
+    p = dnp.array(2.0).requires_grad_()
+    np.testing.assert_allclose(plain(stats.gamma.moment(3, 2.0)), scipys.gamma.moment(3, 2.0))
+    np.testing.assert_allclose(plain(stats.norm.expect(lambda x: x * x)), 1.0)
+    np.testing.assert_allclose([plain(m) for m in stats.gamma.stats(2.0, moments="mvsk")], scipys.gamma.stats(2.0, moments="mvsk"))
+    np.testing.assert_allclose(plain(stats.gamma(2.0).moment(2)), scipys.gamma(2.0).moment(2))
+    np.testing.assert_allclose([plain(v) for v in stats.expon.fit([1.0, 2.0], floc=0)], [0.0, 1.5])
+    for call in (
+        lambda: stats.gamma.moment(3, p),
+        lambda: stats.gamma(p).moment(2),
+        lambda: stats.gamma.stats(p, moments="s"),
+        lambda: stats.norm.expect(lambda x: x * p),  # the function closes over it
+        lambda: stats.skewnorm.rvs(p, size=2),
+        lambda: stats.genhyperbolic.pdf(0.3, p, 1.0, 0.2),
+    ):
+        with pytest.raises(NotImplementedError, match="no derivative here"):
+            call()
+
+
+def test_gradients_where_a_formula_has_none():
+    """At loc, at the ends of the support, and at limits of the shapes."""
+    at = lambda f, *xs: [float(plain(g)) for g in ndgrad.func.grad(f, tuple(range(len(xs))))(*map(dnp.array, xs))]
+    np.testing.assert_allclose(at(stats.laplace.cdf, 0.0), [0.5])
+    np.testing.assert_allclose(at(lambda loc: stats.laplace.sf(1.0, loc), 1.0), [0.5])
+    np.testing.assert_allclose(plain(ndgrad.func.hessian(stats.logistic.logpdf)(dnp.array(0.0))), -0.5)
+    np.testing.assert_allclose(at(lambda s: stats.chi2.logpdf(0.0, 2.0, scale=s), 2.0), [-0.5])
+    np.testing.assert_allclose(at(lambda s: stats.weibull_min.logpdf(0.0, 1.0, scale=s), 2.0), [-0.5])
+    np.testing.assert_allclose(at(lambda x: stats.beta.logpdf(x, 1.0, 3.0), 0.0), [-2.0])
+    np.testing.assert_allclose(at(stats.gennorm.cdf, 0.0, 1.5), [scipys.gennorm.pdf(0.0, 1.5), 0.0])
+    np.testing.assert_allclose(plain(ndgrad.func.hessian(lambda x: stats.gennorm.logpdf(x, 2.0))(dnp.array(0.0))), -2.0)
+    np.testing.assert_allclose(at(stats.gennorm.ppf, 0.5, 1.5)[0], 1 / scipys.gennorm.pdf(0.0, 1.5))
+    np.testing.assert_allclose(at(lambda a: stats.gamma.logcdf(-1.0, a), 500.0), [0.0])
+    np.testing.assert_allclose(at(lambda p: stats.bernoulli.logpmf(0, p), 0.0), [-1.0])
+    np.testing.assert_allclose(plain(stats.t.logpdf(0.7, np.inf)), scipys.norm.logpdf(0.7))
+    np.testing.assert_allclose(at(stats.t.cdf, 0.7, np.inf), [scipys.norm.pdf(0.7), 0.0])
+    # Fisher's expansion: the normal distribution less its density times (t + t^3) / 4 df
+    np.testing.assert_allclose(at(lambda df: stats.t.cdf(0.7, df), 1e9), [scipys.norm.pdf(0.7) * (0.7 + 0.7**3) / 4e18], rtol=1e-8)
+    x = np.array([0.5, -1.0])
+    np.testing.assert_allclose(
+        plain(stats.multivariate_t.logpdf(x, [0.0, 0.0], np.eye(2), np.inf)), scipys.multivariate_t.logpdf(x, [0.0, 0.0], np.eye(2), np.inf)
+    )
+    for c in (0.0, 1e-9, -1e-9):  # log(1 + c x) / c is a series there
+        bent = ndgrad.func.hessian(lambda c: stats.genpareto.logpdf(1.3, c))(dnp.array(c))
+        np.testing.assert_allclose(plain(bent), 1.3**2 - 2 * 1.3**3 / 3, rtol=1e-6)
+
+
+def test_discrete_distributions_at_the_edges_of_their_parameters():
+    """Where a logarithm is infinite, probabilities are powers: d/dp of C(7, k) p^k (1 - p)^(7 - k), and so on."""
+    slope = lambda f, x: float(plain(ndgrad.func.grad(f)(dnp.array(x))))
+    edges = {
+        ("binom", "pmf", 0, (7,), 0.0): -7.0, ("binom", "pmf", 1, (7,), 0.0): 7.0, ("binom", "pmf", 3, (7,), 0.0): 0.0,
+        ("binom", "pmf", 6, (7,), 1.0): -7.0, ("binom", "pmf", 7, (7,), 1.0): 7.0, ("binom", "pmf", 900, (2000,), 0.0): 0.0,
+        ("poisson", "pmf", 0, (), 0.0): -1.0, ("poisson", "pmf", 1, (), 0.0): 1.0, ("poisson", "pmf", 40, (), 0.0): 0.0,
+        ("geom", "pmf", 1, (), 1.0): 1.0, ("geom", "pmf", 2, (), 1.0): -1.0, ("geom", "cdf", 1, (), 1.0): 1.0,
+        ("geom", "sf", 1, (), 1.0): -1.0, ("nbinom", "pmf", 1, (3.5,), 1.0): -3.5, ("bernoulli", "logcdf", 1, (), 1.0): 0.0,
+        ("bernoulli", "logsf", 0, (), 1e-12): 1e12,
+    }  # fmt: skip
+    for (name, method, k, more, p), want in edges.items():
+        run = lambda v, name=name, method=method, k=k, more=more: getattr(getattr(stats, name), method)(k, *more, v)
+        np.testing.assert_allclose(slope(run, p), want, rtol=1e-12, err_msg=f"{name}.{method}({k}, {more}, {p})")
+        np.testing.assert_allclose(plain(run(p)), getattr(getattr(scipys, name), method)(k, *more, p), rtol=1e-12)

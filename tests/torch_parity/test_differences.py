@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import re
 from pathlib import Path
 
@@ -104,6 +106,26 @@ def test_domains_that_are_numpys():
     assert abs(ndgrad.linalg.det(ndgrad.tensor([[1, 2], [3, 4]])).item() + 2) < 1e-12
 
 
+def test_conjugates_are_copies_that_may_not_be_written():
+    deliberate("conjugate-views")
+    z = np.array([[1 + 2j, 3 - 1j]])
+    theirs, ours = torch.tensor(z), ndgrad.tensor(z)
+    for conjugate in (lambda t: t.conj(), lambda t: t.mH, lambda t: t.H, lambda t: t.adjoint()):
+        view = conjugate(theirs)
+        view.mul_(2.0)
+        assert theirs[0, 0].item() != z[0, 0]
+        theirs = torch.tensor(z)
+        with pytest.raises(RuntimeError, match="conjugate"):
+            conjugate(ours).mul_(2.0)
+        with pytest.raises(RuntimeError, match="conjugate"):
+            ndgrad.func.grad(lambda t, conjugate=conjugate: conjugate(t).mul_(2.0).abs().sum())(ours)
+        np.testing.assert_array_equal(conjugate(ours).resolve_conj().mul_(2.0).numpy(), 2.0 * conjugate(theirs).resolve_conj().numpy())
+    view = ours.conj()
+    ours.mul_(3.0)
+    np.testing.assert_array_equal(view.numpy(), z.conj())
+    assert ndgrad.tensor([1.0]).conj().mul_(2.0).item() == 2.0  # a real tensor itself
+
+
 def test_read_only_memory_is_not_written():
     deliberate("read-only")
     frozen = np.ones(2)
@@ -111,3 +133,67 @@ def test_read_only_memory_is_not_written():
     with pytest.raises(RuntimeError, match="read-only"):
         ndgrad.from_numpy(frozen).mul_(2.0)
     assert frozen.tolist() == [1.0, 1.0]
+
+
+def test_elements_that_are_picked_keep_their_gradient():
+    deliberate("picked-elements")
+    values, counted = np.array([0.5, -1.0, 0.5]), np.array([1, 0, 1])
+    for run, expected in (
+        (lambda lib, x: lib.unique(x), [1.0, 1.0, 0.0]),
+        (lambda lib, x: lib.unique_consecutive(x, return_counts=True)[0], [1.0, 1.0, 1.0]),
+        (lambda lib, x: lib.unique(x.reshape(3, 1), dim=0), [1.0, 1.0, 0.0]),
+        (lambda lib, x: lib.bincount(lib.tensor(counted), x), [1.0, 1.0, 1.0]),
+    ):
+        x = torch.tensor(values, requires_grad=True)
+        with pytest.raises((RuntimeError, NotImplementedError), match="not implemented"):
+            run(torch, x).sum().backward()
+        x = ndgrad.tensor(values, requires_grad=True)
+        run(ndgrad, x).sum().backward()
+        assert x.grad.tolist() == expected
+    for run, expected in (
+        (lambda lib, x: lib.linspace(x[0], 2.0, 3), [1.5, 0.0, 0.0]),
+        (lambda lib, x: lib.logspace(2.0, x[0], 2), [10.0**0.5 * np.log(10.0), 0.0, 0.0]),
+        (lambda lib, x: x.view(lib.float64), [1.0, 1.0, 1.0]),
+        (lambda lib, x: copy.copy(x * 2.0), [2.0, 2.0, 2.0]),
+    ):
+        x = torch.tensor(values, requires_grad=True)
+        made = run(torch, x)
+        assert made.grad_fn is None
+        x = ndgrad.tensor(values, requires_grad=True)
+        ours = run(ndgrad, x)
+        assert np.allclose(ours.detach().numpy(), made.detach().numpy())
+        ours.sum().backward()
+        assert np.allclose(x.grad.numpy(), expected)
+    with pytest.raises(RuntimeError, match="bits"):
+        ndgrad.tensor(values, requires_grad=True).view(ndgrad.int64)
+
+
+def test_a_tangent_is_refused_where_a_gradient_would_be():
+    deliberate("tangents-at-doors")
+    doors = {
+        "numpy": lambda lib, t: t.numpy(),
+        "deepcopy": lambda lib, t: copy.deepcopy(t),
+        "pickle": lambda lib, t: pickle.dumps(t),
+        "dlpack": lambda lib, t: t.__dlpack__(),
+    }
+    for lib in (torch, ndgrad):
+        forward = lib.autograd.forward_ad
+        for door in doors.values():
+            with forward.dual_level():
+                dual = forward.make_dual(lib.ones(2), lib.ones(2))
+                if lib is torch:
+                    door(lib, dual)
+                else:
+                    with pytest.raises((RuntimeError, BufferError), match="tangent"):
+                        door(lib, dual)
+
+
+def test_derivatives_on_branch_cuts():
+    deliberate("branch-cuts")
+    slope = (np.arccos(2 + 1e-6 + 0j) - np.arccos(2 - 1e-6 + 0j)) / 2e-6
+    z = torch.tensor(2 + 0j, dtype=torch.complex128)
+    theirs = torch.func.jvp(torch.acos, (z,), (torch.ones_like(z),))[1].item()
+    z = ndgrad.tensor(2 + 0j)
+    ours = ndgrad.func.jvp(ndgrad.acos, (z,), (ndgrad.ones_like(z),))[1].item()
+    assert abs(ours - slope) < 1e-8
+    assert abs(theirs + slope) < 1e-8

@@ -96,10 +96,12 @@ def test_derivatives_at_points_where_the_formula_is_not_defined() -> None:
         y = leaf(lib, [0.0])
         slope = lib.autograd.grad(lib.atan2(y, const(lib, [0.0])).sum(), y, create_graph=True)[0]
         bend = lib.autograd.grad(slope.sum(), y)[0].tolist()
-        return [*radius, *curvature, *mixed, *gammas, *bend]
+        z = leaf(lib, [0.0])
+        slope = lib.autograd.grad(lib.linalg.vector_norm(z), z, create_graph=True)[0]
+        return [*radius, *curvature, *mixed, *gammas, *bend, *lib.autograd.grad(slope.sum(), z)[0].tolist()]
 
     # cos(1); sinc(x) = 1 - (pi x)^2 / 6 + ...; d/de (e b^(e-1)) = 1/b; exp(-x); 0, as the first derivative there
-    np.testing.assert_allclose(run(ndgrad), [np.cos(1.0), -(np.pi**2) / 3, 0.5, 1.0, 0.0, 0.0], rtol=1e-12)
+    np.testing.assert_allclose(run(ndgrad), [np.cos(1.0), -(np.pi**2) / 3, 0.5, 1.0, 0.0, 0.0, 0.0], rtol=1e-12)
     assert not np.isclose(run(torch), run(ndgrad)).any()
 
 

@@ -71,7 +71,7 @@ UNARY = {
     "logit": [0.0, 1.0, 0.3, -1.0, 2.0, NAN],
     "selu": [1.0, -1.0, 0.0],
     "celu": [1.0, -1.0, 0.0],
-    "hardshrink": [0.5, -0.5, 0.6, 0.1, NAN],
+    "hardshrink": [0.5, -0.5, 0.6, 0.1],  # at NaN torch has two answers: test_extreme_values.py
     "positive": [1.0, -1.0],
 }
 COMPLEX_UNARY = (
@@ -405,7 +405,7 @@ def test_program(name):
 ACTIVATIONS = {
     "leaky_relu": ({"negative_slope": 0.1}, [0.0, 1.0, -1.0, NAN]),
     "elu": ({"alpha": 2.0}, [0.0, 1.0, -1.0, -INF, INF]),
-    "hardtanh": ({"min_val": -1.0, "max_val": 2.0}, [-1.0, 2.0, 0.0, 3.0, NAN]),
+    "hardtanh": ({"min_val": -1.0, "max_val": 2.0}, [-1.0, 2.0, 0.0, 3.0]),
     "hardswish": ({}, [3.0, -3.0, 0.0, 4.0, -4.0]),
     "softplus": ({"beta": 2.0, "threshold": 4.0}, [2.0, 2.1, 0.0, -100.0, 1e3]),
     "silu": ({}, [0.0, -1000.0, 1000.0, 1.3, -0.4, NAN]),
@@ -432,7 +432,7 @@ def test_activations_whose_settings_are_named_or_given_otherwise():
     assert_same(_gelu_tanh, [0.0, -1000.0, 1000.0, 1.3, -0.4])
     assert_same(pair("relu6", op="hardtanh", min_val=0.0, max_val=6.0), [0.0, 6.0, 3.0, -1.0, 7.0])
     assert_same(pair("logsigmoid", op="log_sigmoid"), [0.0, -1000.0, 1000.0, 0.7])
-    assert_same(pair("softshrink", 0.5, lambd=0.5), [0.5, -0.5, 0.6, 0.0, NAN])
+    assert_same(pair("softshrink", 0.5, lambd=0.5), [0.5, -0.5, 0.6, 0.0])
     # torch holds 1/6 as a float32
     assert_same(pair("hardsigmoid"), [3.0, -3.0, 0.0, 4.0, NAN], rtol=1e-7)
 

@@ -252,3 +252,37 @@ def test_history_of_writes():
         return [array(x), *map(array, lib.autograd.grad(y, (leaf, row)))]
 
     assert_same(run)
+
+
+# ----- memory: views, and layouts that decide what can be viewed later -----------------------------------------------------------
+
+LAYOUTS = {
+    "second": lambda lib, x: x[:, lib.tensor([2, 0])],
+    "last": lambda lib, x: x[..., lib.tensor([2, 0])],
+    "sliced": lambda lib, x: x[1:, lib.tensor([2, 0]), ::2],
+    "two": lambda lib, x: x[:, lib.tensor([2, 0]), lib.tensor([1, 1])],
+    "apart": lambda lib, x: x[lib.tensor([2, 0]), :, lib.tensor([1, 1])],
+    "beside an int": lambda lib, x: x[0, :, lib.tensor([2, 0])],
+    "mask": lambda lib, x: x[:, lib.tensor([True, False, True, True])],
+    "matrix of places": lambda lib, x: x[:, lib.tensor([[2, 0], [1, 1]])],
+    "turned contraction": lambda lib, x: lib.einsum("ij,kj->ki", x[0], x[1]),
+    "batched contraction": lambda lib, x: lib.einsum("bij,bkj->bki", x, x),
+    "full_like": lambda lib, x: lib.full_like(x.permute(2, 0, 1), 3.0),
+}
+
+
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_results_lie_in_memory_as_torchs_do(name):
+    theirs, ours = LAYOUTS[name](torch, torch.tensor(A)), LAYOUTS[name](ndgrad, ndgrad.tensor(A))
+    assert ours.stride() == theirs.stride()
+    assert ours.is_contiguous() == theirs.is_contiguous()
+    np.testing.assert_allclose(array(ours), array(theirs))
+
+
+def test_a_0d_tensor_as_index_gives_a_view():
+    for lib in (torch, ndgrad):
+        x = lib.tensor(A[0])
+        for part in (x[lib.tensor(1)], x[lib.tensor(1), 1:], x[:, lib.tensor(2)], x[x[:, 0].argmax()]):
+            assert part._base is x
+            part.zero_()
+        assert x[1].abs().sum().item() == x[:, 2].abs().sum().item() == 0.0

@@ -153,7 +153,6 @@ TENSOR = [
     'torch.ones(2).type(torch.float16)',
     'x=torch.ones(2,requires_grad=True); copy.deepcopy(x*2)',
     'x=torch.ones(2,requires_grad=True); copy.deepcopy(x)',
-    'x=torch.ones(2,requires_grad=True); copy.copy(x*2)',
     'x=torch.ones(2,requires_grad=True); copy.copy(x).data_ptr()==x.data_ptr()',
     'x=torch.ones(2,requires_grad=True); pickle.loads(pickle.dumps(x*2))',
     'x=torch.ones(3,requires_grad=True); x.foo=3; copy.deepcopy(x).foo',

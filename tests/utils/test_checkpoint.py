@@ -519,3 +519,76 @@ def test_a_batched_constant_inside_a_checkpoint_keeps_its_batch():
 
     found = ndgrad.func.vmap(lambda c: slope(checkpoint, c))(rows)
     assert ndgrad.allclose(found, rows * (rows * x).cos())
+
+
+# ----- transforms inside --------------------------------------------------------------------------------------------------------------
+
+
+def _linearized(x):
+    _, push = ndgrad.func.linearize(lambda u: u * u * x, x)
+    return ndgrad.func.vjp(push, x)[1](x)[0]
+
+
+#: Functions of x that transform functions which close over x, and their values and derivatives.
+TRANSFORMING = {
+    "grad": (lambda x: x * ndgrad.func.grad(lambda u: (u * u * x).sum())(x), lambda a: 2 * a**3, lambda a: 6 * a**2),
+    "vjp": (lambda x: ndgrad.func.vjp(lambda u: u * u * x, x)[1](x)[0], lambda a: 2 * a**3, lambda a: 6 * a**2),
+    "jvp": (lambda x: ndgrad.func.jvp(lambda u: u * u * x, (x,), (x,))[1], lambda a: 2 * a**3, lambda a: 6 * a**2),
+    "vmap": (lambda x: ndgrad.func.vmap(lambda u: u * u * x)(x).diagonal(), lambda a: a**3, lambda a: 3 * a**2),
+    "jacrev": (lambda x: ndgrad.func.jacrev(lambda u: u * u * x)(x).sum(0), lambda a: 2 * a**2, lambda a: 4 * a),
+    "jacfwd": (lambda x: ndgrad.func.jacfwd(lambda u: u * u * x)(x).sum(0), lambda a: 2 * a**2, lambda a: 4 * a),
+    "hessian": (lambda x: ndgrad.func.hessian(lambda u: (u**3 * x).sum())(x) @ x, lambda a: 6 * a**3, lambda a: 18 * a**2),
+    "linearize": (_linearized, lambda a: 2 * a**3, lambda a: 6 * a**2),
+    "functionalize": (lambda x: ndgrad.func.functionalize(lambda u: (u * x).mul_(u))(x), lambda a: a**3, lambda a: 3 * a**2),
+    "grad of grad": (
+        lambda x: ndgrad.func.grad(lambda u: (x * ndgrad.func.grad(lambda w: (w**3 * u * x).sum())(u)).sum())(x),
+        lambda a: 9 * a**4, lambda a: 36 * a**3,
+    ),
+    "checkpoint in grad": (
+        lambda x: ndgrad.func.grad(lambda u: checkpoint(lambda w: w * w * w * x, u, use_reentrant=False).sum())(x),
+        lambda a: 3 * a**3, lambda a: 9 * a**2,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", TRANSFORMING)
+@pytest.mark.parametrize("use_reentrant", [False, True])
+def test_a_function_that_transforms_others_inside_is_differentiated_as_without_checkpoint(name, use_reentrant):
+    function, value, slope = TRANSFORMING[name]
+    x = leaf()
+    y = checkpoint(function, x, use_reentrant=use_reentrant)
+    np.testing.assert_allclose(y.detach().numpy(), value(A), rtol=1e-12)
+    if not use_reentrant:
+        (g,) = ndgrad.autograd.grad(y.sum(), x, create_graph=True)
+        (second,) = ndgrad.autograd.grad(g.sum(), x)
+        np.testing.assert_allclose(g.detach().numpy(), slope(A), rtol=1e-12)
+        h = 1e-6
+        np.testing.assert_allclose(second.numpy(), (slope(A + h) - slope(A - h)) / (2 * h), rtol=1e-6)
+    checkpoint(function, x, use_reentrant=use_reentrant).sum().backward()
+    np.testing.assert_allclose(x.grad.numpy(), slope(A), rtol=1e-12)
+
+
+@pytest.mark.parametrize("name", TRANSFORMING)
+def test_checkpoints_inside_transforms_around_functions_that_transform_others(name):
+    function, value, slope = TRANSFORMING[name]
+    inside = lambda x: checkpoint(lambda z: checkpoint(function, z, use_reentrant=False), x, use_reentrant=False)
+    x = ndgrad.tensor(A)
+    np.testing.assert_allclose(ndgrad.func.grad(lambda z: inside(z).sum())(x).numpy(), slope(A), rtol=1e-12)
+    np.testing.assert_allclose(ndgrad.func.jvp(inside, (x,), (x,))[1].numpy(), slope(A) * A, rtol=1e-12)
+    rows = ndgrad.stack([x, 2 * x])
+    np.testing.assert_allclose(ndgrad.func.vmap(inside)(rows).numpy(), np.stack([value(A), value(2 * A)]), rtol=1e-12)
+
+
+def test_a_frame_keeps_nothing_of_what_the_graph_around_it_saves_beside_a_transform():
+    """What is left out is what the graph around the call saves; what the transform inside saves dies with it."""
+    kept = []
+
+    def function(x):
+        y = x.exp()
+        kept.append(weakref.ref(y))
+        return ndgrad.func.grad(lambda u: (u * u * y).sum())(y).sin()
+
+    y = checkpoint(function, leaf(), use_reentrant=False)
+    gc.collect()
+    assert kept[0]() is None
+    y.sum().backward()

@@ -10,7 +10,8 @@ import numpy as np
 from ndgrad import devices, dtypes
 from ndgrad.arrays.placement import device_of, moved
 from ndgrad.autograd.dispatch import on_device
-from ndgrad.autograd.modes import process, thread
+from ndgrad.autograd.modes import process
+from ndgrad.autograd.stake import stake_of
 from ndgrad.autograd.variable import Variable, np_dtype
 from ndgrad.autograd.versions import storage_of
 from ndgrad.checks import channels_last_order, handed_out
@@ -65,9 +66,9 @@ def numpy(self: Any, *, force: Any = False) -> Any:
         raise RuntimeError(
             "vmap: a batched tensor cannot become a NumPy array: it would lose its batch. Do it outside of vmap."
         )
-    if thread.grad_enabled and not force and self.requires_grad:
+    if not force and (lost := stake_of(self)) is not None:
         raise RuntimeError(
-            f"Can't call numpy() on Tensor that requires grad (shape {tuple(self.shape)}): the graph would be lost. Use "
+            f"Can't call numpy() on Tensor that {lost} (shape {tuple(self.shape)}): the derivative would be lost. Use "
             "tensor.detach().numpy() instead, or ndgrad.numpy, whose functions record."
         )
     array = memory_of(self)
@@ -246,8 +247,8 @@ def is_neg(input: Any) -> Any:
 
 
 def resolve_conj(input: Any) -> Any:
-    """The tensor itself, which never has a pending conjugation."""
-    return input
+    """The tensor itself; of a conjugate, which may not be written in place, a copy that may."""
+    return input if np_dtype(input).kind != "c" or getattr(memory_of(input).flags, "writeable", True) else ops.clone(input)
 
 
 def resolve_neg(input: Any) -> Any:

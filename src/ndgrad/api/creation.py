@@ -20,6 +20,7 @@ from ndgrad.api.data import fresh, place
 from ndgrad.arrays.placement import CPU, library_for, moved
 from ndgrad.autograd.inplace import copy_into
 from ndgrad.autograd.modes import process, thread
+from ndgrad.autograd.stake import as_number, at_stake
 from ndgrad.autograd.variable import Variable, meta_of, np_dtype, wrap
 from ndgrad.autograd.watch import FACTORY, watched
 from ndgrad.checks import channels_last_order
@@ -154,7 +155,7 @@ def full(size: Any, fill_value: Any, **options: Any) -> Any:
 def _number(value: Any) -> tuple[Any, np.dtype[Any]]:
     """A number (or the element of a 0-d tensor) and the dtype it stands for."""
     if isinstance(value, Variable):
-        return memory_of(value).item(), np_dtype(value)
+        return as_number("full", "fill_value", value), np_dtype(value)
     if isinstance(value, np.generic) and not isinstance(value, (float, complex)):
         return value.item(), value.dtype
     if not isinstance(value, (bool, int, float, complex)) and not hasattr(value, "item"):
@@ -205,7 +206,7 @@ def _each_sample(t: Any, make: Callable[[Any, tuple[int, ...]], Any]) -> Any:
         t = thread.captures.one(t)
     level = find_level(level_number(t))
     with below(level):
-        inner = make(lift(t._array), () if level.size is None else (level.size,))
+        inner = make(lift(t._array, t.face), () if level.size is None else (level.size,))
     made = inner if level.kind != "vmap" else batch_tensor(level, inner)
     meta_of(made).born = thread.levels[-1].number
     return made
@@ -332,8 +333,8 @@ def empty_permuted(size: Any, physical_layout: Any, **options: Any) -> Any:
 # ----- ranges ----------------------------------------------------------------------------------------------------------
 
 
-def _bound(value: Any) -> Any:
-    return memory_of(value).item() if isinstance(value, Variable) else value.item() if isinstance(value, np.generic) else value
+def _bound(name: str, argument: str, value: Any) -> Any:
+    return value.item() if isinstance(value, np.generic) else as_number(name, argument, value)
 
 
 def arange(start: Any, end: Any = None, step: Any = 1, **options: Any) -> Any:
@@ -344,7 +345,7 @@ def arange(start: Any, end: Any = None, step: Any = 1, **options: Any) -> Any:
     """
     if end is None:
         start, end = 0, start
-    start, end, step = _bound(start), _bound(end), _bound(step)
+    start, end, step = (_bound("arange", name, v) for name, v in (("start", start), ("end", end), ("step", step)))
     given = Options("arange", options)
     if step == 0:
         raise RuntimeError("arange: step must be nonzero.")
@@ -376,7 +377,7 @@ def range(start: Any, end: Any = None, step: Any = 1, **options: Any) -> Any:
     warnings.warn("range is deprecated: it includes its end, unlike Python's. Use arange instead.", UserWarning, stacklevel=2)
     if end is None:
         start, end = 0, start
-    start, end, step = _bound(start), _bound(end), _bound(step)
+    start, end, step = (_bound("range", name, v) for name, v in (("start", start), ("end", end), ("step", step)))
     given = Options("range", options)
     if step == 0 or (end - start) * step < 0:
         raise RuntimeError(f"range: from {start} to {end} in steps of {step}: the step is zero or goes the wrong way.")
@@ -397,19 +398,31 @@ def _spaced(name: str, start: Any, end: Any, steps: int, dtype: np.dtype[Any]) -
     return np.linspace(start, end, steps, dtype=wide)
 
 
+def _between(name: str, start: Any, end: Any, steps: int, given: Options) -> Any:
+    """The same numbers from ends of which one is in a graph."""
+    dtype = _spaced_dtype(start, end, given)
+    way = given.tensor(name, _spaced(name, 0.0, 1.0, steps, dtype).astype(dtype))
+    return start * (1.0 - way) + end * way
+
+
 def linspace(start: Any, end: Any, steps: int, **options: Any) -> Any:
-    """`steps` numbers at equal distances from `start` to `end`, both included."""
-    start, end = _bound(start), _bound(end)
+    """`steps` numbers at equal distances from `start` to `end`, both included; differentiable in the two."""
     given = Options("linspace", options)
+    if at_stake(start, end):
+        return _between("linspace", start, end, steps, given)
+    start, end = _bound("linspace", "start", start), _bound("linspace", "end", end)
     dtype = _spaced_dtype(start, end, given)
     values = _spaced("linspace", start, end, steps, dtype)
     return given.tensor("linspace", np.trunc(values).astype(dtype) if dtype.kind in "iu" else values.astype(dtype))
 
 
 def logspace(start: Any, end: Any, steps: int, base: float = 10.0, **options: Any) -> Any:
-    """`base` to the powers that `linspace` gives."""
-    start, end = _bound(start), _bound(end)
+    """`base` to the powers that `linspace` gives; differentiable in its ends."""
     given = Options("logspace", options)
+    base = as_number("logspace", "base", base)
+    if at_stake(start, end):
+        return base ** _between("logspace", start, end, steps, given)
+    start, end = _bound("logspace", "start", start), _bound("logspace", "end", end)
     dtype = _spaced_dtype(start, end, given)
     return given.tensor("logspace", np.power(base, _spaced("logspace", start, end, steps, dtype)).astype(dtype))
 

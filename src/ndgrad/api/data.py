@@ -17,11 +17,14 @@ import numpy as np
 from ndgrad import devices, dtypes
 from ndgrad.arrays.library import is_raw_array
 from ndgrad.arrays.placement import library_for, moved
-from ndgrad.autograd.modes import process, thread
+from ndgrad.arrays.precision import is_inexact, is_number
+from ndgrad.autograd.lent import Lent
+from ndgrad.autograd.modes import birth, process, thread
+from ndgrad.autograd.stake import as_number, stake_of
 from ndgrad.autograd.variable import Variable, meta_of, np_dtype, wrap
 from ndgrad.autograd.versions import InferenceStorage
 from ndgrad.autograd.watch import FACTORY, watched
-from ndgrad.checks import check_differentiable
+from ndgrad.checks import check_differentiable, lost_by_name
 from ndgrad.sizes import Size
 from ndgrad.storage import TypedStorage, UntypedStorage, batch_dims, memory_of, shared_storage
 from ndgrad.tensor import Tensor
@@ -37,13 +40,12 @@ def fresh(array: Any, requires_grad: bool = False, face: type[Any] = Tensor) -> 
     t = wrap(face, array)
     if thread.inference:
         t._storage = InferenceStorage()
-    if requires_grad or thread.levels:
+    if requires_grad or thread.levels or process.open:
         meta = meta_of(t)
         meta.requires_grad = requires_grad
-        if thread.levels:
-            meta.born = thread.levels[-1].number
-            if requires_grad and thread.levels[-1].kind == "grad":
-                meta.level = meta.born  # a leaf of the graph that is being recorded
+        meta.born = birth()
+        if requires_grad and thread.levels and thread.levels[-1].kind == "grad":
+            meta.level = meta.born  # a leaf of the graph that is being recorded
     return t
 
 
@@ -152,6 +154,7 @@ def frombuffer(buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, req
 
 def scalar_tensor(s: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, layout: Any = None) -> Any:
     """A 0-d tensor of the default dtype, whatever the number."""
+    s = as_number("scalar_tensor", "s", s)
     return tensor(s, dtype=dtype or dtypes.get_default_dtype(), device=device, requires_grad=requires_grad)
 
 
@@ -195,14 +198,13 @@ def to_array(data: Any, dtype: Any, *, copy: bool) -> Any:
         raise ValueError(f"the data does not form an array: {error}. Give sequences of equal length at each depth.") from error
     if wanted is not None:
         return array
-    kind = array.dtype.kind
-    if kind not in "biufc":
+    if not is_number(array.dtype):
         raise _no_numbers(array)
     if array.dtype == np.uint64 and _leaf(data).__class__ is int:
         raise ValueError(
             f"Overflow: {data!r:.60} holds a Python int that does not fit into int64. Pass dtype=uint64 or a floating one."
         )
-    if kind in "fc" and dtypes.get_default_dtype() is not dtypes.float64 and not _holds_arrays(data):
+    if is_inexact(array.dtype) and dtypes.get_default_dtype() is not dtypes.float64 and not _holds_arrays(data):
         return array.astype(_default_for(array.dtype))
     return array
 
@@ -245,10 +247,9 @@ def _values(t: Any) -> Any:
             "vmap: It looks like you're calling .item() on a Tensor: a batched tensor stands in a list that is to become one "
             "tensor. Use stack() or cat(), which keep the batch."
         )
-    if thread.grad_enabled and t.requires_grad:
+    if (lost := stake_of(t)) is not None:
         warnings.warn(
-            "Converting a tensor with requires_grad=True to a scalar may lead to unexpected behavior: the new tensor is "
-            "outside "
+            f"Converting a tensor {lost_by_name(lost)} to a scalar may lead to unexpected behavior: the new tensor is outside "
             "the graph. Use stack() or cat(), which record, or detach() first.",
             UserWarning,
             stacklevel=5,
@@ -270,7 +271,7 @@ def _over(array: Any, where: devices.device) -> Any:
     if there is not array or not isinstance(array, np.ndarray):
         return fresh(there)
     t = fresh(array.view(np.ndarray))
-    t._storage = shared_storage(array)
+    t._storage = shared_storage(array, Lent)
     return noted(t, array)
 
 

@@ -20,6 +20,7 @@ from ndgrad.api.product import takes_out
 from ndgrad.api.solve import reporting
 from ndgrad.arrays.library import library_of
 from ndgrad.autograd.saved import lift
+from ndgrad.autograd.stake import at_stake
 from ndgrad.ops import arithmetic, product, shape
 from ndgrad.ops import decomposition as ops
 from ndgrad.ops import index as index_ops
@@ -227,7 +228,7 @@ def svdvals(A: Any, *, driver: str | None = None) -> Any:
     require_precision("svdvals", A)
     _check_driver("svdvals", driver)
     # a gradient needs the vectors, which are then computed at once
-    return ops.svd(A, full_matrices=False)[1] if A.requires_grad else ops.svdvals(A)
+    return ops.svd(A, full_matrices=False)[1] if at_stake(A) else ops.svdvals(A)
 
 
 def _triangle(UPLO: Any) -> str:
@@ -255,7 +256,7 @@ def eigvalsh(A: Any, UPLO: str = "L") -> Any:
     require_precision("eigvalsh", A)
     triangle = _triangle(UPLO)
     # a gradient needs the vectors, which are then computed at once
-    return ops.eigh(A, UPLO=triangle)[0] if A.requires_grad else ops.eigvalsh(A, UPLO=triangle)
+    return ops.eigh(A, UPLO=triangle)[0] if at_stake(A) else ops.eigvalsh(A, UPLO=triangle)
 
 
 @takes_out

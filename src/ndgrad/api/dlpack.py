@@ -14,8 +14,7 @@ import numpy as np
 from ndgrad import devices, dtypes
 from ndgrad.api.data import as_tensor
 from ndgrad.arrays.library import library_of
-from ndgrad.autograd.modes import thread
-from ndgrad.autograd.variable import requires_grad
+from ndgrad.autograd.stake import stake_of
 from ndgrad.storage import batch_dims, memory_of
 
 __all__ = ["from_dlpack"]
@@ -27,13 +26,13 @@ _CPU, _CUDA = 1, 2
 
 def _memory(t: Any) -> Any:
     """The array to share, once it is clear that nothing is lost."""
-    if thread.grad_enabled and requires_grad(t):
-        raise BufferError(
-            f"Can't export tensors that require gradient (shape {tuple(t.shape)}): DLPack shares memory, and the other library's results "
-            "would have no graph. Use tensor.detach() if no gradient is meant to pass."
-        )
     if batch_dims(t):
         raise BufferError("a tensor inside vmap cannot be exported: its memory holds the whole batch. Do it outside of vmap.")
+    if (lost := stake_of(t)) is not None:
+        raise BufferError(
+            f"Can't export tensors that require gradient or carry a tangent: this one (shape {tuple(t.shape)}) {lost}. DLPack shares "
+            "memory, and the other library's results would have no graph. Use tensor.detach() if no derivative is meant to pass."
+        )
     if t.device.type == "meta":
         raise BufferError("a tensor on the meta device has no memory to export. Make it on a real device.")
     return memory_of(t)

@@ -13,11 +13,13 @@ import numpy as np
 
 from ndgrad import dtypes
 from ndgrad.api.install import in_place_method
+from ndgrad.arrays.precision import is_floating, result_dtype
 from ndgrad.autograd.inplace import write, write_out
 from ndgrad.autograd.variable import Variable, np_dtype, wrap
 from ndgrad.ops import activation, arithmetic, bitwise, cast, error_function, exponential, fill, rounding, selection, trigonometric  # noqa: F401
 from ndgrad.ops import complex as complex_ops
 from ndgrad.ops.table import table
+from ndgrad.storage import locked
 
 ELEMENTWISE = (
     # arithmetic
@@ -48,14 +50,14 @@ _IN_PLACE_FUNCTIONS = (
 __all__ = [
     "add", "sub", "rsub", "div", "positive", "float_power", "logit", "sinc", "sign", "nan_to_num",
     "clamp", "where", "threshold", "hardshrink", "selu", "celu",
-    "complex", "polar", "real", "imag", "conj", "conj_physical", "resolve_conj", "resolve_neg", "is_conj", "is_neg",
+    "complex", "polar", "real", "imag", "conj", "conj_physical",
     "abs_", "clamp_", "celu_", "conj_physical_", "logit_", "nan_to_num_", "selu_", "sinc_", "threshold_",
     *(name + "_" for name in _IN_PLACE_FUNCTIONS),
 ]  # fmt: skip
 
 METHODS = (
     "add", "sub", "div", "positive", "float_power", "logit", "sinc", "sign", "nan_to_num", "clamp", "hardshrink",
-    "conj", "conj_physical", "resolve_conj", "resolve_neg", "is_conj", "is_neg",
+    "conj", "conj_physical",
     "abs_", "add_", "sub_", "div_", "float_power_", "logit_", "sinc_", "sign_", "nan_to_num_", "clamp_", "conj_physical_",
 )  # fmt: skip
 
@@ -196,7 +198,7 @@ def _double(*values: Any) -> np.dtype[Any]:
 
 
 def _kind(value: Any) -> str:
-    return np_dtype(value).kind if isinstance(value, Variable) else np.result_type(value).kind
+    return np_dtype(value).kind if isinstance(value, Variable) else result_dtype(value).kind
 
 
 def _as_dtype(value: Any, dtype: np.dtype[Any]) -> Any:
@@ -423,7 +425,7 @@ def polar(abs: Any, angle: Any, *, out: Any = None) -> Any:
 
 def _check_parts(function: str, first: Any, second: Any) -> None:
     a, b = _dtype(function, first), _dtype(function, second)
-    if a.kind != "f" or b.kind != "f":
+    if not is_floating(a) or not is_floating(b):
         raise RuntimeError(
             f"{function}(): Expected both inputs to be Half, Float or Double tensors but got {a} and {b}. Convert them with .to()."
         )
@@ -456,35 +458,17 @@ def imag(input: Any) -> Any:
 
 
 def conj(input: Any) -> Any:
-    """The complex conjugate; a real tensor itself."""
-    return complex_ops.conj(input) if _dtype("conj", input).kind == "c" else input
+    """The complex conjugate, which may not be written in place (see `locked`); a real tensor itself."""
+    return locked(complex_ops.conj(input)) if _dtype("conj", input).kind == "c" else input
 
 
 def conj_physical(input: Any, *, out: Any = None) -> Any:
-    """The complex conjugate, in memory of its own (here every conjugate is)."""
-    return conj(input) if out is None else _run(complex_ops.conj, (input,), out)
+    """The complex conjugate, in memory of its own; a real tensor itself."""
+    if out is None:
+        return complex_ops.conj(input) if _dtype("conj_physical", input).kind == "c" else input
+    return _run(complex_ops.conj, (input,), out)
 
 
 def conj_physical_(self: Any) -> Any:
     """In-place conjugate."""
     return write(complex_ops.conj, self, (), {}) if np_dtype(self).kind == "c" else self
-
-
-def resolve_conj(input: Any) -> Any:
-    """The tensor itself: conjugation is never put off here."""
-    return input
-
-
-def resolve_neg(input: Any) -> Any:
-    """The tensor itself: negation is never put off here."""
-    return input
-
-
-def is_conj(input: Any) -> bool:
-    """False: conjugation is never put off here."""
-    return False
-
-
-def is_neg(input: Any) -> bool:
-    """False: negation is never put off here."""
-    return False

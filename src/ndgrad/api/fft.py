@@ -15,6 +15,8 @@ from ndgrad.api.arguments import both_worlds
 from ndgrad.api.creation import Options
 from ndgrad.api.product import conjugate, written
 from ndgrad.api.rearrange import roll
+from ndgrad.arrays.precision import is_inexact
+from ndgrad.autograd.stake import as_number
 from ndgrad.autograd.variable import Variable, np_dtype
 from ndgrad.checks import existing_dim
 from ndgrad.dtypes import as_dtype, as_numpy_dtype, get_default_dtype
@@ -324,12 +326,12 @@ def ihfft2(input: Any, s: Any = None, dim: Any = (-2, -1), norm: str | None = No
 def _frequencies(name: str, numbers: Any, n: int, d: float, options: dict[str, Any]) -> Any:
     given = Options(name, options)
     dtype = given.dtype or as_numpy_dtype(get_default_dtype())
-    if dtype.kind not in "fc":
+    if not is_inexact(dtype):
         raise RuntimeError(
             f"{name} requires a floating point or complex dtype, and dtype is {as_dtype(dtype)!r}. Leave it out, or give one."
         )
     with np.errstate(divide="ignore", invalid="ignore"):
-        values = numbers / np.float64(n * d)
+        values = numbers / np.float64(n * as_number(name, "d", d))
     return given.tensor(name, values.astype(dtype))
 
 

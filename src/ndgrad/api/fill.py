@@ -11,6 +11,7 @@ from ndgrad.api.arguments import as_shape
 from ndgrad.api.data import to_array
 from ndgrad.autograd.inplace import check_memory, check_writable, write
 from ndgrad.autograd.modes import process, thread
+from ndgrad.autograd.stake import TANGENT, stake_of
 from ndgrad.autograd.variable import Variable, meta_of, np_dtype, requires_grad, wrap
 from ndgrad.autograd.versions import storage_of
 from ndgrad.ops import fill as ops
@@ -38,7 +39,7 @@ def _writes_directly(t: Any, source: Any = None) -> bool:
     if t._array.__class__ is not np.ndarray or (source is not None and source._array.__class__ is not np.ndarray):
         return False
     if process.busy:
-        if thread.levels or thread.dual_levels or thread.observers or thread.copy_on_write:
+        if process.open or thread.levels or thread.observers or thread.copy_on_write:
             return False
         if thread.function_modes or thread.captures or thread.debug:
             return False
@@ -131,10 +132,10 @@ def _replace(t: Any, name: str, array: Any) -> Any:
 def resize_(self: Any, *sizes: Any, memory_format: Any = None) -> Any:
     """Change the shape in place: the elements in memory stay, in order; more of them are uninitialised."""
     _check_plain(self, "resize_")
-    if self.requires_grad:
+    if self.requires_grad or stake_of(self) == TANGENT:
         raise RuntimeError(
-            f"cannot resize variables that require grad (shape {tuple(self.shape)}). Use reshape(), or resize a detach()ed "
-            "clone()."
+            f"cannot resize variables that require grad or carry a tangent (shape {tuple(self.shape)}). Use reshape(), or resize a "
+            "detach()ed clone()."
         )
     shape = as_shape(sizes)
     if any(n < 0 for n in shape):
@@ -161,7 +162,8 @@ def set_(self: Any, source: Any = None, storage_offset: int = 0, size: Any = Non
     """Let this tensor look at other memory: another tensor's, a storage's, or none."""
     _check_plain(self, "set_")
     check_writable(self, "set_")
-    if not self.is_leaf or (isinstance(source, Variable) and source.requires_grad):
+    tangents = TANGENT in (stake_of(self), stake_of(source))
+    if not self.is_leaf or tangents or (isinstance(source, Variable) and source.requires_grad):
         raise RuntimeError(
             "set_: changing the memory of a tensor that is part of a graph, or taking that of one that is, cannot be "
             "differentiated. "

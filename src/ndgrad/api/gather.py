@@ -15,6 +15,7 @@ import numpy as np
 from ndgrad.api.arguments import as_dim, both_worlds
 from ndgrad.api.reduce import deliver
 from ndgrad.arrays.library import is_raw_array
+from ndgrad.arrays.precision import is_inexact
 from ndgrad.autograd.inplace import write
 from ndgrad.autograd.variable import Variable, beside, np_dtype, wrap
 from ndgrad.ops import arithmetic, cast, shape
@@ -257,7 +258,7 @@ def _reduce_mean(target: Any, index: Any, source: Any, dim: int, include_self: b
     count = ops.scatter_add(none, index, beside(target, np.ones(tuple(index.shape), dtype)), dim=dim)
     one = index_ops.masked_fill(count, count == 0, 1)
     total = _reduce_sum(target, index, source, dim, include_self, in_place)
-    return run(arithmetic.div if dtype.kind in "fc" else arithmetic.floor_divide, in_place, total, one)
+    return run(arithmetic.div if is_inexact(dtype) else arithmetic.floor_divide, in_place, total, one)
 
 
 def reduce_along(name: str, input: Any, dim: Any, index: Any, src: Any, reduce: str, include_self: bool, in_place: bool) -> Any:

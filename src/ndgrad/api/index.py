@@ -7,20 +7,25 @@ indexing put it. The faces differ in one point: beside arrays, an int is an arra
 
 from __future__ import annotations
 
+import functools
 import operator
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ndgrad.arrays.library import is_raw_array
+from ndgrad.arrays.precision import is_floating
 from ndgrad.autograd.inplace import write, write_part
+from ndgrad.autograd.lent import over
 from ndgrad.autograd.modes import process, thread
-from ndgrad.autograd.variable import Variable, beside, np_dtype, shape_of, wrap
-from ndgrad.ops import arithmetic, cast, fill, slices
+from ndgrad.autograd.variable import Variable, beside, innermost_array, meta_of, np_dtype, shape_of, wrap
+from ndgrad.autograd.view import Picked
+from ndgrad.ops import arithmetic, cast, fill, join, slices
 from ndgrad.ops import index as ops
 from ndgrad.ops import shape as shape_ops
 from ndgrad.ops import split as split_ops
 from ndgrad.ops.generate import FACES
+from ndgrad.storage import batch_dims
 
 #: Installed on the tensor class under these names.
 SPECIAL_METHODS = {"__getitem__": "getitem", "__setitem__": "setitem"}
@@ -41,6 +46,29 @@ def _is_int(item: Any) -> bool:
 
 def _is_basic(item: Any) -> bool:
     return _is_int(item) or item is None or item is Ellipsis or isinstance(item, slice)
+
+
+def with_numbers(index: Any) -> Any:
+    """An index with ints in the place of single integers: NumPy's, and 0-d tensors of integers, which are ints to both faces.
+
+    What NumPy views by an int is then a view by a computed one (`a[np.argmax(a)]`) too. Inside vmap, a number that differs from
+    sample to sample stays an array.
+    """
+    if index.__class__ is not tuple:
+        return _number(index)
+    for item in index:
+        if isinstance(item, (Variable, np.integer)):
+            return tuple([_number(i) for i in index])
+    return index
+
+
+def _number(item: Any) -> Any:
+    if isinstance(item, np.integer):
+        return int(item)
+    if not isinstance(item, Variable) or item.ndim or item.own_dispatch or np_dtype(item).kind not in "iu" or batch_dims(item):
+        return item
+    array = innermost_array(item)
+    return item if getattr(array, "is_meta", False) else int(array)
 
 
 def _is_array_of_ints(item: Any) -> bool:
@@ -75,15 +103,17 @@ def getitem(self: Any, index: Any) -> Any:
         except IndexError as error:
             raise _unfit(self, plain, error) from None
     if isinstance(index, (Variable, np.ndarray)):
-        array = index if isinstance(index, Variable) else wrap(self.face, index)
+        array = index if isinstance(index, Variable) else over(self.face, index)
         kind, dims = np_dtype(array).kind, array.ndim
         if kind == "i" and dims and self.ndim:
             return ops.rows.eager(self, array)
         if kind == "b" and dims and shape_of(self)[:dims] == shape_of(array):
             return ops.index.eager(self, *_nonzero(array))
+        if not dims and (number := _number(index)).__class__ is int:
+            return select(self, number)
     elif index.__class__ is tuple and len(index) <= self.ndim and all(map(_is_array_of_ints, index)):
         return ops.index.eager(self, *index)
-    items = _items(self, index)
+    items = _items(self, with_numbers(index))
     if all(map(_is_basic, items)):
         try:
             return ops.getitem(self, index=_basic(items))
@@ -94,8 +124,17 @@ def getitem(self: Any, index: Any) -> Any:
     if not parsed.arrays:
         return part
     front, back = _orders(part, parsed)
-    out = ops.index(_permute(part, front), *parsed.arrays)
-    return _permute(out, back)
+    out = _permute(ops.index(_permute(part, front), *parsed.arrays), back)
+    if not self.keeps_saved and out.ndim > 1 and back != tuple(range(len(back))):
+        # NumPy leaves the indexed dimensions first in memory; torch's result can be viewed in another shape
+        return cast.clone_ordered(out, order=tuple(range(out.ndim)))
+    if self.keeps_saved and (out.ndim or any(i is Ellipsis for i in items)) and all(_is_basic(i) or _is_integer(i) for i in items):
+        meta_of(out).picked = Picked(self, functools.partial(getitem, self, items), functools.partial(setitem, self, items))
+    return out
+
+
+def _is_integer(item: Any) -> bool:
+    return isinstance(item, Variable) and not item.ndim and np_dtype(item).kind in "iu"
 
 
 def _unfit(self: Any, items: tuple[Any, ...], error: IndexError) -> IndexError:
@@ -125,12 +164,12 @@ def setitem(self: Any, index: Any, value: Any) -> None:
     if not isinstance(value, Variable):
         value = _as_value(self, value)
     basic = _as_written(index)
-    items = _items(self, index) if basic is None else basic
+    items = _items(self, with_numbers(index)) if basic is None else basic
     if basic is None and all(map(_is_basic, items)):
         basic = _basic(items)
     if basic is not None:
         value = _drop_leading_ones(value, self, basic)
-        if thread.levels or thread.dual_levels or thread.observers or self.__class__ not in FACES:
+        if process.open or thread.levels or thread.observers or self.__class__ not in FACES:
             write(fill.copy, ops.getitem(self, index=basic), (value,), {})
         else:
             write_part(self, ops.getitem, {"index": basic}, value)
@@ -224,10 +263,16 @@ def _plain_slice(s: slice) -> slice:
 
 def _normalise(t: Any, item: Any) -> Any:
     """One item of an index: an int, slice or None as it is, arrays as a list of integer tensors (a mask gives several)."""
+    if isinstance(item, Variable):
+        item = _number(item)
     if _is_basic(item):
         return _basic((item,))[0]
     if not isinstance(item, Variable):
         item = _index_array(t, item)
+        if item.ndim == 0 and not t.keeps_saved:  # beside torch's face a 0-d array of NumPy's is a number too; in NumPy it copies
+            item = _number(item)
+            if item.__class__ is int:
+                return item
     if np_dtype(item).kind == "b":
         return _nonzero(item)
     if np_dtype(item).kind not in "iu":
@@ -235,23 +280,29 @@ def _normalise(t: Any, item: Any) -> Any:
             f"tensors used as indices must be integers or booleans, and this one is {np_dtype(item)} of shape {tuple(item.shape)}. "
             "Convert it with .long(), or compare to make a mask."
         )
-    if item.ndim == 0 and not t.keeps_saved and not isinstance(item._array, Variable):
-        return int(item._array)
     return [item]
 
 
 def _index_array(t: Any, item: Any) -> Any:
     if isinstance(item, (list, tuple, range)) or is_raw_array(item) or isinstance(item, (bool, np.bool_)):
         if isinstance(item, (list, tuple)) and any(isinstance(i, Variable) for i in item):
-            item = [i._array if isinstance(i, Variable) else i for i in item]
+            item = [_number(i) for i in item]
+            if any(isinstance(i, Variable) and batch_dims(i) for i in item):  # places that differ from sample to sample
+                return join.stack(*(_place(t, i) for i in item), dim=0)
+            item = [innermost_array(i) if isinstance(i, Variable) else i for i in item]
         array = np.asarray(item) if not is_raw_array(item) else item
-        if array.size == 0 and array.dtype.kind == "f":
+        if array.size == 0 and is_floating(array.dtype):
             array = array.astype(np.intp)
-        return wrap(t.face, array)
+        return over(t.face, array) if array is item else wrap(t.face, array)
     raise IndexError(
         "only integers, slices (`:`), ellipsis (`...`), None and long, int, byte or bool tensors are valid indices "
         f"(got {type(item).__name__}). Convert it to one of them."
     )
+
+
+def _place(t: Any, i: Any) -> Any:
+    """An int, or a tensor of ints, as a tensor of the dtype of places."""
+    return cast.cast(i, dtype=np.dtype(np.intp)) if isinstance(i, Variable) else wrap(t.face, np.asarray(i, np.intp))
 
 
 def _is_mask(item: Any) -> bool:
@@ -271,9 +322,9 @@ class _Truth(_Mask):
 def _nonzero(mask: Any) -> _Mask:
     shape, array = shape_of(mask), mask._array
     if not shape:
-        out: _Mask = _Truth([wrap(mask.face, np.zeros(len(ops.nonzero(mask)._array), np.intp))])
+        out: _Mask = _Truth([wrap(mask.face, np.zeros(len(innermost_array(ops.nonzero(mask))), np.intp))])
     elif process.busy or array.__class__ is not np.ndarray:
-        found = ops.nonzero(mask)._array
+        found = innermost_array(ops.nonzero(mask))
         out = _Mask([wrap(mask.face, found[:, i]) for i in range(len(shape))])
     else:
         out = _Mask([wrap(mask.face, found) for found in array.nonzero()])
@@ -399,7 +450,7 @@ def _as_value(t: Any, value: Any) -> Any:
 
 
 def _as_tensor(t: Any, a: Any) -> Any:
-    return a if isinstance(a, Variable) else wrap(t.face, a)
+    return a if isinstance(a, Variable) else over(t.face, a)
 
 
 def _numel(t: Any) -> int:

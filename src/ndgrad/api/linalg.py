@@ -23,6 +23,7 @@ from ndgrad.api.matrix_arguments import (
 from ndgrad.api.product import broadcast_shapes, conjugate, cross_along, takes_out
 from ndgrad.api.solve import inv, inv_ex
 from ndgrad.arrays.library import library_of
+from ndgrad.arrays.precision import is_inexact, real_dtype
 from ndgrad.autograd.saved import lift
 from ndgrad.autograd.variable import Variable, np_dtype
 from ndgrad.ops import (
@@ -242,6 +243,6 @@ def powers(name: str, x: Any, N: int | None, *, increasing: bool) -> Any:
     n = x.shape[-1] if N is None else operator.index(N)
     # in the dtype of x, or its parts: whole numbers of 64 bits would widen single precision
     dtype = np_dtype(x)
-    exponents = library_of(payload(x)).arange(n).astype(np.finfo(dtype).dtype if dtype.kind in "fc" else np.int64)
+    exponents = library_of(payload(x)).arange(n).astype(real_dtype(dtype) if is_inexact(dtype) else np.int64)
     exponents = lift(exponents if increasing else exponents[::-1])
     return arithmetic.pow(with_column(x), exponents)

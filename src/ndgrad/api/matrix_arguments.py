@@ -8,6 +8,7 @@ import numpy as np
 
 from ndgrad.api.product import broadcast_shapes, conjugate
 from ndgrad.arrays.library import library_of
+from ndgrad.arrays.precision import finfo, is_half, is_inexact
 from ndgrad.autograd.variable import Variable, np_dtype, wrap
 from ndgrad.ops import comparison, reduce, shape
 
@@ -31,7 +32,7 @@ def require_square(name: str, A: Any, argument: str = "A") -> None:
 
 
 def require_precision(name: str, A: Any) -> None:
-    if np_dtype(A).char == "e" or np_dtype(A).name == "bfloat16":
+    if is_half(np_dtype(A)):
         raise RuntimeError(
             f"linalg.{name}: Low precision dtypes not supported. Got {np_dtype(A)}. Convert with .to(ndgrad.float32)."
         )
@@ -46,7 +47,7 @@ def payload(x: Any) -> Any:
 def identity(like: Any, n: int, batch: tuple[int, ...] = ()) -> Any:
     """The identity in the dtype, array library and face of a tensor, for a batch without copies."""
     array = payload(like)
-    dtype = array.dtype if array.dtype.kind in "fc" else np.dtype(np.float64)
+    dtype = array.dtype if is_inexact(array.dtype) else np.dtype(np.float64)
     eye = wrap(like.face, library_of(array).eye(n, dtype=dtype))
     return shape.expand(eye, shape=(*batch, n, n)) if batch else eye
 
@@ -69,7 +70,7 @@ def without_column(x: Any) -> Any:
 
 
 def precision(dtype: Any) -> float:
-    return float(np.finfo(dtype if dtype.kind in "fc" else np.float64).eps)
+    return float(finfo(dtype if is_inexact(dtype) else np.float64).eps)
 
 
 def is_vector(A: Any, B: Any) -> bool:

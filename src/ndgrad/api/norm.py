@@ -13,7 +13,9 @@ import numpy as np
 
 from ndgrad.api.arguments import as_dim, both_worlds
 from ndgrad.api.reduce import deliver, dims_of, ndim_of
+from ndgrad.arrays.precision import is_inexact, result_dtype
 from ndgrad.autograd.inplace import write
+from ndgrad.autograd.stake import as_number
 from ndgrad.autograd.variable import np_dtype
 from ndgrad.dtypes import as_dtype, as_numpy_dtype
 from ndgrad.ops import cast, decomposition, extremum, shape
@@ -35,7 +37,7 @@ def _real(dtype: Any) -> np.dtype[Any]:
 def _prepared(name: str, input: Any, dtype: Any) -> Any:
     """The input in the dtype to compute in."""
     have = np_dtype(input)
-    if have.kind not in "fc":
+    if not is_inexact(have):
         raise RuntimeError(
             f"linalg.{name}: Expected a floating point or complex tensor as input. Got {as_dtype(have)!r}. Convert it first: "
             "A.to(ndgrad.float64)."
@@ -43,7 +45,7 @@ def _prepared(name: str, input: Any, dtype: Any) -> Any:
     if dtype is None:
         return input
     want = as_numpy_dtype(dtype)
-    if want.kind not in "fc" or (want.kind == "c") != (have.kind == "c") or not np.can_cast(have, want):
+    if not is_inexact(want) or (want.kind == "c") != (have.kind == "c") or result_dtype(have, want) != want:
         raise RuntimeError(
             f"linalg.{name}: the dtype of the input ({as_dtype(have)!r}) should be convertible without narrowing to the specified dtype "
             f"({as_dtype(want)!r}). Convert the result instead."
@@ -199,7 +201,7 @@ def _renorm_settings(input: Any, p: float, dim: Any, maxnorm: float) -> dict[str
         raise RuntimeError(f"renorm: expected maxnorm to be >= 0 but got {maxnorm}.")
     if ndim < 2:
         raise RuntimeError(f"renorm: input needs at least 2 dimensions, got {ndim} dimensions. Reshape it.")
-    return {"p": float(p), "dim": as_dim(dim, ndim), "maxnorm": float(maxnorm)}
+    return {"p": float(as_number("renorm", "p", p)), "dim": as_dim(dim, ndim), "maxnorm": float(as_number("renorm", "maxnorm", maxnorm))}
 
 
 @both_worlds

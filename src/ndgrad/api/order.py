@@ -5,6 +5,7 @@ Sorting is stable whether asked or not. Of several equal elements, topk and kthv
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -14,8 +15,9 @@ from ndgrad.api.arguments import as_dim, both_worlds
 from ndgrad.api.gather import as_index
 from ndgrad.api.reduce import along, deliver, ndim_of
 from ndgrad.arrays.library import is_raw_array
+from ndgrad.autograd.stake import at_stake
 from ndgrad.autograd.variable import Variable, np_dtype, wrap
-from ndgrad.ops import cast, comparison, gather
+from ndgrad.ops import cast, comparison, gather, shape, slices
 from ndgrad.ops import order as ops
 
 __all__ = [
@@ -91,8 +93,8 @@ def kthvalue(input: Any, k: int, dim: Any = -1, keepdim: bool = False, *, out: A
 def unique(input: Any, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False, dim: Any = None) -> Any:
     """The distinct elements, or distinct slices along `dim`, in order.
 
-    With `return_inverse` also, for every element, where in the result it is; with `return_counts` how often each occurs. It has
-    no derivative: the result carries no gradient.
+    With `return_inverse` also, for every element, where in the result it is; with `return_counts` how often each occurs. Each carries
+    the gradient of its first occurrence.
     """
     return _unique("unique", input, False, return_inverse, return_counts, dim)
 
@@ -105,9 +107,12 @@ def unique_consecutive(input: Any, return_inverse: bool = False, return_counts: 
 
 def _unique(name: str, input: Any, consecutive: bool, return_inverse: bool, return_counts: bool, dim: Any) -> Any:
     ndim = ndim_of(input, name)
-    if dim is None and not (consecutive or return_inverse or return_counts):
+    if dim is None and not (consecutive or return_inverse or return_counts or at_stake(input)):
         return ops.unique_values(input)
-    values, inverse, counts = ops.unique(input, dim=None if dim is None else as_dim(dim, ndim), consecutive=consecutive)
+    along = None if dim is None else as_dim(dim, ndim)
+    first, inverse, counts = ops.unique(input, dim=along, consecutive=consecutive)
+    source = shape.reshape(input, shape=(math.prod(input.shape),)) if along is None else input
+    values = slices.index_select(source, first, dim=along or 0)
     if not return_inverse and not return_counts:
         return values
     return (values, *((inverse,) if return_inverse else ()), *((counts,) if return_counts else ()))

@@ -8,9 +8,9 @@ from collections.abc import Callable
 from typing import Any
 
 from ndgrad.api.arguments import as_dim, both_worlds
-from ndgrad.autograd.inplace import copy_into, write
-from ndgrad.autograd.modes import thread
-from ndgrad.autograd.variable import Variable, np_dtype
+from ndgrad.autograd.inplace import copy_into, refuse_out, write
+from ndgrad.autograd.stake import as_number
+from ndgrad.autograd.variable import np_dtype
 from ndgrad.ops import arithmetic, cast, distance, norm, reduce, shape
 from ndgrad.ops import complex as complex_ops
 from ndgrad.ops import matrix as matrix_ops
@@ -37,12 +37,7 @@ def written(name: str, result: Any, out: Any, *inputs: Any) -> Any:
     if out is None:
         return result
     outs = out if isinstance(out, (tuple, list)) else (out,)
-    for t in (*inputs, *outs):
-        if isinstance(t, Variable) and thread.grad_enabled and t.requires_grad:
-            raise RuntimeError(
-                f"{name}(): functions with out=... arguments don't support automatic differentiation, but one of the arguments "
-                "requires grad. Call it without out=, or under no_grad()."
-            )
+    refuse_out(name, *inputs, *outs)
     if isinstance(result, tuple):
         parts = [copy_into(name, o, r) for o, r in zip(outs, result, strict=True)]
         return type(result)(*parts) if hasattr(result, "_fields") else tuple(parts)
@@ -366,6 +361,7 @@ def cdist(x1: Any, x2: Any, p: float = 2.0, compute_mode: str = "use_mm_for_eucl
         )
     if compute_mode not in ("use_mm_for_euclid_dist_if_necessary", "use_mm_for_euclid_dist", "donot_use_mm_for_euclid_dist"):
         raise ValueError(f"{compute_mode} is not a valid value for compute_mode. Leave it out: all give the same result here.")
+    p = as_number("cdist", "p", p)
     _require_order("cdist", p)
     broadcast_shapes("cdist", tuple(x1.shape[:-2]), tuple(x2.shape[:-2]))
     if p == 2:

@@ -14,6 +14,7 @@ from ndgrad import dtypes
 from ndgrad.api.creation import Options, directly, shape_of
 from ndgrad.api.data import fresh
 from ndgrad.arrays.placement import library_for
+from ndgrad.arrays.precision import finfo, is_floating, is_inexact
 from ndgrad.autograd.inplace import copy_into, write
 from ndgrad.autograd.modes import thread
 from ndgrad.autograd.variable import Variable, np_dtype, wrap
@@ -64,7 +65,7 @@ def _check_generator(name: str, generator: Any) -> Any:
 def _need_continuous(
     name: str, dtype: np.dtype[Any], error: type[Exception] = NotImplementedError, *, complex: bool = True
 ) -> None:
-    if dtype.kind not in ("fc" if complex else "f") and dtype.name != "bfloat16":
+    if not (is_inexact if complex else is_floating)(dtype):
         raise error(f"{name}: not implemented for {dtype}: the distribution is continuous. Use a floating dtype.")
 
 
@@ -381,7 +382,7 @@ def _whole_numbers(dtype: np.dtype[Any]) -> int:
         return 2
     if dtype.kind in "iu":
         return int(np.iinfo(dtype).max) + 1
-    return (1 << 8 if dtype.name == "bfloat16" else 1 << (np.finfo(dtype).nmant + 1)) + 1
+    return (1 << (int(finfo(dtype).nmant) + 1)) + 1
 
 
 # ----- state -------------------------------------------------------------------------------------------------------------

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from ndgrad.api.arguments import as_dim, as_dims, both_worlds
-from ndgrad.autograd.inplace import copy_into
-from ndgrad.autograd.modes import thread
-from ndgrad.autograd.variable import Variable, np_dtype
+from ndgrad.arrays.precision import is_floating, is_inexact
+from ndgrad.autograd.inplace import copy_into, refuse_out
+from ndgrad.autograd.variable import np_dtype
 from ndgrad.dtypes import as_dtype, as_numpy_dtype, get_default_dtype
 from ndgrad.ops import cast, shape
 from ndgrad.ops import reduce as ops
@@ -70,12 +70,7 @@ def deliver(name: str, result: Any, out: Any, *inputs: Any) -> Any:
     if out is None:
         return result
     outs = out if isinstance(out, (tuple, list)) else (out,)
-    for t in (*inputs, *outs):
-        if isinstance(t, Variable) and thread.grad_enabled and t.requires_grad:
-            raise RuntimeError(
-                f"{name}(): functions with out=... arguments don't support automatic differentiation, but one of the arguments "
-                "requires grad. Call it without out=, or under no_grad()."
-            )
+    refuse_out(name, *inputs, *outs)
     if not isinstance(result, tuple):
         return copy_into(name, out, result)
     if len(outs) != len(result):
@@ -100,8 +95,7 @@ def along(op: Any, name: str, input: Any, dim: Any, **settings: Any) -> Any:
 
 def require_inexact(name: str, input: Any, error: type[Exception] = RuntimeError) -> None:
     """Raise, as torch does, for a tensor of integers where the result is a fraction; NumPy's face computes in float64."""
-    kind = np_dtype(input).kind
-    if kind not in "fc" and not input.keeps_saved:
+    if not is_inexact(np_dtype(input)) and not input.keeps_saved:
         raise error(
             f"{name}(): input must be of a floating point or complex dtype, and is {as_dtype(np_dtype(input))!r}. "
             "Convert it first: input.to(ndgrad.float64)."
@@ -172,7 +166,7 @@ def prod(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = Non
 def nansum(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None, out: Any = None) -> Any:
     """The sum over `dim` (all dimensions by default), NaNs counting as 0."""
     ndim = ndim_of(input, "nansum")
-    if np_dtype(input).kind not in "fc":
+    if not is_inexact(np_dtype(input)):
         return sum(input, dim, keepdim, dtype=dtype, out=out)
     return deliver("nansum", ops.nansum(input, dim=dims_of(dim, ndim), keepdim=keepdim, dtype=sum_dtype(input, dtype)), out, input)
 
@@ -228,7 +222,7 @@ def logsumexp(input: Any, dim: Any, keepdim: bool = False, *, out: Any = None) -
     tensor(1000.6931)
     """
     dims = dims_of(dim, ndim_of(input, "logsumexp"))
-    if np_dtype(input).kind not in "fc":
+    if not is_inexact(np_dtype(input)):
         input = cast.cast(input, dtype=as_numpy_dtype(get_default_dtype()))
     result = softmax_ops.logsumexp.eager(input, dim=dims, keepdim=keepdim)
     return deliver("logsumexp", result, out, input)
@@ -238,7 +232,7 @@ def _normalised(op: Any, input: Any, dim: Any, dtype: Any, out: Any) -> Any:
     ndim_of(input, op.name)
     if dtype is not None and np_dtype(input) != as_numpy_dtype(dtype):
         input = cast.cast(input, dtype=as_numpy_dtype(dtype))
-    if np_dtype(input).kind != "f":
+    if not is_floating(np_dtype(input)):
         raise NotImplementedError(
             f"{op.name}(): not implemented for {as_dtype(np_dtype(input))!r}. Give dtype=, a floating point dtype, or convert the input."
         )

@@ -8,6 +8,7 @@ from ndgrad import return_types
 from ndgrad.api.arguments import as_dim, both_worlds
 from ndgrad.api.extremum import require_order
 from ndgrad.api.reduce import along, deliver, ndim_of, sum_dtype
+from ndgrad.arrays.precision import is_inexact
 from ndgrad.autograd.inplace import write
 from ndgrad.autograd.variable import np_dtype
 from ndgrad.dtypes import as_dtype, as_numpy_dtype
@@ -78,7 +79,7 @@ def cumprod_(self: Any, dim: Any, *, dtype: Any = None) -> Any:
 def logcumsumexp(input: Any, dim: Any, *, out: Any = None) -> Any:
     """The running log(sum(exp(input))) along `dim`, without overflow."""
     ndim_of(input, "logcumsumexp")
-    if np_dtype(input).kind not in "fc":
+    if not is_inexact(np_dtype(input)):
         raise NotImplementedError(
             f"logcumsumexp(): not implemented for {as_dtype(np_dtype(input))!r}. Convert the input to floating point first."
         )

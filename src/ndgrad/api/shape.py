@@ -15,12 +15,15 @@ import numpy as np
 from ndgrad import devices, dtypes
 from ndgrad.api.arguments import as_dim, as_dims, as_shape, both_worlds, infer_shape
 from ndgrad.api.convert import clone
+from ndgrad.arrays.precision import is_floating
 from ndgrad.autograd.inplace_shape import change_shape
+from ndgrad.autograd.stake import stake_of
 from ndgrad.autograd.variable import Variable, np_dtype, shape_of
 from ndgrad.ops import complex as complex_ops
 from ndgrad.ops import shape as ops
 from ndgrad.ops.window import geometry_of
 from ndgrad.sizes import Size
+from ndgrad.storage import locked
 
 __all__ = [
     "reshape", "permute", "transpose", "swapaxes", "swapdims", "t", "movedim", "moveaxis", "adjoint",
@@ -109,7 +112,16 @@ def _is_dtype(value: Any) -> bool:
 
 
 def _view_as_dtype(self: Any, dtype: Any) -> Any:
+    """The memory read as another dtype. That has a derivative where real and imaginary parts are read as numbers, or the other way."""
     old, new = np_dtype(self), dtypes.as_numpy_dtype(dtype)
+    if old == new:
+        return ops.alias(self)
+    lost = stake_of(self)
+    if lost is not None and {old.kind, new.kind} != {"f", "c"}:
+        raise RuntimeError(
+            f"view: a tensor of {old} and shape {tuple(self.shape)} that {lost} was asked for as {new}. The bits of its elements have no "
+            "derivative in that reading. Use .to(dtype) to convert the numbers, or detach() first."
+        )
     if old.itemsize != new.itemsize:
         to = f"to view {old} as {new} (different element sizes)"
         if not self.ndim:
@@ -121,7 +133,17 @@ def _view_as_dtype(self: Any, dtype: Any) -> Any:
                 f"view: self.size(-1) must be divisible by {new.itemsize // old.itemsize} {to}, but got {self.shape[-1]}. "
                 "Narrow or pad it first."
             )
-    return ops.view_dtype(self, dtype=new)
+    if lost is None:
+        return ops.view_dtype(self, dtype=new)
+    if old.itemsize != (2 * new.itemsize if old.kind == "c" else new.itemsize / 2):
+        raise RuntimeError(
+            f"view: a tensor of {old} that {lost} was asked for as {new}, which is of another precision: its bits have no derivative in "
+            "that reading. Use .to(dtype) to convert the numbers, or detach() first."
+        )
+    if old.kind == "c":
+        parts = ops.view_as_real(self)
+        return ops.reshape(parts, shape=(*parts.shape[:-2], parts.shape[-2] * 2))
+    return ops.view_as_complex(ops.reshape(self, shape=(*self.shape[:-1], self.shape[-1] // 2, 2)))
 
 
 def view_as(self: Any, other: Any) -> Any:
@@ -394,7 +416,7 @@ def adjoint(input: Any) -> Any:
     else:
         warnings.warn("adjoint() is deprecated on 0-D tensors, where it moves nothing. Use conj().", UserWarning, stacklevel=2)
         turned = input
-    return complex_ops.conj(turned) if np_dtype(input).kind == "c" else turned
+    return locked(complex_ops.conj(turned)) if np_dtype(input).kind == "c" else turned
 
 
 # ----- complex numbers as pairs ----------------------------------------------------------------------------------------
@@ -410,7 +432,7 @@ def view_as_real(input: Any) -> Any:
 def view_as_complex(input: Any) -> Any:
     """A view of a tensor whose last dimension holds pairs (real part, imaginary part) as complex numbers."""
     dtype = np_dtype(input)
-    if dtype.kind != "f" or dtype.itemsize < 4:
+    if not is_floating(dtype) or dtype.itemsize < 4:
         raise RuntimeError(f"view_as_complex is only supported for float and double tensors, but got {dtype}. Convert it with .to() first.")
     if not input.ndim:
         raise RuntimeError("view_as_complex: Input tensor must have one or more dimensions, the last of size 2. Got a 0-d tensor.")

@@ -29,6 +29,7 @@ from ndgrad.api.matrix_arguments import (
 )
 from ndgrad.api.product import conjugate, takes_out
 from ndgrad.arrays.library import library_of
+from ndgrad.arrays.precision import real_dtype
 from ndgrad.autograd.saved import lift
 from ndgrad.autograd.variable import np_dtype
 from ndgrad.ops import arithmetic, cast, decomposition, product, reduce, selection, shape
@@ -145,7 +146,7 @@ def lstsq(A: Any, B: Any, rcond: float | None = None, *, driver: str | None = No
         X = ops.solve_triangular(R, product.matmul(adjoint(Q), B), upper=True, unitriangular=False)
     else:
         X = product.matmul(ops.pinv(A, 0.0, tolerance, hermitian=False), B)
-    empty = lift(library_of(payload(A)).empty((0,), dtype=payload(A).dtype))
+    empty = lift(library_of(payload(A)).empty((0,), dtype=real_dtype(payload(A).dtype)))
     values, rank = empty, cast.cast(empty, dtype=np.dtype(np.int64))
     residuals = empty
     full = driver == "gels"

@@ -16,6 +16,7 @@ from ndgrad.api.arguments import as_dim, as_shape, both_worlds
 from ndgrad.arrays.library import is_raw_array
 from ndgrad.autograd.modes import thread
 from ndgrad.autograd.variable import Variable, np_dtype
+from ndgrad.autograd.view import tangents_of
 from ndgrad.ops import shape as shape_ops
 from ndgrad.ops import split as ops
 from ndgrad.ops import window
@@ -267,7 +268,7 @@ def as_strided(input: Any, size: Any, stride: Any, storage_offset: Any = None) -
         info = None if input._meta is None else input._meta.view
         if info is not None:
             source, target = info.base, target._replace(offset=first - _extent(info.base)[0])
-        if (batch_dims(source) or thread.dual_levels) and not _covers(source, target):
+        if (batch_dims(source) or thread.dual_levels or tangents_of(source)) and not _covers(source, target):
             raise RuntimeError(
                 f"as_strided: sizes {list(sizes)}, strides {list(strides)}, storage offset {first} reach memory that is "
                 f"not part of the tensor (shape {list(input.shape)}), which vmap and forward mode cannot follow. Stay "

@@ -16,6 +16,7 @@ from ndgrad import return_types
 from ndgrad.api.arguments import as_dim, both_worlds
 from ndgrad.api.extremum import require_elements, require_order
 from ndgrad.api.reduce import along, deliver, dims_of, ndim_of
+from ndgrad.arrays.precision import is_floating, is_inexact
 from ndgrad.autograd.variable import Variable, beside, np_dtype
 from ndgrad.dtypes import as_dtype
 from ndgrad.ops import arithmetic, cast, extremum, product, rounding, selection, shape
@@ -43,7 +44,7 @@ def _spread(op: Any, input: Any, dim: Any, unbiased: Any, keepdim: bool, correct
             raise TypeError(f"{name}(): got both unbiased={unbiased} and correction={correction}, which say the same. Give one.")
         correction = 1 if unbiased else 0
     ndim = ndim_of(input, name)
-    if np_dtype(input).kind not in "fc" and not input.keeps_saved:
+    if not is_inexact(np_dtype(input)) and not input.keeps_saved:
         raise RuntimeError(
             f"{name}(): std and var only support floating point and complex dtypes, and the input is {as_dtype(np_dtype(input))!r}. "
             "Convert it first: input.to(ndgrad.float64)."
@@ -199,7 +200,7 @@ def _quantile(name: str, input: Any, q: Any, dim: Any, keepdim: bool, interpolat
 
 def _check_quantile(name: str, input: Any, interpolation: str) -> None:
     ndim_of(input, name)
-    if np_dtype(input).kind != "f":
+    if not is_floating(np_dtype(input)):
         raise RuntimeError(
             f"{name}() input tensor must be either float or double dtype, and is {as_dtype(np_dtype(input))!r}. Convert it with .to()."
         )
@@ -258,7 +259,7 @@ def histc(input: Any, bins: int = 100, min: float = 0, max: float = 0, *, out: A
     tensor([1., 2., 0., 1.])
     """
     ndim_of(input, "histc")
-    if np_dtype(input).kind != "f":
+    if not is_floating(np_dtype(input)):
         raise NotImplementedError(f"histc(): not implemented for {as_dtype(np_dtype(input))!r}. Convert the input to floating point first.")
     if bins <= 0:
         raise RuntimeError(f"histc(): bins must be > 0, but got {bins}.")
@@ -324,7 +325,7 @@ def _weights(input: Any, fweights: Any, aweights: Any) -> Any:
             )
     if fweights is None:
         return aweights
-    fweights = cast.cast(fweights, dtype=np_dtype(input) if np_dtype(input).kind == "f" else np.dtype(float))
+    fweights = cast.cast(fweights, dtype=np_dtype(input) if is_floating(np_dtype(input)) else np.dtype(float))
     return fweights if aweights is None else fweights * aweights
 
 
@@ -340,7 +341,7 @@ def cov(input: Any, *, correction: float = 1, fweights: Any = None, aweights: An
     if ndim > 2:
         raise RuntimeError(f"cov(): expected input to have two or fewer dimensions but got an input with {ndim} dimensions. Flatten some.")
     x = shape.reshape(input, shape=(1, math.prod(input.shape))) if ndim < 2 else input
-    if np_dtype(x).kind not in "fc":
+    if not is_inexact(np_dtype(x)):
         x = cast.cast(x, dtype=np.dtype(float))
     weights = _weights(x, fweights, aweights)
     if weights is None:

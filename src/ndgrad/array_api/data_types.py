@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 
 from ndgrad.array_api.placing import placed_like
+from ndgrad.arrays.precision import finfo as limits_of
+from ndgrad.arrays.precision import is_floating
 from ndgrad.autograd.variable import Variable, np_dtype
 from ndgrad.numpy import inspection
 from ndgrad.numpy.coercion import as_array
@@ -83,8 +85,7 @@ def _is_of(dtype: Any, kind: Any) -> Any:
         return dtype == np.dtype(kind)
     if kind not in _LETTERS:
         raise ValueError(f"isdtype(): {kind!r} is no kind of data type. Choose from {', '.join(map(repr, _LETTERS))}.")
-    letter = "f" if dtype.name == "bfloat16" else dtype.kind
-    return letter in _LETTERS[kind]
+    return ("f" if is_floating(dtype) else dtype.kind) in _LETTERS[kind]
 
 
 @dataclass(frozen=True)
@@ -111,7 +112,7 @@ class IntegerInfo:
 
 def finfo(type: Any, /) -> FloatInfo:
     """The limits of a floating-point type; of a complex one, those of its parts."""
-    found = np.finfo(dtype_of(type))
+    found = limits_of(dtype_of(type))
     limits = (float(found.eps), float(found.max), float(found.min), float(found.smallest_normal))
     return FloatInfo(int(found.bits), *limits, dtype=np.dtype(found.dtype))
 

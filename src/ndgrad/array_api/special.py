@@ -17,7 +17,8 @@ import numpy as np
 
 from ndgrad.array_api.naming import named
 from ndgrad.arrays.special_source import special as _raw
-from ndgrad.autograd.variable import np_dtype
+from ndgrad.autograd.variable import Variable, np_dtype
+from ndgrad.numpy.array import at_stake
 from ndgrad.numpy.coercion import as_array, constant, inexact, operands, values_of, with_dtype
 from ndgrad.ops import (
     activation,
@@ -62,12 +63,13 @@ def _elementwise(name: str, op: Any) -> Callable[..., Any]:
 
 #: SciPy's name -> the op.
 _OPS = {
+    "boxcox": transcendental.boxcox, "boxcox1p": transcendental.boxcox1p,
     "betainc": distribution.betainc, "betaincc": distribution.betaincc, "betainccinv": distribution.betaincc_inverse,
     "betaincinv": distribution.betainc_inverse, "betaln": gamma_ops.betaln, "cbrt": arithmetic.cbrt, "cosdg": transcendental.cosdg,
     "cosm1": transcendental.cosm1, "cotdg": transcendental.cotdg, "ellipk": transcendental.ellipk, "ellipkm1": transcendental.ellipkm1,
     "entr": probability.entr, "erf": error_function.erf, "erfc": error_function.erfc, "erfcx": probability.erfcx,
     "erfinv": error_function.erfinv, "exp1": transcendental.exp1, "exp2": exponential.exp2, "expi": transcendental.expi,
-    "expit": activation.sigmoid, "exprel": transcendental.exprel, "gamma": transcendental.gamma_function, "gammainc": gamma_ops.igamma,
+    "exprel": transcendental.exprel, "gamma": transcendental.gamma_function, "gammainc": gamma_ops.igamma,
     "gammaincc": gamma_ops.igammac, "gammainccinv": distribution.igammac_inverse, "gammaincinv": distribution.igamma_inverse,
     "gammaln": gamma_ops.lgamma, "i0": bessel.i0, "i0e": bessel.i0e, "i1": bessel.i1, "i1e": bessel.i1e, "j0": bessel.bessel_j0,
     "j1": bessel.bessel_j1, "k0": bessel.modified_bessel_k0, "k0e": bessel.scaled_modified_bessel_k0, "k1": bessel.modified_bessel_k1,
@@ -83,7 +85,7 @@ globals().update({_name: _elementwise(_name, _op) for _name, _op in _OPS.items()
 digamma = globals()["psi"]
 
 __all__ = [
-    "bdtr", "bdtrc", "bdtri", "boxcox", "boxcox1p", "chdtr", "chdtrc", "chdtri", "digamma", "exp10", "expn", "fdtr", "fdtrc", "fdtri",
+    "bdtr", "bdtrc", "bdtri", "chdtr", "chdtrc", "chdtri", "digamma", "exp10", "expit", "expn", "fdtr", "fdtrc", "fdtri",
     "gammasgn", "gdtr", "gdtrc", "huber", "hyp1f1", "inv_boxcox", "inv_boxcox1p", "kl_div", "loggamma", "lpmv", "multigammaln",
     "nbdtr", "nbdtrc", "nbdtri", "pdtr", "pdtrc", "pdtri", "polygamma", "pseudo_huber", "radian", "rel_entr", "yn", "zeta", *_OPS,
 ]  # fmt: skip
@@ -91,30 +93,32 @@ __all__ = [
 # ----- arguments that are whole numbers ---------------------------------------------------------------------------------
 
 
-def _whole(value: Any) -> Any:
+def _whole(name: str, value: Any) -> Any:
     """An order or a count: no derivative belongs to it."""
+    if isinstance(value, Variable) and at_stake(value):
+        gamma_ops.no_derivative(name, "n")
     return constant(np.asarray(values_of(value)))
 
 
 def expn(n: Any, x: Any) -> Any:
     """The exponential integral E_n."""
-    return transcendental.expn(_whole(n), inexact(as_array(x)))
+    return transcendental.expn(_whole("expn", n), inexact(as_array(x)))
 
 
 def yn(n: Any, x: Any) -> Any:
     """The Bessel function of the second kind of whole order."""
-    return transcendental.yn(_whole(n), inexact(as_array(x)))
+    return transcendental.yn(_whole("yn", n), inexact(as_array(x)))
 
 
 def lpmv(m: Any, v: Any, x: Any) -> Any:
     """The associated Legendre function of whole order; differentiable in x, not in the degree."""
     v, x = _floats(v, x)
-    return transcendental.lpmv(with_dtype(_whole(m), np_dtype(x)), v, x)
+    return transcendental.lpmv(with_dtype(_whole("lpmv", m), np_dtype(x)), v, x)
 
 
 def polygamma(n: Any, x: Any) -> Any:
     """The n-th derivative of `psi`; an array of orders takes one after the other."""
-    orders, t = np.asarray(values_of(n)), inexact(as_array(x))
+    orders, t = values_of(_whole("polygamma", n)), inexact(as_array(x))
     if (orders != np.floor(orders)).any() or (orders < 0).any():
         raise ValueError(f"polygamma(): the orders must be whole numbers from 0 on, and are {orders!r}.")
     found = np.unique(orders)
@@ -148,6 +152,14 @@ def hyp1f1(a: Any, b: Any, x: Any) -> Any:
 # ----- logarithms, powers, angles ---------------------------------------------------------------------------------------
 
 
+def expit(x: Any) -> Any:
+    """1 / (1 + exp(-x)); above 0 as one less the other tail, which has the digits of the derivative."""
+    t = inexact(as_array(x))
+    above = comparison.gt(t, 0.0)
+    tail = activation.sigmoid(where(above, -t, t))
+    return where(above, 1.0 - tail, tail)
+
+
 def exp10(x: Any) -> Any:
     return arithmetic.pow(10.0, inexact(as_array(x)))
 
@@ -169,29 +181,7 @@ def radian(d: Any, m: Any, s: Any) -> Any:
     return (d + m / 60.0 + s / 3600.0) * (math.pi / 180)
 
 
-# The transforms of Box and Cox are smooth where lmbda passes 0, and so are these forms of them: exprel(u) = (exp(u) - 1) / u and
-# log1prel(u) = log(1 + u) / u are power series there.
-
-
-def _boxcox(log: Any, lmbda: Any) -> Any:
-    """(exp(lmbda log) - 1) / lmbda; an infinite logarithm goes to -1 / lmbda on one side of 0 and stays infinite on the other."""
-    infinite = comparison.isinf(log)
-    finite_log = where(infinite, 0.0, log)
-    bounded = _both(infinite, comparison.lt(lmbda * complex_ops.sgn(log), 0.0))
-    limit = where(bounded, arithmetic.div(-1.0, where(bounded, lmbda, 1.0)), where(comparison.isnan(lmbda), lmbda, log))
-    return where(infinite, limit, finite_log * transcendental.exprel(lmbda * finite_log))
-
-
-def boxcox(x: Any, lmbda: Any) -> Any:
-    """(x^lmbda - 1) / lmbda, and log(x) for lmbda = 0."""
-    x, lmbda = _floats(x, lmbda)
-    return _boxcox(exponential.log(x), lmbda)
-
-
-def boxcox1p(x: Any, lmbda: Any) -> Any:
-    """boxcox(1 + x, lmbda)."""
-    x, lmbda = _floats(x, lmbda)
-    return _boxcox(exponential.log1p(x), lmbda)
+# Of Box and Cox's transforms, the inverses are smooth where lmbda passes 0: log1prel(u) = log(1 + u) / u is a power series there.
 
 
 def _inverse(x: Any, lmbda: Any) -> Any:
@@ -223,6 +213,8 @@ def rel_entr(x: Any, y: Any) -> Any:
     ratio = p / q
     normal = _both(comparison.gt(ratio, 1e-300), comparison.lt(ratio, 1e300))
     log = where(normal, exponential.log(where(normal, ratio, 1.0)), exponential.log(p) - exponential.log(q))
+    close = comparison.lt(complex_ops.abs(p - q), q * 0.5)
+    log = where(close, exponential.log1p(where(close, p - q, 0.0) / q), log)
     border = _both(comparison.eq(x, 0.0), comparison.ge(y, 0.0))
     unknown = comparison.logical_or(comparison.isnan(x), comparison.isnan(y))
     return where(unknown, math.nan, where(inside, p * log, where(border, 0.0, math.inf)))
@@ -234,7 +226,14 @@ def kl_div(x: Any, y: Any) -> Any:
     inside = _both(comparison.gt(x, 0.0), comparison.gt(y, 0.0))
     border = _both(comparison.eq(x, 0.0), comparison.ge(y, 0.0))
     entropy = rel_entr(x, y)
-    return where(inside, entropy - where(inside, x, 0.0) + where(inside, y, 0.0), where(border, y, entropy))
+    made = where(inside, entropy - where(inside, x, 0.0) + where(inside, y, 0.0), where(border, y, entropy))
+    # near x = y the terms cancel: with d = (x - y) / y, y ((1 + d) log(1 + d) - d) = y d^2 (1/2 - d/6 + d^2/12 - ...)
+    close = _both(inside, comparison.lt(complex_ops.abs(x - y), y * 0.05))
+    d = where(close, x - y, 0.0) / where(close, y, 1.0)
+    series = d * 0.0
+    for k in range(12, -1, -1):
+        series = series * d + (-1) ** k / ((k + 1) * (k + 2))
+    return where(close, y * d * d * series, made)
 
 
 def huber(delta: Any, r: Any) -> Any:
@@ -300,19 +299,23 @@ def _f_allows(n: Any, d: Any, x: Any) -> Any:
 def fdtr(dfn: Any, dfd: Any, x: Any) -> Any:
     """Snedecor's F distribution."""
     n, d, x = _floats(dfn, dfd, x)
-    return _inside(distribution.betainc(n * 0.5, d * 0.5, n * x / (d + n * x)), _f_allows(n, d, x))
+    small = comparison.lt(n * x, d)
+    upper = distribution.betaincc(d * 0.5, n * 0.5, where(small, 0.5, d / (d + n * x)))
+    return _inside(where(small, distribution.betainc(n * 0.5, d * 0.5, where(small, n * x / (d + n * x), 0.5)), upper), _f_allows(n, d, x))
 
 
 def fdtrc(dfn: Any, dfd: Any, x: Any) -> Any:
     n, d, x = _floats(dfn, dfd, x)
-    return _inside(distribution.betainc(d * 0.5, n * 0.5, d / (d + n * x)), _f_allows(n, d, x))
+    # of the smaller of the two shares, which has all its digits
+    small = comparison.lt(n * x, d)
+    lower = distribution.betaincc(n * 0.5, d * 0.5, where(small, n * x / (d + n * x), 0.5))
+    return _inside(where(small, lower, distribution.betainc(d * 0.5, n * 0.5, where(small, 0.5, d / (d + n * x)))), _f_allows(n, d, x))
 
 
 def fdtri(dfn: Any, dfd: Any, p: Any) -> Any:
     n, d, p = _floats(dfn, dfd, p)
-    # the share of the denominator: its digits are those that are needed where x is large
-    share = distribution.betaincc_inverse(d * 0.5, n * 0.5, p)
-    return d * (1.0 - share) / (n * share)
+    # x = d/n of the shares of numerator and denominator, each found by itself: the small one has all its digits
+    return distribution.betainc_inverse(n * 0.5, d * 0.5, p) * d / (distribution.betaincc_inverse(d * 0.5, n * 0.5, p) * n)
 
 
 def _counts(k: Any, n: Any, p: Any) -> tuple[Any, Any, Any]:

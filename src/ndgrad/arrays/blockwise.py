@@ -14,6 +14,7 @@ from typing import Any
 import numpy
 
 from ndgrad.arrays import threads
+from ndgrad.arrays.precision import is_inexact
 
 # Bytes of a block: smaller ones make the interpreter the bottleneck, the more so when two threads share it; larger ones, the memory.
 _SMALLEST, _LARGEST = 256 << 10, 1 << 20
@@ -22,15 +23,12 @@ _SMALLEST, _LARGEST = 256 << 10, 1 << 20
 def blockwise(function: Callable[..., Any]) -> Callable[..., Any]:
     """`function(np, x, **settings)`, elementwise and keeping x's dtype, made to run by blocks where x is large.
 
-    Small arrays, scalars, arrays with gaps and arrays of other libraries go to the function as they are; half precision goes
-    there as single, since steps in between may leave its range.
+    Small arrays, scalars, arrays with gaps and arrays of other libraries go to the function as they are.
     """
 
     @functools.wraps(function)
     def run(np: Any, x: Any, **settings: Any) -> Any:
-        if x.dtype.char == "e":
-            return run(np, x.astype(np.float32), **settings).astype(x.dtype)
-        if x.nbytes < 2 * _SMALLEST or x.__class__ is not numpy.ndarray or x.dtype.kind not in "fc":
+        if x.nbytes < 2 * _SMALLEST or x.__class__ is not numpy.ndarray or not is_inexact(x.dtype):
             return function(np, x, **settings) if settings else function(np, x)
         flags = x.flags
         if not (flags.c_contiguous or flags.f_contiguous):

@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy
 
+from ndgrad.arrays.precision import result_dtype
+
 
 def beside_arrays(np: Any, *arguments: Any) -> tuple[Any, ...]:
     """Python's numbers as 0-d arrays of the dtype that promotion gives them beside the others, which stay as they are.
@@ -21,7 +23,7 @@ def beside_arrays(np: Any, *arguments: Any) -> tuple[Any, ...]:
     """
     for a in arguments:
         if not hasattr(a, "dtype"):
-            dtype = numpy.result_type(*(getattr(a, "dtype", a) for a in arguments))
+            dtype = result_dtype(*(getattr(a, "dtype", a) for a in arguments))
             return tuple([a if hasattr(a, "dtype") else np.asarray(a, dtype) for a in arguments])
     return arguments
 

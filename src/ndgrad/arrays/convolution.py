@@ -25,6 +25,7 @@ from .correlation import (
     scatter_patches,
 )
 from .depthwise import correlate_depthwise, correlate_weight_depthwise
+from .precision import computing_dtype
 
 # ----- the three functions -----
 
@@ -44,7 +45,7 @@ def conv(
     """
     axes = _axes(x.shape, w.shape, stride, padding, dilation, groups)
     dtype = np.result_type(x, w)
-    out = np.empty((x.shape[0], w.shape[0], *(axis.out for axis in axes)), _computing_dtype(dtype))
+    out = np.empty((x.shape[0], w.shape[0], *(axis.out for axis in axes)), computing_dtype(dtype))
     _correlate(_grouped(x, 1, groups, out.dtype), _grouped(w, 0, groups, out.dtype), axes, _split(out, 1, groups))
     return out.astype(dtype, copy=False)
 
@@ -71,7 +72,7 @@ def conv_input_grad(
     axes = _axes(x_shape, w.shape, stride, padding, dilation, groups)
     _require_output_shape(g, x_shape, w.shape, axes)
     dtype = np.result_type(g, w)
-    grad = np.zeros(tuple(x_shape), _computing_dtype(dtype))
+    grad = np.zeros(tuple(x_shape), computing_dtype(dtype))
     g_grouped = _grouped(g, 1, groups, grad.dtype)
     grad_grouped = _split(grad, 1, groups)
     # (G, M / G, C / G, *K) -> (G, C / G, M / G, *K): inputs and outputs change places.
@@ -104,7 +105,7 @@ def conv_weight_grad(
     axes = _axes(x.shape, w_shape, stride, padding, dilation, groups)
     _require_output_shape(g, x.shape, w_shape, axes)
     dtype = np.result_type(g, x)
-    computing = _computing_dtype(dtype)
+    computing = computing_dtype(dtype)
     if g.size == 0 or x.size == 0:
         return np.zeros(tuple(w_shape), dtype)
     g_grouped, x_grouped = _grouped(g, 1, groups, computing), _grouped(x, 1, groups, computing)
@@ -213,11 +214,6 @@ def _require_output_shape(g: Array, x_shape: Sequence[int], w_shape: Sequence[in
             f"adjoint of a convolution of an input of shape {tuple(x_shape)} with a weight of shape {tuple(w_shape)}: "
             f"the cotangent has shape {g.shape}, the output {expected}. Pass a cotangent of the output's shape."
         )
-
-
-def _computing_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """Sixteen-bit floats are summed in float32: BLAS has no products for them, and sums would lose most digits."""
-    return np.dtype(np.float32) if dtype.itemsize == 2 and dtype.kind not in "iu" else dtype
 
 
 def _split(array: Array, axis: int, groups: int) -> Array:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy
 
 from ndgrad.arrays.host import on_host
+from ndgrad.arrays.precision import is_inexact
 
 #: Up to this many unknowns, the system that Kronecker's product makes of a matrix equation is solved as it stands.
 _SMALL = 100
@@ -48,7 +49,7 @@ def _one_by_one(function: Callable[..., Any], *stacks: Any, like: Any) -> Any:
     flat = [s.reshape((math.prod(lead), *s.shape[-2:])).astype(wide, copy=False) for s in stacks]
     made = [numpy.asarray(function(*matrices)) for matrices in zip(*flat, strict=True)]
     out = numpy.stack(made).reshape(like.shape) if made else numpy.empty(like.shape, wide)
-    if dtype == wide or dtype.kind not in "fc":
+    if dtype == wide or not is_inexact(dtype):
         return out
     return out.astype(dtype if out.dtype.kind == dtype.kind else numpy.result_type(dtype, numpy.complex64))
 

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from ndgrad.arrays import library as libraries
+from ndgrad.arrays.precision import is_inexact, result_dtype
 
 _REDUCTIONS = frozenset("sum prod max min mean var std any all argmax argmin".split())
 _SAME_SHAPE = frozenset("astype conj conjugate copy round clip".split())
@@ -144,7 +145,7 @@ class MetaArray(NDArrayOperatorsMixin):
                 result = _matmul(*inputs)
             elif method == "__call__" and ufunc is np.vecdot:
                 a, b = inputs
-                result = MetaArray(np.broadcast_shapes(a.shape, b.shape)[:-1], np.result_type(a.dtype, b.dtype))
+                result = MetaArray(np.broadcast_shapes(a.shape, b.shape)[:-1], result_dtype(a.dtype, b.dtype))
             else:
                 result = _meta(getattr(ufunc, method)(*inputs, **_stand_in(kwargs)))
         return result if out is None else out[0]
@@ -166,6 +167,11 @@ def zeros_beside(np: Any, x: Any, shape: tuple[int, ...], dtype: Any) -> Any:
     return MetaArray(shape, dtype) if isinstance(x, MetaArray) else np.zeros(shape, dtype)
 
 
+def zeros_like_array(np: Any, x: Any, dtype: Any) -> Any:
+    """Zeros in the shape of x, beside it and in its memory order."""
+    return MetaArray(x.shape, dtype) if isinstance(x, MetaArray) else np.zeros_like(x, dtype)
+
+
 def run_on_stand_ins(function: Callable[..., Any], arrays: list[Any], settings: dict[str, Any]) -> Any:
     """What a function gives that looks at values, in shape and dtype: it runs on zeros, or on something milder if these will not do."""
     zeros = _stand_in(arrays)
@@ -182,7 +188,7 @@ def _harmless(zeros: Any) -> Any:
     if not isinstance(zeros, np.ndarray):
         return zeros
     out: Any = np.zeros(zeros.shape, zeros.dtype)
-    if out.dtype.kind in "fc":
+    if is_inexact(out.dtype):
         if out.ndim == 1:
             out[:1] = 1
         else:
@@ -238,7 +244,7 @@ def _matmul(a: Any, b: Any) -> Any:
         np.matmul(a[..., :1, :] if a.ndim > 1 else a, b[..., :1] if b.ndim > 1 else b)  # NumPy's own error
     batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     rows, columns = a.shape[-2:-1] if a.ndim > 1 else (), b.shape[-1:] if b.ndim > 1 else ()
-    return MetaArray((*batch, *rows, *columns), np.result_type(a.dtype, b.dtype))
+    return MetaArray((*batch, *rows, *columns), result_dtype(a.dtype, b.dtype))
 
 
 class WrapperArray(MetaArray):

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from . import threads
 from .correlation import Axis
 from .library import library_of
+from .precision import computing_dtype, is_floating, widened
 from .scatter import add_at
 
 Array = NDArray[Any]
@@ -241,8 +242,7 @@ def _max(x: Array, windows: list[Windows]) -> tuple[Array, NDArray[np.int64]]:
 
     def work(block: slice) -> None:
         part = flat[block]
-        if part.dtype.kind in "fV" and part.dtype.itemsize == 2:
-            part = part.astype(np.float32)  # exact, and NumPy compares sixteen-bit floats one by one
+        part = widened(part)  # exact, and NumPy compares sixteen-bit floats one by one
         found = _max_of_even_windows(part, windows, code_dtype) if even else None
         result, code = found or _max_of_planes(library, part, windows, code_dtype)
         values[block] = result
@@ -282,7 +282,7 @@ def _max_of_even_windows(x: Array, windows: list[Windows], code_dtype: np.dtype[
     for axis in range(-2, -len(windows) - 1, -1):
         x, code = _max_of_shifts(x, code, axis, windows[axis], weight)
         weight *= len(windows[axis].reads)
-    if (x.dtype.kind == "f" and np.isnan(x).any()) or (padded and (x == lowest).any()):
+    if (is_floating(x.dtype) and np.isnan(x).any()) or (padded and (x == lowest).any()):
         return None
     return x, code
 
@@ -355,7 +355,7 @@ def _max_along(library: Any, x: Array, code: Array, axis: int, windows: Windows,
         where = _along(axis, outputs)
         candidate, current, current_code = x[_along(axis, inputs)], best[where], best_code[where]
         better = candidate > current
-        if x.dtype.kind == "f":
+        if is_floating(x.dtype):
             better |= candidate != candidate  # a NaN survives np.maximum by itself, but its place has to be asked for
         _take_code(better, code[_along(axis, inputs)], tap * weight, current_code)
         best[where] = library.maximum(current, candidate)
@@ -439,15 +439,10 @@ def _divisor(windows: list[Windows], override: int | None) -> Array:
     return counts if override is None else np.full(counts.shape, override)
 
 
-def _summing_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """Sixteen-bit floats are summed in float32."""
-    return np.dtype(np.float32) if dtype.kind in "fV" and dtype.itemsize == 2 else dtype
-
-
 def _mean(x: Array, windows: list[Windows], override: int | None) -> Any:
     spatial = tuple(axis.out for axis in windows)
     planes = prod(x.shape[:2])
-    summing = _summing_dtype(x.dtype)
+    summing = computing_dtype(x.dtype)
     library = library_of(x)
     divisor = library.asarray(_divisor(windows, override).astype(summing))
     flat = x.reshape(planes, *x.shape[2:])
@@ -466,7 +461,7 @@ def _mean(x: Array, windows: list[Windows], override: int | None) -> Any:
 
 def _mean_adjoint(g: Array, x_shape: Sequence[int], windows: list[Windows], override: int | None) -> Any:
     planes = prod(x_shape[:2])
-    summing = _summing_dtype(g.dtype)
+    summing = computing_dtype(g.dtype)
     library = library_of(g)
     divisor = library.asarray(_divisor(windows, override).astype(summing))
     flat = g.reshape(planes, *g.shape[2:])

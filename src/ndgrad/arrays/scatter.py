@@ -24,6 +24,7 @@ import numpy
 
 from ndgrad.arrays.host import on_host
 from ndgrad.arrays.meta import MetaArray, zeros_beside
+from ndgrad.arrays.precision import is_floating
 
 #: From how many elements on SciPy's product is quicker by enough to pay its import (once, some 50 ms) in the long run.
 _LARGE = 1 << 16
@@ -163,7 +164,7 @@ def _combine_at(np: Any, name: str, target: Any, keys: Any, values: Any) -> None
         add_at(np, target, keys, values)
     elif name == "multiply":
         target[...] = on_host(np, _multiplied)(target, keys, values)
-    elif target.dtype.kind == "f":
+    elif is_floating(target.dtype):
         # CuPy's loses NaN and rounds float64 to float32
         sign = 1 if name == "maximum" else -1
         order = _ordered(np, target * sign)
@@ -201,6 +202,9 @@ def add_arrays(np: Any, target: Any, indices: tuple[Any, ...], values: Any) -> A
     else:
         keys = _of_shape(np, keys_of_arrays(np, indices, target.shape), np.broadcast_shapes(*(i.shape for i in indices)))
     values = _of_shape(np, values, (*keys.shape, *target.shape[count:]))
+    if not target.flags.c_contiguous and 8 * values.size < target.size:  # a copy of the target would cost more
+        np.add.at(target, indices, values)
+        return target
     try:
         return _whole(np, target, functools.partial(_add_keyed, keys, values, count))
     except IndexError:
@@ -237,6 +241,11 @@ def combine_along(np: Any, name: str, target: Any, index: Any, values: Any, dim:
     single = one_index_per_slice(index, target.shape, dim) if name == "add" and dim == 0 and target.ndim > 1 else None
     if single is not None:
         return add_arrays(np, target, (single,), values)
+    if np is numpy and not target.flags.c_contiguous and 8 * index.size < target.size:  # likewise
+        places = list(np.indices(index.shape, sparse=True))
+        places[dim] = index
+        getattr(np, name).at(target, tuple(places), values)
+        return target
     keys = keys_along(np, index, target.shape, dim).reshape(-1)
     values = _of_shape(np, values, index.shape).astype(target.dtype, copy=False).reshape(-1)
     return _whole(np, target, lambda whole: _combine_at(np, name, whole.reshape(-1), keys, values))

@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from ndgrad.arrays.precision import complex_dtype, is_inexact, result_dtype
+
 # SciPy's names for what `special` has; all but two are the same.
 _OWN = {
     name: name
@@ -73,11 +75,11 @@ def in_promoted_type(result: Any, arguments: tuple[Any, ...]) -> Any:
     """
     dtypes = [getattr(a, "dtype", a) for a in arguments]
     for dtype in dtypes:
-        if isinstance(dtype, np.dtype) and dtype.char in "efF":
+        if isinstance(dtype, np.dtype) and dtype.char in "eEfF":
             break
     else:
         return result
-    wanted = np.result_type(*dtypes)
+    wanted = result_dtype(*dtypes)
     if wanted.kind in "biu":
         return result
     return tuple([_no_wider(r, wanted) for r in result]) if isinstance(result, tuple) else _no_wider(result, wanted)
@@ -85,5 +87,5 @@ def in_promoted_type(result: Any, arguments: tuple[Any, ...]) -> Any:
 
 def _no_wider(result: Any, wanted: Any) -> Any:
     if result.dtype.kind == "c" and wanted.kind != "c":
-        wanted = np.result_type(wanted, np.complex64)
-    return result.astype(wanted) if result.dtype.kind in "fc" and result.dtype.itemsize > wanted.itemsize else result
+        wanted = complex_dtype(wanted)
+    return result.astype(wanted) if is_inexact(result.dtype) and result.dtype.itemsize > wanted.itemsize else result

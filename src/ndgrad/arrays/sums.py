@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy
 
+from ndgrad.arrays.precision import is_half, rounded
+
 _REAL = (numpy.dtype(numpy.float32), numpy.dtype(numpy.float64))
 _LENGTH = 4096
 _ONES = {dtype: numpy.ones(_LENGTH, dtype) for dtype in _REAL}
@@ -25,7 +27,14 @@ def sum_leading(x: Any, count: int) -> Any:
         ones = _ONES[x.dtype][:rows] if rows <= _LENGTH else numpy.ones(rows, x.dtype)
         out = numpy.dot(ones, x)
         return out if len(rest) == 1 else out.reshape(rest)
-    return x.sum(axis=tuple(range(count)))
+    return sum_over(x, tuple(range(count)), keepdims=False)
+
+
+def sum_over(x: Any, axes: tuple[int, ...], keepdims: bool = True) -> Any:
+    """The sum of an array over some dimensions; that of halves is computed in single precision."""
+    if is_half(x.dtype):
+        return rounded(x.sum(axis=axes, dtype=numpy.float32, keepdims=keepdims), x.dtype)
+    return x.sum(axis=axes, keepdims=keepdims)
 
 
 def _product(shape: tuple[int, ...]) -> int:

@@ -21,6 +21,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from ndgrad.arrays.precision import computing_dtype, result_dtype
+
 __all__ = ["lu_factor", "lu_solve", "lu_unpack", "solve_triangular"]
 
 Array: TypeAlias = np.ndarray[Any, Any]
@@ -47,17 +49,16 @@ def _matrices(where: str, **arrays: Array) -> tuple[Array, ...]:
                 f"{where} got {name} of shape {array.shape}: it works on matrices, in the last two dimensions. "
                 f"Add the missing dimension, {name}[..., None] for one column."
             )
-    dtype = np.result_type(*arrays.values())
+    dtype = result_dtype(*arrays.values())
     if dtype.kind in "biu":
         dtype = np.dtype(np.float64)
-    elif dtype.itemsize < 4:
-        dtype = np.dtype(np.float32)
+    dtype = computing_dtype(dtype)
     return tuple(array.astype(dtype, copy=False) for array in arrays.values())
 
 
 def _returned(result: Array, *arguments: Array) -> Array:
     """The result in the type of NumPy's promotion, narrower than the working type for float16."""
-    dtype = np.result_type(*arguments)
+    dtype = result_dtype(*arguments)
     return result if dtype.kind in "biu" else result.astype(dtype, copy=False)
 
 

@@ -38,6 +38,8 @@ def accumulate_array(node: Any, array: Any, may_steal: bool = True) -> None:
     """Add a raw gradient to the leaf's `.grad`; not `may_steal`: somebody else holds it through a tensor."""
     variable = node.variable
     meta = variable._meta
+    if meta.reshapes:
+        array = in_present_shape(node, array)
     if not meta.requires_grad:  # no longer: requires_grad_(False) or detach_() after the forward
         check_still_leaf(variable)
         return
@@ -70,6 +72,8 @@ def accumulate_tensor(node: Any, g: Any) -> None:
         accumulate_array(node, g._array, sys.getrefcount(g) <= _REFERENCES_TO_TENSOR)
         return
     meta = meta_of(variable)
+    if meta.reshapes:
+        g = in_present_shape(node, g)
     if not meta.requires_grad:
         check_still_leaf(variable)
         return
@@ -97,6 +101,26 @@ def check_still_leaf(variable: Any) -> None:
             f"a leaf of shape {tuple(variable.shape)} has been moved into the graph interior: after the forward it was detached "
             "in place and then overwritten, so its .grad would belong to another value. Use detach() or clone() instead of detach_()."
         )
+
+
+# ----- leaves that have changed their own shape in place (see ndgrad.autograd.inplace_shape) --------------------------------
+
+
+def former_accumulators(t: Any) -> list[Any]:
+    """The accumulators of a leaf in the shapes that it had before, as far as some graph ends there."""
+    meta = t._meta if isinstance(t, Variable) else None
+    known = () if meta is None else meta.reshapes
+    return [node for node in (ref and ref() for ref, _, _ in known) if node is not None]
+
+
+def in_present_shape(node: Any, g: Any) -> Any:
+    """A gradient that has arrived at the accumulator of a leaf, moved as the leaf's values have been since that was made."""
+    reached = False
+    for ref, op, settings in node.variable._meta.reshapes:
+        reached = reached or (ref is not None and ref() is node)
+        if reached:
+            g = op(g, **settings) if isinstance(g, Variable) else op.forward_for(library_of(g))(g, **settings)
+    return g
 
 
 # ----- steal, copy or add ------------------------------------------------------------------------------------------------

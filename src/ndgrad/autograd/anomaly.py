@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from ndgrad.arrays.precision import is_inexact
 from ndgrad.autograd.grad_mode import Switch
 from ndgrad.autograd.lines import Trace, format_stack, innermost, place_of, switch, trace_of
 from ndgrad.autograd.modes import ThreadState, thread
@@ -32,7 +33,7 @@ def raw_values(value: Any) -> Any:
     """The NumPy array under a gradient or a result of any lane; None if there is none."""
     while isinstance(value, Variable):
         value = value._array
-    if value is None or not hasattr(value, "dtype") or value.dtype.kind not in "fc":
+    if value is None or not hasattr(value, "dtype") or not is_inexact(value.dtype):
         return None
     if not isinstance(value, (np.ndarray, np.generic)):
         value = value.get() if hasattr(value, "get") else None

@@ -13,9 +13,12 @@ from typing import Any
 
 import numpy as np
 
+from ndgrad.arrays.precision import is_half, is_inexact
+from ndgrad.autograd.layout import in_layout_of, is_view_of
 from ndgrad.autograd.modes import modes, thread
 from ndgrad.autograd.variable import Meta, Variable, meta_of, requires_grad, wrap
 from ndgrad.autograd.view import tangents_of
+from ndgrad.ops.cast import clone
 from ndgrad.ops.table import Op, parameter_names
 from ndgrad.ops.vocabulary import raw_ops
 
@@ -58,7 +61,7 @@ def plain_dual(op: Op, args: tuple[Any, ...], settings: dict[str, Any], number: 
     result = env["out"] = out._array
     if level is not None:
         meta_of(out).born = level.number
-    if not isinstance(result, (np.ndarray, np.generic)) or not (result.ndim < 2 or result.flags.c_contiguous):
+    if not isinstance(result, (np.ndarray, np.generic)) or is_half(result.dtype) or not (result.ndim < 2 or result.flags.c_contiguous):
         return out, None
     return out, _tangent(op, env, moving, out, result, level)
 
@@ -77,9 +80,13 @@ def plain_linear_dual(op: Op, a: Any, settings: dict[str, Any], number: int) -> 
     if array is None:
         return None
     out = op.plain(a, **settings)
-    if out._array.dtype.kind not in "fc":
+    if not is_inexact(out._array.dtype):
         return out
     made = level.run(op, (tangent,), settings, a.face) if level is not None and batched else op.plain(tangent, **settings)
+    if not op.view:
+        made = in_layout_of(out, made)
+    elif is_view_of(made, tangent) and not is_view_of(out, a):
+        made = clone(made)
     meta = meta_of(out)
     meta.tangents = {number: made}
     if level is not None:

@@ -23,16 +23,21 @@ from ndgrad.autograd.saved import Packed
 from ndgrad.autograd.variable import Variable
 
 
-def checksum(array: Any) -> int:
-    """The CRC-32 of an array's elements."""
+def checksum(array: Any, saved: Any = None) -> int:
+    """The CRC-32 of an array's elements; `saved` is what the array was rebuilt from, and says in which order they were read then."""
+    array = _bare(array)
+    order = array if saved is None else _bare(saved)
+    if isinstance(order, np.ndarray) and 0 in order.strides:
+        once = tuple(slice(None) if s else slice(0, 1) for s in order.strides)  # repeated elements once
+        array, order = array[once], order[once]
+    flat = np.ascontiguousarray(array.T if order.flags.f_contiguous else array).reshape(-1)
+    return zlib.crc32(flat.view(np.uint8).data)
+
+
+def _bare(array: Any) -> Any:
     while isinstance(array, Variable):
         array = array._array
-    if not isinstance(array, (np.ndarray, np.generic)):
-        array = moved(array, devices.device("cpu"))
-    if isinstance(array, np.ndarray) and 0 in array.strides:
-        array = array[tuple(slice(None) if s else slice(0, 1) for s in array.strides)]  # repeated elements once
-    flat = np.ascontiguousarray(array.T if array.flags.f_contiguous else array).reshape(-1)
-    return zlib.crc32(flat.view(np.uint8).data)
+    return array if isinstance(array, (np.ndarray, np.generic)) else moved(array, devices.device("cpu"))
 
 
 def guard_saved(node: Any, name: str) -> None:
@@ -48,7 +53,7 @@ def guarded(value: Any) -> Any:
         array = array._array
     if isinstance(array, (np.generic, Packed)) or not hasattr(array, "strides") or device_of(array).type == "meta":
         return value
-    return Packed(value, None, checksum=checksum(array))
+    return Packed(value, None, checksum=checksum(array), measure=checksum)
 
 
 class guard(debug):

@@ -12,19 +12,22 @@ ndgrad.ops.generate is this lane's shortcut for plain tensors while no mode is a
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
 from ndgrad.arrays.library import is_raw_array, library_of
 from ndgrad.arrays.placement import CPU, device_of, moved
-from ndgrad.autograd.modes import modes, process, thread
+from ndgrad.arrays.precision import FLOAT32, INEXACT, half_of, is_number, rounded
+from ndgrad.autograd.lent import over
+from ndgrad.autograd.modes import birth, joined, modes, process, thread
 from ndgrad.autograd.node import edge_node, next_sequence_number
-from ndgrad.autograd.saved import Packed, kept_in_level, without_base
+from ndgrad.autograd.saved import Packed, hooks_for, kept_in_level, kept_of_array, without_base
 from ndgrad.autograd.subclass import ask_classes, note_wrappers, overriding_types, subclass_op, unshared
 from ndgrad.autograd.variable import ESCAPED, Variable, edge, meta_of, requires_grad, wrap
 from ndgrad.autograd.versions import InferenceStorage, kept_storage, storage_of
-from ndgrad.autograd.view import make_view, tangents_of
+from ndgrad.autograd.view import follow_pick, make_view, tangents_of
 from ndgrad.ops.errors import after_failure
 from ndgrad.ops.generate import FACES
 from ndgrad.ops.table import RANDOM
@@ -53,16 +56,16 @@ def dispatch(op: Any, args: tuple[Any, ...], settings: dict[str, Any], watched: 
 
 def dispatch_as(face: type[Any], op: Any, args: tuple[Any, ...], settings: dict[str, Any], plain: bool = True) -> Any:
     """Run `op` on arguments that nobody overrides, with results of class `face`. `plain`: none of them is of a subclass."""
-    state = modes()
-    levels, duals = state.levels, state.dual_levels
-    if not levels and not duals:
+    state, still_open = modes(), process.open
+    levels = state.levels
+    if not levels and not still_open:
         return record(op, args, settings, face)
     number = dual = 0
     for a in args:
         if a.__class__ not in FACES and not isinstance(a, Variable):
             if is_raw_array(a):
                 # rules of transforms compute with tensors
-                return dispatch_as(face, op, tuple([wrap(face, b) if is_raw_array(b) else b for b in args]), settings, plain)
+                return dispatch_as(face, op, tuple([over(face, b) if is_raw_array(b) else b for b in args]), settings, plain)
             continue
         meta = a._meta
         if meta is None:
@@ -71,21 +74,26 @@ def dispatch_as(face: type[Any], op: Any, args: tuple[Any, ...], settings: dict[
                 number = node.level
             continue
         if meta.view is None:
+            if meta.picked is not None:
+                follow_pick(a)
+                meta = a._meta
             node, held = a._node, meta.tangents
             own = meta.batch_level or (meta.level if node is None else node.level)
         else:
-            held = tangents_of(a) if duals else None
-            own = levels[-1].number_of(a) if levels else 0
+            own = _level_number()(a)
+            held = tangents_of(a)
         if own > number:
             number = own
-        if held and duals:
+        if held:
             for k in held:
-                if k > dual and k in state.dual_stack:
+                if k > dual and k in still_open:
                     dual = k
-    level = None
-    if levels:
-        level = levels[-1]
-        if number != level.number or op.batch is RANDOM:
+    level = levels[-1] if levels else None
+    if level is None or number != level.number or op.batch is RANDOM:
+        if (number and not _is_open_here(number)) or (dual and dual not in state.dual_stack):
+            with joined(open_elsewhere(args)):
+                return dispatch_as(face, op, args, settings, plain)
+        if level is not None:
             level = level.in_charge_of(op, args, number)
     if dual and (level is None or dual > level.number):
         return _dual_op()(op, args, settings, dual)
@@ -107,13 +115,42 @@ def _dual_op() -> Any:
     return dual_op
 
 
+@functools.cache
+def _level_number() -> Any:
+    from ndgrad.func.levels import level_number  # which lies below this file
+
+    return level_number
+
+
+def _is_open_here(number: int) -> bool:
+    return any(level.number == number for level in thread.levels)
+
+
+def open_elsewhere(args: Iterable[Any]) -> int:
+    """The number of the innermost transform or dual level among tensors that is not open in this thread, though in another; 0 if
+    there is none (see Note [Threads inside transforms])."""
+    found = 0
+    for a in args:
+        if not isinstance(a, Variable) or (a._meta is None and a._node is None):
+            continue
+        number = _level_number()(a)
+        if number > found and not _is_open_here(number):
+            if number not in process.open:
+                raise RuntimeError(ESCAPED)
+            found = number
+        for dual in tangents_of(a) or ():
+            if dual > found and dual not in thread.dual_stack:
+                found = dual
+    return found
+
+
 def dispatch_operator(op: Any, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
     """As `dispatch`, for Python's operators: the other operand gets its chance when we do not know it."""
     for a in args:
         if a.__class__ in FACES or isinstance(a, Variable) or (op.elementwise and isinstance(a, _NUMBERS)):
             continue
         if is_raw_array(a):
-            if isinstance(a, np.ndarray) and (a.__class__ is not np.ndarray or a.dtype.kind not in "fciub"):
+            if isinstance(a, np.ndarray) and (a.__class__ is not np.ndarray or not is_number(a.dtype)):
                 return _with_special_arrays(op, args, settings)
             continue
         if isinstance(a, (list, tuple)) and any(getattr(b, "keeps_saved", False) for b in args):
@@ -272,9 +309,12 @@ def on_device(t: Any, where: Any, here: Any) -> Any:
 
 def run_forward(op: Any, library: Any, args: tuple[Any, ...], arrays: list[Any], settings: dict[str, Any]) -> Any:
     try:
-        return op.forward_for(library)(*arrays, **settings)
+        out = op.forward_for(library)(*arrays, **settings)
     except (NotImplementedError, TypeError, ValueError) as error:
         return after_failure(op, args, settings, error)
+    if op.rounds_numbers and out.dtype is FLOAT32:
+        out = rounded(out, half_of(arrays, True))  # NumPy makes float32 of bfloat16 and a Python number
+    return out
 
 
 def finish(op: Any, args: tuple[Any, ...], settings: dict[str, Any], face: type[Any], out: Any, level: int = 0) -> Any:
@@ -284,7 +324,7 @@ def finish(op: Any, args: tuple[Any, ...], settings: dict[str, Any], face: type[
     edges = _edges(op, args, level)
     node = None if edges is None else _make_node(op, args, settings, results, edges, level)
     for number, r in enumerate(results):
-        if node is not None and number not in op.discrete_outputs and payload_dtype(r._array).kind in "fc":
+        if node is not None and number not in op.discrete_outputs and payload_dtype(r._array).kind in INEXACT:
             r._node = node
             if several:
                 meta_of(r).output_nr = number
@@ -296,8 +336,8 @@ def finish(op: Any, args: tuple[Any, ...], settings: dict[str, Any], face: type[
             r._storage = InferenceStorage()
             if isinstance(r._array, np.generic):
                 r._array = np.asarray(r._array)
-        if thread.levels:
-            meta_of(r).born = thread.levels[-1].number
+        if process.open or thread.levels:
+            meta_of(r).born = birth()
     if node is not None and process.dispatching:
         note_wrappers(node, (*args, *results))
     if node is not None and node.plan.outs and (face.keeps_saved or thread.copy_on_write):
@@ -364,7 +404,10 @@ def own_edge(a: Any, level: int) -> Any:
     found = edge(a)
     if found is None:
         return None
-    return found if edge_node(found).level == level else None
+    number = edge_node(found).level
+    if number > level:
+        raise RuntimeError(ESCAPED)
+    return found if number == level else None
 
 
 def _make_node(op: Any, args: tuple[Any, ...], settings: dict[str, Any], results: list[Any], edges: tuple[Any, ...], level: int) -> Any:
@@ -399,7 +442,7 @@ def _make_node(op: Any, args: tuple[Any, ...], settings: dict[str, Any], results
 def save_inputs(node: Any, by_name: dict[str, Any], settings: dict[str, Any]) -> None:
     """Keep what the rules of the needed inputs name, except outputs."""
     plan = node.plan
-    hooks = thread.saved_hooks
+    hooks = hooks_for(node.level)
     for name in plan.needed(node.next)[0]:
         save_input(node, name, by_name[name], hooks)
     for name in plan.settings:
@@ -417,7 +460,7 @@ def save_output(node: Any, name: str, result: Any) -> None:
         setattr(node, name + "_s", None)
         setattr(node, name + "_v", None)
         return
-    hooks = thread.saved_hooks
+    hooks = hooks_for(node.level)
     storage = storage_of(result) if hooks else result._storage  # the packed value and the result are one memory
     setattr(node, name, result._array)
     setattr(node, name + "_s", storage)
@@ -440,10 +483,10 @@ def save_input(node: Any, name: str, value: Any, hooks: Any = ()) -> None:
         saving = (node, name)
         value = tuple(pack(v, hooks, saving) for v in value) if isinstance(value, tuple) else pack(value, hooks, saving)
     elif not node.level:
-        value = tuple([without_base(v) for v in value]) if isinstance(value, tuple) else without_base(value)
+        value = tuple([_kept(v) for v in value]) if isinstance(value, tuple) else _kept(value)
     else:
         level = node.level
-        value = tuple([kept_in_level(v, level) for v in value]) if isinstance(value, tuple) else kept_in_level(value, level)
+        value = tuple([_kept(v, level) for v in value]) if isinstance(value, tuple) else _kept(value, level)
     setattr(node, name, value)
     setattr(node, name + "_v", tuple(_version(v) for v in value) if isinstance(value, tuple) else _version(value))
     if thread.guard:
@@ -452,7 +495,17 @@ def save_input(node: Any, name: str, value: Any, hooks: Any = ()) -> None:
         guard_saved(node, name)
 
 
+def _kept(value: Any, level: int = 0) -> Any:
+    if isinstance(value, Variable):
+        if value.keeps_saved or thread.copy_on_write:
+            kept_storage(value)  # before another tensor is made over the memory: both must see its writes
+        return kept_in_level(value, level) if level else without_base(value)
+    return kept_of_array(value)
+
+
 def _version(value: Any) -> Any:
+    if value.__class__ is Packed and value.checksum is not None:
+        value = value.packed
     if not isinstance(value, Variable):
         return None
     storage = kept_storage(value) if value.keeps_saved or thread.copy_on_write else value._storage

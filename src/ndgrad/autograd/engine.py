@@ -24,9 +24,9 @@ custom function, whose backward gets zeros (or None, after set_materialize_grads
 
 Note [Owned gradients]
 A gradient that the engine made itself and nobody else can see is owned (its node is in `task.owned`), and may be changed
-in place: further gradients are added into it, a view's gradient is added to just its part of it (`Node.part`), and a
-CopySlices, which `consumes` its gradient, changes just its part. So a loop that writes and reads a buffer of n elements
-n times costs O(n), not O(n^2).
+in place: further gradients are added into it, the gradient of a part that was read is added to just that part of it, and a node
+that `consumes` its gradient changes just the part that was written (see ndgrad.autograd.parts). So a loop that writes and reads a
+buffer of n elements n times costs O(n), not O(n^2).
 """
 
 from __future__ import annotations
@@ -38,20 +38,19 @@ from typing import Any
 import numpy as np
 
 from ndgrad.arrays.library import library_of
-from ndgrad.arrays.sums import sum_leading
-from ndgrad.autograd.accumulate import accumulate_array
+from ndgrad.arrays.precision import is_half
+from ndgrad.arrays.sums import sum_leading, sum_over
+from ndgrad.autograd.accumulate import accumulate_array, former_accumulators, in_present_shape
+from ndgrad.autograd.dispatch import open_elsewhere
 from ndgrad.autograd.hooks import call, run_node_prehooks, run_post_accumulate_hooks, run_post_hooks, run_pre_hooks
-from ndgrad.autograd.modes import process, restore, running, scope, set_running, thread
-from ndgrad.autograd.node import FIRST, Edge, Extra, MultiNode, Node, edge_node, edge_number, extra_of, output_count
+from ndgrad.autograd.modes import joined, process, restore, running, scope, set_running, thread
+from ndgrad.autograd.node import FIRST, Edge, Extra, Node, edge_node, edge_number, extra_of, output_count
+from ndgrad.autograd.parts import SMALL, add_to_part, may_write
 from ndgrad.autograd.roots import choose_lane, gradient_edge
 from ndgrad.autograd.threads import on_a_fresh_stack, stack_is_deep
 from ndgrad.autograd.traversal import count_gradients, nodes_towards
 from ndgrad.autograd.variable import ESCAPED, AccumulateGrad, Variable, innermost_array, np_dtype, wrap
-from ndgrad.ops.vocabulary import raw_ops, tensor_ops
-
-#: Below this many elements adding in place is slower than making a new array.
-_SMALL = 4096
-
+from ndgrad.ops.vocabulary import owning_raw_ops, raw_ops, tensor_ops
 
 _task_numbers = itertools.count().__next__
 
@@ -60,8 +59,8 @@ class GraphTask:
     """One backward pass: its settings, its buffers, and where it is."""
 
     __slots__ = (
-        "__weakref__", "accumulate", "callbacks", "captures", "create_graph", "grads", "keep", "lane", "leaves", "needed", "node", "notes",
-        "number", "ops", "owned", "roots", "wanted",
+        "__weakref__", "accumulate", "callbacks", "captures", "create_graph", "grads", "keep", "lane", "leaf_grads", "leaves", "needed",
+        "node", "notes", "number", "ops", "owned", "owns", "roots", "wanted",
     )  # fmt: skip
 
     def __init__(self, lane: str, keep: bool, create_graph: bool = False) -> None:
@@ -70,7 +69,11 @@ class GraphTask:
         self.create_graph = create_graph
         #: node -> the sum of the gradients it has received so far (a list of sums for an op of several outputs)
         self.grads: dict[Node, Any] = {}
-        self.owned: set[Node] = set()
+        #: the edges whose sums are owned, and whether that of the node that is running is
+        self.owned: set[Node | Edge] = set()
+        self.owns = False
+        #: the sums of leaves, on the short way
+        self.leaf_grads: dict[Node, Any] = {}
         self.roots: list[Node] = []
         #: leaves without hooks, with their gradients, to be accumulated at the end
         self.leaves: list[tuple[Any, Any]] = []
@@ -89,6 +92,14 @@ class GraphTask:
         self.number = _task_numbers()
         #: what hooks keep for the length of the pass, by hook
         self.notes: dict[Any, Any] = {}
+
+    def received(self, e: Any) -> Any:
+        """The sum of the gradients that have arrived by an edge, None if none has."""
+        if e.__class__ is Edge:
+            parts = self.grads.get(e.node)
+            return None if parts is None else parts[e.input_nr]
+        g = self.grads.get(e)
+        return self.leaf_grads.get(e) if g is None else g
 
 
 def run(task: GraphTask, roots: list[tuple[Any, Any]]) -> None:
@@ -134,7 +145,7 @@ def run_by_age(task: GraphTask, roots: list[tuple[Any, Any]]) -> None:
     first = FIRST
     push, pop = heapq.heappush, heapq.heappop
     waiting: list[tuple[float, int, Any]] = []
-    leaves: dict[Any, Any] = {}
+    leaves: dict[Any, Any] = task.leaf_grads
     for e, g in roots:
         if (needed is None or edge_node(e) in needed) and send(task, e, g):
             push(waiting, (-edge_node(e).seq, id(edge_node(e)), edge_node(e)))
@@ -177,7 +188,10 @@ def run_by_age(task: GraphTask, roots: list[tuple[Any, Any]]) -> None:
                             pass
                         elif target.seq is first:
                             out = validate(out, target, 0)
-                            leaves[target] = leaves[target] + out if target in leaves else out
+                            before = leaves.get(target)
+                            leaves[target] = out if before is None else before + out
+                            if fresh or before is not None:
+                                owned.add(target)
                         elif send(task, e, out, fresh):
                             push(waiting, (-target.seq, id(target), target))
                     elif e is not None:
@@ -211,7 +225,7 @@ def run_by_age(task: GraphTask, roots: list[tuple[Any, Any]]) -> None:
                     before = leaves.get(e)
                     if before is None:
                         leaves[e] = out
-                    elif out.size < _SMALL:
+                    elif out.size < SMALL:
                         leaves[e] = before + out
                     elif e in owned:
                         before += out
@@ -296,8 +310,9 @@ def apply_lane(task: GraphTask, node: Any, g: Any, keep: bool) -> Any:
         ops = task.ops
         if process.crossed and not is_undefined(g):
             ops = raw_ops(library_beside(g))
-        return node.apply(g, ops, keep)
-    outs = node.apply_payloads(g) if task.lane == "payloads" else node.apply_tensors(g)
+        return node.apply(g, owning_raw_ops(ops.np) if task.owns else ops, keep)
+    apply = node.apply_payloads if task.lane == "payloads" else node.apply_tensors
+    outs = apply(g, True) if task.owns else apply(g)
     if not keep:
         node.release()
     return outs
@@ -342,26 +357,36 @@ def run_node(task: GraphTask, node: Any, g: Any, apply: Any = apply_lane) -> tup
     elif node.outputs != 1 and node.materialize_grads:
         g = materialize(task, node, g)
     post_hooks = extra is not None and bool(extra.post_hooks)
-    arrays = task.lane == "arrays"
-    shown = extra is not None or (task.wanted is not None and node in task.wanted)  # someone else may hold the gradient
-    if arrays and node.part is not None and not post_hooks:
-        target = edge_node(node.next[0])
-        # a 0-d gradient may be one of NumPy's scalars, whose parts are copies
-        if target in task.owned and task.grads.get(target) is not None and task.grads[target].ndim:
-            part = node.part(task.grads[target], task.ops)
-            part += g
-            return (None,), False
-    if arrays and node.consumes and (shown or node not in task.owned):
-        g = g.copy()  # before `received`, which hooks may have kept, is changed
+    if node.reads and not post_hooks and add_to_part(task, node, g):
+        if not task.keep:
+            node.release()
+        return (None,), False
+    task.owns = False
+    if node.consumes and node in task.owned:
+        # hooks and callers may hold a gradient that they have seen
+        shown = extra is not None or (task.wanted is not None and node in task.wanted)
+        task.owns = not shown and (task.lane == "arrays" or may_write(g, g))
     if post_hooks:  # a hook that raises leaves the node as it was, so what it saved is released later
-        outs = run_post_hooks(task, node, apply(task, node, g, True), received)
+        outs = run_post_hooks(task, node, _rounded(node, apply(task, node, g, True)), received)
         if not task.keep:
             node.release()
         return outs, False
     outs = apply(task, node, g, task.keep)
     if len(outs) != len(node.next):
         raise RuntimeError(f"{node.name()} returned {len(outs)} gradients for {len(node.next)} inputs")
-    return outs, arrays and (node.consumes or node.part is not None)
+    return outs, node.reads or (node.consumes and (task.owns or outs[0] is not g))
+
+
+def _rounded(node: Any, outs: Any) -> Any:
+    """Gradients as hooks see them: what rules of half precision computed in single, in the dtype in which it will be sent."""
+    if not hasattr(node, "dtype") or node.dtype is None or not is_half(node.dtype):
+        return outs
+    wanted = [None if e is None else edge_node(e).output_metadata(edge_number(e))[1] for e in node.next]
+    return tuple(
+        out if out is None or dtype is None or not is_half(dtype) or out.dtype == dtype
+        else tensor_ops.cast(out, dtype=dtype) if isinstance(out, Variable) else out.astype(dtype)
+        for out, dtype in zip(outs, wanted, strict=True)
+    )  # fmt: skip
 
 
 def run_leaf(task: GraphTask, node: Any, box: list[Any], extra: Extra | None) -> None:
@@ -432,6 +457,8 @@ def send(task: GraphTask, e: Any, g: Any, fresh: bool = False) -> bool:
             grads[node] = [None] * len(node.metadata_of_outputs)
         before = grads[node][number]
         grads[node][number] = g if before is None else before + g
+        if fresh or before is not None:
+            task.owned.add(Edge(node, number))
     elif first:
         grads[node] = g
         if fresh:
@@ -446,18 +473,17 @@ def add(task: GraphTask, node: Node, g: Any) -> None:
     before = task.grads[node]
     if before is None:
         task.grads[node] = g
-    elif node in task.owned and before.size >= _SMALL:
+    elif task.lane == "arrays" and node in task.owned and before.size >= SMALL:
         before += g
     else:
         task.grads[node] = before + g
-        if task.lane == "arrays":
-            task.owned.add(node)
+        task.owned.add(node)
 
 
 def capture(task: GraphTask, node: Any, g: Any) -> None:
     if g is None:
         return
-    if isinstance(node, MultiNode):
+    if node.outputs != 1:
         for number, part in enumerate(g):
             if part is not None:
                 task.captures[node, number] = part
@@ -538,7 +564,7 @@ def sum_to(g: Any, shape: tuple[int, ...]) -> Any:
         return tensor_ops.reshape(g, shape=shape)
     if len(axes) == lead and lead:
         return sum_leading(g, lead)
-    return g.sum(axis=axes, keepdims=True).reshape(shape) if axes else g.reshape(shape)
+    return sum_over(g, axes).reshape(shape) if axes else g.reshape(shape)
 
 
 # ----- entry points -----------------------------------------------------------------------------------------------------
@@ -555,6 +581,12 @@ def backward_from(
     lane: str | None = None,
 ) -> list[Any] | None:
     """Run backward from tensors with gradients (tensors, already checked); with `inputs`, return their gradients."""
+    elsewhere = open_elsewhere((*tensors, *grads)) if process.open and lane is None else 0
+    if elsewhere:
+        with joined(elsewhere):
+            return backward_from(
+                tensors, grads, retain_graph=retain_graph, create_graph=create_graph, inputs=inputs, accumulate=accumulate, lane=lane
+            )
     starts = [gradient_edge(t) for t in tensors]
     if lane is None:
         lane = choose_lane(starts, grads, create_graph)
@@ -564,7 +596,8 @@ def backward_from(
     edges = None
     if inputs is not None:
         edges = [gradient_edge(t, allow_missing=True) for t in inputs]
-        task.wanted = {edge_node(e) for e in edges if e is not None}
+        former = [former_accumulators(t) for t in inputs]
+        task.wanted = {edge_node(e) for e in edges if e is not None}.union(*former)
         task.accumulate = accumulate
     if running() is not None and stack_is_deep():
         on_a_fresh_stack(lambda: run_in_mode(task, roots))
@@ -572,7 +605,18 @@ def backward_from(
         run_in_mode(task, roots)
     if edges is None:
         return None
-    return [None if e is None else task.captures.get((edge_node(e), edge_number(e))) for e in edges]
+    found = [None if e is None else task.captures.get((edge_node(e), edge_number(e))) for e in edges]
+    return [_with_former(task, g, nodes) if nodes else g for g, nodes in zip(found, former, strict=True)]
+
+
+def _with_former(task: GraphTask, g: Any, nodes: list[Any]) -> Any:
+    """The gradient of a leaf, with what has arrived where it was in a shape of before."""
+    for node in nodes:
+        part = task.captures.get((node, 0))
+        if part is not None:
+            part = in_present_shape(node, part)
+            g = part if g is None else g + part
+    return g
 
 
 def run_in_mode(task: GraphTask, roots: list[tuple[Any, Any]]) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from ndgrad.arrays.precision import is_inexact
 from ndgrad.autograd.lines import Place, place_of
 from ndgrad.autograd.node import Extra, edge_node
 from ndgrad.autograd.provenance import HARMLESS, REASONS, Origin, departures, origin_of
@@ -224,7 +225,7 @@ def _through_origins(start: Origin, x: Any) -> Explanation | None:
             what = f"{origin.op} gives {origin.dtype}, and integers and bools carry no gradient."
         return Explanation(kind, what + more, _ADVICE[kind], origin.op, origin.place, path)
     first = steps[0][0] if steps else None
-    if np_dtype(x).kind not in "fc":
+    if not is_inexact(np_dtype(x)):
         return _integer_input(x, first, path)
     now = "does now, but" if requires_grad(x) else "does not, and"
     return Explanation(
@@ -283,12 +284,12 @@ def _not_a_tensor(y: Any, x: Any) -> Explanation:
 
 
 def _from_graph_alone(y: Any, x: Any, start: Any, seen: bool) -> Explanation:
-    if np_dtype(x).kind not in "fc":
+    if not is_inexact(np_dtype(x)):
         return _integer_input(x)
     if not requires_grad(x):
         return Explanation("requires_grad", "x does not require grad.", _ADVICE["requires_grad"])
     if start is None:
-        if np_dtype(y).kind not in "fc":
+        if not is_inexact(np_dtype(y)):
             advice = _ADVICE["integer"] + ("" if seen else f" {_RERUN}")
             return Explanation("integer", f"y has dtype {np_dtype(y)}, which carries no gradient.", advice)
         if _shares_memory(y, x):

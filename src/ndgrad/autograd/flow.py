@@ -109,7 +109,7 @@ def _run(task: Any, node: Any, received: Any) -> Any:
     try:
         if node.outputs != 1 and node.materialize_grads:
             received = materialize(task, node, received)
-        return node.apply(received.copy() if node.consumes else received, task.ops, True)
+        return node.apply(received, task.ops, True)
     except Exception as error:
         raise Unreadable(node, _is_freed(node), error) from error
 

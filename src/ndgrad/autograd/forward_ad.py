@@ -17,14 +17,14 @@ import weakref
 from collections.abc import Mapping
 from typing import Any, NamedTuple, Protocol
 
-import numpy as np
-
 from ndgrad.arrays.library import library_of
+from ndgrad.arrays.precision import is_half, is_inexact
 from ndgrad.autograd.array_tangents import plain_dual, plain_linear_dual
-from ndgrad.autograd.dispatch import dispatch, fact
+from ndgrad.autograd.dispatch import dispatch, fact, innermost_dual
 from ndgrad.autograd.grad_mode import FieldSwitch, Mode
-from ndgrad.autograd.modes import Modes, modes, next_level_number, open_block, put, restore, scope, thread
-from ndgrad.autograd.saved import lift
+from ndgrad.autograd.layout import in_layout_of, is_view_of
+from ndgrad.autograd.modes import Modes, modes, next_level_number, note_open, open_block, process, put, restore, scope, thread
+from ndgrad.autograd.saved import in_single, lift
 from ndgrad.autograd.variable import Variable, accumulator, meta_of, new, np_dtype, shape_of
 from ndgrad.autograd.versions import storage_of
 from ndgrad.autograd.view import tangents_of
@@ -159,8 +159,8 @@ def dual_op(op: Op, args: tuple[Any, ...], settings: dict[str, Any], number: int
     outs, parts = ((out,), (made,)) if op.outputs == 1 else (out, made)
     for o, t in zip(outs, parts, strict=True):
         dtype = np_dtype(o)
-        if t is not None and dtype.kind in "fc":
-            if np_dtype(t) != dtype and np_dtype(t).kind == dtype.kind:
+        if t is not None and is_inexact(dtype):
+            if np_dtype(t) != dtype and (np_dtype(t).kind == "c") == (dtype.kind == "c"):
                 t = tensor_ops.cast(t, dtype=dtype)  # a rule that computes with a Python number may leave the precision of its op
             with_tangent(o, t, number)
     node = next((o._node for o in outs if o._node is not None), None)
@@ -194,9 +194,15 @@ def saved_tangents(number: int) -> weakref.WeakKeyDictionary[Any, Any]:
     return _saved_by_level.setdefault(number, weakref.WeakKeyDictionary())
 
 
+def forget_closed() -> None:
+    """Drop what was kept for levels that were open once more for a while, and are closed again."""
+    for number in [n for n in _saved_by_level if n not in process.open]:
+        _saved_by_level.pop(number, None)
+
+
 def with_saved_tangents(node: Any, name: Any, value: Any) -> Any:
     """A saved value as it is unpacked, with the tangents that it had when it was saved."""
-    for number in thread.dual_stack:
+    for number in sorted(_saved_by_level):
         held = _saved_by_level.get(number, {}).get(node, {}).get(name)
         if held is None:
             continue
@@ -219,7 +225,7 @@ def dual_view(op: Op, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
     for number, tangent in tangents.items():
         made = op(tangent, *args[1:], **settings)
         for o, t in [(out, made)] if op.outputs == 1 else zip(out, made, strict=True):
-            with_tangent(o, t, number)
+            with_tangent(o, t if is_view_of(o, args[0]) or not is_view_of(t, tangent) else tensor_ops.clone(t), number)
     return out
 
 
@@ -252,19 +258,6 @@ class hidden_tangents:
     def __exit__(self, *exc: object) -> None:
         for meta, tangents in self.held:
             meta.tangents = tangents
-
-
-def in_layout_of(primal: Any, tangent: Any) -> Any:
-    """The tangent with the primal's order of dimensions in memory, so that views of one are views of the other."""
-    a, b = primal._array, None if tangent is None else tangent._array
-    if not isinstance(a, np.ndarray) or not isinstance(b, np.ndarray) or not a.ndim or a.strides == b.strides or a.shape != b.shape:
-        return tangent
-    if a.itemsize == b.itemsize and all(s == t for n, s, t in zip(a.shape, a.strides, b.strides, strict=True) if n > 1):
-        return tangent
-    if a.flags.c_contiguous and b.flags.c_contiguous:
-        return tangent
-    order = tuple(sorted(range(a.ndim), key=lambda d: -abs(a.strides[d])))
-    return tensor_ops.clone_ordered(tangent, order=order)
 
 
 def with_tangent(out: Any, tangent: Any, number: int) -> Any:
@@ -308,6 +301,9 @@ def jvp(op: Op, primals: tuple[Any, ...], tangents: tuple[Any, ...], settings: d
             env["out"] = out
         else:
             env.update((f"out{i}", o) for i, o in enumerate(out))
+        if is_half(np_dtype(out if op.outputs == 1 else out[0])):
+            env.update((name, in_single(value, tensor_ops)) for name, value in env.items() if name not in settings and name != "ops")
+            tangents = in_single(tangents, tensor_ops)
         if not isinstance(rule, (str, Mapping)):
             assert callable(rule)
             env.update((f"{name}_t", t) for name, t in op.bind(tangents).items())
@@ -372,6 +368,7 @@ class dual_level(Mode):
         number, before = next_level_number(), scope()
         try:
             self._stack.append(open_block(lambda modes: self._opened(modes, number), before))
+            note_open(number)
         except BaseException:
             restore(before)
             raise
@@ -384,6 +381,7 @@ class dual_level(Mode):
 
     def __exit__(self, *exc: object) -> None:
         number = self._stack[-1].modes.dual_stack[-1]
+        process.open.pop(number, None)
         super().__exit__(*exc)
         _saved_by_level.pop(number, None)
 
@@ -409,6 +407,7 @@ def enter_dual_level() -> int:
     number, made = next_level_number(), modes().copy()
     _open(made, number)
     put(made)
+    note_open(number)
     return number
 
 
@@ -422,6 +421,7 @@ def exit_dual_level(*, level: int | None = None) -> None:
             f"exit_dual_level: level {level} is not the innermost open one, which is {stack[-1]}. Leave dual levels in the reverse order "
             "of entering."
         )
+    process.open.pop(stack[-1], None)
     made = modes().copy()
     made.entered, made.transforms, made.dual_levels = made.entered - 1, made.transforms - 1, made.dual_levels - 1
     made.dual_stack = stack[:-1]
@@ -451,7 +451,7 @@ def make_dual(tensor: Any, tangent: Any, *, level: int | None = None) -> Any:
         )
     if number not in interpreters:
         for name, t in (("primal", tensor), ("tangent", tangent)):
-            if np_dtype(t).kind not in "fc":
+            if not is_inexact(np_dtype(t)):
                 raise ValueError(
                     f"make_dual: expected {name} to be floating point or complex, but got {np_dtype(t)}. Convert it to a floating "
                     "dtype first."
@@ -474,8 +474,8 @@ def unpack_dual(tensor: Any, *, level: int | None = None) -> UnpackedDualTensor:
     """The primal of a tensor and its tangent, which is None if it has none."""
     if not isinstance(tensor, Variable):
         raise TypeError(f"unpack_dual: expected a tensor, and got {type(tensor).__name__}.")
-    number = _open_number("unpack_dual", level)
-    if number is None:
+    number = _open_number("unpack_dual", level) or innermost_dual((tensor,))  # of another thread's level
+    if not number:
         return UnpackedDualTensor(tensor, None)
     return UnpackedDualTensor(strip(tensor, number), tangent_of(tensor, number) if thread.forward_grad_enabled else None)
 

@@ -16,6 +16,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any, ClassVar
 
+from ndgrad.arrays.precision import is_inexact
 from ndgrad.autograd.function_arguments import by_position
 from ndgrad.autograd.function_context import Context, FunctionCtx
 from ndgrad.autograd.inplace import check_writable, set_history
@@ -25,6 +26,7 @@ from ndgrad.autograd.overwritten import freed_error
 from ndgrad.autograd.saved import (
     FREED,
     Packed,
+    hooks_for,
     input_array,
     kept_in_level,
     lift,
@@ -78,7 +80,7 @@ class FunctionNode(MultiNode, FunctionCtx):
                 )
             raise freed_error(self)
         values = tuple(self._unpack(s) for s in saved)
-        if thread.dual_stack:
+        if process.open:
             values = self._with_tangents(saved, values)
         if self.function is not None and self.function.clear_saved_tensors_on_access and thread.task is not None:
             self.__dict__["_accessed"] = True
@@ -112,7 +114,7 @@ class FunctionNode(MultiNode, FunctionCtx):
         """In a backward inside a dual level, saved values have the tangents that they had in forward."""
         from ndgrad.autograd.forward_ad import saved_tangents, with_saved_tangents
 
-        known = any(self in saved_tangents(number) for number in thread.dual_stack)
+        known = any(self in saved_tangents(number) for number in process.open)
         if known and any(s is not None and s.kind == "intermediate" for s in saved):
             raise RuntimeError(
                 f"{self.name()}: backward, inside a dual level, read a saved tensor that forward computed and that is neither input nor "
@@ -133,6 +135,7 @@ class FunctionNode(MultiNode, FunctionCtx):
     def _keep(self, inputs: tuple[Any, ...], outputs: list[Any]) -> None:
         """Turn what forward asked to save into saved values: after the outputs have their history."""
         saved: list[_Saved | None] = []
+        hooks = hooks_for(self.level)
         for t in self._to_save:
             if t is None:
                 saved.append(None)
@@ -149,13 +152,13 @@ class FunctionNode(MultiNode, FunctionCtx):
                 if any(t is i for i in inputs):
                     kept = _Saved("input", value, storage, edge(t), 0)
                 else:
-                    constant = any(t is c for c in self._constants) or np_dtype(t).kind not in "fc"
+                    constant = any(t is c for c in self._constants) or not is_inexact(np_dtype(t))
                     kept = _Saved("constant" if constant else "intermediate", value, storage, None, 0)
-            if thread.saved_hooks:
+            if hooks:
                 from ndgrad.autograd.saved_hooks import pack
 
                 output = self if kept.kind == "output" else None
-                kept.tensor = pack(kept.tensor, thread.saved_hooks, (self, kept.kind), output, kept.number)
+                kept.tensor = pack(kept.tensor, hooks, (self, kept.kind), output, kept.number)
             elif thread.guard:
                 from ndgrad.autograd.checksum import guarded
 
@@ -370,7 +373,7 @@ class Function(FunctionCtx, metaclass=FunctionMeta):
         if kwargs or separate_setup(cls):
             args, kwargs = by_position(cls.__name__, cls.forward, separate_setup(cls), args, kwargs)
         run = run_function
-        if thread.levels or thread.dual_levels:
+        if thread.levels or process.open:
             from ndgrad.func.custom import apply_in_transforms
 
             run = apply_in_transforms
@@ -469,7 +472,7 @@ def _attach_one(node: FunctionNode, number: int, o: Any, inputs: tuple[Any, ...]
         return o
     is_input = any(o is i for i in inputs)
     is_dirty = any(o is d for d in node._dirty)
-    discrete = np_dtype(o).kind not in "fc" or any(o is n for n in node._non_differentiable)
+    discrete = not is_inexact(np_dtype(o)) or any(o is n for n in node._non_differentiable)
     if is_dirty:
         if recording:
             check_writable(o, node.name(), True)
@@ -490,7 +493,7 @@ def _attach_one(node: FunctionNode, number: int, o: Any, inputs: tuple[Any, ...]
         return o
     if o._meta is not None and o._meta.view is not None:
         o._meta.view.creation = DEFAULT if node._is_pure_view else CUSTOM
-        o._meta.view.version = o._storage.version
+        o._meta.view.version = o._storage.version.number
     o._node = node
     meta_of(o).output_nr = number
     meta_of(o).requires_grad = False

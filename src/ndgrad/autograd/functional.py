@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from ndgrad.arrays.precision import is_inexact
 from ndgrad.autograd.calls import grad
 from ndgrad.autograd.grad_mode import enable_grad
 from ndgrad.autograd.variable import Variable, np_dtype, requires_grad
@@ -54,7 +55,7 @@ def jvp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool
         _, args = _inputs("jvp", inputs, create_graph)
         tangents = _input_vectors("jvp", v, inputs, args)
         single_output, outputs = _outputs("jvp", func(*args), strict)
-        dummies = tuple(_zeros(o).requires_grad_() if np_dtype(o).kind in "fc" else None for o in outputs)
+        dummies = tuple(_zeros(o).requires_grad_() if is_inexact(np_dtype(o)) else None for o in outputs)
         pulled = _grad(outputs, args, dummies, create_graph=True)
         if strict:
             _tell("jvp", pulled, args, strict, False)

@@ -17,15 +17,17 @@ from typing import Any
 import numpy as np
 
 from ndgrad.arrays.library import library_of, on_second_library
+from ndgrad.arrays.precision import fits, is_inexact, result_dtype
 from ndgrad.autograd.dispatch import dispatch, own_edge, payload_dtype, save_inputs, save_output, together
 from ndgrad.autograd.hooks import move_retained
 from ndgrad.autograd.modes import modes, process, restore, scope, thread
 from ndgrad.autograd.node import next_sequence_number
 from ndgrad.autograd.saved import KeptMeta
+from ndgrad.autograd.stake import TANGENT, first_at_stake, stake_of, with_numbers
 from ndgrad.autograd.subclass import has_dispatch, note_wrappers
 from ndgrad.autograd.variable import ESCAPED, Variable, edge, requires_grad, wrap
 from ndgrad.autograd.versions import InferenceStorage, is_inference, kept_storage, storage_of
-from ndgrad.autograd.view import DEFAULT, rebase, tangents_of, write_error
+from ndgrad.autograd.view import DEFAULT, rebase, write_error
 from ndgrad.ops.errors import after_failure
 from ndgrad.ops.fill import copy
 
@@ -84,6 +86,8 @@ def check_writable(t: Any, op_name: str, value_requires_grad: bool = False) -> N
 
 def write(op: Any, target: Any, args: tuple[Any, ...], settings: dict[str, Any], watched: bool = False) -> Any:
     """`target` becomes op(target, *args), in place, and is returned."""
+    if settings:
+        settings = with_numbers(op, settings)
     if not process.busy or (state := modes()).only_no_grad():
         return write_level(op, target, args, settings, 0)
     if thread.watchers and not watched:
@@ -92,7 +96,7 @@ def write(op: Any, target: Any, args: tuple[Any, ...], settings: dict[str, Any],
         return watched_write(op, target, args, functools.partial(write, op, target, args, settings, True))
     if state.captures is not None:
         args = state.captures.see_write(target, args)
-    if state.dual_levels or state.levels:
+    if process.open or state.levels:
         from ndgrad.func.writes import write_in_transforms
 
         return write_in_transforms(op, target, args, settings)
@@ -135,7 +139,7 @@ def _edges(op: Any, arguments: tuple[Any, ...], level: int) -> tuple[Any, ...] |
             break
     else:
         return None
-    if payload_dtype(arguments[0]._array).kind not in "fc":
+    if not is_inexact(payload_dtype(arguments[0]._array)):
         return None
     edges = tuple([own_edge(arguments[i], level) for i in op.differentiable_positions(len(arguments))])
     return edges if any(e is not None for e in edges) else None
@@ -180,7 +184,7 @@ def write_part(base: Any, op: Any, settings: dict[str, Any], value: Any, watched
     if not on_second_library:
         _, value = together(copy, (base, value))
     e_value = edge(value) if thread.grad_enabled else None
-    recorded = thread.grad_enabled and (e_value is not None or requires_grad(base)) and base._array.dtype.kind in "fc"
+    recorded = thread.grad_enabled and (e_value is not None or requires_grad(base)) and is_inexact(base._array.dtype)
     check_writable(base, "copy_", recorded)
     storage = storage_of(base)
     array = base._array
@@ -240,7 +244,8 @@ def check_memory(name: str, array: Any) -> None:
         raise RuntimeError(ESCAPED) from None
     if not getattr(flags, "writeable", True):  # CuPy's arrays always are
         raise RuntimeError(
-            f"{name}: the tensor of shape {tuple(array.shape)} lies in read-only memory. clone() it first, and write the clone."
+            f"{name}: the tensor of shape {tuple(array.shape)} lies in read-only memory: NumPy holds it so, or it is a conjugate "
+            "(conj(), mH), which is a copy here and a view in torch. clone() it first, and write the clone."
         )
     if 0 in array.strides and array.size > 1 and any(s == 0 and n > 1 for s, n in zip(array.strides, array.shape, strict=True)):
         raise RuntimeError(
@@ -258,7 +263,7 @@ def perform(op: Any, array: Any, others: tuple[Any, ...], settings: dict[str, An
         return
     try:
         # integers go the other way: their quotient or root is none, which only the result shows
-        if library is np and not settings and array.ndim and array.dtype.kind in "fc":
+        if library is np and not settings and array.ndim and is_inexact(array.dtype):
             ufunc = _ufunc_of(op)
             if ufunc is not None and _fit_as_they_are(array, others):
                 storage.before_write(array)
@@ -286,7 +291,7 @@ def _fit_as_they_are(array: Any, others: tuple[Any, ...]) -> bool:
     for o in others:
         if o.__class__ is float or o.__class__ is int:
             continue
-        if o.__class__ is not np.ndarray or (o.dtype is not dtype and np.result_type(o, array) != dtype):
+        if o.__class__ is not np.ndarray or (o.dtype is not dtype and result_dtype(o, array) != dtype):
             return False
         if o.shape != shape and np.broadcast_shapes(o.shape, shape) != shape:
             return False
@@ -301,7 +306,7 @@ def check_fits(name: str, array: Any, result: Any) -> None:
             f"{name}_: output with shape {list(want)} doesn't match the broadcast shape {list(have)}. Use {name}(), which makes "
             "a new tensor."
         )
-    if not np.can_cast(result.dtype, array.dtype, "same_kind"):
+    if not fits(result.dtype, array.dtype):
         raise RuntimeError(
             f"{name}_: result type {result.dtype} can't be cast to the desired output type {array.dtype}. "
             f"Use {name}(), which makes a new tensor, or convert the tensor with .to() first."
@@ -330,7 +335,7 @@ def inplace_node(op: Any, target: Any, args: tuple[Any, ...], settings: dict[str
         node.level = level
     node.seq = next_sequence_number()
     node.next = edges
-    node.extra = None
+    node.extra = False if node.consumes else None
     node.shape = tuple(target._array.shape)
     node.dtype = payload_dtype(target._array)
     by_name = op.bind((target, *args))
@@ -370,18 +375,22 @@ def set_history(target: Any, node: Any) -> None:
 
 def write_out(op: Any, args: tuple[Any, ...], settings: dict[str, Any], out: Any) -> Any:
     """`op(..., out=out)`: the result is written into `out`, which is resized if it is empty, as in torch."""
-    for t in (*args, out):
-        if thread.dual_levels and isinstance(t, Variable) and tangents_of(t):
-            raise NotImplementedError(
-                f"{op.name}(): functions with out=... arguments don't support forward mode, but one of the arguments has a tangent. "
-                "Call it without out=."
-            )
-        if isinstance(t, Variable) and thread.grad_enabled and t.requires_grad:
-            raise RuntimeError(
-                f"{op.name}(): functions with out=... arguments don't support automatic differentiation, but one of the arguments "
-                "requires grad. Call it without out=, or under no_grad()."
-            )
+    refuse_out(op.name, args, out)
     return copy_into(op.name, out, dispatch(op, args, settings))
+
+
+def refuse_out(name: str, *arguments: Any) -> None:
+    """Raise if an argument of a call with torch's `out=`, which writes bare values, has more than values."""
+    t = first_at_stake(*arguments)
+    if t is None:
+        return
+    kind, what = RuntimeError, "automatic differentiation"
+    if (lost := stake_of(t)) == TANGENT:
+        kind, what = NotImplementedError, "forward mode"
+    raise kind(
+        f"{name}(): functions with out=... arguments don't support {what}, but one of the arguments (shape {tuple(t.shape)}) {lost}. "
+        "Call it without out=, or on a detached tensor."
+    )
 
 
 def copy_into(name: str, out: Any, result: Any) -> Any:

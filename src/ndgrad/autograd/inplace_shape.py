@@ -1,8 +1,10 @@
 """In-place changes of a tensor's own shape: transpose_, squeeze_ and their kin.
 
 No value changes: the tensor becomes what the view op would have returned, and keeps its identity. A view stays a view of the
-same base, one step longer. A base stays a base; views that were taken of it before know it in its old shape, so they can
-no longer replay their path from it, and say so when their history is asked for (`ViewInfo.refresh`).
+same base, one step longer. A base stays a base; views that were taken of it before know it in its old shape. Their own history is
+right until the memory is written; then they can no longer replay their path from the base, and say so (`ViewInfo.refresh`).
+
+Graphs in which a leaf had its old shape end at another accumulator, whose gradients go the same way as the values did (`in_present_shape`).
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from typing import Any
 from ndgrad.autograd.inplace import check_writable
 from ndgrad.autograd.modes import restore, scope
 from ndgrad.autograd.variable import meta_of
-from ndgrad.autograd.versions import storage_of
+from ndgrad.autograd.versions import is_inference, storage_of
 
 _classes: dict[tuple[type[Any], str], type[Any]] = {}
 
@@ -21,6 +23,11 @@ def change_shape(op: Any, t: Any, settings: dict[str, Any], node_name: str) -> A
     """`t` becomes op(t), a view of itself, and is returned; its node bears torch's name for the in-place form."""
     check_writable(t, op.name + "_")
     leaf = t._node is None and t._meta is not None and t._meta.requires_grad
+    if leaf and t._meta.level:
+        raise RuntimeError(
+            f"{op.name}_: an argument of a function transform (shape {tuple(t.shape)}) would change its shape in place, and its gradient "
+            f"with it. Use the out-of-place form, {op.name}(), or change a clone()."
+        )
     outside = scope()
     try:
         restore(outside.recording(not leaf))  # also under no_grad: no value changes, so a history that exists must go on
@@ -29,7 +36,10 @@ def change_shape(op: Any, t: Any, settings: dict[str, Any], node_name: str) -> A
         restore(outside)
         del outside
     storage = storage_of(t)
+    written = 0 if is_inference(t) else storage.version.values
     storage.bump(op.name + "_")
+    if not is_inference(t):  # whose memory has no versions
+        storage.version.values = written
     meta = meta_of(t)
     t._array = became._array
     if not leaf and became._node is not None:
@@ -43,7 +53,9 @@ def change_shape(op: Any, t: Any, settings: dict[str, Any], node_name: str) -> A
         meta.geometry += 1
     else:
         info.path = (info.path, op, settings, 0)
-        info.version = storage.version
+        info.version = storage.version.number
+    if leaf:
+        meta.reshapes = (*meta.reshapes, (meta.accumulator, op, settings))
     meta.accumulator = None  # one made before expects a gradient of the old shape
     return t
 

@@ -9,20 +9,26 @@ from __future__ import annotations
 
 from typing import Any
 
-from ndgrad.autograd.variable import Variable
+import numpy as np
+
+from ndgrad.autograd.variable import innermost_array
 
 #: Dimensions from the slowest to the fastest, None for C order.
 Order = tuple[int, ...] | None
 
 
+def _own_strides(t: Any) -> tuple[int, ...]:
+    """The strides of a tensor's own dimensions; those of vmap stand in front of them."""
+    array, ndim = innermost_array(t), len(t.shape)
+    return tuple(array.strides[array.ndim - ndim :])
+
+
 def order_of(t: Any) -> Order:
-    """The order of a tensor's own dimensions; those of vmap stand in front of them."""
+    """The order of a tensor's own dimensions."""
     ndim = len(t.shape)
-    while isinstance(t, Variable):
-        t = t._array
-    if ndim < 2 or t.flags.c_contiguous:
+    if ndim < 2 or innermost_array(t).flags.c_contiguous:
         return None
-    strides = t.strides[t.ndim - ndim :]
+    strides = _own_strides(t)
     order = tuple(sorted(range(ndim), key=lambda d: -abs(strides[d])))
     return None if order == tuple(range(ndim)) else order
 
@@ -35,8 +41,45 @@ def in_order(np: Any, array: Any, order: Order) -> Any:
     return np.ascontiguousarray(array.transpose(order)).transpose(back)
 
 
+def is_in_order(t: Any, order: Order) -> bool:
+    """Whether a tensor is dense in that order already."""
+    array = innermost_array(t)
+    if order is not None:
+        lead = array.ndim - len(t.shape)
+        array = array.transpose((*range(lead), *(lead + d for d in order)))
+    return bool(array.flags.c_contiguous)
+
+
 def copy_in_order(t: Any, order: Order) -> Any:
     """A recorded copy of a tensor that is dense in that order."""
     from ndgrad.ops.cast import clone_ordered
 
     return clone_ordered(t, order=tuple(range(len(t.shape))) if order is None else order)
+
+
+def in_layout_of(primal: Any, tangent: Any) -> Any:
+    """The tangent with the primal's shape and order of dimensions in memory, so that views of one are views of the other."""
+    from ndgrad.ops.vocabulary import tensor_ops
+
+    if tangent is None:
+        return None
+    a, b = primal._array, tangent._array
+    if isinstance(a, np.ndarray) and isinstance(b, np.ndarray) and a.shape == b.shape:  # the commonest
+        if not a.ndim or a.strides == b.strides or (a.flags.c_contiguous and b.flags.c_contiguous):
+            return tangent
+        if a.itemsize == b.itemsize and all(s == t for n, s, t in zip(a.shape, a.strides, b.strides, strict=True) if n > 1):
+            return tangent
+        return copy_in_order(tangent, order_of(primal))
+    shape = tuple(primal.shape)
+    if not shape:
+        return tangent
+    if tuple(tangent.shape) != shape:
+        tangent = tensor_ops.expand(tangent, shape=shape)
+    order = order_of(primal)
+    repeats = any(s == 0 and n > 1 for n, s in zip(shape, _own_strides(tangent), strict=True))
+    return copy_in_order(tangent, order) if repeats or order_of(tangent) != order else tangent
+
+
+def is_view_of(t: Any, source: Any) -> bool:
+    """Whether a tensor is known to share the memory of another one."""
+    return t is source or (t._storage is not None and t._storage is source._storage)

@@ -43,7 +43,7 @@ import weakref
 from _thread import get_ident
 from collections.abc import Callable
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
 
 from ndgrad.arrays.library import on_second_library
 from ndgrad.autograd.locks import make_lock
@@ -54,13 +54,30 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 
+class Stacks(NamedTuple):
+    """The stacks of transforms and of dual levels inside one of them, and the thread that opened it."""
+
+    levels: tuple[Level, ...]
+    duals: tuple[int, ...]
+    thread: int
+
+
+class SavedHooks(NamedTuple):
+    """A pair of hooks on saved tensors. With a level, they are for the graphs of that transform and of those around it, and not for
+    those of transforms that are opened inside the hooks' block."""
+
+    pack: Any
+    unpack: Any
+    level: int | None = None
+
+
 class Process:
     """Process-wide state: `busy` is empty while no context is in any mode; `shared` counts the modes that belong to no context;
     `leaf_hooks` has a token for every hook on a leaf (and changed sequence number), for which the engine must know the moment a leaf is
     complete. Tokens need no lock: adding to a set is one step.
     """
 
-    __slots__ = ("busy", "crossed", "dispatching", "leaf_hooks", "lock", "shared")
+    __slots__ = ("busy", "crossed", "dispatching", "leaf_hooks", "lock", "open", "reopened", "shared", "youngest")
 
     def __init__(self) -> None:
         self.busy: set[object] = set()
@@ -70,6 +87,12 @@ class Process:
         #: whether a tensor in a graph has been moved to another device: one backward pass may meet arrays of several libraries
         self.crossed = False
         self.leaf_hooks: set[object] = set()
+        #: the open transforms and dual levels of all threads, by number
+        self.open: dict[int, Stacks] = {}
+        #: the last of them
+        self.youngest = 0
+        #: how many reruns (of checkpointed functions) are inside each of those among them that had been closed
+        self.reopened: dict[int, int] = {}
         self.lock = make_lock()
 
 
@@ -113,8 +136,8 @@ class Modes:
         self.dual_stack: tuple[int, ...] = ()
         #: The stack of function-transform levels, outermost first.
         self.levels: tuple[Level, ...] = ()
-        #: The stack of (pack, unpack) pairs of saved-tensor hooks, innermost last.
-        self.saved_hooks: tuple[tuple[Any, Any], ...] = ()
+        #: The stack of saved-tensor hooks, innermost last.
+        self.saved_hooks: tuple[SavedHooks, ...] = ()
         #: While a pack hook runs: the node that saves, and the name under which its rules know the value.
         self.saving: tuple[Any, str] | None = None
         #: Why saved-tensor hooks may not be used now, or None.
@@ -157,12 +180,12 @@ class Modes:
         return made
 
     def only_transforms(self) -> bool:
-        """Whether no mode is in force but transforms, if any."""
-        return self.entered == self.transforms and self.grad_enabled and not process.shared
+        """Whether no mode is in force but transforms, if any, and nobody else is in any."""
+        return self.entered == self.transforms and self.grad_enabled and len(process.busy) == (self.entered != 0)
 
     def only_no_grad(self) -> bool:
-        """Whether no mode is in force but no_grad."""
-        return not self.grad_enabled and not self.entered and not process.shared
+        """Whether no mode is in force but no_grad, and nobody else is in any."""
+        return not self.grad_enabled and not self.entered and len(process.busy) == 1
 
 
 _new_modes = Modes.__new__
@@ -268,14 +291,24 @@ def section(function: F) -> F:
 
     @functools.wraps(function)
     def run(*args: Any, **kwargs: Any) -> Any:
-        outside = scope()
+        outside, youngest = scope(), process.youngest
         try:
             return function(*args, **kwargs)
         finally:
             restore(outside)
             del outside
+            if process.open and process.youngest != youngest:
+                _forget_since(youngest)
 
     return run  # type: ignore[return-value]  # a decorator gives back what it was given
+
+
+def _forget_since(youngest: int) -> None:
+    """Forget the transforms and dual levels that this thread has opened since, if an interrupt kept somebody from it."""
+    here = get_ident()
+    for number, stacks in process.open.copy().items():
+        if number > youngest and stacks.thread == here and number not in process.reopened:
+            process.open.pop(number, None)
 
 
 # ----- blocks ------------------------------------------------------------------------------------------------------------
@@ -389,6 +422,99 @@ thread = ThreadState()
 
 #: Numbers of transform levels and dual levels together: of two open ones, the inner has the larger.
 next_level_number = itertools.count(1).__next__
+
+
+def birth() -> int:
+    """What `Meta.born` is of a tensor that is made now: the innermost transform of this thread; in one that has opened none, the youngest
+    of all, since it may be at work for the thread that did (see Note [Threads inside transforms])."""
+    levels = modes().levels
+    return levels[-1].number if levels else process.youngest
+
+
+def note_open(number: int) -> None:
+    """Let all threads know of a transform or dual level that this one has just pushed."""
+    state = modes()
+    process.open[number] = Stacks(state.levels, state.dual_stack, get_ident())
+    process.youngest = max(process.youngest, number)
+
+
+class joined:
+    """This thread inside a transform that another one has opened.
+
+    Note [Threads inside transforms]
+    A transform belongs to the thread that opened it, and its tensors may go anywhere: a pool maps a function over them. An op that
+    meets a tensor of a level that is open elsewhere runs inside that level, as it would there. Levels this thread has opened itself
+    are inside of it if they are younger, as they would be in one thread. Modes (no_grad, hooks) stay this thread's own.
+    """
+
+    __slots__ = ("number", "outside")
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+    def __enter__(self) -> None:
+        levels, duals = self._stacks()
+        self.outside = scope()
+        state = self.outside.modes
+        both = tuple(sorted({*duals, *state.dual_stack}))
+        stack = tuple(sorted({*levels, *state.levels}, key=lambda level: level.number))
+        restore(self.outside.changed(levels=stack, dual_stack=both, dual_levels=len(both)))
+
+    def __exit__(self, *exc: object) -> None:
+        restore(self.outside)
+        del self.outside  # see Note [Sections]
+
+    def _stacks(self) -> tuple[tuple[Level, ...], tuple[int, ...]]:
+        """Those of the thread that opened it, as they are now: what is made inside the innermost may take its values."""
+        still_open = process.open.copy()
+        if self.number in still_open:
+            owner = still_open[self.number].thread
+            for levels, duals, opener in reversed(still_open.values()):
+                if opener == owner and (self.number in duals or any(level.number == self.number for level in levels)):
+                    return levels, duals
+        raise RuntimeError("a function transform of another thread ended while this one worked inside it. Wait for threads before.")
+
+
+def stacks_around() -> tuple[tuple[Level, ...], tuple[int, ...]]:
+    """The transforms and dual levels that this thread is in; if it has opened none, those of the thread that it may be at work for, which
+    is taken to be the one that has opened the youngest."""
+    state = modes()
+    if state.levels or state.dual_stack or not process.open:
+        return state.levels, state.dual_stack
+    last = next(reversed(process.open.copy().values()), None)
+    return ((), ()) if last is None else (last.levels, last.duals)
+
+
+class reopened:
+    """The transforms and dual levels that were open when something ran, for running it again when they may have been closed."""
+
+    __slots__ = ("outside", "stacks")
+
+    def __init__(self, levels: tuple[Level, ...], duals: tuple[int, ...]) -> None:
+        self.stacks = levels, duals
+
+    def __enter__(self) -> None:
+        levels, duals = self.stacks
+        self.outside = scope()
+        with process.lock:
+            for number in (*(level.number for level in levels), *duals):
+                if number not in process.open or number in process.reopened:
+                    process.reopened[number] = process.reopened.get(number, 0) + 1
+                    process.open[number] = Stacks(levels, duals, get_ident())
+        entered = self.outside.modes.entered + 1
+        restore(self.outside.changed(entered=entered, levels=levels, dual_stack=duals, dual_levels=len(duals)))
+
+    def __exit__(self, *exc: object) -> None:
+        levels, duals = self.stacks
+        restore(self.outside)
+        del self.outside  # see Note [Sections]
+        with process.lock:
+            for number in (*(level.number for level in levels), *duals):
+                count = process.reopened.get(number, 0)
+                if count > 1:
+                    process.reopened[number] = count - 1
+                elif count:
+                    del process.reopened[number], process.open[number]
 
 
 def switch_grad(value: bool) -> bool:

@@ -63,8 +63,10 @@ class Node:
     materialize_grads: bool = True
     #: Whether the node runs though no output has a gradient: the rules of ops are linear, a user's backward may be anything.
     runs_undefined: ClassVar[bool] = False
-    #: For a node of a view op: the part of the base's gradient that this view's gradient is added to.
-    part: ClassVar[Any] = None
+    #: Whether the op reads a part of its one differentiable input (see ndgrad.autograd.parts).
+    reads: ClassVar[bool] = False
+    #: Whether the op is a view of all of its input, in which parts can be looked up.
+    passes_parts: ClassVar[bool] = False
 
     seq: float
     next: tuple[Any, ...]

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ndgrad.arrays.placement import CPU, moved
+from ndgrad.arrays.precision import is_inexact
 from ndgrad.autograd.variable import Variable, innermost_array, np_dtype
 from ndgrad.autograd.versions import storage_of
 
@@ -46,7 +47,7 @@ def host_array(t: Any) -> Array:
 def values_of(outputs: Sequence[Any]) -> list[Array]:
     """The values of outputs, apart from memory that may be about to change; no integers, whose differences would wrap around."""
     arrays = [host_array(o) for o in outputs]
-    return [a if a.dtype.kind in "fc" else a.astype(np.float64) for a in arrays]
+    return [a if is_inexact(a.dtype) else a.astype(np.float64) for a in arrays]
 
 
 def memory_of(t: Any, name: str) -> Any:

@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from ndgrad.arrays.precision import is_inexact
 from ndgrad.autograd.lines import Frames, Place, innermost, user_frames
 from ndgrad.autograd.modes import thread
 from ndgrad.autograd.variable import Variable, meta_of, np_dtype, requires_grad
@@ -127,7 +128,7 @@ def note_results(op: Any, args: tuple[Any, ...], results: Any) -> None:
             why = "inference"
         elif not thread.grad_enabled:
             why = "no_grad"
-        elif np_dtype(r).kind not in "fc":
+        elif not is_inexact(np_dtype(r)):
             why = "integer" if op.differentiable and number not in op.discrete_outputs else "discrete"
         elif not op.differentiable:
             why = "discrete"

@@ -18,12 +18,14 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from ndgrad.autograd.modes import restore, scope, thread
+from ndgrad.arrays.precision import FLOAT32, HALF, computing_dtype, is_half, widened
+from ndgrad.autograd.lent import SMALL, Lent, may_change, sample
+from ndgrad.autograd.modes import SavedHooks, process, restore, scope, thread
 from ndgrad.autograd.node import Node, edge_number
 from ndgrad.autograd.overwritten import changed_error, freed_error, overwritten_error
-from ndgrad.autograd.variable import Meta, Variable, edge, innermost_array, meta_of, new, requires_grad, twin, wrap
+from ndgrad.autograd.variable import Meta, Variable, edge, innermost_array, meta_of, new, np_dtype, requires_grad, twin, wrap
 from ndgrad.autograd.versions import Storage, Unrecorded, Version, kept_storage, storage_of
-from ndgrad.ops.table import VARIABLE
+from ndgrad.ops.table import VARIABLE, parameter_names
 
 if TYPE_CHECKING:
     from ndgrad.ops.generate import SavePlan
@@ -31,29 +33,37 @@ if TYPE_CHECKING:
 
 
 class Packed:
-    """A saved value that is not simply there: packed by hooks, watched by guard mode, or freed."""
+    """A saved value that is not simply there: packed by hooks, watched (guard mode, Note [Lent memory]), or freed."""
 
-    __slots__ = ("below", "checksum", "is_output", "packed", "shape", "storage", "unpack_hook", "version")
+    __slots__ = ("below", "checksum", "edge", "is_output", "measure", "packed", "shape", "storage", "tangents", "unpack_hook", "version")
 
-    def __init__(self, packed: Any, unpack_hook: Any, is_output: bool = False, checksum: int | None = None) -> None:
+    def __init__(self, packed: Any, unpack_hook: Any, is_output: bool = False, checksum: int | None = None, measure: Any = None) -> None:
         self.packed = packed
         self.unpack_hook = unpack_hook
         self.is_output = is_output
-        #: Of the memory when it was saved, in guard mode; `packed` is then the value itself.
+        #: Of the memory when it was saved, in guard mode and of lent memory, with the function that gives it; `packed` is then the
+        #: value itself.
         self.checksum = checksum
+        self.measure = measure
         #: The memory that was packed and its version then: a hook that only passes the tensor on does not hide later writes.
         self.storage: Any = None
         self.version: Version | None = None
         self.shape: tuple[int, ...] | None = None
         #: Whether it had a history, or a tangent, outside its transform, which cannot be given back as that of its own graph is.
         self.below = False
+        #: Of a tensor of a level below the node's: its history and its tangents, which the unpacked one gets back.
+        self.edge: Any = None
+        self.tangents: dict[int, Any] | None = None
 
-    def watch(self, value: Any) -> None:
-        """Remember the version of the packed tensor: what the hook returned may still be its memory."""
+    def watch(self, value: Any, level: int) -> None:
+        """Remember what the hook may hide of the tensor that a node of `level` saves: the version of its memory, which may still be what
+        the hook returned, and the history that it has outside the node's graph."""
         self.storage = kept_storage(value) if value.keeps_saved or thread.copy_on_write else storage_of(value)
         self.version = self.storage.version
         self.shape = tuple(value.shape)
         self.below = isinstance(value._array, Variable) and has_history(value._array)
+        if level and not _is_of_level(value, level):
+            self.edge, self.tangents = edge(value), _tangents_now(value, copied=False)
 
     def unpack(self) -> Any:
         """What the hook makes of it, in the pass's grad mode, which the lane on raw arrays does not set for the whole pass."""
@@ -76,6 +86,12 @@ class Packed:
                 f"{self.shape}. Return the tensor that was packed, or one equal to it."
             )
         return value
+
+
+def hooks_for(level: int) -> tuple[SavedHooks, ...]:
+    """The saved-tensor hooks in force for the graph of a transform's level (0: outside of all)."""
+    hooks = thread.saved_hooks
+    return tuple([h for h in hooks if h.level is None or level <= h.level]) if level else hooks
 
 
 def has_history(t: Any) -> bool:
@@ -124,8 +140,15 @@ class KeptMeta(Meta):
 
 def without_base(t: Any) -> Any:
     """What a graph keeps of a tensor: of a view, a tensor with its value and history that does not know its base. When that is written,
-    its new history may lead to this graph, and the two would keep each other alive."""
-    meta = t._meta if isinstance(t, Variable) else None
+    its new history may lead to this graph, and the two would keep each other alive. Of lent memory, see Note [Lent memory]."""
+    if t._storage.__class__ is Lent:
+        return kept_of_lent(t, unbased(t))
+    return t if t._meta is None else unbased(t)
+
+
+def unbased(t: Any) -> Any:
+    """The same, whoever else may write the memory."""
+    meta = t._meta
     if meta is None or meta.requires_grad or meta.level or meta.batch_level or t.__class__ is not t.face:
         return t
     view = meta.view
@@ -141,7 +164,13 @@ def kept_in_level(t: Any, level: int) -> Any:
     """What the graph of a transform's level keeps of a tensor. Of a view, and of any tensor where writes after a save are allowed, it is
     another one with the payload, the history and the tangents that it has now: a write leaves the memory to be rebuilt, and not these,
     and may bring a view to another level."""
-    if not isinstance(t, Variable) or t.__class__ is not t.face:
+    if t._storage.__class__ is Lent:
+        return kept_of_lent(t, _kept_in_level(t, level))
+    return _kept_in_level(t, level)
+
+
+def _kept_in_level(t: Any, level: int) -> Any:
+    if t.__class__ is not t.face:
         return t
     meta, keeps = t._meta, t.keeps_saved or thread.copy_on_write
     if meta is None:
@@ -154,6 +183,32 @@ def kept_in_level(t: Any, level: int) -> Any:
     own.path = meta.path if meta.view is None else meta.view.path
     own.tangents = _tangents_now(t, keeps)
     return kept
+
+
+def kept_of_lent(t: Any, kept: Any) -> Any:
+    """What is saved of a tensor over lent memory, of which a graph keeps `kept`."""
+    array = t._array
+    if thread.guard or thread.saved_hooks or not may_change(array):
+        return kept
+    meta = t._meta
+    if t.keeps_saved and array.nbytes <= SMALL and t._node is None and (meta is None or not _has_more(meta)):
+        copy = wrap(t.__class__, array.copy())
+        copy._storage = storage = Storage()
+        storage.version, storage.keeps = t._storage.version, True  # by which the node knows what it has saved
+        return copy
+    return Packed(kept, None, checksum=sample(array), measure=sample)
+
+
+def _has_more(meta: Meta) -> bool:
+    """Whether a tensor with this metadata is more than its values."""
+    return bool(meta.requires_grad or meta.level or meta.batch_level or meta.tangents or meta.view is not None or meta.path is not None)
+
+
+def kept_of_array(value: Any) -> Any:
+    """What is saved of an argument that is no tensor: of an array of the user's, see Note [Lent memory]."""
+    if value.__class__ is not np.ndarray or thread.guard or not may_change(value):
+        return value
+    return value.copy() if value.nbytes <= SMALL else Packed(value, None, checksum=sample(value), measure=sample)
 
 
 def _tangents_now(t: Any, copied: bool) -> dict[int, Any] | None:
@@ -219,15 +274,20 @@ def input_array(node: Any, name: str, value: Any, version: Version | None) -> An
         return value._array
     if version is not None and version.undo is not None and version.undo[0] is None:
         # in a transform the write left the whole base as it was (see ndgrad.func.writes)
-        old = _old_part(value, version.undo[2])
+        old = old_payload(value, version.undo[2])
         if tuple(old.shape) != tuple(value._array.shape):
             raise overwritten_error(node, name, value._array.shape, version, storage.version)
-        return old if isinstance(value._array, Variable) else innermost_array(old)
+        return old
     return _old_array(node, name, value._array, storage, version, value.keeps_saved)
 
 
+def old_payload(value: Any, base: Any) -> Any:
+    """What the payload of a saved tensor of a transform was, as a part of the old payload of its base."""
+    old = _old_part(value, base)
+    return old if isinstance(value._array, Variable) else innermost_array(old)
+
+
 def _old_part(value: Any, base: Any) -> Any:
-    """What a saved tensor of a transform was, as a part of the old payload of its base."""
     from ndgrad.autograd.view import replay
 
     meta = value._meta
@@ -253,10 +313,8 @@ def _old_array(node: Node, name: str, array: Any, storage: Any, version: Version
 
 
 def verified(node: Any, name: str, value: Packed, array: Any) -> Any:
-    """A value saved in guard mode, whose memory must still be what it was."""
-    from ndgrad.autograd.checksum import checksum
-
-    if checksum(array) != value.checksum:
+    """A value that is watched, whose memory must still be what it was."""
+    if value.measure(array, saved=value.packed) != value.checksum:
         raise changed_error(node, name, array.shape)
     return array
 
@@ -272,10 +330,14 @@ def unpack_tensor(node: Any, name: str, own_edge: Any = None) -> Any:
         return tuple(
             _input_tensor(node, name, v, version, e) for v, version, e in zip(value, versions, own_edge or [None] * len(value), strict=True)
         )
-    if isinstance(value, (Variable, Packed)) and not (name in node.plan.outs and getattr(value, "checksum", None) is not None):
+    is_output = name in node.plan.outs  # of which the payload was saved, a tensor where a level below cares
+    if _went_through_hooks(value) or (isinstance(value, (Variable, Packed)) and not is_output):
         return _input_tensor(node, name, value, getattr(node, name + "_v"), own_edge)
-    if hasattr(node, name + "_s"):
-        out = as_output(node, name, wrap(node.face(), unpack_raw(node, name)))
+    if is_output:
+        payload = unpack_raw(node, name)
+        if isinstance(payload, Variable) and not is_differentiable_output(node, name):
+            return payload  # the level has no graph of it
+        out = as_output(node, name, wrap(node.face(), payload))
         out._storage = getattr(node, name + "_s")
         return out
     return lift(value)
@@ -319,18 +381,32 @@ def unpack_payload(node: Any, name: str, own_edge: Any = None) -> Any:
     value = getattr(node, name)
     if value.__class__ is tuple:
         versions = getattr(node, name + "_v")
-        return tuple(_input_payload(node, name, v, input_array, version) for v, version in zip(value, versions, strict=True))
-    return _input_payload(node, name, value, lambda *_: unpack_raw(node, name), None)
+        return tuple(_input_payload(node, name, v, version) for v, version in zip(value, versions, strict=True))
+    if name not in node.plan.outs or _went_through_hooks(value):
+        return _input_payload(node, name, value, getattr(node, name + "_v", None))
+    return lift(unpack_raw(node, name))  # what was saved of an output is a payload
 
 
-def _input_payload(node: Any, name: str, value: Any, array_of: Any, version: Version | None) -> Any:
-    if value.__class__ is Packed and value.checksum is None and value is not FREED:
+def _input_payload(node: Any, name: str, value: Any, version: Version | None) -> Any:
+    if _went_through_hooks(value):
         return lower_unpacked(node, value, unpacked(node, name, value))
-    return lower_saved(node, _without_guard(value), array_of(node, name, value, version))
+    return lower_saved(node, _without_guard(value), input_array(node, name, value, version))
+
+
+def _went_through_hooks(value: Any) -> bool:
+    return value.__class__ is Packed and value.checksum is None and value is not FREED
 
 
 def lower_unpacked(node: Any, value: Packed, made: Any) -> Any:
     """What an unpack hook returned, as the levels below the node's see it."""
+    if value.edge is not None or value.tangents:
+        from ndgrad.autograd.view import tangents_of
+
+        made = linked(made, value.edge)
+        if value.tangents and not tangents_of(made):
+            made = with_history(twin(made), edge(made))
+            meta_of(made).tangents = value.tangents
+        return made
     bare = made._node is None and not (made._meta is not None and (made._meta.level or made._meta.batch_level))
     # without any history a tensor over another one is the packed one itself, which was an output, or a twin of it
     low = made._array if bare and isinstance(made._array, Variable) else lower_saved(node, made, made._array)
@@ -406,6 +482,15 @@ def linked(t: Any, own_edge: Any) -> Any:
     return with_history(twin(t), own_edge)
 
 
+def in_single(value: Any, ops: Any) -> Any:
+    """What rules are given in place of a value, or of a fact about one: halves as float32 (Note [Half precision])."""
+    if isinstance(value, Variable):
+        return ops.cast(value, dtype=FLOAT32) if is_half(np_dtype(value)) else value
+    if isinstance(value, (tuple, list)):
+        return type(value)([in_single(v, ops) for v in value])
+    return computing_dtype(value) if isinstance(value, np.dtype) else widened(value)
+
+
 class RuleNode(Node):
     """A node whose gradients are computed by the rules of an op."""
 
@@ -458,6 +543,10 @@ class RuleNode(Node):
 
     def run_rules(self, env: dict[str, Any], grads: Any) -> tuple[Any, ...]:
         op = self.op
+        if self.dtype.char in HALF:
+            plan, ops = self.plan, env["ops"]
+            env.update((name, in_single(env[name], ops)) for name in plan.arrays + plan.outs + plan.facts if name in env)
+            grads = in_single(grads, ops)
         conjugate = op.jvp == "elementwise" and self.dtype.kind == "c"
         if op.outputs == 1:
             env["g"] = env["t"] = env["ops"].conj(grads) if conjugate else grads
@@ -470,13 +559,31 @@ class RuleNode(Node):
             env["needs"] = tuple(e is not None for e in self.next)
             return tuple(rule(*[env[n] for n in names]))
         out: list[Any] = []
-        for (rule, names), e in zip(op.rules.values(), self.next, strict=True):
+        # from the last to the first, whose rule may change the gradient (see ndgrad.autograd.parts)
+        for (rule, names), e in zip(reversed(op.rules.values()), reversed(self.next), strict=True):
             if e is None:
                 out.append(None)
                 continue
             value = rule(*[env[n] for n in names])
             out.append(env["ops"].conj(value) if conjugate and value is not None else value)
+        out.reverse()
         return tuple(out)
+
+    def settings(self) -> dict[str, Any]:
+        """The settings that the op was called with, if it is one that parts are looked up by."""
+        return {s: getattr(self, s) for s in self.op.settings}
+
+    def adjoint_write(self, g: Any, ops: Any, payloads: bool = False) -> tuple[Op, tuple[Any, ...], dict[str, Any]]:
+        """The in-place op that adds `g` to the gradient of what was read: on raw arrays with `ops`, else on tensors."""
+        from ndgrad.ops.vocabulary import find
+
+        unpack = unpack_raw if ops is not None else unpack_payload if payloads else unpack_tensor
+        env = self.environment(unpack, ops)
+        env["g"] = g
+        described = self.op.adjoint_write
+        assert described is not None
+        name, others, settings = described(*[env[n] for n in parameter_names(described)])
+        return find(name), others, settings
 
     def apply(self, grads: Any, ops: Any, keep: bool = True) -> tuple[Any, ...]:
         outs = self.run_rules(self.environment(unpack_raw, ops), grads)
@@ -484,17 +591,17 @@ class RuleNode(Node):
             self.release()
         return outs
 
-    def apply_tensors(self, grads: Any) -> tuple[Any, ...]:
-        from ndgrad.ops.vocabulary import tensor_ops
+    def apply_tensors(self, grads: Any, owned: bool = False) -> tuple[Any, ...]:
+        from ndgrad.ops.vocabulary import owning_tensor_ops, tensor_ops
 
-        env = self.environment(unpack_tensor, tensor_ops)
-        if thread.dual_stack:
+        env = self.environment(unpack_tensor, owning_tensor_ops if owned else tensor_ops)
+        if process.open:
             from ndgrad.autograd.forward_ad import with_saved_tangents
 
             env.update((name, with_saved_tangents(self, name, env[name])) for name in self.plan.arrays + self.plan.outs if name in env)
         return self.run_rules(env, grads)
 
-    def apply_payloads(self, grads: Any) -> tuple[Any, ...]:
-        from ndgrad.ops.vocabulary import tensor_ops
+    def apply_payloads(self, grads: Any, owned: bool = False) -> tuple[Any, ...]:
+        from ndgrad.ops.vocabulary import owning_tensor_ops, tensor_ops
 
-        return self.run_rules(self.environment(unpack_payload, tensor_ops), grads)
+        return self.run_rules(self.environment(unpack_payload, owning_tensor_ops if owned else tensor_ops), grads)

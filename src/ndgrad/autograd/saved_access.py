@@ -285,7 +285,7 @@ class SavedTensor:
             )
         bare = self._slot.bare(value)
         made = Packed(run_pack(pack_hook, bare, None), unpack_hook, is_output=self._slot.is_output())
-        made.watch(bare)
+        made.watch(bare, self._slot.node.level)
         self._slot.write(made)
 
     @property

@@ -12,18 +12,18 @@ from collections.abc import Callable
 from typing import Any, Self
 
 from ndgrad.autograd.grad_mode import Mode
-from ndgrad.autograd.modes import Block, Modes, restore, scope, thread
+from ndgrad.autograd.modes import Block, Modes, SavedHooks, restore, scope, thread
 from ndgrad.autograd.saved import Packed, is_differentiable_output
 from ndgrad.autograd.variable import Variable, meta_of, wrap
 from ndgrad.autograd.versions import version_number
 
 
-def pack(value: Any, hooks: tuple[tuple[Any, Any], ...], saving: tuple[Any, str], node: Any = None, number: int = 0) -> Any:
+def pack(value: Any, hooks: tuple[SavedHooks, ...], saving: tuple[Any, str], node: Any = None, number: int = 0) -> Any:
     """A tensor that is being saved, through the innermost pack hook; with `node`, output `number` of that node, without its history.
     `saving` is the node that saves, and the name under which its rules know the value."""
     if not isinstance(value, Variable):
         return value
-    pack_hook, unpack_hook = hooks[-1]
+    pack_hook, unpack_hook, _ = hooks[-1]
     if node is not None:
         meta_of(value).output_nr = number
         value._node = node  # while the hook looks at it: what the hook keeps must not hold the node that holds it
@@ -32,11 +32,11 @@ def pack(value: Any, hooks: tuple[tuple[Any, Any], ...], saving: tuple[Any, str]
     finally:
         if node is not None:
             value._node = None
-    made.watch(value)
+    made.watch(value, saving[0].level)
     return made
 
 
-def pack_output(node: Any, name: str, hooks: tuple[tuple[Any, Any], ...], storage: Any) -> None:
+def pack_output(node: Any, name: str, hooks: tuple[SavedHooks, ...], storage: Any) -> None:
     """As `pack`, for an output that the node holds as a bare array; `storage` is that of the tensor that will hold it."""
     from ndgrad.tensor import Tensor
 
@@ -81,6 +81,8 @@ class saved_tensors_hooks(Block):
     tensor([2., 4.])
     """
 
+    level: int | None = None  # see SavedHooks
+
     def __init__(self, pack_hook: Callable[[Any], Any], unpack_hook: Callable[[Any], Any]) -> None:
         self.pack_hook = pack_hook
         self.unpack_hook = unpack_hook
@@ -92,7 +94,7 @@ class saved_tensors_hooks(Block):
 
     def change(self, modes: Modes) -> None:
         modes.entered += 1
-        modes.saved_hooks = (*modes.saved_hooks, (self.pack_hook, self.unpack_hook))
+        modes.saved_hooks = (*modes.saved_hooks, SavedHooks(self.pack_hook, self.unpack_hook, self.level))
 
 
 class save_on_cpu(saved_tensors_hooks):

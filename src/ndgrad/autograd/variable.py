@@ -41,12 +41,16 @@ class Meta:
     names: tuple[str | None, ...] | None = None
     #: how often the tensor has changed its own shape in place
     geometry = 0
+    #: of a leaf: those changes in order, each with the accumulator (weakly) of the shape before, if there was one, the op and its settings
+    reshapes: tuple[tuple[weakref.ref[Node] | None, Any, dict[str, Any]], ...] = ()
     #: the innermost transform level that was open when the tensor was made
     born = 0
     #: of a leaf stripped of its tangents: the accumulator of the leaf itself, kept alive for it
     leaf_accumulator: Any = None
     #: of a tensor that stands for a view and does not know the base: how the view was taken from it
     path: Any = None
+    #: of a part that an index picks for each sample of a vmap: whose part it is (see Picked in ndgrad.autograd.view)
+    picked: Any = None
     #: where the value came from, in debug mode (see ndgrad.autograd.provenance)
     provenance: Any = None
 
@@ -127,8 +131,8 @@ def recorded(t: Any) -> Any:
 
 
 ESCAPED = (
-    "a tensor made inside a function transform (grad, vjp, jvp, vmap) was used after the transform had ended, or in another "
-    "thread. Return it from the transformed function instead of keeping it."
+    "a tensor made inside a function transform (grad, vjp, jvp, vmap) was used after the transform had ended. "
+    "Return it from the transformed function instead of keeping it."
 )
 
 
@@ -140,7 +144,7 @@ def edge(t: Any) -> Node | Edge | None:
         node = t._node
         return node
     view = meta.view
-    if view is not None and view.version is not t._storage.version:
+    if view is not None and view.version != t._storage.version.number:
         view.refresh(t)
     node = t._node
     if node is not None:

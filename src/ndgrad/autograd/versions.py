@@ -22,15 +22,17 @@ import numpy as np
 from ndgrad.arrays.library import library_of
 from ndgrad.autograd.locks import make_lock
 from ndgrad.autograd.modes import process, thread
+from ndgrad.autograd.variable import Variable
 
 
 class Version:
     """One state of a storage's memory."""
 
-    __slots__ = ("next", "number", "place", "undo", "writer")
+    __slots__ = ("next", "number", "place", "undo", "values", "writer")
 
     def __init__(self, number: int, writer: str | None = None) -> None:
         self.number = number
+        self.values = number  # of the version that has written the values: an older one, if this one changed only a tensor's shape
         self.next: Version | None = None
         self.undo: tuple[Any, ...] | None = None  # how to get from `next` back to this version
         self.writer = writer  # the op that made this version
@@ -141,6 +143,40 @@ class InferenceStorage(Storage):
         return False
 
 
+class PayloadStorage(Storage):
+    """The memory of a transform's tensor whose payload is a tensor of a level below, which others may hold and write: the argument of a
+    vjp, or its result. A write to the payload is one to this memory. Nobody has kept what it overwrote, so a save from before raises.
+    """
+
+    __slots__ = ("own", "payload", "seen")
+
+    def __init__(self, payload: Storage) -> None:
+        self.keeps = False
+        self.own = Version(0)
+        self.cursor = None
+        self.payload = payload
+        self.seen = payload.version
+
+    @property
+    def version(self) -> Version:  # type: ignore[override]  # a property that looks at the payload first, in place of the attribute
+        newest = self.payload.version
+        if newest is not self.seen:
+            self.seen = newest
+            self._follow(newest.writer)
+        return self.own
+
+    def bump(self, writer: str | None = None) -> None:
+        self.seen = self.payload.version  # a write to this tensor has written the payload
+        self._follow(writer)
+
+    def _follow(self, writer: str | None) -> None:
+        self.own.next = new = Version(self.own.number + 1, writer)
+        self.own = new
+
+    def is_held(self) -> bool:
+        return sys.getrefcount(self.own) > 2
+
+
 def is_inference(t: Any) -> bool:
     """Whether the memory of a tensor was made in inference mode."""
     return t._storage.__class__ is InferenceStorage
@@ -167,10 +203,31 @@ class Unrecorded(Exception):
 
 def _extent(array: Any) -> tuple[int, int]:
     """Where the memory that `array` is a part of begins, and its size in bytes."""
-    while isinstance(array.base, np.ndarray):
-        array = array.base
-    low, high = np.lib.array_utils.byte_bounds(array)
+    whole = exporter_of(array)
+    if not isinstance(whole, np.ndarray):
+        try:
+            whole = np.frombuffer(whole, np.uint8)
+        except (TypeError, ValueError, BufferError):  # nobody says how far it reaches
+            whole = array
+            while isinstance(whole.base, np.ndarray):
+                whole = whole.base
+    low, high = np.lib.array_utils.byte_bounds(whole)
     return low, high - low
+
+
+def exporter_of(array: Any) -> Any:
+    """Whose memory an array is a window on: the array that owns it, or the object (a bytearray, a file in memory) whose buffer it is."""
+    while True:
+        base = array.base
+        if isinstance(base, memoryview):
+            base = base.obj
+        if base is None:
+            return array
+        if not isinstance(base, np.ndarray):
+            base = getattr(base, "base", None) if isinstance(getattr(base, "base", None), np.ndarray) else base  # as_strided's
+        if not isinstance(base, np.ndarray):
+            return base
+        array = base
 
 
 def _filled(array: Any, low: int, size: int, value: Any) -> bytearray:
@@ -212,10 +269,12 @@ _making = make_lock()
 
 
 def _make_storage(t: Any) -> Storage:
-    if isinstance(t._array, np.generic):
-        t._array = np.asarray(t._array)
+    payload = t._array
+    if isinstance(payload, np.generic):
+        t._array = np.asarray(payload)
+    made = PayloadStorage(storage_of(payload)) if isinstance(payload, Variable) else Storage()
     announce = getattr(t._node, "announce_storage", None)
-    return announce(t, Storage()) if announce is not None else Storage()
+    return announce(t, made) if announce is not None else made
 
 
 def version_number(t: Any) -> int:

@@ -10,13 +10,15 @@ So the cost falls on those who look.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
-from ndgrad.autograd.layout import Order, copy_in_order, in_order, order_of
-from ndgrad.autograd.modes import restore, scope, thread
+from ndgrad.autograd.layout import Order, copy_in_order, in_order, is_in_order, order_of
+from ndgrad.autograd.modes import process, restore, scope, thread
 from ndgrad.autograd.node import Extra, Node, extra_of, next_sequence_number
 from ndgrad.autograd.variable import edge, meta_of, np_dtype
-from ndgrad.autograd.versions import InferenceStorage, Version, storage_of
+from ndgrad.autograd.versions import InferenceStorage, storage_of
+from ndgrad.ops.vocabulary import owning_raw_ops
 
 # How a view came to be, which decides whether it may be written in place.
 DEFAULT, NO_GRAD, MULTI_OUTPUT, INFERENCE, CUSTOM = "default", "no_grad", "multi_output", "inference", "custom"
@@ -46,22 +48,22 @@ class ViewInfo:
     #: the number of the transform level that the base belonged to when the view was taken
     level = 0
 
-    def __init__(self, base: Any, path: Path, creation: str, version: Version, geometry: int = 0) -> None:
+    def __init__(self, base: Any, path: Path, creation: str, version: int, geometry: int = 0) -> None:
         self.base = base
         self.path = path
         self.creation = creation
-        self.version = version  # the version of the memory for which the view's node is right
+        self.version: int | None = version  # of the memory, for which the view's node is right: its number, for a view holds nothing
         self.geometry = geometry  # of the base, when the path was taken from it
         self.kept: Any = None  # what the last graph that saved the view keeps of it
 
     def is_stale(self, t: Any) -> bool:
         """Whether the memory has been written since the view's history was right."""
-        return self.version is not t._storage.version
+        return bool(self.version != t._storage.version.number)
 
     def refresh(self, t: Any) -> None:
         """Bring the view's history up to date with its base's."""
-        current = t._storage.version
-        if self.version is current:
+        current = t._storage.version.number
+        if self.version == current:
             return
         base_edge = edge(self.base)
         if base_edge is None and t._node is None:
@@ -72,6 +74,9 @@ class ViewInfo:
             t._node = None
             self.version = current
             return
+        if self._only_moved(t):
+            self.version = current
+            return
         self.check_geometry(t)
         fresh = replay(self.base, self.path)
         meta, number = meta_of(t), 0 if fresh._meta is None else fresh._meta.output_nr
@@ -80,6 +85,10 @@ class ViewInfo:
         t._node = fresh._node
         meta.output_nr = number
         self.version = current
+
+    def _only_moved(self, t: Any) -> bool:
+        """Whether the base has changed its shape in place and nobody has written since the view's history was right."""
+        return self.version is not None and self.geometry != geometry_of(self.base) and t._storage.version.values <= self.version
 
     def check_geometry(self, t: Any) -> None:
         if self.geometry != geometry_of(self.base):
@@ -154,19 +163,24 @@ def tangents_of(t: Any) -> dict[int, Any] | None:
     held = held and _open(held)
     base = info.base._meta
     theirs = None if base is None else base.tangents and _open(base.tangents)
-    if theirs and (held is None or not theirs.keys() <= held.keys()):
+    if theirs and (held is None or not theirs.keys() <= held.keys()) and _keeps_tangents(info.path):
         missing = {n: replay(tangent, info.path) for n, tangent in theirs.items() if held is None or n not in held}
         held = {**(held or {}), **missing}
         meta.tangents = {**(meta.tangents or {}), **missing}
     return held
 
 
+def _keeps_tangents(path: Path | None) -> bool:
+    """Whether what moves along a path takes its tangents with it: inside functionalize, a detached tensor is a view too."""
+    return not any(op.shares_storage for _, op, _, _ in steps(path))
+
+
 def _open(tangents: dict[int, Any]) -> dict[int, Any] | None:
-    """Without those of levels that are closed, or of another thread."""
-    stack = thread.dual_stack
+    """Without those of levels that are closed."""
+    still = process.open
     for number in tangents:
-        if number not in stack:
-            return {n: t for n, t in tangents.items() if n in stack} or None
+        if number not in still:
+            return {n: t for n, t in tangents.items() if n in still} or None
     return tangents
 
 
@@ -188,10 +202,60 @@ def make_view(out: Any, source: Any, op: Any, settings: dict[str, Any], number: 
     out._storage = storage
     path = (parent, op, settings, number)
     if not level:
-        meta_of(out).view = ViewInfo(base, path, creation, storage.version, geometry)
+        meta_of(out).view = ViewInfo(base, path, creation, storage.version.number, geometry)
         return
-    meta_of(out).view = in_level = ViewInLevel(base, path, creation, storage.version, geometry)
+    meta_of(out).view = in_level = ViewInLevel(base, path, creation, storage.version.number, geometry)
     in_level.level = level
+
+
+# ----- parts that are no views --------------------------------------------------------------------------------------------
+
+
+class Picked:
+    """What makes a tensor a part that an index picks for each sample of a vmap by itself: `a[i]` with a batched `i`.
+
+    NumPy's `a[i]` is a view of the sample. The parts of several samples do not lie in memory at regular distances, so here it is a
+    copy that behaves as the view would: it is picked again when next someone looks after the array was written, and a write to it is
+    put back into the array.
+    """
+
+    __slots__ = ("base", "put", "storage", "take", "version")
+
+    def __init__(self, source: Any, take: Callable[[], Any], put: Callable[[Any], None]) -> None:
+        self.take, self.put = take, put
+        info = None if source._meta is None else source._meta.view
+        self.base = source if info is None else info.base
+        self.renew()
+
+    def renew(self) -> None:
+        """The part is now what lies in the array."""
+        self.storage = storage_of(self.base)
+        self.version = self.storage.version
+
+    @property
+    def is_stale(self) -> bool:
+        return self.base._storage is not self.storage or self.storage.version is not self.version
+
+
+def follow_pick(t: Any) -> Picked | None:
+    """Bring a tensor that was picked from an array, or is a view of one that was, up to date with the array; None for all others."""
+    meta = t._meta
+    if meta is None:
+        return None
+    info = meta.view
+    part = t if info is None else info.base
+    picked: Picked | None = None if part._meta is None else part._meta.picked
+    if picked is None:
+        return None
+    if picked.is_stale:
+        fresh = picked.take()
+        part._array, part._node, part._storage, part._meta = fresh._array, fresh._node, fresh._storage, fresh._meta
+        picked = fresh._meta.picked
+    if info is not None and t._storage is not part._storage:
+        from ndgrad.func.writes import follow_base  # transforms lie above this file, and one is open
+
+        follow_base(t)
+    return picked
 
 
 def write_error(t: Any, creation: str, after_the_fact: bool = False) -> RuntimeError:
@@ -216,26 +280,26 @@ class CopySlices(Node):
     path: Path | None
 
     def apply(self, grads: Any, ops: Any, keep: bool = True) -> tuple[Any, ...]:
-        """`grads` is owned: the replaced part is changed where it lies, so n writes into one buffer cost O(n)."""
-        grads = in_order(ops.np, grads, self.order)
+        """A gradient that is owned is changed where the replaced part lies, so n writes into one buffer cost O(n)."""
+        grads = in_order(ops.np, grads if ops.owns else grads.copy(), self.order)
         part = replay_raw(grads, self.path, ops.np)
-        through = self._inner().apply(part.copy(), ops, keep)
+        through = self._inner().apply(part.copy(), owning_raw_ops(ops.np), keep)
         part[...] = 0 if through[0] is None else through[0]
         if not keep:
             self.inner = None
         return (grads if self.next[0] is not None else None, *through[1:])
 
-    def apply_tensors(self, grads: Any) -> tuple[Any, ...]:
-        return self._on_tensors(grads, self._inner().apply_tensors)
+    def apply_tensors(self, grads: Any, owned: bool = False) -> tuple[Any, ...]:
+        return self._on_tensors(grads, owned, self._inner().apply_tensors)
 
-    def apply_payloads(self, grads: Any) -> tuple[Any, ...]:
-        return self._on_tensors(grads, self._inner().apply_payloads)
+    def apply_payloads(self, grads: Any, owned: bool = False) -> tuple[Any, ...]:
+        return self._on_tensors(grads, owned, self._inner().apply_payloads)
 
-    def _on_tensors(self, grads: Any, run_inner: Any) -> tuple[Any, ...]:
+    def _on_tensors(self, grads: Any, owned: bool, run_inner: Any) -> tuple[Any, ...]:
         from ndgrad.autograd.inplace import write
         from ndgrad.ops.fill import copy, zeros_like
 
-        whole = copy_in_order(grads, self.order)
+        whole = grads if owned and is_in_order(grads, self.order) else copy_in_order(grads, self.order)
         part = replay(whole, self.path)
         through = run_inner(part.clone())
         write(copy, part, (zeros_like(part) if through[0] is None else through[0],), {})

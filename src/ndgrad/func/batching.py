@@ -49,7 +49,7 @@ class BatchLevel(Level):
             return _random_op(self, op, payloads, batched, settings)
         ops: Any = tensor_ops
         if is_lowest(self) and _are_bare(payloads):
-            if op.batch == "elementwise":
+            if op.batch == "elementwise" and not op.view:
                 return batch_tensor(self, op.plain(*_align(payloads, batched, reshape.plain), **settings))
             ops = plain_ops
         with below(self):
@@ -71,7 +71,7 @@ def _batch_view(level: Level, op: Any, source: Any, settings: dict[str, Any], nu
 
 def apply_batch_rule(op: Any, args: tuple[Any, ...], batched: tuple[bool, ...], settings: dict[str, Any], size: int, ops: Any) -> Any:
     """Run an op on whole batches with the vocabulary `ops`, which suits the arguments."""
-    rule, run = op.batch, op.plain if ops is plain_ops else op.eager
+    rule, run = op.batch, getattr(ops, op.name)
     if rule == "elementwise":
         return run(*_align(args, batched, reshape), **settings)
     if rule is DATA_DEPENDENT:

@@ -15,27 +15,45 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from threading import get_ident
 from typing import Any, NamedTuple
 
-from ndgrad.autograd.dispatch import innermost_dual
+from ndgrad.arrays.precision import is_inexact
+from ndgrad.autograd.dispatch import innermost_dual, open_elsewhere
 from ndgrad.autograd.forward_ad import interpreters, saved_tangents, tangent_of, with_tangent
 from ndgrad.autograd.function import Context, Function, FunctionNode, attach, run_function, separate_setup
-from ndgrad.autograd.modes import restore, scope, thread
+from ndgrad.autograd.modes import birth, joined, restore, scope, thread
 from ndgrad.autograd.node import next_sequence_number
-from ndgrad.autograd.variable import Variable, edge, np_dtype, wrap
-from ndgrad.autograd.view import tangents_of
+from ndgrad.autograd.variable import Variable, edge, meta_of, np_dtype, wrap
 from ndgrad.func.batching import BatchLevel, batch_tensor
 from ndgrad.func.levels import GradLevel, Level, as_below, below, level_number, lower, top_level
+from ndgrad.func.writes import bring_to, was_made_inside
 from ndgrad.ops.vocabulary import tensor_ops
 from ndgrad.pytree import tree_flatten, tree_unflatten
 
 
 def apply_in_transforms(cls: type[Function], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """`Function.apply` while transforms or dual levels are open."""
+    elsewhere = open_elsewhere(args)
+    if elsewhere:
+        with joined(elsewhere):
+            return apply_in_transforms(cls, args, kwargs)
+    result = _apply(cls, args, kwargs)
+    for o in _as_tuple(result):
+        if isinstance(o, Variable) and not any(o is a for a in args):
+            meta_of(o).born = birth()
+    return result
+
+
+def _apply(cls: type[Function], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    functional = _innermost_functional(args)
     level = top_level(args) if thread.levels else None
-    if thread.dual_levels and any(isinstance(a, Variable) and tangents_of(a) for a in args):
-        if level is None or innermost_dual(args) > level.number:
-            return _apply_dual(cls, args, kwargs)
+    number, dual = 0 if level is None else level.number, innermost_dual(args) if thread.dual_levels else 0
+    if functional is not None and functional.number > max(number, dual):
+        with below(functional):  # to which nothing belongs here, and forward is to make nothing that does
+            return _apply(cls, args, kwargs)
+    if dual > number:
+        return _apply_dual(cls, args, kwargs)
     if level is None:
         return run_function(cls, args, kwargs)
     if not separate_setup(cls):
@@ -47,6 +65,16 @@ def apply_in_transforms(cls: type[Function], args: tuple[Any, ...], kwargs: dict
     if isinstance(level, BatchLevel):
         return _apply_batched(level, cls, args, kwargs)
     return _apply_grad(level, cls, args, kwargs) if isinstance(level, GradLevel) else level.run_function(cls, args, kwargs)
+
+
+def _innermost_functional(args: tuple[Any, ...]) -> Level | None:
+    """The innermost level of functionalize. Arguments that were made inside it are brought to it, as those of an op are."""
+    level = next((level for level in reversed(thread.levels) if level.kind == "functional"), None)
+    if level is not None:
+        for a in args:
+            if isinstance(a, Variable) and a._meta is not None and level_number(a) < level.number and was_made_inside(level, a):
+                bring_to(level, a)
+    return level
 
 
 def _as_tuple(value: Any) -> tuple[Any, ...]:
@@ -113,7 +141,7 @@ def push_function(
             return out, (None,) * len(_as_tuple(out))
     if node.materialize_grads:
         tangents = tuple(
-            tensor_ops.zeros_like(p) if t is None and isinstance(p, Variable) and np_dtype(p).kind in "fc" else t
+            tensor_ops.zeros_like(p) if t is None and isinstance(p, Variable) and is_inexact(np_dtype(p)) else t
             for p, t in zip(primals, tangents, strict=True)
         )
     node._at_hand = node._to_save_forward
@@ -165,7 +193,7 @@ def _check_jvp(
         )
     discrete = _marks(node)[1]
     for number, (o, t) in enumerate(zip(outs, made, strict=True)):
-        if not isinstance(o, Variable) or np_dtype(o).kind not in "fc" or any(o is d for d in discrete):
+        if not isinstance(o, Variable) or not is_inexact(np_dtype(o)) or any(o is d for d in discrete):
             if t is not None:
                 raise RuntimeError(
                     f"{name}: jvp returned a tangent for output {number}, which is not a differentiable tensor. Return None."
@@ -234,11 +262,11 @@ def _apply_grad(level: GradLevel, cls: type[Function], args: tuple[Any, ...], kw
     node.next = tuple(e for e, t in zip(edges, node._is_tensor, strict=True) if t) if recording else ()
     outside = scope()
     try:
-        level.paused = True
+        level.paused = get_ident()
         restore(outside.recording(False))
         cls.setup_context(Context(node), args, tree_unflatten(wrapped, spec))
     finally:
-        level.paused = False
+        level.paused = None
         restore(outside)
         del outside
     made = attach(cls, node, args, tree_unflatten(wrapped, spec), recording)

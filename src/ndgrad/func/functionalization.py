@@ -22,7 +22,8 @@ import numpy as np
 
 from ndgrad.autograd.calls import grad
 from ndgrad.autograd.dispatch import dispatch
-from ndgrad.autograd.inplace import check_writable, write
+from ndgrad.autograd.inplace import check_memory, check_writable, write
+from ndgrad.autograd.layout import copy_in_order, order_of
 from ndgrad.autograd.modes import section, thread
 from ndgrad.autograd.saved import lift
 from ndgrad.autograd.variable import Meta, Variable, accumulator, innermost_array, meta_of, np_dtype, recorded, requires_grad, wrap
@@ -92,7 +93,7 @@ def _write_back(pairs: list[tuple[Any, Any]]) -> None:
                     "shares its memory, so it should have changed too. Pass one of them, and take the view inside."
                 )
     for t, w in written:
-        write(copy, t, (lift(w._array),), {})
+        write(copy, t, (lift(w._array, t.face),), {})
 
 
 class FunctionalLevel(Level):
@@ -129,25 +130,32 @@ class FunctionalLevel(Level):
         if info is not None and info.is_stale(t):
             self._take_again(t, info)
         if not isinstance(t._array, Variable):
-            t._array = lift(t._array)
+            t._array = lift(t._array, t.face)
         return t._array
 
     # ----- ops ---------------------------------------------------------------------------------------------------------------
 
-    def in_charge_of(self, op: Any, args: tuple[Any, ...], number: int) -> Level | None:
-        # What was made inside is brought here when first it is used: views must see its writes, and graphs must not.
-        made = [a for a in args if isinstance(a, Variable) and a._meta is not None and was_made_inside(self, a)]
-        for a in made:
-            self.value(a)
-        return self if made else super().in_charge_of(op, args, number)
-
     def run(self, op: Any, args: tuple[Any, ...], settings: dict[str, Any], face: type[Any]) -> Any:
+        # What was made inside is brought here when first it is used: views must see its writes, and graphs must not.
         values = tuple([self.value(a) for a in args])
+        if all(v is a for v, a in zip(values, args, strict=True)):
+            return self._run_outside(op, args, settings)
         with below(self):
             result = dispatch(op, values, settings)
         if op.outputs != 1:
             return tuple([self._result(op, args, settings, i, r) for i, r in enumerate(result)])
         return self._result(op, args, settings, 0, result)
+
+    def _run_outside(self, op: Any, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
+        """An op on tensors from outside, as it runs there: what its rules compute on the way is of no concern here. A result that shows
+        the memory of a tensor from outside is one from outside too."""
+        with below(self):
+            result = dispatch(op, args, settings)
+        results = [
+            r if op.shares_storage or (r._meta is not None and r._meta.view is not None) else self.tensor(r)
+            for r in ((result,) if op.outputs == 1 else result)
+        ]
+        return results[0] if op.outputs == 1 else tuple(results)
 
     def _result(self, op: Any, args: tuple[Any, ...], settings: dict[str, Any], number: int, value: Any) -> Any:
         source = args[0] if args else None
@@ -206,14 +214,16 @@ class FunctionalLevel(Level):
 
     def write(self, target: Any, value: Any, is_new: bool) -> None:
         shape, dtype, info = tuple(target.shape), np_dtype(target), target._meta.view
-        new = lift(self.value(value))  # a grad level inside this one hands down bare arrays
+        new = lift(self.value(value), target.face)  # a grad level inside this one hands down bare arrays
         base = target if info is None else info.base
         before = self.value(base)
         renews = not thread.grad_enabled and self._is_own_leaf(base, target)
         if not renews:
-            if not thread.grad_enabled and _is_differentiated(before):
+            if not thread.grad_enabled and _requires_grad(before):
                 raise _behind_the_history("a write under no_grad", base)
             check_writable(before, "copy_")
+            if not getattr(innermost_array(before).flags, "writeable", True):
+                check_memory("copy_", innermost_array(before))
         with below(self):
             if np_dtype(new) != dtype:
                 new = tensor_ops.cast(new, dtype=dtype)
@@ -221,7 +231,10 @@ class FunctionalLevel(Level):
                 new = tensor_ops.expand(new, shape=shape)
             if not is_new:
                 new = tensor_ops.clone(new)  # what is returned must not be the memory of an argument
-            base._array = new if info is None else _replaced(before, info.path, new)
+            new = new if info is None else _replaced(before, info.path, new)
+            # the value lies in memory as the tensor would, so that later reshapes are views or copies as they were
+            order = order_of(before)
+            base._array = new if order_of(new) == order else copy_in_order(new, order)
         if renews:
             _renew_leaf(recorded(before), recorded(base._array))
         storage = storage_of(target)
@@ -259,7 +272,16 @@ class FunctionalLevel(Level):
         with below(self):
             taken = replay(base, info.path)
         view._array = self._taken(taken)
-        info.version = view._storage.version
+        info.version = view._storage.version.number
+
+
+def _requires_grad(t: Any) -> bool:
+    """Whether a value has a history in the graph of any level."""
+    while isinstance(t, Variable):
+        if requires_grad(t):
+            return True
+        t = t._array
+    return False
 
 
 def _is_differentiated(t: Any) -> bool:

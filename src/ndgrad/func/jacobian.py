@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ndgrad.arrays.library import library_of
+from ndgrad.arrays.precision import is_inexact
 from ndgrad.autograd.variable import Variable, innermost_array, np_dtype, shape_of, wrap
 from ndgrad.func.transforms import Argnums, _check_differentiable, _primals_and_tangents, _select, _substitute, grad, jvp, vjp, vmap
 from ndgrad.ops.vocabulary import tensor_ops
@@ -171,7 +172,7 @@ def _basis(tensors: list[Any]) -> list[Any]:
     sizes = [math.prod(t.shape) for t in tensors]
     total, start, out = sum(sizes), 0, []
     for t, size in zip(tensors, sizes, strict=True):
-        if np_dtype(t).kind not in "fc":
+        if not is_inexact(np_dtype(t)):
             raise RuntimeError(f"a Jacobian needs floating tensors, and one has dtype {np_dtype(t)}. Convert it first.")
         basis = library_of(innermost_array(t)).eye(total, size, -start, np_dtype(t))
         out.append(wrap(t.face, basis.reshape((total, *t.shape))))
@@ -187,7 +188,7 @@ def _check_inputs(inputs: list[Any]) -> None:
     for t in inputs:
         if not isinstance(t, Variable):
             raise ValueError(f"jacfwd: expected tensors to differentiate, and got {type(t).__name__}. Wrap it with ndgrad.as_tensor(...).")
-        if np_dtype(t).kind not in "fc":
+        if not is_inexact(np_dtype(t)):
             raise ValueError(f"jacfwd: a tensor of dtype {np_dtype(t)} cannot be differentiated. Convert it to a floating dtype first.")
 
 

@@ -10,16 +10,29 @@ numbers are never reused: a tensor that outlives its level is found out.
 
 from __future__ import annotations
 
+from threading import get_ident
 from typing import Any, ClassVar, Self
 
 import numpy
 
 from ndgrad.autograd import forward_ad
 from ndgrad.autograd.dispatch import dispatch, finish
-from ndgrad.autograd.modes import Modes, Scope, close_block, modes, next_level_number, open_block, restore, scope, thread
+from ndgrad.autograd.modes import (
+    Modes,
+    Scope,
+    close_block,
+    modes,
+    next_level_number,
+    note_open,
+    open_block,
+    process,
+    restore,
+    scope,
+    thread,
+)
 from ndgrad.autograd.variable import ESCAPED, Variable, meta_of, requires_grad, wrap
 from ndgrad.autograd.versions import InferenceStorage, storage_of
-from ndgrad.autograd.view import tangents_of
+from ndgrad.autograd.view import follow_pick, tangents_of
 from ndgrad.ops.table import RANDOM
 
 
@@ -39,6 +52,7 @@ class Level:
         before = scope()
         self.outside, self.grad_enabled_before = before.modes.levels, before.modes.grad_enabled
         self._block: Scope | None = open_block(self.inside, before)
+        note_open(self.number)
         return self
 
     def inside(self, modes: Modes) -> Modes:
@@ -50,6 +64,7 @@ class Level:
         return made
 
     def __exit__(self, *exc: object) -> None:
+        process.open.pop(self.number, None)
         block = self._block
         assert block is not None
         block.closed, self._block = True, None
@@ -60,13 +75,13 @@ class Level:
         """The open level that deals with an op next; this is the innermost of them, and `number` that of the innermost level among the
         arguments. None if the op concerns none."""
         if op.batch is RANDOM:
-            return next((level for level in reversed(thread.levels) if level.number == number or level.kind == "vmap"), None)
-        if number == self.number:
-            return self
-        return find_level(number) if number else None
-
-    def number_of(self, t: Any) -> int:
-        return level_number(t)
+            return next((level for level in reversed(thread.levels) if level.number == number or level.kind != "grad"), None)
+        for level in reversed(thread.levels):
+            if level.number == number or level.kind == "functional":  # which sees all ops inside it: its tensors are values
+                return level
+        if number:
+            raise RuntimeError(ESCAPED)
+        return None
 
     def enabled_below(self, enabled: bool) -> bool:
         """Whether the levels below record what is computed here."""
@@ -78,6 +93,10 @@ class Level:
 
     def run_function(self, cls: type[Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Apply a custom function whose innermost arguments are of this level, where that is not dealt with in ndgrad.func.custom."""
+        raise NotImplementedError
+
+    def value(self, t: Any) -> Any:
+        """What a tensor is in the levels below, where that is not its payload as it lies there."""
         raise NotImplementedError
 
     def write(self, target: Any, value: Any, is_new: bool) -> None:
@@ -96,7 +115,7 @@ class GradLevel(Level):
     def __init__(self) -> None:
         super().__init__()
         self.pure = True  # all payloads were bare arrays so far
-        self.paused = False  # while grad is disabled for this level alone
+        self.paused: int | None = None  # the thread for which grad is disabled for this level alone
 
     def inside(self, modes: Modes) -> Modes:
         made = super().inside(modes)
@@ -105,7 +124,7 @@ class GradLevel(Level):
 
     def enabled_below(self, enabled: bool) -> bool:
         # What no_grad cuts, inside the level or around it, is cut for all levels below.
-        return self.grad_enabled_before and (enabled or self.paused)
+        return self.grad_enabled_before and (enabled or (self.paused is not None and self.paused == get_ident()))
 
     def run(self, op: Any, args: tuple[Any, ...], settings: dict[str, Any], face: type[Any]) -> Any:
         """Run an op on the payloads, and record it in the level's graph."""
@@ -176,10 +195,12 @@ def level_number(t: Any) -> int:
     if not isinstance(t, Variable):
         return 0
     meta = t._meta
+    if meta is not None and meta.picked is not None:
+        follow_pick(t)
+        meta = t._meta
     if meta is not None:
-        view = meta.view
-        if view is not None:
-            _follow(t, view)
+        if meta.view is not None:
+            _follow(t)
         if meta.batch_level:
             return meta.batch_level
         if meta.level and t._node is None:
@@ -188,8 +209,11 @@ def level_number(t: Any) -> int:
     return 0 if node is None else node.level
 
 
-def _follow(t: Any, view: Any) -> None:
+def _follow(t: Any) -> None:
     """Bring a view to where its base is now."""
+    if t._meta.view.base._meta is not None and t._meta.view.base._meta.picked is not None:
+        follow_pick(t)
+    view = t._meta.view
     base = view.base
     if level_number(base) != view.level:
         from ndgrad.func.writes import follow_base
@@ -245,22 +269,34 @@ def settle(tensors: list[Any]) -> None:
     """Let the results of a level follow their bases while it is still open: a view is brought to where its base is when next someone
     looks, and afterwards that would be too late."""
     for t in tensors:
-        if isinstance(t, Variable) and t._meta is not None and t._meta.view is not None:
+        if isinstance(t, Variable) and t._meta is not None and (t._meta.view is not None or t._meta.picked is not None):
             level_number(t)
 
 
 def make_leaf(level: GradLevel, t: Any) -> Any:
     """An input of a grad transform: a leaf of the level over the tensor outside."""
+    settle([t])
     payload = lower(t)
     if isinstance(payload, Variable):
         level.pure = False
     leaf = wrap(t.face, payload)
-    if not isinstance(t._storage, InferenceStorage):  # which nothing can be saved of, and need not be: the level has its own graph
-        leaf._storage = t._storage
+    _share_memory(leaf, t)
     meta = meta_of(leaf)
     meta.requires_grad = True
     meta.level = level.number
     return leaf
+
+
+def _share_memory(t: Any, source: Any) -> None:
+    """Let a tensor over the memory of another know of the writes to that one: its level may have saved it.
+
+    Of an inference tensor nothing can be saved, and need not be: the level has its own graph. NumPy's scalars nobody writes.
+    """
+    payload = t._array
+    if isinstance(payload, Variable):
+        storage_of(t)
+    elif not isinstance(payload, numpy.generic) and source._storage.__class__ is not InferenceStorage:
+        t._storage = storage_of(source)
 
 
 def as_below(t: Any, payload: Any, number: int) -> Any:
@@ -278,13 +314,18 @@ def as_below(t: Any, payload: Any, number: int) -> Any:
     return bare
 
 
-def _lifted(payload: Any, face: type[Any]) -> Any:
-    """A payload as a tensor of a face; a tensor of a level below has its own."""
-    return payload if isinstance(payload, Variable) else wrap(face, payload)
+def _payload(t: Any) -> Any:
+    """The payload of a level's tensor, as a tensor of the levels below."""
+    if isinstance(t._array, Variable):
+        storage_of(t)
+        return t._array
+    out = wrap(t.face, t._array)
+    _share_memory(out, t)
+    return out
 
 
 def unwrap(level: Level, t: Any) -> Any:
     """A result of a transformed function as the levels below see it."""
     if isinstance(t, Variable) and level_number(t) == level.number:
-        return forward_ad.hand_down(t, _lifted(t._array, t.face), lambda tangent: unwrap(level, tangent))
+        return forward_ad.hand_down(t, _payload(t), lambda tangent: unwrap(level, tangent))
     return t

@@ -21,11 +21,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
+from ndgrad.arrays.precision import is_inexact
 from ndgrad.autograd.dispatch import dispatch
 from ndgrad.autograd.forward_ad import (
     dual_level,
     dual_view,
-    in_layout_of,
     interpreters,
     jvp,
     save_tangents,
@@ -33,6 +33,7 @@ from ndgrad.autograd.forward_ad import (
     tangent_of,
     with_tangent,
 )
+from ndgrad.autograd.layout import in_layout_of
 from ndgrad.autograd.modes import section, thread
 from ndgrad.autograd.variable import Variable, np_dtype
 from ndgrad.func.recurrences import RECURRENCES, Series, convolved, scaled
@@ -101,7 +102,7 @@ def _order(flat: list[Any], given: list[Any]) -> int:
     for p, terms in zip(flat, given, strict=True):
         if not isinstance(p, Variable):
             raise TypeError(f"jet: expected tensors as primals, and got {type(p).__name__}. Wrap it with ndgrad.as_tensor(...).")
-        if np_dtype(p).kind not in "fc":
+        if not is_inexact(np_dtype(p)):
             raise RuntimeError(f"jet: a tensor of dtype {np_dtype(p)} cannot be differentiated. Convert it to a floating dtype first.")
         if not isinstance(terms, (list, tuple)):
             raise TypeError(
@@ -194,7 +195,7 @@ class Jet:
         outs = (out,) if op.outputs == 1 else out
         made = self._made(op, series, settings, out)
         for number, (o, terms) in enumerate(zip(outs, made, strict=True)):
-            if number not in op.discrete_outputs and np_dtype(o).kind in "fc":
+            if number not in op.discrete_outputs and is_inexact(np_dtype(o)):
                 self._attach(o, [_own(t, series) for t in terms])
         node = next((o._node for o in outs if o._node is not None), None)
         if node is not None:

@@ -6,6 +6,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+from ndgrad.arrays.precision import is_inexact
 from ndgrad.autograd import forward_ad
 from ndgrad.autograd.engine import backward_from
 from ndgrad.autograd.modes import section
@@ -63,7 +64,7 @@ class _Recorded:
 def _check_differentiable(name: str, t: Any) -> None:
     if not isinstance(t, Variable):
         raise ValueError(f"{name}: expected tensors to differentiate, and got {type(t).__name__}. Wrap it with ndgrad.as_tensor(...).")
-    if np_dtype(t).kind not in "fc":
+    if not is_inexact(np_dtype(t)):
         raise RuntimeError(f"{name}: a tensor of dtype {np_dtype(t)} cannot be differentiated. Convert it to a floating dtype first.")
 
 
@@ -131,7 +132,7 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     result, aux = _split_aux("vjp", run.result, has_aux)
     outputs, spec = _output_tensors("vjp", result)
     for o in outputs:
-        if np_dtype(o).kind not in "fc":
+        if not is_inexact(np_dtype(o)):
             raise RuntimeError(
                 f"vjp: the function returned a tensor of dtype {np_dtype(o)}, which has no cotangent. Return it as aux, with has_aux=True."
             )
@@ -239,7 +240,7 @@ def _primals_and_tangents(name: str, primals: Any, tangents: Any) -> tuple[list[
                 raise RuntimeError(
                     f"{name}: primals and tangents must be tensors, and one is {type(a).__name__}. Use ndgrad.as_tensor(...)."
                 )
-        if np_dtype(p).kind not in "fc":
+        if not is_inexact(np_dtype(p)):
             raise ValueError(f"{name}: a tensor of dtype {np_dtype(p)} cannot be differentiated. Convert it to a floating dtype first.")
         if tuple(p.shape) != tuple(t.shape):
             raise RuntimeError(f"{name}: a tangent of shape {tuple(t.shape)} for a primal of shape {tuple(p.shape)}. They must agree.")

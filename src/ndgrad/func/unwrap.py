@@ -24,7 +24,7 @@ def debug_unwrap(tensor: Any, *, recurse: bool = True) -> Any:
     if not isinstance(tensor, Variable):
         raise TypeError(f"debug_unwrap: expected a tensor, and got {type(tensor).__name__}.")
     while level_number(tensor):
-        tensor = lift(tensor._array)
+        tensor = lift(tensor._array, tensor.face)
         if not recurse:
             break
     return tensor

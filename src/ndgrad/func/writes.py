@@ -2,7 +2,9 @@
 
 An in-place op runs out of place, through every level; then the result is copied into the target in place, level by
 level: tangents into the target's tangents, batched values into the batched payload, and in a grad level the payload is
-written and the level's graph gets a copy node. So views see writes at every level, as they do outside.
+written and the level's graph gets a copy node. So views see writes at every level, as they do outside. An op that writes a part of its
+target, and is linear in what it writes and what was there (index_put and its kin), is not run on the whole: it writes that
+part at every level (`write_part`).
 
 A tensor from outside a level cannot take a value that belongs to it: the write would have to outlive the level. One made
 inside can, and is brought to the level first.
@@ -12,25 +14,55 @@ from __future__ import annotations
 
 from typing import Any
 
-from ndgrad.autograd.dispatch import dispatch, innermost_dual, own_edge
-from ndgrad.autograd.forward_ad import hidden_tangents, strip, tangent_of, zero_tangent
-from ndgrad.autograd.inplace import check_writable, inplace_node, set_history, write, write_level
-from ndgrad.autograd.modes import thread
+from ndgrad.autograd.dispatch import dispatch, innermost_dual, open_elsewhere, own_edge
+from ndgrad.autograd.forward_ad import hidden_tangents, interpreters, strip, tangent_of, zero_tangent
+from ndgrad.autograd.inplace import check_memory, check_writable, inplace_node, set_history, write, write_level
+from ndgrad.autograd.layout import Order, copy_in_order, order_of
+from ndgrad.autograd.modes import joined, thread
 from ndgrad.autograd.variable import Variable, meta_of, wrap
 from ndgrad.autograd.versions import storage_of
-from ndgrad.autograd.view import replay, tangents_of
-from ndgrad.func.levels import GradLevel, Level, below, find_level, level_number, lower, top_level
+from ndgrad.autograd.view import follow_pick, replay, tangents_of
+from ndgrad.func.batching import apply_batch_rule
+from ndgrad.func.levels import GradLevel, Level, as_below, below, find_level, level_number, lower, top_level
 from ndgrad.ops.fill import copy
 from ndgrad.ops.generate import save_plan
-from ndgrad.ops.vocabulary import tensor_ops
+from ndgrad.ops.vocabulary import find, tensor_ops
 
 
 def write_in_transforms(op: Any, target: Any, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
+    picked = follow_pick(target)
+    # a part that was picked from the target must not follow it while it is written, level by level
+    args = tuple([tensor_ops.clone(a) if isinstance(a, Variable) and follow_pick(a) is not None else a for a in args])
+    if picked is None:
+        _write(op, target, args, settings)
+        return target
+    part = target if target._meta.view is None else target._meta.view.base
+    part._meta.picked = None  # while the part and the array differ, level by level
+    try:
+        _write(op, target, args, settings)
+        picked.put(part)
+    finally:
+        part._meta.picked = picked
+    picked.renew()
+    return target
+
+
+def _write(op: Any, target: Any, args: tuple[Any, ...], settings: dict[str, Any]) -> None:
     everything = (target, *args)
+    elsewhere = open_elsewhere(everything)
+    if elsewhere:
+        with joined(elsewhere):
+            _write(op, target, args, settings)
+        return
     tangents = thread.dual_levels and any(isinstance(a, Variable) and tangents_of(a) for a in everything)
     level = _level_of(target, everything) if thread.levels else None
     if not tangents and level is None:
-        return write_level(op, target, args, settings, 0)
+        write_level(op, target, args, settings, 0)
+        return
+    unfit = tangents and (_interpreted(everything) or _places_move(op, args))
+    if op.consumes and (level is None or level.kind != "functional") and not unfit:
+        write_part(op, target, args, settings, level if not tangents or level is None else _innermost(everything, level))
+        return
     if op is copy:
         result = args[0]
         _check_broadcast(target, result)
@@ -42,7 +74,6 @@ def write_in_transforms(op: Any, target: Any, args: tuple[Any, ...], settings: d
         _write_dual(target, result)
     else:
         _write_at(level, target, result, op is not copy)
-    return target
 
 
 def _level_of(target: Any, everything: tuple[Any, ...]) -> Level | None:
@@ -116,6 +147,107 @@ def _give_tangent(target: Any, number: int) -> None:
         meta.tangents = {**(meta.tangents or {}), number: replay(tangent_of(base, number), info.path)}
 
 
+# ----- parts ---------------------------------------------------------------------------------------------------------------
+
+
+def _interpreted(everything: tuple[Any, ...]) -> bool:
+    """Whether some tangent is none: the ids of a sparsity trace, Taylor coefficients. How a write changes them, their interpreter knows."""
+    return any(number in interpreters for a in everything if isinstance(a, Variable) for number in tangents_of(a) or ())
+
+
+def _innermost(everything: tuple[Any, ...], level: Level) -> Level | None:
+    """The level that a write comes to first, None for a dual one."""
+    return None if innermost_dual(everything) > level.number else level
+
+
+def _places_move(op: Any, args: tuple[Any, ...]) -> bool:
+    """Whether an index or a mask carries what stands for a tangent: in the search for a sparsity pattern, discrete numbers do."""
+    return any(isinstance(a, Variable) and tangents_of(a) for i, a in enumerate(args) if i != op.args.index("y") - 1)
+
+
+def write_part(op: Any, target: Any, args: tuple[Any, ...], settings: dict[str, Any], level: Level | None) -> Any:
+    """A write of a part at one level: that of the tangents (None), or a transform's."""
+    storage = target._storage
+    y = op.args.index("y") - 1
+    value = args[y]
+    if isinstance(value, Variable) and storage is not None and value._storage is storage:
+        value = tensor_ops.clone(value)  # which must not change while it is written, level by level
+    args = (*args[:y], value, *args[y + 1 :])
+    if level is None:
+        _write_part_dual(op, target, args, y, settings)
+        return target
+    if level_number(target) != level.number:
+        bring_to(level, target)
+    if isinstance(level, GradLevel):
+        _write_part_grad(op, target, args, settings, level)
+    else:
+        _write_part_batched(op, target, args, settings, level)
+    return target
+
+
+def _write_part_dual(op: Any, target: Any, args: tuple[Any, ...], y: int, settings: dict[str, Any]) -> None:
+    """The part of the primal, then that of every tangent that the target or the value has."""
+    own, value = level_number(target), args[y]
+    theirs = {n: t for n, t in (tangents_of(value) or {}).items() if n > own} if isinstance(value, Variable) else {}
+    for number in theirs:
+        if tangent_of(target, number) is None:
+            _give_tangent(target, number)
+        value = strip(value, number)
+    with hidden_tangents(target) as held:
+        write(op, target, (*args[:y], value, *args[y + 1 :]), settings)
+    for number, tangent in sorted(held.items()):
+        new = theirs.get(number)
+        if new is None:
+            new = tensor_ops.zeros_like(value) if isinstance(value, Variable) else 0.0
+        write(op, tangent, (*args[:y], new, *args[y + 1 :]), settings)
+
+
+def _write_part_grad(op: Any, target: Any, args: tuple[Any, ...], settings: dict[str, Any], level: GradLevel) -> None:
+    """The part of the payload, and the op in the level's graph."""
+    number = level.number
+    payloads = tuple([a._array if level_number(a) == number else lower(a) for a in args])
+    if not isinstance(target._array, Variable):
+        if not any(isinstance(p, Variable) for p in payloads):
+            write_level(op, target, args, settings, number)
+            return
+        _lift_payload(level, target)
+    edges = tuple([own_edge((target, *args)[i], number) for i in op.differentiable_positions(1 + len(args))])
+    recorded = thread.grad_enabled and any(e is not None for e in edges)
+    check_writable(target, op.name + "_", recorded)
+    node = inplace_node(op, target, args, settings, edges, number) if recorded else None
+    lifted = tuple([as_below(a, p, number) if isinstance(a, Variable) else p for a, p in zip(args, payloads, strict=True)])
+    _keep_payload(level, target)
+    with below(level):
+        write(op, target._array, lifted, settings)
+    storage_of(target).bump(op.name + "_")
+    if node is not None:
+        set_history(target, node)
+
+
+class _WritingOps:
+    """The vocabulary of a batching rule that writes: ops that write a part do so in place."""
+
+    raw = False
+
+    def __getattr__(self, name: str) -> Any:
+        op = find(name)
+        return (lambda x, *others, **settings: write(op, x, others, {**op.settings, **settings})) if op.consumes else op.eager
+
+
+def _write_part_batched(op: Any, target: Any, args: tuple[Any, ...], settings: dict[str, Any], level: Level) -> None:
+    """The part of the batched payload, by the op's batching rule."""
+    assert level.size is not None
+    _keep_payload(level, target)
+    every = (target, *args)
+    batched = tuple([isinstance(a, Variable) and level_number(a) == level.number for a in every])
+    payloads = tuple([a._array if b else a for a, b in zip(every, batched, strict=True)])
+    with below(level):
+        out = apply_batch_rule(op, payloads, batched, settings, level.size, _WritingOps())
+        if out._storage is not payloads[0]._storage:  # the rule had to copy on its way
+            write(copy, payloads[0], (out,), {})
+    storage_of(target).bump(op.name + "_")
+
+
 # ----- levels ------------------------------------------------------------------------------------------------------------
 
 
@@ -150,6 +282,7 @@ def _write_grad(level: GradLevel, target: Any, result: Any) -> None:
     if isinstance(target._array, Variable):
         _write_payload(level, target, payload)
     else:
+        check_memory("copy_", target._array)
         storage.before_write(target._array)
         target._array[...] = payload
     storage.bump("copy_")
@@ -158,13 +291,19 @@ def _write_grad(level: GradLevel, target: Any, result: Any) -> None:
 
 
 def _write_payload(level: Level, target: Any, payload: Any) -> None:
-    """Write a tensor of the levels below into the payload, having left the old one to those who may ask for it."""
-    storage = storage_of(target)
+    """Write a tensor of the levels below into the payload."""
+    _keep_payload(level, target)
     with below(level):
-        if storage.keeps and storage.is_held():
-            info = None if target._meta is None else target._meta.view
-            storage.version.undo = (None, None, tensor_ops.clone((target if info is None else info.base)._array))
         write(copy, target._array, (payload,), {})
+
+
+def _keep_payload(level: Level, target: Any) -> None:
+    """Leave the payload that is about to be written to those who may ask for it."""
+    storage = storage_of(target)
+    if storage.keeps and storage.is_held():
+        info = None if target._meta is None else target._meta.view
+        with below(level):
+            storage.version.undo = (None, None, tensor_ops.clone((target if info is None else info.base)._array))
 
 
 def _lift_payload(level: GradLevel, target: Any) -> None:
@@ -199,10 +338,12 @@ def bring_to(level: Level, target: Any) -> None:
         )
     # tangents of older levels go down with the value, those of younger ones stay
     tangents = tangents_of(base) or {}
-    base._meta.tangents = older = {n: t for n, t in tangents.items() if n < level.number} or None
+    # those of functionalize may belong to it though their primal did not: a rule uses what it has made inside
+    older = {n: level.value(t) if level.kind == "functional" else t for n, t in tangents.items() if n < level.number} or None
+    base._meta.tangents = older
     with below(level):
         if level.kind == "vmap":
-            outside = tensor_ops.clone(tensor_ops.expand(base, shape=(level.size, *base.shape)))
+            outside = copy_in_order(tensor_ops.expand(base, shape=(level.size, *base.shape)), _with_batch(order_of(base)))
         elif level.kind == "functional":
             outside = _put_outside(base)
         else:
@@ -224,6 +365,11 @@ def bring_to(level: Level, target: Any) -> None:
         base._meta.level, base._meta.batch_level = level.number, 0
     if info is not None:
         follow_base(target)
+
+
+def _with_batch(order: Order) -> Order:
+    """The memory order of a batch of tensors of that order, one after the other."""
+    return None if order is None else (0, *(d + 1 for d in order))
 
 
 def _put_outside(t: Any) -> Any:

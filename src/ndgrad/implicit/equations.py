@@ -12,6 +12,7 @@ from typing import Any, Self, TypeVar
 
 import numpy as np
 
+from ndgrad.arrays.precision import is_inexact
 from ndgrad.autograd.variable import Variable, np_dtype, requires_grad
 from ndgrad.autograd.view import tangents_of
 from ndgrad.implicit.closures import Watch
@@ -143,7 +144,7 @@ class Equations:
 
 def carries_derivative(t: Any) -> bool:
     """Whether a derivative of `t` is wanted by anybody: a graph, a dual level or a transform."""
-    if not isinstance(t, Variable) or np_dtype(t).kind not in "fc":
+    if not isinstance(t, Variable) or not is_inexact(np_dtype(t)):
         return False
     while isinstance(t, Variable):
         if requires_grad(t) or tangents_of(t):

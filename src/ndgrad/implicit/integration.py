@@ -131,10 +131,18 @@ def block_matrix(blocks: Any, dense: bool) -> Any:
     return made.toarray() if dense else made
 
 
+#: Steps of a few units in the last place of t that a solver may take one after another. LSODA alone takes them without end.
+STALLED = 100
+
+
 def advance(solver: Any, name: str) -> None:
     """One step, or an error that says why there is none."""
     message = solver.step()
-    if solver.status == "failed" or not np.isfinite(solver.y).all():
+    tiny = solver.t_old is not None and abs(solver.t - solver.t_old) <= 10 * abs(np.spacing(solver.t))
+    solver.stalled = getattr(solver, "stalled", 0) + 1 if tiny else 0
+    if solver.stalled > STALLED:
+        message = f"the last {STALLED} steps have not moved on"
+    if solver.status == "failed" or solver.stalled > STALLED or not np.isfinite(solver.y).all():
         raise ConvergenceError(
             f"{name}: {type(solver).__name__} failed at t = {solver.t:.6g} with steps of {abs(solver.t - (solver.t_old or solver.t)):.3g} "
             f"({(message or 'the solution is not finite').strip()}). The solution may leave every bound there: end before, try a stiff "

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from ndgrad.arrays.precision import is_inexact, result_dtype
 from ndgrad.autograd.variable import Variable, np_dtype, wrap
 from ndgrad.implicit.faces import faced, seen
 from ndgrad.ops.vocabulary import tensor_ops
@@ -30,12 +31,12 @@ class Layout:
         self.shapes = [tuple(t.shape) for t in tensors]
         self.dtypes = [np_dtype(t) for t in tensors]
         for dtype, shape in zip(self.dtypes, self.shapes):
-            if dtype.kind not in "fc":
+            if not is_inexact(dtype):
                 raise TypeError(
                     f"{name} holds a tensor of dtype {dtype} (shape {shape}). Solvers need real or complex numbers: convert it."
                 )
         #: the dtype of the vector
-        self.dtype = np.result_type(*(np.empty(0, d).real.dtype for d in self.dtypes))
+        self.dtype = result_dtype(*(np.empty(0, d).real.dtype for d in self.dtypes))
         self.sizes = [math.prod(s) * (2 if d.kind == "c" else 1) for s, d in zip(self.shapes, self.dtypes)]
         self.size = sum(self.sizes)
         self.tensors = tensors
@@ -96,7 +97,7 @@ def as_tensor(name: str, leaf: Any, face: type[Any]) -> Any:
         raise TypeError(f"{name} holds {type(leaf).__name__}, which is no number, array or tensor ({error}).") from None
     if array.dtype.kind in "biu":
         array = array.astype(np.float64)
-    if array.dtype.kind not in "fc":
+    if not is_inexact(array.dtype):
         raise TypeError(f"{name} holds {type(leaf).__name__} of dtype {array.dtype}, which is no number, array or tensor.")
     return wrap(face, array)
 

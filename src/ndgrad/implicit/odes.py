@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ndgrad.arrays.precision import is_floating, result_dtype
 from ndgrad.autograd.variable import Variable, np_dtype, wrap
 from ndgrad.implicit.equations import Equations, carries_derivative
 from ndgrad.implicit.faces import faced
@@ -120,7 +121,7 @@ class _Problem:
             t = wrap(self.layout.face, np.asarray(t, np.float64))
         if len(t.shape) != ndim:
             raise ValueError(f"{self.name}: {what} has shape {tuple(t.shape)}; it must have {ndim} dimension{'s' * (ndim != 1)}.")
-        return t if np_dtype(t).kind == "f" else tensor_ops.cast(t, dtype=np.dtype(np.float64))
+        return t if is_floating(np_dtype(t)) else tensor_ops.cast(t, dtype=np.dtype(np.float64))
 
     def _check_times(self) -> None:
         if not (np.isfinite(self.start) and np.isfinite(self.end)):
@@ -237,7 +238,7 @@ class _Problem:
             for event, times in zip(events, event_times, strict=True):
                 if event.times and event.times[-1] == found.times[-1]:
                     last = tensor_ops.getitem(times, index=(len(event.times) - 1,))
-        dtype = np.result_type(np_dtype(self.t0), np_dtype(last))
+        dtype = result_dtype(np_dtype(self.t0), np_dtype(last))
         between = wrap(self.layout.face, np.array(found.times[1:-1], dtype))
         ends = [tensor_ops.reshape(t if np_dtype(t) == dtype else tensor_ops.cast(t, dtype=dtype), shape=(1,)) for t in (self.t0, last)]
         return tensor_ops.cat(ends[0], between, ends[1], dim=0) if count > 1 else ends[0]

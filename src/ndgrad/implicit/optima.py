@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from ndgrad.arrays.precision import finfo
 from ndgrad.autograd.variable import wrap
 from ndgrad.implicit.constraints import Bounds, Constraint, read_bounds, read_constraints
 from ndgrad.implicit.convergence import check_on_failure, not_converged, scipy_module
@@ -196,7 +197,7 @@ class Objective:
         polish = self.dense and bool(np.isfinite(x).all())
         limited = self.bounds.given or bool(self.constraints)
         scale = max(1.0, self.steepness, float(np.abs(self.gradient(x)).max(initial=0.0)) if limited else 0.0)
-        exact = np.sqrt(np.finfo(self.layout.dtype).eps) * scale
+        exact = np.sqrt(finfo(self.layout.dtype).eps) * scale
         best: Any = None
         for touching in (1e-8, 1e-6, 1e-4, 1e-3) if limited else (0.0,):
             conditions = Conditions(self, x, linear, touching)
@@ -391,12 +392,10 @@ def find_least_squares(
     limits = read_bounds(name, bounds, layout)
 
     def residuals(vector: Any, given: Any, _: Any) -> Any:
-        leaves = tensors_of(f"{name}: fun", fun(layout.unpack(vector), *given), layout.face)
-        return Layout(f"{name}: fun", leaves, layout.face).pack(leaves)
+        return flat_residuals(name, fun, layout.unpack(vector), given, layout)
 
     def cost(x: PyTree, *given: Any) -> Any:
-        r = residuals(layout.pack(_leaves(x)), given, ())
-        return LOSSES[loss]((r / f_scale) ** 2).sum() * (0.5 * f_scale**2)
+        return cost_of(flat_residuals(name, fun, x, given, layout), loss, f_scale)
 
     def solver(start: Any) -> Any:
         run = equations.run_flat
@@ -421,10 +420,15 @@ def find_least_squares(
     return layout.unpack(_value(equations, result, conditions, z)), result, layout
 
 
-def _leaves(x: PyTree) -> list[Any]:
-    from ndgrad.pytree import tree_flatten
+def flat_residuals(name: str, fun: Callable[..., PyTree], x: PyTree, given: tuple[Any, ...], layout: Layout) -> Any:
+    """What a function of a least-squares problem returns, as one vector."""
+    leaves = tensors_of(f"{name}: fun", fun(x, *given), layout.face)
+    return Layout(f"{name}: fun", leaves, layout.face).pack(leaves)
 
-    return tree_flatten(x)[0]
+
+def cost_of(r: Any, loss: str, f_scale: float) -> Any:
+    """Half the sum of squares of residuals, or of what a loss makes of the squares."""
+    return LOSSES[loss]((r / f_scale) ** 2).sum() * (0.5 * f_scale**2)
 
 
 #: SciPy's loss functions of z, the square of a scaled residual.
@@ -437,4 +441,6 @@ LOSSES: dict[str, Callable[[Any], Any]] = {
 }
 
 
-__all__ = ["Objective", "find_least_squares", "find_minimum", "least_squares", "minimize", "scalar_result"]
+__all__ = [
+    "Objective", "cost_of", "find_least_squares", "find_minimum", "flat_residuals", "least_squares", "minimize", "scalar_result",
+]  # fmt: skip

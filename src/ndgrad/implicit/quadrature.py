@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from ndgrad.arrays.precision import FLOATING, is_floating, result_dtype
 from ndgrad.autograd.variable import Variable, np_dtype, wrap
 from ndgrad.implicit.convergence import check_on_failure, not_converged, scipy_module
 from ndgrad.implicit.equations import Equations
@@ -57,7 +58,7 @@ def quad(
     face = face_of_tree(a, b, given)
     settings = _Settings(name, epsabs, epsrel, limit, points, on_failure)
     lower, upper = (_limit(name, what, value, face) for what, value in (("a", a), ("b", b)))
-    kind = np.result_type(*(np_dtype(t) for t in (lower, upper) if isinstance(t, Variable)))
+    kind = result_dtype(*(np_dtype(t) for t in (lower, upper) if isinstance(t, Variable)))
     equations = Equations(name, wrap(face, np.zeros((), kind)), given, face)
     outline: dict[str, Layout] = {}
 
@@ -80,14 +81,14 @@ def quad(
 
 def _limit(name: str, what: str, value: Any, face: type[Any]) -> Any:
     t = faced(value, face) if isinstance(value, Variable) else wrap(face, np.asarray(value, np.float64))
-    if len(t.shape) or np_dtype(t).kind not in "fiu":
+    if len(t.shape) or np_dtype(t).kind not in "iu" + FLOATING:
         raise ValueError(f"{name}: the limit {what} has shape {tuple(t.shape)} and dtype {np_dtype(t)}. It must be one real number.")
     if take_apart(t)[1]:
         raise ValueError(
             f"{name}: the limit {what} is batched by vmap, and all samples are integrated together. Substitute x = a + (b - a) s, with s "
             "from 0 to 1."
         )
-    return t if np_dtype(t).kind == "f" else tensor_ops.cast(t, dtype=np.dtype(np.float64))
+    return t if is_floating(np_dtype(t)) else tensor_ops.cast(t, dtype=np.dtype(np.float64))
 
 
 class _Settings:

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from ndgrad.arrays.precision import finfo
 from ndgrad.implicit.convergence import check_on_failure, not_converged, scipy_module
 from ndgrad.implicit.equations import Equations, Lent
 from ndgrad.implicit.layout import PyTree
@@ -212,7 +213,7 @@ class Numbers:
         self.size = equations.layout.size
         self.batched = bool(equations.batch.levels)
         #: a residual relative to the scale of the numbers that cannot be expected to become smaller
-        self.epsilon = float(np.finfo(equations.layout.dtype).eps)
+        self.epsilon = float(finfo(equations.layout.dtype).eps)
 
     def newton_step(self, x: Any, r: Any) -> Any:
         """The step; where some Jacobian is singular, the shortest that makes the linearised residual smallest."""

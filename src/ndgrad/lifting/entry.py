@@ -10,10 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from ndgrad.autograd.modes import thread
-from ndgrad.autograd.variable import Variable, requires_grad
+from ndgrad.autograd.stake import at_stake, stake_of
+from ndgrad.autograd.variable import Variable
 from ndgrad.lifting.namespaces import UNKNOWN, known_object
+from ndgrad.lifting.numbers import PythonNumber
 from ndgrad.lifting.program import LiveNamespace, Program
+from ndgrad.numpy.array import to_array
 
 
 def lift(f: Any = None, *, also: Any = ()) -> Any:
@@ -105,7 +107,7 @@ def bordered(program: Program, original: Any) -> Callable[..., Any]:
             border = Border(program)
             result = program.value(original)(*map(border.inward, args), **{k: border.inward(v) for k, v in kwargs.items()})
             border.check(_name(original))
-            return result
+            return outward(result)
         except Exception as error:
             _explain(error, program, original)
             raise
@@ -127,6 +129,15 @@ def _explain(error: Exception, program: Program, original: Any) -> None:
         )
 
 
+def outward(v: Any) -> Any:
+    """A result as callers outside see it: what stands for a Python number is an Array like any other."""
+    if v.__class__ is PythonNumber:
+        return to_array(v)
+    if v.__class__ in (list, tuple) and any(i.__class__ is PythonNumber for i in v):
+        return type(v)(map(outward, v))
+    return v
+
+
 class Border:
     """The arguments of one call."""
 
@@ -140,7 +151,7 @@ class Border:
             return v
         if v.__class__ is np.ndarray:
             made = self.program.array(v)
-            if made is not v and not requires_grad(made):
+            if made is not v and not at_stake(made):
                 self._buffers.append((v, made))
             return made
         if v.__class__ in (list, dict):
@@ -163,10 +174,10 @@ class Border:
                 original.clear()
                 original.update(made) if isinstance(made, dict) else original.extend(made)
         for array, made in self._buffers:
-            if thread.grad_enabled and requires_grad(made):
+            if (lost := stake_of(made)) is not None:
                 raise RuntimeError(
-                    f"{name} wrote values that require grad into an argument, a plain numpy.ndarray of shape {array.shape}. The caller "
-                    "would see them without their gradients. Pass an Array (ndgrad.numpy.asarray(x)), or return the result instead."
+                    f"{name} wrote into an argument, a plain numpy.ndarray of shape {array.shape}, and what it wrote {lost}. The caller "
+                    "would see the values without their derivatives. Pass an Array (ndgrad.numpy.asarray(x)), or return the result instead."
                 )
 
 
@@ -200,7 +211,7 @@ def _bordered_method(program: Program, function: FunctionType) -> Any:
             border = Border(program)
             result = function(*map(border.inward, args), **{k: border.inward(v) for k, v in kwargs.items()})
             border.check(function.__qualname__)
-            return result
+            return outward(result)
         except Exception as error:
             _explain(error, program, function)
             raise

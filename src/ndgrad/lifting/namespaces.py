@@ -10,7 +10,9 @@ from __future__ import annotations
 import copy
 import functools
 import importlib
+import io
 import math
+import pickle
 import sys
 from collections.abc import Callable, Iterator
 from types import ModuleType
@@ -19,8 +21,10 @@ from typing import Any
 import numpy as np
 
 import ndgrad.numpy as dnp
+from ndgrad.autograd.stake import first_at_stake, stake_of
 from ndgrad.autograd.variable import Variable
-from ndgrad.lifting.numbers import functions_of
+from ndgrad.copying import KEEPS_HISTORY
+from ndgrad.lifting.numbers import NDArray, functions_of
 from ndgrad.numpy.coercion import as_array, as_arrays
 from ndgrad.numpy.dispatch import MODULES as NUMPY_MODULES
 from ndgrad.pytree import tree_map
@@ -65,8 +69,40 @@ def ndenumerate(arr: Any) -> Iterator[tuple[tuple[int, ...], Any]]:
         yield place, array[place]
 
 
+def _to_file(name: str) -> Callable[..., Any]:
+    """A function of NumPy's that writes a file: what is read from there again has no derivative."""
+    theirs = getattr(dnp, name)
+
+    @functools.wraps(theirs)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        refuse_export(f"numpy.{name}", args, kwargs)
+        return theirs(*args, **kwargs)
+
+    return call
+
+
+def refuse_export(name: str, *values: Any) -> None:
+    """Raise if lifted code is about to write a tensor into bytes or a file, where its derivative would end."""
+    lost = first_at_stake(*values)
+    if lost is not None:
+        raise TypeError(
+            f"{name} was called by lifted code with an Array of shape {tuple(lost.shape)} that {stake_of(lost)}: what is read back from "
+            "bytes or a file has no derivative. Keep the Array itself, or write x.detach() if its values alone are meant."
+        )
+
+
 #: Names of NumPy's that lifted code sees otherwise than users of ndgrad.numpy.
-_NUMPY = {"isscalar": isscalar, "ndenumerate": ndenumerate}
+_NUMPY = {
+    "isscalar": isscalar, "ndarray": NDArray, "ndenumerate": ndenumerate,
+    **{name: _to_file(name) for name in ("save", "savetxt", "savez", "savez_compressed")},
+}  # fmt: skip
+
+#: Names of NumPy's that would mean something else in lifted code, and what to write instead.
+_REFUSED = dict.fromkeys(
+    ("True_", "False_"),
+    "a comparison is a 0-d Array there, which is not that object, so `(v > 0) is numpy.True_` would take the other branch. Write "
+    "`if v > 0`, or bool(v > 0) is True; as a value write True or False",
+)
 
 
 # ----- objects of NumPy ---------------------------------------------------------------------------------------------------
@@ -101,6 +137,8 @@ def numpy_module(theirs: ModuleType, lift: Callable[[Any], Any]) -> ModuleType:
 
     def find(name: str) -> Any:
         if path == "numpy":
+            if name in _REFUSED:
+                raise TypeError(f"numpy.{name} cannot be used in lifted code: {_REFUSED[name]}.")
             if name in _NUMPY:
                 return _NUMPY[name]
             value = getattr(theirs, name, UNKNOWN)
@@ -195,6 +233,33 @@ def known_object(value: Any) -> Any:
 # ----- other modules --------------------------------------------------------------------------------------------------------
 
 
+class _Pickler(pickle.Pickler):
+    """Pickles what has no derivative."""
+
+    def reducer_override(self, obj: Any) -> Any:
+        refuse_export("pickle", obj)
+        return NotImplemented
+
+
+def _dump(obj: Any, file: Any, *args: Any, **kwargs: Any) -> None:
+    _Pickler(file, *args, **kwargs).dump(obj)
+
+
+def _dumps(obj: Any, *args: Any, **kwargs: Any) -> bytes:
+    file = io.BytesIO()
+    _dump(obj, file, *args, **kwargs)
+    return file.getvalue()
+
+
+PICKLES: dict[int, Any] = {id(pickle.dump): _dump, id(pickle.dumps): _dumps}
+
+
+def pickle_module() -> ModuleType:
+    own = {"dump": _dump, "dumps": _dumps, "Pickler": _Pickler}
+    return Namespace(pickle, lambda name: own[name] if name in own else getattr(pickle, name))
+
+
+
 def math_module(theirs: ModuleType) -> ModuleType:
     """math or cmath."""
     known = functions_of(theirs)
@@ -224,7 +289,8 @@ def _copied(x: Any) -> Any:
         return x.copy() if hasattr(x, "copy") else x.clone()
     if isinstance(x, (list, tuple, dict)) and type(x) in (list, tuple, dict):
         return tree_map(_copied, x)
-    return copy.deepcopy(x)
+    memo: dict[Any, Any] = {KEEPS_HISTORY: True}
+    return copy.deepcopy(x, memo)
 
 
 def _copied_once(x: Any) -> Any:

@@ -2,7 +2,7 @@
 
 `float(x)`, `math.sin(x)` and the rest ask an object for a plain number, which would forget the graph. Here they answer with 0-d Arrays
 when a derivative is at stake, and with plain numbers otherwise. What has no slope anywhere (`int`, `round`, `math.floor`, `isinstance`)
-gives plain answers always: nothing is lost.
+gives plain answers always: nothing is lost. `type` says of each what it would be in the original program, so that branches are the same.
 """
 
 from __future__ import annotations
@@ -15,9 +15,14 @@ from typing import Any
 
 import numpy as np
 
+from ndgrad.arrays.precision import is_number
+from ndgrad.autograd.stake import at_stake
 from ndgrad.autograd.variable import Variable, np_dtype, requires_grad
 from ndgrad.autograd.view import tangents_of
 from ndgrad.numpy.array import Array, to_array
+from ndgrad.numpy.coercion import as_array
+from ndgrad.ops import shape as shape_ops
+from ndgrad.ops.generate import FACES
 
 # ----- what is at stake ------------------------------------------------------------------------------------------------
 
@@ -42,6 +47,44 @@ def _is_tensor(x: Any) -> bool:
     return isinstance(x, Variable)
 
 
+# ----- what stands for Python's numbers -------------------------------------------------------------------------------------
+
+
+class PythonNumber(Array):
+    """A 0-d Array that stands for a float or complex number of Python's, where other 0-d Arrays stand for NumPy's scalars: what `float(x)`
+    and `math.sin(x)` give, and what arithmetic makes of it with Python's numbers alone."""
+
+    __slots__ = ()
+
+
+FACES[PythonNumber] = Array
+
+
+def python_number(t: Any) -> Any:
+    """A tensor of one element that was just made, as a Python number."""
+    t.__class__ = PythonNumber
+    return t
+
+
+def _arithmetic(name: str) -> Callable[..., Any]:
+    of_arrays = getattr(Array, name)
+
+    def method(self: Any, *others: Any) -> Any:
+        made = of_arrays(self, *others)
+        alone = all(o.__class__ is PythonNumber or (isinstance(o, (int, float, complex)) and not isinstance(o, np.generic)) for o in others)
+        return python_number(made) if alone and made.__class__ is Array else made
+
+    method.__name__ = method.__qualname__ = name
+    return method
+
+
+for _name in "add sub mul truediv floordiv mod pow".split():
+    for _operator in (f"__{_name}__", f"__r{_name}__"):
+        setattr(PythonNumber, _operator, _arithmetic(_operator))
+for _operator in ("__neg__", "__pos__", "__abs__"):
+    setattr(PythonNumber, _operator, _arithmetic(_operator))
+
+
 # ----- float, complex, int ---------------------------------------------------------------------------------------------------
 
 
@@ -52,7 +95,7 @@ class _Number(type):
     kinds: str
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
-        if args and _is_tensor(args[0]) and not is_constant(args[0]):
+        if args and _is_tensor(args[0]) and at_stake(args[0]):
             return cls.keep(*args, **kwargs)
         return cls.plain(*args, **kwargs)
 
@@ -82,7 +125,7 @@ class _Float(_Number):
     def keep(cls, *args: Any, **named: Any) -> Any:
         if np_dtype(args[0]).kind == "c":
             raise TypeError("float() argument must be a real number, not complex. Take .real of it.")
-        return scalar(args[0], "float()").astype(np.float64, copy=False)
+        return python_number(shape_ops.alias(scalar(args[0], "float()").astype(np.float64, copy=False)))
 
 
 class _Complex(_Number):
@@ -90,14 +133,14 @@ class _Complex(_Number):
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
         parts = [*args, *kwargs.values()]
-        if any(_is_tensor(p) and not is_constant(p) for p in parts):
+        if at_stake(parts):
             return cls.keep(*args, **kwargs)
         return complex(*args, **kwargs)
 
     def keep(cls, *parts: Any, **named: Any) -> Any:
         given = {**dict(zip(("real", "imag"), parts, strict=False)), **named}
         first, second = (scalar(p, "complex()") if _is_tensor(p) else p for p in (given.get("real", 0.0), given.get("imag", 0.0)))
-        return first + second * 1j
+        return python_number(as_array(first + second * 1j))
 
 
 class _Int(_Number):
@@ -138,14 +181,92 @@ def round_(number: Any, ndigits: int | None = None) -> Any:
     """`round`: without digits an int, as Python gives; its slope is zero."""
     if _is_tensor(number) and number.ndim == 0 and ndigits is None:
         return round(_value(number))
-    return round(number) if ndigits is None else round(number, ndigits)
+    made = round(number) if ndigits is None else round(number, ndigits)
+    return python_number(made) if number.__class__ is PythonNumber else made
 
 
-# ----- isinstance --------------------------------------------------------------------------------------------------------
+# ----- type and isinstance --------------------------------------------------------------------------------------------------
+
+
+_PLAIN_NUMBERS: dict[type, type] = {float: Float, complex: Complex, int: Int}
+
+
+def type_of(x: Any) -> Any:
+    """`type(x)`: the class that x would have in the original program, as lifted code names it."""
+    if x.__class__ is PythonNumber:
+        return Complex if np_dtype(x).kind == "c" else Float
+    if isinstance(x, Variable):
+        return NDArray if x.ndim else np_dtype(x).type
+    kind = type(x)
+    if kind in (type, _Type, _NDArray) or isinstance(x, _Number):
+        return Type
+    return _PLAIN_NUMBERS.get(kind, NDArray if kind is np.ndarray else kind)
+
+
+class _Type(type):
+    """The class that stands for `type`: called with one argument it says its class, and else it is `type`."""
+
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        if cls is not Type:
+            return super().__call__(*args, **kwargs)  # a metaclass of the program's
+        return type_of(*args) if len(args) == 1 and not kwargs else type(*args, **kwargs)
+
+    def __instancecheck__(cls, x: Any) -> bool:
+        return isinstance(x, type) if cls is Type else super().__instancecheck__(x)
+
+    def __subclasscheck__(cls, other: type) -> bool:
+        return issubclass(other, type) if cls is Type else super().__subclasscheck__(other)
+
+    def __eq__(cls, other: object) -> bool:
+        return other is cls or (cls is Type and other is type)
+
+    def __hash__(cls) -> int:
+        return hash(type) if cls is Type else super().__hash__()
+
+
+class Type(type, metaclass=_Type):
+    """`type` in lifted code."""
+
+
+class _NDArray(type):
+    """The class that stands for `numpy.ndarray`: Arrays are its instances, and what it makes."""
+
+    def __call__(cls, shape: Any, dtype: Any = float, buffer: Any = None, *args: Any, **kwargs: Any) -> Any:
+        made = np.ndarray(shape, dtype, buffer, *args, **kwargs)
+        return as_array(made) if is_number(made.dtype) else made
+
+    def __instancecheck__(cls, x: Any) -> bool:
+        return isinstance(x, np.ndarray) or (isinstance(x, Variable) and x.__class__ is not PythonNumber)
+
+    def __subclasscheck__(cls, other: type) -> bool:
+        return issubclass(other, (np.ndarray, Array))
+
+    def __getattr__(cls, name: str) -> Any:
+        return getattr(Array, name)
+
+    def __eq__(cls, other: object) -> bool:
+        return other is cls or other is np.ndarray or other is Array
+
+    def __hash__(cls) -> int:
+        return hash(np.ndarray)
+
+    def __repr__(cls) -> str:
+        return repr(np.ndarray)
+
+
+class NDArray(metaclass=_NDArray):
+    """`numpy.ndarray` in lifted code."""
+
+
+Type.__name__ = Type.__qualname__ = "type"
+NDArray.__name__ = NDArray.__qualname__ = "ndarray"
+NDArray.__module__ = "numpy"
 
 
 def isinstance_(x: Any, kinds: Any) -> bool:
     """`isinstance`, for which an Array is an ndarray, and a 0-d one a NumPy scalar too, since that is what NumPy would have given."""
+    if x.__class__ is PythonNumber:
+        return any(_covers(k, complex if np_dtype(x).kind == "c" else float) for k in _flat(kinds))
     if isinstance(x, kinds):
         return True
     if isinstance(x, Variable):
@@ -165,7 +286,9 @@ def _covers(kind: Any, scalar_type: type) -> bool:
 
 
 #: Names of `builtins` that lifted code sees otherwise.
-BUILTINS: dict[str, Any] = {"float": Float, "complex": Complex, "int": Int, "round": round_, "isinstance": isinstance_}
+BUILTINS: dict[str, Any] = {
+    "float": Float, "complex": Complex, "int": Int, "type": Type, "round": round_, "isinstance": isinstance_,
+}  # fmt: skip
 
 
 # ----- math and cmath ------------------------------------------------------------------------------------------------------
@@ -202,6 +325,10 @@ def _norm(*parts: Any) -> Any:
     return length
 
 
+def _fraction(mantissa: Any, exponent: Any) -> tuple[Any, int]:
+    return mantissa, int(_value(exponent))
+
+
 def _product(values: Any, *, start: Any = 1) -> Any:
     for v in values:
         start = start * v
@@ -211,7 +338,8 @@ def _product(values: Any, *, start: Any = 1) -> Any:
 #: Function of math -> the same on tensors. The name of NumPy's ufunc where that is all; None where the answer has no slope.
 _MATH: dict[str, Any] = {
     **{name: name for name in (
-        "sin cos tan sinh cosh tanh exp expm1 exp2 log2 log10 log1p sqrt cbrt fabs copysign fmod degrees radians ldexp modf".split()
+        "sin cos tan sinh cosh tanh exp expm1 exp2 log2 log10 log1p sqrt cbrt fabs copysign fmod degrees radians ldexp modf "
+        "nextafter".split()
     )},
     "asin": "arcsin", "acos": "arccos", "atan": "arctan", "atan2": "arctan2", "asinh": "arcsinh", "acosh": "arccosh", "atanh": "arctanh",
     "pow": "power",
@@ -227,7 +355,8 @@ _MATH: dict[str, Any] = {
     "erfc": lambda x: _special().erfc(x),
     "lgamma": lambda x: _special().gammaln(x),
     "gamma": lambda x: math.copysign(1.0, math.gamma(_value(x))) * _numpy().exp(_special().gammaln(x)),
-    **dict.fromkeys("floor ceil trunc isnan isinf isfinite isclose frexp ulp nextafter".split()),
+    "frexp": lambda x: _fraction(*_numpy().frexp(x)),
+    **dict.fromkeys("floor ceil trunc isnan isinf isfinite isclose ulp".split()),
 }  # fmt: skip
 
 _CMATH: dict[str, Any] = {
@@ -239,10 +368,6 @@ _CMATH: dict[str, Any] = {
     "rect": lambda r, phi: r * _numpy().exp(1j * phi),
     **dict.fromkeys("isnan isinf isfinite isclose".split()),
 }  # fmt: skip
-
-
-def _holds_history(values: Any) -> bool:
-    return any((_is_tensor(v) and not is_constant(v)) or (isinstance(v, (list, tuple)) and _holds_history(v)) for v in values)
 
 
 def _plain(x: Any) -> Any:
@@ -257,14 +382,17 @@ def _function(module: Any, name: str, how: Any) -> Callable[..., Any]:
 
     def call(*args: Any, **kwargs: Any) -> Any:
         args = tuple(list(a) if _is_iterator(a) else a for a in args)
-        if not _holds_history(args):
+        if not at_stake(args):
             return theirs(*args, **kwargs)
         theirs(*_plain(args), **kwargs)  # for its errors: "math domain error" where NumPy would give NaN
         given = [scalar(a, f"{module.__name__}.{name}()") if _is_tensor(a) else a for a in args]
         if complex_result:
             given = [a + 0j if name not in ("phase", "polar", "rect") and not isinstance(a, (list, tuple)) else a for a in given]
         function = getattr(_numpy(), how) if isinstance(how, str) else how
-        return function(*given, **kwargs)
+        made = function(*given, **kwargs)
+        parts = made if isinstance(made, tuple) else (made,)
+        parts = tuple(python_number(shape_ops.alias(as_array(p))) if _is_tensor(p) else p for p in parts)
+        return parts if isinstance(made, tuple) else parts[0]
 
     def call_flat(*args: Any, **kwargs: Any) -> Any:
         return theirs(*_plain(args), **kwargs)

@@ -28,20 +28,22 @@ from typing import Any
 
 import numpy as np
 
+from ndgrad.arrays.precision import is_number
 from ndgrad.autograd.locks import make_lock
-from ndgrad.autograd.variable import Variable, requires_grad
+from ndgrad.autograd.variable import Variable
 from ndgrad.lifting import namespaces
 from ndgrad.lifting.namespaces import PURE_PYTHON, UNKNOWN, Namespace, known_object
-from ndgrad.lifting.numbers import changed_builtins, is_constant, isinstance_
+from ndgrad.lifting.numbers import PythonNumber, changed_builtins, is_constant, isinstance_
 from ndgrad.numpy.array import Array
-from ndgrad.numpy.coercion import NUMBERS, as_array
+from ndgrad.numpy.coercion import as_array
 
 _LruCache = type(functools.lru_cache(lambda: None))
 _Dispatcher = type(np.sum)
 
 #: Values that are the same for everybody.
 PLAIN = frozenset(
-    (int, float, complex, bool, str, bytes, type(None), type(...), type(NotImplemented), range, slice, Array, np.dtype, CodeType,
+    (int, float, complex, bool, str, bytes, type(None), type(...), type(NotImplemented), range, slice, Array, PythonNumber, np.dtype,
+     CodeType,
      *(np.dtype(c).type for c in "?bhilqBHILQefdgFDG"))
 )  # fmt: skip
 _CONTAINERS = (list, tuple, dict, set, frozenset)
@@ -160,7 +162,7 @@ class Program:
         if kind is BuiltinFunctionType:
             if (v.__module__ or "").startswith("scipy."):
                 return namespaces.passing(v, f"{v.__module__}.{v.__qualname__}")
-            return namespaces.math_objects().get(id(v), v)
+            return namespaces.math_objects().get(id(v)) or namespaces.PICKLES.get(id(v), v)
         if kind is functools.partial:
             return functools.partial(self.value(v.func), *map(self.value, v.args), **{k: self.value(a) for k, a in v.keywords.items()})
         if kind is _LruCache:
@@ -183,7 +185,7 @@ class Program:
 
     def array(self, v: Any) -> Any:
         """A plain array as an Array over its memory, the same one each time, so that what is written through it stays known."""
-        if v.dtype.kind not in NUMBERS:
+        if not is_number(v.dtype):
             return v
         known = self._arrays.get(id(v))
         if known is None:
@@ -414,6 +416,8 @@ class Program:
             made = namespaces.math_module(m)
         elif name == "copy":
             made = namespaces.copy_module()
+        elif name == "pickle":
+            made = namespaces.pickle_module()
         else:
             return m
         self._made[id(m)] = (m, made)
@@ -453,7 +457,7 @@ class Program:
             self._twins.clear()
             self._held.clear()
             # what has been written with history stays, since the program will read it again
-            self._arrays = {key: pair for key, pair in self._arrays.items() if requires_grad(pair[1])}
+            self._arrays = {key: pair for key, pair in self._arrays.items() if not is_constant(pair[1])}
             passing = {key for key, (v, _) in self._made.items() if key not in self._lasting and not _lasts(v)}
             if passing:
                 self._made = {key: pair for key, pair in self._made.items() if key not in passing}

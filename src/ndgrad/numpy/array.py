@@ -24,10 +24,11 @@ from ndgrad import devices
 from ndgrad.api import convert, fill, shape
 from ndgrad.api import index as index_api
 from ndgrad.api.arguments import as_shape
+from ndgrad.arrays.precision import is_number
 from ndgrad.autograd.inplace import write
-from ndgrad.autograd.modes import thread
-from ndgrad.autograd.variable import Variable, np_dtype, requires_grad
-from ndgrad.autograd.view import tangents_of
+from ndgrad.autograd.layout import is_view_of
+from ndgrad.autograd.stake import at_stake, stake_of
+from ndgrad.autograd.variable import Variable, np_dtype
 from ndgrad.checks import NOT_AN_ARRAY, asked_by_sparse, handed_out, vmap_error
 from ndgrad.ops import cast as cast_ops
 from ndgrad.ops import complex as complex_ops
@@ -35,7 +36,7 @@ from ndgrad.ops import fill as fill_ops
 from ndgrad.ops import index as index_ops
 from ndgrad.ops import shape as shape_ops
 from ndgrad.ops.generate import FACES
-from ndgrad.storage import batch_dims, memory_of
+from ndgrad.storage import batch_dims, memory_of, sample_of
 from ndgrad.tensor import Tensor
 
 #: The instruction of `a % b` and `a %= b` (see _in_formatting).
@@ -43,8 +44,20 @@ _BINARY_OP = opcode.opmap["BINARY_OP"]
 _REMAINDERS = frozenset(n for n, (name, _) in enumerate(opcode._nb_ops) if name in ("NB_REMAINDER", "NB_INPLACE_REMAINDER"))  # type: ignore[attr-defined]  # not in the stubs
 
 
+_INTS = frozenset((int,))
+#: Classes of an index's items that mean what they are, and by far the commonest.
+_WRITTEN = frozenset((int, slice, type(None), type(Ellipsis)))
+
+
 def _reversed(t: Any) -> Any:
     return shape_ops.permute(t, dims=tuple(range(t.ndim))[::-1])
+
+
+def _zeros(t: Any) -> Any:
+    """The imaginary part of real numbers, in C order unless they lie in Fortran's."""
+    from ndgrad.numpy.coercion import arranged_like  # which is made of the class below
+
+    return arranged_like(fill_ops.zeros_like(t), t, "A")
 
 
 class Array(Tensor):
@@ -90,7 +103,7 @@ class Array(Tensor):
     @property
     def flags(self) -> Any:
         """How the memory lies, and whether it may be written."""
-        return memory_of(self).flags
+        return sample_of(self).flags
 
     @property
     def T(self) -> Any:
@@ -100,7 +113,7 @@ class Array(Tensor):
     @property
     def imag(self) -> Any:
         """The imaginary part: a view, and zeros for real numbers."""
-        return complex_ops.imag(self) if np_dtype(self).kind == "c" else fill_ops.zeros_like(self)
+        return complex_ops.imag(self) if np_dtype(self).kind == "c" else _zeros(self)
 
     @imag.setter
     def imag(self, value: Any) -> None:
@@ -131,11 +144,15 @@ class Array(Tensor):
         if kind is int:
             if self.ndim == 1 and -(size := self.shape[0]) <= index < size:
                 return index_ops.element(self, index=(index,))
-        elif kind is tuple and len(index) == self.ndim and all(i.__class__ is int or isinstance(i, np.integer) for i in index):
-            try:
-                return index_ops.element(self, index=tuple(map(int, index)))
-            except IndexError:
-                pass  # the next line says it better
+        elif kind is not slice:
+            if kind is not tuple or not _WRITTEN.issuperset(map(type, index)):
+                index = index_api.with_numbers(index)
+            ints = index if index.__class__ is tuple else (index,)
+            if len(ints) == self.ndim and _INTS.issuperset(map(type, ints)):
+                try:
+                    return index_ops.element(self, index=ints)
+                except IndexError:
+                    pass  # the next line says it better
         return index_api.getitem(self, index)
 
     # ----- shape ---------------------------------------------------------------------------------------------------------
@@ -143,7 +160,7 @@ class Array(Tensor):
     def reshape(self, *sizes: Any, order: Any = "C", copy: bool | None = None) -> Any:
         """Another shape over the same memory where possible, else a copy."""
         wanted = _inferred(as_shape(sizes), self)
-        if order == "F" or (order == "A" and memory_of(self).flags.fnc):
+        if order == "F" or (order == "A" and sample_of(self).flags.fnc):
             made = _reversed(shape_ops.reshape(_reversed(self), shape=wanted[::-1]))
         else:
             made = shape_ops.reshape(self, shape=wanted)
@@ -153,7 +170,10 @@ class Array(Tensor):
 
     def flatten(self, order: Any = "C") -> Any:
         """A one-dimensional copy (torch's `flatten` may be a view)."""
-        return cast_ops.clone(self.reshape(-1, order="F" if order == "F" else "C"))
+        from ndgrad.numpy.shapes import ravel  # which is made of this class
+
+        made = ravel(self, order)
+        return cast_ops.clone(made) if is_view_of(made, self) else made
 
     def transpose(self, *axes: Any) -> Any:
         """Axes permuted; reversed when none are given (torch's `transpose` swaps two)."""
@@ -187,16 +207,29 @@ class Array(Tensor):
         if not np.can_cast(np_dtype(self), wanted, casting):
             raise TypeError(f"Cannot cast array data from {np_dtype(self)!r} to {wanted!r} according to the rule {casting!r}")
         if np_dtype(self) == wanted:
-            return self.copy(order) if copy else self
-        return cast_ops.cast(self, dtype=wanted)
+            return self.copy(order) if copy else self._arranged(order)
+        return cast_ops.cast(self, dtype=wanted)._arranged(order) if is_number(wanted) else as_no_numbers(self, wanted)
 
     def copy(self, order: Any = "C") -> Any:
         """A copy that lies in memory in C order, Fortran order ("F") or the array's own ("K")."""
         n = self.ndim
-        if n < 2 or order == "K":
+        if n < 2 or (order == "K" and 0 not in memory_of(self).strides):
             return cast_ops.clone(self)
-        fortran = order == "F" or (order == "A" and memory_of(self).flags.fnc)
-        return cast_ops.clone_ordered(self, order=tuple(range(n))[::-1] if fortran else tuple(range(n)))
+        if order == "C":
+            return cast_ops.clone_ordered(self, order=tuple(range(n)))
+        from ndgrad.numpy.coercion import order_like  # which is made of this class
+
+        return cast_ops.clone_ordered(self, order=order_like(sample_of(self), order))
+
+    def _arranged(self, order: Any) -> Any:
+        """The array itself if it lies in memory in the order asked for ("K" asks for none), else a copy that does."""
+        flags = sample_of(self).flags
+        wanted = "F" if order == "F" or (order == "A" and flags.fnc) else "C"
+        asked = order in ("C", "F") or (order == "A" and not flags.forc)
+        return self.copy(wanted) if asked and not flags[f"{wanted}_CONTIGUOUS"] else self
+
+    def __pos__(self) -> Any:
+        return cast_ops.clone(self)
 
     def fill(self, value: Any) -> None:
         fill.fill_(self, value)
@@ -228,10 +261,16 @@ class Array(Tensor):
         return self.to(devices.device(device))
 
     def tobytes(self, order: Any = "C") -> bytes:
-        return bytes(memory_of(self.detach()).tobytes(order))
+        refuse_memory(self)
+        return bytes(self.numpy().tobytes(order))
 
     def tofile(self, fid: Any, sep: str = "", format: str = "%s") -> None:
-        memory_of(self.detach()).tofile(fid, sep, format)
+        refuse_memory(self)
+        self.numpy().tofile(fid, sep, format)
+
+    def __copy__(self) -> Any:
+        """`copy.copy(x)`, NumPy's copy of an array: with its history."""
+        return self.copy()
 
     # ----- text and numbers ----------------------------------------------------------------------------------------------
 
@@ -290,11 +329,6 @@ def _is_array_class(dtype: Any) -> bool:
     return isinstance(dtype, type) and issubclass(dtype, (np.ndarray, Variable))
 
 
-def at_stake(t: Any) -> bool:
-    """Whether a derivative would be lost with the plain values of a tensor: a history that is being recorded, or a tangent."""
-    return (thread.grad_enabled and requires_grad(t)) or (bool(thread.dual_stack) and bool(tangents_of(t)))
-
-
 def _asked_by_lifted_code() -> bool:
     """Whether the caller of the calling method is lifted: its author asked for a number, and not to leave a graph (see ndgrad.lifting)."""
     return sys._getframe(2).f_globals.__class__ is not dict
@@ -315,19 +349,34 @@ def outside(t: Any, what: str) -> Any:
     if _in_formatting():
         return t.detach()
     raise TypeError(
-        f"{what} of an Array that requires grad would drop it from the graph: the result is a plain Python number. "
+        f"{what} of an Array that {stake_of(t)} would drop its derivative: the result is a plain Python number. "
         "Keep the 0-d Array (write u[i] = t into an Array made by ndgrad.numpy, use ndgrad.numpy functions instead of math's), "
-        "or ask for the number: t.item(), or under no_grad()."
+        "or ask for the number: t.item(), or t.detach() first."
     )
+
+
+def as_no_numbers(t: Any, dtype: np.dtype[Any]) -> Any:
+    """The elements as objects, which keep their history, or as text or dates, which have none: a NumPy array."""
+    if dtype.kind == "O" and at_stake(t):
+        made = np.empty(tuple(t.shape), object)
+        for place in np.ndindex(*t.shape):
+            made[place] = t[place]
+        return made
+    if (lost := stake_of(t)) is not None:
+        raise TypeError(
+            f"an Array of shape {tuple(t.shape)} that {lost} was asked for as {dtype}, which has no derivative. Use t.detach() for "
+            "its values."
+        )
+    return t.numpy().astype(dtype)
 
 
 def refuse_memory(t: Any) -> None:
     """Bare memory forgets the graph too."""
     if at_stake(t):
         raise RuntimeError(
-            f"the bare memory of an Array that requires grad (shape {tuple(t.shape)}) was asked for, and a computation on it would drop "
-            "the graph. This is what numpy.array([t, ...]), numpy.asarray(t), numpy.vectorize and others do that cannot see tensors: "
-            "use ndgrad.numpy (array, stack, vectorize, ...) there. For the values alone: t.detach().numpy(), or do it under no_grad()."
+            f"the bare memory of an Array that {stake_of(t)} (shape {tuple(t.shape)}) was asked for, and a computation on it would drop "
+            "the derivative. This is what numpy.array([t, ...]), numpy.asarray(t), numpy.vectorize and others do that cannot see tensors: "
+            "use ndgrad.numpy (array, stack, vectorize, ...) there. For the values alone: t.detach().numpy()."
         )
 
 

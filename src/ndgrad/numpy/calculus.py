@@ -7,7 +7,19 @@ from typing import Any
 import numpy as np
 
 from ndgrad.autograd.variable import np_dtype
-from ndgrad.numpy.coercion import as_array, broadcast, flat, inexact, many_axes, one_axis, operands, part, with_dtype
+from ndgrad.numpy.coercion import (
+    arranged,
+    arranged_like,
+    as_array,
+    broadcast,
+    flat,
+    inexact,
+    many_axes,
+    one_axis,
+    operands,
+    part,
+    with_dtype,
+)
 from ndgrad.numpy.ufuncs import call
 from ndgrad.ops import complex as complex_ops
 from ndgrad.ops import join, padding, window
@@ -126,7 +138,7 @@ def _derivative(t: Any, h: Any, d: int, edge_order: int) -> Any:
     else:
         first = _one_sided(y(0, 1), y(1, 2), y(2, 3), h0, h1)
         last = -_one_sided(y(n - 1, n), y(n - 2, n - 1), y(n - 3, n - 2), h3, h2)
-    return join.cat(first, inner, last, dim=d)
+    return arranged_like(join.cat(first, inner, last, dim=d), t)
 
 
 def _one_sided(y0: Any, y1: Any, y2: Any, a: Any, b: Any) -> Any:
@@ -174,7 +186,7 @@ def correlate(a: Any, v: Any, mode: str = "valid") -> Any:
     y = complex_ops.conj(y) if np_dtype(y).kind == "c" else y
     # the longer one stays where it is: swapping the two turns the result around
     made = _slide(y, x, mode) if turned else _slide(x, y, mode)
-    return made[::-1] if turned else made
+    return arranged(made[::-1]) if turned else made
 
 
 def _lines(name: str, a: Any, v: Any) -> list[Any]:

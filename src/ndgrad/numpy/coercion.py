@@ -8,6 +8,7 @@ converted behind the user's back.
 from __future__ import annotations
 
 import functools
+import math
 import operator
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -16,19 +17,21 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from ndgrad.api.arguments import keywords_of, renamed, takes_any_keyword
+from ndgrad.arrays.precision import is_inexact, is_number, result_dtype
 from ndgrad.autograd.inplace import write
-from ndgrad.autograd.modes import thread
-from ndgrad.autograd.variable import Variable, meta_of, np_dtype, requires_grad, wrap
+from ndgrad.autograd.lent import over
+from ndgrad.autograd.modes import birth, process, thread
+from ndgrad.autograd.stake import first_at_stake, stake_of
+from ndgrad.autograd.variable import Variable, meta_of, np_dtype, wrap
 from ndgrad.checks import vmap_error
-from ndgrad.numpy.array import Array, to_array
+from ndgrad.numpy.array import Array, as_no_numbers, to_array
 from ndgrad.ops import cast as cast_ops
 from ndgrad.ops import fill as fill_ops
+from ndgrad.ops import gather as gather_ops
 from ndgrad.ops import join as join_ops
 from ndgrad.ops import shape as shape_ops
-from ndgrad.storage import batch_dims, memory_of
-
-#: Kinds of dtype that Arrays hold: booleans, integers, floats, complex numbers ("V" covers bfloat16, which is checked by name).
-NUMBERS = frozenset("biufc")
+from ndgrad.ops import slices as slice_ops
+from ndgrad.storage import batch_dims, memory_of, sample_of
 
 
 class NotNumbers(TypeError):
@@ -45,7 +48,10 @@ def as_array(x: Any) -> Any:
     if isinstance(x, Variable):
         return to_array(x)
     if isinstance(x, np.ndarray):
-        return constant(checked(x))
+        t = over(Array, checked(x))
+        if thread.levels:
+            meta_of(t).born = thread.levels[-1].number
+        return t
     if isinstance(x, (list, tuple)) and holds_tensors(x):
         return stacked(x)
     return constant(checked(np.asarray(x)))
@@ -54,15 +60,15 @@ def as_array(x: Any) -> Any:
 def constant(values: Any) -> Any:
     """An Array over a NumPy array, outside every graph."""
     t = wrap(Array, values)
-    if thread.levels:
-        meta_of(t).born = thread.levels[-1].number
+    if process.open or thread.levels:
+        meta_of(t).born = birth()
     return t
 
 
 def checked(array: Any) -> Any:
     """A NumPy array that may stand beside Arrays, as a plain ndarray in native byte order."""
     dtype = array.dtype
-    if dtype.kind not in NUMBERS and dtype.name != "bfloat16":
+    if not is_number(dtype):
         raise _not_numbers(array)
     if array.__class__ is not np.ndarray:
         array = _plain(array)
@@ -117,19 +123,19 @@ def stacked(items: Any) -> Any:
             "setting an array element with a sequence: the requested array has an inhomogeneous shape (parts have shapes "
             f"{sorted(shapes)}). Give parts of one shape."
         )
-    return join_ops.stack(*together(parts), dim=0)
+    return arranged(join_ops.stack(*together(parts), dim=0))
 
 
 def together(parts: Sequence[Any]) -> list[Any]:
     """Arrays in the dtype that NumPy's promotion gives them together."""
-    dtype = np.result_type(*(np_dtype(p) for p in parts))
+    dtype = result_dtype(*(np_dtype(p) for p in parts))
     return [with_dtype(p, dtype) for p in parts]
 
 
 def operands(*values: Any) -> list[Any]:
     """The values of one expression as Arrays of one dtype, in which Python's numbers have no say, as in NumPy."""
     found = [v if v.__class__ in (bool, int, float, complex) else as_array(v) for v in values]
-    dtype = np.result_type(*(np_dtype(v) if isinstance(v, Variable) else v for v in found))
+    dtype = result_dtype(*(np_dtype(v) if isinstance(v, Variable) else v for v in found))
     return [with_dtype(v, dtype) if isinstance(v, Variable) else constant(np.asarray(v, dtype)) for v in found]
 
 
@@ -159,12 +165,12 @@ def with_dtype(t: Any, dtype: Any) -> Any:
     """The Array in another dtype; None leaves it."""
     if dtype is None or np_dtype(t) == (wanted := np.dtype(dtype)):
         return t
-    return cast_ops.cast(t, dtype=wanted)
+    return cast_ops.cast(t, dtype=wanted) if is_number(wanted) else as_no_numbers(t, wanted)
 
 
 def inexact(t: Any, dtype: Any = None) -> Any:
     """What means and deviations are computed in: the given dtype, else float64 for integers and booleans."""
-    return with_dtype(t, dtype if dtype is not None or np_dtype(t).kind in "fc" else np.float64)
+    return with_dtype(t, dtype if dtype is not None or is_inexact(np_dtype(t)) else np.float64)
 
 
 # ----- values, where a decision is made by them --------------------------------------------------------------------------
@@ -196,7 +202,7 @@ def plain(x: Any) -> Any:
 def as_arrays(x: Any) -> Any:
     """A result of NumPy's, or a structure of them, with Arrays in the place of arrays of numbers."""
     if isinstance(x, np.ndarray):
-        return constant(x) if x.dtype.kind in NUMBERS else x
+        return constant(x) if is_number(x.dtype) else x
     if isinstance(x, tuple) and hasattr(x, "_fields"):
         return type(x)(*(as_arrays(i) for i in x))
     return type(x)(as_arrays(i) for i in x) if isinstance(x, (list, tuple)) else x
@@ -248,8 +254,51 @@ def part(t: Any, axis: int, where: Any) -> Any:
     return t[(slice(None),) * axis + (where,)]
 
 
+def taken(t: Any, axis: int, places: Any) -> Any:
+    """A new array, in C order, of what stands at places along one axis: NumPy's take, which never is a view."""
+    places = places if isinstance(places, Variable) else constant(np.asarray(places))
+    shape, length = tuple(places.shape), t.shape[axis]
+    line = places if len(shape) == 1 else shape_ops.reshape(places, shape=(math.prod(shape),))
+    made = slice_ops.index_select(t, gather_ops.wrap_index(line, length=length), dim=axis)
+    return made if len(shape) == 1 else shape_ops.reshape(made, shape=(*t.shape[:axis], *shape, *t.shape[axis + 1 :]))
+
+
 def broadcast(t: Any, shape: tuple[int, ...]) -> Any:
     return t if t.shape == shape else shape_ops.expand(t, shape=shape)
+
+
+# ----- memory order ------------------------------------------------------------------------------------------------------
+
+
+def order_like(sample: Any, order: str = "K", ndim: int | None = None) -> tuple[int, ...]:
+    """The dimensions, from the slowest to the fastest, of what NumPy makes like an array that lies in memory as `sample` does."""
+    dims = tuple(range(sample.ndim if ndim is None else ndim))
+    if order == "C" or (order == "K" and (len(dims) != sample.ndim or sample.flags.c_contiguous)):
+        return dims
+    if order == "F" or (order == "A" and sample.flags.fnc) or (order == "K" and sample.flags.f_contiguous):
+        return dims[::-1]
+    return tuple(sorted(dims, key=lambda d: -abs(sample.strides[d]))) if order == "K" else dims
+
+
+def arranged(t: Any, order: tuple[int, ...] | None = None) -> Any:
+    """The Array if it lies dense in memory with its dimensions in an order (by default C's), else a copy that does.
+
+    Where NumPy makes its result in another order than the ops that make ours, this decides as NumPy does whether a later reshape is a
+    view, through which writes are seen.
+    """
+    sample = sample_of(t)
+    order = tuple(range(t.ndim)) if order is None else order
+    step = sample.itemsize
+    for d in reversed(order):
+        if sample.shape[d] > 1 and sample.strides[d] != step:
+            return cast_ops.clone_ordered(t, order=order)
+        step *= sample.shape[d]
+    return t
+
+
+def arranged_like(t: Any, source: Any, order: str = "K") -> Any:
+    """The Array in the memory order of what NumPy's `empty_like(source, order=order, shape=t.shape)` is."""
+    return arranged(t, order_like(sample_of(source), order, t.ndim)) if t.ndim > 1 else arranged(t)
 
 
 # ----- results -----------------------------------------------------------------------------------------------------------
@@ -268,8 +317,7 @@ def deliver(name: str, result: Any, out: Any, casting: str = "same_kind") -> Any
         return write(fill_ops.copy, out, (result,), {})
     if not isinstance(out, np.ndarray):
         raise TypeError(f"{name}(): out= must be an array, and is a {type(out).__name__}. Pass an Array, or leave it out.")
-    if thread.grad_enabled and requires_grad(result):
-        raise lost_in_memory(name, out)
+    refuse_loss_in_memory(name, out, result)
     _check_out(name, result, out.shape, out.dtype, casting)
     out[...] = values_of(result)
     return out
@@ -289,10 +337,12 @@ def _check_out(name: str, result: Any, shape: tuple[int, ...], dtype: Any, casti
         )
 
 
-def lost_in_memory(name: str, out: Any) -> RuntimeError:
-    """What a write of a differentiable value into plain memory says."""
-    return RuntimeError(
-        f"{name}: the result requires grad, and would be written into a plain numpy.ndarray (shape {tuple(out.shape)}), which has no "
-        "graph: the gradient would be lost. Make the buffer with ndgrad.numpy (zeros, asarray), or write x = x + y instead of x += y; "
-        "for values without gradients, detach() the tensor or compute under no_grad()."
-    )
+def refuse_loss_in_memory(name: str, out: Any, *values: Any) -> None:
+    """Raise if one of the values that are about to be written into plain memory has something that memory cannot keep."""
+    lost = first_at_stake(*values)
+    if lost is not None:
+        raise RuntimeError(
+            f"{name}: what is written {stake_of(lost)} (shape {tuple(lost.shape)}), and the target is a plain numpy.ndarray (shape "
+            f"{tuple(out.shape)}), which has no graph: the derivative would be lost. Make the buffer with ndgrad.numpy (zeros, "
+            "asarray), or write x = x + y instead of x += y; for values without derivatives, detach() the tensor."
+        )

@@ -10,11 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from ndgrad.autograd.modes import thread
-from ndgrad.autograd.variable import Variable, np_dtype, requires_grad
+from ndgrad.arrays.precision import is_floating, is_inexact, is_number
+from ndgrad.autograd.layout import is_view_of
+from ndgrad.autograd.lent import Lent
+from ndgrad.autograd.stake import at_stake
+from ndgrad.autograd.variable import Variable, np_dtype
 from ndgrad.numpy.array import to_array
 from ndgrad.numpy.coercion import (
-    NUMBERS,
     as_array,
     as_arrays,
     broadcast,
@@ -28,6 +30,7 @@ from ndgrad.numpy.coercion import (
 )
 from ndgrad.ops import arithmetic, join
 from ndgrad.ops import shape as shape_ops
+from ndgrad.storage import sample_of, shared_storage
 
 __all__ = [
     "arange", "array", "asanyarray", "asarray", "asarray_chkfinite", "ascontiguousarray", "asfortranarray", "bartlett", "blackman",
@@ -39,7 +42,7 @@ __all__ = [
 
 def _made(values: Any) -> Any:
     """A new NumPy array as an Array, if it holds numbers."""
-    return constant(values) if values.dtype.kind in NUMBERS else values
+    return constant(values) if is_number(values.dtype) else values
 
 
 # ----- from data ---------------------------------------------------------------------------------------------------------
@@ -58,10 +61,10 @@ def array(
     array(5.)
     """
     if isinstance(object, Variable):
-        made = with_dtype(to_array(object), dtype)
-        if made is object or (made._storage is not None and made._storage is object._storage):
-            made = made.copy(order) if copy else made
-        elif copy is False:
+        made = to_array(object).astype(np_dtype(object) if dtype is None else dtype, order, copy=copy is True)
+        if isinstance(made, np.ndarray):  # objects or text
+            return made if made.ndim >= ndmin else made.reshape((1,) * (ndmin - made.ndim) + made.shape)
+        if copy is False and not is_view_of(made, object):
             raise _unable(object, dtype)
     elif isinstance(object, (list, tuple)) and holds_tensors(object):
         made = with_dtype(as_array(object), dtype)
@@ -78,13 +81,17 @@ def _unable(object: Any, dtype: Any) -> ValueError:
 
 def _from_plain(object: Any, dtype: Any, copy: bool | None, order: Any) -> Any:
     if isinstance(object, np.ndarray):
-        if object.dtype.kind in NUMBERS:
+        if is_number(object.dtype):
             object = checked(object)
         elif object.dtype.kind == "O" and dtype is None and any(isinstance(item, Variable) for item in object.flat):
             checked(object)
     elif _shares_memory(object):
         object = np.asarray(object)
     made = np.array(object, dtype=dtype, copy=copy, order=order)
+    if isinstance(object, np.ndarray) and is_number(made.dtype) and np.may_share_memory(made, object):
+        t = constant(made)
+        t._storage = shared_storage(object, Lent)
+        return t
     return _made(made if made.dtype.isnative else made.astype(made.dtype.newbyteorder("=")))
 
 
@@ -102,14 +109,13 @@ def asanyarray(a: Any, dtype: Any = None, order: Any = None, *, device: Any = No
 
 
 def ascontiguousarray(a: Any, dtype: Any = None) -> Any:
-    t = asarray(a, dtype)
-    t = shape_ops.reshape(t, shape=(1,)) if t.ndim == 0 else t
-    return t if not isinstance(t, Variable) or np.asarray(plain(t)).flags.c_contiguous else t.copy("C")
+    t = asarray(a, dtype, "C")
+    return shape_ops.reshape(t, shape=(1,)) if t.ndim == 0 else t
 
 
 def asfortranarray(a: Any, dtype: Any = None) -> Any:
-    t = asarray(a, dtype)
-    return t if not isinstance(t, Variable) or np.asarray(plain(t)).flags.f_contiguous else t.copy("F")
+    t = asarray(a, dtype, "F")
+    return shape_ops.reshape(t, shape=(1,)) if t.ndim == 0 else t
 
 
 def require(a: Any, dtype: Any = None, requirements: Any = None) -> Any:
@@ -118,13 +124,13 @@ def require(a: Any, dtype: Any = None, requirements: Any = None) -> Any:
     if isinstance(t, Variable) and (
         ("W" in wanted and not np.asarray(plain(t)).flags.writeable) or ("O" in wanted and np.asarray(plain(t)).base is not None)
     ):
-        return t.copy("K")
+        return t.copy("A")
     return t
 
 
 def asarray_chkfinite(a: Any, dtype: Any = None, order: Any = None) -> Any:
     t = asarray(a, dtype, order)
-    if np.dtype(t.dtype).kind in "fc" and not np.isfinite(plain(t)).all():
+    if is_inexact(np.dtype(t.dtype)) and not np.isfinite(plain(t)).all():
         raise ValueError("array must not contain infs or NaNs")
     return t
 
@@ -198,30 +204,29 @@ def full(shape: Any, fill_value: Any, dtype: Any = None, order: Any = "C", *, de
     return _made(np.full(_shape(shape), fill_value, dtype, order))
 
 
-def _like(a: Any, dtype: Any, shape: Any, order: Any, device: Any) -> tuple[Any, Any, Any]:
-    known = a if isinstance(a, Variable) else np.asarray(plain(a))
-    have = np_dtype(known) if isinstance(known, Variable) else known.dtype
-    fortran = order == "F" or (order in ("A", "K") and known.ndim > 1 and not isinstance(known, Variable) and known.flags.fnc)
-    return (tuple(known.shape) if shape is None else shape), (have if dtype is None else dtype), "F" if fortran else "C"
+def _pattern(a: Any) -> Any:
+    """An array of NumPy's with the shape, the dtype and the memory order of an argument."""
+    return sample_of(a) if isinstance(a, Variable) else plain(a)
 
 
 def zeros_like(a: Any, dtype: Any = None, order: Any = "K", subok: bool = True, shape: Any = None, *, device: Any = None) -> Any:
-    return zeros(*_like(a, dtype, shape, order, device))
+    return _made(np.zeros_like(_pattern(a), dtype, order, False, _shape(shape)))
 
 
 def ones_like(a: Any, dtype: Any = None, order: Any = "K", subok: bool = True, shape: Any = None, *, device: Any = None) -> Any:
-    return ones(*_like(a, dtype, shape, order, device))
+    return _made(np.ones_like(_pattern(a), dtype, order, False, _shape(shape)))
 
 
 def empty_like(prototype: Any, /, dtype: Any = None, order: Any = "K", subok: bool = True, shape: Any = None, *, device: Any = None) -> Any:
-    return empty(*_like(prototype, dtype, shape, order, device))
+    return _made(np.empty_like(_pattern(prototype), dtype, order, False, _shape(shape)))
 
 
 def full_like(
     a: Any, fill_value: Any, dtype: Any = None, order: Any = "K", subok: bool = True, shape: Any = None, *, device: Any = None
 ) -> Any:
-    where, have, memory = _like(a, dtype, shape, order, device)
-    return full(where, fill_value, have, memory)
+    made = empty_like(a, dtype, order, shape=shape)
+    made[...] = fill_value
+    return made
 
 
 def eye(N: Any, M: Any = None, k: int = 0, dtype: Any = float, order: Any = "C", *, device: Any = None) -> Any:
@@ -252,7 +257,7 @@ def arange(*args: Any, dtype: Any = None, device: Any = None, **named: Any) -> A
     if not any(isinstance(v, Variable) for v in given):
         return _made(np.arange(start, stop, step, dtype=dtype))
     values = np.arange(*plain((start, stop, step)), dtype=dtype)
-    if not any(isinstance(v, Variable) and requires_grad(v) for v in (start, step)) or not thread.grad_enabled:
+    if not at_stake(start, step):
         return constant(values)
     return with_dtype(start + step * constant(np.arange(len(values))), values.dtype)
 
@@ -311,7 +316,7 @@ def geomspace(start: Any, stop: Any, num: Any = 50, endpoint: bool = True, dtype
     if (np.asarray(plain(first)) == 0).any() or (np.asarray(plain(last)) == 0).any():
         raise ValueError("Geometric sequence cannot include zero")
     sign = 1.0
-    if np_dtype(first).kind == "f":
+    if is_floating(np_dtype(first)):
         negative = (np.asarray(plain(first)) < 0) & (np.asarray(plain(last)) < 0)
         if not negative.any() and ((np.asarray(plain(first)) < 0) | (np.asarray(plain(last)) < 0)).any():
             raise ValueError("geomspace() between numbers of different signs goes through the complex plane. Make the ends complex.")

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from ndgrad.arrays.precision import finfo, is_inexact
 from ndgrad.autograd.inplace import write
 from ndgrad.autograd.variable import Variable, np_dtype
-from ndgrad.numpy.coercion import as_array, deliver, inexact, one_axis, operands, part, values_of, with_dtype
+from ndgrad.numpy.coercion import arranged_like, as_array, deliver, inexact, one_axis, operands, part, values_of, with_dtype
 from ndgrad.numpy.ufuncs import call
 from ndgrad.ops import bessel, comparison, join, rounding, scan, selection, trigonometric
 from ndgrad.ops import cast as cast_ops
@@ -45,7 +46,9 @@ def clip(a: Any, a_min: Any = None, a_max: Any = None, out: Any = None, *, min: 
 
 
 def round(a: Any, decimals: int = 0, out: Any = None) -> Any:
-    return deliver("round", rounding.round(as_array(a), decimals=decimals), out)
+    t = as_array(a)
+    made = rounding.round(t, decimals=decimals)
+    return deliver("round", arranged_like(made, t, "A") if decimals else made, out)
 
 
 around = round
@@ -73,7 +76,7 @@ def imag(val: Any) -> Any:
 def angle(z: Any, deg: bool = False) -> Any:
     """The argument of complex numbers; of real ones 0 or pi."""
     t = inexact(as_array(z))
-    made = complex_ops.angle(t) if np_dtype(t).kind == "c" else trigonometric.atan2(fill_ops.zeros_like(t), t)
+    made = complex_ops.angle(t) if np_dtype(t).kind == "c" else trigonometric.atan2(0.0, t)
     return trigonometric.rad2deg(made) if deg else made
 
 
@@ -81,16 +84,18 @@ def real_if_close(a: Any, tol: float = 100) -> Any:
     t = as_array(a)
     if np_dtype(t).kind != "c":
         return t
-    bound = tol * np.finfo(np_dtype(t)).eps if tol > 1 else tol
+    bound = tol * finfo(np_dtype(t)).eps if tol > 1 else tol
     return t.real if (np.abs(values_of(t).imag) < bound).all() else t
 
 
 def iscomplex(x: Any) -> Any:
-    return comparison.logical_not(comparison.isreal(as_array(x)))
+    return comparison.logical_not(isreal(x))
 
 
 def isreal(x: Any) -> Any:
-    return comparison.isreal(as_array(x))
+    t = as_array(x)
+    made = comparison.isreal(t)
+    return made if np_dtype(t).kind == "c" else arranged_like(made, t, "A")
 
 
 # ----- repairs and tests ---------------------------------------------------------------------------------------------------
@@ -99,8 +104,8 @@ def isreal(x: Any) -> Any:
 def nan_to_num(x: Any, copy: bool = True, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None) -> Any:
     """NaN and infinities replaced by numbers, which get no gradient; with copy=False in place."""
     t = as_array(x)
-    if np_dtype(t).kind not in "fc":
-        return cast_ops.clone(t) if copy else t
+    if not is_inexact(np_dtype(t)):
+        return t.copy("K") if copy else t
     made = rounding.nan_to_num(t, nan=nan, posinf=posinf, neginf=neginf)
     return write(fill_ops.copy, x, (made,), {}) if not copy and isinstance(x, Variable) else made
 
@@ -184,4 +189,4 @@ def unwrap(p: Any, discont: Any = None, axis: int = -1, *, period: Any = 2 * mat
     small = comparison.lt(complex_ops.abs(steps), half if discont is None else discont)
     turns = scan.cumsum(selection.keep(wrapped - steps, comparison.logical_not(small)), dim=axis)
     t = with_dtype(t, np_dtype(turns))
-    return join.cat(part(t, axis, slice(0, 1)), part(t, axis, slice(1, n)) + turns, dim=axis)
+    return arranged_like(join.cat(part(t, axis, slice(0, 1)), part(t, axis, slice(1, n)) + turns, dim=axis), t)

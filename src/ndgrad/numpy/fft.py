@@ -9,8 +9,9 @@ import numpy as np
 
 from ndgrad.api import fft as fft_api
 from ndgrad.api.arguments import torch_names
+from ndgrad.arrays.precision import is_inexact
 from ndgrad.autograd.variable import np_dtype
-from ndgrad.numpy.coercion import as_array, constant, deliver, one_axis, with_dtype
+from ndgrad.numpy.coercion import arranged_like, as_array, constant, deliver, one_axis, with_dtype
 
 __all__ = [
     "fft", "fft2", "fftfreq", "fftn", "fftshift", "hfft", "ifft", "ifft2", "ifftn", "ifftshift", "ihfft", "irfft", "irfft2",
@@ -24,7 +25,7 @@ def _floating(name: str, a: Any, *, real: bool) -> Any:
     dtype = np_dtype(t)
     if real and dtype.kind == "c":
         raise TypeError(f"{name}() takes real numbers, and got {dtype}. Take .real, or use the transform of complex numbers.")
-    if dtype.kind not in "fc":
+    if not is_inexact(dtype):
         return with_dtype(t, np.float64)
     return with_dtype(t, np.float32) if dtype.itemsize == 2 else t
 
@@ -43,7 +44,8 @@ def _line(name: str, *, real: bool = False) -> Callable[..., Any]:
         t = _floating(name, a, real=real)
         if n is not None and n < 1:
             raise ValueError(f"Invalid number of FFT data points ({n}) specified.")
-        return deliver(name, transform(t, n, one_axis(axis, t.ndim), _norm(norm)), out)
+        made = transform(t, n, one_axis(axis, t.ndim), _norm(norm))
+        return deliver(name, arranged_like(made, t.copy() if name == "hfft" and 0 in t.strides else t), out)
 
     function.__name__ = function.__qualname__ = name
     return torch_names(function)
@@ -61,7 +63,7 @@ def _box(name: str, axes: Any, *, real: bool = False) -> Callable[..., Any]:
         dims = None if axes is None else tuple(one_axis(d, t.ndim) for d in axes)
         if dims is not None and len(set(dims)) < len(dims):
             return deliver(name, _repeated(name, t, s, dims, norm), out)
-        return deliver(name, transform(t, s, dims, _norm(norm)), out)
+        return deliver(name, arranged_like(transform(t, s, dims, _norm(norm)), t), out)
 
     function.__name__ = function.__qualname__ = name
     return torch_names(function)

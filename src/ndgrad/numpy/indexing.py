@@ -13,20 +13,21 @@ from typing import Any
 import numpy as np
 
 from ndgrad.autograd.inplace import write
-from ndgrad.autograd.modes import thread
-from ndgrad.autograd.variable import Variable, np_dtype, requires_grad
+from ndgrad.autograd.stake import at_stake
+from ndgrad.autograd.variable import Variable, np_dtype
 from ndgrad.numpy.coercion import (
+    arranged,
     as_array,
     as_arrays,
     broadcast,
     constant,
     deliver,
     flat,
-    lost_in_memory,
     one_axis,
     operands,
-    part,
     plain,
+    refuse_loss_in_memory,
+    taken,
     values_of,
     with_dtype,
 )
@@ -34,6 +35,7 @@ from ndgrad.ops import comparison, gather, selection
 from ndgrad.ops import fill as fill_ops
 from ndgrad.ops import index as index_ops
 from ndgrad.ops import shape as shape_ops
+from ndgrad.storage import sample_of
 
 __all__ = [
     "argwhere", "choose", "compress", "copyto", "diag_indices_from", "extract", "fill_diagonal", "flatnonzero", "ix_", "nonzero",
@@ -67,7 +69,7 @@ def select(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
         if np_dtype(mask).kind != "b":
             raise TypeError(f"invalid entry in condlist: should be boolean ndarray, and is {np_dtype(mask)}")
         result = selection.where(mask, choice, result)
-    return broadcast(result, np.broadcast_shapes(result.shape, *(np.shape(c) for c in condlist)))
+    return arranged(broadcast(result, np.broadcast_shapes(result.shape, *(np.shape(c) for c in condlist))))
 
 
 def choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> Any:
@@ -76,10 +78,11 @@ def choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> Any:
     stacked = operands(*choices)
     number = _within(number, len(stacked), mode)
     shape = np.broadcast_shapes(number.shape, *(t.shape for t in stacked))
-    result = broadcast(stacked[0], shape)
+    result = stacked[0] if len(stacked) > 1 else stacked[0].copy()
+    result = broadcast(result, shape)
     for k, t in enumerate(stacked[1:], 1):
         result = selection.where(constant(np.broadcast_to(number == k, shape)), t, result)
-    return deliver("choose", result, out)
+    return deliver("choose", arranged(result), out)
 
 
 def piecewise(x: Any, condlist: Any, funclist: Any, *args: Any, **kw: Any) -> Any:
@@ -94,7 +97,7 @@ def piecewise(x: Any, condlist: Any, funclist: Any, *args: Any, **kw: Any) -> An
         masks.append(~np.logical_or.reduce(masks))
     elif len(functions) != len(masks):
         raise ValueError(f"with {len(masks)} condition(s), either {len(masks)} or {len(masks) + 1} functions are expected")
-    result = constant(np.zeros(t.shape, np_dtype(t)))
+    result = constant(np.zeros_like(sample_of(t)))
     for mask, function in zip(masks, functions, strict=True):
         if not callable(function):
             result[mask] = function
@@ -126,9 +129,11 @@ def take(a: Any, indices: Any, axis: Any = None, out: Any = None, mode: str = "r
     if axis is None:
         t, axis = flat(t), 0
     axis = one_axis(axis, t.ndim)
-    batched = isinstance(indices, Variable) and mode == "raise"
-    places = indices if batched else constant(_within(np.asarray(plain(indices)), t.shape[axis], mode))
-    return deliver("take", part(t, axis, places), out)
+    if isinstance(indices, Variable) and mode == "raise":
+        return deliver("take", taken(t, axis, indices), out)
+    given = np.asarray(plain(indices))
+    places = _within(given if given.size or isinstance(indices, np.ndarray) else given.astype(np.intp), t.shape[axis], mode)
+    return deliver("take", taken(t, axis, places), out)
 
 
 def take_along_axis(arr: Any, indices: Any, axis: int | None = -1) -> Any:
@@ -158,7 +163,7 @@ def compress(condition: Any, a: Any, axis: int | None = None, out: Any = None) -
     mask = np.asarray(values_of(condition))
     if mask.ndim != 1:
         raise ValueError("condition must be a 1-d array")
-    return deliver("compress", part(t, axis, np.flatnonzero(mask)), out)
+    return deliver("compress", taken(t, axis, np.flatnonzero(mask)), out)
 
 
 def extract(condition: Any, arr: Any) -> Any:
@@ -174,8 +179,7 @@ def _written_elsewhere(name: str, target: Any, function: Any, *args: Any, **opti
         return False
     if not isinstance(target, np.ndarray):
         raise TypeError(f"{name}(): argument 1 must be an array, and is a {type(target).__name__}. Pass the Array to write into.")
-    if thread.grad_enabled and any(isinstance(a, Variable) and requires_grad(a) for a in (*args, *options.values())):
-        raise lost_in_memory(f"{name}()", target)
+    refuse_loss_in_memory(f"{name}()", target, args, options)
     function(target, *plain(args), **plain(options))
     return True
 
@@ -291,7 +295,7 @@ def nonzero(a: Any) -> tuple[Any, ...]:
     t = as_array(a)
     if t.ndim == 0:
         raise ValueError("Calling nonzero on 0d arrays is not allowed. Use np.atleast_1d(scalar).nonzero() instead.")
-    rows = index_ops.nonzero(t)
+    rows = arranged(index_ops.nonzero(t))  # in C order, so that columns lie apart, as NumPy's do
     return tuple(rows[:, d] for d in range(t.ndim))
 
 
@@ -305,7 +309,8 @@ def flatnonzero(a: Any) -> Any:
 
 
 def ix_(*args: Any) -> tuple[Any, ...]:
-    return as_arrays(np.ix_(*plain(args)))  # type: ignore[no-any-return]  # the arrays as they came, in the same container
+    found: tuple[Any, ...] = np.ix_(*plain(args))  # whose elements are those of the arguments, or where a mask is true
+    return tuple(shape_ops.reshape(as_array(a), shape=f.shape) if at_stake(a) else constant(f) for a, f in zip(args, found, strict=True))
 
 
 def unravel_index(indices: Any, shape: Any, order: str = "C") -> Any:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ndgrad.arrays.precision import result_dtype
 from ndgrad.autograd.variable import Variable, np_dtype
 from ndgrad.numpy.coercion import as_arrays, plain
 
@@ -59,7 +60,7 @@ def _typed(x: Any) -> Any:
 
 
 def result_type(*arrays_and_dtypes: Any) -> Any:
-    return np.result_type(*(_typed(x) for x in arrays_and_dtypes))
+    return result_dtype(*(_typed(x) for x in arrays_and_dtypes))
 
 
 def can_cast(from_: Any, to: Any, casting: Any = "safe") -> bool:

@@ -6,8 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from ndgrad.arrays.precision import is_floating, is_inexact
 from ndgrad.autograd.variable import np_dtype
 from ndgrad.numpy.coercion import (
+    arranged_like,
     as_array,
     broadcast,
     constant,
@@ -18,6 +20,7 @@ from ndgrad.numpy.coercion import (
     one_axis,
     part,
     plain,
+    taken,
     together,
     with_dtype,
 )
@@ -103,6 +106,8 @@ def append(arr: Any, values: Any, axis: int | None = None) -> Any:
 def block(arrays: Any) -> Any:
     """An array of nested lists of blocks: innermost lists are joined along the last axis, the next along the one before."""
     depth = _depth(arrays)
+    if not depth:
+        return as_array(arrays).copy()
     ndim = max(depth, *(t.ndim for t in _leaves(arrays)))
     return _blocks(arrays, depth, ndim)
 
@@ -162,6 +167,8 @@ def delete(arr: Any, obj: Any, axis: int | None = None) -> Any:
         raise IndexError(f"index {np.ravel(places)} is out of bounds for axis {axis} with size {length}")
     kept = np.ones(length, bool)
     kept[places] = False
+    if places.size == 1 or isinstance(obj, slice):
+        return arranged_like(taken(t, axis, np.flatnonzero(kept)), t, "A")
     return part(t, axis, np.flatnonzero(kept))
 
 
@@ -192,12 +199,12 @@ def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
     order = np.argsort(places, kind="stable")
     at = np.empty(count, np.intp)
     at[order] = places[order] + np.arange(count)
-    taken = np.zeros(length + count, bool)
-    taken[at] = True
+    is_new = np.zeros(length + count, bool)
+    is_new[at] = True
     source = np.empty(length + count, np.intp)
-    source[~taken] = np.arange(length)
+    source[~is_new] = np.arange(length)
     source[at] = length + np.arange(count)
-    return part(ops.cat(t, new, dim=axis), axis, source)
+    return arranged_like(taken(ops.cat(t, new, dim=axis), axis, source), t, "A")
 
 
 # ----- padding -----------------------------------------------------------------------------------------------------------------
@@ -206,6 +213,10 @@ def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
 def pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> Any:
     """The array with margins, in each of NumPy's modes."""
     t = as_array(array)
+    return arranged_like(_padded(t, pad_width, mode, kwargs), t, "A")
+
+
+def _padded(t: Any, pad_width: Any, mode: Any, kwargs: dict[str, Any]) -> Any:
     widths = _widths(pad_width, t.ndim)
     if callable(mode):
         return _pad_by_function(t, widths, mode, kwargs)
@@ -339,7 +350,7 @@ def _pad_statistic(t: Any, d: int, before: int, after: int, mode: str, length: A
             raise ValueError(f"stat_length of {chosen} yields no value for padding. Give a positive one.")
         piece = part(t, d, slice(0, chosen) if side == 0 else slice(n - chosen, n))
         value = functions[mode](piece, axis=d, keepdims=True)
-        if np_dtype(t).kind not in "fc" and np_dtype(value).kind == "f":
+        if not is_inexact(np_dtype(t)) and is_floating(np_dtype(value)):
             value = np.rint(value)
         made.append(broadcast(with_dtype(value, np_dtype(t)), (*t.shape[:d], count, *t.shape[d + 1 :])))
     return ops.cat(made[0], t, made[1], dim=d)

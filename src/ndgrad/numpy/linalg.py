@@ -18,9 +18,22 @@ from ndgrad.api import linalg as linalg_api
 from ndgrad.api import norm as norm_api
 from ndgrad.api import solve as solve_api
 from ndgrad.api.arguments import torch_names
+from ndgrad.arrays.precision import finfo
 from ndgrad.autograd.variable import np_dtype
 from ndgrad.numpy import products, shapes
-from ndgrad.numpy.coercion import as_array, constant, deliver, inexact, many_axes, one_axis, operands, plain, values_of, with_dtype
+from ndgrad.numpy.coercion import (
+    arranged_like,
+    as_array,
+    constant,
+    deliver,
+    inexact,
+    many_axes,
+    one_axis,
+    operands,
+    plain,
+    values_of,
+    with_dtype,
+)
 from ndgrad.numpy.ufunc_methods import NO_VALUE
 from ndgrad.numpy.ufuncs import call
 from ndgrad.ops import complex as complex_ops
@@ -108,7 +121,9 @@ def matrix_power(a: Any, n: int) -> Any:
         power = operator.index(n)
     except TypeError as error:
         raise TypeError("exponent must be an integer") from error
-    return with_dtype(linalg_api.matrix_power(t, power), np_dtype(t)) if power >= 0 else linalg_api.matrix_power(inexact(t), power)
+    if not power:
+        return arranged_like(with_dtype(linalg_api.matrix_power(t, 0), np_dtype(t)), t)
+    return with_dtype(linalg_api.matrix_power(t, power), np_dtype(t)) if power > 0 else linalg_api.matrix_power(inexact(t), power)
 
 
 def matrix_transpose(x: Any, /) -> Any:
@@ -156,7 +171,7 @@ def solve(a: Any, b: Any) -> Any:
 def pinv(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = NO_VALUE) -> Any:
     t = _matrices(a)
     if rcond is None:
-        limit = 1e-15 if rtol is NO_VALUE else max(t.shape[-2:]) * np.finfo(np_dtype(t)).eps if rtol is None else rtol
+        limit = 1e-15 if rtol is NO_VALUE else max(t.shape[-2:]) * finfo(np_dtype(t)).eps if rtol is None else rtol
     elif rtol is not NO_VALUE:
         raise ValueError("`rtol` and `rcond` can't be both set.")
     else:
@@ -174,7 +189,7 @@ def lstsq(a: Any, b: Any, rcond: Any = None) -> tuple[Any, Any, Any, Any]:
     if y.shape[0] != m:
         raise LinAlgError(f"Incompatible dimensions: a has shape {x.shape} and b has shape {y.shape}")
     values = decomposition.svdvals(x)
-    limit = max(m, n) * np.finfo(np_dtype(x)).eps if rcond is None else 0.0 if rcond == -1 else float(rcond)
+    limit = max(m, n) * finfo(np_dtype(x)).eps if rcond is None else 0.0 if rcond == -1 else float(rcond)
     plain_values = values_of(values)
     rank = int((plain_values > limit * (plain_values[0] if len(plain_values) else 0.0)).sum())
     made = products.dot(solve_api.pinv(x, rtol=float(limit)), y)

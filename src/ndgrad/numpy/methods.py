@@ -7,6 +7,7 @@ from typing import Any
 
 from ndgrad.api.arguments import torch_names
 from ndgrad.autograd.inplace import write
+from ndgrad.autograd.variable import np_dtype
 from ndgrad.numpy import elementwise, indexing, products, reductions, shapes, sorting
 from ndgrad.numpy.array import Array
 from ndgrad.numpy.universal import FUNCTIONS
@@ -38,7 +39,8 @@ def compress(self: Any, condition: Any, axis: Any = None, out: Any = None) -> An
 
 
 def conjugate(self: Any) -> Any:
-    return FUNCTIONS["conjugate"](self)
+    """The complex conjugate; of real numbers the array itself, as NumPy's method has it and its function does not."""
+    return FUNCTIONS["conjugate"](self) if np_dtype(self).kind == "c" else self
 
 
 def install() -> None:

@@ -7,9 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from ndgrad.arrays.precision import finfo
 from ndgrad.autograd.variable import np_dtype
 from ndgrad.numpy import calculus, linalg, products
-from ndgrad.numpy.coercion import as_array, constant, flat, inexact, operands, values_of
+from ndgrad.numpy.array import at_stake
+from ndgrad.numpy.coercion import arranged_like, as_array, constant, flat, inexact, operands, values_of
 from ndgrad.ops import arithmetic, join, padding
 from ndgrad.ops import complex as complex_ops
 from ndgrad.ops import reduce as reduce_ops
@@ -73,7 +75,7 @@ def polyval(p: Any, x: Any) -> Any:
     if isinstance(x, np.poly1d):
         raise TypeError("polyval() of a poly1d is their composition, which is a poly1d again. Use numpy.polyval on plain coefficients.")
     at = as_array(x)
-    made: Any = at * 0
+    made: Any = arranged_like(at * 0, at)  # NumPy's zeros_like(x), whose memory order the result has
     for k in range(c.shape[0]):
         made = made * at + c[k]
     return made
@@ -113,6 +115,8 @@ def polyint(p: Any, m: int = 1, k: Any = None) -> Any:
 def poly(seq_of_zeros: Any) -> Any:
     """The coefficients of the polynomial with these roots, or of the characteristic polynomial of a matrix."""
     zeros = _coefficients(seq_of_zeros)
+    # complex roots that carry a derivative make complex coefficients, pairs or not: a change of one root of a pair makes them complex
+    may_be_real = (zeros.ndim == 2 and np_dtype(zeros).kind != "c") or not at_stake(zeros)
     if zeros.ndim == 2 and zeros.shape[0] == zeros.shape[1] != 0:
         zeros = linalg.real_if_possible(zeros, linalg.eigvals(zeros))
     elif zeros.ndim != 1:
@@ -120,7 +124,7 @@ def poly(seq_of_zeros: Any) -> Any:
     made = constant(np.ones(1, np_dtype(zeros)))
     for k in range(zeros.shape[0]):
         made = calculus.convolve(made, join.cat(*operands(constant(np.ones(1)), -zeros[k : k + 1]), dim=0))
-    if np_dtype(made).kind == "c":
+    if np_dtype(made).kind == "c" and may_be_real:
         found = values_of(zeros)
         if np.array_equal(np.sort(found), np.sort(found.conjugate())):
             made = complex_ops.real(made).copy()
@@ -154,8 +158,8 @@ def vander(x: Any, N: int | None = None, increasing: bool = False) -> Any:
     columns = [constant(np.ones(t.shape, np.promote_types(np_dtype(t), int)))]
     for _ in range(1, count):
         columns.append(columns[-1] * t)
-    made = join.stack(*operands(*columns[: max(count, 1)]), dim=1)[:, :count]
-    return made if increasing else made[:, ::-1]
+    columns = operands(*columns[: max(count, 1)])
+    return join.stack(*(columns if increasing else columns[::-1]), dim=1)[:, :count]
 
 
 def polyfit(x: Any, y: Any, deg: int, rcond: float | None = None, full: bool = False, w: Any = None, cov: Any = False) -> Any:
@@ -168,7 +172,7 @@ def polyfit(x: Any, y: Any, deg: int, rcond: float | None = None, full: bool = F
         raise TypeError("expected 1D vector for x, with an element at least")
     if values.ndim not in (1, 2) or values.shape[0] != at.shape[0]:
         raise TypeError(f"expected x and y to have same length, and y 1D or 2D: their shapes are {at.shape} and {values.shape}")
-    rcond = len(at) * np.finfo(np_dtype(at)).eps if rcond is None else rcond
+    rcond = len(at) * finfo(np_dtype(at)).eps if rcond is None else rcond
     matrix, right = vander(at, order), values
     if w is not None:
         weights = inexact(as_array(w))

@@ -8,11 +8,13 @@ import numpy as np
 
 from ndgrad.api import einsum as einsum_api
 from ndgrad.api import product as product_api
+from ndgrad.autograd.layout import is_view_of
 from ndgrad.autograd.variable import np_dtype
-from ndgrad.numpy.coercion import broadcast, deliver, flat, moved, one_axis, operands, plain, with_dtype
+from ndgrad.numpy.coercion import arranged, broadcast, deliver, flat, moved, one_axis, operands, order_like, plain, with_dtype
 from ndgrad.ops import complex as complex_ops
 from ndgrad.ops import join
 from ndgrad.ops import product as ops
+from ndgrad.storage import memory_of, sample_of
 
 __all__ = ["cross", "dot", "einsum", "einsum_path", "inner", "kron", "outer", "tensordot", "vdot"]
 
@@ -21,7 +23,8 @@ def dot(a: Any, b: Any, out: Any = None) -> Any:
     """The inner product of the last axis of `a` with the last but one (or only) axis of `b`."""
     x, y = operands(a, b)
     if x.ndim == 0 or y.ndim == 0:
-        return deliver("dot", x * y, out)
+        made = x * y
+        return deliver("dot", arranged(made) if made.ndim <= 2 and np_dtype(made).kind in "fc" else made, out)
     if x.ndim <= 2 and y.ndim <= 2:
         return deliver("dot", ops.matmul(x, y), out)
     return deliver("dot", einsum_api.tensordot(x, y, dims=([x.ndim - 1], [max(y.ndim - 2, 0)])), out)
@@ -66,12 +69,12 @@ def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axi
     if x.shape[-1] not in (2, 3) or y.shape[-1] not in (2, 3):
         raise ValueError(f"incompatible dimensions for cross product (dimension must be 2 or 3), got {x.shape[-1]} and {y.shape[-1]}")
     if x.shape[-1] == y.shape[-1] == 2:
-        return x[..., 0] * y[..., 1] - x[..., 1] * y[..., 0]
+        return arranged(x[..., 0] * y[..., 1] - x[..., 1] * y[..., 0])
     shape = np.broadcast_shapes(x.shape[:-1], y.shape[:-1])
     x, y = (join.cat(t, t[..., :1] * 0, dim=t.ndim - 1) if t.shape[-1] == 2 else t for t in (x, y))
     x, y = (broadcast(t, (*shape, 3)) for t in (x, y))
     made = product_api.cross_along("cross", x, y, len(shape))
-    return moved(made, -1, axisc)
+    return moved(arranged(made), -1, axisc)
 
 
 def einsum(*args: Any, out: Any = None, optimize: Any = False, dtype: Any = None, order: str = "K", casting: str = "safe") -> Any:
@@ -85,7 +88,33 @@ def einsum(*args: Any, out: Any = None, optimize: Any = False, dtype: Any = None
         values = [with_dtype(t, dtype) for t in operands(*pairs[::2])]
         mixed = [item for t, names in zip(values, pairs[1::2], strict=True) for item in (t, list(names))]
         made = einsum_api.einsum(*mixed, *(list(names) for names in last))
+    if made.ndim > 1 and memory_of(made).size and not any(is_view_of(made, t) for t in values):
+        made = arranged(made, _einsum_order(args, values, order, optimize))
     return deliver("einsum", made, out, casting if casting == "unsafe" else "same_kind")
+
+
+#: What was asked of NumPy's einsum -> the memory order of its result.
+_orders: dict[Any, tuple[int, ...]] = {}
+
+
+def _einsum_order(args: tuple[Any, ...], values: list[Any], order: str, optimize: Any) -> tuple[int, ...]:
+    """The memory order that NumPy chooses for a result, by the strides of the operands."""
+    samples = [sample_of(t) for t in values]
+    by_lists = not isinstance(args[0], str)
+    names = args[0] if not by_lists else str([*args[1::2], *args[len(args) // 2 * 2 :]])
+    key = (names, order, str(optimize), *((s.shape, s.strides) for s in samples))
+    found = _orders.get(key)
+    if found is None:
+        if len(_orders) > 4096:
+            _orders.clear()
+        # a few elements at the distances that all of them have
+        corners = [s[(slice(0, 2),) * s.ndim] for s in samples]
+        asked = (names, *corners)
+        if by_lists:
+            pairs = zip(corners, args[1::2], strict=False)
+            asked = (*(item for pair in pairs for item in pair), *args[len(args) // 2 * 2 :])
+        found = _orders[key] = order_like(np.einsum(*asked, order=order, optimize=optimize))  # type: ignore[call-overload]  # a literal order
+    return found
 
 
 def einsum_path(*args: Any, optimize: Any = "greedy", einsum_call: bool = False) -> Any:

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from ndgrad.autograd.inplace import write
-from ndgrad.autograd.modes import thread
-from ndgrad.autograd.variable import Variable, requires_grad
+from ndgrad.autograd.stake import at_stake
+from ndgrad.autograd.variable import Variable
 from ndgrad.numpy.coercion import as_array, as_arrays, constant, plain
 from ndgrad.ops import fill as fill_ops
 
@@ -39,13 +39,9 @@ _SCALED: dict[str, tuple[dict[str, Any], Callable[..., Any], Callable[..., Any]]
 }
 
 
-def _needs_gradient(values: Any) -> bool:
-    return thread.grad_enabled and any(isinstance(v, Variable) and requires_grad(v) for v in values)
-
-
 def _draw(source: Any, name: str, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
     """A draw from NumPy's generator `source`."""
-    if not _needs_gradient((*args, *options.values())):
+    if not at_stake(args, options):
         return as_arrays(getattr(source, name)(*plain(args), **plain(options)))
     if name not in _SCALED:
         raise TypeError(
@@ -119,7 +115,7 @@ class Generator:
 
 
 def _constant_only(p: Any) -> Any:
-    if p is not None and _needs_gradient((p,)):
+    if at_stake(p):
         raise TypeError("random.choice(): the probabilities require grad, and a pick has no derivative in them. Detach them.")
     return p
 

@@ -14,12 +14,27 @@ import numpy as np
 
 from ndgrad.api import extremum as extremum_api
 from ndgrad.api import statistics as statistics_api
+from ndgrad.arrays.precision import is_floating, is_inexact, result_dtype
 from ndgrad.autograd.variable import np_dtype
-from ndgrad.numpy.coercion import as_array, broadcast, constant, deliver, flat, inexact, many_axes, one_axis, surely, swept, with_dtype
+from ndgrad.numpy.coercion import (
+    arranged_like,
+    as_array,
+    broadcast,
+    constant,
+    deliver,
+    flat,
+    inexact,
+    many_axes,
+    one_axis,
+    surely,
+    swept,
+    with_dtype,
+)
 from ndgrad.numpy.ufunc_methods import NO_VALUE, accumulate, reduce_along
 from ndgrad.ops import arithmetic, comparison, join, selection
 from ndgrad.ops import reduce as ops
 from ndgrad.ops import shape as shape_ops
+from ndgrad.storage import sample_of
 
 __all__ = [
     "all", "amax", "amin", "any", "argmax", "argmin", "average", "count_nonzero", "cumprod", "cumsum", "cumulative_prod",
@@ -107,7 +122,7 @@ def nanargmin(a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = NO_V
 
 def _without_nan(name: str, a: Any, axis: Any, instead: float) -> Any:
     t = as_array(a)
-    if np_dtype(t).kind not in "fc":
+    if not is_inexact(np_dtype(t)):
         return t
     if surely(all(comparison.isnan(t), axis)):
         raise ValueError(f"{name}(): All-NaN slice encountered (shape {t.shape}). Leave such slices out.")
@@ -163,7 +178,7 @@ def _variance(name: str, a: Any, axis: Any, dtype: Any, ddof: Any, keepdims: Any
     t = inexact(as_array(a), dtype)
     dims = many_axes(axis, t.ndim)
     keep = _kept(keepdims)
-    if where is True and centre is NO_VALUE and np_dtype(t).kind == "f" and t.size and dims:
+    if where is True and centre is NO_VALUE and is_floating(np_dtype(t)) and t.size and dims:
         # torch's functions take a correction too, and warn where it leaves nothing to divide by
         return getattr(statistics_api, name)(t, dims, correction=ddof, keepdim=keep)
     mid = mean(t, dims, keepdims=True, where=where) if centre is NO_VALUE else as_array(centre)
@@ -174,7 +189,13 @@ def _variance(name: str, a: Any, axis: Any, dtype: Any, ddof: Any, keepdims: Any
     if where is True and not left:
         warnings.warn("Degrees of freedom <= 0 for slice", RuntimeWarning, stacklevel=4)
     result = sum(squares, dims, keepdims=keep, where=where) / left
-    return arithmetic.sqrt(result) if name == "std" else result
+    return _root(result) if name == "std" else result
+
+
+def _root(variance: Any) -> Any:
+    """The square root, with slope 0 where there is no spread: of a single number, too, the deviation is 0 wherever it lies."""
+    flat = variance == 0
+    return selection.where(flat, 0.0, arithmetic.sqrt(selection.where(flat, 1.0, variance)))
 
 
 def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = False, *, keepdims: Any = NO_VALUE) -> Any:
@@ -197,7 +218,7 @@ def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = Fals
         for d in dims:
             placed[d] = t.shape[d]
         w = shape_ops.reshape(shape_ops.permute(w, dims=tuple(int(o) for o in order)), shape=tuple(placed))
-    dtype = np.result_type(np_dtype(t), np_dtype(w), *((np.float64,) if np_dtype(t).kind in "iub" else ()))
+    dtype = result_dtype(np_dtype(t), np_dtype(w), *((np.float64,) if np_dtype(t).kind in "iub" else ()))
     t, w = with_dtype(t, dtype), with_dtype(broadcast(w, t.shape), dtype)
     total = ops.sum(w, dim=dims, keepdim=keep)
     if surely(comparison.eq(total, 0)):
@@ -237,7 +258,8 @@ def _cumulative(name: str, ufunc: Any, x: Any, axis: Any, dtype: Any, out: Any, 
     axis = one_axis(axis, t.ndim)
     made = accumulate(ufunc, t, axis, dtype)
     if include_initial:
-        first = np.full((*t.shape[:axis], 1, *t.shape[axis + 1 :]), ufunc.identity, np_dtype(made))
+        ends = (*t.shape[:axis], 1, *t.shape[axis + 1 :])
+        first = np.full_like(sample_of(made), ufunc.identity, shape=ends)  # in its memory order, which is then that of both
         made = join.cat(constant(first), made, dim=axis)
     return deliver(name, made, out)
 
@@ -248,7 +270,7 @@ def _cumulative(name: str, ufunc: Any, x: Any, axis: Any, dtype: Any, out: Any, 
 def _filled(a: Any, instead: float) -> tuple[Any, Any]:
     """The array with NaN replaced, and where there was none; the mask is None where there can be no NaN."""
     t = as_array(a)
-    if np_dtype(t).kind not in "fc":
+    if not is_inexact(np_dtype(t)):
         return t, None
     nan = comparison.isnan(t)
     return selection.where(nan, instead, t), comparison.logical_not(nan)
@@ -273,12 +295,18 @@ def nanprod(
     return prod(_filled(a, 1.0)[0], axis, dtype, out, keepdims, initial, where)
 
 
+def _copied_and_filled(a: Any, instead: float) -> Any:
+    """The array with NaN replaced, in the memory order of a copy of it."""
+    t = as_array(a)
+    return arranged_like(_filled(t, instead)[0], t)
+
+
 def nancumsum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
-    return cumsum(_filled(a, 0.0)[0], axis, dtype, out)
+    return cumsum(_copied_and_filled(a, 0.0), axis, dtype, out)
 
 
 def nancumprod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
-    return cumprod(_filled(a, 1.0)[0], axis, dtype, out)
+    return cumprod(_copied_and_filled(a, 1.0), axis, dtype, out)
 
 
 def nanmax(a: Any, axis: Any = None, out: Any = None, keepdims: Any = NO_VALUE, initial: Any = NO_VALUE, where: Any = True) -> Any:

@@ -13,12 +13,28 @@ from ndgrad.api import rearrange
 from ndgrad.api import triangle as triangle_api
 from ndgrad.api.split import as_strided as as_strided_by_elements
 from ndgrad.autograd.variable import np_dtype
-from ndgrad.numpy.coercion import as_array, broadcast, constant, deliver, many_axes, moved, one_axis, part, permuted, values_of, with_dtype
+from ndgrad.numpy.coercion import (
+    arranged,
+    as_array,
+    broadcast,
+    constant,
+    deliver,
+    many_axes,
+    moved,
+    one_axis,
+    order_like,
+    part,
+    permuted,
+    values_of,
+    with_dtype,
+)
+from ndgrad.ops import rearrange as rearrange_ops
 from ndgrad.ops import reduce as reduce_ops
 from ndgrad.ops import shape as ops
 from ndgrad.ops import split as split_ops
 from ndgrad.ops import triangle as triangle_ops
 from ndgrad.ops import window
+from ndgrad.storage import sample_of
 
 __all__ = [
     "array_split", "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_arrays", "broadcast_to", "copy", "diag", "diagflat",
@@ -35,7 +51,18 @@ def reshape(a: Any, /, shape: Any = None, order: Any = "C", *, newshape: Any = N
 
 
 def ravel(a: Any, order: str = "C") -> Any:
-    return as_array(a).reshape(-1, order=order)
+    """The elements as one line: a view if they lie side by side in memory in the order asked for, else a copy."""
+    t = as_array(a)
+    sample = sample_of(t)
+    if order == "A":
+        order = "F" if sample.flags.fnc else "C"
+    if order == "K" and not sample.flags.c_contiguous:
+        t = permuted(t, order_like(sample))
+    elif order == "F":
+        t = permuted(t, range(t.ndim)[::-1])
+    elif order not in "CK":
+        raise ValueError(f"order must be one of 'C', 'F', 'A', or 'K' (got {order!r})")
+    return ops.reshape(arranged(t), shape=(t.size,))
 
 
 def squeeze(a: Any, axis: Any = None) -> Any:
@@ -183,7 +210,11 @@ def rot90(m: Any, k: int = 1, axes: Any = (0, 1)) -> Any:
     t = as_array(m)
     if len(axes) != 2:
         raise ValueError("len(axes) must be 2.")
-    return rearrange.rot90(t, k, many_axes(tuple(axes), t.ndim))
+    first, second = many_axes(tuple(axes), t.ndim)
+    k = operator.index(k) % 4
+    if k % 2 == 0:
+        return flip(t, (first, second)) if k else t[...]
+    return swapaxes(flip(t, second), first, second) if k == 1 else flip(swapaxes(t, first, second), second)
 
 
 def roll(a: Any, shift: Any, axis: Any = None) -> Any:
@@ -212,7 +243,7 @@ def tile(A: Any, reps: Any) -> Any:
     counts = tuple(operator.index(r) for r in (reps if hasattr(reps, "__iter__") else (reps,)))
     counts = (1,) * (t.ndim - len(counts)) + counts
     t = ops.reshape(t, shape=(1,) * (len(counts) - t.ndim) + t.shape)
-    return rearrange.repeat(t, *counts) if counts else t.copy()
+    return rearrange.repeat(t, *counts) if counts else t.copy("K")
 
 
 def repeat(a: Any, repeats: Any, axis: int | None = None) -> Any:
@@ -225,8 +256,10 @@ def repeat(a: Any, repeats: Any, axis: int | None = None) -> Any:
         raise TypeError(f"Cannot cast array data from {counts.dtype!r} to dtype('int64') according to the rule 'safe'")
     if (counts < 0).any():
         raise ValueError("repeats may not contain negative values.")
-    places = np.repeat(np.arange(t.shape[axis]), counts)
-    return part(t, axis, places)
+    if counts.ndim > 1 or counts.size not in (1, t.shape[axis]):
+        raise ValueError(f"operands could not be broadcast together with shape ({t.shape[axis]},) {counts.shape}")
+    repeats = tuple(int(n) for n in np.broadcast_to(counts, (t.shape[axis],)))
+    return rearrange_ops.repeat_interleave(t, repeats=repeats, dim=axis)
 
 
 # ----- pieces ------------------------------------------------------------------------------------------------------------------

@@ -9,8 +9,22 @@ from typing import Any
 import numpy as np
 
 from ndgrad.api import order as order_api
+from ndgrad.arrays.precision import is_inexact
 from ndgrad.autograd.variable import np_dtype
-from ndgrad.numpy.coercion import as_array, as_arrays, constant, flat, one_axis, operands, part, plain, swept, values_of, with_dtype
+from ndgrad.numpy.coercion import (
+    arranged_like,
+    as_array,
+    as_arrays,
+    constant,
+    flat,
+    one_axis,
+    operands,
+    plain,
+    swept,
+    taken,
+    values_of,
+    with_dtype,
+)
 from ndgrad.ops import arithmetic, join
 from ndgrad.ops import order as ops
 
@@ -31,7 +45,8 @@ def sort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stable:
     """A sorted copy; gradients go back to where the elements stood."""
     _no_fields("sort", order)
     t, axis = swept(as_array(a), axis)
-    return _along(t, values_of(_falling(t, axis)), axis) if descending else ops.sort(t, dim=axis, descending=False)[0]
+    made = _along(t, values_of(_falling(t, axis)), axis) if descending else ops.sort(t, dim=axis, descending=False)[0]
+    return arranged_like(made, t)
 
 
 def argsort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stable: bool | None = None, descending: bool = False) -> Any:
@@ -43,7 +58,7 @@ def argsort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stab
 
 def _falling(t: Any, axis: int) -> Any:
     """The order from the largest to the smallest, in which NaN stands last all the same."""
-    if np_dtype(t).kind in "fc":
+    if is_inexact(np_dtype(t)):
         return ops.argsort(arithmetic.neg(t), dim=axis, descending=False)
     return ops.argsort(t, dim=axis, descending=True)
 
@@ -59,7 +74,7 @@ def partition(a: Any, kth: Any, axis: Any = -1, kind: str = "introselect", order
     _no_fields("partition", order)
     t, axis = swept(as_array(a), axis)
     places = np.argpartition(values_of(t), plain(kth), axis)
-    return _along(t, places, axis)
+    return arranged_like(_along(t, places, axis), t)
 
 
 def argpartition(a: Any, kth: Any, axis: Any = -1, kind: str = "introselect", order: Any = None) -> Any:
@@ -100,7 +115,7 @@ def unique(
     """The unique elements (or slices along an axis); each carries the gradient of its first occurrence."""
     t = as_array(ar)
     found = np.unique(values_of(t), True, return_inverse, return_counts, axis, equal_nan=equal_nan)  # type: ignore[call-overload]  # NumPy's stubs list no call with flags that are not literal
-    values = flat(t)[found[1]] if axis is None else part(t, one_axis(axis, t.ndim), found[1])
+    values = flat(t)[found[1]] if axis is None else taken(t, one_axis(axis, t.ndim), found[1])
     extras = [constant(f) for wanted, f in zip((return_index, *(True,) * (len(found) - 2)), found[1:], strict=True) if wanted]
     return (values, *extras) if extras else values
 

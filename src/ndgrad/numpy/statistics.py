@@ -14,8 +14,11 @@ from typing import Any
 import numpy as np
 
 from ndgrad.api import statistics as statistics_api
-from ndgrad.autograd.variable import np_dtype, requires_grad
+from ndgrad.arrays.precision import is_floating, result_dtype
+from ndgrad.autograd.stake import at_stake
+from ndgrad.autograd.variable import np_dtype
 from ndgrad.numpy.coercion import (
+    arranged,
     as_array,
     broadcast,
     constant,
@@ -23,6 +26,7 @@ from ndgrad.numpy.coercion import (
     flat,
     inexact,
     many_axes,
+    order_like,
     part,
     plain,
     values_of,
@@ -32,6 +36,7 @@ from ndgrad.numpy.ufunc_methods import NO_VALUE, joined, reduced_shape
 from ndgrad.ops import arithmetic, comparison, extremum, index, join, order, selection
 from ndgrad.ops import reduce as reduce_ops
 from ndgrad.ops import shape as shape_ops
+from ndgrad.storage import sample_of
 
 __all__ = [
     "bincount", "corrcoef", "cov", "histogram", "histogram2d", "histogram_bin_edges", "histogramdd", "median", "nanmedian",
@@ -107,7 +112,7 @@ def _quantile(name: str, a: Any, q: Any, axis: Any, method: str, keepdims: bool,
     made = _between(ranked, ranks, valid, q, method)
     if skip_nan and np.isnan(valid).any():
         warnings.warn(f"{name}: All-NaN slice encountered", RuntimeWarning, stacklevel=4)
-    if np_dtype(made).kind == "f":
+    if is_floating(np_dtype(made)):
         # NaN stands last in a sorted line
         missing = constant(np.isnan(valid)[..., None]) if skip_nan else comparison.isnan(ranked[..., -1:])
         made = selection.where(missing, math.nan, made)
@@ -128,7 +133,7 @@ def _ranks(ranked: Any, q: Any, method: str) -> tuple[Any, Any]:
 def _ranks_without_nan(ranked: Any, q: Any, method: str) -> tuple[Any, Any]:
     """As `_ranks`, for every line, of which the elements that are not NaN count; the number is NaN where there are none."""
     values = values_of(ranked)
-    counts = values.shape[-1] - (np.isnan(values).sum(axis=-1) if values.dtype.kind == "f" else np.zeros(values.shape[:-1], int))
+    counts = values.shape[-1] - (np.isnan(values).sum(axis=-1) if is_floating(values.dtype) else np.zeros(values.shape[:-1], int))
     ranks = np.zeros((*counts.shape, len(q)))
     for count in np.unique(counts[counts > 0]):
         ranks[counts == count] = np.quantile(np.arange(count, dtype=float), q, method=method)  # type: ignore[call-overload]  # the stubs want a literal method
@@ -147,7 +152,7 @@ def _weighted_ranks(t: Any, lines: Any, dims: tuple[int, ...], q: Any, method: s
     sorted_, places = order.sort(lines, dim=lines.ndim - 1, descending=False)
     heavy = np.take_along_axis(np.broadcast_to(values_of(joined(broadcast(w, t.shape), dims)), lines.shape), values_of(places), -1)
     values = values_of(sorted_)
-    nan = np.isnan(values) if values.dtype.kind == "f" else np.zeros(values.shape, bool)
+    nan = np.isnan(values) if is_floating(values.dtype) else np.zeros(values.shape, bool)
     ranks, valid = np.zeros((*values.shape[:-1], len(q))), np.ones(values.shape[:-1])
     for line in np.ndindex(*values.shape[:-1]):
         count = int((~nan[line]).sum()) if skip_nan else values.shape[-1]
@@ -165,14 +170,14 @@ def _between(ranked: Any, ranks: Any, valid: Any, q: Any, method: str) -> Any:
     if method in _STEPS:
         return lower
     way: Any = constant((ranks - below).astype(np_dtype(ranked)))
-    if method in _RANK_SLOPES and requires_grad(q):
+    if method in _RANK_SLOPES and at_stake(q):
         slopes = np.asarray(_RANK_SLOPES[method](np.nan_to_num(valid)))[..., None] * (
             (ranks > 0) & (ranks < np.nan_to_num(valid)[..., None] - 1)
         )
         line = flat(q)
         way = way + (line - shape_ops.detach(line)) * constant(np.asarray(slopes))
         above = np.minimum(below + 1, ranked.shape[-1] - 1)
-    elif requires_grad(q):
+    elif at_stake(q):
         raise ValueError(f"quantiles by method {method!r} jump with q, so they have no gradient there. Detach q, or choose 'linear'.")
     return arithmetic.lerp(lower, _picked(ranked, above), way)
 
@@ -197,7 +202,12 @@ def _median(name: str, a: Any, axis: Any, keepdims: bool, skip_nan: bool) -> Any
     if not math.prod(t.shape[d] for d in many_axes(axis, t.ndim)):
         warnings.warn("Mean of empty slice", RuntimeWarning, stacklevel=3)
         return constant(np.full(reduced_shape(t, many_axes(axis, t.ndim), keepdims), math.nan))
-    return _quantile(name, t, constant(np.asarray(0.5)), axis, "linear", keepdims, None, skip_nan)
+    made = _quantile(name, t, constant(np.asarray(0.5)), axis, "linear", keepdims, None, skip_nan)
+    dims = many_axes(axis, t.ndim)
+    if len(dims) != 1 or keepdims:
+        return made
+    # NumPy sorts a copy, and takes the mean along the axis
+    return arranged(made, tuple(d - (d > dims[0]) for d in order_like(sample_of(t)) if d != dims[0]))
 
 
 # ----- covariance --------------------------------------------------------------------------------------------------------------
@@ -216,7 +226,7 @@ def _variables(m: Any, y: Any, rowvar: bool, dtype: Any) -> Any:
         turned = not rowvar and p.ndim == 2
         p = shape_ops.reshape(p, shape=(1, p.size)) if p.ndim < 2 else p
         rows.append(shape_ops.permute(p, dims=(1, 0)) if turned else p)
-    wanted = np.result_type(*(np_dtype(p) for p in rows), np.float64) if dtype is None else dtype
+    wanted = result_dtype(*(np_dtype(p) for p in rows), np.float64) if dtype is None else dtype
     rows = [with_dtype(p, wanted) for p in rows]
     return rows[0] if len(rows) == 1 else join.cat(*rows, dim=0)
 
@@ -274,21 +284,19 @@ def histogram_bin_edges(a: Any, bins: Any = 10, range: Any = None, weights: Any 
     if np.ndim(bins) == 1:
         return as_array(bins)
     t = flat(as_array(a))
-    edges = np.histogram_bin_edges(values_of(t), plain(bins), plain(range), plain(weights))
-    return _edges(t, edges) if range is None and t.size else constant(edges)
+    return _edges(t, np.histogram_bin_edges(values_of(t), plain(bins), plain(range), plain(weights)), range)
 
 
-def _edges(t: Any, edges: Any) -> Any:
-    """Even edges between the extremes, or around them where they coincide."""
-    low, high = extremum.min_all(t), extremum.max_all(t)
+def _edges(t: Any, edges: Any, range: Any) -> Any:
+    """Even edges: between the ends of the range, or between the extremes of the sample, or around these where they coincide."""
+    ends = () if range is None else tuple(range)
+    if not (at_stake(ends) if ends else t.size and at_stake(t)):
+        return constant(edges)
+    low, high = (inexact(as_array(e)) for e in ends) if ends else (extremum.min_all(t), extremum.max_all(t))
     if values_of(low) == values_of(high):
         low, high = low - 0.5, high + 0.5
     steps = constant(np.linspace(0.0, 1.0, len(edges)))
-    return (
-        selection.where(constant(np.arange(len(edges)) == len(edges) - 1), high, low + (high - low) * steps)
-        if requires_grad(t)
-        else constant(edges)
-    )
+    return selection.where(constant(np.arange(len(edges)) == len(edges) - 1), high, low + (high - low) * steps)
 
 
 def _bins_of(values: Any, edges: Any) -> Any:
@@ -316,10 +324,13 @@ def histogram(a: Any, bins: Any = 10, range: Any = None, density: Any = None, we
 
 
 def histogramdd(sample: Any, bins: Any = 10, range: Any = None, density: Any = None, weights: Any = None) -> tuple[Any, list[Any]]:
-    """Counts in boxes, or sums of weights, which are differentiable."""
+    """Counts in boxes, or sums of weights; differentiable in the weights, and the edges in the sample."""
     columns = _columns(sample)
     points = np.stack([values_of(c) for c in columns], 1) if columns else np.empty((0, 0))
     counts, edges = np.histogramdd(points, plain(bins), plain(range))
+    sides = bins if isinstance(bins, (list, tuple)) else [bins] * len(edges)
+    ends = range if range is not None else [None] * len(edges)
+    borders = [as_array(b) if np.ndim(b) == 1 else _edges(c, e, r) for b, c, e, r in zip(sides, columns, edges, ends, strict=True)]
     if weights is not None:
         w = flat(as_array(weights))
         inside = np.ones(len(points), bool)
@@ -332,18 +343,11 @@ def histogramdd(sample: Any, bins: Any = 10, range: Any = None, density: Any = N
     else:
         result = constant(counts)
     if density:
-        for d, edge in enumerate(edges):
-            result = result / constant(np.diff(edge).reshape([-1 if i == d else 1 for i in np.arange(len(edges))]))
-        result = result / reduce_ops.sum_all(result * constant(_volumes(edges)))
-    given = bins if isinstance(bins, (list, tuple)) else [bins] * len(edges)
-    return result, [as_array(b) if np.ndim(b) == 1 else constant(e) for b, e in zip(given, edges, strict=True)]
-
-
-def _volumes(edges: Any) -> Any:
-    volume = np.ones(())
-    for edge in edges:
-        volume = volume[..., None] * np.diff(edge)
-    return volume
+        total = reduce_ops.sum_all(result)
+        for d, border in enumerate(borders):
+            result = result / shape_ops.reshape(border[1:] - border[:-1], shape=[-1 if i == d else 1 for i in np.arange(len(borders))])
+        result = result / total
+    return result, borders
 
 
 def _columns(sample: Any) -> list[Any]:

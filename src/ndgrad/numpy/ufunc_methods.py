@@ -14,20 +14,20 @@ from typing import Any
 import numpy as np
 
 from ndgrad.api.index import put_at
+from ndgrad.arrays.precision import is_inexact
 from ndgrad.autograd.inplace import write
-from ndgrad.autograd.modes import thread
-from ndgrad.autograd.variable import Variable, np_dtype, requires_grad
+from ndgrad.autograd.variable import Variable, np_dtype
 from ndgrad.numpy.coercion import (
     as_array,
     broadcast,
     constant,
     deliver,
-    lost_in_memory,
     many_axes,
     one_axis,
     part,
     permuted,
     plain,
+    refuse_loss_in_memory,
     values_of,
     with_dtype,
 )
@@ -56,7 +56,7 @@ def _all_or_dims(whole: Any, along: Any, t: Any, dims: tuple[int, ...], keepdims
 
 def _kept_dtype(t: Any) -> Any:
     """Integers were widened already where NumPy widens them, and must not be widened again."""
-    return None if np_dtype(t).kind in "fc" else np_dtype(t)
+    return None if is_inexact(np_dtype(t)) else np_dtype(t)
 
 
 def _sum(t: Any, dims: tuple[int, ...], keepdims: bool) -> Any:
@@ -115,7 +115,7 @@ def reduce_along(
     dims = many_axes(axis, t.ndim)
     quick = _REDUCTIONS.get(ufunc)
     if quick is not None and where is True and initial is NO_VALUE and dtype is None and out is None and dims and t.size:
-        if np_dtype(t).kind in "fc":
+        if is_inexact(np_dtype(t)):
             return quick(t, dims, keepdims)
     _check_binary(ufunc, "reduce")
     t = with_dtype(t, reduction_dtype(ufunc, np_dtype(t), dtype))
@@ -159,7 +159,7 @@ def reduction_dtype(ufunc: Any, have: Any, dtype: Any) -> Any:
         return np.dtype(bool)
     if ufunc in (np.add, np.multiply) and have.kind in "bui" and have.itemsize < np.dtype(np.int_).itemsize:
         return np.dtype(np.uint if have.kind == "u" else np.int_)
-    if have.kind not in "fc" and ufunc in (np.logaddexp, np.logaddexp2, np.hypot, np.divide, np.arctan2):
+    if not is_inexact(have) and ufunc in (np.logaddexp, np.logaddexp2, np.hypot, np.divide, np.arctan2):
         return np.dtype(np.float64)
     return have
 
@@ -282,8 +282,7 @@ def at(ufunc: Any, array: Any, indices: Any, *second: Any) -> None:
             f"{ufunc.__name__}.at() takes an array, indices{' and values' if ufunc.nin > 1 else ''}. Give {ufunc.nin + 1} arguments."
         )
     if not isinstance(array, Variable):
-        if thread.grad_enabled and any(isinstance(v, Variable) and requires_grad(v) for v in second):
-            raise lost_in_memory(f"numpy.{ufunc.__name__}.at(ndarray, ...)", array)
+        refuse_loss_in_memory(f"numpy.{ufunc.__name__}.at(ndarray, ...)", array, second)
         ufunc.at(array, plain(indices), *plain(second))
         return
     items = indices if isinstance(indices, tuple) else (indices,)

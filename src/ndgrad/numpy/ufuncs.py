@@ -13,20 +13,19 @@ from typing import Any
 
 import numpy as np
 
-from ndgrad.autograd.modes import thread
-from ndgrad.autograd.variable import Variable, np_dtype, requires_grad
+from ndgrad.arrays.precision import FLOATING, is_inexact, is_number
+from ndgrad.autograd.variable import Variable, np_dtype
 from ndgrad.numpy.array import Array
 from ndgrad.numpy.coercion import (
-    NUMBERS,
     as_array,
     as_arrays,
     broadcast,
     checked,
     constant,
     deliver,
-    lost_in_memory,
     operands,
     plain,
+    refuse_loss_in_memory,
     with_dtype,
 )
 from ndgrad.ops import arithmetic, bitwise, comparison, exponential, product, rounding, selection, trigonometric
@@ -34,6 +33,7 @@ from ndgrad.ops import cast as cast_ops
 from ndgrad.ops import complex as complex_ops
 from ndgrad.ops import reduce as reduce_ops
 from ndgrad.ops import shape as shape_ops
+from ndgrad.storage import sample_of
 from ndgrad.tensor import Tensor
 
 _SCALARS = (bool, int, float, complex)
@@ -111,13 +111,18 @@ def _conjugated(x: Any) -> Any:
     return complex_ops.conj(x) if np_dtype(x).kind == "c" else x
 
 
+def _conjugate(x: Any) -> Any:
+    """A new array, also of real numbers."""
+    return complex_ops.conj(x) if np_dtype(x).kind == "c" else cast_ops.clone(x)
+
+
 def _vecmat(x: Any, y: Any) -> Any:
     return product.matmul(_conjugated(x)[..., None, :], y)[..., 0, :]
 
 
 def _vecdot(x: Any, y: Any) -> Any:
     terms = _conjugated(x) * y
-    return reduce_ops.sum(terms, dim=(terms.ndim - 1,), dtype=None if np_dtype(terms).kind in "fc" else np_dtype(terms))
+    return reduce_ops.sum(terms, dim=(terms.ndim - 1,), dtype=None if is_inexact(np_dtype(terms)) else np_dtype(terms))
 
 
 def _elsewhere(name: str) -> Callable[..., Any]:
@@ -127,7 +132,7 @@ def _elsewhere(name: str) -> Callable[..., Any]:
 
 
 _COMPOSED: dict[str, Callable[..., Any]] = {
-    "heaviside": _heaviside, "positive": _positive, "fabs": _fabs, "float_power": _float_power,
+    "conjugate": _conjugate, "heaviside": _heaviside, "positive": _positive, "fabs": _fabs, "float_power": _float_power,
     "divmod": _divmod, "modf": _modf, "frexp": _frexp,
     "matmul": product.matmul, "matvec": _matvec, "vecmat": _vecmat, "vecdot": _vecdot,
     **{name: _elsewhere(name) for name in ("spacing", "gcd", "lcm", "bitwise_count") if hasattr(np, name)},
@@ -148,7 +153,7 @@ def ufuncs() -> dict[str, np.ufunc]:
 
 #: ufunc -> what computes it from Arrays and numbers whose dtypes are right.
 IMPLEMENTATIONS: dict[Any, Callable[..., Any]] = {
-    f: _OPS.get(name) or _COMPOSED[name] for name, f in ufuncs().items() if name in _OPS or name in _COMPOSED
+    f: _COMPOSED.get(name) or _OPS[name] for name, f in ufuncs().items() if name in _OPS or name in _COMPOSED
 }
 
 
@@ -157,7 +162,7 @@ def _straight(ufunc: Any, op: Any) -> Callable[..., Any]:
     eager: Callable[..., Any] = op.eager
     if ufunc.__name__ not in ("conjugate", "logaddexp", "rint"):
         return eager
-    kinds = "fc" if ufunc.__name__ == "conjugate" else "f"
+    kinds = "c" if ufunc.__name__ == "conjugate" else FLOATING
 
     def guarded(*values: Any) -> Any:
         same = all(v.__class__ is Array and np_dtype(v).kind in kinds for v in values)
@@ -221,7 +226,7 @@ def array_ufunc(self: Any, ufunc: Any, method: str, *inputs: Any, **kwargs: Any)
 
 
 def _is_ready(x: Any) -> bool:
-    return x.__class__ is np.ndarray and x.dtype.kind in NUMBERS and x.dtype.isnative
+    return x.__class__ is np.ndarray and is_number(x.dtype) and x.dtype.isnative
 
 
 def _someone_else_knows(inputs: tuple[Any, ...], out: Any) -> bool:
@@ -272,6 +277,8 @@ def call(
         result = run(*values)
     results = result if isinstance(result, tuple) else (result,)
     results = tuple(with_dtype(r, d) for r, d in zip(results, loop[ufunc.nin :], strict=True))
+    if order != "K":
+        results = tuple(r._arranged(order) for r in results)
     delivered = tuple(_into(ufunc, r, o, casting) for r, o in zip(results, outs, strict=True))
     return delivered if ufunc.nout > 1 else delivered[0]
 
@@ -339,8 +346,9 @@ def _outputs(ufunc: Any, inputs: tuple[Any, ...], out: Any) -> tuple[Any, ...]:
 
 
 def _into(ufunc: Any, result: Any, out: Any, casting: str) -> Any:
-    if out is not None and not isinstance(out, Variable) and thread.grad_enabled and requires_grad(result):
-        raise lost_in_memory(f"numpy.{ufunc.__name__}(out=ndarray), which is also what `ndarray {_symbol(ufunc)}= tensor` calls", out)
+    if out is not None and not isinstance(out, Variable):
+        call = f"numpy.{ufunc.__name__}(out=ndarray), which is also what `ndarray {_symbol(ufunc)}= tensor` calls"
+        refuse_loss_in_memory(call, out, result)
     return deliver(ufunc.__name__, result, out, casting)
 
 
@@ -370,7 +378,7 @@ def _loop_dtypes(ufunc: Any, values: list[Any], dtype: Any, signature: Any, cast
 def _in_loop(value: Any, dtype: Any) -> Any:
     if not isinstance(value, Variable):
         # a float stays a Python float, which is the short way through every op, wherever that means the same
-        return value if dtype.kind in "fc" and isinstance(value, float) else constant(np.asarray(value, dtype))
+        return value if is_inexact(dtype) and isinstance(value, float) else constant(np.asarray(value, dtype))
     have = np_dtype(value)
     return value if have == dtype else cast_ops.cast(value, dtype=dtype)
 
@@ -389,10 +397,18 @@ def _masked(run: Any, values: list[Any], where: Any, outs: tuple[Any, ...], dtyp
     made = run(*(broadcast(v, shape)[chosen] for v in values))
     filled = []
     for part, out, dtype in zip(made if isinstance(made, tuple) else (made,), outs, dtypes, strict=True):
-        base = constant(np.zeros(shape, dtype)) if out is None else with_dtype(cast_ops.clone(as_array(out)), dtype)
+        base = constant(_zeros_beside(values, dtype)) if out is None else with_dtype(cast_ops.clone(as_array(out)), dtype)
         base[chosen] = part
         filled.append(base)
     return tuple(filled)
+
+
+def _zeros_beside(values: list[Any], dtype: Any) -> Any:
+    """Zeros in the shape and the memory order of what NumPy makes of operands."""
+    samples: list[Any] = [sample_of(v) for v in values]
+    flags = [*(["readonly"] for _ in values), ["writeonly", "allocate"]]
+    made = np.nditer([*samples, None], ["zerosize_ok"], flags, [*(None for _ in values), dtype])  # type: ignore[arg-type]  # the stubs know no None
+    return np.zeros_like(made.operands[-1])
 
 
 def _generalised(ufunc: Any, run: Any, values: list[Any], axes: Any, axis: Any, keepdims: bool) -> Any:

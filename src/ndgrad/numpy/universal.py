@@ -21,10 +21,11 @@ _NUMBERS = (bool, int, float, complex, np.generic)
 class UniversalFunction:
     """One ufunc. `ndgrad.numpy.add` is `numpy.add` with Arrays as results."""
 
-    __slots__ = ("__dict__", "_quick", "ufunc")
+    __slots__ = ("__dict__", "_quick", "nin", "ufunc")
 
     def __init__(self, ufunc: Any) -> None:
         self.ufunc = ufunc
+        self.nin = ufunc.nin
         self._quick: Any = None
         self.__name__ = self.__qualname__ = ufunc.__name__
         self.__doc__ = f"numpy.{ufunc.__name__}, with Arrays as results."
@@ -35,7 +36,7 @@ class UniversalFunction:
             if (
                 quick is not None
                 and inputs[0].__class__ is Array
-                and (len(inputs) == 1 or (len(inputs) == 2 and inputs[1].__class__ in READY))
+                and (len(inputs) == 1 or (len(inputs) == 2 == self.nin and inputs[1].__class__ in READY))  # `out` comes by position too
             ):
                 return quick(*inputs)
             if all(isinstance(x, _NUMBERS) for x in inputs):
@@ -67,7 +68,7 @@ class UniversalFunction:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
             raise AttributeError(name)
-        return getattr(self.ufunc, name)  # nin, nout, identity, types, signature, ...
+        return getattr(self.ufunc, name)  # nout, identity, types, signature, ...
 
     def __repr__(self) -> str:
         return f"<ndgrad.numpy ufunc {self.__name__!r}>"

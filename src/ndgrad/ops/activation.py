@@ -163,7 +163,7 @@ leaky_relu = elementwise(
 
 hardtanh = elementwise(
     "hardtanh", lambda x, *, min_val, max_val: x.clip(min_val, max_val), settings={"min_val": -1.0, "max_val": 1.0},
-    x=lambda t, x, min_val, max_val, ops: ops.keep(t, ~((x <= min_val) | (x >= max_val))),
+    x=lambda t, x, min_val, max_val, ops: ops.keep(t, (x > min_val) & (x < max_val)),
 )  # fmt: skip
 
 hardsigmoid = elementwise(
@@ -173,7 +173,7 @@ hardsigmoid = elementwise(
 
 hardswish = elementwise(
     "hardswish", lambda x: x * (x / 6.0 + 0.5).clip(0.0, 1.0),
-    x=lambda t, x, ops: ops.where(x >= 3.0, t, ops.keep(t * (x / 3.0 + 0.5), x > -3.0)),
+    x=lambda t, x, ops: ops.where(x >= 3.0, t, ops.keep(t * (x / 3.0 + 0.5), ~(x <= -3.0))),
 )  # fmt: skip
 
 threshold = elementwise(
@@ -189,12 +189,12 @@ def _softshrink(x: Any, *, lambd: float) -> Any:
 
 softshrink = elementwise(
     "softshrink", _softshrink, settings={"lambd": 0.5},
-    x=lambda t, x, lambd, ops: ops.keep(t, ~(ops.abs(x) <= lambd)),
+    x=lambda t, x, lambd, ops: ops.keep(t, ops.abs(x) > lambd),
 )  # fmt: skip
 
 hardshrink = elementwise(
     "hardshrink", lambda np, x, *, lambd: np.where(np.abs(x) <= lambd, 0.0, x), settings={"lambd": 0.5},
-    x=lambda t, x, lambd, ops: ops.keep(t, ~(ops.abs(x) <= lambd)),
+    x=lambda t, x, lambd, ops: ops.keep(t, ops.abs(x) > lambd),
 )  # fmt: skip
 
 # ----- elu and its kin -------------------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy
 
+from ndgrad.arrays.precision import FLOATING, INEXACT, finfo
 from ndgrad.ops.table import elementwise
 
 _NUMBERS = (int, float, complex)
@@ -43,7 +44,7 @@ neg = elementwise("neg", operator.neg, x=lambda t: -t)
 
 def _reciprocal(np: Any, x: Any) -> Any:
     """1 / x; numpy.reciprocal would round the answer for integers to an integer, which is always 0 or x."""
-    return np.reciprocal(x) if x.dtype.kind in "fc" else 1.0 / x
+    return np.reciprocal(x) if x.dtype.kind in INEXACT else 1.0 / x
 
 
 reciprocal = elementwise("reciprocal", _reciprocal, x=lambda t, out: -t * out * out)
@@ -92,8 +93,15 @@ def _pow_x(t: Any, x: Any, exponent: Any, ops: Any) -> Any:
         return t if exponent == 1 else t * (ops.pow(x, exponent - 1) * (exponent + 0.0))
     if not may_vanish(exponent, ops):
         return t * (exponent * x ** (exponent - 1.0))
-    constant = (exponent == 0) & ((x == 0) | (x != x))
+    constant = (exponent == 0) & (_has_no_reciprocal(x) | (x != x))
     return ops.keep(t * (exponent * x ** ops.where(constant, 1.0, exponent - 1)), ~constant)
+
+
+def _has_no_reciprocal(x: Any) -> Any:
+    """Where 1 / x is infinite: at 0, and so near to it that the quotient overflows."""
+    if isinstance(x, _NUMBERS):
+        return x == 0
+    return abs(x) < float(finfo(getattr(x.dtype, "numpy", x.dtype)).tiny) / 4
 
 
 def _pow_exponent(t: Any, x: Any, exponent: Any, out: Any, ops: Any) -> Any:
@@ -132,9 +140,9 @@ def _pow(x: Any, exponent: Any) -> Any:
             return x * x * x
         if exponent == 4:
             return operator.pow(x * x, 2)
-        if exponent == -0.5 and x.dtype.kind == "f":
+        if exponent == -0.5 and x.dtype.kind in FLOATING:
             return 1.0 / x**0.5
-        if exponent == -2 and x.dtype.kind == "f":
+        if exponent == -2 and x.dtype.kind in FLOATING:
             return 1.0 / (x * x)
     return x**exponent
 

@@ -97,15 +97,13 @@ def _exponentials(np: Any, q: Any, k: Any, mask: Any, first: int | None, scale: 
 
 
 def _prepared(np: Any, *arrays: Any) -> tuple[Any, ...]:
-    """Half precision is computed with in single; a boolean mask is added as 0 and -inf, which is far quicker than choosing."""
+    """A boolean mask is added as 0 and -inf, which is far quicker than choosing."""
     out = []
     refuse_complex("scaled_dot_product_attention", *(a for a in arrays if a is not None))
     dtype = np.result_type(*(a for a in arrays[:2]))
     for a in arrays:
         if a is not None and a.dtype.kind == "b":
             a = np.where(a, dtype.type(0), dtype.type(-np.inf))
-        if a is not None and a.dtype.itemsize == 2 and a.dtype.kind == "f":
-            a = a.astype(np.float32)
         out.append(a)
     return tuple(out)
 

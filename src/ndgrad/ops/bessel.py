@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from ndgrad.arrays.precision import finfo
 from ndgrad.ops.error_function import _special
 from ndgrad.ops.gamma import real_function
 from ndgrad.ops.table import elementwise
@@ -28,8 +29,9 @@ def _bessel_ratio(np: Any, x: Any, *, kind: str, order: int) -> Any:
     """
     zeroth, first, sign, scaled = _KINDS[kind]
     if order == 1:
-        away = np.where(x == 0, 1.0, x)
-        return np.where(x == 0, 0.5, _special(np, first)(away) / away)
+        zero = np.abs(x) < math.sqrt(finfo(x.dtype).tiny)  # to working precision: of subnormal numbers the quotient would have no digits
+        away = np.where(zero, 1.0, x)
+        return np.where(zero, 0.5, _special(np, first)(away) / away)
     reach = 4.0 + 2 * order
     near = np.abs(x) < reach
     far = np.where(near, reach, x)
@@ -57,23 +59,41 @@ bessel_ratio = elementwise("bessel_ratio", _bessel_ratio, settings={"kind": "i",
 
 # ----- modified, first kind: plain, and times exp(-|x|), whose kink at 0 counts as level -------------------------------
 
+
+
+def _gap(x: Any, ops: Any) -> Any:
+    """exp(-|x|) (I0(x) - I1(|x|)): of large numbers by the expansion of the quotient I1 / I0, since the two agree in ever more digits."""
+    size = ops.abs(x)
+    large = size > 1000.0
+    r = 1.0 / ops.where(large, size, 1000.0)
+    # 1 - I1 / I0 = 1/(2x) + 1/(8x^2) + 1/(8x^3) + 25/(128x^4) + 13/(32x^5) + ...
+    series = r * (0.5 + r * (0.125 + r * (0.125 + r * (0.1953125 + r * 0.40625))))
+    return ops.where(large, ops.i0e(x) * series, ops.i0e(x) - ops.i1e(size))
+
+
+def _i1_slope(x: Any, ops: Any) -> Any:
+    """I0 - I1 / x, which is infinite where both are."""
+    zeroth = ops.i0(x)
+    return ops.where(zeroth == math.inf, math.inf, zeroth - ops.bessel_ratio(x, kind="i", order=1))
+
+
 i0 = elementwise("i0", real_function("i0"), x=lambda t, x, ops: t * ops.i1(x))
 
 i0e = elementwise(
     "i0e", real_function("i0e"),
-    x=lambda t, x, out, ops: t * (ops.i1e(x) - ops.sgn(x) * out),
+    x=lambda t, x, ops: t * (ops.sgn(x) * -_gap(x, ops)),
     backward_name="SpecialI0EBackward0",
 )  # fmt: skip
 
 i1 = elementwise(
     "i1", real_function("i1"),
-    x=lambda t, x, ops: t * (ops.i0(x) - ops.bessel_ratio(x, kind="i", order=1)),
+    x=lambda t, x, ops: t * _i1_slope(x, ops),
     backward_name="SpecialI1Backward0",
 )  # fmt: skip
 
 i1e = elementwise(
     "i1e", real_function("i1e"),
-    x=lambda t, x, out, ops: t * (ops.i0e(x) - ops.bessel_ratio(x, kind="ie", order=1) - ops.sgn(x) * out),
+    x=lambda t, x, ops: t * (_gap(x, ops) - ops.bessel_ratio(x, kind="ie", order=1)),
     backward_name="SpecialI1EBackward0",
 )  # fmt: skip
 
@@ -111,12 +131,29 @@ modified_bessel_k1 = elementwise(
     x=lambda t, x, out, ops: t * -(ops.modified_bessel_k0(x) + out / x),
 )  # fmt: skip
 
+
+def _scaled_gap(x: Any, ops: Any) -> Any:
+    """exp(x) (K1(x) - K0(x)), as `_gap`: K1 / K0 - 1 = 1/(2x) - 1/(8x^2) + 1/(8x^3) - 25/(128x^4) + 13/(32x^5) - ..."""
+    large = x > 1000.0
+    r = 1.0 / ops.where(large, x, 1000.0)
+    series = r * (0.5 - r * (0.125 - r * (0.125 - r * (0.1953125 - r * 0.40625))))
+    zeroth = ops.scaled_modified_bessel_k0(x)
+    return ops.where(large, zeroth * series, ops.scaled_modified_bessel_k1(x) - zeroth)
+
+
 scaled_modified_bessel_k0 = elementwise(
     "scaled_modified_bessel_k0", real_function("k0e", "scaled_modified_bessel_k0"),
-    x=lambda t, x, out, ops: t * (out - ops.scaled_modified_bessel_k1(x)),
+    x=lambda t, x, ops: t * -_scaled_gap(x, ops),
 )  # fmt: skip
+
+
+def _scaled_k1_slope(x: Any, ops: Any) -> Any:
+    """exp(x) (K1 - K0 - K1 / x); near 0 the last term decides, and must not meet another infinity."""
+    quotient = ops.scaled_modified_bessel_k1(x) / x
+    return ops.where(quotient == math.inf, -math.inf, _scaled_gap(x, ops) - quotient)
+
 
 scaled_modified_bessel_k1 = elementwise(
     "scaled_modified_bessel_k1", real_function("k1e", "scaled_modified_bessel_k1"),
-    x=lambda t, x, out, ops: t * (out - ops.scaled_modified_bessel_k0(x) - out / x),
+    x=lambda t, x, ops: t * _scaled_k1_slope(x, ops),
 )  # fmt: skip

@@ -6,13 +6,15 @@ be avoided, so derivatives of any order exist at 0 too. There is no rule for der
 
 from __future__ import annotations
 
+import cmath
+import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy
 
 from ndgrad.ops.error_function import _special
-from ndgrad.ops.gamma import no_derivative, real_function
+from ndgrad.ops.gamma import beside, no_derivative, real_function
 from ndgrad.ops.table import Op, elementwise
 
 
@@ -48,8 +50,21 @@ ive = _ordered(
 kve = _ordered("kve", lambda t, v, z, out, ops: t * (out - (ops.kve(v - 1, z) + ops.kve(v + 1, z)) * 0.5))
 hankel1e = _ordered("hankel1e", lambda t, v, z, out, ops: t * ((ops.hankel1e(v - 1, z) - ops.hankel1e(v + 1, z)) * 0.5 - out * 1j))
 hankel2e = _ordered("hankel2e", lambda t, v, z, out, ops: t * ((ops.hankel2e(v - 1, z) - ops.hankel2e(v + 1, z)) * 0.5 + out * 1j))
-struve = _ordered("struve", lambda t, v, z, out, ops: t * (ops.struve(v - 1, z) - out * v / z), real_function("struve"))
-modstruve = _ordered("modstruve", lambda t, v, z, out, ops: t * (ops.modstruve(v - 1, z) - out * v / z), real_function("modstruve"))
+
+
+def _struve_z(t: Any, v: Any, z: Any, ops: Any, function: Callable[..., Any], sign: float) -> Any:
+    """H_v' = (H_(v-1) - H_(v+1) + u) / 2, u = (z/2)^v / (sqrt(pi) gamma(v + 3/2)), and L_v' with a plus; both hold at 0, where
+    H_v v/z does not. H_0' = u - H_1 besides, since the derivative of H_(-1) would not."""
+    v = beside(v, z, ops)
+    middle = (z * 0.5) ** v * ops.rgamma(v + 1.5) * (1 / math.sqrt(math.pi))
+    above = function(v + 1, z) * sign
+    lowest = v == 0
+    below = function(ops.where(lowest, 0.0, v - 1), z)
+    return t * ops.where(lowest, middle + above, (below + above + middle) * 0.5)
+
+
+struve = _ordered("struve", lambda t, v, z, ops: _struve_z(t, v, z, ops, ops.struve, -1.0), real_function("struve"))
+modstruve = _ordered("modstruve", lambda t, v, z, ops: _struve_z(t, v, z, ops, ops.modstruve, 1.0), real_function("modstruve"))
 
 # ----- spherical: of whole order n -----------------------------------------------------------------------------------------
 
@@ -81,12 +96,21 @@ airy_bip = elementwise("airy_bip", part_of("airy", 3), x=lambda t, x, ops: t * (
 
 # ----- Kelvin: ber + i bei = J_0(x e^(3 pi i/4)), ker + i kei likewise; y'' + y'/x = i y ------------------------------------------
 
+_TURN = cmath.exp(0.75j * math.pi)
+
+
+def _kelvin_second(x: Any, ops: Any) -> Any:
+    z = x * _TURN
+    return (ops.jv(2, z) - ops.jv(0, z)) * (0.5 * _TURN * _TURN)
+
+
 ber = elementwise("ber", real_function("ber"), x=lambda t, x, ops: t * ops.berp(x), inplace=False)
 bei = elementwise("bei", real_function("bei"), x=lambda t, x, ops: t * ops.beip(x), inplace=False)
 ker = elementwise("ker", real_function("ker"), x=lambda t, x, ops: t * ops.kerp(x), inplace=False)
 kei = elementwise("kei", real_function("kei"), x=lambda t, x, ops: t * ops.keip(x), inplace=False)
-berp = elementwise("berp", real_function("berp"), x=lambda t, x, out, ops: t * -(ops.bei(x) + out / x), inplace=False)
-beip = elementwise("beip", real_function("beip"), x=lambda t, x, out, ops: t * (ops.ber(x) - out / x), inplace=False)
+# the quotient by x is 0/0 at 0, and J_0'' = (J_2 - J_0) / 2 is not
+berp = elementwise("berp", real_function("berp"), x=lambda t, x, ops: t * ops.real(_kelvin_second(x, ops)), inplace=False)
+beip = elementwise("beip", real_function("beip"), x=lambda t, x, ops: t * ops.imag(_kelvin_second(x, ops)), inplace=False)
 kerp = elementwise("kerp", real_function("kerp"), x=lambda t, x, out, ops: t * -(ops.kei(x) + out / x), inplace=False)
 keip = elementwise("keip", real_function("keip"), x=lambda t, x, out, ops: t * (ops.ker(x) - out / x), inplace=False)
 

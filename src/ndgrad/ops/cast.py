@@ -17,6 +17,7 @@ cast = op(
     batch="leading",
     may_be_discrete=True,
     backward_name="ToCopyBackward0",
+    halves=True,
 )  # fmt: skip
 
 # A copy of its own, in the memory order of the original, if it has one: an expanded dimension lies nowhere.
@@ -26,6 +27,7 @@ clone = op(
     vjp={"x": lambda g: g},
     jvp="linear",
     batch="leading",
+    halves=True,
 )  # fmt: skip
 
 
@@ -43,6 +45,7 @@ clone_ordered = op(
     jvp="linear",
     batch=lambda x, order, ops: ops.clone_ordered(x, order=(0, *(d + 1 for d in order))),
     backward_name="CloneBackward0",
+    halves=True,
 )  # fmt: skip
 
 to_device = op(
@@ -54,4 +57,5 @@ to_device = op(
     batch="leading",
     backward_name="ToCopyBackward0",
     needs_values=True,
+    halves=True,
 )  # fmt: skip

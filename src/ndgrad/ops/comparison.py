@@ -6,7 +6,7 @@ import math
 import operator
 from typing import Any
 
-from ndgrad.arrays.meta import zeros_beside
+from ndgrad.arrays.meta import zeros_like_array
 from ndgrad.ops.table import elementwise
 
 # ----- comparisons -----------------------------------------------------------------------------------------------------
@@ -30,7 +30,7 @@ isclose = elementwise(
 
 
 def _isreal(np: Any, x: Any) -> Any:
-    return x.imag == 0 if x.dtype.kind == "c" else ~zeros_beside(np, x, x.shape, bool)
+    return x.imag == 0 if x.dtype.kind == "c" else ~zeros_like_array(np, x, bool)
 
 
 isnan = elementwise("isnan", "isnan", inplace=False)

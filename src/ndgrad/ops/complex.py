@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from ndgrad.arrays.constants import beside_arrays
+from ndgrad.arrays.precision import is_floating
 from ndgrad.ops.table import elementwise, op
 
 # ----- parts -------------------------------------------------------------------------------------------------------------
@@ -80,7 +81,7 @@ sgn = elementwise(
 def _angle(np: Any, x: Any) -> Any:
     if x.dtype.kind == "c":
         return np.arctan2(x.imag, x.real)
-    out = np.where(x < 0, np.asarray(np.pi, x.dtype if x.dtype.kind == "f" else float), 0.0)
+    out = np.where(x < 0, np.asarray(np.pi, x.dtype if is_floating(x.dtype) else float), 0.0)
     return np.where(x == x, out, x)
 
 

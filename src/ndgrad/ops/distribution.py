@@ -10,6 +10,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy
+
 from ndgrad.ops.gamma import beside, on_host, real_function, shape_derivatives
 from ndgrad.ops.table import elementwise
 
@@ -111,10 +113,13 @@ betaincc_inverse = elementwise(
 
 
 def student_density(df: Any, x: Any, ops: Any) -> Any:
+    """That of the normal distribution for infinitely many degrees of freedom."""
     df, x = _tensors(df, x, ops=ops)
+    endless = df == math.inf
+    df = ops.where(endless, 1.0, df)
     half = df * 0.5
-    log = ops.lgamma(half + 0.5) - ops.lgamma(half) - ops.log(df * math.pi) * 0.5
-    return ops.exp(log - (half + 0.5) * ops.log1p(x * x / df))
+    log = ops.log(ops.poch(half, 0.5)) - ops.log(df * math.pi) * 0.5 - (half + 0.5) * ops.log1p(x * x / df)
+    return ops.exp(ops.where(endless, x * x * -0.5 - 0.5 * math.log(2 * math.pi), log))
 
 
 def _student_shape(np: Any, df: Any, x: Any, *, order: int) -> Any:
@@ -152,5 +157,42 @@ stdtr_inverse = elementwise(
     "stdtr_inverse", real_function("stdtrit"), args="df p",
     df=lambda t, df, out, ops: t * -(ops.student_shape(df, out, order=1) / student_density(df, out, ops)),
     p=lambda t, df, out, ops: t / student_density(df, out, ops),
+    inplace=False,
+)  # fmt: skip
+
+# ----- powers of a distance --------------------------------------------------------------------------------------------------------
+
+
+def _distance_power(np: Any, x: Any, beta: Any, *, order: int, logs: int) -> Any:
+    r"""d^n/dx^n d^k/dbeta^k of |x|^beta: sgn(x)^n |x|^(beta-n) sum_j C(k, j) (d^j/dbeta^j of beta (beta-1) ... (beta-n+1)) log(|x|)^(k-j).
+
+    At 0 it is 0 for beta above n, and for odd n, where a corner or a cusp counts as level. For even n it is n! for beta = n and infinite
+    for beta below n, but 0 if the power is a polynomial, which has ended then.
+    """
+    x, beta = np.broadcast_arrays(*(np.asarray(v, np.float64) for v in (x, beta)))
+    falling = numpy.polynomial.Polynomial.fromroots(range(order)) if order else numpy.polynomial.Polynomial([1.0])
+    at_0 = x == 0
+    size, total = np.where(at_0, 1.0, np.abs(x)), np.zeros_like(x)
+    log = np.log(size)
+    for j in range(logs + 1):
+        factor = falling.deriv(j) if j else falling
+        total = total + math.comb(logs, j) * factor(beta) * log ** (logs - j)
+    away = np.sign(x) ** order * size ** (beta - order) * total
+    level = (beta > order) | bool(order % 2)
+    if logs:
+        limit = np.where(level, 0.0, math.nan)
+    else:
+        ends = (beta % 2 == 0) & (beta < order)
+        limit = np.where(level | ends, 0.0, np.where(beta == order, math.factorial(order), math.inf))
+    return np.where(at_0, limit, away)
+
+
+# |x|^beta, with all its derivatives at 0.
+distance_power = elementwise(
+    "distance_power", lambda np, x, beta, *, order, logs: on_host(
+        np, "distance_power", lambda x, beta: _distance_power(numpy, x, beta, order=order, logs=logs), x, beta),
+    args="x beta", settings={"order": 0, "logs": 0},
+    x=lambda t, x, beta, order, logs, ops: t * ops.distance_power(x, beta, order=order + 1, logs=logs),
+    beta=lambda t, x, beta, order, logs, ops: t * ops.distance_power(x, beta, order=order, logs=logs + 1),
     inplace=False,
 )  # fmt: skip

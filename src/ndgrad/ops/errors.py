@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ndgrad.arrays.meta import MetaArray, run_on_stand_ins
+from ndgrad.arrays.precision import has_half, in_single
 from ndgrad.autograd.variable import ESCAPED, Variable, np_dtype
 
 
@@ -38,6 +39,11 @@ def after_failure(op: Any, args: tuple[Any, ...], settings: dict[str, Any], erro
     arrays = [a._array if isinstance(a, Variable) else a for a in args]
     if any(isinstance(a, MetaArray) for a in arrays) and not op.needs_values:
         return run_on_stand_ins(op.forward_for(np), arrays, settings)
+    if op.halves and not (op.view or op.shares_storage) and has_half(arrays):  # NumPy has no loop for them
+        try:
+            return in_single(op.forward_for(np), arrays, settings, op.elementwise)
+        except (NotImplementedError, TypeError, ValueError) as other:
+            error = other
     raise explain(op, args, error) from None
 
 

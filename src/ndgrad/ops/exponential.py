@@ -28,9 +28,9 @@ expm1 = elementwise("expm1", "expm1", x=lambda t, out: t * out + t)
 
 log = elementwise("log", "log", x=lambda t, x: t / x)
 
-log2 = elementwise("log2", "log2", x=lambda t, x: t / (x * LN2))
+log2 = elementwise("log2", "log2", x=lambda t, x: t / x * (1 / LN2))
 
-log10 = elementwise("log10", "log10", x=lambda t, x: t / (x * LN10))
+log10 = elementwise("log10", "log10", x=lambda t, x: t / x * (1 / LN10))
 
 log1p = elementwise("log1p", "log1p", x=lambda t, x: t / (x + 1.0), backward_name="Log1PBackward0")
 

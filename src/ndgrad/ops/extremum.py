@@ -13,6 +13,7 @@ import numpy
 
 from ndgrad.arrays.lines import is_lines, line_extremum
 from ndgrad.arrays.meta import zeros_beside
+from ndgrad.arrays.precision import INEXACT
 from ndgrad.arrays.scatter import add_at
 from ndgrad.ops.reduce import behind_batch, keep
 from ndgrad.ops.table import NOT_DIFFERENTIABLE, op
@@ -173,7 +174,7 @@ def first_place(np: Any, x: Any, dim: int, keepdim: bool, name: str) -> Any:
         if not (found == n).any():
             return found.astype(np.int64)
     found = getattr(x, name)(axis=dim, keepdims=keepdim)
-    if np is numpy or x.dtype.kind not in "fc":
+    if np is numpy or x.dtype.kind not in INEXACT:
         return found
     nan = x != x  # of several, CuPy finds any
     return np.where(nan.any(axis=dim, keepdims=keepdim), nan.argmax(axis=dim, keepdims=keepdim), found)

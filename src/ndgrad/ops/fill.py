@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ndgrad.arrays.meta import zeros_beside
+from ndgrad.arrays.meta import zeros_beside, zeros_like_array
 from ndgrad.ops.table import NOT_DIFFERENTIABLE, op
 
 
@@ -32,7 +32,7 @@ copy = op(
 # The derivative of what does not depend on its input.
 zeros_like = op(
     "zeros_like", "x",
-    lambda np, x: zeros_beside(np, x, x.shape, x.dtype),
+    lambda np, x: zeros_like_array(np, x, x.dtype),
     vjp=NOT_DIFFERENTIABLE,
     batch="leading",
 )  # fmt: skip

@@ -15,6 +15,7 @@ import numpy
 
 from ndgrad.arrays.constants import beside_arrays
 from ndgrad.arrays.host import to_host
+from ndgrad.arrays.precision import is_floating
 from ndgrad.ops.error_function import _special
 from ndgrad.ops.table import elementwise
 
@@ -67,7 +68,16 @@ _MANY = 2048
 
 # ----- logarithm and its derivatives -----------------------------------------------------------------------------------
 
-_lgamma, _digamma, _zeta = real_function("gammaln", "lgamma"), real_function("psi", "digamma"), real_function("zeta")
+_gammaln, _digamma, _zeta = real_function("gammaln", "lgamma"), real_function("psi", "digamma"), real_function("zeta")
+
+
+def _lgamma(np: Any, x: Any) -> Any:
+    """log |gamma(x)|, which near 0 is -log |x|: SciPy's is infinite for subnormal numbers."""
+    out = _gammaln(np, x)
+    near = np.abs(x) < numpy.finfo(numpy.float64).tiny
+    return np.where(near, -np.log(np.abs(x)), out) if near.any() else out
+
+
 
 lgamma = elementwise("lgamma", _lgamma, x=lambda t, x, ops: t * ops.digamma(x))
 
@@ -78,7 +88,7 @@ def _polygamma(np: Any, x: Any, *, order: int) -> Any:
     """(-1)^(n+1) n! zeta(n + 1, x) for order n, in double precision: n! alone may overflow a float32."""
     if order == 0:
         return _digamma(np, x)
-    if order == 1 and x.__class__ is numpy.ndarray and x.size >= _MANY and x.dtype.kind == "f":
+    if order == 1 and x.__class__ is numpy.ndarray and x.size >= _MANY and is_floating(x.dtype):
         from ndgrad.arrays.special import trigamma
 
         return trigamma(x)
@@ -122,10 +132,33 @@ zeta = elementwise(
     backward_name="SpecialZetaBackward0",
 )  # fmt: skip
 
+
+
+def digamma_rise(a: Any, b: Any, ops: Any) -> Any:
+    """digamma(a + b) - digamma(a). Of large a that is a small difference, and Stirling's series gives it term by term:
+    log(1 + b/a) - (1/(a+b) - 1/a) / 2 - sum over k of B_2k/2k (1/(a+b)^2k - 1/a^2k)."""
+    a, b = beside(a, b, ops), beside(b, a, ops)
+    large = (a > 20.0) & (a + b > 20.0)
+    far, step = ops.where(large, a, 30.0), ops.where(large, b, 0.0)
+    rest = 1.0 / (far + step)
+    inverse = 1.0 / far
+    fall = step * rest * inverse  # 1/far - 1/(far + step)
+    # x^-2k - y^-2k is (x^-2 - y^-2) times a sum of products
+    squares = (inverse * inverse, rest * rest)
+    total, powers, ones = -1 / 12, 1.0, squares[0]
+    for term in (1 / 120, -1 / 252, 1 / 240, -1 / 132, 691 / 32760):
+        powers = powers * squares[1] + ones
+        ones = ones * squares[0]
+        total = total + powers * term
+    series = ops.log1p(step * inverse) + fall * 0.5 - fall * (inverse + rest) * total
+    small = ops.where(large, 1.0, a)
+    return ops.where(large, series, ops.digamma(small + ops.where(large, 0.0, b)) - ops.digamma(small))
+
+
 betaln = elementwise(
     "betaln", real_function("betaln"), args="a b",
-    a=lambda t, a, b, ops: t * (ops.digamma(a) - ops.digamma(a + b)),
-    b=lambda t, a, b, ops: t * (ops.digamma(b) - ops.digamma(a + b)),
+    a=lambda t, a, b, ops: t * -digamma_rise(a, b, ops),
+    b=lambda t, a, b, ops: t * -digamma_rise(b, a, ops),
 )  # fmt: skip
 
 # ----- incomplete gamma functions --------------------------------------------------------------------------------------

@@ -51,6 +51,7 @@ gather = op(
     vjp={"x": lambda g, x_shape, index, dim, ops: ops.gather_backward(g, index, dim=dim, shape=x_shape)},
     jvp={"x": lambda t, index, dim, ops: ops.gather(t, index, dim=dim)},
     batch="dims",
+    adjoint_write=lambda g, index, dim: ("scatter_add", (index, g), {"dim": dim}),
 )  # fmt: skip
 
 
@@ -106,7 +107,7 @@ scatter = op(
     lambda np, x, index, y, *, dim: _scatter_kernel(np, np.array(x, order="C"), index, y, dim=dim),
     settings={"dim": 0},
     vjp={
-        "x": lambda g, index, dim, ops: ops.scatter(g, index, 0.0, dim=dim),
+        "x": lambda g, index, dim, ops: ops.scatter_(g, index, 0.0, dim=dim),
         "y": lambda g, x_shape, index, dim, ops: staying(
             ops.gather(g, index, dim=dim), ops.overwritten_along(index, dim=dim, shape=x_shape), ops
         ),
@@ -117,6 +118,7 @@ scatter = op(
     },
     batch="dims",
     write_kernel=_scatter_kernel,
+    consumes=True,
 )  # fmt: skip
 
 
@@ -136,6 +138,7 @@ scatter_add = op(
     },
     batch="dims",
     write_kernel=_scatter_add_kernel,
+    consumes=True,
 )  # fmt: skip
 
 
@@ -282,6 +285,7 @@ take = op(
     },
     jvp={"x": lambda t, index, ops: ops.take(t, index)},
     batch=_take_batch,
+    adjoint_write=lambda g, index: ("put", (index, g), {"accumulate": True}),
 )  # fmt: skip
 
 
@@ -313,7 +317,7 @@ put = op(
     lambda np, x, index, y, *, accumulate: _put_kernel(np, np.array(x), index, y, accumulate=accumulate),
     settings={"accumulate": False},
     vjp={
-        "x": lambda g, index, accumulate, ops: g if accumulate else ops.put(g, index, 0.0),
+        "x": lambda g, index, accumulate, ops: g if accumulate else ops.put_(g, index, 0.0),
         "y": _put_y,
     },
     jvp={
@@ -322,6 +326,7 @@ put = op(
     },
     batch=_put_batch,
     write_kernel=_put_kernel,
+    consumes=True,
 )  # fmt: skip
 
 

@@ -16,9 +16,11 @@ from typing import Any
 
 import numpy
 
+from ndgrad.arrays.precision import HALF, INEXACT, has_half, in_single
 from ndgrad.autograd.modes import process
 from ndgrad.autograd.node import MultiNode, Node, edge_node, next_sequence_number
 from ndgrad.autograd.saved import FREED, Packed, RuleNode, kept_in_level, unpack_raw, without_base
+from ndgrad.autograd.stake import as_number, with_numbers
 from ndgrad.autograd.variable import Meta, edge, new
 from ndgrad.autograd.versions import Storage, kept_storage, storage_of
 from ndgrad.ops.errors import after_failure
@@ -44,6 +46,32 @@ def compile_source(name: str, source: str, scope: dict[str, Any]) -> Callable[..
     return function
 
 
+def widening(op: Op, forward: Callable[..., Any]) -> Callable[..., Any]:
+    """A forward function that hands halves on as float32 (Note [Half precision])."""
+    if op.variadic:
+
+        def run(*arrays: Any, **settings: Any) -> Any:
+            return in_single(forward, arrays, settings, op.elementwise) if has_half(arrays) else forward(*arrays, **settings)
+
+        return run
+    arrays = ", ".join(op.args)
+    named = "".join(f", {s}={s}" for s in op.settings)
+    settings = "{" + ", ".join(f"{s!r}: {s}" for s in op.settings) + "}"
+    parameters = arrays + (", *" if op.settings else "") + "".join(f", {s}=default_{s}" for s in op.settings)
+    body = [
+        "try:",
+        f"    half = {' or '.join(f'{a}.dtype.char in {HALF!r}' for a in op.args)}",
+        "except AttributeError:  # a number, or None",
+        f"    half = has_half(({arrays},))",
+        "if half:",
+        f"    return in_single(forward, ({arrays},), {settings}, {op.elementwise})",
+        f"return forward({arrays}{named})",
+    ]
+    source = f"def {op.name}({parameters}):\n" + "".join(f"    {line}\n" for line in body)
+    scope = {"has_half": has_half, "in_single": in_single, "forward": forward, **{f"default_{s}": d for s, d in op.settings.items()}}
+    return compile_source(op.name, source, scope)
+
+
 # ----- the plan: what is saved, and for whom -------------------------------------------------------------------------
 
 
@@ -65,7 +93,8 @@ class SavePlan:
         # in the order of torch's names, in which torch packs them and unpacks them
         self.arrays = sorted((a for a in op.args if a in self.users), key=op.torch_name)
         self.outs = [o for o in sorted(outs) if o in self.users]
-        self.settings = [s for s in op.settings if s in self.users or op.partial_view or op.copies_part]
+        looked_up = op.partial_view or op.whole_view or op.copies_part  # in gradients, by the op itself
+        self.settings = [s for s in op.settings if s in self.users or (looked_up and s != "shape")]  # which every node has
         self.facts = [f"{a}_{fact}" for a in op.args for fact in ("shape", "dtype", "ndim") if f"{a}_{fact}" in self.users]
         known = {*op.args, *outs, *op.settings, *self.facts, *grads}
         unknown = sorted(set(self.users) - known)
@@ -144,7 +173,7 @@ def make_eager(
     parameters = (args[::-1] if reflected else args) + (["*"] if keywords else []) + keywords
     settings = "{" + ", ".join(f"{s!r}: {s}" for s in op.settings) + "}"
     to_dispatch = f"return slow(OP, ({', '.join(args)},), {settings})"
-    body = []
+    body = number_lines(op)
     if public:
         body += ["if out is not None:", f"    return write_out(OP, ({', '.join(args)},), {settings}, out)"]
     first = parameters[0]
@@ -153,7 +182,11 @@ def make_eager(
     differentiable = op.differentiable_args
     plan = save_plan(op) if op.differentiable else None
     for arg, name in sorted(zip(op.args, args, strict=True), key=lambda pair: pair[1] != first):
-        body += read_lines(op, arg, name, first == name, to_dispatch, plan)
+        body += read_lines(op, arg, name, first == name, to_dispatch, plan, checks_halves=not level)
+    if op.rounds_numbers:
+        weak = f"({' or '.join(f'a_{a}.__class__ is float' for a, name in zip(op.args, args, strict=True) if name != first)})"
+        array = f"a_{next(a for a, name in zip(op.args, args, strict=True) if name == first)}"
+        body += [f"if {weak}{' and made is None' if level else ''} and {array}.dtype.char == 'E':", "    " + to_dispatch]
     if op.view:
         # a NumPy scalar has no memory to view: dispatch gives it some
         body += [f"if a_{op.args[0]}.__class__ is not ndarray:", "    " + to_dispatch]
@@ -171,7 +204,7 @@ def make_eager(
         assert plan is not None
         none = " and ".join(f"e_{a} is None" for a in differentiable)
         if op.may_be_discrete:
-            none = f"({none}) or {'payload_dtype(out)' if level else 'out.dtype'}.kind not in 'fc'"
+            none = f"({none}) or {'payload_dtype(out)' if level else 'out.dtype'}.kind not in {INEXACT!r}"
         body += [f"if {none}:", "    r._node = None", "    return r"]
         edges = ", ".join(f"e_{a}" for a in differentiable)
         body += ["n = node_class()", "n.seq = next_sequence_number()", f"n.next = ({edges},)"] + (["n.level = level"] if level else [])
@@ -206,8 +239,9 @@ def make_eager(
         "without_base": without_base,
         "kept_in_level": kept_in_level,
         "next_sequence_number": next_sequence_number,
-        "forward": op.forward_for(numpy),
+        "forward": op.forward_for(numpy) if level else op.bare_forward_for(numpy),
         "after_failure": after_failure,
+        "as_number": as_number,
         "fact": fact_of,
         "node_class": None if not differentiable else op.level_node_class if level else op.node_class,
         "NoneType": type(None),
@@ -241,12 +275,20 @@ def _view_lines(source: str, arg: str, settings: str, level: bool) -> list[str]:
         "    r._meta = meta = Meta()",
         f"    view = None if {source}._meta is None else {source}._meta.view",
         "    if view is None:",
-        f"        meta.view = ViewInfo({source}, (None, OP, {settings}, 0), DEFAULT, s.version, geometry_of({source}))",
+        f"        meta.view = ViewInfo({source}, (None, OP, {settings}, 0), DEFAULT, s.version.number, geometry_of({source}))",
         "    else:",
-        f"        meta.view = ViewInfo(view.base, (view.path, OP, {settings}, 0), view.creation, s.version, view.geometry)",
+        f"        meta.view = ViewInfo(view.base, (view.path, OP, {settings}, 0), view.creation, s.version.number, view.geometry)",
         f"elif shares_memory(out, a_{arg}):",
         *general,
     ]
+
+
+def number_lines(op: Op) -> list[str]:
+    """Lines that make numbers of what is given for settings that are numbers (see `as_number`)."""
+    lines = []
+    for s in op.number_settings:
+        lines += [f"if {s}.__class__ is not float and {s}.__class__ is not int:", f"    {s} = as_number(OP.name, {s!r}, {s})"]
+    return lines
 
 
 def _refuse(op: Op, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
@@ -259,9 +301,14 @@ def recover_lines(out: str, args: str, settings: str) -> list[str]:
     return ["except (AttributeError, NotImplementedError, TypeError, ValueError) as error:", retry]
 
 
-def read_lines(op: Op, arg: str, public: str, is_first: bool, to_dispatch: str, plan: SavePlan | None) -> list[str]:
-    """Lines that take an argument apart: a_ its array, e_ its gradient edge, s_ its storage."""
+def read_lines(
+    op: Op, arg: str, public: str, is_first: bool, to_dispatch: str, plan: SavePlan | None, checks_halves: bool = True
+) -> list[str]:
+    """Lines that take an argument apart: a_ its array, e_ its gradient edge, s_ its storage. Halves leave the lane, if the op's forward
+    function does not take them as they are."""
     take = [f"a_{arg} = {public}._array"]
+    if checks_halves and not op.halves:
+        take += [f"if a_{arg}.dtype.char in {HALF!r}:", "    " + to_dispatch]
     numbers = [f"a_{arg} = {public}"]
     if arg in op.differentiable_args:
         take += [f"e_{arg} = {public}._node if {public}._meta is None else edge({public})"]
@@ -309,7 +356,7 @@ def _through_dispatch(op: Op, slow: Callable[..., Any]) -> Callable[..., Any]:
     defaults = op.settings
 
     def eager(*args: Any, **settings: Any) -> Any:
-        return slow(op, args, {**defaults, **settings} if defaults else settings)
+        return slow(op, args, with_numbers(op, {**defaults, **settings}) if defaults else settings)
 
     eager.__name__ = op.name
     return eager
@@ -332,8 +379,12 @@ def make_node_class(op: Op) -> type[Node]:
         "outputs": op.outputs,
         "first_extra": first_extra(op),
     }
-    if op.partial_view or op.copies_part:
-        members["part"] = _part
+    if reads_part(op):
+        members["reads"] = True
+    if op.view and (op.partial_view or op.whole_view):
+        members["passes_parts"] = True
+    if op.consumes:
+        members["consumes"] = True
     cls: type[Node] = type(op.backward_name, base, members)
     if op.outputs != VARIABLE and not op.variadic:
         cls.apply = _make_apply(op, plan)  # type: ignore[method-assign]  # written by generated code
@@ -348,12 +399,6 @@ def make_node_class(op: Op) -> type[Node]:
     return cls
 
 
-def _part(node: Any, whole: Any, ops: Any) -> Any:
-    """The part of the base's gradient that belongs to this view, or to this copy of a part."""
-    settings = {s: getattr(node, s) for s in node.plan.settings}
-    return (node.op.copies_part or node.op).forward_for(ops.np)(whole, **settings)
-
-
 def _make_release(plan: SavePlan) -> Callable[[Any], None]:
     held = plan.arrays + plan.outs
     body = "".join(f"    n.{name} = FREED\n" for name in held) or "    pass\n"
@@ -364,10 +409,15 @@ def first_extra(op: Op) -> bool | None:
     """What `Node.extra` starts as (see ndgrad.autograd.node)."""
     if _returns_parts(op):
         return None
-    if op.outputs != 1 or op.partial_view:
+    if op.outputs != 1 or op.consumes or reads_part(op):
         return False
     unary = op.elementwise and len(op.args) == 1 and not op.variadic and op.jvp == "elementwise"
     return True if unary else None
+
+
+def reads_part(op: Op) -> bool:
+    """Whether the op reads a part of its input, to whose gradient its own is added in place (see ndgrad.autograd.parts)."""
+    return op.partial_view or op.copies_part is not None or op.adjoint_write is not None
 
 
 def joins(op: Op) -> bool:
@@ -402,6 +452,7 @@ def _make_apply(op: Op, plan: SavePlan, one: bool = False) -> Callable[..., Any]
     body = [", ".join(f"e_{a}" for a in differentiable) + ", = n.next"] if len(differentiable) > 1 else []
     scope: dict[str, Any] = {"Tensor": Tensor, "FREED": FREED, "Packed": Packed, "unpack_raw": unpack_raw}
     scope["F64"], scope["F32"] = _REAL
+    scope["HALF"], scope["general"] = HALF, RuleNode.apply
     used = set(op.rules[differentiable[0]][1]) if one else set(plan.users)
     for name in plan.arrays:
         if name in used:
@@ -409,9 +460,17 @@ def _make_apply(op: Op, plan: SavePlan, one: bool = False) -> Callable[..., Any]
     for name in plan.outs:
         if name in used:
             body += guarded(None if one else plan.condition(name, differentiable), _read_saved_output(name))
+    # elementwise rules are free of conjugates: see the table's manual
+    conjugate = op.joint_rule is None and op.jvp == "elementwise"
+    widens = ["if d.char in HALF:", f"    return general(n, g, ops, keep){'[0]' if one else ''}"]
+    if conjugate:
+        widens = ["d = n.dtype", "c = False", *guarded("d is not F64 and d is not F32", [*widens, "c = d.kind == 'c'"])]
+        body = [*widens, *body]
+    elif plan.arrays or plan.outs:
+        body = ["d = n.dtype", *guarded("d is not F64 and d is not F32", widens), *body]
     several = [] if op.outputs == 1 else [f"g{i}" for i in range(op.outputs)]
     if several:
-        body.insert(0, ", ".join(several) + ", = g")
+        body.append( ", ".join(several) + ", = g")
     where = {**{n: n for n in [*plan.arrays, *plan.outs, *several, "g", "ops"]}, "t": "g"}
     where |= {s: f"n.{s}" for s in plan.settings + plan.facts}
     held = plan.arrays + plan.outs
@@ -423,17 +482,15 @@ def _make_apply(op: Op, plan: SavePlan, one: bool = False) -> Callable[..., Any]
         body += [f"out = rule({', '.join(needs if name == 'needs' else where[name] for name in names)})"]
         body += [*release, "return out"]
     else:
-        conjugate = op.jvp == "elementwise"
         if conjugate:
-            # rules of elementwise ops are free of conjugates: see the table's manual
-            body += ["d = n.dtype", "c = not (d is F64 or d is F32) and d.kind == 'c'", "if c:", "    g = g.conj()"]
+            body += ["if c:", "    g = g.conj()"]
         rules = op.rules
         if op.shared is not None and not one:
             rules = op.written_rules
             where["shared"] = "shared"
             scope["common"] = op.shared
             body += [f"shared = {_call(op.shared, 'common', [where[name] for name in parameter_names(op.shared)])}"]
-        for a in differentiable:
+        for a in reversed(differentiable) if op.consumes else differentiable:
             rule, names = rules[a]
             scope[f"rule_{a}"] = rule
             call = _call(rule, f"rule_{a}", [where[name] for name in names])

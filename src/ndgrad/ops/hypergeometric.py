@@ -93,44 +93,60 @@ wrightomega = elementwise("wrightomega", any_function("wrightomega"), args="z", 
 
 # ----- orthogonal polynomials of degree k ----------------------------------------------------------------------------------------------
 
+# The degree need not be whole: then these are hypergeometric functions, whose derivatives go on below degree 0. A polynomial's end there.
+
+
+def _goes_on(k: Any) -> Any:
+    """Whether the derivative is that of a degree below. Of whole degree 0 (and below, where SciPy's values are 0) it is zero."""
+    return (k > 0) | (k % 1 != 0)
+
 
 def _lower(k: Any) -> Any:
     """The degree below, or 0 where there is none: its factor is then 0."""
-    return (k - 1) * (k > 0)
+    return (k - 1) * _goes_on(k)
 
 
 jacobi_polynomial = elementwise(
     "jacobi_polynomial", real_function("eval_jacobi"), args="k a b x",
     k=lambda t: no_derivative("eval_jacobi", "n"), a=lambda t: no_derivative("eval_jacobi", "alpha"),
     b=lambda t: no_derivative("eval_jacobi", "beta"),
-    x=lambda t, k, a, b, x, ops: t * (ops.jacobi_polynomial(_lower(k), a + 1, b + 1, x) * ((k + a + b + 1) * 0.5 * (k > 0))),
+    x=lambda t, k, a, b, x, ops: t * (ops.jacobi_polynomial(_lower(k), a + 1, b + 1, x) * ((k + a + b + 1) * 0.5 * _goes_on(k))),
     inplace=False,
 )  # fmt: skip
 
 gegenbauer_polynomial = elementwise(
     "gegenbauer_polynomial", real_function("eval_gegenbauer"), args="k a x",
     k=lambda t: no_derivative("eval_gegenbauer", "n"), a=lambda t: no_derivative("eval_gegenbauer", "alpha"),
-    x=lambda t, k, a, x, ops: t * (ops.gegenbauer_polynomial(_lower(k), a + 1, x) * (a * 2.0 * (k > 0))),
+    x=lambda t, k, a, x, ops: t * (ops.gegenbauer_polynomial(_lower(k), a + 1, x) * (a * 2.0 * _goes_on(k))),
+    inplace=False,
+)  # fmt: skip
+
+# Of the first kind, cos(k arccos(x)), for k of 0 or more.
+chebyshev_polynomial = elementwise(
+    "chebyshev_polynomial", real_function("eval_chebyt"), args="k x",
+    k=lambda t: no_derivative("eval_chebyt", "n"),
+    x=lambda t, k, x, ops: t * (ops.gegenbauer_polynomial(_lower(k), 1, x) * (k * 1.0)),
     inplace=False,
 )  # fmt: skip
 
 laguerre_polynomial = elementwise(
     "laguerre_polynomial", real_function("eval_genlaguerre"), args="k a x",
     k=lambda t: no_derivative("eval_genlaguerre", "n"), a=lambda t: no_derivative("eval_genlaguerre", "alpha"),
-    x=lambda t, k, a, x, ops: t * (ops.laguerre_polynomial(_lower(k), a + 1, x) * (-1.0 * (k > 0))),
+    x=lambda t, k, a, x, ops: t * (ops.laguerre_polynomial(_lower(k), a + 1, x) * (-1.0 * _goes_on(k))),
     inplace=False,
 )  # fmt: skip
 
+# SciPy's are of whole degree, and NaN below 0.
 hermite_polynomial = elementwise(
     "hermite_polynomial", real_function("eval_hermite"), args="k x",
     k=lambda t: no_derivative("eval_hermite", "n"),
-    x=lambda t, k, x, ops: t * (ops.hermite_polynomial(_lower(k), x) * (k * 2.0)),
+    x=lambda t, k, x, ops: t * (ops.hermite_polynomial(k - (k > 0), x) * (k * 2.0)),
     inplace=False,
 )  # fmt: skip
 
 hermite_e_polynomial = elementwise(
     "hermite_e_polynomial", real_function("eval_hermitenorm"), args="k x",
     k=lambda t: no_derivative("eval_hermitenorm", "n"),
-    x=lambda t, k, x, ops: t * (ops.hermite_e_polynomial(_lower(k), x) * (k * 1.0)),
+    x=lambda t, k, x, ops: t * (ops.hermite_e_polynomial(k - (k > 0), x) * (k * 1.0)),
     inplace=False,
 )  # fmt: skip

@@ -114,6 +114,7 @@ index = op(
     jvp={"x": lambda t, indices, ops: ops.index(t, *indices)},
     batch=_index_batch,
     variadic=True,
+    adjoint_write=lambda g, indices: ("index_put", (g, *indices), {"accumulate": True}),
 )  # fmt: skip
 
 
@@ -124,6 +125,7 @@ rows = op(
     vjp={"x": lambda g, x_shape, index, ops: ops.index_add_zeros(g, index, shape=x_shape)},
     jvp={"x": lambda t, index, ops: ops.rows(t, index)},
     batch=lambda x, index, batched, ops, size: _index_batch(x, (index,), batched, ops, size),
+    adjoint_write=lambda g, index: ("index_put", (g, index), {"accumulate": True}),
     backward_name="IndexBackward0",
 )  # fmt: skip
 
@@ -235,7 +237,7 @@ index_put = op(
     _index_put,
     settings={"accumulate": False},
     vjp={
-        "x": lambda g, indices, accumulate, ops: g if accumulate else ops.index_put(g, 0.0, *indices, accumulate=False),
+        "x": lambda g, indices, accumulate, ops: g if accumulate else ops.index_put_(g, 0.0, *indices),
         "y": _index_put_y,
     },
     jvp=lambda x, y, x_t, y_t, indices, accumulate, ops: ops.index_put(
@@ -244,6 +246,7 @@ index_put = op(
     batch=_index_put_batch,
     variadic=True,
     write_kernel=_index_put_kernel,
+    consumes=True,
 )  # fmt: skip
 
 

@@ -11,13 +11,15 @@ from typing import Any
 
 import numpy
 
+from ndgrad.arrays.precision import INEXACT
 from ndgrad.autograd.modes import process
 from ndgrad.autograd.node import next_sequence_number
 from ndgrad.autograd.saved import without_base
+from ndgrad.autograd.stake import as_number
 from ndgrad.autograd.variable import Meta, edge, new
 from ndgrad.autograd.versions import Storage, kept_storage, storage_of
 from ndgrad.ops.errors import after_failure
-from ndgrad.ops.generate import FACES, compile_source, guarded, public_name, read_lines, recover_lines, save_lines, save_plan
+from ndgrad.ops.generate import FACES, compile_source, guarded, number_lines, public_name, read_lines, recover_lines, save_lines, save_plan
 from ndgrad.ops.table import Op
 
 Lane = Callable[..., Any]
@@ -49,11 +51,12 @@ def _made(op: Op, slow: Lane, parameters: list[str], body: list[str], **more: An
 
     keywords = [f"{s}=default_{s}" for s in op.settings]
     parameters = [*parameters, *(["*"] if keywords and not parameters[-1].startswith("*") else []), *keywords]
-    source = f"def {op.name}({', '.join(parameters)}):\n" + "".join(f"    {line}\n" for line in body)
+    source = f"def {op.name}({', '.join(parameters)}):\n" + "".join(f"    {line}\n" for line in [*number_lines(op), *body])
     scope = {
         "OP": op, "slow": slow, "Tensor": Tensor, "FACES": FACES, "process": process, "edge": edge, "new": new, "Meta": Meta,
-        "kept_storage": kept_storage, "without_base": without_base, "forward": op.forward_for(numpy),
-        "after_failure": after_failure,
+        "kept_storage": kept_storage, "without_base": without_base,
+        "forward": op.forward_for(numpy) if op.variadic else op.bare_forward_for(numpy),
+        "after_failure": after_failure, "as_number": as_number,
         "ndarray": numpy.ndarray, "NoneType": type(None),
         "next_sequence_number": next_sequence_number, "node_class": op.node_class if op.differentiable else None,
         **{f"default_{name}": value for name, value in op.settings.items()}, **more,
@@ -90,7 +93,7 @@ def _of_many(op: Op, slow: Lane, plain: bool) -> Lane | None:
     call = ", ".join([*(f"a_{a}" for a in names), "*arrays", *(f"{s}={s}" for s in op.settings)])
     body += ["try:", f"    out = forward({call})", *recover_lines("out", given, _settings(op))]
     body += ["r = new(c)", "r._array = out", "r._node = r._storage = r._meta = None"]
-    body += [f"if {' and '.join(none)} or out.dtype.kind not in 'fc':", "    return r"]
+    body += [f"if {' and '.join(none)} or out.dtype.kind not in {INEXACT!r}:", "    return r"]
     body += _new_node("(" + "".join(f"{e}, " for e in edges) + "*edges,)", "n.shape = out.shape", "n.dtype = out.dtype")
     body += save_lines(op, plan, names, first) + [f"n.{s} = {s}" for s in plan.settings]
     if saved:
@@ -129,7 +132,8 @@ def _several_results(op: Op, slow: Lane, plain: bool) -> Lane:
             made += guarded(plan.condition(out, differentiable), lines)
         body += guarded(" or ".join(f"e_{a} is not None" for a in differentiable), made)
     body += ["results = []", "for number, out in enumerate(outs):", "    r = new(c)", "    r._array = out"]
-    body += ["    r._node = r._storage = r._meta = None", "    if n is not None and number not in DISCRETE and out.dtype.kind in 'fc':"]
+    body += ["    r._node = r._storage = r._meta = None"]
+    body += [f"    if n is not None and number not in DISCRETE and out.dtype.kind in {INEXACT!r}:"]
     body += ["        r._node = n", "        r._meta = meta = Meta()", "        meta.output_nr = number", "    results.append(r)"]
     if plan is not None and plan.outs:
         body += ["if n is not None and c is not Tensor:", "    for r in results:", "        kept_storage(r)"]
@@ -150,7 +154,7 @@ def _several_views(op: Op, slow: Lane) -> Lane:
     made += [f"n.{name} = {name}" for name in plan.settings]
     made += [f"n.{name} = a.{name.rsplit('_', 1)[1]}" for name in plan.facts]
     body += ["e = input._node if input._meta is None else edge(input)", "n = None", *guarded("e is not None", made)]
-    body += [f"settings, version = {_settings(op)}, s.version", "view = None if input._meta is None else input._meta.view"]
+    body += [f"settings, version = {_settings(op)}, s.version.number", "view = None if input._meta is None else input._meta.view"]
     body += ["if view is None:", "    base, parent, geometry = input, None, geometry_of(input)"]
     body += ["else:", "    base, parent, geometry = view.base, view.path, view.geometry", "results = []"]
     body += ["for number, array in enumerate(arrays):", "    r = new(c)", "    r._array = array", "    r._node = n", "    r._storage = s"]

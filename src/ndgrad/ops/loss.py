@@ -25,6 +25,8 @@ def _with_one(x: Any, dim: int, ops: Any) -> Any:
 
 #: Scores of so few classes are transposed first: a few long columns are reduced more quickly than many short rows.
 _FEW_CLASSES = 32
+#: Of logarithms up to this the exponential loses a digit at most.
+_MODERATE = 16.0
 
 
 def _at(np: Any, target: Any, ndim: int, dim: int) -> tuple[Any, ...]:
@@ -48,7 +50,7 @@ def _cross_entropy(np: Any, x: Any, target: Any, *, dim: int) -> Any:
 
 
 def _cross_entropy_vjp(g: Any, x: Any, target: Any, out: Any, dim: int, ops: Any) -> Any:
-    """(softmax - one hot) g, with the softmax from the output at hand."""
+    """(softmax - one hot) g, with the softmax from the output at hand, where that has the digits for it."""
     if not ops.raw:
         g = _with_one(g, dim, ops)
         there = ops.gather_backward(g, _with_one(target, dim, ops), dim=dim, shape=tuple(x.shape), distinct=True)
@@ -56,8 +58,12 @@ def _cross_entropy_vjp(g: Any, x: Any, target: Any, out: Any, dim: int, ops: Any
     np = ops.np
     at = _at(np, target, x.ndim, dim)
     lines = (*(slice(None),) * dim, None)
-    grad = x - (out + x[at])[lines]
-    np.exp(grad, out=grad)
+    log_total = out + x[at]
+    if np is numpy and np.abs(log_total).max(initial=0.0) <= _MODERATE:
+        grad = x - log_total[lines]
+        np.exp(grad, out=grad)
+    else:
+        grad = ops.softmax(x, dim=dim)
     grad *= g[lines]
     grad[at] -= g
     return grad
@@ -103,7 +109,8 @@ binary_cross_entropy = elementwise(
 def _with_logits(np: Any, x: Any, y: Any) -> Any:
     refuse_complex("binary_cross_entropy_with_logits", x)
     x, y = beside_arrays(np, x, y)
-    return np.maximum(x, 0.0) - x * y + np.log1p(np.exp(-np.abs(x)))
+    # not max(x, 0) - x y, which is NaN at infinity
+    return np.maximum(x, 0.0) * (1.0 - y) - np.minimum(x, 0.0) * y + np.log1p(np.exp(-np.abs(x)))
 
 
 # The same of sigmoid(x), without leaving the logarithmic scale.

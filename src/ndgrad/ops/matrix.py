@@ -14,6 +14,7 @@ from typing import Any
 import numpy
 
 from ndgrad.arrays.library import library_of
+from ndgrad.arrays.precision import finfo
 from ndgrad.ops.table import NOT_DIFFERENTIABLE, elementwise, op
 
 
@@ -138,7 +139,7 @@ def largest(np: Any, x: Any) -> Any:
 def _gaps(np: Any, x: Any, *, squared: bool) -> Any:
     later, earlier = x[..., None, :], x[..., :, None]
     gap = later - earlier
-    unresolved = np.abs(gap) <= np.finfo(x.dtype).eps * largest(np, np.abs(x))[..., None]
+    unresolved = np.abs(gap) <= finfo(x.dtype).eps * largest(np, np.abs(x))[..., None]
     out = np.where(unresolved, np.zeros((), x.dtype), gap * (later + earlier) if squared else gap)
     i = np.arange(x.shape[-1])
     out[..., i, i] = 1
@@ -182,7 +183,7 @@ def _quotient(np: Any, x: Any, y: Any, *, floor: bool, problem: str) -> Any:
     y = np.asarray(y)
     if floor:
         size = np.abs(y)
-        zero = size <= np.finfo(y.dtype).eps * largest(np, size)
+        zero = size <= finfo(y.dtype).eps * largest(np, size)
     else:
         zero = y == 0
     if zero.any():
@@ -211,7 +212,7 @@ quotient = elementwise(
 
 def _refuse_phase(np: Any, x: Any, y: Any, *, problem: str) -> Any:
     turn = np.abs(x.imag)
-    if ((turn * turn > 1e-6 * y[..., None]) & (turn > 100 * np.finfo(x.dtype).eps)).any():
+    if ((turn * turn > 1e-6 * y[..., None]) & (turn > 100 * finfo(x.dtype).eps)).any():
         raise LinAlgError(problem)
     return turn
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy
 
+from ndgrad.arrays.precision import finfo, is_inexact
 from ndgrad.ops.matrix import adjoint
 from ndgrad.ops.table import op
 
@@ -52,13 +53,11 @@ def _pade(np: Any, a: Any, degree: int) -> Any:
 
 
 def _matrix_exp(np: Any, x: Any) -> Any:
-    if x.dtype.kind not in "fc":
+    if not is_inexact(x.dtype):
         x = x.astype(np.float64)
-    if x.dtype.itemsize < 4:
-        return _matrix_exp(np, x.astype(np.float32)).astype(x.dtype)
     if x.size == 0:
         return x.copy()
-    table = _SINGLE if np.finfo(x.dtype).eps > 1e-10 else _DOUBLE
+    table = _SINGLE if finfo(x.dtype).eps > 1e-10 else _DOUBLE
     norm = np.abs(x).sum(axis=-2).max(axis=-1)
     bad = ~np.isfinite(norm)
     if bad.any():

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy
 
+from ndgrad.arrays.precision import finfo, real_dtype
 from ndgrad.ops.extremum import equal_or_nan, largest, smallest
 from ndgrad.ops.reduce import keep
 from ndgrad.ops.shape import inverse_permutation
@@ -20,14 +21,15 @@ from ndgrad.ops.table import op
 
 
 def _vector_norm(np: Any, x: Any, *, ord: float, dim: tuple[int, ...], keepdim: bool) -> Any:
-    if x.dtype.char == "e":
-        return _vector_norm(np, x.astype(np.float32), ord=ord, dim=dim, keepdim=keepdim).astype(x.dtype)
     if ord == 2:
         if len(dim) == len(x.shape) and not keepdim:
             flat = x.reshape(-1)
-            return np.sqrt(np.vdot(flat, flat).real)
-        squares = x.real**2 + x.imag**2 if x.dtype.kind == "c" else x * x
-        return np.sqrt(np.add.reduce(squares, axis=dim, keepdims=keepdim))
+            total = np.vdot(flat, flat).real
+        else:
+            with numpy.errstate(over="ignore"):
+                squares = x.real**2 + x.imag**2 if x.dtype.kind == "c" else x * x
+                total = np.add.reduce(squares, axis=dim, keepdims=keepdim)
+        return np.sqrt(total) if not x.size or _is_in_range(np, total) else _scaled_norm(np, np.abs(x), 2.0, dim, keepdim)
     size = np.abs(x)
     if ord == 1:
         return np.add.reduce(size, axis=dim, keepdims=keepdim)
@@ -35,11 +37,31 @@ def _vector_norm(np: Any, x: Any, *, ord: float, dim: tuple[int, ...], keepdim: 
         return largest(np, size, dim, keepdim)
     if ord == -math.inf:
         return smallest(np, size, dim, keepdim)
-    return np.add.reduce(size**ord, axis=dim, keepdims=keepdim) ** (1 / ord)
+    with numpy.errstate(over="ignore", divide="ignore"):
+        total = np.add.reduce(size**ord, axis=dim, keepdims=keepdim)
+        return total ** (1 / ord) if not x.size or _is_in_range(np, total) else _scaled_norm(np, size, ord, dim, keepdim)
+
+
+def _is_in_range(np: Any, total: Any) -> bool:
+    """Whether sums of powers have neither overflowed nor lost digits to underflow. A GPU is not asked: it would have to be waited for."""
+    if np is not numpy or getattr(total, "is_meta", False):
+        return True
+    limits = finfo(total.dtype)
+    return bool(total.min() >= limits.tiny / limits.eps and total.max() < math.inf)
+
+
+def _scaled_norm(np: Any, size: Any, ord: float, dim: tuple[int, ...], keepdim: bool) -> Any:
+    """The norm of the quotients by the element that decides, times that element: the only powers to leave the range of the dtype are those
+    that do not matter."""
+    top = largest(np, size, dim, True) if ord > 0 else smallest(np, size, dim, True)
+    usable = (top > 0) & (top < math.inf)
+    scale = np.where(usable, top, np.ones((), size.dtype))
+    total = np.add.reduce((size / scale) ** ord, axis=dim, keepdims=True) ** (1 / ord) * scale
+    return total if keepdim else total.reshape([n for i, n in enumerate(size.shape) if i not in dim])
 
 
 def _slope(g: Any, x: Any, out: Any, ord: float, dim: tuple[int, ...], out_dtype: Any, ops: Any) -> Any:
-    """g times the norm's derivative with respect to x: (x / norm) (|x| / norm)^(ord - 2), with 0 for 0/0.
+    """g times the norm's derivative with respect to x: sgn(x) (|x| / norm)^(ord - 1), with 0 for 0/0.
 
     `g` and `out` have the reduced dimensions kept. For large orders the quotients do not overflow where powers would.
     """
@@ -49,24 +71,20 @@ def _slope(g: Any, x: Any, out: Any, ord: float, dim: tuple[int, ...], out_dtype
         ties = equal_or_nan(ops.abs(x), out, ops)
         return ops.sgn(x) * (ties * (g / ops.sum(ties, dim=dim, keepdim=True, dtype=out_dtype)))
     safe = ops.where(out == 0, 1.0, out)
-    scale = ops.where(out == 0, 0.0, g / safe)
+    scale = ops.where(out == 0, 0.0, g)  # not g / out, which overflows where the norm is subnormal
     if ord == 2:
-        return x * scale
+        return x / safe * scale
     zero = x == 0
-    return ops.where(zero, 0.0, x) * (scale * (ops.abs(ops.where(zero, 1.0, x)) / safe) ** (ord - 2))
-
-
-def _real_dtype(dtype: Any) -> Any:
-    return numpy.finfo(dtype).dtype if dtype.kind == "c" else dtype
+    return ops.sgn(x) * (scale * (ops.abs(ops.where(zero, 1.0, x)) / safe) ** (ord - 1))
 
 
 def _vector_norm_x(g: Any, x: Any, out: Any, ord: float, dim: tuple[int, ...], keepdim: bool, x_dtype: Any, ops: Any) -> Any:
     shape = tuple(x.shape)
-    return _slope(keep(g, shape, dim, keepdim, ops), x, keep(out, shape, dim, keepdim, ops), ord, dim, _real_dtype(x_dtype), ops)
+    return _slope(keep(g, shape, dim, keepdim, ops), x, keep(out, shape, dim, keepdim, ops), ord, dim, real_dtype(x_dtype), ops)
 
 
 def _vector_norm_t(t: Any, x: Any, out: Any, ord: float, dim: tuple[int, ...], keepdim: bool, x_dtype: Any, ops: Any) -> Any:
-    slope = _slope(1.0, x, keep(out, tuple(x.shape), dim, keepdim, ops), ord, dim, _real_dtype(x_dtype), ops)
+    slope = _slope(1.0, x, keep(out, tuple(x.shape), dim, keepdim, ops), ord, dim, real_dtype(x_dtype), ops)
     along = ops.real(ops.conj(slope) * t) if x_dtype.kind == "c" else slope * t
     return ops.sum(along, dim=dim, keepdim=keepdim)
 
@@ -111,7 +129,7 @@ def _renorm_x(g: Any, x: Any, p: float, dim: int, maxnorm: float, x_dtype: Any, 
     others = _others(x.shape, dim)
     inner = ops.conj(x) * g
     inner = ops.sum(ops.real(inner) if x_dtype.kind == "c" else inner, dim=others, keepdim=True)
-    return ops.where(too_large, factor * g + _slope(inner * bend, x, size, p, others, _real_dtype(x_dtype), ops), g)
+    return ops.where(too_large, factor * g + _slope(inner * bend, x, size, p, others, real_dtype(x_dtype), ops), g)
 
 
 def _renorm_t(t: Any, x: Any, p: float, dim: int, maxnorm: float, x_dtype: Any, ops: Any) -> Any:

@@ -13,12 +13,14 @@ gradient in x is r (h - mean(h) - y mean(h y)); those in w and b are the sums of
 
 from __future__ import annotations
 
+import math
 from math import prod
 from typing import Any
 
 import numpy
 
 from ndgrad.arrays import threads
+from ndgrad.arrays.precision import widened
 from ndgrad.ops.table import op
 
 Shape = tuple[int, ...]
@@ -66,9 +68,8 @@ def _count(x: Any, dim: Shape) -> int:
     return int(max(prod([x.shape[d] for d in dim]), 1))
 
 
-def _computing(np: Any, *arrays: Any) -> tuple[Any, ...]:
-    """Half precision is too short for sums of squares: it is computed with in single."""
-    return tuple([a.astype(np.float32) if a is not None and a.dtype.itemsize == 2 and a.dtype.kind == "f" else a for a in arrays])
+# Note [Half precision]: these ops take halves as they are, since weights and statistics beside them may be in single precision, and the
+# result has the dtype of x all the same.
 
 
 def _moments(np: Any, x: Any, dim: Shape) -> tuple[Any, Any, Any]:
@@ -97,7 +98,8 @@ def _moments_of_lines(np: Any, x: Any, share: Any) -> tuple[Any, Any, Any]:
 
 
 def _inverse_deviation(np: Any, variance: Any, eps: float) -> Any:
-    return np.reciprocal(np.sqrt(variance + variance.dtype.type(eps)))
+    """Its reciprocal square root; NaN, which 0 * inf makes, for a variance that has overflowed, where 0 would look like an answer."""
+    return np.reciprocal(np.sqrt(variance + variance.dtype.type(eps))) + variance * 0.0
 
 
 def _blocks(np: Any, x: Any, dim: Shape) -> list[slice] | None:
@@ -118,8 +120,12 @@ def _mean(x: Any, dim: Shape, ops: Any) -> Any:
 def _standardise(x: Any, dim: Shape, eps: float, ops: Any) -> tuple[Any, Any]:
     """y and r, as differentiable functions of x."""
     centred = x - _mean(x, dim, ops)
-    r = ops.rsqrt(_mean(centred * centred, dim, ops) + eps)
+    r = _inverse_root(_mean(centred * centred, dim, ops) + eps, ops)
     return centred * r, r
+
+
+def _inverse_root(variance: Any, ops: Any) -> Any:
+    return ops.where(variance < math.inf, ops.rsqrt(variance), math.nan)
 
 
 def _symmetric(h: Any, y: Any, r: Any, dim: Shape, ops: Any) -> Any:
@@ -137,7 +143,7 @@ def _affine(y: Any, w: Any, b: Any) -> Any:
 
 def _norm(np: Any, x: Any, w: Any, b: Any, *, dim: Shape, eps: float) -> Any:
     dtype = x.dtype
-    x, w, b = _computing(np, x, w, b)
+    x, w, b = widened(x), widened(w), widened(b)
 
     def whole(x: Any) -> Any:
         _, variance, out = _moments(np, x, dim)
@@ -176,7 +182,6 @@ def _norm_vjp(g: Any, x: Any, w: Any, dim: Shape, eps: float, needs: tuple[bool,
 
 def _norm_pull(np: Any, g: Any, x: Any, w: Any, dim: Shape, eps: float, needs: tuple[bool, ...]) -> tuple[Any, ...]:
     """The rule on raw arrays, with few passes over them."""
-    g, x, w = _computing(np, g, x, w)
     last = x.shape[x.ndim - len(dim) :]
     if w is None or not x.size or w.shape != last or dim[0] != x.ndim - len(dim):
         _, variance, centred = _moments(np, x, dim)
@@ -292,6 +297,7 @@ native_layer_norm = op(
     jvp=_norm_jvp,
     batch=_norm_batch,
     optional="w b",
+    halves=True,
 )  # fmt: skip
 
 
@@ -300,7 +306,7 @@ native_layer_norm = op(
 
 def _batch_norm(np: Any, x: Any, w: Any, b: Any, *, dim: Shape, eps: float) -> tuple[Any, Any, Any]:
     dtype = x.dtype
-    x, w, b = _computing(np, x, w, b)
+    x, w, b = widened(x), widened(w), widened(b)
     mean, variance, out = _moments(np, x, dim)
     scale = _inverse_deviation(np, variance, eps)
     out *= scale if w is None else scale * w
@@ -316,10 +322,9 @@ def _batch_norm_vjp(
     share = 1 / _count(x, dim)
     if ops.raw:
         np = ops.np
-        g, x, w = _computing(np, g0, x, w)
         r = _inverse_deviation(np, out2, eps)
-        return _pull(np, g, x - out1, r, w, dim, needs, g1 * x.dtype.type(share), g2 * x.dtype.type(2 * share))
-    r = ops.rsqrt(out2 + eps)
+        return _pull(np, g0, x - out1, r, w, dim, needs, g1 * x.dtype.type(share), g2 * x.dtype.type(2 * share))
+    r = _inverse_root(out2 + eps, ops)
     centred = x - out1
     y = centred * r
     gx = None
@@ -331,7 +336,7 @@ def _batch_norm_vjp(
 def _batch_norm_jvp(
     x: Any, w: Any, x_t: Any, w_t: Any, b_t: Any, out1: Any, out2: Any, dim: Shape, eps: float, ops: Any
 ) -> tuple[Any, Any, Any]:
-    r = ops.rsqrt(out2 + eps)
+    r = _inverse_root(out2 + eps, ops)
     centred = x - out1
     y = centred * r
     terms = []
@@ -368,6 +373,7 @@ native_batch_norm = op(
     batch=_batch_norm_batch,
     optional="w b",
     outputs=3,
+    halves=True,
 )  # fmt: skip
 
 
@@ -377,7 +383,7 @@ native_batch_norm = op(
 
 def _rms_norm(np: Any, x: Any, w: Any, *, dim: Shape, eps: float) -> Any:
     dtype = x.dtype
-    x, w = _computing(np, x, w)
+    x, w = widened(x), widened(w)
     out = x * _inverse_deviation(np, _total(np, x, x, dim) * x.dtype.type(1 / _count(x, dim)), eps)
     if w is not None:
         out *= w
@@ -385,7 +391,7 @@ def _rms_norm(np: Any, x: Any, w: Any, *, dim: Shape, eps: float) -> Any:
 
 
 def _rms(x: Any, dim: Shape, eps: float, ops: Any) -> tuple[Any, Any]:
-    r = ops.rsqrt(_mean(x * x, dim, ops) + eps)
+    r = _inverse_root(_mean(x * x, dim, ops) + eps, ops)
     return x * r, r
 
 
@@ -423,4 +429,5 @@ rms_norm = op(
     jvp=_rms_norm_jvp,
     batch=_rms_norm_batch,
     optional="w",
+    halves=True,
 )  # fmt: skip

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from ndgrad.arrays.precision import finfo
 from ndgrad.ops.extremum import first_place, pick_tangent, place_back
 from ndgrad.ops.table import DATA_DEPENDENT, NOT_DIFFERENTIABLE, op
 
@@ -87,7 +88,7 @@ def _by_rounds(np: Any, rows: Any, k: int, largest: bool) -> Any:
     kind = rows.dtype.kind
     if kind not in "fiu":
         return None
-    limits = np.finfo(rows.dtype) if kind == "f" else np.iinfo(rows.dtype)
+    limits = finfo(rows.dtype) if kind == "f" else np.iinfo(rows.dtype)
     taken = (-np.inf if largest else np.inf) if kind == "f" else (limits.min if largest else limits.max)
     left = np.array(rows).reshape(-1, rows.shape[-1])
     lines = np.arange(len(left))
@@ -171,13 +172,11 @@ def _unique(np: Any, x: Any, *, dim: int | None, consecutive: bool) -> tuple[Any
     else:
         order = np.lexsort(rows.T[::-1]) if rows.shape[1] else np.arange(len(rows))
     first, inverse, counts = _runs(np, rows, order)
-    values = moved[first]
-    if dim is None:
-        return values.reshape(-1), inverse.reshape(x.shape), counts
-    return np.moveaxis(values, 0, dim), inverse, counts
+    return first, inverse.reshape(x.shape) if dim is None else inverse, counts
 
 
-# Distinct elements (or slices along `dim`), sorted or in runs; for each element the number of its value; how often each occurs.
+# Of distinct elements (or slices along `dim`), sorted or in runs: where each occurs first, from where it is picked; for each element
+# the number of its value; how often each occurs.
 unique = op(
     "unique", "x",
     _unique,
@@ -185,7 +184,7 @@ unique = op(
     vjp=NOT_DIFFERENTIABLE,
     batch=DATA_DEPENDENT,
     outputs=3,
-    discrete_outputs=(1, 2),
+    discrete_outputs=(0, 1, 2),
 )  # fmt: skip
 
 

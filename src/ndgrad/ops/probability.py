@@ -75,10 +75,18 @@ ndtr = elementwise(
     x=lambda t, x, ops: t * (ops.exp(x * x * -0.5) * (1 / _ROOT_TWO_PI)),
 )  # fmt: skip
 
-# The density over the function is (2 pi)^(-1/2) exp(-x^2/2) / (erfc(-x/sqrt 2) / 2): the exponentials cancel in erfcx.
+
+
+def _log_ndtr_x(t: Any, x: Any, ops: Any) -> Any:
+    """The density over the function is (2 pi)^(-1/2) exp(-x^2/2) / (erfc(-x/sqrt 2) / 2): the exponentials cancel in erfcx. Beyond 37 that
+    overflows, and its own derivatives are NaN; the quotient is below 1e-290 there."""
+    far = x > 37.0
+    return t * ops.where(far, 0.0, 2 / _ROOT_TWO_PI / ops.erfcx(ops.where(far, 0.0, x) * -_ROOT_HALF))
+
+
 log_ndtr = elementwise(
     "log_ndtr", real_function("log_ndtr"),
-    x=lambda t, x, ops: t * (2 / _ROOT_TWO_PI / ops.erfcx(x * -_ROOT_HALF)),
+    x=_log_ndtr_x,
     backward_name="SpecialLogNdtrBackward0",
 )  # fmt: skip
 

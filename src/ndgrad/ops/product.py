@@ -14,6 +14,7 @@ from typing import Any
 import numpy
 
 from ndgrad.arrays import threads
+from ndgrad.arrays.precision import FLOATING
 from ndgrad.ops.errors import ShapeError
 from ndgrad.ops.matrix import adjoint, align, column, row
 from ndgrad.ops.table import Op, op
@@ -57,7 +58,7 @@ def _fold(x: Any, ops: Any) -> Any:
 def _matmul_x(g: Any, y: Any, x_ndim: int, ops: Any) -> Any:
     """g y^H, summed over the leading dimensions of y where x does not have them."""
     y_ndim = len(y.shape)
-    if ops.raw and x_ndim == y_ndim == 2 and y.dtype.kind == "f":
+    if ops.raw and x_ndim == y_ndim == 2 and y.dtype.kind in FLOATING:
         return _matrix_product(g, y.T)  # what the last lines come to, at half the cost for small matrices
     if y_ndim == 1:
         if x_ndim == 2:
@@ -79,7 +80,7 @@ def _matmul_x(g: Any, y: Any, x_ndim: int, ops: Any) -> Any:
 def _matmul_y(g: Any, x: Any, y_ndim: int, ops: Any) -> Any:
     """x^H g, summed over the leading dimensions of x where y does not have them."""
     x_ndim = len(x.shape)
-    if ops.raw and x_ndim == y_ndim == 2 and x.dtype.kind == "f":
+    if ops.raw and x_ndim == y_ndim == 2 and x.dtype.kind in FLOATING:
         return _matrix_product(x.T, g)
     if x_ndim == 1:
         if y_ndim == 2:
@@ -139,7 +140,7 @@ _LARGE = 2**18
 class _Plan:
     """How a contraction becomes one matmul: the dimensions of each argument in the order (shared, own, contracted)."""
 
-    __slots__ = ("elementwise", "order", "shared", "x_contracted", "x_order", "x_own", "y_order", "y_own")
+    __slots__ = ("elementwise", "order", "shared", "turned", "x_contracted", "x_order", "x_own", "y_order", "y_own")
 
     def __init__(self, subscripts: str) -> None:
         xs, ys, out = split_subscripts(subscripts)
@@ -150,6 +151,8 @@ class _Plan:
         self.shared, self.x_own, self.y_own = len(shared), len(x_own), len(y_own)
         self.x_contracted = len(contracted)
         self.elementwise = not contracted
+        # the product of the two in the other order, if that is the one that has the output's dimensions as they are to lie in memory
+        self.turned = f"{ys},{xs}->{out}" if not self.elementwise and x_own and [*shared, *y_own, *x_own] == list(out) and y_own else None
         if self.elementwise:
             self.x_order = tuple(xs.index(s) for s in out if s in xs)
             self.y_order = tuple(ys.index(s) for s in out if s in ys)
@@ -175,6 +178,8 @@ _plan = functools.lru_cache(maxsize=4096)(_Plan)
 
 def _contract(np: Any, x: Any, y: Any, *, subscripts: str) -> Any:
     plan = _plan(subscripts)
+    if plan.turned is not None:
+        return _contract(np, y, x, subscripts=plan.turned)
     x, y = x.transpose(plan.x_order), y.transpose(plan.y_order)
     if plan.elementwise:
         return _all_products(x[plan.order[0]], y[plan.order[1]])

@@ -16,6 +16,7 @@ from typing import Any
 import numpy
 
 from ndgrad.arrays.host import to_host
+from ndgrad.arrays.precision import finfo, result_dtype, widened
 from ndgrad.generator import Generator, default_generator
 from ndgrad.ops.table import NOT_DIFFERENTIABLE, RANDOM, Op, op
 
@@ -53,6 +54,7 @@ def _like(name: str, draw: Callable[..., Any], settings: dict[str, Any], backwar
         jvp={"x": lambda t, ops: ops.zeros_like(t)},
         batch=RANDOM,
         backward_name=backward_name,
+        halves=True,
     )  # fmt: skip
 
 
@@ -137,11 +139,12 @@ def _distribution(name: str, args: str, draw: Callable[..., Any], backward_name:
     """An op that draws `draw(source, *arrays, **settings)`, with the dtype of the arrays."""
 
     def forward(np: Any, *arrays: Any, generator: Any, **given: Any) -> Any:
-        dtype = numpy.result_type(*(a.dtype for a in arrays if hasattr(a, "dtype")))
+        dtype = result_dtype(*(a.dtype for a in arrays if hasattr(a, "dtype")))
         if any(getattr(a, "is_meta", False) for a in arrays):
             return sum(arrays[1:], arrays[0])
         if np is not numpy:
             arrays = tuple(a.get() if hasattr(a, "get") else a for a in arrays)
+        arrays = tuple(map(widened, arrays))
         return _placed(np, draw(source_of(generator), *arrays, **given), dtype)
 
     return op(
@@ -152,6 +155,7 @@ def _distribution(name: str, args: str, draw: Callable[..., Any], backward_name:
         jvp={a: (lambda t, ops: ops.zeros_like(t)) for a in args.split()},
         batch=RANDOM,
         backward_name=backward_name,
+        halves=True,
     )  # fmt: skip
 
 
@@ -195,6 +199,7 @@ bernoulli_tensor = op(
     jvp={"x": lambda t, ops: ops.zeros_like(t), "p": lambda t, x, ops: ops.zeros_like(x)},
     batch=RANDOM,
     backward_name="BernoulliBackward1",
+    halves=True,
 )  # fmt: skip
 
 
@@ -234,8 +239,8 @@ multinomial = op(
 def _standard_gamma(np: Any, x: Any, *, generator: Any) -> Any:
     if getattr(x, "is_meta", False):
         return x.copy()
-    tiny = numpy.finfo(x.dtype).tiny  # a sample of a small shape may underflow, and its logarithm is wanted
-    alpha = x.get() if np is not numpy else x
+    tiny = float(finfo(x.dtype).tiny)  # a sample of a small shape may underflow, and its logarithm is wanted
+    alpha = widened(x.get() if np is not numpy else x)
     return _placed(np, numpy.maximum(source_of(generator).standard_gamma(alpha), tiny), x.dtype)
 
 
@@ -248,6 +253,7 @@ standard_gamma = op(
     vjp={"x": lambda g, x, out, ops: g * ops.standard_gamma_grad(x, out)},
     jvp={"x": lambda t, x, out, ops: t * ops.standard_gamma_grad(x, out)},
     batch=RANDOM,
+    halves=True,
 )  # fmt: skip
 
 

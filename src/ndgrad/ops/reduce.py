@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from ndgrad.arrays.lines import is_lines, line_sum
+from ndgrad.arrays.precision import HALF, finfo, is_inexact, rounded
 from ndgrad.ops.shape import inverse_permutation
 from ndgrad.ops.table import NOT_DIFFERENTIABLE, op
 
@@ -63,26 +64,26 @@ def _sum(np: Any, x: Any, *, dim: tuple[int, ...], keepdim: bool = False, dtype:
         code = x.dtype.char
         if code in "fd" and is_lines(np, x, dim):
             return line_sum(np, x, keepdim)
-        if code == "e":  # half precision would lose (and overflow in) the partial sums
-            return np.add.reduce(x, axis=dim, dtype=np.float32, keepdims=keepdim).astype(x.dtype)
+        if code in HALF:  # which would lose, and overflow in, the partial sums
+            return rounded(np.add.reduce(x, axis=dim, dtype=np.float32, keepdims=keepdim), x.dtype)
     return np.add.reduce(x, axis=dim, dtype=dtype, keepdims=keepdim)
 
 
 def _sum_all(np: Any, x: Any, *, dtype: Any = None) -> Any:
-    if dtype is None and x.dtype.char == "e":
-        return np.add.reduce(x, axis=None, dtype=np.float32).astype(x.dtype)
+    if dtype is None and x.dtype.char in HALF:
+        return rounded(np.add.reduce(x, axis=None, dtype=np.float32), x.dtype)
     return np.add.reduce(x, axis=None, dtype=dtype)
 
 
 def _mean(np: Any, x: Any, *, dim: tuple[int, ...], keepdim: bool = False, dtype: Any = None) -> Any:
-    if dtype is None and x.dtype.char == "e":
-        return (np.add.reduce(x, axis=dim, dtype=np.float32, keepdims=keepdim) / count(x.shape, dim)).astype(x.dtype)
+    if dtype is None and x.dtype.char in HALF:
+        return rounded(np.add.reduce(x, axis=dim, dtype=np.float32, keepdims=keepdim) / count(x.shape, dim), x.dtype)
     return _sum(np, x, dim=dim, keepdim=keepdim, dtype=dtype) / count(x.shape, dim)
 
 
 def _mean_all(np: Any, x: Any, *, dtype: Any = None) -> Any:
-    if dtype is None and x.dtype.char == "e":
-        return (np.add.reduce(x, axis=None, dtype=np.float32) / x.size).astype(x.dtype)
+    if dtype is None and x.dtype.char in HALF:
+        return rounded(np.add.reduce(x, axis=None, dtype=np.float32) / x.size, x.dtype)
     return np.add.reduce(x, axis=None, dtype=dtype) / x.size
 
 
@@ -95,6 +96,7 @@ sum = op(
     batch="dims",
     backward_name="SumBackward1",
     may_be_discrete=True,
+    halves=True,
 )  # fmt: skip
 
 sum_all = op(
@@ -106,6 +108,7 @@ sum_all = op(
     batch=lambda x, dtype, ops: ops.sum(x, dim=behind_batch(x), dtype=dtype),
     backward_name="SumBackward0",
     may_be_discrete=True,
+    halves=True,
 )  # fmt: skip
 
 mean = op(
@@ -116,6 +119,7 @@ mean = op(
     jvp="linear",
     batch="dims",
     backward_name="MeanBackward1",
+    halves=True,
 )  # fmt: skip
 
 mean_all = op(
@@ -126,6 +130,7 @@ mean_all = op(
     jvp="linear",
     batch=lambda x, dtype, ops: ops.mean(x, dim=behind_batch(x), dtype=dtype),
     backward_name="MeanBackward0",
+    halves=True,
 )  # fmt: skip
 
 
@@ -172,10 +177,10 @@ def divides_back(out: Any, scaled: Any, ops: Any) -> bool:
     where the product left the range of normal numbers, since it lost digits there that the others have. On tensors nobody
     asks: the values may be traced, and a quotient's own derivatives fail at the same places.
     """
-    if not ops.raw or out.dtype.kind not in "fc":
+    if not ops.raw or not is_inexact(out.dtype):
         return False
     size = abs(out)
-    return bool(((size >= ops.np.finfo(out.dtype).tiny) & (size < math.inf)).all()) and bool(ops.np.isfinite(scaled).all())
+    return bool(((size >= finfo(out.dtype).tiny) & (size < math.inf)).all()) and bool(ops.np.isfinite(scaled).all())
 
 
 def _prod_x(g: Any, x: Any, out: Any, dim: tuple[int, ...], keepdim: bool, ops: Any) -> Any:

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy
 
+from ndgrad.arrays.precision import is_inexact
 from ndgrad.ops.table import op
 
 
@@ -71,7 +72,7 @@ class Taps:
 def _resample(np: Any, x: Any, *, dim: int, taps: Taps) -> Any:
     index = np.asarray(taps.index)
     behind = (-1, *(1,) * (x.ndim - dim - 1))
-    dtype = x.dtype if x.dtype.kind in "fc" or taps.weight is None else np.result_type(x.dtype, np.float64)
+    dtype = x.dtype if is_inexact(x.dtype) or taps.weight is None else np.result_type(x.dtype, np.float64)
     weight = None if taps.weight is None else np.asarray(taps.weight.astype(dtype.type(0).real.dtype)).reshape(len(index), *behind)
     if not x.size:
         return np.zeros((*x.shape[:dim], taps.outputs, *x.shape[dim + 1 :]), dtype)

@@ -9,13 +9,16 @@ from __future__ import annotations
 from typing import Any
 
 from ndgrad.arrays.constants import beside_arrays
+from ndgrad.arrays.precision import FLOATING, finfo, is_half, rounded, widened
 from ndgrad.ops.table import elementwise
 
 # ----- to whole numbers ------------------------------------------------------------------------------------------------
 
 
 def _round(np: Any, x: Any, *, decimals: int) -> Any:
-    return np.rint(x) if decimals == 0 and x.dtype.kind == "f" else np.round(x, decimals)
+    if decimals == 0 and x.dtype.kind in FLOATING:
+        return np.rint(x)
+    return np.round(x, decimals, np.empty_like(x) if x.dtype.kind in "fc" and x.ndim > 1 else None)  # which else is in C order
 
 
 round = elementwise("round", _round, settings={"decimals": 0}, x=lambda t, ops: ops.zeros_like(t))
@@ -62,6 +65,10 @@ nextafter = elementwise(
 
 
 def _nan_to_num(np: Any, x: Any, *, nan: float, posinf: float | None, neginf: float | None) -> Any:
+    if is_half(x.dtype):  # whose largest numbers are meant, not those of what it is computed in
+        largest = float(finfo(x.dtype).max)
+        posinf, neginf = largest if posinf is None else posinf, -largest if neginf is None else neginf
+        return rounded(np.nan_to_num(widened(x), nan=nan, posinf=posinf, neginf=neginf), x.dtype)
     return np.nan_to_num(x, nan=nan, posinf=posinf, neginf=neginf)
 
 
@@ -69,4 +76,5 @@ def _nan_to_num(np: Any, x: Any, *, nan: float, posinf: float | None, neginf: fl
 nan_to_num = elementwise(
     "nan_to_num", _nan_to_num, settings={"nan": 0.0, "posinf": None, "neginf": None},
     x=lambda t, x, ops: ops.keep(t, ops.isfinite(x)),
+    halves=True,
 )  # fmt: skip

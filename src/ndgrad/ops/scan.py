@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy
 
+from ndgrad.arrays.precision import is_floating
+from ndgrad.ops.arithmetic import is_complex
 from ndgrad.ops.reduce import divides_back
 from ndgrad.ops.table import op
 
@@ -127,10 +129,20 @@ linear_recurrence = op(
 # ----- cumsum and cumprod ---------------------------------------------------------------------------------------------
 
 
+#: What running sums and products are computed in: an error made on the way stays to the end, unlike that of a pairwise sum.
+_ACCUMULATING = {"f": numpy.dtype(numpy.float64), "F": numpy.dtype(numpy.complex128)}
+
+
+def _accumulate(np: Any, ufunc: Any, x: Any, dim: int, reverse: bool, dtype: Any) -> Any:
+    wanted = x.dtype if dtype is None else numpy.dtype(dtype)
+    wide = _ACCUMULATING.get(wanted.char, dtype)
+    out = ufunc.accumulate(_backwards(x, dim) if reverse else x, axis=dim, dtype=wide)
+    out = out if wide is dtype else out.astype(wanted)
+    return _backwards(out, dim) if reverse else out
+
+
 def _cumsum(np: Any, x: Any, *, dim: int, reverse: bool = False, dtype: Any = None) -> Any:
-    if reverse:
-        return _backwards(np.add.accumulate(_backwards(x, dim), axis=dim, dtype=dtype), dim)
-    return np.add.accumulate(x, axis=dim, dtype=dtype)
+    return _accumulate(np, np.add, x, dim, reverse, dtype)
 
 
 cumsum = op(
@@ -145,9 +157,7 @@ cumsum = op(
 
 
 def _cumprod(np: Any, x: Any, *, dim: int, reverse: bool = False, dtype: Any = None) -> Any:
-    if reverse:
-        return _backwards(np.multiply.accumulate(_backwards(x, dim), axis=dim, dtype=dtype), dim)
-    return np.multiply.accumulate(x, axis=dim, dtype=dtype)
+    return _accumulate(np, np.multiply, x, dim, reverse, dtype)
 
 
 def _cumprod_x(g: Any, x: Any, out: Any, dim: int, reverse: bool, ops: Any) -> Any:
@@ -195,18 +205,29 @@ def _logcumsumexp(np: Any, x: Any, *, dim: int) -> Any:
     return _double(np, [x.copy()], dim, lambda earlier, later: [_log_add_exp(np, earlier[0], later[0])])[0]
 
 
-def _logcumsumexp_x(g: Any, x: Any, out: Any, dim: int, ops: Any) -> Any:
-    """d out[n] / d x[k] = e^(x[k] - out[n]) = e^(x[k] - out[k]) e^(out[k] - out[k+1]) ... e^(out[n-1] - out[n]).
+def _scaled_sums(x: Any, dim: int, ops: Any) -> tuple[Any, Any, Any]:
+    """e^(x[k] - m[k]), the factors e^(m[k-1] - m[k]) and the running sums of e^(x[j] - m[k]), with m the running maximum of x.
 
-    All exponents are at most 0 for real numbers, so nothing overflows; the one step that has no neighbour is e^-inf.
+    With them d out[n] / d x[k] = e^(x[k] - m[k]) e^(m[k] - m[k+1]) ... e^(m[n-1] - m[n]) / sums[n]. All exponents are at most 0 for real
+    numbers, so nothing overflows. From `out` the same could be had by e^(x[k] - out[n]), but of large numbers that has lost the
+    logarithm of the sums. m only scales, so it counts as a constant.
     """
-    step = ops.exp(out - ops.shift(out, dim=dim, reverse=True, fill=math.inf))
-    return ops.conj(ops.exp(x - out)) * ops.linear_recurrence(ops.conj(step), g, dim=dim, reverse=True)
+    top = ops.detach(ops.cummax(ops.real(x) if is_complex(x) else x, dim=dim)[0])
+    top = ops.where(abs(top) < math.inf, top, 0.0)
+    step = ops.exp(ops.shift(top, dim=dim, fill=-math.inf) - top)
+    parts = ops.exp(x - top)
+    return parts, step, ops.linear_recurrence(step, parts, dim=dim)
 
 
-def _logcumsumexp_t(t: Any, x: Any, out: Any, dim: int, ops: Any) -> Any:
-    step = ops.exp(ops.shift(out, dim=dim, fill=-math.inf) - out)
-    return ops.linear_recurrence(step, t * ops.exp(x - out), dim=dim)
+def _logcumsumexp_x(g: Any, x: Any, dim: int, ops: Any) -> Any:
+    parts, step, sums = _scaled_sums(x, dim, ops)
+    following = ops.shift(step, dim=dim, reverse=True)
+    return ops.conj(parts) * ops.linear_recurrence(following, g / ops.conj(sums), dim=dim, reverse=True)
+
+
+def _logcumsumexp_t(t: Any, x: Any, dim: int, ops: Any) -> Any:
+    parts, step, sums = _scaled_sums(x, dim, ops)
+    return ops.linear_recurrence(step, t * parts, dim=dim) / sums
 
 
 logcumsumexp = op(
@@ -233,7 +254,7 @@ def _running_extremum(np: Any, x: Any, dim: int, largest: bool) -> tuple[Any, An
     """The running extremum and where it stood last; from the first NaN on, NaN, standing at the last NaN so far."""
     values = running(np, np.maximum if largest else np.minimum, x, dim)
     here = x == values
-    if x.dtype.kind == "f":
+    if is_floating(x.dtype):
         here |= x != x
     places = np.arange(x.shape[dim]).reshape((-1, *(1,) * (len(x.shape) - dim - 1)))
     return values, running(np, np.maximum, np.where(here, places, 0), dim)

@@ -13,6 +13,7 @@ import numpy
 
 from ndgrad.arrays.constants import beside_arrays
 from ndgrad.arrays.meta import zeros_beside
+from ndgrad.arrays.precision import FLOATING
 from ndgrad.ops.table import elementwise, op
 
 # From this many elements on, masking bits is quicker than branching.
@@ -33,7 +34,7 @@ def _keep(np: Any, x: Any, mask: Any) -> Any:
     if x.shape == mask.shape and mask.shape:
         if mask.dtype.kind != "b":
             mask = mask != 0
-        if x.size < _LARGE or x.dtype.kind != "f" or x.dtype.itemsize not in _BITS:
+        if x.size < _LARGE or x.dtype.kind not in FLOATING or x.dtype.itemsize not in _BITS:
             out = zeros_beside(np, x, x.shape, x.dtype)
             np.copyto(out, x, where=mask)
             return out
@@ -57,7 +58,7 @@ keep = op(
 def _where(np: Any, condition: Any, x: Any, y: Any) -> Any:
     if condition.__class__ is np.ndarray and condition.size >= _LARGE and condition.dtype.kind == "b":
         dtype = np.result_type(x, y)
-        if dtype.kind == "f" and dtype.itemsize in _BITS:
+        if dtype.kind in FLOATING and dtype.itemsize in _BITS:
             return _blend(np, condition, np.asarray(x, dtype), np.asarray(y, dtype))
     return np.where(condition, x, y)
 

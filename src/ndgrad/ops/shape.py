@@ -18,6 +18,7 @@ alias = op(
     jvp="linear",
     batch="leading",
     view=True,
+    whole_view=True,
 )  # fmt: skip
 
 detach = op(
@@ -38,6 +39,7 @@ reshape = op(
     jvp="linear",
     batch=lambda x, shape, ops: ops.reshape(x, shape=(x.shape[0], *shape)),
     view=True,
+    whole_view=True,
     backward_name="ViewBackward0",
 )  # fmt: skip
 
@@ -129,6 +131,7 @@ def _squeeze(name: str, number: int) -> Op:
         jvp="linear",
         batch="dims",
         view=True,
+        whole_view=True,
         backward_name=f"SqueezeBackward{number}",
     )  # fmt: skip
 
@@ -145,6 +148,7 @@ unsqueeze = op(
     jvp="linear",
     batch="dims",
     view=True,
+    whole_view=True,
 )  # fmt: skip
 
 # ----- new order of dimensions -----------------------------------------------------------------------------------------
@@ -157,6 +161,7 @@ permute = op(
     jvp="linear",
     batch=lambda x, dims, ops: ops.permute(x, dims=(0, *(d + 1 for d in dims))),
     view=True,
+    whole_view=True,
 )  # fmt: skip
 
 
@@ -176,6 +181,7 @@ transpose = op(
     jvp="linear",
     batch="dims",
     view=True,
+    whole_view=True,
 )  # fmt: skip
 
 t = op(
@@ -185,6 +191,7 @@ t = op(
     jvp="linear",
     batch=lambda x, ops: ops.transpose(x, dim0=1, dim1=max(1, len(x.shape) - 1)),
     view=True,
+    whole_view=True,
 )  # fmt: skip
 
 # ----- the same memory as another type ---------------------------------------------------------------------------------

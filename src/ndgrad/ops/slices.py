@@ -54,6 +54,7 @@ index_select = op(
     vjp={"x": lambda g, x_shape, index, dim, ops: ops.index_select_backward(g, index, dim=dim, length=x_shape[dim])},
     jvp={"x": lambda t, index, dim, ops: ops.index_select(t, index, dim=dim)},
     batch=_index_select_batch,
+    adjoint_write=lambda g, index, dim: ("index_add", (index, g), {"dim": dim}),
 )  # fmt: skip
 
 
@@ -118,6 +119,7 @@ index_add = op(
     },
     batch=lambda x, index, y, dim, batched, ops, size: _put_slices_batch(x, index, y, dim, True, batched, ops, size),
     write_kernel=_index_add_kernel,
+    consumes=True,
 )  # fmt: skip
 
 
@@ -141,7 +143,7 @@ index_copy = op(
     lambda np, x, index, y, *, dim: _index_copy_kernel(np, np.array(x), index, y, dim=dim),
     settings={"dim": 0},
     vjp={
-        "x": lambda g, index, dim, ops: ops.index_fill(g, index, 0.0, dim=dim),
+        "x": lambda g, index, dim, ops: ops.index_fill_(g, index, 0.0, dim=dim),
         "y": _index_copy_y,
     },
     jvp={
@@ -150,6 +152,7 @@ index_copy = op(
     },
     batch=lambda x, index, y, dim, batched, ops, size: _put_slices_batch(x, index, y, dim, False, batched, ops, size),
     write_kernel=_index_copy_kernel,
+    consumes=True,
 )  # fmt: skip
 
 

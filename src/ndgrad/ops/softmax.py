@@ -6,11 +6,13 @@ models, and then exponentials are taken as they are, which is quicker and no les
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy
 
 from ndgrad.arrays.lines import SMALL, is_lines, line_sum
+from ndgrad.arrays.precision import FLOATING
 from ndgrad.ops.errors import refuse_complex
 from ndgrad.ops.extremum import largest
 from ndgrad.ops.reduce import keep
@@ -64,7 +66,7 @@ def _exponentials(np: Any, x: Any, dim: tuple[int, ...], infinite: bool) -> tupl
 
 
 def _line_dot(np: Any, x: Any, y: Any, *, dim: int) -> Any:
-    if np is numpy and dim == len(x.shape) - 1 and x.dtype.kind == "f" and x.dtype == y.dtype:
+    if np is numpy and dim == len(x.shape) - 1 and x.dtype.kind in FLOATING and x.dtype == y.dtype:
         return np.asarray(np.vecdot(x, y))[..., None]
     return np.add.reduce(x * y, axis=dim, keepdims=True)
 
@@ -85,8 +87,6 @@ line_dot = op(
 
 def _softmax(np: Any, x: Any, *, dim: int) -> Any:
     refuse_complex("softmax", x)
-    if x.dtype.char == "e":
-        return _softmax(np, x.astype(np.float32), dim=dim).astype(x.dtype)
     if x.size == 0:
         return np.empty(x.shape, x.dtype)
     if x.size < SMALL and np is numpy:
@@ -117,8 +117,6 @@ softmax = op(
 def _log_softmax(np: Any, x: Any, *, dim: int) -> Any:
     """Always shifted: of a large element and its logsumexp, the difference would lose the digits of a small loss."""
     refuse_complex("log_softmax", x)
-    if x.dtype.char == "e":
-        return _log_softmax(np, x.astype(np.float32), dim=dim).astype(x.dtype)
     if x.size == 0:
         return np.empty(x.shape, x.dtype)
     if x.size < SMALL and np is numpy:
@@ -144,8 +142,6 @@ log_softmax = op(
 
 
 def _logsumexp(np: Any, x: Any, *, dim: tuple[int, ...], keepdim: bool = False) -> Any:
-    if x.dtype.char == "e":
-        return _logsumexp(np, x.astype(np.float32), dim=dim, keepdim=keepdim).astype(x.dtype)
     if x.size == 0:
         return np.log(np.add.reduce(x, axis=dim, keepdims=keepdim))
     _, total, top = _exponentials(np, x, dim, True)
@@ -164,8 +160,12 @@ logsumexp = op(
 
 
 def _weights(x: Any, out: Any, dim: tuple[int, ...], keepdim: bool, ops: Any) -> Any:
-    """The softmax of x, from the logsumexp at hand."""
-    return ops.exp(x - keep(out, tuple(x.shape), dim, keepdim, ops))
+    """The softmax of x, from the logsumexp at hand, which of large numbers has lost the logarithm of their count: hence the quotient."""
+    weights = ops.exp(x - keep(out, tuple(x.shape), dim, keepdim, ops))
+    if not dim:
+        return weights
+    total = ops.sum(weights, dim=dim, keepdim=True)
+    return weights / ops.where(abs(total) < math.inf, total, 1.0)
 
 
 def _weigh(g: Any, x: Any, out: Any, dim: tuple[int, ...], keepdim: bool, ops: Any) -> Any:

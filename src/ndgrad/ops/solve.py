@@ -14,6 +14,7 @@ import numpy
 
 from ndgrad.arrays import triangular
 from ndgrad.arrays.host import on_host
+from ndgrad.arrays.precision import is_inexact
 from ndgrad.ops.matrix import adjoint, align, guarded, hermitian, largest
 from ndgrad.ops.table import op
 
@@ -88,11 +89,11 @@ def _solve_triangular(np: Any, a: Any, b: Any, *, upper: bool, unitriangular: bo
     if np is numpy:
         return triangular.solve_triangular(a, b, upper=upper, unitriangular=unitriangular)
     dtype = np.result_type(a, b)
-    wide = np.result_type(dtype, np.float32 if dtype.kind in "fc" else np.float64)
+    wide = np.result_type(dtype, np.float32 if is_inexact(dtype) else np.float64)
     a, b = (m.astype(wide) for m in _stacks(np, a, b))
     if b.size:
         b = importlib.import_module("cupyx.scipy.linalg").solve_triangular(a, b, lower=not upper, unit_diagonal=unitriangular)
-    return b.astype(dtype, copy=False) if dtype.kind in "fc" else b
+    return b.astype(dtype, copy=False) if is_inexact(dtype) else b
 
 
 def _triangular_vjp(

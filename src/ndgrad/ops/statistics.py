@@ -6,11 +6,13 @@ variance is infinite, or NaN where there is no spread either, as in torch.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy
 
-from ndgrad.ops.extremum import pick_tangent, place_back, share_all, share_all_t
+from ndgrad.arrays.precision import finfo, is_inexact
+from ndgrad.ops.extremum import largest, pick_tangent, place_back, share_all, share_all_t
 from ndgrad.ops.reduce import count, keep
 from ndgrad.ops.scan import running
 from ndgrad.ops.table import DATA_DEPENDENT, NOT_DIFFERENTIABLE, op
@@ -22,23 +24,40 @@ _SHORT = 4096
 
 
 def _moments(np: Any, x: Any, dim: tuple[int, ...], keepdim: bool, correction: float) -> tuple[Any, Any]:
-    """Variance and mean, in two passes: deviations first, so that nothing cancels."""
-    if x.dtype.char == "e":
-        variance, mean = _moments(np, x.astype(np.float32), dim, keepdim, correction)
-        return variance.astype(x.dtype), mean.astype(x.dtype)
+    """Variance and mean, in two passes: deviations first, so that nothing cancels.
+
+    The mean of equal numbers may be rounded, and then they all deviate from it by the same: a spread that is not there, with a gradient
+    that is not small. Where the deviations are no larger than that, numbers are counted from the first of them.
+    """
     n = count(x.shape, dim)
     mean = np.add.reduce(x, axis=dim, keepdims=True) / n
-    deviation = np.asarray(x - mean)
-    if deviation.dtype.kind == "c":
-        squares = np.add.reduce(deviation.real**2 + deviation.imag**2, axis=dim, keepdims=keepdim)
-    elif np is numpy and n <= _SHORT and dim == (len(x.shape) - 1,):
-        squares = np.asarray(np.vecdot(deviation, deviation))
-        squares = squares[..., None] if keepdim else squares
-    else:
-        np.multiply(deviation, deviation, out=deviation)
-        squares = np.add.reduce(deviation, axis=dim, keepdims=keepdim)
+    squares = _squares(np, x - mean, dim)
+    if x.size and not getattr(x, "is_meta", False):
+        rounding = np.abs(mean) * (n * float(finfo(x.dtype).eps) if is_inexact(x.dtype) else 0.0)
+        if (squares <= n * rounding * rounding).any():
+            first = x[tuple([slice(0, 1) if d in dim else slice(None) for d in range(x.ndim)])]
+            away = x - first
+            shift = np.add.reduce(away, axis=dim, keepdims=True) / n
+            near = squares <= n * rounding * rounding
+            squares = np.where(near, _squares(np, away - shift, dim), squares)
+            mean = np.where(near, first + shift, mean)
     left = n - correction
-    return squares / (left if left > 0 else 0.0), mean if keepdim or not dim else mean.reshape(squares.shape)
+    variance = squares / (left if left > 0 else 0.0)
+    if keepdim or not dim:
+        return variance, mean
+    rest = [size for d, size in enumerate(x.shape) if d not in dim]
+    return variance.reshape(rest), mean.reshape(rest)
+
+
+def _squares(np: Any, deviation: Any, dim: tuple[int, ...]) -> Any:
+    """The sum of squares over `dim`, which is kept, of an array that is overwritten."""
+    deviation = np.asarray(deviation)
+    if deviation.dtype.kind == "c":
+        return np.add.reduce(deviation.real**2 + deviation.imag**2, axis=dim, keepdims=True)
+    if np is numpy and dim == (deviation.ndim - 1,) and deviation.shape[-1] <= _SHORT:
+        return np.asarray(np.vecdot(deviation, deviation))[..., None]
+    np.multiply(deviation, deviation, out=deviation)
+    return np.add.reduce(deviation, axis=dim, keepdims=True)
 
 
 def _deviation(x: Any, mean: Any, dim: tuple[int, ...], correction: float, ops: Any) -> Any:
@@ -77,7 +96,7 @@ var = op(
 
 std = op(
     "std", "x",
-    lambda np, x, *, dim, keepdim, correction: np.sqrt(_moments(np, x, dim, keepdim, correction)[0]),
+    lambda np, x, *, dim, keepdim, correction: _std_mean(np, x, dim=dim, keepdim=keepdim, correction=correction)[0],
     settings={"dim": (), "keepdim": False, "correction": 1},
     vjp={"x": lambda g, x, out, dim, keepdim, correction, ops: _var_x(g * _half_inverse(out, ops), x, dim, keepdim, correction, ops)},
     jvp={"x": lambda t, x, out, dim, keepdim, correction, ops: _half_inverse(out, ops) * _var_t(t, x, dim, keepdim, correction, ops)},
@@ -110,7 +129,17 @@ var_mean = op(
 
 
 def _std_mean(np: Any, x: Any, *, dim: tuple[int, ...], keepdim: bool, correction: float) -> tuple[Any, Any]:
-    variance, mean = _moments(np, x, dim, keepdim, correction)
+    """The root of the variance. Numbers whose squares leave the range of the dtype are divided by the largest of them first."""
+    with numpy.errstate(over="ignore"):
+        variance, mean = _moments(np, x, dim, keepdim, correction)
+    if np is numpy and x.size and is_inexact(x.dtype) and not getattr(x, "is_meta", False):
+        limits = finfo(x.dtype)
+        if not (variance.min() >= limits.tiny / limits.eps and variance.max() < math.inf):
+            top = largest(np, np.abs(x), dim, True)
+            top = np.where((top > 0) & (top < math.inf), top, np.ones((), top.dtype))
+            scaled, centre = _moments(np, x / top, dim, True, correction)
+            shape = variance.shape
+            return (np.sqrt(scaled) * top).reshape(shape), (centre * top).reshape(shape)
     return np.sqrt(variance), mean
 
 
@@ -299,7 +328,8 @@ bincount = op(
     "bincount", "x weights",
     lambda np, x, weights, *, minlength: np.bincount(x, weights, minlength),
     settings={"minlength": 0},
-    vjp=NOT_DIFFERENTIABLE,
+    vjp={"weights": lambda g, x, ops: ops.take(g, x)},
+    jvp={"weights": lambda t, x, minlength, ops: ops.bincount(x, t, minlength=minlength)},
     batch=DATA_DEPENDENT,
     optional="weights",
 )  # fmt: skip

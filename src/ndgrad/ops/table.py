@@ -39,6 +39,15 @@ dimensions as a batch), "dims" (the setting `dim`/`dims` moves up by one), or a 
 dimension in front of each (unbatched ones expanded, which is free) that names what it needs, `ops` and `batched` (which
 arguments were batched; naming it leaves the unbatched ones unexpanded) and returns the result with the batch in front.
 
+**Parts.** An op that reads a part of `x` says how the gradient of that part is added to the gradient of `x` in place, so that n reads
+of one array cost what they read: `partial_view` (its own view of the gradient is the part), `copies_part`, or `adjoint_write`, a
+function of `g` and of what the reverse rule names, which returns the in-place op: (name, arguments, settings). An op that
+writes a part `consumes` its gradient: a rule that says `ops.index_put_(g, 0.0, ...)` for `x` may change `g` itself, if the
+engine owns it, and rules run from the last argument to the first, so that this one comes last. See ndgrad.autograd.parts.
+
+**Half precision.** Forward functions see float16 and bfloat16 as float32, and what they return is rounded; rules likewise (Note [Half
+precision] in ndgrad.arrays.precision). `halves=True` says that a forward function takes halves as they are. Views and single ufuncs do.
+
 **Without data.** On the meta device the forward runs on arrays that have a shape and a dtype, and again on zeros if it has looked at
 values, so nothing need be said about shapes. `needs_values` marks an op that the device must refuse, as `DATA_DEPENDENT` does.
 
@@ -103,7 +112,10 @@ class Op:
         variadic: bool = False,
         view: bool = False,
         partial_view: bool = False,
+        whole_view: bool = False,
         copies_part: Op | None = None,
+        adjoint_write: Callable[..., Any] | None = None,
+        consumes: bool = False,
         shares_storage: bool = False,
         write_kernel: Callable[..., Any] | None = None,
         elementwise: bool = False,
@@ -112,6 +124,7 @@ class Op:
         may_be_discrete: bool = False,
         needs_values: bool = False,
         shared: Callable[..., Any] | None = None,
+        halves: bool | None = None,
     ) -> None:
         if name in table:
             raise ValueError(f"op {name!r} is already in the table; choose another name")
@@ -129,7 +142,10 @@ class Op:
         self.write_kernel = write_kernel  # (np, target, *others, **settings): the in-place form, changing only what it must
         self.shares_storage = shares_storage  # the result is the same memory, but no differentiable view (detach)
         self.partial_view = partial_view  # each element of the result is one element of the base, and only some are
+        self.whole_view = whole_view  # the elements of the result are those of the base, each once
         self.copies_part = copies_part  # the view op with the same settings, whose result this op copies
+        self.adjoint_write = adjoint_write
+        self.consumes = consumes
         self.elementwise = elementwise
         self.inplace = inplace
         self.may_be_discrete = may_be_discrete
@@ -137,13 +153,23 @@ class Op:
         if shared is not None and isinstance(vjp, Mapping) and not all("shared" in parameter_names(rule) for rule in vjp.values()):
             raise TypeError(f"op {name!r} has a shared value that not all of its rules name: compute it in those that need it instead")
         self.shared = shared
+        ufunc = elementwise and not hasattr(forward, "__code__")
+        self.halves = view or shares_storage or ufunc if halves is None else halves
+        #: NumPy makes float32 of bfloat16 and a Python float
+        self.rounds_numbers = self.halves and ufunc and len(self.args) > 1
         self.differentiable = vjp is not NOT_DIFFERENTIABLE
         self.backward_name = backward_name or _camel(name) + "Backward0"
         _give_defaults(forward, self.settings)
         self._forwards: dict[Any, Callable[..., Any]] = {}
+        self._bare_forwards: dict[Any, Callable[..., Any]] = {}
         self._compiled: dict[str, Any] = {}
         self._positions: dict[int, tuple[int, ...]] = {}
         table[name] = self
+
+    @functools.cached_property
+    def number_settings(self) -> tuple[str, ...]:
+        """The settings that are numbers of the user's, through which no derivative passes: a tensor that has one is refused there."""
+        return tuple(name for name, default in self.settings.items() if default.__class__ is float or name in _NUMBERS)
 
     def __repr__(self) -> str:
         return f"<op {self.name}>"
@@ -192,7 +218,19 @@ class Op:
         """The forward function bound to an array library."""
         bound = self._forwards.get(library)
         if bound is None:
-            bound = self._forwards[library] = self._bind(library)
+            bound = self.bare_forward_for(library)
+            if not self.halves:
+                from ndgrad.ops.generate import widening
+
+                bound = widening(self, bound)
+            self._forwards[library] = bound
+        return bound
+
+    def bare_forward_for(self, library: Any) -> Callable[..., Any]:
+        """The same, for a caller who knows that no argument is of half precision."""
+        bound = self._bare_forwards.get(library)
+        if bound is None:
+            bound = self._bare_forwards[library] = self._bind(library)
         return bound
 
     def _bind(self, library: Any) -> Callable[..., Any]:
@@ -286,6 +324,10 @@ def _give_defaults(forward: Any, settings: Mapping[str, Any]) -> None:
         forward.__kwdefaults__ = {**given, **(forward.__kwdefaults__ or {})}
 
 
+#: Settings that are numbers although their default is an integer, which keeps integers what they are, or None.
+_NUMBERS = frozenset(("alpha", "beta", "correction", "divisor_override", "eps", "neginf", "posinf", "value"))
+
+
 def _lookup(name: str) -> Op:
     return table[name]
 
@@ -329,6 +371,7 @@ def elementwise(
     backward_name: str | None = None,
     inplace: bool = True,
     shared: Callable[..., Any] | None = None,
+    halves: bool | None = None,
     **partials: Callable[..., Any],
 ) -> Op:
     """An elementwise op from its partial derivatives times `t`, one keyword per argument (see the manual above).
@@ -352,4 +395,5 @@ def elementwise(
         inplace=inplace,
         backward_name=backward_name,
         shared=shared,
+        halves=halves,
     )

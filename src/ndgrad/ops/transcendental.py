@@ -13,8 +13,9 @@ from typing import Any
 
 import numpy
 
+from ndgrad.arrays.constants import beside_arrays
 from ndgrad.arrays.special_source import in_promoted_type
-from ndgrad.ops.gamma import no_derivative, on_host, real_function
+from ndgrad.ops.gamma import beside, digamma_rise, no_derivative, on_host, real_function
 from ndgrad.ops.table import elementwise
 
 # ----- gamma functions and their quotients -------------------------------------------------------------------------------
@@ -26,30 +27,119 @@ gamma_function = elementwise(
 )  # fmt: skip
 
 
-def _rgamma_x(t: Any, x: Any, ops: Any) -> Any:
+def _rgamma_slope(x: Any, ops: Any) -> Any:
     """Below 1/2, 1/gamma(x) = sin(pi x) gamma(1 - x) / pi, whose derivative holds at the poles of gamma too."""
     left = x < 0.5
     low, high = ops.where(left, x, 0.25), ops.where(left, 0.75, x)
     mirrored = ops.gamma_function(1.0 - low)
     below = mirrored * (ops.cos(low * math.pi) - ops.sin(low * math.pi) * ops.digamma(1.0 - low) * (1 / math.pi))
-    return t * ops.where(left, below, -ops.rgamma(high) * ops.digamma(high))
+    return ops.where(left, below, -ops.rgamma(high) * ops.digamma(high))
 
 
-rgamma = elementwise("rgamma", real_function("rgamma"), x=_rgamma_x, inplace=False)
+rgamma = elementwise("rgamma", real_function("rgamma"), x=lambda t, x, ops: t * _rgamma_slope(x, ops), inplace=False)
+
+
+def _poch_x(t: Any, x: Any, m: Any, out: Any, ops: Any) -> Any:
+    """At the poles of gamma(x), below 0: as gamma(x + m) / gamma(x), 1/gamma being smooth there, or if x + m is a pole too, mirrored."""
+    x, m = beside(x, m, ops), beside(m, x, ops)
+    top = x + m
+    left, up = x <= 0, top > 0
+    both, one = left & (top <= 0) & (m % 1 == 0), left & up
+    plain, mirrored = ops.where(left & (both | one), 1.0, x), ops.where(both, 1.0 - x, 2.0)
+    rise = digamma_rise(plain, ops.where(both | one, 0.0, m), ops)
+    fall = -digamma_rise(mirrored, ops.where(both, -m, 0.0), ops)
+    high, low = ops.where(one, top, 1.0), ops.where(one, x, 1.0)
+    split = ops.gamma_function(high) * (ops.digamma(high) * ops.rgamma(low) + _rgamma_slope(low, ops))
+    return t * ops.where(one, split, out * ops.where(both, -fall, rise))
+
 
 # gamma(x + m) / gamma(x).
 poch = elementwise(
     "poch", real_function("poch"), args="x m",
-    x=lambda t, x, m, out, ops: t * (out * (ops.digamma(x + m) - ops.digamma(x))),
+    x=_poch_x,
     m=lambda t, x, m, out, ops: t * (out * ops.digamma(x + m)),
     inplace=False,
 )  # fmt: skip
 
+
+def _binom_change(t: Any, x: Any, k: Any, out: Any, ops: Any, of_k: bool) -> Any:
+    r"""gamma(x + 1) / gamma(k + 1) / gamma(x - k + 1) = B(x + 1, m) sin(pi m) / pi with m = k - x, which holds where x - k + 1 is a pole of
+    gamma and the coefficient 0. With j = x - k for k it is the same number, which does for k below 0."""
+    x, k = beside(x, k, ops), beside(k, x, ops)
+    above, below = (k - x > 0.5) & (x > -1.0), (k < -0.5) & (x > -1.0)
+    mirrored = above | below
+    inner, upper = ops.where(mirrored, 1.0, k), ops.where(mirrored, 2.0, x)
+    slope = ops.digamma(upper - inner + 1.0) - ops.digamma(inner + 1.0) if of_k else -digamma_rise(upper + 1.0, -inner, ops)
+    n, m = ops.where(mirrored, x + 1.0, 1.0), ops.where(above, k - x, ops.where(below, -k, 1.0))
+    size = ops.exp(ops.betaln(n, m)) * (1 / math.pi)
+    sine, turned = ops.sin(m * math.pi), ops.cos(m * math.pi) * math.pi
+    # d/dm = (digamma(m) - digamma(n + m)) sin + pi cos, d/dn = (digamma(n) - digamma(n + m)) sin
+    along_m = -digamma_rise(m, n, ops) * sine + turned
+    along_n = -digamma_rise(n, m, ops) * sine
+    found = ops.where(above, along_m if of_k else along_n - along_m, -along_m if of_k else along_n)
+    return t * ops.where(mirrored, size * found, out * slope)
+
+
 # The binomial coefficient of real arguments, gamma(x + 1) / gamma(k + 1) / gamma(x - k + 1).
 binom = elementwise(
     "binom", real_function("binom"), args="x k",
-    x=lambda t, x, k, out, ops: t * (out * (ops.digamma(x + 1.0) - ops.digamma(x - k + 1.0))),
-    k=lambda t, x, k, out, ops: t * (out * (ops.digamma(x - k + 1.0) - ops.digamma(k + 1.0))),
+    x=lambda t, x, k, out, ops: _binom_change(t, x, k, out, ops, of_k=False),
+    k=lambda t, x, k, out, ops: _binom_change(t, x, k, out, ops, of_k=True),
+    inplace=False,
+)  # fmt: skip
+
+# ----- powers less one, and Box and Cox's transforms ------------------------------------------------------------------------
+
+powm1 = elementwise(
+    "powm1", real_function("powm1"), args="x y",
+    x=lambda t, x, y: t * (y * x ** (y - 1.0)),
+    y=lambda t, x, y, ops: t * ops.xlogy(x**y, x),
+    inplace=False,
+)  # fmt: skip
+
+
+def _boxcox(np: Any, log: Any, lmbda: Any) -> Any:
+    """(exp(lmbda log) - 1) / lmbda; an infinite logarithm goes to -1 / lmbda on one side of 0 and stays infinite on the other."""
+    log, lmbda = np.broadcast_arrays(log, lmbda)
+    with numpy.errstate(all="ignore"):
+        infinite = np.isinf(log)
+        finite = np.where(infinite, 0.0, log).astype(np.result_type(log, lmbda))
+        limit = np.where(lmbda * np.sign(log) < 0, -1.0 / np.where(lmbda == 0, 1.0, lmbda), np.where(np.isnan(lmbda), lmbda, log))
+        return np.where(infinite, limit, finite * _exprel(np, lmbda * finite, order=0)).astype(finite.dtype)
+
+
+def _boxcox_of(np: Any, x: Any, lmbda: Any) -> Any:
+    x, lmbda = beside_arrays(np, x, lmbda)
+    with numpy.errstate(all="ignore"):
+        return _boxcox(np, np.log(x), lmbda)
+
+
+def _boxcox1p_of(np: Any, x: Any, lmbda: Any) -> Any:
+    x, lmbda = beside_arrays(np, x, lmbda)
+    with numpy.errstate(all="ignore"):
+        return _boxcox(np, np.log1p(x), lmbda)
+
+
+def _boxcox_change(log: Any, lmbda: Any, ops: Any) -> Any:
+    """d/dlmbda of (exp(lmbda log) - 1) / lmbda: log^2 times the derivative of exprel; for log(0) the limit, 1 / lmbda^2."""
+    infinite = (log == -math.inf) & (lmbda > 0)
+    finite = ops.where(infinite, 0.0, log)
+    return ops.where(infinite, ops.where(infinite, lmbda, 1.0) ** -2.0, finite * finite * ops.exprel(lmbda * finite, order=1))
+
+
+# (x^lmbda - 1) / lmbda, and log(x) for lmbda = 0.
+boxcox = elementwise(
+    "boxcox", _boxcox_of, args="x lmbda",
+    x=lambda t, x, lmbda: t * x ** (lmbda - 1.0),
+    lmbda=lambda t, x, lmbda, ops: t * _boxcox_change(ops.log(beside(x, lmbda, ops)), beside(lmbda, x, ops), ops),
+    inplace=False,
+)  # fmt: skip
+
+# boxcox(1 + x, lmbda).
+boxcox1p = elementwise(
+    "boxcox1p", _boxcox1p_of, args="x lmbda",
+    x=lambda t, x, lmbda: t * (x + 1.0) ** (lmbda - 1.0),
+    lmbda=lambda t, x, lmbda, ops: t * _boxcox_change(ops.log1p(beside(x, lmbda, ops)), beside(lmbda, x, ops), ops),
     inplace=False,
 )  # fmt: skip
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from ndgrad.arrays.precision import finfo
 from ndgrad.ops.arithmetic import may_vanish
 from ndgrad.ops.table import elementwise
 
@@ -16,9 +17,15 @@ cos = elementwise("cos", "cos", x=lambda t, x, ops: t * -ops.sin(x))
 
 tan = elementwise("tan", "tan", x=lambda t, out: t + t * out * out)
 
-asin = elementwise("asin", "arcsin", x=lambda t, x, ops: t * ops.rsqrt(1.0 - x * x))
+def _one_less_square(x: Any, dtype: Any) -> Any:
+    """1 - x^2. On a branch cut the sign of a zero says on which side of it the function is, and its derivative must be on the same: of
+    complex numbers 1 - z forgets that sign, since 0 - 0 is 0, and -(z - 1) keeps it. So do z - (-1) in place of z + 1 below."""
+    return -(x * x - 1.0) if dtype.kind == "c" else 1.0 - x * x
 
-acos = elementwise("acos", "arccos", x=lambda t, x, ops: t * -ops.rsqrt(1.0 - x * x))
+
+asin = elementwise("asin", "arcsin", x=lambda t, x, x_dtype, ops: t * ops.rsqrt(_one_less_square(x, x_dtype)))
+
+acos = elementwise("acos", "arccos", x=lambda t, x, x_dtype, ops: t * -ops.rsqrt(_one_less_square(x, x_dtype)))
 
 atan = elementwise("atan", "arctan", x=lambda t, x: t / (x * x + 1.0))
 
@@ -38,9 +45,9 @@ atan2 = elementwise(
 
 hypot = elementwise("hypot", "hypot", args="x y", x=lambda t, x, out: t * (x / out), y=lambda t, y, out: t * (y / out))
 
-deg2rad = elementwise("deg2rad", "deg2rad", x=lambda t: t * (math.pi / 180), backward_name="Deg2RadBackward0")
+deg2rad = elementwise("deg2rad", "deg2rad", x=lambda t: t * (math.pi / 180), backward_name="Deg2RadBackward0", halves=False)
 
-rad2deg = elementwise("rad2deg", "rad2deg", x=lambda t: t * (180 / math.pi), backward_name="Rad2DegBackward0")
+rad2deg = elementwise("rad2deg", "rad2deg", x=lambda t: t * (180 / math.pi), backward_name="Rad2DegBackward0", halves=False)
 
 # ----- hyperbolic ------------------------------------------------------------------------------------------------------
 
@@ -50,14 +57,22 @@ cosh = elementwise("cosh", "cosh", x=lambda t, x, ops: t * ops.sinh(x))
 
 tanh = elementwise("tanh", "tanh", x=lambda t, out: t - t * out * out)
 
-asinh = elementwise("asinh", "arcsinh", x=lambda t, x, ops: t / ops.sqrt(x * x + 1.0))
+
+def _asinh_x(t: Any, x: Any, x_dtype: Any, ops: Any) -> Any:
+    """1 / sqrt(x^2 + 1), where the square may overflow and the root not."""
+    return t / (ops.sqrt(x * x - -1.0) if x_dtype.kind == "c" else ops.hypot(x, 1.0))
+
+
+asinh = elementwise("asinh", "arcsinh", x=_asinh_x)
 
 
 def _acosh_x(t: Any, x: Any, x_dtype: Any, ops: Any) -> Any:
     """1 / sqrt(x^2 - 1); for complex numbers the two roots are taken apart, so that the branch is that of acosh."""
     if x_dtype.kind == "c":
-        return t * (ops.rsqrt(x + 1.0) * ops.rsqrt(x - 1.0))
-    return t * ops.rsqrt(x * x - 1.0)
+        return t * (ops.rsqrt(x - -1.0) * ops.rsqrt(x - 1.0))
+    large = ops.abs(x) > 2 / math.sqrt(finfo(x_dtype).eps)  # where 1 is nothing beside the square, which may overflow
+    near = ops.where(large, 2.0, x)
+    return t * ops.where(large, 1.0 / ops.abs(ops.where(large, x, 2.0)), ops.rsqrt(near * near - 1.0))
 
 
 acosh = elementwise("acosh", "arccosh", x=_acosh_x)

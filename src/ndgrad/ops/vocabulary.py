@@ -3,10 +3,14 @@
 A rule that names `ops` is handed one of these. `RawOps(numpy).sum` is the forward function of op `sum`, so an ordinary
 backward runs without wrappers; `TensorOps().sum` is the op itself, so the same rule records a graph. Names are looked up
 once and kept on the instance.
+
+A name with an underscore at its end (`ops.index_put_(g, ...)`) is the op that may change its first argument. It does so only in a
+vocabulary that `owns` the gradient (see ndgrad.autograd.parts); in the others it is the op without the underscore.
 """
 
 from __future__ import annotations
 
+import functools
 import importlib
 import pkgutil
 from typing import Any
@@ -35,6 +39,7 @@ class RawOps:
     """The ops' forward functions over one array library."""
 
     raw = True
+    owns = False
 
     def __init__(self, library: Any) -> None:
         self.np = library
@@ -42,24 +47,52 @@ class RawOps:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        found = find(name)
-        bound = found.forward_for(self.np)
+        bound = self._writing(name[:-1]) if name.endswith("_") else find(name).forward_for(self.np)
         setattr(self, name, bound)
         return bound
+
+    def _writing(self, name: str) -> Any:
+        return find(name).forward_for(self.np)
+
+
+class OwningRawOps(RawOps):
+    """The same for a gradient that may be changed."""
+
+    owns = True
+
+    def _writing(self, name: str) -> Any:
+        op = find(name)
+        assert op.write_kernel is not None
+        return functools.partial(op.write_kernel, self.np, **op.settings)
 
 
 class TensorOps:
     """The ops themselves."""
 
     raw = False
+    owns = False
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        found = find(name)
-        eager = found.eager
+        eager = self._writing(name[:-1]) if name.endswith("_") else find(name).eager
         setattr(self, name, eager)
         return eager
+
+    def _writing(self, name: str) -> Any:
+        return find(name).eager
+
+
+class OwningTensorOps(TensorOps):
+    """The same for a gradient that may be changed."""
+
+    owns = True
+
+    def _writing(self, name: str) -> Any:
+        from ndgrad.autograd.inplace import write  # which imports ops
+
+        op = find(name)
+        return lambda target, *others, **settings: write(op, target, others, {**op.settings, **settings})
 
 
 class PlainOps:
@@ -76,8 +109,10 @@ class PlainOps:
 
 
 tensor_ops = TensorOps()
+owning_tensor_ops = OwningTensorOps()
 plain_ops = PlainOps()
 _raw: dict[Any, RawOps] = {}
+_owning: dict[Any, OwningRawOps] = {}
 
 
 def raw_ops(library: Any) -> RawOps:
@@ -87,7 +122,15 @@ def raw_ops(library: Any) -> RawOps:
     return made
 
 
+def owning_raw_ops(library: Any) -> OwningRawOps:
+    made = _owning.get(library)
+    if made is None:
+        made = _owning[library] = OwningRawOps(library)
+    return made
+
+
 def forget(name: str) -> None:
     """Drop what is kept of an op that has been taken out of the table."""
-    for kept in (tensor_ops, plain_ops, *_raw.values()):
+    for kept in (tensor_ops, owning_tensor_ops, plain_ops, *_raw.values(), *_owning.values()):
         vars(kept).pop(name, None)
+        vars(kept).pop(name + "_", None)

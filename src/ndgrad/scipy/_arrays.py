@@ -1,4 +1,5 @@
-"""What SciPy's callers pass (numbers, lists, ndarrays, tensors) as Arrays, the face on which NumPy's functions mean what NumPy means."""
+"""What SciPy's solvers are given as unknowns (numbers, lists, ndarrays, tensors, structures of these) as Arrays, the face on which NumPy's
+functions mean what NumPy means."""
 
 from __future__ import annotations
 
@@ -6,25 +7,21 @@ from typing import Any
 
 import numpy as np
 
-from ndgrad.autograd.variable import Variable, wrap
+from ndgrad.autograd.variable import Variable
 from ndgrad.implicit.faces import faced
 from ndgrad.numpy.array import Array
-from ndgrad.ops.vocabulary import tensor_ops
-from ndgrad.pytree import tree_flatten, tree_map
+from ndgrad.numpy.coercion import inexact
+from ndgrad.pytree import tree_map
+from ndgrad.scipy._beyond import floating
 
 
-def as_array(value: Any, dtype: Any = None) -> Any:
+def as_array(value: Any) -> Any:
     """An Array of floating numbers; a list may hold tensors."""
-    if isinstance(value, Variable):
-        return faced(value, Array)
-    if isinstance(value, (list, tuple)) and any(isinstance(leaf, Variable) for leaf in tree_flatten(value)[0]):
-        return tensor_ops.stack(*(as_array(v, dtype) for v in value), dim=0)
-    array = np.asarray(value, dtype)
-    return wrap(Array, array if array.dtype.kind in "fc" else array.astype(np.float64))
+    return inexact(faced(value, Array)) if isinstance(value, Variable) else floating(value)
 
 
 def as_arrays(tree: Any) -> Any:
-    """A structure of Arrays. A list or tuple of numbers is one vector, as it is for SciPy."""
+    """A structure of Arrays. A list or tuple of numbers, some of which may be tensors, is one vector, as it is for SciPy."""
     return tree_map(as_array, tree, is_leaf=_is_vector)
 
 
@@ -33,7 +30,7 @@ def _is_vector(value: Any) -> bool:
 
 
 def _is_number(value: Any) -> bool:
-    return not isinstance(value, (Variable, str)) and bool(np.isscalar(value))
+    return value.ndim == 0 if isinstance(value, Variable) else not isinstance(value, str) and bool(np.isscalar(value))
 
 
 __all__ = ["as_array", "as_arrays"]

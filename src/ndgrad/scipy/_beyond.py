@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from ndgrad.autograd.modes import thread
-from ndgrad.autograd.variable import Variable, requires_grad
+from ndgrad.autograd.stake import first_at_stake, stake_of
+from ndgrad.autograd.variable import Variable
 from ndgrad.implicit.convergence import scipy_module
 from ndgrad.numpy.coercion import as_array, as_arrays, inexact, values_of
 from ndgrad.storage import memory_of
@@ -37,41 +37,51 @@ def finite(x: Any, check: bool = True) -> Any:
     return t
 
 
-def is_active(t: Any) -> bool:
-    """Whether a derivative with respect to a tensor, in any mode and at any level, may be asked for."""
-    while isinstance(t, Variable):
-        if (thread.grad_enabled and requires_grad(t)) or (t._meta is not None and t._meta.tangents):
-            return True
-        t = t._array
-    return False
+def is_our_sparse(value: Any) -> bool:
+    """Whether this is a SparseArray; asked by its attributes, since the module of sparse arrays is built on this one."""
+    return hasattr(value, "to_scipy") and isinstance(getattr(value, "data", None), Variable)
 
 
 def active_in(value: Any) -> Any:
-    """The first such tensor in an argument, or None."""
-    if isinstance(value, Variable):
-        return value if is_active(value) else None
-    if isinstance(value, (list, tuple)):
-        return next((found for item in value if (found := active_in(item)) is not None), None)
-    if isinstance(value, dict):
-        return active_in(tuple(value.values()))
-    return None
+    """The first tensor in an argument, in sparse arrays too, that has a derivative at stake; None if there is none."""
+    if is_our_sparse(value):
+        return first_at_stake(value.data)
+    if isinstance(value, (list, tuple, dict)):
+        items = value.values() if isinstance(value, dict) else value
+        return next((found for item in items if (found := active_in(item)) is not None), None)
+    return first_at_stake(value)
 
 
 def refuse_active(name: str, arguments: Any, instead: str) -> None:
     found = active_in(arguments)
     if found is not None:
         raise NotImplementedError(
-            f"{name} has no derivative here, and got a tensor of shape {tuple(found.shape)} that carries one. Instead: {instead}."
+            f"{name} has no derivative here, and got a tensor of shape {tuple(found.shape)} that {stake_of(found)}. Instead: {instead}."
         )
 
 
-def without_tensors(value: Any) -> Any:
-    """An argument for SciPy: plain arrays in the place of tensors."""
+def without_tensors(value: Any, name: str = "a function of SciPy's") -> Any:
+    """An argument for SciPy: plain arrays in the place of tensors, SciPy's sparse arrays in the place of ours, and in the place of a
+    function one that gives numbers, and refuses to where its result carries a derivative: it may close over a tensor that does."""
     if isinstance(value, Variable):
         return values_of(value)
+    if is_our_sparse(value):
+        return value.to_scipy()
+    if isinstance(value, (types.FunctionType, types.MethodType, functools.partial)):
+        return _of_numbers(value, name)
     if isinstance(value, (list, tuple)) and not hasattr(value, "_fields"):
-        return type(value)(without_tensors(v) for v in value)
-    return {k: without_tensors(v) for k, v in value.items()} if isinstance(value, dict) else value
+        return type(value)(without_tensors(v, name) for v in value)
+    return {k: without_tensors(v, name) for k, v in value.items()} if isinstance(value, dict) else value
+
+
+def _of_numbers(function: Callable[..., Any], name: str) -> Callable[..., Any]:
+    def call(*args: Any, **kwargs: Any) -> Any:
+        made = function(*args, **kwargs)
+        refuse_active(f"{name}: the result of its function", made, "the same with functions of ndgrad, or detach() what it closes over")
+        return without_tensors(made)
+
+    functools.update_wrapper(call, function)  # SciPy asks some functions for their signature
+    return call
 
 
 def on_constants(name: str, theirs: Callable[..., Any], instead: str, *, decides: bool = False) -> Callable[..., Any]:
@@ -82,7 +92,7 @@ def on_constants(name: str, theirs: Callable[..., Any], instead: str, *, decides
     def call(*args: Any, **kwargs: Any) -> Any:
         if not decides:
             refuse_active(name, (args, kwargs), instead)
-        made = theirs(*without_tensors(args), **without_tensors(kwargs))
+        made = theirs(*without_tensors(args, name), **without_tensors(kwargs, name))
         return made if decides else as_arrays(made)
 
     return call
@@ -110,4 +120,4 @@ def beyond(submodule: str, instead: Mapping[str, str], decisions: str = "", othe
     return find
 
 
-__all__ = ["ONLY_VALUES", "active_in", "beyond", "finite", "floating", "is_active", "on_constants", "refuse_active", "without_tensors"]
+__all__ = ["ONLY_VALUES", "beyond", "finite", "floating", "on_constants", "refuse_active", "without_tensors"]

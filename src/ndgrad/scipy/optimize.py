@@ -14,10 +14,14 @@ from typing import Any
 import numpy as np
 
 from ndgrad.autograd.variable import Variable
+from ndgrad.func.jacobian import jacfwd
+from ndgrad.func.transforms import grad
+from ndgrad.implicit.constraints import constant
 from ndgrad.implicit.convergence import ConvergenceError, ConvergenceWarning, SingularError, scipy_module
+from ndgrad.implicit.equations import carries_derivative
 from ndgrad.implicit.faces import faced
 from ndgrad.implicit.layout import Layout, PyTree
-from ndgrad.implicit.optima import find_least_squares, find_minimum
+from ndgrad.implicit.optima import cost_of, find_least_squares, find_minimum, flat_residuals, scalar_result
 from ndgrad.implicit.roots import find_root
 from ndgrad.numpy.array import Array
 from ndgrad.pytree import tree_flatten
@@ -77,15 +81,48 @@ def minimize(
     return _finished(result, x, layout, objective, given)
 
 
-def _finished(result: Any, x: PyTree, layout: Layout, fun: Callable[..., Any] | None, args: tuple[Any, ...]) -> Any:
-    """SciPy's result with the solution, and what has its shape, in the user's structure."""
-    result.x = x
-    if fun is not None and any(leaf._node is not None or isinstance(leaf._array, Variable) for leaf in tree_flatten(x)[0]):
-        result.fun = fun(x, *args)
+def _finished(result: Any, x: PyTree, layout: Layout, fun: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+    """SciPy's result with the solution, and what has its shape, in the user's structure. Where the solution carries a derivative, so does
+    what is a function of it: the value, and the gradient, which does not vanish at bounds and constraints."""
     gradient = result.get("jac")
-    if isinstance(gradient, np.ndarray) and gradient.shape == (layout.size,):
+    shown = isinstance(gradient, np.ndarray) and gradient.shape == (layout.size,)
+    if _carries(x):
+        result.fun = fun(x, *args)
+        if shown:
+            result.jac = grad(lambda v: scalar_result("optimize.minimize", fun(v, *args), layout))(x)
+        result = _withholding(result, "hess", "hess_inv", "direc", "final_simplex", "grad", "lagrangian_grad", "constr", "v", "multipliers")
+    elif shown:
         result.jac = layout.unpack(as_array(gradient.astype(layout.dtype)))
+    result.x = x
     return result
+
+
+def _carries(x: PyTree) -> bool:
+    """Whether a solution carries a derivative, in any mode."""
+    return any(carries_derivative(leaf) for leaf in tree_flatten(x)[0])
+
+
+def _withholding(result: Any, *names: str) -> Any:
+    """SciPy's result, without those of its numbers that depend on the parameters as the solution does but have no derivative here. They
+    are shown when the result is printed; whoever reads one would lose its derivative."""
+
+    class Result(type(result)):  # type: ignore[misc]  # SciPy's class, which is known when SciPy is imported
+        def __getitem__(self, name: str) -> Any:
+            if name in names and name in self:
+                raise NotImplementedError(
+                    f"the field {name!r} of {type(result).__name__} depends on the parameters of a solution that carries a derivative, and "
+                    "has none itself: the solver's own numbers. Instead: compute it from result.x (func.hessian, func.jacfwd), or "
+                    "detach() the parameters."
+                )
+            return super().__getitem__(name)
+
+        def __getattr__(self, name: str) -> Any:
+            if name not in self:
+                raise AttributeError(name)
+            return self[name]
+
+    Result.__name__ = Result.__qualname__ = type(result).__name__
+    return Result(result)
 
 
 def minimize_scalar(
@@ -95,15 +132,16 @@ def minimize_scalar(
     """`scipy.optimize.minimize_scalar`; the minimum is differentiable in `args` and in what `fun` closes over."""
     given = _tuple(args)
 
+    limits = None if bounds is None else tuple(float(constant("optimize.minimize_scalar", "a bound", b)) for b in bounds)
+
     def search(f: Callable[..., Any], x0: Any, args: Any = (), **_: Any) -> Any:
         found = _optimize().minimize_scalar(
-            lambda v: float(f(np.array([v]))), bracket=bracket, bounds=bounds, method=method, tol=tol, options=options
+            lambda v: float(f(np.array([v]))), bracket=bracket, bounds=limits, method=method, tol=tol, options=options
         )
         found.x = np.atleast_1d(np.asarray(found.x, np.float64))
         return found
 
-    start = as_array(float(np.mean(bounds)) if bounds is not None else float(bracket[0]) if bracket is not None else 0.0)
-    limits = None if bounds is None else (float(bounds[0]), float(bounds[1]))
+    start = as_array(float(np.mean(limits)) if limits is not None else float(bracket[0]) if bracket is not None else 0.0)
     x, result, layout = find_minimum(
         "optimize.minimize_scalar", fun, start, given, method=search, bounds=limits, constraints=(), tol=None, options=None, linear=None,
         on_failure="return",
@@ -125,6 +163,20 @@ def least_squares(
         "optimize.least_squares", function, structure, given, bounds=bounds, method=method, loss=loss, f_scale=f_scale, options=settings,
         linear=None, on_failure="return", jac=_flat_derivative(jac, layout, given),
     )  # fmt: skip
+    if _carries(x):
+
+        def residuals(v: Any) -> Any:
+            return flat_residuals("optimize.least_squares", function, layout.unpack(v), given, layout)
+
+        def cost(v: Any) -> Any:
+            return cost_of(residuals(v), loss, f_scale)
+
+        at = layout.pack(tree_flatten(x)[0])
+        result.fun, result.cost, result.grad = residuals(at), cost(at), grad(cost)(at)
+        if loss == "linear":
+            result.jac = jacfwd(residuals)(at)
+        else:  # SciPy scales its rows by the loss
+            result = _withholding(result, "jac")
     result.x = x
     return result
 
@@ -139,7 +191,6 @@ def curve_fit(
     matrix.
     """
     from ndgrad import linalg
-    from ndgrad.func.jacobian import jacfwd
 
     x = as_array(xdata) if not callable(getattr(xdata, "keys", None)) else xdata
     y = as_array(ydata)
@@ -150,7 +201,8 @@ def curve_fit(
         if any(p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in parameters) or len(parameters) < 2:
             raise ValueError("curve_fit: unable to determine the number of fit parameters. Give p0.")
         p0 = np.ones(len(parameters) - 1)
-    start = as_array(np.atleast_1d(np.asarray(p0, np.float64)) if not isinstance(p0, Variable) else p0)
+    start = as_array(p0)
+    start = start if start.ndim else start[None]
     weights = None if sigma is None else as_array(sigma)
 
     def residuals(p: Any, x: Any, y: Any, *weights: Any) -> Any:
@@ -196,8 +248,9 @@ def root(
         raise ValueError("optimize.root: callbacks are not passed on. Count the calls in the function instead.")
     x, found = find_root("optimize.root", function, as_arrays(x0), given, method, tol, settings, None, "return")
     result = found.result if isinstance(found.result, optimize.OptimizeResult) else optimize.OptimizeResult(message=found.message)
+    # the residual is zero at the root for all parameters, so its derivative is zero
     result.x, result.fun, result.success = x, np.array(found.residual), found.success
-    return result
+    return _withholding(result, "jac", "fjac", "r", "qtf", "cov_x") if _carries(x) else result
 
 
 def _scalar_root(name: str, f: Callable[..., Any], x0: Any, args: Any, search: Callable[..., Any], full_output: bool, disp: bool) -> Any:

@@ -44,12 +44,18 @@ def _ufunc(name: str, compute: Callable[..., Any], count: int) -> Callable[..., 
     return function
 
 
+def _log_expit(x: Any) -> Any:
+    """log(1 / (1 + exp(-x))), each side of 0 by the exponential that is small there: derivatives of every order keep their digits."""
+    below = x < 0
+    return np.where(below, x, 0.0) - np.log1p(np.exp(np.where(below, x, -x)))
+
+
 _UNARY = {
     "ber": bessel_order.ber, "bei": bessel_order.bei, "ker": bessel_order.ker, "kei": bessel_order.kei, "berp": bessel_order.berp,
     "beip": bessel_order.beip, "kerp": bessel_order.kerp, "keip": bessel_order.keip, "dawsn": integral.dawsn, "erfi": integral.erfi,
     "wofz": integral.wofz, "erfcinv": integral.erfcinv, "ndtri_exp": integral.ndtri_exp, "itstruve0": integral.integral_struve0,
     "itmodstruve0": integral.integral_modstruve0, "it2struve0": integral.integral_struve0_over, "ellipe": hypergeometric.ellipe,
-    "wrightomega": hypergeometric.wrightomega, "log_expit": S.log_sigmoid, "expm1": S.expm1, "log1p": S.log1p,
+    "wrightomega": hypergeometric.wrightomega, "log_expit": _log_expit, "expm1": S.expm1, "log1p": S.log1p,
 }  # fmt: skip
 _BINARY = {
     "jv": bessel_order.jv, "jn": bessel_order.jv, "yv": bessel_order.yv, "iv": bessel_order.iv, "kv": bessel_order.kv,
@@ -109,13 +115,11 @@ _SEVERAL = {
 
 
 def _beta(a: Any, b: Any) -> Any:
-    return S.gamma_function(a) * S.gamma_function(b) * S.rgamma(a + b)
-
-
-def _powm1(x: Any, y: Any) -> Any:
-    """Of negative x the power itself, of others without the difference."""
-    positive = x > 0
-    return np.where(positive, np.expm1(y * np.log(np.where(positive, x, 1.0))), np.where(positive, 1.0, x) ** y - 1.0)
+    """By its logarithm where gamma would overflow; else as a quotient, which holds below 0 and where a + b is a pole of gamma."""
+    positive = (a > 0) & (b > 0)
+    quotient = [np.where(positive, 1.0, v) for v in (a, b)]
+    other = S.gamma_function(quotient[0]) * S.gamma_function(quotient[1]) * S.rgamma(quotient[0] + quotient[1])
+    return np.where(positive, np.exp(S.betaln(*(np.where(positive, v, 1.0) for v in (a, b)))), other)
 
 
 def _agm(a: Any, b: Any) -> Any:
@@ -124,49 +128,49 @@ def _agm(a: Any, b: Any) -> Any:
     return total * (math.pi / 4) / S.ellipkm1(4.0 * a * b / (total * total))
 
 
-def _voigt(x: Any, sigma: Any, gamma: Any) -> Any:
-    """The convolution of a normal density and Cauchy's."""
-    root = sigma * math.sqrt(2)
-    return integral.wofz((x + 1j * gamma) / root).real / (root * math.sqrt(math.pi))
-
-
 def _kelvin(x: Any) -> tuple[Any, ...]:
     b, k = bessel_order, bessel_order
     parts = ((b.ber(x), b.bei(x)), (k.ker(x), k.kei(x)), (b.berp(x), b.beip(x)), (k.kerp(x), k.keip(x)))
     return tuple(re + 1j * im for re, im in parts)
 
 
-_COMPOSED: dict[str, tuple[Callable[..., Any], int]] = {
-    "beta": (_beta, 2),
-    "powm1": (_powm1, 2),
-    "agm": (_agm, 2),
-    "voigt_profile": (_voigt, 3),
-    "kelvin": (_kelvin, 1),
-    "gdtria": (lambda p, b, x: S.igamma_inverse(b, p) / x, 3),
-    "gdtrix": (lambda a, b, p: S.igamma_inverse(b, p) / a, 3),
-    "eval_legendre": (lambda n, x: hypergeometric.jacobi_polynomial(n, 0, 0, x), 2),
-    "eval_laguerre": (lambda n, x: hypergeometric.laguerre_polynomial(n, 0, x), 2),
-    "eval_chebyu": (lambda n, x: hypergeometric.gegenbauer_polynomial(n, 1, x), 2),
-    "eval_sh_legendre": (lambda n, x: hypergeometric.jacobi_polynomial(n, 0, 0, 2.0 * x - 1.0), 2),
-    "eval_sh_chebyu": (lambda n, x: hypergeometric.gegenbauer_polynomial(n, 1, 2.0 * x - 1.0), 2),
-    "eval_chebys": (lambda n, x: hypergeometric.gegenbauer_polynomial(n, 1, x * 0.5), 2),
-    "jve": (_real_only("jve", bessel_order.jv), 2),
-    "yve": (_real_only("yve", bessel_order.yv), 2),
-}
+# Degrees below 0 are mirrored, as whole ones are in SciPy: the same functions solve the same equations there.
+
+
+def _legendre(n: Any, x: Any) -> Any:
+    return hypergeometric.jacobi_polynomial(np.where(n < -0.5, -n - 1, n), 0, 0, x)
 
 
 def _chebyt(n: Any, x: Any) -> Any:
-    """T_n = (U_n - U_(n-2)) / 2; of degrees 0 and 1 it is 1 and x."""
-    n = n + np.zeros(x.shape, np_dtype(n))
-    u = hypergeometric.gegenbauer_polynomial(n, 1, x)
-    low = np.maximum(n - 2, 0)
-    return np.where(n == 0, 1.0, np.where(n == 1, x, (u - hypergeometric.gegenbauer_polynomial(low, 1, x)) * 0.5))
+    """cos(n arccos x)."""
+    return hypergeometric.chebyshev_polynomial(abs(n), x)
 
 
-_COMPOSED |= {
+def _chebyu(n: Any, x: Any) -> Any:
+    """sin((n + 1) arccos x) / sin(arccos x)."""
+    below = n < -1
+    return np.where(below, -1.0, 1.0) * hypergeometric.gegenbauer_polynomial(np.where(below, -n - 2, n), 1, x)
+
+
+_COMPOSED: dict[str, tuple[Callable[..., Any], int]] = {
+    "beta": (_beta, 2),
+    "powm1": (S.powm1, 2),
+    "agm": (_agm, 2),
+    "voigt_profile": (integral.voigt_profile, 3),
+    "kelvin": (_kelvin, 1),
+    "gdtria": (lambda p, b, x: S.igamma_inverse(b, p) / x, 3),
+    "gdtrix": (lambda a, b, p: S.igamma_inverse(b, p) / a, 3),
+    "eval_legendre": (_legendre, 2),
+    "eval_laguerre": (lambda n, x: hypergeometric.laguerre_polynomial(n, 0, x), 2),
     "eval_chebyt": (_chebyt, 2),
-    "eval_sh_chebyt": (lambda n, x: _chebyt(n, 2.0 * x - 1.0), 2),
+    "eval_chebyu": (_chebyu, 2),
     "eval_chebyc": (lambda n, x: 2.0 * _chebyt(n, x * 0.5), 2),
+    "eval_chebys": (lambda n, x: _chebyu(n, x * 0.5), 2),
+    "eval_sh_legendre": (lambda n, x: _legendre(n, 2.0 * x - 1.0), 2),
+    "eval_sh_chebyt": (lambda n, x: _chebyt(n, 2.0 * x - 1.0), 2),
+    "eval_sh_chebyu": (lambda n, x: _chebyu(n, 2.0 * x - 1.0), 2),
+    "jve": (_real_only("jve", bessel_order.jv), 2),
+    "yve": (_real_only("yve", bessel_order.yv), 2),
 }
 
 
@@ -195,7 +199,7 @@ def round(x: Any) -> Any:
 
 def softplus(x: Any, **kwargs: Any) -> Any:
     """log(1 + exp(x))."""
-    return np.logaddexp(0.0, inexact(as_array(x)))
+    return -_log_expit(-inexact(as_array(x)))
 
 
 # ----- Bessel functions of other kinds ---------------------------------------------------------------------------------------------

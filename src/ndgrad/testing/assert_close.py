@@ -13,6 +13,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from ndgrad.arrays.placement import CPU, moved
+from ndgrad.arrays.precision import is_inexact
 from ndgrad.autograd.variable import Variable, np_dtype
 
 #: dtype -> (rtol, atol); zero for all others.
@@ -155,7 +156,7 @@ class _Comparison:
             self.fail("Tensors on the device meta have no values to compare.", where)
         got, want = a.values(), e.values()
         rtol, atol = self.tolerances([got.dtype, want.dtype])
-        if got.dtype.kind not in "fc" or want.dtype.kind not in "fc":
+        if not is_inexact(got.dtype) or not is_inexact(want.dtype):
             got, want = (
                 v.astype(object) if v.dtype.kind in "iu" else v.astype(np.float64) if v.dtype.kind == "b" else v for v in (got, want)
             )
@@ -226,7 +227,7 @@ class _Facts:
         if isinstance(array._array, Variable):
             raise RuntimeError("assert_close: a tensor inside a function transform has no values of its own. Compare outside of it.")
         values = np.asarray(moved(array._array, CPU))
-        return values if values.dtype.kind in "biufc" else values.astype(np.float32)  # bfloat16 computes in single precision
+        return values.astype(np.float32) if values.dtype.kind == "V" else values  # bfloat16 computes in single precision
 
 
 __all__ = ["assert_allclose", "assert_close"]

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from ndgrad.arrays.precision import is_inexact, result_dtype
 from ndgrad.autograd.progress import Progress
 from ndgrad.autograd.variable import Variable, wrap
 from ndgrad.func.transforms import jvp, vjp, vmap
@@ -144,7 +145,7 @@ class _Case:
         self.random = np.random.default_rng(seed)
         self.arrays = [i for i, a in enumerate(sample.args) if isinstance(a, (np.ndarray, np.generic))]
         smooth = op.differentiable_positions(len(sample.args))
-        self.positions = [i for i in self.arrays if sample.args[i].dtype.kind in "fc" and i in smooth]
+        self.positions = [i for i in self.arrays if is_inexact(sample.args[i].dtype) and i in smooth]
 
     # ----- running the op -----
 
@@ -299,7 +300,7 @@ class _Case:
     def single_precision(self) -> None:
         """In single precision, values and derivatives are single and close to those in double precision."""
         args = [a.astype(_SINGLE[a.dtype]) if i in self.arrays and a.dtype in _SINGLE else a for i, a in enumerate(self.sample.args)]
-        double = [a.astype(np.result_type(a, np.float64)) if i in self.positions else a for i, a in enumerate(args)]
+        double = [a.astype(result_dtype(a, np.float64)) if i in self.positions else a for i, a in enumerate(args)]
         for got, want in zip(self.all_of(args), self.all_of(double), strict=True):
             if want.dtype in _SINGLE and got.dtype != _SINGLE[want.dtype]:
                 raise Failure(f"{self.op.name}: arguments in single precision gave {got.dtype}")
@@ -326,8 +327,8 @@ class _Case:
             if i in which:
                 copies = [a]
                 for _ in range(size - 1):
-                    wiggle = _normal(self.random, a.shape, a.dtype) * 1e-3 if a.dtype.kind in "fc" else 0
-                    copies.append(a + wiggle if a.dtype.kind in "fc" else a)
+                    wiggle = _normal(self.random, a.shape, a.dtype) * 1e-3 if is_inexact(a.dtype) else 0
+                    copies.append(a + wiggle if is_inexact(a.dtype) else a)
                 a = np.stack(copies).astype(a.dtype) if size else np.empty((0, *a.shape), a.dtype)
             out.append(a)
         return out

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from ndgrad.arrays.precision import finfo
+
 
 def make_tensor(
     *shape: Any,
@@ -43,7 +45,7 @@ def make_tensor(
     drawn = (*sizes, 2) if noncontiguous and math.prod(sizes) > 1 else sizes
     values = _draw(kind, drawn, start, stop)
     if exclude_zero:
-        smallest = 1 if discrete else np.finfo(kind if kind.kind in "fc" else np.float32).tiny
+        smallest = 1 if discrete else float(finfo(kind).tiny)
         values = np.where(values == 0, np.asarray(smallest).astype(kind), values)
     made = tensor(values, dtype=dtype, device=device)
     if drawn != sizes:
@@ -60,10 +62,7 @@ def _limits(kind: np.dtype[Any]) -> tuple[float, float]:
     if kind.kind in "iu":
         info = np.iinfo(kind)
         return int(info.min), int(info.max) + (kind.itemsize < 8)
-    try:
-        found = np.finfo(kind)
-    except ValueError:  # bfloat16
-        return -3.3895313892515355e38, 3.3895313892515355e38
+    found = finfo(kind)
     return float(found.min), float(found.max)
 
 

@@ -81,6 +81,12 @@ SAMPLES = {
         for args in ((SHAPES, SIGNED), (SHAPES[0], np.array([0.0, 1e-3, 4.0, -5.0])), (2.5, SIGNED), (EMPTY, EMPTY))
     ] if scipy_special else [],
     "owens_t": [Sample((SIGNED, POINTS), reference=each(owens_t)), Sample((0.4, SIGNED), reference=each(owens_t))] if scipy_special else [],
+    "distance_power": [
+        *(Sample(args, reference=each(lambda x, b: abs(x) ** b)) for args in ((SIGNED, SHAPES + 1.0), (SIGNED, 1.7), (EMPTY, EMPTY))),
+        Sample((np.array([0.0, 0.0, -0.5, 2.0]), np.array([4.0, 6.0, 4.0, 2.5])), reference=each(lambda x, b: abs(x) ** b)),
+        Sample((SIGNED, SHAPES + 1.0), {"order": 2, "logs": 1}, each(lambda x, b, order, logs: (
+            abs(x) ** (b - 2) * (b * (b - 1) * math.log(abs(x)) + 2 * b - 1)))),
+    ],
     "igamma_inverse": with_scipy(lambda: [Sample((SHAPES, INSIDE), reference=scipy_special.gammaincinv)]),
     "igammac_inverse": with_scipy(lambda: [Sample((SHAPES, INSIDE), reference=scipy_special.gammainccinv)]),
     "stdtr_inverse": with_scipy(lambda: [Sample((SHAPES, INSIDE), reference=scipy_special.stdtrit)]),

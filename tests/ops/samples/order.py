@@ -48,19 +48,19 @@ def kthvalue(x, k, dim, keepdim=False):
 
 
 def unique(x, dim=None, consecutive=False):
-    values, inverse, counts = np.unique(x, return_inverse=True, return_counts=True, axis=dim)
-    return values, inverse.reshape(x.shape) if dim is None else inverse, counts
+    _, first, inverse, counts = np.unique(x, return_index=True, return_inverse=True, return_counts=True, axis=dim)
+    return first, inverse.reshape(x.shape) if dim is None else inverse, counts
 
 
 def runs(x, consecutive):
-    values, inverse, counts = [], [], []
-    for e in x:
-        if not values or values[-1] != e:
-            values.append(e)
+    first, inverse, counts = [], [], []
+    for place, e in enumerate(x):
+        if not first or x[first[-1]] != e:
+            first.append(place)
             counts.append(0)
         counts[-1] += 1
-        inverse.append(len(values) - 1)
-    return np.array(values, x.dtype), np.array(inverse, int), np.array(counts, int)
+        inverse.append(len(first) - 1)
+    return np.array(first, int), np.array(inverse, int), np.array(counts, int)
 
 
 def search(x, y, right=False):

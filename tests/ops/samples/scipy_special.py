@@ -29,6 +29,21 @@ def spherical(z, kind="jn", order=0):
     return factor * getattr(scipy_special, half)(order + 0.5, z)
 
 
+def faddeeva_slope(z, order):
+    """w' = 2i/sqrt(pi) - 2zw, where the difference has enough digits."""
+    return 2j / math.sqrt(math.pi) - 2 * z * scipy_special.wofz(z)
+
+
+def dawson_slopes(x, order):
+    first = 1 - 2 * x * scipy_special.dawsn(x)
+    return first if order == 1 else -2 * scipy_special.dawsn(x) - 2 * x * first
+
+
+def voigt(x, width, y):
+    z = (x + 1j * y) / (width * math.sqrt(2))
+    return scipy_special.wofz(z).real / (width * math.sqrt(2 * math.pi))
+
+
 def samples():
     s = scipy_special
     j0 = s.j0
@@ -102,12 +117,20 @@ def samples():
     polynomials = {
         "jacobi_polynomial": ("eval_jacobi", (1, 2)),
         "gegenbauer_polynomial": ("eval_gegenbauer", (2,)),
+        "chebyshev_polynomial": ("eval_chebyt", ()),
         "laguerre_polynomial": ("eval_genlaguerre", (1,)),
         "hermite_polynomial": ("eval_hermite", ()),
         "hermite_e_polynomial": ("eval_hermitenorm", ()),
     }
     for name, (function, parameters) in polynomials.items():
         found[name] = [Sample((ORDERS, *parameters, SIGNED[:2]), reference=getattr(s, function))]
+    found["dawsn"] += [Sample((np.array([7.9, -8.1, 30.0, 0.4]),), {"order": n}, dawson_slopes) for n in (1, 2)]
+    found["wofz"] += [Sample((np.array([7.9 + 1j, -8.1 + 0.2j, 30.0 + 3j, 0.4 - 0.3j]),), {"order": 1}, faddeeva_slope)]
+    found["voigt_profile"] = [
+        Sample((SIGNED, MODERATE[:1] / 2, 0.7), reference=voigt), Sample((40.0 + SIGNED, 0.3, 0.7), reference=voigt),
+        Sample((SIGNED, 0.5, 0.3), {"order": 1, "imaginary": True}, lambda x, w, y, order, imaginary: faddeeva_slope(
+            (x + 1j * y) / (w * math.sqrt(2)), 1).imag / (2 * w * w * math.sqrt(math.pi))),
+    ]  # fmt: skip
     return found
 
 
@@ -119,7 +142,7 @@ NAMES = (
     "hankel1 hankel2 hankel1e hankel2e struve modstruve spherical_bessel pbdv_value pbdv_slope pbvv_value pbvv_slope pbwa_value pbwa_slope "
     "hyp2f1 "
     "hyp0f1 hyperu ellipkinc ellipeinc jacobi_sn jacobi_cn jacobi_dn jacobi_am lambertw jacobi_polynomial gegenbauer_polynomial "
-    "laguerre_polynomial hermite_polynomial hermite_e_polynomial"
+    "laguerre_polynomial hermite_polynomial hermite_e_polynomial chebyshev_polynomial voigt_profile"
 ).split()
 SAMPLES = {name: [] for name in NAMES} if scipy_special is None else samples()
 assert set(SAMPLES) == set(NAMES)

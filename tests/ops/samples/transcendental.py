@@ -26,6 +26,10 @@ def rgamma(x):
     return 0.0 if x <= 0 and x == round(x) else 1 / math.gamma(x)
 
 
+def boxcox(x, lmbda):
+    return math.log(x) if lmbda == 0 else (x**lmbda - 1) / lmbda
+
+
 def exprel(x, order=0):
     return integral(UNIT**order * np.exp(UNIT * x))
 
@@ -84,6 +88,9 @@ def made():
         "rgamma": [*unary(each(rgamma), POSITIVE), *unary(each(rgamma), SIGNED), Sample((POLES,), reference=each(rgamma))],
         "poch": [Sample(args, reference=each(lambda x, m: math.gamma(x + m) / math.gamma(x))) for args in pairs],
         "binom": [Sample(args, reference=each(lambda x, k: math.gamma(x + 1) * rgamma(k + 1) * rgamma(x - k + 1))) for args in pairs],
+        "powm1": [Sample(args, reference=each(lambda x, y: x**y - 1)) for args in pairs],
+        "boxcox": [Sample(args, reference=each(boxcox)) for args in (*pairs, (SMALL, 0.0), (SMALL, -1.3))],
+        "boxcox1p": [Sample(args, reference=each(lambda x, v: boxcox(1 + x, v))) for args in (*pairs, (SMALL, 0.0))],
         "exprel": [s for n in (0, 1, 2) for s in unary(each(exprel), AROUND, order=n)],
         "log1prel": [s for n in (0, 1, 2) for s in unary(each(log1prel), AROUND, order=n)],
         "cosm1": unary(each(lambda x: -2 * math.sin(x / 2) ** 2), SIGNED),

@@ -13,6 +13,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ndgrad.arrays.precision import result_dtype
+
 Block: TypeAlias = NDArray[np.float64]
 Kernel: TypeAlias = Callable[..., Block]
 Coefficients: TypeAlias = tuple[float, ...]
@@ -26,10 +28,10 @@ def over_arrays(name: str, kernel: Kernel, *arguments: ArrayLike) -> NDArray[Any
     """Apply a kernel of 1-d float64 blocks as a ufunc would be: broadcasting, casting, keeping the dtype."""
     # Python numbers stay as they are here, so that they do not widen a float32 array (NEP 50).
     operands = [value if isinstance(value, (int, float)) else np.asarray(value) for value in arguments]
-    dtype = np.result_type(*operands)
+    dtype = result_dtype(*operands)
     if dtype.kind in "biu":
         dtype = np.dtype(np.float64)
-    if not np.can_cast(dtype, np.float64):
+    if dtype.kind != "V" and not np.can_cast(dtype, np.float64):
         raise TypeError(
             f"{name} got {dtype} input; without SciPy it is computed in float64, from real types up to it. "
             f'Convert the input with .astype(numpy.float64), or install SciPy: pip install "ndgrad[scipy]".'

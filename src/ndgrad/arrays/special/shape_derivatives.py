@@ -27,8 +27,8 @@ Array = Any
 
 _STEP = 0.05
 _S = np.arange(-3.75, 4.5, _STEP)
-_W = np.exp(_S - np.exp(-_S))
-_WEIGHTS = _STEP * _W * (1 + np.exp(-_S))
+TAIL_NODES = np.exp(_S - np.exp(-_S))
+TAIL_WEIGHTS = _STEP * TAIL_NODES * (1 + np.exp(-_S))
 #: Elements that are treated together: the temporaries, of all nodes, stay in cache.
 _BLOCK = 2048
 
@@ -80,9 +80,9 @@ def _tail(density: Callable[[Array], Array], slope: Array, curvature: Array, lef
     `least` bounds the rate of decay: p falls at that rate in the end, and not faster.
     """
     rate = np.minimum(np.maximum(np.abs(slope), np.sqrt(curvature)), least)
-    distance = _W[:, None] / rate
+    distance = TAIL_NODES[:, None] / rate
     values = density(np.where(left, -distance, distance))
-    return (_WEIGHTS @ np.where(np.isfinite(values), values, 0.0)) / rate
+    return (TAIL_WEIGHTS @ np.where(np.isfinite(values), values, 0.0)) / rate
 
 
 def _stirling_rest(a: Array) -> Array:
@@ -224,8 +224,8 @@ def _student(df: Array, t: Array, order: int) -> Array:
 
     The integral from 0 to t is minus that from t on, by symmetry. It is the better one where t is small.
     """
-    valid = (df > 0) & np.isfinite(df) & ~np.isnan(t)
-    good = valid & np.isfinite(t)
+    valid = (df > 0) & ~np.isnan(t)
+    good = valid & np.isfinite(t) & np.isfinite(df)
     v, t = np.where(good, df, 1.0), np.where(good, t, 0.0)
     start = np.arcsinh(np.abs(t) / np.sqrt(v))
     half = 0.5 * v
@@ -247,4 +247,26 @@ def _student(df: Array, t: Array, order: int) -> Array:
     inner = np.where(near, start, 0.0)
     body = (_NODE_WEIGHTS @ density(inner * (0.5 * (_NODES[:, None] + 1)))) * (0.5 * inner)
     found = np.where(near, -body, tail)
-    return np.where(good, np.where(t > 0, -found, found), np.where(valid, 0.0, math.nan))
+    found = np.where(t > 0, -found, found)
+    # with many degrees of freedom the density hardly changes with them, and its change is a small difference
+    many = (v > 1e3) & (t**4 < 0.04 * v)
+    found = np.where(many, _nearly_normal(np.where(many, v, 1e3), np.where(many, t, 0.0), order), found)
+    return np.where(good, found, np.where(valid, 0.0, math.nan))
+
+
+#: t, t^3, ... : what stands at 1 / v^k in the expansion of (normal - Student's distribution function) / normal density (Fisher).
+_FISHER = (
+    np.array([1.0, 1.0]) / 4,
+    np.array([-3.0, -5.0, -7.0, 3.0]) / 96,
+    np.array([-15.0, -3.0, 6.0, 14.0, -11.0, 1.0]) / 384,
+    np.array([945.0, -915.0, -213.0, -939.0, -2141.0, 2225.0, -375.0, 15.0]) / 92160,
+)
+
+
+def _nearly_normal(v: Array, t: Array, order: int) -> Array:
+    """The derivative in v of that expansion, term by term: the next term is smaller by t^4 / 4v, and fast."""
+    total = np.zeros_like(v)
+    for k, coefficients in enumerate(_FISHER, 1):
+        rising = math.prod(range(k, k + order))
+        total = total + (-1) ** order * rising * v ** -float(k + order) * np.polynomial.polynomial.polyval(t * t, coefficients)
+    return -np.exp(-0.5 * t * t) / math.sqrt(2 * math.pi) * t * total

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ndgrad.arrays.precision import is_inexact
 from ndgrad.autograd.variable import Variable, np_dtype
 from ndgrad.lifting.numbers import is_constant
 from ndgrad.numpy.array import Array
@@ -34,7 +35,7 @@ def _boxed_leaf(value: Any) -> Any:
         made = constant(checked(value))
     else:
         raise _undifferentiable(type(value))
-    if np_dtype(made).kind not in "fc":
+    if not is_inexact(np_dtype(made)):
         raise _undifferentiable(np_dtype(made).type)
     return made
 

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from ndgrad import func
+from ndgrad.arrays.precision import result_dtype
 from ndgrad.autograd.modes import thread
 from ndgrad.autograd.variable import Variable, np_dtype
 from ndgrad.compat.autograd.boxes import as_tensors, boxed, conjugated, is_box, plain
@@ -96,7 +97,7 @@ def _cotangent(g: Any, t: Any) -> Any:
     made = as_array(g)
     if made.shape != t.shape and math.prod(made.shape) == math.prod(t.shape):
         made = made.reshape(t.shape)
-    return made if np_dtype(made) == np_dtype(t) else made.astype(np.result_type(np_dtype(made), np_dtype(t)))
+    return made if np_dtype(made) == np_dtype(t) else made.astype(result_dtype(np_dtype(made), np_dtype(t)))
 
 
 def _check_scalar(value: Any) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from ndgrad.arrays.precision import result_dtype
 from ndgrad.func.sparsity.rules import Array, Call, everything, rule
 from ndgrad.func.sparsity.sets import CONSTANT, DISCRETE, Ids
 from ndgrad.ops.table import table
@@ -157,7 +158,7 @@ def _put(call: Call) -> Any:
 
 
 def _promoted(x: Array, y: Array) -> Array:
-    return x.astype(np.result_type(x, y))
+    return x.astype(result_dtype(x, y))
 
 
 @rule("strided_values", "as_strided_backward")

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from ndgrad.arrays.library import library_of
+from ndgrad.arrays.precision import is_inexact
 from ndgrad.autograd.modes import thread
 from ndgrad.autograd.variable import Variable, innermost_array, np_dtype, wrap
 from ndgrad.func.levels import level_number
@@ -156,7 +157,7 @@ class _Prepared:
             raise TypeError(
                 f"{self._name}: expected tensors to differentiate, and got {type(t).__name__}. Wrap it with ndgrad.as_tensor(...)."
             )
-        if np_dtype(t).kind not in "fc":
+        if not is_inexact(np_dtype(t)):
             raise RuntimeError(
                 f"{self._name}: a tensor of dtype {np_dtype(t)} cannot be differentiated. Convert it to a floating dtype first."
             )

@@ -21,11 +21,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ndgrad.arrays.library import library_of
+from ndgrad.arrays.precision import is_inexact
 from ndgrad.autograd.dispatch import dispatch
 from ndgrad.autograd.forward_ad import (
     dual_level,
     dual_view,
-    in_layout_of,
     interpreters,
     make_dual,
     save_tangents,
@@ -33,6 +33,7 @@ from ndgrad.autograd.forward_ad import (
     tangent_of,
     with_tangent,
 )
+from ndgrad.autograd.layout import in_layout_of
 from ndgrad.autograd.modes import section, thread
 from ndgrad.autograd.variable import Variable, innermost_array, np_dtype, wrap
 from ndgrad.func.sparsity import contractions, moves, reductions  # noqa: F401  (they register their rules)
@@ -148,7 +149,7 @@ class Tracer:
         for number, (o, ids) in enumerate(zip(outs, made, strict=True)):
             if not ids.any():
                 continue
-            if np_dtype(o).kind not in "fc" or number in without_derivative or not thread.forward_grad_enabled:
+            if not is_inexact(np_dtype(o)) or number in without_derivative or not thread.forward_grad_enabled:
                 ids = np.minimum(ids.real, DISCRETE)
             with_tangent(o, in_layout_of(o, self.carried(o, ids)), self.level)
 

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from ndgrad.arrays.precision import is_inexact
 from ndgrad.autograd.forward_ad import dual_level, interpreters
 from ndgrad.autograd.modes import section, thread
 from ndgrad.autograd.variable import Meta, Variable, wrap
@@ -158,7 +159,7 @@ class _Pushing:
                 wide.append(None)
         out = plan.forward(*values, **settings)
         face = FACES[face]
-        if plan.no_tangent or out.dtype.kind not in "fc":
+        if plan.no_tangent or not is_inexact(out.dtype):
             return wrap(face, out)
         if plan.elementwise:
             made = self._elementwise(plan, values, wide, settings, out)

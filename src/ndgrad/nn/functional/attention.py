@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from ndgrad.arrays.precision import FLOATING
+from ndgrad.autograd.stake import as_number
 from ndgrad.autograd.variable import np_dtype
 from ndgrad.nn.functional.affine import linear
 from ndgrad.nn.functional.regularization import dropout
@@ -43,12 +45,13 @@ def scaled_dot_product_attention(
         )
     if attn_mask is not None and is_causal:
         raise RuntimeError(f"{name}: Explicit attn_mask should not be set when is_causal=True. Put the causal part into the mask.")
-    if attn_mask is not None and np_dtype(attn_mask).kind not in "bf":
+    if attn_mask is not None and np_dtype(attn_mask).kind not in "b" + FLOATING:
         raise RuntimeError(
             f"{name}: Expected attn_mask dtype to be bool or float, and it is {np_dtype(attn_mask)}. Convert it with .bool()."
         )
     if not enable_gqa:
         _check_broadcast(name, q, k, v, None if attn_mask is None else tuple(attn_mask.shape))
+    scale, dropout_p = as_number(name, "scale", scale), as_number(name, "dropout_p", dropout_p)
     scale = 1.0 / math.sqrt(q[-1]) if scale is None and q[-1] else 1.0 if scale is None else float(scale)
     heads = None
     if enable_gqa:

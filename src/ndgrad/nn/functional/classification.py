@@ -9,6 +9,8 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
+from ndgrad.arrays.precision import is_inexact
+from ndgrad.autograd.stake import as_number
 from ndgrad.autograd.variable import Variable, np_dtype, shape_of
 from ndgrad.nn.functional.affine import linear
 from ndgrad.nn.functional.reduction import read_reduction, reduced
@@ -155,9 +157,10 @@ def cross_entropy(
     tensor(0.4100, grad_fn=<MeanBackward0>)
     """
     reduction = read_reduction(reduction, size_average, reduce)
+    label_smoothing = as_number("cross_entropy", "label_smoothing", label_smoothing)
     if not 0.0 <= label_smoothing <= 1.0:
         raise RuntimeError(f"cross_entropy: label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}")
-    if np_dtype(target).kind in "fc" and shape_of(input) == shape_of(target):
+    if is_inexact(np_dtype(target)) and shape_of(input) == shape_of(target):
         return _cross_entropy_of_probabilities(input, target, weight, ignore_index, reduction, label_smoothing)
     targets = _Targets("cross_entropy", input, target, weight, ignore_index)
     if not label_smoothing:

@@ -7,6 +7,7 @@ from typing import Any
 
 from ndgrad.api.arguments import as_dim, both_worlds
 from ndgrad.autograd.inplace import copy_into
+from ndgrad.autograd.stake import as_number
 from ndgrad.nn.functional.reduction import read_reduction, reduced
 from ndgrad.ops.vocabulary import tensor_ops as ops
 
@@ -25,7 +26,7 @@ def normalize(input: Any, p: float = 2.0, dim: Any = 1, eps: float = 1e-12, out:
     """
     ndim = len(input.shape)
     dims = tuple(as_dim(d, ndim) for d in dim) if isinstance(dim, (tuple, list)) else (as_dim(dim, ndim),)
-    result = input / ops.clamp_min(ops.vector_norm(input, ord=float(p), dim=dims, keepdim=True), eps)
+    result = input / ops.clamp_min(ops.vector_norm(input, ord=float(as_number("normalize", "p", p)), dim=dims, keepdim=True), eps)
     return result if out is None else copy_into("normalize", out, result)
 
 
@@ -57,7 +58,7 @@ def pairwise_distance(x1: Any, x2: Any, p: float = 2.0, eps: float = 1e-6, keepd
     _broadcast("pairwise_distance", x1, x2)
     difference = x1 - x2 + eps
     ndim = len(difference.shape)
-    return ops.vector_norm(difference, ord=float(p), dim=(ndim - 1,) if ndim else (), keepdim=keepdim)
+    return ops.vector_norm(difference, ord=float(as_number("pairwise_distance", "p", p)), dim=(ndim - 1,) if ndim else (), keepdim=keepdim)
 
 
 # ----- losses --------------------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ import numpy as np
 
 from ndgrad.autograd.grad_mode import no_grad
 from ndgrad.autograd.inplace import write
+from ndgrad.autograd.stake import as_number
 from ndgrad.autograd.variable import beside, np_dtype
 from ndgrad.nn.functional.classification import values
 from ndgrad.ops import slices
@@ -61,7 +62,7 @@ def _shorten(weight: Any, index: Any, max_norm: float, norm_type: float) -> None
     used = beside(weight, np.unique(values(index)))
     with no_grad():
         rows = ops.index_select(weight, used, dim=0)
-        norms = ops.vector_norm(rows, ord=float(norm_type), dim=(1,), keepdim=True)
+        norms = ops.vector_norm(rows, ord=float(as_number("embedding", "norm_type", norm_type)), dim=(1,), keepdim=True)
         shorter = ops.where(norms > max_norm, rows * (max_norm / (norms + 1e-7)), rows)
         write(slices.index_copy, weight, (used, shorter), {"dim": 0})
 

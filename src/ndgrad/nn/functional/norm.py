@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numpy as np
-
+from ndgrad.arrays.precision import finfo, is_floating
 from ndgrad.autograd.grad_mode import no_grad
 from ndgrad.autograd.inplace import write
 from ndgrad.autograd.variable import np_dtype
@@ -20,7 +19,7 @@ Shape = tuple[int, ...]
 
 
 def _check_real(name: str, input: Any) -> None:
-    if np_dtype(input).kind != "f":
+    if not is_floating(np_dtype(input)):
         raise RuntimeError(
             f"{name}: the input has dtype {np_dtype(input)}, and a mean and a variance need real floating point. Convert it first."
         )
@@ -65,7 +64,7 @@ def layer_norm(input: Any, normalized_shape: Any, weight: Any = None, bias: Any 
 def rms_norm(input: Any, normalized_shape: Any, weight: Any = None, eps: float | None = None) -> Any:
     """Mean square 1 over the last dimensions, then times `weight`. `eps` defaults to the dtype's epsilon."""
     dim = _last_dims("rms_norm", input, normalized_shape, weight=weight)
-    eps = float(np.finfo(np_dtype(input)).eps) if eps is None else eps
+    eps = float(finfo(np_dtype(input)).eps) if eps is None else eps
     return normalization.rms_norm.eager(input, weight, dim=dim, eps=eps)
 
 
@@ -126,7 +125,7 @@ def batch_norm(
         )
     dim = (0, *range(2, len(shape)))
     out, mean, variance = normalization.native_batch_norm(input, w, b, dim=dim, eps=eps)
-    if running_mean is not None or running_var is not None:
+    if count and (running_mean is not None or running_var is not None):
         with no_grad():
             _update(running_mean, ops.reshape(mean, shape=(channels,)), momentum)
             _update(running_var, ops.reshape(variance, shape=(channels,)) * (count / (count - 1)), momentum)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ndgrad.autograd.stake import as_number
 from ndgrad.nn.functional.classification import values
 from ndgrad.nn.functional.reduction import read_reduction, reduced
 from ndgrad.ops import loss as loss_ops
@@ -146,6 +147,6 @@ def gaussian_nll_loss(input: Any, target: Any, var: Any, full: bool = False, eps
                 f"gaussian_nll_loss: var is of incorrect size: {given}, for an input of size {shape}. Give that size, or 1 in "
                 "one dimension."
             )
-    var = var + ops.detach(ops.clamp_min(var, eps) - var)
+    var = var + ops.detach(ops.clamp_min(var, as_number("gaussian_nll_loss", "eps", eps)) - var)
     loss = (ops.log(var) + ops.square(input - target) / var) * 0.5
     return reduced(loss + 0.5 * math.log(2 * math.pi) if full else loss, reduction)

@@ -7,6 +7,7 @@ import warnings
 from typing import Any
 
 from ndgrad.autograd.inplace import write
+from ndgrad.autograd.stake import as_number
 from ndgrad.autograd.variable import np_dtype
 from ndgrad.nn.functional.noise import uniform_like
 from ndgrad.ops.arithmetic import mul
@@ -24,6 +25,7 @@ def _check(name: str, p: float) -> None:
 
 def _drop(input: Any, p: float, training: bool, inplace: bool, like: Any = None) -> Any:
     """Keep each element of `like` (which broadcasts against the input) with probability 1 - p."""
+    p = as_number("dropout", "p", p)
     if not training or p == 0.0 or not math.prod(input.shape):
         return input
     if p == 1.0:
@@ -96,6 +98,7 @@ def _alpha(input: Any, p: float, training: bool, inplace: bool, like: Any) -> An
     With q = 1 - p of the elements kept, the mixture has mean p s and variance q + q p s^2, so out = a (mixture - p s)
     with a = (q (1 + p s^2))^(-1/2).
     """
+    p = as_number("alpha_dropout", "p", p)
     if not training or p == 0.0 or not math.prod(input.shape):
         return input
     if p == 1.0:

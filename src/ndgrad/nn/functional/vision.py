@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ndgrad.arrays.precision import is_floating
 from ndgrad.autograd.variable import beside, np_dtype
 from ndgrad.nn.functional.spatial import Shape
 from ndgrad.ops import resample as resample_ops
@@ -135,7 +136,7 @@ def affine_grid(theta: Any, size: Any, align_corners: bool | None = None) -> Any
     if align_corners is None:
         warnings.warn("affine_grid: align_corners is taken to be False, since it is not given. Give it to silence this.", stacklevel=2)
         align_corners = False
-    if np_dtype(theta).kind != "f":
+    if not is_floating(np_dtype(theta)):
         raise ValueError(f"affine_grid: theta must be floating point, and is {np_dtype(theta)}.")
     sizes = tuple(int(s) for s in size)
     axes = len(sizes) - 2

@@ -9,8 +9,9 @@ import numpy
 
 from ndgrad.api import decomposition
 from ndgrad.api import linalg as linalg_api
+from ndgrad.autograd.stake import at_stake
 from ndgrad.autograd.variable import np_dtype
-from ndgrad.numpy.coercion import operands, values_of
+from ndgrad.numpy.coercion import constant, operands, values_of
 from ndgrad.ops import matrix_root
 from ndgrad.ops.matrix_function import derivative_by_blocks
 from ndgrad.ops.vocabulary import tensor_ops
@@ -50,7 +51,9 @@ def fractional_matrix_power(A: Any, t: Any) -> Any:
     a = square("fractional_matrix_power", A, False)
     if isinstance(t, (int, numpy.integer)) or (isinstance(t, float) and t.is_integer()):
         return linalg_api.matrix_power(a, int(t))
-    return _real_like(a, expm(t * logm(a)))
+    made = expm(t * logm(a))
+    # the logarithm is complex if an eigenvalue is negative, and then a change of t alone makes the power complex
+    return made if at_stake(made) else _real_like(a, made)
 
 
 def _real_like(a: Any, made: Any) -> Any:
@@ -106,4 +109,14 @@ def funm(A: Any, func: Callable[[Any], Any], disp: bool = True) -> Any:
     """
     a = square("funm", A, False)
     w, v = decomposition.eig(a)
-    return _real_like(a, (v * func(w)[..., None, :]) @ tensor_ops.inv(v))
+    made = (v * func(w)[..., None, :]) @ tensor_ops.inv(v)
+    return _real_like(a, made) if not at_stake(made) or _keeps_conjugates(func, w) else made
+
+
+def _keeps_conjugates(func: Callable[[Any], Any], w: Any) -> bool:
+    """Whether func(conj(z)) = conj(func(z)) around eigenvalues: only then does a change of a real matrix leave a real result real."""
+    if batch_dims(w):
+        return False
+    beside = values_of(w.detach()) * (1 + 1e-3j) + 1e-3j
+    one, other = (values_of(func(constant(z)).detach()) for z in (beside, beside.conj()))
+    return numpy.allclose(one.conj(), other, rtol=1e-10, atol=1e-12)

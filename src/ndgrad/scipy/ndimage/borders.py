@@ -12,10 +12,11 @@ from typing import Any
 import numpy
 
 import ndgrad.numpy as np
+from ndgrad.autograd.stake import at_stake
 from ndgrad.autograd.variable import Variable, np_dtype
 from ndgrad.implicit.convergence import scipy_module
 from ndgrad.numpy.coercion import as_array, constant, deliver, many_axes
-from ndgrad.scipy._beyond import is_active, without_tensors
+from ndgrad.scipy._beyond import without_tensors
 
 #: Names that mean the same for filters.
 _SAME = {"grid-mirror": "reflect", "grid-constant": "constant", "grid-wrap": "wrap"}
@@ -30,7 +31,7 @@ def of_images(function: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(function)
     def call(input: Any, *args: Any, output: Any = None, **kwargs: Any) -> Any:
         t = as_array(input)
-        if np_dtype(t).kind in "biu" and not any(isinstance(a, Variable) and is_active(a) for a in (*args, *kwargs.values())):
+        if np_dtype(t).kind in "biu" and not at_stake(args, kwargs):
             theirs = getattr(scipy_module("ndimage", f"ndgrad.scipy.ndimage.{name}"), name)
             made = theirs(without_tensors(t), *without_tensors(args), **without_tensors(kwargs))
             made = constant(numpy.asarray(made))

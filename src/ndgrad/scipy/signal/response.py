@@ -8,6 +8,7 @@ from typing import Any
 import numpy
 
 import ndgrad.numpy as np
+from ndgrad.autograd.stake import at_stake
 from ndgrad.autograd.variable import np_dtype
 from ndgrad.numpy.coercion import constant, values_of
 from ndgrad.scipy._beyond import floating
@@ -87,8 +88,16 @@ def freqs(b: Any, a: Any, worN: Any = 200, plot: Any = None) -> tuple[Any, Any]:
 
 
 def freqs_zpk(z: Any, p: Any, k: Any, worN: Any = 200) -> tuple[Any, Any]:
-    b, a = zpk2tf(z, p, k)
-    return freqs(b, a, worN)
+    """The response of an analog filter from its zeros, poles and gain."""
+    zeros, poles = (np.atleast_1d(floating(v)) for v in (z, p))
+    if worN is None or isinstance(worN, (int, numpy.integer)):
+        import scipy.signal
+
+        w = constant(scipy.signal.freqs_zpk(*(values_of(floating(v).detach()) for v in (z, p, k)), 200 if worN is None else int(worN))[0])
+    else:
+        w = np.atleast_1d(floating(worN))
+    at = (1j * w)[:, None]
+    return w, floating(k) * (at - zeros).prod(axis=-1) / (at - poles).prod(axis=-1)
 
 
 def group_delay(system: tuple[Any, Any], w: Any = 512, whole: bool = False, fs: float = 2 * math.pi) -> tuple[Any, Any]:
@@ -108,20 +117,24 @@ def group_delay(system: tuple[Any, Any], w: Any = 512, whole: bool = False, fs: 
 
 
 def _from_roots(roots: Any) -> Any:
-    """The coefficients of the polynomial with given roots, the highest first; real if the roots come in conjugate pairs."""
+    """The coefficients of the polynomial with given roots, the highest first.
+
+    They are real if the roots come in conjugate pairs. If the roots carry a derivative they stay complex all the same: a change of one root
+    of a pair gives them an imaginary part.
+    """
     made = np.ones(1, dtype=np_dtype(roots))
     for i in range(roots.shape[-1]):
         made = np.concatenate([made, np.zeros(1, dtype=np_dtype(made))]) - roots[i] * np.concatenate(
             [np.zeros(1, dtype=np_dtype(made)), made]
         )
-    if np_dtype(made).kind != "c":
+    if np_dtype(made).kind != "c" or at_stake(roots):
         return made
     plain = numpy.sort_complex(values_of(roots.detach()))
     return made.real if numpy.allclose(plain, numpy.sort_complex(plain.conj()), rtol=1e-12, atol=1e-14) else made
 
 
 def zpk2tf(z: Any, p: Any, k: Any) -> tuple[Any, Any]:
-    """Coefficients of the polynomials from zeros, poles and gain."""
+    """Coefficients of the polynomials from zeros, poles and gain; complex ones of complex zeros or poles that carry a derivative."""
     zeros, poles = (np.atleast_1d(floating(v)) for v in (z, p))
     return np.atleast_1d(floating(k)) * _from_roots(zeros), _from_roots(poles)
 

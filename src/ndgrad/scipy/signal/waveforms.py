@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 import ndgrad.numpy as np
+from ndgrad.ops.vocabulary import tensor_ops
 from ndgrad.scipy._beyond import floating
 
 __all__ = ["chirp", "gausspulse", "sawtooth", "square", "sweep_poly"]
@@ -21,18 +22,21 @@ def _phase(t: Any, f0: Any, t1: Any, f1: Any, method: str, vertex_zero: bool) ->
             return 2.0 * math.pi * (f0 * t + beta * t**3 / 3.0)
         return 2.0 * math.pi * (f1 * t + beta * ((t1 - t) ** 3 - t1**3) / 3.0)
     if method in ("logarithmic", "log", "lo"):
-        beta = t1 / np.log(f1 / f0)
-        return 2.0 * math.pi * beta * f0 * ((f1 / f0) ** (t / t1) - 1.0)
+        # the integral of f0 (f1 / f0)^(t / t1): a quotient by log(f1 / f0), which is smooth where that vanishes
+        return 2.0 * math.pi * f0 * t * tensor_ops.exprel(np.log(f1 / f0) * (t / t1))
     if method in ("hyperbolic", "hyp"):
-        singular = -f1 * t1 / (f0 - f1)
-        return 2.0 * math.pi * (-singular * f0) * np.log(abs(1.0 - t / singular))
+        # the integral of f0 / (1 + u t'/t), u = (f0 - f1) t / (f1 t1); beyond the pole, where 1 + u < 0, SciPy takes the absolute value
+        u = (f0 - f1) * t / (f1 * t1)
+        before = u > -1.0
+        near, beyond = np.where(before, u, 0.0), np.where(before, -3.0, u)
+        return 2.0 * math.pi * f0 * t * np.where(before, tensor_ops.log1prel(near), np.log(-1.0 - beyond) / beyond)
     raise ValueError(f"method must be 'linear', 'quadratic', 'logarithmic', or 'hyperbolic', but a value of {method!r} was given.")
 
 
 def chirp(
     t: Any, f0: Any, t1: Any, f1: Any, method: str = "linear", phi: Any = 0, vertex_zero: bool = True, *, complex: bool = False
 ) -> Any:
-    """A cosine whose frequency sweeps from f0 to f1; a logarithmic or hyperbolic sweep needs f0 different from f1."""
+    """A cosine whose frequency sweeps from f0 to f1."""
     phase = _phase(t, f0, t1, f1, method, vertex_zero) + floating(phi) * (math.pi / 180)
     return np.exp(1j * phase) if complex else np.cos(phase)
 

@@ -179,6 +179,13 @@ class SparseArray:
         made = sparse.coo_array((values_of(self.data.detach()), self.coords), shape=self.shape)
         return made.asformat(self.format)
 
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        """NumPy would make an array of objects, and functions for full matrices refuse that without saying why."""
+        raise TypeError(
+            f"a {type(self).__name__} of shape {self.shape} was given where a full array is wanted. Use toarray(), which keeps the "
+            "derivative, or for SciPy's own functions to_scipy(), which drops it."
+        )
+
     # ----- arithmetic -----
 
     def __matmul__(self, other: Any) -> Any:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from ndgrad.scipy._beyond import beyond, refuse_active, without_tensors
+from ndgrad.scipy._beyond import beyond
 from ndgrad.scipy.stats import continuous, descriptive, discrete, multivariate
 from ndgrad.scipy.stats.descriptive import *  # noqa: F403
+from ndgrad.scipy.stats.distribution import of_constants
 from ndgrad.scipy.stats.kernel_density import gaussian_kde
 
 _DISTRIBUTIONS = {**continuous.ALL, **discrete.ALL, **multivariate.ALL}
@@ -44,19 +45,11 @@ class _OfConstants:
         self.name, self._theirs = name, theirs
 
     def __getattr__(self, name: str) -> Any:
-        found = getattr(self._theirs, name)
-        return self._guarded(name, found) if callable(found) else found
+        near = "a distribution with rules: " + ", ".join(sorted(_DISTRIBUTIONS))
+        return of_constants(f"scipy.stats.{self.name}.{name}", getattr(self._theirs, name), near)
 
     def __call__(self, *args: Any, **kwds: Any) -> Any:
-        return _OfConstants(self.name, self._guarded("freeze", self._theirs)(*args, **kwds))
-
-    def _guarded(self, name: str, method: Any) -> Any:
-        def call(*args: Any, **kwds: Any) -> Any:
-            near = "a distribution with rules: " + ", ".join(sorted(_DISTRIBUTIONS))
-            refuse_active(f"scipy.stats.{self.name}.{name}", (args, kwds), near)
-            return method(*without_tensors(args), **without_tensors(kwds))
-
-        return call
+        return _OfConstants(self.name, self.__getattr__("__call__")(*args, **kwds))
 
 
 def __getattr__(name: str) -> Any:

@@ -14,6 +14,7 @@ import numpy
 import ndgrad.numpy as np
 from ndgrad.numpy.coercion import many_axes, values_of
 from ndgrad.ops import distribution as ops
+from ndgrad.pytree import register_pytree_node
 from ndgrad.scipy.stats.distribution import S, real
 
 __all__ = [
@@ -297,8 +298,26 @@ def yeojohnson_llf(lmb: Any, data: Any, *, axis: Any = 0, nan_policy: str = "pro
 # -----------------------------------------------------------------------------------------------------------------
 
 SignificanceResult = collections.namedtuple("SignificanceResult", "statistic pvalue")  # noqa: PYI024
-TtestResult = collections.namedtuple("TtestResult", "statistic pvalue df")  # noqa: PYI024
-LinregressResult = collections.namedtuple("LinregressResult", "slope intercept rvalue pvalue stderr intercept_stderr")  # noqa: PYI024
+
+
+def _with_more(name: str, fields: str, more: str) -> Any:
+    """A named tuple that unpacks to its fields and has one attribute more, as SciPy's results do."""
+    made = type(name, (collections.namedtuple(name, fields),), {"__module__": __name__})  # noqa: PYI024
+
+    def flatten(result: Any) -> Any:
+        return (*result, getattr(result, more)), None
+
+    def build(*values: Any) -> Any:
+        result = made(*values[:-1])
+        setattr(result, more, values[-1])
+        return result
+
+    register_pytree_node(made, flatten, lambda children, _: build(*children))
+    return build
+
+
+_ttest_result = _with_more("TtestResult", "statistic pvalue", "df")
+_linregress_result = _with_more("LinregressResult", "slope intercept rvalue pvalue stderr", "intercept_stderr")
 
 
 def _p_value(statistic: Any, df: Any, alternative: str) -> Any:
@@ -338,7 +357,7 @@ def linregress(x: Any, y: Any, alternative: str = "two-sided") -> Any:
     t = r * np.sqrt((n - 2.0) / ((1.0 - r) * (1.0 + r)))
     error = np.sqrt((1.0 - r * r) * syy / sxx / (n - 2.0))
     intercept = v.mean() - slope * u.mean()
-    return LinregressResult(slope, intercept, r, _p_value(t, n - 2.0, alternative), error, error * np.sqrt(sxx + u.mean() ** 2))
+    return _linregress_result(slope, intercept, r, _p_value(t, n - 2.0, alternative), error, error * np.sqrt(sxx + u.mean() ** 2))
 
 
 def ttest_1samp(a: Any, popmean: Any, axis: Any = 0, nan_policy: str = "propagate", alternative: str = "two-sided", **_: Any) -> Any:
@@ -346,7 +365,7 @@ def ttest_1samp(a: Any, popmean: Any, axis: Any = 0, nan_policy: str = "propagat
     t, axis = _flat(a, axis)
     n = t.shape[axis]
     statistic = (t.mean(axis=axis) - real(popmean)) / (t.std(axis=axis, ddof=1) / math.sqrt(n))
-    return TtestResult(statistic, _p_value(statistic, n - 1.0, alternative), n - 1)
+    return _ttest_result(statistic, _p_value(statistic, n - 1.0, alternative), n - 1)
 
 
 def ttest_rel(a: Any, b: Any, axis: Any = 0, nan_policy: str = "propagate", alternative: str = "two-sided", **_: Any) -> Any:
@@ -368,7 +387,7 @@ def ttest_ind(
         df = (pu + pv) ** 2 / (pu**2 / (n - 1.0) + pv**2 / (m - 1.0))
         error = np.sqrt(pu + pv)
     statistic = (u.mean(axis=axis) - v.mean(axis=axis)) / error
-    return TtestResult(statistic, _p_value(statistic, df, alternative), df)
+    return _ttest_result(statistic, _p_value(statistic, df, alternative), df)
 
 
 def f_oneway(*samples: Any, axis: Any = 0, **_: Any) -> Any:

@@ -16,7 +16,19 @@ from ndgrad.numpy.coercion import constant, values_of
 from ndgrad.ops import distribution as ops
 from ndgrad.ops import gamma as gamma_ops
 from ndgrad.scipy._beyond import refuse_active
-from ndgrad.scipy.stats.distribution import Distribution, S, real, scipys
+from ndgrad.scipy.stats.distribution import (
+    Distribution,
+    NoRule,
+    S,
+    bare,
+    log_of_smaller,
+    one_less_exp,
+    or_scipys,
+    real,
+    scipys,
+    xlog1py,
+    xlogy,
+)
 
 _DRAWS = "a continuous relaxation, or the log-probability of the draw (the score function): logpmf(draw, ...)"
 
@@ -36,13 +48,13 @@ class Discrete(Distribution):
         return np.exp(self.logpmf_at(k, *shapes))
 
     def cdf_at(self, k: Any, *shapes: Any) -> Any:
-        raise NotImplementedError(f"{self.name}.cdf has no rule here. Sum pmf(arange(k + 1), ...).")
+        raise NoRule("sum pmf(arange(k + 1), ...)")
 
     def sf_at(self, k: Any, *shapes: Any) -> Any:
         return 1.0 - self.cdf_at(k, *shapes)
 
     def entropy_at(self, *shapes: Any) -> Any:
-        raise NotImplementedError(f"{self.name}.entropy has no rule here. Sum -pmf * logpmf over the support.")
+        raise NoRule("sum -pmf * logpmf over the support")
 
     def _at(
         self, k: Any, args: tuple[Any, ...], kwds: dict[str, Any], formula: Callable[..., Any], below: float, above: float, exact: bool
@@ -56,27 +68,43 @@ class Discrete(Distribution):
         inside = (point >= low) & ((point <= high) if exact else (point < high)) & good
         if exact:
             inside = inside & (x == point)
-        value = formula(np.where(inside, point, low), *shapes)
+        value = formula(*self._inner(inside, point, shapes, low))
         value = np.where(inside, value, np.where(point < low, below, above))
         return np.where(good & ~np.isnan(given), value, numpy.nan)
 
+    def _inner(self, inside: Any, point: Any, shapes: list[Any], low: Any) -> list[Any]:
+        """Numbers and shapes, with the first number of another distribution where a number is outside, as for continuous ones."""
+        if numpy.all(bare(inside)):
+            return [point, *shapes]
+        others = [np.where(inside, s, self.fallback(i)) for i, s in enumerate(shapes)]
+        return [np.where(inside, point, self.support_at(*others)[0]), *others]
+
+    def fallback(self, place: int) -> float:
+        return 0.5 if self.shapes[place] == "p" else 1.0
+
+    @or_scipys
     def pmf(self, k: Any, *args: Any, **kwds: Any) -> Any:
         return self._at(k, args, kwds, self.pmf_at, 0.0, 0.0, True)
 
+    @or_scipys
     def logpmf(self, k: Any, *args: Any, **kwds: Any) -> Any:
         return self._at(k, args, kwds, self.logpmf_at, -numpy.inf, -numpy.inf, True)
 
+    @or_scipys
     def cdf(self, k: Any, *args: Any, **kwds: Any) -> Any:
         return self._at(k, args, kwds, self.cdf_at, 0.0, 1.0, False)
 
+    @or_scipys
     def sf(self, k: Any, *args: Any, **kwds: Any) -> Any:
         return self._at(k, args, kwds, self.sf_at, 1.0, 0.0, False)
 
+    @or_scipys
     def logcdf(self, k: Any, *args: Any, **kwds: Any) -> Any:
-        return self._at(k, args, kwds, lambda *v: np.log(self.cdf_at(*v)), -numpy.inf, 0.0, False)
+        return self._at(k, args, kwds, lambda *v: log_of_smaller(self.cdf_at(*v), lambda: self.sf_at(*v)), -numpy.inf, 0.0, False)
 
+    @or_scipys
     def logsf(self, k: Any, *args: Any, **kwds: Any) -> Any:
-        return self._at(k, args, kwds, lambda *v: np.log(self.sf_at(*v)), 0.0, -numpy.inf, False)
+        return self._at(k, args, kwds, lambda *v: log_of_smaller(self.sf_at(*v), lambda: self.cdf_at(*v)), 0.0, -numpy.inf, False)
 
     def _whole(self, method: str, q: Any, args: tuple[Any, ...], kwds: dict[str, Any]) -> Any:
         shapes, loc, _ = self.parameters(args, kwds)
@@ -95,6 +123,7 @@ class Discrete(Distribution):
         low, high = self.support_at(*shapes)
         return loc + low, loc + high
 
+    @or_scipys
     def entropy(self, *args: Any, **kwds: Any) -> Any:
         shapes, _, scale = self.parameters(args, kwds)
         good, shapes, _ = self.safe(shapes, scale)
@@ -110,6 +139,12 @@ def _log_choose(n: Any, k: Any) -> Any:
     return S.lgamma(n + 1.0) - S.lgamma(k + 1.0) - S.lgamma(n - k + 1.0)
 
 
+def _by_powers(edge: Any, inner: Callable[[Any], Any], p: Any, log_scale: Any, powers: Callable[[Any], Any]) -> Any:
+    """A probability as the exponential of its logarithm, and at an edge of the parameter, where that is infinite, as a product of powers."""
+    scale = np.exp(np.minimum(log_scale, 700.0))  # what stands beside it is 0, 1 or the derivative of a low power
+    return np.where(edge, scale * powers(np.where(edge, p, 0.5)), inner(np.where(edge, 0.5, p)))
+
+
 def _probability(p: Any) -> Any:
     return (p >= 0) & (p <= 1)
 
@@ -118,9 +153,10 @@ class Bernoulli(Discrete):
     shapes = ("p",)
     valid = staticmethod(_probability)
     support_at = staticmethod(lambda p: (0.0, 1.0))
-    logpmf_at = staticmethod(lambda k, p: S.xlogy(k, p) + S.xlog1py(1.0 - k, -p))
+    logpmf_at = staticmethod(lambda k, p: xlogy(k, p) + xlog1py(1.0 - k, -p))
     pmf_at = staticmethod(lambda k, p: np.where(k == 1, p, 1.0 - p))
     cdf_at = staticmethod(lambda k, p: 1.0 - p + 0.0 * k)
+    sf_at = staticmethod(lambda k, p: p + 0.0 * k)
     entropy_at = staticmethod(lambda p: S.entr(p) + S.entr(1.0 - p))
     moments = staticmethod(lambda p: (p, p * (1.0 - p)))
 
@@ -129,39 +165,58 @@ class Binomial(Discrete):
     shapes = ("n", "p")
     valid = staticmethod(lambda n, p: (n >= 0) & (n == np.floor(n).detach()) & _probability(p))
     support_at = staticmethod(lambda n, p: (0.0, n.detach()))
-    logpmf_at = staticmethod(lambda k, n, p: _log_choose(n, k) + S.xlogy(k, p) + S.xlog1py(n - k, -p))
-    cdf_at = staticmethod(lambda k, n, p: ops.betainc(n - k, k + 1.0, 1.0 - p))
+    logpmf_at = staticmethod(lambda k, n, p: _log_choose(n, k) + xlogy(k, p) + xlog1py(n - k, -p))
+    cdf_at = staticmethod(lambda k, n, p: ops.betaincc(k + 1.0, n - k, p))
     sf_at = staticmethod(lambda k, n, p: ops.betainc(k + 1.0, n - k, p))
     moments = staticmethod(lambda n, p: (n * p, n * p * (1.0 - p)))
+
+    def pmf_at(self, k: Any, n: Any, p: Any) -> Any:
+        inner, powers = lambda q: np.exp(self.logpmf_at(k, n, q)), lambda q: q**k * (1.0 - q) ** (n - k)
+        return _by_powers((p == 0) | (p == 1), inner, p, _log_choose(n, k), powers)
 
 
 class Poisson(Discrete):
     shapes = ("mu",)
     valid = staticmethod(lambda mu: mu >= 0)
-    logpmf_at = staticmethod(lambda k, mu: S.xlogy(k, mu) - S.lgamma(k + 1.0) - mu)
+    logpmf_at = staticmethod(lambda k, mu: xlogy(k, mu) - S.lgamma(k + 1.0) - mu)
     cdf_at = staticmethod(lambda k, mu: gamma_ops.igammac(k + 1.0, mu))
     sf_at = staticmethod(lambda k, mu: gamma_ops.igamma(k + 1.0, mu))
     moments = staticmethod(lambda mu: (mu, mu))
+
+    def pmf_at(self, k: Any, mu: Any) -> Any:
+        inner, powers = lambda m: np.exp(self.logpmf_at(k, m)), lambda m: m**k * np.exp(-m)
+        return _by_powers(mu == 0, inner, mu, -S.lgamma(k + 1.0), powers)
 
 
 class Geometric(Discrete):
     shapes = ("p",)
     valid = staticmethod(lambda p: (p > 0) & (p <= 1))
     support_at = staticmethod(lambda p: (1.0, numpy.inf))
-    logpmf_at = staticmethod(lambda k, p: S.xlog1py(k - 1.0, -p) + np.log(p))
-    cdf_at = staticmethod(lambda k, p: -np.expm1(np.log1p(-p) * k))
-    sf_at = staticmethod(lambda k, p: np.exp(k * np.log1p(-p)))
+    logpmf_at = staticmethod(lambda k, p: xlog1py(k - 1.0, -p) + np.log(p))
+    sf_at = staticmethod(lambda k, p: _by_powers(p == 1, lambda q: np.exp(k * np.log1p(-q)), p, 0.0 * p, lambda q: (1.0 - q) ** k))
+    cdf_at = staticmethod(
+        lambda k, p: _by_powers(p == 1, lambda q: one_less_exp(-k * np.log1p(-q)), p, 0.0 * p, lambda q: 1.0 - (1.0 - q) ** k)
+    )
     entropy_at = staticmethod(lambda p: -np.log(p) - np.log1p(-p) * (1.0 - p) / p)
+
+    def pmf_at(self, k: Any, p: Any) -> Any:
+        inner, powers = lambda q: np.exp(self.logpmf_at(k, q)), lambda q: (1.0 - q) ** (k - 1.0) * q
+        return _by_powers(p == 1, inner, p, 0.0 * p, powers)
+
     moments = staticmethod(lambda p: (1.0 / p, (1.0 - p) / p / p))
 
 
 class NegativeBinomial(Discrete):
     shapes = ("n", "p")
     valid = staticmethod(lambda n, p: (n > 0) & (p > 0) & (p <= 1))
-    logpmf_at = staticmethod(lambda k, n, p: S.lgamma(n + k) - S.lgamma(k + 1.0) - S.lgamma(n) + n * np.log(p) + S.xlog1py(k, -p))
+    logpmf_at = staticmethod(lambda k, n, p: S.lgamma(n + k) - S.lgamma(k + 1.0) - S.lgamma(n) + n * np.log(p) + xlog1py(k, -p))
     cdf_at = staticmethod(lambda k, n, p: ops.betainc(n, k + 1.0, p))
     sf_at = staticmethod(lambda k, n, p: ops.betaincc(n, k + 1.0, p))
     moments = staticmethod(lambda n, p: (n * (1.0 - p) / p, n * (1.0 - p) / p / p))
+
+    def pmf_at(self, k: Any, n: Any, p: Any) -> Any:
+        inner, powers = lambda q: np.exp(self.logpmf_at(k, n, q)), lambda q: q**n * (1.0 - q) ** k
+        return _by_powers(p == 1, inner, p, S.lgamma(n + k) - S.lgamma(k + 1.0) - S.lgamma(n), powers)
 
 
 class BetaBinomial(Discrete):

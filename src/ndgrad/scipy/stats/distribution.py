@@ -6,6 +6,7 @@ value still spoils the gradient. So formulas are only ever evaluated at a point 
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -13,10 +14,11 @@ from typing import Any
 import numpy
 
 import ndgrad.numpy as np
+from ndgrad.autograd.stake import at_stake
 from ndgrad.implicit.convergence import scipy_module
 from ndgrad.numpy.coercion import constant, values_of
 from ndgrad.ops.vocabulary import tensor_ops
-from ndgrad.scipy._beyond import active_in, floating, refuse_active
+from ndgrad.scipy._beyond import floating, on_constants, refuse_active, without_tensors
 
 EULER = 0.5772156649015329
 LOG_ROOT_TWO_PI = 0.5 * math.log(2 * math.pi)
@@ -34,6 +36,44 @@ def scipys(name: str) -> Any:
     return getattr(scipy_module("stats", f"ndgrad.scipy.stats.{name}"), name)
 
 
+# ----- what has no formula here ------------------------------------------------------------------------------------------------
+
+
+class NoRule(Exception):
+    """A distribution has no formula for what was asked; the message is the call that does the same."""
+
+
+def or_scipys(method: Callable[..., Any]) -> Callable[..., Any]:
+    """A method that is SciPy's own, on constants, where the distribution has no formula."""
+
+    @functools.wraps(method)
+    def call(self: Any, *args: Any, **kwds: Any) -> Any:
+        try:
+            return method(self, *args, **kwds)
+        except NoRule as missing:
+            return of_constants(f"{self.name}.{method.__name__}", getattr(scipys(self.name), method.__name__), str(missing))(*args, **kwds)
+
+    return call
+
+
+def of_constants(name: str, theirs: Any, instead: str = "logpdf or logpmf, or an integral of it by ndgrad.scipy.integrate") -> Any:
+    """A method or attribute of SciPy's, the method on constants and with Arrays as results."""
+    if not callable(theirs):
+        return theirs
+    guarded = on_constants(name, theirs, instead)
+
+    def call(*args: Any, **kwds: Any) -> Any:
+        return _scalars_as_arrays(guarded(*args, **kwds))
+
+    return call
+
+
+def _scalars_as_arrays(made: Any) -> Any:
+    if isinstance(made, numpy.generic):
+        return constant(numpy.asarray(made))
+    return tuple(map(_scalars_as_arrays, made)) if type(made) is tuple else made
+
+
 def real(x: Any) -> Any:
     """An argument as an Array of float64 (or another floating dtype it has)."""
     return floating(x)
@@ -46,8 +86,12 @@ class Frozen:
         self.dist, self.args, self.kwds = dist, args, kwds
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("_") or name not in METHODS:
+        if name.startswith("_"):
             raise AttributeError(f"a frozen {self.dist.name} has no attribute {name!r}")
+        if name not in METHODS:
+            what = f"{self.dist.name}.{name}"
+            refuse_active(what, (self.args, self.kwds), "the same method of the distribution's logpdf or logpmf")
+            return of_constants(what, getattr(scipys(self.dist.name)(*without_tensors(self.args), **without_tensors(self.kwds)), name))
         method = getattr(self.dist, name)
         if name in ("entropy", "mean", "median", "std", "support", "var"):
             return lambda: method(*self.args, **self.kwds)
@@ -58,6 +102,7 @@ class Frozen:
         return lambda x: method(x, *self.args, **self.kwds)
 
 
+#: Methods of frozen distributions that are called with the parameters here.
 METHODS = (
     "pdf", "logpdf", "pmf", "logpmf", "cdf", "logcdf", "sf", "logsf", "ppf", "isf", "entropy", "mean", "median", "std", "var", "stats",
     "support", "interval", "rvs",
@@ -78,6 +123,12 @@ class Distribution:
         return Frozen(self, args, kwds)
 
     freeze = __call__
+
+    def __getattr__(self, name: str) -> Any:
+        """What SciPy's distribution has besides (moment, expect, ...), for constants."""
+        if name.startswith("_"):
+            raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
+        return of_constants(f"{self.name}.{name}", getattr(scipys(self.name), name))
 
     # ----- parameters: shapes by position or name, then loc and scale -----
 
@@ -106,7 +157,7 @@ class Distribution:
     def safe(self, shapes: list[Any], scale: Any) -> tuple[Any, list[Any], Any]:
         """Where parameters are valid, and parameters with ones (which are, for every distribution here) in the other places."""
         good = self.valid(*shapes) & (scale > 0)
-        if numpy.all(_bare(good)):
+        if numpy.all(bare(good)):
             return good, shapes, scale
         return good, [np.where(good, s, self.fallback(i)) for i, s in enumerate(shapes)], np.where(good, scale, 1.0)
 
@@ -117,7 +168,7 @@ class Distribution:
 
     def moments(self, *shapes: Any) -> tuple[Any, Any]:
         """Mean and variance of the standard form."""
-        raise NotImplementedError(f"the moments of {self.name} have no closed form here. Integrate: ndgrad.scipy.integrate.quad.")
+        raise NoRule("integrate: ndgrad.scipy.integrate.quad")
 
     def _moments(self, args: tuple[Any, ...], kwds: dict[str, Any]) -> tuple[Any, Any]:
         shapes, loc, scale = self.parameters(args, kwds)
@@ -125,18 +176,22 @@ class Distribution:
         mean, var = self.moments(*shapes)
         return np.where(good, loc + scale * mean, numpy.nan), np.where(good, scale * scale * var, numpy.nan)
 
+    @or_scipys
     def mean(self, *args: Any, **kwds: Any) -> Any:
         return self._moments(args, kwds)[0]
 
+    @or_scipys
     def var(self, *args: Any, **kwds: Any) -> Any:
         return self._moments(args, kwds)[1]
 
+    @or_scipys
     def std(self, *args: Any, **kwds: Any) -> Any:
         return np.sqrt(self.var(*args, **kwds))
 
+    @or_scipys
     def stats(self, *args: Any, moments: str = "mv", **kwds: Any) -> Any:
         if set(moments) - set("mv"):
-            raise NotImplementedError(f"{self.name}.stats: of the moments {moments!r} only 'm' and 'v' have derivatives here.")
+            raise NoRule("the moments 'm' and 'v', or integrals by ndgrad.scipy.integrate.quad")
         both = dict(zip("mv", self._moments(args, kwds)))
         return tuple(both[m] for m in moments) if len(moments) > 1 else both[moments]
 
@@ -148,11 +203,11 @@ class Distribution:
         return self.ppf(half, *args, **kwds), self.ppf(1.0 - half, *args, **kwds)
 
     def ppf(self, q: Any, *args: Any, **kwds: Any) -> Any:
-        raise NotImplementedError(f"{self.name}.ppf has no rule here. Solve cdf(x) = q: ndgrad.scipy.optimize.brentq.")
+        raise NotImplementedError
 
     def fit(self, *args: Any, **kwds: Any) -> Any:
-        refuse_active(f"{self.name}.fit", (args, kwds), "ndgrad.scipy.optimize.minimize of -logpdf(...).sum()")
-        return scipys(self.name).fit(*args, **kwds)
+        instead = "ndgrad.scipy.optimize.minimize of -logpdf(...).sum()"
+        return of_constants(f"{self.name}.fit", scipys(self.name).fit, instead)(*args, **kwds)
 
     def _drawn(self, args: tuple[Any, ...], kwds: dict[str, Any], size: Any, random_state: Any) -> Any:
         """Numbers as SciPy draws them for these parameters."""
@@ -166,7 +221,7 @@ class Distribution:
         return scipys(self.name).rvs(*given, size=1 if size is None else size, random_state=random_state)
 
 
-def _bare(condition: Any) -> Any:
+def bare(condition: Any) -> Any:
     """The values of a condition, or False if they differ between the samples of a batch."""
     from ndgrad.autograd.variable import Variable
     from ndgrad.storage import memory_of
@@ -174,7 +229,23 @@ def _bare(condition: Any) -> Any:
     return memory_of(condition) if isinstance(condition, Variable) else condition
 
 
-def _log_of_smaller(p: Any, other: Callable[[], Any]) -> Any:
+def one_less_exp(u: Any) -> Any:
+    """1 - exp(-u) for u of 0 or more. expm1 has the digits near 0, and exp those of the derivative elsewhere."""
+    small = u < 1.0
+    return np.where(small, -np.expm1(-np.where(small, u, 0.0)), 1.0 - np.exp(-np.where(small, 1.0, u)))
+
+
+def xlogy(a: Any, x: Any) -> Any:
+    """a log(x), where a = 0 stands for the power x^0 = 1, at x = 0 too: its derivative in x is 0 there."""
+    return S.xlogy(a, np.where((a == 0) & (x == 0), 1.0, x))
+
+
+def xlog1py(a: Any, x: Any) -> Any:
+    """a log(1 + x), likewise."""
+    return S.xlog1py(a, np.where((a == 0) & (x == -1), 0.0, x))
+
+
+def log_of_smaller(p: Any, other: Callable[[], Any]) -> Any:
     """log(p) with its digits near 1 too, from 1 - p."""
     small = p < 0.5
     return np.where(small, np.log(np.where(small, p, 0.5)), np.log1p(-np.where(small, 0.5, other())))
@@ -199,25 +270,25 @@ class Continuous(Distribution):
         return np.exp(self.logpdf_at(x, *shapes))
 
     def cdf_at(self, x: Any, *shapes: Any) -> Any:
-        raise NotImplementedError(f"{self.name}.cdf has no rule here. Integrate the density: ndgrad.scipy.integrate.quad.")
+        raise NoRule("integrate the density: ndgrad.scipy.integrate.quad")
 
     def sf_at(self, x: Any, *shapes: Any) -> Any:
         return 1.0 - self.cdf_at(x, *shapes)
 
     def logcdf_at(self, x: Any, *shapes: Any) -> Any:
-        return _log_of_smaller(self.cdf_at(x, *shapes), lambda: self.sf_at(x, *shapes))
+        return log_of_smaller(self.cdf_at(x, *shapes), lambda: self.sf_at(x, *shapes))
 
     def logsf_at(self, x: Any, *shapes: Any) -> Any:
-        return _log_of_smaller(self.sf_at(x, *shapes), lambda: self.cdf_at(x, *shapes))
+        return log_of_smaller(self.sf_at(x, *shapes), lambda: self.cdf_at(x, *shapes))
 
     def ppf_at(self, q: Any, *shapes: Any) -> Any:
-        raise NotImplementedError(f"{self.name}.ppf has no rule here. Solve cdf(x) = q: ndgrad.scipy.optimize.brentq.")
+        raise NoRule("solve cdf(x) = q: ndgrad.scipy.optimize.brentq")
 
     def isf_at(self, q: Any, *shapes: Any) -> Any:
         return self.ppf_at(1.0 - q, *shapes)
 
     def entropy_at(self, *shapes: Any) -> Any:
-        raise NotImplementedError(f"{self.name}.entropy has no rule here. Integrate -pdf logpdf: ndgrad.scipy.integrate.quad.")
+        raise NoRule("integrate -pdf logpdf: ndgrad.scipy.integrate.quad")
 
     # ----- SciPy's methods -----
 
@@ -234,8 +305,7 @@ class Continuous(Distribution):
         inside = inside & good
         if density:
             inside = inside & (abs(z) < numpy.inf)
-        z = np.where(inside, z, _interior(low, high))
-        value = formula(z, *shapes)
+        value = formula(*self._inner(inside, z, shapes, low, high))
         if density == 1:
             value = value / scale
         elif density == 2:
@@ -244,21 +314,35 @@ class Continuous(Distribution):
         value = np.where(inside, value, outside)
         return np.where(good & ~np.isnan(point), value, numpy.nan)
 
+    def _inner(self, inside: Any, z: Any, shapes: list[Any], low: Any, high: Any) -> list[Any]:
+        """Points and shapes, with a point inside the support of other shapes where a point is outside: so the shapes have no part in
+        what is found there, neither in its value nor, by an underflow, in its gradient."""
+        if numpy.all(bare(inside)):
+            return [z, *shapes]
+        others = [np.where(inside, s, self.fallback(i)) for i, s in enumerate(shapes)]
+        return [np.where(inside, z, _interior(*self.support_at(*others))), *others]
+
+    @or_scipys
     def pdf(self, x: Any, *args: Any, **kwds: Any) -> Any:
         return self._at_point(x, args, kwds, self.pdf_at, 0.0, 0.0, 1)
 
+    @or_scipys
     def logpdf(self, x: Any, *args: Any, **kwds: Any) -> Any:
         return self._at_point(x, args, kwds, self.logpdf_at, -numpy.inf, -numpy.inf, 2)
 
+    @or_scipys
     def cdf(self, x: Any, *args: Any, **kwds: Any) -> Any:
         return self._at_point(x, args, kwds, self.cdf_at, 0.0, 1.0, 0)
 
+    @or_scipys
     def logcdf(self, x: Any, *args: Any, **kwds: Any) -> Any:
         return self._at_point(x, args, kwds, self.logcdf_at, -numpy.inf, 0.0, 0)
 
+    @or_scipys
     def sf(self, x: Any, *args: Any, **kwds: Any) -> Any:
         return self._at_point(x, args, kwds, self.sf_at, 1.0, 0.0, 0)
 
+    @or_scipys
     def logsf(self, x: Any, *args: Any, **kwds: Any) -> Any:
         return self._at_point(x, args, kwds, self.logsf_at, 0.0, -numpy.inf, 0)
 
@@ -273,12 +357,15 @@ class Continuous(Distribution):
         value = np.where(inside, value, np.where(p <= 0, ends[0], ends[1]))
         return np.where(good & (p >= 0) & (p <= 1), loc + scale * value, numpy.nan)
 
+    @or_scipys
     def ppf(self, q: Any, *args: Any, **kwds: Any) -> Any:
         return self._quantile(q, args, kwds, self.ppf_at, upper=False)
 
+    @or_scipys
     def isf(self, q: Any, *args: Any, **kwds: Any) -> Any:
         return self._quantile(q, args, kwds, self.isf_at, upper=True)
 
+    @or_scipys
     def entropy(self, *args: Any, **kwds: Any) -> Any:
         shapes, _, scale = self.parameters(args, kwds)
         good, shapes, scale = self.safe(shapes, scale)
@@ -296,12 +383,12 @@ class Continuous(Distribution):
     def rvs(self, *args: Any, size: Any = None, random_state: Any = None, **kwds: Any) -> Any:
         """The numbers that SciPy draws, differentiable in all parameters: a draw is the quantile of a fixed probability."""
         shapes, loc, scale = self.parameters(args, kwds)
-        if active_in([*shapes, loc, scale]) is None:
+        if not at_stake(shapes, loc, scale):
             drawn = constant(numpy.asarray(self._drawn(args, kwds, size, random_state), numpy.float64))
             return drawn[0] if size is None and drawn.size == 1 else drawn
         plain = [s.detach() for s in shapes]
         z = constant(numpy.asarray(self._drawn((*plain, 0.0, 1.0), {}, _size(size, shapes, loc, scale), random_state), numpy.float64))
-        if active_in(shapes) is not None:
+        if at_stake(shapes):
             # the smaller of the two probabilities has more digits
             lower, upper = self.cdf(z, *plain), self.sf(z, *plain)
             low = lower < 0.5
@@ -336,9 +423,17 @@ __all__ = [
     "Continuous",
     "Distribution",
     "Frozen",
+    "NoRule",
     "S",
+    "bare",
+    "log_of_smaller",
     "nan",
+    "of_constants",
+    "one_less_exp",
     "only",
+    "or_scipys",
     "real",
     "scipys",
+    "xlog1py",
+    "xlogy",
 ]

@@ -8,16 +8,17 @@ from typing import Any
 import numpy
 
 import ndgrad.numpy as np
+from ndgrad.array_api.special import fdtr, fdtrc
 from ndgrad.ops import distribution as ops
 from ndgrad.ops import gamma as gamma_ops
-from ndgrad.scipy.stats.distribution import EULER, EVERYWHERE, Continuous, S, nan, only
+from ndgrad.scipy.stats.distribution import EULER, EVERYWHERE, LOG_ROOT_TWO_PI, Continuous, S, nan, one_less_exp, only, xlog1py, xlogy
 
 # ----- exponential and gamma -------------------------------------------------------------------------------------------------
 
 
 class Exponential(Continuous):
     logpdf_at = staticmethod(lambda x: -x)
-    cdf_at = staticmethod(lambda x: -np.expm1(-x))
+    cdf_at = staticmethod(lambda x: one_less_exp(x))
     sf_at = staticmethod(lambda x: np.exp(-x))
     logsf_at = staticmethod(lambda x: -x)
     ppf_at = staticmethod(lambda q: -np.log1p(-q))
@@ -28,7 +29,7 @@ class Exponential(Continuous):
 
 class Gamma(Continuous):
     shapes = ("a",)
-    logpdf_at = staticmethod(lambda x, a: S.xlogy(a - 1.0, x) - x - S.lgamma(a))
+    logpdf_at = staticmethod(lambda x, a: xlogy(a - 1.0, x) - x - S.lgamma(a))
     cdf_at = staticmethod(lambda x, a: gamma_ops.igamma(a, x))
     sf_at = staticmethod(lambda x, a: gamma_ops.igammac(a, x))
     ppf_at = staticmethod(lambda q, a: ops.igamma_inverse(a, q))
@@ -39,7 +40,7 @@ class Gamma(Continuous):
 
 class Chi2(Continuous):
     shapes = ("df",)
-    logpdf_at = staticmethod(lambda x, df: S.xlogy(df / 2.0 - 1.0, x) - x / 2.0 - S.lgamma(df / 2.0) - math.log(2) / 2 * df)
+    logpdf_at = staticmethod(lambda x, df: xlogy(df / 2.0 - 1.0, x) - x / 2.0 - S.lgamma(df / 2.0) - math.log(2) / 2 * df)
     cdf_at = staticmethod(lambda x, df: gamma_ops.igamma(df / 2.0, x / 2.0))
     sf_at = staticmethod(lambda x, df: gamma_ops.igammac(df / 2.0, x / 2.0))
     ppf_at = staticmethod(lambda q, df: 2.0 * ops.igamma_inverse(df / 2.0, q))
@@ -50,14 +51,14 @@ class Chi2(Continuous):
 
 class Chi(Continuous):
     shapes = ("df",)
-    logpdf_at = staticmethod(lambda x, df: math.log(2) - 0.5 * math.log(2) * df - S.lgamma(0.5 * df) + S.xlogy(df - 1.0, x) - 0.5 * x * x)
+    logpdf_at = staticmethod(lambda x, df: math.log(2) - 0.5 * math.log(2) * df - S.lgamma(0.5 * df) + xlogy(df - 1.0, x) - 0.5 * x * x)
     cdf_at = staticmethod(lambda x, df: gamma_ops.igamma(0.5 * df, 0.5 * x * x))
     sf_at = staticmethod(lambda x, df: gamma_ops.igammac(0.5 * df, 0.5 * x * x))
     ppf_at = staticmethod(lambda q, df: np.sqrt(2.0 * ops.igamma_inverse(0.5 * df, q)))
     isf_at = staticmethod(lambda q, df: np.sqrt(2.0 * ops.igammac_inverse(0.5 * df, q)))
 
     def moments(self, df: Any) -> tuple[Any, Any]:
-        mean = math.sqrt(2) * np.exp(S.lgamma(df / 2.0 + 0.5) - S.lgamma(df / 2.0))
+        mean = math.sqrt(2) * S.poch(df / 2.0, 0.5)
         return mean, df - mean * mean
 
     entropy_at = staticmethod(lambda df: S.lgamma(df / 2.0) + 0.5 * (df - math.log(2) - (df - 1.0) * S.digamma(df / 2.0)))
@@ -102,26 +103,38 @@ class LogGamma(Continuous):
 
 class Nakagami(Continuous):
     shapes = ("nu",)
-    logpdf_at = staticmethod(lambda x, nu: math.log(2) + S.xlogy(nu, nu) - S.lgamma(nu) + S.xlogy(2.0 * nu - 1.0, x) - nu * x * x)
+    logpdf_at = staticmethod(lambda x, nu: math.log(2) + nu * np.log(nu) - S.lgamma(nu) + xlogy(2.0 * nu - 1.0, x) - nu * x * x)
     cdf_at = staticmethod(lambda x, nu: gamma_ops.igamma(nu, nu * x * x))
     sf_at = staticmethod(lambda x, nu: gamma_ops.igammac(nu, nu * x * x))
     ppf_at = staticmethod(lambda q, nu: np.sqrt(ops.igamma_inverse(nu, q) / nu))
     isf_at = staticmethod(lambda q, nu: np.sqrt(ops.igammac_inverse(nu, q) / nu))
 
     def moments(self, nu: Any) -> tuple[Any, Any]:
-        mean = np.exp(S.lgamma(nu + 0.5) - S.lgamma(nu)) / np.sqrt(nu)
+        mean = S.poch(nu, 0.5) / np.sqrt(nu)
         return mean, 1.0 - mean * mean
 
 
 class GeneralizedNormal(Continuous):
+    """The power of |x| is an op of its own, which has all its derivatives at 0."""
+
     shapes = ("beta",)
     support_at = staticmethod(lambda beta: EVERYWHERE)
-    logpdf_at = staticmethod(lambda x, beta: np.log(0.5 * beta) - S.lgamma(1.0 / beta) - abs(x) ** beta)
+    logpdf_at = staticmethod(lambda x, beta: np.log(0.5 * beta) - S.lgamma(1.0 / beta) - ops.distance_power(x, beta))
 
     @staticmethod
-    def cdf_at(x: Any, beta: Any) -> Any:
-        tail = 0.5 * gamma_ops.igammac(1.0 / beta, abs(x) ** beta)
-        return np.where(x > 0, 1.0 - tail, tail)
+    def _near(x: Any, beta: Any) -> Any:
+        """cdf - 1/2 up to |x| = 1, with a = 1 / beta and y = |x|^beta: x/2 exp(-y) / gamma(a + 1) sum over k of y^k / ((a+1) ... (a+k))."""
+        a, y = 1.0 / beta, ops.distance_power(x, beta)
+        series: Any = 1.0
+        for k in range(20, 0, -1):
+            series = series * y / (a + float(k)) + 1.0
+        return 0.5 * x * np.exp(-y) * S.rgamma(a + 1.0) * series
+
+    def cdf_at(self, x: Any, beta: Any) -> Any:
+        near, above = abs(x) < 1.0, x > 0
+        far = np.where(near, 1.0, np.where(above, x, -x))
+        tail = 0.5 * gamma_ops.igammac(1.0 / beta, far**beta)
+        return np.where(near, 0.5 + self._near(np.where(near, x, 0.0), beta), np.where(above, 1.0 - tail, tail))
 
     def sf_at(self, x: Any, beta: Any) -> Any:
         return self.cdf_at(-x, beta)
@@ -129,10 +142,22 @@ class GeneralizedNormal(Continuous):
     entropy_at = staticmethod(lambda beta: 1.0 / beta - np.log(0.5 * beta) + S.lgamma(1.0 / beta))
     moments = staticmethod(lambda beta: (0.0, np.exp(S.lgamma(3.0 / beta) - S.lgamma(1.0 / beta))))
 
-    @staticmethod
-    def ppf_at(q: Any, beta: Any) -> Any:
-        side = np.sign(q - 0.5)
-        return side * ops.igamma_inverse(1.0 / beta, side * (2.0 * q - 1.0)) ** (1.0 / beta)
+    def ppf_at(self, q: Any, beta: Any) -> Any:
+        """The tail's quantile where the tail is short; near the middle that of what lies between; in the middle itself a step of Newton's
+        method, and of a density that is smooth there a second: the quantile up to terms of second and of fourth order."""
+        middle, inner, above = q == 0.5, (q > 0.25) & (q < 0.75), q > 0.5
+        tail = 2.0 * np.where(inner, 0.2, np.where(above, 1.0 - q, q))
+        half = np.where(inner & ~middle, np.where(above, 2.0 * q - 1.0, 1.0 - 2.0 * q), 0.5)
+        a = 1.0 / beta
+        size = np.where(inner, ops.igamma_inverse(a, half), ops.igammac_inverse(a, tail)) ** a
+        first = np.where(middle, q - 0.5, 0.0) / (0.5 * beta * S.rgamma(a))
+        smooth = middle & (beta >= 2.0)
+        start, power = np.where(smooth, first, 0.5), np.where(smooth, beta, 2.0)
+        second = start - (self._near(start, power) - np.where(smooth, q - 0.5, 0.0)) / self.pdf_at(start, power)
+        return np.where(smooth, second, np.where(middle, first, np.where(above, size, -size)))
+
+    def isf_at(self, q: Any, beta: Any) -> Any:
+        return -self.ppf_at(q, beta)
 
 
 # ----- beta, F, t ----------------------------------------------------------------------------------------------------------------
@@ -141,7 +166,7 @@ class GeneralizedNormal(Continuous):
 class Beta(Continuous):
     shapes = ("a", "b")
     support_at = staticmethod(lambda a, b: (0.0, 1.0))
-    logpdf_at = staticmethod(lambda x, a, b: S.xlog1py(b - 1.0, -x) + S.xlogy(a - 1.0, x) - S.betaln(a, b))
+    logpdf_at = staticmethod(lambda x, a, b: xlog1py(b - 1.0, -x) + xlogy(a - 1.0, x) - S.betaln(a, b))
     cdf_at = staticmethod(lambda x, a, b: ops.betainc(a, b, x))
     sf_at = staticmethod(lambda x, a, b: ops.betaincc(a, b, x))
     ppf_at = staticmethod(lambda q, a, b: ops.betainc_inverse(a, b, q))
@@ -155,14 +180,18 @@ class Beta(Continuous):
 
 class BetaPrime(Continuous):
     shapes = ("a", "b")
-    logpdf_at = staticmethod(lambda x, a, b: S.xlogy(a - 1.0, x) - S.xlog1py(a + b, x) - S.betaln(a, b))
-    cdf_at = staticmethod(lambda x, a, b: ops.betainc(a, b, x / (1.0 + x)))
-    sf_at = staticmethod(lambda x, a, b: ops.betaincc(a, b, x / (1.0 + x)))
+    logpdf_at = staticmethod(lambda x, a, b: xlogy(a - 1.0, x) - xlog1py(a + b, x) - S.betaln(a, b))
+    cdf_at = staticmethod(lambda x, a, b: fdtr(2.0 * a, 2.0 * b, x * b / a))
+    sf_at = staticmethod(lambda x, a, b: fdtrc(2.0 * a, 2.0 * b, x * b / a))
 
     @staticmethod
     def ppf_at(q: Any, a: Any, b: Any) -> Any:
         # 1 - r from the other end, where r is near 1
         return ops.betainc_inverse(a, b, q) / ops.betaincc_inverse(b, a, q)
+
+    @staticmethod
+    def isf_at(q: Any, a: Any, b: Any) -> Any:
+        return ops.betaincc_inverse(a, b, q) / ops.betainc_inverse(b, a, q)
 
     def moments(self, a: Any, b: Any) -> tuple[Any, Any]:
         once, twice = np.where(b > 1, b, 2.0), np.where(b > 2, b, 3.0)
@@ -176,11 +205,11 @@ class F(Continuous):
     @staticmethod
     def logpdf_at(x: Any, dfn: Any, dfd: Any) -> Any:
         n, m = dfn / 2.0, dfd / 2.0
-        log = m * np.log(dfd) + n * np.log(dfn) + S.xlogy(n - 1.0, x)
-        return log - (n + m) * np.log(dfd + dfn * x) - S.betaln(n, m)
+        ratio = dfn / dfd
+        return n * np.log(ratio) + xlogy(n - 1.0, x) - (n + m) * np.log1p(ratio * x) - S.betaln(n, m)
 
-    cdf_at = staticmethod(lambda x, dfn, dfd: ops.betainc(dfn / 2.0, dfd / 2.0, dfn * x / (dfd + dfn * x)))
-    sf_at = staticmethod(lambda x, dfn, dfd: ops.betainc(dfd / 2.0, dfn / 2.0, dfd / (dfd + dfn * x)))
+    cdf_at = staticmethod(lambda x, dfn, dfd: fdtr(dfn, dfd, x))
+    sf_at = staticmethod(lambda x, dfn, dfd: fdtrc(dfn, dfd, x))
 
     @staticmethod
     def ppf_at(q: Any, dfn: Any, dfd: Any) -> Any:
@@ -205,14 +234,17 @@ class F(Continuous):
 
 
 class StudentT(Continuous):
+    """With infinitely many degrees of freedom it is the normal distribution."""
+
     shapes = ("df",)
     support_at = staticmethod(lambda df: EVERYWHERE)
 
     @staticmethod
     def logpdf_at(x: Any, df: Any) -> Any:
-        half = df / 2.0
-        scale = S.lgamma(half + 0.5) - S.lgamma(half) - 0.5 * np.log(df * math.pi)
-        return scale - (half + 0.5) * np.log1p(x * x / df)
+        endless = df == numpy.inf
+        half = np.where(endless, 1.0, df) / 2.0
+        scale = np.log(S.poch(half, 0.5)) - 0.5 * np.log(half * (2 * math.pi))
+        return np.where(endless, -0.5 * x * x - LOG_ROOT_TWO_PI, scale - (half + 0.5) * np.log1p(x * x / (2.0 * half)))
 
     cdf_at = staticmethod(lambda x, df: ops.stdtr(df, x))
     sf_at = staticmethod(lambda x, df: ops.stdtr(df, -x))
@@ -226,4 +258,4 @@ class StudentT(Continuous):
     @staticmethod
     def entropy_at(df: Any) -> Any:
         half = df / 2.0
-        return (half + 0.5) * (S.digamma(half + 0.5) - S.digamma(half)) + 0.5 * np.log(df) + S.betaln(half, 0.5 + 0.0 * half)
+        return (half + 0.5) * gamma_ops.digamma_rise(half, 0.5, S) + 0.5 * np.log(df) + S.betaln(half, 0.5 + 0.0 * half)

@@ -13,8 +13,7 @@ import numpy
 
 import ndgrad.numpy as np
 from ndgrad.numpy.coercion import constant, values_of
-from ndgrad.scipy._beyond import refuse_active
-from ndgrad.scipy.stats.distribution import S, real, scipys
+from ndgrad.scipy.stats.distribution import S, of_constants, real, scipys, xlogy
 
 _LOG_TWO_PI = math.log(2 * math.pi)
 
@@ -33,15 +32,7 @@ class _Parametrised:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
             raise AttributeError(name)
-        theirs = getattr(scipys(self.name), name)
-
-        def call(*args: Any, **kwds: Any) -> Any:
-            refuse_active(f"{self.name}.{name}", (args, kwds), "logpdf, or an integral of it by ndgrad.scipy.integrate")
-            from ndgrad.scipy._beyond import without_tensors
-
-            return theirs(*without_tensors(args), **without_tensors(kwds))
-
-        return call
+        return of_constants(f"{self.name}.{name}", getattr(scipys(self.name), name))
 
 
 class FrozenVector:
@@ -137,8 +128,11 @@ class MultivariateT(_Parametrised):
         m, c = _location_and_scatter(loc, shape, self.name)
         factor, v, d = _factor(c, self.name), real(df), m.shape[0]
         squares = _squares(factor, _points(x, d) - m)
-        scale = S.lgamma((v + float(d)) * 0.5) - S.lgamma(v * 0.5) - 0.5 * d * np.log(math.pi * v) - 0.5 * _log_det(factor)
-        return scale - (v + float(d)) * 0.5 * np.log1p(squares / v)
+        endless = v == numpy.inf  # then it is the normal distribution
+        v = np.where(endless, 1.0, v)
+        scale = np.log(S.poch(v * 0.5, 0.5 * d)) - 0.5 * d * np.log(math.pi * v)
+        tail = scale - (v + float(d)) * 0.5 * np.log1p(squares / v)
+        return np.where(endless, -0.5 * (d * _LOG_TWO_PI + squares), tail) - 0.5 * _log_det(factor)
 
     def pdf(self, x: Any, loc: Any = None, shape: Any = 1, df: Any = 1, allow_singular: bool = False) -> Any:
         return np.exp(self.logpdf(x, loc, shape, df, allow_singular))
@@ -155,7 +149,7 @@ class Dirichlet(_Parametrised):
             p = np.concatenate([p, (1.0 - p.sum(axis=0))[None]])
         if p.shape[0] != a.shape[0]:
             raise ValueError(f"dirichlet: x of shape {p.shape} does not fit alpha of shape {a.shape}.")
-        return S.xlogy((a - 1.0).reshape((-1, *(1,) * (p.ndim - 1))), p).sum(axis=0) - self._log_beta(a)
+        return xlogy((a - 1.0).reshape((-1, *(1,) * (p.ndim - 1))), p).sum(axis=0) - self._log_beta(a)
 
     def pdf(self, x: Any, alpha: Any) -> Any:
         return np.exp(self.logpdf(x, alpha))
@@ -193,7 +187,7 @@ class Multinomial(_Parametrised):
         counts, total, q = real(x), real(n), self._probabilities(p)
         fits = (counts.sum(axis=-1) == total) & (counts >= 0).all(axis=-1)
         safe = np.where(fits[..., None], counts, 0.0)
-        value = S.lgamma(total + 1.0) + (S.xlogy(safe, q) - S.lgamma(safe + 1.0)).sum(axis=-1)
+        value = S.lgamma(total + 1.0) + (xlogy(safe, q) - S.lgamma(safe + 1.0)).sum(axis=-1)
         return np.where(fits, value, -numpy.inf)
 
     def pmf(self, x: Any, n: Any, p: Any) -> Any:

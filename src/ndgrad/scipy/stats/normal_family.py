@@ -8,7 +8,9 @@ from typing import Any
 import numpy
 
 import ndgrad.numpy as np
-from ndgrad.scipy.stats.distribution import EULER, EVERYWHERE, LOG_ROOT_TWO_PI, Continuous, S
+from ndgrad.arrays.special.shape_derivatives import TAIL_NODES as tail_nodes
+from ndgrad.arrays.special.shape_derivatives import TAIL_WEIGHTS as tail_weights
+from ndgrad.scipy.stats.distribution import EULER, EVERYWHERE, LOG_ROOT_TWO_PI, Continuous, S, one_less_exp, xlogy
 
 # ----- normal and its kin ------------------------------------------------------------------------------------------------
 
@@ -30,9 +32,15 @@ class HalfNormal(Continuous):
     logpdf_at = staticmethod(lambda x: 0.5 * math.log(2 / math.pi) - 0.5 * x * x)
     cdf_at = staticmethod(lambda x: S.erf(x * math.sqrt(0.5)))
     sf_at = staticmethod(lambda x: 2.0 * S.ndtr(-x))
-    ppf_at = staticmethod(lambda q: S.ndtri((1.0 + q) / 2.0))
     isf_at = staticmethod(lambda q: -S.ndtri(q / 2.0))
     entropy_at = staticmethod(lambda: 0.5 * math.log(math.pi / 2) + 0.5)
+
+    @staticmethod
+    def ppf_at(q: Any) -> Any:
+        above = q > 0.5
+        tail = -S.ndtri(np.where(above, 1.0 - q, 0.5) / 2.0)
+        return np.where(above, tail, math.sqrt(2) * S.erfinv(np.where(above, 0.5, q)))
+
     moments = staticmethod(lambda: (math.sqrt(2 / math.pi), 1 - 2 / math.pi))
 
 
@@ -67,9 +75,16 @@ class TruncatedNormal(Continuous):
         """log(Phi(b) - Phi(a)): in the left tail as it stands, in the right tail mirrored."""
         right = a > 0
         low, high = np.where(right, -b, a), np.where(right, -a, b)
-        upper = S.log_ndtr(high)
         far = low == -numpy.inf
-        return np.where(far, upper, upper + np.log1p(-np.exp(S.log_ndtr(np.where(far, high - 1.0, low)) - upper)))
+        # of a narrow interval the difference cancels; there the density's series around the middle, in Hermite's polynomials, is integrated
+        width, middle = np.where(far, 1.0, high - low), np.where(far, 0.0, 0.5 * (high + low))
+        narrow = ~far & (width * (1.0 + abs(middle)) < 0.05)
+        w, m = np.where(narrow, width, 0.01) ** 2, np.where(narrow, middle, 0.0) ** 2
+        series = w * ((m - 1.0) / 24.0 + w * (((m - 6.0) * m + 3.0) / 1920.0 + w * (((m - 15.0) * m + 45.0) * m - 15.0) / 322560.0))
+        little = -0.5 * m - LOG_ROOT_TWO_PI + 0.5 * np.log(w) + np.log1p(series)
+        upper = S.log_ndtr(high)
+        lower = S.log_ndtr(np.where(far | narrow, high - 1.0, low))
+        return np.where(narrow, little, np.where(far, upper, upper + np.log1p(-np.exp(lower - upper))))
 
     def logpdf_at(self, x: Any, a: Any, b: Any) -> Any:
         return -0.5 * x * x - LOG_ROOT_TWO_PI - self._log_mass(a, b)
@@ -122,8 +137,25 @@ class SkewNormal(Continuous):
     valid = staticmethod(lambda a: a == a)
     support_at = staticmethod(lambda a: EVERYWHERE)
     logpdf_at = staticmethod(lambda x, a: math.log(2) - 0.5 * x * x - LOG_ROOT_TWO_PI + S.log_ndtr(a * x))
-    cdf_at = staticmethod(lambda x, a: S.ndtr(x) - 2.0 * S.owens_t(x, a))
-    sf_at = staticmethod(lambda x, a: S.ndtr(-x) + 2.0 * S.owens_t(x, a))
+    sf_at = staticmethod(lambda x, a: SkewNormal.cdf_at(-x, -a))
+
+    @staticmethod
+    def cdf_at(x: Any, a: Any) -> Any:
+        """Phi(x) - 2 T(x, a), or in the tail on the short side, where these cancel, the integral of 2 phi(t) Phi(a t) from -x on,
+
+            (2 pi)^(-1/2) exp(-c x^2/2) times the integral over s > 0 of exp(-c s (h + s/2)) erfcx(a (h + s) / sqrt 2)
+
+        with h = -x and c = 1 + a^2, by the double exponential rule of arrays.special.shape_derivatives, which has nearly all digits for
+        a fixed number of nodes.
+        """
+        tail = (a * x < -1.0) & (x < 0)
+        h, skew = np.where(tail, -x, 1.0)[..., None], np.where(tail, a, 1.0)[..., None]
+        c = 1.0 + skew * skew
+        s = tail_nodes / (c * h + np.sqrt(c)).detach()
+        inner = (np.exp(-c * s * (h + 0.5 * s)) * S.erfcx(skew * (h + s) * math.sqrt(0.5)) * tail_weights).sum(axis=-1)
+        scale = np.exp(-0.5 * c * h * h - LOG_ROOT_TWO_PI) / (c * h + np.sqrt(c)).detach()
+        x, a = np.where(tail, 0.0, x), np.where(tail, 0.0, a)
+        return np.where(tail, inner * scale[..., 0], S.ndtr(x) - 2.0 * S.owens_t(x, a))
 
     def moments(self, a: Any) -> tuple[Any, Any]:
         mean = math.sqrt(2 / math.pi) * a / np.sqrt(1.0 + a * a)
@@ -188,20 +220,28 @@ class Uniform(Continuous):
     moments = staticmethod(lambda: (0.5, 1 / 12))
 
 
+def _log_ratio(x: Any, a: Any) -> Any:
+    """log(x / a), with its digits where x is near a."""
+    near = abs(x - a) < 0.5 * a
+    return np.where(near, np.log1p(np.where(near, x - a, 0.0) / a), np.log(np.where(near, a, x)) - np.log(a))
+
+
 class LogUniform(Continuous):
     shapes = ("a", "b")
     valid = staticmethod(lambda a, b: (a > 0) & (b > a))
     support_at = staticmethod(lambda a, b: (a, b))
-    logpdf_at = staticmethod(lambda x, a, b: -np.log(x) - np.log(np.log(b) - np.log(a)))
-    cdf_at = staticmethod(lambda x, a, b: (np.log(x) - np.log(a)) / (np.log(b) - np.log(a)))
-    ppf_at = staticmethod(lambda q, a, b: np.exp(np.log(a) + q * (np.log(b) - np.log(a))))
-    entropy_at = staticmethod(lambda a, b: 0.5 * (np.log(a) + np.log(b)) + np.log(np.log(b) - np.log(a)))
+    logpdf_at = staticmethod(lambda x, a, b: -np.log(x) - np.log(_log_ratio(b, a)))
+    cdf_at = staticmethod(lambda x, a, b: _log_ratio(x, a) / _log_ratio(b, a))
+    sf_at = staticmethod(lambda x, a, b: _log_ratio(b, x) / _log_ratio(b, a))
+    ppf_at = staticmethod(lambda q, a, b: a * np.exp(q * _log_ratio(b, a)))
+    isf_at = staticmethod(lambda q, a, b: b * np.exp(-q * _log_ratio(b, a)))
+    entropy_at = staticmethod(lambda a, b: 0.5 * (np.log(a) + np.log(b)) + np.log(_log_ratio(b, a)))
 
     def fallback(self, place: int) -> float:
         return 1.0 + place
 
     def moments(self, a: Any, b: Any) -> tuple[Any, Any]:
-        width = np.log(b) - np.log(a)
+        width = _log_ratio(b, a)
         mean = (b - a) / width
         return mean, (b * b - a * a) / (2.0 * width) - mean * mean
 
@@ -227,10 +267,15 @@ class Triangular(Continuous):
         return np.where((x < c) | (c == 1), up, down)
 
     @staticmethod
+    def sf_at(x: Any, c: Any) -> Any:
+        return Triangular.cdf_at(1.0 - x, 1.0 - c)
+
+    @staticmethod
     def ppf_at(q: Any, c: Any) -> Any:
         low = q < c
         return np.where(low, np.sqrt(np.where(low, c * q, 0.25)), 1.0 - np.sqrt(np.where(low, 0.25, (1.0 - c) * (1.0 - q))))
 
+    isf_at = staticmethod(lambda q, c: 1.0 - Triangular.ppf_at(q, 1.0 - c))
     entropy_at = staticmethod(lambda c: 0.5 - math.log(2) + 0.0 * c)
     moments = staticmethod(lambda c: ((c + 1.0) / 3.0, (1.0 - c + c * c) / 18.0))
 
@@ -238,11 +283,12 @@ class Triangular(Continuous):
 class PowerLaw(Continuous):
     shapes = ("a",)
     support_at = staticmethod(lambda a: (0.0, 1.0))
-    logpdf_at = staticmethod(lambda x, a: np.log(a) + S.xlogy(a - 1.0, x))
+    logpdf_at = staticmethod(lambda x, a: np.log(a) + xlogy(a - 1.0, x))
     cdf_at = staticmethod(lambda x, a: x**a)
     logcdf_at = staticmethod(lambda x, a: a * np.log(x))
-    sf_at = staticmethod(lambda x, a: -np.expm1(a * np.log(x)))
+    sf_at = staticmethod(lambda x, a: one_less_exp(-a * np.log(x)))
     ppf_at = staticmethod(lambda q, a: q ** (1.0 / a))
+    isf_at = staticmethod(lambda q, a: np.exp(np.log1p(-q) / a))
     entropy_at = staticmethod(lambda a: 1.0 - 1.0 / a - np.log(a))
     moments = staticmethod(lambda a: (a / (a + 1.0), a / (a + 2.0) / (a + 1.0) ** 2))
 
@@ -250,7 +296,21 @@ class PowerLaw(Continuous):
 class Arcsine(Continuous):
     support_at = staticmethod(lambda: (0.0, 1.0))
     logpdf_at = staticmethod(lambda x: -math.log(math.pi) - 0.5 * np.log(x * (1.0 - x)))
-    cdf_at = staticmethod(lambda x: 2.0 / math.pi * np.arcsin(np.sqrt(x)))
+
+    @staticmethod
+    def sf_at(x: Any) -> Any:
+        # not cdf(1 - x): that has lost the digits of a small x
+        above = x > 0.5
+        half = 2.0 / math.pi * np.arcsin(np.sqrt(np.where(above, 1.0 - x, x)))
+        return np.where(above, half, 1.0 - half)
+
     ppf_at = staticmethod(lambda q: np.sin(math.pi / 2 * q) ** 2)
+    isf_at = staticmethod(lambda q: np.cos(math.pi / 2 * q) ** 2)
     entropy_at = staticmethod(lambda: -0.24156447527049044468)
     moments = staticmethod(lambda: (0.5, 0.125))
+
+    @staticmethod
+    def cdf_at(x: Any) -> Any:
+        above = x > 0.5
+        half = 2.0 / math.pi * np.arcsin(np.sqrt(np.where(above, 1.0 - x, x)))
+        return np.where(above, 1.0 - half, half)

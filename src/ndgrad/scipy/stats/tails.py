@@ -8,9 +8,35 @@ from typing import Any
 import numpy
 
 import ndgrad.numpy as np
-from ndgrad.scipy.stats.distribution import EULER, EVERYWHERE, LOG_ROOT_TWO_PI, Continuous, S, nan, only
+from ndgrad.array_api.special import expit
+from ndgrad.scipy.special import log_expit
+from ndgrad.scipy.stats.distribution import (
+    EULER,
+    EVERYWHERE,
+    LOG_ROOT_TWO_PI,
+    Continuous,
+    NoRule,
+    S,
+    nan,
+    one_less_exp,
+    only,
+    xlogy,
+)
 
 # ----- heavy tails ------------------------------------------------------------------------------------------------------------------
+
+
+def _cotangent(q: Any, sign: float) -> Any:
+    """sign / tan(pi q) for q between 0 and 1, by the angle that is small."""
+    low, high = q < 0.25, q > 0.75
+    ends = sign / np.tan(math.pi * np.where(low, q, 0.25)), -sign / np.tan(math.pi * (1.0 - np.where(high, q, 0.75)))
+    return np.where(low, ends[0], np.where(high, ends[1], sign * np.tan(math.pi * (0.5 - np.where(low | high, 0.5, q)))))
+
+
+def _half_tangent(q: Any) -> Any:
+    """tan(pi q / 2) for q between 0 and 1."""
+    high = q > 0.5
+    return np.where(high, 1.0 / np.tan(math.pi / 2 * (1.0 - np.where(high, q, 0.5))), np.tan(math.pi / 2 * np.where(high, 0.5, q)))
 
 
 class Cauchy(Continuous):
@@ -18,8 +44,8 @@ class Cauchy(Continuous):
     logpdf_at = staticmethod(lambda x: -math.log(math.pi) - np.log1p(x * x))
     cdf_at = staticmethod(lambda x: np.arctan2(np.ones_like(x), -x) / math.pi)
     sf_at = staticmethod(lambda x: np.arctan2(np.ones_like(x), x) / math.pi)
-    ppf_at = staticmethod(lambda q: np.tan(math.pi * q - math.pi / 2))
-    isf_at = staticmethod(lambda q: np.tan(math.pi / 2 - math.pi * q))
+    ppf_at = staticmethod(lambda q: _cotangent(q, -1.0))
+    isf_at = staticmethod(lambda q: _cotangent(q, 1.0))
     entropy_at = staticmethod(lambda: math.log(4 * math.pi))
     moments = staticmethod(lambda: (nan, nan))
 
@@ -28,8 +54,8 @@ class HalfCauchy(Continuous):
     logpdf_at = staticmethod(lambda x: math.log(2 / math.pi) - np.log1p(x * x))
     cdf_at = staticmethod(lambda x: 2.0 / math.pi * np.arctan(x))
     sf_at = staticmethod(lambda x: 2.0 / math.pi * np.arctan2(np.ones_like(x), x))
-    ppf_at = staticmethod(lambda q: np.tan(math.pi / 2 * q))
-    isf_at = staticmethod(lambda q: 1.0 / np.tan(math.pi / 2 * q))
+    ppf_at = staticmethod(lambda q: _half_tangent(q))
+    isf_at = staticmethod(lambda q: 1.0 / _half_tangent(q))
     entropy_at = staticmethod(lambda: math.log(2 * math.pi))
     moments = staticmethod(lambda: (numpy.inf, numpy.inf))
 
@@ -45,14 +71,20 @@ class Levy(Continuous):
     moments = staticmethod(lambda: (numpy.inf, numpy.inf))
 
 
+def _log(x: Any) -> Any:
+    """log(x), near 1 as log1p(x - 1), the difference being exact."""
+    near = abs(x - 1.0) < 0.5
+    return np.where(near, np.log1p(np.where(near, x - 1.0, 0.0)), np.log(np.where(near, 2.0, x)))
+
+
 class Pareto(Continuous):
     shapes = ("b",)
     support_at = staticmethod(lambda b: (1.0, numpy.inf))
     logpdf_at = staticmethod(lambda x, b: np.log(b) - (b + 1.0) * np.log(x))
-    cdf_at = staticmethod(lambda x, b: 1.0 - x**-b)
+    cdf_at = staticmethod(lambda x, b: one_less_exp(b * _log(x)))
     sf_at = staticmethod(lambda x, b: x**-b)
-    logsf_at = staticmethod(lambda x, b: -b * np.log(x))
-    ppf_at = staticmethod(lambda q, b: (1.0 - q) ** (-1.0 / b))
+    logsf_at = staticmethod(lambda x, b: -b * _log(x))
+    ppf_at = staticmethod(lambda q, b: np.exp(-np.log1p(-q) / b))
     isf_at = staticmethod(lambda q, b: q ** (-1.0 / b))
     entropy_at = staticmethod(lambda b: 1.0 + 1.0 / b - np.log(b))
 
@@ -64,11 +96,11 @@ class Pareto(Continuous):
 class Lomax(Continuous):
     shapes = ("c",)
     logpdf_at = staticmethod(lambda x, c: np.log(c) - (c + 1.0) * np.log1p(x))
-    cdf_at = staticmethod(lambda x, c: -np.expm1(-c * np.log1p(x)))
+    cdf_at = staticmethod(lambda x, c: one_less_exp(c * np.log1p(x)))
     sf_at = staticmethod(lambda x, c: np.exp(-c * np.log1p(x)))
     logsf_at = staticmethod(lambda x, c: -c * np.log1p(x))
     ppf_at = staticmethod(lambda q, c: np.expm1(-np.log1p(-q) / c))
-    isf_at = staticmethod(lambda q, c: q ** (-1.0 / c) - 1.0)
+    isf_at = staticmethod(lambda q, c: np.expm1(-np.log(q) / c))
     entropy_at = staticmethod(lambda c: 1.0 + 1.0 / c - np.log(c))
 
     def moments(self, c: Any) -> tuple[Any, Any]:
@@ -86,14 +118,13 @@ class GeneralizedPareto(Continuous):
     @staticmethod
     def _log(x: Any, c: Any) -> Any:
         """log(1 + c x) / c, which is x for c = 0."""
-        flat = c == 0
-        return np.where(flat, x - c * x * x / 2.0, np.log1p(np.where(flat, 0.5, c) * x) / np.where(flat, 0.5, c))
+        return x * S.log1prel(c * x)
 
     def logpdf_at(self, x: Any, c: Any) -> Any:
         return -(c + 1.0) * self._log(x, c)
 
     def cdf_at(self, x: Any, c: Any) -> Any:
-        return -np.expm1(-self._log(x, c))
+        return one_less_exp(self._log(x, c))
 
     def sf_at(self, x: Any, c: Any) -> Any:
         return np.exp(-self._log(x, c))
@@ -102,13 +133,14 @@ class GeneralizedPareto(Continuous):
         return -self._log(x, c)
 
     @staticmethod
-    def isf_at(q: Any, c: Any) -> Any:
-        flat = c == 0
-        k, log = np.where(flat, 0.5, c), -np.log(q)
-        return np.where(flat, log + c * log * log / 2.0, np.expm1(k * log) / k)
+    def _quantile_of(log: Any, c: Any) -> Any:
+        return log * S.exprel(c * log)
+
+    def isf_at(self, q: Any, c: Any) -> Any:
+        return self._quantile_of(-np.log(q), c)
 
     def ppf_at(self, q: Any, c: Any) -> Any:
-        return self.isf_at(1.0 - q, c)
+        return self._quantile_of(-np.log1p(-q), c)
 
     entropy_at = staticmethod(lambda c: 1.0 + c)
 
@@ -126,7 +158,7 @@ class GumbelRight(Continuous):
     logpdf_at = staticmethod(lambda x: -x - np.exp(-x))
     cdf_at = staticmethod(lambda x: np.exp(-np.exp(-x)))
     logcdf_at = staticmethod(lambda x: -np.exp(-x))
-    sf_at = staticmethod(lambda x: -np.expm1(-np.exp(-x)))
+    sf_at = staticmethod(lambda x: one_less_exp(np.exp(-x)))
     ppf_at = staticmethod(lambda q: -np.log(-np.log(q)))
     isf_at = staticmethod(lambda q: -np.log(-np.log1p(-q)))
     entropy_at = staticmethod(lambda: EULER + 1)
@@ -136,7 +168,7 @@ class GumbelRight(Continuous):
 class GumbelLeft(Continuous):
     support_at = staticmethod(lambda: EVERYWHERE)
     logpdf_at = staticmethod(lambda x: x - np.exp(x))
-    cdf_at = staticmethod(lambda x: -np.expm1(-np.exp(x)))
+    cdf_at = staticmethod(lambda x: one_less_exp(np.exp(x)))
     sf_at = staticmethod(lambda x: np.exp(-np.exp(x)))
     logsf_at = staticmethod(lambda x: -np.exp(x))
     ppf_at = staticmethod(lambda q: np.log(-np.log1p(-q)))
@@ -147,8 +179,8 @@ class GumbelLeft(Continuous):
 
 class WeibullMin(Continuous):
     shapes = ("c",)
-    logpdf_at = staticmethod(lambda x, c: np.log(c) + S.xlogy(c - 1.0, x) - x**c)
-    cdf_at = staticmethod(lambda x, c: -np.expm1(-(x**c)))
+    logpdf_at = staticmethod(lambda x, c: np.log(c) + xlogy(c - 1.0, x) - x**c)
+    cdf_at = staticmethod(lambda x, c: one_less_exp(x**c))
     sf_at = staticmethod(lambda x, c: np.exp(-(x**c)))
     logsf_at = staticmethod(lambda x, c: -(x**c))
     ppf_at = staticmethod(lambda q, c: (-np.log1p(-q)) ** (1.0 / c))
@@ -163,10 +195,10 @@ class WeibullMin(Continuous):
 class WeibullMax(Continuous):
     shapes = ("c",)
     support_at = staticmethod(lambda c: (-numpy.inf, 0.0))
-    logpdf_at = staticmethod(lambda x, c: np.log(c) + S.xlogy(c - 1.0, -x) - (-x) ** c)
+    logpdf_at = staticmethod(lambda x, c: np.log(c) + xlogy(c - 1.0, -x) - (-x) ** c)
     cdf_at = staticmethod(lambda x, c: np.exp(-((-x) ** c)))
     logcdf_at = staticmethod(lambda x, c: -((-x) ** c))
-    sf_at = staticmethod(lambda x, c: -np.expm1(-((-x) ** c)))
+    sf_at = staticmethod(lambda x, c: one_less_exp((-x) ** c))
     ppf_at = staticmethod(lambda q, c: -((-np.log(q)) ** (1.0 / c)))
     isf_at = staticmethod(lambda q, c: -((-np.log1p(-q)) ** (1.0 / c)))
     entropy_at = staticmethod(lambda c: -EULER / c - np.log(c) + EULER + 1.0)
@@ -188,8 +220,7 @@ class GeneralizedExtreme(Continuous):
     @staticmethod
     def _log(x: Any, c: Any) -> Any:
         """log(1 - c x) / c, which is -x for c = 0."""
-        flat = c == 0
-        return np.where(flat, -x - c * x * x / 2.0, np.log1p(-np.where(flat, 0.5, c) * x) / np.where(flat, 0.5, c))
+        return -x * S.log1prel(-c * x)
 
     def logpdf_at(self, x: Any, c: Any) -> Any:
         log = self._log(x, c)
@@ -202,14 +233,12 @@ class GeneralizedExtreme(Continuous):
         return np.exp(self.logcdf_at(x, c))
 
     def sf_at(self, x: Any, c: Any) -> Any:
-        return -np.expm1(self.logcdf_at(x, c))
+        return one_less_exp(-self.logcdf_at(x, c))
 
     @staticmethod
     def _quantile_of(log: Any, c: Any) -> Any:
         """-expm1(-c x) / c for x = -log(-log q)."""
-        flat = c == 0
-        k = np.where(flat, 0.5, c)
-        return np.where(flat, log - c * log * log / 2.0, -np.expm1(-k * log) / k)
+        return log * S.exprel(-c * log)
 
     def ppf_at(self, q: Any, c: Any) -> Any:
         return self._quantile_of(-np.log(-np.log(q)), c)
@@ -222,11 +251,11 @@ class GeneralizedExtreme(Continuous):
 
 class Logistic(Continuous):
     support_at = staticmethod(lambda: EVERYWHERE)
-    logpdf_at = staticmethod(lambda x: -abs(x) - 2.0 * np.log1p(np.exp(-abs(x))))
-    cdf_at = staticmethod(lambda x: S.sigmoid(x))
-    sf_at = staticmethod(lambda x: S.sigmoid(-x))
-    logcdf_at = staticmethod(lambda x: S.log_sigmoid(x))
-    logsf_at = staticmethod(lambda x: S.log_sigmoid(-x))
+    logpdf_at = staticmethod(lambda x: log_expit(x) + log_expit(-x))
+    cdf_at = staticmethod(lambda x: expit(x))
+    sf_at = staticmethod(lambda x: expit(-x))
+    logcdf_at = staticmethod(lambda x: log_expit(x))
+    logsf_at = staticmethod(lambda x: log_expit(-x))
     ppf_at = staticmethod(lambda q: np.log(q) - np.log1p(-q))
     isf_at = staticmethod(lambda q: np.log1p(-q) - np.log(q))
     entropy_at = staticmethod(lambda: 2.0)
@@ -235,39 +264,55 @@ class Logistic(Continuous):
 
 class HalfLogistic(Continuous):
     logpdf_at = staticmethod(lambda x: math.log(2) - x - 2.0 * np.log1p(np.exp(-x)))
-    cdf_at = staticmethod(lambda x: np.tanh(x / 2.0))
     sf_at = staticmethod(lambda x: 2.0 * S.sigmoid(-x))
     ppf_at = staticmethod(lambda q: 2.0 * np.arctanh(q))
     isf_at = staticmethod(lambda q: np.log(2.0 - q) - np.log(q))
     entropy_at = staticmethod(lambda: 2 - math.log(2))
     moments = staticmethod(lambda: (2 * math.log(2), math.pi**2 / 3 - 4 * math.log(2) ** 2))
 
+    @staticmethod
+    def cdf_at(x: Any) -> Any:
+        near = x < 1.0
+        return np.where(near, np.tanh(np.where(near, x, 0.0) / 2.0), 1.0 - 2.0 * S.sigmoid(-np.where(near, 1.0, x)))
+
 
 class Laplace(Continuous):
+    """The density has a corner at 0, which counts as level; the distribution function has none."""
+
     support_at = staticmethod(lambda: EVERYWHERE)
     logpdf_at = staticmethod(lambda x: -math.log(2) - abs(x))
-    cdf_at = staticmethod(lambda x: np.where(x > 0, 1.0 - 0.5 * np.exp(-abs(x)), 0.5 * np.exp(-abs(x))))
-    sf_at = staticmethod(lambda x: np.where(x < 0, 1.0 - 0.5 * np.exp(-abs(x)), 0.5 * np.exp(-abs(x))))
-    ppf_at = staticmethod(lambda q: np.where(q > 0.5, -np.log(2.0 - 2.0 * q), np.log(2.0 * q)))
-    isf_at = staticmethod(lambda q: np.where(q > 0.5, np.log(2.0 - 2.0 * q), -np.log(2.0 * q)))
+    sf_at = staticmethod(lambda x: Laplace.cdf_at(-x))
+    isf_at = staticmethod(lambda q: -Laplace.ppf_at(q))
     entropy_at = staticmethod(lambda: math.log(2) + 1)
     moments = staticmethod(lambda: (0.0, 2.0))
+
+    @staticmethod
+    def cdf_at(x: Any) -> Any:
+        above = x > 0
+        tail = 0.5 * np.exp(np.where(above, -x, x))
+        return np.where(above, 1.0 - tail, tail)
+
+    @staticmethod
+    def ppf_at(q: Any) -> Any:
+        above = q > 0.5
+        log = np.log(2.0 * np.where(above, 1.0 - q, q))
+        return np.where(above, -log, log)
 
 
 class HyperbolicSecant(Continuous):
     support_at = staticmethod(lambda: EVERYWHERE)
-    logpdf_at = staticmethod(lambda x: -math.log(math.pi) - np.logaddexp(x, -x) + math.log(2))
+    logpdf_at = staticmethod(lambda x: math.log(2 / math.pi) - x + log_expit(2.0 * x))
     cdf_at = staticmethod(lambda x: 2.0 / math.pi * np.arctan(np.exp(x)))
     sf_at = staticmethod(lambda x: 2.0 / math.pi * np.arctan(np.exp(-x)))
-    ppf_at = staticmethod(lambda q: np.log(np.tan(math.pi / 2 * q)))
-    isf_at = staticmethod(lambda q: -np.log(np.tan(math.pi / 2 * q)))
+    ppf_at = staticmethod(lambda q: np.log(_half_tangent(q)))
+    isf_at = staticmethod(lambda q: -np.log(_half_tangent(q)))
     entropy_at = staticmethod(lambda: math.log(2 * math.pi))
     moments = staticmethod(lambda: (0.0, math.pi**2 / 4))
 
 
 class Rayleigh(Continuous):
     logpdf_at = staticmethod(lambda x: np.log(x) - 0.5 * x * x)
-    cdf_at = staticmethod(lambda x: -np.expm1(-0.5 * x * x))
+    cdf_at = staticmethod(lambda x: one_less_exp(0.5 * x * x))
     sf_at = staticmethod(lambda x: np.exp(-0.5 * x * x))
     logsf_at = staticmethod(lambda x: -0.5 * x * x)
     ppf_at = staticmethod(lambda q: np.sqrt(-2.0 * np.log1p(-q)))
@@ -279,7 +324,7 @@ class Rayleigh(Continuous):
 class Gompertz(Continuous):
     shapes = ("c",)
     logpdf_at = staticmethod(lambda x, c: np.log(c) + x - c * np.expm1(x))
-    cdf_at = staticmethod(lambda x, c: -np.expm1(-c * np.expm1(x)))
+    cdf_at = staticmethod(lambda x, c: one_less_exp(c * np.expm1(x)))
     sf_at = staticmethod(lambda x, c: np.exp(-c * np.expm1(x)))
     logsf_at = staticmethod(lambda x, c: -c * np.expm1(x))
     ppf_at = staticmethod(lambda q, c: np.log1p(-np.log1p(-q) / c))
@@ -288,7 +333,7 @@ class Gompertz(Continuous):
 
 class Fisk(Continuous):
     shapes = ("c",)
-    logpdf_at = staticmethod(lambda x, c: np.log(c) + S.xlogy(c - 1.0, x) - 2.0 * np.log1p(x**c))
+    logpdf_at = staticmethod(lambda x, c: np.log(c) + xlogy(c - 1.0, x) - 2.0 * np.log1p(x**c))
     cdf_at = staticmethod(lambda x, c: 1.0 / (1.0 + x**-c))
     sf_at = staticmethod(lambda x, c: 1.0 / (1.0 + x**c))
     ppf_at = staticmethod(lambda q, c: (q / (1.0 - q)) ** (1.0 / c))
@@ -325,4 +370,4 @@ class VonMises(Continuous):
         return -kappa * S.i1e(kappa) / S.i0e(kappa) + math.log(2 * math.pi) + np.log(S.i0e(kappa)) + kappa
 
     def _moments(self, args: Any, kwds: Any) -> Any:
-        raise NotImplementedError("vonmises: moments on the circle have no rule here. Use the ratio of Bessel functions i1e / i0e.")
+        raise NoRule("the ratio of Bessel functions i1e / i0e, for moments on the circle")

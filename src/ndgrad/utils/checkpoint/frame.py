@@ -12,25 +12,36 @@ that an `except Exception` in the user's function does not catch it.
 
 The arguments are kept as a backward node keeps its inputs: with their versions, and through the hooks in force outside. So a
 checkpoint inside a checkpoint holds nothing itself: its arguments are holders of the outer frame.
+
+Note [Transforms inside a frame]
+A transform that the function opens ends inside it, and so does its backward: the values that its graph saves need not be left out, and
+could not be computed again, since a rerun opens another level, whose tensors have no history in the graph of the first run. So a frame
+leaves out what graphs around the call save (of the transforms that were open, and of none), and no others.
 """
 
 from __future__ import annotations
 
+import functools
 import threading
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Any, Self
 
+from ndgrad.autograd.forward_ad import forget_closed, tangent_of, with_tangent
 from ndgrad.autograd.function import FunctionNode
 from ndgrad.autograd.grad_mode import enable_grad
 from ndgrad.autograd.locks import make_lock
-from ndgrad.autograd.modes import restore, scope, section, thread
+from ndgrad.autograd.modes import SavedHooks, reopened, restore, scope, section, stacks_around, thread
 from ndgrad.autograd.node import next_sequence_number
 from ndgrad.autograd.observe import observing
+from ndgrad.autograd.saved import old_payload
 from ndgrad.autograd.saved_hooks import saved_tensors_hooks
-from ndgrad.autograd.variable import Variable, edge, twin, wrap
+from ndgrad.autograd.variable import Variable, edge, meta_of, twin
 from ndgrad.autograd.versions import kept_storage, storage_of
+from ndgrad.autograd.view import tangents_of
+from ndgrad.func.levels import level_number
+from ndgrad.ops.vocabulary import tensor_ops
 from ndgrad.utils.checkpoint.randomness import RandomState
 from ndgrad.utils.checkpoint.trace import (
     CheckpointError,
@@ -58,14 +69,24 @@ class Arguments(FunctionNode):
         self.seq = next_sequence_number()
         self.next = tuple(edge(t) for t in tensors)
         self.extra = False
+        self.level = max(map(level_number, tensors), default=0)  # hooks around an inner transform are not for its tensors
         self._to_save = tensors
         self._keep(tensors, [])
+        self.tangents = tuple(tangents_of(t) for t in tensors)
 
     def call(self, function: Callable[..., Any]) -> Any:
-        tensors = iter(self.saved_tensors)
+        tensors = iter([_with_tangents(t, held) for t, held in zip(self.saved_tensors, self.tangents, strict=True)])
         args = [next(tensors) if a is _HERE else a for a in self.args]
         kwargs = {k: next(tensors) if v is _HERE else v for k, v in self.kwargs.items()}
         return function(*args, **kwargs)
+
+
+def _with_tangents(t: Any, held: dict[int, Any] | None) -> Any:
+    """An argument as it comes back from where it was saved, with the tangents that it had."""
+    for number, tangent in (held or {}).items():
+        if tangent_of(t, number) is None:
+            t = with_tangent(tensor_ops.alias(t), tangent, number)
+    return t
 
 
 _HERE = object()
@@ -90,14 +111,19 @@ class Kept:
         self.storage = kept_storage(t) if t.keeps_saved else storage_of(t)
         self.tensor = twin(t)
         self.tensor._storage = self.storage
+        if t._meta is not None:
+            meta_of(self.tensor).path = t._meta.path if t._meta.view is None else t._meta.view.path
         self.tensor.__dict__.update(t.__dict__)  # an argument of a checkpoint inside this one comes back with its attributes
         self.version = self.storage.version
 
     def value(self, what: Description) -> Any:
         if self.storage.version is self.version:
             return self.tensor
-        if self.storage.keeps:
-            return wrap(self.tensor.__class__, self.storage.restore(self.tensor._array, self.version))
+        undo = self.version.undo
+        if self.storage.keeps and undo is not None and (undo[0] is None or not isinstance(self.tensor._array, Variable)):
+            old = twin(self.tensor)  # in a transform, the write has left the old payload
+            old._array = self.storage.restore(old._array, self.version) if undo[0] is not None else old_payload(self.tensor, undo[2])
+            return old
         raise overwritten_error(what, self.storage.version.writer)
 
 
@@ -112,8 +138,9 @@ class Stop(BaseException):
 class Frame:
     """One checkpointed call: how to run it again, and what it saved."""
 
-    def __init__(self, again: Callable[[], Any], *, early_stop: bool, check: bool, trace: OpTrace | None) -> None:
+    def __init__(self, again: Callable[[], Any], level: int, *, early_stop: bool, check: bool, trace: OpTrace | None) -> None:
         self.again = again
+        self.level = level  # the innermost transform around the call
         self.early_stop = early_stop
         self.check = check
         self.trace = trace
@@ -169,7 +196,7 @@ class Rerun:
             with ExitStack() as stack:
                 if self.trace is not None:
                     stack.enter_context(observing(self.trace))
-                stack.enter_context(_hooks(self.pack, _same))
+                stack.enter_context(_hooks(self.pack, _same, frame.level))
                 frame.again()
         except Stop as stop:
             if stop.rerun is not self:
@@ -209,24 +236,21 @@ def _same(value: Any) -> Any:
     return value
 
 
+class _FrameHooks(saved_tensors_hooks):
+    """What leaves saved values out (see Note [Transforms inside a frame])."""
+
+    def __init__(self, frame: Frame) -> None:
+        super().__init__(frame.pack, _unpack_holder)
+        self.level = frame.level
+
+
 @contextmanager
-def _hooks(pack: Callable[[Any], Any], unpack: Callable[[Any], Any]) -> Iterator[None]:
+def _hooks(pack: Callable[[Any], Any], unpack: Callable[[Any], Any], level: int) -> Iterator[None]:
     """Saved-tensor hooks for a rerun, which happens even where users may not set any."""
     outside = scope()
     try:
-        restore(outside.changed(entered=outside.modes.entered + 1, saved_hooks=(*outside.modes.saved_hooks, (pack, unpack))))
-        yield
-    finally:
-        restore(outside)
-        del outside
-
-
-@contextmanager
-def _inside(levels: tuple[Any, ...]) -> Iterator[None]:
-    """The function transforms that the function ran in: their backward runs outside of them."""
-    outside = scope()
-    try:
-        restore(outside.changed(entered=outside.modes.entered + 1, levels=levels))
+        hooks = (*outside.modes.saved_hooks, SavedHooks(pack, unpack, level))
+        restore(outside.changed(entered=outside.modes.entered + 1, saved_hooks=hooks))
         yield
     finally:
         restore(outside)
@@ -251,24 +275,27 @@ def run_checkpointed(
         return function(*args, **kwargs)
     arguments = Arguments(args, kwargs)
     random = RandomState((*args, *kwargs.values())) if preserve_rng_state else None
-    levels = thread.levels
+    levels, duals = stacks_around()
+    inside = functools.partial(reopened, levels, duals)  # their backward runs outside of them
 
     @section
     def again() -> Any:
         with ExitStack() as stack:
-            if levels != thread.levels:
-                stack.enter_context(_inside(levels))
+            if levels != thread.levels or duals != thread.dual_stack:
+                stack.callback(forget_closed)
+                stack.enter_context(inside())
             if random is not None:
                 stack.enter_context(random.restored())
             stack.enter_context(enable_grad())
             stack.enter_context(recompute_context)
             return arguments.call(function)
 
-    frame = Frame(again, early_stop=early_stop, check=check, trace=OpTrace() if debug else None)
+    innermost = thread.levels[-1].number if thread.levels else 0
+    frame = Frame(again, innermost, early_stop=early_stop, check=check, trace=OpTrace() if debug else None)
     with ExitStack() as stack:
         if frame.trace is not None:
             stack.enter_context(observing(frame.trace))
-        stack.enter_context(saved_tensors_hooks(frame.pack, _unpack_holder))
+        stack.enter_context(_FrameHooks(frame))
         stack.enter_context(forward_context)
         out = function(*args, **kwargs)
     frame.complete = True

@@ -1,0 +1,183 @@
+"""How the cost of one step grows with the array it touches a part of: it should not.
+
+A step reads or writes a part of an array of n elements. Its cost is the difference between a program of many steps and one of few,
+divided by their number, so that what is done once per array (zeros, the gradient of the whole) does not count. Programs that save a
+value which a later step overwrites run on NumPy's face alone: torch's rule refuses them.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy
+
+SIZES = (1_000, 30_000, 1_000_000)
+FEW, MANY = 20, 60
+#: A step on the largest array may cost this many times that on the smallest before it counts as growth.
+TOLERANCE = 1.8
+
+Program = Callable[[Any, Any, int], Any]
+
+
+class Case(NamedTuple):
+    """A program of (namespace, x, steps)."""
+
+    program: Program
+    dims: int = 1
+    faces: tuple[str, ...] = ("numpy", "torch")
+
+
+def _index(np: Any, *places: int) -> Any:
+    array = numpy.array(places)
+    return array if np.__name__ == "ndgrad.numpy" else np.tensor(array)
+
+
+def _reading(read: Callable[[Any, Any, int], Any]) -> Program:
+    def program(np: Any, x: Any, steps: int) -> Any:
+        total: Any = 0.0
+        for i in range(steps):
+            total = total + (read(np, x, i) ** 2).sum()
+        return total
+
+    return program
+
+
+def _buffer(write: Callable[[Any, Any, Any, int], None]) -> Program:
+    def program(np: Any, x: Any, steps: int) -> Any:
+        u = np.zeros(tuple(x.shape), dtype=np.float64)
+        u[0] = x[0]
+        for i in range(1, steps):
+            write(np, u, x, i)
+        return (u[steps - 1] ** 2).sum()
+
+    return program
+
+
+def _element(np: Any, u: Any, x: Any, i: int) -> None:
+    u[i] = np.sin(u[i - 1]) * 0.9
+
+
+def _stencil(np: Any, u: Any, x: Any, i: int) -> None:
+    u[i] = u[i - 1] * 0.9 - u[i - 2] * 0.1 + x[i]
+
+
+def _slice(np: Any, u: Any, x: Any, i: int) -> None:
+    u[i : i + 3] = u[i - 1 : i + 2] * 0.9
+
+
+def _augmented(np: Any, u: Any, x: Any, i: int) -> None:
+    u[i] += u[i - 1] * 0.5
+
+
+def _fancy(np: Any, u: Any, x: Any, i: int) -> None:
+    u[_index(np, i, i + 1)] = u[_index(np, i - 1, i)] * 0.9
+
+
+def _transposed(np: Any, u: Any, x: Any, i: int) -> None:
+    u.T[0, i] = u.T[0, i - 1] * 0.9
+
+
+CASES = {
+    "read element": Case(_reading(lambda np, x, i: x[i])),
+    "read slice": Case(_reading(lambda np, x, i: x[i : i + 3])),
+    "read by an array": Case(_reading(lambda np, x, i: x[_index(np, i, i + 1)])),
+    "read by two arrays": Case(_reading(lambda np, x, i: x[_index(np, i, i + 1), _index(np, 0, 1)]), dims=2),
+    "read by array and slice": Case(_reading(lambda np, x, i: x[_index(np, i, i + 1), 1:]), dims=2),
+    "read row": Case(_reading(lambda np, x, i: x[i]), dims=2),
+    "read of a reshaped": Case(_reading(lambda np, x, i: x.reshape((-1, 2))[i])),
+    "read of a slice": Case(_reading(lambda np, x, i: x[1:][i])),
+    "take": Case(_reading(lambda np, x, i: np.take(x, _index(np, i)))),
+    "u[i] = sin(u[i-1])": Case(_buffer(_element), faces=("numpy",)),
+    "stencil": Case(_buffer(_stencil)),
+    "write slice": Case(_buffer(_slice)),
+    "u[i] += u[i-1]": Case(_buffer(_augmented)),
+    "write by an array": Case(_buffer(_fancy)),
+    "write row": Case(_buffer(_element), dims=2, faces=("numpy",)),
+    "write through a transpose": Case(_buffer(_transposed), dims=2),
+}
+
+
+def _leaf(np: Any, values: Any, requires_grad: bool) -> Any:
+    x = np.array(values) if np.__name__ == "ndgrad.numpy" else np.tensor(values)
+    return x.requires_grad_() if requires_grad else x
+
+
+def _eager(np: Any, program: Program, values: Any, steps: int) -> Callable[[], Any]:
+    x = _leaf(np, values, True)
+    return lambda: program(np, x, steps).backward()
+
+
+def _func(transform: Callable[[Any, Any, Any, Any], Any]) -> Callable[[Any, Program, Any, int], Callable[[], Any]]:
+    from ndgrad import func
+
+    def prepare(np: Any, program: Program, values: Any, steps: int) -> Callable[[], Any]:
+        x, v = _leaf(np, values, False), _leaf(np, values, False)
+        return lambda: transform(func, lambda z: program(np, z, steps), x, v)
+
+    return prepare
+
+
+def modes() -> dict[str, Callable[[Any, Program, Any, int], Callable[[], Any]]]:
+    """What is timed: the name, and how to prepare a call."""
+    return {
+        "backward": _eager,
+        "grad": _func(lambda func, f, x, v: func.grad(f)(x)),
+        "jvp": _func(lambda func, f, x, v: func.jvp(f, (x,), (v,))),
+        "jvp of grad": _func(lambda func, f, x, v: func.jvp(func.grad(f), (x,), (v,))),
+        "grad of grad": _func(lambda func, f, x, v: func.grad(lambda y: (func.grad(f)(y) * v).sum())(x)),
+    }
+
+
+def _fastest(call: Callable[[], Any], repetitions: int) -> float:
+    best = float("inf")
+    for _ in range(repetitions):
+        start = time.perf_counter()
+        call()
+        best = min(best, time.perf_counter() - start)
+    return best
+
+
+def step_cost(prepare: Any, np: Any, case: Case, size: int, repetitions: int) -> float:
+    """Microseconds of one more step."""
+    values = numpy.random.default_rng(0).normal(size=size)
+    values = values if case.dims == 1 else values.reshape(-1, 4)
+    few, many = (_fastest(prepare(np, case.program, values, steps), repetitions) for steps in (FEW, MANY))
+    return (many - few) / (MANY - FEW) * 1e6
+
+
+def measure(repetitions: int) -> Iterator[tuple[str, str, str, list[float]]]:
+    """(mode, face, case, microseconds a step for each of SIZES)."""
+    import ndgrad
+    import ndgrad.numpy
+
+    for mode, prepare in modes().items():
+        for face, np in (("numpy", ndgrad.numpy), ("torch", ndgrad)):
+            for name, case in CASES.items():
+                if face in case.faces:
+                    yield mode, face, name, [step_cost(prepare, np, case, size, repetitions) for size in SIZES]
+
+
+def report(output: Path, repetitions: int) -> None:
+    """Measure everything, print it row by row, and write it to `growth.md`."""
+    head = ["mode", "face", "step", *(f"n = {size:,}" for size in SIZES), ""]
+    lines = ["# What one step costs, in microseconds, by the size of the array that it touches a part of", "", _row(head)]
+    lines.append(_row(["---"] * len(head)))
+    grown = 0
+    for mode, face, name, costs in measure(repetitions):
+        grows = costs[-1] > TOLERANCE * max(costs[0], 1.0)
+        grown += grows
+        lines.append(_row([mode, face, name, *(f"{cost:.0f}" for cost in costs), "grows" if grows else ""]))
+        print(lines[-1], flush=True)
+    lines += ["", f"{grown} rows grow by more than {TOLERANCE} times."]
+    print(lines[-1])
+    path = output / "growth.md"
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    print(f"written: {path}", file=sys.stderr)
+
+
+def _row(cells: list[str]) -> str:
+    return "| " + " | ".join(cells) + " |"

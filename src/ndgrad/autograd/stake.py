@@ -1,0 +1,76 @@
+"""What would be lost if plain values took a tensor's place: the one question of every door out of the graph.
+
+A door (`numpy()`, `float()`, `out=ndarray`, a random draw by a tensor's parameters, ...) that hands out plain values drops a derivative if
+the tensor requires grad and is being recorded, if it carries a tangent of an open forward level, or if a transform that is open deals with
+it: then its payload is another tensor, to which the same question goes. In a batch the values of all samples would be lost.
+
+`requires_grad` alone is not the question: in forward mode nothing requires grad.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ndgrad.autograd.modes import process, thread
+from ndgrad.autograd.variable import Variable, innermost_array, requires_grad
+from ndgrad.autograd.view import tangents_of
+
+#: What `stake_of` says in reverse mode, and in forward mode.
+REQUIRES_GRAD = "requires grad"
+TANGENT = "carries a tangent of forward mode"
+
+
+def stake_of(t: Any) -> str | None:
+    """What would be lost with the plain values of a tensor, as the end of a sentence that begins with the tensor; None if nothing."""
+    while isinstance(t, Variable):
+        if thread.grad_enabled and requires_grad(t):
+            return REQUIRES_GRAD
+        meta = t._meta
+        if meta is not None:
+            if meta.batch_level:
+                return "is batched by vmap"
+            if process.open and thread.forward_grad_enabled and tangents_of(t):
+                return TANGENT
+        t = t._array
+    return None
+
+
+def first_at_stake(*values: Any) -> Any:
+    """The first tensor among `values`, in lists, tuples and dicts too, that has something at stake; None if there is none."""
+    for v in values:
+        if isinstance(v, Variable):
+            if stake_of(v) is not None:
+                return v
+        elif isinstance(v, (list, tuple, dict)):
+            found = first_at_stake(*(v.values() if isinstance(v, dict) else v))
+            if found is not None:
+                return found
+    return None
+
+
+def at_stake(*values: Any) -> bool:
+    """Whether a derivative would be lost if plain values took the place of the tensors among `values`."""
+    return first_at_stake(*values) is not None
+
+
+def as_number(function: str, argument: str, value: Any) -> Any:
+    """The value of an argument that no derivative passes through (a slope, an order, a bound): the element of a tensor, if nothing is lost.
+
+    torch refuses tensors that require grad there, and so do we; a tensor among the settings of an op would leave the graph unseen.
+    """
+    if not isinstance(value, Variable):
+        return value
+    lost, array = stake_of(value), innermost_array(value)
+    if lost is not None or array.size != 1:
+        what = f"a tensor of shape {tuple(value.shape)}" + ("" if lost is None else f" that {lost}")
+        raise TypeError(
+            f"{function}(): argument {argument!r} must be a number, and is {what}: no derivative passes through it here. Detach the "
+            "tensor if its value is meant, or write the function with tensor operations in which it takes part."
+        )
+    return array.item()
+
+
+def with_numbers(op: Any, settings: dict[str, Any]) -> dict[str, Any]:
+    """The settings of a call of `op`, in which those that are numbers are numbers."""
+    tensors = [name for name in op.number_settings if isinstance(settings.get(name), Variable)]
+    return settings if not tensors else {**settings, **{name: as_number(op.name, name, settings[name]) for name in tensors}}

@@ -1,0 +1,84 @@
+"""Questions about element types, bfloat16 among them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import ndgrad
+from ndgrad.arrays import precision
+
+ml_dtypes = pytest.importorskip("ml_dtypes")
+
+BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
+NUMBERS = [np.dtype(d) for d in "?bBhHiIlLefdFD"]
+
+
+@pytest.mark.parametrize("dtype", NUMBERS, ids=str)
+def test_numpys_own_types_are_what_numpy_says(dtype):
+    assert precision.is_number(dtype)
+    assert precision.is_floating(dtype) == np.issubdtype(dtype, np.floating)
+    assert precision.is_inexact(dtype) == np.issubdtype(dtype, np.inexact)
+    assert precision.is_half(dtype) == (dtype == np.float16)
+    assert precision.result_dtype(dtype, np.float32) == np.result_type(dtype, np.float32)
+
+
+def test_bfloat16_is_a_float_of_half_precision():
+    assert precision.is_number(BFLOAT16)
+    assert precision.is_floating(BFLOAT16)
+    assert precision.is_inexact(BFLOAT16)
+    assert precision.is_half(BFLOAT16)
+    assert precision.computing_dtype(BFLOAT16) == np.float32
+    assert precision.complex_dtype(BFLOAT16) == np.complex64
+    assert float(precision.finfo(BFLOAT16).eps) == 2.0**-7
+
+
+@pytest.mark.parametrize("name", ["float8_e5m2", "float8_e4m3fn", "int4", "bcomplex32"])
+def test_other_types_that_extend_numpy_are_refused_at_every_door(name):
+    if not hasattr(ml_dtypes, name):
+        pytest.skip("this ml_dtypes has no such type")
+    array = np.ones(2, getattr(ml_dtypes, name))
+    assert not precision.is_number(array.dtype)
+    for enter in (ndgrad.tensor, ndgrad.as_tensor, ndgrad.from_numpy, ndgrad.numpy.array):
+        with pytest.raises((TypeError, RuntimeError)):
+            t = enter(array)
+            if not isinstance(t, np.ndarray):
+                t.dtype  # noqa: B018  (what has no dtype is no tensor)
+                raise AssertionError(f"{enter.__name__} took {array.dtype}")
+            raise TypeError  # ndgrad.numpy hands arrays of other things back as they are
+
+
+@pytest.mark.parametrize("other", NUMBERS, ids=str)
+def test_promotion_with_bfloat16_is_that_of_the_dtypes(other):
+    assert precision.result_dtype(BFLOAT16, other) == ndgrad.promote_types(ndgrad.bfloat16, other)
+    a, b = ndgrad.ones(2, dtype=ndgrad.bfloat16), ndgrad.tensor(np.ones(2, other))
+    assert (a * b).dtype == (b * a).dtype == ndgrad.promote_types(ndgrad.bfloat16, other)
+
+
+@pytest.mark.parametrize("number", [2, 2.5, True])
+def test_a_python_number_does_not_widen_bfloat16(number):
+    assert precision.result_dtype(np.ones(2, BFLOAT16), number) == BFLOAT16
+    x = ndgrad.ones(2, dtype=ndgrad.bfloat16, requires_grad=True)
+    for y in (x * number, number * x, x + number, number - x, x / number, x**number, ndgrad.maximum(x, x * number), ndgrad.where(x > 0, x, 0.0)):
+        assert y.dtype == ndgrad.bfloat16
+        (g,) = ndgrad.autograd.grad(y.sum(), x)
+        assert g.dtype == ndgrad.bfloat16
+    with ndgrad.no_grad():
+        assert (x * number).dtype == ndgrad.bfloat16
+    assert ndgrad.func.grad(lambda v: (v * number).sum())(x).dtype == ndgrad.bfloat16
+    assert ndgrad.vmap(lambda v: v * number)(x).dtype == ndgrad.bfloat16
+
+
+def test_halves_are_rounded_once():
+    seen = []
+
+    def forward(x, *, dim):
+        seen.append(x.dtype)
+        return x + 1, np.arange(2)
+
+    out, places = precision.in_single(forward, (np.ones(2, np.float16),), {"dim": 0})
+    assert seen == [np.float32]
+    assert out.dtype == np.float16
+    assert places.dtype == np.int64
+    mixed = (np.ones(2, np.float16), np.ones(2, BFLOAT16))
+    assert precision.in_single(lambda x, y: x + y, mixed, {}).dtype == np.float32

@@ -1,0 +1,79 @@
+"""Random compositions of everything that transforms a function, or stands around one (see tests/func/compositions.py)."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.func.compositions import Failure, Function, Ours, Step, Vector, assert_right, check, draw_program, expected, minimised
+
+SHORT, LONG = 16, 250  # programs per block
+
+
+@pytest.mark.parametrize("face", ["torch", "numpy"])
+@pytest.mark.parametrize("block", range(8))
+def test_random_compositions_have_exact_derivatives(face: str, block: int) -> None:
+    ran = [assert_right(seed, lambda: Ours(face)) for seed in range(block * SHORT, (block + 1) * SHORT)]
+    assert sum(ran) > SHORT // 4  # the rest is refused, as documented, most of it for writes to saved values on torch's face
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("face", ["torch", "numpy"])
+@pytest.mark.parametrize("block", range(8))
+def test_many_random_compositions_have_exact_derivatives(face: str, block: int) -> None:
+    for seed in range(1000 + block * LONG, 1000 + (block + 1) * LONG):
+        assert_right(seed, lambda: Ours(face))
+
+
+# ----- the oracle and the minimiser -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_exact_derivatives_agree_with_central_differences(seed: int) -> None:
+    from tests.func import compositions
+
+    program = draw_program(seed)
+    if "detach" in "\n".join(program.source()):
+        return  # which differences do not see
+    exact, x, h = expected(program), compositions.X.copy(), 1e-5
+    for i in range(2):
+        moved = []
+        for sign in (1, -1):
+            compositions.X = x + sign * h * (compositions.np.arange(2) == i)
+            moved.append(expected(program))
+        compositions.X = x
+        slope = (moved[0]["value"] - moved[1]["value"]) @ compositions.W / (2 * h)
+        second = (moved[0]["slope"] - moved[1]["slope"]) @ compositions.W / (2 * h)
+        compositions.np.testing.assert_allclose(slope, exact["slope"][i], rtol=1e-5, atol=1e-6)
+        compositions.np.testing.assert_allclose(second, exact["second"][i], rtol=1e-4, atol=1e-5)
+
+
+def test_a_failure_is_made_small() -> None:
+    class Wrong(Ours):
+        def cube(self, a: Vector) -> Vector:
+            return a * a
+
+    def wrong() -> Wrong:
+        made = Wrong("torch")
+        del made.__dict__["cube"]
+        return made
+
+    inner = Function("f1", ["v0"], [Step(["v1"], ["v1 = m.sin(v0)"], ["v0"]), Step(["v2"], ["v2 = m.cube(v0)"], ["v0"])], ["v1", "v2"])
+    program = Function("program", ["x", "y"], [Step(["v3"], ["v3 = m.grad(f1, y)"], ["y"], inner)], ["v3", "x"])
+
+    def fails(candidate: Function) -> str | None:
+        try:
+            check(candidate, wrong, 0)
+        except Failure as failure:
+            return str(failure)
+        return None
+
+    small, message = minimised(program, fails)
+    assert "value: expected" in message
+    assert small.source() == [
+        "def program(m, x, y):",
+        "    def f1(v0):",
+        "        v2 = m.cube(v0)",
+        "        return v2",
+        "    v3 = m.grad(f1, y)",
+        "    return v3",
+    ]
