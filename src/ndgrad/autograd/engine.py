@@ -108,7 +108,7 @@ def run(task: GraphTask, roots: list[tuple[Any, Any]]) -> None:
     Callbacks come when all has been accumulated; they may queue further ones. A pass that fails has none.
     """
     task.roots = [edge_node(e) for e, _ in roots]
-    outside = running()
+    around, outside = running(), scope()
     try:
         set_running(task)
         if roots:
@@ -117,7 +117,9 @@ def run(task: GraphTask, roots: list[tuple[Any, Any]]) -> None:
         for callback in task.callbacks:
             call(task, callback)
     finally:
-        set_running(outside)
+        restore(outside)  # whatever hooks and reruns have left behind
+        del outside
+        set_running(around)
 
 
 def _run(task: GraphTask, roots: list[tuple[Any, Any]]) -> None:

@@ -381,6 +381,7 @@ class dual_level(Mode):
 
     def __exit__(self, *exc: object) -> None:
         number = self._stack[-1].modes.dual_stack[-1]
+        self._stack[-1].closed = True
         process.open.pop(number, None)
         super().__exit__(*exc)
         _saved_by_level.pop(number, None)

@@ -64,10 +64,10 @@ class Level:
         return made
 
     def __exit__(self, *exc: object) -> None:
-        process.open.pop(self.number, None)
         block = self._block
         assert block is not None
         block.closed, self._block = True, None
+        process.open.pop(self.number, None)
         close_block(block)
         block.closed = True  # unlike other modes, a level is over for tasks too that were started in it
 

@@ -278,7 +278,6 @@ def run_checkpointed(
     levels, duals = stacks_around()
     inside = functools.partial(reopened, levels, duals)  # their backward runs outside of them
 
-    @section
     def again() -> Any:
         with ExitStack() as stack:
             if levels != thread.levels or duals != thread.dual_stack:
