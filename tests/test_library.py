@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import importlib
 import math
+import pkgutil
 
 import numpy as np
 import pytest
 
 import ndgrad
 import ndgrad.numpy as dnp
+import ndgrad.ops
 from ndgrad import library
+from ndgrad.ops import names
 from ndgrad.ops.table import table
 from ndgrad.testing.check_op import Failure, Sample
 
@@ -207,3 +211,65 @@ def test_what_makes_no_sense_is_refused_and_leaves_nothing(make, error, says):
 def test_a_name_is_registered_once(softer):
     with pytest.raises(ValueError, match="registered already"):
         library.elementwise("tests::softer", "exp")
+
+
+# ----- names that generated code uses ---------------------------------------------------------------------------------------
+
+
+def test_the_names_of_generated_code_are_known_for_every_op():
+    for module in pkgutil.iter_modules(ndgrad.ops.__path__):
+        importlib.import_module(f"ndgrad.ops.{module.name}")
+    for op in list(table.values())[::7]:  # some of every kind
+        eager, apply = names.own_names(op)
+        known_eager, known_apply = names.names_of_kind(names.kind_of(op))
+        assert eager <= known_eager, op.name
+        assert apply <= known_apply, op.name
+        names.check_names(op)
+
+
+def product(np, *arrays, **settings):
+    return arrays[0] * arrays[1]
+
+
+def rule(*names):
+    scope = {}
+    exec(f"def rule({', '.join(names)}): return {names[0]} * {names[1]}", scope)
+    return scope["rule"]
+
+
+TAKEN = ["n", "g", "t", "c", "d", "r", "u", "s", "keep", "out", "ops", "level", "made", "FACES", "slow", "process", "x", "input", "a_x",
+         "e_x", "x_v", "x_shape", "for", "float", "np", "self", "needs", "unpack_raw"]  # fmt: skip
+
+
+@pytest.mark.parametrize("taken", TAKEN)
+def test_an_argument_with_a_name_of_generated_code_is_refused(taken):
+    before = set(table)
+    with pytest.raises(ValueError, match=r"ours::product.*name"):
+        library.op("ours::product", f"x {taken}", product, vjp={"x": rule("g", "x")}, jvp={"x": rule("t", "x")}, batch="elementwise")
+    assert set(table) == before
+
+
+@pytest.mark.parametrize("taken", [*TAKEN, "seq", "next", "extra", "shape", "dtype", "release", "default_scale"])
+def test_a_setting_with_a_name_of_generated_code_is_refused(taken):
+    if taken in ("keep", "unpack_raw", "s"):
+        return  # variables of the backward, in which settings are attributes
+    settings = {taken: 1, "scale": 1}
+    wanted = () if taken in ("for", "g", "input", "x") else (taken,)
+    with pytest.raises(ValueError, match=r"ours::product.*name"):
+        library.op(
+            "ours::product", "x y", product, settings=settings, vjp={"x": rule("g", "y", *wanted)}, jvp={"x": rule("t", "y")},
+            batch="elementwise",
+        )  # fmt: skip
+
+
+def test_names_that_only_look_like_those_of_generated_code_are_fine():
+    function = library.op(
+        "ours::scaled", "x c_ dd", lambda np, x, c_, dd, *, dtype, number: x * c_ * dd, settings={"dtype": 1, "number": 2},
+        vjp={"x": lambda g, c_, dd: g * c_ * dd}, jvp={"x": lambda t, c_, dd: t * c_ * dd}, constant="c_ dd", batch="elementwise",
+    )  # fmt: skip
+    try:
+        x = ndgrad.tensor([1.0, 2.0], requires_grad=True)
+        function(x, ndgrad.tensor(3.0), ndgrad.tensor(2.0)).sum().backward()
+        assert x.grad.tolist() == [6.0, 6.0]
+    finally:
+        library.remove("ours::scaled")

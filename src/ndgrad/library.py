@@ -19,6 +19,7 @@ import numpy as np
 from ndgrad.api.install import in_place_method
 from ndgrad.ops import table as _table
 from ndgrad.ops.generate import make_eager
+from ndgrad.ops.names import check_names
 from ndgrad.ops.table import DATA_DEPENDENT, NOT_DIFFERENTIABLE, RANDOM, VARIABLE, Op
 from ndgrad.ops.vocabulary import forget
 
@@ -89,6 +90,7 @@ def elementwise(
     made = _table.elementwise(
         own, forward, args=args, settings=settings, vjp=vjp, jvp=jvp, backward_name=None, inplace=inplace, halves=None, **partials
     )
+    _check_names(name, made)
     return _publish(name, made, make_eager(made, public=True), method, samples)
 
 
@@ -146,6 +148,7 @@ def op(
         vjp=vjp, jvp=jvp, batch=batch, settings=settings, constant=constant, optional=optional, outputs=outputs,
         discrete_outputs=discrete_outputs, variadic=variadic, view=view,
     )  # fmt: skip
+    _check_names(name, made)
     return _publish(name, made, made.eager, method, samples)
 
 
@@ -200,6 +203,15 @@ def remove(name: str) -> None:
         delattr(Tensor, entry.method)
         if entry.op.inplace:
             delattr(Tensor, entry.method + "_")
+
+
+def _check_names(name: str, made: Op) -> None:
+    """Refuse an op whose names the generated code uses for something else."""
+    try:
+        check_names(made)
+    except ValueError as error:
+        del _table.table[made.name]
+        raise ValueError(f"{name}: {error}") from None
 
 
 # ----- what rules may name -----------------------------------------------------------------------------------------------

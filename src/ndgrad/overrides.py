@@ -22,7 +22,7 @@ from types import BuiltinFunctionType, FunctionType, MethodType
 from typing import Any, Self
 
 from ndgrad.autograd.locks import make_lock
-from ndgrad.autograd.modes import enter, leave, thread
+from ndgrad.autograd.modes import Block, Modes, restore, scope, thread
 from ndgrad.autograd.subclass import DisableFunctionSubclass, ask_classes, disabled, overriding_types
 from ndgrad.autograd.variable import Variable
 
@@ -66,19 +66,21 @@ def handle_torch_function(public_api: Any, relevant_args: Iterable[Any], *args: 
 
 
 def _ask(func: Any, types: tuple[type[Any], ...], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    modes = thread.function_modes
-    if modes:
-        thread.function_modes = modes[:-1]
+    stack = thread.function_modes
+    if stack:
+        outside = scope()
         try:
-            result = modes[-1].__ndgrad_function__(func, types, args, kwargs)
+            restore(outside.changed(function_modes=stack[:-1]))
+            result = stack[-1].__ndgrad_function__(func, types, args, kwargs)
         finally:
-            thread.function_modes = modes
+            restore(outside)
+            del outside
         if result is not NotImplemented:
             return result
     result = ask_classes(func, types, args, kwargs)
     if result is not NotImplemented:
         return result
-    asked = [type(m).__name__ for m in modes[-1:]] + [c.__name__ for c in types]
+    asked = [type(m).__name__ for m in stack[-1:]] + [c.__name__ for c in types]
     raise TypeError(
         f"no answer to {resolve_name(func) or func!r}: all of {', '.join(asked)} returned NotImplemented. Handle the function in one "
         "of them, or pass it on with super().__torch_function__(func, types, args, kwargs)."
@@ -316,7 +318,7 @@ if hasattr(os, "register_at_fork"):
 # ----- modes -------------------------------------------------------------------------------------------------------------
 
 
-class FunctionMode:
+class FunctionMode(Block):
     """A context that sees, and may replace, every call of a public function or method in this thread.
 
     Override `__ndgrad_function__(func, types, args, kwargs)`, or torch's `__torch_function__`.
@@ -352,14 +354,16 @@ class FunctionMode:
             except BaseException:
                 _modes -= 1
                 raise
-        enter()
-        thread.function_modes = (*thread.function_modes, self)
+        super().__enter__()
         return self
+
+    def change(self, modes: Modes) -> None:
+        modes.entered += 1
+        modes.function_modes = (*modes.function_modes, self)
 
     def __exit__(self, *exc: object) -> None:
         global _modes
-        thread.function_modes = thread.function_modes[:-1]
-        leave()
+        super().__exit__(*exc)
         with _lock:
             _modes -= 1
             _update()
@@ -392,14 +396,9 @@ def _get_current_function_mode() -> Any:
 class DisableTorchFunction(DisableFunctionSubclass):
     """As DisableTorchFunctionSubclass, for modes too."""
 
-    def __enter__(self) -> None:
-        super().__enter__()
-        self._outside: tuple[Any, ...] = thread.function_modes
-        thread.function_modes = ()
-
-    def __exit__(self, *exc: object) -> None:
-        thread.function_modes = self._outside
-        super().__exit__(*exc)
+    def change(self, modes: Modes) -> None:
+        super().change(modes)
+        modes.function_modes = ()
 
 
 def wrap_torch_function(dispatcher: Callable[..., Iterable[Any]]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

@@ -121,7 +121,7 @@ class _Pickler(_PythonPickler):  # type: ignore[misc]  # not in the stubs
         inner = _Plain(t)
         self.alive.append(inner)
         if kind is Parameter:
-            given = (inner, bool(t.requires_grad), OrderedDict())
+            given: tuple[Any, ...] = (inner, bool(t.requires_grad), OrderedDict())
             return (_PARAMETER_WITH_STATE, (*given, attributes)) if attributes else (_PARAMETER, given)
         return _rebuild_as, (kind, inner, bool(t.requires_grad), attributes)
 
@@ -140,7 +140,7 @@ class _Pickler(_PythonPickler):  # type: ignore[misc]  # not in the stubs
         if not isinstance(array, np.ndarray):
             array = moved(array, devices.device("cpu"))
         memory, offset, steps = self._memory(array, name, where)
-        args = (memory, offset, tuple(array.shape), steps, bool(t.requires_grad) and t.is_leaf, OrderedDict())
+        args: tuple[Any, ...] = (memory, offset, tuple(array.shape), steps, bool(t.requires_grad) and t.is_leaf, OrderedDict())
         flags = ({_IS_ARRAY: True},) if type(t) is _array_class() else ()
         if name in _STORAGE_OF:
             return _TENSOR, (*args, *flags)
@@ -370,7 +370,7 @@ def _names(memories: _Memories, give: _Give) -> dict[str, Any]:
     """What the names in a file of tensors stand for, containers apart."""
     from ndgrad.nn.parameter import Parameter, UninitializedBuffer, UninitializedParameter
 
-    functions = {
+    functions: dict[str, Callable[..., Any]] = {
         "torch._utils._rebuild_tensor": memories.tensor,
         "torch._utils._rebuild_tensor_v2": memories.tensor,
         "torch._utils._rebuild_tensor_v3": memories.tensor,

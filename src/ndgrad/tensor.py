@@ -255,7 +255,7 @@ class Tensor(PythonProtocols):
 
     @property
     def requires_grad(self) -> bool:
-        return requires_grad(self) or (process.busy != 0 and requires_grad(recorded(self)))
+        return requires_grad(self) or (bool(process.busy) and requires_grad(recorded(self)))
 
     @requires_grad.setter
     def requires_grad(self, value: bool) -> None:

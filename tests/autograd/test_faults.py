@@ -520,7 +520,7 @@ def state() -> dict[str, Any]:
     """All modes of this thread and of the process."""
     kept = {name: getattr(thread, name) for name in vars(type(thread)) if not name.startswith("_")}
     kept.update(thread.__dict__)
-    return {**kept, "busy": process.busy, "grad": ndgrad.is_grad_enabled(), "errors": np.geterr()}
+    return {**kept, "busy": len(process.busy), "grad": ndgrad.is_grad_enabled(), "errors": np.geterr()}
 
 
 def check_that_all_is_well(before: dict[str, Any], where: str) -> None:

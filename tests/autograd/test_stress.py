@@ -65,7 +65,7 @@ def test_32_threads_on_shared_leaves_give_the_exact_sum(interval, hooked):
     assert leaves[1].grad.tolist() == [factors * a[0] + times * 2.0 * c.sum()] * 3
     neighbours = np.append(c[1:], 0.0) + np.insert(c[:-1], 0, 0.0)
     assert leaves[2].grad.tolist() == (times * (2.0 * b.sum() + neighbours)).tolist()
-    assert process.busy == process.shared
+    assert len(process.busy) == bool(process.shared)
 
 
 def test_threads_that_view_one_tensor_agree_on_its_memory(monkeypatch):
@@ -130,7 +130,7 @@ def test_threads_with_modes_levels_and_nested_passes():
 
     in_threads(32, work)
     assert x.grad.tolist() == [160 * 11.0 + 160 * 2.0, 160 * 11.0 + 160 * 4.0]
-    assert process.busy == process.shared
+    assert len(process.busy) == bool(process.shared)
 
 
 # ----- passes ----------------------------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextvars
+import gc
 import os
 import re
 import signal
@@ -130,7 +131,8 @@ def test_modes_of_one_thread_are_not_those_of_another(hasty):
 
     in_threads(4, work)
     assert seen == {0: {False}, 1: {True}, 2: {False}, 3: {True}}
-    assert process.busy == process.shared
+    gc.collect()  # an interrupted block holds itself
+    assert len(process.busy) == bool(process.shared)
 
 
 def test_an_error_stays_in_its_thread():
@@ -185,7 +187,8 @@ def test_nested_passes_to_great_depth():
     assert nested(10_000) == 2.0 * 10_001
     assert threading.active_count() == before
     assert thread.task is None
-    assert process.busy == process.shared
+    gc.collect()  # an interrupted block holds itself
+    assert len(process.busy) == bool(process.shared)
 
 
 def test_nested_passes_through_custom_functions():
@@ -227,7 +230,8 @@ def test_an_error_far_down_comes_up_as_itself_with_its_traceback():
     names = [frame.name for frame in traceback.extract_tb(caught.value.__traceback__)]
     assert names[-1] == "fail"
     assert names.count("hook") == 301
-    assert process.busy == process.shared
+    gc.collect()  # an interrupted block holds itself
+    assert len(process.busy) == bool(process.shared)
     assert thread.task is None
     assert nested(3) == 8.0
 
@@ -246,16 +250,13 @@ def test_a_deep_pass_runs_in_the_modes_and_context_of_its_caller():
     assert seen == {("inside", False, 1, "ignore")}
 
 
-def test_what_a_deep_pass_does_to_the_modes_is_seen_above():
-    seen = []
-
+@pytest.mark.parametrize("depth", [1, 200])
+def test_what_a_pass_does_to_the_modes_ends_with_it(depth):
     def change():
         ndgrad.autograd.set_multithreading_enabled(False)
 
-    nested(200, change)
-    seen.append(ndgrad.autograd.is_multithreading_enabled())
-    ndgrad.autograd.set_multithreading_enabled(True)
-    assert seen == [False]
+    nested(depth, change)
+    assert ndgrad.autograd.is_multithreading_enabled()
 
 
 @pytest.mark.skipif(not hasattr(signal, "pthread_kill"), reason="signals cannot be sent to threads here")
@@ -276,7 +277,8 @@ def test_an_interrupt_reaches_the_pass_at_work():
         signal.signal(signal.SIGINT, before)
     assert time.monotonic() - started < 4.0
     assert nested(100) == 202.0
-    assert process.busy == process.shared
+    gc.collect()  # an interrupted block holds itself
+    assert len(process.busy) == bool(process.shared)
 
 
 def test_depth_without_new_threads(monkeypatch):
@@ -380,18 +382,18 @@ def test_the_child_of_a_fork_is_not_in_the_modes_of_threads_that_it_does_not_hav
         threading.Thread(target=hold).start()
         inside.wait()
         with ndgrad.no_grad(), ndgrad.autograd.debug():
-            counts = [process.busy]
+            counts = [len(process.busy)]
             child = os.fork()
             if child == 0:
-                counts.append(process.busy)
-        counts.append(process.busy)
+                counts.append(len(process.busy))
+        counts.append(len(process.busy))
         if child == 0:
-            os._exit(0 if counts == [4, 2, 0] else 1)
+            os._exit(0 if counts == [3, 2, 0] else 1)
         print(os.waitpid(child, 0)[1], *counts)
         done.set()
         """
     )
-    assert printed == ["0", "4", "2"]
+    assert printed == ["0", "3", "1"]
 
 
 @needs_fork
@@ -526,7 +528,8 @@ def test_a_signal_handler_may_use_the_library_at_any_moment():
     assert count[0] > 10
     assert x.grad.tolist() == [2.0 * passes, 4.0 * passes]
     assert w.grad.tolist() == [1.0 * count[0]]
-    assert process.busy == process.shared
+    gc.collect()  # an interrupted block holds itself
+    assert len(process.busy) == bool(process.shared)
 
 
 @needs_fork

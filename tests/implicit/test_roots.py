@@ -295,9 +295,9 @@ def test_what_a_solve_held_dies_without_the_cyclic_collector(solve):
 @pytest.fixture
 def modes():
     """Whatever fails must leave modes, levels and later backward passes as they were."""
-    before = (process.busy, thread.grad_enabled, thread.levels, thread.dual_levels)
+    before = (len(process.busy), thread.grad_enabled, thread.levels, thread.dual_levels)
     yield
-    assert (process.busy, thread.grad_enabled, thread.levels, thread.dual_levels) == before
+    assert (len(process.busy), thread.grad_enabled, thread.levels, thread.dual_levels) == before
     assert thread.captures is None
     a = tensor(2.0, requires_grad=True)
     square_root(a).backward()

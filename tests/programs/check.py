@@ -162,11 +162,9 @@ def without_numbers(text: str) -> str:
 
 def closed() -> bool:
     """Whether every mode was left; if not, it is left now, so that the next program is not blamed."""
-    process, thread = ndgrad_modes.process, ndgrad_modes.thread
-    if process.busy == 0 and not thread.levels and thread.grad_enabled:
+    if ndgrad_modes.scope() is ndgrad_modes.NONE:
         return True
-    process.busy = 0
-    thread.levels, thread.entered, thread.transforms, thread.grad_enabled = (), 0, 0, True
+    ndgrad_modes.restore(ndgrad_modes.NONE)
     return False
 
 

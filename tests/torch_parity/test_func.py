@@ -33,7 +33,7 @@ def state() -> tuple[Any, ...]:
     """All that an open transform changes."""
     return (
         thread.levels, thread.dual_levels, thread.dual_stack, thread.transforms, thread.grad_enabled, thread.forward_grad_enabled,
-        thread.task, thread.in_custom_forward, thread.saved_hooks, process.busy,
+        thread.task, thread.in_custom_forward, thread.saved_hooks, len(process.busy),
     )  # fmt: skip
 
 

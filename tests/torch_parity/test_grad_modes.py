@@ -231,3 +231,24 @@ def test_a_mode_object_entered_twice_is_left_twice() -> None:
         left[m] = m.is_grad_enabled()
         m.set_grad_enabled(True)
     assert left == {torch: False, ndgrad: True}
+
+
+def test_modes_follow_tasks_and_leave_nothing_behind() -> None:
+    assert deliberate("task-modes")
+
+    async def inside(m, turns):
+        with m.no_grad():
+            for _ in range(turns):
+                await asyncio.sleep(0)
+
+    async def outside(m):
+        return m.is_grad_enabled()
+
+    async def main(m):
+        return (await asyncio.gather(inside(m, 1), outside(m), inside(m, 3)))[1]
+
+    try:
+        assert [asyncio.run(main(m)) for m in (torch, ndgrad)] == [False, True]
+        assert [m.is_grad_enabled() for m in (torch, ndgrad)] == [False, True]  # torch's is off for good
+    finally:
+        torch.set_grad_enabled(True)

@@ -15,7 +15,7 @@ import numpy as np
 
 from ndgrad.arrays.precision import is_half, is_inexact
 from ndgrad.autograd.layout import in_layout_of, is_view_of
-from ndgrad.autograd.modes import process, thread
+from ndgrad.autograd.modes import modes, thread
 from ndgrad.autograd.variable import Meta, Variable, meta_of, requires_grad, wrap
 from ndgrad.autograd.view import tangents_of
 from ndgrad.ops.cast import clone
@@ -96,8 +96,8 @@ def plain_linear_dual(op: Op, a: Any, settings: dict[str, Any], number: int) -> 
 
 def _is_plain_state() -> bool:
     """Whether no mode is in force but forward mode, inside one vmap or none."""
-    levels = thread.levels
-    return len(levels) < 2 and process.busy == thread.transforms and (not levels or levels[0].kind == "vmap")
+    state = modes()
+    return len(state.levels) < 2 and state.only_transforms() and (not state.levels or state.levels[0].kind == "vmap")
 
 
 def _tangent_array(t: Any, level: Any) -> tuple[Any, bool]:

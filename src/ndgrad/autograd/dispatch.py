@@ -21,7 +21,7 @@ from ndgrad.arrays.library import is_raw_array, library_of
 from ndgrad.arrays.placement import CPU, device_of, moved
 from ndgrad.arrays.precision import FLOAT32, INEXACT, half_of, is_number, rounded
 from ndgrad.autograd.lent import over
-from ndgrad.autograd.modes import birth, joined, process, thread
+from ndgrad.autograd.modes import birth, joined, modes, process, thread
 from ndgrad.autograd.node import edge_node, next_sequence_number
 from ndgrad.autograd.saved import Packed, hooks_for, kept_in_level, kept_of_array, without_base
 from ndgrad.autograd.subclass import ask_classes, note_wrappers, overriding_types, subclass_op, unshared
@@ -37,12 +37,12 @@ _NUMBERS = (bool, int, float, complex)
 
 def dispatch(op: Any, args: tuple[Any, ...], settings: dict[str, Any], watched: bool = False) -> Any:
     """Run `op` on whatever it was given. `watched`: those who watch calls know of this one."""
-    state = thread
-    if process.busy != state.transforms:  # more than transforms is open
-        if process.busy == 1 and not state.grad_enabled:
+    state = modes()
+    if not state.only_transforms():
+        if state.only_no_grad():
             face = face_of(op, args)
             return _override_or_refuse(op, args, settings) if face is None else run_unrecorded(op, args, settings, face)
-        if state.watchers and not watched:
+        if thread.watchers and not watched:
             from ndgrad.autograd.watch import watched_op
 
             return watched_op(op, args, settings, dispatch)
@@ -56,7 +56,7 @@ def dispatch(op: Any, args: tuple[Any, ...], settings: dict[str, Any], watched: 
 
 def dispatch_as(face: type[Any], op: Any, args: tuple[Any, ...], settings: dict[str, Any], plain: bool = True) -> Any:
     """Run `op` on arguments that nobody overrides, with results of class `face`. `plain`: none of them is of a subclass."""
-    state, still_open = thread, process.open
+    state, still_open = modes(), process.open
     levels = state.levels
     if not levels and not still_open:
         return record(op, args, settings, face)
@@ -99,7 +99,7 @@ def dispatch_as(face: type[Any], op: Any, args: tuple[Any, ...], settings: dict[
         return _dual_op()(op, args, settings, dual)
     if level is not None:
         return level.run(op, args, settings, face)
-    if process.busy != state.transforms or not plain:
+    if not plain or not state.only_transforms():
         return record(op, args, settings, face)
     out = op.plain(*args, **settings)
     if levels:
@@ -480,11 +480,8 @@ def save_input(node: Any, name: str, value: Any, hooks: Any = ()) -> None:
     if hooks:
         from ndgrad.autograd.saved_hooks import pack
 
-        thread.saving = (node, name)
-        try:
-            value = tuple(pack(v, hooks) for v in value) if isinstance(value, tuple) else pack(value, hooks)
-        finally:
-            thread.saving = None
+        saving = (node, name)
+        value = tuple(pack(v, hooks, saving) for v in value) if isinstance(value, tuple) else pack(value, hooks, saving)
     elif not node.level:
         value = tuple([_kept(v) for v in value]) if isinstance(value, tuple) else _kept(value)
     else:

@@ -43,7 +43,7 @@ from ndgrad.arrays.sums import sum_leading, sum_over
 from ndgrad.autograd.accumulate import accumulate_array, former_accumulators, in_present_shape
 from ndgrad.autograd.dispatch import open_elsewhere
 from ndgrad.autograd.hooks import call, run_node_prehooks, run_post_accumulate_hooks, run_post_hooks, run_pre_hooks
-from ndgrad.autograd.modes import enter, joined, leave, process, switch_grad, thread
+from ndgrad.autograd.modes import joined, process, restore, running, scope, set_running, thread
 from ndgrad.autograd.node import FIRST, Edge, Extra, Node, edge_node, edge_number, extra_of, output_count
 from ndgrad.autograd.parts import SMALL, add_to_part, may_write
 from ndgrad.autograd.roots import choose_lane, gradient_edge
@@ -108,15 +108,18 @@ def run(task: GraphTask, roots: list[tuple[Any, Any]]) -> None:
     Callbacks come when all has been accumulated; they may queue further ones. A pass that fails has none.
     """
     task.roots = [edge_node(e) for e, _ in roots]
-    outside, thread.task = thread.task, task
+    around, outside = running(), scope()
     try:
+        set_running(task)
         if roots:
             _run(task, roots)
         task.node = None
         for callback in task.callbacks:
             call(task, callback)
     finally:
-        thread.task = outside
+        restore(outside)  # whatever hooks and reruns have left behind
+        del outside
+        set_running(around)
 
 
 def _run(task: GraphTask, roots: list[tuple[Any, Any]]) -> None:
@@ -418,11 +421,13 @@ def run_leaf(task: GraphTask, node: Any, box: list[Any], extra: Extra | None) ->
 
 
 def apply_leaf(task: GraphTask, node: Any, g: Any) -> None:
-    was = switch_grad(task.create_graph)
+    outside = scope()
     try:
+        restore(outside.recording(task.create_graph))
         node.apply_tensors(g)
     finally:
-        switch_grad(was)
+        restore(outside)
+        del outside
 
 
 def is_undefined(g: Any) -> bool:
@@ -598,7 +603,7 @@ def backward_from(
         former = [former_accumulators(t) for t in inputs]
         task.wanted = {edge_node(e) for e in edges if e is not None}.union(*former)
         task.accumulate = accumulate
-    if thread.task is not None and stack_is_deep():
+    if running() is not None and stack_is_deep():
         on_a_fresh_stack(lambda: run_in_mode(task, roots))
     else:
         run_in_mode(task, roots)
@@ -624,14 +629,14 @@ def run_in_mode(task: GraphTask, roots: list[tuple[Any, Any]]) -> None:
         with np.errstate(all="ignore"):
             run(task, roots)
         return
-    was = switch_grad(task.create_graph) if task.lane == "tensors" else thread.grad_enabled
-    own = task.lane == "payloads"
-    enter()
-    thread.transforms += own
+    outside = scope()
     try:
+        if task.lane == "tensors":
+            restore(outside.changed(entered=outside.modes.entered + 1, grad_enabled=task.create_graph))
+        else:
+            restore(outside.changed(entered=outside.modes.entered + 1, transforms=outside.modes.transforms + 1))
         with np.errstate(all="ignore"):
             run(task, roots)
     finally:
-        thread.transforms -= own
-        leave()
-        switch_grad(was)
+        restore(outside)
+        del outside

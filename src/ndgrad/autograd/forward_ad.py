@@ -21,9 +21,9 @@ from ndgrad.arrays.library import library_of
 from ndgrad.arrays.precision import is_half, is_inexact
 from ndgrad.autograd.array_tangents import plain_dual, plain_linear_dual
 from ndgrad.autograd.dispatch import dispatch, fact, innermost_dual
-from ndgrad.autograd.grad_mode import Mode, ThreadSwitch
+from ndgrad.autograd.grad_mode import FieldSwitch, Mode
 from ndgrad.autograd.layout import in_layout_of, is_view_of
-from ndgrad.autograd.modes import enter, leave, next_level_number, note_open, process, thread
+from ndgrad.autograd.modes import Modes, modes, next_level_number, note_open, open_block, process, put, restore, scope, thread
 from ndgrad.autograd.saved import in_single, lift
 from ndgrad.autograd.variable import Variable, accumulator, meta_of, new, np_dtype, shape_of
 from ndgrad.autograd.versions import storage_of
@@ -370,20 +370,49 @@ class dual_level(Mode):
     """
 
     def __enter__(self) -> int:
-        self._stack.append(enter_dual_level())
-        return int(self._stack[-1])
+        number, before = next_level_number(), scope()
+        try:
+            self._stack.append(open_block(lambda modes: self._opened(modes, number), before))
+            note_open(number)
+        except BaseException:
+            restore(before)
+            raise
+        return number
+
+    def _opened(self, modes: Modes, number: int) -> Modes:
+        made = modes.copy()
+        _open(made, number)
+        return made
 
     def __exit__(self, *exc: object) -> None:
-        exit_dual_level(level=self._stack.pop())
+        number = self._stack[-1].modes.dual_stack[-1]
+        self._stack[-1].closed = True
+        process.open.pop(number, None)
+        super().__exit__(*exc)
+        _saved_by_level.pop(number, None)
+
+
+class transform_level(dual_level):
+    """The level of a transform, in which forward mode is on whatever is outside."""
+
+    def _opened(self, modes: Modes, number: int) -> Modes:
+        made = super()._opened(modes, number)
+        made.forward_grad_enabled = True
+        return made
+
+
+def _open(modes: Modes, number: int) -> None:
+    modes.entered += 1
+    modes.transforms += 1
+    modes.dual_levels += 1
+    modes.dual_stack = (*modes.dual_stack, number)
 
 
 def enter_dual_level() -> int:
     """Open a level and return its number; `dual_level()` is the safer form."""
-    number = next_level_number()
-    enter()
-    thread.transforms += 1
-    thread.dual_levels += 1
-    thread.dual_stack = (*thread.dual_stack, number)
+    number, made = next_level_number(), modes().copy()
+    _open(made, number)
+    put(made)
     note_open(number)
     return number
 
@@ -399,11 +428,11 @@ def exit_dual_level(*, level: int | None = None) -> None:
             "of entering."
         )
     process.open.pop(stack[-1], None)
-    thread.dual_stack = stack[:-1]
-    thread.dual_levels -= 1
-    thread.transforms -= 1
+    made = modes().copy()
+    made.entered, made.transforms, made.dual_levels = made.entered - 1, made.transforms - 1, made.dual_levels - 1
+    made.dual_stack = stack[:-1]
+    put(made)
     _saved_by_level.pop(stack[-1], None)
-    leave()
 
 
 def current_level() -> int:
@@ -469,7 +498,7 @@ def _open_number(name: str, level: int | None) -> int | None:
     raise RuntimeError(f"{name}: invalid level {level}: it was not created, or is closed already. Open are {list(stack)}.")
 
 
-class _set_fwd_grad_enabled(ThreadSwitch):
+class _set_fwd_grad_enabled(FieldSwitch):
     """Switch forward mode on or off, at once; as a context, until the block ends. What is computed without it has no tangent."""
 
     attribute = "forward_grad_enabled"

@@ -20,7 +20,7 @@ from ndgrad.arrays.precision import is_inexact
 from ndgrad.autograd.function_arguments import by_position
 from ndgrad.autograd.function_context import Context, FunctionCtx
 from ndgrad.autograd.inplace import check_writable, set_history
-from ndgrad.autograd.modes import process, switch_grad, thread
+from ndgrad.autograd.modes import process, restore, scope, thread
 from ndgrad.autograd.node import MultiNode, Node, edge_node, edge_number, next_sequence_number
 from ndgrad.autograd.overwritten import freed_error
 from ndgrad.autograd.saved import (
@@ -156,11 +156,8 @@ class FunctionNode(MultiNode, FunctionCtx):
             if hooks:
                 from ndgrad.autograd.saved_hooks import pack
 
-                thread.saving = (self, kept.kind)
-                try:
-                    kept.tensor = pack(kept.tensor, hooks, self if kept.kind == "output" else None, kept.number)
-                finally:
-                    thread.saving = None
+                output = self if kept.kind == "output" else None
+                kept.tensor = pack(kept.tensor, hooks, (self, kept.kind), output, kept.number)
             elif thread.guard:
                 from ndgrad.autograd.checksum import guarded
 
@@ -217,11 +214,13 @@ class FunctionNode(MultiNode, FunctionCtx):
             return self._user_backward()(Context(self), *by_hand)
         keep = rest[0] if rest else True
         given = [grads] if self.outputs == 1 else grads
-        was = switch_grad(False)
+        outside = scope()
         try:
+            restore(outside.recording(False))
             out = self._run(*(None if g is None else wrap(self._face or Tensor, g) for g in given))
         finally:
-            switch_grad(was)
+            restore(outside)
+            del outside
         if not keep:
             self.release()
         return tuple(None if t is None else t._array for t in out)
@@ -402,17 +401,17 @@ def run_function(cls: type[Function], args: tuple[Any, ...], kwargs: dict[str, A
     node.seq = next_sequence_number()
     node.extra = False
     node.next = tuple(edge(t) for t in tensors) if recording else ()
-    inside, thread.in_custom_forward = thread.in_custom_forward, True
-    was = switch_grad(False)
+    outside = scope()
     try:
+        restore(outside.changed(grad_enabled=False, in_custom_forward=True))
         if separate_setup(cls):
             output = cls.forward(*args, **kwargs)
             cls.setup_context(Context(node), args, output)
         else:
             output = cls.forward(Context(node), *args, **kwargs)
     finally:
-        switch_grad(was)
-        thread.in_custom_forward = inside
+        restore(outside)
+        del outside
     return attach(cls, node, args, output, recording)
 
 
@@ -481,11 +480,13 @@ def _attach_one(node: FunctionNode, number: int, o: Any, inputs: tuple[Any, ...]
             _rewrite_history(node, number, o, inputs[0] is o)
         return o
     if is_input:
-        was = switch_grad(False)
+        outside = scope()
         try:
+            restore(outside.recording(False))
             o = alias(o)  # an input that is returned as it is becomes a view of itself
         finally:
-            switch_grad(was)
+            restore(outside)
+            del outside
         o._meta.view.creation = CUSTOM
     if not recording or discrete:
         return o
@@ -527,11 +528,14 @@ def once_differentiable(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(function)
     def wrapper(ctx: Any, *args: Any) -> Any:
-        recording = switch_grad(False)
+        outside = scope()
+        recording = outside.modes.grad_enabled
         try:
+            restore(outside.recording(False))
             outputs = function(ctx, *args)
         finally:
-            switch_grad(recording)
+            restore(outside)
+            del outside
         if not recording:
             return outputs
         message = (

@@ -1,4 +1,4 @@
-"""no_grad, enable_grad, set_grad_enabled, inference_mode: contexts and decorators, for each thread by itself.
+"""no_grad, enable_grad, set_grad_enabled, inference_mode: contexts and decorators, for each thread and each asyncio task by itself.
 
 As decorators they also serve generators, whose body runs in the mode while the caller's code between items does not, and
 coroutines, likewise between awaits.
@@ -11,26 +11,17 @@ import inspect
 from collections.abc import Callable, Generator
 from typing import Any, TypeVar
 
-from ndgrad.autograd.modes import enter, leave, switch_grad, thread
+from ndgrad.autograd.modes import Block, Modes, Scope, modes, put, restore, scope, thread
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-class Mode:
+class Mode(Block):
     """A context manager that can be entered again and again (nested too) and used as a decorator."""
-
-    def __init__(self) -> None:
-        self._stack: list[Any] = []
 
     def fresh(self) -> Mode:
         """Another of the same kind, for one call of a decorated function."""
         return type(self)()
-
-    def __enter__(self) -> Any:
-        raise NotImplementedError
-
-    def __exit__(self, *exc: object) -> None:
-        raise NotImplementedError
 
     def __call__(self, function: F) -> F:
         if inspect.isclass(function):
@@ -96,7 +87,7 @@ class Switch(Mode):
         raise NotImplementedError
 
     def fresh(self) -> Mode:
-        made = object.__new__(type(self))
+        made = Block.__new__(type(self))
         Switch.__init__(made, self.value)
         return made
 
@@ -119,15 +110,12 @@ class _Awaitable:
         return self.generator
 
 
-def _set_grad_enabled(value: bool) -> bool:
-    """Change this thread's grad mode, and say what it was.
-
-    In inference mode nothing is ever recorded: enable_grad() there shows in is_grad_enabled() alone.
-    """
-    if not thread.inference:
-        return switch_grad(value)
-    was, thread.grad_asked = thread.grad_asked, value
-    return was
+def _record(modes: Modes, value: bool) -> None:
+    """Change the grad mode. In inference mode nothing is ever recorded: enable_grad() there shows in is_grad_enabled() alone."""
+    if modes.inference:
+        modes.grad_asked = value
+    else:
+        modes.grad_enabled = value
 
 
 class _GradMode(Mode):
@@ -137,19 +125,15 @@ class _GradMode(Mode):
 
     def __new__(cls, function: Any = None) -> Any:
         made = super().__new__(cls)
-        if function is None:
-            return made
-        made.__init__()  # type: ignore[misc]  # as a decorator: __new__ returns a function, so Python will not
-        return made(function)
+        return made if function is None else made(function)
 
-    def __init__(self, function: Any = None) -> None:
-        super().__init__()
+    def inside(self, modes: Modes) -> Modes:
+        if modes.inference:
+            return super().inside(modes)
+        return modes if modes.grad_enabled is self.value else modes.flipped()
 
-    def __enter__(self) -> None:
-        self._stack.append(_set_grad_enabled(self.value))
-
-    def __exit__(self, *exc: object) -> None:
-        _set_grad_enabled(self._stack.pop())
+    def change(self, modes: Modes) -> None:
+        _record(modes, self.value)
 
 
 class no_grad(_GradMode):
@@ -172,14 +156,64 @@ class enable_grad(_GradMode):
     value = True
 
 
-class set_grad_enabled(Switch):
-    """Switch recording on or off, at once; as a context, until the block ends."""
+class ContextSwitch(Switch):
+    """A switch for one of the modes of a context."""
+
+    #: The scopes before the switch and after, until they are of no use.
+    _scopes: tuple[Scope, Scope] | None = None
 
     def __init__(self, mode: bool) -> None:
         super().__init__(bool(mode))
 
+    def read(self, modes: Modes) -> bool:
+        raise NotImplementedError
+
+    def assign(self, modes: Modes, value: bool) -> None:
+        raise NotImplementedError
+
     def put(self, value: bool) -> bool:
-        return _set_grad_enabled(value)
+        before = scope()
+        made = before.modes.copy()
+        self.assign(made, value)
+        put(made)
+        self._scopes = before, scope()
+        return self.read(before.modes)
+
+    def _undone(self) -> bool:
+        """Put back the scope that was in force before the switch; False if others have changed modes since."""
+        scopes, self._scopes = self._scopes, None
+        if scopes is None or scope() is not scopes[1]:
+            return False
+        restore(scopes[0])
+        return True
+
+    def __call__(self, function: F) -> F:
+        if not self._undone():
+            self.put(self.before)
+        return Mode.__call__(self, function)
+
+    def change(self, modes: Modes) -> None:
+        self.assign(modes, self.value)
+
+    def __enter__(self) -> None:
+        self._late = not self._undone()
+        Block.__enter__(self)
+
+    def __exit__(self, *exc: object) -> None:
+        Block.__exit__(self, *exc)
+        if self._late:
+            self.put(self.before)
+            self._scopes = None
+
+
+class set_grad_enabled(ContextSwitch):
+    """Switch recording on or off, at once; as a context, until the block ends."""
+
+    def assign(self, modes: Modes, value: bool) -> None:
+        _record(modes, value)
+
+    def read(self, modes: Modes) -> bool:
+        return _recorded_in(modes)
 
 
 class inference_mode(Mode):
@@ -199,49 +233,39 @@ class inference_mode(Mode):
     def fresh(self) -> Mode:
         return inference_mode(self.mode)
 
-    def __enter__(self) -> None:
-        self._stack.append((thread.inference, is_grad_enabled(), thread.forward_grad_enabled))
-        enter()
-        _set_inference(self.mode, not self.mode)
-        thread.forward_grad_enabled = not self.mode
-
-    def __exit__(self, *exc: object) -> None:
-        inference, grad_enabled, forward = self._stack.pop()
-        _set_inference(inference, grad_enabled)
-        thread.forward_grad_enabled = forward
-        leave()
+    def change(self, modes: Modes) -> None:
+        modes.entered += 1
+        modes.inference = self.mode
+        modes.grad_enabled = modes.grad_asked = modes.forward_grad_enabled = not self.mode
 
 
-def _set_inference(inference: bool, grad_enabled: bool) -> None:
-    thread.inference = False
-    _set_grad_enabled(grad_enabled and not inference)
-    thread.inference, thread.grad_asked = inference, grad_enabled
+def _recorded_in(modes: Modes) -> bool:
+    return modes.grad_asked if modes.inference else modes.grad_enabled
 
 
 def is_grad_enabled() -> bool:
-    """Whether this thread records (outside inference mode)."""
-    return thread.grad_asked if thread.inference else thread.grad_enabled
+    """Whether this context records (outside inference mode)."""
+    return _recorded_in(modes())
 
 
 def is_inference_mode_enabled() -> bool:
     return thread.inference
 
 
-class ThreadSwitch(Switch):
-    """A switch for one of this thread's modes, which the eager path need not know of."""
+class FieldSwitch(ContextSwitch):
+    """A switch for a field of the modes, which the eager path need not know of."""
 
     attribute: str
 
-    def __init__(self, mode: bool) -> None:
-        super().__init__(bool(mode))
+    def assign(self, modes: Modes, value: bool) -> None:
+        setattr(modes, self.attribute, value)
 
-    def put(self, value: bool) -> bool:
-        was: bool = getattr(thread, self.attribute)
-        setattr(thread, self.attribute, value)
-        return was
+    def read(self, modes: Modes) -> bool:
+        found: bool = getattr(modes, self.attribute)
+        return found
 
 
-class set_multithreading_enabled(ThreadSwitch):
+class set_multithreading_enabled(FieldSwitch):
     """Allow backward to use several threads, or not, at once; as a context, until the block ends.
 
     A pass runs its nodes, hooks and callbacks on the thread that called it whatever the setting: see docs/engine.md for the
@@ -263,7 +287,7 @@ def is_multithreading_enabled() -> bool:
 # ----- switches for those who know why -----------------------------------------------------------------------------------
 
 
-class _force_original_view_tracking(ThreadSwitch):
+class _force_original_view_tracking(FieldSwitch):
     """Whether the history of a view of something overwritten is always found by replaying its views. Here it always is; torch's
     switch is there for code that sets it."""
 
@@ -274,7 +298,7 @@ def is_view_replay_enabled() -> bool:
     return thread.view_replay
 
 
-class enforce_grad_layout_policy(ThreadSwitch):
+class enforce_grad_layout_policy(FieldSwitch):
     """Whether a gradient is copied to lie in memory as its leaf does; without, it becomes `.grad` as backward made it.
 
     >>> import ndgrad

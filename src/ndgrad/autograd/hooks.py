@@ -22,7 +22,7 @@ from collections import OrderedDict
 from collections.abc import Callable, MutableMapping
 from typing import Any, Self
 
-from ndgrad.autograd.modes import process, switch_grad, thread
+from ndgrad.autograd.modes import process, restore, scope, thread
 from ndgrad.autograd.node import Extra, Node, extra_of, output_count
 from ndgrad.autograd.variable import AccumulateGrad, Variable, accumulator, meta_of, np_dtype, recorded, requires_grad, wrap
 
@@ -219,11 +219,13 @@ def _on_node(node: Node, hooks: Hooks, hook: Any) -> RemovableHandle:
 
 def call(task: Any, hook: Any, *args: Any) -> Any:
     """Call a hook in the pass's grad mode: what it computes is recorded under create_graph alone."""
-    was = switch_grad(task.create_graph or (task.lane == "payloads" and thread.grad_enabled))
+    outside = scope()
     try:
+        restore(outside.recording(task.create_graph or (task.lane == "payloads" and thread.grad_enabled)))
         return hook(*args)
     finally:
-        switch_grad(was)
+        restore(outside)
+        del outside
 
 
 def run_pre_hooks(task: Any, node: Any, g: Any) -> Any:
@@ -267,11 +269,13 @@ def retain(task: Any, t: Any, g: Any) -> None:
     """Add a gradient to the `.grad` of a result, out of place, as torch does there."""
     meta = meta_of(t)
     g = as_tensor(g, t.face)
-    was = switch_grad(task.create_graph)
+    outside = scope()
     try:
+        restore(outside.recording(task.create_graph))
         meta.grad = g.clone() if meta.grad is None else meta.grad + g
     finally:
-        switch_grad(was)
+        restore(outside)
+        del outside
 
 
 def run_node_prehooks(task: Any, node: Any, g: Any) -> Any:

@@ -20,7 +20,7 @@ from ndgrad.arrays.library import library_of, on_second_library
 from ndgrad.arrays.precision import fits, is_inexact, result_dtype
 from ndgrad.autograd.dispatch import dispatch, own_edge, payload_dtype, save_inputs, save_output, together
 from ndgrad.autograd.hooks import move_retained
-from ndgrad.autograd.modes import process, switch_grad, thread
+from ndgrad.autograd.modes import modes, process, restore, scope, thread
 from ndgrad.autograd.node import next_sequence_number
 from ndgrad.autograd.saved import KeptMeta
 from ndgrad.autograd.stake import TANGENT, first_at_stake, stake_of, with_numbers
@@ -88,16 +88,15 @@ def write(op: Any, target: Any, args: tuple[Any, ...], settings: dict[str, Any],
     """`target` becomes op(target, *args), in place, and is returned."""
     if settings:
         settings = with_numbers(op, settings)
-    busy = process.busy
-    if not busy or (busy == 1 and not thread.grad_enabled):  # no mode is in force, or this thread's no_grad alone
+    if not process.busy or (state := modes()).only_no_grad():
         return write_level(op, target, args, settings, 0)
     if thread.watchers and not watched:
         from ndgrad.autograd.watch import watched_write
 
         return watched_write(op, target, args, functools.partial(write, op, target, args, settings, True))
-    if thread.captures is not None:
-        args = thread.captures.see_write(target, args)
-    if process.open or thread.levels:
+    if state.captures is not None:
+        args = state.captures.see_write(target, args)
+    if process.open or state.levels:
         from ndgrad.func.writes import write_in_transforms
 
         return write_in_transforms(op, target, args, settings)
@@ -319,11 +318,13 @@ def _old_value(target: Any, self_edge: Any) -> Any:
     from ndgrad.autograd.saved import with_history
 
     if has_dispatch(target.__class__):
-        was = switch_grad(False)
+        outside = scope()
         try:
+            restore(outside.recording(False))
             return with_history(target.clone(), self_edge)
         finally:
-            switch_grad(was)
+            restore(outside)
+            del outside
     return with_history(wrap(target.face, target._array.copy()), self_edge)
 
 

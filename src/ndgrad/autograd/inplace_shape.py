@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Any
 
 from ndgrad.autograd.inplace import check_writable
-from ndgrad.autograd.modes import switch_grad
+from ndgrad.autograd.modes import restore, scope
 from ndgrad.autograd.variable import meta_of
 from ndgrad.autograd.versions import is_inference, storage_of
 
@@ -28,11 +28,13 @@ def change_shape(op: Any, t: Any, settings: dict[str, Any], node_name: str) -> A
             f"{op.name}_: an argument of a function transform (shape {tuple(t.shape)}) would change its shape in place, and its gradient "
             f"with it. Use the out-of-place form, {op.name}(), or change a clone()."
         )
-    was = switch_grad(not leaf)  # also under no_grad: no value changes, so a history that exists must go on
+    outside = scope()
     try:
+        restore(outside.recording(not leaf))  # also under no_grad: no value changes, so a history that exists must go on
         became = op(t, **settings)
     finally:
-        switch_grad(was)
+        restore(outside)
+        del outside
     storage = storage_of(t)
     written = 0 if is_inference(t) else storage.version.values
     storage.bump(op.name + "_")

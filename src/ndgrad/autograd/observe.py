@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple, Protocol, Self
 
 from ndgrad.arrays.library import is_raw_array
-from ndgrad.autograd.modes import enter, leave, process, switch_grad, thread
+from ndgrad.autograd.modes import Block, Modes, process, restore, scope, thread
 from ndgrad.autograd.subclass import dispatch_types, dispatched, has_dispatch
 from ndgrad.autograd.variable import Variable, wrap
 
@@ -28,14 +28,17 @@ class Observer(Protocol):
 @contextmanager
 def observing(observer: Observer) -> Iterator[None]:
     """Let `observer` see the ops of this thread for the duration of a block; the innermost observer sees them first."""
-    stack = thread.observers
-    enter()
-    thread.observers = (*stack, observer)
-    try:
+    with _Observing(observer):
         yield
-    finally:
-        thread.observers = stack
-        leave()
+
+
+class _Observing(Block):
+    def __init__(self, observer: Observer) -> None:
+        self.observer = observer
+
+    def change(self, modes: Modes) -> None:
+        modes.entered += 1
+        modes.observers = (*modes.observers, self.observer)
 
 
 def observed_forward(op: Any, library: Any, args: tuple[Any, ...], arrays: list[Any], settings: dict[str, Any]) -> Any:
@@ -77,14 +80,15 @@ def _run_from(
     if position < 0:
         return bottom()
     observer = stack[position]
-    outside = thread.observers
-    thread.observers = stack[:position]
+    outside = scope()
     try:
+        restore(outside.changed(observers=stack[:position]))
         if isinstance(observer, DispatchMode):
             return checked(op, type(observer).__name__, observer._handle(op, args, settings))
         return observer(op, arrays, settings, lambda: _arrays(_run_from(position - 1, stack, op, args, arrays, settings, bottom)))
     finally:
-        thread.observers = outside
+        restore(outside)
+        del outside
 
 
 def _arrays(out: Any) -> Any:
@@ -96,7 +100,7 @@ def _arrays(out: Any) -> Any:
 # ----- dispatch modes ----------------------------------------------------------------------------------------------------
 
 
-class DispatchMode:
+class DispatchMode(Block):
     """A context that sees, and may replace, every op below autograd.
 
     Override `__ndgrad_dispatch__(func, types, args, kwargs)` (or torch's `__torch_dispatch__`). `func` is the op: call it to go on
@@ -127,13 +131,12 @@ class DispatchMode:
         )
 
     def __enter__(self) -> Self:
-        enter()
-        thread.observers = (*thread.observers, self)
+        super().__enter__()
         return self
 
-    def __exit__(self, *exc: object) -> None:
-        thread.observers = thread.observers[:-1]
-        leave()
+    def change(self, modes: Modes) -> None:
+        modes.entered += 1
+        modes.observers = (*modes.observers, self)
 
     @classmethod
     def push(cls, *args: Any, **kwargs: Any) -> Self:
@@ -144,11 +147,13 @@ class DispatchMode:
         from ndgrad.tensor import Tensor
 
         args = tuple(wrap(Tensor, a) if is_raw_array(a) else a for a in args)
-        was = switch_grad(False)
+        outside = scope()
         try:
+            restore(outside.recording(False))
             return self.__ndgrad_dispatch__(op, dispatch_types(args), args, dict(settings))
         finally:
-            switch_grad(was)
+            restore(outside)
+            del outside
 
 
 def checked(op: Any, who: str, answer: Any) -> Any:

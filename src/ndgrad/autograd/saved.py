@@ -20,7 +20,7 @@ import numpy as np
 
 from ndgrad.arrays.precision import FLOAT32, HALF, computing_dtype, is_half, widened
 from ndgrad.autograd.lent import SMALL, Lent, may_change, sample
-from ndgrad.autograd.modes import SavedHooks, process, switch_grad, thread
+from ndgrad.autograd.modes import SavedHooks, process, restore, scope, thread
 from ndgrad.autograd.node import Node, edge_number
 from ndgrad.autograd.overwritten import changed_error, freed_error, overwritten_error
 from ndgrad.autograd.variable import Meta, Variable, edge, innermost_array, meta_of, new, np_dtype, requires_grad, twin, wrap
@@ -68,11 +68,13 @@ class Packed:
     def unpack(self) -> Any:
         """What the hook makes of it, in the pass's grad mode, which the lane on raw arrays does not set for the whole pass."""
         task = thread.task
-        was = switch_grad(thread.grad_enabled and (task is None or task.lane != "arrays"))
+        outside = scope()
         try:
+            restore(outside.recording(thread.grad_enabled and (task is None or task.lane != "arrays")))
             value = self.unpack_hook(self.packed)
         finally:
-            switch_grad(was)
+            restore(outside)
+            del outside
         if not isinstance(value, Variable):
             raise TypeError(
                 f"the unpack hook of saved_tensors_hooks returned {type(value).__name__}, not a Tensor. "

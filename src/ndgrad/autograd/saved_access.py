@@ -284,7 +284,7 @@ class SavedTensor:
                 "compose the functions."
             )
         bare = self._slot.bare(value)
-        made = Packed(run_pack(pack_hook, bare), unpack_hook, is_output=self._slot.is_output())
+        made = Packed(run_pack(pack_hook, bare, None), unpack_hook, is_output=self._slot.is_output())
         made.watch(bare, self._slot.node.level)
         self._slot.write(made)
 

@@ -12,14 +12,15 @@ from collections.abc import Callable
 from typing import Any, Self
 
 from ndgrad.autograd.grad_mode import Mode
-from ndgrad.autograd.modes import SavedHooks, enter, leave, switch_grad, thread
+from ndgrad.autograd.modes import Block, Modes, SavedHooks, restore, scope, thread
 from ndgrad.autograd.saved import Packed, is_differentiable_output
 from ndgrad.autograd.variable import Variable, meta_of, wrap
 from ndgrad.autograd.versions import version_number
 
 
-def pack(value: Any, hooks: tuple[SavedHooks, ...], node: Any = None, number: int = 0) -> Any:
-    """A tensor that is being saved, through the innermost pack hook; with `node`, output `number` of that node, without its history."""
+def pack(value: Any, hooks: tuple[SavedHooks, ...], saving: tuple[Any, str], node: Any = None, number: int = 0) -> Any:
+    """A tensor that is being saved, through the innermost pack hook; with `node`, output `number` of that node, without its history.
+    `saving` is the node that saves, and the name under which its rules know the value."""
     if not isinstance(value, Variable):
         return value
     pack_hook, unpack_hook, _ = hooks[-1]
@@ -27,11 +28,11 @@ def pack(value: Any, hooks: tuple[SavedHooks, ...], node: Any = None, number: in
         meta_of(value).output_nr = number
         value._node = node  # while the hook looks at it: what the hook keeps must not hold the node that holds it
     try:
-        made = Packed(run_pack(pack_hook, value), unpack_hook, is_output=node is not None)
+        made = Packed(run_pack(pack_hook, value, saving), unpack_hook, is_output=node is not None)
     finally:
         if node is not None:
             value._node = None
-    made.watch(value, 0 if thread.saving is None else thread.saving[0].level)
+    made.watch(value, saving[0].level)
     return made
 
 
@@ -45,25 +46,21 @@ def pack_output(node: Any, name: str, hooks: tuple[SavedHooks, ...], storage: An
         meta_of(bare).level = node.level  # an output without gradient has no node to say whose payload it holds
     setattr(node, name + "_s", storage)
     setattr(node, name + "_v", storage.version)
-    thread.saving = (node, name)
-    try:
-        made = pack(bare, hooks, node if is_differentiable_output(node, name) else None, int(name[3:] or 0))
-        made.is_output = True
-    finally:
-        thread.saving = None
+    made = pack(bare, hooks, (node, name), node if is_differentiable_output(node, name) else None, int(name[3:] or 0))
+    made.is_output = True
     setattr(node, name, made)
 
 
-def run_pack(hook: Callable[[Any], Any], value: Any) -> Any:
+def run_pack(hook: Callable[[Any], Any], value: Any, saving: tuple[Any, str] | None) -> Any:
     """What a pack hook makes of a tensor, which it must not change. It runs without hooks and without recording."""
     before = version_number(value)
-    hooks, recording = thread.saved_hooks, switch_grad(False)
-    thread.saved_hooks = ()
+    outside = scope()
     try:
+        restore(outside.changed(grad_enabled=False, saved_hooks=(), saving=saving))
         packed = hook(value)
     finally:
-        thread.saved_hooks = hooks
-        switch_grad(recording)
+        restore(outside)
+        del outside
     if version_number(value) != before:
         raise RuntimeError(
             "A saved tensor pack hook is modifying its input in place: the forward pass still uses that tensor. "
@@ -72,7 +69,7 @@ def run_pack(hook: Callable[[Any], Any], value: Any) -> Any:
     return packed
 
 
-class saved_tensors_hooks:
+class saved_tensors_hooks(Block):
     """A context in which saved tensors pass through a pair of hooks.
 
     >>> import ndgrad
@@ -93,12 +90,11 @@ class saved_tensors_hooks:
     def __enter__(self) -> None:
         if thread.saved_hooks_disabled is not None:
             raise RuntimeError(thread.saved_hooks_disabled)
-        enter()
-        thread.saved_hooks = (*thread.saved_hooks, SavedHooks(self.pack_hook, self.unpack_hook, self.level))
+        super().__enter__()
 
-    def __exit__(self, *exc: object) -> None:
-        thread.saved_hooks = thread.saved_hooks[:-1]
-        leave()
+    def change(self, modes: Modes) -> None:
+        modes.entered += 1
+        modes.saved_hooks = (*modes.saved_hooks, SavedHooks(self.pack_hook, self.unpack_hook, self.level))
 
 
 class save_on_cpu(saved_tensors_hooks):
@@ -121,11 +117,10 @@ class disable_saved_tensors_hooks(Mode):
     def __enter__(self) -> None:
         if thread.saved_hooks:
             raise RuntimeError(self.message)
-        self._stack.append(thread.saved_hooks_disabled)
-        thread.saved_hooks_disabled = self.message
+        super().__enter__()
 
-    def __exit__(self, *exc: object) -> None:
-        thread.saved_hooks_disabled = self._stack.pop()
+    def change(self, modes: Modes) -> None:
+        modes.saved_hooks_disabled = self.message
 
 
 class allow_mutation_on_saved_tensors(Mode):
@@ -148,13 +143,12 @@ class allow_mutation_on_saved_tensors(Mode):
     def __enter__(self) -> Self:
         if thread.copy_on_write:
             raise RuntimeError("allow_mutation_on_saved_tensors contexts cannot be nested: one is enough for everything inside it.")
-        enter()
-        thread.copy_on_write = True
+        super().__enter__()
         return self
 
-    def __exit__(self, *exc: object) -> None:
-        thread.copy_on_write = False
-        leave()
+    def change(self, modes: Modes) -> None:
+        modes.entered += 1
+        modes.copy_on_write = True
 
     def clear(self) -> None:
         """Forget what the context holds: nothing, since what was set aside belongs to the graph."""

@@ -17,7 +17,7 @@ from collections.abc import Iterable
 from types import FunctionType
 from typing import Any
 
-from ndgrad.autograd.modes import enter, leave, process, switch_grad, thread
+from ndgrad.autograd.modes import Block, Modes, process, restore, scope, thread
 from ndgrad.autograd.node import Node, edge_node
 from ndgrad.autograd.traversal import iterate_nodes
 from ndgrad.autograd.variable import Variable, meta_of, new
@@ -161,16 +161,12 @@ def with_class(result: Any, cls: type[Any]) -> Any:
     return result
 
 
-class DisableFunctionSubclass:
+class DisableFunctionSubclass(Block):
     """A block in which no class's override of functions is asked, and results are plain tensors."""
 
-    def __enter__(self) -> None:
-        enter()
-        thread.functions_disabled += 1
-
-    def __exit__(self, *exc: object) -> None:
-        thread.functions_disabled -= 1
-        leave()
+    def change(self, modes: Modes) -> None:
+        modes.entered += 1
+        modes.functions_disabled += 1
 
 
 def subclass_op(op: Any, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
@@ -229,14 +225,16 @@ def as_class(t: Any, cls: type[Any]) -> Any:
 def dispatched(op: Any, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
     """An op's result as the classes of its arguments make it; what they compute is not recorded."""
     types = dispatch_types(args)
-    was = switch_grad(False)
+    outside = scope()
     try:
+        restore(outside.recording(False))
         for cls in by_rank(types):
             answer = dispatch_of(cls)(op, types, args, dict(settings))
             if answer is not NotImplemented:
                 return answer
     finally:
-        switch_grad(was)
+        restore(outside)
+        del outside
     names = ", ".join(c.__name__ for c in types)
     raise TypeError(
         f"{op.name}: the dispatch of {names} answered NotImplemented, and nobody else can be asked. Handle the op there: unwrap the "

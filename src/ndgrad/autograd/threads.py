@@ -12,9 +12,9 @@ import ctypes
 import sys
 import threading
 from collections.abc import Callable
-from contextvars import copy_context
+from contextvars import Context, copy_context
 
-from ndgrad.autograd.modes import thread
+from ndgrad.autograd.modes import Scope, restore, scope
 
 #: A stack of this many frames, or of half as many as are allowed, is deep.
 _DEEP = 500
@@ -35,8 +35,9 @@ class _Worker(threading.Thread):
     def __init__(self, function: Callable[[], None]) -> None:
         super().__init__(name="ndgrad-nested-backward", daemon=True)
         self.function: Callable[[], None] | None = function
-        self.modes = dict(thread.__dict__)
-        self.context = copy_context()
+        #: what is in force when the function is done
+        self.scope: Scope | None = None
+        self.context: Context | None = copy_context()
         self.error: BaseException | None = None
         #: held until the function is done; `join` is of no use for waiting, since one that was interrupted takes the thread for ended
         self.busy = threading.Lock()
@@ -45,14 +46,14 @@ class _Worker(threading.Thread):
         self.inner: _Worker | None = None
 
     def run(self) -> None:
-        thread.__dict__.update(self.modes)
         try:
-            self.context.run(self.function)  # type: ignore[arg-type]  # there until it has run
+            self.context.run(self.function)  # type: ignore[arg-type, union-attr]  # both there until it has run
         except BaseException as error:
             self.error = error
         finally:
             self.function = None
-            self.modes = dict(thread.__dict__)
+            self.scope = self.context.run(scope)  # type: ignore[union-attr]
+            self.context = None  # which would keep the modes in it, if a traceback keeps this object
             self.busy.release()
 
 
@@ -70,8 +71,9 @@ def on_a_fresh_stack(function: Callable[[], None]) -> None:
     _wait(worker)
     if isinstance(caller, _Worker):
         caller.inner = None
-    thread.__dict__.clear()
-    thread.__dict__.update(worker.modes)
+    if worker.scope is not None:
+        restore(worker.scope)
+        worker.scope = None
     if worker.error is not None:
         try:
             raise worker.error

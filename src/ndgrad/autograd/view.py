@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ndgrad.autograd.layout import Order, copy_in_order, in_order, is_in_order, order_of
-from ndgrad.autograd.modes import process, switch_grad, thread
+from ndgrad.autograd.modes import process, restore, scope, thread
 from ndgrad.autograd.node import Extra, Node, extra_of, next_sequence_number
 from ndgrad.autograd.variable import edge, meta_of, np_dtype
 from ndgrad.autograd.versions import InferenceStorage, storage_of
@@ -129,15 +129,17 @@ def steps(path: Path | None) -> list[Path]:
 
 def replay(base: Any, path: Path | None) -> Any:
     """The view that `path` leads to from tensor `base`, recorded whatever the grad mode."""
-    was = switch_grad(True)
+    outside = scope()
     try:
+        restore(outside.recording(True))
         for _, op, settings, number in steps(path):
             base = op.eager(base, **settings)
             if op.outputs != 1:
                 base = base[number]
         return base
     finally:
-        switch_grad(was)
+        restore(outside)
+        del outside
 
 
 def replay_raw(array: Any, path: Path | None, library: Any) -> Any:

@@ -22,7 +22,7 @@ from ndgrad.arrays.precision import is_inexact
 from ndgrad.autograd.dispatch import innermost_dual, open_elsewhere
 from ndgrad.autograd.forward_ad import interpreters, saved_tangents, tangent_of, with_tangent
 from ndgrad.autograd.function import Context, Function, FunctionNode, attach, run_function, separate_setup
-from ndgrad.autograd.modes import birth, joined, switch_grad, thread
+from ndgrad.autograd.modes import birth, joined, restore, scope, thread
 from ndgrad.autograd.node import next_sequence_number
 from ndgrad.autograd.variable import Variable, edge, meta_of, np_dtype, wrap
 from ndgrad.func.batching import BatchLevel, batch_tensor
@@ -260,12 +260,15 @@ def _apply_grad(level: GradLevel, cls: type[Function], args: tuple[Any, ...], kw
     node.seq = next_sequence_number()
     node.extra = False
     node.next = tuple(e for e, t in zip(edges, node._is_tensor, strict=True) if t) if recording else ()
-    was, level.paused = switch_grad(False), get_ident()
+    outside = scope()
     try:
+        level.paused = get_ident()
+        restore(outside.recording(False))
         cls.setup_context(Context(node), args, tree_unflatten(wrapped, spec))
     finally:
         level.paused = None
-        switch_grad(was)
+        restore(outside)
+        del outside
     made = attach(cls, node, args, tree_unflatten(wrapped, spec), recording)
     return made if recording else result
 

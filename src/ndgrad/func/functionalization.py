@@ -24,7 +24,7 @@ from ndgrad.autograd.calls import grad
 from ndgrad.autograd.dispatch import dispatch
 from ndgrad.autograd.inplace import check_memory, check_writable, write
 from ndgrad.autograd.layout import copy_in_order, order_of
-from ndgrad.autograd.modes import thread
+from ndgrad.autograd.modes import section, thread
 from ndgrad.autograd.saved import lift
 from ndgrad.autograd.variable import Meta, Variable, accumulator, innermost_array, meta_of, np_dtype, recorded, requires_grad, wrap
 from ndgrad.autograd.versions import Storage, storage_of
@@ -54,6 +54,7 @@ def functionalize(func: Callable[..., Any], *, remove: str = "mutations") -> Cal
         raise RuntimeError(f"functionalize: remove is {remove!r}. Choose 'mutations' or 'mutations_and_views'.")
 
     @functools.wraps(func)
+    @section
     def wrapper(*args: Any, **kwargs: Any) -> Any:
         flat, spec = tree_flatten((args, kwargs))
         with FunctionalLevel(copies_views=remove == "mutations_and_views") as level:

@@ -17,7 +17,19 @@ import numpy
 
 from ndgrad.autograd import forward_ad
 from ndgrad.autograd.dispatch import dispatch, finish
-from ndgrad.autograd.modes import enter, leave, next_level_number, note_open, process, switch_grad, thread
+from ndgrad.autograd.modes import (
+    Modes,
+    Scope,
+    close_block,
+    modes,
+    next_level_number,
+    note_open,
+    open_block,
+    process,
+    restore,
+    scope,
+    thread,
+)
 from ndgrad.autograd.variable import ESCAPED, Variable, meta_of, requires_grad, wrap
 from ndgrad.autograd.versions import InferenceStorage, storage_of
 from ndgrad.autograd.view import follow_pick, tangents_of
@@ -27,7 +39,7 @@ from ndgrad.ops.table import RANDOM
 class Level:
     """One transform; as a context, it is open for the duration of a block, and closed whatever happens."""
 
-    __slots__ = ("grad_enabled_before", "number", "outside")
+    __slots__ = ("_block", "grad_enabled_before", "number", "outside")
 
     kind: ClassVar[str]
     #: of the samples of a vmap; the others have none
@@ -37,20 +49,27 @@ class Level:
         self.number = next_level_number()
 
     def __enter__(self) -> Self:
-        self.outside = thread.levels
-        self.grad_enabled_before = thread.grad_enabled
-        enter()
-        thread.transforms += 1
-        thread.levels = (*self.outside, self)
+        before = scope()
+        self.outside, self.grad_enabled_before = before.modes.levels, before.modes.grad_enabled
+        self._block: Scope | None = open_block(self.inside, before)
         note_open(self.number)
         return self
 
+    def inside(self, modes: Modes) -> Modes:
+        """The modes inside the transform, from those around it."""
+        made = modes.copy()
+        made.entered += 1
+        made.transforms += 1
+        made.levels = (*made.levels, self)
+        return made
+
     def __exit__(self, *exc: object) -> None:
+        block = self._block
+        assert block is not None
+        block.closed, self._block = True, None
         process.open.pop(self.number, None)
-        thread.levels = self.outside
-        switch_grad(self.grad_enabled_before)
-        thread.transforms -= 1
-        leave()
+        close_block(block)
+        block.closed = True  # unlike other modes, a level is over for tasks too that were started in it
 
     def in_charge_of(self, op: Any, args: tuple[Any, ...], number: int) -> Level | None:
         """The open level that deals with an op next; this is the innermost of them, and `number` that of the innermost level among the
@@ -98,10 +117,10 @@ class GradLevel(Level):
         self.pure = True  # all payloads were bare arrays so far
         self.paused: int | None = None  # the thread for which grad is disabled for this level alone
 
-    def __enter__(self) -> Self:
-        super().__enter__()
-        switch_grad(True)
-        return self
+    def inside(self, modes: Modes) -> Modes:
+        made = super().inside(modes)
+        made.grad_enabled = True
+        return made
 
     def enabled_below(self, enabled: bool) -> bool:
         # What no_grad cuts, inside the level or around it, is cut for all levels below.
@@ -118,7 +137,7 @@ class GradLevel(Level):
             if isinstance(p, Variable):
                 pure = self.pure = False
         # what runs outside of all modes will do to record the op, but for the number of the graph
-        simple = op.outputs == 1 and not (op.view or op.shares_storage or op.variadic) and process.busy == thread.transforms
+        simple = op.outputs == 1 and not (op.view or op.shares_storage or op.variadic) and modes().only_transforms()
         if simple and pure and thread.levels[0] is self:
             made = op.in_level(*args, level=number, **settings)
             if made is not NotImplemented:
@@ -154,23 +173,18 @@ class below:
     """The state as it is for the levels under `level`. Every op of a transform runs in one of these, so it is a class: a
     generator would cost as much again."""
 
-    __slots__ = ("level", "stack", "was")
+    __slots__ = ("level", "outside")
 
     def __init__(self, level: Level) -> None:
         self.level = level
 
     def __enter__(self) -> None:
-        level, self.stack = self.level, thread.levels
-        self.was = thread.grad_enabled
-        thread.levels = level.outside
-        enabled = level.enabled_below(self.was)
-        if enabled is not self.was:
-            switch_grad(enabled)
+        self.outside = scope()
+        restore(self.outside.under(self.level))
 
     def __exit__(self, *exc: object) -> None:
-        thread.levels = self.stack
-        if thread.grad_enabled is not self.was:
-            switch_grad(self.was)
+        restore(self.outside)
+        del self.outside  # see Note [Sections]
 
 
 # ----- whose tensor is it --------------------------------------------------------------------------------------------
@@ -217,7 +231,8 @@ def _follow(t: Any) -> None:
 
 def is_lowest(level: Level) -> bool:
     """Whether nothing is below a level, neither another one nor any mode: its payloads then meet plain ops."""
-    return thread.levels[0] is level and process.busy == thread.transforms
+    state = modes()
+    return state.levels[0] is level and state.only_transforms()
 
 
 def find_level(number: int) -> Level:

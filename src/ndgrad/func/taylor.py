@@ -34,7 +34,7 @@ from ndgrad.autograd.forward_ad import (
     with_tangent,
 )
 from ndgrad.autograd.layout import in_layout_of
-from ndgrad.autograd.modes import thread
+from ndgrad.autograd.modes import section, thread
 from ndgrad.autograd.variable import Variable, np_dtype
 from ndgrad.func.recurrences import RECURRENCES, Series, convolved, scaled
 from ndgrad.ops.table import NOT_DIFFERENTIABLE, Op, parameter_names
@@ -42,6 +42,7 @@ from ndgrad.ops.vocabulary import tensor_ops
 from ndgrad.pytree import flatten_up_to, tree_flatten, tree_unflatten
 
 
+@section
 def jet(func: Callable[..., Any], primals: Sequence[Any], series: Sequence[Any]) -> tuple[Any, Any]:
     """The derivatives of `func` along a curve, up to the order in which the curve is given.
 

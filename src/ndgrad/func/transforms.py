@@ -9,6 +9,7 @@ from typing import Any
 from ndgrad.arrays.precision import is_inexact
 from ndgrad.autograd import forward_ad
 from ndgrad.autograd.engine import backward_from
+from ndgrad.autograd.modes import section
 from ndgrad.autograd.roots import is_constant
 from ndgrad.autograd.variable import Variable, np_dtype, requires_grad, wrap
 from ndgrad.func.batching import BatchLevel, batch_tensor
@@ -26,6 +27,7 @@ Argnums = int | tuple[int, ...]
 class _Recorded:
     """A function's run inside a grad level: its outputs, and how to pull cotangents back."""
 
+    @section
     def __init__(self, name: str, primals: tuple[Any, ...], function: Callable[[tuple[Any, ...]], Any]) -> None:
         flat, self.spec = tree_flatten(primals)
         for t in flat:
@@ -189,6 +191,7 @@ def _check_scalar(out: Any) -> None:
 # ----- forward mode ----------------------------------------------------------------------------------------------------
 
 
+@section
 def jvp(
     func: Callable[..., Any], primals: tuple[Any, ...], tangents: tuple[Any, ...], *, strict: bool = False, has_aux: bool = False
 ) -> Any:
@@ -202,7 +205,7 @@ def jvp(
     (tensor(0.), tensor(2.))
     """
     flat, flat_tangents, spec = _primals_and_tangents("jvp", primals, tangents)
-    with forward_ad.set_fwd_grad_enabled(True), forward_ad.dual_level() as level:
+    with forward_ad.transform_level() as level:
         duals = [forward_ad.make_dual(p, t, level=level) for p, t in zip(flat, flat_tangents, strict=True)]
         result, aux = _split_aux("jvp", func(*tree_unflatten(duals, spec)), has_aux)
         outputs, out_spec = _output_tensors("jvp", result)
@@ -358,6 +361,7 @@ def _batch_size(flat: list[Any], dims: list[int | None]) -> int:
     return int(sizes.pop())
 
 
+@section
 def _run_batched(
     func: Callable[..., Any], flat: list[Any], spec: Any, dims: list[int | None], out_dims: Any, size: int, randomness: str, kwargs: Any
 ) -> Any:

@@ -26,7 +26,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from ndgrad.autograd.modes import enter, leave, next_level_number, switch_grad, thread
+from ndgrad.autograd.modes import next_level_number, restore, scope, thread
 from ndgrad.autograd.node import next_sequence_number
 from ndgrad.autograd.variable import Variable, requires_grad
 from ndgrad.autograd.view import tangents_of
@@ -59,15 +59,15 @@ class _Interceptor:
 
     @contextmanager
     def active(self) -> Iterator[None]:
-        self.outer = thread.captures
-        enter()
-        thread.captures = self
+        outside = scope()
         try:
+            self.outer = outside.modes.captures
+            restore(outside.changed(entered=outside.modes.entered + 1, captures=self))
             yield
         finally:
-            thread.captures = self.outer
+            restore(outside)
+            del outside
             self.outer = None
-            leave()
 
 
 class Watch(_Interceptor):
@@ -129,11 +129,13 @@ class Watch(_Interceptor):
         # inside a younger grad transform, recording is what the transform is for
         inside = any(level.kind == "grad" and level.number > self.level for level in thread.levels)
         with self.active():
-            was = switch_grad(thread.grad_enabled and inside)
+            outside = scope()
             try:
+                restore(outside.recording(thread.grad_enabled and inside))
                 yield
             finally:
-                switch_grad(was)
+                restore(outside)
+                del outside
         self._own = set()
         self.looks_at_constants = False
 

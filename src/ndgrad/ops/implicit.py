@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ndgrad.autograd.modes import switch_grad
+from ndgrad.autograd.modes import restore, scope
 from ndgrad.autograd.variable import Variable, wrap
 from ndgrad.ops.table import op
 
@@ -21,11 +21,13 @@ def _pull(g: Any, params: tuple[Any, ...], out: Any, rule: Any, needs: tuple[boo
 
     # Recording is on for plain tensors, of which nothing is recorded: a graph in the result shows that the rule used a tensor
     # which it does not know of, and whose gradient would be lost.
-    was = switch_grad(True)
+    outside = scope()
     try:
+        restore(outside.recording(True))
         grads = rule.pull(wrap(Tensor, out), tuple(wrap(Tensor, p) for p in params), wrap(Tensor, g), needs)
     finally:
-        switch_grad(was)
+        restore(outside)
+        del outside
     for t in grads:
         if t is not None and (t._node is not None or isinstance(t._array, Variable)):
             raise RuntimeError(

@@ -84,9 +84,6 @@ table: dict[str, Op] = {}
 #: What stands for functions that take no complex numbers in CuPy.
 _OF_ANY_DTYPE: dict[str, Callable[..., Any]] = {"logical_not": lambda x: x == 0, "logical_xor": lambda x, y: (x != 0) ^ (y != 0)}
 
-#: Names that the generated functions use themselves.
-_TAKEN = frozenset("n c d r s u g e out forward slow edge new ops keep batched needs shared".split())
-
 _TORCH_NAMES = {"x": "self", "y": "other", "out": "result"}
 
 
@@ -131,9 +128,6 @@ class Op:
     ) -> None:
         if name in table:
             raise ValueError(f"op {name!r} is already in the table; choose another name")
-        taken = _TAKEN & (set(settings) | set(args))
-        if taken:
-            raise ValueError(f"op {name!r}: {', '.join(sorted(taken))} means something else in generated code; choose another name")
         self.name = self.__name__ = name
         self.args = tuple(args)
         self.settings = dict(settings)

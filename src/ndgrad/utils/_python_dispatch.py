@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from ndgrad.autograd.modes import enter, leave, thread
+from ndgrad.autograd.modes import restore, scope, thread
 from ndgrad.autograd.observe import DispatchMode
 from ndgrad.autograd.subclass import has_dispatch
 from ndgrad.autograd.variable import Variable
@@ -44,14 +44,14 @@ _len_torch_dispatch_stack = lambda: len(_get_current_dispatch_mode_stack())
 @contextmanager
 def _disable_current_modes() -> Iterator[list[Any]]:
     """A block in which no mode sees anything; observers of other kinds still do."""
-    before = thread.observers
-    enter()
-    thread.observers = tuple(o for o in before if not isinstance(o, DispatchMode))
+    outside = scope()
     try:
-        yield [o for o in before if isinstance(o, DispatchMode)]
+        others = tuple(o for o in outside.modes.observers if not isinstance(o, DispatchMode))
+        restore(outside.changed(entered=outside.modes.entered + 1, observers=others))
+        yield [o for o in outside.modes.observers if isinstance(o, DispatchMode)]
     finally:
-        thread.observers = before
-        leave()
+        restore(outside)
+        del outside
 
 
 @contextmanager
@@ -60,13 +60,15 @@ def _pop_mode_temporarily(k: Any = None) -> Iterator[Any]:
     mode = _get_current_dispatch_mode()
     if mode is None:
         raise RuntimeError("_pop_mode_temporarily(): no dispatch mode is active in this thread.")
-    before = thread.observers
+    outside = scope()
+    before = outside.modes.observers
     last = len(before) - 1 - before[::-1].index(mode)
-    thread.observers = before[:last] + before[last + 1 :]
     try:
+        restore(outside.changed(observers=before[:last] + before[last + 1 :]))
         yield mode
     finally:
-        thread.observers = before
+        restore(outside)
+        del outside
 
 
 def is_traceable_wrapper_subclass_type(cls: type[Any]) -> bool:

@@ -34,7 +34,7 @@ from ndgrad.autograd.forward_ad import (
     with_tangent,
 )
 from ndgrad.autograd.layout import in_layout_of
-from ndgrad.autograd.modes import thread
+from ndgrad.autograd.modes import section, thread
 from ndgrad.autograd.variable import Variable, innermost_array, np_dtype, wrap
 from ndgrad.func.sparsity import contractions, moves, reductions  # noqa: F401  (they register their rules)
 from ndgrad.func.sparsity.rules import Array, Call, Operand, rule_for
@@ -76,6 +76,7 @@ def pattern_of(rows: Ids, columns: Ids, shape: tuple[int, int]) -> Pattern:
     return Pattern(shape, np.concatenate([[0], np.cumsum(counts)]), keys % max(shape[1], 1))
 
 
+@section
 def trace(func: Callable[..., Any], inputs: Sequence[Any]) -> Pattern:
     """The pattern of the Jacobian of func(*inputs): rows are elements of the resulting tensors, columns elements of the inputs."""
     sizes = [math.prod(t.shape) for t in inputs]

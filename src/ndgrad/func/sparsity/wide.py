@@ -19,7 +19,7 @@ import numpy as np
 
 from ndgrad.arrays.precision import is_inexact
 from ndgrad.autograd.forward_ad import dual_level, interpreters
-from ndgrad.autograd.modes import thread
+from ndgrad.autograd.modes import section, thread
 from ndgrad.autograd.variable import Meta, Variable, wrap
 from ndgrad.func.sparsity.rules import Array
 from ndgrad.ops.generate import FACES
@@ -49,6 +49,7 @@ def applies(inputs: list[Any]) -> bool:
     return not thread.levels and not thread.dual_levels and not thread.observers and all(type(t._array) is np.ndarray for t in inputs)
 
 
+@section
 def push(func: Callable[..., Any], inputs: list[Any], seeds: list[Array]) -> list[Array]:
     """The tangents of the results of func(*inputs), one after the other as rows, for tangents of the inputs in the same form."""
     count = len(seeds[0])

@@ -32,7 +32,7 @@ from ndgrad.autograd.forward_ad import forget_closed, tangent_of, with_tangent
 from ndgrad.autograd.function import FunctionNode
 from ndgrad.autograd.grad_mode import enable_grad
 from ndgrad.autograd.locks import make_lock
-from ndgrad.autograd.modes import SavedHooks, enter, leave, reopened, stacks_around, thread
+from ndgrad.autograd.modes import SavedHooks, reopened, restore, scope, section, stacks_around, thread
 from ndgrad.autograd.node import next_sequence_number
 from ndgrad.autograd.observe import observing
 from ndgrad.autograd.saved import old_payload, tangents_now
@@ -246,16 +246,17 @@ class _FrameHooks(saved_tensors_hooks):
 @contextmanager
 def _hooks(pack: Callable[[Any], Any], unpack: Callable[[Any], Any], level: int) -> Iterator[None]:
     """Saved-tensor hooks for a rerun, which happens even where users may not set any."""
-    outside = thread.saved_hooks
-    enter()
-    thread.saved_hooks = (*outside, SavedHooks(pack, unpack, level))
+    outside = scope()
     try:
+        hooks = (*outside.modes.saved_hooks, SavedHooks(pack, unpack, level))
+        restore(outside.changed(entered=outside.modes.entered + 1, saved_hooks=hooks))
         yield
     finally:
-        thread.saved_hooks = outside
-        leave()
+        restore(outside)
+        del outside
 
 
+@section
 def run_checkpointed(
     function: Callable[..., Any],
     args: tuple[Any, ...],

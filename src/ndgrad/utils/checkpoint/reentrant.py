@@ -15,7 +15,7 @@ from typing import Any
 from ndgrad.autograd.calls import backward as run_backward
 from ndgrad.autograd.function import Function, delay_error
 from ndgrad.autograd.grad_mode import enable_grad
-from ndgrad.autograd.modes import switch_grad, thread
+from ndgrad.autograd.modes import restore, scope, thread
 from ndgrad.autograd.variable import Variable
 from ndgrad.utils.checkpoint.randomness import RandomState
 
@@ -59,8 +59,10 @@ class CheckpointFunction(Function):
                 "it runs a backward of its own, which reaches all leaves. Use use_reentrant=False, or backward() without `inputs`."
             )
         inputs = list(ctx.inputs)
-        recording = switch_grad(False)
+        outside = scope()
+        recording = outside.modes.grad_enabled
         try:
+            restore(outside.recording(False))
             for position, t in zip(ctx.tensor_positions, ctx.saved_tensors, strict=True):
                 inputs[position] = t
             leaves = detach_variable(tuple(inputs))
@@ -76,7 +78,8 @@ class CheckpointFunction(Function):
             run_backward([o for o, _ in pairs], [g for _, g in pairs])
             found = tuple(t.grad if isinstance(t, Variable) else None for t in leaves)
         finally:
-            switch_grad(recording)
+            restore(outside)
+            del outside
         if recording:
             found = delay_error(
                 found,
