@@ -79,7 +79,9 @@ def _index_batch(x: Any, indices: Any, batched: tuple[bool, ...], ops: Any, size
         n = len(x.shape)
         out = ops.index(ops.permute(x, dims=(*range(1, k + 1), 0, *range(k + 1, n))), *indices)
         lead = max(len(i.shape) for i in indices)
-        return ops.permute(out, dims=(lead, *range(lead), *range(lead + 1, len(out.shape))))
+        out = ops.permute(out, dims=(lead, *range(lead), *range(lead + 1, len(out.shape))))
+        # in memory too: a sample of the result lies as NumPy's does, and its reshape is a view
+        return ops.clone_ordered(out, order=tuple(range(len(out.shape))))
     aligned = _align_indices(indices, batched[1:], ops)
     rank = max(len(i.shape) for i in aligned)
     return ops.index(x, counting(x, size, rank), *aligned)
