@@ -278,3 +278,18 @@ def test_rows_picked_from_a_batch_lie_as_numpys_do_so_their_reshape_is_a_view(ro
     x = onp.arange(8.0).reshape(2, 2, 2)
     found = func.vmap(written)(dnp.array(x))
     onp.testing.assert_array_equal(onp.asarray(found), onp.stack([written(sample.copy()) for sample in x]))
+
+
+@pytest.mark.parametrize(
+    "with_dimensions",
+    [dnp.ravel, dnp.atleast_1d, dnp.atleast_2d, dnp.atleast_3d, lambda s: dnp.reshape(s, (1, 1)), lambda s: dnp.reshape(s, 1, order="F"),
+     lambda s: dnp.expand_dims(s, 0), lambda s: s[None], lambda s: s[..., None], lambda s: s.reshape(-1)],
+)  # fmt: skip
+def test_what_gives_a_number_dimensions_copies_it(with_dimensions):
+    x = dnp.array([1.0, 2.0]).requires_grad_()
+    s = dnp.sum(x)
+    v = with_dimensions(s)
+    v *= v
+    assert float(s.detach()) == 3
+    (v.sum() + 10 * s).backward()
+    assert x.grad.tolist() == [16, 16]

@@ -162,7 +162,8 @@ def without_numbers(text: str) -> str:
 
 def closed() -> bool:
     """Whether every mode was left; if not, it is left now, so that the next program is not blamed."""
-    if ndgrad_modes.scope() is ndgrad_modes.NONE:
+    modes = ndgrad_modes.modes()
+    if modes.grad_enabled and not modes.entered:
         return True
     ndgrad_modes.restore(ndgrad_modes.NONE)
     return False

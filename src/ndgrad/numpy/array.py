@@ -6,8 +6,9 @@ of a buffer and write later ones. Methods that are functions of NumPy too (sum, 
 
 Note [Scalars]
 NumPy hands out single elements and whole sums as scalars, which nobody can change: after `tmp = a[i]; a[i] = a[j]`, tmp is what a[i]
-was, and after `s = a[0]; s += 1`, a is what it was. Here they are 0-d Arrays, which carry the graph, so these two habits are built in: an
-index of ints alone copies its element, and `+=` and its like on a 0-d Array make a new one. NumPy's 0-d arrays, the few that there
+was, and after `s = a[0]; s += 1`, a is what it was. Here they are 0-d Arrays, which carry the graph, so these habits are built in: an
+index of ints alone copies its element, `+=` and its like on a 0-d Array make a new one, and what gives it dimensions (`np.ravel(s)`,
+`s[None]`) copies it. NumPy's 0-d arrays, the few that there
 are, are treated alike; `s[...] = value` and `out=s` write into their memory.
 """
 
@@ -153,6 +154,8 @@ class Array(Tensor):
                     return index_ops.element(self, index=ints)
                 except IndexError:
                     pass  # the next line says it better
+            if not self.ndim and None in ints:
+                self = cast_ops.clone(self)
         return index_api.getitem(self, index)
 
     # ----- shape ---------------------------------------------------------------------------------------------------------
@@ -161,10 +164,10 @@ class Array(Tensor):
         """Another shape over the same memory where possible, else a copy."""
         wanted = _inferred(as_shape(sizes), self)
         if order == "F" or (order == "A" and sample_of(self).flags.fnc):
-            made = _reversed(shape_ops.reshape(_reversed(self), shape=wanted[::-1]))
+            made = _reversed(reshaped(_reversed(self), wanted[::-1]))
         else:
-            made = shape_ops.reshape(self, shape=wanted)
-        if copy is False and made._base is None and made is not self and self.size:
+            made = reshaped(self, wanted)
+        if copy is False and made._base is None and made is not self and self.size and self.ndim:
             raise ValueError("Unable to avoid creating a copy while reshaping (copy=False).")
         return made.copy() if copy else made
 
@@ -311,6 +314,11 @@ class Array(Tensor):
         refuse_memory(self)
         found: dict[str, Any] = self.numpy().__array_interface__
         return found
+
+
+def reshaped(t: Any, shape: tuple[int, ...]) -> Any:
+    """A tensor in another shape; a copy of a 0-d one that gets dimensions: see Note [Scalars]."""
+    return shape_ops.reshape(t if t.ndim or not shape else cast_ops.clone(t), shape=shape)
 
 
 def _inferred(sizes: tuple[int, ...], t: Any) -> tuple[int, ...]:

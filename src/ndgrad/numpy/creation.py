@@ -15,7 +15,7 @@ from ndgrad.autograd.layout import is_view_of
 from ndgrad.autograd.lent import Lent
 from ndgrad.autograd.stake import at_stake
 from ndgrad.autograd.variable import Variable, np_dtype
-from ndgrad.numpy.array import to_array
+from ndgrad.numpy.array import reshaped, to_array
 from ndgrad.numpy.coercion import (
     as_array,
     as_arrays,
@@ -110,12 +110,12 @@ def asanyarray(a: Any, dtype: Any = None, order: Any = None, *, device: Any = No
 
 def ascontiguousarray(a: Any, dtype: Any = None) -> Any:
     t = asarray(a, dtype, "C")
-    return shape_ops.reshape(t, shape=(1,)) if t.ndim == 0 else t
+    return reshaped(t, (1,)) if t.ndim == 0 else t
 
 
 def asfortranarray(a: Any, dtype: Any = None) -> Any:
     t = asarray(a, dtype, "F")
-    return shape_ops.reshape(t, shape=(1,)) if t.ndim == 0 else t
+    return reshaped(t, (1,)) if t.ndim == 0 else t
 
 
 def require(a: Any, dtype: Any = None, requirements: Any = None) -> Any:

@@ -13,6 +13,7 @@ from ndgrad.api import rearrange
 from ndgrad.api import triangle as triangle_api
 from ndgrad.api.split import as_strided as as_strided_by_elements
 from ndgrad.autograd.variable import np_dtype
+from ndgrad.numpy.array import reshaped
 from ndgrad.numpy.coercion import (
     arranged,
     as_array,
@@ -63,7 +64,7 @@ def ravel(a: Any, order: str = "C") -> Any:
         t = permuted(t, range(t.ndim)[::-1])
     elif order not in "CK":
         raise ValueError(f"order must be one of 'C', 'F', 'A', or 'K' (got {order!r})")
-    return ops.reshape(arranged(t), shape=(t.size,))
+    return reshaped(arranged(t), (t.size,))
 
 
 def squeeze(a: Any, axis: Any = None) -> Any:
@@ -80,7 +81,7 @@ def expand_dims(a: Any, axis: Any) -> Any:
     given = axis if isinstance(axis, (tuple, list)) else (axis,)
     places = many_axes(tuple(given), t.ndim + len(given))
     sizes = iter(t.shape)
-    return ops.reshape(t, shape=tuple(1 if d in places else next(sizes) for d in range(t.ndim + len(given))))
+    return reshaped(t, tuple(1 if d in places else next(sizes) for d in range(t.ndim + len(given))))
 
 
 def resize(a: Any, new_shape: Any) -> Any:
@@ -97,11 +98,11 @@ def resize(a: Any, new_shape: Any) -> Any:
 
 
 def atleast_1d(*arys: Any) -> Any:
-    return _each(lambda t: t if t.ndim else ops.reshape(t, shape=(1,)), arys)
+    return _each(lambda t: t if t.ndim else reshaped(t, (1,)), arys)
 
 
 def atleast_2d(*arys: Any) -> Any:
-    return _each(lambda t: t if t.ndim > 1 else ops.reshape(t, shape=(1, t.size)), arys)
+    return _each(lambda t: t if t.ndim > 1 else reshaped(t, (1, t.size)), arys)
 
 
 def atleast_3d(*arys: Any) -> Any:
@@ -109,7 +110,7 @@ def atleast_3d(*arys: Any) -> Any:
 
 
 def _three(t: Any) -> Any:
-    return t if t.ndim > 2 else ops.reshape(t, shape=(1, t.size, 1) if t.ndim < 2 else (*t.shape, 1))
+    return t if t.ndim > 2 else reshaped(t, (1, t.size, 1) if t.ndim < 2 else (*t.shape, 1))
 
 
 def _each(function: Any, arys: tuple[Any, ...]) -> Any:
