@@ -5,7 +5,6 @@ With reverse mode and with custom functions it is in test_forward_ad_composition
 
 from __future__ import annotations
 
-import copy
 import threading
 
 import pytest
@@ -311,12 +310,6 @@ def detached_in_place(m, fw, x, v):
 
 @program
 @in_level
-def deep_copies_are_plain(m, fw, x, v):
-    return fw.unpack_dual(copy.deepcopy(fw.make_dual(x, v)))
-
-
-@program
-@in_level
 def numbers_of_a_dual(m, fw, x, v):
     d = fw.make_dual(x, v)
     return d.tolist(), d.sum().item()
@@ -500,4 +493,4 @@ def test_a_level_belongs_to_its_thread():
             thread = threading.Thread(target=look, args=(fw, fw.make_dual(*values(m))))
             thread.start()
             thread.join()
-    assert seen == [(0, False), (-1, True)]
+    assert seen == [(0, False), (-1, False)]  # no level is open in the thread, but the dual number keeps its own

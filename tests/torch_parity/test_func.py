@@ -124,6 +124,12 @@ def test_a_tensor_of_one_vmap_is_none_of_the_next() -> None:
         m.func.vmap(lambda x: (kept.append(x), x)[1])(draw(m, 0, 2, 3))
         return m.func.vmap(lambda x: x + kept[0])(draw(m, 1, 2, 3))
 
-    assert keep_and_use(torch).shape == (2, 3)
-    with pytest.raises(RuntimeError, match="after the transform had ended"):
-        keep_and_use(ndgrad)
+    def keep_and_use_in_grad(m: Any) -> Any:
+        kept: list[Any] = []
+        m.func.grad(lambda x: (kept.append(x * 2), x.sum())[1])(draw(m, 0, 3))
+        return m.func.grad(lambda x: (x * kept[0]).sum())(draw(m, 1, 3))
+
+    for program, shape in ((keep_and_use, (2, 3)), (keep_and_use_in_grad, (3,))):
+        assert program(torch).shape == shape
+        with pytest.raises(RuntimeError, match="after the transform had ended"):
+            program(ndgrad)

@@ -209,7 +209,7 @@ class FunctionNode(MultiNode, FunctionCtx):
         from ndgrad.ops.vocabulary import RawOps
         from ndgrad.tensor import Tensor
 
-        if ops.__class__ is not RawOps:
+        if not isinstance(ops, RawOps):
             by_hand = (grads,) if self.outputs == 1 else (grads, ops, *rest)
             return self._user_backward()(Context(self), *by_hand)
         keep = rest[0] if rest else True

@@ -323,12 +323,6 @@ def escaped(torch, func, transform):
 
 
 @program
-def escaped_from_grad(torch, func):
-    kept = escaped(torch, func, lambda f: func.grad(f)(vector(torch)))
-    return attempt(lambda: func.grad(lambda y: (y * kept[1]).sum())(vector(torch))), tuple(kept[1].shape)
-
-
-@program
 def escaped_from_vmap(torch, func):
     kept = escaped(torch, func, lambda f: func.vmap(f)(draw(torch, 0, 2, 3)))
     return attempt(lambda: kept[1] + 1), attempt(lambda: kept[0].sum())
