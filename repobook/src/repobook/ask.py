@@ -1,0 +1,85 @@
+"""Questions to the model: where a name is defined, who uses it, who calls it."""
+
+import sqlite3
+from dataclasses import asdict, dataclass
+
+from repobook.model.schema import CALLS, CERTAINTY_NAMES, EDGE_NAMES, FILE_SHIFT
+from repobook.model.store import places_of
+from repobook.reading.facts import unpack
+
+
+@dataclass(slots=True)
+class Definition:
+    id: int
+    name: str
+    qualified: str
+    kind: str
+    path: str
+    line: int
+    signature: str
+    declaration: bool
+
+    def row(self) -> dict[str, object]:
+        return asdict(self)
+
+
+@dataclass(slots=True)
+class Use:
+    path: str
+    line: int
+    count: int
+    inside: str  # qualified name of the enclosing symbol, '' at the top of the file
+    target: str
+    kind: str
+    certainty: str
+
+    def row(self) -> dict[str, object]:
+        return asdict(self)
+
+
+def find(db: sqlite3.Connection, name: str, limit: int = 50) -> list[Definition]:
+    """Definitions of a name, a qualified name or its end (`SavedVariable::unpack`)."""
+    last = name.rpartition("::")[2].rpartition(".")[2]
+    rows = db.execute(
+        "SELECT s.id, s.name, s.qualified, s.kind, f.path, s.line, s.signature, s.declaration FROM symbols s "
+        f"JOIN files f ON f.id = s.id >> {FILE_SHIFT} WHERE s.name=? AND s.kind<>'file' ORDER BY s.declaration, f.test, f.path, s.line",
+        (last,),
+    )
+    found = [Definition(*row[:7], bool(row[7])) for row in rows if _ends(row[2], name)]
+    return found[:limit]
+
+
+def _ends(qualified: str, name: str) -> bool:
+    if qualified == name or "." not in name and "::" not in name:
+        return True
+    return qualified.endswith(("::" + name, "." + name))
+
+
+def uses(db: sqlite3.Connection, name: str, calls_only: bool = False, limit: int = 200) -> list[Use]:
+    """Places that use a name, the sure ones first."""
+    found: list[Use] = []
+    for definition in find(db, name, 1000):
+        rows = db.execute(
+            f"SELECT f.path, e.line, e.count, s.qualified, s.kind, e.kind, e.certainty FROM edges e JOIN symbols s ON s.id=e.src "
+            f"JOIN files f ON f.id=e.src>>{FILE_SHIFT} WHERE e.dst=?",
+            (definition.id,),
+        )
+        for path, line, count, inside, inside_kind, kind, certainty in rows:
+            if calls_only and kind != CALLS:
+                continue
+            found.append(
+                Use(path, line, count, "" if inside_kind == "file" else inside, definition.qualified, EDGE_NAMES[kind], CERTAINTY_NAMES[certainty])
+            )
+    order = {"certain": 0, "likely": 1, "candidate": 2}
+    found.sort(key=lambda use: (order[use.certainty], use.path, use.line))
+    return found[:limit]
+
+
+def occurrences(db: sqlite3.Connection, name: str, limit: int = 200) -> list[tuple[str, int]]:
+    """(path, line) of every occurrence of a plain name in code, resolved or not."""
+    found: list[tuple[str, int]] = []
+    for path, blob in db.execute("SELECT f.path, r.places FROM refs r JOIN files f ON f.id=r.file WHERE r.name=? ORDER BY f.path", (name,)):
+        found += [(path, unpack(place)[0]) for place in places_of(blob)]
+        if len(found) > limit:
+            break
+    return found[:limit]

@@ -1,0 +1,137 @@
+"""The symbols and imports of the tree, as the resolver asks for them.
+
+A cold build loads everything at once; after a change of one file only what is asked for is loaded. Both go through
+the same methods.
+"""
+
+import sqlite3
+from typing import NamedTuple
+
+from repobook.model.schema import FILE_SHIFT
+
+
+class Sym(NamedTuple):
+    id: int
+    name: str
+    kind: str
+    parent: int
+    qualified: str
+    declaration: int
+    bases: str
+    signature: str
+
+    @property
+    def file(self) -> int:
+        return self.id >> FILE_SHIFT
+
+
+class Imported(NamedTuple):
+    kind: str
+    module: str
+    name: str
+    alias: str
+    target: int  # file, 0 where outside the tree
+    rowid: int
+
+
+_COLUMNS = "id, name, kind, parent, qualified, declaration, bases, CASE WHEN kind='type' THEN signature ELSE '' END"
+
+
+class Tables:
+    def __init__(self, db: sqlite3.Connection) -> None:
+        self.db = db
+        self.language: dict[int, str] = {}
+        self.path: dict[int, str] = {}
+        self.exports: dict[int, str] = {}
+        for file, path, language, exports in db.execute("SELECT id, path, language, exports FROM files"):
+            self.language[file] = language
+            self.path[file] = path
+            if exports:
+                self.exports[file] = exports
+        self.by_path = {path: file for file, path in self.path.items()}
+        self._named: dict[str, list[Sym]] = {}
+        self._top: dict[int, dict[str, list[Sym]]] = {}
+        self._members: dict[int, dict[str, list[Sym]]] = {}
+        self._imports: dict[int, list[Imported]] = {}
+        self._symbols: dict[int, list[Sym]] = {}
+        self._exposed: dict[str, list[tuple[int, str, int]]] = {}
+        self.loaded = False
+
+    def load_all(self) -> None:
+        named, symbols = self._named, self._symbols
+        for row in self.db.execute(f"SELECT {_COLUMNS} FROM symbols ORDER BY id"):
+            sym = Sym._make(row)
+            if sym.kind == "file":
+                symbols[sym.id >> FILE_SHIFT] = [sym]
+                continue
+            symbols[sym.id >> FILE_SHIFT].append(sym)
+            found = named.get(sym.name)
+            if found is None:
+                named[sym.name] = [sym]
+            else:
+                found.append(sym)
+        for file in symbols:
+            self._imports[file] = []
+        for file, *rest in self.db.execute("SELECT file, kind, module, name, alias, COALESCE(target, 0), rowid FROM imports"):
+            self._imports[file].append(Imported(*rest))
+        for exposed, file, target, local in self.db.execute("SELECT exposed, file, target, local FROM bindings"):
+            self._exposed.setdefault(exposed, []).append((file, target, local))
+        self.loaded = True
+
+    def named(self, name: str) -> list[Sym]:
+        found = self._named.get(name)
+        if found is None:
+            if self.loaded:
+                return []
+            rows = self.db.execute(f"SELECT {_COLUMNS} FROM symbols WHERE name=? AND kind<>'file' ORDER BY id", (name,))
+            found = self._named[name] = [Sym._make(row) for row in rows]
+        return found
+
+    def symbols(self, file: int) -> list[Sym]:
+        """All symbols of a file by local index; the first is the file."""
+        found = self._symbols.get(file)
+        if found is None:
+            low, high = file << FILE_SHIFT, (file + 1) << FILE_SHIFT
+            rows = self.db.execute(f"SELECT {_COLUMNS} FROM symbols WHERE id>=? AND id<? ORDER BY id", (low, high))
+            found = self._symbols[file] = [Sym._make(row) for row in rows]
+        return found
+
+    def imports(self, file: int) -> list[Imported]:
+        found = self._imports.get(file)
+        if found is None:
+            rows = self.db.execute(
+                "SELECT kind, module, name, alias, COALESCE(target, 0), rowid FROM imports WHERE file=?", (file,)
+            )
+            found = self._imports[file] = [Imported._make(row) for row in rows]
+        return found
+
+    def exposed(self, name: str) -> list[tuple[int, str, int]]:
+        """(file, target, local index) of the bindings that register a name."""
+        found = self._exposed.get(name)
+        if found is None:
+            if self.loaded:
+                return []
+            rows = self.db.execute("SELECT file, target, local FROM bindings WHERE exposed=?", (name,))
+            found = self._exposed[name] = [(int(r[0]), str(r[1]), int(r[2])) for r in rows]
+        return found
+
+    def top(self, file: int) -> dict[str, list[Sym]]:
+        """The names at the top level of a file."""
+        found = self._top.get(file)
+        if found is None:
+            found = self._top[file] = self._children(file, file << FILE_SHIFT)
+        return found
+
+    def members(self, symbol: Sym) -> dict[str, list[Sym]]:
+        """The names directly inside a class, function or namespace, as its own file defines them."""
+        found = self._members.get(symbol.id)
+        if found is None:
+            found = self._members[symbol.id] = self._children(symbol.file, symbol.id)
+        return found
+
+    def _children(self, file: int, parent: int) -> dict[str, list[Sym]]:
+        found: dict[str, list[Sym]] = {}
+        for sym in self.symbols(file)[1:]:
+            if sym.parent == parent:
+                found.setdefault(sym.name, []).append(sym)
+        return found
