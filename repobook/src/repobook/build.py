@@ -4,6 +4,7 @@ The model is one transaction, and the pages to write are listed in it: a build t
 pages whole, and the next build writes what was left.
 """
 
+import gc
 import hashlib
 import multiprocessing
 import os
@@ -13,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from repobook import history
 from repobook.config import Config
 from repobook.discover import MARK, Entry, discover
 from repobook.languages import C_FAMILY, language_of
@@ -153,15 +155,19 @@ def build_model(root: Path, output: Path, config: Config, jobs: int, progress: P
     stamp = VERSION + repr(config)
     fresh = store.get_meta(db, "stamp") != stamp
     if fresh:
+        # What the old book wrote is still known, so that pages of files that are gone can go.
+        pages = db.execute("SELECT path, file, digest FROM pages").fetchall()
         db.close()
         for ending in ("", "-wal", "-shm"):
             Path(str(database(output)) + ending).unlink(missing_ok=True)
         db = store.connect(database(output))
+        db.executemany("INSERT INTO pages VALUES(?,?,?)", pages)
     listing = discover(root, config, output)
     outcome.problems += listing.problems
     outcome.files = len(listing.entries)
     tasks, deleted = _changes(db, listing.entries)
     if not tasks and not deleted:
+        outcome.changed = history.update(db, root, config.history)
         return db, outcome
     cold = fresh or len(tasks) > outcome.files // 2
     if not cold:
@@ -192,6 +198,7 @@ def build_model(root: Path, output: Path, config: Config, jobs: int, progress: P
         progress("indexing", 0, 1)
         store.make_indexes(db)
     outcome.changed = _resolve(db, read_files, set(deleted), names_before, paths_changed, cold, pool, progress)
+    outcome.changed |= history.update(db, root, config.history)
     store.set_meta(db, "stamp", stamp)
     store.set_meta(db, "root", str(root))
     db.commit()
@@ -269,6 +276,24 @@ def _resolve_task(file: int) -> tuple[list[Edge], list[tuple[int, int]]]:
     return edges_of(_names.tables.db, _names, file), twins_of(_names.tables, file)
 
 
+def _reopen(path: str) -> None:
+    _names.tables.db = store.connect(Path(path), readonly=True)
+
+
+def _resolve_in_workers(files: list[int], jobs: int, db: sqlite3.Connection) -> Iterator[tuple[list[Edge], list[tuple[int, int]]]]:
+    """Forked workers share the tables of this process; where there is no fork, this process does the work."""
+    context = _context()
+    if len(files) <= 200 or jobs <= 1 or context.get_start_method() != "fork":
+        yield from map(_resolve_task, files)
+        return
+    path = str(db.execute("PRAGMA database_list").fetchone()[2])
+    gc.collect()
+    gc.freeze()  # a collection in a worker would copy the shared pages
+    with context.Pool(jobs, _reopen, (path,)) as workers:
+        yield from workers.imap_unordered(_resolve_task, files, 16)
+    gc.unfreeze()
+
+
 def _resolve(
     db: sqlite3.Connection, read_files: set[int], deleted: set[int], names_before: set[str], paths_changed: bool, cold: bool,
     pool: Pool, progress: Progress,
@@ -300,7 +325,11 @@ def _resolve(
             touched.update(row[0] >> 20 for row in db.execute("SELECT DISTINCT dst FROM edges WHERE src>=? AND src<?", (low, high)))
             db.execute("DELETE FROM edges WHERE src>=? AND src<?", (low, high))
     files = sorted(affected)
-    for done, (edges, twins) in enumerate(map(_resolve_task, files), 1):
+    if len(files) > 200 and pool.jobs > 1:
+        # The workers read through connections of their own; until the end the model counts as unfinished.
+        store.set_meta(db, "stamp", "unfinished")
+        db.commit()
+    for done, (edges, twins) in enumerate(_resolve_in_workers(files, pool.jobs, db), 1):
         db.executemany("INSERT INTO edges VALUES(?,?,?,?,?,?)", edges)
         db.executemany("UPDATE symbols SET twin=? WHERE id=?", twins)
         touched.update(edge[1] >> 20 for edge in edges)

@@ -1,5 +1,6 @@
 """Everything that the pages of one file say, read from the model once."""
 
+import math
 import sqlite3
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -93,6 +94,14 @@ class Book:
 
     def path(self, file: int) -> str:
         return self.files[file].path
+
+    @cached_property
+    def _documents(self) -> dict[str, int]:
+        return dict(self.db.execute("SELECT term, COUNT(*) FROM words GROUP BY term"))
+
+    def documents(self, term: str) -> int:
+        """How many files repeat a term."""
+        return self._documents.get(term, 1)
 
     def in_folder(self, folder: str) -> list[File]:
         return self._folders.get(folder, [])
@@ -294,10 +303,16 @@ class Context:
 
     @cached_property
     def concepts(self) -> list[tuple[str, int, int]]:
-        """(term, places, first line) of the terms that stand out in this file's comments and prose."""
-        return self.book.db.execute(
-            "SELECT term, count, line FROM words WHERE file=? ORDER BY count DESC, term LIMIT 30", (self.file.id,)
-        ).fetchall()
+        """(term, places, first line) of the terms that stand out in this file's comments against the rest of the tree."""
+        total = max(len(self.book.files), 2)
+        ranked = []
+        for term, count, line in self.book.db.execute("SELECT term, count, line FROM words WHERE file=?", (self.file.id,)):
+            share = self.book.documents(term) / total
+            if share > 0.2 and total > 20:
+                continue
+            ranked.append((-count * math.log(1 / max(share, 1 / total)), term, count, line))
+        ranked.sort()
+        return [(term, count, line) for _, term, count, line in ranked[:15]]
 
     @cached_property
     def history(self) -> tuple[int, int, int, str, str, str] | None:

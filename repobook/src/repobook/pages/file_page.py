@@ -1,9 +1,9 @@
 """The page of one file: its sections in order. Each section is derived; one with nothing to say says so in a line."""
 
-import json
 from collections import Counter
 from datetime import UTC, datetime
 
+from repobook.history import shown
 from repobook.languages import title_of
 from repobook.model.schema import FILE_SHIFT
 from repobook.pages.analysis import detailed_analysis
@@ -68,9 +68,9 @@ def metadata(context: Context, links: Links) -> str:
         commits, first, last, author, authors, companions = history
         lines.append(f"- **Last change**: {_day(last)} by {escape(author)}")
         lines.append(f"- **Age**: since {_day(first)}; {commits} {'change' if commits == 1 else 'changes'} in the history that was read")
-        who = json.loads(authors)
+        who, companions_shown = shown(authors, companions)
         lines.append("- **Changed by**: " + ", ".join(f"{escape(name)} ({count})" for name, count in who))
-        along = [(path, count) for path, count in json.loads(companions) if path in context.book.by_path]
+        along = [(path, count) for path, count in companions_shown if path in context.book.by_path]
         if along:
             lines.append("- **Changes with**: " + ", ".join(f"{file_link(context, links, path)} ({count})" for path, count in along))
     return "\n".join(lines) + "\n"

@@ -1,9 +1,13 @@
 """The keyword page of one file: its identifiers by kind, its concepts, and which section explains which keyword."""
 
+import re
+
 from repobook.model.schema import FILE_SHIFT
 from repobook.pages.context import Context, Symbol
 from repobook.pages.file_page import plural
 from repobook.pages.markdown import Links, code, escape, link, slug
+
+_ERROR = re.compile(r"ERR_|E_[A-Z]|[A-Z_]*_ERR(?:OR)?$|ERROR_|[A-Z_]*_ERROR_[A-Z_]+$|k\w*Error$")
 
 # Kinds in the order of the page, and the section of the file's page that explains each.
 KINDS = (
@@ -47,7 +51,11 @@ def _identifiers(context: Context, links: Links, page: str) -> list[str]:
     imported = _imports(context, links)
     if imported:
         parts.append("### Imports\n\n" + "\n".join(imported) + "\n")
-    for rule, title in (("flag", "Flags"), ("environment variable", "Environment variables"), ("error constant", "Error constants")):
+    errors = [s for s in context.symbols[1:] if s.kind in ("variable", "macro", "enumerator", "constant", "field") and _ERROR.match(s.name)]
+    if errors:
+        rows = [f"- {link(code(s.name), page + '#' + slug(s.qualified))} ({link(f'line {s.line}', links.source(context.file.path, s.line))})" for s in errors]
+        parts.append("### Error constants\n\n" + "\n".join(rows) + "\n")
+    for rule, title in (("flag", "Flags"), ("environment variable", "Environment variables")):
         found_rows = {detail: line for line, section, name, detail, _ in reversed(context.findings) if section == "name" and name == rule}
         if found_rows:
             parts.append(f"### {title}\n\n" + "\n".join(f"- {code(name)} ({link(f'line {line}', links.source(context.file.path, line))})" for name, line in sorted(found_rows.items())) + "\n")

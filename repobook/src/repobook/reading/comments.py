@@ -5,6 +5,7 @@ from bisect import bisect_right
 
 from repobook.reading.engine import Scopes, Span
 from repobook.reading.facts import Facts, Remark
+from repobook.reading.terms import terms
 
 # Documentation is kept up to this length; the source line is linked for the rest.
 DOC_LIMIT = 4000
@@ -57,6 +58,9 @@ def read_comments(comments: list[Span], source: bytes, lines: list[int], scopes:
     facts.code = max(0, facts.lines - facts.comment - blank)
     for block in blocks:
         _remarks(block, lines, scopes, facts)
+    texts = [(block.first, "\n".join(block.texts)) for block in blocks]
+    texts += [(symbol.line, symbol.doc) for symbol in facts.symbols if symbol.doc]
+    facts.words = terms(texts)
     if not facts.purpose and blocks:
         facts.purpose = _purpose(blocks)
     return blocks
@@ -144,3 +148,17 @@ def _sentences(texts: list[str]) -> list[tuple[int, str]]:
                 found.append((first, " ".join(words)))
                 words = []
     return found
+
+
+def attach_docs(blocks: list[Block], facts: Facts) -> None:
+    """A comment that ends on the line above a definition, or follows it on its line, documents it."""
+    above = {block.last: block for block in blocks if not block.trailing}
+    beside = {block.first: block for block in blocks if block.trailing}
+    for symbol in facts.symbols[1:]:
+        if symbol.doc:
+            continue
+        block = above.get(symbol.start_line - 1) if symbol.start_line > 1 else None
+        if block is None and symbol.kind in ("field", "enumerator", "variable", "macro"):
+            block = beside.get(symbol.line)
+        if block is not None:
+            symbol.doc = "\n".join(block.texts).strip()[:DOC_LIMIT]

@@ -11,11 +11,12 @@ from tree_sitter import Node, Parser, Query, QueryCursor
 from repobook.languages import grammar
 from repobook.reading import engine, queries
 from repobook.reading.bindings import read_bindings
-from repobook.reading.comments import DOC_LIMIT, Block, read_comments
+from repobook.reading.comments import attach_docs, read_comments
 from repobook.reading.cpp_rules import RULES
 from repobook.reading.engine import Captures, Definition
 from repobook.reading.facts import Facts, Finding, Import, Symbol, pack
 from repobook.reading.macros import Macros
+from repobook.reading.patterns import read_patterns, read_settings
 
 _SELF = frozenset({b"this"})
 _NAMES = frozenset({"identifier", "field_identifier", "type_identifier", "operator_name", "destructor_name", "primitive_type"})
@@ -65,8 +66,10 @@ def read(original: bytes, path: str, language: str, macros: Macros) -> Facts:
     engine.measure(captures, scopes, facts)
     _expressions(found, source, lines, scopes, facts)
     blocks = read_comments(captures.comments, source, lines, scopes, facts)
-    _attach_docs(blocks, facts)
+    attach_docs(blocks, facts)
     read_bindings(found, source, lines, scopes, facts)
+    read_settings(source, lines, scopes, facts)
+    read_patterns(facts)
     return facts
 
 
@@ -113,10 +116,6 @@ def _declared(node: Node, source: bytes = b"") -> _Declared:
     return _Declared(None, scope, function)
 
 
-def _text(node: Node, source: bytes) -> str:
-    return source[node.start_byte : node.end_byte].decode("utf-8", "replace")
-
-
 def _definitions(matches: list[_Match], source: bytes, captures: Captures, facts: Facts, macros: Macros) -> None:
     add = captures.definitions.append
     variables: list[tuple[int, Node, Node, Node]] = []
@@ -139,26 +138,26 @@ def _definitions(matches: list[_Match], source: bytes, captures: Captures, facts
                 kind = "function" if found.function else "field"
                 add(
                     Definition(
-                        node.start_byte, node.end_byte, _text(found.name, source), kind, found.name.start_byte,
+                        node.start_byte, node.end_byte, engine.text_of(found.name, source), kind, found.name.start_byte,
                         declaration=found.function,
                     )  # fmt: skip
                 )
         elif "include" in match:
             node = match["include"][0]
-            facts.imports.append(Import(node.start_point[0] + 1, "include", _text(node, source)))
+            facts.imports.append(Import(node.start_point[0] + 1, "include", engine.text_of(node, source)))
         elif "using" in match:
-            text = " ".join(_text(match["using"][0], source).rstrip("; ").split())
+            text = " ".join(engine.text_of(match["using"][0], source).rstrip("; ").split())
             kind = "using namespace" if text.startswith("using namespace") else "using"
             facts.imports.append(Import(match["using"][0].start_point[0] + 1, kind, text.rpartition(" ")[2]))
         elif "alias" in match:
             node = match["alias"][0]
-            target = _text(match["target"][0], source)
-            facts.imports.append(Import(node.start_point[0] + 1, "namespace alias", target, "", _text(node, source)))
+            target = engine.text_of(match["target"][0], source)
+            facts.imports.append(Import(node.start_point[0] + 1, "namespace alias", target, "", engine.text_of(node, source)))
         elif "type" in match and "declarator" in match:
             node = match["type"][0]
             found = _declared(match["declarator"][0], source)
             if found.name is not None:
-                add(Definition(node.start_byte, node.end_byte, _text(found.name, source), "type", found.name.start_byte))
+                add(Definition(node.start_byte, node.end_byte, engine.text_of(found.name, source), "type", found.name.start_byte))
         else:
             _named(match, source, captures)
     _variables(variables, source, captures)
@@ -169,13 +168,18 @@ def _named(match: dict[str, list[Node]], source: bytes, captures: Captures) -> N
     kind = next(key for key in match if key not in ("name", "body"))
     node, name = match[kind][0], match["name"][0]
     body = match["body"][0].start_byte if "body" in match else node.end_byte
-    text = _text(name, source)
+    text = engine.text_of(name, source)
     scope = ""
     if name.type in ("qualified_identifier", "template_type"):
         scope, _, text = text.partition("<")[0].rpartition("::")
     if kind == "namespace":
-        body_node = node.child_by_field_name("body")
-        body = body_node.start_byte if body_node is not None else node.end_byte
+        # `namespace a::b {` opens two namespaces.
+        at = name.start_byte
+        for part in text.split("::"):
+            part = part.strip().removeprefix("inline ")
+            if part:
+                captures.definitions.append(Definition(node.start_byte, node.end_byte, part, kind, at + text.find(part)))
+        return
     elif kind == "macro":
         value = node.child_by_field_name("value")
         body = value.start_byte if value is not None else node.end_byte
@@ -184,7 +188,7 @@ def _named(match: dict[str, list[Node]], source: bytes, captures: Captures) -> N
         clause = next((child for child in node.named_children if child.type == "base_class_clause"), None)
         if clause is not None:
             bases = ", ".join(
-                _text(child, source) for child in clause.named_children if child.type not in ("access_specifier", "virtual", "comment")
+                engine.text_of(child, source) for child in clause.named_children if child.type not in ("access_specifier", "virtual", "comment")
             )
     captures.definitions.append(
         Definition(
@@ -196,7 +200,7 @@ def _named(match: dict[str, list[Node]], source: bytes, captures: Captures) -> N
 def _function(match: dict[str, list[Node]], source: bytes, captures: Captures, macros: Macros) -> None:
     node = match["function"][0]
     found = _declared(match["declarator"][0], source)
-    name = _text(found.name, source) if found.name is not None else found.text
+    name = engine.text_of(found.name, source) if found.name is not None else found.text
     if not name:
         return
     at = found.name.start_byte if found.name is not None else match["declarator"][0].start_byte
@@ -232,7 +236,7 @@ def _variables(variables: list[tuple[int, Node, Node, Node]], source: bytes, cap
             kind = "field"
         captures.definitions.append(
             Definition(
-                node.start_byte, node.end_byte, _text(name, source), kind, name.start_byte,
+                node.start_byte, node.end_byte, engine.text_of(name, source), kind, name.start_byte,
                 scope=declared.scope, declaration=declared.function or declaration,
             )  # fmt: skip
         )
@@ -253,7 +257,7 @@ def _typed(node: Node, name: Node, source: bytes, captures: Captures) -> None:
     declared = node.child_by_field_name("type")
     if declared is None or declared.type not in ("type_identifier", "qualified_identifier", "template_type"):
         return
-    text = " ".join(_text(declared, source).split())
+    text = " ".join(engine.text_of(declared, source).split())
     outer, bracket, inner = text.partition("<")
     if bracket:
         if outer.rpartition("::")[2] in _POINTERS:
@@ -261,28 +265,13 @@ def _typed(node: Node, name: Node, source: bytes, captures: Captures) -> None:
             outer = text.partition("<")[0]
         text = outer
     if text:
-        captures.types.append((name.start_byte, _text(name, source), text))
+        captures.types.append((name.start_byte, engine.text_of(name, source), text))
 
 
 _POINTERS = frozenset({"shared_ptr", "unique_ptr", "weak_ptr", "intrusive_ptr", "optional", "MaybeOwned"})
 
 
 # ----- what comments and expressions add -------------------------------------------------------------------
-
-
-def _attach_docs(blocks: list[Block], facts: Facts) -> None:
-    """A comment that ends on the line above a definition, or follows it on its line, documents it."""
-    above = {block.last: block for block in blocks if not block.trailing}
-    beside = {block.first: block for block in blocks if block.trailing}
-    starts = facts.symbols
-    for symbol in starts[1:]:
-        if symbol.doc:
-            continue
-        block = above.get(symbol.start_line - 1) if symbol.start_line > 1 else None
-        if block is None and symbol.kind in ("field", "enumerator", "variable", "macro"):
-            block = beside.get(symbol.line)
-        if block is not None:
-            symbol.doc = "\n".join(block.texts).strip()[:DOC_LIMIT]
 
 
 def _expressions(found: dict[str, list[Node]], source: bytes, lines: list[int], scopes: engine.Scopes, facts: Facts) -> None:

@@ -98,7 +98,7 @@ def nest(captures: Captures, source: bytes, lines: list[int], facts: Facts, sepa
         if definition.scope:
             prefix = prefix + separator + definition.scope if prefix else definition.scope
         kind = definition.kind
-        if kind == "function" and (above.kind in CLASSES or definition.scope):
+        if kind == "function" and (above.kind in CLASSES or above.kind == "impl" or definition.scope):
             kind = "method"
         signature = definition.signature
         if not signature and kind in _SIGNED:
@@ -224,7 +224,7 @@ def collect_references(
             chain_flags = 0
             text = ""
         previous_end = end
-        if start in defined_at:
+        if start in defined_at or name in self_names:
             continue
         after = source[end : end + 1]
         if after == b"(" or (after == b" " and source[end : end + 2] == b" ("):
@@ -354,3 +354,7 @@ def innermost(definitions: list[Definition], positions: list[int]) -> list[Defin
 
 def spans(nodes: list[Node]) -> list[Span]:
     return [(node.start_byte, node.end_byte) for node in nodes]
+
+
+def text_of(node: Node, source: bytes) -> str:
+    return source[node.start_byte : node.end_byte].decode("utf-8", "replace")

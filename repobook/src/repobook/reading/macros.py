@@ -19,6 +19,7 @@ _ATTRIBUTE = re.compile(
 )
 # `class SOME_API Name {`: a class has one name, so the first word is a macro even where its definition is not seen.
 _BEFORE_NAME = re.compile(rb"\b(?:class|struct|union)[ \t\n]+([A-Z_][A-Z0-9_]+)[ \t\n]+(?!final\b)\w+[ \t\n]*(?:final[ \t\n]*)?[:{]")
+_GLOBAL_BASE = re.compile(rb"\b((?:public|private|protected|virtual)[ \t]+)::(?=\w)")
 _COMMENT = re.compile(rb"/\*.*?\*/|//[^\n]*", re.S)
 _GUARD = re.compile(rb"(?:_H_?|_HPP_?|_INCLUDED|_CUH_?)$")
 
@@ -60,10 +61,11 @@ class Macros:
             places.append((name.decode("utf-8", "replace"), start))
             pieces += source[at:start], _REPLACED.get(name, b"")[: end - start].ljust(end - start)
             at = end
-        if not pieces:
-            return source, places
-        pieces.append(source[at:])
-        return b"".join(pieces), places
+        if pieces:
+            pieces.append(source[at:])
+            source = b"".join(pieces)
+        # The grammar does not know a base class that is named from the global namespace.
+        return _GLOBAL_BASE.sub(rb"\1  ", source), places
 
 
 # `KIND(Name, ...) {` at file scope: what the arguments define.

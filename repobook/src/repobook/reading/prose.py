@@ -3,6 +3,7 @@
 import re
 
 from repobook.reading.facts import Facts, Remark, Symbol
+from repobook.reading.terms import terms
 
 _MARKDOWN_HEADING = re.compile(r"^(#{1,6})\s+(.*?)\s*#*\s*$")
 _UNDERLINE = re.compile(r"^([=\-~^\"'`#*+.:_])\1{2,}\s*$")
@@ -17,6 +18,8 @@ def read(source: bytes, path: str, language: str) -> Facts:
         _markdown(lines, facts)
     elif language == "rst":
         _rst(lines, facts)
+    if language in ("markdown", "rst"):
+        facts.words = terms([(1, text)])
     return facts
 
 

@@ -10,10 +10,12 @@ from repobook.reading import engine, queries
 from repobook.reading.comments import read_comments
 from repobook.reading.engine import CLASSES, Captures, Definition, Scopes, Span
 from repobook.reading.facts import Facts, Import, Symbol
+from repobook.reading.patterns import read_patterns, read_settings
 from repobook.reading.python_rules import RULES
 
 _SELF = frozenset({b"self", b"cls"})
 _STRING = re.compile(r"""^[rbuRBUfF]*("{3}|'{3}|"|')(.*)\1$""", re.S)
+_NAME_STRING = re.compile(r"""["']([A-Za-z_]\w*)["']""")
 _SIMPLE_TYPE = re.compile(r"^[A-Za-z_][\w.]*$")
 _Cursors = tuple[Parser, QueryCursor, QueryCursor]
 
@@ -56,6 +58,9 @@ def read(source: bytes, path: str) -> Facts:
     engine.measure(captures, scopes, facts)
     facts.purpose = facts.symbols[0].doc = _docstring(root, source)
     read_comments(captures.comments, source, lines, scopes, facts)
+    read_settings(source, lines, scopes, facts)
+    read_patterns(facts)
+    facts.exports = _exports(found.get("exports", []), source)
     return facts
 
 
@@ -81,7 +86,7 @@ def _definitions(
                 bases = source[match["bases"][0].start_byte + 1 : match["bases"][0].end_byte - 1].decode("utf-8", "replace")
             definitions.append(
                 Definition(
-                    start, node.end_byte, _text(name, source), kind, name.start_byte, body.start_byte,
+                    start, node.end_byte, engine.text_of(name, source), kind, name.start_byte, body.start_byte,
                     bases=" ".join(bases.split()), doc=_docstring(body, source),
                 )  # fmt: skip
             )
@@ -90,7 +95,7 @@ def _definitions(
                 members.append((match["member"][0].start_byte, name.start_byte, name.end_byte))
         elif "type" in match:
             node = match["type"][0]
-            definitions.append(Definition(node.start_byte, node.end_byte, _text(name, source), "type", name.start_byte))
+            definitions.append(Definition(node.start_byte, node.end_byte, engine.text_of(name, source), "type", name.start_byte))
         else:
             node = match["assigned"][0]
             assigned.append((name.start_byte, name, node))
@@ -102,7 +107,7 @@ def _definitions(
         if owner is not None and owner.kind == "function":
             captures.locals.append((start, name.end_byte))
             continue
-        text = _text(name, source)
+        text = engine.text_of(name, source)
         key = (owner.start if owner is not None else -1, text)
         if key in seen:
             continue
@@ -144,13 +149,9 @@ def _declared_types(nodes: list[Node], source: bytes, captures: Captures) -> Non
         name = node.child_by_field_name("name") or node.child_by_field_name("left") or node.child(0)
         if declared is None or name is None or name.type != "identifier":
             continue
-        text = _text(declared, source).strip("\"'")
+        text = engine.text_of(declared, source).strip("\"'")
         if _SIMPLE_TYPE.match(text):
-            captures.types.append((node.start_byte, _text(name, source), text))
-
-
-def _text(node: Node, source: bytes) -> str:
-    return source[node.start_byte : node.end_byte].decode("utf-8", "replace")
+            captures.types.append((node.start_byte, engine.text_of(name, source), text))
 
 
 def _docstring(body: Node, source: bytes) -> str:
@@ -161,7 +162,7 @@ def _docstring(body: Node, source: bytes) -> str:
         if child.type == "expression_statement" and child.child_count == 1:
             string = child.child(0)
             if string is not None and string.type == "string":
-                match = _STRING.match(_text(string, source))
+                match = _STRING.match(engine.text_of(string, source))
                 return dedent(match.group(2)) if match else ""
         return ""
     return ""
@@ -182,12 +183,12 @@ def _import(node: Node, source: bytes, facts: Facts) -> Span:
             if child.type == "aliased_import":
                 name, alias = child.child_by_field_name("name"), child.child_by_field_name("alias")
                 if name is not None and alias is not None:
-                    facts.imports.append(Import(line, "import", _text(name, source), "", _text(alias, source)))
+                    facts.imports.append(Import(line, "import", engine.text_of(name, source), "", engine.text_of(alias, source)))
             elif child.type == "dotted_name":
-                facts.imports.append(Import(line, "import", _text(child, source)))
+                facts.imports.append(Import(line, "import", engine.text_of(child, source)))
         return node.start_byte, node.end_byte
     module_node = node.child_by_field_name("module_name")
-    module = _text(module_node, source) if module_node is not None else "__future__"
+    module = engine.text_of(module_node, source) if module_node is not None else "__future__"
     if node.type == "future_import_statement":
         return node.start_byte, node.end_byte
     for child in node.named_children:
@@ -199,7 +200,14 @@ def _import(node: Node, source: bytes, facts: Facts) -> Span:
         elif child.type == "aliased_import":
             name, alias = child.child_by_field_name("name"), child.child_by_field_name("alias")
             if name is not None and alias is not None:
-                facts.imports.append(Import(at, "from", module, _text(name, source), _text(alias, source)))
+                facts.imports.append(Import(at, "from", module, engine.text_of(name, source), engine.text_of(alias, source)))
         elif child.type == "dotted_name":
-            facts.imports.append(Import(at, "from", module, _text(child, source)))
+            facts.imports.append(Import(at, "from", module, engine.text_of(child, source)))
     return node.start_byte, node.end_byte
+
+
+def _exports(nodes: list[Node], source: bytes) -> list[str] | None:
+    """The names of `__all__ = [...]` and `__all__ += [...]`."""
+    if not nodes:
+        return None
+    return [name for node in nodes for name in _NAME_STRING.findall(engine.text_of(node, source))]

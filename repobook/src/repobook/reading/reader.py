@@ -1,7 +1,7 @@
 """One door for reading a file, whatever it is: the reader of its language, or its text."""
 
 from repobook.languages import C_FAMILY
-from repobook.reading import cpp, prose, python
+from repobook.reading import cpp, generic, prose, python
 from repobook.reading.facts import Facts
 from repobook.reading.macros import Macros
 
@@ -11,6 +11,8 @@ def read(source: bytes, path: str, language: str, macros: Macros) -> Facts:
         return python.read(source, path)
     if language in C_FAMILY:
         return cpp.read(source, path, language, macros)
+    if language in generic.LANGUAGES:
+        return generic.read(source, path, language)
     return prose.read(source, path, language)
 
 

@@ -2,6 +2,7 @@
 
 import sqlite3
 
+from repobook.languages import C_FAMILY
 from repobook.model.schema import BINDS, CALLS, CERTAIN, FILE_SHIFT, INHERITS, USES
 from repobook.model.store import places_of
 from repobook.reading.facts import CALL, LINE_BITS, LINE_MASK, LOCAL_MASK
@@ -49,23 +50,24 @@ def edges_of(db: sqlite3.Connection, names: Names, file: int) -> list[Edge]:
         if kind == CALLS and edge[0] == USES:
             edge[0] = CALLS
 
+    scopes = _scopes(names, file)
     for name, qualifier, blob in db.execute("SELECT name, qualifier, places FROM refs WHERE file=?", (file,)):
         known: dict[int, tuple[list[int], int]] = {}
         for place in places_of(blob):
             local = place >> LINE_BITS & LOCAL_MASK
-            answer = known.get(local)
+            scope = scopes[local]
+            answer = known.get(scope)
             if answer is None:
-                syms, certainty = resolve(file, name, qualifier, local)
-                answer = known[local] = ([sym.id for sym in syms], certainty)
+                syms, certainty = resolve(file, name, qualifier, scope)
+                answer = known[scope] = ([sym[0] for sym in syms], certainty)
             targets, certainty = answer
             if not targets:
                 continue
             kind = CALLS if place >> 40 & CALL else USES
+            src = base | local
             for dst in targets:
-                if dst != base | local:
-                    add(base | local, dst, kind, certainty, place & LINE_MASK, 1)
-                elif kind == CALLS:
-                    add(base | local, dst, kind, certainty, place & LINE_MASK, 1)
+                if dst != src or kind == CALLS:
+                    add(src, dst, kind, certainty, place & LINE_MASK, 1)
     for sym in symbols[1:]:
         if sym.bases:
             for parent in names.bases(sym):
@@ -89,3 +91,24 @@ def twins_of(tables: Tables, file: int) -> list[tuple[int, int]]:
                 pairs.append((other.id, sym.id))
                 break
     return pairs
+
+
+def _scopes(names: Names, file: int) -> list[int]:
+    """Per local symbol, one that stands for its scope: references from all functions of a class resolve alike."""
+    tables = names.tables
+    symbols = tables.symbols(file)
+    base = file << FILE_SHIFT
+    nests = tables.has_children(file)
+    native = tables.language[file] in C_FAMILY
+    first: dict[str, int] = {}
+    found: list[int] = []
+    for local, sym in enumerate(symbols):
+        if local == 0 or base | local in nests:
+            found.append(local)
+            continue
+        if native:
+            prefix = sym.qualified.rpartition("::")[0]
+            found.append(first.setdefault(prefix, local))
+        else:
+            found.append(found[sym.parent & LOCAL_MASK])
+    return found

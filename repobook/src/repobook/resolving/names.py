@@ -38,6 +38,9 @@ class Names:
         self._stars: dict[int, list[int]] = {}
         self._usings: dict[int, tuple[list[str], dict[str, str]]] = {}
         self._opaque: dict[tuple[str, bool], Answer] = {}
+        self._derived: dict[str, Sym | None] = {}
+        self._bases: dict[int, list[Sym]] = {}
+        self._modules: dict[tuple[str, str], str | None] = {}
 
     def resolve(self, file: int, name: str, qualifier: str, local: int) -> Answer:
         """The definitions that an occurrence of `qualifier.name` inside the symbol `local` of a file can mean."""
@@ -90,7 +93,7 @@ class Names:
                 module = [text] if text else [root]
                 at_file = target
                 while start < len(parts) - 1:
-                    longer = self.modules.python(".".join([*module, parts[start]]), self.tables.path[file])
+                    longer = self._module(".".join([*module, parts[start]]), self.tables.path[file])
                     if longer is None:
                         break
                     module.append(parts[start])
@@ -147,7 +150,7 @@ class Names:
                     found.setdefault(imported.alias, []).append(("module", imported.target, imported.module))
                 else:
                     first = imported.module.partition(".")[0]
-                    target = self.modules.python(first, path) if "." in imported.module else None
+                    target = self._module(first, path) if "." in imported.module else None
                     file_of = self.tables.by_path[target] if target else (imported.target if first == imported.module else 0)
                     # A package without a file of its own still leads to its modules.
                     found.setdefault(first, []).append(("module", file_of, first))
@@ -156,7 +159,7 @@ class Names:
                     if imported.target:
                         stars.append(imported.target)
                 else:
-                    owner = self.modules.python(imported.module, path)
+                    owner = self._module(imported.module, path)
                     file_of = self.tables.by_path[owner] if owner else 0
                     found.setdefault(imported.alias or imported.name, []).append(
                         ("symbol", file_of or imported.target, imported.name)
@@ -189,11 +192,17 @@ class Names:
                     return found
         return []
 
+    def _module(self, module: str, importer: str) -> str | None:
+        key = (module, importer if module.startswith(".") else importer.rpartition("/")[0])
+        if key not in self._modules:
+            self._modules[key] = self.modules.python(module, importer)
+        return self._modules[key]
+
     def _submodule(self, file: int, name: str) -> int:
         path = self.tables.path[file]
         if not path.endswith(("__init__.py", "__init__.pyi")):
             return 0
-        found = self.modules.python("." + name, path)
+        found = self._module("." + name, path)
         return self.tables.by_path[found] if found else 0
 
     def _python_class(self, file: int, text: str) -> Sym | None:
@@ -210,8 +219,13 @@ class Names:
         return next((sym for sym in found if sym.kind in CLASSES), None)
 
     def bases(self, owner: Sym) -> list[Sym]:
+        """The classes of the tree that a class derives from."""
+        known = self._bases.get(owner.id)
+        if known is not None:
+            return known
         language = self.tables.language[owner.file]
         found: list[Sym] = []
+        self._bases[owner.id] = found
         for text in split_arguments(owner.bases):
             if "=" in text or not text:
                 continue
@@ -229,9 +243,8 @@ class Names:
         found = self.tables.members(owner).get(name)
         if found:
             return found
-        if self.tables.language[owner.file] in C_FAMILY:
-            wanted = f"{owner.qualified}::{name}"
-            found = [sym for sym in self.tables.named(name) if sym.qualified == wanted]
+        if self.tables.language[owner.id >> FILE_SHIFT] in C_FAMILY:
+            found = self.tables.native_by_qualified(name).get(f"{owner.qualified}::{name}")
             if found:
                 return found
         if depth > _DEPTH or not owner.bases:
@@ -316,17 +329,17 @@ class Names:
                 if not owner.bases:
                     return NOTHING
             return self._opaque_member(name, "cpp")
-        found = [sym for sym in tables.named(name) if tables.language[sym.file] in C_FAMILY]
+        found = tables.native(name)
         if not found:
             return NOTHING
         symbols = tables.symbols(file)
         scope = symbols[local].qualified if local < len(symbols) else ""
         usings, aliases = self._using(file)
         if qualifier and qualifier != OPAQUE and "." not in qualifier and "->" not in qualifier and _is_scope(qualifier):
-            text = aliases.get(qualifier.partition("::")[0], "")
-            if text:
-                qualifier = text + qualifier[len(qualifier.partition("::")[0]) :]
-            chosen = self._scoped(found, f"{qualifier}::{name}", scope)
+            first = qualifier.partition("::")[0]
+            if first in aliases:
+                qualifier = aliases[first] + qualifier[len(first) :]
+            chosen = self._scoped(name, qualifier, scope)
             if chosen:
                 return self._decide(chosen, file)
             if "::" not in qualifier and not any(s.kind in CLASSES or s.kind in ("namespace", "type") for s in tables.named(qualifier)):
@@ -335,39 +348,37 @@ class Names:
         if qualifier:
             return self._opaque_member(name, "cpp")
         # A plain name: the innermost scope that has it wins.
-        prefixes = _scopes(scope)
-        by_qualified: dict[str, list[Sym]] = {}
-        for sym in found:
-            by_qualified.setdefault(sym.qualified, []).append(sym)
-        for prefix in prefixes:
+        by_qualified = tables.native_by_qualified(name)
+        for prefix in _scopes(scope):
             chosen_here = by_qualified.get(f"{prefix}::{name}" if prefix else name)
             if chosen_here:
                 return self._decide(chosen_here, file)
-            if prefix and local:
+            if prefix:
                 inherited = self._inherited(prefix, name)
                 if inherited:
                     return self._decide(inherited, file)
-        same = [sym for sym in found if sym.file == file and symbols[sym.parent & 0xFFFFF].kind not in CLASSES]
+        same = [sym for sym in found if sym.id >> FILE_SHIFT == file and symbols[sym.parent & 0xFFFFF].kind not in CLASSES]
         if same:
             return self._decide(same, file)
         for space in usings:
-            chosen_here = [s for s in found if s.qualified == f"{space}::{name}" or s.qualified.endswith(f"::{space}::{name}")]
+            ending = f"::{space}::{name}"
+            chosen_here = [s for s in found if ("::" + s.qualified).endswith(ending)]
             if chosen_here:
                 return self._decide(chosen_here, file)
-        # Anonymous namespaces and enumerators leave no name in the qualified one.
+        # Macros and enumerators do not stand in a scope that their use must name.
         free = [sym for sym in found if sym.kind in ("macro", "enumerator")]
         if free:
             return self._decide(free, file)
         return NOTHING
 
     def _inherited(self, class_name: str, name: str) -> list[Sym]:
-        simple = class_name.rpartition("::")[2]
-        for sym in self.tables.named(simple):
-            if sym.kind in CLASSES and sym.qualified == class_name and sym.bases:
-                found = self.member(sym, name)
-                if found:
-                    return found
-        return []
+        """A member that the class gets from its bases."""
+        if class_name not in self._derived:
+            self._derived[class_name] = next(
+                (s for s in self.tables.native(class_name.rpartition("::")[2]) if s.bases and s.qualified == class_name), None
+            )
+        sym = self._derived[class_name]
+        return self.member(sym, name) if sym is not None else []
 
     def _decide(self, found: list[Sym], file: int) -> Answer:
         found = self.definitions(found)
@@ -386,15 +397,16 @@ class Names:
             return found, CANDIDATE
         return NOTHING
 
-    def _scoped(self, found: list[Sym], wanted: str, scope: str) -> list[Sym]:
-        wanted = wanted.removeprefix("::")
+    def _scoped(self, name: str, qualifier: str, scope: str) -> list[Sym]:
+        """`qualifier::name` as seen from a scope; where no scope has it, every symbol whose qualified name ends so."""
+        by_qualified = self.tables.native_by_qualified(name)
+        wanted = f"{qualifier}::{name}".removeprefix("::")
         for prefix in _scopes(scope):
-            full = f"{prefix}::{wanted}" if prefix else wanted
-            exact = [sym for sym in found if sym.qualified == full]
+            exact = by_qualified.get(f"{prefix}::{wanted}" if prefix else wanted)
             if exact:
                 return exact
         ending = "::" + wanted
-        return [sym for sym in found if sym.qualified.endswith(ending)]
+        return [sym for full, found in by_qualified.items() if full.endswith(ending) for sym in found]
 
     def _using(self, file: int) -> tuple[list[str], dict[str, str]]:
         known = self._usings.get(file)
@@ -414,19 +426,18 @@ class Names:
     def _cpp_class(self, file: int, text: str, scope: str, depth: int = 0) -> Sym | None:
         """The class that a type names, through one chain of aliases (`using Variable = at::Tensor`)."""
         text = text.strip().removeprefix("const ").strip(" *&")
-        bare = text.partition("<")[0]
-        last = bare.rpartition("::")[2]
-        named = self.tables.named(last)
-        found = [s for s in named if s.kind in CLASSES and not s.declaration]
-        aliases = [s for s in named if s.kind == "type"]
-        chosen = self._scoped(found, bare, scope)
+        bare = text.partition("<")[0].strip()
+        space, _, last = bare.rpartition("::")
+        named = self._scoped(last, space, scope)
+        chosen = [s for s in named if s.kind in CLASSES and not s.declaration]
         if not chosen:
-            for space in self._using(file)[0]:
-                chosen = [s for s in found if s.qualified.endswith(f"{space}::{bare}")]
+            found = [s for s in self.tables.native(last) if s.kind in CLASSES and not s.declaration]
+            for using in self._using(file)[0]:
+                chosen = [s for s in found if s.qualified.endswith(f"{using}::{bare}")]
                 if chosen:
                     break
-        if not chosen and aliases and depth < 3:
-            for alias in self._scoped(aliases, bare, scope)[:3]:
+        if not chosen and depth < 3:
+            for alias in [s for s in named if s.kind == "type"][:3]:
                 target = alias.signature.partition("=")[2] if "=" in alias.signature else ""
                 if target.strip():
                     resolved = self._cpp_class(alias.file, target, alias.qualified.rpartition("::")[0], depth + 1)

@@ -7,6 +7,7 @@ the same methods.
 import sqlite3
 from typing import NamedTuple
 
+from repobook.languages import C_FAMILY
 from repobook.model.schema import FILE_SHIFT
 
 
@@ -50,11 +51,12 @@ class Tables:
                 self.exports[file] = exports
         self.by_path = {path: file for file, path in self.path.items()}
         self._named: dict[str, list[Sym]] = {}
-        self._top: dict[int, dict[str, list[Sym]]] = {}
-        self._members: dict[int, dict[str, list[Sym]]] = {}
+        self._by_parent: dict[int, dict[int, dict[str, list[Sym]]]] = {}
         self._imports: dict[int, list[Imported]] = {}
         self._symbols: dict[int, list[Sym]] = {}
         self._exposed: dict[str, list[tuple[int, str, int]]] = {}
+        self._native: dict[str, list[Sym]] = {}
+        self._spaces: dict[str, dict[str, list[Sym]]] = {}
         self.loaded = False
 
     def load_all(self) -> None:
@@ -87,6 +89,23 @@ class Tables:
             found = self._named[name] = [Sym._make(row) for row in rows]
         return found
 
+    def native(self, name: str) -> list[Sym]:
+        """The symbols of C-family files with a name."""
+        found = self._native.get(name)
+        if found is None:
+            language = self.language
+            found = self._native[name] = [sym for sym in self.named(name) if language[sym.id >> FILE_SHIFT] in C_FAMILY]
+        return found
+
+    def native_by_qualified(self, name: str) -> dict[str, list[Sym]]:
+        """The same by qualified name."""
+        found = self._spaces.get(name)
+        if found is None:
+            found = self._spaces[name] = {}
+            for sym in self.native(name):
+                found.setdefault(sym.qualified, []).append(sym)
+        return found
+
     def symbols(self, file: int) -> list[Sym]:
         """All symbols of a file by local index; the first is the file."""
         found = self._symbols.get(file)
@@ -117,21 +136,21 @@ class Tables:
 
     def top(self, file: int) -> dict[str, list[Sym]]:
         """The names at the top level of a file."""
-        found = self._top.get(file)
-        if found is None:
-            found = self._top[file] = self._children(file, file << FILE_SHIFT)
-        return found
+        return self._children(file, file << FILE_SHIFT)
 
     def members(self, symbol: Sym) -> dict[str, list[Sym]]:
         """The names directly inside a class, function or namespace, as its own file defines them."""
-        found = self._members.get(symbol.id)
-        if found is None:
-            found = self._members[symbol.id] = self._children(symbol.file, symbol.id)
-        return found
+        return self._children(symbol.id >> FILE_SHIFT, symbol.id)
 
     def _children(self, file: int, parent: int) -> dict[str, list[Sym]]:
-        found: dict[str, list[Sym]] = {}
-        for sym in self.symbols(file)[1:]:
-            if sym.parent == parent:
-                found.setdefault(sym.name, []).append(sym)
-        return found
+        by_parent = self._by_parent.get(file)
+        if by_parent is None:
+            by_parent = self._by_parent[file] = {}
+            for sym in self.symbols(file)[1:]:
+                by_parent.setdefault(sym.parent, {}).setdefault(sym.name, []).append(sym)
+        return by_parent.get(parent, {})
+
+    def has_children(self, file: int) -> set[int]:
+        """The symbols of a file that others are nested in."""
+        self._children(file, 0)
+        return set(self._by_parent[file])

@@ -1,4 +1,5 @@
 [(identifier) (field_identifier) (type_identifier) (namespace_identifier)] @ref
+(this) @ref
 (comment) @comment
 [(parameter_declaration type: (_) declarator: (_)) (optional_parameter_declaration type: (_) declarator: (_))] @parameter
 (for_range_loop declarator: (_) @local)

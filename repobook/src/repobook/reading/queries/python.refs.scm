@@ -14,3 +14,5 @@
 [(if_statement) (elif_clause) (except_clause) (conditional_expression) (boolean_operator) (case_clause)] @branch
 [(for_statement) (while_statement) (for_in_clause)] @loop
 (keyword_argument name: (identifier) @keyword)
+(assignment left: (identifier) @_all right: [(list) (tuple)] @exports (#eq? @_all "__all__"))
+(augmented_assignment left: (identifier) @_all right: [(list) (tuple)] @exports (#eq? @_all "__all__"))
