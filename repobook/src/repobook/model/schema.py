@@ -4,17 +4,19 @@ A symbol's id is `file << 20 | local index`, so its file needs no join and the s
 primary key. Local index 0 is the file itself.
 """
 
-VERSION = "1"
+VERSION = "2"
 FILE_SHIFT = 20
 
 TABLES = """
 CREATE TABLE IF NOT EXISTS meta(key TEXT PRIMARY KEY, value TEXT) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS files(
   id INTEGER PRIMARY KEY, path TEXT UNIQUE NOT NULL, folder TEXT NOT NULL, language TEXT NOT NULL, size INT, mtime INT,
-  digest BLOB, status TEXT NOT NULL, lines INT, code INT, comment INT, errors INT, test INT, purpose TEXT, exports TEXT);
+  digest BLOB, status TEXT NOT NULL, lines INT, code INT, comment INT, errors INT, test INT, purpose TEXT, exports TEXT,
+  layer INT NOT NULL DEFAULT 0, cycle INT NOT NULL DEFAULT 0);
 CREATE TABLE IF NOT EXISTS symbols(
   id INTEGER PRIMARY KEY, name TEXT NOT NULL, kind TEXT NOT NULL, line INT, end_line INT, parent INT, qualified TEXT,
-  signature TEXT, doc TEXT, declaration INT, bases TEXT, complexity INT, nesting INT, twin INT);
+  signature TEXT, doc TEXT, declaration INT, bases TEXT, complexity INT, nesting INT, twin INT,
+  uses INT NOT NULL DEFAULT 0);
 CREATE TABLE IF NOT EXISTS refs(file INT NOT NULL, name TEXT NOT NULL, qualifier TEXT NOT NULL, places BLOB NOT NULL);
 CREATE TABLE IF NOT EXISTS imports(
   file INT NOT NULL, line INT, kind TEXT, module TEXT, name TEXT, alias TEXT, local INT, target INT, symbol INT);
@@ -23,6 +25,7 @@ CREATE TABLE IF NOT EXISTS remarks(file INT NOT NULL, line INT, kind TEXT, title
 CREATE TABLE IF NOT EXISTS bindings(
   file INT NOT NULL, line INT, kind TEXT, exposed TEXT, target TEXT, owner TEXT, local INT);
 CREATE TABLE IF NOT EXISTS words(file INT NOT NULL, term TEXT NOT NULL, count INT, line INT);
+CREATE TABLE IF NOT EXISTS terms(term TEXT PRIMARY KEY, files INT) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS macros(file INT NOT NULL, name TEXT NOT NULL, parameters TEXT, body TEXT);
 CREATE TABLE IF NOT EXISTS edges(src INT NOT NULL, dst INT NOT NULL, kind INT, certainty INT, line INT, count INT);
 CREATE TABLE IF NOT EXISTS history(
@@ -34,6 +37,7 @@ CREATE TABLE IF NOT EXISTS pending(page TEXT PRIMARY KEY) WITHOUT ROWID;
 # Made after the rows of a cold build, because sorting once is quicker than inserting in order of the key.
 INDEXES = """
 CREATE INDEX IF NOT EXISTS symbols_name ON symbols(name);
+CREATE INDEX IF NOT EXISTS symbols_uses ON symbols(uses) WHERE uses>0;
 CREATE INDEX IF NOT EXISTS refs_name ON refs(name);
 CREATE INDEX IF NOT EXISTS refs_file ON refs(file);
 CREATE INDEX IF NOT EXISTS imports_file ON imports(file);

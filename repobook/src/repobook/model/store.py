@@ -12,9 +12,9 @@ Row = tuple[object, ...]
 # What a worker sends back for one file: rows per table, ready to insert.
 Rows = dict[str, list[Row]]
 
-_PER_FILE = ("refs", "imports", "findings", "remarks", "bindings", "words", "macros")
+_PER_FILE = ("refs", "imports", "findings", "remarks", "bindings", "words")
 _INSERT = {
-    "symbols": "INSERT INTO symbols VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,NULL)",
+    "symbols": "INSERT INTO symbols VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,NULL,0)",
     "refs": "INSERT INTO refs VALUES(?,?,?,?)",
     "imports": "INSERT INTO imports VALUES(?,?,?,?,?,?,?,NULL,NULL)",
     "findings": "INSERT INTO findings VALUES(?,?,?,?,?,?)",
@@ -79,19 +79,20 @@ def insert(db: sqlite3.Connection, rows: Rows) -> None:
 
 
 def insert_file(db: sqlite3.Connection, row: Row) -> None:
-    db.execute("INSERT OR REPLACE INTO files VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)", row)
+    db.execute("INSERT OR REPLACE INTO files VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,0,0)", row)
 
 
 def remove(db: sqlite3.Connection, file: int, with_file: bool) -> None:
-    """Take out everything that was read from a file. Edges that lead into it stay until they are resolved anew."""
+    """Take out everything that was read from a file. Its edges stay until it is resolved anew."""
     for table in _PER_FILE:
         db.execute(f"DELETE FROM {table} WHERE file=?", (file,))
     low, high = file << FILE_SHIFT, (file + 1) << FILE_SHIFT
     db.execute("DELETE FROM symbols WHERE id>=? AND id<?", (low, high))
-    db.execute("DELETE FROM edges WHERE src>=? AND src<?", (low, high))
     if with_file:
+        db.execute("DELETE FROM edges WHERE src>=? AND src<?", (low, high))
         db.execute("DELETE FROM files WHERE id=?", (file,))
         db.execute("DELETE FROM history WHERE file=?", (file,))
+        db.execute("DELETE FROM macros WHERE file=?", (file,))
 
 
 def make_indexes(db: sqlite3.Connection) -> None:

@@ -12,18 +12,15 @@ _DIAGRAM = 12
 
 def architecture(context: Context, links: Links) -> str:
     parts: list[str] = []
-    layer = context.book.layers.get(context.file.id)
-    if layer is not None:
-        depth, cycle = layer
-        if depth or context.importers:
-            parts.append(
-                f"**Layer**: {depth} ({'imports nothing of this tree' if depth == 0 else 'the longest chain of imports below it'}).\n"
-            )
-        if cycle:
-            others = [file for file in cycle if file != context.file.id]
-            shown = ", ".join(file_name(context, links, file) for file in others[:10])
-            more = f" and {len(others) - 10} more" if len(others) > 10 else ""
-            parts.append(f"**Import cycle** with {shown}{more}.\n")
+    depth = context.file.layer
+    if depth or context.importers:
+        meaning = "imports nothing of this tree" if depth == 0 else "the longest chain of imports below it"
+        parts.append(f"**Layer**: {depth} ({meaning}).\n")
+    others = [file for file in context.book.cycle(context.file) if file != context.file.id]
+    if others:
+        shown = ", ".join(file_name(context, links, file) for file in others[:10])
+        more = f" and {len(others) - 10} more" if len(others) > 10 else ""
+        parts.append(f"**Import cycle** with {shown}{more}.\n")
     diagram = _class_diagram(context)
     if diagram:
         parts.append("**Classes**:\n\n" + diagram)

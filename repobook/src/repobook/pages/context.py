@@ -24,6 +24,7 @@ class Symbol(NamedTuple):
     complexity: int
     nesting: int
     twin: int | None
+    uses: int
 
     @property
     def local(self) -> int:
@@ -59,15 +60,21 @@ class File(NamedTuple):
     test: int
     purpose: str
     exports: str | None
+    layer: int
+    cycle: int
+
+
+MOST_USED = 30
 
 
 class Keyword(NamedTuple):
+    id: int
     qualified: str
     kind: str
     uses: int
 
 
-_FILE = "id, path, folder, language, size, status, lines, code, comment, errors, test, purpose, exports"
+_FILE = "id, path, folder, language, size, status, lines, code, comment, errors, test, purpose, exports, layer, cycle"
 _USE = "e.kind, e.certainty, e.line, e.count, s.name, s.qualified, s.kind, s.line"
 
 
@@ -82,8 +89,10 @@ class Book:
         self.files: dict[int, File] = {row[0]: File._make(row) for row in db.execute(f"SELECT {_FILE} FROM files ORDER BY path")}
         self.by_path = {file.path: file for file in self.files.values()}
         self.tests = {file.id for file in self.files.values() if file.test}
-        # file -> (longest chain of imports below it, the files of its import cycle)
-        self.layers: dict[int, tuple[int, list[int]]] = {}
+        self._cycles: dict[int, list[int]] = {}
+        for file in self.files.values():
+            if file.cycle:
+                self._cycles.setdefault(file.cycle, []).append(file.id)
         self._folders: dict[str, list[File]] = {}
         for file in self.files.values():
             self._folders.setdefault(file.folder, []).append(file)
@@ -95,13 +104,14 @@ class Book:
     def path(self, file: int) -> str:
         return self.files[file].path
 
-    @cached_property
-    def _documents(self) -> dict[str, int]:
-        return dict(self.db.execute("SELECT term, COUNT(*) FROM words GROUP BY term"))
+    def cycle(self, file: File) -> list[int]:
+        """The files that import each other in a circle with this one."""
+        return self._cycles.get(file.cycle, []) if file.cycle else []
 
     def documents(self, term: str) -> int:
-        """How many files repeat a term."""
-        return self._documents.get(term, 1)
+        """How many files repeat a term, as of the last full build."""
+        row = self.db.execute("SELECT files FROM terms WHERE term=?", (term,)).fetchone()
+        return int(row[0]) if row else 1
 
     def in_folder(self, folder: str) -> list[File]:
         return self._folders.get(folder, [])
@@ -130,43 +140,49 @@ class Book:
     def importers_of(self, file: int) -> list[int]:
         return self._import_pairs[1].get(file, [])
 
-    @cached_property
-    def _outside(self) -> dict[int, list[tuple[int, int, list[int]]]]:
-        """Per file: (symbol, references from other files, those files), certain or likely ones."""
-        gathered: dict[int, tuple[int, set[int]]] = {}
-        for dst, source, count in self.db.execute(
-            f"SELECT dst, src>>{FILE_SHIFT}, SUM(count) FROM edges WHERE certainty>1 AND src>>{FILE_SHIFT}<>dst>>{FILE_SHIFT} GROUP BY 1, 2"
-        ):
-            known = gathered.get(dst)
-            if known is None:
-                gathered[dst] = (count, {source})
-            else:
-                known[1].add(source)
-                gathered[dst] = (known[0] + count, known[1])
-        found: dict[int, list[tuple[int, int, list[int]]]] = {}
-        for dst, (count, sources) in gathered.items():
-            found.setdefault(dst >> FILE_SHIFT, []).append((dst, count, list(sources)))
-        return found
-
-    def outside(self, file: int) -> list[tuple[int, int, list[int]]]:
-        return self._outside.get(file, [])
-
-    @cached_property
-    def _uses(self) -> dict[int, int]:
-        return dict(self.db.execute("SELECT dst, SUM(count) FROM edges WHERE certainty>1 GROUP BY dst"))
-
-    @cached_property
-    def _keywords(self) -> dict[int, list[Keyword]]:
-        found: dict[int, list[Keyword]] = {}
-        uses = self._uses
-        rows = self.db.execute("SELECT id, qualified, kind, COALESCE(twin, id) FROM symbols WHERE kind<>'file' ORDER BY id")
-        for symbol, qualified, kind, defined in rows:
-            found.setdefault(symbol >> FILE_SHIFT, []).append(Keyword(qualified, kind, uses.get(defined, 0)))
-        return found
-
     def keywords_of(self, file: int) -> list[Keyword]:
-        """The identifiers of a file with how often they are used anywhere."""
-        return self._keywords.get(file, [])
+        """The identifiers of a file with how often other files use them."""
+        rows = self.db.execute(
+            "SELECT s.id, s.qualified, s.kind, COALESCE(t.uses, s.uses) FROM symbols s LEFT JOIN symbols t ON t.id=s.twin "
+            "WHERE s.id>? AND s.id<? ORDER BY s.id",
+            (file << FILE_SHIFT, (file + 1) << FILE_SHIFT),
+        )
+        return [Keyword._make(row) for row in rows]
+
+    @cached_property
+    def _most_used(self) -> dict[str, list[Keyword]]:
+        """Per folder, the symbols at or below it that other files use most, from the most used of the tree."""
+        found: dict[str, list[Keyword]] = {}
+        rows = self.db.execute(
+            "SELECT id, qualified, kind, uses FROM symbols WHERE uses>0 AND kind<>'file' ORDER BY uses DESC, id LIMIT 20000"
+        )
+        for row in rows:
+            keyword = Keyword._make(row)
+            folder = self.files[keyword.id >> FILE_SHIFT].folder
+            while True:
+                known = found.setdefault(folder, [])
+                if len(known) < MOST_USED:
+                    known.append(keyword)
+                if not folder:
+                    break
+                folder = folder.rpartition("/")[0]
+        return found
+
+    def most_used(self, folder: str) -> list[Keyword]:
+        """The symbols of a folder and the folders below it that other files use most."""
+        known = self._most_used.get(folder, [])
+        if len(known) >= MOST_USED:
+            return known
+        rows = [row for file in self.below(folder) for row in self.keywords_of(file.id) if row.uses]
+        rows.sort(key=lambda row: (-row.uses, row.id))
+        return rows[:MOST_USED]
+
+    def below(self, folder: str) -> list[File]:
+        """All files of a folder and of the folders below it."""
+        found = list(self.in_folder(folder))
+        for sub in self.subfolders.get(folder, []):
+            found += self.below(sub)
+        return found
 
     def folders(self) -> list[str]:
         """All folders that hold files, and the folders above them."""
@@ -230,7 +246,7 @@ class Context:
                     f"SELECT ?, e.src, {_USE} FROM edges e JOIN symbols s ON s.id=e.src WHERE e.dst=?", (symbol.id, symbol.twin)
                 )
                 found += [Use._make(row) for row in rows]
-        return found
+        return self._ordered(found)
 
     @cached_property
     def outgoing(self) -> list[Use]:
@@ -238,7 +254,13 @@ class Context:
         rows = self.book.db.execute(
             f"SELECT e.src, e.dst, {_USE} FROM edges e JOIN symbols s ON s.id=e.dst WHERE e.src>=? AND e.src<?", (low, high)
         )
-        return [Use._make(row) for row in rows]
+        return self._ordered([Use._make(row) for row in rows])
+
+    def _ordered(self, uses: list[Use]) -> list[Use]:
+        """By place, so that equal models give equal pages whatever the order of their rows."""
+        files = self.book.files
+        uses.sort(key=lambda use: (files[use.far >> FILE_SHIFT].path, use.line, use.far & 0xFFFFF, use.near))
+        return uses
 
     @cached_property
     def by_near(self) -> dict[int, list[Use]]:
@@ -248,7 +270,7 @@ class Context:
             found.setdefault(use.near, []).append(use)
         own = self.file.id
         for uses in found.values():
-            uses.sort(key=lambda use: (use.far >> FILE_SHIFT == own, self.book.path(use.far >> FILE_SHIFT), use.line))
+            uses.sort(key=lambda use: use.far >> FILE_SHIFT == own)
         return found
 
     @cached_property
@@ -257,7 +279,7 @@ class Context:
         for use in self.outgoing:
             found.setdefault(use.near, []).append(use)
         for uses in found.values():
-            uses.sort(key=lambda use: use.line)
+            uses.sort(key=lambda use: (use.line, use.far))
         return found
 
     @cached_property
@@ -273,7 +295,7 @@ class Context:
     @cached_property
     def imports(self) -> list[tuple[int, str, str, str, str, int]]:
         return self.book.db.execute(
-            "SELECT line, kind, module, name, alias, COALESCE(target, 0) FROM imports WHERE file=? ORDER BY line", (self.file.id,)
+            "SELECT line, kind, module, name, alias, COALESCE(target, 0) FROM imports WHERE file=? ORDER BY line, module, name", (self.file.id,)
         ).fetchall()
 
     @cached_property
@@ -286,7 +308,7 @@ class Context:
     @cached_property
     def findings(self) -> list[tuple[int, str, str, str, int]]:
         return self.book.db.execute(
-            "SELECT line, section, rule, detail, local FROM findings WHERE file=? ORDER BY line", (self.file.id,)
+            "SELECT line, section, rule, detail, local FROM findings WHERE file=? ORDER BY line, section, rule, detail", (self.file.id,)
         ).fetchall()
 
     @cached_property

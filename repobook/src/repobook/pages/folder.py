@@ -24,14 +24,6 @@ def subfolders(book: Book, folder: str) -> list[str]:
     return book.subfolders.get(folder, [])
 
 
-def below(book: Book, folder: str) -> list[File]:
-    """All files of a folder and of its subfolders."""
-    found = list(book.in_folder(folder))
-    for sub in subfolders(book, folder):
-        found += below(book, sub)
-    return found
-
-
 def _navigation(folder: str, links: Links, here: str) -> str:
     pages = [link(name, links.at(_at(folder, name))) for name in ("index.md", "doc.md", "sub.md") if name != here]
     if folder:
@@ -45,7 +37,7 @@ def index_page(book: Book, folder: str, links: Links) -> str:
     if subs:
         rows = []
         for sub in subs:
-            files = below(book, sub)
+            files = book.below(sub)
             rows.append(f"- {link(code(sub.rpartition('/')[2] + '/'), links.at(_at(sub, 'index.md')))}: {len(files)} {plural('file', len(files))}")
         parts.append("## Folders\n\n" + "\n".join(rows) + "\n")
     files = book.in_folder(folder)
@@ -70,7 +62,7 @@ def index_page(book: Book, folder: str, links: Links) -> str:
 
 
 def doc_page(book: Book, folder: str, links: Links) -> str:
-    files = below(book, folder)
+    files = book.below(folder)
     parts = [f"# {_title(folder) if folder else 'This repository'}\n", _navigation(folder, links, "doc.md")]
     readme = _readme(book, folder)
     if readme is not None:
@@ -85,17 +77,15 @@ def doc_page(book: Book, folder: str, links: Links) -> str:
         + (": " + ", ".join(f"{escape(title_of(name))} {count:,}" for name, count in languages.most_common(8)) if total else "")
         + ".\n"
     )
-    ids = {file.id for file in files}
-    uses, outward, inward = _traffic(book, files, ids)
-    if uses:
-        rows = []
-        for symbol, count in uses.most_common(_SHOWN):
-            row = book.db.execute("SELECT qualified, kind FROM symbols WHERE id=?", (symbol,)).fetchone()
-            if row is None or row[1] == "file":
-                continue
-            path = book.path(symbol >> FILE_SHIFT)
-            rows.append(f"- {link(code(row[0]), links.page(path, slug(row[0])))} ({row[1]}): {count} {plural('reference', count)} from outside the folder")
-        parts.append("## Used most from outside\n\n" + "\n".join(rows) + "\n")
+    used = book.most_used(folder)
+    if used:
+        rows = [
+            f"- {link(code(row.qualified), links.page(book.path(row.id >> FILE_SHIFT), slug(row.qualified)))} ({row.kind}): "
+            f"{row.uses} {plural('reference', row.uses)} from other files"
+            for row in used
+        ]
+        parts.append("## Used most\n\n" + "\n".join(rows) + "\n")
+    outward, inward = _traffic(book, files)
     for title, counter in (("Depends on", outward), ("Depended on by", inward)):
         if counter:
             rows = [f"- {link(code(other + '/'), links.at(_at(other, 'index.md')))}: {count} {plural('import', count)}" for other, count in counter.most_common(_SHOWN) if other]
@@ -115,22 +105,15 @@ def _readme(book: Book, folder: str) -> File | None:
     return None
 
 
-def _traffic(book: Book, files: list[File], ids: set[int]) -> tuple[Counter[int], Counter[str], Counter[str]]:
-    """Symbols used from outside a folder, and the folders it imports from and is imported by."""
-    uses: Counter[int] = Counter()
+def _traffic(book: Book, files: list[File]) -> tuple[Counter[str], Counter[str]]:
+    """The folders that a folder imports from and is imported by."""
+    ids = {file.id for file in files}
     outward: Counter[str] = Counter()
     inward: Counter[str] = Counter()
     for file in files:
-        for symbol, count, sources in book.outside(file.id):
-            if any(source not in ids for source in sources):
-                uses[symbol] += count
-        for target in book.imports_of(file.id):
-            if target not in ids:
-                outward[book.files[target].folder] += 1
-        for source in book.importers_of(file.id):
-            if source not in ids:
-                inward[book.files[source].folder] += 1
-    return uses, outward, inward
+        outward.update(book.files[target].folder for target in book.imports_of(file.id) if target not in ids)
+        inward.update(book.files[source].folder for source in book.importers_of(file.id) if source not in ids)
+    return outward, inward
 
 
 def keyword_index(book: Book, folder: str, links: Links) -> str:
@@ -154,11 +137,11 @@ def keyword_index(book: Book, folder: str, links: Links) -> str:
             parts.append(f"- {code(qualified)} ({kind}): {where}{more}" + (f", {uses} {plural('use', uses)}" if uses else ""))
         parts.append("")
     for sub in subfolders(book, folder):
-        ranked = sorted(
-            ((row.uses, row.qualified, row.kind, file) for file in below(book, sub) for row in book.keywords_of(file.id) if row.uses),
-            key=lambda row: (-row[0], row[1]),
-        )[:20]
-        rows = [f"- {link(code(name), links.page(file.path, slug(name)))} ({kind}), {uses} {plural('use', uses)}" for uses, name, kind, file in ranked]
+        rows = [
+            f"- {link(code(row.qualified), links.page(book.path(row.id >> FILE_SHIFT), slug(row.qualified)))} ({row.kind}), "
+            f"{row.uses} {plural('use', row.uses)}"
+            for row in book.most_used(sub)[:20]
+        ]
         parts.append(f"## {code(sub.rpartition('/')[2] + '/')}\n\n{link('all its keywords', links.at(_at(sub, 'sub.md')))}\n\n" + "\n".join(rows) + "\n")
     if len(parts) == 2:
         parts.append("No identifiers are defined here.\n")

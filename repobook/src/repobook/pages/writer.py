@@ -3,14 +3,17 @@
 import hashlib
 import os
 import sqlite3
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from repobook import graph
-from repobook.build import Outcome, _context, database
+from repobook import workers
+from repobook.build import Outcome, database
 from repobook.config import Config
 from repobook.model import store
+from repobook.model.schema import FILE_SHIFT
+from repobook.naming import group_of
 from repobook.pages import folder as folder_pages
 from repobook.pages import tree as tree_pages
 from repobook.pages.context import Book, Context
@@ -19,33 +22,34 @@ from repobook.pages.keywords import keyword_page
 from repobook.pages.markdown import Links
 
 Progress = Callable[[str, int, int], None]
+Written = tuple[str, bytes, bool]  # page, digest, whether it was written
 
 
 @dataclass(slots=True)
-class _Shop:
-    """What a worker holds while it writes."""
+class _Desk:
+    """What a process holds while it writes pages."""
 
     root: str
     output: str
     book: Book
-    known: dict[str, bytes]
+    known: dict[str, bytes]  # digests of the pages on disk
+    names: dict[str, list[str]] = field(default_factory=dict)  # of each keyword group
+    made: set[str] = field(default_factory=set)  # folders that exist
 
 
-_shop: _Shop
+_desk: _Desk
 
 
 def open_book(db: sqlite3.Connection, root: Path, output: Path, config: Config) -> Book:
     embed = config.embed_limit if config.source == "embed" else 0
-    book = Book(db, os.path.relpath(root, output), config.source_url, embed)
-    book.layers = graph.layers(db)
-    return book
+    return Book(db, os.path.relpath(root, output), config.source_url, embed)
 
 
-def write_atomically(path: str, text: str) -> None:
+def write_atomically(path: str, data: bytes) -> None:
     temporary = f"{path}.{os.getpid()}.new"
     try:
-        with open(temporary, "w", encoding="utf-8", errors="replace", newline="\n") as file:
-            file.write(text)
+        with open(temporary, "wb") as file:
+            file.write(data)
         os.replace(temporary, path)
     except BaseException:
         if os.path.exists(temporary):
@@ -53,122 +57,133 @@ def write_atomically(path: str, text: str) -> None:
         raise
 
 
-def _put(page: str, text: str, folders: set[str]) -> tuple[str, bytes, bool]:
+def _put(page: str, text: str) -> Written:
     """Write one page where it differs from what stands there."""
-    digest = hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=16).digest()
-    path = os.path.join(_shop.output, page)
-    if _shop.known.get(page) == digest and os.path.exists(path):
+    data = text.encode("utf-8", "replace")
+    digest = hashlib.blake2b(data, digest_size=16).digest()
+    path = os.path.join(_desk.output, page)
+    if _desk.known.get(page) == digest and os.path.exists(path):
         return page, digest, False
     folder = os.path.dirname(path)
-    if folder not in folders:
+    if folder not in _desk.made:
         os.makedirs(folder, exist_ok=True)
-        folders.add(folder)
-    write_atomically(path, text)
+        _desk.made.add(folder)
+    write_atomically(path, data)
     return page, digest, True
 
 
-_made: set[str] = set()
-
-
-def _write_file(file_id: int) -> list[tuple[str, bytes, bool]]:
-    book = _shop.book
+def _write_file(file_id: int) -> list[Written]:
+    book = _desk.book
     file = book.files[file_id]
     context = Context(book, file)
     links = Links(file.folder, book.to_source, book.source_url)
     source = None
     if file.size <= book.embed and file.status == "ok":
         try:
-            with open(os.path.join(_shop.root, file.path), "rb") as opened:
+            with open(os.path.join(_desk.root, file.path), "rb") as opened:
                 source = opened.read(book.embed + 1).decode("utf-8", "replace").replace("\r\n", "\n")
         except OSError:
             source = None
-    return [
-        _put(file.path + "_docs.md", file_page(context, links, source), _made),
-        _put(file.path + "_kw.md", keyword_page(context, links), _made),
-    ]
+    return [_put(file.path + "_docs.md", file_page(context, links, source)), _put(file.path + "_kw.md", keyword_page(context, links))]
 
 
-def _write_folder(folder: str) -> list[tuple[str, bytes, bool]]:
-    book = _shop.book
+def _write_folder(folder: str) -> list[Written]:
+    book = _desk.book
     links = Links(folder, book.to_source, book.source_url)
     prefix = folder + "/" if folder else ""
     pages = [
-        _put(prefix + "doc.md", folder_pages.doc_page(book, folder, links), _made),
-        _put(prefix + "sub.md", folder_pages.keyword_index(book, folder, links), _made),
+        _put(prefix + "doc.md", folder_pages.doc_page(book, folder, links)),
+        _put(prefix + "sub.md", folder_pages.keyword_index(book, folder, links)),
     ]
     if folder:
-        pages.append(_put(prefix + "index.md", folder_pages.index_page(book, folder, links), _made))
+        pages.append(_put(prefix + "index.md", folder_pages.index_page(book, folder, links)))
     return pages
 
 
-def _write_any(task: str) -> list[tuple[str, bytes, bool]]:
-    return _write_file(int(task[2:])) if task.startswith("f:") else _write_folder(task[2:])
+def _write_group(group: str) -> list[Written]:
+    book = _desk.book
+    links = Links("", book.to_source, book.source_url)
+    return [_put(tree_pages.group_page(group), tree_pages.group_text(book, group, _desk.names[group], links))]
 
 
-def write_pages(db: sqlite3.Connection, root: Path, output: Path, config: Config, jobs: int, outcome: Outcome, progress: Progress) -> None:
+def _write_task(task: str) -> list[Written]:
+    kind, _, name = task.partition(":")
+    if kind == "f":
+        return _write_file(int(name))
+    return _write_folder(name) if kind == "d" else _write_group(name)
+
+
+def write_pages(
+    db: sqlite3.Connection, root: Path, output: Path, config: Config, jobs: int, outcome: Outcome, progress: Progress
+) -> None:
     """Write the pages that the last change of the model touched, and whatever an interrupted build left."""
-    global _shop
-    mark_pending(db, outcome)
+    global _desk
+    book = open_book(db, root, output, config)
+    _mark_pending(db, book, outcome)
+    db.commit()
     tasks = [row[0] for row in db.execute("SELECT page FROM pending ORDER BY page DESC")]
     if not tasks:
         return
-    book = open_book(db, root, output, config)
-    known = dict(db.execute("SELECT path, digest FROM pages"))
-    _shop = _Shop(str(root), str(output), book, known)
-    tasks = [task for task in tasks if not task.startswith("f:") or book.has_page(int(task[2:]))]
-    done = 0
-    for result in _in_workers(tasks, jobs):
-        outcome.written += sum(row[2] for row in result)
-        db.executemany("INSERT OR REPLACE INTO pages VALUES(?, NULL, ?)", [row[:2] for row in result])
-        done += 1
+    names = tree_pages.names_by_group(book)
+    _desk = _Desk(str(root), str(output), book, dict(db.execute("SELECT path, digest FROM pages")), names)
+    tasks = [task for task in tasks if _exists(task, book, names)]
+    for done, pages in enumerate(workers.run(_write_task, tasks, jobs, _reopen, (str(database(output)), os.getpid()), 8), 1):
+        outcome.written += sum(row[2] for row in pages)
+        db.executemany("INSERT OR REPLACE INTO pages VALUES(?, NULL, ?)", [row[:2] for row in pages])
         if done % 50 == 0 or done == len(tasks):
             progress("writing", done, len(tasks))
     links = Links("", book.to_source, book.source_url)
     title = config.title or root.resolve().name
-    tops = {"index.md": tree_pages.top_index(book, title, links), "comprehensive_book.md": tree_pages.book_page(book, title, links)}
-    tops.update(tree_pages.keyword_pages(book, links))
-    for page, text in tops.items():
-        row = _put(page, text, _made)
+    counts = Counter({group: len(found) for group, found in names.items()})
+    for page, text in (
+        ("index.md", tree_pages.top_index(book, title, links)),
+        ("comprehensive_book.md", tree_pages.book_page(book, title, links)),
+        ("keywords.md", tree_pages.keyword_page(counts, book, links)),
+    ):
+        row = _put(page, text)
         outcome.written += row[2]
         db.execute("INSERT OR REPLACE INTO pages VALUES(?, NULL, ?)", row[:2])
-    outcome.removed += _remove_old(db, output, expected_pages(book) | set(tops))
+    outcome.removed += _remove_old(db, output, expected_pages(book, names))
     db.execute("DELETE FROM pending")
     db.commit()
 
 
-def mark_pending(db: sqlite3.Connection, outcome: Outcome) -> None:
-    folders: set[str] = set()
-    for file in outcome.changed:
-        row = db.execute("SELECT folder FROM files WHERE id=?", (file,)).fetchone()
-        if row is not None:
-            folders.add(row[0])
+def _exists(task: str, book: Book, names: dict[str, list[str]]) -> bool:
+    kind, _, name = task.partition(":")
+    if kind == "f":
+        return book.has_page(int(name))
+    return kind == "d" or name in names
+
+
+def _mark_pending(db: sqlite3.Connection, book: Book, outcome: Outcome) -> None:
+    """List the pages that this build has to look at; committed with the model."""
+    folders = set(outcome.folders) | {book.files[file].folder for file in outcome.changed if file in book.files}
     if outcome.changed or outcome.deleted:
         folders.add("")
+    existing = set(book.folders())
     for folder in list(folders):
         while folder:
             folder = folder.rpartition("/")[0]
             folders.add(folder)
-    db.executemany("INSERT OR IGNORE INTO pending VALUES(?)", [(f"f:{file}",) for file in outcome.changed])
-    db.executemany("INSERT OR IGNORE INTO pending VALUES(?)", [(f"d:{folder}",) for folder in folders])
-    db.commit()
+    tasks = [f"f:{file}" for file in outcome.changed] + [f"d:{folder}" for folder in folders & existing]
+    groups = {group_of(name) for file in outcome.changed for name in _names(db, file)} | outcome.groups
+    tasks += [f"k:{group}" for group in groups]
+    db.executemany("INSERT OR IGNORE INTO pending VALUES(?)", [(task,) for task in tasks])
 
 
-def _in_workers(tasks: list[str], jobs: int) -> Iterable[list[tuple[str, bytes, bool]]]:
-    if jobs <= 1 or len(tasks) < 64:
-        yield from map(_write_any, tasks)
-        return
-    path = Path(_shop.output)
-    with _context().Pool(jobs, _reopen, (str(database(path)),)) as pool:
-        yield from pool.imap_unordered(_write_any, tasks, 8)
+def _names(db: sqlite3.Connection, file: int) -> list[str]:
+    low, high = file << FILE_SHIFT, (file + 1) << FILE_SHIFT
+    return [row[0] for row in db.execute("SELECT name FROM symbols WHERE id>? AND id<?", (low, high))]
 
 
-def _reopen(path: str) -> None:
-    """A connection of its own for a forked worker."""
-    _shop.book.db = store.connect(Path(path), readonly=True)
+def _reopen(path: str, parent: int) -> None:
+    """A connection of its own for a forked worker; the process that built the model keeps the one it has."""
+    if os.getpid() != parent:
+        _desk.book.db = store.connect(Path(path), readonly=True)
 
 
-def expected_pages(book: Book) -> set[str]:
-    found: set[str] = set()
+def expected_pages(book: Book, names: dict[str, list[str]]) -> set[str]:
+    found = {"index.md", "keywords.md", "comprehensive_book.md"}
     for file in book.files.values():
         if book.has_page(file.id):
             found.add(file.path + "_docs.md")
@@ -176,6 +191,7 @@ def expected_pages(book: Book) -> set[str]:
     for folder in book.folders():
         prefix = folder + "/" if folder else ""
         found.update((prefix + "index.md", prefix + "doc.md", prefix + "sub.md"))
+    found.update(tree_pages.group_page(group) for group in names)
     return found
 
 

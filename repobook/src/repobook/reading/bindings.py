@@ -4,6 +4,7 @@ import re
 
 from tree_sitter import Node
 
+from repobook.reading import engine
 from repobook.reading.engine import Scopes
 from repobook.reading.facts import Binding, Facts
 
@@ -18,8 +19,8 @@ _NOISE = frozenset(
 _DEF = frozenset({"def", "def_static", "def_property", "def_property_readonly", "def_readwrite", "def_readonly", "def_property_readonly_static", "impl", "def_submodule"})  # fmt: skip
 
 
-def read_bindings(found: dict[str, list[Node]], source: bytes, lines: list[int], scopes: Scopes, facts: Facts) -> None:
-    for row in found.get("row", []):
+def read_bindings(found: dict[str, list[Node]], source: bytes, scopes: Scopes, facts: Facts) -> None:
+    for row in engine.in_order(found.get("row", [])):
         local = scopes.at(row.start_byte)
         table = facts.symbols[local]
         kind = next((title for word, title in _TABLES.items() if word in table.signature), None)
@@ -33,20 +34,20 @@ def read_bindings(found: dict[str, list[Node]], source: bytes, lines: list[int],
         line = row.start_point[0] + 1
         for target in targets[: 2 if kind == "getset table" else 1]:
             facts.bindings.append(Binding(line, kind, exposed, target, table.name, local))
-    for method, exposed_node, target in zip(
-        found.get("method", []), found.get("exposed", []), found.get("target", []), strict=False
-    ):
-        name = source[method.start_byte : method.end_byte].decode("utf-8", "replace")
-        if name not in _DEF:
-            continue
-        exposed = _string(exposed_node, source)
-        if not exposed:
-            continue
-        line = exposed_node.start_point[0] + 1
-        local = scopes.at(method.start_byte)
-        targets = [] if target.type == "lambda_expression" else _targets(target, source)
-        # A lambda is defined where it is registered: the enclosing function stands for it.
-        facts.bindings.append(Binding(line, "pybind11", exposed, targets[-1] if targets else "", "", local))
+
+
+def pybind(match: dict[str, list[Node]], source: bytes) -> tuple[int, Binding] | None:
+    """`m.def("name", &function)` and its relatives; returns where it stands too."""
+    method, exposed_node, target = match["method"][0], match["exposed"][0], match["target"][0]
+    if source[method.start_byte : method.end_byte].decode("utf-8", "replace") not in _DEF:
+        return None
+    exposed = _string(exposed_node, source)
+    if not exposed:
+        return None
+    # A lambda is defined where it is registered: the enclosing function stands for it.
+    targets = [] if target.type == "lambda_expression" else _targets(target, source)
+    binding = Binding(exposed_node.start_point[0] + 1, "pybind11", exposed, targets[-1] if targets else "")
+    return method.start_byte, binding
 
 
 def _string(node: Node, source: bytes) -> str:

@@ -10,11 +10,11 @@ from tree_sitter import Node, Parser, Query, QueryCursor
 
 from repobook.languages import grammar
 from repobook.reading import engine, queries
-from repobook.reading.bindings import read_bindings
+from repobook.reading.bindings import pybind, read_bindings
 from repobook.reading.comments import attach_docs, read_comments
 from repobook.reading.cpp_rules import RULES
 from repobook.reading.engine import Captures, Definition
-from repobook.reading.facts import Facts, Finding, Import, Symbol, pack
+from repobook.reading.facts import Binding, Facts, Finding, Import, Symbol, pack
 from repobook.reading.macros import Macros
 from repobook.reading.patterns import read_patterns, read_settings
 
@@ -49,10 +49,10 @@ def read(original: bytes, path: str, language: str, macros: Macros) -> Facts:
         loops=engine.spans(found.get("loop", [])),
     )
     captures.branches = engine.spans(found.get("branch", [])) + captures.loops
-    _definitions(definitions.matches(root), source, captures, facts, macros)
-    for node in found.get("parameter", []):
+    bindings = _definitions(definitions.matches(root), source, captures, facts, macros)
+    for node in engine.in_order(found.get("parameter", [])):
         _parameter(node, source, captures)
-    for node in found.get("local", []):
+    for node in engine.in_order(found.get("local", [])):
         name = _declared(node).name
         if name is not None:
             captures.locals.append((name.start_byte, name.end_byte))
@@ -67,7 +67,10 @@ def read(original: bytes, path: str, language: str, macros: Macros) -> Facts:
     _expressions(found, source, lines, scopes, facts)
     blocks = read_comments(captures.comments, source, lines, scopes, facts)
     attach_docs(blocks, facts)
-    read_bindings(found, source, lines, scopes, facts)
+    for at, binding in bindings:
+        binding.local = scopes.at(at)
+        facts.bindings.append(binding)
+    read_bindings(found, source, scopes, facts)
     read_settings(source, lines, scopes, facts)
     read_patterns(facts)
     return facts
@@ -116,19 +119,17 @@ def _declared(node: Node, source: bytes = b"") -> _Declared:
     return _Declared(None, scope, function)
 
 
-def _definitions(matches: list[_Match], source: bytes, captures: Captures, facts: Facts, macros: Macros) -> None:
+def _definitions(matches: list[_Match], source: bytes, captures: Captures, facts: Facts, macros: Macros) -> list[tuple[int, Binding]]:
     add = captures.definitions.append
     variables: list[tuple[int, Node, Node, Node]] = []
+    bindings: list[tuple[int, Binding]] = []
     for _, match in matches:
         if "declaration" in match:
             node, declarator = match["declaration"][0], match["declarator"][0]
             found = _declared(declarator, source)
             if found.name is None:
                 continue
-            if found.function and declarator.type != "init_declarator":
-                variables.append((found.name.start_byte, node, found.name, declarator))
-            else:
-                variables.append((found.name.start_byte, node, found.name, declarator))
+            variables.append((found.name.start_byte, node, found.name, declarator))
         elif "function" in match:
             _function(match, source, captures, macros)
         elif "field" in match:
@@ -142,6 +143,10 @@ def _definitions(matches: list[_Match], source: bytes, captures: Captures, facts
                         declaration=found.function,
                     )  # fmt: skip
                 )
+        elif "exposed" in match:
+            binding = pybind(match, source)
+            if binding is not None:
+                bindings.append(binding)
         elif "include" in match:
             node = match["include"][0]
             facts.imports.append(Import(node.start_point[0] + 1, "include", engine.text_of(node, source)))
@@ -161,6 +166,7 @@ def _definitions(matches: list[_Match], source: bytes, captures: Captures, facts
         else:
             _named(match, source, captures)
     _variables(variables, source, captures)
+    return bindings
 
 
 def _named(match: dict[str, list[Node]], source: bytes, captures: Captures) -> None:
@@ -276,7 +282,7 @@ _POINTERS = frozenset({"shared_ptr", "unique_ptr", "weak_ptr", "intrusive_ptr", 
 
 def _expressions(found: dict[str, list[Node]], source: bytes, lines: list[int], scopes: engine.Scopes, facts: Facts) -> None:
     for kind, rule, detail in _RAW:
-        for node in found.get(kind, []):
+        for node in engine.in_order(found.get(kind, [])):
             if kind == "cast" and not _pointer_cast(node):
                 continue
             line = node.start_point[0] + 1

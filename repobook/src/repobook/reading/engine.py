@@ -186,7 +186,7 @@ def collect_references(
     lines_next = lines[1] if n_lines > 1 else 1 << 60
     scope_next = scope_starts[1] if n_scopes > 1 else 1 << 60
     text = ""
-    for start, end in sorted(captures.references):
+    for start, end in captures.references:
         if start < previous_end:
             continue  # the same node, captured by two patterns
         while start >= lines_next:
@@ -353,7 +353,16 @@ def innermost(definitions: list[Definition], positions: list[int]) -> list[Defin
 
 
 def spans(nodes: list[Node]) -> list[Span]:
-    return [(node.start_byte, node.end_byte) for node in nodes]
+    """Positions in order; `QueryCursor.captures` gives its nodes in none."""
+    return sorted((node.start_byte, node.end_byte) for node in nodes)
+
+
+def in_order(nodes: list[Node]) -> list[Node]:
+    return sorted(nodes, key=_start)
+
+
+def _start(node: Node) -> int:
+    return node.start_byte
 
 
 def text_of(node: Node, source: bytes) -> str:

@@ -64,19 +64,20 @@ def read(source: bytes, path: str, language: str) -> Facts:
     for node in [*found.get("import", []), *found.get("skip", [])]:
         skipped.update(range(node.start_byte, node.end_byte))
     captures.references = [span for span in captures.references if span[0] not in skipped and _WORD.match(source, *span)]
-    for node in found.get("import", []):
+    for node in engine.in_order(found.get("import", [])):
         _import(node, source, language, facts)
     _required(found, source, language, facts)
-    for name, declared in zip(found.get("typed.name", []), found.get("typed.type", []), strict=False):
-        text = engine.text_of(declared, source).lstrip("*&").strip()
-        captures.types.append((name.start_byte, engine.text_of(name, source), text))
+    for node in engine.in_order(found.get("typed", [])):
+        name, declared = node.child_by_field_name("name"), node.child_by_field_name("type")
+        if name is not None and declared is not None:
+            captures.types.append((name.start_byte, engine.text_of(name, source), engine.text_of(declared, source).lstrip("*& ")))
     scopes = engine.nest(captures, source, lines, facts, _SEPARATOR.get(language, "."))
     for one in facts.imports:
         one.local = scopes.at(lines[one.line - 1])
     if language not in _DATA:
         engine.collect_references(captures, source, lines, scopes, facts, _NO_RULES, _SELF.get(language, _SELF_DEFAULT))
         engine.measure(captures, scopes, facts)
-    for node in found.get("unsafe", []):
+    for node in engine.in_order(found.get("unsafe", [])):
         facts.findings.append(Finding(node.start_point[0] + 1, "safety", "unsafe block", "the compiler does not check it", scopes.at(node.start_byte)))
     attach_docs(read_comments(captures.comments, source, lines, scopes, facts), facts)
     if language not in _DATA:
@@ -201,7 +202,7 @@ def _use_paths(text: str) -> list[str]:
 
 def _required(found: dict[str, list[Node]], source: bytes, language: str, facts: Facts) -> None:
     kind = {"bash": "source", "cmake": "source", "starlark": "load"}.get(language, "require")
-    for node in found.get("module", []):
+    for node in engine.in_order(found.get("module", [])):
         text = engine.text_of(node, source).strip("\"'`")
         if text:
             facts.imports.append(Import(node.start_point[0] + 1, kind, text))

@@ -43,13 +43,13 @@ def read(source: bytes, path: str) -> Facts:
         loops=engine.spans(found.get("loop", [])),
     )
     captures.branches = engine.spans(found.get("branch", [])) + captures.loops
-    imported = [_import(node, source, facts) for node in found.get("import", [])]
+    imported = [_import(node, source, facts) for node in engine.in_order(found.get("import", []))]
     keywords = {node.start_byte for node in found.get("keyword", [])}
     for start, end in imported:
         keywords.update(range(start, end))
     captures.references = [span for span in engine.spans(found.get("ref", [])) if span[0] not in keywords]
     members = _definitions(definitions.matches(root), source, captures)
-    _declared_types(found.get("typed", []), source, captures)
+    _declared_types(engine.in_order(found.get("typed", [])), source, captures)
     scopes = engine.nest(captures, source, lines, facts, ".")
     _fields(members, source, lines, scopes, facts, captures)
     for one in facts.imports:
@@ -60,7 +60,7 @@ def read(source: bytes, path: str) -> Facts:
     read_comments(captures.comments, source, lines, scopes, facts)
     read_settings(source, lines, scopes, facts)
     read_patterns(facts)
-    facts.exports = _exports(found.get("exports", []), source)
+    facts.exports = _exports(engine.in_order(found.get("exports", [])), source)
     return facts
 
 

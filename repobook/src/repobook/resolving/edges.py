@@ -13,8 +13,9 @@ from repobook.resolving.tables import Tables
 Edge = tuple[int, int, int, int, int, int]  # src, dst, kind, certainty, line, count
 
 
-def resolve_imports(db: sqlite3.Connection, tables: Tables, modules: Modules, files: list[int] | None = None) -> None:
-    """Set the target file of every import (of the given files, or of all)."""
+def resolve_imports(db: sqlite3.Connection, tables: Tables, modules: Modules, files: list[int] | None = None) -> set[int]:
+    """Set the target file of every import (of the given files, or of all); returns the files that a change concerns."""
+    concerned: set[int] = set()
     where = "" if files is None else f" WHERE file IN ({','.join(map(str, files))})"
     updates = []
     known: dict[tuple[str, str, str, str, str], int | None] = {}
@@ -24,9 +25,12 @@ def resolve_imports(db: sqlite3.Connection, tables: Tables, modules: Modules, fi
         if key not in known:
             target = modules.resolve(kind, module, name, tables.language[file], path)
             known[key] = tables.by_path[target] if target else None
-        if known[key] != old:
-            updates.append((known[key], rowid))
+        new = known[key]
+        if new != old:
+            updates.append((new, rowid))
+            concerned.update(number for number in (file, old, new) if number is not None)
     db.executemany("UPDATE imports SET target=? WHERE rowid=?", updates)
+    return concerned
 
 
 def edges_of(db: sqlite3.Connection, names: Names, file: int) -> list[Edge]:

@@ -115,6 +115,10 @@ class Tables:
             found = self._symbols[file] = [Sym._make(row) for row in rows]
         return found
 
+    def symbols_by_file(self) -> dict[int, list[Sym]]:
+        """Every file that was read, after `load_all`."""
+        return self._symbols
+
     def imports(self, file: int) -> list[Imported]:
         found = self._imports.get(file)
         if found is None:

@@ -10,7 +10,6 @@
 (binary_expression operator: ["&&" "||"]) @branch
 [(for_statement) (while_statement) (do_statement) (for_range_loop)] @loop
 (initializer_list . (string_literal) @key) @row
-(call_expression function: (field_expression field: (field_identifier) @method) arguments: (argument_list . (string_literal) @exposed . "," . (_) @target)) 
 (new_expression) @new
 (delete_expression) @delete
 (cast_expression) @cast

@@ -15,3 +15,4 @@
 (preproc_include path: (_) @include)
 (using_declaration) @using
 (namespace_alias_definition name: (_) @alias (_) @target .)
+(call_expression function: (field_expression field: (field_identifier) @method) arguments: (argument_list . (string_literal) @exposed . "," . (_) @target))

@@ -6,7 +6,7 @@
 (block (statement_list (var_declaration (var_spec name: (identifier) @local))))
 (range_clause left: (expression_list (identifier) @local))
 (type_parameter_declaration name: (identifier) @local)
-(parameter_declaration name: (identifier) @typed.name type: (_) @typed.type)
+(parameter_declaration name: (identifier) type: (_)) @typed
 [(if_statement) (expression_case) (type_case) (communication_case)] @branch
 (binary_expression operator: ["&&" "||"]) @branch
 (for_statement) @loop
