@@ -1,5 +1,6 @@
 """Questions to the model: where a name is defined, who uses it, who calls it."""
 
+import re
 import sqlite3
 from dataclasses import asdict, dataclass
 
@@ -83,3 +84,18 @@ def occurrences(db: sqlite3.Connection, name: str, limit: int = 200) -> list[tup
         if len(found) > limit:
             break
     return found[:limit]
+
+
+def search(db: sqlite3.Connection, words: str, limit: int = 20) -> list[Definition]:
+    """Names and parts of names (`saved var` finds SavedVariable), and words of documentation, best first."""
+    parts = re.findall(r"\w+", words.lower())
+    if not parts:
+        return []
+    query = " ".join(f'"{part}"*' for part in parts)
+    rows = db.execute(
+        "SELECT s.id, s.name, s.qualified, s.kind, f.path, s.line, s.signature, s.declaration FROM search "
+        f"JOIN symbols s ON s.id=search.rowid JOIN files f ON f.id=s.id>>{FILE_SHIFT} WHERE search MATCH ? "
+        "ORDER BY bm25(search, 10.0, 4.0, 1.0) - MIN(s.uses, 1000) / 500.0 - (LOWER(s.name)=?) * 20, f.test, LENGTH(s.name), f.path LIMIT ?",
+        (query, "".join(parts), limit),
+    )
+    return [Definition(*row[:7], bool(row[7])) for row in rows]

@@ -57,11 +57,16 @@ def build_model(
     listing = discover(root, config, output)
     outcome.problems += listing.problems
     outcome.files = len(listing.entries)
-    tasks, deleted = _changes(db, listing.entries, root)
+    tasks, deleted = changes(db, listing.entries, root)
     if not tasks and not deleted:
         outcome.changed = history.update(db, root, config.history)
         return db, outcome
     cold = fresh or len(tasks) > outcome.files // 2
+    if cold and not fresh:
+        # So much changed that starting from nothing is quicker.
+        db.close()
+        db, _ = _open(output, "")
+        tasks, deleted = changes(db, listing.entries, root)
     setting = Setting(str(root), config, Macros())
     tasks = _with_macros(db, tasks, setting, jobs)
     known = {row[0] for row in db.execute("SELECT id FROM files")}
@@ -75,14 +80,15 @@ def build_model(
     if cold:
         store.drop_indexes(db)
     outcome.groups = {group_of(name) for names in before.names.values() for name in names}
-    read = _read(db, tasks, setting, jobs, fresh, outcome, progress)
+    read = _read(db, tasks, setting, jobs, cold, outcome, progress)
     outcome.read, outcome.deleted = len(tasks), len(deleted)
     if cold:
         progress("indexing", 0, 1)
         store.make_indexes(db)
+        store.index_words(db)
         outcome.changed = resolve_all(db, jobs, progress)
     else:
-        outcome.changed = resolve_changes(db, read, before, bool(deleted or new_files), jobs, progress)
+        outcome.changed = resolvechanges(db, read, before, bool(deleted or new_files), jobs, progress)
     outcome.changed |= history.update(db, root, config.history)
     store.set_meta(db, "stamp", stamp)
     store.set_meta(db, "root", str(root.resolve()))
@@ -109,7 +115,7 @@ def _open(output: Path, stamp: str) -> tuple[sqlite3.Connection, bool]:
     return db, True
 
 
-def _changes(db: sqlite3.Connection, entries: list[Entry], root: Path) -> tuple[list[Task], list[int]]:
+def changes(db: sqlite3.Connection, entries: list[Entry], root: Path) -> tuple[list[Task], list[int]]:
     """Files to read and files that are gone. A file that was touched but not changed is neither."""
     known = {row[1]: row for row in db.execute("SELECT id, path, size, mtime, digest FROM files")}
     tasks: list[Task] = []
@@ -135,18 +141,21 @@ def _digest(root: Path, entry: Entry) -> bytes:
 
 
 def _read(
-    db: sqlite3.Connection, tasks: list[Task], setting: Setting, jobs: int, fresh: bool, outcome: Outcome, progress: Progress
+    db: sqlite3.Connection, tasks: list[Task], setting: Setting, jobs: int, cold: bool, outcome: Outcome, progress: Progress
 ) -> set[int]:
     tasks = sorted(tasks, key=lambda task: (-task.size, task.path))
     read: set[int] = set()
     for done, (row, rows, problem) in enumerate(workers.run(read_task, tasks, jobs, start, (setting,)), 1):
         if problem:
             outcome.problems.append(problem)
-        if not fresh:
-            store.remove(db, int(str(row[0])), with_file=False)
+        file = int(str(row[0]))
+        if not cold:
+            store.remove(db, file, with_file=False)
         store.insert_file(db, row)
         store.insert(db, rows)
-        read.add(int(str(row[0])))
+        if not cold:
+            store.index_words(db, file)
+        read.add(file)
         if done % 50 == 0 or done == len(tasks):
             progress("reading", done, len(tasks))
     return read

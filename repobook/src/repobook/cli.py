@@ -50,6 +50,25 @@ def _parser() -> argparse.ArgumentParser:
         query.add_argument("--limit", type=int, default=50)
         query.set_defaults(calls=name == "callers")
         _output(query)
+    check = command("check", _check, "fail on stale pages, dead links or, if asked, undocumented public names")
+    check.add_argument("path", nargs="?", default=".", help="the repository (default: this folder)")
+    check.add_argument("--undocumented", metavar="PREFIX", nargs="?", const="", help="public names below PREFIX need documentation")
+    check.add_argument("--no-links", action="store_true", help="do not check links")
+    _output(check)
+    page = command("page", _page, "print the page of a file")
+    page.add_argument("file", help="path of the file in the repository")
+    page.add_argument("--keywords", action="store_true", help="the keyword page instead")
+    page.add_argument("--path", default=".", help="the repository (default: this folder)")
+    _output(page)
+    diff = command("diff", _diff, "which pages, symbols and tests the changes since a revision touch")
+    diff.add_argument("revision")
+    diff.add_argument("--path", default=".", help="the repository (default: this folder)")
+    _output(diff)
+    search = command("search", _search, "names, notes and documentation that match words")
+    search.add_argument("words", nargs="+")
+    search.add_argument("--path", default=".", help="the repository (default: this folder)")
+    search.add_argument("--limit", type=int, default=20)
+    _output(search)
     return parser
 
 
@@ -140,4 +159,61 @@ def _uses(arguments: argparse.Namespace) -> int:
         for row in found:
             mark = "" if row.certainty == "certain" else f" [{row.certainty}]"
             print(f"{row.path}:{row.line}: {row.inside or 'top level'} {row.kind} {row.target}{mark}")
+    return 0 if found else 1
+
+
+def _check(arguments: argparse.Namespace) -> int:
+    from repobook import check
+    from repobook.build import database
+    from repobook.model import store
+
+    root, output, config = _places(arguments)
+    open_model(arguments).close()
+    db = store.connect(database(output), readonly=True)
+    problems = {"stale": list(check.stale(db, root, output, config))}
+    if not arguments.no_links:
+        problems["dead links"] = list(check.dead_links(output))
+    if arguments.undocumented is not None:
+        problems["undocumented"] = list(check.undocumented(db, arguments.undocumented))
+    total = sum(map(len, problems.values()))
+    if arguments.json:
+        print(json.dumps(problems))
+    else:
+        for kind, lines in problems.items():
+            for line in lines:
+                print(f"{kind}: {line}")
+        print(f"repobook: {total} {'problem' if total == 1 else 'problems'}" if total else "repobook: the book is whole and up to date")
+    return 1 if total else 0
+
+
+def _page(arguments: argparse.Namespace) -> int:
+    _, output, _ = _places(arguments)
+    name = Path(arguments.file).as_posix() + ("_kw.md" if arguments.keywords else "_docs.md")
+    page = output / name
+    if ".." in Path(arguments.file).parts or not page.is_file():
+        raise ConfigError(f"repobook: no page {name} in {output}; is the path relative to the repository, and the book built?")
+    text = page.read_text(encoding="utf-8")
+    print(json.dumps({"file": arguments.file, "page": str(page), "text": text}) if arguments.json else text)
+    return 0
+
+
+def _diff(arguments: argparse.Namespace) -> int:
+    from repobook import impact
+
+    root, _, _ = _places(arguments)
+    found = impact.of_revision(open_model(arguments), root, arguments.revision)
+    if arguments.json:
+        print(json.dumps(found.row()))
+    else:
+        print("\n".join(found.text()))
+    return 0
+
+
+def _search(arguments: argparse.Namespace) -> int:
+    found = ask.search(open_model(arguments), " ".join(arguments.words), arguments.limit)
+    if arguments.json:
+        print(json.dumps([row.row() for row in found]))
+    else:
+        for row in found:
+            print(f"{row.path}:{row.line}: {row.kind} {row.qualified}")
     return 0 if found else 1

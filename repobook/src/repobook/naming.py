@@ -1,4 +1,13 @@
-"""Names as the pages group them."""
+"""Names as pages group them and as a search splits them."""
+
+import re
+
+_PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+
+
+def parts_of(name: str) -> str:
+    """`THPEngine_run_backward` -> `thp engine run backward`"""
+    return " ".join(_PART.findall(name)).lower()
 
 
 def group_of(name: str) -> str:

@@ -4,7 +4,7 @@ A symbol's id is `file << 20 | local index`, so its file needs no join and the s
 primary key. Local index 0 is the file itself.
 """
 
-VERSION = "2"
+VERSION = "4"
 FILE_SHIFT = 20
 
 TABLES = """
@@ -16,7 +16,7 @@ CREATE TABLE IF NOT EXISTS files(
 CREATE TABLE IF NOT EXISTS symbols(
   id INTEGER PRIMARY KEY, name TEXT NOT NULL, kind TEXT NOT NULL, line INT, end_line INT, parent INT, qualified TEXT,
   signature TEXT, doc TEXT, declaration INT, bases TEXT, complexity INT, nesting INT, twin INT,
-  uses INT NOT NULL DEFAULT 0);
+  uses INT NOT NULL DEFAULT 0, parts TEXT NOT NULL DEFAULT '');
 CREATE TABLE IF NOT EXISTS refs(file INT NOT NULL, name TEXT NOT NULL, qualifier TEXT NOT NULL, places BLOB NOT NULL);
 CREATE TABLE IF NOT EXISTS imports(
   file INT NOT NULL, line INT, kind TEXT, module TEXT, name TEXT, alias TEXT, local INT, target INT, symbol INT);
@@ -28,6 +28,8 @@ CREATE TABLE IF NOT EXISTS words(file INT NOT NULL, term TEXT NOT NULL, count IN
 CREATE TABLE IF NOT EXISTS terms(term TEXT PRIMARY KEY, files INT) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS macros(file INT NOT NULL, name TEXT NOT NULL, parameters TEXT, body TEXT);
 CREATE TABLE IF NOT EXISTS edges(src INT NOT NULL, dst INT NOT NULL, kind INT, certainty INT, line INT, count INT);
+CREATE VIRTUAL TABLE IF NOT EXISTS search USING fts5(
+  name, parts, doc, content='symbols', content_rowid='id', tokenize="unicode61 tokenchars '_'", detail='column');
 CREATE TABLE IF NOT EXISTS history(
   file INTEGER PRIMARY KEY, commits INT, first INT, last INT, author TEXT, authors TEXT, companions TEXT);
 CREATE TABLE IF NOT EXISTS pages(path TEXT PRIMARY KEY, file INT, digest BLOB) WITHOUT ROWID;

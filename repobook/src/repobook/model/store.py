@@ -6,6 +6,7 @@ from array import array
 from pathlib import Path
 
 from repobook.model.schema import FILE_SHIFT, INDEXES, TABLES
+from repobook.naming import parts_of
 from repobook.reading.facts import Facts
 
 Row = tuple[object, ...]
@@ -14,7 +15,7 @@ Rows = dict[str, list[Row]]
 
 _PER_FILE = ("refs", "imports", "findings", "remarks", "bindings", "words")
 _INSERT = {
-    "symbols": "INSERT INTO symbols VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,NULL,0)",
+    "symbols": "INSERT INTO symbols VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,NULL,0,?)",
     "refs": "INSERT INTO refs VALUES(?,?,?,?)",
     "imports": "INSERT INTO imports VALUES(?,?,?,?,?,?,?,NULL,NULL)",
     "findings": "INSERT INTO findings VALUES(?,?,?,?,?,?)",
@@ -48,7 +49,7 @@ def rows_of(file: int, facts: Facts) -> Rows:
         "symbols": [
             (
                 base | local, s.name, s.kind, s.line, s.end_line, base | s.parent, s.qualified, s.signature, s.doc,
-                int(s.declaration), s.bases, s.complexity, s.nesting,
+                int(s.declaration), s.bases, s.complexity, s.nesting, parts_of(s.name),
             )
             for local, s in enumerate(facts.symbols)
         ],
@@ -78,6 +79,17 @@ def insert(db: sqlite3.Connection, rows: Rows) -> None:
             db.executemany(_INSERT[table], found)
 
 
+def index_words(db: sqlite3.Connection, file: int | None = None) -> None:
+    """Make the symbols of a file, or of all files, searchable."""
+    if file is None:
+        db.execute("INSERT INTO search(search) VALUES('rebuild')")
+        return
+    db.execute(
+        "INSERT INTO search(rowid, name, parts, doc) SELECT id, name, parts, doc FROM symbols WHERE id>=? AND id<?",
+        (file << FILE_SHIFT, (file + 1) << FILE_SHIFT),
+    )
+
+
 def insert_file(db: sqlite3.Connection, row: Row) -> None:
     db.execute("INSERT OR REPLACE INTO files VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,0,0)", row)
 
@@ -87,6 +99,9 @@ def remove(db: sqlite3.Connection, file: int, with_file: bool) -> None:
     for table in _PER_FILE:
         db.execute(f"DELETE FROM {table} WHERE file=?", (file,))
     low, high = file << FILE_SHIFT, (file + 1) << FILE_SHIFT
+    db.execute(
+        "INSERT INTO search(search, rowid, name, parts, doc) SELECT 'delete', id, name, parts, doc FROM symbols WHERE id>=? AND id<?", (low, high)
+    )
     db.execute("DELETE FROM symbols WHERE id>=? AND id<?", (low, high))
     if with_file:
         db.execute("DELETE FROM edges WHERE src>=? AND src<?", (low, high))

@@ -25,6 +25,7 @@ class Symbol(NamedTuple):
     nesting: int
     twin: int | None
     uses: int
+    parts: str
 
     @property
     def local(self) -> int:

@@ -140,7 +140,7 @@ def _definitions(matches: list[_Match], source: bytes, captures: Captures, facts
                 add(
                     Definition(
                         node.start_byte, node.end_byte, engine.text_of(found.name, source), kind, found.name.start_byte,
-                        declaration=found.function,
+                        declaration=found.function, bases="" if found.function else _class_text(node, source),
                     )  # fmt: skip
                 )
         elif "exposed" in match:
@@ -260,18 +260,22 @@ def _parameter(node: Node, source: bytes, captures: Captures) -> None:
 
 def _typed(node: Node, name: Node, source: bytes, captures: Captures) -> None:
     """The class of a local: `const at::Tensor& x` makes x a `at::Tensor`; smart pointers count as what they hold."""
+    text = _class_text(node, source)
+    if text:
+        captures.types.append((name.start_byte, engine.text_of(name, source), text))
+
+
+def _class_text(node: Node, source: bytes) -> str:
     declared = node.child_by_field_name("type")
     if declared is None or declared.type not in ("type_identifier", "qualified_identifier", "template_type"):
-        return
+        return ""
     text = " ".join(engine.text_of(declared, source).split())
     outer, bracket, inner = text.partition("<")
     if bracket:
         if outer.rpartition("::")[2] in _POINTERS:
-            text = inner.rpartition(">")[0].removeprefix("const ").strip(" *&")
-            outer = text.partition("<")[0]
+            outer = inner.rpartition(">")[0].removeprefix("const ").strip(" *&").partition("<")[0]
         text = outer
-    if text:
-        captures.types.append((name.start_byte, engine.text_of(name, source), text))
+    return text
 
 
 _POINTERS = frozenset({"shared_ptr", "unique_ptr", "weak_ptr", "intrusive_ptr", "optional", "MaybeOwned"})

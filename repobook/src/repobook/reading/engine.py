@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from tree_sitter import Node
 
-from repobook.reading.facts import CALL, MEMBER, OPAQUE, SCOPED, TYPED, Facts, Finding, Symbol
+from repobook.reading.facts import CALL, MEMBER, OPAQUE, SCOPED, STEP, TYPED, Facts, Finding, Symbol
 from repobook.reading.rules import Rules
 
 Span = tuple[int, int]
@@ -212,7 +212,7 @@ def collect_references(
             if previous_end == joint and chain_flags >= 0:
                 text = source[chain_start:joint].decode("utf-8", "replace")
                 if flags == MEMBER:
-                    text = _receiver(text, chain_flags, owner, types, visible, owner_class, self_names, symbols)
+                    text = _receiver(text, owner, types, visible, owner_class, self_names)
             else:
                 # A chain may be broken over lines (`a\n  .b`); what is not adjacent counts as an expression.
                 text = OPAQUE if flags == MEMBER else ("" if previous_end < joint else OPAQUE)
@@ -250,28 +250,29 @@ def collect_references(
 
 def _receiver(
     text: str,
-    chain_flags: int,
     owner: int,
     types: dict[int, dict[bytes, str]],
     visible: list[frozenset[bytes] | None],
     owner_class: list[str],
     self_names: frozenset[bytes],
-    symbols: list[Symbol],
 ) -> str:
     """The qualifier of a member: a type where the receiver's type is known, its text where it may be a module."""
+    if "->" in text:
+        text = text.replace("->", ".")
     root, _, rest = text.partition(".")
     encoded = root.encode()
     if encoded in self_names:
-        if rest or "->" in text:
-            return OPAQUE
-        return TYPED + owner_class[owner] if owner_class[owner] else OPAQUE
-    declared = types.get(owner)
-    if declared is not None and encoded in declared:
-        return OPAQUE if rest else TYPED + declared[encoded]
-    bound = visible[owner]
-    if bound is not None and encoded in bound:
+        known = owner_class[owner]
+    else:
+        declared = types.get(owner)
+        if declared is not None and encoded in declared:
+            known = declared[encoded]
+        else:
+            bound = visible[owner]
+            return OPAQUE if bound is not None and encoded in bound else text
+    if not known or "::" in rest:
         return OPAQUE
-    return text
+    return TYPED + known + STEP + rest.replace(".", STEP) if rest else TYPED + known
 
 
 def _owner_classes(symbols: list[Symbol]) -> list[str]:

@@ -17,8 +17,10 @@ LINE_MASK = (1 << LINE_BITS) - 1
 LOCAL_BITS = 20
 LOCAL_MASK = (1 << LOCAL_BITS) - 1
 
-# Receivers whose type is known are written as this mark and the type: `self.f` in class C has the qualifier ":C".
+# Receivers whose type is known are written as this mark and the type, then the members on the way: `self.f` in class C
+# has the qualifier ":C", `self.x.f` has ":C|x".
 TYPED = ":"
+STEP = "|"
 # A receiver that is an expression (`f(x).g`, `a[0].g`): nothing is known of it.
 OPAQUE = "?"
 
@@ -44,7 +46,7 @@ class Symbol:
     signature: str = ""
     doc: str = ""
     declaration: bool = False  # declared here, defined elsewhere
-    bases: str = ""  # comma-separated texts, for classes
+    bases: str = ""  # for classes the texts of the bases, for fields and variables that of the type, where it is stated
     complexity: int = 0
     nesting: int = 0
     start_line: int = 0  # where it starts, with its template or decorator line

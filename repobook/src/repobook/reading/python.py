@@ -66,11 +66,11 @@ def read(source: bytes, path: str) -> Facts:
 
 def _definitions(
     matches: list[tuple[int, dict[str, list[Node]]]], source: bytes, captures: Captures
-) -> list[tuple[int, int, int]]:
-    """Fill the definitions; returns the `self.x = ...` targets as (start, name start, name end)."""
+) -> list[tuple[int, int, int, str]]:
+    """Fill the definitions; returns the `self.x = ...` targets as (start, name start, name end, type)."""
     definitions = captures.definitions
     assigned: list[tuple[int, Node, Node]] = []
-    members: list[tuple[int, int, int]] = []
+    members: list[tuple[int, int, int, str]] = []
     for _, match in matches:
         name = match["name"][0]
         if "function" in match or "class" in match:
@@ -92,7 +92,8 @@ def _definitions(
             )
         elif "member" in match:
             if source[match["receiver"][0].start_byte : match["receiver"][0].end_byte] in _SELF:
-                members.append((match["member"][0].start_byte, name.start_byte, name.end_byte))
+                node = match["member"][0]
+                members.append((node.start_byte, name.start_byte, name.end_byte, _stated_type(node, source)))
         elif "type" in match:
             node = match["type"][0]
             definitions.append(Definition(node.start_byte, node.end_byte, engine.text_of(name, source), "type", name.start_byte))
@@ -113,17 +114,29 @@ def _definitions(
             continue
         seen.add(key)
         kind = "field" if owner is not None else "variable"
-        definitions.append(Definition(node.start_byte, node.end_byte, text, kind, start))
+        definitions.append(Definition(node.start_byte, node.end_byte, text, kind, start, bases=_stated_type(node, source)))
     return members
 
 
+def _stated_type(node: Node, source: bytes) -> str:
+    """The class of `x: C = ...` or `x = C(...)`, as text."""
+    declared = node.child_by_field_name("type")
+    if declared is None:
+        value = node.child_by_field_name("right")
+        declared = value.child_by_field_name("function") if value is not None and value.type == "call" else None
+    if declared is None:
+        return ""
+    text = engine.text_of(declared, source).strip("\"'")
+    return text if _SIMPLE_TYPE.match(text) else ""
+
+
 def _fields(
-    members: list[tuple[int, int, int]], source: bytes, lines: list[int], scopes: Scopes, facts: Facts, captures: Captures
+    members: list[tuple[int, int, int, str]], source: bytes, lines: list[int], scopes: Scopes, facts: Facts, captures: Captures
 ) -> None:
     """`self.x = ...` defines x in the class around the method, once."""
     symbols = facts.symbols
     known = {(symbol.parent, symbol.name) for symbol in symbols}
-    for start, name_start, name_end in members:
+    for start, name_start, name_end, stated in members:
         owner = scopes.at(start)
         while owner and symbols[owner].kind not in CLASSES:
             owner = symbols[owner].parent
@@ -136,7 +149,7 @@ def _fields(
         symbols.append(
             Symbol(
                 name, "field", line, line, owner, symbols[owner].qualified + "." + name,
-                engine.signature_text(source, start, stop),
+                engine.signature_text(source, start, stop), bases=stated,
             )  # fmt: skip
         )
         captures.definitions.append(Definition(name_start, name_start, name, "field", name_start))

@@ -5,6 +5,7 @@ import sqlite3
 from repobook.languages import C_FAMILY
 from repobook.model.schema import BINDS, CALLS, CERTAIN, FILE_SHIFT, INHERITS, USES
 from repobook.model.store import places_of
+from repobook.reading.engine import CLASSES
 from repobook.reading.facts import CALL, LINE_BITS, LINE_MASK, LOCAL_MASK
 from repobook.resolving.modules import Modules
 from repobook.resolving.names import Names
@@ -73,7 +74,7 @@ def edges_of(db: sqlite3.Connection, names: Names, file: int) -> list[Edge]:
                 if dst != src or kind == CALLS:
                     add(src, dst, kind, certainty, place & LINE_MASK, 1)
     for sym in symbols[1:]:
-        if sym.bases:
+        if sym.bases and sym.kind in CLASSES:
             for parent in names.bases(sym):
                 edge = found.setdefault((sym.id, parent.id), [INHERITS, CERTAIN, 0, 0])
                 edge[0] = INHERITS

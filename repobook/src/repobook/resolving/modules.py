@@ -4,7 +4,7 @@ import posixpath
 from collections import defaultdict
 from pathlib import PurePosixPath
 
-_PYTHON = (".py", "/__init__.py", ".pyi", "/__init__.pyi", ".pyi.in")
+_PYTHON = (".py", "/__init__.py", ".pyi", "/__init__.pyi", ".pyi.in", "/__init__.pyi.in")
 _SCRIPT = ("", ".ts", ".tsx", ".d.ts", ".js", ".jsx", ".mjs", ".cjs", ".mts", ".json", "/index.ts", "/index.tsx", "/index.js", "/index.mjs", "/index.jsx")  # fmt: skip
 
 
@@ -14,7 +14,7 @@ class Modules:
         self._by_name: dict[str, list[str]] = defaultdict(list)
         self._bases: dict[str, list[str]] = defaultdict(list)
         self._folders: dict[str, list[str]] = defaultdict(list)
-        packages = {posixpath.dirname(p) for p in paths if p.endswith(("/__init__.py", "/__init__.pyi"))}
+        packages = {posixpath.dirname(p) for p in paths if p.endswith(("/__init__.py", "/__init__.pyi", "/__init__.pyi.in"))}
         for path in paths:
             folder, _, name = path.rpartition("/")
             self._by_name[name].append(path)

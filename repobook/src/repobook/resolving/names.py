@@ -10,7 +10,7 @@ plain occurrence of the name, which `repobook uses` lists as unresolved.
 from repobook.languages import C_FAMILY
 from repobook.model.schema import CANDIDATE, CERTAIN, FILE_SHIFT, LIKELY
 from repobook.reading.engine import CLASSES
-from repobook.reading.facts import OPAQUE, TYPED
+from repobook.reading.facts import OPAQUE, STEP, TYPED
 from repobook.resolving.modules import Modules
 from repobook.resolving.tables import Sym, Tables
 
@@ -65,13 +65,14 @@ class Names:
                         return inner, CERTAIN
                 at = symbols[at.parent & 0xFFFFF]
             found = self.exported(file, name)
-            return (found, CERTAIN) if found else NOTHING
+            return self._with_native(found, name) if found else NOTHING
         if qualifier.startswith(TYPED):
-            owner = self._python_class(file, qualifier[1:])
+            kind, *steps = qualifier[1:].split(STEP)
+            owner = self._steps(self._python_class(file, kind), steps)
             if owner is not None:
                 found = self.member(owner, name)
                 if found:
-                    return found, CERTAIN
+                    return self._with_native(found, name)
                 if not owner.bases:
                     return NOTHING
             return self._opaque_member(name, "python")
@@ -124,13 +125,38 @@ class Names:
                 if found[0].kind == "file":
                     at_file = found[0].file
                 continue
-            owner = next((sym for sym in found if sym.kind in CLASSES), None)
+            owner = next((sym for sym in found if sym.kind in CLASSES), None) or self._type_of(found[0])
             if owner is None:
                 return self._opaque_member(parts[-1], "python")
             found = self.member(owner, part)
             if not found:
                 return self._opaque_member(parts[-1], "python")
-        return (found, CERTAIN) if found else NOTHING
+        return self._with_native(found, parts[-1]) if found else NOTHING
+
+    def _type_of(self, sym: Sym, depth: int = 0) -> Sym | None:
+        """The class of a field or variable, where its definition states it."""
+        if sym.kind not in ("field", "variable", "property") or not sym.bases:
+            return None
+        if self.tables.language[sym.file] in C_FAMILY:
+            return self._cpp_class(sym.file, sym.bases, sym.qualified.rpartition("::")[0])
+        return self._python_class(sym.file, sym.bases)
+
+    def _steps(self, owner: Sym | None, steps: list[str]) -> Sym | None:
+        """The class that a chain of members leads to: `x`, `y` of `self.x.y.f`."""
+        for step in steps:
+            if owner is None:
+                return None
+            found = self.member(owner, step)
+            owner = self._type_of(found[0]) if found else None
+        return owner
+
+    def _with_native(self, found: list[Sym], name: str) -> Answer:
+        """A stub (`.pyi`) only declares: what is registered under its name stands behind it."""
+        if all(".pyi" in self.tables.path[sym.file] for sym in found):
+            native = self._bindings(name)
+            if native:
+                return native, CERTAIN if len({sym.qualified for sym in native}) == 1 else CANDIDATE
+        return found, CERTAIN
 
     def _stub(self, name: str) -> Answer:
         found = [sym for sym in self._bindings(name)]
@@ -200,7 +226,7 @@ class Names:
 
     def _submodule(self, file: int, name: str) -> int:
         path = self.tables.path[file]
-        if not path.endswith(("__init__.py", "__init__.pyi")):
+        if not path.endswith(("__init__.py", "__init__.pyi", "__init__.pyi.in")):
             return 0
         found = self._module("." + name, path)
         return self.tables.by_path[found] if found else 0
@@ -271,7 +297,7 @@ class Names:
                 and (self.tables.language[sym.file] == "python" if python else self.tables.language[sym.file] in C_FAMILY)
             ]
             if python:
-                found = [s for s in found if not self.tables.path[s.file].endswith(".pyi")] + self._bindings(name)
+                found = [s for s in found if ".pyi" not in self.tables.path[s.file]] + self._bindings(name)
             answer = self._weigh(found)
         self._opaque[key] = answer
         return answer
@@ -321,7 +347,8 @@ class Names:
         if qualifier.startswith(TYPED):
             symbols = tables.symbols(file)
             scope = symbols[local].qualified if local < len(symbols) else ""
-            owner = self._cpp_class(file, qualifier[1:], scope)
+            kind, *steps = qualifier[1:].split(STEP)
+            owner = self._steps(self._cpp_class(file, kind, scope), steps)
             if owner is not None:
                 found = self.member(owner, name)
                 if found:
