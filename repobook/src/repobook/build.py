@@ -170,7 +170,7 @@ def _with_macros(db: sqlite3.Connection, tasks: list[Task], setting: Setting, jo
         db.executemany("INSERT INTO macros VALUES(?,?,?,?)", [(file, *row) for row in found])
     rows = db.execute("SELECT name, parameters, body FROM macros")
     chosen = attribute_macros(
-        ((name.encode(), None if parameters is None else b"", body.encode()) for name, parameters, body in rows),
+        ((name.encode(), None if parameters is None else b"()", body.encode()) for name, parameters, body in rows),
         setting.config.blank_macros,
     )
     setting.macros = Macros(chosen)

@@ -5,7 +5,7 @@ from repobook.pages.context import Context, Symbol, Use
 from repobook.pages.markdown import Links, code, escape, fenced, link, slug
 
 _CLASSES = ("class", "struct", "union", "interface", "trait", "enum", "object")
-_FUNCTIONS = ("function", "method", "test", "registration")
+_FUNCTIONS = ("function", "method", "test", "registration", "binding")
 _CALLERS = 8
 _DOC = 1500
 
@@ -243,9 +243,9 @@ def _referring(context: Context, links: Links, title: str) -> str:
 
 def _bindings(context: Context, links: Links) -> str:
     rows = []
-    for line, kind, exposed, target, owner, local in context.bindings:
+    for line, kind, exposed, target, owner, _ in context.bindings:
         where = f" in {code(owner)}" if owner else ""
-        behind = code(target) if target else f"a lambda in {code(context.symbols[local].qualified or context.file.path)}"
+        behind = code(target) if target else "a lambda"
         rows.append(f"- {_line(context, links, line)}: {code(exposed)} → {behind} ({kind}{where})")
     return "### Names registered for other languages\n\n" + "\n".join(rows) + "\n"
 

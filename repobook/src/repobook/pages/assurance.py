@@ -6,6 +6,7 @@ from repobook.model.schema import BINDS, CALLS, FILE_SHIFT
 from repobook.pages.analysis import place_link, symbol_link
 from repobook.pages.context import Context, Use
 from repobook.pages.markdown import Links, code, escape, link, slug
+from repobook.reach import tests_of
 
 _SHOWN = 12
 
@@ -83,7 +84,9 @@ def testing(context: Context, links: Links) -> str:
     tests = [use for use in uses if use.far >> FILE_SHIFT in tests_of]
     parts: list[str] = []
     if tests and not context.file.test:
-        parts.append(f"**Tests that reach it** ({len({use.far for use in tests})}):\n\n" + _places(context, links, tests))
+        parts.append(f"**Tests that use it** ({len({use.far for use in tests})}):\n\n" + _places(context, links, tests))
+    elif not context.file.test:
+        parts += _reached(context, links)
     examples = [use for use in uses if "example" in context.book.path(use.far >> FILE_SHIFT).lower()]
     if examples:
         parts.append("**Examples**:\n\n" + _places(context, links, examples))
@@ -95,3 +98,20 @@ def testing(context: Context, links: Links) -> str:
         if own:
             parts.insert(0, f"This file is a test: {len(own)} test functions.\n")
     return "\n".join(parts) or "No test, example or call site outside this file was found by the names it defines.\n"
+
+
+def _reached(context: Context, links: Links) -> list[str]:
+    """Tests that reach the file through other code, where none uses it directly."""
+    own = [s.twin or s.id for s in context.symbols[1:] if s.kind != "namespace"]
+    reach = tests_of(own, context.book.callers, context.book.tests)
+    if not reach.tests:
+        return [] if reach.complete or not own else ["No test was found within six steps of its symbols.\n"]
+    rows = []
+    for test, via in reach.tests[:_SHOWN]:
+        path = context.book.path(test >> FILE_SHIFT)
+        name, through = context.book.qualified(test), context.book.qualified(via)
+        target = links.page(path, slug(name)) if test & 0xFFFFF else links.page(path)
+        rows.append(f"- {link(code(name), target)} ({escape(path.rpartition('/')[2])}), through {code(through)}")
+    more = f"\n- and {len(reach.tests) - _SHOWN} more" if len(reach.tests) > _SHOWN else ""
+    steps = "directly" if reach.distance == 1 else f"in {reach.distance} steps"
+    return [f"**Tests that reach it**, {steps} ({len(reach.tests)}):\n\n" + "\n".join(rows) + more + "\n"]

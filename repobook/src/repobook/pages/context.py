@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from repobook.model.schema import FILE_SHIFT
+from repobook.reach import Callers
 
 
 class Symbol(NamedTuple):
@@ -94,6 +95,7 @@ class Book:
         for file in self.files.values():
             if file.cycle:
                 self._cycles.setdefault(file.cycle, []).append(file.id)
+        self.callers = Callers(db, preload=False)
         self._folders: dict[str, list[File]] = {}
         for file in self.files.values():
             self._folders.setdefault(file.folder, []).append(file)
@@ -113,6 +115,11 @@ class Book:
         """How many files repeat a term, as of the last full build."""
         row = self.db.execute("SELECT files FROM terms WHERE term=?", (term,)).fetchone()
         return int(row[0]) if row else 1
+
+    def qualified(self, symbol: int) -> str:
+        """The qualified name of a symbol; the path for a file."""
+        row = self.db.execute("SELECT CASE WHEN kind='file' THEN name ELSE qualified END FROM symbols WHERE id=?", (symbol,)).fetchone()
+        return str(row[0]) if row else ""
 
     def in_folder(self, folder: str) -> list[File]:
         return self._folders.get(folder, [])

@@ -60,7 +60,8 @@ def metadata(context: Context, links: Links) -> str:
     if file.status == "ok":
         lines.append(f"- **Lines**: {file.lines:,} ({file.code:,} code, {file.comment:,} comment)")
         if file.errors:
-            lines.append("- **Syntax**: the parser met constructs it does not know; definitions near them may be missing")
+            where = link(f"line {file.errors}", links.source(file.path, file.errors))
+            lines.append(f"- **Syntax**: from {where} on, the parser met constructs it does not know; definitions near them may be missing")
     else:
         lines.append(f"- **Not parsed**: {_STATUS.get(file.status, file.status)}")
     history = context.history
@@ -148,9 +149,11 @@ def plural(kind: str, count: int) -> str:
 def most_used(context: Context) -> list[tuple[Symbol, int, int]]:
     """(symbol, places, files) by uses from other files, most first."""
     found = []
+    known: set[str] = set()
     for symbol in context.symbols[1:]:
         uses = [use for use in context.outside_uses.get(symbol.id, ()) if use.certainty > 1]
-        if uses:
+        if uses and symbol.qualified not in known:
+            known.add(symbol.qualified)
             found.append((symbol, sum(use.count for use in uses), len({use.far >> FILE_SHIFT for use in uses})))
     found.sort(key=lambda row: (-row[1], row[0].line))
     return found

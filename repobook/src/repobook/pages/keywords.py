@@ -12,7 +12,7 @@ _ERROR = re.compile(r"ERR_|E_[A-Z]|[A-Z_]*_ERR(?:OR)?$|ERROR_|[A-Z_]*_ERROR_[A-Z
 # Kinds in the order of the page, and the section of the file's page that explains each.
 KINDS = (
     "namespace", "module", "package", "class", "struct", "union", "interface", "trait", "object", "enum", "function", "method",
-    "test", "registration", "macro", "type", "concept", "field", "property", "variable", "constant", "enumerator", "key",
+    "test", "registration", "binding", "macro", "type", "concept", "field", "property", "variable", "constant", "enumerator", "key",
     "target", "section", "rule", "label",
 )  # fmt: skip
 

@@ -20,6 +20,7 @@ from repobook.pages.context import Book, Context
 from repobook.pages.file_page import file_page
 from repobook.pages.keywords import keyword_page
 from repobook.pages.markdown import Links
+from repobook.reach import Callers
 
 Progress = Callable[[str, int, int], None]
 Written = tuple[str, bytes, bool]  # page, digest, whether it was written
@@ -127,6 +128,7 @@ def write_pages(
     names = tree_pages.names_by_group(book)
     _desk = _Desk(str(root), str(output), book, dict(db.execute("SELECT path, digest FROM pages")), names)
     tasks = [task for task in tasks if _exists(task, book, names)]
+    book.callers = Callers(db, preload=len(tasks) > 500)
     for done, pages in enumerate(workers.run(_write_task, tasks, jobs, _reopen, (str(database(output)), os.getpid()), 8), 1):
         outcome.written += sum(row[2] for row in pages)
         db.executemany("INSERT OR REPLACE INTO pages VALUES(?, NULL, ?)", [row[:2] for row in pages])
@@ -179,7 +181,7 @@ def _names(db: sqlite3.Connection, file: int) -> list[str]:
 def _reopen(path: str, parent: int) -> None:
     """A connection of its own for a forked worker; the process that built the model keeps the one it has."""
     if os.getpid() != parent:
-        _desk.book.db = store.connect(Path(path), readonly=True)
+        _desk.book.db = _desk.book.callers.db = store.connect(Path(path), readonly=True)
 
 
 def expected_pages(book: Book, names: dict[str, list[str]]) -> set[str]:

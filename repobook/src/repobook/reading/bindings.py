@@ -5,7 +5,7 @@ import re
 from tree_sitter import Node
 
 from repobook.reading import engine
-from repobook.reading.engine import Scopes
+from repobook.reading.engine import Captures, Definition, Scopes
 from repobook.reading.facts import Binding, Facts
 
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*(?:::[A-Za-z_]\w*)*")
@@ -36,18 +36,25 @@ def read_bindings(found: dict[str, list[Node]], source: bytes, scopes: Scopes, f
             facts.bindings.append(Binding(line, kind, exposed, target, table.name, local))
 
 
-def pybind(match: dict[str, list[Node]], source: bytes) -> tuple[int, Binding] | None:
-    """`m.def("name", &function)` and its relatives; returns where it stands too."""
+def pybind(match: dict[str, list[Node]], source: bytes, captures: Captures) -> tuple[int, Binding] | None:
+    """`m.def("name", &function)` and its relatives; returns where it stands too.
+
+    A lambda has no name but the one it is registered under: it becomes a definition of that name.
+    """
     method, exposed_node, target = match["method"][0], match["exposed"][0], match["target"][0]
     if source[method.start_byte : method.end_byte].decode("utf-8", "replace") not in _DEF:
         return None
     exposed = _string(exposed_node, source)
     if not exposed:
         return None
-    # A lambda is defined where it is registered: the enclosing function stands for it.
-    targets = [] if target.type == "lambda_expression" else _targets(target, source)
-    binding = Binding(exposed_node.start_point[0] + 1, "pybind11", exposed, targets[-1] if targets else "")
-    return method.start_byte, binding
+    line = exposed_node.start_point[0] + 1
+    if target.type == "lambda_expression":
+        body = target.child_by_field_name("body")
+        stop = body.start_byte if body is not None else target.end_byte
+        captures.definitions.append(Definition(target.start_byte, target.end_byte, exposed, "binding", exposed_node.start_byte, stop))
+        return target.start_byte, Binding(line, "pybind11", exposed, "")
+    targets = _targets(target, source)
+    return method.start_byte, Binding(line, "pybind11", exposed, targets[-1] if targets else "")
 
 
 def _string(node: Node, source: bytes) -> str:

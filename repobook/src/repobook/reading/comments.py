@@ -14,6 +14,8 @@ _MARKS = re.compile(r"^\s*(?:/\*+!?<?|\*+/|\*+(?!\*)|//+[!<]*|#+!?|--+|;+|%+)?\s
 _TAIL = re.compile(r"\s*\*+/\s*$")
 _NOTE = re.compile(r"(?:^|\s)Note\s*:?\s*\[\s*([^\]\n]{2,120}?)\s*\]\s*[:.]?", re.I)
 _NOTE_REFERENCE = re.compile(r"(?:see|cf\.?|in|per|by|of|from|read|refer to|also|and|,)\s+(?:the\s+)?(?:also\s+)?[\"'`]*note\s*:?\s*\[\s*([^\]\n]{2,120}?)\s*\]", re.I)
+# `[ Title ]` on a line of its own, underlined.
+_UNDERLINED = re.compile(r"^\[\s*([^\]\n]{2,120}?)\s*\]\s*\n\s*[~=\-^]{3,}\s*$", re.M)
 _TODO = re.compile(r"\b(TODO|FIXME|XXX|HACK|BUG)\b(\s*\([^)\n]*\))?\s*:?\s*(.*)")
 _INVARIANT = re.compile(
     r"\b(?:invariants?|precondition|postcondition|pre-condition|must (?:not|never|always|hold)|is guaranteed|"
@@ -87,7 +89,7 @@ def _remarks(block: Block, lines: list[int], scopes: Scopes, facts: Facts) -> No
     text = "\n".join(block.texts)
     lower = text.lower()
     local = -1
-    if "note" in lower and "[" in text:
+    if "[" in text and ("note" in lower or "]\n" in text):
         local = scopes.at(lines[block.first - 1])
         _notes(block, text, local, facts)
     if any(mark in text for mark in ("TODO", "FIXME", "XXX", "HACK", "BUG")):
@@ -123,6 +125,11 @@ def _notes(block: Block, text: str, local: int, facts: Facts) -> None:
             facts.remarks.append(Remark(line, "note-reference", _title(match.group(1)), "", local))
             continue
         facts.remarks.append(Remark(line, "note", _title(match.group(1)), body[:DOC_LIMIT], local))
+
+
+    for match in _UNDERLINED.finditer(text):
+        line = block.first + text.count("\n", 0, match.start())
+        facts.remarks.append(Remark(line, "note", _title(match.group(1)), text[match.end() :].strip()[:DOC_LIMIT], local))
 
 
 def _title(text: str) -> str:

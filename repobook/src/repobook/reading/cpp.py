@@ -40,7 +40,7 @@ def read(original: bytes, path: str, language: str, macros: Macros) -> Facts:
     source, blanked = macros.blank(original)
     parser, definitions, names = _cursors(language)
     root = parser.parse(source).root_node
-    facts = Facts(symbols=[Symbol(path, "file", 1, 1)], errors=int(root.has_error))
+    facts = Facts(symbols=[Symbol(path, "file", 1, 1)], errors=engine.first_error(root))
     lines = engine.line_starts(source)
     found = names.captures(root)
     captures = Captures(
@@ -61,8 +61,12 @@ def read(original: bytes, path: str, language: str, macros: Macros) -> Facts:
         one.local = scopes.at(lines[one.line - 1])
     engine.collect_references(captures, source, lines, scopes, facts, RULES, _SELF)
     for name, at in blanked:
-        line = engine.bisect_right(lines, at)
-        facts.references.setdefault((name, ""), []).append(pack(line, scopes.at(at), 0))
+        line, owner = engine.bisect_right(lines, at), scopes.at(at)
+        facts.references.setdefault((name, ""), []).append(pack(line, owner, 0))
+        rule = RULES.names.get(name.encode())
+        answer = rule("", False, _no_loop, at) if rule is not None else None
+        if answer is not None:
+            facts.findings.append(Finding(line, *answer, owner))
     engine.measure(captures, scopes, facts)
     _expressions(found, source, lines, scopes, facts)
     blocks = read_comments(captures.comments, source, lines, scopes, facts)
@@ -74,6 +78,10 @@ def read(original: bytes, path: str, language: str, macros: Macros) -> Facts:
     read_settings(source, lines, scopes, facts)
     read_patterns(facts)
     return facts
+
+
+def _no_loop(position: int) -> int:
+    return 0
 
 
 # ----- declarators ------------------------------------------------------------------------------------------
@@ -144,7 +152,7 @@ def _definitions(matches: list[_Match], source: bytes, captures: Captures, facts
                     )  # fmt: skip
                 )
         elif "exposed" in match:
-            binding = pybind(match, source)
+            binding = pybind(match, source, captures)
             if binding is not None:
                 bindings.append(binding)
         elif "include" in match:
@@ -232,7 +240,7 @@ def _variables(variables: list[tuple[int, Node, Node, Node]], source: bytes, cap
     owners = engine.innermost(captures.definitions, [row[0] for row in variables])
     for (_, node, name, declarator), owner in zip(variables, owners, strict=True):
         declared = _declared(declarator, source)
-        if owner is not None and owner.kind in ("function", "test", "registration"):
+        if owner is not None and owner.kind in ("function", "test", "registration", "binding"):
             captures.locals.append((name.start_byte, name.end_byte))
             _typed(node, name, source, captures)
             continue

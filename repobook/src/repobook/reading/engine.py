@@ -15,7 +15,7 @@ from repobook.reading.rules import Rules
 
 Span = tuple[int, int]
 
-FUNCTIONS = frozenset({"function", "method", "test"})
+FUNCTIONS = frozenset({"function", "method", "test", "binding", "registration"})
 CLASSES = frozenset({"class", "struct", "union", "interface", "trait", "enum", "object"})
 _SIGNATURE_LIMIT = 600
 
@@ -224,7 +224,7 @@ def collect_references(
             chain_flags = 0
             text = ""
         previous_end = end
-        if start in defined_at or name in self_names:
+        if start in defined_at or name in self_names or before == b"~":
             continue
         after = source[end : end + 1]
         if after == b"(" or (after == b" " and source[end : end + 2] == b" ("):
@@ -368,3 +368,16 @@ def _start(node: Node) -> int:
 
 def text_of(node: Node, source: bytes) -> str:
     return source[node.start_byte : node.end_byte].decode("utf-8", "replace")
+
+
+def first_error(root: Node) -> int:
+    """The line of the first syntax error that the parser recovered from, 0 where there is none."""
+    node = root
+    while node.has_error:
+        if node.is_error or node.is_missing:
+            return node.start_point[0] + 1
+        found = next((child for child in node.children if child.has_error), None)
+        if found is None:
+            return node.start_point[0] + 1
+        node = found
+    return 0

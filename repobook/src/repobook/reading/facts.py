@@ -111,4 +111,4 @@ class Facts:
     lines: int = 0
     code: int = 0
     comment: int = 0
-    errors: int = 0  # syntax errors the parser recovered from
+    errors: int = 0  # line of the first syntax error that the parser recovered from

@@ -49,7 +49,7 @@ def _cursors(language: str) -> tuple[Parser, QueryCursor, QueryCursor]:
 def read(source: bytes, path: str, language: str) -> Facts:
     parser, definitions, names = _cursors(language)
     root = parser.parse(source).root_node
-    facts = Facts(symbols=[Symbol(path, "file", 1, 1)], errors=int(root.has_error))
+    facts = Facts(symbols=[Symbol(path, "file", 1, 1)], errors=engine.first_error(root))
     lines = engine.line_starts(source)
     found = names.captures(root)
     captures = Captures(

@@ -88,19 +88,19 @@ def attribute_macros(found: Iterable[tuple[bytes, bytes | None, bytes]], configu
     """Of all macros of the tree, those that stand for attributes or nothing in every one of their definitions."""
     bodies: dict[bytes, set[bytes]] = {}
     for name, parameters, body in found:
-        bodies.setdefault(name, set()).add(b"(" if parameters is not None else body)
+        bodies.setdefault(name, set()).add(b"(" + body if parameters is not None else body)
     chosen = {name.encode() for name in (*WELL_KNOWN, *configured)}
     changed = True
     while changed:
         changed = False
         for name, texts in bodies.items():
-            if name in chosen or _GUARD.search(name):
+            if name in chosen or _GUARD.search(name) or any(text.startswith(b"(") for text in texts):
                 continue
             if texts == {b""}:
                 # Defined as nothing everywhere: a flag for #if, unless its name says that it is an attribute.
                 suitable = name.endswith((b"_API", b"_EXPORT", b"_EXPORTS", b"_PUBLIC", b"_HIDDEN", b"_LOCAL", b"_INLINE"))
             else:
-                suitable = all(_stands_for_attribute(text, chosen) for text in texts)
+                suitable = all(_stands_for_attribute(text, chosen) or _opens_block(text, bodies) for text in texts)
             if suitable:
                 chosen.add(name)
                 changed = True
@@ -110,3 +110,12 @@ def attribute_macros(found: Iterable[tuple[bytes, bytes | None, bytes]], configu
 def _stands_for_attribute(body: bytes, chosen: set[bytes]) -> bool:
     words = re.sub(rb"\b\w+\b", lambda match: b"" if match.group() in chosen else match.group(), body)
     return bool(_ATTRIBUTE.match(words))
+
+
+def _opens_block(body: bytes, bodies: dict[bytes, set[bytes]]) -> bool:
+    """A macro that opens or closes a block (`try {`): what stands between two of them parses only without them."""
+    if body.count(b"{") != body.count(b"}"):
+        return True
+    first = re.match(rb"\w+", body)
+    texts = bodies.get(first.group(), set()) if first is not None else set()
+    return bool(texts) and all(text.count(b"{") != text.count(b"}") for text in texts)

@@ -34,7 +34,7 @@ def _cursors() -> _Cursors:
 def read(source: bytes, path: str) -> Facts:
     parser, definitions, names = _cursors()
     root = parser.parse(source).root_node
-    facts = Facts(symbols=[Symbol(path, "file", 1, 1)], errors=int(root.has_error))
+    facts = Facts(symbols=[Symbol(path, "file", 1, 1)], errors=engine.first_error(root))
     lines = engine.line_starts(source)
     found = names.captures(root)
     captures = Captures(

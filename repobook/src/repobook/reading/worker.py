@@ -84,7 +84,7 @@ def macros_task(task: Task) -> tuple[int, list[tuple[str, str | None, str]]]:
     except OSError:
         return task.file, []
     return task.file, [
-        (name.decode("utf-8", "replace"), None if parameters is None else "", body.decode("utf-8", "replace")[:200])
+        (name.decode("utf-8", "replace"), None if parameters is None else "", body.decode("utf-8", "replace")[:2000])
         for name, parameters, body in macro_reader.definitions(source)
     ]
 
