@@ -58,7 +58,7 @@ def build_model(
     outcome.problems += listing.problems
     outcome.files = len(listing.entries)
     tasks, deleted = changes(db, listing.entries, root)
-    if not tasks and not deleted:
+    if not tasks and not deleted and not fresh:
         outcome.changed = history.update(db, root, config.history)
         return db, outcome
     cold = fresh or len(tasks) > outcome.files // 2
@@ -71,7 +71,7 @@ def build_model(
     tasks = _with_macros(db, tasks, setting, jobs)
     known = {row[0] for row in db.execute("SELECT id FROM files")}
     new_files = [task for task in tasks if task.file not in known]
-    outcome.folders = {task.path.rpartition("/")[0] for task in new_files}
+    outcome.folders = {"", *(task.path.rpartition("/")[0] for task in new_files)}
     for file in deleted:
         outcome.folders.add(str(db.execute("SELECT folder FROM files WHERE id=?", (file,)).fetchone()[0]))
     before = Before() if cold else Before.of(db, [task.file for task in tasks], deleted)
@@ -88,7 +88,7 @@ def build_model(
         store.index_words(db)
         outcome.changed = resolve_all(db, jobs, progress)
     else:
-        outcome.changed = resolvechanges(db, read, before, bool(deleted or new_files), jobs, progress)
+        outcome.changed = resolve_changes(db, read, before, bool(deleted or new_files), jobs, progress)
     outcome.changed |= history.update(db, root, config.history)
     store.set_meta(db, "stamp", stamp)
     store.set_meta(db, "root", str(root.resolve()))

@@ -16,7 +16,7 @@ _NOISE = frozenset(
     "castPyCFunctionWithKeywords METH_VARARGS METH_KEYWORDS METH_NOARGS METH_O METH_STATIC METH_CLASS METH_FASTCALL "
     "PyCFunctionFast self args kwargs int".split()
 )
-_DEF = frozenset({"def", "def_static", "def_property", "def_property_readonly", "def_readwrite", "def_readonly", "def_property_readonly_static", "impl", "def_submodule"})  # fmt: skip
+_DEF = frozenset({"def", "def_static", "def_property", "def_property_readonly", "def_readwrite", "def_readonly", "def_property_readonly_static", "impl"})  # fmt: skip
 
 
 def read_bindings(found: dict[str, list[Node]], source: bytes, scopes: Scopes, facts: Facts) -> None:

@@ -14,8 +14,8 @@ _MARKS = re.compile(r"^\s*(?:/\*+!?<?|\*+/|\*+(?!\*)|//+[!<]*|#+!?|--+|;+|%+)?\s
 _TAIL = re.compile(r"\s*\*+/\s*$")
 _NOTE = re.compile(r"(?:^|\s)Note\s*:?\s*\[\s*([^\]\n]{2,120}?)\s*\]\s*[:.]?", re.I)
 _NOTE_REFERENCE = re.compile(r"(?:see|cf\.?|in|per|by|of|from|read|refer to|also|and|,)\s+(?:the\s+)?(?:also\s+)?[\"'`]*note\s*:?\s*\[\s*([^\]\n]{2,120}?)\s*\]", re.I)
-# `[ Title ]` on a line of its own, underlined.
-_UNDERLINED = re.compile(r"^\[\s*([^\]\n]{2,120}?)\s*\]\s*\n\s*[~=\-^]{3,}\s*$", re.M)
+# `[ Title ]` on a line of its own, with what it says below.
+_UNDERLINED = re.compile(r"^\[ ([^\]\n]{2,120}?) \][ \t]*\n(?:[ \t]*[~=\-^]{3,}[ \t]*\n)?(?=.*[a-z])", re.M)
 _TODO = re.compile(r"\b(TODO|FIXME|XXX|HACK|BUG)\b(\s*\([^)\n]*\))?\s*:?\s*(.*)")
 _INVARIANT = re.compile(
     r"\b(?:invariants?|precondition|postcondition|pre-condition|must (?:not|never|always|hold)|is guaranteed|"
