@@ -4,6 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
 from repobook.build import Outcome, build_model, silent
 from repobook.config import Config
 from repobook.pages.writer import write_pages

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from conftest import Files, Repository
+
 from repobook import check
 from repobook.config import Config, ConfigError
 from repobook.discover import discover
@@ -55,7 +56,7 @@ def test_unreadable_folder(make_repository: Make) -> None:
 
 def test_names_with_spaces_unicode_and_markup(make_repository: Make) -> None:
     names = ["a b.py", "ü/ñ.py", "[x](y).py", "<script>.py", "`tick`.py", "a|b.md", "#hash.py", "100%.py", "a'b\"c.py"]
-    repository = make_repository({name: "def f(): ...\n" for name in names})
+    repository = make_repository(dict.fromkeys(names, "def f(): ...\n"))
     repository.build()
     assert list(check.dead_links(repository.output)) == []
     index = check.strip_code(repository.page("index.md"))
@@ -63,7 +64,7 @@ def test_names_with_spaces_unicode_and_markup(make_repository: Make) -> None:
 
 
 def test_contents_cannot_break_out_of_their_place(make_repository: Make) -> None:
-    evil = '</details><script>alert(1)</script> [x](javascript:alert(1)) ````` ![i](http://evil/x.png) | <img src=x onerror=1> '
+    evil = "</details><script>alert(1)</script> [x](javascript:alert(1)) ````` ![i](http://evil/x.png) | <img src=x onerror=1> "
     repository = make_repository(
         {
             "a.py": f"'''{evil}'''\n# TODO: {evil}\n# Note [ {evil.replace('[', '').replace(']', '')} ]\n# body\ndef f(x='''{evil}'''):\n    '''{evil}'''\n",
@@ -82,7 +83,9 @@ def test_contents_cannot_break_out_of_their_place(make_repository: Make) -> None
     assert list(check.dead_links(repository.output)) == []
 
 
-@pytest.mark.parametrize("text", ["`", "a`b``c", "|", "", " ", "a\nb", "\x00\x1b[31m", "<b>", "*x*", "[a](b)", "\u202e"])
+@pytest.mark.parametrize(
+    "text", ["`", "a`b``c", "|", "", " ", "a\nb", "\x00\x1b[31m", "<b>", "*x*", "[a](b)", "\u202e"]
+)
 def test_escaping_leaves_one_line_without_markup(text: str) -> None:
     for shown in (escape(text), code(text)):
         assert "\n" not in shown and "\x00" not in shown and "\x1b" not in shown and "\u202e" not in shown
@@ -95,7 +98,14 @@ def test_a_fence_is_longer_than_any_in_its_text() -> None:
 
 
 def test_deep_nesting_does_not_stop_the_build(make_repository: Make) -> None:
-    repository = make_repository({"deep.py": "x = " + "(" * 3000 + ")" * 3000 + "\n", "deep.json": "[" * 5000 + "]" * 5000, "deep.cpp": "int f() {" + "{" * 3000 + "}" * 3000 + "}\n", "ok.py": "def fine(): ...\n"})
+    repository = make_repository(
+        {
+            "deep.py": "x = " + "(" * 3000 + ")" * 3000 + "\n",
+            "deep.json": "[" * 5000 + "]" * 5000,
+            "deep.cpp": "int f() {" + "{" * 3000 + "}" * 3000 + "}\n",
+            "ok.py": "def fine(): ...\n",
+        }
+    )
     repository.build()
     assert "`fine`" in repository.page("ok.py_docs.md")
 
@@ -132,7 +142,9 @@ def test_gitignore_is_honoured(make_repository: Make) -> None:
 
 def test_include_and_exclude(make_repository: Make) -> None:
     repository = make_repository({"a/x.py": "1", "a/y.txt": "1", "b/x.py": "1"})
-    found = {entry.path for entry in discover(repository.root, Config(include=("a/",), exclude=("*.txt",)), None).entries}
+    found = {
+        entry.path for entry in discover(repository.root, Config(include=("a/",), exclude=("*.txt",)), None).entries
+    }
     assert found == {"a/x.py"}
 
 

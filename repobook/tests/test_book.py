@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from conftest import Files, Repository
+
 from repobook import check, cli
 from repobook.pages import writer
 
@@ -30,7 +31,16 @@ def test_pages_have_the_names_and_places_of_the_old_book(make_repository: Make) 
     repository = make_repository(TREE)
     repository.build()
     pages = set(repository.pages())
-    assert {"index.md", "doc.md", "sub.md", "keywords.md", "comprehensive_book.md", "pkg/index.md", "pkg/doc.md", "pkg/sub.md"} <= pages
+    assert {
+        "index.md",
+        "doc.md",
+        "sub.md",
+        "keywords.md",
+        "comprehensive_book.md",
+        "pkg/index.md",
+        "pkg/doc.md",
+        "pkg/sub.md",
+    } <= pages
     for path in TREE:
         assert {f"{path}_docs.md", f"{path}_kw.md"} <= pages
 
@@ -53,7 +63,10 @@ def test_the_checker_sees_dead_links_of_each_kind(make_repository: Make) -> None
     repository = make_repository(TREE)
     repository.build()
     page = repository.output / "index.md"
-    page.write_text(page.read_text() + "\n[a](nowhere.md) [b](keywords.md#no-such) [c](../pkg/core.py#L999) [d](pkg/core.py_docs.md#d-Engine) `[e](code.md)`\n")
+    page.write_text(
+        page.read_text()
+        + "\n[a](nowhere.md) [b](keywords.md#no-such) [c](../pkg/core.py#L999) [d](pkg/core.py_docs.md#d-Engine) `[e](code.md)`\n"
+    )
     found = sorted(line.rpartition(": ")[2] for line in check.dead_links(repository.output))
     assert found == ["no such anchor", "no such file", "the file has fewer lines"]
 
@@ -99,7 +112,9 @@ CHANGES: list[tuple[str, Callable[[Path], object]]] = [
 
 
 @pytest.mark.parametrize("change", [change for _, change in CHANGES], ids=[name for name, _ in CHANGES])
-def test_a_change_leaves_the_book_that_a_full_build_would_make(make_repository: Make, change: Callable[[Path], object]) -> None:
+def test_a_change_leaves_the_book_that_a_full_build_would_make(
+    make_repository: Make, change: Callable[[Path], object]
+) -> None:
     repository = make_repository({**TREE, "pkg/use.h": "class PKG_API Used { int y; };\n"})
     repository.build()
     change(repository.root)
@@ -126,7 +141,10 @@ def test_its_own_output_is_never_its_input(make_repository: Make) -> None:
 
 
 def test_parallel_and_serial_builds_give_the_same_book(make_repository: Make) -> None:
-    files: Files = {f"m/f{n}.py": f"from m import f{(n + 1) % 60}\ndef g{n}():\n    return f{(n + 1) % 60}.g{(n + 1) % 60}()\n" for n in range(60)}
+    files: Files = {
+        f"m/f{n}.py": f"from m import f{(n + 1) % 60}\ndef g{n}():\n    return f{(n + 1) % 60}.g{(n + 1) % 60}()\n"
+        for n in range(60)
+    }
     one, two = make_repository(files), make_repository(files)
     one.config.title = two.config.title = "Same"
     one.build(jobs=1)
@@ -135,7 +153,9 @@ def test_parallel_and_serial_builds_give_the_same_book(make_repository: Make) ->
     assert first == second
 
 
-def test_an_interrupted_build_leaves_the_book_whole_and_goes_on(make_repository: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_build_leaves_the_book_whole_and_goes_on(
+    make_repository: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
     repository = make_repository(TREE)
     repository.build()
     before = repository.pages()
@@ -162,7 +182,9 @@ def test_an_interrupted_build_leaves_the_book_whole_and_goes_on(make_repository:
     assert list(check.dead_links(repository.output)) == []
 
 
-def test_check_reports_stale_missing_and_undocumented(make_repository: Make, capsys: pytest.CaptureFixture[str]) -> None:
+def test_check_reports_stale_missing_and_undocumented(
+    make_repository: Make, capsys: pytest.CaptureFixture[str]
+) -> None:
     repository = make_repository(TREE)
     repository.build()
     arguments = ["check", str(repository.root), "-o", str(repository.output)]
@@ -181,7 +203,11 @@ def test_git_history_and_diff(make_repository: Make, capsys: pytest.CaptureFixtu
     repository = make_repository(TREE)
 
     def git(*arguments: str) -> None:
-        subprocess.run(["git", "-C", str(repository.root), "-c", "user.name=Ann", "-c", "user.email=a@b.c", *arguments], check=True, capture_output=True)
+        subprocess.run(
+            ["git", "-C", str(repository.root), "-c", "user.name=Ann", "-c", "user.email=a@b.c", *arguments],
+            check=True,
+            capture_output=True,
+        )
 
     git("init", "-q")
     git("add", ".")

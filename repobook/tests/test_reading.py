@@ -1,6 +1,7 @@
 """What each reader finds in a file: definitions, references, imports, notes."""
 
 import pytest
+
 from repobook.reading.facts import CALL, Facts, unpack
 from repobook.reading.macros import Macros, attribute_macros, definitions
 from repobook.reading.reader import read
@@ -51,8 +52,16 @@ def test_words_of_comments_and_strings_are_no_references() -> None:
 
 
 def test_receivers_of_known_type_are_named() -> None:
-    found = facts("python", "class A:\n    def m(self, other: B):\n        self.n()\n        other.k()\n        unknown().z()\n        self.x.y()\n")
-    assert {key for key in found.references if key[0] in "nkzy"} == {("n", ":A"), ("k", ":B"), ("z", "?"), ("y", ":A|x")}
+    found = facts(
+        "python",
+        "class A:\n    def m(self, other: B):\n        self.n()\n        other.k()\n        unknown().z()\n        self.x.y()\n",
+    )
+    assert {key for key in found.references if key[0] in "nkzy"} == {
+        ("n", ":A"),
+        ("k", ":B"),
+        ("z", "?"),
+        ("y", ":A|x"),
+    }
 
 
 def test_an_occurrence_knows_its_line_and_its_function() -> None:
@@ -62,7 +71,10 @@ def test_an_occurrence_knows_its_line_and_its_function() -> None:
 
 
 def test_python_imports_of_every_form() -> None:
-    found = facts("python", "import a.b\nimport c as d\nfrom .x import y as z, w\nfrom q import *\nfrom __future__ import annotations\n")
+    found = facts(
+        "python",
+        "import a.b\nimport c as d\nfrom .x import y as z, w\nfrom q import *\nfrom __future__ import annotations\n",
+    )
     assert [(i.line, i.module, i.name, i.alias) for i in found.imports] == [
         (1, "a.b", "", ""), (2, "c", "", "d"), (3, ".x", "y", "z"), (3, ".x", "w", ""), (4, "q", "*", ""),
     ]  # fmt: skip
@@ -115,7 +127,11 @@ def test_an_export_macro_is_known_by_its_place_too() -> None:
 
 
 def test_a_macro_that_is_a_value_or_a_guard_is_not_blanked() -> None:
-    chosen = attribute_macros(definitions(b"#define SIZE 3\n#define FOO_H\n#define USE_CUDA\n#define CALL(x) x\n#define MY_INLINE inline __attribute__((always_inline))\n"))
+    chosen = attribute_macros(
+        definitions(
+            b"#define SIZE 3\n#define FOO_H\n#define USE_CUDA\n#define CALL(x) x\n#define MY_INLINE inline __attribute__((always_inline))\n"
+        )
+    )
     assert {"SIZE", "FOO_H", "USE_CUDA", "CALL"}.isdisjoint(chosen)
     assert "MY_INLINE" in chosen
 
@@ -185,7 +201,9 @@ def test_other_languages(language: str, text: str, expected: set[tuple[str, str]
 
 
 def test_markdown_and_rst_headings() -> None:
-    found = facts("markdown", "# Title\n\nA paragraph of text that says what this is about.\n\n```\n# not one\n```\n## Second\n")
+    found = facts(
+        "markdown", "# Title\n\nA paragraph of text that says what this is about.\n\n```\n# not one\n```\n## Second\n"
+    )
     assert [(r.line, r.title) for r in found.remarks] == [(1, "Title"), (8, "Second")]
     assert found.purpose == "A paragraph of text that says what this is about."
     found = facts("rst", "Title\n=====\n\nText\n\nPart\n----\n")
@@ -193,20 +211,36 @@ def test_markdown_and_rst_headings() -> None:
 
 
 def test_complexity_counts_branches_and_nesting() -> None:
-    found = facts("python", "def f(x):\n    if x:\n        for y in x:\n            if y and x:\n                pass\n    return 1\n")
+    found = facts(
+        "python",
+        "def f(x):\n    if x:\n        for y in x:\n            if y and x:\n                pass\n    return 1\n",
+    )
     f = found.symbols[1]
     assert (f.complexity, f.nesting) == (5, 4)
 
 
 def test_findings_name_the_rule_and_the_line() -> None:
     found = facts("python", "import pickle\ndef f(x):\n    eval(x)\n    return pickle.loads(x)\n")
-    assert {(f.line, f.section, f.rule) for f in found.findings} == {(3, "safety", "dynamic code"), (4, "safety", "unpickling")}
-    found = facts("cpp", "void f() { for (;;) { std::lock_guard<std::mutex> g(m); } memcpy(a, b, n); pybind11::gil_scoped_release r; }\n")
-    assert {(f.section, f.rule) for f in found.findings} >= {("performance", "lock in a loop"), ("safety", "raw memory"), ("performance", "GIL")}
+    assert {(f.line, f.section, f.rule) for f in found.findings} == {
+        (3, "safety", "dynamic code"),
+        (4, "safety", "unpickling"),
+    }
+    found = facts(
+        "cpp",
+        "void f() { for (;;) { std::lock_guard<std::mutex> g(m); } memcpy(a, b, n); pybind11::gil_scoped_release r; }\n",
+    )
+    assert {(f.section, f.rule) for f in found.findings} >= {
+        ("performance", "lock in a loop"),
+        ("safety", "raw memory"),
+        ("performance", "GIL"),
+    }
 
 
 def test_environment_variables_and_flags() -> None:
-    found = facts("python", "import os\nx = os.environ.get('MY_FLAG', 1)\nos.getenv(\"OTHER_ONE\")\np.add_argument('--deep', action='store_true')\n")
+    found = facts(
+        "python",
+        "import os\nx = os.environ.get('MY_FLAG', 1)\nos.getenv(\"OTHER_ONE\")\np.add_argument('--deep', action='store_true')\n",
+    )
     assert {(f.rule, f.detail) for f in found.findings if f.section == "name"} == {
         ("environment variable", "MY_FLAG"), ("environment variable", "OTHER_ONE"), ("flag", "--deep"),
     }  # fmt: skip

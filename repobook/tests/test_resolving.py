@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from conftest import Files, Repository
+
 from repobook import ask
 from repobook.resolving.modules import Modules
 
@@ -29,7 +30,9 @@ def test_imports_aliases_and_reexports(make_repository: Make) -> None:
 
 
 def test_a_name_from_outside_is_not_taken_for_ours(make_repository: Make) -> None:
-    repository = make_repository({"a.py": "def load(): ...\n", "b.py": "import numpy as np\nfrom json import load\nnp.load()\nload()\n"})
+    repository = make_repository(
+        {"a.py": "def load(): ...\n", "b.py": "import numpy as np\nfrom json import load\nnp.load()\nload()\n"}
+    )
     repository.build()
     assert users(repository, "load") == set()
 
@@ -56,10 +59,15 @@ def test_methods_through_self_bases_annotations_and_fields(make_repository: Make
 
 def test_an_unknown_receiver_gives_candidates(make_repository: Make) -> None:
     repository = make_repository(
-        {"a.py": "class A:\n    def go_there(self): ...\nclass B:\n    def go_there(self): ...\n    def only_here(self): ...\ndef f(x):\n    x.go_there()\n    x.only_here()\n"}
+        {
+            "a.py": "class A:\n    def go_there(self): ...\nclass B:\n    def go_there(self): ...\n    def only_here(self): ...\ndef f(x):\n    x.go_there()\n    x.only_here()\n"
+        }
     )
     repository.build()
-    assert {(use.target, use.certainty) for use in ask.uses(repository.db, "go_there")} == {("A.go_there", "candidate"), ("B.go_there", "candidate")}
+    assert {(use.target, use.certainty) for use in ask.uses(repository.db, "go_there")} == {
+        ("A.go_there", "candidate"),
+        ("B.go_there", "candidate"),
+    }
     assert {use.certainty for use in ask.uses(repository.db, "only_here")} == {"likely"}
 
 
@@ -111,7 +119,11 @@ def test_cpp_scopes_overloads_and_declarations(make_repository: Make) -> None:
 
 
 def test_locals_shadow_functions(make_repository: Make) -> None:
-    repository = make_repository({"a.py": "def size(): ...\ndef f(size):\n    return size\ndef g():\n    size = 1\n    return size\ndef h():\n    return size()\n"})
+    repository = make_repository(
+        {
+            "a.py": "def size(): ...\ndef f(size):\n    return size\ndef g():\n    size = 1\n    return size\ndef h():\n    return size()\n"
+        }
+    )
     repository.build()
     assert users(repository, "size") == {"a.py:h"}
 
@@ -125,7 +137,12 @@ def test_inheritance_edges(make_repository: Make) -> None:
 
 
 def test_include_paths() -> None:
-    paths = {path: n for n, path in enumerate(["aten/src/ATen/core/Tensor.h", "c10/util/string.h", "a/b/x.h", "a/c/x.h", "a/c/y.cpp"])}
+    paths = {
+        path: n
+        for n, path in enumerate(
+            ["aten/src/ATen/core/Tensor.h", "c10/util/string.h", "a/b/x.h", "a/c/x.h", "a/c/y.cpp"]
+        )
+    }
     modules = Modules(paths)
     assert modules.include("<ATen/core/Tensor.h>", "a/c/y.cpp") == "aten/src/ATen/core/Tensor.h"
     assert modules.include('"x.h"', "a/c/y.cpp") == "a/c/x.h"
@@ -136,7 +153,19 @@ def test_include_paths() -> None:
 
 
 def test_python_module_paths() -> None:
-    paths = {p: n for n, p in enumerate(["src/pkg/__init__.py", "src/pkg/a.py", "src/pkg/sub/__init__.py", "tests/test_a.py", "tests/common.py", "tools/common.py"])}
+    paths = {
+        p: n
+        for n, p in enumerate(
+            [
+                "src/pkg/__init__.py",
+                "src/pkg/a.py",
+                "src/pkg/sub/__init__.py",
+                "tests/test_a.py",
+                "tests/common.py",
+                "tools/common.py",
+            ]
+        )
+    }
     modules = Modules(paths)
     assert modules.python("pkg.a", "tests/test_a.py") == "src/pkg/a.py"
     assert modules.python(".a", "src/pkg/__init__.py") == "src/pkg/a.py"

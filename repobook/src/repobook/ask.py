@@ -18,7 +18,7 @@ class Definition:
     path: str
     line: int
     signature: str
-    declaration: bool
+    declaration: int
 
     def row(self) -> dict[str, object]:
         return asdict(self)
@@ -46,12 +46,12 @@ def find(db: sqlite3.Connection, name: str, limit: int = 50) -> list[Definition]
         f"JOIN files f ON f.id = s.id >> {FILE_SHIFT} WHERE s.name=? AND s.kind<>'file' ORDER BY s.declaration, f.test, f.path, s.line",
         (last,),
     )
-    found = [Definition(*row[:7], bool(row[7])) for row in rows if _ends(row[2], name)]
+    found = [Definition(*row) for row in rows if _ends(row[2], name)]
     return found[:limit]
 
 
 def _ends(qualified: str, name: str) -> bool:
-    if qualified == name or "." not in name and "::" not in name:
+    if qualified == name or ("." not in name and "::" not in name):
         return True
     return qualified.endswith(("::" + name, "." + name))
 
@@ -69,7 +69,15 @@ def uses(db: sqlite3.Connection, name: str, calls_only: bool = False, limit: int
             if calls_only and kind != CALLS:
                 continue
             found.append(
-                Use(path, line, count, "" if inside_kind == "file" else inside, definition.qualified, EDGE_NAMES[kind], CERTAINTY_NAMES[certainty])
+                Use(
+                    path,
+                    line,
+                    count,
+                    "" if inside_kind == "file" else inside,
+                    definition.qualified,
+                    EDGE_NAMES[kind],
+                    CERTAINTY_NAMES[certainty],
+                )
             )
     order = {"certain": 0, "likely": 1, "candidate": 2}
     found.sort(key=lambda use: (order[use.certainty], use.path, use.line))
@@ -79,7 +87,9 @@ def uses(db: sqlite3.Connection, name: str, calls_only: bool = False, limit: int
 def occurrences(db: sqlite3.Connection, name: str, limit: int = 200) -> list[tuple[str, int]]:
     """(path, line) of every occurrence of a plain name in code, resolved or not."""
     found: list[tuple[str, int]] = []
-    for path, blob in db.execute("SELECT f.path, r.places FROM refs r JOIN files f ON f.id=r.file WHERE r.name=? ORDER BY f.path", (name,)):
+    for path, blob in db.execute(
+        "SELECT f.path, r.places FROM refs r JOIN files f ON f.id=r.file WHERE r.name=? ORDER BY f.path", (name,)
+    ):
         found += [(path, unpack(place)[0]) for place in places_of(blob)]
         if len(found) > limit:
             break
@@ -98,4 +108,4 @@ def search(db: sqlite3.Connection, words: str, limit: int = 20) -> list[Definiti
         "ORDER BY bm25(search, 10.0, 4.0, 1.0) - MIN(s.uses, 1000) / 500.0 - (LOWER(s.name)=?) * 20, f.test, LENGTH(s.name), f.path LIMIT ?",
         (query, "".join(parts), limit),
     )
-    return [Definition(*row[:7], bool(row[7])) for row in rows]
+    return [Definition(*row) for row in rows]

@@ -141,7 +141,13 @@ def _digest(root: Path, entry: Entry) -> bytes:
 
 
 def _read(
-    db: sqlite3.Connection, tasks: list[Task], setting: Setting, jobs: int, cold: bool, outcome: Outcome, progress: Progress
+    db: sqlite3.Connection,
+    tasks: list[Task],
+    setting: Setting,
+    jobs: int,
+    cold: bool,
+    outcome: Outcome,
+    progress: Progress,
 ) -> set[int]:
     tasks = sorted(tasks, key=lambda task: (-task.size, task.path))
     read: set[int] = set()
@@ -178,7 +184,10 @@ def _with_macros(db: sqlite3.Connection, tasks: list[Task], setting: Setting, jo
     if before:
         known = {task.file for task in tasks}
         for name in set(before.split()) ^ chosen:
-            for row in db.execute("SELECT DISTINCT f.id, f.path, f.size, f.mtime FROM refs r JOIN files f ON f.id=r.file WHERE r.name=?", (name,)):
+            for row in db.execute(
+                "SELECT DISTINCT f.id, f.path, f.size, f.mtime FROM refs r JOIN files f ON f.id=r.file WHERE r.name=?",
+                (name,),
+            ):
                 if row[0] not in known:
                     known.add(row[0])
                     tasks.append(Task(*row))

@@ -50,7 +50,9 @@ class Pages:
         if found is None:
             with open(path, encoding="utf-8") as file:
                 text = _FENCE.sub("", file.read())
-            found = self._anchors[path] = set(_ANCHOR.findall(text)) | {heading_slug(title) for title in _HEADING.findall(text)}
+            found = self._anchors[path] = set(_ANCHOR.findall(text)) | {
+                heading_slug(title) for title in _HEADING.findall(text)
+            }
         return found
 
     def lines(self, path: str) -> int:
@@ -120,7 +122,7 @@ def undocumented(db: sqlite3.Connection, prefix: str = "") -> Iterator[str]:
         "AND s.declaration=0 AND f.path LIKE ? ESCAPE '\\' ORDER BY f.path, s.line",
         (prefix.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_") + "%",),
     )
-    for path, line, kind, qualified, name, exports in rows:
+    for path, line, kind, qualified, _name, exports in rows:
         parts = re.split(r"::|\.", qualified)
         if any(part.startswith("_") for part in parts):
             continue

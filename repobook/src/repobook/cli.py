@@ -24,7 +24,9 @@ def main(argv: list[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except KeyboardInterrupt:
-        print("\nrepobook: interrupted; the book on disk is whole, and the next build goes on from here", file=sys.stderr)
+        print(
+            "\nrepobook: interrupted; the book on disk is whole, and the next build goes on from here", file=sys.stderr
+        )
         return 130
 
 
@@ -40,10 +42,16 @@ def _parser() -> argparse.ArgumentParser:
 
     build = command("build", _build, "build or update the book of a repository")
     build.add_argument("path", nargs="?", default=".", help="the repository (default: this folder)")
-    build.add_argument("-j", "--jobs", type=int, default=os.cpu_count() or 1, help="worker processes (default: all cores)")
+    build.add_argument(
+        "-j", "--jobs", type=int, default=os.cpu_count() or 1, help="worker processes (default: all cores)"
+    )
     build.add_argument("-q", "--quiet", action="store_true", help="no progress")
     _output(build)
-    for name, run, text in (("find", _find, "where a name is defined"), ("uses", _uses, "who uses a name"), ("callers", _uses, "who calls a function")):
+    for name, run, text in (
+        ("find", _find, "where a name is defined"),
+        ("uses", _uses, "who uses a name"),
+        ("callers", _uses, "who calls a function"),
+    ):
         query = command(name, run, text)
         query.add_argument("name")
         query.add_argument("--path", default=".", help="the repository (default: this folder)")
@@ -52,7 +60,9 @@ def _parser() -> argparse.ArgumentParser:
         _output(query)
     check = command("check", _check, "fail on stale pages, dead links or, if asked, undocumented public names")
     check.add_argument("path", nargs="?", default=".", help="the repository (default: this folder)")
-    check.add_argument("--undocumented", metavar="PREFIX", nargs="?", const="", help="public names below PREFIX need documentation")
+    check.add_argument(
+        "--undocumented", metavar="PREFIX", nargs="?", const="", help="public names below PREFIX need documentation"
+    )
     check.add_argument("--no-links", action="store_true", help="do not check links")
     _output(check)
     page = command("page", _page, "print the page of a file")
@@ -73,7 +83,9 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _output(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("-o", "--output", default=None, help="the folder of the book (default: book/ in the repository)")
+    parser.add_argument(
+        "-o", "--output", default=None, help="the folder of the book (default: book/ in the repository)"
+    )
     parser.add_argument("--json", action="store_true", help="write JSON")
 
 
@@ -113,7 +125,9 @@ class _Bar:
                 self.stage = stage
             return
         filled = 30 * done // max(total, 1)
-        print(f"\r{stage:10} [{'#' * filled}{'.' * (30 - filled)}] {done}/{total} ", end="", file=sys.stderr, flush=True)
+        print(
+            f"\r{stage:10} [{'#' * filled}{'.' * (30 - filled)}] {done}/{total} ", end="", file=sys.stderr, flush=True
+        )
 
     def end(self) -> None:
         if self.live and not self.quiet:
@@ -135,9 +149,22 @@ def _build(arguments: argparse.Namespace) -> int:
     for problem in outcome.problems:
         print(f"repobook: {problem}", file=sys.stderr)
     if arguments.json:
-        print(json.dumps({"files": outcome.files, "read": outcome.read, "written": outcome.written, "removed": outcome.removed, "problems": outcome.problems, "seconds": round(took, 2)}))
+        print(
+            json.dumps(
+                {
+                    "files": outcome.files,
+                    "read": outcome.read,
+                    "written": outcome.written,
+                    "removed": outcome.removed,
+                    "problems": outcome.problems,
+                    "seconds": round(took, 2),
+                }
+            )
+        )
     else:
-        print(f"{outcome.files} files, {outcome.read} read, {outcome.written} pages written, {outcome.removed} removed, {took:.1f} s: {output / 'index.md'}")
+        print(
+            f"{outcome.files} files, {outcome.read} read, {outcome.written} pages written, {outcome.removed} removed, {took:.1f} s: {output / 'index.md'}"
+        )
     return 0
 
 
@@ -182,7 +209,11 @@ def _check(arguments: argparse.Namespace) -> int:
         for kind, lines in problems.items():
             for line in lines:
                 print(f"{kind}: {line}")
-        print(f"repobook: {total} {'problem' if total == 1 else 'problems'}" if total else "repobook: the book is whole and up to date")
+        print(
+            f"repobook: {total} {'problem' if total == 1 else 'problems'}"
+            if total
+            else "repobook: the book is whole and up to date"
+        )
     return 1 if total else 0
 
 
@@ -191,7 +222,9 @@ def _page(arguments: argparse.Namespace) -> int:
     name = Path(arguments.file).as_posix() + ("_kw.md" if arguments.keywords else "_docs.md")
     page = output / name
     if ".." in Path(arguments.file).parts or not page.is_file():
-        raise ConfigError(f"repobook: no page {name} in {output}; is the path relative to the repository, and the book built?")
+        raise ConfigError(
+            f"repobook: no page {name} in {output}; is the path relative to the repository, and the book built?"
+        )
     text = page.read_text(encoding="utf-8")
     print(json.dumps({"file": arguments.file, "page": str(page), "text": text}) if arguments.json else text)
     return 0

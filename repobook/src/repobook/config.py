@@ -45,12 +45,16 @@ class Config:
         for key, value in table.items():
             name = key.replace("-", "_")
             if name not in known:
-                raise ConfigError(f"repobook: unknown setting {key!r} in {where}; known settings: {', '.join(sorted(known))}")
+                raise ConfigError(
+                    f"repobook: unknown setting {key!r} in {where}; known settings: {', '.join(sorted(known))}"
+                )
             current = getattr(config, name)
             if isinstance(current, tuple) and isinstance(value, list) and all(isinstance(v, str) for v in value):
                 value = tuple(value)
             if type(value) is not type(current):
-                raise ConfigError(f"repobook: setting {key!r} in {where} must be a {type(current).__name__}, not {value!r}")
+                raise ConfigError(
+                    f"repobook: setting {key!r} in {where} must be a {type(current).__name__}, not {value!r}"
+                )
             setattr(config, name, value)
         if config.source not in ("embed", "link"):
             raise ConfigError(f"repobook: setting 'source' in {where} must be 'embed' or 'link', not {config.source!r}")

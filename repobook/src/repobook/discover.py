@@ -9,7 +9,20 @@ from pathlib import Path
 from repobook.config import Config
 from repobook.ignore import Ignore, compile_pattern
 
-_NEVER = frozenset({".git", ".hg", ".svn", "__pycache__", "node_modules", ".venv", ".tox", ".mypy_cache", ".ruff_cache", ".pytest_cache"})
+_NEVER = frozenset(
+    {
+        ".git",
+        ".hg",
+        ".svn",
+        "__pycache__",
+        "node_modules",
+        ".venv",
+        ".tox",
+        ".mypy_cache",
+        ".ruff_cache",
+        ".pytest_cache",
+    }
+)
 # A folder with this file is a book: made by us, never read by us.
 MARK = ".repobook"
 
@@ -42,7 +55,12 @@ def discover(root: Path, config: Config, output: Path | None) -> Listing:
 
 
 def _walk(
-    absolute: str, relative: str, ignores: list[Ignore], listing: Listing, exclude: list[re.Pattern[str]], avoid: str | None
+    absolute: str,
+    relative: str,
+    ignores: list[Ignore],
+    listing: Listing,
+    exclude: list[re.Pattern[str]],
+    avoid: str | None,
 ) -> Iterator[Entry]:
     try:
         with os.scandir(absolute) as scan:

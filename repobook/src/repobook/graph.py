@@ -52,14 +52,18 @@ def components(graph: dict[int, list[int]]) -> list[list[int]]:
 def layers(db: sqlite3.Connection) -> dict[int, tuple[int, int]]:
     """file -> (layer, its cycle by the smallest file id in it, 0 where it is in none)."""
     graph: dict[int, list[int]] = {row[0]: [] for row in db.execute("SELECT id FROM files ORDER BY id")}
-    for source, target in db.execute("SELECT DISTINCT file, target FROM imports WHERE target IS NOT NULL ORDER BY file, target"):
+    for source, target in db.execute(
+        "SELECT DISTINCT file, target FROM imports WHERE target IS NOT NULL ORDER BY file, target"
+    ):
         if source != target and target in graph:
             graph[source].append(target)
     level: dict[int, int] = {}
     found: dict[int, tuple[int, int]] = {}
     for component in components(graph):
         members = set(component)
-        depth = max((level[child] + 1 for node in component for child in graph[node] if child not in members), default=0)
+        depth = max(
+            (level[child] + 1 for node in component for child in graph[node] if child not in members), default=0
+        )
         cycle = min(component) if len(component) > 1 else 0
         for node in component:
             level[node] = depth

@@ -29,9 +29,21 @@ class _Record:
 
 def git(root: Path, *arguments: str) -> str | None:
     """The output of a git command that reads, or None where there is no git or no repository."""
-    command = ["git", "--no-pager", "-c", "core.fsmonitor=false", "-c", "core.quotepath=false", "-C", str(root), *arguments]
+    command = [
+        "git",
+        "--no-pager",
+        "-c",
+        "core.fsmonitor=false",
+        "-c",
+        "core.quotepath=false",
+        "-C",
+        str(root),
+        *arguments,
+    ]
     try:
-        done = subprocess.run(command, capture_output=True, check=False, env={**os.environ, "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"})
+        done = subprocess.run(
+            command, capture_output=True, check=False, env={**os.environ, "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"}
+        )
     except OSError:
         return None
     return done.stdout.decode("utf-8", "replace") if done.returncode == 0 else None
@@ -58,9 +70,14 @@ def update(db: sqlite3.Connection, root: Path, limit: int) -> set[int]:
         if path in files:
             rows.append(
                 (
-                    files[path], record.commits, record.first, record.last, record.author,
-                    json.dumps(record.authors.most_common()), json.dumps(record.companions.most_common(_KEPT)),
-                )  # fmt: skip
+                    files[path],
+                    record.commits,
+                    record.first,
+                    record.last,
+                    record.author,
+                    json.dumps(record.authors.most_common()),
+                    json.dumps(record.companions.most_common(_KEPT)),
+                )
             )
     db.executemany("INSERT OR REPLACE INTO history VALUES(?,?,?,?,?,?,?)", rows)
     store.set_meta(db, "head", head)
@@ -70,7 +87,9 @@ def update(db: sqlite3.Connection, root: Path, limit: int) -> set[int]:
 def _load(db: sqlite3.Connection, files: dict[str, int]) -> dict[str, _Record]:
     paths = {file: path for path, file in files.items()}
     return {
-        paths[file]: _Record(commits, first, last, author, Counter(dict(json.loads(authors))), Counter(dict(json.loads(companions))))
+        paths[file]: _Record(
+            commits, first, last, author, Counter(dict(json.loads(authors))), Counter(dict(json.loads(companions)))
+        )
         for file, commits, first, last, author, authors, companions in db.execute("SELECT * FROM history")
         if file in paths
     }

@@ -26,7 +26,13 @@ class Impact:
 
     def text(self) -> list[str]:
         lines = []
-        for title, rows in (("changed files", self.files), ("changed symbols", self.symbols), ("used by", self.users), ("tests", self.tests), ("pages", self.pages)):
+        for title, rows in (
+            ("changed files", self.files),
+            ("changed symbols", self.symbols),
+            ("used by", self.users),
+            ("tests", self.tests),
+            ("pages", self.pages),
+        ):
             lines.append(f"{title} ({len(rows)}):")
             lines += [f"  {row}" for row in rows]
         if self.uncertain:
@@ -37,7 +43,18 @@ class Impact:
 def of_revision(db: sqlite3.Connection, root: Path, revision: str) -> Impact:
     if revision.startswith("-"):
         raise ConfigError(f"repobook: {revision!r} is not a revision")
-    text = git(root, "diff", "--no-color", "--no-ext-diff", "--no-textconv", "--no-renames", "--relative", "-U0", revision, "--")
+    text = git(
+        root,
+        "diff",
+        "--no-color",
+        "--no-ext-diff",
+        "--no-textconv",
+        "--no-renames",
+        "--relative",
+        "-U0",
+        revision,
+        "--",
+    )
     if text is None:
         raise ConfigError(f"repobook: git cannot compare {root} with {revision!r}: no git here, or no such revision")
     return of_lines(db, changed_lines(text))
@@ -101,6 +118,12 @@ def _touched(db: sqlite3.Connection, file: int, spans: list[tuple[int, int]]) ->
         inside = [row for row in symbols if row[3] <= last and row[4] >= first]
         for row in inside:
             # A class counts where the change is not inside one of its members.
-            if not any(other is not row and other[3] >= row[3] and other[4] <= row[4] and (other[3], other[4]) != (row[3], row[4]) for other in inside):
+            if not any(
+                other is not row
+                and other[3] >= row[3]
+                and other[4] <= row[4]
+                and (other[3], other[4]) != (row[3], row[4])
+                for other in inside
+            ):
                 found[row[0]] = row[:4]
     return [found[key] for key in sorted(found)]

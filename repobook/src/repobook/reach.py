@@ -4,6 +4,7 @@ A test of Python code reaches the C++ behind it through the bindings. Only certa
 """
 
 import sqlite3
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from repobook.model.schema import FILE_SHIFT
@@ -43,10 +44,10 @@ class Callers:
         return [row[0] for row in rows]
 
 
-def tests_of(symbols: list[int], callers: Callers, tests: set[int]) -> Reach:
-    """The nearest tests that reach any of the symbols."""
+def tests_of(symbols: list[int], callers: Callers, tests: set[int], place: Callable[[int], tuple[int, int]]) -> Reach:
+    """The nearest tests that reach any of the symbols; `place` orders symbols."""
     seen = set(symbols)
-    level = sorted(symbols)
+    level = sorted(symbols, key=place)
     for distance in range(1, _LEVELS + 1):
         found: dict[int, int] = {}
         following: dict[int, int] = {}
@@ -60,10 +61,10 @@ def tests_of(symbols: list[int], callers: Callers, tests: set[int]) -> Reach:
                 elif user & 0xFFFFF:
                     following[user] = symbol
         if found:
-            return Reach(sorted(found.items()), distance, True)
+            return Reach(sorted(found.items(), key=lambda row: place(row[0])), distance, True)
         if not following:
             return Reach([], 0, True)
         if len(seen) > _VISITS:
             return Reach([], 0, False)
-        level = sorted(following)
+        level = sorted(following, key=place)
     return Reach([], 0, False)

@@ -13,7 +13,12 @@ def fork_available() -> bool:
 
 
 def run(
-    function: Callable[[Any], Any], items: Sequence[Any], jobs: int, start: Callable[..., None], arguments: tuple[Any, ...], chunk: int = 16
+    function: Callable[[Any], Any],
+    items: Sequence[Any],
+    jobs: int,
+    start: Callable[..., None],
+    arguments: tuple[Any, ...],
+    chunk: int = 16,
 ) -> Iterator[Any]:
     """`function` of every item, in any order. `start(*arguments)` prepares each worker, or this process."""
     if jobs <= 1 or len(items) < FEW:

@@ -62,7 +62,17 @@ def rows_of(file: int, facts: Facts) -> Rows:
     }  # fmt: skip
 
 
-def file_row(file: int, path: str, language: str, size: int, mtime: int, digest: bytes, status: str, test: bool, facts: Facts | None) -> Row:
+def file_row(
+    file: int,
+    path: str,
+    language: str,
+    size: int,
+    mtime: int,
+    digest: bytes,
+    status: str,
+    test: bool,
+    facts: Facts | None,
+) -> Row:
     folder = path.rpartition("/")[0]
     if facts is None:
         return (file, path, folder, language, size, mtime, digest, status, 0, 0, 0, 0, int(test), "", None)
@@ -100,7 +110,8 @@ def remove(db: sqlite3.Connection, file: int, with_file: bool) -> None:
         db.execute(f"DELETE FROM {table} WHERE file=?", (file,))
     low, high = file << FILE_SHIFT, (file + 1) << FILE_SHIFT
     db.execute(
-        "INSERT INTO search(search, rowid, name, parts, doc) SELECT 'delete', id, name, parts, doc FROM symbols WHERE id>=? AND id<?", (low, high)
+        "INSERT INTO search(search, rowid, name, parts, doc) SELECT 'delete', id, name, parts, doc FROM symbols WHERE id>=? AND id<?",
+        (low, high),
     )
     db.execute("DELETE FROM symbols WHERE id>=? AND id<?", (low, high))
     if with_file:

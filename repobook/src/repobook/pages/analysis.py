@@ -18,7 +18,10 @@ def detailed_analysis(context: Context, links: Links) -> str:
         rows = {s.qualified: s for s in reversed(spaces)}
         parts.append(
             "### Namespaces\n\n"
-            + "\n".join(f"- {_anchor(s, anchored)}{code(s.qualified)} ({_line(context, links, s.line)})" for s in sorted(rows.values(), key=lambda s: s.line))
+            + "\n".join(
+                f"- {_anchor(s, anchored)}{code(s.qualified)} ({_line(context, links, s.line)})"
+                for s in sorted(rows.values(), key=lambda s: s.line)
+            )
             + "\n"
         )
     classes = [s for s in context.symbols[1:] if s.kind in _CLASSES]
@@ -99,12 +102,12 @@ def first_sentence(text: str) -> str:
 def _class(context: Context, links: Links, symbol: Symbol, anchored: set[str]) -> str:
     head = f"#### {_anchor(symbol, anchored)}{symbol.kind} {code(symbol.qualified)}\n\n{_line(context, links, symbol.line)}"
     parts = [head]
-    bases = [use for use in context.outgoing if use.near == symbol.id and use.kind == INHERITS]
+    bases = [use for use in context.from_near.get(symbol.id, ()) if use.kind == INHERITS]
     if bases:
         parts[0] += " · bases: " + ", ".join(symbol_link(context, links, use) for use in bases)
     elif symbol.bases:
         parts[0] += " · bases: " + code(symbol.bases)
-    derived = [use for use in context.incoming if use.near == symbol.id and use.kind == INHERITS]
+    derived = [use for use in context.by_near.get(symbol.id, ()) if use.kind == INHERITS]
     if derived:
         shown = derived[:_CALLERS]
         more = f" and {len(derived) - len(shown)} more" if len(derived) > len(shown) else ""
@@ -122,7 +125,11 @@ def _class(context: Context, links: Links, symbol: Symbol, anchored: set[str]) -
         defined = ""
         if member.twin:
             path = context.book.path(member.twin >> FILE_SHIFT)
-            defined = f" → {link('definition', links.page(path, slug(member.qualified)))}" if path != context.file.path else ""
+            defined = (
+                f" → {link('definition', links.page(path, slug(member.qualified)))}"
+                if path != context.file.path
+                else ""
+            )
         rows.append(
             f"- {_anchor(member, anchored)}{member.kind} {text} ({_line(context, links, member.line)}){defined}"
             + (f": {escape(note)}" if note else "")
@@ -148,7 +155,11 @@ def _callers_inline(context: Context, links: Links, symbol: Symbol) -> str:
 
 def _function(context: Context, links: Links, symbol: Symbol, anchored: set[str]) -> str:
     end = f"–{symbol.end_line}" if symbol.end_line > symbol.line else ""
-    facts = [link(f"lines {symbol.line}{end}" if end else f"line {symbol.line}", links.source(context.file.path, symbol.line))]
+    facts = [
+        link(
+            f"lines {symbol.line}{end}" if end else f"line {symbol.line}", links.source(context.file.path, symbol.line)
+        )
+    ]
     if symbol.declaration:
         if symbol.twin:
             path = context.book.path(symbol.twin >> FILE_SHIFT)
@@ -179,14 +190,26 @@ def _edges(context: Context, links: Links, symbol: Symbol) -> list[str]:
         sure = [use for use in callers if use.certainty == certainty and use.kind != BINDS]
         if not sure:
             continue
-        shown = ", ".join(f"{symbol_link(context, links, use)} ({place_link(context, links, use)})" for use in sure[:_CALLERS])
+        shown = ", ".join(
+            f"{symbol_link(context, links, use)} ({place_link(context, links, use)})" for use in sure[:_CALLERS]
+        )
         more = f" and {len(sure) - _CALLERS} more" if len(sure) > _CALLERS else ""
         title = {3: "Used by", 2: "Used by (the only definition of this name)", 1: "Perhaps used by"}[certainty]
         found.append(f"{title}: {shown}{more}\n")
     bound = [use for use in callers if use.kind == BINDS]
     if bound:
-        found.append("Registered in " + ", ".join(f"{symbol_link(context, links, use)} ({place_link(context, links, use)})" for use in bound[:_CALLERS]) + "\n")
-    callees = [use for use in context.from_near.get(symbol.id, ()) if use.kind == CALLS and use.certainty > 1 and use.far != symbol.id]
+        found.append(
+            "Registered in "
+            + ", ".join(
+                f"{symbol_link(context, links, use)} ({place_link(context, links, use)})" for use in bound[:_CALLERS]
+            )
+            + "\n"
+        )
+    callees = [
+        use
+        for use in context.from_near.get(symbol.id, ())
+        if use.kind == CALLS and use.certainty > 1 and use.far != symbol.id
+    ]
     if callees:
         shown = ", ".join(symbol_link(context, links, use) for use in callees[:12])
         more = f" and {len(callees) - 12} more" if len(callees) > 12 else ""
@@ -196,7 +219,11 @@ def _edges(context: Context, links: Links, symbol: Symbol) -> list[str]:
 
 def _entry(context: Context, links: Links, symbol: Symbol, anchored: set[str]) -> str:
     note = first_sentence(symbol.doc) if symbol.doc else ""
-    text = symbol.signature if symbol.kind in ("macro", "type", "variable", "constant", "field") and symbol.signature else symbol.qualified
+    text = (
+        symbol.signature
+        if symbol.kind in ("macro", "type", "variable", "constant", "field") and symbol.signature
+        else symbol.qualified
+    )
     if len(text) > 120:
         text = text[:120] + " …"
     return (
@@ -212,18 +239,29 @@ def _remarks(context: Context, links: Links) -> list[str]:
     if notes:
         parts.append("### Notes\n")
         for line, _, title, text, _ in notes:
-            parts.append(f"#### {escape('Note [ ' + title + ' ]')}\n\n{_line(context, links, line)}{_referring(context, links, title)}\n\n{_doc(text)}")
+            parts.append(
+                f"#### {escape('Note [ ' + title + ' ]')}\n\n{_line(context, links, line)}{_referring(context, links, title)}\n\n{_doc(text)}"
+            )
     references = [row for row in context.remarks if row[1] == "note-reference"]
     if references:
         rows = []
         for line, _, title, _, _ in references:
             homes = context.book.note_homes(title)
-            where = ", ".join(link(code(f"{path}:{at}"), links.source(path, at)) for path, at in homes) or "no note of this title in the tree"
+            where = (
+                ", ".join(link(code(f"{path}:{at}"), links.source(path, at)) for path, at in homes)
+                or "no note of this title in the tree"
+            )
             rows.append(f"- {_line(context, links, line)}: {escape('[' + title + ']')} → {where}")
         parts.append("### References to notes\n\n" + "\n".join(rows) + "\n")
-    for title, kind in (("Invariants stated in comments", "invariant"), ("TODO and FIXME", "todo"), ("Headings", "heading")):
+    for title, kind in (
+        ("Invariants stated in comments", "invariant"),
+        ("TODO and FIXME", "todo"),
+        ("Headings", "heading"),
+    ):
         rows = [
-            f"- {_line(context, links, line)}: " + (f"**{escape(head)}** " if head and kind == "todo" else "") + escape(text if kind != "heading" else head)
+            f"- {_line(context, links, line)}: "
+            + (f"**{escape(head)}** " if head and kind == "todo" else "")
+            + escape(text if kind != "heading" else head)
             for line, found, head, text, _ in context.remarks
             if found == kind
         ]
@@ -236,7 +274,9 @@ def _referring(context: Context, links: Links, title: str) -> str:
     places = context.book.note_references(title)
     if not places:
         return " · no file refers to it by title"
-    shown = ", ".join(link(f"{escape(path.rpartition('/')[2])}:{line}", links.source(path, line)) for path, line in places[:20])
+    shown = ", ".join(
+        link(f"{escape(path.rpartition('/')[2])}:{line}", links.source(path, line)) for path, line in places[:20]
+    )
     more = f" and {len(places) - 20} more" if len(places) > 20 else ""
     return f" · referred to at {shown}{more}"
 
@@ -248,5 +288,3 @@ def _bindings(context: Context, links: Links) -> str:
         behind = code(target) if target else "a lambda"
         rows.append(f"- {_line(context, links, line)}: {code(exposed)} → {behind} ({kind}{where})")
     return "### Names registered for other languages\n\n" + "\n".join(rows) + "\n"
-
-

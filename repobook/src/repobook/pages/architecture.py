@@ -29,18 +29,30 @@ def architecture(context: Context, links: Links) -> str:
         rows = []
         for rule in dict.fromkeys(row[2] for row in patterns):
             found = [row for row in patterns if row[2] == rule]
-            shown = "; ".join(f"{link(f'line {line}', links.source(context.file.path, line))} {escape(detail)}" for line, _, _, detail, _ in found[:12])
+            shown = "; ".join(
+                f"{link(f'line {line}', links.source(context.file.path, line))} {escape(detail)}"
+                for line, _, _, detail, _ in found[:12]
+            )
             more = f" and {len(found) - 12} more" if len(found) > 12 else ""
             rows.append(f"- **{escape(rule)}**: {shown}{more}")
         parts.append("**Patterns found**:\n\n" + "\n".join(rows) + "\n")
-    return "\n".join(parts) or "The file imports nothing of this tree, nothing imports it, and no known pattern was found.\n"
+    return (
+        "\n".join(parts)
+        or "The file imports nothing of this tree, nothing imports it, and no known pattern was found.\n"
+    )
 
 
 def _class_diagram(context: Context) -> str:
     """Inheritance that touches this file, as a Mermaid diagram."""
     pairs = [
-        (use.qualified, context.symbols[use.near & 0xFFFFF].qualified) for use in context.outgoing if use.kind == INHERITS
-    ] + [(context.symbols[use.near & 0xFFFFF].qualified, use.qualified) for use in context.incoming if use.kind == INHERITS]
+        (use.qualified, context.symbols[use.near & 0xFFFFF].qualified)
+        for use in context.outgoing
+        if use.kind == INHERITS
+    ] + [
+        (context.symbols[use.near & 0xFFFFF].qualified, use.qualified)
+        for use in context.incoming
+        if use.kind == INHERITS
+    ]
     pairs = list(dict.fromkeys(pairs))
     if not pairs:
         return ""
@@ -53,7 +65,11 @@ def _class_diagram(context: Context) -> str:
                 label = "".join(char for char in name if char.isalnum() or char in "_.: <>")
                 lines.append(f'  class {ids[name]}["{label}"]')
         lines.append(f"  {ids[base]} <|-- {ids[derived]}")
-    more = f"\n{len(pairs) - _DIAGRAM} more relations are listed with the classes above.\n" if len(pairs) > _DIAGRAM else ""
+    more = (
+        f"\n{len(pairs) - _DIAGRAM} more relations are listed with the classes above.\n"
+        if len(pairs) > _DIAGRAM
+        else ""
+    )
     return "```mermaid\nclassDiagram\n" + "\n".join(lines) + "\n```\n" + more
 
 
@@ -72,7 +88,7 @@ def dependencies(context: Context, links: Links) -> str:
     if first:
         used: Counter[int] = Counter()
         for use in context.outgoing:
-            used[use.far >> FILE_SHIFT] += use.count
+            used[use.far >> FILE_SHIFT] += use.times
         rows = [
             f"- {file_name(context, links, target)} ({link(f'line {line}', links.source(context.file.path, line))}"
             + (f", {used[target]} {'reference' if used[target] == 1 else 'references'}" if used[target] else "")
@@ -85,7 +101,10 @@ def dependencies(context: Context, links: Links) -> str:
         if not target and kind in ("import", "from", "include", "require", "source", "load", "use"):
             outside.setdefault(module, line)
     if outside:
-        rows = [f"- {code(module)} ({link(f'line {line}', links.source(context.file.path, line))})" for module, line in outside.items()]
+        rows = [
+            f"- {code(module)} ({link(f'line {line}', links.source(context.file.path, line))})"
+            for module, line in outside.items()
+        ]
         parts.append("**Depends on, outside this tree** (or generated):\n\n" + _capped(rows))
     if context.importers:
         rows = sorted(
@@ -107,16 +126,19 @@ def related_files(context: Context, links: Links) -> str:
     weight: Counter[int] = Counter()
     for use in context.outgoing:
         if use.certainty > 1:
-            weight[use.far >> FILE_SHIFT] += use.count
+            weight[use.far >> FILE_SHIFT] += use.times
     for use in context.incoming:
         if use.certainty > 1:
-            weight[use.far >> FILE_SHIFT] += use.count
+            weight[use.far >> FILE_SHIFT] += use.times
     weight.pop(context.file.id, None)
     stem = context.file.path.rpartition("/")[2].partition(".")[0]
     siblings = [
         file.id
         for file in context.book.in_folder(context.file.folder)
-        if file.id != context.file.id and stem and file.path.rpartition("/")[2].partition(".")[0] == stem and stem not in ("__init__", "index", "")
+        if file.id != context.file.id
+        and stem
+        and file.path.rpartition("/")[2].partition(".")[0] == stem
+        and stem not in ("__init__", "index", "")
     ]
     rows = [f"- {file_name(context, links, file)}: same name" for file in siblings[:10]]
     rows += [

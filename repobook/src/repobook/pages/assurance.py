@@ -22,13 +22,20 @@ def performance(context: Context, links: Links) -> str:
             f"({link(f'line {s.line}', links.source(context.file.path, s.line))})"
             for s in heavy[:_SHOWN]
         ]
-        more = f"\n- and {len(heavy) - _SHOWN} more with complexity of at least 10 or nesting of at least 4" if len(heavy) > _SHOWN else ""
+        more = (
+            f"\n- and {len(heavy) - _SHOWN} more with complexity of at least 10 or nesting of at least 4"
+            if len(heavy) > _SHOWN
+            else ""
+        )
         parts.append("**Complex functions**:\n\n" + "\n".join(rows) + more + "\n")
     parts += _findings(context, links, "performance")
     benches = _reaching(context, lambda path: "bench" in path.lower())
     if benches:
         parts.append("**Benchmarks that touch it**:\n\n" + _places(context, links, benches))
-    return "\n".join(parts) or "Nothing found: no function of complexity 10 or nesting 4, no allocation, lock or GIL handling in a loop, no parallel construct.\n"
+    return (
+        "\n".join(parts)
+        or "Nothing found: no function of complexity 10 or nesting 4, no allocation, lock or GIL handling in a loop, no parallel construct.\n"
+    )
 
 
 def safety(context: Context, links: Links) -> str:
@@ -41,7 +48,8 @@ def _findings(context: Context, links: Links, section: str) -> list[str]:
     for rule in dict.fromkeys(row[2] for row in found):
         rows = [row for row in found if row[2] == rule]
         shown = "\n".join(
-            f"- {link(f'line {line}', links.source(context.file.path, line))}: {escape(detail)}" + _inside(context, local)
+            f"- {link(f'line {line}', links.source(context.file.path, line))}: {escape(detail)}"
+            + _inside(context, local)
             for line, _, _, detail, local in rows[:_SHOWN]
         )
         more = f"\n- and {len(rows) - _SHOWN} more" if len(rows) > _SHOWN else ""
@@ -68,7 +76,9 @@ def _places(context: Context, links: Links, uses: list[Use]) -> str:
     for use in uses:
         best.setdefault(use.far, use)
     rows = []
-    for use in sorted(best.values(), key=lambda use: (context.book.path(use.far >> FILE_SHIFT), use.line))[: _SHOWN + 8]:
+    for use in sorted(best.values(), key=lambda use: (context.book.path(use.far >> FILE_SHIFT), use.line))[
+        : _SHOWN + 8
+    ]:
         near = context.symbols[use.near & 0xFFFFF]
         rows.append(
             f"- {symbol_link(context, links, use)} ({place_link(context, links, use)}) → {code(near.qualified)}"
@@ -103,7 +113,7 @@ def testing(context: Context, links: Links) -> str:
 def _reached(context: Context, links: Links) -> list[str]:
     """Tests that reach the file through other code, where none uses it directly."""
     own = [s.twin or s.id for s in context.symbols[1:] if s.kind != "namespace"]
-    reach = tests_of(own, context.book.callers, context.book.tests)
+    reach = tests_of(own, context.book.callers, context.book.tests, context.book.place)
     if not reach.tests:
         return [] if reach.complete or not own else ["No test was found within six steps of its symbols.\n"]
     rows = []

@@ -41,7 +41,7 @@ class Use(NamedTuple):
     kind: int
     certainty: int
     line: int
-    count: int
+    times: int
     name: str
     qualified: str
     far_kind: str
@@ -88,13 +88,17 @@ class Book:
         self.to_source = to_source
         self.source_url = source_url
         self.embed = embed  # bytes of source that a page holds; 0 for links only
-        self.files: dict[int, File] = {row[0]: File._make(row) for row in db.execute(f"SELECT {_FILE} FROM files ORDER BY path")}
+        self.files: dict[int, File] = {
+            row[0]: File._make(row) for row in db.execute(f"SELECT {_FILE} FROM files ORDER BY path")
+        }
         self.by_path = {file.path: file for file in self.files.values()}
         self.tests = {file.id for file in self.files.values() if file.test}
         self._cycles: dict[int, list[int]] = {}
         for file in self.files.values():
             if file.cycle:
                 self._cycles.setdefault(file.cycle, []).append(file.id)
+        self._complete: set[str] = set()
+        self.rank = {file: at for at, file in enumerate(self.files)}  # by path
         self.callers = Callers(db, preload=False)
         self._folders: dict[str, list[File]] = {}
         for file in self.files.values():
@@ -118,7 +122,9 @@ class Book:
 
     def qualified(self, symbol: int) -> str:
         """The qualified name of a symbol; the path for a file."""
-        row = self.db.execute("SELECT CASE WHEN kind='file' THEN name ELSE qualified END FROM symbols WHERE id=?", (symbol,)).fetchone()
+        row = self.db.execute(
+            "SELECT CASE WHEN kind='file' THEN name ELSE qualified END FROM symbols WHERE id=?", (symbol,)
+        ).fetchone()
         return str(row[0]) if row else ""
 
     def in_folder(self, folder: str) -> list[File]:
@@ -162,10 +168,9 @@ class Book:
         """Per folder, the symbols at or below it that other files use most, from the most used of the tree."""
         found: dict[str, list[Keyword]] = {}
         rows = self.db.execute(
-            "SELECT id, qualified, kind, uses FROM symbols WHERE uses>0 AND kind<>'file' ORDER BY uses DESC, id LIMIT 20000"
+            "SELECT id, qualified, kind, uses FROM symbols WHERE uses>0 AND kind<>'file' ORDER BY uses DESC, qualified LIMIT 20000"
         )
-        for row in rows:
-            keyword = Keyword._make(row)
+        for keyword in sorted(map(Keyword._make, rows), key=self.by_uses):
             folder = self.files[keyword.id >> FILE_SHIFT].folder
             while True:
                 known = found.setdefault(folder, [])
@@ -179,11 +184,21 @@ class Book:
     def most_used(self, folder: str) -> list[Keyword]:
         """The symbols of a folder and the folders below it that other files use most."""
         known = self._most_used.get(folder, [])
-        if len(known) >= MOST_USED:
+        if len(known) >= MOST_USED or folder in self._complete:
             return known
         rows = [row for file in self.below(folder) for row in self.keywords_of(file.id) if row.uses]
-        rows.sort(key=lambda row: (-row.uses, row.id))
-        return rows[:MOST_USED]
+        rows.sort(key=self.by_uses)
+        self._complete.add(folder)
+        self._most_used[folder] = rows[:MOST_USED]
+        return self._most_used[folder]
+
+    def by_uses(self, row: Keyword) -> tuple[int, str, int, int]:
+        """Most used first; ids differ between builds of the same tree, so places decide between equals."""
+        return -row.uses, row.qualified, *self.place(row.id)
+
+    def place(self, symbol: int) -> tuple[int, int]:
+        """Where a symbol stands in the order of the tree."""
+        return self.rank[symbol >> FILE_SHIFT], symbol & 0xFFFFF
 
     def below(self, folder: str) -> list[File]:
         """All files of a folder and of the folders below it."""
@@ -210,7 +225,8 @@ class Book:
 
     def _notes(self, title: str, kind: str) -> list[tuple[str, int]]:
         rows = self.db.execute(
-            "SELECT file, line FROM remarks WHERE title=? COLLATE NOCASE AND kind=? AND kind IN ('note', 'note-reference')", (title, kind)
+            "SELECT file, line FROM remarks WHERE title=? COLLATE NOCASE AND kind=? AND kind IN ('note', 'note-reference')",
+            (title, kind),
         )
         return sorted((self.path(file), line) for file, line in rows)
 
@@ -245,13 +261,15 @@ class Context:
         """Who uses the symbols of this file. What uses the definition of a name that is declared here counts too."""
         low, high = self.range
         rows = self.book.db.execute(
-            f"SELECT e.dst, e.src, {_USE} FROM edges e JOIN symbols s ON s.id=e.src WHERE e.dst>=? AND e.dst<?", (low, high)
+            f"SELECT e.dst, e.src, {_USE} FROM edges e JOIN symbols s ON s.id=e.src WHERE e.dst>=? AND e.dst<?",
+            (low, high),
         )
         found = [Use._make(row) for row in rows]
         for symbol in self.symbols:
             if symbol.twin:
                 rows = self.book.db.execute(
-                    f"SELECT ?, e.src, {_USE} FROM edges e JOIN symbols s ON s.id=e.src WHERE e.dst=?", (symbol.id, symbol.twin)
+                    f"SELECT ?, e.src, {_USE} FROM edges e JOIN symbols s ON s.id=e.src WHERE e.dst=?",
+                    (symbol.id, symbol.twin),
                 )
                 found += [Use._make(row) for row in rows]
         return self._ordered(found)
@@ -260,7 +278,8 @@ class Context:
     def outgoing(self) -> list[Use]:
         low, high = self.range
         rows = self.book.db.execute(
-            f"SELECT e.src, e.dst, {_USE} FROM edges e JOIN symbols s ON s.id=e.dst WHERE e.src>=? AND e.src<?", (low, high)
+            f"SELECT e.src, e.dst, {_USE} FROM edges e JOIN symbols s ON s.id=e.dst WHERE e.src>=? AND e.src<?",
+            (low, high),
         )
         return self._ordered([Use._make(row) for row in rows])
 
@@ -303,7 +322,8 @@ class Context:
     @cached_property
     def imports(self) -> list[tuple[int, str, str, str, str, int]]:
         return self.book.db.execute(
-            "SELECT line, kind, module, name, alias, COALESCE(target, 0) FROM imports WHERE file=? ORDER BY line, module, name", (self.file.id,)
+            "SELECT line, kind, module, name, alias, COALESCE(target, 0) FROM imports WHERE file=? ORDER BY line, module, name",
+            (self.file.id,),
         ).fetchall()
 
     @cached_property
@@ -316,7 +336,8 @@ class Context:
     @cached_property
     def findings(self) -> list[tuple[int, str, str, str, int]]:
         return self.book.db.execute(
-            "SELECT line, section, rule, detail, local FROM findings WHERE file=? ORDER BY line, section, rule, detail", (self.file.id,)
+            "SELECT line, section, rule, detail, local FROM findings WHERE file=? ORDER BY line, section, rule, detail",
+            (self.file.id,),
         ).fetchall()
 
     @cached_property
@@ -336,7 +357,9 @@ class Context:
         """(term, places, first line) of the terms that stand out in this file's comments against the rest of the tree."""
         total = max(len(self.book.files), 2)
         ranked = []
-        for term, count, line in self.book.db.execute("SELECT term, count, line FROM words WHERE file=?", (self.file.id,)):
+        for term, count, line in self.book.db.execute(
+            "SELECT term, count, line FROM words WHERE file=?", (self.file.id,)
+        ):
             share = self.book.documents(term) / total
             if share > 0.2 and total > 20:
                 continue

@@ -61,19 +61,26 @@ def metadata(context: Context, links: Links) -> str:
         lines.append(f"- **Lines**: {file.lines:,} ({file.code:,} code, {file.comment:,} comment)")
         if file.errors:
             where = link(f"line {file.errors}", links.source(file.path, file.errors))
-            lines.append(f"- **Syntax**: from {where} on, the parser met constructs it does not know; definitions near them may be missing")
+            lines.append(
+                f"- **Syntax**: from {where} on, the parser met constructs it does not know; definitions near them may be missing"
+            )
     else:
         lines.append(f"- **Not parsed**: {_STATUS.get(file.status, file.status)}")
     history = context.history
     if history is not None:
         commits, first, last, author, authors, companions = history
         lines.append(f"- **Last change**: {_day(last)} by {escape(author)}")
-        lines.append(f"- **Age**: since {_day(first)}; {commits} {'change' if commits == 1 else 'changes'} in the history that was read")
+        lines.append(
+            f"- **Age**: since {_day(first)}; {commits} {'change' if commits == 1 else 'changes'} in the history that was read"
+        )
         who, companions_shown = shown(authors, companions)
         lines.append("- **Changed by**: " + ", ".join(f"{escape(name)} ({count})" for name, count in who))
         along = [(path, count) for path, count in companions_shown if path in context.book.by_path]
         if along:
-            lines.append("- **Changes with**: " + ", ".join(f"{file_link(context, links, path)} ({count})" for path, count in along))
+            lines.append(
+                "- **Changes with**: "
+                + ", ".join(f"{file_link(context, links, path)} ({count})" for path, count in along)
+            )
     return "\n".join(lines) + "\n"
 
 
@@ -124,15 +131,25 @@ def overview(context: Context, links: Links) -> str:
 def _role(context: Context, links: Links) -> str:
     inside = {row[5] for row in context.imports if row[5]}
     outside = {row[2] for row in context.imports if not row[5] and row[1] in ("import", "from", "include", "require")}
-    kinds = Counter(symbol.kind for symbol in context.symbols[1:] if symbol.parent & 0xFFFFF == 0 or symbol.kind in ("class", "struct"))
+    kinds = Counter(
+        symbol.kind
+        for symbol in context.symbols[1:]
+        if symbol.parent & 0xFFFFF == 0 or symbol.kind in ("class", "struct")
+    )
     defines = ", ".join(f"{count} {plural(kind, count)}" for kind, count in kinds.most_common(5))
     sentences = []
     if defines:
         sentences.append(f"defines {defines}")
     if inside or outside:
-        sentences.append(f"imports {len(inside)} {plural('file', len(inside))} of this tree and {len(outside)} from outside")
+        sentences.append(
+            f"imports {len(inside)} {plural('file', len(inside))} of this tree and {len(outside)} from outside"
+        )
     importers = len(context.importers)
-    sentences.append(f"is imported by {importers} {plural('file', importers)}" if importers else "is imported by no file of this tree")
+    sentences.append(
+        f"is imported by {importers} {plural('file', importers)}"
+        if importers
+        else "is imported by no file of this tree"
+    )
     return "; ".join(sentences) + "."
 
 
@@ -154,6 +171,6 @@ def most_used(context: Context) -> list[tuple[Symbol, int, int]]:
         uses = [use for use in context.outside_uses.get(symbol.id, ()) if use.certainty > 1]
         if uses and symbol.qualified not in known:
             known.add(symbol.qualified)
-            found.append((symbol, sum(use.count for use in uses), len({use.far >> FILE_SHIFT for use in uses})))
+            found.append((symbol, sum(use.times for use in uses), len({use.far >> FILE_SHIFT for use in uses})))
     found.sort(key=lambda row: (-row[1], row[0].line))
     return found

@@ -38,7 +38,9 @@ def index_page(book: Book, folder: str, links: Links) -> str:
         rows = []
         for sub in subs:
             files = book.below(sub)
-            rows.append(f"- {link(code(sub.rpartition('/')[2] + '/'), links.at(_at(sub, 'index.md')))}: {len(files)} {plural('file', len(files))}")
+            rows.append(
+                f"- {link(code(sub.rpartition('/')[2] + '/'), links.at(_at(sub, 'index.md')))}: {len(files)} {plural('file', len(files))}"
+            )
         parts.append("## Folders\n\n" + "\n".join(rows) + "\n")
     files = book.in_folder(folder)
     paged = [file for file in files if book.has_page(file.id)]
@@ -53,7 +55,10 @@ def index_page(book: Book, folder: str, links: Links) -> str:
         parts.append("")
     rest = [file for file in files if not book.has_page(file.id)]
     if rest:
-        rows = [f"- {link(code(file.path.rpartition('/')[2]), links.source(file.path))} ({file.status}, {file.size:,} bytes)" for file in rest[:200]]
+        rows = [
+            f"- {link(code(file.path.rpartition('/')[2]), links.source(file.path))} ({file.status}, {file.size:,} bytes)"
+            for file in rest[:200]
+        ]
         more = f"\n- and {len(rest) - 200} more" if len(rest) > 200 else ""
         parts.append("## Files without a page\n\n" + "\n".join(rows) + more + "\n")
     if not files and not subs:
@@ -66,7 +71,9 @@ def doc_page(book: Book, folder: str, links: Links) -> str:
     parts = [f"# {_title(folder) if folder else 'This repository'}\n", _navigation(folder, links, "doc.md")]
     readme = _readme(book, folder)
     if readme is not None:
-        parts.append(f"**Purpose**, from {link(code(readme.path.rpartition('/')[2]), links.page(readme.path))}: {escape(first_sentence(readme.purpose))}\n")
+        parts.append(
+            f"**Purpose**, from {link(code(readme.path.rpartition('/')[2]), links.page(readme.path))}: {escape(first_sentence(readme.purpose))}\n"
+        )
     languages: Counter[str] = Counter()
     for file in files:
         if file.status == "ok":
@@ -74,7 +81,11 @@ def doc_page(book: Book, folder: str, links: Links) -> str:
     total = sum(languages.values())
     parts.append(
         f"{len(files):,} {plural('file', len(files))}, {total:,} lines"
-        + (": " + ", ".join(f"{escape(title_of(name))} {count:,}" for name, count in languages.most_common(8)) if total else "")
+        + (
+            ": " + ", ".join(f"{escape(title_of(name))} {count:,}" for name, count in languages.most_common(8))
+            if total
+            else ""
+        )
         + ".\n"
     )
     used = book.most_used(folder)
@@ -88,12 +99,20 @@ def doc_page(book: Book, folder: str, links: Links) -> str:
     outward, inward = _traffic(book, files)
     for title, counter in (("Depends on", outward), ("Depended on by", inward)):
         if counter:
-            rows = [f"- {link(code(other + '/'), links.at(_at(other, 'index.md')))}: {count} {plural('import', count)}" for other, count in counter.most_common(_SHOWN) if other]
+            rows = [
+                f"- {link(code(other + '/'), links.at(_at(other, 'index.md')))}: {count} {plural('import', count)}"
+                for other, count in counter.most_common(_SHOWN)
+                if other
+            ]
             if rows:
                 parts.append(f"## {title}\n\n" + "\n".join(rows) + "\n")
     largest = sorted((file for file in files if book.has_page(file.id)), key=lambda file: (-file.lines, file.path))[:10]
     if largest:
-        parts.append("## Largest files\n\n" + "\n".join(f"- {link(code(file.path), links.page(file.path))}: {file.lines:,} lines" for file in largest) + "\n")
+        parts.append(
+            "## Largest files\n\n"
+            + "\n".join(f"- {link(code(file.path), links.page(file.path))}: {file.lines:,} lines" for file in largest)
+            + "\n"
+        )
     return "\n".join(parts)
 
 
@@ -131,10 +150,15 @@ def keyword_index(book: Book, folder: str, links: Links) -> str:
             if first != letter:
                 letter = first
                 parts.append(f"\n### {letter}\n")
-            where = ", ".join(link(escape(file.path.rpartition("/")[2]), links.page(file.path, slug(qualified))) for file, _ in places[:4])
+            where = ", ".join(
+                link(escape(file.path.rpartition("/")[2]), links.page(file.path, slug(qualified)))
+                for file, _ in places[:4]
+            )
             more = f" and {len(places) - 4} more" if len(places) > 4 else ""
             uses = sum(count for _, count in places)
-            parts.append(f"- {code(qualified)} ({kind}): {where}{more}" + (f", {uses} {plural('use', uses)}" if uses else ""))
+            parts.append(
+                f"- {code(qualified)} ({kind}): {where}{more}" + (f", {uses} {plural('use', uses)}" if uses else "")
+            )
         parts.append("")
     for sub in subfolders(book, folder):
         rows = [
@@ -142,7 +166,11 @@ def keyword_index(book: Book, folder: str, links: Links) -> str:
             f"{row.uses} {plural('use', row.uses)}"
             for row in book.most_used(sub)[:20]
         ]
-        parts.append(f"## {code(sub.rpartition('/')[2] + '/')}\n\n{link('all its keywords', links.at(_at(sub, 'sub.md')))}\n\n" + "\n".join(rows) + "\n")
+        parts.append(
+            f"## {code(sub.rpartition('/')[2] + '/')}\n\n{link('all its keywords', links.at(_at(sub, 'sub.md')))}\n\n"
+            + "\n".join(rows)
+            + "\n"
+        )
     if len(parts) == 2:
         parts.append("No identifiers are defined here.\n")
     return "\n".join(parts)

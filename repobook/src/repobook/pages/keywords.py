@@ -46,19 +46,40 @@ def _identifiers(context: Context, links: Links, page: str) -> list[str]:
         found = by_kind.get(kind)
         if not found:
             continue
-        rows = [_identifier(context, links, page, symbol) for symbol in sorted(found.values(), key=lambda s: (s.name.lower(), s.line))]
+        rows = [
+            _identifier(context, links, page, symbol)
+            for symbol in sorted(found.values(), key=lambda s: (s.name.lower(), s.line))
+        ]
         parts.append(f"### {plural(kind, 2).capitalize()}\n\n" + "\n".join(rows) + "\n")
     imported = _imports(context, links)
     if imported:
         parts.append("### Imports\n\n" + "\n".join(imported) + "\n")
-    errors = [s for s in context.symbols[1:] if s.kind in ("variable", "macro", "enumerator", "constant", "field") and _ERROR.match(s.name)]
+    errors = [
+        s
+        for s in context.symbols[1:]
+        if s.kind in ("variable", "macro", "enumerator", "constant", "field") and _ERROR.match(s.name)
+    ]
     if errors:
-        rows = [f"- {link(code(s.name), page + '#' + slug(s.qualified))} ({link(f'line {s.line}', links.source(context.file.path, s.line))})" for s in errors]
+        rows = [
+            f"- {link(code(s.name), page + '#' + slug(s.qualified))} ({link(f'line {s.line}', links.source(context.file.path, s.line))})"
+            for s in errors
+        ]
         parts.append("### Error constants\n\n" + "\n".join(rows) + "\n")
     for rule, title in (("flag", "Flags"), ("environment variable", "Environment variables")):
-        found_rows = {detail: line for line, section, name, detail, _ in reversed(context.findings) if section == "name" and name == rule}
+        found_rows = {
+            detail: line
+            for line, section, name, detail, _ in reversed(context.findings)
+            if section == "name" and name == rule
+        }
         if found_rows:
-            parts.append(f"### {title}\n\n" + "\n".join(f"- {code(name)} ({link(f'line {line}', links.source(context.file.path, line))})" for name, line in sorted(found_rows.items())) + "\n")
+            parts.append(
+                f"### {title}\n\n"
+                + "\n".join(
+                    f"- {code(name)} ({link(f'line {line}', links.source(context.file.path, line))})"
+                    for name, line in sorted(found_rows.items())
+                )
+                + "\n"
+            )
     return parts
 
 
@@ -85,7 +106,7 @@ def _identifier(context: Context, links: Links, page: str, symbol: Symbol) -> st
 def _imports(context: Context, links: Links) -> list[str]:
     rows: dict[str, str] = {}
     for line, kind, module, name, _, target in context.imports:
-        label = module.strip("<>\"") + (f" {name}" if name and name != "*" else "")
+        label = module.strip('<>"') + (f" {name}" if name and name != "*" else "")
         if label in rows or kind in ("namespace alias",):
             continue
         where = link(f"line {line}", links.source(context.file.path, line))
@@ -104,27 +125,39 @@ def _concepts(context: Context, links: Links, page: str) -> str:
         if kind == "note"
     ]
     for term, count, line in context.concepts:
-        rows.append(f"- {escape(term)}: {count} {'place' if count == 1 else 'places'} ({link(f'line {line}', links.source(context.file.path, line))})")
-    return "\n".join(rows) + "\n" if rows else "No term of this file's comments stands out against the rest of the tree.\n"
+        rows.append(
+            f"- {escape(term)}: {count} {'place' if count == 1 else 'places'} ({link(f'line {line}', links.source(context.file.path, line))})"
+        )
+    return (
+        "\n".join(rows) + "\n" if rows else "No term of this file's comments stands out against the rest of the tree.\n"
+    )
 
 
 def _section_map(context: Context, page: str) -> str:
     """Which sections of the file's page speak of which of its keywords."""
     rows = []
-    tops = [s for s in context.symbols[1:] if s.kind in ("class", "struct", "function", "macro", "namespace", "type", "interface", "trait")]
+    tops = [
+        s
+        for s in context.symbols[1:]
+        if s.kind in ("class", "struct", "function", "macro", "namespace", "type", "interface", "trait")
+    ]
     names = list(dict.fromkeys(s.name for s in tops))
     if names:
         rows.append(("Detailed analysis", "detailed-analysis", names))
     used = [s.name for s in context.symbols[1:] if any(use.certainty > 1 for use in context.outside_uses.get(s.id, ()))]
     if used:
         rows.append(("High-level overview", "high-level-overview", list(dict.fromkeys(used))))
-    for section, title, anchor in (("performance", "Performance considerations", "performance-considerations"), ("safety", "Security & safety", "security--safety"), ("pattern", "Architecture & design", "architecture--design")):
+    for section, title, anchor in (
+        ("performance", "Performance considerations", "performance-considerations"),
+        ("safety", "Security & safety", "security--safety"),
+        ("pattern", "Architecture & design", "architecture--design"),
+    ):
         found = list(dict.fromkeys(row[2] for row in context.findings if row[1] == section))
         if section == "performance":
             found += [s.name for s in context.symbols[1:] if s.complexity >= 10 or s.nesting >= 4]
         if found:
             rows.append((title, anchor, list(dict.fromkeys(found))))
-    modules = list(dict.fromkeys(row[2].strip("<>\"") for row in context.imports))
+    modules = list(dict.fromkeys(row[2].strip('<>"') for row in context.imports))
     if modules:
         rows.append(("Dependencies", "dependencies", modules))
     reached = [
@@ -137,7 +170,9 @@ def _section_map(context: Context, page: str) -> str:
         return "The file has no keywords to map.\n"
     return (
         "\n".join(
-            f"- {link(escape(title), page + '#' + anchor)}: " + ", ".join(code(name) for name in found[:30]) + (f" and {len(found) - 30} more" if len(found) > 30 else "")
+            f"- {link(escape(title), page + '#' + anchor)}: "
+            + ", ".join(code(name) for name in found[:30])
+            + (f" and {len(found) - 30} more" if len(found) > 30 else "")
             for title, anchor, found in rows
         )
         + "\n"

@@ -2,6 +2,7 @@
 
 import posixpath
 import re
+from functools import lru_cache
 from urllib.parse import quote
 
 _SPECIAL = re.compile(r"([\\`*_\[\]<>|~#{}!&])")
@@ -37,10 +38,16 @@ def fenced(text: str, language: str = "") -> str:
     return f"{fence}{language}\n{text.rstrip()}\n{fence}\n"
 
 
+@lru_cache(1 << 16)
 def url(path: str) -> str:
-    return path if path.replace("/", "").replace(".", "").replace("_", "").replace("-", "").isalnum() else quote(path, safe="/._-~")
+    return (
+        path
+        if path.replace("/", "").replace(".", "").replace("_", "").replace("-", "").isalnum()
+        else quote(path, safe="/._-~")
+    )
 
 
+@lru_cache(1 << 16)
 def slug(qualified: str) -> str:
     """The anchor of a symbol on its file's page."""
     return "d-" + (_SLUG.sub(".", qualified) if not qualified.isidentifier() else qualified).strip(".")

@@ -11,7 +11,7 @@ from repobook.model.schema import FILE_SHIFT
 from repobook.naming import group_of
 from repobook.pages.context import Book, Keyword
 from repobook.pages.file_page import plural
-from repobook.pages.folder import index_page, subfolders
+from repobook.pages.folder import index_page, last_name, subfolders
 from repobook.pages.markdown import Links, code, escape, link, slug
 
 
@@ -43,16 +43,22 @@ def keyword_page(counts: Counter[str], book: Book, links: Links) -> str:
     for group in sorted(counts):
         letters.setdefault(group[0].upper() if group[0].isalpha() else "#", []).append(group)
     most: dict[str, list[Keyword]] = {}
-    rows = book.db.execute("SELECT id, qualified, kind, uses, name FROM symbols WHERE uses>0 AND kind<>'file' ORDER BY uses DESC, id LIMIT 800")
-    for *row, name in rows:
-        first = group_of(name)[0].upper()
-        most.setdefault(first if first.isalpha() else "#", []).append(Keyword._make(row))
+    rows = book.db.execute(
+        "SELECT id, qualified, kind, uses FROM symbols WHERE uses>0 AND kind<>'file' ORDER BY uses DESC, qualified LIMIT 800"
+    )
+    for row in map(Keyword._make, rows):
+        first = group_of(last_name(row.qualified))[0].upper()
+        most.setdefault(first if first.isalpha() else "#", []).append(row)
     for letter in sorted(letters):
         groups = ", ".join(f"{link(group, group_page(group))} ({counts[group]:,})" for group in letters[letter])
         parts.append(f"## {letter}\n\n{groups}\n")
-        used = sorted(most.get(letter, []), key=lambda row: (row.qualified.lower(), row.id))
+        used = sorted(most.get(letter, []), key=lambda row: (row.qualified.lower(), *book.by_uses(row)))
         if used:
-            parts.append("Used most:\n\n" + "\n".join(_line(book, links, row.qualified, row.kind, [row.id], row.uses) for row in used) + "\n")
+            parts.append(
+                "Used most:\n\n"
+                + "\n".join(_line(book, links, row.qualified, row.kind, [row.id], row.uses) for row in used)
+                + "\n"
+            )
     if len(parts) == 2:
         parts.append("The tree defines no identifiers.\n")
     return "\n".join(parts)
@@ -70,8 +76,8 @@ def group_text(book: Book, group: str, names: list[str], links: Links) -> str:
     """The page of one group: its names merged by definition, with how often other files use them."""
     merged: dict[tuple[str, str], tuple[list[int], int]] = {}
     for name in names:
-        rows = book.db.execute("SELECT id, qualified, kind, uses FROM symbols WHERE name=? AND kind<>'file' ORDER BY id", (name,))
-        for symbol, qualified, kind, uses in rows:
+        rows = book.db.execute("SELECT id, qualified, kind, uses FROM symbols WHERE name=? AND kind<>'file'", (name,))
+        for symbol, qualified, kind, uses in sorted(rows, key=lambda row: (row[1], *book.place(row[0]))):
             known = merged.get((qualified, kind))
             merged[qualified, kind] = ([symbol], uses) if known is None else ([*known[0], symbol], known[1] + uses)
     lines = [_line(book, links, qualified, kind, ids, uses) for (qualified, kind), (ids, uses) in merged.items()]
@@ -96,13 +102,27 @@ def book_page(book: Book, title: str, links: Links) -> str:
         languages = sorted({title_of(file.language) for file in files if file.status == "ok"})
         target = links.at(f"{folder}/doc.md") if folder else "doc.md"
         parts.append(f"## {link(code(folder + '/') if folder else 'Top of the tree', target)}\n")
-        parts.append(f"{len(files):,} {plural('file', len(files))}, {lines:,} lines" + (f" ({escape(', '.join(languages[:6]))})" if languages else "") + ".\n")
+        parts.append(
+            f"{len(files):,} {plural('file', len(files))}, {lines:,} lines"
+            + (f" ({escape(', '.join(languages[:6]))})" if languages else "")
+            + ".\n"
+        )
         subs = subfolders(book, folder) if folder else []
-        rows = [f"- {link(code(sub.rpartition('/')[2] + '/'), links.at(sub + '/doc.md'))}: {len(book.below(sub))} files" for sub in subs]
-        rows += [f"- {link(code(file.path.rpartition('/')[2]), links.page(file.path))}" for file in book.in_folder(folder) if book.has_page(file.id)]
+        rows = [
+            f"- {link(code(sub.rpartition('/')[2] + '/'), links.at(sub + '/doc.md'))}: {len(book.below(sub))} files"
+            for sub in subs
+        ]
+        rows += [
+            f"- {link(code(file.path.rpartition('/')[2]), links.page(file.path))}"
+            for file in book.in_folder(folder)
+            if book.has_page(file.id)
+        ]
         if rows:
             parts.append("\n".join(rows) + "\n")
-    notes = book.db.execute("SELECT title, file, line FROM remarks WHERE kind='note' ORDER BY title COLLATE NOCASE, file, line").fetchall()
+    notes = book.db.execute(
+        "SELECT title, file, line FROM remarks WHERE kind='note' ORDER BY title COLLATE NOCASE"
+    ).fetchall()
+    notes.sort(key=lambda row: (row[0].lower(), book.rank[row[1]], row[2]))
     if notes:
         parts.append("## Titled notes\n")
         parts.append("\n".join(

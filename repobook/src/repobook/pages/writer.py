@@ -85,7 +85,10 @@ def _write_file(file_id: int) -> list[Written]:
                 source = opened.read(book.embed + 1).decode("utf-8", "replace").replace("\r\n", "\n")
         except OSError:
             source = None
-    return [_put(file.path + "_docs.md", file_page(context, links, source)), _put(file.path + "_kw.md", keyword_page(context, links))]
+    return [
+        _put(file.path + "_docs.md", file_page(context, links, source)),
+        _put(file.path + "_kw.md", keyword_page(context, links)),
+    ]
 
 
 def _write_folder(folder: str) -> list[Written]:
@@ -129,13 +132,31 @@ def write_pages(
     _desk = _Desk(str(root), str(output), book, dict(db.execute("SELECT path, digest FROM pages")), names)
     tasks = [task for task in tasks if _exists(task, book, names)]
     book.callers = Callers(db, preload=len(tasks) > 500)
-    for done, pages in enumerate(workers.run(_write_task, tasks, jobs, _reopen, (str(database(output)), os.getpid()), 8), 1):
+    try:
+        _write_all(db, tasks, jobs, outcome, progress)
+        title = config.title or root.resolve().name
+        _write_tops(db, book, title, names, outcome)
+        outcome.removed += _remove_old(db, output, expected_pages(book, names))
+        db.execute("DELETE FROM pending")
+        db.commit()
+    except BaseException:
+        db.rollback()  # what is pending stays so: the next build looks at these pages again
+        raise
+
+
+def _write_all(db: sqlite3.Connection, tasks: list[str], jobs: int, outcome: Outcome, progress: Progress) -> None:
+    start = (str(database(Path(_desk.output))), os.getpid())
+    for done, pages in enumerate(workers.run(_write_task, tasks, jobs, _reopen, start, 8), 1):
         outcome.written += sum(row[2] for row in pages)
         db.executemany("INSERT OR REPLACE INTO pages VALUES(?, NULL, ?)", [row[:2] for row in pages])
         if done % 50 == 0 or done == len(tasks):
             progress("writing", done, len(tasks))
+
+
+def _write_tops(
+    db: sqlite3.Connection, book: Book, title: str, names: dict[str, list[str]], outcome: Outcome
+) -> None:
     links = Links("", book.to_source, book.source_url)
-    title = config.title or root.resolve().name
     counts = Counter({group: len(found) for group, found in names.items()})
     for page, text in (
         ("index.md", tree_pages.top_index(book, title, links)),
@@ -145,9 +166,6 @@ def write_pages(
         row = _put(page, text)
         outcome.written += row[2]
         db.execute("INSERT OR REPLACE INTO pages VALUES(?, NULL, ?)", row[:2])
-    outcome.removed += _remove_old(db, output, expected_pages(book, names))
-    db.execute("DELETE FROM pending")
-    db.commit()
 
 
 def _exists(task: str, book: Book, names: dict[str, list[str]]) -> bool:

@@ -12,9 +12,7 @@ _IDENTIFIER = re.compile(r"[A-Za-z_]\w*(?:::[A-Za-z_]\w*)*")
 _TABLES = {"PyMethodDef": "method table", "PyGetSetDef": "getset table", "PyMemberDef": "member table"}
 # Identifiers of a table's row that are never the function behind it.
 _NOISE = frozenset(
-    "PyCFunction getter setter void nullptr NULL const char static_cast reinterpret_cast PyCFunctionWithKeywords PyObject "
-    "castPyCFunctionWithKeywords METH_VARARGS METH_KEYWORDS METH_NOARGS METH_O METH_STATIC METH_CLASS METH_FASTCALL "
-    "PyCFunctionFast self args kwargs int".split()
+    ["PyCFunction", "getter", "setter", "void", "nullptr", "NULL", "const", "char", "static_cast", "reinterpret_cast", "PyCFunctionWithKeywords", "PyObject", "castPyCFunctionWithKeywords", "METH_VARARGS", "METH_KEYWORDS", "METH_NOARGS", "METH_O", "METH_STATIC", "METH_CLASS", "METH_FASTCALL", "PyCFunctionFast", "self", "args", "kwargs", "int"]
 )
 _DEF = frozenset({"def", "def_static", "def_property", "def_property_readonly", "def_readwrite", "def_readonly", "def_property_readonly_static", "impl"})  # fmt: skip
 
@@ -51,7 +49,9 @@ def pybind(match: dict[str, list[Node]], source: bytes, captures: Captures) -> t
     if target.type == "lambda_expression":
         body = target.child_by_field_name("body")
         stop = body.start_byte if body is not None else target.end_byte
-        captures.definitions.append(Definition(target.start_byte, target.end_byte, exposed, "binding", exposed_node.start_byte, stop))
+        captures.definitions.append(
+            Definition(target.start_byte, target.end_byte, exposed, "binding", exposed_node.start_byte, stop)
+        )
         return target.start_byte, Binding(line, "pybind11", exposed, "")
     targets = _targets(target, source)
     return method.start_byte, Binding(line, "pybind11", exposed, targets[-1] if targets else "")

@@ -13,7 +13,10 @@ DOC_LIMIT = 4000
 _MARKS = re.compile(r"^\s*(?:/\*+!?<?|\*+/|\*+(?!\*)|//+[!<]*|#+!?|--+|;+|%+)?\s?")
 _TAIL = re.compile(r"\s*\*+/\s*$")
 _NOTE = re.compile(r"(?:^|\s)Note\s*:?\s*\[\s*([^\]\n]{2,120}?)\s*\]\s*[:.]?", re.I)
-_NOTE_REFERENCE = re.compile(r"(?:see|cf\.?|in|per|by|of|from|read|refer to|also|and|,)\s+(?:the\s+)?(?:also\s+)?[\"'`]*note\s*:?\s*\[\s*([^\]\n]{2,120}?)\s*\]", re.I)
+_NOTE_REFERENCE = re.compile(
+    r"(?:see|cf\.?|in|per|by|of|from|read|refer to|also|and|,)\s+(?:the\s+)?(?:also\s+)?[\"'`]*note\s*:?\s*\[\s*([^\]\n]{2,120}?)\s*\]",
+    re.I,
+)
 # `[ Title ]` on a line of its own, with what it says below.
 _UNDERLINED = re.compile(r"^\[ ([^\]\n]{2,120}?) \][ \t]*\n(?:[ \t]*[~=\-^]{3,}[ \t]*\n)?(?=.*[a-z])", re.M)
 _TODO = re.compile(r"\b(TODO|FIXME|XXX|HACK|BUG)\b(\s*\([^)\n]*\))?\s*:?\s*(.*)")
@@ -22,7 +25,9 @@ _INVARIANT = re.compile(
     r"thread[- ]safe|not thread[- ]safe|never null|non-null|owns the|takes ownership|requires that|caller must)\b",
     re.I,
 )
-_DIRECTIVE = re.compile(r"^(?:noqa|type:|pylint|mypy:|pyre|ruff|fmt:|clang-format|NOLINT|lint|isort|flake8|eslint|pragma)", re.I)
+_DIRECTIVE = re.compile(
+    r"^(?:noqa|type:|pylint|mypy:|pyre|ruff|fmt:|clang-format|NOLINT|lint|isort|flake8|eslint|pragma)", re.I
+)
 _LICENSE = re.compile(r"copyright|licen[sc]e|all rights reserved|SPDX|\bWARRANT|redistribut", re.I)
 _WORD = re.compile(r"[A-Za-z][A-Za-z'-]+")
 
@@ -60,9 +65,9 @@ def read_comments(comments: list[Span], source: bytes, lines: list[int], scopes:
     facts.code = max(0, facts.lines - facts.comment - blank)
     for block in blocks:
         _remarks(block, lines, scopes, facts)
-    texts = [(block.first, "\n".join(block.texts)) for block in blocks]
-    texts += [(symbol.line, symbol.doc) for symbol in facts.symbols if symbol.doc]
-    facts.words = terms(texts)
+    prose = [(block.first, "\n".join(block.texts)) for block in blocks]
+    prose += [(symbol.line, symbol.doc) for symbol in facts.symbols if symbol.doc]
+    facts.words = terms(prose)
     if not facts.purpose and blocks:
         facts.purpose = _purpose(blocks)
     return blocks
@@ -126,10 +131,11 @@ def _notes(block: Block, text: str, local: int, facts: Facts) -> None:
             continue
         facts.remarks.append(Remark(line, "note", _title(match.group(1)), body[:DOC_LIMIT], local))
 
-
     for match in _UNDERLINED.finditer(text):
         line = block.first + text.count("\n", 0, match.start())
-        facts.remarks.append(Remark(line, "note", _title(match.group(1)), text[match.end() :].strip()[:DOC_LIMIT], local))
+        facts.remarks.append(
+            Remark(line, "note", _title(match.group(1)), text[match.end() :].strip()[:DOC_LIMIT], local)
+        )
 
 
 def _title(text: str) -> str:

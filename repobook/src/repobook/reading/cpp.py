@@ -3,6 +3,7 @@
 Macros that stand for attributes (`class TORCH_API Tensor`) are blanked before the parse; see `macros`.
 """
 
+from bisect import bisect_right
 from dataclasses import dataclass
 from functools import cache
 
@@ -19,7 +20,9 @@ from repobook.reading.macros import Macros
 from repobook.reading.patterns import read_patterns, read_settings
 
 _SELF = frozenset({b"this"})
-_NAMES = frozenset({"identifier", "field_identifier", "type_identifier", "operator_name", "destructor_name", "primitive_type"})
+_NAMES = frozenset(
+    {"identifier", "field_identifier", "type_identifier", "operator_name", "destructor_name", "primitive_type"}
+)
 _Match = tuple[int, dict[str, list[Node]]]
 
 
@@ -60,10 +63,10 @@ def read(original: bytes, path: str, language: str, macros: Macros) -> Facts:
     for one in facts.imports:
         one.local = scopes.at(lines[one.line - 1])
     engine.collect_references(captures, source, lines, scopes, facts, RULES, _SELF)
-    for name, at in blanked:
-        line, owner = engine.bisect_right(lines, at), scopes.at(at)
-        facts.references.setdefault((name, ""), []).append(pack(line, owner, 0))
-        rule = RULES.names.get(name.encode())
+    for macro, at in blanked:
+        line, owner = bisect_right(lines, at), scopes.at(at)
+        facts.references.setdefault((macro, ""), []).append(pack(line, owner, 0))
+        rule = RULES.names.get(macro.encode())
         answer = rule("", False, _no_loop, at) if rule is not None else None
         if answer is not None:
             facts.findings.append(Finding(line, *answer, owner))
@@ -116,18 +119,36 @@ def _declared(node: Node, source: bytes = b"") -> _Declared:
                 scope = f"{scope}::{text}" if scope else text
             current = current.child_by_field_name("name")
         elif kind == "operator_cast":
-            return _Declared(None, scope, True, "operator " + source[current.start_byte : current.end_byte].decode("utf-8", "replace").removeprefix("operator").partition("(")[0].strip())
+            return _Declared(
+                None,
+                scope,
+                True,
+                "operator "
+                + source[current.start_byte : current.end_byte]
+                .decode("utf-8", "replace")
+                .removeprefix("operator")
+                .partition("(")[0]
+                .strip(),
+            )
         elif kind in ("template_function", "template_type", "template_method"):
             current = current.child_by_field_name("name")
         else:
             following = current.child_by_field_name("declarator")
-            if following is None and kind in ("reference_declarator", "parenthesized_declarator", "attributed_declarator"):
-                following = next((c for c in current.named_children if c.type.endswith(("declarator", "identifier"))), None)
+            if following is None and kind in (
+                "reference_declarator",
+                "parenthesized_declarator",
+                "attributed_declarator",
+            ):
+                following = next(
+                    (c for c in current.named_children if c.type.endswith(("declarator", "identifier"))), None
+                )
             current = following
     return _Declared(None, scope, function)
 
 
-def _definitions(matches: list[_Match], source: bytes, captures: Captures, facts: Facts, macros: Macros) -> list[tuple[int, Binding]]:
+def _definitions(
+    matches: list[_Match], source: bytes, captures: Captures, facts: Facts, macros: Macros
+) -> list[tuple[int, Binding]]:
     add = captures.definitions.append
     variables: list[tuple[int, Node, Node, Node]] = []
     bindings: list[tuple[int, Binding]] = []
@@ -147,9 +168,14 @@ def _definitions(matches: list[_Match], source: bytes, captures: Captures, facts
                 kind = "function" if found.function else "field"
                 add(
                     Definition(
-                        node.start_byte, node.end_byte, engine.text_of(found.name, source), kind, found.name.start_byte,
-                        declaration=found.function, bases="" if found.function else _class_text(node, source),
-                    )  # fmt: skip
+                        node.start_byte,
+                        node.end_byte,
+                        engine.text_of(found.name, source),
+                        kind,
+                        found.name.start_byte,
+                        declaration=found.function,
+                        bases="" if found.function else _class_text(node, source),
+                    )
                 )
         elif "exposed" in match:
             binding = pybind(match, source, captures)
@@ -165,12 +191,22 @@ def _definitions(matches: list[_Match], source: bytes, captures: Captures, facts
         elif "alias" in match:
             node = match["alias"][0]
             target = engine.text_of(match["target"][0], source)
-            facts.imports.append(Import(node.start_point[0] + 1, "namespace alias", target, "", engine.text_of(node, source)))
+            facts.imports.append(
+                Import(node.start_point[0] + 1, "namespace alias", target, "", engine.text_of(node, source))
+            )
         elif "type" in match and "declarator" in match:
             node = match["type"][0]
             found = _declared(match["declarator"][0], source)
             if found.name is not None:
-                add(Definition(node.start_byte, node.end_byte, engine.text_of(found.name, source), "type", found.name.start_byte))
+                add(
+                    Definition(
+                        node.start_byte,
+                        node.end_byte,
+                        engine.text_of(found.name, source),
+                        "type",
+                        found.name.start_byte,
+                    )
+                )
         else:
             _named(match, source, captures)
     _variables(variables, source, captures)
@@ -192,7 +228,9 @@ def _named(match: dict[str, list[Node]], source: bytes, captures: Captures) -> N
         for part in text.split("::"):
             part = part.strip().removeprefix("inline ")
             if part:
-                captures.definitions.append(Definition(node.start_byte, node.end_byte, part, kind, at + text.find(part)))
+                captures.definitions.append(
+                    Definition(node.start_byte, node.end_byte, part, kind, at + text.find(part))
+                )
         return
     elif kind == "macro":
         value = node.child_by_field_name("value")
@@ -202,12 +240,21 @@ def _named(match: dict[str, list[Node]], source: bytes, captures: Captures) -> N
         clause = next((child for child in node.named_children if child.type == "base_class_clause"), None)
         if clause is not None:
             bases = ", ".join(
-                engine.text_of(child, source) for child in clause.named_children if child.type not in ("access_specifier", "virtual", "comment")
+                engine.text_of(child, source)
+                for child in clause.named_children
+                if child.type not in ("access_specifier", "virtual", "comment")
             )
     captures.definitions.append(
         Definition(
-            node.start_byte, node.end_byte, text, kind, name.start_byte, body, scope, bases=" ".join(bases.split()),
-        )  # fmt: skip
+            node.start_byte,
+            node.end_byte,
+            text,
+            kind,
+            name.start_byte,
+            body,
+            scope,
+            bases=" ".join(bases.split()),
+        )
     )
 
 
@@ -250,9 +297,14 @@ def _variables(variables: list[tuple[int, Node, Node, Node]], source: bytes, cap
             kind = "field"
         captures.definitions.append(
             Definition(
-                node.start_byte, node.end_byte, engine.text_of(name, source), kind, name.start_byte,
-                scope=declared.scope, declaration=declared.function or declaration,
-            )  # fmt: skip
+                node.start_byte,
+                node.end_byte,
+                engine.text_of(name, source),
+                kind,
+                name.start_byte,
+                scope=declared.scope,
+                declaration=declared.function or declaration,
+            )
         )
 
 
@@ -292,7 +344,9 @@ _POINTERS = frozenset({"shared_ptr", "unique_ptr", "weak_ptr", "intrusive_ptr", 
 # ----- what comments and expressions add -------------------------------------------------------------------
 
 
-def _expressions(found: dict[str, list[Node]], source: bytes, lines: list[int], scopes: engine.Scopes, facts: Facts) -> None:
+def _expressions(
+    found: dict[str, list[Node]], source: bytes, lines: list[int], scopes: engine.Scopes, facts: Facts
+) -> None:
     for kind, rule, detail in _RAW:
         for node in engine.in_order(found.get(kind, [])):
             if kind == "cast" and not _pointer_cast(node):
@@ -311,5 +365,3 @@ _RAW = (
 def _pointer_cast(node: Node) -> bool:
     declared = node.child_by_field_name("type")
     return declared is not None and declared.child_by_field_name("declarator") is not None
-
-

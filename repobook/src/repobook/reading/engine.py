@@ -166,7 +166,13 @@ def _visible_locals(
 
 
 def collect_references(
-    captures: Captures, source: bytes, lines: list[int], scopes: Scopes, facts: Facts, rules: Rules, self_names: frozenset[bytes]
+    captures: Captures,
+    source: bytes,
+    lines: list[int],
+    scopes: Scopes,
+    facts: Facts,
+    rules: Rules,
+    self_names: frozenset[bytes],
 ) -> None:
     """Walk all names in order of position; group them by (name, receiver); apply the rules that names trigger."""
     symbols = facts.symbols
@@ -281,7 +287,7 @@ def _owner_classes(symbols: list[Symbol]) -> list[str]:
     for symbol in symbols[1:]:
         if symbol.kind in CLASSES:
             found.append(symbol.qualified)
-        elif symbol.kind == "method" and not symbols[symbol.parent].kind in CLASSES:
+        elif symbol.kind == "method" and symbols[symbol.parent].kind not in CLASSES:
             found.append(symbol.qualified[: -len(symbol.name)].rstrip(":."))
         else:
             found.append(found[symbol.parent])

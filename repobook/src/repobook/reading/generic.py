@@ -18,9 +18,7 @@ from repobook.reading.facts import Facts, Finding, Import, Symbol
 from repobook.reading.patterns import read_patterns, read_settings
 from repobook.reading.rules import Rules
 
-LANGUAGES = frozenset(
-    "javascript typescript tsx java go rust bash cmake starlark json toml yaml".split()
-)
+LANGUAGES = frozenset(["javascript", "typescript", "tsx", "java", "go", "rust", "bash", "cmake", "starlark", "json", "toml", "yaml"])
 _SHARED = {"tsx": "typescript"}
 _SEPARATOR = {"rust": "::"}
 _SELF = {"rust": frozenset({b"self"}), "java": frozenset({b"this"})}
@@ -63,14 +61,18 @@ def read(source: bytes, path: str, language: str) -> Facts:
     skipped: set[int] = {node.start_byte for node in found.get("key", [])}
     for node in [*found.get("import", []), *found.get("skip", [])]:
         skipped.update(range(node.start_byte, node.end_byte))
-    captures.references = [span for span in captures.references if span[0] not in skipped and _WORD.match(source, *span)]
+    captures.references = [
+        span for span in captures.references if span[0] not in skipped and _WORD.match(source, *span)
+    ]
     for node in engine.in_order(found.get("import", [])):
         _import(node, source, language, facts)
     _required(found, source, language, facts)
     for node in engine.in_order(found.get("typed", [])):
         name, declared = node.child_by_field_name("name"), node.child_by_field_name("type")
         if name is not None and declared is not None:
-            captures.types.append((name.start_byte, engine.text_of(name, source), engine.text_of(declared, source).lstrip("*& ")))
+            captures.types.append(
+                (name.start_byte, engine.text_of(name, source), engine.text_of(declared, source).lstrip("*& "))
+            )
     scopes = engine.nest(captures, source, lines, facts, _SEPARATOR.get(language, "."))
     for one in facts.imports:
         one.local = scopes.at(lines[one.line - 1])
@@ -78,7 +80,15 @@ def read(source: bytes, path: str, language: str) -> Facts:
         engine.collect_references(captures, source, lines, scopes, facts, _NO_RULES, _SELF.get(language, _SELF_DEFAULT))
         engine.measure(captures, scopes, facts)
     for node in engine.in_order(found.get("unsafe", [])):
-        facts.findings.append(Finding(node.start_point[0] + 1, "safety", "unsafe block", "the compiler does not check it", scopes.at(node.start_byte)))
+        facts.findings.append(
+            Finding(
+                node.start_point[0] + 1,
+                "safety",
+                "unsafe block",
+                "the compiler does not check it",
+                scopes.at(node.start_byte),
+            )
+        )
     attach_docs(read_comments(captures.comments, source, lines, scopes, facts), facts)
     if language not in _DATA:
         read_settings(source, lines, scopes, facts)
@@ -86,7 +96,9 @@ def read(source: bytes, path: str, language: str) -> Facts:
     return facts
 
 
-def _definitions(matches: list[tuple[int, dict[str, list[Node]]]], source: bytes, language: str, captures: Captures) -> None:
+def _definitions(
+    matches: list[tuple[int, dict[str, list[Node]]]], source: bytes, language: str, captures: Captures
+) -> None:
     seen: dict[int, Definition] = {}
     for _, match in matches:
         kind = next((key for key in match if key not in _NOT_KINDS), None)
@@ -102,21 +114,27 @@ def _definitions(matches: list[tuple[int, dict[str, list[Node]]]], source: bytes
         if "scope" in match:
             scope = engine.text_of(match["scope"][0], source)
             scope = scope.strip("*&() ").partition("[")[0].partition("<")[0]
-            scope = scope.removesuffix(".prototype").removeprefix("module.exports").removeprefix("exports").removeprefix("this").strip(".")
+            scope = (
+                scope.removesuffix(".prototype")
+                .removeprefix("module.exports")
+                .removeprefix("exports")
+                .removeprefix("this")
+                .strip(".")
+            )
             if not re.fullmatch(r"[\w.$]*", scope):
                 scope = ""
         if kind == "impl":
             text = text.partition("<")[0]
         body = match["body"][0].start_byte if "body" in match else -1
         start = node.start_byte
-        definition = Definition(start, node.end_byte, text, kind, name.start_byte, body, scope, bases=_bases(node, source, language))
+        definition = Definition(
+            start, node.end_byte, text, kind, name.start_byte, body, scope, bases=_bases(node, source, language)
+        )
         if language == "cmake" and kind == "variable" and text.isupper() is False and "${" in text:
             continue
         # One place can match two patterns: `const f = () => 1` is a function before it is a variable.
         known = seen.get(name.start_byte)
-        if known is None:
-            seen[name.start_byte] = definition
-        elif known.kind in ("variable", "field") and kind == "function":
+        if known is None or (known.kind in ("variable", "field") and kind == "function"):
             seen[name.start_byte] = definition
     captures.definitions = list(seen.values())
     if language == "cmake" or language == "bash":
@@ -143,7 +161,11 @@ def _bases(node: Node, source: bytes, language: str) -> str:
             return ""
         return " ".join(re.sub(r"\b(extends|implements)\b", ",", engine.text_of(clause, source)).strip(" ,").split())
     if language == "java":
-        texts = [engine.text_of(c, source) for c in node.named_children if c.type in ("superclass", "super_interfaces", "extends_interfaces")]
+        texts = [
+            engine.text_of(c, source)
+            for c in node.named_children
+            if c.type in ("superclass", "super_interfaces", "extends_interfaces")
+        ]
         return ", ".join(re.sub(r"^(extends|implements)\s+", "", " ".join(text.split())) for text in texts)
     if language == "rust" and node.type == "trait_item":
         bounds = node.child_by_field_name("bounds")

@@ -18,7 +18,9 @@ _ATTRIBUTE = re.compile(
     re.S,
 )
 # `class SOME_API Name {`: a class has one name, so the first word is a macro even where its definition is not seen.
-_BEFORE_NAME = re.compile(rb"\b(?:class|struct|union)[ \t\n]+([A-Z_][A-Z0-9_]+)[ \t\n]+(?!final\b)\w+[ \t\n]*(?:final[ \t\n]*)?[:{]")
+_BEFORE_NAME = re.compile(
+    rb"\b(?:class|struct|union)[ \t\n]+([A-Z_][A-Z0-9_]+)[ \t\n]+(?!final\b)\w+[ \t\n]*(?:final[ \t\n]*)?[:{]"
+)
 _GLOBAL_BASE = re.compile(rb"\b((?:public|private|protected|virtual)[ \t]+)::(?=\w)")
 _COMMENT = re.compile(rb"/\*.*?\*/|//[^\n]*", re.S)
 _GUARD = re.compile(rb"(?:_H_?|_HPP_?|_INCLUDED|_CUH_?)$")
@@ -26,6 +28,15 @@ _GUARD = re.compile(rb"(?:_H_?|_HPP_?|_INCLUDED|_CUH_?)$")
 # Object-like macros that expand to members or attributes but whose definition is outside most trees.
 WELL_KNOWN = ("PyObject_HEAD", "PyObject_VAR_HEAD", "PyMODINIT_FUNC", "PyAPI_FUNC", "Q_OBJECT", "JNIEXPORT", "JNICALL", "CUDARTAPI", "WINAPI", "__host__", "__device__", "__forceinline__", "__global__", "__shared__", "__constant__", "__restrict__")  # fmt: skip
 _REPLACED = {b"PyMODINIT_FUNC": b"PyObject *     "}
+
+
+# `KIND(Name, ...) {` at file scope: what the arguments define.
+DEFINERS = {
+    "TEST": "test", "TEST_F": "test", "TEST_P": "test", "TYPED_TEST": "test", "TYPED_TEST_P": "test",
+    "BENCHMARK_F": "test", "BENCHMARK_DEFINE_F": "test",
+    "PYBIND11_MODULE": "registration", "TORCH_LIBRARY": "registration", "TORCH_LIBRARY_IMPL": "registration",
+    "TORCH_LIBRARY_FRAGMENT": "registration", "BOOST_PYTHON_MODULE": "registration", "NB_MODULE": "registration",
+}  # fmt: skip
 
 
 def definitions(source: bytes) -> list[tuple[bytes, bytes | None, bytes]]:
@@ -68,15 +79,6 @@ class Macros:
         return _GLOBAL_BASE.sub(rb"\1  ", source), places
 
 
-# `KIND(Name, ...) {` at file scope: what the arguments define.
-DEFINERS = {
-    "TEST": "test", "TEST_F": "test", "TEST_P": "test", "TYPED_TEST": "test", "TYPED_TEST_P": "test",
-    "BENCHMARK_F": "test", "BENCHMARK_DEFINE_F": "test",
-    "PYBIND11_MODULE": "registration", "TORCH_LIBRARY": "registration", "TORCH_LIBRARY_IMPL": "registration",
-    "TORCH_LIBRARY_FRAGMENT": "registration", "BOOST_PYTHON_MODULE": "registration", "NB_MODULE": "registration",
-}  # fmt: skip
-
-
 def _pattern(names: Iterable[str]) -> re.Pattern[bytes]:
     ordered = sorted(names, key=lambda name: (-len(name), name))
     if not ordered:
@@ -84,7 +86,9 @@ def _pattern(names: Iterable[str]) -> re.Pattern[bytes]:
     return re.compile(rb"\b(" + b"|".join(re.escape(name.encode()) for name in ordered) + rb")\b(?!\s*\()")
 
 
-def attribute_macros(found: Iterable[tuple[bytes, bytes | None, bytes]], configured: Iterable[str] = ()) -> frozenset[str]:
+def attribute_macros(
+    found: Iterable[tuple[bytes, bytes | None, bytes]], configured: Iterable[str] = ()
+) -> frozenset[str]:
     """Of all macros of the tree, those that stand for attributes or nothing in every one of their definitions."""
     bodies: dict[bytes, set[bytes]] = {}
     for name, parameters, body in found:
@@ -98,7 +102,9 @@ def attribute_macros(found: Iterable[tuple[bytes, bytes | None, bytes]], configu
                 continue
             if texts == {b""}:
                 # Defined as nothing everywhere: a flag for #if, unless its name says that it is an attribute.
-                suitable = name.endswith((b"_API", b"_EXPORT", b"_EXPORTS", b"_PUBLIC", b"_HIDDEN", b"_LOCAL", b"_INLINE"))
+                suitable = name.endswith(
+                    (b"_API", b"_EXPORT", b"_EXPORTS", b"_PUBLIC", b"_HIDDEN", b"_LOCAL", b"_INLINE")
+                )
             else:
                 suitable = all(_stands_for_attribute(text, chosen) or _opens_block(text, bodies) for text in texts)
             if suitable:

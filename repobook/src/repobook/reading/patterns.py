@@ -14,7 +14,9 @@ _FLAG = re.compile(
     rb"""(?:add_argument|click\.option|\.option)\s*\(\s*(?:["']-\w["']\s*,\s*)?["'](--[\w-]+)["']|"""
     rb"""\b(?:C10_)?DEFINE_(?:bool|int|int32|int64|double|string|uint64)\s*\(\s*(\w+)"""
 )
-_SINGLETON = re.compile(r"^(?:get_?)?(?:instance|singleton|global|default_instance)$|^(?:get|Get)(?:Instance|Singleton|Global)$", re.I)
+_SINGLETON = re.compile(
+    r"^(?:get_?)?(?:instance|singleton|global|default_instance)$|^(?:get|Get)(?:Instance|Singleton|Global)$", re.I
+)
 
 
 def read_settings(source: bytes, lines: list[int], scopes: Scopes, facts: Facts) -> None:
@@ -29,7 +31,9 @@ def read_settings(source: bytes, lines: list[int], scopes: Scopes, facts: Facts)
 
 
 def _add(at: int, rule: str, name: bytes, lines: list[int], scopes: Scopes, facts: Facts) -> None:
-    facts.findings.append(Finding(bisect_right(lines, at), "name", rule, name.decode("utf-8", "replace"), scopes.at(at)))
+    facts.findings.append(
+        Finding(bisect_right(lines, at), "name", rule, name.decode("utf-8", "replace"), scopes.at(at))
+    )
 
 
 def read_patterns(facts: Facts) -> None:
@@ -57,8 +61,19 @@ def _of_class(local: int, symbol: Symbol, members: dict[str, Symbol], facts: Fac
     if "__iter__" in members and "__next__" in members:
         _found(facts, symbol, local, "iterator", f"{name} has __iter__ and __next__")
     destructor = members.get("~" + symbol.name)
-    if destructor is not None and symbol.name in members and "= default" not in destructor.signature and "virtual" not in destructor.signature:
-        _found(facts, symbol, local, "RAII", f"{name} acquires in its constructor and releases in its destructor (line {destructor.line})")
+    if (
+        destructor is not None
+        and symbol.name in members
+        and "= default" not in destructor.signature
+        and "virtual" not in destructor.signature
+    ):
+        _found(
+            facts,
+            symbol,
+            local,
+            "RAII",
+            f"{name} acquires in its constructor and releases in its destructor (line {destructor.line})",
+        )
     visits = [member for member in members if member.startswith(("visit_", "visit")) and len(member) > 6]
     if len(visits) > 1 or symbol.name.endswith("Visitor"):
         _found(facts, symbol, local, "visitor", f"{name}" + (f" with {len(visits)} visit methods" if visits else ""))

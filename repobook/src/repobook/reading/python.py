@@ -1,6 +1,7 @@
 """Python files: definitions, fields set through `self`, imports, docstrings, `__all__`."""
 
 import re
+from bisect import bisect_right
 from functools import cache
 
 from tree_sitter import Node, Parser, Query, QueryCursor
@@ -83,12 +84,20 @@ def _definitions(
                 start = outer.start_byte
             bases = ""
             if "bases" in match:
-                bases = source[match["bases"][0].start_byte + 1 : match["bases"][0].end_byte - 1].decode("utf-8", "replace")
+                bases = source[match["bases"][0].start_byte + 1 : match["bases"][0].end_byte - 1].decode(
+                    "utf-8", "replace"
+                )
             definitions.append(
                 Definition(
-                    start, node.end_byte, engine.text_of(name, source), kind, name.start_byte, body.start_byte,
-                    bases=" ".join(bases.split()), doc=_docstring(body, source),
-                )  # fmt: skip
+                    start,
+                    node.end_byte,
+                    engine.text_of(name, source),
+                    kind,
+                    name.start_byte,
+                    body.start_byte,
+                    bases=" ".join(bases.split()),
+                    doc=_docstring(body, source),
+                )
             )
         elif "member" in match:
             if source[match["receiver"][0].start_byte : match["receiver"][0].end_byte] in _SELF:
@@ -96,7 +105,9 @@ def _definitions(
                 members.append((node.start_byte, name.start_byte, name.end_byte, _stated_type(node, source)))
         elif "type" in match:
             node = match["type"][0]
-            definitions.append(Definition(node.start_byte, node.end_byte, engine.text_of(name, source), "type", name.start_byte))
+            definitions.append(
+                Definition(node.start_byte, node.end_byte, engine.text_of(name, source), "type", name.start_byte)
+            )
         else:
             node = match["assigned"][0]
             assigned.append((name.start_byte, name, node))
@@ -114,7 +125,9 @@ def _definitions(
             continue
         seen.add(key)
         kind = "field" if owner is not None else "variable"
-        definitions.append(Definition(node.start_byte, node.end_byte, text, kind, start, bases=_stated_type(node, source)))
+        definitions.append(
+            Definition(node.start_byte, node.end_byte, text, kind, start, bases=_stated_type(node, source))
+        )
     return members
 
 
@@ -131,7 +144,12 @@ def _stated_type(node: Node, source: bytes) -> str:
 
 
 def _fields(
-    members: list[tuple[int, int, int, str]], source: bytes, lines: list[int], scopes: Scopes, facts: Facts, captures: Captures
+    members: list[tuple[int, int, int, str]],
+    source: bytes,
+    lines: list[int],
+    scopes: Scopes,
+    facts: Facts,
+    captures: Captures,
 ) -> None:
     """`self.x = ...` defines x in the class around the method, once."""
     symbols = facts.symbols
@@ -144,13 +162,19 @@ def _fields(
         if not owner or (owner, name) in known:
             continue
         known.add((owner, name))
-        line = engine.bisect_right(lines, start)
+        line = bisect_right(lines, start)
         stop = lines[line] - 1 if line < len(lines) else len(source)
         symbols.append(
             Symbol(
-                name, "field", line, line, owner, symbols[owner].qualified + "." + name,
-                engine.signature_text(source, start, stop), bases=stated,
-            )  # fmt: skip
+                name,
+                "field",
+                line,
+                line,
+                owner,
+                symbols[owner].qualified + "." + name,
+                engine.signature_text(source, start, stop),
+                bases=stated,
+            )
         )
         captures.definitions.append(Definition(name_start, name_start, name, "field", name_start))
 
@@ -196,7 +220,9 @@ def _import(node: Node, source: bytes, facts: Facts) -> Span:
             if child.type == "aliased_import":
                 name, alias = child.child_by_field_name("name"), child.child_by_field_name("alias")
                 if name is not None and alias is not None:
-                    facts.imports.append(Import(line, "import", engine.text_of(name, source), "", engine.text_of(alias, source)))
+                    facts.imports.append(
+                        Import(line, "import", engine.text_of(name, source), "", engine.text_of(alias, source))
+                    )
             elif child.type == "dotted_name":
                 facts.imports.append(Import(line, "import", engine.text_of(child, source)))
         return node.start_byte, node.end_byte
@@ -213,7 +239,9 @@ def _import(node: Node, source: bytes, facts: Facts) -> Span:
         elif child.type == "aliased_import":
             name, alias = child.child_by_field_name("name"), child.child_by_field_name("alias")
             if name is not None and alias is not None:
-                facts.imports.append(Import(at, "from", module, engine.text_of(name, source), engine.text_of(alias, source)))
+                facts.imports.append(
+                    Import(at, "from", module, engine.text_of(name, source), engine.text_of(alias, source))
+                )
         elif child.type == "dotted_name":
             facts.imports.append(Import(at, "from", module, engine.text_of(child, source)))
     return node.start_byte, node.end_byte

@@ -15,12 +15,31 @@ RULES.add(
     "run", "Popen", "call", "check_call", "check_output", "getoutput",
 )  # fmt: skip
 RULES.add(when_called("safety", "shell command", "passes text to a shell", frozenset({"os"})), "system", "popen")
-RULES.add(when_called("safety", "process replacement", "replaces this process", frozenset({"os"})), "execv", "execve", "execvp", "fork")
+RULES.add(
+    when_called("safety", "process replacement", "replaces this process", frozenset({"os"})),
+    "execv",
+    "execve",
+    "execvp",
+    "fork",
+)
 RULES.add(always("safety", "raw memory", "touches memory by address"), "ctypes", "c_void_p", "from_address", "data_ptr")
-RULES.add(when_called("safety", "temporary file", "name can be taken before it is opened", frozenset({"tempfile"})), "mktemp")
-RULES.add(when_called("safety", "yaml load", "can build arbitrary objects unless the loader is safe", frozenset({"yaml"})), "load", "unsafe_load")
-RULES.add(when_called("performance", "parallel construct", "runs work in threads"), "Thread", "ThreadPool", "ThreadPoolExecutor")
-RULES.add(when_called("performance", "parallel construct", "runs work in processes"), "Process", "Pool", "ProcessPoolExecutor")
+RULES.add(
+    when_called("safety", "temporary file", "name can be taken before it is opened", frozenset({"tempfile"})), "mktemp"
+)
+RULES.add(
+    when_called("safety", "yaml load", "can build arbitrary objects unless the loader is safe", frozenset({"yaml"})),
+    "load",
+    "unsafe_load",
+)
+RULES.add(
+    when_called("performance", "parallel construct", "runs work in threads"),
+    "Thread",
+    "ThreadPool",
+    "ThreadPoolExecutor",
+)
+RULES.add(
+    when_called("performance", "parallel construct", "runs work in processes"), "Process", "Pool", "ProcessPoolExecutor"
+)
 RULES.add(when_called("performance", "cached", "results are kept"), "lru_cache")
 RULES.add(when_called("performance", "blocking call", "waits"), "sleep")
 RULES.add(in_loop("performance", "copy in a loop", "deep copy inside a loop"), "deepcopy")

@@ -19,7 +19,7 @@ class Rules:
     def add(self, rule: Rule, *names: str) -> None:
         for name in names:
             self.names[name.encode()] = rule
-            
+
 
 def always(section: str, rule: str, detail: str) -> Rule:
     return lambda receiver, call, depth, at: (section, rule, detail)

@@ -3,6 +3,7 @@
 A worker sees one file; how much a term stands out against the tree is decided when all files are read.
 """
 
+import itertools
 import re
 from collections import Counter
 from functools import cache
@@ -33,9 +34,11 @@ def terms(texts: list[tuple[int, str]]) -> dict[str, tuple[int, int]]:
         return {}
     ordinary = background()
     plain = [word if word[0].isalpha() and len(word) > 2 and word not in ordinary else "" for word in words]
-    pairs = Counter(zip(plain, plain[1:], strict=False))
+    pairs = Counter(itertools.pairwise(plain))
     singles = Counter(plain)
-    found: dict[str, int] = {f"{one} {two}": count for (one, two), count in pairs.items() if count > 1 and one and two and one != two}
+    found: dict[str, int] = {
+        f"{one} {two}": count for (one, two), count in pairs.items() if count > 1 and one and two and one != two
+    }
     in_pairs = Counter[str]()
     for (one, two), count in pairs.items():
         if count > 1 and one and two:

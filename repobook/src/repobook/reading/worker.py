@@ -44,7 +44,9 @@ def read_task(task: Task) -> tuple[store.Row, store.Rows, str]:
         with open(os.path.join(setting.root, task.path), "rb") as file:
             source = file.read(config.max_file_size + 1)
     except OSError as error:
-        row = store.file_row(task.file, task.path, language_of(task.path), task.size, task.mtime, b"", "unreadable", test, None)
+        row = store.file_row(
+            task.file, task.path, language_of(task.path), task.size, task.mtime, b"", "unreadable", test, None
+        )
         return row, {}, f"{task.path}: not read: {error.strerror}"
     language = language_of(task.path, source[:200])
     digest = content_digest(source)

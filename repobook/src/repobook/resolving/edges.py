@@ -14,13 +14,17 @@ from repobook.resolving.tables import Tables
 Edge = tuple[int, int, int, int, int, int]  # src, dst, kind, certainty, line, count
 
 
-def resolve_imports(db: sqlite3.Connection, tables: Tables, modules: Modules, files: list[int] | None = None) -> set[int]:
+def resolve_imports(
+    db: sqlite3.Connection, tables: Tables, modules: Modules, files: list[int] | None = None
+) -> set[int]:
     """Set the target file of every import (of the given files, or of all); returns the files that a change concerns."""
     concerned: set[int] = set()
     where = "" if files is None else f" WHERE file IN ({','.join(map(str, files))})"
     updates = []
     known: dict[tuple[str, str, str, str, str], int | None] = {}
-    for rowid, file, kind, module, name, old in db.execute(f"SELECT rowid, file, kind, module, name, target FROM imports{where}"):
+    for rowid, file, kind, module, name, old in db.execute(
+        f"SELECT rowid, file, kind, module, name, target FROM imports{where}"
+    ):
         path = tables.path[file]
         key = (kind, module, name, tables.language[file], path.rpartition("/")[0])
         if key not in known:
@@ -78,7 +82,9 @@ def edges_of(db: sqlite3.Connection, names: Names, file: int) -> list[Edge]:
             for parent in names.bases(sym):
                 edge = found.setdefault((sym.id, parent.id), [INHERITS, CERTAIN, 0, 0])
                 edge[0] = INHERITS
-    for line, target, local in db.execute("SELECT line, target, local FROM bindings WHERE file=? AND target<>''", (file,)):
+    for line, target, local in db.execute(
+        "SELECT line, target, local FROM bindings WHERE file=? AND target<>''", (file,)
+    ):
         for sym in names.bound_target(file, target):
             edge = found.setdefault((base | local, sym.id), [BINDS, CERTAIN, line, 1])
             edge[0] = BINDS

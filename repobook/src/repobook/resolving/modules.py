@@ -14,7 +14,9 @@ class Modules:
         self._by_name: dict[str, list[str]] = defaultdict(list)
         self._bases: dict[str, list[str]] = defaultdict(list)
         self._folders: dict[str, list[str]] = defaultdict(list)
-        packages = {posixpath.dirname(p) for p in paths if p.endswith(("/__init__.py", "/__init__.pyi", "/__init__.pyi.in"))}
+        packages = {
+            posixpath.dirname(p) for p in paths if p.endswith(("/__init__.py", "/__init__.pyi", "/__init__.pyi.in"))
+        }
         for path in paths:
             folder, _, name = path.rpartition("/")
             self._by_name[name].append(path)

@@ -21,12 +21,12 @@ _DEPTH = 12
 
 # Methods of the languages' own containers: an unknown receiver is more likely one of those than the tree's class.
 _BUILTIN = frozenset(
-    name for kind in (str, bytes, list, dict, set, frozenset, tuple, int, float, type, object, BaseException) for name in dir(kind)
+    name
+    for kind in (str, bytes, list, dict, set, frozenset, tuple, int, float, type, object, BaseException)
+    for name in dir(kind)
 ) | frozenset({"close", "read", "write", "readline", "flush", "group", "match", "search", "start", "end"})
 _STD = frozenset(
-    "size begin end cbegin cend rbegin rend push_back emplace_back emplace insert erase find at front back data empty clear "
-    "resize reserve get reset release lock unlock load store first second value has_value c_str str substr count "
-    "swap append pop_back length what wait notify_one notify_all join detach use_count assign".split()
+    ["size", "begin", "end", "cbegin", "cend", "rbegin", "rend", "push_back", "emplace_back", "emplace", "insert", "erase", "find", "at", "front", "back", "data", "empty", "clear", "resize", "reserve", "get", "reset", "release", "lock", "unlock", "load", "store", "first", "second", "value", "has_value", "c_str", "str", "substr", "count", "swap", "append", "pop_back", "length", "what", "wait", "notify_one", "notify_all", "join", "detach", "use_count", "assign"]
 )
 
 
@@ -159,7 +159,7 @@ class Names:
         return found, CERTAIN
 
     def _stub(self, name: str) -> Answer:
-        found = [sym for sym in self._bindings(name)]
+        found = list(self._bindings(name))
         return (found, LIKELY if len({s.qualified for s in found}) == 1 else CANDIDATE) if found else NOTHING
 
     def bound(self, file: int) -> dict[str, list[tuple[str, int, str]]]:
@@ -177,7 +177,9 @@ class Names:
                 else:
                     first = imported.module.partition(".")[0]
                     target = self._module(first, path) if "." in imported.module else None
-                    file_of = self.tables.by_path[target] if target else (imported.target if first == imported.module else 0)
+                    file_of = (
+                        self.tables.by_path[target] if target else (imported.target if first == imported.module else 0)
+                    )
                     # A package without a file of its own still leads to its modules.
                     found.setdefault(first, []).append(("module", file_of, first))
             elif imported.kind == "from":
@@ -294,7 +296,9 @@ class Names:
                 sym
                 for sym in self.tables.named(name)
                 if sym.kind in ("method", "field", "property")
-                and (self.tables.language[sym.file] == "python" if python else self.tables.language[sym.file] in C_FAMILY)
+                and (
+                    self.tables.language[sym.file] == "python" if python else self.tables.language[sym.file] in C_FAMILY
+                )
             ]
             if python:
                 found = [s for s in found if ".pyi" not in self.tables.path[s.file]] + self._bindings(name)
@@ -362,14 +366,22 @@ class Names:
         symbols = tables.symbols(file)
         scope = symbols[local].qualified if local < len(symbols) else ""
         usings, aliases = self._using(file)
-        if qualifier and qualifier != OPAQUE and "." not in qualifier and "->" not in qualifier and _is_scope(qualifier):
+        if (
+            qualifier
+            and qualifier != OPAQUE
+            and "." not in qualifier
+            and "->" not in qualifier
+            and _is_scope(qualifier)
+        ):
             first = qualifier.partition("::")[0]
             if first in aliases:
                 qualifier = aliases[first] + qualifier[len(first) :]
             chosen = self._scoped(name, qualifier, scope)
             if chosen:
                 return self._decide(chosen, file)
-            if "::" not in qualifier and not any(s.kind in CLASSES or s.kind in ("namespace", "type") for s in tables.named(qualifier)):
+            if "::" not in qualifier and not any(
+                s.kind in CLASSES or s.kind in ("namespace", "type") for s in tables.named(qualifier)
+            ):
                 return self._opaque_member(name, "cpp") if qualifier[:1].islower() and qualifier != "std" else NOTHING
             return NOTHING
         if qualifier:
@@ -384,7 +396,9 @@ class Names:
                 inherited = self._inherited(prefix, name)
                 if inherited:
                     return self._decide(inherited, file)
-        same = [sym for sym in found if sym.id >> FILE_SHIFT == file and symbols[sym.parent & 0xFFFFF].kind not in CLASSES]
+        same = [
+            sym for sym in found if sym.id >> FILE_SHIFT == file and symbols[sym.parent & 0xFFFFF].kind not in CLASSES
+        ]
         if same:
             return self._decide(same, file)
         for space in usings:
@@ -402,7 +416,12 @@ class Names:
         """A member that the class gets from its bases."""
         if class_name not in self._derived:
             self._derived[class_name] = next(
-                (s for s in self.tables.native(class_name.rpartition("::")[2]) if s.bases and s.qualified == class_name), None
+                (
+                    s
+                    for s in self.tables.native(class_name.rpartition("::")[2])
+                    if s.bases and s.qualified == class_name
+                ),
+                None,
             )
         sym = self._derived[class_name]
         return self.member(sym, name) if sym is not None else []
@@ -419,7 +438,9 @@ class Names:
         if same:
             return same, CERTAIN
         if distinct == 1 and files <= CANDIDATES:
-            return found, CERTAIN if files == 1 or all(s.kind != "function" or s.declaration for s in found) else CANDIDATE
+            return found, CERTAIN if files == 1 or all(
+                s.kind != "function" or s.declaration for s in found
+            ) else CANDIDATE
         if distinct <= CANDIDATES and len(found) <= 2 * CANDIDATES:
             return found, CANDIDATE
         return NOTHING

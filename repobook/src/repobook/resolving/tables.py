@@ -74,7 +74,9 @@ class Tables:
                 found.append(sym)
         for file in symbols:
             self._imports[file] = []
-        for file, *rest in self.db.execute("SELECT file, kind, module, name, alias, COALESCE(target, 0), rowid FROM imports"):
+        for file, *rest in self.db.execute(
+            "SELECT file, kind, module, name, alias, COALESCE(target, 0), rowid FROM imports"
+        ):
             self._imports[file].append(Imported(*rest))
         for exposed, file, target, local in self.db.execute("SELECT exposed, file, target, local FROM bindings"):
             self._exposed.setdefault(exposed, []).append((file, target, local))

@@ -49,29 +49,39 @@ class Before:
             before.titles |= _titles(db, file)
             before.imported |= _imported(db, file)
         for file in before.deleted:
-            before.pointed.update(row[0] for row in db.execute("SELECT dst FROM edges WHERE src>=? AND src<?", _range(file)))
+            before.pointed.update(
+                row[0] for row in db.execute("SELECT dst FROM edges WHERE src>=? AND src<?", _range(file))
+            )
         return before
 
 
 def _skeleton(db: sqlite3.Connection, file: int) -> list[tuple[object, ...]]:
     return db.execute(
-        "SELECT id, name, kind, parent, qualified, declaration, bases FROM symbols WHERE id>=? AND id<? ORDER BY id", _range(file)
+        "SELECT id, name, kind, parent, qualified, declaration, bases FROM symbols WHERE id>=? AND id<? ORDER BY id",
+        _range(file),
     ).fetchall()
 
 
 def _names(db: sqlite3.Connection, file: int) -> set[str]:
     """Names that a file defines or registers."""
-    found = {row[0] for row in db.execute("SELECT name FROM symbols WHERE id>=? AND id<? AND kind<>'file'", _range(file))}
+    found = {
+        row[0] for row in db.execute("SELECT name FROM symbols WHERE id>=? AND id<? AND kind<>'file'", _range(file))
+    }
     found.update(row[0] for row in db.execute("SELECT exposed FROM bindings WHERE file=?", (file,)))
     return found
 
 
 def _titles(db: sqlite3.Connection, file: int) -> set[str]:
-    return {row[0] for row in db.execute("SELECT title FROM remarks WHERE file=? AND kind IN ('note', 'note-reference')", (file,))}
+    return {
+        row[0]
+        for row in db.execute("SELECT title FROM remarks WHERE file=? AND kind IN ('note', 'note-reference')", (file,))
+    }
 
 
 def _imported(db: sqlite3.Connection, file: int) -> set[int]:
-    return {row[0] for row in db.execute("SELECT DISTINCT target FROM imports WHERE file=? AND target IS NOT NULL", (file,))}
+    return {
+        row[0] for row in db.execute("SELECT DISTINCT target FROM imports WHERE file=? AND target IS NOT NULL", (file,))
+    }
 
 
 # ----- in workers -------------------------------------------------------------------------------------------
@@ -131,7 +141,9 @@ def resolve_all(db: sqlite3.Connection, jobs: int, progress: Progress) -> set[in
     return set(tables.path)
 
 
-def resolve_changes(db: sqlite3.Connection, read: set[int], before: Before, paths_changed: bool, jobs: int, progress: Progress) -> set[int]:
+def resolve_changes(
+    db: sqlite3.Connection, read: set[int], before: Before, paths_changed: bool, jobs: int, progress: Progress
+) -> set[int]:
     """Resolve what a change can have touched; returns the files whose pages can differ."""
     global _resolver
     tables = Tables(db)
@@ -153,7 +165,9 @@ def resolve_changes(db: sqlite3.Connection, read: set[int], before: Before, path
     touched.update(symbol >> FILE_SHIFT for symbol in before.pointed)
     files = sorted(affected)
     for done, (file, edges, twins) in enumerate(_resolve_files(files, jobs, db), 1):
-        old = set(db.execute("SELECT src, dst, kind, certainty, line, count FROM edges WHERE src>=? AND src<?", _range(file)))
+        old = set(
+            db.execute("SELECT src, dst, kind, certainty, line, count FROM edges WHERE src>=? AND src<?", _range(file))
+        )
         new = set(edges)
         if old != new:
             touched.add(file)
@@ -162,7 +176,13 @@ def resolve_changes(db: sqlite3.Connection, read: set[int], before: Before, path
                 counted.add(edge[1])
             db.executemany("DELETE FROM edges WHERE src=? AND dst=?", [edge[:2] for edge in old - new])
             db.executemany("INSERT INTO edges VALUES(?,?,?,?,?,?)", new - old)
-        if file in read or twins != db.execute("SELECT twin, id FROM symbols WHERE id>=? AND id<? AND twin IS NOT NULL ORDER BY id", _range(file)).fetchall():
+        if (
+            file in read
+            or twins
+            != db.execute(
+                "SELECT twin, id FROM symbols WHERE id>=? AND id<? AND twin IS NOT NULL ORDER BY id", _range(file)
+            ).fetchall()
+        ):
             db.execute("UPDATE symbols SET twin=NULL WHERE id>=? AND id<?", _range(file))
             db.executemany("UPDATE symbols SET twin=? WHERE id=?", twins)
             touched.add(file)
@@ -178,12 +198,17 @@ def resolve_changes(db: sqlite3.Connection, read: set[int], before: Before, path
     for file in read:
         touched |= _imported(db, file)
     for title in before.titles.union(*(_titles(db, file) for file in read)):
-        rows = db.execute("SELECT DISTINCT file FROM remarks WHERE title=? COLLATE NOCASE AND kind IN ('note', 'note-reference')", (title,))
+        rows = db.execute(
+            "SELECT DISTINCT file FROM remarks WHERE title=? COLLATE NOCASE AND kind IN ('note', 'note-reference')",
+            (title,),
+        )
         touched.update(row[0] for row in rows)
     touched |= _update_layers(db)
     # Declarations show the uses of their definition.
     twins_of_touched = [
-        row[0] >> FILE_SHIFT for symbol in counted for row in db.execute("SELECT id FROM symbols WHERE twin=?", (symbol,))
+        row[0] >> FILE_SHIFT
+        for symbol in counted
+        for row in db.execute("SELECT id FROM symbols WHERE twin=?", (symbol,))
     ]
     touched.update(twins_of_touched)
     return touched - before.deleted
