@@ -79,6 +79,9 @@ def _parser() -> argparse.ArgumentParser:
     search.add_argument("--path", default=".", help="the repository (default: this folder)")
     search.add_argument("--limit", type=int, default=20)
     _output(search)
+    mcp = command("mcp", _mcp, "answer an assistant over stdio (Model Context Protocol)")
+    mcp.add_argument("--path", default=".", help="the repository (default: this folder)")
+    _output(mcp)
     return parser
 
 
@@ -250,3 +253,14 @@ def _search(arguments: argparse.Namespace) -> int:
         for row in found:
             print(f"{row.path}:{row.line}: {row.kind} {row.qualified}")
     return 0 if found else 1
+
+
+def _mcp(arguments: argparse.Namespace) -> int:
+    root, output, _ = _places(arguments)
+    open_model(arguments).close()
+    try:
+        from repobook import mcp_server
+    except ImportError:
+        raise ConfigError("repobook: `repobook mcp` needs the mcp package: pip install 'repobook[mcp]'") from None
+    mcp_server.serve(root, output)
+    return 0
