@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 from conftest import Files, Repository
+
 from repobook import answers
 
 Make = Callable[[Files], Repository]

@@ -37,7 +37,9 @@ def definition(db: sqlite3.Connection, name: str, budget: int = DEFAULT_BUDGET) 
         return f"no definition of {name!r} in this tree"
     lines = []
     if len({row.qualified for row in found}) > 1:
-        lines.append(f"{len({row.qualified for row in found})} different names match; a qualified name tells them apart:")
+        lines.append(
+            f"{len({row.qualified for row in found})} different names match; a qualified name tells them apart:"
+        )
     for row in found:
         note = " (declaration)" if row.declaration else ""
         lines.append(f"{row.path}:{row.line}: {row.kind} {row.qualified}{note}")
@@ -93,7 +95,9 @@ def touched(db: sqlite3.Connection, name: str, budget: int = DEFAULT_BUDGET) -> 
                 elif src not in seen:
                     seen.add(src)
                     following.add(src)
-                    (tests if test else lines).append(f"{path}:{line}: {qualified or 'top level'} ({depth} step{'s' if depth > 1 else ''})")
+                    (tests if test else lines).append(
+                        f"{path}:{line}: {qualified or 'top level'} ({depth} step{'s' if depth > 1 else ''})"
+                    )
         level = following
         if len(seen) > 2000:
             break

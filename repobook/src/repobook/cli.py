@@ -45,6 +45,7 @@ def _parser() -> argparse.ArgumentParser:
     build.add_argument(
         "-j", "--jobs", type=int, default=os.cpu_count() or 1, help="worker processes (default: all cores)"
     )
+    build.add_argument("--html", action="store_true", help="write the static HTML site too, in html/ of the book")
     build.add_argument("-q", "--quiet", action="store_true", help="no progress")
     _output(build)
     for name, run, text in (
@@ -79,6 +80,10 @@ def _parser() -> argparse.ArgumentParser:
     search.add_argument("--path", default=".", help="the repository (default: this folder)")
     search.add_argument("--limit", type=int, default=20)
     _output(search)
+    serve = command("serve", _serve, "show the site on this machine, with live search")
+    serve.add_argument("path", nargs="?", default=".", help="the repository (default: this folder)")
+    serve.add_argument("--port", type=int, default=8765)
+    _output(serve)
     mcp = command("mcp", _mcp, "answer an assistant over stdio (Model Context Protocol)")
     mcp.add_argument("--path", default=".", help="the repository (default: this folder)")
     _output(mcp)
@@ -146,6 +151,12 @@ def _build(arguments: argparse.Namespace) -> int:
     start = time.monotonic()
     db, outcome = build_model(root, output, config, arguments.jobs, bar)
     write_pages(db, root, output, config, arguments.jobs, outcome, bar)
+    site = ""
+    if arguments.html:
+        from repobook.site.build import site_of, write_site
+
+        write_site(db, root, output, config.title or root.resolve().name, arguments.jobs, bar)
+        site = f" and {site_of(output)}"
     db.close()
     bar.end()
     took = time.monotonic() - start
@@ -166,7 +177,7 @@ def _build(arguments: argparse.Namespace) -> int:
         )
     else:
         print(
-            f"{outcome.files} files, {outcome.read} read, {outcome.written} pages written, {outcome.removed} removed, {took:.1f} s: {output / 'index.md'}"
+            f"{outcome.files} files, {outcome.read} read, {outcome.written} pages written, {outcome.removed} removed, {took:.1f} s: {output / 'index.md'}{site}"
         )
     return 0
 
@@ -263,4 +274,24 @@ def _mcp(arguments: argparse.Namespace) -> int:
     except ImportError:
         raise ConfigError("repobook: `repobook mcp` needs the mcp package: pip install 'repobook[mcp]'") from None
     mcp_server.serve(root, output)
+    return 0
+
+
+def _serve(arguments: argparse.Namespace) -> int:
+    from repobook.serve import make_server
+    from repobook.site.build import open_database, write_site
+
+    root, output, config = _places(arguments)
+    open_model(arguments).close()
+    db = open_database(output)
+    write_site(db, root, output, config.title or root.resolve().name, os.cpu_count() or 1, _Bar(False))
+    db.close()
+    server = make_server(output, arguments.port)
+    print(f"http://127.0.0.1:{server.server_address[1]}/index.html (Ctrl-C ends it)", flush=True)
+    try:
+        server.serve_forever()
+    except KeyboardInterrupt:
+        pass
+    finally:
+        server.server_close()
     return 0

@@ -7,7 +7,7 @@ from repobook.model.schema import FILE_SHIFT
 from repobook.pages.analysis import first_sentence
 from repobook.pages.context import Book, File
 from repobook.pages.file_page import plural
-from repobook.pages.markdown import Links, code, escape, link, slug
+from repobook.pages.markdown import Links, cell, code, escape, link, slug
 
 _SHOWN = 30
 
@@ -49,7 +49,7 @@ def index_page(book: Book, folder: str, links: Links) -> str:
         for file in paged:
             name = file.path.rpartition("/")[2]
             parts.append(
-                f"| {link(code(name), links.page(file.path))} | {escape(title_of(file.language))} | {file.lines:,} | "
+                f"| {link(cell(code(name)), links.page(file.path))} | {escape(title_of(file.language))} | {file.lines:,} | "
                 f"{escape(first_sentence(file.purpose))} | {link('keywords', links.at(file.path + '_kw.md'))} |"
             )
         parts.append("")

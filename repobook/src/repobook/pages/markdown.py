@@ -24,11 +24,15 @@ def code(text: str) -> str:
     """Text as an inline code span, whatever backticks it holds."""
     if not text.isprintable():
         text = " ".join(_CONTROL.sub("\ufffd", text).split())
-    text = text.replace("|", "\\|") if "|" in text else text
     if "`" not in text:
         return f"`{text}`" if text.strip() else "` `"
     fence = "`" * (max(map(len, re.findall(r"`+", text))) + 1)
     return f"{fence} {text} {fence}"
+
+
+def cell(text: str) -> str:
+    """Markup as a cell of a table, where a bar would end it."""
+    return text.replace("|", "\\|")
 
 
 def fenced(text: str, language: str = "") -> str:

@@ -153,9 +153,7 @@ def _write_all(db: sqlite3.Connection, tasks: list[str], jobs: int, outcome: Out
             progress("writing", done, len(tasks))
 
 
-def _write_tops(
-    db: sqlite3.Connection, book: Book, title: str, names: dict[str, list[str]], outcome: Outcome
-) -> None:
+def _write_tops(db: sqlite3.Connection, book: Book, title: str, names: dict[str, list[str]], outcome: Outcome) -> None:
     links = Links("", book.to_source, book.source_url)
     counts = Counter({group: len(found) for group, found in names.items()})
     for page, text in (

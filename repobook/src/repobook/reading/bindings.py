@@ -12,7 +12,33 @@ _IDENTIFIER = re.compile(r"[A-Za-z_]\w*(?:::[A-Za-z_]\w*)*")
 _TABLES = {"PyMethodDef": "method table", "PyGetSetDef": "getset table", "PyMemberDef": "member table"}
 # Identifiers of a table's row that are never the function behind it.
 _NOISE = frozenset(
-    ["PyCFunction", "getter", "setter", "void", "nullptr", "NULL", "const", "char", "static_cast", "reinterpret_cast", "PyCFunctionWithKeywords", "PyObject", "castPyCFunctionWithKeywords", "METH_VARARGS", "METH_KEYWORDS", "METH_NOARGS", "METH_O", "METH_STATIC", "METH_CLASS", "METH_FASTCALL", "PyCFunctionFast", "self", "args", "kwargs", "int"]
+    [
+        "PyCFunction",
+        "getter",
+        "setter",
+        "void",
+        "nullptr",
+        "NULL",
+        "const",
+        "char",
+        "static_cast",
+        "reinterpret_cast",
+        "PyCFunctionWithKeywords",
+        "PyObject",
+        "castPyCFunctionWithKeywords",
+        "METH_VARARGS",
+        "METH_KEYWORDS",
+        "METH_NOARGS",
+        "METH_O",
+        "METH_STATIC",
+        "METH_CLASS",
+        "METH_FASTCALL",
+        "PyCFunctionFast",
+        "self",
+        "args",
+        "kwargs",
+        "int",
+    ]
 )
 _DEF = frozenset({"def", "def_static", "def_property", "def_property_readonly", "def_readwrite", "def_readonly", "def_property_readonly_static", "impl"})  # fmt: skip
 

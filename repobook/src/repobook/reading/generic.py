@@ -18,7 +18,9 @@ from repobook.reading.facts import Facts, Finding, Import, Symbol
 from repobook.reading.patterns import read_patterns, read_settings
 from repobook.reading.rules import Rules
 
-LANGUAGES = frozenset(["javascript", "typescript", "tsx", "java", "go", "rust", "bash", "cmake", "starlark", "json", "toml", "yaml"])
+LANGUAGES = frozenset(
+    ["javascript", "typescript", "tsx", "java", "go", "rust", "bash", "cmake", "starlark", "json", "toml", "yaml"]
+)
 _SHARED = {"tsx": "typescript"}
 _SEPARATOR = {"rust": "::"}
 _SELF = {"rust": frozenset({b"self"}), "java": frozenset({b"this"})}
