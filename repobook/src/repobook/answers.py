@@ -85,7 +85,8 @@ def touched(db: sqlite3.Connection, name: str, budget: int = DEFAULT_BUDGET) -> 
         following: set[int] = set()
         for symbol in sorted(level):
             rows = db.execute(
-                f"SELECT e.src, e.certainty, e.line, s.qualified, f.path, f.test FROM edges e JOIN symbols s ON s.id=e.src "
+                f"SELECT e.src, e.certainty, e.line, s.qualified, f.path, f.test FROM edges e JOIN symbols s ON "
+                f"s.id=e.src "
                 f"JOIN files f ON f.id=e.src>>{FILE_SHIFT} WHERE e.dst=?",
                 (symbol,),
             )

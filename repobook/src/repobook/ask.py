@@ -43,7 +43,8 @@ def find(db: sqlite3.Connection, name: str, limit: int = 50) -> list[Definition]
     last = name.rpartition("::")[2].rpartition(".")[2]
     rows = db.execute(
         "SELECT s.id, s.name, s.qualified, s.kind, f.path, s.line, s.signature, s.declaration FROM symbols s "
-        f"JOIN files f ON f.id = s.id >> {FILE_SHIFT} WHERE s.name=? AND s.kind<>'file' ORDER BY s.declaration, f.test, f.path, s.line",
+        f"JOIN files f ON f.id = s.id >> {FILE_SHIFT} WHERE s.name=? AND s.kind<>'file' ORDER BY s.declaration, "
+        f"f.test, f.path, s.line",
         (last,),
     )
     found = [Definition(*row) for row in rows if _ends(row[2], name)]
@@ -61,7 +62,8 @@ def uses(db: sqlite3.Connection, name: str, calls_only: bool = False, limit: int
     found: list[Use] = []
     for definition in find(db, name, 1000):
         rows = db.execute(
-            f"SELECT f.path, e.line, e.count, s.qualified, s.kind, e.kind, e.certainty FROM edges e JOIN symbols s ON s.id=e.src "
+            f"SELECT f.path, e.line, e.count, s.qualified, s.kind, e.kind, e.certainty FROM edges e JOIN symbols s "
+            f"ON s.id=e.src "
             f"JOIN files f ON f.id=e.src>>{FILE_SHIFT} WHERE e.dst=?",
             (definition.id,),
         )
@@ -105,7 +107,8 @@ def search(db: sqlite3.Connection, words: str, limit: int = 20) -> list[Definiti
     rows = db.execute(
         "SELECT s.id, s.name, s.qualified, s.kind, f.path, s.line, s.signature, s.declaration FROM search "
         f"JOIN symbols s ON s.id=search.rowid JOIN files f ON f.id=s.id>>{FILE_SHIFT} WHERE search MATCH ? "
-        "ORDER BY bm25(search, 10.0, 4.0, 1.0) - MIN(s.uses, 1000) / 500.0 - (LOWER(s.name)=?) * 20, f.test, LENGTH(s.name), f.path LIMIT ?",
+        "ORDER BY bm25(search, 10.0, 4.0, 1.0) - MIN(s.uses, 1000) / 500.0 - (LOWER(s.name)=?) * 20, f.test, "
+        "LENGTH(s.name), f.path LIMIT ?",
         (query, "".join(parts), limit),
     )
     return [Definition(*row) for row in rows]

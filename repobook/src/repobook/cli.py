@@ -177,7 +177,8 @@ def _build(arguments: argparse.Namespace) -> int:
         )
     else:
         print(
-            f"{outcome.files} files, {outcome.read} read, {outcome.written} pages written, {outcome.removed} removed, {took:.1f} s: {output / 'index.md'}{site}"
+            f"{outcome.files} files, {outcome.read} read, {outcome.written} pages written, {outcome.removed} "
+            f"removed, {took:.1f} s: {output / 'index.md'}{site}"
         )
     return 0
 

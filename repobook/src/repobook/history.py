@@ -98,9 +98,18 @@ def _load(db: sqlite3.Connection, files: dict[str, int]) -> dict[str, _Record]:
 def _read(root: Path, span: str, limit: int, records: dict[str, _Record]) -> set[str]:
     """Add the commits of a span, oldest first, to the records; returns the paths they touch."""
     text = git(
-        root, "log", f"--max-count={limit}", "--no-merges", "--no-renames", "--no-ext-diff", "--name-only", "--relative", "-z",
-        "--format=%x01%at%x02%an", span,
-    )  # fmt: skip
+        root,
+        "log",
+        f"--max-count={limit}",
+        "--no-merges",
+        "--no-renames",
+        "--no-ext-diff",
+        "--name-only",
+        "--relative",
+        "-z",
+        "--format=%x01%at%x02%an",
+        span,
+    )
     changed: set[str] = set()
     if not text:
         return changed

@@ -91,7 +91,8 @@ def of_lines(db: sqlite3.Connection, changed: dict[str, list[tuple[int, int]]]) 
         for symbol, kind, qualified, line in _touched(db, row[0], spans):
             impact.symbols.append(f"{path}:{line}: {kind} {qualified}")
             rows = db.execute(
-                f"SELECT e.src, f.path, e.line, s.qualified, f.test, e.certainty FROM edges e JOIN symbols s ON s.id=e.src "
+                f"SELECT e.src, f.path, e.line, s.qualified, f.test, e.certainty FROM edges e JOIN symbols s ON "
+                f"s.id=e.src "
                 f"JOIN files f ON f.id=e.src>>{FILE_SHIFT} WHERE e.dst=?",
                 (symbol,),
             )
@@ -110,7 +111,8 @@ def of_lines(db: sqlite3.Connection, changed: dict[str, list[tuple[int, int]]]) 
 def _touched(db: sqlite3.Connection, file: int, spans: list[tuple[int, int]]) -> list[tuple[int, str, str, int]]:
     """The innermost symbols on the changed lines."""
     symbols = db.execute(
-        "SELECT id, kind, qualified, line, end_line FROM symbols WHERE id>? AND id<? AND kind NOT IN ('file', 'namespace')",
+        "SELECT id, kind, qualified, line, end_line FROM symbols WHERE id>? AND id<? AND kind NOT IN ('file', "
+        "'namespace')",
         (file << FILE_SHIFT, (file + 1) << FILE_SHIFT),
     ).fetchall()
     found: dict[int, tuple[int, str, str, int]] = {}

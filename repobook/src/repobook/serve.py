@@ -45,7 +45,7 @@ class Handler(SimpleHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(data)
 
-    def list_directory(self, path: object) -> None:  # type: ignore[override]
+    def list_directory(self, path: object) -> None:
         self.send_error(404, "no such page")
 
     def log_message(self, format: str, *arguments: object) -> None:

@@ -110,7 +110,8 @@ def remove(db: sqlite3.Connection, file: int, with_file: bool) -> None:
         db.execute(f"DELETE FROM {table} WHERE file=?", (file,))
     low, high = file << FILE_SHIFT, (file + 1) << FILE_SHIFT
     db.execute(
-        "INSERT INTO search(search, rowid, name, parts, doc) SELECT 'delete', id, name, parts, doc FROM symbols WHERE id>=? AND id<?",
+        "INSERT INTO search(search, rowid, name, parts, doc) SELECT 'delete', id, name, parts, doc FROM symbols "
+        "WHERE id>=? AND id<?",
         (low, high),
     )
     db.execute("DELETE FROM symbols WHERE id>=? AND id<?", (low, high))

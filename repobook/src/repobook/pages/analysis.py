@@ -100,7 +100,10 @@ def first_sentence(text: str) -> str:
 
 
 def _class(context: Context, links: Links, symbol: Symbol, anchored: set[str]) -> str:
-    head = f"#### {_anchor(symbol, anchored)}{symbol.kind} {code(symbol.qualified)}\n\n{_line(context, links, symbol.line)}"
+    head = (
+        f"#### {_anchor(symbol, anchored)}{symbol.kind} "
+        f"{code(symbol.qualified)}\n\n{_line(context, links, symbol.line)}"
+    )
     parts = [head]
     bases = [use for use in context.from_near.get(symbol.id, ()) if use.kind == INHERITS]
     if bases:
@@ -240,7 +243,8 @@ def _remarks(context: Context, links: Links) -> list[str]:
         parts.append("### Notes\n")
         for line, _, title, text, _ in notes:
             parts.append(
-                f"#### {escape('Note [ ' + title + ' ]')}\n\n{_line(context, links, line)}{_referring(context, links, title)}\n\n{_doc(text)}"
+                f"#### {escape('Note [ ' + title + ' ]')}\n\n{_line(context, links, line)}"
+                f"{_referring(context, links, title)}\n\n{_doc(text)}"
             )
     references = [row for row in context.remarks if row[1] == "note-reference"]
     if references:

@@ -34,7 +34,8 @@ def performance(context: Context, links: Links) -> str:
         parts.append("**Benchmarks that touch it**:\n\n" + _places(context, links, benches))
     return (
         "\n".join(parts)
-        or "Nothing found: no function of complexity 10 or nesting 4, no allocation, lock or GIL handling in a loop, no parallel construct.\n"
+        or "Nothing found: no function of complexity 10 or nesting 4, no allocation, lock or GIL handling in a loop, "
+        "no parallel construct.\n"
     )
 
 

@@ -157,7 +157,8 @@ class Book:
     def keywords_of(self, file: int) -> list[Keyword]:
         """The identifiers of a file with how often other files use them."""
         rows = self.db.execute(
-            "SELECT s.id, s.qualified, s.kind, COALESCE(t.uses, s.uses) FROM symbols s LEFT JOIN symbols t ON t.id=s.twin "
+            "SELECT s.id, s.qualified, s.kind, COALESCE(t.uses, s.uses) FROM symbols s LEFT JOIN symbols t ON "
+            "t.id=s.twin "
             "WHERE s.id>? AND s.id<? ORDER BY s.id",
             (file << FILE_SHIFT, (file + 1) << FILE_SHIFT),
         )
@@ -168,7 +169,8 @@ class Book:
         """Per folder, the symbols at or below it that other files use most, from the most used of the tree."""
         found: dict[str, list[Keyword]] = {}
         rows = self.db.execute(
-            "SELECT id, qualified, kind, uses FROM symbols WHERE uses>0 AND kind<>'file' ORDER BY uses DESC, qualified LIMIT 20000"
+            "SELECT id, qualified, kind, uses FROM symbols WHERE uses>0 AND kind<>'file' ORDER BY uses DESC, "
+            "qualified LIMIT 20000"
         )
         for keyword in sorted(map(Keyword._make, rows), key=self.by_uses):
             folder = self.files[keyword.id >> FILE_SHIFT].folder
@@ -225,7 +227,8 @@ class Book:
 
     def _notes(self, title: str, kind: str) -> list[tuple[str, int]]:
         rows = self.db.execute(
-            "SELECT file, line FROM remarks WHERE title=? COLLATE NOCASE AND kind=? AND kind IN ('note', 'note-reference')",
+            "SELECT file, line FROM remarks WHERE title=? COLLATE NOCASE AND kind=? AND kind IN ('note', "
+            "'note-reference')",
             (title, kind),
         )
         return sorted((self.path(file), line) for file, line in rows)
@@ -322,7 +325,8 @@ class Context:
     @cached_property
     def imports(self) -> list[tuple[int, str, str, str, str, int]]:
         return self.book.db.execute(
-            "SELECT line, kind, module, name, alias, COALESCE(target, 0) FROM imports WHERE file=? ORDER BY line, module, name",
+            "SELECT line, kind, module, name, alias, COALESCE(target, 0) FROM imports WHERE file=? ORDER BY line, "
+            "module, name",
             (self.file.id,),
         ).fetchall()
 
@@ -354,7 +358,8 @@ class Context:
 
     @cached_property
     def concepts(self) -> list[tuple[str, int, int]]:
-        """(term, places, first line) of the terms that stand out in this file's comments against the rest of the tree."""
+        """(term, places, first line) of the terms that stand out in this file's comments against the rest of the "
+        "tree."""
         total = max(len(self.book.files), 2)
         ranked = []
         for term, count, line in self.book.db.execute(

@@ -12,7 +12,17 @@ from repobook.pages.assurance import performance, safety, testing
 from repobook.pages.context import Context, Symbol
 from repobook.pages.markdown import Links, code, escape, fenced, link, slug
 
-_FENCE = {"cpp": "cpp", "cuda": "cuda", "objc": "objectivec", "c": "c", "bash": "bash", "starlark": "python", "text": "text", "docker": "dockerfile", "make": "makefile"}  # fmt: skip
+_FENCE = {
+    "cpp": "cpp",
+    "cuda": "cuda",
+    "objc": "objectivec",
+    "c": "c",
+    "bash": "bash",
+    "starlark": "python",
+    "text": "text",
+    "docker": "dockerfile",
+    "make": "makefile",
+}
 
 
 def file_page(context: Context, links: Links, source: str | None) -> str:
@@ -20,7 +30,8 @@ def file_page(context: Context, links: Links, source: str | None) -> str:
     file = context.file
     parts = [
         f"# {code(file.path)}\n",
-        f"{link('Keywords', links.at(file.path + '_kw.md'))} · {link('folder', links.at(_join(file.folder, 'index.md')))} · "
+        f"{link('Keywords', links.at(file.path + '_kw.md'))} · "
+        f"{link('folder', links.at(_join(file.folder, 'index.md')))} · "
         f"{link('source', links.source(file.path))}\n",
         "## File metadata\n",
         metadata(context, links),
@@ -62,7 +73,8 @@ def metadata(context: Context, links: Links) -> str:
         if file.errors:
             where = link(f"line {file.errors}", links.source(file.path, file.errors))
             lines.append(
-                f"- **Syntax**: from {where} on, the parser met constructs it does not know; definitions near them may be missing"
+                f"- **Syntax**: from {where} on, the parser met constructs it does not know; definitions near them "
+                f"may be missing"
             )
     else:
         lines.append(f"- **Not parsed**: {_STATUS.get(file.status, file.status)}")
@@ -71,7 +83,8 @@ def metadata(context: Context, links: Links) -> str:
         commits, first, last, author, authors, companions = history
         lines.append(f"- **Last change**: {_day(last)} by {escape(author)}")
         lines.append(
-            f"- **Age**: since {_day(first)}; {commits} {'change' if commits == 1 else 'changes'} in the history that was read"
+            f"- **Age**: since {_day(first)}; {commits} {'change' if commits == 1 else 'changes'} in the history "
+            f"that was read"
         )
         who, companions_shown = shown(authors, companions)
         lines.append("- **Changed by**: " + ", ".join(f"{escape(name)} ({count})" for name, count in who))

@@ -39,7 +39,8 @@ def index_page(book: Book, folder: str, links: Links) -> str:
         for sub in subs:
             files = book.below(sub)
             rows.append(
-                f"- {link(code(sub.rpartition('/')[2] + '/'), links.at(_at(sub, 'index.md')))}: {len(files)} {plural('file', len(files))}"
+                f"- {link(code(sub.rpartition('/')[2] + '/'), links.at(_at(sub, 'index.md')))}: {len(files)} "
+                f"{plural('file', len(files))}"
             )
         parts.append("## Folders\n\n" + "\n".join(rows) + "\n")
     files = book.in_folder(folder)
@@ -49,14 +50,16 @@ def index_page(book: Book, folder: str, links: Links) -> str:
         for file in paged:
             name = file.path.rpartition("/")[2]
             parts.append(
-                f"| {link(cell(code(name)), links.page(file.path))} | {escape(title_of(file.language))} | {file.lines:,} | "
+                f"| {link(cell(code(name)), links.page(file.path))} | {escape(title_of(file.language))} | "
+                f"{file.lines:,} | "
                 f"{escape(first_sentence(file.purpose))} | {link('keywords', links.at(file.path + '_kw.md'))} |"
             )
         parts.append("")
     rest = [file for file in files if not book.has_page(file.id)]
     if rest:
         rows = [
-            f"- {link(code(file.path.rpartition('/')[2]), links.source(file.path))} ({file.status}, {file.size:,} bytes)"
+            f"- {link(code(file.path.rpartition('/')[2]), links.source(file.path))} ({file.status}, {file.size:,} "
+            f"bytes)"
             for file in rest[:200]
         ]
         more = f"\n- and {len(rest) - 200} more" if len(rest) > 200 else ""
@@ -72,7 +75,8 @@ def doc_page(book: Book, folder: str, links: Links) -> str:
     readme = _readme(book, folder)
     if readme is not None:
         parts.append(
-            f"**Purpose**, from {link(code(readme.path.rpartition('/')[2]), links.page(readme.path))}: {escape(first_sentence(readme.purpose))}\n"
+            f"**Purpose**, from {link(code(readme.path.rpartition('/')[2]), links.page(readme.path))}: "
+            f"{escape(first_sentence(readme.purpose))}\n"
         )
     languages: Counter[str] = Counter()
     for file in files:
@@ -91,7 +95,8 @@ def doc_page(book: Book, folder: str, links: Links) -> str:
     used = book.most_used(folder)
     if used:
         rows = [
-            f"- {link(code(row.qualified), links.page(book.path(row.id >> FILE_SHIFT), slug(row.qualified)))} ({row.kind}): "
+            f"- {link(code(row.qualified), links.page(book.path(row.id >> FILE_SHIFT), slug(row.qualified)))} "
+            f"({row.kind}): "
             f"{row.uses} {plural('reference', row.uses)} from other files"
             for row in used
         ]
@@ -162,7 +167,8 @@ def keyword_index(book: Book, folder: str, links: Links) -> str:
         parts.append("")
     for sub in subfolders(book, folder):
         rows = [
-            f"- {link(code(row.qualified), links.page(book.path(row.id >> FILE_SHIFT), slug(row.qualified)))} ({row.kind}), "
+            f"- {link(code(row.qualified), links.page(book.path(row.id >> FILE_SHIFT), slug(row.qualified)))} "
+            f"({row.kind}), "
             f"{row.uses} {plural('use', row.uses)}"
             for row in book.most_used(sub)[:20]
         ]

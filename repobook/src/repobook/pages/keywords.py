@@ -11,10 +11,35 @@ _ERROR = re.compile(r"ERR_|E_[A-Z]|[A-Z_]*_ERR(?:OR)?$|ERROR_|[A-Z_]*_ERROR_[A-Z
 
 # Kinds in the order of the page, and the section of the file's page that explains each.
 KINDS = (
-    "namespace", "module", "package", "class", "struct", "union", "interface", "trait", "object", "enum", "function", "method",
-    "test", "registration", "binding", "macro", "type", "concept", "field", "property", "variable", "constant", "enumerator", "key",
-    "target", "section", "rule", "label",
-)  # fmt: skip
+    "namespace",
+    "module",
+    "package",
+    "class",
+    "struct",
+    "union",
+    "interface",
+    "trait",
+    "object",
+    "enum",
+    "function",
+    "method",
+    "test",
+    "registration",
+    "binding",
+    "macro",
+    "type",
+    "concept",
+    "field",
+    "property",
+    "variable",
+    "constant",
+    "enumerator",
+    "key",
+    "target",
+    "section",
+    "rule",
+    "label",
+)
 
 
 def keyword_page(context: Context, links: Links) -> str:
@@ -61,7 +86,8 @@ def _identifiers(context: Context, links: Links, page: str) -> list[str]:
     ]
     if errors:
         rows = [
-            f"- {link(code(s.name), page + '#' + slug(s.qualified))} ({link(f'line {s.line}', links.source(context.file.path, s.line))})"
+            f"- {link(code(s.name), page + '#' + slug(s.qualified))} "
+            f"({link(f'line {s.line}', links.source(context.file.path, s.line))})"
             for s in errors
         ]
         parts.append("### Error constants\n\n" + "\n".join(rows) + "\n")
@@ -89,7 +115,10 @@ def _identifier(context: Context, links: Links, page: str, symbol: Symbol) -> st
     text = f"- {link(code(symbol.name), page + '#' + slug(symbol.qualified))}"
     if symbol.qualified != symbol.name:
         text += f" in {code(symbol.qualified[: -len(symbol.name)].rstrip('.:') or symbol.qualified)}"
-    text += f" ({'declared' if symbol.declaration else 'line'} {link(str(symbol.line), links.source(context.file.path, symbol.line))})"
+    text += (
+        f" ({'declared' if symbol.declaration else 'line'} "
+        f"{link(str(symbol.line), links.source(context.file.path, symbol.line))})"
+    )
     if sure:
         files: dict[int, int] = {}
         for use in sure:
@@ -120,13 +149,15 @@ def _imports(context: Context, links: Links) -> list[str]:
 
 def _concepts(context: Context, links: Links, page: str) -> str:
     rows = [
-        f"- {link(escape('Note [ ' + title + ' ]'), page + '#notes')} ({link(f'line {line}', links.source(context.file.path, line))})"
+        f"- {link(escape('Note [ ' + title + ' ]'), page + '#notes')} "
+        f"({link(f'line {line}', links.source(context.file.path, line))})"
         for line, kind, title, _, _ in context.remarks
         if kind == "note"
     ]
     for term, count, line in context.concepts:
         rows.append(
-            f"- {escape(term)}: {count} {'place' if count == 1 else 'places'} ({link(f'line {line}', links.source(context.file.path, line))})"
+            f"- {escape(term)}: {count} {'place' if count == 1 else 'places'} "
+            f"({link(f'line {line}', links.source(context.file.path, line))})"
         )
     return (
         "\n".join(rows) + "\n" if rows else "No term of this file's comments stands out against the rest of the tree.\n"
@@ -162,7 +193,7 @@ def _section_map(context: Context, page: str) -> str:
         rows.append(("Dependencies", "dependencies", modules))
     reached = [
         s.name for s in context.symbols[1:]
-        if any(use.far >> FILE_SHIFT in context.book.tests and use.certainty > 1 for use in context.outside_uses.get(s.id, ()))
+        if any(u.far >> FILE_SHIFT in context.book.tests and u.certainty > 1 for u in context.outside_uses.get(s.id, ()))
     ]  # fmt: skip
     if reached:
         rows.append(("Testing & usage", "testing--usage", list(dict.fromkeys(reached))))

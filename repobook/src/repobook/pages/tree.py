@@ -24,7 +24,8 @@ def top_index(book: Book, title: str, links: Links) -> str:
     paged = sum(book.has_page(file) for file in book.files)
     symbols = book.db.execute("SELECT COUNT(*) FROM symbols WHERE kind<>'file'").fetchone()[0]
     head = (
-        f"# {escape(title)}\n\n{files:,} {plural('file', files)}, {paged:,} with a page, {symbols:,} {plural('symbol', symbols)}.\n\n"
+        f"# {escape(title)}\n\n{files:,} {plural('file', files)}, {paged:,} with a page, {symbols:,} "
+        f"{plural('symbol', symbols)}.\n\n"
         f"- {link('Keywords, A to Z', 'keywords.md')}\n- {link('The book', 'comprehensive_book.md')}\n"
         f"- {link('What the repository is', 'doc.md')}\n- {link('Keywords by folder', 'sub.md')}\n\n"
     )
@@ -44,7 +45,8 @@ def keyword_page(counts: Counter[str], book: Book, links: Links) -> str:
         letters.setdefault(group[0].upper() if group[0].isalpha() else "#", []).append(group)
     most: dict[str, list[Keyword]] = {}
     rows = book.db.execute(
-        "SELECT id, qualified, kind, uses FROM symbols WHERE uses>0 AND kind<>'file' ORDER BY uses DESC, qualified LIMIT 800"
+        "SELECT id, qualified, kind, uses FROM symbols WHERE uses>0 AND kind<>'file' ORDER BY uses DESC, qualified "
+        "LIMIT 800"
     )
     for row in map(Keyword._make, rows):
         first = group_of(last_name(row.qualified))[0].upper()
@@ -126,7 +128,8 @@ def book_page(book: Book, title: str, links: Links) -> str:
     if notes:
         parts.append("## Titled notes\n")
         parts.append("\n".join(
-            f"- {link(escape(note), links.page(book.path(file), 'notes'))} ({link(escape(book.path(file)), links.source(book.path(file), line))})"
+            f"- {link(escape(note), links.page(book.path(file), 'notes'))} "
+            f"({link(escape(book.path(file)), links.source(book.path(file), line))})"
             for note, file, line in notes
         ) + "\n")  # fmt: skip
     return "\n".join(parts)

@@ -40,7 +40,18 @@ _NOISE = frozenset(
         "int",
     ]
 )
-_DEF = frozenset({"def", "def_static", "def_property", "def_property_readonly", "def_readwrite", "def_readonly", "def_property_readonly_static", "impl"})  # fmt: skip
+_DEF = frozenset(
+    {
+        "def",
+        "def_static",
+        "def_property",
+        "def_property_readonly",
+        "def_readwrite",
+        "def_readonly",
+        "def_property_readonly_static",
+        "impl",
+    }
+)
 
 
 def read_bindings(found: dict[str, list[Node]], source: bytes, scopes: Scopes, facts: Facts) -> None:

@@ -14,7 +14,8 @@ _MARKS = re.compile(r"^\s*(?:/\*+!?<?|\*+/|\*+(?!\*)|//+[!<]*|#+!?|--+|;+|%+)?\s
 _TAIL = re.compile(r"\s*\*+/\s*$")
 _NOTE = re.compile(r"(?:^|\s)Note\s*:?\s*\[\s*([^\]\n]{2,120}?)\s*\]\s*[:.]?", re.I)
 _NOTE_REFERENCE = re.compile(
-    r"(?:see|cf\.?|in|per|by|of|from|read|refer to|also|and|,)\s+(?:the\s+)?(?:also\s+)?[\"'`]*note\s*:?\s*\[\s*([^\]\n]{2,120}?)\s*\]",
+    r"(?:see|cf\.?|in|per|by|of|from|read|refer "
+    r"to|also|and|,)\s+(?:the\s+)?(?:also\s+)?[\"'`]*note\s*:?\s*\[\s*([^\]\n]{2,120}?)\s*\]",
     re.I,
 )
 # `[ Title ]` on a line of its own, with what it says below.

@@ -14,7 +14,8 @@ _DEFINE = re.compile(rb"^[ \t]*#[ \t]*define[ \t]+(\w+)(\([^)\n]*\))?[ \t]*((?:[
 _ATTRIBUTE = re.compile(
     rb"^(?:__attribute__\s*\(\(.*\)\)|__declspec\s*\(.*\)|\[\[.*\]\]|_Pragma\s*\(.*\)|__forceinline|__inline__|__inline|inline|"
     rb"static|extern|constexpr|noexcept|__restrict__|__restrict|restrict|__device__|__host__|__global__|__forceinline__|"
-    rb"__noinline__|__cdecl|__stdcall|virtual|final|override|volatile|extern \"C\"|always_inline|thread_local|__thread|\s)*$",
+    rb"__noinline__|__cdecl|__stdcall|virtual|final|override|volatile|extern "
+    rb"\"C\"|always_inline|thread_local|__thread|\s)*$",
     re.S,
 )
 # `class SOME_API Name {`: a class has one name, so the first word is a macro even where its definition is not seen.
@@ -26,7 +27,24 @@ _COMMENT = re.compile(rb"/\*.*?\*/|//[^\n]*", re.S)
 _GUARD = re.compile(rb"(?:_H_?|_HPP_?|_INCLUDED|_CUH_?)$")
 
 # Object-like macros that expand to members or attributes but whose definition is outside most trees.
-WELL_KNOWN = ("PyObject_HEAD", "PyObject_VAR_HEAD", "PyMODINIT_FUNC", "PyAPI_FUNC", "Q_OBJECT", "JNIEXPORT", "JNICALL", "CUDARTAPI", "WINAPI", "__host__", "__device__", "__forceinline__", "__global__", "__shared__", "__constant__", "__restrict__")  # fmt: skip
+WELL_KNOWN = (
+    "PyObject_HEAD",
+    "PyObject_VAR_HEAD",
+    "PyMODINIT_FUNC",
+    "PyAPI_FUNC",
+    "Q_OBJECT",
+    "JNIEXPORT",
+    "JNICALL",
+    "CUDARTAPI",
+    "WINAPI",
+    "__host__",
+    "__device__",
+    "__forceinline__",
+    "__global__",
+    "__shared__",
+    "__constant__",
+    "__restrict__",
+)
 _REPLACED = {b"PyMODINIT_FUNC": b"PyObject *     "}
 
 

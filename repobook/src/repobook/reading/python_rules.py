@@ -3,11 +3,12 @@
 from repobook.reading.rules import Rules, always, in_loop, when_called
 
 RULES = Rules()
+_PICKLES = frozenset({"pickle", "cPickle", "_pickle", "dill", "cloudpickle", "marshal"})
 _BUILTIN = frozenset({""})
 RULES.add(when_called("safety", "dynamic code", "runs text as code", _BUILTIN), "eval", "exec")
 RULES.add(when_called("safety", "dynamic code", "compiles text to code", _BUILTIN), "compile", "__import__")
 RULES.add(
-    when_called("safety", "unpickling", "unpickling runs code that the data names", frozenset({"pickle", "cPickle", "_pickle", "dill", "cloudpickle", "marshal"})),
+    when_called("safety", "unpickling", "unpickling runs code that the data names", _PICKLES),
     "load", "loads", "Unpickler",
 )  # fmt: skip
 RULES.add(

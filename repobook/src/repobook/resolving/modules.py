@@ -5,7 +5,23 @@ from collections import defaultdict
 from pathlib import PurePosixPath
 
 _PYTHON = (".py", "/__init__.py", ".pyi", "/__init__.pyi", ".pyi.in", "/__init__.pyi.in")
-_SCRIPT = ("", ".ts", ".tsx", ".d.ts", ".js", ".jsx", ".mjs", ".cjs", ".mts", ".json", "/index.ts", "/index.tsx", "/index.js", "/index.mjs", "/index.jsx")  # fmt: skip
+_SCRIPT = (
+    "",
+    ".ts",
+    ".tsx",
+    ".d.ts",
+    ".js",
+    ".jsx",
+    ".mjs",
+    ".cjs",
+    ".mts",
+    ".json",
+    "/index.ts",
+    "/index.tsx",
+    "/index.js",
+    "/index.mjs",
+    "/index.jsx",
+)
 
 
 class Modules:

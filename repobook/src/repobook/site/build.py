@@ -34,12 +34,15 @@ def frame(page: str, heading: str, body: str, source_page: str = "") -> str:
     return (
         f'<!doctype html>\n<html lang="en" data-base="{base}">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'self'; style-src 'self'; script-src 'self'; "
+        "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'self'; style-src 'self'; script-src "
+        "'self'; "
         "img-src 'self'; frame-src 'self'; object-src 'none'; base-uri 'none'\">\n"
         f"<title>{escape(heading)} · {escape(_title)}</title>\n"
-        f'<link rel="stylesheet" href="{base}assets/style.css">\n<script src="{base}assets/app.js" defer></script>\n</head>\n'
+        f'<link rel="stylesheet" href="{base}assets/style.css">\n<script src="{base}assets/app.js" '
+        f"defer></script>\n</head>\n"
         f'<body{attribute}>\n<header><a href="{base}index.html">{escape(_title)}</a>\n'
-        '<input id="q" type="search" placeholder="Search symbols ( / )" aria-label="Search symbols" autocomplete="off">\n'
+        '<input id="q" type="search" placeholder="Search symbols ( / )" aria-label="Search symbols" '
+        'autocomplete="off">\n'
         '<button id="split" title="source beside the page (s)" aria-label="source beside the page">◫</button>'
         '<button id="theme" title="light or dark (d)" aria-label="light or dark">◐</button></header>\n'
         f'<ul id="found" role="listbox" aria-live="polite" hidden></ul>\n<main>\n{body}\n</main>\n</body>\n</html>\n'
@@ -87,7 +90,10 @@ def convert_source(task: tuple[str, str]) -> tuple[str, bytes]:
         text = ""
     page = f"src/{path}.html"
     back = quote(posixpath.relpath(path + "_docs.html", posixpath.dirname(page)), safe="/._-~")
-    body = f'<h1><code>{escape(path)}</code></h1>\n<p><a href="{back}">Page of this file</a></p>\n{source.listing(text, language)}'
+    body = (
+        f'<h1><code>{escape(path)}</code></h1>\n<p><a href="{back}">Page of this '
+        f"file</a></p>\n{source.listing(text, language)}"
+    )
     return page, frame(page, path, body).encode("utf-8", "replace")
 
 
