@@ -191,9 +191,10 @@ def _section_map(context: Context, page: str) -> str:
     modules = list(dict.fromkeys(row[2].strip('<>"') for row in context.imports))
     if modules:
         rows.append(("Dependencies", "dependencies", modules))
+    tests = context.book.tests
     reached = [
         s.name for s in context.symbols[1:]
-        if any(u.far >> FILE_SHIFT in context.book.tests and u.certainty > 1 for u in context.outside_uses.get(s.id, ()))
+        if any(u.far >> FILE_SHIFT in tests and u.certainty > 1 for u in context.outside_uses.get(s.id, ()))
     ]  # fmt: skip
     if reached:
         rows.append(("Testing & usage", "testing--usage", list(dict.fromkeys(reached))))

@@ -18,6 +18,7 @@ Span = tuple[int, int]
 FUNCTIONS = frozenset({"function", "method", "test", "binding", "registration"})
 CLASSES = frozenset({"class", "struct", "union", "interface", "trait", "enum", "object"})
 _SIGNATURE_LIMIT = 600
+_DOT, _QUESTION, _GREATER, _DASH, _COLON, _TILDE, _OPEN, _SPACE = b".?>-:~( "
 
 
 @dataclass(slots=True)
@@ -192,6 +193,7 @@ def collect_references(
     lines_next = lines[1] if n_lines > 1 else 1 << 60
     scope_next = scope_starts[1] if n_scopes > 1 else 1 << 60
     text = ""
+    padded = source + b"   "
     for start, end in captures.references:
         if start < previous_end:
             continue  # the same node, captured by two patterns
@@ -203,15 +205,15 @@ def collect_references(
             owner = scope_owners[scope_at]
             scope_next = scope_starts[scope_at + 1] if scope_at + 1 < n_scopes else 1 << 60
         name = source[start:end]
-        before = source[start - 1 : start]
+        before = padded[start - 1]
         flags = 0
-        if before == b"." or before == b"?":
+        if before == _DOT or before == _QUESTION:
             flags = MEMBER
             joint = start - 1
-        elif before == b">" and source[start - 2 : start] == b"->":
+        elif before == _GREATER and padded[start - 2] == _DASH:
             flags = MEMBER
             joint = start - 2
-        elif before == b":" and source[start - 2 : start] == b"::":
+        elif before == _COLON and padded[start - 2] == _COLON:
             flags = SCOPED
             joint = start - 2
         if flags:
@@ -230,10 +232,10 @@ def collect_references(
             chain_flags = 0
             text = ""
         previous_end = end
-        if start in defined_at or name in self_names or before == b"~":
+        if start in defined_at or name in self_names or before == _TILDE:
             continue
-        after = source[end : end + 1]
-        if after == b"(" or (after == b" " and source[end : end + 2] == b" ("):
+        after = padded[end]
+        if after == _OPEN or (after == _SPACE and padded[end + 1] == _OPEN):
             flags |= CALL
         rule = rule_of.get(name)
         if rule is not None:
@@ -361,7 +363,7 @@ def innermost(definitions: list[Definition], positions: list[int]) -> list[Defin
 
 def spans(nodes: list[Node]) -> list[Span]:
     """Positions in order; `QueryCursor.captures` gives its nodes in none."""
-    return sorted((node.start_byte, node.end_byte) for node in nodes)
+    return sorted([node.byte_range for node in nodes])
 
 
 def in_order(nodes: list[Node]) -> list[Node]:

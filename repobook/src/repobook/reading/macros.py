@@ -101,7 +101,13 @@ def _pattern(names: Iterable[str]) -> re.Pattern[bytes]:
     ordered = sorted(names, key=lambda name: (-len(name), name))
     if not ordered:
         return re.compile(rb"(?!)")
-    return re.compile(rb"\b(" + b"|".join(re.escape(name.encode()) for name in ordered) + rb")\b(?!\s*\()")
+    # Grouped by first letter: at most places the first letter already says no.
+    by_letter: dict[str, list[str]] = {}
+    for name in ordered:
+        by_letter.setdefault(name[0], []).append(name[1:])
+    groups = [re.escape(letter) + "(?:" + "|".join(map(re.escape, rests)) + ")" for letter, rests in by_letter.items()]
+    letters = "".join(map(re.escape, by_letter))
+    return re.compile(rf"\b(?=[{letters}])({'|'.join(groups)})\b(?!\s*\()".encode())
 
 
 def attribute_macros(

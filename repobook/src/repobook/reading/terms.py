@@ -3,11 +3,11 @@
 A worker sees one file; how much a term stands out against the tree is decided when all files are read.
 """
 
-import itertools
 import re
 from collections import Counter
 from functools import cache
 from importlib.resources import files
+from itertools import pairwise
 
 _WORD = re.compile(r"[A-Za-z][A-Za-z0-9]*(?:-[A-Za-z0-9]+)*|[.;:!?()\[\]{}`\"|=<>]+")
 _SKIP = re.compile(r"copyright|licen[sc]e|https?://|redistribut", re.I)
@@ -33,8 +33,9 @@ def terms(texts: list[tuple[int, str]]) -> dict[str, tuple[int, int]]:
     if len(words) < 8:
         return {}
     ordinary = background()
-    plain = [word if word[0].isalpha() and len(word) > 2 and word not in ordinary else "" for word in words]
-    pairs = Counter(itertools.pairwise(plain))
+    known = {word for word in set(words) if len(word) > 2 and word not in ordinary and word[0].isalpha()}
+    plain = [word if word in known else "" for word in words]
+    pairs = Counter(pairwise(plain))
     singles = Counter(plain)
     found: dict[str, int] = {
         f"{one} {two}": count for (one, two), count in pairs.items() if count > 1 and one and two and one != two

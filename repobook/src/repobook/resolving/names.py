@@ -88,6 +88,7 @@ class Names:
         self._usings: dict[int, tuple[list[str], dict[str, str]]] = {}
         self._opaque: dict[tuple[str, bool], Answer] = {}
         self._derived: dict[str, Sym | None] = {}
+        self._types: dict[int, Sym | None] = {}
         self._bases: dict[int, list[Sym]] = {}
         self._modules: dict[tuple[str, str], str | None] = {}
 
@@ -182,13 +183,18 @@ class Names:
                 return self._opaque_member(parts[-1], "python")
         return self._with_native(found, parts[-1]) if found else NOTHING
 
-    def _type_of(self, sym: Sym, depth: int = 0) -> Sym | None:
+    def _type_of(self, sym: Sym) -> Sym | None:
         """The class of a field or variable, where its definition states it."""
         if sym.kind not in ("field", "variable", "property") or not sym.bases:
             return None
-        if self.tables.language[sym.file] in C_FAMILY:
-            return self._cpp_class(sym.file, sym.bases, sym.qualified.rpartition("::")[0])
-        return self._python_class(sym.file, sym.bases)
+        if sym.id not in self._types:
+            self._types[sym.id] = None  # a type that is stated through itself is not known
+            if self.tables.language[sym.file] in C_FAMILY:
+                found = self._cpp_class(sym.file, sym.bases, sym.qualified.rpartition("::")[0])
+            else:
+                found = self._python_class(sym.file, sym.bases)
+            self._types[sym.id] = found
+        return self._types[sym.id]
 
     def _steps(self, owner: Sym | None, steps: list[str]) -> Sym | None:
         """The class that a chain of members leads to: `x`, `y` of `self.x.y.f`."""
