@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from conftest import Files, Repository
 
-from repobook import check, cli
+from repobook import ask, check, cli
 from repobook.pages import writer
 
 Make = Callable[[Files], Repository]
@@ -57,6 +57,25 @@ def test_every_link_of_the_book_resolves(make_repository: Make) -> None:
     repository = make_repository(TREE)
     repository.build()
     assert list(check.dead_links(repository.output)) == []
+
+
+def test_links_resolve_for_every_language(make_repository: Make) -> None:
+    repository = make_repository(
+        {
+            "a.rs": "pub struct S { f: u8 }\nimpl S { pub fn m(&self) {} }\nimpl Clone for Vec<S> { fn z(&self) {} }\n",
+            "b.go": "package p\ntype I interface { M() }\ntype F func(int)\n",
+            "c.ts": "namespace N { export enum E { A } }\nabstract class C<T> { abstract m(): void }\n",
+            "d.java": "package a.b; @interface Ann { int x(); } record R(int a) { }\n",
+            "e.js": "exports.f = function f(x) { return x };\nconst o = { m() {}, k: () => 1 };\n",
+            "f.cmake": "macro(mm)\nendmacro()\nset(X 1)\n",
+            "g.toml": "[a.b]\nc = 1\n", "h.yaml": "a: 1\n", "i.json": '{"a b": {"c\\"d": 1}}',
+            "j.cu": "template <typename T> __global__ void k(T* x) { x[0] = 1; }\nunion U { int a; };\n",
+            "k.sh": "f() { g; }\n", "l.bzl": "cc_library(name = 'x y')\n", "m.cpp": "concept_like x;\nint operator+(A, B);\nA::operator bool() const { return 1; }\n",
+        }
+    )  # fmt: skip
+    repository.build()
+    assert list(check.dead_links(repository.output)) == []
+    assert not [use for use in ask.uses(repository.db, "f") if use.path == "e.js"], "a function's own name is no call"
 
 
 def test_the_checker_sees_dead_links_of_each_kind(make_repository: Make) -> None:
@@ -241,3 +260,12 @@ def test_commands_answer_in_text_and_json(make_repository: Make, capsys: pytest.
     assert cli.main(["find", "no_such_name", *place]) == 1
     assert cli.main(["page", "../secret", *place]) == 2
     assert cli.main(["find", "x", "--path", str(repository.root / "nowhere")]) == 2
+
+
+def test_the_hook_brings_the_book_up_to_date(make_repository: Make, capsys: pytest.CaptureFixture[str]) -> None:
+    repository = make_repository(TREE)
+    assert cli.main(["hook", str(repository.root)]) == 0
+    (repository.root / "pkg/core.py").write_text("class Motor: ...\n")
+    assert cli.main(["hook", str(repository.root)]) == 0
+    assert "Motor" in repository.page("pkg/core.py_docs.md")
+    assert "whole and up to date" in capsys.readouterr().out

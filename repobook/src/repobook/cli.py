@@ -66,6 +66,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     check.add_argument("--no-links", action="store_true", help="do not check links")
     _output(check)
+    hook = command("hook", _hook, "for pre-commit: bring the book up to date, fail on dead links")
+    hook.add_argument("path", nargs="?", default=".", help="the repository (default: this folder)")
+    _output(hook)
     page = command("page", _page, "print the page of a file")
     page.add_argument("file", help="path of the file in the repository")
     page.add_argument("--keywords", action="store_true", help="the keyword page instead")
@@ -296,3 +299,10 @@ def _serve(arguments: argparse.Namespace) -> int:
     finally:
         server.server_close()
     return 0
+
+
+def _hook(arguments: argparse.Namespace) -> int:
+    """Build quietly, then check: a commit leaves a book that is whole."""
+    shared = argparse.Namespace(path=arguments.path, output=arguments.output, json=arguments.json)
+    _build(argparse.Namespace(**vars(shared), jobs=os.cpu_count() or 1, quiet=True, html=False))
+    return _check(argparse.Namespace(**vars(shared), undocumented=None, no_links=False))

@@ -37,6 +37,19 @@ def detailed_analysis(context: Context, links: Links) -> str:
         rows_of = [s for s in context.symbols[1:] if s.kind in kinds and s.parent not in inside]
         if rows_of:
             parts.append(f"### {title}\n\n" + "\n".join(_entry(context, links, s, anchored) for s in rows_of) + "\n")
+    known = {
+        *_CLASSES,
+        *_FUNCTIONS,
+        "namespace",
+        "module",
+        "package",
+        *(kind for _, kinds in _LISTED for kind in kinds),
+    }
+    others = [s for s in context.symbols[1:] if s.kind not in known and s.parent not in inside]
+    if others:
+        parts.append(
+            "### Other definitions\n\n" + "\n".join(_entry(context, links, s, anchored) for s in others) + "\n"
+        )
     parts += _remarks(context, links)
     if context.bindings:
         parts.append(_bindings(context, links))
@@ -49,6 +62,7 @@ _LISTED = (
     ("Macros", ("macro",)),
     ("Type aliases", ("type", "concept")),
     ("Variables and constants", ("variable", "constant", "field", "property", "enumerator")),
+    ("Implementations", ("impl",)),
     ("Keys", ("key", "target", "section", "rule", "label")),
 )
 

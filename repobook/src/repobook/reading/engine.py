@@ -207,7 +207,7 @@ def collect_references(
         name = source[start:end]
         before = padded[start - 1]
         flags = 0
-        if before == _DOT or before == _QUESTION:
+        if before in (_DOT, _QUESTION):
             flags = MEMBER
             joint = start - 1
         elif before == _GREATER and padded[start - 2] == _DASH:

@@ -12,3 +12,4 @@
 [(for_statement) (for_in_statement) (while_statement) (do_statement)] @loop
 [(import_statement) (export_statement source: (_))] @import
 (call_expression function: (identifier) @required (#eq? @required "require") arguments: (arguments (string) @module))
+(function_expression name: (identifier) @key)

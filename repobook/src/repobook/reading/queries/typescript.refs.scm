@@ -13,3 +13,4 @@
 [(required_parameter pattern: (identifier) @local) (optional_parameter pattern: (identifier) @local)]
 (required_parameter pattern: (object_pattern (shorthand_property_identifier_pattern) @local))
 (arrow_function parameter: (identifier) @local)
+(function_expression name: (identifier) @key)
