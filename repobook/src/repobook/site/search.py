@@ -7,7 +7,7 @@ import json
 import sqlite3
 
 from repobook.model.schema import FILE_SHIFT
-from repobook.naming import group_of, parts_of
+from repobook.naming import parts_of, shard_of
 from repobook.pages.markdown import slug
 
 # Kinds that are found by a word in the middle of their name too.
@@ -44,9 +44,9 @@ def shards(db: sqlite3.Connection) -> dict[str, str]:
             seen.add((anchor, file))
             # The qualified name is not repeated where it is the name.
             entry = [name, kind, file, "" if qualified == name else qualified, uses]
-        keys = {group_of(name)}
+        keys = {shard_of(name)}
         if kind in _BY_PARTS:
-            keys.update(group_of(part) for part in parts_of(name).split() if len(part) > 1)
+            keys.update(shard_of(part) for part in parts_of(name).split() if len(part) > 1)
         for key in keys:
             groups.setdefault(key, []).append(entry)
     found = {
