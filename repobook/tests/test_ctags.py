@@ -72,10 +72,8 @@ def test_symbols_of_ctags_have_entries(make_repository: Make) -> None:
     wanted = set()
     for line in done.stdout.splitlines():
         name, path, _, kind, *rest = line.split("\t")
-        if (
-            ("language:Python" in rest
-            and kind not in ("class", "function", "member", "variable"))
-            or name.startswith(("__anon", "anonFunc"))
+        if ("language:Python" in rest and kind not in ("class", "function", "member", "variable")) or name.startswith(
+            ("__anon", "anonFunc")
         ):
             continue
         wanted.add((path.removeprefix("./"), name.replace(" ", "")))

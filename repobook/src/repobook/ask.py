@@ -59,31 +59,31 @@ def _ends(qualified: str, name: str) -> bool:
 
 def uses(db: sqlite3.Connection, name: str, calls_only: bool = False, limit: int = 200) -> list[Use]:
     """Places that use a name, the sure ones first."""
-    found: list[Use] = []
-    for definition in find(db, name, 1000):
-        rows = db.execute(
-            f"SELECT f.path, e.line, e.count, s.qualified, s.kind, e.kind, e.certainty FROM edges e JOIN symbols s "
-            f"ON s.id=e.src "
-            f"JOIN files f ON f.id=e.src>>{FILE_SHIFT} WHERE e.dst=?",
-            (definition.id,),
+    last = name.rpartition("::")[2].rpartition(".")[2]
+    rows = db.execute(
+        "SELECT e.src, e.line, e.count, d.qualified, e.kind, e.certainty FROM symbols d JOIN edges e ON e.dst=d.id "
+        f"WHERE d.name=? {'AND e.kind=' + str(CALLS) if calls_only else ''} ORDER BY e.certainty DESC, e.src, e.line",
+        (last,),
+    )
+    chosen = []
+    for row in rows:
+        if _ends(row[3], name):
+            chosen.append(row)
+            if len(chosen) >= max(limit, 1):
+                break
+    found = []
+    for src, line, count, target, kind, certainty in chosen:
+        path, inside, inside_kind = db.execute(
+            f"SELECT f.path, s.qualified, s.kind FROM symbols s JOIN files f ON f.id=s.id>>{FILE_SHIFT} WHERE s.id=?",
+            (src,),
+        ).fetchone()
+        at_top = inside_kind == "file"
+        found.append(
+            Use(path, line, count, "" if at_top else inside, target, EDGE_NAMES[kind], CERTAINTY_NAMES[certainty])
         )
-        for path, line, count, inside, inside_kind, kind, certainty in rows:
-            if calls_only and kind != CALLS:
-                continue
-            found.append(
-                Use(
-                    path,
-                    line,
-                    count,
-                    "" if inside_kind == "file" else inside,
-                    definition.qualified,
-                    EDGE_NAMES[kind],
-                    CERTAINTY_NAMES[certainty],
-                )
-            )
     order = {"certain": 0, "likely": 1, "candidate": 2}
     found.sort(key=lambda use: (order[use.certainty], use.path, use.line))
-    return found[:limit]
+    return found
 
 
 def occurrences(db: sqlite3.Connection, name: str, limit: int = 200) -> list[tuple[str, int]]:

@@ -35,8 +35,9 @@ class Outcome:
     removed: int = 0
     problems: list[str] = field(default_factory=list)
     changed: set[int] = field(default_factory=set)  # files whose pages can differ
-    folders: set[str] = field(default_factory=set)  # folders that lost or gained a file
-    groups: set[str] = field(default_factory=set)  # groups of keywords that lost names
+    folders: set[str] = field(default_factory=set)  # folders whose pages can differ
+    groups: set[str] = field(default_factory=set)  # groups of keywords whose pages can differ
+    everything: bool = False  # every page is to be looked at
 
 
 def database(output: Path) -> Path:
@@ -79,7 +80,6 @@ def build_model(
         store.remove(db, file, with_file=True)
     if cold:
         store.drop_indexes(db)
-    outcome.groups = {group_of(name) for names in before.names.values() for name in names}
     read = _read(db, tasks, setting, jobs, cold, outcome, progress)
     outcome.read, outcome.deleted = len(tasks), len(deleted)
     if cold:
@@ -87,8 +87,14 @@ def build_model(
         store.make_indexes(db)
         store.index_words(db)
         outcome.changed = resolve_all(db, jobs, progress)
+        outcome.everything = True
     else:
-        outcome.changed = resolve_changes(db, read, before, bool(deleted or new_files), jobs, progress)
+        touched = resolve_changes(db, read, before, bool(deleted or new_files), jobs, progress)
+        outcome.changed = touched.files
+        outcome.groups = {group_of(name) for name in touched.names}
+        for file in touched.folders:
+            row = db.execute("SELECT folder FROM files WHERE id=?", (file,)).fetchone()
+            outcome.folders.update(row or ())
     outcome.changed |= history.update(db, root, config.history)
     store.set_meta(db, "stamp", stamp)
     store.set_meta(db, "root", str(root.resolve()))
@@ -171,6 +177,9 @@ def _with_macros(db: sqlite3.Connection, tasks: list[Task], setting: Setting, jo
     """Find the attribute macros of the tree; where the set changed, the files that use them are read again too."""
     sources = [task for task in tasks if language_of(task.path) in C_FAMILY]
     before = store.get_meta(db, "macros")
+    if not sources and before:
+        setting.macros = Macros(frozenset(before.split()))
+        return tasks
     db.executemany("DELETE FROM macros WHERE file=?", [(task.file,) for task in sources])
     for file, found in workers.run(macros_task, sources, jobs, start, (setting,), 64):
         db.executemany("INSERT INTO macros VALUES(?,?,?,?)", [(file, *row) for row in found])

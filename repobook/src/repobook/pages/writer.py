@@ -12,8 +12,6 @@ from repobook import workers
 from repobook.build import Outcome, database
 from repobook.config import Config
 from repobook.model import store
-from repobook.model.schema import FILE_SHIFT
-from repobook.naming import group_of
 from repobook.pages import folder as folder_pages
 from repobook.pages import tree as tree_pages
 from repobook.pages.context import Book, Context
@@ -128,7 +126,9 @@ def write_pages(
     tasks = [row[0] for row in db.execute("SELECT page FROM pending ORDER BY page DESC")]
     if not tasks:
         return
-    names = tree_pages.names_by_group(book)
+    # Without a name that changed or a file that came or went, the lists of names and pages are as they were.
+    listed = outcome.everything or outcome.deleted > 0 or any(task.startswith("k:") for task in tasks)
+    names = tree_pages.names_by_group(book) if listed else {}
     _desk = _Desk(str(root), str(output), book, dict(db.execute("SELECT path, digest FROM pages")), names)
     tasks = [task for task in tasks if _exists(task, book, names)]
     book.callers = Callers(db, preload=len(tasks) > 500)
@@ -136,7 +136,8 @@ def write_pages(
         _write_all(db, tasks, jobs, outcome, progress)
         title = config.title or root.resolve().name
         _write_tops(db, book, title, names, outcome)
-        outcome.removed += _remove_old(db, output, expected_pages(book, names))
+        if listed:
+            outcome.removed += _remove_old(db, output, expected_pages(book, names))
         db.execute("DELETE FROM pending")
         db.commit()
     except BaseException:
@@ -155,12 +156,14 @@ def _write_all(db: sqlite3.Connection, tasks: list[str], jobs: int, outcome: Out
 
 def _write_tops(db: sqlite3.Connection, book: Book, title: str, names: dict[str, list[str]], outcome: Outcome) -> None:
     links = Links("", book.to_source, book.source_url)
-    counts = Counter({group: len(found) for group, found in names.items()})
-    for page, text in (
-        ("index.md", tree_pages.top_index(book, title, links)),
-        ("comprehensive_book.md", tree_pages.book_page(book, title, links)),
-        ("keywords.md", tree_pages.keyword_page(counts, book, links)),
-    ):
+    pages = {
+        "index.md": tree_pages.top_index(book, title, links),
+        "comprehensive_book.md": tree_pages.book_page(book, title, links),
+    }
+    if names or "keywords.md" not in _desk.known:
+        counts = Counter({group: len(found) for group, found in names.items()})
+        pages["keywords.md"] = tree_pages.keyword_page(counts, book, links)
+    for page, text in pages.items():
         row = _put(page, text)
         outcome.written += row[2]
         db.execute("INSERT OR REPLACE INTO pages VALUES(?, NULL, ?)", row[:2])
@@ -175,23 +178,19 @@ def _exists(task: str, book: Book, names: dict[str, list[str]]) -> bool:
 
 def _mark_pending(db: sqlite3.Connection, book: Book, outcome: Outcome) -> None:
     """List the pages that this build has to look at; committed with the model."""
-    folders = set(outcome.folders) | {book.files[file].folder for file in outcome.changed if file in book.files}
-    if outcome.changed or outcome.deleted:
-        folders.add("")
-    existing = set(book.folders())
+    folders = set(outcome.folders)
+    groups = set(outcome.groups)
+    if outcome.everything:
+        folders = set(book.folders())
+        groups = set(tree_pages.names_by_group(book))
     for folder in list(folders):
         while folder:
             folder = folder.rpartition("/")[0]
             folders.add(folder)
-    tasks = [f"f:{file}" for file in outcome.changed] + [f"d:{folder}" for folder in folders & existing]
-    groups = {group_of(name) for file in outcome.changed for name in _names(db, file)} | outcome.groups
+    tasks = [f"f:{file}" for file in outcome.changed]
+    tasks += [f"d:{folder}" for folder in folders & set(book.folders())]
     tasks += [f"k:{group}" for group in groups]
     db.executemany("INSERT OR IGNORE INTO pending VALUES(?)", [(task,) for task in tasks])
-
-
-def _names(db: sqlite3.Connection, file: int) -> list[str]:
-    low, high = file << FILE_SHIFT, (file + 1) << FILE_SHIFT
-    return [row[0] for row in db.execute("SELECT name FROM symbols WHERE id>? AND id<?", (low, high))]
 
 
 def _reopen(path: str, parent: int) -> None:

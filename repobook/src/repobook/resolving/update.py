@@ -35,8 +35,9 @@ class Before:
 
     skeletons: dict[int, list[tuple[object, ...]]] = field(default_factory=dict)
     names: dict[int, set[str]] = field(default_factory=dict)
+    uses: dict[int, int] = field(default_factory=dict)  # of the symbols that others use
     titles: set[str] = field(default_factory=set)
-    imported: set[int] = field(default_factory=set)
+    imported: set[tuple[int, int, int]] = field(default_factory=set)  # (file, target, line)
     deleted: set[int] = field(default_factory=set)
     pointed: set[int] = field(default_factory=set)  # symbols that the deleted files refer to
 
@@ -46,6 +47,7 @@ class Before:
         for file in [*files, *before.deleted]:
             before.skeletons[file] = _skeleton(db, file)
             before.names[file] = _names(db, file)
+            before.uses.update(db.execute("SELECT id, uses FROM symbols WHERE id>=? AND id<? AND uses>0", _range(file)))
             before.titles |= _titles(db, file)
             before.imported |= _imported(db, file)
         for file in before.deleted:
@@ -78,10 +80,12 @@ def _titles(db: sqlite3.Connection, file: int) -> set[str]:
     }
 
 
-def _imported(db: sqlite3.Connection, file: int) -> set[int]:
-    return {
-        row[0] for row in db.execute("SELECT DISTINCT target FROM imports WHERE file=? AND target IS NOT NULL", (file,))
-    }
+def _imported(db: sqlite3.Connection, file: int) -> set[tuple[int, int, int]]:
+    """(file, target, first line) of the imports of a file."""
+    rows = db.execute(
+        "SELECT file, target, MIN(line) FROM imports WHERE file=? AND target IS NOT NULL GROUP BY target", (file,)
+    )
+    return set(rows)
 
 
 # ----- in workers -------------------------------------------------------------------------------------------
@@ -111,6 +115,15 @@ def _resolve_files(files: list[int], jobs: int, db: sqlite3.Connection) -> Itera
     gc.freeze()  # a collection in a worker would copy the pages that it shares with this process
     yield from workers.run(_resolve_one, files, jobs, _reopen, (path,))
     gc.unfreeze()
+
+
+@dataclass(slots=True)
+class Touched:
+    """Whose pages can differ after a change."""
+
+    files: set[int] = field(default_factory=set)
+    names: set[str] = field(default_factory=set)  # whose entry in the keyword pages can differ
+    folders: set[int] = field(default_factory=set)  # files whose folders' pages can differ
 
 
 # ----- the whole tree, or what changed ----------------------------------------------------------------------
@@ -143,75 +156,103 @@ def resolve_all(db: sqlite3.Connection, jobs: int, progress: Progress) -> set[in
 
 def resolve_changes(
     db: sqlite3.Connection, read: set[int], before: Before, paths_changed: bool, jobs: int, progress: Progress
-) -> set[int]:
-    """Resolve what a change can have touched; returns the files whose pages can differ."""
+) -> Touched:
+    """Resolve what a change can have touched."""
     global _resolver
     tables = Tables(db)
     modules = Modules(tables.by_path)
-    touched = set(read) | before.imported
+    touched = Touched(set(read), folders=set(read))
     moved = resolve_imports(db, tables, modules, None if paths_changed else sorted(read))
-    touched |= moved
-    affected = set(read) | {file for file in moved if file in tables.path}
+    affected = set(read)
+    if paths_changed:
+        touched.files |= moved
+        touched.folders |= moved
+        affected |= {file for file in moved if file in tables.path}
     for file in read | before.deleted:
         if file in read and before.skeletons.get(file) == _skeleton(db, file):
             continue
         rows = db.execute("SELECT DISTINCT src FROM edges WHERE dst>=? AND dst<?", _range(file))
         affected.update(row[0] >> FILE_SHIFT for row in rows)
-        for name in before.names.get(file, set()) | _names(db, file):
+        names = before.names.get(file, set()) | _names(db, file)
+        touched.names |= names
+        for name in names:
             affected.update(row[0] for row in db.execute("SELECT DISTINCT file FROM refs WHERE name=?", (name,)))
     affected -= before.deleted
     _resolver = Names(tables, modules)
     counted: set[int] = set(before.pointed)
-    touched.update(symbol >> FILE_SHIFT for symbol in before.pointed)
-    files = sorted(affected)
+    touched.files.update(symbol >> FILE_SHIFT for symbol in before.pointed)
+    _resolve_affected(db, sorted(affected), read, touched, counted, jobs, progress)
+    for file in read:
+        counted.update(row[0] for row in db.execute("SELECT id FROM symbols WHERE id>=? AND id<?", _range(file)))
+    _recount(db, counted, before, touched)
+    after = set().union(*(_imported(db, file) for file in read)) if read else set()
+    for _, target, _ in before.imported ^ after:
+        touched.files.add(target)
+        touched.folders.add(target)
+    for title in before.titles.union(*(_titles(db, file) for file in read)):
+        rows = db.execute(
+            "SELECT DISTINCT file FROM remarks WHERE title=? COLLATE NOCASE AND kind IN ('note', 'note-reference')",
+            (title,),
+        )
+        touched.files.update(row[0] for row in rows)
+    touched.files |= _update_layers(db)
+    touched.files -= before.deleted
+    touched.folders -= before.deleted
+    return touched
+
+
+def _resolve_affected(
+    db: sqlite3.Connection,
+    files: list[int],
+    read: set[int],
+    touched: Touched,
+    counted: set[int],
+    jobs: int,
+    progress: Progress,
+) -> None:
+    """New edges and twins of the files; what differs is noted."""
     for done, (file, edges, twins) in enumerate(_resolve_files(files, jobs, db), 1):
         old = set(
             db.execute("SELECT src, dst, kind, certainty, line, count FROM edges WHERE src>=? AND src<?", _range(file))
         )
         new = set(edges)
         if old != new:
-            touched.add(file)
+            touched.files.add(file)
             for edge in old ^ new:
-                touched.add(edge[1] >> FILE_SHIFT)
+                touched.files.add(edge[1] >> FILE_SHIFT)
                 counted.add(edge[1])
             db.executemany("DELETE FROM edges WHERE src=? AND dst=?", [edge[:2] for edge in old - new])
             db.executemany("INSERT INTO edges VALUES(?,?,?,?,?,?)", new - old)
-        if (
-            file in read
-            or twins
-            != db.execute(
-                "SELECT twin, id FROM symbols WHERE id>=? AND id<? AND twin IS NOT NULL ORDER BY id", _range(file)
-            ).fetchall()
-        ):
+        query = "SELECT twin, id FROM symbols WHERE id>=? AND id<? AND twin IS NOT NULL ORDER BY id"
+        if file in read or twins != db.execute(query, _range(file)).fetchall():
             db.execute("UPDATE symbols SET twin=NULL WHERE id>=? AND id<?", _range(file))
             db.executemany("UPDATE symbols SET twin=? WHERE id=?", twins)
-            touched.add(file)
+            touched.files.add(file)
         if done % 50 == 0 or done == len(files):
             progress("resolving", done, len(files))
-    for file in read:
-        counted.update(row[0] for row in db.execute("SELECT id FROM symbols WHERE id>=? AND id<?", _range(file)))
-    db.executemany(
-        f"UPDATE symbols SET uses=(SELECT COALESCE(SUM(count), 0) FROM edges WHERE dst=?1 AND certainty>1 AND "
-        f"src>>{FILE_SHIFT}<>?1>>{FILE_SHIFT}) WHERE id=?1",
-        [(symbol,) for symbol in counted],
-    )
-    for file in read:
-        touched |= _imported(db, file)
-    for title in before.titles.union(*(_titles(db, file) for file in read)):
-        rows = db.execute(
-            "SELECT DISTINCT file FROM remarks WHERE title=? COLLATE NOCASE AND kind IN ('note', 'note-reference')",
-            (title,),
-        )
-        touched.update(row[0] for row in rows)
-    touched |= _update_layers(db)
-    # Declarations show the uses of their definition.
-    twins_of_touched = [
-        row[0] >> FILE_SHIFT
-        for symbol in counted
-        for row in db.execute("SELECT id FROM symbols WHERE twin=?", (symbol,))
-    ]
-    touched.update(twins_of_touched)
-    return touched - before.deleted
+
+
+def _recount(db: sqlite3.Connection, counted: set[int], before: Before, touched: Touched) -> None:
+    """How often other files use each symbol; a count that changed shows on keyword and folder pages."""
+    for symbol in counted:
+        row = db.execute("SELECT uses, name FROM symbols WHERE id=?", (symbol,)).fetchone()
+        if row is None:
+            continue
+        uses = db.execute(
+            f"SELECT COALESCE(SUM(count), 0) FROM edges WHERE dst=? AND certainty>1 AND src>>{FILE_SHIFT}<>?",
+            (symbol, symbol >> FILE_SHIFT),
+        ).fetchone()[0]
+        if uses != row[0]:
+            db.execute("UPDATE symbols SET uses=? WHERE id=?", (uses, symbol))
+        # A file that was read again starts from nothing; what it had counts.
+        if uses == before.uses.get(symbol, 0 if symbol >> FILE_SHIFT in before.skeletons else row[0]):
+            continue
+        touched.names.add(row[1])
+        touched.folders.add(symbol >> FILE_SHIFT)
+        # Declarations show the uses of their definition.
+        for (declared,) in db.execute("SELECT id FROM symbols WHERE twin=?", (symbol,)):
+            touched.files.add(declared >> FILE_SHIFT)
+            touched.folders.add(declared >> FILE_SHIFT)
 
 
 def _update_layers(db: sqlite3.Connection) -> set[int]:
