@@ -101,7 +101,15 @@ def index_words(db: sqlite3.Connection, file: int | None = None) -> None:
 
 
 def insert_file(db: sqlite3.Connection, row: Row) -> None:
-    db.execute("INSERT OR REPLACE INTO files VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,0,0)", row)
+    # Layer and cycle come from the graph of imports, not from reading: a file that is read again keeps them.
+    db.execute(
+        "INSERT INTO files VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,0,0) ON CONFLICT(id) DO UPDATE SET "
+        "language=excluded.language, size=excluded.size, mtime=excluded.mtime, digest=excluded.digest, "
+        "status=excluded.status, lines=excluded.lines, "
+        "code=excluded.code, comment=excluded.comment, errors=excluded.errors, test=excluded.test, "
+        "purpose=excluded.purpose, exports=excluded.exports",
+        row,
+    )
 
 
 def remove(db: sqlite3.Connection, file: int, with_file: bool) -> None:
