@@ -200,6 +200,23 @@ def test_other_languages(language: str, text: str, expected: set[tuple[str, str]
     assert expected <= defined(facts(language, text))
 
 
+def test_objective_cpp_has_both_languages() -> None:
+    text = (
+        '#import "a.h"\nnamespace n { int plain(int a) { return a; } }\n'
+        "@interface Thing : NSObject\n@property int size;\n- (void)go:(int)a;\n@end\n"
+        "@implementation Thing\n- (void)go:(int)a { n::plain(a); }\n@end\n"
+    )
+    names = {s.name for s in facts("objc", text).symbols}
+    assert {"plain", "Thing", "go"} <= names
+
+
+def test_macros_that_define_can_be_configured() -> None:
+    macros = Macros(definers={"MY_CASE": "test"})
+    found = facts("cpp", "MY_CASE(Suite, name) { run(); }\n", macros)
+    assert ("test", "Suite.name") in defined(found)
+    assert ("test", "Suite.name") in defined(facts("cpp", "TEST(Suite, name) { run(); }\n"))
+
+
 def test_markdown_and_rst_headings() -> None:
     found = facts(
         "markdown", "# Title\n\nA paragraph of text that says what this is about.\n\n```\n# not one\n```\n## Second\n"

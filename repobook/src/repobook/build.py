@@ -17,7 +17,7 @@ from repobook.languages import C_FAMILY, language_of
 from repobook.model import store
 from repobook.model.schema import VERSION
 from repobook.naming import group_of
-from repobook.reading.macros import Macros, attribute_macros
+from repobook.reading.macros import DEFINERS, Macros, attribute_macros
 from repobook.reading.worker import Setting, Task, content_digest, macros_task, read_task, start
 from repobook.resolving.update import Before, resolve_all, resolve_changes
 
@@ -177,8 +177,9 @@ def _with_macros(db: sqlite3.Connection, tasks: list[Task], setting: Setting, jo
     """Find the attribute macros of the tree; where the set changed, the files that use them are read again too."""
     sources = [task for task in tasks if language_of(task.path) in C_FAMILY]
     before = store.get_meta(db, "macros")
+    definers = DEFINERS | dict(row.split("=", 1) for row in setting.config.definers)
     if not sources and before:
-        setting.macros = Macros(frozenset(before.split()))
+        setting.macros = Macros(frozenset(before.split()), definers)
         return tasks
     db.executemany("DELETE FROM macros WHERE file=?", [(task.file,) for task in sources])
     for file, found in workers.run(macros_task, sources, jobs, start, (setting,), 64):
@@ -188,7 +189,7 @@ def _with_macros(db: sqlite3.Connection, tasks: list[Task], setting: Setting, jo
         ((name.encode(), None if parameters is None else b"()", body.encode()) for name, parameters, body in rows),
         setting.config.blank_macros,
     )
-    setting.macros = Macros(chosen)
+    setting.macros = Macros(chosen, definers)
     store.set_meta(db, "macros", " ".join(sorted(chosen)))
     if before:
         known = {task.file for task in tasks}

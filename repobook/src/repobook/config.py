@@ -18,6 +18,7 @@ class Config:
     embed_limit: int = 200_000  # bytes; larger files are linked
     max_file_size: int = 5_000_000  # bytes; larger files are described but not parsed
     blank_macros: tuple[str, ...] = ()  # export macros that are defined outside the tree
+    definers: tuple[str, ...] = ()  # macros that define by their arguments: "MY_TEST=test", "MY_LIBRARY=registration"
     test_patterns: tuple[str, ...] = ("test", "tests", "testing", "__tests__", "spec")  # folders of tests
     history: int = 20_000  # commits of git history to read; 0 for none
     source_url: str = ""  # e.g. https://host/owner/name/blob/main/{path}#L{line}; relative links where empty
@@ -56,6 +57,12 @@ class Config:
                     f"repobook: setting {key!r} in {where} must be a {type(current).__name__}, not {value!r}"
                 )
             setattr(config, name, value)
+        for row in config.definers:
+            name, mark, kind = row.partition("=")
+            if not mark or not name.isidentifier() or kind not in ("test", "registration"):
+                raise ConfigError(
+                    f"repobook: {row!r} of 'definers' in {where} must read NAME=test or NAME=registration"
+                )
         if config.source not in ("embed", "link"):
             raise ConfigError(f"repobook: setting 'source' in {where} must be 'embed' or 'link', not {config.source!r}")
         return config

@@ -53,6 +53,8 @@ def read(original: bytes, path: str, language: str, macros: Macros) -> Facts:
     )
     captures.branches = engine.spans(found.get("branch", [])) + captures.loops
     bindings = _definitions(definitions.matches(root), source, captures, facts, macros)
+    if language == "objc" and any(mark in source for mark in _OBJECTIVE):
+        _objective(source, captures)
     for node in engine.in_order(found.get("parameter", [])):
         _parameter(node, source, captures)
     for node in engine.in_order(found.get("local", [])):
@@ -88,6 +90,31 @@ def _no_loop(position: int) -> int:
 
 
 # ----- declarators ------------------------------------------------------------------------------------------
+
+
+_OBJECTIVE = (b"@interface", b"@implementation", b"@protocol")
+
+
+@cache
+def _objective_cursors() -> tuple[Parser, QueryCursor]:
+    loaded = grammar("objc")
+    assert loaded is not None
+    return Parser(loaded), QueryCursor(Query(loaded, queries.text("objc.scm")))
+
+
+def _objective(source: bytes, captures: Captures) -> None:
+    """Objective-C++ is two languages in one file, and no grammar knows both: its classes come from a second parse."""
+    parser, definitions = _objective_cursors()
+    known = {definition.name_start for definition in captures.definitions}
+    for _, match in definitions.matches(parser.parse(source).root_node):
+        kind = next(key for key in match if key not in ("name", "body"))
+        node, name = match[kind][0], match["name"][0]
+        if name.start_byte in known:
+            continue
+        known.add(name.start_byte)
+        body = match["body"][0].start_byte if "body" in match else -1
+        text = engine.text_of(name, source)
+        captures.definitions.append(Definition(node.start_byte, node.end_byte, text, kind, name.start_byte, body))
 
 
 @dataclass(slots=True)
