@@ -9,6 +9,10 @@ from repobook.model.store import places_of
 from repobook.reading.facts import unpack
 
 
+# Of a plain name with more definitions than this (`__init__`), the most used count.
+_DEFINITIONS = 500
+
+
 @dataclass(slots=True)
 class Definition:
     id: int
@@ -44,11 +48,10 @@ def find(db: sqlite3.Connection, name: str, limit: int = 50) -> list[Definition]
     rows = db.execute(
         "SELECT s.id, s.name, s.qualified, s.kind, f.path, s.line, s.signature, s.declaration FROM symbols s "
         f"JOIN files f ON f.id = s.id >> {FILE_SHIFT} WHERE s.name=? AND s.kind<>'file' ORDER BY s.declaration, "
-        f"f.test, f.path, s.line",
-        (last,),
+        "f.test, f.path, s.line LIMIT ?",
+        (last, limit if last == name else -1),
     )
-    found = [Definition(*row) for row in rows if _ends(row[2], name)]
-    return found[:limit]
+    return [Definition(*row) for row in rows if _ends(row[2], name)][:limit]
 
 
 def _ends(qualified: str, name: str) -> bool:
@@ -60,17 +63,18 @@ def _ends(qualified: str, name: str) -> bool:
 def uses(db: sqlite3.Connection, name: str, calls_only: bool = False, limit: int = 200) -> list[Use]:
     """Places that use a name, the sure ones first."""
     last = name.rpartition("::")[2].rpartition(".")[2]
-    rows = db.execute(
-        "SELECT e.src, e.line, e.count, d.qualified, e.kind, e.certainty FROM symbols d JOIN edges e ON e.dst=d.id "
-        f"WHERE d.name=? {'AND e.kind=' + str(CALLS) if calls_only else ''} ORDER BY e.certainty DESC, e.src, e.line",
-        (last,),
-    )
-    chosen = []
-    for row in rows:
-        if _ends(row[3], name):
-            chosen.append(row)
-            if len(chosen) >= max(limit, 1):
-                break
+    only = f"AND kind={CALLS}" if calls_only else ""
+    chosen: list[tuple[int, int, int, str, int, int]] = []
+    most = -1 if last != name else _DEFINITIONS
+    query = "SELECT id, qualified FROM symbols WHERE name=? AND kind<>'file' ORDER BY uses DESC LIMIT ?"
+    for symbol, qualified in db.execute(query, (last, most)).fetchall():
+        if _ends(qualified, name):
+            # Sure ones first, and no more than are asked for: a name can have a hundred thousand uses.
+            places = f"SELECT src, line, count, kind, certainty FROM edges WHERE dst=? {only} ORDER BY certainty DESC LIMIT ?"
+            rows = db.execute(places, (symbol, limit))
+            chosen += [(src, line, count, qualified, kind, certainty) for src, line, count, kind, certainty in rows]
+    chosen.sort(key=lambda row: (-row[5], row[0], row[1]))
+    chosen = chosen[: max(limit, 1)]
     found = []
     for src, line, count, target, kind, certainty in chosen:
         path, inside, inside_kind = db.execute(
