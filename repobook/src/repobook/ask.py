@@ -8,7 +8,6 @@ from repobook.model.schema import CALLS, CERTAINTY_NAMES, EDGE_NAMES, FILE_SHIFT
 from repobook.model.store import places_of
 from repobook.reading.facts import unpack
 
-
 # Of a plain name with more definitions than this (`__init__`), the most used count.
 _DEFINITIONS = 500
 
