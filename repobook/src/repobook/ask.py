@@ -69,7 +69,10 @@ def uses(db: sqlite3.Connection, name: str, calls_only: bool = False, limit: int
     for symbol, qualified in db.execute(query, (last, most)).fetchall():
         if _ends(qualified, name):
             # Sure ones first, and no more than are asked for: a name can have a hundred thousand uses.
-            places = f"SELECT src, line, count, kind, certainty FROM edges WHERE dst=? {only} ORDER BY certainty DESC LIMIT ?"
+            places = (
+                f"SELECT src, line, count, kind, certainty FROM edges WHERE dst=? {only} "
+                "ORDER BY certainty DESC LIMIT ?"
+            )
             rows = db.execute(places, (symbol, limit))
             chosen += [(src, line, count, qualified, kind, certainty) for src, line, count, kind, certainty in rows]
     chosen.sort(key=lambda row: (-row[5], row[0], row[1]))
