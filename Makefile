@@ -43,6 +43,12 @@ $(VENV)/.extra-%: pyproject.toml | $(VENV)/bin/pip
 	@$(PIP) install --editable '.[$*]'
 	@touch $@
 
+# repobook is a distribution of its own; its tests drive its optional parts too.
+$(VENV)/.repobook: repobook/pyproject.toml | $(VENV)/bin/pip
+	@echo "==> installing repobook into $(VENV)"
+	@$(PIP) install --editable './repobook[mcp,sphinx,test]'
+	@touch $@
+
 # ----- tests ------------------------------------------------------------------------------------------------
 
 # Workers run side by side; BLAS threads inside each would only fight over the same cores.
@@ -50,8 +56,9 @@ test test-torch test-long test-arrayapi run-minimal: export OPENBLAS_NUM_THREADS
 test test-torch test-long test-arrayapi run-minimal: export OMP_NUM_THREADS = 1
 
 .PHONY: test test-torch test-long test-arrayapi test-minimal test-all
-test: $(VENV)/.extra-test ## the test suite, less the comparison with torch and what is slow
+test: $(VENV)/.extra-test $(VENV)/.repobook ## the test suites, less the comparison with torch and what is slow
 	@$(PYTEST) $(SUITE) -m "not slow and not stress" $(ARGS)
+	@cd repobook && $(abspath $(PY)) -m pytest --numprocesses=$(WORKERS) --maxprocesses=8 -q
 
 test-torch: $(VENV)/.extra-test $(VENV)/.extra-torch ## the same programs through torch and ndgrad
 	@$(PY) -c 'import torch; print("==> comparing with torch", torch.__version__)'
@@ -97,16 +104,23 @@ test-all: ## everything, on every supported Python (ALLOW_MISSING=1 tolerates ab
 
 # ----- the rest ---------------------------------------------------------------------------------------------
 
-.PHONY: demo bench lint docs wheel
-demo: $(VENV)/.package ## train a small transformer, check its gradients, draw what was learned
+.PHONY: demo bench lint docs wheel book
+demo: $(VENV)/.package $(VENV)/.repobook ## train a small transformer, check its gradients, draw what was learned
 	@$(PY) -m demo $(ARGS)
+	@$(PY) -m repobook build . --html --quiet >/dev/null
+	@echo "==> the book of this source: xdg-open $(CURDIR)/docs/_build/book/html/index.html"
+
+book: $(VENV)/.repobook ## the book of this repository: a page per file, keywords, search
+	@$(PY) -m repobook build . --html
+	@$(PY) -m repobook check .
 
 bench: $(VENV)/.extra-bench ## time ndgrad beside torch, jax and HIPS autograd
 	@$(PY) -m benchmarks $(ARGS)
 
-lint: $(VENV)/.extra-lint ## ruff and mypy --strict
+lint: $(VENV)/.extra-lint $(VENV)/.repobook ## ruff and mypy --strict
 	@$(PY) -m ruff check .
 	@$(PY) -m mypy
+	@cd repobook && $(abspath $(PY)) -m mypy
 
 docs: $(VENV)/.extra-docs ## build the documentation; a warning is an error
 	@$(PY) -m sphinx --quiet --fail-on-warning --keep-going -b html docs docs/_build/html

@@ -1,0 +1,3 @@
+from repobook.cli import main
+
+raise SystemExit(main())

@@ -1,0 +1,120 @@
+"""Questions to the model: where a name is defined, who uses it, who calls it."""
+
+import re
+import sqlite3
+from dataclasses import asdict, dataclass
+
+from repobook.model.schema import CALLS, CERTAINTY_NAMES, EDGE_NAMES, FILE_SHIFT
+from repobook.model.store import places_of
+from repobook.reading.facts import unpack
+
+# Of a plain name with more definitions than this (`__init__`), the most used count.
+_DEFINITIONS = 500
+
+
+@dataclass(slots=True)
+class Definition:
+    id: int
+    name: str
+    qualified: str
+    kind: str
+    path: str
+    line: int
+    signature: str
+    declaration: int
+
+    def row(self) -> dict[str, object]:
+        return asdict(self)
+
+
+@dataclass(slots=True)
+class Use:
+    path: str
+    line: int
+    count: int
+    inside: str  # qualified name of the enclosing symbol, '' at the top of the file
+    target: str
+    kind: str
+    certainty: str
+
+    def row(self) -> dict[str, object]:
+        return asdict(self)
+
+
+def find(db: sqlite3.Connection, name: str, limit: int = 50) -> list[Definition]:
+    """Definitions of a name, a qualified name or its end (`SavedVariable::unpack`)."""
+    last = name.rpartition("::")[2].rpartition(".")[2]
+    rows = db.execute(
+        "SELECT s.id, s.name, s.qualified, s.kind, f.path, s.line, s.signature, s.declaration FROM symbols s "
+        f"JOIN files f ON f.id = s.id >> {FILE_SHIFT} WHERE s.name=? AND s.kind<>'file' ORDER BY s.declaration, "
+        "f.test, f.path, s.line LIMIT ?",
+        (last, limit if last == name else -1),
+    )
+    return [Definition(*row) for row in rows if _ends(row[2], name)][:limit]
+
+
+def _ends(qualified: str, name: str) -> bool:
+    if qualified == name or ("." not in name and "::" not in name):
+        return True
+    return qualified.endswith(("::" + name, "." + name))
+
+
+def uses(db: sqlite3.Connection, name: str, calls_only: bool = False, limit: int = 200) -> list[Use]:
+    """Places that use a name, the sure ones first."""
+    last = name.rpartition("::")[2].rpartition(".")[2]
+    only = f"AND kind={CALLS}" if calls_only else ""
+    chosen: list[tuple[int, int, int, str, int, int]] = []
+    most = -1 if last != name else _DEFINITIONS
+    query = "SELECT id, qualified FROM symbols WHERE name=? AND kind<>'file' ORDER BY uses DESC LIMIT ?"
+    for symbol, qualified in db.execute(query, (last, most)).fetchall():
+        if _ends(qualified, name):
+            # Sure ones first, and no more than are asked for: a name can have a hundred thousand uses.
+            places = (
+                f"SELECT src, line, count, kind, certainty FROM edges WHERE dst=? {only} "
+                "ORDER BY certainty DESC LIMIT ?"
+            )
+            rows = db.execute(places, (symbol, limit))
+            chosen += [(src, line, count, qualified, kind, certainty) for src, line, count, kind, certainty in rows]
+    chosen.sort(key=lambda row: (-row[5], row[0], row[1]))
+    chosen = chosen[: max(limit, 1)]
+    found = []
+    for src, line, count, target, kind, certainty in chosen:
+        path, inside, inside_kind = db.execute(
+            f"SELECT f.path, s.qualified, s.kind FROM symbols s JOIN files f ON f.id=s.id>>{FILE_SHIFT} WHERE s.id=?",
+            (src,),
+        ).fetchone()
+        at_top = inside_kind == "file"
+        found.append(
+            Use(path, line, count, "" if at_top else inside, target, EDGE_NAMES[kind], CERTAINTY_NAMES[certainty])
+        )
+    order = {"certain": 0, "likely": 1, "candidate": 2}
+    found.sort(key=lambda use: (order[use.certainty], use.path, use.line))
+    return found
+
+
+def occurrences(db: sqlite3.Connection, name: str, limit: int = 200) -> list[tuple[str, int]]:
+    """(path, line) of every occurrence of a plain name in code, resolved or not."""
+    found: list[tuple[str, int]] = []
+    for path, blob in db.execute(
+        "SELECT f.path, r.places FROM refs r JOIN files f ON f.id=r.file WHERE r.name=? ORDER BY f.path", (name,)
+    ):
+        found += [(path, unpack(place)[0]) for place in places_of(blob)]
+        if len(found) > limit:
+            break
+    return found[:limit]
+
+
+def search(db: sqlite3.Connection, words: str, limit: int = 20) -> list[Definition]:
+    """Names and parts of names (`saved var` finds SavedVariable), and words of documentation, best first."""
+    parts = re.findall(r"\w+", words.lower())
+    if not parts:
+        return []
+    query = " ".join(f'"{part}"*' for part in parts)
+    rows = db.execute(
+        "SELECT s.id, s.name, s.qualified, s.kind, f.path, s.line, s.signature, s.declaration FROM search "
+        f"JOIN symbols s ON s.id=search.rowid JOIN files f ON f.id=s.id>>{FILE_SHIFT} WHERE search MATCH ? "
+        "ORDER BY bm25(search, 10.0, 4.0, 1.0) - MIN(s.uses, 1000) / 500.0 - (LOWER(s.name)=?) * 20, f.test, "
+        "LENGTH(s.name), f.path LIMIT ?",
+        (query, "".join(parts), limit),
+    )
+    return [Definition(*row) for row in rows]

@@ -1,0 +1,308 @@
+"""The command `repobook`."""
+
+import argparse
+import json
+import os
+import sqlite3
+import sys
+import time
+from pathlib import Path
+
+from repobook import __version__, ask
+from repobook.config import Config, ConfigError
+
+
+def main(argv: list[str] | None = None) -> int:
+    parser = _parser()
+    arguments = parser.parse_args(argv)
+    try:
+        return int(arguments.run(arguments))
+    except ConfigError as error:
+        print(error, file=sys.stderr)
+        return 2
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except KeyboardInterrupt:
+        print(
+            "\nrepobook: interrupted; the book on disk is whole, and the next build goes on from here", file=sys.stderr
+        )
+        return 130
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser("repobook", description="A book of any repository.")
+    parser.add_argument("--version", action="version", version=f"repobook {__version__}")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    def command(name: str, run: object, description: str) -> argparse.ArgumentParser:
+        sub = commands.add_parser(name, help=description, description=description)
+        sub.set_defaults(run=run)
+        return sub
+
+    build = command("build", _build, "build or update the book of a repository")
+    build.add_argument("path", nargs="?", default=".", help="the repository (default: this folder)")
+    build.add_argument(
+        "-j", "--jobs", type=int, default=os.cpu_count() or 1, help="worker processes (default: all cores)"
+    )
+    build.add_argument("--html", action="store_true", help="write the static HTML site too, in html/ of the book")
+    build.add_argument("-q", "--quiet", action="store_true", help="no progress")
+    _output(build)
+    for name, run, text in (
+        ("find", _find, "where a name is defined"),
+        ("uses", _uses, "who uses a name"),
+        ("callers", _uses, "who calls a function"),
+    ):
+        query = command(name, run, text)
+        query.add_argument("name")
+        query.add_argument("--path", default=".", help="the repository (default: this folder)")
+        query.add_argument("--limit", type=int, default=50)
+        query.set_defaults(calls=name == "callers")
+        _output(query)
+    check = command("check", _check, "fail on stale pages, dead links or, if asked, undocumented public names")
+    check.add_argument("path", nargs="?", default=".", help="the repository (default: this folder)")
+    check.add_argument(
+        "--undocumented", metavar="PREFIX", nargs="?", const="", help="public names below PREFIX need documentation"
+    )
+    check.add_argument("--no-links", action="store_true", help="do not check links")
+    _output(check)
+    hook = command("hook", _hook, "for pre-commit: bring the book up to date, fail on dead links")
+    hook.add_argument("path", nargs="?", default=".", help="the repository (default: this folder)")
+    _output(hook)
+    page = command("page", _page, "print the page of a file")
+    page.add_argument("file", help="path of the file in the repository")
+    page.add_argument("--keywords", action="store_true", help="the keyword page instead")
+    page.add_argument("--path", default=".", help="the repository (default: this folder)")
+    _output(page)
+    diff = command("diff", _diff, "which pages, symbols and tests the changes since a revision touch")
+    diff.add_argument("revision")
+    diff.add_argument("--path", default=".", help="the repository (default: this folder)")
+    _output(diff)
+    search = command("search", _search, "names, notes and documentation that match words")
+    search.add_argument("words", nargs="+")
+    search.add_argument("--path", default=".", help="the repository (default: this folder)")
+    search.add_argument("--limit", type=int, default=20)
+    _output(search)
+    serve = command("serve", _serve, "show the site on this machine, with live search")
+    serve.add_argument("path", nargs="?", default=".", help="the repository (default: this folder)")
+    serve.add_argument("--port", type=int, default=8765)
+    _output(serve)
+    mcp = command("mcp", _mcp, "answer an assistant over stdio (Model Context Protocol)")
+    mcp.add_argument("--path", default=".", help="the repository (default: this folder)")
+    _output(mcp)
+    return parser
+
+
+def _output(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "-o", "--output", default=None, help="the folder of the book (default: book/ in the repository)"
+    )
+    parser.add_argument("--json", action="store_true", help="write JSON")
+
+
+def _places(arguments: argparse.Namespace) -> tuple[Path, Path, Config]:
+    root = Path(arguments.path)
+    if not root.is_dir():
+        raise ConfigError(f"repobook: {root} is not a folder; name the root of a repository")
+    config = Config.load(root)
+    output = Path(arguments.output) if arguments.output else root / config.output
+    return root, output, config
+
+
+def open_model(arguments: argparse.Namespace) -> sqlite3.Connection:
+    from repobook.build import database
+    from repobook.model import store
+
+    _, output, _ = _places(arguments)
+    if not database(output).exists():
+        raise ConfigError(f"repobook: no book at {output}; run `repobook build` first, or name its folder with -o")
+    return store.connect(database(output), readonly=True)
+
+
+class _Bar:
+    """A progress bar on a terminal; one line per stage elsewhere."""
+
+    def __init__(self, quiet: bool) -> None:
+        self.quiet = quiet
+        self.live = sys.stderr.isatty()
+        self.stage = ""
+
+    def __call__(self, stage: str, done: int, total: int) -> None:
+        if self.quiet:
+            return
+        if not self.live:
+            if stage != self.stage:
+                print(f"repobook: {stage}", file=sys.stderr)
+                self.stage = stage
+            return
+        filled = 30 * done // max(total, 1)
+        print(
+            f"\r{stage:10} [{'#' * filled}{'.' * (30 - filled)}] {done}/{total} ", end="", file=sys.stderr, flush=True
+        )
+
+    def end(self) -> None:
+        if self.live and not self.quiet:
+            print("\r" + " " * 70 + "\r", end="", file=sys.stderr)
+
+
+def _build(arguments: argparse.Namespace) -> int:
+    from repobook.build import build_model
+    from repobook.pages.writer import write_pages
+
+    root, output, config = _places(arguments)
+    bar = _Bar(arguments.quiet)
+    start = time.monotonic()
+    db, outcome = build_model(root, output, config, arguments.jobs, bar)
+    write_pages(db, root, output, config, arguments.jobs, outcome, bar)
+    site = ""
+    if arguments.html:
+        from repobook.site.build import site_of, write_site
+
+        write_site(db, root, output, config.title or root.resolve().name, arguments.jobs, bar)
+        site = f" and {site_of(output)}"
+    db.close()
+    bar.end()
+    took = time.monotonic() - start
+    for problem in outcome.problems:
+        print(f"repobook: {problem}", file=sys.stderr)
+    if arguments.json:
+        print(
+            json.dumps(
+                {
+                    "files": outcome.files,
+                    "read": outcome.read,
+                    "written": outcome.written,
+                    "removed": outcome.removed,
+                    "problems": outcome.problems,
+                    "seconds": round(took, 2),
+                }
+            )
+        )
+    else:
+        print(
+            f"{outcome.files} files, {outcome.read} read, {outcome.written} pages written, {outcome.removed} "
+            f"removed, {took:.1f} s: {output / 'index.md'}{site}"
+        )
+    return 0
+
+
+def _find(arguments: argparse.Namespace) -> int:
+    found = ask.find(open_model(arguments), arguments.name, arguments.limit)
+    if arguments.json:
+        print(json.dumps([row.row() for row in found]))
+    else:
+        for row in found:
+            print(f"{row.path}:{row.line}: {row.kind} {row.qualified}{' (declaration)' if row.declaration else ''}")
+    return 0 if found else 1
+
+
+def _uses(arguments: argparse.Namespace) -> int:
+    found = ask.uses(open_model(arguments), arguments.name, arguments.calls, arguments.limit)
+    if arguments.json:
+        print(json.dumps([row.row() for row in found]))
+    else:
+        for row in found:
+            mark = "" if row.certainty == "certain" else f" [{row.certainty}]"
+            print(f"{row.path}:{row.line}: {row.inside or 'top level'} {row.kind} {row.target}{mark}")
+    return 0 if found else 1
+
+
+def _check(arguments: argparse.Namespace) -> int:
+    from repobook import check
+    from repobook.build import database
+    from repobook.model import store
+
+    root, output, config = _places(arguments)
+    open_model(arguments).close()
+    db = store.connect(database(output), readonly=True)
+    problems = {"stale": list(check.stale(db, root, output, config))}
+    if not arguments.no_links:
+        problems["dead links"] = list(check.dead_links(output))
+    if arguments.undocumented is not None:
+        problems["undocumented"] = list(check.undocumented(db, arguments.undocumented))
+    total = sum(map(len, problems.values()))
+    if arguments.json:
+        print(json.dumps(problems))
+    else:
+        for kind, lines in problems.items():
+            for line in lines:
+                print(f"{kind}: {line}")
+        print(
+            f"repobook: {total} {'problem' if total == 1 else 'problems'}"
+            if total
+            else "repobook: the book is whole and up to date"
+        )
+    return 1 if total else 0
+
+
+def _page(arguments: argparse.Namespace) -> int:
+    _, output, _ = _places(arguments)
+    name = Path(arguments.file).as_posix() + ("_kw.md" if arguments.keywords else "_docs.md")
+    page = output / name
+    if ".." in Path(arguments.file).parts or not page.is_file():
+        raise ConfigError(
+            f"repobook: no page {name} in {output}; is the path relative to the repository, and the book built?"
+        )
+    text = page.read_text(encoding="utf-8")
+    print(json.dumps({"file": arguments.file, "page": str(page), "text": text}) if arguments.json else text)
+    return 0
+
+
+def _diff(arguments: argparse.Namespace) -> int:
+    from repobook import impact
+
+    root, _, _ = _places(arguments)
+    found = impact.of_revision(open_model(arguments), root, arguments.revision)
+    if arguments.json:
+        print(json.dumps(found.row()))
+    else:
+        print("\n".join(found.text()))
+    return 0
+
+
+def _search(arguments: argparse.Namespace) -> int:
+    found = ask.search(open_model(arguments), " ".join(arguments.words), arguments.limit)
+    if arguments.json:
+        print(json.dumps([row.row() for row in found]))
+    else:
+        for row in found:
+            print(f"{row.path}:{row.line}: {row.kind} {row.qualified}")
+    return 0 if found else 1
+
+
+def _mcp(arguments: argparse.Namespace) -> int:
+    root, output, _ = _places(arguments)
+    open_model(arguments).close()
+    try:
+        from repobook import mcp_server
+    except ImportError:
+        raise ConfigError("repobook: `repobook mcp` needs the mcp package: pip install 'repobook[mcp]'") from None
+    mcp_server.serve(root, output)
+    return 0
+
+
+def _serve(arguments: argparse.Namespace) -> int:
+    from repobook.serve import make_server
+    from repobook.site.build import open_database, write_site
+
+    root, output, config = _places(arguments)
+    open_model(arguments).close()
+    db = open_database(output)
+    write_site(db, root, output, config.title or root.resolve().name, os.cpu_count() or 1, _Bar(False))
+    db.close()
+    server = make_server(output, arguments.port)
+    print(f"http://127.0.0.1:{server.server_address[1]}/index.html (Ctrl-C ends it)", flush=True)
+    try:
+        server.serve_forever()
+    except KeyboardInterrupt:
+        pass
+    finally:
+        server.server_close()
+    return 0
+
+
+def _hook(arguments: argparse.Namespace) -> int:
+    """Build quietly, then check: a commit leaves a book that is whole."""
+    shared = argparse.Namespace(path=arguments.path, output=arguments.output, json=arguments.json)
+    _build(argparse.Namespace(**vars(shared), jobs=os.cpu_count() or 1, quiet=True, html=False))
+    return _check(argparse.Namespace(**vars(shared), undocumented=None, no_links=False))

@@ -1,0 +1,24 @@
+"""Names as pages group them and as a search splits them."""
+
+import re
+
+_PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+
+
+def parts_of(name: str) -> str:
+    """`THPEngine_run_backward` -> `thp engine run backward`"""
+    return " ".join(_PART.findall(name)).lower()
+
+
+def shard_of(name: str) -> str:
+    """The first two letters or digits of a name, without leading underscores."""
+    head = name.lstrip("_~").lower()[:2]
+    return "".join(char if char.isascii() and char.isalnum() else "-" for char in head) or "-"
+
+
+def group_of(name: str) -> str:
+    """The page of keywords that lists a name: its first two letters; tests by those after `test_`."""
+    bare = name.lstrip("_~")
+    if bare.lower().startswith("test_") and len(bare) > 5:
+        return "test-" + shard_of(bare[5:])
+    return shard_of(bare)

@@ -1,0 +1,1 @@
+"""Pages from the model. A page is a function of the database alone, so equal models give equal books."""

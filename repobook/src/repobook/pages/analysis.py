@@ -1,0 +1,308 @@
+"""Detailed analysis: namespaces, classes with members, functions, macros, constants, notes, invariants, TODO."""
+
+from repobook.model.schema import BINDS, CALLS, FILE_SHIFT, INHERITS
+from repobook.pages.context import Context, Symbol, Use
+from repobook.pages.markdown import Links, code, escape, fenced, link, slug
+
+_CLASSES = ("class", "struct", "union", "interface", "trait", "enum", "object")
+_FUNCTIONS = ("function", "method", "test", "registration", "binding")
+_CALLERS = 8
+_DOC = 1500
+
+
+def detailed_analysis(context: Context, links: Links) -> str:
+    parts: list[str] = []
+    anchored: set[str] = set()
+    spaces = [s for s in context.symbols[1:] if s.kind in ("namespace", "module", "package")]
+    if spaces:
+        rows = {s.qualified: s for s in reversed(spaces)}
+        parts.append(
+            "### Namespaces\n\n"
+            + "\n".join(
+                f"- {_anchor(s, anchored)}{code(s.qualified)} ({_line(context, links, s.line)})"
+                for s in sorted(rows.values(), key=lambda s: s.line)
+            )
+            + "\n"
+        )
+    classes = [s for s in context.symbols[1:] if s.kind in _CLASSES]
+    if classes:
+        parts.append("### Classes and types\n")
+        parts += [_class(context, links, symbol, anchored) for symbol in classes]
+    inside = {s.id for s in classes}
+    functions = [s for s in context.symbols[1:] if s.kind in _FUNCTIONS and s.parent not in inside]
+    if functions:
+        parts.append("### Functions\n")
+        parts += [_function(context, links, symbol, anchored) for symbol in functions]
+    for title, kinds in _LISTED:
+        rows_of = [s for s in context.symbols[1:] if s.kind in kinds and s.parent not in inside]
+        if rows_of:
+            parts.append(f"### {title}\n\n" + "\n".join(_entry(context, links, s, anchored) for s in rows_of) + "\n")
+    known = {
+        *_CLASSES,
+        *_FUNCTIONS,
+        "namespace",
+        "module",
+        "package",
+        *(kind for _, kinds in _LISTED for kind in kinds),
+    }
+    others = [s for s in context.symbols[1:] if s.kind not in known and s.parent not in inside]
+    if others:
+        parts.append(
+            "### Other definitions\n\n" + "\n".join(_entry(context, links, s, anchored) for s in others) + "\n"
+        )
+    parts += _remarks(context, links)
+    if context.bindings:
+        parts.append(_bindings(context, links))
+    if not parts:
+        return "No definitions, notes or headings were found in this file.\n"
+    return "\n".join(parts)
+
+
+_LISTED = (
+    ("Macros", ("macro",)),
+    ("Type aliases", ("type", "concept")),
+    ("Variables and constants", ("variable", "constant", "field", "property", "enumerator")),
+    ("Implementations", ("impl",)),
+    ("Keys", ("key", "target", "section", "rule", "label")),
+)
+
+
+def _anchor(symbol: Symbol, anchored: set[str]) -> str:
+    """The anchor of a symbol; overloads share that of the first."""
+    name = slug(symbol.qualified)
+    if name in anchored:
+        return ""
+    anchored.add(name)
+    return f'<a id="{name}"></a>'
+
+
+def _line(context: Context, links: Links, line: int) -> str:
+    return link(f"line {line}", links.source(context.file.path, line))
+
+
+def symbol_link(context: Context, links: Links, use: Use) -> str:
+    """The other end of an edge: its name, linked to its page."""
+    file = use.far >> FILE_SHIFT
+    path = context.book.path(file)
+    if use.far_kind == "file":
+        return link(code(path), links.page(path) if file != context.file.id else "#")
+    anchor = slug(use.qualified)
+    return link(code(use.qualified), "#" + anchor if file == context.file.id else links.page(path, anchor))
+
+
+def place_link(context: Context, links: Links, use: Use) -> str:
+    """Where the other end stands: file and line of the reference."""
+    path = context.book.path(use.far >> FILE_SHIFT)
+    line = use.line or use.far_line
+    return link(f"{escape(path.rpartition('/')[2])}:{line}", links.source(path, line))
+
+
+def _doc(text: str) -> str:
+    text = text.strip()
+    if not text:
+        return ""
+    if len(text) > _DOC:
+        text = text[:_DOC].rsplit("\n", 1)[0] + "\n…"
+    return fenced(text, "text") + "\n"
+
+
+def first_sentence(text: str) -> str:
+    paragraph = " ".join(text.strip().partition("\n\n")[0].split())
+    end = paragraph.find(". ")
+    sentence = paragraph[: end + 1] if 0 < end < 200 else paragraph
+    return sentence if len(sentence) <= 200 else sentence[:200] + " …"
+
+
+def _class(context: Context, links: Links, symbol: Symbol, anchored: set[str]) -> str:
+    head = (
+        f"#### {_anchor(symbol, anchored)}{symbol.kind} "
+        f"{code(symbol.qualified)}\n\n{_line(context, links, symbol.line)}"
+    )
+    parts = [head]
+    bases = [use for use in context.from_near.get(symbol.id, ()) if use.kind == INHERITS]
+    if bases:
+        parts[0] += " · bases: " + ", ".join(symbol_link(context, links, use) for use in bases)
+    elif symbol.bases:
+        parts[0] += " · bases: " + code(symbol.bases)
+    derived = [use for use in context.by_near.get(symbol.id, ()) if use.kind == INHERITS]
+    if derived:
+        shown = derived[:_CALLERS]
+        more = f" and {len(derived) - len(shown)} more" if len(derived) > len(shown) else ""
+        parts[0] += " · derived: " + ", ".join(symbol_link(context, links, use) for use in shown) + more
+    parts[0] += "\n"
+    if symbol.doc:
+        parts.append(_doc(symbol.doc))
+    members = context.children.get(symbol.id, [])
+    rows = []
+    for member in members:
+        if member.kind in _CLASSES:
+            continue
+        text = code(member.signature or member.name)
+        note = first_sentence(member.doc) if member.doc else ""
+        defined = ""
+        if member.twin:
+            path = context.book.path(member.twin >> FILE_SHIFT)
+            defined = (
+                f" → {link('definition', links.page(path, slug(member.qualified)))}"
+                if path != context.file.path
+                else ""
+            )
+        rows.append(
+            f"- {_anchor(member, anchored)}{member.kind} {text} ({_line(context, links, member.line)}){defined}"
+            + (f": {escape(note)}" if note else "")
+            + _callers_inline(context, links, member)
+        )
+    if rows:
+        parts.append("\n".join(rows) + "\n")
+    return "\n".join(parts)
+
+
+def _callers_inline(context: Context, links: Links, symbol: Symbol) -> str:
+    uses = context.outside_uses.get(symbol.id)
+    if not uses:
+        return ""
+    sure = [use for use in uses if use.certainty > 1]
+    maybe = len(uses) - len(sure)
+    if not sure:
+        return f" — {maybe} possible {'use' if maybe == 1 else 'uses'} elsewhere"
+    shown = ", ".join(f"{symbol_link(context, links, use)}" for use in sure[:3])
+    more = f" and {len(sure) - 3} more" if len(sure) > 3 else ""
+    return f" — used by {shown}{more}"
+
+
+def _function(context: Context, links: Links, symbol: Symbol, anchored: set[str]) -> str:
+    end = f"–{symbol.end_line}" if symbol.end_line > symbol.line else ""
+    facts = [
+        link(
+            f"lines {symbol.line}{end}" if end else f"line {symbol.line}", links.source(context.file.path, symbol.line)
+        )
+    ]
+    if symbol.declaration:
+        if symbol.twin:
+            path = context.book.path(symbol.twin >> FILE_SHIFT)
+            facts.append("declared; defined in " + link(code(path), links.page(path, slug(symbol.qualified))))
+        else:
+            facts.append("declared; no definition found in this tree")
+    elif symbol.complexity > 1:
+        facts.append(f"complexity {symbol.complexity}, nesting {symbol.nesting}")
+    parts = [
+        f"#### {_anchor(symbol, anchored)}{code(symbol.qualified)}\n",
+        " · ".join(facts) + "\n",
+        fenced(symbol.signature or symbol.name, _signature_language(context)),
+    ]
+    if symbol.doc:
+        parts.append(_doc(symbol.doc))
+    parts += _edges(context, links, symbol)
+    return "\n".join(parts)
+
+
+def _signature_language(context: Context) -> str:
+    return {"cuda": "cpp", "objc": "cpp", "starlark": "python"}.get(context.file.language, context.file.language)
+
+
+def _edges(context: Context, links: Links, symbol: Symbol) -> list[str]:
+    callers = [use for use in context.by_near.get(symbol.id, ()) if use.far != symbol.id]
+    found = []
+    for certainty in (3, 2, 1):
+        sure = [use for use in callers if use.certainty == certainty and use.kind != BINDS]
+        if not sure:
+            continue
+        shown = ", ".join(
+            f"{symbol_link(context, links, use)} ({place_link(context, links, use)})" for use in sure[:_CALLERS]
+        )
+        more = f" and {len(sure) - _CALLERS} more" if len(sure) > _CALLERS else ""
+        title = {3: "Used by", 2: "Used by (the only definition of this name)", 1: "Perhaps used by"}[certainty]
+        found.append(f"{title}: {shown}{more}\n")
+    bound = [use for use in callers if use.kind == BINDS]
+    if bound:
+        found.append(
+            "Registered in "
+            + ", ".join(
+                f"{symbol_link(context, links, use)} ({place_link(context, links, use)})" for use in bound[:_CALLERS]
+            )
+            + "\n"
+        )
+    callees = [
+        use
+        for use in context.from_near.get(symbol.id, ())
+        if use.kind == CALLS and use.certainty > 1 and use.far != symbol.id
+    ]
+    if callees:
+        shown = ", ".join(symbol_link(context, links, use) for use in callees[:12])
+        more = f" and {len(callees) - 12} more" if len(callees) > 12 else ""
+        found.append(f"Calls {shown}{more}\n")
+    return found
+
+
+def _entry(context: Context, links: Links, symbol: Symbol, anchored: set[str]) -> str:
+    note = first_sentence(symbol.doc) if symbol.doc else ""
+    text = (
+        symbol.signature
+        if symbol.kind in ("macro", "type", "variable", "constant", "field") and symbol.signature
+        else symbol.qualified
+    )
+    if len(text) > 120:
+        text = text[:120] + " …"
+    return (
+        f"- {_anchor(symbol, anchored)}{code(text)} ({_line(context, links, symbol.line)})"
+        + (f": {escape(note)}" if note else "")
+        + _callers_inline(context, links, symbol)
+    )
+
+
+def _remarks(context: Context, links: Links) -> list[str]:
+    parts: list[str] = []
+    notes = [row for row in context.remarks if row[1] == "note"]
+    if notes:
+        parts.append("### Notes\n")
+        for line, _, title, text, _ in notes:
+            parts.append(
+                f"#### {escape('Note [ ' + title + ' ]')}\n\n{_line(context, links, line)}"
+                f"{_referring(context, links, title)}\n\n{_doc(text)}"
+            )
+    references = [row for row in context.remarks if row[1] == "note-reference"]
+    if references:
+        rows = []
+        for line, _, title, _, _ in references:
+            homes = context.book.note_homes(title)
+            where = (
+                ", ".join(link(code(f"{path}:{at}"), links.source(path, at)) for path, at in homes)
+                or "no note of this title in the tree"
+            )
+            rows.append(f"- {_line(context, links, line)}: {escape('[' + title + ']')} → {where}")
+        parts.append("### References to notes\n\n" + "\n".join(rows) + "\n")
+    for title, kind in (
+        ("Invariants stated in comments", "invariant"),
+        ("TODO and FIXME", "todo"),
+        ("Headings", "heading"),
+    ):
+        rows = [
+            f"- {_line(context, links, line)}: "
+            + (f"**{escape(head)}** " if head and kind == "todo" else "")
+            + escape(text if kind != "heading" else head)
+            for line, found, head, text, _ in context.remarks
+            if found == kind
+        ]
+        if rows:
+            parts.append(f"### {title}\n\n" + "\n".join(rows) + "\n")
+    return parts
+
+
+def _referring(context: Context, links: Links, title: str) -> str:
+    places = context.book.note_references(title)
+    if not places:
+        return " · no file refers to it by title"
+    shown = ", ".join(
+        link(f"{escape(path.rpartition('/')[2])}:{line}", links.source(path, line)) for path, line in places[:20]
+    )
+    more = f" and {len(places) - 20} more" if len(places) > 20 else ""
+    return f" · referred to at {shown}{more}"
+
+
+def _bindings(context: Context, links: Links) -> str:
+    rows = []
+    for line, kind, exposed, target, owner, _ in context.bindings:
+        where = f" in {code(owner)}" if owner else ""
+        behind = code(target) if target else "a lambda"
+        rows.append(f"- {_line(context, links, line)}: {code(exposed)} → {behind} ({kind}{where})")
+    return "### Names registered for other languages\n\n" + "\n".join(rows) + "\n"

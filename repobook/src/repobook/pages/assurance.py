@@ -1,0 +1,128 @@
+"""Performance, safety and testing: findings with their rules and lines, and the tests that reach the file."""
+
+from collections.abc import Callable
+
+from repobook.model.schema import BINDS, CALLS, FILE_SHIFT
+from repobook.pages.analysis import place_link, symbol_link
+from repobook.pages.context import Context, Use
+from repobook.pages.markdown import Links, code, escape, link, slug
+from repobook.reach import tests_of
+
+_SHOWN = 12
+
+
+def performance(context: Context, links: Links) -> str:
+    parts: list[str] = []
+    heavy = sorted(
+        (s for s in context.symbols[1:] if s.complexity >= 10 or s.nesting >= 4), key=lambda s: (-s.complexity, s.line)
+    )
+    if heavy:
+        rows = [
+            f"- {link(code(s.qualified), '#' + slug(s.qualified))}: complexity {s.complexity}, nesting {s.nesting} "
+            f"({link(f'line {s.line}', links.source(context.file.path, s.line))})"
+            for s in heavy[:_SHOWN]
+        ]
+        more = (
+            f"\n- and {len(heavy) - _SHOWN} more with complexity of at least 10 or nesting of at least 4"
+            if len(heavy) > _SHOWN
+            else ""
+        )
+        parts.append("**Complex functions**:\n\n" + "\n".join(rows) + more + "\n")
+    parts += _findings(context, links, "performance")
+    benches = _reaching(context, lambda path: "bench" in path.lower())
+    if benches:
+        parts.append("**Benchmarks that touch it**:\n\n" + _places(context, links, benches))
+    return (
+        "\n".join(parts)
+        or "Nothing found: no function of complexity 10 or nesting 4, no allocation, lock or GIL handling in a loop, "
+        "no parallel construct.\n"
+    )
+
+
+def safety(context: Context, links: Links) -> str:
+    return "\n".join(_findings(context, links, "safety")) or "No use of the constructs that the rules look for.\n"
+
+
+def _findings(context: Context, links: Links, section: str) -> list[str]:
+    found = [row for row in context.findings if row[1] == section]
+    parts = []
+    for rule in dict.fromkeys(row[2] for row in found):
+        rows = [row for row in found if row[2] == rule]
+        shown = "\n".join(
+            f"- {link(f'line {line}', links.source(context.file.path, line))}: {escape(detail)}"
+            + _inside(context, local)
+            for line, _, _, detail, local in rows[:_SHOWN]
+        )
+        more = f"\n- and {len(rows) - _SHOWN} more" if len(rows) > _SHOWN else ""
+        parts.append(f"**{escape(rule[:1].upper() + rule[1:])}** ({len(rows)}):\n\n{shown}{more}\n")
+    return parts
+
+
+def _inside(context: Context, local: int) -> str:
+    symbol = context.symbols[local]
+    return f", in {code(symbol.qualified)}" if symbol.kind != "file" else ""
+
+
+def _reaching(context: Context, wanted: Callable[[str], bool]) -> list[Use]:
+    return [
+        use
+        for uses in context.outside_uses.values()
+        for use in uses
+        if use.certainty > 1 and use.kind != BINDS and wanted(context.book.path(use.far >> FILE_SHIFT))
+    ]
+
+
+def _places(context: Context, links: Links, uses: list[Use]) -> str:
+    best: dict[int, Use] = {}
+    for use in uses:
+        best.setdefault(use.far, use)
+    rows = []
+    for use in sorted(best.values(), key=lambda use: (context.book.path(use.far >> FILE_SHIFT), use.line))[
+        : _SHOWN + 8
+    ]:
+        near = context.symbols[use.near & 0xFFFFF]
+        rows.append(
+            f"- {symbol_link(context, links, use)} ({place_link(context, links, use)}) → {code(near.qualified)}"
+            + (" (by name only)" if use.certainty == 2 else "")
+        )
+    more = f"\n- and {len(best) - len(rows)} more" if len(best) > len(rows) else ""
+    return "\n".join(rows) + more + "\n"
+
+
+def testing(context: Context, links: Links) -> str:
+    tests_of = context.book.tests
+    uses = [use for uses in context.outside_uses.values() for use in uses if use.certainty > 1 and use.kind != BINDS]
+    tests = [use for use in uses if use.far >> FILE_SHIFT in tests_of]
+    parts: list[str] = []
+    if tests and not context.file.test:
+        parts.append(f"**Tests that use it** ({len({use.far for use in tests})}):\n\n" + _places(context, links, tests))
+    elif not context.file.test:
+        parts += _reached(context, links)
+    examples = [use for use in uses if "example" in context.book.path(use.far >> FILE_SHIFT).lower()]
+    if examples:
+        parts.append("**Examples**:\n\n" + _places(context, links, examples))
+    calls = [use for use in uses if use.kind == CALLS and use.far >> FILE_SHIFT not in tests_of]
+    if calls:
+        parts.append(f"**Call sites** ({len({use.far for use in calls})}):\n\n" + _places(context, links, calls))
+    if context.file.test:
+        own = [s for s in context.symbols[1:] if s.kind == "test" or s.name.startswith("test")]
+        if own:
+            parts.insert(0, f"This file is a test: {len(own)} test functions.\n")
+    return "\n".join(parts) or "No test, example or call site outside this file was found by the names it defines.\n"
+
+
+def _reached(context: Context, links: Links) -> list[str]:
+    """Tests that reach the file through other code, where none uses it directly."""
+    own = [s.twin or s.id for s in context.symbols[1:] if s.kind != "namespace"]
+    reach = tests_of(own, context.book.callers, context.book.tests, context.book.place)
+    if not reach.tests:
+        return [] if reach.complete or not own else ["No test was found within six steps of its symbols.\n"]
+    rows = []
+    for test, via in reach.tests[:_SHOWN]:
+        path = context.book.path(test >> FILE_SHIFT)
+        name, through = context.book.qualified(test), context.book.qualified(via)
+        target = links.page(path, slug(name)) if test & 0xFFFFF else links.page(path)
+        rows.append(f"- {link(code(name), target)} ({escape(path.rpartition('/')[2])}), through {code(through)}")
+    more = f"\n- and {len(reach.tests) - _SHOWN} more" if len(reach.tests) > _SHOWN else ""
+    steps = "directly" if reach.distance == 1 else f"in {reach.distance} steps"
+    return [f"**Tests that reach it**, {steps} ({len(reach.tests)}):\n\n" + "\n".join(rows) + more + "\n"]

@@ -1,0 +1,189 @@
+"""The page of one file: its sections in order. Each section is derived; one with nothing to say says so in a line."""
+
+from collections import Counter
+from datetime import UTC, datetime
+
+from repobook.history import shown
+from repobook.languages import title_of
+from repobook.model.schema import FILE_SHIFT
+from repobook.pages.analysis import detailed_analysis
+from repobook.pages.architecture import architecture, dependencies, related_files
+from repobook.pages.assurance import performance, safety, testing
+from repobook.pages.context import Context, Symbol
+from repobook.pages.markdown import Links, code, escape, fenced, link, slug
+
+_FENCE = {
+    "cpp": "cpp",
+    "cuda": "cuda",
+    "objc": "objectivec",
+    "c": "c",
+    "bash": "bash",
+    "starlark": "python",
+    "text": "text",
+    "docker": "dockerfile",
+    "make": "makefile",
+}
+
+
+def file_page(context: Context, links: Links, source: str | None) -> str:
+    """The whole page. `source` is the file's text where the page holds it."""
+    file = context.file
+    parts = [
+        f"# {code(file.path)}\n",
+        f"{link('Keywords', links.at(file.path + '_kw.md'))} · "
+        f"{link('folder', links.at(_join(file.folder, 'index.md')))} · "
+        f"{link('source', links.source(file.path))}\n",
+        "## File metadata\n",
+        metadata(context, links),
+        "## Original source\n",
+        original(context, links, source),
+        "## High-level overview\n",
+        overview(context, links),
+        "## Detailed analysis\n",
+        detailed_analysis(context, links),
+        "## Architecture & design\n",
+        architecture(context, links),
+        "## Dependencies\n",
+        dependencies(context, links),
+        "## Performance considerations\n",
+        performance(context, links),
+        "## Security & safety\n",
+        safety(context, links),
+        "## Testing & usage\n",
+        testing(context, links),
+        "## Related files\n",
+        related_files(context, links),
+    ]
+    return "\n".join(parts)
+
+
+def _join(folder: str, name: str) -> str:
+    return f"{folder}/{name}" if folder else name
+
+
+def metadata(context: Context, links: Links) -> str:
+    file = context.file
+    lines = [
+        f"- **Path**: {link(code(file.path), links.source(file.path))}",
+        f"- **Language**: {escape(title_of(file.language))}" + (" (test)" if file.test else ""),
+        f"- **Size**: {file.size:,} bytes",
+    ]
+    if file.status == "ok":
+        lines.append(f"- **Lines**: {file.lines:,} ({file.code:,} code, {file.comment:,} comment)")
+        if file.errors:
+            where = link(f"line {file.errors}", links.source(file.path, file.errors))
+            lines.append(
+                f"- **Syntax**: from {where} on, the parser met constructs it does not know; definitions near them "
+                f"may be missing"
+            )
+    else:
+        lines.append(f"- **Not parsed**: {_STATUS.get(file.status, file.status)}")
+    history = context.history
+    if history is not None:
+        commits, first, last, author, authors, companions = history
+        lines.append(f"- **Last change**: {_day(last)} by {escape(author)}")
+        lines.append(
+            f"- **Age**: since {_day(first)}; {commits} {'change' if commits == 1 else 'changes'} in the history "
+            f"that was read"
+        )
+        who, companions_shown = shown(authors, companions)
+        lines.append("- **Changed by**: " + ", ".join(f"{escape(name)} ({count})" for name, count in who))
+        along = [(path, count) for path, count in companions_shown if path in context.book.by_path]
+        if along:
+            lines.append(
+                "- **Changes with**: "
+                + ", ".join(f"{file_link(context, links, path)} ({count})" for path, count in along)
+            )
+    return "\n".join(lines) + "\n"
+
+
+_STATUS = {"large": "larger than the limit of this book", "unparsed": "nested too deep"}
+
+
+def _day(seconds: int) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d")
+
+
+def file_link(context: Context, links: Links, path: str) -> str:
+    """A file by its page where it has one, by its source where not."""
+    found = context.book.by_path[path]
+    target = links.page(path) if context.book.has_page(found.id) else links.source(path)
+    return link(code(path), target)
+
+
+def original(context: Context, links: Links, source: str | None) -> str:
+    file = context.file
+    if source is None:
+        return f"{link(code(file.path), links.source(file.path))}, {file.lines:,} lines.\n"
+    fence = _FENCE.get(file.language, file.language)
+    return (
+        f"<details><summary>{file.lines:,} lines</summary>\n\n{fenced(source, fence)}\n</details>\n\n"
+        f"{link('Open the file', links.source(file.path))} to link to single lines.\n"
+    )
+
+
+def overview(context: Context, links: Links) -> str:
+    file = context.file
+    parts: list[str] = []
+    if file.purpose:
+        parts.append("**Purpose**, in the file's own words:\n\n" + fenced(file.purpose, "text"))
+    else:
+        parts.append("**Purpose**: the file states none.\n")
+    parts.append("**Role**: " + _role(context, links) + "\n")
+    used = most_used(context)
+    if used:
+        rows = [
+            f"- {link(code(symbol.qualified), '#' + slug(symbol.qualified))} ({symbol.kind}): {places} "
+            f"{'place' if places == 1 else 'places'} in {files} {'file' if files == 1 else 'files'}"
+            for symbol, places, files in used[:10]
+        ]
+        parts.append("**Used most by other files**:\n\n" + "\n".join(rows) + "\n")
+    return "\n".join(parts)
+
+
+def _role(context: Context, links: Links) -> str:
+    inside = {row[5] for row in context.imports if row[5]}
+    outside = {row[2] for row in context.imports if not row[5] and row[1] in ("import", "from", "include", "require")}
+    kinds = Counter(
+        symbol.kind
+        for symbol in context.symbols[1:]
+        if symbol.parent & 0xFFFFF == 0 or symbol.kind in ("class", "struct")
+    )
+    defines = ", ".join(f"{count} {plural(kind, count)}" for kind, count in kinds.most_common(5))
+    sentences = []
+    if defines:
+        sentences.append(f"defines {defines}")
+    if inside or outside:
+        sentences.append(
+            f"imports {len(inside)} {plural('file', len(inside))} of this tree and {len(outside)} from outside"
+        )
+    importers = len(context.importers)
+    sentences.append(
+        f"is imported by {importers} {plural('file', importers)}"
+        if importers
+        else "is imported by no file of this tree"
+    )
+    return "; ".join(sentences) + "."
+
+
+def plural(kind: str, count: int) -> str:
+    if count == 1:
+        return kind
+    if kind.endswith("s"):
+        return kind + "es"
+    if kind.endswith("y"):
+        return kind[:-1] + "ies"
+    return kind + "s"
+
+
+def most_used(context: Context) -> list[tuple[Symbol, int, int]]:
+    """(symbol, places, files) by uses from other files, most first."""
+    found = []
+    known: set[str] = set()
+    for symbol in context.symbols[1:]:
+        uses = [use for use in context.outside_uses.get(symbol.id, ()) if use.certainty > 1]
+        if uses and symbol.qualified not in known:
+            known.add(symbol.qualified)
+            found.append((symbol, sum(use.times for use in uses), len({use.far >> FILE_SHIFT for use in uses})))
+    found.sort(key=lambda row: (-row[1], row[0].line))
+    return found

@@ -1,0 +1,191 @@
+"""The three pages of a folder: index.md lists it, doc.md describes it, sub.md is its keyword index."""
+
+from collections import Counter
+
+from repobook.languages import title_of
+from repobook.model.schema import FILE_SHIFT
+from repobook.pages.analysis import first_sentence
+from repobook.pages.context import Book, File
+from repobook.pages.file_page import plural
+from repobook.pages.markdown import Links, cell, code, escape, link, slug
+
+_SHOWN = 30
+
+
+def _at(folder: str, name: str) -> str:
+    return f"{folder}/{name}" if folder else name
+
+
+def _title(folder: str) -> str:
+    return code(folder + "/") if folder else "this repository"
+
+
+def subfolders(book: Book, folder: str) -> list[str]:
+    return book.subfolders.get(folder, [])
+
+
+def _navigation(folder: str, links: Links, here: str) -> str:
+    pages = [link(name, links.at(_at(folder, name))) for name in ("index.md", "doc.md", "sub.md") if name != here]
+    if folder:
+        pages.append(link("up", links.at(_at(folder.rpartition("/")[0], "index.md"))))
+    return " · ".join(pages) + "\n"
+
+
+def index_page(book: Book, folder: str, links: Links) -> str:
+    parts = [f"# Index of {_title(folder)}\n", _navigation(folder, links, "index.md")]
+    subs = subfolders(book, folder)
+    if subs:
+        rows = []
+        for sub in subs:
+            files = book.below(sub)
+            rows.append(
+                f"- {link(code(sub.rpartition('/')[2] + '/'), links.at(_at(sub, 'index.md')))}: {len(files)} "
+                f"{plural('file', len(files))}"
+            )
+        parts.append("## Folders\n\n" + "\n".join(rows) + "\n")
+    files = book.in_folder(folder)
+    paged = [file for file in files if book.has_page(file.id)]
+    if paged:
+        parts.append("## Files\n\n| File | Language | Lines | Purpose | |\n|---|---|---:|---|---|")
+        for file in paged:
+            name = file.path.rpartition("/")[2]
+            parts.append(
+                f"| {link(cell(code(name)), links.page(file.path))} | {escape(title_of(file.language))} | "
+                f"{file.lines:,} | "
+                f"{escape(first_sentence(file.purpose))} | {link('keywords', links.at(file.path + '_kw.md'))} |"
+            )
+        parts.append("")
+    rest = [file for file in files if not book.has_page(file.id)]
+    if rest:
+        rows = [
+            f"- {link(code(file.path.rpartition('/')[2]), links.source(file.path))} ({file.status}, {file.size:,} "
+            f"bytes)"
+            for file in rest[:200]
+        ]
+        more = f"\n- and {len(rest) - 200} more" if len(rest) > 200 else ""
+        parts.append("## Files without a page\n\n" + "\n".join(rows) + more + "\n")
+    if not files and not subs:
+        parts.append("The folder holds no files.\n")
+    return "\n".join(parts)
+
+
+def doc_page(book: Book, folder: str, links: Links) -> str:
+    files = book.below(folder)
+    parts = [f"# {_title(folder) if folder else 'This repository'}\n", _navigation(folder, links, "doc.md")]
+    readme = _readme(book, folder)
+    if readme is not None:
+        parts.append(
+            f"**Purpose**, from {link(code(readme.path.rpartition('/')[2]), links.page(readme.path))}: "
+            f"{escape(first_sentence(readme.purpose))}\n"
+        )
+    languages: Counter[str] = Counter()
+    for file in files:
+        if file.status == "ok":
+            languages[file.language] += file.lines
+    total = sum(languages.values())
+    parts.append(
+        f"{len(files):,} {plural('file', len(files))}, {total:,} lines"
+        + (
+            ": " + ", ".join(f"{escape(title_of(name))} {count:,}" for name, count in languages.most_common(8))
+            if total
+            else ""
+        )
+        + ".\n"
+    )
+    used = book.most_used(folder)
+    if used:
+        rows = [
+            f"- {link(code(row.qualified), links.page(book.path(row.id >> FILE_SHIFT), slug(row.qualified)))} "
+            f"({row.kind}): "
+            f"{row.uses} {plural('reference', row.uses)} from other files"
+            for row in used
+        ]
+        parts.append("## Used most\n\n" + "\n".join(rows) + "\n")
+    outward, inward = _traffic(book, files)
+    for title, counter in (("Depends on", outward), ("Depended on by", inward)):
+        if counter:
+            rows = [
+                f"- {link(code(other + '/'), links.at(_at(other, 'index.md')))}: {count} {plural('import', count)}"
+                for other, count in counter.most_common(_SHOWN)
+                if other
+            ]
+            if rows:
+                parts.append(f"## {title}\n\n" + "\n".join(rows) + "\n")
+    largest = sorted((file for file in files if book.has_page(file.id)), key=lambda file: (-file.lines, file.path))[:10]
+    if largest:
+        parts.append(
+            "## Largest files\n\n"
+            + "\n".join(f"- {link(code(file.path), links.page(file.path))}: {file.lines:,} lines" for file in largest)
+            + "\n"
+        )
+    return "\n".join(parts)
+
+
+def _readme(book: Book, folder: str) -> File | None:
+    for file in book.in_folder(folder):
+        name = file.path.rpartition("/")[2].lower()
+        if (name.startswith("readme") or name == "__init__.py") and file.purpose and book.has_page(file.id):
+            return file
+    return None
+
+
+def _traffic(book: Book, files: list[File]) -> tuple[Counter[str], Counter[str]]:
+    """The folders that a folder imports from and is imported by."""
+    ids = {file.id for file in files}
+    outward: Counter[str] = Counter()
+    inward: Counter[str] = Counter()
+    for file in files:
+        outward.update(book.files[target].folder for target in book.imports_of(file.id) if target not in ids)
+        inward.update(book.files[source].folder for source in book.importers_of(file.id) if source not in ids)
+    return outward, inward
+
+
+def keyword_index(book: Book, folder: str, links: Links) -> str:
+    """sub.md: the names of the folder's files merged by definition; each subfolder by its most used names."""
+    parts = [f"# Keywords of {_title(folder)}\n", _navigation(folder, links, "sub.md")]
+    merged: dict[tuple[str, str], list[tuple[File, int]]] = {}
+    for file in book.in_folder(folder):
+        for row in book.keywords_of(file.id):
+            merged.setdefault((row.qualified, row.kind), []).append((file, row.uses))
+    if merged:
+        parts.append("## In this folder\n")
+        letter = ""
+        for (qualified, kind), places in sorted(merged.items(), key=lambda row: (last_name(row[0][0]).lower(), row[0])):
+            first = initial(qualified)
+            if first != letter:
+                letter = first
+                parts.append(f"\n### {letter}\n")
+            where = ", ".join(
+                link(escape(file.path.rpartition("/")[2]), links.page(file.path, slug(qualified)))
+                for file, _ in places[:4]
+            )
+            more = f" and {len(places) - 4} more" if len(places) > 4 else ""
+            uses = sum(count for _, count in places)
+            parts.append(
+                f"- {code(qualified)} ({kind}): {where}{more}" + (f", {uses} {plural('use', uses)}" if uses else "")
+            )
+        parts.append("")
+    for sub in subfolders(book, folder):
+        rows = [
+            f"- {link(code(row.qualified), links.page(book.path(row.id >> FILE_SHIFT), slug(row.qualified)))} "
+            f"({row.kind}), "
+            f"{row.uses} {plural('use', row.uses)}"
+            for row in book.most_used(sub)[:20]
+        ]
+        parts.append(
+            f"## {code(sub.rpartition('/')[2] + '/')}\n\n{link('all its keywords', links.at(_at(sub, 'sub.md')))}\n\n"
+            + "\n".join(rows)
+            + "\n"
+        )
+    if len(parts) == 2:
+        parts.append("No identifiers are defined here.\n")
+    return "\n".join(parts)
+
+
+def last_name(qualified: str) -> str:
+    return qualified.rpartition("::")[2].rpartition(".")[2] or qualified
+
+
+def initial(qualified: str) -> str:
+    first = last_name(qualified)[:1].upper()
+    return first if first.isascii() and first.isalpha() else "#"

@@ -1,0 +1,211 @@
+"""The keyword page of one file: its identifiers by kind, its concepts, and which section explains which keyword."""
+
+import re
+
+from repobook.model.schema import FILE_SHIFT
+from repobook.pages.context import Context, Symbol
+from repobook.pages.file_page import plural
+from repobook.pages.markdown import Links, code, escape, link, slug
+
+_ERROR = re.compile(r"ERR_|E_[A-Z]|[A-Z_]*_ERR(?:OR)?$|ERROR_|[A-Z_]*_ERROR_[A-Z_]+$|k\w*Error$")
+
+# Kinds in the order of the page, and the section of the file's page that explains each.
+KINDS = (
+    "namespace",
+    "module",
+    "package",
+    "class",
+    "struct",
+    "union",
+    "interface",
+    "trait",
+    "object",
+    "enum",
+    "function",
+    "method",
+    "test",
+    "registration",
+    "binding",
+    "macro",
+    "type",
+    "concept",
+    "field",
+    "property",
+    "variable",
+    "constant",
+    "enumerator",
+    "key",
+    "target",
+    "section",
+    "rule",
+    "label",
+)
+
+
+def keyword_page(context: Context, links: Links) -> str:
+    file = context.file
+    page = links.page(file.path)
+    parts = [
+        f"# Keywords of {code(file.path)}\n",
+        f"{link('Page', page)} · {link('folder', links.at((file.folder + '/' if file.folder else '') + 'index.md'))} · "
+        f"{link('source', links.source(file.path))}\n",
+        "## Identifiers\n",
+    ]
+    identifiers = _identifiers(context, links, page)
+    parts += identifiers or ["No identifiers are defined in this file.\n"]
+    parts.append("## Concepts\n")
+    parts.append(_concepts(context, links, page))
+    parts.append("## Keyword → section map\n")
+    parts.append(_section_map(context, page))
+    return "\n".join(parts)
+
+
+def _identifiers(context: Context, links: Links, page: str) -> list[str]:
+    by_kind: dict[str, dict[str, Symbol]] = {}
+    for symbol in context.symbols[1:]:
+        known = by_kind.setdefault(symbol.kind, {})
+        if symbol.qualified not in known or known[symbol.qualified].declaration > symbol.declaration:
+            known[symbol.qualified] = symbol
+    parts = []
+    for kind in KINDS:
+        found = by_kind.get(kind)
+        if not found:
+            continue
+        rows = [
+            _identifier(context, links, page, symbol)
+            for symbol in sorted(found.values(), key=lambda s: (s.name.lower(), s.line))
+        ]
+        parts.append(f"### {plural(kind, 2).capitalize()}\n\n" + "\n".join(rows) + "\n")
+    imported = _imports(context, links)
+    if imported:
+        parts.append("### Imports\n\n" + "\n".join(imported) + "\n")
+    errors = [
+        s
+        for s in context.symbols[1:]
+        if s.kind in ("variable", "macro", "enumerator", "constant", "field") and _ERROR.match(s.name)
+    ]
+    if errors:
+        rows = [
+            f"- {link(code(s.name), page + '#' + slug(s.qualified))} "
+            f"({link(f'line {s.line}', links.source(context.file.path, s.line))})"
+            for s in errors
+        ]
+        parts.append("### Error constants\n\n" + "\n".join(rows) + "\n")
+    for rule, title in (("flag", "Flags"), ("environment variable", "Environment variables")):
+        found_rows = {
+            detail: line
+            for line, section, name, detail, _ in reversed(context.findings)
+            if section == "name" and name == rule
+        }
+        if found_rows:
+            parts.append(
+                f"### {title}\n\n"
+                + "\n".join(
+                    f"- {code(name)} ({link(f'line {line}', links.source(context.file.path, line))})"
+                    for name, line in sorted(found_rows.items())
+                )
+                + "\n"
+            )
+    return parts
+
+
+def _identifier(context: Context, links: Links, page: str, symbol: Symbol) -> str:
+    uses = context.outside_uses.get(symbol.id, ())
+    sure = [use for use in uses if use.certainty > 1]
+    text = f"- {link(code(symbol.name), page + '#' + slug(symbol.qualified))}"
+    if symbol.qualified != symbol.name:
+        text += f" in {code(symbol.qualified[: -len(symbol.name)].rstrip('.:') or symbol.qualified)}"
+    text += (
+        f" ({'declared' if symbol.declaration else 'line'} "
+        f"{link(str(symbol.line), links.source(context.file.path, symbol.line))})"
+    )
+    if sure:
+        files: dict[int, int] = {}
+        for use in sure:
+            files.setdefault(use.far >> FILE_SHIFT, use.line)
+        shown = ", ".join(
+            link(escape(context.book.path(file).rpartition("/")[2]), links.source(context.book.path(file), line))
+            for file, line in list(files.items())[:5]
+        )
+        more = f" and {len(files) - 5} more files" if len(files) > 5 else ""
+        text += f" — used in {shown}{more}"
+    return text
+
+
+def _imports(context: Context, links: Links) -> list[str]:
+    rows: dict[str, str] = {}
+    for line, kind, module, name, _, target in context.imports:
+        label = module.strip('<>"') + (f" {name}" if name and name != "*" else "")
+        if label in rows or kind in ("namespace alias",):
+            continue
+        where = link(f"line {line}", links.source(context.file.path, line))
+        if target and context.book.has_page(target):
+            path = context.book.path(target)
+            rows[label] = f"- {link(code(label), links.page(path))} ({where})"
+        else:
+            rows[label] = f"- {code(label)} ({where})"
+    return [rows[label] for label in sorted(rows, key=str.lower)]
+
+
+def _concepts(context: Context, links: Links, page: str) -> str:
+    rows = [
+        f"- {link(escape('Note [ ' + title + ' ]'), page + '#notes')} "
+        f"({link(f'line {line}', links.source(context.file.path, line))})"
+        for line, kind, title, _, _ in context.remarks
+        if kind == "note"
+    ]
+    for term, count, line in context.concepts:
+        rows.append(
+            f"- {escape(term)}: {count} {'place' if count == 1 else 'places'} "
+            f"({link(f'line {line}', links.source(context.file.path, line))})"
+        )
+    return (
+        "\n".join(rows) + "\n" if rows else "No term of this file's comments stands out against the rest of the tree.\n"
+    )
+
+
+def _section_map(context: Context, page: str) -> str:
+    """Which sections of the file's page speak of which of its keywords."""
+    rows = []
+    tops = [
+        s
+        for s in context.symbols[1:]
+        if s.kind in ("class", "struct", "function", "macro", "namespace", "type", "interface", "trait")
+    ]
+    names = list(dict.fromkeys(s.name for s in tops))
+    if names:
+        rows.append(("Detailed analysis", "detailed-analysis", names))
+    used = [s.name for s in context.symbols[1:] if any(use.certainty > 1 for use in context.outside_uses.get(s.id, ()))]
+    if used:
+        rows.append(("High-level overview", "high-level-overview", list(dict.fromkeys(used))))
+    for section, title, anchor in (
+        ("performance", "Performance considerations", "performance-considerations"),
+        ("safety", "Security & safety", "security--safety"),
+        ("pattern", "Architecture & design", "architecture--design"),
+    ):
+        found = list(dict.fromkeys(row[2] for row in context.findings if row[1] == section))
+        if section == "performance":
+            found += [s.name for s in context.symbols[1:] if s.complexity >= 10 or s.nesting >= 4]
+        if found:
+            rows.append((title, anchor, list(dict.fromkeys(found))))
+    modules = list(dict.fromkeys(row[2].strip('<>"') for row in context.imports))
+    if modules:
+        rows.append(("Dependencies", "dependencies", modules))
+    tests = context.book.tests
+    reached = [
+        s.name for s in context.symbols[1:]
+        if any(u.far >> FILE_SHIFT in tests and u.certainty > 1 for u in context.outside_uses.get(s.id, ()))
+    ]  # fmt: skip
+    if reached:
+        rows.append(("Testing & usage", "testing--usage", list(dict.fromkeys(reached))))
+    if not rows:
+        return "The file has no keywords to map.\n"
+    return (
+        "\n".join(
+            f"- {link(escape(title), page + '#' + anchor)}: "
+            + ", ".join(code(name) for name in found[:30])
+            + (f" and {len(found) - 30} more" if len(found) > 30 else "")
+            for title, anchor, found in rows
+        )
+        + "\n"
+    )

@@ -1,0 +1,94 @@
+"""Safe Markdown: whatever a tree contains, it cannot break out of the place where a page puts it."""
+
+import posixpath
+import re
+from functools import lru_cache
+from urllib.parse import quote
+
+_SPECIAL = re.compile(r"([\\`*_\[\]<>|~#{}!&])")
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+_ENTITIES = {"<": "&lt;", ">": "&gt;", "&": "&amp;"}
+_SLUG = re.compile(r"[^A-Za-z0-9_.~-]+")
+_PLAIN = re.compile(r"[A-Za-z0-9 ,.;:()/'\"=+$%@?-]*\Z")
+
+
+def escape(text: str) -> str:
+    """Text as text: no markup, no HTML, no second line."""
+    text = " ".join(_CONTROL.sub("\ufffd", text).split()) if not text.isprintable() or "  " in text else text
+    if _PLAIN.match(text):
+        return text
+    return _SPECIAL.sub(lambda match: _ENTITIES.get(match.group(1)) or "\\" + match.group(1), text)
+
+
+def code(text: str) -> str:
+    """Text as an inline code span, whatever backticks it holds."""
+    if not text.isprintable():
+        text = " ".join(_CONTROL.sub("\ufffd", text).split())
+    if "`" not in text:
+        return f"`{text}`" if text.strip() else "` `"
+    fence = "`" * (max(map(len, re.findall(r"`+", text))) + 1)
+    return f"{fence} {text} {fence}"
+
+
+def cell(text: str) -> str:
+    """Markup as a cell of a table, where a bar would end it."""
+    return text.replace("|", "\\|")
+
+
+def fenced(text: str, language: str = "") -> str:
+    """Text as a fenced block whose fence the text cannot close."""
+    longest = max((len(run) for run in re.findall(r"`{3,}", text)), default=0) if "```" in text else 0
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}{language}\n{text.rstrip()}\n{fence}\n"
+
+
+@lru_cache(1 << 16)
+def url(path: str) -> str:
+    return (
+        path
+        if path.replace("/", "").replace(".", "").replace("_", "").replace("-", "").isalnum()
+        else quote(path, safe="/._-~")
+    )
+
+
+@lru_cache(1 << 16)
+def slug(qualified: str) -> str:
+    """The anchor of a symbol on its file's page."""
+    return "d-" + (_SLUG.sub(".", qualified) if not qualified.isidentifier() else qualified).strip(".")
+
+
+class Links:
+    """Relative links from one folder of the book. Pages mirror the tree, so a page's folder is its file's folder."""
+
+    __slots__ = ("_cache", "folder", "source_url", "to_root")
+
+    def __init__(self, folder: str, to_source: str, source_url: str = "") -> None:
+        """`to_source`: from the top of the book to the root of the tree."""
+        self.folder = folder
+        depth = folder.count("/") + 1 if folder else 0
+        self.to_root = "../" * depth + (to_source.rstrip("/") + "/" if to_source else "")
+        self.source_url = source_url
+        self._cache: dict[str, str] = {}
+
+    def page(self, path: str, anchor: str = "") -> str:
+        """The documentation page of a file."""
+        found = self._cache.get(path)
+        if found is None:
+            found = self._cache[path] = self.at(path + "_docs.md")
+        return found + "#" + anchor if anchor else found
+
+    def at(self, path: str) -> str:
+        """Any page of the book by its path in the book."""
+        folder, _, name = path.rpartition("/")
+        if folder == self.folder:
+            return "./" + url(name) if ":" in name else url(name)
+        return url(posixpath.relpath(path, self.folder or "."))
+
+    def source(self, path: str, line: int = 0) -> str:
+        if self.source_url:
+            return self.source_url.replace("{path}", url(path)).replace("{line}", str(line or 1))
+        return self.to_root + url(path) + (f"#L{line}" if line else "")
+
+
+def link(text: str, target: str) -> str:
+    return f"[{text}]({target})"

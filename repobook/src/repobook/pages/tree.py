@@ -1,0 +1,135 @@
+"""The pages of the whole tree: index.md, keywords.md with its groups, comprehensive_book.md.
+
+Keywords are grouped by their first two letters: a page per group stays small enough for a reader and for a renderer,
+and a change rewrites only the groups of the names that it touches.
+"""
+
+from collections import Counter
+
+from repobook.languages import title_of
+from repobook.model.schema import FILE_SHIFT
+from repobook.naming import group_of
+from repobook.pages.context import Book, Keyword
+from repobook.pages.file_page import plural
+from repobook.pages.folder import index_page, last_name, subfolders
+from repobook.pages.markdown import Links, code, escape, link, slug
+
+
+def group_page(group: str) -> str:
+    return f"keywords_{group}.md"
+
+
+def top_index(book: Book, title: str, links: Links) -> str:
+    files = len(book.files)
+    paged = sum(book.has_page(file) for file in book.files)
+    symbols = book.db.execute("SELECT COUNT(*) FROM symbols WHERE kind<>'file'").fetchone()[0]
+    head = (
+        f"# {escape(title)}\n\n{files:,} {plural('file', files)}, {paged:,} with a page, {symbols:,} "
+        f"{plural('symbol', symbols)}.\n\n"
+        f"- {link('Keywords, A to Z', 'keywords.md')}\n- {link('The book', 'comprehensive_book.md')}\n"
+        f"- {link('What the repository is', 'doc.md')}\n- {link('Keywords by folder', 'sub.md')}\n\n"
+    )
+    return head + index_page(book, "", links).partition("\n")[2]
+
+
+def group_counts(book: Book) -> Counter[str]:
+    """How many different names each group has."""
+    return Counter(group_of(row[0]) for row in book.db.execute("SELECT DISTINCT name FROM symbols WHERE kind<>'file'"))
+
+
+def keyword_page(counts: Counter[str], book: Book, links: Links) -> str:
+    """keywords.md: the groups, and the names that other files use most."""
+    parts = ["# Keywords, A to Z\n", f"{link('Index', 'index.md')}\n"]
+    letters: dict[str, list[str]] = {}
+    for group in sorted(counts):
+        letters.setdefault(group[0].upper() if group[0].isalpha() else "#", []).append(group)
+    most: dict[str, list[Keyword]] = {}
+    rows = book.db.execute(
+        "SELECT id, qualified, kind, uses FROM symbols WHERE uses>0 AND kind<>'file' ORDER BY uses DESC, qualified "
+        "LIMIT 800"
+    )
+    for row in map(Keyword._make, rows):
+        first = group_of(last_name(row.qualified))[0].upper()
+        most.setdefault(first if first.isalpha() else "#", []).append(row)
+    for letter in sorted(letters):
+        groups = ", ".join(f"{link(group, group_page(group))} ({counts[group]:,})" for group in letters[letter])
+        parts.append(f"## {letter}\n\n{groups}\n")
+        used = sorted(most.get(letter, []), key=lambda row: (row.qualified.lower(), *book.by_uses(row)))
+        if used:
+            parts.append(
+                "Used most:\n\n"
+                + "\n".join(_line(book, links, row.qualified, row.kind, [row.id], row.uses) for row in used)
+                + "\n"
+            )
+    if len(parts) == 2:
+        parts.append("The tree defines no identifiers.\n")
+    return "\n".join(parts)
+
+
+def _line(book: Book, links: Links, qualified: str, kind: str, ids: list[int], uses: int) -> str:
+    anchor = slug(qualified)
+    files = list(dict.fromkeys(symbol >> FILE_SHIFT for symbol in ids))
+    shown = ", ".join(link(escape(book.path(file)), links.page(book.path(file), anchor)) for file in files[:3])
+    more = f" and {len(files) - 3} more" if len(files) > 3 else ""
+    return f"- {code(qualified)} ({kind}): {shown}{more}" + (f", {uses} {plural('use', uses)}" if uses else "")
+
+
+def group_text(book: Book, group: str, names: list[str], links: Links) -> str:
+    """The page of one group: its names merged by definition, with how often other files use them."""
+    merged: dict[tuple[str, str], tuple[list[int], int]] = {}
+    for name in names:
+        rows = book.db.execute("SELECT id, qualified, kind, uses FROM symbols WHERE name=? AND kind<>'file'", (name,))
+        for symbol, qualified, kind, uses in sorted(rows, key=lambda row: (row[1], *book.place(row[0]))):
+            known = merged.get((qualified, kind))
+            merged[qualified, kind] = ([symbol], uses) if known is None else ([*known[0], symbol], known[1] + uses)
+    lines = [_line(book, links, qualified, kind, ids, uses) for (qualified, kind), (ids, uses) in merged.items()]
+    return f"# Keywords: {escape(group)}\n\n{link('All groups', 'keywords.md')}\n\n" + "\n".join(lines) + "\n"
+
+
+def names_by_group(book: Book) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for (name,) in book.db.execute("SELECT DISTINCT name FROM symbols WHERE kind<>'file' ORDER BY name"):
+        found.setdefault(group_of(name), []).append(name)
+    for names in found.values():
+        names.sort(key=lambda name: (name.lstrip("_~").lower(), name))
+    return found
+
+
+def book_page(book: Book, title: str, links: Links) -> str:
+    """The table of contents of the whole book, folder by folder."""
+    parts = [f"# {escape(title)}: the book\n", f"{link('Index', 'index.md')} · {link('keywords', 'keywords.md')}\n"]
+    for folder in ["", *subfolders(book, "")]:
+        files = book.below(folder) if folder else book.in_folder("")
+        lines = sum(file.lines for file in files)
+        languages = sorted({title_of(file.language) for file in files if file.status == "ok"})
+        target = links.at(f"{folder}/doc.md") if folder else "doc.md"
+        parts.append(f"## {link(code(folder + '/') if folder else 'Top of the tree', target)}\n")
+        parts.append(
+            f"{len(files):,} {plural('file', len(files))}, {lines:,} lines"
+            + (f" ({escape(', '.join(languages[:6]))})" if languages else "")
+            + ".\n"
+        )
+        subs = subfolders(book, folder) if folder else []
+        rows = [
+            f"- {link(code(sub.rpartition('/')[2] + '/'), links.at(sub + '/doc.md'))}: {len(book.below(sub))} files"
+            for sub in subs
+        ]
+        rows += [
+            f"- {link(code(file.path.rpartition('/')[2]), links.page(file.path))}"
+            for file in book.in_folder(folder)
+            if book.has_page(file.id)
+        ]
+        if rows:
+            parts.append("\n".join(rows) + "\n")
+    notes = book.db.execute(
+        "SELECT title, file, line FROM remarks WHERE kind='note' ORDER BY title COLLATE NOCASE"
+    ).fetchall()
+    notes.sort(key=lambda row: (row[0].lower(), book.rank[row[1]], row[2]))
+    if notes:
+        parts.append("## Titled notes\n")
+        parts.append("\n".join(
+            f"- {link(escape(note), links.page(book.path(file), 'notes'))} "
+            f"({link(escape(book.path(file)), links.source(book.path(file), line))})"
+            for note, file, line in notes
+        ) + "\n")  # fmt: skip
+    return "\n".join(parts)

@@ -1,0 +1,224 @@
+"""Writing pages: only those whose content differs, each atomically; pages of files that are gone go too."""
+
+import hashlib
+import os
+import sqlite3
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from repobook import workers
+from repobook.build import Outcome, database
+from repobook.config import Config
+from repobook.model import store
+from repobook.pages import folder as folder_pages
+from repobook.pages import tree as tree_pages
+from repobook.pages.context import Book, Context
+from repobook.pages.file_page import file_page
+from repobook.pages.keywords import keyword_page
+from repobook.pages.markdown import Links
+from repobook.reach import Callers
+
+Progress = Callable[[str, int, int], None]
+Written = tuple[str, bytes, bool]  # page, digest, whether it was written
+
+
+@dataclass(slots=True)
+class _Desk:
+    """What a process holds while it writes pages."""
+
+    root: str
+    output: str
+    book: Book
+    known: dict[str, bytes]  # digests of the pages on disk
+    names: dict[str, list[str]] = field(default_factory=dict)  # of each keyword group
+    made: set[str] = field(default_factory=set)  # folders that exist
+
+
+_desk: _Desk
+
+
+def open_book(db: sqlite3.Connection, root: Path, output: Path, config: Config) -> Book:
+    embed = config.embed_limit if config.source == "embed" else 0
+    return Book(db, os.path.relpath(root, output), config.source_url, embed)
+
+
+def write_atomically(path: str, data: bytes) -> None:
+    temporary = f"{path}.{os.getpid()}.new"
+    try:
+        with open(temporary, "wb") as file:
+            file.write(data)
+        os.replace(temporary, path)
+    except BaseException:
+        if os.path.exists(temporary):
+            os.unlink(temporary)
+        raise
+
+
+def _put(page: str, text: str) -> Written:
+    """Write one page where it differs from what stands there."""
+    data = text.encode("utf-8", "replace")
+    digest = hashlib.blake2b(data, digest_size=16).digest()
+    path = os.path.join(_desk.output, page)
+    if _desk.known.get(page) == digest and os.path.exists(path):
+        return page, digest, False
+    folder = os.path.dirname(path)
+    if folder not in _desk.made:
+        os.makedirs(folder, exist_ok=True)
+        _desk.made.add(folder)
+    write_atomically(path, data)
+    return page, digest, True
+
+
+def _write_file(file_id: int) -> list[Written]:
+    book = _desk.book
+    file = book.files[file_id]
+    context = Context(book, file)
+    links = Links(file.folder, book.to_source, book.source_url)
+    source = None
+    if file.size <= book.embed and file.status == "ok":
+        try:
+            with open(os.path.join(_desk.root, file.path), "rb") as opened:
+                source = opened.read(book.embed + 1).decode("utf-8", "replace").replace("\r\n", "\n")
+        except OSError:
+            source = None
+    return [
+        _put(file.path + "_docs.md", file_page(context, links, source)),
+        _put(file.path + "_kw.md", keyword_page(context, links)),
+    ]
+
+
+def _write_folder(folder: str) -> list[Written]:
+    book = _desk.book
+    links = Links(folder, book.to_source, book.source_url)
+    prefix = folder + "/" if folder else ""
+    pages = [
+        _put(prefix + "doc.md", folder_pages.doc_page(book, folder, links)),
+        _put(prefix + "sub.md", folder_pages.keyword_index(book, folder, links)),
+    ]
+    if folder:
+        pages.append(_put(prefix + "index.md", folder_pages.index_page(book, folder, links)))
+    return pages
+
+
+def _write_group(group: str) -> list[Written]:
+    book = _desk.book
+    links = Links("", book.to_source, book.source_url)
+    return [_put(tree_pages.group_page(group), tree_pages.group_text(book, group, _desk.names[group], links))]
+
+
+def _write_task(task: str) -> list[Written]:
+    kind, _, name = task.partition(":")
+    if kind == "f":
+        return _write_file(int(name))
+    return _write_folder(name) if kind == "d" else _write_group(name)
+
+
+def write_pages(
+    db: sqlite3.Connection, root: Path, output: Path, config: Config, jobs: int, outcome: Outcome, progress: Progress
+) -> None:
+    """Write the pages that the last change of the model touched, and whatever an interrupted build left."""
+    global _desk
+    book = open_book(db, root, output, config)
+    _mark_pending(db, book, outcome)
+    db.commit()
+    tasks = [row[0] for row in db.execute("SELECT page FROM pending ORDER BY page DESC")]
+    if not tasks:
+        return
+    # Without a name that changed or a file that came or went, the lists of names and pages are as they were.
+    listed = outcome.everything or outcome.deleted > 0 or any(task.startswith("k:") for task in tasks)
+    names = tree_pages.names_by_group(book) if listed else {}
+    _desk = _Desk(str(root), str(output), book, dict(db.execute("SELECT path, digest FROM pages")), names)
+    tasks = [task for task in tasks if _exists(task, book, names)]
+    book.callers = Callers(db, preload=len(tasks) > 500)
+    try:
+        _write_all(db, tasks, jobs, outcome, progress)
+        title = config.title or root.resolve().name
+        _write_tops(db, book, title, names, outcome)
+        if listed:
+            outcome.removed += _remove_old(db, output, expected_pages(book, names))
+        db.execute("DELETE FROM pending")
+        db.commit()
+    except BaseException:
+        db.rollback()  # what is pending stays so: the next build looks at these pages again
+        raise
+
+
+def _write_all(db: sqlite3.Connection, tasks: list[str], jobs: int, outcome: Outcome, progress: Progress) -> None:
+    start = (str(database(Path(_desk.output))), os.getpid())
+    for done, pages in enumerate(workers.run(_write_task, tasks, jobs, _reopen, start, 8), 1):
+        outcome.written += sum(row[2] for row in pages)
+        db.executemany("INSERT OR REPLACE INTO pages VALUES(?, NULL, ?)", [row[:2] for row in pages])
+        if done % 50 == 0 or done == len(tasks):
+            progress("writing", done, len(tasks))
+
+
+def _write_tops(db: sqlite3.Connection, book: Book, title: str, names: dict[str, list[str]], outcome: Outcome) -> None:
+    links = Links("", book.to_source, book.source_url)
+    pages = {
+        "index.md": tree_pages.top_index(book, title, links),
+        "comprehensive_book.md": tree_pages.book_page(book, title, links),
+    }
+    if names or "keywords.md" not in _desk.known:
+        counts = Counter({group: len(found) for group, found in names.items()})
+        pages["keywords.md"] = tree_pages.keyword_page(counts, book, links)
+    for page, text in pages.items():
+        row = _put(page, text)
+        outcome.written += row[2]
+        db.execute("INSERT OR REPLACE INTO pages VALUES(?, NULL, ?)", row[:2])
+
+
+def _exists(task: str, book: Book, names: dict[str, list[str]]) -> bool:
+    kind, _, name = task.partition(":")
+    if kind == "f":
+        return book.has_page(int(name))
+    return kind == "d" or name in names
+
+
+def _mark_pending(db: sqlite3.Connection, book: Book, outcome: Outcome) -> None:
+    """List the pages that this build has to look at; committed with the model."""
+    folders = set(outcome.folders)
+    groups = set(outcome.groups)
+    if outcome.everything:
+        folders = set(book.folders())
+        groups = set(tree_pages.names_by_group(book))
+    for folder in list(folders):
+        while folder:
+            folder = folder.rpartition("/")[0]
+            folders.add(folder)
+    tasks = [f"f:{file}" for file in outcome.changed]
+    tasks += [f"d:{folder}" for folder in folders & set(book.folders())]
+    tasks += [f"k:{group}" for group in groups]
+    db.executemany("INSERT OR IGNORE INTO pending VALUES(?)", [(task,) for task in tasks])
+
+
+def _reopen(path: str, parent: int) -> None:
+    """A connection of its own for a forked worker; the process that built the model keeps the one it has."""
+    if os.getpid() != parent:
+        _desk.book.db = _desk.book.callers.db = store.connect(Path(path), readonly=True)
+
+
+def expected_pages(book: Book, names: dict[str, list[str]]) -> set[str]:
+    found = {"index.md", "keywords.md", "comprehensive_book.md"}
+    for file in book.files.values():
+        if book.has_page(file.id):
+            found.add(file.path + "_docs.md")
+            found.add(file.path + "_kw.md")
+    for folder in book.folders():
+        prefix = folder + "/" if folder else ""
+        found.update((prefix + "index.md", prefix + "doc.md", prefix + "sub.md"))
+    found.update(tree_pages.group_page(group) for group in names)
+    return found
+
+
+def _remove_old(db: sqlite3.Connection, output: Path, expected: set[str]) -> int:
+    old = [row[0] for row in db.execute("SELECT path FROM pages") if row[0] not in expected]
+    for page in old:
+        (output / page).unlink(missing_ok=True)
+        folder = (output / page).parent
+        while folder != output and folder.is_dir() and not any(folder.iterdir()):
+            folder.rmdir()
+            folder = folder.parent
+    db.executemany("DELETE FROM pages WHERE path=?", [(page,) for page in old])
+    return len(old)

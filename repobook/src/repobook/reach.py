@@ -1,0 +1,70 @@
+"""Which tests reach a file: backwards along the edges, level by level, until tests are met.
+
+A test of Python code reaches the C++ behind it through the bindings. Only certain and likely edges count.
+"""
+
+import sqlite3
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from repobook.model.schema import FILE_SHIFT
+
+_LEVELS = 6
+# Beyond this many symbols on the way, a path says little about what is tested.
+_VISITS = 600
+
+
+@dataclass(slots=True)
+class Reach:
+    tests: list[tuple[int, int]]  # (test symbol, the symbol of the level below it)
+    distance: int
+    complete: bool  # False where the search was given up
+
+
+class Callers:
+    """Who uses a symbol, from memory for a whole book or from the database for a few pages."""
+
+    def __init__(self, db: sqlite3.Connection, preload: bool) -> None:
+        self.db = db
+        self._known: dict[int, list[int]] | None = None
+        if preload:
+            known: dict[int, list[int]] = {}
+            for dst, src in db.execute("SELECT dst, src FROM edges WHERE certainty>1 ORDER BY dst, src"):
+                found = known.get(dst)
+                if found is None:
+                    known[dst] = [src]
+                else:
+                    found.append(src)
+            self._known = known
+
+    def of(self, symbol: int) -> list[int]:
+        if self._known is not None:
+            return self._known.get(symbol, [])
+        rows = self.db.execute("SELECT src FROM edges WHERE dst=? AND certainty>1 ORDER BY src", (symbol,))
+        return [row[0] for row in rows]
+
+
+def tests_of(symbols: list[int], callers: Callers, tests: set[int], place: Callable[[int], tuple[int, int]]) -> Reach:
+    """The nearest tests that reach any of the symbols; `place` orders symbols."""
+    seen = set(symbols)
+    level = sorted(symbols, key=place)
+    for distance in range(1, _LEVELS + 1):
+        found: dict[int, int] = {}
+        following: dict[int, int] = {}
+        for symbol in level:
+            for user in callers.of(symbol):
+                if user in seen:
+                    continue
+                seen.add(user)
+                if user >> FILE_SHIFT in tests:
+                    found[user] = symbol
+                elif user & 0xFFFFF:
+                    following[user] = symbol
+        if found:
+            return Reach(sorted(found.items(), key=lambda row: place(row[0])), distance, True)
+        if not following:
+            return Reach([], 0, True)
+        if len(seen) > _VISITS:
+            return Reach([], 0, False)
+        level = sorted(following, key=place)
+    return Reach([], 0, False)

@@ -1,0 +1,391 @@
+"""From captured nodes to facts: nesting of definitions, scopes, references with their receivers, complexity.
+
+Readers of single languages say which nodes are definitions, references, bindings of locals, comments, branches;
+what follows from their positions is the same for all languages and stands here. Everything is kept as byte offsets
+and walked once in order, because a Python object per node is what makes such tools slow.
+"""
+
+from bisect import bisect_right
+from dataclasses import dataclass, field
+
+from tree_sitter import Node
+
+from repobook.reading.facts import CALL, MEMBER, OPAQUE, SCOPED, STEP, TYPED, Facts, Finding, Symbol
+from repobook.reading.rules import Rules
+
+Span = tuple[int, int]
+
+FUNCTIONS = frozenset({"function", "method", "test", "binding", "registration"})
+CLASSES = frozenset({"class", "struct", "union", "interface", "trait", "enum", "object"})
+_SIGNATURE_LIMIT = 600
+_DOT, _QUESTION, _GREATER, _DASH, _COLON, _TILDE, _OPEN, _SPACE = b".?>-:~( "
+
+
+@dataclass(slots=True)
+class Definition:
+    start: int
+    end: int
+    name: str
+    kind: str
+    name_start: int = -1  # where the name stands, so that it does not count as a reference
+    body: int = -1  # where the body starts; the signature ends there
+    scope: str = ""  # qualifier written with the name: `A::B` of `void A::B::f()`
+    declaration: bool = False
+    bases: str = ""
+    doc: str = ""
+    signature: str = ""
+
+
+@dataclass(slots=True)
+class Captures:
+    """What a reader found in one tree, as byte offsets."""
+
+    definitions: list[Definition] = field(default_factory=list)
+    references: list[Span] = field(default_factory=list)
+    locals: list[Span] = field(default_factory=list)  # names bound inside a function
+    types: list[tuple[int, str, str]] = field(default_factory=list)  # (where, local name, its declared type)
+    branches: list[Span] = field(default_factory=list)
+    loops: list[Span] = field(default_factory=list)
+    comments: list[Span] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Scopes:
+    """Where each local symbol starts and ends, and which of them encloses a position."""
+
+    starts: list[int]
+    owners: list[int]
+
+    def at(self, position: int) -> int:
+        return self.owners[bisect_right(self.starts, position) - 1]
+
+
+def line_starts(source: bytes) -> list[int]:
+    starts = [0]
+    find = source.find
+    at = find(b"\n")
+    while at >= 0:
+        starts.append(at + 1)
+        at = find(b"\n", at + 1)
+    return starts
+
+
+def signature_text(source: bytes, start: int, stop: int) -> str:
+    text = " ".join(source[start : min(stop, start + 4 * _SIGNATURE_LIMIT)].decode("utf-8", "replace").split())
+    text = text.rstrip("{ :;=")
+    return text if len(text) <= _SIGNATURE_LIMIT else text[:_SIGNATURE_LIMIT] + " …"
+
+
+def nest(captures: Captures, source: bytes, lines: list[int], facts: Facts, separator: str) -> Scopes:
+    """Order definitions, find the parent of each and fill `facts.symbols`; returns the scopes by position."""
+    definitions = captures.definitions
+    definitions.sort(key=lambda d: (d.start, -d.end))
+    symbols = facts.symbols
+    stack: list[tuple[int, int]] = [(len(source) + 1, 0)]  # (end, local index)
+    starts, owners = [0], [0]
+    for definition in definitions:
+        start, end = definition.start, definition.end
+        while stack[-1][0] <= start:
+            closed, _ = stack.pop()
+            starts.append(closed)
+            owners.append(stack[-1][1])
+        parent = stack[-1][1]
+        above = symbols[parent]
+        if above.kind == "enumerator":
+            parent = above.parent
+            above = symbols[parent]
+        local = len(symbols)
+        prefix = above.qualified
+        if definition.scope:
+            prefix = prefix + separator + definition.scope if prefix else definition.scope
+        kind = definition.kind
+        if kind == "function" and (above.kind in CLASSES or above.kind == "impl" or definition.scope):
+            kind = "method"
+        signature = definition.signature
+        if not signature and kind in _SIGNED:
+            signature = signature_text(source, start, definition.body if definition.body >= 0 else end)
+        symbols.append(
+            Symbol(
+                definition.name,
+                kind,
+                bisect_right(lines, definition.name_start if definition.name_start >= 0 else start),
+                bisect_right(lines, max(start, end - 1)),
+                parent,
+                prefix + separator + definition.name if prefix else definition.name,
+                signature,
+                definition.doc,
+                definition.declaration,
+                definition.bases,
+                start_line=bisect_right(lines, start),
+            )
+        )
+        if end > start:
+            stack.append((end, local))
+            starts.append(start)
+            owners.append(local)
+    while len(stack) > 1:
+        closed, _ = stack.pop()
+        starts.append(closed)
+        owners.append(stack[-1][1])
+    return Scopes(starts, owners)
+
+
+_SIGNED = FUNCTIONS | CLASSES | {"macro", "type", "field", "variable", "enumerator", "constant", "property"}
+
+
+def _visible_locals(
+    captures: Captures, source: bytes, scopes: Scopes, symbols: list[Symbol]
+) -> tuple[list[frozenset[bytes] | None], dict[int, dict[bytes, str]]]:
+    """Per local symbol, the names bound in it and in the functions around it; and the declared types among them."""
+    own: dict[int, set[bytes]] = {}
+    at = scopes.at
+    for start, end in captures.locals:
+        owner = at(start)
+        while owner and symbols[owner].kind not in FUNCTIONS:
+            owner = symbols[owner].parent
+        if owner in own:
+            own[owner].add(source[start:end])
+        else:
+            own[owner] = {source[start:end]}
+    types: dict[int, dict[bytes, str]] = {}
+    for start, name, declared in captures.types:
+        owner = at(start)
+        while owner and symbols[owner].kind not in FUNCTIONS:
+            owner = symbols[owner].parent
+        types.setdefault(owner, {})[name.encode()] = declared
+    visible: list[frozenset[bytes] | None] = [frozenset(own[0]) if 0 in own else None]
+    for local in range(1, len(symbols)):
+        above = visible[symbols[local].parent]
+        if local in own:
+            visible.append(frozenset(own[local]) | above if above else frozenset(own[local]))
+        else:
+            visible.append(above)
+        parent = symbols[local].parent
+        if parent in types:
+            types[local] = {**types[parent], **types[local]} if local in types else types[parent]
+    return visible, types
+
+
+def collect_references(
+    captures: Captures,
+    source: bytes,
+    lines: list[int],
+    scopes: Scopes,
+    facts: Facts,
+    rules: Rules,
+    self_names: frozenset[bytes],
+) -> None:
+    """Walk all names in order of position; group them by (name, receiver); apply the rules that names trigger."""
+    symbols = facts.symbols
+    visible, types = _visible_locals(captures, source, scopes, symbols)
+    owner_class = _owner_classes(symbols)
+    defined_at = {d.name_start for d in captures.definitions}
+    by_key: dict[tuple[bytes, str], list[int]] = {}
+    rule_of = rules.names
+    findings = facts.findings
+    loop_depth = _depths(captures.loops)
+    scope_starts, scope_owners = scopes.starts, scopes.owners
+    n_scopes, n_lines = len(scope_starts), len(lines)
+    scope_at = line = 0
+    owner = 0
+    previous_end = -9
+    chain_start = chain_flags = -1
+    lines_next = lines[1] if n_lines > 1 else 1 << 60
+    scope_next = scope_starts[1] if n_scopes > 1 else 1 << 60
+    text = ""
+    padded = source + b"   "
+    for start, end in captures.references:
+        if start < previous_end:
+            continue  # the same node, captured by two patterns
+        while start >= lines_next:
+            line += 1
+            lines_next = lines[line + 1] if line + 1 < n_lines else 1 << 60
+        while start >= scope_next:
+            scope_at += 1
+            owner = scope_owners[scope_at]
+            scope_next = scope_starts[scope_at + 1] if scope_at + 1 < n_scopes else 1 << 60
+        name = source[start:end]
+        before = padded[start - 1]
+        flags = 0
+        if before in (_DOT, _QUESTION):
+            flags = MEMBER
+            joint = start - 1
+        elif before == _GREATER and padded[start - 2] == _DASH:
+            flags = MEMBER
+            joint = start - 2
+        elif before == _COLON and padded[start - 2] == _COLON:
+            flags = SCOPED
+            joint = start - 2
+        if flags:
+            if previous_end == joint and chain_flags >= 0:
+                text = source[chain_start:joint].decode("utf-8", "replace")
+                if flags == MEMBER:
+                    text = _receiver(text, owner, types, visible, owner_class, self_names)
+            else:
+                # A chain may be broken over lines (`a\n  .b`); what is not adjacent counts as an expression.
+                text = OPAQUE if flags == MEMBER else ("" if previous_end < joint else OPAQUE)
+                if chain_flags < 0 or previous_end != joint:
+                    chain_start = start
+                    chain_flags = -1
+        else:
+            chain_start = start
+            chain_flags = 0
+            text = ""
+        previous_end = end
+        if start in defined_at or name in self_names or before == _TILDE:
+            continue
+        after = padded[end]
+        if after == _OPEN or (after == _SPACE and padded[end + 1] == _OPEN):
+            flags |= CALL
+        rule = rule_of.get(name)
+        if rule is not None:
+            finding = rule(text, bool(flags & CALL), loop_depth, start)
+            if finding is not None:
+                findings.append(Finding(line + 1, finding[0], finding[1], finding[2], owner))
+        if not flags & (MEMBER | SCOPED):
+            bound = visible[owner]
+            if bound is not None and name in bound:
+                continue
+        key = (name, text)
+        occurrence = (line + 1) | owner << 20 | flags << 40
+        found = by_key.get(key)
+        if found is None:
+            by_key[key] = [occurrence]
+        else:
+            found.append(occurrence)
+    facts.references = {(name.decode("utf-8", "replace"), text): found for (name, text), found in by_key.items()}
+
+
+def _receiver(
+    text: str,
+    owner: int,
+    types: dict[int, dict[bytes, str]],
+    visible: list[frozenset[bytes] | None],
+    owner_class: list[str],
+    self_names: frozenset[bytes],
+) -> str:
+    """The qualifier of a member: a type where the receiver's type is known, its text where it may be a module."""
+    if "->" in text:
+        text = text.replace("->", ".")
+    root, _, rest = text.partition(".")
+    encoded = root.encode()
+    if encoded in self_names:
+        known = owner_class[owner]
+    else:
+        declared = types.get(owner)
+        if declared is not None and encoded in declared:
+            known = declared[encoded]
+        else:
+            bound = visible[owner]
+            return OPAQUE if bound is not None and encoded in bound else text
+    if not known or "::" in rest:
+        return OPAQUE
+    return TYPED + known + STEP + rest.replace(".", STEP) if rest else TYPED + known
+
+
+def _owner_classes(symbols: list[Symbol]) -> list[str]:
+    """Per local symbol, the qualified name of the class whose method encloses it ('' where none)."""
+    found = [""]
+    for symbol in symbols[1:]:
+        if symbol.kind in CLASSES:
+            found.append(symbol.qualified)
+        elif symbol.kind == "method" and symbols[symbol.parent].kind not in CLASSES:
+            found.append(symbol.qualified[: -len(symbol.name)].rstrip(":."))
+        else:
+            found.append(found[symbol.parent])
+    return found
+
+
+class _depths:
+    """How many of the given spans enclose a position."""
+
+    __slots__ = ("depth", "starts")
+
+    def __init__(self, spans: list[Span]) -> None:
+        edges = sorted([(start, 1) for start, _ in spans] + [(end, -1) for _, end in spans])
+        self.starts = [-1]
+        self.depth = [0]
+        depth = 0
+        for position, step in edges:
+            depth += step
+            self.starts.append(position)
+            self.depth.append(depth)
+
+    def __call__(self, position: int) -> int:
+        return self.depth[bisect_right(self.starts, position) - 1]
+
+
+def measure(captures: Captures, scopes: Scopes, facts: Facts) -> None:
+    """Cyclomatic complexity and deepest nesting of each function."""
+    symbols = facts.symbols
+    counts: dict[int, int] = {}
+    deepest: dict[int, int] = {}
+    stack: list[tuple[int, int]] = []
+    at = scopes.at
+    for start, end in sorted(captures.branches, key=lambda span: (span[0], -span[1])):
+        owner = at(start)
+        while owner and symbols[owner].kind not in FUNCTIONS:
+            owner = symbols[owner].parent
+        counts[owner] = counts.get(owner, 0) + 1
+        while stack and stack[-1][0] <= start:
+            stack.pop()
+        depth = 1
+        for _, other in reversed(stack):
+            if other != owner:
+                break
+            depth += 1
+        stack.append((end, owner))
+        if depth > deepest.get(owner, 0):
+            deepest[owner] = depth
+    for local, symbol in enumerate(symbols):
+        if symbol.kind in FUNCTIONS and not symbol.declaration:
+            symbol.complexity = counts.get(local, 0) + 1
+            symbol.nesting = deepest.get(local, 0)
+
+
+def innermost(definitions: list[Definition], positions: list[int]) -> list[Definition | None]:
+    """For each position (in ascending order), the smallest definition that encloses it."""
+    ordered = sorted(definitions, key=lambda d: (d.start, -d.end))
+    stack: list[Definition] = []
+    found: list[Definition | None] = []
+    at = 0
+    for position in positions:
+        while at < len(ordered) and ordered[at].start <= position:
+            while stack and stack[-1].end <= ordered[at].start:
+                stack.pop()
+            stack.append(ordered[at])
+            at += 1
+        while stack and stack[-1].end <= position:
+            stack.pop()
+        found.append(stack[-1] if stack else None)
+    return found
+
+
+def spans(nodes: list[Node]) -> list[Span]:
+    """Positions in order; `QueryCursor.captures` gives its nodes in none."""
+    return sorted([node.byte_range for node in nodes])
+
+
+def in_order(nodes: list[Node]) -> list[Node]:
+    return sorted(nodes, key=_start)
+
+
+def _start(node: Node) -> int:
+    return node.start_byte
+
+
+def text_of(node: Node, source: bytes) -> str:
+    return source[node.start_byte : node.end_byte].decode("utf-8", "replace")
+
+
+def first_error(root: Node) -> int:
+    """The line of the first syntax error that the parser recovered from, 0 where there is none."""
+    node = root
+    while node.has_error:
+        if node.is_error or node.is_missing:
+            return node.start_point[0] + 1
+        found = next((child for child in node.children if child.has_error), None)
+        if found is None:
+            return node.start_point[0] + 1
+        node = found
+    return 0

@@ -1,0 +1,232 @@
+"""Languages whose definitions a query alone can tell: JavaScript, TypeScript, Java, Go, Rust, shell, CMake, Starlark,
+and the keys of JSON, TOML and YAML.
+
+In `queries/<language>.scm` the capture `@name` is the name, `@body` where the signature ends, `@scope` a qualifier,
+and the capture of the whole node is the kind of what it defines.
+"""
+
+import re
+from functools import cache
+
+from tree_sitter import Node, Parser, Query, QueryCursor
+
+from repobook.languages import grammar
+from repobook.reading import engine, queries
+from repobook.reading.comments import attach_docs, read_comments
+from repobook.reading.engine import Captures, Definition
+from repobook.reading.facts import Facts, Finding, Import, Symbol
+from repobook.reading.patterns import read_patterns, read_settings
+from repobook.reading.rules import Rules
+
+LANGUAGES = frozenset(
+    ["javascript", "typescript", "tsx", "java", "go", "rust", "bash", "cmake", "starlark", "json", "toml", "yaml"]
+)
+_SHARED = {"tsx": "typescript"}
+_SEPARATOR = {"rust": "::"}
+_SELF = {"rust": frozenset({b"self"}), "java": frozenset({b"this"})}
+_SELF_DEFAULT = frozenset({b"this", b"self"})
+_NOT_KINDS = frozenset({"name", "body", "scope", "command", "key"})
+_DATA = frozenset({"json", "toml", "yaml"})
+# Keys of a data file that get an entry; a file of a million keys is data, not structure.
+_KEYS = 400
+_STRING = re.compile(r"""["']([^"']+)["']""")
+_NO_RULES = Rules()
+_WORD = re.compile(rb"[A-Za-z_#@$][\w.\-]*\Z")
+
+
+@cache
+def _cursors(language: str) -> tuple[Parser, QueryCursor, QueryCursor]:
+    loaded = grammar(language)
+    assert loaded is not None
+    shared = _SHARED.get(language, language)
+    return (
+        Parser(loaded),
+        QueryCursor(Query(loaded, queries.text(f"{shared}.scm"))),
+        QueryCursor(Query(loaded, queries.text(f"{shared}.refs.scm"))),
+    )
+
+
+def read(source: bytes, path: str, language: str) -> Facts:
+    parser, definitions, names = _cursors(language)
+    root = parser.parse(source).root_node
+    facts = Facts(symbols=[Symbol(path, "file", 1, 1)], errors=engine.first_error(root))
+    lines = engine.line_starts(source)
+    found = names.captures(root)
+    captures = Captures(
+        references=engine.spans(found.get("ref", [])),
+        locals=engine.spans(found.get("local", [])),
+        comments=engine.spans(found.get("comment", [])),
+        loops=engine.spans(found.get("loop", [])),
+    )
+    captures.branches = engine.spans(found.get("branch", [])) + captures.loops
+    _definitions(definitions.matches(root), source, language, captures)
+    skipped: set[int] = {node.start_byte for node in found.get("key", [])}
+    for node in [*found.get("import", []), *found.get("skip", [])]:
+        skipped.update(range(node.start_byte, node.end_byte))
+    captures.references = [
+        span for span in captures.references if span[0] not in skipped and _WORD.match(source, *span)
+    ]
+    for node in engine.in_order(found.get("import", [])):
+        _import(node, source, language, facts)
+    _required(found, source, language, facts)
+    for node in engine.in_order(found.get("typed", [])):
+        name, declared = node.child_by_field_name("name"), node.child_by_field_name("type")
+        if name is not None and declared is not None:
+            captures.types.append(
+                (name.start_byte, engine.text_of(name, source), engine.text_of(declared, source).lstrip("*& "))
+            )
+    scopes = engine.nest(captures, source, lines, facts, _SEPARATOR.get(language, "."))
+    for one in facts.imports:
+        one.local = scopes.at(lines[one.line - 1])
+    if language not in _DATA:
+        engine.collect_references(captures, source, lines, scopes, facts, _NO_RULES, _SELF.get(language, _SELF_DEFAULT))
+        engine.measure(captures, scopes, facts)
+    for node in engine.in_order(found.get("unsafe", [])):
+        facts.findings.append(
+            Finding(
+                node.start_point[0] + 1,
+                "safety",
+                "unsafe block",
+                "the compiler does not check it",
+                scopes.at(node.start_byte),
+            )
+        )
+    attach_docs(read_comments(captures.comments, source, lines, scopes, facts), facts)
+    if language not in _DATA:
+        read_settings(source, lines, scopes, facts)
+        read_patterns(facts)
+    return facts
+
+
+def _definitions(
+    matches: list[tuple[int, dict[str, list[Node]]]], source: bytes, language: str, captures: Captures
+) -> None:
+    seen: dict[int, Definition] = {}
+    for _, match in matches:
+        kind = next((key for key in match if key not in _NOT_KINDS), None)
+        if kind is None:
+            kind = "key"
+        if "name" not in match:
+            continue
+        node, name = match[kind][0], match["name"][0]
+        text = engine.text_of(name, source).strip("\"'`")
+        if not text or len(text) > 200 or "\n" in text or (language in _DATA and len(seen) >= _KEYS):
+            continue
+        scope = ""
+        if "scope" in match:
+            scope = engine.text_of(match["scope"][0], source)
+            scope = scope.strip("*&() ").partition("[")[0].partition("<")[0]
+            scope = (
+                scope.removesuffix(".prototype")
+                .removeprefix("module.exports")
+                .removeprefix("exports")
+                .removeprefix("this")
+                .strip(".")
+            )
+            if not re.fullmatch(r"[\w.$]*", scope):
+                scope = ""
+        if kind == "impl":
+            text = text.partition("<")[0]
+        body = match["body"][0].start_byte if "body" in match else -1
+        start = node.start_byte
+        definition = Definition(
+            start, node.end_byte, text, kind, name.start_byte, body, scope, bases=_bases(node, source, language)
+        )
+        if language == "cmake" and kind == "variable" and text.isupper() is False and "${" in text:
+            continue
+        # One place can match two patterns: `const f = () => 1` is a function before it is a variable.
+        known = seen.get(name.start_byte)
+        if known is None or (known.kind in ("variable", "field") and kind == "function"):
+            seen[name.start_byte] = definition
+    captures.definitions = list(seen.values())
+    if language == "cmake" or language == "bash":
+        _once(captures)
+
+
+def _once(captures: Captures) -> None:
+    """A variable that is set again and again is defined where it is first set."""
+    seen: set[str] = set()
+    kept = []
+    for definition in sorted(captures.definitions, key=lambda d: d.start):
+        if definition.kind == "variable":
+            if definition.name in seen:
+                continue
+            seen.add(definition.name)
+        kept.append(definition)
+    captures.definitions = kept
+
+
+def _bases(node: Node, source: bytes, language: str) -> str:
+    if language in ("javascript", "typescript", "tsx"):
+        clause = next((c for c in node.named_children if c.type in ("class_heritage", "extends_type_clause")), None)
+        if clause is None:
+            return ""
+        return " ".join(re.sub(r"\b(extends|implements)\b", ",", engine.text_of(clause, source)).strip(" ,").split())
+    if language == "java":
+        texts = [
+            engine.text_of(c, source)
+            for c in node.named_children
+            if c.type in ("superclass", "super_interfaces", "extends_interfaces")
+        ]
+        return ", ".join(re.sub(r"^(extends|implements)\s+", "", " ".join(text.split())) for text in texts)
+    if language == "rust" and node.type == "trait_item":
+        bounds = node.child_by_field_name("bounds")
+        return engine.text_of(bounds, source).lstrip(": ") if bounds is not None else ""
+    return ""
+
+
+def _import(node: Node, source: bytes, language: str, facts: Facts) -> None:
+    line = node.start_point[0] + 1
+    text = " ".join(engine.text_of(node, source).split())
+    if language in ("javascript", "typescript", "tsx"):
+        module_node = node.child_by_field_name("source")
+        if module_node is None:
+            match = _STRING.search(text)
+            module = match.group(1) if match else ""
+        else:
+            module = engine.text_of(module_node, source).strip("\"'`")
+        if module:
+            facts.imports.append(Import(line, "import", module))
+    elif language == "go":
+        path_node = node.child_by_field_name("path")
+        name_node = node.child_by_field_name("name")
+        if path_node is not None:
+            alias = engine.text_of(name_node, source) if name_node is not None else ""
+            facts.imports.append(Import(line, "import", engine.text_of(path_node, source).strip('"`'), "", alias))
+    elif language == "java":
+        module = text.removeprefix("import").strip(" ;").removeprefix("static ").strip()
+        facts.imports.append(Import(line, "import", module.removesuffix(".*")))
+    elif language == "rust":
+        if text.startswith("mod ") or " mod " in text.partition("{")[0]:
+            facts.imports.append(Import(line, "import", "self::" + text.rpartition("mod ")[2].strip(" ;")))
+            return
+        body = text.partition("use ")[2].strip(" ;")
+        for module in _use_paths(body):
+            facts.imports.append(Import(line, "import", module))
+
+
+def _use_paths(text: str) -> list[str]:
+    """`a::{b, c as d}` -> [`a::b`, `a::c`]"""
+    head, brace, rest = text.partition("{")
+    if not brace:
+        return [text.partition(" as ")[0].strip().removesuffix("::*")]
+    depth, start, parts = 0, 0, []
+    inside = rest.rpartition("}")[0]
+    for at, char in enumerate(inside):
+        if char == "{":
+            depth += 1
+        elif char == "}":
+            depth -= 1
+        elif char == "," and depth == 0:
+            parts.append(inside[start:at].strip())
+            start = at + 1
+    parts.append(inside[start:].strip())
+    return [path for part in parts if part for path in _use_paths(head.strip() + part)]
+
+
+def _required(found: dict[str, list[Node]], source: bytes, language: str, facts: Facts) -> None:
+    kind = {"bash": "source", "cmake": "source", "starlark": "load"}.get(language, "require")
+    for node in engine.in_order(found.get("module", [])):
+        text = engine.text_of(node, source).strip("\"'`")
+        if text:
+            facts.imports.append(Import(node.start_point[0] + 1, kind, text))

@@ -1,0 +1,151 @@
+"""Macros that hide structure from a parser, found by their own definitions in the tree.
+
+Note [ Blanked macros ]
+A macro whose body is empty, an attribute, a linkage or another such macro says nothing about structure, yet
+`class TORCH_API Tensor {` parses as a function. Such names are replaced by spaces of the same length before the
+parse, so that every byte offset stays true, and each place is recorded as a reference to the macro.
+"""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+_DEFINE = re.compile(rb"^[ \t]*#[ \t]*define[ \t]+(\w+)(\([^)\n]*\))?[ \t]*((?:[^\n\\]|\\\r?\n|\\.)*)", re.M)
+_ATTRIBUTE = re.compile(
+    rb"^(?:__attribute__\s*\(\(.*\)\)|__declspec\s*\(.*\)|\[\[.*\]\]|_Pragma\s*\(.*\)|__forceinline|__inline__|__inline|inline|"
+    rb"static|extern|constexpr|noexcept|__restrict__|__restrict|restrict|__device__|__host__|__global__|__forceinline__|"
+    rb"__noinline__|__cdecl|__stdcall|virtual|final|override|volatile|extern "
+    rb"\"C\"|always_inline|thread_local|__thread|\s)*$",
+    re.S,
+)
+# `class SOME_API Name {`: a class has one name, so the first word is a macro even where its definition is not seen.
+_BEFORE_NAME = re.compile(
+    rb"\b(?:class|struct|union)[ \t\n]+([A-Z_][A-Z0-9_]+)[ \t\n]+(?!final\b)\w+[ \t\n]*(?:final[ \t\n]*)?[:{]"
+)
+_GLOBAL_BASE = re.compile(rb"\b((?:public|private|protected|virtual)[ \t]+)::(?=\w)")
+_COMMENT = re.compile(rb"/\*.*?\*/|//[^\n]*", re.S)
+_GUARD = re.compile(rb"(?:_H_?|_HPP_?|_INCLUDED|_CUH_?)$")
+
+# Object-like macros that expand to members or attributes but whose definition is outside most trees.
+WELL_KNOWN = (
+    "PyObject_HEAD",
+    "PyObject_VAR_HEAD",
+    "PyMODINIT_FUNC",
+    "PyAPI_FUNC",
+    "Q_OBJECT",
+    "JNIEXPORT",
+    "JNICALL",
+    "CUDARTAPI",
+    "WINAPI",
+    "__host__",
+    "__device__",
+    "__forceinline__",
+    "__global__",
+    "__shared__",
+    "__constant__",
+    "__restrict__",
+)
+_REPLACED = {b"PyMODINIT_FUNC": b"PyObject *     "}
+
+
+# `KIND(Name, ...) {` at file scope: what the arguments define.
+DEFINERS = {
+    "TEST": "test", "TEST_F": "test", "TEST_P": "test", "TYPED_TEST": "test", "TYPED_TEST_P": "test",
+    "BENCHMARK_F": "test", "BENCHMARK_DEFINE_F": "test",
+    "PYBIND11_MODULE": "registration", "TORCH_LIBRARY": "registration", "TORCH_LIBRARY_IMPL": "registration",
+    "TORCH_LIBRARY_FRAGMENT": "registration", "BOOST_PYTHON_MODULE": "registration", "NB_MODULE": "registration",
+}  # fmt: skip
+
+
+def definitions(source: bytes) -> list[tuple[bytes, bytes | None, bytes]]:
+    """(name, parameters or None, body) of each `#define`."""
+    found = [(m.group(1), m.group(2), _COMMENT.sub(b" ", m.group(3)).strip()) for m in _DEFINE.finditer(source)]
+    found += [(m.group(1), None, b"__declspec()") for m in _BEFORE_NAME.finditer(source)]
+    return found
+
+
+@dataclass(slots=True)
+class Macros:
+    """The macros of one tree that matter to the parse."""
+
+    blanked: frozenset[str] = frozenset()
+    # Macros that define something by their arguments: name -> kind of what they define.
+    definers: dict[str, str] = field(default_factory=lambda: dict(DEFINERS))
+    _pattern: re.Pattern[bytes] | None = None
+
+    def blank(self, source: bytes) -> tuple[bytes, list[tuple[str, int]]]:
+        """The source with the blanked macros as spaces, and where each stood."""
+        if self._pattern is None:
+            self._pattern = _pattern(self.blanked)
+        places: list[tuple[str, int]] = []
+        pieces: list[bytes] = []
+        at = 0
+        for match in self._pattern.finditer(source):
+            start, end = match.span()
+            line = source.rfind(b"\n", 0, start) + 1
+            head = source[line:start].lstrip()
+            if head.startswith(b"#"):
+                continue  # its own definition, or a condition on it
+            name = match.group(1)
+            places.append((name.decode("utf-8", "replace"), start))
+            pieces += source[at:start], _REPLACED.get(name, b"")[: end - start].ljust(end - start)
+            at = end
+        if pieces:
+            pieces.append(source[at:])
+            source = b"".join(pieces)
+        # The grammar does not know a base class that is named from the global namespace.
+        return _GLOBAL_BASE.sub(rb"\1  ", source), places
+
+
+def _pattern(names: Iterable[str]) -> re.Pattern[bytes]:
+    ordered = sorted(names, key=lambda name: (-len(name), name))
+    if not ordered:
+        return re.compile(rb"(?!)")
+    # Grouped by first letter: at most places the first letter already says no.
+    by_letter: dict[str, list[str]] = {}
+    for name in ordered:
+        by_letter.setdefault(name[0], []).append(name[1:])
+    groups = [re.escape(letter) + "(?:" + "|".join(map(re.escape, rests)) + ")" for letter, rests in by_letter.items()]
+    letters = "".join(map(re.escape, by_letter))
+    return re.compile(rf"\b(?=[{letters}])({'|'.join(groups)})\b(?!\s*\()".encode())
+
+
+def attribute_macros(
+    found: Iterable[tuple[bytes, bytes | None, bytes]], configured: Iterable[str] = ()
+) -> frozenset[str]:
+    """Of all macros of the tree, those that stand for attributes or nothing in every one of their definitions."""
+    bodies: dict[bytes, set[bytes]] = {}
+    for name, parameters, body in found:
+        bodies.setdefault(name, set()).add(b"(" + body if parameters is not None else body)
+    chosen = {name.encode() for name in (*WELL_KNOWN, *configured)}
+    changed = True
+    while changed:
+        changed = False
+        for name, texts in bodies.items():
+            if name in chosen or _GUARD.search(name) or any(text.startswith(b"(") for text in texts):
+                continue
+            if texts == {b""}:
+                # Defined as nothing everywhere: a flag for #if, unless its name says that it is an attribute.
+                suitable = name.endswith(
+                    (b"_API", b"_EXPORT", b"_EXPORTS", b"_PUBLIC", b"_HIDDEN", b"_LOCAL", b"_INLINE")
+                )
+            else:
+                suitable = all(_stands_for_attribute(text, chosen) or _opens_block(text, bodies) for text in texts)
+            if suitable:
+                chosen.add(name)
+                changed = True
+    return frozenset(name.decode("utf-8", "replace") for name in chosen)
+
+
+def _stands_for_attribute(body: bytes, chosen: set[bytes]) -> bool:
+    words = re.sub(rb"\b\w+\b", lambda match: b"" if match.group() in chosen else match.group(), body)
+    return bool(_ATTRIBUTE.match(words))
+
+
+def _opens_block(body: bytes, bodies: dict[bytes, set[bytes]]) -> bool:
+    """A macro that opens or closes a block (`try {`): what stands between two of them parses only without them."""
+    if body.count(b"{") != body.count(b"}"):
+        return True
+    first = re.match(rb"\w+", body)
+    texts = bodies.get(first.group(), set()) if first is not None else set()
+    return bool(texts) and all(text.count(b"{") != text.count(b"}") for text in texts)

@@ -1,0 +1,8 @@
+[(identifier) (field_identifier) (type_identifier)] @ref
+(comment) @comment
+(parameter_declaration type: (_) declarator: (_)) @parameter
+[(if_statement) (case_statement) (conditional_expression)] @branch
+(binary_expression operator: ["&&" "||"]) @branch
+[(for_statement) (while_statement) (do_statement)] @loop
+(initializer_list . (string_literal) @key) @row
+(cast_expression) @cast

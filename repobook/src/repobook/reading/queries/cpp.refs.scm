@@ -1,0 +1,15 @@
+[(identifier) (field_identifier) (type_identifier) (namespace_identifier)] @ref
+(this) @ref
+(comment) @comment
+[(parameter_declaration type: (_) declarator: (_)) (optional_parameter_declaration type: (_) declarator: (_))] @parameter
+(for_range_loop declarator: (_) @local)
+(structured_binding_declarator (identifier) @local)
+(lambda_capture_initializer left: (identifier) @local)
+(type_parameter_declaration (type_identifier) @local)
+[(if_statement) (case_statement) (conditional_expression) (catch_clause)] @branch
+(binary_expression operator: ["&&" "||"]) @branch
+[(for_statement) (while_statement) (do_statement) (for_range_loop)] @loop
+(initializer_list . (string_literal) @key) @row
+(new_expression) @new
+(delete_expression) @delete
+(cast_expression) @cast

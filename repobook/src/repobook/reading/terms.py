@@ -1,0 +1,66 @@
+"""Candidate terms of a file's comments and prose: phrases that it repeats and that ordinary English does not.
+
+A worker sees one file; how much a term stands out against the tree is decided when all files are read.
+"""
+
+import re
+from collections import Counter
+from functools import cache
+from importlib.resources import files
+from itertools import pairwise
+
+_WORD = re.compile(r"[A-Za-z][A-Za-z0-9]*(?:-[A-Za-z0-9]+)*|[.;:!?()\[\]{}`\"|=<>]+")
+_SKIP = re.compile(r"copyright|licen[sc]e|https?://|redistribut", re.I)
+_MOST = 24
+
+
+@cache
+def background() -> frozenset[str]:
+    """Ordinary words, which are no terms however often a tree uses them."""
+    return frozenset(files("repobook.reading").joinpath("background.txt").read_text(encoding="utf-8").split())
+
+
+def terms(texts: list[tuple[int, str]]) -> dict[str, tuple[int, int]]:
+    """term -> (count, first line) for (line, text) pieces."""
+    words: list[str] = []
+    kept: list[tuple[int, str]] = []
+    for line, text in texts:
+        if _SKIP.search(text):
+            continue
+        kept.append((line, text))
+        words += _WORD.findall(text.lower())
+        words.append(".")
+    if len(words) < 8:
+        return {}
+    ordinary = background()
+    known = {word for word in set(words) if len(word) > 2 and word not in ordinary and word[0].isalpha()}
+    plain = [word if word in known else "" for word in words]
+    pairs = Counter(pairwise(plain))
+    singles = Counter(plain)
+    found: dict[str, int] = {
+        f"{one} {two}": count for (one, two), count in pairs.items() if count > 1 and one and two and one != two
+    }
+    in_pairs = Counter[str]()
+    for (one, two), count in pairs.items():
+        if count > 1 and one and two:
+            in_pairs[one] += count
+            in_pairs[two] += count
+    for word, count in singles.items():
+        if word and count - in_pairs[word] > 2:
+            found[word] = count
+    best = sorted(found.items(), key=lambda row: (-row[1] * (1 + (" " in row[0])), row[0]))[:_MOST]
+    lowered = [(line, text.lower()) for line, text in kept]
+    return {term: (count, _first(term, lowered)) for term, count in best}
+
+
+def _first(term: str, texts: list[tuple[int, str]]) -> int:
+    for line, text in texts:
+        at = text.find(term)
+        if at >= 0:
+            return line + text.count("\n", 0, at)
+    one = term.partition(" ")[0]
+    for line, text in texts:
+        at = text.find(one)
+        if at >= 0:
+            return line + text.count("\n", 0, at)
+    return texts[0][0] if texts else 1

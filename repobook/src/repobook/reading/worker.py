@@ -1,0 +1,105 @@
+"""Reading one file in a worker process: its row, the rows of its facts, and a problem in one line."""
+
+import gc
+import hashlib
+import multiprocessing
+import os
+from dataclasses import dataclass
+
+from repobook.config import Config
+from repobook.languages import language_of
+from repobook.model import store
+from repobook.reading import macros as macro_reader
+from repobook.reading.facts import Facts
+from repobook.reading.macros import Macros
+from repobook.reading.reader import is_binary, read
+
+
+@dataclass(slots=True)
+class Task:
+    file: int
+    path: str
+    size: int
+    mtime: int
+
+
+@dataclass(slots=True)
+class Setting:
+    root: str
+    config: Config
+    macros: Macros
+
+
+_setting: Setting
+
+
+def start(setting: Setting) -> None:
+    global _setting
+    _setting = setting
+    # Nodes and rows form no cycles, but there are millions of them: collections would only walk over them.
+    if multiprocessing.parent_process() is not None:
+        gc.disable()
+
+
+def read_task(task: Task) -> tuple[store.Row, store.Rows, str]:
+    setting = _setting
+    config = setting.config
+    test = is_test(task.path, config)
+    try:
+        with open(os.path.join(setting.root, task.path), "rb") as file:
+            source = file.read(config.max_file_size + 1)
+    except OSError as error:
+        row = store.file_row(
+            task.file, task.path, language_of(task.path), task.size, task.mtime, b"", "unreadable", test, None
+        )
+        return row, {}, f"{task.path}: not read: {error.strerror}"
+    language = language_of(task.path, source[:200])
+    digest = content_digest(source)
+    problem = ""
+    facts: Facts | None = None
+    status = "ok"
+    if not source:
+        status = "empty"
+    elif is_binary(source):
+        status = "binary"
+    elif len(source) > config.max_file_size:
+        status = "large"
+        problem = f"{task.path}: {task.size:,} bytes, larger than max_file_size: described, not parsed"
+    else:
+        try:
+            source.decode("utf-8")
+        except UnicodeDecodeError as error:
+            problem = f"{task.path}: not UTF-8 (byte {error.start}): read with replacement characters"
+        try:
+            facts = read(source, task.path, language, setting.macros)
+        except RecursionError:
+            problem = f"{task.path}: nested too deep: described, not parsed"
+            status = "unparsed"
+    row = store.file_row(task.file, task.path, language, task.size, task.mtime, digest, status, test, facts)
+    return row, store.rows_of(task.file, facts) if facts is not None else {}, problem
+
+
+def content_digest(source: bytes) -> bytes:
+    return hashlib.blake2b(source, digest_size=16).digest()
+
+
+def macros_task(task: Task) -> tuple[int, list[tuple[str, str | None, str]]]:
+    """Every `#define` of a file."""
+    try:
+        with open(os.path.join(_setting.root, task.path), "rb") as file:
+            source = file.read(_setting.config.max_file_size)
+    except OSError:
+        return task.file, []
+    return task.file, [
+        (name.decode("utf-8", "replace"), None if parameters is None else "", body.decode("utf-8", "replace")[:2000])
+        for name, parameters, body in macro_reader.definitions(source)
+    ]
+
+
+def is_test(path: str, config: Config) -> bool:
+    *folders, name = path.split("/")
+    stem = name.partition(".")[0]
+    return (
+        stem.startswith("test_") or stem.endswith(("_test", "_tests", "-test")) or ".test." in name or ".spec." in name
+        or any(folder in config.test_patterns for folder in folders)
+    )  # fmt: skip

@@ -1,0 +1,1 @@
+"""From names to definitions: imports to files, references to symbols, exposed names to the functions behind them."""

@@ -1,0 +1,125 @@
+"""All references of a file as edges between symbols: who calls, uses, inherits or registers what."""
+
+import sqlite3
+
+from repobook.languages import C_FAMILY
+from repobook.model.schema import BINDS, CALLS, CERTAIN, FILE_SHIFT, INHERITS, USES
+from repobook.model.store import places_of
+from repobook.reading.engine import CLASSES
+from repobook.reading.facts import CALL, LINE_BITS, LINE_MASK, LOCAL_MASK
+from repobook.resolving.modules import Modules
+from repobook.resolving.names import Names
+from repobook.resolving.tables import Tables
+
+Edge = tuple[int, int, int, int, int, int]  # src, dst, kind, certainty, line, count
+
+
+def resolve_imports(
+    db: sqlite3.Connection, tables: Tables, modules: Modules, files: list[int] | None = None
+) -> set[int]:
+    """Set the target file of every import (of the given files, or of all); returns the files that a change concerns."""
+    concerned: set[int] = set()
+    where = "" if files is None else f" WHERE file IN ({','.join(map(str, files))})"
+    updates = []
+    known: dict[tuple[str, str, str, str, str], int | None] = {}
+    for rowid, file, kind, module, name, old in db.execute(
+        f"SELECT rowid, file, kind, module, name, target FROM imports{where}"
+    ):
+        path = tables.path[file]
+        key = (kind, module, name, tables.language[file], path.rpartition("/")[0])
+        if key not in known:
+            target = modules.resolve(kind, module, name, tables.language[file], path)
+            known[key] = tables.by_path[target] if target else None
+        new = known[key]
+        if new != old:
+            updates.append((new, rowid))
+            concerned.update(number for number in (file, old, new) if number is not None)
+    db.executemany("UPDATE imports SET target=? WHERE rowid=?", updates)
+    return concerned
+
+
+def edges_of(db: sqlite3.Connection, names: Names, file: int) -> list[Edge]:
+    """The edges that start in a file."""
+    base = file << FILE_SHIFT
+    found: dict[tuple[int, int], list[int]] = {}
+    tables = names.tables
+    symbols = tables.symbols(file)
+    resolve = names.resolve
+
+    def add(src: int, dst: int, kind: int, certainty: int, line: int, count: int) -> None:
+        edge = found.get((src, dst))
+        if edge is None:
+            found[src, dst] = [kind, certainty, line, count]
+            return
+        edge[3] += count
+        if line < edge[2]:
+            edge[2] = line
+        if certainty > edge[1]:
+            edge[1] = certainty
+        if kind == CALLS and edge[0] == USES:
+            edge[0] = CALLS
+
+    scopes = _scopes(names, file)
+    for name, qualifier, blob in db.execute("SELECT name, qualifier, places FROM refs WHERE file=?", (file,)):
+        known: dict[int, tuple[list[int], int]] = {}
+        for place in places_of(blob):
+            local = place >> LINE_BITS & LOCAL_MASK
+            scope = scopes[local]
+            answer = known.get(scope)
+            if answer is None:
+                syms, certainty = resolve(file, name, qualifier, scope)
+                answer = known[scope] = ([sym[0] for sym in syms], certainty)
+            targets, certainty = answer
+            if not targets:
+                continue
+            kind = CALLS if place >> 40 & CALL else USES
+            src = base | local
+            for dst in targets:
+                if dst != src or kind == CALLS:
+                    add(src, dst, kind, certainty, place & LINE_MASK, 1)
+    for sym in symbols[1:]:
+        if sym.bases and sym.kind in CLASSES:
+            for parent in names.bases(sym):
+                edge = found.setdefault((sym.id, parent.id), [INHERITS, CERTAIN, 0, 0])
+                edge[0] = INHERITS
+    for line, target, local in db.execute(
+        "SELECT line, target, local FROM bindings WHERE file=? AND target<>''", (file,)
+    ):
+        for sym in names.bound_target(file, target):
+            edge = found.setdefault((base | local, sym.id), [BINDS, CERTAIN, line, 1])
+            edge[0] = BINDS
+    return [(src, dst, kind, certainty, line, count) for (src, dst), (kind, certainty, line, count) in found.items()]
+
+
+def twins_of(tables: Tables, file: int) -> list[tuple[int, int]]:
+    """(definition, declaration) pairs for the declarations of a file."""
+    pairs = []
+    for sym in tables.symbols(file)[1:]:
+        if not sym.declaration:
+            continue
+        for other in tables.named(sym.name):
+            if not other.declaration and other.qualified == sym.qualified and other.kind == sym.kind:
+                pairs.append((other.id, sym.id))
+                break
+    return pairs
+
+
+def _scopes(names: Names, file: int) -> list[int]:
+    """Per local symbol, one that stands for its scope: references from all functions of a class resolve alike."""
+    tables = names.tables
+    symbols = tables.symbols(file)
+    base = file << FILE_SHIFT
+    nests = tables.has_children(file)
+    native = tables.language[file] in C_FAMILY
+    first: dict[str, int] = {}
+    found: list[int] = []
+    for local, sym in enumerate(symbols):
+        if local == 0 or base | local in nests:
+            found.append(local)
+            continue
+        if native:
+            prefix = sym.qualified.rpartition("::")[0]
+            found.append(first.setdefault(prefix, local))
+        else:
+            found.append(found[sym.parent & LOCAL_MASK])
+    return found

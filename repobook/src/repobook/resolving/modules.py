@@ -1,0 +1,223 @@
+"""Imports and includes to files. A path that leaves the tree is outside; nothing is guessed from the disk."""
+
+import posixpath
+from collections import defaultdict
+from pathlib import PurePosixPath
+
+_PYTHON = (".py", "/__init__.py", ".pyi", "/__init__.pyi", ".pyi.in", "/__init__.pyi.in")
+_SCRIPT = (
+    "",
+    ".ts",
+    ".tsx",
+    ".d.ts",
+    ".js",
+    ".jsx",
+    ".mjs",
+    ".cjs",
+    ".mts",
+    ".json",
+    "/index.ts",
+    "/index.tsx",
+    "/index.js",
+    "/index.mjs",
+    "/index.jsx",
+)
+
+
+class Modules:
+    def __init__(self, paths: dict[str, int]) -> None:
+        self.paths = paths
+        self._by_name: dict[str, list[str]] = defaultdict(list)
+        self._bases: dict[str, list[str]] = defaultdict(list)
+        self._folders: dict[str, list[str]] = defaultdict(list)
+        packages = {
+            posixpath.dirname(p) for p in paths if p.endswith(("/__init__.py", "/__init__.pyi", "/__init__.pyi.in"))
+        }
+        for path in paths:
+            folder, _, name = path.rpartition("/")
+            self._by_name[name].append(path)
+            if name.endswith(".go"):
+                self._folders[folder].append(path)
+            if name.endswith((".py", ".pyi")) and folder not in packages:
+                self._add_base(name.partition(".")[0], folder)
+        for package in packages:
+            folder, _, name = package.rpartition("/")
+            if folder not in packages:
+                self._add_base(name, folder)
+        # A folder of packages without __init__.py of its own (a namespace package) is reached from the root.
+        for path in paths:
+            first = path.partition("/")[0]
+            if path.endswith(".py") and "" not in self._bases[first]:
+                self._bases[first].append("")
+
+    def _add_base(self, name: str, folder: str) -> None:
+        if folder not in self._bases[name]:
+            self._bases[name].append(folder)
+
+    # ----- Python -------------------------------------------------------------------------------------------
+
+    def python(self, module: str, importer: str) -> str | None:
+        """The file of a module as `importer` names it, or None where it is outside the tree."""
+        folder = posixpath.dirname(importer)
+        if module.startswith("."):
+            rest = module.lstrip(".")
+            for _ in range(len(module) - len(rest) - 1):
+                folder = posixpath.dirname(folder)
+            return self._python_at(posixpath.join(folder, rest.replace(".", "/")) if rest else folder)
+        relative = module.replace(".", "/")
+        first = module.partition(".")[0]
+        bases = self._bases.get(first)
+        if not bases:
+            return None
+        if folder in bases:
+            found = self._python_at(posixpath.join(folder, relative))
+            if found is not None:
+                return found
+        for base in sorted(bases, key=lambda base: (-_shared(base, folder), base.count("/"), base)):
+            # A module beside a script elsewhere in the tree is not on this file's path.
+            if posixpath.join(base, first) + ".py" in self.paths and base and not folder.startswith(base):
+                continue
+            found = self._python_at(posixpath.join(base, relative))
+            if found is not None:
+                return found
+        return None
+
+    def _python_at(self, path: str) -> str | None:
+        for ending in _PYTHON:
+            if path + ending in self.paths:
+                return path + ending
+        return None
+
+    # ----- C family -----------------------------------------------------------------------------------------
+
+    def include(self, text: str, importer: str) -> str | None:
+        target = text.strip('<>" ')
+        if not target or target.startswith("/"):
+            return None
+        folder = posixpath.dirname(importer)
+        beside = posixpath.normpath(posixpath.join(folder, target))
+        if not text.startswith("<") and beside in self.paths:
+            return beside
+        target = posixpath.normpath(target)
+        if target.startswith(".."):
+            return None
+        if target in self.paths:
+            return target
+        if text.startswith("<") and "/" not in target:
+            return None  # a system header, whatever file here has the same name
+        ending = "/" + target
+        found = [path for path in self._by_name.get(posixpath.basename(target), ()) if path.endswith(ending)]
+        if not found or ("/" not in target and len(found) > 1 and not any(_shared(p, folder) for p in found)):
+            return None
+        return max(found, key=lambda path: (_shared(path, importer), -path.count("/"), path))
+
+    # ----- others -------------------------------------------------------------------------------------------
+
+    def script(self, text: str, importer: str) -> str | None:
+        """JavaScript and TypeScript: relative paths; packages are outside."""
+        if not text.startswith("."):
+            return None
+        path = posixpath.normpath(posixpath.join(posixpath.dirname(importer), text))
+        if path.startswith(".."):
+            return None
+        for ending in _SCRIPT:
+            if path + ending in self.paths:
+                return path + ending
+        stem = path.removesuffix(".js").removesuffix(".mjs")
+        for ending in (".ts", ".tsx"):
+            if stem + ending in self.paths:
+                return stem + ending
+        return None
+
+    def dotted(self, text: str, extension: str) -> str | None:
+        """Java: the package path ends a file's path."""
+        parts = text.split(".")
+        for stop in range(len(parts), max(0, len(parts) - 2), -1):
+            ending = "/".join(parts[:stop]) + extension
+            for path in self._by_name.get(posixpath.basename(ending), ()):
+                if path == ending or path.endswith("/" + ending):
+                    return path
+        return None
+
+    def go(self, text: str) -> str | None:
+        """Go: the longest folder of the tree that ends the import path; its first file stands for the package."""
+        parts = text.split("/")
+        for start in range(len(parts)):
+            folder = "/".join(parts[start:])
+            if folder in self._folders and (start > 0 or len(parts) > 1):
+                return min(self._folders[folder])
+        return None
+
+    def rust(self, text: str, importer: str) -> str | None:
+        parts = [part for part in text.split("::") if part]
+        folder = posixpath.dirname(importer)
+        stem = PurePosixPath(importer).stem
+        if parts and parts[0] == "crate":
+            while folder and not any(posixpath.join(folder, name) in self.paths for name in ("lib.rs", "main.rs")):
+                folder = posixpath.dirname(folder)
+            parts = parts[1:]
+        elif parts and parts[0] in ("self", "super"):
+            if stem not in ("mod", "lib", "main"):
+                folder = posixpath.join(folder, stem)
+            while parts and parts[0] in ("self", "super"):
+                if parts[0] == "super":
+                    folder = posixpath.dirname(folder)
+                parts = parts[1:]
+        elif stem not in ("mod", "lib", "main"):
+            folder = posixpath.join(folder, stem)
+        for stop in range(len(parts), 0, -1):
+            base = posixpath.join(folder, *parts[:stop])
+            for ending in (".rs", "/mod.rs"):
+                if base + ending in self.paths:
+                    return base + ending
+        return None
+
+    def beside(self, text: str, importer: str) -> str | None:
+        """Shell `source`, CMake `include`, Starlark `load`: a path from the file or from the root."""
+        text = text.strip("\"' ")
+        if text.startswith("//"):
+            text = text[2:].replace(":", "/", 1).lstrip("/")
+        elif text.startswith(":"):
+            text = text[1:]
+        elif text.startswith("@"):
+            return None
+        for base in (posixpath.dirname(importer), ""):
+            path = posixpath.normpath(posixpath.join(base, text))
+            for ending in ("", "/CMakeLists.txt", ".cmake"):
+                if path + ending in self.paths:
+                    return path + ending
+        return None
+
+    def resolve(self, kind: str, module: str, name: str, language: str, importer: str) -> str | None:
+        """The file that an import of any language reaches."""
+        if kind == "include":
+            return self.include(module, importer)
+        if language == "python":
+            if kind == "from" and name and name != "*":
+                joint = module if module.endswith(".") else module + "."
+                found = self.python(joint + name, importer)
+                owner = self.python(module, importer)
+                # `from package import name`: a submodule only where the package itself does not come first.
+                return found if owner is None else (owner if found is None else found)
+            return self.python(module, importer)
+        if language in ("javascript", "typescript", "tsx"):
+            return self.script(module, importer)
+        if language == "java":
+            return self.dotted(module, ".java")
+        if language == "go":
+            return self.go(module)
+        if language == "rust":
+            return self.rust(module, importer)
+        if kind in ("source", "load"):
+            return self.beside(module, importer)
+        return None
+
+
+def _shared(path: str, other: str) -> int:
+    """How many leading folders two paths have in common."""
+    count = 0
+    for one, two in zip(path.split("/"), other.split("/"), strict=False):
+        if one != two:
+            break
+        count += 1
+    return count

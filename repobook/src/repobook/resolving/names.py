@@ -1,0 +1,242 @@
+"""References to definitions: the door to the rules of each language, and what they share.
+
+Where the rules of scope do not decide, all candidates are given; see `answer`, Note [ Certainty ].
+"""
+
+from repobook.languages import C_FAMILY
+from repobook.model.schema import CANDIDATE, CERTAIN, FILE_SHIFT, LIKELY
+from repobook.reading.facts import TYPED
+from repobook.resolving.answer import CANDIDATES, DEPTH, NOTHING, Answer, split_arguments
+from repobook.resolving.modules import Modules
+from repobook.resolving.native_names import NativeNames
+from repobook.resolving.python_names import PythonNames
+from repobook.resolving.tables import Sym, Tables
+
+# Methods of the languages' own containers: an unknown receiver is more likely one of those than the tree's class.
+_BUILTIN = frozenset(
+    name
+    for kind in (str, bytes, list, dict, set, frozenset, tuple, int, float, type, object, BaseException)
+    for name in dir(kind)
+) | frozenset({"close", "read", "write", "readline", "flush", "group", "match", "search", "start", "end"})
+_STD = frozenset(
+    [
+        "size",
+        "begin",
+        "end",
+        "cbegin",
+        "cend",
+        "rbegin",
+        "rend",
+        "push_back",
+        "emplace_back",
+        "emplace",
+        "insert",
+        "erase",
+        "find",
+        "at",
+        "front",
+        "back",
+        "data",
+        "empty",
+        "clear",
+        "resize",
+        "reserve",
+        "get",
+        "reset",
+        "release",
+        "lock",
+        "unlock",
+        "load",
+        "store",
+        "first",
+        "second",
+        "value",
+        "has_value",
+        "c_str",
+        "str",
+        "substr",
+        "count",
+        "swap",
+        "append",
+        "pop_back",
+        "length",
+        "what",
+        "wait",
+        "notify_one",
+        "notify_all",
+        "join",
+        "detach",
+        "use_count",
+        "assign",
+    ]
+)
+_FAMILIES = {
+    "javascript": ("javascript", "typescript", "tsx"),
+    "typescript": ("javascript", "typescript", "tsx"),
+    "tsx": ("javascript", "typescript", "tsx"),
+}
+
+
+class Names:
+    def __init__(self, tables: Tables, modules: Modules) -> None:
+        self.tables = tables
+        self.modules = modules
+        self.python = PythonNames(self)
+        self.native = NativeNames(self)
+        self._opaque: dict[tuple[str, bool], Answer] = {}
+        self._types: dict[int, Sym | None] = {}
+        self._bases: dict[int, list[Sym]] = {}
+
+    def resolve(self, file: int, name: str, qualifier: str, local: int) -> Answer:
+        """The definitions that an occurrence of `qualifier.name` inside the symbol `local` of a file can mean."""
+        language = self.tables.language[file]
+        if language == "python" or language == "starlark":
+            return self.python.resolve(file, name, qualifier, local)
+        if language in C_FAMILY:
+            return self.native.resolve(file, name, qualifier, local)
+        return self._plain(file, name, qualifier, local)
+
+    def type_of(self, sym: Sym) -> Sym | None:
+        """The class of a field or variable, where its definition states it."""
+        if sym.kind not in ("field", "variable", "property") or not sym.bases:
+            return None
+        if sym.id not in self._types:
+            self._types[sym.id] = None  # a type that is stated through itself is not known
+            if self.tables.language[sym.file] in C_FAMILY:
+                found = self.native.class_of(sym.file, sym.bases, sym.qualified.rpartition("::")[0])
+            else:
+                found = self.python.class_of(sym.file, sym.bases)
+            self._types[sym.id] = found
+        return self._types[sym.id]
+
+    def follow(self, owner: Sym | None, steps: list[str]) -> Sym | None:
+        """The class that a chain of members leads to: `x`, `y` of `self.x.y.f`."""
+        for step in steps:
+            if owner is None:
+                return None
+            found = self.member(owner, step)
+            owner = self.type_of(found[0]) if found else None
+        return owner
+
+    def bases(self, owner: Sym) -> list[Sym]:
+        """The classes of the tree that a class derives from."""
+        known = self._bases.get(owner.id)
+        if known is not None:
+            return known
+        language = self.tables.language[owner.file]
+        found: list[Sym] = []
+        self._bases[owner.id] = found
+        for text in split_arguments(owner.bases):
+            if "=" in text or not text:
+                continue
+            bare = text.partition("[")[0].partition("<")[0].strip()
+            if language in C_FAMILY:
+                sym = self.native.class_of(owner.file, bare, owner.qualified)
+            else:
+                sym = self.python.class_of(owner.file, bare)
+            if sym is not None and sym.id != owner.id:
+                found.append(sym)
+        return found
+
+    def member(self, owner: Sym, name: str, depth: int = 0) -> list[Sym]:
+        """A member of a class or of its bases, nearest first."""
+        found = self.tables.members(owner).get(name)
+        if found:
+            return found
+        if self.tables.language[owner.id >> FILE_SHIFT] in C_FAMILY:
+            found = self.tables.native_by_qualified(name).get(f"{owner.qualified}::{name}")
+            if found:
+                return found
+        if depth > DEPTH or not owner.bases:
+            return []
+        for base in self.bases(owner):
+            found = self.member(base, name, depth + 1)
+            if found:
+                return found
+        return []
+
+    def member_of_unknown(self, name: str, language: str) -> Answer:
+        """A member of an unknown receiver: whatever classes of the tree have it."""
+        python = language == "python"
+        key = (name, python)
+        known = self._opaque.get(key)
+        if known is not None:
+            return known
+        answer = NOTHING
+        if name not in (_BUILTIN if python else _STD) and not name.startswith("__"):
+            found = [
+                sym
+                for sym in self.tables.named(name)
+                if sym.kind in ("method", "field", "property")
+                and (
+                    self.tables.language[sym.file] == "python" if python else self.tables.language[sym.file] in C_FAMILY
+                )
+            ]
+            if python:
+                found = [s for s in found if ".pyi" not in self.tables.path[s.file]] + self.registered(name)
+            answer = self._weigh(found)
+        self._opaque[key] = answer
+        return answer
+
+    def _weigh(self, found: list[Sym]) -> Answer:
+        if not found:
+            return NOTHING
+        distinct = len({sym.qualified for sym in found})
+        if distinct == 1:
+            return self.definitions(found), LIKELY
+        if distinct <= CANDIDATES:
+            return self.definitions(found), CANDIDATE
+        return NOTHING
+
+    def registered(self, name: str) -> list[Sym]:
+        """The functions that are registered under a name for another language."""
+        found: list[Sym] = []
+        for file, target, local in self.tables.exposed(name):
+            if target:
+                found += self.bound_target(file, target)
+            else:
+                symbols = self.tables.symbols(file)
+                if local < len(symbols):
+                    found.append(symbols[local])
+        return list(dict.fromkeys(found))
+
+    def bound_target(self, file: int, target: str) -> list[Sym]:
+        """The function that a row of a method table or a `.def` names."""
+        scope, _, last = target.rpartition("::")
+        found, _ = self.native.resolve(file, last, scope, 0)
+        if not found:
+            wanted = "::" + target
+            found = [s for s in self.tables.named(last) if ("::" + s.qualified).endswith(wanted)]
+            same = [s for s in found if s.file == file]
+            found = same or found
+        return self.definitions(found)[:CANDIDATES]
+
+    def definitions(self, found: list[Sym]) -> list[Sym]:
+        """Definitions instead of the declarations that they complete."""
+        defined = {sym.qualified for sym in found if not sym.declaration}
+        return [sym for sym in found if not (sym.declaration and sym.qualified in defined)]
+
+    def _plain(self, file: int, name: str, qualifier: str, local: int) -> Answer:
+        """Languages without rules of their own here: this file, then what it imports, then the tree."""
+        language = self.tables.language[file]
+        family = _FAMILIES.get(language, (language,))
+        found = [sym for sym in self.tables.named(name) if self.tables.language[sym.file] in family]
+        if not found:
+            return NOTHING
+        same = [sym for sym in found if sym.file == file]
+        if same and (not qualifier or qualifier.startswith(TYPED) or len(found) == len(same)):
+            return same, CERTAIN if not qualifier or qualifier.startswith(TYPED) else LIKELY
+        reached = {imported.target for imported in self.tables.imports(file) if imported.target}
+        near = [sym for sym in found if sym.file in reached]
+        if near:
+            return (near, CERTAIN) if len({s.qualified for s in near}) == 1 else (near[:CANDIDATES], CANDIDATE)
+        if language in ("go", "java"):
+            folder = self.tables.path[file].rpartition("/")[0]
+            near = [sym for sym in found if self.tables.path[sym.file].rpartition("/")[0] == folder]
+            if near and not qualifier:
+                return near[:CANDIDATES], CERTAIN if len(near) == 1 else CANDIDATE
+        if qualifier and len(found) <= CANDIDATES:
+            members = [sym for sym in found if sym.kind in ("method", "field", "function")]
+            if members:
+                return members, LIKELY if len(members) == 1 else CANDIDATE
+        return NOTHING

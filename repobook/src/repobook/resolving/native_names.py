@@ -1,0 +1,188 @@
+"""Names in C-family files: namespaces, classes and their bases, `using`, aliases, overloads, macros."""
+
+from typing import TYPE_CHECKING
+
+from repobook.model.schema import CANDIDATE, CERTAIN, FILE_SHIFT
+from repobook.reading.engine import CLASSES
+from repobook.reading.facts import OPAQUE, STEP, TYPED
+from repobook.resolving.answer import CANDIDATES, NOTHING, Answer
+from repobook.resolving.tables import Sym
+
+if TYPE_CHECKING:
+    from repobook.resolving.names import Names
+
+
+class NativeNames:
+    def __init__(self, names: "Names") -> None:
+        self.names = names
+        self.tables = names.tables
+        self._usings: dict[int, tuple[list[str], dict[str, str]]] = {}
+        self._derived: dict[str, Sym | None] = {}
+
+    def resolve(self, file: int, name: str, qualifier: str, local: int) -> Answer:
+        tables = self.tables
+        if qualifier.startswith(TYPED):
+            symbols = tables.symbols(file)
+            scope = symbols[local].qualified if local < len(symbols) else ""
+            kind, *steps = qualifier[1:].split(STEP)
+            owner = self.names.follow(self.class_of(file, kind, scope), steps)
+            if owner is not None:
+                found = self.names.member(owner, name)
+                if found:
+                    return self.names.definitions(found), CERTAIN
+                if not owner.bases:
+                    return NOTHING
+            return self.names.member_of_unknown(name, "cpp")
+        found = tables.native(name)
+        if not found:
+            return NOTHING
+        symbols = tables.symbols(file)
+        scope = symbols[local].qualified if local < len(symbols) else ""
+        usings, aliases = self._using(file)
+        if (
+            qualifier
+            and qualifier != OPAQUE
+            and "." not in qualifier
+            and "->" not in qualifier
+            and _is_scope(qualifier)
+        ):
+            first = qualifier.partition("::")[0]
+            if first in aliases:
+                qualifier = aliases[first] + qualifier[len(first) :]
+            chosen = self._scoped(name, qualifier, scope)
+            if chosen:
+                return self._decide(chosen, file)
+            if "::" not in qualifier and not any(
+                s.kind in CLASSES or s.kind in ("namespace", "type") for s in tables.named(qualifier)
+            ):
+                return (
+                    self.names.member_of_unknown(name, "cpp")
+                    if qualifier[:1].islower() and qualifier != "std"
+                    else NOTHING
+                )
+            return NOTHING
+        if qualifier:
+            return self.names.member_of_unknown(name, "cpp")
+        # A plain name: the innermost scope that has it wins.
+        by_qualified = tables.native_by_qualified(name)
+        for prefix in _scopes(scope):
+            chosen_here = by_qualified.get(f"{prefix}::{name}" if prefix else name)
+            if chosen_here:
+                return self._decide(chosen_here, file)
+            if prefix:
+                inherited = self._inherited(prefix, name)
+                if inherited:
+                    return self._decide(inherited, file)
+        same = [
+            sym for sym in found if sym.id >> FILE_SHIFT == file and symbols[sym.parent & 0xFFFFF].kind not in CLASSES
+        ]
+        if same:
+            return self._decide(same, file)
+        for space in usings:
+            ending = f"::{space}::{name}"
+            chosen_here = [s for s in found if ("::" + s.qualified).endswith(ending)]
+            if chosen_here:
+                return self._decide(chosen_here, file)
+        # Macros and enumerators do not stand in a scope that their use must name.
+        free = [sym for sym in found if sym.kind in ("macro", "enumerator")]
+        if free:
+            return self._decide(free, file)
+        return NOTHING
+
+    def _inherited(self, class_name: str, name: str) -> list[Sym]:
+        """A member that the class gets from its bases."""
+        if class_name not in self._derived:
+            self._derived[class_name] = next(
+                (
+                    s
+                    for s in self.tables.native(class_name.rpartition("::")[2])
+                    if s.bases and s.qualified == class_name
+                ),
+                None,
+            )
+        sym = self._derived[class_name]
+        return self.names.member(sym, name) if sym is not None else []
+
+    def _decide(self, found: list[Sym], file: int) -> Answer:
+        found = self.names.definitions(found)
+        same = [sym for sym in found if sym.file == file]
+        if same and len({s.qualified for s in found}) > 1:
+            found = same
+        distinct = len({sym.qualified for sym in found})
+        files = len({sym.file for sym in found})
+        if distinct == 1 and files == 1:
+            return found, CERTAIN
+        if same:
+            return same, CERTAIN
+        if distinct == 1 and files <= CANDIDATES:
+            return found, CERTAIN if files == 1 or all(
+                s.kind != "function" or s.declaration for s in found
+            ) else CANDIDATE
+        if distinct <= CANDIDATES and len(found) <= 2 * CANDIDATES:
+            return found, CANDIDATE
+        return NOTHING
+
+    def _scoped(self, name: str, qualifier: str, scope: str) -> list[Sym]:
+        """`qualifier::name` as seen from a scope; where no scope has it, every symbol whose qualified name ends so."""
+        by_qualified = self.tables.native_by_qualified(name)
+        wanted = f"{qualifier}::{name}".removeprefix("::")
+        for prefix in _scopes(scope):
+            exact = by_qualified.get(f"{prefix}::{wanted}" if prefix else wanted)
+            if exact:
+                return exact
+        ending = "::" + wanted
+        return [sym for full, found in by_qualified.items() if full.endswith(ending) for sym in found]
+
+    def _using(self, file: int) -> tuple[list[str], dict[str, str]]:
+        known = self._usings.get(file)
+        if known is None:
+            spaces: list[str] = []
+            aliases: dict[str, str] = {}
+            for imported in self.tables.imports(file):
+                if imported.kind == "using namespace":
+                    spaces.append(imported.module)
+                elif imported.kind == "using":
+                    spaces.append(imported.module.rpartition("::")[0])
+                elif imported.kind == "namespace alias":
+                    aliases[imported.alias] = imported.module
+            known = self._usings[file] = (spaces, aliases)
+        return known
+
+    def class_of(self, file: int, text: str, scope: str, depth: int = 0) -> Sym | None:
+        """The class that a type names, through one chain of aliases (`using Variable = at::Tensor`)."""
+        text = text.strip().removeprefix("const ").strip(" *&")
+        bare = text.partition("<")[0].strip()
+        space, _, last = bare.rpartition("::")
+        named = self._scoped(last, space, scope)
+        chosen = [s for s in named if s.kind in CLASSES and not s.declaration]
+        if not chosen:
+            found = [s for s in self.tables.native(last) if s.kind in CLASSES and not s.declaration]
+            for using in self._using(file)[0]:
+                chosen = [s for s in found if s.qualified.endswith(f"{using}::{bare}")]
+                if chosen:
+                    break
+        if not chosen and depth < 3:
+            for alias in [s for s in named if s.kind == "type"][:3]:
+                target = alias.signature.partition("=")[2] if "=" in alias.signature else ""
+                if target.strip():
+                    resolved = self.class_of(alias.file, target, alias.qualified.rpartition("::")[0], depth + 1)
+                    if resolved is not None:
+                        return resolved
+        if len({sym.qualified for sym in chosen}) > 1:
+            near = [sym for sym in chosen if sym.file == file]
+            return near[0] if near else None
+        return chosen[0] if chosen else None
+
+
+def _is_scope(text: str) -> bool:
+    return text.replace("::", "").replace("_", "").isalnum()
+
+
+def _scopes(scope: str) -> list[str]:
+    """`a::b::c` -> [`a::b::c`, `a::b`, `a`, ``]"""
+    found = [scope] if scope else []
+    while "::" in scope:
+        scope = scope.rpartition("::")[0]
+        found.append(scope)
+    found.append("")
+    return found

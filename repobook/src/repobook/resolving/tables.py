@@ -1,0 +1,162 @@
+"""The symbols and imports of the tree, as the resolver asks for them.
+
+A cold build loads everything at once; after a change of one file only what is asked for is loaded. Both go through
+the same methods.
+"""
+
+import sqlite3
+from typing import NamedTuple
+
+from repobook.languages import C_FAMILY
+from repobook.model.schema import FILE_SHIFT
+
+
+class Sym(NamedTuple):
+    id: int
+    name: str
+    kind: str
+    parent: int
+    qualified: str
+    declaration: int
+    bases: str
+    signature: str
+
+    @property
+    def file(self) -> int:
+        return self.id >> FILE_SHIFT
+
+
+class Imported(NamedTuple):
+    kind: str
+    module: str
+    name: str
+    alias: str
+    target: int  # file, 0 where outside the tree
+    rowid: int
+
+
+_COLUMNS = "id, name, kind, parent, qualified, declaration, bases, CASE WHEN kind='type' THEN signature ELSE '' END"
+
+
+class Tables:
+    def __init__(self, db: sqlite3.Connection) -> None:
+        self.db = db
+        self.language: dict[int, str] = {}
+        self.path: dict[int, str] = {}
+        self.exports: dict[int, str] = {}
+        for file, path, language, exports in db.execute("SELECT id, path, language, exports FROM files"):
+            self.language[file] = language
+            self.path[file] = path
+            if exports:
+                self.exports[file] = exports
+        self.by_path = {path: file for file, path in self.path.items()}
+        self._named: dict[str, list[Sym]] = {}
+        self._by_parent: dict[int, dict[int, dict[str, list[Sym]]]] = {}
+        self._imports: dict[int, list[Imported]] = {}
+        self._symbols: dict[int, list[Sym]] = {}
+        self._exposed: dict[str, list[tuple[int, str, int]]] = {}
+        self._native: dict[str, list[Sym]] = {}
+        self._spaces: dict[str, dict[str, list[Sym]]] = {}
+        self.loaded = False
+
+    def load_all(self) -> None:
+        named, symbols = self._named, self._symbols
+        for row in self.db.execute(f"SELECT {_COLUMNS} FROM symbols ORDER BY id"):
+            sym = Sym._make(row)
+            if sym.kind == "file":
+                symbols[sym.id >> FILE_SHIFT] = [sym]
+                continue
+            symbols[sym.id >> FILE_SHIFT].append(sym)
+            found = named.get(sym.name)
+            if found is None:
+                named[sym.name] = [sym]
+            else:
+                found.append(sym)
+        for file in symbols:
+            self._imports[file] = []
+        for file, *rest in self.db.execute(
+            "SELECT file, kind, module, name, alias, COALESCE(target, 0), rowid FROM imports"
+        ):
+            self._imports[file].append(Imported(*rest))
+        for exposed, file, target, local in self.db.execute("SELECT exposed, file, target, local FROM bindings"):
+            self._exposed.setdefault(exposed, []).append((file, target, local))
+        self.loaded = True
+
+    def named(self, name: str) -> list[Sym]:
+        found = self._named.get(name)
+        if found is None:
+            if self.loaded:
+                return []
+            rows = self.db.execute(f"SELECT {_COLUMNS} FROM symbols WHERE name=? AND kind<>'file' ORDER BY id", (name,))
+            found = self._named[name] = [Sym._make(row) for row in rows]
+        return found
+
+    def native(self, name: str) -> list[Sym]:
+        """The symbols of C-family files with a name."""
+        found = self._native.get(name)
+        if found is None:
+            language = self.language
+            found = self._native[name] = [sym for sym in self.named(name) if language[sym.id >> FILE_SHIFT] in C_FAMILY]
+        return found
+
+    def native_by_qualified(self, name: str) -> dict[str, list[Sym]]:
+        """The same by qualified name."""
+        found = self._spaces.get(name)
+        if found is None:
+            found = self._spaces[name] = {}
+            for sym in self.native(name):
+                found.setdefault(sym.qualified, []).append(sym)
+        return found
+
+    def symbols(self, file: int) -> list[Sym]:
+        """All symbols of a file by local index; the first is the file."""
+        found = self._symbols.get(file)
+        if found is None:
+            low, high = file << FILE_SHIFT, (file + 1) << FILE_SHIFT
+            rows = self.db.execute(f"SELECT {_COLUMNS} FROM symbols WHERE id>=? AND id<? ORDER BY id", (low, high))
+            found = self._symbols[file] = [Sym._make(row) for row in rows]
+        return found
+
+    def symbols_by_file(self) -> dict[int, list[Sym]]:
+        """Every file that was read, after `load_all`."""
+        return self._symbols
+
+    def imports(self, file: int) -> list[Imported]:
+        found = self._imports.get(file)
+        if found is None:
+            rows = self.db.execute(
+                "SELECT kind, module, name, alias, COALESCE(target, 0), rowid FROM imports WHERE file=?", (file,)
+            )
+            found = self._imports[file] = [Imported._make(row) for row in rows]
+        return found
+
+    def exposed(self, name: str) -> list[tuple[int, str, int]]:
+        """(file, target, local index) of the bindings that register a name."""
+        found = self._exposed.get(name)
+        if found is None:
+            if self.loaded:
+                return []
+            rows = self.db.execute("SELECT file, target, local FROM bindings WHERE exposed=?", (name,))
+            found = self._exposed[name] = [(int(r[0]), str(r[1]), int(r[2])) for r in rows]
+        return found
+
+    def top(self, file: int) -> dict[str, list[Sym]]:
+        """The names at the top level of a file."""
+        return self._children(file, file << FILE_SHIFT)
+
+    def members(self, symbol: Sym) -> dict[str, list[Sym]]:
+        """The names directly inside a class, function or namespace, as its own file defines them."""
+        return self._children(symbol.id >> FILE_SHIFT, symbol.id)
+
+    def _children(self, file: int, parent: int) -> dict[str, list[Sym]]:
+        by_parent = self._by_parent.get(file)
+        if by_parent is None:
+            by_parent = self._by_parent[file] = {}
+            for sym in self.symbols(file)[1:]:
+                by_parent.setdefault(sym.parent, {}).setdefault(sym.name, []).append(sym)
+        return by_parent.get(parent, {})
+
+    def has_children(self, file: int) -> set[int]:
+        """The symbols of a file that others are nested in."""
+        self._children(file, 0)
+        return set(self._by_parent[file])

@@ -1,0 +1,267 @@
+"""Resolving after a change: what it can have touched is resolved anew, and the pages that can differ are named.
+
+Note [ What a change touches ]
+A file that was read again has new edges. If its skeleton (the names, kinds and nesting of its symbols) is as before,
+its symbols keep their ids and no other file needs resolving. Otherwise every file that refers to a name it defined or
+defines is resolved too. A page can differ when its file was read, when an edge that leads into it differs, when an
+import of it, a note it titles or cites, its layer or its cycle changed.
+"""
+
+import gc
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from repobook import graph, workers
+from repobook.model import store
+from repobook.model.schema import FILE_SHIFT
+from repobook.resolving.edges import Edge, edges_of, resolve_imports, twins_of
+from repobook.resolving.modules import Modules
+from repobook.resolving.names import Names
+from repobook.resolving.tables import Tables
+
+Progress = Callable[[str, int, int], None]
+_Result = tuple[int, list[Edge], list[tuple[int, int]]]
+
+
+def _range(file: int) -> tuple[int, int]:
+    return file << FILE_SHIFT, (file + 1) << FILE_SHIFT
+
+
+@dataclass(slots=True)
+class Before:
+    """What the model said of the files that are about to be read again or deleted."""
+
+    skeletons: dict[int, list[tuple[object, ...]]] = field(default_factory=dict)
+    names: dict[int, set[str]] = field(default_factory=dict)
+    uses: dict[int, int] = field(default_factory=dict)  # of the symbols that others use
+    titles: set[str] = field(default_factory=set)
+    imported: set[tuple[int, int, int]] = field(default_factory=set)  # (file, target, line)
+    deleted: set[int] = field(default_factory=set)
+    pointed: set[int] = field(default_factory=set)  # symbols that the deleted files refer to
+
+    @classmethod
+    def of(cls, db: sqlite3.Connection, files: Iterable[int], deleted: Iterable[int]) -> "Before":
+        before = cls(deleted=set(deleted))
+        for file in [*files, *before.deleted]:
+            before.skeletons[file] = _skeleton(db, file)
+            before.names[file] = _names(db, file)
+            before.uses.update(db.execute("SELECT id, uses FROM symbols WHERE id>=? AND id<? AND uses>0", _range(file)))
+            before.titles |= _titles(db, file)
+            before.imported |= _imported(db, file)
+        for file in before.deleted:
+            before.pointed.update(
+                row[0] for row in db.execute("SELECT dst FROM edges WHERE src>=? AND src<?", _range(file))
+            )
+        return before
+
+
+def _skeleton(db: sqlite3.Connection, file: int) -> list[tuple[object, ...]]:
+    return db.execute(
+        "SELECT id, name, kind, parent, qualified, declaration, bases FROM symbols WHERE id>=? AND id<? ORDER BY id",
+        _range(file),
+    ).fetchall()
+
+
+def _names(db: sqlite3.Connection, file: int) -> set[str]:
+    """Names that a file defines or registers."""
+    found = {
+        row[0] for row in db.execute("SELECT name FROM symbols WHERE id>=? AND id<? AND kind<>'file'", _range(file))
+    }
+    found.update(row[0] for row in db.execute("SELECT exposed FROM bindings WHERE file=?", (file,)))
+    return found
+
+
+def _titles(db: sqlite3.Connection, file: int) -> set[str]:
+    return {
+        row[0]
+        for row in db.execute("SELECT title FROM remarks WHERE file=? AND kind IN ('note', 'note-reference')", (file,))
+    }
+
+
+def _imported(db: sqlite3.Connection, file: int) -> set[tuple[int, int, int]]:
+    """(file, target, first line) of the imports of a file."""
+    rows = db.execute(
+        "SELECT file, target, MIN(line) FROM imports WHERE file=? AND target IS NOT NULL GROUP BY target", (file,)
+    )
+    return set(rows)
+
+
+# ----- in workers -------------------------------------------------------------------------------------------
+
+_resolver: Names
+
+
+def _resolve_one(file: int) -> _Result:
+    return file, edges_of(_resolver.tables.db, _resolver, file), twins_of(_resolver.tables, file)
+
+
+def _reopen(path: str) -> None:
+    """A connection of its own for a forked worker; this process keeps the one it has."""
+    if path:
+        _resolver.tables.db = store.connect(Path(path), readonly=True)
+
+
+def _resolve_files(files: list[int], jobs: int, db: sqlite3.Connection) -> Iterator[_Result]:
+    if jobs <= 1 or len(files) < 200 or not workers.fork_available():
+        yield from map(_resolve_one, files)
+        return
+    # Workers read through connections of their own; until the end the model counts as unfinished.
+    store.set_meta(db, "stamp", "unfinished")
+    db.commit()
+    path = str(db.execute("PRAGMA database_list").fetchone()[2])
+    gc.collect()
+    gc.freeze()  # a collection in a worker would copy the pages that it shares with this process
+    yield from workers.run(_resolve_one, files, jobs, _reopen, (path,))
+    gc.unfreeze()
+
+
+@dataclass(slots=True)
+class Touched:
+    """Whose pages can differ after a change."""
+
+    files: set[int] = field(default_factory=set)
+    names: set[str] = field(default_factory=set)  # whose entry in the keyword pages can differ
+    folders: set[int] = field(default_factory=set)  # files whose folders' pages can differ
+
+
+# ----- the whole tree, or what changed ----------------------------------------------------------------------
+
+
+def resolve_all(db: sqlite3.Connection, jobs: int, progress: Progress) -> set[int]:
+    global _resolver
+    tables = Tables(db)
+    modules = Modules(tables.by_path)
+    resolve_imports(db, tables, modules)
+    tables.load_all()
+    _resolver = Names(tables, modules)
+    files = sorted(tables.symbols_by_file())
+    db.execute("DELETE FROM edges")
+    for done, (_, edges, twins) in enumerate(_resolve_files(files, jobs, db), 1):
+        db.executemany("INSERT INTO edges VALUES(?,?,?,?,?,?)", edges)
+        db.executemany("UPDATE symbols SET twin=? WHERE id=?", twins)
+        if done % 50 == 0 or done == len(files):
+            progress("resolving", done, len(files))
+    progress("weighing", 0, 1)
+    db.execute(
+        f"UPDATE symbols SET uses=e.total FROM (SELECT dst, SUM(count) AS total FROM edges WHERE certainty>1 "
+        f"AND src>>{FILE_SHIFT}<>dst>>{FILE_SHIFT} GROUP BY dst) e WHERE symbols.id=e.dst"
+    )
+    db.execute("DELETE FROM terms")
+    db.execute("INSERT INTO terms SELECT term, COUNT(*) FROM words GROUP BY term")
+    _update_layers(db)
+    return set(tables.path)
+
+
+def resolve_changes(
+    db: sqlite3.Connection, read: set[int], before: Before, paths_changed: bool, jobs: int, progress: Progress
+) -> Touched:
+    """Resolve what a change can have touched."""
+    global _resolver
+    tables = Tables(db)
+    modules = Modules(tables.by_path)
+    touched = Touched(set(read), folders=set(read))
+    moved = resolve_imports(db, tables, modules, None if paths_changed else sorted(read))
+    affected = set(read)
+    if paths_changed:
+        touched.files |= moved
+        touched.folders |= moved
+        affected |= {file for file in moved if file in tables.path}
+    for file in read | before.deleted:
+        if file in read and before.skeletons.get(file) == _skeleton(db, file):
+            continue
+        rows = db.execute("SELECT DISTINCT src FROM edges WHERE dst>=? AND dst<?", _range(file))
+        affected.update(row[0] >> FILE_SHIFT for row in rows)
+        names = before.names.get(file, set()) | _names(db, file)
+        touched.names |= names
+        for name in names:
+            affected.update(row[0] for row in db.execute("SELECT DISTINCT file FROM refs WHERE name=?", (name,)))
+    affected -= before.deleted
+    _resolver = Names(tables, modules)
+    counted: set[int] = set(before.pointed)
+    touched.files.update(symbol >> FILE_SHIFT for symbol in before.pointed)
+    _resolve_affected(db, sorted(affected), read, touched, counted, jobs, progress)
+    for file in read:
+        counted.update(row[0] for row in db.execute("SELECT id FROM symbols WHERE id>=? AND id<?", _range(file)))
+    _recount(db, counted, before, touched)
+    after = set().union(*(_imported(db, file) for file in read)) if read else set()
+    for _, target, _ in before.imported ^ after:
+        touched.files.add(target)
+        touched.folders.add(target)
+    for title in before.titles.union(*(_titles(db, file) for file in read)):
+        rows = db.execute(
+            "SELECT DISTINCT file FROM remarks WHERE title=? COLLATE NOCASE AND kind IN ('note', 'note-reference')",
+            (title,),
+        )
+        touched.files.update(row[0] for row in rows)
+    touched.files |= _update_layers(db)
+    touched.files -= before.deleted
+    touched.folders -= before.deleted
+    return touched
+
+
+def _resolve_affected(
+    db: sqlite3.Connection,
+    files: list[int],
+    read: set[int],
+    touched: Touched,
+    counted: set[int],
+    jobs: int,
+    progress: Progress,
+) -> None:
+    """New edges and twins of the files; what differs is noted."""
+    for done, (file, edges, twins) in enumerate(_resolve_files(files, jobs, db), 1):
+        old = set(
+            db.execute("SELECT src, dst, kind, certainty, line, count FROM edges WHERE src>=? AND src<?", _range(file))
+        )
+        new = set(edges)
+        if old != new:
+            touched.files.add(file)
+            for edge in old ^ new:
+                touched.files.add(edge[1] >> FILE_SHIFT)
+                counted.add(edge[1])
+            db.executemany("DELETE FROM edges WHERE src=? AND dst=?", [edge[:2] for edge in old - new])
+            db.executemany("INSERT INTO edges VALUES(?,?,?,?,?,?)", new - old)
+        query = "SELECT twin, id FROM symbols WHERE id>=? AND id<? AND twin IS NOT NULL ORDER BY id"
+        if file in read or twins != db.execute(query, _range(file)).fetchall():
+            db.execute("UPDATE symbols SET twin=NULL WHERE id>=? AND id<?", _range(file))
+            db.executemany("UPDATE symbols SET twin=? WHERE id=?", twins)
+            touched.files.add(file)
+        if done % 50 == 0 or done == len(files):
+            progress("resolving", done, len(files))
+
+
+def _recount(db: sqlite3.Connection, counted: set[int], before: Before, touched: Touched) -> None:
+    """How often other files use each symbol; a count that changed shows on keyword and folder pages."""
+    for symbol in counted:
+        row = db.execute("SELECT uses, name FROM symbols WHERE id=?", (symbol,)).fetchone()
+        if row is None:
+            continue
+        uses = db.execute(
+            f"SELECT COALESCE(SUM(count), 0) FROM edges WHERE dst=? AND certainty>1 AND src>>{FILE_SHIFT}<>?",
+            (symbol, symbol >> FILE_SHIFT),
+        ).fetchone()[0]
+        if uses != row[0]:
+            db.execute("UPDATE symbols SET uses=? WHERE id=?", (uses, symbol))
+        # A file that was read again starts from nothing; what it had counts.
+        if uses == before.uses.get(symbol, 0 if symbol >> FILE_SHIFT in before.skeletons else row[0]):
+            continue
+        touched.names.add(row[1])
+        touched.folders.add(symbol >> FILE_SHIFT)
+        # Declarations show the uses of their definition.
+        for (declared,) in db.execute("SELECT id FROM symbols WHERE twin=?", (symbol,)):
+            touched.files.add(declared >> FILE_SHIFT)
+            touched.folders.add(declared >> FILE_SHIFT)
+
+
+def _update_layers(db: sqlite3.Connection) -> set[int]:
+    """Store layer and cycle of each file; returns those for which they changed."""
+    old = {file: (layer, cycle) for file, layer, cycle in db.execute("SELECT id, layer, cycle FROM files")}
+    new = graph.layers(db)
+    changed = {file for file, row in new.items() if old.get(file) != row}
+    db.executemany("UPDATE files SET layer=?, cycle=? WHERE id=?", [(*new[file], file) for file in changed])
+    # The pages of a cycle name its members.
+    cycles = {row[1] for file in changed for row in (old.get(file, (0, 0)), new[file])} - {0}
+    changed.update(file for file, (_, cycle) in new.items() if cycle in cycles)
+    return changed

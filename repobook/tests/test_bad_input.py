@@ -1,0 +1,163 @@
+"""Hostile and broken input: escaped, reported in one line each, and the build goes on."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from conftest import Files, Repository
+
+from repobook import check
+from repobook.config import Config, ConfigError
+from repobook.discover import discover
+from repobook.pages.markdown import code, escape, fenced
+
+Make = Callable[[Files], Repository]
+
+
+def test_files_that_are_not_utf8(make_repository: Make) -> None:
+    repository = make_repository({"a.py": b"# caf\xe9\ndef good(): ...\n", "ok.py": "x = 1\n"})
+    outcome = repository.build()
+    assert [line for line in outcome.problems if line.startswith("a.py: not UTF-8")]
+    assert "`good`" in repository.page("a.py_docs.md")
+
+
+def test_binary_empty_and_large_files(make_repository: Make) -> None:
+    repository = make_repository({"b.bin": b"\0\1\2", "empty.py": b"", "big.py": "x = 1\n" * 2000, "ok.py": "y = 2\n"})
+    repository.config.max_file_size = 5000
+    outcome = repository.build()
+    assert any("big.py" in line and "larger" in line for line in outcome.problems)
+    index = repository.page("index.md")
+    assert "b.bin" in index and "(binary" in index and "(empty" in index
+    assert "larger than the limit" in repository.page("big.py_docs.md")
+    assert not (repository.output / "b.bin_docs.md").exists()
+    assert list(check.dead_links(repository.output)) == []
+
+
+def test_symlinks_are_not_followed(make_repository: Make) -> None:
+    repository = make_repository({"d/a.py": "x = 1\n"})
+    os.symlink("..", repository.root / "d/loop")
+    os.symlink("/etc/passwd", repository.root / "d/outside.txt")
+    os.symlink("nowhere", repository.root / "dangling")
+    assert repository.build().files == 1
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="the superuser reads everything")
+def test_unreadable_folder(make_repository: Make) -> None:
+    repository = make_repository({"d/a.py": "x = 1\n", "b.py": "y = 1\n"})
+    (repository.root / "d").chmod(0)
+    try:
+        outcome = repository.build()
+    finally:
+        (repository.root / "d").chmod(0o755)
+    assert outcome.files == 1
+    assert any(line.startswith("d/: folder not read") for line in outcome.problems)
+
+
+def test_names_with_spaces_unicode_and_markup(make_repository: Make) -> None:
+    names = ["a b.py", "ü/ñ.py", "[x](y).py", "<script>.py", "`tick`.py", "a|b.md", "#hash.py", "100%.py", "a'b\"c.py"]
+    repository = make_repository(dict.fromkeys(names, "def f(): ...\n"))
+    repository.build()
+    assert list(check.dead_links(repository.output)) == []
+    index = check.strip_code(repository.page("index.md"))
+    assert "<script>" not in index
+
+
+def test_contents_cannot_break_out_of_their_place(make_repository: Make) -> None:
+    evil = "</details><script>alert(1)</script> [x](javascript:alert(1)) ````` ![i](http://evil/x.png) | <img src=x onerror=1> "
+    repository = make_repository(
+        {
+            "a.py": f"'''{evil}'''\n# TODO: {evil}\n# Note [ {evil.replace('[', '').replace(']', '')} ]\n# body\ndef f(x='''{evil}'''):\n    '''{evil}'''\n",
+            "b.cpp": f'#include "{evil.replace(chr(34), "")}"\n#include "../../../../etc/passwd"\n// {evil}\nint g();\n',
+            "c.md": f"# {evil}\n\n{evil}\n",
+            "d.unknown": evil + "\n```\n# x\n",
+        }
+    )
+    repository.build()
+    for name, data in repository.pages().items():
+        text = check.strip_code(data.decode())
+        assert "<script" not in text, name
+        assert "<img" not in text, name
+        assert "](javascript" not in text.replace("\\]", ""), name
+        assert "](http" not in text.replace("\\]", ""), name
+    assert list(check.dead_links(repository.output)) == []
+
+
+@pytest.mark.parametrize(
+    "text", ["`", "a`b``c", "|", "", " ", "a\nb", "\x00\x1b[31m", "<b>", "*x*", "[a](b)", "\u202e"]
+)
+def test_escaping_leaves_one_line_without_markup(text: str) -> None:
+    for shown in (escape(text), code(text)):
+        assert "\n" not in shown and "\x00" not in shown and "\x1b" not in shown and "\u202e" not in shown
+    assert "<" not in escape(text)
+
+
+def test_a_fence_is_longer_than_any_in_its_text() -> None:
+    block = fenced("a\n`````\nb", "text")
+    assert block.startswith("``````text\n") and block.endswith("\n``````\n")
+
+
+def test_deep_nesting_does_not_stop_the_build(make_repository: Make) -> None:
+    repository = make_repository(
+        {
+            "deep.py": "x = " + "(" * 3000 + ")" * 3000 + "\n",
+            "deep.json": "[" * 5000 + "]" * 5000,
+            "deep.cpp": "int f() {" + "{" * 3000 + "}" * 3000 + "}\n",
+            "ok.py": "def fine(): ...\n",
+        }
+    )
+    repository.build()
+    assert "`fine`" in repository.page("ok.py_docs.md")
+
+
+def test_a_repository_without_git_and_an_empty_one(make_repository: Make) -> None:
+    repository = make_repository({})
+    repository.build()
+    assert "0 files" in repository.page("index.md")
+
+
+def test_many_empty_files_are_quick(tmp_path: Path) -> None:
+    root = tmp_path / "many"
+    for folder in range(20):
+        (root / f"d{folder}").mkdir(parents=True)
+        for number in range(100):
+            (root / f"d{folder}/f{number}.txt").touch()
+    repository = Repository(root, root / "book")
+    outcome = repository.build()
+    assert outcome.files == 2000
+    assert "and 0 more" not in repository.page("d0/index.md")
+
+
+def test_gitignore_is_honoured(make_repository: Make) -> None:
+    repository = make_repository(
+        {
+            ".gitignore": "*.log\n/build/\n!keep.log\ndeep/**/x.py\n# comment\n\\#odd\n",
+            "a.log": "x", "keep.log": "x", "build/b.py": "x", "src/build/c.py": "x", "deep/a/b/x.py": "x", "deep/y.py": "x", "#odd": "x",
+            "src/.gitignore": "c2.py\n", "src/c2.py": "x", "c2.py": "x",
+        }
+    )  # fmt: skip
+    found = {entry.path for entry in discover(repository.root, Config(), None).entries}
+    assert found == {".gitignore", "keep.log", "src/build/c.py", "deep/y.py", "src/.gitignore", "c2.py"}
+
+
+def test_include_and_exclude(make_repository: Make) -> None:
+    repository = make_repository({"a/x.py": "1", "a/y.txt": "1", "b/x.py": "1"})
+    found = {
+        entry.path for entry in discover(repository.root, Config(include=("a/",), exclude=("*.txt",)), None).entries
+    }
+    assert found == {"a/x.py"}
+
+
+def test_unknown_settings_are_named() -> None:
+    with pytest.raises(ConfigError, match="unknown setting 'colour'"):
+        Config.from_table({"colour": 1}, "repobook.toml")
+    with pytest.raises(ConfigError, match="must be a tuple"):
+        Config.from_table({"exclude": "x"}, "repobook.toml")
+
+
+def test_a_damaged_database_is_made_anew(make_repository: Make) -> None:
+    repository = make_repository({"a.py": "def f(): ...\n"})
+    repository.build()
+    (repository.output / ".repobook/model.sqlite").write_bytes(b"not a database" * 1000)
+    repository.build()
+    assert "`f`" in repository.page("a.py_docs.md")

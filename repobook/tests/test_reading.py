@@ -1,0 +1,276 @@
+"""What each reader finds in a file: definitions, references, imports, notes."""
+
+import pytest
+
+from repobook.reading.facts import CALL, Facts, unpack
+from repobook.reading.macros import Macros, attribute_macros, definitions
+from repobook.reading.reader import read
+
+
+def facts(language: str, text: str, macros: Macros | None = None) -> Facts:
+    return read(text.encode(), "file", language, macros or Macros())
+
+
+def defined(found: Facts) -> set[tuple[str, str]]:
+    return {(symbol.kind, symbol.qualified) for symbol in found.symbols[1:]}
+
+
+def test_python_definitions_with_fields_and_nesting() -> None:
+    found = facts(
+        "python",
+        '"""What it is for."""\n'
+        "LIMIT = 3\n"
+        "class A(Base, metaclass=M):\n"
+        '    """An A."""\n'
+        "    kind: int = 1\n"
+        "    def __init__(self, x: int = 0):\n"
+        "        self.x = x\n"
+        "        local = self.x\n"
+        "        def inner(): return local\n"
+        "async def f(a, *args, **kwargs): ...\n",
+    )
+    assert defined(found) == {
+        ("variable", "LIMIT"), ("class", "A"), ("field", "A.kind"), ("method", "A.__init__"), ("field", "A.x"),
+        ("function", "A.__init__.inner"), ("function", "f"),
+    }  # fmt: skip
+    by_name = {symbol.qualified: symbol for symbol in found.symbols}
+    assert found.purpose == "What it is for."
+    assert by_name["A"].doc == "An A."
+    assert by_name["A"].bases == "Base, metaclass=M"
+    assert by_name["A.__init__"].signature == "def __init__(self, x: int = 0)"
+    assert by_name["f"].signature.startswith("async def f(a, *args, **kwargs)")
+
+
+def test_locals_and_keyword_names_are_no_references() -> None:
+    found = facts("python", "def f(a):\n    b = g(a, size=1)\n    for c in b: h(c)\n    return [d for d in b]\n")
+    assert set(found.references) == {("g", ""), ("h", "")}
+
+
+def test_words_of_comments_and_strings_are_no_references() -> None:
+    found = facts("python", "# Although A word\nx = 'Quoted text'\nf(x)\n")
+    assert {name for name, _ in found.references} == {"f", "x"}
+
+
+def test_receivers_of_known_type_are_named() -> None:
+    found = facts(
+        "python",
+        "class A:\n    def m(self, other: B):\n        self.n()\n        other.k()\n        unknown().z()\n        self.x.y()\n",
+    )
+    assert {key for key in found.references if key[0] in "nkzy"} == {
+        ("n", ":A"),
+        ("k", ":B"),
+        ("z", "?"),
+        ("y", ":A|x"),
+    }
+
+
+def test_an_occurrence_knows_its_line_and_its_function() -> None:
+    found = facts("python", "def f():\n    pass\n\ndef g():\n    return f()\n")
+    line, local, flags = unpack(found.references["f", ""][0])
+    assert (line, found.symbols[local].name, flags & CALL) == (5, "g", CALL)
+
+
+def test_python_imports_of_every_form() -> None:
+    found = facts(
+        "python",
+        "import a.b\nimport c as d\nfrom .x import y as z, w\nfrom q import *\nfrom __future__ import annotations\n",
+    )
+    assert [(i.line, i.module, i.name, i.alias) for i in found.imports] == [
+        (1, "a.b", "", ""), (2, "c", "", "d"), (3, ".x", "y", "z"), (3, ".x", "w", ""), (4, "q", "*", ""),
+    ]  # fmt: skip
+
+
+def test_all_is_read() -> None:
+    assert facts("python", '__all__ = ["a", "b"]\n__all__ += ["c"]\n').exports == ["a", "b", "c"]
+
+
+CPP = """
+namespace a::b {
+/// A snapshot.
+class EXPORT_API Saved final : public Base<int>, Other {
+ public:
+  Saved() = default;
+  ~Saved();
+  int get(const Node& n) const { return n.value(); }
+  static int count;
+  std::shared_ptr<Node> next_;
+  enum Kind { One, Two };
+};
+#define TWICE(x) ((x) * 2)
+using Alias = Saved;
+int Saved::helper(int k) { int unused = 1; return k + free_function(unused); }
+extern const char* ERR_TWICE;
+}
+"""
+
+
+def test_cpp_definitions_behind_an_export_macro() -> None:
+    macros = Macros(attribute_macros(definitions(b'#define EXPORT_API __attribute__((visibility("default")))\n')))
+    found = facts("cpp", CPP, macros)
+    assert {
+        ("namespace", "a"), ("namespace", "a::b"), ("class", "a::b::Saved"), ("method", "a::b::Saved::Saved"),
+        ("method", "a::b::Saved::~Saved"), ("method", "a::b::Saved::get"), ("field", "a::b::Saved::count"),
+        ("field", "a::b::Saved::next_"), ("enum", "a::b::Saved::Kind"), ("enumerator", "a::b::Saved::Kind::One"),
+        ("macro", "TWICE"), ("type", "a::b::Alias"), ("method", "a::b::Saved::helper"), ("variable", "a::b::ERR_TWICE"),
+    } <= {(kind, name.removeprefix("a::b::") if kind == "macro" else name) for kind, name in defined(found)}  # fmt: skip
+    saved = next(s for s in found.symbols if s.kind == "class")
+    assert (saved.name, saved.bases, saved.doc) == ("Saved", "Base<int>, Other", "A snapshot.")
+    assert ("EXPORT_API", "") in found.references, "the macro is used here, and the index says so"
+    assert ("value", ":Node") in found.references
+    assert not any(name in ("k", "n", "unused") for name, _ in found.references)
+
+
+def test_an_export_macro_is_known_by_its_place_too() -> None:
+    chosen = attribute_macros(definitions(b"class SOME_API Name : public Base {};\nstruct Plain final {};\n"))
+    assert "SOME_API" in chosen
+    assert "Plain" not in chosen
+
+
+def test_a_macro_that_is_a_value_or_a_guard_is_not_blanked() -> None:
+    chosen = attribute_macros(
+        definitions(
+            b"#define SIZE 3\n#define FOO_H\n#define USE_CUDA\n#define CALL(x) x\n#define MY_INLINE inline __attribute__((always_inline))\n"
+        )
+    )
+    assert {"SIZE", "FOO_H", "USE_CUDA", "CALL"}.isdisjoint(chosen)
+    assert "MY_INLINE" in chosen
+
+
+def test_blanking_keeps_every_offset() -> None:
+    source = b"class API X {};\n#define API\nAPI int f();\n"
+    blanked, places = Macros(frozenset({"API"})).blank(source)
+    assert len(blanked) == len(source)
+    assert places == [("API", 6), ("API", 28)]
+    assert b"#define API" in blanked
+
+
+def test_method_tables_and_pybind_register_names() -> None:
+    found = facts(
+        "cpp",
+        "static PyMethodDef methods[] = {\n"
+        '  {"run", castPyCFunctionWithKeywords(THP_run), METH_VARARGS | METH_KEYWORDS, nullptr},\n'
+        "  {nullptr}};\n"
+        "static PyGetSetDef props[] = {\n"
+        '  {"grad", (getter)THP_get, (setter)THP_set, nullptr, nullptr}};\n'
+        "PYBIND11_MODULE(ext, m) {\n"
+        '  m.def("add", &ns::add);\n'
+        '  m.def("sub", [](int a) { return helper(a); });\n'
+        "}\n",
+    )
+    rows = {(b.kind, b.exposed, b.target) for b in found.bindings}
+    assert rows == {
+        ("method table", "run", "THP_run"), ("getset table", "grad", "THP_get"), ("getset table", "grad", "THP_set"),
+        ("pybind11", "add", "ns::add"), ("pybind11", "sub", ""),
+    }  # fmt: skip
+    sub = next(index for index, s in enumerate(found.symbols) if s.name == "sub")
+    assert [unpack(place)[1] for place in found.references["helper", ""]] == [sub], "the lambda is the caller"
+
+
+def test_titled_notes_todo_and_invariants() -> None:
+    found = facts(
+        "cpp",
+        "// Note [ Locking order ]\n// Take a before b.\n\n// See Note [Locking order] and TODO(me): mend it.\n// The pointer must never be null here.\nint x;\n",
+    )
+    rows = {(r.kind, r.title) for r in found.remarks}
+    assert ("note", "Locking order") in rows
+    assert ("note-reference", "Locking order") in rows
+    assert ("todo", "TODO(me)") in rows
+    assert any(r.kind == "invariant" and "never be null" in r.text for r in found.remarks)
+
+
+@pytest.mark.parametrize(
+    ("language", "text", "expected"),
+    [
+        ("javascript", "export class A extends B { m() { return this.m() } }\nconst f = (x) => x\nfunction g() {}", {("class", "A"), ("method", "A.m"), ("function", "f"), ("function", "g")}),
+        ("typescript", "interface I { a: number }\ntype U = string\nenum E { X }\nclass C { p = 1 }", {("interface", "I"), ("field", "I.a"), ("type", "U"), ("enum", "E"), ("enumerator", "E.X"), ("class", "C"), ("field", "C.p")}),
+        ("java", "package p; class A { int f; void m() {} enum K { P } }", {("package", "p"), ("class", "A"), ("field", "A.f"), ("method", "A.m"), ("enum", "A.K"), ("enumerator", "A.K.P")}),
+        ("go", "package p\ntype S struct { F int }\nfunc (s *S) M() {}\nfunc G() {}\nconst C = 1", {("package", "p"), ("struct", "S"), ("field", "S.F"), ("method", "S.M"), ("function", "G"), ("constant", "C")}),
+        ("rust", "struct S { f: u8 }\nimpl S { fn m(&self) {} }\ntrait T { fn z(&self); }\nmacro_rules! mm { () => {} }", {("struct", "S"), ("field", "S::f"), ("method", "S::m"), ("trait", "T"), ("method", "T::z"), ("macro", "mm")}),
+        ("bash", "export A=1\nf() { local b=2; g; }\n", {("variable", "A"), ("function", "f")}),
+        ("cmake", "function(my_fn a)\nendfunction()\nadd_library(lib a.cpp)\noption(USE_X \"x\" ON)\n", {("function", "my_fn"), ("target", "lib"), ("constant", "USE_X")}),
+        ("starlark", "load('//a:b.bzl', 'r')\ndef f(x):\n  return r(x)\ncc_library(name = 'q')\n", {("function", "f"), ("target", "q")}),
+        ("json", '{"a": {"b": 1}}', {("key", "a"), ("key", "a.b")}),
+        ("toml", "[t]\nk = 1\n", {("section", "t"), ("key", "t.k")}),
+        ("yaml", "a: 1\nb:\n  c: 2\n", {("key", "a"), ("key", "b"), ("key", "b.c")}),
+        ("c", "struct S { int a; };\nstatic int f(int x) { return x; }\n#define M 1\n", {("struct", "S"), ("field", "S::a"), ("function", "f"), ("macro", "M")}),
+        ("cuda", "__global__ void k(int* a) { a[0] = 1; }\n", {("function", "k")}),
+    ],
+)  # fmt: skip
+def test_other_languages(language: str, text: str, expected: set[tuple[str, str]]) -> None:
+    assert expected <= defined(facts(language, text))
+
+
+def test_objective_cpp_has_both_languages() -> None:
+    text = (
+        '#import "a.h"\nnamespace n { int plain(int a) { return a; } }\n'
+        "@interface Thing : NSObject\n@property int size;\n- (void)go:(int)a;\n@end\n"
+        "@implementation Thing\n- (void)go:(int)a { n::plain(a); }\n@end\n"
+    )
+    names = {s.name for s in facts("objc", text).symbols}
+    assert {"plain", "Thing", "go"} <= names
+
+
+def test_macros_that_define_can_be_configured() -> None:
+    macros = Macros(definers={"MY_CASE": "test"})
+    found = facts("cpp", "MY_CASE(Suite, name) { run(); }\n", macros)
+    assert ("test", "Suite.name") in defined(found)
+    assert ("test", "Suite.name") in defined(facts("cpp", "TEST(Suite, name) { run(); }\n"))
+
+
+def test_markdown_and_rst_headings() -> None:
+    found = facts(
+        "markdown", "# Title\n\nA paragraph of text that says what this is about.\n\n```\n# not one\n```\n## Second\n"
+    )
+    assert [(r.line, r.title) for r in found.remarks] == [(1, "Title"), (8, "Second")]
+    assert found.purpose == "A paragraph of text that says what this is about."
+    found = facts("rst", "Title\n=====\n\nText\n\nPart\n----\n")
+    assert [(r.line, r.title, r.text) for r in found.remarks] == [(1, "Title", "1"), (6, "Part", "2")]
+
+
+def test_complexity_counts_branches_and_nesting() -> None:
+    found = facts(
+        "python",
+        "def f(x):\n    if x:\n        for y in x:\n            if y and x:\n                pass\n    return 1\n",
+    )
+    f = found.symbols[1]
+    assert (f.complexity, f.nesting) == (5, 4)
+
+
+def test_findings_name_the_rule_and_the_line() -> None:
+    found = facts("python", "import pickle\ndef f(x):\n    eval(x)\n    return pickle.loads(x)\n")
+    assert {(f.line, f.section, f.rule) for f in found.findings} == {
+        (3, "safety", "dynamic code"),
+        (4, "safety", "unpickling"),
+    }
+    found = facts(
+        "cpp",
+        "void f() { for (;;) { std::lock_guard<std::mutex> g(m); } memcpy(a, b, n); pybind11::gil_scoped_release r; }\n",
+    )
+    assert {(f.section, f.rule) for f in found.findings} >= {
+        ("performance", "lock in a loop"),
+        ("safety", "raw memory"),
+        ("performance", "GIL"),
+    }
+
+
+def test_environment_variables_and_flags() -> None:
+    found = facts(
+        "python",
+        "import os\nx = os.environ.get('MY_FLAG', 1)\nos.getenv(\"OTHER_ONE\")\np.add_argument('--deep', action='store_true')\n",
+    )
+    assert {(f.rule, f.detail) for f in found.findings if f.section == "name"} == {
+        ("environment variable", "MY_FLAG"), ("environment variable", "OTHER_ONE"), ("flag", "--deep"),
+    }  # fmt: skip
+
+
+def test_patterns_are_found_where_they_are() -> None:
+    found = facts("python", "class C:\n    def __enter__(self): ...\n    def __exit__(self, *a): ...\n")
+    assert [(f.rule, f.line) for f in found.findings if f.section == "pattern"] == [("context manager", 1)]
+    found = facts("cpp", "class Guard { public: Guard() { lock(); } ~Guard() { unlock(); } };\n")
+    assert ("RAII", 1) in {(f.rule, f.line) for f in found.findings}
+
+
+def test_broken_syntax_still_yields_what_is_whole() -> None:
+    found = facts("python", "def good():\n    return 1\n\nclass (:\n  = 3\n\ndef also_good():\n    return 2\n")
+    assert {"good", "also_good"} <= {s.name for s in found.symbols}
+    assert found.errors > 0

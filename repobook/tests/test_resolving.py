@@ -1,0 +1,198 @@
+"""Names to definitions across files and languages, with what cannot be told said so."""
+
+from collections.abc import Callable
+
+from conftest import Files, Repository
+
+from repobook import ask
+from repobook.resolving.modules import Modules
+
+Make = Callable[[Files], Repository]
+
+
+def users(repository: Repository, name: str, certainty: str | None = None) -> set[str]:
+    return {f"{use.path}:{use.inside}" for use in ask.uses(repository.db, name) if certainty in (None, use.certainty)}
+
+
+def test_imports_aliases_and_reexports(make_repository: Make) -> None:
+    repository = make_repository(
+        {
+            "pkg/__init__.py": "from .core import thing as renamed\nfrom .star import *\n",
+            "pkg/core.py": "def thing(): ...\n",
+            "pkg/star.py": "def starred(): ...\ndef _hidden(): ...\n",
+            "use/a.py": "import pkg\nfrom pkg import renamed, starred\nimport pkg.core as c\ndef f():\n    renamed(); starred(); c.thing(); pkg.core.thing()\n",
+        }
+    )
+    repository.build()
+    assert users(repository, "thing", "certain") >= {"use/a.py:f"}
+    assert [use.count for use in ask.uses(repository.db, "thing") if use.inside == "f"] == [3]
+    assert "use/a.py:f" in users(repository, "starred", "certain")
+
+
+def test_a_name_from_outside_is_not_taken_for_ours(make_repository: Make) -> None:
+    repository = make_repository(
+        {"a.py": "def load(): ...\n", "b.py": "import numpy as np\nfrom json import load\nnp.load()\nload()\n"}
+    )
+    repository.build()
+    assert users(repository, "load") == set()
+
+
+def test_methods_through_self_bases_annotations_and_fields(make_repository: Make) -> None:
+    repository = make_repository(
+        {
+            "base.py": "class Base:\n    def shared(self): ...\n",
+            "a.py": (
+                "from base import Base\n"
+                "class Part:\n    def shared(self): ...\n    def own(self): ...\n"
+                "class A(Base):\n"
+                "    def __init__(self):\n        self.part = Part()\n"
+                "    def m(self):\n        self.shared()\n        self.part.own()\n"
+                "def f(x: A):\n    x.shared()\n"
+            ),
+        }
+    )
+    repository.build()
+    shared = {(use.inside, use.target, use.certainty) for use in ask.uses(repository.db, "shared")}
+    assert shared == {("A.m", "Base.shared", "certain"), ("f", "Base.shared", "certain")}
+    assert {(use.inside, use.certainty) for use in ask.uses(repository.db, "own")} == {("A.m", "certain")}
+
+
+def test_an_unknown_receiver_gives_candidates(make_repository: Make) -> None:
+    repository = make_repository(
+        {
+            "a.py": "class A:\n    def go_there(self): ...\nclass B:\n    def go_there(self): ...\n    def only_here(self): ...\ndef f(x):\n    x.go_there()\n    x.only_here()\n"
+        }
+    )
+    repository.build()
+    assert {(use.target, use.certainty) for use in ask.uses(repository.db, "go_there")} == {
+        ("A.go_there", "candidate"),
+        ("B.go_there", "candidate"),
+    }
+    assert {use.certainty for use in ask.uses(repository.db, "only_here")} == {"likely"}
+
+
+def test_python_callers_of_a_method_table_entry(make_repository: Make) -> None:
+    repository = make_repository(
+        {
+            "ext/engine.cpp": (
+                "static PyObject* Engine_run(PyObject* self, PyObject* args) { return nullptr; }\n"
+                'static PyMethodDef Engine_methods[] = {{"run_backward", (PyCFunction)Engine_run, METH_VARARGS, nullptr}, {nullptr}};\n'
+            ),
+            "lib/__init__.py": "from lib._C import Engine\nengine = Engine()\ndef backward():\n    engine.run_backward()\n",
+            "lib/_C.pyi": "class Engine:\n    def run_backward(self): ...\n",
+            "tests/test_lib.py": "from lib import backward\ndef test_backward():\n    backward()\n",
+        }
+    )
+    repository.build()
+    assert users(repository, "Engine_run", "certain") >= {"lib/__init__.py:backward", "ext/engine.cpp:Engine_methods"}
+    page = repository.page("ext/engine.cpp_docs.md")
+    assert "test_backward" in page, "the test reaches the C++ function through Python"
+
+
+def test_pybind_functions_and_lambdas(make_repository: Make) -> None:
+    repository = make_repository(
+        {
+            "m.cpp": 'int add_impl(int a) { return a; }\nPYBIND11_MODULE(ext, m) {\n  m.def("add_numbers", &add_impl);\n  m.def("twice_it", [](int a) { return add_impl(a); });\n}\n',
+            "a.py": "def f(ext):\n    ext.add_numbers(1)\n    ext.twice_it(2)\n",
+        }
+    )
+    repository.build()
+    assert "a.py:f" in users(repository, "add_impl", "likely")
+    assert "a.py:f" in users(repository, "twice_it")
+    assert any("twice_it" in user for user in users(repository, "add_impl", "certain"))
+
+
+def test_cpp_scopes_overloads_and_declarations(make_repository: Make) -> None:
+    repository = make_repository(
+        {
+            "a.h": "namespace n { struct S { void go(int); void go(double); int x; }; void free_one(); }\n",
+            "a.cpp": '#include "a.h"\nnamespace n { void S::go(int) { x = 1; }\nvoid S::go(double) {}\nvoid free_one() {} }\n',
+            "b.cpp": '#include "a.h"\nusing namespace n;\nvoid f(S& s) { s.go(1); free_one(); n::free_one(); }\nnamespace other { void free_one(); }\n',
+        }
+    )
+    repository.build()
+    assert {(use.path, use.certainty) for use in ask.uses(repository.db, "n::free_one")} == {("b.cpp", "certain")}
+    assert "b.cpp:f" in users(repository, "S::go", "certain")
+    assert "a.cpp:n::S::go" in users(repository, "S::x", "certain")
+    twin = repository.db.execute("SELECT COUNT(*) FROM symbols WHERE declaration=1 AND twin IS NOT NULL").fetchone()[0]
+    assert twin == 3
+
+
+def test_locals_shadow_functions(make_repository: Make) -> None:
+    repository = make_repository(
+        {
+            "a.py": "def size(): ...\ndef f(size):\n    return size\ndef g():\n    size = 1\n    return size\ndef h():\n    return size()\n"
+        }
+    )
+    repository.build()
+    assert users(repository, "size") == {"a.py:h"}
+
+
+def test_inheritance_edges(make_repository: Make) -> None:
+    repository = make_repository({"a.py": "class A: ...\n", "b.py": "import a\nclass B(a.A): ...\n"})
+    repository.build()
+    assert {(use.inside, use.kind) for use in ask.uses(repository.db, "A")} >= {("B", "inherits")}
+    assert "derived" in repository.page("a.py_docs.md")
+    assert "classDiagram" in repository.page("b.py_docs.md")
+
+
+def test_include_paths() -> None:
+    paths = {
+        path: n
+        for n, path in enumerate(
+            ["aten/src/ATen/core/Tensor.h", "c10/util/string.h", "a/b/x.h", "a/c/x.h", "a/c/y.cpp"]
+        )
+    }
+    modules = Modules(paths)
+    assert modules.include("<ATen/core/Tensor.h>", "a/c/y.cpp") == "aten/src/ATen/core/Tensor.h"
+    assert modules.include('"x.h"', "a/c/y.cpp") == "a/c/x.h"
+    assert modules.include('"../b/x.h"', "a/c/y.cpp") == "a/b/x.h"
+    assert modules.include("<string.h>", "a/c/y.cpp") is None, "a system header, whatever file has its name"
+    assert modules.include('"../../../../etc/passwd"', "a/c/y.cpp") is None
+    assert modules.include('"/etc/passwd"', "a/c/y.cpp") is None
+
+
+def test_python_module_paths() -> None:
+    paths = {
+        p: n
+        for n, p in enumerate(
+            [
+                "src/pkg/__init__.py",
+                "src/pkg/a.py",
+                "src/pkg/sub/__init__.py",
+                "tests/test_a.py",
+                "tests/common.py",
+                "tools/common.py",
+            ]
+        )
+    }
+    modules = Modules(paths)
+    assert modules.python("pkg.a", "tests/test_a.py") == "src/pkg/a.py"
+    assert modules.python(".a", "src/pkg/__init__.py") == "src/pkg/a.py"
+    assert modules.python("..a", "src/pkg/sub/__init__.py") == "src/pkg/a.py"
+    assert modules.python("common", "tests/test_a.py") == "tests/common.py"
+    assert modules.python("os", "tests/test_a.py") is None
+
+
+def test_go_rust_and_javascript_imports(make_repository: Make) -> None:
+    repository = make_repository(
+        {
+            "go.mod": "module example.com/m\n",
+            "util/u.go": "package util\nfunc Help() {}\n",
+            "main.go": 'package main\nimport "example.com/m/util"\nfunc main() { util.Help() }\n',
+            "src/lib.rs": "mod part;\nuse crate::part::helper;\npub fn run() { helper(); }\n",
+            "src/part.rs": "pub fn helper() {}\n",
+            "web/a.js": "export function show() {}\n",
+            "web/b.js": "import { show } from './a.js';\nfunction main() { show(); }\n",
+        }
+    )
+    repository.build()
+    assert users(repository, "Help", "certain") == {"main.go:main"}
+    assert users(repository, "helper", "certain") == {"src/lib.rs:run"}
+    assert users(repository, "show", "certain") == {"web/b.js:main"}
+
+
+def test_search_finds_parts_of_names(make_repository: Make) -> None:
+    repository = make_repository({"a.py": "class SavedVariableHooks: ...\ndef unrelated(): ...\n"})
+    repository.build()
+    assert [row.name for row in ask.search(repository.db, "saved var")] == ["SavedVariableHooks"]
