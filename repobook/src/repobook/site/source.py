@@ -59,6 +59,7 @@ def lines_of(text: str, language: str) -> list[str]:
 
 
 def listing(text: str, language: str) -> str:
+    """A line is one element with an id; its number is drawn by the style sheet, so it is not copied with the text."""
     rows = lines_of(text.removesuffix("\n"), language)
-    body = "\n".join(f'<a id="L{at}" href="#L{at}">{at}</a><span>{row}</span>' for at, row in enumerate(rows, 1))
+    body = "".join(f'<span id="L{at}">{row}\n</span>' for at, row in enumerate(rows, 1))
     return f'<pre class="source">{body}</pre>'
