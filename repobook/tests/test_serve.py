@@ -58,7 +58,9 @@ def test_pages_and_live_search(port: int) -> None:
     assert ask(port, "/pkg/core.py_docs.html", "HEAD")[:2] == (200, b"")
 
 
-@pytest.mark.parametrize("host", ["evil.example", "127.0.0.1.evil.example", "evil.example:8765", "", "localhost@evil", "0.0.0.0"])
+@pytest.mark.parametrize(
+    "host", ["evil.example", "127.0.0.1.evil.example", "evil.example:8765", "", "localhost@evil", "0.0.0.0"]
+)
 @pytest.mark.parametrize("method", ["GET", "HEAD"])
 def test_other_names_are_refused(port: int, host: str, method: str) -> None:
     for path in ("/index.html", "/api/search?q=eng"):
@@ -96,7 +98,8 @@ def test_links_out_of_the_site_are_not_followed(book: Path, port: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "query", ["", "%22", "*", "a%20OR%20b", "%27%3B%20DROP%20TABLE%20symbols", "%00", "%ff", "x" * 5000, "NEAR(a", "-", "^a"]
+    "query",
+    ["", "%22", "*", "a%20OR%20b", "%27%3B%20DROP%20TABLE%20symbols", "%00", "%ff", "x" * 5000, "NEAR(a", "-", "^a"],
 )
 def test_searches_that_are_no_words(port: int, query: str) -> None:
     status, text, _ = ask(port, "/api/search?q=" + query)

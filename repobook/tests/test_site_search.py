@@ -80,7 +80,9 @@ def test_shards_are_bounded_and_hold_every_name() -> None:
     divided, leaves = set(manifest["divided"]), set(manifest["leaves"])
     for name in names[:500]:
         key = search.normal(name)
-        place = next(key[:end] for end in range(len(key) + 1) if key[:end] in leaves or key[: end + 1] not in divided | leaves)
+        place = next(
+            key[:end] for end in range(len(key) + 1) if key[:end] in leaves or key[: end + 1] not in divided | leaves
+        )
         assert json.dumps(name) in scripts[search.file_name(place)]
 
 
@@ -140,7 +142,9 @@ def test_ranking() -> None:
             ("sunpack", "function", "sunpack", 0, 0),
         ]
     )
-    found = ask(scripts, "unpack", "Unpack", "SavedVariable::unpack", "saved unpack", "hook", "runun", "npack", "UNPACK_H")
+    found = ask(
+        scripts, "unpack", "Unpack", "SavedVariable::unpack", "saved unpack", "hook", "runun", "npack", "UNPACK_H"
+    )
     # The very name, best kind and most used first; then but for case; then beginnings; then words inside; tests last.
     assert names(found["unpack"]) == [
         "SavedVariable::unpack", "a.unpack", "Unpack", "unpack_hook", "run_unpack", "test_unpack",
@@ -165,7 +169,9 @@ def test_any_of_many_names_is_found_by_its_name_and_by_a_beginning() -> None:
 
 @needs_node
 def test_names_without_letters_and_of_other_scripts() -> None:
-    scripts = small_index([("größe", "function", "größe", 0, 0), ("_", "function", "_", 0, 0), ("变量", "class", "变量", 0, 0)])
+    scripts = small_index(
+        [("größe", "function", "größe", 0, 0), ("_", "function", "_", 0, 0), ("变量", "class", "变量", 0, 0)]
+    )
     found = ask(scripts, "grö", "_", "变", "", "  ")
     assert names(found["grö"]) == ["größe"] and names(found["变"]) == ["变量"]
     assert names(found["_"])[0] == "_"

@@ -13,7 +13,9 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
-CHROMIUM = next((path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), "")
+CHROMIUM = next(
+    (path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), ""
+)
 DRIVER = shutil.which("chromedriver") or ""
 _ELEMENT = "element-6066-11e4-a52e-4f735466cecf"
 _SWITCHES = (

@@ -83,7 +83,8 @@ Light or dark</span></button>
 def _place(page: str, title: str, tabs: tuple[Tab, ...]) -> str:
     folder, name = posixpath.split(page)
     parts = folder.split("/") if folder else []
-    steps = [(title, "index.html"), *((part, "/".join(parts[: at + 1]) + "/index.html") for at, part in enumerate(parts))]
+    steps = [(title, "index.html")]
+    steps += [(part, "/".join(parts[: at + 1]) + "/index.html") for at, part in enumerate(parts)]
     rows = "".join(f'<li><a href="{relative(target, folder)}">{escape(text)}</a></li>' for text, target in steps)
     file = next((name.removesuffix(ending) for ending in FILE_PAGES.values() if name.endswith(ending)), "")
     if file:
