@@ -2,6 +2,7 @@
 
 import random
 import statistics
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from test_site import TREE, build_site
 from test_site_search import symbols_database
 from webdriver import CHROMIUM, DRIVER, KEYS, Browser
 
+from repobook.serve import make_server
 from repobook.site import search
 from repobook.site.build import ASSETS
 from repobook.site.frame import document
@@ -145,3 +147,22 @@ def test_the_source_stands_beside_the_page(browser: Browser, site: Path) -> None
     browser.type("s")
     assert browser.run("return document.getElementById('pane');") is None
     browser.run("localStorage.clear();")
+
+
+def test_live_search_of_the_server(browser: Browser, site: Path) -> None:
+    server = make_server(site.parent, 0)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        browser.screen(1280, 800)
+        browser.go(f"http://127.0.0.1:{server.server_address[1]}/pkg/index.html")
+        browser.type("/")
+        browser.type("run back")
+        browser.wait("document.getElementById('found').dataset.text === 'run back'")
+        browser.type(KEYS["enter"])
+        browser.wait("location.pathname === '/pkg/core.py_docs.html' && document.querySelector(':target') !== null")
+    finally:
+        browser.go("about:blank")
+        server.shutdown()
+        server.server_close()
+        thread.join()

@@ -123,3 +123,12 @@ def test_an_unchanged_site_writes_nothing_and_a_change_little(make_repository: M
     (repository.root / "pkg/evil.py").unlink()
     build_site(repository)
     assert not (site / "pkg/evil.py_docs.html").exists() and not (site / "pkg/evil.py_source.html").exists()
+
+
+def test_the_text_of_a_file_is_on_its_source_page_alone(make_repository: Make) -> None:
+    site = build_site(make_repository({**TREE, "pkg/tricky.py": "x = 1\n</details>\n\n[a](b.md) to\n"}))
+    for name in ("core.py", "tricky.py"):
+        page = (site / f"pkg/{name}_docs.html").read_text()
+        assert "lines, highlighted: " in page and "<details><summary>" not in page
+        assert "return 1" not in page and "to link to single lines" not in page
+    assert '<i class="k">return</i>' in (site / "pkg/core.py_source.html").read_text()

@@ -27,6 +27,12 @@ ASSETS = ("app.js", "search.js", "theme.js", "style.css")
 # A line of nothing but links, as the pages have below their titles.
 _NAVIGATION = re.compile(r"^\[[^\]]*\]\([^()\s]*\)(?: · \[[^\]]*\]\([^()\s]*\))*\n", re.M)
 _READ = 5_000_000  # bytes of a file that its source page shows
+# The text of a file on its page, up to the fence that the text cannot hold. In the site it has a page of its own, with
+# an anchor for each line.
+_SOURCE = re.compile(
+    r"^<details><summary>([\d,]+ lines?)</summary>\n\n(`{3,})\w*\n.*?^\2\n\n</details>\n\n(\[[^\]]*\]\([^()\s]*\))[^\n]*",
+    re.M | re.S,
+)
 
 
 class _Desk(NamedTuple):
@@ -84,11 +90,9 @@ def page_document(page: str, text: str) -> tuple[str, str]:
     path = page.removesuffix(".md") + ".html"
     beside = ""
     if page.endswith("_docs.md"):
-        # The source has a page of its own, with an anchor for each line.
-        head, mark, rest = text.partition("<details><summary>")
-        text = head + rest.partition("\n</details>\n")[2] if mark else text
         name = page.removesuffix("_docs.md")
         beside = name + "_source.html" if name in _desk.shown else ""
+        text = _SOURCE.sub(r"\1, highlighted: \3. The key `s` shows them beside this page.", text, count=1)
     head, mark, rest = text.partition("\n## ")
     text = _NAVIGATION.sub("", head) + mark + rest  # the tabs say it
     heading = html.plain(text.partition("\n")[0].lstrip("# "))
