@@ -102,6 +102,8 @@ def test_source_has_an_anchor_per_line_and_keeps_its_text() -> None:
         "    return x &lt; 1",
     ]
     assert source.listing(text, "python").count('<span id="L') == 4
+    for language in ("python", "cpp", "unknown"):
+        assert len(source.lines_of("\n\na\rb\x0c\u2028c\n\n\nd", language)) == 6
 
 
 def test_inline_markup() -> None:

@@ -30,7 +30,8 @@ _READ = 5_000_000  # bytes of a file that its source page shows
 # The text of a file on its page, up to the fence that the text cannot hold. In the site it has a page of its own, with
 # an anchor for each line.
 _SOURCE = re.compile(
-    r"^<details><summary>([\d,]+ lines?)</summary>\n\n(`{3,})\w*\n.*?^\2\n\n</details>\n\n(\[[^\]]*\]\([^()\s]*\))[^\n]*",
+    r"^<details><summary>([\d,]+ lines?)</summary>\n\n(`{3,})[^\n]*\n.*?^\2\n\n</details>\n\n"
+    r"(\[[^\]]*\]\([^()\s]*\))[^\n]*",
     re.M | re.S,
 )
 
@@ -104,7 +105,7 @@ def source_document(path: str, language: str) -> tuple[str, str]:
     """(path in the site, document) of the source of a file."""
     try:
         with open(os.path.join(_desk.root, path), "rb") as file:
-            text = file.read(_READ).decode("utf-8", "replace").replace("\r\n", "\n").replace("\r", "\n")
+            text = file.read(_READ).decode("utf-8", "replace").replace("\r\n", "\n")
     except OSError:
         text = ""
     page = path + "_source.html"

@@ -17,7 +17,7 @@ _INLINE = re.compile(
     r"|\\(?P<escaped>.)"
     r"|(?P<entity>&(?:lt|gt|amp);)"
 )
-_FENCE = re.compile(r"(`{3,})(\w*)\s*\Z")
+_FENCE = re.compile(r"(`{3,})([^`\s]*)\s*\Z")
 _SUMMARY = re.compile(r"<details><summary>([\d,]+ lines)</summary>\Z")
 _SLUG = re.compile(r"[^\w\- ]")
 _CLASS = re.compile(r'\s*class (c\d+)\["(.*)"\]')

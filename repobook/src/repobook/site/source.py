@@ -41,7 +41,8 @@ def _class(token: Any) -> str:
 
 
 def lines_of(text: str, language: str) -> list[str]:
-    """Each line as HTML."""
+    """Each line as HTML. Lines are what the readers count, so a carriage return alone ends none."""
+    text = text.replace("\r", "\u240d")
     lexer = _lexer(language) if len(text) <= _LIMIT else None
     if lexer is None:
         return [escape(line) for line in text.split("\n")]
