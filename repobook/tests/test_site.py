@@ -2,9 +2,11 @@
 
 import re
 from collections.abc import Callable
+from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
 
+import pytest
 from conftest import Files, Repository
 
 from repobook.build import build_model, silent
@@ -134,3 +136,38 @@ def test_the_text_of_a_file_is_on_its_source_page_alone(make_repository: Make) -
         assert "lines, highlighted: " in page and "<details><summary>" not in page
         assert "return 1" not in page and "to link to single lines" not in page
     assert '<i class="k">return</i>' in (site / "pkg/core.py_source.html").read_text()
+
+
+SAMPLES = {
+    "python": 'def f(x):\n    """a\n    <b>"""\n    return x + 1  # <c>\n@d.e\nclass G: s = rb\'\\\'\' + f"{x}"\n',
+    "cpp": '#include <a>\nstruct S { char c = \'"\'; int n = 1\'000; }; // <c>\nauto r = R"x(</pre>\n" )x"; /* a\nb */ return 1;\n',
+    "rust": "fn f<'a>(x: &'a str) -> char { '\"' } // it's\n",
+    "javascript": "const s = `a\n${b}<`; /* ' */ function g() { return 'x\\'' }\n",
+    "go": "func f() string { return `a\"\n` } // '\n",
+    "java": 'class A { char c = \'"\'; String s = "//"; }\n',
+}
+
+
+@pytest.mark.parametrize("language", SAMPLES)
+def test_colours_keep_the_text(language: str) -> None:
+    text = SAMPLES[language]
+    lines = source.lines_of(text, language)
+    assert [unescape(re.sub(r"</?i[^>]*>", "", line)) for line in lines] == text.split("\n")
+    for line in lines:
+        assert re.fullmatch(r"(?:[^<>]|<i class=\"[a-z]\">[^<>]*</i>)*", line), line
+
+
+@pytest.mark.parametrize("language", ["python", "cpp", "rust", "javascript"])
+def test_colours_of_anything_end_soon(language: str) -> None:
+    # No expression may look through the rest of the text again for each unit.
+    for unit in ('"', "'", "/*", "\\", 'R"(', "\\`", "\\'", '\\"', "'\\", "`", "//\\", "@a.", "1'", "\n'''"):
+        for text in (unit * 10_000, '"' * 3 + unit * 10_000):
+            assert unescape(re.sub(r"</?i[^>]*>", "", "\n".join(source.lines_of(text, language)))) == text
+
+
+def test_colours_of_python_and_cpp() -> None:
+    assert source.lines_of(SAMPLES["python"], "python")[0] == '<i class="k">def</i> <i class="f">f</i>(x):'
+    assert source.lines_of(SAMPLES["python"], "python")[2] == '<i class="s">    &lt;b&gt;&quot;&quot;&quot;</i>'
+    assert source.lines_of(SAMPLES["cpp"], "cpp")[0] == '<i class="d">#include</i> &lt;a&gt;'
+    assert '<i class="n">1&#x27;000</i>' in source.lines_of(SAMPLES["cpp"], "cpp")[1]
+    assert source.lines_of(SAMPLES["cpp"], "cpp")[3].startswith('<i class="s">&quot; )x&quot;</i>;')

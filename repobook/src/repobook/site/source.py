@@ -1,4 +1,4 @@
-"""Source as HTML: highlighted by pygments, an anchor per line."""
+"""Source as HTML: highlighted, an anchor per line. The commonest languages go through scan.py, the others pygments."""
 
 from functools import cache
 from html import escape
@@ -8,10 +8,10 @@ from pygments.lexers import get_lexer_by_name
 from pygments.token import Comment, Keyword, Name, Number, Operator, String
 from pygments.util import ClassNotFound
 
+from repobook.site import scan
+
 _LEXERS = {
-    "python": "python", "c": "c", "cpp": "cpp", "cuda": "cuda", "objc": "objective-c++", "javascript": "javascript",
-    "typescript": "typescript", "tsx": "typescript", "java": "java", "go": "go", "rust": "rust", "bash": "bash",
-    "cmake": "cmake", "starlark": "python", "yaml": "yaml", "toml": "toml", "json": "json", "markdown": "markdown",
+    "bash": "bash", "cmake": "cmake", "yaml": "yaml", "toml": "toml", "json": "json", "markdown": "markdown",
     "rst": "rst", "make": "make", "docker": "docker", "html": "html", "css": "css", "sql": "sql", "ini": "ini",
     "xml": "xml", "diff": "diff", "glsl": "glsl", "kotlin": "kotlin", "ruby": "ruby", "lua": "lua",
 }  # fmt: skip
@@ -43,6 +43,8 @@ def _class(token: Any) -> str:
 def lines_of(text: str, language: str) -> list[str]:
     """Each line as HTML. Lines are what the readers count, so a carriage return alone ends none."""
     text = text.replace("\r", "\u240d")
+    if scan.knows(language):
+        return scan.colour(text, language)
     lexer = _lexer(language) if len(text) <= _LIMIT else None
     if lexer is None:
         return [escape(line) for line in text.split("\n")]
