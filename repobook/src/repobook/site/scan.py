@@ -17,20 +17,20 @@ _PYTHON = frozenset(keyword.kwlist) | {"match", "case"}
 _SELF = frozenset({"self", "cls", "this", "super"})
 _C = _words(
     "auto break case char const continue default do double else enum extern float for goto if inline int long "
-    "register  restrict return short signed sizeof static struct switch typedef union unsigned void volatile while "
-    "bool true false  nullptr NULL"
+    "register restrict return short signed sizeof static struct switch typedef union unsigned void volatile while "
+    "bool true false nullptr NULL"
 )
 _CPP = _C | _words(
     "alignas alignof and catch class co_await co_return co_yield concept consteval constexpr constinit const_cast "
     "decltype delete dynamic_cast explicit export final friend mutable namespace new noexcept not operator or "
-    "override  private protected public reinterpret_cast requires static_assert static_cast template thread_local "
-    "throw try typeid  typename using virtual wchar_t size_t __device__ __global__ __host__ __shared__ __constant__ "
+    "override private protected public reinterpret_cast requires static_assert static_cast template thread_local "
+    "throw try typeid typename using virtual wchar_t size_t __device__ __global__ __host__ __shared__ __constant__ "
     "__restrict__"
 )
 _JS = _words(
     "async await break case catch class const continue debugger default delete do else export extends false finally "
-    "for  from function get if import in instanceof let new null of return set static switch throw true try typeof "
-    "undefined  var void while with yield"
+    "for from function get if import in instanceof let new null of return set static switch throw true try typeof "
+    "undefined var void while with yield"
 )
 _TS = _JS | _words(
     "abstract any as asserts boolean declare enum implements infer interface is keyof module namespace never number "
@@ -38,19 +38,19 @@ _TS = _JS | _words(
 )
 _JAVA = _words(
     "abstract assert boolean break byte case catch char class continue default do double else enum extends false "
-    "final  finally float for if implements import instanceof int interface long native new null package private "
-    "protected  public record return sealed short static switch synchronized throw throws true try var void "
+    "final finally float for if implements import instanceof int interface long native new null package private "
+    "protected public record return sealed short static switch synchronized throw throws true try var void "
     "volatile while yield"
 )
 _GO = _words(
     "break case chan const continue default defer else fallthrough false for func go goto if import interface iota "
-    "map  nil package range return select string struct switch true type var bool byte error int int64 uint64 "
+    "map nil package range return select string struct switch true type var bool byte error int int64 uint64 "
     "float64"
 )
 _RUST = _words(
     "as async await break const continue crate dyn else enum extern false fn for if impl in let loop match mod move "
-    "mut  pub ref return self Self static struct super trait true type unsafe use where while bool char f32 f64 i32 "
-    "i64 str  u8 u32 u64 usize"
+    "mut pub ref return self Self static struct super trait true type unsafe use where while bool char f32 f64 i32 "
+    "i64 str u8 u32 u64 usize"
 )
 _WORDS = {
     "python": _PYTHON, "starlark": _PYTHON, "c": _C, "cpp": _CPP, "cuda": _CPP, "objc": _CPP, "javascript": _JS,
