@@ -9,6 +9,7 @@ import posixpath
 import re
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
 from html import escape
 from importlib.resources import files
 from pathlib import Path
@@ -52,6 +53,7 @@ _desk = _Desk("", "", "", frozenset(), frozenset())
 def _start(desk: _Desk) -> None:
     global _desk
     _desk = desk
+    _goal.cache_clear()
 
 
 def href_of(target: str, folder: str) -> str:
@@ -59,13 +61,18 @@ def href_of(target: str, folder: str) -> str:
     place, mark, anchor = target.partition("#")
     if target.startswith(("http://", "https://")) or not place:
         return target
+    found = _goal(place, folder)
+    return found + mark + anchor if found else ""
+
+
+@lru_cache(1 << 15)  # a page links to many lines of few files
+def _goal(place: str, folder: str) -> str:
     absolute = os.path.normpath(os.path.join(_desk.output, folder, unquote(place)))
     if absolute.startswith(_desk.output + os.sep) and place.endswith(".md"):
-        return place.removesuffix(".md") + ".html" + mark + anchor
+        return place.removesuffix(".md") + ".html"
     path = os.path.relpath(absolute, _desk.root).replace(os.sep, "/")
-    if path not in _desk.shown:
-        return ""  # a file that the site does not show, such as a binary one
-    return relative(path + "_source.html", folder) + mark + anchor
+    # A file that the site does not show, such as a binary one, has no address.
+    return relative(path + "_source.html", folder) if path in _desk.shown else ""
 
 
 def _tabs(page: str) -> tuple[Tab, ...]:
