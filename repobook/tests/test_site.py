@@ -1,25 +1,17 @@
 """The static site: links and anchors resolve, hostile content stays text, search finds, the server is local."""
 
-import json
-import os
 import re
-import shutil
-import subprocess
-import threading
-import urllib.error
-import urllib.request
 from collections.abc import Callable
+from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
-from urllib.parse import unquote
 
 import pytest
 from conftest import Files, Repository
 
 from repobook.build import build_model, silent
 from repobook.pages.writer import write_pages
-from repobook.serve import make_server
-from repobook.site import html, source
+from repobook.site import html, links, source
 from repobook.site.build import write_site
 
 Make = Callable[[Files], Repository]
@@ -28,8 +20,19 @@ TREE: Files = {
     "pkg/core.py": '"""Core."""\nclass Engine:\n    """Runs."""\n    def run_backward(self):\n        return 1 < 2\n',
     "pkg/a b.cpp": "#include <vector>\nclass Base {};\nclass Derived : public Base { int x; };\n",
     "pkg/evil.py": "'''</code><script>alert(1)</script>'''\nx = '</pre><script>alert(2)</script>'\n",
+    "pkg/<img src=x onerror=alert(3)>.py": "def f(): pass\n",
+    'pkg/"><script>alert(4)<x>.js': "function g() { return '`**[a](javascript:alert(5))**`' }\n",
+    "pkg/[a](javascript:alert(6)).md": "# <script>alert(7)</script> & [x](javascript:alert(8))\n\n| a |\n",
+    "pkg/\u00e4 & \u00fc.py": "class Gr\u00f6\u00dfe:\n    pass\n",
+    "pkg/blob.bin": b"\x00\x01\x02",
+    "src/index": "a file whose source page would be index.html in another layout\n",
     "tests/test_core.py": "from pkg import Engine\ndef test_it():\n    Engine().run_backward()\n",
 }
+# The elements that our own code writes.
+KNOWN = set(
+    "html head meta title link script body header nav main a div p span button input kbd ol ul li h1 h2 h3 h4 code pre "
+    "i strong table thead tbody tr th td details summary".split()
+)
 
 
 def build_site(repository: Repository) -> Path:
@@ -40,40 +43,35 @@ def build_site(repository: Repository) -> Path:
     return repository.output / "html"
 
 
-class Links(HTMLParser):
+class Tags(HTMLParser):
     def __init__(self) -> None:
         super().__init__()
-        self.links: list[str] = []
-        self.ids: set[str] = set()
         self.tags: list[tuple[str, dict[str, str | None]]] = []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        values = dict(attrs)
-        self.tags.append((tag, values))
-        if values.get("id"):
-            self.ids.add(str(values["id"]))
-        for key in ("href", "src"):
-            if values.get(key):
-                self.links.append(str(values[key]))
+        self.tags.append((tag, dict(attrs)))
 
 
-def parsed(path: Path) -> Links:
-    found = Links()
+def parsed(path: Path) -> Tags:
+    found = Tags()
     found.feed(path.read_text(encoding="utf-8"))
     return found
 
 
 def test_every_link_and_anchor_of_the_site_resolves(make_repository: Make) -> None:
     site = build_site(make_repository(TREE))
-    pages = {path: parsed(path) for path in site.rglob("*.html")}
-    assert len(pages) > 20
-    for path, page in pages.items():
-        for target in page.links:
-            place, _, anchor = target.partition("#")
-            goal = Path(os.path.normpath(path.parent / unquote(place))) if place else path
-            assert goal.exists(), f"{path.relative_to(site)}: {target}"
-            if anchor and goal in pages:
-                assert unquote(anchor) in pages[goal].ids, f"{path.relative_to(site)}: {target}"
+    assert len(list(site.rglob("*.html"))) > 20
+    assert list(links.dead_links(site)) == []
+
+
+def test_the_checker_finds_dead_links_of_the_site(make_repository: Make) -> None:
+    site = build_site(make_repository(TREE))
+    (site / "pkg/core.py_source.html").unlink()
+    page = site / "index.html"
+    page.write_text(page.read_text() + '<a href="pkg/core.py_docs.html#d-Nothing">x</a>')
+    problems = list(links.dead_links(site))
+    assert "index.html: pkg/core.py_docs.html#d-Nothing: no such anchor" in problems
+    assert any(problem.endswith("core.py_source.html: no such file") for problem in problems)
 
 
 def test_nothing_of_the_tree_becomes_markup(make_repository: Make) -> None:
@@ -81,15 +79,18 @@ def test_nothing_of_the_tree_becomes_markup(make_repository: Make) -> None:
     for path in site.rglob("*.html"):
         page = parsed(path)
         scripts = [values for tag, values in page.tags if tag == "script"]
-        assert len(scripts) == 1 and str(scripts[0]["src"]).endswith("assets/app.js"), path
-        assert not [values for tag, values in page.tags if any(key.startswith("on") for key in values)]
+        names = [str(values["src"]).rpartition("assets/")[2] for values in scripts]
+        assert names == ["theme.js", "search.js", "app.js"], path
+        assert not [values for _, values in page.tags if any(key.startswith("on") for key in values)]
+        assert not [values for _, values in page.tags if str(values.get("href")).startswith("javascript")], path
+        assert {tag for tag, _ in page.tags} <= KNOWN, path
 
 
 def test_the_site_needs_no_network(make_repository: Make) -> None:
     site = build_site(make_repository(TREE))
     for path in [*site.rglob("*.html"), *site.rglob("*.js"), *site.rglob("*.css")]:
         assert not re.search(
-            r"""(?:src|href)=["']?https?:|url\(|@import|fetch\(""", path.read_text(encoding="utf-8")
+            r"""(?:src|href)=["']?https?:|url\(|@import|fetch\((?!`/api/)""", path.read_text(encoding="utf-8")
         ), path
 
 
@@ -102,7 +103,9 @@ def test_source_has_an_anchor_per_line_and_keeps_its_text() -> None:
         "    b&#x27;&#x27;&#x27;",
         "    return x &lt; 1",
     ]
-    assert source.listing(text, "python").count("<a id=") == 4
+    assert source.listing(text, "python").count('<span id="L') == 4
+    for language in ("python", "cpp", "unknown"):
+        assert len(source.lines_of("\n\na\rb\x0c\u2028c\n\n\nd", language)) == 6
 
 
 def test_inline_markup() -> None:
@@ -115,31 +118,6 @@ def test_inline_markup() -> None:
     assert show("`` a`b ``") == "<code>a`b</code>"
 
 
-@pytest.mark.skipif(shutil.which("node") is None, reason="needs node to run the site's script")
-def test_search_finds_names_and_parts_of_names(make_repository: Make) -> None:
-    site = build_site(make_repository(TREE))
-    program = """
-const fs = require("fs"), vm = require("vm");
-const site = process.argv[2];
-const context = vm.createContext({console, performance, setTimeout});
-context.document = {documentElement: {dataset: {base: ""}}, addEventListener() {}, createElement: () => ({}),
-  head: {append(s) { try { vm.runInContext(fs.readFileSync(site + "/" + s.src, "utf8"), context); } catch (e) {} s.onload(); }}};
-vm.runInContext(fs.readFileSync(site + "/assets/app.js", "utf8") + ";globalThis.repobook = repobook;", context);
-(async () => {
-  const found = {};
-  for (const q of ["Engine", "run", "backward", "test_it", "zz", "core.py"]) found[q] = (await context.repobook.search(q)).map(r => [r.name, r.href]);
-  console.log(JSON.stringify(found));
-})();
-"""
-    done = subprocess.run(["node", "-", str(site)], input=program, capture_output=True, text=True, check=True)
-    found = json.loads(done.stdout)
-    assert found["Engine"][0] == ["Engine", "pkg/core.py_docs.html#d-Engine"]
-    assert ["Engine.run_backward", "pkg/core.py_docs.html#d-Engine.run_backward"] in found["run"]
-    assert any(name == "Engine.run_backward" for name, _ in found["backward"])
-    assert found["zz"] == []
-    assert ["core.py", "pkg/core.py_docs.html"] in found["core.py"]
-
-
 def test_an_unchanged_site_writes_nothing_and_a_change_little(make_repository: Make) -> None:
     repository = make_repository(TREE)
     site = build_site(repository)
@@ -148,28 +126,48 @@ def test_an_unchanged_site_writes_nothing_and_a_change_little(make_repository: M
     assert before == {path: path.stat().st_mtime_ns for path in site.rglob("*") if path.is_file()}
     (repository.root / "pkg/evil.py").unlink()
     build_site(repository)
-    assert not (site / "pkg/evil.py_docs.html").exists() and not (site / "src/pkg/evil.py.html").exists()
+    assert not (site / "pkg/evil.py_docs.html").exists() and not (site / "pkg/evil.py_source.html").exists()
 
 
-def test_the_server_is_local_and_searches(make_repository: Make) -> None:
-    repository = make_repository(TREE)
-    build_site(repository)
-    server = make_server(repository.output, 0)
-    assert server.server_address[0] == "127.0.0.1"
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    base = f"http://127.0.0.1:{server.server_address[1]}"
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    try:
-        assert b"Engine" in opener.open(f"{base}/pkg/core.py_docs.html").read()
-        rows = json.load(opener.open(f"{base}/api/search?q=eng"))
-        assert rows[0]["qualified"] == "Engine"
-        for path, headers in (("/", {"Host": "evil.example"}), ("/../.repobook/model.sqlite", {}), ("/src/", {})):
-            with pytest.raises(urllib.error.HTTPError) as error:
-                opener.open(urllib.request.Request(base + path, headers=headers))
-            assert error.value.code in (403, 404)
-            error.value.close()
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
+def test_the_text_of_a_file_is_on_its_source_page_alone(make_repository: Make) -> None:
+    site = build_site(make_repository({**TREE, "pkg/tricky.py": "x = 1\n</details>\n\n[a](b.md) to\n"}))
+    for name in ("core.py", "tricky.py"):
+        page = (site / f"pkg/{name}_docs.html").read_text()
+        assert "lines, highlighted: " in page and "<details><summary>" not in page
+        assert "return 1" not in page and "to link to single lines" not in page
+    assert '<i class="k">return</i>' in (site / "pkg/core.py_source.html").read_text()
+
+
+SAMPLES = {
+    "python": 'def f(x):\n    """a\n    <b>"""\n    return x + 1  # <c>\n@d.e\nclass G: s = rb\'\\\'\' + f"{x}"\n',
+    "cpp": '#include <a>\nstruct S { char c = \'"\'; int n = 1\'000; }; // <c>\nauto r = R"x(</pre>\n" )x"; /* a\nb */ return 1;\n',
+    "rust": "fn f<'a>(x: &'a str) -> char { '\"' } // it's\n",
+    "javascript": "const s = `a\n${b}<`; /* ' */ function g() { return 'x\\'' }\n",
+    "go": "func f() string { return `a\"\n` } // '\n",
+    "java": 'class A { char c = \'"\'; String s = "//"; }\n',
+}
+
+
+@pytest.mark.parametrize("language", SAMPLES)
+def test_colours_keep_the_text(language: str) -> None:
+    text = SAMPLES[language]
+    lines = source.lines_of(text, language)
+    assert [unescape(re.sub(r"</?i[^>]*>", "", line)) for line in lines] == text.split("\n")
+    for line in lines:
+        assert re.fullmatch(r"(?:[^<>]|<i class=\"[a-z]\">[^<>]*</i>)*", line), line
+
+
+@pytest.mark.parametrize("language", ["python", "cpp", "rust", "javascript"])
+def test_colours_of_anything_end_soon(language: str) -> None:
+    # No expression may look through the rest of the text again for each unit.
+    for unit in ('"', "'", "/*", "\\", 'R"(', "\\`", "\\'", '\\"', "'\\", "`", "//\\", "@a.", "1'", "\n'''"):
+        for text in (unit * 10_000, '"' * 3 + unit * 10_000):
+            assert unescape(re.sub(r"</?i[^>]*>", "", "\n".join(source.lines_of(text, language)))) == text
+
+
+def test_colours_of_python_and_cpp() -> None:
+    assert source.lines_of(SAMPLES["python"], "python")[0] == '<i class="k">def</i> <i class="f">f</i>(x):'
+    assert source.lines_of(SAMPLES["python"], "python")[2] == '<i class="s">    &lt;b&gt;&quot;&quot;&quot;</i>'
+    assert source.lines_of(SAMPLES["cpp"], "cpp")[0] == '<i class="d">#include</i> &lt;a&gt;'
+    assert '<i class="n">1&#x27;000</i>' in source.lines_of(SAMPLES["cpp"], "cpp")[1]
+    assert source.lines_of(SAMPLES["cpp"], "cpp")[3].startswith('<i class="s">&quot; )x&quot;</i>;')

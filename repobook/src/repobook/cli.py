@@ -211,13 +211,15 @@ def _check(arguments: argparse.Namespace) -> int:
     from repobook import check
     from repobook.build import database
     from repobook.model import store
+    from repobook.site import links
+    from repobook.site.build import FOLDER
 
     root, output, config = _places(arguments)
     open_model(arguments).close()
     db = store.connect(database(output), readonly=True)
     problems = {"stale": list(check.stale(db, root, output, config))}
     if not arguments.no_links:
-        problems["dead links"] = list(check.dead_links(output))
+        problems["dead links"] = [*check.dead_links(output), *links.dead_links(output / FOLDER)]
     if arguments.undocumented is not None:
         problems["undocumented"] = list(check.undocumented(db, arguments.undocumented))
     total = sum(map(len, problems.values()))

@@ -10,6 +10,11 @@ def parts_of(name: str) -> str:
     return " ".join(_PART.findall(name)).lower()
 
 
+def word_starts(name: str) -> list[int]:
+    """Where the words of a name begin, beside its own beginning: `run_backward` -> [4]"""
+    return [match.start() for match in _PART.finditer(name) if match.start()]
+
+
 def shard_of(name: str) -> str:
     """The first two letters or digits of a name, without leading underscores."""
     head = name.lstrip("_~").lower()[:2]

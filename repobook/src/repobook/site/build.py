@@ -1,52 +1,59 @@
-"""Writing the site: each page of the book as HTML, each source file as a page with lines, the search, the assets."""
+"""Writing the site: each page of the book as HTML, each source file as a page with lines, the search, the assets.
+
+Only what differs is written: a page of the site carries a stamp of what it was made from.
+"""
 
 import hashlib
 import os
 import posixpath
+import re
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
 from html import escape
 from importlib.resources import files
 from pathlib import Path
-from urllib.parse import quote, unquote
+from typing import NamedTuple
+from urllib.parse import unquote
 
 from repobook import workers
 from repobook.model import store
 from repobook.pages.writer import write_atomically
 from repobook.site import html, search, source
+from repobook.site.frame import FILE_PAGES, Tab, document, relative
 
 Progress = Callable[[str, int, int], None]
 FOLDER = "html"  # in the book
+ASSETS = ("app.js", "search.js", "theme.js", "style.css")
+# A line of nothing but links, as the pages have below their titles.
+_NAVIGATION = re.compile(r"^\[[^\]]*\]\([^()\s]*\)(?: · \[[^\]]*\]\([^()\s]*\))*\n", re.M)
+_READ = 5_000_000  # bytes of a file that its source page shows
+# The text of a file on its page, up to the fence that the text cannot hold. In the site it has a page of its own, with
+# an anchor for each line.
+_SOURCE = re.compile(
+    r"^<details><summary>([\d,]+ lines?)</summary>\n\n(`{3,})[^\n]*\n.*?^\2\n\n</details>\n\n"
+    r"(\[[^\]]*\]\([^()\s]*\))[^\n]*",
+    re.M | re.S,
+)
 
-_root = _output = _title = ""
+
+class _Desk(NamedTuple):
+    """What a process holds while it writes the site."""
+
+    root: str
+    output: str
+    title: str
+    shown: frozenset[str]  # files whose source has a page
+    paged: frozenset[str]  # files that have pages of the book
 
 
-def _start(root: str, output: str, title: str) -> None:
-    global _root, _output, _title
-    _root, _output, _title = root, output, title
+_desk = _Desk("", "", "", frozenset(), frozenset())
 
 
-def frame(page: str, heading: str, body: str, source_page: str = "") -> str:
-    """A whole document; `page` is its path in the site."""
-    depth = page.count("/")
-    base = "../" * depth
-    attribute = f' data-source="{escape(source_page)}"' if source_page else ""
-    return (
-        f'<!doctype html>\n<html lang="en" data-base="{base}">\n<head>\n<meta charset="utf-8">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'self'; style-src 'self'; script-src "
-        "'self'; "
-        "img-src 'self'; frame-src 'self'; object-src 'none'; base-uri 'none'\">\n"
-        f"<title>{escape(heading)} · {escape(_title)}</title>\n"
-        f'<link rel="stylesheet" href="{base}assets/style.css">\n<script src="{base}assets/app.js" '
-        f"defer></script>\n</head>\n"
-        f'<body{attribute}>\n<header><a href="{base}index.html">{escape(_title)}</a>\n'
-        '<input id="q" type="search" placeholder="Search symbols ( / )" aria-label="Search symbols" '
-        'autocomplete="off">\n'
-        '<button id="split" title="source beside the page (s)" aria-label="source beside the page">◫</button>'
-        '<button id="theme" title="light or dark (d)" aria-label="light or dark">◐</button></header>\n'
-        f'<ul id="found" role="listbox" aria-live="polite" hidden></ul>\n<main>\n{body}\n</main>\n</body>\n</html>\n'
-    )
+def _start(desk: _Desk) -> None:
+    global _desk
+    _desk = desk
+    _goal.cache_clear()
 
 
 def href_of(target: str, folder: str) -> str:
@@ -54,108 +61,160 @@ def href_of(target: str, folder: str) -> str:
     place, mark, anchor = target.partition("#")
     if target.startswith(("http://", "https://")) or not place:
         return target
-    absolute = os.path.normpath(os.path.join(_output, folder, unquote(place)))
-    if absolute.startswith(_output + os.sep) and place.endswith(".md"):
-        return place.removesuffix(".md") + ".html" + mark + anchor
-    relative = os.path.relpath(absolute, _root).replace(os.sep, "/")
-    if relative.startswith(".."):
-        return "#"
-    return quote(posixpath.relpath("src/" + relative + ".html", folder or "."), safe="/._-~") + mark + anchor
+    found = _goal(place, folder)
+    return found + mark + anchor if found else ""
 
 
-def convert(page: str) -> tuple[str, bytes]:
-    """A Markdown page as an HTML page of the site."""
-    text = (Path(_output) / page).read_text(encoding="utf-8")
+@lru_cache(1 << 15)  # a page links to many lines of few files
+def _goal(place: str, folder: str) -> str:
+    absolute = os.path.normpath(os.path.join(_desk.output, folder, unquote(place)))
+    if absolute.startswith(_desk.output + os.sep) and place.endswith(".md"):
+        return place.removesuffix(".md") + ".html"
+    path = os.path.relpath(absolute, _desk.root).replace(os.sep, "/")
+    # A file that the site does not show, such as a binary one, has no address.
+    return relative(path + "_source.html", folder) if path in _desk.shown else ""
+
+
+def _tabs(page: str) -> tuple[Tab, ...]:
+    """The pages about the same file, folder or tree as a page of the site."""
+    folder, name = posixpath.split(page)
+    for ending in FILE_PAGES.values():
+        if name.endswith(ending):
+            path = page.removesuffix(ending)
+            return tuple(Tab(label, path + other) for label, other in FILE_PAGES.items() if _has(path, other))
+    pages = {"Contents": "index.html", "About": "doc.html", "Keywords": "sub.html"}
+    if not folder:
+        pages |= {"A to Z": "keywords.html", "The book": "comprehensive_book.html"}
+    return tuple(Tab(label, posixpath.join(folder, other)) for label, other in pages.items())
+
+
+def _has(path: str, ending: str) -> bool:
+    return path in (_desk.shown if ending == "_source.html" else _desk.paged)
+
+
+def page_document(page: str, text: str) -> tuple[str, str]:
+    """(path in the site, document) of a Markdown page of the book."""
     folder = posixpath.dirname(page)
-    if page.endswith("_docs.md"):
-        # The source has a page of its own, with a line for each anchor.
-        head, mark, rest = text.partition("<details><summary>")
-        text = head + rest.partition("\n</details>\n")[2] if mark else text
     path = page.removesuffix(".md") + ".html"
-    heading = html.plain(text.partition("\n")[0].lstrip("# "))
     beside = ""
     if page.endswith("_docs.md"):
         name = page.removesuffix("_docs.md")
-        beside = quote(posixpath.relpath("src/" + name + ".html", folder or "."), safe="/._-~")
+        beside = name + "_source.html" if name in _desk.shown else ""
+        text = _SOURCE.sub(r"\1, highlighted: \3. The key `s` shows them beside this page.", text, count=1)
+    head, mark, rest = text.partition("\n## ")
+    text = _NAVIGATION.sub("", head) + mark + rest  # the tabs say it
+    heading = html.plain(text.partition("\n")[0].lstrip("# "))
     body = html.blocks(text, lambda target: href_of(target, folder))
-    return path, frame(path, heading, body, beside).encode("utf-8", "replace")
+    return path, document(path, heading, body, _desk.title, _tabs(path), beside)
 
 
-def convert_source(task: tuple[str, str]) -> tuple[str, bytes]:
-    path, language = task
+def source_document(path: str, language: str) -> tuple[str, str]:
+    """(path in the site, document) of the source of a file."""
     try:
-        with open(os.path.join(_root, path), "rb") as file:
-            text = file.read(5_000_000).decode("utf-8", "replace").replace("\r\n", "\n")
+        with open(os.path.join(_desk.root, path), "rb") as file:
+            text = file.read(_READ).decode("utf-8", "replace").replace("\r\n", "\n")
     except OSError:
         text = ""
-    page = f"src/{path}.html"
-    back = quote(posixpath.relpath(path + "_docs.html", posixpath.dirname(page)), safe="/._-~")
-    body = (
-        f'<h1><code>{escape(path)}</code></h1>\n<p><a href="{back}">Page of this '
-        f"file</a></p>\n{source.listing(text, language)}"
-    )
-    return page, frame(page, path, body).encode("utf-8", "replace")
+    page = path + "_source.html"
+    body = f"<h1><code>{escape(path)}</code></h1>\n{source.listing(text, language)}"
+    return page, document(page, path, body, _desk.title, _tabs(page))
 
 
 def _one(task: tuple[str, str, str]) -> tuple[str, str]:
-    """Write one page; returns (page of the book or source, what it was made from)."""
+    """Write one page; returns its name among those known, and its stamp."""
     kind, name, stamp = task
-    path, data = convert(name) if kind == "page" else convert_source((name, kind))
-    target = os.path.join(_output, FOLDER, path)
+    if kind == "page":
+        path, text = page_document(name, (Path(_desk.output) / name).read_text(encoding="utf-8"))
+    else:
+        path, text = source_document(name, kind)
+    target = os.path.join(_desk.output, FOLDER, path)
     os.makedirs(os.path.dirname(target), exist_ok=True)
-    write_atomically(target, data)
+    write_atomically(target, text.encode("utf-8", "replace"))
     return ("page:" if kind == "page" else "source:") + name, stamp
+
+
+def _maker() -> str:
+    """A stamp of the code that writes pages, so that a newer repobook writes them anew."""
+    digest = hashlib.blake2b(digest_size=8)
+    for name in ("frame.py", "html.py", "source.py", "scan.py", "build.py"):
+        digest.update(files("repobook.site").joinpath(name).read_bytes())
+    return digest.hexdigest()
 
 
 def write_site(db: sqlite3.Connection, root: Path, output: Path, title: str, jobs: int, progress: Progress) -> int:
     """Bring the site up to date with the book; returns how many files were written."""
     db.execute("CREATE TABLE IF NOT EXISTS site(name TEXT PRIMARY KEY, stamp TEXT) WITHOUT ROWID")
     known = dict(db.execute("SELECT name, stamp FROM site"))
+    maker = f"{_maker()}{title}:"
     wanted: dict[str, tuple[str, str, str]] = {}
     for page, digest in db.execute("SELECT path, digest FROM pages"):
-        wanted["page:" + page] = ("page", page, bytes(digest).hex())
+        wanted["page:" + page] = ("page", page, maker + bytes(digest).hex())
+    sources: set[str] = set()
     for path, language, digest in db.execute(
         "SELECT path, language, digest FROM files WHERE status NOT IN ('binary', 'unreadable')"
     ):
-        wanted["source:" + path] = (language, path, bytes(digest).hex())
+        sources.add(path)
+        wanted["source:" + path] = (language, path, maker + bytes(digest).hex())
     tasks = [task for name, task in wanted.items() if known.get(name) != task[2]]
-    arguments = (str(root.resolve()), str(output.resolve()), title)
-    _start(*arguments)
+    gone = [name for name in known if name.startswith(("page:", "source:")) and name not in wanted]
+    paged = frozenset(name[5:-8] for name in wanted if name.startswith("page:") and name.endswith("_docs.md"))
+    desk = _Desk(str(root.resolve()), str(output.resolve()), title, frozenset(sources), paged)
+    _start(desk)
     written = 0
-    for done, (name, stamp) in enumerate(workers.run(_one, tasks, jobs, _start, arguments, 8), 1):
-        db.execute("INSERT OR REPLACE INTO site VALUES(?,?)", (name, stamp))
+    for done, row in enumerate(workers.run(_one, tasks, jobs, _start, (desk,), 8), 1):
+        db.execute("INSERT OR REPLACE INTO site VALUES(?,?)", row)
         written += 1
         if done % 50 == 0 or done == len(tasks):
             progress("site", done, len(tasks))
-    written += _write_extras(db, output, known)
-    for name in known.keys() - wanted.keys():
+    for name in gone:
         kind, _, path = name.partition(":")
-        if kind in ("page", "source"):
-            gone = path.removesuffix(".md") + ".html" if kind == "page" else f"src/{path}.html"
-            (output / FOLDER / gone).unlink(missing_ok=True)
-            db.execute("DELETE FROM site WHERE name=?", (name,))
+        page = path.removesuffix(".md") + ".html" if kind == "page" else path + "_source.html"
+        _remove(output / FOLDER, page)
+        db.execute("DELETE FROM site WHERE name=?", (name,))
+    written += _write_files(db, output, known, "asset:", _assets())
+    stamp = search.stamp(db) if tasks or gone or "search" not in known else known["search"]
+    if known.get("search") != stamp:
+        progress("search", 0, 1)
+        scripts = {f"search/{name}.js": text for name, text in search.index(db).items()}
+        written += _write_files(db, output, known, "search:", scripts.items())
+        for name in known:
+            if name.startswith("search:") and name[7:] not in scripts:
+                _remove(output / FOLDER, name[7:])
+                db.execute("DELETE FROM site WHERE name=?", (name,))
+        db.execute("INSERT OR REPLACE INTO site VALUES('search', ?)", (stamp,))
     db.commit()
     return written
 
 
-def _write_extras(db: sqlite3.Connection, output: Path, known: dict[str, str]) -> int:
-    extras = {
-        f"assets/{name}": files("repobook.site").joinpath("assets", name).read_text(encoding="utf-8")
-        for name in ("app.js", "style.css")
-    }
-    extras.update(search.shards(db))
+def _assets() -> Iterator[tuple[str, str]]:
+    for name in ASSETS:
+        yield f"assets/{name}", files("repobook.site").joinpath("assets", name).read_text(encoding="utf-8")
+
+
+def _write_files(
+    db: sqlite3.Connection, output: Path, known: dict[str, str], kind: str, texts: Iterable[tuple[str, str]]
+) -> int:
     written = 0
-    for name, text in extras.items():
+    for name, text in texts:
         data = text.encode("utf-8", "replace")
         stamp = hashlib.blake2b(data, digest_size=16).hexdigest()
         target = output / FOLDER / name
-        if known.get("extra:" + name) == stamp and target.exists():
+        if known.get(kind + name) == stamp and target.exists():
             continue
         target.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(str(target), data)
-        db.execute("INSERT OR REPLACE INTO site VALUES(?,?)", ("extra:" + name, stamp))
+        db.execute("INSERT OR REPLACE INTO site VALUES(?,?)", (kind + name, stamp))
         written += 1
     return written
+
+
+def _remove(site: Path, page: str) -> None:
+    """Take a page out of the site, and the folders that are empty then."""
+    (site / page).unlink(missing_ok=True)
+    folder = (site / page).parent
+    while folder != site and folder.is_dir() and not any(folder.iterdir()):
+        folder.rmdir()
+        folder = folder.parent
 
 
 def site_of(output: Path) -> Path:

@@ -7,17 +7,17 @@ import re
 from collections.abc import Callable
 from html import escape, unescape
 
-Href = Callable[[str], str]
+Href = Callable[[str], str]  # the address of a link's target, '' where the site has none
 
 _INLINE = re.compile(
     r"(?P<tick>`+)(?P<code>.+?)(?<!`)(?P=tick)(?!`)"
-    r'|<a id="(?P<anchor>[A-Za-z0-9_.~-]+)"></a>'
+    r'|<a id="(?P<anchor>[\w.~-]+)"></a>'
     r"|\[(?P<text>(?:[^\[\]\\`]|\\.|(?P<inner>`+).+?(?<!`)(?P=inner)(?!`))*)\]\((?P<href>[^()\s]*)\)"
     r"|\*\*(?P<bold>(?:[^*\\]|\\.)+)\*\*"
     r"|\\(?P<escaped>.)"
     r"|(?P<entity>&(?:lt|gt|amp);)"
 )
-_FENCE = re.compile(r"(`{3,})(\w*)\s*\Z")
+_FENCE = re.compile(r"(`{3,})([^`\s]*)\s*\Z")
 _SUMMARY = re.compile(r"<details><summary>([\d,]+ lines)</summary>\Z")
 _SLUG = re.compile(r"[^\w\- ]")
 _CLASS = re.compile(r'\s*class (c\d+)\["(.*)"\]')
@@ -36,7 +36,8 @@ def inline(text: str, href: Href) -> str:
         elif match["anchor"] is not None:
             parts.append(f'<a id="{match["anchor"]}"></a>')
         elif match["href"] is not None:
-            parts.append(f'<a href="{escape(href(match["href"]))}">{inline(match["text"], href)}</a>')
+            target, shown = href(match["href"]), inline(match["text"], href)
+            parts.append(f'<a href="{escape(target)}">{shown}</a>' if target else shown)
         elif match["bold"] is not None:
             parts.append(f"<strong>{inline(match['bold'], href)}</strong>")
         elif match["escaped"] is not None:
@@ -102,7 +103,8 @@ def blocks(markdown: str, href: Href) -> str:
 def _fenced(lines: list[str], language: str) -> str:
     if language == "mermaid":
         return _diagram(lines)
-    return f'<pre class="code"><code>{escape(chr(10).join(lines))}</code></pre>'
+    kind = "prose" if language == "text" else "code"
+    return f'<pre class="{kind}">{escape(chr(10).join(lines))}</pre>'
 
 
 def _diagram(lines: list[str]) -> str:

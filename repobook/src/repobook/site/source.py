@@ -1,4 +1,4 @@
-"""Source as HTML: highlighted by pygments, an anchor per line."""
+"""Source as HTML: highlighted, an anchor per line. The commonest languages go through scan.py, the others pygments."""
 
 from functools import cache
 from html import escape
@@ -8,10 +8,10 @@ from pygments.lexers import get_lexer_by_name
 from pygments.token import Comment, Keyword, Name, Number, Operator, String
 from pygments.util import ClassNotFound
 
+from repobook.site import scan
+
 _LEXERS = {
-    "python": "python", "c": "c", "cpp": "cpp", "cuda": "cuda", "objc": "objective-c++", "javascript": "javascript",
-    "typescript": "typescript", "tsx": "typescript", "java": "java", "go": "go", "rust": "rust", "bash": "bash",
-    "cmake": "cmake", "starlark": "python", "yaml": "yaml", "toml": "toml", "json": "json", "markdown": "markdown",
+    "bash": "bash", "cmake": "cmake", "yaml": "yaml", "toml": "toml", "json": "json", "markdown": "markdown",
     "rst": "rst", "make": "make", "docker": "docker", "html": "html", "css": "css", "sql": "sql", "ini": "ini",
     "xml": "xml", "diff": "diff", "glsl": "glsl", "kotlin": "kotlin", "ruby": "ruby", "lua": "lua",
 }  # fmt: skip
@@ -41,7 +41,10 @@ def _class(token: Any) -> str:
 
 
 def lines_of(text: str, language: str) -> list[str]:
-    """Each line as HTML."""
+    """Each line as HTML. Lines are what the readers count, so a carriage return alone ends none."""
+    text = text.replace("\r", "\u240d")
+    if scan.knows(language):
+        return scan.colour(text, language)
     lexer = _lexer(language) if len(text) <= _LIMIT else None
     if lexer is None:
         return [escape(line) for line in text.split("\n")]
@@ -59,6 +62,7 @@ def lines_of(text: str, language: str) -> list[str]:
 
 
 def listing(text: str, language: str) -> str:
+    """A line is one element with an id; its number is drawn by the style sheet, so it is not copied with the text."""
     rows = lines_of(text.removesuffix("\n"), language)
-    body = "\n".join(f'<a id="L{at}" href="#L{at}">{at}</a><span>{row}</span>' for at, row in enumerate(rows, 1))
+    body = "".join(f'<span id="L{at}">{row}\n</span>' for at, row in enumerate(rows, 1))
     return f'<pre class="source">{body}</pre>'

@@ -1,124 +1,168 @@
-// Search, keyboard and the source pane. No dependency, no network: shards are scripts that a page loads on demand.
+// The page: the list of what was found, the keyboard, light and dark, the source beside the page.
 "use strict";
-const repobook = (() => {
-  const base = document.documentElement.dataset.base;
-  const shards = new Map();
-  const waiting = new Map();
-  let paths = null;
-  const load = (name) =>
-    waiting.get(name) ||
-    waiting.set(name, new Promise((done) => {
-      const script = document.createElement("script");
-      script.src = `${base}search/${name}.js`;
-      script.onload = script.onerror = () => done();
-      document.head.append(script);
-    })).get(name);
-  const group = (word) => {
-    const head = word.replace(/^[_~]+/, "").toLowerCase().slice(0, 2);
-    return [...head].map((c) => (/[a-z0-9]/.test(c) ? c : "-")).join("") || "-";
-  };
-  const slug = (name) => "d-" + name.replace(/[^A-Za-z0-9_.~-]+/g, ".").replace(/^\.+|\.+$/g, "");
-  const encode = (path) => path.split("/").map(encodeURIComponent).join("/");
+(() => {
+  const root = document.documentElement;
+  const input = document.getElementById("q");
+  const list = document.getElementById("found");
+  const said = document.getElementById("said");
+  const keep = (key, value) => { try { localStorage.setItem(key, value); } catch { /* storage may be off */ } };
+  const kept = (key) => { try { return localStorage.getItem(key); } catch { return null; } };
+  const framed = "framed" in root.dataset;
 
-  async function search(text, limit = 30) {
-    const words = text.toLowerCase().split(/[\s.:]+/).filter(Boolean);
-    if (!words.length || words[0].replace(/^[_~]+/, "").length < 2) return [];
-    await Promise.all([load("paths"), load(group(words[0]))]);
-    const rows = shards.get(group(words[0])) || [];
-    const whole = words.join("");
-    const found = [];
-    for (const row of rows) {
-      const name = row[0].toLowerCase();
-      const full = row[3] ? row[3].toLowerCase() : name;
-      if (!words.every((word) => full.includes(word))) continue;
-      const flat = name.replace(/_/g, "");
-      const rank = name === whole || flat === whole ? 0 : name.startsWith(words[0]) ? 1 : 2;
-      found.push([rank, -row[4], row[0].length, row]);
-    }
-    found.sort((a, b) => a[0] - b[0] || a[1] - b[1] || a[2] - b[2]);
-    return found.slice(0, limit).map(([, , , [name, kind, file, qualified, uses]]) => ({
-      name: qualified || name, kind, path: paths[file], uses,
-      href: `${base}${encode(paths[file])}_docs.html${kind === "file" ? "" : "#" + slug(qualified || name)}`,
+  // `repobook serve` sets this: the model answers then, with words of the documentation too.
+  async function live(text) {
+    const answer = await fetch(`/api/search?q=${encodeURIComponent(text)}`);
+    if (!answer.ok) return [];
+    return (await answer.json()).map((row) => ({
+      name: row.kind === "file" ? row.path.split("/").pop() : row.qualified, kind: row.kind, path: row.path, more: 0,
+      href: repobook.address(row.path, row.kind, row.qualified),
     }));
   }
+  const ask = window.repobookLive ? live : repobook.search;
 
-  function start() {
-    const input = document.getElementById("q");
-    const list = document.getElementById("found");
-    let turn = 0;
-    const show = async () => {
-      const mine = ++turn;
-      const begun = performance.now();
-      const rows = await search(input.value);
-      if (mine !== turn) return;
-      list.replaceChildren(...rows.map((row, at) => {
-        const item = document.createElement("li");
-        const link = document.createElement("a");
-        link.href = row.href;
-        link.id = `r${at}`;
-        const name = document.createElement("code");
-        name.textContent = row.name;
-        const place = document.createElement("small");
-        place.textContent = ` ${row.kind} · ${row.path}`;
-        link.append(name, place);
-        item.append(link);
-        return item;
-      }));
-      list.hidden = !input.value;
-      if (input.value && !rows.length) list.textContent = input.value.length < 2 ? "two letters at least" : "nothing found";
-      list.dataset.milliseconds = Math.round(performance.now() - begun);
-    };
-    input.addEventListener("input", show);
-    const step = (by) => {
-      const links = [...list.querySelectorAll("a")];
-      const at = links.indexOf(document.activeElement) + by;
-      (at < 0 ? input : links[Math.min(at, links.length - 1)] || input).focus();
-    };
-    document.addEventListener("keydown", (event) => {
-      const typing = /^(INPUT|TEXTAREA|SELECT)$/.test(document.activeElement.tagName);
-      if (event.ctrlKey || event.metaKey || event.altKey) return;
-      if (event.key === "/" && !typing) { event.preventDefault(); input.focus(); }
-      else if (event.key === "Escape") { input.value = ""; list.hidden = true; input.blur(); }
-      else if (event.key === "ArrowDown" && !list.hidden) { event.preventDefault(); step(1); }
-      else if (event.key === "ArrowUp" && !list.hidden) { event.preventDefault(); step(-1); }
-      else if (event.key === "Enter" && document.activeElement === input) { const first = list.querySelector("a"); if (first) first.click(); }
-      else if (event.key === "s" && !typing) split();
-      else if (event.key === "d" && !typing) theme();
-    });
-    const root = document.documentElement;
-    const keep = (key, value) => { try { localStorage.setItem(key, value); } catch { /* storage may be off */ } };
-    const kept = (key) => { try { return localStorage.getItem(key); } catch { return null; } };
-    function theme() {
-      const dark = root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
-      root.dataset.theme = dark ? "light" : "dark";
-      keep("repobook-theme", root.dataset.theme);
+  let turn = 0;
+  let active = -1;
+  const options = () => list.querySelectorAll("[role=option]");
+  function close() {
+    list.hidden = true;
+    active = -1;
+    input.setAttribute("aria-expanded", "false");
+    input.removeAttribute("aria-activedescendant");
+  }
+  function choose(at) {
+    const rows = options();
+    if (!rows.length) return;
+    if (active >= 0 && rows[active]) rows[active].setAttribute("aria-selected", "false");
+    active = (at + rows.length) % rows.length;
+    rows[active].setAttribute("aria-selected", "true");
+    rows[active].scrollIntoView({ block: "nearest" });
+    input.setAttribute("aria-activedescendant", rows[active].id);
+  }
+  function option(row, at) {
+    const link = document.createElement("a");
+    link.href = row.href;
+    link.id = `found-${at}`;
+    link.tabIndex = -1;
+    link.setAttribute("role", "option");
+    link.setAttribute("aria-selected", "false");
+    const name = document.createElement("code");
+    name.textContent = row.name;
+    const kind = document.createElement("span");
+    kind.className = "kind";
+    kind.textContent = row.kind;
+    const place = document.createElement("small");
+    place.textContent = row.path + (row.more > 0 ? ` and ${row.more} more` : "");
+    link.append(name, kind, place);
+    return link;
+  }
+  async function show() {
+    const mine = ++turn;
+    const text = input.value;
+    if (!text.trim()) { list.replaceChildren(); close(); said.textContent = ""; return; }
+    const begun = performance.now();
+    const rows = await ask(text);
+    if (mine !== turn) return;
+    if (rows.length) {
+      list.replaceChildren(...rows.map(option));
+      said.textContent = `${rows.length} found`;
+    } else {
+      const none = document.createElement("p");
+      none.textContent = "Nothing in this book has a word that begins like this.";
+      list.replaceChildren(none);
+      said.textContent = "nothing found";
     }
-    if (kept("repobook-theme")) root.dataset.theme = kept("repobook-theme");
-    const source = document.body.dataset.source;
-    function split() {
-      if (!source) return;
-      const pane = document.getElementById("pane");
-      if (pane) { pane.remove(); document.body.classList.remove("split"); return; }
-      const frame = document.createElement("iframe");
-      frame.id = frame.name = "pane";
-      frame.title = "source";
-      frame.src = source;
-      document.body.append(frame);
-      document.body.classList.add("split");
+    active = -1;
+    input.removeAttribute("aria-activedescendant");
+    input.setAttribute("aria-expanded", "true");
+    list.hidden = false;
+    list.scrollTop = 0;
+    list.dataset.text = text;
+    list.dataset.milliseconds = (performance.now() - begun).toFixed(1);
+  }
+  input.addEventListener("input", show);
+  input.addEventListener("focus", () => {
+    if (!window.repobookLive) repobook.ready();
+    if (input.value.trim() && list.hidden) show();
+  });
+  input.addEventListener("keydown", (event) => {
+    if (event.key === "ArrowDown" && !list.hidden) { event.preventDefault(); choose(active + 1); }
+    else if (event.key === "ArrowUp" && !list.hidden) { event.preventDefault(); choose(active < 0 ? -1 : active - 1); }
+    else if (event.key === "Enter") {
+      const target = options()[Math.max(active, 0)];
+      if (target && !list.hidden) { event.preventDefault(); target.click(); close(); }
+    } else if (event.key === "Escape") {
+      if (list.hidden) input.blur(); else close();
+    }
+  });
+  document.addEventListener("click", (event) => { if (!event.target.closest(".search")) close(); });
+
+  function theme() {
+    const dark = root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+    root.dataset.theme = dark ? "light" : "dark";
+    keep("repobook-theme", root.dataset.theme);
+  }
+  document.getElementById("theme").addEventListener("click", theme);
+  window.addEventListener("storage", (event) => {
+    if (event.key === "repobook-theme" && event.newValue) root.dataset.theme = event.newValue;
+  });
+
+  // The contents stand open where there is room beside the page.
+  const contents = document.querySelector(".contents details");
+  function fold() {
+    const room = matchMedia("(min-width: 80rem)").matches && !document.body.classList.contains("split");
+    if (contents) contents.open = room;
+  }
+  fold();
+
+  const source = document.body.dataset.source;
+  const button = document.getElementById("split");
+  function split(open) {
+    if (!source) return;
+    const old = document.getElementById("pane");
+    if (open === !!old) return;
+    if (old) old.remove();
+    else {
+      const pane = document.createElement("iframe");
+      pane.id = "pane";
+      pane.title = "Source of this file";
+      pane.src = source;
+      document.body.append(pane);
+    }
+    document.body.classList.toggle("split", open);
+    fold();
+    button.setAttribute("aria-pressed", String(open));
+  }
+  const toggle = () => {
+    const open = !document.getElementById("pane");
+    split(open);
+    keep("repobook-split", open ? "1" : "");
+  };
+  if (button) button.addEventListener("click", toggle);
+  if (source && kept("repobook-split") && matchMedia("(min-width: 60rem)").matches) split(true);
+
+  document.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    if (/^(INPUT|TEXTAREA|SELECT)$/.test(document.activeElement.tagName)) return;
+    if (event.key === "/") { event.preventDefault(); input.focus(); input.select(); }
+    else if (event.key === "s" && button) toggle();
+    else if (event.key === "d") theme();
+  });
+  document.addEventListener("click", (event) => {
+    if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.shiftKey) return;
+    // A click on a line's number makes the address of that line.
+    const line = event.target.closest(".source > span");
+    if (line && event.clientX - line.getBoundingClientRect().left < parseFloat(getComputedStyle(line).paddingLeft)) {
+      location.hash = line.id;
+      return;
     }
     // With the pane open, links to lines of this file move it instead of leaving the page.
-    document.addEventListener("click", (event) => {
-      const link = event.target.closest && event.target.closest("a[href]");
-      const pane = document.getElementById("pane");
-      if (pane && link && source && link.getAttribute("href").split("#")[0] === source) {
-        event.preventDefault();
-        pane.src = link.getAttribute("href");
-      }
-    });
-    document.getElementById("theme").addEventListener("click", theme);
-    const button = document.getElementById("split");
-    if (source) button.addEventListener("click", split); else button.hidden = true;
-  }
-  document.addEventListener("DOMContentLoaded", start);
-  return { shard: (key, rows) => shards.set(key, rows), paths: (rows) => { paths = rows; }, search };
+    const link = event.target.closest("a[href]");
+    const pane = document.getElementById("pane");
+    if (pane && link && link.getAttribute("href").split("#")[0] === source) {
+      event.preventDefault();
+      pane.src = link.getAttribute("href");
+    } else if (framed && link && link.target === "" && !link.getAttribute("href").startsWith("#")) {
+      link.target = "_top"; // the pane shows source; other pages take the whole window
+    }
+  });
 })();
