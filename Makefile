@@ -126,7 +126,7 @@ docs: $(VENV)/.extra-docs ## build the documentation; a warning is an error
 	@$(PY) -m sphinx --quiet --fail-on-warning --keep-going -b html docs docs/_build/html
 	@echo "==> docs/_build/html/index.html"
 
-wheel: $(VENV)/bin/pip ## build the two wheels and check their sizes and contents
+wheel: $(VENV)/bin/pip ## build the wheel and check its size and contents
 	@rm -rf dist
-	@$(PIP) wheel --no-deps --wheel-dir dist . ./packaging/scipy
+	@$(PIP) wheel --no-deps --wheel-dir dist .
 	@$(PY) .ci/check_wheel.py dist

@@ -23,7 +23,7 @@ from benchmarks.workloads.chain import chain_functional_step, chain_step, inputs
 
 ROOT = Path(__file__).resolve().parent.parent
 MEMORY_SIZE, MEMORY_OPS = 10_000_000, 50
-MEMORY_GOAL, IMPORT_GOAL, WHEEL_GOAL_BYTES = 1.0, 1.5, 1_000_000
+MEMORY_GOAL, IMPORT_GOAL, WHEEL_GOAL_BYTES = 1.0, 1.5, 3_000_000
 
 IMPORT_PROGRAM = "import time; s = time.perf_counter(); import {0}; print(time.perf_counter() - s)"
 

@@ -44,7 +44,6 @@ _SUBMODULES = frozenset(
     "_C array_api autograd compat cuda distributed fft func implicit jit library linalg nested nn numpy ops optim overrides profiler "
     "random scipy sparse special testing utils".split()
 )
-_IN_THE_OTHER_WHEEL = frozenset(("scipy", "implicit"))
 _FROM_FUNC = frozenset(("vmap",))
 _FROM_LIFTING = frozenset(("lift",))
 _FROM_FILES = frozenset(("load", "save"))
@@ -91,11 +90,6 @@ def __getattr__(name: str) -> _Any:
         except ModuleNotFoundError as error:
             if error.name != f"ndgrad.{name}":
                 raise
-            if name in _IN_THE_OTHER_WHEEL:
-                raise ModuleNotFoundError(
-                    f"ndgrad.{name} comes with the wheel ndgrad-scipy, which is not installed. Install it: pip install ndgrad-scipy",
-                    name=error.name,
-                ) from None
     if name in _FROM_AUTOGRAD:
         return getattr(_importlib.import_module("ndgrad.autograd"), name)
     if name in _FROM_FUNC:
