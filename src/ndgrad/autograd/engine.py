@@ -117,9 +117,11 @@ def run(task: GraphTask, roots: list[tuple[Any, Any]]) -> None:
         for callback in task.callbacks:
             call(task, callback)
     finally:
-        restore(outside)  # whatever hooks and reruns have left behind
-        del outside
-        set_running(around)
+        try:
+            restore(outside)  # whatever hooks and reruns have left behind
+            del outside
+        finally:  # an interrupt may come between two calls
+            set_running(around)
 
 
 def _run(task: GraphTask, roots: list[tuple[Any, Any]]) -> None:
