@@ -130,7 +130,7 @@ def _run(task: GraphTask, roots: list[tuple[Any, Any]]) -> None:
     wanted = task.wanted
     if wanted is not None:
         task.needed = nodes_towards([edge_node(e) for e, _ in roots], wanted)
-    unusual = process.busy and (thread.anomaly or thread.watchers or process.crossed)
+    unusual = bool(process.busy) and (thread.anomaly or thread.watchers or process.crossed)
     by_age = task.lane == "arrays" and not process.leaf_hooks and not unusual
     if by_age and (wanted is None or all(node.seq is FIRST for node in wanted)):
         run_by_age(task, roots)
@@ -277,7 +277,7 @@ def run_by_count(task: GraphTask, roots: list[tuple[Any, Any]]) -> None:
     heapq.heapify(ready)
     grads = task.grads
     run_one: Any = run_node
-    watched = process.busy and thread.watchers
+    watched = bool(process.busy) and thread.watchers  # the set itself may fill while the pass runs
     if watched:
         from ndgrad.autograd.watch import accumulate_leaves, evaluation
 
