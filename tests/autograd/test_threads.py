@@ -23,14 +23,15 @@ import ndgrad
 from ndgrad import autograd
 from ndgrad.autograd.modes import process, thread
 
-#: How many modes were open when the test began: an earlier one may have left a block that its traceback holds.
-open_before = [0]
+#: The modes that were open when the test began, which an earlier one has left: whatever it opens itself must be closed.
+open_before: set[object] = set()
 
 
 @pytest.fixture(autouse=True)
 def _look_before():
     gc.collect()
-    open_before[0] = len(process.busy)
+    open_before.clear()
+    open_before.update(process.busy)
 
 
 
@@ -142,7 +143,7 @@ def test_modes_of_one_thread_are_not_those_of_another(hasty):
     in_threads(4, work)
     assert seen == {0: {False}, 1: {True}, 2: {False}, 3: {True}}
     gc.collect()  # an interrupted block holds itself
-    assert len(process.busy) <= open_before[0]
+    assert not process.busy - open_before
 
 
 def test_an_error_stays_in_its_thread():
@@ -198,7 +199,7 @@ def test_nested_passes_to_great_depth():
     assert threading.active_count() == before
     assert thread.task is None
     gc.collect()  # an interrupted block holds itself
-    assert len(process.busy) <= open_before[0]
+    assert not process.busy - open_before
 
 
 def test_nested_passes_through_custom_functions():
@@ -241,7 +242,7 @@ def test_an_error_far_down_comes_up_as_itself_with_its_traceback():
     assert names[-1] == "fail"
     assert names.count("hook") == 301
     gc.collect()  # an interrupted block holds itself
-    assert len(process.busy) <= open_before[0]
+    assert not process.busy - open_before
     assert thread.task is None
     assert nested(3) == 8.0
 
@@ -288,7 +289,7 @@ def test_an_interrupt_reaches_the_pass_at_work():
     assert time.monotonic() - started < 4.0
     assert nested(100) == 202.0
     gc.collect()  # an interrupted block holds itself
-    assert len(process.busy) <= open_before[0]
+    assert not process.busy - open_before
 
 
 def test_depth_without_new_threads(monkeypatch):
@@ -539,7 +540,7 @@ def test_a_signal_handler_may_use_the_library_at_any_moment():
     assert x.grad.tolist() == [2.0 * passes, 4.0 * passes]
     assert w.grad.tolist() == [1.0 * count[0]]
     gc.collect()  # an interrupted block holds itself
-    assert len(process.busy) <= open_before[0]
+    assert not process.busy - open_before
 
 
 @needs_fork

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gc
-
 import pytest
 
 from ndgrad.autograd.modes import process, thread
@@ -11,9 +9,8 @@ from ndgrad.autograd.modes import process, thread
 
 @pytest.fixture(autouse=True)
 def nothing_is_left_behind():
-    before = len(process.busy), thread.transforms
+    open_before, transforms = set(process.busy), thread.transforms
     yield
-    gc.collect() if len(process.busy) > before[0] else None  # an interrupted block holds itself
-    assert len(process.busy) <= before[0]  # one that an earlier test left may be gone
-    assert thread.transforms == before[1]
+    assert not process.busy - open_before
+    assert thread.transforms == transforms
     assert (thread.levels, thread.dual_levels, thread.dual_stack, thread.grad_enabled, thread.task) == ((), 0, (), True, None)
