@@ -14,6 +14,7 @@ from typing import Any as _Any  # underscored: not part of the namespace
 from ndgrad import devices as _devices
 from ndgrad import dtypes as _dtypes
 from ndgrad import typed as _typed
+from ndgrad._tensor import Tensor
 from ndgrad.api.install import install as _install
 from ndgrad.api.lazy import install_stubs as _install_stubs
 from ndgrad.arrays.memory import get_retained_memory, set_retained_memory
@@ -30,7 +31,6 @@ from ndgrad.devices import device, get_default_device, layout, memory_format, se
 from ndgrad.generator import Generator, default_generator
 from ndgrad.sizes import Size
 from ndgrad.storage import TypedStorage, UntypedStorage
-from ndgrad.tensor import Tensor
 from ndgrad.typed import set_default_tensor_type
 
 __version__ = "0.1.0"

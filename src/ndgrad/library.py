@@ -176,7 +176,7 @@ def _own_modules() -> frozenset[str]:
 
 
 def _publish(name: str, made: Op, function: Callable[..., Any], method: str | None, samples: Sequence[Any]) -> Callable[..., Any]:
-    from ndgrad.tensor import Tensor
+    from ndgrad._tensor import Tensor
 
     if method is not None and (not method.isidentifier() or hasattr(Tensor, method)):
         del _table.table[made.name]
@@ -192,7 +192,7 @@ def _publish(name: str, made: Op, function: Callable[..., Any], method: str | No
 
 def remove(name: str) -> None:
     """Take a registered op away again, with its method. What was computed with it stays."""
-    from ndgrad.tensor import Tensor
+    from ndgrad._tensor import Tensor
 
     entry = _registered.pop(name, None)
     if entry is None:

@@ -185,7 +185,7 @@ def _public_functions() -> dict[str, dict[str, Any]]:
 
 def _methods() -> dict[str, Any]:
     """Name -> method, for those of Tensor that can be overridden."""
-    from ndgrad.tensor import Tensor
+    from ndgrad._tensor import Tensor
 
     found = {}
     for name in dir(Tensor):
@@ -200,7 +200,7 @@ def _methods() -> dict[str, Any]:
 
 def get_overridable_functions() -> dict[Any, list[Any]]:
     """Namespace -> its functions that modes and classes are asked about."""
-    from ndgrad.tensor import Tensor
+    from ndgrad._tensor import Tensor
 
     functions: dict[Any, list[Any]] = {importlib.import_module(home): list(names.values()) for home, names in _public_functions().items()}
     functions[Tensor] = list(_methods().values())
@@ -209,7 +209,7 @@ def get_overridable_functions() -> dict[Any, list[Any]]:
 
 def is_tensor_method_or_property(func: Any) -> bool:
     """Whether a function that was asked about is a method of tensors."""
-    from ndgrad.tensor import Tensor
+    from ndgrad._tensor import Tensor
 
     if isinstance(func, Overridable):
         return func.__qualname__.startswith("Tensor.")
@@ -240,9 +240,9 @@ _ABSENT = object()
 
 def _install() -> None:
     import ndgrad
+    from ndgrad._tensor import Tensor
     from ndgrad.api.install import install
     from ndgrad.api.lazy import FAMILIES
-    from ndgrad.tensor import Tensor
 
     for family in FAMILIES:  # what loads when first used would put plain functions in place again
         install(importlib.import_module(f"ndgrad.api.{family}"), vars(ndgrad), Tensor)

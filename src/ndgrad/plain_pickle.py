@@ -21,8 +21,8 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
+from ndgrad._tensor import Tensor
 from ndgrad.sizes import Size
-from ndgrad.tensor import Tensor
 
 #: How many values all keys that are tuples or frozensets may have in them, counting a value as often as it is reached.
 _COMPOUND_KEYS = 30_000

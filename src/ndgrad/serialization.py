@@ -21,12 +21,12 @@ from typing import Any
 import numpy as np
 
 from ndgrad import devices, dtypes
+from ndgrad._tensor import Tensor
 from ndgrad.arrays.placement import device_of, moved
 from ndgrad.autograd.variable import Variable, meta_of, wrap
 from ndgrad.plain_pickle import Callee, PlainUnpickler, UsersError, set_attributes
 from ndgrad.sizes import Size
 from ndgrad.storage import UntypedStorage, contiguous_strides, flat_bytes, memory_of, owner_of, pointer, shared_storage, window
-from ndgrad.tensor import Tensor
 
 __all__ = ["load", "save"]
 
@@ -303,7 +303,7 @@ _IS_ARRAY = "ndgrad.Array"
 
 
 def _array_class() -> Any:
-    from ndgrad.numpy.array import Array  # a namespace over this layer
+    from ndgrad.numpy._array import Array  # a namespace over this layer
 
     return Array
 
@@ -389,8 +389,8 @@ def _names(memories: _Memories, give: _Give) -> dict[str, Any]:
         "torch.Tensor": Tensor,
         "torch._tensor.Tensor": Tensor,
         "torch.nn.parameter.Parameter": Parameter,
-        "ndgrad.tensor.Tensor": Tensor,
-        "ndgrad.numpy.array.Array": _array_class(),
+        "ndgrad.Tensor": Tensor,
+        "ndgrad.numpy.Array": _array_class(),
         "ndgrad.nn.parameter.Parameter": Parameter,
         "ndgrad.nn.parameter.UninitializedBuffer": UninitializedBuffer,
         "ndgrad.nn.parameter.UninitializedParameter": UninitializedParameter,

@@ -36,8 +36,8 @@ class TypedTensorType(type):
     dtype: dtypes.dtype
 
     def __call__(cls, *args: Any, **options: Any) -> Any:
+        from ndgrad._tensor import Tensor
         from ndgrad.api.data import construct
-        from ndgrad.tensor import Tensor
 
         return construct(Tensor, args, options, cls.dtype.numpy, typed=True)
 

@@ -7,10 +7,10 @@ import operator
 import numpy as np
 import pytest
 
+from ndgrad._tensor import Tensor
 from ndgrad.autograd.variable import wrap
 from ndgrad.ops import arithmetic, bitwise, selection, trigonometric
 from ndgrad.ops.errors import explain
-from ndgrad.tensor import Tensor
 
 
 def explained(op, *arrays):

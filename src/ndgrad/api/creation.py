@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from ndgrad import devices, dtypes
+from ndgrad._tensor import Tensor
 from ndgrad.api.arguments import as_shape
 from ndgrad.api.data import fresh, place
 from ndgrad.arrays.placement import CPU, library_for, moved
@@ -25,7 +26,6 @@ from ndgrad.autograd.variable import Variable, meta_of, np_dtype, wrap
 from ndgrad.autograd.watch import FACTORY, watched
 from ndgrad.checks import channels_last_order
 from ndgrad.storage import batch_dims, memory_of, window
-from ndgrad.tensor import Tensor
 
 __all__ = [
     "arange", "empty", "empty_like", "empty_permuted", "empty_strided", "eye", "full", "full_like", "linspace", "logspace",

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from ndgrad import devices, dtypes
+from ndgrad._tensor import Tensor
 from ndgrad.arrays.library import is_raw_array
 from ndgrad.arrays.placement import library_for, moved
 from ndgrad.arrays.precision import is_inexact, is_number
@@ -27,7 +28,6 @@ from ndgrad.autograd.watch import FACTORY, watched
 from ndgrad.checks import check_differentiable, lost_by_name
 from ndgrad.sizes import Size
 from ndgrad.storage import TypedStorage, UntypedStorage, batch_dims, memory_of, shared_storage
-from ndgrad.tensor import Tensor
 
 __all__ = ["as_tensor", "asarray", "from_numpy", "frombuffer", "scalar_tensor", "tensor"]
 METHODS = ("new", "new_tensor")

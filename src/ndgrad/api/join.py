@@ -122,8 +122,8 @@ def column_stack(tensors: Any, *, out: Any = None) -> Any:
 def block_diag(*tensors: Any) -> Any:
     """A matrix with the tensors as blocks down its diagonal; vectors are rows."""
     if not tensors:
+        from ndgrad._tensor import Tensor
         from ndgrad.dtypes import get_default_dtype
-        from ndgrad.tensor import Tensor
 
         return wrap(Tensor, np.zeros((1, 0), get_default_dtype().numpy))
     for position, x in enumerate(tensors):

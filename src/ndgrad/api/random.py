@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ndgrad import dtypes
+from ndgrad._tensor import Tensor
 from ndgrad.api.creation import Options, directly, shape_of
 from ndgrad.api.data import fresh
 from ndgrad.arrays.placement import library_for
@@ -23,7 +24,6 @@ from ndgrad.generator import Generator, default_generator, initial_seed, manual_
 from ndgrad.ops import fill
 from ndgrad.ops import random as ops
 from ndgrad.storage import memory_of
-from ndgrad.tensor import Tensor
 
 __all__ = [
     "_sample_dirichlet", "_standard_gamma", "bernoulli", "binomial", "get_rng_state", "initial_seed", "manual_seed",

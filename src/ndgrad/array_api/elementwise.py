@@ -11,7 +11,7 @@ from typing import Any
 from ndgrad.array_api.naming import named
 from ndgrad.autograd.variable import Variable, np_dtype
 from ndgrad.numpy import elementwise as ours
-from ndgrad.numpy.array import Array
+from ndgrad.numpy._array import Array
 from ndgrad.numpy.coercion import as_array, with_dtype
 from ndgrad.numpy.universal import FUNCTIONS
 from ndgrad.ops import cast as cast_ops

@@ -159,7 +159,7 @@ def _zeros_like(t: Any) -> Any:
 
 
 def _tensor_class() -> type[Any]:
-    from ndgrad.tensor import Tensor
+    from ndgrad._tensor import Tensor
 
     return Tensor
 

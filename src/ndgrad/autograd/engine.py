@@ -520,7 +520,7 @@ def library_beside(g: Any) -> Any:
 
 
 def _like_lane(task: GraphTask, array: Any) -> Any:
-    from ndgrad.tensor import Tensor
+    from ndgrad._tensor import Tensor
 
     return wrap(Tensor, array)
 

@@ -206,8 +206,8 @@ class FunctionNode(MultiNode, FunctionCtx):
 
     def apply(self, grads: Any, ops: Any = None, *rest: Any) -> Any:
         """What the engine calls with (grads, ops, keep); and `grad_fn.apply(*grads)`, torch's way to run the user's backward by hand."""
+        from ndgrad._tensor import Tensor
         from ndgrad.ops.vocabulary import RawOps
-        from ndgrad.tensor import Tensor
 
         if not isinstance(ops, RawOps):
             by_hand = (grads,) if self.outputs == 1 else (grads, ops, *rest)

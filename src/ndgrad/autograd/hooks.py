@@ -310,7 +310,7 @@ def as_tensor(g: Any, face: Any = None) -> Any:
     if isinstance(g, Variable):
         return g
     if face is None:
-        from ndgrad.tensor import Tensor as face
+        from ndgrad._tensor import Tensor as face
     return wrap(face, g)
 
 

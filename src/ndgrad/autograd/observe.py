@@ -144,7 +144,7 @@ class DispatchMode(Block):
         return cls(*args, **kwargs)
 
     def _handle(self, op: Any, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
-        from ndgrad.tensor import Tensor
+        from ndgrad._tensor import Tensor
 
         args = tuple(wrap(Tensor, a) if is_raw_array(a) else a for a in args)
         outside = scope()
@@ -219,7 +219,7 @@ class Factory:
         self.settings = {"dtype": array.dtype}
 
     def __call__(self, *args: Any, **settings: Any) -> Any:
-        from ndgrad.tensor import Tensor
+        from ndgrad._tensor import Tensor
 
         if args != self.args or settings != self.settings:
             raise RuntimeError(

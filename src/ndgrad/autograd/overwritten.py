@@ -80,7 +80,7 @@ def remedy(writer: str | None) -> str:
 
 
 def _is_method(name: str) -> bool:
-    from ndgrad.tensor import Tensor
+    from ndgrad._tensor import Tensor
 
     return hasattr(Tensor, name)
 

@@ -454,7 +454,7 @@ def lift(payload: Any, face: type[Any] | None = None) -> Any:
     """A payload as a tensor."""
     if isinstance(payload, Variable) or payload is None or type(payload) in (bool, int, float, complex):
         return payload
-    from ndgrad.tensor import Tensor
+    from ndgrad._tensor import Tensor
 
     return wrap(face or Tensor, payload)
 
@@ -503,7 +503,7 @@ class RuleNode(Node):
     plan: ClassVar[SavePlan]
 
     def face(self) -> type[Any]:
-        from ndgrad.tensor import Tensor
+        from ndgrad._tensor import Tensor
 
         return Tensor
 

@@ -38,7 +38,7 @@ def pack(value: Any, hooks: tuple[SavedHooks, ...], saving: tuple[Any, str], nod
 
 def pack_output(node: Any, name: str, hooks: tuple[SavedHooks, ...], storage: Any) -> None:
     """As `pack`, for an output that the node holds as a bare array; `storage` is that of the tensor that will hold it."""
-    from ndgrad.tensor import Tensor
+    from ndgrad._tensor import Tensor
 
     bare = wrap(Tensor, getattr(node, name))
     bare._storage = storage

@@ -12,7 +12,7 @@ import numpy as np
 
 import ndgrad
 from ndgrad.autograd.variable import Variable
-from ndgrad.numpy.array import Array, to_array, to_tensor
+from ndgrad.numpy._array import Array, to_array, to_tensor
 
 try:
     from einops._backends import AbstractBackend

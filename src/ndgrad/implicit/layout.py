@@ -116,7 +116,7 @@ def tensors_of(name: str, result: PyTree, face: type[Any]) -> list[Any]:
 
 def face_of_tree(*trees: PyTree) -> type[Any]:
     """The face of the tensors in some structures: NumPy's if any has it, as for ops."""
-    from ndgrad.tensor import Tensor
+    from ndgrad._tensor import Tensor
 
     found: type[Any] = Tensor
     for tree in trees:

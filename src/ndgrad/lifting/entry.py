@@ -15,7 +15,7 @@ from ndgrad.autograd.variable import Variable
 from ndgrad.lifting.namespaces import UNKNOWN, known_object
 from ndgrad.lifting.numbers import PythonNumber
 from ndgrad.lifting.program import LiveNamespace, Program
-from ndgrad.numpy.array import to_array
+from ndgrad.numpy._array import to_array
 
 
 def lift(f: Any = None, *, also: Any = ()) -> Any:

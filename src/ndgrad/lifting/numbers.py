@@ -19,7 +19,7 @@ from ndgrad.arrays.precision import is_number
 from ndgrad.autograd.stake import at_stake
 from ndgrad.autograd.variable import Variable, np_dtype, requires_grad
 from ndgrad.autograd.view import tangents_of
-from ndgrad.numpy.array import Array, to_array
+from ndgrad.numpy._array import Array, to_array
 from ndgrad.numpy.coercion import as_array
 from ndgrad.ops import shape as shape_ops
 from ndgrad.ops.generate import FACES

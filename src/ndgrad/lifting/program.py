@@ -34,7 +34,7 @@ from ndgrad.autograd.variable import Variable
 from ndgrad.lifting import namespaces
 from ndgrad.lifting.namespaces import PURE_PYTHON, UNKNOWN, Namespace, known_object
 from ndgrad.lifting.numbers import PythonNumber, changed_builtins, is_constant, isinstance_
-from ndgrad.numpy.array import Array
+from ndgrad.numpy._array import Array
 from ndgrad.numpy.coercion import as_array
 
 _LruCache = type(functools.lru_cache(lambda: None))

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from ndgrad._tensor import Tensor
 from ndgrad.autograd.subclass import DISPATCH_NAMES, FUNCTION_NAMES, as_class
 from ndgrad.autograd.variable import Variable, meta_of, wrap
 from ndgrad.ops.generate import FACES
-from ndgrad.tensor import Tensor
 
 __all__ = ["Buffer", "Parameter", "UninitializedBuffer", "UninitializedParameter", "is_lazy"]
 

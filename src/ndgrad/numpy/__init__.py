@@ -30,7 +30,7 @@ from ndgrad.numpy import (
 )
 from ndgrad.numpy import coercion as _coercion
 from ndgrad.numpy import methods as _methods
-from ndgrad.numpy.array import Array
+from ndgrad.numpy._array import Array
 from ndgrad.numpy.passed_on import CONSTANTS as _CONSTANTS
 from ndgrad.numpy.passed_on import MODULES as _MODULES
 from ndgrad.numpy.universal import FUNCTIONS as _UFUNCS

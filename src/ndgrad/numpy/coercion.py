@@ -24,7 +24,7 @@ from ndgrad.autograd.modes import birth, process, thread
 from ndgrad.autograd.stake import first_at_stake, stake_of
 from ndgrad.autograd.variable import Variable, meta_of, np_dtype, wrap
 from ndgrad.checks import vmap_error
-from ndgrad.numpy.array import Array, as_no_numbers, to_array
+from ndgrad.numpy._array import Array, as_no_numbers, to_array
 from ndgrad.ops import cast as cast_ops
 from ndgrad.ops import fill as fill_ops
 from ndgrad.ops import gather as gather_ops

@@ -15,7 +15,7 @@ from ndgrad.autograd.layout import is_view_of
 from ndgrad.autograd.lent import Lent
 from ndgrad.autograd.stake import at_stake
 from ndgrad.autograd.variable import Variable, np_dtype
-from ndgrad.numpy.array import reshaped, to_array
+from ndgrad.numpy._array import reshaped, to_array
 from ndgrad.numpy.coercion import (
     as_array,
     as_arrays,

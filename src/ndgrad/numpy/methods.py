@@ -9,7 +9,7 @@ from ndgrad.api.arguments import torch_names
 from ndgrad.autograd.inplace import write
 from ndgrad.autograd.variable import np_dtype
 from ndgrad.numpy import elementwise, indexing, products, reductions, shapes, sorting
-from ndgrad.numpy.array import Array
+from ndgrad.numpy._array import Array
 from ndgrad.numpy.universal import FUNCTIONS
 from ndgrad.ops import fill as fill_ops
 

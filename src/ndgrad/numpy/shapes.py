@@ -13,7 +13,7 @@ from ndgrad.api import rearrange
 from ndgrad.api import triangle as triangle_api
 from ndgrad.api.split import as_strided as as_strided_by_elements
 from ndgrad.autograd.variable import np_dtype
-from ndgrad.numpy.array import reshaped
+from ndgrad.numpy._array import reshaped
 from ndgrad.numpy.coercion import (
     arranged,
     as_array,

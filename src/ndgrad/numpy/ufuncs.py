@@ -13,9 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from ndgrad._tensor import Tensor
 from ndgrad.arrays.precision import FLOATING, is_inexact, is_number
 from ndgrad.autograd.variable import Variable, np_dtype
-from ndgrad.numpy.array import Array
+from ndgrad.numpy._array import Array
 from ndgrad.numpy.coercion import (
     as_array,
     as_arrays,
@@ -34,7 +35,6 @@ from ndgrad.ops import complex as complex_ops
 from ndgrad.ops import reduce as reduce_ops
 from ndgrad.ops import shape as shape_ops
 from ndgrad.storage import sample_of
-from ndgrad.tensor import Tensor
 
 _SCALARS = (bool, int, float, complex)
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from ndgrad.autograd.variable import Variable
 from ndgrad.numpy import ufunc_methods
-from ndgrad.numpy.array import Array
+from ndgrad.numpy._array import Array
 from ndgrad.numpy.coercion import NotNumbers
 from ndgrad.numpy.ufuncs import READY, call, straight, ufuncs
 

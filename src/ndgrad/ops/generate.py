@@ -166,7 +166,7 @@ def make_eager(
         from ndgrad.ops.lanes import lane_of
 
         return (None if level else lane_of(op, slow, plain)) or _through_dispatch(op, slow)
-    from ndgrad.tensor import Tensor
+    from ndgrad._tensor import Tensor
 
     args = [public_name(a) for a in op.args]
     keywords = [f"{s}=default_{s}" for s in op.settings] + (["out=None"] if public else []) + (["level", "made=None"] if level else [])
@@ -446,7 +446,7 @@ def _make_apply(op: Op, plan: SavePlan, one: bool = False) -> Callable[..., Any]
 
     With `one`, only the first argument has a gradient, and it is returned bare.
     """
-    from ndgrad.tensor import Tensor
+    from ndgrad._tensor import Tensor
 
     differentiable = op.differentiable_args[:1] if one else op.differentiable_args
     body = [", ".join(f"e_{a}" for a in differentiable) + ", = n.next"] if len(differentiable) > 1 else []

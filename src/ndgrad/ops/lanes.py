@@ -47,7 +47,7 @@ def _settings(op: Op) -> str:
 
 
 def _made(op: Op, slow: Lane, parameters: list[str], body: list[str], **more: Any) -> Lane:
-    from ndgrad.tensor import Tensor
+    from ndgrad._tensor import Tensor
 
     keywords = [f"{s}=default_{s}" for s in op.settings]
     parameters = [*parameters, *(["*"] if keywords and not parameters[-1].startswith("*") else []), *keywords]

@@ -9,7 +9,7 @@ import numpy as np
 
 from ndgrad.autograd.variable import Variable
 from ndgrad.implicit.faces import faced
-from ndgrad.numpy.array import Array
+from ndgrad.numpy._array import Array
 from ndgrad.numpy.coercion import inexact
 from ndgrad.pytree import tree_map
 from ndgrad.scipy._beyond import floating

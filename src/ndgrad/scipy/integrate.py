@@ -12,7 +12,7 @@ from ndgrad.implicit.layout import PyTree
 from ndgrad.implicit.odes import OdeResult
 from ndgrad.implicit.odes import solve_ivp as _solve_ivp
 from ndgrad.implicit.quadrature import quad as _quad
-from ndgrad.numpy.array import Array
+from ndgrad.numpy._array import Array
 from ndgrad.ops.vocabulary import tensor_ops
 from ndgrad.scipy._arrays import as_array, as_arrays
 

@@ -23,7 +23,7 @@ from ndgrad.implicit.faces import faced
 from ndgrad.implicit.layout import Layout, PyTree
 from ndgrad.implicit.optima import cost_of, find_least_squares, find_minimum, flat_residuals, scalar_result
 from ndgrad.implicit.roots import find_root
-from ndgrad.numpy.array import Array
+from ndgrad.numpy._array import Array
 from ndgrad.pytree import tree_flatten
 from ndgrad.scipy._arrays import as_array, as_arrays
 

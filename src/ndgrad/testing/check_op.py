@@ -397,7 +397,7 @@ class _Case:
 
 
 def wrap_array(a: Any) -> Any:
-    from ndgrad.tensor import Tensor
+    from ndgrad._tensor import Tensor
 
     return wrap(Tensor, a) if isinstance(a, (np.ndarray, np.generic)) else a
 

@@ -13,7 +13,7 @@ import numpy as np
 from ndgrad.arrays.precision import is_inexact
 from ndgrad.autograd.variable import Variable, np_dtype
 from ndgrad.lifting.numbers import is_constant
-from ndgrad.numpy.array import Array
+from ndgrad.numpy._array import Array
 from ndgrad.numpy.coercion import as_array, checked, constant
 from ndgrad.pytree import tree_flatten, tree_map
 from ndgrad.storage import memory_of

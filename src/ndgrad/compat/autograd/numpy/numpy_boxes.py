@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from ndgrad.numpy.array import Array as ArrayBox
+from ndgrad.numpy._array import Array as ArrayBox
 
 __all__ = ["ArrayBox"]

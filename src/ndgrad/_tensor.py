@@ -58,6 +58,7 @@ class Tensor(PythonProtocols):
     """
 
     __slots__ = ()
+    __module__ = "ndgrad"  # where users and pickles find it
     __array_priority__ = 1000.0
 
     #: Whether the class answers ops below autograd itself (see ndgrad.autograd.subclass).
@@ -413,13 +414,13 @@ class Tensor(PythonProtocols):
 
     def array(self) -> Any:
         """The same value with NumPy's face (`ndgrad.numpy.Array`): a view, no copy."""
-        from ndgrad.numpy.array import to_array
+        from ndgrad.numpy._array import to_array
 
         return to_array(self)
 
     def tensor(self) -> Any:
         """The same value with torch's face: this very tensor, unless it is an Array."""
-        from ndgrad.numpy.array import to_tensor
+        from ndgrad.numpy._array import to_tensor
 
         return to_tensor(self)
 

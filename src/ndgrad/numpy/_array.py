@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from ndgrad import devices
+from ndgrad._tensor import Tensor
 from ndgrad.api import convert, fill, shape
 from ndgrad.api import index as index_api
 from ndgrad.api.arguments import as_shape
@@ -38,7 +39,6 @@ from ndgrad.ops import index as index_ops
 from ndgrad.ops import shape as shape_ops
 from ndgrad.ops.generate import FACES
 from ndgrad.storage import batch_dims, memory_of, sample_of
-from ndgrad.tensor import Tensor
 
 #: The instruction of `a % b` and `a %= b` (see _in_formatting).
 _BINARY_OP = opcode.opmap["BINARY_OP"]
@@ -72,6 +72,7 @@ class Array(Tensor):
     """
 
     __slots__ = ()
+    __module__ = "ndgrad.numpy"
     keeps_saved = True
 
     # ----- attributes ----------------------------------------------------------------------------------------------------

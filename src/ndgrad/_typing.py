@@ -1,0 +1,49 @@
+"""The types of arguments that many public functions share, under one name each.
+
+What a function of torch's face takes is a `Tensor`; a number or a plain array is taken too wherever torch takes a number. What
+a function of NumPy's face takes is whatever NumPy makes an array of, and Arrays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    from ndgrad._tensor import Tensor
+    from ndgrad.devices import device, layout, memory_format
+    from ndgrad.dtypes import dtype
+    from ndgrad.generator import Generator
+    from ndgrad.numpy._array import Array
+
+__all__ = [
+    "Array", "ArrayLike", "Axes", "Axis", "Device", "Dims", "Dtype", "Generator", "Layout", "MemoryFormat", "Number", "Shape",
+    "Tensor", "TensorLike", "Tensors",
+]  # fmt: skip
+
+#: A Python number.
+Number: TypeAlias = bool | int | float | complex
+#: A tensor, or what becomes one beside a tensor: `ndgrad.where(x > 0, x, 0.0)`.
+TensorLike: TypeAlias = "Tensor | Number | np.generic | npt.NDArray[Any]"
+#: Several tensors: a tuple or a list of them.
+Tensors: TypeAlias = "Sequence[Tensor]"
+#: One dimension or several; None means all of them, or what the function says.
+Dims: TypeAlias = int | Sequence[int] | None
+#: Sizes: one number, or one per dimension.
+Shape: TypeAlias = int | Sequence[int]
+#: What names a dtype: ndgrad's, NumPy's, or Python's float, int, bool and complex. None keeps or infers it.
+Dtype: TypeAlias = "dtype | np.dtype[Any] | type[Any] | str | None"
+#: What names a device: "cpu", "cuda:1", the number of a GPU; None is the default one.
+Device: TypeAlias = "device | str | int | None"
+Layout: TypeAlias = "layout | None"
+MemoryFormat: TypeAlias = "memory_format | None"
+
+#: What NumPy's face makes an Array of.
+ArrayLike: TypeAlias = "Array | Tensor | npt.ArrayLike"
+#: An axis; None means that the array is taken as flat, or what the function says.
+Axis: TypeAlias = int | None
+#: One axis or several; None means all.
+Axes: TypeAlias = int | Sequence[int] | None
