@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 import warnings
-from typing import Any
+from collections.abc import Callable, Collection, Sequence
+from typing import TYPE_CHECKING, Any, Self, overload
 
 import numpy as np
 
@@ -41,6 +42,11 @@ from ndgrad.protocols import PythonProtocols
 from ndgrad.sizes import Size, size_of_shape
 from ndgrad.storage import TypedStorage, UntypedStorage, batch_dims, contiguous_strides, locked, memory_of, pointer, storage_offset
 
+if TYPE_CHECKING:
+    from ndgrad._typing import Array, Device, Dtype, MemoryFormat, Shape, TensorLike, Tensors
+    from ndgrad.autograd.hooks import RemovableHandle
+    from ndgrad.autograd.node import Node
+
 
 class Tensor(PythonProtocols):
     """An n-dimensional array that remembers how it was computed.
@@ -66,7 +72,7 @@ class Tensor(PythonProtocols):
     #: Whether saved values survive later writes (NumPy's face) or raise (torch's).
     keeps_saved = False
 
-    def __new__(cls, *args: Any, **options: Any) -> Any:
+    def __new__(cls, *args: Any, **options: Any) -> Self:
         from ndgrad.api.data import construct
 
         return construct(cls, args, options, dtypes.get_default_dtype().numpy)
@@ -76,22 +82,32 @@ class Tensor(PythonProtocols):
         announce_class(cls)
 
     @classmethod
-    def __torch_function__(cls, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None) -> Any:
-        """What a class's override falls back on: run the function without asking anybody, and give results this class."""
+    def __torch_function__(
+        cls, func: Callable[..., Any], types: Collection[type], args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        """What a class's override falls back on: run the function with overrides off, and give results this class."""
         return default_function(cls, func, types, args, kwargs or {})
 
     __ndgrad_function__ = __torch_function__
 
     @classmethod
-    def __torch_dispatch__(cls, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None) -> Any:
+    def __torch_dispatch__(
+        cls, func: Callable[..., Any], types: Collection[type], args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
         """What a class's dispatch falls back on: the op on plain tensors over the same memory."""
         return default_dispatch(func, args, kwargs or {})
 
     __ndgrad_dispatch__ = __torch_dispatch__
 
     @staticmethod
-    def _make_subclass(cls: type[Any], data: Tensor, require_grad: bool = False) -> Any:
-        """A tensor of class `cls` over the memory of `data`."""
+    def _make_subclass(cls: type[Tensor], data: Tensor, require_grad: bool = False) -> Any:
+        """A tensor of class `cls` over the memory of `data`.
+
+        >>> import ndgrad
+        >>> class Mine(ndgrad.Tensor): ...
+        >>> type(ndgrad.Tensor._make_subclass(Mine, ndgrad.ones(2))).__name__
+        'Mine'
+        """
         outside = data.detach()
         made = wrap(cls, outside._array)
         made._storage = outside._storage
@@ -102,14 +118,14 @@ class Tensor(PythonProtocols):
 
     @staticmethod
     def _make_wrapper_subclass(
-        cls: type[Any],
-        size: Any,
-        strides: Any = None,
-        storage_offset: Any = None,
-        memory_format: Any = None,
-        dtype: Any = None,
-        layout: Any = devices.strided,
-        device: Any = None,
+        cls: type[Tensor],
+        size: Shape,
+        strides: Sequence[int] | None = None,
+        storage_offset: int | None = None,
+        memory_format: MemoryFormat = None,
+        dtype: Dtype = None,
+        layout: devices.layout = devices.strided,
+        device: Device = None,
         pin_memory: bool = False,
         requires_grad: bool = False,
         dispatch_sizes_strides_policy: str | None = None,
@@ -120,7 +136,13 @@ class Tensor(PythonProtocols):
         return make_wrapper(cls, size, dtype, device, requires_grad, strides)
 
     @property
-    def face(self) -> type[Any]:
+    def face(self) -> type[Tensor]:
+        """The class whose methods and rules the tensor follows: `Tensor`, or `Array` for NumPy's.
+
+        >>> import ndgrad
+        >>> ndgrad.nn.Parameter(ndgrad.ones(2)).face
+        <class 'ndgrad.Tensor'>
+        """
         found = FACES.get(self.__class__)
         if found is None:
             found = next(FACES[c] for c in self.__class__.__mro__ if c in FACES)
@@ -130,35 +152,74 @@ class Tensor(PythonProtocols):
 
     @property
     def shape(self) -> Size:
+        """The length of each dimension, a tuple.
+
+        >>> import ndgrad
+        >>> ndgrad.zeros(2, 3).shape
+        ndgrad.Size([2, 3])
+        """
         meta = self._meta
         if meta is not None and meta.batch_level:
             return size_of_shape(self._array.shape[1:])
         return size_of_shape(self._array.shape)
 
-    def size(self, dim: int | None = None) -> Any:
-        """The shape, or the length of one dimension."""
+    @overload
+    def size(self, dim: None = None) -> Size: ...
+    @overload
+    def size(self, dim: int) -> int: ...
+    def size(self, dim: int | None = None) -> Size | int:
+        """The shape, or the length of one dimension.
+
+        >>> import ndgrad
+        >>> x = ndgrad.zeros(2, 3)
+        >>> x.size(), x.size(-1)
+        (ndgrad.Size([2, 3]), 3)
+        """
         sizes = self.shape
         return sizes if dim is None else sizes[existing_dim(dim, len(sizes))]
 
     @property
     def ndim(self) -> int:
+        """The number of dimensions.
+
+        >>> import ndgrad
+        >>> ndgrad.zeros(2, 3).ndim
+        2
+        """
         meta = self._meta
         ndim: int = self._array.ndim
         return ndim - 1 if meta is not None and meta.batch_level else ndim
 
     def dim(self) -> int:
-        """The number of dimensions."""
+        """The number of dimensions.
+
+        >>> import ndgrad
+        >>> ndgrad.tensor(1.0).dim()
+        0
+        """
         return self.ndim
 
     ndimension = dim
 
     def numel(self) -> int:
+        """The number of elements.
+
+        >>> import ndgrad
+        >>> ndgrad.zeros(2, 3).numel()
+        6
+        """
         return math.prod(self.shape)
 
     nelement = numel
 
     @property
-    def dtype(self) -> Any:
+    def dtype(self) -> dtypes.dtype:
+        """The type of the elements.
+
+        >>> import ndgrad
+        >>> ndgrad.tensor([1, 2]).dtype
+        ndgrad.int64
+        """
         array = self._array
         if array.__class__ is np.ndarray:
             found = dtypes.BY_IDENTITY.get(id(array.dtype))
@@ -168,41 +229,94 @@ class Tensor(PythonProtocols):
 
     @property
     def itemsize(self) -> int:
+        """The number of bytes of one element.
+
+        >>> import ndgrad
+        >>> ndgrad.zeros(3, dtype=ndgrad.float64).itemsize
+        8
+        """
         return np_dtype(self).itemsize
 
     def element_size(self) -> int:
+        """The number of bytes of one element.
+
+        >>> import ndgrad
+        >>> ndgrad.zeros(3).element_size()
+        8
+        """
         return np_dtype(self).itemsize
 
     @property
     def nbytes(self) -> int:
+        """The number of bytes of all elements.
+
+        >>> import ndgrad
+        >>> ndgrad.zeros(2, 3).nbytes
+        48
+        """
         return self.numel() * self.itemsize
 
     @property
     def device(self) -> devices.device:
+        """Where the elements lie.
+
+        >>> import ndgrad
+        >>> ndgrad.zeros(3).device
+        device(type='cpu')
+        """
         array = self._array
         while isinstance(array, Variable):
             array = array._array
         return device_of(array)
 
     def get_device(self) -> int:
-        """The number of the GPU that holds the tensor, -1 on the CPU."""
+        """The number of the GPU that holds the tensor, -1 on the CPU.
+
+        >>> import ndgrad
+        >>> ndgrad.zeros(3).get_device()
+        -1
+        """
         where = self.device
         return (where.index or 0) if where.type == "cuda" else -1
 
     @property
     def layout(self) -> devices.layout:
+        """How the elements are kept: always strided.
+
+        >>> import ndgrad
+        >>> ndgrad.zeros(3).layout
+        ndgrad.strided
+        """
         return devices.strided
 
     @property
     def is_cuda(self) -> bool:
+        """Whether the tensor lies on a GPU.
+
+        >>> import ndgrad
+        >>> ndgrad.zeros(3).is_cuda
+        False
+        """
         return self.device.type == "cuda"
 
     @property
     def is_cpu(self) -> bool:
+        """Whether the tensor lies in the CPU's memory.
+
+        >>> import ndgrad
+        >>> ndgrad.zeros(3).is_cpu
+        True
+        """
         return self.device.type == "cpu"
 
     @property
     def is_meta(self) -> bool:
+        """Whether the tensor has a shape and a dtype but no memory.
+
+        >>> import ndgrad
+        >>> ndgrad.zeros(3, device="meta").is_meta
+        True
+        """
         return self.device.type == "meta"
 
     # What torch has and ndgrad has not: code that asks gets its answer.
@@ -210,28 +324,55 @@ class Tensor(PythonProtocols):
 
     # ----- memory -----
 
-    def stride(self, dim: int | None = None) -> Any:
-        """How many elements lie between neighbours, along every dimension or one."""
+    @overload
+    def stride(self, dim: None = None) -> tuple[int, ...]: ...
+    @overload
+    def stride(self, dim: int) -> int: ...
+    def stride(self, dim: int | None = None) -> tuple[int, ...] | int:
+        """How many elements lie between neighbours, along every dimension or one.
+
+        >>> import ndgrad
+        >>> x = ndgrad.zeros(2, 3)
+        >>> x.stride(), x.T.stride(0)
+        ((3, 1), 1)
+        """
         array = memory_of(self)
         steps = tuple(s // array.itemsize for s in array.strides[batch_dims(self) :])
         return steps if dim is None else steps[existing_dim(dim, len(steps))]
 
     def storage_offset(self) -> int:
+        """How many elements of the storage lie before the first one of the tensor.
+
+        >>> import ndgrad
+        >>> ndgrad.arange(10)[4:].storage_offset()
+        4
+        """
         return storage_offset(memory_of(self))
 
     def data_ptr(self) -> int:
-        """The address of the first element."""
+        """The address of the first element.
+
+        >>> import ndgrad
+        >>> x = ndgrad.zeros(3)
+        >>> x.data_ptr() == x.view(3, 1).data_ptr()
+        True
+        """
         return pointer(memory_of(self))
 
     def is_contiguous(self, memory_format: devices.memory_format = devices.contiguous_format) -> bool:
-        """Whether the elements lie in memory in the order that the format names."""
+        """Whether the elements lie in memory in the order that the format names.
+
+        >>> import ndgrad
+        >>> x = ndgrad.zeros(2, 3)
+        >>> x.is_contiguous(), x.T.is_contiguous()
+        (True, False)
+        """
         sizes, steps = tuple(self.shape), self.stride()
         if memory_format is not devices.contiguous_format:
             if batch_dims(self):
                 raise RuntimeError(
                     f"NYI: querying is_contiguous inside of vmap for memory_format {memory_format!r}, which counts "
-                    "dimensions that the "
-                    "batch has shifted. Ask outside of vmap, or for contiguous_format."
+                    "dimensions that the batch has shifted. Ask outside of vmap, or for contiguous_format."
                 )
             order = channels_last_order(memory_format, len(sizes))
             if order is None:
@@ -241,13 +382,23 @@ class Tensor(PythonProtocols):
         return 0 in sizes or all(n == 1 or have == want for n, have, want in zip(sizes, steps, expected, strict=True))
 
     def untyped_storage(self) -> UntypedStorage:
-        """The memory under the tensor, as bytes."""
+        """The memory under the tensor, as bytes.
+
+        >>> import ndgrad
+        >>> ndgrad.zeros(3).untyped_storage().nbytes()
+        24
+        """
         if batch_dims(self):
             raise vmap_error("the storage of a batched tensor was asked for, and it holds the whole batch")
         return UntypedStorage(memory_of(self))
 
     def storage(self) -> TypedStorage:
-        """The memory under the tensor, as elements of its dtype."""
+        """The memory under the tensor, as elements of its dtype.
+
+        >>> import ndgrad
+        >>> len(ndgrad.zeros(2, 3)[0].storage())
+        6
+        """
         return TypedStorage(self.untyped_storage(), np_dtype(self))
 
     _typed_storage = storage
@@ -256,6 +407,13 @@ class Tensor(PythonProtocols):
 
     @property
     def requires_grad(self) -> bool:
+        """Whether operations on the tensor are recorded, so that backward reaches it.
+
+        >>> import ndgrad
+        >>> x = ndgrad.ones(2, requires_grad=True)
+        >>> x.requires_grad, (x * 2).requires_grad, x.detach().requires_grad
+        (True, True, False)
+        """
         return requires_grad(self) or (bool(process.busy) and requires_grad(recorded(self)))
 
     @requires_grad.setter
@@ -266,8 +424,13 @@ class Tensor(PythonProtocols):
             raise not_a_leaf(self, value)
         set_requires_grad(self, value)
 
-    def requires_grad_(self, requires_grad: bool = True) -> Any:
-        """Let operations on this tensor be recorded (or not), in place; returns the tensor."""
+    def requires_grad_(self, requires_grad: bool = True) -> Self:
+        """Let operations on this tensor be recorded (or not), in place; returns the tensor.
+
+        >>> import ndgrad
+        >>> ndgrad.ones(2).requires_grad_()
+        tensor([1., 1.], requires_grad=True)
+        """
         if not isinstance(requires_grad, bool):
             raise TypeError(f"requires_grad_(): the argument must be a bool, and is {requires_grad!r}. Pass True or False.")
         if self.is_leaf:
@@ -278,11 +441,24 @@ class Tensor(PythonProtocols):
 
     @property
     def is_leaf(self) -> bool:
-        """Whether backward ends here: the tensor was not computed from tensors that require grad."""
+        """Whether backward ends here: the tensor was not computed from tensors that require grad.
+
+        >>> import ndgrad
+        >>> x = ndgrad.ones(2, requires_grad=True)
+        >>> x.is_leaf, (x * 2).is_leaf
+        (True, False)
+        """
         return self.grad_fn is None
 
     @property
-    def grad_fn(self) -> Any:
+    def grad_fn(self) -> Node | Any:  # Any stands for None: code that knows of a node need not check
+        """The node of the graph that computed the tensor; None of a leaf.
+
+        >>> import ndgrad
+        >>> x = ndgrad.ones(2, requires_grad=True)
+        >>> x.exp().grad_fn.name()
+        'ExpBackward0'
+        """
         if self._meta is not None and self._meta.view is not None:
             self._meta.view.refresh(self)
         if self._node is None and process.busy:
@@ -291,7 +467,7 @@ class Tensor(PythonProtocols):
         return self._node
 
     @property
-    def _grad_fn(self) -> Any:
+    def _grad_fn(self) -> Node | Any:
         return self.grad_fn
 
     @_grad_fn.setter
@@ -304,12 +480,25 @@ class Tensor(PythonProtocols):
 
     @property
     def output_nr(self) -> int:
-        """Which output of `grad_fn` the tensor is."""
+        """Which output of `grad_fn` the tensor is.
+
+        >>> import ndgrad
+        >>> x = ndgrad.ones(4, requires_grad=True)
+        >>> x.split(2)[1].output_nr
+        1
+        """
         return 0 if self.grad_fn is None or self._meta is None else self._meta.output_nr
 
     @property
-    def grad(self) -> Any:
-        """The gradient that backward has accumulated, or None."""
+    def grad(self) -> Self | Any:  # Any stands for None: code that has called backward need not check
+        """The gradient that backward has accumulated, or None.
+
+        >>> import ndgrad
+        >>> x = ndgrad.tensor([1.0, 2.0], requires_grad=True)
+        >>> (x**2).sum().backward()
+        >>> x.grad
+        tensor([2., 4.])
+        """
         if process.busy:
             inside = recorded(self)
             if inside is not self:
@@ -320,18 +509,16 @@ class Tensor(PythonProtocols):
             return found
         if requires_grad(self) and not (meta is not None and (meta.requires_grad or meta.retains_grad)):
             warnings.warn(
-                "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its .grad attribute won't be "
-                "populated "
-                f"during backward(): it was computed by {self._node}. Call retain_grad() on it before backward() if you want "
-                "the "
-                "gradient there, or ask for that of a leaf.",
+                "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its .grad attribute "
+                f"won't be populated during backward(): it was computed by {self._node}. Call retain_grad() on it "
+                "before backward() if you want the gradient there, or ask for that of a leaf.",
                 UserWarning,
                 stacklevel=2,
             )
         return found
 
     @grad.setter
-    def grad(self, value: Any) -> None:
+    def grad(self, value: Tensor | None) -> None:
         if process.busy and recorded(self) is not self:
             refuse_in_transform("the setter of Tensor.grad")
         if value is not None:
@@ -345,8 +532,16 @@ class Tensor(PythonProtocols):
     _grad = grad
 
     @property
-    def grad_dtype(self) -> Any:
-        """The dtype of this leaf's gradient: its own by default, another if set; None lets gradients keep theirs."""
+    def grad_dtype(self) -> dtypes.dtype | None:
+        """The dtype of this leaf's gradient: its own by default, another if set; None lets gradients keep theirs.
+
+        >>> import ndgrad
+        >>> x = ndgrad.ones(2, dtype=ndgrad.float16, requires_grad=True)
+        >>> x.grad_dtype = ndgrad.float32
+        >>> x.sum().backward()
+        >>> x.grad.dtype
+        ndgrad.float32
+        """
         if not self.is_leaf:
             raise RuntimeError(f"grad_dtype can only be accessed on leaf tensors, and this one was computed by {self._node}.")
         chosen = None if self._meta is None else self._meta.grad_dtype
@@ -355,7 +550,7 @@ class Tensor(PythonProtocols):
         return None if chosen == "any" else dtypes.as_dtype(chosen)
 
     @grad_dtype.setter
-    def grad_dtype(self, value: Any) -> None:
+    def grad_dtype(self, value: dtypes.dtype | np.dtype[Any] | None) -> None:
         if not self.is_leaf:
             raise RuntimeError(
                 f"grad_dtype can only be set on leaf tensors, and this one was computed by {self._node}. Set it on the "
@@ -374,71 +569,139 @@ class Tensor(PythonProtocols):
 
     @property
     def retains_grad(self) -> bool:
+        """Whether backward will leave the gradient of this result in `.grad`.
+
+        >>> import ndgrad
+        >>> y = ndgrad.ones(2, requires_grad=True) * 2
+        >>> y.retain_grad()
+        >>> y.retains_grad
+        True
+        """
         return self._meta is not None and self._meta.retains_grad and self._node is not None
 
     def retain_grad(self) -> None:
-        """Let backward leave the gradient of this result in `.grad`."""
+        """Let backward leave the gradient of this result in `.grad`.
+
+        >>> import ndgrad
+        >>> y = ndgrad.ones(2, requires_grad=True) * 2
+        >>> y.retain_grad()
+        >>> y.prod().backward()
+        >>> y.grad
+        tensor([2., 2.])
+        """
         from ndgrad.autograd import hooks
 
         refuse_in_transform("Tensor.retain_grad()")
         hooks.retain_grad(self)
 
-    def register_hook(self, hook: Any) -> Any:
-        """Call `hook(grad)` whenever a gradient of this tensor is computed; it may return another gradient."""
+    def register_hook(self, hook: Callable[[Self], Tensor | None]) -> RemovableHandle:
+        """Call `hook(grad)` whenever a gradient of this tensor is computed; it may return another gradient.
+
+        >>> import ndgrad
+        >>> x = ndgrad.ones(2, requires_grad=True)
+        >>> handle = x.register_hook(lambda grad: grad * 10)
+        >>> x.sum().backward()
+        >>> x.grad
+        tensor([10., 10.])
+        """
         from ndgrad.autograd import hooks
 
         return hooks.register_tensor_hook(self, hook)
 
-    def register_post_accumulate_grad_hook(self, hook: Any) -> Any:
-        """Call `hook(tensor)` after a gradient has been accumulated into this leaf's `.grad`."""
+    def register_post_accumulate_grad_hook(self, hook: Callable[[Self], None]) -> RemovableHandle:
+        """Call `hook(tensor)` after a gradient has been accumulated into this leaf's `.grad`.
+
+        >>> import ndgrad
+        >>> x = ndgrad.ones(2, requires_grad=True)
+        >>> handle = x.register_post_accumulate_grad_hook(lambda x: print(x.grad))
+        >>> x.sum().backward()
+        tensor([1., 1.])
+        """
         from ndgrad.autograd import hooks
 
         return hooks.register_post_accumulate_grad_hook(self, hook)
 
     @property
-    def _backward_hooks(self) -> Any:
+    def _backward_hooks(self) -> dict[int, Callable[..., Any]] | None:
         """The tensor's hooks by number, None if it never had one."""
         from ndgrad.autograd import hooks
 
         return hooks.tensor_hooks_of(self)
 
     @_backward_hooks.setter
-    def _backward_hooks(self, value: Any) -> None:
+    def _backward_hooks(self, value: dict[int, Callable[..., Any]] | None) -> None:
         from ndgrad.autograd import hooks
 
         hooks.set_tensor_hooks(self, value)
 
-    def backward(self, gradient: Any = None, retain_graph: Any = None, create_graph: bool = False, inputs: Any = None) -> None:
-        """Compute gradients of this tensor and accumulate them in the leaves (or only in `inputs`)."""
+    def backward(
+        self,
+        gradient: Tensor | None = None,
+        retain_graph: bool | None = None,
+        create_graph: bool = False,
+        inputs: Tensor | Tensors | None = None,
+    ) -> None:
+        """Compute gradients of this tensor and accumulate them in the leaves (or only in `inputs`).
+
+        A tensor of more than one element needs `gradient`, the weight of each element.
+
+        >>> import ndgrad
+        >>> x = ndgrad.tensor([1.0, 2.0], requires_grad=True)
+        >>> (x**2).backward(ndgrad.tensor([1.0, 10.0]))
+        >>> x.grad
+        tensor([ 2., 40.])
+        """
         backward(self, gradient, retain_graph, create_graph, inputs=inputs)
 
-    def array(self) -> Any:
-        """The same value with NumPy's face (`ndgrad.numpy.Array`): a view, no copy."""
+    def array(self) -> Array:
+        """The same value with NumPy's face (`ndgrad.numpy.Array`): a view, no copy.
+
+        >>> import ndgrad
+        >>> ndgrad.tensor([1.0, 2.0]).array().std(ddof=1)
+        array(0.70710678)
+        """
         from ndgrad.numpy._array import to_array
 
         return to_array(self)
 
-    def tensor(self) -> Any:
-        """The same value with torch's face: this very tensor, unless it is an Array."""
+    def tensor(self) -> Tensor:
+        """The same value with torch's face: this very tensor, unless it is an Array.
+
+        >>> import ndgrad.numpy as np
+        >>> np.array([1.0, 2.0]).tensor()
+        tensor([1., 2.])
+        """
         from ndgrad.numpy._array import to_tensor
 
         return to_tensor(self)
 
-    def detach(self) -> Any:
-        """The same values in the same memory, outside the graph."""
+    def detach(self) -> Self:
+        """The same values in the same memory, outside the graph.
+
+        >>> import ndgrad
+        >>> x = ndgrad.ones(2, requires_grad=True)
+        >>> (x * x.detach()).sum().backward()
+        >>> x.grad
+        tensor([1., 1.])
+        """
         if process.busy or self._array.__class__ is not np.ndarray or self.__class__ not in FACES:
             return shape.detach(self)
         outside = wrap(self.face, self._array)
         outside._storage = self._storage or storage_of(self)
         return outside
 
-    def detach_(self) -> Any:
-        """Take this tensor out of its graph, in place."""
+    def detach_(self) -> Self:
+        """Take this tensor out of its graph, in place.
+
+        >>> import ndgrad
+        >>> y = ndgrad.ones(2, requires_grad=True) * 2
+        >>> y.detach_()
+        tensor([2., 2.])
+        """
         if self._is_view():
             raise RuntimeError(
-                f"Can't detach views in-place: a tensor of shape {tuple(self.shape)} is a view, and its base would keep the "
-                "history. "
-                "Use detach() instead, or detach_() the base."
+                f"Can't detach views in-place: a tensor of shape {tuple(self.shape)} is a view, and its base would "
+                "keep the history. Use detach() instead, or detach_() the base."
             )
         outside, meta = self.detach(), self._meta
         self._array, self._node, self._storage = outside._array, None, outside._storage
@@ -452,8 +715,14 @@ class Tensor(PythonProtocols):
     # ----- data, versions, views -----
 
     @property
-    def data(self) -> Any:
-        """The same memory as a tensor outside the graph whose writes autograd does not see. Prefer `detach()`."""
+    def data(self) -> Self:
+        """The same memory as a tensor outside the graph whose writes autograd does not see. Prefer `detach()`.
+
+        >>> import ndgrad
+        >>> x = ndgrad.ones(2, requires_grad=True)
+        >>> x.data.mul_(3)
+        tensor([3., 3.])
+        """
         if batch_dims(self):
             raise RuntimeError("accessing `data` under vmap transform is not allowed: it would miss the batch. Use detach().")
         alias = self.detach()
@@ -461,7 +730,7 @@ class Tensor(PythonProtocols):
         return alias
 
     @data.setter
-    def data(self, new: Any) -> None:
+    def data(self, new: Tensor) -> None:
         if batch_dims(self):
             raise RuntimeError(
                 "mutating directly with `.data` under vmap transform is not allowed. Use copy_(), or the out-of-place op."
@@ -488,7 +757,12 @@ class Tensor(PythonProtocols):
 
     @property
     def _version(self) -> int:
-        """How often the memory has been written in place."""
+        """How often the memory has been written in place.
+
+        >>> import ndgrad
+        >>> ndgrad.ones(2).add_(1).mul_(2)._version
+        2
+        """
         if self.is_inference():
             raise RuntimeError(
                 "Inference tensors do not track version counter. Make the tensor outside inference mode, or clone() it there."
@@ -496,24 +770,31 @@ class Tensor(PythonProtocols):
         return version_number(self)
 
     def is_inference(self) -> bool:
-        """Whether the tensor was made in inference mode."""
+        """Whether the tensor was made in inference mode.
+
+        >>> import ndgrad
+        >>> with ndgrad.inference_mode():
+        ...     x = ndgrad.ones(2)
+        >>> x.is_inference()
+        True
+        """
         return is_inference(self)
 
     def _is_view(self) -> bool:
         return self._meta is not None and self._meta.view is not None
 
     @property
-    def _base(self) -> Any:
+    def _base(self) -> Self | None:
         """The tensor that this one is a view of, None if it is none."""
         return self._meta.view.base if self._meta is not None and self._meta.view is not None else None
 
-    def _view_func(self, new_base: Any) -> Any:
+    def _view_func(self, new_base: Tensor) -> Tensor | None:
         """What this view would be of another base; None if it is no view."""
         return replay(new_base, self._meta.view.path) if self._meta is not None and self._meta.view is not None else None
 
     _view_func_unsafe = _view_func
 
-    def _rev_view_func_unsafe(self, new_view: Any) -> Any:
+    def _rev_view_func_unsafe(self, new_view: Tensor) -> Tensor | None:
         """The base that has `new_view` in the place of this view; None if it is no view."""
         if self._meta is None or self._meta.view is None:
             return None
@@ -524,16 +805,26 @@ class Tensor(PythonProtocols):
     # ----- transposes, parts, names -----
 
     @property
-    def T(self) -> Any:
-        """The dimensions in reverse order."""
+    def T(self) -> Self:
+        """The dimensions in reverse order, a view.
+
+        >>> import ndgrad
+        >>> ndgrad.zeros(2, 3).T.shape
+        ndgrad.Size([3, 2])
+        """
         n = self.ndim
         if n not in (1, 2):
             warn_deprecated("T", n, "x.mT transposes batches of matrices, x.permute() puts dimensions in any order")
         return shape.permute(self, dims=tuple(range(n))[::-1])
 
     @property
-    def mT(self) -> Any:
-        """The last two dimensions swapped."""
+    def mT(self) -> Self:
+        """The last two dimensions swapped, a view.
+
+        >>> import ndgrad
+        >>> ndgrad.zeros(5, 2, 3).mT.shape
+        ndgrad.Size([5, 3, 2])
+        """
         n = self.ndim
         if n == 0:
             warn_deprecated("mT", n, "it is the identity here")
@@ -545,8 +836,14 @@ class Tensor(PythonProtocols):
         return shape.permute(self, dims=(*range(n - 2), n - 1, n - 2))
 
     @property
-    def H(self) -> Any:
-        """The conjugate transpose of a matrix."""
+    def H(self) -> Self:
+        """The conjugate transpose of a matrix.
+
+        >>> import ndgrad
+        >>> ndgrad.tensor([[1 + 2j, 3]]).H
+        tensor([[1.-2.j],
+                [3.-0.j]])
+        """
         n = self.ndim
         if n not in (0, 2):
             more = " For batches of matrices, use tensor.mH." if n > 2 else " Add a dimension first."
@@ -556,8 +853,13 @@ class Tensor(PythonProtocols):
         return _conj(self.mT if n else self)
 
     @property
-    def mH(self) -> Any:
-        """The conjugate transposes of matrices."""
+    def mH(self) -> Self:
+        """The conjugate transposes of matrices.
+
+        >>> import ndgrad
+        >>> ndgrad.zeros(5, 2, 3, dtype=ndgrad.complex64).mH.shape
+        ndgrad.Size([5, 3, 2])
+        """
         n = self.ndim
         if n == 1:
             raise RuntimeError(
@@ -568,17 +870,27 @@ class Tensor(PythonProtocols):
         return _conj(self.mT if n else self)
 
     @property
-    def real(self) -> Any:
-        """The real part, a view; of a real tensor, the tensor itself."""
+    def real(self) -> Self:
+        """The real part, a view; of a real tensor, the tensor itself.
+
+        >>> import ndgrad
+        >>> ndgrad.tensor([1 + 2j, 3]).real
+        tensor([1., 3.])
+        """
         return complex_ops.real(self) if np_dtype(self).kind == "c" else self
 
     @real.setter
-    def real(self, value: Any) -> None:
+    def real(self, value: TensorLike) -> None:
         self.real.copy_(value)
 
     @property
-    def imag(self) -> Any:
-        """The imaginary part of a complex tensor, a view."""
+    def imag(self) -> Self:
+        """The imaginary part of a complex tensor, a view.
+
+        >>> import ndgrad
+        >>> ndgrad.tensor([1 + 2j, 3]).imag
+        tensor([2., 0.])
+        """
         if np_dtype(self).kind != "c":
             raise RuntimeError(
                 f"imag is not implemented for tensors with non-complex dtypes, and this one is {self.dtype}. It would be "
@@ -587,17 +899,24 @@ class Tensor(PythonProtocols):
         return complex_ops.imag(self)
 
     @imag.setter
-    def imag(self, value: Any) -> None:
+    def imag(self, value: TensorLike) -> None:
         self.imag.copy_(value)
 
     @property
     def names(self) -> tuple[str | None, ...]:
-        """Names of the dimensions, kept and not interpreted."""
+        """Names of the dimensions, kept and not interpreted.
+
+        >>> import ndgrad
+        >>> x = ndgrad.zeros(2, 3)
+        >>> x.names = ("batch", None)
+        >>> x.names
+        ('batch', None)
+        """
         chosen = None if self._meta is None else self._meta.names
         return (None,) * self.ndim if chosen is None else chosen
 
     @names.setter
-    def names(self, value: Any) -> None:
+    def names(self, value: Sequence[str | None] | None) -> None:
         if value is None:
             meta_of(self).names = None
             return
@@ -611,11 +930,18 @@ class Tensor(PythonProtocols):
 
     @property
     def volatile(self) -> bool:
+        """Removed from torch long ago: always False, with a warning.
+
+        >>> import ndgrad, warnings
+        >>> with warnings.catch_warnings(action="ignore"):
+        ...     ndgrad.ones(2).volatile
+        False
+        """
         warnings.warn("volatile was removed (Variable.volatile is always False)", UserWarning, stacklevel=2)
         return False
 
     @volatile.setter
-    def volatile(self, value: Any) -> None:
+    def volatile(self, value: object) -> None:
         warnings.warn(
             "volatile was removed and now has no effect. Use `with ndgrad.no_grad():` instead.",
             UserWarning,
@@ -625,7 +951,7 @@ class Tensor(PythonProtocols):
     __hash__ = object.__hash__
 
 
-def _conj(t: Tensor) -> Any:
+def _conj(t: Any) -> Any:
     return locked(complex_ops.conj(t)) if np_dtype(t).kind == "c" else t
 
 
@@ -700,19 +1026,19 @@ for _name, _op in _BINARY.items():
     _in_place_operator(f"__i{_name}__", _op)
 
 
-def _pos(self: Tensor) -> Any:
+def _pos(self: Tensor) -> Tensor:
     return self.positive()
 
 
-def _divmod(self: Tensor, other: Any) -> Any:
+def _divmod(self: Any, other: TensorLike) -> tuple[Tensor, Tensor]:
     return self // other, self % other
 
 
-def _rdivmod(self: Tensor, other: Any) -> Any:
+def _rdivmod(self: Any, other: Any) -> tuple[Tensor, Tensor]:
     return other // self, other % self
 
 
-def _round(self: Tensor, ndigits: int | None = None) -> Any:
+def _round(self: Tensor, ndigits: int | None = None) -> Tensor:
     return self.round(decimals=ndigits or 0)
 
 
