@@ -319,12 +319,12 @@ def ravel_multi_index(multi_index: Any, dims: Any, mode: Any = "raise", order: s
 
 
 def diag_indices_from(arr: Any) -> tuple[Any, ...]:
-    return as_arrays(np.diag_indices_from(np.empty(tuple(arr.shape), bool)))  # type: ignore[no-any-return]  # the arrays as they came, in the same container
+    return as_arrays(np.diag_indices_from(np.empty(tuple(arr.shape), bool)))  # the arrays as they came, in the same container
 
 
 def tril_indices_from(arr: Any, k: int = 0) -> tuple[Any, ...]:
-    return as_arrays(np.tril_indices_from(np.empty(tuple(arr.shape), bool), k))  # type: ignore[no-any-return]  # the arrays as they came, in the same container
+    return as_arrays(np.tril_indices_from(np.empty(tuple(arr.shape), bool), k))  # the arrays as they came, in the same container
 
 
 def triu_indices_from(arr: Any, k: int = 0) -> tuple[Any, ...]:
-    return as_arrays(np.triu_indices_from(np.empty(tuple(arr.shape), bool), k))  # type: ignore[no-any-return]  # the arrays as they came, in the same container
+    return as_arrays(np.triu_indices_from(np.empty(tuple(arr.shape), bool), k))  # the arrays as they came, in the same container
