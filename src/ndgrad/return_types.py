@@ -5,29 +5,93 @@ One class per function, as in torch, so that a result says where it came from wh
 
 from __future__ import annotations
 
-from collections import namedtuple
-from typing import Any
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from ndgrad._typing import Tensor
 
 
-def _text(self: Any) -> str:
+def _text(self: tuple[Tensor, ...], fields: tuple[str, ...]) -> str:
     """One field to a line."""
-    lines = ",\n".join(f"{name}={value!r}" for name, value in zip(self._fields, self))
+    lines = ",\n".join(f"{name}={value!r}" for name, value in zip(fields, self))
     return f"{__name__}.{type(self).__name__}(\n{lines})"
 
 
-def _named(function: str, fields: str) -> Any:
-    made = namedtuple(function, fields, module=__name__)  # type: ignore[misc]  # noqa: PYI024 (made by name, for the list below)
-    return type(function, (made,), {"__slots__": (), "__repr__": _text, "__module__": __name__})
+class _Ranked(NamedTuple):
+    """Values, and where along the dimension they stand."""
+
+    values: Tensor
+    indices: Tensor
+
+    def __repr__(self) -> str:
+        return _text(self, self._fields)
 
 
-max = _named("max", "values indices")
-min = _named("min", "values indices")
-aminmax = _named("aminmax", "min max")
-median = _named("median", "values indices")
-nanmedian = _named("nanmedian", "values indices")
-mode = _named("mode", "values indices")
-cummax = _named("cummax", "values indices")
-cummin = _named("cummin", "values indices")
-sort = _named("sort", "values indices")
-topk = _named("topk", "values indices")
-kthvalue = _named("kthvalue", "values indices")
+class aminmax(NamedTuple):
+    """The smallest and the largest elements: `ndgrad.aminmax(x).max`."""
+
+    min: Tensor
+    max: Tensor
+
+    def __repr__(self) -> str:
+        return _text(self, self._fields)
+
+
+class max(_Ranked):
+    """The result of `ndgrad.max` along a dimension."""
+
+    __slots__ = ()
+
+
+class min(_Ranked):
+    """The result of `ndgrad.min` along a dimension."""
+
+    __slots__ = ()
+
+
+class median(_Ranked):
+    """The result of `ndgrad.median` along a dimension."""
+
+    __slots__ = ()
+
+
+class nanmedian(_Ranked):
+    """The result of `ndgrad.nanmedian` along a dimension."""
+
+    __slots__ = ()
+
+
+class mode(_Ranked):
+    """The result of `ndgrad.mode` along a dimension."""
+
+    __slots__ = ()
+
+
+class cummax(_Ranked):
+    """The result of `ndgrad.cummax` along a dimension."""
+
+    __slots__ = ()
+
+
+class cummin(_Ranked):
+    """The result of `ndgrad.cummin` along a dimension."""
+
+    __slots__ = ()
+
+
+class sort(_Ranked):
+    """The result of `ndgrad.sort` along a dimension."""
+
+    __slots__ = ()
+
+
+class topk(_Ranked):
+    """The result of `ndgrad.topk` along a dimension."""
+
+    __slots__ = ()
+
+
+class kthvalue(_Ranked):
+    """The result of `ndgrad.kthvalue` along a dimension."""
+
+    __slots__ = ()

@@ -7,7 +7,8 @@ dimensions it means a matrix norm. The linalg namespace shows what `LINALG` list
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -24,17 +25,20 @@ from ndgrad.ops import norm as ops
 from ndgrad.ops import reduce as reductions
 from ndgrad.ops.shape import inverse_permutation
 
+if TYPE_CHECKING:
+    from ndgrad._typing import Dims, Dtype, Tensor
+
 __all__ = ["norm", "dist", "renorm"]
 METHODS = ("norm", "dist", "renorm", "renorm_")
 #: ndgrad.linalg's name -> the function here.
 LINALG = {"norm": "linalg_norm", "vector_norm": "vector_norm", "matrix_norm": "matrix_norm"}
 
 
-def _real(dtype: Any) -> np.dtype[Any]:
+def _real(dtype: np.dtype[Any]) -> np.dtype[Any]:
     return np.empty(0, dtype).real.dtype
 
 
-def _prepared(name: str, input: Any, dtype: Any) -> Any:
+def _prepared(name: str, input: Tensor, dtype: Dtype) -> Tensor:
     """The input in the dtype to compute in."""
     have = np_dtype(input)
     if not is_inexact(have):
@@ -57,13 +61,20 @@ def _prepared(name: str, input: Any, dtype: Any) -> Any:
 
 
 @both_worlds
-def vector_norm(input: Any, ord: Any = 2, dim: Any = None, keepdim: bool = False, *, dtype: Any = None, out: Any = None) -> Any:
+def vector_norm(
+    input: Tensor,
+    ord: float = 2,
+    dim: Dims = None,
+    keepdim: bool = False,
+    *,
+    dtype: Dtype = None,
+    out: Tensor | None = None,
+) -> Tensor:
     """The norm of order `ord` (any number, inf and -inf too) of the elements over `dim`, all by default.
 
     >>> import ndgrad
-    >>> from ndgrad.api.norm import vector_norm
     >>> x = ndgrad.tensor([3.0, -4.0])
-    >>> vector_norm(x), vector_norm(x, 1), vector_norm(x, float("inf"))
+    >>> ndgrad.linalg.vector_norm(x), ndgrad.linalg.vector_norm(x, 1), ndgrad.linalg.vector_norm(x, float("inf"))
     (tensor(5.), tensor(7.), tensor(4.))
     """
     dims = dims_of(dim, ndim_of(input, "vector_norm"))
@@ -88,17 +99,22 @@ _MATRIX_ORDERS = ("fro", "nuc", 1, -1, 2, -2, math.inf, -math.inf)
 
 @both_worlds
 def matrix_norm(
-    input: Any, ord: Any = "fro", dim: Any = (-2, -1), keepdim: bool = False, *, dtype: Any = None, out: Any = None
-) -> Any:
+    input: Tensor,
+    ord: str | float = "fro",
+    dim: Sequence[int] = (-2, -1),
+    keepdim: bool = False,
+    *,
+    dtype: Dtype = None,
+    out: Tensor | None = None,
+) -> Tensor:
     """A norm of matrices, whose rows and columns are the dims `dim`.
 
-    'fro': of all elements; 'nuc': the sum of the singular values, 2 and -2 the largest and smallest of them; 1 and -1: the
+    'fro': of all elements; 'nuc': the sum of the singular values, 2 and -2 the largest and smallest; 1 and -1: the
     largest and smallest column sum of absolute values; inf and -inf: row sums.
 
     >>> import ndgrad
-    >>> from ndgrad.api.norm import matrix_norm
     >>> a = ndgrad.tensor([[1.0, -2.0], [3.0, 4.0]])
-    >>> matrix_norm(a, 1), matrix_norm(a, float("inf"))
+    >>> ndgrad.linalg.matrix_norm(a, 1), ndgrad.linalg.matrix_norm(a, float("inf"))
     (tensor(6.), tensor(7.))
     """
     ndim = ndim_of(input, "matrix_norm")
@@ -117,11 +133,11 @@ def matrix_norm(
     elif ord in ("nuc", 2, -2):
         result = _spectral(x, ord, rows, columns, keepdim)
     else:
-        result = _by_lines(x, ord, rows, columns, keepdim)
+        result = _by_lines(x, float(ord), rows, columns, keepdim)
     return deliver("matrix_norm", result, out, input)
 
 
-def _spectral(x: Any, ord: Any, rows: int, columns: int, keepdim: bool) -> Any:
+def _spectral(x: Tensor, ord: str | float, rows: int, columns: int, keepdim: bool) -> Tensor:
     """Norms by singular values."""
     ndim = len(x.shape)
     order = (*(i for i in range(ndim) if i not in (rows, columns)), rows, columns)
@@ -137,7 +153,7 @@ def _spectral(x: Any, ord: Any, rows: int, columns: int, keepdim: bool) -> Any:
     return shape.permute(result, dims=inverse_permutation(order))
 
 
-def _by_lines(x: Any, ord: float, rows: int, columns: int, keepdim: bool) -> Any:
+def _by_lines(x: Tensor, ord: float, rows: int, columns: int, keepdim: bool) -> Tensor:
     """The extreme column sum (orders 1 and -1) or row sum (inf and -inf) of absolute values."""
     summed, compared = (rows, columns) if abs(ord) == 1 else (columns, rows)
     sums = reductions.sum(complex_ops.abs(x), dim=(summed,), keepdim=True)
@@ -153,20 +169,46 @@ def _by_lines(x: Any, ord: float, rows: int, columns: int, keepdim: bool) -> Any
 # ----- the two that choose ------------------------------------------------------------------------------------------------
 
 
+def _as_tuple(dim: Dims) -> tuple[int, ...] | None:
+    return None if dim is None else tuple(dim) if isinstance(dim, Sequence) else (dim,)
+
+
 @both_worlds
-def linalg_norm(input: Any, ord: Any = None, dim: Any = None, keepdim: bool = False, *, dtype: Any = None, out: Any = None) -> Any:
-    """torch.linalg.norm: a matrix norm over two dims or of a named order, else a vector norm; without `ord`, of all elements."""
+def linalg_norm(
+    input: Tensor,
+    ord: str | float | None = None,
+    dim: Dims = None,
+    keepdim: bool = False,
+    *,
+    dtype: Dtype = None,
+    out: Tensor | None = None,
+) -> Tensor:
+    """A matrix norm over two dims or of a named order, else a vector norm; without `ord`, the 2-norm of all elements.
+
+    >>> import ndgrad
+    >>> a = ndgrad.tensor([[3.0, 0.0], [0.0, 4.0]])
+    >>> ndgrad.linalg.norm(a), ndgrad.linalg.norm(a, 2), ndgrad.linalg.norm(a, dim=1)
+    (tensor(5.), tensor(4.), tensor([3., 4.]))
+    """
     ndim = ndim_of(input, "norm")
     if ord is not None and dim is None and ndim not in (1, 2):
         raise RuntimeError(f"linalg.norm: If dim is not specified but ord is, the input must be 1D or 2D. Got {ndim}D. Give dim=.")
-    dims = dim if isinstance(dim, (tuple, list)) or dim is None else (dim,)
+    dims = _as_tuple(dim)
     if ord is not None and (isinstance(ord, str) or (dims is None and ndim == 2) or (dims is not None and len(dims) == 2)):
-        return matrix_norm(input, ord, (-2, -1) if dim is None else dim, keepdim, dtype=dtype, out=out)
+        return matrix_norm(input, ord, (-2, -1) if dims is None else dims, keepdim, dtype=dtype, out=out)
     return vector_norm(input, 2 if ord is None else ord, dim, keepdim, dtype=dtype, out=out)
 
 
 @both_worlds
-def norm(input: Any, p: Any = "fro", dim: Any = None, keepdim: bool = False, dtype: Any = None, *, out: Any = None) -> Any:
+def norm(
+    input: Tensor,
+    p: str | float | None = "fro",
+    dim: Dims = None,
+    keepdim: bool = False,
+    dtype: Dtype = None,
+    *,
+    out: Tensor | None = None,
+) -> Tensor:
     """The norm of order `p` over `dim`, all by default: 'fro', 'nuc' (over two dims), or a number, a vector norm.
 
     >>> import ndgrad
@@ -176,11 +218,11 @@ def norm(input: Any, p: Any = "fro", dim: Any = None, keepdim: bool = False, dty
     if p is None or p == "fro":
         return vector_norm(input, 2, dim, keepdim, dtype=dtype, out=out)
     if isinstance(p, str):
-        return matrix_norm(input, p, (-2, -1) if dim is None else dim, keepdim, dtype=dtype, out=out)
+        return matrix_norm(input, p, _as_tuple(dim) or (-2, -1), keepdim, dtype=dtype, out=out)
     return vector_norm(input, p, dim, keepdim, dtype=dtype, out=out)
 
 
-def dist(input: Any, other: Any, p: float = 2) -> Any:
+def dist(input: Tensor, other: Tensor, p: float = 2) -> Tensor:
     """The p-norm of input - other.
 
     >>> import ndgrad
@@ -193,7 +235,7 @@ def dist(input: Any, other: Any, p: float = 2) -> Any:
 # ----- renorm ---------------------------------------------------------------------------------------------------------------
 
 
-def _renorm_settings(input: Any, p: float, dim: Any, maxnorm: float) -> dict[str, Any]:
+def _renorm_settings(input: Tensor, p: float, dim: int, maxnorm: float) -> dict[str, Any]:
     ndim = ndim_of(input, "renorm")
     if p <= 0:
         raise RuntimeError(f"renorm: non-positive-norm not supported, and p is {p}. Give p > 0.")
@@ -205,12 +247,23 @@ def _renorm_settings(input: Any, p: float, dim: Any, maxnorm: float) -> dict[str
 
 
 @both_worlds
-def renorm(input: Any, p: float, dim: Any, maxnorm: float, *, out: Any = None) -> Any:
-    """Each slice along `dim` whose p-norm exceeds `maxnorm` scaled down to it."""
+def renorm(input: Tensor, p: float, dim: int, maxnorm: float, *, out: Tensor | None = None) -> Tensor:
+    """Each slice along `dim` whose p-norm exceeds `maxnorm` scaled down to it.
+
+    >>> import ndgrad
+    >>> ndgrad.renorm(ndgrad.tensor([[1.0, 0.0], [6.0, 8.0]]), p=2, dim=0, maxnorm=5.0)
+    tensor([[1.0000, 0.0000],
+            [3.0000, 4.0000]])
+    """
     return deliver("renorm", ops.renorm(input, **_renorm_settings(input, p, dim, maxnorm)), out, input)
 
 
 @both_worlds
-def renorm_(self: Any, p: float, dim: Any, maxnorm: float) -> Any:
-    """In-place renorm."""
+def renorm_(self: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
+    """In place: see `renorm`.
+
+    >>> import ndgrad
+    >>> ndgrad.tensor([[0.0, 8.0]]).renorm_(p=1, dim=0, maxnorm=4.0).round(decimals=3)
+    tensor([[0., 4.]])
+    """
     return write(ops.renorm, self, (), _renorm_settings(self, p, dim, maxnorm))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from typing import Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
@@ -14,13 +14,28 @@ from ndgrad.ops import cast
 from ndgrad.ops import rearrange as ops
 from ndgrad.ops import shape as shape_ops
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from ndgrad._typing import Dims, Tensor
+
 __all__ = ["flip", "fliplr", "flipud", "rot90", "roll", "tile", "repeat_interleave"]
 METHODS = (*__all__, "repeat")
 
 # ----- another order ---------------------------------------------------------------------------------------------------
 
 
-def flip(input: Any, *dims: Any, **keyword: Any) -> Any:
+@overload
+def flip(input: Tensor, dims: Sequence[int]) -> Tensor: ...
+
+
+@overload
+def flip(input: Tensor, *dims: int) -> Tensor: ...
+
+
+def flip(input: Tensor, *dims: int | Sequence[int], **keyword: Sequence[int]) -> Tensor:
     """A copy with the order along each of `dims` reversed.
 
     >>> import ndgrad
@@ -32,23 +47,41 @@ def flip(input: Any, *dims: Any, **keyword: Any) -> Any:
     return ops.flip(input, dims=as_dims(given, input.ndim))
 
 
-def fliplr(input: Any) -> Any:
-    """A copy with the columns in reverse order."""
+def fliplr(input: Tensor) -> Tensor:
+    """A copy with the columns in reverse order.
+
+    >>> import ndgrad
+    >>> ndgrad.fliplr(ndgrad.tensor([[1.0, 2.0], [3.0, 4.0]]))
+    tensor([[2., 1.],
+            [4., 3.]])
+    """
     if input.ndim < 2:
         raise RuntimeError(f"fliplr: Input must be >= 2-d, and has {input.ndim} dimensions. Use flip(), whose dims are yours to name.")
     return ops.flip(input, dims=(1,))
 
 
-def flipud(input: Any) -> Any:
-    """A copy with the rows in reverse order."""
+def flipud(input: Tensor) -> Tensor:
+    """A copy with the rows in reverse order.
+
+    >>> import ndgrad
+    >>> ndgrad.flipud(ndgrad.tensor([[1.0, 2.0], [3.0, 4.0]]))
+    tensor([[3., 4.],
+            [1., 2.]])
+    """
     if input.ndim < 1:
         raise RuntimeError("flipud: Input must be >= 1-d, and is 0-d, which has no order.")
     return ops.flip(input, dims=(0,))
 
 
 @both_worlds
-def rot90(input: Any, k: int = 1, dims: Any = (0, 1)) -> Any:
-    """A copy turned by k right angles in the plane of two dims, from the first towards the second."""
+def rot90(input: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
+    """A copy turned by k right angles in the plane of two dims, from the first towards the second.
+
+    >>> import ndgrad
+    >>> ndgrad.rot90(ndgrad.tensor([[1.0, 2.0], [3.0, 4.0]]))
+    tensor([[2., 4.],
+            [1., 3.]])
+    """
     given = as_shape((dims,))
     if len(given) != 2:
         raise RuntimeError(f"rot90: expected total rotation dims == 2, but got dims = {len(given)}. Name the two dimensions of a plane.")
@@ -63,8 +96,13 @@ def rot90(input: Any, k: int = 1, dims: Any = (0, 1)) -> Any:
 
 
 @both_worlds
-def roll(input: Any, shifts: Any, dims: Any = None) -> Any:
-    """A copy shifted along dims, what leaves at one end coming in at the other; without dims, along the flattened tensor."""
+def roll(input: Tensor, shifts: int | Sequence[int], dims: Dims = None) -> Tensor:
+    """A copy shifted along dims, where what leaves at one end comes in at the other; without dims, of the flattened tensor.
+
+    >>> import ndgrad
+    >>> ndgrad.roll(ndgrad.tensor([1.0, 2.0, 3.0]), 1)
+    tensor([3., 1., 2.])
+    """
     moves = as_shape((shifts,))
     where = () if dims is None else as_shape((dims,))
     if not moves:
@@ -82,8 +120,22 @@ def roll(input: Any, shifts: Any, dims: Any = None) -> Any:
 # ----- another number --------------------------------------------------------------------------------------------------
 
 
-def repeat(self: Any, *repeats: Any, **keyword: Any) -> Any:
-    """A copy with the whole tensor repeated along each dimension."""
+@overload
+def repeat(self: Tensor, repeats: Sequence[int]) -> Tensor: ...
+
+
+@overload
+def repeat(self: Tensor, *repeats: int) -> Tensor: ...
+
+
+def repeat(self: Tensor, *repeats: int | Sequence[int], **keyword: Sequence[int]) -> Tensor:
+    """A copy with the whole tensor repeated along each dimension; numbers too many at the left add dimensions.
+
+    >>> import ndgrad
+    >>> ndgrad.tensor([1.0, 2.0]).repeat(2, 2)
+    tensor([[1., 2., 1., 2.],
+            [1., 2., 1., 2.]])
+    """
     times = _sizes("repeat", _keyword("repeat", "repeats", repeats, keyword))
     if len(times) < self.ndim:
         raise RuntimeError(
@@ -98,15 +150,33 @@ def repeat(self: Any, *repeats: Any, **keyword: Any) -> Any:
     return ops.repeat(self, repeats=times)
 
 
-def tile(input: Any, *dims: Any, **keyword: Any) -> Any:
-    """repeat(), where numbers that are missing at the left are 1."""
+@overload
+def tile(input: Tensor, dims: Sequence[int]) -> Tensor: ...
+
+
+@overload
+def tile(input: Tensor, *dims: int) -> Tensor: ...
+
+
+def tile(input: Tensor, *dims: int | Sequence[int], **keyword: Sequence[int]) -> Tensor:
+    """A copy repeated along each dimension as `repeat` does, where numbers that are missing at the left are 1.
+
+    >>> import ndgrad
+    >>> ndgrad.tile(ndgrad.tensor([[1.0], [2.0]]), (2,))
+    tensor([[1., 1.],
+            [2., 2.]])
+    """
     times = _sizes("tile", _keyword("tile", "dims", dims, keyword))
     return repeat(input, (1,) * (input.ndim - len(times)) + times)
 
 
 @both_worlds
-def repeat_interleave(input: Any, repeats: Any = None, dim: Any = None, *, output_size: Any = None) -> Any:
+def repeat_interleave(
+    input: Tensor, repeats: int | Tensor | None = None, dim: int | None = None, *, output_size: int | None = None
+) -> Tensor:
     """Each element (each slice along `dim`) repeated next to itself, all equally often or as often as `repeats` says.
+
+    Without `repeats`, the input itself counts: each index as often as its value.
 
     >>> import ndgrad
     >>> ndgrad.repeat_interleave(ndgrad.tensor([1.0, 2.0]), 2)
@@ -145,7 +215,7 @@ def repeat_interleave(input: Any, repeats: Any = None, dim: Any = None, *, outpu
     return flatten(cast.clone_ordered(apart, order=tuple(range(len(shape) + 1))), number, number + 1)
 
 
-def _positions(repeats: Any, output_size: Any) -> Any:
+def _positions(repeats: Tensor, output_size: int | None) -> Tensor:
     """For each element, its index as often as its value says."""
     counts = _counts(repeats)
     if repeats.ndim != 1:
@@ -154,7 +224,7 @@ def _positions(repeats: Any, output_size: Any) -> Any:
     return beside(repeats, np.repeat(np.arange(len(counts)), counts))
 
 
-def _counts(repeats: Any) -> tuple[int, ...]:
+def _counts(repeats: Tensor | NDArray[Any]) -> tuple[int, ...]:
     """Repeats given as a tensor, as ints: the shape of the result depends on them."""
     array = repeats._array if isinstance(repeats, Variable) else repeats
     if isinstance(array, Variable):
@@ -171,7 +241,7 @@ def _counts(repeats: Any) -> tuple[int, ...]:
     return tuple(int(n) for n in np.atleast_1d(array).tolist())
 
 
-def _check_output_size(given: Any, actual: int) -> None:
+def _check_output_size(given: int | None, actual: int) -> None:
     if given is not None and given != actual:
         raise RuntimeError(
             f"repeat_interleave: Invalid output_size, expected {actual} but got {given}. Give the right size or leave it out."

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ndgrad import return_types
 from ndgrad.api.arguments import as_dim, both_worlds
@@ -16,6 +16,10 @@ from ndgrad.ops import comparison, index, join, shape
 from ndgrad.ops import reduce as reductions
 from ndgrad.ops import scan as ops
 
+if TYPE_CHECKING:
+    from ndgrad._typing import Dtype, Tensor
+    from ndgrad.ops.table import Op
+
 __all__ = [
     "cumsum", "cumprod", "logcumsumexp", "cummax", "cummin", "diff", "trapezoid", "cumulative_trapezoid",
 ]  # fmt: skip
@@ -27,7 +31,7 @@ ALIASES = {"cumlogsumexp": "logcumsumexp", "trapz": "trapezoid"}
 
 
 @both_worlds
-def cumsum(input: Any, dim: Any, *, dtype: Any = None, out: Any = None) -> Any:
+def cumsum(input: Tensor, dim: int, *, dtype: Dtype = None, out: Tensor | None = None) -> Tensor:
     """The running sum along `dim`.
 
     >>> import ndgrad
@@ -39,7 +43,7 @@ def cumsum(input: Any, dim: Any, *, dtype: Any = None, out: Any = None) -> Any:
 
 
 @both_worlds
-def cumprod(input: Any, dim: Any, *, dtype: Any = None, out: Any = None) -> Any:
+def cumprod(input: Tensor, dim: int, *, dtype: Dtype = None, out: Tensor | None = None) -> Tensor:
     """The running product along `dim`; its gradient is exact where factors are zero.
 
     >>> import ndgrad
@@ -52,7 +56,7 @@ def cumprod(input: Any, dim: Any, *, dtype: Any = None, out: Any = None) -> Any:
     return deliver("cumprod", along(ops.cumprod, "cumprod", input, dim, dtype=sum_dtype(input, dtype)), out, input)
 
 
-def _in_place(op: Any, self: Any, dim: Any, dtype: Any) -> Any:
+def _in_place(op: Op, self: Tensor, dim: int, dtype: Dtype) -> Tensor:
     ndim = ndim_of(self, op.name + "_")
     number = as_dim(dim, ndim)
     if dtype is not None and as_numpy_dtype(dtype) != np_dtype(self):
@@ -64,20 +68,35 @@ def _in_place(op: Any, self: Any, dim: Any, dtype: Any) -> Any:
 
 
 @both_worlds
-def cumsum_(self: Any, dim: Any, *, dtype: Any = None) -> Any:
-    """In-place cumsum."""
+def cumsum_(self: Tensor, dim: int, *, dtype: Dtype = None) -> Tensor:
+    """In place: see `cumsum`.
+
+    >>> import ndgrad
+    >>> ndgrad.tensor([1.0, 2.0, 3.0]).cumsum_(0)
+    tensor([1., 3., 6.])
+    """
     return _in_place(ops.cumsum, self, dim, dtype)
 
 
 @both_worlds
-def cumprod_(self: Any, dim: Any, *, dtype: Any = None) -> Any:
-    """In-place cumprod."""
+def cumprod_(self: Tensor, dim: int, *, dtype: Dtype = None) -> Tensor:
+    """In place: see `cumprod`.
+
+    >>> import ndgrad
+    >>> ndgrad.tensor([1.0, 2.0, 3.0]).cumprod_(0)
+    tensor([1., 2., 6.])
+    """
     return _in_place(ops.cumprod, self, dim, dtype)
 
 
 @both_worlds
-def logcumsumexp(input: Any, dim: Any, *, out: Any = None) -> Any:
-    """The running log(sum(exp(input))) along `dim`, without overflow."""
+def logcumsumexp(input: Tensor, dim: int, *, out: Tensor | None = None) -> Tensor:
+    """The running log(sum(exp(input))) along `dim`, without overflow.
+
+    >>> import ndgrad
+    >>> ndgrad.logcumsumexp(ndgrad.tensor([1000.0, 1000.0]), dim=0)
+    tensor([1000.0000, 1000.6931])
+    """
     ndim_of(input, "logcumsumexp")
     if not is_inexact(np_dtype(input)):
         raise NotImplementedError(
@@ -87,7 +106,7 @@ def logcumsumexp(input: Any, dim: Any, *, out: Any = None) -> Any:
 
 
 @both_worlds
-def cummax(input: Any, dim: Any, *, out: Any = None) -> Any:
+def cummax(input: Tensor, dim: int, *, out: tuple[Tensor, Tensor] | None = None) -> return_types.cummax:
     """The running maximum along `dim`, and where it stood last.
 
     >>> import ndgrad
@@ -101,8 +120,13 @@ def cummax(input: Any, dim: Any, *, out: Any = None) -> Any:
 
 
 @both_worlds
-def cummin(input: Any, dim: Any, *, out: Any = None) -> Any:
-    """The running minimum along `dim`, and where it stood last."""
+def cummin(input: Tensor, dim: int, *, out: tuple[Tensor, Tensor] | None = None) -> return_types.cummin:
+    """The running minimum along `dim`, and where it stood last.
+
+    >>> import ndgrad
+    >>> ndgrad.cummin(ndgrad.tensor([3.0, 1.0, 2.0]), dim=0).values
+    tensor([3., 1., 1.])
+    """
     ndim_of(input, "cummin")
     require_order("cummin", input)
     return deliver("cummin", return_types.cummin(*along(ops.cummin, "cummin", input, dim)), out, input)
@@ -111,12 +135,12 @@ def cummin(input: Any, dim: Any, *, out: Any = None) -> Any:
 # ----- differences ------------------------------------------------------------------------------------------------------
 
 
-def stretch(input: Any, dim: int, start: int | None, stop: int | None) -> Any:
+def stretch(input: Tensor, dim: int, start: int | None, stop: int | None) -> Tensor:
     """input[..., start:stop, ...] along `dim`, a view."""
     return index.getitem(input, index=(*(slice(None),) * dim, slice(start, stop)))
 
 
-def _joined(input: Any, dim: int, prepend: Any, append: Any) -> Any:
+def _joined(input: Tensor, dim: int, prepend: Tensor | None, append: Tensor | None) -> Tensor:
     for part in (prepend, append):
         if part is None:
             continue
@@ -131,7 +155,15 @@ def _joined(input: Any, dim: int, prepend: Any, append: Any) -> Any:
 
 
 @both_worlds
-def diff(input: Any, n: int = 1, dim: Any = -1, prepend: Any = None, append: Any = None, *, out: Any = None) -> Any:
+def diff(
+    input: Tensor,
+    n: int = 1,
+    dim: int = -1,
+    prepend: Tensor | None = None,
+    append: Tensor | None = None,
+    *,
+    out: Tensor | None = None,
+) -> Tensor:
     """The n-th difference of neighbours along `dim`, after `prepend` and `append` have been joined on.
 
     >>> import ndgrad
@@ -154,7 +186,7 @@ def diff(input: Any, n: int = 1, dim: Any = -1, prepend: Any = None, append: Any
 # ----- integrals by trapezoids -------------------------------------------------------------------------------------------
 
 
-def _widths(name: str, y: Any, x: Any, dx: Any, dim: int) -> Any:
+def _widths(name: str, y: Tensor, x: Tensor | None, dx: float | Tensor | None, dim: int) -> float | Tensor:
     """The distances of the sample points along `dim`: a number, or a tensor that broadcasts against y's intervals."""
     if x is None:
         return 1.0 if dx is None else dx
@@ -171,7 +203,7 @@ def _widths(name: str, y: Any, x: Any, dx: Any, dim: int) -> Any:
     return diff(x, dim=dim - y.ndim)
 
 
-def _areas(name: str, y: Any, x: Any, dx: Any, dim: Any) -> tuple[Any, int]:
+def _areas(name: str, y: Tensor, x: Tensor | None, dx: float | Tensor | None, dim: int) -> tuple[Tensor, int]:
     """The areas of the trapezoids, and the dimension along which they stand."""
     ndim = ndim_of(y, name)
     if ndim == 0:
@@ -184,7 +216,7 @@ def _areas(name: str, y: Any, x: Any, dx: Any, dim: Any) -> tuple[Any, int]:
 
 
 @both_worlds
-def trapezoid(y: Any, x: Any = None, *, dx: Any = None, dim: Any = -1) -> Any:
+def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: float | Tensor | None = None, dim: int = -1) -> Tensor:
     """The integral along `dim` by the trapezoidal rule, with sample points `x` or distance `dx` (1 by default).
 
     >>> import ndgrad
@@ -196,7 +228,14 @@ def trapezoid(y: Any, x: Any = None, *, dx: Any = None, dim: Any = -1) -> Any:
 
 
 @both_worlds
-def cumulative_trapezoid(y: Any, x: Any = None, *, dx: Any = None, dim: Any = -1) -> Any:
-    """The running integral along `dim` by the trapezoidal rule."""
+def cumulative_trapezoid(
+    y: Tensor, x: Tensor | None = None, *, dx: float | Tensor | None = None, dim: int = -1
+) -> Tensor:
+    """The running integral along `dim` by the trapezoidal rule.
+
+    >>> import ndgrad
+    >>> ndgrad.cumulative_trapezoid(ndgrad.tensor([1.0, 2.0, 3.0]))
+    tensor([1.5000, 4.0000])
+    """
     areas, number = _areas("cumulative_trapezoid", y, x, dx, dim)
     return ops.cumsum(areas, dim=number)

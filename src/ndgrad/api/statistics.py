@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from typing import Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
@@ -23,6 +23,10 @@ from ndgrad.ops import arithmetic, cast, extremum, product, rounding, selection,
 from ndgrad.ops import reduce as reductions
 from ndgrad.ops import statistics as ops
 
+if TYPE_CHECKING:
+    from ndgrad._typing import Dims, Tensor
+    from ndgrad.ops.table import Op
+
 __all__ = [
     "var", "std", "var_mean", "std_mean", "median", "nanmedian", "mode", "quantile", "nanquantile", "histc", "bincount", "cov",
     "corrcoef",
@@ -33,7 +37,7 @@ METHODS = ("var", "std", "median", "nanmedian", "mode", "quantile", "nanquantile
 # ----- spread -----------------------------------------------------------------------------------------------------------
 
 
-def _spread(op: Any, input: Any, dim: Any, unbiased: Any, keepdim: bool, correction: Any) -> Any:
+def _spread(op: Op, input: Tensor, dim: Dims, unbiased: bool | None, keepdim: bool, correction: float | None) -> Any:
     name = op.name
     if dim is True or dim is False:
         if unbiased is not None:
@@ -62,8 +66,14 @@ def _spread(op: Any, input: Any, dim: Any, unbiased: Any, keepdim: bool, correct
 
 @both_worlds
 def var(
-    input: Any, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *, correction: Any = None, out: Any = None
-) -> Any:
+    input: Tensor,
+    dim: Dims = None,
+    unbiased: bool | None = None,
+    keepdim: bool = False,
+    *,
+    correction: float | None = None,
+    out: Tensor | None = None,
+) -> Tensor:
     """The variance over `dim` (all dimensions by default), divided by n - correction; correction is 1 unless given.
 
     >>> import ndgrad
@@ -76,32 +86,68 @@ def var(
 
 @both_worlds
 def std(
-    input: Any, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *, correction: Any = None, out: Any = None
-) -> Any:
-    """The standard deviation over `dim` (all dimensions by default); its gradient is 0 where there is no spread."""
+    input: Tensor,
+    dim: Dims = None,
+    unbiased: bool | None = None,
+    keepdim: bool = False,
+    *,
+    correction: float | None = None,
+    out: Tensor | None = None,
+) -> Tensor:
+    """The standard deviation over `dim` (all dimensions by default); its gradient is 0 where there is no spread.
+
+    >>> import ndgrad
+    >>> x = ndgrad.tensor([[1.0, 3.0], [2.0, 2.0]], requires_grad=True)
+    >>> s = ndgrad.std(x, dim=1, correction=0)
+    >>> ndgrad.autograd.grad(s.sum(), x)[0]
+    tensor([[-0.5000,  0.5000],
+            [ 0.0000,  0.0000]])
+    """
     return deliver("std", _spread(ops.std, input, dim, unbiased, keepdim, correction), out, input)
 
 
 @both_worlds
 def var_mean(
-    input: Any, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *, correction: Any = None, out: Any = None
-) -> Any:
-    """Variance and mean over `dim` (all dimensions by default)."""
+    input: Tensor,
+    dim: Dims = None,
+    unbiased: bool | None = None,
+    keepdim: bool = False,
+    *,
+    correction: float | None = None,
+    out: tuple[Tensor, Tensor] | None = None,
+) -> tuple[Tensor, Tensor]:
+    """Variance and mean over `dim` (all dimensions by default).
+
+    >>> import ndgrad
+    >>> ndgrad.var_mean(ndgrad.tensor([1.0, 2.0, 3.0]))
+    (tensor(1.), tensor(2.))
+    """
     return deliver("var_mean", _spread(ops.var_mean, input, dim, unbiased, keepdim, correction), out, input)
 
 
 @both_worlds
 def std_mean(
-    input: Any, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *, correction: Any = None, out: Any = None
-) -> Any:
-    """Standard deviation and mean over `dim` (all dimensions by default)."""
+    input: Tensor,
+    dim: Dims = None,
+    unbiased: bool | None = None,
+    keepdim: bool = False,
+    *,
+    correction: float | None = None,
+    out: tuple[Tensor, Tensor] | None = None,
+) -> tuple[Tensor, Tensor]:
+    """Standard deviation and mean over `dim` (all dimensions by default).
+
+    >>> import ndgrad
+    >>> ndgrad.std_mean(ndgrad.tensor([1.0, 5.0]), correction=0)
+    (tensor(2.), tensor(3.))
+    """
     return deliver("std_mean", _spread(ops.std_mean, input, dim, unbiased, keepdim, correction), out, input)
 
 
 # ----- order --------------------------------------------------------------------------------------------------------------
 
 
-def _chosen(lines: Any, name: str, input: Any, dim: Any, keepdim: bool, out: Any) -> Any:
+def _chosen(lines: Op, name: str, input: Tensor, dim: int, keepdim: bool, out: tuple[Tensor, Tensor] | Tensor | None) -> Any:
     ndim = ndim_of(input, name)
     require_order(name, input)
     require_elements(name, input, (as_dim(dim, ndim),) if ndim else ())
@@ -109,8 +155,20 @@ def _chosen(lines: Any, name: str, input: Any, dim: Any, keepdim: bool, out: Any
     return deliver(name, result, out, input)
 
 
+@overload
+def median(input: Tensor, dim: None = None, keepdim: bool = False, *, out: Tensor | None = None) -> Tensor: ...
+
+
+@overload
+def median(
+    input: Tensor, dim: int, keepdim: bool = False, *, out: tuple[Tensor, Tensor] | None = None
+) -> return_types.median: ...
+
+
 @both_worlds
-def median(input: Any, dim: Any = None, keepdim: bool = False, *, out: Any = None) -> Any:
+def median(
+    input: Tensor, dim: int | None = None, keepdim: bool = False, *, out: Tensor | tuple[Tensor, Tensor] | None = None
+) -> Tensor | return_types.median:
     """The median, of an even number of elements the lower of the middle two; with `dim`, also where it stands.
 
     Without `dim`, elements equal to the median share its gradient; with, the indexed one gets it.
@@ -126,9 +184,26 @@ def median(input: Any, dim: Any = None, keepdim: bool = False, *, out: Any = Non
     return _chosen(ops.median, "median", input, dim, keepdim, out)
 
 
+@overload
+def nanmedian(input: Tensor, dim: None = None, keepdim: bool = False, *, out: Tensor | None = None) -> Tensor: ...
+
+
+@overload
+def nanmedian(
+    input: Tensor, dim: int, keepdim: bool = False, *, out: tuple[Tensor, Tensor] | None = None
+) -> return_types.nanmedian: ...
+
+
 @both_worlds
-def nanmedian(input: Any, dim: Any = None, keepdim: bool = False, *, out: Any = None) -> Any:
-    """The median of the elements that are not NaN; with `dim`, also where it stands."""
+def nanmedian(
+    input: Tensor, dim: int | None = None, keepdim: bool = False, *, out: Tensor | tuple[Tensor, Tensor] | None = None
+) -> Tensor | return_types.nanmedian:
+    """The median of the elements that are not NaN; with `dim`, also where it stands.
+
+    >>> import ndgrad
+    >>> ndgrad.nanmedian(ndgrad.tensor([[4.0, float("nan"), 1.0]]), dim=1).values
+    tensor([1.])
+    """
     ndim_of(input, "nanmedian")
     require_order("nanmedian", input)
     if dim is None:
@@ -137,8 +212,15 @@ def nanmedian(input: Any, dim: Any = None, keepdim: bool = False, *, out: Any = 
 
 
 @both_worlds
-def mode(input: Any, dim: Any = -1, keepdim: bool = False, *, out: Any = None) -> Any:
-    """The most frequent value along `dim`, the smallest of several, and where it stands last."""
+def mode(
+    input: Tensor, dim: int = -1, keepdim: bool = False, *, out: tuple[Tensor, Tensor] | None = None
+) -> return_types.mode:
+    """The most frequent value along `dim`, the smallest of several, and where it stands last.
+
+    >>> import ndgrad
+    >>> ndgrad.mode(ndgrad.tensor([3.0, 1.0, 3.0])).values
+    tensor(3.)
+    """
     return _chosen(ops.mode, "mode", input, dim, keepdim, out)
 
 
@@ -147,7 +229,7 @@ def mode(input: Any, dim: Any = -1, keepdim: bool = False, *, out: Any = None) -
 _ROUNDED = {"lower": rounding.floor, "higher": rounding.ceil, "nearest": rounding.round}
 
 
-def _fractions(name: str, input: Any, q: Any) -> Any:
+def _fractions(name: str, input: Tensor, q: float | Tensor) -> Tensor:
     """q as a tensor in [0, 1] of the input's dtype."""
     if not isinstance(q, Variable):
         if not 0 <= q <= 1:
@@ -163,7 +245,9 @@ def _fractions(name: str, input: Any, q: Any) -> Any:
     return q
 
 
-def _quantile(name: str, input: Any, q: Any, dim: Any, keepdim: bool, interpolation: str, ignore_nan: bool) -> Any:
+def _quantile(
+    name: str, input: Tensor, q: float | Tensor, dim: int | None, keepdim: bool, interpolation: str, ignore_nan: bool
+) -> Tensor:
     """Between the order statistics around q (n - 1), n the number of elements that count.
 
     The order statistics are picked out of the input by their places, so gradients go straight to those elements; and the
@@ -176,7 +260,7 @@ def _quantile(name: str, input: Any, q: Any, dim: Any, keepdim: bool, interpolat
     several = len(q.shape) == 1
     # the ranks of the quantiles (along the last dimension) in each line
     nan = lines != lines
-    top: Any = float(n - 1)
+    top: float | Tensor = float(n - 1)
     if ignore_nan:
         top = selection.clamp_min(top - reductions.sum(nan, dim=(last,), keepdim=True, dtype=np_dtype(input)), 0.0)
     row = q.shape[0] if several else 1
@@ -198,7 +282,7 @@ def _quantile(name: str, input: Any, q: Any, dim: Any, keepdim: bool, interpolat
     return result if several else shape.reshape(result, shape=tuple(result.shape)[1:])
 
 
-def _check_quantile(name: str, input: Any, interpolation: str) -> None:
+def _check_quantile(name: str, input: Tensor, interpolation: str) -> None:
     ndim_of(input, name)
     if not is_floating(np_dtype(input)):
         raise RuntimeError(
@@ -210,7 +294,7 @@ def _check_quantile(name: str, input: Any, interpolation: str) -> None:
         raise RuntimeError(f"{name}() input tensor must be non-empty, and its shape is {tuple(input.shape)}. Look at numel() first.")
 
 
-def _as_lines(input: Any, dim: Any) -> tuple[Any, tuple[int, ...]]:
+def _as_lines(input: Tensor, dim: int | None) -> tuple[Tensor, tuple[int, ...]]:
     """The input with `dim` last, or flat for None; and its shape with the reduced dimensions kept."""
     sizes = tuple(input.shape)
     ndim = len(sizes)
@@ -221,7 +305,7 @@ def _as_lines(input: Any, dim: Any) -> tuple[Any, tuple[int, ...]]:
     return lines, (*sizes[:number], 1, *sizes[number + 1 :])
 
 
-def _at(lines: Any, order: Any, ranks: Any, dim: int) -> Any:
+def _at(lines: Tensor, order: Tensor, ranks: Tensor, dim: int) -> Tensor:
     """The elements of these ranks."""
     ranks = cast.cast(ranks, dtype=np.dtype(np.int64))
     return extremum.pick_along(lines, extremum.pick_along(order, ranks, dim=dim), dim=dim)
@@ -229,9 +313,17 @@ def _at(lines: Any, order: Any, ranks: Any, dim: int) -> Any:
 
 @both_worlds
 def quantile(
-    input: Any, q: Any, dim: Any = None, keepdim: bool = False, *, interpolation: str = "linear", out: Any = None
-) -> Any:
-    """The q-th quantiles (0 <= q <= 1, a number or a vector of them) along `dim`, or of all elements; NaN if there is one.
+    input: Tensor,
+    q: float | Tensor,
+    dim: int | None = None,
+    keepdim: bool = False,
+    *,
+    interpolation: str = "linear",
+    out: Tensor | None = None,
+) -> Tensor:
+    """The q-th quantiles (0 <= q <= 1, a number or a vector of them) along `dim`, or of all elements; NaN beside a NaN.
+
+    `interpolation` between two elements is linear, lower, higher, nearest or midpoint.
 
     >>> import ndgrad
     >>> ndgrad.quantile(ndgrad.tensor([0.0, 1.0, 2.0, 3.0]), ndgrad.tensor([0.5, 0.9]))
@@ -242,16 +334,27 @@ def quantile(
 
 @both_worlds
 def nanquantile(
-    input: Any, q: Any, dim: Any = None, keepdim: bool = False, *, interpolation: str = "linear", out: Any = None
-) -> Any:
-    """As quantile, of the elements that are not NaN."""
+    input: Tensor,
+    q: float | Tensor,
+    dim: int | None = None,
+    keepdim: bool = False,
+    *,
+    interpolation: str = "linear",
+    out: Tensor | None = None,
+) -> Tensor:
+    """The quantiles of the elements that are not NaN: see `quantile`.
+
+    >>> import ndgrad
+    >>> ndgrad.nanquantile(ndgrad.tensor([1.0, float("nan"), 2.0]), 0.5)
+    tensor(1.5000)
+    """
     return deliver("nanquantile", _quantile("nanquantile", input, q, dim, keepdim, interpolation, True), out, input)
 
 
 # ----- counts ---------------------------------------------------------------------------------------------------------------
 
 
-def histc(input: Any, bins: int = 100, min: float = 0, max: float = 0, *, out: Any = None) -> Any:
+def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0, *, out: Tensor | None = None) -> Tensor:
     """Counts in equal bins between `min` and `max`, or, where those are equal, between the extremes of the input.
 
     >>> import ndgrad
@@ -277,7 +380,7 @@ def histc(input: Any, bins: int = 100, min: float = 0, max: float = 0, *, out: A
     return deliver("histc", ops.histogram(flat, bins=bins, low=low, high=high), out, input)
 
 
-def bincount(input: Any, weights: Any = None, minlength: int = 0) -> Any:
+def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Tensor:
     """How often each integer occurs in a vector (or the sum of its weights), from 0 to the largest.
 
     >>> import ndgrad
@@ -307,7 +410,7 @@ def bincount(input: Any, weights: Any = None, minlength: int = 0) -> Any:
 # ----- covariance -------------------------------------------------------------------------------------------------------------
 
 
-def _weights(input: Any, fweights: Any, aweights: Any) -> Any:
+def _weights(input: Tensor, fweights: Tensor | None, aweights: Tensor | None) -> Tensor | None:
     """The product of the weights of the observations, None where there are none."""
     observations = input.shape[1]
     for name, w in (("fweights", fweights), ("aweights", aweights)):
@@ -329,8 +432,12 @@ def _weights(input: Any, fweights: Any, aweights: Any) -> Any:
     return fweights if aweights is None else fweights * aweights
 
 
-def cov(input: Any, *, correction: float = 1, fweights: Any = None, aweights: Any = None) -> Any:
+def cov(
+    input: Tensor, *, correction: float = 1, fweights: Tensor | None = None, aweights: Tensor | None = None
+) -> Tensor:
     """The covariance of variables (rows) over observations (columns), divided by n - correction.
+
+    `fweights` (integers) say how often each was observed, `aweights` (floats) how much each counts.
 
     >>> import ndgrad
     >>> ndgrad.cov(ndgrad.tensor([[0.0, 1.0, 2.0], [2.0, 1.0, 0.0]]))
@@ -346,7 +453,7 @@ def cov(input: Any, *, correction: float = 1, fweights: Any = None, aweights: An
     weights = _weights(x, fweights, aweights)
     if weights is None:
         mean = reductions.mean(x, dim=(1,), keepdim=True)
-        left: Any = max(x.shape[1] - correction, 0)
+        left: float | Tensor = max(x.shape[1] - correction, 0)
         centred = x - mean
         weighted = centred
     else:
@@ -363,7 +470,7 @@ def cov(input: Any, *, correction: float = 1, fweights: Any = None, aweights: An
     return result if ndim == 2 and x.shape[0] != 1 else shape.reshape(result, shape=())
 
 
-def corrcoef(input: Any) -> Any:
+def corrcoef(input: Tensor) -> Tensor:
     """The correlation of variables (rows) over observations (columns).
 
     >>> import ndgrad
