@@ -955,7 +955,7 @@ def _conj(t: Any) -> Any:
     return locked(complex_ops.conj(t)) if np_dtype(t).kind == "c" else t
 
 
-FACES[Tensor] = Tensor
+add_face(Tensor, Tensor)
 
 
 # ----- operators -------------------------------------------------------------------------------------------------------

@@ -27,16 +27,14 @@ _FROM_TORCH = {
 
 
 def both_worlds(function: F) -> F:
-    """Let a function written with torch's keyword names take NumPy's too."""
+    """Marks a function written with torch's keyword names that takes NumPy's too, when called through its door (see ndgrad.api.public)."""
     known = keywords_of(function)
 
-    @functools.wraps(function)
-    def accepting(*args: Any, **kwargs: Any) -> Any:
-        if kwargs and not kwargs.keys() <= known:
-            kwargs = renamed(function, known, kwargs, _FROM_NUMPY)
-        return function(*args, **kwargs)
+    def rename(given: dict[str, Any]) -> dict[str, Any]:
+        return given if given.keys() <= known else renamed(function, known, given, _FROM_NUMPY)
 
-    return accepting  # type: ignore[return-value]  # the same signature, and more keywords
+    function.renames = rename  # type: ignore[attr-defined]  # functions take attributes
+    return function
 
 
 def torch_names(function: F) -> F:

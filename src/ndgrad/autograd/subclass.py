@@ -17,6 +17,9 @@ from collections.abc import Iterable
 from types import FunctionType
 from typing import Any
 
+import numpy as np
+
+from ndgrad import devices, dtypes
 from ndgrad.autograd.modes import Block, Modes, process, restore, scope, thread
 from ndgrad.autograd.node import Node, edge_node
 from ndgrad.autograd.traversal import iterate_nodes
@@ -64,7 +67,22 @@ def _is_torchs(thing: Any) -> bool:
     return False
 
 
-_PLAIN = frozenset((int, float, complex, bool, str, bytes, type(None), slice, type, FunctionType))
+#: Classes of arguments that override nothing: those of numbers and the like, and every class that is a face.
+KNOWN: set[type[Any]] = {
+    int, float, complex, bool, str, bytes, type(None), slice, type, FunctionType, np.ndarray, np.dtype, np.float64, np.float32, np.int64,
+    np.bool_, dtypes.dtype, devices.device,
+}  # fmt: skip
+
+
+def add_face(cls: type[Any], face: type[Any]) -> None:
+    """Results of ops on tensors of class `cls` are of class `face`; neither overrides anything."""
+    FACES[cls] = face
+    KNOWN.add(cls)
+
+
+def remove_face(cls: type[Any]) -> None:
+    del FACES[cls]
+    KNOWN.discard(cls)
 
 
 def overriding_types(values: Iterable[Any]) -> tuple[type[Any], ...]:
@@ -72,7 +90,7 @@ def overriding_types(values: Iterable[Any]) -> tuple[type[Any], ...]:
     found: dict[type[Any], None] = {}
     for value in values:
         cls = value.__class__
-        if cls in FACES or cls in _PLAIN:
+        if cls in KNOWN:
             continue
         if cls is tuple or cls is list:
             found.update(dict.fromkeys(overriding_types(value)))
@@ -90,6 +108,30 @@ def ask_classes(func: Any, types: tuple[type[Any], ...], args: tuple[Any, ...], 
             if result is not NotImplemented:
                 return result
     return NotImplemented
+
+
+def ask(func: Any, types: tuple[type[Any], ...], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The answer of modes and classes to a call of a public function: the innermost mode first, then the classes of arguments."""
+    stack = thread.function_modes
+    if stack:
+        outside = scope()
+        try:
+            restore(outside.changed(function_modes=stack[:-1]))
+            result = stack[-1].__ndgrad_function__(func, types, args, kwargs)
+        finally:
+            restore(outside)
+            del outside
+        if result is not NotImplemented:
+            return result
+    result = ask_classes(func, types, args, kwargs)
+    if result is not NotImplemented:
+        return result
+    asked = [type(m).__name__ for m in stack[-1:]] + [c.__name__ for c in types]
+    name = f"{func.__module__}.{func.__qualname__}" if hasattr(func, "__qualname__") else repr(func)
+    raise TypeError(
+        f"no answer to {name}: all of {', '.join(asked)} returned NotImplemented. Handle the function in one "
+        "of them, or pass it on with super().__torch_function__(func, types, args, kwargs)."
+    )
 
 
 def keeps_class(cls: type[Any]) -> bool:
@@ -132,13 +174,9 @@ def by_rank(types: tuple[type[Any], ...]) -> list[type[Any]]:
 
 
 def announce_class(cls: type[Any]) -> None:
-    """Called for each new tensor class: what it overrides is asked from now on."""
+    """Called for each new tensor class: a dispatch of its own is asked from now on."""
     if has_dispatch(cls):
         cls.own_dispatch = process.dispatching = True
-    if override_of(cls) is not None:
-        from ndgrad.overrides import count_class
-
-        count_class(cls)
 
 
 def default_function(cls: type[Any], func: Any, types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

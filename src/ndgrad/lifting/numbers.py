@@ -57,7 +57,7 @@ class PythonNumber(Array):
     __slots__ = ()
 
 
-FACES[PythonNumber] = Array
+add_face(PythonNumber, Array)
 
 
 def python_number(t: Any) -> Any:

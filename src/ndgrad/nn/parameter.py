@@ -57,7 +57,7 @@ class Parameter(Tensor, metaclass=_Marked):
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         if not any(name in vars(cls) for name in (*FUNCTION_NAMES, *DISPATCH_NAMES)):
-            FACES[cls] = Tensor
+            add_face(cls, Tensor)
 
     def __new__(cls, data: Any = None, requires_grad: bool = True) -> Any:
         data = _checked(cls.__name__, data)
@@ -82,7 +82,7 @@ class Parameter(Tensor, metaclass=_Marked):
         return "Parameter containing:\n" + repr(as_class(self, Tensor))
 
 
-FACES[Parameter] = Tensor
+add_face(Parameter, Tensor)
 
 
 class Buffer(Tensor, metaclass=_Marked):
@@ -209,7 +209,7 @@ class UninitializedBuffer(_Uninitialized, Tensor):
 
 
 # Not a face: the eager lane must not take it for a parameter with values.
-del FACES[UninitializedParameter]
+remove_face(UninitializedParameter)
 
 
 def is_lazy(t: Any) -> bool:

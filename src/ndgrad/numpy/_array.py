@@ -404,7 +404,7 @@ for _name in "add sub mul truediv floordiv mod pow matmul and or xor lshift rshi
     if hasattr(Tensor, f"__i{_name}__"):
         _scalars_stay(f"__i{_name}__")
 
-FACES[Array] = Array
+add_face(Array, Array)
 
 
 def to_array(t: Any) -> Any:

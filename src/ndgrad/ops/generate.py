@@ -146,7 +146,15 @@ def save_plan(op: Op) -> SavePlan:
 
 
 def make_eager(
-    op: Op, *, operator: bool = False, reflected: bool = False, public: bool = False, plain: bool = False, level: bool = False
+    op: Op,
+    *,
+    operator: bool = False,
+    reflected: bool = False,
+    public: bool = False,
+    plain: bool = False,
+    level: bool = False,
+    slow: Callable[..., Any] | None = None,
+    into: Callable[..., Any] | None = None,
 ) -> Callable[..., Any]:
     """The function that runs `op` on tensors and records it.
 
@@ -154,14 +162,15 @@ def make_eager(
     come in reverse order, the tensor first (`__rsub__`). `public`: takes `out=` as torch's functions do. `plain`: the caller
     knows that no mode is in force. `level`: as `plain`, in the graph of a transform, whose number is given with the keyword
     `level`; the payload of the result comes with the keyword `made` if the levels below have computed it; the answer to arguments
-    of other kinds is NotImplemented.
+    of other kinds is NotImplemented. `slow`, `into`: what takes the place of `dispatch` and of `write_out` (see ndgrad.api.public).
     """
     from ndgrad.autograd.dispatch import dispatch, dispatch_operator, payload_dtype, record_any, shares_memory
     from ndgrad.autograd.dispatch import fact as fact_of
     from ndgrad.autograd.inplace import write_out
     from ndgrad.autograd.view import DEFAULT, ViewInfo, geometry_of, make_view
 
-    slow: Any = _refuse if level else dispatch_operator if operator else record_any if plain else dispatch
+    if slow is None:
+        slow = _refuse if level else dispatch_operator if operator else record_any if plain else dispatch
     if op.variadic or op.outputs != 1 or op.shares_storage:
         from ndgrad.ops.lanes import lane_of
 
@@ -229,7 +238,7 @@ def make_eager(
     scope = {
         "OP": op,
         "slow": slow,
-        "write_out": write_out,
+        "write_out": into or write_out,
         "Tensor": Tensor,
         "FACES": FACES,
         "process": process,

@@ -1,0 +1,187 @@
+"""How a function becomes public: the names of both worlds, and overrides.
+
+Families of functions (the files of this folder) are plain Python. What stands in a namespace (`ndgrad.sum`) and on the tensor class
+(`Tensor.sum`) is the function behind one door, which
+
+    renames        keyword arguments of the other world (`axis` for `dim`), where the function is marked by `both_worlds`
+    asks           modes that see every call, and classes of arguments that override functions (see ndgrad.overrides)
+
+A family says what it offers:
+    __all__      functions written there, which become `ndgrad.<name>`
+    METHODS      those that are methods of tensors too, or only (the first argument is the tensor)
+    RENAMED_METHODS  methods that are other functions than those of their names: method -> function
+    ALIASES      other name -> name
+
+Elementwise ops that need no handling of arguments are declared (`@pointwise(op)` over a signature and a docstring) and have no door: the
+code that is generated for the op renames nothing, and asks where it leaves its fast lane.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any, TypeVar
+
+from ndgrad.autograd.dispatch import dispatch, dispatch_operator
+from ndgrad.autograd.inplace import write, write_out
+from ndgrad.autograd.modes import modes, process
+from ndgrad.autograd.subclass import KNOWN, ask, overriding_types
+from ndgrad.ops.deferred import deferred
+from ndgrad.ops.generate import make_eager
+from ndgrad.ops.table import Op
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def public(function: F, home: str = "ndgrad", name: str | None = None) -> F:
+    """The door to a function that is known as `home.name`."""
+    rename = getattr(function, "renames", None)
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        values = args
+        if kwargs:
+            if rename is not None:
+                kwargs = rename(kwargs)
+            values = (*args, *kwargs.values())
+        for value in values:
+            cls = value.__class__
+            if cls not in KNOWN and not ((cls is tuple or cls is list) and KNOWN.issuperset(map(type, value))):
+                types = overriding_types(values)
+                if types and not modes().functions_disabled:
+                    return ask(call, types, args, kwargs)
+                break
+        if process.busy and modes().function_modes:
+            return ask(call, (), args, kwargs)
+        return function(*args, **kwargs)
+
+    call.asks = True  # type: ignore[attr-defined]  # functions take attributes
+    call.__module__ = home
+    call.__name__ = call.__qualname__.rpartition(".")[2] if name is None else name
+    call.__qualname__ = name or function.__qualname__
+    return call  # type: ignore[return-value]  # the same signature, and more keywords
+
+
+def method(function: F) -> F:
+    """Decorates a method written in the tensor class: the door to it."""
+    return public(function)
+
+
+def _is_asked(args: tuple[Any, ...]) -> bool:
+    """Whether anything may override a call with these arguments."""
+    for a in args:
+        if a.__class__ not in KNOWN:
+            return True
+    return bool(modes().function_modes)
+
+
+def _shown(op: Op, settings: dict[str, Any]) -> dict[str, Any]:
+    """Settings as the caller gave them: without defaults."""
+    return {name: value for name, value in settings.items() if value is not op.settings.get(name)}
+
+
+def pointwise(op: Op) -> Callable[[F], F]:
+    """Decorates the declaration of a function that is an op as it stands: the result is the op's generated function, with `out=`."""
+
+    def decorate(declaration: F) -> F:
+        def asking(op: Op, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
+            if _is_asked(args):
+                types = () if modes().functions_disabled else overriding_types(args)
+                if types or modes().function_modes:
+                    return ask(function, types, args, _shown(op, settings))
+            return dispatch(op, args, settings)
+
+        def asking_out(op: Op, args: tuple[Any, ...], settings: dict[str, Any], out: Any) -> Any:
+            if _is_asked((*args, out)):
+                types = () if modes().functions_disabled else overriding_types((*args, out))
+                if types or modes().function_modes:
+                    return ask(function, types, args, {**_shown(op, settings), "out": out})
+            return write_out(op, args, settings, out)
+
+        function: Any = deferred(declaration.__name__, lambda: make_eager(op, public=True, slow=asking, into=asking_out))
+        function.__doc__, function.__wrapped__ = declaration.__doc__, declaration
+        function.__module__, function.__qualname__ = "ndgrad", declaration.__name__
+        function.op, function.asks = op, True
+        return function  # type: ignore[no-any-return]  # the declaration's signature
+
+    return decorate
+
+
+def operator(op: Op, shown: Callable[[], Any], name: str, *, reflected: bool = False) -> Any:
+    """The method of a Python operator: an op's generated function, which answers NotImplemented to what it does not know.
+
+    `shown` gives the function that overrides are asked about: the method that the operator stands for.
+    """
+
+    def asking(op: Op, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
+        if _is_asked(args):
+            types = () if modes().functions_disabled else overriding_types(args)
+            if types or modes().function_modes:
+                return ask(shown(), types, args, {})
+        return dispatch_operator(op, args, settings)
+
+    function: Any = deferred(name, lambda: make_eager(op, operator=True, reflected=reflected, slow=asking))
+    function.__module__, function.__qualname__ = "ndgrad", f"Tensor.{name}"
+    function.asks = True
+    return function
+
+
+def in_place(op: Op, name: str | None = None) -> Callable[..., Any]:
+    """The trailing-underscore form of an op."""
+    name = name or op.name
+
+    def method(self: Any, *args: Any, **settings: Any) -> Any:
+        return write(op, self, args, {**op.settings, **settings} if op.settings else settings)
+
+    method.__name__ = method.__qualname__ = name + "_"
+    method.__doc__ = f"In place: see `{name}`."
+    return method
+
+
+# ----- what a family offers ----------------------------------------------------------------------------------------------
+
+
+def publish(module: ModuleType, home: str = "ndgrad") -> tuple[dict[str, Any], dict[str, Any]]:
+    """The public functions of a family and its methods of tensors, by name. Called again, it gives the same objects."""
+    made: tuple[dict[str, Any], dict[str, Any]] | None = module.__dict__.get("_published")
+    if made is not None:
+        return made
+    functions: dict[str, Any] = {}
+    methods: dict[str, Any] = {}
+    for name in getattr(module, "__all__", ()):
+        functions[name] = _door(getattr(module, name), home, name)
+    for name in getattr(module, "METHODS", ()):
+        methods[name] = functions.get(name) or _door(getattr(module, name), home, f"Tensor.{name}")
+    for name, other in getattr(module, "RENAMED_METHODS", {}).items():
+        methods[name] = _door(getattr(module, other), home, f"Tensor.{name}")
+    for other, name in getattr(module, "ALIASES", {}).items():
+        if name in functions:
+            functions[other] = functions[name]
+        if name in methods:
+            methods[other] = methods[name]
+    module.__dict__["_published"] = made = functions, methods
+    return made
+
+
+def _door(thing: Any, home: str, name: str) -> Any:
+    """A function behind its door; other things (classes, generated functions) as they are."""
+    if isinstance(thing, type) or not callable(thing) or hasattr(thing, "op") or hasattr(thing, "unasked"):
+        return thing
+    made = public(thing, home, name.rpartition(".")[2])
+    made.__qualname__ = name
+    return made
+
+
+def is_public(thing: Any) -> bool:
+    """Whether a thing is a public function of the package that can be overridden."""
+    return getattr(thing, "asks", False) is True
+
+
+def unasked(function: F) -> F:
+    """Marks a function about the library, not about tensors: nothing overrides it."""
+    function.unasked = True  # type: ignore[attr-defined]  # functions take attributes
+    return function
+
+
+__all__ = ["in_place", "is_public", "method", "operator", "pointwise", "public", "publish", "unasked"]
