@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from ndgrad.api import families
 from ndgrad.api.public import operator, public
 from ndgrad.arrays.library import is_raw_array
 from ndgrad.arrays.precision import is_number
@@ -34,7 +33,7 @@ def _reflected(name: str, op: Op, shown: str = "") -> Any:
     return operator(op, lambda: getattr(TensorMethods, shown or method), method, reflected=name not in ("add", "mul"))
 
 
-def _in_place(name: str, op: Op) -> Callable[[Any, Any], Any]:
+def _in_place(name: str, op: Op, shown: str = "") -> Callable[[Any, Any], Any]:
     """`x += y`; an operand that is unknown falls through to `x = x + y`, which then says so."""
 
     def method(self: Any, other: Any) -> Any:
@@ -51,7 +50,7 @@ def _in_place(name: str, op: Op) -> Callable[[Any, Any], Any]:
         return write(op, self, (other,), {})
 
     method.__name__, method.__qualname__ = f"__i{name}__", f"Tensor.__i{name}__"
-    return public(method)
+    return public(method, shown=lambda: getattr(TensorMethods, shown or method.__name__))
 
 
 class TensorMethods:
@@ -87,13 +86,13 @@ class TensorMethods:
     __rrshift__ = _reflected("rshift", bitwise.bitwise_right_shift)
     __rmatmul__ = _reflected("matmul", product.matmul)
 
-    __iadd__ = _in_place("add", arithmetic.add)
-    __isub__ = _in_place("sub", arithmetic.sub)
-    __imul__ = _in_place("mul", arithmetic.mul)
-    __itruediv__ = _in_place("truediv", arithmetic.div)
-    __ifloordiv__ = _in_place("floordiv", arithmetic.floor_divide)
-    __imod__ = _in_place("mod", arithmetic.remainder)
-    __ipow__ = _in_place("pow", arithmetic.pow)
+    __iadd__ = _in_place("add", arithmetic.add, "add_")
+    __isub__ = _in_place("sub", arithmetic.sub, "sub_")
+    __imul__ = _in_place("mul", arithmetic.mul, "mul_")
+    __itruediv__ = _in_place("truediv", arithmetic.div, "div_")
+    __ifloordiv__ = _in_place("floordiv", arithmetic.floor_divide, "floor_divide_")
+    __imod__ = _in_place("mod", arithmetic.remainder, "remainder_")
+    __ipow__ = _in_place("pow", arithmetic.pow, "pow_")
     __iand__ = _in_place("and", bitwise.bitwise_and)
     __ior__ = _in_place("or", bitwise.bitwise_or)
     __ixor__ = _in_place("xor", bitwise.bitwise_xor)
@@ -127,6 +126,3 @@ class TensorMethods:
     def __trunc__(self: Any) -> int:
         # math.floor and math.ceil give Python ints through __float__, as in torch; math.trunc has no such way
         return int(self)
-
-
-families.give_methods(TensorMethods)

@@ -1,7 +1,7 @@
 """`Tensor`: an array with autograd metadata, under torch's names.
 
-Only what belongs to the object itself stands here: its metadata, its memory, its place in the graph, Python's protocols,
-operators. The functions that are also methods come from ndgrad.api (see api.install).
+Only what belongs to the object itself stands here: its metadata, its memory, its place in the graph, Python's protocols.
+The functions that are also methods, and operators, come from `TensorMethods`.
 """
 
 from __future__ import annotations
@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING, Any, Self, overload
 import numpy as np
 
 from ndgrad import devices, dtypes
-from ndgrad.arrays.library import is_raw_array
+from ndgrad._methods import TensorMethods
+from ndgrad.api.families import give_methods
+from ndgrad.api.public import method
 from ndgrad.arrays.placement import device_of
-from ndgrad.arrays.precision import is_inexact, is_number
+from ndgrad.arrays.precision import is_inexact
 from ndgrad.autograd.calls import backward
-from ndgrad.autograd.inplace import write
 from ndgrad.autograd.modes import process
-from ndgrad.autograd.subclass import announce_class, default_dispatch, default_function, make_wrapper
+from ndgrad.autograd.subclass import add_face, announce_class, default_dispatch, default_function, make_wrapper
 from ndgrad.autograd.variable import Variable, meta_of, np_dtype, recorded, requires_grad, wrap
 from ndgrad.autograd.versions import Version, is_inference, storage_of, version_number
 from ndgrad.autograd.view import replay
@@ -35,9 +36,9 @@ from ndgrad.checks import (
     vmap_error,
     warn_deprecated,
 )
-from ndgrad.ops import arithmetic, bitwise, comparison, product, shape
+from ndgrad.ops import shape
 from ndgrad.ops import complex as complex_ops
-from ndgrad.ops.generate import FACES, make_eager
+from ndgrad.ops.generate import FACES
 from ndgrad.protocols import PythonProtocols
 from ndgrad.sizes import Size, size_of_shape
 from ndgrad.storage import TypedStorage, UntypedStorage, batch_dims, contiguous_strides, locked, memory_of, pointer, storage_offset
@@ -48,7 +49,7 @@ if TYPE_CHECKING:
     from ndgrad.autograd.node import Node
 
 
-class Tensor(PythonProtocols):
+class Tensor(PythonProtocols, TensorMethods):
     """An n-dimensional array that remembers how it was computed.
 
     Made by `ndgrad.tensor(data)` and the other factories. As a constructor it is torch's old one: sizes give uninitialised
@@ -167,6 +168,7 @@ class Tensor(PythonProtocols):
     def size(self, dim: None = None) -> Size: ...
     @overload
     def size(self, dim: int) -> int: ...
+    @method
     def size(self, dim: int | None = None) -> Size | int:
         """The shape, or the length of one dimension.
 
@@ -190,6 +192,7 @@ class Tensor(PythonProtocols):
         ndim: int = self._array.ndim
         return ndim - 1 if meta is not None and meta.batch_level else ndim
 
+    @method
     def dim(self) -> int:
         """The number of dimensions.
 
@@ -201,6 +204,7 @@ class Tensor(PythonProtocols):
 
     ndimension = dim
 
+    @method
     def numel(self) -> int:
         """The number of elements.
 
@@ -237,6 +241,7 @@ class Tensor(PythonProtocols):
         """
         return np_dtype(self).itemsize
 
+    @method
     def element_size(self) -> int:
         """The number of bytes of one element.
 
@@ -269,6 +274,7 @@ class Tensor(PythonProtocols):
             array = array._array
         return device_of(array)
 
+    @method
     def get_device(self) -> int:
         """The number of the GPU that holds the tensor, -1 on the CPU.
 
@@ -328,6 +334,7 @@ class Tensor(PythonProtocols):
     def stride(self, dim: None = None) -> tuple[int, ...]: ...
     @overload
     def stride(self, dim: int) -> int: ...
+    @method
     def stride(self, dim: int | None = None) -> tuple[int, ...] | int:
         """How many elements lie between neighbours, along every dimension or one.
 
@@ -340,6 +347,7 @@ class Tensor(PythonProtocols):
         steps = tuple(s // array.itemsize for s in array.strides[batch_dims(self) :])
         return steps if dim is None else steps[existing_dim(dim, len(steps))]
 
+    @method
     def storage_offset(self) -> int:
         """How many elements of the storage lie before the first one of the tensor.
 
@@ -349,6 +357,7 @@ class Tensor(PythonProtocols):
         """
         return storage_offset(memory_of(self))
 
+    @method
     def data_ptr(self) -> int:
         """The address of the first element.
 
@@ -359,6 +368,7 @@ class Tensor(PythonProtocols):
         """
         return pointer(memory_of(self))
 
+    @method
     def is_contiguous(self, memory_format: devices.memory_format = devices.contiguous_format) -> bool:
         """Whether the elements lie in memory in the order that the format names.
 
@@ -381,6 +391,7 @@ class Tensor(PythonProtocols):
         expected = contiguous_strides(sizes)
         return 0 in sizes or all(n == 1 or have == want for n, have, want in zip(sizes, steps, expected, strict=True))
 
+    @method
     def untyped_storage(self) -> UntypedStorage:
         """The memory under the tensor, as bytes.
 
@@ -392,6 +403,7 @@ class Tensor(PythonProtocols):
             raise vmap_error("the storage of a batched tensor was asked for, and it holds the whole batch")
         return UntypedStorage(memory_of(self))
 
+    @method
     def storage(self) -> TypedStorage:
         """The memory under the tensor, as elements of its dtype.
 
@@ -424,6 +436,7 @@ class Tensor(PythonProtocols):
             raise not_a_leaf(self, value)
         set_requires_grad(self, value)
 
+    @method
     def requires_grad_(self, requires_grad: bool = True) -> Self:
         """Let operations on this tensor be recorded (or not), in place; returns the tensor.
 
@@ -579,6 +592,7 @@ class Tensor(PythonProtocols):
         """
         return self._meta is not None and self._meta.retains_grad and self._node is not None
 
+    @method
     def retain_grad(self) -> None:
         """Let backward leave the gradient of this result in `.grad`.
 
@@ -594,6 +608,7 @@ class Tensor(PythonProtocols):
         refuse_in_transform("Tensor.retain_grad()")
         hooks.retain_grad(self)
 
+    @method
     def register_hook(self, hook: Callable[[Self], Tensor | None]) -> RemovableHandle:
         """Call `hook(grad)` whenever a gradient of this tensor is computed; it may return another gradient.
 
@@ -608,6 +623,7 @@ class Tensor(PythonProtocols):
 
         return hooks.register_tensor_hook(self, hook)
 
+    @method
     def register_post_accumulate_grad_hook(self, hook: Callable[[Self], None]) -> RemovableHandle:
         """Call `hook(tensor)` after a gradient has been accumulated into this leaf's `.grad`.
 
@@ -634,6 +650,7 @@ class Tensor(PythonProtocols):
 
         hooks.set_tensor_hooks(self, value)
 
+    @method
     def backward(
         self,
         gradient: Tensor | None = None,
@@ -675,6 +692,7 @@ class Tensor(PythonProtocols):
 
         return to_tensor(self)
 
+    @method
     def detach(self) -> Self:
         """The same values in the same memory, outside the graph.
 
@@ -690,6 +708,7 @@ class Tensor(PythonProtocols):
         outside._storage = self._storage or storage_of(self)
         return outside
 
+    @method
     def detach_(self) -> Self:
         """Take this tensor out of its graph, in place.
 
@@ -769,6 +788,7 @@ class Tensor(PythonProtocols):
             )
         return version_number(self)
 
+    @method
     def is_inference(self) -> bool:
         """Whether the tensor was made in inference mode.
 
@@ -956,92 +976,4 @@ def _conj(t: Any) -> Any:
 
 
 add_face(Tensor, Tensor)
-
-
-# ----- operators -------------------------------------------------------------------------------------------------------
-
-
-def _operator(name: str, op: Any, *, reflected: bool = False) -> None:
-    """Install an operator that is generated when first used."""
-    made: Any = None
-
-    def first_use(self: Any, *args: Any) -> Any:
-        nonlocal made
-        if made is None:
-            made = make_eager(op, operator=True, reflected=reflected)
-        if vars(Tensor)[name] is first_use:  # else something that asks before it runs stands there (see ndgrad.overrides)
-            setattr(Tensor, name, made)
-        return made(self, *args)
-
-    first_use.__name__ = name
-    setattr(Tensor, name, first_use)
-
-
-_BINARY = {
-    "add": arithmetic.add,
-    "sub": arithmetic.sub,
-    "mul": arithmetic.mul,
-    "truediv": arithmetic.div,
-    "floordiv": arithmetic.floor_divide,
-    "mod": arithmetic.remainder,
-    "pow": arithmetic.pow,
-    "and": bitwise.bitwise_and,
-    "or": bitwise.bitwise_or,
-    "xor": bitwise.bitwise_xor,
-    "lshift": bitwise.bitwise_left_shift,
-    "rshift": bitwise.bitwise_right_shift,
-}
-for _name, _op in {**_BINARY, "matmul": product.matmul}.items():
-    _operator(f"__{_name}__", _op)
-    # of `2 * x` and `2 + x` the graph is that of `x * 2` and `x + 2`, as in torch, and numbers second are the short way
-    _operator(f"__r{_name}__", _op, reflected=_name not in ("add", "mul"))
-for _name in ("eq", "ne", "lt", "le", "gt", "ge"):
-    _operator(f"__{_name}__", getattr(comparison, _name))
-_operator("__neg__", arithmetic.neg)
-_operator("__abs__", complex_ops.abs)
-_operator("__invert__", bitwise.bitwise_not)
-
-
-def _in_place_operator(name: str, op: Any) -> None:
-    """Install `x += y` and its like; an operand that is unknown falls through to `x = x + y`, which then says so."""
-
-    def method(self: Any, other: Any) -> Any:
-        if not (isinstance(other, (Variable, bool, int, float, complex)) or is_raw_array(other)):
-            if not (self.keeps_saved and isinstance(other, (list, tuple))):
-                return NotImplemented
-            from ndgrad.numpy.coercion import as_array  # on NumPy's face a list is an array
-
-            other = as_array(other)
-        elif isinstance(other, np.ndarray) and (other.__class__ is not np.ndarray or not is_number(other.dtype)):
-            from ndgrad.numpy.coercion import checked  # masks, matrices, objects and records are refused
-
-            other = checked(other)
-        return write(op, self, (other,), {})
-
-    method.__name__ = method.__qualname__ = name
-    setattr(Tensor, name, method)
-
-
-for _name, _op in _BINARY.items():
-    _in_place_operator(f"__i{_name}__", _op)
-
-
-def _pos(self: Tensor) -> Tensor:
-    return self.positive()
-
-
-def _divmod(self: Any, other: TensorLike) -> tuple[Tensor, Tensor]:
-    return self // other, self % other
-
-
-def _rdivmod(self: Any, other: Any) -> tuple[Tensor, Tensor]:
-    return other // self, other % self
-
-
-def _round(self: Tensor, ndigits: int | None = None) -> Tensor:
-    return self.round(decimals=ndigits or 0)
-
-
-# math.floor and math.ceil give Python ints through __float__, as in torch; math.trunc has no such way and needs its own.
-for _name, _method in {"pos": _pos, "divmod": _divmod, "rdivmod": _rdivmod, "round": _round, "trunc": Tensor.__int__}.items():
-    setattr(Tensor, f"__{_name}__", _method)
+give_methods(TensorMethods)  # here, because some of these functions are made of the class

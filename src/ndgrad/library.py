@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ndgrad.api.install import in_place_method
+from ndgrad.api.public import in_place
 from ndgrad.ops import table as _table
 from ndgrad.ops.generate import make_eager
 from ndgrad.ops.names import check_names
@@ -185,7 +185,7 @@ def _publish(name: str, made: Op, function: Callable[..., Any], method: str | No
     if method is not None:
         setattr(Tensor, method, function)
         if made.inplace:
-            setattr(Tensor, method + "_", in_place_method(made))
+            setattr(Tensor, method + "_", in_place(made))
     _registered[name] = Registered(function, made, method, tuple(samples))
     return function
 

@@ -16,13 +16,11 @@ from ndgrad.ops.table import table
 
 _IN_PLACE = ("eq", "ne", "lt", "le", "gt", "ge", "logical_and", "logical_or", "logical_xor", "logical_not")
 
-ELEMENTWISE = (*_IN_PLACE, "isnan", "isinf", "isfinite", "isreal", "signbit")
-
 __all__ = ["isposinf", "isneginf", "isclose", "allclose", "equal"]
 
 METHODS = (*__all__, *(name + "_" for name in _IN_PLACE))
 
-ALIASES = {"not_equal": "ne", "less": "lt", "less_equal": "le", "greater": "gt", "greater_equal": "ge"}
+ALIASES = {"not_equal_": "ne_", "less_": "lt_", "less_equal_": "le_", "greater_": "gt_", "greater_equal_": "ge_"}
 
 
 def _replacing(name: str) -> Callable[..., Any]:

@@ -1,8 +1,8 @@
 """Elementwise functions under torch's names.
 
-Most are ops of the table as they stand, and are only listed (ELEMENTWISE). Written out are those that take more than arrays and
-keywords (`alpha=`, `rounding_mode=`, bounds that may be absent), or that are several ops under one name. Questions with
-yes-or-no answers are in ndgrad.api.comparison.
+Most are ops of the table as they stand, and are in ndgrad.api.pointwise. Here are those that take more than arrays and keywords
+(`alpha=`, `rounding_mode=`, bounds that may be absent), or that are several ops under one name. Questions with yes-or-no answers are in
+ndgrad.api.comparison.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from ndgrad import dtypes
-from ndgrad.api.install import in_place_method
 from ndgrad.arrays.precision import is_floating, result_dtype
 from ndgrad.autograd.inplace import write, write_out
 from ndgrad.autograd.variable import Variable, np_dtype, wrap
@@ -21,38 +20,11 @@ from ndgrad.ops import complex as complex_ops
 from ndgrad.ops.table import table
 from ndgrad.storage import locked
 
-ELEMENTWISE = (
-    # arithmetic
-    "mul", "neg", "reciprocal", "floor_divide", "remainder", "fmod", "pow", "square", "sqrt", "rsqrt", "cbrt", "ldexp",
-    "addcmul", "addcdiv", "lerp",
-    # exponentials, logarithms
-    "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "logaddexp", "logaddexp2", "xlogy", "erf", "erfc", "erfinv",
-    # angles
-    "sin", "cos", "tan", "asin", "acos", "atan", "atan2", "hypot", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh",
-    "deg2rad", "rad2deg",
-    # signs and steps
-    "abs", "sgn", "angle", "floor", "ceil", "trunc", "round", "frac", "copysign", "heaviside", "nextafter",
-    # choices
-    "maximum", "minimum", "fmax", "fmin", "clamp_min", "clamp_max",
-    # bits
-    "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not", "bitwise_left_shift", "bitwise_right_shift",
-    # activations
-    "sigmoid", "relu",
-)  # fmt: skip
-
-#: In-place forms that are functions too, as in torch: `ndgrad.exp_(x)`.
-_IN_PLACE_FUNCTIONS = (
-    "acos", "acosh", "asin", "asinh", "atan", "atanh", "ceil", "clamp_max", "clamp_min", "cos", "cosh", "deg2rad", "erf",
-    "erfc", "exp", "exp2", "expm1", "floor", "frac", "ldexp", "log", "log10", "log1p", "log2", "neg", "rad2deg", "reciprocal",
-    "relu", "round", "rsqrt", "sigmoid", "sin", "sinh", "sqrt", "square", "tan", "tanh", "trunc", "xlogy",
-)  # fmt: skip
-
 __all__ = [
     "add", "sub", "rsub", "div", "positive", "float_power", "logit", "sinc", "sign", "nan_to_num",
     "clamp", "where", "threshold", "hardshrink", "selu", "celu",
     "complex", "polar", "real", "imag", "conj", "conj_physical",
     "abs_", "clamp_", "celu_", "conj_physical_", "logit_", "nan_to_num_", "selu_", "sinc_", "threshold_",
-    *(name + "_" for name in _IN_PLACE_FUNCTIONS),
 ]  # fmt: skip
 
 METHODS = (
@@ -62,20 +34,12 @@ METHODS = (
 )  # fmt: skip
 
 #: `x.where(condition, other)` has its arguments in another order than the function.
-SPECIAL_METHODS = {"where": "where_method"}
+RENAMED_METHODS = {"where": "where_method"}
 
 ALIASES = {
-    "absolute": "abs", "negative": "neg", "subtract": "sub", "multiply": "mul", "divide": "div", "true_divide": "div",
-    "arcsin": "asin", "arccos": "acos", "arctan": "atan", "arctan2": "atan2",
-    "arcsinh": "asinh", "arccosh": "acosh", "arctanh": "atanh", "fix": "trunc", "clip": "clamp",
-    **{other + "_": name + "_" for other, name in {
-        "absolute": "abs", "negative": "neg", "arcsin": "asin", "arccos": "acos", "arctan": "atan",
-        "arcsinh": "asinh", "arccosh": "acosh", "arctanh": "atanh", "fix": "trunc", "clip": "clamp",
-    }.items()},
+    "subtract": "sub", "divide": "div", "true_divide": "div", "clip": "clamp", "absolute_": "abs_",
+    "subtract_": "sub_", "divide_": "div_", "true_divide_": "div_", "clip_": "clamp_",
 }  # fmt: skip
-
-for _name in _IN_PLACE_FUNCTIONS:
-    globals()[_name + "_"] = in_place_method(table[_name])
 
 
 def _run(op: Any, args: tuple[Any, ...], out: Any = None, **settings: Any) -> Any:

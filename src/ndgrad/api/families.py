@@ -17,8 +17,6 @@ AT_ONCE = (
     "pointwise", "elementwise", "comparison", "reduce", "index", "data", "creation", "convert", "describe", "fill", "shape", "split", "join",
     "extremum", "product",
 )  # fmt: skip
-#: Those of them that are made of the tensor class, which cannot wait for them.
-OF_THE_CLASS = ("data", "creation")
 WHEN_FIRST_USED = (
     "random", "rearrange", "triangle", "norm", "scan", "statistics", "dlpack", "einsum", "matrix", "gather", "slices", "order", "gamma", "special",
 )  # fmt: skip
@@ -69,6 +67,5 @@ def give_methods(owner: type[Any]) -> None:
             later.name = name
             setattr(owner, name, later)
     for family in AT_ONCE:
-        if family not in OF_THE_CLASS:
-            for name, method in load(family)[1].items():
-                setattr(owner, name, method)
+        for name, method in load(family)[1].items():
+            setattr(owner, name, method)

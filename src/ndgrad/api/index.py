@@ -13,11 +13,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ndgrad.api.public import UNASKED, answer, asks_itself
 from ndgrad.arrays.library import is_raw_array
 from ndgrad.arrays.precision import is_floating
 from ndgrad.autograd.inplace import write, write_part
 from ndgrad.autograd.lent import over
 from ndgrad.autograd.modes import process, thread
+from ndgrad.autograd.subclass import KNOWN
 from ndgrad.autograd.variable import Variable, beside, innermost_array, meta_of, np_dtype, shape_of, wrap
 from ndgrad.autograd.view import Picked
 from ndgrad.ops import arithmetic, cast, fill, join, slices
@@ -28,7 +30,7 @@ from ndgrad.ops.generate import FACES
 from ndgrad.storage import batch_dims
 
 #: Installed on the tensor class under these names.
-SPECIAL_METHODS = {"__getitem__": "getitem", "__setitem__": "setitem"}
+RENAMED_METHODS = {"__getitem__": "getitem", "__setitem__": "setitem"}
 
 
 class Parsed(NamedTuple):
@@ -92,8 +94,11 @@ def _as_written(index: Any) -> tuple[Any, ...] | None:
     return items
 
 
+@asks_itself("__getitem__")
 def getitem(self: Any, index: Any) -> Any:
     """`self[index]`: a view for ints, slices, None and Ellipsis, else a new tensor."""
+    if (process.busy or self.__class__ not in KNOWN) and (other := answer(getitem, (self, index), {})) is not UNASKED:
+        return other
     if index.__class__ is int:
         return select(self, index)
     plain = _as_written(index)
@@ -103,6 +108,8 @@ def getitem(self: Any, index: Any) -> Any:
         except IndexError as error:
             raise _unfit(self, plain, error) from None
     if isinstance(index, (Variable, np.ndarray)):
+        if index.__class__ not in KNOWN and (other := answer(getitem, (self, index), {})) is not UNASKED:
+            return other
         array = index if isinstance(index, Variable) else over(self.face, index)
         kind, dims = np_dtype(array).kind, array.ndim
         if kind == "i" and dims and self.ndim:
@@ -158,8 +165,12 @@ def select(self: Any, index: int) -> Any:
         ) from None
 
 
+@asks_itself("__setitem__")
 def setitem(self: Any, index: Any, value: Any) -> None:
     """`self[index] = value`."""
+    if process.busy or self.__class__ not in KNOWN or value.__class__ not in KNOWN:
+        if answer(setitem, (self, index, value), {}) is not UNASKED:
+            return
     given = value
     if not isinstance(value, Variable):
         value = _as_value(self, value)

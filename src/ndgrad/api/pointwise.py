@@ -872,7 +872,7 @@ def signbit(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 # ----- in place --------------------------------------------------------------------------------------------------------
 
-_IN_PLACE = [name for name in __all__ if globals()[name].op.inplace]
+_IN_PLACE = [name for name in __all__ if globals()[name].op.inplace and name != "abs"]  # which complex numbers have not
 for _name in _IN_PLACE:
     globals()[_name + "_"] = in_place(globals()[_name].op)
 
@@ -880,7 +880,7 @@ METHODS = (*__all__, *(name + "_" for name in _IN_PLACE))
 
 #: In-place forms that are functions too, as in torch: `ndgrad.exp_(x)`.
 __all__ += [
-    "abs_", "acos_", "acosh_", "asin_", "asinh_", "atan_", "atanh_", "ceil_", "clamp_max_", "clamp_min_", "cos_", "cosh_", "deg2rad_", "erf_",
+    "acos_", "acosh_", "asin_", "asinh_", "atan_", "atanh_", "ceil_", "clamp_max_", "clamp_min_", "cos_", "cosh_", "deg2rad_", "erf_",
     "erfc_", "exp_", "exp2_", "expm1_", "floor_", "frac_", "ldexp_", "log_", "log10_", "log1p_", "log2_", "neg_", "rad2deg_",
     "reciprocal_", "relu_", "round_", "rsqrt_", "sigmoid_", "sin_", "sinh_", "sqrt_", "square_", "tan_", "tanh_", "trunc_", "xlogy_",
 ]  # fmt: skip
@@ -890,7 +890,7 @@ _OTHER_NAMES = {
     "arcsinh": "asinh", "arccosh": "acosh", "arctanh": "atanh", "fix": "trunc",
 }  # fmt: skip
 ALIASES = {
-    **_OTHER_NAMES, **{other + "_": name + "_" for other, name in _OTHER_NAMES.items()},
+    **_OTHER_NAMES, **{other + "_": name + "_" for other, name in _OTHER_NAMES.items() if name != "abs"},
     "multiply": "mul", "multiply_": "mul_", "arctan2": "atan2", "arctan2_": "atan2_",
     "not_equal": "ne", "less": "lt", "less_equal": "le", "greater": "gt", "greater_equal": "ge",
 }  # fmt: skip

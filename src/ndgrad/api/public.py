@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from inspect import Parameter, Signature
 from types import ModuleType
 from typing import Any, TypeVar
 
@@ -28,14 +29,14 @@ from ndgrad.autograd.inplace import write, write_out
 from ndgrad.autograd.modes import modes, process
 from ndgrad.autograd.subclass import KNOWN, ask, overriding_types
 from ndgrad.ops.deferred import deferred
-from ndgrad.ops.generate import make_eager
+from ndgrad.ops.generate import make_eager, public_name
 from ndgrad.ops.table import Op
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def public(function: F, home: str = "ndgrad", name: str | None = None) -> F:
-    """The door to a function that is known as `home.name`."""
+def public(function: F, home: str = "ndgrad", name: str | None = None, shown: Callable[[], Any] | None = None) -> F:
+    """The door to a function that is known as `home.name`. `shown` gives the function that overrides are asked about, if it is another."""
     rename = getattr(function, "renames", None)
 
     @functools.wraps(function)
@@ -48,13 +49,12 @@ def public(function: F, home: str = "ndgrad", name: str | None = None) -> F:
         for value in values:
             cls = value.__class__
             if cls not in KNOWN and not ((cls is tuple or cls is list) and KNOWN.issuperset(map(type, value))):
-                types = overriding_types(values)
-                if types and not modes().functions_disabled:
-                    return ask(call, types, args, kwargs)
                 break
-        if process.busy and modes().function_modes:
-            return ask(call, (), args, kwargs)
-        return function(*args, **kwargs)
+        else:
+            if not process.busy or not modes().function_modes:
+                return function(*args, **kwargs)
+        other = answer(call if shown is None else shown(), args, kwargs)
+        return function(*args, **kwargs) if other is UNASKED else other
 
     call.asks = True  # type: ignore[attr-defined]  # functions take attributes
     call.__module__ = home
@@ -66,6 +66,16 @@ def public(function: F, home: str = "ndgrad", name: str | None = None) -> F:
 def method(function: F) -> F:
     """Decorates a method written in the tensor class: the door to it."""
     return public(function)
+
+
+def answer(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """What overrides answer to a call; UNASKED if there are none."""
+    types = () if modes().functions_disabled else overriding_types((*args, *kwargs.values()))
+    return ask(function, types, args, kwargs) if types or modes().function_modes else UNASKED
+
+
+#: No mode and no class overrides the call.
+UNASKED = object()
 
 
 def _is_asked(args: tuple[Any, ...]) -> bool:
@@ -86,17 +96,13 @@ def pointwise(op: Op) -> Callable[[F], F]:
 
     def decorate(declaration: F) -> F:
         def asking(op: Op, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
-            if _is_asked(args):
-                types = () if modes().functions_disabled else overriding_types(args)
-                if types or modes().function_modes:
-                    return ask(function, types, args, _shown(op, settings))
+            if _is_asked(args) and (other := answer(function, args, _shown(op, settings))) is not UNASKED:
+                return other
             return dispatch(op, args, settings)
 
         def asking_out(op: Op, args: tuple[Any, ...], settings: dict[str, Any], out: Any) -> Any:
-            if _is_asked((*args, out)):
-                types = () if modes().functions_disabled else overriding_types((*args, out))
-                if types or modes().function_modes:
-                    return ask(function, types, args, {**_shown(op, settings), "out": out})
+            if _is_asked((*args, out)) and (other := answer(function, args, {**_shown(op, settings), "out": out})) is not UNASKED:
+                return other
             return write_out(op, args, settings, out)
 
         function: Any = deferred(declaration.__name__, lambda: make_eager(op, public=True, slow=asking, into=asking_out))
@@ -115,10 +121,8 @@ def operator(op: Op, shown: Callable[[], Any], name: str, *, reflected: bool = F
     """
 
     def asking(op: Op, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
-        if _is_asked(args):
-            types = () if modes().functions_disabled else overriding_types(args)
-            if types or modes().function_modes:
-                return ask(shown(), types, args, {})
+        if _is_asked(args) and (other := answer(shown(), args, {})) is not UNASKED:
+            return other
         return dispatch_operator(op, args, settings)
 
     function: Any = deferred(name, lambda: make_eager(op, operator=True, reflected=reflected, slow=asking))
@@ -127,19 +131,33 @@ def operator(op: Op, shown: Callable[[], Any], name: str, *, reflected: bool = F
     return function
 
 
-def in_place(op: Op, name: str | None = None) -> Callable[..., Any]:
+def in_place(op: Op) -> Callable[..., Any]:
     """The trailing-underscore form of an op."""
-    name = name or op.name
 
     def method(self: Any, *args: Any, **settings: Any) -> Any:
         return write(op, self, args, {**op.settings, **settings} if op.settings else settings)
 
-    method.__name__ = method.__qualname__ = name + "_"
-    method.__doc__ = f"In place: see `{name}`."
+    method.__name__ = method.__qualname__ = op.name + "_"
+    method.__doc__ = f"In place: see `{op.name}`."
+    either, keyword = Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY
+    parameters = [Parameter("self" if i == 0 else public_name(name), either) for i, name in enumerate(op.args)]
+    parameters += [Parameter(name, keyword, default=value) for name, value in op.settings.items()]
+    method.__signature__ = Signature(parameters, __validate_parameters__=False)  # type: ignore[attr-defined]  # functions take attributes
     return method
 
 
 # ----- what a family offers ----------------------------------------------------------------------------------------------
+
+
+def asks_itself(name: str) -> Callable[[F], F]:
+    """Decorates a function that looks for overrides itself, so that its commonest use passes no door: a method called `Tensor.name`."""
+
+    def decorate(function: F) -> F:
+        function.asks = True  # type: ignore[attr-defined]  # functions take attributes
+        function.__module__, function.__name__, function.__qualname__ = "ndgrad", name, f"Tensor.{name}"
+        return function
+
+    return decorate
 
 
 def publish(module: ModuleType, home: str = "ndgrad") -> tuple[dict[str, Any], dict[str, Any]]:
@@ -166,7 +184,7 @@ def publish(module: ModuleType, home: str = "ndgrad") -> tuple[dict[str, Any], d
 
 def _door(thing: Any, home: str, name: str) -> Any:
     """A function behind its door; other things (classes, generated functions) as they are."""
-    if isinstance(thing, type) or not callable(thing) or hasattr(thing, "op") or hasattr(thing, "unasked"):
+    if isinstance(thing, type) or not callable(thing) or hasattr(thing, "asks") or hasattr(thing, "unasked"):
         return thing
     made = public(thing, home, name.rpartition(".")[2])
     made.__qualname__ = name
@@ -184,4 +202,4 @@ def unasked(function: F) -> F:
     return function
 
 
-__all__ = ["in_place", "is_public", "method", "operator", "pointwise", "public", "publish", "unasked"]
+__all__ = ["UNASKED", "answer", "asks_itself", "in_place", "is_public", "method", "operator", "pointwise", "public", "publish", "unasked"]

@@ -11,18 +11,13 @@ import math
 import operator
 from typing import Any
 
-from ndgrad.api.install import in_place_method
 from ndgrad.autograd.inplace import write, write_out
 from ndgrad.autograd.variable import np_dtype
 from ndgrad.ops import arithmetic, bessel, exponential, gamma, probability, trigonometric
 
-ELEMENTWISE = ("lgamma", "digamma", "igamma", "igammac", "i0")
-__all__ = ["i0_", "mvlgamma", "polygamma"]
+__all__ = ["mvlgamma", "polygamma"]
 METHODS = ("mvlgamma", "mvlgamma_", "polygamma_")
-SPECIAL_METHODS = {"polygamma": "polygamma_method"}
-
-i0_ = in_place_method(bessel.i0)
-
+RENAMED_METHODS = {"polygamma": "polygamma_method"}
 
 def _run(op: Any, args: tuple[Any, ...], out: Any, **settings: Any) -> Any:
     """An op on its array arguments, into `out` if that is given."""

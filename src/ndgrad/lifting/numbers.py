@@ -22,7 +22,7 @@ from ndgrad.autograd.view import tangents_of
 from ndgrad.numpy._array import Array, to_array
 from ndgrad.numpy.coercion import as_array
 from ndgrad.ops import shape as shape_ops
-from ndgrad.ops.generate import FACES
+from ndgrad.autograd.subclass import add_face
 
 # ----- what is at stake ------------------------------------------------------------------------------------------------
 

@@ -37,7 +37,7 @@ from ndgrad.ops import complex as complex_ops
 from ndgrad.ops import fill as fill_ops
 from ndgrad.ops import index as index_ops
 from ndgrad.ops import shape as shape_ops
-from ndgrad.ops.generate import FACES
+from ndgrad.autograd.subclass import add_face
 from ndgrad.storage import batch_dims, memory_of, sample_of
 
 #: The instruction of `a % b` and `a %= b` (see _in_formatting).

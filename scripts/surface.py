@@ -1,0 +1,341 @@
+"""Write the files that follow from the declarations of public functions: the stubs that type checkers and editors read, and the names of
+families that are loaded when first used.
+
+    python scripts/surface.py            write them
+    python scripts/surface.py --check    say which would change (a test does this)
+
+A function's declaration is its `def` in a file of ndgrad.api (or ndgrad.numpy): parameters, types, docstring. Namespaces re-export it, so
+their stubs are lists of imports; methods have `self` in the place of the first parameter, so theirs are written out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import functools
+import importlib
+import inspect
+import re
+import sys
+import textwrap
+import typing
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+SRC = ROOT / "src" / "ndgrad"
+NOTICE = '"""Written by scripts/surface.py from the declarations of public functions. Do not edit."""\n'
+WIDTH = 120
+
+
+# ----- declarations ------------------------------------------------------------------------------------------------------
+
+
+def declaration(function: Any) -> Any:
+    """The function as it was written."""
+    return inspect.unwrap(function)
+
+
+@functools.cache
+def _tree(module: str) -> ast.Module:
+    return ast.parse(inspect.getsource(importlib.import_module(module)))
+
+
+@functools.cache
+def defined(module: str) -> frozenset[str]:
+    """The names that a module's source defines by `def` or `class`."""
+    return frozenset(n.name for n in ast.walk(_tree(module)) if isinstance(n, (ast.FunctionDef, ast.ClassDef)))
+
+
+@functools.cache
+def imports(module: str) -> dict[str, str]:
+    """Name -> the import statement that brings it into a module, those for type checkers too."""
+    found = {}
+    for node in ast.walk(_tree(module)):
+        if isinstance(node, ast.ImportFrom) and not node.level:
+            for a in node.names:
+                known = a.asname or a.name
+                found[known] = f"from {node.module} import {a.name} as {known}"
+        elif isinstance(node, ast.Import):
+            for a in node.names:
+                found[a.asname or a.name.partition(".")[0]] = f"import {a.name}" + (f" as {a.asname}" if a.asname else "")
+    own = [n.name for n in _tree(module).body if isinstance(n, ast.ClassDef)]
+    own += [t.id for n in _tree(module).body if isinstance(n, ast.Assign) for t in n.targets if isinstance(t, ast.Name)]
+    own += [n.target.id for n in _tree(module).body if isinstance(n, ast.AnnAssign) and isinstance(n.target, ast.Name)]
+    return {**found, **{name: f"from {module} import {name} as {name}" for name in own}}
+
+
+class Stub:
+    """A stub in the making: its imports and its lines."""
+
+    def __init__(self, shadowed: Iterable[str] = ()) -> None:
+        self.imports: set[str] = set()
+        self.lines: list[str] = []
+        #: names that mean something else inside the class, as `float` does beside a method of that name
+        self.shadowed = frozenset(shadowed)
+
+    def annotation(self, text: Any, module: str) -> str:
+        """An annotation as it can stand here, with the imports that it needs."""
+        if not isinstance(text, str):
+            text = inspect.formatannotation(text)
+        text = text.strip("'\"") if text[:1] in "'\"" else text
+
+        class Names(ast.NodeTransformer):
+            def visit_Name(visitor, node: ast.Name) -> ast.AST:  # noqa: N805  # the stub is `self` here
+                return ast.Name(self.name(node.id, module))
+
+            def visit_Constant(visitor, node: ast.Constant) -> ast.AST:  # noqa: N805
+                return node
+
+        return ast.unparse(Names().visit(ast.parse(text, mode="eval")))
+
+    def name(self, name: str, module: str) -> str:
+        line = imports(module).get(name)
+        if line is not None:
+            if name in self.shadowed:
+                line = re.sub(rf" as {name}$", f" as _{name}", line)
+                name = f"_{name}"
+            self.imports.add(line)
+        elif name in self.shadowed:
+            self.imports.add(f"from builtins import {name} as _{name}")
+            name = f"_{name}"
+        return name
+
+    def signature(self, function: Any, first: str | None = None, result: str | None = None) -> str:
+        """The parameters and the result of a function. `first` is what its first parameter is called here."""
+        written = declaration(function)
+        module = written.__module__ if written.__module__ in sys.modules else "ndgrad"
+        module = _home(written)
+        signature = inspect.signature(written)
+        parts: list[str] = []
+        kinds = [p.kind for p in signature.parameters.values()]
+        for i, p in enumerate(signature.parameters.values()):
+            if p.kind is p.KEYWORD_ONLY and p.VAR_POSITIONAL not in kinds and p.KEYWORD_ONLY not in kinds[:i]:
+                parts.append("*")
+            if i == 0 and first is not None:
+                parts.append(first)
+                continue
+            text = {p.VAR_POSITIONAL: "*", p.VAR_KEYWORD: "**"}.get(p.kind, "") + p.name
+            annotated = p.annotation is not p.empty
+            if annotated:
+                text += f": {self.annotation(p.annotation, module)}"
+            if p.default is not p.empty:
+                text += (" = " if annotated else "=") + _default(p.default)
+            parts.append(text)
+            if p.kind is p.POSITIONAL_ONLY and (i + 1 == len(kinds) or kinds[i + 1] is not p.POSITIONAL_ONLY):
+                parts.append("/")
+        if result is None:
+            returns = signature.return_annotation
+            result = "Any" if returns is signature.empty else self.annotation(returns, module)
+        if "Any" in re.findall(r"\w+", " ".join([*parts, result])):
+            self.imports.add("from typing import Any as Any")
+        return f"({', '.join(parts)}) -> {result}"
+
+    def define(self, name: str, function: Any, indent: str = "", first: str | None = None, result: str | None = None) -> None:
+        """Write a function out, with its overloads."""
+        overloads = typing.get_overloads(declaration(function))
+        if overloads:
+            self.imports.add("from typing import overload as overload")
+        for f in overloads or [function]:
+            if overloads:
+                self.lines.append(f"{indent}@overload")
+            line = f"{indent}def {name}{self.signature(f, first, result)}: ..."
+            self.lines += _wrapped(line, indent)
+
+    def text(self) -> str:
+        return NOTICE + "\n" + "\n".join(_sorted_imports(self.imports)) + "\n\n" + "\n".join(self.lines) + "\n"
+
+
+def _home(function: Any) -> str:
+    """The module whose source has the function."""
+    name = function.__globals__.get("__name__", "") if hasattr(function, "__globals__") else function.__module__
+    return name or "ndgrad"
+
+
+def _default(value: Any) -> str:
+    if value is None or isinstance(value, (bool, int, str)):
+        return repr(value)
+    if isinstance(value, float) and abs(value) < float("inf"):
+        return repr(value)
+    return "..."
+
+
+def _wrapped(line: str, indent: str) -> list[str]:
+    if len(line) <= WIDTH:
+        return [line]
+    head, _, rest = line.partition("(")
+    inside, _, tail = rest.rpartition(") -> ")
+    rows = textwrap.wrap(inside, WIDTH - len(indent) - 4, break_long_words=False, break_on_hyphens=False)
+    return [head + "(", *(f"{indent}    {row}" for row in rows), f"{indent}) -> {tail}"]
+
+
+def _sorted_imports(lines: Iterable[str]) -> list[str]:
+    """Import statements, one per module."""
+    modules: dict[str, set[str]] = {}
+    plain = set()
+    for line in lines:
+        match = re.fullmatch(r"from (\S+) import (.+)", line)
+        if match:
+            modules.setdefault(match[1], set()).add(match[2])
+        else:
+            plain.add(line)
+    out = sorted(plain)
+    for module in sorted(modules):
+        names = sorted(modules[module])
+        line = f"from {module} import {', '.join(names)}"
+        if len(line) <= WIDTH:
+            out.append(line)
+        else:
+            rows = textwrap.wrap(", ".join(names) + ",", WIDTH - 4)
+            out += [f"from {module} import (", *(f"    {row}" for row in rows), ")"]
+    return out
+
+
+# ----- the files ---------------------------------------------------------------------------------------------------------
+
+
+def later() -> str:
+    """The names of families that are loaded when first used."""
+    from ndgrad.api import families
+
+    lines = [
+        '"""The names of families that are loaded when first used. Written by scripts/surface.py; do not edit."""',
+        "",
+        "from __future__ import annotations",
+        "",
+    ]
+    for title, place, kind in (("Family -> its functions.", 0, "_FUNCTIONS"), ("Family -> its methods of tensors.", 1, "METHODS")):
+        lines += [f"#: {title}", f"{kind} = {{"]
+        for family in families.WHEN_FIRST_USED:
+            names = textwrap.wrap(" ".join(sorted(families.load(family)[place])), WIDTH - 12)
+            if not names:
+                continue
+            if len(names) == 1:
+                lines.append(f'    "{family}": "{names[0]}",')
+            else:
+                rows = [f'        "{row} "' for row in names[:-1]] + [f'        "{names[-1]}"']
+                lines += [f'    "{family}": (', *rows, "    ),"]
+        lines += ["}", ""]
+    lines += ["#: Function -> its family.", "FUNCTIONS = {name: family for family, names in _FUNCTIONS.items() for name in names.split()}"]
+    return "\n".join(lines) + "\n"
+
+
+def _in_place_result(name: str) -> str | None:
+    return "Self" if name.endswith("_") and not name.endswith("__") else None
+
+
+_OPERATORS = {
+    "arithmetic": "add sub mul truediv floordiv mod pow matmul radd rsub rmul rtruediv rfloordiv rmod rpow rmatmul",
+    "bits": "and or xor lshift rshift rand ror rxor rlshift rrshift",
+    "comparison": "lt le gt ge",
+    "in_place": "iadd isub imul itruediv ifloordiv imod ipow iand ior ixor ilshift irshift",
+    "unary": "neg pos abs invert",
+}
+
+
+def methods() -> str:
+    """The stub of the tensor's methods."""
+    from ndgrad.api import families
+
+    functions = dict(sorted(families.methods().items()))
+    stub = Stub(shadowed=[*functions, "dtype", "device", "layout"])
+    stub.imports |= {"from typing import Self as Self", "from ndgrad._typing import Tensor as Tensor", "from ndgrad._typing import TensorLike as TensorLike"}
+    stub.lines += ["class TensorMethods:"]
+    for kind, names in _OPERATORS.items():
+        for name in names.split():
+            other = "" if kind == "unary" else ", other: TensorLike"
+            stub.lines.append(f"    def __{name}__(self{other}) -> {'Self' if kind == 'in_place' else 'Tensor'}: ...")
+    for name in ("eq", "ne"):
+        stub.lines.append(f"    def __{name}__(self, other: object) -> Tensor: ...  # type: ignore[override]  # elementwise, as in NumPy")
+    stub.lines += [
+        "    def __hash__(self) -> _int: ...",
+        "    def __divmod__(self, other: TensorLike) -> tuple[Tensor, Tensor]: ...",
+        "    def __rdivmod__(self, other: TensorLike) -> tuple[Tensor, Tensor]: ...",
+        "    def __round__(self, ndigits: _int | None = None) -> Tensor: ...",
+        "    def __trunc__(self) -> _int: ...",
+    ]
+    stub.imports.add("from builtins import int as _int")
+    for name, function in functions.items():
+        if name == "__getitem__":
+            stub.define(name, function, "    ", "self", "Tensor")
+        else:
+            stub.define(name, function, "    ", "self", _in_place_result(name))
+    return stub.text()
+
+
+def package() -> str:
+    """The stub of the package's namespace."""
+    import ndgrad
+    from ndgrad import dtypes, typed
+    from ndgrad.api import families
+
+    stub = Stub()
+    made = dict(sorted(families.namespace().items()))
+    shadowed = {*made, *ndgrad._CONSTANTS}
+    stub.shadowed = frozenset(shadowed)
+    for name, function in made.items():
+        _export(stub, name, function)
+    for name in sorted(imports("ndgrad")):
+        if not name.startswith("_") and name in ndgrad.__all__:
+            stub.imports.add(imports("ndgrad")[name])
+    for name, module in sorted(ndgrad._HOMES.items()):
+        stub.imports.add(f"from ndgrad.{module} import {name} as {name}")
+    for name in sorted(ndgrad._SUBMODULES):
+        stub.imports.add(f"from ndgrad import {name} as {name}")
+    stub.lines.append("__version__: str")
+    for name, value in ndgrad._CONSTANTS.items():
+        if isinstance(value, dtypes.dtype):
+            stub.imports.add("from ndgrad.dtypes import dtype as dtype")
+            stub.lines.append(f"{name}: dtype")
+        elif name in typed.CLASSES:
+            stub.lines.append(f"{name}: type[Tensor]")
+        elif isinstance(value, float):
+            stub.imports.add("from builtins import float as _float")
+            stub.lines.append(f"{name}: _float")
+        elif value is None:
+            stub.lines.append(f"{name}: None")
+        else:
+            stub.lines.append(f"{name}: {type(value).__name__}")
+    return stub.text()
+
+
+def _export(stub: Stub, name: str, function: Any) -> None:
+    """Re-export a function from the file that declares it, or write it out if no `def` of its name stands there."""
+    written = declaration(function)
+    module = _home(written)
+    own = getattr(written, "__name__", name)
+    if inspect.isclass(function):
+        stub.imports.add(f"from {function.__module__} import {function.__name__} as {name}")
+    elif own in defined(module):
+        stub.imports.add(f"from {module} import {own} as {name}")
+    else:
+        stub.define(name, function)
+
+
+FILES: dict[str, Callable[[], str]] = {
+    "api/later.py": later,
+    "_methods.pyi": methods,
+    "__init__.pyi": package,
+}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--check", action="store_true", help="write nothing; fail if a file would change")
+    check = parser.parse_args().check
+    sys.path.insert(0, str(ROOT / "src"))
+    stale = []
+    for name, make in FILES.items():
+        path, text = SRC / name, make()
+        if not path.exists() or path.read_text() != text:
+            stale.append(name)
+            if not check:
+                path.write_text(text)
+    print("\n".join(f"{'stale' if check else 'written'}: {name}" for name in stale) or "all as declared")
+    return 1 if check and stale else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
