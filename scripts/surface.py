@@ -21,12 +21,11 @@ import textwrap
 import typing
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 SRC = ROOT / "src" / "ndgrad"
-NOTICE = '"""Written by scripts/surface.py from the declarations of public functions. Do not edit."""\n'
+NOTICE = "# Written by scripts/surface.py from the declarations of public functions. Do not edit.\n"
 WIDTH = 120
 
 
@@ -83,10 +82,10 @@ class Stub:
         text = text.strip("'\"") if text[:1] in "'\"" else text
 
         class Names(ast.NodeTransformer):
-            def visit_Name(visitor, node: ast.Name) -> ast.AST:  # noqa: N805  # the stub is `self` here
+            def visit_Name(visitor, node: ast.Name) -> ast.AST:  # the stub is `self` here
                 return ast.Name(self.name(node.id, module))
 
-            def visit_Constant(visitor, node: ast.Constant) -> ast.AST:  # noqa: N805
+            def visit_Constant(visitor, node: ast.Constant) -> ast.AST:
                 return node
 
         return ast.unparse(Names().visit(ast.parse(text, mode="eval")))
@@ -106,11 +105,16 @@ class Stub:
     def signature(self, function: Any, first: str | None = None, result: str | None = None) -> str:
         """The parameters and the result of a function. `first` is what its first parameter is called here."""
         written = declaration(function)
-        module = written.__module__ if written.__module__ in sys.modules else "ndgrad"
         module = _home(written)
         signature = inspect.signature(written)
         parts: list[str] = []
         kinds = [p.kind for p in signature.parameters.values()]
+        if hasattr(function, "of"):  # an op in place: arrays by position, settings by keyword
+            self.imports |= {f"from ndgrad._typing import {name} as {name}" for name in ("Number", "Tensor", "TensorLike")}
+            settings = {p.name: p.replace(annotation="Number") for p in signature.parameters.values() if p.kind is p.KEYWORD_ONLY}
+            arrays = {p.name: p.replace(annotation="TensorLike") for p in signature.parameters.values() if p.name not in settings}
+            arrays["self"] = arrays["self"].replace(annotation="Tensor")
+            signature = signature.replace(parameters=[*arrays.values(), *settings.values()], return_annotation="Tensor")
         for i, p in enumerate(signature.parameters.values()):
             if p.kind is p.KEYWORD_ONLY and p.VAR_POSITIONAL not in kinds and p.KEYWORD_ONLY not in kinds[:i]:
                 parts.append("*")
@@ -118,11 +122,10 @@ class Stub:
                 parts.append(first)
                 continue
             text = {p.VAR_POSITIONAL: "*", p.VAR_KEYWORD: "**"}.get(p.kind, "") + p.name
-            annotated = p.annotation is not p.empty
-            if annotated:
-                text += f": {self.annotation(p.annotation, module)}"
+            annotation = self.annotation("Any" if p.annotation is p.empty else p.annotation, module)
+            text += f": {annotation}"
             if p.default is not p.empty:
-                text += (" = " if annotated else "=") + _default(p.default)
+                text += f" = {_default(p.default)}"
             parts.append(text)
             if p.kind is p.POSITIONAL_ONLY and (i + 1 == len(kinds) or kinds[i + 1] is not p.POSITIONAL_ONLY):
                 parts.append("/")
@@ -241,7 +244,7 @@ def methods() -> str:
 
     functions = dict(sorted(families.methods().items()))
     stub = Stub(shadowed=[*functions, "dtype", "device", "layout"])
-    stub.imports |= {"from typing import Self as Self", "from ndgrad._typing import Tensor as Tensor", "from ndgrad._typing import TensorLike as TensorLike"}
+    stub.imports |= {"from typing import Self as Self", *(f"from ndgrad._typing import {n} as {n}" for n in ("Tensor", "TensorLike"))}
     stub.lines += ["class TensorMethods:"]
     for kind, names in _OPERATORS.items():
         for name in names.split():
@@ -277,6 +280,7 @@ def package() -> str:
     stub.shadowed = frozenset(shadowed)
     for name, function in made.items():
         _export(stub, name, function)
+    stub.imports.discard("from ndgrad._typing import Tensor as Tensor")
     for name in sorted(imports("ndgrad")):
         if not name.startswith("_") and name in ndgrad.__all__:
             stub.imports.add(imports("ndgrad")[name])

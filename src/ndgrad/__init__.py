@@ -48,8 +48,8 @@ _FROM = {
     "serialization": "load save",
     # functions that torch has at its top level as well as in nn.functional
     "nn.functional": "adaptive_avg_pool1d adaptive_max_pool1d alpha_dropout avg_pool1d batch_norm bilinear "
-    "binary_cross_entropy_with_logits celu channel_shuffle conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d "
-    "cosine_embedding_loss cosine_similarity dropout embedding embedding_bag feature_alpha_dropout group_norm hinge_embedding_loss "
+    "binary_cross_entropy_with_logits channel_shuffle conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d "
+    "cosine_embedding_loss cosine_similarity dropout embedding_bag feature_alpha_dropout group_norm hinge_embedding_loss "
     "instance_norm kl_div layer_norm margin_ranking_loss max_pool1d max_pool2d max_pool3d pairwise_distance pixel_shuffle "
     "pixel_unshuffle poisson_nll_loss prelu rms_norm rrelu triplet_margin_loss",
 }
@@ -93,15 +93,13 @@ def __getattr__(name: str) -> _Any:
     raise AttributeError(f"module 'ndgrad' has no attribute {name!r}")
 
 
-__all__ = sorted(
-    {
-        "Generator", "Size", "Tensor", "TypedStorage", "UntypedStorage", "default_generator", "device", "enable_grad",
-        "get_default_device", "get_retained_memory", "inference_mode", "is_grad_enabled", "is_inference_mode_enabled", "layout",
-        "memory_format", "no_grad", "set_default_device", "set_default_tensor_type", "set_grad_enabled", "set_retained_memory",
-        *(name for family in _families.AT_ONCE for name in _families.load(family)[0] if not name.startswith("_")),
-        *(name for name in _LATER if not name.startswith("_")), *_HOMES, *_CONSTANTS,
-    }
-)  # fmt: skip
+__all__ = [
+    "Generator", "Size", "Tensor", "TypedStorage", "UntypedStorage", "default_generator", "device", "enable_grad",
+    "get_default_device", "get_retained_memory", "inference_mode", "is_grad_enabled", "is_inference_mode_enabled", "layout",
+    "memory_format", "no_grad", "set_default_device", "set_default_tensor_type", "set_grad_enabled", "set_retained_memory",
+]  # fmt: skip
+__all__ += [name for family in _families.AT_ONCE for name in _families.load(family)[0] if not name.startswith("_")]
+__all__ += [*(name for name in _LATER if not name.startswith("_")), *_HOMES, *_CONSTANTS]
 
 
 def __dir__() -> list[str]:

@@ -36,8 +36,8 @@ from ndgrad.checks import (
     vmap_error,
     warn_deprecated,
 )
-from ndgrad.ops import shape
 from ndgrad.ops import complex as complex_ops
+from ndgrad.ops import shape
 from ndgrad.ops.generate import FACES
 from ndgrad.protocols import PythonProtocols
 from ndgrad.sizes import Size, size_of_shape

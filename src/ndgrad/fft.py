@@ -26,6 +26,7 @@ from ndgrad.api.fft import (
     rfftfreq,
     rfftn,
 )
+from ndgrad.api.public import publish_namespace as _publish_namespace
 
 __all__ = [
     "fft",
@@ -51,3 +52,5 @@ __all__ = [
     "rfftfreq",
     "rfftn",
 ]
+
+_publish_namespace(globals())

@@ -36,6 +36,7 @@ from ndgrad.api.linalg import (
 )
 from ndgrad.api.norm import linalg_norm as norm
 from ndgrad.api.norm import matrix_norm, vector_norm
+from ndgrad.api.public import publish_namespace as _publish_namespace
 from ndgrad.api.solve import (
     inv,
     inv_ex,
@@ -89,3 +90,5 @@ __all__ = [
     "vecdot",
     "vector_norm",
 ]
+
+_publish_namespace(globals())

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ndgrad.api.public import method
 from ndgrad.arrays.precision import FLOATING
 from ndgrad.autograd.variable import Variable, np_dtype, wrap
 from ndgrad.checks import NOT_AN_ARRAY, asked_by_sparse, only_element, real_scalar, scalar
@@ -28,6 +29,7 @@ class PythonProtocols(Variable):
         def __setitem__(self, index: Any, value: Any) -> None: ...
         def __eq__(self, other: object) -> Any: ...
 
+    @method
     def __len__(self) -> int:
         sizes = self.shape
         if not sizes:
@@ -43,6 +45,7 @@ class PythonProtocols(Variable):
     def __reversed__(self) -> Any:
         return self.flip(0) if self.ndim else self
 
+    @method
     def __contains__(self, element: Any) -> bool:
         if not isinstance(element, (Variable, bool, int, float, complex, np.generic)):
             raise RuntimeError(
@@ -51,6 +54,7 @@ class PythonProtocols(Variable):
             )
         return bool((self == element).any())
 
+    @method
     def __bool__(self) -> bool:
         array = self._array
         if array.__class__ is np.bool_:
@@ -64,15 +68,18 @@ class PythonProtocols(Variable):
             )
         return bool(only_element(self, "data-dependent control flow (if, while, and, or, not)"))
 
+    @method
     def __float__(self) -> float:
         array = self._array
         if array.__class__ is np.ndarray and array.size == 1 and self._node is None and self._meta is None and array.dtype.kind in FLOATING:
             return float(array.item())
         return float(real_scalar(self))
 
+    @method
     def __int__(self) -> int:
         return int(real_scalar(self))
 
+    @method
     def __complex__(self) -> complex:
         return complex(scalar(self))
 
@@ -84,6 +91,7 @@ class PythonProtocols(Variable):
             )
         return int(only_element(self, "an index or a size"))
 
+    @method
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         """Its memory as a NumPy array; raises where that would drop the graph."""
         if asked_by_sparse():
@@ -137,6 +145,7 @@ class PythonProtocols(Variable):
             return format(self.item(), spec)
         return object.__format__(self, spec)
 
+    @method
     def __repr__(self) -> str:
         from ndgrad.api.text import tensor_text
 
@@ -151,6 +160,7 @@ class PythonProtocols(Variable):
 
         return shallow_copy(self)
 
+    @method
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
         from ndgrad.copying import deep_copy
 

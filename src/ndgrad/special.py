@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ndgrad import erf, erfc, erfinv, exp2, expm1, log1p, log_softmax, logit, logsumexp, round, sinc, softmax, xlogy
 from ndgrad import sigmoid as expit
+from ndgrad.api.public import publish_namespace as _publish_namespace
 from ndgrad.api.special import (
     bessel_j0,
     bessel_j1,
@@ -83,3 +84,5 @@ __all__ = [
     "xlogy",
     "zeta",
 ]
+
+_publish_namespace(globals())

@@ -17,7 +17,6 @@ from ndgrad.autograd.inplace import write, write_out
 from ndgrad.autograd.variable import Variable, np_dtype, wrap
 from ndgrad.ops import activation, arithmetic, bitwise, cast, error_function, exponential, fill, rounding, selection, trigonometric  # noqa: F401
 from ndgrad.ops import complex as complex_ops
-from ndgrad.ops.table import table
 from ndgrad.storage import locked
 
 __all__ = [

@@ -12,13 +12,14 @@ from typing import Any
 from ndgrad.api.later import FUNCTIONS, METHODS
 from ndgrad.api.public import publish
 
-#: The families that are loaded with the package: of functions whose names are in several, the last counts.
+#: The families that are loaded with the package.
 AT_ONCE = (
-    "pointwise", "elementwise", "comparison", "reduce", "index", "data", "creation", "convert", "describe", "fill", "shape", "split", "join",
-    "extremum", "product",
+    "pointwise", "elementwise", "comparison", "reduce", "index", "data", "creation", "convert", "describe", "fill", "shape",
+    "split", "join", "extremum", "product",
 )  # fmt: skip
 WHEN_FIRST_USED = (
-    "random", "rearrange", "triangle", "norm", "scan", "statistics", "dlpack", "einsum", "matrix", "gather", "slices", "order", "gamma", "special",
+    "random", "rearrange", "triangle", "norm", "scan", "statistics", "dlpack", "einsum", "matrix", "gather", "slices", "order",
+    "gamma", "special",
 )  # fmt: skip
 
 

@@ -9,7 +9,7 @@ from ndgrad.api.public import in_place, pointwise
 from ndgrad.ops import bessel, gamma
 
 if TYPE_CHECKING:
-    from ndgrad._typing import Number, Tensor, TensorLike
+    from ndgrad._typing import Tensor, TensorLike
 
 __all__ = [
     "lgamma", "digamma", "igamma", "igammac", "i0",

@@ -65,7 +65,9 @@ def public(function: F, home: str = "ndgrad", name: str | None = None, shown: Ca
 
 def method(function: F) -> F:
     """Decorates a method written in the tensor class: the door to it."""
-    return public(function)
+    made = public(function)
+    made.__qualname__ = f"Tensor.{function.__name__}"
+    return made
 
 
 def answer(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -93,25 +95,28 @@ def _shown(op: Op, settings: dict[str, Any]) -> dict[str, Any]:
 
 def pointwise(op: Op) -> Callable[[F], F]:
     """Decorates the declaration of a function that is an op as it stands: the result is the op's generated function, with `out=`."""
+    return lambda declaration: _pointwise(op, declaration, declaration.__name__)
 
-    def decorate(declaration: F) -> F:
-        def asking(op: Op, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
-            if _is_asked(args) and (other := answer(function, args, _shown(op, settings))) is not UNASKED:
-                return other
-            return dispatch(op, args, settings)
 
-        def asking_out(op: Op, args: tuple[Any, ...], settings: dict[str, Any], out: Any) -> Any:
-            if _is_asked((*args, out)) and (other := answer(function, args, {**_shown(op, settings), "out": out})) is not UNASKED:
-                return other
-            return write_out(op, args, settings, out)
+def _pointwise(op: Op, declaration: F, name: str, home: str = "ndgrad") -> F:
+    def asking(op: Op, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
+        if _is_asked(args) and (other := answer(function, args, _shown(op, settings))) is not UNASKED:
+            return other
+        return dispatch(op, args, settings)
 
-        function: Any = deferred(declaration.__name__, lambda: make_eager(op, public=True, slow=asking, into=asking_out))
-        function.__doc__, function.__wrapped__ = declaration.__doc__, declaration
-        function.__module__, function.__qualname__ = "ndgrad", declaration.__name__
-        function.op, function.asks = op, True
-        return function  # type: ignore[no-any-return]  # the declaration's signature
+    def asking_out(op: Op, args: tuple[Any, ...], settings: dict[str, Any], out: Any) -> Any:
+        if _is_asked((*args, out)) and (other := answer(function, args, {**_shown(op, settings), "out": out})) is not UNASKED:
+            return other
+        return write_out(op, args, settings, out)
 
-    return decorate
+    def make() -> Callable[..., Any]:
+        return make_eager(op, public=True, slow=asking, into=asking_out)
+
+    function: Any = deferred(_PREFIXES.get(home, "") + declaration.__name__, make)
+    function.__doc__, function.__wrapped__ = declaration.__doc__, declaration
+    function.__module__, function.__qualname__ = home, name
+    function.op, function.asks = op, True
+    return function
 
 
 def operator(op: Op, shown: Callable[[], Any], name: str, *, reflected: bool = False) -> Any:
@@ -137,6 +142,7 @@ def in_place(op: Op) -> Callable[..., Any]:
     def method(self: Any, *args: Any, **settings: Any) -> Any:
         return write(op, self, args, {**op.settings, **settings} if op.settings else settings)
 
+    method.of = op  # type: ignore[attr-defined]  # functions take attributes
     method.__name__ = method.__qualname__ = op.name + "_"
     method.__doc__ = f"In place: see `{op.name}`."
     either, keyword = Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY
@@ -170,7 +176,7 @@ def publish(module: ModuleType, home: str = "ndgrad") -> tuple[dict[str, Any], d
     for name in getattr(module, "__all__", ()):
         functions[name] = _door(getattr(module, name), home, name)
     for name in getattr(module, "METHODS", ()):
-        methods[name] = functions.get(name) or _door(getattr(module, name), home, f"Tensor.{name}")
+        methods[name] = _door(getattr(module, name), home, f"Tensor.{name}")
     for name, other in getattr(module, "RENAMED_METHODS", {}).items():
         methods[name] = _door(getattr(module, other), home, f"Tensor.{name}")
     for other, name in getattr(module, "ALIASES", {}).items():
@@ -182,13 +188,26 @@ def publish(module: ModuleType, home: str = "ndgrad") -> tuple[dict[str, Any], d
     return made
 
 
+#: Functions of these namespaces say so in their names, as torch's do.
+_PREFIXES = {"ndgrad.linalg": "linalg_", "ndgrad.fft": "fft_", "ndgrad.special": "special_"}
+
+
 def _door(thing: Any, home: str, name: str) -> Any:
-    """A function behind its door; other things (classes, generated functions) as they are."""
-    if isinstance(thing, type) or not callable(thing) or hasattr(thing, "asks") or hasattr(thing, "unasked"):
+    """A function behind its door; other things (classes, functions that ask themselves) as they are."""
+    if isinstance(thing, type) or not callable(thing) or hasattr(thing, "unasked"):
         return thing
-    made = public(thing, home, name.rpartition(".")[2])
+    if hasattr(thing, "asks"):
+        is_another = name.startswith("Tensor.") or home != "ndgrad"
+        return _pointwise(thing.op, thing.__wrapped__, name, home) if is_another and hasattr(thing, "op") else thing
+    made = public(thing, home, _PREFIXES.get(home, "") + name.rpartition(".")[2])
     made.__qualname__ = name
     return made
+
+
+def publish_namespace(namespace: dict[str, Any]) -> None:
+    """Put the functions of a submodule (`ndgrad.linalg`), given its globals, behind their doors."""
+    for name in namespace["__all__"]:
+        namespace[name] = _door(namespace[name], namespace["__name__"], name)
 
 
 def is_public(thing: Any) -> bool:
@@ -201,5 +220,3 @@ def unasked(function: F) -> F:
     function.unasked = True  # type: ignore[attr-defined]  # functions take attributes
     return function
 
-
-__all__ = ["UNASKED", "answer", "asks_itself", "in_place", "is_public", "method", "operator", "pointwise", "public", "publish", "unasked"]

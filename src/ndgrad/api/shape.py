@@ -28,12 +28,11 @@ from ndgrad.storage import locked
 __all__ = [
     "reshape", "permute", "transpose", "swapaxes", "swapdims", "t", "movedim", "moveaxis", "adjoint",
     "broadcast_to", "broadcast_tensors", "broadcast_shapes", "squeeze", "unsqueeze", "flatten", "unflatten", "ravel",
-    "view_as_real", "view_as_complex", "atleast_1d", "atleast_2d", "atleast_3d", "is_same_size",
+    "view_as_real", "view_as_complex", "atleast_1d", "atleast_2d", "atleast_3d",
 ]  # fmt: skip
 METHODS = (
     "reshape", "reshape_as", "view", "view_as", "permute", "transpose", "swapaxes", "swapdims", "t", "movedim", "moveaxis",
     "adjoint", "expand", "expand_as", "broadcast_to", "squeeze", "unsqueeze", "flatten", "unflatten", "ravel", "contiguous",
-    "is_same_size",
     "transpose_", "swapaxes_", "swapdims_", "t_", "squeeze_", "unsqueeze_",
 )  # fmt: skip
 
@@ -446,11 +445,6 @@ def view_as_complex(input: Any) -> Any:
             f"{geometry_of(input).strides}. Use contiguous() first."
         )
     return ops.view_as_complex(input)
-
-
-def is_same_size(input: Any, other: Any) -> bool:
-    """Whether two tensors have the same shape."""
-    return tuple(input.shape) == tuple(other.shape)
 
 
 # ----- in place: the tensor's own dimensions change ----------------------------------------------------------------------

@@ -17,12 +17,12 @@ import numpy as np
 
 from ndgrad.arrays.precision import is_number
 from ndgrad.autograd.stake import at_stake
+from ndgrad.autograd.subclass import add_face
 from ndgrad.autograd.variable import Variable, np_dtype, requires_grad
 from ndgrad.autograd.view import tangents_of
 from ndgrad.numpy._array import Array, to_array
 from ndgrad.numpy.coercion import as_array
 from ndgrad.ops import shape as shape_ops
-from ndgrad.autograd.subclass import add_face
 
 # ----- what is at stake ------------------------------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from ndgrad._tensor import Tensor
-from ndgrad.autograd.subclass import add_face, remove_face, DISPATCH_NAMES, FUNCTION_NAMES, as_class
+from ndgrad.autograd.subclass import DISPATCH_NAMES, FUNCTION_NAMES, add_face, as_class, remove_face
 from ndgrad.autograd.variable import Variable, meta_of, wrap
 from ndgrad.ops.generate import FACES
 

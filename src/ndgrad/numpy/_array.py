@@ -30,6 +30,7 @@ from ndgrad.arrays.precision import is_number
 from ndgrad.autograd.inplace import write
 from ndgrad.autograd.layout import is_view_of
 from ndgrad.autograd.stake import at_stake, stake_of
+from ndgrad.autograd.subclass import add_face
 from ndgrad.autograd.variable import Variable, np_dtype
 from ndgrad.checks import NOT_AN_ARRAY, asked_by_sparse, handed_out, vmap_error
 from ndgrad.ops import cast as cast_ops
@@ -37,7 +38,6 @@ from ndgrad.ops import complex as complex_ops
 from ndgrad.ops import fill as fill_ops
 from ndgrad.ops import index as index_ops
 from ndgrad.ops import shape as shape_ops
-from ndgrad.autograd.subclass import add_face
 from ndgrad.storage import batch_dims, memory_of, sample_of
 
 #: The instruction of `a % b` and `a %= b` (see _in_formatting).

@@ -6,6 +6,7 @@ Ops with rules of their own are in ndgrad.ops; what is here reads arguments, che
 from __future__ import annotations
 
 from ndgrad.api.product import pdist
+from ndgrad.api.public import publish_namespace as _publish_namespace
 from ndgrad.nn.functional.activation import *  # noqa: F403
 from ndgrad.nn.functional.affine import *  # noqa: F403
 from ndgrad.nn.functional.attention import *  # noqa: F403
@@ -21,3 +22,5 @@ from ndgrad.nn.functional.regularization import *  # noqa: F403
 from ndgrad.nn.functional.vision import *  # noqa: F403
 
 __all__ = [name for name in dir() if not name.startswith("_") and callable(globals()[name])] + ["pdist"]
+
+_publish_namespace(globals())
