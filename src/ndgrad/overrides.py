@@ -345,7 +345,9 @@ class FunctionMode(Block):
     def __torch_function__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None) -> Any:
         raise NotImplementedError(f"{type(self).__name__} overrides neither __ndgrad_function__ nor __torch_function__.")
 
-    def __enter__(self) -> Self:
+    names_itself = True
+
+    def begin(self) -> None:
         global _modes
         with _lock:
             _modes += 1
@@ -354,16 +356,13 @@ class FunctionMode(Block):
             except BaseException:
                 _modes -= 1
                 raise
-        super().__enter__()
-        return self
 
     def change(self, modes: Modes) -> None:
         modes.entered += 1
         modes.function_modes = (*modes.function_modes, self)
 
-    def __exit__(self, *exc: object) -> None:
+    def end(self) -> None:
         global _modes
-        super().__exit__(*exc)
         with _lock:
             _modes -= 1
             _update()

@@ -130,9 +130,7 @@ class DispatchMode(Block):
             f"{type(self).__name__} overrides neither __ndgrad_dispatch__ nor __torch_dispatch__, so it cannot handle {func!r}."
         )
 
-    def __enter__(self) -> Self:
-        super().__enter__()
-        return self
+    names_itself = True
 
     def change(self, modes: Modes) -> None:
         modes.entered += 1

@@ -9,7 +9,7 @@ the forward: that is refused by comparing versions. An output is packed detached
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Self
+from typing import Any
 
 from ndgrad.autograd.grad_mode import Mode
 from ndgrad.autograd.modes import Block, Modes, SavedHooks, restore, scope, thread
@@ -87,10 +87,9 @@ class saved_tensors_hooks(Block):
         self.pack_hook = pack_hook
         self.unpack_hook = unpack_hook
 
-    def __enter__(self) -> None:
+    def begin(self) -> None:
         if thread.saved_hooks_disabled is not None:
             raise RuntimeError(thread.saved_hooks_disabled)
-        super().__enter__()
 
     def change(self, modes: Modes) -> None:
         modes.entered += 1
@@ -114,10 +113,9 @@ class disable_saved_tensors_hooks(Mode):
     def fresh(self) -> Mode:
         return type(self)(self.message)
 
-    def __enter__(self) -> None:
+    def begin(self) -> None:
         if thread.saved_hooks:
             raise RuntimeError(self.message)
-        super().__enter__()
 
     def change(self, modes: Modes) -> None:
         modes.saved_hooks_disabled = self.message
@@ -140,11 +138,11 @@ class allow_mutation_on_saved_tensors(Mode):
     tensor([2., 4.])
     """
 
-    def __enter__(self) -> Self:
+    names_itself = True
+
+    def begin(self) -> None:
         if thread.copy_on_write:
             raise RuntimeError("allow_mutation_on_saved_tensors contexts cannot be nested: one is enough for everything inside it.")
-        super().__enter__()
-        return self
 
     def change(self, modes: Modes) -> None:
         modes.entered += 1

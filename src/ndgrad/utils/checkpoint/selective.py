@@ -118,9 +118,8 @@ class _CachedTorchDispatchMode(DispatchMode):
         self.allow_cache_entry_mutation = allow_cache_entry_mutation
         self.position = 0
 
-    def __enter__(self) -> Any:
+    def begin(self) -> None:
         self.position = 0
-        return super().__enter__()
 
     def __torch_dispatch__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None) -> Any:
         given = kwargs or {}
