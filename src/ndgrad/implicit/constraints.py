@@ -9,7 +9,7 @@ import numpy as np
 
 from ndgrad.autograd.variable import Variable
 from ndgrad.implicit.equations import Equations, carries_derivative
-from ndgrad.implicit.layout import Layout, PyTree, tensors_of
+from ndgrad.implicit.packing import Layout, PyTree, tensors_of
 from ndgrad.ops.vocabulary import tensor_ops
 from ndgrad.pytree import tree_flatten
 

@@ -15,7 +15,7 @@ import numpy as np
 from ndgrad.autograd.variable import Variable, np_dtype, wrap
 from ndgrad.implicit.convergence import check_on_failure, not_converged, scipy_module, singular
 from ndgrad.implicit.equations import Equations
-from ndgrad.implicit.layout import Layout, PyTree, as_tensor, face_of_tree
+from ndgrad.implicit.packing import Layout, PyTree, as_tensor, face_of_tree
 from ndgrad.implicit.rules import Rule, Tensors, attach
 from ndgrad.ops.vocabulary import tensor_ops
 from ndgrad.pytree import tree_flatten, tree_map

@@ -19,8 +19,8 @@ from ndgrad.autograd.variable import wrap
 from ndgrad.implicit.constraints import Bounds, Constraint, read_bounds, read_constraints
 from ndgrad.implicit.convergence import check_on_failure, not_converged, scipy_module
 from ndgrad.implicit.equations import Equations, Lent
-from ndgrad.implicit.layout import Layout, PyTree, tensors_of
 from ndgrad.implicit.linear import DENSE_LIMIT
+from ndgrad.implicit.packing import Layout, PyTree, tensors_of
 from ndgrad.implicit.roots import RootRule
 from ndgrad.implicit.rules import Tensors, attach
 from ndgrad.ops.vocabulary import tensor_ops

@@ -14,8 +14,8 @@ import numpy as np
 from ndgrad.arrays.precision import finfo
 from ndgrad.implicit.convergence import check_on_failure, not_converged, scipy_module
 from ndgrad.implicit.equations import Equations, Lent
-from ndgrad.implicit.layout import PyTree
 from ndgrad.implicit.linear import DENSE_LIMIT, linear_solve, solve_dense
+from ndgrad.implicit.packing import PyTree
 from ndgrad.implicit.rules import Rule, Tensors, attach, merged
 from ndgrad.ops.vocabulary import tensor_ops
 

@@ -43,7 +43,7 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(name)
     own = _SAME.get(name, name)
     if own.endswith("_"):
-        from ndgrad.autograd.observe import in_place_form
+        from ndgrad.autograd.op_observers import in_place_form
 
         return Packet(in_place_form(find(own[:-1])))
     return Packet(find(own))

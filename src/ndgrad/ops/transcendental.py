@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy
 
-from ndgrad.arrays.constants import beside_arrays
+from ndgrad.arrays.scalar_operands import beside_arrays
 from ndgrad.arrays.special_source import in_promoted_type
 from ndgrad.ops.gamma import beside, digamma_rise, no_derivative, on_host, real_function
 from ndgrad.ops.table import elementwise

@@ -19,9 +19,9 @@ from ndgrad.func.transforms import grad
 from ndgrad.implicit.constraints import constant
 from ndgrad.implicit.convergence import ConvergenceError, ConvergenceWarning, SingularError, scipy_module
 from ndgrad.implicit.equations import carries_derivative
-from ndgrad.implicit.faces import faced
-from ndgrad.implicit.layout import Layout, PyTree
 from ndgrad.implicit.optima import cost_of, find_least_squares, find_minimum, flat_residuals, scalar_result
+from ndgrad.implicit.packing import Layout, PyTree
+from ndgrad.implicit.rewrapping import with_face
 from ndgrad.implicit.roots import find_root
 from ndgrad.numpy._array import Array
 from ndgrad.pytree import tree_flatten
@@ -206,7 +206,7 @@ def curve_fit(
     weights = None if sigma is None else as_array(sigma)
 
     def residuals(p: Any, x: Any, y: Any, *weights: Any) -> Any:
-        r = faced(f(x, *(p[i] for i in range(p.shape[0]))), Array) - y
+        r = with_face(f(x, *(p[i] for i in range(p.shape[0]))), Array) - y
         if not weights:
             return r.ravel()
         (s,) = weights

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from ndgrad.arrays.precision import is_inexact, result_dtype
-from ndgrad.autograd.progress import Progress
+from ndgrad.autograd.gradcheck.progress import Progress
 from ndgrad.autograd.variable import Variable, wrap
 from ndgrad.func.transforms import jvp, vjp, vmap
 from ndgrad.ops.table import DATA_DEPENDENT, NOT_DIFFERENTIABLE, RANDOM, Op

@@ -14,7 +14,7 @@ import numpy
 import ndgrad.numpy as np
 from ndgrad.autograd.variable import np_dtype
 from ndgrad.numpy.coercion import one_axis, values_of
-from ndgrad.scipy._beyond import floating
+from ndgrad.scipy._without_rules import floating
 from ndgrad.scipy.interpolate.piecewise import _at_axis, columns
 from ndgrad.storage import memory_of
 

@@ -12,7 +12,7 @@ from ndgrad.autograd.variable import np_dtype
 from ndgrad.numpy.coercion import operands, plain, values_of
 from ndgrad.ops import banded, toeplitz
 from ndgrad.ops.vocabulary import tensor_ops
-from ndgrad.scipy._beyond import finite, floating
+from ndgrad.scipy._without_rules import finite, floating
 
 __all__ = [
     "det", "inv", "lstsq", "matmul_toeplitz", "norm", "pinv", "pinvh", "solve", "solve_banded", "solve_circulant", "solve_toeplitz",

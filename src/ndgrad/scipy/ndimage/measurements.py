@@ -9,7 +9,7 @@ import numpy
 
 import ndgrad.numpy as np
 from ndgrad.numpy.coercion import as_array, plain
-from ndgrad.scipy._beyond import floating
+from ndgrad.scipy._without_rules import floating
 
 __all__ = [
     "center_of_mass", "fourier_gaussian", "fourier_shift", "fourier_uniform", "maximum", "mean", "median", "minimum", "standard_deviation",

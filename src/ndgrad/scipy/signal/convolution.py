@@ -9,7 +9,7 @@ import ndgrad.numpy as np
 from ndgrad.autograd.variable import np_dtype
 from ndgrad.numpy.coercion import many_axes, operands
 from ndgrad.ops.vocabulary import tensor_ops
-from ndgrad.scipy._beyond import floating
+from ndgrad.scipy._without_rules import floating
 
 __all__ = ["convolve", "convolve2d", "correlate", "correlate2d", "deconvolve", "fftconvolve", "oaconvolve"]
 

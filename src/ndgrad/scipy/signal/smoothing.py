@@ -13,7 +13,7 @@ import numpy
 import ndgrad.numpy as np
 from ndgrad.autograd.variable import np_dtype
 from ndgrad.numpy.coercion import many_axes, one_axis
-from ndgrad.scipy._beyond import floating
+from ndgrad.scipy._without_rules import floating
 from ndgrad.scipy.signal.convolution import convolve
 
 __all__ = ["detrend", "hilbert", "hilbert2", "medfilt", "medfilt2d", "resample", "savgol_filter", "wiener"]

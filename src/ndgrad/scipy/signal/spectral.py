@@ -13,7 +13,7 @@ import numpy
 import ndgrad.numpy as np
 from ndgrad.autograd.variable import Variable, np_dtype
 from ndgrad.numpy.coercion import constant, one_axis, operands
-from ndgrad.scipy._beyond import floating
+from ndgrad.scipy._without_rules import floating
 from ndgrad.scipy.signal.smoothing import detrend as remove_trend
 
 __all__ = ["coherence", "csd", "istft", "lombscargle", "periodogram", "spectrogram", "stft", "vectorstrength", "welch"]

@@ -16,7 +16,7 @@ from ndgrad.autograd.variable import Variable, np_dtype
 from ndgrad.implicit.convergence import scipy_module
 from ndgrad.numpy.coercion import as_array, operands, values_of
 from ndgrad.ops import sparse as ops
-from ndgrad.scipy._beyond import floating
+from ndgrad.scipy._without_rules import floating
 
 __all__ = ["SparseArray", "coo_array", "csc_array", "csr_array"]
 

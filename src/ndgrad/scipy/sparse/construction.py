@@ -9,7 +9,7 @@ import numpy
 import ndgrad.numpy as np
 from ndgrad.arrays.sparse_pattern import Pattern
 from ndgrad.numpy.coercion import operands
-from ndgrad.scipy._beyond import floating
+from ndgrad.scipy._without_rules import floating
 from ndgrad.scipy.sparse.arrays import SparseArray, as_sparse, coo_array, csc_array, csr_array
 
 __all__ = [

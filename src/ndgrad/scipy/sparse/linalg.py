@@ -16,7 +16,7 @@ from ndgrad.autograd.variable import Variable, np_dtype
 from ndgrad.implicit.linear import linear_solve
 from ndgrad.numpy.coercion import as_array, operands, values_of
 from ndgrad.ops import sparse as ops
-from ndgrad.scipy._beyond import beyond, floating
+from ndgrad.scipy._without_rules import beyond, floating
 from ndgrad.scipy.sparse.arrays import SparseArray, as_sparse, is_scipys
 
 __all__ = [

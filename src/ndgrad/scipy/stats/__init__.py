@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ndgrad.scipy._beyond import beyond
+from ndgrad.scipy._without_rules import beyond
 from ndgrad.scipy.stats import continuous, descriptive, discrete, multivariate
 from ndgrad.scipy.stats.descriptive import *  # noqa: F403
 from ndgrad.scipy.stats.distribution import of_constants

@@ -18,7 +18,7 @@ from ndgrad.autograd.stake import at_stake
 from ndgrad.implicit.convergence import scipy_module
 from ndgrad.numpy.coercion import constant, values_of
 from ndgrad.ops.vocabulary import tensor_ops
-from ndgrad.scipy._beyond import floating, on_constants, refuse_active, without_tensors
+from ndgrad.scipy._without_rules import floating, on_constants, refuse_active, without_tensors
 
 EULER = 0.5772156649015329
 LOG_ROOT_TWO_PI = 0.5 * math.log(2 * math.pi)
