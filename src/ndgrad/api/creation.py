@@ -23,6 +23,7 @@ from ndgrad.arrays.placement import CPU, library_for, moved
 from ndgrad.autograd.call_watchers import FACTORY, watched
 from ndgrad.autograd.inplace import copy_into
 from ndgrad.autograd.modes import process, thread
+from ndgrad.autograd.saved import lift
 from ndgrad.autograd.stake import as_number, at_stake
 from ndgrad.autograd.variable import Variable, meta_of, np_dtype, wrap
 from ndgrad.storage import batch_dims, memory_of, window
@@ -198,7 +199,6 @@ def _each_sample(t: Any, make: Callable[[Any, tuple[int, ...]], Any]) -> Any:
 
     The levels are gone down one by one; a vmap adds its batch in front of the shape, a grad level only wraps.
     """
-    from ndgrad.autograd.saved import lift
     from ndgrad.func.batching import batch_tensor
     from ndgrad.func.levels import below, find_level, level_number
 

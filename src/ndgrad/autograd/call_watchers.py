@@ -16,6 +16,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Protocol
 
+from ndgrad.autograd.accumulate import accumulate_array
+from ndgrad.autograd.engine import apply_lane, apply_leaf
 from ndgrad.autograd.modes import ThreadState, enter_process, leave_process, process, thread
 from ndgrad.autograd.node import Extra
 from ndgrad.autograd.variable import AccumulateGrad
@@ -122,17 +124,12 @@ def evaluation(run_node: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _rule(task: Any, node: Any, g: Any, keep: bool) -> Any:
-    from ndgrad.autograd.engine import apply_lane
-
     received = tuple(g) if isinstance(g, list) else (g,)
     return watched(NODE, node.name(), node, received, lambda: apply_lane(task, node, g, keep))
 
 
 def accumulate_leaves(task: Any) -> None:
     """The end of a pass: the gradients of leaves that nobody waited for."""
-    from ndgrad.autograd.accumulate import accumulate_array
-    from ndgrad.autograd.engine import apply_leaf
-
     while task.leaves:
         node, g = task.leaves.pop()
         around = begin(EVALUATION, node.name(), node)

@@ -15,7 +15,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple, Protocol, Self
 
-from ndgrad.arrays.library import is_raw_array
+from ndgrad._tensor import Tensor
+from ndgrad.arrays.library import is_raw_array, library_of
+from ndgrad.autograd.dispatch import run_forward
+from ndgrad.autograd.inplace import write
 from ndgrad.autograd.modes import Block, Modes, process, restore, scope, thread
 from ndgrad.autograd.subclass import dispatch_types, dispatched, has_dispatch
 from ndgrad.autograd.variable import Variable, wrap
@@ -48,7 +51,6 @@ def observed_forward(op: Any, library: Any, args: tuple[Any, ...], arrays: list[
             op, args, arrays, settings, lambda: checked(op, "the dispatch of a tensor subclass", dispatched(op, args, settings))
         )
 
-    from ndgrad.autograd.dispatch import run_forward
 
     return _under_observers(op, args, arrays, settings, lambda: run_forward(op, library, args, arrays, settings))
 
@@ -144,8 +146,6 @@ class DispatchMode(Block):
         return cls(*args, **kwargs)
 
     def _handle(self, op: Any, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
-        from ndgrad._tensor import Tensor
-
         args = tuple(wrap(Tensor, a) if is_raw_array(a) else a for a in args)
         outside = scope()
         try:
@@ -183,8 +183,6 @@ class InPlaceForm:
         self.name = self.__name__ = op.name + "_"
 
     def __call__(self, target: Any, *args: Any, **settings: Any) -> Any:
-        from ndgrad.autograd.inplace import write
-
         return write(self.op, target, args, {**self.op.settings, **settings})
 
     def forward_for(self, library: Any) -> Callable[..., Any]:
@@ -219,8 +217,6 @@ class Factory:
         self.settings = {"dtype": array.dtype}
 
     def __call__(self, *args: Any, **settings: Any) -> Any:
-        from ndgrad._tensor import Tensor
-
         if args != self.args or settings != self.settings:
             raise RuntimeError(
                 f"a dispatch mode called {self.name} with other arguments than it was given. Make another tensor by its public function "
@@ -309,8 +305,6 @@ class Recording:
 
     def run(self, inputs: list[Any], outputs: list[Any]) -> list[Any]:
         """The values of recorded arrays (`outputs`) for other inputs."""
-        from ndgrad.arrays.library import library_of
-
         values: dict[int, Any] = dict(enumerate(inputs))
         library = library_of(inputs[0])
         for call in self.calls:

@@ -23,6 +23,7 @@ from ndgrad.arrays.precision import is_inexact
 from ndgrad.autograd.grad_mode import Switch
 from ndgrad.autograd.modes import ThreadState, thread
 from ndgrad.autograd.node import Extra, edge_node
+from ndgrad.autograd.saved import unpack_raw
 from ndgrad.autograd.variable import AccumulateGrad, Variable
 from ndgrad.debug.source_lines import Trace, format_stack, innermost, place_of, switch, trace_of
 
@@ -190,8 +191,6 @@ def values_at(node: Any, g: Any, found: Finding) -> str:
 
 def saved_values(node: Any) -> list[tuple[str, Any]]:
     """The saved values of a node by torch's names, as arrays; those that cannot be read are left out."""
-    from ndgrad.autograd.saved import unpack_raw
-
     plan = getattr(node, "plan", None)
     if plan is None:
         return []

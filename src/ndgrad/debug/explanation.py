@@ -16,7 +16,10 @@ import numpy as np
 
 from ndgrad.arrays.precision import is_inexact
 from ndgrad.autograd.node import Extra, edge_node
+from ndgrad.autograd.saved import lift
+from ndgrad.autograd.traversal import nodes_towards
 from ndgrad.autograd.variable import AccumulateGrad, Variable, edge, innermost_array, np_dtype, requires_grad
+from ndgrad.debug.gradient_probe import Unreadable, flow
 from ndgrad.debug.provenance import HARMLESS, REASONS, Origin, departures, origin_of
 from ndgrad.debug.source_lines import Place, place_of
 
@@ -120,14 +123,10 @@ def explain(y: Any, x: Any) -> Explanation:
 
 def _nodes_between(start: Any, target: Any) -> set[Any]:
     """The nodes on the ways from y's edge to x's; none if there is no way."""
-    from ndgrad.autograd.traversal import nodes_towards
-
     return nodes_towards([edge_node(start)], {edge_node(target)})
 
 
 def _through_graph(y: Any, x: Any, start: Any, target: Any, needed: set[Any]) -> Explanation:
-    from ndgrad.debug.gradient_probe import Unreadable, flow
-
     if isinstance(y._array, Variable) or edge_node(start).level:
         return Explanation("connected", "x is in the graph of y, inside a function transform whose gradients cannot be looked at from here")
     try:
@@ -155,8 +154,6 @@ def _through_graph(y: Any, x: Any, start: Any, target: Any, needed: set[Any]) ->
 
 
 def _as_tensor(array: Any) -> Any:
-    from ndgrad.autograd.saved import lift
-
     return lift(np.asarray(array))
 
 

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ndgrad.autograd.graph import walk
 from ndgrad.autograd.node import Node
 from ndgrad.autograd.saved import FREED, Packed, RuleNode
 from ndgrad.autograd.saved_access import shown_names, slot
@@ -109,8 +110,6 @@ def saved_bytes(*roots: Any) -> int:
     >>> ndgrad.autograd.graph.saved_bytes(y)
     16000
     """
-    from ndgrad.autograd.graph import walk
-
     return bytes_held(walk(*roots))
 
 

@@ -18,6 +18,8 @@ import numpy as np
 
 from ndgrad.autograd.modes import thread
 from ndgrad.autograd.variable import Variable, wrap
+from ndgrad.func.batching import BatchLevel, batch_tensor
+from ndgrad.func.levels import find_level, level_number
 
 T = TypeVar("T")
 
@@ -32,8 +34,6 @@ def take_apart(t: Any) -> tuple[Any, tuple[int, ...]]:
             )
         return t, ()
     if t._meta is not None and t._meta.view is not None and thread.levels:
-        from ndgrad.func.levels import level_number
-
         level_number(t)  # a view of memory that was written in a transform catches up with it
     array, levels = take_apart(t._array)
     if t._meta is not None and t._meta.batch_level:
@@ -45,9 +45,6 @@ def put_together(array: Any, levels: Sequence[int], face: type[Any]) -> Any:
     """The tensor over an array with the batches of these vmap levels in front."""
     t = wrap(face, array)
     if levels:
-        from ndgrad.func.batching import batch_tensor
-        from ndgrad.func.levels import find_level
-
         for number in levels:
             t = batch_tensor(find_level(number), t)
     return t
@@ -89,8 +86,6 @@ class Batch:
 
     @contextmanager
     def _opened(self) -> Iterator[None]:
-        from ndgrad.func.batching import BatchLevel
-
         with ExitStack() as stack:
             for number in self.levels:
                 outer = _level(number)
@@ -130,8 +125,6 @@ class Batch:
 
 
 def _level(number: int) -> Any:
-    from ndgrad.func.levels import find_level
-
     return find_level(number)
 
 

@@ -19,6 +19,8 @@ from typing import Any
 import numpy as np
 
 from ndgrad.autograd.variable import np_dtype, wrap
+from ndgrad.func.jacobian import jacfwd
+from ndgrad.func.transforms import grad, jvp, vjp, vmap
 from ndgrad.implicit.batched_arrays import Batch, take_apart
 from ndgrad.implicit.integration import Adjoint, Settings, System, forward
 from ndgrad.implicit.linear import unit_vectors
@@ -75,8 +77,6 @@ def states_array(states: list[Any], shape: tuple[int, ...], dtype: Any) -> Any:
 
 def system_of(f: Callable[[Any, Any], Any], batch: Batch, y0: Any, settings: Settings, groups: Sequence[int] = ()) -> System:
     """A right side of plain tensors as a system of arrays."""
-    from ndgrad.func.jacobian import jacfwd
-
     face, dtype = y0.face, np_dtype(y0)
 
     def rhs(t: float, y: Any) -> Any:
@@ -125,8 +125,6 @@ class FlowRule(Rule):
 
     def slopes(self, times: Any, states: Any, rest: Tensors) -> Any:
         """dy/dt at the times."""
-        from ndgrad.func.transforms import vmap
-
         return vmap(lambda t, y: self.f(t, y, rest))(times, states)
 
     def sweep(self, params: Tensors, g: Any, wanted: Sequence[int]) -> Any:
@@ -147,9 +145,6 @@ class FlowRule(Rule):
         return attach(batch.tensor(found, y0.face), (*params, g), SweepRule(self, wanted))
 
     def adjoint_of(self, batch: Batch, y0: Any, plain: Tensors, wanted: Sequence[int]) -> Adjoint:
-        from ndgrad.func.jacobian import jacfwd
-        from ndgrad.func.transforms import vjp, vmap
-
         face, dtype, f = y0.face, np_dtype(y0), self.f
         layout = Layout(self.settings.name, [plain[i] for i in wanted], face) if wanted else None
 
@@ -199,8 +194,6 @@ class FlowRule(Rule):
         return tensor_ops.zeros_like(out) if total is None else total
 
     def _variation(self, t0: Any, times: Any, y0: Any, rest: Tensors, start: Any, moving: Sequence[int], along: Sequence[Any]) -> Any:
-        from ndgrad.func.transforms import jvp
-
         n, count, f = int(y0.shape[0]), len(rest), self.f
         # The equation is linear in the tangents: their size is taken out, so that absolute tolerances mean the same for all.
         size = max((float(np.abs(take_apart(t)[0]).max(initial=0.0)) for t in (start, *along)), default=0.0)
@@ -236,8 +229,6 @@ class SweepRule(Rule):
         return Layout(self.flow.settings.name, chosen, params[2].face) if chosen else None
 
     def pull(self, out: Any, params: Tensors, g: Any, needs: Sequence[bool]) -> Tensors:
-        from ndgrad.func.transforms import grad
-
         n, layout = int(params[2].shape[0]), self._layout(params)
         tangents: list[Any] = [None] * (len(params) - 1)
         tangents[2] = tensor_ops.getitem(g, index=(slice(0, n),))
@@ -252,8 +243,6 @@ class SweepRule(Rule):
         return tuple(next(found) if need else None for need in needs)
 
     def push(self, out: Any, params: Tensors, tangents: Tensors) -> Any:
-        from ndgrad.func.transforms import grad
-
         *inner_t, g_t = tangents
         total = None
         if g_t is not None:

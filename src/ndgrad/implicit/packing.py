@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from ndgrad._tensor import Tensor
 from ndgrad.arrays.precision import is_inexact, result_dtype
 from ndgrad.autograd.variable import Variable, np_dtype, wrap
 from ndgrad.implicit.rewrapping import as_captured, with_face
@@ -116,8 +117,6 @@ def tensors_of(name: str, result: PyTree, face: type[Any]) -> list[Any]:
 
 def face_of_tree(*trees: PyTree) -> type[Any]:
     """The face of the tensors in some structures: NumPy's if any has it, as for ops."""
-    from ndgrad._tensor import Tensor
-
     found: type[Any] = Tensor
     for tree in trees:
         for leaf in tree_flatten(tree)[0]:

@@ -14,6 +14,7 @@ import numpy as np
 
 from ndgrad.arrays.precision import FLOATING, is_floating, result_dtype
 from ndgrad.autograd.variable import Variable, np_dtype, wrap
+from ndgrad.func.transforms import jvp, vjp
 from ndgrad.implicit.batched_arrays import Batch, take_apart
 from ndgrad.implicit.convergence import check_on_failure, not_converged, scipy_module
 from ndgrad.implicit.equations import Equations
@@ -150,8 +151,6 @@ class IntegralRule(Rule):
         self.f, self.settings = f, settings
 
     def pull(self, out: Any, params: Tensors, g: Any, needs: Sequence[bool]) -> Tensors:
-        from ndgrad.func.transforms import vjp
-
         a, b, *rest = params
         grads: list[Any] = [None] * len(params)
         for i, (limit, sign) in enumerate(((a, -1.0), (b, 1.0))):
@@ -173,8 +172,6 @@ class IntegralRule(Rule):
         return grads
 
     def push(self, out: Any, params: Tensors, tangents: Tensors) -> Any:
-        from ndgrad.func.transforms import jvp
-
         a, b, *rest = params
         total = tensor_ops.zeros_like(out)
         for limit, t, sign in ((a, tangents[0], -1.0), (b, tangents[1], 1.0)):

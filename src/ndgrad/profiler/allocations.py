@@ -18,6 +18,7 @@ from typing import Any, Self
 from ndgrad.autograd.call_watchers import EVALUATION, NODE, RANGE, WRITE, add_watcher, remove_watcher
 from ndgrad.autograd.modes import thread
 from ndgrad.autograd.variable import AccumulateGrad, Variable, innermost_array
+from ndgrad.debug.drawing.contents import format_bytes
 from ndgrad.debug.saved_memory import owner
 from ndgrad.debug.source_lines import Frames, Place, innermost, places, user_frames
 
@@ -284,7 +285,6 @@ class trace_allocations:
         groups: dict[tuple[str, bool, Place | None], list[Allocation]] = {}
         for made in self.at_peak:
             groups.setdefault((made.op, made.backward, made.place), []).append(made)
-        from ndgrad.debug.drawing.contents import format_bytes
 
         rows = sorted(groups.items(), key=lambda group: -sum(made.nbytes for made in group[1]))
         lines = [

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from typing import Any, Self
 
 from ndgrad.profiler.table import build_table, format_memory, format_time, format_time_share
+from ndgrad.profiler.trace import write_trace
 
 __all__ = ["EventList", "FunctionEvent", "FunctionEventAvg", "Interval"]
 
@@ -357,8 +358,6 @@ class EventList(list[Any]):
 
     def export_chrome_trace(self, path: str | os.PathLike[str]) -> None:
         """Write the events as a trace for chrome://tracing, Perfetto, and their kin."""
-        from ndgrad.profiler.trace import write_trace
-
         write_trace(path, self, self._thread_names, self._memory)
 
     def supported_export_stacks_metrics(self) -> list[str]:

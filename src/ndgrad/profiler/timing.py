@@ -26,6 +26,7 @@ from ndgrad.debug.saved_memory import holdings, unique_bytes
 from ndgrad.debug.source_lines import STACK_LIMIT, Frames, places, user_frames
 from ndgrad.profiler.allocations import Allocation, Ledger, note_received, note_results
 from ndgrad.profiler.events import EventList, FunctionEvent, FunctionEventAvg
+from ndgrad.profiler.flops import flops_of
 
 __all__ = ["EventList", "FunctionEvent", "FunctionEventAvg", "kineto_available", "profile", "record_function"]
 
@@ -166,7 +167,6 @@ class Recorder:
         """What was measured, as events, nested."""
         if self.ledger is not None:
             self.ledger.close()
-        from ndgrad.profiler.flops import flops_of
 
         spans = list(self.spans)
         totals: dict[Span, int] = {}

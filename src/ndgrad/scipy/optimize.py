@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from ndgrad import linalg
 from ndgrad.autograd.variable import Variable
 from ndgrad.func.jacobian import jacfwd
 from ndgrad.func.transforms import grad
@@ -24,7 +25,7 @@ from ndgrad.implicit.packing import Layout, PyTree
 from ndgrad.implicit.rewrapping import with_face
 from ndgrad.implicit.roots import find_root
 from ndgrad.numpy._array import Array
-from ndgrad.pytree import tree_flatten
+from ndgrad.pytree import tree_flatten, tree_map
 from ndgrad.scipy._arrays import as_array, as_arrays
 
 
@@ -190,8 +191,6 @@ def curve_fit(
     Both are differentiable in `xdata`, `ydata`, `sigma` and what `f` closes over. `sigma` holds standard deviations, or a covariance
     matrix.
     """
-    from ndgrad import linalg
-
     x = as_array(xdata) if not callable(getattr(xdata, "keys", None)) else xdata
     y = as_array(ydata)
     if p0 is None:
@@ -337,8 +336,6 @@ def root_scalar(
 
 def fixed_point(func: Callable[..., Any], x0: Any, args: Any = (), xtol: float = 1e-8, maxiter: int = 500, method: str = "del2") -> Any:
     """`scipy.optimize.fixed_point`; the fixed point is differentiable in `args` and in what `func` closes over."""
-    from ndgrad.pytree import tree_map
-
     start = as_arrays(x0)
 
     def residual(x: Any, *given: Any) -> Any:

@@ -12,10 +12,12 @@ from typing import Any
 
 import numpy as np
 
+from ndgrad.arrays.library import library_of
 from ndgrad.autograd.gradcheck.analytical import as_tuple, differentiable, like, pull, reverse_jacobian
 from ndgrad.autograd.gradcheck.derivative_checks import Check, GradcheckError, name_of, random_like
 from ndgrad.autograd.gradcheck.numerical import Array, numerical_jacobian, values_of
-from ndgrad.autograd.variable import Variable, np_dtype, requires_grad
+from ndgrad.autograd.variable import Variable, innermost_array, np_dtype, requires_grad, wrap
+from ndgrad.ops.vocabulary import tensor_ops
 
 
 def gradcheck(
@@ -148,8 +150,6 @@ def _cotangent(output: Any, random: np.random.Generator, strided: bool) -> Any:
     """A random cotangent that requires grad; strided means every other element of a larger one."""
     made = like(output, random_like(random, output))
     if strided and math.prod(output.shape):
-        from ndgrad.ops.vocabulary import tensor_ops
-
         made = tensor_ops.getitem(tensor_ops.stack(made, made, dim=len(made.shape)), index=(Ellipsis, 0))
     return made.requires_grad_()
 
@@ -205,9 +205,6 @@ def get_analytical_jacobian(inputs: Any, output: Any, nondet_tol: float = 0.0, g
 
 def like_matrix(t: Any, matrix: Array) -> Any:
     """A matrix as a tensor of the face and device of `t`."""
-    from ndgrad.arrays.library import library_of
-    from ndgrad.autograd.variable import innermost_array, wrap
-
     return wrap(t.face, library_of(innermost_array(t)).asarray(matrix))
 
 

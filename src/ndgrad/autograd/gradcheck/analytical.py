@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from ndgrad.arrays.library import library_of
 from ndgrad.autograd import forward_ad
 from ndgrad.autograd.calls import grad
 from ndgrad.autograd.gradcheck.numerical import Array, host_array
@@ -28,8 +29,6 @@ def differentiable(outputs: Sequence[Any]) -> list[int]:
 
 def like(t: Any, values: Any) -> Any:
     """A constant with given values on the device of `t`."""
-    from ndgrad.arrays.library import library_of
-
     library = library_of(innermost_array(t))
     return wrap(t.face, library.asarray(np.asarray(values).reshape(tuple(t.shape)).astype(np_dtype(t))))
 

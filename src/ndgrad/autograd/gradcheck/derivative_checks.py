@@ -37,6 +37,8 @@ from ndgrad.autograd.gradcheck.numerical import (
 )
 from ndgrad.autograd.gradcheck.progress import Progress
 from ndgrad.autograd.variable import Variable, np_dtype, requires_grad
+from ndgrad.func.transforms import vmap
+from ndgrad.ops.vocabulary import tensor_ops
 
 #: How many cotangents or tangents a check of batching uses.
 _BATCH = 4
@@ -280,8 +282,6 @@ class Check:
 
     def batched_backward(self) -> None:
         """vmap over backward equals a loop over it."""
-        from ndgrad.func.transforms import vmap
-
         for number in self.differentiable:
             output = self.outputs[number]
             cotangents = [like(output, random_like(self.random, output)) for _ in range(_BATCH)]
@@ -303,8 +303,6 @@ class Check:
 
     def batched_forward(self) -> None:
         """vmap over forward mode equals a loop over it."""
-        from ndgrad.func.transforms import vmap
-
         for i in self.positions:
             tangents = [like(self.inputs[i], random_like(self.random, self.inputs[i])) for _ in range(_BATCH)]
             rows = [push(self.func, self.inputs, {i: t})[1] for t in tangents]
@@ -394,6 +392,4 @@ def _no_more_than_zero(a: Array) -> bool:
 
 
 def _stack(tensors: Sequence[Any]) -> Any:
-    from ndgrad.ops.vocabulary import tensor_ops
-
     return tensor_ops.stack(*tensors, dim=0)

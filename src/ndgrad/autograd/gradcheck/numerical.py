@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ndgrad.arrays.library import library_of
 from ndgrad.arrays.placement import CPU, moved
 from ndgrad.arrays.precision import is_inexact
 from ndgrad.autograd.variable import Variable, innermost_array, np_dtype
@@ -104,8 +105,6 @@ def numerical_jacobian(
 
 def numerical_directional(call: Callable[[], list[Array]], t: Any, name: str, direction: Array, eps: float) -> list[Array]:
     """The derivative of each output of `call` when tensor `t` moves along `direction`."""
-    from ndgrad.arrays.library import library_of
-
     array = memory_of(t, name)
     before = array.copy()
     along = library_of(array).asarray(direction)

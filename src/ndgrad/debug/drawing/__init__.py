@@ -17,7 +17,11 @@ from types import FrameType
 from typing import Any
 
 from ndgrad.debug.drawing.contents import Contents, gather
+from ndgrad.debug.drawing.dot import dot_text
+from ndgrad.debug.drawing.fold import fold
 from ndgrad.debug.drawing.names import Names
+from ndgrad.debug.drawing.svg import svg_text
+from ndgrad.debug.drawing.text import text_tree
 
 __all__ = ["GraphPicture", "draw", "show", "to_dot", "to_svg", "tree"]
 
@@ -37,21 +41,14 @@ class GraphPicture:
 
     @property
     def text(self) -> str:
-        from ndgrad.debug.drawing.text import text_tree
-
         return text_tree(self._contents, self._limit)
 
     @property
     def dot(self) -> str:
-        from ndgrad.debug.drawing.dot import dot_text
-
         return dot_text(self._contents)
 
     @property
     def svg(self) -> str:
-        from ndgrad.debug.drawing.fold import fold
-        from ndgrad.debug.drawing.svg import svg_text
-
         return svg_text(fold(self._contents, LARGEST if self._limit is None else self._limit))
 
     def save(self, path: str | os.PathLike[str]) -> None:
