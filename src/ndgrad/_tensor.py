@@ -14,17 +14,7 @@ from typing import TYPE_CHECKING, Any, Self, overload
 import numpy as np
 
 from ndgrad import devices, dtypes
-from ndgrad.arrays.library import is_raw_array
-from ndgrad.arrays.placement import device_of
-from ndgrad.arrays.precision import is_inexact, is_number
-from ndgrad.autograd.calls import backward
-from ndgrad.autograd.inplace import write
-from ndgrad.autograd.modes import process
-from ndgrad.autograd.subclass import announce_class, default_dispatch, default_function, make_wrapper
-from ndgrad.autograd.variable import Variable, meta_of, np_dtype, recorded, requires_grad, wrap
-from ndgrad.autograd.versions import Version, is_inference, storage_of, version_number
-from ndgrad.autograd.view import replay
-from ndgrad.checks import (
+from ndgrad.api.tensor_checks import (
     as_leaf,
     channels_last_order,
     check_grad,
@@ -35,10 +25,20 @@ from ndgrad.checks import (
     vmap_error,
     warn_deprecated,
 )
+from ndgrad.api.tensor_protocols import PythonProtocols
+from ndgrad.arrays.library import is_raw_array
+from ndgrad.arrays.placement import device_of
+from ndgrad.arrays.precision import is_inexact, is_number
+from ndgrad.autograd.calls import backward
+from ndgrad.autograd.inplace import write
+from ndgrad.autograd.modes import process
+from ndgrad.autograd.subclass import announce_class, default_dispatch, default_function, make_wrapper
+from ndgrad.autograd.variable import Variable, meta_of, np_dtype, recorded, requires_grad, wrap
+from ndgrad.autograd.versions import Version, is_inference, storage_of, version_number
+from ndgrad.autograd.view import replay
 from ndgrad.ops import arithmetic, bitwise, comparison, product, shape
 from ndgrad.ops import complex as complex_ops
 from ndgrad.ops.generate import FACES, make_eager
-from ndgrad.protocols import PythonProtocols
 from ndgrad.sizes import Size, size_of_shape
 from ndgrad.storage import TypedStorage, UntypedStorage, batch_dims, contiguous_strides, locked, memory_of, pointer, storage_offset
 

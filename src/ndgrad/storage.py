@@ -15,8 +15,10 @@ from typing import Any
 
 import numpy as np
 
+from ndgrad.arrays.placement import device_of
 from ndgrad.autograd.variable import Variable, innermost_array
 from ndgrad.autograd.versions import Storage, exporter_of, storage_of
+from ndgrad.dtypes import as_dtype
 
 # ----- from a tensor to its memory -----------------------------------------------------------------------------------
 
@@ -209,8 +211,6 @@ class UntypedStorage:
 
     @property
     def device(self) -> Any:
-        from ndgrad.arrays.placement import device_of
-
         return device_of(self._owner)
 
     @property
@@ -268,8 +268,6 @@ class TypedStorage:
     __slots__ = ("_elements", "_untyped", "dtype")
 
     def __init__(self, untyped: UntypedStorage, dtype: Any) -> None:
-        from ndgrad.dtypes import as_dtype
-
         self.dtype = as_dtype(dtype)
         self._untyped = untyped
         whole = untyped.nbytes() // self.dtype.itemsize * self.dtype.itemsize

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ndgrad.autograd.inplace import write
+from ndgrad.autograd.inplace import write, write_out
 from ndgrad.autograd.variable import Variable, np_dtype
 from ndgrad.ops import comparison, fill
 from ndgrad.ops.table import table
@@ -55,7 +55,6 @@ def _infinite(name: str, input: Any, out: Any) -> Any:
         raise RuntimeError(f"{name} does not support complex inputs, which have no sign. Ask for the real or imaginary part.")
     if out is None:
         return table[name](input)
-    from ndgrad.autograd.inplace import write_out
 
     return write_out(table[name], (input,), {}, out)
 

@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 
 from ndgrad import devices, dtypes
+from ndgrad.api.tensor_checks import channels_last_order, handed_out
+from ndgrad.api.tensor_types import type_name, type_of
 from ndgrad.arrays.placement import device_of, moved
 from ndgrad.autograd.dispatch import on_device
 from ndgrad.autograd.modes import process
 from ndgrad.autograd.stake import stake_of
 from ndgrad.autograd.variable import Variable, np_dtype
 from ndgrad.autograd.versions import storage_of
-from ndgrad.checks import channels_last_order, handed_out
 from ndgrad.ops import cast as ops
 from ndgrad.storage import announce, batch_dims, memory_of
 
@@ -201,8 +202,6 @@ def cuda(self: Any, device: Any = None, non_blocking: Any = False, memory_format
 
 def type(self: Any, dtype: Any = None, non_blocking: Any = False) -> Any:
     """The name of the tensor's type, such as 'ndgrad.DoubleTensor'; or, with `dtype`, the tensor converted to it."""
-    from ndgrad.typed import type_name, type_of
-
     if dtype is None:
         return type_name(self)
     return converted(self, type_of(dtype), None, False, None)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ndgrad import dtypes
+from ndgrad.arrays import threads
 from ndgrad.autograd.variable import Variable, meta_of, new, np_dtype
 from ndgrad.dtypes import (
     can_cast,
@@ -160,8 +161,6 @@ def is_shared(self: Any) -> bool:
 
 def get_num_threads() -> int:
     """How many threads one kernel may use."""
-    from ndgrad.arrays import threads
-
     return threads.max_threads
 
 
@@ -171,7 +170,6 @@ def set_num_threads(count: int) -> None:
         raise TypeError(f"set_num_threads expects an int, but got {type(count).__name__}.")
     if count < 1:
         raise RuntimeError(f"set_num_threads expects a positive integer, and got {count}.")
-    from ndgrad.arrays import threads
 
     threads.max_threads = count
 

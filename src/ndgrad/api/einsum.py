@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ndgrad.api.arguments import both_worlds
+from ndgrad.api.arguments import as_dim, both_worlds
+from ndgrad.api.product import written
 from ndgrad.ops import product, reduce, shape, triangle
 
 __all__ = ["einsum", "tensordot"]
@@ -265,8 +266,6 @@ def tensordot(a: Any, b: Any, dims: Any = 2, out: Any = None) -> Any:
     >>> ndgrad.tensordot(ndgrad.ones(2, 3), ndgrad.ones(3, 4), dims=1).shape
     ndgrad.Size([2, 4])
     """
-    from ndgrad.api.product import written
-
     first, second = _dims_to_contract(a, b, dims)
     for i, j in zip(first, second, strict=True):
         m, n = a.shape[i], b.shape[j]
@@ -295,8 +294,6 @@ def _sum_longer(x: Any, dims: list[int], y: Any, others: list[int]) -> Any:
 
 
 def _dims_to_contract(a: Any, b: Any, dims: Any) -> tuple[list[int], list[int]]:
-    from ndgrad.api.arguments import as_dim
-
     if hasattr(dims, "tolist"):
         dims = dims.tolist()
     if isinstance(dims, int):

@@ -15,10 +15,10 @@ from ndgrad.api.arguments import both_worlds
 from ndgrad.api.creation import Options
 from ndgrad.api.product import conjugate, written
 from ndgrad.api.rearrange import roll
+from ndgrad.api.tensor_checks import existing_dim
 from ndgrad.arrays.precision import is_inexact
 from ndgrad.autograd.stake import as_number
 from ndgrad.autograd.variable import Variable, np_dtype
-from ndgrad.checks import existing_dim
 from ndgrad.dtypes import as_dtype, as_numpy_dtype, get_default_dtype
 from ndgrad.ops import cast, fourier, index, padding
 

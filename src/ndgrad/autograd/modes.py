@@ -416,7 +416,7 @@ class ThreadState(_Fields):
     guard: bool = False
     #: Whether nodes remember the user's lines: any of debug, guard and anomaly.
     remembers: bool = False
-    #: What sees every call from outside (see ndgrad.autograd.watch).
+    #: What sees every call from outside (see ndgrad.autograd.call_watchers).
     watchers: tuple[Any, ...] = ()
 
     #: The backward pass that is running, if any.

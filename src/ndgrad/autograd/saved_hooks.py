@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from ndgrad._tensor import Tensor
 from ndgrad.autograd.grad_mode import Mode
 from ndgrad.autograd.modes import Block, Modes, SavedHooks, restore, scope, thread
 from ndgrad.autograd.saved import Packed, is_differentiable_output
@@ -38,8 +39,6 @@ def pack(value: Any, hooks: tuple[SavedHooks, ...], saving: tuple[Any, str], nod
 
 def pack_output(node: Any, name: str, hooks: tuple[SavedHooks, ...], storage: Any) -> None:
     """As `pack`, for an output that the node holds as a bare array; `storage` is that of the tensor that will hold it."""
-    from ndgrad._tensor import Tensor
-
     bare = wrap(Tensor, getattr(node, name))
     bare._storage = storage
     if node.level:

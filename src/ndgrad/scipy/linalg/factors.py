@@ -11,7 +11,7 @@ from ndgrad.api import decomposition
 from ndgrad.numpy.coercion import as_array, constant, operands, values_of
 from ndgrad.ops import banded, banded_cholesky, matrix_root
 from ndgrad.ops.vocabulary import tensor_ops
-from ndgrad.scipy._beyond import finite
+from ndgrad.scipy._without_rules import finite
 from ndgrad.scipy.linalg.systems import adjoint, square, times_columns
 
 __all__ = [

@@ -11,7 +11,7 @@ import enum
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ndgrad.autograd.observe import DispatchMode, InPlaceForm
+from ndgrad.autograd.op_observers import DispatchMode, InPlaceForm
 from ndgrad.autograd.variable import wrap
 from ndgrad.autograd.versions import storage_of
 from ndgrad.ops.shape import detach
