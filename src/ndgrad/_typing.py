@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from ndgrad.numpy._array import Array
 
 __all__ = [
-    "Array", "ArrayLike", "Axes", "Axis", "Device", "Dims", "Dtype", "Generator", "Layout", "MemoryFormat", "Number", "Shape",
-    "Tensor", "TensorLike", "Tensors",
+    "Array", "ArrayLike", "Axes", "Axis", "Device", "Dims", "Dtype", "Generator", "Layout", "MemoryFormat", "Number", "Payload",
+    "Shape", "Tensor", "TensorLike", "Tensors",
 ]  # fmt: skip
 
 #: A Python number.
@@ -38,6 +38,8 @@ Shape: TypeAlias = int | Sequence[int]
 Dtype: TypeAlias = "dtype | np.dtype[Any] | type[Any] | str | None"
 #: What names a device: "cpu", "cuda:1", the number of a GPU; None is the default one.
 Device: TypeAlias = "device | str | int | None"
+#: An array of NumPy, CuPy or another library, or a tensor of the level below.
+Payload: TypeAlias = Any
 Layout: TypeAlias = "layout | None"
 MemoryFormat: TypeAlias = "memory_format | None"
 

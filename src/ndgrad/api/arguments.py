@@ -11,7 +11,10 @@ import functools
 import inspect
 import operator
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, SupportsIndex, TypeVar
+
+if TYPE_CHECKING:
+    from ndgrad._typing import Dims
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -78,7 +81,7 @@ def renamed(
     return found
 
 
-def as_dim(dim: Any, ndim: int, what: str = "dim") -> int:
+def as_dim(dim: SupportsIndex, ndim: int, what: str = "dim") -> int:
     """A non-negative dimension number; a 0-d tensor has, as in torch, dimensions 0 and -1."""
     try:
         number = operator.index(dim)
@@ -93,7 +96,7 @@ def as_dim(dim: Any, ndim: int, what: str = "dim") -> int:
     return number % size
 
 
-def as_dims(dim: Any, ndim: int) -> tuple[int, ...]:
+def as_dims(dim: Dims, ndim: int) -> tuple[int, ...]:
     """Dimension numbers as a tuple; None means all. Duplicates raise. A 0-d tensor gives ()."""
     if dim is None:
         return tuple(range(ndim))

@@ -1,12 +1,13 @@
-"""What Python asks of a tensor: len, iteration, truth, numbers, arrays, text, copies.
+"""Python's protocols: len, iteration, truth, numbers, arrays, text, copies.
 
 Each door from a tensor to a plain value checks that nothing is lost on the way: the graph, the batch of a vmap, elements.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Iterator
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Self, SupportsIndex
 
 import numpy as np
 
@@ -15,9 +16,20 @@ from ndgrad.arrays.precision import FLOATING
 from ndgrad.autograd.variable import Variable, np_dtype, wrap
 from ndgrad.storage import batch_dims
 
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from ndgrad._typing import Payload
+
 
 class PythonProtocols(Variable):
-    """The special methods of `Tensor` that are not operators."""
+    """The special methods of `Tensor` that are not operators.
+
+    >>> import ndgrad
+    >>> x = ndgrad.tensor([1.0, 2.0])
+    >>> len(x), 2.0 in x, [float(element) for element in x]
+    (2, True, [1.0, 2.0])
+    """
 
     __slots__ = ()
 
@@ -34,16 +46,16 @@ class PythonProtocols(Variable):
             raise TypeError("len() of a 0-d tensor, which has no dimensions. It holds one element: use item().")
         return int(sizes[0])
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[Self]:
         """The parts along the first dimension, as views that may be written."""
         if not self.shape:
             raise TypeError("iteration over a 0-d tensor, which has no dimensions. It holds one element: use item().")
         return (self[i] for i in range(len(self)))
 
-    def __reversed__(self) -> Any:
+    def __reversed__(self) -> Self:
         return self.flip(0) if self.ndim else self
 
-    def __contains__(self, element: Any) -> bool:
+    def __contains__(self, element: object) -> bool:
         if not isinstance(element, (Variable, bool, int, float, complex, np.generic)):
             raise RuntimeError(
                 f"Tensor.__contains__ only supports Tensor or scalar, but you passed in a {type(element)}. Compare with == "
@@ -84,7 +96,7 @@ class PythonProtocols(Variable):
             )
         return int(only_element(self, "an index or a size"))
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+    def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> npt.NDArray[Any]:
         """Its memory as a NumPy array; raises where that would drop the graph."""
         if asked_by_sparse():
             return NOT_AN_ARRAY
@@ -97,25 +109,27 @@ class PythonProtocols(Variable):
             return array.astype(dtype)
         return array.copy() if copy else array
 
-    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
         """NumPy's ufuncs on tensors: see ndgrad.numpy.ufuncs, whose function takes this one's place when first called."""
         from ndgrad.numpy.ufuncs import array_ufunc
 
-        PythonProtocols.__array_ufunc__ = array_ufunc  # type: ignore[method-assign]  # installed when first asked for
+        PythonProtocols.__array_ufunc__ = array_ufunc  # type: ignore[method-assign]  # installed when first used
         return array_ufunc(self, ufunc, method, *inputs, **kwargs)
 
-    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+    def __array_function__(
+        self, function: Callable[..., Any], types: Iterable[type], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
         """NumPy's functions on tensors: see ndgrad.numpy.dispatch."""
         from ndgrad.numpy.dispatch import array_function
 
-        PythonProtocols.__array_function__ = array_function  # type: ignore[method-assign]  # installed when first asked for
+        PythonProtocols.__array_function__ = array_function  # type: ignore[method-assign]  # installed when first used
         return array_function(self, function, types, args, kwargs)
 
-    def __array_wrap__(self, array: Any, context: Any = None, return_scalar: bool = False) -> Any:
+    def __array_wrap__(self, array: Payload, context: tuple[Any, ...] | None = None, return_scalar: bool = False) -> Self:
         """What NumPy's functions that do not dispatch make of a result: a constant with the face of their argument."""
         return wrap(self.face, array)
 
-    def __array_namespace__(self, /, *, api_version: str | None = None) -> Any:
+    def __array_namespace__(self, /, *, api_version: str | None = None) -> ModuleType:
         """The array API standard's functions for this tensor: the module ndgrad.array_api."""
         from ndgrad.array_api.version import namespace
 
@@ -126,7 +140,14 @@ class PythonProtocols(Variable):
 
         return dlpack_device(self)
 
-    def __dlpack__(self, *, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: bool | None = None) -> Any:
+    def __dlpack__(
+        self,
+        *,
+        stream: int | None = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any:
         """The memory, for other libraries' from_dlpack(); raises where that would drop the graph."""
         from ndgrad.api.dlpack import to_capsule
 
@@ -140,23 +161,23 @@ class PythonProtocols(Variable):
     def __repr__(self) -> str:
         from ndgrad.api.text import tensor_text
 
-        return tensor_text(self)
+        return tensor_text(self)  # type: ignore[arg-type]  # Tensor is the one class made of this
 
     def __dir__(self) -> list[str]:
         return sorted(set(object.__dir__(self)) - {"volatile"})
 
-    def __copy__(self) -> Any:
+    def __copy__(self) -> Self:
         """`copy.copy(t)`: the same values, in the graph."""
         from ndgrad.api.tensor_copies import shallow_copy
 
         return shallow_copy(self)
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         from ndgrad.api.tensor_copies import deep_copy
 
         return deep_copy(self, memo)
 
-    def __reduce_ex__(self, protocol: Any) -> Any:
+    def __reduce_ex__(self, protocol: SupportsIndex) -> tuple[Any, ...]:
         from ndgrad.api.tensor_copies import reduced
 
         return reduced(self)
