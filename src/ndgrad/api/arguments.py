@@ -96,6 +96,16 @@ def as_dim(dim: SupportsIndex, ndim: int, what: str = "dim") -> int:
     return number % size
 
 
+def as_integer(function: str, name: str, value: Any) -> int:
+    """A whole number, or the error that names the function and its argument."""
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise TypeError(
+            f"{function}(): argument {name!r} must be int, not {type(value).__name__} ({value!r}). Give a whole number."
+        ) from None
+
+
 def as_dims(dim: Dims, ndim: int) -> tuple[int, ...]:
     """Dimension numbers as a tuple; None means all. Duplicates raise. A 0-d tensor gives ()."""
     if dim is None:

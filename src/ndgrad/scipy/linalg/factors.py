@@ -142,7 +142,7 @@ def qr(a: Any, overwrite_a: bool = False, lwork: Any = None, mode: str = "full",
     else:
         q, r = decomposition.qr(t, "reduced")
         if mode == "r":
-            q, r = None, np.pad(r, [(0, 0)] * (t.ndim - 2) + [(0, m - r.shape[-2]), (0, 0)])
+            r = np.pad(r, [(0, 0)] * (t.ndim - 2) + [(0, m - r.shape[-2]), (0, 0)])
         found = (r,) if mode == "r" else (q, r)
     return (*found, order) if order is not None else found
 
