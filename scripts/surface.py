@@ -271,8 +271,8 @@ def methods() -> str:
 def package() -> str:
     """The stub of the package's namespace."""
     import ndgrad
-    from ndgrad import dtypes, typed
-    from ndgrad.api import families
+    from ndgrad import dtypes
+    from ndgrad.api import families, tensor_types
 
     stub = Stub()
     made = dict(sorted(families.namespace().items()))
@@ -293,7 +293,7 @@ def package() -> str:
         if isinstance(value, dtypes.dtype):
             stub.imports.add("from ndgrad.dtypes import dtype as dtype")
             stub.lines.append(f"{name}: dtype")
-        elif name in typed.CLASSES:
+        elif name in tensor_types.CLASSES:
             stub.lines.append(f"{name}: type[Tensor]")
         elif isinstance(value, float):
             stub.imports.add("from builtins import float as _float")

@@ -34,6 +34,7 @@ def test_contiguity_by_memory_format():
     assert not x.is_contiguous(memory_format=ndgrad.channels_last)
     assert last.clone().stride() == last.stride()
     assert last.clone(memory_format=ndgrad.contiguous_format).is_contiguous()
+    assert last.clone(memory_format=None).stride() == last.stride()  # the same as preserve_format, as in torch
     assert ndgrad.ones(3, 1, 2).permute(0, 2, 1).is_contiguous()  # a dimension of length one is anywhere
     assert ndgrad.ones(0, 3).T.is_contiguous()
     with pytest.raises(RuntimeError, match="required rank 4"):

@@ -14,10 +14,11 @@ from typing import Any as _Any  # underscored: not part of the namespace
 
 from ndgrad import devices as _devices
 from ndgrad import dtypes as _dtypes
-from ndgrad import typed as _typed
 from ndgrad._tensor import Tensor
 from ndgrad.api import families as _families
+from ndgrad.api import tensor_types as _typed
 from ndgrad.api.later import FUNCTIONS as _LATER
+from ndgrad.api.tensor_types import set_default_tensor_type
 from ndgrad.arrays.memory import get_retained_memory, set_retained_memory
 from ndgrad.arrays.memory import retain_by_default as _retain_by_default
 from ndgrad.autograd.grad_mode import (
@@ -32,7 +33,6 @@ from ndgrad.devices import device, get_default_device, layout, memory_format, se
 from ndgrad.generator import Generator, default_generator
 from ndgrad.sizes import Size
 from ndgrad.storage import TypedStorage, UntypedStorage
-from ndgrad.typed import set_default_tensor_type
 
 __version__ = "0.1.0"
 

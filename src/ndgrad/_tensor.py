@@ -17,15 +17,7 @@ from ndgrad import devices, dtypes
 from ndgrad._methods import TensorMethods
 from ndgrad.api.families import give_methods
 from ndgrad.api.public import method
-from ndgrad.arrays.placement import device_of
-from ndgrad.arrays.precision import is_inexact
-from ndgrad.autograd.calls import backward
-from ndgrad.autograd.modes import process
-from ndgrad.autograd.subclass import add_face, announce_class, default_dispatch, default_function, make_wrapper
-from ndgrad.autograd.variable import Variable, meta_of, np_dtype, recorded, requires_grad, wrap
-from ndgrad.autograd.versions import Version, is_inference, storage_of, version_number
-from ndgrad.autograd.view import replay
-from ndgrad.checks import (
+from ndgrad.api.tensor_checks import (
     as_leaf,
     channels_last_order,
     check_grad,
@@ -36,10 +28,18 @@ from ndgrad.checks import (
     vmap_error,
     warn_deprecated,
 )
-from ndgrad.ops import complex as complex_ops
+from ndgrad.api.tensor_protocols import PythonProtocols
+from ndgrad.arrays.placement import device_of
+from ndgrad.arrays.precision import is_inexact
+from ndgrad.autograd.calls import backward
+from ndgrad.autograd.modes import process
+from ndgrad.autograd.subclass import add_face, announce_class, default_dispatch, default_function, make_wrapper
+from ndgrad.autograd.variable import Variable, meta_of, np_dtype, recorded, requires_grad, wrap
+from ndgrad.autograd.versions import Version, is_inference, storage_of, version_number
+from ndgrad.autograd.view import replay
 from ndgrad.ops import shape
+from ndgrad.ops import complex as complex_ops
 from ndgrad.ops.generate import FACES
-from ndgrad.protocols import PythonProtocols
 from ndgrad.sizes import Size, size_of_shape
 from ndgrad.storage import TypedStorage, UntypedStorage, batch_dims, contiguous_strides, locked, memory_of, pointer, storage_offset
 

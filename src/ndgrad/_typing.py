@@ -7,7 +7,7 @@ a function of NumPy's face takes is whatever NumPy makes an array of, and Arrays
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict
 
 if TYPE_CHECKING:
     import numpy as np
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from ndgrad.numpy._array import Array
 
 __all__ = [
-    "Array", "ArrayLike", "Axes", "Axis", "Device", "Dims", "Dtype", "Generator", "Layout", "MemoryFormat", "Number", "Shape",
-    "Tensor", "TensorLike", "Tensors",
+    "Array", "ArrayLike", "Axes", "Axis", "Device", "Dims", "Dtype", "FactoryOptions", "Generator", "Layout", "MemoryFormat", "Number",
+    "Payload", "RandomOptions", "Shape", "Tensor", "TensorLike", "Tensors",
 ]  # fmt: skip
 
 #: A Python number.
@@ -38,8 +38,13 @@ Shape: TypeAlias = int | Sequence[int]
 Dtype: TypeAlias = "dtype | np.dtype[Any] | type[Any] | str | None"
 #: What names a device: "cpu", "cuda:1", the number of a GPU; None is the default one.
 Device: TypeAlias = "device | str | int | None"
+#: An array of NumPy, CuPy or another library, or a tensor of the level below.
+Payload: TypeAlias = Any
 Layout: TypeAlias = "layout | None"
 MemoryFormat: TypeAlias = "memory_format | None"
+
+#: An array of NumPy, CuPy or another library, or a tensor of the level below.
+Payload: TypeAlias = Any
 
 #: What NumPy's face makes an Array of.
 ArrayLike: TypeAlias = "Array | Tensor | npt.ArrayLike"
@@ -47,3 +52,20 @@ ArrayLike: TypeAlias = "Array | Tensor | npt.ArrayLike"
 Axis: TypeAlias = int | None
 #: One axis or several; None means all.
 Axes: TypeAlias = int | Sequence[int] | None
+
+
+class FactoryOptions(TypedDict, total=False):
+    """The keyword arguments that all factories share: `ndgrad.zeros(3, dtype=ndgrad.float64)`."""
+
+    out: Tensor | None
+    dtype: Dtype
+    layout: Layout
+    device: Device
+    requires_grad: bool
+    pin_memory: bool
+
+
+class RandomOptions(FactoryOptions, total=False):
+    """Those of random factories: `ndgrad.rand(3, generator=g)`."""
+
+    generator: Generator | None

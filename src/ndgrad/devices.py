@@ -1,8 +1,8 @@
 """Where data lies and how it is laid out: devices, layouts and memory formats, as named singletons.
 
 The constraint that shaped this file: these objects are names only. Making `device('cuda')` imports no GPU
-library and asks for no GPU; whoever allocates there finds out. Equal devices are the same object, so the
-tensor layer may compare them with `is`.
+library and needs no GPU; allocating there does. Equal devices are the same object, so the tensor layer may
+compare them with `is`.
 """
 
 from __future__ import annotations
@@ -149,7 +149,12 @@ _defaults: ContextVar[tuple[device, ...]] = ContextVar("ndgrad_default_devices",
 
 
 def get_default_device() -> device:
-    """The device on which factories make tensors when none is named."""
+    """The device on which factories make tensors when none is named.
+
+    >>> import ndgrad
+    >>> ndgrad.get_default_device()
+    device(type='cpu')
+    """
     return _defaults.get()[-1]
 
 
@@ -185,13 +190,24 @@ class _Named:
 
 
 class layout(_Named):
-    """How a tensor's elements are stored: `strided`, or one of the sparse and jagged ways."""
+    """How a tensor's elements are stored: `strided`, or one of the sparse and jagged ways.
+
+    >>> import ndgrad
+    >>> ndgrad.zeros(2).layout is ndgrad.strided
+    True
+    """
 
     __slots__ = ()
 
 
 class memory_format(_Named):
-    """In which order a strided tensor's dimensions lie in memory."""
+    """In which order a strided tensor's dimensions lie in memory.
+
+    >>> import ndgrad
+    >>> x = ndgrad.zeros(1, 2, 3, 4).to(memory_format=ndgrad.channels_last)
+    >>> x.stride(), x.is_contiguous(memory_format=ndgrad.channels_last)
+    ((24, 1, 8, 2), True)
+    """
 
     __slots__ = ()
 

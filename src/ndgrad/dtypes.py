@@ -98,24 +98,44 @@ class dtype:
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """The NumPy dtype, under the name by which NumPy recognises a dtype in a foreign object."""
+        """The NumPy dtype, under the name by which NumPy recognises a dtype in a foreign object.
+
+        >>> import ndgrad
+        >>> ndgrad.float32.dtype
+        dtype('float32')
+        """
         return self.numpy
 
     @property
     def char(self) -> str:
-        """The letter by which NumPy names the type, as on its own dtypes."""
+        """The letter by which NumPy names the type, as on its own dtypes.
+
+        >>> import ndgrad
+        >>> ndgrad.float32.char
+        'f'
+        """
         return self.numpy.char
 
     def to_real(self) -> DType:
-        """The type of this type's real part: itself, unless it is complex."""
+        """The type of this type's real part: itself, unless it is complex.
+
+        >>> import ndgrad
+        >>> ndgrad.complex64.to_real()
+        ndgrad.float32
+        """
         return _REAL_OF.get(self.name, self)
 
     def to_complex(self) -> DType:
-        """The complex type whose parts hold this type; half precision widens to complex64."""
+        """The complex type whose parts hold this type; half precision widens to complex64.
+
+        >>> import ndgrad
+        >>> ndgrad.float16.to_complex()
+        ndgrad.complex64
+        """
         found = _COMPLEX_OF.get(self.name)
         if found is None:
             raise RuntimeError(
-                f"{self!r} has no complex counterpart, asked for by to_complex(). "
+                f"{self!r} has no complex counterpart for to_complex(). "
                 "Only floating-point types have one: convert to a floating-point type first."
             )
         return found
@@ -181,8 +201,8 @@ def _load_bfloat16() -> np.dtype[Any]:
         import ml_dtypes
     except ImportError as error:
         raise ImportError(
-            "ndgrad.bfloat16 needs the package ml_dtypes, which could not be imported: data was asked for "
-            "in a type that NumPy itself lacks. Install it with `pip install ndgrad[bfloat16]`, or use "
+            "ndgrad.bfloat16 needs the package ml_dtypes, which could not be imported: NumPy itself lacks the type. "
+            "Install it with `pip install ndgrad[bfloat16]`, or use "
             "ndgrad.float16 or ndgrad.float32."
         ) from error
     found: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
@@ -302,7 +322,7 @@ def _resolve(x: Any) -> tuple[dtype, np.dtype[Any]]:
                 found = _BY_KIND_AND_SIZE.get((as_numpy.kind, as_numpy.itemsize))
     if found is None or as_numpy is None:
         raise TypeError(
-            f"{x!r} is not an element type that ndgrad has, asked for as a dtype. "
+            f"{x!r} is not an element type that ndgrad has. "
             f"Use one of {', '.join(_BY_NAME)}, by name, as ndgrad.<name> or as the NumPy dtype."
         )
     if isinstance(x, (str, type, np.dtype)):
@@ -332,12 +352,21 @@ _default_complex_dtype = complex128
 
 
 def get_default_dtype() -> dtype:
-    """The type given to Python floats that become tensors; float64 unless set otherwise."""
+    """The type given to Python floats that become tensors; float64 unless set otherwise.
+
+    >>> import ndgrad
+    >>> ndgrad.get_default_dtype()
+    ndgrad.float64
+    """
     return _default_dtype
 
 
 def get_default_complex_dtype() -> dtype:
-    """The type given to Python complex numbers that become tensors; follows the default dtype."""
+    """The type given to Python complex numbers that become tensors; follows the default dtype.
+
+    >>> get_default_complex_dtype()
+    ndgrad.complex128
+    """
     return _default_complex_dtype
 
 
@@ -388,7 +417,7 @@ def _find_promoted(a: dtype, b: dtype) -> dtype:
     if a is b:
         return a
     if bfloat16 in (a, b):
-        # NumPy does not know the type (and ml_dtypes answers for some partners only, if it is there at all). It holds
+        # NumPy does not know the type (and ml_dtypes knows some partners only, if it is there at all). It holds
         # what has 8 bits; with anything larger it counts as float32, the next type that holds it.
         other = b if a is bfloat16 else a
         return bfloat16 if other.itemsize == 1 else _promote(float32, other)
@@ -428,10 +457,11 @@ _NUMBER_KINDS: dict[type, int] = {bool: _BOOL, int: _INTEGER, float: _FLOATING, 
 
 
 def can_cast(from_: DTypeLike, to: DTypeLike) -> bool:
-    """Whether a result of type `from_` may be stored as `to`, as in-place writes ask: NumPy's "same kind".
+    """Whether a result of type `from_` may be stored as `to` by an in-place write: NumPy's "same kind".
 
-    >>> can_cast(float64, float32), can_cast(float32, int64), can_cast(int64, uint8)
-    (True, False, False)
+    >>> import ndgrad
+    >>> ndgrad.can_cast(ndgrad.float64, ndgrad.float32), ndgrad.can_cast(ndgrad.float32, ndgrad.int64)
+    (True, False)
     """
     a, b = as_dtype(from_), as_dtype(to)
     if bfloat16 in (a, b):
@@ -456,7 +486,7 @@ tiny=1.17549e-38, dtype=float32)
         real = (_default_dtype if type is None else as_dtype(type)).to_real()
         if not real.is_floating_point:
             raise TypeError(f"{real!r} is not a floating-point type, as finfo() needs. Use ndgrad.iinfo for integers.")
-        limits = precision.finfo(real.numpy)  # which asks for ml_dtypes, if need be, with an error that says how to get it
+        limits = precision.finfo(real.numpy)  # which imports ml_dtypes, if need be, with an error that says how to get it
         self.bits: int = 8 * real.itemsize
         self.dtype: str = real.name
         self.eps = float(limits.eps)

@@ -3,7 +3,7 @@
 The constraint that shaped this file: `import ndgrad` must not pay for `numpy.random` (15 ms, a fifth of
 NumPy's own import), so a generator is only a seed until something draws from it. From then on one
 `numpy.random.Generator` serves it for life; seeding and restoring change that object's state in place, so
-whoever holds it follows.
+code that holds it follows.
 
 Note: generators and fork
     A forked child starts with its parent's state and so draws the same numbers. That is torch's behaviour
@@ -17,12 +17,18 @@ from __future__ import annotations
 import os
 import struct
 import threading
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ndgrad.autograd.locks import make_lock
 from ndgrad.devices import DeviceLike, device
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from ndgrad._typing import Tensor
 
 __all__ = ["Generator", "default_generator", "initial_seed", "manual_seed", "seed"]
 
@@ -75,7 +81,13 @@ class Generator:
                     return self.numpy
 
     def manual_seed(self, seed: int) -> Generator:
-        """Start again from a seed, any integer of 64 bits; negative ones count from 2**64."""
+        """Start again from a seed, any integer of 64 bits; negative ones count from 2**64.
+
+        >>> import ndgrad
+        >>> g = ndgrad.Generator().manual_seed(7)
+        >>> ndgrad.equal(ndgrad.rand(3, generator=g), ndgrad.rand(3, generator=g.manual_seed(7)))
+        True
+        """
         if not isinstance(seed, (int, np.integer)):
             raise RuntimeError(f"Generator.manual_seed() got the seed {seed!r}, of type {type(seed).__name__}. Pass an int.")
         if not -(1 << 63) <= seed <= _WORD:
@@ -89,17 +101,33 @@ class Generator:
         return self
 
     def seed(self) -> int:
-        """Start again from a seed of the operating system's choosing, and return it."""
+        """Start again from a seed of the operating system's choosing, and return it.
+
+        >>> import ndgrad
+        >>> g = ndgrad.Generator()
+        >>> g.seed() == g.initial_seed()
+        True
+        """
         chosen = int.from_bytes(os.urandom(8), "little")
         self.manual_seed(chosen)
         return chosen
 
     def initial_seed(self) -> int:
-        """The seed this generator last started from."""
+        """The seed this generator last started from.
+
+        >>> import ndgrad
+        >>> ndgrad.Generator().manual_seed(7).initial_seed()
+        7
+        """
         return self._seed
 
-    def get_state(self) -> Any:
-        """The whole state, the initial seed included, as a tensor of bytes."""
+    def get_state(self) -> Tensor:
+        """The whole state, the initial seed included, as a tensor of bytes.
+
+        >>> import ndgrad
+        >>> ndgrad.Generator().get_state().dtype
+        ndgrad.uint8
+        """
         from ndgrad.api.data import fresh
 
         return fresh(np.frombuffer(self._packed_state(), np.uint8).copy())
@@ -113,8 +141,15 @@ class Generator:
             words = position & _WORD, position >> 64, increment & _WORD, increment >> 64
             return _STATE.pack(_MARK, self._seed, *words, state["uinteger"], state["has_uint32"])
 
-    def set_state(self, new_state: Any) -> Generator:
-        """Continue from a state that `get_state` returned, of this generator or another."""
+    def set_state(self, new_state: Tensor | npt.ArrayLike) -> Generator:
+        """Continue from a state that `get_state` returned, of this generator or another.
+
+        >>> import ndgrad
+        >>> g = ndgrad.Generator()
+        >>> state = g.get_state()
+        >>> ndgrad.equal(ndgrad.rand(3, generator=g), ndgrad.rand(3, generator=g.set_state(state)))
+        True
+        """
         state = np.asarray(new_state)
         if state.dtype != np.uint8:
             raise TypeError(
@@ -142,7 +177,14 @@ class Generator:
         return self
 
     def clone_state(self) -> Generator:
-        """Another generator, which continues from where this one is now."""
+        """Another generator, which continues from where this one is now.
+
+        >>> import ndgrad
+        >>> g = ndgrad.Generator()
+        >>> h = g.clone_state()
+        >>> ndgrad.equal(ndgrad.rand(3, generator=g), ndgrad.rand(3, generator=h))
+        True
+        """
         return _from_state(str(self.device), self._packed_state())
 
     def _has_drawn(self) -> bool:
@@ -152,7 +194,7 @@ class Generator:
             return False
         return True
 
-    def _restore(self, state: Any) -> None:
+    def _restore(self, state: Mapping[str, Any]) -> None:
         # NumPy's draws hold the bit generator's lock but assigning its state does not: held here, no thread
         # draws from a state that is half new.
         bits = self.numpy.bit_generator
@@ -170,7 +212,7 @@ def _cpu(d: DeviceLike) -> device:
     where = device(d)
     if where.type != "cpu":
         raise RuntimeError(
-            f"Generator() was asked for on {where!r}, but draws with NumPy, on the CPU. "
+            f"Generator() cannot be made on {where!r}: it draws with NumPy, on the CPU. "
             "Make it with device='cpu' and move the numbers after they are drawn."
         )
     return where
@@ -213,10 +255,21 @@ def manual_seed(seed: int) -> Generator:
 
 
 def seed() -> int:
-    """Seed the default generator with a number of the operating system's choosing, and return that."""
+    """Seed the default generator with a number of the operating system's choosing, and return that.
+
+    >>> import ndgrad
+    >>> ndgrad.seed() == ndgrad.initial_seed()
+    True
+    """
     return default_generator.seed()
 
 
 def initial_seed() -> int:
-    """The seed from which the default generator last started."""
+    """The seed from which the default generator last started.
+
+    >>> import ndgrad
+    >>> generator = ndgrad.manual_seed(3)
+    >>> ndgrad.initial_seed()
+    3
+    """
     return default_generator.initial_seed()

@@ -16,12 +16,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ndgrad import ops
+from ndgrad._tensor import Tensor
 from ndgrad.api.public import in_place
 from ndgrad.ops import table as _table
 from ndgrad.ops.generate import make_eager
 from ndgrad.ops.names import check_names
 from ndgrad.ops.table import DATA_DEPENDENT, NOT_DIFFERENTIABLE, RANDOM, VARIABLE, Op
 from ndgrad.ops.vocabulary import forget
+from ndgrad.testing.check_op import Failure, check_op
+from ndgrad.testing.check_op import checks as checks_of
 
 __all__ = [
     "DATA_DEPENDENT", "NOT_DIFFERENTIABLE", "RANDOM", "VARIABLE", "Registered", "check", "checks", "elementwise", "op", "registered",
@@ -170,14 +174,11 @@ def _own_name(name: str) -> str:
 def _own_modules() -> frozenset[str]:
     import pkgutil
 
-    from ndgrad import ops
 
     return frozenset(module.name for module in pkgutil.iter_modules(ops.__path__))
 
 
 def _publish(name: str, made: Op, function: Callable[..., Any], method: str | None, samples: Sequence[Any]) -> Callable[..., Any]:
-    from ndgrad._tensor import Tensor
-
     if method is not None and (not method.isidentifier() or hasattr(Tensor, method)):
         del _table.table[made.name]
         raise ValueError(f"{name}: tensors have {method!r} already, or it is no name. Choose another for method=.")
@@ -192,8 +193,6 @@ def _publish(name: str, made: Op, function: Callable[..., Any], method: str | No
 
 def remove(name: str) -> None:
     """Take a registered op away again, with its method. What was computed with it stays."""
-    from ndgrad._tensor import Tensor
-
     entry = _registered.pop(name, None)
     if entry is None:
         raise KeyError(f"no op {name!r} is registered; there are {', '.join(_registered) or 'none'}")
@@ -272,8 +271,6 @@ def checks(name: str | None = None) -> Iterator[tuple[str, Callable[[], None]]]:
     ... def test_my_ops(label, run):
     ...     run()
     """
-    from ndgrad.testing.check_op import checks as checks_of
-
     for registered_as, entry in list(_registered.items()):
         if name is None or name == registered_as:
             for number, sample in enumerate(entry.samples):
@@ -287,8 +284,6 @@ def check(function: str | Callable[..., Any], *samples: Any) -> list[str]:
     Values against the sample's reference, forward mode against differences, reverse mode as its transpose, second derivatives, batching
     against a loop.
     """
-    from ndgrad.testing.check_op import Failure, check_op
-
     name = function if isinstance(function, str) else next((n for n, e in _registered.items() if e.function is function), None)
     if name is None or name not in _registered:
         raise KeyError(f"{function!r} is no registered op; there are {', '.join(_registered) or 'none'}")

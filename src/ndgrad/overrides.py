@@ -119,6 +119,8 @@ class FunctionMode(Block):
     def __torch_function__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None) -> Any:
         raise NotImplementedError(f"{type(self).__name__} overrides neither __ndgrad_function__ nor __torch_function__.")
 
+    names_itself = True
+
     def change(self, modes: Modes) -> None:
         modes.entered += 1
         modes.function_modes = (*modes.function_modes, self)

@@ -28,7 +28,12 @@ class _Ranked(NamedTuple):
 
 
 class aminmax(NamedTuple):
-    """The smallest and the largest elements: `ndgrad.aminmax(x).max`."""
+    """The smallest and the largest elements.
+
+    >>> import ndgrad
+    >>> ndgrad.aminmax(ndgrad.tensor([3.0, 1.0, 2.0])).max
+    tensor(3.)
+    """
 
     min: Tensor
     max: Tensor
@@ -38,60 +43,110 @@ class aminmax(NamedTuple):
 
 
 class max(_Ranked):
-    """The result of `ndgrad.max` along a dimension."""
+    """The largest elements along a dimension, and where they stand.
+
+    >>> import ndgrad
+    >>> ndgrad.tensor([3.0, 1.0, 3.0]).max(dim=0).indices
+    tensor(0)
+    """
 
     __slots__ = ()
 
 
 class min(_Ranked):
-    """The result of `ndgrad.min` along a dimension."""
+    """The smallest elements along a dimension, and where they stand.
+
+    >>> import ndgrad
+    >>> ndgrad.tensor([3.0, 1.0, 2.0]).min(dim=0).indices
+    tensor(1)
+    """
 
     __slots__ = ()
 
 
 class median(_Ranked):
-    """The result of `ndgrad.median` along a dimension."""
+    """The medians along a dimension, and where they stand.
+
+    >>> import ndgrad
+    >>> ndgrad.tensor([3.0, 1.0, 2.0]).median(dim=0).indices
+    tensor(2)
+    """
 
     __slots__ = ()
 
 
 class nanmedian(_Ranked):
-    """The result of `ndgrad.nanmedian` along a dimension."""
+    """The medians along a dimension without its NaNs, and where they stand.
+
+    >>> import ndgrad
+    >>> ndgrad.tensor([3.0, float("nan"), 2.0]).nanmedian(dim=0).indices
+    tensor(2)
+    """
 
     __slots__ = ()
 
 
 class mode(_Ranked):
-    """The result of `ndgrad.mode` along a dimension."""
+    """The most frequent elements along a dimension, and where they stand.
+
+    >>> import ndgrad
+    >>> ndgrad.tensor([3.0, 1.0, 3.0]).mode(dim=0).indices
+    tensor(2)
+    """
 
     __slots__ = ()
 
 
 class cummax(_Ranked):
-    """The result of `ndgrad.cummax` along a dimension."""
+    """The largest elements so far along a dimension, and where they stand.
+
+    >>> import ndgrad
+    >>> ndgrad.tensor([1.0, 3.0, 2.0]).cummax(dim=0).indices
+    tensor([0, 1, 1])
+    """
 
     __slots__ = ()
 
 
 class cummin(_Ranked):
-    """The result of `ndgrad.cummin` along a dimension."""
+    """The smallest elements so far along a dimension, and where they stand.
+
+    >>> import ndgrad
+    >>> ndgrad.tensor([3.0, 1.0, 2.0]).cummin(dim=0).indices
+    tensor([0, 1, 1])
+    """
 
     __slots__ = ()
 
 
 class sort(_Ranked):
-    """The result of `ndgrad.sort` along a dimension."""
+    """The elements in order along a dimension, and where they stood.
+
+    >>> import ndgrad
+    >>> ndgrad.tensor([3.0, 1.0, 2.0]).sort().indices
+    tensor([1, 2, 0])
+    """
 
     __slots__ = ()
 
 
 class topk(_Ranked):
-    """The result of `ndgrad.topk` along a dimension."""
+    """The largest elements along a dimension, in order, and where they stood.
+
+    >>> import ndgrad
+    >>> ndgrad.tensor([3.0, 1.0, 2.0]).topk(2).indices
+    tensor([0, 2])
+    """
 
     __slots__ = ()
 
 
 class kthvalue(_Ranked):
-    """The result of `ndgrad.kthvalue` along a dimension."""
+    """The k-th smallest elements along a dimension, and where they stand.
+
+    >>> import ndgrad
+    >>> ndgrad.tensor([3.0, 1.0, 2.0]).kthvalue(2).indices
+    tensor(2)
+    """
 
     __slots__ = ()

@@ -40,7 +40,12 @@ class Size(tuple[int, ...]):
         return tuple.__new__(cls, checked)
 
     def numel(self) -> int:
-        """The number of elements a tensor of this shape has; 1 for no dimensions."""
+        """The number of elements a tensor of this shape has; 1 for no dimensions.
+
+        >>> import ndgrad
+        >>> ndgrad.Size([2, 3]).numel()
+        6
+        """
         return math.prod(self)
 
     @overload

@@ -2,26 +2,37 @@
 
 NumPy has no storage object: an array either owns its memory or points, through `base`, at the array that does. So a
 storage here is the owner, seen as a flat run of bytes. Its size is fixed when it is made, since NumPy arrays over it
-may exist that nobody can find; whatever needs more memory gets new memory.
+may exist that cannot be found; what needs more memory gets new memory.
 """
 
 from __future__ import annotations
 
 import math
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 import numpy as np
 
+from ndgrad.arrays.placement import device_of
 from ndgrad.autograd.variable import Variable, innermost_array
 from ndgrad.autograd.versions import Storage, exporter_of, storage_of
+from ndgrad.dtypes import as_dtype
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from ndgrad import devices
+    from ndgrad._typing import Payload
+    from ndgrad.dtypes import DTypeLike
+
+T = TypeVar("T", bound=Variable)
 
 # ----- from a tensor to its memory -----------------------------------------------------------------------------------
 
 
-def memory_of(t: Any) -> Any:
+def memory_of(t: Variable) -> Payload:
     """The array that holds a tensor's values at the bottom of all transforms; a NumPy scalar becomes an array first."""
     while isinstance(t._array, Variable):
         t = t._array
@@ -30,7 +41,7 @@ def memory_of(t: Any) -> Any:
     return t._array
 
 
-def batch_dims(t: Any) -> int:
+def batch_dims(t: object) -> int:
     """How many dimensions of `memory_of(t)` belong to vmap rather than to the tensor."""
     count = 0
     while isinstance(t, Variable):
@@ -39,9 +50,11 @@ def batch_dims(t: Any) -> int:
     return count
 
 
-def sample_of(t: Any) -> Any:
-    """An array that lies in memory as one sample of a tensor does, whose flags and strides then are those of the tensor; outside of vmap
-    its memory itself. Samples that lie interleaved, as results of a batch along the last dimension do, count as dense."""
+def sample_of(t: Variable) -> Payload:
+    """An array that lies in memory as one sample of a tensor does, with the tensor's flags and strides; outside of vmap its memory itself.
+
+    Samples that lie interleaved, as results of a batch along the last dimension do, count as dense.
+    """
     memory, lead = memory_of(t), batch_dims(t)
     if not lead:
         return memory
@@ -52,8 +65,8 @@ def sample_of(t: Any) -> Any:
     return np.lib.stride_tricks.as_strided(memory, shape, strides)
 
 
-def locked(t: Any) -> Any:
-    """A conjugate that was just made, which nobody may write in place from now on.
+def locked(t: T) -> T:
+    """A conjugate that was just made, whose memory becomes read-only.
 
     torch's `conj()` is a lazy view, and a write to it reaches the tensor. NumPy's memory has no lazy conjugate: the write would be lost.
     """
@@ -63,7 +76,7 @@ def locked(t: Any) -> Any:
     return t
 
 
-def owner_of(array: Any) -> Any:
+def owner_of(array: Payload) -> Payload:
     """The array that owns the memory that `array` is a window on."""
     while True:
         base = array.base
@@ -74,7 +87,7 @@ def owner_of(array: Any) -> Any:
         array = base
 
 
-def pointer(array: Any) -> int:
+def pointer(array: Payload) -> int:
     """The address of an array's first element; 0 where there is no memory to point at."""
     if array.size == 0 or getattr(array, "is_meta", False):
         return 0
@@ -84,21 +97,20 @@ def pointer(array: Any) -> int:
     return int(array.data.ptr)
 
 
-def flat_bytes(owner: Any) -> Any:
+def flat_bytes(owner: Payload) -> Payload:
     """The memory of an owner, in the order in which it lies, as a writable one-dimensional array of bytes."""
     if owner.flags.c_contiguous:
         return owner.reshape(-1).view(np.uint8)
     dense = owner.transpose(sorted(range(owner.ndim), key=lambda d: -owner.strides[d]))
     if not dense.flags.c_contiguous:
         raise RuntimeError(
-            f"the memory under an array of shape {owner.shape} with strides {owner.strides} has gaps that belong to someone "
-            "else, so it "
-            "has no storage object. Copy it first: clone(memory_format=contiguous_format)."
+            f"the memory under an array of shape {owner.shape} with strides {owner.strides} has gaps that belong to "
+            "other arrays, so it has no storage object. Copy it first: clone(memory_format=contiguous_format)."
         )
     return dense.reshape(-1).view(np.uint8)
 
 
-def window(memory: Any, dtype: Any, offset: int, size: tuple[int, ...], stride: tuple[int, ...]) -> Any:
+def window(memory: Payload, dtype: np.dtype[Any], offset: int, size: tuple[int, ...], stride: tuple[int, ...]) -> NDArray[Any]:
     """A strided array over bytes; `offset` and `stride` count elements. Raises if it would reach outside."""
     item = np.dtype(dtype).itemsize
     if any(n < 0 for n in size) or any(s < 0 for s in stride) or offset < 0 or len(size) != len(stride):
@@ -109,10 +121,9 @@ def window(memory: Any, dtype: Any, offset: int, size: tuple[int, ...], stride: 
     last = offset + sum((n - 1) * s for n, s in zip(size, stride)) if 0 not in size else -1
     if (last + 1) * item > memory.nbytes:
         raise RuntimeError(
-            f"setStorage: sizes {list(size)}, strides {list(stride)}, storage offset {offset}, and itemsize {item} requiring "
-            "a storage size of "
-            f"{(last + 1) * item} are out of bounds for storage of size {memory.nbytes}. Give sizes and strides that stay "
-            "inside it."
+            f"setStorage: sizes {list(size)}, strides {list(stride)}, storage offset {offset}, and itemsize {item} "
+            f"requiring a storage size of {(last + 1) * item} are out of bounds for storage of size {memory.nbytes}. "
+            "Give sizes and strides that stay inside it."
         )
     if 0 in size:
         return np.empty(size, dtype)
@@ -135,7 +146,7 @@ def contiguous_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
 _shared: dict[int, tuple[Callable[[], Any], weakref.ref[Storage]]] = {}
 
 
-def shared_storage(array: Any, kind: type[Storage] = Storage) -> Storage:
+def shared_storage(array: Payload, kind: type[Storage] = Storage) -> Storage:
     """The storage of tensors made over `array` from outside: one per owner, so a write through one tensor is seen by all."""
     owner = exporter_of(owner_of(array))
     entry = _shared.get(id(owner))
@@ -148,12 +159,12 @@ def shared_storage(array: Any, kind: type[Storage] = Storage) -> Storage:
     return storage
 
 
-def announce(array: Any, storage: Storage) -> None:
+def announce(array: Payload, storage: Storage) -> None:
     """Let tensors that will be made over this memory share its version."""
     _announce(exporter_of(owner_of(array)), storage)
 
 
-def _announce(owner: Any, storage: Storage) -> None:
+def _announce(owner: object, storage: Storage) -> None:
     key = id(owner)
     try:
         held: Callable[[], Any] = weakref.ref(owner)
@@ -162,7 +173,7 @@ def _announce(owner: Any, storage: Storage) -> None:
     _shared[key] = (held, weakref.ref(storage, lambda dead: _forget(key, dead)))
 
 
-def _itself(owner: Any) -> Any:
+def _itself(owner: object) -> object:
     return owner
 
 
@@ -186,21 +197,46 @@ class UntypedStorage:
 
     __slots__ = ("_bytes", "_owner")
 
-    def __init__(self, source: Any = 0) -> None:
+    def __init__(self, source: int | NDArray[Any] = 0) -> None:
         """New memory of `source` bytes, or the memory of an array."""
         self._owner = owner_of(source) if isinstance(source, np.ndarray) else np.empty(source, np.uint8)
         self._bytes = flat_bytes(self._owner)
 
     def data_ptr(self) -> int:
+        """The address of the first byte.
+
+        >>> import ndgrad
+        >>> x = ndgrad.zeros(4)
+        >>> x.untyped_storage().data_ptr() == x.data_ptr()
+        True
+        """
         return pointer(self._owner)
 
     def nbytes(self) -> int:
+        """The number of bytes.
+
+        >>> import ndgrad
+        >>> ndgrad.zeros(4).untyped_storage().nbytes()
+        32
+        """
         return int(self._bytes.nbytes)
 
     def size(self) -> int:
+        """The number of bytes, as `len()` gives it too.
+
+        >>> import ndgrad
+        >>> ndgrad.zeros(4).untyped_storage().size()
+        32
+        """
         return self.nbytes()
 
     def element_size(self) -> int:
+        """The size of an element, which is a byte: 1.
+
+        >>> import ndgrad
+        >>> ndgrad.zeros(4).untyped_storage().element_size()
+        1
+        """
         return 1
 
     @property
@@ -208,48 +244,91 @@ class UntypedStorage:
         return id(self._owner)
 
     @property
-    def device(self) -> Any:
-        from ndgrad.arrays.placement import device_of
+    def device(self) -> devices.device:
+        """Where the memory lies.
 
+        >>> import ndgrad
+        >>> ndgrad.zeros(4).untyped_storage().device
+        device(type='cpu')
+        """
         return device_of(self._owner)
 
     @property
     def is_cuda(self) -> bool:
+        """Whether the memory is a GPU's.
+
+        >>> import ndgrad
+        >>> ndgrad.zeros(4).untyped_storage().is_cuda
+        False
+        """
         return bool(self.device.type == "cuda")
 
     def resize_(self, size: int) -> UntypedStorage:
-        """Only the size it has: NumPy cannot enlarge or free memory under arrays that look at it."""
+        """Only to the size it has: NumPy cannot enlarge or free memory under arrays that look at it.
+
+        >>> import ndgrad
+        >>> ndgrad.UntypedStorage(8).resize_(8).nbytes()
+        8
+        """
         if size != self.nbytes():
             raise RuntimeError(
-                f"a storage of {self.nbytes()} bytes cannot be resized to {size}: NumPy fixes the size of memory when it is "
-                "made. "
-                "Use tensor.resize_(), which takes new memory when it must."
+                f"a storage of {self.nbytes()} bytes cannot be resized to {size}: NumPy fixes the size of memory when "
+                "it is made. Use tensor.resize_(), which takes new memory when it must."
             )
         return self
 
     def copy_(self, source: UntypedStorage, non_blocking: bool = False) -> UntypedStorage:
+        """Overwrite with the bytes of another storage.
+
+        >>> import ndgrad
+        >>> ndgrad.UntypedStorage(2).copy_(ndgrad.UntypedStorage(2).fill_(7)).tolist()
+        [7, 7]
+        """
         self._bytes[...] = source._bytes
         return self
 
     def fill_(self, value: int) -> UntypedStorage:
+        """Set every byte to `value`.
+
+        >>> import ndgrad
+        >>> ndgrad.UntypedStorage(2).fill_(7).tolist()
+        [7, 7]
+        """
         self._bytes[...] = value
         return self
 
     def clone(self) -> UntypedStorage:
+        """A copy.
+
+        >>> import ndgrad
+        >>> s = ndgrad.UntypedStorage(2).fill_(7)
+        >>> s.clone().fill_(0).tolist(), s.tolist()
+        ([0, 0], [7, 7])
+        """
         return UntypedStorage(self._bytes.copy())
 
     def tolist(self) -> list[int]:
+        """The bytes as Python ints.
+
+        >>> import ndgrad
+        >>> ndgrad.tensor([1, 2], dtype=ndgrad.uint8).untyped_storage().tolist()
+        [1, 2]
+        """
         out: list[int] = self._bytes.tolist()
         return out
 
     def __len__(self) -> int:
         return self.nbytes()
 
-    def __getitem__(self, index: Any) -> Any:
+    @overload
+    def __getitem__(self, index: int) -> int: ...
+    @overload
+    def __getitem__(self, index: slice) -> UntypedStorage: ...
+    def __getitem__(self, index: int | slice) -> int | UntypedStorage:
         found = self._bytes[index]
         return UntypedStorage(found.copy()) if isinstance(index, slice) else int(found)
 
-    def __setitem__(self, index: Any, value: Any) -> None:
+    def __setitem__(self, index: int | slice, value: int | UntypedStorage) -> None:
         self._bytes[index] = value
 
     def __eq__(self, other: object) -> bool:
@@ -263,58 +342,110 @@ class UntypedStorage:
 
 
 class TypedStorage:
-    """A storage seen as elements of one dtype."""
+    """A storage seen as elements of one dtype.
+
+    >>> import ndgrad
+    >>> ndgrad.tensor([[1, 2], [3, 4]])[1].storage().tolist()
+    [1, 2, 3, 4]
+    """
 
     __slots__ = ("_elements", "_untyped", "dtype")
 
-    def __init__(self, untyped: UntypedStorage, dtype: Any) -> None:
-        from ndgrad.dtypes import as_dtype
-
+    def __init__(self, untyped: UntypedStorage, dtype: DTypeLike) -> None:
         self.dtype = as_dtype(dtype)
         self._untyped = untyped
         whole = untyped.nbytes() // self.dtype.itemsize * self.dtype.itemsize
         self._elements = untyped._bytes[:whole].view(self.dtype.numpy)
 
     def untyped(self) -> UntypedStorage:
+        """The same memory as bytes.
+
+        >>> import ndgrad
+        >>> ndgrad.tensor([1, 2]).storage().untyped().nbytes()
+        16
+        """
         return self._untyped
 
     def data_ptr(self) -> int:
+        """The address of the first element.
+
+        >>> import ndgrad
+        >>> x = ndgrad.zeros(4)
+        >>> x.storage().data_ptr() == x.data_ptr()
+        True
+        """
         return self._untyped.data_ptr()
 
     def nbytes(self) -> int:
+        """The number of bytes.
+
+        >>> import ndgrad
+        >>> ndgrad.tensor([1, 2]).storage().nbytes()
+        16
+        """
         return self._untyped.nbytes()
 
     def size(self) -> int:
+        """The number of elements, as `len()` gives it too.
+
+        >>> import ndgrad
+        >>> ndgrad.tensor([1, 2]).storage().size()
+        2
+        """
         return len(self)
 
     def element_size(self) -> int:
+        """The number of bytes of one element.
+
+        >>> import ndgrad
+        >>> ndgrad.tensor([1, 2]).storage().element_size()
+        8
+        """
         return int(self.dtype.itemsize)
 
     @property
-    def device(self) -> Any:
+    def device(self) -> devices.device:
+        """Where the memory lies.
+
+        >>> import ndgrad
+        >>> ndgrad.tensor([1, 2]).storage().device
+        device(type='cpu')
+        """
         return self._untyped.device
 
     def resize_(self, size: int) -> TypedStorage:
+        """Only to the size it has, in elements: see `UntypedStorage.resize_`.
+
+        >>> import ndgrad
+        >>> ndgrad.tensor([1, 2]).storage().resize_(2).tolist()
+        [1, 2]
+        """
         self._untyped.resize_(size * self.dtype.itemsize)
         return self
 
     def tolist(self) -> list[Any]:
+        """The elements as Python numbers.
+
+        >>> import ndgrad
+        >>> ndgrad.tensor([1.5, 2.0]).storage().tolist()
+        [1.5, 2.0]
+        """
         out: list[Any] = self._elements.tolist()
         return out
 
     def __len__(self) -> int:
         return int(self._elements.size)
 
-    def __getitem__(self, index: Any) -> Any:
+    def __getitem__(self, index: int | slice) -> Any:
         found = self._elements[index]
         if isinstance(index, slice):
             return TypedStorage(UntypedStorage(found.copy().view(np.uint8)), self.dtype)
         return found.item()
 
-    def __setitem__(self, index: Any, value: Any) -> None:
+    def __setitem__(self, index: int | slice, value: Any) -> None:
         self._elements[index] = value
 
-    def __iter__(self) -> Any:
+    def __iter__(self) -> Iterator[Any]:
         return iter(self.tolist())
 
     def __eq__(self, other: object) -> bool:
@@ -330,15 +461,20 @@ class TypedStorage:
         return f"{lines}[ndgrad.TypedStorage(dtype={self.dtype!r}, device={self.device}) of size {len(self)}]"
 
 
-def storage_offset(array: Any) -> int:
+def storage_offset(array: Payload) -> int:
     """How many elements into its owner an array starts."""
     if array.size == 0 or not isinstance(array, np.ndarray):
         return 0
     return (pointer(array) - pointer(owner_of(array))) // array.itemsize
 
 
-def is_storage(obj: Any) -> bool:
-    """Whether `obj` is a storage object."""
+def is_storage(obj: object) -> bool:
+    """Whether `obj` is a storage object.
+
+    >>> import ndgrad
+    >>> ndgrad.is_storage(ndgrad.zeros(4).storage())
+    True
+    """
     return isinstance(obj, (UntypedStorage, TypedStorage))
 
 

@@ -243,3 +243,12 @@ def test_vmap_with_one_draw_for_batched_parameters_is_refused():
     with pytest.raises(RuntimeError, match=r"randomness='same' was given a batched tensor"):
         vmap(ndgrad.bernoulli, randomness="same")(ndgrad.full((3, 2), 0.5))
     assert vmap(ndgrad.rand_like, randomness="same")(ndgrad.ones(3, 2)).shape == (3, 2)
+
+
+def test_randint_takes_its_bounds_by_name():
+    drawn = ndgrad.randint(high=3, size=(50,))
+    assert drawn.shape == (50,)
+    assert set(drawn.tolist()) <= {0, 1, 2}
+    assert ndgrad.randint(size=(2,), low=4, high=5).tolist() == [4, 4]
+    with pytest.raises(TypeError, match="randint.. needs high"):
+        ndgrad.randint(size=(2,))

@@ -417,3 +417,10 @@ def test_shapes_on_the_meta_device():
     assert shapes["split"].shape == (2, 3, 1)
     assert shapes["diagonal"].shape == real.diagonal(0, 1, 2).shape
     assert all(t.is_meta for t in shapes.values())
+
+
+@pytest.mark.parametrize("name", ["tril_indices", "triu_indices"])
+def test_indices_of_triangles_refuse_a_layout_that_they_do_not_make(name):
+    assert getattr(ndgrad, name)(2, 2, layout=ndgrad.strided).dtype == ndgrad.int64
+    with pytest.raises(RuntimeError, match="makes dense tensors"):
+        getattr(ndgrad, name)(2, 2, layout=ndgrad.sparse_coo)

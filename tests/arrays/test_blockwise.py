@@ -7,7 +7,7 @@ import pytest
 
 from ndgrad.arrays import threads
 from ndgrad.arrays.blockwise import blockwise
-from ndgrad.arrays.constants import Constants
+from ndgrad.arrays.scalar_operands import Constants
 
 SIZE = 12 * 65536 + 18
 

@@ -12,7 +12,7 @@ import pytest
 import ndgrad
 import ndgrad.numpy as dnp
 from ndgrad.autograd.modes import process, thread
-from ndgrad.autograd.observe import InPlaceForm, Recording, observing
+from ndgrad.autograd.op_observers import InPlaceForm, Recording, observing
 from ndgrad.overrides import BaseTorchFunctionMode, FunctionMode, Overridable, get_overridable_functions, resolve_name
 from ndgrad.utils._python_dispatch import DispatchMode
 

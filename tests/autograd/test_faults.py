@@ -26,7 +26,7 @@ from ndgrad import autograd
 from ndgrad.autograd import forward_ad
 from ndgrad.autograd.graph import queue_callback, register_multi_grad_hook, saved_tensors_hooks
 from ndgrad.autograd.modes import process, thread
-from ndgrad.autograd.observe import observing
+from ndgrad.autograd.op_observers import observing
 from ndgrad.overrides import TorchFunctionMode
 from ndgrad.utils._python_dispatch import TorchDispatchMode
 from ndgrad.utils.checkpoint import checkpoint

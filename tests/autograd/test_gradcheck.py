@@ -168,7 +168,7 @@ class Terminal(io.StringIO):
 
 
 def test_progress_is_shown_on_a_terminal_and_wiped(monkeypatch):
-    from ndgrad.autograd import progress
+    from ndgrad.autograd.gradcheck import progress
 
     monkeypatch.setattr(progress, "_PATIENCE", 0.0)
     terminal = Terminal()
@@ -180,7 +180,7 @@ def test_progress_is_shown_on_a_terminal_and_wiped(monkeypatch):
 
 
 def test_progress_is_not_shown_elsewhere(monkeypatch):
-    from ndgrad.autograd import progress
+    from ndgrad.autograd.gradcheck import progress
 
     monkeypatch.setattr(progress, "_PATIENCE", 0.0)
     stream = io.StringIO()

@@ -14,7 +14,7 @@ from tests.func.table_programs import STEPS, step
 import ndgrad
 import ndgrad.numpy as dnp
 from ndgrad.autograd import graph
-from ndgrad.autograd.lines import place_of
+from ndgrad.debug.source_lines import place_of
 from ndgrad.ops.table import table
 
 

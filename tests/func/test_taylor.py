@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import ndgrad
 from ndgrad import func
-from ndgrad.autograd.observe import observing
+from ndgrad.autograd.op_observers import observing
 from ndgrad.func import derivatives, grad, jacfwd, jet, jvp, vmap
 from ndgrad.ops.table import NOT_DIFFERENTIABLE, RANDOM, table
 from tests.examples import at_least

@@ -12,7 +12,7 @@ import pytest
 import ndgrad
 import ndgrad.numpy as dnp
 from ndgrad.numpy.dispatch import dispatches
-from ndgrad.numpy.passed_on import LEFT_OUT
+from ndgrad.numpy.reexports import LEFT_OUT
 
 PUBLIC = sorted(n for n in dir(onp) if not n.startswith("_"))
 

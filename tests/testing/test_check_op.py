@@ -132,7 +132,7 @@ def test_skipped_checks_are_skipped(made):
 
 
 def test_progress_is_shown_on_a_terminal(made, monkeypatch):
-    from ndgrad.autograd import progress
+    from ndgrad.autograd.gradcheck import progress
 
     class Terminal(io.StringIO):
         def isatty(self):

@@ -11,7 +11,10 @@ import functools
 import inspect
 import operator
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, SupportsIndex, TypeVar
+
+if TYPE_CHECKING:
+    from ndgrad._typing import Dims
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -76,7 +79,7 @@ def renamed(
     return found
 
 
-def as_dim(dim: Any, ndim: int, what: str = "dim") -> int:
+def as_dim(dim: SupportsIndex, ndim: int, what: str = "dim") -> int:
     """A non-negative dimension number; a 0-d tensor has, as in torch, dimensions 0 and -1."""
     try:
         number = operator.index(dim)
@@ -91,7 +94,17 @@ def as_dim(dim: Any, ndim: int, what: str = "dim") -> int:
     return number % size
 
 
-def as_dims(dim: Any, ndim: int) -> tuple[int, ...]:
+def as_integer(function: str, name: str, value: Any) -> int:
+    """A whole number, or the error that names the function and its argument."""
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise TypeError(
+            f"{function}(): argument {name!r} must be int, not {type(value).__name__} ({value!r}). Give a whole number."
+        ) from None
+
+
+def as_dims(dim: Dims, ndim: int) -> tuple[int, ...]:
     """Dimension numbers as a tuple; None means all. Duplicates raise. A 0-d tensor gives ()."""
     if dim is None:
         return tuple(range(ndim))

@@ -1,18 +1,21 @@
-"""Comparisons, tests and logic under torch's names: functions whose answers are yes or no.
+"""Comparisons, tests and logic under torch's names: functions whose results are booleans.
 
-Their results are booleans without a derivative. In place, the answer replaces the value as 0 or 1 in the tensor's dtype, so the
-tensor no longer depends on what it was: the history of the write is that of a copy.
+Booleans have no derivative. In place, the result replaces the value as 0 or 1 in the tensor's dtype, so the tensor no longer
+depends on what it was: the history of the write is that of a copy.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING
 
-from ndgrad.autograd.inplace import write
+from ndgrad.autograd.inplace import write, write_out
 from ndgrad.autograd.variable import Variable, np_dtype
 from ndgrad.ops import comparison, fill
 from ndgrad.ops.table import table
+
+if TYPE_CHECKING:
+    from ndgrad._typing import Tensor, TensorLike
+    from ndgrad.ops.table import Op
 
 _IN_PLACE = ("eq", "ne", "lt", "le", "gt", "ge", "logical_and", "logical_or", "logical_xor", "logical_not")
 
@@ -23,42 +26,139 @@ METHODS = (*__all__, *(name + "_" for name in _IN_PLACE))
 ALIASES = {"not_equal_": "ne_", "less_": "lt_", "less_equal_": "le_", "greater_": "gt_", "greater_equal_": "ge_"}
 
 
-def _replacing(name: str) -> Callable[..., Any]:
-    op = table[name]
-
-    def method(self: Any, *other: Any) -> Any:
-        return write(fill.copy, self, (op(self, *other),), {})
-
-    method.__name__ = method.__qualname__ = name + "_"
-    method.__doc__ = f"In-place {name}: 0 or 1 in the tensor's dtype."
-    return method
+def _overwrite(t: Tensor, op: Op, *other: TensorLike) -> Tensor:
+    return write(fill.copy, t, (op(t, *other),), {})
 
 
-for _name in _IN_PLACE:
-    globals()[_name + "_"] = _replacing(_name)
+def eq_(self: Tensor, other: TensorLike) -> Tensor:
+    """In place, as 0 or 1 in the tensor's dtype: see `eq`.
+
+    >>> import ndgrad
+    >>> ndgrad.tensor([1.0, 2.0]).eq_(2.0)
+    tensor([0., 1.])
+    """
+    return _overwrite(self, comparison.eq, other)
 
 
-def isposinf(input: Any, *, out: Any = None) -> Any:
-    """Where the input is positive infinity."""
+def ne_(self: Tensor, other: TensorLike) -> Tensor:
+    """In place, as 0 or 1 in the tensor's dtype: see `ne`.
+
+    >>> import ndgrad
+    >>> ndgrad.tensor([1.0, 2.0]).ne_(2.0)
+    tensor([1., 0.])
+    """
+    return _overwrite(self, comparison.ne, other)
+
+
+def lt_(self: Tensor, other: TensorLike) -> Tensor:
+    """In place, as 0 or 1 in the tensor's dtype: see `lt`.
+
+    >>> import ndgrad
+    >>> ndgrad.tensor([1.0, 2.0]).lt_(2.0)
+    tensor([1., 0.])
+    """
+    return _overwrite(self, comparison.lt, other)
+
+
+def le_(self: Tensor, other: TensorLike) -> Tensor:
+    """In place, as 0 or 1 in the tensor's dtype: see `le`.
+
+    >>> import ndgrad
+    >>> ndgrad.tensor([1.0, 3.0]).le_(2.0)
+    tensor([1., 0.])
+    """
+    return _overwrite(self, comparison.le, other)
+
+
+def gt_(self: Tensor, other: TensorLike) -> Tensor:
+    """In place, as 0 or 1 in the tensor's dtype: see `gt`.
+
+    >>> import ndgrad
+    >>> ndgrad.tensor([1.0, 3.0]).gt_(2.0)
+    tensor([0., 1.])
+    """
+    return _overwrite(self, comparison.gt, other)
+
+
+def ge_(self: Tensor, other: TensorLike) -> Tensor:
+    """In place, as 0 or 1 in the tensor's dtype: see `ge`.
+
+    >>> import ndgrad
+    >>> ndgrad.tensor([1.0, 2.0]).ge_(2.0)
+    tensor([0., 1.])
+    """
+    return _overwrite(self, comparison.ge, other)
+
+
+def logical_and_(self: Tensor, other: TensorLike) -> Tensor:
+    """In place, as 0 or 1 in the tensor's dtype: see `logical_and`.
+
+    >>> import ndgrad
+    >>> ndgrad.tensor([1.0, 0.0]).logical_and_(ndgrad.tensor([True, True]))
+    tensor([1., 0.])
+    """
+    return _overwrite(self, comparison.logical_and, other)
+
+
+def logical_or_(self: Tensor, other: TensorLike) -> Tensor:
+    """In place, as 0 or 1 in the tensor's dtype: see `logical_or`.
+
+    >>> import ndgrad
+    >>> ndgrad.tensor([1.0, 0.0]).logical_or_(ndgrad.tensor([False, False]))
+    tensor([1., 0.])
+    """
+    return _overwrite(self, comparison.logical_or, other)
+
+
+def logical_xor_(self: Tensor, other: TensorLike) -> Tensor:
+    """In place, as 0 or 1 in the tensor's dtype: see `logical_xor`.
+
+    >>> import ndgrad
+    >>> ndgrad.tensor([1.0, 0.0]).logical_xor_(ndgrad.tensor([True, True]))
+    tensor([0., 1.])
+    """
+    return _overwrite(self, comparison.logical_xor, other)
+
+
+def logical_not_(self: Tensor) -> Tensor:
+    """In place, as 0 or 1 in the tensor's dtype: see `logical_not`.
+
+    >>> import ndgrad
+    >>> ndgrad.tensor([1.0, 0.0]).logical_not_()
+    tensor([0., 1.])
+    """
+    return _overwrite(self, comparison.logical_not)
+
+
+def isposinf(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Where the input is positive infinity.
+
+    >>> import ndgrad
+    >>> ndgrad.isposinf(ndgrad.tensor([1.0, float("inf"), -float("inf")]))
+    tensor([False,  True, False])
+    """
     return _infinite("isposinf", input, out)
 
 
-def isneginf(input: Any, *, out: Any = None) -> Any:
-    """Where the input is negative infinity."""
+def isneginf(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Where the input is negative infinity.
+
+    >>> import ndgrad
+    >>> ndgrad.isneginf(ndgrad.tensor([1.0, float("inf"), -float("inf")]))
+    tensor([False, False,  True])
+    """
     return _infinite("isneginf", input, out)
 
 
-def _infinite(name: str, input: Any, out: Any) -> Any:
+def _infinite(name: str, input: Tensor, out: Tensor | None) -> Tensor:
     if isinstance(input, Variable) and np_dtype(input).kind == "c":
-        raise RuntimeError(f"{name} does not support complex inputs, which have no sign. Ask for the real or imaginary part.")
+        raise RuntimeError(f"{name} does not support complex inputs, which have no sign. Take the real or imaginary part.")
     if out is None:
         return table[name](input)
-    from ndgrad.autograd.inplace import write_out
-
     return write_out(table[name], (input,), {}, out)
 
 
-def isclose(input: Any, other: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Any:
+def isclose(input: Tensor, other: TensorLike, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Tensor:
     """Where |input - other| <= atol + rtol |other|.
 
     >>> import ndgrad
@@ -69,7 +169,7 @@ def isclose(input: Any, other: Any, rtol: float = 1e-05, atol: float = 1e-08, eq
     return comparison.isclose(input, other, rtol=rtol, atol=atol, equal_nan=equal_nan)
 
 
-def allclose(input: Any, other: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> bool:
+def allclose(input: Tensor, other: TensorLike, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> bool:
     """Whether the two are close everywhere.
 
     >>> import ndgrad
@@ -80,7 +180,7 @@ def allclose(input: Any, other: Any, rtol: float = 1e-05, atol: float = 1e-08, e
     return _everywhere("allclose", comparison.isclose(input, other, rtol=rtol, atol=atol, equal_nan=equal_nan))
 
 
-def _check_closeness(function: str, input: Any, other: Any, rtol: float, atol: float) -> None:
+def _check_closeness(function: str, input: TensorLike, other: TensorLike, rtol: float, atol: float) -> None:
     for name, value in (("rtol", rtol), ("atol", atol)):
         if value < 0:
             raise RuntimeError(f"{function}(): {name} must be greater than or equal to zero, but got {value}. Give a tolerance.")
@@ -90,7 +190,7 @@ def _check_closeness(function: str, input: Any, other: Any, rtol: float, atol: f
         )
 
 
-def equal(input: Any, other: Any) -> bool:
+def equal(input: Tensor, other: Tensor) -> bool:
     """Whether two tensors have the same shape and the same elements.
 
     >>> import ndgrad
@@ -103,7 +203,7 @@ def equal(input: Any, other: Any) -> bool:
     return tuple(input.shape) == tuple(other.shape) and _everywhere("equal", comparison.eq(input, other))
 
 
-def _everywhere(function: str, answer: Any) -> bool:
+def _everywhere(function: str, answer: Tensor) -> bool:
     if isinstance(answer._array, Variable):
         raise RuntimeError(
             f"{function}() inside vmap: its answer is one Python bool, and each sample of the batch has its own. "

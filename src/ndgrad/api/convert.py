@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import builtins
-from typing import Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
 from ndgrad import devices, dtypes
+from ndgrad.api.tensor_checks import channels_last_order, handed_out
+from ndgrad.api.tensor_types import type_name, type_of
 from ndgrad.arrays.placement import device_of, moved
 from ndgrad.autograd.dispatch import on_device
 from ndgrad.autograd.modes import process
 from ndgrad.autograd.stake import stake_of
 from ndgrad.autograd.variable import Variable, np_dtype
 from ndgrad.autograd.versions import storage_of
-from ndgrad.checks import channels_last_order, handed_out
 from ndgrad.ops import cast as ops
 from ndgrad.storage import announce, batch_dims, memory_of
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from ndgrad._typing import Device, Dtype, MemoryFormat, Tensor
 
 __all__ = ["clone", "is_conj", "is_neg", "resolve_conj", "resolve_neg"]
 METHODS = (
@@ -28,28 +34,36 @@ METHODS = (
 # ----- values out ----------------------------------------------------------------------------------------------------
 
 
-def item(self: Any) -> Any:
-    """The one element as a Python number."""
+def item(self: Tensor) -> Any:  # an int for integers, a complex for complex numbers: which, the type does not know
+    """The one element as a Python number.
+
+    >>> import ndgrad
+    >>> ndgrad.tensor([2.5]).item()
+    2.5
+    """
     array = self._array
     if array.__class__ is np.ndarray and array.size == 1 and (self._meta is None or not self._meta.batch_level):
         return array.item() if not process.busy else handed_out(self, "item", array.item())
     if batch_dims(self):
         raise RuntimeError(
-            "vmap: It looks like you're calling .item() on a Tensor. Its value differs from one sample to the next. Keep it "
-            "a tensor, "
-            "or do this outside of vmap."
+            "vmap: It looks like you're calling .item() on a Tensor. Its value differs from one sample to the next. "
+            "Keep it a tensor, or do this outside of vmap."
         )
     if self.numel() != 1:
         raise RuntimeError(
-            f"a Tensor with {self.numel()} elements cannot be converted to Scalar (shape {tuple(self.shape)}). Index or "
-            "reduce it first, "
-            "or use tolist()."
+            f"a Tensor with {self.numel()} elements cannot be converted to Scalar (shape {tuple(self.shape)}). Index "
+            "or reduce it first, or use tolist()."
         )
     return handed_out(self, "item", memory_of(self).item())
 
 
-def tolist(self: Any) -> Any:
-    """The values as nested Python lists; of a 0-d tensor, the number."""
+def tolist(self: Tensor) -> Any:
+    """The values as nested Python lists; of a 0-d tensor, the number.
+
+    >>> import ndgrad
+    >>> ndgrad.tensor([[1, 2], [3, 4]]).tolist()
+    [[1, 2], [3, 4]]
+    """
     if batch_dims(self):
         raise RuntimeError(
             "vmap: tolist() of a batched tensor: its values differ from one sample to the next. Do it outside of vmap."
@@ -57,10 +71,14 @@ def tolist(self: Any) -> Any:
     return handed_out(self, "tolist", memory_of(self).tolist())
 
 
-def numpy(self: Any, *, force: Any = False) -> Any:
+def numpy(self: Tensor, *, force: builtins.bool = False) -> NDArray[Any]:
     """The values as a NumPy array over the same memory.
 
     With `force`, a tensor that requires grad or lies on a GPU is detached and copied as need be.
+
+    >>> import ndgrad
+    >>> ndgrad.tensor([1.0, 2.0]).numpy()
+    array([1., 2.])
     """
     if batch_dims(self):
         raise RuntimeError(
@@ -88,10 +106,33 @@ def numpy(self: Any, *, force: Any = False) -> Any:
 # ----- dtype and device ----------------------------------------------------------------------------------------------
 
 
-def to(self: Any, *args: Any, **options: Any) -> Any:
+@overload
+def to(
+    self: Tensor, dtype: Dtype, non_blocking: builtins.bool = ..., copy: builtins.bool = ..., *, memory_format: MemoryFormat = ...
+) -> Tensor: ...
+@overload
+def to(
+    self: Tensor,
+    device: Device = ...,
+    dtype: Dtype = ...,
+    non_blocking: builtins.bool = ...,
+    copy: builtins.bool = ...,
+    *,
+    memory_format: MemoryFormat = ...,
+) -> Tensor: ...
+@overload
+def to(
+    self: Tensor, other: Tensor, non_blocking: builtins.bool = ..., copy: builtins.bool = ..., *, memory_format: MemoryFormat = ...
+) -> Tensor: ...
+def to(self: Tensor, *args: Any, **options: Any) -> Tensor:
     """This tensor with another dtype or on another device; the tensor itself if nothing changes and `copy` is not set.
 
     Forms: to(dtype), to(device), to(device, dtype), to(other), each with non_blocking and copy.
+
+    >>> import ndgrad
+    >>> x = ndgrad.tensor([1.5, 2.5])
+    >>> x.to(ndgrad.int64), x.to("meta").device.type
+    (tensor([1, 2]), 'meta')
     """
     if len(args) == 1 and not options and args[0].__class__ is dtypes.dtype:
         return self if self.dtype is args[0] else ops.cast(self, dtype=args[0].numpy)
@@ -99,7 +140,8 @@ def to(self: Any, *args: Any, **options: Any) -> Any:
     return converted(self, dtype, device, copy, order)
 
 
-def converted(t: Any, dtype: Any, device: Any, copy: Any, order: Any) -> Any:
+def converted(t: Tensor, dtype: Dtype, device: Device, copy: builtins.bool, order: MemoryFormat) -> Tensor:
+    """`t` with this dtype, on this device, in this memory order; None keeps each."""
     wanted = None if dtype is None else dtypes.as_numpy_dtype(dtype)
     here = t.device
     where = here if device is None else devices.device(device)
@@ -160,70 +202,198 @@ def _check_name(name: str) -> None:
         ) from None
 
 
-def _is_device(value: Any) -> Any:
+def _is_device(value: object) -> builtins.bool:
     if isinstance(value, str):
         return value.partition(":")[0] in ("cpu", "cuda", "meta")
     return isinstance(value, devices.device) or (isinstance(value, builtins.int) and not isinstance(value, builtins.bool))
 
 
-def _caster(name: str, dtype: dtypes.dtype) -> Any:
-    def method(self: Any, memory_format: Any = devices.preserve_format) -> Any:
-        return converted(self, dtype, None, False, memory_format)
+def half(self: Tensor, memory_format: MemoryFormat = devices.preserve_format) -> Tensor:
+    """This tensor as `ndgrad.float16`.
 
-    method.__name__ = method.__qualname__ = name
-    method.__doc__ = f"This tensor as {dtype!r}."
-    return method
-
-
-half = _caster("half", dtypes.float16)
-bfloat16 = _caster("bfloat16", dtypes.bfloat16)
-float = _caster("float", dtypes.float32)
-double = _caster("double", dtypes.float64)
-cfloat = _caster("cfloat", dtypes.complex64)
-cdouble = _caster("cdouble", dtypes.complex128)
-char = _caster("char", dtypes.int8)
-byte = _caster("byte", dtypes.uint8)
-short = _caster("short", dtypes.int16)
-int = _caster("int", dtypes.int32)
-long = _caster("long", dtypes.int64)
-bool = _caster("bool", dtypes.bool_)
+    >>> import ndgrad
+    >>> ndgrad.tensor([0.0, 2.5]).half()
+    tensor([0.0000, 2.5000], dtype=ndgrad.float16)
+    """
+    return converted(self, dtypes.float16, None, False, memory_format)
 
 
-def cpu(self: Any, memory_format: Any = devices.preserve_format) -> Any:
-    """This tensor in the CPU's memory."""
+def bfloat16(self: Tensor, memory_format: MemoryFormat = devices.preserve_format) -> Tensor:
+    """This tensor as `ndgrad.bfloat16`.
+
+    >>> import ndgrad
+    >>> ndgrad.tensor([0.0, 2.5]).bfloat16()
+    tensor([0.0000, 2.5000], dtype=ndgrad.bfloat16)
+    """
+    return converted(self, dtypes.bfloat16, None, False, memory_format)
+
+
+def float(self: Tensor, memory_format: MemoryFormat = devices.preserve_format) -> Tensor:
+    """This tensor as `ndgrad.float32`.
+
+    >>> import ndgrad
+    >>> ndgrad.tensor([0.0, 2.5]).float()
+    tensor([0.0000, 2.5000], dtype=ndgrad.float32)
+    """
+    return converted(self, dtypes.float32, None, False, memory_format)
+
+
+def double(self: Tensor, memory_format: MemoryFormat = devices.preserve_format) -> Tensor:
+    """This tensor as `ndgrad.float64`.
+
+    >>> import ndgrad
+    >>> ndgrad.tensor([0.0, 2.5]).double()
+    tensor([0.0000, 2.5000])
+    """
+    return converted(self, dtypes.float64, None, False, memory_format)
+
+
+def cfloat(self: Tensor, memory_format: MemoryFormat = devices.preserve_format) -> Tensor:
+    """This tensor as `ndgrad.complex64`.
+
+    >>> import ndgrad
+    >>> ndgrad.tensor([0.0, 2.5]).cfloat()
+    tensor([0.0000+0.j, 2.5000+0.j], dtype=ndgrad.complex64)
+    """
+    return converted(self, dtypes.complex64, None, False, memory_format)
+
+
+def cdouble(self: Tensor, memory_format: MemoryFormat = devices.preserve_format) -> Tensor:
+    """This tensor as `ndgrad.complex128`.
+
+    >>> import ndgrad
+    >>> ndgrad.tensor([0.0, 2.5]).cdouble()
+    tensor([0.0000+0.j, 2.5000+0.j])
+    """
+    return converted(self, dtypes.complex128, None, False, memory_format)
+
+
+def char(self: Tensor, memory_format: MemoryFormat = devices.preserve_format) -> Tensor:
+    """This tensor as `ndgrad.int8`.
+
+    >>> import ndgrad
+    >>> ndgrad.tensor([0.0, 2.5]).char()
+    tensor([0, 2], dtype=ndgrad.int8)
+    """
+    return converted(self, dtypes.int8, None, False, memory_format)
+
+
+def byte(self: Tensor, memory_format: MemoryFormat = devices.preserve_format) -> Tensor:
+    """This tensor as `ndgrad.uint8`.
+
+    >>> import ndgrad
+    >>> ndgrad.tensor([0.0, 2.5]).byte()
+    tensor([0, 2], dtype=ndgrad.uint8)
+    """
+    return converted(self, dtypes.uint8, None, False, memory_format)
+
+
+def short(self: Tensor, memory_format: MemoryFormat = devices.preserve_format) -> Tensor:
+    """This tensor as `ndgrad.int16`.
+
+    >>> import ndgrad
+    >>> ndgrad.tensor([0.0, 2.5]).short()
+    tensor([0, 2], dtype=ndgrad.int16)
+    """
+    return converted(self, dtypes.int16, None, False, memory_format)
+
+
+def int(self: Tensor, memory_format: MemoryFormat = devices.preserve_format) -> Tensor:
+    """This tensor as `ndgrad.int32`.
+
+    >>> import ndgrad
+    >>> ndgrad.tensor([0.0, 2.5]).int()
+    tensor([0, 2], dtype=ndgrad.int32)
+    """
+    return converted(self, dtypes.int32, None, False, memory_format)
+
+
+def long(self: Tensor, memory_format: MemoryFormat = devices.preserve_format) -> Tensor:
+    """This tensor as `ndgrad.int64`.
+
+    >>> import ndgrad
+    >>> ndgrad.tensor([0.0, 2.5]).long()
+    tensor([0, 2])
+    """
+    return converted(self, dtypes.int64, None, False, memory_format)
+
+
+def bool(self: Tensor, memory_format: MemoryFormat = devices.preserve_format) -> Tensor:
+    """This tensor as `ndgrad.bool`.
+
+    >>> import ndgrad
+    >>> ndgrad.tensor([0.0, 2.5]).bool()
+    tensor([False,  True])
+    """
+    return converted(self, dtypes.bool_, None, False, memory_format)
+
+
+def cpu(self: Tensor, memory_format: MemoryFormat = devices.preserve_format) -> Tensor:
+    """This tensor in the CPU's memory.
+
+    >>> import ndgrad
+    >>> ndgrad.ones(2).cpu()
+    tensor([1., 1.])
+    """
     return converted(self, None, "cpu", False, memory_format)
 
 
-def cuda(self: Any, device: Any = None, non_blocking: Any = False, memory_format: Any = devices.preserve_format) -> Any:
-    """This tensor on a GPU (the first, unless told otherwise)."""
+def cuda(
+    self: Tensor, device: Device = None, non_blocking: builtins.bool = False, memory_format: MemoryFormat = devices.preserve_format
+) -> Tensor:
+    """This tensor on a GPU: the first, unless `device` says otherwise. Needs CuPy.
+
+    >>> import ndgrad
+    >>> ndgrad.ones(2).cuda(1).device  # doctest: +SKIP
+    device(type='cuda', index=1)
+    """
     return converted(self, None, "cuda" if device is None else device, False, memory_format)
 
 
-def type(self: Any, dtype: Any = None, non_blocking: Any = False) -> Any:
-    """The name of the tensor's type, such as 'ndgrad.DoubleTensor'; or, with `dtype`, the tensor converted to it."""
-    from ndgrad.typed import type_name, type_of
+@overload
+def type(self: Tensor, dtype: None = None, non_blocking: builtins.bool = ...) -> str: ...
+@overload
+def type(self: Tensor, dtype: dtypes.dtype | builtins.type[Any] | np.dtype[Any] | str, non_blocking: builtins.bool = ...) -> Tensor: ...
+def type(self: Tensor, dtype: Dtype = None, non_blocking: builtins.bool = False) -> str | Tensor:
+    """The name of the tensor's type, such as 'ndgrad.DoubleTensor'; or, with `dtype`, the tensor converted to it.
 
+    >>> import ndgrad
+    >>> ndgrad.tensor([1.0]).type(), ndgrad.tensor([1.0]).type(ndgrad.int32).type()
+    ('ndgrad.DoubleTensor', 'ndgrad.IntTensor')
+    """
     if dtype is None:
         return type_name(self)
     return converted(self, type_of(dtype), None, False, None)
 
 
-def type_as(self: Any, other: Any) -> Any:
-    """This tensor with the dtype and on the device of another."""
+def type_as(self: Tensor, other: Tensor) -> Tensor:
+    """This tensor with the dtype and on the device of another.
+
+    >>> import ndgrad
+    >>> ndgrad.tensor([1.5]).type_as(ndgrad.tensor([1]))
+    tensor([1])
+    """
     return converted(self, other.dtype, other.device, False, None)
 
 
 # ----- copies and memory order -----------------------------------------------------------------------------------------
 
 
-def clone(input: Any, *, memory_format: Any = devices.preserve_format) -> Any:
-    """A copy inside the graph."""
-    if memory_format is devices.preserve_format:
+def clone(input: Tensor, *, memory_format: MemoryFormat = devices.preserve_format) -> Tensor:
+    """A copy inside the graph: gradients flow through it to the original.
+
+    >>> import ndgrad
+    >>> x = ndgrad.tensor([1.0, 2.0], requires_grad=True)
+    >>> ndgrad.clone(x).mul_(3.0).sum().backward()
+    >>> x.grad
+    tensor([3., 3.])
+    """
+    if memory_format is None or memory_format is devices.preserve_format:
         return ops.clone(input)
     return _ordered(input, memory_format)
 
 
-def _ordered(t: Any, wanted: Any) -> Any:
+def _ordered(t: Tensor, wanted: devices.memory_format) -> Tensor:
     order = channels_last_order(wanted, t.ndim)
     if order is None:
         raise RuntimeError(
@@ -233,25 +403,45 @@ def _ordered(t: Any, wanted: Any) -> Any:
     return ops.clone_ordered(t, order=order)
 
 
-# ndgrad has no lazy conjugates and signs: these say so to code that asks.
+# ndgrad has no lazy conjugates and signs: these say so.
 
 
-def is_conj(input: Any) -> Any:
-    """Whether a conjugation is still to be carried out: never."""
+def is_conj(input: Tensor) -> builtins.bool:
+    """Whether a conjugation is still to be carried out: never.
+
+    >>> import ndgrad
+    >>> ndgrad.tensor([1j]).conj().is_conj()
+    False
+    """
     return False
 
 
-def is_neg(input: Any) -> Any:
-    """Whether a negation is still to be carried out: never."""
+def is_neg(input: Tensor) -> builtins.bool:
+    """Whether a negation is still to be carried out: never.
+
+    >>> import ndgrad
+    >>> ndgrad.is_neg(ndgrad.tensor([1.0]))
+    False
+    """
     return False
 
 
-def resolve_conj(input: Any) -> Any:
-    """The tensor itself; of a conjugate, which may not be written in place, a copy that may."""
+def resolve_conj(input: Tensor) -> Tensor:
+    """The tensor itself; of a conjugate, which may not be written in place, a copy that may.
+
+    >>> import ndgrad
+    >>> ndgrad.resolve_conj(ndgrad.tensor([1j]).conj()).mul_(2)
+    tensor([0.-2.j])
+    """
     return input if np_dtype(input).kind != "c" or getattr(memory_of(input).flags, "writeable", True) else ops.clone(input)
 
 
-def resolve_neg(input: Any) -> Any:
-    """The tensor itself, which never has a pending negation."""
+def resolve_neg(input: Tensor) -> Tensor:
+    """The tensor itself, which never has a pending negation.
+
+    >>> import ndgrad
+    >>> ndgrad.resolve_neg(ndgrad.tensor([1.0]))
+    tensor([1.])
+    """
     return input
 

@@ -16,16 +16,16 @@ import numpy as np
 
 from ndgrad import devices, dtypes
 from ndgrad._tensor import Tensor
+from ndgrad.api.tensor_checks import check_differentiable, lost_by_name
 from ndgrad.arrays.library import is_raw_array
 from ndgrad.arrays.placement import library_for, moved
 from ndgrad.arrays.precision import is_inexact, is_number
+from ndgrad.autograd.call_watchers import FACTORY, watched
 from ndgrad.autograd.lent import Lent
 from ndgrad.autograd.modes import birth, process, thread
 from ndgrad.autograd.stake import as_number, stake_of
 from ndgrad.autograd.variable import Variable, meta_of, np_dtype, wrap
 from ndgrad.autograd.versions import InferenceStorage
-from ndgrad.autograd.watch import FACTORY, watched
-from ndgrad.checks import check_differentiable, lost_by_name
 from ndgrad.sizes import Size
 from ndgrad.storage import TypedStorage, UntypedStorage, batch_dims, memory_of, shared_storage
 
@@ -52,7 +52,7 @@ def fresh(array: Any, requires_grad: bool = False, face: type[Any] = Tensor) -> 
 def noted(t: Any, data: Any) -> Any:
     """In debug mode, remember that a tensor was made from data."""
     if process.busy and thread.debug:
-        from ndgrad.autograd.provenance import note_data
+        from ndgrad.debug.provenance import note_data
 
         note_data(t, data)
     return t

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from ndgrad.api.matrix_arguments import (
-    adjoint as adjoint_of,
-)
+from ndgrad.api.matrix_arguments import adjoint as adjoint_of
 from ndgrad.api.matrix_arguments import (
     identity,
     payload,
@@ -27,59 +25,67 @@ from ndgrad.ops import index as index_ops
 from ndgrad.ops import solve as solve_ops
 from ndgrad.ops import triangle as triangle_ops
 
+if TYPE_CHECKING:
+    from ndgrad._typing import Tensor
+
 
 class CholeskyInfo(NamedTuple):
     """A Cholesky factor, and which matrices have none."""
 
-    L: Any
-    info: Any
+    L: Tensor
+    info: Tensor
 
 
 class LUFactor(NamedTuple):
     """Packed factors and row exchanges."""
 
-    LU: Any
-    pivots: Any
+    LU: Tensor
+    pivots: Tensor
 
 
 class LU(NamedTuple):
     """Factors P L U."""
 
-    P: Any
-    L: Any
-    U: Any
+    P: Tensor
+    L: Tensor
+    U: Tensor
 
 
 class QR(NamedTuple):
     """Factors of a QR decomposition."""
 
-    Q: Any
-    R: Any
+    Q: Tensor
+    R: Tensor
 
 
 class SVD(NamedTuple):
     """Factors of a singular value decomposition: U diag(S) Vh."""
 
-    U: Any
-    S: Any
-    Vh: Any
+    U: Tensor
+    S: Tensor
+    Vh: Tensor
 
 
 class Eigen(NamedTuple):
     """Eigenvalues and eigenvectors."""
 
-    eigenvalues: Any
-    eigenvectors: Any
+    eigenvalues: Tensor
+    eigenvectors: Tensor
 
 
 # ----- Cholesky, LU, QR -----------------------------------------------------------------------------------------------
 
 
 @takes_out
-def cholesky(A: Any, *, upper: bool = False) -> Any:
-    """The lower triangular L with L L^H = A (with `upper`, its adjoint) for positive definite A, of which one triangle is read.
+def cholesky(A: Tensor, *, upper: bool = False, out: Tensor | None = None) -> Tensor:
+    """The lower triangular L with L L^H = A (its adjoint with `upper`) for positive definite A, of which one triangle is read.
 
     The gradient is Hermitian: A is meant as an element of the Hermitian matrices.
+
+    >>> import ndgrad
+    >>> ndgrad.linalg.cholesky(ndgrad.tensor([[4.0, 2.0], [2.0, 10.0]]))
+    tensor([[2., 0.],
+            [1., 3.]])
     """
     require_square("cholesky", A)
     require_precision("cholesky", A)
@@ -95,8 +101,14 @@ def _require_pivoting(name: str, pivot: bool) -> None:
 
 
 @takes_out
-def lu_factor(A: Any, *, pivot: bool = True) -> LUFactor:
-    """L and U packed in one matrix, and the row exchanges counted from 1."""
+def lu_factor(A: Tensor, *, pivot: bool = True, out: tuple[Tensor, Tensor] | None = None) -> LUFactor:
+    """L and U packed in one matrix, and the row exchanges counted from 1.
+
+    >>> import ndgrad
+    >>> ndgrad.linalg.lu_factor(ndgrad.tensor([[1.0, 2.0], [2.0, 2.0]])).LU
+    tensor([[2.0000, 2.0000],
+            [0.5000, 1.0000]])
+    """
     require_matrices("lu_factor", A)
     require_precision("lu_factor", A)
     _require_pivoting("lu_factor", pivot)
@@ -104,16 +116,30 @@ def lu_factor(A: Any, *, pivot: bool = True) -> LUFactor:
 
 
 @takes_out
-def lu(A: Any, *, pivot: bool = True) -> LU:
-    """The factors of A = P L U."""
+def lu(A: Tensor, *, pivot: bool = True, out: tuple[Tensor, Tensor, Tensor] | None = None) -> LU:
+    """The factors of A = P L U.
+
+    >>> import ndgrad
+    >>> P, L, U = ndgrad.linalg.lu(ndgrad.tensor([[1.0, 2.0], [2.0, 2.0]]))
+    >>> P @ L @ U
+    tensor([[1., 2.],
+            [2., 2.]])
+    """
     require_matrices("lu", A)
     require_precision("lu", A)
     _require_pivoting("lu", pivot)
     return LU(*lu_unpack(*solve_ops.lu_factor(A)))
 
 
-def lu_unpack(LU_data: Any, LU_pivots: Any, unpack_data: bool = True, unpack_pivots: bool = True) -> LU:
-    """P, L and U from packed factors and row exchanges."""
+def lu_unpack(LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool = True, unpack_pivots: bool = True) -> LU:
+    """P, L and U from packed factors and row exchanges; what is not unpacked is empty.
+
+    >>> import ndgrad
+    >>> A = ndgrad.tensor([[1.0, 2.0], [2.0, 2.0]])
+    >>> ndgrad.lu_unpack(*ndgrad.linalg.lu_factor(A)).U
+    tensor([[2., 2.],
+            [0., 1.]])
+    """
     m, n = LU_data.shape[-2:]
     k = min(m, n)
     empty = lift(library_of(payload(LU_data)).empty((0,), dtype=payload(LU_data).dtype))
@@ -131,8 +157,17 @@ def lu_unpack(LU_data: Any, LU_pivots: Any, unpack_data: bool = True, unpack_piv
 
 
 @takes_out
-def lu_solve(LU: Any, pivots: Any, B: Any, *, left: bool = True, adjoint: bool = False) -> Any:
-    """The X with A X = B (X A = B unless `left`; A^H for A with `adjoint`), from lu_factor(A)."""
+def lu_solve(
+    LU: Tensor, pivots: Tensor, B: Tensor, *, left: bool = True, adjoint: bool = False, out: Tensor | None = None
+) -> Tensor:
+    """The X with A X = B (X A = B unless `left`; A^H for A with `adjoint`), from lu_factor(A).
+
+    >>> import ndgrad
+    >>> LU, pivots = ndgrad.linalg.lu_factor(ndgrad.tensor([[0.0, 2.0], [4.0, 0.0]]))
+    >>> ndgrad.linalg.lu_solve(LU, pivots, ndgrad.tensor([[2.0], [8.0]]))
+    tensor([[2.],
+            [1.]])
+    """
     require_square("lu_solve", LU, "LU")
     require_matrices("lu_solve", B, "B")
     require_system("lu_solve", LU, B, left)
@@ -149,11 +184,17 @@ def lu_solve(LU: Any, pivots: Any, B: Any, *, left: bool = True, adjoint: bool =
 
 
 @takes_out
-def qr(A: Any, mode: str = "reduced") -> QR:
+def qr(A: Tensor, mode: str = "reduced", *, out: tuple[Tensor, Tensor] | None = None) -> QR:
     """Q with orthonormal columns and upper triangular R, A = Q R.
 
     Modes: "reduced"; "complete" (a square Q, which has no derivative if A has more rows than columns); "r" (an empty Q).
     The first min(m, n) columns of A must be independent for a derivative to exist.
+
+    >>> import ndgrad
+    >>> Q, R = ndgrad.linalg.qr(ndgrad.tensor([[3.0], [4.0]]))
+    >>> (Q @ R).round(decimals=4)
+    tensor([[3.],
+            [4.]])
     """
     require_matrices("qr", A)
     require_precision("qr", A)
@@ -168,16 +209,21 @@ def qr(A: Any, mode: str = "reduced") -> QR:
 
 
 @takes_out
-def householder_product(A: Any, tau: Any) -> Any:
-    """The first columns of the product of the reflections I - tau_i v_i v_i^H, with v_i below the diagonal of column i of A."""
+def householder_product(A: Tensor, tau: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The first columns of the product of the reflections I - tau_i v_i v_i^H, with v_i below the diagonal of column i of A.
+
+    >>> import ndgrad
+    >>> ndgrad.linalg.householder_product(ndgrad.tensor([[1.0], [0.0]]), ndgrad.tensor([2.0]))
+    tensor([[-1.],
+            [ 0.]])
+    """
     require_matrices("householder_product", A)
     m, n = A.shape[-2:]
     k = tau.shape[-1]
     if m < n or k > n:
         raise RuntimeError(
             "linalg.householder_product: A must have at least as many rows as columns, and tau at most as many entries as "
-            "A columns; the shapes are "
-            f"{tuple(A.shape)} and {tuple(tau.shape)}."
+            f"A columns; the shapes are {tuple(A.shape)} and {tuple(tau.shape)}."
         )
     ones = identity(A, m)
     out = shape.expand(index_ops.getitem(ones, index=(slice(None), slice(0, n))), shape=tuple(A.shape))
@@ -192,8 +238,13 @@ def householder_product(A: Any, tau: Any) -> Any:
     return out
 
 
-def cholesky_ex(A: Any, *, upper: bool = False, check_errors: bool = False) -> CholeskyInfo:
-    """The Cholesky factor, and in `info` which matrices are not positive definite (not 0 there; their factors are NaN)."""
+def cholesky_ex(A: Tensor, *, upper: bool = False, check_errors: bool = False) -> CholeskyInfo:
+    """The Cholesky factor, and in `info` which matrices are not positive definite (not 0 there; their factors are NaN).
+
+    >>> import ndgrad
+    >>> ndgrad.linalg.cholesky_ex(ndgrad.tensor([[[4.0]], [[-1.0]]])).info
+    tensor([0, 1], dtype=ndgrad.int32)
+    """
     require_square("cholesky_ex", A)
     return CholeskyInfo(*reporting(lambda a: cholesky(a, upper=upper), A, check_errors))
 
@@ -202,11 +253,23 @@ def cholesky_ex(A: Any, *, upper: bool = False, check_errors: bool = False) -> C
 
 
 @takes_out
-def svd(A: Any, full_matrices: bool = True, *, driver: str | None = None) -> SVD:
+def svd(
+    A: Tensor,
+    full_matrices: bool = True,
+    *,
+    driver: str | None = None,
+    out: tuple[Tensor, Tensor, Tensor] | None = None,
+) -> SVD:
     """U, S and Vh with A = U diag(S) Vh, singular values falling.
 
     The signs (phases) of singular vectors are arbitrary, and a loss must not depend on them. Where two singular values
     are equal, or one is zero in a matrix that is not square, the vectors have no derivative: a loss that uses them raises.
+
+    >>> import ndgrad
+    >>> U, S, Vh = ndgrad.linalg.svd(ndgrad.tensor([[3.0, 0.0], [0.0, 4.0]]))
+    >>> S, (U * S) @ Vh
+    (tensor([4., 3.]), tensor([[3., 0.],
+            [0., 4.]]))
     """
     require_matrices("svd", A)
     require_precision("svd", A)
@@ -222,8 +285,13 @@ def _check_driver(name: str, driver: str | None) -> None:
 
 
 @takes_out
-def svdvals(A: Any, *, driver: str | None = None) -> Any:
-    """Singular values, falling. They have derivatives also where some are equal."""
+def svdvals(A: Tensor, *, driver: str | None = None, out: Tensor | None = None) -> Tensor:
+    """Singular values, falling. They have derivatives also where some are equal.
+
+    >>> import ndgrad
+    >>> ndgrad.linalg.svdvals(ndgrad.tensor([[3.0, 0.0], [0.0, -4.0]]))
+    tensor([4., 3.])
+    """
     require_matrices("svdvals", A)
     require_precision("svdvals", A)
     _check_driver("svdvals", driver)
@@ -231,18 +299,22 @@ def svdvals(A: Any, *, driver: str | None = None) -> Any:
     return ops.svd(A, full_matrices=False)[1] if at_stake(A) else ops.svdvals(A)
 
 
-def _triangle(UPLO: Any) -> str:
+def _triangle(UPLO: str) -> str:
     if str(UPLO).upper() not in ("L", "U"):
         raise RuntimeError(f"Expected UPLO argument to be 'L' or 'U', but got {UPLO}. It names the triangle that is read.")
     return str(UPLO).upper()
 
 
 @takes_out
-def eigh(A: Any, UPLO: str = "L") -> Eigen:
+def eigh(A: Tensor, UPLO: str = "L", *, out: tuple[Tensor, Tensor] | None = None) -> Eigen:
     """Eigenvalues, rising, and eigenvectors of Hermitian matrices, of which the triangle UPLO is read.
 
     The signs (phases) of eigenvectors are arbitrary, and a loss must not depend on them. Where two eigenvalues are equal,
     eigenvectors have no derivative, and a loss that uses them raises. The gradient is Hermitian.
+
+    >>> import ndgrad
+    >>> ndgrad.linalg.eigh(ndgrad.tensor([[2.0, 0.0], [0.0, 1.0]])).eigenvalues
+    tensor([1., 2.])
     """
     require_square("eigh", A)
     require_precision("eigh", A)
@@ -250,8 +322,13 @@ def eigh(A: Any, UPLO: str = "L") -> Eigen:
 
 
 @takes_out
-def eigvalsh(A: Any, UPLO: str = "L") -> Any:
-    """Eigenvalues of Hermitian matrices, rising. They have derivatives also where some are equal."""
+def eigvalsh(A: Tensor, UPLO: str = "L", *, out: Tensor | None = None) -> Tensor:
+    """Eigenvalues of Hermitian matrices, rising. They have derivatives also where some are equal.
+
+    >>> import ndgrad
+    >>> ndgrad.linalg.eigvalsh(ndgrad.tensor([[2.0, 0.0], [0.0, 1.0]]))
+    tensor([1., 2.])
+    """
     require_square("eigvalsh", A)
     require_precision("eigvalsh", A)
     triangle = _triangle(UPLO)
@@ -260,16 +337,26 @@ def eigvalsh(A: Any, UPLO: str = "L") -> Any:
 
 
 @takes_out
-def eig(A: Any) -> Eigen:
-    """Eigenvalues and eigenvectors (of norm one) of square matrices, always complex."""
+def eig(A: Tensor, *, out: tuple[Tensor, Tensor] | None = None) -> Eigen:
+    """Eigenvalues and eigenvectors (of norm one) of square matrices, always complex.
+
+    >>> import ndgrad
+    >>> ndgrad.linalg.eig(ndgrad.tensor([[2.0, 0.0], [0.0, 3.0]])).eigenvalues
+    tensor([2.+0.j, 3.+0.j])
+    """
     require_square("eig", A)
     require_precision("eig", A)
     return Eigen(*ops.eig(A))
 
 
 @takes_out
-def eigvals(A: Any) -> Any:
-    """Eigenvalues of square matrices, always complex."""
+def eigvals(A: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Eigenvalues of square matrices, always complex.
+
+    >>> import ndgrad
+    >>> ndgrad.linalg.eigvals(ndgrad.tensor([[0.0, -1.0], [1.0, 0.0]])).imag.abs()
+    tensor([1., 1.])
+    """
     require_square("eigvals", A)
     require_precision("eigvals", A)
     # with the eigenvectors: LAPACK may give the eigenvalues alone in another order, and derivatives need both

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeGuard, TypeVar
 
 from ndgrad import dtypes
+from ndgrad.arrays import threads
 from ndgrad.autograd.variable import Variable, meta_of, new, np_dtype
 from ndgrad.dtypes import (
     can_cast,
@@ -20,6 +21,11 @@ from ndgrad.ops import shape as shape_ops
 from ndgrad.printing import get_printoptions, printoptions, set_printoptions
 from ndgrad.storage import is_storage
 
+if TYPE_CHECKING:
+    from ndgrad._typing import Device, Tensor
+
+T = TypeVar("T")
+
 __all__ = [
     "_is_all_true", "_is_any_true", "can_cast", "detach", "detach_", "dtype", "finfo", "get_default_dtype", "get_device",
     "get_num_interop_threads", "get_num_threads", "get_printoptions", "iinfo", "is_complex", "is_floating_point", "is_inference",
@@ -32,7 +38,7 @@ METHODS = (
 )  # fmt: skip
 
 
-def _tensor(name: str, input: Any) -> Any:
+def _tensor(name: str, input: Tensor) -> Tensor:
     if not isinstance(input, Variable):
         raise TypeError(
             f"{name}(): argument 'input' must be Tensor, not {type(input).__name__}. Wrap it with ndgrad.as_tensor(...)."
@@ -40,95 +46,177 @@ def _tensor(name: str, input: Any) -> Any:
     return input
 
 
-def is_tensor(obj: Any) -> bool:
-    """Whether `obj` is a tensor."""
+def is_tensor(obj: object) -> TypeGuard[Tensor]:
+    """Whether `obj` is a tensor.
+
+    >>> import ndgrad
+    >>> ndgrad.is_tensor(ndgrad.ones(2)), ndgrad.is_tensor([1.0, 1.0])
+    (True, False)
+    """
     return isinstance(obj, Variable)
 
 
-def is_floating_point(input: Any) -> bool:
-    """Whether the dtype is a real floating one."""
+def is_floating_point(input: Tensor) -> bool:
+    """Whether the dtype is a real floating one.
+
+    >>> import ndgrad
+    >>> ndgrad.is_floating_point(ndgrad.ones(2)), ndgrad.tensor([1]).is_floating_point()
+    (True, False)
+    """
     return dtypes.as_dtype(np_dtype(_tensor("is_floating_point", input))).is_floating_point
 
 
-def is_complex(input: Any) -> bool:
-    """Whether the dtype is complex."""
+def is_complex(input: Tensor) -> bool:
+    """Whether the dtype is complex.
+
+    >>> import ndgrad
+    >>> ndgrad.is_complex(ndgrad.tensor([1j]))
+    True
+    """
     return np_dtype(_tensor("is_complex", input)).kind == "c"
 
 
-def is_signed(input: Any) -> bool:
-    """Whether the dtype has negative numbers."""
+def is_signed(input: Tensor) -> bool:
+    """Whether the dtype has negative numbers.
+
+    >>> import ndgrad
+    >>> ndgrad.tensor([1]).is_signed(), ndgrad.tensor([True]).is_signed()
+    (True, False)
+    """
     return dtypes.as_dtype(np_dtype(_tensor("is_signed", input))).is_signed
 
 
-def is_nonzero(input: Any) -> bool:
-    """Whether the one element of a tensor is not zero."""
+def is_nonzero(input: Tensor) -> bool:
+    """Whether the one element of a tensor is not zero.
+
+    >>> import ndgrad
+    >>> ndgrad.is_nonzero(ndgrad.tensor([2.0]))
+    True
+    """
     if _tensor("is_nonzero", input).numel() != 1:
         raise RuntimeError(f"Boolean value of Tensor with shape {tuple(input.shape)} is ambiguous. Use any() or all().")
     return bool(input)
 
 
-def is_inference(input: Any) -> bool:
-    """Whether the tensor was made in inference mode."""
-    return bool(_tensor("is_inference", input).is_inference())
+def is_inference(input: Tensor) -> bool:
+    """Whether the tensor was made in inference mode.
+
+    >>> import ndgrad
+    >>> ndgrad.is_inference(ndgrad.ones(2))
+    False
+    """
+    return _tensor("is_inference", input).is_inference()
 
 
-def is_same_size(input: Any, other: Any) -> bool:
-    """Whether two tensors have the same shape."""
+def is_same_size(input: Tensor, other: Tensor) -> bool:
+    """Whether two tensors have the same shape.
+
+    >>> import ndgrad
+    >>> ndgrad.is_same_size(ndgrad.ones(2, 3), ndgrad.ones(3, 2))
+    False
+    """
     return tuple(_tensor("is_same_size", input).shape) == tuple(other.shape)
 
 
-def numel(input: Any) -> int:
-    """The number of elements."""
-    return int(_tensor("numel", input).numel())
+def numel(input: Tensor) -> int:
+    """The number of elements.
+
+    >>> import ndgrad
+    >>> ndgrad.numel(ndgrad.ones(2, 3))
+    6
+    """
+    return _tensor("numel", input).numel()
 
 
-def get_device(input: Any) -> int:
-    """The number of the GPU that holds the tensor, -1 on the CPU."""
-    return int(_tensor("get_device", input).get_device())
+def get_device(input: Tensor) -> int:
+    """The number of the GPU that holds the tensor, -1 on the CPU.
+
+    >>> import ndgrad
+    >>> ndgrad.get_device(ndgrad.ones(2))
+    -1
+    """
+    return _tensor("get_device", input).get_device()
 
 
-def is_set_to(self: Any, tensor: Any) -> bool:
-    """Whether two tensors look at the same elements of the same memory in the same way."""
+def is_set_to(self: Tensor, tensor: Tensor) -> bool:
+    """Whether two tensors look at the same elements of the same memory in the same way.
+
+    >>> import ndgrad
+    >>> x = ndgrad.ones(2)
+    >>> x.is_set_to(x.detach()), x.is_set_to(x.clone())
+    (True, False)
+    """
     same_view = (self.data_ptr(), self.shape, self.stride()) == (tensor.data_ptr(), tensor.shape, tensor.stride())
-    return same_view and bool(self.dtype == tensor.dtype)
+    return same_view and self.dtype == tensor.dtype
 
 
-def _is_any_true(input: Any) -> Any:
-    """`any()` of a boolean tensor."""
+def _is_any_true(input: Tensor) -> Tensor:
+    """`any()` of a boolean tensor.
+
+    >>> import ndgrad
+    >>> ndgrad._is_any_true(ndgrad.tensor([True, False]))
+    tensor(True)
+    """
     return _mask("_is_any_true", input).any()
 
 
-def _is_all_true(input: Any) -> Any:
-    """`all()` of a boolean tensor."""
+def _is_all_true(input: Tensor) -> Tensor:
+    """`all()` of a boolean tensor.
+
+    >>> import ndgrad
+    >>> ndgrad._is_all_true(ndgrad.tensor([True, False]))
+    tensor(False)
+    """
     return _mask("_is_all_true", input).all()
 
 
-def _mask(name: str, input: Any) -> Any:
+def _mask(name: str, input: Tensor) -> Tensor:
     if np_dtype(_tensor(name, input)).kind != "b":
         raise RuntimeError(f"{name}: expected a boolean tensor, and got {input.dtype}. Compare first.")
     return input
 
 
-def typename(obj: Any) -> str:
-    """The name of a tensor's type, as `type()` gives it; of anything else, its class."""
-    if isinstance(obj, Variable):
-        return str(_tensor("typename", obj).type())
+def typename(obj: object) -> str:
+    """The name of a tensor's type, as `type()` gives it; of anything else, its class.
+
+    >>> import ndgrad
+    >>> ndgrad.typename(ndgrad.tensor([1])), ndgrad.typename([1])
+    ('ndgrad.LongTensor', 'list')
+    """
+    if is_tensor(obj):
+        return obj.type()
     cls = obj if isinstance(obj, type) else type(obj)
     return cls.__name__ if cls.__module__ == "builtins" else f"{cls.__module__}.{cls.__qualname__}"
 
 
-def detach(input: Any) -> Any:
-    """The same values in the same memory, outside the graph."""
+def detach(input: Tensor) -> Tensor:
+    """The same values in the same memory, outside the graph.
+
+    >>> import ndgrad
+    >>> ndgrad.detach(ndgrad.ones(2, requires_grad=True))
+    tensor([1., 1.])
+    """
     return _tensor("detach", input).detach()
 
 
-def detach_(input: Any) -> Any:
-    """Take a tensor out of its graph, in place."""
+def detach_(input: Tensor) -> Tensor:
+    """Take a tensor out of its graph, in place.
+
+    >>> import ndgrad
+    >>> ndgrad.detach_(ndgrad.ones(2, requires_grad=True) * 2)
+    tensor([2., 2.])
+    """
     return _tensor("detach_", input).detach_()
 
 
-def as_subclass(self: Any, cls: type[Any]) -> Any:
-    """A view of this tensor, inside the graph, of another tensor class."""
+def as_subclass(self: Tensor, cls: type[T]) -> T:
+    """A view of this tensor, inside the graph, of another tensor class.
+
+    >>> import ndgrad
+    >>> class Mine(ndgrad.Tensor): ...
+    >>> type(ndgrad.ones(2).as_subclass(Mine)).__name__
+    'Mine'
+    """
     if not issubclass(cls, Variable):
         raise TypeError(f"as_subclass: {cls.__name__} is no subclass of Tensor.")
     view = shape_ops.alias(self)
@@ -137,21 +225,37 @@ def as_subclass(self: Any, cls: type[Any]) -> Any:
     return made
 
 
-# NumPy's memory is neither page-locked for a GPU nor shared between processes: code that asks gets its answer.
+# NumPy's memory is neither page-locked for a GPU nor shared between processes: code that looks is told so.
 
 
-def is_pinned(self: Any, device: Any = None) -> bool:
-    """Whether the memory is page-locked: never."""
+def is_pinned(self: Tensor, device: Device = None) -> bool:
+    """Whether the memory is page-locked: never.
+
+    >>> import ndgrad
+    >>> ndgrad.ones(2).is_pinned()
+    False
+    """
     return False
 
 
-def pin_memory(self: Any, device: Any = None) -> Any:
-    """The tensor itself: page-locked memory would only serve copies to a GPU."""
+def pin_memory(self: Tensor, device: Device = None) -> Tensor:
+    """The tensor itself: page-locked memory would only serve copies to a GPU.
+
+    >>> import ndgrad
+    >>> x = ndgrad.ones(2)
+    >>> x.pin_memory() is x
+    True
+    """
     return self
 
 
-def is_shared(self: Any) -> bool:
-    """Whether the memory is shared between processes: never."""
+def is_shared(self: Tensor) -> bool:
+    """Whether the memory is shared between processes: never.
+
+    >>> import ndgrad
+    >>> ndgrad.ones(2).is_shared()
+    False
+    """
     return False
 
 
@@ -159,30 +263,49 @@ def is_shared(self: Any) -> bool:
 
 
 def get_num_threads() -> int:
-    """How many threads one kernel may use."""
-    from ndgrad.arrays import threads
+    """How many threads one kernel may use.
 
+    >>> import ndgrad
+    >>> ndgrad.get_num_threads() >= 1
+    True
+    """
     return threads.max_threads
 
 
 def set_num_threads(count: int) -> None:
-    """Let one kernel use at most `count` threads."""
+    """Let one kernel use at most `count` threads.
+
+    >>> import ndgrad
+    >>> before = ndgrad.get_num_threads()
+    >>> ndgrad.set_num_threads(1)
+    >>> ndgrad.get_num_threads()
+    1
+    >>> ndgrad.set_num_threads(before)
+    """
     if isinstance(count, bool) or not isinstance(count, int):
         raise TypeError(f"set_num_threads expects an int, but got {type(count).__name__}.")
     if count < 1:
         raise RuntimeError(f"set_num_threads expects a positive integer, and got {count}.")
-    from ndgrad.arrays import threads
 
     threads.max_threads = count
 
 
 def get_num_interop_threads() -> int:
-    """How many ops run at once: one."""
+    """How many ops run at once: one.
+
+    >>> import ndgrad
+    >>> ndgrad.get_num_interop_threads()
+    1
+    """
     return 1
 
 
 def set_num_interop_threads(count: int) -> None:
-    """Accepted for torch's sake: ops run one after another."""
+    """Accepted for torch's sake, without effect: ops run one after another.
+
+    >>> import ndgrad
+    >>> ndgrad.set_num_interop_threads(4)
+    """
     if count < 1:
         raise RuntimeError(f"set_num_interop_threads expects a positive integer, and got {count}.")
 
@@ -190,7 +313,7 @@ def set_num_interop_threads(count: int) -> None:
 # ----- names of dimensions ---------------------------------------------------------------------------------------------
 
 
-def _renamed(t: Any, names: tuple[Any, ...], mapping: dict[str, str]) -> tuple[str | None, ...] | None:
+def _renamed(t: Tensor, names: tuple[Any, ...], mapping: dict[str, str]) -> tuple[str | None, ...] | None:
     if names == (None,):
         return None
     if mapping:
@@ -205,21 +328,36 @@ def _renamed(t: Any, names: tuple[Any, ...], mapping: dict[str, str]) -> tuple[s
     return names
 
 
-def rename(self: Any, *names: Any, **mapping: str) -> Any:
-    """A view whose dimensions have other names: all of them in order, or old=new."""
+def rename(self: Tensor, *names: str | None, **mapping: str) -> Tensor:
+    """A view whose dimensions have other names: all of them in order, or old=new.
+
+    >>> import ndgrad
+    >>> ndgrad.ones(2, 3).rename("row", "column").rename(row="sample").names
+    ('sample', 'column')
+    """
     view = shape_ops.alias(self)
     view.names = _renamed(self, names, mapping)
     return view
 
 
-def rename_(self: Any, *names: Any, **mapping: str) -> Any:
-    """Name the dimensions in place."""
+def rename_(self: Tensor, *names: str | None, **mapping: str) -> Tensor:
+    """Name the dimensions in place.
+
+    >>> import ndgrad
+    >>> ndgrad.ones(2, 3).rename_("row", None).names
+    ('row', None)
+    """
     self.names = _renamed(self, names, mapping)
     return self
 
 
-def refine_names(self: Any, *names: Any) -> Any:
-    """A view in which dimensions without a name get one; a name that exists must be the same."""
+def refine_names(self: Tensor, *names: str | None) -> Tensor:
+    """A view in which dimensions without a name get one; a name that exists must be the same.
+
+    >>> import ndgrad
+    >>> ndgrad.ones(2, 3).rename("row", None).refine_names("row", "column").names
+    ('row', 'column')
+    """
     wanted = _renamed(self, names, {}) or ()
     for old, name in zip(self.names, wanted):
         if old is not None and old != name:
@@ -227,6 +365,11 @@ def refine_names(self: Any, *names: Any) -> Any:
     return rename(self, *wanted)
 
 
-def has_names(self: Any) -> bool:
-    """Whether any dimension has a name."""
+def has_names(self: Tensor) -> bool:
+    """Whether any dimension has a name.
+
+    >>> import ndgrad
+    >>> ndgrad.ones(2, 3).has_names()
+    False
+    """
     return meta_of(self).names is not None and any(n is not None for n in self.names)

@@ -7,7 +7,7 @@ library are seen in the values, but nobody is told of them: a saved value that i
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,7 +15,13 @@ from ndgrad import devices, dtypes
 from ndgrad.api.data import as_tensor
 from ndgrad.arrays.library import library_of
 from ndgrad.autograd.stake import stake_of
+from ndgrad.autograd.variable import Variable
 from ndgrad.storage import batch_dims, memory_of
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from ndgrad._typing import Device, Payload, Tensor
 
 __all__ = ["from_dlpack"]
 METHODS = ()
@@ -24,7 +30,7 @@ METHODS = ()
 _CPU, _CUDA = 1, 2
 
 
-def _memory(t: Any) -> Any:
+def _memory(t: Variable) -> Payload:
     """The array to share, once it is clear that nothing is lost."""
     if batch_dims(t):
         raise BufferError("a tensor inside vmap cannot be exported: its memory holds the whole batch. Do it outside of vmap.")
@@ -38,12 +44,19 @@ def _memory(t: Any) -> Any:
     return memory_of(t)
 
 
-def dlpack_device(t: Any) -> tuple[int, int]:
+def dlpack_device(t: Variable) -> tuple[int, int]:
+    """DLPack's numbers for where a tensor lies: the kind of device, and which one."""
     where = t.device
     return (_CUDA, where.index or 0) if where.type == "cuda" else (_CPU, 0)
 
 
-def to_capsule(t: Any, stream: Any, max_version: Any, dl_device: Any, copy: bool | None) -> Any:
+def to_capsule(
+    t: Variable,
+    stream: int | None,
+    max_version: tuple[int, int] | None,
+    dl_device: tuple[int, int] | None,
+    copy: bool | None,
+) -> object:
     """What `__dlpack__` returns: the array library makes it."""
     array = _memory(t)
     options = {"stream": stream, "max_version": max_version, "dl_device": dl_device, "copy": copy}
@@ -62,20 +75,21 @@ def to_capsule(t: Any, stream: Any, max_version: Any, dl_device: Any, copy: bool
 class _Carrier:
     """A bare capsule, as libraries passed it around before they agreed on `__dlpack__`."""
 
-    def __init__(self, capsule: Any) -> None:
+    def __init__(self, capsule: object) -> None:
         self.capsule = capsule
 
-    def __dlpack__(self, **_: Any) -> Any:
+    def __dlpack__(self, **_: object) -> object:
         return self.capsule
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return _CPU, 0
 
 
-def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None) -> Any:
-    """A tensor over the memory of another library's array (or of a DLPack capsule).
+def from_dlpack(ext_tensor: Any, *, device: Device = None, copy: bool | None = None) -> Tensor:
+    """A constant tensor over the memory of another library's array (or of a DLPack capsule); writes are seen by both.
 
     >>> import ndgrad
+    >>> import numpy as np
     >>> a = np.arange(3.0)
     >>> t = ndgrad.from_dlpack(a)
     >>> t += 1
@@ -104,7 +118,7 @@ def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None
     return made.clone() if copy else made
 
 
-def _from_cpu(ext_tensor: Any) -> Any:
+def _from_cpu(ext_tensor: Any) -> NDArray[Any]:
     if isinstance(ext_tensor, np.ndarray):
         return ext_tensor
     try:
@@ -119,12 +133,12 @@ def _from_cpu(ext_tensor: Any) -> Any:
 class _Shared:
     """The memory of an array, for another array that may be written."""
 
-    def __init__(self, array: Any) -> None:
+    def __init__(self, array: NDArray[Any]) -> None:
         self.array = array  # which keeps the memory alive
         self.__array_interface__ = {**array.__array_interface__, "data": (array.__array_interface__["data"][0], False)}
 
 
-def _writable(array: Any) -> Any:
+def _writable(array: NDArray[Any]) -> NDArray[Any]:
     """Before NumPy 2.1 what came by DLPack could not be written, because DLPack did not say yet who may."""
     old = tuple(int(n) for n in np.__version__.split(".")[:2]) < (2, 1)
     return np.asarray(_Shared(array)) if old and not array.flags.writeable else array

@@ -10,12 +10,18 @@ from __future__ import annotations
 import functools
 import importlib
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 import numpy as np
 
-from ndgrad.api.arguments import both_worlds
+from ndgrad.api.arguments import as_dim, both_worlds
+from ndgrad.api.product import written
 from ndgrad.ops import product, reduce, shape, triangle
+
+if TYPE_CHECKING:
+    from types import EllipsisType
+
+    from ndgrad._typing import Tensor
 
 __all__ = ["einsum", "tensordot"]
 METHODS = ()
@@ -28,7 +34,7 @@ class _Operand(NamedTuple):
 
     diagonals: tuple[tuple[int, int], ...]  # pairs of dimensions, one after the other
     shape: tuple[int, ...] | None  # without the dimensions of size one that others have larger
-    summed: tuple[int, ...]  # dimensions that nobody else has and the output does not want
+    summed: tuple[int, ...]  # dimensions that no other operand has and the output does not keep
 
 
 class _Plan(NamedTuple):
@@ -37,15 +43,25 @@ class _Plan(NamedTuple):
     order: tuple[int, ...]  # of the dimensions of a single operand
 
 
-def einsum(*args: Any) -> Any:
+@overload
+def einsum(equation: str, /, *operands: Tensor | Sequence[Tensor]) -> Tensor: ...
+
+
+@overload
+def einsum(
+    operand: Tensor, sublist: Sequence[int | EllipsisType], /, *more: Tensor | Sequence[int | EllipsisType]
+) -> Tensor: ...
+
+
+def einsum(*args: Any) -> Tensor:
     """The sum of products that an equation describes.
+
+    Takes the equation and the operands, or operands and lists of numbers by turns: `einsum(x, [0, 1], y, [1], [0])`.
 
     >>> import ndgrad
     >>> x, y = ndgrad.tensor([[1.0, 2.0], [3.0, 4.0]]), ndgrad.tensor([10.0, 1.0])
     >>> ndgrad.einsum("ij,j->i", x, y)
     tensor([12., 34.])
-
-    Takes the equation and the operands, or operands and lists of numbers by turns: `einsum(x, [0, 1], y, [1], [0])`.
     """
     if not args:
         raise ValueError("einsum(): takes an equation and operands, and got nothing. Write einsum('ij,jk->ik', x, y).")
@@ -64,7 +80,7 @@ def einsum(*args: Any) -> Any:
     return left[0]
 
 
-def _prepare(x: Any, plan: _Operand) -> Any:
+def _prepare(x: Tensor, plan: _Operand) -> Tensor:
     for dim0, dim1 in plan.diagonals:
         x = triangle.diagonal(x, offset=0, dim0=dim0, dim1=dim1)
     if plan.shape is not None:
@@ -72,7 +88,7 @@ def _prepare(x: Any, plan: _Operand) -> Any:
     return reduce.sum(x, dim=plan.summed, keepdim=False) if plan.summed else x
 
 
-def _from_sublists(args: tuple[Any, ...]) -> tuple[str, tuple[Any, ...]]:
+def _from_sublists(args: tuple[Any, ...]) -> tuple[str, tuple[Tensor, ...]]:
     """The equation for operands and lists of numbers by turns, with the output's list last if it is given."""
     operands, terms = args[0::2], [_letters(s) for s in args[1::2]]
     if len(args) % 2:
@@ -81,7 +97,7 @@ def _from_sublists(args: tuple[Any, ...]) -> tuple[str, tuple[Any, ...]]:
     return ",".join(terms), tuple(operands)
 
 
-def _letters(numbers: Any) -> str:
+def _letters(numbers: Sequence[int | EllipsisType]) -> str:
     if not isinstance(numbers, (list, tuple)):
         raise TypeError(
             f"einsum(): expected a list of subscripts behind each operand, and got {type(numbers).__name__}. "
@@ -175,7 +191,7 @@ def _plan(equation: str, shapes: tuple[tuple[int, ...], ...]) -> _Plan:
     names, dots = _read_inputs(equation, inputs, shapes)
     out = _read_output(equation, output if arrow else None, names, dots)
     sizes = _sizes(equation, names, shapes)
-    # a dimension of size one that others have larger is left out, so it asks nothing of them
+    # a dimension of size one that others have larger is left out, and broadcasts
     large = [
         {c for c, n in zip(own, lengths, strict=True) if n == sizes[c]} for own, lengths in zip(names, shapes, strict=True)
     ]
@@ -258,23 +274,22 @@ def _pairs(path: Sequence[Sequence[int]], count: int) -> list[tuple[int, int]]:
 
 
 @both_worlds
-def tensordot(a: Any, b: Any, dims: Any = 2, out: Any = None) -> Any:
+def tensordot(
+    a: Tensor, b: Tensor, dims: int | Tensor | Sequence[int | Sequence[int]] = 2, out: Tensor | None = None
+) -> Tensor:
     """The sum of products over the last `dims` dimensions of a and the first of b, or over two lists of dimensions.
 
     >>> import ndgrad
     >>> ndgrad.tensordot(ndgrad.ones(2, 3), ndgrad.ones(3, 4), dims=1).shape
     ndgrad.Size([2, 4])
     """
-    from ndgrad.api.product import written
-
     first, second = _dims_to_contract(a, b, dims)
     for i, j in zip(first, second, strict=True):
         m, n = a.shape[i], b.shape[j]
         if m != n and 1 not in (m, n):
             raise RuntimeError(
-                f"tensordot: contracted dimensions need to match, but first has size {m} in dim {i} and second has size "
-                f"{n} in dim {j} "
-                f"(shapes {tuple(a.shape)} and {tuple(b.shape)}). Name dimensions of equal size in dims."
+                f"tensordot: contracted dimensions need to match, but first has size {m} in dim {i} and second has size {n} "
+                f"in dim {j} (shapes {tuple(a.shape)} and {tuple(b.shape)}). Name dimensions of equal size in dims."
             )
     names = [chr(_ELLIPSIS + i) for i in range(len(a.shape) + len(b.shape))]
     a_names, b_names = names[: len(a.shape)], names[len(a.shape) :]
@@ -289,14 +304,12 @@ def tensordot(a: Any, b: Any, dims: Any = 2, out: Any = None) -> Any:
     return written("tensordot", result, out, a, b)
 
 
-def _sum_longer(x: Any, dims: list[int], y: Any, others: list[int]) -> Any:
+def _sum_longer(x: Tensor, dims: list[int], y: Tensor, others: list[int]) -> Tensor:
     longer = tuple(i for i, j in zip(dims, others, strict=True) if x.shape[i] != y.shape[j] and y.shape[j] == 1)
     return reduce.sum(x, dim=longer, keepdim=True) if longer else x
 
 
-def _dims_to_contract(a: Any, b: Any, dims: Any) -> tuple[list[int], list[int]]:
-    from ndgrad.api.arguments import as_dim
-
+def _dims_to_contract(a: Tensor, b: Tensor, dims: Any) -> tuple[list[int], list[int]]:
     if hasattr(dims, "tolist"):
         dims = dims.tolist()
     if isinstance(dims, int):

@@ -7,7 +7,7 @@ ndgrad.api.comparison.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
@@ -18,6 +18,10 @@ from ndgrad.autograd.variable import Variable, np_dtype, wrap
 from ndgrad.ops import activation, arithmetic, bitwise, cast, error_function, exponential, fill, rounding, selection, trigonometric  # noqa: F401
 from ndgrad.ops import complex as complex_ops
 from ndgrad.storage import locked
+
+if TYPE_CHECKING:
+    from ndgrad._typing import Number, Tensor, TensorLike
+    from ndgrad.ops.table import Op
 
 __all__ = [
     "add", "sub", "rsub", "div", "positive", "float_power", "logit", "sinc", "sign", "nan_to_num",
@@ -41,14 +45,14 @@ ALIASES = {
 }  # fmt: skip
 
 
-def _run(op: Any, args: tuple[Any, ...], out: Any = None, **settings: Any) -> Any:
+def _run(op: Op, args: tuple[TensorLike, ...], out: Tensor | None = None, **settings: Any) -> Tensor:
     """An op on its array arguments, into `out` if that is given."""
     if out is None:
         return op.eager(*args, **settings)
     return write_out(op, args, {**op.settings, **settings}, out)
 
 
-def _dtype(function: str, t: Any) -> np.dtype[Any]:
+def _dtype(function: str, t: object) -> np.dtype[Any]:
     if not isinstance(t, Variable):
         raise TypeError(f"{function}() takes a tensor, and got {type(t).__name__}. Wrap it with ndgrad.as_tensor(...).")
     return np_dtype(t)
@@ -57,7 +61,7 @@ def _dtype(function: str, t: Any) -> np.dtype[Any]:
 # ----- arithmetic ------------------------------------------------------------------------------------------------------
 
 
-def add(input: Any, other: Any, *, alpha: Any = 1, out: Any = None) -> Any:
+def add(input: TensorLike, other: TensorLike, *, alpha: Number = 1, out: Tensor | None = None) -> Tensor:
     """input + alpha * other.
 
     >>> import ndgrad
@@ -69,29 +73,49 @@ def add(input: Any, other: Any, *, alpha: Any = 1, out: Any = None) -> Any:
     return _run(arithmetic.add, (input, other), out)
 
 
-def sub(input: Any, other: Any, *, alpha: Any = 1, out: Any = None) -> Any:
-    """input - alpha * other."""
+def sub(input: TensorLike, other: TensorLike, *, alpha: Number = 1, out: Tensor | None = None) -> Tensor:
+    """input - alpha * other.
+
+    >>> import ndgrad
+    >>> ndgrad.sub(ndgrad.tensor([1.0, 2.0]), 10.0, alpha=0.5)
+    tensor([-4., -3.])
+    """
     if alpha != 1:
         other = _scaled("sub", input, other, alpha)
     return _run(arithmetic.sub, (input, other), out)
 
 
-def rsub(input: Any, other: Any, *, alpha: Any = 1) -> Any:
-    """other - alpha * input."""
+def rsub(input: TensorLike, other: TensorLike, *, alpha: Number = 1) -> Tensor:
+    """other - alpha * input.
+
+    >>> import ndgrad
+    >>> ndgrad.rsub(ndgrad.tensor([1.0, 2.0]), 10.0)
+    tensor([9., 8.])
+    """
     return sub(other, input, alpha=alpha)
 
 
-def add_(self: Any, other: Any, *, alpha: Any = 1) -> Any:
-    """In-place add."""
+def add_(self: Tensor, other: TensorLike, *, alpha: Number = 1) -> Tensor:
+    """In place: see `add`.
+
+    >>> import ndgrad
+    >>> ndgrad.tensor([1.0, 2.0]).add_(1.0, alpha=10)
+    tensor([11., 12.])
+    """
     return write(arithmetic.add, self, (other if alpha == 1 else _scaled("add_", self, other, alpha),), {})
 
 
-def sub_(self: Any, other: Any, *, alpha: Any = 1) -> Any:
-    """In-place sub."""
+def sub_(self: Tensor, other: TensorLike, *, alpha: Number = 1) -> Tensor:
+    """In place: see `sub`.
+
+    >>> import ndgrad
+    >>> ndgrad.tensor([1.0, 2.0]).sub_(1.0)
+    tensor([0., 1.])
+    """
     return write(arithmetic.sub, self, (other if alpha == 1 else _scaled("sub_", self, other, alpha),), {})
 
 
-def _scaled(function: str, input: Any, other: Any, alpha: Any) -> Any:
+def _scaled(function: str, input: TensorLike, other: Any, alpha: Number) -> TensorLike:
     if isinstance(alpha, float) and all(_kind(value) in "biu" for value in (input, other)):
         raise RuntimeError(
             f"{function}(): for integral input tensors, argument alpha must not be a floating point number, and is {alpha}. "
@@ -103,7 +127,7 @@ def _scaled(function: str, input: Any, other: Any, alpha: Any) -> Any:
 _DIVISIONS = {None: arithmetic.div, "floor": arithmetic.floor_divide, "trunc": arithmetic.trunc_divide}
 
 
-def _division(rounding_mode: Any) -> Any:
+def _division(rounding_mode: str | None) -> Op:
     op = _DIVISIONS.get(rounding_mode)
     if op is None:
         raise RuntimeError(
@@ -112,7 +136,7 @@ def _division(rounding_mode: Any) -> Any:
     return op
 
 
-def div(input: Any, other: Any, *, rounding_mode: str | None = None, out: Any = None) -> Any:
+def div(input: TensorLike, other: TensorLike, *, rounding_mode: str | None = None, out: Tensor | None = None) -> Tensor:
     """input / other; with rounding_mode "floor" or "trunc" the quotient is rounded.
 
     >>> import ndgrad
@@ -122,19 +146,29 @@ def div(input: Any, other: Any, *, rounding_mode: str | None = None, out: Any = 
     return _run(arithmetic.div if rounding_mode is None else _division(rounding_mode), (input, other), out)
 
 
-def div_(self: Any, other: Any, *, rounding_mode: str | None = None) -> Any:
-    """In-place div."""
+def div_(self: Tensor, other: TensorLike, *, rounding_mode: str | None = None) -> Tensor:
+    """In place: see `div`.
+
+    >>> import ndgrad
+    >>> ndgrad.tensor([7, -7]).div_(2, rounding_mode="floor")
+    tensor([ 3, -4])
+    """
     return write(_division(rounding_mode), self, (other,), {})
 
 
-def positive(input: Any) -> Any:
-    """The tensor itself; refused for booleans, which have no sign."""
+def positive(input: Tensor) -> Tensor:
+    """The tensor itself; refused for booleans, which have no sign.
+
+    >>> import ndgrad
+    >>> +ndgrad.tensor([1.0, -2.0])
+    tensor([ 1., -2.])
+    """
     if _dtype("positive", input).kind == "b":
         raise RuntimeError("positive(): the `+` operator on a bool tensor is not supported. Convert it to an integer dtype first.")
     return input
 
 
-def float_power(input: Any, exponent: Any, *, out: Any = None) -> Any:
+def float_power(input: TensorLike, exponent: TensorLike, *, out: Tensor | None = None) -> Tensor:
     """input to the power of exponent, in double precision whatever the dtypes.
 
     >>> import ndgrad
@@ -145,8 +179,13 @@ def float_power(input: Any, exponent: Any, *, out: Any = None) -> Any:
     return _run(arithmetic.pow, (_as_dtype(input, dtype), _as_dtype(exponent, dtype)), out)
 
 
-def float_power_(self: Any, exponent: Any) -> Any:
-    """In-place float_power."""
+def float_power_(self: Tensor, exponent: TensorLike) -> Tensor:
+    """In place, of a double precision tensor: see `float_power`.
+
+    >>> import ndgrad
+    >>> ndgrad.tensor([2.0, 3.0], dtype=ndgrad.float64).float_power_(2)
+    tensor([4., 9.])
+    """
     dtype = _double(self, exponent)
     if np_dtype(self) != dtype:
         raise RuntimeError(
@@ -156,22 +195,22 @@ def float_power_(self: Any, exponent: Any) -> Any:
     return write(arithmetic.pow, self, (_as_dtype(exponent, dtype),), {})
 
 
-def _double(*values: Any) -> np.dtype[Any]:
+def _double(*values: TensorLike) -> np.dtype[Any]:
     return np.dtype(np.complex128 if "c" in map(_kind, values) else np.float64)
 
 
-def _kind(value: Any) -> str:
+def _kind(value: TensorLike) -> str:
     return np_dtype(value).kind if isinstance(value, Variable) else result_dtype(value).kind
 
 
-def _as_dtype(value: Any, dtype: np.dtype[Any]) -> Any:
+def _as_dtype(value: TensorLike, dtype: np.dtype[Any]) -> TensorLike:
     return cast.cast(value, dtype=dtype) if isinstance(value, Variable) and np_dtype(value) != dtype else value
 
 
 # ----- functions with further arguments ------------------------------------------------------------------------------------
 
 
-def logit(input: Any, eps: float | None = None, *, out: Any = None) -> Any:
+def logit(input: Tensor, eps: float | None = None, *, out: Tensor | None = None) -> Tensor:
     """log(input / (1 - input)), with the input first moved into [eps, 1 - eps] if eps is given.
 
     >>> import ndgrad
@@ -181,12 +220,17 @@ def logit(input: Any, eps: float | None = None, *, out: Any = None) -> Any:
     return _run(activation.logit, (input,), out, eps=eps)
 
 
-def logit_(self: Any, eps: float | None = None) -> Any:
-    """In-place logit."""
+def logit_(self: Tensor, eps: float | None = None) -> Tensor:
+    """In place: see `logit`.
+
+    >>> import ndgrad
+    >>> ndgrad.tensor([0.5]).logit_()
+    tensor([0.])
+    """
     return write(activation.logit, self, (), {"eps": eps})
 
 
-def sinc(input: Any, *, out: Any = None) -> Any:
+def sinc(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """sin(pi x) / (pi x), and 1 at 0.
 
     >>> import ndgrad
@@ -196,13 +240,18 @@ def sinc(input: Any, *, out: Any = None) -> Any:
     return _run(trigonometric.sinc, (input,), out)
 
 
-def sinc_(self: Any) -> Any:
-    """In-place sinc."""
+def sinc_(self: Tensor) -> Tensor:
+    """In place: see `sinc`.
+
+    >>> import ndgrad
+    >>> ndgrad.tensor([0.0, 1.0]).sinc_().round()
+    tensor([1., 0.])
+    """
     return write(trigonometric.sinc, self, (), {"order": 0})
 
 
-def sign(input: Any, *, out: Any = None) -> Any:
-    """-1, 0 or 1, as the input is negative, zero or positive.
+def sign(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """-1, 0 or 1, as the input is negative, zero or positive. Its gradient is zero everywhere.
 
     >>> import ndgrad
     >>> ndgrad.sign(ndgrad.tensor([-3.0, 0.0, 2.0]))
@@ -213,8 +262,13 @@ def sign(input: Any, *, out: Any = None) -> Any:
     return _run(rounding.sign, (input,), out)
 
 
-def sign_(self: Any) -> Any:
-    """In-place sign."""
+def sign_(self: Tensor) -> Tensor:
+    """In place: see `sign`.
+
+    >>> import ndgrad
+    >>> ndgrad.tensor([-3.0, 2.0]).sign_()
+    tensor([-1.,  1.])
+    """
     if np_dtype(self).kind == "c":
         raise _no_sign("sign_")
     return write(rounding.sign, self, (), {})
@@ -224,7 +278,9 @@ def _no_sign(function: str) -> NotImplementedError:
     return NotImplementedError(f"{function}(): complex numbers have no sign. Use sgn(), which gives z / |z|.")
 
 
-def nan_to_num(input: Any, nan: float | None = 0.0, posinf: float | None = None, neginf: float | None = None, *, out: Any = None) -> Any:
+def nan_to_num(
+    input: Tensor, nan: float | None = 0.0, posinf: float | None = None, neginf: float | None = None, *, out: Tensor | None = None
+) -> Tensor:
     """NaN replaced by `nan`, infinities by `posinf` and `neginf` (by default the largest finite numbers).
 
     >>> import ndgrad
@@ -234,16 +290,25 @@ def nan_to_num(input: Any, nan: float | None = 0.0, posinf: float | None = None,
     return _run(rounding.nan_to_num, (input,), out, nan=0.0 if nan is None else nan, posinf=posinf, neginf=neginf)
 
 
-def nan_to_num_(self: Any, nan: float | None = 0.0, posinf: float | None = None, neginf: float | None = None) -> Any:
-    """In-place nan_to_num."""
+def nan_to_num_(self: Tensor, nan: float | None = 0.0, posinf: float | None = None, neginf: float | None = None) -> Tensor:
+    """In place: see `nan_to_num`.
+
+    >>> import ndgrad
+    >>> ndgrad.tensor([float("nan"), 2.0]).nan_to_num_()
+    tensor([0., 2.])
+    """
     return write(rounding.nan_to_num, self, (), {"nan": 0.0 if nan is None else nan, "posinf": posinf, "neginf": neginf})
 
 
 # ----- choices -----------------------------------------------------------------------------------------------------------
 
 
-def clamp(input: Any, min: Any = None, max: Any = None, *, out: Any = None) -> Any:
+def clamp(
+    input: Tensor, min: TensorLike | None = None, max: TensorLike | None = None, *, out: Tensor | None = None
+) -> Tensor:
     """The input moved into [min, max]; bounds are numbers or tensors, and one of them may be absent.
+
+    The gradient passes where the input lies inside, the bounds included.
 
     >>> import ndgrad
     >>> ndgrad.clamp(ndgrad.tensor([-1.0, 0.5, 3.0]), min=0.0, max=1.0)
@@ -253,13 +318,18 @@ def clamp(input: Any, min: Any = None, max: Any = None, *, out: Any = None) -> A
     return _run(op, (input, *bounds), out)
 
 
-def clamp_(self: Any, min: Any = None, max: Any = None) -> Any:
-    """In-place clamp."""
+def clamp_(self: Tensor, min: TensorLike | None = None, max: TensorLike | None = None) -> Tensor:
+    """In place: see `clamp`.
+
+    >>> import ndgrad
+    >>> ndgrad.tensor([-1.0, 3.0]).clamp_(min=0.0)
+    tensor([0., 3.])
+    """
     op, bounds = _clamping(min, max)
     return write(op, self, bounds, {})
 
 
-def _clamping(min: Any, max: Any) -> tuple[Any, tuple[Any, ...]]:
+def _clamping(min: TensorLike | None, max: TensorLike | None) -> tuple[Op, tuple[TensorLike, ...]]:
     if max is None:
         if min is None:
             raise RuntimeError("clamp: At least one of 'min' or 'max' must not be None. Give a bound.")
@@ -267,13 +337,19 @@ def _clamping(min: Any, max: Any) -> tuple[Any, tuple[Any, ...]]:
     return (selection.clamp_max, (max,)) if min is None else (selection.clamp, (min, max))
 
 
-def where(condition: Any, input: Any = None, other: Any = None, *, out: Any = None) -> Any:
+@overload
+def where(condition: Tensor) -> tuple[Tensor, ...]: ...
+@overload
+def where(condition: Tensor, input: TensorLike, other: TensorLike, *, out: Tensor | None = None) -> Tensor: ...
+def where(
+    condition: Tensor, input: TensorLike | None = None, other: TensorLike | None = None, *, out: Tensor | None = None
+) -> Tensor | tuple[Tensor, ...]:
     """`input` where the condition is true, else `other`. With the condition alone: the indices at which it is true.
 
     >>> import ndgrad
     >>> x = ndgrad.tensor([-1.0, 2.0])
-    >>> ndgrad.where(x > 0, x, 0.0)
-    tensor([0., 2.])
+    >>> ndgrad.where(x > 0, x, 0.0), ndgrad.where(x > 0)
+    (tensor([0., 2.]), (tensor([1]),))
     """
     if input is None and other is None:
         from ndgrad.api.gather import nonzero
@@ -284,19 +360,25 @@ def where(condition: Any, input: Any = None, other: Any = None, *, out: Any = No
     if _dtype("where", condition).kind != "b":
         raise RuntimeError(
             f"where expected condition to be a boolean tensor, but got a tensor with dtype {np_dtype(condition)}. "
-            "Say what is asked of it (condition != 0)."
+            "Compare it with something (condition != 0)."
         )
     if not isinstance(input, Variable) and not isinstance(other, Variable):
         input, other = (_constant(condition, v) for v in (input, other))
     return _run(selection.where, (condition, input, other), out)
 
 
-def where_method(self: Any, condition: Any, other: Any) -> Any:
-    """self where the condition is true, else `other`."""
+def where_method(self: Tensor, condition: Tensor, other: TensorLike) -> Tensor:
+    """self where the condition is true, else `other`.
+
+    >>> import ndgrad
+    >>> x = ndgrad.tensor([-1.0, 2.0])
+    >>> x.where(x > 0, 0.0)
+    tensor([0., 2.])
+    """
     return where(condition, self, other)
 
 
-def _constant(like: Any, value: Any) -> Any:
+def _constant(like: Tensor, value: TensorLike) -> Tensor:
     """A number as a tensor, floats in the default dtype."""
     array = np.asarray(value)
     return wrap(like.face, array.astype(dtypes.as_numpy_dtype(dtypes.get_default_dtype())) if isinstance(value, float) else array)
@@ -308,23 +390,43 @@ def _constant(like: Any, value: Any) -> Any:
 _SELU = {"alpha": 1.6732632423543772, "scale": 1.0507009873554805, "input_scale": 1.0}
 
 
-def selu(input: Any) -> Any:
-    """elu, scaled so that activations keep zero mean and unit variance."""
+def selu(input: Tensor) -> Tensor:
+    """elu, scaled so that activations keep zero mean and unit variance.
+
+    >>> import ndgrad
+    >>> ndgrad.selu(ndgrad.tensor([-1.0, 1.0]))
+    tensor([-1.1113,  1.0507])
+    """
     return activation.elu(input, **_SELU)
 
 
-def selu_(self: Any) -> Any:
-    """In-place selu."""
+def selu_(self: Tensor) -> Tensor:
+    """In place: see `selu`.
+
+    >>> import ndgrad
+    >>> ndgrad.selu_(ndgrad.tensor([0.0, 1.0]))
+    tensor([0.0000, 1.0507])
+    """
     return write(activation.elu, self, (), _SELU)
 
 
-def celu(input: Any, alpha: float = 1.0) -> Any:
-    """max(0, x) + min(0, alpha (exp(x / alpha) - 1))."""
+def celu(input: Tensor, alpha: float = 1.0) -> Tensor:
+    """max(0, x) + min(0, alpha (exp(x / alpha) - 1)).
+
+    >>> import ndgrad
+    >>> ndgrad.celu(ndgrad.tensor([-1.0, 1.0]))
+    tensor([-0.6321,  1.0000])
+    """
     return activation.elu(input, alpha=alpha, scale=1.0, input_scale=_inverse(alpha))
 
 
-def celu_(self: Any, alpha: float = 1.0) -> Any:
-    """In-place celu."""
+def celu_(self: Tensor, alpha: float = 1.0) -> Tensor:
+    """In place: see `celu`.
+
+    >>> import ndgrad
+    >>> ndgrad.celu_(ndgrad.tensor([-1.0, 1.0]), alpha=2.0)
+    tensor([-0.7869,  1.0000])
+    """
     return write(activation.elu, self, (), {"alpha": alpha, "scale": 1.0, "input_scale": _inverse(alpha)})
 
 
@@ -334,7 +436,7 @@ def _inverse(alpha: float) -> float:
     return 1.0 / alpha
 
 
-def threshold(input: Any, threshold: float, value: float, *, out: Any = None) -> Any:
+def threshold(input: Tensor, threshold: float, value: float, *, out: Tensor | None = None) -> Tensor:
     """The input where it exceeds `threshold`, else `value`.
 
     >>> import ndgrad
@@ -344,27 +446,42 @@ def threshold(input: Any, threshold: float, value: float, *, out: Any = None) ->
     return _run(activation.threshold, (input,), out, threshold=threshold, value=value)
 
 
-def threshold_(self: Any, threshold: float, value: float) -> Any:
-    """In-place threshold."""
+def threshold_(self: Tensor, threshold: float, value: float) -> Tensor:
+    """In place: see `threshold`.
+
+    >>> import ndgrad
+    >>> ndgrad.threshold_(ndgrad.tensor([0.5, 2.0]), 1.0, 0.0)
+    tensor([0., 2.])
+    """
     return write(activation.threshold, self, (), {"threshold": threshold, "value": value})
 
 
-def hardshrink(input: Any, lambd: float = 0.5, *, out: Any = None) -> Any:
-    """The input where its absolute value exceeds `lambd`, else 0."""
+def hardshrink(input: Tensor, lambd: float = 0.5, *, out: Tensor | None = None) -> Tensor:
+    """The input where its absolute value exceeds `lambd`, else 0.
+
+    >>> import ndgrad
+    >>> ndgrad.hardshrink(ndgrad.tensor([-1.0, 0.3, 2.0]))
+    tensor([-1.,  0.,  2.])
+    """
     return _run(activation.hardshrink, (input,), out, lambd=lambd)
 
 
 # ----- complex numbers -----------------------------------------------------------------------------------------------------
 
 
-def abs_(self: Any) -> Any:
-    """In-place abs."""
+def abs_(self: Tensor) -> Tensor:
+    """In place: see `abs`; a complex tensor cannot hold the real result.
+
+    >>> import ndgrad
+    >>> ndgrad.tensor([-1.0, 2.0]).abs_()
+    tensor([1., 2.])
+    """
     if np_dtype(self).kind == "c":
         raise RuntimeError("abs_: In-place abs is not supported for complex tensors, since the result is real. Use abs().")
     return write(complex_ops.abs, self, (), {})
 
 
-def complex(real: Any, imag: Any, *, out: Any = None) -> Any:
+def complex(real: Tensor, imag: Tensor, *, out: Tensor | None = None) -> Tensor:
     """real + i imag.
 
     >>> import ndgrad
@@ -375,7 +492,7 @@ def complex(real: Any, imag: Any, *, out: Any = None) -> Any:
     return _run(complex_ops.complex, (real, imag), out)
 
 
-def polar(abs: Any, angle: Any, *, out: Any = None) -> Any:
+def polar(abs: Tensor, angle: Tensor, *, out: Tensor | None = None) -> Tensor:
     """abs * exp(i angle).
 
     >>> import ndgrad
@@ -386,7 +503,7 @@ def polar(abs: Any, angle: Any, *, out: Any = None) -> Any:
     return _run(complex_ops.polar, (abs, angle), out)
 
 
-def _check_parts(function: str, first: Any, second: Any) -> None:
+def _check_parts(function: str, first: Tensor, second: Tensor) -> None:
     a, b = _dtype(function, first), _dtype(function, second)
     if not is_floating(a) or not is_floating(b):
         raise RuntimeError(
@@ -398,7 +515,7 @@ def _check_parts(function: str, first: Any, second: Any) -> None:
         )
 
 
-def real(input: Any) -> Any:
+def real(input: Tensor) -> Tensor:
     """The real part: a view of a complex tensor, a real tensor itself.
 
     >>> import ndgrad
@@ -409,8 +526,13 @@ def real(input: Any) -> Any:
     return complex_ops.real(input) if _dtype("real", input).kind == "c" else input
 
 
-def imag(input: Any) -> Any:
-    """The imaginary part of a complex tensor, as a view."""
+def imag(input: Tensor) -> Tensor:
+    """The imaginary part of a complex tensor, as a view.
+
+    >>> import ndgrad
+    >>> ndgrad.imag(ndgrad.tensor([1.0 + 2.0j]))
+    tensor([2.])
+    """
     dtype = _dtype("imag", input)
     if dtype.kind != "c":
         raise RuntimeError(
@@ -420,18 +542,33 @@ def imag(input: Any) -> Any:
     return complex_ops.imag(input)
 
 
-def conj(input: Any) -> Any:
-    """The complex conjugate, which may not be written in place (see `locked`); a real tensor itself."""
+def conj(input: Tensor) -> Tensor:
+    """The complex conjugate, which may not be written in place (see `locked`); a real tensor itself.
+
+    >>> import ndgrad
+    >>> ndgrad.conj(ndgrad.tensor([1.0 + 2.0j]))
+    tensor([1.-2.j])
+    """
     return locked(complex_ops.conj(input)) if _dtype("conj", input).kind == "c" else input
 
 
-def conj_physical(input: Any, *, out: Any = None) -> Any:
-    """The complex conjugate, in memory of its own; a real tensor itself."""
+def conj_physical(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The complex conjugate, in memory of its own; a real tensor itself.
+
+    >>> import ndgrad
+    >>> ndgrad.conj_physical(ndgrad.tensor([1.0 + 2.0j])).mul_(2)
+    tensor([2.-4.j])
+    """
     if out is None:
         return complex_ops.conj(input) if _dtype("conj_physical", input).kind == "c" else input
     return _run(complex_ops.conj, (input,), out)
 
 
-def conj_physical_(self: Any) -> Any:
-    """In-place conjugate."""
+def conj_physical_(self: Tensor) -> Tensor:
+    """In place: see `conj_physical`.
+
+    >>> import ndgrad
+    >>> ndgrad.tensor([1.0 + 2.0j]).conj_physical_()
+    tensor([1.-2.j])
+    """
     return write(complex_ops.conj, self, (), {}) if np_dtype(self).kind == "c" else self

@@ -7,7 +7,7 @@ dimension), a tensor (the elementwise maximum).
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
@@ -19,11 +19,16 @@ from ndgrad.dtypes import as_dtype
 from ndgrad.ops import extremum as ops
 from ndgrad.ops import selection, shape
 
+if TYPE_CHECKING:
+    from ndgrad._typing import Dims, Tensor, TensorLike, Tensors
+    from ndgrad.ops.table import Op
+
 __all__ = ["max", "min", "amax", "amin", "aminmax", "argmax", "argmin"]
 METHODS = ("max", "min", "amax", "amin", "aminmax", "argmax", "argmin")
 
 
-def require_order(name: str, input: Any) -> None:
+def require_order(name: str, input: Tensor) -> None:
+    """Raise for complex numbers, which have no order."""
     if np_dtype(input).kind == "c":
         raise NotImplementedError(
             f"{name}(): not implemented for {as_dtype(np_dtype(input))!r}: complex numbers have no order. "
@@ -31,7 +36,7 @@ def require_order(name: str, input: Any) -> None:
         )
 
 
-def require_elements(name: str, input: Any, dims: tuple[int, ...] | None) -> None:
+def require_elements(name: str, input: Tensor, dims: tuple[int, ...] | None) -> None:
     """Raise if there is nothing to choose from: `dims` of size 0, or, for None, no elements at all."""
     array = input._array
     if array.__class__ is np.ndarray and array.size:
@@ -53,7 +58,16 @@ def require_elements(name: str, input: Any, dims: tuple[int, ...] | None) -> Non
 
 
 def _extremum(
-    name: str, full: Any, lines: Any, place: Any, pairs: Any, input: Any, dim: Any, keepdim: bool, other: Any, out: Any
+    name: str,
+    full: Op,
+    lines: Op,
+    place: Op,
+    pairs: Op,
+    input: Tensor,
+    dim: int | Tensor | None,
+    keepdim: bool,
+    other: TensorLike | None,
+    out: Tensor | Tensors | None,
 ) -> Any:
     if isinstance(dim, Variable):
         if other is not None or keepdim:
@@ -81,8 +95,22 @@ def _extremum(
     return deliver(name, getattr(return_types, name)(values, indices), out, input)
 
 
-@both_worlds
-def max(input: Any, dim: Any = None, keepdim: bool = False, *, other: Any = None, out: Any = None) -> Any:
+@overload
+def max(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+@overload
+def max(input: Tensor, dim: int, keepdim: bool = False, *, out: Tensors | None = None) -> return_types.max: ...
+@overload
+def max(input: Tensor, dim: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+@overload
+def max(input: Tensor, *, other: TensorLike, out: Tensor | None = None) -> Tensor: ...
+def max(
+    input: Tensor,
+    dim: int | Tensor | None = None,
+    keepdim: bool = False,
+    *,
+    other: TensorLike | None = None,
+    out: Tensor | Tensors | None = None,
+) -> Tensor | return_types.max:
     """The largest element; with `dim`, the largest along it and where it stands; with another tensor, the larger of each pair.
 
     Where several are largest, the form without indices shares the gradient among them, the form with gives it to the first.
@@ -95,8 +123,22 @@ def max(input: Any, dim: Any = None, keepdim: bool = False, *, other: Any = None
     return _extremum("max", ops.max_all, ops.max_at, ops.argmax, selection.maximum, input, dim, keepdim, other, out)
 
 
-@both_worlds
-def min(input: Any, dim: Any = None, keepdim: bool = False, *, other: Any = None, out: Any = None) -> Any:
+@overload
+def min(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+@overload
+def min(input: Tensor, dim: int, keepdim: bool = False, *, out: Tensors | None = None) -> return_types.min: ...
+@overload
+def min(input: Tensor, dim: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+@overload
+def min(input: Tensor, *, other: TensorLike, out: Tensor | None = None) -> Tensor: ...
+def min(
+    input: Tensor,
+    dim: int | Tensor | None = None,
+    keepdim: bool = False,
+    *,
+    other: TensorLike | None = None,
+    out: Tensor | Tensors | None = None,
+) -> Tensor | return_types.min:
     """The smallest element; with `dim`, the smallest along it and where it stands; with another tensor, the smaller of each pair.
 
     >>> import ndgrad
@@ -107,7 +149,7 @@ def min(input: Any, dim: Any = None, keepdim: bool = False, *, other: Any = None
     return _extremum("min", ops.min_all, ops.min_at, ops.argmin, selection.minimum, input, dim, keepdim, other, out)
 
 
-def _over_dims(op: Any, input: Any, dim: Any, keepdim: bool, out: Any) -> Any:
+def _over_dims(op: Op, input: Tensor, dim: Dims, keepdim: bool, out: Tensor | None) -> Tensor:
     dims = dims_of(dim, ndim_of(input, op.name))
     require_order(op.name, input)
     require_elements(op.name, input, None if dim is None or dim == () else dims)
@@ -115,7 +157,7 @@ def _over_dims(op: Any, input: Any, dim: Any, keepdim: bool, out: Any) -> Any:
 
 
 @both_worlds
-def amax(input: Any, dim: Any = (), keepdim: bool = False, *, out: Any = None) -> Any:
+def amax(input: Tensor, dim: Dims = (), keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
     """The largest element over `dim` (all dimensions by default); ties share the gradient equally.
 
     >>> import ndgrad
@@ -128,13 +170,18 @@ def amax(input: Any, dim: Any = (), keepdim: bool = False, *, out: Any = None) -
 
 
 @both_worlds
-def amin(input: Any, dim: Any = (), keepdim: bool = False, *, out: Any = None) -> Any:
-    """The smallest element over `dim` (all dimensions by default); ties share the gradient equally."""
+def amin(input: Tensor, dim: Dims = (), keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
+    """The smallest element over `dim` (all dimensions by default); ties share the gradient equally.
+
+    >>> import ndgrad
+    >>> ndgrad.amin(ndgrad.tensor([[1.0, 5.0], [4.0, 2.0]]), dim=1)
+    tensor([1., 2.])
+    """
     return _over_dims(ops.amin, input, dim, keepdim, out)
 
 
 @both_worlds
-def aminmax(input: Any, *, dim: Any = None, keepdim: bool = False, out: Any = None) -> Any:
+def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False, out: Tensors | None = None) -> return_types.aminmax:
     """Smallest and largest element, over all or along one `dim`; ties share the gradient equally.
 
     >>> import ndgrad
@@ -149,7 +196,7 @@ def aminmax(input: Any, *, dim: Any = None, keepdim: bool = False, out: Any = No
     return deliver("aminmax", result, out, input)
 
 
-def _place(op: Any, input: Any, dim: Any, keepdim: bool, out: Any) -> Any:
+def _place(op: Op, input: Tensor, dim: int | None, keepdim: bool, out: Tensor | None) -> Tensor:
     name = op.name
     ndim = ndim_of(input, name)
     kind = np_dtype(input).kind
@@ -167,12 +214,24 @@ def _place(op: Any, input: Any, dim: Any, keepdim: bool, out: Any) -> Any:
 
 
 @both_worlds
-def argmax(input: Any, dim: Any = None, keepdim: bool = False, *, out: Any = None) -> Any:
-    """Where the largest element stands, the first of several: along `dim`, or in the flattened tensor."""
+def argmax(input: Tensor, dim: int | None = None, keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
+    """The index of the largest element, the first of several: along `dim`, or in the flattened tensor.
+
+    >>> import ndgrad
+    >>> x = ndgrad.tensor([[1.0, 5.0], [4.0, 2.0]])
+    >>> x.argmax(), x.argmax(dim=1)
+    (tensor(1), tensor([1, 0]))
+    """
     return _place(ops.argmax, input, dim, keepdim, out)
 
 
 @both_worlds
-def argmin(input: Any, dim: Any = None, keepdim: bool = False, *, out: Any = None) -> Any:
-    """Where the smallest element stands, the first of several: along `dim`, or in the flattened tensor."""
+def argmin(input: Tensor, dim: int | None = None, keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
+    """The index of the smallest element, the first of several: along `dim`, or in the flattened tensor.
+
+    >>> import ndgrad
+    >>> x = ndgrad.tensor([[1.0, 5.0], [4.0, 2.0]])
+    >>> x.argmin(), x.argmin(dim=1)
+    (tensor(0), tensor([0, 1]))
+    """
     return _place(ops.argmin, input, dim, keepdim, out)

@@ -1,39 +1,46 @@
 """Fourier transforms under torch's names: which dimensions, how many points, what scale.
 
-All come down to three ops (ndgrad.ops.fourier). What is decided here: sizes along the transformed dimensions are made as asked
+All come down to three ops (ndgrad.ops.fourier). What is decided here: sizes along the transformed dimensions are met
 by trimming, which is a view, or by padding with zeros; `norm` and the direction become a scale.
 """
 
 from __future__ import annotations
 
-import operator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ndgrad.api.arguments import both_worlds
+from ndgrad.api.arguments import as_integer, both_worlds
 from ndgrad.api.creation import Options
 from ndgrad.api.product import conjugate, written
 from ndgrad.api.rearrange import roll
+from ndgrad.api.tensor_checks import existing_dim
 from ndgrad.arrays.precision import is_inexact
 from ndgrad.autograd.stake import as_number
 from ndgrad.autograd.variable import Variable, np_dtype
-from ndgrad.checks import existing_dim
 from ndgrad.dtypes import as_dtype, as_numpy_dtype, get_default_dtype
 from ndgrad.ops import cast, fourier, index, padding
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Unpack
+
+    from numpy.typing import NDArray
+
+    from ndgrad._typing import Dims, FactoryOptions, Tensor
 
 __all__ = [
     "fft", "fft2", "fftfreq", "fftn", "fftshift", "hfft", "hfft2", "hfftn", "ifft", "ifft2", "ifftn", "ifftshift", "ihfft",
     "ihfft2", "ihfftn", "irfft", "irfft2", "irfftn", "rfft", "rfft2", "rfftfreq", "rfftn",
 ]  # fmt: skip
 
-#: Dimensions, and how many points each is asked to have (None: as many as there are).
+#: Dimensions, and how many points each is to have (None: as many as there are).
 _Plan = tuple[tuple[int, ...], tuple[int | None, ...]]
 
 # ----- reading arguments -----------------------------------------------------------------------------------------------
 
 
-def _floating(name: str, input: Any, *, real: bool = False) -> Any:
+def _floating(name: str, input: Tensor, *, real: bool = False) -> Tensor:
     """The input in a dtype that can be transformed: integers become the default dtype."""
     if not isinstance(input, Variable):
         raise TypeError(f"{name}() takes a tensor, and got {type(input).__name__}. Wrap it with ndgrad.as_tensor(...).")
@@ -42,18 +49,16 @@ def _floating(name: str, input: Any, *, real: bool = False) -> Any:
         return cast.cast(input, dtype=as_numpy_dtype(get_default_dtype()))
     if real and dtype.kind == "c":
         raise RuntimeError(
-            f"{name} expects a real input tensor, but got {as_dtype(dtype)!r}. Pass its .real, or use a transform of complex "
-            "numbers."
+            f"{name} expects a real input tensor, but got {as_dtype(dtype)!r}. Pass its .real, or use a transform of complex numbers."
         )
     if dtype.itemsize == 2:
         raise RuntimeError(
-            f"{name}: Unsupported dtype {as_dtype(dtype)!r}: there are no transforms in half precision. Convert it with "
-            ".float()."
+            f"{name}: Unsupported dtype {as_dtype(dtype)!r}: there are no transforms in half precision. Convert it with .float()."
         )
     return input
 
 
-def _scale(name: str, norm: Any, forward: bool) -> str:
+def _scale(name: str, norm: str | None, forward: bool) -> str:
     if norm == "ortho":
         return "root"
     if norm not in (None, "backward", "forward"):
@@ -61,20 +66,11 @@ def _scale(name: str, norm: Any, forward: bool) -> str:
     return "full" if forward == (norm == "forward") else "none"
 
 
-def _integer(name: str, what: str, value: Any) -> int:
-    try:
-        return operator.index(value)
-    except TypeError:
-        raise TypeError(
-            f"{name}(): argument {what!r} must be int, not {type(value).__name__} ({value!r}). Give a whole number."
-        ) from None
-
-
-def _sequence(value: Any) -> tuple[Any, ...] | None:
+def _sequence(value: Dims) -> tuple[int, ...] | None:
     return None if value is None else tuple(value) if hasattr(value, "__iter__") else (value,)
 
 
-def _dims_and_sizes(name: str, input: Any, s: Any, dim: Any) -> _Plan:
+def _dims_and_sizes(name: str, input: Tensor, s: Sequence[int] | None, dim: Dims) -> _Plan:
     """Several dimensions."""
     ndim = input.ndim
     sizes, dims = _sequence(s), _sequence(dim)
@@ -94,8 +90,8 @@ def _dims_and_sizes(name: str, input: Any, s: Any, dim: Any) -> _Plan:
             f"{name}: When given, dim and shape arguments must have the same length, and s = {s} has {len(sizes)} and "
             f"dim = {dim} has {len(numbers)}. Give one size per dim."
         )
-    asked = tuple(_integer(name, "s", n) for n in sizes)
-    return _unique(name, numbers), tuple(None if n == -1 else n for n in asked)
+    points = tuple(as_integer(name, "s", n) for n in sizes)
+    return _unique(name, numbers), tuple(None if n == -1 else n for n in points)
 
 
 def _unique(name: str, dims: tuple[int, ...]) -> tuple[int, ...]:
@@ -104,7 +100,7 @@ def _unique(name: str, dims: tuple[int, ...]) -> tuple[int, ...]:
     return dims
 
 
-def _resized(name: str, input: Any, plan: _Plan, halved: bool = False) -> tuple[Any, int]:
+def _resized(name: str, input: Tensor, plan: _Plan, halved: bool = False) -> tuple[Tensor, int]:
     """The input with as many points along the dims as planned, and the number of points of the last one.
 
     `halved`: the input is half of a spectrum, and sizes count points of the result: the last dimension needs n // 2 + 1.
@@ -135,7 +131,7 @@ def _resized(name: str, input: Any, plan: _Plan, halved: bool = False) -> tuple[
 # ----- the three kinds -------------------------------------------------------------------------------------------------
 
 
-def _c2c(name: str, input: Any, plan: _Plan, norm: Any, forward: bool) -> Any:
+def _c2c(name: str, input: Tensor, plan: _Plan, norm: str | None, forward: bool) -> Tensor:
     """Any input, all bins."""
     scale = _scale(name, norm, forward)
     dims = plan[0]
@@ -146,7 +142,7 @@ def _c2c(name: str, input: Any, plan: _Plan, norm: Any, forward: bool) -> Any:
     return spectrum if forward else conjugate(spectrum)
 
 
-def _r2c(name: str, input: Any, plan: _Plan, norm: Any, forward: bool) -> Any:
+def _r2c(name: str, input: Tensor, plan: _Plan, norm: str | None, forward: bool) -> Tensor:
     """Real input, half of the bins. The inverse transform of real numbers is the conjugate of the forward one."""
     scale = _scale(name, norm, forward)
     dims = plan[0]
@@ -156,7 +152,7 @@ def _r2c(name: str, input: Any, plan: _Plan, norm: Any, forward: bool) -> Any:
     return spectrum if forward else conjugate(spectrum)
 
 
-def _c2r(name: str, input: Any, plan: _Plan, norm: Any, forward: bool) -> Any:
+def _c2r(name: str, input: Tensor, plan: _Plan, norm: str | None, forward: bool) -> Tensor:
     """Half of the bins of a spectrum, real result. The forward transform is the inverse one of the conjugate."""
     scale = _scale(name, norm, forward)
     dims = plan[0]
@@ -170,17 +166,22 @@ def _some(name: str, dims: tuple[int, ...]) -> None:
         raise RuntimeError(f"{name} must transform at least one axis, and dim names none. Name a dimension to halve.")
 
 
-def _line(name: str, input: Any, n: Any, dim: Any) -> _Plan:
+def _line(name: str, input: Tensor, n: int | None, dim: int) -> _Plan:
     """One dimension."""
-    return (existing_dim(dim, input.ndim),), (None if n is None else _integer(name, "n", n),)
+    return (existing_dim(dim, input.ndim),), (None if n is None else as_integer(name, "n", n),)
 
 
 # ----- one dimension ---------------------------------------------------------------------------------------------------
 
 
 @both_worlds
-def fft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Any = None) -> Any:
+def fft(
+    input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Tensor | None = None
+) -> Tensor:
     """The Fourier transform along one dimension: sum over j of input[j] exp(-2 pi i jk / n).
+
+    The input is trimmed or padded with zeros to n points. `norm` says which direction is divided by n: "backward" (the
+    default), "forward", or with "ortho" each by sqrt(n).
 
     >>> import ndgrad
     >>> ndgrad.fft.fft(ndgrad.tensor([1.0, 0.0, 0.0, 0.0])).real
@@ -191,41 +192,71 @@ def fft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = None
 
 
 @both_worlds
-def ifft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Any = None) -> Any:
-    """The inverse of `fft`."""
+def ifft(
+    input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Tensor | None = None
+) -> Tensor:
+    """The inverse of `fft`.
+
+    >>> import ndgrad
+    >>> ndgrad.fft.ifft(ndgrad.tensor([2.0, 0.0])).real
+    tensor([1., 1.])
+    """
     x = _floating("ifft", input)
     return written("ifft", _c2c("ifft", x, _line("ifft", x, n, dim), norm, False), out, input)
 
 
 @both_worlds
-def rfft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Any = None) -> Any:
+def rfft(
+    input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Tensor | None = None
+) -> Tensor:
     """The Fourier transform of real numbers, bins 0 to n // 2: the others are conjugates of these.
 
     >>> import ndgrad
-    >>> tuple(ndgrad.fft.rfft(ndgrad.zeros(5)).shape)
-    (3,)
+    >>> ndgrad.fft.rfft(ndgrad.ones(5)).real
+    tensor([5., 0., 0.])
     """
     x = _floating("rfft", input, real=True)
     return written("rfft", _r2c("rfft", x, _line("rfft", x, n, dim), norm, True), out, input)
 
 
 @both_worlds
-def irfft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Any = None) -> Any:
-    """The inverse of `rfft`, of n points (by default an even number of them)."""
+def irfft(
+    input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Tensor | None = None
+) -> Tensor:
+    """The inverse of `rfft`, of n points (by default an even number of them).
+
+    >>> import ndgrad
+    >>> ndgrad.fft.irfft(ndgrad.fft.rfft(ndgrad.tensor([1.0, 2.0, 3.0])), n=3)
+    tensor([1., 2., 3.])
+    """
     x = _floating("irfft", input)
     return written("irfft", _c2r("irfft", x, _line("irfft", x, n, dim), norm, False), out, input)
 
 
 @both_worlds
-def hfft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Any = None) -> Any:
-    """The Fourier transform of a Hermitian-symmetric signal, of which `input` is the first half; it is real, of n points."""
+def hfft(
+    input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Tensor | None = None
+) -> Tensor:
+    """The Fourier transform of a Hermitian-symmetric signal, of which `input` is the first half; it is real, of n points.
+
+    >>> import ndgrad
+    >>> ndgrad.fft.hfft(ndgrad.tensor([1.0, 2.0]), n=2)
+    tensor([ 3., -1.])
+    """
     x = _floating("hfft", input)
     return written("hfft", _c2r("hfft", x, _line("hfft", x, n, dim), norm, True), out, input)
 
 
 @both_worlds
-def ihfft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Any = None) -> Any:
-    """The inverse of `hfft`."""
+def ihfft(
+    input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Tensor | None = None
+) -> Tensor:
+    """The inverse of `hfft`.
+
+    >>> import ndgrad
+    >>> ndgrad.fft.ihfft(ndgrad.tensor([3.0, -1.0])).real
+    tensor([1., 2.])
+    """
     x = _floating("ihfft", input, real=True)
     return written("ihfft", _r2c("ihfft", x, _line("ihfft", x, n, dim), norm, False), out, input)
 
@@ -234,43 +265,118 @@ def ihfft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = No
 
 
 @both_worlds
-def fftn(input: Any, s: Any = None, dim: Any = None, norm: str | None = None, *, out: Any = None) -> Any:
-    """The Fourier transform along several dimensions, all of them by default, with `s` points each."""
+def fftn(
+    input: Tensor,
+    s: Sequence[int] | None = None,
+    dim: Dims = None,
+    norm: str | None = None,
+    *,
+    out: Tensor | None = None,
+) -> Tensor:
+    """The Fourier transform along several dimensions, all of them by default, with `s` points each.
+
+    >>> import ndgrad
+    >>> ndgrad.fft.fftn(ndgrad.ones(2, 2)).real
+    tensor([[4., 0.],
+            [0., 0.]])
+    """
     x = _floating("fftn", input)
     return written("fftn", _c2c("fftn", x, _dims_and_sizes("fftn", x, s, dim), norm, True), out, input)
 
 
 @both_worlds
-def ifftn(input: Any, s: Any = None, dim: Any = None, norm: str | None = None, *, out: Any = None) -> Any:
-    """The inverse of `fftn`."""
+def ifftn(
+    input: Tensor,
+    s: Sequence[int] | None = None,
+    dim: Dims = None,
+    norm: str | None = None,
+    *,
+    out: Tensor | None = None,
+) -> Tensor:
+    """The inverse of `fftn`.
+
+    >>> import ndgrad
+    >>> ndgrad.fft.ifftn(ndgrad.tensor([[4.0, 0.0], [0.0, 0.0]])).real
+    tensor([[1., 1.],
+            [1., 1.]])
+    """
     x = _floating("ifftn", input)
     return written("ifftn", _c2c("ifftn", x, _dims_and_sizes("ifftn", x, s, dim), norm, False), out, input)
 
 
 @both_worlds
-def rfftn(input: Any, s: Any = None, dim: Any = None, norm: str | None = None, *, out: Any = None) -> Any:
-    """The Fourier transform of real numbers along several dimensions; of the last one, half of the bins."""
+def rfftn(
+    input: Tensor,
+    s: Sequence[int] | None = None,
+    dim: Dims = None,
+    norm: str | None = None,
+    *,
+    out: Tensor | None = None,
+) -> Tensor:
+    """The Fourier transform of real numbers along several dimensions; of the last one, half of the bins.
+
+    >>> import ndgrad
+    >>> ndgrad.fft.rfftn(ndgrad.ones(2, 4)).shape
+    ndgrad.Size([2, 3])
+    """
     x = _floating("rfftn", input, real=True)
     return written("rfftn", _r2c("rfftn", x, _dims_and_sizes("rfftn", x, s, dim), norm, True), out, input)
 
 
 @both_worlds
-def irfftn(input: Any, s: Any = None, dim: Any = None, norm: str | None = None, *, out: Any = None) -> Any:
-    """The inverse of `rfftn`; `s` counts the points of the result."""
+def irfftn(
+    input: Tensor,
+    s: Sequence[int] | None = None,
+    dim: Dims = None,
+    norm: str | None = None,
+    *,
+    out: Tensor | None = None,
+) -> Tensor:
+    """The inverse of `rfftn`; `s` counts the points of the result.
+
+    >>> import ndgrad
+    >>> ndgrad.fft.irfftn(ndgrad.fft.rfftn(ndgrad.ones(2, 2)))
+    tensor([[1., 1.],
+            [1., 1.]])
+    """
     x = _floating("irfftn", input)
     return written("irfftn", _c2r("irfftn", x, _dims_and_sizes("irfftn", x, s, dim), norm, False), out, input)
 
 
 @both_worlds
-def hfftn(input: Any, s: Any = None, dim: Any = None, norm: str | None = None, *, out: Any = None) -> Any:
-    """`hfft` along several dimensions, of which the last is the one given by half; `s` counts the points of the result."""
+def hfftn(
+    input: Tensor,
+    s: Sequence[int] | None = None,
+    dim: Dims = None,
+    norm: str | None = None,
+    *,
+    out: Tensor | None = None,
+) -> Tensor:
+    """`hfft` along several dimensions, of which the last is the one given by half; `s` counts the points of the result.
+
+    >>> import ndgrad
+    >>> ndgrad.fft.hfftn(ndgrad.ones(2, 3)).shape
+    ndgrad.Size([2, 4])
+    """
     x = _floating("hfftn", input)
     return written("hfftn", _c2r("hfftn", x, _dims_and_sizes("hfftn", x, s, dim), norm, True), out, input)
 
 
 @both_worlds
-def ihfftn(input: Any, s: Any = None, dim: Any = None, norm: str | None = None, *, out: Any = None) -> Any:
-    """The inverse of `hfftn`."""
+def ihfftn(
+    input: Tensor,
+    s: Sequence[int] | None = None,
+    dim: Dims = None,
+    norm: str | None = None,
+    *,
+    out: Tensor | None = None,
+) -> Tensor:
+    """The inverse of `hfftn`.
+
+    >>> import ndgrad
+    >>> ndgrad.fft.ihfftn(ndgrad.ones(2, 4)).shape
+    ndgrad.Size([2, 3])
+    """
     x = _floating("ihfftn", input, real=True)
     return written("ihfftn", _r2c("ihfftn", x, _dims_and_sizes("ihfftn", x, s, dim), norm, False), out, input)
 
@@ -279,7 +385,14 @@ def ihfftn(input: Any, s: Any = None, dim: Any = None, norm: str | None = None, 
 
 
 @both_worlds
-def fft2(input: Any, s: Any = None, dim: Any = (-2, -1), norm: str | None = None, *, out: Any = None) -> Any:
+def fft2(
+    input: Tensor,
+    s: Sequence[int] | None = None,
+    dim: Dims = (-2, -1),
+    norm: str | None = None,
+    *,
+    out: Tensor | None = None,
+) -> Tensor:
     """`fftn` along the last two dimensions.
 
     >>> import ndgrad
@@ -291,39 +404,99 @@ def fft2(input: Any, s: Any = None, dim: Any = (-2, -1), norm: str | None = None
 
 
 @both_worlds
-def ifft2(input: Any, s: Any = None, dim: Any = (-2, -1), norm: str | None = None, *, out: Any = None) -> Any:
-    """`ifftn` along the last two dimensions."""
+def ifft2(
+    input: Tensor,
+    s: Sequence[int] | None = None,
+    dim: Dims = (-2, -1),
+    norm: str | None = None,
+    *,
+    out: Tensor | None = None,
+) -> Tensor:
+    """`ifftn` along the last two dimensions.
+
+    >>> import ndgrad
+    >>> ndgrad.fft.ifft2(ndgrad.fft.fft2(ndgrad.ones(1, 2))).real
+    tensor([[1., 1.]])
+    """
     return ifftn(input, s, dim, norm, out=out)
 
 
 @both_worlds
-def rfft2(input: Any, s: Any = None, dim: Any = (-2, -1), norm: str | None = None, *, out: Any = None) -> Any:
-    """`rfftn` along the last two dimensions."""
+def rfft2(
+    input: Tensor,
+    s: Sequence[int] | None = None,
+    dim: Dims = (-2, -1),
+    norm: str | None = None,
+    *,
+    out: Tensor | None = None,
+) -> Tensor:
+    """`rfftn` along the last two dimensions.
+
+    >>> import ndgrad
+    >>> ndgrad.fft.rfft2(ndgrad.ones(3, 2, 4)).shape
+    ndgrad.Size([3, 2, 3])
+    """
     return rfftn(input, s, dim, norm, out=out)
 
 
 @both_worlds
-def irfft2(input: Any, s: Any = None, dim: Any = (-2, -1), norm: str | None = None, *, out: Any = None) -> Any:
-    """`irfftn` along the last two dimensions."""
+def irfft2(
+    input: Tensor,
+    s: Sequence[int] | None = None,
+    dim: Dims = (-2, -1),
+    norm: str | None = None,
+    *,
+    out: Tensor | None = None,
+) -> Tensor:
+    """`irfftn` along the last two dimensions.
+
+    >>> import ndgrad
+    >>> ndgrad.fft.irfft2(ndgrad.ones(3, 2, 3)).shape
+    ndgrad.Size([3, 2, 4])
+    """
     return irfftn(input, s, dim, norm, out=out)
 
 
 @both_worlds
-def hfft2(input: Any, s: Any = None, dim: Any = (-2, -1), norm: str | None = None, *, out: Any = None) -> Any:
-    """`hfftn` along the last two dimensions."""
+def hfft2(
+    input: Tensor,
+    s: Sequence[int] | None = None,
+    dim: Dims = (-2, -1),
+    norm: str | None = None,
+    *,
+    out: Tensor | None = None,
+) -> Tensor:
+    """`hfftn` along the last two dimensions.
+
+    >>> import ndgrad
+    >>> ndgrad.fft.hfft2(ndgrad.ones(3, 2, 3)).shape
+    ndgrad.Size([3, 2, 4])
+    """
     return hfftn(input, s, dim, norm, out=out)
 
 
 @both_worlds
-def ihfft2(input: Any, s: Any = None, dim: Any = (-2, -1), norm: str | None = None, *, out: Any = None) -> Any:
-    """`ihfftn` along the last two dimensions."""
+def ihfft2(
+    input: Tensor,
+    s: Sequence[int] | None = None,
+    dim: Dims = (-2, -1),
+    norm: str | None = None,
+    *,
+    out: Tensor | None = None,
+) -> Tensor:
+    """`ihfftn` along the last two dimensions.
+
+    >>> import ndgrad
+    >>> ndgrad.fft.ihfft2(ndgrad.ones(3, 2, 4)).shape
+    ndgrad.Size([3, 2, 3])
+    """
     return ihfftn(input, s, dim, norm, out=out)
 
 
 # ----- frequencies -----------------------------------------------------------------------------------------------------
 
 
-def _frequencies(name: str, numbers: Any, n: int, d: float, options: dict[str, Any]) -> Any:
+def _frequencies(name: str, numbers: NDArray[Any], n: int, d: float, options: dict[str, Any]) -> Tensor:
     given = Options(name, options)
     dtype = given.dtype or as_numpy_dtype(get_default_dtype())
     if not is_inexact(dtype):
@@ -335,14 +508,14 @@ def _frequencies(name: str, numbers: Any, n: int, d: float, options: dict[str, A
     return given.tensor(name, values.astype(dtype))
 
 
-def _count(name: str, n: Any) -> int:
-    count = _integer(name, "n", n)
+def _count(name: str, n: int) -> int:
+    count = as_integer(name, "n", n)
     if count < 0:
         raise RuntimeError(f"{name}: Trying to create tensor with negative dimension {count}: n counts points. Give 0 or more.")
     return count
 
 
-def fftfreq(n: int, d: float = 1.0, **options: Any) -> Any:
+def fftfreq(n: int, d: float = 1.0, **options: Unpack[FactoryOptions]) -> Tensor:
     """The frequencies of the bins of `fft` for n points a distance d apart: the positive ones, then the negative ones.
 
     >>> import ndgrad
@@ -352,27 +525,42 @@ def fftfreq(n: int, d: float = 1.0, **options: Any) -> Any:
     count = _count("fftfreq", n)
     numbers = np.arange(count)
     numbers[(count + 1) // 2 :] -= count
-    return _frequencies("fftfreq", numbers, count, d, options)
+    return _frequencies("fftfreq", numbers, count, d, {**options})
 
 
-def rfftfreq(n: int, d: float = 1.0, **options: Any) -> Any:
-    """The frequencies of the bins of `rfft` for n points a distance d apart."""
+def rfftfreq(n: int, d: float = 1.0, **options: Unpack[FactoryOptions]) -> Tensor:
+    """The frequencies of the bins of `rfft` for n points a distance d apart.
+
+    >>> import ndgrad
+    >>> ndgrad.fft.rfftfreq(4)
+    tensor([0.0000, 0.2500, 0.5000])
+    """
     count = _count("rfftfreq", n)
-    return _frequencies("rfftfreq", np.arange(count // 2 + 1), count, d, options)
+    return _frequencies("rfftfreq", np.arange(count // 2 + 1), count, d, {**options})
 
 
-def _shifted(input: Any, dim: Any, extra: int) -> Any:
+def _shifted(input: Tensor, dim: Dims, extra: int) -> Tensor:
     dims = tuple(range(input.ndim)) if dim is None else _sequence(dim) or ()
     return roll(input, tuple((input.shape[existing_dim(d, input.ndim)] + extra) // 2 for d in dims), dims)
 
 
 @both_worlds
-def fftshift(input: Any, dim: Any = None) -> Any:
-    """The bins in the order of their frequencies, 0 in the middle, along `dim` (all dimensions by default)."""
+def fftshift(input: Tensor, dim: Dims = None) -> Tensor:
+    """The bins in the order of their frequencies, 0 in the middle, along `dim` (all dimensions by default).
+
+    >>> import ndgrad
+    >>> ndgrad.fft.fftshift(ndgrad.fft.fftfreq(4))
+    tensor([-0.5000, -0.2500,  0.0000,  0.2500])
+    """
     return _shifted(input, dim, 0)
 
 
 @both_worlds
-def ifftshift(input: Any, dim: Any = None) -> Any:
-    """The inverse of `fftshift`."""
+def ifftshift(input: Tensor, dim: Dims = None) -> Tensor:
+    """The inverse of `fftshift`.
+
+    >>> import ndgrad
+    >>> ndgrad.fft.ifftshift(ndgrad.tensor([-1.0, 0.0, 1.0]))
+    tensor([ 0.,  1., -1.])
+    """
     return _shifted(input, dim, 1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -27,6 +27,9 @@ from ndgrad.storage import (
     window,
 )
 
+if TYPE_CHECKING:
+    from ndgrad._typing import MemoryFormat, Payload, Shape, Tensor, TensorLike
+
 __all__ = ["fill", "fill_", "resize_as_", "zero_"]
 METHODS = ("copy_", "fill", "fill_", "resize_", "resize_as_", "set_", "zero_")
 
@@ -34,8 +37,8 @@ METHODS = ("copy_", "fill", "fill_", "resize_", "resize_as_", "set_", "zero_")
 # ----- values --------------------------------------------------------------------------------------------------------
 
 
-def _writes_directly(t: Any, source: Any = None) -> bool:
-    """Whether a write into `t` concerns its memory alone: no graph, no transform, nobody watching."""
+def _writes_directly(t: Tensor, source: Tensor | None = None) -> bool:
+    """Whether a write into `t` concerns its memory alone: no graph, no transform, no observer."""
     if t._array.__class__ is not np.ndarray or (source is not None and source._array.__class__ is not np.ndarray):
         return False
     if process.busy:
@@ -48,7 +51,7 @@ def _writes_directly(t: Any, source: Any = None) -> bool:
     return not requires_grad(t) and (source is None or not requires_grad(source))
 
 
-def _memory_to_write(t: Any, name: str) -> Any:
+def _memory_to_write(t: Tensor, name: str) -> Payload:
     """The array of a tensor that is about to be overwritten, checked, with what saves need set aside."""
     check_writable(t, name)
     check_memory(name, t._array)
@@ -56,25 +59,35 @@ def _memory_to_write(t: Any, name: str) -> Any:
     return t._array
 
 
-def copy_(self: Any, src: Any, non_blocking: bool = False) -> Any:
-    """Overwrite with the values of `src`, broadcast and converted as need be."""
-    if not isinstance(src, Variable):
-        src = wrap(self.face, to_array(src, None, copy=False))
-    have, want = tuple(src.shape), tuple(self.shape)
+def copy_(self: Tensor, src: TensorLike, non_blocking: bool = False) -> Tensor:
+    """Overwrite with the values of `src`, broadcast and converted as need be; the gradient flows to `src`.
+
+    >>> import ndgrad
+    >>> ndgrad.zeros(2, 2).copy_(ndgrad.tensor([1, 2]))
+    tensor([[1., 2.],
+            [1., 2.]])
+    """
+    source: Tensor = src if isinstance(src, Variable) else wrap(self.face, to_array(src, None, copy=False))
+    have, want = tuple(source.shape), tuple(self.shape)
     if len(have) > len(want) or not all(h in (1, w) for h, w in zip(have[::-1], want[::-1])):
         raise RuntimeError(
             f"copy_: a source of shape {list(have)} does not broadcast to the tensor's shape {list(want)}. Give one that "
             "does."
         )
-    if _writes_directly(self, src):
-        np.copyto(_memory_to_write(self, "copy_"), src._array, casting="unsafe")
-        self._storage.bump("copy_")
+    if _writes_directly(self, source):
+        np.copyto(_memory_to_write(self, "copy_"), source._array, casting="unsafe")
+        storage_of(self).bump("copy_")
         return self
-    return write(ops.copy, self, (src,), {})
+    return write(ops.copy, self, (source,), {})
 
 
-def fill_(self: Any, value: Any) -> Any:
-    """Set every element to one number (or the value of a 0-d tensor, to which the gradient then flows)."""
+def fill_(self: Tensor, value: TensorLike) -> Tensor:
+    """Set every element to one number (or the value of a 0-d tensor, to which the gradient then flows).
+
+    >>> import ndgrad
+    >>> ndgrad.zeros(3).fill_(2.5)
+    tensor([2.5000, 2.5000, 2.5000])
+    """
     if isinstance(value, Variable):
         if len(value.shape):
             raise RuntimeError(
@@ -85,13 +98,18 @@ def fill_(self: Any, value: Any) -> Any:
     value = _fitting(value, np_dtype(self))
     if _writes_directly(self):
         _memory_to_write(self, "fill_").fill(value)
-        self._storage.bump("fill_")
+        storage_of(self).bump("fill_")
         return self
     return write(ops.fill, self, (), {"value": value})
 
 
-def fill(input: Any, value: Any) -> Any:
-    """A tensor like `input` with every element set to `value`."""
+def fill(input: Tensor, value: TensorLike) -> Tensor:
+    """A tensor like `input` with every element set to `value`.
+
+    >>> import ndgrad
+    >>> ndgrad.fill(ndgrad.zeros(3), 7.0)
+    tensor([7., 7., 7.])
+    """
     if isinstance(value, Variable):
         return ops.fill_with(input, value)
     return ops.fill(input, value=_fitting(value, np_dtype(input)))
@@ -106,11 +124,16 @@ def _fitting(value: Any, dtype: np.dtype[Any]) -> Any:
     return np.asarray(value).astype(dtype)[()] if dtype.kind in "biu" else value
 
 
-def zero_(self: Any) -> Any:
-    """Set every element to zero."""
+def zero_(self: Tensor) -> Tensor:
+    """Set every element to zero.
+
+    >>> import ndgrad
+    >>> ndgrad.ones(3).zero_()
+    tensor([0., 0., 0.])
+    """
     if _writes_directly(self):
         _memory_to_write(self, "zero_").fill(0)
-        self._storage.bump("zero_")
+        storage_of(self).bump("zero_")
         return self
     return write(ops.zero, self, (), {})
 
@@ -118,7 +141,7 @@ def zero_(self: Any) -> Any:
 # ----- memory ----------------------------------------------------------------------------------------------------------
 
 
-def _replace(t: Any, name: str, array: Any) -> Any:
+def _replace(t: Tensor, name: str, array: Payload) -> Tensor:
     """Give a tensor another array. It is no view any more, and views taken of it are of what it was."""
     storage, meta = storage_of(t), meta_of(t)
     t._array = array
@@ -129,8 +152,14 @@ def _replace(t: Any, name: str, array: Any) -> Any:
     return t
 
 
-def resize_(self: Any, *sizes: Any, memory_format: Any = None) -> Any:
-    """Change the shape in place: the elements in memory stay, in order; more of them are uninitialised."""
+def resize_(self: Tensor, *sizes: Any, memory_format: MemoryFormat = None) -> Tensor:
+    """Change the shape in place: the elements in memory stay, in order; more of them are uninitialised.
+
+    >>> import ndgrad
+    >>> ndgrad.arange(6).resize_(2, 2)
+    tensor([[0, 1],
+            [2, 3]])
+    """
     _check_plain(self, "resize_")
     if self.requires_grad or stake_of(self) == TANGENT:
         raise RuntimeError(
@@ -153,21 +182,37 @@ def resize_(self: Any, *sizes: Any, memory_format: Any = None) -> Any:
     return _replace(self, "resize_", window(memory, array.dtype, offset, shape, contiguous_strides(shape)))
 
 
-def resize_as_(self: Any, other: Any, memory_format: Any = None) -> Any:
-    """Change the shape in place to that of another tensor."""
+def resize_as_(self: Tensor, other: Tensor, memory_format: MemoryFormat = None) -> Tensor:
+    """Change the shape in place to that of another tensor.
+
+    >>> import ndgrad
+    >>> ndgrad.arange(6).resize_as_(ndgrad.zeros(3))
+    tensor([0, 1, 2])
+    """
     return resize_(self, tuple(other.shape))
 
 
-def set_(self: Any, source: Any = None, storage_offset: int = 0, size: Any = None, stride: Any = None) -> Any:
-    """Let this tensor look at other memory: another tensor's, a storage's, or none."""
+def set_(
+    self: Tensor,
+    source: Tensor | UntypedStorage | TypedStorage | None = None,
+    storage_offset: int = 0,
+    size: Shape | None = None,
+    stride: Shape | None = None,
+) -> Tensor:
+    """Let this tensor look at other memory: another tensor's, a storage's, or none.
+
+    >>> import ndgrad
+    >>> x, y = ndgrad.zeros(0), ndgrad.arange(4.0)
+    >>> x.set_(y).mul_(10), y
+    (tensor([ 0., 10., 20., 30.]), tensor([ 0., 10., 20., 30.]))
+    """
     _check_plain(self, "set_")
     check_writable(self, "set_")
     tangents = TANGENT in (stake_of(self), stake_of(source))
     if not self.is_leaf or tangents or (isinstance(source, Variable) and source.requires_grad):
         raise RuntimeError(
             "set_: changing the memory of a tensor that is part of a graph, or taking that of one that is, cannot be "
-            "differentiated. "
-            "Use copy_(), or detach() them first."
+            "differentiated. Use copy_(), or detach() them first."
         )
     dtype = np_dtype(self)
     if source is None:
@@ -194,7 +239,7 @@ def set_(self: Any, source: Any = None, storage_offset: int = 0, size: Any = Non
     return _replace(self, "set_", window(memory, dtype, storage_offset, size, stride))
 
 
-def _check_plain(t: Any, name: str) -> None:
+def _check_plain(t: Tensor, name: str) -> None:
     if batch_dims(t) or isinstance(t._array, Variable):
         raise RuntimeError(
             f"{name}: the memory of a tensor inside a function transform cannot be exchanged. Use out-of-place ops there."

@@ -8,7 +8,7 @@ Everything is checked before anything is written. An in-place form is the same f
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 
@@ -22,6 +22,10 @@ from ndgrad.ops import arithmetic, cast, shape
 from ndgrad.ops import gather as ops
 from ndgrad.ops import index as index_ops
 
+if TYPE_CHECKING:
+    from ndgrad._typing import Number, Tensor, TensorLike
+    from ndgrad.ops.table import Op
+
 __all__ = [
     "gather", "scatter", "scatter_add", "scatter_reduce", "masked_fill", "masked_select", "masked_scatter", "nonzero", "argwhere",
     "take", "take_along_dim", "put",
@@ -32,7 +36,8 @@ METHODS = (*__all__, "scatter_", "scatter_add_", "scatter_reduce_", "masked_fill
 # ----- arguments -----------------------------------------------------------------------------------------------------
 
 
-def as_tensor(name: str, argument: str, like: Any, value: Any) -> Any:
+def as_tensor(name: str, argument: str, like: Tensor, value: TensorLike) -> Tensor:
+    """A tensor argument, or a bare array as a tensor of the same face."""
     if isinstance(value, Variable):
         return value
     if is_raw_array(value):
@@ -40,7 +45,9 @@ def as_tensor(name: str, argument: str, like: Any, value: Any) -> Any:
     raise TypeError(f"{name}(): argument '{argument}' must be Tensor, not {type(value).__name__}. Wrap it in ndgrad.tensor(...).")
 
 
-def as_index(name: str, like: Any, index: Any, error: type[Exception] = RuntimeError, argument: str = "index") -> Any:
+def as_index(
+    name: str, like: Tensor, index: TensorLike, error: type[Exception] = RuntimeError, argument: str = "index"
+) -> Tensor:
     """An index tensor, of 64-bit integers unless it is of 32."""
     index = as_tensor(name, argument, like, index)
     dtype = np_dtype(index)
@@ -51,15 +58,15 @@ def as_index(name: str, like: Any, index: Any, error: type[Exception] = RuntimeE
     return index if dtype.itemsize >= 4 and dtype.kind == "i" else cast.cast(index, dtype=np.dtype(np.int64))
 
 
-def line(t: Any) -> Any:
+def line(t: Tensor) -> Tensor:
     return t if t.ndim else shape.reshape(t, shape=(1,))
 
 
-def numel(t: Any) -> int:
+def numel(t: Tensor) -> int:
     return math.prod(t.shape)
 
 
-def same_dtype(name: str, input: Any, source: Any, error: type[Exception] = RuntimeError) -> None:
+def same_dtype(name: str, input: Tensor, source: Tensor, error: type[Exception] = RuntimeError) -> None:
     if np_dtype(input) != np_dtype(source):
         raise error(
             f"{name}(): Expected self.dtype to be equal to src.dtype, and they are {np_dtype(input)} and {np_dtype(source)}. "
@@ -67,7 +74,7 @@ def same_dtype(name: str, input: Any, source: Any, error: type[Exception] = Runt
         )
 
 
-def as_number(name: str, input: Any, value: Any) -> Any:
+def as_number(name: str, input: Tensor, value: Any) -> Number:
     """A number to be written into `input`: floats are cut to integers for an integer tensor, what cannot be kept raises."""
     dtype = np_dtype(input)
     if not isinstance(value, (bool, int, float, complex, np.number, np.bool_)):
@@ -87,7 +94,7 @@ def as_number(name: str, input: Any, value: Any) -> Any:
     return bool(value) if dtype.kind == "b" else value
 
 
-def fill_value(name: str, input: Any, value: Any) -> Any:
+def fill_value(name: str, input: Tensor, value: TensorLike) -> Tensor | Number:
     """The value of masked_fill and index_fill: a number, or a 0-d tensor, which then gets a gradient."""
     if not isinstance(value, Variable) and not is_raw_array(value):
         return as_number(name, input, value)
@@ -103,14 +110,14 @@ def fill_value(name: str, input: Any, value: Any) -> Any:
     return value if np_dtype(value) == dtype else cast.cast(value, dtype=dtype)
 
 
-def run(op: Any, in_place: bool, input: Any, *args: Any, **settings: Any) -> Any:
+def run(op: Op, in_place: bool, input: Tensor, *args: Tensor | Number, **settings: Any) -> Tensor:
     return write(op, input, args, settings) if in_place else op(input, *args, **settings)
 
 
 # ----- gather and scatter --------------------------------------------------------------------------------------------------
 
 
-def _check_index(name: str, dim: int, index: Any, limits: dict[str, Any]) -> None:
+def _check_index(name: str, dim: int, index: Tensor, limits: dict[str, Tensor]) -> None:
     """Ranks and sizes of an index along `dim`, and of what it indexes (where `dim` is free) or takes from."""
     sizes = index.shape
     for what, t in limits.items():
@@ -132,7 +139,7 @@ def _check_index(name: str, dim: int, index: Any, limits: dict[str, Any]) -> Non
 
 
 @both_worlds
-def gather(input: Any, dim: Any, index: Any, *, sparse_grad: bool = False, out: Any = None) -> Any:
+def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False, out: Tensor | None = None) -> Tensor:
     """Elements picked along `dim`: for a matrix and dim 1, result[i, j] = input[i, index[i, j]].
 
     `sparse_grad` is accepted, and the gradient is dense all the same.
@@ -154,7 +161,7 @@ def gather(input: Any, dim: Any, index: Any, *, sparse_grad: bool = False, out: 
     return deliver("gather", result, out, input)
 
 
-def _scatter_arguments(name: str, input: Any, dim: Any, index: Any, source: Any) -> tuple[Any, ...]:
+def _scatter_arguments(name: str, input: Tensor, dim: int, index: Tensor, source: Any) -> tuple[Tensor, int, Tensor, Any]:
     """Target, dim, index and source as the ops want them: all of one rank, the source cut to the index."""
     dim = as_dim(dim, input.ndim)
     index = line(as_index(name, input, index))
@@ -176,7 +183,16 @@ def _scatter_arguments(name: str, input: Any, dim: Any, index: Any, source: Any)
     return target, dim, index, source
 
 
-def _scatter(name: str, input: Any, dim: Any, index: Any, src: Any, value: Any, reduce: Any, in_place: bool) -> Any:
+def _scatter(
+    name: str,
+    input: Tensor,
+    dim: int,
+    index: Tensor,
+    src: Tensor | Number | None,
+    value: Number | None,
+    reduce: str | None,
+    in_place: bool,
+) -> Tensor:
     if (src is None) == (value is None):
         raise TypeError(f"{name}() takes a tensor 'src' or a number 'value', and got {'neither' if src is None else 'both'}. Give one.")
     source = src if value is None else value
@@ -196,7 +212,7 @@ def _scatter(name: str, input: Any, dim: Any, index: Any, src: Any, value: Any, 
     return shaped(input, result, in_place)
 
 
-def shaped(input: Any, result: Any, in_place: bool) -> Any:
+def shaped(input: Tensor, result: Tensor, in_place: bool) -> Tensor:
     """What was computed for a 0-d tensor as a line of one element, in the tensor's shape."""
     if in_place:
         return input
@@ -205,32 +221,70 @@ def shaped(input: Any, result: Any, in_place: bool) -> Any:
 
 @both_worlds
 def scatter(
-    input: Any, dim: Any, index: Any, src: Any = None, *, value: Any = None, reduce: Any = None, out: Any = None
-) -> Any:
-    """`input` with values put along `dim`: for a matrix and dim 1, result[i, index[i, j]] = src[i, j] (or one number)."""
+    input: Tensor,
+    dim: int,
+    index: Tensor,
+    src: Tensor | Number | None = None,
+    *,
+    value: Number | None = None,
+    reduce: str | None = None,
+    out: Tensor | None = None,
+) -> Tensor:
+    """`input` with values put along `dim`: for a matrix and dim 1, result[i, index[i, j]] = src[i, j] (or one number).
+
+    `reduce` may be "add" or "multiply". Where an index names a place twice, the last value stays and gets the gradient.
+
+    >>> import ndgrad
+    >>> ndgrad.scatter(ndgrad.zeros(2, 3), 1, ndgrad.tensor([[2], [0]]), 1.0)
+    tensor([[0., 0., 1.],
+            [1., 0., 0.]])
+    """
     return deliver("scatter", _scatter("scatter", input, dim, index, src, value, reduce, False), out, input, src)
 
 
 @both_worlds
-def scatter_(self: Any, dim: Any, index: Any, src: Any = None, *, value: Any = None, reduce: Any = None) -> Any:
-    """In-place scatter."""
+def scatter_(
+    self: Tensor,
+    dim: int,
+    index: Tensor,
+    src: Tensor | Number | None = None,
+    *,
+    value: Number | None = None,
+    reduce: str | None = None,
+) -> Tensor:
+    """In place: see `scatter`.
+
+    >>> import ndgrad
+    >>> ndgrad.zeros(3).scatter_(0, ndgrad.tensor([1]), 5.0)
+    tensor([0., 5., 0.])
+    """
     return _scatter("scatter_", self, dim, index, src, value, reduce, True)
 
 
-def _scatter_add(name: str, input: Any, dim: Any, index: Any, src: Any, in_place: bool) -> Any:
+def _scatter_add(name: str, input: Tensor, dim: int, index: Tensor, src: Tensor, in_place: bool) -> Tensor:
     target, dim, index, src = _scatter_arguments(name, input, dim, index, as_tensor(name, "src", input, src))
     return shaped(input, run(ops.scatter_add, in_place, target, index, src, dim=dim), in_place)
 
 
 @both_worlds
-def scatter_add(input: Any, dim: Any, index: Any, src: Any, *, out: Any = None) -> Any:
-    """`input` with values added along `dim`, every repetition counted: result[i, index[i, j]] += src[i, j]."""
+def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """`input` with values added along `dim`, every repetition counted: result[i, index[i, j]] += src[i, j].
+
+    >>> import ndgrad
+    >>> ndgrad.scatter_add(ndgrad.zeros(3), 0, ndgrad.tensor([0, 2, 2]), ndgrad.tensor([1.0, 2.0, 3.0]))
+    tensor([1., 0., 5.])
+    """
     return deliver("scatter_add", _scatter_add("scatter_add", input, dim, index, src, False), out, input, src)
 
 
 @both_worlds
-def scatter_add_(self: Any, dim: Any, index: Any, src: Any) -> Any:
-    """In-place scatter_add."""
+def scatter_add_(self: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
+    """In place: see `scatter_add`.
+
+    >>> import ndgrad
+    >>> ndgrad.zeros(2).scatter_add_(0, ndgrad.tensor([1, 1]), ndgrad.ones(2))
+    tensor([0., 2.])
+    """
     return _scatter_add("scatter_add_", self, dim, index, src, True)
 
 
@@ -239,20 +293,20 @@ def scatter_add_(self: Any, dim: Any, index: Any, src: Any) -> Any:
 _EXTREMES = {"amax": True, "amin": False, "max": True, "min": False}
 
 
-def _reduce_sum(target: Any, index: Any, source: Any, dim: int, include_self: bool, in_place: bool) -> Any:
+def _reduce_sum(target: Tensor, index: Tensor, source: Tensor, dim: int, include_self: bool, in_place: bool) -> Tensor:
     if not include_self:
         target = run(ops.scatter, in_place, target, index, 0, dim=dim)
     return run(ops.scatter_add, in_place, target, index, source, dim=dim)
 
 
-def _reduce_prod(target: Any, index: Any, source: Any, dim: int, include_self: bool, in_place: bool) -> Any:
+def _reduce_prod(target: Tensor, index: Tensor, source: Tensor, dim: int, include_self: bool, in_place: bool) -> Tensor:
     factor = ops.scatter_prod(source, index, dim=dim, shape=tuple(target.shape))
     if not include_self:
         target = run(ops.scatter, in_place, target, index, 1, dim=dim)
     return run(arithmetic.mul, in_place, target, factor)
 
 
-def _reduce_mean(target: Any, index: Any, source: Any, dim: int, include_self: bool, in_place: bool) -> Any:
+def _reduce_mean(target: Tensor, index: Tensor, source: Tensor, dim: int, include_self: bool, in_place: bool) -> Tensor:
     dtype = np_dtype(target)
     none = beside(target, np.full(tuple(target.shape), include_self, dtype))
     count = ops.scatter_add(none, index, beside(target, np.ones(tuple(index.shape), dtype)), dim=dim)
@@ -261,7 +315,9 @@ def _reduce_mean(target: Any, index: Any, source: Any, dim: int, include_self: b
     return run(arithmetic.div if is_inexact(dtype) else arithmetic.floor_divide, in_place, total, one)
 
 
-def reduce_along(name: str, input: Any, dim: Any, index: Any, src: Any, reduce: str, include_self: bool, in_place: bool) -> Any:
+def reduce_along(
+    name: str, input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, include_self: bool, in_place: bool
+) -> Tensor:
     if reduce not in ("sum", "prod", "mean", *_EXTREMES):
         raise RuntimeError(f"{name}(): reduce argument must be either sum, prod, mean, amax or amin, got {reduce!r}. Give one of these.")
     target, dim, index, src = _scatter_arguments(name, input, dim, index, as_tensor(name, "src", input, src))
@@ -277,26 +333,47 @@ def reduce_along(name: str, input: Any, dim: Any, index: Any, src: Any, reduce: 
 
 
 @both_worlds
-def scatter_reduce(input: Any, dim: Any, index: Any, src: Any, reduce: str, *, include_self: bool = True, out: Any = None) -> Any:
+def scatter_reduce(
+    input: Tensor,
+    dim: int,
+    index: Tensor,
+    src: Tensor,
+    reduce: str,
+    *,
+    include_self: bool = True,
+    out: Tensor | None = None,
+) -> Tensor:
     """`input` with values combined along `dim` by sum, prod, mean, amax or amin.
 
-    Without `include_self` a place that is indexed forgets its old value first. Where several values are the largest (or smallest),
-    they share the gradient alike.
+    Without `include_self` a place that is indexed forgets its old value first. Where several values are the largest (or
+    smallest), they share the gradient alike.
+
+    >>> import ndgrad
+    >>> src = ndgrad.tensor([3.0, 1.0, 2.0])
+    >>> ndgrad.scatter_reduce(ndgrad.zeros(2), 0, ndgrad.tensor([0, 0, 1]), src, "amax")
+    tensor([3., 2.])
     """
     result = reduce_along("scatter_reduce", input, dim, index, src, reduce, include_self, False)
     return deliver("scatter_reduce", result, out, input, src)
 
 
 @both_worlds
-def scatter_reduce_(self: Any, dim: Any, index: Any, src: Any, reduce: str, *, include_self: bool = True) -> Any:
-    """In-place scatter_reduce."""
+def scatter_reduce_(
+    self: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True
+) -> Tensor:
+    """In place: see `scatter_reduce`.
+
+    >>> import ndgrad
+    >>> ndgrad.ones(1).scatter_reduce_(0, ndgrad.tensor([0, 0]), ndgrad.tensor([2.0, 3.0]), "prod")
+    tensor([6.])
+    """
     return reduce_along("scatter_reduce_", self, dim, index, src, reduce, include_self, True)
 
 
 # ----- masks ------------------------------------------------------------------------------------------------------------------
 
 
-def _mask(name: str, input: Any, mask: Any, in_place: bool) -> Any:
+def _mask(name: str, input: Tensor, mask: Tensor, in_place: bool) -> Tensor:
     mask = as_tensor(name, "mask", input, mask)
     if np_dtype(mask).kind != "b":
         raise RuntimeError(f"{name}(): only supports boolean masks, but got mask with dtype {np_dtype(mask)}. Use .bool().")
@@ -315,28 +392,45 @@ def _mask(name: str, input: Any, mask: Any, in_place: bool) -> Any:
     return mask
 
 
-def masked_fill(input: Any, mask: Any, value: Any) -> Any:
-    """`value` where the mask is true, `input` elsewhere."""
+def masked_fill(input: Tensor, mask: Tensor, value: TensorLike) -> Tensor:
+    """`value`, a number or a 0-d tensor, where the mask is true, `input` elsewhere.
+
+    >>> import ndgrad
+    >>> x = ndgrad.tensor([1.0, -2.0, 3.0])
+    >>> ndgrad.masked_fill(x, x < 0, 0.0)
+    tensor([1., 0., 3.])
+    """
     return index_ops.masked_fill(input, _mask("masked_fill", input, mask, False), fill_value("masked_fill", input, value))
 
 
-def masked_fill_(self: Any, mask: Any, value: Any) -> Any:
-    """In-place masked_fill."""
+def masked_fill_(self: Tensor, mask: Tensor, value: TensorLike) -> Tensor:
+    """In place: see `masked_fill`.
+
+    >>> import ndgrad
+    >>> ndgrad.ones(2).masked_fill_(ndgrad.tensor([True, False]), 7.0)
+    tensor([7., 1.])
+    """
     return write(index_ops.masked_fill, self, (_mask("masked_fill_", self, mask, True), fill_value("masked_fill", self, value)), {})
 
 
-def masked_select(input: Any, mask: Any, *, out: Any = None) -> Any:
-    """The elements where the mask is true, as a 1-d tensor."""
+def masked_select(input: Tensor, mask: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The elements where the mask is true, as a 1-d tensor.
+
+    >>> import ndgrad
+    >>> x = ndgrad.tensor([1.0, -2.0, 3.0])
+    >>> ndgrad.masked_select(x, x > 0)
+    tensor([1., 3.])
+    """
     mask = _mask("masked_select", input, mask, False)
     common = np.broadcast_shapes(tuple(input.shape), tuple(mask.shape))
     return deliver("masked_select", ops.masked_select(_expanded(input, common), _expanded(mask, common)), out, input)
 
 
-def _expanded(t: Any, to: tuple[int, ...]) -> Any:
+def _expanded(t: Tensor, to: tuple[int, ...]) -> Tensor:
     return t if tuple(t.shape) == to else shape.expand(t, shape=to)
 
 
-def _masked_scatter(name: str, input: Any, mask: Any, source: Any, in_place: bool) -> Any:
+def _masked_scatter(name: str, input: Tensor, mask: Tensor, source: Tensor, in_place: bool) -> Tensor:
     mask = _mask(name, input, mask, in_place)
     source = as_tensor(name, "source", input, source)
     same_dtype(name, input, source)
@@ -356,41 +450,76 @@ def _masked_scatter(name: str, input: Any, mask: Any, source: Any, in_place: boo
     return run(index_ops.masked_fill, in_place, input, mask, ops.take(flat, place))
 
 
-def masked_scatter(input: Any, mask: Any, source: Any) -> Any:
-    """`input` with the elements of `source`, in order, where the mask is true."""
+def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
+    """`input` with the elements of `source`, in order, where the mask is true.
+
+    >>> import ndgrad
+    >>> ndgrad.masked_scatter(ndgrad.zeros(3), ndgrad.tensor([True, False, True]), ndgrad.tensor([1.0, 2.0]))
+    tensor([1., 0., 2.])
+    """
     return _masked_scatter("masked_scatter", input, mask, source, False)
 
 
-def masked_scatter_(self: Any, mask: Any, source: Any) -> Any:
-    """In-place masked_scatter."""
+def masked_scatter_(self: Tensor, mask: Tensor, source: Tensor) -> Tensor:
+    """In place: see `masked_scatter`.
+
+    >>> import ndgrad
+    >>> ndgrad.zeros(2).masked_scatter_(ndgrad.tensor([False, True]), ndgrad.tensor([5.0]))
+    tensor([0., 5.])
+    """
     return _masked_scatter("masked_scatter_", self, mask, source, True)
 
 
-def nonzero(input: Any, *, as_tuple: bool = False, out: Any = None) -> Any:
-    """Where the elements are not zero: one row per element, or, as a tuple, one index tensor per dimension."""
+@overload
+def nonzero(input: Tensor, *, as_tuple: Literal[False] = False, out: Tensor | None = None) -> Tensor: ...
+
+
+@overload
+def nonzero(input: Tensor, *, as_tuple: Literal[True]) -> tuple[Tensor, ...]: ...
+
+
+def nonzero(input: Tensor, *, as_tuple: bool = False, out: Tensor | None = None) -> Tensor | tuple[Tensor, ...]:
+    """Where the elements are not zero: one row per element, or, as a tuple, one index tensor per dimension.
+
+    >>> import ndgrad
+    >>> ndgrad.nonzero(ndgrad.tensor([[0.0, 2.0], [3.0, 0.0]]))
+    tensor([[0, 1],
+            [1, 0]])
+    """
     if not as_tuple:
         return deliver("nonzero", index_ops.nonzero(input), out, input)
     places = index_ops.nonzero(line(input))
     return tuple(index_ops.getitem(places, index=(slice(None), d)) for d in range(max(input.ndim, 1)))
 
 
-def argwhere(input: Any) -> Any:
-    """Where the elements are not zero, one row per element."""
+def argwhere(input: Tensor) -> Tensor:
+    """Where the elements are not zero, one row per element.
+
+    >>> import ndgrad
+    >>> ndgrad.argwhere(ndgrad.tensor([0.0, 2.0, 3.0]))
+    tensor([[1],
+            [2]])
+    """
     return index_ops.nonzero(input)
 
 
 # ----- take and put -------------------------------------------------------------------------------------------------------------
 
 
-def take(input: Any, index: Any, *, out: Any = None) -> Any:
-    """Elements by their position in the flattened tensor, in the shape of the index."""
+def take(input: Tensor, index: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Elements by their position in the flattened tensor, in the shape of the index; negative ones count from the end.
+
+    >>> import ndgrad
+    >>> ndgrad.take(ndgrad.tensor([[1.0, 2.0], [3.0, 4.0]]), ndgrad.tensor([0, -1]))
+    tensor([1., 4.])
+    """
     index = as_index("take", input, index)
     if numel(index) and not numel(input):
         raise IndexError(f"take(): tried to take from an empty tensor (shape {tuple(input.shape)}). Look at numel() first.")
     return deliver("take", ops.take(input, index), out, input)
 
 
-def _put(name: str, input: Any, index: Any, source: Any, accumulate: bool, in_place: bool) -> Any:
+def _put(name: str, input: Tensor, index: Tensor, source: Tensor, accumulate: bool, in_place: bool) -> Tensor:
     index = as_index(name, input, index)
     source = as_tensor(name, "source", input, source)
     same_dtype(name, input, source)
@@ -404,19 +533,36 @@ def _put(name: str, input: Any, index: Any, source: Any, accumulate: bool, in_pl
     return run(ops.put, in_place, input, index, source, accumulate=bool(accumulate))
 
 
-def put(input: Any, index: Any, source: Any, accumulate: bool = False) -> Any:
-    """`input` with values put (or added) at positions in the flattened tensor."""
+def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
+    """`input` with values put (or added) at positions in the flattened tensor; negative ones count from the end.
+
+    >>> import ndgrad
+    >>> ndgrad.put(ndgrad.zeros(2, 2), ndgrad.tensor([1, -1]), ndgrad.tensor([5.0, 6.0]))
+    tensor([[0., 5.],
+            [0., 6.]])
+    """
     return _put("put", input, index, source, accumulate, False)
 
 
-def put_(self: Any, index: Any, source: Any, accumulate: bool = False) -> Any:
-    """In-place put."""
+def put_(self: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
+    """In place: see `put`.
+
+    >>> import ndgrad
+    >>> ndgrad.zeros(2).put_(ndgrad.tensor([1, 1]), ndgrad.ones(2), accumulate=True)
+    tensor([0., 2.])
+    """
     return _put("put_", self, index, source, accumulate, True)
 
 
 @both_worlds
-def take_along_dim(input: Any, indices: Any, dim: Any = None, *, out: Any = None) -> Any:
-    """As gather, with input and indices broadcast against each other; without `dim`, of the flattened tensor."""
+def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None, *, out: Tensor | None = None) -> Tensor:
+    """As `gather`, with input and indices broadcast against each other; without `dim`, of the flattened tensor.
+
+    >>> import ndgrad
+    >>> x = ndgrad.tensor([[3.0, 1.0, 2.0]])
+    >>> ndgrad.take_along_dim(x, x.argsort(dim=1), dim=1)
+    tensor([[1., 2., 3.]])
+    """
     indices = as_index("take_along_dim", input, indices, argument="indices")
     if dim is None:
         return deliver("take_along_dim", ops.take(input, shape.reshape(indices, shape=(numel(indices),))), out, input)

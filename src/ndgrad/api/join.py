@@ -8,11 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from ndgrad._tensor import Tensor
 from ndgrad.api.arguments import as_dim, both_worlds
 from ndgrad.api.shape import _tensors, atleast_1d, atleast_2d, atleast_3d, reshape
 from ndgrad.arrays.library import is_raw_array
 from ndgrad.autograd.inplace import write_out
 from ndgrad.autograd.variable import Variable, np_dtype, shape_of, wrap
+from ndgrad.dtypes import get_default_dtype
 from ndgrad.ops import join as ops
 from ndgrad.ops import shape as shape_ops
 
@@ -122,9 +124,6 @@ def column_stack(tensors: Any, *, out: Any = None) -> Any:
 def block_diag(*tensors: Any) -> Any:
     """A matrix with the tensors as blocks down its diagonal; vectors are rows."""
     if not tensors:
-        from ndgrad._tensor import Tensor
-        from ndgrad.dtypes import get_default_dtype
-
         return wrap(Tensor, np.zeros((1, 0), get_default_dtype().numpy))
     for position, x in enumerate(tensors):
         if len(x.shape) > 2:

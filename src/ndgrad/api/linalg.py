@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import operator
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -43,35 +43,53 @@ from ndgrad.ops import (
 from ndgrad.ops import complex as complex_ops
 from ndgrad.ops import index as index_ops
 
+if TYPE_CHECKING:
+    from ndgrad._typing import Tensor, Tensors
 
 class SignLogdet(NamedTuple):
     """Sign and logarithm of the modulus of a determinant."""
 
-    sign: Any
-    logabsdet: Any
+    sign: Tensor
+    logabsdet: Tensor
 
 
 # ----- determinants ---------------------------------------------------------------------------------------------------
 
 
 @takes_out
-def det(A: Any) -> Any:
-    """The determinant. It has derivatives at singular matrices too."""
+def det(A: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The determinant. It has derivatives at singular matrices too.
+
+    >>> import ndgrad
+    >>> ndgrad.linalg.det(ndgrad.tensor([[2.0, 0.0], [0.0, 3.0]]))
+    tensor(6.)
+    """
     require_square("det", A)
     require_precision("det", A)
     return determinant.det(A)
 
 
 @takes_out
-def slogdet(A: Any) -> SignLogdet:
-    """The sign (a complex number of modulus one) of the determinant, and the logarithm of its modulus."""
+def slogdet(A: Tensor, *, out: tuple[Tensor, Tensor] | None = None) -> SignLogdet:
+    """The sign (a complex number of modulus one) of the determinant, and the logarithm of its modulus.
+
+    >>> import ndgrad
+    >>> sign, logabsdet = ndgrad.linalg.slogdet(ndgrad.tensor([[0.0, 1.0], [1.0, 0.0]]))
+    >>> sign, logabsdet
+    (tensor(-1.), tensor(0.))
+    """
     require_square("slogdet", A)
     require_precision("slogdet", A)
     return SignLogdet(*determinant.slogdet(A))
 
 
-def logdet(input: Any) -> Any:
-    """The logarithm of the determinant, NaN where a real one is negative."""
+def logdet(input: Tensor) -> Tensor:
+    """The logarithm of the determinant, NaN where a real one is negative.
+
+    >>> import ndgrad
+    >>> ndgrad.logdet(ndgrad.tensor([[2.0, 0.0], [0.0, 0.5]]))
+    tensor(0.)
+    """
     require_square("logdet", input)
     sign, size = determinant.slogdet(input)
     if np_dtype(sign).kind == "c":
@@ -83,15 +101,27 @@ def logdet(input: Any) -> Any:
 
 
 @takes_out
-def matrix_exp(A: Any) -> Any:
-    """The matrix exponential."""
+def matrix_exp(A: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The matrix exponential: the sum over k of A^k / k!.
+
+    >>> import ndgrad
+    >>> ndgrad.linalg.matrix_exp(ndgrad.tensor([[0.0, 1.0], [0.0, 0.0]]))
+    tensor([[1., 1.],
+            [0., 1.]])
+    """
     require_square("matrix_exp", A)
     return matrix_function.matrix_exp(A)
 
 
 @takes_out
-def matrix_power(A: Any, n: int) -> Any:
-    """A times itself n times; for negative n, the inverse."""
+def matrix_power(A: Tensor, n: int, *, out: Tensor | None = None) -> Tensor:
+    """A times itself n times; for negative n, that of the inverse.
+
+    >>> import ndgrad
+    >>> ndgrad.linalg.matrix_power(ndgrad.tensor([[1.0, 1.0], [0.0, 1.0]]), 3)
+    tensor([[1., 3.],
+            [0., 1.]])
+    """
     require_square("matrix_power", A)
     try:
         power = operator.index(n)
@@ -103,7 +133,7 @@ def matrix_power(A: Any, n: int) -> Any:
         return cast.clone(identity(A, A.shape[-1], tuple(A.shape[:-2])))
     if power < 0:
         A, power = inv(A), -power
-    result = None
+    result: Any = None
     while power:
         if power & 1:
             result = A if result is None else product.matmul(result, A)
@@ -114,9 +144,15 @@ def matrix_power(A: Any, n: int) -> Any:
 
 
 @takes_out
-def multi_dot(tensors: Any) -> Any:
-    """The product of two or more matrices, in the order that needs the fewest operations. The first and the last may be "
-    "vectors."""
+def multi_dot(tensors: Tensors, *, out: Tensor | None = None) -> Tensor:
+    """The product of two or more matrices, in the order that needs the fewest operations.
+
+    The first and the last may be vectors.
+
+    >>> import ndgrad
+    >>> ndgrad.linalg.multi_dot([ndgrad.ones(2, 3), ndgrad.ones(3, 2), ndgrad.ones(2)])
+    tensor([6., 6.])
+    """
     chain = list(tensors)
     if len(chain) < 2:
         raise RuntimeError(f"multi_dot(): expected at least 2 tensors but got {len(chain)}. Pass them in one list.")
@@ -138,7 +174,7 @@ def multi_dot(tensors: Any) -> Any:
             )
     split = _best_splits([chain[0].shape[0], *(t.shape[1] for t in chain)])
 
-    def multiply(i: int, j: int) -> Any:
+    def multiply(i: int, j: int) -> Tensor:
         return chain[i] if i == j else product.matmul(multiply(i, split[i, j]), multiply(split[i, j] + 1, j))
 
     out = multiply(0, len(chain) - 1)
@@ -163,8 +199,21 @@ def _best_splits(sizes: list[int]) -> dict[tuple[int, int], int]:
 
 
 @takes_out
-def matrix_rank(A: Any, tol: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None) -> Any:
-    """The number of singular values above max(atol, rtol * the largest); the tolerances are those of pinv."""
+def matrix_rank(
+    A: Tensor,
+    tol: float | Tensor | None = None,
+    hermitian: bool = False,
+    *,
+    atol: float | Tensor | None = None,
+    rtol: float | Tensor | None = None,
+    out: Tensor | None = None,
+) -> Tensor:
+    """The number of singular values above max(atol, rtol * the largest); the tolerances are those of pinv.
+
+    >>> import ndgrad
+    >>> ndgrad.linalg.matrix_rank(ndgrad.tensor([[1.0, 2.0], [2.0, 4.0]]))
+    tensor(1)
+    """
     require_matrices("matrix_rank", A)
     require_precision("matrix_rank", A)
     if tol is not None:
@@ -184,8 +233,13 @@ def matrix_rank(A: Any, tol: Any = None, hermitian: bool = False, *, atol: Any =
 
 
 @takes_out
-def cond(A: Any, p: Any = None) -> Any:
-    """The condition number: the norm of A times that of its inverse. With p None, 2 or -2 A need not be square."""
+def cond(A: Tensor, p: str | float | None = None, *, out: Tensor | None = None) -> Tensor:
+    """The condition number: the norm of A times that of its inverse. With p None, 2 or -2 A need not be square.
+
+    >>> import ndgrad
+    >>> ndgrad.linalg.cond(ndgrad.tensor([[4.0, 0.0], [0.0, 2.0]]))
+    tensor(2.)
+    """
     require_matrices("cond", A)
     if p in (None, 2, -2):
         values = decomposition.svdvals(A)
@@ -206,20 +260,35 @@ def cond(A: Any, p: Any = None) -> Any:
 
 @takes_out
 @both_worlds
-def cross(input: Any, other: Any, *, dim: int = -1) -> Any:
-    """The cross product of vectors of three entries along `dim`."""
+def cross(input: Tensor, other: Tensor, *, dim: int = -1, out: Tensor | None = None) -> Tensor:
+    """The cross product of vectors of three entries along `dim`.
+
+    >>> import ndgrad
+    >>> ndgrad.linalg.cross(ndgrad.tensor([1.0, 0.0, 0.0]), ndgrad.tensor([0.0, 1.0, 0.0]))
+    tensor([0., 0., 1.])
+    """
     return cross_along("linalg.cross", input, other, dim)
 
 
 @takes_out
-def matmul(input: Any, other: Any) -> Any:
-    """The matrix product: ndgrad.matmul."""
+def matmul(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The matrix product: `ndgrad.matmul`.
+
+    >>> import ndgrad
+    >>> ndgrad.linalg.matmul(ndgrad.ones(2, 3), ndgrad.ones(3))
+    tensor([3., 3.])
+    """
     return product.matmul(input, other)
 
 
 @takes_out
-def vecdot(x: Any, y: Any, *, dim: int = -1) -> Any:
-    """The inner products of vectors along `dim`; the first one is conjugated."""
+def vecdot(x: Tensor, y: Tensor, *, dim: int = -1, out: Tensor | None = None) -> Tensor:
+    """The inner products of vectors along `dim`; the first one is conjugated.
+
+    >>> import ndgrad
+    >>> ndgrad.linalg.vecdot(ndgrad.tensor([[1.0, 2.0], [3.0, 4.0]]), ndgrad.tensor([1.0, 1.0]))
+    tensor([3., 7.])
+    """
     common = broadcast_shapes("linalg.vecdot", tuple(x.shape), tuple(y.shape))
     d = as_dim(dim, len(common))
     x, y = (t if tuple(t.shape) == common else shape.expand(t, shape=common) for t in (x, y))
@@ -227,17 +296,28 @@ def vecdot(x: Any, y: Any, *, dim: int = -1) -> Any:
     return product.contract(conjugate(x), y, subscripts=f"{names},{names}->{names[:d]}{names[d + 1 :]}")
 
 
-def diagonal(A: Any, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Any:
-    """A view of the diagonals of matrices."""
+def diagonal(A: Tensor, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
+    """A view of the diagonals of matrices.
+
+    >>> import ndgrad
+    >>> ndgrad.linalg.diagonal(ndgrad.tensor([[1.0, 2.0], [3.0, 4.0]]))
+    tensor([1., 4.])
+    """
     return A.diagonal(offset, dim1, dim2)
 
 
-def vander(x: Any, N: int | None = None) -> Any:
-    """The matrix of the powers 0, ..., N - 1 of each entry of a vector."""
+def vander(x: Tensor, N: int | None = None) -> Tensor:
+    """The matrix of the powers 0, ..., N - 1 of each entry of a vector.
+
+    >>> import ndgrad
+    >>> ndgrad.linalg.vander(ndgrad.tensor([2.0, 3.0]), 3)
+    tensor([[1., 2., 4.],
+            [1., 3., 9.]])
+    """
     return powers("linalg.vander", x, N, increasing=True)
 
 
-def powers(name: str, x: Any, N: int | None, *, increasing: bool) -> Any:
+def powers(name: str, x: Tensor, N: int | None, *, increasing: bool) -> Tensor:
     if x.ndim == 0:
         raise RuntimeError(f"{name}: expected a vector, and got a number. Use reshape(1).")
     n = x.shape[-1] if N is None else operator.index(N)

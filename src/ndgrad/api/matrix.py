@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple, overload
 
 import numpy as np
 
@@ -12,6 +12,9 @@ from ndgrad.api.matrix_arguments import adjoint, identity, require_matrices, req
 from ndgrad.api.product import takes_out
 from ndgrad.autograd.variable import beside, np_dtype
 from ndgrad.ops import solve as solve_ops
+
+if TYPE_CHECKING:
+    from ndgrad._typing import Tensor
 
 __all__ = [
     "cholesky", "cholesky_inverse", "cholesky_solve", "det", "inverse", "logdet", "lu", "lu_solve", "lu_unpack",
@@ -32,38 +35,59 @@ orgqr = decomposition.householder_product
 class SVD(NamedTuple):
     """Factors U diag(S) V^H: the third is V itself."""
 
-    U: Any
-    S: Any
-    V: Any
+    U: Tensor
+    S: Tensor
+    V: Tensor
 
 
 class TriangularSolve(NamedTuple):
     """A solution, and the matrix it belongs to."""
 
-    solution: Any
-    cloned_coefficient: Any
+    solution: Tensor
+    cloned_coefficient: Tensor
 
 
 @takes_out
-def inverse(input: Any) -> Any:
-    """The inverse of square matrices: linalg.inv."""
+def inverse(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The inverse of square matrices: `linalg.inv`.
+
+    >>> import ndgrad
+    >>> ndgrad.inverse(ndgrad.tensor([[2.0, 0.0], [0.0, 4.0]])).diagonal()
+    tensor([0.5000, 0.2500])
+    """
     return solve.inv(input)
 
 
-def pinverse(input: Any, rcond: float = 1e-15) -> Any:
-    """The pseudoinverse: linalg.pinv."""
+def pinverse(input: Tensor, rcond: float = 1e-15) -> Tensor:
+    """The pseudoinverse, in which singular values up to rcond times the largest count as zero: `linalg.pinv`.
+
+    >>> import ndgrad
+    >>> ndgrad.pinverse(ndgrad.tensor([[2.0], [0.0]]))
+    tensor([[0.5000, 0.0000]])
+    """
     return solve.pinv(input, rcond)
 
 
 @takes_out
-def cholesky(input: Any, upper: bool = False) -> Any:
-    """The Cholesky factor: linalg.cholesky."""
+def cholesky(input: Tensor, upper: bool = False, *, out: Tensor | None = None) -> Tensor:
+    """The Cholesky factor of positive definite matrices: `linalg.cholesky`.
+
+    >>> import ndgrad
+    >>> ndgrad.cholesky(ndgrad.tensor([[4.0, 2.0], [2.0, 10.0]]))
+    tensor([[2., 0.],
+            [1., 3.]])
+    """
     return decomposition.cholesky(input, upper=upper)
 
 
 @takes_out
-def cholesky_solve(input: Any, L: Any, upper: bool = False) -> Any:
-    """The X with A X = input, from the Cholesky factor of A."""
+def cholesky_solve(input: Tensor, L: Tensor, upper: bool = False, *, out: Tensor | None = None) -> Tensor:
+    """The X with A X = input, from the Cholesky factor of A.
+
+    >>> import ndgrad
+    >>> ndgrad.cholesky_solve(ndgrad.tensor([[8.0]]), ndgrad.tensor([[2.0]]))
+    tensor([[2.]])
+    """
     require_matrices("cholesky_solve", input, "B")
     require_square("cholesky_solve", L, "L")
     require_system("cholesky_solve", L, input, True)
@@ -73,14 +97,37 @@ def cholesky_solve(input: Any, L: Any, upper: bool = False) -> Any:
 
 
 @takes_out
-def cholesky_inverse(L: Any, upper: bool = False) -> Any:
-    """The inverse of A, from its Cholesky factor."""
+def cholesky_inverse(L: Tensor, upper: bool = False, *, out: Tensor | None = None) -> Tensor:
+    """The inverse of A, from its Cholesky factor.
+
+    >>> import ndgrad
+    >>> ndgrad.cholesky_inverse(ndgrad.tensor([[2.0]]))
+    tensor([[0.2500]])
+    """
     require_square("cholesky_inverse", L, "L")
     return cholesky_solve(identity(L, L.shape[-1]), L, upper)
 
 
-def lu(A: Any, pivot: bool = True, get_infos: bool = False) -> Any:
-    """Packed factors and row exchanges (and zeros for the infos): linalg.lu_factor."""
+@overload
+def lu(A: Tensor, pivot: bool = True, get_infos: Literal[False] = False) -> LUFactor: ...
+
+
+@overload
+def lu(A: Tensor, pivot: bool = True, *, get_infos: Literal[True]) -> tuple[Tensor, Tensor, Tensor]: ...
+
+
+@overload
+def lu(A: Tensor, pivot: bool, get_infos: Literal[True]) -> tuple[Tensor, Tensor, Tensor]: ...
+
+
+def lu(A: Tensor, pivot: bool = True, get_infos: bool = False) -> LUFactor | tuple[Tensor, Tensor, Tensor]:
+    """Packed factors and row exchanges (and, with `get_infos`, zeros): `linalg.lu_factor`.
+
+    >>> import ndgrad
+    >>> ndgrad.tensor([[1.0, 2.0], [2.0, 2.0]]).lu().LU
+    tensor([[2.0000, 2.0000],
+            [0.5000, 1.0000]])
+    """
     factors = decomposition.lu_factor(A, pivot=pivot)
     if not get_infos:
         return LUFactor(*factors)
@@ -88,15 +135,28 @@ def lu(A: Any, pivot: bool = True, get_infos: bool = False) -> Any:
 
 
 @takes_out
-def lu_solve(b: Any, LU_data: Any, LU_pivots: Any) -> Any:
-    """The X with A X = b, from the packed factors of A."""
+def lu_solve(b: Tensor, LU_data: Tensor, LU_pivots: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The X with A X = b, from the packed factors of A.
+
+    >>> import ndgrad
+    >>> A = ndgrad.tensor([[0.0, 2.0], [4.0, 0.0]])
+    >>> ndgrad.lu_solve(ndgrad.tensor([[2.0], [4.0]]), *A.lu())
+    tensor([[1.],
+            [1.]])
+    """
     return decomposition.lu_solve(LU_data, LU_pivots, b)
 
 
 def triangular_solve(
-    b: Any, A: Any, upper: bool = True, transpose: bool = False, unitriangular: bool = False
+    b: Tensor, A: Tensor, upper: bool = True, transpose: bool = False, unitriangular: bool = False
 ) -> TriangularSolve:
-    """The X with A X = b (A^T X = b with `transpose`) for triangular A, and A: linalg.solve_triangular."""
+    """The X with A X = b (A^T X = b with `transpose`) for triangular A, and A: `linalg.solve_triangular`.
+
+    >>> import ndgrad
+    >>> ndgrad.triangular_solve(ndgrad.tensor([[3.0], [2.0]]), ndgrad.tensor([[1.0, 1.0], [0.0, 2.0]])).solution
+    tensor([[2.],
+            [1.]])
+    """
     matrix = A
     if transpose:
         matrix, upper = transposed(A), not upper
@@ -104,14 +164,26 @@ def triangular_solve(
 
 
 @takes_out
-def qr(input: Any, some: bool = True) -> QR:
-    """The reduced QR factors, or the complete ones: linalg.qr."""
+def qr(input: Tensor, some: bool = True, *, out: tuple[Tensor, Tensor] | None = None) -> QR:
+    """The reduced QR factors, or with some=False the complete ones: `linalg.qr`.
+
+    >>> import ndgrad
+    >>> ndgrad.qr(ndgrad.tensor([[3.0], [4.0]])).R.abs()
+    tensor([[5.]])
+    """
     return QR(*decomposition.qr(input, "reduced" if some else "complete"))
 
 
 @takes_out
-def svd(input: Any, some: bool = True, compute_uv: bool = True) -> SVD:
-    """U, S and V (not its adjoint): linalg.svd. Without `compute_uv`, U and V are zeros."""
+def svd(
+    input: Tensor, some: bool = True, compute_uv: bool = True, *, out: tuple[Tensor, Tensor, Tensor] | None = None
+) -> SVD:
+    """U, S and V (not its adjoint, which `linalg.svd` returns). Without `compute_uv`, U and V are zeros.
+
+    >>> import ndgrad
+    >>> ndgrad.svd(ndgrad.tensor([[3.0, 0.0], [0.0, 4.0]])).S
+    tensor([4., 3.])
+    """
     if not compute_uv:
         values = decomposition.svdvals(input)
         m, n = input.shape[-2:]
@@ -122,8 +194,14 @@ def svd(input: Any, some: bool = True, compute_uv: bool = True) -> SVD:
     return SVD(u, s, adjoint(vh))
 
 
-def vander(x: Any, N: int | None = None, increasing: bool = False) -> Any:
-    """The matrix of powers of the entries of a vector, the highest first unless `increasing`."""
+def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:
+    """The matrix of powers of the entries of a vector, the highest first unless `increasing`.
+
+    >>> import ndgrad
+    >>> ndgrad.vander(ndgrad.tensor([2.0, 3.0]), 3)
+    tensor([[4., 2., 1.],
+            [9., 3., 1.]])
+    """
     if x.ndim != 1:
         raise RuntimeError(
             f"vander: x must be a one-dimensional tensor, and has shape {tuple(x.shape)}. linalg.vander takes batches."

@@ -1,12 +1,12 @@
 """Sorting and searching under torch's names.
 
-Sorting is stable whether asked or not. Of several equal elements, topk and kthvalue may choose any, as in torch.
+Sorting is always stable. Of several equal elements, topk and kthvalue may choose any, as in torch.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Literal, overload
 
 import numpy as np
 
@@ -20,13 +20,16 @@ from ndgrad.autograd.variable import Variable, np_dtype, wrap
 from ndgrad.ops import cast, comparison, gather, shape, slices
 from ndgrad.ops import order as ops
 
+if TYPE_CHECKING:
+    from ndgrad._typing import Tensor, TensorLike
+
 __all__ = [
     "sort", "argsort", "msort", "topk", "kthvalue", "unique", "unique_consecutive", "searchsorted", "bucketize", "isin",
 ]  # fmt: skip
 METHODS = ("sort", "argsort", "msort", "topk", "kthvalue", "unique", "unique_consecutive")
 
 
-def _require_order(name: str, input: Any, kinds: str = "c") -> None:
+def _require_order(name: str, input: Tensor, kinds: str = "c") -> None:
     ndim_of(input, name)
     if np_dtype(input).kind in kinds:
         raise RuntimeError(f"{name}() does not support {np_dtype(input)} tensors: there is no order that ranks them. Convert them first.")
@@ -36,8 +39,15 @@ def _require_order(name: str, input: Any, kinds: str = "c") -> None:
 
 
 @both_worlds
-def sort(input: Any, dim: Any = -1, descending: bool = False, stable: bool = False, *, out: Any = None) -> Any:
-    """Sorted values along `dim` and where they came from. NaN counts as the largest number.
+def sort(
+    input: Tensor,
+    dim: int = -1,
+    descending: bool = False,
+    stable: bool = False,
+    *,
+    out: tuple[Tensor, Tensor] | None = None,
+) -> return_types.sort:
+    """Sorted values along `dim` and where they came from. NaN counts as the largest number; equals keep their order.
 
     >>> import ndgrad
     >>> ndgrad.tensor([3.0, 1.0, 2.0]).sort().values
@@ -49,21 +59,45 @@ def sort(input: Any, dim: Any = -1, descending: bool = False, stable: bool = Fal
 
 
 @both_worlds
-def argsort(input: Any, dim: Any = -1, descending: bool = False, stable: bool = False) -> Any:
-    """Where the elements of a sorted tensor come from, along `dim`."""
+def argsort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool = False) -> Tensor:
+    """Where the elements of a sorted tensor come from, along `dim`.
+
+    >>> import ndgrad
+    >>> ndgrad.argsort(ndgrad.tensor([3.0, 1.0, 2.0]))
+    tensor([1, 2, 0])
+    """
     _require_order("argsort", input)
     return along(ops.argsort, "argsort", input, dim, descending=bool(descending))
 
 
-def msort(input: Any, *, out: Any = None) -> Any:
-    """Values sorted along the first dimension."""
+def msort(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Values sorted along the first dimension.
+
+    >>> import ndgrad
+    >>> ndgrad.msort(ndgrad.tensor([[3.0, 1.0], [2.0, 4.0]]))
+    tensor([[2., 1.],
+            [3., 4.]])
+    """
     _require_order("msort", input)
     return deliver("msort", along(ops.sort, "msort", input, 0, descending=False)[0], out, input)
 
 
 @both_worlds
-def topk(input: Any, k: int, dim: Any = -1, largest: bool = True, sorted: bool = True, *, out: Any = None) -> Any:
-    """The k largest (or smallest) elements along `dim` and where they are. They come sorted in any case."""
+def topk(
+    input: Tensor,
+    k: int,
+    dim: int = -1,
+    largest: bool = True,
+    sorted: bool = True,
+    *,
+    out: tuple[Tensor, Tensor] | None = None,
+) -> return_types.topk:
+    """The k largest (or smallest) elements along `dim` and where they are. They come sorted in any case.
+
+    >>> import ndgrad
+    >>> ndgrad.topk(ndgrad.tensor([1.0, 4.0, 2.0]), 2).indices
+    tensor([1, 2])
+    """
     _require_order("topk", input, "cb")
     size = input.shape[as_dim(dim, input.ndim)] if input.ndim else 1
     if not 0 <= k <= size:
@@ -75,8 +109,15 @@ def topk(input: Any, k: int, dim: Any = -1, largest: bool = True, sorted: bool =
 
 
 @both_worlds
-def kthvalue(input: Any, k: int, dim: Any = -1, keepdim: bool = False, *, out: Any = None) -> Any:
-    """The k-th smallest element along `dim` (k counts from 1) and where it is."""
+def kthvalue(
+    input: Tensor, k: int, dim: int = -1, keepdim: bool = False, *, out: tuple[Tensor, Tensor] | None = None
+) -> return_types.kthvalue:
+    """The k-th smallest element along `dim` (k counts from 1) and where it is.
+
+    >>> import ndgrad
+    >>> ndgrad.kthvalue(ndgrad.tensor([3.0, 1.0, 2.0]), 2).values
+    tensor(2.)
+    """
     _require_order("kthvalue", input)
     number = as_dim(dim, input.ndim)
     size = input.shape[number] if input.ndim else 1
@@ -89,23 +130,125 @@ def kthvalue(input: Any, k: int, dim: Any = -1, keepdim: bool = False, *, out: A
 # ----- unique values -------------------------------------------------------------------------------------------------------
 
 
+@overload
+def unique(
+    input: Tensor,
+    sorted: bool = True,
+    return_inverse: Literal[False] = False,
+    return_counts: Literal[False] = False,
+    dim: int | None = None,
+) -> Tensor: ...
+
+
+@overload
+def unique(
+    input: Tensor,
+    sorted: bool = True,
+    *,
+    return_inverse: Literal[True],
+    return_counts: Literal[False] = False,
+    dim: int | None = None,
+) -> tuple[Tensor, Tensor]: ...
+
+
+@overload
+def unique(
+    input: Tensor,
+    sorted: bool = True,
+    return_inverse: Literal[False] = False,
+    *,
+    return_counts: Literal[True],
+    dim: int | None = None,
+) -> tuple[Tensor, Tensor]: ...
+
+
+@overload
+def unique(
+    input: Tensor,
+    sorted: bool = True,
+    *,
+    return_inverse: Literal[True],
+    return_counts: Literal[True],
+    dim: int | None = None,
+) -> tuple[Tensor, Tensor, Tensor]: ...
+
+
+@overload
+def unique(
+    input: Tensor,
+    sorted: bool = True,
+    return_inverse: bool = False,
+    return_counts: bool = False,
+    dim: int | None = None,
+) -> Tensor | tuple[Tensor, ...]: ...
+
+
 @both_worlds
-def unique(input: Any, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False, dim: Any = None) -> Any:
+def unique(
+    input: Tensor,
+    sorted: bool = True,
+    return_inverse: bool = False,
+    return_counts: bool = False,
+    dim: int | None = None,
+) -> Tensor | tuple[Tensor, ...]:
     """The distinct elements, or distinct slices along `dim`, in order.
 
-    With `return_inverse` also, for every element, where in the result it is; with `return_counts` how often each occurs. Each carries
-    the gradient of its first occurrence.
+    With `return_inverse` also, for every element, where in the result it is; with `return_counts` how often each occurs. Each
+    carries the gradient of its first occurrence.
+
+    >>> import ndgrad
+    >>> ndgrad.unique(ndgrad.tensor([3.0, 1.0, 3.0]), return_counts=True)
+    (tensor([1., 3.]), tensor([1, 2]))
     """
     return _unique("unique", input, False, return_inverse, return_counts, dim)
 
 
+@overload
+def unique_consecutive(
+    input: Tensor, return_inverse: Literal[False] = False, return_counts: Literal[False] = False, dim: int | None = None
+) -> Tensor: ...
+
+
+@overload
+def unique_consecutive(
+    input: Tensor, return_inverse: Literal[True], return_counts: Literal[False] = False, dim: int | None = None
+) -> tuple[Tensor, Tensor]: ...
+
+
+@overload
+def unique_consecutive(
+    input: Tensor, return_inverse: Literal[False] = False, *, return_counts: Literal[True], dim: int | None = None
+) -> tuple[Tensor, Tensor]: ...
+
+
+@overload
+def unique_consecutive(
+    input: Tensor, return_inverse: Literal[True], return_counts: Literal[True], dim: int | None = None
+) -> tuple[Tensor, Tensor, Tensor]: ...
+
+
+@overload
+def unique_consecutive(
+    input: Tensor, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
+) -> Tensor | tuple[Tensor, ...]: ...
+
+
 @both_worlds
-def unique_consecutive(input: Any, return_inverse: bool = False, return_counts: bool = False, dim: Any = None) -> Any:
-    """The elements without those equal to their predecessor. Otherwise as `unique`."""
+def unique_consecutive(
+    input: Tensor, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
+) -> Tensor | tuple[Tensor, ...]:
+    """The elements without those equal to their predecessor. Otherwise as `unique`.
+
+    >>> import ndgrad
+    >>> ndgrad.unique_consecutive(ndgrad.tensor([1.0, 1.0, 2.0, 1.0]))
+    tensor([1., 2., 1.])
+    """
     return _unique("unique_consecutive", input, True, return_inverse, return_counts, dim)
 
 
-def _unique(name: str, input: Any, consecutive: bool, return_inverse: bool, return_counts: bool, dim: Any) -> Any:
+def _unique(
+    name: str, input: Tensor, consecutive: bool, return_inverse: bool, return_counts: bool, dim: int | None
+) -> Tensor | tuple[Tensor, ...]:
     ndim = ndim_of(input, name)
     if dim is None and not (consecutive or return_inverse or return_counts or at_stake(input)):
         return ops.unique_values(input)
@@ -121,7 +264,7 @@ def _unique(name: str, input: Any, consecutive: bool, return_inverse: bool, retu
 # ----- searching -----------------------------------------------------------------------------------------------------------
 
 
-def _operand(name: str, value: Any, like: Any) -> Any:
+def _operand(name: str, value: TensorLike, like: Tensor) -> Tensor:
     """A tensor, or a number as a 0-d tensor beside `like`."""
     if isinstance(value, Variable):
         return value
@@ -131,11 +274,22 @@ def _operand(name: str, value: Any, like: Any) -> Any:
 
 
 def searchsorted(
-    sorted_sequence: Any, input: Any, *, out_int32: bool = False, right: bool = False, side: Any = None, sorter: Any = None, out: Any = None
-) -> Any:
+    sorted_sequence: Tensor,
+    input: TensorLike,
+    *,
+    out_int32: bool = False,
+    right: bool = False,
+    side: str | None = None,
+    sorter: Tensor | None = None,
+    out: Tensor | None = None,
+) -> Tensor:
     """Where values would be inserted to keep a sequence sorted: before equal elements, or with `right` behind them.
 
     A sequence of one dimension serves all values; one of more needs the values' leading dimensions.
+
+    >>> import ndgrad
+    >>> ndgrad.searchsorted(ndgrad.tensor([1.0, 3.0, 5.0]), ndgrad.tensor([3.0, 4.0]))
+    tensor([1, 2])
     """
     ndim_of(sorted_sequence, "searchsorted")
     if side not in (None, "left", "right"):
@@ -162,23 +316,42 @@ def searchsorted(
     return _searched("searchsorted", sequence, values, right or side == "right", out_int32, out)
 
 
-def bucketize(input: Any, boundaries: Any, *, out_int32: bool = False, right: bool = False, out: Any = None) -> Any:
-    """The number of the bucket that each value falls in, between sorted boundaries."""
+def bucketize(
+    input: TensorLike, boundaries: Tensor, *, out_int32: bool = False, right: bool = False, out: Tensor | None = None
+) -> Tensor:
+    """The number of the bucket that each value falls in, between sorted boundaries.
+
+    >>> import ndgrad
+    >>> ndgrad.bucketize(ndgrad.tensor([0.5, 1.5, 9.0]), ndgrad.tensor([1.0, 2.0]))
+    tensor([0, 1, 2])
+    """
     ndim = ndim_of(boundaries, "bucketize")
     if ndim != 1:
         raise RuntimeError(f"bucketize(): boundaries tensor must be 1 dimension, but got dim({ndim}). Flatten it.")
     return _searched("bucketize", boundaries, _operand("bucketize", input, boundaries), right, out_int32, out)
 
 
-def _searched(name: str, sequence: Any, values: Any, right: bool, out_int32: bool, out: Any) -> Any:
+def _searched(name: str, sequence: Tensor, values: Tensor, right: bool, out_int32: bool, out: Tensor | None) -> Tensor:
     result = ops.searchsorted(sequence, values, right=bool(right))
     if out_int32:
         result = cast.cast(result, dtype=np.dtype(np.int32))
     return deliver(name, result, out)
 
 
-def isin(elements: Any, test_elements: Any, *, assume_unique: bool = False, invert: bool = False, out: Any = None) -> Any:
-    """Whether each element occurs among the test elements. NaN equals nothing."""
+def isin(
+    elements: TensorLike,
+    test_elements: TensorLike,
+    *,
+    assume_unique: bool = False,
+    invert: bool = False,
+    out: Tensor | None = None,
+) -> Tensor:
+    """Whether each element occurs among the test elements. NaN equals nothing.
+
+    >>> import ndgrad
+    >>> ndgrad.isin(ndgrad.tensor([1, 2, 3]), ndgrad.tensor([2, 5]))
+    tensor([False,  True, False])
+    """
     tensors = [t for t in (elements, test_elements) if isinstance(t, Variable)]
     if not tensors:
         kinds = f"{type(elements).__name__} and {type(test_elements).__name__}"

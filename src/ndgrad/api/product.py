@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import warnings
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from ndgrad.api.arguments import as_dim, both_worlds
 from ndgrad.autograd.inplace import copy_into, refuse_out, write
@@ -15,6 +15,8 @@ from ndgrad.ops import arithmetic, cast, distance, norm, reduce, shape
 from ndgrad.ops import complex as complex_ops
 from ndgrad.ops import matrix as matrix_ops
 from ndgrad.ops import product as ops
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 __all__ = [
     "addbmm", "addmm", "addmv", "addr", "baddbmm", "bmm", "cdist", "chain_matmul", "cross", "dot", "inner", "kron",
@@ -53,15 +55,15 @@ def _require_arrays(name: str, input: Any, other: Any) -> None:
             )
 
 
-def takes_out(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a function torch's `out=`."""
+def takes_out(function: F) -> F:
+    """Write the result of a function that declares `out` there, if it is given."""
 
     @functools.wraps(function)
     def with_out(*args: Any, out: Any = None, **settings: Any) -> Any:
         result = function(*args, **settings)
         return result if out is None else written(function.__name__, result, out, *args)
 
-    return with_out
+    return with_out  # type: ignore[return-value]  # the same signature
 
 
 def _require_dims(name: str, **tensors: tuple[Any, int]) -> None:

@@ -1,29 +1,36 @@
 """Random factories, samplers and in-place fillers under torch's names, over NumPy's generators.
 
 Factories draw into the shape of a tensor without memory, so that they too are ops: vmap decides whether samples share their
-numbers, and whoever observes ops sees them. The numbers themselves are not torch's: seeds mean what they mean to NumPy.
+numbers, and observers of ops see them. The numbers themselves are not torch's: a seed gives NumPy's.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
-from ndgrad import dtypes
+from ndgrad import devices, dtypes
 from ndgrad._tensor import Tensor
 from ndgrad.api.creation import Options, directly, shape_of
 from ndgrad.api.data import fresh
+from ndgrad.api.tensor_checks import as_leaf
 from ndgrad.arrays.placement import library_for
 from ndgrad.arrays.precision import finfo, is_floating, is_inexact
 from ndgrad.autograd.inplace import copy_into, write
 from ndgrad.autograd.modes import thread
 from ndgrad.autograd.variable import Variable, np_dtype, wrap
-from ndgrad.checks import as_leaf
 from ndgrad.generator import Generator, default_generator, initial_seed, manual_seed, seed
 from ndgrad.ops import fill
 from ndgrad.ops import random as ops
 from ndgrad.storage import memory_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Unpack
+
+    from ndgrad._typing import MemoryFormat, RandomOptions
+    from ndgrad.ops.table import Op
 
 __all__ = [
     "_sample_dirichlet", "_standard_gamma", "bernoulli", "binomial", "get_rng_state", "initial_seed", "manual_seed",
@@ -39,21 +46,21 @@ METHODS = (
 # ----- drawing -----------------------------------------------------------------------------------------------------------
 
 
-def _template(shape: tuple[int, ...], dtype: np.dtype[Any], device: Any) -> Any:
+def _template(shape: tuple[int, ...], dtype: np.dtype[Any], device: devices.device) -> Tensor:
     """A tensor of which only shape and dtype are used; on the CPU it has no memory of its own."""
     if device.type == "cpu":
         return fresh(np.broadcast_to(np.empty((), dtype), shape))
     return fresh(library_for(device).empty(shape, dtype))
 
 
-def _draw(name: str, op: Any, template: Any, given: Options, settings: dict[str, Any]) -> Any:
+def _draw(name: str, op: Op, template: Tensor, given: Options, settings: dict[str, Any]) -> Tensor:
     made = op(template, **settings)
     if given.out is not None:
         return copy_into(name, given.out, made)
     return as_leaf(made) if given.requires_grad else made
 
 
-def _check_generator(name: str, generator: Any) -> Any:
+def _check_generator(name: str, generator: Generator | None) -> Generator | None:
     if generator is not None and not isinstance(generator, Generator):
         raise TypeError(
             f"{name}(): generator must be an ndgrad.Generator, and is {type(generator).__name__}. Make one with "
@@ -69,7 +76,7 @@ def _need_continuous(
         raise error(f"{name}: not implemented for {dtype}: the distribution is continuous. Use a floating dtype.")
 
 
-def _continuous(name: str, op: Any, size: tuple[Any, ...], options: dict[str, Any]) -> Any:
+def _continuous(name: str, op: Op, size: tuple[int | Sequence[int], ...], options: dict[str, Any]) -> Tensor:
     generator = _check_generator(name, options.pop("generator", None))
     shape = shape_of(size, options)
     if not options and directly():
@@ -82,19 +89,49 @@ def _continuous(name: str, op: Any, size: tuple[Any, ...], options: dict[str, An
     return _draw(name, op, _template(shape, dtype, given.device), given, {**op.settings, "generator": generator})
 
 
-def rand(*size: Any, **options: Any) -> Any:
-    """Numbers uniform on [0, 1)."""
+@overload
+def rand(*size: int, **options: Unpack[RandomOptions]) -> Tensor: ...
+
+
+@overload
+def rand(size: Sequence[int], **options: Unpack[RandomOptions]) -> Tensor: ...
+
+
+def rand(*size: int | Sequence[int], **options: Any) -> Tensor:
+    """Numbers uniform on [0, 1).
+
+    >>> import ndgrad
+    >>> _ = ndgrad.manual_seed(0)
+    >>> x = ndgrad.rand(2, 3)
+    >>> x.shape, bool(((x >= 0) & (x < 1)).all())
+    (ndgrad.Size([2, 3]), True)
+    """
     return _continuous("rand", ops.uniform, size, options)
 
 
-def randn(*size: Any, **options: Any) -> Any:
-    """Numbers from the standard normal distribution."""
+@overload
+def randn(*size: int, **options: Unpack[RandomOptions]) -> Tensor: ...
+
+
+@overload
+def randn(size: Sequence[int], **options: Unpack[RandomOptions]) -> Tensor: ...
+
+
+def randn(*size: int | Sequence[int], **options: Any) -> Tensor:
+    """Numbers from the standard normal distribution.
+
+    >>> import ndgrad
+    >>> _ = ndgrad.manual_seed(0)
+    >>> ndgrad.randn(2, 3, dtype=ndgrad.float64).shape
+    ndgrad.Size([2, 3])
+    """
     return _continuous("randn", ops.normal, size, options)
 
 
-def _like(name: str, op: Any, input: Any, options: dict[str, Any], settings: dict[str, Any], continuous: bool = True) -> Any:
+def _like(
+    name: str, op: Op, input: Tensor, options: dict[str, Any], settings: dict[str, Any], continuous: bool = True
+) -> Tensor:
     generator = _check_generator(name, options.pop("generator", None))
-    options.pop("memory_format", None)
     given = Options(name, options, like=input)
     assert given.dtype is not None
     if continuous:
@@ -105,22 +142,50 @@ def _like(name: str, op: Any, input: Any, options: dict[str, Any], settings: dic
     return _draw(name, op, template, given, {**op.settings, **settings, "generator": generator})
 
 
-def rand_like(input: Any, **options: Any) -> Any:
-    """Numbers uniform on [0, 1), in the shape of another tensor."""
-    return _like("rand_like", ops.uniform, input, options, {})
+def rand_like(input: Tensor, *, memory_format: MemoryFormat = None, **options: Unpack[RandomOptions]) -> Tensor:
+    """Numbers uniform on [0, 1), in the shape and, unless given, the dtype and device of another tensor.
+
+    >>> import ndgrad
+    >>> ndgrad.rand_like(ndgrad.zeros(2, 3)).shape
+    ndgrad.Size([2, 3])
+    """
+    return _like("rand_like", ops.uniform, input, {**options}, {})
 
 
-def randn_like(input: Any, **options: Any) -> Any:
-    """Numbers from the standard normal distribution, in the shape of another tensor."""
-    return _like("randn_like", ops.normal, input, options, {})
+def randn_like(input: Tensor, *, memory_format: MemoryFormat = None, **options: Unpack[RandomOptions]) -> Tensor:
+    """Numbers from the standard normal distribution, in the shape and, unless given, the dtype of another tensor.
+
+    >>> import ndgrad
+    >>> ndgrad.randn_like(ndgrad.zeros(2, 3)).shape
+    ndgrad.Size([2, 3])
+    """
+    return _like("randn_like", ops.normal, input, {**options}, {})
 
 
-def randint(low: Any, high: Any = None, size: Any = None, **options: Any) -> Any:
-    """Whole numbers of [low, high): randint(high, size), randint(low, high, size)."""
+@overload
+def randint(low: int, high: int, size: Sequence[int], **options: Unpack[RandomOptions]) -> Tensor: ...
+
+
+@overload
+def randint(high: int, size: Sequence[int], **options: Unpack[RandomOptions]) -> Tensor: ...
+
+
+def randint(  # type: ignore[misc]  # the second argument may be the size
+    low: Any = None, high: Any = None, size: Sequence[int] | None = None, **options: Any
+) -> Tensor:
+    """Whole numbers of [low, high): randint(high, size), randint(low, high, size).
+
+    >>> import ndgrad
+    >>> x = ndgrad.randint(0, 10, (100,))
+    >>> x.dtype, bool(((x >= 0) & (x < 10)).all())
+    (ndgrad.int64, True)
+    """
     if size is None and isinstance(high, (tuple, list)):
         low, high, size = 0, low, high
-    elif high is None:
-        low, high = 0, low
+    elif high is None or low is None:
+        low, high = 0, low if high is None else high
+    if high is None:
+        raise TypeError("randint() needs high: randint(10, (2, 3)) or randint(0, 10, (2, 3)).")
     generator = _check_generator("randint", options.pop("generator", None))
     shape = shape_of((size,) if size is not None else (), options)
     given = Options("randint", options)
@@ -130,16 +195,28 @@ def randint(low: Any, high: Any = None, size: Any = None, **options: Any) -> Any
     return _draw("randint", ops.random, _template(shape, dtype, given.device), given, settings)
 
 
-def randint_like(input: Any, low: Any, high: Any = None, **options: Any) -> Any:
-    """Whole numbers of [low, high), in the shape and dtype of another tensor."""
+def randint_like(
+    input: Tensor,
+    low: int,
+    high: int | None = None,
+    *,
+    memory_format: MemoryFormat = None,
+    **options: Unpack[RandomOptions],
+) -> Tensor:
+    """Whole numbers of [low, high), or of [0, low), in the shape and dtype of another tensor.
+
+    >>> import ndgrad
+    >>> ndgrad.randint_like(ndgrad.zeros(2, dtype=ndgrad.int64), 1, 2)
+    tensor([1, 1])
+    """
     if high is None:
         low, high = 0, low
     dtype = options.get("dtype")
     low, high = _bounds("randint_like", low, high, np_dtype(input) if dtype is None else dtypes.as_numpy_dtype(dtype))
-    return _like("randint_like", ops.random, input, options, {"low": low, "high": high}, continuous=False)
+    return _like("randint_like", ops.random, input, {**options}, {"low": low, "high": high}, continuous=False)
 
 
-def _bounds(name: str, low: Any, high: Any, dtype: np.dtype[Any]) -> tuple[int, int]:
+def _bounds(name: str, low: int, high: int, dtype: np.dtype[Any]) -> tuple[int, int]:
     low, high = int(low), int(high)
     if low >= high:
         raise RuntimeError(
@@ -152,11 +229,16 @@ def _bounds(name: str, low: Any, high: Any, dtype: np.dtype[Any]) -> tuple[int, 
     return low, high
 
 
-def randperm(n: int, **options: Any) -> Any:
-    """The numbers 0 ... n-1 in random order."""
+def randperm(n: int, **options: Unpack[RandomOptions]) -> Tensor:
+    """The numbers 0 ... n-1 in random order.
+
+    >>> import ndgrad
+    >>> ndgrad.randperm(5).sort().values
+    tensor([0, 1, 2, 3, 4])
+    """
     generator = _check_generator("randperm", options.pop("generator", None))
     shape = shape_of((n,), {})
-    given = Options("randperm", options)
+    given = Options("randperm", {**options})
     template = _template(shape, given.dtype or np.dtype(np.int64), given.device)
     return _draw("randperm", ops.permutation, template, given, {"generator": generator})
 
@@ -164,12 +246,41 @@ def randperm(n: int, **options: Any) -> Any:
 # ----- distributions given by tensors --------------------------------------------------------------------------------
 
 
-def _finished(name: str, made: Any, out: Any) -> Any:
+def _finished(name: str, made: Tensor, out: Tensor | None) -> Tensor:
     return made if out is None else copy_into(name, out, made)
 
 
-def normal(mean: Any, std: Any = 1.0, size: Any = None, *, generator: Any = None, out: Any = None, **options: Any) -> Any:
-    """Normal numbers: normal(mean, std) with tensors for either or both, normal(mean, std, size) with numbers."""
+@overload
+def normal(
+    mean: Tensor, std: float | Tensor = 1.0, *, generator: Generator | None = None, out: Tensor | None = None
+) -> Tensor: ...
+
+
+@overload
+def normal(mean: float, std: Tensor, *, generator: Generator | None = None, out: Tensor | None = None) -> Tensor: ...
+
+
+@overload
+def normal(mean: float, std: float, size: Sequence[int], **options: Unpack[RandomOptions]) -> Tensor: ...
+
+
+def normal(
+    mean: float | Tensor,
+    std: float | Tensor = 1.0,
+    size: Sequence[int] | None = None,
+    *,
+    generator: Generator | None = None,
+    out: Tensor | None = None,
+    **options: Any,
+) -> Tensor:
+    """Normal numbers: normal(mean, std) with tensors for either or both, normal(mean, std, size) with numbers.
+
+    The gradients of mean and std are 0, as in torch: for those of a sample, write mean + std * randn(...).
+
+    >>> import ndgrad
+    >>> ndgrad.normal(ndgrad.tensor([1.0, 10.0]), 0.0)
+    tensor([ 1., 10.])
+    """
     _check_generator("normal", generator)
     if not isinstance(std, Variable) and std < 0:
         raise RuntimeError(f"normal expects std >= 0.0, but found std {std}. A standard deviation is not negative.")
@@ -195,7 +306,7 @@ def normal(mean: Any, std: Any = 1.0, size: Any = None, *, generator: Any = None
     return _draw("normal", ops.normal, template, settings, {"mean": mean, "std": std, "generator": generator})
 
 
-def _check_broadcast(name: str, a: Any, b: Any) -> None:
+def _check_broadcast(name: str, a: Tensor, b: Tensor) -> None:
     try:
         np.broadcast_shapes(tuple(a.shape), tuple(b.shape))
     except ValueError:
@@ -204,8 +315,15 @@ def _check_broadcast(name: str, a: Any, b: Any) -> None:
         ) from None
 
 
-def bernoulli(input: Any, p: float | None = None, *, generator: Any = None, out: Any = None) -> Any:
-    """Ones with the probabilities that `input` holds (or with probability `p`), zeros else."""
+def bernoulli(
+    input: Tensor, p: float | None = None, *, generator: Generator | None = None, out: Tensor | None = None
+) -> Tensor:
+    """Ones with the probabilities that `input` holds (or with probability `p`), zeros else.
+
+    >>> import ndgrad
+    >>> ndgrad.bernoulli(ndgrad.tensor([0.0, 1.0, 1.0]))
+    tensor([0., 1., 1.])
+    """
     _check_generator("bernoulli", generator)
     if p is not None:
         return _finished("bernoulli", ops.bernoulli_scalar(input, p=_probability("bernoulli", p), generator=generator), out)
@@ -220,14 +338,19 @@ def _probability(name: str, p: float) -> float:
     return p
 
 
-def _check_probabilities(name: str, p: Any) -> None:
+def _check_probabilities(name: str, p: Tensor) -> None:
     values = memory_of(p)
     if not getattr(values, "is_meta", False) and not bool(((values >= 0) & (values <= 1)).all()):
         raise RuntimeError(f"{name} expects probabilities, 0 <= p <= 1, and the tensor of shape {tuple(p.shape)} holds others.")
 
 
-def poisson(input: Any, generator: Any = None) -> Any:
-    """Poisson numbers with the rates that `input` holds."""
+def poisson(input: Tensor, generator: Generator | None = None) -> Tensor:
+    """Poisson numbers with the rates that `input` holds.
+
+    >>> import ndgrad
+    >>> ndgrad.poisson(ndgrad.tensor([0.0, 3.0])).shape
+    ndgrad.Size([2])
+    """
     _check_generator("poisson", generator)
     _need_continuous("poisson", np_dtype(input), complex=False)
     if bool((memory_of(input) < 0).any()):
@@ -235,8 +358,13 @@ def poisson(input: Any, generator: Any = None) -> Any:
     return ops.poisson(input, generator=generator)
 
 
-def binomial(count: Any, prob: Any, generator: Any = None) -> Any:
-    """How many of `count` trials succeed with probability `prob`."""
+def binomial(count: Tensor, prob: Tensor, generator: Generator | None = None) -> Tensor:
+    """How many of `count` trials succeed with probability `prob`.
+
+    >>> import ndgrad
+    >>> ndgrad.binomial(ndgrad.tensor([5.0, 5.0]), ndgrad.tensor([0.0, 1.0]))
+    tensor([0., 5.])
+    """
     _check_generator("binomial", generator)
     if np_dtype(count) != np_dtype(prob):
         raise ValueError(
@@ -250,8 +378,20 @@ def binomial(count: Any, prob: Any, generator: Any = None) -> Any:
     return ops.binomial(count, prob, generator=generator)
 
 
-def multinomial(input: Any, num_samples: int, replacement: bool = False, *, generator: Any = None, out: Any = None) -> Any:
-    """Indices drawn with probabilities proportional to the rows of `input`."""
+def multinomial(
+    input: Tensor,
+    num_samples: int,
+    replacement: bool = False,
+    *,
+    generator: Generator | None = None,
+    out: Tensor | None = None,
+) -> Tensor:
+    """Indices drawn with probabilities proportional to the rows of `input`.
+
+    >>> import ndgrad
+    >>> ndgrad.multinomial(ndgrad.tensor([0.0, 1.0, 0.0]), 2, replacement=True)
+    tensor([1, 1])
+    """
     _check_generator("multinomial", generator)
     if input.ndim not in (1, 2):
         raise RuntimeError(f"prob_dist must be 1 or 2 dim, and has {input.ndim}. Reshape it to rows of weights.")
@@ -273,13 +413,23 @@ def multinomial(input: Any, num_samples: int, replacement: bool = False, *, gene
     return _finished("multinomial", made, out)
 
 
-def _standard_gamma(input: Any, generator: Any = None) -> Any:
-    """Gamma numbers with the shape parameters that `input` holds and scale 1; differentiable in the parameter."""
+def _standard_gamma(input: Tensor, generator: Generator | None = None) -> Tensor:
+    """Gamma numbers with the shape parameters that `input` holds and scale 1; differentiable in the parameter.
+
+    >>> import ndgrad
+    >>> bool((ndgrad._standard_gamma(ndgrad.tensor([1.0, 2.0])) > 0).all())
+    True
+    """
     return ops.standard_gamma(input, generator=_check_generator("_standard_gamma", generator))
 
 
-def _sample_dirichlet(input: Any, generator: Any = None) -> Any:
-    """Dirichlet samples along the last dimension, whose concentrations `input` holds."""
+def _sample_dirichlet(input: Tensor, generator: Generator | None = None) -> Tensor:
+    """Dirichlet samples along the last dimension, whose concentrations `input` holds.
+
+    >>> import ndgrad
+    >>> ndgrad._sample_dirichlet(ndgrad.tensor([1.0, 2.0], dtype=ndgrad.float64)).sum().round(decimals=6)
+    tensor(1.)
+    """
     g = _standard_gamma(input, generator)
     return g / g.sum(-1, keepdim=True)
 
@@ -287,15 +437,20 @@ def _sample_dirichlet(input: Any, generator: Any = None) -> Any:
 # ----- in place ----------------------------------------------------------------------------------------------------------
 
 
-def _overwrite(op: Any, t: Any, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
+def _overwrite(op: Op, t: Tensor, args: tuple[Tensor, ...], settings: dict[str, Any]) -> Tensor:
     if thread.levels:
         # The draw first: under vmap it may be one for all samples, or an error, whether or not `t` is batched.
         return write(fill.copy, t, (op(t, *args, **settings),), {})
     return write(op, t, args, settings)
 
 
-def uniform_(self: Any, *bounds: float, generator: Any = None, **named: float) -> Any:
-    """Overwrite with numbers uniform on [from, to), by default [0, 1)."""
+def uniform_(self: Tensor, *bounds: float, generator: Generator | None = None, **named: float) -> Tensor:
+    """Overwrite with numbers uniform on [from, to), by default [0, 1).
+
+    >>> import ndgrad
+    >>> ndgrad.empty(3).uniform_(2.0, 2.0)
+    tensor([2., 2., 2.])
+    """
     low, high = _from_to("uniform_", bounds, named, 0.0, 1.0)
     _need_continuous("uniform_", np_dtype(self))
     if low > high:
@@ -303,7 +458,7 @@ def uniform_(self: Any, *bounds: float, generator: Any = None, **named: float) -
     return _overwrite(ops.uniform, self, (), {"low": low, "high": high, "generator": _check_generator("uniform_", generator)})
 
 
-def _from_to(name: str, bounds: tuple[Any, ...], named: dict[str, Any], low: Any, high: Any) -> tuple[Any, Any]:
+def _from_to(name: str, bounds: tuple[float, ...], named: Mapping[str, float], low: float, high: Any) -> tuple[Any, Any]:
     """The arguments that torch calls `from` and `to`, one of which Python has for a keyword."""
     given = dict(zip(("from", "to"), bounds))
     for key, value in named.items():
@@ -313,16 +468,26 @@ def _from_to(name: str, bounds: tuple[Any, ...], named: dict[str, Any], low: Any
     return given.get("from", low), given.get("to", high)
 
 
-def normal_(self: Any, mean: float = 0.0, std: float = 1.0, *, generator: Any = None) -> Any:
-    """Overwrite with normal numbers."""
+def normal_(self: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Generator | None = None) -> Tensor:
+    """Overwrite with normal numbers.
+
+    >>> import ndgrad
+    >>> ndgrad.empty(2).normal_(5.0, 0.0)
+    tensor([5., 5.])
+    """
     _need_continuous("normal_", np_dtype(self))
     if std < 0:
         raise RuntimeError(f"normal expects std >= 0.0, but found std {std}. A standard deviation is not negative.")
     return _overwrite(ops.normal, self, (), {"mean": mean, "std": std, "generator": _check_generator("normal_", generator)})
 
 
-def log_normal_(self: Any, mean: float = 1.0, std: float = 2.0, *, generator: Any = None) -> Any:
-    """Overwrite with numbers whose logarithm is normal."""
+def log_normal_(self: Tensor, mean: float = 1.0, std: float = 2.0, *, generator: Generator | None = None) -> Tensor:
+    """Overwrite with numbers whose logarithm is normal.
+
+    >>> import ndgrad
+    >>> bool((ndgrad.empty(5).log_normal_() > 0).all())
+    True
+    """
     _need_continuous("log_normal_", np_dtype(self), complex=False)
     if std <= 0:
         raise RuntimeError(f"log_normal_ expects std > 0.0, but found std={std}.")
@@ -330,16 +495,26 @@ def log_normal_(self: Any, mean: float = 1.0, std: float = 2.0, *, generator: An
     return _overwrite(ops.log_normal, self, (), settings)
 
 
-def exponential_(self: Any, lambd: float = 1.0, *, generator: Any = None) -> Any:
-    """Overwrite with exponential numbers of rate `lambd`."""
+def exponential_(self: Tensor, lambd: float = 1.0, *, generator: Generator | None = None) -> Tensor:
+    """Overwrite with exponential numbers of rate `lambd`.
+
+    >>> import ndgrad
+    >>> bool((ndgrad.empty(5).exponential_(2.0) >= 0).all())
+    True
+    """
     _need_continuous("exponential_", np_dtype(self), RuntimeError, complex=False)
     if lambd <= 0:
         raise RuntimeError(f"exponential_ expects lambda > 0.0, but found lambda={lambd}.")
     return _overwrite(ops.exponential, self, (), {"rate": lambd, "generator": _check_generator("exponential_", generator)})
 
 
-def cauchy_(self: Any, median: float = 0.0, sigma: float = 1.0, *, generator: Any = None) -> Any:
-    """Overwrite with numbers from the Cauchy distribution."""
+def cauchy_(self: Tensor, median: float = 0.0, sigma: float = 1.0, *, generator: Generator | None = None) -> Tensor:
+    """Overwrite with numbers from the Cauchy distribution.
+
+    >>> import ndgrad
+    >>> ndgrad.empty(2, 3).cauchy_().shape
+    ndgrad.Size([2, 3])
+    """
     _need_continuous("cauchy_", np_dtype(self), RuntimeError, complex=False)
     if sigma <= 0:
         raise RuntimeError(f"cauchy_ expects sigma > 0.0, but found sigma={sigma}.")
@@ -347,15 +522,26 @@ def cauchy_(self: Any, median: float = 0.0, sigma: float = 1.0, *, generator: An
     return _overwrite(ops.cauchy, self, (), settings)
 
 
-def geometric_(self: Any, p: float, *, generator: Any = None) -> Any:
-    """Overwrite with how many trials of probability `p` it takes to succeed."""
+def geometric_(self: Tensor, p: float, *, generator: Generator | None = None) -> Tensor:
+    """Overwrite with how many trials of probability `p` it takes to succeed.
+
+    >>> import ndgrad
+    >>> bool((ndgrad.empty(5).geometric_(0.5) >= 1).all())
+    True
+    """
     if not 0 < p < 1:
         raise RuntimeError(f"geometric_ expects p to be in (0, 1), but got p={p}.")
     return _overwrite(ops.geometric, self, (), {"p": p, "generator": _check_generator("geometric_", generator)})
 
 
-def bernoulli_(self: Any, p: Any = 0.5, *, generator: Any = None) -> Any:
-    """Overwrite with ones of probability `p`, a number or a tensor that broadcasts, and zeros else."""
+def bernoulli_(self: Tensor, p: float | Tensor = 0.5, *, generator: Generator | None = None) -> Tensor:
+    """Overwrite with ones of probability `p`, a number or a tensor that broadcasts, and zeros else.
+
+    >>> import ndgrad
+    >>> ndgrad.empty(2, 2).bernoulli_(ndgrad.tensor([0.0, 1.0]))
+    tensor([[0., 1.],
+            [0., 1.]])
+    """
     _check_generator("bernoulli_", generator)
     if isinstance(p, Variable):
         _check_probabilities("bernoulli_", p)
@@ -363,8 +549,13 @@ def bernoulli_(self: Any, p: Any = 0.5, *, generator: Any = None) -> Any:
     return _overwrite(ops.bernoulli_scalar, self, (), {"p": _probability("bernoulli_", p), "generator": generator})
 
 
-def random_(self: Any, *bounds: Any, generator: Any = None, **named: Any) -> Any:
-    """Overwrite with whole numbers: random_() up to what the dtype holds exactly, random_(to), random_(from, to)."""
+def random_(self: Tensor, *bounds: int, generator: Generator | None = None, **named: int) -> Tensor:
+    """Overwrite with whole numbers: random_() up to what the dtype holds exactly, random_(to), random_(from, to).
+
+    >>> import ndgrad
+    >>> ndgrad.empty(3).random_(4, 5)
+    tensor([4., 4., 4.])
+    """
     dtype = np_dtype(self)
     if len(bounds) == 1 and not named:
         low, high = 0, bounds[0]
@@ -388,13 +579,25 @@ def _whole_numbers(dtype: np.dtype[Any]) -> int:
 # ----- state -------------------------------------------------------------------------------------------------------------
 
 
-def get_rng_state() -> Any:
-    """The state of the default generator, as a tensor of bytes."""
+def get_rng_state() -> Tensor:
+    """The state of the default generator, as a tensor of bytes.
+
+    >>> import ndgrad
+    >>> state = ndgrad.get_rng_state()
+    >>> first = ndgrad.rand(2)
+    >>> ndgrad.set_rng_state(state)
+    >>> bool((ndgrad.rand(2) == first).all())
+    True
+    """
     return default_generator.get_state()
 
 
-def set_rng_state(new_state: Any) -> None:
-    """Let the default generator continue from a state that `get_rng_state` returned."""
+def set_rng_state(new_state: Tensor) -> None:
+    """Let the default generator continue from a state that `get_rng_state` returned.
+
+    >>> import ndgrad
+    >>> ndgrad.set_rng_state(ndgrad.get_rng_state())
+    """
     default_generator.set_state(new_state)
 
 

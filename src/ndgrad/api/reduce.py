@@ -6,7 +6,7 @@ two, no wrapper where no keyword is given.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -18,6 +18,12 @@ from ndgrad.dtypes import as_dtype, as_numpy_dtype, get_default_dtype
 from ndgrad.ops import cast, shape
 from ndgrad.ops import reduce as ops
 from ndgrad.ops import softmax as softmax_ops
+
+if TYPE_CHECKING:
+    from ndgrad._typing import Dims, Dtype, Tensor, TensorLike, Tensors
+    from ndgrad.ops.table import Op
+
+Result = TypeVar("Result")
 
 __all__ = [
     "sum", "mean", "prod", "nansum", "nanmean", "all", "any", "count_nonzero", "logsumexp", "softmax", "log_softmax",
@@ -35,7 +41,7 @@ _ONE = tuple((n,) for n in range(64))
 _INT64 = np.dtype(np.int64)
 
 
-def ndim_of(input: Any, name: str) -> int:
+def ndim_of(input: Tensor, name: str) -> int:
     """The number of dimensions of a tensor, or the error for what is none."""
     try:
         meta = input._meta
@@ -49,7 +55,7 @@ def ndim_of(input: Any, name: str) -> int:
     return len(input.shape)
 
 
-def dims_of(dim: Any, ndim: int) -> tuple[int, ...]:
+def dims_of(dim: Dims, ndim: int) -> tuple[int, ...]:
     """The dimensions to reduce: all of them for None, and, as in torch, for an empty tuple."""
     if dim.__class__ is int and -ndim <= dim < ndim:
         return _ONE[dim % ndim]
@@ -58,14 +64,14 @@ def dims_of(dim: Any, ndim: int) -> tuple[int, ...]:
     return as_dims(dim, ndim) or _EVERY[ndim]
 
 
-def sum_dtype(input: Any, dtype: Any) -> Any:
+def sum_dtype(input: Tensor, dtype: Dtype) -> np.dtype[Any] | None:
     """The dtype of a sum or product: as NumPy's, except that torch adds unsigned integers up as int64."""
     if dtype is not None:
         return as_numpy_dtype(dtype)
     return _INT64 if np_dtype(input).kind == "u" and not input.keeps_saved else None
 
 
-def deliver(name: str, result: Any, out: Any, *inputs: Any) -> Any:
+def deliver(name: str, result: Result, out: Tensor | Tensors | None, *inputs: TensorLike) -> Result:
     """The result, or `out` after it has been written there."""
     if out is None:
         return result
@@ -76,11 +82,12 @@ def deliver(name: str, result: Any, out: Any, *inputs: Any) -> Any:
     if len(outs) != len(result):
         raise TypeError(f"{name}(): out= must be {len(result)} tensors, one for each result, and is {len(outs)}. Pass a tuple of them.")
     copied = [copy_into(name, o, r) for o, r in zip(outs, result)]
-    return type(result)(*copied) if hasattr(result, "_fields") else tuple(copied)
+    made: Any = type(result)(*copied) if hasattr(result, "_fields") else tuple(copied)
+    return made
 
 
-def along(op: Any, name: str, input: Any, dim: Any, **settings: Any) -> Any:
-    """Run an op that works along one dimension. A 0-d tensor is, for the while, a line of one element."""
+def along(op: Op, name: str, input: Tensor, dim: int, **settings: Any) -> Any:
+    """Run an op that works along one dimension. A 0-d tensor is taken as one of one element."""
     ndim = ndim_of(input, name)
     if dim.__class__ is int and -ndim <= dim < ndim:
         return op.eager(input, dim=dim % ndim, **settings)
@@ -93,7 +100,7 @@ def along(op: Any, name: str, input: Any, dim: Any, **settings: Any) -> Any:
     return tuple(shape.reshape(r, shape=()) for r in result)
 
 
-def require_inexact(name: str, input: Any, error: type[Exception] = RuntimeError) -> None:
+def require_inexact(name: str, input: Tensor, error: type[Exception] = RuntimeError) -> None:
     """Raise, as torch does, for a tensor of integers where the result is a fraction; NumPy's face computes in float64."""
     if not is_inexact(np_dtype(input)) and not input.keeps_saved:
         raise error(
@@ -106,7 +113,7 @@ def require_inexact(name: str, input: Any, error: type[Exception] = RuntimeError
 
 
 @both_worlds
-def sum(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None, out: Any = None) -> Any:
+def sum(input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: Dtype = None, out: Tensor | None = None) -> Tensor:
     """The sum of all elements, or over `dim` (an int or several).
 
     >>> import ndgrad
@@ -124,7 +131,7 @@ def sum(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None
 
 
 @both_worlds
-def mean(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None, out: Any = None) -> Any:
+def mean(input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: Dtype = None, out: Tensor | None = None) -> Tensor:
     """The mean of all elements, or over `dim`.
 
     >>> import ndgrad
@@ -144,7 +151,7 @@ def mean(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = Non
 
 
 @both_worlds
-def prod(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None, out: Any = None) -> Any:
+def prod(input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: Dtype = None, out: Tensor | None = None) -> Tensor:
     """The product of all elements, or over `dim`; its gradient is exact where factors are zero.
 
     >>> import ndgrad
@@ -163,8 +170,13 @@ def prod(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = Non
 
 
 @both_worlds
-def nansum(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None, out: Any = None) -> Any:
-    """The sum over `dim` (all dimensions by default), NaNs counting as 0."""
+def nansum(input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: Dtype = None, out: Tensor | None = None) -> Tensor:
+    """The sum over `dim` (all dimensions by default), NaNs counting as 0; they get no gradient.
+
+    >>> import ndgrad
+    >>> ndgrad.nansum(ndgrad.tensor([1.0, float("nan"), 2.0]))
+    tensor(3.)
+    """
     ndim = ndim_of(input, "nansum")
     if not is_inexact(np_dtype(input)):
         return sum(input, dim, keepdim, dtype=dtype, out=out)
@@ -172,8 +184,13 @@ def nansum(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = N
 
 
 @both_worlds
-def nanmean(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None, out: Any = None) -> Any:
-    """The mean over `dim` (all dimensions by default) of the elements that are not NaN."""
+def nanmean(input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: Dtype = None, out: Tensor | None = None) -> Tensor:
+    """The mean over `dim` (all dimensions by default) of the elements that are not NaN.
+
+    >>> import ndgrad
+    >>> ndgrad.nanmean(ndgrad.tensor([1.0, float("nan"), 2.0]))
+    tensor(1.5000)
+    """
     dims = dims_of(dim, ndim_of(input, "nanmean"))
     require_inexact("nanmean", input)
     total = ops.nansum(input, dim=dims, keepdim=keepdim, dtype=None if dtype is None else as_numpy_dtype(dtype))
@@ -184,29 +201,44 @@ def nanmean(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = 
 # ----- truth and counts -------------------------------------------------------------------------------------------------
 
 
-def _truth(op: Any, input: Any, dim: Any, keepdim: bool, out: Any) -> Any:
+def _truth(op: Op, input: Tensor, dim: Dims, keepdim: bool, out: Tensor | None) -> Tensor:
     ndim = ndim_of(input, op.name)
     result = op(input, dim=_EVERY[ndim] if dim is None else as_dims(dim, ndim), keepdim=keepdim)
-    if np_dtype(input) == np.uint8 and not input.keeps_saved:  # torch's oldest kind of mask answers in kind
+    if np_dtype(input) == np.uint8 and not input.keeps_saved:  # as in torch, where masks were uint8 before they were bool
         result = cast.cast(result, dtype=np.dtype(np.uint8))
     return deliver(op.name, result, out)
 
 
 @both_worlds
-def all(input: Any, dim: Any = None, keepdim: bool = False, *, out: Any = None) -> Any:
-    """Whether all elements (along `dim`) are true, that is, not zero. Over no dimensions, dim=(), each for itself."""
+def all(input: Tensor, dim: Dims = None, keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
+    """Whether all elements (along `dim`) are true, that is, not zero. Over no dimensions, dim=(), each for itself.
+
+    >>> import ndgrad
+    >>> ndgrad.all(ndgrad.tensor([[True, False], [True, True]]), dim=1)
+    tensor([False,  True])
+    """
     return _truth(ops.all, input, dim, keepdim, out)
 
 
 @both_worlds
-def any(input: Any, dim: Any = None, keepdim: bool = False, *, out: Any = None) -> Any:
-    """Whether some element (along `dim`) is true, that is, not zero. Over no dimensions, dim=(), each for itself."""
+def any(input: Tensor, dim: Dims = None, keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
+    """Whether some element (along `dim`) is true, that is, not zero. Over no dimensions, dim=(), each for itself.
+
+    >>> import ndgrad
+    >>> ndgrad.any(ndgrad.tensor([[0.0, 0.0], [0.0, 2.0]]), dim=1)
+    tensor([False,  True])
+    """
     return _truth(ops.any, input, dim, keepdim, out)
 
 
 @both_worlds
-def count_nonzero(input: Any, dim: Any = None, keepdim: bool = False) -> Any:
-    """The number of elements (along `dim`) that are not zero."""
+def count_nonzero(input: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
+    """The number of elements (along `dim`) that are not zero.
+
+    >>> import ndgrad
+    >>> ndgrad.count_nonzero(ndgrad.tensor([[1, 0, 2], [0, 0, 3]]), dim=1)
+    tensor([2, 1])
+    """
     return ops.count_nonzero(input, dim=dims_of(dim, ndim_of(input, "count_nonzero")), keepdim=keepdim)
 
 
@@ -214,7 +246,7 @@ def count_nonzero(input: Any, dim: Any = None, keepdim: bool = False) -> Any:
 
 
 @both_worlds
-def logsumexp(input: Any, dim: Any, keepdim: bool = False, *, out: Any = None) -> Any:
+def logsumexp(input: Tensor, dim: Dims, keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
     """log(sum(exp(input))) over `dim`, without overflow.
 
     >>> import ndgrad
@@ -228,7 +260,7 @@ def logsumexp(input: Any, dim: Any, keepdim: bool = False, *, out: Any = None) -
     return deliver("logsumexp", result, out, input)
 
 
-def _normalised(op: Any, input: Any, dim: Any, dtype: Any, out: Any) -> Any:
+def _normalised(op: Op, input: Tensor, dim: int, dtype: Dtype, out: Tensor | None) -> Tensor:
     ndim_of(input, op.name)
     if dtype is not None and np_dtype(input) != as_numpy_dtype(dtype):
         input = cast.cast(input, dtype=as_numpy_dtype(dtype))
@@ -240,7 +272,7 @@ def _normalised(op: Any, input: Any, dim: Any, dtype: Any, out: Any) -> Any:
 
 
 @both_worlds
-def softmax(input: Any, dim: Any, dtype: Any = None, *, out: Any = None) -> Any:
+def softmax(input: Tensor, dim: int, dtype: Dtype = None, *, out: Tensor | None = None) -> Tensor:
     """exp(input) scaled to the sum 1 along `dim`.
 
     >>> import ndgrad
@@ -251,6 +283,11 @@ def softmax(input: Any, dim: Any, dtype: Any = None, *, out: Any = None) -> Any:
 
 
 @both_worlds
-def log_softmax(input: Any, dim: Any, dtype: Any = None, *, out: Any = None) -> Any:
-    """log(softmax(input)), more accurately."""
+def log_softmax(input: Tensor, dim: int, dtype: Dtype = None, *, out: Tensor | None = None) -> Tensor:
+    """log(softmax(input)), exact where softmax itself would underflow to zero.
+
+    >>> import ndgrad
+    >>> ndgrad.log_softmax(ndgrad.tensor([0.0, 1000.0]), dim=0)
+    tensor([-1000.,     0.])
+    """
     return _normalised(softmax_ops.log_softmax, input, dim, dtype, out)

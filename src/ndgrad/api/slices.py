@@ -6,7 +6,7 @@ too small is more often a mistake than a wish.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -17,9 +17,14 @@ from ndgrad.api.reduce import deliver
 from ndgrad.arrays.library import is_raw_array, library_of
 from ndgrad.arrays.scatter import check_range
 from ndgrad.autograd.variable import Variable, np_dtype, wrap
-from ndgrad.ops import cast, shape, triangle
+from ndgrad.ops import arithmetic, cast, shape, triangle
 from ndgrad.ops import index as index_ops
 from ndgrad.ops import slices as ops
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ndgrad._typing import Number, Tensor, TensorLike
 
 __all__ = [
     "index_select", "index_add", "index_copy", "index_fill", "index_put", "index_put_", "index_reduce",
@@ -35,7 +40,7 @@ METHODS = (
 # ----- slices along a dimension ---------------------------------------------------------------------------------------------
 
 
-def _vector(name: str, like: Any, index: Any, error: type[Exception] = RuntimeError) -> Any:
+def _vector(name: str, like: Tensor, index: Tensor, error: type[Exception] = RuntimeError) -> Tensor:
     """An index of at most one dimension, as one of exactly one."""
     index = as_index(name, like, index, error)
     if index.ndim > 1:
@@ -44,8 +49,14 @@ def _vector(name: str, like: Any, index: Any, error: type[Exception] = RuntimeEr
 
 
 @both_worlds
-def index_select(input: Any, dim: Any, index: Any, *, out: Any = None) -> Any:
-    """The slices along `dim` that a 1-d index names."""
+def index_select(input: Tensor, dim: int, index: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The slices along `dim` that a 1-d index names.
+
+    >>> import ndgrad
+    >>> ndgrad.index_select(ndgrad.tensor([[1.0, 2.0], [3.0, 4.0]]), 0, ndgrad.tensor([1, 1]))
+    tensor([[3., 4.],
+            [3., 4.]])
+    """
     dim = as_dim(dim, input.ndim)
     index = _vector("index_select", input, index)
     if not input.ndim and index.shape[0] != 1:
@@ -54,7 +65,9 @@ def index_select(input: Any, dim: Any, index: Any, *, out: Any = None) -> Any:
     return deliver("index_select", result if input.ndim else shape.reshape(result, shape=()), out, input)
 
 
-def _slices(name: str, input: Any, dim: Any, index: Any, source: Any, count_error: type[Exception]) -> tuple[Any, ...]:
+def _slices(
+    name: str, input: Tensor, dim: int, index: Tensor, source: Tensor, count_error: type[Exception]
+) -> tuple[Tensor, int, Tensor, Tensor]:
     """Target, dim, index and source of index_add, index_copy and index_reduce."""
     dim = as_dim(dim, input.ndim)
     index = _vector(name, input, index)
@@ -74,50 +87,74 @@ def _slices(name: str, input: Any, dim: Any, index: Any, source: Any, count_erro
     return target, dim, index, source
 
 
-def _shape_message(name: str, input: Any, source: Any) -> str:
+def _shape_message(name: str, input: Tensor, source: Tensor) -> str:
     return (
         f"{name}(): source tensor shape must match self tensor shape, excluding the specified dimension. Got self.shape = "
         f"{list(input.shape)} source.shape = {list(source.shape)}. Expand the source first."
     )
 
 
-def _index_add(name: str, input: Any, dim: Any, index: Any, source: Any, alpha: Any, in_place: bool) -> Any:
+def _index_add(
+    name: str, input: Tensor, dim: int, index: Tensor, source: Tensor, alpha: Number, in_place: bool
+) -> Tensor:
     target, dim, index, source = _slices(name, input, dim, index, source, RuntimeError)
     if alpha != 1:
-        source = source * as_number(name, source, alpha)
+        source = arithmetic.mul(source, as_number(name, source, alpha))
     return shaped(input, run(ops.index_add, in_place, target, index, source, dim=dim), in_place)
 
 
 @both_worlds
-def index_add(input: Any, dim: Any, index: Any, source: Any, *, alpha: Any = 1, out: Any = None) -> Any:
-    """`input` with slices of `source` (times alpha) added to those that a 1-d index names."""
+def index_add(
+    input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Number = 1, out: Tensor | None = None
+) -> Tensor:
+    """`input` with slices of `source` (times alpha) added to those that a 1-d index names; every repetition counts.
+
+    >>> import ndgrad
+    >>> ndgrad.index_add(ndgrad.zeros(3), 0, ndgrad.tensor([0, 2, 2]), ndgrad.ones(3))
+    tensor([1., 0., 2.])
+    """
     return deliver("index_add", _index_add("index_add", input, dim, index, source, alpha, False), out, input, source)
 
 
 @both_worlds
-def index_add_(self: Any, dim: Any, index: Any, source: Any, *, alpha: Any = 1) -> Any:
-    """In-place index_add."""
+def index_add_(self: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Number = 1) -> Tensor:
+    """In place: see `index_add`.
+
+    >>> import ndgrad
+    >>> ndgrad.zeros(2).index_add_(0, ndgrad.tensor([1, 1]), ndgrad.ones(2), alpha=3)
+    tensor([0., 6.])
+    """
     return _index_add("index_add_", self, dim, index, source, alpha, True)
 
 
-def _index_copy(name: str, input: Any, dim: Any, index: Any, source: Any, in_place: bool) -> Any:
+def _index_copy(name: str, input: Tensor, dim: int, index: Tensor, source: Tensor, in_place: bool) -> Tensor:
     target, dim, index, source = _slices(name, input, dim, index, source, IndexError)
     return shaped(input, run(ops.index_copy, in_place, target, index, source, dim=dim), in_place)
 
 
 @both_worlds
-def index_copy(input: Any, dim: Any, index: Any, source: Any, *, out: Any = None) -> Any:
-    """`input` with slices of `source` in the place of those that a 1-d index names."""
+def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """`input` with slices of `source` in the place of those that a 1-d index names.
+
+    >>> import ndgrad
+    >>> ndgrad.index_copy(ndgrad.zeros(3), 0, ndgrad.tensor([2, 0]), ndgrad.tensor([1.0, 5.0]))
+    tensor([5., 0., 1.])
+    """
     return deliver("index_copy", _index_copy("index_copy", input, dim, index, source, False), out, input, source)
 
 
 @both_worlds
-def index_copy_(self: Any, dim: Any, index: Any, source: Any) -> Any:
-    """In-place index_copy."""
+def index_copy_(self: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
+    """In place: see `index_copy`.
+
+    >>> import ndgrad
+    >>> ndgrad.zeros(2).index_copy_(0, ndgrad.tensor([1]), ndgrad.tensor([4.0]))
+    tensor([0., 4.])
+    """
     return _index_copy("index_copy_", self, dim, index, source, True)
 
 
-def _index_fill(name: str, input: Any, dim: Any, index: Any, value: Any, in_place: bool) -> Any:
+def _index_fill(name: str, input: Tensor, dim: int, index: Tensor, value: TensorLike, in_place: bool) -> Tensor:
     dim = as_dim(dim, input.ndim)
     index = as_index(name, input, index, IndexError)
     if index.ndim > 1:
@@ -127,18 +164,31 @@ def _index_fill(name: str, input: Any, dim: Any, index: Any, value: Any, in_plac
 
 
 @both_worlds
-def index_fill(input: Any, dim: Any, index: Any, value: Any) -> Any:
-    """`input` with one value in the slices that a 1-d index names."""
+def index_fill(input: Tensor, dim: int, index: Tensor, value: TensorLike) -> Tensor:
+    """`input` with one value, a number or a 0-d tensor, in the slices that a 1-d index names.
+
+    >>> import ndgrad
+    >>> ndgrad.index_fill(ndgrad.zeros(2, 2), 1, ndgrad.tensor([0]), 7.0)
+    tensor([[7., 0.],
+            [7., 0.]])
+    """
     return _index_fill("index_fill", input, dim, index, value, False)
 
 
 @both_worlds
-def index_fill_(self: Any, dim: Any, index: Any, value: Any) -> Any:
-    """In-place index_fill."""
+def index_fill_(self: Tensor, dim: int, index: Tensor, value: TensorLike) -> Tensor:
+    """In place: see `index_fill`.
+
+    >>> import ndgrad
+    >>> ndgrad.zeros(2).index_fill_(0, ndgrad.tensor([1]), 7.0)
+    tensor([0., 7.])
+    """
     return _index_fill("index_fill_", self, dim, index, value, True)
 
 
-def _index_reduce(name: str, input: Any, dim: Any, index: Any, source: Any, reduce: str, include_self: bool, in_place: bool) -> Any:
+def _index_reduce(
+    name: str, input: Tensor, dim: int, index: Tensor, source: Tensor, reduce: str, include_self: bool, in_place: bool
+) -> Tensor:
     if reduce not in ("prod", "mean", "amax", "amin"):
         raise RuntimeError(f"{name}(): Expected reduce to be one of prod, mean, amax or amin but got {reduce}. index_add() sums.")
     target, dim, index, source = _slices(name, input, dim, index, source, IndexError)
@@ -151,35 +201,68 @@ def _index_reduce(name: str, input: Any, dim: Any, index: Any, source: Any, redu
 
 
 @both_worlds
-def index_reduce(input: Any, dim: Any, index: Any, source: Any, reduce: str, *, include_self: bool = True, out: Any = None) -> Any:
-    """`input` with slices of `source` combined into those that a 1-d index names, by prod, mean, amax or amin."""
+def index_reduce(
+    input: Tensor,
+    dim: int,
+    index: Tensor,
+    source: Tensor,
+    reduce: str,
+    *,
+    include_self: bool = True,
+    out: Tensor | None = None,
+) -> Tensor:
+    """`input` with slices of `source` combined into those that a 1-d index names, by prod, mean, amax or amin.
+
+    >>> import ndgrad
+    >>> ndgrad.index_reduce(ndgrad.ones(2), 0, ndgrad.tensor([0, 0]), ndgrad.tensor([2.0, 3.0]), "prod")
+    tensor([6., 1.])
+    """
     result = _index_reduce("index_reduce", input, dim, index, source, reduce, include_self, False)
     return deliver("index_reduce", result, out, input, source)
 
 
 @both_worlds
-def index_reduce_(self: Any, dim: Any, index: Any, source: Any, reduce: str, *, include_self: bool = True) -> Any:
-    """In-place index_reduce."""
+def index_reduce_(
+    self: Tensor, dim: int, index: Tensor, source: Tensor, reduce: str, *, include_self: bool = True
+) -> Tensor:
+    """In place: see `index_reduce`.
+
+    >>> import ndgrad
+    >>> ndgrad.ones(2).index_reduce_(0, ndgrad.tensor([1, 1]), ndgrad.tensor([2.0, 5.0]), "amax")
+    tensor([1., 5.])
+    """
     return _index_reduce("index_reduce_", self, dim, index, source, reduce, include_self, True)
 
 
 # ----- index_put --------------------------------------------------------------------------------------------------------------
 
 
-def index_put_(self: Any, indices: Any, values: Any, accumulate: bool = False) -> Any:
-    """`self[indices] = values` in place, or with `accumulate` `+=`, in which every repetition counts."""
+def index_put_(self: Tensor, indices: Sequence[Tensor], values: Tensor, accumulate: bool = False) -> Tensor:
+    """`self[indices] = values` in place, or with `accumulate` `+=`, in which every repetition counts.
+
+    >>> import ndgrad
+    >>> ndgrad.zeros(3).index_put_((ndgrad.tensor([0, 0]),), ndgrad.ones(2), accumulate=True)
+    tensor([2., 0., 0.])
+    """
     items, values = _index_put_arguments("index_put_", self, indices, values)
     put_at(self, items, values, accumulate=bool(accumulate))
     return self
 
 
-def index_put(input: Any, indices: Any, values: Any, accumulate: bool = False) -> Any:
-    """A copy of `input` with values put (or added) at the indexed places."""
+def index_put(input: Tensor, indices: Sequence[Tensor], values: Tensor, accumulate: bool = False) -> Tensor:
+    """A copy of `input` with values put (or added) at the indexed places.
+
+    >>> import ndgrad
+    >>> ndgrad.index_put(ndgrad.zeros(3), (ndgrad.tensor([2]),), ndgrad.tensor(4.0))
+    tensor([0., 0., 4.])
+    """
     items, values = _index_put_arguments("index_put", input, indices, values)
     return with_put(input, items, values, accumulate=bool(accumulate))
 
 
-def _index_put_arguments(name: str, input: Any, indices: Any, values: Any) -> tuple[tuple[Any, ...], Any]:
+def _index_put_arguments(
+    name: str, input: Tensor, indices: Sequence[Tensor], values: Tensor
+) -> tuple[tuple[Tensor, ...], Tensor]:
     if not isinstance(indices, (tuple, list)):
         raise TypeError(f"{name}(): argument 'indices' (position 1) must be tuple of Tensors, not {type(indices).__name__}.")
     for place, item in enumerate(indices):
@@ -200,7 +283,7 @@ def _index_put_arguments(name: str, input: Any, indices: Any, values: Any) -> tu
 # ----- a part replaced ------------------------------------------------------------------------------------------------------------
 
 
-def _replaced(name: str, input: Any, src: Any, index: tuple[Any, ...]) -> Any:
+def _replaced(name: str, input: Tensor, src: Tensor, index: tuple[int | slice, ...]) -> Tensor:
     src = as_tensor(name, "src", input, src)
     part = tuple(index_ops.getitem(input, index=index).shape)
     if tuple(src.shape) != part:
@@ -214,8 +297,14 @@ def _replaced(name: str, input: Any, src: Any, index: tuple[Any, ...]) -> Any:
 
 
 @both_worlds
-def select_scatter(input: Any, src: Any, dim: Any, index: int) -> Any:
-    """A copy of `input` in which `src` stands for select(dim, index)."""
+def select_scatter(input: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
+    """A copy of `input` in which `src` stands for select(dim, index).
+
+    >>> import ndgrad
+    >>> ndgrad.select_scatter(ndgrad.zeros(2, 2), ndgrad.ones(2), 0, 1)
+    tensor([[0., 0.],
+            [1., 1.]])
+    """
     dim = as_dim(dim, input.ndim)
     size = input.shape[dim] if input.ndim else 0
     if not -size <= index < size:
@@ -227,16 +316,29 @@ def select_scatter(input: Any, src: Any, dim: Any, index: int) -> Any:
 
 
 @both_worlds
-def slice_scatter(input: Any, src: Any, dim: Any = 0, start: Any = None, end: Any = None, step: int = 1) -> Any:
-    """A copy of `input` in which `src` stands for the slice start:end:step along `dim`."""
+def slice_scatter(
+    input: Tensor, src: Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1
+) -> Tensor:
+    """A copy of `input` in which `src` stands for the slice start:end:step along `dim`.
+
+    >>> import ndgrad
+    >>> ndgrad.slice_scatter(ndgrad.zeros(4), ndgrad.ones(2), start=1, end=3)
+    tensor([0., 1., 1., 0.])
+    """
     dim = as_dim(dim, input.ndim)
     if step <= 0:
         raise RuntimeError(f"slice_scatter(): slice step must be positive, and is {step}. Flip the tensors instead.")
     return _replaced("slice_scatter", input, src, (*(slice(None),) * dim, slice(start, end, step)))
 
 
-def diagonal_scatter(input: Any, src: Any, offset: int = 0, dim1: Any = 0, dim2: Any = 1) -> Any:
-    """A copy of `input` in which `src` stands for diagonal(offset, dim1, dim2)."""
+def diagonal_scatter(input: Tensor, src: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
+    """A copy of `input` in which `src` stands for diagonal(offset, dim1, dim2).
+
+    >>> import ndgrad
+    >>> ndgrad.diagonal_scatter(ndgrad.zeros(2, 2), ndgrad.tensor([1.0, 2.0]))
+    tensor([[1., 0.],
+            [0., 2.]])
+    """
     src = as_tensor("diagonal_scatter", "src", input, src)
     first, second = as_dim(dim1, input.ndim, "dim1"), as_dim(dim2, input.ndim, "dim2")
     part = triangle.diagonal(input, offset=offset, dim0=first, dim1=second)
@@ -256,12 +358,18 @@ def diagonal_scatter(input: Any, src: Any, offset: int = 0, dim1: Any = 0, dim2:
 # ----- embedding ----------------------------------------------------------------------------------------------------------------
 
 
-def embedding(weight: Any, indices: Any, padding_idx: int = -1, scale_grad_by_freq: bool = False, sparse: bool = False) -> Any:
+def embedding(
+    weight: Tensor, indices: Tensor, padding_idx: int = -1, scale_grad_by_freq: bool = False, sparse: bool = False
+) -> Tensor:
     """Rows of a matrix.
 
-    The row `padding_idx` (none if negative) gets no gradient. With `scale_grad_by_freq` the gradient of a row is divided by the
-    number of times it was looked up. `sparse` is accepted for torch's sake: the gradient is a dense array in any case, which is
-    quicker here up to very large matrices, and equal.
+    The row `padding_idx` (none if negative) gets no gradient. With `scale_grad_by_freq` the gradient of a row is divided by
+    the number of times it was looked up. `sparse` is accepted, and the gradient is a dense array all the same.
+
+    >>> import ndgrad
+    >>> ndgrad.embedding(ndgrad.tensor([[1.0, 2.0], [3.0, 4.0]]), ndgrad.tensor([1, 0]))
+    tensor([[3., 4.],
+            [1., 2.]])
     """
     indices = as_index("embedding", weight, indices, argument="indices")
     if weight.ndim != 2:

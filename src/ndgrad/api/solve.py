@@ -7,7 +7,7 @@ Matrices stand in the last two dimensions; everything before is a batch. What ca
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -38,35 +38,40 @@ from ndgrad.ops import index as index_ops
 from ndgrad.ops import solve as ops
 from ndgrad.ops.matrix import LinAlgError
 
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from ndgrad._typing import Tensor
+
 
 class LeastSquares(NamedTuple):
     """What lstsq finds."""
 
-    solution: Any
-    residuals: Any
-    rank: Any
-    singular_values: Any
+    solution: Tensor
+    residuals: Tensor
+    rank: Tensor
+    singular_values: Tensor
 
 
 class InverseInfo(NamedTuple):
     """An inverse, and which matrices have none."""
 
-    inverse: Any
-    info: Any
+    inverse: Tensor
+    info: Tensor
 
 
 class SolveInfo(NamedTuple):
     """A solution, and which systems have none."""
 
-    result: Any
-    info: Any
+    result: Tensor
+    info: Tensor
 
 
 # ----- inverses and solutions -----------------------------------------------------------------------------------------
 
 
 @takes_out
-def inv(A: Any) -> Any:
+def inv(A: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The inverse of square matrices.
 
     >>> import ndgrad
@@ -80,8 +85,13 @@ def inv(A: Any) -> Any:
 
 
 @takes_out
-def solve(A: Any, B: Any, *, left: bool = True) -> Any:
-    """The X with A X = B (X A = B unless `left`), for one right-hand side or several."""
+def solve(A: Tensor, B: Tensor, *, left: bool = True, out: Tensor | None = None) -> Tensor:
+    """The X with A X = B (X A = B unless `left`), for one right-hand side or several.
+
+    >>> import ndgrad
+    >>> ndgrad.linalg.solve(ndgrad.tensor([[2.0, 0.0], [0.0, 4.0]]), ndgrad.tensor([2.0, 2.0]))
+    tensor([1.0000, 0.5000])
+    """
     require_square("solve", A)
     require_precision("solve", A)
     if B.ndim == 0:
@@ -95,8 +105,17 @@ def solve(A: Any, B: Any, *, left: bool = True) -> Any:
 
 
 @takes_out
-def solve_triangular(A: Any, B: Any, *, upper: bool, left: bool = True, unitriangular: bool = False) -> Any:
-    """The X with A X = B (X A = B unless `left`) for triangular A, of which the other triangle is not looked at."""
+def solve_triangular(
+    A: Tensor, B: Tensor, *, upper: bool, left: bool = True, unitriangular: bool = False, out: Tensor | None = None
+) -> Tensor:
+    """The X with A X = B (X A = B unless `left`) for triangular A, of which the other triangle is not looked at.
+
+    >>> import ndgrad
+    >>> A = ndgrad.tensor([[1.0, 1.0], [0.0, 2.0]])
+    >>> ndgrad.linalg.solve_triangular(A, ndgrad.tensor([[3.0], [2.0]]), upper=True)
+    tensor([[2.],
+            [1.]])
+    """
     require_square("solve_triangular", A)
     require_matrices("solve_triangular", B, "B")
     require_system("solve_triangular", A, B, left)
@@ -106,10 +125,23 @@ def solve_triangular(A: Any, B: Any, *, upper: bool, left: bool = True, unitrian
 
 
 @takes_out
-def pinv(A: Any, rcond: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None) -> Any:
+def pinv(
+    A: Tensor,
+    rcond: float | Tensor | None = None,
+    hermitian: bool = False,
+    *,
+    atol: float | Tensor | None = None,
+    rtol: float | Tensor | None = None,
+    out: Tensor | None = None,
+) -> Tensor:
     """The pseudoinverse. Singular values up to max(atol, rtol * the largest) count as zero.
 
     By default rtol is the larger size times the precision of the dtype, and 0 where atol is given.
+
+    >>> import ndgrad
+    >>> ndgrad.linalg.pinv(ndgrad.tensor([[2.0, 0.0], [0.0, 0.0]]))
+    tensor([[0.5000, 0.0000],
+            [0.0000, 0.0000]])
     """
     require_matrices("pinv", A)
     require_precision("pinv", A)
@@ -121,11 +153,17 @@ def pinv(A: Any, rcond: Any = None, hermitian: bool = False, *, atol: Any = None
     return ops.pinv(A, atol, rtol, hermitian=hermitian)
 
 
-def lstsq(A: Any, B: Any, rcond: float | None = None, *, driver: str | None = None) -> LeastSquares:
+def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | None = None) -> LeastSquares:
     """A solution of min |A X - B|, the one of least norm where there are several.
 
     The results are torch's: residuals where there are more equations than unknowns and the rank is full (drivers gels,
     gelsd, gelss), the rank (all drivers but gels), the singular values (gelsd, gelss).
+
+    >>> import ndgrad
+    >>> A = ndgrad.tensor([[1.0, 0.0], [1.0, 1.0], [1.0, 2.0]])
+    >>> ndgrad.linalg.lstsq(A, ndgrad.tensor([[1.0], [3.0], [5.0]])).solution.round(decimals=4)
+    tensor([[1.],
+            [2.]])
     """
     require_matrices("lstsq", A)
     require_precision("lstsq", A)
@@ -164,24 +202,33 @@ def lstsq(A: Any, B: Any, rcond: float | None = None, *, driver: str | None = No
 
 
 @takes_out
-def tensorinv(A: Any, ind: int = 2) -> Any:
-    """The inverse of A as a map from its last dimensions to its first `ind`."""
+def tensorinv(A: Tensor, ind: int = 2, *, out: Tensor | None = None) -> Tensor:
+    """The inverse of A as a map from its last dimensions to its first `ind`.
+
+    >>> import ndgrad
+    >>> ndgrad.linalg.tensorinv(2 * ndgrad.eye(6).reshape(2, 3, 6)).shape
+    ndgrad.Size([6, 2, 3])
+    """
     if ind <= 0:
         raise RuntimeError(f"linalg.tensorinv: expected a strictly positive integer for 'ind', and got {ind}.")
     first, last = tuple(A.shape[:ind]), tuple(A.shape[ind:])
     if math.prod(first) != math.prod(last):
         raise RuntimeError(
-            f"linalg.tensorinv: expected prod(A.shape[:ind]) == prod(A.shape[ind:]), and the shape is {tuple(A.shape)} "
-            f"with ind={ind} "
-            f"({math.prod(first)} and {math.prod(last)}). Choose an ind that splits A into equal parts."
+            f"linalg.tensorinv: expected prod(A.shape[:ind]) == prod(A.shape[ind:]), and the shape is {tuple(A.shape)} with "
+            f"ind={ind} ({math.prod(first)} and {math.prod(last)}). Choose an ind that splits A into equal parts."
         )
     matrix = shape.reshape(A, shape=(math.prod(first), math.prod(last)))
     return shape.reshape(inv(matrix), shape=(*last, *first))
 
 
 @takes_out
-def tensorsolve(A: Any, B: Any, dims: Any = None) -> Any:
-    """The X with tensordot(A, X, X.ndim) = B. The dimensions of A in `dims` go to its end first."""
+def tensorsolve(A: Tensor, B: Tensor, dims: Sequence[int] | None = None, *, out: Tensor | None = None) -> Tensor:
+    """The X with tensordot(A, X, X.ndim) = B. The dimensions of A in `dims` go to its end first.
+
+    >>> import ndgrad
+    >>> ndgrad.linalg.tensorsolve(2 * ndgrad.eye(4).reshape(2, 2, 4), ndgrad.ones(2, 2))
+    tensor([0.5000, 0.5000, 0.5000, 0.5000])
+    """
     if dims is not None:
         moved = [as_dim(d, A.ndim) for d in dims]
         A = shape.permute(A, dims=(*(i for i in range(A.ndim) if i not in moved), *moved))
@@ -189,8 +236,7 @@ def tensorsolve(A: Any, B: Any, dims: Any = None) -> Any:
     if math.prod(unknown) != math.prod(B.shape) or math.prod(B.shape) != math.prod(A.shape[: B.ndim]):
         raise RuntimeError(
             "linalg.tensorsolve: expected A to satisfy prod(A.shape[B.ndim:]) == B.numel(), and the shapes are "
-            f"{tuple(A.shape)} and {tuple(B.shape)}. "
-            "Use dims to bring A into that form."
+            f"{tuple(A.shape)} and {tuple(B.shape)}. Use dims to bring A into that form."
         )
     size = math.prod(unknown)
     X = ops.solve(shape.reshape(A, shape=(size, size)), shape.reshape(B, shape=(size, 1)))
@@ -200,9 +246,11 @@ def tensorsolve(A: Any, B: Any, dims: Any = None) -> Any:
 # ----- forms that report instead of raising ---------------------------------------------------------------------------
 
 
-def reporting(function: Any, A: Any, check_errors: bool) -> tuple[Any, Any]:
-    """The result and, for each matrix, 0 or the order of the first leading minor that fails. Failed results are NaN, "
-    "without a graph."""
+def reporting(function: Callable[[Tensor], Tensor], A: Tensor, check_errors: bool) -> tuple[Tensor, Tensor]:
+    """The result and, for each matrix, 0 or the order of the first leading minor that fails.
+
+    Failed results are NaN, without a graph.
+    """
     library = library_of(payload(A))
     try:
         return function(A), lift(library.zeros(tuple(A.shape[:-2]), library.int32))
@@ -223,14 +271,24 @@ def reporting(function: Any, A: Any, check_errors: bool) -> tuple[Any, Any]:
     return selection.where(lift((info == 0)[..., None, None]), function(lift(good)), math.nan), lift(info)
 
 
-def inv_ex(A: Any, *, check_errors: bool = False) -> InverseInfo:
-    """The inverse, and in `info` which matrices have none (not 0 there; their inverses are NaN)."""
+def inv_ex(A: Tensor, *, check_errors: bool = False) -> InverseInfo:
+    """The inverse, and in `info` which matrices have none (not 0 there; their inverses are NaN).
+
+    >>> import ndgrad
+    >>> ndgrad.linalg.inv_ex(ndgrad.tensor([[[2.0]], [[0.0]]])).info
+    tensor([0, 1], dtype=ndgrad.int32)
+    """
     require_square("inv_ex", A)
     return InverseInfo(*reporting(inv, A, check_errors))
 
 
-def solve_ex(A: Any, B: Any, *, left: bool = True, check_errors: bool = False) -> SolveInfo:
-    """The solution, and in `info` which matrices are singular (not 0 there; their solutions are NaN)."""
+def solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = False) -> SolveInfo:
+    """The solution, and in `info` which matrices are singular (not 0 there; their solutions are NaN).
+
+    >>> import ndgrad
+    >>> ndgrad.linalg.solve_ex(ndgrad.tensor([[2.0]]), ndgrad.tensor([6.0])).result
+    tensor([3.])
+    """
     require_square("solve_ex", A)
     inverse, info = reporting(inv, A, check_errors)
     if not (payload(info) != 0).any():

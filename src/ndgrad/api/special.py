@@ -8,37 +8,32 @@ Most are ops of the table as they stand. Written out are the order of arguments,
 from __future__ import annotations
 
 import math
-import operator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from ndgrad.api.arguments import as_integer
 from ndgrad.autograd.inplace import write, write_out
 from ndgrad.autograd.variable import np_dtype
 from ndgrad.ops import arithmetic, bessel, exponential, gamma, probability, trigonometric
+
+if TYPE_CHECKING:
+    from ndgrad._typing import Tensor, TensorLike
+    from ndgrad.ops.table import Op
 
 __all__ = ["mvlgamma", "polygamma"]
 METHODS = ("mvlgamma", "mvlgamma_", "polygamma_")
 RENAMED_METHODS = {"polygamma": "polygamma_method"}
 
-def _run(op: Any, args: tuple[Any, ...], out: Any, **settings: Any) -> Any:
+def _run(op: Op, args: tuple[TensorLike, ...], out: Tensor | None, **settings: Any) -> Tensor:
     """An op on its array arguments, into `out` if that is given."""
     if out is None:
         return op.eager(*args, **settings)
     return write_out(op, args, {**op.settings, **settings}, out)
 
 
-def _integer(function: str, name: str, value: Any) -> int:
-    try:
-        return operator.index(value)
-    except TypeError:
-        raise TypeError(
-            f"{function}(): argument {name!r} must be int, not {type(value).__name__} ({value!r}). Give a whole number."
-        ) from None
-
-
 # ----- gamma -----------------------------------------------------------------------------------------------------------
 
 
-def gammaln(input: Any, *, out: Any = None) -> Any:
+def gammaln(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The logarithm of the absolute value of the gamma function.
 
     >>> import ndgrad
@@ -48,22 +43,27 @@ def gammaln(input: Any, *, out: Any = None) -> Any:
     return _run(gamma.lgamma, (input,), out)
 
 
-def digamma(input: Any, *, out: Any = None) -> Any:
-    """The derivative of `gammaln`."""
+def digamma(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The derivative of `gammaln`.
+
+    >>> import ndgrad
+    >>> ndgrad.special.digamma(ndgrad.tensor([1.0, 2.0]))
+    tensor([-0.5772,  0.4228])
+    """
     return _run(gamma.digamma, (input,), out)
 
 
 psi = digamma
 
 
-def _order(n: Any) -> int:
-    order = _integer("polygamma", "n", n)
+def _order(n: int) -> int:
+    order = as_integer("polygamma", "n", n)
     if order < 0:
         raise RuntimeError(f"polygamma(n, x) does not support negative n, and n is {order}. Give 0 or more.")
     return order
 
 
-def polygamma(n: int, input: Any, *, out: Any = None) -> Any:
+def polygamma(n: int, input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The n-th derivative of `digamma`.
 
     >>> import ndgrad
@@ -73,18 +73,28 @@ def polygamma(n: int, input: Any, *, out: Any = None) -> Any:
     return _run(gamma.polygamma, (input,), out, order=_order(n))
 
 
-def polygamma_method(self: Any, n: int) -> Any:
-    """The n-th derivative of `digamma`, of this tensor."""
+def polygamma_method(self: Tensor, n: int) -> Tensor:
+    """The n-th derivative of `digamma`, of this tensor.
+
+    >>> import ndgrad
+    >>> ndgrad.tensor([1.0]).polygamma(1)
+    tensor([1.6449])
+    """
     return gamma.polygamma(self, order=_order(n))
 
 
-def polygamma_(self: Any, n: int) -> Any:
-    """In-place polygamma."""
+def polygamma_(self: Tensor, n: int) -> Tensor:
+    """In place: see `polygamma`.
+
+    >>> import ndgrad
+    >>> ndgrad.tensor([1.0]).polygamma_(1)
+    tensor([1.6449])
+    """
     return write(gamma.polygamma, self, (), {"order": _order(n)})
 
 
-def _dimension(input: Any, p: Any) -> int:
-    count = _integer("mvlgamma", "p", p)
+def _dimension(input: Tensor, p: int) -> int:
+    count = as_integer("mvlgamma", "p", p)
     if count < 1:
         raise RuntimeError(
             f"mvlgamma: p has to be greater than or equal to 1, and is {count}. It is the dimension of the matrices that are "
@@ -95,7 +105,7 @@ def _dimension(input: Any, p: Any) -> int:
     return count
 
 
-def mvlgamma(input: Any, p: int, *, out: Any = None) -> Any:
+def mvlgamma(input: Tensor, p: int, *, out: Tensor | None = None) -> Tensor:
     """The logarithm of the multivariate gamma function of dimension p.
 
     >>> import ndgrad
@@ -105,16 +115,21 @@ def mvlgamma(input: Any, p: int, *, out: Any = None) -> Any:
     return _run(gamma.mvlgamma, (input,), out, p=_dimension(input, p))
 
 
-def mvlgamma_(self: Any, p: int) -> Any:
-    """In-place mvlgamma."""
+def mvlgamma_(self: Tensor, p: int) -> Tensor:
+    """In place: see `mvlgamma`.
+
+    >>> import ndgrad
+    >>> ndgrad.tensor([2.0]).mvlgamma_(1)
+    tensor([0.])
+    """
     return write(gamma.mvlgamma, self, (), {"p": _dimension(self, p)})
 
 
 multigammaln = mvlgamma
 
 
-def gammainc(input: Any, other: Any, *, out: Any = None) -> Any:
-    """The regularised lower incomplete gamma function P(input, other), differentiable in both (torch's is in `other` alone).
+def gammainc(input: TensorLike, other: TensorLike, *, out: Tensor | None = None) -> Tensor:
+    """The regularised lower incomplete gamma function P(input, other), differentiable in both arguments.
 
     >>> import ndgrad
     >>> ndgrad.special.gammainc(ndgrad.tensor([1.0]), ndgrad.tensor([0.5]))
@@ -123,17 +138,27 @@ def gammainc(input: Any, other: Any, *, out: Any = None) -> Any:
     return _run(gamma.igamma, (input, other), out)
 
 
-def gammaincc(input: Any, other: Any, *, out: Any = None) -> Any:
-    """The regularised upper incomplete gamma function Q = 1 - P, differentiable in both."""
+def gammaincc(input: TensorLike, other: TensorLike, *, out: Tensor | None = None) -> Tensor:
+    """The regularised upper incomplete gamma function Q = 1 - P, differentiable in both.
+
+    >>> import ndgrad
+    >>> ndgrad.special.gammaincc(ndgrad.tensor([1.0]), ndgrad.tensor([0.5]))
+    tensor([0.6065])
+    """
     return _run(gamma.igammac, (input, other), out)
 
 
-def betaln(input: Any, other: Any, *, out: Any = None) -> Any:
-    """The logarithm of the absolute value of the beta function; not in torch, named as in scipy.special."""
+def betaln(input: TensorLike, other: TensorLike, *, out: Tensor | None = None) -> Tensor:
+    """The logarithm of the absolute value of the beta function; not in torch, named as in scipy.special.
+
+    >>> import ndgrad
+    >>> ndgrad.special.betaln(ndgrad.tensor([1.0]), ndgrad.tensor([2.0]))
+    tensor([-0.6931])
+    """
     return _run(gamma.betaln, (input, other), out)
 
 
-def zeta(input: Any, other: Any, *, out: Any = None) -> Any:
+def zeta(input: TensorLike, other: TensorLike, *, out: Tensor | None = None) -> Tensor:
     """Hurwitz's zeta function: the sum over k >= 0 of (k + other)^-input, differentiable in `other`.
 
     >>> import ndgrad
@@ -146,12 +171,17 @@ def zeta(input: Any, other: Any, *, out: Any = None) -> Any:
 # ----- probability -----------------------------------------------------------------------------------------------------
 
 
-def erfcx(input: Any, *, out: Any = None) -> Any:
-    """exp(x^2) erfc(x): the complementary error function without its underflow."""
+def erfcx(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """exp(x^2) erfc(x): the complementary error function without its underflow.
+
+    >>> import ndgrad
+    >>> ndgrad.special.erfcx(ndgrad.tensor([0.0, 100.0]))
+    tensor([1.0000, 0.0056])
+    """
     return _run(probability.erfcx, (input,), out)
 
 
-def ndtr(input: Any, *, out: Any = None) -> Any:
+def ndtr(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The probability that a standard normal variable is less than the input.
 
     >>> import ndgrad
@@ -161,92 +191,177 @@ def ndtr(input: Any, *, out: Any = None) -> Any:
     return _run(probability.ndtr, (input,), out)
 
 
-def ndtri(input: Any, *, out: Any = None) -> Any:
-    """The inverse of `ndtr`."""
+def ndtri(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The inverse of `ndtr`.
+
+    >>> import ndgrad
+    >>> ndgrad.special.ndtri(ndgrad.tensor([0.5, 0.975]))
+    tensor([0.0000, 1.9600])
+    """
     return _run(probability.ndtri, (input,), out)
 
 
-def log_ndtr(input: Any, *, out: Any = None) -> Any:
-    """The logarithm of `ndtr`, exact far in the tail."""
+def log_ndtr(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The logarithm of `ndtr`, exact far in the tail.
+
+    >>> import ndgrad
+    >>> ndgrad.special.log_ndtr(ndgrad.tensor([-10.0]))
+    tensor([-53.2313])
+    """
     return _run(probability.log_ndtr, (input,), out)
 
 
-def entr(input: Any, *, out: Any = None) -> Any:
-    """-x log(x), 0 at 0 and minus infinity below."""
+def entr(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """-x log(x), 0 at 0 and minus infinity below.
+
+    >>> import ndgrad
+    >>> ndgrad.special.entr(ndgrad.tensor([0.0, 0.5, -1.0]))
+    tensor([0.0000, 0.3466,   -inf])
+    """
     return _run(probability.entr, (input,), out)
 
 
-def xlog1py(input: Any, other: Any, *, out: Any = None) -> Any:
-    """input * log1p(other), and 0 where the input is 0."""
+def xlog1py(input: TensorLike, other: TensorLike, *, out: Tensor | None = None) -> Tensor:
+    """input * log1p(other), and 0 where the input is 0.
+
+    >>> import ndgrad
+    >>> ndgrad.special.xlog1py(ndgrad.tensor([0.0, 2.0]), ndgrad.tensor([-1.0, 1.0]))
+    tensor([0.0000, 1.3863])
+    """
     return _run(exponential.xlog1py, (input, other), out)
 
 
 # ----- Bessel functions ------------------------------------------------------------------------------------------------
 
 
-def i0(input: Any, *, out: Any = None) -> Any:
-    """The modified Bessel function of the first kind of order 0."""
+def i0(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The modified Bessel function of the first kind of order 0.
+
+    >>> import ndgrad
+    >>> ndgrad.special.i0(ndgrad.tensor([0.0, 1.0]))
+    tensor([1.0000, 1.2661])
+    """
     return _run(bessel.i0, (input,), out)
 
 
-def i0e(input: Any, *, out: Any = None) -> Any:
-    """exp(-|x|) i0(x)."""
+def i0e(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """exp(-|x|) i0(x), which does not overflow.
+
+    >>> import ndgrad
+    >>> ndgrad.special.i0e(ndgrad.tensor([1.0, 1000.0]))
+    tensor([0.4658, 0.0126])
+    """
     return _run(bessel.i0e, (input,), out)
 
 
-def i1(input: Any, *, out: Any = None) -> Any:
-    """The modified Bessel function of the first kind of order 1."""
+def i1(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The modified Bessel function of the first kind of order 1.
+
+    >>> import ndgrad
+    >>> ndgrad.special.i1(ndgrad.tensor([0.0, 1.0]))
+    tensor([0.0000, 0.5652])
+    """
     return _run(bessel.i1, (input,), out)
 
 
-def i1e(input: Any, *, out: Any = None) -> Any:
-    """exp(-|x|) i1(x)."""
+def i1e(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """exp(-|x|) i1(x), which does not overflow.
+
+    >>> import ndgrad
+    >>> ndgrad.special.i1e(ndgrad.tensor([1.0, 1000.0]))
+    tensor([0.2079, 0.0126])
+    """
     return _run(bessel.i1e, (input,), out)
 
 
 modified_bessel_i0, modified_bessel_i1 = i0, i1
 
 
-def bessel_j0(input: Any, *, out: Any = None) -> Any:
-    """The Bessel function of the first kind of order 0."""
+def bessel_j0(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The Bessel function of the first kind of order 0.
+
+    >>> import ndgrad
+    >>> ndgrad.special.bessel_j0(ndgrad.tensor([0.0, 1.0]))
+    tensor([1.0000, 0.7652])
+    """
     return _run(bessel.bessel_j0, (input,), out)
 
 
-def bessel_j1(input: Any, *, out: Any = None) -> Any:
-    """The Bessel function of the first kind of order 1."""
+def bessel_j1(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The Bessel function of the first kind of order 1.
+
+    >>> import ndgrad
+    >>> ndgrad.special.bessel_j1(ndgrad.tensor([0.0, 1.0]))
+    tensor([0.0000, 0.4401])
+    """
     return _run(bessel.bessel_j1, (input,), out)
 
 
-def bessel_y0(input: Any, *, out: Any = None) -> Any:
-    """The Bessel function of the second kind of order 0."""
+def bessel_y0(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The Bessel function of the second kind of order 0.
+
+    >>> import ndgrad
+    >>> ndgrad.special.bessel_y0(ndgrad.tensor([1.0]))
+    tensor([0.0883])
+    """
     return _run(bessel.bessel_y0, (input,), out)
 
 
-def bessel_y1(input: Any, *, out: Any = None) -> Any:
-    """The Bessel function of the second kind of order 1."""
+def bessel_y1(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The Bessel function of the second kind of order 1.
+
+    >>> import ndgrad
+    >>> ndgrad.special.bessel_y1(ndgrad.tensor([1.0]))
+    tensor([-0.7812])
+    """
     return _run(bessel.bessel_y1, (input,), out)
 
 
-def modified_bessel_k0(input: Any, *, out: Any = None) -> Any:
-    """The modified Bessel function of the second kind of order 0."""
+def modified_bessel_k0(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The modified Bessel function of the second kind of order 0.
+
+    >>> import ndgrad
+    >>> ndgrad.special.modified_bessel_k0(ndgrad.tensor([1.0]))
+    tensor([0.4210])
+    """
     return _run(bessel.modified_bessel_k0, (input,), out)
 
 
-def modified_bessel_k1(input: Any, *, out: Any = None) -> Any:
-    """The modified Bessel function of the second kind of order 1."""
+def modified_bessel_k1(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The modified Bessel function of the second kind of order 1.
+
+    >>> import ndgrad
+    >>> ndgrad.special.modified_bessel_k1(ndgrad.tensor([1.0]))
+    tensor([0.6019])
+    """
     return _run(bessel.modified_bessel_k1, (input,), out)
 
 
-def scaled_modified_bessel_k0(input: Any, *, out: Any = None) -> Any:
-    """exp(x) modified_bessel_k0(x)."""
+def scaled_modified_bessel_k0(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """exp(x) modified_bessel_k0(x), which does not underflow.
+
+    >>> import ndgrad
+    >>> ndgrad.special.scaled_modified_bessel_k0(ndgrad.tensor([1.0]))
+    tensor([1.1445])
+    """
     return _run(bessel.scaled_modified_bessel_k0, (input,), out)
 
 
-def scaled_modified_bessel_k1(input: Any, *, out: Any = None) -> Any:
-    """exp(x) modified_bessel_k1(x)."""
+def scaled_modified_bessel_k1(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """exp(x) modified_bessel_k1(x), which does not underflow.
+
+    >>> import ndgrad
+    >>> ndgrad.special.scaled_modified_bessel_k1(ndgrad.tensor([1.0]))
+    tensor([1.6362])
+    """
     return _run(bessel.scaled_modified_bessel_k1, (input,), out)
 
 
-def spherical_bessel_j0(input: Any, *, out: Any = None) -> Any:
-    """sin(x) / x."""
+def spherical_bessel_j0(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """sin(x) / x, 1 at 0: the spherical Bessel function of the first kind of order 0.
+
+    >>> import ndgrad
+    >>> ndgrad.special.spherical_bessel_j0(ndgrad.tensor([0.0, 1.0]))
+    tensor([1.0000, 0.8415])
+    """
     return _run(trigonometric.sinc, (arithmetic.mul(input, 1 / math.pi),), out)

@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import textwrap
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ndgrad import dtypes
 from ndgrad.autograd.variable import Variable, np_dtype
 from ndgrad.autograd.view import tangents_of
 from ndgrad.printing import format_tensor
 
+if TYPE_CHECKING:
+    from ndgrad._typing import Tensor
 
-def tensor_text(t: Any) -> str:
-    """The text of a tensor; inside a transform, the wrapper with its payload inside."""
+
+def tensor_text(t: Tensor) -> str:
+    """The text of a tensor; inside a transform, the wrapper with its payload inside.
+
+    >>> import ndgrad
+    >>> tensor_text(ndgrad.tensor([1.0, 2.0], requires_grad=True))
+    'tensor([1., 2.], requires_grad=True)'
+    """
     if isinstance(t._array, Variable):
         meta = t._meta
         if meta is not None and meta.batch_level:
@@ -44,7 +52,7 @@ def tensor_text(t: Any) -> str:
     )
 
 
-def _history(t: Any) -> str | None:
+def _history(t: Tensor) -> str | None:
     try:
         node = t.grad_fn
     except RuntimeError:

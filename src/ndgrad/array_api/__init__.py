@@ -24,11 +24,9 @@ from ndgrad.array_api import (
     manipulation as _manipulation,
 )
 from ndgrad.array_api import (
-    places as _places,
-)
-from ndgrad.array_api import (
     reductions as _reductions,
 )
+from ndgrad.array_api import searching as _places
 from ndgrad.array_api.info import __array_namespace_info__
 from ndgrad.array_api.version import VERSION as __array_api_version__
 

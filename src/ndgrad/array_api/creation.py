@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ndgrad.array_api.placing import placed, placed_like
+from ndgrad.array_api.device_placement import placed, placed_like
 from ndgrad.autograd.variable import Variable, np_dtype
 from ndgrad.numpy import creation as ours
 from ndgrad.numpy import grids, shapes

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ndgrad.array_api.placing import placed_like
+from ndgrad.array_api.device_placement import placed_like
 from ndgrad.arrays.precision import finfo as limits_of
 from ndgrad.arrays.precision import is_floating
 from ndgrad.autograd.variable import Variable, np_dtype

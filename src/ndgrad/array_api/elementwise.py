@@ -13,7 +13,7 @@ from ndgrad.autograd.variable import Variable, np_dtype
 from ndgrad.numpy import elementwise as ours
 from ndgrad.numpy._array import Array
 from ndgrad.numpy.coercion import as_array, with_dtype
-from ndgrad.numpy.universal import FUNCTIONS
+from ndgrad.numpy.ufunc_objects import FUNCTIONS
 from ndgrad.ops import cast as cast_ops
 
 __all__ = [

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from ndgrad.array_api.device_placement import placed
 from ndgrad.array_api.naming import named
-from ndgrad.array_api.placing import placed
 from ndgrad.numpy import fft as ours
 from ndgrad.numpy.coercion import with_dtype
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from .correlation import (
+from ndgrad.arrays.correlation import (
     Array,
     Axes,
     Axis,
@@ -24,8 +24,8 @@ from .correlation import (
     correlate_weight,
     scatter_patches,
 )
-from .depthwise import correlate_depthwise, correlate_weight_depthwise
-from .precision import computing_dtype
+from ndgrad.arrays.depthwise import correlate_depthwise, correlate_weight_depthwise
+from ndgrad.arrays.precision import computing_dtype
 
 # ----- the three functions -----
 

@@ -30,7 +30,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from . import threads
+from ndgrad.arrays import threads
 
 Array = NDArray[Any]
 Index = tuple[Any, ...]

@@ -20,8 +20,8 @@ from typing import Any
 
 import numpy as np
 
-from . import threads
-from .correlation import SCRATCH_BYTES, WORK_PER_THREAD, Array, Axes, Index
+from ndgrad.arrays import threads
+from ndgrad.arrays.correlation import SCRATCH_BYTES, WORK_PER_THREAD, Array, Axes, Index
 
 _COST = 8  # a multiplication here takes about as long as this many of those that WORK_PER_THREAD counts
 

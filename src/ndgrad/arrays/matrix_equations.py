@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy
 
-from ndgrad.arrays.host import on_host
+from ndgrad.arrays.host_fallback import on_host
 from ndgrad.arrays.precision import is_inexact
 
 #: Up to this many unknowns, the system that Kronecker's product makes of a matrix equation is solved as it stands.

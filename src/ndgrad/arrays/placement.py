@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy
 
+from ndgrad.arrays import meta
 from ndgrad.arrays.library import second_library
 from ndgrad.devices import device
 
@@ -32,8 +33,6 @@ def library_for(where: device) -> Any:
     if where.type == "cpu":
         return numpy
     if where.type == "meta":
-        from ndgrad.arrays import meta
-
         return meta.library
     try:
         import cupy

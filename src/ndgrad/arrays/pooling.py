@@ -16,11 +16,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from . import threads
-from .correlation import Axis
-from .library import library_of
-from .precision import computing_dtype, is_floating, widened
-from .scatter import add_at
+from ndgrad.arrays import threads
+from ndgrad.arrays.correlation import Axis
+from ndgrad.arrays.library import library_of
+from ndgrad.arrays.precision import computing_dtype, is_floating, widened
+from ndgrad.arrays.scatter import add_at
 
 Array = NDArray[Any]
 Selection = slice | NDArray[np.intp]

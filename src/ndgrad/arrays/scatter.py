@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy
 
-from ndgrad.arrays.host import on_host
+from ndgrad.arrays.host_fallback import on_host
 from ndgrad.arrays.meta import MetaArray, zeros_beside
 from ndgrad.arrays.precision import is_floating
 

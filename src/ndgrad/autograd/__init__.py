@@ -11,49 +11,49 @@ __all__ = [
     "set_grad_enabled",
 ]  # fmt: skip
 
-_SUBMODULES = frozenset(("allocations", "forward_ad", "function", "functional", "grad_mode", "graph", "profiler", "profiler_util"))
+_SUBMODULES = frozenset(("forward_ad", "function", "functional", "grad_mode", "graph", "profiler", "profiler_util"))
 
 _HOMES = {
-    "Variable": "legacy",
-    "_profiler_enabled": "profiler",
-    "kineto_available": "profiler",
-    "is_multithreading_enabled": "grad_mode",
-    "set_multithreading_enabled": "grad_mode",
-    "_is_checkpoint_valid": "callbacks",
-    "SavedTensor": "saved_access",
-    "debug": "lines",
-    "detect_anomaly": "anomaly",
-    "explain": "explanation",
-    "guard": "checksum",
-    "is_anomaly_check_nan_enabled": "anomaly",
-    "is_anomaly_enabled": "anomaly",
-    "is_debug_enabled": "lines",
-    "is_guard_enabled": "checksum",
-    "set_debug": "lines",
-    "set_detect_anomaly": "anomaly",
-    "set_guard": "checksum",
-    "is_inference_mode_enabled": "grad_mode",
-    "backward": "calls",
-    "grad": "calls",
-    "gradcheck": "gradcheck",
-    "gradgradcheck": "gradcheck",
-    "Function": "function",
-    "enable_grad": "grad_mode",
-    "_enter_inference_mode": "grad_mode",
-    "_exit_inference_mode": "grad_mode",
-    "_force_original_view_tracking": "grad_mode",
-    "_unsafe_preserve_version_counter": "grad_mode",
-    "enforce_grad_layout_policy": "grad_mode",
-    "is_view_replay_enabled": "grad_mode",
-    "inference_mode": "grad_mode",
-    "is_grad_enabled": "grad_mode",
-    "no_grad": "grad_mode",
-    "set_grad_enabled": "grad_mode",
+    "Variable": "ndgrad.autograd.old_variable",
+    "_profiler_enabled": "ndgrad.profiler.timing",
+    "kineto_available": "ndgrad.profiler.timing",
+    "is_multithreading_enabled": "ndgrad.autograd.grad_mode",
+    "set_multithreading_enabled": "ndgrad.autograd.grad_mode",
+    "_is_checkpoint_valid": "ndgrad.autograd.callbacks",
+    "SavedTensor": "ndgrad.autograd.saved_access",
+    "debug": "ndgrad.debug.source_lines",
+    "detect_anomaly": "ndgrad.debug.anomaly",
+    "explain": "ndgrad.debug.explanation",
+    "guard": "ndgrad.debug.checksum",
+    "is_anomaly_check_nan_enabled": "ndgrad.debug.anomaly",
+    "is_anomaly_enabled": "ndgrad.debug.anomaly",
+    "is_debug_enabled": "ndgrad.debug.source_lines",
+    "is_guard_enabled": "ndgrad.debug.checksum",
+    "set_debug": "ndgrad.debug.source_lines",
+    "set_detect_anomaly": "ndgrad.debug.anomaly",
+    "set_guard": "ndgrad.debug.checksum",
+    "is_inference_mode_enabled": "ndgrad.autograd.grad_mode",
+    "backward": "ndgrad.autograd.calls",
+    "grad": "ndgrad.autograd.calls",
+    "gradcheck": "ndgrad.autograd.gradcheck",
+    "gradgradcheck": "ndgrad.autograd.gradcheck",
+    "Function": "ndgrad.autograd.function",
+    "enable_grad": "ndgrad.autograd.grad_mode",
+    "_enter_inference_mode": "ndgrad.autograd.grad_mode",
+    "_exit_inference_mode": "ndgrad.autograd.grad_mode",
+    "_force_original_view_tracking": "ndgrad.autograd.grad_mode",
+    "_unsafe_preserve_version_counter": "ndgrad.autograd.grad_mode",
+    "enforce_grad_layout_policy": "ndgrad.autograd.grad_mode",
+    "is_view_replay_enabled": "ndgrad.autograd.grad_mode",
+    "inference_mode": "ndgrad.autograd.grad_mode",
+    "is_grad_enabled": "ndgrad.autograd.grad_mode",
+    "no_grad": "ndgrad.autograd.grad_mode",
+    "set_grad_enabled": "ndgrad.autograd.grad_mode",
 }
 
 
 def __getattr__(name: str) -> Any:
-    """Public names come from their files on first use: the core below imports this package and must not wait for them."""
+    """Public names come from their files on first use: the core lies in this package, and rooms above it provide some of them."""
     import importlib
 
     if name in _SUBMODULES:
@@ -61,7 +61,7 @@ def __getattr__(name: str) -> Any:
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module 'ndgrad.autograd' has no attribute {name!r}")
-    value = getattr(importlib.import_module(f"ndgrad.autograd.{home}"), name)
+    value = getattr(importlib.import_module(home), name)
     globals()[name] = value
     return value
 

@@ -43,7 +43,7 @@ def dispatch(op: Any, args: tuple[Any, ...], settings: dict[str, Any], watched: 
             face = face_of(op, args)
             return _override_or_refuse(op, args, settings) if face is None else run_unrecorded(op, args, settings, face)
         if thread.watchers and not watched:
-            from ndgrad.autograd.watch import watched_op
+            from ndgrad.autograd.call_watchers import watched_op
 
             return watched_op(op, args, settings, dispatch)
     if state.captures is not None:
@@ -239,7 +239,7 @@ def record(op: Any, args: tuple[Any, ...], settings: dict[str, Any], face: type[
         storage_of(args[0])
         arrays[0] = args[0]._array
     if thread.observers or process.dispatching:
-        from ndgrad.autograd.observe import observed_forward
+        from ndgrad.autograd.op_observers import observed_forward
 
         out = observed_forward(op, library, args, arrays, settings)
     else:
@@ -344,7 +344,7 @@ def finish(op: Any, args: tuple[Any, ...], settings: dict[str, Any], face: type[
         for r in results:
             kept_storage(r)
     if thread.debug:
-        from ndgrad.autograd.provenance import note_results
+        from ndgrad.debug.provenance import note_results
 
         note_results(op, args, results)
     return tuple(results) if several else results[0]
@@ -430,7 +430,7 @@ def _make_node(op: Any, args: tuple[Any, ...], settings: dict[str, Any], results
     for name in node.plan.needed(edges)[1]:
         save_output(node, name, results[int(name[3:] or 0)])
     if thread.remembers:
-        from ndgrad.autograd.lines import remember_call
+        from ndgrad.debug.source_lines import remember_call
 
         remember_call(node, results)
     return node
@@ -470,7 +470,7 @@ def save_output(node: Any, name: str, result: Any) -> None:
 
         pack_output(node, name, hooks, storage)
     if thread.guard:
-        from ndgrad.autograd.checksum import guard_saved
+        from ndgrad.debug.checksum import guard_saved
 
         guard_saved(node, name)
 
@@ -490,7 +490,7 @@ def save_input(node: Any, name: str, value: Any, hooks: Any = ()) -> None:
     setattr(node, name, value)
     setattr(node, name + "_v", tuple(_version(v) for v in value) if isinstance(value, tuple) else _version(value))
     if thread.guard:
-        from ndgrad.autograd.checksum import guard_saved
+        from ndgrad.debug.checksum import guard_saved
 
         guard_saved(node, name)
 

@@ -37,9 +37,9 @@ from typing import Any
 
 import numpy as np
 
+from ndgrad.arrays.leading_sums import sum_leading, sum_over
 from ndgrad.arrays.library import library_of
 from ndgrad.arrays.precision import is_half
-from ndgrad.arrays.sums import sum_leading, sum_over
 from ndgrad.autograd.accumulate import accumulate_array, former_accumulators, in_present_shape
 from ndgrad.autograd.dispatch import open_elsewhere
 from ndgrad.autograd.hooks import call, run_node_prehooks, run_post_accumulate_hooks, run_post_hooks, run_pre_hooks
@@ -279,11 +279,11 @@ def run_by_count(task: GraphTask, roots: list[tuple[Any, Any]]) -> None:
     run_one: Any = run_node
     watched = bool(process.busy) and thread.watchers  # the set itself may fill while the pass runs
     if watched:
-        from ndgrad.autograd.watch import accumulate_leaves, evaluation
+        from ndgrad.autograd.call_watchers import accumulate_leaves, evaluation
 
         run_one = evaluation(run_node)
     if thread.anomaly:
-        from ndgrad.autograd.anomaly import watching
+        from ndgrad.debug.anomaly import watching
 
         run_one = watching(run_one)
     while ready:

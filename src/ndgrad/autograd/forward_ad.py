@@ -376,6 +376,7 @@ class dual_level(Mode):
             note_open(number)
         except BaseException:
             restore(before)
+            process.open.pop(number, None)
             raise
         return number
 
@@ -388,8 +389,8 @@ class dual_level(Mode):
         number = self._stack[-1].modes.dual_stack[-1]
         self._stack[-1].closed = True
         process.open.pop(number, None)
-        super().__exit__(*exc)
         _saved_by_level.pop(number, None)
+        super().__exit__(*exc)
 
 
 class transform_level(dual_level):

@@ -16,13 +16,14 @@ import warnings
 from collections.abc import Callable
 from typing import Any, ClassVar
 
+from ndgrad._tensor import Tensor
 from ndgrad.arrays.precision import is_inexact
+from ndgrad.autograd.call_watchers import FUNCTION, watched
 from ndgrad.autograd.function_arguments import by_position
 from ndgrad.autograd.function_context import Context, FunctionCtx
 from ndgrad.autograd.inplace import check_writable, set_history
 from ndgrad.autograd.modes import process, restore, scope, thread
 from ndgrad.autograd.node import MultiNode, Node, edge_node, edge_number, next_sequence_number
-from ndgrad.autograd.overwritten import freed_error
 from ndgrad.autograd.saved import (
     FREED,
     Packed,
@@ -42,7 +43,10 @@ from ndgrad.autograd.subclass import note_wrappers
 from ndgrad.autograd.variable import Variable, edge, meta_of, np_dtype, requires_grad, twin, wrap
 from ndgrad.autograd.versions import kept_storage, storage_of
 from ndgrad.autograd.view import CUSTOM, DEFAULT
+from ndgrad.debug.overwritten import freed_error
+from ndgrad.debug.source_lines import remember_call
 from ndgrad.ops.shape import alias
+from ndgrad.ops.vocabulary import RawOps
 
 
 class FunctionNode(MultiNode, FunctionCtx):
@@ -159,7 +163,7 @@ class FunctionNode(MultiNode, FunctionCtx):
                 output = self if kept.kind == "output" else None
                 kept.tensor = pack(kept.tensor, hooks, (self, kept.kind), output, kept.number)
             elif thread.guard:
-                from ndgrad.autograd.checksum import guarded
+                from ndgrad.debug.checksum import guarded
 
                 kept.tensor = guarded(kept.tensor)
             saved.append(kept)
@@ -206,9 +210,6 @@ class FunctionNode(MultiNode, FunctionCtx):
 
     def apply(self, grads: Any, ops: Any = None, *rest: Any) -> Any:
         """What the engine calls with (grads, ops, keep); and `grad_fn.apply(*grads)`, torch's way to run the user's backward by hand."""
-        from ndgrad._tensor import Tensor
-        from ndgrad.ops.vocabulary import RawOps
-
         if not isinstance(ops, RawOps):
             by_hand = (grads,) if self.outputs == 1 else (grads, ops, *rest)
             return self._user_backward()(Context(self), *by_hand)
@@ -377,8 +378,6 @@ class Function(FunctionCtx, metaclass=FunctionMeta):
 
             run = apply_in_transforms
         if thread.watchers:
-            from ndgrad.autograd.watch import FUNCTION, watched
-
             return watched(FUNCTION, cls.__name__, cls, args, lambda: run(cls, args, kwargs))
         return run(cls, args, kwargs)
 
@@ -446,11 +445,9 @@ def attach(cls: type[Function], node: FunctionNode, args: tuple[Any, ...], outpu
         if process.dispatching:
             note_wrappers(node, (*inputs, *made))
         if thread.remembers:
-            from ndgrad.autograd.lines import remember_call
-
             remember_call(node, made)
     if thread.debug:
-        from ndgrad.autograd.provenance import note_function
+        from ndgrad.debug.provenance import note_function
 
         note_function(node, args, made)
     for name in ("_dirty", "_non_differentiable", "_constants"):

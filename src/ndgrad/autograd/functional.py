@@ -14,6 +14,8 @@ from ndgrad.arrays.precision import is_inexact
 from ndgrad.autograd.calls import grad
 from ndgrad.autograd.grad_mode import enable_grad
 from ndgrad.autograd.variable import Variable, np_dtype, requires_grad
+from ndgrad.func.jacobian import _basis as basis
+from ndgrad.func.jacobian import jacfwd, jacrev
 from ndgrad.ops.vocabulary import tensor_ops
 
 Tensors = tuple[Any, ...]
@@ -164,8 +166,6 @@ def hessian(
         return _scalar("hessian", func(*args), strict)
 
     if outer_jacobian_strategy == "forward-mode":
-        from ndgrad.func.jacobian import jacrev
-
         return _forward_jacobian("hessian", jacrev(scalar, 0 if single_input else tuple(range(len(given)))), inputs)
 
     def gradient(*args: Any) -> Any:
@@ -228,14 +228,10 @@ def _rows(name: str, number: int, output: Any, args: Tensors, create_graph: bool
 
 def _basis(output: Any) -> Any:
     """The unit cotangents of an output, in front."""
-    from ndgrad.func.jacobian import _basis as basis
-
     return basis([output])[0]
 
 
 def _forward_jacobian(name: str, func: Callable[..., Any], inputs: Any) -> Any:
-    from ndgrad.func.jacobian import jacfwd
-
     single_input, args = _tensors(name, inputs, "inputs")
 
     def checked(*given: Any) -> Any:

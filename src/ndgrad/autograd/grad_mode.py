@@ -195,12 +195,12 @@ class ContextSwitch(Switch):
     def change(self, modes: Modes) -> None:
         self.assign(modes, self.value)
 
-    def __enter__(self) -> None:
-        self._late = not self._undone()
-        Block.__enter__(self)
+    __enter__, __exit__ = Block.__enter__, Block.__exit__
 
-    def __exit__(self, *exc: object) -> None:
-        Block.__exit__(self, *exc)
+    def begin(self) -> None:
+        self._late = not self._undone()
+
+    def end(self) -> None:
         if self._late:
             self.put(self.before)
             self._scopes = None

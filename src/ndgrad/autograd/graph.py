@@ -178,9 +178,9 @@ def register_multi_grad_hook(tensors: Sequence[Any], fn: Callable[..., Any], *, 
 
 #: What few ask for, by its file.
 _HOMES = {
-    **dict.fromkeys(("GraphPicture", "draw", "show", "to_dot", "to_svg", "tree"), "drawing"),
-    "saved_bytes": "holdings",
-    "trace_allocations": "allocations",
+    **dict.fromkeys(("GraphPicture", "draw", "show", "to_dot", "to_svg", "tree"), "ndgrad.debug.drawing"),
+    "saved_bytes": "ndgrad.debug.saved_memory",
+    "trace_allocations": "ndgrad.profiler.allocations",
 }
 
 
@@ -190,7 +190,7 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'ndgrad.autograd.graph' has no attribute {name!r}")
     import importlib
 
-    value = getattr(importlib.import_module(f"ndgrad.autograd.{_HOMES[name]}"), name)
+    value = getattr(importlib.import_module(_HOMES[name]), name)
     globals()[name] = value
     return value
 

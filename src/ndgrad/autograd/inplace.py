@@ -91,7 +91,7 @@ def write(op: Any, target: Any, args: tuple[Any, ...], settings: dict[str, Any],
     if not process.busy or (state := modes()).only_no_grad():
         return write_level(op, target, args, settings, 0)
     if thread.watchers and not watched:
-        from ndgrad.autograd.watch import watched_write
+        from ndgrad.autograd.call_watchers import watched_write
 
         return watched_write(op, target, args, functools.partial(write, op, target, args, settings, True))
     if state.captures is not None:
@@ -126,7 +126,7 @@ def write_level(op: Any, target: Any, args: tuple[Any, ...], settings: dict[str,
             save_outputs(node, target)
             set_history(target, node)
     if process.busy and thread.debug:
-        from ndgrad.autograd.provenance import note_write
+        from ndgrad.debug.provenance import note_write
 
         note_write(op.name + "_", target, args, node is not None, op.name in _OVERWRITES)
     return target
@@ -147,7 +147,7 @@ def _edges(op: Any, arguments: tuple[Any, ...], level: int) -> tuple[Any, ...] |
 
 def _observed(op: Any, target: Any, args: tuple[Any, ...], settings: dict[str, Any], node: Any, perform: Callable[[], None]) -> None:
     """A write under the eyes of observers. One that fails after the fact changes nothing: the fact is recorded all the same."""
-    from ndgrad.autograd.observe import observed_write
+    from ndgrad.autograd.op_observers import observed_write
 
     storage = storage_of(target)
     before = None if is_inference(target) else storage.version
@@ -175,7 +175,7 @@ def _observed(op: Any, target: Any, args: tuple[Any, ...], settings: dict[str, A
 def write_part(base: Any, op: Any, settings: dict[str, Any], value: Any, watched: bool = False) -> None:
     """`base[...] = value` for the part of `base` that the view op names, outside all transforms, without making the view."""
     if thread.watchers and not watched:
-        from ndgrad.autograd.watch import watched_write
+        from ndgrad.autograd.call_watchers import watched_write
 
         watched_write(copy, base, (value,), functools.partial(write_part, base, op, settings, value, True))
         return
@@ -210,14 +210,14 @@ def write_part(base: Any, op: Any, settings: dict[str, Any], value: Any, watched
         inner.shape = part.shape
         inner.dtype = part.dtype
         if thread.remembers:
-            from ndgrad.autograd.lines import remember_call
+            from ndgrad.debug.source_lines import remember_call
 
             remember_call(inner)
         rebase(root, (parent, op, settings, 0), inner, root_edge)
         if info is not None:
             info.version = None
     if thread.debug:
-        from ndgrad.autograd.provenance import note_write
+        from ndgrad.debug.provenance import note_write
 
         note_write("copy_", base, (value,), recorded, whole=False)
 
@@ -344,7 +344,7 @@ def inplace_node(op: Any, target: Any, args: tuple[Any, ...], settings: dict[str
         by_name[own] = _old_value(target, own_edge(target, level))
     save_inputs(node, by_name, settings)
     if thread.remembers:
-        from ndgrad.autograd.lines import remember_call
+        from ndgrad.debug.source_lines import remember_call
 
         remember_call(node)
     return node

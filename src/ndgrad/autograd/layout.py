@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 
 from ndgrad.autograd.variable import innermost_array
+from ndgrad.ops.cast import clone_ordered
+from ndgrad.ops.vocabulary import tensor_ops
 
 #: Dimensions from the slowest to the fastest, None for C order.
 Order = tuple[int, ...] | None
@@ -52,15 +54,11 @@ def is_in_order(t: Any, order: Order) -> bool:
 
 def copy_in_order(t: Any, order: Order) -> Any:
     """A recorded copy of a tensor that is dense in that order."""
-    from ndgrad.ops.cast import clone_ordered
-
     return clone_ordered(t, order=tuple(range(len(t.shape))) if order is None else order)
 
 
 def in_layout_of(primal: Any, tangent: Any) -> Any:
     """The tangent with the primal's shape and order of dimensions in memory, so that views of one are views of the other."""
-    from ndgrad.ops.vocabulary import tensor_ops
-
     if tangent is None:
         return None
     a, b = primal._array, tangent._array

@@ -43,7 +43,7 @@ import weakref
 from _thread import get_ident
 from collections.abc import Callable
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, TypeVar
 
 from ndgrad.arrays.library import on_second_library
 from ndgrad.autograd.locks import make_lock
@@ -318,6 +318,8 @@ class Block:
     """A context manager that changes modes, and can be entered again and again (nested too)."""
 
     _stack: list[Any]
+    #: Whether `with block as name` names the block; otherwise None.
+    names_itself = False
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         made = super().__new__(cls)
@@ -334,19 +336,35 @@ class Block:
         self.change(made)
         return made
 
+    #: What is to be done before the block is entered, where it may be refused, and after it has been left. Subclasses define these and
+    #: leave `__enter__` alone: one that called this one could be interrupted after it, when nobody is left to leave the block.
+    begin: ClassVar[Callable[[Any], None] | None] = None
+    end: ClassVar[Callable[[Any], None] | None] = None
+
     def __enter__(self) -> Any:
-        before = scope()
+        if self.begin is not None:
+            self.begin()
+        before, block = scope(), None
         try:
-            self._stack.append(open_block(self.inside, before))
+            block = open_block(self.inside, before)
+            self._stack.append(block)
         except BaseException:
             restore(before)
+            self._stack[:] = [entered for entered in self._stack if entered is not block]
+            if self.end is not None:
+                self.end()
             raise
+        return self if self.names_itself else None
 
     def __exit__(self, *exc: object) -> None:
         block = self._stack[-1]
         block.closed = True  # no call, so nothing comes between: the mode is not in force from here on
-        close_block(block)
-        self._stack.pop()
+        try:
+            self._stack.pop()
+            close_block(block)
+        finally:
+            if self.end is not None:
+                self.end()
 
 
 def open_block(inside: Callable[[Modes], Modes], outside: Scope) -> Scope:
@@ -398,7 +416,7 @@ class ThreadState(_Fields):
     guard: bool = False
     #: Whether nodes remember the user's lines: any of debug, guard and anomaly.
     remembers: bool = False
-    #: What sees every call from outside (see ndgrad.autograd.watch).
+    #: What sees every call from outside (see ndgrad.autograd.call_watchers).
     watchers: tuple[Any, ...] = ()
 
     #: The backward pass that is running, if any.

@@ -19,8 +19,11 @@ from typing import Any
 
 import numpy as np
 
+from ndgrad.autograd.inplace import write
 from ndgrad.autograd.modes import process, thread
 from ndgrad.autograd.node import Edge, Extra
+from ndgrad.ops.arithmetic import add
+from ndgrad.ops.generate import FACES
 
 #: Below this many elements adding in place is slower than making a new array.
 SMALL = 4096
@@ -60,9 +63,6 @@ def _add_arrays(whole: Any, views: list[Any], node: Any, g: Any, ops: Any) -> bo
 
 
 def _add_tensors(whole: Any, views: list[Any], node: Any, g: Any, payloads: bool) -> bool:
-    from ndgrad.autograd.inplace import write
-    from ndgrad.ops.arithmetic import add
-
     part = whole
     for view in reversed(views):
         part = view.op.eager(part, **view.settings())
@@ -81,7 +81,6 @@ def may_write(whole: Any, g: Any) -> bool:
     """Whether a gradient that is a tensor, and owned, is better changed in place by `g`: large, plain, and of the same level."""
     from ndgrad.autograd.forward_ad import interpreters  # which imports the engine's callers
     from ndgrad.func.levels import level_number  # a graph that ends in a gradient of a level has loaded it
-    from ndgrad.ops.generate import FACES
 
     if whole.numel() < SMALL or process.dispatching or thread.observers or interpreters:
         return False

@@ -22,9 +22,9 @@ from ndgrad.arrays.precision import FLOAT32, HALF, computing_dtype, is_half, wid
 from ndgrad.autograd.lent import SMALL, Lent, may_change, sample
 from ndgrad.autograd.modes import SavedHooks, process, restore, scope, thread
 from ndgrad.autograd.node import Node, edge_number
-from ndgrad.autograd.overwritten import changed_error, freed_error, overwritten_error
 from ndgrad.autograd.variable import Meta, Variable, edge, innermost_array, meta_of, new, np_dtype, requires_grad, twin, wrap
 from ndgrad.autograd.versions import Storage, Unrecorded, Version, kept_storage, storage_of
+from ndgrad.debug.overwritten import changed_error, freed_error, overwritten_error
 from ndgrad.ops.table import VARIABLE, parameter_names
 
 if TYPE_CHECKING:

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from ndgrad.autograd.overwritten import freed_error
 from ndgrad.autograd.saved import FREED, Packed, lift, unpack_tensor
 from ndgrad.autograd.variable import Variable, wrap
 from ndgrad.autograd.versions import storage_of
+from ndgrad.debug.overwritten import freed_error
 
 _NUMBERS = (bool, int, float, complex)
 

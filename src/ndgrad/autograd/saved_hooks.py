@@ -9,8 +9,9 @@ the forward: that is refused by comparing versions. An output is packed detached
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Self
+from typing import Any
 
+from ndgrad._tensor import Tensor
 from ndgrad.autograd.grad_mode import Mode
 from ndgrad.autograd.modes import Block, Modes, SavedHooks, restore, scope, thread
 from ndgrad.autograd.saved import Packed, is_differentiable_output
@@ -38,8 +39,6 @@ def pack(value: Any, hooks: tuple[SavedHooks, ...], saving: tuple[Any, str], nod
 
 def pack_output(node: Any, name: str, hooks: tuple[SavedHooks, ...], storage: Any) -> None:
     """As `pack`, for an output that the node holds as a bare array; `storage` is that of the tensor that will hold it."""
-    from ndgrad._tensor import Tensor
-
     bare = wrap(Tensor, getattr(node, name))
     bare._storage = storage
     if node.level:
@@ -87,10 +86,9 @@ class saved_tensors_hooks(Block):
         self.pack_hook = pack_hook
         self.unpack_hook = unpack_hook
 
-    def __enter__(self) -> None:
+    def begin(self) -> None:
         if thread.saved_hooks_disabled is not None:
             raise RuntimeError(thread.saved_hooks_disabled)
-        super().__enter__()
 
     def change(self, modes: Modes) -> None:
         modes.entered += 1
@@ -114,10 +112,9 @@ class disable_saved_tensors_hooks(Mode):
     def fresh(self) -> Mode:
         return type(self)(self.message)
 
-    def __enter__(self) -> None:
+    def begin(self) -> None:
         if thread.saved_hooks:
             raise RuntimeError(self.message)
-        super().__enter__()
 
     def change(self, modes: Modes) -> None:
         modes.saved_hooks_disabled = self.message
@@ -140,11 +137,11 @@ class allow_mutation_on_saved_tensors(Mode):
     tensor([2., 4.])
     """
 
-    def __enter__(self) -> Self:
+    names_itself = True
+
+    def begin(self) -> None:
         if thread.copy_on_write:
             raise RuntimeError("allow_mutation_on_saved_tensors contexts cannot be nested: one is enough for everything inside it.")
-        super().__enter__()
-        return self
 
     def change(self, modes: Modes) -> None:
         modes.entered += 1

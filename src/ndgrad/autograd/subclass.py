@@ -20,10 +20,13 @@ from typing import Any
 import numpy as np
 
 from ndgrad import devices, dtypes
+from ndgrad.arrays.meta import WrapperArray
 from ndgrad.autograd.modes import Block, Modes, process, restore, scope, thread
 from ndgrad.autograd.node import Node, edge_node
 from ndgrad.autograd.traversal import iterate_nodes
 from ndgrad.autograd.variable import Variable, meta_of, new
+from ndgrad.devices import device as as_device
+from ndgrad.dtypes import as_numpy_dtype, get_default_dtype
 from ndgrad.ops.generate import FACES
 
 FUNCTION_NAMES = ("__ndgrad_function__", "__torch_function__")
@@ -313,8 +316,6 @@ def unshared(t: Any, args: tuple[Any, ...]) -> Any:
 
 
 def _wrapper_array() -> type[Any]:
-    from ndgrad.arrays.meta import WrapperArray
-
     return WrapperArray
 
 
@@ -351,10 +352,6 @@ def meets_wrapper(roots: Iterable[Any], grads: Iterable[Any]) -> bool:
 
 def make_wrapper(cls: type[Any], size: Any, dtype: Any, device: Any, requires_grad: bool, strides: Any) -> Any:
     """A tensor of class `cls` with a shape and a dtype, and no memory."""
-    from ndgrad.arrays.meta import WrapperArray
-    from ndgrad.devices import device as as_device
-    from ndgrad.dtypes import as_numpy_dtype, get_default_dtype
-
     if not has_dispatch(cls):
         raise TypeError(
             f"_make_wrapper_subclass: {cls.__name__} defines no __ndgrad_dispatch__ (or __torch_dispatch__), so nobody could compute "

@@ -51,7 +51,7 @@ class Meta:
     path: Any = None
     #: of a part that an index picks for each sample of a vmap: whose part it is (see Picked in ndgrad.autograd.view)
     picked: Any = None
-    #: where the value came from, in debug mode (see ndgrad.autograd.provenance)
+    #: where the value came from, in debug mode (see ndgrad.debug.provenance)
     provenance: Any = None
 
     def __init__(self) -> None:

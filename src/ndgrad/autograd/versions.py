@@ -66,7 +66,7 @@ class Storage:
         old.next = new
         self.version = new
         if process.busy and thread.remembers:
-            from ndgrad.autograd.lines import user_frames
+            from ndgrad.debug.source_lines import user_frames
 
             new.place = user_frames()
 

@@ -307,7 +307,7 @@ class CopySlices(Node):
 
     def _inner(self) -> Node:
         if self.inner is None:
-            from ndgrad.autograd.overwritten import freed_error
+            from ndgrad.debug.overwritten import freed_error
 
             raise freed_error(self)
         return self.inner

@@ -12,9 +12,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from ndgrad.api.join import stack
 from ndgrad.autograd.grad_mode import no_grad
 from ndgrad.autograd.locks import make_lock
 from ndgrad.autograd.variable import Variable
+from ndgrad.nn.modules.batchnorm import _BatchNorm
 
 if TYPE_CHECKING:
     from ndgrad.nn.modules.module import Module
@@ -175,8 +177,6 @@ def stack_module_state(models: Sequence[Module] | Any) -> tuple[dict[str, Any], 
 
 
 def _stacked(models: Any, name: str, tensors: list[Any]) -> Any:
-    from ndgrad.api.join import stack
-
     wanted = [t.requires_grad for t in tensors]
     if any(wanted) and not all(wanted):
         raise RuntimeError(f"Expected {name} from each model to have the same .requires_grad. Set it alike in all {len(models)}.")
@@ -193,8 +193,6 @@ def replace_all_batch_norm_modules_(root: Module) -> Module:
 
     Mapped over samples, a batch norm that remembers would write a different value for each into one buffer.
     """
-    from ndgrad.nn.modules.batchnorm import _BatchNorm
-
     for module in root.modules():
         if isinstance(module, _BatchNorm):
             module.running_mean = module.running_var = module.num_batches_tracked = None

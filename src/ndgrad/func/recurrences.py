@@ -15,6 +15,8 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ndgrad.ops.solve import solve, solve_triangular
+from ndgrad.ops.table import parameter_names
 from ndgrad.ops.vocabulary import tensor_ops
 
 Series = list[Any]
@@ -277,9 +279,6 @@ def _inv(args: Sequence[Series], settings: dict[str, Any], out: Any) -> Series:
 @recurrence("solve", "solve_triangular")
 def _solve(args: Sequence[Series], settings: dict[str, Any], out: Any) -> Series:
     """A Y = B, so A_0 Y_k = B_k minus the sum of A_j Y_(k-j). The rule of the op for A says what that term is."""
-    from ndgrad.ops.solve import solve, solve_triangular
-    from ndgrad.ops.table import parameter_names
-
     a, b = args
     op = solve_triangular if settings else solve
     assert isinstance(op.jvp, dict)

@@ -36,6 +36,7 @@ from ndgrad.autograd.forward_ad import (
 from ndgrad.autograd.layout import in_layout_of
 from ndgrad.autograd.modes import section, thread
 from ndgrad.autograd.variable import Variable, np_dtype
+from ndgrad.func.custom import push_function
 from ndgrad.func.recurrences import RECURRENCES, Series, convolved, scaled
 from ndgrad.ops.table import NOT_DIFFERENTIABLE, Op, parameter_names
 from ndgrad.ops.vocabulary import tensor_ops
@@ -253,8 +254,6 @@ class Jet:
 
     def run_function(self, cls: type[Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """A custom function, by its own jvp run on series."""
-        from ndgrad.func.custom import push_function
-
         series = [self.series_of(a) if isinstance(a, Variable) else [a, *(None,) * self.order] for a in args]
         if not self.order:
             return cls.apply(*(s[0] for s in series), **kwargs)

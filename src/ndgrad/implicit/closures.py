@@ -30,7 +30,7 @@ from ndgrad.autograd.modes import next_level_number, restore, scope, thread
 from ndgrad.autograd.node import next_sequence_number
 from ndgrad.autograd.variable import Variable, requires_grad
 from ndgrad.autograd.view import tangents_of
-from ndgrad.implicit.values import Batch
+from ndgrad.implicit.batched_arrays import Batch
 
 
 class _Interceptor:

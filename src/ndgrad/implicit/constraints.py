@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from ndgrad.autograd.variable import Variable
+from ndgrad.autograd.variable import Variable, wrap
+from ndgrad.func.jacobian import hessian, jacrev
 from ndgrad.implicit.equations import Equations, carries_derivative
-from ndgrad.implicit.layout import Layout, PyTree, tensors_of
+from ndgrad.implicit.packing import Layout, PyTree, tensors_of
 from ndgrad.ops.vocabulary import tensor_ops
 from ndgrad.pytree import tree_flatten
 
@@ -131,8 +132,6 @@ class Constraint:
 
     def numeric(self, equations: Equations, number: int) -> tuple[Callable[[Any], Any], Callable[[Any], Any], Callable[[Any, Any], Any]]:
         """Values, Jacobian and the Hessian of a weighted sum, on arrays."""
-        from ndgrad.func.jacobian import hessian, jacrev
-
         layout = equations.layout
 
         def values(v: Any, _: Any, args: Any) -> Any:
@@ -182,8 +181,6 @@ class Constraint:
 
 
 def _matrix(matrix: Any, layout: Layout) -> Any:
-    from ndgrad.autograd.variable import wrap
-
     return wrap(layout.face, np.asarray(matrix, layout.dtype))
 
 

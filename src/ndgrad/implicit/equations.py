@@ -15,10 +15,10 @@ import numpy as np
 from ndgrad.arrays.precision import is_inexact
 from ndgrad.autograd.variable import Variable, np_dtype, requires_grad
 from ndgrad.autograd.view import tangents_of
+from ndgrad.implicit.batched_arrays import Batch, take_apart
 from ndgrad.implicit.closures import Watch
-from ndgrad.implicit.faces import faced, seen
-from ndgrad.implicit.layout import Layout, PyTree, face_of_tree
-from ndgrad.implicit.values import Batch, take_apart
+from ndgrad.implicit.packing import Layout, PyTree, face_of_tree
+from ndgrad.implicit.rewrapping import as_captured, with_face
 from ndgrad.pytree import tree_flatten, tree_unflatten
 
 T = TypeVar("T")
@@ -51,13 +51,13 @@ class Arguments:
     def __init__(self, args: tuple[Any, ...]) -> None:
         self.leaves, self.spec = tree_flatten(args)
         self.places = [i for i, leaf in enumerate(self.leaves) if isinstance(leaf, Variable)]
-        self.tensors = [seen(self.leaves[i]) for i in self.places]
+        self.tensors = [as_captured(self.leaves[i]) for i in self.places]
         self.faces = [t.face for t in self.tensors]
 
     def filled(self, tensors: Any) -> tuple[Any, ...]:
         leaves = list(self.leaves)
         for i, face, t in zip(self.places, self.faces, tensors, strict=True):
-            leaves[i] = faced(t, face)
+            leaves[i] = with_face(t, face)
         found: tuple[Any, ...] = tree_unflatten(leaves, self.spec)
         return found
 
@@ -138,7 +138,7 @@ class Equations:
         count = len(self.arguments.tensors)
         given, captured = parameters[:count], parameters[count:]
         faces = [t.face for t in self.watch.captured()]
-        captured = [faced(t, face) for t, face in zip(captured, faces, strict=True)]
+        captured = [with_face(t, face) for t, face in zip(captured, faces, strict=True)]
         return self._replace(function, captured, *unknowns, *self.arguments.filled(given))
 
 

@@ -12,10 +12,12 @@ from typing import Any
 
 import numpy as np
 
+from ndgrad import linalg
 from ndgrad.autograd.variable import Variable, np_dtype, wrap
+from ndgrad.func.transforms import vjp, vmap
 from ndgrad.implicit.convergence import check_on_failure, not_converged, scipy_module, singular
 from ndgrad.implicit.equations import Equations
-from ndgrad.implicit.layout import Layout, PyTree, as_tensor, face_of_tree
+from ndgrad.implicit.packing import Layout, PyTree, as_tensor, face_of_tree
 from ndgrad.implicit.rules import Rule, Tensors, attach
 from ndgrad.ops.vocabulary import tensor_ops
 from ndgrad.pytree import tree_flatten, tree_map
@@ -75,8 +77,6 @@ def linear_solve(
 
 
 def _solve_matrix(name: str, A: Any, b: Any, args: Any, method: Any, symmetric: bool, *rest: Any) -> Any:
-    from ndgrad import linalg
-
     face = face_of_tree(A, b)
     matrix = as_tensor(f"{name}: A", A, face)
     b = as_tensor(f"{name}: b", b, face)
@@ -115,8 +115,6 @@ def _solve_dense(name: str, A: Callable[..., Any], b: PyTree, args: tuple[Any, .
 
 def matrix_of(linear: Callable[[Any], Any], like: Any) -> Any:
     """The matrix of a linear function of vectors like `like`."""
-    from ndgrad.func.transforms import vmap
-
     return tensor_ops.permute(vmap(linear)(unit_vectors(like)), dims=(1, 0))
 
 
@@ -224,7 +222,6 @@ def _lsmr(
     equations: Equations, sparse: Any, image: Callable[[Any], Any], matvec: Callable[[Any], Any], x: Any, b: Any, shape_b: tuple[int, ...],
     options: _Options,
 ) -> tuple[Any, str]:  # fmt: skip
-    from ndgrad.func.transforms import vjp
 
     face = equations.layout.face
     at = equations.batch.tensor(np.zeros((*equations.batch.sizes, equations.layout.size), equations.layout.dtype), face)
@@ -253,8 +250,6 @@ class _LinearRule(Rule):
         return self.transpose(x, params, r) if self.options.method == "lsmr" else r
 
     def transpose(self, x: Any, params: Tensors, u: Any) -> Any:
-        from ndgrad.func.transforms import vjp
-
         return vjp(lambda v: self.linear(v, params), tensor_ops.zeros_like(x))[1](u)[0]
 
     def solve(self, x: Any, params: Tensors, b: Any, *, transposed: bool) -> Any:

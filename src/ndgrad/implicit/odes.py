@@ -9,14 +9,14 @@ import numpy as np
 
 from ndgrad.arrays.precision import is_floating, result_dtype
 from ndgrad.autograd.variable import Variable, np_dtype, wrap
+from ndgrad.implicit.batched_arrays import take_apart
 from ndgrad.implicit.equations import Equations, carries_derivative
-from ndgrad.implicit.faces import faced
-from ndgrad.implicit.flows import FlowRule, check_unbatched, flow, numbers, states_array, system_of
+from ndgrad.implicit.initial_values import FlowRule, check_unbatched, flow, numbers, states_array, system_of
 from ndgrad.implicit.integration import METHODS, Event, Settings, Trajectory, forward
-from ndgrad.implicit.layout import Layout, PyTree, face_of_tree, tensors_of
+from ndgrad.implicit.packing import Layout, PyTree, face_of_tree, tensors_of
+from ndgrad.implicit.rewrapping import with_face
 from ndgrad.implicit.roots import RootRule
 from ndgrad.implicit.rules import Tensors, attach
-from ndgrad.implicit.values import take_apart
 from ndgrad.ops.vocabulary import tensor_ops
 from ndgrad.pytree import tree_unflatten
 
@@ -115,7 +115,7 @@ class _Problem:
         if isinstance(t, (list, tuple)) and any(isinstance(v, Variable) for v in t):
             t = tensor_ops.stack(*(self._time(what, v, 0) for v in t), dim=0)
         if isinstance(t, Variable):
-            t = faced(t, self.layout.face)
+            t = with_face(t, self.layout.face)
             check_unbatched(self.name, what, t)
         else:
             t = wrap(self.layout.face, np.asarray(t, np.float64))
@@ -139,7 +139,7 @@ class _Problem:
     # ----- the right side -----
 
     def field(self, t: Any, vector: Any, *args: Any) -> Any:
-        return self.layout.pack_result(f"{self.name}: fun", self.fun(faced(t, self.layout.face), self.layout.unpack(vector), *args))
+        return self.layout.pack_result(f"{self.name}: fun", self.fun(with_face(t, self.layout.face), self.layout.unpack(vector), *args))
 
     def pure(self, t: Any, vector: Any, params: Tensors) -> Any:
         return self.equations.apply_flat(self.field, (t, vector), params)
@@ -147,7 +147,7 @@ class _Problem:
     def event_value(self, event: Callable[..., Any]) -> Callable[..., Any]:
         def value(t: Any, vector: Any, *args: Any) -> Any:
             face = self.layout.face
-            found = tensors_of(f"{self.name}: an event", event(faced(t, face), self.layout.unpack(vector), *args), face)
+            found = tensors_of(f"{self.name}: an event", event(with_face(t, face), self.layout.unpack(vector), *args), face)
             if len(found) != 1 or int(np.prod(found[0].shape)) != 1:
                 shapes = [tuple(t.shape) for t in found]
                 raise ValueError(f"{self.name}: an event function returns one number, and this one returned shapes {shapes}.")
@@ -256,7 +256,7 @@ class _Problem:
                 half = size // 2
                 real, imag = (tensor_ops.getitem(part, index=(slice(None), slice(s, s + half))) for s in (0, half))
                 part = tensor_ops.complex(real, imag)
-            part = tensor_ops.reshape(faced(part, layout.face), shape=one.shapes[0])
+            part = tensor_ops.reshape(with_face(part, layout.face), shape=one.shapes[0])
             if np_dtype(part) != dtype:
                 part = tensor_ops.cast(part, dtype=dtype)
             leaves.append(tensor_ops.permute(part, dims=(*range(1, len(part.shape)), 0)) if last else part)

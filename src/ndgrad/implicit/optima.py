@@ -16,11 +16,14 @@ import numpy as np
 
 from ndgrad.arrays.precision import finfo
 from ndgrad.autograd.variable import wrap
+from ndgrad.func import sparse_hessian
+from ndgrad.func.jacobian import hessian, hvp, jacfwd
+from ndgrad.func.transforms import grad
 from ndgrad.implicit.constraints import Bounds, Constraint, read_bounds, read_constraints
 from ndgrad.implicit.convergence import check_on_failure, not_converged, scipy_module
 from ndgrad.implicit.equations import Equations, Lent
-from ndgrad.implicit.layout import Layout, PyTree, tensors_of
 from ndgrad.implicit.linear import DENSE_LIMIT
+from ndgrad.implicit.packing import Layout, PyTree, tensors_of
 from ndgrad.implicit.roots import RootRule
 from ndgrad.implicit.rules import Tensors, attach
 from ndgrad.ops.vocabulary import tensor_ops
@@ -121,19 +124,13 @@ class Objective:
         return self._on_arrays(self.scalar, x)
 
     def gradient(self, x: Any) -> Any:
-        from ndgrad.func.transforms import grad
-
         return self._on_arrays(grad(self.scalar), x)
 
     def hessian(self, x: Any) -> Any:
-        from ndgrad.func.jacobian import hessian
-
         return self._on_arrays(hessian(self.scalar), x)
 
     def product(self, x: Any, p: Any) -> Any:
         """A Hessian-vector product."""
-        from ndgrad.func.jacobian import hvp
-
         along = self.equations.batch.tensor(np.asarray(p, self.layout.dtype), self.layout.face)
 
         def at(v: Any) -> Any:
@@ -143,8 +140,6 @@ class Objective:
 
     def sparse_hessian(self, x: Any) -> Callable[[Any], Any]:
         """A function that gives SciPy's sparse Hessian, with the pattern prepared at x."""
-        from ndgrad.func import sparse_hessian
-
         at = self.equations.batch.tensor(np.asarray(x, self.layout.dtype), self.layout.face)
         prepared = sparse_hessian(lambda v: self.equations.run_flat(self.scalar, v), at, format="csc")
         return lambda y: prepared(self.equations.batch.tensor(np.asarray(y, self.layout.dtype), self.layout.face))
@@ -251,8 +246,6 @@ class Conditions:
 
     def vector(self, z: Any, given: Any, constraint_args: Any) -> Any:
         """The residual of the conditions, of tensors."""
-        from ndgrad.func.transforms import grad
-
         n, scalar = self.size, self.objective.scalar
         if self.plain:
             return grad(scalar)(z, given, constraint_args)
@@ -282,8 +275,6 @@ class Conditions:
 
     def polished(self) -> Any:
         """Newton steps on the conditions, while they help; away from a minimum they are not taken."""
-        from ndgrad.func.jacobian import jacfwd
-
         jacobian = self.equations.numeric(lambda v: self.equations.run_flat(jacfwd(self.vector), v))
         z, r = self.start, self.residual(self.start)
         for _ in range(3):
@@ -381,7 +372,6 @@ def find_least_squares(
     name: str, fun: Callable[..., PyTree], x0: PyTree, args: Any, *, bounds: Any, method: str, loss: Any, f_scale: float,
     options: dict[str, Any] | None, linear: Any, on_failure: str, jac: Any = None,
 ) -> tuple[PyTree, Any, Any]:  # fmt: skip
-    from ndgrad.func.jacobian import jacfwd
 
     check_on_failure(name, on_failure)
     if loss not in LOSSES:

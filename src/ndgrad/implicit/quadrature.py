@@ -14,12 +14,13 @@ import numpy as np
 
 from ndgrad.arrays.precision import FLOATING, is_floating, result_dtype
 from ndgrad.autograd.variable import Variable, np_dtype, wrap
+from ndgrad.func.transforms import jvp, vjp
+from ndgrad.implicit.batched_arrays import Batch, take_apart
 from ndgrad.implicit.convergence import check_on_failure, not_converged, scipy_module
 from ndgrad.implicit.equations import Equations
-from ndgrad.implicit.faces import faced
-from ndgrad.implicit.layout import Layout, PyTree, face_of_tree, tensors_of
+from ndgrad.implicit.packing import Layout, PyTree, face_of_tree, tensors_of
+from ndgrad.implicit.rewrapping import with_face
 from ndgrad.implicit.rules import Rule, Tensors, attach, merged
-from ndgrad.implicit.values import Batch, take_apart
 from ndgrad.ops.vocabulary import tensor_ops
 from ndgrad.pytree import tree_flatten, tree_unflatten
 
@@ -63,7 +64,7 @@ def quad(
     outline: dict[str, Layout] = {}
 
     def integrand(x: Any, *given: Any) -> Any:
-        result = func(faced(x, face), *given)
+        result = func(with_face(x, face), *given)
         leaves = tensors_of(f"{name}: func", result, face)
         layout = Layout(f"{name}: func", tree_unflatten(leaves, tree_flatten(result)[1]), face_of_tree(leaves))
         outline["layout"] = layout
@@ -80,7 +81,7 @@ def quad(
 
 
 def _limit(name: str, what: str, value: Any, face: type[Any]) -> Any:
-    t = faced(value, face) if isinstance(value, Variable) else wrap(face, np.asarray(value, np.float64))
+    t = with_face(value, face) if isinstance(value, Variable) else wrap(face, np.asarray(value, np.float64))
     if len(t.shape) or np_dtype(t).kind not in "iu" + FLOATING:
         raise ValueError(f"{name}: the limit {what} has shape {tuple(t.shape)} and dtype {np_dtype(t)}. It must be one real number.")
     if take_apart(t)[1]:
@@ -150,8 +151,6 @@ class IntegralRule(Rule):
         self.f, self.settings = f, settings
 
     def pull(self, out: Any, params: Tensors, g: Any, needs: Sequence[bool]) -> Tensors:
-        from ndgrad.func.transforms import vjp
-
         a, b, *rest = params
         grads: list[Any] = [None] * len(params)
         for i, (limit, sign) in enumerate(((a, -1.0), (b, 1.0))):
@@ -173,8 +172,6 @@ class IntegralRule(Rule):
         return grads
 
     def push(self, out: Any, params: Tensors, tangents: Tensors) -> Any:
-        from ndgrad.func.transforms import jvp
-
         a, b, *rest = params
         total = tensor_ops.zeros_like(out)
         for limit, t, sign in ((a, tangents[0], -1.0), (b, tangents[1], 1.0)):

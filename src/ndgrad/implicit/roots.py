@@ -12,12 +12,15 @@ from typing import Any
 import numpy as np
 
 from ndgrad.arrays.precision import finfo
+from ndgrad.func.jacobian import jacfwd
+from ndgrad.func.transforms import jvp, vjp
 from ndgrad.implicit.convergence import check_on_failure, not_converged, scipy_module
 from ndgrad.implicit.equations import Equations, Lent
-from ndgrad.implicit.layout import PyTree
 from ndgrad.implicit.linear import DENSE_LIMIT, linear_solve, solve_dense
+from ndgrad.implicit.packing import PyTree
 from ndgrad.implicit.rules import Rule, Tensors, attach, merged
 from ndgrad.ops.vocabulary import tensor_ops
+from ndgrad.pytree import tree_map
 
 Solver = Callable[..., Any]
 
@@ -40,9 +43,6 @@ class RootRule(Rule):
         self.name, self.residual, self.linear, self.symmetric = name, residual, linear, symmetric
 
     def solve(self, x: Any, params: Tensors, b: Any, *, transposed: bool) -> Any:
-        from ndgrad.func.jacobian import jacfwd
-        from ndgrad.func.transforms import jvp, vjp
-
         def f(v: Any) -> Any:
             return self.residual(v, params)
 
@@ -74,8 +74,6 @@ class RootRule(Rule):
 
 def pull_parameters(f: Callable[[Any, Tensors], Any], x: Any, params: Tensors, needs: Sequence[bool], w: Any) -> Tensors:
     """w^T df/dp for the needed parameters."""
-    from ndgrad.func.transforms import vjp
-
     wanted = [i for i, need in enumerate(needs) if need]
     found = iter(vjp(lambda *given: f(x, merged(params, wanted, given)), *(params[i] for i in wanted))[1](w))
     return tuple(next(found) if need else None for need in needs)
@@ -83,8 +81,6 @@ def pull_parameters(f: Callable[[Any, Tensors], Any], x: Any, params: Tensors, n
 
 def push_parameters(f: Callable[[Any, Tensors], Any], x: Any, params: Tensors, tangents: Tensors) -> Any:
     """(df/dp) dp."""
-    from ndgrad.func.transforms import jvp
-
     moving = [i for i, t in enumerate(tangents) if t is not None]
     given, along = tuple(params[i] for i in moving), tuple(tangents[i] for i in moving)
     return jvp(lambda *values: f(x, merged(params, moving, values)), given, along)[1]
@@ -146,8 +142,6 @@ def fixed_point(
     >>> a.grad
     tensor(0.2887)
     """
-    from ndgrad.pytree import tree_map
-
     def residual(x: PyTree, *given: Any) -> PyTree:
         return tree_map(lambda new, old: new - old, f(x, *given), x)
 
@@ -205,8 +199,6 @@ class Numbers:
     """A residual and its Jacobian on arrays, with the batch in front."""
 
     def __init__(self, name: str, equations: Equations, residual: Callable[[Any], Any]) -> None:
-        from ndgrad.func.jacobian import jacfwd
-
         self.name, self.equations = name, equations
         self.residual = equations.numeric(residual)
         self.jacobian = equations.numeric(jacfwd(residual))

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ndgrad.func.transforms import vmap
 from ndgrad.ops.implicit import implicit
 from ndgrad.ops.vocabulary import tensor_ops
 
@@ -47,8 +48,6 @@ class BatchedRule(Rule):
         return self.inner.value(x, *(p if d == 0 else p[None] for p, d in zip(params, self.dims, strict=True)))
 
     def pull(self, out: Any, params: Tensors, g: Any, needs: Sequence[bool]) -> Tensors:
-        from ndgrad.func.transforms import vmap
-
         if not any(needs):
             return (None,) * len(needs)
 
@@ -63,8 +62,6 @@ class BatchedRule(Rule):
         )
 
     def push(self, out: Any, params: Tensors, tangents: Tensors) -> Any:
-        from ndgrad.func.transforms import vmap
-
         moving = [i for i, t in enumerate(tangents) if t is not None]
         dims = (0, *self.dims, *(self.dims[i] for i in moving))
 

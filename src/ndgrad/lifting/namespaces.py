@@ -21,9 +21,9 @@ from typing import Any
 import numpy as np
 
 import ndgrad.numpy as dnp
+from ndgrad.api.tensor_copies import KEEPS_HISTORY
 from ndgrad.autograd.stake import first_at_stake, stake_of
 from ndgrad.autograd.variable import Variable
-from ndgrad.copying import KEEPS_HISTORY
 from ndgrad.lifting.numbers import NDArray, functions_of
 from ndgrad.numpy.coercion import as_array, as_arrays
 from ndgrad.numpy.dispatch import MODULES as NUMPY_MODULES

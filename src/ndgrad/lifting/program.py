@@ -36,6 +36,7 @@ from ndgrad.lifting.namespaces import PURE_PYTHON, UNKNOWN, Namespace, known_obj
 from ndgrad.lifting.numbers import PythonNumber, changed_builtins, is_constant, isinstance_
 from ndgrad.numpy._array import Array
 from ndgrad.numpy.coercion import as_array
+from ndgrad.numpy.functional import vectorize
 
 _LruCache = type(functools.lru_cache(lambda: None))
 _Dispatcher = type(np.sum)
@@ -296,8 +297,6 @@ class Program:
         return made
 
     def vectorized(self, v: Any) -> Any:
-        from ndgrad.numpy.functional import vectorize
-
         return vectorize(self.value(v.pyfunc), v.otypes, v.__doc__, v.excluded, False, v.signature)
 
     def single_dispatch(self, f: Any) -> Any:

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from ndgrad.api.creation import eye
 from ndgrad.autograd.grad_mode import no_grad
 
 __all__ = [
@@ -151,8 +152,6 @@ def _needs(tensor: Any, dims: tuple[int, ...], text: str) -> None:
 
 def eye_(tensor: Any) -> Any:
     """Fill a matrix with the identity: a linear layer then passes on as many inputs as it can."""
-    from ndgrad.api.creation import eye
-
     _needs(tensor, (2,), "2")
     with no_grad():
         return tensor.copy_(eye(*tensor.shape, dtype=tensor.dtype, device=tensor.device))

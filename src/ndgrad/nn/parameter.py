@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from ndgrad._tensor import Tensor
+from ndgrad.api.creation import empty
 from ndgrad.autograd.subclass import DISPATCH_NAMES, FUNCTION_NAMES, add_face, as_class, remove_face
 from ndgrad.autograd.variable import Variable, meta_of, wrap
 from ndgrad.ops.generate import FACES
@@ -29,8 +30,6 @@ class _Marked(type):
 
 def _checked(kind: str, data: Any) -> Any:
     if data is None:
-        from ndgrad.api.creation import empty
-
         return empty(0)
     if not isinstance(data, Variable):
         raise AttributeError(
@@ -153,8 +152,6 @@ class _Uninitialized:
 
     def materialize(self: Any, shape: Any, device: Any = None, dtype: Any = None) -> None:
         """Give the parameter memory of this shape, in place: it becomes an ordinary one."""
-        from ndgrad.api.creation import empty
-
         made = empty(shape, device=self.device if device is None else device, dtype=self.dtype if dtype is None else dtype)
         # Both classes have the same slots, so the object can change its class and keep its identity.
         self.__class__ = self._initialized_class
@@ -189,8 +186,6 @@ class UninitializedParameter(_Uninitialized, Parameter):
     _initialized_class = Parameter
 
     def __new__(cls, requires_grad: bool = True, device: Any = None, dtype: Any = None) -> Any:
-        from ndgrad.api.creation import empty
-
         return Tensor._make_subclass(cls, empty(0, device=device, dtype=dtype)).requires_grad_(requires_grad)
 
 
@@ -201,8 +196,6 @@ class UninitializedBuffer(_Uninitialized, Tensor):
     _initialized_class = Tensor
 
     def __new__(cls, requires_grad: bool = False, device: Any = None, dtype: Any = None, persistent: bool = True) -> Any:
-        from ndgrad.api.creation import empty
-
         made = Tensor._make_subclass(cls, empty(0, device=device, dtype=dtype)).requires_grad_(requires_grad)
         made.__dict__.update(persistent=persistent, _is_buffer=True)
         return made

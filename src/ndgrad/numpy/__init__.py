@@ -31,9 +31,9 @@ from ndgrad.numpy import (
 from ndgrad.numpy import coercion as _coercion
 from ndgrad.numpy import methods as _methods
 from ndgrad.numpy._array import Array
-from ndgrad.numpy.passed_on import CONSTANTS as _CONSTANTS
-from ndgrad.numpy.passed_on import MODULES as _MODULES
-from ndgrad.numpy.universal import FUNCTIONS as _UFUNCS
+from ndgrad.numpy.reexports import CONSTANTS as _CONSTANTS
+from ndgrad.numpy.reexports import MODULES as _MODULES
+from ndgrad.numpy.ufunc_objects import FUNCTIONS as _UFUNCS
 
 _FAMILIES = (
     creation, reductions, shapes, joining, indexing, elementwise, products, calculus, sorting, statistics, polynomials, grids,
@@ -65,7 +65,7 @@ def __getattr__(name: str) -> _Any:
         return _importlib.import_module(f"ndgrad.numpy.{name}")
     if name in _MODULES:
         return getattr(_numpy, name)
-    from ndgrad.numpy.passed_on import LEFT_OUT
+    from ndgrad.numpy.reexports import LEFT_OUT
 
     why = f": {LEFT_OUT[name]}" if name in LEFT_OUT else ""
     raise AttributeError(f"module 'ndgrad.numpy' has no attribute {name!r}{why}")

@@ -26,13 +26,13 @@ from ndgrad._tensor import Tensor
 from ndgrad.api import convert, fill, shape
 from ndgrad.api import index as index_api
 from ndgrad.api.arguments import as_shape
+from ndgrad.api.tensor_checks import NOT_AN_ARRAY, asked_by_sparse, handed_out, vmap_error
 from ndgrad.arrays.precision import is_number
 from ndgrad.autograd.inplace import write
 from ndgrad.autograd.layout import is_view_of
 from ndgrad.autograd.stake import at_stake, stake_of
 from ndgrad.autograd.subclass import add_face
 from ndgrad.autograd.variable import Variable, np_dtype
-from ndgrad.checks import NOT_AN_ARRAY, asked_by_sparse, handed_out, vmap_error
 from ndgrad.ops import cast as cast_ops
 from ndgrad.ops import complex as complex_ops
 from ndgrad.ops import fill as fill_ops

@@ -17,13 +17,13 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from ndgrad.api.arguments import keywords_of, renamed, takes_any_keyword
+from ndgrad.api.tensor_checks import vmap_error
 from ndgrad.arrays.precision import is_inexact, is_number, result_dtype
 from ndgrad.autograd.inplace import write
 from ndgrad.autograd.lent import over
 from ndgrad.autograd.modes import birth, process, thread
 from ndgrad.autograd.stake import first_at_stake, stake_of
 from ndgrad.autograd.variable import Variable, meta_of, np_dtype, wrap
-from ndgrad.checks import vmap_error
 from ndgrad.numpy._array import Array, as_no_numbers, to_array
 from ndgrad.ops import cast as cast_ops
 from ndgrad.ops import fill as fill_ops

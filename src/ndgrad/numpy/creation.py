@@ -24,10 +24,13 @@ from ndgrad.numpy.coercion import (
     constant,
     holds_tensors,
     inexact,
+    moved,
     operands,
     plain,
     with_dtype,
 )
+from ndgrad.numpy.elementwise import i0
+from ndgrad.numpy.grids import indices
 from ndgrad.ops import arithmetic, join
 from ndgrad.ops import shape as shape_ops
 from ndgrad.storage import sample_of, shared_storage
@@ -167,8 +170,6 @@ def fromiter(iter: Any, dtype: Any, count: int = -1) -> Any:
 
 
 def fromfunction(function: Any, shape: Any, *, dtype: Any = float, **kwargs: Any) -> Any:
-    from ndgrad.numpy.grids import indices
-
     return function(*indices(shape, dtype), **kwargs)
 
 
@@ -292,8 +293,6 @@ def linspace(
         made = np.floor(made)
     made = with_dtype(made, dtype)
     if axis not in (0, -made.ndim):
-        from ndgrad.numpy.coercion import moved
-
         made = moved(made, 0, axis)
     return (made, step if intervals > 0 else constant(np.asarray(np.nan))) if retstep else made
 
@@ -348,7 +347,6 @@ def kaiser(M: int, beta: Any) -> Any:
     """The Kaiser window; differentiable in beta."""
     if not isinstance(beta, Variable):
         return constant(np.kaiser(M, beta))
-    from ndgrad.numpy.elementwise import i0
 
     if M <= 1:
         return ones(max(M, 0)) + 0.0 * to_array(beta)

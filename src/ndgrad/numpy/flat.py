@@ -9,6 +9,7 @@ import numpy as np
 
 from ndgrad.autograd.variable import np_dtype
 from ndgrad.numpy.coercion import as_array, flat, plain, with_dtype
+from ndgrad.numpy.indexing import put
 
 
 class FlatElements:
@@ -37,8 +38,6 @@ class FlatElements:
         return made if isinstance(key, (int, np.integer)) else made.copy()
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        from ndgrad.numpy.indexing import put
-
         places = np.arange(len(self))[plain(key)]
         if np.size(places):
             put(self.base, np.atleast_1d(places), with_dtype(as_array(value), np_dtype(self.base)))

@@ -8,6 +8,7 @@ import numpy as np
 
 from ndgrad.arrays.precision import is_floating, is_inexact
 from ndgrad.autograd.variable import np_dtype
+from ndgrad.numpy import reductions, statistics
 from ndgrad.numpy.coercion import (
     arranged_like,
     as_array,
@@ -335,8 +336,6 @@ def _pad_ramp(t: Any, d: int, before: int, after: int, ends: tuple[Any, Any]) ->
 
 
 def _pad_statistic(t: Any, d: int, before: int, after: int, mode: str, length: Any) -> Any:
-    from ndgrad.numpy import reductions, statistics
-
     n = t.shape[d]
     lengths = (
         [(n, n)] * t.ndim

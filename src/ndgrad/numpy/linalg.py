@@ -46,11 +46,11 @@ __all__ = [
     "solve", "svd", "svdvals", "tensordot", "tensorinv", "tensorsolve", "trace", "vecdot", "vector_norm",
 ]  # fmt: skip
 
-_EigResult = type(np.linalg.eig(np.eye(1)))
-_EighResult = type(np.linalg.eigh(np.eye(1)))
-_QRResult = type(np.linalg.qr(np.eye(1)))
-_SlogdetResult = type(np.linalg.slogdet(np.eye(1)))
-_SVDResult = type(np.linalg.svd(np.eye(1)))
+_EigResult: Any = type(np.linalg.eig(np.eye(1)))
+_EighResult: Any = type(np.linalg.eigh(np.eye(1)))
+_QRResult: Any = type(np.linalg.qr(np.eye(1)))
+_SlogdetResult: Any = type(np.linalg.slogdet(np.eye(1)))
+_SVDResult: Any = type(np.linalg.svd(np.eye(1)))
 
 # ----- what is taken -----------------------------------------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ from ndgrad.autograd.inplace import write
 from ndgrad.autograd.variable import np_dtype
 from ndgrad.numpy import elementwise, indexing, products, reductions, shapes, sorting
 from ndgrad.numpy._array import Array
-from ndgrad.numpy.universal import FUNCTIONS
+from ndgrad.numpy.ufunc_objects import FUNCTIONS
 from ndgrad.ops import fill as fill_ops
 
 #: File -> functions whose first argument is the array.

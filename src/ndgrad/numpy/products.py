@@ -88,7 +88,7 @@ def einsum(*args: Any, out: Any = None, optimize: Any = False, dtype: Any = None
         pairs, last = args[: len(args) // 2 * 2], args[len(args) // 2 * 2 :]
         values = [with_dtype(t, dtype) for t in operands(*pairs[::2])]
         mixed = [item for t, names in zip(values, pairs[1::2], strict=True) for item in (t, list(names))]
-        made = einsum_api.einsum(*mixed, *(list(names) for names in last))
+        made = einsum_api.einsum(*mixed, *(list(names) for names in last))  # type: ignore[arg-type]  # operands and lists by turns
     if made.ndim > 1 and memory_of(made).size and not any(is_view_of(made, t) for t in values):
         made = arranged(made, _einsum_order(args, values, order, optimize))
     return deliver("einsum", made, out, casting if casting == "unsafe" else "same_kind")

@@ -25,6 +25,7 @@ from ndgrad.numpy.coercion import (
     values_of,
     with_dtype,
 )
+from ndgrad.numpy.indexing import take_along_axis
 from ndgrad.ops import arithmetic, join
 from ndgrad.ops import order as ops
 
@@ -84,8 +85,6 @@ def argpartition(a: Any, kth: Any, axis: Any = -1, kind: str = "introselect", or
 
 
 def _along(t: Any, places: Any, axis: int) -> Any:
-    from ndgrad.numpy.indexing import take_along_axis
-
     return take_along_axis(t, constant(places), axis)
 
 

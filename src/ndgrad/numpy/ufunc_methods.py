@@ -32,7 +32,7 @@ from ndgrad.numpy.coercion import (
     with_dtype,
 )
 from ndgrad.numpy.ufuncs import call, implementation
-from ndgrad.ops import arithmetic, extremum, join, reduce, scan, selection, softmax
+from ndgrad.ops import arithmetic, extremum, index, join, reduce, scan, selection, softmax
 from ndgrad.ops import fill as fill_ops
 from ndgrad.ops import shape as shape_ops
 
@@ -320,6 +320,4 @@ def _at_in_rounds(ufunc: Any, array: Any, items: tuple[Any, ...], second: tuple[
 
 
 def _put(flat: Any, places: Any, values: Any) -> Any:
-    from ndgrad.ops import index
-
     return index.index_put(flat, values, constant(places), accumulate=False)

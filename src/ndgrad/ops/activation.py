@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy
 
-from ndgrad.arrays import single
+from ndgrad.arrays import float32_approximations
 from ndgrad.arrays.blockwise import blockwise
-from ndgrad.arrays.constants import Constants
+from ndgrad.arrays.scalar_operands import Constants
 from ndgrad.ops.error_function import _special
 from ndgrad.ops.errors import refuse_complex
 from ndgrad.ops.table import elementwise
@@ -290,7 +290,7 @@ _NORMAL = Constants(0.5, -math.sqrt(0.5), -0.5, _DENSITY)
 def _normal(np: Any, x: Any) -> Any:
     """P(x). Of many single-precision numbers it is had from a vectorised erf, which is quicker than SciPy's by far."""
     if x.dtype.char == "f" and x.size >= 256 and x.__class__ is numpy.ndarray:
-        return single.normal_distribution(x)
+        return float32_approximations.normal_distribution(x)
     half, root, _, _ = _NORMAL(x)
     return _special(np, "erfc")(x * root) * half
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ndgrad.autograd.op_observers import in_place_form
 from ndgrad.ops.vocabulary import find
 
 _SAME = {"mm": "matmul", "bmm": "matmul", "mv": "matmul", "dot": "matmul", "_to_copy": "cast", "copy_": "copy_", "view": "reshape"}
@@ -43,7 +44,5 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(name)
     own = _SAME.get(name, name)
     if own.endswith("_"):
-        from ndgrad.autograd.observe import in_place_form
-
         return Packet(in_place_form(find(own[:-1])))
     return Packet(find(own))

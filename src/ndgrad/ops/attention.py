@@ -21,7 +21,7 @@ from typing import Any
 import numpy
 
 from ndgrad.arrays import threads
-from ndgrad.arrays.lines import is_lines, line_sum
+from ndgrad.arrays.short_rows import is_lines, line_sum
 from ndgrad.ops.errors import refuse_complex
 from ndgrad.ops.extremum import largest
 from ndgrad.ops.table import op

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy
 
-from ndgrad.arrays.host import on_host
+from ndgrad.arrays.host_fallback import on_host
 from ndgrad.ops.banded import _row, _shifted, _stacked
 from ndgrad.ops.matrix import LinAlgError
 from ndgrad.ops.table import op

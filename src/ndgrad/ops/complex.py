@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ndgrad.arrays.constants import beside_arrays
 from ndgrad.arrays.precision import is_floating
+from ndgrad.arrays.scalar_operands import beside_arrays
 from ndgrad.ops.table import elementwise, op
 
 # ----- parts -------------------------------------------------------------------------------------------------------------

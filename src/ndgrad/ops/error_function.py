@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy
 
-from ndgrad.arrays.host import on_host
+from ndgrad.arrays.host_fallback import on_host
 from ndgrad.arrays.special_source import in_promoted_type, special
 from ndgrad.ops.table import elementwise
 

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy
 
-from ndgrad.arrays.lines import is_lines, line_extremum
 from ndgrad.arrays.meta import zeros_beside
 from ndgrad.arrays.precision import INEXACT
 from ndgrad.arrays.scatter import add_at
+from ndgrad.arrays.short_rows import is_lines, line_extremum
 from ndgrad.ops.reduce import behind_batch, keep
 from ndgrad.ops.table import NOT_DIFFERENTIABLE, op
 

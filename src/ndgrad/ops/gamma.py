@@ -13,9 +13,9 @@ from typing import Any, NoReturn
 
 import numpy
 
-from ndgrad.arrays.constants import beside_arrays
-from ndgrad.arrays.host import to_host
+from ndgrad.arrays.host_fallback import to_host
 from ndgrad.arrays.precision import is_floating
+from ndgrad.arrays.scalar_operands import beside_arrays
 from ndgrad.ops.error_function import _special
 from ndgrad.ops.table import elementwise
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ndgrad._tensor import Tensor
 from ndgrad.autograd.modes import restore, scope
 from ndgrad.autograd.variable import Variable, wrap
 from ndgrad.ops.table import op
@@ -17,7 +18,6 @@ from ndgrad.ops.table import op
 def _pull(g: Any, params: tuple[Any, ...], out: Any, rule: Any, needs: tuple[bool, ...], ops: Any) -> tuple[Any, ...]:
     if not ops.raw:
         return tuple(rule.pull(out, params, g, needs))
-    from ndgrad._tensor import Tensor
 
     # Recording is on for plain tensors, of which nothing is recorded: a graph in the result shows that the rule used a tensor
     # which it does not know of, and whose gradient would be lost.

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy
 
-from ndgrad.arrays.constants import beside_arrays
-from ndgrad.arrays.lines import is_lines, line_sum
+from ndgrad.arrays.scalar_operands import beside_arrays
+from ndgrad.arrays.short_rows import is_lines, line_sum
 from ndgrad.ops.errors import refuse_complex
 from ndgrad.ops.extremum import largest
 from ndgrad.ops.table import elementwise, op

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from ndgrad.arrays import matrix_equations
-from ndgrad.arrays.host import on_host
+from ndgrad.arrays.host_fallback import on_host
 from ndgrad.ops.matrix import adjoint, guarded, hermitian
 from ndgrad.ops.matrix_function import derivative_by_blocks
 from ndgrad.ops.table import op

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ndgrad.autograd.watch import RANGE, Begun, begin, end
+from ndgrad.autograd.call_watchers import RANGE, Begun, begin, end
 
 
 class _Handle:

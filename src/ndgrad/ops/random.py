@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy
 
-from ndgrad.arrays.host import to_host
+from ndgrad.arrays.host_fallback import to_host
 from ndgrad.arrays.precision import finfo, result_dtype, widened
 from ndgrad.generator import Generator, default_generator
 from ndgrad.ops.table import NOT_DIFFERENTIABLE, RANDOM, Op, op

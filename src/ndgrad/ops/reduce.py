@@ -10,8 +10,8 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
-from ndgrad.arrays.lines import is_lines, line_sum
 from ndgrad.arrays.precision import HALF, finfo, is_inexact, rounded
+from ndgrad.arrays.short_rows import is_lines, line_sum
 from ndgrad.ops.shape import inverse_permutation
 from ndgrad.ops.table import NOT_DIFFERENTIABLE, op
 

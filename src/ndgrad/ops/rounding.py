@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ndgrad.arrays.constants import beside_arrays
 from ndgrad.arrays.precision import FLOATING, INEXACT, finfo, is_half, rounded, widened
+from ndgrad.arrays.scalar_operands import beside_arrays
 from ndgrad.ops.table import elementwise
 
 # ----- to whole numbers ------------------------------------------------------------------------------------------------

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy
 
-from ndgrad.arrays.constants import beside_arrays
 from ndgrad.arrays.meta import zeros_beside
 from ndgrad.arrays.precision import FLOATING
+from ndgrad.arrays.scalar_operands import beside_arrays
 from ndgrad.ops.table import elementwise, op
 
 # From this many elements on, masking bits is quicker than branching.

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy
 
-from ndgrad.arrays.lines import SMALL, is_lines, line_sum
 from ndgrad.arrays.precision import FLOATING
+from ndgrad.arrays.short_rows import SMALL, is_lines, line_sum
 from ndgrad.ops.errors import refuse_complex
 from ndgrad.ops.extremum import largest
 from ndgrad.ops.reduce import keep

@@ -13,7 +13,7 @@ from typing import Any
 import numpy
 
 from ndgrad.arrays import triangular
-from ndgrad.arrays.host import on_host
+from ndgrad.arrays.host_fallback import on_host
 from ndgrad.arrays.precision import is_inexact
 from ndgrad.ops.matrix import adjoint, align, guarded, hermitian, largest
 from ndgrad.ops.table import op

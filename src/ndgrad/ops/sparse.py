@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ndgrad.arrays.host import on_host
+from ndgrad.arrays.host_fallback import on_host
 from ndgrad.arrays.sparse_pattern import stacked
 from ndgrad.ops.matrix import align
 from ndgrad.ops.table import op

@@ -13,8 +13,9 @@ from typing import Any
 
 import numpy
 
-from ndgrad.arrays.constants import beside_arrays
+from ndgrad.arrays.scalar_operands import beside_arrays
 from ndgrad.arrays.special_source import in_promoted_type
+from ndgrad.ops.error_function import _special
 from ndgrad.ops.gamma import beside, digamma_rise, no_derivative, on_host, real_function
 from ndgrad.ops.table import elementwise
 
@@ -222,8 +223,6 @@ exp1 = elementwise("exp1", real_function("exp1"), x=lambda t, x, ops: t * -(ops.
 
 def _expn(np: Any, n: Any, x: Any) -> Any:
     """E_n(x), of whole n; SciPy has those from 0 on, and below E_n(x) = x^(n-1) gamma(1 - n) Q(1 - n, x)."""
-    from ndgrad.ops.error_function import _special
-
     order, at = np.broadcast_arrays(np.asarray(n), np.asarray(x))
     below = order < 0
     if not below.any():

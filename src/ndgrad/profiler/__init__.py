@@ -1,6 +1,6 @@
 """The profiler under the names of torch.profiler: `profile` with a schedule of steps, and what to do when a trace is ready.
 
-It is ndgrad.autograd.profiler's, started and stopped by a schedule: of a long training run a few steps are measured, after others that
+It is ndgrad.profiler.timing's, started and stopped by a schedule: of a long training run a few steps are measured, after others that
 are left alone or run to warm up.
 """
 
@@ -11,9 +11,9 @@ import os
 from collections.abc import Callable, Iterable
 from typing import Any, Self
 
-from ndgrad.autograd.profiler import kineto_available, record_function
-from ndgrad.autograd.profiler import profile as _autograd_profile
-from ndgrad.autograd.profiler_util import EventList
+from ndgrad.profiler.events import EventList
+from ndgrad.profiler.timing import kineto_available, record_function
+from ndgrad.profiler.timing import profile as _autograd_profile
 
 __all__ = ["ProfilerAction", "ProfilerActivity", "kineto_available", "profile", "record_function", "schedule", "supported_activities"]
 

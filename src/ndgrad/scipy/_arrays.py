@@ -8,16 +8,16 @@ from typing import Any
 import numpy as np
 
 from ndgrad.autograd.variable import Variable
-from ndgrad.implicit.faces import faced
+from ndgrad.implicit.rewrapping import with_face
 from ndgrad.numpy._array import Array
 from ndgrad.numpy.coercion import inexact
 from ndgrad.pytree import tree_map
-from ndgrad.scipy._beyond import floating
+from ndgrad.scipy._without_rules import floating
 
 
 def as_array(value: Any) -> Any:
     """An Array of floating numbers; a list may hold tensors."""
-    return inexact(faced(value, Array)) if isinstance(value, Variable) else floating(value)
+    return inexact(with_face(value, Array)) if isinstance(value, Variable) else floating(value)
 
 
 def as_arrays(tree: Any) -> Any:

@@ -10,7 +10,7 @@ import numpy
 import ndgrad.numpy as np
 from ndgrad.autograd.variable import np_dtype
 from ndgrad.numpy.coercion import many_axes, one_axis
-from ndgrad.scipy._beyond import beyond, floating
+from ndgrad.scipy._without_rules import beyond, floating
 
 # ----- Fourier transforms -----------------------------------------------------------------------------------------------------
 

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from ndgrad.autograd.variable import Variable
-from ndgrad.implicit.layout import PyTree
 from ndgrad.implicit.odes import OdeResult
 from ndgrad.implicit.odes import solve_ivp as _solve_ivp
+from ndgrad.implicit.packing import PyTree
 from ndgrad.implicit.quadrature import quad as _quad
 from ndgrad.numpy._array import Array
 from ndgrad.ops.vocabulary import tensor_ops

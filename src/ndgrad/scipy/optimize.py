@@ -13,18 +13,19 @@ from typing import Any
 
 import numpy as np
 
+from ndgrad import linalg
 from ndgrad.autograd.variable import Variable
 from ndgrad.func.jacobian import jacfwd
 from ndgrad.func.transforms import grad
 from ndgrad.implicit.constraints import constant
 from ndgrad.implicit.convergence import ConvergenceError, ConvergenceWarning, SingularError, scipy_module
 from ndgrad.implicit.equations import carries_derivative
-from ndgrad.implicit.faces import faced
-from ndgrad.implicit.layout import Layout, PyTree
 from ndgrad.implicit.optima import cost_of, find_least_squares, find_minimum, flat_residuals, scalar_result
+from ndgrad.implicit.packing import Layout, PyTree
+from ndgrad.implicit.rewrapping import with_face
 from ndgrad.implicit.roots import find_root
 from ndgrad.numpy._array import Array
-from ndgrad.pytree import tree_flatten
+from ndgrad.pytree import tree_flatten, tree_map
 from ndgrad.scipy._arrays import as_array, as_arrays
 
 
@@ -190,8 +191,6 @@ def curve_fit(
     Both are differentiable in `xdata`, `ydata`, `sigma` and what `f` closes over. `sigma` holds standard deviations, or a covariance
     matrix.
     """
-    from ndgrad import linalg
-
     x = as_array(xdata) if not callable(getattr(xdata, "keys", None)) else xdata
     y = as_array(ydata)
     if p0 is None:
@@ -206,7 +205,7 @@ def curve_fit(
     weights = None if sigma is None else as_array(sigma)
 
     def residuals(p: Any, x: Any, y: Any, *weights: Any) -> Any:
-        r = faced(f(x, *(p[i] for i in range(p.shape[0]))), Array) - y
+        r = with_face(f(x, *(p[i] for i in range(p.shape[0]))), Array) - y
         if not weights:
             return r.ravel()
         (s,) = weights
@@ -337,8 +336,6 @@ def root_scalar(
 
 def fixed_point(func: Callable[..., Any], x0: Any, args: Any = (), xtol: float = 1e-8, maxiter: int = 500, method: str = "del2") -> Any:
     """`scipy.optimize.fixed_point`; the fixed point is differentiable in `args` and in what `func` closes over."""
-    from ndgrad.pytree import tree_map
-
     start = as_arrays(x0)
 
     def residual(x: Any, *given: Any) -> Any:

@@ -20,7 +20,7 @@ from ndgrad.autograd.variable import np_dtype
 from ndgrad.numpy.coercion import as_array, deliver, inexact, many_axes, operands
 from ndgrad.ops import bessel_order, hypergeometric, integral
 from ndgrad.ops.vocabulary import tensor_ops as S
-from ndgrad.scipy._beyond import beyond
+from ndgrad.scipy._without_rules import beyond
 
 # ----- ops of the table, as ufuncs ------------------------------------------------------------------------------------------
 

@@ -16,9 +16,10 @@ from typing import Any
 
 import numpy as np
 
+from ndgrad._tensor import Tensor
 from ndgrad.arrays.precision import is_inexact, result_dtype
-from ndgrad.autograd.progress import Progress
-from ndgrad.autograd.variable import Variable, wrap
+from ndgrad.autograd.gradcheck.progress import Progress
+from ndgrad.autograd.variable import Variable, np_dtype, wrap
 from ndgrad.func.transforms import jvp, vjp, vmap
 from ndgrad.ops.table import DATA_DEPENDENT, NOT_DIFFERENTIABLE, RANDOM, Op
 
@@ -397,8 +398,6 @@ class _Case:
 
 
 def wrap_array(a: Any) -> Any:
-    from ndgrad._tensor import Tensor
-
     return wrap(Tensor, a) if isinstance(a, (np.ndarray, np.generic)) else a
 
 
@@ -422,8 +421,6 @@ def _dtype(t: Any) -> Any:
 
 
 def _kind(t: Any) -> str:
-    from ndgrad.autograd.variable import np_dtype
-
     return str(np_dtype(t).kind)
 
 

@@ -7,7 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from ndgrad.api.data import tensor
 from ndgrad.arrays.precision import finfo
+from ndgrad.dtypes import as_dtype, as_numpy_dtype
+from ndgrad.generator import default_generator
 
 
 def make_tensor(
@@ -30,9 +33,6 @@ def make_tensor(
     >>> t.shape, t.dtype, t.is_contiguous(), bool((t >= 1).all())
     (ndgrad.Size([2, 3]), ndgrad.float32, False, True)
     """
-    from ndgrad.api.data import tensor
-    from ndgrad.dtypes import as_dtype, as_numpy_dtype
-
     sizes = tuple(shape[0]) if len(shape) == 1 and not isinstance(shape[0], int) else tuple(shape)
     kind = as_numpy_dtype(dtype)
     discrete = kind.kind in "biu"
@@ -80,8 +80,6 @@ def _interval(kind: np.dtype[Any], dtype: Any, low: float | None, high: float | 
 
 
 def _draw(kind: np.dtype[Any], shape: tuple[int, ...], start: float, stop: float) -> Any:
-    from ndgrad.generator import default_generator
-
     random = default_generator.numpy
     if kind.kind in "iu":
         return random.integers(int(start), int(stop), shape, dtype=kind)

@@ -1,4 +1,4 @@
-"""Dispatch modes, under the name that torch programs import them by. What they are is told in ndgrad.autograd.observe."""
+"""Dispatch modes, under the name that torch programs import them by. What they are is told in ndgrad.autograd.op_observers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from ndgrad.autograd.modes import restore, scope, thread
-from ndgrad.autograd.observe import DispatchMode
+from ndgrad.autograd.op_observers import DispatchMode
 from ndgrad.autograd.subclass import has_dispatch
 from ndgrad.autograd.variable import Variable
 

@@ -17,10 +17,10 @@ around zeros and joints.
 
 from __future__ import annotations
 
-from .bessel_function import i0, i0e, i1, i1e
-from .error_function import erf, erfc, erfcx, erfinv, log_ndtr, ndtr, ndtri
-from .gamma_function import digamma, lgamma, polygamma, trigamma, zeta
-from .incomplete_gamma import betaln, gammainc, gammaincc
+from ndgrad.arrays.special.bessel_function import i0, i0e, i1, i1e
+from ndgrad.arrays.special.error_function import erf, erfc, erfcx, erfinv, log_ndtr, ndtr, ndtri
+from ndgrad.arrays.special.gamma_function import digamma, lgamma, polygamma, trigamma, zeta
+from ndgrad.arrays.special.incomplete_gamma import betaln, gammainc, gammaincc
 
 __all__ = [
     "erf", "erfc", "erfcx", "erfinv", "ndtr", "ndtri", "log_ndtr",

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .blocks import Block, Coefficients, over_arrays, polynomial, split
+from ndgrad.arrays.special.blocks import Block, Coefficients, over_arrays, polynomial, split
 
 # I0(x) and 2 I1(x)/x in x**2/4, |x| <= 8: close to the power series, whose terms are all positive. Fit errors
 # 8.7e-19, 1.4e-19.

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .blocks import Block, Coefficients, over_arrays, polynomial, quotient, split
+from ndgrad.arrays.special.blocks import Block, Coefficients, over_arrays, polynomial, quotient, split
 
 _SQRT_HALF = math.sqrt(0.5)
 _SQRT_TWO = math.sqrt(2.0)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .blocks import Block, Coefficients, Kernel, over_arrays, polynomial, quotient, split
+from ndgrad.arrays.special.blocks import Block, Coefficients, Kernel, over_arrays, polynomial, quotient, split
 
 # ----- lgamma, digamma, trigamma -----
 #

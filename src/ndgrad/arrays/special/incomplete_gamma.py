@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .blocks import Block, Coefficients, over_arrays, polynomial, split
-from .error_function import erfc_block
-from .gamma_function import HALF_LOG_TWO_PI, lgamma_block, lgamma_of_one_plus, stirling_rest
+from ndgrad.arrays.special.blocks import Block, Coefficients, over_arrays, polynomial, split
+from ndgrad.arrays.special.error_function import erfc_block
+from ndgrad.arrays.special.gamma_function import HALF_LOG_TWO_PI, lgamma_block, lgamma_of_one_plus, stirling_rest
 
 
 def _betaln_far(small: Block, large: Block) -> Block:

@@ -24,6 +24,7 @@ from ndgrad.compat.autograd.extend import watch_primitives
 from ndgrad.func.levels import level_number
 from ndgrad.numpy.coercion import as_array
 from ndgrad.pytree import tree_flatten, tree_leaves, tree_map, tree_structure, tree_unflatten
+from ndgrad.utils.checkpoint import checkpoint as run_checkpointed
 
 Function = Callable[..., Any]
 
@@ -340,8 +341,6 @@ def make_ggnvp(f: Function, g: Function = _half_square, f_argnum: Any = 0) -> Fu
 
 def checkpoint(fun: Function) -> Function:
     """`fun` without what it saves for the gradient, which is computed again when it is needed."""
-    from ndgrad.utils.checkpoint import checkpoint as run_checkpointed
-
     @functools.wraps(fun)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         if not any(is_box(leaf) for leaf in tree_leaves((args, kwargs))):

@@ -16,6 +16,7 @@ from ndgrad.arrays.precision import result_dtype
 from ndgrad.func.sparsity.rules import Array, Call, everything, rule
 from ndgrad.func.sparsity.sets import CONSTANT, DISCRETE, Ids
 from ndgrad.ops.table import table
+from ndgrad.ops.window import _Layout
 
 # ----- one source per element ------------------------------------------------------------------------------------------------
 
@@ -164,8 +165,6 @@ def _promoted(x: Array, y: Array) -> Array:
 @rule("strided_values", "as_strided_backward")
 def _strided(call: Call) -> Any:
     """Elements that share a place in memory are combined there; leading dimensions are a batch."""
-    from ndgrad.ops.window import _Layout
-
     layout = _Layout(np, call.settings["source"], call.settings["target"])
     to, back = (layout.source, layout.target) if call.op.name == "strided_values" else (layout.target, layout.source)
     ids = call.operands[0].ids

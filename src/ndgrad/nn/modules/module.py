@@ -12,6 +12,8 @@ from collections.abc import Callable
 from typing import Any, Self
 
 from ndgrad import dtypes
+from ndgrad.api.convert import _read_to, converted
+from ndgrad.api.creation import empty, empty_like
 from ndgrad.autograd.grad_mode import no_grad
 from ndgrad.nn.modules.hooks import (
     Hooked,
@@ -160,8 +162,6 @@ class Module(Hooked, Stateful, Registry):
 
         A dtype must be floating point or complex, and integer buffers keep theirs.
         """
-        from ndgrad.api.convert import _read_to, converted
-
         dtype, device, _, order = _read_to(args, dict(kwargs))
         if dtype is not None:
             dtype = dtypes.as_dtype(dtypes.as_numpy_dtype(dtype))
@@ -215,8 +215,6 @@ class Module(Hooked, Stateful, Registry):
 
     def to_empty(self, *, device: Any, recurse: bool = True) -> Self:
         """Give all parameters and buffers memory on a device, without values."""
-        from ndgrad.api.creation import empty_like
-
         return self._apply(lambda t: empty_like(t, device=device), recurse=recurse)
 
     # ----- text -----
@@ -248,8 +246,6 @@ def indented(text: str, spaces: int) -> str:
 
 def new_parameter(*shape: int, device: Any = None, dtype: Any = None) -> Any:
     """A parameter without values, for a module to initialise."""
-    from ndgrad.api.creation import empty
-
     return Parameter(empty(shape, device=device, dtype=dtype))
 
 

@@ -12,6 +12,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+from ndgrad.api.data import as_tensor
 from ndgrad.arrays.library import is_raw_array
 from ndgrad.autograd.grad_mode import no_grad
 from ndgrad.autograd.hooks import RemovableHandle
@@ -233,8 +234,6 @@ class Stateful:
     def _load_one(self, name: str, key: str, tensor: Any, given: Any, assign: bool) -> str | None:
         """Load one tensor; what went wrong, if anything did."""
         if is_raw_array(given):
-            from ndgrad.api.data import as_tensor
-
             given = as_tensor(given)  # weights out of an npz file
         if not isinstance(given, Variable):
             return (

@@ -22,7 +22,7 @@ def get_total_norm(tensors: Any, norm_type: float = 2.0, error_if_nonfinite: boo
     """The norm of all tensors together, as if they were one vector. (`foreach` is accepted and changes nothing.)"""
     from ndgrad.linalg import vector_norm  # here, since importing ndgrad.nn need not load linear algebra
 
-    given = [tensors] if isinstance(tensors, Variable) else list(tensors)
+    given: list[Any] = [tensors] if isinstance(tensors, Variable) else list(tensors)
     order = float(norm_type)
     if not given:
         return zeros(())

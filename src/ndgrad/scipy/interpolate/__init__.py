@@ -5,7 +5,7 @@ Interpolants are differentiable in the data, in the points of evaluation and, wh
 
 from __future__ import annotations
 
-from ndgrad.scipy._beyond import beyond
+from ndgrad.scipy._without_rules import beyond
 from ndgrad.scipy.interpolate import bsplines, grids, piecewise, scattered
 from ndgrad.scipy.interpolate.bsplines import *  # noqa: F403
 from ndgrad.scipy.interpolate.grids import *  # noqa: F403

@@ -14,7 +14,7 @@ import ndgrad.numpy as np
 from ndgrad.autograd.variable import np_dtype
 from ndgrad.numpy.coercion import one_axis, operands, values_of
 from ndgrad.ops.banded import solve_banded
-from ndgrad.scipy._beyond import floating
+from ndgrad.scipy._without_rules import floating
 from ndgrad.storage import batch_dims, memory_of
 
 __all__ = ["Akima1DInterpolator", "CubicHermiteSpline", "CubicSpline", "PPoly", "PchipInterpolator", "pchip_interpolate"]

@@ -14,8 +14,10 @@ import numpy
 import ndgrad.numpy as np
 from ndgrad.autograd.variable import np_dtype
 from ndgrad.numpy.coercion import one_axis, values_of
-from ndgrad.scipy._beyond import floating
+from ndgrad.scipy._without_rules import floating
+from ndgrad.scipy.interpolate.grids import interp1d
 from ndgrad.scipy.interpolate.piecewise import _at_axis, columns
+from ndgrad.scipy.signal.response import _from_roots
 from ndgrad.storage import memory_of
 
 __all__ = [
@@ -188,8 +190,6 @@ def griddata(points: Any, values: Any, xi: Any, method: str = "linear", fill_val
     if sites.ndim < 2:
         sites = sites[:, None]
     if sites.shape[-1] == 1 and method in ("nearest", "linear", "cubic"):
-        from ndgrad.scipy.interpolate.grids import interp1d
-
         at = _as_points(xi)
         at = at[..., 0] if at.ndim and at.shape[-1] == 1 else at
         fill = "extrapolate" if method == "nearest" else fill_value
@@ -279,8 +279,6 @@ class _Polynomial:
 
 def lagrange(x: Any, w: Any) -> Any:
     """The polynomial through points (x, w), by its coefficients `.c`; for more than about 20 points it is unstable."""
-    from ndgrad.scipy.signal.response import _from_roots
-
     sites, values = floating(x), floating(w)
     n = sites.shape[0]
     total: Any = 0.0

@@ -7,7 +7,7 @@ Eigenvectors and singular vectors have signs of their own: those of NumPy's LAPA
 
 from __future__ import annotations
 
-from ndgrad.scipy._beyond import beyond
+from ndgrad.scipy._without_rules import beyond
 from ndgrad.scipy.linalg import equations, factors, functions, spectral, structured, systems
 from ndgrad.scipy.linalg.equations import *  # noqa: F403
 from ndgrad.scipy.linalg.factors import *  # noqa: F403

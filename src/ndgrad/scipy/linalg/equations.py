@@ -10,7 +10,7 @@ import ndgrad.numpy as np
 from ndgrad.numpy.coercion import operands
 from ndgrad.ops import matrix_equation
 from ndgrad.ops.vocabulary import tensor_ops
-from ndgrad.scipy._beyond import floating
+from ndgrad.scipy._without_rules import floating
 from ndgrad.scipy.linalg.systems import adjoint, square
 
 __all__ = [

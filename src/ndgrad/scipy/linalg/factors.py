@@ -11,7 +11,7 @@ from ndgrad.api import decomposition
 from ndgrad.numpy.coercion import as_array, constant, operands, values_of
 from ndgrad.ops import banded, banded_cholesky, matrix_root
 from ndgrad.ops.vocabulary import tensor_ops
-from ndgrad.scipy._beyond import finite
+from ndgrad.scipy._without_rules import finite
 from ndgrad.scipy.linalg.systems import adjoint, square, times_columns
 
 __all__ = [
@@ -142,7 +142,7 @@ def qr(a: Any, overwrite_a: bool = False, lwork: Any = None, mode: str = "full",
     else:
         q, r = decomposition.qr(t, "reduced")
         if mode == "r":
-            q, r = None, np.pad(r, [(0, 0)] * (t.ndim - 2) + [(0, m - r.shape[-2]), (0, 0)])
+            r = np.pad(r, [(0, 0)] * (t.ndim - 2) + [(0, m - r.shape[-2]), (0, 0)])
         found = (r,) if mode == "r" else (q, r)
     return (*found, order) if order is not None else found
 

@@ -12,7 +12,7 @@ from ndgrad.autograd.variable import np_dtype
 from ndgrad.numpy import linalg as numpy_linalg
 from ndgrad.numpy.coercion import operands, values_of
 from ndgrad.ops.vocabulary import tensor_ops
-from ndgrad.scipy._beyond import finite
+from ndgrad.scipy._without_rules import finite
 from ndgrad.scipy.linalg.factors import _dense
 from ndgrad.scipy.linalg.systems import adjoint, all_bands, square
 

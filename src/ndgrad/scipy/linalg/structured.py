@@ -11,7 +11,7 @@ import numpy
 
 import ndgrad.numpy as np
 from ndgrad.numpy.coercion import as_array, operands
-from ndgrad.scipy._beyond import floating
+from ndgrad.scipy._without_rules import floating
 
 __all__ = [
     "block_diag", "circulant", "companion", "convolution_matrix", "diagsvd", "fiedler", "fiedler_companion", "hankel", "khatri_rao", "kron",

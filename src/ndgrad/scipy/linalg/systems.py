@@ -9,10 +9,12 @@ import numpy
 import ndgrad.numpy as np
 from ndgrad.api import solve as solve_api
 from ndgrad.autograd.variable import np_dtype
+from ndgrad.numpy import linalg
 from ndgrad.numpy.coercion import operands, plain, values_of
 from ndgrad.ops import banded, toeplitz
 from ndgrad.ops.vocabulary import tensor_ops
-from ndgrad.scipy._beyond import finite, floating
+from ndgrad.scipy._without_rules import finite, floating
+from ndgrad.storage import batch_dims
 
 __all__ = [
     "det", "inv", "lstsq", "matmul_toeplitz", "norm", "pinv", "pinvh", "solve", "solve_banded", "solve_circulant", "solve_toeplitz",
@@ -111,8 +113,6 @@ def solve_triangular(
 
 
 def _in_vmap(t: Any) -> bool:
-    from ndgrad.storage import batch_dims
-
     return batch_dims(t) > 0
 
 
@@ -125,8 +125,6 @@ def det(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> Any:
 
 
 def norm(a: Any, ord: Any = None, axis: Any = None, keepdims: bool = False, check_finite: bool = True) -> Any:
-    from ndgrad.numpy import linalg
-
     return linalg.norm(finite(a, check_finite), ord, axis, keepdims)
 
 
@@ -162,8 +160,6 @@ def lstsq(
     lapack_driver: str | None = None,
 ) -> tuple[Any, Any, Any, Any]:  # fmt: skip
     """Least squares solutions, residues, the rank and the singular values; all but the rank are differentiable."""
-    from ndgrad.numpy import linalg
-
     x, y = _pair(a, b, check_finite)
     limit = numpy.finfo(np_dtype(x)).eps if cond is None else plain(cond)
     made, residues, rank, values = linalg.lstsq(x, y, float(limit))

@@ -5,7 +5,7 @@ Images of whole numbers give whole numbers, as in SciPy, and have no derivatives
 
 from __future__ import annotations
 
-from ndgrad.scipy._beyond import beyond
+from ndgrad.scipy._without_rules import beyond
 from ndgrad.scipy.ndimage import filters, interpolation, measurements
 from ndgrad.scipy.ndimage.filters import *  # noqa: F403
 from ndgrad.scipy.ndimage.interpolation import *  # noqa: F403

@@ -16,7 +16,7 @@ from ndgrad.autograd.stake import at_stake
 from ndgrad.autograd.variable import Variable, np_dtype
 from ndgrad.implicit.convergence import scipy_module
 from ndgrad.numpy.coercion import as_array, constant, deliver, many_axes
-from ndgrad.scipy._beyond import without_tensors
+from ndgrad.scipy._without_rules import without_tensors
 
 #: Names that mean the same for filters.
 _SAME = {"grid-mirror": "reflect", "grid-constant": "constant", "grid-wrap": "wrap"}

@@ -18,7 +18,7 @@ import numpy
 import ndgrad.numpy as np
 from ndgrad.autograd.variable import Variable
 from ndgrad.numpy.coercion import one_axis, values_of
-from ndgrad.scipy._beyond import floating
+from ndgrad.scipy._without_rules import floating
 from ndgrad.scipy.ndimage.borders import of_images, sequence
 
 __all__ = [

@@ -9,7 +9,8 @@ import numpy
 
 import ndgrad.numpy as np
 from ndgrad.numpy.coercion import as_array, plain
-from ndgrad.scipy._beyond import floating
+from ndgrad.scipy._without_rules import floating
+from ndgrad.scipy.ndimage.borders import sequence
 
 __all__ = [
     "center_of_mass", "fourier_gaussian", "fourier_shift", "fourier_uniform", "maximum", "mean", "median", "minimum", "standard_deviation",
@@ -85,8 +86,6 @@ def _frequencies(shape: tuple[int, ...], n: int, axis: int, d: int) -> Any:
 
 
 def _spectral(input: Any, value: Any, n: int, axis: int, factor: Callable[[Any, Any], Any]) -> Any:
-    from ndgrad.scipy.ndimage.borders import sequence
-
     t = floating(input)
     made = t
     for d, v in enumerate(sequence(value, t.ndim)):

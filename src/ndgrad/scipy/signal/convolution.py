@@ -9,7 +9,9 @@ import ndgrad.numpy as np
 from ndgrad.autograd.variable import np_dtype
 from ndgrad.numpy.coercion import many_axes, operands
 from ndgrad.ops.vocabulary import tensor_ops
-from ndgrad.scipy._beyond import floating
+from ndgrad.scipy._without_rules import floating
+from ndgrad.scipy.fft import next_fast_len
+from ndgrad.scipy.signal.filters import lfilter
 
 __all__ = ["convolve", "convolve2d", "correlate", "correlate2d", "deconvolve", "fftconvolve", "oaconvolve"]
 
@@ -70,7 +72,6 @@ def _by_transform(x: Any, y: Any, axes: tuple[int, ...]) -> Any:
     sizes = [x.shape[d] + y.shape[d] - 1 for d in axes]
     if not axes:
         return x * y
-    from ndgrad.scipy.fft import next_fast_len
 
     complex_result = "c" in (np_dtype(x).kind, np_dtype(y).kind)
     fast = [next_fast_len(n, not complex_result) for n in sizes]
@@ -175,8 +176,6 @@ def correlate2d(in1: Any, in2: Any, mode: str = "full", boundary: str = "fill", 
 
 def deconvolve(signal: Any, divisor: Any) -> tuple[Any, Any]:
     """Quotient and remainder, so that signal = convolve(divisor, quotient) + remainder."""
-    from ndgrad.scipy.signal.filters import lfilter
-
     num, den = operands(np.atleast_1d(floating(signal)), np.atleast_1d(floating(divisor)))
     if num.ndim != 1 or den.ndim != 1:
         raise ValueError("deconvolve: signal and divisor must be 1-D.")

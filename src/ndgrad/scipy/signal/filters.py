@@ -15,7 +15,7 @@ from ndgrad.autograd.variable import np_dtype
 from ndgrad.numpy.coercion import one_axis, operands, values_of
 from ndgrad.ops.filter import recursive_filter
 from ndgrad.ops.vocabulary import tensor_ops
-from ndgrad.scipy._beyond import floating, refuse_active
+from ndgrad.scipy._without_rules import floating, refuse_active
 from ndgrad.scipy.linalg.structured import companion
 from ndgrad.scipy.linalg.systems import solve
 from ndgrad.storage import batch_dims

@@ -11,7 +11,7 @@ import ndgrad.numpy as np
 from ndgrad.autograd.stake import at_stake
 from ndgrad.autograd.variable import np_dtype
 from ndgrad.numpy.coercion import constant, values_of
-from ndgrad.scipy._beyond import floating
+from ndgrad.scipy._without_rules import floating
 from ndgrad.scipy.signal.convolution import convolve
 from ndgrad.scipy.signal.filters import leading_zeros
 from ndgrad.storage import batch_dims

@@ -13,7 +13,8 @@ import numpy
 import ndgrad.numpy as np
 from ndgrad.autograd.variable import np_dtype
 from ndgrad.numpy.coercion import many_axes, one_axis
-from ndgrad.scipy._beyond import floating
+from ndgrad.scipy import ndimage
+from ndgrad.scipy._without_rules import floating
 from ndgrad.scipy.signal.convolution import convolve
 
 __all__ = ["detrend", "hilbert", "hilbert2", "medfilt", "medfilt2d", "resample", "savgol_filter", "wiener"]
@@ -25,7 +26,6 @@ def savgol_filter(
     """Each sample from a polynomial through its neighbours; in mode "interp" the ends come from the first and last window."""
     import scipy.signal
 
-    from ndgrad.scipy import ndimage
 
     if mode not in ("mirror", "constant", "nearest", "interp", "wrap"):
         raise ValueError("mode must be 'mirror', 'constant', 'nearest' 'wrap' or 'interp'.")
@@ -155,8 +155,6 @@ def resample(x: Any, num: int, t: Any = None, axis: int = 0, window: Any = None,
 
 def medfilt(volume: Any, kernel_size: Any = None) -> Any:
     """The median of each neighbourhood, zeros beyond the borders; the gradient goes to the sample that is the median."""
-    from ndgrad.scipy import ndimage
-
     t = np.atleast_1d(floating(volume))
     size = _sizes(kernel_size, t.ndim)
     if any(n % 2 != 1 for n in size):

@@ -13,7 +13,8 @@ import numpy
 import ndgrad.numpy as np
 from ndgrad.autograd.variable import Variable, np_dtype
 from ndgrad.numpy.coercion import constant, one_axis, operands
-from ndgrad.scipy._beyond import floating
+from ndgrad.scipy._without_rules import floating
+from ndgrad.scipy.signal.filters import _extended
 from ndgrad.scipy.signal.smoothing import detrend as remove_trend
 
 __all__ = ["coherence", "csd", "istft", "lombscargle", "periodogram", "spectrogram", "stft", "vectorstrength", "welch"]
@@ -85,8 +86,6 @@ def _spectra(
 
 
 def _bounded(x: Any, edge: int, kind: str) -> Any:
-    from ndgrad.scipy.signal.filters import _extended
-
     if kind == "zeros":
         return np.pad(x, [(0, 0)] * (x.ndim - 1) + [(edge, edge)])
     if kind not in ("even", "odd", "constant"):

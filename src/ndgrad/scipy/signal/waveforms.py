@@ -7,7 +7,7 @@ from typing import Any
 
 import ndgrad.numpy as np
 from ndgrad.ops.vocabulary import tensor_ops
-from ndgrad.scipy._beyond import floating
+from ndgrad.scipy._without_rules import floating
 
 __all__ = ["chirp", "gausspulse", "sawtooth", "square", "sweep_poly"]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from ndgrad.scipy._beyond import beyond
+from ndgrad.scipy._without_rules import beyond
 from ndgrad.scipy.sparse import construction
 from ndgrad.scipy.sparse.arrays import SparseArray, coo_array, csc_array, csr_array
 from ndgrad.scipy.sparse.construction import *  # noqa: F403

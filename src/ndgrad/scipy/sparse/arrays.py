@@ -16,7 +16,8 @@ from ndgrad.autograd.variable import Variable, np_dtype
 from ndgrad.implicit.convergence import scipy_module
 from ndgrad.numpy.coercion import as_array, operands, values_of
 from ndgrad.ops import sparse as ops
-from ndgrad.scipy._beyond import floating
+from ndgrad.ops.vocabulary import tensor_ops
+from ndgrad.scipy._without_rules import floating
 
 __all__ = ["SparseArray", "coo_array", "csc_array", "csr_array"]
 
@@ -166,8 +167,6 @@ class SparseArray:
 
     def toarray(self, order: Any = None, out: Any = None) -> Any:
         """The full matrix, an Array."""
-        from ndgrad.ops.vocabulary import tensor_ops
-
         places = [as_array(p) for p in self.coords]
         return tensor_ops.index_add_zeros(self.data, *places, shape=self.shape)
 
@@ -215,8 +214,6 @@ class SparseArray:
         return self._summed(terms, self.pattern.rows[left], columns[right], (self.shape[0], other.shape[1]))
 
     def _summed(self, terms: Any, rows: Any, columns: Any, shape: tuple[int, int]) -> SparseArray:
-        from ndgrad.ops.vocabulary import tensor_ops
-
         keys, places = numpy.unique(rows * shape[1] + columns, return_inverse=True)
         data = tensor_ops.index_add_zeros(terms, as_array(places.ravel()), shape=(len(keys),))
         return self._like(data, Pattern(keys // max(shape[1], 1), keys % max(shape[1], 1), shape))
@@ -279,8 +276,6 @@ class SparseArray:
         return self.diagonal(offset).sum()
 
     def diagonal(self, k: int = 0) -> Any:
-        from ndgrad.ops.vocabulary import tensor_ops
-
         length = max(0, min(self.shape[0] + min(k, 0), self.shape[1] - max(k, 0)))
         chosen = numpy.flatnonzero(self.pattern.columns - self.pattern.rows == k)
         places = numpy.minimum(self.pattern.rows, self.pattern.columns)[chosen]

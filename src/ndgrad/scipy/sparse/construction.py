@@ -9,8 +9,8 @@ import numpy
 import ndgrad.numpy as np
 from ndgrad.arrays.sparse_pattern import Pattern
 from ndgrad.numpy.coercion import operands
-from ndgrad.scipy._beyond import floating
-from ndgrad.scipy.sparse.arrays import SparseArray, as_sparse, coo_array, csc_array, csr_array
+from ndgrad.scipy._without_rules import floating
+from ndgrad.scipy.sparse.arrays import SparseArray, as_sparse, coo_array, csc_array, csr_array, is_scipys
 
 __all__ = [
     "block_array",
@@ -40,8 +40,6 @@ def _made(data: Any, rows: Any, columns: Any, shape: tuple[int, int], format: An
 
 def issparse(x: Any) -> bool:
     """Whether x is a sparse array, ours or SciPy's."""
-    from ndgrad.scipy.sparse.arrays import is_scipys
-
     return isinstance(x, SparseArray) or is_scipys(x)
 
 

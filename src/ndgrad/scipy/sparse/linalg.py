@@ -16,8 +16,10 @@ from ndgrad.autograd.variable import Variable, np_dtype
 from ndgrad.implicit.linear import linear_solve
 from ndgrad.numpy.coercion import as_array, operands, values_of
 from ndgrad.ops import sparse as ops
-from ndgrad.scipy._beyond import beyond, floating
+from ndgrad.scipy._without_rules import beyond, floating
 from ndgrad.scipy.sparse.arrays import SparseArray, as_sparse, is_scipys
+from ndgrad.scipy.sparse.construction import eye_array
+from ndgrad.storage import batch_dims
 
 __all__ = [
     "bicg", "bicgstab", "cg", "cgs", "expm_multiply", "factorized", "gmres", "inv", "lgmres", "lsmr", "lsqr", "minres", "norm", "splu",
@@ -88,7 +90,6 @@ def spsolve_triangular(
         raise ValueError(f"A is not triangular: it has entries {'above' if lower else 'below'} the diagonal.")
     if unit_diagonal:
         keep = numpy.flatnonzero(a.pattern.rows != a.pattern.columns)
-        from ndgrad.scipy.sparse.construction import eye_array
 
         strict = type(a)((a.data[keep], (a.pattern.rows[keep], a.pattern.columns[keep])), shape=a.shape)
         a = strict + eye_array(a.shape[0])
@@ -149,7 +150,6 @@ def _iterative(name: str, method: str, symmetric: bool = False) -> Callable[...,
             apply, flat, method=method, symmetric=symmetric, x0=start, rtol=min(rtol, 1e-10), atol=atol, maxiter=maxiter,
             preconditioner=_preconditioner(M), on_failure="return",
         )  # fmt: skip
-        from ndgrad.storage import batch_dims
 
         info = 0
         if not batch_dims(x):

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ndgrad.scipy._beyond import beyond
+from ndgrad.implicit.convergence import scipy_module
+from ndgrad.scipy._without_rules import beyond
 from ndgrad.scipy.stats import continuous, descriptive, discrete, multivariate
 from ndgrad.scipy.stats.descriptive import *  # noqa: F403
 from ndgrad.scipy.stats.distribution import of_constants
@@ -54,8 +55,6 @@ class _OfConstants:
 
 def __getattr__(name: str) -> Any:
     if not name.startswith("_"):
-        from ndgrad.implicit.convergence import scipy_module
-
         module = scipy_module("stats", "ndgrad.scipy.stats")
         theirs = getattr(module, name, None)
         if isinstance(theirs, (module.rv_continuous, module.rv_discrete)) or (

@@ -15,6 +15,7 @@ import ndgrad.numpy as np
 from ndgrad.numpy.coercion import many_axes, values_of
 from ndgrad.ops import distribution as ops
 from ndgrad.pytree import register_pytree_node
+from ndgrad.scipy.special import boxcox, boxcox1p
 from ndgrad.scipy.stats.distribution import S, real
 
 __all__ = [
@@ -277,16 +278,12 @@ def energy_distance(u_values: Any, v_values: Any, u_weights: Any = None, v_weigh
 
 def boxcox_llf(lmb: Any, data: Any, *, axis: Any = 0, keepdims: bool = False, nan_policy: str = "propagate") -> Any:
     """The log-likelihood of Box and Cox's parameter."""
-    from ndgrad.scipy.special import boxcox
-
     t, lam = real(data), real(lmb)
     n = t.shape[axis]
     return (lam - 1.0) * np.log(t).sum(axis=axis, keepdims=keepdims) - 0.5 * n * np.log(boxcox(t, lam).var(axis=axis, keepdims=keepdims))
 
 
 def yeojohnson_llf(lmb: Any, data: Any, *, axis: Any = 0, nan_policy: str = "propagate", keepdims: bool = False) -> Any:
-    from ndgrad.scipy.special import boxcox1p
-
     t, lam = real(data), real(lmb)
     up = t >= 0
     moved = np.where(up, boxcox1p(np.where(up, t, 0.0), lam), -boxcox1p(np.where(up, 0.0, -t), 2.0 - lam))

@@ -15,10 +15,12 @@ import numpy
 
 import ndgrad.numpy as np
 from ndgrad.autograd.stake import at_stake
+from ndgrad.autograd.variable import Variable
 from ndgrad.implicit.convergence import scipy_module
 from ndgrad.numpy.coercion import constant, values_of
 from ndgrad.ops.vocabulary import tensor_ops
-from ndgrad.scipy._beyond import floating, on_constants, refuse_active, without_tensors
+from ndgrad.scipy._without_rules import floating, on_constants, refuse_active, without_tensors
+from ndgrad.storage import memory_of
 
 EULER = 0.5772156649015329
 LOG_ROOT_TWO_PI = 0.5 * math.log(2 * math.pi)
@@ -223,9 +225,6 @@ class Distribution:
 
 def bare(condition: Any) -> Any:
     """The values of a condition, or False if they differ between the samples of a batch."""
-    from ndgrad.autograd.variable import Variable
-    from ndgrad.storage import memory_of
-
     return memory_of(condition) if isinstance(condition, Variable) else condition
 
 

@@ -34,7 +34,7 @@ from ndgrad.autograd.grad_mode import enable_grad
 from ndgrad.autograd.locks import make_lock
 from ndgrad.autograd.modes import SavedHooks, reopened, restore, scope, section, stacks_around, thread
 from ndgrad.autograd.node import next_sequence_number
-from ndgrad.autograd.observe import observing
+from ndgrad.autograd.op_observers import observing
 from ndgrad.autograd.saved import old_payload, tangents_now
 from ndgrad.autograd.saved_hooks import saved_tensors_hooks
 from ndgrad.autograd.variable import Variable, edge, meta_of, twin

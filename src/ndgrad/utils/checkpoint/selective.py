@@ -11,7 +11,7 @@ import enum
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ndgrad.autograd.observe import DispatchMode, InPlaceForm
+from ndgrad.autograd.op_observers import DispatchMode, InPlaceForm
 from ndgrad.autograd.variable import wrap
 from ndgrad.autograd.versions import storage_of
 from ndgrad.ops.shape import detach
@@ -118,9 +118,8 @@ class _CachedTorchDispatchMode(DispatchMode):
         self.allow_cache_entry_mutation = allow_cache_entry_mutation
         self.position = 0
 
-    def __enter__(self) -> Any:
+    def begin(self) -> None:
         self.position = 0
-        return super().__enter__()
 
     def __torch_dispatch__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None) -> Any:
         given = kwargs or {}

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from ndgrad.autograd.lines import Frames, places, user_frames
 from ndgrad.autograd.modes import thread
+from ndgrad.debug.source_lines import Frames, places, user_frames
 
 
 class CheckpointError(RuntimeError):

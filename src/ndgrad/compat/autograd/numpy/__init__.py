@@ -14,6 +14,7 @@ import numpy as _numpy
 from numpy import fft, linalg, random
 
 from ndgrad.compat.autograd.numpy import numpy_boxes as numpy_boxes
+from ndgrad.compat.autograd.numpy.functional import vectorize
 from ndgrad.numpy import creation as _creation
 from ndgrad.numpy.coercion import holds_tensors as _holds_tensors
 
@@ -39,8 +40,6 @@ for _name, _module in {"fft": fft, "linalg": linalg, "random": random}.items():
 
 def __getattr__(name: str) -> _Any:
     if name == "vectorize":
-        from ndgrad.compat.autograd.numpy.functional import vectorize
-
         return vectorize
     return getattr(_numpy, name)
 

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from ndgrad.compat.autograd.scipy.choosing import finder
+from ndgrad.compat.autograd.scipy.dispatch import finder
 
 __getattr__, __dir__ = finder("linalg")

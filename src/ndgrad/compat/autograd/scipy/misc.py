@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from ndgrad.compat.autograd.scipy import special
+
 
 def logsumexp(*args: Any, **kwargs: Any) -> Any:
     """scipy.special.logsumexp, differentiable."""
-    from ndgrad.compat.autograd.scipy import special
-
     return special.logsumexp(*args, **kwargs)

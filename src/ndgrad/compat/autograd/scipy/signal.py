@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
-from ndgrad.compat.autograd.scipy.choosing import finder
+from ndgrad.compat.autograd.scipy.dispatch import finder
 
 __getattr__, __dir__ = finder("signal")
 

@@ -7,7 +7,7 @@ import sys
 from types import ModuleType
 from typing import Any
 
-from ndgrad.compat.autograd.scipy.choosing import finder
+from ndgrad.compat.autograd.scipy.dispatch import finder
 
 __getattr__, __dir__ = finder("stats")
 

@@ -1,0 +1,193 @@
+"""Python's protocols: len, iteration, truth, numbers, arrays, text, copies.
+
+Each door from a tensor to a plain value checks that nothing is lost on the way: the graph, the batch of a vmap, elements.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Self, SupportsIndex
+
+import numpy as np
+
+from ndgrad.api.public import method
+from ndgrad.api.tensor_checks import NOT_AN_ARRAY, asked_by_sparse, only_element, real_scalar, scalar
+from ndgrad.arrays.precision import FLOATING
+from ndgrad.autograd.variable import Variable, np_dtype, wrap
+from ndgrad.storage import batch_dims
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from ndgrad._typing import Payload
+
+
+class PythonProtocols(Variable):
+    """The special methods of `Tensor` that are not operators.
+
+    >>> import ndgrad
+    >>> x = ndgrad.tensor([1.0, 2.0])
+    >>> len(x), 2.0 in x, [float(element) for element in x]
+    (2, True, [1.0, 2.0])
+    """
+
+    __slots__ = ()
+
+    if TYPE_CHECKING:  # what Tensor and ndgrad.api add
+
+        def __getattr__(self, name: str) -> Any: ...
+        def __getitem__(self, index: Any) -> Any: ...
+        def __setitem__(self, index: Any, value: Any) -> None: ...
+        def __eq__(self, other: object) -> Any: ...
+
+    @method
+    def __len__(self) -> int:
+        sizes = self.shape
+        if not sizes:
+            raise TypeError("len() of a 0-d tensor, which has no dimensions. It holds one element: use item().")
+        return int(sizes[0])
+
+    def __iter__(self) -> Iterator[Self]:
+        """The parts along the first dimension, as views that may be written."""
+        if not self.shape:
+            raise TypeError("iteration over a 0-d tensor, which has no dimensions. It holds one element: use item().")
+        return (self[i] for i in range(len(self)))
+
+    def __reversed__(self) -> Self:
+        return self.flip(0) if self.ndim else self
+
+    @method
+    def __contains__(self, element: object) -> bool:
+        if not isinstance(element, (Variable, bool, int, float, complex, np.generic)):
+            raise RuntimeError(
+                f"Tensor.__contains__ only supports Tensor or scalar, but you passed in a {type(element)}. Compare with == "
+                "and any() instead."
+            )
+        return bool((self == element).any())
+
+    @method
+    def __bool__(self) -> bool:
+        array = self._array
+        if array.__class__ is np.bool_:
+            return bool(array)
+        count = self.numel()
+        if count != 1:
+            how_many = "more than one value" if count else "no values"
+            raise RuntimeError(
+                f"Boolean value of Tensor with {how_many} is ambiguous (shape {tuple(self.shape)}). Use any(), all() or "
+                "numel()."
+            )
+        return bool(only_element(self, "data-dependent control flow (if, while, and, or, not)"))
+
+    @method
+    def __float__(self) -> float:
+        array = self._array
+        if array.__class__ is np.ndarray and array.size == 1 and self._node is None and self._meta is None and array.dtype.kind in FLOATING:
+            return float(array.item())
+        return float(real_scalar(self))
+
+    @method
+    def __int__(self) -> int:
+        return int(real_scalar(self))
+
+    @method
+    def __complex__(self) -> complex:
+        return complex(scalar(self))
+
+    def __index__(self) -> int:
+        if np_dtype(self).kind not in "iub" or self.numel() != 1:
+            raise TypeError(
+                f"only integer tensors of a single element can be converted to an index, and this one has dtype {self.dtype} and "
+                f"shape {tuple(self.shape)}. Convert it with .long() or take one element."
+            )
+        return int(only_element(self, "an index or a size"))
+
+    @method
+    def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> npt.NDArray[Any]:
+        """Its memory as a NumPy array; raises where that would drop the graph."""
+        if asked_by_sparse():
+            return NOT_AN_ARRAY
+        array = self.numpy()
+        if dtype is not None and array.dtype != dtype:
+            if copy is False:
+                raise ValueError(
+                    f"a tensor of {array.dtype} cannot become an array of {dtype} without a copy, and copy=False forbids one."
+                )
+            return array.astype(dtype)
+        return array.copy() if copy else array
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        """NumPy's ufuncs on tensors: see ndgrad.numpy.ufuncs, whose function takes this one's place when first called."""
+        from ndgrad.numpy.ufuncs import array_ufunc
+
+        PythonProtocols.__array_ufunc__ = array_ufunc  # type: ignore[method-assign]  # installed when first used
+        return array_ufunc(self, ufunc, method, *inputs, **kwargs)
+
+    def __array_function__(
+        self, function: Callable[..., Any], types: Iterable[type], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        """NumPy's functions on tensors: see ndgrad.numpy.dispatch."""
+        from ndgrad.numpy.dispatch import array_function
+
+        PythonProtocols.__array_function__ = array_function  # type: ignore[method-assign]  # installed when first used
+        return array_function(self, function, types, args, kwargs)
+
+    def __array_wrap__(self, array: Payload, context: tuple[Any, ...] | None = None, return_scalar: bool = False) -> Self:
+        """What NumPy's functions that do not dispatch make of a result: a constant with the face of their argument."""
+        return wrap(self.face, array)
+
+    def __array_namespace__(self, /, *, api_version: str | None = None) -> ModuleType:
+        """The array API standard's functions for this tensor: the module ndgrad.array_api."""
+        from ndgrad.array_api.version import namespace
+
+        return namespace(api_version)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        from ndgrad.api.dlpack import dlpack_device
+
+        return dlpack_device(self)
+
+    def __dlpack__(
+        self,
+        *,
+        stream: int | None = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any:
+        """The memory, for other libraries' from_dlpack(); raises where that would drop the graph."""
+        from ndgrad.api.dlpack import to_capsule
+
+        return to_capsule(self, stream, max_version, dl_device, copy)
+
+    def __format__(self, spec: str) -> str:
+        if self.ndim == 0 and not self.is_meta and not batch_dims(self):
+            return format(self.item(), spec)
+        return object.__format__(self, spec)
+
+    @method
+    def __repr__(self) -> str:
+        from ndgrad.api.text import tensor_text
+
+        return tensor_text(self)  # type: ignore[arg-type]  # Tensor is the one class made of this
+
+    def __dir__(self) -> list[str]:
+        return sorted(set(object.__dir__(self)) - {"volatile"})
+
+    def __copy__(self) -> Self:
+        """`copy.copy(t)`: the same values, in the graph."""
+        from ndgrad.api.tensor_copies import shallow_copy
+
+        return shallow_copy(self)
+
+    @method
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        from ndgrad.api.tensor_copies import deep_copy
+
+        return deep_copy(self, memo)
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> tuple[Any, ...]:
+        from ndgrad.api.tensor_copies import reduced
+
+        return reduced(self)

@@ -1,0 +1,225 @@
+"""gradcheck and gradgradcheck: the derivatives of a function against finite differences, with torch's arguments.
+
+A failed comparison is a `GradcheckError`, which names the function, the op that made the output, the input, the indices and both
+values. An error that the function itself raises passes through as it is.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ndgrad.arrays.library import library_of
+from ndgrad.autograd.gradcheck.analytical import as_tuple, differentiable, like, pull, reverse_jacobian
+from ndgrad.autograd.gradcheck.derivative_checks import Check, GradcheckError, name_of, random_like
+from ndgrad.autograd.gradcheck.numerical import Array, numerical_jacobian, values_of
+from ndgrad.autograd.variable import Variable, innermost_array, np_dtype, requires_grad, wrap
+from ndgrad.ops.vocabulary import tensor_ops
+
+
+def gradcheck(
+    func: Callable[..., Any],
+    inputs: Any,
+    *,
+    eps: float = 1e-6,
+    atol: float = 1e-5,
+    rtol: float = 1e-3,
+    raise_exception: bool = True,
+    nondet_tol: float = 0.0,
+    check_undefined_grad: bool = True,
+    check_grad_dtypes: bool = False,
+    check_batched_grad: bool = False,
+    check_batched_forward_grad: bool = False,
+    check_forward_ad: bool = False,
+    check_backward_ad: bool = True,
+    fast_mode: bool = False,
+    masked: bool | None = None,
+) -> bool:
+    """Whether the derivatives of `func` at `inputs` agree with finite differences of step `eps`.
+
+    Of the inputs, those that require grad are checked; use double precision. A derivative `a` agrees with the difference
+    quotient `n` if `|a - n| <= atol + rtol * |n|`. With `fast_mode` one random direction is compared instead of all elements.
+    `masked` is accepted for torch's sake: it speaks of sparse inputs, and all inputs here are dense.
+
+    >>> import ndgrad
+    >>> x = ndgrad.tensor([0.5, 1.5], requires_grad=True)
+    >>> ndgrad.autograd.gradcheck(lambda x: x.sin() * x, (x,), check_forward_ad=True, check_batched_grad=True)
+    True
+    """
+    if not (check_forward_ad or check_backward_ad):
+        raise AssertionError("gradcheck: check_forward_ad and check_backward_ad are both False. Set at least one of them to True.")
+    if check_batched_grad and not check_backward_ad:
+        raise AssertionError("gradcheck: check_batched_grad=True checks reverse mode, so it needs check_backward_ad=True.")
+    if check_batched_forward_grad and not check_forward_ad:
+        raise AssertionError("gradcheck: check_batched_forward_grad=True checks forward mode, so it needs check_forward_ad=True.")
+    check = Check(func, as_tuple(inputs), eps, atol, rtol)
+    steps: list[Callable[[], None]] = []
+    if fast_mode:
+        steps.append(lambda: check.compare_directions(check_backward_ad, check_forward_ad, nondet_tol))
+    else:
+        steps.append(lambda: check.compare_elements(check_backward_ad, check_forward_ad, nondet_tol))
+    if check_backward_ad:
+        steps.append(check.zero_gives_zero)
+        if check_grad_dtypes:
+            steps.append(check.dtypes)
+        if check_undefined_grad:
+            steps.append(check.missing_gradients)
+    if check_forward_ad and check_undefined_grad:
+        steps.append(check.missing_tangents)
+    if check_batched_grad:
+        steps.append(check.batched_backward)
+    if check_batched_forward_grad:
+        steps.append(check.batched_forward)
+    try:
+        if not check.differentiable:
+            check.nothing_to_differentiate()
+            return True
+        for step in steps:
+            step()
+    except GradcheckError:
+        if raise_exception:
+            raise
+        return False
+    return True
+
+
+def gradgradcheck(
+    func: Callable[..., Any],
+    inputs: Any,
+    grad_outputs: Any = None,
+    *,
+    eps: float = 1e-6,
+    atol: float = 1e-5,
+    rtol: float = 1e-3,
+    gen_non_contig_grad_outputs: bool = False,
+    raise_exception: bool = True,
+    nondet_tol: float = 0.0,
+    check_undefined_grad: bool = True,
+    check_grad_dtypes: bool = False,
+    check_batched_grad: bool = False,
+    check_fwd_over_rev: bool = False,
+    check_rev_over_rev: bool = True,
+    fast_mode: bool = False,
+    masked: bool = False,
+) -> bool:
+    """Whether second derivatives agree with finite differences of first ones: gradcheck of the gradient.
+
+    `grad_outputs` are the cotangents at which the gradient is taken, random ones if None, on strided memory with
+    `gen_non_contig_grad_outputs`.
+
+    >>> import ndgrad
+    >>> x = ndgrad.tensor([0.5, 1.5], requires_grad=True)
+    >>> ndgrad.autograd.gradgradcheck(lambda x: x**3, x, check_fwd_over_rev=True)
+    True
+    """
+    if not (check_fwd_over_rev or check_rev_over_rev):
+        raise AssertionError("gradgradcheck: check_fwd_over_rev and check_rev_over_rev are both False. Set at least one of them to True.")
+    for name, wanted in (("check_undefined_grad", check_undefined_grad), ("check_batched_grad", check_batched_grad)):
+        if wanted and not check_rev_over_rev:
+            raise AssertionError(f"gradgradcheck: {name}=True checks reverse over reverse, so it needs check_rev_over_rev=True.")
+    given = as_tuple(inputs)
+    outputs = as_tuple(func(*given))
+    smooth = differentiable(outputs)
+    if not smooth:
+        return gradcheck(func, given, eps=eps, atol=atol, rtol=rtol, raise_exception=raise_exception, fast_mode=fast_mode)
+    if grad_outputs is None:
+        random = np.random.default_rng(1)
+        cotangents = tuple(_cotangent(outputs[i], random, gen_non_contig_grad_outputs) for i in smooth)
+    else:
+        cotangents = as_tuple(grad_outputs)[: len(smooth)]
+    count = len(given)
+
+    def gradient(*args: Any) -> Any:
+        found = as_tuple(func(*args[:count]))
+        wanted = [a for a in args[:count] if isinstance(a, Variable) and requires_grad(a)]
+        grads = pull([found[i] for i in differentiable(found)], wanted, args[count:], create_graph=True)
+        return tuple(g for g in grads if g is not None)
+
+    gradient.__qualname__ = f"the gradient of {name_of(func)}"
+    return gradcheck(
+        gradient, (*given, *cotangents), eps=eps, atol=atol, rtol=rtol, raise_exception=raise_exception, nondet_tol=nondet_tol,
+        check_undefined_grad=check_undefined_grad, check_grad_dtypes=check_grad_dtypes, check_batched_grad=check_batched_grad,
+        check_forward_ad=check_fwd_over_rev, check_backward_ad=check_rev_over_rev, fast_mode=fast_mode, masked=masked,
+    )  # fmt: skip
+
+
+def _cotangent(output: Any, random: np.random.Generator, strided: bool) -> Any:
+    """A random cotangent that requires grad; strided means every other element of a larger one."""
+    made = like(output, random_like(random, output))
+    if strided and math.prod(output.shape):
+        made = tensor_ops.getitem(tensor_ops.stack(made, made, dim=len(made.shape)), index=(Ellipsis, 0))
+    return made.requires_grad_()
+
+
+# ----- Jacobians by themselves ------------------------------------------------------------------------------------------
+
+
+def get_numerical_jacobian(fn: Callable[[Any], Any], inputs: Any, target: Any = None, eps: float = 1e-3, grad_out: float = 1.0) -> Any:
+    """Finite-difference Jacobians of the (first) real output of `fn`, a function of the tuple `inputs`.
+
+    One matrix of shape (elements of the input, elements of the output) per tensor of `target` (all inputs that require grad, if
+    None).
+    """
+    _check_grad_out("get_numerical_jacobian", grad_out)
+    given = as_tuple(inputs)
+    wanted = as_tuple(given if target is None else target)
+    _refuse_complex("get_numerical_jacobian", as_tuple(fn(given)))
+    found = []
+    for i, t in enumerate(wanted):
+        if isinstance(t, Variable) and requires_grad(t):
+            slopes = numerical_jacobian(lambda: values_of(as_tuple(fn(given))), t, f"input {i}", eps)
+            found.append(like_matrix(t, slopes[0].of_output_part(False)))
+    return tuple(found)
+
+
+def get_numerical_jacobian_wrt_specific_input(
+    fn: Callable[..., Any],
+    input_idx: int,
+    inputs: Any,
+    outputs: Any,
+    eps: float,
+    input: Any = None,
+    is_forward_ad: bool = False,
+) -> tuple[Any, ...]:
+    """Finite-difference Jacobians of all outputs of `fn(*inputs)` with respect to one input."""
+    given = as_tuple(inputs)
+    t = given[input_idx] if input is None else input
+    slopes = numerical_jacobian(lambda: values_of(as_tuple(fn(*given))), t, f"input {input_idx}", eps)
+    return tuple(like_matrix(t, s.real if is_forward_ad else s.of_output_part(False)) for s in slopes)
+
+
+def get_analytical_jacobian(inputs: Any, output: Any, nondet_tol: float = 0.0, grad_out: float = 1.0) -> tuple[Any, bool, bool, bool]:
+    """The Jacobians of a real output by backward, whether backward repeats itself, and whether gradients fit in size and dtype."""
+    _check_grad_out("get_analytical_jacobian", grad_out)
+    _refuse_complex("get_analytical_jacobian", (output,))
+    wanted = [t for t in as_tuple(inputs) if isinstance(t, Variable) and requires_grad(t)]
+    found, spread = reverse_jacobian(output, wanted)
+    grads = pull([output], wanted, [like(output, np.ones(tuple(output.shape)))])
+    sizes = all(g is None or tuple(g.shape) == tuple(t.shape) for t, g in zip(wanted, grads, strict=True))
+    types = all(g is None or np_dtype(g) == np_dtype(t) for t, g in zip(wanted, grads, strict=True))
+    return tuple(like_matrix(t, m) for t, m in zip(wanted, found, strict=True)), spread <= nondet_tol, sizes, types
+
+
+def like_matrix(t: Any, matrix: Array) -> Any:
+    """A matrix as a tensor of the face and device of `t`."""
+    return wrap(t.face, library_of(innermost_array(t)).asarray(matrix))
+
+
+def _check_grad_out(name: str, grad_out: float) -> None:
+    if grad_out != 1.0:
+        raise ValueError(f"{name}: grad_out is {grad_out}. Only 1.0 is supported; scale the Jacobian instead.")
+
+
+def _refuse_complex(name: str, outputs: Sequence[Any]) -> None:
+    for o in outputs:
+        if np_dtype(o).kind == "c":
+            raise ValueError(f"{name}: the output is {np_dtype(o)}. Take its real and imaginary part, one at a time.")
+
+
+__all__ = [
+    "GradcheckError", "get_analytical_jacobian", "get_numerical_jacobian", "get_numerical_jacobian_wrt_specific_input", "gradcheck",
+    "gradgradcheck",
+]  # fmt: skip

@@ -1,0 +1,114 @@
+"""Jacobians by the engine and by forward mode, element by element: what gradcheck holds against finite differences.
+
+One backward or forward run per element and nothing batched, since batching is one of the things that gradcheck checks.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ndgrad.arrays.library import library_of
+from ndgrad.autograd import forward_ad
+from ndgrad.autograd.calls import grad
+from ndgrad.autograd.gradcheck.numerical import Array, host_array
+from ndgrad.autograd.variable import Variable, innermost_array, np_dtype, requires_grad, wrap
+
+
+def as_tuple(value: Any) -> tuple[Any, ...]:
+    return tuple(value) if isinstance(value, (tuple, list)) else (value,)
+
+
+def differentiable(outputs: Sequence[Any]) -> list[int]:
+    """The positions of the outputs that gradients can start from."""
+    return [i for i, o in enumerate(outputs) if isinstance(o, Variable) and requires_grad(o)]
+
+
+def like(t: Any, values: Any) -> Any:
+    """A constant with given values on the device of `t`."""
+    library = library_of(innermost_array(t))
+    return wrap(t.face, library.asarray(np.asarray(values).reshape(tuple(t.shape)).astype(np_dtype(t))))
+
+
+def unit(t: Any, element: int, value: complex) -> Any:
+    """A constant like `t`, zero but for one element."""
+    values = np.zeros(math.prod(t.shape), np_dtype(t))
+    values[element] = value
+    return like(t, values)
+
+
+def pull(outputs: Sequence[Any], inputs: Sequence[Any], cotangents: Sequence[Any], create_graph: bool = False) -> tuple[Any, ...]:
+    """Gradients of the inputs; None where no path leads."""
+    found: tuple[Any, ...] = grad(
+        list(outputs), list(inputs), list(cotangents), retain_graph=True, create_graph=create_graph, allow_unused=True
+    )
+    return found
+
+
+def reverse_jacobian(
+    output: Any, inputs: Sequence[Any], imaginary: bool = False, step: Callable[[], None] = lambda: None
+) -> tuple[list[Array], float]:
+    """Per input, the gradients of the real (or imaginary) parts of an output's elements, as columns.
+
+    Also the largest difference between two runs of the same backward.
+    """
+    size = math.prod(output.shape)
+    found = [np.zeros((math.prod(t.shape), size), np_dtype(t)) for t in inputs]
+    spread = 0.0
+    for element in range(size):
+        cotangent = unit(output, element, 1j if imaginary else 1.0)
+        once, again = (pull([output], inputs, [cotangent]) for _ in range(2))
+        for matrix, g, h in zip(found, once, again, strict=True):
+            if (g is None) != (h is None):
+                spread = math.inf
+            elif g is not None:
+                matrix[:, element] = host_array(g).ravel()
+                other = np.asarray(host_array(h).ravel().astype(matrix.dtype))
+                spread = max(spread, largest_difference(matrix[:, element], other))
+        step()
+    return found, spread
+
+
+def largest_difference(a: Array, b: Array) -> float:
+    """Over all elements; those that are NaN, or infinite alike, in both are the same."""
+    if not a.size:
+        return 0.0
+    same = (a == b) | (np.isnan(a) & np.isnan(b))
+    return float(np.max(np.where(same, 0.0, np.abs(np.where(same, 0, a) - np.where(same, 0, b)))))
+
+
+def push(func: Callable[..., Any], args: Sequence[Any], tangents: dict[int, Any]) -> tuple[list[Any], list[Any]]:
+    """The outputs of `func` and their tangents (None where there is none), for tangents of some of its arguments."""
+    with forward_ad.dual_level() as level:
+        duals = [forward_ad.make_dual(a, tangents[i], level=level) if i in tangents else a for i, a in enumerate(args)]
+        outputs = as_tuple(func(*duals))
+        pairs = [forward_ad.unpack_dual(o, level=level) if isinstance(o, Variable) else (o, None) for o in outputs]
+    return [p for p, _ in pairs], [t for _, t in pairs]
+
+
+def forward_jacobian(
+    func: Callable[..., Any], args: Sequence[Any], position: int, imaginary: bool = False, step: Callable[[], None] = lambda: None
+) -> list[Array | None]:
+    """Per output, its derivatives along the real (or imaginary) parts of one argument's elements, as rows.
+
+    None for an output that no tangent reaches.
+    """
+    t = args[position]
+    size = math.prod(t.shape)
+    found: list[Array | None] = []
+    for element in range(size):
+        outputs, tangents = push(func, args, {position: unit(t, element, 1j if imaginary else 1.0)})
+        if not found:
+            found = [None] * len(outputs)
+        for number, (o, tangent) in enumerate(zip(outputs, tangents, strict=True)):
+            if tangent is None:
+                continue
+            matrix = found[number]
+            if matrix is None:
+                matrix = found[number] = np.zeros((size, math.prod(o.shape)), np_dtype(o))
+            matrix[element] = host_array(tangent).ravel()
+        step()
+    return found

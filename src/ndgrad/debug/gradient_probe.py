@@ -1,0 +1,154 @@
+"""A backward pass that looks instead of delivering: what every node on the way from y to x passes on.
+
+It runs no hooks, releases nothing and touches no `.grad`, which is why it is not the engine's: the engine is all about these.
+"""
+
+from __future__ import annotations
+
+import heapq
+from typing import Any
+
+import numpy as np
+
+from ndgrad.arrays.library import library_of
+from ndgrad.autograd.engine import GraphTask, materialize, send
+from ndgrad.autograd.node import edge_node, edge_number
+from ndgrad.autograd.saved import FREED
+from ndgrad.autograd.variable import np_dtype
+from ndgrad.autograd.view import CopySlices
+from ndgrad.debug.anomaly import raw_values, saved_values
+from ndgrad.ops.vocabulary import raw_ops
+
+_PIECEWISE = {
+    "ceil", "floor", "floor_divide", "heaviside", "round", "sgn", "sign", "trunc", "trunc_divide",
+}  # fmt: skip
+_RECTIFIERS = {"relu", "relu6", "threshold", "hardshrink", "softshrink"}
+_CLAMPS = {"clamp", "clamp_max", "clamp_min", "hardtanh", "hardsigmoid", "hardswish", "maximum", "minimum", "fmax", "fmin"}
+_CHOICES = {"where", "masked_fill", "masked_scatter", "keep"}
+_EXTREMES = {"amax", "amin", "max", "min", "max_at", "min_at", "max_all", "min_all", "max_pool", "adaptive_max_pool", "cummax", "cummin"}
+_JOINS = {"stack", "cat", "index_copy", "index_put", "scatter", "select_scatter", "slice_scatter", "diagonal_scatter"}
+_SATURATING = {"sigmoid", "tanh", "softmax", "log_softmax", "exp", "erf", "erfc", "logsumexp", "softplus", "atan", "log_sigmoid"}
+
+
+class Unreadable(Exception):
+    """A node on the way cannot run."""
+
+    def __init__(self, node: Any, freed: bool, error: Exception) -> None:
+        super().__init__(str(error).split("\n")[0])
+        self.node = node
+        self.freed = freed
+
+
+class Flow:
+    """What each node received and passed on."""
+
+    def __init__(self, target: Any) -> None:
+        self.target = target
+        self.gradient: Any = None
+        #: (node, received, passed on to nodes that lie on the way), in the order in which they ran
+        self.steps: list[tuple[Any, Any, list[Any]]] = []
+        #: A node that passed on nothing at all.
+        self.silent: Any = None
+
+    def op_name(self, node: Any) -> str:
+        op = getattr(node, "op", None) or getattr(getattr(node, "inner", None), "op", None)
+        return str(op.name) if op is not None else node.name().removesuffix("Backward")
+
+    def why_zero(self) -> tuple[Any, str]:
+        """The node at which the gradient becomes zero, and why."""
+        for node, received, passed in self.steps:
+            if _nonzero(received) and passed and not any(_nonzero(p) for p in passed):
+                name = self.op_name(node)
+                return node, f"{name} ({node.name()}) passes on zeros alone: {_reason(node, name)}"
+        return None, "contributions that reach x on several ways cancel each other"
+
+
+def _nonzero(g: Any) -> bool:
+    parts = g if isinstance(g, list) else [g]
+    return any(p is not None and bool(np.any(raw_values(p))) for p in parts)
+
+
+def flow(y: Any, start: Any, target: Any, needed: set[Any]) -> Flow:
+    """Send ones from y through the nodes that lie on the way to x."""
+    task = GraphTask("arrays", True)
+    array = y._array
+    task.ops = raw_ops(library_of(array))
+    seen = Flow(target)
+    end = edge_node(target)
+    with np.errstate(all="ignore"):
+        send(task, start, task.ops.np.ones(tuple(y.shape), np_dtype(y)))
+        waiting = [(-edge_node(start).seq, id(edge_node(start)), edge_node(start))]
+        while waiting:
+            node = heapq.heappop(waiting)[2]
+            received = task.grads.pop(node, None)
+            if node is end:
+                found = received[edge_number(target)] if isinstance(received, list) else received
+                seen.gradient = raw_values(found)
+                continue
+            if received is None:
+                continue
+            outs = _run(task, node, received)
+            passed = []
+            for e, out in zip(node.next, outs, strict=True):
+                if e is None or edge_node(e) not in needed:
+                    continue
+                passed.append(out)
+                if out is not None and send(task, e, out):
+                    heapq.heappush(waiting, (-_age(edge_node(e)), id(edge_node(e)), edge_node(e)))
+            if all(p is None for p in passed):
+                seen.silent = node
+            seen.steps.append((node, received, passed))
+    return seen
+
+
+def _age(node: Any) -> float:
+    return -1.0 if not node.next else float(node.seq)  # accumulators last, when everything has arrived
+
+
+def _run(task: Any, node: Any, received: Any) -> Any:
+    try:
+        if node.outputs != 1 and node.materialize_grads:
+            received = materialize(task, node, received)
+        return node.apply(received, task.ops, True)
+    except Exception as error:
+        raise Unreadable(node, _is_freed(node), error) from error
+
+
+def _is_freed(node: Any) -> bool:
+    if isinstance(node, CopySlices):
+        return node.inner is None or _is_freed(node.inner)
+    plan = getattr(node, "plan", None)
+    held = [getattr(node, n, None) for n in (plan.arrays + plan.outs)] if plan is not None else [node.__dict__.get("_saved")]
+    return any(value is FREED for value in held)
+
+
+def _reason(node: Any, name: str) -> str:
+    """Why an op's derivative is zero at these values."""
+    saved = dict(saved_values(node))
+    if isinstance(node, CopySlices):
+        return "the part that y depends on was overwritten in place"
+    if not hasattr(node, "op"):
+        return "the backward of this custom Function returned zeros"
+    if name in ("zero", "fill", "fill_with", "copy"):
+        return "it overwrites the value, so what was there does not matter"
+    if name in _JOINS:
+        return "only other parts of its result matter to y"
+    if name in _PIECEWISE:
+        return "it is constant between its jumps, so its derivative is zero everywhere"
+    if name in _RECTIFIERS:
+        return "its argument is nowhere positive"
+    if name in _CLAMPS:
+        return "its argument lies beyond the bound everywhere, so the result does not depend on it"
+    if name in _CHOICES:
+        return "the branch that depends on x is chosen nowhere"
+    if name in _EXTREMES:
+        return "other values are the extreme ones"
+    if name in ("mul", "matmul", "mm", "bmm", "mv", "dot", "linear", "contract", "div"):
+        return "the other factor is zero"
+    if name in ("pow", "square"):
+        return "the exponent is zero, or the base is zero" if name == "pow" else "its argument is zero"
+    if name in _SATURATING:
+        return "it is saturated: its argument is so large that the derivative underflows"
+    if any(v is not None and v.size and not np.any(v) for v in saved.values()):
+        return "its derivative is zero where its argument is zero"
+    return "its derivative is zero at these values"

@@ -1,0 +1,131 @@
+"""The numbers under tensors, with all transforms taken off except vmap's batches.
+
+A solver works on arrays. Outside vmap these are the bare values; inside, one array holds the whole batch, with the dimensions of
+all vmap levels that matter in front (outermost first), and the solver steps all samples together.
+
+Note [Levels of a solve]
+While a solver runs, the user's function is called in vmap levels of the solve's own, one for each level outside that matters. So
+whatever the function makes is younger than the solve, and what is older was captured.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import Any, TypeVar
+
+import numpy as np
+
+from ndgrad.autograd.modes import thread
+from ndgrad.autograd.variable import Variable, wrap
+from ndgrad.func.batching import BatchLevel, batch_tensor
+from ndgrad.func.levels import find_level, level_number
+
+T = TypeVar("T")
+
+
+def take_apart(t: Any) -> tuple[Any, tuple[int, ...]]:
+    """The array under a tensor and the numbers of the vmap levels whose batches stand in front of it, outermost first."""
+    if not isinstance(t, Variable):
+        if not isinstance(t, (np.ndarray, np.generic)):
+            raise TypeError(
+                f"SciPy's solvers compute in main memory, and a tensor that they are to work with lies in a {type(t).__module__} array. "
+                "Move it there with .cpu(); gradients flow through the move."
+            )
+        return t, ()
+    if t._meta is not None and t._meta.view is not None and thread.levels:
+        level_number(t)  # a view of memory that was written in a transform catches up with it
+    array, levels = take_apart(t._array)
+    if t._meta is not None and t._meta.batch_level:
+        levels = (*levels, t._meta.batch_level)
+    return array, levels
+
+
+def put_together(array: Any, levels: Sequence[int], face: type[Any]) -> Any:
+    """The tensor over an array with the batches of these vmap levels in front."""
+    t = wrap(face, array)
+    if levels:
+        for number in levels:
+            t = batch_tensor(find_level(number), t)
+    return t
+
+
+class _Grown(BaseException):
+    """A batch was met that the solve does not run over yet. Not an Exception: no solver must swallow it."""
+
+
+class Batch:
+    """The vmap levels over which a solve runs. More are taken in as they are met, and then the solve begins again."""
+
+    def __init__(self) -> None:
+        self.levels: tuple[int, ...] = ()
+        #: level outside -> level of the solve's own, while it runs
+        self._inside: dict[int, int] = {}
+        self._outside: dict[int, int] = {}
+        self._open = False
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        return tuple(_level(number).size or 0 for number in self.levels)
+
+    def include(self, levels: Sequence[int]) -> None:
+        wanted = tuple(sorted({*self.levels, *levels}))
+        if wanted != self.levels:
+            self.levels = wanted
+            if self._open:
+                raise _Grown
+
+    def solve(self, run: Callable[[], T]) -> T:
+        """Run a solver in the levels of Note [Levels of a solve]."""
+        while True:
+            try:
+                with self._opened():
+                    return run()
+            except _Grown:
+                continue
+
+    @contextmanager
+    def _opened(self) -> Iterator[None]:
+        with ExitStack() as stack:
+            for number in self.levels:
+                outer = _level(number)
+                inner = stack.enter_context(BatchLevel(outer.size, outer.randomness)).number
+                self._inside[number], self._outside[inner] = inner, number
+            self._open = True
+            try:
+                yield
+            finally:
+                self._open = False
+                self._inside, self._outside = {}, {}
+
+    def array(self, t: Any) -> Any:
+        """The values of a tensor with the dimensions of all levels in front; those that it has not are of size 1."""
+        array, numbers = take_apart(t)
+        levels = tuple(self._outside.get(n, n) for n in numbers)
+        self.include(levels)
+        shape = np.shape(array)
+        sizes = iter(shape)
+        lead = tuple(next(sizes) if number in levels else 1 for number in self.levels)
+        return np.asarray(array).reshape((*lead, *shape[len(levels) :]))
+
+    def full(self, t: Any) -> Any:
+        """As `array`, with every batch spread out."""
+        array = self.array(t)
+        return np.broadcast_to(array, (*self.sizes, *array.shape[len(self.levels) :]))
+
+    def tensor(self, array: Any, face: type[Any]) -> Any:
+        """The tensor over an array that has all batches in front."""
+        return put_together(array, [self._inside.get(n, n) for n in self.levels], face)
+
+    def plain(self, t: Any) -> Any:
+        """A tensor's values without graphs and tangents, still batched where it was."""
+        array, numbers = take_apart(t)
+        self.include([self._outside.get(n, n) for n in numbers])
+        return put_together(array, [self._inside.get(n, n) for n in numbers], t.face)
+
+
+def _level(number: int) -> Any:
+    return find_level(number)
+
+
+__all__ = ["Batch", "put_together", "take_apart"]

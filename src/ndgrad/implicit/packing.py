@@ -1,0 +1,128 @@
+"""Nested structures of tensors as one real vector, which is all that solvers know.
+
+Complex leaves count as pairs of real numbers: residuals need not be holomorphic then, and every Jacobian is a real matrix. The
+packing is made of ops, so derivatives of every mode pass through it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ndgrad._tensor import Tensor
+from ndgrad.arrays.precision import is_inexact, result_dtype
+from ndgrad.autograd.variable import Variable, np_dtype, wrap
+from ndgrad.implicit.rewrapping import as_captured, with_face
+from ndgrad.ops.vocabulary import tensor_ops
+from ndgrad.pytree import PyTree, TreeSpec, tree_flatten, tree_unflatten
+
+
+class Layout:
+    """Where each leaf of a structure lies in the vector, and what it looks like when it is taken out again."""
+
+    def __init__(self, name: str, tree: PyTree, face: type[Any]) -> None:
+        leaves, self.spec = tree_flatten(tree)
+        if not leaves:
+            raise ValueError(f"{name} holds no tensor. Pass at least one number, array or tensor.")
+        tensors = [as_tensor(name, leaf, face) for leaf in leaves]
+        self.face = face
+        self.shapes = [tuple(t.shape) for t in tensors]
+        self.dtypes = [np_dtype(t) for t in tensors]
+        for dtype, shape in zip(self.dtypes, self.shapes):
+            if not is_inexact(dtype):
+                raise TypeError(
+                    f"{name} holds a tensor of dtype {dtype} (shape {shape}). Solvers need real or complex numbers: convert it."
+                )
+        #: the dtype of the vector
+        self.dtype = result_dtype(*(np.empty(0, d).real.dtype for d in self.dtypes))
+        self.sizes = [math.prod(s) * (2 if d.kind == "c" else 1) for s, d in zip(self.shapes, self.dtypes)]
+        self.size = sum(self.sizes)
+        self.tensors = tensors
+
+    def pack(self, leaves: Sequence[Any]) -> Any:
+        """The leaves (tensors) as one vector."""
+        return _vector(leaves, self.dtype)
+
+    def unpack(self, vector: Any) -> PyTree:
+        """The structure that a vector stands for."""
+        vector = with_face(vector, self.face)
+        leaves, start = [], 0
+        for shape, dtype, size in zip(self.shapes, self.dtypes, self.sizes, strict=True):
+            t = vector if size == self.size else tensor_ops.getitem(vector, index=(slice(start, start + size),))
+            start += size
+            real = np.empty(0, dtype).real.dtype
+            if np_dtype(t) != real:
+                t = tensor_ops.cast(t, dtype=real)
+            if dtype.kind == "c":
+                t = tensor_ops.reshape(t, shape=(2, *shape))
+                t = tensor_ops.complex(tensor_ops.getitem(t, index=(0,)), tensor_ops.getitem(t, index=(1,)))
+            elif len(shape) != 1:
+                t = tensor_ops.reshape(t, shape=shape)
+            leaves.append(t)
+        return tree_unflatten(leaves, self.spec)
+
+    def pack_result(self, name: str, result: PyTree) -> Any:
+        """What a user's function returned, as a vector of this layout's size."""
+        vector = _vector(tensors_of(name, result, self.face), self.dtype)
+        if vector.shape[0] != self.size:
+            shapes = [tuple(np.shape(leaf)) for leaf in tree_flatten(result)[0]]
+            raise ValueError(
+                f"{name} returned {vector.shape[0]} numbers (shapes {shapes}) for {self.size} unknowns (shapes {self.shapes}). "
+                "It must return one equation per unknown."
+            )
+        return vector
+
+
+def _vector(leaves: Sequence[Any], dtype: Any) -> Any:
+    """Tensors end to end; a complex one counts as its real parts and then its imaginary parts."""
+    parts = []
+    for t in leaves:
+        if np_dtype(t).kind == "c":
+            t = tensor_ops.stack(tensor_ops.real(t), tensor_ops.imag(t), dim=0)
+        if len(t.shape) != 1:
+            t = tensor_ops.reshape(t, shape=(math.prod(t.shape),))
+        parts.append(t if np_dtype(t) == dtype else tensor_ops.cast(t, dtype=dtype))
+    return parts[0] if len(parts) == 1 else tensor_ops.cat(*parts, dim=0)
+
+
+def as_tensor(name: str, leaf: Any, face: type[Any]) -> Any:
+    """A leaf as a tensor of a face: numbers and arrays become constants."""
+    if isinstance(leaf, Variable):
+        return as_captured(leaf)
+    try:
+        array = np.asarray(leaf)
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"{name} holds {type(leaf).__name__}, which is no number, array or tensor ({error}).") from None
+    if array.dtype.kind in "biu":
+        array = array.astype(np.float64)
+    if not is_inexact(array.dtype):
+        raise TypeError(f"{name} holds {type(leaf).__name__} of dtype {array.dtype}, which is no number, array or tensor.")
+    return wrap(face, array)
+
+
+def tensors_of(name: str, result: PyTree, face: type[Any]) -> list[Any]:
+    """The leaves that a user's function returned. All being plain numbers means that the graph was lost on the way."""
+    leaves, _ = tree_flatten(result)
+    if not any(isinstance(leaf, Variable) for leaf in leaves):
+        kinds = ", ".join(sorted({type(leaf).__name__ for leaf in leaves})) or "nothing"
+        raise TypeError(
+            f"{name} returned {kinds}, and no tensor, so its derivatives cannot be known. Compute with the tensors that it is given "
+            "and return the result; ndgrad's functions (and NumPy's, on Arrays) keep track of it."
+        )
+    return [as_tensor(name, leaf, face) for leaf in leaves]
+
+
+def face_of_tree(*trees: PyTree) -> type[Any]:
+    """The face of the tensors in some structures: NumPy's if any has it, as for ops."""
+    found: type[Any] = Tensor
+    for tree in trees:
+        for leaf in tree_flatten(tree)[0]:
+            if isinstance(leaf, Variable) and leaf.face.keeps_saved:
+                found = leaf.face
+    return found
+
+
+__all__ = ["Layout", "PyTree", "TreeSpec", "as_tensor", "face_of_tree", "tensors_of"]

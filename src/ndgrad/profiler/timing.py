@@ -1,0 +1,389 @@
+"""Where the time goes: `profile` and `record_function`, under torch's names.
+
+The recorder is a watcher (ndgrad.autograd.call_watchers): every op, write, factory, custom function and backward node of every thread,
+with what lies inside it. Backward runs in the lane in which it always runs, on raw arrays, so what is measured is what happens; the price
+is that the NumPy calls inside one backward node are not told apart, unless the pass records a graph or is watched by a mode.
+
+While it is on, calls take the general lane and each costs a little more; while it is off nothing is different (docs/profiler.md has
+the numbers).
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import os
+import threading
+import time
+from typing import Any, Self
+
+from ndgrad.autograd.call_watchers import EVALUATION, FUNCTION, NODE, OP, RANGE, WRITE, Begun, add_watcher, begin, end, remove_watcher
+from ndgrad.autograd.grad_mode import Mode
+from ndgrad.autograd.modes import ThreadState
+from ndgrad.autograd.node import FIRST, next_sequence_number
+from ndgrad.autograd.variable import Variable
+from ndgrad.debug.saved_memory import holdings, unique_bytes
+from ndgrad.debug.source_lines import STACK_LIMIT, Frames, places, user_frames
+from ndgrad.profiler.allocations import Allocation, Ledger, note_received, note_results
+from ndgrad.profiler.events import EventList, FunctionEvent, FunctionEventAvg
+from ndgrad.profiler.flops import flops_of
+
+__all__ = ["EventList", "FunctionEvent", "FunctionEventAvg", "kineto_available", "profile", "record_function"]
+
+#: Where the name of an op in the table is not torch's.
+_TORCH_NAMES = {
+    "cast": "_to_copy",
+    "clone_ordered": "clone",
+    "fill_with": "fill",
+    "getitem": "slice",
+    "to_device": "_to_copy",
+    "trunc_divide": "div",
+    "rows": "index",
+    "pick_along": "gather",
+    "place_along": "scatter_add",
+    "squeeze_dim": "squeeze",
+    "squeeze_dims": "squeeze",
+    "vector_norm": "linalg_vector_norm",
+    **{f"{name}_all": name for name in ("sum", "mean", "prod", "max", "min", "median", "nanmedian")},
+}
+
+
+@functools.cache
+def event_name(kind: str, name: str) -> str:
+    """What a call is called in a profile."""
+    if kind == EVALUATION:
+        return f"autograd::engine::evaluate_function: {name}"
+    if kind in (FUNCTION, NODE, RANGE) or "::" in name:
+        return name
+    if kind == WRITE:
+        return f"aten::{_TORCH_NAMES.get(name[:-1], name[:-1])}_"
+    return f"aten::{_TORCH_NAMES.get(name, name)}"
+
+
+class Span:
+    """One call while it is measured."""
+
+    __slots__ = (
+        "args", "end", "frames", "kind", "memory", "name", "number", "opened", "output", "parent", "saved", "seq", "shapes", "start",
+        "subject", "thread",
+    )  # fmt: skip
+
+    start: int
+    end: int
+
+    def __init__(self, kind: str, name: str, subject: Any, number: int, thread: int, opened: list[Span]) -> None:
+        self.kind, self.name, self.subject = kind, name, subject
+        self.number, self.thread = number, thread
+        #: the calls of the thread that are open; a range may be closed by another thread
+        self.opened = opened
+        self.parent = opened[-1] if opened else None
+        self.shapes: list[list[int]] = []
+        self.frames: Frames = ()
+        self.seq = -1
+        self.memory = 0  # of itself alone
+        self.saved = 0
+        self.output: tuple[int, ...] = ()
+        self.args: Any = ()
+        self.end = -1
+
+
+class Recorder:
+    """Makes spans of calls, one stack of open ones per thread."""
+
+    def __init__(self, *, shapes: bool = False, memory: bool = False, stack: bool = False, flops: bool = False) -> None:
+        self.shapes, self.stack, self.flops = shapes, stack, flops
+        self.ledger = Ledger(self._freed) if memory else None
+        self.spans: list[Span] = []
+        self.loose: list[tuple[int, int, int]] = []  # (time, thread, bytes) of memory freed outside all calls
+        self.thread_names: dict[int, str] = {}
+        self._oldest = next_sequence_number()
+        self._noted: set[float] = set()
+        self._local = threading.local()
+        self._thread_numbers = itertools.count(1).__next__
+        self._numbers = itertools.count(1).__next__
+
+    def _mine(self) -> Any:
+        local = self._local
+        if not hasattr(local, "open"):
+            local.open = []
+            local.number = self._thread_numbers()
+            self.thread_names[local.number] = f"{threading.current_thread().name} ({threading.get_native_id()})"
+        return local
+
+    def begin(self, kind: str, name: str, subject: Any, args: tuple[Any, ...]) -> Span:
+        local = self._mine()
+        span = Span(kind, name, subject, self._numbers(), local.number, local.open)
+        if self.shapes and kind is not EVALUATION:
+            span.shapes = [list(a.shape) if hasattr(a, "shape") else [] for a in args]
+        if self.stack:
+            span.frames = user_frames(STACK_LIMIT)
+        if kind is NODE or kind is EVALUATION:
+            span.seq = -1 if subject.seq == FIRST else int(subject.seq)
+        elif self.flops:
+            span.args = [tuple(a.shape) if hasattr(a, "shape") else () for a in args]
+        if self.ledger is not None:
+            span.args = (span.args, args)
+        self.spans.append(span)
+        local.open.append(span)
+        if self.ledger is not None and kind is NODE:
+            span.memory += sum(made.nbytes for made in note_received(self.ledger, subject, args, tuple))
+        span.start = time.perf_counter_ns()
+        return span
+
+    def end(self, span: Span, results: Any) -> None:
+        span.end = time.perf_counter_ns()
+        opened = span.opened
+        if span in opened:  # else a call around it has ended before it
+            del opened[opened.index(span) :]
+        kind, subject = span.kind, span.subject
+        first = results[0] if isinstance(results, (tuple, list)) and results else results
+        if isinstance(first, Variable):
+            span.output = tuple(first.shape)
+            if kind is not NODE and first._node is not None:
+                self._note_node(span, first._node)
+        if self.ledger is not None:
+            span.args, args = span.args
+            made = note_results(self.ledger, (kind, span.name, subject, args), results, tuple)
+            span.memory += sum(m.nbytes for m in made)
+        if kind is not OP:
+            span.subject = None  # no node stays alive for having been measured
+
+    def _note_node(self, span: Span, node: Any) -> None:
+        """The node that an op made, and not one that its result had before."""
+        if node.seq != FIRST and node.seq > self._oldest and node.seq not in self._noted:
+            self._noted.add(node.seq)
+            span.seq = int(node.seq)
+            if self.ledger is not None:
+                span.saved = unique_bytes(holdings(node))
+
+    def _freed(self, allocation: Allocation) -> None:
+        local = self._mine()
+        if local.open:
+            local.open[-1].memory -= allocation.nbytes
+        else:
+            self.loose.append((time.perf_counter_ns(), local.number, allocation.nbytes))
+
+    def events(self, began: int, ended: int) -> EventList:
+        """What was measured, as events, nested."""
+        if self.ledger is not None:
+            self.ledger.close()
+
+        spans = list(self.spans)
+        totals: dict[Span, int] = {}
+        for span in spans:
+            if span.end < 0:
+                span.end = ended  # another thread is still at it
+            totals[span] = span.memory
+        for span in reversed(spans):  # those inside come after those around them
+            if span.parent is not None and span.parent in totals:
+                totals[span.parent] += totals[span]
+        lines: dict[Frames, list[str]] = {}
+        forward: dict[int, Span] = {}
+        found = []
+        for span in spans:
+            backward = span.kind in (NODE, EVALUATION)
+            origin = forward.get(span.seq) if backward and span.seq >= 0 else None
+            if not backward and span.seq >= 0:
+                forward[span.seq] = span
+            frames = origin.frames if origin is not None and origin.frames else span.frames
+            if frames not in lines:
+                lines[frames] = [f"{place.filename}({place.line}): {place.function}" for place in places(frames)]
+            found.append(
+                FunctionEvent(
+                    id=span.number,
+                    name=event_name(span.kind, span.name),
+                    thread=span.thread,
+                    start_us=(span.start - began) / 1000,
+                    end_us=(span.end - began) / 1000,
+                    fwd_thread=origin.thread if origin is not None else 0,
+                    input_shapes=span.shapes,
+                    stack=lines[frames],
+                    scope=1 if span.kind is NODE else 7 if span.kind is RANGE else 0,
+                    cpu_memory_usage=totals[span],
+                    sequence_nr=span.seq,
+                    flops=flops_of(span.name, span.args, span.output) or None if self.flops and span.kind is OP else None,
+                    is_user_annotation=span.kind is RANGE,
+                    saved_bytes=span.saved,
+                )
+            )
+        for at, thread, size in self.loose:
+            when = (at - began) / 1000
+            found.append(FunctionEvent(self._numbers(), MEMORY_EVENT_NAME, thread, when, when, None, 0, [], cpu_memory_usage=-size))
+        found.sort(key=lambda event: (event.time_range.start, event.id))
+        memory = []
+        if self.ledger is not None:
+            offset = self.ledger.began * 1e6 - began / 1000
+            memory = [(now * 1e6 + offset, alive) for now, alive, _ in self.ledger.timeline()]
+        events = EventList(
+            found, profile_memory=self.ledger is not None, with_flops=self.flops, thread_names=self.thread_names, memory=memory
+        )
+        events._build_tree()
+        return events
+
+
+#: What memory that is freed outside all calls is called in a profile.
+MEMORY_EVENT_NAME = "[memory]"
+
+
+class profile:
+    """A context that measures every call of every thread, forward and backward.
+
+    `record_shapes` keeps the shapes of tensor arguments, `profile_memory` counts the bytes that calls allocate and free, and that nodes
+    save, `with_stack` keeps the user's lines, `with_flops` estimates floating-point operations. What torch has for its own machinery
+    (`use_kineto`, `experimental_config`, ...) is accepted and means nothing here.
+
+    >>> import ndgrad
+    >>> x = ndgrad.ones(3, requires_grad=True)
+    >>> with ndgrad.profiler.timing.profile() as prof:
+    ...     (x * x).sum().backward()
+    >>> [event.key for event in prof.key_averages() if event.key.startswith("aten::")]
+    ['aten::mul', 'aten::sum']
+    >>> print(prof.key_averages().table(sort_by="self_cpu_time_total", row_limit=5))
+    --------...
+    """
+
+    def __init__(
+        self,
+        enabled: bool = True,
+        *,
+        use_cuda: bool = False,
+        use_device: str | None = None,
+        record_shapes: bool = False,
+        with_flops: bool = False,
+        profile_memory: bool = False,
+        with_stack: bool = False,
+        with_modules: bool = False,
+        use_kineto: bool = False,
+        use_cpu: bool = True,
+        experimental_config: Any = None,
+        acc_events: bool = False,
+        custom_trace_id_callback: Any = None,
+        **others: Any,
+    ) -> None:
+        unknown = others.keys() - {"post_processing_timeout_s", "activity_filters"}
+        if unknown:
+            raise TypeError(f"profile() got an unexpected keyword argument {min(unknown)!r}")
+        if enabled and not use_cpu:
+            raise AssertionError("profile(use_cpu=False) would measure nothing: what runs on a GPU is not timed by itself.")
+        self.enabled = bool(enabled)
+        self.record_shapes = bool(record_shapes) or bool(with_flops)
+        self.with_flops = bool(with_flops)
+        self.profile_memory = bool(profile_memory)
+        self.with_stack = bool(with_stack)
+        self.with_modules = bool(with_modules)
+        self.use_device = use_device
+        self.entered = False
+        self._recorder: Recorder | None = None
+        self._began = 0
+        self._events: EventList | None = None
+
+    def __enter__(self) -> Self | None:
+        if not self.enabled:
+            return None
+        if self.entered:
+            raise RuntimeError("Profiler context manager is not reentrant. Make another profile().")
+        self.entered = True
+        self._start()
+        return self
+
+    def _start(self) -> None:
+        recorder = Recorder(shapes=self.record_shapes, memory=self.profile_memory, stack=self.with_stack, flops=self.with_flops)
+        self._recorder, self._events = recorder, None
+        self._began = time.perf_counter_ns()
+        add_watcher(recorder)
+
+    def _stop(self) -> None:
+        recorder, self._recorder = self._recorder, None
+        if recorder is not None:
+            remove_watcher(recorder)
+            self._events = recorder.events(self._began, time.perf_counter_ns())
+
+    def __exit__(self, *exc: object) -> None:
+        if self.enabled:
+            self._stop()
+
+    @property
+    def function_events(self) -> EventList:
+        """The events, in order; none before the block has ended."""
+        if not self.enabled:
+            raise AttributeError("a profile with enabled=False has no events")
+        return EventList() if self._events is None else self._events
+
+    def key_averages(
+        self, group_by_input_shape: bool = False, group_by_stack_n: int = 0, group_by_overload_name: bool = False
+    ) -> EventList:
+        """The events grouped by name; on request, also by shapes and by lines (see EventList.key_averages)."""
+        return self.function_events.key_averages(group_by_input_shape, group_by_stack_n, group_by_overload_name)
+
+    def total_average(self) -> FunctionEventAvg:
+        """All events together."""
+        return self.function_events.total_average()
+
+    def table(self, *args: Any, **kwargs: Any) -> str:
+        """The events as a table (see EventList.table)."""
+        return self.function_events.table(*args, **kwargs)
+
+    @property
+    def self_cpu_time_total(self) -> float:
+        """The microseconds of all calls, nothing counted twice."""
+        return self.function_events.self_cpu_time_total
+
+    def export_chrome_trace(self, path: str | os.PathLike[str]) -> None:
+        """Write a trace for chrome://tracing or Perfetto; compressed if the name ends in .gz."""
+        self.function_events.export_chrome_trace(path)
+
+    def export_stacks(self, path: str | os.PathLike[str], metric: str = "self_cpu_time_total") -> None:
+        """Write stacks for flame graphs; needs `with_stack=True`."""
+        if not self.with_stack:
+            raise AssertionError("export_stacks() requires with_stack=True: no stacks were kept.")
+        self.function_events.export_stacks(path, metric)
+
+    def __str__(self) -> str:
+        if self._events is None:
+            return "<unfinished ndgrad.profiler.timing.profile>"
+        return str(self._events)
+
+    def __repr__(self) -> str:
+        return "<unfinished ndgrad.profiler.timing.profile>" if self._events is None else repr(list(self._events))
+
+
+class record_function(Mode):
+    """A range with a name, in a profile: a context, or a decorator of a function whose every call is one. Else it does nothing.
+
+    >>> import ndgrad
+    >>> with ndgrad.profiler.timing.profile() as prof:
+    ...     with ndgrad.profiler.timing.record_function("my block"):
+    ...         y = ndgrad.ones(2) * 2
+    >>> [(event.name, event.cpu_parent and event.cpu_parent.name) for event in prof.function_events]
+    [('my block', None), ('aten::ones', 'my block'), ('aten::mul', 'my block')]
+    """
+
+    def __init__(self, name: str, args: str | None = None) -> None:
+        super().__init__()
+        self.name = name
+        self.args = args
+
+    def fresh(self) -> record_function:
+        return type(self)(self.name, self.args)
+
+    def __enter__(self) -> Self:
+        if not isinstance(self.name, str):
+            raise RuntimeError(f"record_function() takes a name, a str, and got {type(self.name).__name__}.")
+        self._stack.append(begin(RANGE, self.name, None, () if self.args is None else (self.args,)))
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        begun: Begun = self._stack.pop()
+        end(begun)
+
+
+def _is_profiling() -> bool:
+    return any(isinstance(watcher, Recorder) for watcher in ThreadState.watchers)
+
+
+_profiler_enabled = _is_profiling
+
+
+def kineto_available() -> bool:
+    """Whether torch's tracing library is there: it is not, and is not needed. Code that asks goes on with the plain profiler."""
+    return False
