@@ -134,6 +134,7 @@ from ndgrad.api.statistics import (
     nanmedian, nanquantile as nanquantile, quantile as quantile, std as std, std_mean as std_mean, var as var, var_mean
     as var_mean,
 )
+from ndgrad.api.tensor_types import set_default_tensor_type as set_default_tensor_type
 from ndgrad.api.triangle import (
     diag as diag, diag_embed as diag_embed, diagflat as diagflat, diagonal as diagonal, tril as tril, tril_indices as
     tril_indices, triu as triu, triu_indices as triu_indices,
@@ -180,7 +181,6 @@ from ndgrad.printing import (
 from ndgrad.serialization import load as load, save as save
 from ndgrad.sizes import Size as Size
 from ndgrad.storage import TypedStorage as TypedStorage, UntypedStorage as UntypedStorage, is_storage as is_storage
-from ndgrad.typed import set_default_tensor_type as set_default_tensor_type
 
 def acos_(self: Tensor) -> Tensor: ...
 def acosh_(self: Tensor) -> Tensor: ...

@@ -37,8 +37,8 @@ from ndgrad.autograd.subclass import add_face, announce_class, default_dispatch,
 from ndgrad.autograd.variable import Variable, meta_of, np_dtype, recorded, requires_grad, wrap
 from ndgrad.autograd.versions import Version, is_inference, storage_of, version_number
 from ndgrad.autograd.view import replay
-from ndgrad.ops import shape
 from ndgrad.ops import complex as complex_ops
+from ndgrad.ops import shape
 from ndgrad.ops.generate import FACES
 from ndgrad.sizes import Size, size_of_shape
 from ndgrad.storage import TypedStorage, UntypedStorage, batch_dims, contiguous_strides, locked, memory_of, pointer, storage_offset

@@ -43,9 +43,6 @@ Payload: TypeAlias = Any
 Layout: TypeAlias = "layout | None"
 MemoryFormat: TypeAlias = "memory_format | None"
 
-#: An array of NumPy, CuPy or another library, or a tensor of the level below.
-Payload: TypeAlias = Any
-
 #: What NumPy's face makes an Array of.
 ArrayLike: TypeAlias = "Array | Tensor | npt.ArrayLike"
 #: An axis; None means that the array is taken as flat, or what the function says.

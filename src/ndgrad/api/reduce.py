@@ -71,7 +71,7 @@ def sum_dtype(input: Tensor, dtype: Dtype) -> np.dtype[Any] | None:
     return _INT64 if np_dtype(input).kind == "u" and not input.keeps_saved else None
 
 
-def deliver(name: str, result: Result, out: Tensor | Tensors | None, *inputs: TensorLike) -> Result:
+def deliver(name: str, result: Result, out: Tensor | Tensors | None, *inputs: TensorLike | None) -> Result:
     """The result, or `out` after it has been written there."""
     if out is None:
         return result

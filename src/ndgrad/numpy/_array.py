@@ -93,7 +93,7 @@ class Array(Tensor):
         raise AttributeError("an Array's shape cannot be assigned: views of its memory may exist. Write x = x.reshape(...).")
 
     @property
-    def size(self) -> int:  # type: ignore[override]  # NumPy's property in place of torch's method
+    def size(self) -> int:  # NumPy's property in place of torch's method
         """The number of elements."""
         return math.prod(self.shape)
 
