@@ -27,9 +27,9 @@ class Mode(Block):
         if inspect.isclass(function):
             raise TypeError(f"{type(self).__name__} decorates functions, and got the class {function.__name__}. Decorate its methods.")
         if inspect.isgeneratorfunction(function):
-            return self._decorate_generator(function)  # type: ignore[no-any-return]  # a decorator gives back what it was given
+            return self._decorate_generator(function)
         if inspect.iscoroutinefunction(function):
-            return self._decorate_coroutine(function)  # type: ignore[no-any-return]  # a decorator gives back what it was given
+            return self._decorate_coroutine(function)
 
         @functools.wraps(function)
         def decorated(*args: Any, **kwargs: Any) -> Any:

@@ -276,7 +276,7 @@ def _settled() -> Scope:
     while found.closed:
         found = found.outside
     restore(found)
-    return found  # type: ignore[no-any-return]  # the scope of no mode is never closed
+    return found
 
 
 def put(modes: Modes) -> None:

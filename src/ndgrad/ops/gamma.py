@@ -38,7 +38,7 @@ def real_function(name: str, public: str = "") -> Callable[..., Any]:
 
 def shape_derivatives(name: str) -> Callable[..., Any]:
     """A function of the module of that name, which is loaded when a derivative in a shape is asked for."""
-    return getattr(importlib.import_module("ndgrad.arrays.special.shape_derivatives"), name)  # type: ignore[no-any-return]  # a function found by name
+    return getattr(importlib.import_module("ndgrad.arrays.special.shape_derivatives"), name)
 
 
 def on_host(np: Any, name: str, function: Callable[..., Any], *arguments: Any, **settings: Any) -> Any:

@@ -455,7 +455,7 @@ class ParameterDict(Module):
     def __ror__(self, other: Any) -> ParameterDict:
         out = other.copy()
         out.update(self)
-        return out  # type: ignore[no-any-return]  # of the other's own kind
+        return out
 
     def __ior__(self, other: Any) -> Self:
         self.update(other)
