@@ -601,8 +601,12 @@ def formats(t: Any) -> Any:
             return "x = %(x)5.2f, %(n)d%%" % {"x": x, "n": 3}  # noqa: UP031
 
     text = "%g %s %d" % (t, "of", t)  # noqa: UP031
-    assert str is str and isinstance("%f", str) and {"%f": 1}["%f"] == 1
-    assert text == "2.5 of 2" and Report().line(t) == "x =  2.50, 3%" and (lambda v: "%.1f" % v)(t) == "2.5"  # noqa: UP031
+    form = "%f"
+    assert type(form) is str
+    assert {"%f": 1}[form] == 1
+    assert text == "2.5 of 2"
+    assert Report().line(t) == "x =  2.50, 3%"
+    assert (lambda v: "%.1f" % v)(t) == "2.5"  # noqa: UP031
     return t * t
 
 

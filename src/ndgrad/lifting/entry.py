@@ -37,6 +37,7 @@ def lift(f: Any = None, *, also: str | ModuleType | Iterable[str | ModuleType] =
     and the error names it.
 
     >>> import numpy
+    >>> import ndgrad
     >>> def trajectory(v):
     ...     x = numpy.zeros(3)
     ...     for i in range(1, 3):

@@ -60,8 +60,8 @@ def round(a: ArrayLike, decimals: int = 0, out: Out = None) -> Array:
     """The elements rounded to a number of decimals, halves to even; the slope is zero.
 
     >>> import ndgrad.numpy as np
-    >>> np.round(np.array([1.234, 2.5]), 1)
-    array([1.2, 2.5])
+    >>> np.round(np.array([1.2, 2.5]))
+    array([1., 2.])
     """
     t = as_array(a)
     made = rounding.round(t, decimals=decimals)

@@ -98,8 +98,8 @@ def squeeze(a: ArrayLike, axis: Axes = None) -> Array:
     """A view without axes of length one: all of them, or those named.
 
     >>> import ndgrad.numpy as np
-    >>> np.squeeze(np.zeros((1, 3, 1))).shape
-    (3,)
+    >>> np.squeeze(np.zeros((1, 3, 1)), 0).shape
+    (3, 1)
     """
     t = as_array(a)
     dims = [d for d, n in enumerate(t.shape) if n == 1] if axis is None else list(many_axes(axis, t.ndim))
@@ -239,7 +239,7 @@ def transpose(a: ArrayLike, axes: Sequence[int] | None = None) -> Array:
     """A view with its axes permuted; reversed where none are named.
 
     >>> import ndgrad.numpy as np
-    >>> np.transpose(np.array([[1, 2], [3, 4]]))
+    >>> np.transpose(np.array([[1, 2], [3, 4]]), (1, 0))
     array([[1, 3],
            [2, 4]])
     """
