@@ -552,7 +552,7 @@ def test_branches_by_type_are_those_of_the_program(program: Any) -> None:
     at, step = 1.7, 1e-6
     slope = (program(np.float64(at + step)) - program(np.float64(at - step))) / (2 * step)
     lifted = ndgrad.lift(program)
-    assert lifted(dnp.array(at).requires_grad_()).item() == pytest.approx(program(np.float64(at)), rel=1e-12)
+    assert lifted(dnp.array(at).requires_grad_()).detach().item() == pytest.approx(program(np.float64(at)), rel=1e-12)
     assert ndgrad.func.grad(lifted)(dnp.array(at)).item() == pytest.approx(slope, rel=1e-6)
     assert ndgrad.func.jvp(lifted, (dnp.array(at),), (dnp.array(1.0),))[1].item() == pytest.approx(slope, rel=1e-6)
 
@@ -591,3 +591,43 @@ def test_ways_out_of_the_program_are_refused_by_name(program: Any, message: str)
         ndgrad.func.jvp(ndgrad.lift(program), (dnp.array(1.7),), (dnp.array(1.0),))
     if "True_" not in message:
         assert ndgrad.lift(program)(dnp.array(1.7)) == 1.7
+
+
+def formats(t: Any) -> Any:
+    """The formats of old programs: literals, in functions and classes inside, of several values and of names."""
+
+    class Report:
+        def line(self, x: Any) -> str:
+            return "x = %(x)5.2f, %(n)d%%" % {"x": x, "n": 3}  # noqa: UP031
+
+    text = "%g %s %d" % (t, "of", t)  # noqa: UP031
+    form = "%f"
+    assert type(form) is str
+    assert {"%f": 1}[form] == 1
+    assert text == "2.5 of 2"
+    assert Report().line(t) == "x =  2.50, 3%"
+    assert (lambda v: "%.1f" % v)(t) == "2.5"  # noqa: UP031
+    return t * t
+
+
+def test_percent_formats_print_values_and_keep_the_graph() -> None:
+    assert ndgrad.func.grad(ndgrad.lift(formats))(dnp.array(2.5)).item() == 5.0
+    assert formats(2.5) == 6.25
+
+
+def test_numbers_are_kept_in_a_lifted_call_only() -> None:
+    kept: list[Any] = []
+
+    def program(t: Any) -> Any:
+        kept.append(t.item())
+        return t.item() * t.tolist()
+
+    x = dnp.array(3.0).requires_grad_()
+    (slope,) = ndgrad.autograd.grad(ndgrad.lift(program)(x), x)
+    assert slope.item() == 6.0
+    with pytest.raises(TypeError, match=r"detach\(\)"):
+        program(x)
+    with pytest.raises(ZeroDivisionError):
+        ndgrad.lift(lambda t: 1 / 0)(x)
+    with pytest.raises(TypeError, match=r"detach\(\)"):
+        x.item()

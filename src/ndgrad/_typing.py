@@ -10,6 +10,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict
 
 if TYPE_CHECKING:
+    from types import EllipsisType
+    from typing import SupportsIndex
+
     import numpy as np
     import numpy.typing as npt
 
@@ -20,8 +23,8 @@ if TYPE_CHECKING:
     from ndgrad.numpy._array import Array
 
 __all__ = [
-    "Array", "ArrayLike", "Axes", "Axis", "Device", "Dims", "Dtype", "FactoryOptions", "Generator", "Layout", "MemoryFormat", "Number",
-    "Payload", "RandomOptions", "Shape", "Tensor", "TensorLike", "Tensors",
+    "Array", "ArrayLike", "Axes", "Axis", "Device", "Dims", "Dtype", "FactoryOptions", "Generator", "Index", "Layout", "MemoryFormat",
+    "Number", "Out", "Payload", "RandomOptions", "Shape", "Tensor", "TensorLike", "Tensors",
 ]  # fmt: skip
 
 #: A Python number.
@@ -49,6 +52,11 @@ ArrayLike: TypeAlias = "Array | Tensor | npt.ArrayLike"
 Axis: TypeAlias = int | None
 #: One axis or several; None means all.
 Axes: TypeAlias = int | Sequence[int] | None
+#: Where a result is written, if anywhere: into an Array with its history, into an ndarray only where no derivative would be lost.
+Out: TypeAlias = "Array | npt.NDArray[Any] | tuple[Array | npt.NDArray[Any] | None, ...] | None"
+#: What stands in brackets: x[1], x[2:, None], x[mask].
+Index: TypeAlias = "_Item | tuple[_Item, ...]"
+_Item: TypeAlias = "SupportsIndex | slice | EllipsisType | ArrayLike | None"
 
 
 class FactoryOptions(TypedDict, total=False):

@@ -23,6 +23,8 @@ SQUARE = onp.eye(3) + 0.1
 
 #: Arguments of functions that need others than one matrix.
 ARGUMENTS: dict[str, tuple[Any, ...]] = {
+    "packbits": (onp.array([[1, 0]], onp.uint8),),
+    "unpackbits": (onp.array([[160]], onp.uint8),),
     "append": (A, B), "argpartition": (A, 1), "array_split": (A, 2), "compress": ([True, False], A), "concat": ([A, B],),
     "concatenate": ([A, B],), "cross": (A, B), "delete": (A, 0), "geomspace": (A, B + 1), "insert": (A, 0, 1.0), "lexsort": (A,),
     "linspace": (A, B), "logspace": (A, B), "nanpercentile": (A, 30), "nanquantile": (A, 0.3), "partition": (A, 1), "percentile": (A, 30),

@@ -5,10 +5,12 @@ and method means what it means in NumPy.
 from __future__ import annotations
 
 import functools
+import inspect
 from typing import Any
 
 import numpy as onp
 import pytest
+from ndgrad.numpy.universal import FUNCTIONS
 
 import ndgrad
 import ndgrad.numpy as dnp
@@ -402,3 +404,19 @@ def test_our_ufuncs_survive_pickling() -> None:
     import pickle
 
     assert pickle.loads(pickle.dumps(dnp.add)) is dnp.add
+
+
+def test_every_ufunc_of_numpy_is_declared_with_a_docstring() -> None:
+    theirs = {name: f for name, f in vars(onp).items() if isinstance(f, onp.ufunc)}
+    assert set(FUNCTIONS) == set(theirs)
+    for name, f in theirs.items():
+        ours = FUNCTIONS[name]
+        assert ours.ufunc is f, name
+        assert f">>> np.{f.__name__}(" in (ours.__doc__ or "")
+        assert list(inspect.signature(ours).parameters)[: f.nin + 1] == [*(["x"] if f.nin == 1 else ["x1", "x2"]), "out"]
+
+
+def test_dates_have_their_ufunc() -> None:
+    assert dnp.isnat(onp.array(["NaT", "2020-01-01"], "datetime64[D]")).tolist() == [True, False]
+    with pytest.raises(TypeError, match="isnan"):
+        dnp.isnat(dnp.array([1.0]))

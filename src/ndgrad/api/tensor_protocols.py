@@ -163,7 +163,7 @@ class PythonProtocols(Variable):
 
     def __format__(self, spec: str) -> str:
         if self.ndim == 0 and not self.is_meta and not batch_dims(self):
-            return format(self.item(), spec)
+            return format(only_element(self, "format()"), spec)  # text has no derivative to lose
         return object.__format__(self, spec)
 
     @method

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ndgrad.array_api.device_placement import placed, placed_like
+from ndgrad.array_api.naming import like
 from ndgrad.autograd.variable import Variable, np_dtype
 from ndgrad.numpy import creation as ours
 from ndgrad.numpy import grids, shapes
 from ndgrad.numpy.coercion import as_array
+
+if TYPE_CHECKING:
+    from ndgrad._typing import Array, ArrayLike, Device, Dtype, Shape
 
 __all__ = [
     "arange", "asarray", "empty", "empty_like", "eye", "from_dlpack", "full", "full_like", "linspace", "meshgrid", "ones", "ones_like",
@@ -18,8 +22,13 @@ __all__ = [
 # ----- from data ---------------------------------------------------------------------------------------------------------
 
 
-def asarray(obj: Any, /, *, dtype: Any = None, device: Any = None, copy: bool | None = None) -> Any:
-    """An array of numbers, of nested sequences or of another array; sequences that hold Arrays keep their graph."""
+def asarray(obj: ArrayLike, /, *, dtype: Dtype = None, device: Device = None, copy: bool | None = None) -> Array:
+    """An array of numbers, of nested sequences or of another array; sequences that hold Arrays keep their graph.
+
+    >>> import ndgrad.array_api as xp
+    >>> xp.asarray([1.0, 2.0])
+    array([1., 2.])
+    """
     made = ours.array(obj, dtype, copy=copy)
     if isinstance(obj, Variable):
         return _moved(made, device, copy)
@@ -30,91 +39,118 @@ def asarray(obj: Any, /, *, dtype: Any = None, device: Any = None, copy: bool | 
     return placed(made, device)
 
 
-def _moved(made: Any, device: Any, copy: bool | None) -> Any:
+def _moved(made: Array, device: Device, copy: bool | None) -> Array:
     elsewhere = placed_like(made, device)
     if copy is False and elsewhere.device != made.device:
         raise ValueError(f"asarray(): a move from {made.device} to {elsewhere.device} needs a copy, and copy=False forbids one.")
     return elsewhere
 
 
-def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Any:
-    """An array over the memory of another library's array. Gradients do not pass: see `ndgrad.from_dlpack`."""
+def from_dlpack(x: object, /, *, device: Device = None, copy: bool | None = None) -> Array:
+    """An array over the memory of another library's array. Gradients do not pass: see `ndgrad.from_dlpack`.
+
+    >>> import ndgrad.array_api as xp
+    >>> xp.from_dlpack(xp.asarray([1.0, 2.0]))
+    array([1., 2.])
+    """
     return ours.from_dlpack(x, device=device, copy=copy)
 
 
 # ----- constants -----------------------------------------------------------------------------------------------------------
 
 
-def zeros(shape: Any, *, dtype: Any = None, device: Any = None) -> Any:
+@like(ours.zeros)
+def zeros(shape: Shape, *, dtype: Dtype = None, device: Device = None) -> Array:
     return placed(ours.zeros(shape, dtype), device)
 
 
-def ones(shape: Any, *, dtype: Any = None, device: Any = None) -> Any:
+@like(ours.ones)
+def ones(shape: Shape, *, dtype: Dtype = None, device: Device = None) -> Array:
     return placed(ours.ones(shape, dtype), device)
 
 
-def empty(shape: Any, *, dtype: Any = None, device: Any = None) -> Any:
+@like(ours.empty)
+def empty(shape: Shape, *, dtype: Dtype = None, device: Device = None) -> Array:
     return placed(ours.empty(shape, dtype), device)
 
 
-def full(shape: Any, fill_value: Any, *, dtype: Any = None, device: Any = None) -> Any:
-    """An array filled with one number, or with a 0-d array, whose graph is kept."""
+@like(ours.full)
+def full(shape: Shape, fill_value: ArrayLike, *, dtype: Dtype = None, device: Device = None) -> Array:
     return placed(ours.full(shape, fill_value, dtype), device)
 
 
-def _like(x: Any, dtype: Any, device: Any) -> tuple[Any, Any, Any]:
+def _as(x: ArrayLike, dtype: Dtype, device: Device) -> tuple[tuple[int, ...], Dtype, Device]:
     t = as_array(x)
     return tuple(t.shape), np_dtype(t) if dtype is None else dtype, t.device if device is None else device
 
 
-def zeros_like(x: Any, /, *, dtype: Any = None, device: Any = None) -> Any:
-    shape, dtype, device = _like(x, dtype, device)
+@like(ours.zeros_like)
+def zeros_like(x: ArrayLike, /, *, dtype: Dtype = None, device: Device = None) -> Array:
+    shape, dtype, device = _as(x, dtype, device)
     return zeros(shape, dtype=dtype, device=device)
 
 
-def ones_like(x: Any, /, *, dtype: Any = None, device: Any = None) -> Any:
-    shape, dtype, device = _like(x, dtype, device)
+@like(ours.ones_like)
+def ones_like(x: ArrayLike, /, *, dtype: Dtype = None, device: Device = None) -> Array:
+    shape, dtype, device = _as(x, dtype, device)
     return ones(shape, dtype=dtype, device=device)
 
 
-def empty_like(x: Any, /, *, dtype: Any = None, device: Any = None) -> Any:
-    shape, dtype, device = _like(x, dtype, device)
+@like(ours.empty_like)
+def empty_like(x: ArrayLike, /, *, dtype: Dtype = None, device: Device = None) -> Array:
+    shape, dtype, device = _as(x, dtype, device)
     return empty(shape, dtype=dtype, device=device)
 
 
-def full_like(x: Any, /, fill_value: Any, *, dtype: Any = None, device: Any = None) -> Any:
-    shape, dtype, device = _like(x, dtype, device)
+@like(ours.full_like)
+def full_like(x: ArrayLike, /, fill_value: ArrayLike, *, dtype: Dtype = None, device: Device = None) -> Array:
+    shape, dtype, device = _as(x, dtype, device)
     return full(shape, fill_value, dtype=dtype, device=device)
 
 
-def eye(n_rows: int, n_cols: int | None = None, /, *, k: int = 0, dtype: Any = None, device: Any = None) -> Any:
+@like(ours.eye)
+def eye(n_rows: int, n_cols: int | None = None, /, *, k: int = 0, dtype: Dtype = None, device: Device = None) -> Array:
     return placed(ours.eye(n_rows, n_cols, k, dtype), device)
 
 
 # ----- ranges and grids ------------------------------------------------------------------------------------------------------
 
 
-def arange(start: Any, /, stop: Any = None, step: Any = 1, *, dtype: Any = None, device: Any = None) -> Any:
-    """Evenly spaced numbers; differentiable in the start and in the step."""
+def arange(start: ArrayLike, /, stop: ArrayLike | None = None, step: ArrayLike = 1, *, dtype: Dtype = None, device: Device = None) -> Array:
+    """Evenly spaced numbers; differentiable in the start and in the step.
+
+    >>> import ndgrad.array_api as xp
+    >>> xp.arange(1, 7, 2)
+    array([1, 3, 5])
+    """
     first, last = (0, start) if stop is None else (start, stop)
     return placed(ours.arange(first, last, step, dtype=dtype), device)
 
 
-def linspace(start: Any, stop: Any, /, num: int, *, dtype: Any = None, device: Any = None, endpoint: bool = True) -> Any:
-    """A given number of evenly spaced numbers between two ends, in which they are differentiable."""
+@like(ours.linspace)
+def linspace(start: ArrayLike, stop: ArrayLike, /, num: int, *, dtype: Dtype = None, device: Device = None, endpoint: bool = True) -> Array:
     return placed(ours.linspace(start, stop, num, endpoint, dtype=dtype), device)
 
 
-def meshgrid(*arrays: Any, indexing: str = "xy") -> list[Any]:
+def meshgrid(*arrays: ArrayLike, indexing: str = "xy") -> list[Array]:
+    """Coordinate arrays of the grid that lines span.
+
+    >>> import ndgrad.array_api as xp
+    >>> xp.meshgrid(xp.asarray([1, 2]), xp.asarray([3, 4]))[1]
+    array([[3, 3],
+           [4, 4]])
+    """
     return list(grids.meshgrid(*arrays, indexing=indexing))
 
 
 # ----- triangles --------------------------------------------------------------------------------------------------------------
 
 
-def tril(x: Any, /, *, k: int = 0) -> Any:
+@like(shapes.tril)
+def tril(x: ArrayLike, /, *, k: int = 0) -> Array:
     return shapes.tril(x, k)
 
 
-def triu(x: Any, /, *, k: int = 0) -> Any:
+@like(shapes.triu)
+def triu(x: ArrayLike, /, *, k: int = 0) -> Array:
     return shapes.triu(x, k)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import builtins
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,6 +14,9 @@ from ndgrad.arrays.precision import is_floating
 from ndgrad.autograd.variable import Variable, np_dtype
 from ndgrad.numpy import inspection
 from ndgrad.numpy.coercion import as_array
+
+if TYPE_CHECKING:
+    from ndgrad._typing import Array, ArrayLike, Device, Dtype
 
 __all__ = [
     "astype", "bool", "can_cast", "complex128", "complex64", "finfo", "float32", "float64", "iinfo", "int16", "int32", "int64", "int8",
@@ -37,7 +41,7 @@ KINDS["integral"] = KINDS["signed integer"] + KINDS["unsigned integer"]
 KINDS["numeric"] = KINDS["integral"] + KINDS["real floating"] + KINDS["complex floating"]
 
 
-def dtype_of(type: Any) -> Any:
+def dtype_of(type: Any) -> np.dtype[Any]:
     """The dtype meant by a dtype or by an array."""
     return np_dtype(type) if isinstance(type, Variable) else type.dtype if isinstance(type, np.ndarray) else np.dtype(type)
 
@@ -45,8 +49,13 @@ def dtype_of(type: Any) -> Any:
 # ----- conversion ------------------------------------------------------------------------------------------------------------
 
 
-def astype(x: Any, dtype: Any, /, *, copy: Any = True, device: Any = None) -> Any:
-    """The elements in another data type. Complex numbers become real ones by `real` or `imag`, never here."""
+def astype(x: ArrayLike, dtype: Dtype, /, *, copy: builtins.bool = True, device: Device = None) -> Array:
+    """The elements in another data type. Complex numbers become real ones by `real` or `imag`, never here.
+
+    >>> import ndgrad.array_api as xp
+    >>> xp.astype(xp.asarray([1.5, 2.5]), xp.int64)
+    array([1, 2])
+    """
     t = as_array(x)
     wanted = np.dtype(dtype)
     if np_dtype(t).kind == "c" and wanted.kind not in "cb":
@@ -57,20 +66,36 @@ def astype(x: Any, dtype: Any, /, *, copy: Any = True, device: Any = None) -> An
 # ----- questions --------------------------------------------------------------------------------------------------------------
 
 
-def can_cast(from_: Any, to: Any, /) -> Any:
-    """Whether type promotion leads from one data type to the other."""
+def can_cast(from_: ArrayLike | Dtype, to: Dtype, /) -> builtins.bool:
+    """Whether type promotion leads from one data type to the other.
+
+    >>> import ndgrad.array_api as xp
+    >>> xp.can_cast(xp.float32, xp.float64)
+    True
+    """
     return inspection.can_cast(from_, to)
 
 
-def result_type(*arrays_and_dtypes: Any) -> Any:
-    """The data type of an expression of arrays, data types and Python numbers, of which the last have no say in their kind."""
+def result_type(*arrays_and_dtypes: ArrayLike | Dtype) -> np.dtype[Any]:
+    """The data type of an expression of arrays, data types and Python numbers, of which the last have no say in their
+    kind.
+
+    >>> import ndgrad.array_api as xp
+    >>> xp.result_type(xp.asarray([1.0], dtype=xp.float32), 2.0)
+    dtype('float32')
+    """
     if not arrays_and_dtypes:
         raise ValueError("result_type(): no array and no data type was given. Give at least one.")
     return inspection.result_type(*arrays_and_dtypes)
 
 
-def isdtype(dtype: Any, kind: Any) -> Any:
-    """Whether a data type is one of the given types or of the given kinds."""
+def isdtype(dtype: Dtype, kind: Dtype | tuple[Dtype, ...]) -> builtins.bool:
+    """Whether a data type is one of the given types or of the given kinds.
+
+    >>> import ndgrad.array_api as xp
+    >>> xp.isdtype(xp.float64, "real floating")
+    True
+    """
     given = kind if isinstance(kind, tuple) else (kind,)
     return any(_is_of(np.dtype(dtype), k) for k in given)
 
@@ -80,7 +105,7 @@ _LETTERS = {"bool": "b", "signed integer": "i", "unsigned integer": "u", "integr
             "complex floating": "c", "numeric": "iufc"}  # fmt: skip
 
 
-def _is_of(dtype: Any, kind: Any) -> Any:
+def _is_of(dtype: np.dtype[Any], kind: Dtype) -> builtins.bool:
     if not isinstance(kind, str):
         return dtype == np.dtype(kind)
     if kind not in _LETTERS:
@@ -90,34 +115,54 @@ def _is_of(dtype: Any, kind: Any) -> Any:
 
 @dataclass(frozen=True)
 class FloatInfo:
-    """The limits of a floating-point type, as Python floats."""
+    """The limits of a floating-point type, as Python floats.
+
+    >>> import ndgrad.array_api as xp
+    >>> xp.finfo(xp.float32).bits
+    32
+    """
 
     bits: int
     eps: float
     max: float
     min: float
     smallest_normal: float
-    dtype: Any
+    dtype: np.dtype[Any]
 
 
 @dataclass(frozen=True)
 class IntegerInfo:
-    """The limits of an integer type."""
+    """The limits of an integer type.
+
+    >>> import ndgrad.array_api as xp
+    >>> xp.iinfo(xp.uint8).min
+    0
+    """
 
     bits: int
     max: int
     min: int
-    dtype: Any
+    dtype: np.dtype[Any]
 
 
-def finfo(type: Any, /) -> FloatInfo:
-    """The limits of a floating-point type; of a complex one, those of its parts."""
+def finfo(type: ArrayLike | Dtype, /) -> FloatInfo:
+    """The limits of a floating-point type; of a complex one, those of its parts.
+
+    >>> import ndgrad.array_api as xp
+    >>> xp.finfo(xp.float64).eps
+    2.220446049250313e-16
+    """
     found = limits_of(dtype_of(type))
     limits = (float(found.eps), float(found.max), float(found.min), float(found.smallest_normal))
     return FloatInfo(int(found.bits), *limits, dtype=np.dtype(found.dtype))
 
 
-def iinfo(type: Any, /) -> IntegerInfo:
-    """The limits of an integer type."""
+def iinfo(type: ArrayLike | Dtype, /) -> IntegerInfo:
+    """The limits of an integer type.
+
+    >>> import ndgrad.array_api as xp
+    >>> xp.iinfo(xp.int8).max
+    127
+    """
     found = np.iinfo(dtype_of(type))
     return IntegerInfo(int(found.bits), int(found.max), int(found.min), np.dtype(found.dtype))

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ndgrad import devices
 from ndgrad.arrays.placement import CPU
 
+if TYPE_CHECKING:
+    from ndgrad._typing import Array, Device
 
-def placed(made: Any, device: Any) -> Any:
-    """A new array on the device asked for; None asks for the default device."""
+
+def placed(made: Array, device: Device) -> Array:
+    """A new array on a device; None means the default one."""
     where = devices.get_default_device() if device is None else devices.device(device)
     return made if where is CPU else made.to(where)
 
 
-def placed_like(made: Any, device: Any) -> Any:
+def placed_like(made: Array, device: Device) -> Array:
     """An array that stays where it is unless a device is named."""
     return made if device is None else made.to(devices.device(device))

@@ -6,15 +6,18 @@ A function of one array takes an array, a function of two takes arrays or Python
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING
 
-from ndgrad.array_api.naming import named
+from ndgrad.array_api.naming import like, named, of_one
 from ndgrad.autograd.variable import Variable, np_dtype
 from ndgrad.numpy import elementwise as ours
 from ndgrad.numpy._array import Array
 from ndgrad.numpy.coercion import as_array, with_dtype
 from ndgrad.numpy.ufunc_objects import FUNCTIONS
 from ndgrad.ops import cast as cast_ops
+
+if TYPE_CHECKING:
+    from ndgrad._typing import ArrayLike
 
 __all__ = [
     "abs", "acos", "acosh", "add", "asin", "asinh", "atan", "atan2", "atanh", "bitwise_and", "bitwise_invert", "bitwise_left_shift",
@@ -26,24 +29,24 @@ __all__ = [
 ]  # fmt: skip
 
 
-def _unary(name: str) -> Callable[[Any], Any]:
+def _unary(name: str) -> Callable[[ArrayLike], Array]:
     ufunc = FUNCTIONS[name]
 
-    def function(x: Any, /) -> Any:
+    def function(x: ArrayLike, /) -> Array:
         return ufunc(x if x.__class__ is Array else as_array(x))
 
-    return named(function, "ndgrad.array_api", name, f"numpy.{ufunc.__name__} of Arrays.")
+    return named(function, "ndgrad.array_api", name, ufunc)
 
 
-def _binary(name: str) -> Callable[[Any, Any], Any]:
+def _binary(name: str) -> Callable[[ArrayLike, ArrayLike], Array]:
     ufunc = FUNCTIONS[name]
 
-    def function(x1: Any, x2: Any, /) -> Any:
+    def function(x1: ArrayLike, x2: ArrayLike, /) -> Array:
         if x1.__class__ is not Array and not isinstance(x2, Variable):
             x1 = as_array(x1)
         return ufunc(x1, x2)
 
-    return named(function, "ndgrad.array_api", name, f"numpy.{ufunc.__name__} of Arrays.")
+    return named(function, "ndgrad.array_api", name, ufunc)
 
 
 # ----- arithmetic --------------------------------------------------------------------------------------------------------
@@ -79,13 +82,8 @@ bitwise_left_shift, bitwise_right_shift = _binary("bitwise_left_shift"), _binary
 floor, ceil, trunc = _unary("floor"), _unary("ceil"), _unary("trunc")
 
 
-def round(x: Any, /) -> Any:
-    """The nearest whole numbers, halves to the even one."""
-    return ours.round(x)
-
-
-def clip(x: Any, /, min: Any = None, max: Any = None) -> Any:
-    """Elements kept between two bounds, in the data type of `x`; an element on a bound keeps its gradient."""
+@like(ours.clip)
+def clip(x: ArrayLike, /, min: ArrayLike | None = None, max: ArrayLike | None = None) -> Array:
     t = as_array(x)
     if min is None and max is None:
         return cast_ops.clone(t)
@@ -94,15 +92,4 @@ def clip(x: Any, /, min: Any = None, max: Any = None) -> Any:
 
 # ----- complex numbers ---------------------------------------------------------------------------------------------------------
 
-
-def real(x: Any, /) -> Any:
-    return ours.real(x)
-
-
-def imag(x: Any, /) -> Any:
-    return ours.imag(x)
-
-
-def conj(x: Any, /) -> Any:
-    """The complex conjugates; real numbers are their own."""
-    return FUNCTIONS["conjugate"](as_array(x))
+real, imag, round, conj = of_one(ours.real), of_one(ours.imag), of_one(ours.round), _unary("conj")

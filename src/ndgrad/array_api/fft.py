@@ -2,55 +2,59 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from ndgrad.array_api.device_placement import placed
-from ndgrad.array_api.naming import named
+from ndgrad.array_api.naming import like, named
 from ndgrad.numpy import fft as ours
 from ndgrad.numpy.coercion import with_dtype
+
+if TYPE_CHECKING:
+    from ndgrad._typing import Array, ArrayLike, Axes, Device, Dtype
 
 __all__ = [
     "fft", "fftfreq", "fftn", "fftshift", "hfft", "ifft", "ifftn", "ifftshift", "ihfft", "irfft", "irfftn", "rfft", "rfftfreq", "rfftn",
 ]  # fmt: skip
 
 
-def _line(name: str) -> Callable[..., Any]:
+def _line(name: str) -> Callable[..., Array]:
     transform = getattr(ours, name)
 
-    def function(x: Any, /, *, n: int | None = None, axis: int = -1, norm: str = "backward") -> Any:
+    def function(x: ArrayLike, /, *, n: int | None = None, axis: int = -1, norm: str = "backward") -> Array:
         return transform(x, n, axis, norm)
 
-    return named(function, "ndgrad.array_api.fft", name, f"numpy.fft.{name} of Arrays.")
+    return named(function, "ndgrad.array_api.fft", name, transform)
 
 
-def _box(name: str) -> Callable[..., Any]:
+def _box(name: str) -> Callable[..., Array]:
     transform = getattr(ours, name)
 
-    def function(x: Any, /, *, s: Any = None, axes: Any = None, norm: str = "backward") -> Any:
+    def function(x: ArrayLike, /, *, s: Sequence[int] | None = None, axes: Axes = None, norm: str = "backward") -> Array:
         return transform(x, s, axes, norm)
 
-    return named(function, "ndgrad.array_api.fft", name, f"numpy.fft.{name} of Arrays.")
+    return named(function, "ndgrad.array_api.fft", name, transform)
 
 
 fft, ifft, rfft, irfft, hfft, ihfft = (_line(name) for name in ("fft", "ifft", "rfft", "irfft", "hfft", "ihfft"))
 fftn, ifftn, rfftn, irfftn = (_box(name) for name in ("fftn", "ifftn", "rfftn", "irfftn"))
 
 
-def fftfreq(n: int, /, *, d: Any = 1.0, dtype: Any = None, device: Any = None) -> Any:
-    """The frequencies of fft's bins; differentiable in the spacing."""
+@like(ours.fftfreq)
+def fftfreq(n: int, /, *, d: ArrayLike = 1.0, dtype: Dtype = None, device: Device = None) -> Array:
     return placed(with_dtype(ours.fftfreq(n, d), dtype), device)
 
 
-def rfftfreq(n: int, /, *, d: Any = 1.0, dtype: Any = None, device: Any = None) -> Any:
-    """The frequencies of rfft's bins; differentiable in the spacing."""
+@like(ours.rfftfreq)
+def rfftfreq(n: int, /, *, d: ArrayLike = 1.0, dtype: Dtype = None, device: Device = None) -> Array:
     return placed(with_dtype(ours.rfftfreq(n, d), dtype), device)
 
 
-def fftshift(x: Any, /, *, axes: Any = None) -> Any:
-    """Frequency zero moved to the middle."""
+@like(ours.fftshift)
+def fftshift(x: ArrayLike, /, *, axes: Axes = None) -> Array:
     return ours.fftshift(x, axes)
 
 
-def ifftshift(x: Any, /, *, axes: Any = None) -> Any:
+@like(ours.ifftshift)
+def ifftshift(x: ArrayLike, /, *, axes: Axes = None) -> Array:
     return ours.ifftshift(x, axes)

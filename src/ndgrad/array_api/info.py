@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ndgrad import devices
 from ndgrad.array_api.data_types import KINDS
+
+if TYPE_CHECKING:
+    from ndgrad._typing import Device
 
 
 def _graphics_cards() -> int:
@@ -21,20 +24,47 @@ def _graphics_cards() -> int:
 
 
 class Info:
-    """The answers of `ndgrad.array_api` to the standard's inspection functions."""
+    """What `ndgrad.array_api` says of itself by the standard's inspection functions.
 
-    def capabilities(self) -> dict[str, Any]:
+    >>> import ndgrad.array_api as xp
+    >>> xp.__array_namespace_info__().capabilities()["boolean indexing"]
+    True
+    """
+
+    def capabilities(self) -> dict[str, bool | int]:
+        """What the namespace can do.
+
+        >>> import ndgrad.array_api as xp
+        >>> xp.__array_namespace_info__().capabilities()["max dimensions"]
+        64
+        """
         return {"boolean indexing": True, "data-dependent shapes": True, "max dimensions": 64}
 
     def default_device(self) -> devices.device:
+        """The device of arrays for which none is named.
+
+        >>> import ndgrad.array_api as xp
+        >>> xp.__array_namespace_info__().default_device()
+        device(type='cpu')
+        """
         return devices.get_default_device()
 
     def devices(self) -> list[devices.device]:
-        """The CPU and the GPUs. The device "meta", whose arrays have no values, may be named too but is not listed."""
+        """The CPU and the GPUs. The device "meta", whose arrays have no values, may be named too but is not listed.
+
+        >>> import ndgrad.array_api as xp
+        >>> xp.__array_namespace_info__().devices()[0]
+        device(type='cpu')
+        """
         return [devices.device("cpu"), *(devices.device("cuda", k) for k in range(_graphics_cards()))]
 
-    def default_dtypes(self, *, device: Any = None) -> dict[str, Any]:
-        """The data types of numbers for which none is named, the same on every device."""
+    def default_dtypes(self, *, device: Device = None) -> dict[str, np.dtype[Any]]:
+        """The data types of numbers for which none is named, the same on every device.
+
+        >>> import ndgrad.array_api as xp
+        >>> xp.__array_namespace_info__().default_dtypes()["integral"]
+        dtype('int64')
+        """
         return {
             "real floating": np.dtype("float64"),
             "complex floating": np.dtype("complex128"),
@@ -42,8 +72,13 @@ class Info:
             "indexing": np.dtype("int64"),
         }
 
-    def dtypes(self, *, device: Any = None, kind: Any = None) -> dict[str, Any]:
-        """Name -> data type, of all kinds or of those named."""
+    def dtypes(self, *, device: Device = None, kind: str | tuple[str, ...] | None = None) -> dict[str, np.dtype[Any]]:
+        """Name -> data type, of all kinds or of those named.
+
+        >>> import ndgrad.array_api as xp
+        >>> xp.__array_namespace_info__().dtypes(kind="bool")
+        {'bool': dtype('bool')}
+        """
         kinds = ("bool", "numeric") if kind is None else kind if isinstance(kind, tuple) else (kind,)
         for k in kinds:
             if k not in KINDS:

@@ -2,103 +2,92 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Literal
 
 from ndgrad.array_api.manipulation import matmul, matrix_transpose, tensordot, vecdot
+from ndgrad.array_api.naming import like, of_one, of_two
 from ndgrad.numpy import linalg as ours
+
+if TYPE_CHECKING:
+    from ndgrad._typing import Array, ArrayLike, Dtype
 
 __all__ = [
     "cholesky", "cross", "det", "diagonal", "eigh", "eigvalsh", "inv", "matmul", "matrix_norm", "matrix_power", "matrix_rank",
     "matrix_transpose", "outer", "pinv", "qr", "slogdet", "solve", "svd", "svdvals", "tensordot", "trace", "vecdot", "vector_norm",
 ]  # fmt: skip
 
+_HERE = "ndgrad.array_api.linalg"
+det, inv, svdvals, eigvalsh = (of_one(f, _HERE) for f in (ours.det, ours.inv, ours.svdvals, ours.eigvalsh))
+eigh, slogdet = of_one(ours.eigh, _HERE), of_one(ours.slogdet, _HERE)
+outer, solve = of_two(ours.outer, _HERE), of_two(ours.solve, _HERE)
+
 # ----- parts and products --------------------------------------------------------------------------------------------------
 
 
-def cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
+@like(ours.cross)
+def cross(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1) -> Array:
     return ours.cross(x1, x2, axis=axis)
 
 
-def outer(x1: Any, x2: Any, /) -> Any:
-    return ours.outer(x1, x2)
-
-
-def diagonal(x: Any, /, *, offset: int = 0) -> Any:
+@like(ours.diagonal)
+def diagonal(x: ArrayLike, /, *, offset: int = 0) -> Array:
     return ours.diagonal(x, offset=offset)
 
 
-def trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Any:
+@like(ours.trace)
+def trace(x: ArrayLike, /, *, offset: int = 0, dtype: Dtype = None) -> Array:
     return ours.trace(x, offset=offset, dtype=dtype)
 
 
-def matrix_power(x: Any, n: int, /) -> Any:
+@like(ours.matrix_power)
+def matrix_power(x: ArrayLike, n: int, /) -> Array:
     return ours.matrix_power(x, n)
 
 
 # ----- determinants, inverses, systems ---------------------------------------------------------------------------------------
 
 
-def det(x: Any, /) -> Any:
-    return ours.det(x)
-
-
-def slogdet(x: Any, /) -> Any:
-    """The sign and the logarithm of the absolute value of determinants."""
-    return ours.slogdet(x)
-
-
-def inv(x: Any, /) -> Any:
-    return ours.inv(x)
-
-
-def solve(x1: Any, x2: Any, /) -> Any:
-    """The x with x1 x = x2; `x2` is a vector if it has one dimension, else matrices."""
-    return ours.solve(x1, x2)
-
-
-def pinv(x: Any, /, *, rtol: Any = None) -> Any:
-    """The pseudo-inverse; singular values up to `rtol` times the largest count as zero, by default the larger size times epsilon."""
+@like(ours.pinv)
+def pinv(x: ArrayLike, /, *, rtol: float | None = None) -> Array:
     return ours.pinv(x, rtol=rtol)
 
 
 # ----- decompositions ----------------------------------------------------------------------------------------------------------
 
 
-def cholesky(x: Any, /, *, upper: bool = False) -> Any:
+@like(ours.cholesky)
+def cholesky(x: ArrayLike, /, *, upper: bool = False) -> Array:
     return ours.cholesky(x, upper=upper)
 
 
-def qr(x: Any, /, *, mode: str = "reduced") -> Any:
+@like(ours.qr)
+def qr(x: ArrayLike, /, *, mode: Literal["reduced", "complete"] = "reduced") -> ours.QRResult:
     return ours.qr(x, mode)
 
 
-def svd(x: Any, /, *, full_matrices: bool = True) -> Any:
+def svd(x: ArrayLike, /, *, full_matrices: bool = True) -> ours.SVDResult:
+    """The singular value decomposition U, S, Vh.
+
+    >>> import ndgrad.array_api as xp
+    >>> xp.linalg.svd(xp.asarray([[0.0, 2.0], [1.0, 0.0]])).S
+    array([2., 1.])
+    """
     return ours.svd(x, full_matrices)
-
-
-def svdvals(x: Any, /) -> Any:
-    return ours.svdvals(x)
-
-
-def eigh(x: Any, /) -> Any:
-    return ours.eigh(x)
-
-
-def eigvalsh(x: Any, /) -> Any:
-    return ours.eigvalsh(x)
 
 
 # ----- norms and rank ------------------------------------------------------------------------------------------------------------
 
 
-def vector_norm(x: Any, /, *, axis: int | tuple[int, ...] | None = None, keepdims: bool = False, ord: Any = 2) -> Any:
+@like(ours.vector_norm)
+def vector_norm(x: ArrayLike, /, *, axis: int | tuple[int, ...] | None = None, keepdims: bool = False, ord: float = 2) -> Array:
     return ours.vector_norm(x, axis=axis, keepdims=keepdims, ord=ord)
 
 
-def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Any:
+@like(ours.matrix_norm)
+def matrix_norm(x: ArrayLike, /, *, keepdims: bool = False, ord: float | str = "fro") -> Array:
     return ours.matrix_norm(x, keepdims=keepdims, ord=ord)
 
 
-def matrix_rank(x: Any, /, *, rtol: Any = None) -> Any:
-    """How many singular values are larger than `rtol` times the largest."""
+@like(ours.matrix_rank)
+def matrix_rank(x: ArrayLike, /, *, rtol: float | None = None) -> Array:
     return ours.matrix_rank(x, rtol=rtol)

@@ -2,99 +2,124 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ndgrad.array_api.naming import like, of_one, of_two
 from ndgrad.numpy import joining, products, shapes
 from ndgrad.numpy.coercion import as_array, one_axis
 from ndgrad.numpy.ufuncs import call
+from ndgrad.numpy.universal import FUNCTIONS
+
+if TYPE_CHECKING:
+    from ndgrad._typing import Array, ArrayLike
 
 __all__ = [
     "broadcast_arrays", "broadcast_to", "concat", "expand_dims", "flip", "matmul", "matrix_transpose", "moveaxis", "permute_dims", "repeat",
     "reshape", "roll", "squeeze", "stack", "tensordot", "tile", "unstack", "vecdot",
 ]  # fmt: skip
 
+matrix_transpose = of_one(shapes.matrix_transpose)
+matmul = of_two(FUNCTIONS["matmul"])
+
 # ----- shapes --------------------------------------------------------------------------------------------------------------
 
 
-def reshape(x: Any, /, shape: tuple[int, ...], *, copy: bool | None = None) -> Any:
-    """The elements in another shape: a view where possible, unless `copy` says otherwise."""
+@like(shapes.reshape)
+def reshape(x: ArrayLike, /, shape: tuple[int, ...], *, copy: bool | None = None) -> Array:
     return as_array(x).reshape(shape, copy=copy)
 
 
-def broadcast_to(x: Any, /, shape: tuple[int, ...]) -> Any:
+@like(shapes.broadcast_to)
+def broadcast_to(x: ArrayLike, /, shape: tuple[int, ...]) -> Array:
     return shapes.broadcast_to(x, shape)
 
 
-def broadcast_arrays(*arrays: Any) -> list[Any]:
+def broadcast_arrays(*arrays: ArrayLike) -> list[Array]:
+    """Views of all arrays in the one shape to which they broadcast.
+
+    >>> import ndgrad.array_api as xp
+    >>> [x.shape for x in xp.broadcast_arrays(xp.zeros((2, 1)), xp.zeros(3))]
+    [(2, 3), (2, 3)]
+    """
     return list(shapes.broadcast_arrays(*arrays))
 
 
-def expand_dims(x: Any, /, axis: int) -> Any:
+@like(shapes.expand_dims)
+def expand_dims(x: ArrayLike, /, axis: int) -> Array:
     return shapes.expand_dims(x, axis)
 
 
-def squeeze(x: Any, /, axis: int | tuple[int, ...]) -> Any:
+@like(shapes.squeeze)
+def squeeze(x: ArrayLike, /, axis: int | tuple[int, ...]) -> Array:
     return shapes.squeeze(x, axis)
 
 
-def permute_dims(x: Any, /, axes: tuple[int, ...]) -> Any:
+@like(shapes.permute_dims)
+def permute_dims(x: ArrayLike, /, axes: tuple[int, ...]) -> Array:
     return as_array(x).transpose(tuple(axes))
 
 
-def matrix_transpose(x: Any, /) -> Any:
-    return shapes.matrix_transpose(x)
-
-
-def moveaxis(x: Any, source: int | tuple[int, ...], destination: int | tuple[int, ...], /) -> Any:
+@like(shapes.moveaxis)
+def moveaxis(x: ArrayLike, source: int | tuple[int, ...], destination: int | tuple[int, ...], /) -> Array:
     return shapes.moveaxis(x, source, destination)
 
 
-def flip(x: Any, /, *, axis: int | tuple[int, ...] | None = None) -> Any:
+@like(shapes.flip)
+def flip(x: ArrayLike, /, *, axis: int | tuple[int, ...] | None = None) -> Array:
     return shapes.flip(x, axis)
 
 
-def roll(x: Any, /, shift: int | tuple[int, ...], *, axis: int | tuple[int, ...] | None = None) -> Any:
+@like(shapes.roll)
+def roll(x: ArrayLike, /, shift: int | tuple[int, ...], *, axis: int | tuple[int, ...] | None = None) -> Array:
     return shapes.roll(x, shift, axis)
 
 
-def tile(x: Any, repetitions: tuple[int, ...], /) -> Any:
+@like(shapes.tile)
+def tile(x: ArrayLike, repetitions: tuple[int, ...], /) -> Array:
     return shapes.tile(x, repetitions)
 
 
-def repeat(x: Any, repeats: Any, /, *, axis: int | None = None) -> Any:
+@like(shapes.repeat)
+def repeat(x: ArrayLike, repeats: ArrayLike, /, *, axis: int | None = None) -> Array:
     return shapes.repeat(x, repeats, axis)
 
 
 # ----- several arrays --------------------------------------------------------------------------------------------------------
 
 
-def concat(arrays: Any, /, *, axis: int | None = 0) -> Any:
+@like(joining.concatenate)
+def concat(arrays: Sequence[ArrayLike], /, *, axis: int | None = 0) -> Array:
     return joining.concatenate(arrays, axis)
 
 
-def stack(arrays: Any, /, *, axis: int = 0) -> Any:
+@like(joining.stack)
+def stack(arrays: Sequence[ArrayLike], /, *, axis: int = 0) -> Array:
     return joining.stack(arrays, axis)
 
 
-def unstack(x: Any, /, *, axis: int = 0) -> tuple[Any, ...]:
+@like(shapes.unstack)
+def unstack(x: ArrayLike, /, *, axis: int = 0) -> tuple[Array, ...]:
     return shapes.unstack(x, axis=axis)
 
 
 # ----- products ----------------------------------------------------------------------------------------------------------------
 
 
-def matmul(x1: Any, x2: Any, /) -> Any:
-    return call(np.matmul, x1, x2)
-
-
-def tensordot(x1: Any, x2: Any, /, *, axes: Any = 2) -> Any:
+@like(products.tensordot)
+def tensordot(x1: ArrayLike, x2: ArrayLike, /, *, axes: int | Sequence[Any] = 2) -> Array:
     return products.tensordot(x1, x2, axes)
 
 
-def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
-    """The sum of products along an axis, the first factor conjugated. The axis is counted before broadcasting."""
+def vecdot(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1) -> Array:
+    """The sum of products along an axis, the first factor conjugated. The axis is counted before broadcasting.
+
+    >>> import ndgrad.array_api as xp
+    >>> xp.vecdot(xp.asarray([1.0, 2.0]), xp.asarray([3.0, 4.0]))
+    array(11.)
+    """
     x, y = as_array(x1), as_array(x2)
     if x.shape[one_axis(axis, x.ndim)] != y.shape[one_axis(axis, y.ndim)]:
         raise ValueError(f"vecdot(): axis {axis} has sizes {x.shape[axis]} and {y.shape[axis]} (shapes {x.shape} and {y.shape}).")

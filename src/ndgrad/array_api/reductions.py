@@ -3,49 +3,52 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING
 
-from ndgrad.array_api.naming import named
+from ndgrad.array_api.naming import like, named
 from ndgrad.numpy import calculus
 from ndgrad.numpy import reductions as ours
+
+if TYPE_CHECKING:
+    from ndgrad._typing import Array, ArrayLike, Axes, Dtype
 
 __all__ = ["all", "any", "count_nonzero", "cumulative_prod", "cumulative_sum", "diff", "max", "mean", "min", "prod", "std", "sum", "var"]
 
 
-def _reduction(name: str) -> Callable[..., Any]:
+def _reduction(name: str) -> Callable[..., Array]:
     reduction = getattr(ours, name)
 
-    def function(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Any:
+    def function(x: ArrayLike, /, *, axis: Axes = None, keepdims: bool = False) -> Array:
         return reduction(x, axis, keepdims=keepdims)
 
-    return named(function, "ndgrad.array_api", name, reduction.__doc__)
+    return named(function, "ndgrad.array_api", name, reduction)
 
 
-def _total(name: str) -> Callable[..., Any]:
+def _total(name: str) -> Callable[..., Array]:
     reduction = getattr(ours, name)
 
-    def function(x: Any, /, *, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Any:
+    def function(x: ArrayLike, /, *, axis: Axes = None, dtype: Dtype = None, keepdims: bool = False) -> Array:
         return reduction(x, axis, dtype, keepdims=keepdims)
 
-    return named(function, "ndgrad.array_api", name, reduction.__doc__)
+    return named(function, "ndgrad.array_api", name, reduction)
 
 
-def _spread(name: str) -> Callable[..., Any]:
+def _spread(name: str) -> Callable[..., Array]:
     reduction = getattr(ours, name)
 
-    def function(x: Any, /, *, axis: Any = None, correction: float = 0.0, keepdims: bool = False) -> Any:
+    def function(x: ArrayLike, /, *, axis: Axes = None, correction: float = 0.0, keepdims: bool = False) -> Array:
         return reduction(x, axis, keepdims=keepdims, correction=correction)
 
-    return named(function, "ndgrad.array_api", name, reduction.__doc__)
+    return named(function, "ndgrad.array_api", name, reduction)
 
 
-def _running(name: str) -> Callable[..., Any]:
+def _running(name: str) -> Callable[..., Array]:
     scan = getattr(ours, name)
 
-    def function(x: Any, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False) -> Any:
+    def function(x: ArrayLike, /, *, axis: int | None = None, dtype: Dtype = None, include_initial: bool = False) -> Array:
         return scan(x, axis=axis, dtype=dtype, include_initial=include_initial)
 
-    return named(function, "ndgrad.array_api", name, scan.__doc__)
+    return named(function, "ndgrad.array_api", name, scan)
 
 
 all, any, max, min, mean = (_reduction(name) for name in ("all", "any", "max", "min", "mean"))
@@ -55,7 +58,7 @@ std, var = _spread("std"), _spread("var")
 cumulative_sum, cumulative_prod = _running("cumulative_sum"), _running("cumulative_prod")
 
 
-def diff(x: Any, /, *, axis: int = -1, n: int = 1, prepend: Any = None, append: Any = None) -> Any:
-    """Differences of neighbours along an axis, taken n times."""
+@like(calculus.diff)
+def diff(x: ArrayLike, /, *, axis: int = -1, n: int = 1, prepend: ArrayLike | None = None, append: ArrayLike | None = None) -> Array:
     ends = {name: value for name, value in (("prepend", prepend), ("append", append)) if value is not None}
     return calculus.diff(x, n, axis, **ends)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
+from ndgrad.array_api.naming import like, of_one
 from ndgrad.numpy import indexing, reductions, sorting
 from ndgrad.numpy.coercion import as_array
+
+if TYPE_CHECKING:
+    from ndgrad._typing import Array, ArrayLike
 
 __all__ = [
     "argmax", "argmin", "argsort", "nonzero", "searchsorted", "sort", "take", "take_along_axis", "unique_all", "unique_counts",
@@ -15,71 +19,69 @@ __all__ = [
 # ----- order -----------------------------------------------------------------------------------------------------------------
 
 
-def sort(x: Any, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Any:
-    """A sorted copy; gradients go back to where the elements stood."""
+@like(sorting.sort)
+def sort(x: ArrayLike, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Array:
     return sorting.sort(x, axis, descending=descending)
 
 
-def argsort(x: Any, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Any:
+@like(sorting.argsort)
+def argsort(x: ArrayLike, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Array:
     return sorting.argsort(x, axis, descending=descending)
 
 
 # ----- searching ---------------------------------------------------------------------------------------------------------------
 
 
-def argmax(x: Any, /, *, axis: int | None = None, keepdims: bool = False) -> Any:
+@like(reductions.argmax)
+def argmax(x: ArrayLike, /, *, axis: int | None = None, keepdims: bool = False) -> Array:
     return reductions.argmax(x, axis, keepdims=keepdims)
 
 
-def argmin(x: Any, /, *, axis: int | None = None, keepdims: bool = False) -> Any:
+@like(reductions.argmin)
+def argmin(x: ArrayLike, /, *, axis: int | None = None, keepdims: bool = False) -> Array:
     return reductions.argmin(x, axis, keepdims=keepdims)
 
 
-def nonzero(x: Any, /) -> tuple[Any, ...]:
+@like(indexing.nonzero)
+def nonzero(x: ArrayLike, /) -> tuple[Array, ...]:
     t = as_array(x)
     if t.ndim == 0:
         raise ValueError("nonzero() of a 0-d array: it has no places. Reshape it to (1,) first.")
     return tuple(indexing.nonzero(t))
 
 
-def searchsorted(x1: Any, x2: Any, /, *, side: str = "left", sorter: Any = None) -> Any:
-    """Where the elements of `x2` would have to be put in to keep `x1` sorted."""
+@like(sorting.searchsorted)
+def searchsorted(x1: ArrayLike, x2: ArrayLike, /, *, side: str = "left", sorter: ArrayLike | None = None) -> Array:
     return sorting.searchsorted(x1, x2, side, sorter)
 
 
-def where(condition: Any, x1: Any, x2: Any, /) -> Any:
+@like(indexing.where)
+def where(condition: ArrayLike, x1: ArrayLike, x2: ArrayLike, /) -> Array:
     return indexing.where(condition, x1, x2)
 
 
 # ----- sets ----------------------------------------------------------------------------------------------------------------------
 
-
-def unique_all(x: Any, /) -> Any:
-    return sorting.unique_all(x)
-
-
-def unique_counts(x: Any, /) -> Any:
-    return sorting.unique_counts(x)
-
-
-def unique_inverse(x: Any, /) -> Any:
-    return sorting.unique_inverse(x)
-
-
-def unique_values(x: Any, /) -> Any:
-    return sorting.unique_values(x)
+unique_all, unique_counts = of_one(sorting.unique_all), of_one(sorting.unique_counts)
+unique_inverse, unique_values = of_one(sorting.unique_inverse), of_one(sorting.unique_values)
 
 
 # ----- indexing ------------------------------------------------------------------------------------------------------------------
 
 
-def take(x: Any, indices: Any, /, *, axis: int | None = None) -> Any:
-    """The elements at the given places along an axis, which only a line may leave out."""
+def take(x: ArrayLike, indices: ArrayLike, /, *, axis: int | None = None) -> Array:
+    """The elements at the given places along an axis, which only a line may leave out.
+
+    >>> import ndgrad.array_api as xp
+    >>> xp.take(xp.asarray([10, 20, 30]), xp.asarray([2, 0]))
+    array([30, 10])
+    """
     t = as_array(x)
     if axis is None and t.ndim != 1:
         raise ValueError(f"take(): the array has {t.ndim} dimensions (shape {t.shape}), so axis= must say along which to take.")
     return indexing.take(t, indices, 0 if axis is None else axis)
 
 
-def take_along_axis(x: Any, indices: Any, /, *, axis: int = -1) -> Any:
+@like(indexing.take_along_axis)
+def take_along_axis(x: ArrayLike, indices: ArrayLike, /, *, axis: int = -1) -> Array:
     return indexing.take_along_axis(x, indices, axis)

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from types import ModuleType
 
 VERSION = "2024.12"
 KNOWN = ("2021.12", "2022.12", "2023.12", VERSION)
 
 
-def namespace(api_version: str | None) -> Any:
-    """The module for a version of the standard; None asks for the newest."""
+def namespace(api_version: str | None) -> ModuleType:
+    """The module for a version of the standard; None means the newest.
+
+    >>> import ndgrad.array_api as xp
+    >>> xp.zeros(1).__array_namespace__(api_version="2023.12") is xp
+    True
+    """
     if api_version is not None and api_version not in KNOWN:
         raise ValueError(
             f"__array_namespace__(): version {api_version!r} of the array API standard is not supported. "

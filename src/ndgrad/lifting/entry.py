@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from types import FunctionType, MethodType, ModuleType
-from typing import Any
+from typing import Any, TypeVar, overload
 
 import numpy as np
 
@@ -15,10 +15,17 @@ from ndgrad.autograd.variable import Variable
 from ndgrad.lifting.namespaces import UNKNOWN, known_object
 from ndgrad.lifting.numbers import PythonNumber
 from ndgrad.lifting.program import LiveNamespace, Program
-from ndgrad.numpy._array import to_array
+from ndgrad.numpy._array import in_lifted_call, to_array
+
+#: What is lifted: a function, class or module, whose signature or names the lifted one has.
+F = TypeVar("F")
 
 
-def lift(f: Any = None, *, also: Any = ()) -> Any:
+@overload
+def lift(f: F, *, also: str | ModuleType | Iterable[str | ModuleType] = ()) -> F: ...
+@overload
+def lift(f: None = None, *, also: str | ModuleType | Iterable[str | ModuleType] = ()) -> Callable[[F], F]: ...
+def lift(f: Any = None, *, also: str | ModuleType | Iterable[str | ModuleType] = ()) -> Any:
     """A function that was written for NumPy and SciPy, with ndgrad's in their place, so that it can be differentiated untouched.
 
     `f` and everything that it calls in its own package run with `np`, `scipy` and `math` bound to ndgrad's, under whatever names they were
@@ -30,6 +37,7 @@ def lift(f: Any = None, *, also: Any = ()) -> Any:
     and the error names it.
 
     >>> import numpy
+    >>> import ndgrad
     >>> def trajectory(v):
     ...     x = numpy.zeros(3)
     ...     for i in range(1, 3):
@@ -40,7 +48,7 @@ def lift(f: Any = None, *, also: Any = ()) -> Any:
     """
     if f is None:
         return functools.partial(lift, also=also)
-    extra = tuple(m.__name__ if isinstance(m, ModuleType) else m for m in ((also,) if isinstance(also, (str, ModuleType)) else also))
+    extra = tuple(m.__name__ if isinstance(m, ModuleType) else m for m in ([also] if isinstance(also, (str, ModuleType)) else list(also)))
     if isinstance(f, ModuleType):
         return lifted_module(Program((f.__name__.split(".")[0], *extra)), f)
     original = getattr(f, "__lifts__", f)
@@ -98,26 +106,36 @@ def _reason(f: Any) -> str:
 # ----- the border ------------------------------------------------------------------------------------------------------------
 
 
-def bordered(program: Program, original: Any) -> Callable[..., Any]:
+def bordered(program: Program, original: Callable[..., Any]) -> Callable[..., Any]:
     """A function for callers outside: arguments are lifted on the way in, and nothing is lost on the way out."""
 
     def lifted(*args: Any, **kwargs: Any) -> Any:
-        program.enter()
-        try:
-            border = Border(program)
-            result = program.value(original)(*map(border.inward, args), **{k: border.inward(v) for k, v in kwargs.items()})
-            border.check(_name(original))
-            return outward(result)
-        except Exception as error:
-            _explain(error, program, original)
-            raise
-        finally:
-            program.leave_call()
+        return _cross(program, original, args, kwargs)
 
     if callable(original) and hasattr(original, "__name__"):
         functools.update_wrapper(lifted, original)
     lifted.__lifts__ = original  # type: ignore[attr-defined]  # functions take attributes
     return lifted
+
+
+def _cross(
+    program: Program, original: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], *, is_lifted: bool = False
+) -> Any:
+    """One call from outside, of a function to lift or of one that is lifted."""
+    program.enter()
+    outside = in_lifted_call.set(True)
+    try:
+        border = Border(program)
+        function = original if is_lifted else program.value(original)
+        result = function(*map(border.inward, args), **{k: border.inward(v) for k, v in kwargs.items()})
+        border.check(_name(original))
+        return outward(result)
+    except Exception as error:
+        _explain(error, program, original)
+        raise
+    finally:
+        in_lifted_call.reset(outside)
+        program.leave_call()
 
 
 def _explain(error: Exception, program: Program, original: Any) -> None:
@@ -203,20 +221,10 @@ def lifted_class(program: Program, original: type) -> Any:
     return made
 
 
-def _bordered_method(program: Program, function: FunctionType) -> Any:
+def _bordered_method(program: Program, function: FunctionType) -> Callable[..., Any]:
     @functools.wraps(function)
     def method(*args: Any, **kwargs: Any) -> Any:
-        program.enter()
-        try:
-            border = Border(program)
-            result = function(*map(border.inward, args), **{k: border.inward(v) for k, v in kwargs.items()})
-            border.check(function.__qualname__)
-            return outward(result)
-        except Exception as error:
-            _explain(error, program, function)
-            raise
-        finally:
-            program.leave_call()
+        return _cross(program, function, args, kwargs, is_lifted=True)
 
     return method
 

@@ -10,7 +10,9 @@ from __future__ import annotations
 import builtins
 import cmath
 import math
+import operator
 from collections.abc import Callable
+from types import CodeType
 from typing import Any
 
 import numpy as np
@@ -185,10 +187,37 @@ def round_(number: Any, ndigits: int | None = None) -> Any:
     return python_number(made) if number.__class__ is PythonNumber else made
 
 
+# ----- texts --------------------------------------------------------------------------------------------------------------
+
+
+class Text(str):
+    """A text with a `%` in it that is written in lifted code. `"%.3f" % x` calls `float(x)` in C, where a derivative would be lost; text
+    has none to lose."""
+
+    __slots__ = ()
+
+    def __mod__(self, values: Any) -> str:
+        if values.__class__ is tuple:
+            return str.__mod__(self, tuple(map(_printable, values)))
+        return str.__mod__(self, {k: _printable(v) for k, v in values.items()} if values.__class__ is dict else _printable(values))
+
+
+def _printable(x: Any) -> Any:
+    return x.detach() if _is_tensor(x) else x
+
+
+def with_texts(code: CodeType) -> CodeType:
+    """The code with `Text` for the texts that may be formats, in the functions and classes inside it too."""
+    constants = tuple(
+        with_texts(c) if c.__class__ is CodeType else Text(c) if c.__class__ is str and "%" in c else c for c in code.co_consts
+    )
+    return code if all(map(operator.is_, constants, code.co_consts)) else code.replace(co_consts=constants)
+
+
 # ----- type and isinstance --------------------------------------------------------------------------------------------------
 
 
-_PLAIN_NUMBERS: dict[type, type] = {float: Float, complex: Complex, int: Int}
+_PLAIN_CLASSES: dict[type, type] = {float: Float, complex: Complex, int: Int, Text: str}
 
 
 def type_of(x: Any) -> Any:
@@ -200,7 +229,7 @@ def type_of(x: Any) -> Any:
     kind = type(x)
     if kind in (type, _Type, _NDArray) or isinstance(x, _Number):
         return Type
-    return _PLAIN_NUMBERS.get(kind, NDArray if kind is np.ndarray else kind)
+    return _PLAIN_CLASSES.get(kind, NDArray if kind is np.ndarray else kind)
 
 
 class _Type(type):

@@ -1,8 +1,8 @@
 """A program written for NumPy, rebuilt so that its names mean ours.
 
-Nothing of the original is changed. A function is its code, its globals, its cells and its defaults: a lifted function has the same code and
-lifted versions of the rest. What it reaches is lifted when it is reached, so a large package costs nothing until it is used, and
-a name that is bound anew in the original is seen.
+Nothing of the original is changed. A function is its code, its globals, its cells and its defaults: a lifted function has the same
+code (but for its `%` formats, see `numbers.Text`) and lifted versions of the rest. What it reaches is lifted when it is reached, so a
+large package costs nothing until it is used, and a name that is bound anew in the original is seen.
 
 Note [Globals of lifted code]
 The globals are a dict without the names. CPython asks a subclass of dict for each global by `__getitem__`, hence by `__missing__`, which
@@ -33,7 +33,7 @@ from ndgrad.autograd.locks import make_lock
 from ndgrad.autograd.variable import Variable
 from ndgrad.lifting import namespaces
 from ndgrad.lifting.namespaces import PURE_PYTHON, UNKNOWN, Namespace, known_object
-from ndgrad.lifting.numbers import PythonNumber, changed_builtins, is_constant, isinstance_
+from ndgrad.lifting.numbers import PythonNumber, Text, changed_builtins, is_constant, isinstance_, with_texts
 from ndgrad.numpy._array import Array
 from ndgrad.numpy.coercion import as_array
 from ndgrad.numpy.functional import vectorize
@@ -43,7 +43,7 @@ _Dispatcher = type(np.sum)
 
 #: Values that are the same for everybody.
 PLAIN = frozenset(
-    (int, float, complex, bool, str, bytes, type(None), type(...), type(NotImplemented), range, slice, Array, PythonNumber, np.dtype,
+    (int, float, complex, bool, str, bytes, type(None), type(...), type(NotImplemented), range, slice, Array, PythonNumber, Text, np.dtype,
      CodeType,
      *(np.dtype(c).type for c in "?bhilqBHILQefdgFDG"))
 )  # fmt: skip
@@ -257,7 +257,7 @@ class Program:
             else:
                 cells.append(CellType())
                 fresh.append((cell, cells[-1]))
-        made = FunctionType(f.__code__, space, f.__name__, None, tuple(cells) if f.__closure__ else None)
+        made = FunctionType(with_texts(f.__code__), space, f.__name__, None, tuple(cells) if f.__closure__ else None)
         self._made[id(f)] = (f, made)
         for old, new in fresh:
             new.cell_contents = self.value(old.cell_contents)

@@ -15,9 +15,8 @@ are, are treated alike; `s[...] = value` and `out=s` write into their memory.
 from __future__ import annotations
 
 import math
-import opcode
-import sys
-from typing import Any
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -40,21 +39,28 @@ from ndgrad.ops import index as index_ops
 from ndgrad.ops import shape as shape_ops
 from ndgrad.storage import batch_dims, memory_of, sample_of
 
-#: The instruction of `a % b` and `a %= b` (see _in_formatting).
-_BINARY_OP = opcode.opmap["BINARY_OP"]
-_REMAINDERS = frozenset(n for n, (name, _) in enumerate(opcode._nb_ops) if name in ("NB_REMAINDER", "NB_INPLACE_REMAINDER"))  # type: ignore[attr-defined]  # not in the stubs
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
+    from numpy.typing import NDArray
+
+    from ndgrad._typing import ArrayLike, Device, Dtype, Index, Shape
+    from ndgrad.numpy.flat import FlatElements
+
+#: Whether a lifted function is running (`ndgrad.lift` says so): the code of its author wants numbers, and not to leave a graph, so
+#: that `item()` and `tolist()` give 0-d Arrays where plain numbers would drop a derivative.
+in_lifted_call: ContextVar[bool] = ContextVar("in_lifted_call", default=False)
 
 _INTS = frozenset((int,))
 #: Classes of an index's items that mean what they are, and by far the commonest.
 _WRITTEN = frozenset((int, slice, type(None), type(Ellipsis)))
 
 
-def _reversed(t: Any) -> Any:
+def _reversed(t: Array) -> Array:
     return shape_ops.permute(t, dims=tuple(range(t.ndim))[::-1])
 
 
-def _zeros(t: Any) -> Any:
+def _zeros(t: Array) -> Array:
     """The imaginary part of real numbers, in C order unless they lie in Fortran's."""
     from ndgrad.numpy.coercion import arranged_like  # which is made of the class below
 
@@ -75,21 +81,37 @@ class Array(Tensor):
     __module__ = "ndgrad.numpy"
     keeps_saved = True
 
+    if TYPE_CHECKING:  # Tensor's methods, whose results have this class
+
+        def __add__(self, other: ArrayLike, /) -> Array: ...
+        def __eq__(self, other: object, /) -> Array: ...  # type: ignore[override]  # elementwise
+        def __neg__(self) -> Array: ...
+        def __iter__(self) -> Iterator[Array]: ...
+        def detach(self) -> Array: ...
+        def requires_grad_(self, requires_grad: bool = True) -> Array: ...
+
+        __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = __pow__ = __rpow__ = __matmul__ = __add__
+        __rmatmul__ = __mod__ = __rmod__ = __floordiv__ = __rfloordiv__ = __and__ = __rand__ = __or__ = __ror__ = __xor__ = __add__
+        __rxor__ = __lshift__ = __rlshift__ = __rshift__ = __rrshift__ = __lt__ = __le__ = __gt__ = __ge__ = __add__
+        __ne__ = __eq__  # type: ignore[assignment]  # elementwise
+        __abs__ = __invert__ = __neg__
+
     # ----- attributes ----------------------------------------------------------------------------------------------------
 
     @property
-    def dtype(self) -> Any:
+    def dtype(self) -> np.dtype[Any]:
         """NumPy's own dtype."""
         return np_dtype(self)
 
-    @property
-    def shape(self) -> Any:
+    @property  # type: ignore[override]  # a tuple, and no Size
+    def shape(self) -> tuple[int, ...]:
+        """The number of elements along each axis."""
         meta = self._meta
         shape = self._array.shape
         return tuple(shape[1:] if meta is not None and meta.batch_level else shape)
 
     @shape.setter
-    def shape(self, value: Any) -> None:
+    def shape(self, value: object) -> None:
         raise AttributeError("an Array's shape cannot be assigned: views of its memory may exist. Write x = x.reshape(...).")
 
     @property
@@ -108,46 +130,46 @@ class Array(Tensor):
         return sample_of(self).flags
 
     @property
-    def T(self) -> Any:
+    def T(self) -> Array:
         """All dimensions reversed."""
         return _reversed(self)
 
     @property
-    def imag(self) -> Any:
+    def imag(self) -> Array:
         """The imaginary part: a view, and zeros for real numbers."""
         return complex_ops.imag(self) if np_dtype(self).kind == "c" else _zeros(self)
 
     @imag.setter
-    def imag(self, value: Any) -> None:
+    def imag(self, value: ArrayLike) -> None:
         if np_dtype(self).kind != "c":
             raise TypeError(f"cannot set the imaginary part of an Array of {np_dtype(self)}. Make it complex with .astype(complex).")
         write(fill_ops.copy, self.imag, (value,), {})
 
     @property
-    def flat(self) -> Any:
+    def flat(self) -> FlatElements:
         """The elements one by one, in C order, to read and to write."""
         from ndgrad.numpy.flat import FlatElements
 
         return FlatElements(self)
 
     @flat.setter
-    def flat(self, value: Any) -> None:
+    def flat(self, value: ArrayLike) -> None:
         self.flat[...] = value
 
     @property
-    def base(self) -> Any:
+    def base(self) -> Array | None:
         """The Array whose memory this one is a view of, or None."""
         return self._base
 
     # ----- elements and scalars: see Note [Scalars] ------------------------------------------------------------------------
 
-    def __getitem__(self, index: Any) -> Any:
+    def __getitem__(self, index: Index) -> Array:
         kind = index.__class__
         if kind is int:
-            if self.ndim == 1 and -(size := self.shape[0]) <= index < size:
+            if self.ndim == 1 and -(size := self.shape[0]) <= index < size:  # type: ignore[operator]  # an int
                 return index_ops.element(self, index=(index,))
         elif kind is not slice:
-            if kind is not tuple or not _WRITTEN.issuperset(map(type, index)):
+            if kind is not tuple or not _WRITTEN.issuperset(map(type, index)):  # type: ignore[arg-type]  # a tuple
                 index = index_api.with_numbers(index)
             ints = index if index.__class__ is tuple else (index,)
             if len(ints) == self.ndim and _INTS.issuperset(map(type, ints)):
@@ -161,8 +183,14 @@ class Array(Tensor):
 
     # ----- shape ---------------------------------------------------------------------------------------------------------
 
-    def reshape(self, *sizes: Any, order: Any = "C", copy: bool | None = None) -> Any:
-        """Another shape over the same memory where possible, else a copy."""
+    def reshape(self, *sizes: Shape, order: str = "C", copy: bool | None = None) -> Array:
+        """The elements in another shape: a view of the same memory where possible, else a copy.
+
+        >>> import ndgrad.numpy as np
+        >>> np.arange(4).reshape(2, -1)
+        array([[0, 1],
+               [2, 3]])
+        """
         wanted = _inferred(as_shape(sizes), self)
         if order == "F" or (order == "A" and sample_of(self).flags.fnc):
             made = _reversed(reshaped(_reversed(self), wanted[::-1]))
@@ -172,15 +200,25 @@ class Array(Tensor):
             raise ValueError("Unable to avoid creating a copy while reshaping (copy=False).")
         return made.copy() if copy else made
 
-    def flatten(self, order: Any = "C") -> Any:
-        """A one-dimensional copy (torch's `flatten` may be a view)."""
+    def flatten(self, order: str = "C") -> Array:
+        """A one-dimensional copy (torch's `flatten` may be a view).
+
+        >>> import ndgrad.numpy as np
+        >>> np.array([[1, 2], [3, 4]]).flatten("F")
+        array([1, 3, 2, 4])
+        """
         from ndgrad.numpy.shapes import ravel  # which is made of this class
 
         made = ravel(self, order)
         return cast_ops.clone(made) if is_view_of(made, self) else made
 
-    def transpose(self, *axes: Any) -> Any:
-        """Axes permuted; reversed when none are given (torch's `transpose` swaps two)."""
+    def transpose(self, *axes: Any) -> Array:
+        """A view with its axes permuted; reversed when none are given (torch's `transpose` swaps two).
+
+        >>> import ndgrad.numpy as np
+        >>> np.zeros((2, 3, 4)).transpose(1, 0, 2).shape
+        (3, 2, 4)
+        """
         if len(axes) == 1 and (axes[0] is None or isinstance(axes[0], (tuple, list))):
             axes = () if axes[0] is None else tuple(axes[0])
         if not axes:
@@ -190,32 +228,57 @@ class Array(Tensor):
         dims = np.lib.array_utils.normalize_axis_tuple(axes, self.ndim)
         return shape_ops.permute(self, dims=dims)
 
-    def view(self, dtype: Any = None, type: Any = None) -> Any:
-        """The same memory read as another dtype (torch's `view` reshapes: here that is `reshape`)."""
+    def view(self, dtype: Any = None, type: Any = None) -> Array:
+        """The same memory read as another dtype (torch's `view` reshapes: here that is `reshape`).
+
+        >>> import ndgrad.numpy as np
+        >>> np.array([1.0]).view(np.int64)
+        array([4607182418800017408])
+        """
         if isinstance(dtype, (int, tuple, list)):
             raise TypeError("Array.view() takes a dtype, as NumPy's does. To change the shape, call reshape().")
         if dtype is None or _is_array_class(dtype):
             return shape_ops.alias(self)
         return shape.view(self, np.dtype(dtype))
 
-    def resize(self, *sizes: Any, refcheck: bool = True) -> None:
+    def resize(self, *sizes: Shape, refcheck: bool = True) -> None:
+        """Raises: NumPy's `resize` changes memory that views may share. `ndgrad.numpy.resize` makes a new Array.
+
+        >>> import ndgrad.numpy as np
+        >>> np.resize(np.array([1, 2]), 3)
+        array([1, 2, 1])
+        """
         raise ValueError(
             "resize() of an Array in place is not supported: other Arrays may view its memory. Use reshape(), or ndgrad.numpy.resize()."
         )
 
     # ----- elements ------------------------------------------------------------------------------------------------------
 
-    def astype(self, dtype: Any, order: Any = "K", casting: Any = "unsafe", subok: bool = True, copy: bool = True) -> Any:
-        """The values in another dtype; a cast to integers has no derivative."""
+    def astype(
+        self, dtype: Dtype, order: str = "K", casting: str = "unsafe", subok: bool = True, copy: bool = True
+    ) -> Array:
+        """The values in another dtype; a cast to integers has no derivative.
+
+        >>> import ndgrad.numpy as np
+        >>> np.array([1.5, -1.5]).astype(int)
+        array([ 1, -1])
+        """
         wanted = np.dtype(dtype)
-        if not np.can_cast(np_dtype(self), wanted, casting):
+        if not np.can_cast(np_dtype(self), wanted, casting):  # type: ignore[arg-type]  # the stubs want a literal
             raise TypeError(f"Cannot cast array data from {np_dtype(self)!r} to {wanted!r} according to the rule {casting!r}")
         if np_dtype(self) == wanted:
             return self.copy(order) if copy else self._arranged(order)
         return cast_ops.cast(self, dtype=wanted)._arranged(order) if is_number(wanted) else as_no_numbers(self, wanted)
 
-    def copy(self, order: Any = "C") -> Any:
-        """A copy that lies in memory in C order, Fortran order ("F") or the array's own ("K")."""
+    def copy(self, order: str = "C") -> Array:
+        """A copy, with its history, that lies in memory in C order, Fortran order ("F") or the array's own ("K").
+
+        >>> import ndgrad.numpy as np
+        >>> x = np.zeros(2)
+        >>> x.copy().fill(1.0)
+        >>> x
+        array([0., 0.])
+        """
         n = self.ndim
         if n < 2 or (order == "K" and 0 not in memory_of(self).strides):
             return cast_ops.clone(self)
@@ -225,30 +288,55 @@ class Array(Tensor):
 
         return cast_ops.clone_ordered(self, order=order_like(sample_of(self), order))
 
-    def _arranged(self, order: Any) -> Any:
-        """The array itself if it lies in memory in the order asked for ("K" asks for none), else a copy that does."""
+    def _arranged(self, order: str | None) -> Array:
+        """The array itself if it lies in memory in an order ("K": in any), else a copy that does."""
         flags = sample_of(self).flags
         wanted = "F" if order == "F" or (order == "A" and flags.fnc) else "C"
-        asked = order in ("C", "F") or (order == "A" and not flags.forc)
-        return self.copy(wanted) if asked and not flags[f"{wanted}_CONTIGUOUS"] else self
+        matters = order in ("C", "F") or (order == "A" and not flags.forc)
+        return self.copy(wanted) if matters and not flags[f"{wanted}_CONTIGUOUS"] else self
 
-    def __pos__(self) -> Any:
+    def __pos__(self) -> Array:
         return cast_ops.clone(self)
 
-    def fill(self, value: Any) -> None:
+    def fill(self, value: ArrayLike) -> None:
+        """Set every element to one value, which keeps its history.
+
+        >>> import ndgrad.numpy as np
+        >>> x = np.empty(2)
+        >>> x.fill(3.0)
+        >>> x
+        array([3., 3.])
+        """
         fill.fill_(self, value)
 
     def item(self, *args: Any) -> Any:
-        """One element as a Python number; asking for it by name is the explicit way out of the graph."""
+        """One element as a Python number, the only one or the one at a place; raises where that would drop a derivative.
+
+        >>> import ndgrad.numpy as np
+        >>> np.array([[1.0, 2.0]]).item(1)
+        2.0
+        >>> x = np.array(3.0).requires_grad_()
+        >>> (x * x).detach().item()
+        9.0
+        """
         if batch_dims(self):
-            raise vmap_error("item() of a batched Array was asked for")
-        if _asked_by_lifted_code() and at_stake(self):
+            raise vmap_error("item() of a batched Array has no one value")
+        if at_stake(self):
+            if not in_lifted_call.get():
+                raise _dropped(self, "item()")
             return self.flat[0] if not args else self.flat[args[0]] if len(args) == 1 and not isinstance(args[0], tuple) else self[args]
         return handed_out(self, "item", memory_of(self).item(*args))
 
     def tolist(self) -> Any:
-        """The values as nested lists of Python numbers, outside of the graph."""
-        if _asked_by_lifted_code() and at_stake(self):
+        """The values as nested lists of Python numbers; raises where that would drop a derivative.
+
+        >>> import ndgrad.numpy as np
+        >>> np.array([[1.0, 2.0]]).tolist()
+        [[1.0, 2.0]]
+        """
+        if at_stake(self) and not batch_dims(self):
+            if not in_lifted_call.get():
+                raise _dropped(self, "tolist()")
             return [part.tolist() if part.ndim else part for part in self] if self.ndim else self
         return convert.tolist(self)
 
@@ -258,21 +346,39 @@ class Array(Tensor):
             return hash(self._array.item())
         return object.__hash__(self)
 
-    def to_device(self, device: Any, /, *, stream: Any = None) -> Any:
-        """The array on another device, or itself if it is there already; gradients come back by the same way."""
+    def to_device(self, device: Device, /, *, stream: Any = None) -> Array:
+        """The array on another device, or itself if it is there already; gradients come back by the same way.
+
+        >>> import ndgrad.numpy as np
+        >>> np.zeros(2).to_device("cpu")
+        array([0., 0.])
+        """
         if stream is not None:
             raise ValueError(f"to_device(): stream={stream!r} was given, and streams are chosen by CuPy's own context. Leave it out.")
-        return self.to(devices.device(device))
+        return self.to(devices.device(device)) if device is not None else self
 
     def tobytes(self, order: Any = "C") -> bytes:
+        """The memory as bytes; raises where that would drop a derivative.
+
+        >>> import ndgrad.numpy as np
+        >>> np.array([1, 2], np.uint8).tobytes()
+        b'\\x01\\x02'
+        """
         refuse_memory(self)
         return bytes(self.numpy().tobytes(order))
 
     def tofile(self, fid: Any, sep: str = "", format: str = "%s") -> None:
+        """Write the elements into a file, which `numpy.fromfile` reads; raises where that would drop a derivative.
+
+        >>> import ndgrad.numpy as np
+        >>> np.array([1.0, 2.0]).tofile("numbers.bin")
+        >>> np.fromfile("numbers.bin")
+        array([1., 2.])
+        """
         refuse_memory(self)
         self.numpy().tofile(fid, sep, format)
 
-    def __copy__(self) -> Any:
+    def __copy__(self) -> Array:
         """`copy.copy(x)`, NumPy's copy of an array: with its history."""
         return self.copy()
 
@@ -287,20 +393,20 @@ class Array(Tensor):
         return str(np.asarray(self._array)) if not isinstance(self._array, Variable) else super().__str__()
 
     def __float__(self) -> float:
-        return Tensor.__float__(outside(self, "float()"))
+        return Tensor.__float__(_outside(self, "float()"))
 
     def __int__(self) -> int:
-        return Tensor.__int__(outside(self, "int()"))
+        return Tensor.__int__(_outside(self, "int()"))
 
     def __trunc__(self) -> int:
-        return Tensor.__int__(outside(self, "math.trunc()"))
+        return Tensor.__int__(_outside(self, "math.trunc()"))
 
     def __complex__(self) -> complex:
-        return Tensor.__complex__(outside(self, "complex()"))
+        return Tensor.__complex__(_outside(self, "complex()"))
 
     # ----- doors to the memory -------------------------------------------------------------------------------------------
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         if asked_by_sparse():
             return NOT_AN_ARRAY
         refuse_memory(self)
@@ -317,12 +423,12 @@ class Array(Tensor):
         return found
 
 
-def reshaped(t: Any, shape: tuple[int, ...]) -> Any:
+def reshaped(t: Array, shape: tuple[int, ...]) -> Array:
     """A tensor in another shape; a copy of a 0-d one that gets dimensions: see Note [Scalars]."""
     return shape_ops.reshape(t if t.ndim or not shape else cast_ops.clone(t), shape=shape)
 
 
-def _inferred(sizes: tuple[int, ...], t: Any) -> tuple[int, ...]:
+def _inferred(sizes: tuple[int, ...], t: Array) -> tuple[int, ...]:
     """A shape with its -1 replaced, with NumPy's errors."""
     count, known = t.size, math.prod(n for n in sizes if n != -1)
     if sizes.count(-1) > 1:
@@ -334,37 +440,27 @@ def _inferred(sizes: tuple[int, ...], t: Any) -> tuple[int, ...]:
     return sizes
 
 
-def _is_array_class(dtype: Any) -> bool:
+def _is_array_class(dtype: object) -> bool:
     return isinstance(dtype, type) and issubclass(dtype, (np.ndarray, Variable))
 
 
-def _asked_by_lifted_code() -> bool:
-    """Whether the caller of the calling method is lifted: its author asked for a number, and not to leave a graph (see ndgrad.lifting)."""
-    return sys._getframe(2).f_globals.__class__ is not dict
+def _outside(t: Array, door: str) -> Array:
+    """The Array for a conversion into a Python number, which forgets the graph: on this face that is an error, never a silent loss."""
+    if at_stake(t):
+        raise _dropped(t, door)
+    return t
 
 
-def _in_formatting() -> bool:
-    """Whether `"%.3f" % t` is asking: an Array's own % never asks for a number, so it is the text's."""
-    asking = sys._getframe(3)
-    at = asking.f_lasti
-    code = asking.f_code.co_code
-    return code[at] == _BINARY_OP and code[at + 1] in _REMAINDERS
-
-
-def outside(t: Any, what: str) -> Any:
-    """The Array for a caller who wants a Python number, which forgets the graph: on this face that is an error, never a silent loss."""
-    if not at_stake(t):
-        return t
-    if _in_formatting():
-        return t.detach()
-    raise TypeError(
-        f"{what} of an Array that {stake_of(t)} would drop its derivative: the result is a plain Python number. "
-        "Keep the 0-d Array (write u[i] = t into an Array made by ndgrad.numpy, use ndgrad.numpy functions instead of math's), "
-        "or ask for the number: t.item(), or t.detach() first."
+def _dropped(t: Array, door: str) -> TypeError:
+    """What every door to plain numbers says while a derivative would be lost there."""
+    return TypeError(
+        f"{door} of an Array of shape {tuple(t.shape)} that {stake_of(t)} would drop its derivative: the result is plain Python numbers. "
+        "Keep the Array (write u[i] = t into an Array made by ndgrad.numpy, use ndgrad.numpy's functions instead of math's, print with "
+        'f"{t:.3f}"), or leave the graph on purpose: t.detach().item().'
     )
 
 
-def as_no_numbers(t: Any, dtype: np.dtype[Any]) -> Any:
+def as_no_numbers(t: Array, dtype: np.dtype[Any]) -> Any:
     """The elements as objects, which keep their history, or as text or dates, which have none: a NumPy array."""
     if dtype.kind == "O" and at_stake(t):
         made = np.empty(tuple(t.shape), object)
@@ -373,17 +469,16 @@ def as_no_numbers(t: Any, dtype: np.dtype[Any]) -> Any:
         return made
     if (lost := stake_of(t)) is not None:
         raise TypeError(
-            f"an Array of shape {tuple(t.shape)} that {lost} was asked for as {dtype}, which has no derivative. Use t.detach() for "
-            "its values."
+            f"an Array of shape {tuple(t.shape)} that {lost} cannot become {dtype}, which has no derivative. Use t.detach() for its values."
         )
     return t.numpy().astype(dtype)
 
 
-def refuse_memory(t: Any) -> None:
+def refuse_memory(t: Array) -> None:
     """Bare memory forgets the graph too."""
     if at_stake(t):
         raise RuntimeError(
-            f"the bare memory of an Array that {stake_of(t)} (shape {tuple(t.shape)}) was asked for, and a computation on it would drop "
+            f"a call needs the bare memory of an Array that {stake_of(t)} (shape {tuple(t.shape)}), and a computation on it would drop "
             "the derivative. This is what numpy.array([t, ...]), numpy.asarray(t), numpy.vectorize and others do that cannot see tensors: "
             "use ndgrad.numpy (array, stack, vectorize, ...) there. For the values alone: t.detach().numpy()."
         )
@@ -393,7 +488,7 @@ def _scalars_stay(name: str) -> None:
     """Let `s += 1` make a new Array where s is 0-d: Python then calls `s = s + 1`."""
     in_place = getattr(Tensor, name)
 
-    def method(self: Any, other: Any) -> Any:
+    def method(self: Array, other: ArrayLike) -> Any:
         return in_place(self, other) if self.ndim else NotImplemented
 
     method.__name__ = method.__qualname__ = name
@@ -407,12 +502,12 @@ for _name in "add sub mul truediv floordiv mod pow matmul and or xor lshift rshi
 add_face(Array, Array)
 
 
-def to_array(t: Any) -> Any:
+def to_array(t: Variable) -> Array:
     """The same value with NumPy's face: a view, no copy."""
     return _with_face(t, Array)
 
 
-def to_tensor(t: Any) -> Any:
+def to_tensor(t: Variable) -> Tensor:
     """The same value with torch's face: a view, no copy."""
     return _with_face(t, Tensor)
 

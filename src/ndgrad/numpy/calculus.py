@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
@@ -27,13 +28,24 @@ from ndgrad.ops import product as product_ops
 from ndgrad.ops import reduce as reduce_ops
 from ndgrad.ops import shape as shape_ops
 
+if TYPE_CHECKING:
+    from ndgrad._typing import ArrayLike, Axes
+    from ndgrad.numpy._array import Array
+
 __all__ = ["convolve", "correlate", "diff", "ediff1d", "gradient", "trapezoid", "trapz"]
 
 # ----- differences -----------------------------------------------------------------------------------------------------
 
 
-def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> Any:
-    """The n-th difference of neighbours along an axis."""
+def diff(
+    a: ArrayLike, n: int = 1, axis: int = -1, prepend: ArrayLike | None = None, append: ArrayLike | None = None
+) -> Array:
+    """The n-th differences of neighbours along an axis.
+
+    >>> import ndgrad.numpy as np
+    >>> np.diff(np.array([1.0, 3.0, 6.0]))
+    array([2., 3.])
+    """
     t = as_array(a)
     if t.ndim == 0:
         raise ValueError("diff requires input that is at least one dimensional")
@@ -53,15 +65,20 @@ def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = 
     return t
 
 
-def _end(value: Any, t: Any, axis: int) -> Any:
+def _end(value: Any, t: Array, axis: int) -> Array | None:
     if value is None or type(value).__name__ == "_NoValueType":
         return None
     v = as_array(value)
     return broadcast(v, (*t.shape[:axis], 1, *t.shape[axis + 1 :])) if v.ndim == 0 else v
 
 
-def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Any:
-    """Differences of neighbours of the flattened array, with numbers put before and behind."""
+def ediff1d(ary: ArrayLike, to_end: ArrayLike | None = None, to_begin: ArrayLike | None = None) -> Array:
+    """Differences of neighbours of the flattened array, with numbers put before and behind.
+
+    >>> import ndgrad.numpy as np
+    >>> np.ediff1d(np.array([1, 3, 6]), to_begin=0)
+    array([0, 2, 3])
+    """
     line = flat(as_array(ary))
     made = line[1:] - line[:-1]
     pieces = [None if to_begin is None else flat(as_array(to_begin)), made, None if to_end is None else flat(as_array(to_end))]
@@ -76,8 +93,18 @@ def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Any:
 # ----- derivatives on a grid ---------------------------------------------------------------------------------------------
 
 
-def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> Any:
-    """Central differences inside, one-sided ones at the ends; differentiable in the values and in the grid."""
+@overload
+def gradient(f: ArrayLike, *varargs: ArrayLike, axis: int, edge_order: int = 1) -> Array: ...
+@overload
+def gradient(f: ArrayLike, *varargs: ArrayLike, axis: Sequence[int] | None = None, edge_order: int = 1) -> Any: ...
+def gradient(f: ArrayLike, *varargs: ArrayLike, axis: Axes = None, edge_order: int = 1) -> Any:
+    """Central differences inside, one-sided ones at the ends, of one axis an Array and of several a tuple;
+    differentiable in the values and in the grid.
+
+    >>> import ndgrad.numpy as np
+    >>> np.gradient(np.array([0.0, 1.0, 4.0]))
+    array([1., 2., 3.])
+    """
     t = inexact(as_array(f))
     axes = many_axes(axis, t.ndim)
     if edge_order not in (1, 2):
@@ -87,7 +114,7 @@ def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> An
     return made[0] if len(axes) == 1 else made
 
 
-def _spacings(t: Any, given: tuple[Any, ...], axes: tuple[int, ...]) -> list[Any]:
+def _spacings(t: Array, given: tuple[Any, ...], axes: tuple[int, ...]) -> list[Any]:
     """For each axis the one distance of neighbours, or all of them."""
     if len(given) not in (0, 1, len(axes)):
         raise TypeError(f"invalid number of arguments: {len(given)} spacings for {len(axes)} axes")
@@ -108,7 +135,7 @@ def _spacings(t: Any, given: tuple[Any, ...], axes: tuple[int, ...]) -> list[Any
     return found
 
 
-def _derivative(t: Any, h: Any, d: int, edge_order: int) -> Any:
+def _derivative(t: Array, h: Any, d: int, edge_order: int) -> Array:
     n = t.shape[d]
     if n < edge_order + 1:
         raise ValueError(
@@ -141,7 +168,7 @@ def _derivative(t: Any, h: Any, d: int, edge_order: int) -> Any:
     return arranged_like(join.cat(first, inner, last, dim=d), t)
 
 
-def _one_sided(y0: Any, y1: Any, y2: Any, a: Any, b: Any) -> Any:
+def _one_sided(y0: Array, y1: Array, y2: Array, a: Any, b: Any) -> Array:
     """The slope at the first of three points, at distances a and b from each other, of the parabola through them."""
     return -(2.0 * a + b) / (a * (a + b)) * y0 + (a + b) / (a * b) * y1 - a / (b * (a + b)) * y2
 
@@ -149,8 +176,13 @@ def _one_sided(y0: Any, y1: Any, y2: Any, a: Any, b: Any) -> Any:
 # ----- integrals ---------------------------------------------------------------------------------------------------------------
 
 
-def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
-    """The integral by the trapezoidal rule; differentiable in the values and in the grid."""
+def trapezoid(y: ArrayLike, x: ArrayLike | None = None, dx: ArrayLike = 1.0, axis: int = -1) -> Array:
+    """The integral by the trapezoidal rule; differentiable in the values and in the grid.
+
+    >>> import ndgrad.numpy as np
+    >>> np.trapezoid(np.array([0.0, 1.0, 2.0]))
+    array(2.)
+    """
     t = as_array(y)
     axis = one_axis(axis, t.ndim)
     n = t.shape[axis]
@@ -171,16 +203,26 @@ trapz = trapezoid  # its name before NumPy 2
 # ----- convolution ---------------------------------------------------------------------------------------------------------------
 
 
-def convolve(a: Any, v: Any, mode: str = "full") -> Any:
-    """The discrete convolution of two lines."""
+def convolve(a: ArrayLike, v: ArrayLike, mode: str = "full") -> Array:
+    """The discrete convolution of two lines.
+
+    >>> import ndgrad.numpy as np
+    >>> np.convolve(np.array([1.0, 2.0]), np.array([1.0, 1.0]))
+    array([1., 3., 2.])
+    """
     x, y = _lines("convolve", a, v)
     if x.shape[0] < y.shape[0]:
         x, y = y, x
     return _slide(x, y[::-1], mode)
 
 
-def correlate(a: Any, v: Any, mode: str = "valid") -> Any:
-    """The cross-correlation of two lines: sums of a times the conjugate of v, shifted."""
+def correlate(a: ArrayLike, v: ArrayLike, mode: str = "valid") -> Array:
+    """The cross-correlation of two lines: sums of a times the conjugate of v, shifted.
+
+    >>> import ndgrad.numpy as np
+    >>> np.correlate(np.array([1.0, 2.0, 3.0]), np.array([1.0, 1.0]))
+    array([3., 5.])
+    """
     x, y = _lines("correlate", a, v)
     turned = x.shape[0] < y.shape[0]
     y = complex_ops.conj(y) if np_dtype(y).kind == "c" else y
@@ -189,7 +231,7 @@ def correlate(a: Any, v: Any, mode: str = "valid") -> Any:
     return arranged(made[::-1]) if turned else made
 
 
-def _lines(name: str, a: Any, v: Any) -> list[Any]:
+def _lines(name: str, a: ArrayLike, v: ArrayLike) -> list[Array]:
     x, y = operands(*(flat(as_array(t)) if np.ndim(t) == 0 else t for t in (a, v)))
     for which, t in (("a", x), ("v", y)):
         if t.ndim != 1:
@@ -199,7 +241,7 @@ def _lines(name: str, a: Any, v: Any) -> list[Any]:
     return [x, y]
 
 
-def _slide(x: Any, y: Any, mode: str) -> Any:
+def _slide(x: Array, y: Array, mode: str) -> Array:
     """Inner products of y with every stretch of x (which is no shorter), after the margins that the mode asks for."""
     n = y.shape[0]
     mode = {0: "valid", 1: "same", 2: "full"}.get(mode, mode) if isinstance(mode, int) else mode

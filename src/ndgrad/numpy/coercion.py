@@ -10,8 +10,8 @@ from __future__ import annotations
 import functools
 import math
 import operator
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
@@ -33,6 +33,11 @@ from ndgrad.ops import shape as shape_ops
 from ndgrad.ops import slices as slice_ops
 from ndgrad.storage import batch_dims, memory_of, sample_of
 
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from ndgrad._typing import ArrayLike, Axes, Axis, Dtype, Out
+
 
 class NotNumbers(TypeError):
     """Data that no derivative can belong to. ndgrad.numpy's functions hand such calls to NumPy itself."""
@@ -41,7 +46,7 @@ class NotNumbers(TypeError):
 # ----- what counts as an array ---------------------------------------------------------------------------------------
 
 
-def as_array(x: Any) -> Any:
+def as_array(x: ArrayLike) -> Array:
     """Anything like an array as an Array, sharing memory and graph where there is one."""
     if x.__class__ is Array:
         return x
@@ -57,7 +62,7 @@ def as_array(x: Any) -> Any:
     return constant(checked(np.asarray(x)))
 
 
-def constant(values: Any) -> Any:
+def constant(values: Any) -> Array:
     """An Array over a NumPy array, outside every graph."""
     t = wrap(Array, values)
     if process.open or thread.levels:
@@ -65,7 +70,7 @@ def constant(values: Any) -> Any:
     return t
 
 
-def checked(array: Any) -> Any:
+def checked(array: Any) -> NDArray[Any]:
     """A NumPy array that may stand beside Arrays, as a plain ndarray in native byte order."""
     dtype = array.dtype
     if not is_number(dtype):
@@ -75,7 +80,7 @@ def checked(array: Any) -> Any:
     return array if dtype.isnative else array.astype(dtype.newbyteorder("="))
 
 
-def _not_numbers(array: Any) -> TypeError:
+def _not_numbers(array: NDArray[Any]) -> TypeError:
     if array.dtype.kind == "O" and any(isinstance(item, Variable) for item in array.flat):
         return TypeError(
             f"an object array of shape {array.shape} holds tensors, and NumPy would treat each as a Python object. "
@@ -87,7 +92,7 @@ def _not_numbers(array: Any) -> TypeError:
     )
 
 
-def _plain(array: Any) -> Any:
+def _plain(array: Any) -> NDArray[Any]:
     """The ndarray under a subclass, where that loses nothing."""
     if isinstance(array, np.ma.MaskedArray):
         raise TypeError(
@@ -109,12 +114,12 @@ def _plain(array: Any) -> Any:
     return array.view(np.ndarray)
 
 
-def holds_tensors(items: Any) -> bool:
+def holds_tensors(items: Iterable[Any]) -> bool:
     """Whether nested sequences hold a tensor somewhere."""
     return any(isinstance(i, Variable) or (isinstance(i, (list, tuple)) and holds_tensors(i)) for i in items)
 
 
-def stacked(items: Any) -> Any:
+def stacked(items: Sequence[Any]) -> Array:
     """Nested sequences of tensors and numbers as one Array, by stacking."""
     parts = [as_array(i) for i in items]
     shapes = {p.shape for p in parts}
@@ -126,20 +131,20 @@ def stacked(items: Any) -> Any:
     return arranged(join_ops.stack(*together(parts), dim=0))
 
 
-def together(parts: Sequence[Any]) -> list[Any]:
+def together(parts: Sequence[Array]) -> list[Array]:
     """Arrays in the dtype that NumPy's promotion gives them together."""
     dtype = result_dtype(*(np_dtype(p) for p in parts))
     return [with_dtype(p, dtype) for p in parts]
 
 
-def operands(*values: Any) -> list[Any]:
+def operands(*values: ArrayLike) -> list[Array]:
     """The values of one expression as Arrays of one dtype, in which Python's numbers have no say, as in NumPy."""
     found = [v if v.__class__ in (bool, int, float, complex) else as_array(v) for v in values]
     dtype = result_dtype(*(np_dtype(v) if isinstance(v, Variable) else v for v in found))
     return [with_dtype(v, dtype) if isinstance(v, Variable) else constant(np.asarray(v, dtype)) for v in found]
 
 
-def with_detour(function: Callable[..., Any], theirs: Any) -> Callable[..., Any]:
+def with_detour(function: Callable[..., Any], theirs: Callable[..., Any]) -> Callable[..., Any]:
     """Our function, with torch's keywords too; where its arguments are strings, dates, records or objects and none is a tensor, NumPy's."""
     known, options = keywords_of(function), takes_any_keyword(function)
 
@@ -161,14 +166,14 @@ def with_detour(function: Callable[..., Any], theirs: Any) -> Callable[..., Any]
 # ----- dtypes ----------------------------------------------------------------------------------------------------------
 
 
-def with_dtype(t: Any, dtype: Any) -> Any:
+def with_dtype(t: Array, dtype: Dtype) -> Array:
     """The Array in another dtype; None leaves it."""
     if dtype is None or np_dtype(t) == (wanted := np.dtype(dtype)):
         return t
     return cast_ops.cast(t, dtype=wanted) if is_number(wanted) else as_no_numbers(t, wanted)
 
 
-def inexact(t: Any, dtype: Any = None) -> Any:
+def inexact(t: Array, dtype: Dtype = None) -> Array:
     """What means and deviations are computed in: the given dtype, else float64 for integers and booleans."""
     return with_dtype(t, dtype if dtype is not None or is_inexact(np_dtype(t)) else np.float64)
 
@@ -176,7 +181,7 @@ def inexact(t: Any, dtype: Any = None) -> Any:
 # ----- values, where a decision is made by them --------------------------------------------------------------------------
 
 
-def values_of(x: Any) -> Any:
+def values_of(x: ArrayLike) -> NDArray[Any]:
     """The plain values of an argument, for results that have no derivative (places, counts, answers)."""
     if not isinstance(x, Variable):
         return np.asarray(x)
@@ -185,7 +190,7 @@ def values_of(x: Any) -> Any:
     return memory_of(x)
 
 
-def surely(condition: Any) -> bool:
+def surely(condition: Array) -> bool:
     """Whether a condition is known to hold somewhere; inside vmap nothing is known."""
     return not batch_dims(condition) and bool(memory_of(condition).any())
 
@@ -211,42 +216,42 @@ def as_arrays(x: Any) -> Any:
 # ----- axes --------------------------------------------------------------------------------------------------------------
 
 
-def one_axis(axis: Any, ndim: int) -> int:
+def one_axis(axis: SupportsIndex, ndim: int) -> int:
     """A non-negative axis; NumPy's AxisError when there is none of that number."""
     return normalize_axis_index(operator.index(axis), ndim)
 
 
-def many_axes(axis: Any, ndim: int) -> tuple[int, ...]:
+def many_axes(axis: Axes, ndim: int) -> tuple[int, ...]:
     """Non-negative axes; None means all. A 0-d array has, in reductions, an axis 0 for NumPy too."""
     if axis is None:
         return tuple(range(ndim))
-    if ndim == 0 and not isinstance(axis, (tuple, list)) and operator.index(axis) in (0, -1):
+    if ndim == 0 and not isinstance(axis, Sequence) and operator.index(axis) in (0, -1):
         return ()
     return tuple(normalize_axis_tuple(axis, ndim))
 
 
-def swept(t: Any, axis: Any) -> tuple[Any, int]:
+def swept(t: Array, axis: Axis) -> tuple[Array, int]:
     """The array and the axis of a function that flattens when no axis is named."""
     if axis is None:
         return flat(t), 0
     return t, one_axis(axis, t.ndim)
 
 
-def swept_line(t: Any, axis: Any) -> tuple[Any, int]:
+def swept_line(t: Array, axis: Axis) -> tuple[Array, int]:
     """The same, of a function for which NumPy takes a 0-d array for a line of one element."""
     return swept(t, None if t.ndim == 0 and axis in (0, -1) else axis)
 
 
-def flat(t: Any) -> Any:
+def flat(t: Array) -> Array:
     return t if t.ndim == 1 else shape_ops.reshape(t, shape=(t.size,))
 
 
-def permuted(t: Any, order: Sequence[int]) -> Any:
+def permuted(t: Array, order: Sequence[int]) -> Array:
     order = tuple(order)
     return t if order == tuple(range(t.ndim)) else shape_ops.permute(t, dims=order)
 
 
-def moved(t: Any, source: int, destination: int) -> Any:
+def moved(t: Array, source: int, destination: int) -> Array:
     """One axis moved elsewhere."""
     source, destination = one_axis(source, t.ndim), one_axis(destination, t.ndim)
     order = [d for d in range(t.ndim) if d != source]
@@ -254,12 +259,12 @@ def moved(t: Any, source: int, destination: int) -> Any:
     return permuted(t, order)
 
 
-def part(t: Any, axis: int, where: Any) -> Any:
+def part(t: Array, axis: int, where: Any) -> Array:
     """`t[..., where, ...]` with `where` along one axis."""
     return t[(slice(None),) * axis + (where,)]
 
 
-def taken(t: Any, axis: int, places: Any) -> Any:
+def taken(t: Array, axis: int, places: Any) -> Array:
     """A new array, in C order, of what stands at places along one axis: NumPy's take, which never is a view."""
     places = places if isinstance(places, Variable) else constant(np.asarray(places))
     shape, length = tuple(places.shape), t.shape[axis]
@@ -268,14 +273,14 @@ def taken(t: Any, axis: int, places: Any) -> Any:
     return made if len(shape) == 1 else shape_ops.reshape(made, shape=(*t.shape[:axis], *shape, *t.shape[axis + 1 :]))
 
 
-def broadcast(t: Any, shape: tuple[int, ...]) -> Any:
+def broadcast(t: Array, shape: tuple[int, ...]) -> Array:
     return t if t.shape == shape else shape_ops.expand(t, shape=shape)
 
 
 # ----- memory order ------------------------------------------------------------------------------------------------------
 
 
-def order_like(sample: Any, order: str = "K", ndim: int | None = None) -> tuple[int, ...]:
+def order_like(sample: NDArray[Any], order: str = "K", ndim: int | None = None) -> tuple[int, ...]:
     """The dimensions, from the slowest to the fastest, of what NumPy makes like an array that lies in memory as `sample` does."""
     dims = tuple(range(sample.ndim if ndim is None else ndim))
     if order == "C" or (order == "K" and (len(dims) != sample.ndim or sample.flags.c_contiguous)):
@@ -285,7 +290,7 @@ def order_like(sample: Any, order: str = "K", ndim: int | None = None) -> tuple[
     return tuple(sorted(dims, key=lambda d: -abs(sample.strides[d]))) if order == "K" else dims
 
 
-def arranged(t: Any, order: tuple[int, ...] | None = None) -> Any:
+def arranged(t: Array, order: tuple[int, ...] | None = None) -> Array:
     """The Array if it lies dense in memory with its dimensions in an order (by default C's), else a copy that does.
 
     Where NumPy makes its result in another order than the ops that make ours, this decides as NumPy does whether a later reshape is a
@@ -301,7 +306,7 @@ def arranged(t: Any, order: tuple[int, ...] | None = None) -> Any:
     return t
 
 
-def arranged_like(t: Any, source: Any, order: str = "K") -> Any:
+def arranged_like(t: Array, source: Array, order: str = "K") -> Array:
     """The Array in the memory order of what NumPy's `empty_like(source, order=order, shape=t.shape)` is."""
     return arranged(t, order_like(sample_of(source), order, t.ndim)) if t.ndim > 1 else arranged(t)
 
@@ -309,7 +314,7 @@ def arranged_like(t: Any, source: Any, order: str = "K") -> Any:
 # ----- results -----------------------------------------------------------------------------------------------------------
 
 
-def deliver(name: str, result: Any, out: Any, casting: str = "same_kind") -> Any:
+def deliver(name: str, result: Array, out: Out, casting: str = "same_kind") -> Array:
     """The result, or `out` after it has been written there: with its history into a tensor, as bare values into an ndarray."""
     if out is None:
         return result
@@ -325,10 +330,10 @@ def deliver(name: str, result: Any, out: Any, casting: str = "same_kind") -> Any
     refuse_loss_in_memory(name, out, result)
     _check_out(name, result, out.shape, out.dtype, casting)
     out[...] = values_of(result)
-    return out
+    return out  # type: ignore[return-value]  # what was passed
 
 
-def _check_out(name: str, result: Any, shape: tuple[int, ...], dtype: Any, casting: str) -> None:
+def _check_out(name: str, result: Array, shape: tuple[int, ...], dtype: Dtype, casting: str) -> None:
     if not np.can_cast(np_dtype(result), dtype, casting):  # type: ignore[arg-type]  # the stubs want a literal casting
         raise TypeError(
             f"{name}(): cannot cast the result from {np_dtype(result)!r} to {dtype!r} of out= with casting rule {casting!r}. "
@@ -342,7 +347,7 @@ def _check_out(name: str, result: Any, shape: tuple[int, ...], dtype: Any, casti
         )
 
 
-def refuse_loss_in_memory(name: str, out: Any, *values: Any) -> None:
+def refuse_loss_in_memory(name: str, out: Any, *values: object) -> None:
     """Raise if one of the values that are about to be written into plain memory has something that memory cannot keep."""
     lost = first_at_stake(*values)
     if lost is not None:

@@ -6,7 +6,8 @@ Numbers become Arrays. Strings, dates, records and objects have no derivatives, 
 from __future__ import annotations
 
 import operator
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 import numpy as np
 
@@ -29,11 +30,15 @@ from ndgrad.numpy.coercion import (
     plain,
     with_dtype,
 )
-from ndgrad.numpy.elementwise import i0
-from ndgrad.numpy.grids import indices
-from ndgrad.ops import arithmetic, join
+from ndgrad.ops import arithmetic, exponential, join, rounding
 from ndgrad.ops import shape as shape_ops
 from ndgrad.storage import sample_of, shared_storage
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from ndgrad._typing import ArrayLike, Device, Dtype, Shape
+    from ndgrad.numpy._array import Array
 
 __all__ = [
     "arange", "array", "asanyarray", "asarray", "asarray_chkfinite", "ascontiguousarray", "asfortranarray", "bartlett", "blackman",
@@ -43,7 +48,13 @@ __all__ = [
 ]  # fmt: skip
 
 
-def _made(values: Any) -> Any:
+#: NumPy without its stubs, which want literals and fewer kinds of arguments.
+numpy: Any = np
+
+R = TypeVar("R")
+
+
+def _made(values: NDArray[Any]) -> Any:
     """A new NumPy array as an Array, if it holds numbers."""
     return constant(values) if is_number(values.dtype) else values
 
@@ -52,8 +63,9 @@ def _made(values: Any) -> Any:
 
 
 def array(
-    object: Any, dtype: Any = None, *, copy: bool | None = True, order: Any = "K", subok: bool = False, ndmin: int = 0, ndmax: int = 0
-) -> Any:
+    object: ArrayLike, dtype: Dtype = None, *, copy: bool | None = True, order: str = "K", subok: bool = False,
+    ndmin: int = 0, ndmax: int = 0,
+) -> Array:  # fmt: skip
     """An Array of numbers, of nested sequences of numbers, or of nested sequences that hold tensors, whose graph is kept.
 
     >>> import ndgrad.numpy as np
@@ -78,11 +90,11 @@ def array(
     return made
 
 
-def _unable(object: Any, dtype: Any) -> ValueError:
+def _unable(object: Variable, dtype: Dtype) -> ValueError:
     return ValueError(f"Unable to avoid copy while creating an array of {dtype} from {np_dtype(object)} as requested (copy=False).")
 
 
-def _from_plain(object: Any, dtype: Any, copy: bool | None, order: Any) -> Any:
+def _from_plain(object: Any, dtype: Dtype, copy: bool | None, order: str | None) -> Array:
     if isinstance(object, np.ndarray):
         if is_number(object.dtype):
             object = checked(object)
@@ -90,7 +102,7 @@ def _from_plain(object: Any, dtype: Any, copy: bool | None, order: Any) -> Any:
             checked(object)
     elif _shares_memory(object):
         object = np.asarray(object)
-    made = np.array(object, dtype=dtype, copy=copy, order=order)
+    made = numpy.array(object, dtype=dtype, copy=copy, order=order)
     if isinstance(object, np.ndarray) and is_number(made.dtype) and np.may_share_memory(made, object):
         t = constant(made)
         t._storage = shared_storage(object, Lent)
@@ -98,30 +110,64 @@ def _from_plain(object: Any, dtype: Any, copy: bool | None, order: Any) -> Any:
     return _made(made if made.dtype.isnative else made.astype(made.dtype.newbyteorder("=")))
 
 
-def _shares_memory(object: Any) -> bool:
+def _shares_memory(object: object) -> bool:
     return isinstance(object, memoryview)
 
 
-def asarray(a: Any, dtype: Any = None, order: Any = None, *, device: Any = None, copy: bool | None = None) -> Any:
-    """As `array`, without a copy where none is needed."""
+def asarray(
+    a: ArrayLike, dtype: Dtype = None, order: str | None = None, *, device: Device = None, copy: bool | None = None
+) -> Array:
+    """An Array of the data, over the same memory where no copy is needed.
+
+    >>> import ndgrad.numpy as np
+    >>> np.asarray([1.0, 2.0])
+    array([1., 2.])
+    """
     return array(a, dtype, copy=copy, order=order or "K")
 
 
-def asanyarray(a: Any, dtype: Any = None, order: Any = None, *, device: Any = None, copy: bool | None = None) -> Any:
+def asanyarray(
+    a: ArrayLike, dtype: Dtype = None, order: str | None = None, *, device: Device = None, copy: bool | None = None
+) -> Array:
+    """The same as `asarray`.
+
+    >>> import ndgrad.numpy as np
+    >>> np.asanyarray([1, 2])
+    array([1, 2])
+    """
     return asarray(a, dtype, order, copy=copy)
 
 
-def ascontiguousarray(a: Any, dtype: Any = None) -> Any:
+def ascontiguousarray(a: ArrayLike, dtype: Dtype = None) -> Array:
+    """An Array of at least one dimension that lies in memory in C order.
+
+    >>> import ndgrad.numpy as np
+    >>> np.ascontiguousarray(np.zeros((3, 2)).T).strides
+    (24, 8)
+    """
     t = asarray(a, dtype, "C")
     return reshaped(t, (1,)) if t.ndim == 0 else t
 
 
-def asfortranarray(a: Any, dtype: Any = None) -> Any:
+def asfortranarray(a: ArrayLike, dtype: Dtype = None) -> Array:
+    """An Array of at least one dimension that lies in memory in Fortran order.
+
+    >>> import ndgrad.numpy as np
+    >>> np.asfortranarray(np.zeros((3, 2))).strides
+    (8, 24)
+    """
     t = asarray(a, dtype, "F")
     return reshaped(t, (1,)) if t.ndim == 0 else t
 
 
-def require(a: Any, dtype: Any = None, requirements: Any = None) -> Any:
+def require(a: ArrayLike, dtype: Dtype = None, requirements: str | Sequence[str] | None = None) -> Array:
+    """An Array with a dtype and a memory layout: requirements are "C", "F", "A", "W" (writable) and "O" (owner of its
+    memory).
+
+    >>> import ndgrad.numpy as np
+    >>> np.require([1, 2], float, "C")
+    array([1., 2.])
+    """
     wanted = {str(r).upper()[0] for r in ([requirements] if isinstance(requirements, str) else requirements or [])}
     t = asfortranarray(a, dtype) if "F" in wanted else ascontiguousarray(a, dtype) if "C" in wanted else asarray(a, dtype)
     if isinstance(t, Variable) and (
@@ -131,21 +177,32 @@ def require(a: Any, dtype: Any = None, requirements: Any = None) -> Any:
     return t
 
 
-def asarray_chkfinite(a: Any, dtype: Any = None, order: Any = None) -> Any:
+def asarray_chkfinite(a: ArrayLike, dtype: Dtype = None, order: str | None = None) -> Array:
+    """The same as `asarray`; raises ValueError where an element is NaN or infinite.
+
+    >>> import ndgrad.numpy as np
+    >>> np.asarray_chkfinite([1.0, 2.0])
+    array([1., 2.])
+    """
     t = asarray(a, dtype, order)
     if is_inexact(np.dtype(t.dtype)) and not np.isfinite(plain(t)).all():
         raise ValueError("array must not contain infs or NaNs")
     return t
 
 
-def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Any:
-    """An Array over the memory of another library's array."""
+def from_dlpack(x: object, /, *, device: Device = None, copy: bool | None = None) -> Array:
+    """An Array over the memory of another library's array.
+
+    >>> import ndgrad.numpy as np
+    >>> np.from_dlpack(np.array([1.0, 2.0]))
+    array([1., 2.])
+    """
     from ndgrad.api.dlpack import from_dlpack as tensor_from_dlpack
 
     return to_array(tensor_from_dlpack(x, device=device, copy=copy))
 
 
-def _by_numpy(name: str) -> Any:
+def _by_numpy(name: str, sentence: str, example: str) -> Callable[..., Array]:
     """A function that reads data from elsewhere: NumPy's, with an Array as result."""
     theirs = getattr(np, name)
 
@@ -153,39 +210,94 @@ def _by_numpy(name: str) -> Any:
         return as_arrays(theirs(*args, **options))
 
     function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"numpy.{name}, with an Array as its result."
+    function.__doc__ = f"{sentence}\n\n>>> import ndgrad.numpy as np\n{example}\n"
     return function
 
 
-frombuffer, fromfile, fromregex, fromstring = (_by_numpy(n) for n in ("frombuffer", "fromfile", "fromregex", "fromstring"))
-genfromtxt, load, loadtxt = (_by_numpy(n) for n in ("genfromtxt", "load", "loadtxt"))
+_FILE = '>>> open("x.txt", "w").write("1 2")\n3\n'
+frombuffer = _by_numpy(
+    "frombuffer", "An Array over the bytes of a buffer.", ">>> np.frombuffer(bytes([1, 2]), np.uint8)\narray([1, 2], dtype=uint8)"
+)
+fromfile = _by_numpy(
+    "fromfile", "An Array of the numbers in a file, as bytes or as text.", _FILE + '>>> np.fromfile("x.txt", sep=" ")\narray([1., 2.])'
+)
+fromregex = _by_numpy(
+    "fromregex", "The groups of a pattern in a text file: records, which are NumPy's own array.",
+    _FILE + """>>> np.fromregex("x.txt", r"(\\d) (\\d)", [("a", int), ("b", int)])["b"]\narray([2])""",
+)  # fmt: skip
+fromstring = _by_numpy("fromstring", "An Array of the numbers in a text.", '>>> np.fromstring("1 2", sep=" ")\narray([1., 2.])')
+genfromtxt = _by_numpy(
+    "genfromtxt", "An Array of a table in a text file, in which values may be missing.",
+    _FILE + '>>> np.genfromtxt("x.txt")\narray([1., 2.])',
+)  # fmt: skip
+load = _by_numpy(
+    "load", "What is in a file of NumPy's format, as an Array.", '>>> np.save("x.npy", np.arange(2))\n>>> np.load("x.npy")\narray([0, 1])'
+)
+loadtxt = _by_numpy("loadtxt", "An Array of a table in a text file.", _FILE + '>>> np.loadtxt("x.txt")\narray([1., 2.])')
 
 
-def fromiter(iter: Any, dtype: Any, count: int = -1) -> Any:
-    """A line of what an iterator gives; tensors keep their graph."""
-    items = [item for _, item in zip(range(count), iter)] if count >= 0 else list(iter)
+def fromiter(iter: Iterable[ArrayLike], dtype: Dtype, count: int = -1) -> Array:
+    """A one-dimensional Array of what an iterator gives; tensors keep their graph.
+
+    >>> import ndgrad.numpy as np
+    >>> np.fromiter((i * i for i in range(4)), float)
+    array([0., 1., 4., 9.])
+    """
+    items: list[Any] = [item for _, item in zip(range(count), iter)] if count >= 0 else list(iter)
     if len(items) < count:
         raise ValueError(f"iterator too short: Expected {count} but iterator had only {len(items)} items.")
     return array(items, dtype) if items else zeros(0, dtype)
 
 
-def fromfunction(function: Any, shape: Any, *, dtype: Any = float, **kwargs: Any) -> Any:
-    return function(*indices(shape, dtype), **kwargs)
+def fromfunction(function: Callable[..., R], shape: Shape, *, dtype: Dtype = float, **kwargs: Any) -> R:
+    """What a function makes of the coordinates of a grid.
+
+    >>> import ndgrad.numpy as np
+    >>> np.fromfunction(lambda i, j: 10 * i + j, (2, 2))
+    array([[ 0.,  1.],
+           [10., 11.]])
+    """
+    from ndgrad.numpy.grids import indices
+
+    return function(*indices(shape if isinstance(shape, Sequence) else (shape,), dtype), **kwargs)
 
 
 # ----- constants -------------------------------------------------------------------------------------------------------------
 
 
-def zeros(shape: Any, dtype: Any = float, order: Any = "C", *, device: Any = None) -> Any:
-    return _made(np.zeros(_shape(shape), dtype, order))
+def zeros(shape: Shape, dtype: Dtype = float, order: str = "C", *, device: Device = None) -> Array:
+    """An Array of zeros, into which differentiable values can be written.
+
+    >>> import ndgrad.numpy as np
+    >>> x = np.array(3.0).requires_grad_()
+    >>> u = np.zeros(2)
+    >>> u[1] = x * x
+    >>> u.sum().backward()
+    >>> x.grad
+    array(6.)
+    """
+    return _made(numpy.zeros(_shape(shape), dtype, order))
 
 
-def ones(shape: Any, dtype: Any = None, order: Any = "C", *, device: Any = None) -> Any:
-    return _made(np.ones(_shape(shape), dtype, order))
+def ones(shape: Shape, dtype: Dtype = None, order: str = "C", *, device: Device = None) -> Array:
+    """An Array of ones.
+
+    >>> import ndgrad.numpy as np
+    >>> np.ones((2, 2))
+    array([[1., 1.],
+           [1., 1.]])
+    """
+    return _made(numpy.ones(_shape(shape), dtype, order))
 
 
-def empty(shape: Any, dtype: Any = float, order: Any = "C", *, device: Any = None) -> Any:
-    return _made(np.empty(_shape(shape), dtype, order))
+def empty(shape: Shape, dtype: Dtype = float, order: str = "C", *, device: Device = None) -> Array:
+    """An Array whose memory has not been set.
+
+    >>> import ndgrad.numpy as np
+    >>> np.empty((2, 3)).shape
+    (2, 3)
+    """
+    return _made(numpy.empty(_shape(shape), dtype, order))
 
 
 def _shape(shape: Any) -> Any:
@@ -195,58 +307,125 @@ def _shape(shape: Any) -> Any:
     return tuple(operator.index(n) for n in shape) if isinstance(shape, (tuple, list)) else shape
 
 
-def full(shape: Any, fill_value: Any, dtype: Any = None, order: Any = "C", *, device: Any = None) -> Any:
-    """An Array filled with one value, whose graph is kept."""
+def full(shape: Shape, fill_value: ArrayLike, dtype: Dtype = None, order: str = "C", *, device: Device = None) -> Array:
+    """An Array filled with one value, whose graph is kept.
+
+    >>> import ndgrad.numpy as np
+    >>> np.full(3, 7.0)
+    array([7., 7., 7.])
+    """
     if isinstance(fill_value, Variable) or (isinstance(fill_value, (list, tuple)) and holds_tensors(fill_value)):
         value = as_array(fill_value)
         made = empty(shape, np_dtype(value) if dtype is None else dtype, order)
         made[...] = value
         return made
-    return _made(np.full(_shape(shape), fill_value, dtype, order))
+    return _made(numpy.full(_shape(shape), fill_value, dtype, order))
 
 
-def _pattern(a: Any) -> Any:
+def _pattern(a: ArrayLike) -> Any:
     """An array of NumPy's with the shape, the dtype and the memory order of an argument."""
     return sample_of(a) if isinstance(a, Variable) else plain(a)
 
 
-def zeros_like(a: Any, dtype: Any = None, order: Any = "K", subok: bool = True, shape: Any = None, *, device: Any = None) -> Any:
-    return _made(np.zeros_like(_pattern(a), dtype, order, False, _shape(shape)))
+def zeros_like(
+    a: ArrayLike, dtype: Dtype = None, order: str = "K", subok: bool = True, shape: Shape | None = None, *,
+    device: Device = None,
+) -> Array:  # fmt: skip
+    """Zeros with the shape, the dtype and the memory order of an array.
+
+    >>> import ndgrad.numpy as np
+    >>> np.zeros_like(np.array([1, 2]))
+    array([0, 0])
+    """
+    return _made(numpy.zeros_like(_pattern(a), dtype, order, False, _shape(shape)))
 
 
-def ones_like(a: Any, dtype: Any = None, order: Any = "K", subok: bool = True, shape: Any = None, *, device: Any = None) -> Any:
-    return _made(np.ones_like(_pattern(a), dtype, order, False, _shape(shape)))
+def ones_like(
+    a: ArrayLike, dtype: Dtype = None, order: str = "K", subok: bool = True, shape: Shape | None = None, *,
+    device: Device = None,
+) -> Array:  # fmt: skip
+    """Ones with the shape, the dtype and the memory order of an array.
+
+    >>> import ndgrad.numpy as np
+    >>> np.ones_like(np.array([1.5, 2.5]))
+    array([1., 1.])
+    """
+    return _made(numpy.ones_like(_pattern(a), dtype, order, False, _shape(shape)))
 
 
-def empty_like(prototype: Any, /, dtype: Any = None, order: Any = "K", subok: bool = True, shape: Any = None, *, device: Any = None) -> Any:
-    return _made(np.empty_like(_pattern(prototype), dtype, order, False, _shape(shape)))
+def empty_like(
+    prototype: ArrayLike, /, dtype: Dtype = None, order: str = "K", subok: bool = True, shape: Shape | None = None, *,
+    device: Device = None,
+) -> Array:  # fmt: skip
+    """An Array like another one whose memory has not been set.
+
+    >>> import ndgrad.numpy as np
+    >>> np.empty_like(np.ones((2, 3))).shape
+    (2, 3)
+    """
+    return _made(numpy.empty_like(_pattern(prototype), dtype, order, False, _shape(shape)))
 
 
 def full_like(
-    a: Any, fill_value: Any, dtype: Any = None, order: Any = "K", subok: bool = True, shape: Any = None, *, device: Any = None
-) -> Any:
+    a: ArrayLike, fill_value: ArrayLike, dtype: Dtype = None, order: str = "K", subok: bool = True,
+    shape: Shape | None = None, *, device: Device = None,
+) -> Array:  # fmt: skip
+    """An Array like another one, filled with one value, whose graph is kept.
+
+    >>> import ndgrad.numpy as np
+    >>> np.full_like(np.array([1, 2]), 5)
+    array([5, 5])
+    """
     made = empty_like(a, dtype, order, shape=shape)
     made[...] = fill_value
     return made
 
 
-def eye(N: Any, M: Any = None, k: int = 0, dtype: Any = float, order: Any = "C", *, device: Any = None) -> Any:
-    return constant(np.eye(operator.index(N), None if M is None else operator.index(M), k, dtype, order))
+def eye(
+    N: int, M: int | None = None, k: int = 0, dtype: Dtype = float, order: str = "C", *, device: Device = None
+) -> Array:
+    """Ones on a diagonal and zeros elsewhere; `k` counts diagonals upwards from the main one.
+
+    >>> import ndgrad.numpy as np
+    >>> np.eye(2, 3, k=1)
+    array([[0., 1., 0.],
+           [0., 0., 1.]])
+    """
+    return constant(numpy.eye(operator.index(N), None if M is None else operator.index(M), k, dtype, order))
 
 
-def identity(n: Any, dtype: Any = None) -> Any:
+def identity(n: int, dtype: Dtype = None) -> Array:
+    """The identity matrix.
+
+    >>> import ndgrad.numpy as np
+    >>> np.identity(2)
+    array([[1., 0.],
+           [0., 1.]])
+    """
     return constant(np.identity(operator.index(n), dtype))
 
 
-def tri(N: Any, M: Any = None, k: int = 0, dtype: Any = float) -> Any:
+def tri(N: int, M: int | None = None, k: int = 0, dtype: Dtype = float) -> Array:
+    """Ones on and below a diagonal, zeros above it.
+
+    >>> import ndgrad.numpy as np
+    >>> np.tri(2, 3)
+    array([[1., 0., 0.],
+           [1., 1., 0.]])
+    """
     return constant(np.tri(operator.index(N), None if M is None else operator.index(M), k, dtype))
 
 
 # ----- ranges ------------------------------------------------------------------------------------------------------------------
 
 
-def arange(*args: Any, dtype: Any = None, device: Any = None, **named: Any) -> Any:
-    """Evenly spaced numbers; differentiable in the start and in the step."""
+def arange(*args: ArrayLike, dtype: Dtype = None, device: Device = None, **named: ArrayLike) -> Array:
+    """Evenly spaced numbers, without the stop; differentiable in the start and in the step.
+
+    >>> import ndgrad.numpy as np
+    >>> np.arange(1, 7, 2)
+    array([1, 3, 5])
+    """
     given = [named.get(name, default) for name, default in (("start", 0), ("stop", None), ("step", 1))]
     if len(args) == 1 and given[1] is None:
         given[1] = args[0]
@@ -263,18 +442,33 @@ def arange(*args: Any, dtype: Any = None, device: Any = None, **named: Any) -> A
     return with_dtype(start + step * constant(np.arange(len(values))), values.dtype)
 
 
+@overload
 def linspace(
-    start: Any,
-    stop: Any,
-    num: Any = 50,
+    start: ArrayLike, stop: ArrayLike, num: int = 50, endpoint: bool = True, retstep: Literal[False] = False,
+    dtype: Dtype = None, axis: int = 0, *, device: Device = None,
+) -> Array: ...  # fmt: skip
+@overload
+def linspace(
+    start: ArrayLike, stop: ArrayLike, num: int = 50, endpoint: bool = True, *, retstep: Literal[True],
+    dtype: Dtype = None, axis: int = 0, device: Device = None,
+) -> tuple[Array, Array]: ...  # fmt: skip
+def linspace(
+    start: ArrayLike,
+    stop: ArrayLike,
+    num: int = 50,
     endpoint: bool = True,
     retstep: bool = False,
-    dtype: Any = None,
+    dtype: Dtype = None,
     axis: int = 0,
     *,
-    device: Any = None,
+    device: Device = None,
 ) -> Any:
-    """Evenly spaced numbers between two ends, in which they are differentiable."""
+    """Evenly spaced numbers between two ends, in which they are differentiable; with `retstep` their distance too.
+
+    >>> import ndgrad.numpy as np
+    >>> np.linspace(0.0, 1.0, 5)
+    array([0.  , 0.25, 0.5 , 0.75, 1.  ])
+    """
     count = operator.index(num)
     if not isinstance(start, Variable) and not isinstance(stop, Variable):
         made = np.linspace(start, stop, count, endpoint, retstep, dtype, axis)  # type: ignore[call-overload]  # the stubs want a literal retstep
@@ -290,63 +484,108 @@ def linspace(
     if endpoint and count > 1:
         made = join.cat(made[:-1], broadcast(last, (1, *shape)) if last.ndim else shape_ops.reshape(last, shape=(1,)), dim=0)
     if dtype is not None and np.dtype(dtype).kind in "iu":
-        made = np.floor(made)
+        made = rounding.floor(made)
     made = with_dtype(made, dtype)
     if axis not in (0, -made.ndim):
         made = moved(made, 0, axis)
     return (made, step if intervals > 0 else constant(np.asarray(np.nan))) if retstep else made
 
 
-def logspace(start: Any, stop: Any, num: Any = 50, endpoint: bool = True, base: Any = 10.0, dtype: Any = None, axis: int = 0) -> Any:
-    """Powers of a base with evenly spaced exponents; differentiable in the ends and in the base."""
+def logspace(
+    start: ArrayLike, stop: ArrayLike, num: int = 50, endpoint: bool = True, base: ArrayLike = 10.0,
+    dtype: Dtype = None, axis: int = 0,
+) -> Array:  # fmt: skip
+    """Powers of a base with evenly spaced exponents; differentiable in the ends and in the base.
+
+    >>> import ndgrad.numpy as np
+    >>> np.logspace(0, 2, 3)
+    array([  1.,  10., 100.])
+    """
     if not any(isinstance(v, Variable) for v in (start, stop, base)):
-        return constant(np.logspace(start, stop, num, endpoint, base, dtype, axis))
+        return constant(numpy.logspace(start, stop, num, endpoint, base, dtype, axis))
     exponents = linspace(start, stop, num, endpoint, axis=axis)
     bottom = as_array(base)
     bottom = shape_ops.reshape(bottom, shape=(*bottom.shape[:axis], 1, *bottom.shape[axis:])) if bottom.ndim else bottom
     return with_dtype(arithmetic.pow(inexact(bottom), exponents), dtype)
 
 
-def geomspace(start: Any, stop: Any, num: Any = 50, endpoint: bool = True, dtype: Any = None, axis: int = 0) -> Any:
-    """Numbers whose neighbours have one ratio; differentiable in the ends."""
+def geomspace(
+    start: ArrayLike, stop: ArrayLike, num: int = 50, endpoint: bool = True, dtype: Dtype = None, axis: int = 0
+) -> Array:
+    """Numbers whose neighbours have one ratio; differentiable in the ends.
+
+    >>> import ndgrad.numpy as np
+    >>> np.geomspace(1.0, 8.0, 4)
+    array([1., 2., 4., 8.])
+    """
     if not any(isinstance(v, Variable) for v in (start, stop)):
-        return constant(np.geomspace(start, stop, num, endpoint, dtype, axis))
+        return constant(numpy.geomspace(start, stop, num, endpoint, dtype, axis))
     first, last = (inexact(t) for t in operands(start, stop))
     if (np.asarray(plain(first)) == 0).any() or (np.asarray(plain(last)) == 0).any():
         raise ValueError("Geometric sequence cannot include zero")
-    sign = 1.0
+    sign: float | Array = 1.0
     if is_floating(np_dtype(first)):
         negative = (np.asarray(plain(first)) < 0) & (np.asarray(plain(last)) < 0)
         if not negative.any() and ((np.asarray(plain(first)) < 0) | (np.asarray(plain(last)) < 0)).any():
             raise ValueError("geomspace() between numbers of different signs goes through the complex plane. Make the ends complex.")
         sign = constant(np.where(negative, -1.0, 1.0)) if negative.any() else 1.0
-    made = np.exp(linspace(np.log(first * sign), np.log(last * sign), num, endpoint, axis=axis)) * sign
+    made = exponential.exp(linspace(exponential.log(first * sign), exponential.log(last * sign), num, endpoint, axis=axis)) * sign
     return with_dtype(made, dtype)
 
 
 # ----- windows -------------------------------------------------------------------------------------------------------------------
 
 
-def bartlett(M: int) -> Any:
+def bartlett(M: int) -> Array:
+    """The Bartlett window: a triangle with zeros at its ends.
+
+    >>> import ndgrad.numpy as np
+    >>> np.bartlett(5)
+    array([0. , 0.5, 1. , 0.5, 0. ])
+    """
     return constant(np.bartlett(M))
 
 
-def blackman(M: int) -> Any:
+def blackman(M: int) -> Array:
+    """The Blackman window.
+
+    >>> import ndgrad.numpy as np
+    >>> np.blackman(5).round(2) + 0.0
+    array([0.  , 0.34, 1.  , 0.34, 0.  ])
+    """
     return constant(np.blackman(M))
 
 
-def hamming(M: int) -> Any:
+def hamming(M: int) -> Array:
+    """The Hamming window.
+
+    >>> import ndgrad.numpy as np
+    >>> np.hamming(5).round(2)
+    array([0.08, 0.54, 1.  , 0.54, 0.08])
+    """
     return constant(np.hamming(M))
 
 
-def hanning(M: int) -> Any:
+def hanning(M: int) -> Array:
+    """The Hann window.
+
+    >>> import ndgrad.numpy as np
+    >>> np.hanning(5)
+    array([0. , 0.5, 1. , 0.5, 0. ])
+    """
     return constant(np.hanning(M))
 
 
-def kaiser(M: int, beta: Any) -> Any:
-    """The Kaiser window; differentiable in beta."""
+def kaiser(M: int, beta: ArrayLike) -> Array:
+    """The Kaiser window; differentiable in beta.
+
+    >>> import ndgrad.numpy as np
+    >>> np.kaiser(3, 0.0)
+    array([1., 1., 1.])
+    """
     if not isinstance(beta, Variable):
-        return constant(np.kaiser(M, beta))
+        return constant(numpy.kaiser(M, beta))
+    from ndgrad.numpy.elementwise import i0
 
     if M <= 1:
         return ones(max(M, 0)) + 0.0 * to_array(beta)

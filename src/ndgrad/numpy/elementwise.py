@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,6 +19,10 @@ from ndgrad.ops import fill as fill_ops
 from ndgrad.ops import order as order_ops
 from ndgrad.ops import shape as shape_ops
 
+if TYPE_CHECKING:
+    from ndgrad._typing import ArrayLike, Device, Dtype, Out
+    from ndgrad.numpy._array import Array
+
 __all__ = [
     "angle", "around", "astype", "clip", "fix", "i0", "imag", "interp", "isclose", "iscomplex", "isneginf", "isposinf", "isreal",
     "nan_to_num", "real", "real_if_close", "round", "sinc", "unwrap",
@@ -27,8 +31,16 @@ __all__ = [
 # ----- clipping and rounding -------------------------------------------------------------------------------------------
 
 
-def clip(a: Any, a_min: Any = None, a_max: Any = None, out: Any = None, *, min: Any = None, max: Any = None, **options: Any) -> Any:
-    """Elements kept between two bounds; an element on a bound keeps its gradient."""
+def clip(
+    a: ArrayLike, a_min: ArrayLike | None = None, a_max: ArrayLike | None = None, out: Out = None, *,
+    min: ArrayLike | None = None, max: ArrayLike | None = None, **options: Any,
+) -> Array:  # fmt: skip
+    """The elements kept between two bounds; an element on a bound keeps its gradient.
+
+    >>> import ndgrad.numpy as np
+    >>> np.clip(np.array([-1.0, 0.5, 2.0]), 0.0, 1.0)
+    array([0. , 0.5, 1. ])
+    """
     low, high = (a_min if min is None else min), (a_max if max is None else max)
     t = as_array(a)
     if low is None and high is None:
@@ -36,8 +48,7 @@ def clip(a: Any, a_min: Any = None, a_max: Any = None, out: Any = None, *, min: 
     if options:
         made = t if low is None else call(np.maximum, t, low, **options)
         return deliver("clip", made if high is None else call(np.minimum, made, high, **options), out)
-    bounds = [b for b in (low, high) if b is not None]
-    t, *bounds = operands(t, *bounds)
+    t, *bounds = operands(t, *(b for b in (low, high) if b is not None))
     if low is None or high is None:
         made = (selection.clamp_max if low is None else selection.clamp_min)(t, bounds[0])
     else:
@@ -45,7 +56,13 @@ def clip(a: Any, a_min: Any = None, a_max: Any = None, out: Any = None, *, min: 
     return deliver("clip", made, out)
 
 
-def round(a: Any, decimals: int = 0, out: Any = None) -> Any:
+def round(a: ArrayLike, decimals: int = 0, out: Out = None) -> Array:
+    """The elements rounded to a number of decimals, halves to even; the slope is zero.
+
+    >>> import ndgrad.numpy as np
+    >>> np.round(np.array([1.2, 2.5]))
+    array([1., 2.])
+    """
     t = as_array(a)
     made = rounding.round(t, decimals=decimals)
     return deliver("round", arranged_like(made, t, "A") if decimals else made, out)
@@ -54,33 +71,68 @@ def round(a: Any, decimals: int = 0, out: Any = None) -> Any:
 around = round
 
 
-def fix(x: Any, out: Any = None) -> Any:
+def fix(x: ArrayLike, out: Out = None) -> Array:
+    """The elements rounded towards zero.
+
+    >>> import ndgrad.numpy as np
+    >>> np.fix(np.array([-1.7, 1.7]))
+    array([-1.,  1.])
+    """
     return deliver("fix", rounding.trunc(as_array(x)), out)
 
 
-def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Any:
+def astype(x: ArrayLike, dtype: Dtype, /, *, copy: bool = True, device: Device = None) -> Array:
+    """The elements in another dtype.
+
+    >>> import ndgrad.numpy as np
+    >>> np.astype(np.array([1.5, 2.5]), int)
+    array([1, 2])
+    """
     return as_array(x).astype(dtype, copy=copy)
 
 
 # ----- complex numbers ---------------------------------------------------------------------------------------------------
 
 
-def real(val: Any) -> Any:
+def real(val: ArrayLike) -> Array:
+    """The real part, a view; of real numbers the array itself.
+
+    >>> import ndgrad.numpy as np
+    >>> np.real(np.array([1.0 + 2.0j]))
+    array([1.])
+    """
     return as_array(val).real
 
 
-def imag(val: Any) -> Any:
+def imag(val: ArrayLike) -> Array:
+    """The imaginary part, a view; of real numbers zeros.
+
+    >>> import ndgrad.numpy as np
+    >>> np.imag(np.array([1.0 + 2.0j]))
+    array([2.])
+    """
     return as_array(val).imag
 
 
-def angle(z: Any, deg: bool = False) -> Any:
-    """The argument of complex numbers; of real ones 0 or pi."""
+def angle(z: ArrayLike, deg: bool = False) -> Array:
+    """The argument of complex numbers, in radians or degrees; of real ones 0 or pi.
+
+    >>> import ndgrad.numpy as np
+    >>> np.angle(np.array([1.0, 1.0j]), deg=True)
+    array([ 0., 90.])
+    """
     t = inexact(as_array(z))
     made = complex_ops.angle(t) if np_dtype(t).kind == "c" else trigonometric.atan2(0.0, t)
     return trigonometric.rad2deg(made) if deg else made
 
 
-def real_if_close(a: Any, tol: float = 100) -> Any:
+def real_if_close(a: ArrayLike, tol: float = 100) -> Array:
+    """The real part where all imaginary parts are within `tol` units of precision of zero, else the array.
+
+    >>> import ndgrad.numpy as np
+    >>> np.real_if_close(np.array([1.0 + 1e-17j]))
+    array([1.])
+    """
     t = as_array(a)
     if np_dtype(t).kind != "c":
         return t
@@ -88,11 +140,23 @@ def real_if_close(a: Any, tol: float = 100) -> Any:
     return t.real if (np.abs(values_of(t).imag) < bound).all() else t
 
 
-def iscomplex(x: Any) -> Any:
+def iscomplex(x: ArrayLike) -> Array:
+    """Where the imaginary part is not zero.
+
+    >>> import ndgrad.numpy as np
+    >>> np.iscomplex(np.array([1.0 + 0.0j, 2.0j]))
+    array([False,  True])
+    """
     return comparison.logical_not(isreal(x))
 
 
-def isreal(x: Any) -> Any:
+def isreal(x: ArrayLike) -> Array:
+    """Where the imaginary part is zero.
+
+    >>> import ndgrad.numpy as np
+    >>> np.isreal(np.array([1.0 + 0.0j, 2.0j]))
+    array([ True, False])
+    """
     t = as_array(x)
     made = comparison.isreal(t)
     return made if np_dtype(t).kind == "c" else arranged_like(made, t, "A")
@@ -101,8 +165,15 @@ def isreal(x: Any) -> Any:
 # ----- repairs and tests ---------------------------------------------------------------------------------------------------
 
 
-def nan_to_num(x: Any, copy: bool = True, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None) -> Any:
-    """NaN and infinities replaced by numbers, which get no gradient; with copy=False in place."""
+def nan_to_num(
+    x: ArrayLike, copy: bool = True, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None
+) -> Array:
+    """NaN and infinities replaced by numbers, which get no gradient; with copy=False in place.
+
+    >>> import ndgrad.numpy as np
+    >>> np.nan_to_num(np.array([1.0, np.nan]))
+    array([1., 0.])
+    """
     t = as_array(x)
     if not is_inexact(np_dtype(t)):
         return t.copy("K") if copy else t
@@ -110,15 +181,35 @@ def nan_to_num(x: Any, copy: bool = True, nan: float = 0.0, posinf: float | None
     return write(fill_ops.copy, x, (made,), {}) if not copy and isinstance(x, Variable) else made
 
 
-def isposinf(x: Any, out: Any = None) -> Any:
+def isposinf(x: ArrayLike, out: Out = None) -> Array:
+    """Where elements are positive infinity.
+
+    >>> import ndgrad.numpy as np
+    >>> np.isposinf(np.array([1.0, np.inf]))
+    array([False,  True])
+    """
     return deliver("isposinf", comparison.isposinf(as_array(x)), out)
 
 
-def isneginf(x: Any, out: Any = None) -> Any:
+def isneginf(x: ArrayLike, out: Out = None) -> Array:
+    """Where elements are negative infinity.
+
+    >>> import ndgrad.numpy as np
+    >>> np.isneginf(np.array([1.0, -np.inf]))
+    array([False,  True])
+    """
     return deliver("isneginf", comparison.isneginf(as_array(x)), out)
 
 
-def isclose(a: Any, b: Any, rtol: Any = 1.0e-5, atol: Any = 1.0e-8, equal_nan: bool = False) -> Any:
+def isclose(
+    a: ArrayLike, b: ArrayLike, rtol: ArrayLike = 1.0e-5, atol: ArrayLike = 1.0e-8, equal_nan: bool = False
+) -> Array:
+    """Where two arrays are equal within `atol + rtol * abs(b)`.
+
+    >>> import ndgrad.numpy as np
+    >>> np.isclose(np.array([1.0, 2.0]), [1.0 + 1e-9, 2.1])
+    array([ True, False])
+    """
     x, y = as_array(a), as_array(b)
     tolerances = [values_of(v) if isinstance(v, Variable) else v for v in (rtol, atol)]
     return comparison.isclose(x, y, rtol=tolerances[0], atol=tolerances[1], equal_nan=equal_nan)
@@ -127,11 +218,23 @@ def isclose(a: Any, b: Any, rtol: Any = 1.0e-5, atol: Any = 1.0e-8, equal_nan: b
 # ----- special functions -----------------------------------------------------------------------------------------------------
 
 
-def sinc(x: Any) -> Any:
+def sinc(x: ArrayLike) -> Array:
+    """sin(pi x) / (pi x), with value 1 and slope 0 at 0.
+
+    >>> import ndgrad.numpy as np
+    >>> np.sinc(np.array([0.0, 0.5]))
+    array([1.        , 0.63661977])
+    """
     return trigonometric.sinc(inexact(as_array(x)))
 
 
-def i0(x: Any) -> Any:
+def i0(x: ArrayLike) -> Array:
+    """The modified Bessel function of the first kind and order 0.
+
+    >>> import ndgrad.numpy as np
+    >>> np.i0(np.array([0.0, 1.0]))
+    array([1.        , 1.26606588])
+    """
     t = as_array(x)
     if np_dtype(t).kind == "c":
         raise TypeError(f"i0 not supported for complex values (shape {t.shape}). Take the real part.")
@@ -141,8 +244,18 @@ def i0(x: Any) -> Any:
 # ----- interpolation and phases ------------------------------------------------------------------------------------------------
 
 
-def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: Any = None) -> Any:
-    """Piecewise linear interpolation; differentiable in the points, in the knots and in their values."""
+def interp(
+    x: ArrayLike, xp: ArrayLike, fp: ArrayLike, left: ArrayLike | None = None, right: ArrayLike | None = None,
+    period: float | None = None,
+) -> Array:  # fmt: skip
+    """Piecewise linear interpolation; differentiable in the points, in the knots and in their values.
+
+    >>> import ndgrad.numpy as np
+    >>> x = np.array(1.5).requires_grad_()
+    >>> np.interp(x, [0.0, 1.0, 2.0], [0.0, 1.0, 4.0]).backward()
+    >>> x.grad
+    array(3.)
+    """
     at, knots, values = inexact(as_array(x)), inexact(as_array(xp)), inexact(as_array(fp))
     if knots.ndim != 1 or values.shape != knots.shape:
         raise ValueError(f"fp and xp are not of the same length, or not 1-D: their shapes are {values.shape} and {knots.shape}")
@@ -172,8 +285,14 @@ def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period
     return selection.where(comparison.gt(at, knots[-1]), last, made)
 
 
-def unwrap(p: Any, discont: Any = None, axis: int = -1, *, period: Any = 2 * math.pi) -> Any:
-    """Jumps of more than half a period taken out; the whole periods that are added are constant, so gradients pass unchanged."""
+def unwrap(p: ArrayLike, discont: float | None = None, axis: int = -1, *, period: float = 2 * math.pi) -> Array:
+    """Jumps of more than half a period taken out; the whole periods that are added are constant, so gradients pass
+    unchanged.
+
+    >>> import ndgrad.numpy as np
+    >>> np.unwrap(np.array([0.0, 3.0, 6.5]), period=4.0)
+    array([ 0. , -1. , -1.5])
+    """
     t = as_array(p)
     axis = one_axis(axis, t.ndim)
     n = t.shape[axis]

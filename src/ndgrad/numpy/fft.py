@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -13,13 +13,17 @@ from ndgrad.arrays.precision import is_inexact
 from ndgrad.autograd.variable import np_dtype
 from ndgrad.numpy.coercion import arranged_like, as_array, constant, deliver, one_axis, with_dtype
 
+if TYPE_CHECKING:
+    from ndgrad._typing import ArrayLike, Axes, Device, Out
+    from ndgrad.numpy._array import Array
+
 __all__ = [
     "fft", "fft2", "fftfreq", "fftn", "fftshift", "hfft", "ifft", "ifft2", "ifftn", "ifftshift", "ihfft", "irfft", "irfft2",
     "irfftn", "rfft", "rfft2", "rfftfreq", "rfftn",
 ]  # fmt: skip
 
 
-def _floating(name: str, a: Any, *, real: bool) -> Any:
+def _floating(name: str, a: ArrayLike, *, real: bool) -> Array:
     """Integers are transformed in double precision, half precision in single, as in NumPy."""
     t = as_array(a)
     dtype = np_dtype(t)
@@ -30,33 +34,51 @@ def _floating(name: str, a: Any, *, real: bool) -> Any:
     return with_dtype(t, np.float32) if dtype.itemsize == 2 else t
 
 
-def _norm(norm: Any) -> Any:
+def _norm(norm: str | None) -> str | None:
     if norm not in (None, "backward", "ortho", "forward"):
         raise ValueError(f'Invalid norm value {norm}; should be "backward", "ortho" or "forward".')
     return norm
 
 
-def _line(name: str, *, real: bool = False) -> Callable[..., Any]:
+class _Line(Protocol):
+    def __call__(self, a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None, out: Out = None) -> Array: ...
+
+
+class _Box(Protocol):
+    def __call__(
+        self, a: ArrayLike, s: Sequence[int] | None = None, axes: Sequence[int] | None = None, norm: str | None = None, out: Out = None
+    ) -> Array: ...
+
+
+def _described(function: Callable[..., Any], name: str, sentence: str, example: str) -> Any:
+    """A transform with its name, its docstring and torch's keywords."""
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"{sentence}\n\n>>> import ndgrad.numpy as np\n{example}\n"
+    return torch_names(function)
+
+
+def _line(name: str, sentence: str, example: str, *, real: bool = False) -> _Line:
     """A transform along one axis."""
     transform = getattr(fft_api, name)
 
-    def function(a: Any, n: int | None = None, axis: int = -1, norm: Any = None, out: Any = None) -> Any:
+    def function(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None, out: Out = None) -> Array:
         t = _floating(name, a, real=real)
         if n is not None and n < 1:
             raise ValueError(f"Invalid number of FFT data points ({n}) specified.")
         made = transform(t, n, one_axis(axis, t.ndim), _norm(norm))
         return deliver(name, arranged_like(made, t.copy() if name == "hfft" and 0 in t.strides else t), out)
 
-    function.__name__ = function.__qualname__ = name
-    return torch_names(function)
+    return _described(function, name, sentence, example)
 
 
-def _box(name: str, axes: Any, *, real: bool = False) -> Callable[..., Any]:
+def _box(name: str, sentence: str, example: str, axes: Sequence[int] | None = None, *, real: bool = False) -> _Box:
     """A transform along several axes."""
     transform = getattr(fft_api, name[:-1] + "n")
     default = axes
 
-    def function(a: Any, s: Any = None, axes: Any = default, norm: Any = None, out: Any = None) -> Any:
+    def function(
+        a: ArrayLike, s: Sequence[int] | None = None, axes: Sequence[int] | None = default, norm: str | None = None, out: Out = None
+    ) -> Array:
         t = _floating(name, a, real=real)
         if s is not None and axes is not None and len(s) != len(axes):
             raise ValueError("Shape and axes have different lengths.")
@@ -65,11 +87,10 @@ def _box(name: str, axes: Any, *, real: bool = False) -> Callable[..., Any]:
             return deliver(name, _repeated(name, t, s, dims, norm), out)
         return deliver(name, arranged_like(transform(t, s, dims, _norm(norm)), t), out)
 
-    function.__name__ = function.__qualname__ = name
-    return torch_names(function)
+    return _described(function, name, sentence, example)
 
 
-def _repeated(name: str, t: Any, s: Any, dims: tuple[int, ...], norm: Any) -> Any:
+def _repeated(name: str, t: Array, s: Sequence[int] | None, dims: tuple[int, ...], norm: str | None) -> Array:
     """NumPy transforms an axis that is named twice twice."""
     if name not in ("fft2", "fftn", "ifft2", "ifftn"):
         raise ValueError(f"{name}(): axes {dims} names an axis twice. Name each once.")
@@ -78,29 +99,65 @@ def _repeated(name: str, t: Any, s: Any, dims: tuple[int, ...], norm: Any) -> An
     return t
 
 
-fft, ifft, hfft = _line("fft"), _line("ifft"), _line("hfft")
-rfft, irfft, ihfft = _line("rfft", real=True), _line("irfft"), _line("ihfft", real=True)
-fft2, ifft2 = _box("fft2", (-2, -1)), _box("ifft2", (-2, -1))
-rfft2, irfft2 = _box("rfft2", (-2, -1), real=True), _box("irfft2", (-2, -1))
-fftn, ifftn = _box("fftn", None), _box("ifftn", None)
-rfftn, irfftn = _box("rfftn", None, real=True), _box("irfftn", None)
+fft = _line("fft", "The discrete Fourier transform along an axis.", ">>> np.fft.fft([1.0, 0.0]).real\narray([1., 1.])")
+ifft = _line("ifft", "The inverse of `fft`.", ">>> np.fft.ifft([1.0, 1.0]).real\narray([1., 0.])")
+rfft = _line(
+    "rfft", "The first half of the Fourier transform of real numbers.", ">>> np.fft.rfft([1.0, 0.0, 0.0, 0.0]).shape\n(3,)", real=True
+)
+irfft = _line("irfft", "The inverse of `rfft`: real numbers.", ">>> np.fft.irfft([1.0, 1.0, 1.0])\narray([1., 0., 0., 0.])")
+hfft = _line(
+    "hfft", "The transform, which is real, of a signal that is the conjugate of its mirror image, given by its first half.",
+    ">>> np.fft.hfft([1.0, 1.0])\narray([2., 0.])",
+)  # fmt: skip
+ihfft = _line("ihfft", "The inverse of `hfft`.", ">>> np.fft.ihfft([2.0, 0.0]).real\narray([1., 1.])", real=True)
+_LAST = (-2, -1)
+fft2 = _box("fft2", "The Fourier transform along two axes.", ">>> np.fft.fft2(np.eye(2)).real[0]\narray([2., 0.])", _LAST)
+ifft2 = _box("ifft2", "The inverse of `fft2`.", ">>> np.fft.ifft2(np.fft.fft2(np.eye(2))).real[0]\narray([1., 0.])", _LAST)
+rfft2 = _box("rfft2", "Half of `fft2` of real numbers.", ">>> np.fft.rfft2(np.ones((4, 4))).shape\n(4, 3)", _LAST, real=True)
+irfft2 = _box("irfft2", "The inverse of `rfft2`: real numbers.", ">>> np.fft.irfft2(np.ones((4, 3))).shape\n(4, 4)", _LAST)
+fftn = _box("fftn", "The Fourier transform along axes, by default all.", ">>> np.fft.fftn(np.ones((2, 2))).real[0]\narray([4., 0.])")
+ifftn = _box("ifftn", "The inverse of `fftn`.", ">>> np.fft.ifftn(np.fft.fftn(np.eye(2))).real[0]\narray([1., 0.])")
+rfftn = _box("rfftn", "Half of `fftn` of real numbers.", ">>> np.fft.rfftn(np.ones((2, 4))).shape\n(2, 3)", real=True)
+irfftn = _box("irfftn", "The inverse of `rfftn`: real numbers.", ">>> np.fft.irfftn(np.ones((2, 3))).shape\n(2, 4)")
 
 
 @torch_names
-def fftshift(x: Any, axes: Any = None) -> Any:
-    """Frequency zero moved to the middle."""
+def fftshift(x: ArrayLike, axes: Axes = None) -> Array:
+    """The spectrum with frequency zero moved to the middle.
+
+    >>> import ndgrad.numpy as np
+    >>> np.fft.fftshift(np.array([0, 1, 2, -2, -1]))
+    array([-2, -1,  0,  1,  2])
+    """
     return fft_api.fftshift(as_array(x), axes)
 
 
 @torch_names
-def ifftshift(x: Any, axes: Any = None) -> Any:
+def ifftshift(x: ArrayLike, axes: Axes = None) -> Array:
+    """The inverse of `fftshift`: frequency zero moved to the front.
+
+    >>> import ndgrad.numpy as np
+    >>> np.fft.ifftshift(np.array([-2, -1, 0, 1, 2]))
+    array([ 0,  1,  2, -2, -1])
+    """
     return fft_api.ifftshift(as_array(x), axes)
 
 
-def fftfreq(n: int, d: Any = 1.0, device: Any = None) -> Any:
-    """The frequencies of fft's bins; differentiable in the spacing."""
+def fftfreq(n: int, d: ArrayLike = 1.0, device: Device = None) -> Array:
+    """The frequencies of fft's bins; differentiable in the spacing.
+
+    >>> import ndgrad.numpy as np
+    >>> np.fft.fftfreq(4)
+    array([ 0.  ,  0.25, -0.5 , -0.25])
+    """
     return constant(np.fft.fftfreq(n)) / d
 
 
-def rfftfreq(n: int, d: Any = 1.0, device: Any = None) -> Any:
+def rfftfreq(n: int, d: ArrayLike = 1.0, device: Device = None) -> Array:
+    """The frequencies of rfft's bins; differentiable in the spacing.
+
+    >>> import ndgrad.numpy as np
+    >>> np.fft.rfftfreq(4)
+    array([0.  , 0.25, 0.5 ])
+    """
     return constant(np.fft.rfftfreq(n)) / d

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -11,39 +11,45 @@ from ndgrad.autograd.variable import np_dtype
 from ndgrad.numpy.coercion import as_array, flat, plain, with_dtype
 from ndgrad.numpy.indexing import put
 
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from ndgrad._typing import ArrayLike, Dtype, Index
+    from ndgrad.numpy._array import Array
+
 
 class FlatElements:
     """What `x.flat` is: indexable, writable and iterable."""
 
     __slots__ = ("_index", "base")
 
-    def __init__(self, base: Any) -> None:
+    def __init__(self, base: Array) -> None:
         self.base = base
         self._index = 0
 
     def __len__(self) -> int:
         return int(self.base.size)
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[Array]:
         return iter(flat(self.base))
 
-    def __next__(self) -> Any:
+    def __next__(self) -> Array:
         if self._index >= len(self):
             raise StopIteration
         self._index += 1
         return self[self._index - 1]
 
-    def __getitem__(self, key: Any) -> Any:
+    def __getitem__(self, key: Index) -> Array:
         made = flat(self.base)[plain(key)]
         return made if isinstance(key, (int, np.integer)) else made.copy()
 
-    def __setitem__(self, key: Any, value: Any) -> None:
+    def __setitem__(self, key: Index, value: ArrayLike) -> None:
         places = np.arange(len(self))[plain(key)]
         if np.size(places):
             put(self.base, np.atleast_1d(places), with_dtype(as_array(value), np_dtype(self.base)))
 
-    def copy(self) -> Any:
+    def copy(self) -> Array:
         return self.base.flatten()
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+    def __array__(self, dtype: Dtype = None, copy: bool | None = None) -> NDArray[Any]:
         return flat(self.base).__array__(dtype, copy)

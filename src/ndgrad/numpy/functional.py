@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,11 +18,20 @@ from ndgrad.numpy.coercion import as_array, broadcast, constant, moved, one_axis
 from ndgrad.ops import join
 from ndgrad.ops import shape as shape_ops
 
+if TYPE_CHECKING:
+    from ndgrad._typing import ArrayLike
+    from ndgrad.numpy._array import Array
+
 __all__ = ["apply_along_axis", "apply_over_axes", "vectorize"]
 
 
-def apply_along_axis(func1d: Callable[..., Any], axis: int, arr: Any, *args: Any, **kwargs: Any) -> Any:
-    """A function of lines applied to every line along an axis; what it returns stands in the place of the line."""
+def apply_along_axis(func1d: Callable[..., Any], axis: int, arr: ArrayLike, *args: Any, **kwargs: Any) -> Array:
+    """A function of lines applied to every line along an axis; its results stand in the place of the lines.
+
+    >>> import ndgrad.numpy as np
+    >>> np.apply_along_axis(lambda v: v.sum(), 1, np.array([[1.0, 2.0], [3.0, 4.0]]))
+    array([3., 7.])
+    """
     t = as_array(arr)
     axis = one_axis(axis, t.ndim)
     lines = moved(t, axis, t.ndim - 1)
@@ -38,10 +47,15 @@ def apply_along_axis(func1d: Callable[..., Any], axis: int, arr: Any, *args: Any
     return made
 
 
-def apply_over_axes(func: Callable[..., Any], a: Any, axes: Any) -> Any:
-    """A reduction applied along one axis after the other, keeping dimensions."""
+def apply_over_axes(func: Callable[..., Any], a: ArrayLike, axes: int | Sequence[int]) -> Array:
+    """A reduction applied along one axis after the other, keeping dimensions.
+
+    >>> import ndgrad.numpy as np
+    >>> np.apply_over_axes(np.sum, np.ones((2, 3)), (0, 1))
+    array([[6.]])
+    """
     t = as_array(a)
-    for axis in (axes,) if np.ndim(axes) == 0 else axes:
+    for axis in axes if isinstance(axes, Sequence) else (axes,):
         axis = one_axis(axis, t.ndim)
         made = as_array(func(t, axis))
         if made.ndim != t.ndim:
@@ -65,12 +79,12 @@ class vectorize:
 
     def __init__(
         self,
-        pyfunc: Any = None,
-        otypes: Any = None,
+        pyfunc: Callable[..., Any] | None = None,
+        otypes: str | Sequence[Any] | None = None,
         doc: str | None = None,
-        excluded: Any = None,
+        excluded: Iterable[int | str] | None = None,
         cache: bool = False,
-        signature: Any = None,
+        signature: str | None = None,
     ) -> None:
         self.pyfunc = pyfunc
         self.otypes = None if otypes is None else [np.dtype(o) for o in otypes]
@@ -108,7 +122,7 @@ class vectorize:
             return [0] * count
         return [len([n for n in group.split(",") if n.strip()]) for group in re.findall(r"\(([^)]*)\)", self.signature.split("->")[0])]
 
-    def _joined(self, number: int, parts: list[Any], lead: tuple[int, ...]) -> Any:
+    def _joined(self, number: int, parts: list[Any], lead: tuple[int, ...]) -> Array:
         found = operands(*parts)
         made = join.stack(*found, dim=0)
         made = shape_ops.reshape(made, shape=(*lead, *found[0].shape))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 
@@ -12,11 +13,22 @@ from ndgrad.numpy.joining import concatenate
 from ndgrad.numpy.shapes import swapaxes
 from ndgrad.ops import shape as shape_ops
 
+if TYPE_CHECKING:
+    from ndgrad._typing import ArrayLike, Dtype
+    from ndgrad.numpy._array import Array
+
 __all__ = ["c_", "diag_indices", "indices", "mask_indices", "meshgrid", "mgrid", "ogrid", "r_", "tril_indices", "triu_indices"]
 
 
-def meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = "xy") -> tuple[Any, ...]:
-    """Coordinate arrays of the grid that lines span."""
+def meshgrid(*xi: ArrayLike, copy: bool = True, sparse: bool = False, indexing: str = "xy") -> tuple[Array, ...]:
+    """Coordinate arrays of the grid that lines span.
+
+    >>> import ndgrad.numpy as np
+    >>> np.meshgrid(np.array([1, 2]), np.array([3, 4]))
+    (array([[1, 2],
+           [1, 2]]), array([[3, 3],
+           [4, 4]]))
+    """
     if indexing not in ("xy", "ij"):
         raise ValueError("Valid values for `indexing` are 'xy' and 'ij'.")
     lines = [flat(as_array(x)) for x in xi]
@@ -30,23 +42,59 @@ def meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = 
     return tuple(t.copy() for t in grid) if copy else tuple(grid)
 
 
-def indices(dimensions: Any, dtype: Any = int, sparse: bool = False) -> Any:
+@overload
+def indices(dimensions: Sequence[int], dtype: Dtype = int, sparse: Literal[False] = False) -> Array: ...
+@overload
+def indices(dimensions: Sequence[int], dtype: Dtype = int, *, sparse: Literal[True]) -> tuple[Array, ...]: ...
+def indices(dimensions: Sequence[int], dtype: Dtype = int, sparse: bool = False) -> Any:
+    """The coordinates of the elements of a grid: one array with a first axis for the dimensions, a tuple where
+    `sparse`.
+
+    >>> import ndgrad.numpy as np
+    >>> np.indices((2, 2))[1]
+    array([[0, 1],
+           [0, 1]])
+    """
     return as_arrays(np.indices(dimensions, dtype, sparse))  # type: ignore[call-overload]  # the stubs want a literal sparse
 
 
-def diag_indices(n: int, ndim: int = 2) -> Any:
+def diag_indices(n: int, ndim: int = 2) -> tuple[Array, ...]:
+    """The indices of the main diagonal of an n x n x ... array.
+
+    >>> import ndgrad.numpy as np
+    >>> np.diag_indices(2)
+    (array([0, 1]), array([0, 1]))
+    """
     return as_arrays(np.diag_indices(n, ndim))
 
 
-def tril_indices(n: int, k: int = 0, m: int | None = None) -> Any:
+def tril_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Array, Array]:
+    """The indices of the lower triangle of an n x m matrix.
+
+    >>> import ndgrad.numpy as np
+    >>> np.tril_indices(2)
+    (array([0, 1, 1]), array([0, 0, 1]))
+    """
     return as_arrays(np.tril_indices(n, k, m))
 
 
-def triu_indices(n: int, k: int = 0, m: int | None = None) -> Any:
+def triu_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Array, Array]:
+    """The indices of the upper triangle of an n x m matrix.
+
+    >>> import ndgrad.numpy as np
+    >>> np.triu_indices(2)
+    (array([0, 0, 1]), array([0, 1, 1]))
+    """
     return as_arrays(np.triu_indices(n, k, m))
 
 
-def mask_indices(n: int, mask_func: Any, k: Any = 0) -> Any:
+def mask_indices(n: int, mask_func: Callable[..., Any], k: int = 0) -> tuple[Array, Array]:
+    """The indices that a function such as `triu` leaves of an n x n matrix.
+
+    >>> import ndgrad.numpy as np
+    >>> np.mask_indices(2, np.triu, 1)
+    (array([0]), array([1]))
+    """
     found = mask_func(np.ones((n, n), int), k)
     return as_arrays(np.nonzero(found if not isinstance(found, Variable) else found.numpy()))
 
@@ -77,7 +125,7 @@ class _Joiner:
     def __repr__(self) -> str:
         return f"<ndgrad.numpy.{self._name}>"
 
-    def __getitem__(self, key: Any) -> Any:
+    def __getitem__(self, key: Any) -> Array:
         items = key if isinstance(key, tuple) else (key,)
         axis, ndmin, trans1d = self._axis, self._ndmin, self._trans1d
         matrix = None
@@ -99,7 +147,7 @@ class _Joiner:
         return concatenate(operands(*parts), axis)
 
 
-def _range(piece: slice) -> Any:
+def _range(piece: slice) -> Array:
     from ndgrad.numpy.creation import arange, linspace
 
     start, stop, step = 0 if piece.start is None else piece.start, piece.stop, 1 if piece.step is None else piece.step
@@ -108,7 +156,7 @@ def _range(piece: slice) -> Any:
     return arange(start, stop, step)
 
 
-def _raised(t: Any, ndmin: int, trans1d: int) -> Any:
+def _raised(t: Array, ndmin: int, trans1d: int) -> Array:
     """An array of fewer dimensions gets new ones; its own begin at the place that the directive names."""
     if t.ndim == 0:
         t = shape_ops.reshape(t, shape=(1,))

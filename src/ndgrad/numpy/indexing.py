@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 import operator
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
@@ -38,6 +39,12 @@ from ndgrad.ops import index as index_ops
 from ndgrad.ops import shape as shape_ops
 from ndgrad.storage import sample_of
 
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from ndgrad._typing import ArrayLike, Axis, Dtype, Out, Shape
+    from ndgrad.numpy._array import Array
+
 __all__ = [
     "argwhere", "choose", "compress", "copyto", "diag_indices_from", "extract", "fill_diagonal", "flatnonzero", "ix_", "nonzero",
     "piecewise", "place", "put", "put_along_axis", "putmask", "ravel_multi_index", "select", "take", "take_along_axis",
@@ -47,8 +54,17 @@ __all__ = [
 # ----- choosing between arrays -------------------------------------------------------------------------------------------
 
 
-def where(condition: Any, /, *values: Any) -> Any:
-    """`x` where the condition is true, else `y`; with the condition alone, the places where it is."""
+@overload
+def where(condition: ArrayLike, /) -> tuple[Array, ...]: ...
+@overload
+def where(condition: ArrayLike, x: ArrayLike, y: ArrayLike, /) -> Array: ...
+def where(condition: ArrayLike, /, *values: ArrayLike) -> Any:
+    """`x` where the condition is true, else `y`; with the condition alone, the indices at which it is.
+
+    >>> import ndgrad.numpy as np
+    >>> np.where(np.array([True, False]), 1.0, np.array([3.0, 4.0]))
+    array([1., 4.])
+    """
     if not values:
         return nonzero(condition)
     if len(values) != 2:
@@ -58,8 +74,14 @@ def where(condition: Any, /, *values: Any) -> Any:
     return selection.where(mask, *operands(*values))
 
 
-def select(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
-    """Of several choices, the first whose condition is true."""
+def select(condlist: Sequence[ArrayLike], choicelist: Sequence[ArrayLike], default: ArrayLike = 0) -> Array:
+    """Of several choices, the first whose condition is true, else the default.
+
+    >>> import ndgrad.numpy as np
+    >>> x = np.array([1.0, 2.0, 3.0])
+    >>> np.select([x < 2, x > 2], [x, -x], 0.0)
+    array([ 1.,  0., -3.])
+    """
     if len(condlist) != len(choicelist):
         raise ValueError("list of cases must be same length as list of conditions")
     if not len(condlist):
@@ -73,8 +95,13 @@ def select(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
     return arranged(broadcast(result, np.broadcast_shapes(result.shape, *(np.shape(c) for c in condlist))))
 
 
-def choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> Any:
-    """At each place the element of the choice that `a` numbers."""
+def choose(a: ArrayLike, choices: Sequence[ArrayLike], out: Out = None, mode: str = "raise") -> Array:
+    """At each place the element of the choice that `a` numbers.
+
+    >>> import ndgrad.numpy as np
+    >>> np.choose([0, 1], [np.array([1, 2]), np.array([30, 40])])
+    array([ 1, 40])
+    """
     number = np.asarray(values_of(a))
     stacked = operands(*choices)
     number = _within(number, len(stacked), mode)
@@ -86,8 +113,14 @@ def choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> Any:
     return deliver("choose", arranged(result), out)
 
 
-def piecewise(x: Any, condlist: Any, funclist: Any, *args: Any, **kw: Any) -> Any:
-    """Each function on the elements where its condition is true; a last function without condition takes the rest."""
+def piecewise(x: ArrayLike, condlist: Any, funclist: Sequence[Any], *args: Any, **kw: Any) -> Array:
+    """Each function on the elements where its condition is true; a last function without condition takes the rest.
+
+    >>> import ndgrad.numpy as np
+    >>> x = np.array([-2.0, 2.0])
+    >>> np.piecewise(x, [x < 0], [lambda v: -v, lambda v: v * v])
+    array([2., 4.])
+    """
     t = as_array(x)
     conditions = condlist
     if np.ndim(condlist) == 0 or (not isinstance(condlist[0], (list, Variable, np.ndarray)) and t.ndim != 0):
@@ -110,7 +143,7 @@ def piecewise(x: Any, condlist: Any, funclist: Any, *args: Any, **kw: Any) -> An
 # ----- reading -------------------------------------------------------------------------------------------------------------
 
 
-def _within(indices: Any, length: int, mode: str) -> Any:
+def _within(indices: NDArray[Any], length: int, mode: str) -> NDArray[Any]:
     """Places within an axis, by NumPy's three modes."""
     if indices.dtype.kind not in "iub":
         raise TypeError(f"Cannot cast array data from {indices.dtype!r} to dtype('int64') according to the rule 'safe'")
@@ -125,7 +158,13 @@ def _within(indices: Any, length: int, mode: str) -> Any:
     return np.where(indices < 0, indices + length, indices)
 
 
-def take(a: Any, indices: Any, axis: Any = None, out: Any = None, mode: str = "raise") -> Any:
+def take(a: ArrayLike, indices: ArrayLike, axis: Axis = None, out: Out = None, mode: str = "raise") -> Array:
+    """The elements at indices along an axis, or of the flattened array; always a copy.
+
+    >>> import ndgrad.numpy as np
+    >>> np.take(np.array([10, 20, 30]), [2, 0])
+    array([30, 10])
+    """
     t, axis = swept_line(as_array(a), axis)
     if isinstance(indices, Variable) and mode == "raise":
         return deliver("take", taken(t, axis, indices), out)
@@ -134,8 +173,14 @@ def take(a: Any, indices: Any, axis: Any = None, out: Any = None, mode: str = "r
     return deliver("take", taken(t, axis, places), out)
 
 
-def take_along_axis(arr: Any, indices: Any, axis: int | None = -1) -> Any:
-    """The elements at places along one axis, one set of places for each line."""
+def take_along_axis(arr: ArrayLike, indices: ArrayLike, axis: int | None = -1) -> Array:
+    """The elements at indices along one axis, one set of indices for each line.
+
+    >>> import ndgrad.numpy as np
+    >>> np.take_along_axis(np.array([[3, 1], [2, 4]]), np.array([[1], [0]]), axis=1)
+    array([[1],
+           [2]])
+    """
     t, places = as_array(arr), as_array(indices)
     if axis is None:
         if places.ndim != 1:
@@ -153,7 +198,13 @@ def take_along_axis(arr: Any, indices: Any, axis: int | None = -1) -> Any:
     return gather.gather(t, selection.where(comparison.lt(places, 0), places + length, places), dim=axis)
 
 
-def compress(condition: Any, a: Any, axis: int | None = None, out: Any = None) -> Any:
+def compress(condition: ArrayLike, a: ArrayLike, axis: int | None = None, out: Out = None) -> Array:
+    """The slices along an axis where a condition is true.
+
+    >>> import ndgrad.numpy as np
+    >>> np.compress([True, False, True], np.array([1, 2, 3]))
+    array([1, 3])
+    """
     t, axis = swept_line(as_array(a), axis)
     mask = np.asarray(values_of(condition))
     if mask.ndim != 1:
@@ -161,14 +212,20 @@ def compress(condition: Any, a: Any, axis: int | None = None, out: Any = None) -
     return deliver("compress", taken(t, axis, np.flatnonzero(mask)), out)
 
 
-def extract(condition: Any, arr: Any) -> Any:
+def extract(condition: ArrayLike, arr: ArrayLike) -> Array:
+    """The elements of the flattened array where a condition is true.
+
+    >>> import ndgrad.numpy as np
+    >>> np.extract([[True, False]], np.array([[1, 2]]))
+    array([1])
+    """
     return flat(as_array(arr))[np.flatnonzero(np.ravel(values_of(condition)))]
 
 
 # ----- writing ---------------------------------------------------------------------------------------------------------------
 
 
-def _written_elsewhere(name: str, target: Any, function: Any, *args: Any, **options: Any) -> bool:
+def _written_elsewhere(name: str, target: Any, function: Callable[..., Any], *args: Any, **options: Any) -> bool:
     """Whether the target is plain memory, which NumPy then writes itself; a differentiable value for it raises."""
     if isinstance(target, Variable):
         return False
@@ -179,8 +236,15 @@ def _written_elsewhere(name: str, target: Any, function: Any, *args: Any, **opti
     return True
 
 
-def copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) -> None:
-    """Write values into an array, where a mask allows."""
+def copyto(dst: Array | NDArray[Any], src: ArrayLike, casting: str = "same_kind", where: ArrayLike = True) -> None:
+    """Write values into an array, where a mask allows.
+
+    >>> import ndgrad.numpy as np
+    >>> x = np.zeros(2)
+    >>> np.copyto(x, 1.0, where=[True, False])
+    >>> x
+    array([1., 0.])
+    """
     if _written_elsewhere("copyto", dst, np.copyto, src, casting=casting, where=where):
         return
     value = as_array(src)
@@ -194,8 +258,15 @@ def copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) ->
     write(fill_ops.copy, dst, (value,), {})
 
 
-def put(a: Any, ind: Any, v: Any, mode: str = "raise") -> None:
-    """Write values at places of the flattened array; too few are used again from the first on."""
+def put(a: Array | NDArray[Any], ind: ArrayLike, v: ArrayLike, mode: str = "raise") -> None:
+    """Write values at indices of the flattened array; too few are used again from the first on.
+
+    >>> import ndgrad.numpy as np
+    >>> x = np.zeros(3)
+    >>> np.put(x, [0, 2], [1.0, 2.0])
+    >>> x
+    array([1., 0., 2.])
+    """
     if _written_elsewhere("put", a, np.put, ind, v, mode=mode):
         return
     places = _within(np.asarray(plain(ind)).ravel(), math.prod(a.shape), mode)
@@ -203,13 +274,13 @@ def put(a: Any, ind: Any, v: Any, mode: str = "raise") -> None:
         _put_flat(a, places, _again(v, len(places), np_dtype(a)))
 
 
-def _again(v: Any, count: int, dtype: Any) -> Any:
+def _again(v: ArrayLike, count: int, dtype: Dtype) -> Array:
     """The values as one line of `count`, from the start again where there are too few."""
     values = flat(with_dtype(as_array(v), dtype))
     return values if values.shape[0] == count else values[np.arange(count) % values.shape[0]]
 
 
-def _put_flat(a: Any, places: Any, values: Any) -> None:
+def _put_flat(a: Array | NDArray[Any], places: Any, values: Array) -> None:
     """Write at places of the flattened array, whatever its memory order."""
     shape = tuple(a.shape)
     if not shape:
@@ -218,8 +289,15 @@ def _put_flat(a: Any, places: Any, values: Any) -> None:
     as_array(a)[tuple(np.unravel_index(places, shape))] = values
 
 
-def place(arr: Any, mask: Any, vals: Any) -> None:
-    """Write values, one after the other, where the mask is true."""
+def place(arr: Array | NDArray[Any], mask: ArrayLike, vals: ArrayLike) -> None:
+    """Write values, one after the other, where the mask is true.
+
+    >>> import ndgrad.numpy as np
+    >>> x = np.zeros(3)
+    >>> np.place(x, [True, False, True], [1.0, 2.0])
+    >>> x
+    array([1., 0., 2.])
+    """
     if _written_elsewhere("place", arr, np.place, mask, vals):
         return
     places = np.flatnonzero(np.ravel(values_of(mask)))
@@ -229,8 +307,15 @@ def place(arr: Any, mask: Any, vals: Any) -> None:
         _put_flat(arr, places, _again(vals, len(places), np_dtype(arr)))
 
 
-def putmask(a: Any, mask: Any, values: Any) -> None:
-    """Write values where the mask is true; the value at a place is that of the same place (over and over) in `values`."""
+def putmask(a: Array | NDArray[Any], mask: ArrayLike, values: ArrayLike) -> None:
+    """Write values where the mask is true; each place gets the value at the same place (over and over) of `values`.
+
+    >>> import ndgrad.numpy as np
+    >>> x = np.zeros(3)
+    >>> np.putmask(x, [True, False, True], [1.0, 2.0, 3.0])
+    >>> x
+    array([1., 0., 3.])
+    """
     if _written_elsewhere("putmask", a, np.putmask, mask, values):
         return
     places = np.flatnonzero(np.ravel(values_of(mask)))
@@ -239,8 +324,16 @@ def putmask(a: Any, mask: Any, values: Any) -> None:
         _put_flat(a, places, line[places % line.shape[0]])
 
 
-def put_along_axis(arr: Any, indices: Any, values: Any, axis: int | None) -> None:
-    """Write values at places along one axis, one set of places for each line."""
+def put_along_axis(arr: Array | NDArray[Any], indices: ArrayLike, values: ArrayLike, axis: int | None) -> None:
+    """Write values at indices along one axis, one set of indices for each line.
+
+    >>> import ndgrad.numpy as np
+    >>> x = np.zeros((2, 2))
+    >>> np.put_along_axis(x, np.array([[1], [0]]), 5.0, axis=1)
+    >>> x
+    array([[0., 5.],
+           [5., 0.]])
+    """
     if _written_elsewhere("put_along_axis", arr, np.put_along_axis, indices, values, axis):
         return
     places = values_of(indices)
@@ -251,7 +344,7 @@ def put_along_axis(arr: Any, indices: Any, values: Any, axis: int | None) -> Non
     as_array(arr)[where_] = with_dtype(as_array(values), np_dtype(arr))
 
 
-def _open_grid(shape: tuple[int, ...], places: Any, axis: int) -> tuple[Any, ...]:
+def _open_grid(shape: tuple[int, ...], places: NDArray[Any], axis: int) -> tuple[NDArray[Any], ...]:
     """Index arrays for all dimensions: the places along one, counting along the others."""
     if places.dtype.kind not in "iu":
         raise IndexError("`indices` must be an integer array")
@@ -262,8 +355,16 @@ def _open_grid(shape: tuple[int, ...], places: Any, axis: int) -> tuple[Any, ...
     )
 
 
-def fill_diagonal(a: Any, val: Any, wrap: bool = False) -> None:
-    """Write a value, or values over and over, on the main diagonal."""
+def fill_diagonal(a: Array | NDArray[Any], val: ArrayLike, wrap: bool = False) -> None:
+    """Write a value, or values over and over, on the main diagonal.
+
+    >>> import ndgrad.numpy as np
+    >>> x = np.zeros((2, 2))
+    >>> np.fill_diagonal(x, 1.0)
+    >>> x
+    array([[1., 0.],
+           [0., 1.]])
+    """
     if _written_elsewhere("fill_diagonal", a, np.fill_diagonal, val, wrap):
         return
     shape = tuple(a.shape)
@@ -285,8 +386,13 @@ def fill_diagonal(a: Any, val: Any, wrap: bool = False) -> None:
 # ----- places ------------------------------------------------------------------------------------------------------------------
 
 
-def nonzero(a: Any) -> tuple[Any, ...]:
-    """The places of nonzero elements, one array for each dimension."""
+def nonzero(a: ArrayLike) -> tuple[Array, ...]:
+    """The indices of nonzero elements, one array for each dimension.
+
+    >>> import ndgrad.numpy as np
+    >>> np.nonzero(np.array([0.0, 1.0, 2.0]))
+    (array([1, 2]),)
+    """
     t = as_array(a)
     if t.ndim == 0:
         raise ValueError("Calling nonzero on 0d arrays is not allowed. Use np.atleast_1d(scalar).nonzero() instead.")
@@ -294,37 +400,89 @@ def nonzero(a: Any) -> tuple[Any, ...]:
     return tuple(rows[:, d] for d in range(t.ndim))
 
 
-def argwhere(a: Any) -> Any:
+def argwhere(a: ArrayLike) -> Array:
+    """The indices of nonzero elements, one row for each.
+
+    >>> import ndgrad.numpy as np
+    >>> np.argwhere(np.array([[0, 1], [2, 0]]))
+    array([[0, 1],
+           [1, 0]])
+    """
     t = as_array(a)
     return index_ops.nonzero(t) if t.ndim else constant(np.argwhere(values_of(t)))
 
 
-def flatnonzero(a: Any) -> Any:
+def flatnonzero(a: ArrayLike) -> Array:
+    """The indices of nonzero elements in the flattened array.
+
+    >>> import ndgrad.numpy as np
+    >>> np.flatnonzero(np.array([[0, 1], [2, 0]]))
+    array([1, 2])
+    """
     return nonzero(flat(as_array(a)))[0]
 
 
-def ix_(*args: Any) -> tuple[Any, ...]:
+def ix_(*args: ArrayLike) -> tuple[Array, ...]:
+    """Lines of indices shaped so that together they index the rectangle of all pairs.
+
+    >>> import ndgrad.numpy as np
+    >>> np.arange(9).reshape(3, 3)[np.ix_([0, 2], [0, 1])]
+    array([[0, 1],
+           [6, 7]])
+    """
     found: tuple[Any, ...] = np.ix_(*plain(args))  # whose elements are those of the arguments, or where a mask is true
     return tuple(shape_ops.reshape(as_array(a), shape=f.shape) if at_stake(a) else constant(f) for a, f in zip(args, found, strict=True))
 
 
-def unravel_index(indices: Any, shape: Any, order: str = "C") -> Any:
+def unravel_index(indices: ArrayLike, shape: Shape, order: str = "C") -> tuple[Array, ...]:
+    """The indices along each dimension of places in the flattened array.
+
+    >>> import ndgrad.numpy as np
+    >>> np.unravel_index([1, 5], (2, 3))
+    (array([0, 1]), array([1, 2]))
+    """
     sizes: Any = tuple(operator.index(n) for n in shape) if hasattr(shape, "__iter__") else operator.index(shape)
     found: tuple[Any, ...] = np.unravel_index(plain(indices), sizes, order)  # type: ignore[call-overload]  # the stubs want a literal order
     return as_arrays(tuple(np.asarray(i) for i in found))
 
 
-def ravel_multi_index(multi_index: Any, dims: Any, mode: Any = "raise", order: str = "C") -> Any:
+def ravel_multi_index(
+    multi_index: Sequence[ArrayLike], dims: Sequence[int], mode: str | tuple[str, ...] = "raise", order: str = "C"
+) -> Array:
+    """The places in the flattened array of indices along each dimension.
+
+    >>> import ndgrad.numpy as np
+    >>> np.ravel_multi_index(([0, 1], [1, 2]), (2, 3))
+    array([1, 5])
+    """
     return constant(np.asarray(np.ravel_multi_index(plain(multi_index), dims, mode, order)))  # type: ignore[call-overload]  # the stubs want a literal order
 
 
-def diag_indices_from(arr: Any) -> tuple[Any, ...]:
-    return as_arrays(np.diag_indices_from(np.empty(tuple(arr.shape), bool)))  # the arrays as they came, in the same container
+def diag_indices_from(arr: ArrayLike) -> tuple[Array, ...]:
+    """The indices of the main diagonal of an array.
+
+    >>> import ndgrad.numpy as np
+    >>> np.diag_indices_from(np.zeros((2, 2)))
+    (array([0, 1]), array([0, 1]))
+    """
+    return as_arrays(np.diag_indices_from(np.empty(as_array(arr).shape, np.bool)))
 
 
-def tril_indices_from(arr: Any, k: int = 0) -> tuple[Any, ...]:
-    return as_arrays(np.tril_indices_from(np.empty(tuple(arr.shape), bool), k))  # the arrays as they came, in the same container
+def tril_indices_from(arr: ArrayLike, k: int = 0) -> tuple[Array, ...]:
+    """The indices of the lower triangle of a matrix.
+
+    >>> import ndgrad.numpy as np
+    >>> np.tril_indices_from(np.zeros((2, 2)))
+    (array([0, 1, 1]), array([0, 0, 1]))
+    """
+    return as_arrays(np.tril_indices_from(np.empty(as_array(arr).shape, np.bool), k))
 
 
-def triu_indices_from(arr: Any, k: int = 0) -> tuple[Any, ...]:
-    return as_arrays(np.triu_indices_from(np.empty(tuple(arr.shape), bool), k))  # the arrays as they came, in the same container
+def triu_indices_from(arr: ArrayLike, k: int = 0) -> tuple[Array, ...]:
+    """The indices of the upper triangle of a matrix.
+
+    >>> import ndgrad.numpy as np
+    >>> np.triu_indices_from(np.zeros((2, 2)))
+    (array([0, 0, 1]), array([0, 1, 1]))
+    """
+    return as_arrays(np.triu_indices_from(np.empty(as_array(arr).shape, np.bool), k))

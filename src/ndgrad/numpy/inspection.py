@@ -6,13 +6,19 @@ NumPy gives them itself, from the plain values.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from inspect import signature
+from types import NoneType
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from ndgrad.arrays.precision import result_dtype
 from ndgrad.autograd.variable import Variable, np_dtype
+from ndgrad.numpy._array import Array
 from ndgrad.numpy.coercion import as_arrays, plain
+
+if TYPE_CHECKING:
+    from ndgrad._typing import ArrayLike, Dtype
 
 __all__ = [
     "allclose", "array2string", "array_equal", "array_equiv", "array_repr", "array_str", "can_cast", "common_type",
@@ -21,37 +27,103 @@ __all__ = [
 ]  # fmt: skip
 
 
-def _asked(name: str) -> Callable[..., Any]:
-    """NumPy's function on plain values; arrays in its answer become Arrays."""
+R = TypeVar("R")
+
+
+def _by_numpy(name: str, result: type[R], sentence: str, example: str) -> Callable[..., R]:
+    """NumPy's function on plain values; arrays in its result become Arrays."""
     theirs = getattr(np, name)
 
     def function(*args: Any, **options: Any) -> Any:
         return as_arrays(theirs(*plain(args), **plain(options)))
 
     function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"numpy.{name} of the values."
+    function.__signature__ = signature(theirs)  # type: ignore[attr-defined]  # functions take attributes
+    function.__doc__ = f"{sentence}\n\n>>> import ndgrad.numpy as np\n{example}\n"
     return function
 
 
-allclose, array_equal, array_equiv = _asked("allclose"), _asked("array_equal"), _asked("array_equiv")
-array2string, array_repr, array_str = _asked("array2string"), _asked("array_repr"), _asked("array_str")
-isfortran, may_share_memory, shares_memory = _asked("isfortran"), _asked("may_share_memory"), _asked("shares_memory")
-packbits, unpackbits = _asked("packbits"), _asked("unpackbits")
-save, savetxt, savez, savez_compressed = (_asked(n) for n in ("save", "savetxt", "savez", "savez_compressed"))
+allclose = _by_numpy(
+    "allclose", bool, "Whether two arrays are equal within a tolerance.", ">>> np.allclose(np.array([1.0]), [1.0 + 1e-9])\nTrue"
+)
+array_equal = _by_numpy(
+    "array_equal", bool, "Whether two arrays have one shape and equal elements.", ">>> np.array_equal(np.array([1, 2]), [1, 2])\nTrue"
+)
+array_equiv = _by_numpy(
+    "array_equiv", bool, "Whether two arrays are equal after broadcasting.", ">>> np.array_equiv(np.array([1, 1]), 1)\nTrue"
+)
+array2string = _by_numpy(
+    "array2string", str, "The elements as text, with NumPy's options.", ">>> np.array2string(np.array([1.0, 2.0]), precision=1)\n'[1. 2.]'"
+)
+array_repr = _by_numpy("array_repr", str, "What `repr` prints.", ">>> np.array_repr(np.array([1, 2]))\n'array([1, 2])'")
+array_str = _by_numpy("array_str", str, "What `print` prints.", ">>> np.array_str(np.array([1, 2]))\n'[1 2]'")
+isfortran = _by_numpy(
+    "isfortran", bool, "Whether an array lies in memory in Fortran order and not in C order.", ">>> np.isfortran(np.ones((2, 3)).T)\nTrue"
+)
+may_share_memory = _by_numpy(
+    "may_share_memory", bool, "Whether the memory of two arrays may overlap, by its bounds.",
+    ">>> x = np.arange(4)\n>>> np.may_share_memory(x[::2], x[1::2])\nTrue",
+)  # fmt: skip
+shares_memory = _by_numpy(
+    "shares_memory", bool, "Whether two arrays have an element in common.",
+    ">>> x = np.arange(4)\n>>> np.shares_memory(x[::2], x[1::2])\nFalse",
+)  # fmt: skip
+packbits = _by_numpy(
+    "packbits", Array, "Booleans packed into the bits of bytes.",
+    ">>> np.packbits(np.array([True, False, True]))\narray([160], dtype=uint8)",
+)  # fmt: skip
+unpackbits = _by_numpy(
+    "unpackbits", Array, "The bits of bytes.",
+    ">>> np.unpackbits(np.array([160], np.uint8))\narray([1, 0, 1, 0, 0, 0, 0, 0], dtype=uint8)",
+)  # fmt: skip
+save = _by_numpy(
+    "save", NoneType, "Write an array into a file of NumPy's format.",
+    '>>> np.save("x.npy", np.arange(2))\n>>> np.load("x.npy")\narray([0, 1])',
+)  # fmt: skip
+savetxt = _by_numpy(
+    "savetxt", NoneType, "Write an array into a text file.",
+    '>>> np.savetxt("x.txt", np.arange(2))\n>>> np.loadtxt("x.txt")\narray([0., 1.])',
+)  # fmt: skip
+savez = _by_numpy(
+    "savez", NoneType, "Write several arrays into one file of NumPy's format.",
+    '>>> np.savez("x.npz", a=np.arange(2))\n>>> np.load("x.npz")["a"]\narray([0, 1])',
+)  # fmt: skip
+savez_compressed = _by_numpy(
+    "savez_compressed", NoneType, "Write several arrays into one compressed file of NumPy's format.",
+    '>>> np.savez_compressed("x.npz", a=np.arange(2))\n>>> np.load("x.npz")["a"]\narray([0, 1])',
+)  # fmt: skip
 
 
 # ----- shapes and dtypes, which do not need values (inside vmap there are none) ---------------------------------------------
 
 
-def shape(a: Any) -> tuple[int, ...]:
+def shape(a: ArrayLike) -> tuple[int, ...]:
+    """The number of elements along each axis.
+
+    >>> import ndgrad.numpy as np
+    >>> np.shape(np.zeros((2, 3)))
+    (2, 3)
+    """
     return tuple(a.shape) if isinstance(a, Variable) else np.shape(plain(a))
 
 
-def ndim(a: Any) -> int:
+def ndim(a: ArrayLike) -> int:
+    """The number of axes.
+
+    >>> import ndgrad.numpy as np
+    >>> np.ndim(np.zeros((2, 3)))
+    2
+    """
     return len(shape(a))
 
 
-def size(a: Any, axis: Any = None) -> int:
+def size(a: ArrayLike, axis: int | tuple[int, ...] | None = None) -> int:
+    """The number of elements, or of those along axes.
+
+    >>> import ndgrad.numpy as np
+    >>> np.size(np.zeros((2, 3)), 1)
+    3
+    """
     return int(np.size(np.broadcast_to(np.empty((), bool), shape(a)), axis))
 
 
@@ -59,25 +131,61 @@ def _typed(x: Any) -> Any:
     return np_dtype(x) if isinstance(x, Variable) else x
 
 
-def result_type(*arrays_and_dtypes: Any) -> Any:
+def result_type(*arrays_and_dtypes: ArrayLike | Dtype) -> np.dtype[Any]:
+    """The dtype that NumPy's promotion gives arrays, dtypes and numbers together.
+
+    >>> import ndgrad.numpy as np
+    >>> np.result_type(np.zeros(1, np.float32), np.int8)
+    dtype('float32')
+    """
     return result_dtype(*(_typed(x) for x in arrays_and_dtypes))
 
 
-def can_cast(from_: Any, to: Any, casting: Any = "safe") -> bool:
-    return np.can_cast(_typed(from_), to, casting)
+def can_cast(from_: ArrayLike | Dtype, to: Dtype, casting: str = "safe") -> bool:
+    """Whether a dtype can become another one under a casting rule.
+
+    >>> import ndgrad.numpy as np
+    >>> np.can_cast(np.float64, np.float32)
+    False
+    """
+    return np.can_cast(_typed(from_), to, casting)  # type: ignore[arg-type]  # the stubs want a literal
 
 
-def common_type(*arrays: Any) -> Any:
+def common_type(*arrays: ArrayLike) -> type[Any]:
+    """The floating-point type that arrays have in common.
+
+    >>> import ndgrad.numpy as np
+    >>> np.common_type(np.zeros(1, np.float32), np.arange(2))
+    <class 'numpy.float64'>
+    """
     return np.common_type(*(np.empty(0, np_dtype(a)) if isinstance(a, Variable) else a for a in arrays))
 
 
-def min_scalar_type(a: Any, /) -> Any:
+def min_scalar_type(a: ArrayLike, /) -> np.dtype[Any]:
+    """The smallest dtype that holds a number; of an array its dtype.
+
+    >>> import ndgrad.numpy as np
+    >>> np.min_scalar_type(300)
+    dtype('uint16')
+    """
     return np.min_scalar_type(plain(a)) if ndim(a) == 0 else _typed(a)
 
 
-def iscomplexobj(x: Any) -> bool:
+def iscomplexobj(x: ArrayLike) -> bool:
+    """Whether an array has a complex dtype, whatever its values.
+
+    >>> import ndgrad.numpy as np
+    >>> np.iscomplexobj(np.array([1.0 + 0.0j]))
+    True
+    """
     return np_dtype(x).kind == "c" if isinstance(x, Variable) else np.iscomplexobj(x)
 
 
-def isrealobj(x: Any) -> bool:
+def isrealobj(x: ArrayLike) -> bool:
+    """Whether an array has a real dtype.
+
+    >>> import ndgrad.numpy as np
+    >>> np.isrealobj(np.array([1.0]))
+    True
+    """
     return not iscomplexobj(x)

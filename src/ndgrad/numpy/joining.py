@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -30,6 +31,10 @@ from ndgrad.ops import join as ops
 from ndgrad.ops import padding
 from ndgrad.ops import shape as shape_ops
 
+if TYPE_CHECKING:
+    from ndgrad._typing import ArrayLike, Dtype, Out
+    from ndgrad.numpy._array import Array
+
 __all__ = [
     "append", "block", "column_stack", "concat", "concatenate", "delete", "dstack", "hstack", "insert", "pad", "stack", "vstack",
 ]  # fmt: skip
@@ -37,14 +42,14 @@ __all__ = [
 # ----- end to end, side by side ------------------------------------------------------------------------------------------
 
 
-def _parts(name: str, arrays: Any) -> list[Any]:
+def _parts(name: str, arrays: Any) -> list[Array]:
     found = [as_array(a) for a in arrays]
     if not found:
         raise ValueError(f"need at least one array to {name}")
     return found
 
 
-def _typed(found: list[Any], dtype: Any, casting: str) -> list[Any]:
+def _typed(found: list[Any], dtype: Dtype, casting: str) -> list[Array]:
     if dtype is None:
         return together(found)
     for t in found:
@@ -53,8 +58,16 @@ def _typed(found: list[Any], dtype: Any, casting: str) -> list[Any]:
     return [with_dtype(t, dtype) for t in found]
 
 
-def concatenate(arrays: Any, /, axis: int | None = 0, out: Any = None, *, dtype: Any = None, casting: str = "same_kind") -> Any:
-    """Arrays end to end along an axis that they have; None flattens them first."""
+def concatenate(
+    arrays: Sequence[ArrayLike], /, axis: int | None = 0, out: Out = None, *, dtype: Dtype = None,
+    casting: str = "same_kind",
+) -> Array:  # fmt: skip
+    """Arrays joined along an axis that they have; with axis=None flattened first.
+
+    >>> import ndgrad.numpy as np
+    >>> np.concatenate([np.array([1, 2]), np.array([3])])
+    array([1, 2, 3])
+    """
     found = _parts("concatenate", arrays)
     if axis is None:
         found, axis = [flat(t) for t in found], 0
@@ -73,8 +86,16 @@ def concatenate(arrays: Any, /, axis: int | None = 0, out: Any = None, *, dtype:
 concat = concatenate
 
 
-def stack(arrays: Any, axis: int = 0, out: Any = None, *, dtype: Any = None, casting: str = "same_kind") -> Any:
-    """Arrays of one shape side by side along a new axis."""
+def stack(
+    arrays: Sequence[ArrayLike], axis: int = 0, out: Out = None, *, dtype: Dtype = None, casting: str = "same_kind"
+) -> Array:
+    """Arrays of one shape joined along a new axis.
+
+    >>> import ndgrad.numpy as np
+    >>> np.stack([np.array([1, 2]), np.array([3, 4])])
+    array([[1, 2],
+           [3, 4]])
+    """
     found = _parts("stack", arrays)
     if len({t.shape for t in found}) != 1:
         raise ValueError(f"all input arrays must have the same shape, and they have {[t.shape for t in found]}")
@@ -82,30 +103,68 @@ def stack(arrays: Any, axis: int = 0, out: Any = None, *, dtype: Any = None, cas
     return deliver("stack", made, out, casting)
 
 
-def vstack(tup: Any, *, dtype: Any = None, casting: str = "same_kind") -> Any:
+def vstack(tup: Sequence[ArrayLike], *, dtype: Dtype = None, casting: str = "same_kind") -> Array:
+    """Arrays joined along the first axis; lines count as rows.
+
+    >>> import ndgrad.numpy as np
+    >>> np.vstack([np.array([1, 2]), np.array([3, 4])])
+    array([[1, 2],
+           [3, 4]])
+    """
     return concatenate([atleast_2d(a) for a in tup], 0, dtype=dtype, casting=casting)
 
 
-def hstack(tup: Any, *, dtype: Any = None, casting: str = "same_kind") -> Any:
+def hstack(tup: Sequence[ArrayLike], *, dtype: Dtype = None, casting: str = "same_kind") -> Array:
+    """Arrays joined along the second axis, lines along their only one.
+
+    >>> import ndgrad.numpy as np
+    >>> np.hstack([np.array([1, 2]), np.array([3])])
+    array([1, 2, 3])
+    """
     found = [atleast_1d(a) for a in tup]
     return concatenate(found, 0 if found and found[0].ndim == 1 else 1, dtype=dtype, casting=casting)
 
 
-def dstack(tup: Any) -> Any:
+def dstack(tup: Sequence[ArrayLike]) -> Array:
+    """Arrays joined along the third axis.
+
+    >>> import ndgrad.numpy as np
+    >>> np.dstack([np.zeros((2, 2)), np.ones((2, 2))]).shape
+    (2, 2, 2)
+    """
     return concatenate([atleast_3d(a) for a in tup], 2)
 
 
-def column_stack(tup: Any) -> Any:
+def column_stack(tup: Sequence[ArrayLike]) -> Array:
+    """Arrays joined side by side; lines count as columns.
+
+    >>> import ndgrad.numpy as np
+    >>> np.column_stack([np.array([1, 2]), np.array([3, 4])])
+    array([[1, 3],
+           [2, 4]])
+    """
     columns = [as_array(a) for a in tup]
     return concatenate([shape_ops.reshape(t, shape=(t.size, 1)) if t.ndim < 2 else t for t in columns], 1)
 
 
-def append(arr: Any, values: Any, axis: int | None = None) -> Any:
+def append(arr: ArrayLike, values: ArrayLike, axis: int | None = None) -> Array:
+    """An array with values joined at its end; both flattened where no axis is named.
+
+    >>> import ndgrad.numpy as np
+    >>> np.append(np.array([1, 2]), 3)
+    array([1, 2, 3])
+    """
     return concatenate((arr, values), axis)
 
 
-def block(arrays: Any) -> Any:
-    """An array of nested lists of blocks: innermost lists are joined along the last axis, the next along the one before."""
+def block(arrays: Any) -> Array:
+    """One array of nested lists of blocks.
+
+    >>> import ndgrad.numpy as np
+    >>> np.block([[np.eye(2), np.zeros((2, 1))]])
+    array([[1., 0., 0.],
+           [0., 1., 0.]])
+    """
     depth = _depth(arrays)
     if not depth:
         return as_array(arrays).copy()
@@ -130,7 +189,7 @@ def _leaves(arrays: Any) -> list[Any]:
     return [t for a in arrays for t in _leaves(a)] if isinstance(arrays, list) else [as_array(arrays)]
 
 
-def _blocks(arrays: Any, depth: int, ndim: int) -> Any:
+def _blocks(arrays: Any, depth: int, ndim: int) -> Array:
     if not isinstance(arrays, list):
         t = as_array(arrays)
         return shape_ops.reshape(t, shape=(1,) * (ndim - t.ndim) + t.shape)
@@ -156,8 +215,13 @@ def _places(obj: Any, length: int) -> Any:
     return given
 
 
-def delete(arr: Any, obj: Any, axis: int | None = None) -> Any:
-    """Without the elements at some places of an axis."""
+def delete(arr: ArrayLike, obj: int | slice | ArrayLike, axis: int | None = None) -> Array:
+    """A copy without the slices at these indices along an axis.
+
+    >>> import ndgrad.numpy as np
+    >>> np.delete(np.array([1, 2, 3]), 1)
+    array([1, 3])
+    """
     t = as_array(arr)
     if axis is None:
         t, axis = flat(t), 0
@@ -173,8 +237,13 @@ def delete(arr: Any, obj: Any, axis: int | None = None) -> Any:
     return part(t, axis, np.flatnonzero(kept))
 
 
-def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
-    """With values put in before some places of an axis; differentiable in the array and in the values."""
+def insert(arr: ArrayLike, obj: int | slice | ArrayLike, values: ArrayLike, axis: int | None = None) -> Array:
+    """A copy with values put before these indices along an axis.
+
+    >>> import ndgrad.numpy as np
+    >>> np.insert(np.array([1, 3]), 1, 2)
+    array([1, 2, 3])
+    """
     t = as_array(arr)
     if axis is None:
         t, axis = flat(t), 0
@@ -211,13 +280,18 @@ def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
 # ----- padding -----------------------------------------------------------------------------------------------------------------
 
 
-def pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> Any:
-    """The array with margins, in each of NumPy's modes."""
+def pad(array: ArrayLike, pad_width: Any, mode: str | Callable[..., Any] = "constant", **kwargs: Any) -> Array:
+    """The array with margins; `mode` says what stands there, as in NumPy, and gradients of copied elements are summed.
+
+    >>> import ndgrad.numpy as np
+    >>> np.pad(np.array([1, 2]), 1, mode="edge")
+    array([1, 1, 2, 2])
+    """
     t = as_array(array)
     return arranged_like(_padded(t, pad_width, mode, kwargs), t, "A")
 
 
-def _padded(t: Any, pad_width: Any, mode: Any, kwargs: dict[str, Any]) -> Any:
+def _padded(t: Array, pad_width: Any, mode: str | Callable[..., Any], kwargs: dict[str, Any]) -> Array:
     widths = _widths(pad_width, t.ndim)
     if callable(mode):
         return _pad_by_function(t, widths, mode, kwargs)
@@ -268,7 +342,7 @@ def _pairs(values: Any, ndim: int) -> list[tuple[Any, Any]]:
     return [(whole[d, 0], whole[d, 1]) for d in range(ndim)]
 
 
-def _pad_constant(t: Any, widths: list[tuple[int, int]], value: Any) -> Any:
+def _pad_constant(t: Array, widths: list[tuple[int, int]], value: Any) -> Array:
     if np.ndim(value) == 0 and not holds_tensors([value]):
         fill = np.asarray(value).astype(np_dtype(t)).item()
         return padding.constant_pad_nd(t, pads=tuple(widths), value=fill)
@@ -279,7 +353,7 @@ def _pad_constant(t: Any, widths: list[tuple[int, int]], value: Any) -> Any:
     return t
 
 
-def _pad_axis(t: Any, d: int, before: int, after: int, mode: str, kwargs: dict[str, Any]) -> Any:
+def _pad_axis(t: Array, d: int, before: int, after: int, mode: str, kwargs: dict[str, Any]) -> Array:
     n = t.shape[d]
     if mode == "empty":
         return padding.constant_pad_nd(t, pads=tuple((before, after) if i == d else (0, 0) for i in range(t.ndim)), value=0.0)
@@ -293,7 +367,7 @@ def _pad_axis(t: Any, d: int, before: int, after: int, mode: str, kwargs: dict[s
     return _pad_statistic(t, d, before, after, mode, kwargs.get("stat_length"))
 
 
-def _pad_mirror(t: Any, d: int, before: int, after: int, mode: str, reflect_type: str) -> Any:
+def _pad_mirror(t: Array, d: int, before: int, after: int, mode: str, reflect_type: str) -> Array:
     """Places beyond the ends are mirrored back in, again and again; an odd mirror also turns the values over at the edge."""
     n = t.shape[d]
     places = np.arange(-before, n + after)
@@ -319,10 +393,11 @@ def _pad_mirror(t: Any, d: int, before: int, after: int, mode: str, reflect_type
     along = (len(places), *(1,) * (t.ndim - d - 1))
     dtype = np_dtype(t)
     weights = (constant(w.reshape(along).astype(dtype)) for w in (sign, of_first, of_last))
-    return sum(w * v for w, v in zip(weights, (part(t, d, index), first, last), strict=True))
+    signed, from_first, from_last = (w * v for w, v in zip(weights, (part(t, d, index), first, last), strict=True))
+    return signed + from_first + from_last
 
 
-def _pad_ramp(t: Any, d: int, before: int, after: int, ends: tuple[Any, Any]) -> Any:
+def _pad_ramp(t: Array, d: int, before: int, after: int, ends: tuple[Any, Any]) -> Array:
     """Evenly from the end value to the edge of the array, which itself is not repeated."""
     dtype, n = np_dtype(t), t.shape[d]
     ramps = []
@@ -335,7 +410,7 @@ def _pad_ramp(t: Any, d: int, before: int, after: int, ends: tuple[Any, Any]) ->
     return ops.cat(ramps[0], t, ramps[1], dim=d)
 
 
-def _pad_statistic(t: Any, d: int, before: int, after: int, mode: str, length: Any) -> Any:
+def _pad_statistic(t: Array, d: int, before: int, after: int, mode: str, length: Any) -> Array:
     n = t.shape[d]
     lengths = (
         [(n, n)] * t.ndim
@@ -355,7 +430,9 @@ def _pad_statistic(t: Any, d: int, before: int, after: int, mode: str, length: A
     return ops.cat(made[0], t, made[1], dim=d)
 
 
-def _pad_by_function(t: Any, widths: list[tuple[int, int]], function: Any, kwargs: dict[str, Any]) -> Any:
+def _pad_by_function(
+    t: Array, widths: list[tuple[int, int]], function: Callable[..., Any], kwargs: dict[str, Any]
+) -> Array:
     """The user's function fills the margins of each line in place, which Arrays record."""
     padded = padding.constant_pad_nd(t, pads=tuple(widths), value=0.0).copy()
     for d in range(t.ndim):

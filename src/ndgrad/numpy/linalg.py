@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 import operator
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
 
 import numpy as np
 from numpy.linalg import LinAlgError
@@ -40,22 +41,58 @@ from ndgrad.ops import complex as complex_ops
 from ndgrad.ops import determinant, reduce
 from ndgrad.ops import shape as shape_ops
 
+if TYPE_CHECKING:
+    from ndgrad._typing import ArrayLike, Axes, Dtype, Out
+    from ndgrad.numpy._array import Array
+
 __all__ = [
     "LinAlgError", "cholesky", "cond", "cross", "det", "diagonal", "eig", "eigh", "eigvals", "eigvalsh", "inv", "lstsq", "matmul",
     "matrix_norm", "matrix_power", "matrix_rank", "matrix_transpose", "multi_dot", "norm", "outer", "pinv", "qr", "slogdet",
     "solve", "svd", "svdvals", "tensordot", "tensorinv", "tensorsolve", "trace", "vecdot", "vector_norm",
 ]  # fmt: skip
 
-_EigResult: Any = type(np.linalg.eig(np.eye(1)))
-_EighResult: Any = type(np.linalg.eigh(np.eye(1)))
-_QRResult: Any = type(np.linalg.qr(np.eye(1)))
-_SlogdetResult: Any = type(np.linalg.slogdet(np.eye(1)))
-_SVDResult: Any = type(np.linalg.svd(np.eye(1)))
+
+
+class EigResult(NamedTuple):
+    """Eigenvalues, and eigenvectors as columns."""
+
+    eigenvalues: Array
+    eigenvectors: Array
+
+
+class EighResult(NamedTuple):
+    """Eigenvalues, rising, and orthonormal eigenvectors as columns."""
+
+    eigenvalues: Array
+    eigenvectors: Array
+
+
+class QRResult(NamedTuple):
+    """Orthonormal columns and an upper triangle, whose product is the matrix."""
+
+    Q: Array
+    R: Array
+
+
+class SlogdetResult(NamedTuple):
+    """The sign of a determinant, and the logarithm of its absolute value."""
+
+    sign: Array
+    logabsdet: Array
+
+
+class SVDResult(NamedTuple):
+    """Singular vectors and, falling, singular values: the matrix is `U * S @ Vh`."""
+
+    U: Array
+    S: Array
+    Vh: Array
+
 
 # ----- what is taken -----------------------------------------------------------------------------------------------------
 
 
-def _matrices(a: Any, *, square: bool = False) -> Any:
+def _matrices(a: ArrayLike, *, square: bool = False) -> Array:
     t = as_array(a)
     if t.ndim < 2:
         raise LinAlgError(f"{t.ndim}-dimensional array given. Array must be at least two-dimensional")
@@ -66,7 +103,7 @@ def _matrices(a: Any, *, square: bool = False) -> Any:
     return inexact(t)
 
 
-def _systems(a: Any, b: Any) -> list[Any]:
+def _systems(a: ArrayLike, b: ArrayLike) -> list[Array]:
     x, y = operands(_matrices(a, square=True), b)
     return [inexact(x), inexact(y)]
 
@@ -74,11 +111,24 @@ def _systems(a: Any, b: Any) -> list[Any]:
 # ----- products and parts ---------------------------------------------------------------------------------------------------
 
 
-def matmul(x1: Any, x2: Any, /) -> Any:
+def matmul(x1: ArrayLike, x2: ArrayLike, /) -> Array:
+    """The matrix product.
+
+    >>> import ndgrad.numpy as np
+    >>> np.linalg.matmul(np.eye(2), np.array([1.0, 2.0]))
+    array([1., 2.])
+    """
     return call(np.matmul, x1, x2)
 
 
-def outer(x1: Any, x2: Any, /) -> Any:
+def outer(x1: ArrayLike, x2: ArrayLike, /) -> Array:
+    """The products of all pairs of elements of two lines.
+
+    >>> import ndgrad.numpy as np
+    >>> np.linalg.outer(np.array([1.0, 2.0]), np.array([3.0, 4.0]))
+    array([[3., 4.],
+           [6., 8.]])
+    """
     x, y = as_array(x1), as_array(x2)
     if x.ndim != 1 or y.ndim != 1:
         raise ValueError(f"Input arrays must be one-dimensional, but they are x1.ndim={x.ndim} and x2.ndim={y.ndim}.")
@@ -86,24 +136,48 @@ def outer(x1: Any, x2: Any, /) -> Any:
 
 
 @torch_names
-def tensordot(x1: Any, x2: Any, /, *, axes: Any = 2) -> Any:
+def tensordot(x1: ArrayLike, x2: ArrayLike, /, *, axes: int | Sequence[Any] = 2) -> Array:
+    """The sums of products over axes of both arrays: the last and the first ones, or those named.
+
+    >>> import ndgrad.numpy as np
+    >>> np.linalg.tensordot(np.ones((2, 3)), np.ones((3, 4)), axes=1).shape
+    (2, 4)
+    """
     return products.tensordot(x1, x2, axes)
 
 
 @torch_names
-def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
+def vecdot(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1) -> Array:
+    """The inner products along an axis, the first array conjugated.
+
+    >>> import ndgrad.numpy as np
+    >>> np.linalg.vecdot(np.array([1.0, 2.0]), np.array([3.0, 4.0]))
+    array(11.)
+    """
     return call(np.vecdot, x1, x2, axis=axis)
 
 
 @torch_names
-def cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
+def cross(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1) -> Array:
+    """The cross products of vectors of length 3 along an axis.
+
+    >>> import ndgrad.numpy as np
+    >>> np.linalg.cross(np.array([1.0, 0.0, 0.0]), np.array([0.0, 1.0, 0.0]))
+    array([0., 0., 1.])
+    """
     x, y = as_array(x1), as_array(x2)
     if x.shape[one_axis(axis, x.ndim)] != 3 or y.shape[one_axis(axis, y.ndim)] != 3:
         raise ValueError(f"Both input arrays must be (arrays of) 3-dimensional vectors, but their shapes are {x.shape} and {y.shape}.")
     return products.cross(x, y, axis=axis)
 
 
-def multi_dot(arrays: Any, *, out: Any = None) -> Any:
+def multi_dot(arrays: Sequence[ArrayLike], *, out: Out = None) -> Array:
+    """The product of several matrices, in the order that needs the fewest multiplications.
+
+    >>> import ndgrad.numpy as np
+    >>> np.linalg.multi_dot([np.ones((2, 3)), np.ones((3, 4)), np.ones((4, 1))]).shape
+    (2, 1)
+    """
     chain = operands(*arrays)
     if len(chain) < 2:
         raise ValueError("Expecting at least two arrays.")
@@ -113,7 +187,14 @@ def multi_dot(arrays: Any, *, out: Any = None) -> Any:
     return deliver("multi_dot", linalg_api.multi_dot(chain), out)
 
 
-def matrix_power(a: Any, n: int) -> Any:
+def matrix_power(a: ArrayLike, n: int) -> Array:
+    """An integer power of square matrices; a negative one is a power of the inverse.
+
+    >>> import ndgrad.numpy as np
+    >>> np.linalg.matrix_power(np.array([[1.0, 1.0], [0.0, 1.0]]), 3)
+    array([[1., 3.],
+           [0., 1.]])
+    """
     t = as_array(a)
     if t.ndim < 2 or t.shape[-1] != t.shape[-2]:
         raise LinAlgError(f"Last 2 dimensions of the array must be square, and the shape is {t.shape}")
@@ -126,35 +207,80 @@ def matrix_power(a: Any, n: int) -> Any:
     return with_dtype(linalg_api.matrix_power(t, power), np_dtype(t)) if power > 0 else linalg_api.matrix_power(inexact(t), power)
 
 
-def matrix_transpose(x: Any, /) -> Any:
+def matrix_transpose(x: ArrayLike, /) -> Array:
+    """A view with the last two axes swapped.
+
+    >>> import ndgrad.numpy as np
+    >>> np.linalg.matrix_transpose(np.zeros((4, 2, 3))).shape
+    (4, 3, 2)
+    """
     return shapes.matrix_transpose(x)
 
 
-def diagonal(x: Any, /, *, offset: int = 0) -> Any:
+def diagonal(x: ArrayLike, /, *, offset: int = 0) -> Array:
+    """A view of the diagonals of matrices, which are the last two axes.
+
+    >>> import ndgrad.numpy as np
+    >>> np.linalg.diagonal(np.array([[1, 2], [3, 4]]))
+    array([1, 4])
+    """
     return shapes.diagonal(x, offset, -2, -1)
 
 
-def trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Any:
+def trace(x: ArrayLike, /, *, offset: int = 0, dtype: Dtype = None) -> Array:
+    """The sums of the diagonals of matrices, which are the last two axes.
+
+    >>> import ndgrad.numpy as np
+    >>> np.linalg.trace(np.array([[1.0, 2.0], [3.0, 4.0]]))
+    array(5.)
+    """
     return shapes.trace(x, offset, -2, -1, dtype)
 
 
 # ----- determinants and inverses ----------------------------------------------------------------------------------------------
 
 
-def det(a: Any) -> Any:
+def det(a: ArrayLike) -> Array:
+    """The determinants of square matrices; singular ones have the right gradient.
+
+    >>> import ndgrad.numpy as np
+    >>> x = np.array([[1.0, 2.0], [3.0, 4.0]]).requires_grad_()
+    >>> np.linalg.det(x).backward()
+    >>> x.grad.round(6)
+    array([[ 4., -3.],
+           [-2.,  1.]])
+    """
     return determinant.det(_matrices(a, square=True))
 
 
-def slogdet(a: Any) -> Any:
-    return _SlogdetResult(*linalg_api.slogdet(_matrices(a, square=True)))
+def slogdet(a: ArrayLike) -> SlogdetResult:
+    """The sign of determinants and the logarithm of their absolute values.
+
+    >>> import ndgrad.numpy as np
+    >>> np.linalg.slogdet(np.array([[0.0, 1.0], [1.0, 0.0]])).sign
+    array(-1.)
+    """
+    return SlogdetResult(*linalg_api.slogdet(_matrices(a, square=True)))
 
 
-def inv(a: Any) -> Any:
+def inv(a: ArrayLike) -> Array:
+    """The inverses of square matrices.
+
+    >>> import ndgrad.numpy as np
+    >>> np.linalg.inv(np.array([[2.0, 0.0], [0.0, 4.0]]))
+    array([[0.5 , 0.  ],
+           [0.  , 0.25]])
+    """
     return solve_api.inv(_matrices(a, square=True))
 
 
-def solve(a: Any, b: Any) -> Any:
-    """The x with a x = b; `b` is a vector if it has one dimension, else matrices."""
+def solve(a: ArrayLike, b: ArrayLike) -> Array:
+    """The solutions x of a x = b; `b` is a vector only if it has one dimension.
+
+    >>> import ndgrad.numpy as np
+    >>> np.linalg.solve(np.array([[2.0, 0.0], [0.0, 4.0]]), np.array([1.0, 1.0]))
+    array([0.5 , 0.25])
+    """
     x, y = _systems(a, b)
     n = x.shape[-1]
     if y.ndim == 1:
@@ -168,7 +294,15 @@ def solve(a: Any, b: Any) -> Any:
     return solve_api.solve(shape_ops.expand(x, shape=(*lead, n, n)), shape_ops.expand(y, shape=(*lead, *y.shape[-2:])))
 
 
-def pinv(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = NO_VALUE) -> Any:
+def pinv(
+    a: ArrayLike, rcond: ArrayLike | None = None, hermitian: bool = False, *, rtol: ArrayLike | None = NO_VALUE
+) -> Array:
+    """The pseudoinverses of matrices; singular values below `rcond` times the largest count as zero.
+
+    >>> import ndgrad.numpy as np
+    >>> np.linalg.pinv(np.array([[2.0], [0.0]]))
+    array([[0.5, 0. ]])
+    """
     t = _matrices(a)
     if rcond is None:
         limit = 1e-15 if rtol is NO_VALUE else max(t.shape[-2:]) * finfo(np_dtype(t)).eps if rtol is None else rtol
@@ -180,8 +314,13 @@ def pinv(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = NO_V
     return solve_api.pinv(t, rtol=limit, hermitian=hermitian)
 
 
-def lstsq(a: Any, b: Any, rcond: Any = None) -> tuple[Any, Any, Any, Any]:
-    """Least-squares solutions, residuals, the rank and the singular values, as NumPy returns them; all but the rank differentiable."""
+def lstsq(a: ArrayLike, b: ArrayLike, rcond: float | None = None) -> tuple[Array, Array, np.int32, Array]:
+    """Least-squares solutions, residuals, the rank and the singular values; all but the rank are differentiable.
+
+    >>> import ndgrad.numpy as np
+    >>> np.linalg.lstsq(np.array([[1.0], [1.0]]), np.array([1.0, 3.0]))[0]
+    array([2.])
+    """
     x, y = (inexact(t) for t in operands(a, b))
     if x.ndim != 2 or y.ndim not in (1, 2):
         raise LinAlgError(f"{x.ndim if x.ndim != 2 else y.ndim}-dimensional array given. Array must be two-dimensional")
@@ -201,7 +340,13 @@ def lstsq(a: Any, b: Any, rcond: Any = None) -> tuple[Any, Any, Any, Any]:
     return made, residuals, np.int32(rank), values
 
 
-def tensorinv(a: Any, ind: int = 2) -> Any:
+def tensorinv(a: ArrayLike, ind: int = 2) -> Array:
+    """The inverse of an array as a linear map from its last axes to its first `ind` ones.
+
+    >>> import ndgrad.numpy as np
+    >>> np.linalg.tensorinv(np.eye(6).reshape(2, 3, 3, 2)).shape
+    (3, 2, 2, 3)
+    """
     t = inexact(as_array(a))
     if ind <= 0:
         raise ValueError("Invalid ind argument.")
@@ -211,7 +356,13 @@ def tensorinv(a: Any, ind: int = 2) -> Any:
 
 
 @torch_names
-def tensorsolve(a: Any, b: Any, axes: Any = None) -> Any:
+def tensorsolve(a: ArrayLike, b: ArrayLike, axes: Sequence[int] | None = None) -> Array:
+    """The solution x of tensordot(a, x, x.ndim) = b.
+
+    >>> import ndgrad.numpy as np
+    >>> np.linalg.tensorsolve(2.0 * np.eye(4).reshape(2, 2, 4), np.ones((2, 2)))
+    array([0.5, 0.5, 0.5, 0.5])
+    """
     x, y = (inexact(t) for t in operands(a, b))
     if axes is not None:
         kept = [d for d in range(x.ndim) if d not in many_axes(tuple(axes), x.ndim)]
@@ -224,26 +375,61 @@ def tensorsolve(a: Any, b: Any, axes: Any = None) -> Any:
 # ----- decompositions -------------------------------------------------------------------------------------------------------------
 
 
-def cholesky(a: Any, /, *, upper: bool = False) -> Any:
+def cholesky(a: ArrayLike, /, *, upper: bool = False) -> Array:
+    """The lower triangles L with L L^H = a, or with `upper` the upper ones, of positive definite matrices.
+
+    >>> import ndgrad.numpy as np
+    >>> np.linalg.cholesky(np.array([[4.0, 2.0], [2.0, 2.0]]))
+    array([[2., 0.],
+           [1., 1.]])
+    """
     return decomposition.cholesky(_matrices(a, square=True), upper=upper)
 
 
-def qr(a: Any, mode: str = "reduced") -> Any:
+@overload
+def qr(a: ArrayLike, mode: Literal["reduced", "complete"] = "reduced") -> QRResult: ...
+@overload
+def qr(a: ArrayLike, mode: Literal["r"]) -> Array: ...
+def qr(a: ArrayLike, mode: str = "reduced") -> Any:
+    """Orthonormal columns Q and upper triangles R whose product is the matrix; R alone with mode="r".
+
+    >>> import ndgrad.numpy as np
+    >>> np.linalg.qr(np.array([[3.0], [4.0]])).R.round(6)
+    array([[-5.]])
+    """
     t = _matrices(a)
     if mode == "raw":
         raise ValueError("qr(mode='raw') gives LAPACK's reflectors, which have no rule here. Use mode='reduced', 'complete' or 'r'.")
     if mode not in ("reduced", "complete", "r"):
         raise ValueError(f"Unrecognized mode {mode!r}. Choose 'reduced', 'complete' or 'r'.")
     found = decomposition.qr(t, mode)
-    return found[1] if mode == "r" else _QRResult(*found)
+    return found[1] if mode == "r" else QRResult(*found)
 
 
-def svd(a: Any, full_matrices: bool = True, compute_uv: bool = True, hermitian: bool = False) -> Any:
+@overload
+def svd(
+    a: ArrayLike, full_matrices: bool = True, compute_uv: Literal[True] = True, hermitian: bool = False
+) -> SVDResult: ...
+@overload
+def svd(a: ArrayLike, full_matrices: bool = True, *, compute_uv: Literal[False], hermitian: bool = False) -> Array: ...
+def svd(a: ArrayLike, full_matrices: bool = True, compute_uv: bool = True, hermitian: bool = False) -> Any:
+    """The singular value decomposition U, S, Vh; the singular values alone with compute_uv=False.
+
+    >>> import ndgrad.numpy as np
+    >>> np.linalg.svd(np.diag(np.array([1.0, 2.0])), compute_uv=False)
+    array([2., 1.])
+    """
     t = _matrices(a)
-    return _SVDResult(*decomposition.svd(t, full_matrices)) if compute_uv else decomposition.svdvals(t)
+    return SVDResult(*decomposition.svd(t, full_matrices)) if compute_uv else decomposition.svdvals(t)
 
 
-def svdvals(x: Any, /) -> Any:
+def svdvals(x: ArrayLike, /) -> Array:
+    """The singular values, falling.
+
+    >>> import ndgrad.numpy as np
+    >>> np.linalg.svdvals(np.array([[0.0, 2.0], [1.0, 0.0]]))
+    array([2., 1.])
+    """
     return decomposition.svdvals(_matrices(x))
 
 
@@ -251,28 +437,40 @@ def svdvals(x: Any, /) -> Any:
 _ALWAYS_COMPLEX = np.linalg.eigvals(np.eye(1)).dtype.kind == "c"
 
 
-def _real_if_all_are(t: Any, w: Any) -> bool:
+def _real_if_all_are(t: Array, w: Array) -> bool:
     return np_dtype(t).kind != "c" and bool((values_of(w).imag == 0).all())
 
 
-def eig(a: Any) -> Any:
-    """Eigenvalues and eigenvectors; real where the matrix is real and all eigenvalues are."""
+def eig(a: ArrayLike) -> EigResult:
+    """Eigenvalues and eigenvectors; real where the matrix is real and all eigenvalues are.
+
+    >>> import ndgrad.numpy as np
+    >>> np.linalg.eig(np.diag(np.array([1.0, 2.0]))).eigenvectors.real
+    array([[1., 0.],
+           [0., 1.]])
+    """
     t = _finite(_matrices(a, square=True))
     w, v = decomposition.eig(t)
-    return _EigResult(w.real, v.real) if not _ALWAYS_COMPLEX and _real_if_all_are(t, w) else _EigResult(w, v)
+    return EigResult(w.real, v.real) if not _ALWAYS_COMPLEX and _real_if_all_are(t, w) else EigResult(w, v)
 
 
-def eigvals(a: Any) -> Any:
+def eigvals(a: ArrayLike) -> Array:
+    """The eigenvalues of square matrices.
+
+    >>> import ndgrad.numpy as np
+    >>> np.linalg.eigvals(np.diag(np.array([1.0, 2.0]))).real
+    array([1., 2.])
+    """
     t = _finite(_matrices(a, square=True))
     return decomposition.eigvals(t) if _ALWAYS_COMPLEX else real_if_possible(t, decomposition.eigvals(t))
 
 
-def real_if_possible(t: Any, w: Any) -> Any:
+def real_if_possible(t: Array, w: Array) -> Array:
     """Eigenvalues of a real matrix as real numbers, if all are."""
     return w.real if _real_if_all_are(t, w) else w
 
 
-def _finite(t: Any) -> Any:
+def _finite(t: Array) -> Array:
     if not np.isfinite(values_of(t)).all():
         raise LinAlgError("Array must not contain infs or NaNs")
     return t
@@ -284,11 +482,23 @@ def _triangle(UPLO: str) -> str:
     return UPLO.upper()
 
 
-def eigh(a: Any, UPLO: str = "L") -> Any:
-    return _EighResult(*decomposition.eigh(_matrices(a, square=True), _triangle(UPLO)))
+def eigh(a: ArrayLike, UPLO: str = "L") -> EighResult:
+    """Eigenvalues, rising, and eigenvectors of symmetric or Hermitian matrices, of which one triangle is read.
+
+    >>> import ndgrad.numpy as np
+    >>> np.linalg.eigh(np.array([[2.0, 1.0], [1.0, 2.0]])).eigenvalues
+    array([1., 3.])
+    """
+    return EighResult(*decomposition.eigh(_matrices(a, square=True), _triangle(UPLO)))
 
 
-def eigvalsh(a: Any, UPLO: str = "L") -> Any:
+def eigvalsh(a: ArrayLike, UPLO: str = "L") -> Array:
+    """The eigenvalues, rising, of symmetric or Hermitian matrices.
+
+    >>> import ndgrad.numpy as np
+    >>> np.linalg.eigvalsh(np.array([[2.0, 1.0], [1.0, 2.0]]))
+    array([1., 3.])
+    """
     return decomposition.eigvalsh(_matrices(a, square=True), _triangle(UPLO))
 
 
@@ -296,8 +506,15 @@ def eigvalsh(a: Any, UPLO: str = "L") -> Any:
 
 
 @torch_names
-def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
-    """A norm of vectors or matrices along axes; without `ord` and `axis`, of all elements."""
+def norm(x: ArrayLike, ord: float | str | None = None, axis: Axes = None, keepdims: bool = False) -> Array:
+    """A norm of vectors or matrices along axes; without `ord` and `axis`, of all elements.
+
+    >>> import ndgrad.numpy as np
+    >>> x = np.array([3.0, 4.0]).requires_grad_()
+    >>> np.linalg.norm(x).backward()
+    >>> x.grad
+    array([0.6, 0.8])
+    """
     t = inexact(as_array(x))
     if axis is None and (ord is None or (ord in ("f", "fro") and t.ndim == 2) or (ord == 2 and t.ndim == 1)):
         return norm_api.vector_norm(t, 2, tuple(range(t.ndim)), keepdims)
@@ -317,25 +534,48 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> A
 
 
 @torch_names
-def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any = 2) -> Any:
+def vector_norm(x: ArrayLike, /, *, axis: Axes = None, keepdims: bool = False, ord: float = 2) -> Array:
+    """A norm of vectors along axes, or of all elements.
+
+    >>> import ndgrad.numpy as np
+    >>> np.linalg.vector_norm(np.array([3.0, -4.0]), ord=1)
+    array(7.)
+    """
     t = inexact(as_array(x))
     return norm_api.vector_norm(t, ord, many_axes(axis, t.ndim), keepdims)
 
 
 @torch_names
-def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Any:
+def matrix_norm(x: ArrayLike, /, *, keepdims: bool = False, ord: float | str = "fro") -> Array:
+    """A norm of matrices, which are the last two axes.
+
+    >>> import ndgrad.numpy as np
+    >>> np.linalg.matrix_norm(np.eye(4))
+    array(2.)
+    """
     return norm(_matrices(x), ord, (-2, -1), keepdims)
 
 
-def cond(x: Any, p: Any = None) -> Any:
+def cond(x: ArrayLike, p: float | str | None = None) -> Array:
+    """The condition numbers of matrices: the norm times the norm of the inverse.
+
+    >>> import ndgrad.numpy as np
+    >>> np.linalg.cond(np.diag(np.array([1.0, 2.0])))
+    array(2.)
+    """
     t = _matrices(x)
     if 0 in t.shape[-2:]:
         raise LinAlgError("cond is not defined on empty arrays")
     return linalg_api.cond(t, p)
 
 
-def matrix_rank(A: Any, tol: Any = None, hermitian: bool = False, *, rtol: Any = None) -> Any:
-    """How many singular values are larger than a tolerance."""
+def matrix_rank(A: ArrayLike, tol: float | None = None, hermitian: bool = False, *, rtol: float | None = None) -> Array:
+    """How many singular values are larger than a tolerance.
+
+    >>> import ndgrad.numpy as np
+    >>> np.linalg.matrix_rank(np.ones((2, 2)))
+    array(1)
+    """
     return constant(
         np.asarray(np.linalg.matrix_rank(values_of(A), plain(tol), hermitian, **({} if rtol is None else {"rtol": plain(rtol)})))
     )

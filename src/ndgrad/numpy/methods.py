@@ -24,7 +24,10 @@ _FUNCTIONS = {
 }
 
 
-def sort(self: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stable: bool | None = None, descending: bool = False) -> None:
+def sort(
+    self: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stable: bool | None = None,
+    descending: bool = False,
+) -> None:  # fmt: skip
     """Sort in place (torch's `sort` returns a sorted copy)."""
     write(fill_ops.copy, self, (sorting.sort(self, axis, kind, order, stable=stable, descending=descending),), {})
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 
@@ -17,10 +17,14 @@ from ndgrad.ops import complex as complex_ops
 from ndgrad.ops import reduce as reduce_ops
 from ndgrad.ops import shape as shape_ops
 
+if TYPE_CHECKING:
+    from ndgrad._typing import ArrayLike
+    from ndgrad.numpy._array import Array
+
 __all__ = ["poly", "polyadd", "polyder", "polydiv", "polyfit", "polyint", "polymul", "polysub", "polyval", "roots", "vander"]
 
 
-def _coefficients(p: Any) -> Any:
+def _coefficients(p: ArrayLike) -> Array:
     if isinstance(p, np.poly1d):
         p = p.coeffs
     t = as_array(p)
@@ -30,28 +34,51 @@ def _coefficients(p: Any) -> Any:
 # ----- arithmetic ----------------------------------------------------------------------------------------------------------
 
 
-def _together(a1: Any, a2: Any) -> list[Any]:
+def _together(a1: ArrayLike, a2: ArrayLike) -> list[Array]:
     x, y = operands(_coefficients(a1), _coefficients(a2))
     length = max(x.shape[0], y.shape[0])
     return [padding.constant_pad_nd(t, pads=((length - t.shape[0], 0),), value=0) for t in (x, y)]
 
 
-def polyadd(a1: Any, a2: Any) -> Any:
+def polyadd(a1: ArrayLike, a2: ArrayLike) -> Array:
+    """The sum of two polynomials.
+
+    >>> import ndgrad.numpy as np
+    >>> np.polyadd(np.array([1, 2]), [3])
+    array([1, 5])
+    """
     x, y = _together(a1, a2)
     return x + y
 
 
-def polysub(a1: Any, a2: Any) -> Any:
+def polysub(a1: ArrayLike, a2: ArrayLike) -> Array:
+    """The difference of two polynomials.
+
+    >>> import ndgrad.numpy as np
+    >>> np.polysub(np.array([1, 2]), [3])
+    array([ 1, -1])
+    """
     x, y = _together(a1, a2)
     return x - y
 
 
-def polymul(a1: Any, a2: Any) -> Any:
+def polymul(a1: ArrayLike, a2: ArrayLike) -> Array:
+    """The product of two polynomials.
+
+    >>> import ndgrad.numpy as np
+    >>> np.polymul(np.array([1, 2]), [1, -2])
+    array([ 1,  0, -4])
+    """
     return calculus.convolve(_coefficients(a1), _coefficients(a2))
 
 
-def polydiv(u: Any, v: Any) -> tuple[Any, Any]:
-    """Quotient and remainder."""
+def polydiv(u: ArrayLike, v: ArrayLike) -> tuple[Array, Array]:
+    """The quotient and the remainder of two polynomials.
+
+    >>> import ndgrad.numpy as np
+    >>> np.polydiv(np.array([1.0, 0.0, -4.0]), [1.0, -2.0])
+    (array([1., 2.]), array([0.]))
+    """
     x, y = (inexact(t) for t in operands(_coefficients(u), _coefficients(v)))
     m, n = x.shape[0] - 1, y.shape[0] - 1
     steps = max(m - n + 1, 1)
@@ -69,8 +96,13 @@ def polydiv(u: Any, v: Any) -> tuple[Any, Any]:
     return made, rest
 
 
-def polyval(p: Any, x: Any) -> Any:
-    """The polynomial at x, by Horner's scheme; differentiable in the coefficients and in x."""
+def polyval(p: ArrayLike, x: ArrayLike) -> Array:
+    """The polynomial at x, by Horner's scheme; differentiable in the coefficients and in x.
+
+    >>> import ndgrad.numpy as np
+    >>> np.polyval(np.array([1.0, 0.0, 2.0]), 3.0)
+    array(11.)
+    """
     c = _coefficients(p)
     if isinstance(x, np.poly1d):
         raise TypeError("polyval() of a poly1d is their composition, which is a poly1d again. Use numpy.polyval on plain coefficients.")
@@ -84,7 +116,13 @@ def polyval(p: Any, x: Any) -> Any:
 # ----- calculus ---------------------------------------------------------------------------------------------------------------
 
 
-def polyder(p: Any, m: int = 1) -> Any:
+def polyder(p: ArrayLike, m: int = 1) -> Array:
+    """The coefficients of the m-th derivative.
+
+    >>> import ndgrad.numpy as np
+    >>> np.polyder(np.array([1.0, 0.0, 2.0]))
+    array([2., 0.])
+    """
     c = _coefficients(p)
     if m < 0:
         raise ValueError("Order of derivative must be positive (see polyint)")
@@ -94,8 +132,13 @@ def polyder(p: Any, m: int = 1) -> Any:
     return c
 
 
-def polyint(p: Any, m: int = 1, k: Any = None) -> Any:
-    """The m-th integral, with constants k."""
+def polyint(p: ArrayLike, m: int = 1, k: ArrayLike | None = None) -> Array:
+    """The coefficients of the m-th integral, with constants k.
+
+    >>> import ndgrad.numpy as np
+    >>> np.polyint(np.array([2.0, 1.0]))
+    array([1., 1., 0.])
+    """
     c = _coefficients(p)
     if m < 0:
         raise ValueError("Order of integral must be positive (see polyder)")
@@ -112,8 +155,13 @@ def polyint(p: Any, m: int = 1, k: Any = None) -> Any:
 # ----- roots and fits ------------------------------------------------------------------------------------------------------------
 
 
-def poly(seq_of_zeros: Any) -> Any:
-    """The coefficients of the polynomial with these roots, or of the characteristic polynomial of a matrix."""
+def poly(seq_of_zeros: ArrayLike) -> Array:
+    """The coefficients of the polynomial with these roots, or of the characteristic polynomial of a matrix.
+
+    >>> import ndgrad.numpy as np
+    >>> np.poly(np.array([1.0, -2.0]))
+    array([ 1.,  1., -2.])
+    """
     zeros = _coefficients(seq_of_zeros)
     # complex roots that carry a derivative make complex coefficients, pairs or not: a change of one root of a pair makes them complex
     may_be_real = (zeros.ndim == 2 and np_dtype(zeros).kind != "c") or not at_stake(zeros)
@@ -131,8 +179,13 @@ def poly(seq_of_zeros: Any) -> Any:
     return made
 
 
-def roots(p: Any) -> Any:
-    """The roots, as eigenvalues of the companion matrix; differentiable where they are simple."""
+def roots(p: ArrayLike) -> Array:
+    """The roots, as eigenvalues of the companion matrix; differentiable where they are simple.
+
+    >>> import ndgrad.numpy as np
+    >>> np.roots(np.array([1.0, 1.0, -2.0]))
+    array([-2.,  1.])
+    """
     c = _coefficients(p)
     if c.ndim != 1:
         raise ValueError("Input must be a rank-1 array.")
@@ -149,8 +202,14 @@ def roots(p: Any) -> Any:
     return join.cat(found, constant(np.zeros(zeros_at_origin, np_dtype(found))), dim=0)
 
 
-def vander(x: Any, N: int | None = None, increasing: bool = False) -> Any:
-    """The matrix whose columns are powers of x."""
+def vander(x: ArrayLike, N: int | None = None, increasing: bool = False) -> Array:
+    """The matrix whose columns are powers of x.
+
+    >>> import ndgrad.numpy as np
+    >>> np.vander(np.array([2, 3]), 3)
+    array([[4, 2, 1],
+           [9, 3, 1]])
+    """
     t = as_array(x)
     if t.ndim != 1:
         raise ValueError("x must be a one-dimensional array or sequence.")
@@ -162,8 +221,31 @@ def vander(x: Any, N: int | None = None, increasing: bool = False) -> Any:
     return join.stack(*(columns if increasing else columns[::-1]), dim=1)[:, :count]
 
 
-def polyfit(x: Any, y: Any, deg: int, rcond: float | None = None, full: bool = False, w: Any = None, cov: Any = False) -> Any:
-    """The polynomial of least squares; differentiable in the points, the values and the weights."""
+@overload
+def polyfit(
+    x: ArrayLike, y: ArrayLike, deg: int, rcond: float | None = None, full: Literal[False] = False,
+    w: ArrayLike | None = None, cov: Literal[False] = False,
+) -> Array: ...  # fmt: skip
+@overload
+def polyfit(
+    x: ArrayLike, y: ArrayLike, deg: int, rcond: float | None = None, full: Literal[False] = False,
+    w: ArrayLike | None = None, *, cov: Literal[True, "unscaled"],
+) -> tuple[Array, Array]: ...  # fmt: skip
+@overload
+def polyfit(
+    x: ArrayLike, y: ArrayLike, deg: int, rcond: float | None = None, *, full: Literal[True],
+    w: ArrayLike | None = None, cov: bool | str = False,
+) -> tuple[Array, Array, np.int32, Array, float]: ...  # fmt: skip
+def polyfit(
+    x: ArrayLike, y: ArrayLike, deg: int, rcond: float | None = None, full: bool = False, w: ArrayLike | None = None,
+    cov: bool | str = False,
+) -> Any:  # fmt: skip
+    """The polynomial of least squares; differentiable in the points, the values and the weights.
+
+    >>> import ndgrad.numpy as np
+    >>> np.polyfit(np.array([0.0, 1.0, 2.0]), [1.0, 3.0, 5.0], 1).round(6)
+    array([2., 1.])
+    """
     at, values = inexact(as_array(x)), inexact(as_array(y))
     order = int(deg) + 1
     if order < 1:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,11 +18,20 @@ from ndgrad.ops import join
 from ndgrad.ops import product as ops
 from ndgrad.storage import memory_of, sample_of
 
+if TYPE_CHECKING:
+    from ndgrad._typing import ArrayLike, Axis, Dtype, Out
+    from ndgrad.numpy._array import Array
+
 __all__ = ["cross", "dot", "einsum", "einsum_path", "inner", "kron", "outer", "tensordot", "vdot"]
 
 
-def dot(a: Any, b: Any, out: Any = None) -> Any:
-    """The inner product of the last axis of `a` with the last but one (or only) axis of `b`."""
+def dot(a: ArrayLike, b: ArrayLike, out: Out = None) -> Array:
+    """The inner product of the last axis of `a` with the last but one (or only) axis of `b`.
+
+    >>> import ndgrad.numpy as np
+    >>> np.dot(np.array([1.0, 2.0]), np.array([3.0, 4.0]))
+    array(11.)
+    """
     x, y = operands(a, b)
     if x.ndim == 0 or y.ndim == 0:
         made = x * y
@@ -31,27 +41,57 @@ def dot(a: Any, b: Any, out: Any = None) -> Any:
     return deliver("dot", einsum_api.tensordot(x, y, dims=([x.ndim - 1], [max(y.ndim - 2, 0)])), out)
 
 
-def inner(a: Any, b: Any, /) -> Any:
+def inner(a: ArrayLike, b: ArrayLike, /) -> Array:
+    """The inner products of the last axes of both arrays.
+
+    >>> import ndgrad.numpy as np
+    >>> np.inner(np.array([1.0, 2.0]), np.array([3.0, 4.0]))
+    array(11.)
+    """
     x, y = operands(a, b)
     return x * y if x.ndim == 0 or y.ndim == 0 else product_api.inner(x, y)
 
 
-def vdot(a: Any, b: Any, /) -> Any:
-    """The inner product of two flattened arrays, the first conjugated."""
+def vdot(a: ArrayLike, b: ArrayLike, /) -> Array:
+    """The inner product of two flattened arrays, the first conjugated.
+
+    >>> import ndgrad.numpy as np
+    >>> np.vdot(np.array([1.0j]), np.array([1.0j]))
+    array(1.+0.j)
+    """
     x, y = (flat(t) for t in operands(a, b))
     return ops.matmul(complex_ops.conj(x) if np_dtype(x).kind == "c" else x, y)
 
 
-def outer(a: Any, b: Any, out: Any = None) -> Any:
+def outer(a: ArrayLike, b: ArrayLike, out: Out = None) -> Array:
+    """The products of all pairs of elements of two flattened arrays.
+
+    >>> import ndgrad.numpy as np
+    >>> np.outer(np.array([1, 2]), np.array([3, 4]))
+    array([[3, 4],
+           [6, 8]])
+    """
     x, y = (flat(t) for t in operands(a, b))
     return deliver("outer", x[:, None] * y[None, :], out)
 
 
-def kron(a: Any, b: Any) -> Any:
+def kron(a: ArrayLike, b: ArrayLike) -> Array:
+    """The Kronecker product: the second array, scaled by each element of the first.
+
+    >>> import ndgrad.numpy as np
+    >>> np.kron(np.array([1, 10]), np.array([1, 2]))
+    array([ 1,  2, 10, 20])
+    """
     return product_api.kron(*operands(a, b))
 
 
-def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
+def tensordot(a: ArrayLike, b: ArrayLike, axes: int | Sequence[Any] = 2) -> Array:
+    """The sums of products over axes of both arrays: the last and the first ones, or those named.
+
+    >>> import ndgrad.numpy as np
+    >>> np.tensordot(np.ones((2, 3)), np.ones((3, 4)), axes=1).shape
+    (2, 4)
+    """
     x, y = operands(a, b)
     if hasattr(axes, "__iter__"):
         axes = [[t] if np.ndim(t) == 0 else [int(i) for i in t] for t in axes]
@@ -61,8 +101,13 @@ def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
     return einsum_api.tensordot(x, y, dims=axes)
 
 
-def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: Any = None) -> Any:
-    """The cross product of vectors of length 3 (or 2, which lie in the plane)."""
+def cross(a: ArrayLike, b: ArrayLike, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: Axis = None) -> Array:
+    """The cross product of vectors of length 3 (or 2, which lie in the plane).
+
+    >>> import ndgrad.numpy as np
+    >>> np.cross(np.array([1.0, 0.0, 0.0]), np.array([0.0, 1.0, 0.0]))
+    array([0., 0., 1.])
+    """
     if axis is not None:
         axisa = axisb = axisc = axis
     x, y = operands(a, b)
@@ -78,8 +123,17 @@ def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axi
     return moved(arranged(made), -1, axisc)
 
 
-def einsum(*args: Any, out: Any = None, optimize: Any = False, dtype: Any = None, order: str = "K", casting: str = "safe") -> Any:
-    """Sums of products over named dimensions; the order of contractions is chosen by ndgrad itself, whatever `optimize` says."""
+def einsum(
+    *args: Any, out: Out = None, optimize: bool | str | Sequence[Any] = False, dtype: Dtype = None, order: str = "K",
+    casting: str = "safe",
+) -> Array:  # fmt: skip
+    """Sums of products over named dimensions; the order of contractions is chosen by ndgrad itself, whatever `optimize`
+    says.
+
+    >>> import ndgrad.numpy as np
+    >>> np.einsum("ij,j->i", np.eye(2), np.array([1.0, 2.0]))
+    array([1., 2.])
+    """
     if isinstance(args[0], str):
         equation, given = args[0], args[1:]
         values = [with_dtype(t, dtype) for t in operands(*given)]
@@ -98,7 +152,7 @@ def einsum(*args: Any, out: Any = None, optimize: Any = False, dtype: Any = None
 _orders: dict[Any, tuple[int, ...]] = {}
 
 
-def _einsum_order(args: tuple[Any, ...], values: list[Any], order: str, optimize: Any) -> tuple[int, ...]:
+def _einsum_order(args: tuple[Any, ...], values: list[Array], order: str, optimize: Any) -> tuple[int, ...]:
     """The memory order that NumPy chooses for a result, by the strides of the operands."""
     samples = [sample_of(t) for t in values]
     by_lists = not isinstance(args[0], str)
@@ -118,5 +172,13 @@ def _einsum_order(args: tuple[Any, ...], values: list[Any], order: str, optimize
     return found
 
 
-def einsum_path(*args: Any, optimize: Any = "greedy", einsum_call: bool = False) -> Any:
+def einsum_path(
+    *args: Any, optimize: bool | str | Sequence[Any] = "greedy", einsum_call: bool = False
+) -> tuple[list[Any], str]:
+    """The order in which NumPy would contract the operands of an einsum, and a report about it.
+
+    >>> import ndgrad.numpy as np
+    >>> np.einsum_path("ij,jk", np.eye(2), np.eye(2))[0]
+    ['einsum_path', (0, 1)]
+    """
     return np.einsum_path(*plain(args), optimize=optimize)

@@ -8,7 +8,7 @@ other distribution is refused, since its draws have no derivative there.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 
@@ -17,6 +17,9 @@ from ndgrad.autograd.stake import at_stake
 from ndgrad.autograd.variable import Variable
 from ndgrad.numpy.coercion import as_array, as_arrays, constant, plain
 from ndgrad.ops import fill as fill_ops
+
+if TYPE_CHECKING:
+    from ndgrad._typing import Array, ArrayLike, Shape
 
 BitGenerator, SeedSequence = np.random.BitGenerator, np.random.SeedSequence
 MT19937, PCG64, PCG64DXSM, Philox, SFC64 = (getattr(np.random, n) for n in ("MT19937", "PCG64", "PCG64DXSM", "Philox", "SFC64"))
@@ -66,68 +69,183 @@ def _reorder(source: Any, x: Any, shuffle: Callable[[Any], None]) -> None:
     write(fill_ops.copy, x, (as_array(x)[order],), {})
 
 
-class Generator:
-    """numpy.random.Generator, with Arrays as results."""
+Bytes: TypeAlias = bytes  # a function below has its name
 
-    def __init__(self, bit_generator: Any) -> None:
-        self._numpy: Any = bit_generator if isinstance(bit_generator, np.random.Generator) else np.random.Generator(bit_generator)
 
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("_"):
-            raise AttributeError(name)
-        found = getattr(self._numpy, name)
-        if not callable(found):
-            return found
+class Draws(Protocol):
+    """A distribution: its parameters and `size`, by position or by name, as in NumPy; a single number where no size is given."""
 
-        def method(*args: Any, **options: Any) -> Any:
-            return _draw(self._numpy, name, args, options)
+    def __call__(self, *parameters: Any, **options: Any) -> Array: ...
 
-        method.__name__ = method.__qualname__ = name
-        method.__doc__ = f"numpy.random's {name}, with Arrays as results."
-        return method
+
+def _draws(name: str, sentence: str, arguments: str, shape: str = "(4,)", source: str = "default_rng(0)") -> Draws:
+    """The method that draws from a distribution."""
+
+    def method(self: _Source, *args: Any, **options: Any) -> Any:
+        return _draw(self._numpy, name, args, options)
+
+    method.__name__, method.__qualname__ = name, f"{'Generator' if source == 'default_rng(0)' else 'RandomState'}.{name}"
+    example = f">>> np.random.{source}.{name}({arguments}).shape\n{shape}"
+    method.__doc__ = f"{sentence}\n\n>>> import ndgrad.numpy as np\n{example}\n"
+    return method
+
+
+class _Source:
+    """What generators of both kinds have in common."""
+
+    _numpy: Any  # NumPy's generator
+
+    beta = _draws("beta", "Numbers between 0 and 1 of the beta distribution.", "2.0, 3.0, 4")
+    binomial = _draws("binomial", "How many of n trials succeed.", "10, 0.5, 4")
+    chisquare = _draws("chisquare", "Numbers of the chi-square distribution.", "3.0, 4")
+    dirichlet = _draws("dirichlet", "Shares of 1 of the Dirichlet distribution.", "[1.0, 2.0], 4", "(4, 2)")
+    exponential = _draws(
+        "exponential", "Numbers of the exponential distribution, differentiable in the scale.", "2.0, 4"
+    )
+    f = _draws("f", "Numbers of Fisher's F distribution.", "2.0, 3.0, 4")
+    gamma = _draws("gamma", "Numbers of the gamma distribution.", "2.0, 1.0, 4")
+    geometric = _draws("geometric", "How many trials there are until one succeeds.", "0.5, 4")
+    gumbel = _draws(
+        "gumbel", "Numbers of the Gumbel distribution, differentiable in its shift and scale.", "0.0, 1.0, 4"
+    )
+    hypergeometric = _draws(
+        "hypergeometric", "How many good ones there are in a sample without replacement.", "5, 5, 3, 4"
+    )
+    laplace = _draws(
+        "laplace", "Numbers of the Laplace distribution, differentiable in its shift and scale.", "0.0, 1.0, 4"
+    )
+    logistic = _draws(
+        "logistic", "Numbers of the logistic distribution, differentiable in its shift and scale.", "0.0, 1.0, 4"
+    )
+    lognormal = _draws(
+        "lognormal", "Exponentials of normal numbers, differentiable in their mean and deviation.", "0.0, 1.0, 4"
+    )
+    logseries = _draws("logseries", "Numbers of the logarithmic series distribution.", "0.5, 4")
+    multinomial = _draws(
+        "multinomial", "How often each of several outcomes occurs in n trials.", "10, [0.5, 0.5], 4", "(4, 2)"
+    )
+    multivariate_normal = _draws(
+        "multivariate_normal", "Vectors of normal numbers with given means and covariances.", "[0.0, 0.0], np.eye(2), 4", "(4, 2)"
+    )
+    negative_binomial = _draws("negative_binomial", "How many trials fail before n succeed.", "3, 0.5, 4")
+    noncentral_chisquare = _draws(
+        "noncentral_chisquare", "Numbers of the noncentral chi-square distribution.", "3.0, 1.0, 4"
+    )
+    noncentral_f = _draws("noncentral_f", "Numbers of the noncentral F distribution.", "2.0, 3.0, 1.0, 4")
+    normal = _draws("normal", "Normal numbers, differentiable in their mean and deviation.", "0.0, 1.0, 4")
+    pareto = _draws("pareto", "Numbers of the Lomax (shifted Pareto) distribution.", "3.0, 4")
+    poisson = _draws("poisson", "Counts of the Poisson distribution.", "2.0, 4")
+    power = _draws("power", "Numbers between 0 and 1 with a density that is a power.", "3.0, 4")
+    random = _draws("random", "Numbers between 0 and 1.", "4")
+    rayleigh = _draws("rayleigh", "Numbers of the Rayleigh distribution, differentiable in the scale.", "1.0, 4")
+    standard_cauchy = _draws("standard_cauchy", "Numbers of the Cauchy distribution.", "4")
+    standard_exponential = _draws("standard_exponential", "Numbers of the exponential distribution of scale 1.", "4")
+    standard_gamma = _draws("standard_gamma", "Numbers of the gamma distribution of scale 1.", "2.0, 4")
+    standard_normal = _draws("standard_normal", "Normal numbers of mean 0 and deviation 1.", "4")
+    standard_t = _draws("standard_t", "Numbers of Student's t distribution.", "3.0, 4")
+    triangular = _draws("triangular", "Numbers of a triangular density.", "0.0, 1.0, 2.0, 4")
+    uniform = _draws("uniform", "Numbers between two bounds, in which they are differentiable.", "0.0, 2.0, 4")
+    vonmises = _draws("vonmises", "Angles of the von Mises distribution.", "0.0, 1.0, 4")
+    wald = _draws("wald", "Numbers of the inverse Gaussian distribution.", "1.0, 1.0, 4")
+    weibull = _draws("weibull", "Numbers of the Weibull distribution.", "2.0, 4")
+    zipf = _draws("zipf", "Numbers of the Zipf distribution.", "2.0, 4")
+
+    def bytes(self, length: int) -> Bytes:
+        """Random bytes.
+
+        >>> import ndgrad.numpy as np
+        >>> len(np.random.default_rng(0).bytes(3))
+        3
+        """
+        return self._numpy.bytes(length)
 
     def shuffle(self, x: Any, axis: int = 0) -> None:
+        """Shuffle an array in place along an axis; elements keep their gradients.
+
+        >>> import ndgrad.numpy as np
+        >>> x = np.arange(3)
+        >>> np.random.default_rng(0).shuffle(x)
+        >>> x
+        array([2, 0, 1])
+        """
         if isinstance(x, Variable) and axis != 0:
             x = as_array(x).swapaxes(0, axis)
         _reorder(self._numpy, x, self._numpy.shuffle)
 
-    def permutation(self, x: Any, axis: int = 0) -> Any:
-        """A shuffled copy, or shuffled numbers; elements keep their gradients."""
+    def permutation(self, x: ArrayLike, axis: int = 0) -> Array:
+        """A shuffled copy, or the shuffled numbers below x; elements keep their gradients.
+
+        >>> import ndgrad.numpy as np
+        >>> np.random.default_rng(0).permutation(3)
+        array([2, 0, 1])
+        """
         return _permuted(self._numpy, x, axis)
 
-    def choice(self, a: Any, size: Any = None, replace: bool = True, p: Any = None, axis: int = 0, shuffle: bool = True) -> Any:
-        """Elements picked at random, which keep their gradients; the probabilities have none."""
+    def __reduce__(self) -> Any:
+        return type(self), (self._numpy,)
+
+
+class Generator(_Source):
+    """numpy.random.Generator, with Arrays as results.
+
+    >>> import ndgrad.numpy as np
+    >>> np.random.Generator(np.random.PCG64(0)).integers(0, 10, 3)
+    array([8, 6, 5])
+    """
+
+    integers = _draws("integers", "Integers from `low` on and below `high`.", "0, 10, 4")
+    multivariate_hypergeometric = _draws(
+        "multivariate_hypergeometric", "How many of each colour there are in a sample.", "[3, 5], 2, 4", "(4, 2)"
+    )
+    permuted = _draws("permuted", "A copy in which each line along an axis is shuffled by itself.", "np.arange(4)")
+
+    def __init__(self, bit_generator: np.random.BitGenerator | np.random.Generator) -> None:
+        self._numpy = bit_generator if isinstance(bit_generator, np.random.Generator) else np.random.Generator(bit_generator)
+
+    def choice(
+        self, a: ArrayLike, size: Shape | None = None, replace: bool = True, p: ArrayLike | None = None, axis: int = 0, shuffle: bool = True
+    ) -> Array:
+        """Elements picked at random, which keep their gradients; the probabilities have none.
+
+        >>> import ndgrad.numpy as np
+        >>> np.random.default_rng(0).choice(np.array([1.0, 2.0]), 3)
+        array([2., 2., 2.])
+        """
         places = self._numpy.choice(a if np.ndim(a) == 0 else np.shape(a)[axis], plain(size), replace, plain(_constant_only(p)), 0, shuffle)
         return _picked(a, places, axis)
 
     def spawn(self, n_children: int) -> list[Generator]:
+        """Generators whose draws are independent of this one's.
+
+        >>> import ndgrad.numpy as np
+        >>> len(np.random.default_rng(0).spawn(2))
+        2
+        """
         return [Generator(g) for g in self._numpy.spawn(n_children)]
 
     @property
-    def bit_generator(self) -> Any:
+    def bit_generator(self) -> np.random.BitGenerator:
+        """The source of random bits."""
         return self._numpy.bit_generator
-
-    def __reduce__(self) -> Any:
-        return Generator, (self._numpy,)
 
     def __repr__(self) -> str:
         return f"ndgrad.numpy.random.Generator({type(self.bit_generator).__name__})"
 
 
-def _constant_only(p: Any) -> Any:
+def _constant_only(p: ArrayLike | None) -> ArrayLike | None:
     if at_stake(p):
         raise TypeError("random.choice(): the probabilities require grad, and a pick has no derivative in them. Detach them.")
     return p
 
 
-def _permuted(source: Any, x: Any, axis: int = 0) -> Any:
+def _permuted(source: Any, x: ArrayLike, axis: int = 0) -> Array:
     if np.ndim(x) == 0:
-        return as_arrays(source.permutation(int(x)))
+        return as_arrays(source.permutation(int(plain(x))))
     order = source.permutation(np.shape(x)[axis])
     return _picked(x, order, axis)
 
 
-def _picked(a: Any, places: Any, axis: int) -> Any:
+def _picked(a: ArrayLike, places: Any, axis: int) -> Array:
     if np.ndim(a) == 0:
         return as_arrays(places) if isinstance(places, np.ndarray) else places
     return as_array(a)[(slice(None),) * axis + (places,)]
@@ -149,35 +267,94 @@ def default_rng(seed: Any = None) -> Generator:
 # ----- the functions of the module, which draw from NumPy's global state ---------------------------------------------------------
 
 
-class RandomState(Generator):
-    """numpy.random.RandomState, with Arrays as results."""
+class RandomState(_Source):
+    """numpy.random.RandomState, with Arrays as results.
+
+    >>> import ndgrad.numpy as np
+    >>> np.random.RandomState(0).randint(0, 10, 3)
+    array([5, 0, 3])
+    """
+
+    rand = _draws("rand", "Numbers between 0 and 1 in the given shape.", "4", source="RandomState(0)")
+    randn = _draws("randn", "Normal numbers in the given shape.", "4", source="RandomState(0)")
+    randint = _draws("randint", "Integers from `low` on and below `high`.", "0, 10, 4", source="RandomState(0)")
+    random_sample = _draws("random_sample", "Numbers between 0 and 1.", "4", source="RandomState(0)")
+    tomaxint = _draws("tomaxint", "Integers from 0 to the largest one.", "4", source="RandomState(0)")
 
     def __init__(self, seed: Any = None) -> None:
         self._numpy = seed if isinstance(seed, np.random.RandomState) else np.random.RandomState(plain(seed))
 
-    def choice(self, a: Any, size: Any = None, replace: bool = True, p: Any = None) -> Any:  # type: ignore[override]  # RandomState's has no axis
-        places = self._numpy.choice(a if np.ndim(a) == 0 else len(a), plain(size), replace, plain(_constant_only(p)))
-        return _picked(a, places, 0)
+    def random_integers(self, low: int, high: int | None = None, size: Shape | None = None) -> Array:
+        """Integers from `low` (or 1) to `high`; NumPy deprecates it for `randint`.
 
-    def __reduce__(self) -> Any:
-        return RandomState, (self._numpy,)
+        >>> import ndgrad.numpy as np
+        >>> np.random.RandomState(0).randint(1, 11, 3)
+        array([6, 1, 4])
+        """
+        return _draw(self._numpy, "random_integers", (low, high, size), {})
+
+    def seed(self, seed: Any = None) -> None:
+        """Start again from a seed.
+
+        >>> import ndgrad.numpy as np
+        >>> state = np.random.RandomState(1)
+        >>> state.seed(0)
+        >>> state.randint(0, 10, 3)
+        array([5, 0, 3])
+        """
+        self._numpy.seed(plain(seed))
+
+    def get_state(self, legacy: bool = True) -> Any:
+        """The state, from which `set_state` goes on.
+
+        >>> import ndgrad.numpy as np
+        >>> np.random.RandomState(0).get_state()[0]
+        'MT19937'
+        """
+        return self._numpy.get_state(legacy)
+
+    def set_state(self, state: Any) -> None:
+        """Go on from a state.
+
+        >>> import ndgrad.numpy as np
+        >>> first, second = np.random.RandomState(0), np.random.RandomState(1)
+        >>> second.set_state(first.get_state())
+        >>> second.randint(0, 10, 3)
+        array([5, 0, 3])
+        """
+        self._numpy.set_state(state)
+
+    def choice(self, a: ArrayLike, size: Shape | None = None, replace: bool = True, p: ArrayLike | None = None) -> Array:
+        """Elements picked at random, which keep their gradients; the probabilities have none.
+
+        >>> import ndgrad.numpy as np
+        >>> np.random.RandomState(0).choice(np.array([1.0, 2.0]), 3)
+        array([1., 2., 2.])
+        """
+        places = self._numpy.choice(a if np.ndim(a) == 0 else np.shape(a)[0], plain(size), replace, plain(_constant_only(p)))
+        return _picked(a, places, 0)
 
 
 _global = RandomState(np.random.mtrand._rand)
+beta, binomial, chisquare, dirichlet = _global.beta, _global.binomial, _global.chisquare, _global.dirichlet
+exponential, f, gamma, geometric = _global.exponential, _global.f, _global.gamma, _global.geometric
+gumbel, hypergeometric, laplace = _global.gumbel, _global.hypergeometric, _global.laplace
+logistic, lognormal, logseries = _global.logistic, _global.lognormal, _global.logseries
+multinomial, multivariate_normal = _global.multinomial, _global.multivariate_normal
+negative_binomial, noncentral_chisquare = _global.negative_binomial, _global.noncentral_chisquare
+noncentral_f, normal, pareto, poisson = _global.noncentral_f, _global.normal, _global.pareto, _global.poisson
+power, random, rayleigh = _global.power, _global.random, _global.rayleigh
+standard_cauchy, standard_exponential = _global.standard_cauchy, _global.standard_exponential
+standard_gamma, standard_normal = _global.standard_gamma, _global.standard_normal
+standard_t, triangular, uniform = _global.standard_t, _global.triangular, _global.uniform
+vonmises, wald, weibull, zipf = _global.vonmises, _global.wald, _global.weibull, _global.zipf
+choice, bytes, permutation, shuffle = _global.choice, _global.bytes, _global.permutation, _global.shuffle
+rand, randn, randint, random_integers = _global.rand, _global.randn, _global.randint, _global.random_integers
+random_sample, seed, get_state = _global.random_sample, _global.seed, _global.get_state
+set_state = _global.set_state
+ranf = sample = random_sample
 
 _OWN = (
     "BitGenerator", "Generator", "MT19937", "PCG64", "PCG64DXSM", "Philox", "RandomState", "SFC64", "SeedSequence", "default_rng",
 )  # fmt: skip
 __all__ = sorted({*_OWN, *np.random.__all__})
-
-
-def __getattr__(name: str) -> Any:
-    if name not in __all__:
-        raise AttributeError(f"module 'ndgrad.numpy.random' has no attribute {name!r}")
-    if hasattr(np.random.RandomState, name):
-        return getattr(_global, name)
-    return getattr(np.random, name)
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)

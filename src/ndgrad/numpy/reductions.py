@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 import warnings
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 
@@ -36,6 +37,10 @@ from ndgrad.ops import reduce as ops
 from ndgrad.ops import shape as shape_ops
 from ndgrad.storage import sample_of
 
+if TYPE_CHECKING:
+    from ndgrad._typing import ArrayLike, Axes, Axis, Dtype, Out
+    from ndgrad.numpy._array import Array
+
 __all__ = [
     "all", "amax", "amin", "any", "argmax", "argmin", "average", "count_nonzero", "cumprod", "cumsum", "cumulative_prod",
     "cumulative_sum", "max", "mean", "min", "nanargmax", "nanargmin", "nancumprod", "nancumsum", "nanmax", "nanmean", "nanmin",
@@ -51,46 +56,105 @@ def _kept(keepdims: Any) -> bool:
 
 
 def sum(
-    a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = NO_VALUE, initial: Any = NO_VALUE, where: Any = True
-) -> Any:
-    """The sum of elements along axes."""
+    a: ArrayLike, axis: Axes = None, dtype: Dtype = None, out: Out = None, keepdims: bool = NO_VALUE,
+    initial: ArrayLike = NO_VALUE, where: ArrayLike = True,
+) -> Array:  # fmt: skip
+    """The sum of the elements along axes.
+
+    >>> import ndgrad.numpy as np
+    >>> np.sum(np.array([[1.0, 2.0], [3.0, 4.0]]), axis=0)
+    array([4., 6.])
+    """
     return reduce_along(np.add, a, axis, dtype, out, _kept(keepdims), initial, where)
 
 
 def prod(
-    a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = NO_VALUE, initial: Any = NO_VALUE, where: Any = True
-) -> Any:
-    """The product of elements along axes."""
+    a: ArrayLike, axis: Axes = None, dtype: Dtype = None, out: Out = None, keepdims: bool = NO_VALUE,
+    initial: ArrayLike = NO_VALUE, where: ArrayLike = True,
+) -> Array:  # fmt: skip
+    """The product of the elements along axes; zeros among them have the right gradients.
+
+    >>> import ndgrad.numpy as np
+    >>> x = np.array([0.0, 2.0, 3.0]).requires_grad_()
+    >>> np.prod(x).backward()
+    >>> x.grad
+    array([6., 0., 0.])
+    """
     return reduce_along(np.multiply, a, axis, dtype, out, _kept(keepdims), initial, where)
 
 
-def max(a: Any, axis: Any = None, out: Any = None, keepdims: Any = NO_VALUE, initial: Any = NO_VALUE, where: Any = True) -> Any:
-    """The largest elements along axes; equal ones share the gradient."""
+def max(
+    a: ArrayLike, axis: Axes = None, out: Out = None, keepdims: bool = NO_VALUE, initial: ArrayLike = NO_VALUE,
+    where: ArrayLike = True,
+) -> Array:  # fmt: skip
+    """The largest elements along axes; equal ones share the gradient.
+
+    >>> import ndgrad.numpy as np
+    >>> x = np.array([1.0, 3.0, 3.0]).requires_grad_()
+    >>> np.max(x).backward()
+    >>> x.grad
+    array([0. , 0.5, 0.5])
+    """
     return reduce_along(np.maximum, a, axis, None, out, _kept(keepdims), initial, where)
 
 
-def min(a: Any, axis: Any = None, out: Any = None, keepdims: Any = NO_VALUE, initial: Any = NO_VALUE, where: Any = True) -> Any:
-    """The smallest elements along axes; equal ones share the gradient."""
+def min(
+    a: ArrayLike, axis: Axes = None, out: Out = None, keepdims: bool = NO_VALUE, initial: ArrayLike = NO_VALUE,
+    where: ArrayLike = True,
+) -> Array:  # fmt: skip
+    """The smallest elements along axes; equal ones share the gradient.
+
+    >>> import ndgrad.numpy as np
+    >>> np.min(np.array([[4.0, 2.0], [1.0, 3.0]]), axis=1)
+    array([2., 1.])
+    """
     return reduce_along(np.minimum, a, axis, None, out, _kept(keepdims), initial, where)
 
 
 amax, amin = max, min
 
 
-def ptp(a: Any, axis: Any = None, out: Any = None, keepdims: Any = NO_VALUE) -> Any:
-    """The difference between the largest and the smallest element along axes."""
+def ptp(a: ArrayLike, axis: Axes = None, out: Out = None, keepdims: bool = NO_VALUE) -> Array:
+    """The difference between the largest and the smallest element along axes.
+
+    >>> import ndgrad.numpy as np
+    >>> np.ptp(np.array([1.0, 5.0, 3.0]))
+    array(4.)
+    """
     return deliver("ptp", max(a, axis, keepdims=keepdims) - min(a, axis, keepdims=keepdims), out)
 
 
-def all(a: Any, axis: Any = None, out: Any = None, keepdims: Any = NO_VALUE, *, where: Any = True) -> Any:
+def all(
+    a: ArrayLike, axis: Axes = None, out: Out = None, keepdims: bool = NO_VALUE, *, where: ArrayLike = True
+) -> Array:
+    """Whether all elements along axes are true.
+
+    >>> import ndgrad.numpy as np
+    >>> np.all(np.array([[True, False], [True, True]]), axis=1)
+    array([False,  True])
+    """
     return reduce_along(np.logical_and, a, axis, None, out, _kept(keepdims), NO_VALUE, where)
 
 
-def any(a: Any, axis: Any = None, out: Any = None, keepdims: Any = NO_VALUE, *, where: Any = True) -> Any:
+def any(
+    a: ArrayLike, axis: Axes = None, out: Out = None, keepdims: bool = NO_VALUE, *, where: ArrayLike = True
+) -> Array:
+    """Whether an element along axes is true.
+
+    >>> import ndgrad.numpy as np
+    >>> np.any(np.array([0.0, 2.0]))
+    array(True)
+    """
     return reduce_along(np.logical_or, a, axis, None, out, _kept(keepdims), NO_VALUE, where)
 
 
-def count_nonzero(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
+def count_nonzero(a: ArrayLike, axis: Axes = None, *, keepdims: bool = False) -> Array:
+    """The number of elements along axes that are not zero.
+
+    >>> import ndgrad.numpy as np
+    >>> np.count_nonzero(np.array([1.0, 0.0, 2.0]))
+    array(2)
+    """
     t = as_array(a)
     return ops.count_nonzero(t, dim=many_axes(axis, t.ndim), keepdim=keepdims)
 
@@ -98,30 +162,54 @@ def count_nonzero(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
 # ----- places ----------------------------------------------------------------------------------------------------------
 
 
-def argmax(a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = NO_VALUE) -> Any:
+def argmax(a: ArrayLike, axis: Axis = None, out: Out = None, *, keepdims: bool = NO_VALUE) -> Array:
+    """The index of the largest element, the first of equal ones; of the flattened array where no axis is named.
+
+    >>> import ndgrad.numpy as np
+    >>> np.argmax(np.array([1.0, 4.0, 2.0]))
+    array(1)
+    """
     return _place("argmax", a, axis, out, keepdims)
 
 
-def argmin(a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = NO_VALUE) -> Any:
+def argmin(a: ArrayLike, axis: Axis = None, out: Out = None, *, keepdims: bool = NO_VALUE) -> Array:
+    """The index of the smallest element, the first of equal ones; of the flattened array where no axis is named.
+
+    >>> import ndgrad.numpy as np
+    >>> np.argmin(np.array([[3.0, 1.0], [0.0, 2.0]]), axis=0)
+    array([1, 0])
+    """
     return _place("argmin", a, axis, out, keepdims)
 
 
-def _place(name: str, a: Any, axis: Any, out: Any, keepdims: Any) -> Any:
+def _place(name: str, a: ArrayLike, axis: Axis, out: Out, keepdims: bool) -> Array:
     t = as_array(a)
-    line = axis is None or (t.ndim == 0 and axis in (0, -1))
-    found = getattr(extremum_api, name)(t, None if line else one_axis(axis, t.ndim), _kept(keepdims))
+    axis = None if axis is None or (t.ndim == 0 and axis in (0, -1)) else one_axis(axis, t.ndim)
+    found = getattr(extremum_api, name)(t, axis, _kept(keepdims))
     return deliver(name, found, out)
 
 
-def nanargmax(a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = NO_VALUE) -> Any:
+def nanargmax(a: ArrayLike, axis: Axis = None, out: Out = None, *, keepdims: bool = NO_VALUE) -> Array:
+    """The index of the largest element that is not NaN.
+
+    >>> import ndgrad.numpy as np
+    >>> np.nanargmax(np.array([np.nan, 4.0, 2.0]))
+    array(1)
+    """
     return argmax(_without_nan("nanargmax", a, axis, -math.inf), axis, out, keepdims=keepdims)
 
 
-def nanargmin(a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = NO_VALUE) -> Any:
+def nanargmin(a: ArrayLike, axis: Axis = None, out: Out = None, *, keepdims: bool = NO_VALUE) -> Array:
+    """The index of the smallest element that is not NaN.
+
+    >>> import ndgrad.numpy as np
+    >>> np.nanargmin(np.array([np.nan, 4.0, 2.0]))
+    array(2)
+    """
     return argmin(_without_nan("nanargmin", a, axis, math.inf), axis, out, keepdims=keepdims)
 
 
-def _without_nan(name: str, a: Any, axis: Any, instead: float) -> Any:
+def _without_nan(name: str, a: ArrayLike, axis: Axes, instead: float) -> Array:
     t = as_array(a)
     if not is_inexact(np_dtype(t)):
         return t
@@ -133,8 +221,16 @@ def _without_nan(name: str, a: Any, axis: Any, instead: float) -> Any:
 # ----- means and deviations ----------------------------------------------------------------------------------------------
 
 
-def mean(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = NO_VALUE, *, where: Any = True) -> Any:
-    """The arithmetic mean along axes; of integers in float64."""
+def mean(
+    a: ArrayLike, axis: Axes = None, dtype: Dtype = None, out: Out = None, keepdims: bool = NO_VALUE, *,
+    where: ArrayLike = True,
+) -> Array:  # fmt: skip
+    """The arithmetic mean along axes; of integers in float64.
+
+    >>> import ndgrad.numpy as np
+    >>> np.mean(np.array([[1.0, 2.0], [3.0, 4.0]]), axis=0)
+    array([2., 3.])
+    """
     t = inexact(as_array(a), dtype)
     dims = many_axes(axis, t.ndim)
     if where is not True:
@@ -143,35 +239,51 @@ def mean(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims:
     return deliver("mean", ops.mean_all(t) if whole else ops.mean(t, dim=dims, keepdim=_kept(keepdims)), out)
 
 
-def _count(t: Any, dims: tuple[int, ...], keepdims: bool, where: Any) -> Any:
+def _count(t: Array, dims: tuple[int, ...], keepdims: bool, where: ArrayLike) -> Array:
     """How many elements a mask leaves along the axes, in the dtype of the result."""
     mask = broadcast(as_array(where), t.shape)
     return ops.sum(mask, dim=dims, keepdim=keepdims, dtype=real_dtype(t))
 
 
-def real_dtype(t: Any) -> Any:
+def real_dtype(t: Array) -> np.dtype[Any]:
     """The dtype of the parts of complex numbers, and of real numbers their own."""
     dtype = np_dtype(t)
     return np.empty(0, dtype).real.dtype if dtype.kind == "c" else dtype
 
 
 def var(
-    a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: Any = 0, keepdims: Any = NO_VALUE, *, where: Any = True,
-    mean: Any = NO_VALUE, correction: Any = NO_VALUE,
-) -> Any:  # fmt: skip
-    """The variance along axes, by default of the population (ddof=0)."""
+    a: ArrayLike, axis: Axes = None, dtype: Dtype = None, out: Out = None, ddof: float = 0, keepdims: bool = NO_VALUE,
+    *, where: ArrayLike = True, mean: ArrayLike = NO_VALUE, correction: float = NO_VALUE,
+) -> Array:  # fmt: skip
+    """The variance along axes, by default of the population (ddof=0).
+
+    >>> import ndgrad.numpy as np
+    >>> np.var(np.array([1.0, 3.0]))
+    array(1.)
+    """
     return deliver("var", _variance("var", a, axis, dtype, ddof, keepdims, where, mean, correction), out)
 
 
 def std(
-    a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: Any = 0, keepdims: Any = NO_VALUE, *, where: Any = True,
-    mean: Any = NO_VALUE, correction: Any = NO_VALUE,
-) -> Any:  # fmt: skip
-    """The standard deviation along axes, by default of the population (ddof=0)."""
+    a: ArrayLike, axis: Axes = None, dtype: Dtype = None, out: Out = None, ddof: float = 0, keepdims: bool = NO_VALUE,
+    *, where: ArrayLike = True, mean: ArrayLike = NO_VALUE, correction: float = NO_VALUE,
+) -> Array:  # fmt: skip
+    """The standard deviation along axes, by default of the population (ddof=0); its gradient is 0 where all elements
+    are equal.
+
+    >>> import ndgrad.numpy as np
+    >>> x = np.array([1.0, 3.0]).requires_grad_()
+    >>> np.std(x).backward()
+    >>> x.grad
+    array([-0.5,  0.5])
+    """
     return deliver("std", _variance("std", a, axis, dtype, ddof, keepdims, where, mean, correction), out)
 
 
-def _variance(name: str, a: Any, axis: Any, dtype: Any, ddof: Any, keepdims: Any, where: Any, centre: Any, correction: Any) -> Any:
+def _variance(
+    name: str, a: ArrayLike, axis: Axes, dtype: Dtype, ddof: float, keepdims: bool, where: ArrayLike, centre: ArrayLike,
+    correction: float,
+) -> Array:  # fmt: skip
     if correction is not NO_VALUE:
         if ddof != 0:
             raise ValueError(f"{name}(): ddof and correction can't be provided simultaneously.")
@@ -193,14 +305,32 @@ def _variance(name: str, a: Any, axis: Any, dtype: Any, ddof: Any, keepdims: Any
     return _root(result) if name == "std" else result
 
 
-def _root(variance: Any) -> Any:
+def _root(variance: Array) -> Array:
     """The square root, with slope 0 where there is no spread: of a single number, too, the deviation is 0 wherever it lies."""
     flat = variance == 0
     return selection.where(flat, 0.0, arithmetic.sqrt(selection.where(flat, 1.0, variance)))
 
 
-def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = False, *, keepdims: Any = NO_VALUE) -> Any:
-    """The weighted mean along axes; differentiable in the weights too."""
+@overload
+def average(
+    a: ArrayLike, axis: Axes = None, weights: ArrayLike | None = None, returned: Literal[False] = False, *,
+    keepdims: bool = NO_VALUE,
+) -> Array: ...  # fmt: skip
+@overload
+def average(
+    a: ArrayLike, axis: Axes = None, weights: ArrayLike | None = None, *, returned: Literal[True],
+    keepdims: bool = NO_VALUE,
+) -> tuple[Array, Array]: ...  # fmt: skip
+def average(
+    a: ArrayLike, axis: Axes = None, weights: ArrayLike | None = None, returned: bool = False, *,
+    keepdims: bool = NO_VALUE,
+) -> Any:  # fmt: skip
+    """The weighted mean along axes, differentiable in the weights too; with `returned` the sum of the weights as well.
+
+    >>> import ndgrad.numpy as np
+    >>> np.average(np.array([1.0, 5.0]), weights=[3.0, 1.0])
+    array(2.)
+    """
     t = as_array(a)
     dims = many_axes(axis, t.ndim)
     keep = _kept(keepdims)
@@ -231,23 +361,53 @@ def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = Fals
 # ----- running sums and products ---------------------------------------------------------------------------------------------
 
 
-def cumsum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
+def cumsum(a: ArrayLike, axis: Axis = None, dtype: Dtype = None, out: Out = None) -> Array:
+    """Running sums along an axis, or of the flattened array.
+
+    >>> import ndgrad.numpy as np
+    >>> np.cumsum(np.array([1.0, 2.0, 3.0]))
+    array([1., 3., 6.])
+    """
     return accumulate(np.add, *swept_line(as_array(a), axis), dtype, out)
 
 
-def cumprod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
+def cumprod(a: ArrayLike, axis: Axis = None, dtype: Dtype = None, out: Out = None) -> Array:
+    """Running products along an axis, or of the flattened array.
+
+    >>> import ndgrad.numpy as np
+    >>> np.cumprod(np.array([1.0, 2.0, 3.0]))
+    array([1., 2., 6.])
+    """
     return accumulate(np.multiply, *swept_line(as_array(a), axis), dtype, out)
 
 
-def cumulative_sum(x: Any, /, *, axis: Any = None, dtype: Any = None, out: Any = None, include_initial: bool = False) -> Any:
+def cumulative_sum(
+    x: ArrayLike, /, *, axis: Axis = None, dtype: Dtype = None, out: Out = None, include_initial: bool = False
+) -> Array:
+    """Running sums along an axis; `include_initial` puts a zero first.
+
+    >>> import ndgrad.numpy as np
+    >>> np.cumulative_sum(np.array([1.0, 2.0]), include_initial=True)
+    array([0., 1., 3.])
+    """
     return _cumulative("cumulative_sum", np.add, x, axis, dtype, out, include_initial)
 
 
-def cumulative_prod(x: Any, /, *, axis: Any = None, dtype: Any = None, out: Any = None, include_initial: bool = False) -> Any:
+def cumulative_prod(
+    x: ArrayLike, /, *, axis: Axis = None, dtype: Dtype = None, out: Out = None, include_initial: bool = False
+) -> Array:
+    """Running products along an axis; `include_initial` puts a one first.
+
+    >>> import ndgrad.numpy as np
+    >>> np.cumulative_prod(np.array([2.0, 3.0]), include_initial=True)
+    array([1., 2., 6.])
+    """
     return _cumulative("cumulative_prod", np.multiply, x, axis, dtype, out, include_initial)
 
 
-def _cumulative(name: str, ufunc: Any, x: Any, axis: Any, dtype: Any, out: Any, include_initial: bool) -> Any:
+def _cumulative(
+    name: str, ufunc: np.ufunc, x: ArrayLike, axis: Axis, dtype: Dtype, out: Out, include_initial: bool
+) -> Array:
     t = as_array(x)
     if axis is None:
         if t.ndim > 1:
@@ -268,7 +428,7 @@ def _cumulative(name: str, ufunc: Any, x: Any, axis: Any, dtype: Any, out: Any, 
 # ----- without NaN -------------------------------------------------------------------------------------------------------------
 
 
-def _filled(a: Any, instead: float) -> tuple[Any, Any]:
+def _filled(a: ArrayLike, instead: float) -> tuple[Array, Array | None]:
     """The array with NaN replaced, and where there was none; the mask is None where there can be no NaN."""
     t = as_array(a)
     if not is_inexact(np_dtype(t)):
@@ -277,7 +437,7 @@ def _filled(a: Any, instead: float) -> tuple[Any, Any]:
     return selection.where(nan, instead, t), comparison.logical_not(nan)
 
 
-def _both(mask: Any, where: Any) -> Any:
+def _both(mask: Array | None, where: ArrayLike) -> Any:
     """One mask of two."""
     if mask is None:
         return where
@@ -285,40 +445,87 @@ def _both(mask: Any, where: Any) -> Any:
 
 
 def nansum(
-    a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = NO_VALUE, initial: Any = NO_VALUE, where: Any = True
-) -> Any:
+    a: ArrayLike, axis: Axes = None, dtype: Dtype = None, out: Out = None, keepdims: bool = NO_VALUE,
+    initial: ArrayLike = NO_VALUE, where: ArrayLike = True,
+) -> Array:  # fmt: skip
+    """The sum along axes, in which NaN counts as zero and gets no gradient.
+
+    >>> import ndgrad.numpy as np
+    >>> np.nansum(np.array([1.0, np.nan, 2.0]))
+    array(3.)
+    """
     return sum(_filled(a, 0.0)[0], axis, dtype, out, keepdims, initial, where)
 
 
 def nanprod(
-    a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = NO_VALUE, initial: Any = NO_VALUE, where: Any = True
-) -> Any:
+    a: ArrayLike, axis: Axes = None, dtype: Dtype = None, out: Out = None, keepdims: bool = NO_VALUE,
+    initial: ArrayLike = NO_VALUE, where: ArrayLike = True,
+) -> Array:  # fmt: skip
+    """The product along axes, in which NaN counts as one and gets no gradient.
+
+    >>> import ndgrad.numpy as np
+    >>> np.nanprod(np.array([2.0, np.nan, 3.0]))
+    array(6.)
+    """
     return prod(_filled(a, 1.0)[0], axis, dtype, out, keepdims, initial, where)
 
 
-def _copied_and_filled(a: Any, instead: float) -> Any:
+def _copied_and_filled(a: ArrayLike, instead: float) -> Array:
     """The array with NaN replaced, in the memory order of a copy of it."""
     t = as_array(a)
     return arranged_like(_filled(t, instead)[0], t)
 
 
-def nancumsum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
+def nancumsum(a: ArrayLike, axis: Axis = None, dtype: Dtype = None, out: Out = None) -> Array:
+    """Running sums, in which NaN counts as zero.
+
+    >>> import ndgrad.numpy as np
+    >>> np.nancumsum(np.array([1.0, np.nan, 2.0]))
+    array([1., 1., 3.])
+    """
     return cumsum(_copied_and_filled(a, 0.0), axis, dtype, out)
 
 
-def nancumprod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
+def nancumprod(a: ArrayLike, axis: Axis = None, dtype: Dtype = None, out: Out = None) -> Array:
+    """Running products, in which NaN counts as one.
+
+    >>> import ndgrad.numpy as np
+    >>> np.nancumprod(np.array([2.0, np.nan, 3.0]))
+    array([2., 2., 6.])
+    """
     return cumprod(_copied_and_filled(a, 1.0), axis, dtype, out)
 
 
-def nanmax(a: Any, axis: Any = None, out: Any = None, keepdims: Any = NO_VALUE, initial: Any = NO_VALUE, where: Any = True) -> Any:
+def nanmax(
+    a: ArrayLike, axis: Axes = None, out: Out = None, keepdims: bool = NO_VALUE, initial: ArrayLike = NO_VALUE,
+    where: ArrayLike = True,
+) -> Array:  # fmt: skip
+    """The largest elements along axes that are not NaN.
+
+    >>> import ndgrad.numpy as np
+    >>> np.nanmax(np.array([1.0, np.nan, 2.0]))
+    array(2.)
+    """
     return _nan_extremum("nanmax", max, -math.inf, a, axis, out, keepdims, initial, where)
 
 
-def nanmin(a: Any, axis: Any = None, out: Any = None, keepdims: Any = NO_VALUE, initial: Any = NO_VALUE, where: Any = True) -> Any:
+def nanmin(
+    a: ArrayLike, axis: Axes = None, out: Out = None, keepdims: bool = NO_VALUE, initial: ArrayLike = NO_VALUE,
+    where: ArrayLike = True,
+) -> Array:  # fmt: skip
+    """The smallest elements along axes that are not NaN.
+
+    >>> import ndgrad.numpy as np
+    >>> np.nanmin(np.array([1.0, np.nan, 2.0]))
+    array(1.)
+    """
     return _nan_extremum("nanmin", min, math.inf, a, axis, out, keepdims, initial, where)
 
 
-def _nan_extremum(name: str, function: Any, worst: float, a: Any, axis: Any, out: Any, keepdims: Any, initial: Any, where: Any) -> Any:
+def _nan_extremum(
+    name: str, function: Callable[..., Array], worst: float, a: ArrayLike, axis: Axes, out: Out, keepdims: bool,
+    initial: ArrayLike, where: ArrayLike,
+) -> Array:  # fmt: skip
     t, mask = _filled(a, worst)
     result = function(t, axis, None, keepdims, initial, where)
     if mask is not None:
@@ -329,22 +536,43 @@ def _nan_extremum(name: str, function: Any, worst: float, a: Any, axis: Any, out
     return deliver(name, result, out)
 
 
-def nanmean(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = NO_VALUE, *, where: Any = True) -> Any:
+def nanmean(
+    a: ArrayLike, axis: Axes = None, dtype: Dtype = None, out: Out = None, keepdims: bool = NO_VALUE, *,
+    where: ArrayLike = True,
+) -> Array:  # fmt: skip
+    """The mean along axes of the elements that are not NaN.
+
+    >>> import ndgrad.numpy as np
+    >>> np.nanmean(np.array([1.0, np.nan, 2.0]))
+    array(1.5)
+    """
     t, mask = _filled(a, 0.0)
     return mean(t, axis, dtype, out, keepdims, where=_both(mask, where))
 
 
 def nanvar(
-    a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: Any = 0, keepdims: Any = NO_VALUE, *, where: Any = True,
-    mean: Any = NO_VALUE, correction: Any = NO_VALUE,
-) -> Any:  # fmt: skip
+    a: ArrayLike, axis: Axes = None, dtype: Dtype = None, out: Out = None, ddof: float = 0, keepdims: bool = NO_VALUE,
+    *, where: ArrayLike = True, mean: ArrayLike = NO_VALUE, correction: float = NO_VALUE,
+) -> Array:  # fmt: skip
+    """The variance along axes of the elements that are not NaN.
+
+    >>> import ndgrad.numpy as np
+    >>> np.nanvar(np.array([1.0, np.nan, 3.0]))
+    array(1.)
+    """
     t, mask = _filled(a, 0.0)
     return var(t, axis, dtype, out, ddof, keepdims, where=_both(mask, where), mean=mean, correction=correction)
 
 
 def nanstd(
-    a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: Any = 0, keepdims: Any = NO_VALUE, *, where: Any = True,
-    mean: Any = NO_VALUE, correction: Any = NO_VALUE,
-) -> Any:  # fmt: skip
+    a: ArrayLike, axis: Axes = None, dtype: Dtype = None, out: Out = None, ddof: float = 0, keepdims: bool = NO_VALUE,
+    *, where: ArrayLike = True, mean: ArrayLike = NO_VALUE, correction: float = NO_VALUE,
+) -> Array:  # fmt: skip
+    """The standard deviation along axes of the elements that are not NaN.
+
+    >>> import ndgrad.numpy as np
+    >>> np.nanstd(np.array([1.0, np.nan, 3.0]))
+    array(1.)
+    """
     t, mask = _filled(a, 0.0)
     return std(t, axis, dtype, out, ddof, keepdims, where=_both(mask, where), mean=mean, correction=correction)

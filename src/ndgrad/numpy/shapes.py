@@ -5,7 +5,8 @@ from __future__ import annotations
 import itertools
 import math
 import operator
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, SupportsIndex, TypeAlias, overload
 
 import numpy as np
 
@@ -38,6 +39,11 @@ from ndgrad.ops import triangle as triangle_ops
 from ndgrad.ops import window
 from ndgrad.storage import sample_of
 
+if TYPE_CHECKING:
+
+    from ndgrad._typing import ArrayLike, Axes, Dtype, Out, Shape
+    from ndgrad.numpy._array import Array
+
 __all__ = [
     "array_split", "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_arrays", "broadcast_to", "copy", "diag", "diagflat",
     "diagonal", "dsplit", "expand_dims", "flip", "fliplr", "flipud", "hsplit", "matrix_transpose", "moveaxis", "permute_dims",
@@ -45,15 +51,36 @@ __all__ = [
     "transpose", "tril", "trim_zeros", "triu", "unstack", "vsplit",
 ]  # fmt: skip
 
+#: How an array is cut: the number of pieces, or the places of the cuts.
+Sections: TypeAlias = "int | ArrayLike"
+
 # ----- another shape -------------------------------------------------------------------------------------------------
 
 
-def reshape(a: Any, /, shape: Any = None, order: Any = "C", *, newshape: Any = None, copy: bool | None = None) -> Any:
-    return as_array(a).reshape(shape if shape is not None else newshape, order=order, copy=copy)
+def reshape(
+    a: ArrayLike, /, shape: Shape | None = None, order: str = "C", *, newshape: Shape | None = None,
+    copy: bool | None = None,
+) -> Array:  # fmt: skip
+    """The elements in another shape: a view where possible, else a copy.
+
+    >>> import ndgrad.numpy as np
+    >>> np.reshape(np.arange(4), (2, -1))
+    array([[0, 1],
+           [2, 3]])
+    """
+    sizes = newshape if shape is None else shape
+    if sizes is None:
+        raise TypeError("reshape() takes the new shape, and none was given. Pass an int or a tuple of ints.")
+    return as_array(a).reshape(sizes, order=order, copy=copy)
 
 
-def ravel(a: Any, order: str = "C") -> Any:
-    """The elements as one line: a view if they lie side by side in memory in the order asked for, else a copy."""
+def ravel(a: ArrayLike, order: str = "C") -> Array:
+    """The elements as one line: a view if they lie side by side in memory in that order, else a copy.
+
+    >>> import ndgrad.numpy as np
+    >>> np.ravel(np.array([[1, 2], [3, 4]]), order="F")
+    array([1, 3, 2, 4])
+    """
     t = as_array(a)
     sample = sample_of(t)
     if order == "A":
@@ -67,7 +94,13 @@ def ravel(a: Any, order: str = "C") -> Any:
     return reshaped(arranged(t), (t.size,))
 
 
-def squeeze(a: Any, axis: Any = None) -> Any:
+def squeeze(a: ArrayLike, axis: Axes = None) -> Array:
+    """A view without axes of length one: all of them, or those named.
+
+    >>> import ndgrad.numpy as np
+    >>> np.squeeze(np.zeros((1, 3, 1)), 0).shape
+    (3, 1)
+    """
     t = as_array(a)
     dims = [d for d, n in enumerate(t.shape) if n == 1] if axis is None else list(many_axes(axis, t.ndim))
     for d in dims:
@@ -76,7 +109,13 @@ def squeeze(a: Any, axis: Any = None) -> Any:
     return ops.reshape(t, shape=tuple(n for d, n in enumerate(t.shape) if d not in dims))
 
 
-def expand_dims(a: Any, axis: Any) -> Any:
+def expand_dims(a: ArrayLike, axis: int | Sequence[int]) -> Array:
+    """A view with axes of length one put in at these places of the result.
+
+    >>> import ndgrad.numpy as np
+    >>> np.expand_dims(np.zeros(3), (0, 2)).shape
+    (1, 3, 1)
+    """
     t = as_array(a)
     given = axis if isinstance(axis, (tuple, list)) else (axis,)
     places = many_axes(tuple(given), t.ndim + len(given))
@@ -84,8 +123,14 @@ def expand_dims(a: Any, axis: Any) -> Any:
     return reshaped(t, tuple(1 if d in places else next(sizes) for d in range(t.ndim + len(given))))
 
 
-def resize(a: Any, new_shape: Any) -> Any:
-    """The elements in order, over and over, until the new shape is full."""
+def resize(a: ArrayLike, new_shape: Shape) -> Array:
+    """The elements in order, over and over, until the new shape is full.
+
+    >>> import ndgrad.numpy as np
+    >>> np.resize(np.array([1, 2, 3]), (2, 2))
+    array([[1, 2],
+           [3, 1]])
+    """
     t = as_array(a)
     shape = tuple(operator.index(n) for n in (new_shape if isinstance(new_shape, (tuple, list)) else (new_shape,)))
     if any(n < 0 for n in shape):
@@ -97,30 +142,67 @@ def resize(a: Any, new_shape: Any) -> Any:
     return ops.reshape(line[np.arange(count) % t.size], shape=shape)
 
 
-def atleast_1d(*arys: Any) -> Any:
+@overload
+def atleast_1d(array: ArrayLike, /) -> Array: ...
+@overload
+def atleast_1d(first: ArrayLike, second: ArrayLike, /, *arys: ArrayLike) -> tuple[Array, ...]: ...
+def atleast_1d(*arys: ArrayLike) -> Any:
+    """Each array with at least one dimension: one array for one argument, a tuple for several.
+
+    >>> import ndgrad.numpy as np
+    >>> np.atleast_1d(2.0)
+    array([2.])
+    """
     return _each(lambda t: t if t.ndim else reshaped(t, (1,)), arys)
 
 
-def atleast_2d(*arys: Any) -> Any:
+@overload
+def atleast_2d(array: ArrayLike, /) -> Array: ...
+@overload
+def atleast_2d(first: ArrayLike, second: ArrayLike, /, *arys: ArrayLike) -> tuple[Array, ...]: ...
+def atleast_2d(*arys: ArrayLike) -> Any:
+    """Each array with at least two dimensions: one array for one argument, a tuple for several.
+
+    >>> import ndgrad.numpy as np
+    >>> np.atleast_2d([1.0, 2.0])
+    array([[1., 2.]])
+    """
     return _each(lambda t: t if t.ndim > 1 else reshaped(t, (1, t.size)), arys)
 
 
-def atleast_3d(*arys: Any) -> Any:
+@overload
+def atleast_3d(array: ArrayLike, /) -> Array: ...
+@overload
+def atleast_3d(first: ArrayLike, second: ArrayLike, /, *arys: ArrayLike) -> tuple[Array, ...]: ...
+def atleast_3d(*arys: ArrayLike) -> Any:
+    """Each array with at least three dimensions: one array for one argument, a tuple for several.
+
+    >>> import ndgrad.numpy as np
+    >>> np.atleast_3d([1.0, 2.0]).shape
+    (1, 2, 1)
+    """
     return _each(_three, arys)
 
 
-def _three(t: Any) -> Any:
+def _three(t: Array) -> Array:
     return t if t.ndim > 2 else reshaped(t, (1, t.size, 1) if t.ndim < 2 else (*t.shape, 1))
 
 
-def _each(function: Any, arys: tuple[Any, ...]) -> Any:
+def _each(function: Callable[[Array], Array], arys: tuple[ArrayLike, ...]) -> Any:
     made = tuple(function(as_array(a)) for a in arys)
     return made[0] if len(made) == 1 else made
 
 
-def broadcast_to(array: Any, shape: Any, subok: bool = False) -> Any:
+def broadcast_to(array: ArrayLike, shape: Shape, subok: bool = False) -> Array:
+    """A read-only view in a shape to which the array broadcasts; gradients are summed back.
+
+    >>> import ndgrad.numpy as np
+    >>> np.broadcast_to(np.array([1, 2]), (2, 2))
+    array([[1, 2],
+           [1, 2]])
+    """
     t = as_array(array)
-    wanted = (operator.index(shape),) if not isinstance(shape, (tuple, list)) else tuple(operator.index(n) for n in shape)
+    wanted = tuple(operator.index(n) for n in shape) if isinstance(shape, Sequence) else (operator.index(shape),)
     if np.broadcast_shapes(t.shape, wanted) != wanted:
         raise ValueError(
             f"operands could not be broadcast together with remapped shapes [original->remapped]: {t.shape} and requested shape {wanted}"
@@ -128,34 +210,65 @@ def broadcast_to(array: Any, shape: Any, subok: bool = False) -> Any:
     return broadcast(t, wanted)
 
 
-def broadcast_arrays(*args: Any, subok: bool = False) -> tuple[Any, ...]:
+def broadcast_arrays(*args: ArrayLike, subok: bool = False) -> tuple[Array, ...]:
+    """Views of all arrays in the one shape to which they broadcast.
+
+    >>> import ndgrad.numpy as np
+    >>> [x.shape for x in np.broadcast_arrays(np.zeros((2, 1)), np.zeros(3))]
+    [(2, 3), (2, 3)]
+    """
     found = [as_array(a) for a in args]
     shape = np.broadcast_shapes(*(t.shape for t in found))
     return tuple(broadcast(t, shape) for t in found)
 
 
-def copy(a: Any, order: str = "K", subok: bool = False) -> Any:
+def copy(a: ArrayLike, order: str = "K", subok: bool = False) -> Array:
+    """A copy, with its history.
+
+    >>> import ndgrad.numpy as np
+    >>> np.copy(np.array([1.0, 2.0]))
+    array([1., 2.])
+    """
     return as_array(a).copy(order)
 
 
 # ----- another order of axes ---------------------------------------------------------------------------------------------
 
 
-def transpose(a: Any, axes: Any = None) -> Any:
+def transpose(a: ArrayLike, axes: Sequence[int] | None = None) -> Array:
+    """A view with its axes permuted; reversed where none are named.
+
+    >>> import ndgrad.numpy as np
+    >>> np.transpose(np.array([[1, 2], [3, 4]]), (1, 0))
+    array([[1, 3],
+           [2, 4]])
+    """
     return as_array(a).transpose(axes)
 
 
 permute_dims = transpose
 
 
-def matrix_transpose(x: Any, /) -> Any:
+def matrix_transpose(x: ArrayLike, /) -> Array:
+    """A view with the last two axes swapped.
+
+    >>> import ndgrad.numpy as np
+    >>> np.matrix_transpose(np.zeros((4, 2, 3))).shape
+    (4, 3, 2)
+    """
     t = as_array(x)
     if t.ndim < 2:
         raise ValueError(f"Input array must be at least 2-dimensional, but it is {t.ndim}")
     return swapaxes(t, -1, -2)
 
 
-def swapaxes(a: Any, axis1: int, axis2: int) -> Any:
+def swapaxes(a: ArrayLike, axis1: int, axis2: int) -> Array:
+    """A view with two axes swapped.
+
+    >>> import ndgrad.numpy as np
+    >>> np.swapaxes(np.zeros((2, 3, 4)), 0, 2).shape
+    (4, 3, 2)
+    """
     t = as_array(a)
     order = list(range(t.ndim))
     first, second = one_axis(axis1, t.ndim), one_axis(axis2, t.ndim)
@@ -163,7 +276,13 @@ def swapaxes(a: Any, axis1: int, axis2: int) -> Any:
     return permuted(t, order)
 
 
-def moveaxis(a: Any, source: Any, destination: Any) -> Any:
+def moveaxis(a: ArrayLike, source: int | Sequence[int], destination: int | Sequence[int]) -> Array:
+    """A view with axes moved to other places, the others in their order.
+
+    >>> import ndgrad.numpy as np
+    >>> np.moveaxis(np.zeros((2, 3, 4)), 0, -1).shape
+    (3, 4, 2)
+    """
     t = as_array(a)
     from_, to = (many_axes(x if isinstance(x, (tuple, list)) else (x,), t.ndim) for x in (source, destination))
     if len(from_) != len(to):
@@ -174,7 +293,13 @@ def moveaxis(a: Any, source: Any, destination: Any) -> Any:
     return permuted(t, order)
 
 
-def rollaxis(a: Any, axis: int, start: int = 0) -> Any:
+def rollaxis(a: ArrayLike, axis: int, start: int = 0) -> Array:
+    """A view with one axis moved before another.
+
+    >>> import ndgrad.numpy as np
+    >>> np.rollaxis(np.zeros((2, 3, 4)), 2).shape
+    (4, 2, 3)
+    """
     t = as_array(a)
     axis = one_axis(axis, t.ndim)
     if not -t.ndim <= start <= t.ndim:
@@ -186,29 +311,55 @@ def rollaxis(a: Any, axis: int, start: int = 0) -> Any:
 # ----- flips, rolls, repeats -----------------------------------------------------------------------------------------------
 
 
-def flip(m: Any, axis: Any = None) -> Any:
-    """The order reversed along axes: a view, as in NumPy."""
+def flip(m: ArrayLike, axis: Axes = None) -> Array:
+    """A view with the order reversed along axes.
+
+    >>> import ndgrad.numpy as np
+    >>> np.flip(np.array([1, 2, 3]))
+    array([3, 2, 1])
+    """
     t = as_array(m)
     dims = many_axes(axis, t.ndim)
     return t[tuple(slice(None, None, -1) if d in dims else slice(None) for d in range(t.ndim))]
 
 
-def flipud(m: Any) -> Any:
+def flipud(m: ArrayLike) -> Array:
+    """A view with the rows in reverse order.
+
+    >>> import ndgrad.numpy as np
+    >>> np.flipud(np.array([[1, 2], [3, 4]]))
+    array([[3, 4],
+           [1, 2]])
+    """
     return flip(_of_rank("flipud", m, 1), 0)
 
 
-def fliplr(m: Any) -> Any:
+def fliplr(m: ArrayLike) -> Array:
+    """A view with the columns in reverse order.
+
+    >>> import ndgrad.numpy as np
+    >>> np.fliplr(np.array([[1, 2], [3, 4]]))
+    array([[2, 1],
+           [4, 3]])
+    """
     return flip(_of_rank("fliplr", m, 2), 1)
 
 
-def _of_rank(name: str, m: Any, least: int) -> Any:
+def _of_rank(name: str, m: ArrayLike, least: int) -> Array:
     t = as_array(m)
     if t.ndim < least:
         raise ValueError(f"{name}(): Input must be >= {least}-d, and its shape is {t.shape}.")
     return t
 
 
-def rot90(m: Any, k: int = 1, axes: Any = (0, 1)) -> Any:
+def rot90(m: ArrayLike, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Array:
+    """A view turned by 90 degrees `k` times, from the first axis towards the second.
+
+    >>> import ndgrad.numpy as np
+    >>> np.rot90(np.array([[1, 2], [3, 4]]))
+    array([[2, 4],
+           [1, 3]])
+    """
     t = as_array(m)
     if len(axes) != 2:
         raise ValueError("len(axes) must be 2.")
@@ -219,7 +370,13 @@ def rot90(m: Any, k: int = 1, axes: Any = (0, 1)) -> Any:
     return swapaxes(flip(t, second), first, second) if k == 1 else flip(swapaxes(t, first, second), second)
 
 
-def roll(a: Any, shift: Any, axis: Any = None) -> Any:
+def roll(a: ArrayLike, shift: int | Sequence[int], axis: Axes = None) -> Array:
+    """The elements shifted along axes; those that leave at one end come back at the other.
+
+    >>> import ndgrad.numpy as np
+    >>> np.roll(np.array([1, 2, 3]), 1)
+    array([3, 1, 2])
+    """
     t = as_array(a)
     if axis is None:
         shifts: Any = tuple(shift) if isinstance(shift, (tuple, list)) else (shift,)
@@ -236,11 +393,17 @@ def roll(a: Any, shift: Any, axis: Any = None) -> Any:
     return t
 
 
-def plain_ints(x: Any) -> Any:
+def plain_ints(x: ArrayLike) -> Any:
     return values_of(x) if not isinstance(x, (int, tuple, list)) else x
 
 
-def tile(A: Any, reps: Any) -> Any:
+def tile(A: ArrayLike, reps: int | Sequence[int]) -> Array:
+    """The array repeated as a whole along each axis.
+
+    >>> import ndgrad.numpy as np
+    >>> np.tile(np.array([1, 2]), 2)
+    array([1, 2, 1, 2])
+    """
     t = as_array(A)
     counts = tuple(operator.index(r) for r in (reps if hasattr(reps, "__iter__") else (reps,)))
     counts = (1,) * (t.ndim - len(counts)) + counts
@@ -248,7 +411,13 @@ def tile(A: Any, reps: Any) -> Any:
     return rearrange.repeat(t, *counts) if counts else t.copy("K")
 
 
-def repeat(a: Any, repeats: Any, axis: int | None = None) -> Any:
+def repeat(a: ArrayLike, repeats: ArrayLike, axis: int | None = None) -> Array:
+    """Each element repeated along an axis, all as often or each by its own count.
+
+    >>> import ndgrad.numpy as np
+    >>> np.repeat(np.array([1, 2]), [1, 3])
+    array([1, 2, 2, 2])
+    """
     t, axis = swept_line(as_array(a), axis)
     counts = np.asarray(values_of(repeats))
     if counts.dtype.kind not in "iub":
@@ -264,11 +433,17 @@ def repeat(a: Any, repeats: Any, axis: int | None = None) -> Any:
 # ----- pieces ------------------------------------------------------------------------------------------------------------------
 
 
-def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
+def array_split(ary: ArrayLike, indices_or_sections: Sections, axis: int = 0) -> list[Array]:
+    """Views of pieces along an axis, whose lengths may differ by one.
+
+    >>> import ndgrad.numpy as np
+    >>> np.array_split(np.arange(5), 2)
+    [array([0, 1, 2]), array([3, 4])]
+    """
     t = as_array(ary)
     axis = one_axis(axis, t.ndim)
     length = t.shape[axis]
-    if np.ndim(indices_or_sections) == 0:
+    if isinstance(indices_or_sections, SupportsIndex) and not np.ndim(indices_or_sections):
         count = operator.index(indices_or_sections)
         if count <= 0:
             raise ValueError("number sections must be larger than 0.")
@@ -280,34 +455,73 @@ def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
     return [part(t, axis, slice(start, stop)) for start, stop in itertools.pairwise(stops)]
 
 
-def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
+def split(ary: ArrayLike, indices_or_sections: Sections, axis: int = 0) -> list[Array]:
+    """Views of equal pieces along an axis, or of the pieces between indices.
+
+    >>> import ndgrad.numpy as np
+    >>> np.split(np.arange(4), [1])
+    [array([0]), array([1, 2, 3])]
+    """
     t = as_array(ary)
-    if np.ndim(indices_or_sections) == 0 and t.shape[one_axis(axis, t.ndim)] % operator.index(indices_or_sections):
+    if (
+        isinstance(indices_or_sections, SupportsIndex)
+        and not np.ndim(indices_or_sections)
+        and t.shape[one_axis(axis, t.ndim)] % operator.index(indices_or_sections)
+    ):
         raise ValueError(f"array split does not result in an equal division (shape {t.shape}, axis {axis}, {indices_or_sections} sections)")
     return array_split(t, indices_or_sections, axis)
 
 
-def hsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
+def hsplit(ary: ArrayLike, indices_or_sections: Sections) -> list[Array]:
+    """Views of pieces along the second axis, of a line along its only one.
+
+    >>> import ndgrad.numpy as np
+    >>> np.hsplit(np.arange(4), 2)
+    [array([0, 1]), array([2, 3])]
+    """
     t = _of_rank("hsplit", ary, 1)
     return split(t, indices_or_sections, 1 if t.ndim > 1 else 0)
 
 
-def vsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
+def vsplit(ary: ArrayLike, indices_or_sections: Sections) -> list[Array]:
+    """Views of pieces along the first axis.
+
+    >>> import ndgrad.numpy as np
+    >>> np.vsplit(np.eye(2), 2)
+    [array([[1., 0.]]), array([[0., 1.]])]
+    """
     return split(_of_rank("vsplit", ary, 2), indices_or_sections, 0)
 
 
-def dsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
+def dsplit(ary: ArrayLike, indices_or_sections: Sections) -> list[Array]:
+    """Views of pieces along the third axis.
+
+    >>> import ndgrad.numpy as np
+    >>> [p.shape for p in np.dsplit(np.zeros((1, 2, 4)), 2)]
+    [(1, 2, 2), (1, 2, 2)]
+    """
     return split(_of_rank("dsplit", ary, 3), indices_or_sections, 2)
 
 
-def unstack(x: Any, /, *, axis: int = 0) -> tuple[Any, ...]:
+def unstack(x: ArrayLike, /, *, axis: int = 0) -> tuple[Array, ...]:
+    """Views of the slices along an axis, without it.
+
+    >>> import ndgrad.numpy as np
+    >>> np.unstack(np.eye(2))
+    (array([1., 0.]), array([0., 1.]))
+    """
     t = _of_rank("unstack", x, 1)
     made: tuple[Any, ...] = split_ops.unbind(t, dim=one_axis(axis, t.ndim))
     return made
 
 
-def trim_zeros(filt: Any, trim: str = "fb", axis: Any = None) -> Any:
-    """Without the zeros at the front ('f') and at the back ('b') of each axis."""
+def trim_zeros(filt: ArrayLike, trim: str = "fb", axis: Axes = None) -> Array:
+    """The array without the zeros at the front ('f') and at the back ('b') of each axis.
+
+    >>> import ndgrad.numpy as np
+    >>> np.trim_zeros(np.array([0, 1, 0, 2, 0]))
+    array([1, 0, 2])
+    """
     t = as_array(filt)
     nonzero = np.argwhere(values_of(t))
     dims = many_axes(axis, t.ndim)
@@ -326,37 +540,77 @@ def trim_zeros(filt: Any, trim: str = "fb", axis: Any = None) -> Any:
 # ----- diagonals and triangles -------------------------------------------------------------------------------------------------
 
 
-def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
+def diagonal(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array:
+    """A view of the diagonals of the matrices that two axes span.
+
+    >>> import ndgrad.numpy as np
+    >>> np.diagonal(np.array([[1, 2], [3, 4]]))
+    array([1, 4])
+    """
     t = _of_rank("diagonal", a, 2)
     return triangle_api.diagonal(t, offset, one_axis(axis1, t.ndim), one_axis(axis2, t.ndim))
 
 
-def trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: Any = None) -> Any:
+def trace(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Dtype = None, out: Out = None) -> Array:
+    """The sums of diagonals.
+
+    >>> import ndgrad.numpy as np
+    >>> np.trace(np.array([[1.0, 2.0], [3.0, 4.0]]))
+    array(5.)
+    """
     t = diagonal(a, offset, axis1, axis2)
     return deliver("trace", reduce_ops.sum(with_dtype(t, dtype), dim=(t.ndim - 1,)), out)
 
 
-def diag(v: Any, k: int = 0) -> Any:
+def diag(v: ArrayLike, k: int = 0) -> Array:
+    """The matrix with this diagonal, or the diagonal of a matrix, which is a view.
+
+    >>> import ndgrad.numpy as np
+    >>> np.diag(np.array([1, 2]))
+    array([[1, 0],
+           [0, 2]])
+    """
     t = as_array(v)
     if t.ndim not in (1, 2):
         raise ValueError(f"Input must be 1- or 2-d, and its shape is {t.shape}.")
     return triangle_api.diag(t, k) if t.ndim == 1 else diagonal(t, k)
 
 
-def diagflat(v: Any, k: int = 0) -> Any:
+def diagflat(v: ArrayLike, k: int = 0) -> Array:
+    """The matrix whose diagonal is the flattened array.
+
+    >>> import ndgrad.numpy as np
+    >>> np.diagflat(np.array([[1], [2]]))
+    array([[1, 0],
+           [0, 2]])
+    """
     t = as_array(v)
     return triangle_api.diag(ops.reshape(t, shape=(t.size,)), k)
 
 
-def tril(m: Any, k: int = 0) -> Any:
+def tril(m: ArrayLike, k: int = 0) -> Array:
+    """The lower triangle, zeros above the k-th diagonal.
+
+    >>> import ndgrad.numpy as np
+    >>> np.tril(np.ones((2, 2)))
+    array([[1., 0.],
+           [1., 1.]])
+    """
     return triangle_ops.tril(_square_part(m), diagonal=k)
 
 
-def triu(m: Any, k: int = 0) -> Any:
+def triu(m: ArrayLike, k: int = 0) -> Array:
+    """The upper triangle, zeros below the k-th diagonal.
+
+    >>> import ndgrad.numpy as np
+    >>> np.triu(np.ones((2, 2)))
+    array([[1., 1.],
+           [0., 1.]])
+    """
     return triangle_ops.triu(_square_part(m), diagonal=k)
 
 
-def _square_part(m: Any) -> Any:
+def _square_part(m: ArrayLike) -> Array:
     """A vector counts as the row of a square matrix, over and over."""
     t = as_array(m)
     return broadcast(t, (t.size, t.size)) if t.ndim == 1 else t
@@ -365,8 +619,17 @@ def _square_part(m: Any) -> Any:
 # ----- windows -------------------------------------------------------------------------------------------------------------------
 
 
-def sliding_window_view(x: Any, window_shape: Any, axis: Any = None, *, subok: bool = False, writeable: bool = False) -> Any:
-    """Every window of the given shape, as a view; the windows' dimensions come last."""
+def sliding_window_view(
+    x: ArrayLike, window_shape: Shape, axis: Axes = None, *, subok: bool = False, writeable: bool = False
+) -> Array:
+    """A view of every window of the given shape; the windows' dimensions come last.
+
+    >>> import ndgrad.numpy as np
+    >>> np.lib.stride_tricks.sliding_window_view(np.arange(4), 2)
+    array([[0, 1],
+           [1, 2],
+           [2, 3]])
+    """
     t = as_array(x)
     widths = tuple(window_shape) if hasattr(window_shape, "__iter__") else (window_shape,)
     if axis is None:
@@ -387,9 +650,16 @@ def sliding_window_view(x: Any, window_shape: Any, axis: Any = None, *, subok: b
 
 
 def as_strided(
-    x: Any, shape: Any = None, strides: Any = None, subok: bool = False, writeable: bool = True, *, check_bounds: Any = None
-) -> Any:
-    """A view with any shape and strides (in bytes) into the memory of the array; it must stay within it."""
+    x: ArrayLike, shape: Shape | None = None, strides: Sequence[int] | None = None, subok: bool = False,
+    writeable: bool = True, *, check_bounds: bool | None = None,
+) -> Array:  # fmt: skip
+    """A view with any shape and strides (in bytes) into the memory of the array; it must stay within it.
+
+    >>> import ndgrad.numpy as np
+    >>> np.lib.stride_tricks.as_strided(np.arange(4), (2, 2), (8, 8))
+    array([[0, 1],
+           [1, 2]])
+    """
     t = as_array(x)
     item = np_dtype(t).itemsize
     wanted = t.shape if shape is None else tuple(shape) if hasattr(shape, "__iter__") else (shape,)

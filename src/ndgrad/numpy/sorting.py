@@ -4,7 +4,8 @@ the places at which they stand do not.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
 
 import numpy as np
 
@@ -14,7 +15,6 @@ from ndgrad.autograd.variable import np_dtype
 from ndgrad.numpy.coercion import (
     arranged_like,
     as_array,
-    as_arrays,
     constant,
     flat,
     one_axis,
@@ -29,6 +29,12 @@ from ndgrad.numpy.indexing import take_along_axis
 from ndgrad.ops import arithmetic, join
 from ndgrad.ops import order as ops
 
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from ndgrad._typing import ArrayLike, Axis
+    from ndgrad.numpy._array import Array
+
 __all__ = [
     "argpartition", "argsort", "digitize", "in1d", "intersect1d", "isin", "lexsort", "partition", "searchsorted", "setdiff1d",
     "setxor1d", "sort", "sort_complex", "union1d", "unique", "unique_all", "unique_counts", "unique_inverse", "unique_values",
@@ -37,81 +43,161 @@ __all__ = [
 # ----- order -------------------------------------------------------------------------------------------------------------
 
 
-def _no_fields(name: str, order: Any) -> None:
+def _no_fields(name: str, order: object) -> None:
     if order is not None:
         raise ValueError(f"{name}(): order= names fields of structured arrays, and this one has none. Leave it out.")
 
 
-def sort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stable: bool | None = None, descending: bool = False) -> Any:
-    """A sorted copy; gradients go back to where the elements stood."""
+def sort(
+    a: ArrayLike, axis: Axis = -1, kind: str | None = None, order: None = None, *, stable: bool | None = None,
+    descending: bool = False,
+) -> Array:  # fmt: skip
+    """A sorted copy; gradients go back to where the elements stood. NaN comes last.
+
+    >>> import ndgrad.numpy as np
+    >>> np.sort(np.array([3.0, 1.0, 2.0]))
+    array([1., 2., 3.])
+    """
     _no_fields("sort", order)
     t, axis = swept(as_array(a), axis)
     made = _along(t, values_of(_falling(t, axis)), axis) if descending else ops.sort(t, dim=axis, descending=False)[0]
     return arranged_like(made, t)
 
 
-def argsort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stable: bool | None = None, descending: bool = False) -> Any:
+def argsort(
+    a: ArrayLike, axis: Axis = -1, kind: str | None = None, order: None = None, *, stable: bool | None = None,
+    descending: bool = False,
+) -> Array:  # fmt: skip
+    """The indices that sort an array along an axis.
+
+    >>> import ndgrad.numpy as np
+    >>> np.argsort(np.array([3.0, 1.0, 2.0]))
+    array([1, 2, 0])
+    """
     _no_fields("argsort", order)
     t = as_array(a)
     t, axis = swept(t, None if t.ndim == 0 else axis)
     return _falling(t, axis) if descending else ops.argsort(t, dim=axis, descending=False)
 
 
-def _falling(t: Any, axis: int) -> Any:
+def _falling(t: Array, axis: int) -> Array:
     """The order from the largest to the smallest, in which NaN stands last all the same."""
     if is_inexact(np_dtype(t)):
         return ops.argsort(arithmetic.neg(t), dim=axis, descending=False)
     return ops.argsort(t, dim=axis, descending=True)
 
 
-def sort_complex(a: Any) -> Any:
+def sort_complex(a: ArrayLike) -> Array:
+    """A sorted copy in a complex dtype, by real parts and then by imaginary ones.
+
+    >>> import ndgrad.numpy as np
+    >>> np.sort_complex(np.array([2.0, 1.0]))
+    array([1.+0.j, 2.+0.j])
+    """
     t = sort(a, -1)
     kind, size = np_dtype(t).kind, np_dtype(t).itemsize
     return t if kind == "c" else with_dtype(t, np.complex64 if size <= 2 or (kind == "f" and size == 4) else np.complex128)
 
 
-def partition(a: Any, kth: Any, axis: Any = -1, kind: str = "introselect", order: Any = None) -> Any:
-    """A copy in which the kth elements stand where sorting would put them, the smaller before and the larger behind."""
+def partition(
+    a: ArrayLike, kth: int | Sequence[int], axis: Axis = -1, kind: str = "introselect", order: None = None
+) -> Array:
+    """A copy in which the kth elements stand where sorting would put them, the smaller before and the larger behind.
+
+    >>> import ndgrad.numpy as np
+    >>> np.partition(np.array([3.0, 1.0, 2.0]), 1)[1]
+    array(2.)
+    """
     _no_fields("partition", order)
     t, axis = swept(as_array(a), axis)
     places = np.argpartition(values_of(t), plain(kth), axis)
     return arranged_like(_along(t, places, axis), t)
 
 
-def argpartition(a: Any, kth: Any, axis: Any = -1, kind: str = "introselect", order: Any = None) -> Any:
+def argpartition(
+    a: ArrayLike, kth: int | Sequence[int], axis: Axis = -1, kind: str = "introselect", order: None = None
+) -> Array:
+    """The indices that partition an array.
+
+    >>> import ndgrad.numpy as np
+    >>> np.argpartition(np.array([3.0, 1.0, 2.0]), 1)[1]
+    array(2)
+    """
     _no_fields("argpartition", order)
     t, axis = swept(as_array(a), axis)
     return constant(np.argpartition(values_of(t), plain(kth), axis))
 
 
-def _along(t: Any, places: Any, axis: int) -> Any:
+def _along(t: Array, places: Any, axis: int) -> Array:
     return take_along_axis(t, constant(places), axis)
 
 
-def lexsort(keys: Any, axis: int = -1) -> Any:
+def lexsort(keys: Sequence[ArrayLike], axis: int = -1) -> Array:
+    """The indices that sort by several keys, of which the last counts first.
+
+    >>> import ndgrad.numpy as np
+    >>> np.lexsort((np.array([3, 1, 2]), np.array([0, 1, 0])))
+    array([2, 0, 1])
+    """
     return constant(np.lexsort(plain(keys), axis))
 
 
-def searchsorted(a: Any, v: Any, side: Any = "left", sorter: Any = None) -> Any:
-    """Where values would have to be put in to keep a sorted line sorted."""
+def searchsorted(a: ArrayLike, v: ArrayLike, side: str = "left", sorter: ArrayLike | None = None) -> Array:
+    """The indices at which values would have to be put in to keep a sorted line sorted.
+
+    >>> import ndgrad.numpy as np
+    >>> np.searchsorted(np.array([1.0, 2.0, 3.0]), [1.5, 2.0])
+    array([1, 1])
+    """
     line, values = operands(a, v)
     if line.ndim != 1:
         raise ValueError(f"object of too small depth for desired array: searchsorted() takes a line, and got shape {line.shape}")
     return order_api.searchsorted(line, values, side=side, sorter=None if sorter is None else as_array(sorter))
 
 
-def digitize(x: Any, bins: Any, right: bool = False) -> Any:
+def digitize(x: ArrayLike, bins: ArrayLike, right: bool = False) -> Array:
+    """The number of the bin of each value; bins contain their left edge unless `right` says otherwise.
+
+    >>> import ndgrad.numpy as np
+    >>> np.digitize(np.array([0.5, 1.0, 2.5]), [1.0, 2.0])
+    array([0, 1, 2])
+    """
     return constant(np.asarray(np.digitize(plain(x), plain(bins), right)))
 
 
 # ----- unique values -------------------------------------------------------------------------------------------------------
 
 
+@overload
 def unique(
-    ar: Any, return_index: bool = False, return_inverse: bool = False, return_counts: bool = False, axis: int | None = None, *,
-    equal_nan: bool = True, sorted: bool = True,
+    ar: ArrayLike, return_index: Literal[False] = False, return_inverse: Literal[False] = False,
+    return_counts: Literal[False] = False, axis: int | None = None, *, equal_nan: bool = True, sorted: bool = True,
+) -> Array: ...  # fmt: skip
+@overload
+def unique(
+    ar: ArrayLike, return_index: Literal[True], return_inverse: bool = False, return_counts: bool = False,
+    axis: int | None = None, *, equal_nan: bool = True, sorted: bool = True,
+) -> tuple[Array, ...]: ...  # fmt: skip
+@overload
+def unique(
+    ar: ArrayLike, return_index: bool = False, *, return_inverse: Literal[True], return_counts: bool = False,
+    axis: int | None = None, equal_nan: bool = True, sorted: bool = True,
+) -> tuple[Array, ...]: ...  # fmt: skip
+@overload
+def unique(
+    ar: ArrayLike, return_index: bool = False, return_inverse: bool = False, *, return_counts: Literal[True],
+    axis: int | None = None, equal_nan: bool = True, sorted: bool = True,
+) -> tuple[Array, ...]: ...  # fmt: skip
+def unique(
+    ar: ArrayLike, return_index: bool = False, return_inverse: bool = False, return_counts: bool = False,
+    axis: int | None = None, *, equal_nan: bool = True, sorted: bool = True,
 ) -> Any:  # fmt: skip
-    """The unique elements (or slices along an axis); each carries the gradient of its first occurrence."""
+    """The unique elements (or slices along an axis), sorted; each carries the gradient of its first occurrence.
+
+    >>> import ndgrad.numpy as np
+    >>> np.unique(np.array([2.0, 1.0, 2.0]), return_counts=True)
+    (array([1., 2.]), array([1, 2]))
+    """
     t = as_array(ar)
     found = np.unique(values_of(t), True, return_inverse, return_counts, axis, equal_nan=equal_nan)  # type: ignore[call-overload]  # NumPy's stubs list no call with flags that are not literal
     values = flat(t)[found[1]] if axis is None else taken(t, one_axis(axis, t.ndim), found[1])
@@ -119,15 +205,38 @@ def unique(
     return (values, *extras) if extras else values
 
 
-def _named(name: str, x: Any) -> Any:
-    """NumPy's named result with the values taken from the differentiable input."""
+class UniqueAllResult(NamedTuple):
+    """Unique values, the places of the first of each, for each element the place of its value, and how often each occurs."""
+
+    values: Array
+    indices: Array
+    inverse_indices: Array
+    counts: Array
+
+
+class UniqueCountsResult(NamedTuple):
+    """Unique values, and how often each occurs."""
+
+    values: Array
+    counts: Array
+
+
+class UniqueInverseResult(NamedTuple):
+    """Unique values, and for each element the place of its value."""
+
+    values: Array
+    inverse_indices: Array
+
+
+def _unique(name: str, x: ArrayLike) -> tuple[Array, ...]:
+    """What NumPy's function finds, with the values taken from the differentiable input."""
     t = as_array(x)
     found = getattr(np, name)(values_of(t))
-    values = _picked(t, found if isinstance(found, np.ndarray) else found.values)
-    return values if isinstance(found, np.ndarray) else type(found)(values, *as_arrays(tuple(found[1:])))
+    values, *others = (found,) if isinstance(found, np.ndarray) else found
+    return (_picked(t, values), *map(constant, others))
 
 
-def _picked(t: Any, wanted: Any) -> Any:
+def _picked(t: Array, wanted: NDArray[Any]) -> Array:
     """The elements with these values, in their order, which NumPy does not promise to be rising."""
     _, first = np.unique(values_of(t), return_index=True, equal_nan=False)
     places = np.empty(len(wanted), np.intp)
@@ -135,49 +244,114 @@ def _picked(t: Any, wanted: Any) -> Any:
     return flat(t)[places]
 
 
-def unique_all(x: Any) -> Any:
-    return _named("unique_all", x)
+def unique_all(x: ArrayLike) -> UniqueAllResult:
+    """Unique values, indices of their first occurrences, inverse indices and counts.
+
+    >>> import ndgrad.numpy as np
+    >>> np.unique_all(np.array([2.0, 1.0, 2.0])).counts
+    array([1, 2])
+    """
+    return UniqueAllResult(*_unique("unique_all", x))
 
 
-def unique_counts(x: Any) -> Any:
-    return _named("unique_counts", x)
+def unique_counts(x: ArrayLike) -> UniqueCountsResult:
+    """Unique values and how often each occurs.
+
+    >>> import ndgrad.numpy as np
+    >>> np.unique_counts(np.array([2.0, 1.0, 2.0])).values
+    array([1., 2.])
+    """
+    return UniqueCountsResult(*_unique("unique_counts", x))
 
 
-def unique_inverse(x: Any) -> Any:
-    return _named("unique_inverse", x)
+def unique_inverse(x: ArrayLike) -> UniqueInverseResult:
+    """Unique values and the indices that rebuild the array from them.
+
+    >>> import ndgrad.numpy as np
+    >>> np.unique_inverse(np.array([2.0, 1.0, 2.0])).inverse_indices
+    array([1, 0, 1])
+    """
+    return UniqueInverseResult(*_unique("unique_inverse", x))
 
 
-def unique_values(x: Any) -> Any:
-    return _named("unique_values", x)
+def unique_values(x: ArrayLike) -> Array:
+    """Unique values.
+
+    >>> import ndgrad.numpy as np
+    >>> np.unique_values(np.array([2.0, 1.0, 2.0]))
+    array([1., 2.])
+    """
+    return _unique("unique_values", x)[0]
 
 
 # ----- sets ------------------------------------------------------------------------------------------------------------------
 
 
-def isin(element: Any, test_elements: Any, assume_unique: bool = False, invert: bool = False, *, kind: Any = None) -> Any:
+def isin(
+    element: ArrayLike, test_elements: ArrayLike, assume_unique: bool = False, invert: bool = False, *,
+    kind: Literal["sort", "table"] | None = None,
+) -> Array:  # fmt: skip
+    """Whether each element is one of the test elements.
+
+    >>> import ndgrad.numpy as np
+    >>> np.isin(np.array([1, 2, 3]), [2, 4])
+    array([False,  True, False])
+    """
     return constant(np.asarray(np.isin(plain(element), plain(test_elements), assume_unique, invert, kind=kind)))
 
 
-def in1d(ar1: Any, ar2: Any, assume_unique: bool = False, invert: bool = False, *, kind: Any = None) -> Any:
-    """isin() of the flattened array, as it was before NumPy 2."""
+def in1d(
+    ar1: ArrayLike, ar2: ArrayLike, assume_unique: bool = False, invert: bool = False, *,
+    kind: Literal["sort", "table"] | None = None,
+) -> Array:  # fmt: skip
+    """isin() of the flattened array, as it was before NumPy 2.
+
+    >>> import ndgrad.numpy as np
+    >>> np.isin(np.array([1, 2, 3]), [2, 4])
+    array([False,  True, False])
+    """
     return isin(flat(as_array(ar1)), ar2, assume_unique, invert, kind=kind)
 
 
-def intersect1d(ar1: Any, ar2: Any, assume_unique: bool = False, return_indices: bool = False) -> Any:
-    """The values that both have; the gradient goes to the first of the two."""
+@overload
+def intersect1d(
+    ar1: ArrayLike, ar2: ArrayLike, assume_unique: bool = False, return_indices: Literal[False] = False
+) -> Array: ...
+@overload
+def intersect1d(
+    ar1: ArrayLike, ar2: ArrayLike, assume_unique: bool = False, *, return_indices: Literal[True]
+) -> tuple[Array, Array, Array]: ...
+def intersect1d(ar1: ArrayLike, ar2: ArrayLike, assume_unique: bool = False, return_indices: bool = False) -> Any:
+    """The values that both arrays have, sorted; the gradient goes to the first of the two.
+
+    >>> import ndgrad.numpy as np
+    >>> np.intersect1d(np.array([3, 1, 2]), [2, 3])
+    array([2, 3])
+    """
     t = as_array(ar1)
     _, first, second = np.intersect1d(values_of(t), values_of(ar2), assume_unique, return_indices=True)
     values = flat(t)[first]
     return (values, constant(first), constant(second)) if return_indices else values
 
 
-def setdiff1d(ar1: Any, ar2: Any, assume_unique: bool = False) -> Any:
+def setdiff1d(ar1: ArrayLike, ar2: ArrayLike, assume_unique: bool = False) -> Array:
+    """The values of the first array that the second does not have, sorted.
+
+    >>> import ndgrad.numpy as np
+    >>> np.setdiff1d(np.array([3, 1, 2]), [2])
+    array([1, 3])
+    """
     t = flat(as_array(ar1)) if assume_unique else unique(ar1)
     return t[np.flatnonzero(np.isin(values_of(t), values_of(ar2), assume_unique=True, invert=True))]
 
 
-def setxor1d(ar1: Any, ar2: Any, assume_unique: bool = False) -> Any:
-    """The values that only one of the two has."""
+def setxor1d(ar1: ArrayLike, ar2: ArrayLike, assume_unique: bool = False) -> Array:
+    """The values that only one of the two has, sorted.
+
+    >>> import ndgrad.numpy as np
+    >>> np.setxor1d(np.array([1, 2]), [2, 3])
+    array([1, 3])
+    """
     pieces = [as_array(a) if assume_unique else unique(a) for a in (ar1, ar2)]
     t = join.cat(*operands(*(flat(p) for p in pieces)), dim=0)
     order = np.argsort(values_of(t), kind="stable")
@@ -186,5 +360,11 @@ def setxor1d(ar1: Any, ar2: Any, assume_unique: bool = False) -> Any:
     return t[order[changes[1:] & changes[:-1]]]
 
 
-def union1d(ar1: Any, ar2: Any) -> Any:
+def union1d(ar1: ArrayLike, ar2: ArrayLike) -> Array:
+    """The values that one of the two has, sorted.
+
+    >>> import ndgrad.numpy as np
+    >>> np.union1d(np.array([1, 2]), [2, 3])
+    array([1, 2, 3])
+    """
     return unique(join.cat(*operands(*(flat(as_array(a)) for a in (ar1, ar2))), dim=0))

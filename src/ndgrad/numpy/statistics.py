@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -38,6 +38,12 @@ from ndgrad.ops import reduce as reduce_ops
 from ndgrad.ops import shape as shape_ops
 from ndgrad.storage import sample_of
 
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from ndgrad._typing import ArrayLike, Axes, Dtype, Out
+    from ndgrad.numpy._array import Array
+
 __all__ = [
     "bincount", "corrcoef", "cov", "histogram", "histogram2d", "histogram_bin_edges", "histogramdd", "median", "nanmedian",
     "nanpercentile", "nanquantile", "percentile", "quantile",
@@ -58,41 +64,74 @@ _STEPS = frozenset(("inverted_cdf", "closest_observation", "lower", "higher", "n
 
 
 def quantile(
-    a: Any, q: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, method: str = "linear", keepdims: bool = False, *,
-    weights: Any = None, interpolation: Any = None,
-) -> Any:  # fmt: skip
-    """The q-th quantiles along axes, by any of NumPy's methods; differentiable in the sample, and in q where the method is continuous."""
+    a: ArrayLike, q: ArrayLike, axis: Axes = None, out: Out = None, overwrite_input: bool = False,
+    method: str = "linear", keepdims: bool = False, *, weights: ArrayLike | None = None,
+    interpolation: str | None = None,
+) -> Array:  # fmt: skip
+    """The q-th quantiles along axes, by any of NumPy's methods; differentiable in the sample, and in q where the method
+    is continuous.
+
+    >>> import ndgrad.numpy as np
+    >>> x = np.array([1.0, 2.0, 4.0]).requires_grad_()
+    >>> np.quantile(x, 0.75).backward()
+    >>> x.grad
+    array([0. , 0.5, 0.5])
+    """
     return deliver("quantile", _quantile("quantile", a, as_array(q), axis, interpolation or method, keepdims, weights, False), out)
 
 
 def percentile(
-    a: Any, q: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, method: str = "linear", keepdims: bool = False, *,
-    weights: Any = None, interpolation: Any = None,
-) -> Any:  # fmt: skip
+    a: ArrayLike, q: ArrayLike, axis: Axes = None, out: Out = None, overwrite_input: bool = False,
+    method: str = "linear", keepdims: bool = False, *, weights: ArrayLike | None = None,
+    interpolation: str | None = None,
+) -> Array:  # fmt: skip
+    """The q-th percentiles along axes: quantiles with q from 0 to 100.
+
+    >>> import ndgrad.numpy as np
+    >>> np.percentile(np.array([1.0, 2.0, 4.0]), 50)
+    array(2.)
+    """
     return deliver(
         "percentile", _quantile("percentile", a, as_array(q) / 100, axis, interpolation or method, keepdims, weights, False), out
     )
 
 
 def nanquantile(
-    a: Any, q: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, method: str = "linear", keepdims: Any = NO_VALUE, *,
-    weights: Any = None, interpolation: Any = None,
-) -> Any:  # fmt: skip
+    a: ArrayLike, q: ArrayLike, axis: Axes = None, out: Out = None, overwrite_input: bool = False,
+    method: str = "linear", keepdims: bool = NO_VALUE, *, weights: ArrayLike | None = None,
+    interpolation: str | None = None,
+) -> Array:  # fmt: skip
+    """Quantiles along axes of the elements that are not NaN.
+
+    >>> import ndgrad.numpy as np
+    >>> np.nanquantile(np.array([1.0, np.nan, 4.0]), 0.5)
+    array(2.5)
+    """
     keep = keepdims is not NO_VALUE and bool(keepdims)
     return deliver("nanquantile", _quantile("nanquantile", a, as_array(q), axis, interpolation or method, keep, weights, True), out)
 
 
 def nanpercentile(
-    a: Any, q: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, method: str = "linear", keepdims: Any = NO_VALUE, *,
-    weights: Any = None, interpolation: Any = None,
-) -> Any:  # fmt: skip
+    a: ArrayLike, q: ArrayLike, axis: Axes = None, out: Out = None, overwrite_input: bool = False,
+    method: str = "linear", keepdims: bool = NO_VALUE, *, weights: ArrayLike | None = None,
+    interpolation: str | None = None,
+) -> Array:  # fmt: skip
+    """Percentiles along axes of the elements that are not NaN.
+
+    >>> import ndgrad.numpy as np
+    >>> np.nanpercentile(np.array([1.0, np.nan, 4.0]), 50)
+    array(2.5)
+    """
     keep = keepdims is not NO_VALUE and bool(keepdims)
     return deliver(
         "nanpercentile", _quantile("nanpercentile", a, as_array(q) / 100, axis, interpolation or method, keep, weights, True), out
     )
 
 
-def _quantile(name: str, a: Any, q: Any, axis: Any, method: str, keepdims: bool, weights: Any, skip_nan: bool) -> Any:
+def _quantile(
+    name: str, a: ArrayLike, q: Array, axis: Axes, method: str, keepdims: bool, weights: ArrayLike | None,
+    skip_nan: bool,
+) -> Array:  # fmt: skip
     t = as_array(a)
     if np_dtype(t).kind == "c":
         raise TypeError(f"{name}(): a must be an array of real numbers, and is {np_dtype(t)}.")
@@ -121,7 +160,7 @@ def _quantile(name: str, a: Any, q: Any, axis: Any, method: str, keepdims: bool,
     return shape_ops.reshape(made, shape=(*chosen.shape, *reduced_shape(t, dims, keepdims)))
 
 
-def _ranks(ranked: Any, q: Any, method: str) -> tuple[Any, Any]:
+def _ranks(ranked: Array, q: NDArray[Any], method: str) -> tuple[NDArray[Any], NDArray[Any]]:
     """The fractional ranks of the quantiles, which all lines have in common, and how many elements a line has."""
     n = ranked.shape[-1]
     if n == 0:
@@ -130,7 +169,7 @@ def _ranks(ranked: Any, q: Any, method: str) -> tuple[Any, Any]:
     return ranks, np.asarray(float(n))
 
 
-def _ranks_without_nan(ranked: Any, q: Any, method: str) -> tuple[Any, Any]:
+def _ranks_without_nan(ranked: Array, q: NDArray[Any], method: str) -> tuple[NDArray[Any], NDArray[Any]]:
     """As `_ranks`, for every line, of which the elements that are not NaN count; the number is NaN where there are none."""
     values = values_of(ranked)
     counts = values.shape[-1] - (np.isnan(values).sum(axis=-1) if is_floating(values.dtype) else np.zeros(values.shape[:-1], int))
@@ -140,7 +179,9 @@ def _ranks_without_nan(ranked: Any, q: Any, method: str) -> tuple[Any, Any]:
     return ranks, np.where(counts == 0, np.nan, counts.astype(float))
 
 
-def _weighted_ranks(t: Any, lines: Any, dims: tuple[int, ...], q: Any, method: str, weights: Any, skip_nan: bool) -> tuple[Any, Any, Any]:
+def _weighted_ranks(
+    t: Array, lines: Array, dims: tuple[int, ...], q: NDArray[Any], method: str, weights: ArrayLike, skip_nan: bool
+) -> tuple[Array, NDArray[Any], NDArray[Any]]:
     """As `_ranks`, where each element has a weight; such quantiles step, so the weights have no derivative."""
     w = as_array(weights)
     if w.shape != t.shape:
@@ -163,7 +204,7 @@ def _weighted_ranks(t: Any, lines: Any, dims: tuple[int, ...], q: Any, method: s
     return sorted_, ranks, valid
 
 
-def _between(ranked: Any, ranks: Any, valid: Any, q: Any, method: str) -> Any:
+def _between(ranked: Array, ranks: NDArray[Any], valid: NDArray[Any], q: Array, method: str) -> Array:
     """Between the elements around the ranks; the way from one to the other depends on q."""
     below, above = np.floor(ranks).astype(np.intp), np.ceil(ranks).astype(np.intp)
     lower = _picked(ranked, below)
@@ -182,22 +223,37 @@ def _between(ranked: Any, ranks: Any, valid: Any, q: Any, method: str) -> Any:
     return arithmetic.lerp(lower, _picked(ranked, above), way)
 
 
-def _picked(ranked: Any, ranks: Any) -> Any:
+def _picked(ranked: Array, ranks: NDArray[Any]) -> Array:
     """The elements of these ranks in every line, in which the ranks may be all alike."""
     last = ranked.ndim - 1
     return part(ranked, last, ranks) if ranks.ndim == 1 else extremum.pick_along(ranked, constant(ranks), dim=last)
 
 
-def median(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, keepdims: bool = False) -> Any:
-    """The median along axes; of an even number the mean of the middle two, which share the gradient."""
+def median(
+    a: ArrayLike, axis: Axes = None, out: Out = None, overwrite_input: bool = False, keepdims: bool = False
+) -> Array:
+    """The median along axes; of an even number the mean of the middle two, which share the gradient.
+
+    >>> import ndgrad.numpy as np
+    >>> np.median(np.array([1.0, 5.0, 2.0, 4.0]))
+    array(3.)
+    """
     return deliver("median", _median("median", a, axis, keepdims, False), out)
 
 
-def nanmedian(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, keepdims: Any = NO_VALUE) -> Any:
+def nanmedian(
+    a: ArrayLike, axis: Axes = None, out: Out = None, overwrite_input: bool = False, keepdims: bool = NO_VALUE
+) -> Array:
+    """The median along axes of the elements that are not NaN.
+
+    >>> import ndgrad.numpy as np
+    >>> np.nanmedian(np.array([1.0, np.nan, 4.0]))
+    array(2.5)
+    """
     return deliver("nanmedian", _median("nanmedian", a, axis, keepdims is not NO_VALUE and bool(keepdims), True), out)
 
 
-def _median(name: str, a: Any, axis: Any, keepdims: bool, skip_nan: bool) -> Any:
+def _median(name: str, a: ArrayLike, axis: Axes, keepdims: bool, skip_nan: bool) -> Array:
     t = inexact(as_array(a))
     if not math.prod(t.shape[d] for d in many_axes(axis, t.ndim)):
         warnings.warn("Mean of empty slice", RuntimeWarning, stacklevel=3)
@@ -213,7 +269,7 @@ def _median(name: str, a: Any, axis: Any, keepdims: bool, skip_nan: bool) -> Any
 # ----- covariance --------------------------------------------------------------------------------------------------------------
 
 
-def _variables(m: Any, y: Any, rowvar: bool, dtype: Any) -> Any:
+def _variables(m: ArrayLike, y: ArrayLike | None, rowvar: bool, dtype: Dtype) -> Array:
     """The observations as a matrix with one variable in each row."""
     t = as_array(m)
     if t.ndim > 2:
@@ -232,10 +288,16 @@ def _variables(m: Any, y: Any, rowvar: bool, dtype: Any) -> Any:
 
 
 def cov(
-    m: Any, y: Any = None, rowvar: bool = True, bias: bool = False, ddof: int | None = None, fweights: Any = None, aweights: Any = None, *,
-    dtype: Any = None,
-) -> Any:  # fmt: skip
-    """The covariances of variables, with observation weights; differentiable in the `aweights` too."""
+    m: ArrayLike, y: ArrayLike | None = None, rowvar: bool = True, bias: bool = False, ddof: int | None = None,
+    fweights: ArrayLike | None = None, aweights: ArrayLike | None = None, *, dtype: Dtype = None,
+) -> Array:  # fmt: skip
+    """The covariances of variables (rows), with observation weights; differentiable in the `aweights` too.
+
+    >>> import ndgrad.numpy as np
+    >>> np.cov(np.array([[1.0, 2.0, 3.0], [2.0, 4.0, 6.0]]))
+    array([[1., 2.],
+           [2., 4.]])
+    """
     if ddof is not None and ddof != int(ddof):
         raise ValueError("ddof must be integer")
     x = _variables(m, y, rowvar, dtype)
@@ -254,16 +316,30 @@ def cov(
     return statistics_api.cov(x, correction=correction, fweights=fweights, aweights=aweights)
 
 
-def corrcoef(x: Any, y: Any = None, rowvar: bool = True, *, bias: Any = None, ddof: Any = None, dtype: Any = None) -> Any:
-    """The correlations of variables; `bias` and `ddof`, which older NumPys still take, cancel out."""
+def corrcoef(
+    x: ArrayLike, y: ArrayLike | None = None, rowvar: bool = True, *, bias: object = None, ddof: object = None,
+    dtype: Dtype = None,
+) -> Array:  # fmt: skip
+    """The correlations of variables; `bias` and `ddof`, which older NumPys still take, cancel out.
+
+    >>> import ndgrad.numpy as np
+    >>> np.corrcoef(np.array([[1.0, 2.0, 3.0], [3.0, 2.0, 1.0]])).round(6)
+    array([[ 1., -1.],
+           [-1.,  1.]])
+    """
     return statistics_api.corrcoef(_variables(x, y, rowvar, dtype))
 
 
 # ----- counts ------------------------------------------------------------------------------------------------------------------
 
 
-def bincount(x: Any, /, weights: Any = None, minlength: Any = 0) -> Any:
-    """How often each integer occurs, or the sum of its weights, which are differentiable."""
+def bincount(x: ArrayLike, /, weights: ArrayLike | None = None, minlength: int = 0) -> Array:
+    """How often each integer occurs, or the sum of its weights, which are differentiable.
+
+    >>> import ndgrad.numpy as np
+    >>> np.bincount(np.array([1, 3, 3]))
+    array([0, 1, 0, 2])
+    """
     numbers = values_of(x)
     counted = np.bincount(numbers, None, minlength)
     if weights is None:
@@ -271,7 +347,7 @@ def bincount(x: Any, /, weights: Any = None, minlength: Any = 0) -> Any:
     return _weighted(numbers, with_dtype(as_array(weights), np.float64), len(counted))
 
 
-def _weighted(places: Any, weights: Any, count: int) -> Any:
+def _weighted(places: NDArray[Any], weights: Array, count: int) -> Array:
     """Sums of the weights of each place; places outside [0, count) are left out."""
     if weights.shape != places.shape:
         raise ValueError(f"The weights and list don't have the same length: {weights.shape} and {places.shape}")
@@ -279,15 +355,22 @@ def _weighted(places: Any, weights: Any, count: int) -> Any:
     return index.index_add_zeros(weights[inside], constant(places[inside]), shape=(count,))
 
 
-def histogram_bin_edges(a: Any, bins: Any = 10, range: Any = None, weights: Any = None) -> Any:
-    """The edges of bins; without a range they follow the smallest and the largest element, gradients included."""
+def histogram_bin_edges(
+    a: ArrayLike, bins: ArrayLike | str = 10, range: Sequence[Any] | None = None, weights: ArrayLike | None = None
+) -> Array:
+    """The edges of bins; without a range they follow the smallest and the largest element, gradients included.
+
+    >>> import ndgrad.numpy as np
+    >>> np.histogram_bin_edges(np.array([0.0, 1.0, 4.0]), bins=2)
+    array([0., 2., 4.])
+    """
     if np.ndim(bins) == 1:
         return as_array(bins)
     t = flat(as_array(a))
     return _edges(t, np.histogram_bin_edges(values_of(t), plain(bins), plain(range), plain(weights)), range)
 
 
-def _edges(t: Any, edges: Any, range: Any) -> Any:
+def _edges(t: Array, edges: NDArray[Any], range: Sequence[Any] | None) -> Array:
     """Even edges: between the ends of the range, or between the extremes of the sample, or around these where they coincide."""
     ends = () if range is None else tuple(range)
     if not (at_stake(ends) if ends else t.size and at_stake(t)):
@@ -299,14 +382,22 @@ def _edges(t: Any, edges: Any, range: Any) -> Any:
     return selection.where(constant(np.arange(len(edges)) == len(edges) - 1), high, low + (high - low) * steps)
 
 
-def _bins_of(values: Any, edges: Any) -> Any:
+def _bins_of(values: NDArray[Any], edges: NDArray[Any]) -> NDArray[Any]:
     """The bin of each value: bins contain their left edge, and the last one its right edge too."""
     places = np.searchsorted(edges, values, "right") - 1
     return np.where(values == edges[-1], len(edges) - 2, places)
 
 
-def histogram(a: Any, bins: Any = 10, range: Any = None, density: Any = None, weights: Any = None) -> tuple[Any, Any]:
-    """Counts in bins, or sums of weights; differentiable in the weights, and the edges in the sample."""
+def histogram(
+    a: ArrayLike, bins: ArrayLike | str = 10, range: Sequence[Any] | None = None, density: bool | None = None,
+    weights: ArrayLike | None = None,
+) -> tuple[Array, Array]:  # fmt: skip
+    """Counts in bins, or sums of weights, and the edges; differentiable in the weights, and the edges in the sample.
+
+    >>> import ndgrad.numpy as np
+    >>> np.histogram(np.array([0.0, 1.0, 4.0]), bins=2)
+    (array([2, 1]), array([0., 2., 4.]))
+    """
     t = flat(as_array(a))
     edges = histogram_bin_edges(t, bins, range, weights)
     plain_edges = values_of(edges)
@@ -323,8 +414,18 @@ def histogram(a: Any, bins: Any = 10, range: Any = None, density: Any = None, we
     return counts, edges
 
 
-def histogramdd(sample: Any, bins: Any = 10, range: Any = None, density: Any = None, weights: Any = None) -> tuple[Any, list[Any]]:
-    """Counts in boxes, or sums of weights; differentiable in the weights, and the edges in the sample."""
+def histogramdd(
+    sample: ArrayLike | Sequence[ArrayLike], bins: Any = 10, range: Sequence[Any] | None = None,
+    density: bool | None = None, weights: ArrayLike | None = None,
+) -> tuple[Array, list[Array]]:  # fmt: skip
+    """Counts in boxes, or sums of weights, and the edges of each dimension; differentiable in the weights, and the
+    edges in the sample.
+
+    >>> import ndgrad.numpy as np
+    >>> np.histogramdd(np.array([[0.0, 0.0], [1.0, 1.0]]), bins=2)[0]
+    array([[1., 0.],
+           [0., 1.]])
+    """
     columns = _columns(sample)
     points = np.stack([values_of(c) for c in columns], 1) if columns else np.empty((0, 0))
     counts, edges = np.histogramdd(points, plain(bins), plain(range))
@@ -350,7 +451,7 @@ def histogramdd(sample: Any, bins: Any = 10, range: Any = None, density: Any = N
     return result, borders
 
 
-def _columns(sample: Any) -> list[Any]:
+def _columns(sample: Any) -> list[Array]:
     if isinstance(sample, (list, tuple)):
         return [flat(as_array(s)) for s in sample]
     t = as_array(sample)
@@ -358,8 +459,18 @@ def _columns(sample: Any) -> list[Any]:
     return [t[:, d] for d in np.arange(t.shape[1])]
 
 
-def histogram2d(x: Any, y: Any, bins: Any = 10, range: Any = None, density: Any = None, weights: Any = None) -> tuple[Any, Any, Any]:
-    if np.ndim(x) != 1 or len(x) != len(y):
+def histogram2d(
+    x: ArrayLike, y: ArrayLike, bins: Any = 10, range: Sequence[Any] | None = None, density: bool | None = None,
+    weights: ArrayLike | None = None,
+) -> tuple[Array, Array, Array]:  # fmt: skip
+    """Counts in rectangles, or sums of weights, and the edges of both axes.
+
+    >>> import ndgrad.numpy as np
+    >>> np.histogram2d([0.0, 1.0], [0.0, 1.0], bins=2)[0]
+    array([[1., 0.],
+           [0., 1.]])
+    """
+    if np.ndim(x) != 1 or np.shape(x) != np.shape(y):
         raise ValueError("x and y must have the same length.")
     if not isinstance(bins, (list, tuple)) and np.ndim(bins) == 1:
         bins = [bins, bins]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -36,6 +36,10 @@ from ndgrad.ops import arithmetic, extremum, index, join, reduce, scan, selectio
 from ndgrad.ops import fill as fill_ops
 from ndgrad.ops import shape as shape_ops
 
+if TYPE_CHECKING:
+    from ndgrad._typing import ArrayLike, Axes, Dtype, Out
+    from ndgrad.numpy._array import Array
+
 
 class _NoValue:
     def __repr__(self) -> str:
@@ -48,22 +52,22 @@ NO_VALUE: Any = _NoValue()
 # ----- reduce --------------------------------------------------------------------------------------------------------------
 
 
-def _all_or_dims(whole: Any, along: Any, t: Any, dims: tuple[int, ...], keepdims: bool, **settings: Any) -> Any:
+def _all_or_dims(whole: Any, along: Any, t: Array, dims: tuple[int, ...], keepdims: bool, **settings: Any) -> Array:
     if len(dims) == t.ndim and not keepdims:
         return whole(t, **settings)
     return along(t, dim=dims, keepdim=keepdims, **settings)
 
 
-def _kept_dtype(t: Any) -> Any:
+def _kept_dtype(t: Array) -> np.dtype[Any] | None:
     """Integers were widened already where NumPy widens them, and must not be widened again."""
     return None if is_inexact(np_dtype(t)) else np_dtype(t)
 
 
-def _sum(t: Any, dims: tuple[int, ...], keepdims: bool) -> Any:
+def _sum(t: Array, dims: tuple[int, ...], keepdims: bool) -> Array:
     return _all_or_dims(reduce.sum_all, reduce.sum, t, dims, keepdims, dtype=_kept_dtype(t))
 
 
-def _prod(t: Any, dims: tuple[int, ...], keepdims: bool) -> Any:
+def _prod(t: Array, dims: tuple[int, ...], keepdims: bool) -> Array:
     if len(dims) == t.ndim and not keepdims:
         return reduce.prod_all(t, dtype=_kept_dtype(t))
     if len(dims) == 1:
@@ -76,7 +80,7 @@ def _extremum(whole: Any, along: Any) -> Callable[..., Any]:
     return lambda t, dims, keepdims: _all_or_dims(whole, along, t, dims, keepdims)
 
 
-def _logsumexp(t: Any, dims: tuple[int, ...], keepdims: bool) -> Any:
+def _logsumexp(t: Array, dims: tuple[int, ...], keepdims: bool) -> Array:
     return softmax.logsumexp(t, dim=dims, keepdim=keepdims)
 
 
@@ -96,20 +100,20 @@ _REDUCTIONS: dict[Any, Callable[..., Any]] = {
 }
 
 
-def joined(t: Any, dims: Sequence[int]) -> Any:
+def joined(t: Array, dims: Sequence[int]) -> Array:
     """The given axes as one, the last."""
     rest = [d for d in range(t.ndim) if d not in dims]
     return shape_ops.reshape(permuted(t, (*rest, *dims)), shape=(*(t.shape[d] for d in rest), math.prod(t.shape[d] for d in dims)))
 
 
-def reduced_shape(t: Any, dims: Sequence[int], keepdims: bool) -> tuple[int, ...]:
+def reduced_shape(t: Array, dims: Sequence[int], keepdims: bool) -> tuple[int, ...]:
     return tuple(1 if d in dims else n for d, n in enumerate(t.shape) if keepdims or d not in dims)
 
 
 def reduce_along(
-    ufunc: Any, array: Any, axis: Any = 0, dtype: Any = None, out: Any = None, keepdims: bool = False, initial: Any = NO_VALUE,
-    where: Any = True,
-) -> Any:  # fmt: skip
+    ufunc: np.ufunc, array: ArrayLike, axis: Axes = 0, dtype: Dtype = None, out: Out = None, keepdims: bool = False,
+    initial: ArrayLike = NO_VALUE, where: ArrayLike = True,
+) -> Array:  # fmt: skip
     """`ufunc.reduce(array, ...)`."""
     t = as_array(array)
     dims = many_axes(axis, t.ndim)
@@ -151,7 +155,7 @@ def reduce_along(
     return deliver(ufunc.__name__, result, out)
 
 
-def reduction_dtype(ufunc: Any, have: Any, dtype: Any) -> Any:
+def reduction_dtype(ufunc: np.ufunc, have: np.dtype[Any], dtype: Dtype) -> np.dtype[Any]:
     """What a reduction computes in: the given dtype; sums and products of small integers in the machine's integer."""
     if dtype is not None:
         return np.dtype(dtype)
@@ -164,21 +168,21 @@ def reduction_dtype(ufunc: Any, have: Any, dtype: Any) -> Any:
     return have
 
 
-def _absorbs(ufunc: Any) -> bool:
+def _absorbs(ufunc: np.ufunc) -> bool:
     """Whether combining with the start again and again changes nothing, so that masked elements can be replaced by it."""
     return ufunc in _REDUCTIONS
 
 
-def _start(ufunc: Any, t: Any, dims: Sequence[int], initial: Any, where: Any) -> Any:
+def _start(ufunc: np.ufunc, t: Array, dims: tuple[int, ...], initial: Any, where: Any) -> Any:
     """The element that a masked one is replaced by: the identity, or an extremum's `initial`."""
-    if where is True and math.prod(t.shape[d] for d in dims):
+    if where is True and 0 not in [t.shape[d] for d in dims]:
         return None if initial is NO_VALUE else initial
     if initial is not NO_VALUE and initial is not None and (where is True or ufunc in (np.maximum, np.minimum) or not _absorbs(ufunc)):
         return initial
     return -math.inf if ufunc is np.logaddexp else ufunc.identity
 
 
-def _fold(ufunc: Any, t: Any, dims: Sequence[int], keepdims: bool, initial: Any) -> Any:
+def _fold(ufunc: np.ufunc, t: Array, dims: Sequence[int], keepdims: bool, initial: Any) -> Array:
     """One element after the other; of several axes, only where the order cannot matter, as in NumPy."""
     if len(dims) > 1 and ufunc.identity is None and ufunc not in (np.fmax, np.fmin):
         raise ValueError(f"reduction operation {ufunc.__name__!r} is not reorderable, so at most one axis may be specified")
@@ -192,7 +196,7 @@ def _fold(ufunc: Any, t: Any, dims: Sequence[int], keepdims: bool, initial: Any)
     return shape_ops.reshape(total, shape=reduced_shape(t, dims, True)) if keepdims else total
 
 
-def _fold_masked(ufunc: Any, t: Any, mask: Any, dims: Sequence[int], keepdims: bool, start: Any) -> Any:
+def _fold_masked(ufunc: np.ufunc, t: Array, mask: Array, dims: Sequence[int], keepdims: bool, start: Any) -> Array:
     lines, chosen = joined(t, dims), joined(broadcast(mask, t.shape), dims)
     total = with_dtype(broadcast(as_array(start), lines.shape[:-1]), np_dtype(t))
     for i in range(lines.shape[-1]):
@@ -200,7 +204,7 @@ def _fold_masked(ufunc: Any, t: Any, mask: Any, dims: Sequence[int], keepdims: b
     return shape_ops.reshape(total, shape=reduced_shape(t, dims, True)) if keepdims else total
 
 
-def _check_binary(ufunc: Any, method: str) -> None:
+def _check_binary(ufunc: np.ufunc, method: str) -> None:
     implementation(ufunc)
     if ufunc.nin != 2:
         raise ValueError(f"{method} only supported for binary functions, and {ufunc.__name__} takes {ufunc.nin}.")
@@ -220,7 +224,7 @@ _SCANS: dict[Any, Callable[..., Any]] = {
 }
 
 
-def accumulate(ufunc: Any, array: Any, axis: int = 0, dtype: Any = None, out: Any = None) -> Any:
+def accumulate(ufunc: np.ufunc, array: ArrayLike, axis: int = 0, dtype: Dtype = None, out: Out = None) -> Array:
     """`ufunc.accumulate(array, ...)`."""
     _check_binary(ufunc, "accumulate")
     t = as_array(array)
@@ -244,7 +248,9 @@ def accumulate(ufunc: Any, array: Any, axis: int = 0, dtype: Any = None, out: An
 # ----- reduceat, outer ---------------------------------------------------------------------------------------------------------
 
 
-def reduceat(ufunc: Any, array: Any, indices: Any, axis: int = 0, dtype: Any = None, out: Any = None) -> Any:
+def reduceat(
+    ufunc: np.ufunc, array: ArrayLike, indices: ArrayLike, axis: int = 0, dtype: Dtype = None, out: Out = None
+) -> Array:
     """`ufunc.reduceat(array, indices, ...)`: slices from each index to the next, single elements where these do not rise."""
     _check_binary(ufunc, "reduceat")
     t = as_array(array)
@@ -262,7 +268,7 @@ def reduceat(ufunc: Any, array: Any, indices: Any, axis: int = 0, dtype: Any = N
     return deliver(ufunc.__name__, result, out)
 
 
-def outer(ufunc: Any, first: Any, second: Any, **options: Any) -> Any:
+def outer(ufunc: np.ufunc, first: ArrayLike, second: ArrayLike, **options: Any) -> Array:
     """`ufunc.outer(A, B)`: every pair of elements."""
     implementation(ufunc)
     if ufunc.nin != 2 or ufunc.signature is not None:
@@ -274,7 +280,7 @@ def outer(ufunc: Any, first: Any, second: Any, **options: Any) -> Any:
 # ----- at ----------------------------------------------------------------------------------------------------------------------
 
 
-def at(ufunc: Any, array: Any, indices: Any, *second: Any) -> None:
+def at(ufunc: np.ufunc, array: Any, indices: Any, *second: ArrayLike) -> None:
     """`ufunc.at(array, indices[, values])`: in place, where an index that occurs twice counts twice."""
     implementation(ufunc)
     if len(second) != ufunc.nin - 1:
@@ -298,7 +304,7 @@ def _is_basic(items: tuple[Any, ...]) -> bool:
     return all(i is None or i is Ellipsis or isinstance(i, (int, np.integer, slice)) for i in items)
 
 
-def _at_in_rounds(ufunc: Any, array: Any, items: tuple[Any, ...], second: tuple[Any, ...]) -> None:
+def _at_in_rounds(ufunc: np.ufunc, array: Variable, items: tuple[Any, ...], second: tuple[Any, ...]) -> None:
     """An element that occurs k times takes part in k rounds; within a round no element occurs twice."""
     numbers = np.arange(math.prod(array.shape)).reshape(tuple(array.shape))[plain(items)]
     shape = numbers.shape
@@ -319,5 +325,5 @@ def _at_in_rounds(ufunc: Any, array: Any, items: tuple[Any, ...], second: tuple[
     write(fill_ops.copy, array, (shape_ops.reshape(flat, shape=tuple(array.shape)),), {})
 
 
-def _put(flat: Any, places: Any, values: Any) -> Any:
+def _put(flat: Array, places: Any, values: Array) -> Array:
     return index.index_put(flat, values, constant(places), accumulate=False)

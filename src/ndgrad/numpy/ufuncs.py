@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from ndgrad.arrays.precision import FLOATING, is_inexact, is_number
 from ndgrad.autograd.variable import Variable, np_dtype
 from ndgrad.numpy._array import Array
 from ndgrad.numpy.coercion import (
+    NotNumbers,
     as_array,
     as_arrays,
     broadcast,
@@ -35,6 +36,12 @@ from ndgrad.ops import complex as complex_ops
 from ndgrad.ops import reduce as reduce_ops
 from ndgrad.ops import shape as shape_ops
 from ndgrad.storage import sample_of
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from ndgrad._typing import ArrayLike, Dtype, Out
+    from ndgrad.ops.table import Op
 
 _SCALARS = (bool, int, float, complex)
 
@@ -72,55 +79,43 @@ _OPS: dict[str, Any] = {
 # ----- ufuncs that are a few ops -----------------------------------------------------------------------------------------
 
 
-def _positive(x: Any) -> Any:
-    return cast_ops.clone(x)
-
-
-def _heaviside(x: Any, values: Any) -> Any:
+def _heaviside(x: Array, values: Any) -> Array:
     return rounding.heaviside(x if isinstance(x, Variable) else constant(np.asarray(x)), values)
 
 
-def _fabs(x: Any) -> Any:
-    return complex_ops.abs(x)
-
-
-def _float_power(x: Any, y: Any) -> Any:
-    return arithmetic.pow(x, y)
-
-
-def _divmod(x: Any, y: Any) -> tuple[Any, Any]:
+def _divmod(x: Any, y: Any) -> tuple[Array, Array]:
     return arithmetic.floor_divide(x, y), arithmetic.remainder(x, y)
 
 
-def _modf(x: Any) -> tuple[Any, Any]:
+def _modf(x: Array) -> tuple[Array, Array]:
     whole = rounding.trunc(x)
     return rounding.copysign(selection.where(comparison.isinf(x), 0.0, x - whole), x), whole
 
 
-def _frexp(x: Any) -> tuple[Any, Any]:
+def _frexp(x: Array) -> tuple[Array, Array]:
     """x = mantissa 2^exponent; between powers of two the exponent is constant, so the mantissa has slope 2^-exponent."""
     _, exponent = np.frexp(plain(shape_ops.detach(x)))
     return arithmetic.ldexp(x, constant(-exponent)), constant(exponent)
 
 
-def _matvec(x: Any, y: Any) -> Any:
+def _matvec(x: Array, y: Array) -> Array:
     return product.matmul(x, y[..., None])[..., 0]
 
 
-def _conjugated(x: Any) -> Any:
+def _conjugated(x: Array) -> Array:
     return complex_ops.conj(x) if np_dtype(x).kind == "c" else x
 
 
-def _conjugate(x: Any) -> Any:
+def _conjugate(x: Array) -> Array:
     """A new array, also of real numbers."""
     return complex_ops.conj(x) if np_dtype(x).kind == "c" else cast_ops.clone(x)
 
 
-def _vecmat(x: Any, y: Any) -> Any:
+def _vecmat(x: Array, y: Array) -> Array:
     return product.matmul(_conjugated(x)[..., None, :], y)[..., 0, :]
 
 
-def _vecdot(x: Any, y: Any) -> Any:
+def _vecdot(x: Array, y: Array) -> Array:
     terms = _conjugated(x) * y
     return reduce_ops.sum(terms, dim=(terms.ndim - 1,), dtype=None if is_inexact(np_dtype(terms)) else np_dtype(terms))
 
@@ -132,14 +127,14 @@ def _elsewhere(name: str) -> Callable[..., Any]:
 
 
 _COMPOSED: dict[str, Callable[..., Any]] = {
-    "conjugate": _conjugate, "heaviside": _heaviside, "positive": _positive, "fabs": _fabs, "float_power": _float_power,
+    "conjugate": _conjugate, "heaviside": _heaviside, "positive": cast_ops.clone, "fabs": complex_ops.abs, "float_power": arithmetic.pow,
     "divmod": _divmod, "modf": _modf, "frexp": _frexp,
     "matmul": product.matmul, "matvec": _matvec, "vecmat": _vecmat, "vecdot": _vecdot,
     **{name: _elsewhere(name) for name in ("spacing", "gcd", "lcm", "bitwise_count") if hasattr(np, name)},
 }  # fmt: skip
 
 #: Ufuncs that are refused, and what to write instead.
-REFUSED = {"isnat": "it asks for dates, which tensors do not hold: numpy.isnan asks the same of numbers"}
+REFUSED = {"isnat": "it is for dates, which tensors do not hold. For numbers use numpy.isnan"}
 
 #: Which dimensions of its operands and of its result a gufunc works on (negative, from the end).
 _CORE = {"matmul": ((-2, -1), (-2, -1), (-2, -1)), "vecdot": ((-1,), (-1,), ()), "matvec": ((-2, -1), (-1,), (-1,)),
@@ -157,7 +152,7 @@ IMPLEMENTATIONS: dict[Any, Callable[..., Any]] = {
 }
 
 
-def _straight(ufunc: Any, op: Any) -> Callable[..., Any]:
+def _straight(ufunc: np.ufunc, op: Op) -> Callable[..., Any]:
     """The op's eager function, behind a look at the dtypes where the op and the ufunc differ on others than floats."""
     eager: Callable[..., Any] = op.eager
     if ufunc.__name__ not in ("conjugate", "logaddexp", "rint"):
@@ -179,7 +174,7 @@ _STRAIGHT_OPS: dict[Any, Any] = {
 }
 
 
-def straight(ufunc: Any) -> Callable[..., Any] | None:
+def straight(ufunc: np.ufunc) -> Callable[..., Any] | None:
     """What a plain call of a ufunc on Arrays goes straight to, if anything; made when the ufunc is first called."""
     found = _quick.get(ufunc)
     if found is None and ufunc in _STRAIGHT_OPS:
@@ -203,7 +198,7 @@ _quick: dict[Any, Callable[..., Any]] = {}
 # ----- the door ------------------------------------------------------------------------------------------------------------
 
 
-def array_ufunc(self: Any, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+def array_ufunc(self: Any, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
     """`__array_ufunc__`: NumPy calls it when a tensor is among the arguments of a ufunc."""
     if method == "__call__" and not kwargs and self.__class__ is Array:
         run = _quick.get(ufunc)
@@ -225,11 +220,11 @@ def array_ufunc(self: Any, ufunc: Any, method: str, *inputs: Any, **kwargs: Any)
     return getattr(ufunc_methods, "reduce_along" if method == "reduce" else method)(ufunc, *inputs, **kwargs)
 
 
-def _is_ready(x: Any) -> bool:
+def _is_ready(x: object) -> bool:
     return x.__class__ is np.ndarray and is_number(x.dtype) and x.dtype.isnative
 
 
-def _someone_else_knows(inputs: tuple[Any, ...], out: Any) -> bool:
+def _someone_else_knows(inputs: tuple[Any, ...], out: Out) -> bool:
     """Whether an operand has rules of its own for ufuncs (units, data frames, other libraries): it gets its turn."""
     for x in (*inputs, *(out or ())):
         if not isinstance(x, (Variable, np.generic)):
@@ -239,7 +234,7 @@ def _someone_else_knows(inputs: tuple[Any, ...], out: Any) -> bool:
     return False
 
 
-def _operator_or_call(ufunc: Any, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _operator_or_call(ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """NumPy's functions hand out Arrays. But `ndarray + t` arrives here too, and NumPy does not say whether an operator or a function
     was written: with an ndarray on the left of a tensor of torch's face, the result keeps that face, as `t + ndarray` does."""
     if ufunc in _OPERATORS and not kwargs and isinstance(inputs[0], (np.ndarray, np.generic)) and not isinstance(inputs[1], Array):
@@ -252,9 +247,9 @@ def _operator_or_call(ufunc: Any, inputs: tuple[Any, ...], kwargs: dict[str, Any
 
 
 def call(
-    ufunc: Any, *inputs: Any, out: Any = None, where: Any = True, dtype: Any = None, casting: str = "same_kind",
-    order: str = "K", subok: bool = True, signature: Any = None, sig: Any = None, axes: Any = None, axis: Any = None,
-    keepdims: bool = False,
+    ufunc: np.ufunc, *inputs: Any, out: Out = None, where: ArrayLike = True, dtype: Dtype = None,
+    casting: str = "same_kind", order: str = "K", subok: bool = True, signature: Any = None, sig: Any = None,
+    axes: Any = None, axis: int | None = None, keepdims: bool = False,
 ) -> Any:  # fmt: skip
     """`ufunc(*inputs, ...)` with the meaning of each keyword in NumPy."""
     run = implementation(ufunc)
@@ -270,12 +265,12 @@ def call(
     loop = _loop_dtypes(ufunc, values, dtype, signature if signature is not None else sig, casting)
     values = [_in_loop(v, d) for v, d in zip(values, loop, strict=False)]
     if ufunc.signature is not None:
-        result = _generalised(ufunc, run, values, axes, axis, keepdims)
+        result: Any = _generalised(ufunc, run, values, axes, axis, keepdims)
     elif where is not True:
         result = _masked(run, values, where, outs, loop[ufunc.nin :])
     else:
         result = run(*values)
-    results = result if isinstance(result, tuple) else (result,)
+    results: tuple[Any, ...] = result if isinstance(result, tuple) else (result,)
     results = tuple(with_dtype(r, d) for r, d in zip(results, loop[ufunc.nin :], strict=True))
     if order != "K":
         results = tuple(r._arranged(order) for r in results)
@@ -283,7 +278,7 @@ def call(
     return delivered if ufunc.nout > 1 else delivered[0]
 
 
-def implementation(ufunc: Any) -> Callable[..., Any]:
+def implementation(ufunc: np.ufunc) -> Callable[..., Any]:
     """What computes a ufunc; a clear refusal where nothing does."""
     found = IMPLEMENTATIONS.get(ufunc)
     if found is None:
@@ -291,7 +286,7 @@ def implementation(ufunc: Any) -> Callable[..., Any]:
     if found is None:
         name = ufunc.__name__
         if name in REFUSED:
-            raise TypeError(f"numpy.{name}() does not take tensors: {REFUSED[name]}.")
+            raise NotNumbers(f"numpy.{name}() does not take tensors: {REFUSED[name]}.")
         raise TypeError(
             f"the ufunc {name!r} has no derivative that ndgrad knows, and computing it on plain values would drop the graph. "
             f"{_nearest(ufunc)}"
@@ -299,7 +294,7 @@ def implementation(ufunc: Any) -> Callable[..., Any]:
     return found
 
 
-def _nearest(ufunc: Any) -> str:
+def _nearest(ufunc: np.ufunc) -> str:
     if ufunc.types and all(set(t) <= set("O->") for t in ufunc.types):
         return (
             "It was made of a Python function (numpy.frompyfunc): call that function on the Array itself, or wrap it with "
@@ -310,7 +305,7 @@ def _nearest(ufunc: Any) -> str:
     )
 
 
-def _special(ufunc: Any) -> Callable[..., Any] | None:
+def _special(ufunc: np.ufunc) -> Callable[..., Any] | None:
     """SciPy's special functions are ufuncs too; those that ndgrad.special or ndgrad.scipy.special has are the same function."""
     scipy_special = sys.modules.get("scipy.special")
     name = ufunc.__name__
@@ -336,7 +331,7 @@ _SCIPY_NAMES = {"j0": "bessel_j0", "j1": "bessel_j1", "y0": "bessel_y0", "y1": "
 _OTHER_MEANING = frozenset(("logit", "round"))
 
 
-def _outputs(ufunc: Any, inputs: tuple[Any, ...], out: Any) -> tuple[Any, ...]:
+def _outputs(ufunc: np.ufunc, inputs: tuple[Any, ...], out: Out) -> tuple[Any, ...]:
     """One place, or None, for each result; they may be given by position too."""
     extra = inputs[ufunc.nin :]
     if extra and out is not None:
@@ -345,21 +340,21 @@ def _outputs(ufunc: Any, inputs: tuple[Any, ...], out: Any) -> tuple[Any, ...]:
     return (*places, *(None,) * (ufunc.nout - len(places)))
 
 
-def _into(ufunc: Any, result: Any, out: Any, casting: str) -> Any:
+def _into(ufunc: np.ufunc, result: Array, out: Any, casting: str) -> Array:
     if out is not None and not isinstance(out, Variable):
         call = f"numpy.{ufunc.__name__}(out=ndarray), which is also what `ndarray {_symbol(ufunc)}= tensor` calls"
         refuse_loss_in_memory(call, out, result)
     return deliver(ufunc.__name__, result, out, casting)
 
 
-def _symbol(ufunc: Any) -> str:
+def _symbol(ufunc: np.ufunc) -> str:
     return {"add": "+", "subtract": "-", "multiply": "*", "divide": "/", "power": "**", "remainder": "%"}.get(ufunc.__name__, "op")
 
 
 # ----- dtypes ----------------------------------------------------------------------------------------------------------------
 
 
-def _loop_dtypes(ufunc: Any, values: list[Any], dtype: Any, signature: Any, casting: str) -> tuple[Any, ...]:
+def _loop_dtypes(ufunc: np.ufunc, values: list[Any], dtype: Dtype, signature: Any, casting: str) -> tuple[Any, ...]:
     """The dtypes of inputs and outputs that NumPy would compute in."""
     given = [type(v) if v.__class__ in (int, float, complex) else np.dtype(bool) if v.__class__ is bool else np_dtype(v) for v in values]
     extension = next((g for g in given if isinstance(g, np.dtype) and g.kind == "V"), None)
@@ -371,14 +366,14 @@ def _loop_dtypes(ufunc: Any, values: list[Any], dtype: Any, signature: Any, cast
         signature = tuple(np.dtype(c) for c in signature.replace("->", ""))
     options = {} if signature is None else {"signature": signature}
     try:
-        found: tuple[Any, ...] = ufunc.resolve_dtypes((*given, *(None,) * ufunc.nout), casting=casting, **options)
+        found: tuple[Any, ...] = ufunc.resolve_dtypes((*given, *(None,) * ufunc.nout), casting=casting, **options)  # type: ignore[arg-type]  # the stubs want a literal
     except TypeError as error:
         kinds = ", ".join(str(g) for g in given)
         raise TypeError(f"{ufunc.__name__}() has no way to compute with ({kinds}): {error}") from None
     return found
 
 
-def _in_loop(value: Any, dtype: Any) -> Any:
+def _in_loop(value: Any, dtype: np.dtype[Any]) -> Any:
     if not isinstance(value, Variable):
         # a float stays a Python float, which is the short way through every op, wherever that means the same
         return value if is_inexact(dtype) and isinstance(value, float) else constant(np.asarray(value, dtype))
@@ -389,7 +384,9 @@ def _in_loop(value: Any, dtype: Any) -> Any:
 # ----- where= and gufuncs ----------------------------------------------------------------------------------------------------
 
 
-def _masked(run: Any, values: list[Any], where: Any, outs: tuple[Any, ...], dtypes: tuple[Any, ...]) -> Any:
+def _masked(
+    run: Callable[..., Any], values: list[Any], where: ArrayLike, outs: tuple[Any, ...], dtypes: tuple[Any, ...]
+) -> tuple[Array, ...]:
     """Only the chosen elements are computed: elsewhere the function may have no value, and its derivative no finite one."""
     mask = as_array(where)
     if np_dtype(mask).kind != "b":
@@ -406,7 +403,7 @@ def _masked(run: Any, values: list[Any], where: Any, outs: tuple[Any, ...], dtyp
     return tuple(filled)
 
 
-def _zeros_beside(values: list[Any], dtype: Any) -> Any:
+def _zeros_beside(values: list[Array], dtype: np.dtype[Any]) -> NDArray[Any]:
     """Zeros in the shape and the memory order of what NumPy makes of operands."""
     samples: list[Any] = [sample_of(v) for v in values]
     flags = [*(["readonly"] for _ in values), ["writeonly", "allocate"]]
@@ -414,7 +411,9 @@ def _zeros_beside(values: list[Any], dtype: Any) -> Any:
     return np.zeros_like(made.operands[-1])
 
 
-def _generalised(ufunc: Any, run: Any, values: list[Any], axes: Any, axis: Any, keepdims: bool) -> Any:
+def _generalised(
+    ufunc: np.ufunc, run: Callable[..., Any], values: list[Any], axes: Any, axis: int | None, keepdims: bool
+) -> Array:
     """A gufunc on other axes than the last ones: they move there and back."""
     core = _CORE[ufunc.__name__]
     values = operands(*values)
@@ -441,7 +440,7 @@ def _generalised(ufunc: Any, run: Any, values: list[Any], axes: Any, axis: Any, 
     return result
 
 
-def _from_end(t: Any, axes: tuple[int, ...]) -> Any:
+def _from_end(t: Array, axes: tuple[int, ...]) -> Array:
     """The last axes moved to the given places."""
     places = [a % t.ndim for a in axes]
     rest = iter(range(t.ndim - len(places)))
@@ -449,6 +448,6 @@ def _from_end(t: Any, axes: tuple[int, ...]) -> Any:
     return shape_ops.permute(t, dims=tuple(order))
 
 
-def _to_end(t: Any, axes: tuple[int, ...]) -> Any:
+def _to_end(t: Array, axes: tuple[int, ...]) -> Array:
     order = [a % t.ndim for a in axes]
     return shape_ops.permute(t, dims=(*(d for d in range(t.ndim) if d not in order), *order))

@@ -40,7 +40,7 @@ def of_images(function: Callable[..., Any]) -> Callable[..., Any]:
         if output is None:
             return made
         if isinstance(output, (Variable, numpy.ndarray)):
-            return deliver(name, made, output, "unsafe")
+            return deliver(name, made, output, "unsafe")  # type: ignore[arg-type]  # a tensor of either face
         return made.astype(output)
 
     return call
