@@ -102,6 +102,9 @@ class Stub:
             name = f"_{name}"
         return name
 
+    #: what stands in the place of Tensor in results
+    face = "Tensor"
+
     def signature(self, function: Any, first: str | None = None, result: str | None = None) -> str:
         """The parameters and the result of a function. `first` is what its first parameter is called here."""
         written = declaration(function)
@@ -132,6 +135,7 @@ class Stub:
         if result is None:
             returns = signature.return_annotation
             result = "Any" if returns is signature.empty else self.annotation(returns, module)
+            result = re.sub(r"\bTensor\b", self.face, result)
         if "Any" in re.findall(r"\w+", " ".join([*parts, result])):
             self.imports.add("from typing import Any as Any")
         return f"({', '.join(parts)}) -> {result}"
@@ -246,25 +250,77 @@ def methods() -> str:
     stub = Stub(shadowed=[*functions, "dtype", "device", "layout"])
     stub.imports |= {"from typing import Self as Self", *(f"from ndgrad._typing import {n} as {n}" for n in ("Tensor", "TensorLike"))}
     stub.lines += ["class TensorMethods:"]
+    _write_operators(stub, "TensorLike")
+    for name, function in functions.items():
+        stub.define(name, function, "    ", "self", "Tensor" if name == "__getitem__" else _in_place_result(name))
+    return stub.text()
+
+
+def _write_operators(stub: Stub, other: str) -> None:
+    face = stub.face
     for kind, names in _OPERATORS.items():
         for name in names.split():
-            other = "" if kind == "unary" else ", other: TensorLike"
-            stub.lines.append(f"    def __{name}__(self{other}) -> {'Self' if kind == 'in_place' else 'Tensor'}: ...")
+            operand = "" if kind == "unary" else f", other: {other}"
+            stub.lines.append(f"    def __{name}__(self{operand}) -> {'Self' if kind == 'in_place' else face}: ...")
     for name in ("eq", "ne"):
-        stub.lines.append(f"    def __{name}__(self, other: object) -> Tensor: ...  # type: ignore[override]  # elementwise, as in NumPy")
+        stub.lines.append(f"    def __{name}__(self, other: object) -> {face}: ...  # type: ignore[override]  # elementwise, as in NumPy")
     stub.lines += [
         "    def __hash__(self) -> _int: ...",
-        "    def __divmod__(self, other: TensorLike) -> tuple[Tensor, Tensor]: ...",
-        "    def __rdivmod__(self, other: TensorLike) -> tuple[Tensor, Tensor]: ...",
-        "    def __round__(self, ndigits: _int | None = None) -> Tensor: ...",
+        f"    def __divmod__(self, other: {other}) -> tuple[{face}, {face}]: ...",
+        f"    def __rdivmod__(self, other: {other}) -> tuple[{face}, {face}]: ...",
+        f"    def __round__(self, ndigits: _int | None = None) -> {face}: ...",
         "    def __trunc__(self) -> _int: ...",
     ]
     stub.imports.add("from builtins import int as _int")
+
+
+def array_methods() -> str:
+    """The stub of the Array's methods: NumPy's, and torch's where NumPy has none of that name."""
+    from ndgrad.api import families
+    from ndgrad.numpy._array import Array
+    from ndgrad.numpy.methods import METHODS
+
+    functions = dict(sorted(families.methods().items()))
+    stub = Stub(shadowed=[*functions, *METHODS, *vars(Array), "device", "layout"])
+    stub.face = "Array"
+    stub.imports |= {"from typing import Self as Self", *(f"from ndgrad._typing import {n} as {n}" for n in ("Array", "ArrayLike"))}
+    stub.lines += ["class ArrayMethods:"]
+    _write_operators(stub, "ArrayLike")
+    for name, function in sorted(METHODS.items()):
+        stub.define(name, function, "    ", "self")
     for name, function in functions.items():
-        if name == "__getitem__":
-            stub.define(name, function, "    ", "self", "Tensor")
-        else:
+        if name not in METHODS and name not in vars(Array):
             stub.define(name, function, "    ", "self", _in_place_result(name))
+    return stub.text()
+
+
+def numpy_namespace() -> str:
+    """The stub of NumPy's namespace."""
+    import numpy
+
+    import ndgrad.numpy as face
+    from ndgrad.numpy.reexports import CONSTANTS, MODULES
+    from ndgrad.numpy.ufunc_objects import FUNCTIONS
+
+    stub = Stub()
+    stub.imports.add("from ndgrad.numpy._array import Array as Array, Array as ndarray")
+    for family in face._FAMILIES:
+        for name in family.__all__:
+            if hasattr(face, name):
+                _export(stub, name, getattr(face, name), family.__name__)
+    stub.imports.add("from ndgrad.numpy.ufunc_objects import UniversalFunction as UniversalFunction")
+    stub.lines += [f"{name}: UniversalFunction" for name in sorted(FUNCTIONS)]
+    for name, value in sorted(CONSTANTS.items()):
+        if isinstance(value, float) or value is None:
+            stub.imports.add("from builtins import float as _float")
+            stub.lines.append(f"{name}: {'None' if value is None else '_float'}")
+        elif getattr(numpy, name, None) is value:
+            stub.imports.add(f"from numpy import {name} as {name}")
+        else:
+            stub.imports.add("from typing import Any as Any")
+            stub.lines.append(f"{name}: Any")
+    stub.imports |= {f"from numpy import {name} as {name}" for name in MODULES}
+    stub.imports |= {f"from ndgrad.numpy import {name} as {name}" for name in face._SUBMODULES}
     return stub.text()
 
 
@@ -305,8 +361,11 @@ def package() -> str:
     return stub.text()
 
 
-def _export(stub: Stub, name: str, function: Any) -> None:
+def _export(stub: Stub, name: str, function: Any, family: str = "") -> None:
     """Re-export a function from the file that declares it, or write it out if no `def` of its name stands there."""
+    if not inspect.isfunction(function) and not inspect.isclass(function):
+        stub.imports.add(f"from {family} import {name} as {name}")
+        return
     written = declaration(function)
     module = _home(written)
     own = getattr(written, "__name__", name)
@@ -322,6 +381,8 @@ FILES: dict[str, Callable[[], str]] = {
     "api/later.py": later,
     "_methods.pyi": methods,
     "__init__.pyi": package,
+    "numpy/_methods.pyi": array_methods,
+    "numpy/__init__.pyi": numpy_namespace,
 }
 
 

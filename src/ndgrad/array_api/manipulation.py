@@ -10,8 +10,8 @@ import numpy as np
 from ndgrad.array_api.naming import like, of_one, of_two
 from ndgrad.numpy import joining, products, shapes
 from ndgrad.numpy.coercion import as_array, one_axis
+from ndgrad.numpy.ufunc_objects import FUNCTIONS
 from ndgrad.numpy.ufuncs import call
-from ndgrad.numpy.universal import FUNCTIONS
 
 if TYPE_CHECKING:
     from ndgrad._typing import Array, ArrayLike

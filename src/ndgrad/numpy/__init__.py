@@ -2,7 +2,8 @@
 
 Every name of NumPy's that makes sense here exists (docs/numpy.md lists what is left out and why). Functions and ufuncs make Arrays, so
 buffers made here can hold differentiable values; dtypes, constants, settings and the submodules that hold no arrays are NumPy's own.
-The same functions are what NumPy's own call on tensors (see `dispatch`).
+The same functions are what NumPy's own call on tensors (see `dispatch`). For type checkers and editors, `__init__.pyi` (written by
+scripts/surface.py) shows all names.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ for _family in _FAMILIES:
 globals().update(_UFUNCS)
 globals().update(_CONSTANTS)
 __all__ += [*_UFUNCS, *_CONSTANTS]
-_methods.install()
+_methods.give_methods()
 
 
 def __getattr__(name: str) -> _Any:

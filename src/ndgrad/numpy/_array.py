@@ -32,6 +32,7 @@ from ndgrad.autograd.layout import is_view_of
 from ndgrad.autograd.stake import at_stake, stake_of
 from ndgrad.autograd.subclass import add_face
 from ndgrad.autograd.variable import Variable, np_dtype
+from ndgrad.numpy._methods import ArrayMethods
 from ndgrad.ops import cast as cast_ops
 from ndgrad.ops import complex as complex_ops
 from ndgrad.ops import fill as fill_ops
@@ -67,7 +68,7 @@ def _zeros(t: Array) -> Array:
     return arranged_like(fill_ops.zeros_like(t), t, "A")
 
 
-class Array(Tensor):
+class Array(ArrayMethods, Tensor):  # type: ignore[misc]  # NumPy's methods in place of torch's
     """An n-dimensional array with NumPy's methods that remembers how it was computed.
 
     >>> import ndgrad.numpy as np

@@ -159,6 +159,7 @@ def with_detour(function: Callable[..., Any], theirs: Callable[..., Any]) -> Cal
                 raise
             return theirs(*args, **kwargs)
 
+    call.__module__ = "ndgrad.numpy"  # where users and pickles find it
     call.without_detour = function  # type: ignore[attr-defined]  # functions take attributes
     return call
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ndgrad.api.arguments import torch_names
 from ndgrad.autograd.inplace import write
 from ndgrad.autograd.variable import np_dtype
 from ndgrad.numpy import elementwise, indexing, products, reductions, shapes, sorting
-from ndgrad.numpy._array import Array
+from ndgrad.numpy._methods import ArrayMethods
 from ndgrad.numpy.ufunc_objects import FUNCTIONS
 from ndgrad.ops import fill as fill_ops
+
+if TYPE_CHECKING:
+    from ndgrad._typing import Array, ArrayLike, Axis, Out
 
 #: File -> functions whose first argument is the array.
 _FUNCTIONS = {
@@ -25,34 +28,61 @@ _FUNCTIONS = {
 
 
 def sort(
-    self: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stable: bool | None = None,
-    descending: bool = False,
-) -> None:  # fmt: skip
-    """Sort in place (torch's `sort` returns a sorted copy)."""
+    self: Array, axis: Axis = -1, kind: str | None = None, order: None = None, *, stable: bool | None = None, descending: bool = False
+) -> None:
+    """Sort in place (torch's `sort` returns a sorted copy).
+
+    >>> import ndgrad.numpy as np
+    >>> x = np.array([3.0, 1.0, 2.0])
+    >>> x.sort()
+    >>> x
+    array([1., 2., 3.])
+    """
     write(fill_ops.copy, self, (sorting.sort(self, axis, kind, order, stable=stable, descending=descending),), {})
 
 
-def partition(self: Any, kth: Any, axis: Any = -1, kind: str = "introselect", order: Any = None) -> None:
-    """Partition in place."""
+def partition(self: Array, kth: ArrayLike, axis: Axis = -1, kind: str = "introselect", order: None = None) -> None:
+    """Partition in place: what belongs at `kth` stands there, smaller numbers before it.
+
+    >>> import ndgrad.numpy as np
+    >>> x = np.array([3.0, 1.0, 2.0])
+    >>> x.partition(0)
+    >>> x[0]
+    array(1.)
+    """
     write(fill_ops.copy, self, (sorting.partition(self, kth, axis, kind, order),), {})
 
 
-def compress(self: Any, condition: Any, axis: Any = None, out: Any = None) -> Any:
+def compress(self: Array, condition: ArrayLike, axis: Axis = None, out: Out = None) -> Array:
+    """The parts along an axis for which the condition holds.
+
+    >>> import ndgrad.numpy as np
+    >>> np.array([1.0, 2.0, 3.0]).compress([True, False, True])
+    array([1., 3.])
+    """
     return indexing.compress(condition, self, axis, out)
 
 
-def conjugate(self: Any) -> Any:
-    """The complex conjugate; of real numbers the array itself, as NumPy's method has it and its function does not."""
+def conjugate(self: Array) -> Array:
+    """The complex conjugate; of real numbers the array itself, as NumPy's method has it and its function does not.
+
+    >>> import ndgrad.numpy as np
+    >>> np.array([1.0 + 2.0j]).conj()
+    array([1.-2.j])
+    """
     return FUNCTIONS["conjugate"](self) if np_dtype(self).kind == "c" else self
 
 
-def install() -> None:
+#: Method -> function.
+METHODS: dict[str, Callable[..., Any]] = {
+    **{name: getattr(module, name) for module, names in _FUNCTIONS.items() for name in names.split()},
+    "sort": sort, "partition": partition, "compress": compress, "conjugate": conjugate, "conj": conjugate,
+}  # fmt: skip
+
+
+def give_methods() -> None:
     """Give the methods their places on the class."""
-    for module, names in _FUNCTIONS.items():
-        for name in names.split():
-            setattr(Array, name, torch_names(getattr(module, name)))
-    own: dict[str, Callable[..., Any]] = {
-        "sort": sort, "partition": partition, "compress": compress, "conjugate": conjugate, "conj": conjugate,
-    }  # fmt: skip
-    for name, method in own.items():
-        setattr(Array, name, torch_names(method))
+    for name, function in METHODS.items():
+        method = torch_names(function)
+        method.__module__, method.__qualname__ = "ndgrad.numpy", f"Array.{name}"
+        setattr(ArrayMethods, name, method)

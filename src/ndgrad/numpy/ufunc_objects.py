@@ -40,6 +40,7 @@ class UniversalFunction:
         self.nin: int = ufunc.nin
         self._quick: Callable[..., Array] | None = None
         self.__name__ = self.__qualname__ = ufunc.__name__
+        self.__module__ = "ndgrad.numpy"
         self.__doc__ = doc
         self.__signature__ = _signature(ufunc.nin, ufunc.nout)
 
