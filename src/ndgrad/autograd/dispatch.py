@@ -11,8 +11,7 @@ ndgrad.ops.generate is this lane's shortcut for plain tensors while no mode is a
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -21,13 +20,13 @@ from ndgrad.arrays.library import is_raw_array, library_of
 from ndgrad.arrays.placement import CPU, device_of, moved
 from ndgrad.arrays.precision import FLOAT32, INEXACT, half_of, is_number, rounded
 from ndgrad.autograd.lent import over
-from ndgrad.autograd.modes import birth, joined, modes, process, thread
+from ndgrad.autograd.modes import Modes, birth, joined, modes, process, thread
 from ndgrad.autograd.node import edge_node, next_sequence_number
 from ndgrad.autograd.saved import Packed, hooks_for, kept_in_level, kept_of_array, without_base
 from ndgrad.autograd.subclass import ask_classes, note_wrappers, overriding_types, subclass_op, unshared
 from ndgrad.autograd.variable import ESCAPED, Variable, edge, meta_of, requires_grad, wrap
 from ndgrad.autograd.versions import InferenceStorage, kept_storage, storage_of
-from ndgrad.autograd.view import follow_pick, make_view, tangents_of
+from ndgrad.autograd.view import make_view, tangents_of
 from ndgrad.ops.errors import after_failure
 from ndgrad.ops.generate import FACES
 from ndgrad.ops.table import RANDOM
@@ -38,7 +37,8 @@ _NUMBERS = (bool, int, float, complex)
 def dispatch(op: Any, args: tuple[Any, ...], settings: dict[str, Any], watched: bool = False) -> Any:
     """Run `op` on whatever it was given. `watched`: those who watch calls know of this one."""
     state = modes()
-    if not state.only_transforms():
+    calm = state.only_transforms()
+    if not calm:
         if state.only_no_grad():
             face = face_of(op, args)
             return _override_or_refuse(op, args, settings) if face is None else run_unrecorded(op, args, settings, face)
@@ -51,55 +51,31 @@ def dispatch(op: Any, args: tuple[Any, ...], settings: dict[str, Any], watched: 
     face = face_of(op, args)
     if face is None:
         return _override_or_refuse(op, args, settings)
-    return dispatch_as(face, op, args, settings)
+    return dispatch_as(state, face, op, args, settings, calm)
 
 
-def dispatch_as(face: type[Any], op: Any, args: tuple[Any, ...], settings: dict[str, Any], plain: bool = True) -> Any:
-    """Run `op` on arguments that nobody overrides, with results of class `face`. `plain`: none of them is of a subclass."""
-    state, still_open = modes(), process.open
+def dispatch_as(state: Modes, face: type[Any], op: Any, args: tuple[Any, ...], settings: dict[str, Any], plain: bool) -> Any:
+    """Run `op` on arguments that nobody overrides, with results of class `face`; `state` is in force. `plain`: nothing but transforms
+    is, and no argument is of a subclass."""
     levels = state.levels
-    if not levels and not still_open:
+    if not levels and not process.open:
         return record(op, args, settings, face)
-    number = dual = 0
-    for a in args:
-        if a.__class__ not in FACES and not isinstance(a, Variable):
-            if is_raw_array(a):
-                # rules of transforms compute with tensors
-                return dispatch_as(face, op, tuple([over(face, b) if is_raw_array(b) else b for b in args]), settings, plain)
-            continue
-        meta = a._meta
-        if meta is None:
-            node = a._node
-            if node is not None and node.level > number:
-                number = node.level
-            continue
-        if meta.view is None:
-            if meta.picked is not None:
-                follow_pick(a)
-                meta = a._meta
-            node, held = a._node, meta.tangents
-            own = meta.batch_level or (meta.level if node is None else node.level)
-        else:
-            own = _level_number()(a)
-            held = tangents_of(a)
-        if own > number:
-            number = own
-        if held:
-            for k in held:
-                if k > dual and k in still_open:
-                    dual = k
+    number, dual = _innermost(args)
+    if number is None:  # rules of transforms compute with tensors
+        args = tuple([over(face, a) if is_raw_array(a) else a for a in args])
+        return dispatch_as(state, face, op, args, settings, plain)
     level = levels[-1] if levels else None
     if level is None or number != level.number or op.batch is RANDOM:
-        if (number and not _is_open_here(number)) or (dual and dual not in state.dual_stack):
+        if (number and not _is_open_in(levels, number)) or (dual and dual not in state.dual_stack):
             with joined(open_elsewhere(args)):
-                return dispatch_as(face, op, args, settings, plain)
+                return dispatch_as(modes(), face, op, args, settings, False)
         if level is not None:
             level = level.in_charge_of(op, args, number)
     if dual and (level is None or dual > level.number):
-        return _dual_op()(op, args, settings, dual)
+        return handlers.dual_op(op, args, settings, dual)
     if level is not None:
-        return level.run(op, args, settings, face)
-    if not plain or not state.only_transforms():
+        return level.run(op, args, settings, face, state, plain)
+    if not plain:
         return record(op, args, settings, face)
     out = op.plain(*args, **settings)
     if levels:
@@ -108,38 +84,72 @@ def dispatch_as(face: type[Any], op: Any, args: tuple[Any, ...], settings: dict[
     return out
 
 
-@functools.cache
-def _dual_op() -> Any:
-    from ndgrad.autograd.forward_ad import dual_op  # which lies below this file
+def _innermost(args: tuple[Any, ...]) -> tuple[int | None, int]:
+    """The numbers of the innermost transform and of the innermost open dual level that an argument belongs to, 0 where there is none;
+    (None, 0) if one is an array without a tensor around it."""
+    number = dual = 0
+    for a in args:
+        if a.__class__ not in FACES and not isinstance(a, Variable):
+            if is_raw_array(a):
+                return None, 0
+            continue
+        meta = a._meta
+        if meta is None:
+            node = a._node
+            if node is not None and node.level > number:
+                number = node.level
+            continue
+        if meta.view is None and meta.picked is None:
+            node, held = a._node, meta.tangents
+            own = meta.batch_level or (meta.level if node is None else node.level)
+        else:
+            own = handlers.level_number(a)
+            held = tangents_of(a)
+        if own > number:
+            number = own
+        if held:
+            for k in held:
+                if k > dual and k in process.open:
+                    dual = k
+    return number, dual
 
-    return dual_op
+
+class Handlers:
+    """What the layers above this file do with an op; each puts itself here when it is imported."""
+
+    __slots__ = ("dual_op", "level_number")
+
+    #: runs an op on duals (ndgrad.autograd.forward_ad)
+    dual_op: Callable[[Any, tuple[Any, ...], dict[str, Any], int], Any]
+    #: the number of the innermost level that a tensor belongs to (ndgrad.func.levels)
+    level_number: Callable[[Any], int]
 
 
-@functools.cache
-def _level_number() -> Any:
-    from ndgrad.func.levels import level_number  # which lies below this file
-
-    return level_number
+handlers = Handlers()
+handlers.level_number = lambda t: 0  # before transforms are imported, none has been open
 
 
-def _is_open_here(number: int) -> bool:
-    return any(level.number == number for level in thread.levels)
+def _is_open_in(levels: tuple[Any, ...], number: int) -> bool:
+    for level in levels:
+        if level.number == number:
+            return True
+    return False
 
 
 def open_elsewhere(args: Iterable[Any]) -> int:
     """The number of the innermost transform or dual level among tensors that is not open in this thread, though in another; 0 if
     there is none (see Note [Threads inside transforms])."""
-    found = 0
+    found, state = 0, modes()
     for a in args:
         if not isinstance(a, Variable) or (a._meta is None and a._node is None):
             continue
-        number = _level_number()(a)
-        if number > found and not _is_open_here(number):
+        number = handlers.level_number(a)
+        if number > found and not _is_open_in(state.levels, number):
             if number not in process.open:
                 raise RuntimeError(ESCAPED)
             found = number
         for dual in tangents_of(a) or ():
-            if dual > found and dual not in thread.dual_stack:
+            if dual > found and dual not in state.dual_stack:
                 found = dual
     return found
 
@@ -319,9 +329,9 @@ def run_forward(op: Any, library: Any, args: tuple[Any, ...], arrays: list[Any],
 
 def finish(op: Any, args: tuple[Any, ...], settings: dict[str, Any], face: type[Any], out: Any, level: int = 0) -> Any:
     """Wrap the payload(s) `out` of an op and record the node if some argument requires grad."""
-    several = op.outputs != 1
+    several, state = op.outputs != 1, modes()
     results = [_result(face, payload, args, level) for payload in (out if several else (out,))]
-    edges = _edges(op, args, level)
+    edges = _edges(op, args, level) if op.differentiable and state.grad_enabled else None
     node = None if edges is None else _make_node(op, args, settings, results, edges, level)
     for number, r in enumerate(results):
         if node is not None and number not in op.discrete_outputs and payload_dtype(r._array).kind in INEXACT:
@@ -332,15 +342,15 @@ def finish(op: Any, args: tuple[Any, ...], settings: dict[str, Any], face: type[
             make_view(r, args[0], op, settings, number, level)
         elif op.shares_storage:
             r._storage = storage_of(args[0])
-        elif thread.inference and not level:
+        elif state.inference and not level:
             r._storage = InferenceStorage()
             if isinstance(r._array, np.generic):
                 r._array = np.asarray(r._array)
-        if process.open or thread.levels:
+        if process.open or state.levels:
             meta_of(r).born = birth()
     if node is not None and process.dispatching:
         note_wrappers(node, (*args, *results))
-    if node is not None and node.plan.outs and (face.keeps_saved or thread.copy_on_write):
+    if node is not None and node.plan.outs and (face.keeps_saved or state.copy_on_write):
         for r in results:
             kept_storage(r)
     if thread.debug:
@@ -388,8 +398,6 @@ def shares_memory(payload: Any, source: Any) -> bool:
 
 def _edges(op: Any, args: tuple[Any, ...], level: int) -> tuple[Any, ...] | None:
     """The gradient edges of the differentiable arguments; None when nothing is to be recorded."""
-    if not op.differentiable or not thread.grad_enabled:
-        return None
     found = tuple([own_edge(args[i], level) for i in op.differentiable_positions(len(args))])
     for e in found:
         if e is not None:

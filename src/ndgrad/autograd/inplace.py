@@ -46,13 +46,14 @@ _OVERWRITES = frozenset(("copy", "fill", "fill_with", "zero"))
 
 def check_writable(t: Any, op_name: str, value_requires_grad: bool = False) -> None:
     """Raise, with the reason, if `t` may not be written in place now."""
-    if is_inference(t) and not thread.inference:
+    state = modes()
+    if is_inference(t) and not state.inference:
         raise RuntimeError(
             f"{op_name}: Inplace update to inference tensor outside InferenceMode is not allowed: its version is not tracked, so a "
             "saved value could change unseen. clone() it first, and write the clone."
         )
     meta = t._meta
-    if meta is None or not thread.grad_enabled:
+    if meta is None or not state.grad_enabled:
         return
     if meta.requires_grad and t._node is None:
         raise RuntimeError(
@@ -88,8 +89,9 @@ def write(op: Any, target: Any, args: tuple[Any, ...], settings: dict[str, Any],
     """`target` becomes op(target, *args), in place, and is returned."""
     if settings:
         settings = with_numbers(op, settings)
-    if not process.busy or (state := modes()).only_no_grad():
-        return write_level(op, target, args, settings, 0)
+    state = modes()
+    if not process.busy or state.only_no_grad():
+        return write_level(op, target, args, settings, 0, state.grad_enabled)
     if thread.watchers and not watched:
         from ndgrad.autograd.call_watchers import watched_write
 
@@ -100,14 +102,14 @@ def write(op: Any, target: Any, args: tuple[Any, ...], settings: dict[str, Any],
         from ndgrad.func.writes import write_in_transforms
 
         return write_in_transforms(op, target, args, settings)
-    return write_level(op, target, args, settings, 0)
+    return write_level(op, target, args, settings, 0, state.grad_enabled)
 
 
-def write_level(op: Any, target: Any, args: tuple[Any, ...], settings: dict[str, Any], level: int) -> Any:
-    """The write on a tensor whose payload is an array, recorded in the graph of `level`."""
+def write_level(op: Any, target: Any, args: tuple[Any, ...], settings: dict[str, Any], level: int, recording: bool) -> Any:
+    """The write on a tensor whose payload is an array; `recording`, in the graph of `level`."""
     if not on_second_library:
         args = together(op, (target, *args))[1:]
-    edges = _edges(op, (target, *args), level) if op.differentiable and thread.grad_enabled else None
+    edges = _edges(op, (target, *args), level) if recording and op.differentiable else None
     recorded = edges is not None
     if target._meta is not None or target._storage.__class__ is InferenceStorage:
         check_writable(target, op.name + "_", recorded)
@@ -179,19 +181,20 @@ def write_part(base: Any, op: Any, settings: dict[str, Any], value: Any, watched
 
         watched_write(copy, base, (value,), functools.partial(write_part, base, op, settings, value, True))
         return
-    if thread.captures is not None:
-        (value,) = thread.captures.see_write(base, (value,))
+    state = modes()
+    if state.captures is not None:
+        (value,) = state.captures.see_write(base, (value,))
     if not on_second_library:
         _, value = together(copy, (base, value))
-    e_value = edge(value) if thread.grad_enabled else None
-    recorded = thread.grad_enabled and (e_value is not None or requires_grad(base)) and is_inexact(base._array.dtype)
+    e_value = edge(value) if state.grad_enabled else None
+    recorded = state.grad_enabled and (e_value is not None or requires_grad(base)) and is_inexact(base._array.dtype)
     check_writable(base, "copy_", recorded)
     storage = storage_of(base)
     array = base._array
     check_memory("copy_", array)
     part = op.forward_for(library_of(array))(array, **settings)
     if part.ndim == array.ndim and part.shape == array.shape and part.strides == array.strides:
-        write_level(copy, base, (value,), {}, 0)  # all of it: no part to speak of
+        write_level(copy, base, (value,), {}, 0, state.grad_enabled)  # all of it: no part to speak of
         return
     source = value._array
     if source.shape != part.shape or source.dtype != part.dtype:

@@ -57,7 +57,7 @@ def _write(op: Any, target: Any, args: tuple[Any, ...], settings: dict[str, Any]
     tangents = thread.dual_levels and any(isinstance(a, Variable) and tangents_of(a) for a in everything)
     level = _level_of(target, everything) if thread.levels else None
     if not tangents and level is None:
-        write_level(op, target, args, settings, 0)
+        write_level(op, target, args, settings, 0, thread.grad_enabled)
         return
     if op.consumes and (level is None or level.kind != "functional") and not (tangents and _interpreted(everything)):
         write_part(op, target, args, settings, level if not tangents or level is None else _innermost(everything, level))
@@ -202,7 +202,7 @@ def _write_part_grad(op: Any, target: Any, args: tuple[Any, ...], settings: dict
     payloads = tuple([a._array if level_number(a) == number else lower(a) for a in args])
     if not isinstance(target._array, Variable):
         if not any(isinstance(p, Variable) for p in payloads):
-            write_level(op, target, args, settings, number)
+            write_level(op, target, args, settings, number, thread.grad_enabled)
             return
         _lift_payload(level, target)
     edges = tuple([own_edge((target, *args)[i], number) for i in op.differentiable_positions(1 + len(args))])
