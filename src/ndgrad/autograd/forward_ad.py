@@ -20,10 +20,11 @@ from typing import Any, NamedTuple, Protocol
 from ndgrad.arrays.library import library_of
 from ndgrad.arrays.precision import is_half, is_inexact
 from ndgrad.autograd.array_tangents import plain_dual, plain_linear_dual
-from ndgrad.autograd.dispatch import dispatch, fact, handlers, innermost_dual
+from ndgrad.autograd.dispatch import dispatch, handlers, innermost_dual
 from ndgrad.autograd.grad_mode import FieldSwitch, Mode
 from ndgrad.autograd.layout import in_layout_of, is_view_of
 from ndgrad.autograd.modes import Modes, modes, next_level_number, note_open, open_block, process, put, restore, scope, thread
+from ndgrad.autograd.record import fact
 from ndgrad.autograd.saved import in_single, lift
 from ndgrad.autograd.variable import Variable, accumulator, meta_of, new, np_dtype, shape_of
 from ndgrad.autograd.versions import storage_of

@@ -18,10 +18,10 @@ import numpy as np
 
 from ndgrad.arrays.library import library_of, on_second_library
 from ndgrad.arrays.precision import fits, is_inexact, result_dtype
-from ndgrad.autograd.dispatch import dispatch, own_edge, payload_dtype, save_inputs, save_output, together
+from ndgrad.autograd.dispatch import dispatch
 from ndgrad.autograd.hooks import move_retained
 from ndgrad.autograd.modes import modes, process, restore, scope, thread
-from ndgrad.autograd.node import next_sequence_number
+from ndgrad.autograd.record import node_of, own_edge, payload_dtype, save_output, together
 from ndgrad.autograd.saved import KeptMeta
 from ndgrad.autograd.stake import TANGENT, first_at_stake, stake_of, with_numbers
 from ndgrad.autograd.subclass import has_dispatch, note_wrappers
@@ -30,6 +30,7 @@ from ndgrad.autograd.versions import InferenceStorage, is_inference, kept_storag
 from ndgrad.autograd.view import DEFAULT, rebase, write_error
 from ndgrad.ops.errors import after_failure
 from ndgrad.ops.fill import copy
+from ndgrad.ops.generate import save_plan
 
 #: Operators whose ufunc can write its result where the tensor lies, without a temporary.
 _UFUNCS = {
@@ -206,12 +207,7 @@ def write_part(base: Any, op: Any, settings: dict[str, Any], value: Any, watched
         info = None if base._meta is None else base._meta.view
         root, parent = (base, None) if info is None else (info.base, info.path)
         root_edge = edge(root)
-        inner = copy.node_class()
-        inner.seq = next_sequence_number()
-        inner.next = (root_edge, e_value)
-        inner.extra = None
-        inner.shape = part.shape
-        inner.dtype = part.dtype
+        inner = node_of(copy, {}, {}, (root_edge, e_value), part, 0)
         if thread.remembers:
             from ndgrad.debug.source_lines import remember_call
 
@@ -333,19 +329,11 @@ def _old_value(target: Any, self_edge: Any) -> Any:
 
 def inplace_node(op: Any, target: Any, args: tuple[Any, ...], settings: dict[str, Any], edges: tuple[Any, ...], level: int) -> Any:
     """The node of a write that is about to happen, with its inputs saved."""
-    node = op.level_node_class() if level else op.node_class()
-    if level:
-        node.level = level
-    node.seq = next_sequence_number()
-    node.next = edges
-    node.extra = False if node.consumes else None
-    node.shape = tuple(target._array.shape)
-    node.dtype = payload_dtype(target._array)
     by_name = op.bind((target, *args))
     own = op.args[0]
-    if own in node.plan.needed(node.next)[0]:
+    if own in save_plan(op).needed(edges)[0]:
         by_name[own] = _old_value(target, own_edge(target, level))
-    save_inputs(node, by_name, settings)
+    node = node_of(op, by_name, settings, edges, target._array, level)
     if thread.remembers:
         from ndgrad.debug.source_lines import remember_call
 

@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Self
 import numpy
 
 from ndgrad.autograd import forward_ad
-from ndgrad.autograd.dispatch import dispatch, finish, handlers
+from ndgrad.autograd.dispatch import dispatch, handlers
 from ndgrad.autograd.modes import (
     Modes,
     Scope,
@@ -29,6 +29,7 @@ from ndgrad.autograd.modes import (
     restore,
     scope,
 )
+from ndgrad.autograd.record import finish
 from ndgrad.autograd.variable import ESCAPED, Variable, meta_of, requires_grad, wrap
 from ndgrad.autograd.versions import InferenceStorage, storage_of
 from ndgrad.autograd.view import follow_pick, tangents_of

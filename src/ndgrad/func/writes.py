@@ -14,11 +14,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from ndgrad.autograd.dispatch import dispatch, innermost_dual, open_elsewhere, own_edge
+from ndgrad.autograd.dispatch import dispatch, innermost_dual, open_elsewhere
 from ndgrad.autograd.forward_ad import hidden_tangents, interpreters, strip, tangent_of, zero_tangent
 from ndgrad.autograd.inplace import check_memory, check_writable, inplace_node, set_history, write, write_level
 from ndgrad.autograd.layout import Order, copy_in_order, order_of
 from ndgrad.autograd.modes import joined, thread
+from ndgrad.autograd.record import own_edge
 from ndgrad.autograd.variable import Variable, meta_of, wrap
 from ndgrad.autograd.versions import storage_of
 from ndgrad.autograd.view import follow_pick, replay, tangents_of

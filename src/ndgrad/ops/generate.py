@@ -18,7 +18,7 @@ import numpy
 
 from ndgrad.arrays.precision import HALF, INEXACT, has_half, in_single
 from ndgrad.autograd.modes import process
-from ndgrad.autograd.node import MultiNode, Node, edge_node, next_sequence_number
+from ndgrad.autograd.node import GENERAL, RULE, UNARY, MultiNode, Node, edge_node, next_sequence_number, sizes
 from ndgrad.autograd.saved import FREED, Packed, RuleNode, kept_in_level, unpack_raw, without_base
 from ndgrad.autograd.stake import as_number, with_numbers
 from ndgrad.autograd.variable import Meta, edge, new
@@ -96,6 +96,8 @@ class SavePlan:
         looked_up = op.partial_view or op.whole_view or op.copies_part  # in gradients, by the op itself
         self.settings = [s for s in op.settings if s in self.users or (looked_up and s != "shape")]  # which every node has
         self.facts = [f"{a}_{fact}" for a in op.args for fact in ("shape", "dtype", "ndim") if f"{a}_{fact}" in self.users]
+        #: whether anything but outputs is kept
+        self.keeps_inputs = bool(self.arrays or self.settings or self.facts)
         known = {*op.args, *outs, *op.settings, *self.facts, *grads}
         unknown = sorted(set(self.users) - known)
         if unknown:
@@ -164,9 +166,10 @@ def make_eager(
     `level`; the payload of the result comes with the keyword `made` if the levels below have computed it; the answer to arguments
     of other kinds is NotImplemented. `slow`, `into`: what takes the place of `dispatch` and of `write_out` (see ndgrad.api.public).
     """
-    from ndgrad.autograd.dispatch import dispatch, dispatch_operator, payload_dtype, record_any, shares_memory
-    from ndgrad.autograd.dispatch import fact as fact_of
+    from ndgrad.autograd.dispatch import dispatch, dispatch_operator, record_any
     from ndgrad.autograd.inplace import write_out
+    from ndgrad.autograd.record import fact as fact_of
+    from ndgrad.autograd.record import payload_dtype, shares_memory
     from ndgrad.autograd.view import DEFAULT, ViewInfo, geometry_of, make_view
 
     if slow is None:
@@ -217,12 +220,12 @@ def make_eager(
         body += [f"if {none}:", "    r._node = None", "    return r"]
         edges = ", ".join(f"e_{a}" for a in differentiable)
         body += ["n = node_class()", "n.seq = next_sequence_number()", f"n.next = ({edges},)"] + (["n.level = level"] if level else [])
-        extra = "u" if _has_number_form(op) and not reflected else str(first_extra(op))
+        step = "u" if _has_number_form(op) and not reflected else str(first_step(op)) if level else step_of(op)
         facts = ["n.shape = out.shape", "n.dtype = out.dtype"]
         if level:
             of_payload = "n.shape, n.dtype = tuple(out.shape), payload_dtype(out)"
             facts = ["if made is None:", *(f"    {line}" for line in facts), "else:", f"    {of_payload}"]
-        body += [*facts, f"n.extra = {extra}"]
+        body += [*facts, f"n.step = {step}", "n.extra = None"]
         body += save_lines(op, plan, dict(zip(op.args, args, strict=True)), first, level)
         for out in plan.outs:
             lines = [f"n.{out} = out", f"n.{out}_s = None", f"n.{out}_v = None"]
@@ -239,6 +242,7 @@ def make_eager(
         "OP": op,
         "slow": slow,
         "write_out": into or write_out,
+        "sizes": sizes,
         "Tensor": Tensor,
         "FACES": FACES,
         "process": process,
@@ -329,8 +333,8 @@ def read_lines(
         return take
     body = [f"d = {public}.__class__", "if d is c or FACES.get(d) is c:", *(f"    {line}" for line in take)]
     if _has_number_form(op):
-        body += ["    u = None"]
-        numbers += ["u = True"]
+        body += [f"    u = {RULE}"]
+        numbers += [f"u = {UNARY}"]
     if op.elementwise:
         body += ["elif d is float or d is int:", *(f"    {line}" for line in numbers)]
     elif arg in op.optional_args:
@@ -386,7 +390,7 @@ def make_node_class(op: Op) -> type[Node]:
         "op": op,
         "plan": plan,
         "outputs": op.outputs,
-        "first_extra": first_extra(op),
+        "first_step": first_step(op),
     }
     if reads_part(op):
         members["reads"] = True
@@ -401,7 +405,7 @@ def make_node_class(op: Op) -> type[Node]:
         cls.apply = _make_apply_of_many(op, plan)  # type: ignore[method-assign]  # written by generated code
     elif _returns_parts(op):
         cls.apply = _make_apply_of_parts(op, plan)  # type: ignore[method-assign]  # written by generated code
-    if first_extra(op) is True or _has_number_form(op):
+    if first_step(op) == UNARY or _has_number_form(op):
         cls.apply_one = _make_apply(op, plan, one=True)  # type: ignore[attr-defined]  # written by generated code
     cls.release = _make_release(plan)  # type: ignore[method-assign, assignment]  # written by generated code
     show_saved(cls)
@@ -414,14 +418,21 @@ def _make_release(plan: SavePlan) -> Callable[[Any], None]:
     return compile_source("release", f"def release(n):\n{body}", {"FREED": FREED})
 
 
-def first_extra(op: Op) -> bool | None:
-    """What `Node.extra` starts as (see ndgrad.autograd.node)."""
+def first_step(op: Op) -> int:
+    """What `Node.step` starts as (see ndgrad.autograd.node)."""
     if _returns_parts(op):
-        return None
+        return RULE
     if op.outputs != 1 or op.consumes or reads_part(op):
-        return False
+        return GENERAL
     unary = op.elementwise and len(op.args) == 1 and not op.variadic and op.jvp == "elementwise"
-    return True if unary else None
+    return UNARY if unary else RULE
+
+
+def step_of(op: Op) -> str:
+    """The expression for `Node.step` of a node outside transforms: see Sizes in ndgrad.autograd.node."""
+    if op.differentiable and reads_part(op) and op.outputs == 1:
+        return f"{RULE} if a_{op.args[0]}.size < sizes.small_read else {GENERAL}"
+    return str(first_step(op))
 
 
 def reads_part(op: Op) -> bool:

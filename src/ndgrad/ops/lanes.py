@@ -13,13 +13,24 @@ import numpy
 
 from ndgrad.arrays.precision import INEXACT
 from ndgrad.autograd.modes import process
-from ndgrad.autograd.node import next_sequence_number
+from ndgrad.autograd.node import next_sequence_number, sizes
 from ndgrad.autograd.saved import without_base
 from ndgrad.autograd.stake import as_number
 from ndgrad.autograd.variable import Meta, edge, new
 from ndgrad.autograd.versions import Storage, kept_storage, storage_of
 from ndgrad.ops.errors import after_failure
-from ndgrad.ops.generate import FACES, compile_source, guarded, number_lines, public_name, read_lines, recover_lines, save_lines, save_plan
+from ndgrad.ops.generate import (
+    FACES,
+    compile_source,
+    guarded,
+    number_lines,
+    public_name,
+    read_lines,
+    recover_lines,
+    save_lines,
+    save_plan,
+    step_of,
+)
 from ndgrad.ops.table import Op
 
 Lane = Callable[..., Any]
@@ -53,7 +64,7 @@ def _made(op: Op, slow: Lane, parameters: list[str], body: list[str], **more: An
     parameters = [*parameters, *(["*"] if keywords and not parameters[-1].startswith("*") else []), *keywords]
     source = f"def {op.name}({', '.join(parameters)}):\n" + "".join(f"    {line}\n" for line in [*number_lines(op), *body])
     scope = {
-        "OP": op, "slow": slow, "Tensor": Tensor, "FACES": FACES, "process": process, "edge": edge, "new": new, "Meta": Meta,
+        "OP": op, "slow": slow, "sizes": sizes, "Tensor": Tensor, "FACES": FACES, "process": process, "edge": edge, "new": new, "Meta": Meta,
         "kept_storage": kept_storage, "without_base": without_base,
         "forward": op.forward_for(numpy) if op.variadic else op.bare_forward_for(numpy),
         "after_failure": after_failure, "as_number": as_number,
@@ -64,8 +75,9 @@ def _made(op: Op, slow: Lane, parameters: list[str], body: list[str], **more: An
     return compile_source(op.name, source, scope)
 
 
-def _new_node(edges: str, *more: str) -> list[str]:
-    return ["n = node_class()", "n.seq = next_sequence_number()", f"n.next = {edges}", "n.extra = n.first_extra", *more]
+def _new_node(op: Op, edges: str, *more: str) -> list[str]:
+    made = ["n = node_class()", "n.seq = next_sequence_number()", f"n.next = {edges}"]
+    return [*made, f"n.step = {step_of(op)}", "n.extra = None", *more]
 
 
 def _of_many(op: Op, slow: Lane, plain: bool) -> Lane | None:
@@ -94,7 +106,7 @@ def _of_many(op: Op, slow: Lane, plain: bool) -> Lane | None:
     body += ["try:", f"    out = forward({call})", *recover_lines("out", given, _settings(op))]
     body += ["r = new(c)", "r._array = out", "r._node = r._storage = r._meta = None"]
     body += [f"if {' and '.join(none)} or out.dtype.kind not in {INEXACT!r}:", "    return r"]
-    body += _new_node("(" + "".join(f"{e}, " for e in edges) + "*edges,)", "n.shape = out.shape", "n.dtype = out.dtype")
+    body += _new_node(op, "(" + "".join(f"{e}, " for e in edges) + "*edges,)", "n.shape = out.shape", "n.dtype = out.dtype")
     body += save_lines(op, plan, names, first) + [f"n.{s} = {s}" for s in plan.settings]
     if saved:
         keep = [f"n.{collecting} = tuple([x if x._storage is None else without_base(x) for x in xs])"]
@@ -124,7 +136,7 @@ def _several_results(op: Op, slow: Lane, plain: bool) -> Lane:
     body += ["try:", f"    outs = forward({call})", *recover_lines("outs", f"({', '.join(names)},)", _settings(op)), "n = None"]
     if plan is not None:
         differentiable = op.differentiable_args
-        made = _new_node("(" + "".join(f"e_{a}, " for a in differentiable) + ")", "n.shape, n.dtype = outs[0].shape, outs[0].dtype")
+        made = _new_node(op, "(" + "".join(f"e_{a}, " for a in differentiable) + ")", "n.shape, n.dtype = outs[0].shape, outs[0].dtype")
         made += ["n.metadata_of_outputs = [None if i in DISCRETE else (o.shape, o.dtype) for i, o in enumerate(outs)]"]
         made += save_lines(op, plan, dict(zip(op.args, names, strict=True)), names[0]) + [f"n.{s} = {s}" for s in plan.settings]
         for out in plan.outs:
@@ -149,7 +161,7 @@ def _several_views(op: Op, slow: Lane) -> Lane:
     body = _opening("input", False, to_dispatch)
     body += ["a = input._array", "s = input._storage or storage_of(input)", "if a.__class__ is not ndarray or s.__class__ is not Storage:"]
     body += [f"    {to_dispatch}", f"arrays = forward(a, {', '.join(f'{name}={name}' for name in op.settings)})"]
-    made = _new_node("(e,)", "n.metadata_of_outputs = [(x.shape, x.dtype) for x in arrays]")
+    made = _new_node(op, "(e,)", "n.metadata_of_outputs = [(x.shape, x.dtype) for x in arrays]")
     made += ["if arrays:", "    n.shape, n.dtype = n.metadata_of_outputs[0]"]
     made += [f"n.{name} = {name}" for name in plan.settings]
     made += [f"n.{name} = a.{name.rsplit('_', 1)[1]}" for name in plan.facts]
