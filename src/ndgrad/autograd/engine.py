@@ -155,11 +155,11 @@ def run_by_age(task: GraphTask, roots: list[tuple[Any, Any]]) -> None:
         node = heappop(waiting)[2]
         g = grads.pop(node)
         while node is not None:
-            step = node.step
-            if step is GENERAL or g is None:
+            route = node.route
+            if route is GENERAL or g is None:
                 run_apart(task, node, g, waiting)
                 break
-            if step is UNARY:
+            if route is UNARY:
                 out = node.apply_one(g, ops, keep)
                 e = node.next[0]
                 if (
@@ -212,7 +212,7 @@ def run_apart(task: GraphTask, node: Any, g: Any, waiting: list[Any]) -> None:
     if node.seq is FIRST:  # backward was called on a leaf
         add_to_leaf(task, node, g)
         return
-    if g is None and node.step is not GENERAL:
+    if g is None and node.route is not GENERAL:
         outs, fresh = (None,) * len(node.next), False  # a rule is linear: no gradient in, none out
     else:
         outs, fresh = run_node(task, node, g)

@@ -4,7 +4,7 @@ A node stands for one recorded op and knows how to turn the gradient of its outp
 Ordinary nodes are made on every differentiable eager op, so making one must be cheap: slots, no `__init__`, a class
 per op with `apply` generated from the op's rules (see ndgrad.ops.generate). `make_node` is the one function that makes them (the
 generated functions have the same lines written out). Anything a node rarely has (hooks, metadata, a forward traceback) hangs on
-`extra`. `step` says how the engine runs the node.
+`extra`. `route` says how the engine runs the node.
 
 An edge is the node itself when it leads to output 0, and an `Edge(node, input_nr)` otherwise.
 """
@@ -25,7 +25,7 @@ next_sequence_number = itertools.count().__next__
 #: Gradient accumulators run as soon as they are ready.
 FIRST = float("inf")
 
-#: How the engine runs a node (`Node.step`): by `apply`, which takes one gradient (or those of all outputs) and gives one per input;
+#: How the engine runs a node (`Node.route`): by `apply`, which takes one gradient (or those of all outputs) and gives one per input;
 RULE = 0
 #: by `apply_one`: an elementwise op of one argument, so the gradient has one shape on both sides and there is one edge;
 UNARY = 1
@@ -71,7 +71,7 @@ class Extra:
 class Node:
     """A backward node. `next` are the edges to the producers of the op's differentiable inputs."""
 
-    __slots__ = ("__weakref__", "dtype", "extra", "next", "seq", "shape", "step")
+    __slots__ = ("__weakref__", "dtype", "extra", "next", "route", "seq", "shape")
 
     #: How many outputs the op had; more than one makes the engine pass a list of gradients.
     outputs: int = 1
@@ -79,8 +79,8 @@ class Node:
     level: int = 0
     #: Takes ownership of the incoming gradient and may change it (see the engine's Note [Owned gradients]).
     consumes: ClassVar[bool] = False
-    #: What `step` is until a node has something extra.
-    first_step: ClassVar[int] = GENERAL
+    #: What `route` is until a node has something extra.
+    first_route: ClassVar[int] = GENERAL
     #: Whether missing gradients of some outputs arrive as zeros.
     materialize_grads: bool = True
     #: Whether the node runs though no output has a gradient: the rules of ops are linear, a user's backward may be anything.
@@ -97,7 +97,7 @@ class Node:
     shape: tuple[int, ...]
     dtype: Any
     extra: Extra | None
-    step: int
+    route: int
 
     def apply(self, grads: Any, ops: Any, keep: bool = True) -> tuple[Any, ...]:
         """Gradients of the inputs, on raw arrays (`ops` is the vocabulary of rules for their array library).
@@ -192,7 +192,7 @@ def make_node(cls: type[N], edges: tuple[Any, ...], shape: Any = None, dtype: An
     node.next = edges
     node.shape = shape
     node.dtype = dtype
-    node.step = cls.first_step
+    node.route = cls.first_route
     node.extra = None
     if level:
         node.level = level
@@ -203,7 +203,7 @@ def extra_of(node: Node) -> Extra:
     extra = node.extra
     if extra is None:
         extra = node.extra = Extra()
-        node.step = GENERAL
+        node.route = GENERAL
     return extra
 
 

@@ -218,7 +218,7 @@ def node_of(op: Any, by_name: dict[str, Any], settings: dict[str, Any], edges: t
     cls = op.level_node_class if level else op.node_class
     node = make_node(cls, edges, tuple(like.shape), payload_dtype(like), level)
     if cls.reads and not level and op.outputs == 1 and _size(by_name[op.args[0]]) < sizes.small_read:
-        node.step = RULE
+        node.route = RULE
     if cls.plan.keeps_inputs:
         save_inputs(node, by_name, settings)
     return node

@@ -213,7 +213,7 @@ def accumulator(t: Any) -> AccumulateGrad:
     made.shape = array.shape if plain else tuple(t.shape)
     wanted = meta.grad_dtype  # None: the tensor's own; "any": whatever arrives
     made.dtype = (array.dtype if plain else np_dtype(t)) if wanted is None else None if wanted == "any" else wanted
-    made.step = GENERAL
+    made.route = GENERAL
     made.extra = None
     made.variable = t
     reference: weakref.ref[Node] = weakref.ref(made)
