@@ -276,7 +276,7 @@ class Interrupter:
 
 
 def state():
-    fields = {name: getattr(modes(), name) for name in type(modes()).__slots__[1:]}
+    fields = {name: getattr(modes(), name) for name in type(modes()).__slots__[2:]}
     return {**fields, "task": running()}
 
 

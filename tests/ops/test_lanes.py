@@ -59,7 +59,7 @@ def record_of(result):
         known.append((result._meta.view.creation, result._meta.view.path[1:]))
     node = result._node
     if node is not None:
-        known += [node.name(), node.shape, node.dtype, node.extra is False, len(node.next)]
+        known += [node.name(), node.shape, node.dtype, node.route == 2, len(node.next)]
         known += [getattr(node, "metadata_of_outputs", None), saved(node)]
     return known
 

@@ -11,8 +11,8 @@ from ndgrad import devices, dtypes
 from ndgrad.api.tensor_checks import channels_last_order, handed_out
 from ndgrad.api.tensor_types import type_name, type_of
 from ndgrad.arrays.placement import device_of, moved
-from ndgrad.autograd.dispatch import on_device
 from ndgrad.autograd.modes import process
+from ndgrad.autograd.record import on_device
 from ndgrad.autograd.stake import stake_of
 from ndgrad.autograd.variable import Variable, np_dtype
 from ndgrad.autograd.versions import storage_of

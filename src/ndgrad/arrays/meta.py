@@ -169,7 +169,10 @@ def zeros_beside(np: Any, x: Any, shape: tuple[int, ...], dtype: Any) -> Any:
 
 def zeros_like_array(np: Any, x: Any, dtype: Any) -> Any:
     """Zeros in the shape of x, beside it and in its memory order."""
-    return MetaArray(x.shape, dtype) if isinstance(x, MetaArray) else np.zeros_like(x, dtype)
+    if isinstance(x, MetaArray):
+        return MetaArray(x.shape, dtype)
+    # zeros_like is written in Python, and takes ten times as long for a small array
+    return np.zeros(x.shape, x.dtype if dtype is None else dtype) if x.flags.c_contiguous else np.zeros_like(x, dtype)
 
 
 def run_on_stand_ins(function: Callable[..., Any], arrays: list[Any], settings: dict[str, Any]) -> Any:

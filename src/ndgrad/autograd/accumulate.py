@@ -20,18 +20,25 @@ import numpy as np
 
 from ndgrad.arrays.library import library_of
 from ndgrad.autograd.modes import thread
+from ndgrad.autograd.references import LOCAL
 from ndgrad.autograd.subclass import has_dispatch
 from ndgrad.autograd.variable import Variable, lock_of, meta_of, wrap
 from ndgrad.autograd.versions import storage_of
 
-# References to a gradient that only the engine holds when they are counted. Of an array, in `is_exclusive`: the engine's variable (or the
-# tensor around it), the arguments of accumulate_array, is_exclusive and getrefcount. Of a tensor, in `accumulate_tensor`: the engine's
-# variable, the arguments of apply_leaf, apply_tensors, accumulate_tensor and getrefcount.
-_REFERENCES_TO_ARRAY = 4
-_REFERENCES_TO_TENSOR = 5
 
-#: Without the interpreter lock a count of references is a guess, so nothing is stolen there.
-_COUNTS = getattr(sys, "_is_gil_enabled", lambda: True)()
+class Counts:
+    """The counts of references to a gradient that only the engine holds, where they are read: of an array in `is_exclusive`, of a tensor in
+    `accumulate_tensor`. The engine finds them out by trying (see ndgrad.autograd.references); 0: nothing is stolen."""
+
+    __slots__ = ("array", "seen", "tensor")
+
+    def __init__(self) -> None:
+        self.array = self.tensor = 0
+        #: the last count that was too large
+        self.seen = 0
+
+
+counts = Counts()
 
 
 def accumulate_array(node: Any, array: Any, may_steal: bool = True) -> None:
@@ -69,7 +76,10 @@ def accumulate_tensor(node: Any, g: Any) -> None:
     variable = node.variable
     bare = not isinstance(g._array, Variable) and not has_dispatch(g.__class__) and (g._meta is None or not g._meta.batch_level)
     if not thread.grad_enabled and bare:
-        accumulate_array(node, g._array, sys.getrefcount(g) <= _REFERENCES_TO_TENSOR)
+        count = sys.getrefcount(g)
+        if count > counts.tensor:
+            counts.seen = count
+        accumulate_array(node, g._array, count <= counts.tensor)
         return
     meta = meta_of(variable)
     if meta.reshapes:
@@ -130,17 +140,19 @@ def is_exclusive(array: Any) -> bool:
     """Whether nobody else can see the memory of a gradient, so that it may become `.grad` as it is."""
     if not isinstance(array, np.ndarray):
         return isinstance(array, np.generic)  # a scalar cannot be changed
-    if sys.getrefcount(array) > _REFERENCES_TO_ARRAY or not _COUNTS:
+    count = sys.getrefcount(array)
+    if count > counts.array:
+        counts.seen = count
         return False
     base = array.base
     if base is None:
         return array.flags.writeable
-    # a reshaped result: all of its base, which only this view holds (its reference, the variable's and getrefcount's)
+    # a reshaped result: all of its base, which only this view holds (and the variable)
     return (
         isinstance(base, np.ndarray)
         and base.base is None
         and base.size == array.size
-        and sys.getrefcount(base) <= 3
+        and sys.getrefcount(base) <= LOCAL + 1
         and array.flags.c_contiguous
         and array.flags.writeable
     )

@@ -15,7 +15,7 @@ import numpy as np
 
 from ndgrad.arrays.precision import is_half, is_inexact
 from ndgrad.autograd.layout import in_layout_of, is_view_of
-from ndgrad.autograd.modes import modes, thread
+from ndgrad.autograd.modes import modes
 from ndgrad.autograd.variable import Meta, Variable, meta_of, requires_grad, wrap
 from ndgrad.autograd.view import tangents_of
 from ndgrad.ops.cast import clone
@@ -29,9 +29,9 @@ _raw = raw_ops(np)
 def plain_dual(op: Op, args: tuple[Any, ...], settings: dict[str, Any], number: int) -> tuple[Any, Any]:
     """The output of an elementwise op, some of whose arguments have a tangent of level `number`, and its tangent. The second, or both,
     are None if they must be found in the general way."""
-    if not _is_plain_state():
+    levels = _plain_levels()
+    if levels is None:
         return None, None
-    levels = thread.levels
     level = levels[0] if levels else None
     env: dict[str, Any] = {**settings, "ops": _raw}
     moving: list[tuple[str, Any, bool]] = []
@@ -68,8 +68,8 @@ def plain_dual(op: Op, args: tuple[Any, ...], settings: dict[str, Any], number: 
 
 def plain_linear_dual(op: Op, a: Any, settings: dict[str, Any], number: int) -> Any:
     """The output of a linear op of one array, with its tangent, if the argument is plain but for that; else None."""
-    meta, levels = a._meta, thread.levels
-    if not _is_plain_state() or a._node is not None or isinstance(a._array, Variable) or meta.batch_level or meta.level or requires_grad(a):
+    meta, levels = a._meta, _plain_levels()
+    if levels is None or a._node is not None or isinstance(a._array, Variable) or meta.batch_level or meta.level or requires_grad(a):
         return None
     held = meta.tangents if meta.view is None else tangents_of(a)
     if held is None or len(held) > 1 or number not in held:
@@ -82,7 +82,7 @@ def plain_linear_dual(op: Op, a: Any, settings: dict[str, Any], number: int) -> 
     out = op.plain(a, **settings)
     if not is_inexact(out._array.dtype):
         return out
-    made = level.run(op, (tangent,), settings, a.face) if level is not None and batched else op.plain(tangent, **settings)
+    made = level.run(op, (tangent,), settings, a.face, modes(), True) if level is not None and batched else op.plain(tangent, **settings)
     if not op.view:
         made = in_layout_of(out, made)
     elif is_view_of(made, tangent) and not is_view_of(out, a):
@@ -94,10 +94,11 @@ def plain_linear_dual(op: Op, a: Any, settings: dict[str, Any], number: int) -> 
     return out
 
 
-def _is_plain_state() -> bool:
-    """Whether no mode is in force but forward mode, inside one vmap or none."""
+def _plain_levels() -> tuple[Any, ...] | None:
+    """The levels that are open, if no mode is in force but forward mode, inside one vmap or none; else None."""
     state = modes()
-    return len(state.levels) < 2 and state.only_transforms() and (not state.levels or state.levels[0].kind == "vmap")
+    levels = state.levels
+    return levels if state.only_transforms() and (not levels or (len(levels) == 1 and levels[0].kind == "vmap")) else None
 
 
 def _tangent_array(t: Any, level: Any) -> tuple[Any, bool]:

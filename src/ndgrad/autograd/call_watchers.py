@@ -19,7 +19,6 @@ from typing import Any, Protocol
 from ndgrad.autograd.accumulate import accumulate_array
 from ndgrad.autograd.engine import apply_lane, apply_leaf
 from ndgrad.autograd.modes import ThreadState, enter_process, leave_process, process, thread
-from ndgrad.autograd.node import Extra
 from ndgrad.autograd.variable import AccumulateGrad
 
 #: What can be watched. The subject of each: the op; the op; the class; None; the node; the node; None.
@@ -111,7 +110,7 @@ def evaluation(run_node: Callable[..., Any]) -> Callable[..., Any]:
     def run(task: Any, node: Any, g: Any) -> Any:
         if not isinstance(node, AccumulateGrad):
             return watched(EVALUATION, node.name(), node, (), lambda: run_watched(task, node, g))
-        at_once = isinstance(node.extra, Extra) or node.variable._meta.hooks or node.variable._meta.post_accumulate_hooks
+        at_once = node.extra is not None or node.variable._meta.hooks or node.variable._meta.post_accumulate_hooks
         box, g = [g], None  # nobody but the engine may hold a gradient that is to become a leaf's `.grad`
         if not task.accumulate:
             return watched(EVALUATION, node.name(), node, (), lambda: run_node(task, node, box.pop()))

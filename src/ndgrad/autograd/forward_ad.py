@@ -20,10 +20,11 @@ from typing import Any, NamedTuple, Protocol
 from ndgrad.arrays.library import library_of
 from ndgrad.arrays.precision import is_half, is_inexact
 from ndgrad.autograd.array_tangents import plain_dual, plain_linear_dual
-from ndgrad.autograd.dispatch import dispatch, fact, innermost_dual
+from ndgrad.autograd.dispatch import dispatch, handlers, innermost_dual
 from ndgrad.autograd.grad_mode import FieldSwitch, Mode
 from ndgrad.autograd.layout import in_layout_of, is_view_of
 from ndgrad.autograd.modes import Modes, modes, next_level_number, note_open, open_block, process, put, restore, scope, thread
+from ndgrad.autograd.record import fact
 from ndgrad.autograd.saved import in_single, lift
 from ndgrad.autograd.variable import Variable, accumulator, meta_of, new, np_dtype, shape_of
 from ndgrad.autograd.versions import storage_of
@@ -134,14 +135,15 @@ def dual_op(op: Op, args: tuple[Any, ...], settings: dict[str, Any], number: int
     """Run an op of which some argument has a tangent; the innermost is of level `number`."""
     if number in interpreters:
         return interpreters[number].run(op, args, settings)
-    if op.jvp == "linear" and len(args) == 1 and op.outputs == 1 and thread.forward_grad_enabled and not op.shares_storage:
+    enabled = modes().forward_grad_enabled
+    if op.jvp == "linear" and len(args) == 1 and op.outputs == 1 and enabled and not op.shares_storage:
         out = plain_linear_dual(op, args[0], settings, number)
         if out is not None:
             return out
     if op.view or op.shares_storage:
         return dual_view(op, args, settings)
     out = None
-    if op.elementwise and thread.forward_grad_enabled and (op.jvp == "elementwise" or isinstance(op.jvp, Mapping)):
+    if op.elementwise and enabled and (op.jvp == "elementwise" or isinstance(op.jvp, Mapping)):
         out, made = plain_dual(op, args, settings, number)
         if made is not None:
             meta_of(out).tangents = {number: made}
@@ -149,7 +151,7 @@ def dual_op(op: Op, args: tuple[Any, ...], settings: dict[str, Any], number: int
     tangents, primals = _split(args, number)
     if out is None:
         out = dispatch(op, primals, settings)
-    if not thread.forward_grad_enabled or op.jvp is NOT_DIFFERENTIABLE:
+    if not enabled or op.jvp is NOT_DIFFERENTIABLE:
         return out
     made = jvp(op, primals, tangents, settings, out)
     if op.outputs == 1:
@@ -167,6 +169,9 @@ def dual_op(op: Op, args: tuple[Any, ...], settings: dict[str, Any], number: int
     if node is not None:
         save_tangents(node, op, tangents, parts, number)
     return out
+
+
+handlers.dual_op = dual_op
 
 
 def save_tangents(node: Any, op: Op, tangents: tuple[Any, ...], outs: tuple[Any, ...], number: int) -> None:

@@ -23,7 +23,7 @@ from ndgrad.autograd.function_arguments import by_position
 from ndgrad.autograd.function_context import Context, FunctionCtx
 from ndgrad.autograd.inplace import check_writable, set_history
 from ndgrad.autograd.modes import process, restore, scope, thread
-from ndgrad.autograd.node import MultiNode, Node, edge_node, edge_number, next_sequence_number
+from ndgrad.autograd.node import MultiNode, Node, edge_node, edge_number, make_node
 from ndgrad.autograd.saved import (
     FREED,
     Packed,
@@ -392,14 +392,11 @@ def _is_setup_context_defined(function: Any) -> bool:
 
 def run_function(cls: type[Function], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """`cls.apply` outside transforms."""
-    node = cls._backward_cls()
     tensors = [a for a in args if isinstance(a, Variable)]
     recording = thread.grad_enabled and any(requires_grad(t) for t in tensors)
+    node = make_node(cls._backward_cls, tuple(edge(t) for t in tensors) if recording else ())
     node._is_tensor = tuple(isinstance(a, Variable) for a in args)
     node.needs_input_grad = tuple(recording and isinstance(a, Variable) and requires_grad(a) for a in args)
-    node.seq = next_sequence_number()
-    node.extra = False
-    node.next = tuple(edge(t) for t in tensors) if recording else ()
     outside = scope()
     try:
         restore(outside.changed(grad_enabled=False, in_custom_forward=True))
@@ -550,14 +547,11 @@ def delay_error(values: tuple[Any, ...], message: str, ctx: Any) -> tuple[Any, .
     out = []
     for value in values:
         if isinstance(value, Variable):
-            node = DelayedError()
+            edges = tuple(e for e in getattr(getattr(ctx, "_node", ctx), "next", ()) if e is not None)
+            node = make_node(DelayedError, edges, tuple(value.shape), np_dtype(value))
             node.message = message
-            node.seq = next_sequence_number()
-            node.extra = False
-            node.next = tuple(e for e in getattr(getattr(ctx, "_node", ctx), "next", ()) if e is not None)
             value = value.detach()
             value._node = node
-            node.shape, node.dtype = tuple(value.shape), np_dtype(value)
         out.append(value)
     return tuple(out)
 

@@ -23,7 +23,7 @@ from collections.abc import Callable, MutableMapping
 from typing import Any, Self
 
 from ndgrad.autograd.modes import process, restore, scope, thread
-from ndgrad.autograd.node import Extra, Node, extra_of, output_count
+from ndgrad.autograd.node import Node, extra_of, output_count
 from ndgrad.autograd.variable import AccumulateGrad, Variable, accumulator, meta_of, np_dtype, recorded, requires_grad, wrap
 
 _numbers = itertools.count().__next__
@@ -134,7 +134,7 @@ def tensor_hooks_of(t: Any) -> Any:
     node = t.grad_fn
     if node is None:
         return None if t._meta is None else t._meta.hooks
-    return node.extra.tensor_hooks.get(t.output_nr) if isinstance(node.extra, Extra) else None
+    return node.extra.tensor_hooks.get(t.output_nr) if node.extra is not None else None
 
 
 def set_tensor_hooks(t: Any, hooks: Any) -> None:
@@ -186,7 +186,7 @@ def retain_grad(t: Any) -> None:
 def move_retained(t: Any, old: Any, new: Any, new_number: int = 0) -> None:
     """After an in-place write: the retained gradient is the one of the newest value."""
     extra = old.extra
-    if not isinstance(extra, Extra):
+    if extra is None:
         return
     for number, ref in list(extra.retain.items()):
         if ref() is t:

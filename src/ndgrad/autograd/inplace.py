@@ -18,10 +18,10 @@ import numpy as np
 
 from ndgrad.arrays.library import library_of, on_second_library
 from ndgrad.arrays.precision import fits, is_inexact, result_dtype
-from ndgrad.autograd.dispatch import dispatch, own_edge, payload_dtype, save_inputs, save_output, together
+from ndgrad.autograd.dispatch import dispatch
 from ndgrad.autograd.hooks import move_retained
 from ndgrad.autograd.modes import modes, process, restore, scope, thread
-from ndgrad.autograd.node import next_sequence_number
+from ndgrad.autograd.record import node_of, own_edge, payload_dtype, save_output, together
 from ndgrad.autograd.saved import KeptMeta
 from ndgrad.autograd.stake import TANGENT, first_at_stake, stake_of, with_numbers
 from ndgrad.autograd.subclass import has_dispatch, note_wrappers
@@ -30,6 +30,7 @@ from ndgrad.autograd.versions import InferenceStorage, is_inference, kept_storag
 from ndgrad.autograd.view import DEFAULT, rebase, write_error
 from ndgrad.ops.errors import after_failure
 from ndgrad.ops.fill import copy
+from ndgrad.ops.generate import save_plan
 
 #: Operators whose ufunc can write its result where the tensor lies, without a temporary.
 _UFUNCS = {
@@ -46,13 +47,14 @@ _OVERWRITES = frozenset(("copy", "fill", "fill_with", "zero"))
 
 def check_writable(t: Any, op_name: str, value_requires_grad: bool = False) -> None:
     """Raise, with the reason, if `t` may not be written in place now."""
-    if is_inference(t) and not thread.inference:
+    state = modes()
+    if is_inference(t) and not state.inference:
         raise RuntimeError(
             f"{op_name}: Inplace update to inference tensor outside InferenceMode is not allowed: its version is not tracked, so a "
             "saved value could change unseen. clone() it first, and write the clone."
         )
     meta = t._meta
-    if meta is None or not thread.grad_enabled:
+    if meta is None or not state.grad_enabled:
         return
     if meta.requires_grad and t._node is None:
         raise RuntimeError(
@@ -88,8 +90,9 @@ def write(op: Any, target: Any, args: tuple[Any, ...], settings: dict[str, Any],
     """`target` becomes op(target, *args), in place, and is returned."""
     if settings:
         settings = with_numbers(op, settings)
-    if not process.busy or (state := modes()).only_no_grad():
-        return write_level(op, target, args, settings, 0)
+    state = modes()
+    if not process.busy or state.only_no_grad():
+        return write_level(op, target, args, settings, 0, state.grad_enabled)
     if thread.watchers and not watched:
         from ndgrad.autograd.call_watchers import watched_write
 
@@ -100,14 +103,14 @@ def write(op: Any, target: Any, args: tuple[Any, ...], settings: dict[str, Any],
         from ndgrad.func.writes import write_in_transforms
 
         return write_in_transforms(op, target, args, settings)
-    return write_level(op, target, args, settings, 0)
+    return write_level(op, target, args, settings, 0, state.grad_enabled)
 
 
-def write_level(op: Any, target: Any, args: tuple[Any, ...], settings: dict[str, Any], level: int) -> Any:
-    """The write on a tensor whose payload is an array, recorded in the graph of `level`."""
+def write_level(op: Any, target: Any, args: tuple[Any, ...], settings: dict[str, Any], level: int, recording: bool) -> Any:
+    """The write on a tensor whose payload is an array; `recording`, in the graph of `level`."""
     if not on_second_library:
         args = together(op, (target, *args))[1:]
-    edges = _edges(op, (target, *args), level) if op.differentiable and thread.grad_enabled else None
+    edges = _edges(op, (target, *args), level) if recording and op.differentiable else None
     recorded = edges is not None
     if target._meta is not None or target._storage.__class__ is InferenceStorage:
         check_writable(target, op.name + "_", recorded)
@@ -179,19 +182,20 @@ def write_part(base: Any, op: Any, settings: dict[str, Any], value: Any, watched
 
         watched_write(copy, base, (value,), functools.partial(write_part, base, op, settings, value, True))
         return
-    if thread.captures is not None:
-        (value,) = thread.captures.see_write(base, (value,))
+    state = modes()
+    if state.captures is not None:
+        (value,) = state.captures.see_write(base, (value,))
     if not on_second_library:
         _, value = together(copy, (base, value))
-    e_value = edge(value) if thread.grad_enabled else None
-    recorded = thread.grad_enabled and (e_value is not None or requires_grad(base)) and is_inexact(base._array.dtype)
+    e_value = edge(value) if state.grad_enabled else None
+    recorded = state.grad_enabled and (e_value is not None or requires_grad(base)) and is_inexact(base._array.dtype)
     check_writable(base, "copy_", recorded)
     storage = storage_of(base)
     array = base._array
     check_memory("copy_", array)
     part = op.forward_for(library_of(array))(array, **settings)
     if part.ndim == array.ndim and part.shape == array.shape and part.strides == array.strides:
-        write_level(copy, base, (value,), {}, 0)  # all of it: no part to speak of
+        write_level(copy, base, (value,), {}, 0, state.grad_enabled)  # all of it: no part to speak of
         return
     source = value._array
     if source.shape != part.shape or source.dtype != part.dtype:
@@ -203,12 +207,7 @@ def write_part(base: Any, op: Any, settings: dict[str, Any], value: Any, watched
         info = None if base._meta is None else base._meta.view
         root, parent = (base, None) if info is None else (info.base, info.path)
         root_edge = edge(root)
-        inner = copy.node_class()
-        inner.seq = next_sequence_number()
-        inner.next = (root_edge, e_value)
-        inner.extra = None
-        inner.shape = part.shape
-        inner.dtype = part.dtype
+        inner = node_of(copy, {}, {}, (root_edge, e_value), part, 0)
         if thread.remembers:
             from ndgrad.debug.source_lines import remember_call
 
@@ -330,19 +329,11 @@ def _old_value(target: Any, self_edge: Any) -> Any:
 
 def inplace_node(op: Any, target: Any, args: tuple[Any, ...], settings: dict[str, Any], edges: tuple[Any, ...], level: int) -> Any:
     """The node of a write that is about to happen, with its inputs saved."""
-    node = op.level_node_class() if level else op.node_class()
-    if level:
-        node.level = level
-    node.seq = next_sequence_number()
-    node.next = edges
-    node.extra = False if node.consumes else None
-    node.shape = tuple(target._array.shape)
-    node.dtype = payload_dtype(target._array)
     by_name = op.bind((target, *args))
     own = op.args[0]
-    if own in node.plan.needed(node.next)[0]:
+    if own in save_plan(op).needed(edges)[0]:
         by_name[own] = _old_value(target, own_edge(target, level))
-    save_inputs(node, by_name, settings)
+    node = node_of(op, by_name, settings, edges, target._array, level)
     if thread.remembers:
         from ndgrad.debug.source_lines import remember_call
 

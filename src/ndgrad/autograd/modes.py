@@ -62,6 +62,9 @@ class Stacks(NamedTuple):
     thread: int
 
 
+_stacks = tuple.__new__  # every transform makes one, and the class's own constructor costs three times as much
+
+
 class SavedHooks(NamedTuple):
     """A pair of hooks on saved tensors. With a level, they are for the graphs of that transform and of those around it, and not for
     those of transforms that are opened inside the hooks' block."""
@@ -111,7 +114,8 @@ class Modes:
     """The modes that are in force in one place; the values that `__init__` gives are those of no mode."""
 
     __slots__ = (
-        "_flipped", "captures", "copy_on_write", "dual_levels", "dual_stack", "enforce_grad_layout", "entered", "forward_grad_enabled",
+        "_flipped", "_tokens_below", "captures",
+        "copy_on_write", "dual_levels", "dual_stack", "enforce_grad_layout", "entered", "forward_grad_enabled",
         "function_modes", "functions_disabled", "grad_asked", "grad_enabled", "in_custom_forward", "inference", "levels", "multithreading",
         "observers", "saved_hooks", "saved_hooks_disabled", "saving", "transforms", "view_replay",
     )  # fmt: skip
@@ -155,6 +159,8 @@ class Modes:
         #: True while a custom function's forward runs.
         self.in_custom_forward: bool = False
         self._flipped: Modes | None = None
+        #: How many tokens `process.busy` has while nothing but transforms is in force anywhere, and these only here; -1 if more is here.
+        self._tokens_below: int = 0
 
     def copy(self) -> Modes:
         """The same modes, to be changed before they are put in force."""
@@ -181,7 +187,7 @@ class Modes:
 
     def only_transforms(self) -> bool:
         """Whether no mode is in force but transforms, if any, and nobody else is in any."""
-        return self.entered == self.transforms and self.grad_enabled and len(process.busy) == (self.entered != 0)
+        return len(process.busy) == self._tokens_below
 
     def only_no_grad(self) -> bool:
         """Whether no mode is in force but no_grad, and nobody else is in any."""
@@ -201,6 +207,7 @@ class Scope:
         self, modes: Modes, token: _Token | None, inside: Callable[[Modes], Modes] | None = None, outside: Scope | None = None
     ) -> None:
         self.modes = modes
+        modes._tokens_below = (modes.entered != 0) if modes.grad_enabled and modes.entered == modes.transforms else -1
         if modes.grad_enabled and not modes.entered:
             token = None
         elif token is None:
@@ -433,7 +440,7 @@ def _field(name: str) -> property:
     return property(eval(f"lambda self: (found if not (found := current()).closed else settled()).modes.{name}", names), write)
 
 
-for _name in Modes.__slots__[1:]:
+for _name in Modes.__slots__[2:]:
     setattr(ThreadState, _name, _field(_name))
 thread = ThreadState()
 
@@ -452,8 +459,9 @@ def birth() -> int:
 def note_open(number: int) -> None:
     """Let all threads know of a transform or dual level that this one has just pushed."""
     state = modes()
-    process.open[number] = Stacks(state.levels, state.dual_stack, get_ident())
-    process.youngest = max(process.youngest, number)
+    process.open[number] = _stacks(Stacks, (state.levels, state.dual_stack, get_ident()))
+    if number > process.youngest:
+        process.youngest = number
 
 
 class joined:

@@ -2,10 +2,9 @@
 
 A node stands for one recorded op and knows how to turn the gradient of its outputs into gradients of its inputs.
 Ordinary nodes are made on every differentiable eager op, so making one must be cheap: slots, no `__init__`, a class
-per op with `apply` generated from the op's rules (see ndgrad.ops.generate). Anything a node rarely has (hooks,
-metadata, a forward traceback) hangs on `extra`. Until then `extra` tells the engine's short way what to do: None for ordinary nodes,
-True for those of elementwise ops of one argument, which have an even shorter way (`apply_one`), and False for those it must leave to
-`run_node` (views of a part, most ops of several outputs, accumulators, custom functions).
+per op with `apply` generated from the op's rules (see ndgrad.ops.generate). `make_node` is the one function that makes them (the
+generated functions have the same lines written out). Anything a node rarely has (hooks, metadata, a forward traceback) hangs on
+`extra`. `route` says how the engine runs the node.
 
 An edge is the node itself when it leads to output 0, and an `Edge(node, input_nr)` otherwise.
 """
@@ -13,16 +12,39 @@ An edge is the node itself when it leads to output 0, and an `Edge(node, input_n
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
 
 if TYPE_CHECKING:
     from ndgrad.autograd.input_metadata import InputMetadata
+
+N = TypeVar("N", bound="Node")
 
 #: Process-wide: a consumer is always younger than its producers, so a larger number runs earlier in backward.
 next_sequence_number = itertools.count().__next__
 
 #: Gradient accumulators run as soon as they are ready.
 FIRST = float("inf")
+
+#: How the engine runs a node (`Node.route`): by `apply`, which takes one gradient (or those of all outputs) and gives one per input;
+RULE = 0
+#: by `apply_one`: an elementwise op of one argument, so the gradient has one shape on both sides and there is one edge;
+UNARY = 1
+#: by the engine's `run_node`: reads and writes of parts, most ops of several outputs, leaves, custom functions, nodes with hooks.
+GENERAL = 2
+
+
+class Sizes:
+    """Numbers of elements at which another way is the quicker."""
+
+    __slots__ = ("small_read",)
+
+    def __init__(self) -> None:
+        #: A read of a part of an array with fewer runs by its rule: to make zeros of the whole and add them is quicker than to look for
+        #: the gradient to which the part could be added (see ndgrad.autograd.parts).
+        self.small_read = 1024
+
+
+sizes = Sizes()
 
 
 class Edge(NamedTuple):
@@ -49,7 +71,7 @@ class Extra:
 class Node:
     """A backward node. `next` are the edges to the producers of the op's differentiable inputs."""
 
-    __slots__ = ("__weakref__", "dtype", "extra", "next", "seq", "shape")
+    __slots__ = ("__weakref__", "dtype", "extra", "next", "route", "seq", "shape")
 
     #: How many outputs the op had; more than one makes the engine pass a list of gradients.
     outputs: int = 1
@@ -57,8 +79,8 @@ class Node:
     level: int = 0
     #: Takes ownership of the incoming gradient and may change it (see the engine's Note [Owned gradients]).
     consumes: ClassVar[bool] = False
-    #: What `extra` is until a node has something extra.
-    first_extra: ClassVar[bool | None] = False
+    #: What `route` is until a node has something extra.
+    first_route: ClassVar[int] = GENERAL
     #: Whether missing gradients of some outputs arrive as zeros.
     materialize_grads: bool = True
     #: Whether the node runs though no output has a gradient: the rules of ops are linear, a user's backward may be anything.
@@ -74,7 +96,8 @@ class Node:
     next: tuple[Any, ...]
     shape: tuple[int, ...]
     dtype: Any
-    extra: Extra | bool | None
+    extra: Extra | None
+    route: int
 
     def apply(self, grads: Any, ops: Any, keep: bool = True) -> tuple[Any, ...]:
         """Gradients of the inputs, on raw arrays (`ops` is the vocabulary of rules for their array library).
@@ -162,10 +185,25 @@ class Node:
         return f"<{self.name()} object at {id(self):#x}>"
 
 
+def make_node(cls: type[N], edges: tuple[Any, ...], shape: Any = None, dtype: Any = None, level: int = 0) -> N:
+    """A node of the graph of `level`. A class of nodes that belong to no level has no place for its number."""
+    node = cls()
+    node.seq = next_sequence_number()
+    node.next = edges
+    node.shape = shape
+    node.dtype = dtype
+    node.route = cls.first_route
+    node.extra = None
+    if level:
+        node.level = level
+    return node
+
+
 def extra_of(node: Node) -> Extra:
     extra = node.extra
-    if not isinstance(extra, Extra):
+    if extra is None:
         extra = node.extra = Extra()
+        node.route = GENERAL
     return extra
 
 

@@ -17,9 +17,9 @@ from typing import Any, NamedTuple, Protocol, Self
 
 from ndgrad._tensor import Tensor
 from ndgrad.arrays.library import is_raw_array, library_of
-from ndgrad.autograd.dispatch import run_forward
 from ndgrad.autograd.inplace import write
 from ndgrad.autograd.modes import Block, Modes, process, restore, scope, thread
+from ndgrad.autograd.record import run_forward
 from ndgrad.autograd.subclass import dispatch_types, dispatched, has_dispatch
 from ndgrad.autograd.variable import Variable, wrap
 

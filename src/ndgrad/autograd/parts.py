@@ -21,7 +21,7 @@ import numpy as np
 
 from ndgrad.autograd.inplace import write
 from ndgrad.autograd.modes import process, thread
-from ndgrad.autograd.node import Edge, Extra
+from ndgrad.autograd.node import Edge
 from ndgrad.ops.arithmetic import add
 from ndgrad.ops.generate import FACES
 
@@ -34,7 +34,7 @@ def add_to_part(task: Any, node: Any, g: Any) -> bool:
     views: list[Any] = []
     e = node.next[0]
     while e not in task.owned:
-        if e.__class__ is Edge or not e.passes_parts or isinstance(e.extra, Extra) or (task.wanted is not None and e in task.wanted):
+        if e.__class__ is Edge or not e.passes_parts or e.extra is not None or (task.wanted is not None and e in task.wanted):
             return False
         views.append(e)
         e = e.next[0]

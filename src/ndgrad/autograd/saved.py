@@ -20,7 +20,7 @@ import numpy as np
 
 from ndgrad.arrays.precision import FLOAT32, HALF, computing_dtype, is_half, widened
 from ndgrad.autograd.lent import SMALL, Lent, may_change, sample
-from ndgrad.autograd.modes import SavedHooks, process, restore, scope, thread
+from ndgrad.autograd.modes import SavedHooks, modes, process, restore, scope, thread
 from ndgrad.autograd.node import Node, edge_number
 from ndgrad.autograd.variable import Meta, Variable, edge, innermost_array, meta_of, new, np_dtype, requires_grad, twin, wrap
 from ndgrad.autograd.versions import Storage, Unrecorded, Version, kept_storage, storage_of
@@ -90,7 +90,7 @@ class Packed:
 
 def hooks_for(level: int) -> tuple[SavedHooks, ...]:
     """The saved-tensor hooks in force for the graph of a transform's level (0: outside of all)."""
-    hooks = thread.saved_hooks
+    hooks = modes().saved_hooks
     return tuple([h for h in hooks if h.level is None or level <= h.level]) if level else hooks
 
 
@@ -166,15 +166,16 @@ def kept_in_level(t: Any, level: int) -> Any:
     and may bring a view to another level."""
     if t._storage.__class__ is Lent:
         return kept_of_lent(t, _kept_in_level(t, level))
-    return _kept_in_level(t, level)
+    meta = t._meta
+    return t if meta is not None and meta.requires_grad else _kept_in_level(t, level)
 
 
 def _kept_in_level(t: Any, level: int) -> Any:
-    if t.__class__ is not t.face:
+    meta, keeps = t._meta, t.keeps_saved or modes().copy_on_write
+    if (meta is None and not keeps) or t.__class__ is not t.face:
         return t
-    meta, keeps = t._meta, t.keeps_saved or thread.copy_on_write
     if meta is None:
-        return _kept(t, meta) if keeps else t
+        return _kept(t, meta)
     if meta.requires_grad or not (keeps or meta.view is not None):
         return t
     kept = _kept(t, meta)

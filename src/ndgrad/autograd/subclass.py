@@ -21,7 +21,7 @@ import numpy as np
 
 from ndgrad import devices, dtypes
 from ndgrad.arrays.meta import WrapperArray
-from ndgrad.autograd.modes import Block, Modes, process, restore, scope, thread
+from ndgrad.autograd.modes import Block, Modes, modes, process, restore, scope, thread
 from ndgrad.autograd.node import Node, edge_node
 from ndgrad.autograd.traversal import iterate_nodes
 from ndgrad.autograd.variable import Variable, meta_of, new
@@ -227,7 +227,7 @@ def subclass_op(op: Any, args: tuple[Any, ...], settings: dict[str, Any]) -> Any
             "known. Define __ndgrad_function__ in one of them, or convert with as_subclass(Tensor) first."
         )
     face = max((face_of_class(type(a)) for a in args if isinstance(a, Variable)), key=lambda f: f.keeps_saved)
-    out = dispatch_as(face, op, args, settings, plain=False)
+    out = dispatch_as(modes(), face, op, args, settings, plain=False)
     if thread.functions_disabled or any(map(has_dispatch, types)):
         return out
     if not keeps_class(outermost):

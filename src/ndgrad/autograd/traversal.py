@@ -53,8 +53,11 @@ def nodes_towards(roots: Iterable[Node], wanted: set[Node]) -> set[Node]:
     changed sequence numbers may a node come before one it leads to; then it is repeated until nothing changes.
     """
     found = sorted(iterate_nodes(dict.fromkeys(roots)), key=_age)
-    oldest = oldest_of(wanted)
-    needed = {node for node in found if node in wanted or (node.has_inner_pass and oldest < node.seq)}
+    needed = wanted.intersection(found)
+    inner = [node for node in found if node.has_inner_pass]
+    if inner:
+        oldest = oldest_of(wanted)
+        needed.update(node for node in inner if oldest < node.seq)
     while True:
         before, in_order = len(needed), True
         for node in found:

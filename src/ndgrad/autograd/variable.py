@@ -17,7 +17,7 @@ import numpy as np
 from ndgrad.arrays.library import library_of
 from ndgrad.autograd.locks import make_lock
 from ndgrad.autograd.modes import process, thread
-from ndgrad.autograd.node import FIRST, Edge, Node
+from ndgrad.autograd.node import FIRST, GENERAL, Edge, Node
 
 if TYPE_CHECKING:
     from ndgrad.autograd.versions import Storage
@@ -213,7 +213,8 @@ def accumulator(t: Any) -> AccumulateGrad:
     made.shape = array.shape if plain else tuple(t.shape)
     wanted = meta.grad_dtype  # None: the tensor's own; "any": whatever arrives
     made.dtype = (array.dtype if plain else np_dtype(t)) if wanted is None else None if wanted == "any" else wanted
-    made.extra = False
+    made.route = GENERAL
+    made.extra = None
     made.variable = t
     reference: weakref.ref[Node] = weakref.ref(made)
     with _LOCKS[(id(t) >> 4) % 61]:

@@ -22,6 +22,7 @@ import numpy as np
 from ndgrad.arrays.library import library_of
 from ndgrad.autograd.locks import make_lock
 from ndgrad.autograd.modes import process, thread
+from ndgrad.autograd.references import ATTRIBUTE, LOCAL
 from ndgrad.autograd.variable import Variable
 
 
@@ -42,7 +43,7 @@ class Version:
         # A chain of a million versions must not be freed by a million nested calls.
         following = self.next
         self.next = None
-        while following is not None and sys.getrefcount(following) <= 2:
+        while following is not None and sys.getrefcount(following) <= LOCAL:
             following.next, following = None, following.next
 
 
@@ -72,7 +73,7 @@ class Storage:
 
     def is_held(self) -> bool:
         """Whether a save, or an older version that a save holds, refers to the present version."""
-        return sys.getrefcount(self.version) > 2  # this storage's reference and getrefcount's argument
+        return sys.getrefcount(self.version) > ATTRIBUTE
 
     def before_write(self, array: Any, index: Any = None) -> None:
         """Leave what is about to be overwritten (all of `array`, or `array[index]`), if anybody may ask for it."""
@@ -174,7 +175,7 @@ class PayloadStorage(Storage):
         self.own = new
 
     def is_held(self) -> bool:
-        return sys.getrefcount(self.own) > 2
+        return sys.getrefcount(self.own) > ATTRIBUTE
 
 
 def is_inference(t: Any) -> bool:

@@ -15,7 +15,7 @@ from typing import Any
 
 from ndgrad.autograd.layout import Order, copy_in_order, in_order, is_in_order, order_of
 from ndgrad.autograd.modes import process, restore, scope, thread
-from ndgrad.autograd.node import Extra, Node, extra_of, next_sequence_number
+from ndgrad.autograd.node import Node, extra_of, make_node
 from ndgrad.autograd.variable import edge, meta_of, np_dtype
 from ndgrad.autograd.versions import InferenceStorage, storage_of
 from ndgrad.ops.vocabulary import owning_raw_ops
@@ -318,17 +318,12 @@ class CopySlices(Node):
 
 def rebase(base: Any, path: Path, inner: Node, base_edge: Any) -> None:
     """Give `base` the history of a write, through the view at `path`, that `inner` describes."""
-    node = CopySlices()
-    node.seq = next_sequence_number()
-    node.next = (base_edge, *inner.next[1:])
-    node.shape = tuple(base.shape)
-    node.dtype = np_dtype(base)
-    node.extra = False
+    node = make_node(CopySlices, (base_edge, *inner.next[1:]), tuple(base.shape), np_dtype(base))
     node.inner = inner
     node.level = inner.level
     node.order = order_of(base)
     node.path = path
-    if isinstance(inner.extra, Extra):
+    if inner.extra is not None:
         extra_of(node).forward_trace = inner.extra.forward_trace
     if base._meta is not None and base._meta.retains_grad and base._node is not None:
         _move_retained(base, node, 0)

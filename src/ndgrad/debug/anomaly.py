@@ -22,7 +22,7 @@ import numpy as np
 from ndgrad.arrays.precision import is_inexact
 from ndgrad.autograd.grad_mode import Switch
 from ndgrad.autograd.modes import ThreadState, thread
-from ndgrad.autograd.node import Extra, edge_node
+from ndgrad.autograd.node import edge_node
 from ndgrad.autograd.saved import unpack_raw
 from ndgrad.autograd.variable import AccumulateGrad, Variable
 from ndgrad.debug.source_lines import Trace, format_stack, innermost, place_of, switch, trace_of
@@ -154,7 +154,7 @@ def check(task: Any, node: Any, g: Any, outs: Any, infinite: list[Finding]) -> N
     if any(a is not None and np.isnan(a).any() for a in map(raw_values, g if isinstance(g, list) else [g])):
         lines.append("It was there in the gradient that arrived: a hook, or whoever gave backward() its gradient, put it in.")
         raise RuntimeError("\n".join(lines))
-    if isinstance(node.extra, Extra) and (node.extra.tensor_hooks or node.extra.pre_hooks):
+    if node.extra is not None and (node.extra.tensor_hooks or node.extra.pre_hooks):
         lines.append("Hooks changed, or could have changed, the gradient that arrived before this op got it: look at them first.")
     lines.append(
         "Keep the argument of that call inside the domain where its derivative is finite (clamp it, add a small constant), and where one "

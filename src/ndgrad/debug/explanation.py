@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ndgrad.arrays.precision import is_inexact
-from ndgrad.autograd.node import Extra, edge_node
+from ndgrad.autograd.node import edge_node
 from ndgrad.autograd.saved import lift
 from ndgrad.autograd.traversal import nodes_towards
 from ndgrad.autograd.variable import AccumulateGrad, Variable, edge, innermost_array, np_dtype, requires_grad
@@ -163,7 +163,7 @@ def _remarks(x: Any, needed: set[Any]) -> str:
     meta = x._meta
     if x._node is not None and not (meta is not None and meta.retains_grad):
         out += " x is no leaf, so backward() leaves nothing in its .grad unless x.retain_grad() is called first."
-    hooked = [n for n in needed if isinstance(n.extra, Extra) and (n.extra.tensor_hooks or n.extra.pre_hooks or n.extra.post_hooks)]
+    hooked = [n for n in needed if n.extra is not None and (n.extra.tensor_hooks or n.extra.pre_hooks or n.extra.post_hooks)]
     if hooked or (meta is not None and meta.hooks):
         names = ", ".join(sorted({n.name() for n in hooked})) or "x"
         out += f" There are hooks on the way ({names}), which were not run here and may change it."

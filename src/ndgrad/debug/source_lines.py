@@ -27,7 +27,7 @@ import numpy
 
 from ndgrad.autograd.grad_mode import Mode, Switch
 from ndgrad.autograd.modes import ThreadState, enter_process, leave_process, process, thread
-from ndgrad.autograd.node import Extra, extra_of
+from ndgrad.autograd.node import extra_of
 
 #: Frames whose code lies here are not the user's: the library's own, generated ones, and NumPy's, which calls back into the library.
 _INSIDE = (
@@ -135,7 +135,7 @@ class Trace:
 def trace_of(node: Any) -> Trace | None:
     """What was remembered of the call that made a node."""
     extra = node.extra
-    return extra.forward_trace if isinstance(extra, Extra) else None
+    return extra.forward_trace if extra is not None else None
 
 
 def place_of(node: Any) -> Place | None:

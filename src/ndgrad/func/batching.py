@@ -9,10 +9,10 @@ from __future__ import annotations
 from typing import Any
 
 from ndgrad.arrays.library import library_of
-from ndgrad.autograd.modes import thread
+from ndgrad.autograd.modes import Modes, modes, restore, scope
 from ndgrad.autograd.variable import Variable, innermost_array, meta_of, wrap
 from ndgrad.autograd.view import make_view
-from ndgrad.func.levels import Level, below, is_lowest, level_number
+from ndgrad.func.levels import Level, below, level_number
 from ndgrad.ops.shape import reshape
 from ndgrad.ops.table import DATA_DEPENDENT, RANDOM, parameter_names
 from ndgrad.ops.vocabulary import plain_ops, tensor_ops
@@ -23,7 +23,8 @@ def batch_tensor(level: Level, payload: Any) -> Any:
     t = wrap(payload.face, payload)
     meta = meta_of(t)
     meta.batch_level = level.number
-    meta.born = thread.levels[-1].number if thread.levels else level.number
+    levels = modes().levels
+    meta.born = levels[-1].number if levels else level.number
     return t
 
 
@@ -40,7 +41,7 @@ class BatchLevel(Level):
         self.size = size
         self.randomness = randomness  # "error", "different" or "same"
 
-    def run(self, op: Any, args: tuple[Any, ...], settings: dict[str, Any], face: type[Any]) -> Any:
+    def run(self, op: Any, args: tuple[Any, ...], settings: dict[str, Any], face: type[Any], state: Modes, plain: bool) -> Any:
         """Run an op on whole batches."""
         number = self.number
         batched = tuple([isinstance(a, Variable) and a._meta is not None and a._meta.batch_level == number for a in args])
@@ -48,12 +49,17 @@ class BatchLevel(Level):
         if op.batch is RANDOM:
             return _random_op(self, op, payloads, batched, settings)
         ops: Any = tensor_ops
-        if is_lowest(self) and _are_bare(payloads):
+        if state.levels[0] is self and plain and _are_bare(payloads):
             if op.batch == "elementwise" and not op.view:
                 return batch_tensor(self, op.plain(*_align(payloads, batched, reshape.plain), **settings))
             ops = plain_ops
-        with below(self):
+        outside = scope()
+        try:
+            restore(outside.under(self))
             out = apply_batch_rule(op, payloads, batched, settings, self.size, ops)
+        finally:
+            restore(outside)
+            del outside
         if not op.view:
             return batch_tensor(self, out) if op.outputs == 1 else tuple([batch_tensor(self, o) for o in out])
         made = [_batch_view(self, op, args[0], settings, i, o) for i, o in enumerate((out,) if op.outputs == 1 else out)]

@@ -23,7 +23,7 @@ from ndgrad.autograd.dispatch import innermost_dual, open_elsewhere
 from ndgrad.autograd.forward_ad import interpreters, saved_tangents, tangent_of, with_tangent
 from ndgrad.autograd.function import Context, Function, FunctionNode, attach, run_function, separate_setup
 from ndgrad.autograd.modes import birth, joined, restore, scope, thread
-from ndgrad.autograd.node import next_sequence_number
+from ndgrad.autograd.node import make_node
 from ndgrad.autograd.variable import Variable, edge, meta_of, np_dtype, wrap
 from ndgrad.func.batching import BatchLevel, batch_tensor
 from ndgrad.func.levels import GradLevel, Level, as_below, below, level_number, lower, top_level
@@ -251,15 +251,13 @@ def _apply_grad(level: GradLevel, cls: type[Function], args: tuple[Any, ...], kw
         result = cls.apply(*payloads, **kwargs)
     outputs, spec = tree_flatten(result)
     wrapped = [_as_seen_here(o, args, payloads) if isinstance(o, Variable) else o for o in outputs]
-    node = cls._backward_cls()
-    node.level = number
-    node._is_tensor = tuple(isinstance(a, Variable) for a in args)
+    is_tensor = tuple(isinstance(a, Variable) for a in args)
     edges = [edge(a) if isinstance(a, Variable) and level_number(a) == number else None for a in args]
     recording = thread.grad_enabled and any(e is not None for e in edges)
+    known = tuple(e for e, t in zip(edges, is_tensor, strict=True) if t) if recording else ()
+    node = make_node(cls._backward_cls, known, level=number)
+    node._is_tensor = is_tensor
     node.needs_input_grad = tuple(e is not None and recording for e in edges)
-    node.seq = next_sequence_number()
-    node.extra = False
-    node.next = tuple(e for e, t in zip(edges, node._is_tensor, strict=True) if t) if recording else ()
     outside = scope()
     try:
         level.paused = get_ident()

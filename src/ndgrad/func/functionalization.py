@@ -24,7 +24,7 @@ from ndgrad.autograd.calls import grad
 from ndgrad.autograd.dispatch import dispatch
 from ndgrad.autograd.inplace import check_memory, check_writable, write
 from ndgrad.autograd.layout import copy_in_order, order_of
-from ndgrad.autograd.modes import section, thread
+from ndgrad.autograd.modes import Modes, section, thread
 from ndgrad.autograd.saved import lift
 from ndgrad.autograd.variable import Meta, Variable, accumulator, innermost_array, meta_of, np_dtype, recorded, requires_grad, wrap
 from ndgrad.autograd.versions import Storage, storage_of
@@ -135,7 +135,7 @@ class FunctionalLevel(Level):
 
     # ----- ops ---------------------------------------------------------------------------------------------------------------
 
-    def run(self, op: Any, args: tuple[Any, ...], settings: dict[str, Any], face: type[Any]) -> Any:
+    def run(self, op: Any, args: tuple[Any, ...], settings: dict[str, Any], face: type[Any], state: Modes, plain: bool) -> Any:
         # What was made inside is brought here when first it is used: views must see its writes, and graphs must not.
         values = tuple([self.value(a) for a in args])
         if all(v is a for v, a in zip(values, args, strict=True)):

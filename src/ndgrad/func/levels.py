@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Self
 import numpy
 
 from ndgrad.autograd import forward_ad
-from ndgrad.autograd.dispatch import dispatch, finish
+from ndgrad.autograd.dispatch import dispatch, handlers
 from ndgrad.autograd.modes import (
     Modes,
     Scope,
@@ -28,8 +28,8 @@ from ndgrad.autograd.modes import (
     process,
     restore,
     scope,
-    thread,
 )
+from ndgrad.autograd.record import finish
 from ndgrad.autograd.variable import ESCAPED, Variable, meta_of, requires_grad, wrap
 from ndgrad.autograd.versions import InferenceStorage, storage_of
 from ndgrad.autograd.view import follow_pick, tangents_of
@@ -74,9 +74,10 @@ class Level:
     def in_charge_of(self, op: Any, args: tuple[Any, ...], number: int) -> Level | None:
         """The open level that deals with an op next; this is the innermost of them, and `number` that of the innermost level among the
         arguments. None if the op concerns none."""
+        levels = modes().levels
         if op.batch is RANDOM:
-            return next((level for level in reversed(thread.levels) if level.number == number or level.kind != "grad"), None)
-        for level in reversed(thread.levels):
+            return next((level for level in reversed(levels) if level.number == number or level.kind != "grad"), None)
+        for level in reversed(levels):
             if level.number == number or level.kind == "functional":  # which sees all ops inside it: its tensors are values
                 return level
         if number:
@@ -87,8 +88,9 @@ class Level:
         """Whether the levels below record what is computed here."""
         return enabled
 
-    def run(self, op: Any, args: tuple[Any, ...], settings: dict[str, Any], face: type[Any]) -> Any:
-        """Run an op whose innermost arguments are of this level; `face` is the class of its results."""
+    def run(self, op: Any, args: tuple[Any, ...], settings: dict[str, Any], face: type[Any], state: Modes, plain: bool) -> Any:
+        """Run an op whose innermost arguments are of this level; `face` is the class of its results. `state` is in force; `plain`:
+        nothing but transforms is."""
         raise NotImplementedError
 
     def run_function(self, cls: type[Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -126,9 +128,9 @@ class GradLevel(Level):
         # What no_grad cuts, inside the level or around it, is cut for all levels below.
         return self.grad_enabled_before and (enabled or (self.paused is not None and self.paused == get_ident()))
 
-    def run(self, op: Any, args: tuple[Any, ...], settings: dict[str, Any], face: type[Any]) -> Any:
+    def run(self, op: Any, args: tuple[Any, ...], settings: dict[str, Any], face: type[Any], state: Modes, plain: bool) -> Any:
         """Run an op on the payloads, and record it in the level's graph."""
-        number = self.number
+        number, levels = self.number, state.levels
         if (op.view or op.shares_storage) and isinstance(args[0]._array, numpy.generic):
             storage_of(args[0])  # a NumPy scalar has no memory to view: now it has
         payloads = tuple([a._array if level_number(a) == number else lower(a) for a in args])
@@ -137,22 +139,27 @@ class GradLevel(Level):
             if isinstance(p, Variable):
                 pure = self.pure = False
         # what runs outside of all modes will do to record the op, but for the number of the graph
-        simple = op.outputs == 1 and not (op.view or op.shares_storage or op.variadic) and modes().only_transforms()
-        if simple and pure and thread.levels[0] is self:
+        simple = op.outputs == 1 and not (op.view or op.shares_storage or op.variadic) and plain
+        if simple and pure and levels[0] is self:
             made = op.in_level(*args, level=number, **settings)
             if made is not NotImplemented:
-                if made._node is None or thread.levels[-1] is not self:
-                    meta_of(made).born = thread.levels[-1].number
+                if made._node is None or levels[-1] is not self:
+                    meta_of(made).born = levels[-1].number
                 return made
-        with below(self):
+        outside = scope()
+        try:
+            restore(outside.under(self))
             lifted = tuple([as_below(a, p, number) if isinstance(a, Variable) else p for a, p in zip(args, payloads, strict=True)])
             result = dispatch(op, lifted, settings)
-        if simple and op.differentiable and thread.grad_enabled:
+        finally:
+            restore(outside)
+            del outside
+        if simple and op.differentiable and state.grad_enabled:
             made = op.in_level(*args, level=number, made=lower(result), **settings)
             if made is not NotImplemented:
                 if made._node is None:
                     made = result
-                meta_of(made).born = thread.levels[-1].number
+                meta_of(made).born = levels[-1].number
                 return made
         out = tuple(lower(r) for r in result) if op.outputs != 1 else lower(result)
         wrapped = finish(op, args, settings, face, out, level=number)
@@ -163,15 +170,14 @@ class GradLevel(Level):
             return wrapped
         for r in (result,) if op.outputs == 1 else result:
             if not op.shares_storage:  # whose memory may be older than the level
-                meta_of(r).born = thread.levels[-1].number
+                meta_of(r).born = levels[-1].number
         if op.outputs == 1:
             return wrapped if wrapped._node is not None else result
         return tuple(w if w._node is not None else r for w, r in zip(wrapped, result, strict=True))
 
 
 class below:
-    """The state as it is for the levels under `level`. Every op of a transform runs in one of these, so it is a class: a
-    generator would cost as much again."""
+    """The state as it is for the levels under `level`, for the length of a block. It is a class: a generator would cost as much again."""
 
     __slots__ = ("level", "outside")
 
@@ -209,34 +215,38 @@ def level_number(t: Any) -> int:
     return 0 if node is None else node.level
 
 
+handlers.level_number = level_number
+
+
 def _follow(t: Any) -> None:
     """Bring a view to where its base is now."""
-    if t._meta.view.base._meta is not None and t._meta.view.base._meta.picked is not None:
-        follow_pick(t)
     view = t._meta.view
     base = view.base
-    if level_number(base) != view.level:
+    if base._meta is None:
+        number = 0 if base._node is None else base._node.level
+    else:
+        if base._meta.picked is not None:
+            follow_pick(t)
+            view = t._meta.view
+            base = view.base
+        number = level_number(base)
+    if number != view.level:
         from ndgrad.func.writes import follow_base
 
         follow_base(t)
         return
     if t._meta.batch_level:
         return  # the graph is that of the levels below
-    view.refresh(t)
+    if view.version != t._storage.version.number:
+        view.refresh(t)
     if isinstance(base._array, Variable) and not isinstance(t._array, Variable):
         from ndgrad.func.writes import follow_payload
 
         follow_payload(t)
 
 
-def is_lowest(level: Level) -> bool:
-    """Whether nothing is below a level, neither another one nor any mode: its payloads then meet plain ops."""
-    state = modes()
-    return state.levels[0] is level and state.only_transforms()
-
-
 def find_level(number: int) -> Level:
-    for level in thread.levels:
+    for level in modes().levels:
         if level.number == number:
             return level
     raise RuntimeError(ESCAPED)
@@ -329,3 +339,10 @@ def unwrap(level: Level, t: Any) -> Any:
     if isinstance(t, Variable) and level_number(t) == level.number:
         return forward_ad.hand_down(t, _payload(t), lambda tangent: unwrap(level, tangent))
     return t
+
+
+def payload_of(level: Level, t: Any) -> Any:
+    """As `unwrap`, for a caller who only wants another tensor like it, and neither writes it nor keeps it."""
+    if level_number(t) != level.number:
+        return t
+    return t._array if isinstance(t._array, Variable) else wrap(t.face, t._array)

@@ -13,7 +13,7 @@ from ndgrad.autograd.modes import section
 from ndgrad.autograd.roots import is_constant
 from ndgrad.autograd.variable import Variable, np_dtype, requires_grad, wrap
 from ndgrad.func.batching import BatchLevel, batch_tensor
-from ndgrad.func.levels import GradLevel, Level, level_number, make_leaf, settle, unwrap
+from ndgrad.func.levels import GradLevel, Level, level_number, make_leaf, payload_of, settle, unwrap
 from ndgrad.generator import default_generator
 from ndgrad.ops.vocabulary import tensor_ops
 from ndgrad.pytree import LEAF, TreeSpec, broadcast_prefix, tree_flatten, tree_leaves, tree_map, tree_structure, tree_unflatten
@@ -97,7 +97,7 @@ def grad_and_value(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool
         run = _Recorded("grad", primals, lambda leaves: func(*_substitute(args, numbers, leaves), **kwargs))
         out, aux = _split_aux("grad_and_value", run.result, has_aux)
         _check_scalar(out)
-        one = tensor_ops.fill(tensor_ops.zeros_like(unwrap(run.level, out)), value=1)
+        one = tensor_ops.fill(tensor_ops.zeros_like(payload_of(run.level, out)), value=1)
         grads = run.pull_back([out], [one], keep=False)
         result = grads[0] if isinstance(argnums, int) else grads
         value = run.unwrapped(out)

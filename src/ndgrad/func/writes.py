@@ -14,11 +14,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from ndgrad.autograd.dispatch import dispatch, innermost_dual, open_elsewhere, own_edge
+from ndgrad.autograd.dispatch import dispatch, innermost_dual, open_elsewhere
 from ndgrad.autograd.forward_ad import hidden_tangents, interpreters, strip, tangent_of, zero_tangent
 from ndgrad.autograd.inplace import check_memory, check_writable, inplace_node, set_history, write, write_level
 from ndgrad.autograd.layout import Order, copy_in_order, order_of
 from ndgrad.autograd.modes import joined, thread
+from ndgrad.autograd.record import own_edge
 from ndgrad.autograd.variable import Variable, meta_of, wrap
 from ndgrad.autograd.versions import storage_of
 from ndgrad.autograd.view import follow_pick, replay, tangents_of
@@ -57,7 +58,7 @@ def _write(op: Any, target: Any, args: tuple[Any, ...], settings: dict[str, Any]
     tangents = thread.dual_levels and any(isinstance(a, Variable) and tangents_of(a) for a in everything)
     level = _level_of(target, everything) if thread.levels else None
     if not tangents and level is None:
-        write_level(op, target, args, settings, 0)
+        write_level(op, target, args, settings, 0, thread.grad_enabled)
         return
     if op.consumes and (level is None or level.kind != "functional") and not (tangents and _interpreted(everything)):
         write_part(op, target, args, settings, level if not tangents or level is None else _innermost(everything, level))
@@ -202,7 +203,7 @@ def _write_part_grad(op: Any, target: Any, args: tuple[Any, ...], settings: dict
     payloads = tuple([a._array if level_number(a) == number else lower(a) for a in args])
     if not isinstance(target._array, Variable):
         if not any(isinstance(p, Variable) for p in payloads):
-            write_level(op, target, args, settings, number)
+            write_level(op, target, args, settings, number, thread.grad_enabled)
             return
         _lift_payload(level, target)
     edges = tuple([own_edge((target, *args)[i], number) for i in op.differentiable_positions(1 + len(args))])

@@ -4,8 +4,10 @@ A general function would loop over arguments, look rules up and ask what to save
 the cost. So the loop runs once, here, and writes the code it would have executed: for `mul` about what one would
 write by hand. `print(op.eager.__source__)` shows it, and tracebacks do too (the source is kept in linecache).
 
-The fast lane below takes plain tensors (and Python numbers) while no mode is active; everything else, and every
-op with a variable number of arrays, goes to `dispatch`, which is complete and need not be quick.
+There is one template, `Lane`, for any number of arguments and results; its steps are those of ndgrad.autograd.record. An op's functions
+differ in what they are given and ask: `eager` (and the operators and public functions) looks whether a mode is in force, `plain` is told
+that none is, `in_level` records in the graph of a transform. Each takes plain tensors (and Python numbers); everything else goes to
+`dispatch`, which is complete and need not be quick. Node classes are in ndgrad.ops.node_classes.
 """
 
 from __future__ import annotations
@@ -18,13 +20,13 @@ import numpy
 
 from ndgrad.arrays.precision import HALF, INEXACT, has_half, in_single
 from ndgrad.autograd.modes import process
-from ndgrad.autograd.node import MultiNode, Node, edge_node, next_sequence_number
-from ndgrad.autograd.saved import FREED, Packed, RuleNode, kept_in_level, unpack_raw, without_base
+from ndgrad.autograd.node import GENERAL, RULE, UNARY, edge_node, next_sequence_number, sizes
+from ndgrad.autograd.saved import kept_in_level, without_base
 from ndgrad.autograd.stake import as_number, with_numbers
 from ndgrad.autograd.variable import Meta, edge, new
 from ndgrad.autograd.versions import Storage, kept_storage, storage_of
 from ndgrad.ops.errors import after_failure
-from ndgrad.ops.table import VARIABLE, Op, parameter_names
+from ndgrad.ops.table import VARIABLE, Op
 
 #: Class of an argument -> the face of the result: Tensor -> Tensor, Parameter -> Tensor, Array -> Array.
 FACES: dict[type[Any], type[Any]] = {}
@@ -96,6 +98,8 @@ class SavePlan:
         looked_up = op.partial_view or op.whole_view or op.copies_part  # in gradients, by the op itself
         self.settings = [s for s in op.settings if s in self.users or (looked_up and s != "shape")]  # which every node has
         self.facts = [f"{a}_{fact}" for a in op.args for fact in ("shape", "dtype", "ndim") if f"{a}_{fact}" in self.users]
+        #: whether anything but outputs is kept
+        self.keeps_inputs = bool(self.arrays or self.settings or self.facts)
         known = {*op.args, *outs, *op.settings, *self.facts, *grads}
         unknown = sorted(set(self.users) - known)
         if unknown:
@@ -117,6 +121,9 @@ class SavePlan:
             used = [[name for name in names if self.users[name] & wanted] for names in (self.arrays, self.outs)]
             found = self._needed[key] = (used[0], used[1])
         return found
+
+    def facts_of(self, arg: str) -> list[str]:
+        return [fact for fact in ("shape", "ndim", "dtype") if f"{arg}_{fact}" in self.facts]
 
     def slots(self) -> list[str]:
         slots = []
@@ -164,122 +171,271 @@ def make_eager(
     `level`; the payload of the result comes with the keyword `made` if the levels below have computed it; the answer to arguments
     of other kinds is NotImplemented. `slow`, `into`: what takes the place of `dispatch` and of `write_out` (see ndgrad.api.public).
     """
-    from ndgrad.autograd.dispatch import dispatch, dispatch_operator, payload_dtype, record_any, shares_memory
-    from ndgrad.autograd.dispatch import fact as fact_of
+    from ndgrad.autograd.dispatch import dispatch, dispatch_operator, record_any
     from ndgrad.autograd.inplace import write_out
-    from ndgrad.autograd.view import DEFAULT, ViewInfo, geometry_of, make_view
 
     if slow is None:
         slow = _refuse if level else dispatch_operator if operator else record_any if plain else dispatch
-    if op.variadic or op.outputs != 1 or op.shares_storage:
-        from ndgrad.ops.lanes import lane_of
-
-        return (None if level else lane_of(op, slow, plain)) or _through_dispatch(op, slow)
-    from ndgrad._tensor import Tensor
-
-    args = [public_name(a) for a in op.args]
-    keywords = [f"{s}=default_{s}" for s in op.settings] + (["out=None"] if public else []) + (["level", "made=None"] if level else [])
-    parameters = (args[::-1] if reflected else args) + (["*"] if keywords else []) + keywords
-    settings = "{" + ", ".join(f"{s!r}: {s}" for s in op.settings) + "}"
-    to_dispatch = f"return slow(OP, ({', '.join(args)},), {settings})"
-    body = number_lines(op)
-    if public:
-        body += ["if out is not None:", f"    return write_out(OP, ({', '.join(args)},), {settings}, out)"]
-    first = parameters[0]
-    body += [f"c = {first}.__class__", "if c is not Tensor:", "    c = FACES.get(c)"]
-    body += ["if c is None:" if plain else "if process.busy or c is None:", "    " + to_dispatch]
-    differentiable = op.differentiable_args
-    plan = save_plan(op) if op.differentiable else None
-    for arg, name in sorted(zip(op.args, args, strict=True), key=lambda pair: pair[1] != first):
-        body += read_lines(op, arg, name, first == name, to_dispatch, plan, checks_halves=not level)
-    if op.rounds_numbers:
-        weak = f"({' or '.join(f'a_{a}.__class__ is float' for a, name in zip(op.args, args, strict=True) if name != first)})"
-        array = f"a_{next(a for a, name in zip(op.args, args, strict=True) if name == first)}"
-        body += [f"if {weak}{' and made is None' if level else ''} and {array}.dtype.char == 'E':", "    " + to_dispatch]
-    if op.view:
-        # a NumPy scalar has no memory to view: dispatch gives it some
-        body += [f"if a_{op.args[0]}.__class__ is not ndarray:", "    " + to_dispatch]
-    call = ", ".join([f"a_{a}" for a in op.args] + [f"{s}={s}" for s in op.settings])
-    run = f"forward({call})"
-    if level and differentiable:
-        ours = [f"    if e_{a} is not None and edge_node(e_{a}).level != level:\n            e_{a} = None" for a in differentiable]
-        body += ["if made is not None:", *ours]
-        run = f"{run} if made is None else made"
-    body += ["try:", f"    out = {run}", *recover_lines("out", f"({', '.join(args)},)", settings)]
-    body += ["r = new(c)", "r._array = out", "r._storage = None", "r._meta = None"]
-    if op.view:
-        body += _view_lines(public_name(op.args[0]), op.args[0], settings, level)
-    if differentiable:
-        assert plan is not None
-        none = " and ".join(f"e_{a} is None" for a in differentiable)
-        if op.may_be_discrete:
-            none = f"({none}) or {'payload_dtype(out)' if level else 'out.dtype'}.kind not in {INEXACT!r}"
-        body += [f"if {none}:", "    r._node = None", "    return r"]
-        edges = ", ".join(f"e_{a}" for a in differentiable)
-        body += ["n = node_class()", "n.seq = next_sequence_number()", f"n.next = ({edges},)"] + (["n.level = level"] if level else [])
-        extra = "u" if _has_number_form(op) and not reflected else str(first_extra(op))
-        facts = ["n.shape = out.shape", "n.dtype = out.dtype"]
-        if level:
-            of_payload = "n.shape, n.dtype = tuple(out.shape), payload_dtype(out)"
-            facts = ["if made is None:", *(f"    {line}" for line in facts), "else:", f"    {of_payload}"]
-        body += [*facts, f"n.extra = {extra}"]
-        body += save_lines(op, plan, dict(zip(op.args, args, strict=True)), first, level)
-        for out in plan.outs:
-            lines = [f"n.{out} = out", f"n.{out}_s = None", f"n.{out}_v = None"]
-            body += guarded(plan.condition(out, differentiable), lines)
-        body += [f"n.{s} = {s}" for s in plan.settings]
-        body += ["r._node = n"]
-        if plan.outs:
-            body += ["if c is not Tensor:", "    kept_storage(r)"]
-        body += ["return r"]
-    else:
-        body += ["r._node = None", "return r"]
-    source = f"def {op.name}({', '.join(parameters)}):\n" + "".join(f"    {line}\n" for line in body)
-    scope = {
-        "OP": op,
-        "slow": slow,
-        "write_out": into or write_out,
-        "Tensor": Tensor,
-        "FACES": FACES,
-        "process": process,
-        "edge": edge,
-        "new": new,
-        "kept_storage": kept_storage,
-        "without_base": without_base,
-        "kept_in_level": kept_in_level,
-        "next_sequence_number": next_sequence_number,
-        "forward": op.forward_for(numpy) if level else op.bare_forward_for(numpy),
-        "after_failure": after_failure,
-        "as_number": as_number,
-        "fact": fact_of,
-        "node_class": None if not differentiable else op.level_node_class if level else op.node_class,
-        "NoneType": type(None),
-        "ndarray": numpy.ndarray,
-        "edge_node": edge_node,
-        "payload_dtype": payload_dtype,
-        "shares_memory": shares_memory,
-        "make_view": make_view,
-        "storage_of": storage_of,
-        "Storage": Storage,
-        "Meta": Meta,
-        "ViewInfo": ViewInfo,
-        "DEFAULT": DEFAULT,
-        "geometry_of": geometry_of,
-        **{f"default_{s}": d for s, d in op.settings.items()},
-    }
-    made = compile_source(op.name, source, scope)
+    if not _has_lane(op, level):
+        return _through_dispatch(op, slow)
+    source = Lane(op, reflected, public, plain, level).source()
+    made = compile_source(op.name, source, {**_scope(op, level), "slow": slow, "write_out": into or write_out})
     made.__doc__ = f"op {op.name!r} on tensors"
     return made
 
 
-def _view_lines(source: str, arg: str, settings: str, level: bool) -> list[str]:
+def _has_lane(op: Op, level: bool) -> bool:
+    """Whether a function is written for the op, or all of its calls go to dispatch."""
+    if op.shares_storage:
+        return False
+    if level:
+        return op.outputs == 1 and not op.variadic
+    if not op.variadic:
+        return op.outputs == 1 or not op.view or len(op.args) == 1
+    if not op.differentiable or op.outputs != 1 or op.view:
+        return False
+    plan, collecting = save_plan(op), op.args[-1]
+    return not plan.outs and not (collecting in op.differentiable_args and collecting in plan.arrays)
+
+
+def _scope(op: Op, level: bool) -> dict[str, Any]:
+    """The names that the lines of a lane use."""
+    from ndgrad._tensor import Tensor
+    from ndgrad.autograd.record import fact, payload_dtype, shares_memory
+    from ndgrad.autograd.view import DEFAULT, MULTI_OUTPUT, ViewInfo, geometry_of, make_view
+
+    node_class = None if not op.differentiable else op.level_node_class if level else op.node_class
+    forward = op.forward_for(numpy) if level or op.variadic else op.bare_forward_for(numpy)
+    return {
+        "OP": op, "forward": forward, "node_class": node_class, "DISCRETE": op.discrete_outputs,
+        "Tensor": Tensor, "FACES": FACES, "process": process, "sizes": sizes,
+        "after_failure": after_failure, "as_number": as_number, "NoneType": type(None), "ndarray": numpy.ndarray,
+        "F64": _REAL[0], "F32": _REAL[1],
+        "new": new, "Meta": Meta, "edge": edge, "edge_node": edge_node, "next_sequence_number": next_sequence_number,
+        "fact": fact, "payload_dtype": payload_dtype, "shares_memory": shares_memory, "version_of": _version_of,
+        "without_base": without_base, "kept_in_level": kept_in_level, "kept_storage": kept_storage,
+        "storage_of": storage_of, "Storage": Storage,
+        "make_view": make_view, "ViewInfo": ViewInfo, "DEFAULT": DEFAULT, "MULTI_OUTPUT": MULTI_OUTPUT, "geometry_of": geometry_of,
+        **{f"default_{s}": d for s, d in op.settings.items()},
+    }  # fmt: skip
+
+
+def _version_of(x: Any, face: Any) -> Any:
+    """The version at which a tensor is saved, by a result of the class `face`."""
+    storage = kept_storage(x) if face.keeps_saved else x._storage
+    return storage and storage.version
+
+
+class Lane:
+    """The source of an op's function, step by step as ndgrad.autograd.record has them: face, forward, wrap, edges, node.
+
+    In it, an argument `x` is taken apart into a_x, its array, e_x, its gradient edge, and s_x, its storage; c is the class of the
+    results, n the node, r a result. With one result its tensor is made line by line; several are made in a loop.
+    """
+
+    def __init__(self, op: Op, reflected: bool, public: bool, plain: bool, level: bool) -> None:
+        self.op, self.public, self.plain, self.level = op, public, plain, level
+        self.plan = save_plan(op) if op.differentiable else None
+        #: the arguments but for the collecting one, and how the function calls them
+        self.names = {a: public_name(a) for a in (op.args[:-1] if op.variadic else op.args)}
+        self.collecting = op.args[-1] if op.variadic else None
+        names = list(self.names.values())
+        self.parameters = names[::-1] if reflected else [*names, *(["*xs"] if op.variadic else [])]
+        #: an argument that is a tensor for sure, or the call leaves the lane
+        self.first = self.parameters[0] if names else "xs[0]"
+        self.first_array = f"a_{next((a for a, name in self.names.items() if name == self.first), None)}"
+        self.given = "(" + "".join(f"{p}, " for p in [*names, *(["*xs"] if op.variadic else [])]) + ")"
+        self.settings = "{" + ", ".join(f"{s!r}: {s}" for s in op.settings) + "}"
+        self.leave = f"return slow(OP, {self.given}, {self.settings})"
+        self.numbers = has_number_form(op) and not reflected
+
+    def source(self) -> str:
+        keywords = [f"{s}=default_{s}" for s in self.op.settings] + (["out=None"] if self.public else [])
+        keywords += ["level", "made=None"] if self.level else []
+        parameters = self.parameters + (["*"] if keywords and not self.op.variadic else []) + keywords
+        body = [*number_lines(self.op), *self.face(), *self.read(), *self.forward()]
+        body += self.one_result() if self.op.outputs == 1 else self.several_results()
+        return f"def {self.op.name}({', '.join(parameters)}):\n" + "".join(f"    {line}\n" for line in body)
+
+    # ----- face -----
+
+    def face(self) -> list[str]:
+        """Lines that find the class c of the results, or leave the lane."""
+        body = ["if out is not None:", f"    return write_out(OP, {self.given}, {self.settings}, out)"] if self.public else []
+        if self.first == "xs[0]":
+            body += ["if not xs:", f"    {self.leave}"]
+        body += [f"c = {self.first}.__class__", "if c is not Tensor:", "    c = FACES.get(c)"]
+        return [*body, f"if {'' if self.plain else 'process.busy or '}c is None:", f"    {self.leave}"]
+
+    # ----- what the arguments are made of -----
+
+    def read(self) -> list[str]:
+        body = []
+        for arg, name in sorted(self.names.items(), key=lambda pair: pair[1] != self.first):
+            body += self.read_argument(arg, name)
+        if self.collecting is not None:
+            body += ["arrays, edges = [], []", "for x in xs:", "    d = x.__class__", "    if d is not c and FACES.get(d) is not c:"]
+            body += [f"        {self.leave}", "    arrays.append(x._array)"]
+            if self.collecting in self.op.differentiable_args:
+                body += ["    edges.append(x._node if x._meta is None else edge(x))"]
+        if self.op.view:
+            # a NumPy scalar has no memory to view: dispatch gives it some
+            body += [f"if {self.first_array}.__class__ is not ndarray:", f"    {self.leave}"]
+        if self.op.view and self.op.outputs != 1:
+            source = self.first
+            body += [f"s = {source}._storage or storage_of({source})", "if s.__class__ is not Storage:", f"    {self.leave}"]
+        return body
+
+    def read_argument(self, arg: str, name: str) -> list[str]:
+        """Lines that take an argument apart. Halves leave the lane, if the op's forward function does not take them as they are."""
+        op = self.op
+        take, number = [f"a_{arg} = {name}._array"], [f"a_{arg} = {name}"]
+        if not self.level and not op.halves:
+            take += [f"if {_has_dtype(f'a_{arg}', HALF)}:", f"    {self.leave}"]
+        if arg in op.differentiable_args:
+            take += [f"e_{arg} = {name}._node if {name}._meta is None else edge({name})"]
+            number += [f"e_{arg} = None"]
+        if self.plan is not None and arg in self.plan.arrays:
+            take += [f"s_{arg} = {name}._storage if c is Tensor else kept_storage({name})"]
+            number += [f"s_{arg} = None"]
+        if name == self.first:
+            return take
+        if self.numbers:
+            take += [f"u = {RULE}"]
+            number += [f"u = {UNARY}"]
+        if op.rounds_numbers:  # NumPy makes float32 of bfloat16 and a Python float
+            made = " and made is None" if self.level else ""
+            number += [f"if d is float{made} and {_has_dtype(self.first_array, 'E')}:", f"    {self.leave}"]
+        body = [f"d = {name}.__class__", "if d is c or FACES.get(d) is c:", *indented(take)]
+        if op.elementwise:
+            body += ["elif d is float or d is int:", *indented(number)]
+        elif arg in op.optional_args:
+            body += ["elif d is NoneType:", *indented(number)]
+        return [*body, "else:", f"    {self.leave}"]
+
+    # ----- forward -----
+
+    def forward(self) -> list[str]:
+        op = self.op
+        collected = ["*arrays"] if self.collecting is not None else []
+        arguments = [*(f"a_{a}" for a in self.names), *collected, *(f"{s}={s}" for s in op.settings)]
+        run, body = f"forward({', '.join(arguments)})", []
+        if self.level and op.differentiable_args:
+            ours = [f"if e_{a} is not None and edge_node(e_{a}).level != level:\n            e_{a} = None" for a in op.differentiable_args]
+            body = guarded("made is not None", ours)
+            run = f"{run} if made is None else made"
+        out = "out" if op.outputs == 1 else "outs"
+        body += ["try:", f"    {out} = {run}"]
+        body += ["except (AttributeError, NotImplementedError, TypeError, ValueError) as error:"]
+        return [*body, f"    {out} = after_failure(OP, {self.given}, {self.settings}, error)"]
+
+    # ----- one result -----
+
+    def one_result(self) -> list[str]:
+        op = self.op
+        body = ["r = new(c)", "r._array = out", "r._storage = None", "r._meta = None"]
+        if op.view:
+            body += _view_lines(self.first, self.first_array, self.settings, self.level)
+        if self.plan is None:
+            return [*body, "r._node = None", "return r"]
+        none = " and ".join([f"{e} is None" for e in self.fixed_edges()] + (["edges.count(None) == len(edges)"] if self.joins() else []))
+        if op.may_be_discrete or op.variadic:
+            none = f"({none}) or {'payload_dtype(out)' if self.level else 'out.dtype'}.kind not in {INEXACT!r}"
+        body += [f"if {none}:", "    r._node = None", "    return r", *self.node(), "r._node = n"]
+        if self.plan.outs:
+            body += ["if c is not Tensor:", "    kept_storage(r)"]
+        return [*body, "return r"]
+
+    # ----- several results -----
+
+    def several_results(self) -> list[str]:
+        op, plan = self.op, self.plan
+        body = ["n = None"]
+        if plan is not None:
+            body += guarded(" or ".join(f"{e} is not None" for e in self.fixed_edges()), self.node())
+        made = ["r = new(c)", "r._array = out"]
+        if op.view:  # what the views share is found once
+            source = self.first
+            body += [f"settings, version = {self.settings}, s.version.number"]
+            body += [f"view = None if {source}._meta is None else {source}._meta.view"]
+            body += ["if view is None:", f"    base, parent, geometry = {source}, None, geometry_of({source})"]
+            body += ["else:", "    base, parent, geometry = view.base, view.path, view.geometry"]
+            made += ["r._node = n", "r._storage = s", "r._meta = meta = Meta()", "meta.output_nr = number"]
+            made += ["meta.view = ViewInfo(base, (parent, OP, settings, number), MULTI_OUTPUT, version, geometry)"]
+        else:
+            made += ["r._node = r._storage = r._meta = None"]
+            numbered = ["r._node = n", "r._meta = meta = Meta()", "meta.output_nr = number"]
+            made += guarded(f"n is not None and number not in DISCRETE and out.dtype.kind in {INEXACT!r}", numbered)
+        body += ["results = []", "for number, out in enumerate(outs):", *indented([*made, "results.append(r)"])]
+        if plan is not None and plan.outs:
+            body += ["if n is not None and c is not Tensor:", "    for r in results:", "        kept_storage(r)"]
+        return [*body, "return tuple(results)"]
+
+    # ----- edges and node -----
+
+    def joins(self) -> bool:
+        return self.collecting in self.op.differentiable_args
+
+    def fixed_edges(self) -> list[str]:
+        return [f"e_{a}" for a in self.names if a in self.op.differentiable_args]
+
+    def node(self) -> list[str]:
+        """Lines that make node n, as `make_node` does, and let it keep what its rules name."""
+        op = self.op
+        edges = "".join(f"{e}, " for e in [*self.fixed_edges(), *(["*edges"] if self.joins() else [])])
+        body = ["n = node_class()", "n.seq = next_sequence_number()", f"n.next = ({edges})"]
+        route = "u" if self.numbers else str(first_route(op))
+        if reads_part(op) and op.outputs == 1 and not self.level:
+            route = f"{RULE} if {self.first_array}.size < sizes.small_read else {GENERAL}"
+        body += [f"n.route = {route}", "n.extra = None"]
+        facts = ["n.shape = out.shape", "n.dtype = out.dtype"]
+        if op.outputs != 1:
+            facts = ["n.metadata_of_outputs = [None if i in DISCRETE else (o.shape, o.dtype) for i, o in enumerate(outs)]"]
+            facts += ["if outs:", "    n.shape, n.dtype = outs[0].shape, outs[0].dtype"]
+        elif self.level:
+            of_payload = ["n.shape, n.dtype = tuple(out.shape), payload_dtype(out)"]
+            facts = ["n.level = level", *guarded("made is None", facts), "else:", *indented(of_payload)]
+        return body + facts + self.save()
+
+    def save(self) -> list[str]:
+        """Lines that give node n what its rules name."""
+        op, plan = self.op, self.plan
+        assert plan is not None
+        body = []
+        for arg, name in self.names.items():
+            if arg in plan.arrays:  # a view always has a storage
+                without = f"kept_in_level({name}, level)" if self.level else f"without_base({name})"
+                kept = [f"n.{arg} = {name} if s_{arg} is None else {without}", f"n.{arg}_v = s_{arg} and s_{arg}.version"]
+                body += guarded(plan.condition(arg, op.differentiable_args), kept)
+            looked_up = self.level or (op.elementwise and name != self.first)  # a payload, or perhaps a number
+            for fact in plan.facts_of(arg):
+                body += [f"n.{arg}_{fact} = " + (f"fact({name}, {fact!r})" if looked_up else f"a_{arg}.{fact}")]
+        collecting = self.collecting
+        if collecting in plan.arrays:
+            kept = [f"n.{collecting} = tuple([x if x._storage is None else without_base(x) for x in xs])"]
+            kept += [f"n.{collecting}_v = tuple([version_of(x, c) for x in xs])"]
+            body += guarded(plan.condition(collecting, op.differentiable_args), kept)
+        if collecting is not None:
+            body += [f"n.{collecting}_{fact} = tuple([a.{fact} for a in arrays])" for fact in plan.facts_of(collecting)]
+        for out in plan.outs:
+            kept = [f"n.{out} = {'out' if op.outputs == 1 else f'outs[{int(out[3:])}]'}", f"n.{out}_s = None", f"n.{out}_v = None"]
+            body += guarded(plan.condition(out, op.differentiable_args), kept)
+        return body + [f"n.{s} = {s}" for s in plan.settings]
+
+
+def _has_dtype(array: str, chars: str) -> str:
+    """The question whether an array is of one of some dtypes, which are not the common ones."""
+    return f"(dt := {array}.dtype) is not F64 and dt is not F32 and dt.char in {chars!r}"
+
+
+def _view_lines(source: str, array: str, settings: str, level: bool) -> list[str]:
     """Lines that make a view of result `r` if it shares memory with its source. The commonest case of `make_view` is written out."""
     general = ["    r._node = None", f"    make_view(r, {source}, OP, {settings})"]
     if level:
-        return [f"if shares_memory(out, a_{arg}):", *general]
+        return [f"if shares_memory(out, {array}):", *general]
     return [
         f"s = {source}._storage or storage_of({source})",
-        f"if s.__class__ is Storage and out.base is (a_{arg} if a_{arg}.base is None else a_{arg}.base):",
+        f"if s.__class__ is Storage and out.base is ({array} if {array}.base is None else {array}.base):",
         "    r._storage = s",
         "    r._meta = meta = Meta()",
         f"    view = None if {source}._meta is None else {source}._meta.view",
@@ -287,7 +443,7 @@ def _view_lines(source: str, arg: str, settings: str, level: bool) -> list[str]:
         f"        meta.view = ViewInfo({source}, (None, OP, {settings}, 0), DEFAULT, s.version.number, geometry_of({source}))",
         "    else:",
         f"        meta.view = ViewInfo(view.base, (view.path, OP, {settings}, 0), view.creation, s.version.number, view.geometry)",
-        f"elif shares_memory(out, a_{arg}):",
+        f"elif shares_memory(out, {array}):",
         *general,
     ]
 
@@ -304,61 +460,12 @@ def _refuse(op: Op, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
     return NotImplemented
 
 
-def recover_lines(out: str, args: str, settings: str) -> list[str]:
-    """Lines for a forward that has failed."""
-    retry = f"    {out} = after_failure(OP, {args}, {settings}, error)"
-    return ["except (AttributeError, NotImplementedError, TypeError, ValueError) as error:", retry]
-
-
-def read_lines(
-    op: Op, arg: str, public: str, is_first: bool, to_dispatch: str, plan: SavePlan | None, checks_halves: bool = True
-) -> list[str]:
-    """Lines that take an argument apart: a_ its array, e_ its gradient edge, s_ its storage. Halves leave the lane, if the op's forward
-    function does not take them as they are."""
-    take = [f"a_{arg} = {public}._array"]
-    if checks_halves and not op.halves:
-        take += [f"if a_{arg}.dtype.char in {HALF!r}:", "    " + to_dispatch]
-    numbers = [f"a_{arg} = {public}"]
-    if arg in op.differentiable_args:
-        take += [f"e_{arg} = {public}._node if {public}._meta is None else edge({public})"]
-        numbers += [f"e_{arg} = None"]
-    if plan is not None and arg in plan.arrays:
-        take += [f"s_{arg} = {public}._storage if c is Tensor else kept_storage({public})"]
-        numbers += [f"s_{arg} = None"]
-    if is_first:
-        return take
-    body = [f"d = {public}.__class__", "if d is c or FACES.get(d) is c:", *(f"    {line}" for line in take)]
-    if _has_number_form(op):
-        body += ["    u = None"]
-        numbers += ["u = True"]
-    if op.elementwise:
-        body += ["elif d is float or d is int:", *(f"    {line}" for line in numbers)]
-    elif arg in op.optional_args:
-        body += ["elif d is NoneType:", *(f"    {line}" for line in numbers)]
-    return [*body, "else:", "    " + to_dispatch]
-
-
-def save_lines(op: Op, plan: SavePlan, names: dict[str, str], first: str, level: bool = False) -> list[str]:
-    """Lines that give node `n` what its rules name of the arguments (here under `names`), once `read_lines` have taken them apart.
-
-    `first` is the name of one that is a tensor for sure.
-    """
-    body = []
-    for arg, name in names.items():
-        if arg in plan.arrays:
-            # a view always has a storage
-            without = f"kept_in_level({name}, level)" if level else f"without_base({name})"
-            lines = [f"n.{arg} = {name} if s_{arg} is None else {without}", f"n.{arg}_v = s_{arg} and s_{arg}.version"]
-            body += guarded(plan.condition(arg, op.differentiable_args), lines)
-        for fact in ("shape", "ndim", "dtype"):
-            if f"{arg}_{fact}" in plan.facts:
-                may_be_number = op.elementwise and name != first
-                body += [f"n.{arg}_{fact} = " + (f"fact({name}, {fact!r})" if level or may_be_number else f"a_{arg}.{fact}")]
-    return body
+def indented(lines: list[str]) -> list[str]:
+    return [f"    {line}" for line in lines]
 
 
 def guarded(condition: str | None, lines: list[str]) -> list[str]:
-    return lines if condition is None else [f"if {condition}:", *(f"    {line}" for line in lines)]
+    return lines if condition is None else [f"if {condition}:", *indented(lines)]
 
 
 def _through_dispatch(op: Op, slow: Callable[..., Any]) -> Callable[..., Any]:
@@ -371,57 +478,17 @@ def _through_dispatch(op: Op, slow: Callable[..., Any]) -> Callable[..., Any]:
     return eager
 
 
-# ----- node classes --------------------------------------------------------------------------------------------------
+# ----- what kind of op it is, to the engine ------------------------------------------------------------------------------
 
 
-def make_node_class(op: Op) -> type[Node]:
-    """The node class of an op: slots for what its rules name, and `apply` on raw arrays."""
-    from ndgrad.autograd.saved_access import show_saved  # not before the first graph
-
-    plan = save_plan(op)
-    base: tuple[type[Any], ...] = (RuleNode, MultiNode) if op.outputs != 1 else (RuleNode,)
-    members: dict[str, Any] = {
-        "__slots__": tuple(plan.slots()),
-        "__module__": "ndgrad.autograd",
-        "op": op,
-        "plan": plan,
-        "outputs": op.outputs,
-        "first_extra": first_extra(op),
-    }
-    if reads_part(op):
-        members["reads"] = True
-    if op.view and (op.partial_view or op.whole_view):
-        members["passes_parts"] = True
-    if op.consumes:
-        members["consumes"] = True
-    cls: type[Node] = type(op.backward_name, base, members)
-    if op.outputs != VARIABLE and not op.variadic:
-        cls.apply = _make_apply(op, plan)  # type: ignore[method-assign]  # written by generated code
-    elif joins(op):
-        cls.apply = _make_apply_of_many(op, plan)  # type: ignore[method-assign]  # written by generated code
-    elif _returns_parts(op):
-        cls.apply = _make_apply_of_parts(op, plan)  # type: ignore[method-assign]  # written by generated code
-    if first_extra(op) is True or _has_number_form(op):
-        cls.apply_one = _make_apply(op, plan, one=True)  # type: ignore[attr-defined]  # written by generated code
-    cls.release = _make_release(plan)  # type: ignore[method-assign, assignment]  # written by generated code
-    show_saved(cls)
-    return cls
-
-
-def _make_release(plan: SavePlan) -> Callable[[Any], None]:
-    held = plan.arrays + plan.outs
-    body = "".join(f"    n.{name} = FREED\n" for name in held) or "    pass\n"
-    return compile_source("release", f"def release(n):\n{body}", {"FREED": FREED})
-
-
-def first_extra(op: Op) -> bool | None:
-    """What `Node.extra` starts as (see ndgrad.autograd.node)."""
-    if _returns_parts(op):
-        return None
+def first_route(op: Op) -> int:
+    """What `Node.route` starts as (see ndgrad.autograd.node)."""
+    if returns_parts(op):
+        return RULE
     if op.outputs != 1 or op.consumes or reads_part(op):
-        return False
+        return GENERAL
     unary = op.elementwise and len(op.args) == 1 and not op.variadic and op.jvp == "elementwise"
-    return True if unary else None
+    return UNARY if unary else RULE
 
 
 def reads_part(op: Op) -> bool:
@@ -437,7 +504,7 @@ def joins(op: Op) -> bool:
     return not plan.arrays and not plan.outs
 
 
-def _returns_parts(op: Op) -> bool:
+def returns_parts(op: Op) -> bool:
     """Whether the op has any number of outputs, and one rule that needs nothing but their gradients (split, unbind)."""
     if op.outputs != VARIABLE or len(op.args) != 1 or op.joint_rule is not None or not op.differentiable:
         return False
@@ -445,136 +512,6 @@ def _returns_parts(op: Op) -> bool:
     return not plan.arrays and not plan.outs
 
 
-def _has_number_form(op: Op) -> bool:
+def has_number_form(op: Op) -> bool:
     """Whether the op, with a Python number as second argument, is as good as an op of one argument."""
     return op.elementwise and len(op.args) == 2 and not op.variadic and op.jvp == "elementwise" and op.outputs == 1 and len(op.rules) == 2
-
-
-def _make_apply(op: Op, plan: SavePlan, one: bool = False) -> Callable[..., Any]:
-    """`apply` on raw arrays: read what was saved, run the rules of the inputs that need a gradient.
-
-    With `one`, only the first argument has a gradient, and it is returned bare.
-    """
-    from ndgrad._tensor import Tensor
-
-    differentiable = op.differentiable_args[:1] if one else op.differentiable_args
-    body = [", ".join(f"e_{a}" for a in differentiable) + ", = n.next"] if len(differentiable) > 1 else []
-    scope: dict[str, Any] = {"Tensor": Tensor, "FREED": FREED, "Packed": Packed, "unpack_raw": unpack_raw}
-    scope["F64"], scope["F32"] = _REAL
-    scope["HALF"], scope["general"] = HALF, RuleNode.apply
-    used = set(op.rules[differentiable[0]][1]) if one else set(plan.users)
-    for name in plan.arrays:
-        if name in used:
-            body += guarded(None if one else plan.condition(name, differentiable), _read_saved_input(name))
-    for name in plan.outs:
-        if name in used:
-            body += guarded(None if one else plan.condition(name, differentiable), _read_saved_output(name))
-    # elementwise rules are free of conjugates: see the table's manual
-    conjugate = op.joint_rule is None and op.jvp == "elementwise"
-    widens = ["if d.char in HALF:", f"    return general(n, g, ops, keep){'[0]' if one else ''}"]
-    if conjugate:
-        widens = ["d = n.dtype", "c = False", *guarded("d is not F64 and d is not F32", [*widens, "c = d.kind == 'c'"])]
-        body = [*widens, *body]
-    elif plan.arrays or plan.outs:
-        body = ["d = n.dtype", *guarded("d is not F64 and d is not F32", widens), *body]
-    several = [] if op.outputs == 1 else [f"g{i}" for i in range(op.outputs)]
-    if several:
-        body.append( ", ".join(several) + ", = g")
-    where = {**{n: n for n in [*plan.arrays, *plan.outs, *several, "g", "ops"]}, "t": "g"}
-    where |= {s: f"n.{s}" for s in plan.settings + plan.facts}
-    held = plan.arrays + plan.outs
-    release = ["if not keep:", *(f"    n.{name} = FREED" for name in held)] if held else []
-    if op.joint_rule is not None:
-        rule, names = op.joint_rule
-        scope["rule"] = rule
-        needs = "(" + "".join(f"e_{a} is not None, " for a in differentiable) + ")"
-        body += [f"out = rule({', '.join(needs if name == 'needs' else where[name] for name in names)})"]
-        body += [*release, "return out"]
-    else:
-        if conjugate:
-            body += ["if c:", "    g = g.conj()"]
-        rules = op.rules
-        if op.shared is not None and not one:
-            rules = op.written_rules
-            where["shared"] = "shared"
-            scope["common"] = op.shared
-            body += [f"shared = {_call(op.shared, 'common', [where[name] for name in parameter_names(op.shared)])}"]
-        for a in reversed(differentiable) if op.consumes else differentiable:
-            rule, names = rules[a]
-            scope[f"rule_{a}"] = rule
-            call = _call(rule, f"rule_{a}", [where[name] for name in names])
-            body += [f"g_{a} = {call} if e_{a} is not None else None" if len(differentiable) > 1 else f"g_{a} = {call}"]
-        body += release
-        pack = _bare if one else _tuple
-        if conjugate:
-            body += ["if c:", f"    return {pack(f'g_{a} if g_{a} is None else g_{a}.conj()' for a in differentiable)}"]
-        body += [f"return {pack(f'g_{a}' for a in differentiable)}"]
-    source = "def apply(n, g, ops, keep=True):\n" + "".join(f"    {line}\n" for line in body)
-    return compile_source("apply", source, scope)
-
-
-def _make_apply_of_parts(op: Op, plan: SavePlan) -> Callable[..., Any]:
-    """`apply` for an op that returns parts: zeros for the parts that had no gradient, then the rule."""
-    rule, names = op.rules[op.args[0]]
-    where = {"gs": "gs", "ops": "ops"} | {s: f"n.{s}" for s in plan.settings + plan.facts}
-    body = ["for g in gs:", "    if g is None:", "        gs = n.with_zeros(gs, ops.np.zeros)", "        break"]
-    body += [f"return (rule({', '.join(where[name] for name in names)}),)"]
-    source = "def apply(n, gs, ops, keep=True):\n" + "".join(f"    {line}\n" for line in body)
-    return compile_source("apply", source, {"rule": rule})
-
-
-def _make_apply_of_many(op: Op, plan: SavePlan) -> Callable[..., Any]:
-    """`apply` for an op that joins arrays: one rule for all of them."""
-    assert op.joint_rule is not None
-    rule, names = op.joint_rule
-    where = {"g": "g", "ops": "ops", "needs": "tuple([e is not None for e in n.next])"} | {s: f"n.{s}" for s in plan.settings + plan.facts}
-    source = f"def apply(n, g, ops, keep=True):\n    return rule({', '.join(where[name] for name in names)})\n"
-    return compile_source("apply", source, {"rule": rule})
-
-
-#: Rules so short that a call would cost more than they do: the body takes the call's place in the generated code.
-_SHORT: list[tuple[Any, str]] = [
-    ((lambda a: a).__code__, "{0}"),
-    ((lambda a: -a).__code__, "-{0}"),
-    ((lambda a, b: a * b).__code__, "{0} * {1}"),
-    ((lambda a, b: a / b).__code__, "{0} / {1}"),
-    ((lambda a, b: a - a * b * b).__code__, "{0} - {0} * {1} * {1}"),
-]
-
-
-def _call(rule: Callable[..., Any], function: str, arguments: list[str]) -> str:
-    """The expression that runs a rule: its body if that is short and known, else a call."""
-    code = getattr(rule, "__code__", None)
-    for short, text in _SHORT:
-        if code is not None and code.co_code == short.co_code and code.co_argcount == short.co_argcount:
-            return text.format(*arguments)
-    return f"{function}({', '.join(arguments)})"
-
-
-def _bare(parts: Any) -> str:
-    (only,) = parts
-    return str(only)
-
-
-def _tuple(parts: Any) -> str:
-    return "(" + "".join(f"{p}, " for p in parts) + ")"
-
-
-def _read_saved_input(name: str) -> list[str]:
-    return [
-        f"{name} = n.{name}",
-        f"if {name}.__class__ is Tensor:",
-        f"    s = {name}._storage",
-        f"    {name} = {name}._array if s is None or s.version is n.{name}_v else unpack_raw(n, {name!r})",
-        f"elif {name}.__class__ is not float:",
-        f"    {name} = unpack_raw(n, {name!r})",
-    ]
-
-
-def _read_saved_output(name: str) -> list[str]:
-    return [
-        f"{name} = n.{name}",
-        f"s = n.{name}_s",
-        f"if s is not None and s.version is not n.{name}_v or {name}.__class__ is Packed:",
-        f"    {name} = unpack_raw(n, {name!r})",
-    ]

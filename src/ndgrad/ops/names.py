@@ -1,8 +1,8 @@
 """The names that generated code uses for itself, which an op's arguments and settings must leave alone.
 
-An op's names become parameters, variables and attributes in the functions that ndgrad.ops.generate and ndgrad.ops.lanes write. One that
-they use themselves would be overwritten there, and a wrong gradient would be all that shows. So the names are read off the functions that
-were generated for some of the table's own ops, of every kind: a test holds that no other op's have more.
+An op's names become parameters, variables and attributes in the functions that ndgrad.ops.generate and ndgrad.ops.node_classes write.
+One that they use themselves would be overwritten there, and a wrong gradient would be all that shows. So the names are read off the
+functions that were generated for some of the table's own ops, of every kind: a test holds that no other op's have more.
 """
 
 from __future__ import annotations

@@ -210,7 +210,7 @@ class Op:
 
     @functools.cached_property
     def node_class(self) -> type[Any]:
-        from ndgrad.ops.generate import make_node_class
+        from ndgrad.ops.node_classes import make_node_class
 
         return make_node_class(self)
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ndgrad.autograd.graph import GradientEdge, get_gradient_edge
-from ndgrad.autograd.node import Extra, Node, edge_node, edge_number, output_count
+from ndgrad.autograd.node import Node, edge_node, edge_number, output_count
 from ndgrad.autograd.saved import RuleNode
 from ndgrad.autograd.traversal import iterate_nodes
 from ndgrad.autograd.variable import AccumulateGrad, Variable
@@ -203,7 +203,7 @@ def _box(node: Node, number: int, names: Names) -> Box:
         box.dtype = ", ".join(dict.fromkeys(_dtype(dtype) for _, dtype in known))
     box.saved = list(holdings(node))
     box.place = place_of(node)
-    if isinstance(node.extra, Extra):
+    if node.extra is not None:
         extra = node.extra
         box.hooks = len(extra.pre_hooks or ()) + len(extra.post_hooks or ()) + sum(len(h or ()) for h in extra.tensor_hooks.values())
     return box

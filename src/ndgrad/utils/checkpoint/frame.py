@@ -33,7 +33,7 @@ from ndgrad.autograd.function import FunctionNode
 from ndgrad.autograd.grad_mode import enable_grad
 from ndgrad.autograd.locks import make_lock
 from ndgrad.autograd.modes import SavedHooks, reopened, restore, scope, section, stacks_around, thread
-from ndgrad.autograd.node import next_sequence_number
+from ndgrad.autograd.node import make_node
 from ndgrad.autograd.op_observers import observing
 from ndgrad.autograd.saved import old_payload, tangents_now
 from ndgrad.autograd.saved_hooks import saved_tensors_hooks
@@ -61,17 +61,17 @@ class Arguments(FunctionNode):
 
     function = None  # type: ignore[assignment]  # nothing runs through this node
 
-    def __init__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    @classmethod
+    def of(cls, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
         tensors = tuple(v for v in (*args, *kwargs.values()) if isinstance(v, Variable))
-        self.args = tuple(_HERE if isinstance(a, Variable) else a for a in args)
-        self.kwargs = {k: _HERE if isinstance(v, Variable) else v for k, v in kwargs.items()}
-        self.seq = next_sequence_number()
-        self.next = tuple(edge(t) for t in tensors)
-        self.extra = False
-        self.level = max(map(level_number, tensors), default=0)  # hooks around an inner transform are not for its tensors
-        self._to_save = tensors
-        self._keep(tensors, [])
-        self.tangents = tuple(tangents_now(t, copied=t.keeps_saved or thread.copy_on_write) for t in tensors)
+        level = max(map(level_number, tensors), default=0)  # hooks around an inner transform are not for its tensors
+        made = make_node(cls, tuple(edge(t) for t in tensors), level=level)
+        made.args = tuple(_HERE if isinstance(a, Variable) else a for a in args)
+        made.kwargs = {k: _HERE if isinstance(v, Variable) else v for k, v in kwargs.items()}
+        made._to_save = tensors
+        made._keep(tensors, [])
+        made.tangents = tuple(tangents_now(t, copied=t.keeps_saved or thread.copy_on_write) for t in tensors)
+        return made
 
     def call(self, function: Callable[..., Any]) -> Any:
         tensors = iter([_with_tangents(t, held) for t, held in zip(self.saved_tensors, self.tangents, strict=True)])
@@ -272,7 +272,7 @@ def run_checkpointed(
     forward_context, recompute_context = context_fn()
     if not thread.grad_enabled:
         return function(*args, **kwargs)
-    arguments = Arguments(args, kwargs)
+    arguments = Arguments.of(args, kwargs)
     random = RandomState((*args, *kwargs.values())) if preserve_rng_state else None
     levels, duals = stacks_around()
     inside = functools.partial(reopened, levels, duals)  # their backward runs outside of them

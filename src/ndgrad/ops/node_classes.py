@@ -1,0 +1,208 @@
+"""Node classes made from the table: slots for what an op's rules name, and `apply`, the rules on raw arrays.
+
+As in ndgrad.ops.generate the code is written once per op, for the lane of an ordinary backward; the other lanes use `RuleNode`'s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ndgrad.arrays.precision import HALF
+from ndgrad.autograd.node import UNARY, MultiNode, Node
+from ndgrad.autograd.saved import FREED, Packed, RuleNode, unpack_raw
+from ndgrad.ops.generate import (
+    _REAL,
+    FACES,
+    SavePlan,
+    compile_source,
+    first_route,
+    guarded,
+    has_number_form,
+    joins,
+    reads_part,
+    returns_parts,
+    save_plan,
+)
+from ndgrad.ops.table import VARIABLE, Op, parameter_names
+
+
+def make_node_class(op: Op) -> type[Node]:
+    """The node class of an op: slots for what its rules name, and `apply` on raw arrays."""
+    from ndgrad.autograd.saved_access import show_saved  # not before the first graph
+
+    plan = save_plan(op)
+    base: tuple[type[Any], ...] = (RuleNode, MultiNode) if op.outputs != 1 else (RuleNode,)
+    members: dict[str, Any] = {
+        "__slots__": tuple(plan.slots()),
+        "__module__": "ndgrad.autograd",
+        "op": op,
+        "plan": plan,
+        "outputs": op.outputs,
+        "first_route": first_route(op),
+    }
+    if reads_part(op):
+        members["reads"] = True
+    if op.view and (op.partial_view or op.whole_view):
+        members["passes_parts"] = True
+    if op.consumes:
+        members["consumes"] = True
+    cls: type[Node] = type(op.backward_name, base, members)
+    if op.outputs != VARIABLE and not op.variadic:
+        cls.apply = Apply(op, plan, one=False).make()  # type: ignore[method-assign]  # written by generated code
+    elif joins(op):
+        cls.apply = _make_apply_of_many(op, plan)  # type: ignore[method-assign]  # written by generated code
+    elif returns_parts(op):
+        cls.apply = _make_apply_of_parts(op, plan)  # type: ignore[method-assign]  # written by generated code
+    if first_route(op) == UNARY or has_number_form(op):
+        cls.apply_one = Apply(op, plan, one=True).make()  # type: ignore[attr-defined]  # written by generated code
+    cls.release = _make_release(plan)  # type: ignore[method-assign, assignment]  # written by generated code
+    show_saved(cls)
+    return cls
+
+
+def _make_release(plan: SavePlan) -> Callable[[Any], None]:
+    held = plan.arrays + plan.outs
+    body = "".join(f"    n.{name} = FREED\n" for name in held) or "    pass\n"
+    return compile_source("release", f"def release(n):\n{body}", {"FREED": FREED})
+
+
+class Apply:
+    """The source of `apply` on raw arrays: read what was saved, run the rules of the inputs that need a gradient.
+
+    In it, n is the node and g the gradient, or those of several outputs; e_x is the edge of an argument x, g_x its gradient, and what was
+    saved of it is called x. With `one`, only the first argument has a gradient, and it is returned bare.
+    """
+
+    def __init__(self, op: Op, plan: SavePlan, one: bool) -> None:
+        self.op, self.plan, self.one = op, plan, one
+        self.differentiable = op.differentiable_args[:1] if one else op.differentiable_args
+        #: elementwise rules are free of conjugates: see the table's manual
+        self.conjugates = op.joint_rule is None and op.jvp == "elementwise"
+        several = [] if op.outputs == 1 else [f"g{i}" for i in range(op.outputs)]
+        self.unpack = [", ".join(several) + ", = g"] if several else []
+        held = plan.arrays + plan.outs
+        #: what a rule is given for the names of its parameters
+        self.where = {**{n: n for n in [*held, *several, "g", "ops"]}, "t": "g", **{s: f"n.{s}" for s in plan.settings + plan.facts}}
+        self.where["needs"] = _tuple(f"e_{a} is not None" for a in self.differentiable)
+        self.release = guarded("not keep", [f"n.{name} = FREED" for name in held]) if held else []
+        self.scope: dict[str, Any] = {}
+
+    def make(self) -> Callable[..., Any]:
+        from ndgrad._tensor import Tensor
+
+        edges = [", ".join(f"e_{a}" for a in self.differentiable) + ", = n.next"] if len(self.differentiable) > 1 else []
+        body = [*self.precision(), *edges, *self.saved(), *self.unpack]
+        body += self.joint_rule() if self.op.joint_rule is not None else self.rules()
+        scope = {"Tensor": Tensor, "FACES": FACES, "FREED": FREED, "Packed": Packed, "unpack_raw": unpack_raw, "HALF": HALF, **self.scope}
+        scope |= {"F64": _REAL[0], "F32": _REAL[1], "general": RuleNode.apply}
+        return compile_source("apply", "def apply(n, g, ops, keep=True):\n" + "".join(f"    {line}\n" for line in body), scope)
+
+    def precision(self) -> list[str]:
+        """Lines that leave halves to the general form, and find out whether (c) numbers are complex."""
+        leave = ["if d.char in HALF:", f"    return general(n, g, ops, keep){'[0]' if self.one else ''}"]
+        if self.conjugates:
+            return ["d = n.dtype", "c = False", *guarded("d is not F64 and d is not F32", [*leave, "c = d.kind == 'c'"])]
+        return ["d = n.dtype", *guarded("d is not F64 and d is not F32", leave)] if self.plan.arrays or self.plan.outs else []
+
+    def saved(self) -> list[str]:
+        """Lines that read what the rules of the inputs that have an edge name."""
+        plan, body = self.plan, []
+        used = set(self.op.rules[self.differentiable[0]][1]) if self.one else set(plan.users)
+        for name in plan.arrays + plan.outs:
+            if name in used:
+                lines = _read_saved_input(name) if name in plan.arrays else _read_saved_output(name)
+                body += guarded(None if self.one else plan.condition(name, self.differentiable), lines)
+        return body
+
+    def joint_rule(self) -> list[str]:
+        """Lines that run one rule for all inputs."""
+        assert self.op.joint_rule is not None
+        self.scope["rule"], names = self.op.joint_rule
+        return [f"out = rule({', '.join(self.where[name] for name in names)})", *self.release, "return out"]
+
+    def rules(self) -> list[str]:
+        """Lines that run a rule for each input that has an edge."""
+        op, where = self.op, self.where
+        rules, body = op.rules, ["if c:", "    g = g.conj()"] if self.conjugates else []
+        if op.shared is not None and not self.one:
+            rules, where["shared"], self.scope["common"] = op.written_rules, "shared", op.shared
+            body += [f"shared = {_call(op.shared, 'common', [where[name] for name in parameter_names(op.shared)])}"]
+        for a in reversed(self.differentiable) if op.consumes else self.differentiable:
+            self.scope[f"rule_{a}"], names = rules[a]
+            call = _call(rules[a][0], f"rule_{a}", [where[name] for name in names])
+            body += [f"g_{a} = {call}" + (f" if e_{a} is not None else None" if len(self.differentiable) > 1 else "")]
+        body += self.release
+        pack = _bare if self.one else _tuple
+        if self.conjugates:
+            body += ["if c:", f"    return {pack(f'g_{a} if g_{a} is None else g_{a}.conj()' for a in self.differentiable)}"]
+        return [*body, f"return {pack(f'g_{a}' for a in self.differentiable)}"]
+
+
+def _make_apply_of_parts(op: Op, plan: SavePlan) -> Callable[..., Any]:
+    """`apply` for an op that returns parts: zeros for the parts that had no gradient, then the rule."""
+    rule, names = op.rules[op.args[0]]
+    where = {"gs": "gs", "ops": "ops"} | {s: f"n.{s}" for s in plan.settings + plan.facts}
+    body = ["for g in gs:", "    if g is None:", "        gs = n.with_zeros(gs, ops.np.zeros)", "        break"]
+    body += [f"return (rule({', '.join(where[name] for name in names)}),)"]
+    source = "def apply(n, gs, ops, keep=True):\n" + "".join(f"    {line}\n" for line in body)
+    return compile_source("apply", source, {"rule": rule})
+
+
+def _make_apply_of_many(op: Op, plan: SavePlan) -> Callable[..., Any]:
+    """`apply` for an op that joins arrays: one rule for all of them."""
+    assert op.joint_rule is not None
+    rule, names = op.joint_rule
+    where = {"g": "g", "ops": "ops", "needs": "tuple([e is not None for e in n.next])"} | {s: f"n.{s}" for s in plan.settings + plan.facts}
+    source = f"def apply(n, g, ops, keep=True):\n    return rule({', '.join(where[name] for name in names)})\n"
+    return compile_source("apply", source, {"rule": rule})
+
+
+#: Rules so short that a call would cost more than they do: the body takes the call's place in the generated code.
+_SHORT: list[tuple[Any, str]] = [
+    ((lambda a: a).__code__, "{0}"),
+    ((lambda a: -a).__code__, "-{0}"),
+    ((lambda a, b: a * b).__code__, "{0} * {1}"),
+    ((lambda a, b: a / b).__code__, "{0} / {1}"),
+    ((lambda a, b: a - a * b * b).__code__, "{0} - {0} * {1} * {1}"),
+]
+
+
+def _call(rule: Callable[..., Any], function: str, arguments: list[str]) -> str:
+    """The expression that runs a rule: its body if that is short and known, else a call."""
+    code = getattr(rule, "__code__", None)
+    for short, text in _SHORT:
+        if code is not None and code.co_code == short.co_code and code.co_argcount == short.co_argcount:
+            return text.format(*arguments)
+    return f"{function}({', '.join(arguments)})"
+
+
+def _bare(parts: Any) -> str:
+    (only,) = parts
+    return str(only)
+
+
+def _tuple(parts: Any) -> str:
+    return "(" + "".join(f"{p}, " for p in parts) + ")"
+
+
+def _read_saved_input(name: str) -> list[str]:
+    """Lines that read a saved tensor, of either face, whose memory is as it was, or a number; `unpack_raw` reads all else."""
+    return [
+        f"{name} = n.{name}",
+        f"d = {name}.__class__",
+        "if d is Tensor or (d is not float and d in FACES):",
+        f"    s = {name}._storage",
+        f"    {name} = {name}._array if s is None or s.version is n.{name}_v else unpack_raw(n, {name!r})",
+        "elif d is not float:",
+        f"    {name} = unpack_raw(n, {name!r})",
+    ]
+
+
+def _read_saved_output(name: str) -> list[str]:
+    return [
+        f"{name} = n.{name}",
+        f"s = n.{name}_s",
+        f"if s is not None and s.version is not n.{name}_v or {name}.__class__ is Packed:",
+        f"    {name} = unpack_raw(n, {name!r})",
+    ]
