@@ -4,7 +4,7 @@ A symbol's id is `file << 20 | local index`, so its file needs no join and the s
 primary key. Local index 0 is the file itself.
 """
 
-VERSION = "8"
+VERSION = "9"
 FILE_SHIFT = 20
 
 TABLES = """
@@ -55,7 +55,7 @@ CREATE INDEX IF NOT EXISTS words_file ON words(file);
 CREATE INDEX IF NOT EXISTS words_term ON words(term);
 CREATE INDEX IF NOT EXISTS macros_file ON macros(file);
 CREATE INDEX IF NOT EXISTS edges_src ON edges(src);
-CREATE INDEX IF NOT EXISTS edges_dst ON edges(dst, certainty);
+CREATE INDEX IF NOT EXISTS edges_dst ON edges(dst, certainty, kind, src, line, count);
 """
 
 # Kinds of edges.

@@ -130,14 +130,19 @@ def remove(db: sqlite3.Connection, file: int, with_file: bool) -> None:
         db.execute("DELETE FROM macros WHERE file=?", (file,))
 
 
-def make_indexes(db: sqlite3.Connection) -> None:
-    db.executescript(INDEXES)
+def _indexes(table: str) -> list[str]:
+    return [line for line in INDEXES.splitlines() if line.startswith("CREATE INDEX") and f" ON {table}" in line]
 
 
-def drop_indexes(db: sqlite3.Connection) -> None:
-    for line in INDEXES.splitlines():
-        if line.startswith("CREATE INDEX"):
-            db.execute("DROP INDEX IF EXISTS " + line.split()[5])
+def make_indexes(db: sqlite3.Connection, table: str = "") -> None:
+    """The indexes of one table, or of all."""
+    for line in _indexes(table):
+        db.execute(line)
+
+
+def drop_indexes(db: sqlite3.Connection, table: str = "") -> None:
+    for line in _indexes(table):
+        db.execute("DROP INDEX IF EXISTS " + line.split()[5])
 
 
 def get_meta(db: sqlite3.Connection, key: str, default: str = "") -> str:

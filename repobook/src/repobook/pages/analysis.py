@@ -82,18 +82,18 @@ def _line(context: Context, links: Links, line: int) -> str:
 
 def symbol_link(context: Context, links: Links, use: Use) -> str:
     """The other end of an edge: its name, linked to its page."""
-    file = use.far >> FILE_SHIFT
-    path = context.book.path(file)
-    if use.far_kind == "file":
-        return link(code(path), links.page(path) if file != context.file.id else "#")
-    anchor = slug(use.qualified)
-    return link(code(use.qualified), "#" + anchor if file == context.file.id else links.page(path, anchor))
+    path = context.book.path(use.file)
+    if not use.far & 0xFFFFF:
+        return link(code(path), links.page(path) if use.file != context.file.id else "#")
+    qualified = context.book.named(use.far).qualified
+    anchor = slug(qualified)
+    return link(code(qualified), "#" + anchor if use.file == context.file.id else links.page(path, anchor))
 
 
 def place_link(context: Context, links: Links, use: Use) -> str:
     """Where the other end stands: file and line of the reference."""
-    path = context.book.path(use.far >> FILE_SHIFT)
-    line = use.line or use.far_line
+    path = context.book.path(use.file)
+    line = use.line or context.book.named(use.far).line
     return link(f"{escape(path.rpartition('/')[2])}:{line}", links.source(path, line))
 
 
@@ -158,13 +158,10 @@ def _class(context: Context, links: Links, symbol: Symbol, anchored: set[str]) -
 
 
 def _callers_inline(context: Context, links: Links, symbol: Symbol) -> str:
-    uses = context.outside_uses.get(symbol.id)
-    if not uses:
-        return ""
-    sure = [use for use in uses if use.certainty > 1]
-    maybe = len(uses) - len(sure)
+    sure = context.sure_uses.get(symbol.id)
     if not sure:
-        return f" — {maybe} possible {'use' if maybe == 1 else 'uses'} elsewhere"
+        maybe = len(context.outside_uses.get(symbol.id, ()))
+        return f" — {maybe} possible {'use' if maybe == 1 else 'uses'} elsewhere" if maybe else ""
     shown = ", ".join(f"{symbol_link(context, links, use)}" for use in sure[:3])
     more = f" and {len(sure) - 3} more" if len(sure) > 3 else ""
     return f" — used by {shown}{more}"

@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from repobook.model.schema import FILE_SHIFT, INHERITS
+from repobook.model.schema import INHERITS
 from repobook.pages.context import Context
 from repobook.pages.markdown import Links, code, escape, link
 
@@ -44,14 +44,15 @@ def architecture(context: Context, links: Links) -> str:
 
 def _class_diagram(context: Context) -> str:
     """Inheritance that touches this file, as a Mermaid diagram."""
+    named = context.book.named
+    bases = [use for use in context.outgoing if use.kind == INHERITS]
+    derived = [use for use in context.incoming if use.kind == INHERITS]
     pairs = [
-        (use.qualified, context.symbols[use.near & 0xFFFFF].qualified)
-        for use in context.outgoing
-        if use.kind == INHERITS
+        (named(use.far).qualified, context.symbols[use.near & 0xFFFFF].qualified)
+        for use in sorted(bases, key=context.place)
     ] + [
-        (context.symbols[use.near & 0xFFFFF].qualified, use.qualified)
-        for use in context.incoming
-        if use.kind == INHERITS
+        (context.symbols[use.near & 0xFFFFF].qualified, named(use.far).qualified)
+        for use in sorted(derived, key=context.place)
     ]
     pairs = list(dict.fromkeys(pairs))
     if not pairs:
@@ -88,7 +89,7 @@ def dependencies(context: Context, links: Links) -> str:
     if first:
         used: Counter[int] = Counter()
         for use in context.outgoing:
-            used[use.far >> FILE_SHIFT] += use.times
+            used[use.file] += use.times
         rows = [
             f"- {file_name(context, links, target)} ({link(f'line {line}', links.source(context.file.path, line))}"
             + (f", {used[target]} {'reference' if used[target] == 1 else 'references'}" if used[target] else "")
@@ -126,10 +127,10 @@ def related_files(context: Context, links: Links) -> str:
     weight: Counter[int] = Counter()
     for use in context.outgoing:
         if use.certainty > 1:
-            weight[use.far >> FILE_SHIFT] += use.times
+            weight[use.file] += use.times
     for use in context.incoming:
         if use.certainty > 1:
-            weight[use.far >> FILE_SHIFT] += use.times
+            weight[use.file] += use.times
     weight.pop(context.file.id, None)
     stem = context.file.path.rpartition("/")[2].partition(".")[0]
     siblings = [

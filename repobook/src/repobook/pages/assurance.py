@@ -29,7 +29,7 @@ def performance(context: Context, links: Links) -> str:
         )
         parts.append("**Complex functions**:\n\n" + "\n".join(rows) + more + "\n")
     parts += _findings(context, links, "performance")
-    benches = _reaching(context, lambda path: "bench" in path.lower())
+    benches = _reaching(context, context.book.benchmarks.__contains__)
     if benches:
         parts.append("**Benchmarks that touch it**:\n\n" + _places(context, links, benches))
     return (
@@ -63,12 +63,12 @@ def _inside(context: Context, local: int) -> str:
     return f", in {code(symbol.qualified)}" if symbol.kind != "file" else ""
 
 
-def _reaching(context: Context, wanted: Callable[[str], bool]) -> list[Use]:
+def _reaching(context: Context, wanted: Callable[[int], bool]) -> list[Use]:
     return [
         use
-        for uses in context.outside_uses.values()
+        for uses in context.sure_uses.values()
         for use in uses
-        if use.certainty > 1 and use.kind != BINDS and wanted(context.book.path(use.far >> FILE_SHIFT))
+        if use.kind != BINDS and wanted(use.file)
     ]
 
 
@@ -77,9 +77,7 @@ def _places(context: Context, links: Links, uses: list[Use]) -> str:
     for use in uses:
         best.setdefault(use.far, use)
     rows = []
-    for use in sorted(best.values(), key=lambda use: (context.book.path(use.far >> FILE_SHIFT), use.line))[
-        : _SHOWN + 8
-    ]:
+    for use in sorted(best.values(), key=context.place)[: _SHOWN + 8]:
         near = context.symbols[use.near & 0xFFFFF]
         rows.append(
             f"- {symbol_link(context, links, use)} ({place_link(context, links, use)}) → {code(near.qualified)}"
@@ -91,17 +89,17 @@ def _places(context: Context, links: Links, uses: list[Use]) -> str:
 
 def testing(context: Context, links: Links) -> str:
     tests_of = context.book.tests
-    uses = [use for uses in context.outside_uses.values() for use in uses if use.certainty > 1 and use.kind != BINDS]
-    tests = [use for use in uses if use.far >> FILE_SHIFT in tests_of]
+    uses = [use for uses in context.sure_uses.values() for use in uses if use.kind != BINDS]
+    tests = [use for use in uses if use.file in tests_of]
     parts: list[str] = []
     if tests and not context.file.test:
         parts.append(f"**Tests that use it** ({len({use.far for use in tests})}):\n\n" + _places(context, links, tests))
     elif not context.file.test:
         parts += _reached(context, links)
-    examples = [use for use in uses if "example" in context.book.path(use.far >> FILE_SHIFT).lower()]
+    examples = [use for use in uses if use.file in context.book.examples]
     if examples:
         parts.append("**Examples**:\n\n" + _places(context, links, examples))
-    calls = [use for use in uses if use.kind == CALLS and use.far >> FILE_SHIFT not in tests_of]
+    calls = [use for use in uses if use.kind == CALLS and use.file not in tests_of]
     if calls:
         parts.append(f"**Call sites** ({len({use.far for use in calls})}):\n\n" + _places(context, links, calls))
     if context.file.test:

@@ -34,7 +34,7 @@ class Symbol(NamedTuple):
 
 
 class Use(NamedTuple):
-    """One edge, seen from the file at hand: `near` is its symbol, the rest describes the other end."""
+    """One edge, seen from the file at hand: `near` is its symbol, `far` the other end."""
 
     near: int
     far: int
@@ -42,10 +42,15 @@ class Use(NamedTuple):
     certainty: int
     line: int
     times: int
-    name: str
+    file: int  # of the other end
+
+
+class Named(NamedTuple):
+    """What a page says of a symbol of another file."""
+
     qualified: str
-    far_kind: str
-    far_line: int
+    kind: str
+    line: int
 
 
 class File(NamedTuple):
@@ -77,7 +82,8 @@ class Keyword(NamedTuple):
 
 
 _FILE = "id, path, folder, language, size, status, lines, code, comment, errors, test, purpose, exports, layer, cycle"
-_USE = "e.kind, e.certainty, e.line, e.count, s.name, s.qualified, s.kind, s.line"
+_IN = f"kind, certainty, line, count, src>>{FILE_SHIFT}"
+_OUT = f"kind, certainty, line, count, dst>>{FILE_SHIFT}"
 
 
 class Book:
@@ -93,11 +99,14 @@ class Book:
         }
         self.by_path = {file.path: file for file in self.files.values()}
         self.tests = {file.id for file in self.files.values() if file.test}
+        self.benchmarks = {file.id for file in self.files.values() if "bench" in file.path.lower()}
+        self.examples = {file.id for file in self.files.values() if "example" in file.path.lower()}
         self._cycles: dict[int, list[int]] = {}
         for file in self.files.values():
             if file.cycle:
                 self._cycles.setdefault(file.cycle, []).append(file.id)
         self._complete: set[str] = set()
+        self._named: dict[int, Named] = {}
         self.rank = {file: at for at, file in enumerate(self.files)}  # by path
         self.callers = Callers(db, preload=False)
         self._folders: dict[str, list[File]] = {}
@@ -115,17 +124,17 @@ class Book:
         """The files that import each other in a circle with this one."""
         return self._cycles.get(file.cycle, []) if file.cycle else []
 
-    def documents(self, term: str) -> int:
-        """How many files repeat a term, as of the last full build."""
-        row = self.db.execute("SELECT files FROM terms WHERE term=?", (term,)).fetchone()
-        return int(row[0]) if row else 1
+    def named(self, symbol: int) -> Named:
+        """A symbol by its id; pages name far fewer than they count, so names are looked up one by one."""
+        found = self._named.get(symbol)
+        if found is None:
+            row = self.db.execute("SELECT qualified, kind, line FROM symbols WHERE id=?", (symbol,)).fetchone()
+            found = self._named[symbol] = Named._make(row or ("", "", 0))
+        return found
 
     def qualified(self, symbol: int) -> str:
         """The qualified name of a symbol; the path for a file."""
-        row = self.db.execute(
-            "SELECT CASE WHEN kind='file' THEN name ELSE qualified END FROM symbols WHERE id=?", (symbol,)
-        ).fetchone()
-        return str(row[0]) if row else ""
+        return self.named(symbol).qualified if symbol & 0xFFFFF else self.path(symbol >> FILE_SHIFT)
 
     def in_folder(self, folder: str) -> list[File]:
         return self._folders.get(folder, [])
@@ -262,64 +271,60 @@ class Context:
     @cached_property
     def incoming(self) -> list[Use]:
         """Who uses the symbols of this file. What uses the definition of a name that is declared here counts too."""
-        low, high = self.range
-        rows = self.book.db.execute(
-            f"SELECT e.dst, e.src, {_USE} FROM edges e JOIN symbols s ON s.id=e.src WHERE e.dst>=? AND e.dst<?",
-            (low, high),
-        )
-        found = [Use._make(row) for row in rows]
+        db = self.book.db
+        found = db.execute(f"SELECT dst, src, {_IN} FROM edges WHERE dst>=? AND dst<?", self.range).fetchall()
         for symbol in self.symbols:
             if symbol.twin:
-                rows = self.book.db.execute(
-                    f"SELECT ?, e.src, {_USE} FROM edges e JOIN symbols s ON s.id=e.src WHERE e.dst=?",
-                    (symbol.id, symbol.twin),
-                )
-                found += [Use._make(row) for row in rows]
-        return self._ordered(found)
+                found += db.execute(f"SELECT ?, src, {_IN} FROM edges WHERE dst=?", (symbol.id, symbol.twin))
+        return list(map(Use._make, found))
 
     @cached_property
     def outgoing(self) -> list[Use]:
-        low, high = self.range
-        rows = self.book.db.execute(
-            f"SELECT e.src, e.dst, {_USE} FROM edges e JOIN symbols s ON s.id=e.dst WHERE e.src>=? AND e.src<?",
-            (low, high),
-        )
-        return self._ordered([Use._make(row) for row in rows])
+        rows = self.book.db.execute(f"SELECT src, dst, {_OUT} FROM edges WHERE src>=? AND src<?", self.range)
+        return list(map(Use._make, rows))
 
-    def _ordered(self, uses: list[Use]) -> list[Use]:
-        """By place, so that equal models give equal pages whatever the order of their rows."""
-        files = self.book.files
-        uses.sort(key=lambda use: (files[use.far >> FILE_SHIFT].path, use.line, use.far & 0xFFFFF, use.near))
-        return uses
-
-    @cached_property
-    def by_near(self) -> dict[int, list[Use]]:
-        """Incoming edges by symbol of this file, those from elsewhere first."""
-        found: dict[int, list[Use]] = {}
-        for use in self.incoming:
-            found.setdefault(use.near, []).append(use)
-        own = self.file.id
-        for uses in found.values():
-            uses.sort(key=lambda use: use.far >> FILE_SHIFT == own)
-        return found
-
-    @cached_property
-    def from_near(self) -> dict[int, list[Use]]:
-        found: dict[int, list[Use]] = {}
-        for use in self.outgoing:
-            found.setdefault(use.near, []).append(use)
-        for uses in found.values():
-            uses.sort(key=lambda use: (use.line, use.far))
-        return found
+    def place(self, use: Use) -> int:
+        """Uses by path, line, enclosing symbol: equal models give equal pages whatever the order of their rows."""
+        return self.book.rank[use.file] << 60 | use.line << 40 | (use.far & 0xFFFFF) << 20 | use.near & 0xFFFFF
 
     @cached_property
     def outside_uses(self) -> dict[int, list[Use]]:
         """Uses from other files by symbol of this file."""
-        found: dict[int, list[Use]] = {}
         own = self.file.id
-        for use in self.incoming:
-            if use.far >> FILE_SHIFT != own:
-                found.setdefault(use.near, []).append(use)
+        found: dict[int, list[Use]] = {}
+        for use in sorted([use for use in self.incoming if use.file != own], key=self.place):
+            found.setdefault(use.near, []).append(use)
+        return found
+
+    @cached_property
+    def sure_uses(self) -> dict[int, list[Use]]:
+        """Of those, the certain and likely ones."""
+        found: dict[int, list[Use]] = {}
+        for near, uses in self.outside_uses.items():
+            sure = [use for use in uses if use.certainty > 1]
+            if sure:
+                found[near] = sure
+        return found
+
+    @cached_property
+    def by_near(self) -> dict[int, list[Use]]:
+        """Incoming edges by symbol of this file, those from elsewhere first."""
+        own = self.file.id
+        found = {near: list(uses) for near, uses in self.outside_uses.items()}
+        for use in sorted([use for use in self.incoming if use.file == own], key=self.place):
+            found.setdefault(use.near, []).append(use)
+        return found
+
+    @cached_property
+    def from_near(self) -> dict[int, list[Use]]:
+        """Outgoing edges by symbol of this file, in order of line."""
+        found: dict[int, list[Use]] = {}
+        for use in self.outgoing:
+            found.setdefault(use.near, []).append(use)
+        rank = self.book.rank
+        for uses in found.values():
+            if len(uses) > 1:
+                uses.sort(key=lambda use: use.line << 60 | rank[use.file] << 20 | use.far & 0xFFFFF)
         return found
 
     @cached_property
@@ -358,14 +363,15 @@ class Context:
 
     @cached_property
     def concepts(self) -> list[tuple[str, int, int]]:
-        """(term, places, first line) of the terms that stand out in this file's comments against the rest of the "
-        "tree."""
+        """(term, places, first line) of the terms that stand out in its comments against the rest of the tree."""
         total = max(len(self.book.files), 2)
         ranked = []
-        for term, count, line in self.book.db.execute(
-            "SELECT term, count, line FROM words WHERE file=?", (self.file.id,)
+        for term, count, line, files in self.book.db.execute(
+            "SELECT w.term, w.count, w.line, COALESCE(t.files, 1) FROM words w LEFT JOIN terms t ON t.term=w.term "
+            "WHERE w.file=?",
+            (self.file.id,),
         ):
-            share = self.book.documents(term) / total
+            share = files / total
             if share > 0.2 and total > 20:
                 continue
             ranked.append((-count * math.log(1 / max(share, 1 / total)), term, count, line))

@@ -5,7 +5,6 @@ from datetime import UTC, datetime
 
 from repobook.history import shown
 from repobook.languages import title_of
-from repobook.model.schema import FILE_SHIFT
 from repobook.pages.analysis import detailed_analysis
 from repobook.pages.architecture import architecture, dependencies, related_files
 from repobook.pages.assurance import performance, safety, testing
@@ -181,9 +180,9 @@ def most_used(context: Context) -> list[tuple[Symbol, int, int]]:
     found = []
     known: set[str] = set()
     for symbol in context.symbols[1:]:
-        uses = [use for use in context.outside_uses.get(symbol.id, ()) if use.certainty > 1]
+        uses = context.sure_uses.get(symbol.id)
         if uses and symbol.qualified not in known:
             known.add(symbol.qualified)
-            found.append((symbol, sum(use.times for use in uses), len({use.far >> FILE_SHIFT for use in uses})))
+            found.append((symbol, sum(use.times for use in uses), len({use.file for use in uses})))
     found.sort(key=lambda row: (-row[1], row[0].line))
     return found

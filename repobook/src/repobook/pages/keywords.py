@@ -2,7 +2,6 @@
 
 import re
 
-from repobook.model.schema import FILE_SHIFT
 from repobook.pages.context import Context, Symbol
 from repobook.pages.file_page import plural
 from repobook.pages.markdown import Links, code, escape, link, slug
@@ -110,8 +109,7 @@ def _identifiers(context: Context, links: Links, page: str) -> list[str]:
 
 
 def _identifier(context: Context, links: Links, page: str, symbol: Symbol) -> str:
-    uses = context.outside_uses.get(symbol.id, ())
-    sure = [use for use in uses if use.certainty > 1]
+    sure = context.sure_uses.get(symbol.id)
     text = f"- {link(code(symbol.name), page + '#' + slug(symbol.qualified))}"
     if symbol.qualified != symbol.name:
         text += f" in {code(symbol.qualified[: -len(symbol.name)].rstrip('.:') or symbol.qualified)}"
@@ -122,7 +120,7 @@ def _identifier(context: Context, links: Links, page: str, symbol: Symbol) -> st
     if sure:
         files: dict[int, int] = {}
         for use in sure:
-            files.setdefault(use.far >> FILE_SHIFT, use.line)
+            files.setdefault(use.file, use.line)
         shown = ", ".join(
             link(escape(context.book.path(file).rpartition("/")[2]), links.source(context.book.path(file), line))
             for file, line in list(files.items())[:5]
@@ -175,7 +173,7 @@ def _section_map(context: Context, page: str) -> str:
     names = list(dict.fromkeys(s.name for s in tops))
     if names:
         rows.append(("Detailed analysis", "detailed-analysis", names))
-    used = [s.name for s in context.symbols[1:] if any(use.certainty > 1 for use in context.outside_uses.get(s.id, ()))]
+    used = [s.name for s in context.symbols[1:] if s.id in context.sure_uses]
     if used:
         rows.append(("High-level overview", "high-level-overview", list(dict.fromkeys(used))))
     for section, title, anchor in (
@@ -194,7 +192,7 @@ def _section_map(context: Context, page: str) -> str:
     tests = context.book.tests
     reached = [
         s.name for s in context.symbols[1:]
-        if any(u.far >> FILE_SHIFT in tests and u.certainty > 1 for u in context.outside_uses.get(s.id, ()))
+        if any(use.file in tests for use in context.sure_uses.get(s.id, ()))
     ]  # fmt: skip
     if reached:
         rows.append(("Testing & usage", "testing--usage", list(dict.fromkeys(reached))))

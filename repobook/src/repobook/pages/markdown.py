@@ -60,7 +60,7 @@ def slug(qualified: str) -> str:
 class Links:
     """Relative links from one folder of the book. Pages mirror the tree, so a page's folder is its file's folder."""
 
-    __slots__ = ("_cache", "folder", "source_url", "to_root")
+    __slots__ = ("_cache", "_folders", "folder", "source_url", "to_root")
 
     def __init__(self, folder: str, to_source: str, source_url: str = "") -> None:
         """`to_source`: from the top of the book to the root of the tree."""
@@ -69,6 +69,7 @@ class Links:
         self.to_root = "../" * depth + (to_source.rstrip("/") + "/" if to_source else "")
         self.source_url = source_url
         self._cache: dict[str, str] = {}
+        self._folders: dict[str, str] = {}
 
     def page(self, path: str, anchor: str = "") -> str:
         """The documentation page of a file."""
@@ -82,7 +83,11 @@ class Links:
         folder, _, name = path.rpartition("/")
         if folder == self.folder:
             return "./" + url(name) if ":" in name else url(name)
-        return url(posixpath.relpath(path, self.folder or "."))
+        to_folder = self._folders.get(folder)
+        if to_folder is None:
+            relative = posixpath.relpath(folder or ".", self.folder or ".")
+            to_folder = self._folders[folder] = url(relative) + "/"
+        return to_folder + url(name)
 
     def source(self, path: str, line: int = 0) -> str:
         if self.source_url:

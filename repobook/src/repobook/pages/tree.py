@@ -76,12 +76,17 @@ def _line(book: Book, links: Links, qualified: str, kind: str, ids: list[int], u
 
 def group_text(book: Book, group: str, names: list[str], links: Links) -> str:
     """The page of one group: its names merged by definition, with how often other files use them."""
+    rows: dict[str, list[Keyword]] = {}
+    for start in range(0, len(names), 500):
+        some = names[start : start + 500]
+        query = f"SELECT name, id, qualified, kind, uses FROM symbols WHERE name IN ({','.join('?' * len(some))})"
+        for name, *row in book.db.execute(query + " AND kind<>'file'", some):
+            rows.setdefault(name, []).append(Keyword._make(row))
     merged: dict[tuple[str, str], tuple[list[int], int]] = {}
     for name in names:
-        rows = book.db.execute("SELECT id, qualified, kind, uses FROM symbols WHERE name=? AND kind<>'file'", (name,))
-        for symbol, qualified, kind, uses in sorted(rows, key=lambda row: (row[1], *book.place(row[0]))):
-            known = merged.get((qualified, kind))
-            merged[qualified, kind] = ([symbol], uses) if known is None else ([*known[0], symbol], known[1] + uses)
+        for row in sorted(rows.get(name, ()), key=lambda row: (row.qualified, *book.place(row.id))):
+            ids, uses = merged.get((row.qualified, row.kind), ([], 0))
+            merged[row.qualified, row.kind] = ([*ids, row.id], uses + row.uses)
     lines = [_line(book, links, qualified, kind, ids, uses) for (qualified, kind), (ids, uses) in merged.items()]
     return f"# Keywords: {escape(group)}\n\n{link('All groups', 'keywords.md')}\n\n" + "\n".join(lines) + "\n"
 

@@ -34,6 +34,15 @@ class _Desk:
     known: dict[str, bytes]  # digests of the pages on disk
     names: dict[str, list[str]] = field(default_factory=dict)  # of each keyword group
     made: set[str] = field(default_factory=set)  # folders that exist
+    links: dict[str, Links] = field(default_factory=dict)  # of the folders that were written last
+
+    def links_of(self, folder: str) -> Links:
+        found = self.links.get(folder)
+        if found is None:
+            if len(self.links) >= 32:
+                self.links.clear()
+            found = self.links[folder] = Links(folder, self.book.to_source, self.book.source_url)
+        return found
 
 
 _desk: _Desk
@@ -75,7 +84,7 @@ def _write_file(file_id: int) -> list[Written]:
     book = _desk.book
     file = book.files[file_id]
     context = Context(book, file)
-    links = Links(file.folder, book.to_source, book.source_url)
+    links = _desk.links_of(file.folder)
     source = None
     if file.size <= book.embed and file.status == "ok":
         try:
@@ -91,7 +100,7 @@ def _write_file(file_id: int) -> list[Written]:
 
 def _write_folder(folder: str) -> list[Written]:
     book = _desk.book
-    links = Links(folder, book.to_source, book.source_url)
+    links = _desk.links_of(folder)
     prefix = folder + "/" if folder else ""
     pages = [
         _put(prefix + "doc.md", folder_pages.doc_page(book, folder, links)),
@@ -103,9 +112,8 @@ def _write_folder(folder: str) -> list[Written]:
 
 
 def _write_group(group: str) -> list[Written]:
-    book = _desk.book
-    links = Links("", book.to_source, book.source_url)
-    return [_put(tree_pages.group_page(group), tree_pages.group_text(book, group, _desk.names[group], links))]
+    text = tree_pages.group_text(_desk.book, group, _desk.names[group], _desk.links_of(""))
+    return [_put(tree_pages.group_page(group), text)]
 
 
 def _write_task(task: str) -> list[Written]:

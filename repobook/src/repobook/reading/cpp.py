@@ -23,36 +23,44 @@ _SELF = frozenset({b"this"})
 _NAMES = frozenset(
     {"identifier", "field_identifier", "type_identifier", "operator_name", "destructor_name", "primitive_type"}
 )
-_Match = tuple[int, dict[str, list[Node]]]
+
+
+# Words that the grammars do not take for names.
+_RESERVED = frozenset(
+    b"""
+    alignas alignof and asm auto bool break case catch char char16_t char32_t char8_t class co_await co_return co_yield
+    concept const consteval constexpr constinit continue decltype default define defined delete do double elif else
+    endif enum error explicit extern false final float for friend goto if ifdef ifndef include inline int int16_t
+    int32_t int64_t int8_t intptr_t long mutable namespace new noexcept not NULL nullptr nullptr_t operator or override
+    pragma private protected ptrdiff_t public register requires restrict return short signed size_t sizeof ssize_t
+    static static_assert struct switch template thread_local throw true try typedef typename uint16_t uint32_t uint64_t
+    uint8_t uintptr_t undef union unsigned using virtual void volatile while xor
+    """.split()
+)
 
 
 @cache
-def _cursors(language: str) -> tuple[Parser, QueryCursor, QueryCursor]:
+def _reading(language: str) -> engine.Reading:
     parsed_as = {"objc": "cpp"}.get(language, language)
     loaded = grammar(parsed_as)
     assert loaded is not None
     family = "c" if parsed_as == "c" else "cpp"
-    return (
-        Parser(loaded),
-        QueryCursor(Query(loaded, queries.text(f"{family}.scm"))),
-        QueryCursor(Query(loaded, queries.text(f"{family}.refs.scm"))),
-    )
+    return engine.Reading(loaded, queries.text(f"{family}.refs.scm"), queries.text(f"{family}.scm"))
 
 
 def read(original: bytes, path: str, language: str, macros: Macros) -> Facts:
     source, blanked = macros.blank(original)
-    parser, definitions, names = _cursors(language)
-    root = parser.parse(source).root_node
+    root, found, definitions = _reading(language).parse(source)
     facts = Facts(symbols=[Symbol(path, "file", 1, 1)], errors=engine.first_error(root))
     lines = engine.line_starts(source)
-    found = names.captures(root)
+    comments = engine.spans(found.get("comment", []))
     captures = Captures(
-        references=engine.spans(found.get("ref", [])),
-        comments=engine.spans(found.get("comment", [])),
+        references=engine.names_outside(source, sorted(engine.spans(found.get("hole", [])) + comments)),
+        comments=comments,
         loops=engine.spans(found.get("loop", [])),
     )
     captures.branches = engine.spans(found.get("branch", [])) + captures.loops
-    bindings = _definitions(definitions.matches(root), source, captures, facts, macros)
+    bindings = _definitions(definitions, source, captures, facts, macros)
     if language == "objc" and any(mark in source for mark in _OBJECTIVE):
         _objective(source, captures)
     for node in engine.in_order(found.get("parameter", [])):
@@ -64,7 +72,7 @@ def read(original: bytes, path: str, language: str, macros: Macros) -> Facts:
     scopes = engine.nest(captures, source, lines, facts, "::")
     for one in facts.imports:
         one.local = scopes.at(lines[one.line - 1])
-    engine.collect_references(captures, source, lines, scopes, facts, RULES, _SELF)
+    engine.collect_references(captures, source, lines, scopes, facts, RULES, _SELF, _RESERVED)
     for macro, at in blanked:
         line, owner = bisect_right(lines, at), scopes.at(at)
         facts.references.setdefault((macro, ""), []).append(pack(line, owner, 0))
@@ -174,7 +182,7 @@ def _declared(node: Node, source: bytes = b"") -> _Declared:
 
 
 def _definitions(
-    matches: list[_Match], source: bytes, captures: Captures, facts: Facts, macros: Macros
+    matches: engine.Matches, source: bytes, captures: Captures, facts: Facts, macros: Macros
 ) -> list[tuple[int, Binding]]:
     add = captures.definitions.append
     variables: list[tuple[int, Node, Node, Node]] = []

@@ -5,10 +5,11 @@ what follows from their positions is the same for all languages and stands here.
 and walked once in order, because a Python object per node is what makes such tools slow.
 """
 
+import re
 from bisect import bisect_right
 from dataclasses import dataclass, field
 
-from tree_sitter import Node
+from tree_sitter import Language, Node, Parser, Query, QueryCursor
 
 from repobook.reading.facts import CALL, MEMBER, OPAQUE, SCOPED, STEP, TYPED, Facts, Finding, Symbol
 from repobook.reading.rules import Rules
@@ -18,6 +19,7 @@ Span = tuple[int, int]
 FUNCTIONS = frozenset({"function", "method", "test", "binding", "registration"})
 CLASSES = frozenset({"class", "struct", "union", "interface", "trait", "enum", "object"})
 _SIGNATURE_LIMIT = 600
+_DIGITS = frozenset(b"0123456789")
 _DOT, _QUESTION, _GREATER, _DASH, _COLON, _TILDE, _OPEN, _SPACE = b".?>-:~( "
 
 
@@ -68,6 +70,57 @@ def line_starts(source: bytes) -> list[int]:
         starts.append(at + 1)
         at = find(b"\n", at + 1)
     return starts
+
+
+_NAME = re.compile(rb"\b[A-Za-z_]\w*")
+
+
+def names_outside(source: bytes, holes: list[Span]) -> list[Span]:
+    """The words of the source that stand in none of the holes (comments, strings, import statements).
+
+    A node object for every identifier of a large tree costs more than its parse; words cost a tenth of it. What is a
+    keyword and no name is told by the word.
+    """
+    pieces: list[bytes] = []
+    at = 0
+    for start, end in holes:
+        if end > at:
+            if start > at:
+                pieces.append(source[at:start])
+                at = start
+            pieces.append(b" " * (end - at))
+            at = end
+    pieces.append(source[at:])
+    return [match.span() for match in _NAME.finditer(b"".join(pieces))]
+
+
+Matches = list[tuple[int, dict[str, list[Node]]]]
+
+
+class Reading:
+    """One query for both halves of a language: what is captured by name, and definitions, match by match."""
+
+    def __init__(self, language: Language, names: str, definitions: str) -> None:
+        self.parser = Parser(language)
+        self._first = Query(language, names).pattern_count
+        self._cursor = QueryCursor(Query(language, names + "\n" + definitions))
+
+    def parse(self, source: bytes) -> tuple[Node, dict[str, list[Node]], Matches]:
+        root = self.parser.parse(source).root_node
+        found: dict[str, list[Node]] = {}
+        definitions: Matches = []
+        first = self._first
+        for row in self._cursor.matches(root):
+            if row[0] >= first:
+                definitions.append(row)
+                continue
+            for title, nodes in row[1].items():
+                known = found.get(title)
+                if known is None:
+                    found[title] = list(nodes)
+                else:
+                    known += nodes
+        return root, found, definitions
 
 
 def signature_text(source: bytes, start: int, stop: int) -> str:
@@ -174,6 +227,7 @@ def collect_references(
     facts: Facts,
     rules: Rules,
     self_names: frozenset[bytes],
+    reserved: frozenset[bytes] = frozenset(),
 ) -> None:
     """Walk all names in order of position; group them by (name, receiver); apply the rules that names trigger."""
     symbols = facts.symbols
@@ -222,6 +276,8 @@ def collect_references(
                 if flags == MEMBER:
                     text = _receiver(text, owner, types, visible, owner_class, self_names)
             else:
+                if padded[joint - 1] in _DIGITS:
+                    continue  # the ending of a number: `1.f`
                 # A chain may be broken over lines (`a\n  .b`); what is not adjacent counts as an expression.
                 text = OPAQUE if flags == MEMBER else ("" if previous_end < joint else OPAQUE)
                 if chain_flags < 0 or previous_end != joint:
@@ -253,7 +309,11 @@ def collect_references(
             by_key[key] = [occurrence]
         else:
             found.append(occurrence)
-    facts.references = {(name.decode("utf-8", "replace"), text): found for (name, text), found in by_key.items()}
+    facts.references = {
+        (name.decode("utf-8", "replace"), text): found
+        for (name, text), found in by_key.items()
+        if text or name not in reserved
+    }
 
 
 def _receiver(

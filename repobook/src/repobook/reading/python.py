@@ -1,10 +1,11 @@
 """Python files: definitions, fields set through `self`, imports, docstrings, `__all__`."""
 
+import keyword
 import re
 from bisect import bisect_right
 from functools import cache
 
-from tree_sitter import Node, Parser, Query, QueryCursor
+from tree_sitter import Node
 
 from repobook.languages import grammar
 from repobook.reading import engine, queries
@@ -18,26 +19,20 @@ _SELF = frozenset({b"self", b"cls"})
 _STRING = re.compile(r"""^[rbuRBUfF]*("{3}|'{3}|"|')(.*)\1$""", re.S)
 _NAME_STRING = re.compile(r"""["']([A-Za-z_]\w*)["']""")
 _SIMPLE_TYPE = re.compile(r"^[A-Za-z_][\w.]*$")
-_Cursors = tuple[Parser, QueryCursor, QueryCursor]
+_RESERVED = frozenset(word.encode() for word in keyword.kwlist)
 
 
 @cache
-def _cursors() -> _Cursors:
+def _reading() -> engine.Reading:
     language = grammar("python")
     assert language is not None
-    return (
-        Parser(language),
-        QueryCursor(Query(language, queries.text("python.scm"))),
-        QueryCursor(Query(language, queries.text("python.refs.scm"))),
-    )
+    return engine.Reading(language, queries.text("python.refs.scm"), queries.text("python.scm"))
 
 
 def read(source: bytes, path: str) -> Facts:
-    parser, definitions, names = _cursors()
-    root = parser.parse(source).root_node
+    root, found, definitions = _reading().parse(source)
     facts = Facts(symbols=[Symbol(path, "file", 1, 1)], errors=engine.first_error(root))
     lines = engine.line_starts(source)
-    found = names.captures(root)
     captures = Captures(
         locals=engine.spans(found.get("local", [])),
         comments=engine.spans(found.get("comment", [])),
@@ -45,17 +40,15 @@ def read(source: bytes, path: str) -> Facts:
     )
     captures.branches = engine.spans(found.get("branch", [])) + captures.loops
     imported = [_import(node, source, facts) for node in engine.in_order(found.get("import", []))]
-    keywords = {node.start_byte for node in found.get("keyword", [])}
-    for start, end in imported:
-        keywords.update(range(start, end))
-    captures.references = [span for span in engine.spans(found.get("ref", [])) if span[0] not in keywords]
-    members = _definitions(definitions.matches(root), source, captures)
+    holes = engine.spans(found.get("hole", [])) + engine.spans(found.get("keyword", [])) + captures.comments + imported
+    captures.references = engine.names_outside(source, sorted(holes))
+    members = _definitions(definitions, source, captures)
     _declared_types(engine.in_order(found.get("typed", [])), source, captures)
     scopes = engine.nest(captures, source, lines, facts, ".")
     _fields(members, source, lines, scopes, facts, captures)
     for one in facts.imports:
         one.local = scopes.at(lines[one.line - 1])
-    engine.collect_references(captures, source, lines, scopes, facts, RULES, _SELF)
+    engine.collect_references(captures, source, lines, scopes, facts, RULES, _SELF, _RESERVED)
     engine.measure(captures, scopes, facts)
     facts.purpose = facts.symbols[0].doc = _docstring(root, source)
     read_comments(captures.comments, source, lines, scopes, facts)

@@ -4,7 +4,6 @@ import sqlite3
 
 from repobook.languages import C_FAMILY
 from repobook.model.schema import BINDS, CALLS, CERTAIN, FILE_SHIFT, INHERITS, USES
-from repobook.model.store import places_of
 from repobook.reading.engine import CLASSES
 from repobook.reading.facts import CALL, LINE_BITS, LINE_MASK, LOCAL_MASK
 from repobook.resolving.modules import Modules
@@ -46,37 +45,38 @@ def edges_of(db: sqlite3.Connection, names: Names, file: int) -> list[Edge]:
     symbols = tables.symbols(file)
     resolve = names.resolve
 
-    def add(src: int, dst: int, kind: int, certainty: int, line: int, count: int) -> None:
-        edge = found.get((src, dst))
-        if edge is None:
-            found[src, dst] = [kind, certainty, line, count]
-            return
-        edge[3] += count
-        if line < edge[2]:
-            edge[2] = line
-        if certainty > edge[1]:
-            edge[1] = certainty
-        if kind == CALLS and edge[0] == USES:
-            edge[0] = CALLS
-
     scopes = _scopes(names, file)
+    native = tables.language[file] in C_FAMILY
     for name, qualifier, blob in db.execute("SELECT name, qualifier, places FROM refs WHERE file=?", (file,)):
-        known: dict[int, tuple[list[int], int]] = {}
-        for place in places_of(blob):
+        if native and not tables.native(name):
+            continue  # defined nowhere in the tree: half of all names
+        by_scope: dict[int, tuple[list[int], int]] = {}
+        for place in memoryview(blob).cast("Q"):
             local = place >> LINE_BITS & LOCAL_MASK
             scope = scopes[local]
-            answer = known.get(scope)
+            answer = by_scope.get(scope)
             if answer is None:
                 syms, certainty = resolve(file, name, qualifier, scope)
-                answer = known[scope] = ([sym[0] for sym in syms], certainty)
+                answer = by_scope[scope] = ([sym[0] for sym in syms], certainty)
             targets, certainty = answer
             if not targets:
                 continue
             kind = CALLS if place >> 40 & CALL else USES
-            src = base | local
+            src, line = base | local, place & LINE_MASK
             for dst in targets:
-                if dst != src or kind == CALLS:
-                    add(src, dst, kind, certainty, place & LINE_MASK, 1)
+                if dst == src and kind != CALLS:
+                    continue
+                edge = found.get((src, dst))
+                if edge is None:
+                    found[src, dst] = [kind, certainty, line, 1]
+                    continue
+                edge[3] += 1
+                if line < edge[2]:
+                    edge[2] = line
+                if certainty > edge[1]:
+                    edge[1] = certainty
+                if kind == CALLS and edge[0] == USES:
+                    edge[0] = CALLS
     for sym in symbols[1:]:
         if sym.bases and sym.kind in CLASSES:
             for parent in names.bases(sym):
@@ -88,7 +88,7 @@ def edges_of(db: sqlite3.Connection, names: Names, file: int) -> list[Edge]:
         for sym in names.bound_target(file, target):
             edge = found.setdefault((base | local, sym.id), [BINDS, CERTAIN, line, 1])
             edge[0] = BINDS
-    return [(src, dst, kind, certainty, line, count) for (src, dst), (kind, certainty, line, count) in found.items()]
+    return [(*ends, *edge) for ends, edge in found.items()]
 
 
 def twins_of(tables: Tables, file: int) -> list[tuple[int, int]]:

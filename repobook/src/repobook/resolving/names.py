@@ -213,6 +213,8 @@ class Names:
 
     def definitions(self, found: list[Sym]) -> list[Sym]:
         """Definitions instead of the declarations that they complete."""
+        if len(found) < 2:
+            return found
         defined = {sym.qualified for sym in found if not sym.declaration}
         return [sym for sym in found if not (sym.declaration and sym.qualified in defined)]
 

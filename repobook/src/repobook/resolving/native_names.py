@@ -18,6 +18,11 @@ class NativeNames:
         self.tables = names.tables
         self._usings: dict[int, tuple[list[str], dict[str, str]]] = {}
         self._derived: dict[str, Sym | None] = {}
+        self._free: dict[str, list[Sym]] = {}
+        self._own_file = 0
+        self._own: dict[str, list[Sym]] = {}
+        self._endings: dict[str, list[Sym]] = {}
+        self._decided: dict[str, tuple[Answer, dict[int, Answer]]] = {}
 
     def resolve(self, file: int, name: str, qualifier: str, local: int) -> Answer:
         tables = self.tables
@@ -49,9 +54,9 @@ class NativeNames:
             first = qualifier.partition("::")[0]
             if first in aliases:
                 qualifier = aliases[first] + qualifier[len(first) :]
-            chosen = self._scoped(name, qualifier, scope)
+            key, chosen = self._scoped(name, qualifier, scope)
             if chosen:
-                return self._decide(chosen, file)
+                return self._decide(key, chosen, file)
             if "::" not in qualifier and not any(
                 s.kind in CLASSES or s.kind in ("namespace", "type") for s in tables.named(qualifier)
             ):
@@ -66,28 +71,37 @@ class NativeNames:
         # A plain name: the innermost scope that has it wins.
         by_qualified = tables.native_by_qualified(name)
         for prefix in _scopes(scope):
-            chosen_here = by_qualified.get(f"{prefix}::{name}" if prefix else name)
+            full = f"{prefix}::{name}" if prefix else name
+            chosen_here = by_qualified.get(full)
             if chosen_here:
-                return self._decide(chosen_here, file)
+                return self._decide(full, chosen_here, file)
             if prefix:
                 inherited = self._inherited(prefix, name)
                 if inherited:
-                    return self._decide(inherited, file)
-        same = [
-            sym for sym in found if sym.id >> FILE_SHIFT == file and symbols[sym.parent & 0xFFFFF].kind not in CLASSES
-        ]
+                    return self._decide(f"{prefix}>{name}", inherited, file)
+        same = self._in_file(file).get(name)
         if same:
-            return self._decide(same, file)
+            return self.names.definitions(same), CERTAIN
         for space in usings:
             ending = f"::{space}::{name}"
-            chosen_here = [s for s in found if ("::" + s.qualified).endswith(ending)]
+            chosen_here = [s for full, syms in by_qualified.items() if ("::" + full).endswith(ending) for s in syms]
             if chosen_here:
-                return self._decide(chosen_here, file)
+                return self._decide(f"using{ending}", chosen_here, file)
         # Macros and enumerators do not stand in a scope that their use must name.
-        free = [sym for sym in found if sym.kind in ("macro", "enumerator")]
-        if free:
-            return self._decide(free, file)
-        return NOTHING
+        free = self._free.get(name)
+        if free is None:
+            free = self._free[name] = [sym for sym in found if sym.kind in ("macro", "enumerator")]
+        return self._decide(f"#{name}", free, file) if free else NOTHING
+
+    def _in_file(self, file: int) -> dict[str, list[Sym]]:
+        """The symbols of a file outside its classes, by name; files are resolved one after the other."""
+        if self._own_file != file:
+            symbols = self.tables.symbols(file)
+            self._own_file, self._own = file, {}
+            for sym in symbols[1:]:
+                if symbols[sym.parent & 0xFFFFF].kind not in CLASSES:
+                    self._own.setdefault(sym.name, []).append(sym)
+        return self._own
 
     def _inherited(self, class_name: str, name: str) -> list[Sym]:
         """A member that the class gets from its bases."""
@@ -103,35 +117,49 @@ class NativeNames:
         sym = self._derived[class_name]
         return self.names.member(sym, name) if sym is not None else []
 
-    def _decide(self, found: list[Sym], file: int) -> Answer:
-        found = self.names.definitions(found)
-        same = [sym for sym in found if sym.file == file]
-        if same and len({s.qualified for s in found}) > 1:
-            found = same
-        distinct = len({sym.qualified for sym in found})
-        files = len({sym.file for sym in found})
-        if distinct == 1 and files == 1:
-            return found, CERTAIN
-        if same:
-            return same, CERTAIN
-        if distinct == 1 and files <= CANDIDATES:
-            return found, CERTAIN if files == 1 or all(
-                s.kind != "function" or s.declaration for s in found
-            ) else CANDIDATE
-        if distinct <= CANDIDATES and len(found) <= 2 * CANDIDATES:
-            return found, CANDIDATE
-        return NOTHING
+    def _decide(self, key: str, found: list[Sym], file: int) -> Answer:
+        """What a file means by the symbols that `key` leads to; what does not hang on the file is worked out once."""
+        known = self._decided.get(key)
+        if known is None:
+            known = self._decided[key] = self._decision(found)
+        elsewhere, by_file = known
+        return by_file.get(file, elsewhere)
 
-    def _scoped(self, name: str, qualifier: str, scope: str) -> list[Sym]:
-        """`qualifier::name` as seen from a scope; where no scope has it, every symbol whose qualified name ends so."""
+    def _decision(self, found: list[Sym]) -> tuple[Answer, dict[int, Answer]]:
+        """The answer for a file that defines none of the symbols, and for each file that does."""
+        found = self.names.definitions(found)
+        by_file: dict[int, list[Sym]] = {}
+        for sym in found:
+            by_file.setdefault(sym[0] >> FILE_SHIFT, []).append(sym)
+        own: dict[int, Answer] = {file: (same, CERTAIN) for file, same in by_file.items()}
+        distinct = len({sym.qualified for sym in found})
+        answer = NOTHING
+        if distinct == 1 and len(by_file) == 1:
+            answer = found, CERTAIN
+        elif distinct == 1 and len(by_file) <= CANDIDATES:
+            sure = all(sym.kind != "function" or sym.declaration for sym in found)
+            answer = found, CERTAIN if sure else CANDIDATE
+        elif distinct <= CANDIDATES and len(found) <= 2 * CANDIDATES:
+            answer = found, CANDIDATE
+        return answer, own
+
+    def _scoped(self, name: str, qualifier: str, scope: str) -> tuple[str, list[Sym]]:
+        """`qualifier::name` as seen from a scope; where no scope has it, every symbol whose qualified name ends so.
+
+        What it is found by comes first."""
         by_qualified = self.tables.native_by_qualified(name)
         wanted = f"{qualifier}::{name}".removeprefix("::")
         for prefix in _scopes(scope):
-            exact = by_qualified.get(f"{prefix}::{wanted}" if prefix else wanted)
+            full = f"{prefix}::{wanted}" if prefix else wanted
+            exact = by_qualified.get(full)
             if exact:
-                return exact
+                return full, exact
         ending = "::" + wanted
-        return [sym for full, found in by_qualified.items() if full.endswith(ending) for sym in found]
+        found = self._endings.get(ending)
+        if found is None:
+            found = [sym for full, syms in by_qualified.items() if full.endswith(ending) for sym in syms]
+            self._endings[ending] = found
+        return "*" + ending, found
 
     def _using(self, file: int) -> tuple[list[str], dict[str, str]]:
         known = self._usings.get(file)
@@ -153,7 +181,7 @@ class NativeNames:
         text = text.strip().removeprefix("const ").strip(" *&")
         bare = text.partition("<")[0].strip()
         space, _, last = bare.rpartition("::")
-        named = self._scoped(last, space, scope)
+        _, named = self._scoped(last, space, scope)
         chosen = [s for s in named if s.kind in CLASSES and not s.declaration]
         if not chosen:
             found = [s for s in self.tables.native(last) if s.kind in CLASSES and not s.declaration]

@@ -9,8 +9,10 @@ import of it, a note it titles or cites, its layer or its cycle changed.
 
 import gc
 import sqlite3
+from array import array
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 
 from repobook import graph, workers
@@ -22,7 +24,8 @@ from repobook.resolving.names import Names
 from repobook.resolving.tables import Tables
 
 Progress = Callable[[str, int, int], None]
-_Result = tuple[int, list[Edge], list[tuple[int, int]]]
+# Edges travel between processes as one flat array.
+_Result = tuple[int, "array[int]", list[tuple[int, int]]]
 
 
 def _range(file: int) -> tuple[int, int]:
@@ -94,7 +97,13 @@ _resolver: Names
 
 
 def _resolve_one(file: int) -> _Result:
-    return file, edges_of(_resolver.tables.db, _resolver, file), twins_of(_resolver.tables, file)
+    edges = array("q", chain.from_iterable(edges_of(_resolver.tables.db, _resolver, file)))
+    return file, edges, twins_of(_resolver.tables, file)
+
+
+def _rows(flat: "array[int]") -> Iterator[Edge]:
+    numbers = iter(flat)
+    return zip(numbers, numbers, numbers, numbers, numbers, numbers, strict=True)
 
 
 def _reopen(path: str) -> None:
@@ -138,12 +147,14 @@ def resolve_all(db: sqlite3.Connection, jobs: int, progress: Progress) -> set[in
     _resolver = Names(tables, modules)
     files = sorted(tables.symbols_by_file())
     db.execute("DELETE FROM edges")
+    store.drop_indexes(db, "edges")
     for done, (_, edges, twins) in enumerate(_resolve_files(files, jobs, db), 1):
-        db.executemany("INSERT INTO edges VALUES(?,?,?,?,?,?)", edges)
+        db.executemany("INSERT INTO edges VALUES(?,?,?,?,?,?)", _rows(edges))
         db.executemany("UPDATE symbols SET twin=? WHERE id=?", twins)
         if done % 50 == 0 or done == len(files):
             progress("resolving", done, len(files))
     progress("weighing", 0, 1)
+    store.make_indexes(db, "edges")
     db.execute(
         f"UPDATE symbols SET uses=e.total FROM (SELECT dst, SUM(count) AS total FROM edges WHERE certainty>1 "
         f"AND src>>{FILE_SHIFT}<>dst>>{FILE_SHIFT} GROUP BY dst) e WHERE symbols.id=e.dst"
@@ -215,7 +226,7 @@ def _resolve_affected(
         old = set(
             db.execute("SELECT src, dst, kind, certainty, line, count FROM edges WHERE src>=? AND src<?", _range(file))
         )
-        new = set(edges)
+        new = set(_rows(edges))
         if old != new:
             touched.files.add(file)
             for edge in old ^ new:

@@ -1,4 +1,4 @@
-[(identifier) (field_identifier) (type_identifier)] @ref
+[(string_literal) (char_literal) (system_lib_string) (preproc_arg)] @hole
 (comment) @comment
 (parameter_declaration type: (_) declarator: (_)) @parameter
 [(if_statement) (case_statement) (conditional_expression)] @branch

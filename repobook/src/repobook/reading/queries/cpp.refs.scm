@@ -1,5 +1,4 @@
-[(identifier) (field_identifier) (type_identifier) (namespace_identifier)] @ref
-(this) @ref
+[(string_literal) (raw_string_literal) (char_literal) (system_lib_string) (preproc_arg)] @hole
 (comment) @comment
 [(parameter_declaration type: (_) declarator: (_)) (optional_parameter_declaration type: (_) declarator: (_))] @parameter
 (for_range_loop declarator: (_) @local)

@@ -1,4 +1,4 @@
-(identifier) @ref
+[(string_start) (string_content) (type_conversion) (format_specifier)] @hole
 (comment) @comment
 [(import_statement) (import_from_statement) (future_import_statement)] @import
 (parameters (identifier) @local)
