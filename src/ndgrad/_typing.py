@@ -23,8 +23,9 @@ if TYPE_CHECKING:
     from ndgrad.numpy._array import Array
 
 __all__ = [
-    "Array", "ArrayLike", "Axes", "Axis", "Device", "Dims", "Dtype", "FactoryOptions", "Generator", "Index", "Layout", "MemoryFormat",
-    "Number", "Out", "Payload", "RandomOptions", "Shape", "Tensor", "TensorLike", "Tensors",
+    "Array", "ArrayLike", "Axes", "Axis", "Device", "Dims", "Dtype", "FactoryOptions", "Generator", "Index", "Layout",
+    "MemoryFormat", "Number", "Out", "Payload", "RandomOptions", "Shape", "SizedOptions", "Tensor", "TensorLike",
+    "Tensors",
 ]  # fmt: skip
 
 #: A Python number.
@@ -67,7 +68,14 @@ class FactoryOptions(TypedDict, total=False):
     layout: Layout
     device: Device
     requires_grad: bool
-    pin_memory: bool
+    pin_memory: bool  # accepted for torch's sake, as names are
+    names: Sequence[str | None] | None
+
+
+class SizedOptions(FactoryOptions, total=False):
+    """Those of factories that take the shape by name too: `ndgrad.zeros(size=(2, 3))`."""
+
+    size: Shape
 
 
 class RandomOptions(FactoryOptions, total=False):

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -28,6 +28,13 @@ from ndgrad.autograd.stake import as_number, at_stake
 from ndgrad.autograd.variable import Variable, meta_of, np_dtype, wrap
 from ndgrad.storage import batch_dims, memory_of, window
 
+if TYPE_CHECKING:
+    from typing import Unpack
+
+    from numpy.typing import NDArray
+
+    from ndgrad._typing import FactoryOptions, MemoryFormat, Number, Payload, Shape, SizedOptions, TensorLike
+
 __all__ = [
     "arange", "empty", "empty_like", "empty_permuted", "empty_strided", "eye", "full", "full_like", "linspace", "logspace",
     "ones", "ones_like", "range", "zeros", "zeros_like",
@@ -37,8 +44,8 @@ METHODS = ("new_empty", "new_empty_strided", "new_full", "new_ones", "new_zeros"
 _builtin_range = range
 
 
-def shape_of(size: tuple[Any, ...], options: dict[str, Any]) -> tuple[int, ...]:
-    """The shape that a factory was asked for: separate ints, one sequence, or size=."""
+def shape_of(size: tuple[Any, ...], options: Any) -> tuple[int, ...]:
+    """The shape given to a factory: separate ints, one sequence, or size=."""
     if "size" in options:
         if size:
             raise TypeError(f"the shape was given twice, as {size} and as size={options['size']}. Give it once.")
@@ -58,11 +65,11 @@ def directly() -> bool:
 
 
 class Options:
-    """The keyword arguments that all factories share, read and checked."""
+    """The keyword arguments that all factories share (ndgrad._typing.FactoryOptions), read and checked."""
 
     __slots__ = ("device", "dtype", "face", "out", "requires_grad")
 
-    def __init__(self, name: str, given: dict[str, Any], like: Any = None) -> None:
+    def __init__(self, name: str, given: FactoryOptions | dict[str, Any], like: Tensor | None = None) -> None:
         self.face = Tensor if like is None else like.face
         self.out = given.pop("out", None)
         dtype = given.pop("dtype", None)
@@ -74,23 +81,22 @@ class Options:
         self.requires_grad = given.pop("requires_grad", False)
         layout = given.pop("layout", None)
         if layout not in (None, devices.strided):
-            raise RuntimeError(f"{name}() was asked for the layout {layout!r}, and makes dense tensors. Leave layout out.")
-        for ignored in ("pin_memory", "names"):
-            given.pop(ignored, None)
+            raise RuntimeError(f"{name}() cannot make the layout {layout!r}: its tensors are dense. Leave layout out.")
+        given.pop("pin_memory", None)
+        given.pop("names", None)
         if given:
             raise TypeError(
-                f"{name}() got an unexpected keyword argument {min(given)!r}. It takes dtype, device, layout, requires_grad "
-                "and, "
-                "where torch's does, out."
+                f"{name}() got an unexpected keyword argument {min(given)!r}. It takes dtype, device, layout, "
+                "requires_grad and, where torch's does, out."
             )
 
-    def tensor(self, name: str, array: Any) -> Any:
+    def tensor(self, name: str, array: Payload) -> Tensor:
         """The result over `array`, which lies on the CPU or on the wanted device already."""
         if process.busy and thread.watchers:
             return watched(FACTORY, name, None, (), lambda: self._tensor(name, array))
         return self._tensor(name, array)
 
-    def _tensor(self, name: str, array: Any) -> Any:
+    def _tensor(self, name: str, array: Payload) -> Tensor:
         array = moved(array, self.device)
         if thread.observers:
             from ndgrad.autograd.op_observers import observed_factory
@@ -99,13 +105,13 @@ class Options:
         made = fresh(array, self.requires_grad, self.face)
         return made if self.out is None else copy_into(name, self.out, made)
 
-    def filled(self, name: str, shape: tuple[int, ...], value: Any, default: np.dtype[Any] | None = None) -> Any:
+    def filled(self, name: str, shape: tuple[int, ...], value: Number | None, default: np.dtype[Any] | None = None) -> Tensor:
         """A tensor full of one value; None leaves the memory as it is."""
         if process.busy and thread.watchers:
             return watched(FACTORY, name, None, (), lambda: self._filled(name, shape, value, default))
         return self._filled(name, shape, value, default)
 
-    def _filled(self, name: str, shape: tuple[int, ...], value: Any, default: np.dtype[Any] | None) -> Any:
+    def _filled(self, name: str, shape: tuple[int, ...], value: Number | None, default: np.dtype[Any] | None) -> Tensor:
         dtype = self.dtype or default or dtypes.get_default_dtype().numpy
         library = library_for(self.device)
         if value is None:
@@ -120,59 +126,83 @@ class Options:
 # ----- one value everywhere ------------------------------------------------------------------------------------------
 
 
-def zeros(*size: Any, **options: Any) -> Any:
-    """A tensor of zeros: zeros(2, 3), zeros((2, 3))."""
-    shape = shape_of(size, options)
+def zeros(*sizes: Shape, **options: Unpack[SizedOptions]) -> Tensor:
+    """A tensor of zeros, of sizes given one by one or in a tuple.
+
+    >>> import ndgrad
+    >>> ndgrad.zeros(2), ndgrad.zeros((2, 0), dtype=ndgrad.int64).shape
+    (tensor([0., 0.]), ndgrad.Size([2, 0]))
+    """
+    shape = shape_of(sizes, options)
     if not options and directly():
         return wrap(Tensor, np.zeros(shape, dtypes.get_default_dtype().numpy))
     return Options("zeros", options).filled("zeros", shape, False)
 
 
-def ones(*size: Any, **options: Any) -> Any:
-    """A tensor of ones."""
-    shape = shape_of(size, options)
+def ones(*sizes: Shape, **options: Unpack[SizedOptions]) -> Tensor:
+    """A tensor of ones, of sizes given one by one or in a tuple.
+
+    >>> import ndgrad
+    >>> ndgrad.ones(2, requires_grad=True)
+    tensor([1., 1.], requires_grad=True)
+    """
+    shape = shape_of(sizes, options)
     if not options and directly():
         return wrap(Tensor, np.ones(shape, dtypes.get_default_dtype().numpy))
     return Options("ones", options).filled("ones", shape, 1)
 
 
-def empty(*size: Any, memory_format: Any = None, **options: Any) -> Any:
-    """A tensor whose values are whatever the memory held."""
-    shape = shape_of(size, options)
+def empty(*sizes: Shape, memory_format: MemoryFormat = None, **options: Unpack[SizedOptions]) -> Tensor:
+    """A tensor whose values are whatever the memory held.
+
+    >>> import ndgrad
+    >>> ndgrad.empty(2, 3).shape
+    ndgrad.Size([2, 3])
+    """
+    shape = shape_of(sizes, options)
     given = Options("empty", options)
-    if memory_format in (None, devices.contiguous_format):
+    if memory_format is None or memory_format is devices.contiguous_format:
         return given.filled("empty", shape, None)
     dtype = given.dtype or dtypes.get_default_dtype().numpy
     return given.tensor("empty", _ordered_empty(shape, dtype, _order(memory_format, len(shape)), given.device))
 
 
-def full(size: Any, fill_value: Any, **options: Any) -> Any:
-    """A tensor full of one value, whose type decides the dtype."""
+def full(size: Shape, fill_value: TensorLike, **options: Unpack[FactoryOptions]) -> Tensor:
+    """A tensor full of one value, whose type decides the dtype.
+
+    >>> import ndgrad
+    >>> ndgrad.full((2,), 7), ndgrad.full((2,), 7.0)
+    (tensor([7, 7]), tensor([7., 7.]))
+    """
     shape = shape_of((size,), options)
     value, default = _number(fill_value)
     return Options("full", options).filled("full", shape, _as_full(value), default)
 
 
-def _number(value: Any) -> tuple[Any, np.dtype[Any]]:
+def _number(value: Any) -> tuple[Number, np.dtype[Any]]:
     """A number (or the element of a 0-d tensor) and the dtype it stands for."""
     if isinstance(value, Variable):
         return as_number("full", "fill_value", value), np_dtype(value)
     if isinstance(value, np.generic) and not isinstance(value, (float, complex)):
         return value.item(), value.dtype
     if not isinstance(value, (bool, int, float, complex)) and not hasattr(value, "item"):
-        raise TypeError(f"the fill value must be a number, and is {value!r} ({type(value).__name__}). Pass a number or a tensor "
-            "of one element.")
+        raise TypeError(
+            f"the fill value must be a number, and is {value!r} ({type(value).__name__}). Pass a number or a tensor of one "
+            "element."
+        )
     return value, dtypes.result_type(value if type(value) in (bool, int, float, complex) else value.item()).numpy
 
 
-def _as_full(value: Any) -> Any:
+def _as_full(value: Number) -> Number:
     return value if value else False  # zeros come cheaper
 
 
 # ----- like another --------------------------------------------------------------------------------------------------
 
 
-def _like(name: str, t: Any, value: Any, memory_format: Any, options: dict[str, Any]) -> Any:
+def _like(
+    name: str, t: Tensor, value: Number | None, memory_format: MemoryFormat, options: FactoryOptions | dict[str, Any]
+) -> Tensor:
     array = t._array
     if not options and not process.busy and memory_format is None and array.__class__ is np.ndarray and array.flags.c_contiguous:
         if value is None:
@@ -182,19 +212,19 @@ def _like(name: str, t: Any, value: Any, memory_format: Any, options: dict[str, 
     shape = tuple(t.shape)
     if batch_dims(t):
         return _each_sample(t, lambda like, batch: _like(name, like, value, None, {"dtype": given.dtype}))
-    if memory_format in (None, devices.preserve_format):
+    if memory_format is None or memory_format is devices.preserve_format:
         order = _memory_order(memory_of(t))
     else:
         order = _order(memory_format, len(shape))
     if order == tuple(_builtin_range(len(shape))):
         return given.filled(name, shape, value)
-    array = _ordered_empty(shape, given.dtype, order, given.device)
+    array = _ordered_empty(shape, given.dtype or np_dtype(t), order, given.device)
     if value is not None:
         array[...] = value
     return given.tensor(name, array)
 
 
-def _each_sample(t: Any, make: Callable[[Any, tuple[int, ...]], Any]) -> Any:
+def _each_sample(t: Tensor, make: Callable[[Tensor, tuple[int, ...]], Tensor]) -> Tensor:
     """What `make(like, batch)` makes for each sample of a batched tensor, so that each may be written.
 
     The levels are gone down one by one; a vmap adds its batch in front of the shape, a grad level only wraps.
@@ -212,7 +242,7 @@ def _each_sample(t: Any, make: Callable[[Any, tuple[int, ...]], Any]) -> Any:
     return made
 
 
-def _memory_order(array: Any) -> tuple[int, ...]:
+def _memory_order(array: Payload) -> tuple[int, ...]:
     """The dimensions, outermost in memory first; the natural order where expanded ones leave it open."""
     natural = tuple(_builtin_range(array.ndim))
     if array.flags.c_contiguous or not isinstance(array, np.ndarray):
@@ -222,7 +252,7 @@ def _memory_order(array: Any) -> tuple[int, ...]:
     return tuple(sorted(natural, key=lambda d: (-abs(array.strides[d]), d)))
 
 
-def _order(memory_format: Any, ndim: int) -> tuple[int, ...]:
+def _order(memory_format: devices.memory_format, ndim: int) -> tuple[int, ...]:
     order = channels_last_order(memory_format, ndim)
     if order is None:
         raise RuntimeError(
@@ -231,33 +261,57 @@ def _order(memory_format: Any, ndim: int) -> tuple[int, ...]:
     return order
 
 
-def _ordered_empty(shape: tuple[int, ...], dtype: Any, order: tuple[int, ...], where: devices.device) -> Any:
+def _ordered_empty(shape: tuple[int, ...], dtype: np.dtype[Any], order: tuple[int, ...], where: devices.device) -> Payload:
     library = library_for(where)
     back = sorted(_builtin_range(len(order)), key=order.__getitem__)
     return library.empty(tuple(shape[d] for d in order), dtype).transpose(back)
 
 
-def zeros_like(input: Any, *, memory_format: Any = None, **options: Any) -> Any:
-    """Zeros with the shape, dtype and device of another tensor."""
+def zeros_like(input: Tensor, *, memory_format: MemoryFormat = None, **options: Unpack[FactoryOptions]) -> Tensor:
+    """Zeros with the shape, dtype and device of another tensor.
+
+    >>> import ndgrad
+    >>> ndgrad.zeros_like(ndgrad.tensor([1, 2]))
+    tensor([0, 0])
+    """
     return _like("zeros_like", input, 0, memory_format, options)
 
 
-def ones_like(input: Any, *, memory_format: Any = None, **options: Any) -> Any:
-    """Ones with the shape, dtype and device of another tensor."""
+def ones_like(input: Tensor, *, memory_format: MemoryFormat = None, **options: Unpack[FactoryOptions]) -> Tensor:
+    """Ones with the shape, dtype and device of another tensor.
+
+    >>> import ndgrad
+    >>> ndgrad.ones_like(ndgrad.tensor([1, 2]), dtype=ndgrad.float64)
+    tensor([1., 1.])
+    """
     return _like("ones_like", input, 1, memory_format, options)
 
 
-def empty_like(input: Any, *, memory_format: Any = None, **options: Any) -> Any:
-    """Uninitialised memory with the shape, dtype and device of another tensor."""
+def empty_like(input: Tensor, *, memory_format: MemoryFormat = None, **options: Unpack[FactoryOptions]) -> Tensor:
+    """Uninitialised memory with the shape, dtype and device of another tensor.
+
+    >>> import ndgrad
+    >>> ndgrad.empty_like(ndgrad.tensor([1, 2])).dtype
+    ndgrad.int64
+    """
     return _like("empty_like", input, None, memory_format, options)
 
 
-def full_like(input: Any, fill_value: Any, *, memory_format: Any = None, **options: Any) -> Any:
-    """One value everywhere, with the shape, dtype and device of another tensor."""
+def full_like(
+    input: Tensor, fill_value: TensorLike, *, memory_format: MemoryFormat = None, **options: Unpack[FactoryOptions]
+) -> Tensor:
+    """One value everywhere, with the shape, dtype and device of another tensor.
+
+    >>> import ndgrad
+    >>> ndgrad.full_like(ndgrad.tensor([1.0, 2.0]), 7)
+    tensor([7., 7.])
+    """
     return _like("full_like", input, _number(fill_value)[0], memory_format, options)
 
 
-def _new(name: str, t: Any, size: tuple[Any, ...], value: Any, options: dict[str, Any]) -> Any:
+def _new(
+    name: str, t: Tensor, size: tuple[Any, ...], value: Number | None, options: FactoryOptions | dict[str, Any]
+) -> Tensor:
     shape = shape_of(size, options)
     given = Options(name, options, like=t)
     if batch_dims(t):
@@ -265,28 +319,53 @@ def _new(name: str, t: Any, size: tuple[Any, ...], value: Any, options: dict[str
     return given.filled(name, shape, value)
 
 
-def new_zeros(self: Any, *size: Any, **options: Any) -> Any:
-    """Zeros with this tensor's dtype and device."""
-    return _new("new_zeros", self, size, 0, options)
+def new_zeros(self: Tensor, *sizes: Shape, **options: Unpack[SizedOptions]) -> Tensor:
+    """Zeros with this tensor's dtype and device.
+
+    >>> import ndgrad
+    >>> ndgrad.tensor([1]).new_zeros(3)
+    tensor([0, 0, 0])
+    """
+    return _new("new_zeros", self, sizes, 0, options)
 
 
-def new_ones(self: Any, *size: Any, **options: Any) -> Any:
-    """Ones with this tensor's dtype and device."""
-    return _new("new_ones", self, size, 1, options)
+def new_ones(self: Tensor, *sizes: Shape, **options: Unpack[SizedOptions]) -> Tensor:
+    """Ones with this tensor's dtype and device.
+
+    >>> import ndgrad
+    >>> ndgrad.tensor([1]).new_ones(3)
+    tensor([1, 1, 1])
+    """
+    return _new("new_ones", self, sizes, 1, options)
 
 
-def new_empty(self: Any, *size: Any, **options: Any) -> Any:
-    """Uninitialised memory with this tensor's dtype and device."""
-    return _new("new_empty", self, size, None, options)
+def new_empty(self: Tensor, *sizes: Shape, **options: Unpack[SizedOptions]) -> Tensor:
+    """Uninitialised memory with this tensor's dtype and device.
+
+    >>> import ndgrad
+    >>> ndgrad.tensor([1]).new_empty(3).dtype
+    ndgrad.int64
+    """
+    return _new("new_empty", self, sizes, None, options)
 
 
-def new_full(self: Any, size: Any, fill_value: Any, **options: Any) -> Any:
-    """One value everywhere, with this tensor's dtype and device."""
+def new_full(self: Tensor, size: Shape, fill_value: TensorLike, **options: Unpack[FactoryOptions]) -> Tensor:
+    """One value everywhere, with this tensor's dtype and device.
+
+    >>> import ndgrad
+    >>> ndgrad.tensor([1]).new_full((3,), 7)
+    tensor([7, 7, 7])
+    """
     return _new("new_full", self, (size,), _number(fill_value)[0], options)
 
 
-def new_empty_strided(self: Any, size: Any, stride: Any, **options: Any) -> Any:
-    """Uninitialised memory with given strides, and this tensor's dtype and device."""
+def new_empty_strided(self: Tensor, size: Shape, stride: Shape, **options: Unpack[FactoryOptions]) -> Tensor:
+    """Uninitialised memory with given strides, and this tensor's dtype and device.
+
+    >>> import ndgrad
+    >>> ndgrad.tensor([1]).new_empty_strided((2, 3), (1, 2)).stride()
+    (1, 2)
+    """
     size, stride = as_shape((size,)), as_shape((stride,))
     if batch_dims(self):
         step = _extent(size, stride)
@@ -299,8 +378,13 @@ def new_empty_strided(self: Any, size: Any, stride: Any, **options: Any) -> Any:
 # ----- given strides ---------------------------------------------------------------------------------------------------
 
 
-def empty_strided(size: Any, stride: Any, **options: Any) -> Any:
-    """Uninitialised memory seen with given strides, which count elements."""
+def empty_strided(size: Shape, stride: Shape, **options: Unpack[FactoryOptions]) -> Tensor:
+    """Uninitialised memory seen with given strides, which count elements.
+
+    >>> import ndgrad
+    >>> ndgrad.empty_strided((2, 3), (1, 2)).is_contiguous()
+    False
+    """
     return _strided("empty_strided", size, stride, Options("empty_strided", options))
 
 
@@ -309,7 +393,7 @@ def _extent(size: tuple[int, ...], stride: tuple[int, ...]) -> int:
     return 0 if 0 in size else 1 + sum((n - 1) * s for n, s in zip(size, stride))
 
 
-def _strided(name: str, size: Any, stride: Any, given: Options) -> Any:
+def _strided(name: str, size: Shape, stride: Shape, given: Options) -> Tensor:
     size, stride = as_shape((size,)), as_shape((stride,))
     if len(size) != len(stride) or any(n < 0 for n in (*size, *stride)):
         raise RuntimeError(
@@ -320,8 +404,13 @@ def _strided(name: str, size: Any, stride: Any, given: Options) -> Any:
     return given.tensor(name, window(memory, dtype, 0, size, stride))
 
 
-def empty_permuted(size: Any, physical_layout: Any, **options: Any) -> Any:
-    """Uninitialised memory whose dimensions lie in the given order, outermost first."""
+def empty_permuted(size: Shape, physical_layout: Shape, **options: Unpack[FactoryOptions]) -> Tensor:
+    """Uninitialised memory whose dimensions lie in the given order, outermost first.
+
+    >>> import ndgrad
+    >>> ndgrad.empty_permuted((2, 3, 4), (0, 2, 1)).stride()
+    (12, 1, 3)
+    """
     given = Options("empty_permuted", options)
     shape, order = as_shape((size,)), as_shape((physical_layout,))
     if sorted(order) != list(_builtin_range(len(shape))):
@@ -333,106 +422,135 @@ def empty_permuted(size: Any, physical_layout: Any, **options: Any) -> Any:
 # ----- ranges ----------------------------------------------------------------------------------------------------------
 
 
-def _bound(name: str, argument: str, value: Any) -> Any:
+def _bound(name: str, argument: str, value: TensorLike) -> Any:
     return value.item() if isinstance(value, np.generic) else as_number(name, argument, value)
 
 
-def arange(start: Any, end: Any = None, step: Any = 1, **options: Any) -> Any:
-    """The numbers from `start` (0) up to, not including, `end`, in steps: arange(end), arange(start, end, step).
-
-    >>> arange(3), arange(1.0, 2.0, 0.5)
-    (tensor([0, 1, 2]), tensor([1.0000, 1.5000]))
-    """
+def _bounds(name: str, start: TensorLike, end: TensorLike | None, step: TensorLike) -> tuple[Any, Any, Any]:
+    """The ends and the step of a range as numbers; one end alone is the last."""
     if end is None:
         start, end = 0, start
-    start, end, step = (_bound("arange", name, v) for name, v in (("start", start), ("end", end), ("step", step)))
+    return _bound(name, "start", start), _bound(name, "end", end), _bound(name, "step", step)
+
+
+def arange(start: TensorLike, end: TensorLike | None = None, step: TensorLike = 1, **options: Unpack[FactoryOptions]) -> Tensor:
+    """The numbers from `start` (0) up to, not including, `end`, in steps: arange(end), arange(start, end, step).
+
+    >>> import ndgrad
+    >>> ndgrad.arange(3), ndgrad.arange(1.0, 2.0, 0.5)
+    (tensor([0, 1, 2]), tensor([1.0000, 1.5000]))
+    """
+    first, last, by = _bounds("arange", start, end, step)
     given = Options("arange", options)
-    if step == 0:
+    if by == 0:
         raise RuntimeError("arange: step must be nonzero.")
-    if not all(map(math.isfinite, (start, end))):
-        raise RuntimeError(f"arange: unsupported range: {start} -> {end}. The ends must be finite.")
-    if (end - start) * step < 0:
+    if not all(map(math.isfinite, (first, last))):
+        raise RuntimeError(f"arange: unsupported range: {first} -> {last}. The ends must be finite.")
+    if (last - first) * by < 0:
         raise RuntimeError(
-            f"arange: upper bound and lower bound inconsistent with step sign: from {start} to {end} in steps of {step}."
+            f"arange: upper bound and lower bound inconsistent with step sign: from {first} to {last} in steps of {by}."
         )
-    whole = all(isinstance(v, int) for v in (start, end, step))
+    whole = all(isinstance(v, int) for v in (first, last, by))
     dtype = given.dtype or (np.dtype(np.int64) if whole else dtypes.get_default_dtype().numpy)
     if dtype.kind == "b":
         raise NotImplementedError("arange: not implemented for bool, which has two values. Compare a range of numbers instead.")
-    count = max(0, -(-(end - start) // step) if whole else math.ceil((end - start) / step))
-    if count == 0 and start != end:
+    count = max(0, -(-(last - first) // by) if whole else math.ceil((last - first) / by))
+    if count == 0 and first != last:
         count = 1  # the quotient of a tiny interval and a larger step is no more than 0
-    return given.tensor("arange", _steps(start, step, count, dtype))
+    return given.tensor("arange", _steps(first, by, count, dtype))
 
 
-def _steps(start: Any, step: Any, count: int, dtype: np.dtype[Any]) -> Any:
+def _steps(start: float, step: float, count: int, dtype: np.dtype[Any]) -> NDArray[Any]:
     """start + i * step, rounded once."""
     if dtype.kind in "iub":
         return (int(start) + np.arange(count) * int(step)).astype(dtype)
     return (start + np.arange(count, dtype=np.float64) * step).astype(dtype)
 
 
-def range(start: Any, end: Any = None, step: Any = 1, **options: Any) -> Any:
-    """As `arange`, of floats and including the end. Deprecated in torch; use `arange`."""
+def range(start: TensorLike, end: TensorLike | None = None, step: TensorLike = 1, **options: Unpack[FactoryOptions]) -> Tensor:
+    """As `arange`, of floats and including the end. Deprecated in torch; use `arange`.
+
+    >>> import ndgrad, warnings
+    >>> with warnings.catch_warnings(action="ignore"):
+    ...     ndgrad.range(1, 3)
+    tensor([1., 2., 3.])
+    """
     warnings.warn("range is deprecated: it includes its end, unlike Python's. Use arange instead.", UserWarning, stacklevel=2)
-    if end is None:
-        start, end = 0, start
-    start, end, step = (_bound("range", name, v) for name, v in (("start", start), ("end", end), ("step", step)))
+    first, last, by = _bounds("range", start, end, step)
     given = Options("range", options)
-    if step == 0 or (end - start) * step < 0:
-        raise RuntimeError(f"range: from {start} to {end} in steps of {step}: the step is zero or goes the wrong way.")
+    if by == 0 or (last - first) * by < 0:
+        raise RuntimeError(f"range: from {first} to {last} in steps of {by}: the step is zero or goes the wrong way.")
     dtype = given.dtype or dtypes.get_default_dtype().numpy
-    return given.tensor("range", _steps(start, step, math.floor((end - start) / step) + 1, dtype))
+    return given.tensor("range", _steps(first, by, math.floor((last - first) / by) + 1, dtype))
 
 
-def _spaced_dtype(start: Any, end: Any, given: Options) -> np.dtype[Any]:
+def _spaced_dtype(start: TensorLike, end: TensorLike, given: Options) -> np.dtype[Any]:
     if isinstance(start, complex) or isinstance(end, complex):
         return given.dtype or dtypes.get_default_complex_dtype().numpy
     return given.dtype or dtypes.get_default_dtype().numpy
 
 
-def _spaced(name: str, start: Any, end: Any, steps: int, dtype: np.dtype[Any]) -> Any:
+def _spaced(name: str, start: Number, end: Number, steps: int, dtype: np.dtype[Any]) -> NDArray[Any]:
     if steps < 0:
         raise RuntimeError(f"{name}: number of steps must be non-negative, and is {steps}.")
     wide = np.complex128 if dtype.kind == "c" else np.float64
     return np.linspace(start, end, steps, dtype=wide)
 
 
-def _between(name: str, start: Any, end: Any, steps: int, given: Options) -> Any:
+def _between(name: str, start: Any, end: Any, steps: int, given: Options) -> Tensor:
     """The same numbers from ends of which one is in a graph."""
     dtype = _spaced_dtype(start, end, given)
-    way = given.tensor(name, _spaced(name, 0.0, 1.0, steps, dtype).astype(dtype))
+    way: Any = given.tensor(name, _spaced(name, 0.0, 1.0, steps, dtype).astype(dtype))
     return start * (1.0 - way) + end * way
 
 
-def linspace(start: Any, end: Any, steps: int, **options: Any) -> Any:
-    """`steps` numbers at equal distances from `start` to `end`, both included; differentiable in the two."""
+def linspace(start: TensorLike, end: TensorLike, steps: int, **options: Unpack[FactoryOptions]) -> Tensor:
+    """`steps` numbers at equal distances from `start` to `end`, both included; differentiable in the two.
+
+    >>> import ndgrad
+    >>> end = ndgrad.tensor(1.0, requires_grad=True)
+    >>> ndgrad.linspace(0.0, end, 3).sum().backward()
+    >>> end.grad
+    tensor(1.5000)
+    """
     given = Options("linspace", options)
     if at_stake(start, end):
         return _between("linspace", start, end, steps, given)
-    start, end = _bound("linspace", "start", start), _bound("linspace", "end", end)
-    dtype = _spaced_dtype(start, end, given)
-    values = _spaced("linspace", start, end, steps, dtype)
+    first, last = _bound("linspace", "start", start), _bound("linspace", "end", end)
+    dtype = _spaced_dtype(first, last, given)
+    values = _spaced("linspace", first, last, steps, dtype)
     return given.tensor("linspace", np.trunc(values).astype(dtype) if dtype.kind in "iu" else values.astype(dtype))
 
 
-def logspace(start: Any, end: Any, steps: int, base: float = 10.0, **options: Any) -> Any:
-    """`base` to the powers that `linspace` gives; differentiable in its ends."""
+def logspace(
+    start: TensorLike, end: TensorLike, steps: int, base: float = 10.0, **options: Unpack[FactoryOptions]
+) -> Tensor:
+    """`base` to the powers that `linspace` gives; differentiable in its ends.
+
+    >>> import ndgrad
+    >>> ndgrad.logspace(0, 2, 3)
+    tensor([  1.,  10., 100.])
+    """
     given = Options("logspace", options)
     base = as_number("logspace", "base", base)
     if at_stake(start, end):
-        return base ** _between("logspace", start, end, steps, given)
-    start, end = _bound("logspace", "start", start), _bound("logspace", "end", end)
-    dtype = _spaced_dtype(start, end, given)
-    return given.tensor("logspace", np.power(base, _spaced("logspace", start, end, steps, dtype)).astype(dtype))
+        powers: Any = _between("logspace", start, end, steps, given)
+        return base**powers
+    first, last = _bound("logspace", "start", start), _bound("logspace", "end", end)
+    dtype = _spaced_dtype(first, last, given)
+    return given.tensor("logspace", np.power(base, _spaced("logspace", first, last, steps, dtype)).astype(dtype))
 
 
-def eye(n: int, m: int | None = None, **options: Any) -> Any:
-    """The identity matrix, or n rows and m columns of it."""
+def eye(n: int, m: int | None = None, **options: Unpack[FactoryOptions]) -> Tensor:
+    """The identity matrix, or n rows and m columns of it.
+
+    >>> import ndgrad
+    >>> ndgrad.eye(2, 3)
+    tensor([[1., 0., 0.],
+            [0., 1., 0.]])
+    """
     given = Options("eye", options)
     if n < 0 or (m is not None and m < 0):
         raise RuntimeError(f"eye: n and m must be greater or equal to 0, and are {n} and {m}.")
     dtype = given.dtype or dtypes.get_default_dtype().numpy
     return given.tensor("eye", np.eye(n, m, dtype=dtype))
-
-

@@ -10,7 +10,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -29,12 +29,17 @@ from ndgrad.autograd.versions import InferenceStorage
 from ndgrad.sizes import Size
 from ndgrad.storage import TypedStorage, UntypedStorage, batch_dims, memory_of, shared_storage
 
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from ndgrad._typing import ArrayLike, Device, Dtype, Layout, Payload, TensorLike
+
 __all__ = ["as_tensor", "asarray", "from_numpy", "frombuffer", "scalar_tensor", "tensor"]
 METHODS = ("new", "new_tensor")
 
 
-def fresh(array: Any, requires_grad: bool = False, face: type[Any] = Tensor) -> Any:
-    """A new leaf over an array that nobody else knows, marked with the modes it was made in."""
+def fresh(array: Payload, requires_grad: bool = False, face: type[Any] = Tensor) -> Any:
+    """A new leaf over an array that no other tensor shares, marked with the modes it was made in."""
     if requires_grad:
         check_differentiable(array.dtype)
     t = wrap(face, array)
@@ -49,7 +54,7 @@ def fresh(array: Any, requires_grad: bool = False, face: type[Any] = Tensor) -> 
     return t
 
 
-def noted(t: Any, data: Any) -> Any:
+def noted(t: Tensor, data: object) -> Tensor:
     """In debug mode, remember that a tensor was made from data."""
     if process.busy and thread.debug:
         from ndgrad.debug.provenance import note_data
@@ -58,8 +63,8 @@ def noted(t: Any, data: Any) -> Any:
     return t
 
 
-def place(device: Any) -> devices.device:
-    """The device that a factory was asked for, or the default one."""
+def place(device: Device) -> devices.device:
+    """The device named, or the default one."""
     return devices.get_default_device() if device is None else devices.device(device)
 
 
@@ -67,11 +72,12 @@ def place(device: Any) -> devices.device:
 
 
 def tensor(
-    data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False
-) -> Any:
+    data: ArrayLike, *, dtype: Dtype = None, device: Device = None, requires_grad: bool = False, pin_memory: bool = False
+) -> Tensor:
     """A new tensor that holds a copy of `data`: a number, nested sequences, an array or another tensor.
 
-    >>> tensor([[1, 2], [3, 4]]).dtype, tensor([1, 2.5])
+    >>> import ndgrad
+    >>> ndgrad.tensor([[1, 2], [3, 4]]).dtype, ndgrad.tensor([1, 2.5])
     (ndgrad.int64, tensor([1.0000, 2.5000]))
     """
     if isinstance(data, Tensor):
@@ -89,8 +95,16 @@ def tensor(
     return noted(fresh(moved(array, place(device)), requires_grad), data)
 
 
-def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Any:
-    """`data` as a tensor, over the same memory where possible; a tensor that already fits is returned as it is."""
+def as_tensor(data: ArrayLike, dtype: Dtype = None, device: Device = None) -> Tensor:
+    """`data` as a tensor, over the same memory where possible; a tensor that already fits is returned as it is.
+
+    >>> import ndgrad, numpy
+    >>> a = numpy.zeros(2)
+    >>> ndgrad.as_tensor(a).add_(1.0)
+    tensor([1., 1.])
+    >>> a
+    array([1., 1.])
+    """
     if isinstance(data, Tensor):
         return data if dtype is None and device is None else data.to(device=device, dtype=dtype)
     if is_raw_array(data) and not isinstance(data, np.generic):
@@ -99,8 +113,15 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Any:
     return noted(fresh(moved(to_array(data, dtype, copy=False), place(device))), data)
 
 
-def asarray(obj: Any, *, dtype: Any = None, device: Any = None, copy: bool | None = None, requires_grad: bool = False) -> Any:
-    """`obj` as a tensor: tensors keep their graph, arrays and buffers their memory, unless `copy` says otherwise."""
+def asarray(
+    obj: Any, *, dtype: Dtype = None, device: Device = None, copy: bool | None = None, requires_grad: bool = False
+) -> Tensor:
+    """`obj` as a tensor: tensors keep their graph, arrays and buffers their memory, unless `copy` says otherwise.
+
+    >>> import ndgrad
+    >>> ndgrad.asarray([1, 2], dtype=ndgrad.float64)
+    tensor([1., 2.])
+    """
     if isinstance(obj, Tensor):
         converted = obj.to(device=device, dtype=dtype)
         changed = converted is not obj
@@ -115,19 +136,18 @@ def asarray(obj: Any, *, dtype: Any = None, device: Any = None, copy: bool | Non
         made = made if not shares or not copy else made.clone()
     if copy is False and changed:
         raise ValueError(
-            f"asarray(): a {type(obj).__name__} cannot become a tensor of dtype {dtype} without a copy, and copy=False "
-            "forbids one. "
-            "Leave copy out."
+            f"asarray(): a {type(obj).__name__} cannot become a tensor of dtype {dtype} without a copy, and "
+            "copy=False forbids one. Leave copy out."
         )
     return made.requires_grad_() if requires_grad else made
 
 
-def from_numpy(ndarray: Any) -> Any:
+def from_numpy(ndarray: NDArray[Any]) -> Tensor:
     """A tensor over the memory of a NumPy array: writes to one are seen in the other.
 
-    >>> a = np.zeros(2)
-    >>> t = from_numpy(a)
-    >>> t += 1
+    >>> import ndgrad, numpy
+    >>> a = numpy.zeros(2)
+    >>> t = ndgrad.from_numpy(a).add_(1)
     >>> a
     array([1., 1.])
     """
@@ -137,42 +157,63 @@ def from_numpy(ndarray: Any) -> Any:
     return _over(ndarray, devices.device("cpu"))
 
 
-def frombuffer(buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, requires_grad: bool = False) -> Any:
-    """A one-dimensional tensor over the memory of any object that has a buffer."""
+def frombuffer(buffer: Any, *, dtype: dtypes.DTypeLike, count: int = -1, offset: int = 0, requires_grad: bool = False) -> Tensor:
+    """A one-dimensional tensor over the memory of any object that has a buffer.
+
+    >>> import ndgrad
+    >>> ndgrad.frombuffer(bytearray([1, 2, 3]), dtype=ndgrad.uint8, offset=1)
+    tensor([2, 3], dtype=ndgrad.uint8)
+    """
     wanted = dtypes.as_numpy_dtype(dtype)
     try:
         array = np.frombuffer(buffer, wanted, count, offset)
     except (ValueError, TypeError) as error:
         raise ValueError(
-            f"frombuffer(): a {type(buffer).__name__} cannot be read as {count} elements of {wanted} from byte {offset}: "
-            f"{error}. "
-            "Choose dtype, count and offset so that they fit."
+            f"frombuffer(): a {type(buffer).__name__} cannot be read as {count} elements of {wanted} from byte "
+            f"{offset}: {error}. Choose dtype, count and offset so that they fit."
         ) from error
     made = _over(array, devices.device("cpu"))
     return made.requires_grad_() if requires_grad else made
 
 
-def scalar_tensor(s: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, layout: Any = None) -> Any:
-    """A 0-d tensor of the default dtype, whatever the number."""
+def scalar_tensor(
+    s: TensorLike, *, dtype: Dtype = None, device: Device = None, requires_grad: bool = False, layout: Layout = None
+) -> Tensor:
+    """A 0-d tensor of the default dtype, whatever the number.
+
+    >>> import ndgrad
+    >>> ndgrad.scalar_tensor(2)
+    tensor(2.)
+    """
     s = as_number("scalar_tensor", "s", s)
     return tensor(s, dtype=dtype or dtypes.get_default_dtype(), device=device, requires_grad=requires_grad)
 
 
-def new_tensor(self: Any, data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
-    """A copy of `data` with this tensor's dtype and device unless told otherwise."""
+def new_tensor(self: Tensor, data: ArrayLike, *, dtype: Dtype = None, device: Device = None, requires_grad: bool = False) -> Tensor:
+    """A copy of `data` with this tensor's dtype and on its device, unless others are named.
+
+    >>> import ndgrad
+    >>> ndgrad.zeros(2).new_tensor([1, 2])
+    tensor([1., 2.])
+    """
     where = self.device if device is None else device
     return tensor(data, dtype=self.dtype if dtype is None else dtype, device=where, requires_grad=requires_grad)
 
 
-def new(self: Any, *args: Any, **options: Any) -> Any:
-    """As the constructor `Tensor`, with this tensor's dtype. Prefer new_tensor and new_empty."""
+def new(self: Tensor, *args: Any, **options: Any) -> Tensor:
+    """As the constructor `Tensor`, with this tensor's dtype. Prefer new_tensor and new_empty.
+
+    >>> import ndgrad
+    >>> ndgrad.tensor([1]).new([2.0, 3.0])
+    tensor([2, 3])
+    """
     return construct(self.face, args, {"device": self.device, **options}, np_dtype(self))
 
 
 # ----- to an array -------------------------------------------------------------------------------------------------------
 
 
-def to_array(data: Any, dtype: Any, *, copy: bool) -> Any:
+def to_array(data: Any, dtype: Dtype, *, copy: bool) -> Payload:
     """The array that `data` stands for."""
     wanted = None if dtype is None else dtypes.as_numpy_dtype(dtype)
     if is_raw_array(data):
@@ -213,7 +254,7 @@ def _default_for(dtype: np.dtype[Any]) -> np.dtype[Any]:
     return (dtypes.get_default_complex_dtype() if dtype.kind == "c" else dtypes.get_default_dtype()).numpy
 
 
-def _no_numbers(array: Any) -> Exception:
+def _no_numbers(array: NDArray[Any]) -> Exception:
     """Why data of which NumPy made an array of objects or text is no tensor."""
     if array.dtype.kind in "US":
         return TypeError(f"invalid data type 'str': text such as {str(array.flat[0])!r:.40} is no number. Convert it first.")
@@ -241,7 +282,7 @@ def _without_tensors(data: Any) -> Any:
     return [_without_tensors(d) for d in data]
 
 
-def _values(t: Any) -> Any:
+def _values(t: Variable) -> Payload:
     if batch_dims(t):
         raise RuntimeError(
             "vmap: It looks like you're calling .item() on a Tensor: a batched tensor stands in a list that is to become one "
@@ -258,15 +299,15 @@ def _values(t: Any) -> Any:
     return array.reshape(())[()] if array.size == 1 else array
 
 
-def _holds_arrays(data: Any) -> bool:
+def _holds_arrays(data: object) -> bool:
     """Whether the dtype of nested data comes from arrays rather than from Python numbers."""
     if isinstance(data, Sequence) and not isinstance(data, str):
         return any(map(_holds_arrays, data))
     return is_raw_array(data) and not isinstance(data, (float, complex, int))
 
 
-def _over(array: Any, where: devices.device) -> Any:
-    """A tensor over memory that others know."""
+def _over(array: Payload, where: devices.device) -> Tensor:
+    """A tensor over memory that others share."""
     there = moved(array, where)
     if there is not array or not isinstance(array, np.ndarray):
         return fresh(there)
@@ -275,7 +316,7 @@ def _over(array: Any, where: devices.device) -> Any:
     return noted(t, array)
 
 
-def _from_tensor(t: Any, dtype: Any, device: Any, *, copy: bool) -> Any:
+def _from_tensor(t: Tensor, dtype: Dtype, device: Device, *, copy: bool) -> Tensor:
     return t.detach().to(device=device, dtype=dtype, copy=copy)
 
 
@@ -299,9 +340,8 @@ def construct(
         source: Any = args[0]
         if typed and np_dtype(source) != dtype:
             raise TypeError(
-                f"{face.__name__}() was given a tensor of {np_dtype(source)}, and makes tensors of {dtype}. Convert it with "
-                ".to(), or use "
-                "ndgrad.tensor(data)."
+                f"{face.__name__}() was given a tensor of {np_dtype(source)}, and makes tensors of {dtype}. Convert "
+                "it with .to(), or use ndgrad.tensor(data)."
             )
         alias = source.detach()
         made = fresh(alias._array, face=face)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, overload
 import numpy as np
 
 from ndgrad.api.arguments import as_dim, both_worlds
-from ndgrad.api.product import written
+from ndgrad.api.reduce import deliver
 from ndgrad.ops import product, reduce, shape, triangle
 
 if TYPE_CHECKING:
@@ -301,7 +301,7 @@ def tensordot(
         a = _sum_longer(a, first, b, second)
         b = _sum_longer(b, second, a, first)
     result = product.contract(a, b, subscripts=f"{''.join(a_names)},{''.join(b_names)}->{''.join(wanted)}")
-    return written("tensordot", result, out, a, b)
+    return deliver("tensordot", result, out, a, b)
 
 
 def _sum_longer(x: Tensor, dims: list[int], y: Tensor, others: list[int]) -> Tensor:

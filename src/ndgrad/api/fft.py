@@ -12,8 +12,9 @@ import numpy as np
 
 from ndgrad.api.arguments import as_integer, both_worlds
 from ndgrad.api.creation import Options
-from ndgrad.api.product import conjugate, written
+from ndgrad.api.product import conjugate
 from ndgrad.api.rearrange import roll
+from ndgrad.api.reduce import deliver
 from ndgrad.api.tensor_checks import existing_dim
 from ndgrad.arrays.precision import is_inexact
 from ndgrad.autograd.stake import as_number
@@ -188,7 +189,7 @@ def fft(
     tensor([1., 1., 1., 1.])
     """
     x = _floating("fft", input)
-    return written("fft", _c2c("fft", x, _line("fft", x, n, dim), norm, True), out, input)
+    return deliver("fft", _c2c("fft", x, _line("fft", x, n, dim), norm, True), out, input)
 
 
 @both_worlds
@@ -202,7 +203,7 @@ def ifft(
     tensor([1., 1.])
     """
     x = _floating("ifft", input)
-    return written("ifft", _c2c("ifft", x, _line("ifft", x, n, dim), norm, False), out, input)
+    return deliver("ifft", _c2c("ifft", x, _line("ifft", x, n, dim), norm, False), out, input)
 
 
 @both_worlds
@@ -216,7 +217,7 @@ def rfft(
     tensor([5., 0., 0.])
     """
     x = _floating("rfft", input, real=True)
-    return written("rfft", _r2c("rfft", x, _line("rfft", x, n, dim), norm, True), out, input)
+    return deliver("rfft", _r2c("rfft", x, _line("rfft", x, n, dim), norm, True), out, input)
 
 
 @both_worlds
@@ -230,7 +231,7 @@ def irfft(
     tensor([1., 2., 3.])
     """
     x = _floating("irfft", input)
-    return written("irfft", _c2r("irfft", x, _line("irfft", x, n, dim), norm, False), out, input)
+    return deliver("irfft", _c2r("irfft", x, _line("irfft", x, n, dim), norm, False), out, input)
 
 
 @both_worlds
@@ -244,7 +245,7 @@ def hfft(
     tensor([ 3., -1.])
     """
     x = _floating("hfft", input)
-    return written("hfft", _c2r("hfft", x, _line("hfft", x, n, dim), norm, True), out, input)
+    return deliver("hfft", _c2r("hfft", x, _line("hfft", x, n, dim), norm, True), out, input)
 
 
 @both_worlds
@@ -258,7 +259,7 @@ def ihfft(
     tensor([1., 2.])
     """
     x = _floating("ihfft", input, real=True)
-    return written("ihfft", _r2c("ihfft", x, _line("ihfft", x, n, dim), norm, False), out, input)
+    return deliver("ihfft", _r2c("ihfft", x, _line("ihfft", x, n, dim), norm, False), out, input)
 
 
 # ----- several dimensions ----------------------------------------------------------------------------------------------
@@ -281,7 +282,7 @@ def fftn(
             [0., 0.]])
     """
     x = _floating("fftn", input)
-    return written("fftn", _c2c("fftn", x, _dims_and_sizes("fftn", x, s, dim), norm, True), out, input)
+    return deliver("fftn", _c2c("fftn", x, _dims_and_sizes("fftn", x, s, dim), norm, True), out, input)
 
 
 @both_worlds
@@ -301,7 +302,7 @@ def ifftn(
             [1., 1.]])
     """
     x = _floating("ifftn", input)
-    return written("ifftn", _c2c("ifftn", x, _dims_and_sizes("ifftn", x, s, dim), norm, False), out, input)
+    return deliver("ifftn", _c2c("ifftn", x, _dims_and_sizes("ifftn", x, s, dim), norm, False), out, input)
 
 
 @both_worlds
@@ -320,7 +321,7 @@ def rfftn(
     ndgrad.Size([2, 3])
     """
     x = _floating("rfftn", input, real=True)
-    return written("rfftn", _r2c("rfftn", x, _dims_and_sizes("rfftn", x, s, dim), norm, True), out, input)
+    return deliver("rfftn", _r2c("rfftn", x, _dims_and_sizes("rfftn", x, s, dim), norm, True), out, input)
 
 
 @both_worlds
@@ -340,7 +341,7 @@ def irfftn(
             [1., 1.]])
     """
     x = _floating("irfftn", input)
-    return written("irfftn", _c2r("irfftn", x, _dims_and_sizes("irfftn", x, s, dim), norm, False), out, input)
+    return deliver("irfftn", _c2r("irfftn", x, _dims_and_sizes("irfftn", x, s, dim), norm, False), out, input)
 
 
 @both_worlds
@@ -359,7 +360,7 @@ def hfftn(
     ndgrad.Size([2, 4])
     """
     x = _floating("hfftn", input)
-    return written("hfftn", _c2r("hfftn", x, _dims_and_sizes("hfftn", x, s, dim), norm, True), out, input)
+    return deliver("hfftn", _c2r("hfftn", x, _dims_and_sizes("hfftn", x, s, dim), norm, True), out, input)
 
 
 @both_worlds
@@ -378,7 +379,7 @@ def ihfftn(
     ndgrad.Size([2, 3])
     """
     x = _floating("ihfftn", input, real=True)
-    return written("ihfftn", _r2c("ihfftn", x, _dims_and_sizes("ihfftn", x, s, dim), norm, False), out, input)
+    return deliver("ihfftn", _r2c("ihfftn", x, _dims_and_sizes("ihfftn", x, s, dim), norm, False), out, input)
 
 
 # ----- two dimensions: the same, along the last two --------------------------------------------------------------------

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import operator
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -29,6 +29,11 @@ from ndgrad.ops import split as split_ops
 from ndgrad.ops.generate import FACES
 from ndgrad.storage import batch_dims
 
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from ndgrad._typing import ArrayLike, Index, Tensor, Tensors
+
 #: Installed on the tensor class under these names.
 RENAMED_METHODS = {"__getitem__": "getitem", "__setitem__": "setitem"}
 
@@ -37,16 +42,16 @@ class Parsed(NamedTuple):
     """An index taken apart."""
 
     basic: tuple[Any, ...]  # ints, slices, None, without Ellipsis
-    arrays: list[Any]  # integer tensors
+    arrays: list[Tensor]  # integer tensors
     positions: list[int]  # dimensions, after the basic part, that the arrays index
     adjacent: bool  # whether the arrays stand next to each other
 
 
-def _is_int(item: Any) -> bool:
+def _is_int(item: object) -> bool:
     return isinstance(item, (int, np.integer)) and not isinstance(item, (bool, np.bool_))
 
 
-def _is_basic(item: Any) -> bool:
+def _is_basic(item: object) -> bool:
     return _is_int(item) or item is None or item is Ellipsis or isinstance(item, slice)
 
 
@@ -73,7 +78,7 @@ def _number(item: Any) -> Any:
     return item if getattr(array, "is_meta", False) else int(array)
 
 
-def _is_array_of_ints(item: Any) -> bool:
+def _is_array_of_ints(item: object) -> bool:
     return isinstance(item, Variable) and np_dtype(item).kind == "i" and item.ndim > 0
 
 
@@ -95,8 +100,14 @@ def _as_written(index: Any) -> tuple[Any, ...] | None:
 
 
 @asks_itself("__getitem__")
-def getitem(self: Any, index: Any) -> Any:
-    """`self[index]`: a view for ints, slices, None and Ellipsis, else a new tensor."""
+def getitem(self: Tensor, index: Index) -> Tensor:
+    """`self[index]`: a view for ints, slices, None and Ellipsis, else a new tensor.
+
+    >>> import ndgrad
+    >>> x = ndgrad.tensor([[1, 2], [3, 4]])
+    >>> x[0], x[:, 1], x[x > 2]
+    (tensor([1, 2]), tensor([2, 4]), tensor([3, 4]))
+    """
     if (process.busy or self.__class__ not in KNOWN) and (other := answer(getitem, (self, index), {})) is not UNASKED:
         return other
     if index.__class__ is int:
@@ -110,7 +121,7 @@ def getitem(self: Any, index: Any) -> Any:
     if isinstance(index, (Variable, np.ndarray)):
         if index.__class__ not in KNOWN and (other := answer(getitem, (self, index), {})) is not UNASKED:
             return other
-        array = index if isinstance(index, Variable) else over(self.face, index)
+        array: Any = index if isinstance(index, Variable) else over(self.face, index)
         kind, dims = np_dtype(array).kind, array.ndim
         if kind == "i" and dims and self.ndim:
             return ops.rows.eager(self, array)
@@ -140,18 +151,20 @@ def getitem(self: Any, index: Any) -> Any:
     return out
 
 
-def _is_integer(item: Any) -> bool:
+def _is_integer(item: object) -> bool:
     return isinstance(item, Variable) and not item.ndim and np_dtype(item).kind in "iu"
 
 
-def _unfit(self: Any, items: tuple[Any, ...], error: IndexError) -> IndexError:
+def _unfit(self: Tensor, items: tuple[Any, ...], error: IndexError) -> IndexError:
     """The array library's error, with the shape that the index was meant for and what would fit."""
     text = str(error).replace("for array: array is", "for tensor: it is")
-    return IndexError(f"{text}: the tensor has shape {tuple(self.shape)}. Give at most {self.ndim} ints and slices, each within "
-        "its dimension's size.")
+    return IndexError(
+        f"{text}: the tensor has shape {tuple(self.shape)}. Give at most {self.ndim} ints and slices, each within its "
+        "dimension's size."
+    )
 
 
-def select(self: Any, index: int) -> Any:
+def select(self: Tensor, index: int) -> Tensor:
     """`self[index]` for an int: the commonest index, under torch's name for its node."""
     try:
         return split_ops.select.eager(self, dim=0, index=index)
@@ -166,36 +179,42 @@ def select(self: Any, index: int) -> Any:
 
 
 @asks_itself("__setitem__")
-def setitem(self: Any, index: Any, value: Any) -> None:
-    """`self[index] = value`."""
+def setitem(self: Tensor, index: Index, value: ArrayLike) -> None:
+    """`self[index] = value`.
+
+    >>> import ndgrad
+    >>> x = ndgrad.zeros(3)
+    >>> x[1:] = ndgrad.tensor([1.0, 2.0])
+    >>> x
+    tensor([0., 1., 2.])
+    """
     if process.busy or self.__class__ not in KNOWN or value.__class__ not in KNOWN:
         if answer(setitem, (self, index, value), {}) is not UNASKED:
             return
-    given = value
-    if not isinstance(value, Variable):
-        value = _as_value(self, value)
+    given: Any = value
+    put: Any = given if isinstance(given, Variable) else _as_value(self, given)
     basic = _as_written(index)
     items = _items(self, with_numbers(index)) if basic is None else basic
     if basic is None and all(map(_is_basic, items)):
         basic = _basic(items)
     if basic is not None:
-        value = _drop_leading_ones(value, self, basic)
+        put = _drop_leading_ones(put, self, basic)
         if process.open or thread.levels or thread.observers or self.__class__ not in FACES:
-            write(fill.copy, ops.getitem(self, index=basic), (value,), {})
+            write(fill.copy, ops.getitem(self, index=basic), (put,), {})
         else:
-            write_part(self, ops.getitem, {"index": basic}, value)
+            write_part(self, ops.getitem, {"index": basic}, put)
         return
     mask: Any = items[0] if len(items) == 1 else None
-    one_by_mask = _is_mask(mask) and tuple(mask.shape) == tuple(self.shape) and _numel(value) == 1
-    if np_dtype(value) != np_dtype(self):
-        value = _converted(self, value, strict=value is given and not one_by_mask)
+    one_by_mask = _is_mask(mask) and tuple(mask.shape) == tuple(self.shape) and _numel(put) == 1
+    if np_dtype(put) != np_dtype(self):
+        put = _converted(self, put, strict=put is given and not one_by_mask)
     if one_by_mask:
-        write(ops.masked_fill, self, (_as_tensor(self, mask), shape_ops.reshape(value, shape=()) if value.ndim else value), {})
+        write(ops.masked_fill, self, (_as_tensor(self, mask), shape_ops.reshape(put, shape=()) if put.ndim else put), {})
         return
-    put_at(self, items, value, accumulate=False)
+    put_at(self, items, put, accumulate=False)
 
 
-def put_at(self: Any, items: tuple[Any, ...], value: Any, *, accumulate: bool) -> None:
+def put_at(self: Any, items: tuple[Any, ...], value: Tensor, *, accumulate: bool) -> None:
     """`self[items] = value`, or with `accumulate` `+=` in which repeated indices all count, for an index with arrays."""
     parsed = parse(self, items)
     part = ops.getitem(self, index=parsed.basic) if parsed.basic else self
@@ -207,13 +226,13 @@ def put_at(self: Any, items: tuple[Any, ...], value: Any, *, accumulate: bool) -
     write(ops.index_put, target, (_line_up(value, target, parsed, back), *parsed.arrays), {"accumulate": accumulate})
 
 
-def with_put(self: Any, items: tuple[Any, ...], value: Any, *, accumulate: bool) -> Any:
+def with_put(self: Tensor, items: tuple[Any, ...], value: Tensor, *, accumulate: bool) -> Tensor:
     """What `put_at` would make of a copy, without writing to one, so that transforms see one pure function."""
     parsed = parse(self, items)
     part = ops.getitem(self, index=parsed.basic) if parsed.basic else self
     if not parsed.arrays:
         value = _fitted(value, tuple(part.shape))
-        put = part + value if accumulate else shape_ops.expand(value, shape=tuple(part.shape))
+        put = arithmetic.add(part, value) if accumulate else shape_ops.expand(value, shape=tuple(part.shape))
         return slices.slice_scatter(self, put, index=parsed.basic)
     front, back = _orders(part, parsed)
     target = _permute(part, front)
@@ -222,7 +241,7 @@ def with_put(self: Any, items: tuple[Any, ...], value: Any, *, accumulate: bool)
     return slices.slice_scatter(self, put, index=parsed.basic) if parsed.basic else put
 
 
-def _items(t: Any, index: Any) -> tuple[Any, ...]:
+def _items(t: Tensor, index: Any) -> tuple[Any, ...]:
     """The items of an index. On torch's face a short list that holds more than numbers counts as a tuple; NumPy's is an array."""
     if isinstance(index, tuple):
         return index
@@ -232,7 +251,7 @@ def _items(t: Any, index: Any) -> tuple[Any, ...]:
     return (index,)
 
 
-def parse(t: Any, items: tuple[Any, ...]) -> Parsed:
+def parse(t: Tensor, items: tuple[Any, ...]) -> Parsed:
     """Take an index with arrays apart."""
     items = tuple(_normalise(t, item) for item in items)
     ints_are_arrays = t.keeps_saved and any(isinstance(i, list) for i in items)
@@ -272,7 +291,7 @@ def _plain_slice(s: slice) -> slice:
     return slice(*(None if v is None else operator.index(v) for v in (s.start, s.stop, s.step)))
 
 
-def _normalise(t: Any, item: Any) -> Any:
+def _normalise(t: Tensor, item: Any) -> Any:
     """One item of an index: an int, slice or None as it is, arrays as a list of integer tensors (a mask gives several)."""
     if isinstance(item, Variable):
         item = _number(item)
@@ -294,7 +313,7 @@ def _normalise(t: Any, item: Any) -> Any:
     return [item]
 
 
-def _index_array(t: Any, item: Any) -> Any:
+def _index_array(t: Tensor, item: Any) -> Tensor:
     if isinstance(item, (list, tuple, range)) or is_raw_array(item) or isinstance(item, (bool, np.bool_)):
         if isinstance(item, (list, tuple)) and any(isinstance(i, Variable) for i in item):
             item = [_number(i) for i in item]
@@ -311,12 +330,12 @@ def _index_array(t: Any, item: Any) -> Any:
     )
 
 
-def _place(t: Any, i: Any) -> Any:
-    """An int, or a tensor of ints, as a tensor of the dtype of places."""
+def _place(t: Tensor, i: int | Tensor) -> Tensor:
+    """An int, or a tensor of ints, as a tensor of the dtype of indices."""
     return cast.cast(i, dtype=np.dtype(np.intp)) if isinstance(i, Variable) else wrap(t.face, np.asarray(i, np.intp))
 
 
-def _is_mask(item: Any) -> bool:
+def _is_mask(item: object) -> bool:
     return (isinstance(item, Variable) and np_dtype(item).kind == "b") or (isinstance(item, np.ndarray) and item.dtype.kind == "b")
 
 
@@ -330,7 +349,7 @@ class _Truth(_Mask):
     """A 0-d mask: it indexes a new dimension of size one, with one 0 for true and nothing for false."""
 
 
-def _nonzero(mask: Any) -> _Mask:
+def _nonzero(mask: Tensor) -> _Mask:
     shape, array = shape_of(mask), mask._array
     if not shape:
         out: _Mask = _Truth([wrap(mask.face, np.zeros(len(innermost_array(ops.nonzero(mask))), np.intp))])
@@ -343,7 +362,7 @@ def _nonzero(mask: Any) -> _Mask:
     return out
 
 
-def _check_masks(t: Any, items: tuple[Any, ...]) -> None:
+def _check_masks(t: Tensor, items: tuple[Any, ...]) -> None:
     """A mask must have the sizes of the dimensions it indexes."""
     at = 0
     for place, item in enumerate(items):
@@ -362,14 +381,14 @@ def _fits(sizes: tuple[int, ...], mask: tuple[int, ...], numpy_face: bool) -> bo
     return len(sizes) == len(mask) and all(m in (s, 0) for s, m in zip(sizes, mask, strict=True))
 
 
-def _dimensions(item: Any) -> int:
+def _dimensions(item: object) -> int:
     """How many dimensions of the tensor an item of an index takes."""
     if isinstance(item, list):
         return 0 if isinstance(item, _Truth) else len(item)
     return 0 if item is None or item is Ellipsis else 1
 
 
-def _expand_ellipsis(t: Any, items: tuple[Any, ...]) -> tuple[Any, ...]:
+def _expand_ellipsis(t: Tensor, items: tuple[Any, ...]) -> tuple[Any, ...]:
     taken = sum(map(_dimensions, items))
     dots = [n for n, i in enumerate(items) if i is Ellipsis]
     if len(dots) > 1:
@@ -382,7 +401,7 @@ def _expand_ellipsis(t: Any, items: tuple[Any, ...]) -> tuple[Any, ...]:
     return (*items, *fill_in)
 
 
-def _orders(part: Any, parsed: Parsed) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def _orders(part: Tensor, parsed: Parsed) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """How to bring the indexed dimensions to the front, and how to put the result's dimensions in order afterwards."""
     n = part.ndim
     rest = [d for d in range(n) if d not in parsed.positions]
@@ -396,11 +415,11 @@ def _orders(part: Any, parsed: Parsed) -> tuple[tuple[int, ...], tuple[int, ...]
     return front, back
 
 
-def _permute(t: Any, order: tuple[int, ...]) -> Any:
+def _permute(t: Tensor, order: tuple[int, ...]) -> Tensor:
     return t if order == tuple(range(len(order))) else shape_ops.permute(t, dims=order)
 
 
-def _line_up(value: Any, target: Any, parsed: Parsed, back: tuple[int, ...]) -> Any:
+def _line_up(value: Tensor, target: Tensor, parsed: Parsed, back: tuple[int, ...]) -> Tensor:
     """The value in the order of dimensions that `index_put` works in."""
     canonical = (*_lead(parsed.arrays), *target.shape[len(parsed.arrays) :])
     result = tuple(canonical[d] for d in back)
@@ -410,7 +429,7 @@ def _line_up(value: Any, target: Any, parsed: Parsed, back: tuple[int, ...]) -> 
     return shape_ops.permute(shape_ops.expand(value, shape=result), dims=shape_ops.inverse_permutation(back))
 
 
-def _fitted(value: Any, result: tuple[int, ...]) -> Any:
+def _fitted(value: Tensor, result: tuple[int, ...]) -> Tensor:
     """The value without superfluous leading dimensions, once it is clear that it broadcasts to the indexed part's shape."""
     have = tuple(value.shape)
     while len(have) > len(result) and have[0] == 1:
@@ -423,7 +442,7 @@ def _fitted(value: Any, result: tuple[int, ...]) -> Any:
     return value if have == tuple(value.shape) else shape_ops.reshape(value, shape=have)
 
 
-def _lead(arrays: list[Any]) -> tuple[int, ...]:
+def _lead(arrays: Tensors) -> tuple[int, ...]:
     """The common shape of index arrays."""
     try:
         return np.broadcast_shapes(*(tuple(a.shape) for a in arrays))
@@ -434,7 +453,7 @@ def _lead(arrays: list[Any]) -> tuple[int, ...]:
         ) from None
 
 
-def _converted(t: Any, value: Any, *, strict: bool) -> Any:
+def _converted(t: Tensor, value: Tensor, *, strict: bool) -> Tensor:
     """The value in the tensor's dtype. On torch's face a tensor must have it already."""
     dtype = np_dtype(t)
     if strict and not t.keeps_saved:
@@ -450,7 +469,7 @@ def _converted(t: Any, value: Any, *, strict: bool) -> Any:
     return cast.cast(value, dtype=dtype)
 
 
-def _as_value(t: Any, value: Any) -> Any:
+def _as_value(t: Tensor, value: Any) -> Tensor:
     if t.keeps_saved:
         from ndgrad.numpy.coercion import as_array  # NumPy's face lies above this layer; it takes lists of tensors, and checks arrays
 
@@ -460,15 +479,15 @@ def _as_value(t: Any, value: Any) -> Any:
     return beside(t, np.asarray(value))
 
 
-def _as_tensor(t: Any, a: Any) -> Any:
+def _as_tensor(t: Tensor, a: Tensor | NDArray[Any]) -> Tensor:
     return a if isinstance(a, Variable) else over(t.face, a)
 
 
-def _numel(t: Any) -> int:
+def _numel(t: Tensor) -> int:
     return int(np.prod(tuple(t.shape)))
 
 
-def _drop_leading_ones(value: Any, t: Any, items: Any) -> Any:
+def _drop_leading_ones(value: Tensor, t: Tensor, items: tuple[Any, ...]) -> Tensor:
     """torch lets the value have more leading dimensions of size one than the part it is assigned to."""
     if not value.ndim or value.shape[0] != 1:
         return value

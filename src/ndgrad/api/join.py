@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,13 +18,17 @@ from ndgrad.dtypes import get_default_dtype
 from ndgrad.ops import join as ops
 from ndgrad.ops import shape as shape_ops
 
+if TYPE_CHECKING:
+    from ndgrad._typing import Tensor, Tensors
+    from ndgrad.ops.table import Op
+
 __all__ = [
     "cat", "stack", "hstack", "vstack", "dstack", "column_stack", "block_diag", "meshgrid", "cartesian_prod",
 ]  # fmt: skip
 ALIASES = {"concat": "cat", "concatenate": "cat", "row_stack": "vstack"}
 
 
-def _checked(name: str, tensors: Any, error: type[Exception] = RuntimeError) -> tuple[Any, ...]:
+def _checked(name: str, tensors: Tensors, error: type[Exception] = RuntimeError) -> tuple[Tensor, ...]:
     """The tensors to join, as a tuple."""
     if isinstance(tensors, Variable) or not isinstance(tensors, Sequence):
         raise TypeError(
@@ -41,16 +45,16 @@ def _checked(name: str, tensors: Any, error: type[Exception] = RuntimeError) -> 
     return tuple(tensors)
 
 
-def _shape(x: Any) -> tuple[int, ...]:
+def _shape(x: Tensor) -> tuple[int, ...]:
     return shape_of(x) if isinstance(x, Variable) else tuple(x.shape)
 
 
-def _run(op: Any, tensors: tuple[Any, ...], settings: dict[str, Any], out: Any) -> Any:
+def _run(op: Op, tensors: tuple[Tensor, ...], settings: dict[str, Any], out: Tensor | None) -> Tensor:
     return op(*tensors, **settings) if out is None else write_out(op, tensors, settings, out)
 
 
 @both_worlds
-def cat(tensors: Any, dim: int = 0, *, out: Any = None) -> Any:
+def cat(tensors: Tensors, dim: int = 0, *, out: Tensor | None = None) -> Tensor:
     """The tensors end to end along `dim`; their other sizes must agree.
 
     >>> import ndgrad
@@ -86,8 +90,14 @@ def _check_end_to_end(position: int, shape: tuple[int, ...], first: tuple[int, .
 
 
 @both_worlds
-def stack(tensors: Any, dim: int = 0, *, out: Any = None) -> Any:
-    """Tensors of one shape side by side along a new dimension."""
+def stack(tensors: Tensors, dim: int = 0, *, out: Tensor | None = None) -> Tensor:
+    """Tensors of one shape side by side along a new dimension.
+
+    >>> import ndgrad
+    >>> ndgrad.stack([ndgrad.tensor([1, 2]), ndgrad.tensor([3, 4])], dim=1)
+    tensor([[1, 3],
+            [2, 4]])
+    """
     parts = _checked("stack", tensors)
     first = _shape(parts[0])
     for position, x in enumerate(parts):
@@ -99,30 +109,58 @@ def stack(tensors: Any, dim: int = 0, *, out: Any = None) -> Any:
     return _run(ops.stack, parts, {"dim": as_dim(dim, len(first) + 1)}, out)
 
 
-def hstack(tensors: Any, *, out: Any = None) -> Any:
-    """cat() along the columns (end to end for vectors)."""
+def hstack(tensors: Tensors, *, out: Tensor | None = None) -> Tensor:
+    """cat() along the columns (end to end for vectors).
+
+    >>> import ndgrad
+    >>> ndgrad.hstack([ndgrad.tensor([1, 2]), ndgrad.tensor([3])])
+    tensor([1, 2, 3])
+    """
     parts = atleast_1d(_checked("hstack", tensors))
     return cat(parts, 0 if parts[0].ndim == 1 else 1, out=out)
 
 
-def vstack(tensors: Any, *, out: Any = None) -> Any:
-    """cat() along the rows; a vector is one row."""
+def vstack(tensors: Tensors, *, out: Tensor | None = None) -> Tensor:
+    """cat() along the rows; a vector is one row.
+
+    >>> import ndgrad
+    >>> ndgrad.vstack([ndgrad.tensor([1, 2]), ndgrad.tensor([3, 4])])
+    tensor([[1, 2],
+            [3, 4]])
+    """
     return cat(atleast_2d(_checked("vstack", tensors)), 0, out=out)
 
 
-def dstack(tensors: Any, *, out: Any = None) -> Any:
-    """cat() along the third dimension."""
+def dstack(tensors: Tensors, *, out: Tensor | None = None) -> Tensor:
+    """cat() along the third dimension.
+
+    >>> import ndgrad
+    >>> ndgrad.dstack([ndgrad.tensor([1, 2]), ndgrad.tensor([3, 4])]).shape
+    ndgrad.Size([1, 2, 2])
+    """
     return cat(atleast_3d(_checked("dstack", tensors)), 2, out=out)
 
 
-def column_stack(tensors: Any, *, out: Any = None) -> Any:
-    """hstack(), where a vector is a column."""
+def column_stack(tensors: Tensors, *, out: Tensor | None = None) -> Tensor:
+    """hstack(), where a vector is a column.
+
+    >>> import ndgrad
+    >>> ndgrad.column_stack([ndgrad.tensor([1, 2]), ndgrad.tensor([3, 4])])
+    tensor([[1, 3],
+            [2, 4]])
+    """
     parts = _checked("column_stack", tensors)
     return hstack([shape_ops.reshape(x, shape=(int(np.prod(tuple(x.shape))), 1)) if x.ndim <= 1 else x for x in parts], out=out)
 
 
-def block_diag(*tensors: Any) -> Any:
-    """A matrix with the tensors as blocks down its diagonal; vectors are rows."""
+def block_diag(*tensors: Tensor) -> Tensor:
+    """A matrix with the tensors as blocks down its diagonal; vectors are rows.
+
+    >>> import ndgrad
+    >>> ndgrad.block_diag(ndgrad.tensor([1, 2]), ndgrad.tensor(3))
+    tensor([[1, 2, 0],
+            [0, 0, 3]])
+    """
     if not tensors:
         return wrap(Tensor, np.zeros((1, 0), get_default_dtype().numpy))
     for position, x in enumerate(tensors):
@@ -137,7 +175,7 @@ def block_diag(*tensors: Any) -> Any:
 # ----- grids -----------------------------------------------------------------------------------------------------------
 
 
-def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Any, ...]:
+def meshgrid(*tensors: Tensor | Tensors, indexing: str | None = None) -> tuple[Tensor, ...]:
     """Each vector as a coordinate on the grid that they span: views, expanded along the dimensions of the others.
 
     >>> import ndgrad
@@ -176,8 +214,16 @@ def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Any, ...]:
     )
 
 
-def cartesian_prod(*tensors: Any) -> Any:
-    """All tuples with one element of each vector, one per row."""
+def cartesian_prod(*tensors: Tensor | Tensors) -> Tensor:
+    """All tuples with one element of each vector, one per row.
+
+    >>> import ndgrad
+    >>> ndgrad.cartesian_prod(ndgrad.tensor([1, 2]), ndgrad.tensor([3, 4]))
+    tensor([[1, 3],
+            [1, 4],
+            [2, 3],
+            [2, 4]])
+    """
     vectors = _tensors(tensors)
     for x in vectors:
         if x.ndim != 1:

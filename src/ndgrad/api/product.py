@@ -5,10 +5,11 @@ from __future__ import annotations
 import functools
 import warnings
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ndgrad.api.arguments import as_dim, both_worlds
-from ndgrad.autograd.inplace import copy_into, refuse_out, write
+from ndgrad.api.reduce import deliver
+from ndgrad.autograd.inplace import write
 from ndgrad.autograd.stake import as_number
 from ndgrad.autograd.variable import np_dtype
 from ndgrad.ops import arithmetic, cast, distance, norm, reduce, shape
@@ -16,17 +17,18 @@ from ndgrad.ops import complex as complex_ops
 from ndgrad.ops import matrix as matrix_ops
 from ndgrad.ops import product as ops
 
+if TYPE_CHECKING:
+    from ndgrad._typing import Number, Tensor, TensorLike
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 __all__ = [
     "addbmm", "addmm", "addmv", "addr", "baddbmm", "bmm", "cdist", "chain_matmul", "cross", "dot", "inner", "kron",
-    "matmul", "mm", "mv",
-    "outer", "pdist", "trace", "vdot",
+    "matmul", "mm", "mv", "outer", "pdist", "trace", "vdot",
 ]  # fmt: skip
 METHODS = (
     "addbmm", "addbmm_", "addmm", "addmm_", "addmv", "addmv_", "addr", "addr_", "baddbmm", "baddbmm_", "bmm", "cross",
-    "dot", "inner", "kron",
-    "matmul", "mm", "mv", "outer", "trace", "vdot",
+    "dot", "inner", "kron", "matmul", "mm", "mv", "outer", "trace", "vdot",
 )  # fmt: skip
 ALIASES = {"ger": "outer"}
 
@@ -34,19 +36,7 @@ ALIASES = {"ger": "outer"}
 # ----- out= -----------------------------------------------------------------------------------------------------------
 
 
-def written(name: str, result: Any, out: Any, *inputs: Any) -> Any:
-    """`result`, or `out` with the result in it."""
-    if out is None:
-        return result
-    outs = out if isinstance(out, (tuple, list)) else (out,)
-    refuse_out(name, *inputs, *outs)
-    if isinstance(result, tuple):
-        parts = [copy_into(name, o, r) for o, r in zip(outs, result, strict=True)]
-        return type(result)(*parts) if hasattr(result, "_fields") else tuple(parts)
-    return copy_into(name, out, result)
-
-
-def _require_arrays(name: str, input: Any, other: Any) -> None:
+def _require_arrays(name: str, input: TensorLike, other: TensorLike) -> None:
     for position, (argument, t) in enumerate((("input", input), ("other", other)), start=1):
         if not hasattr(t, "shape"):
             raise TypeError(
@@ -61,12 +51,12 @@ def takes_out(function: F) -> F:
     @functools.wraps(function)
     def with_out(*args: Any, out: Any = None, **settings: Any) -> Any:
         result = function(*args, **settings)
-        return result if out is None else written(function.__name__, result, out, *args)
+        return result if out is None else deliver(function.__name__, result, out, *args)
 
     return with_out  # type: ignore[return-value]  # the same signature
 
 
-def _require_dims(name: str, **tensors: tuple[Any, int]) -> None:
+def _require_dims(name: str, **tensors: tuple[Tensor, int]) -> None:
     for argument, (t, ndim) in tensors.items():
         if t.ndim != ndim:
             kind = {1: "a vector (1-D)", 2: "a matrix (2-D)", 3: "a batch of matrices (3-D)"}[ndim]
@@ -78,7 +68,7 @@ def _require_dims(name: str, **tensors: tuple[Any, int]) -> None:
 # ----- products -------------------------------------------------------------------------------------------------------
 
 
-def matmul(input: Any, other: Any, *, out: Any = None) -> Any:
+def matmul(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The matrix product, of the last two dimensions; vectors count as a row on the left and a column on the right.
 
     >>> import ndgrad
@@ -87,39 +77,51 @@ def matmul(input: Any, other: Any, *, out: Any = None) -> Any:
     """
     try:
         result = ops.matmul(input, other)
-    except AttributeError:  # asked for afterwards, since this is a hot path
+    except AttributeError:  # checked afterwards, since this is a hot path
         _require_arrays("matmul", input, other)
         raise
-    return result if out is None else written("matmul", result, out, input, other)
+    return result if out is None else deliver("matmul", result, out, input, other)
 
 
-@takes_out
-def mm(input: Any, mat2: Any) -> Any:
-    """The product of two matrices."""
+def mm(input: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The product of two matrices.
+
+    >>> import ndgrad
+    >>> ndgrad.mm(ndgrad.tensor([[1.0, 2.0]]), ndgrad.tensor([[3.0], [4.0]]))
+    tensor([[11.]])
+    """
     _require_dims("mm", input=(input, 2), mat2=(mat2, 2))
-    return ops.matmul(input, mat2)
+    return deliver("mm", ops.matmul(input, mat2), out, input, mat2)
 
 
-@takes_out
-def bmm(input: Any, mat2: Any) -> Any:
-    """The products of two batches of matrices."""
+def bmm(input: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The products of two batches of matrices.
+
+    >>> import ndgrad
+    >>> ndgrad.bmm(ndgrad.ones(5, 2, 3), ndgrad.ones(5, 3, 4)).shape
+    ndgrad.Size([5, 2, 4])
+    """
     _require_dims("bmm", input=(input, 3), mat2=(mat2, 3))
     if input.shape[0] != mat2.shape[0]:
         raise RuntimeError(
             f"bmm: Expected size for first two dimensions of batch2 tensor to be [{input.shape[0]}, {input.shape[2]}] but got "
             f"{list(mat2.shape[:2])}. Use matmul to broadcast a batch of one."
         )
-    return ops.matmul(input, mat2)
+    return deliver("bmm", ops.matmul(input, mat2), out, input, mat2)
 
 
-@takes_out
-def mv(input: Any, vec: Any) -> Any:
-    """The product of a matrix and a vector."""
+def mv(input: Tensor, vec: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The product of a matrix and a vector.
+
+    >>> import ndgrad
+    >>> ndgrad.mv(ndgrad.tensor([[1.0, 2.0], [3.0, 4.0]]), ndgrad.tensor([1.0, 1.0]))
+    tensor([3., 7.])
+    """
     _require_dims("mv", input=(input, 2), vec=(vec, 1))
-    return ops.matmul(input, vec)
+    return deliver("mv", ops.matmul(input, vec), out, input, vec)
 
 
-def _require_vectors(name: str, a: Any, b: Any) -> None:
+def _require_vectors(name: str, a: Tensor, b: Tensor) -> None:
     if a.ndim != 1 or b.ndim != 1:
         raise RuntimeError(
             f"{name}: 1D tensors expected, but got {a.ndim}D and {b.ndim}D tensors. Use matmul, inner or tensordot."
@@ -131,50 +133,73 @@ def _require_vectors(name: str, a: Any, b: Any) -> None:
         )
 
 
-@takes_out
-def dot(input: Any, tensor: Any) -> Any:
-    """The sum of products of two vectors, without conjugate."""
+def dot(input: Tensor, tensor: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The sum of products of two vectors, without conjugate.
+
+    >>> import ndgrad
+    >>> ndgrad.dot(ndgrad.tensor([1.0, 2.0]), ndgrad.tensor([3.0, 4.0]))
+    tensor(11.)
+    """
     _require_vectors("dot", input, tensor)
-    return ops.matmul(input, tensor)
+    return deliver("dot", ops.matmul(input, tensor), out, input, tensor)
 
 
-@takes_out
-def vdot(input: Any, other: Any) -> Any:
-    """The inner product of two vectors: the first one is conjugated."""
+def vdot(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The inner product of two vectors: the first one is conjugated.
+
+    >>> import ndgrad
+    >>> ndgrad.vdot(ndgrad.tensor([1j]), ndgrad.tensor([1j]))
+    tensor(1.+0.j)
+    """
     _require_vectors("vdot", input, other)
-    return ops.matmul(conjugate(input), other)
+    return deliver("vdot", ops.matmul(conjugate(input), other), out, input, other)
 
 
-def conjugate(x: Any) -> Any:
+def conjugate(x: Tensor) -> Tensor:
+    """The complex conjugate of a tensor that the caller keeps to itself; a real one itself."""
     return complex_ops.conj(x) if np_dtype(x).kind == "c" else x
 
 
-@takes_out
-def inner(input: Any, other: Any) -> Any:
-    """The sum of products over the last dimensions; numbers multiply."""
+def inner(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The sum of products over the last dimensions; numbers multiply.
+
+    >>> import ndgrad
+    >>> ndgrad.inner(ndgrad.tensor([[1.0, 2.0], [3.0, 4.0]]), ndgrad.tensor([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]))
+    tensor([[1., 2., 3.],
+            [3., 4., 7.]])
+    """
     if input.ndim == 0 or other.ndim == 0:
-        return arithmetic.mul(input, other)
+        return deliver("inner", arithmetic.mul(input, other), out, input, other)
     if input.shape[-1] != other.shape[-1]:
         raise RuntimeError(
             f"inner() the last dimension must match on both input tensors but got shapes {list(input.shape)} and "
-            f"{list(other.shape)}. "
-            "Use tensordot to contract other dimensions."
+            f"{list(other.shape)}. Use tensordot to contract other dimensions."
         )
     from ndgrad.api.einsum import tensordot
 
-    return ops.matmul(input, other) if other.ndim == 1 else tensordot(input, other, dims=([-1], [-1]))
+    result = ops.matmul(input, other) if other.ndim == 1 else tensordot(input, other, dims=([-1], [-1]))
+    return deliver("inner", result, out, input, other)
 
 
-@takes_out
-def outer(input: Any, vec2: Any) -> Any:
-    """The matrix of all products of the entries of two vectors."""
+def outer(input: Tensor, vec2: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The matrix of all products of the entries of two vectors.
+
+    >>> import ndgrad
+    >>> ndgrad.outer(ndgrad.tensor([1.0, 2.0]), ndgrad.tensor([3.0, 4.0]))
+    tensor([[3., 4.],
+            [6., 8.]])
+    """
     _require_dims("outer", input=(input, 1), vec2=(vec2, 1))
-    return arithmetic.mul(shape.reshape(input, shape=(input.shape[0], 1)), vec2)
+    return deliver("outer", arithmetic.mul(shape.reshape(input, shape=(input.shape[0], 1)), vec2), out, input, vec2)
 
 
-@takes_out
-def kron(input: Any, other: Any) -> Any:
-    """The Kronecker product."""
+def kron(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The Kronecker product: each entry of `input` times all of `other`, as blocks.
+
+    >>> import ndgrad
+    >>> ndgrad.kron(ndgrad.tensor([1, 10]), ndgrad.tensor([1, 2, 3]))
+    tensor([ 1,  2,  3, 10, 20, 30])
+    """
     _require_arrays("kron", input, other)
     n = max(input.ndim, other.ndim)
     a = (1,) * (n - input.ndim) + tuple(input.shape)
@@ -182,23 +207,28 @@ def kron(input: Any, other: Any) -> Any:
     names = [chr(0xE000 + i) for i in range(2 * n)]
     subscripts = f"{''.join(names[0::2])},{''.join(names[1::2])}->{''.join(names)}"
     whole = ops.contract(shape.reshape(input, shape=a), shape.reshape(other, shape=b), subscripts=subscripts)
-    return shape.reshape(whole, shape=tuple(p * q for p, q in zip(a, b, strict=True)))
+    result = shape.reshape(whole, shape=tuple(p * q for p, q in zip(a, b, strict=True)))
+    return deliver("kron", result, out, input, other)
 
 
-def chain_matmul(*matrices: Any, out: Any = None) -> Any:
-    """The product of several matrices, in the order that needs the fewest operations (torch has deprecated it for "
-    "multi_dot)."""
+def chain_matmul(*matrices: Tensor, out: Tensor | None = None) -> Tensor:
+    """The product of several matrices, in the order that needs the fewest operations. torch prefers `linalg.multi_dot`.
+
+    >>> import ndgrad
+    >>> ndgrad.chain_matmul(ndgrad.ones(2, 3), ndgrad.ones(3, 4), ndgrad.ones(4, 1))
+    tensor([[12.],
+            [12.]])
+    """
     from ndgrad.api.linalg import multi_dot
 
-    if len(matrices) == 1:
-        return written("chain_matmul", matrices[0], out, *matrices)
-    return written("chain_matmul", multi_dot(matrices), out, *matrices)
+    product = matrices[0] if len(matrices) == 1 else multi_dot(matrices)
+    return deliver("chain_matmul", product, out, *matrices)
 
 
 # ----- a product added to an array ------------------------------------------------------------------------------------
 
 
-def _check_added(name: str, input: Any, product: tuple[int, ...], **factors: tuple[Any, int]) -> None:
+def _check_added(name: str, input: Tensor, product: tuple[int, ...], **factors: tuple[Tensor, int]) -> None:
     _require_dims(name, **factors)
     if len(input.shape) > len(product) or any(s not in (1, n) for s, n in zip(input.shape[::-1], product[::-1], strict=False)):
         raise RuntimeError(
@@ -207,72 +237,122 @@ def _check_added(name: str, input: Any, product: tuple[int, ...], **factors: tup
         )
 
 
-def _rows(t: Any, dim: int = 0) -> int:
+def _rows(t: Tensor, dim: int = 0) -> int:
     """A size, or 0 where the dimension is missing (which the check of ranks reports)."""
     return t.shape[dim] if -t.ndim <= dim < t.ndim else 0
 
 
-def addmm(input: Any, mat1: Any, mat2: Any, *, beta: Any = 1, alpha: Any = 1, out: Any = None) -> Any:
-    """beta * input + alpha * (mat1 @ mat2). With beta = 0 the input is not looked at."""
+def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Number = 1, alpha: Number = 1, out: Tensor | None = None) -> Tensor:
+    """beta * input + alpha * (mat1 @ mat2). With beta = 0 the input is not looked at.
+
+    >>> import ndgrad
+    >>> ndgrad.addmm(ndgrad.ones(1, 1), ndgrad.tensor([[1.0, 2.0]]), ndgrad.tensor([[3.0], [4.0]]), alpha=10)
+    tensor([[111.]])
+    """
     _check_added("addmm", input, (_rows(mat1), _rows(mat2, 1)), mat1=(mat1, 2), mat2=(mat2, 2))
-    result = ops.addmm(input, mat1, mat2, beta=beta, alpha=alpha)
-    return result if out is None else written("addmm", result, out, input, mat1, mat2)
+    return deliver("addmm", ops.addmm(input, mat1, mat2, beta=beta, alpha=alpha), out, input, mat1, mat2)
 
 
-def addmm_(self: Any, mat1: Any, mat2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
-    """addmm() in place."""
+def addmm_(self: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Number = 1, alpha: Number = 1) -> Tensor:
+    """In place: see `addmm`.
+
+    >>> import ndgrad
+    >>> ndgrad.ones(1, 1).addmm_(ndgrad.tensor([[1.0, 2.0]]), ndgrad.tensor([[3.0], [4.0]]))
+    tensor([[12.]])
+    """
     _check_added("addmm_", self, (_rows(mat1), _rows(mat2, 1)), mat1=(mat1, 2), mat2=(mat2, 2))
     return write(ops.addmm, self, (mat1, mat2), {"beta": beta, "alpha": alpha})
 
 
-def addmv(input: Any, mat: Any, vec: Any, *, beta: Any = 1, alpha: Any = 1, out: Any = None) -> Any:
-    """beta * input + alpha * (mat @ vec)."""
+def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: Number = 1, alpha: Number = 1, out: Tensor | None = None) -> Tensor:
+    """beta * input + alpha * (mat @ vec).
+
+    >>> import ndgrad
+    >>> ndgrad.addmv(ndgrad.ones(2), ndgrad.tensor([[1.0, 2.0], [3.0, 4.0]]), ndgrad.ones(2))
+    tensor([4., 8.])
+    """
     _check_added("addmv", input, (_rows(mat),), mat=(mat, 2), vec=(vec, 1))
-    result = ops.addmv(input, mat, vec, beta=beta, alpha=alpha)
-    return result if out is None else written("addmv", result, out, input, mat, vec)
+    return deliver("addmv", ops.addmv(input, mat, vec, beta=beta, alpha=alpha), out, input, mat, vec)
 
 
-def addmv_(self: Any, mat: Any, vec: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
-    """addmv() in place."""
+def addmv_(self: Tensor, mat: Tensor, vec: Tensor, *, beta: Number = 1, alpha: Number = 1) -> Tensor:
+    """In place: see `addmv`.
+
+    >>> import ndgrad
+    >>> ndgrad.ones(2).addmv_(ndgrad.tensor([[1.0, 2.0], [3.0, 4.0]]), ndgrad.ones(2))
+    tensor([4., 8.])
+    """
     _check_added("addmv_", self, (_rows(mat),), mat=(mat, 2), vec=(vec, 1))
     return write(ops.addmv, self, (mat, vec), {"beta": beta, "alpha": alpha})
 
 
-def addr(input: Any, vec1: Any, vec2: Any, *, beta: Any = 1, alpha: Any = 1, out: Any = None) -> Any:
-    """beta * input + alpha * outer(vec1, vec2)."""
+def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Number = 1, alpha: Number = 1, out: Tensor | None = None) -> Tensor:
+    """beta * input + alpha * outer(vec1, vec2).
+
+    >>> import ndgrad
+    >>> ndgrad.addr(ndgrad.ones(2, 2), ndgrad.tensor([1.0, 2.0]), ndgrad.tensor([3.0, 4.0]))
+    tensor([[4., 5.],
+            [7., 9.]])
+    """
     _check_added("addr", input, (_rows(vec1), _rows(vec2)), vec1=(vec1, 1), vec2=(vec2, 1))
-    result = ops.addr(input, vec1, vec2, beta=beta, alpha=alpha)
-    return result if out is None else written("addr", result, out, input, vec1, vec2)
+    return deliver("addr", ops.addr(input, vec1, vec2, beta=beta, alpha=alpha), out, input, vec1, vec2)
 
 
-def addr_(self: Any, vec1: Any, vec2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
-    """addr() in place."""
+def addr_(self: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Number = 1, alpha: Number = 1) -> Tensor:
+    """In place: see `addr`.
+
+    >>> import ndgrad
+    >>> ndgrad.zeros(1, 2).addr_(ndgrad.tensor([2.0]), ndgrad.tensor([3.0, 4.0]))
+    tensor([[6., 8.]])
+    """
     _check_added("addr_", self, (_rows(vec1), _rows(vec2)), vec1=(vec1, 1), vec2=(vec2, 1))
     return write(ops.addr, self, (vec1, vec2), {"beta": beta, "alpha": alpha})
 
 
-def baddbmm(input: Any, batch1: Any, batch2: Any, *, beta: Any = 1, alpha: Any = 1, out: Any = None) -> Any:
-    """beta * input + alpha * (batch1 @ batch2), for batches of matrices."""
+def baddbmm(
+    input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Number = 1, alpha: Number = 1, out: Tensor | None = None
+) -> Tensor:
+    """beta * input + alpha * (batch1 @ batch2), for batches of matrices.
+
+    >>> import ndgrad
+    >>> ndgrad.baddbmm(ndgrad.zeros(1, 1), ndgrad.ones(5, 2, 3), ndgrad.ones(5, 3, 4)).shape
+    ndgrad.Size([5, 2, 4])
+    """
     _check_added("baddbmm", input, (_rows(batch1), _rows(batch1, 1), _rows(batch2, 2)), batch1=(batch1, 3), batch2=(batch2, 3))
-    result = ops.baddbmm(input, batch1, batch2, beta=beta, alpha=alpha)
-    return result if out is None else written("baddbmm", result, out, input, batch1, batch2)
+    return deliver("baddbmm", ops.baddbmm(input, batch1, batch2, beta=beta, alpha=alpha), out, input, batch1, batch2)
 
 
-def baddbmm_(self: Any, batch1: Any, batch2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
-    """baddbmm() in place."""
+def baddbmm_(self: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Number = 1, alpha: Number = 1) -> Tensor:
+    """In place: see `baddbmm`.
+
+    >>> import ndgrad
+    >>> ndgrad.zeros(2, 1, 1).baddbmm_(ndgrad.ones(2, 1, 3), ndgrad.ones(2, 3, 1)).flatten()
+    tensor([3., 3.])
+    """
     _check_added("baddbmm_", self, (_rows(batch1), _rows(batch1, 1), _rows(batch2, 2)), batch1=(batch1, 3), batch2=(batch2, 3))
     return write(ops.baddbmm, self, (batch1, batch2), {"beta": beta, "alpha": alpha})
 
 
-def addbmm(input: Any, batch1: Any, batch2: Any, *, beta: Any = 1, alpha: Any = 1, out: Any = None) -> Any:
-    """beta * input + alpha * the sum of batch1 @ batch2 over the batch."""
+def addbmm(
+    input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Number = 1, alpha: Number = 1, out: Tensor | None = None
+) -> Tensor:
+    """beta * input + alpha * the sum of batch1 @ batch2 over the batch.
+
+    >>> import ndgrad
+    >>> ndgrad.addbmm(ndgrad.zeros(1, 1), ndgrad.ones(5, 1, 3), ndgrad.ones(5, 3, 1))
+    tensor([[15.]])
+    """
     _check_added("addbmm", input, (_rows(batch1, 1), _rows(batch2, 2)), batch1=(batch1, 3), batch2=(batch2, 3))
-    result = ops.addbmm(input, batch1, batch2, beta=beta, alpha=alpha)
-    return result if out is None else written("addbmm", result, out, input, batch1, batch2)
+    return deliver("addbmm", ops.addbmm(input, batch1, batch2, beta=beta, alpha=alpha), out, input, batch1, batch2)
 
 
-def addbmm_(self: Any, batch1: Any, batch2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
-    """addbmm() in place."""
+def addbmm_(self: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Number = 1, alpha: Number = 1) -> Tensor:
+    """In place: see `addbmm`.
+
+    >>> import ndgrad
+    >>> ndgrad.ones(1, 1).addbmm_(ndgrad.ones(5, 1, 3), ndgrad.ones(5, 3, 1))
+    tensor([[16.]])
+    """
     _check_added("addbmm_", self, (_rows(batch1, 1), _rows(batch2, 2)), batch1=(batch1, 3), batch2=(batch2, 3))
     return write(ops.addbmm, self, (batch1, batch2), {"beta": beta, "alpha": alpha})
 
@@ -280,12 +360,12 @@ def addbmm_(self: Any, batch1: Any, batch2: Any, *, beta: Any = 1, alpha: Any = 
 # ----- cross, trace ---------------------------------------------------------------------------------------------------
 
 
-def cross_along(name: str, input: Any, other: Any, dim: int) -> Any:
+def cross_along(name: str, input: Tensor, other: Tensor, dim: int) -> Tensor:
+    """The cross product along `dim`, with the checks of the function that is called `name`."""
     if input.ndim != other.ndim:
         raise RuntimeError(
             f"{name}: inputs must have the same number of dimensions, and have shapes {tuple(input.shape)} and "
-            f"{tuple(other.shape)}. "
-            "Add the missing ones with unsqueeze."
+            f"{tuple(other.shape)}. Add the missing ones with unsqueeze."
         )
     d = as_dim(dim, input.ndim)
     if input.shape[d] != 3 or other.shape[d] != 3:
@@ -298,6 +378,7 @@ def cross_along(name: str, input: Any, other: Any, dim: int) -> Any:
 
 
 def broadcast_shapes(name: str, *shapes: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape that shapes broadcast to; the error names the function."""
     out: list[int] = []
     for sizes in zip(*((1,) * (max(map(len, shapes)) - len(s)) + s for s in shapes), strict=True):
         larger = {n for n in sizes if n != 1}
@@ -309,14 +390,18 @@ def broadcast_shapes(name: str, *shapes: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(out)
 
 
-def _expand(x: Any, sizes: tuple[int, ...]) -> Any:
+def _expand(x: Tensor, sizes: tuple[int, ...]) -> Tensor:
     return x if tuple(x.shape) == sizes else shape.expand(x, shape=sizes)
 
 
-@takes_out
 @both_worlds
-def cross(input: Any, other: Any, dim: int | None = None) -> Any:
-    """The cross product of vectors of three entries along `dim`."""
+def cross(input: Tensor, other: Tensor, dim: int | None = None, *, out: Tensor | None = None) -> Tensor:
+    """The cross product of vectors of three entries along `dim`.
+
+    >>> import ndgrad
+    >>> ndgrad.cross(ndgrad.tensor([1.0, 0.0, 0.0]), ndgrad.tensor([0.0, 1.0, 0.0]), dim=0)
+    tensor([0., 0., 1.])
+    """
     if dim is None:
         found = [i for i, n in enumerate(input.shape) if n == 3]
         if not found:
@@ -329,11 +414,16 @@ def cross(input: Any, other: Any, dim: int | None = None) -> Any:
             stacklevel=3,
         )
         dim = found[0]
-    return cross_along("cross", input, other, dim)
+    return deliver("cross", cross_along("cross", input, other, dim), out, input, other)
 
 
-def trace(input: Any) -> Any:
-    """The sum of the diagonal of a matrix."""
+def trace(input: Tensor) -> Tensor:
+    """The sum of the diagonal of a matrix.
+
+    >>> import ndgrad
+    >>> ndgrad.trace(ndgrad.tensor([[1.0, 2.0], [3.0, 4.0]]))
+    tensor(5.)
+    """
     if input.ndim != 2:
         raise RuntimeError(
             f"trace: expected a matrix, but got tensor with dim {input.ndim} (shape {tuple(input.shape)}). For a batch, sum "
@@ -345,11 +435,15 @@ def trace(input: Any) -> Any:
 # ----- distances ------------------------------------------------------------------------------------------------------
 
 
-def cdist(x1: Any, x2: Any, p: float = 2.0, compute_mode: str = "use_mm_for_euclid_dist_if_necessary") -> Any:
+def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str = "use_mm_for_euclid_dist_if_necessary") -> Tensor:
     """The p-norm distance between each row of x1 and each row of x2.
 
     Euclidean distances are as exact for close points as for distant ones, whatever `compute_mode` says. Where a distance
     is zero, so is its gradient.
+
+    >>> import ndgrad
+    >>> ndgrad.cdist(ndgrad.tensor([[0.0, 0.0]]), ndgrad.tensor([[3.0, 4.0], [0.0, 1.0]]))
+    tensor([[5., 1.]])
     """
     if x1.ndim < 2 or x2.ndim < 2:
         raise RuntimeError(
@@ -373,8 +467,13 @@ def cdist(x1: Any, x2: Any, p: float = 2.0, compute_mode: str = "use_mm_for_eucl
     return _norm_of_rows(arithmetic.sub(left, right), p)
 
 
-def pdist(input: Any, p: float = 2.0) -> Any:
-    """The p-norm distances between all pairs of different rows, row 0 with 1, 2, ..., then row 1 with 2, ..."""
+def pdist(input: Tensor, p: float = 2.0) -> Tensor:
+    """The p-norm distances between all pairs of different rows, row 0 with 1, 2, ..., then row 1 with 2, ...
+
+    >>> import ndgrad
+    >>> ndgrad.pdist(ndgrad.tensor([[0.0, 0.0], [3.0, 4.0], [0.0, 1.0]]))
+    tensor([5.0000, 1.0000, 4.2426])
+    """
     if input.ndim != 2:
         raise RuntimeError(
             f"pdist only supports 2D tensors, got: {input.ndim}D (shape {tuple(input.shape)}). Use cdist for batches."
@@ -388,7 +487,7 @@ def _require_order(name: str, p: float) -> None:
         raise RuntimeError(f"{name} only supports non-negative p values, and p is {p}.")
 
 
-def _norm_of_rows(x: Any, p: float) -> Any:
+def _norm_of_rows(x: Tensor, p: float) -> Tensor:
     """The p-norm along the last dimension, whose gradient is 0 where the norm is."""
     last = (x.ndim - 1,)
     if p != 0:

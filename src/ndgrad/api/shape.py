@@ -8,7 +8,8 @@ from __future__ import annotations
 import math
 import operator
 import warnings
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
@@ -25,6 +26,10 @@ from ndgrad.ops.window import geometry_of
 from ndgrad.sizes import Size
 from ndgrad.storage import locked
 
+if TYPE_CHECKING:
+    from ndgrad._typing import Dims, Payload, Shape, Tensor, Tensors
+    from ndgrad.ops.table import Op
+
 __all__ = [
     "reshape", "permute", "transpose", "swapaxes", "swapdims", "t", "movedim", "moveaxis", "adjoint",
     "broadcast_to", "broadcast_tensors", "broadcast_shapes", "squeeze", "unsqueeze", "flatten", "unflatten", "ravel",
@@ -37,7 +42,7 @@ METHODS = (
 )  # fmt: skip
 
 
-def _memory(t: Any) -> Any:
+def _memory(t: Payload) -> Payload:
     """The array at the bottom of a tensor of any level."""
     while isinstance(t, Variable):
         t = t._array
@@ -54,14 +59,14 @@ def _sizes(name: str, given: tuple[Any, ...]) -> tuple[int, ...]:
 # ----- new sizes -------------------------------------------------------------------------------------------------------
 
 
-def _fits_as_view(t: Any, shape: tuple[int, ...]) -> bool:
+def _fits_as_view(t: Tensor, shape: tuple[int, ...]) -> bool:
     memory = _memory(t)
     if isinstance(memory, np.generic) or getattr(memory.flags, "c_contiguous", False):
         return True
     return ops.viewable(tuple(t.shape), geometry_of(t).strides, shape)
 
 
-def reshape(input: Any, *shape: Any, **keyword: Any) -> Any:
+def reshape(input: Tensor, *shape: Shape, **keyword: Shape) -> Tensor:
     """The elements in another shape, of which one size may be -1: a view if the strides allow it, else a copy.
 
     >>> import ndgrad
@@ -82,13 +87,33 @@ def _keyword(name: str, known: str, given: tuple[Any, ...], keyword: dict[str, A
     return (keyword[known],)
 
 
-def reshape_as(self: Any, other: Any) -> Any:
-    """`self` in the shape of `other`."""
+def reshape_as(self: Tensor, other: Tensor) -> Tensor:
+    """`self` in the shape of `other`.
+
+    >>> import ndgrad
+    >>> ndgrad.arange(4).reshape_as(ndgrad.zeros(2, 2))
+    tensor([[0, 1],
+            [2, 3]])
+    """
     return reshape(self, tuple(other.shape))
 
 
-def view(self: Any, *size: Any, **keyword: Any) -> Any:
-    """The same memory in another shape, or, given a dtype, as another type; raises where that needs a copy."""
+@overload
+def view(self: Tensor, *size: Shape) -> Tensor: ...
+@overload
+def view(self: Tensor, *, size: Shape) -> Tensor: ...
+@overload
+def view(self: Tensor, dtype: dtypes.DTypeLike) -> Tensor: ...
+def view(self: Tensor, *size: Any, **keyword: Any) -> Tensor:
+    """The same memory in another shape, or, given a dtype, as another type; raises where that needs a copy.
+
+    >>> import ndgrad
+    >>> x = ndgrad.zeros(2, 2)
+    >>> x.view(-1)[3] = 1.0
+    >>> x
+    tensor([[0., 0.],
+            [0., 1.]])
+    """
     if "dtype" in keyword:
         size = _keyword("view", "dtype", size, keyword)
     elif keyword:
@@ -106,19 +131,19 @@ def view(self: Any, *size: Any, **keyword: Any) -> Any:
     return ops.reshape.eager(self, shape=wanted)
 
 
-def _is_dtype(value: Any) -> bool:
+def _is_dtype(value: object) -> bool:
     return isinstance(value, (type, str)) or not (hasattr(value, "__index__") or hasattr(value, "__iter__"))
 
 
-def _view_as_dtype(self: Any, dtype: Any) -> Any:
-    """The memory read as another dtype. That has a derivative where real and imaginary parts are read as numbers, or the other way."""
+def _view_as_dtype(self: Tensor, dtype: dtypes.DTypeLike) -> Tensor:
+    """The memory read as another dtype: differentiable where real and imaginary parts are read as numbers, or the other way."""
     old, new = np_dtype(self), dtypes.as_numpy_dtype(dtype)
     if old == new:
         return ops.alias(self)
     lost = stake_of(self)
     if lost is not None and {old.kind, new.kind} != {"f", "c"}:
         raise RuntimeError(
-            f"view: a tensor of {old} and shape {tuple(self.shape)} that {lost} was asked for as {new}. The bits of its elements have no "
+            f"view: a tensor of {old} and shape {tuple(self.shape)} that {lost} cannot be read as {new}: the bits of its elements have no "
             "derivative in that reading. Use .to(dtype) to convert the numbers, or detach() first."
         )
     if old.itemsize != new.itemsize:
@@ -136,7 +161,7 @@ def _view_as_dtype(self: Any, dtype: Any) -> Any:
         return ops.view_dtype(self, dtype=new)
     if old.itemsize != (2 * new.itemsize if old.kind == "c" else new.itemsize / 2):
         raise RuntimeError(
-            f"view: a tensor of {old} that {lost} was asked for as {new}, which is of another precision: its bits have no derivative in "
+            f"view: a tensor of {old} that {lost} cannot be read as {new}, which is of another precision: its bits have no derivative in "
             "that reading. Use .to(dtype) to convert the numbers, or detach() first."
         )
     if old.kind == "c":
@@ -145,14 +170,24 @@ def _view_as_dtype(self: Any, dtype: Any) -> Any:
     return ops.view_as_complex(ops.reshape(self, shape=(*self.shape[:-1], self.shape[-1] // 2, 2)))
 
 
-def view_as(self: Any, other: Any) -> Any:
-    """A view of `self` in the shape of `other`."""
+def view_as(self: Tensor, other: Tensor) -> Tensor:
+    """A view of `self` in the shape of `other`.
+
+    >>> import ndgrad
+    >>> ndgrad.arange(4).view_as(ndgrad.zeros(2, 2)).shape
+    ndgrad.Size([2, 2])
+    """
     return view(self, tuple(other.shape))
 
 
 @both_worlds
-def flatten(input: Any, start_dim: int = 0, end_dim: int = -1) -> Any:
-    """Dimensions start_dim to end_dim as one."""
+def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
+    """Dimensions start_dim to end_dim as one.
+
+    >>> import ndgrad
+    >>> ndgrad.flatten(ndgrad.zeros(5, 2, 3), start_dim=1).shape
+    ndgrad.Size([5, 6])
+    """
     shape = shape_of(input)
     first, last = as_dim(start_dim, len(shape), "start_dim"), as_dim(end_dim, len(shape), "end_dim")
     if first > last:
@@ -166,8 +201,13 @@ def flatten(input: Any, start_dim: int = 0, end_dim: int = -1) -> Any:
 
 
 @both_worlds
-def unflatten(input: Any, dim: int, sizes: Any) -> Any:
-    """Dimension `dim` as several, of which one size may be -1."""
+def unflatten(input: Tensor, dim: int, sizes: Shape) -> Tensor:
+    """Dimension `dim` as several, of which one size may be -1.
+
+    >>> import ndgrad
+    >>> ndgrad.unflatten(ndgrad.zeros(5, 6), 1, (2, -1)).shape
+    ndgrad.Size([5, 2, 3])
+    """
     number = as_dim(dim, input.ndim)
     shape = tuple(input.shape)
     wanted = as_shape((sizes,))
@@ -185,25 +225,42 @@ def unflatten(input: Any, dim: int, sizes: Any) -> Any:
     return view(input, (*shape[:number], *wanted, *shape[number + 1 :]))
 
 
-def ravel(input: Any) -> Any:
-    """All elements in one dimension: a view of contiguous memory, else a copy."""
+def ravel(input: Tensor) -> Tensor:
+    """All elements in one dimension: a view of contiguous memory, else a copy.
+
+    >>> import ndgrad
+    >>> ndgrad.ravel(ndgrad.tensor([[1, 2], [3, 4]]).T)
+    tensor([1, 3, 2, 4])
+    """
     return view(contiguous(input), -1)
 
 
-def contiguous(self: Any, memory_format: Any = devices.contiguous_format) -> Any:
-    """`self` if its memory is in the order that the format names (C order by default), else a copy that is."""
+def contiguous(self: Tensor, memory_format: devices.memory_format = devices.contiguous_format) -> Tensor:
+    """`self` if its memory is in the order that the format names (C order by default), else a copy that is.
+
+    >>> import ndgrad
+    >>> x = ndgrad.zeros(2, 3)
+    >>> x.contiguous() is x, x.T.contiguous().stride()
+    (True, (2, 1))
+    """
     return self if self.is_contiguous(memory_format) else clone(self, memory_format=memory_format)
 
 
 # ----- broadcasting ----------------------------------------------------------------------------------------------------
 
 
-def expand(self: Any, *size: Any, **keyword: Any) -> Any:
-    """A view in which dimensions of size 1 are repeated, and new leading ones added; -1 keeps a size."""
+def expand(self: Tensor, *size: Shape, **keyword: Shape) -> Tensor:
+    """A view in which dimensions of size 1 are repeated, and new leading ones added; -1 keeps a size.
+
+    >>> import ndgrad
+    >>> ndgrad.tensor([[1], [2]]).expand(-1, 3)
+    tensor([[1, 1, 1],
+            [2, 2, 2]])
+    """
     return _expand("expand", self, _sizes("expand", _keyword("expand", "size", size, keyword)))
 
 
-def _expand(name: str, t: Any, sizes: tuple[int, ...]) -> Any:
+def _expand(name: str, t: Tensor, sizes: tuple[int, ...]) -> Tensor:
     shape = tuple(t.shape)
     lead = len(sizes) - len(shape)
     if lead < 0:
@@ -232,18 +289,35 @@ def _expand(name: str, t: Any, sizes: tuple[int, ...]) -> Any:
     return ops.expand(t, shape=tuple(wanted))
 
 
-def expand_as(self: Any, other: Any) -> Any:
-    """`self` expanded to the shape of `other`."""
+def expand_as(self: Tensor, other: Tensor) -> Tensor:
+    """`self` expanded to the shape of `other`.
+
+    >>> import ndgrad
+    >>> ndgrad.tensor([1, 2]).expand_as(ndgrad.zeros(2, 2))
+    tensor([[1, 2],
+            [1, 2]])
+    """
     return expand(self, tuple(other.shape))
 
 
-def broadcast_to(input: Any, size: Any) -> Any:
-    """A view of `input` broadcast to `size`."""
+def broadcast_to(input: Tensor, size: Shape) -> Tensor:
+    """A view of `input` broadcast to `size`.
+
+    >>> import ndgrad
+    >>> ndgrad.broadcast_to(ndgrad.tensor([1, 2]), (2, 2))
+    tensor([[1, 2],
+            [1, 2]])
+    """
     return _expand("broadcast_to", input, as_shape((size,)))
 
 
-def broadcast_shapes(*shapes: Any) -> Size:
-    """The shape that shapes broadcast to."""
+def broadcast_shapes(*shapes: Shape) -> Size:
+    """The shape that shapes broadcast to.
+
+    >>> import ndgrad
+    >>> ndgrad.broadcast_shapes((3, 1), (2,))
+    ndgrad.Size([3, 2])
+    """
     try:
         return Size(np.broadcast_shapes(*shapes))
     except ValueError:
@@ -253,21 +327,27 @@ def broadcast_shapes(*shapes: Any) -> Size:
         ) from None
 
 
-def broadcast_tensors(*tensors: Any) -> tuple[Any, ...]:
-    """The tensors, broadcast to one shape."""
+def broadcast_tensors(*tensors: Tensor | Tensors) -> tuple[Tensor, ...]:
+    """The tensors, broadcast to one shape.
+
+    >>> import ndgrad
+    >>> [x.shape for x in ndgrad.broadcast_tensors(ndgrad.zeros(3, 1), ndgrad.zeros(2))]
+    [ndgrad.Size([3, 2]), ndgrad.Size([3, 2])]
+    """
     given = _tensors(tensors)
     shape = tuple(broadcast_shapes(*(tuple(x.shape) for x in given)))
     return tuple(x if tuple(x.shape) == shape else ops.expand(x, shape=shape) for x in given)
 
 
-def _tensors(tensors: tuple[Any, ...]) -> tuple[Any, ...]:
+def _tensors(tensors: tuple[Any, ...]) -> tuple[Tensor, ...]:
+    """Tensors given one by one or as one sequence."""
     return tuple(tensors[0]) if len(tensors) == 1 and isinstance(tensors[0], (tuple, list)) else tensors
 
 
 # ----- dimensions of size one ------------------------------------------------------------------------------------------
 
 
-def _squeezed(input: Any, dim: Any) -> tuple[Any, dict[str, Any]]:
+def _squeezed(input: Tensor, dim: Dims) -> tuple[Op, dict[str, tuple[int, ...]]]:
     """The op for a form of squeeze, with its settings."""
     shape = tuple(input.shape)
     op = ops.squeeze if dim is None else ops.squeeze_dims if isinstance(dim, (tuple, list)) else ops.squeeze_dim
@@ -275,15 +355,26 @@ def _squeezed(input: Any, dim: Any) -> tuple[Any, dict[str, Any]]:
 
 
 @both_worlds
-def squeeze(input: Any, dim: Any = None) -> Any:
-    """A view without the dimensions of size 1, or those of them that are named."""
+def squeeze(input: Tensor, dim: Dims = None) -> Tensor:
+    """A view without the dimensions of size 1, or those of them that are named.
+
+    >>> import ndgrad
+    >>> x = ndgrad.zeros(1, 3, 1)
+    >>> ndgrad.squeeze(x).shape, ndgrad.squeeze(x, 0).shape
+    (ndgrad.Size([3]), ndgrad.Size([3, 1]))
+    """
     op, settings = _squeezed(input, dim)
     return op(input, **settings)
 
 
 @both_worlds
-def unsqueeze(input: Any, dim: int) -> Any:
-    """A view with a new dimension of size 1 at `dim`."""
+def unsqueeze(input: Tensor, dim: int) -> Tensor:
+    """A view with a new dimension of size 1 at `dim`.
+
+    >>> import ndgrad
+    >>> ndgrad.unsqueeze(ndgrad.zeros(2, 3), 1).shape
+    ndgrad.Size([2, 1, 3])
+    """
     return ops.unsqueeze.eager(input, dim=as_dim(dim, input.ndim + 1))
 
 
@@ -293,7 +384,7 @@ def _atleast(ndim: int, tensors: tuple[Any, ...]) -> Any:
     return tuple(_raised(x, ndim) for x in _tensors(tensors))
 
 
-def _raised(t: Any, ndim: int) -> Any:
+def _raised(t: Tensor, ndim: int) -> Tensor:
     """With more dimensions; the third goes behind the others, as NumPy has it."""
     if not t.ndim:
         return ops.reshape(t, shape=(1,) * ndim)
@@ -302,25 +393,58 @@ def _raised(t: Any, ndim: int) -> Any:
     return ops.unsqueeze(t, dim=2) if t.ndim < ndim else t
 
 
-def atleast_1d(*tensors: Any) -> Any:
-    """Each tensor with at least one dimension."""
+@overload
+def atleast_1d(tensor: Tensor, /) -> Tensor: ...
+@overload
+def atleast_1d(tensors: Tensors, /) -> tuple[Tensor, ...]: ...
+@overload
+def atleast_1d(first: Tensor, second: Tensor, /, *more: Tensor) -> tuple[Tensor, ...]: ...
+def atleast_1d(*tensors: Tensor | Tensors) -> Tensor | tuple[Tensor, ...]:
+    """Each tensor with at least one dimension.
+
+    >>> import ndgrad
+    >>> ndgrad.atleast_1d(ndgrad.tensor(2.0))
+    tensor([2.])
+    """
     return _atleast(1, tensors)
 
 
-def atleast_2d(*tensors: Any) -> Any:
-    """Each tensor with at least two dimensions."""
+@overload
+def atleast_2d(tensor: Tensor, /) -> Tensor: ...
+@overload
+def atleast_2d(tensors: Tensors, /) -> tuple[Tensor, ...]: ...
+@overload
+def atleast_2d(first: Tensor, second: Tensor, /, *more: Tensor) -> tuple[Tensor, ...]: ...
+def atleast_2d(*tensors: Tensor | Tensors) -> Tensor | tuple[Tensor, ...]:
+    """Each tensor with at least two dimensions.
+
+    >>> import ndgrad
+    >>> ndgrad.atleast_2d(ndgrad.zeros(3)).shape
+    ndgrad.Size([1, 3])
+    """
     return _atleast(2, tensors)
 
 
-def atleast_3d(*tensors: Any) -> Any:
-    """Each tensor with at least three dimensions."""
+@overload
+def atleast_3d(tensor: Tensor, /) -> Tensor: ...
+@overload
+def atleast_3d(tensors: Tensors, /) -> tuple[Tensor, ...]: ...
+@overload
+def atleast_3d(first: Tensor, second: Tensor, /, *more: Tensor) -> tuple[Tensor, ...]: ...
+def atleast_3d(*tensors: Tensor | Tensors) -> Tensor | tuple[Tensor, ...]:
+    """Each tensor with at least three dimensions.
+
+    >>> import ndgrad
+    >>> ndgrad.atleast_3d(ndgrad.zeros(3)).shape
+    ndgrad.Size([1, 3, 1])
+    """
     return _atleast(3, tensors)
 
 
 # ----- new order of dimensions -----------------------------------------------------------------------------------------
 
 
-def permute(input: Any, *dims: Any, **keyword: Any) -> Any:
+def permute(input: Tensor, *dims: Shape, **keyword: Shape) -> Tensor:
     """A view with the dimensions in another order.
 
     >>> import ndgrad
@@ -341,41 +465,70 @@ def permute(input: Any, *dims: Any, **keyword: Any) -> Any:
     return ops.permute.eager(input, dims=order)
 
 
-def transpose(input: Any, dim0: Any = None, dim1: Any = None, *, axes: Any = None) -> Any:
-    """A view with two dimensions swapped; given all dimensions in one tuple, in that order."""
-    if axes is not None or isinstance(dim0, (tuple, list)):
+def transpose(
+    input: Tensor, dim0: Any = None, dim1: int | None = None, *, axes: Sequence[int] | None = None
+) -> Tensor:
+    """A view with two dimensions swapped; given all dimensions in one tuple, in that order.
+
+    >>> import ndgrad
+    >>> ndgrad.transpose(ndgrad.zeros(2, 3, 4), 0, 2).shape
+    ndgrad.Size([4, 3, 2])
+    """
+    order = axes if axes is not None else dim0 if isinstance(dim0, (tuple, list)) else None
+    if order is not None:
         if dim1 is not None or (axes is not None and dim0 is not None):
             raise TypeError("transpose() takes two dims, or one tuple with all of them. Give one or the other.")
-        return permute(input, tuple(dim0 if axes is None else axes))
+        return permute(input, tuple(order))
     if dim0 is None or dim1 is None:
         raise TypeError("transpose() takes two dims to swap. Give both, or use t() for a matrix.")
     ndim = input.ndim
     return ops.transpose.eager(input, dim0=as_dim(dim0, ndim), dim1=as_dim(dim1, ndim))
 
 
-def swapaxes(input: Any, axis0: int, axis1: int) -> Any:
-    """transpose() under NumPy's name."""
+def swapaxes(input: Tensor, axis0: int, axis1: int) -> Tensor:
+    """transpose() under NumPy's name.
+
+    >>> import ndgrad
+    >>> ndgrad.swapaxes(ndgrad.zeros(2, 3, 4), 0, 2).shape
+    ndgrad.Size([4, 3, 2])
+    """
     return transpose(input, axis0, axis1)
 
 
-def swapdims(input: Any, dim0: int, dim1: int) -> Any:
-    """transpose() under another name."""
+def swapdims(input: Tensor, dim0: int, dim1: int) -> Tensor:
+    """transpose() under another name.
+
+    >>> import ndgrad
+    >>> ndgrad.swapdims(ndgrad.zeros(2, 3, 4), 0, 2).shape
+    ndgrad.Size([4, 3, 2])
+    """
     return transpose(input, dim0, dim1)
 
 
-def _check_matrix(name: str, t: Any) -> None:
+def _check_matrix(name: str, t: Tensor) -> None:
     if t.ndim > 2:
         raise RuntimeError(f"{name} expects a tensor with <= 2 dimensions, but self is {t.ndim}D. Use transpose(dim0, dim1) or mT.")
 
 
-def t(input: Any) -> Any:
-    """The transpose of a matrix; fewer dimensions stay as they are."""
+def t(input: Tensor) -> Tensor:
+    """The transpose of a matrix; fewer dimensions stay as they are.
+
+    >>> import ndgrad
+    >>> ndgrad.t(ndgrad.tensor([[1, 2], [3, 4]]))
+    tensor([[1, 3],
+            [2, 4]])
+    """
     _check_matrix("t()", input)
     return ops.t(input)
 
 
-def movedim(input: Any, source: Any, destination: Any) -> Any:
-    """A view with dimensions `source` moved to the positions `destination`; the others keep their order."""
+def movedim(input: Tensor, source: int | Sequence[int], destination: int | Sequence[int]) -> Tensor:
+    """A view with dimensions `source` moved to the positions `destination`; the others keep their order.
+
+    >>> import ndgrad
+    >>> ndgrad.movedim(ndgrad.zeros(2, 3, 4), 0, -1).shape
+    ndgrad.Size([3, 4, 2])
+    """
     both = (source, destination)
     if any(isinstance(s, (tuple, list)) for s in both) and not all(isinstance(s, (tuple, list)) for s in both):
         raise TypeError(f"movedim: source {source!r} and destination {destination!r} must be two ints or two tuples. Make both alike.")
@@ -398,13 +551,24 @@ def movedim(input: Any, source: Any, destination: Any) -> Any:
     return ops.permute(input, dims=tuple(order))
 
 
-def moveaxis(input: Any, source: Any, destination: Any) -> Any:
-    """movedim() under NumPy's name."""
+def moveaxis(input: Tensor, source: int | Sequence[int], destination: int | Sequence[int]) -> Tensor:
+    """movedim() under NumPy's name.
+
+    >>> import ndgrad
+    >>> ndgrad.moveaxis(ndgrad.zeros(2, 3, 4), 0, -1).shape
+    ndgrad.Size([3, 4, 2])
+    """
     return movedim(input, source, destination)
 
 
-def adjoint(input: Any) -> Any:
-    """The conjugate transpose of the last two dimensions."""
+def adjoint(input: Tensor) -> Tensor:
+    """The conjugate transpose of the last two dimensions.
+
+    >>> import ndgrad
+    >>> ndgrad.adjoint(ndgrad.tensor([[1j, 2.0]]))
+    tensor([[0.-1.j],
+            [2.-0.j]])
+    """
     n = input.ndim
     if n == 1:
         raise RuntimeError(
@@ -421,15 +585,25 @@ def adjoint(input: Any) -> Any:
 # ----- complex numbers as pairs ----------------------------------------------------------------------------------------
 
 
-def view_as_real(input: Any) -> Any:
-    """A view of a complex tensor with a last dimension of size 2: real and imaginary part."""
+def view_as_real(input: Tensor) -> Tensor:
+    """A view of a complex tensor with a last dimension of size 2: real and imaginary part.
+
+    >>> import ndgrad
+    >>> ndgrad.view_as_real(ndgrad.tensor([1 + 2j]))
+    tensor([[1., 2.]])
+    """
     if np_dtype(input).kind != "c":
         raise RuntimeError(f"view_as_real is only supported for complex tensors, and this one is {np_dtype(input)}. Use it as it is.")
     return ops.view_as_real(input)
 
 
-def view_as_complex(input: Any) -> Any:
-    """A view of a tensor whose last dimension holds pairs (real part, imaginary part) as complex numbers."""
+def view_as_complex(input: Tensor) -> Tensor:
+    """A view of a tensor whose last dimension holds pairs (real part, imaginary part) as complex numbers.
+
+    >>> import ndgrad
+    >>> ndgrad.view_as_complex(ndgrad.tensor([[1.0, 2.0]]))
+    tensor([1.+2.j])
+    """
     dtype = np_dtype(input)
     if not is_floating(dtype) or dtype.itemsize < 4:
         raise RuntimeError(f"view_as_complex is only supported for float and double tensors, but got {dtype}. Convert it with .to() first.")
@@ -450,36 +624,66 @@ def view_as_complex(input: Any) -> Any:
 # ----- in place: the tensor's own dimensions change ----------------------------------------------------------------------
 
 
-def transpose_(self: Any, dim0: int, dim1: int) -> Any:
-    """transpose() in place."""
+def transpose_(self: Tensor, dim0: int, dim1: int) -> Tensor:
+    """In place: see `transpose`.
+
+    >>> import ndgrad
+    >>> ndgrad.zeros(2, 3, 4).transpose_(0, 2).shape
+    ndgrad.Size([4, 3, 2])
+    """
     dims = {"dim0": as_dim(dim0, self.ndim), "dim1": as_dim(dim1, self.ndim)}
     return change_shape(ops.transpose, self, dims, "TransposeBackward1")
 
 
-def swapaxes_(self: Any, axis0: int, axis1: int) -> Any:
-    """swapaxes() in place."""
+def swapaxes_(self: Tensor, axis0: int, axis1: int) -> Tensor:
+    """In place: see `swapaxes`.
+
+    >>> import ndgrad
+    >>> ndgrad.zeros(2, 3).swapaxes_(0, 1).shape
+    ndgrad.Size([3, 2])
+    """
     return transpose_(self, axis0, axis1)
 
 
-def swapdims_(self: Any, dim0: int, dim1: int) -> Any:
-    """swapdims() in place."""
+def swapdims_(self: Tensor, dim0: int, dim1: int) -> Tensor:
+    """In place: see `swapdims`.
+
+    >>> import ndgrad
+    >>> ndgrad.zeros(2, 3).swapdims_(0, 1).shape
+    ndgrad.Size([3, 2])
+    """
     return transpose_(self, dim0, dim1)
 
 
-def t_(self: Any) -> Any:
-    """t() in place."""
+def t_(self: Tensor) -> Tensor:
+    """In place: see `t`.
+
+    >>> import ndgrad
+    >>> ndgrad.zeros(2, 3).t_().shape
+    ndgrad.Size([3, 2])
+    """
     _check_matrix("t_()", self)
     return change_shape(ops.t, self, {}, "TBackward1")
 
 
 @both_worlds
-def squeeze_(self: Any, dim: Any = None) -> Any:
-    """squeeze() in place."""
+def squeeze_(self: Tensor, dim: Dims = None) -> Tensor:
+    """In place: see `squeeze`.
+
+    >>> import ndgrad
+    >>> ndgrad.zeros(1, 3).squeeze_().shape
+    ndgrad.Size([3])
+    """
     op, settings = _squeezed(self, dim)
     return change_shape(op, self, settings, f"SqueezeBackward{3 + int(op.backward_name[-1])}")
 
 
 @both_worlds
-def unsqueeze_(self: Any, dim: int) -> Any:
-    """unsqueeze() in place."""
+def unsqueeze_(self: Tensor, dim: int) -> Tensor:
+    """In place: see `unsqueeze`.
+
+    >>> import ndgrad
+    >>> ndgrad.zeros(3).unsqueeze_(0).shape
+    ndgrad.Size([1, 3])
+    """
     return change_shape(ops.unsqueeze, self, {"dim": as_dim(operator.index(dim), self.ndim + 1)}, "UnsqueezeBackward1")

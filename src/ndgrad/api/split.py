@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 import operator
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -23,6 +24,9 @@ from ndgrad.ops import window
 from ndgrad.ops.window import Geometry
 from ndgrad.storage import batch_dims, memory_of, owner_of, storage_offset
 
+if TYPE_CHECKING:
+    from ndgrad._typing import Shape, Tensor
+
 __all__ = [
     "narrow", "select", "split", "split_with_sizes", "chunk", "tensor_split", "hsplit", "vsplit", "dsplit", "unbind",
     "as_strided",
@@ -30,7 +34,7 @@ __all__ = [
 METHODS = (*__all__, "unfold")
 
 
-def _needs_dimension(name: str, t: Any, error: type[Exception] = RuntimeError) -> None:
+def _needs_dimension(name: str, t: Tensor, error: type[Exception] = RuntimeError) -> None:
     if not t.ndim:
         raise error(f"{name}() cannot be applied to a 0-dim tensor, which has no parts. Use reshape(1) first.")
 
@@ -38,12 +42,12 @@ def _needs_dimension(name: str, t: Any, error: type[Exception] = RuntimeError) -
 # ----- one part --------------------------------------------------------------------------------------------------------
 
 
-def _slice(t: Any, dim: int, start: int, stop: int) -> Any:
+def _slice(t: Tensor, dim: int, start: int, stop: int) -> Tensor:
     return ops.slice_(t, dim=dim, start=start, stop=stop, step=1)
 
 
 @both_worlds
-def narrow(input: Any, dim: int, start: Any, length: int) -> Any:
+def narrow(input: Tensor, dim: int, start: int | Tensor, length: int) -> Tensor:
     """A view of `length` indices along `dim`, from `start` on.
 
     >>> import ndgrad
@@ -70,8 +74,13 @@ def narrow(input: Any, dim: int, start: Any, length: int) -> Any:
 
 
 @both_worlds
-def select(input: Any, dim: int, index: Any) -> Any:
-    """A view of one index along `dim`, without that dimension."""
+def select(input: Tensor, dim: int, index: int | Tensor) -> Tensor:
+    """A view of one index along `dim`, without that dimension.
+
+    >>> import ndgrad
+    >>> ndgrad.select(ndgrad.tensor([[1, 2], [3, 4]]), 1, 0)
+    tensor([1, 3])
+    """
     _needs_dimension("select", input, IndexError)
     number = as_dim(dim, input.ndim)
     size = input.shape[number]
@@ -88,29 +97,43 @@ def select(input: Any, dim: int, index: Any) -> Any:
 
 
 @both_worlds
-def split(tensor: Any, split_size_or_sections: Any = None, dim: int = 0, *, split_size: Any = None) -> tuple[Any, ...]:
-    """Views of consecutive parts along `dim`: of one size (the last may be smaller), or of the sizes listed."""
-    if split_size is not None:  # the name that torch's method has for it
-        split_size_or_sections = split_size
-    if split_size_or_sections is None:
+def split(
+    tensor: Tensor,
+    split_size_or_sections: int | Sequence[int] | None = None,
+    dim: int = 0,
+    *,
+    split_size: int | Sequence[int] | None = None,
+) -> tuple[Tensor, ...]:
+    """Views of consecutive parts along `dim`: of one size (the last may be smaller), or of the sizes listed.
+
+    >>> import ndgrad
+    >>> ndgrad.split(ndgrad.arange(5), 2)
+    (tensor([0, 1]), tensor([2, 3]), tensor([4]))
+    """
+    given: Any = split_size_or_sections if split_size is None else split_size  # the name that torch's method has for it
+    if given is None:
         raise TypeError("split() missing its argument: the size of a part, or a list of sizes.")
-    if not hasattr(split_size_or_sections, "__index__"):
-        return split_with_sizes(tensor, split_size_or_sections, dim)
+    if not hasattr(given, "__index__"):
+        return split_with_sizes(tensor, given, dim)
     if not tensor.ndim:
         raise RuntimeError("split expects at least a 1-dimensional tensor, and got a 0-d one. Use reshape(1) first.")
-    number, part = as_dim(dim, tensor.ndim), operator.index(split_size_or_sections)
+    number, part = as_dim(dim, tensor.ndim), operator.index(given)
     size = tensor.shape[number]
     if part < 0:
         raise RuntimeError(f"split expects split_size be non-negative, but got split_size={part}. Give the size of a part.")
     if part == 0 and size:
         raise RuntimeError(f"split_size can only be 0 if dimension size is 0, but got dimension size of {size}. Give the size of a part.")
-    parts: tuple[Any, ...] = ops.split.eager(tensor, split_size=part, dim=number)
-    return parts
+    return ops.split.eager(tensor, split_size=part, dim=number)
 
 
 @both_worlds
-def split_with_sizes(input: Any, split_sizes: Any, dim: int = 0) -> tuple[Any, ...]:
-    """Views of consecutive parts along `dim`, of the sizes listed."""
+def split_with_sizes(input: Tensor, split_sizes: Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
+    """Views of consecutive parts along `dim`, of the sizes listed.
+
+    >>> import ndgrad
+    >>> ndgrad.split_with_sizes(ndgrad.arange(5), [1, 4])
+    (tensor([0]), tensor([1, 2, 3, 4]))
+    """
     if not input.ndim:
         raise RuntimeError("split expects at least a 1-dimensional tensor, and got a 0-d one. Use reshape(1) first.")
     number, sizes = as_dim(dim, input.ndim), as_shape((split_sizes,))
@@ -124,13 +147,17 @@ def split_with_sizes(input: Any, split_sizes: Any, dim: int = 0) -> tuple[Any, .
             f"split_with_sizes expects split_sizes to sum exactly to {size} (input tensor's size at dimension {number}), "
             f"but got split_sizes={list(sizes)}. Narrow the tensor first, or list every part."
         )
-    parts: tuple[Any, ...] = ops.split_with_sizes(input, sizes=sizes, dim=number) if sizes else ()
-    return parts
+    return ops.split_with_sizes(input, sizes=sizes, dim=number) if sizes else ()
 
 
 @both_worlds
-def chunk(input: Any, chunks: int, dim: int = 0) -> tuple[Any, ...]:
-    """Views of at most `chunks` consecutive parts along `dim`, all of one size but the last."""
+def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
+    """Views of at most `chunks` consecutive parts along `dim`, all of one size but the last.
+
+    >>> import ndgrad
+    >>> ndgrad.chunk(ndgrad.arange(5), 2)
+    (tensor([0, 1, 2]), tensor([3, 4]))
+    """
     shape = input.shape
     if not shape:
         raise RuntimeError("chunk expects at least a 1-dimensional tensor, and got a 0-d one. Use reshape(1) first.")
@@ -140,13 +167,17 @@ def chunk(input: Any, chunks: int, dim: int = 0) -> tuple[Any, ...]:
     size = shape[number]
     if not size:
         return split_with_sizes(input, (0,) * chunks, number)
-    parts: tuple[Any, ...] = ops.split.eager(input, split_size=-(-size // chunks), dim=number)
-    return parts
+    return ops.split.eager(input, split_size=-(-size // chunks), dim=number)
 
 
 @both_worlds
-def tensor_split(input: Any, indices_or_sections: Any, dim: int = 0) -> tuple[Any, ...]:
-    """Views of consecutive parts along `dim`: so many of nearly one size, or between the indices listed."""
+def tensor_split(input: Tensor, indices_or_sections: int | Sequence[int] | Tensor, dim: int = 0) -> tuple[Tensor, ...]:
+    """Views of consecutive parts along `dim`: as many as `indices_or_sections` says, nearly of one size, or cut at the indices listed.
+
+    >>> import ndgrad
+    >>> ndgrad.tensor_split(ndgrad.arange(5), (1, 3))
+    (tensor([0]), tensor([1, 2]), tensor([3, 4]))
+    """
     if not input.ndim:
         raise RuntimeError("tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 dims. Use reshape(1) first.")
     number = as_dim(dim, input.ndim)
@@ -163,7 +194,7 @@ def tensor_split(input: Any, indices_or_sections: Any, dim: int = 0) -> tuple[An
     return tuple(_slice(input, number, a, max(a, b)) for a, b in zip([0, *cuts], [*cuts, size], strict=True))
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: int | Sequence[int] | Tensor) -> Any:
     """Indices given as a tensor, as ints."""
     if not isinstance(value, Variable):
         return value
@@ -176,7 +207,7 @@ def _plain(value: Any) -> Any:
     return array.tolist()
 
 
-def _split_along(name: str, t: Any, given: Any, dim: int, least: int) -> tuple[Any, ...]:
+def _split_along(name: str, t: Tensor, given: Any, dim: int, least: int) -> tuple[Tensor, ...]:
     if t.ndim < least:
         raise RuntimeError(
             f"{name} requires a tensor with at least {least} dimension, but got a tensor with {t.ndim} dimensions. Use "
@@ -190,38 +221,64 @@ def _split_along(name: str, t: Any, given: Any, dim: int, least: int) -> tuple[A
     return tensor_split(t, given, dim)
 
 
-def hsplit(input: Any, indices_or_sections: Any) -> tuple[Any, ...]:
-    """tensor_split() along the columns (along the one dimension of a vector)."""
+def hsplit(input: Tensor, indices_or_sections: int | Sequence[int] | Tensor) -> tuple[Tensor, ...]:
+    """tensor_split() along the columns (along the one dimension of a vector).
+
+    >>> import ndgrad
+    >>> ndgrad.hsplit(ndgrad.tensor([[1, 2], [3, 4]]), 2)[0]
+    tensor([[1],
+            [3]])
+    """
     return _split_along("hsplit", input, indices_or_sections, min(input.ndim - 1, 1), 1)
 
 
-def vsplit(input: Any, indices_or_sections: Any) -> tuple[Any, ...]:
-    """tensor_split() along the rows."""
+def vsplit(input: Tensor, indices_or_sections: int | Sequence[int] | Tensor) -> tuple[Tensor, ...]:
+    """tensor_split() along the rows.
+
+    >>> import ndgrad
+    >>> ndgrad.vsplit(ndgrad.tensor([[1, 2], [3, 4]]), 2)[0]
+    tensor([[1, 2]])
+    """
     return _split_along("vsplit", input, indices_or_sections, 0, 2)
 
 
-def dsplit(input: Any, indices_or_sections: Any) -> tuple[Any, ...]:
-    """tensor_split() along the third dimension."""
+def dsplit(input: Tensor, indices_or_sections: int | Sequence[int] | Tensor) -> tuple[Tensor, ...]:
+    """tensor_split() along the third dimension.
+
+    >>> import ndgrad
+    >>> [x.shape for x in ndgrad.dsplit(ndgrad.zeros(2, 3, 4), (1,))]
+    [ndgrad.Size([2, 3, 1]), ndgrad.Size([2, 3, 3])]
+    """
     return _split_along("dsplit", input, indices_or_sections, 2, 3)
 
 
 @both_worlds
-def unbind(input: Any, dim: int = 0) -> tuple[Any, ...]:
-    """Views of all indices along `dim`, each without that dimension."""
+def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
+    """Views of all indices along `dim`, each without that dimension.
+
+    >>> import ndgrad
+    >>> ndgrad.unbind(ndgrad.tensor([[1, 2], [3, 4]]), 1)
+    (tensor([1, 3]), tensor([2, 4]))
+    """
     if not input.ndim:
         raise IndexError(
             f"Dimension specified as {dim} but tensor has no dimensions: a 0-d tensor cannot be unbound. Use reshape(1) first."
         )
     number = as_dim(dim, input.ndim)
-    parts: tuple[Any, ...] = ops.unbind(input, dim=number) if input.shape[number] else ()
-    return parts
+    return ops.unbind(input, dim=number) if input.shape[number] else ()
 
 
 # ----- by strides ------------------------------------------------------------------------------------------------------
 
 
-def unfold(self: Any, dimension: int, size: int, step: int) -> Any:
-    """A view of all windows of `size` along a dimension, `step` apart; the places in a window become the last dimension."""
+def unfold(self: Tensor, dimension: int, size: int, step: int) -> Tensor:
+    """A view of all windows of `size` along a dimension, `step` apart; the places in a window become the last dimension.
+
+    >>> import ndgrad
+    >>> ndgrad.arange(5).unfold(0, 3, 2)
+    tensor([[0, 1, 2],
+            [2, 3, 4]])
+    """
     dim = as_dim(dimension, self.ndim, "dimension")
     length = self.shape[dim] if self.ndim else 1
     if size < 0:
@@ -235,7 +292,7 @@ def unfold(self: Any, dimension: int, size: int, step: int) -> Any:
     return window.unfold(self, dim=dim, width=operator.index(size), step=operator.index(step))
 
 
-def as_strided(input: Any, size: Any, stride: Any, storage_offset: Any = None) -> Any:
+def as_strided(input: Tensor, size: Shape, stride: Shape, storage_offset: int | None = None) -> Tensor:
     """A view of the memory of `input` in any geometry: sizes, strides and first element, counted in elements.
 
     >>> import ndgrad
@@ -277,13 +334,13 @@ def as_strided(input: Any, size: Any, stride: Any, storage_offset: Any = None) -
     return window.as_strided(source, source=window.geometry_of(source), target=target)
 
 
-def _extent(t: Any) -> tuple[int, int]:
+def _extent(t: Tensor) -> tuple[int, int]:
     """The place of a tensor's first element in the memory it lies in, and how many elements that memory holds."""
     memory = memory_of(t)
     return storage_offset(memory), owner_of(memory).nbytes // memory.itemsize
 
 
-def _covers(t: Any, target: Geometry) -> bool:
+def _covers(t: Tensor, target: Geometry) -> bool:
     """Whether every element of a geometry is an element of `t`."""
     if 0 in target.sizes:
         return True
