@@ -84,7 +84,11 @@ class Tensor(PythonProtocols, TensorMethods):
 
     @classmethod
     def __torch_function__(
-        cls, func: Callable[..., Any], types: Collection[type], args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+        cls,
+        func: Callable[..., Any],
+        types: Collection[type],
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
     ) -> Any:
         """What a class's override falls back on: run the function with overrides off, and give results this class."""
         return default_function(cls, func, types, args, kwargs or {})
@@ -93,7 +97,11 @@ class Tensor(PythonProtocols, TensorMethods):
 
     @classmethod
     def __torch_dispatch__(
-        cls, func: Callable[..., Any], types: Collection[type], args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+        cls,
+        func: Callable[..., Any],
+        types: Collection[type],
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
     ) -> Any:
         """What a class's dispatch falls back on: the op on plain tensors over the same memory."""
         return default_dispatch(func, args, kwargs or {})
@@ -400,7 +408,7 @@ class Tensor(PythonProtocols, TensorMethods):
         24
         """
         if batch_dims(self):
-            raise vmap_error("the storage of a batched tensor was asked for, and it holds the whole batch")
+            raise vmap_error("the storage of a batched tensor holds the whole batch")
         return UntypedStorage(memory_of(self))
 
     @method

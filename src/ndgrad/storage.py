@@ -51,9 +51,10 @@ def batch_dims(t: object) -> int:
 
 
 def sample_of(t: Variable) -> Payload:
-    """An array that lies in memory as one sample of a tensor does, with the tensor's flags and strides; outside of vmap its memory itself.
+    """An array that lies in memory as one sample of a tensor does; outside of vmap, the memory itself.
 
-    Samples that lie interleaved, as results of a batch along the last dimension do, count as dense.
+    Its flags and strides are those of the tensor. Samples that lie interleaved, as results
+    of a batch along the last dimension do, count as dense.
     """
     memory, lead = memory_of(t), batch_dims(t)
     if not lead:
@@ -110,7 +111,9 @@ def flat_bytes(owner: Payload) -> Payload:
     return dense.reshape(-1).view(np.uint8)
 
 
-def window(memory: Payload, dtype: np.dtype[Any], offset: int, size: tuple[int, ...], stride: tuple[int, ...]) -> NDArray[Any]:
+def window(
+    memory: Payload, dtype: np.dtype[Any], offset: int, size: tuple[int, ...], stride: tuple[int, ...]
+) -> NDArray[Any]:
     """A strided array over bytes; `offset` and `stride` count elements. Raises if it would reach outside."""
     item = np.dtype(dtype).itemsize
     if any(n < 0 for n in size) or any(s < 0 for s in stride) or offset < 0 or len(size) != len(stride):

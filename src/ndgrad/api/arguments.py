@@ -65,7 +65,10 @@ def takes_any_keyword(function: Callable[..., Any]) -> bool:
 
 
 def renamed(
-    function: Callable[..., Any], known: frozenset[str], given: dict[str, Any], names: dict[str, tuple[str, ...]] = _FROM_TORCH
+    function: Callable[..., Any],
+    known: frozenset[str],
+    given: dict[str, Any],
+    names: dict[str, tuple[str, ...]] = _FROM_TORCH,
 ) -> dict[str, Any]:
     """Keyword arguments with those of the other world under the function's own names."""
     found = {name: value for name, value in given.items() if name in known}

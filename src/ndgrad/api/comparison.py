@@ -158,7 +158,9 @@ def _infinite(name: str, input: Tensor, out: Tensor | None) -> Tensor:
     return write_out(table[name], (input,), {}, out)
 
 
-def isclose(input: Tensor, other: TensorLike, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Tensor:
+def isclose(
+    input: Tensor, other: TensorLike, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False
+) -> Tensor:
     """Where |input - other| <= atol + rtol |other|.
 
     >>> import ndgrad
@@ -169,7 +171,9 @@ def isclose(input: Tensor, other: TensorLike, rtol: float = 1e-05, atol: float =
     return comparison.isclose(input, other, rtol=rtol, atol=atol, equal_nan=equal_nan)
 
 
-def allclose(input: Tensor, other: TensorLike, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> bool:
+def allclose(
+    input: Tensor, other: TensorLike, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False
+) -> bool:
     """Whether the two are close everywhere.
 
     >>> import ndgrad

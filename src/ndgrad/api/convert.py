@@ -108,7 +108,12 @@ def numpy(self: Tensor, *, force: builtins.bool = False) -> NDArray[Any]:
 
 @overload
 def to(
-    self: Tensor, dtype: Dtype, non_blocking: builtins.bool = ..., copy: builtins.bool = ..., *, memory_format: MemoryFormat = ...
+    self: Tensor,
+    dtype: Dtype,
+    non_blocking: builtins.bool = ...,
+    copy: builtins.bool = ...,
+    *,
+    memory_format: MemoryFormat = ...,
 ) -> Tensor: ...
 @overload
 def to(
@@ -122,7 +127,12 @@ def to(
 ) -> Tensor: ...
 @overload
 def to(
-    self: Tensor, other: Tensor, non_blocking: builtins.bool = ..., copy: builtins.bool = ..., *, memory_format: MemoryFormat = ...
+    self: Tensor,
+    other: Tensor,
+    non_blocking: builtins.bool = ...,
+    copy: builtins.bool = ...,
+    *,
+    memory_format: MemoryFormat = ...,
 ) -> Tensor: ...
 def to(self: Tensor, *args: Any, **options: Any) -> Tensor:
     """This tensor with another dtype or on another device; the tensor itself if nothing changes and `copy` is not set.
@@ -339,7 +349,10 @@ def cpu(self: Tensor, memory_format: MemoryFormat = devices.preserve_format) -> 
 
 
 def cuda(
-    self: Tensor, device: Device = None, non_blocking: builtins.bool = False, memory_format: MemoryFormat = devices.preserve_format
+    self: Tensor,
+    device: Device = None,
+    non_blocking: builtins.bool = False,
+    memory_format: MemoryFormat = devices.preserve_format,
 ) -> Tensor:
     """This tensor on a GPU: the first, unless `device` says otherwise. Needs CuPy.
 
@@ -353,7 +366,9 @@ def cuda(
 @overload
 def type(self: Tensor, dtype: None = None, non_blocking: builtins.bool = ...) -> str: ...
 @overload
-def type(self: Tensor, dtype: dtypes.dtype | builtins.type[Any] | np.dtype[Any] | str, non_blocking: builtins.bool = ...) -> Tensor: ...
+def type(
+    self: Tensor, dtype: dtypes.dtype | builtins.type[Any] | np.dtype[Any] | str, non_blocking: builtins.bool = ...
+) -> Tensor: ...
 def type(self: Tensor, dtype: Dtype = None, non_blocking: builtins.bool = False) -> str | Tensor:
     """The name of the tensor's type, such as 'ndgrad.DoubleTensor'; or, with `dtype`, the tensor converted to it.
 

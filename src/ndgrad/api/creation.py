@@ -105,7 +105,9 @@ class Options:
         made = fresh(array, self.requires_grad, self.face)
         return made if self.out is None else copy_into(name, self.out, made)
 
-    def filled(self, name: str, shape: tuple[int, ...], value: Number | None, default: np.dtype[Any] | None = None) -> Tensor:
+    def filled(
+        self, name: str, shape: tuple[int, ...], value: Number | None, default: np.dtype[Any] | None = None
+    ) -> Tensor:
         """A tensor full of one value; None leaves the memory as it is."""
         if process.busy and thread.watchers:
             return watched(FACTORY, name, None, (), lambda: self._filled(name, shape, value, default))
@@ -261,7 +263,9 @@ def _order(memory_format: devices.memory_format, ndim: int) -> tuple[int, ...]:
     return order
 
 
-def _ordered_empty(shape: tuple[int, ...], dtype: np.dtype[Any], order: tuple[int, ...], where: devices.device) -> Payload:
+def _ordered_empty(
+    shape: tuple[int, ...], dtype: np.dtype[Any], order: tuple[int, ...], where: devices.device
+) -> Payload:
     library = library_for(where)
     back = sorted(_builtin_range(len(order)), key=order.__getitem__)
     return library.empty(tuple(shape[d] for d in order), dtype).transpose(back)
@@ -433,7 +437,9 @@ def _bounds(name: str, start: TensorLike, end: TensorLike | None, step: TensorLi
     return _bound(name, "start", start), _bound(name, "end", end), _bound(name, "step", step)
 
 
-def arange(start: TensorLike, end: TensorLike | None = None, step: TensorLike = 1, **options: Unpack[FactoryOptions]) -> Tensor:
+def arange(
+    start: TensorLike, end: TensorLike | None = None, step: TensorLike = 1, **options: Unpack[FactoryOptions]
+) -> Tensor:
     """The numbers from `start` (0) up to, not including, `end`, in steps: arange(end), arange(start, end, step).
 
     >>> import ndgrad
@@ -467,7 +473,9 @@ def _steps(start: float, step: float, count: int, dtype: np.dtype[Any]) -> NDArr
     return (start + np.arange(count, dtype=np.float64) * step).astype(dtype)
 
 
-def range(start: TensorLike, end: TensorLike | None = None, step: TensorLike = 1, **options: Unpack[FactoryOptions]) -> Tensor:
+def range(
+    start: TensorLike, end: TensorLike | None = None, step: TensorLike = 1, **options: Unpack[FactoryOptions]
+) -> Tensor:
     """As `arange`, of floats and including the end. Deprecated in torch; use `arange`.
 
     >>> import ndgrad, warnings

@@ -72,7 +72,12 @@ def place(device: Device) -> devices.device:
 
 
 def tensor(
-    data: ArrayLike, *, dtype: Dtype = None, device: Device = None, requires_grad: bool = False, pin_memory: bool = False
+    data: ArrayLike,
+    *,
+    dtype: Dtype = None,
+    device: Device = None,
+    requires_grad: bool = False,
+    pin_memory: bool = False,
 ) -> Tensor:
     """A new tensor that holds a copy of `data`: a number, nested sequences, an array or another tensor.
 
@@ -157,7 +162,9 @@ def from_numpy(ndarray: NDArray[Any]) -> Tensor:
     return _over(ndarray, devices.device("cpu"))
 
 
-def frombuffer(buffer: Any, *, dtype: dtypes.DTypeLike, count: int = -1, offset: int = 0, requires_grad: bool = False) -> Tensor:
+def frombuffer(
+    buffer: Any, *, dtype: dtypes.DTypeLike, count: int = -1, offset: int = 0, requires_grad: bool = False
+) -> Tensor:
     """A one-dimensional tensor over the memory of any object that has a buffer.
 
     >>> import ndgrad
@@ -189,7 +196,9 @@ def scalar_tensor(
     return tensor(s, dtype=dtype or dtypes.get_default_dtype(), device=device, requires_grad=requires_grad)
 
 
-def new_tensor(self: Tensor, data: ArrayLike, *, dtype: Dtype = None, device: Device = None, requires_grad: bool = False) -> Tensor:
+def new_tensor(
+    self: Tensor, data: ArrayLike, *, dtype: Dtype = None, device: Device = None, requires_grad: bool = False
+) -> Tensor:
     """A copy of `data` with this tensor's dtype and on its device, unless others are named.
 
     >>> import ndgrad

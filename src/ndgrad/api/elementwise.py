@@ -279,7 +279,12 @@ def _no_sign(function: str) -> NotImplementedError:
 
 
 def nan_to_num(
-    input: Tensor, nan: float | None = 0.0, posinf: float | None = None, neginf: float | None = None, *, out: Tensor | None = None
+    input: Tensor,
+    nan: float | None = 0.0,
+    posinf: float | None = None,
+    neginf: float | None = None,
+    *,
+    out: Tensor | None = None,
 ) -> Tensor:
     """NaN replaced by `nan`, infinities by `posinf` and `neginf` (by default the largest finite numbers).
 
@@ -290,7 +295,9 @@ def nan_to_num(
     return _run(rounding.nan_to_num, (input,), out, nan=0.0 if nan is None else nan, posinf=posinf, neginf=neginf)
 
 
-def nan_to_num_(self: Tensor, nan: float | None = 0.0, posinf: float | None = None, neginf: float | None = None) -> Tensor:
+def nan_to_num_(
+    self: Tensor, nan: float | None = 0.0, posinf: float | None = None, neginf: float | None = None
+) -> Tensor:
     """In place: see `nan_to_num`.
 
     >>> import ndgrad

@@ -181,7 +181,9 @@ def amin(input: Tensor, dim: Dims = (), keepdim: bool = False, *, out: Tensor | 
 
 
 @both_worlds
-def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False, out: Tensors | None = None) -> return_types.aminmax:
+def aminmax(
+    input: Tensor, *, dim: int | None = None, keepdim: bool = False, out: Tensors | None = None
+) -> return_types.aminmax:
     """Smallest and largest element, over all or along one `dim`; ties share the gradient equally.
 
     >>> import ndgrad

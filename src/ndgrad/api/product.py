@@ -33,7 +33,7 @@ METHODS = (
 ALIASES = {"ger": "outer"}
 
 
-# ----- out= -----------------------------------------------------------------------------------------------------------
+# ----- arguments ------------------------------------------------------------------------------------------------------
 
 
 def _require_arrays(name: str, input: TensorLike, other: TensorLike) -> None:
@@ -242,7 +242,9 @@ def _rows(t: Tensor, dim: int = 0) -> int:
     return t.shape[dim] if -t.ndim <= dim < t.ndim else 0
 
 
-def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Number = 1, alpha: Number = 1, out: Tensor | None = None) -> Tensor:
+def addmm(
+    input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Number = 1, alpha: Number = 1, out: Tensor | None = None
+) -> Tensor:
     """beta * input + alpha * (mat1 @ mat2). With beta = 0 the input is not looked at.
 
     >>> import ndgrad
@@ -264,7 +266,9 @@ def addmm_(self: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Number = 1, alpha:
     return write(ops.addmm, self, (mat1, mat2), {"beta": beta, "alpha": alpha})
 
 
-def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: Number = 1, alpha: Number = 1, out: Tensor | None = None) -> Tensor:
+def addmv(
+    input: Tensor, mat: Tensor, vec: Tensor, *, beta: Number = 1, alpha: Number = 1, out: Tensor | None = None
+) -> Tensor:
     """beta * input + alpha * (mat @ vec).
 
     >>> import ndgrad
@@ -286,7 +290,9 @@ def addmv_(self: Tensor, mat: Tensor, vec: Tensor, *, beta: Number = 1, alpha: N
     return write(ops.addmv, self, (mat, vec), {"beta": beta, "alpha": alpha})
 
 
-def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Number = 1, alpha: Number = 1, out: Tensor | None = None) -> Tensor:
+def addr(
+    input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Number = 1, alpha: Number = 1, out: Tensor | None = None
+) -> Tensor:
     """beta * input + alpha * outer(vec1, vec2).
 
     >>> import ndgrad

@@ -113,7 +113,9 @@ def require_inexact(name: str, input: Tensor, error: type[Exception] = RuntimeEr
 
 
 @both_worlds
-def sum(input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: Dtype = None, out: Tensor | None = None) -> Tensor:
+def sum(
+    input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: Dtype = None, out: Tensor | None = None
+) -> Tensor:
     """The sum of all elements, or over `dim` (an int or several).
 
     >>> import ndgrad
@@ -131,7 +133,9 @@ def sum(input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: Dtype 
 
 
 @both_worlds
-def mean(input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: Dtype = None, out: Tensor | None = None) -> Tensor:
+def mean(
+    input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: Dtype = None, out: Tensor | None = None
+) -> Tensor:
     """The mean of all elements, or over `dim`.
 
     >>> import ndgrad
@@ -151,7 +155,9 @@ def mean(input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: Dtype
 
 
 @both_worlds
-def prod(input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: Dtype = None, out: Tensor | None = None) -> Tensor:
+def prod(
+    input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: Dtype = None, out: Tensor | None = None
+) -> Tensor:
     """The product of all elements, or over `dim`; its gradient is exact where factors are zero.
 
     >>> import ndgrad
@@ -170,7 +176,9 @@ def prod(input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: Dtype
 
 
 @both_worlds
-def nansum(input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: Dtype = None, out: Tensor | None = None) -> Tensor:
+def nansum(
+    input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: Dtype = None, out: Tensor | None = None
+) -> Tensor:
     """The sum over `dim` (all dimensions by default), NaNs counting as 0; they get no gradient.
 
     >>> import ndgrad
@@ -184,7 +192,9 @@ def nansum(input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: Dty
 
 
 @both_worlds
-def nanmean(input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: Dtype = None, out: Tensor | None = None) -> Tensor:
+def nanmean(
+    input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: Dtype = None, out: Tensor | None = None
+) -> Tensor:
     """The mean over `dim` (all dimensions by default) of the elements that are not NaN.
 
     >>> import ndgrad

@@ -172,7 +172,7 @@ def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
 
 @both_worlds
 def tensor_split(input: Tensor, indices_or_sections: int | Sequence[int] | Tensor, dim: int = 0) -> tuple[Tensor, ...]:
-    """Views of consecutive parts along `dim`: as many as `indices_or_sections` says, nearly of one size, or cut at the indices listed.
+    """Views of consecutive parts along `dim`: of a number of parts nearly of one size, or cut at the indices listed.
 
     >>> import ndgrad
     >>> ndgrad.tensor_split(ndgrad.arange(5), (1, 3))
@@ -272,7 +272,7 @@ def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
 
 
 def unfold(self: Tensor, dimension: int, size: int, step: int) -> Tensor:
-    """A view of all windows of `size` along a dimension, `step` apart; the places in a window become the last dimension.
+    """A view of all windows of `size` along a dimension, `step` apart; positions in a window are the last dimension.
 
     >>> import ndgrad
     >>> ndgrad.arange(5).unfold(0, 3, 2)
