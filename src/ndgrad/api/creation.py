@@ -7,6 +7,7 @@ transform (`fresh`).
 
 from __future__ import annotations
 
+import builtins
 import math
 import warnings
 from collections.abc import Callable
@@ -41,7 +42,7 @@ __all__ = [
 ]  # fmt: skip
 METHODS = ("new_empty", "new_empty_strided", "new_full", "new_ones", "new_zeros")
 
-_builtin_range = range
+_builtin_range = builtins.range
 
 
 def shape_of(size: tuple[Any, ...], options: Any) -> tuple[int, ...]:

@@ -152,7 +152,7 @@ def _replace(t: Tensor, name: str, array: Payload) -> Tensor:
     return t
 
 
-def resize_(self: Tensor, *sizes: Any, memory_format: MemoryFormat = None) -> Tensor:
+def resize_(self: Tensor, *sizes: Shape, memory_format: MemoryFormat = None) -> Tensor:
     """Change the shape in place: the elements in memory stay, in order; more of them are uninitialised.
 
     >>> import ndgrad

@@ -466,7 +466,7 @@ def permute(input: Tensor, *dims: Shape, **keyword: Shape) -> Tensor:
 
 
 def transpose(
-    input: Tensor, dim0: Any = None, dim1: int | None = None, *, axes: Sequence[int] | None = None
+    input: Tensor, dim0: int | Sequence[int] | None = None, dim1: int | None = None, *, axes: Sequence[int] | None = None
 ) -> Tensor:
     """A view with two dimensions swapped; given all dimensions in one tuple, in that order.
 
@@ -474,15 +474,15 @@ def transpose(
     >>> ndgrad.transpose(ndgrad.zeros(2, 3, 4), 0, 2).shape
     ndgrad.Size([4, 3, 2])
     """
-    order = axes if axes is not None else dim0 if isinstance(dim0, (tuple, list)) else None
-    if order is not None:
+    if axes is not None or isinstance(dim0, (tuple, list)):
         if dim1 is not None or (axes is not None and dim0 is not None):
             raise TypeError("transpose() takes two dims, or one tuple with all of them. Give one or the other.")
+        order: Any = dim0 if axes is None else axes
         return permute(input, tuple(order))
     if dim0 is None or dim1 is None:
         raise TypeError("transpose() takes two dims to swap. Give both, or use t() for a matrix.")
-    ndim = input.ndim
-    return ops.transpose.eager(input, dim0=as_dim(dim0, ndim), dim1=as_dim(dim1, ndim))
+    ndim, first = input.ndim, operator.index(dim0)  # type: ignore[arg-type]  # a number, after the test above
+    return ops.transpose.eager(input, dim0=as_dim(first, ndim), dim1=as_dim(dim1, ndim))
 
 
 def swapaxes(input: Tensor, axis0: int, axis1: int) -> Tensor:

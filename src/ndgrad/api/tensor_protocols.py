@@ -14,7 +14,7 @@ import numpy as np
 from ndgrad.api.public import method
 from ndgrad.api.tensor_checks import NOT_AN_ARRAY, asked_by_sparse, only_element, real_scalar, scalar
 from ndgrad.arrays.precision import FLOATING
-from ndgrad.autograd.variable import Variable, np_dtype, wrap
+from ndgrad.autograd.variable import BareTensor, Variable, np_dtype, wrap
 from ndgrad.storage import batch_dims
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ndgrad._typing import Payload
 
 
-class PythonProtocols(Variable):
+class PythonProtocols(BareTensor):
     """The special methods of `Tensor` that are not operators.
 
     >>> import ndgrad
@@ -34,15 +34,10 @@ class PythonProtocols(Variable):
 
     __slots__ = ()
 
-    if TYPE_CHECKING:  # what Tensor and ndgrad.api add
-
-        def __getattr__(self, name: str) -> Any: ...
-        def __getitem__(self, index: Any) -> Any: ...
-        def __setitem__(self, index: Any, value: Any) -> None: ...
-        def __eq__(self, other: object) -> Any: ...
+    # `self` is Any where a method uses what `Tensor` adds to this class.
 
     @method
-    def __len__(self) -> int:
+    def __len__(self: Any) -> int:
         sizes = self.shape
         if not sizes:
             raise TypeError("len() of a 0-d tensor, which has no dimensions. It holds one element: use item().")
@@ -50,15 +45,17 @@ class PythonProtocols(Variable):
 
     def __iter__(self) -> Iterator[Self]:
         """The parts along the first dimension, as views that may be written."""
-        if not self.shape:
+        t: Any = self
+        if not t.shape:
             raise TypeError("iteration over a 0-d tensor, which has no dimensions. It holds one element: use item().")
-        return (self[i] for i in range(len(self)))
+        return (t[i] for i in range(len(t)))
 
     def __reversed__(self) -> Self:
-        return self.flip(0) if self.ndim else self
+        t: Any = self
+        return t.flip(0) if t.ndim else t
 
     @method
-    def __contains__(self, element: object) -> bool:
+    def __contains__(self: Any, element: object) -> bool:
         if not isinstance(element, (Variable, bool, int, float, complex, np.generic)):
             raise RuntimeError(
                 f"Tensor.__contains__ only supports Tensor or scalar, but you passed in a {type(element)}. Compare with == "
@@ -67,7 +64,7 @@ class PythonProtocols(Variable):
         return bool((self == element).any())
 
     @method
-    def __bool__(self) -> bool:
+    def __bool__(self: Any) -> bool:
         array = self._array
         if array.__class__ is np.bool_:
             return bool(array)
@@ -95,7 +92,7 @@ class PythonProtocols(Variable):
     def __complex__(self) -> complex:
         return complex(scalar(self))
 
-    def __index__(self) -> int:
+    def __index__(self: Any) -> int:
         if np_dtype(self).kind not in "iub" or self.numel() != 1:
             raise TypeError(
                 f"only integer tensors of a single element can be converted to an index, and this one has dtype {self.dtype} and "
@@ -104,7 +101,7 @@ class PythonProtocols(Variable):
         return int(only_element(self, "an index or a size"))
 
     @method
-    def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> npt.NDArray[Any]:
+    def __array__(self: Any, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> npt.NDArray[Any]:
         """Its memory as a NumPy array; raises where that would drop the graph."""
         if asked_by_sparse():
             return NOT_AN_ARRAY
@@ -135,7 +132,8 @@ class PythonProtocols(Variable):
 
     def __array_wrap__(self, array: Payload, context: tuple[Any, ...] | None = None, return_scalar: bool = False) -> Self:
         """What NumPy's functions that do not dispatch make of a result: a constant with the face of their argument."""
-        return wrap(self.face, array)
+        t: Any = self
+        return wrap(t.face, array)
 
     def __array_namespace__(self, /, *, api_version: str | None = None) -> ModuleType:
         """The array API standard's functions for this tensor: the module ndgrad.array_api."""
@@ -143,13 +141,13 @@ class PythonProtocols(Variable):
 
         return namespace(api_version)
 
-    def __dlpack_device__(self) -> tuple[int, int]:
+    def __dlpack_device__(self: Any) -> tuple[int, int]:
         from ndgrad.api.dlpack import dlpack_device
 
         return dlpack_device(self)
 
     def __dlpack__(
-        self,
+        self: Any,
         *,
         stream: int | None = None,
         max_version: tuple[int, int] | None = None,
@@ -161,16 +159,16 @@ class PythonProtocols(Variable):
 
         return to_capsule(self, stream, max_version, dl_device, copy)
 
-    def __format__(self, spec: str) -> str:
+    def __format__(self: Any, spec: str) -> str:
         if self.ndim == 0 and not self.is_meta and not batch_dims(self):
             return format(only_element(self, "format()"), spec)  # text has no derivative to lose
         return object.__format__(self, spec)
 
     @method
-    def __repr__(self) -> str:
+    def __repr__(self: Any) -> str:
         from ndgrad.api.text import tensor_text
 
-        return tensor_text(self)  # type: ignore[arg-type]  # Tensor is the one class made of this
+        return tensor_text(self)
 
     def __dir__(self) -> list[str]:
         return sorted(set(object.__dir__(self)) - {"volatile"})

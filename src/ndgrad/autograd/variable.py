@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import threading
 import weakref
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from ndgrad.autograd.modes import process, thread
 from ndgrad.autograd.node import FIRST, GENERAL, Edge, Node
 
 if TYPE_CHECKING:
+    from ndgrad._tensor import Tensor
     from ndgrad.autograd.versions import Storage
     from ndgrad.autograd.view import ViewInfo
 
@@ -64,8 +65,8 @@ class Meta:
         self.batch_level = 0  # of a tensor batched by vmap: the payload's dimension 0 is the batch
 
 
-class Variable:
-    """What the eager path makes; `ndgrad.Tensor` adds the methods."""
+class BareTensor:
+    """What the eager path reads and writes; `ndgrad.Tensor` adds the methods."""
 
     __slots__ = ("__dict__", "__weakref__", "_array", "_meta", "_node", "_storage")
 
@@ -74,9 +75,12 @@ class Variable:
     _storage: Storage | None
     _meta: Meta | None
 
-    if TYPE_CHECKING:
 
-        def __getattr__(self, name: str) -> Any: ...
+if TYPE_CHECKING:
+    # Nothing else is made of the bare class, so what is a Variable has a Tensor's attributes.
+    Variable: TypeAlias = Tensor
+else:
+    Variable = BareTensor
 
 
 new = object.__new__

@@ -227,9 +227,9 @@ class Optimizer:
                 self.state[p] = state
 
     def _update_parts(self, p: Any, grad: Any, state: State, group: Group) -> None:
-        from ndgrad import view_as_complex, view_as_real
+        from ndgrad import is_tensor, view_as_complex, view_as_real
 
-        views = {k: view_as_real(v) for k, v in state.items() if isinstance(v, Variable) and v.is_complex()}
+        views = {k: view_as_real(v) for k, v in state.items() if is_tensor(v) and v.is_complex()}
         parts = {**state, **views}
         self._update(view_as_real(p), view_as_real(grad), parts, group)
         for name, value in parts.items():
