@@ -79,7 +79,7 @@ def unchanged():
 
 STATE = b"}" + text("backward") + text("mine") + b"s"  # {"backward": "mine"}
 NAMED = [
-    "torch.Tensor", "ndgrad.numpy.array.Array", "ndgrad.nn.parameter.Parameter", "torch._utils._rebuild_tensor_v2", "torch.float32",
+    "torch.Tensor", "ndgrad.numpy.Array", "ndgrad.nn.parameter.Parameter", "torch._utils._rebuild_tensor_v2", "torch.float32",
     "torch.FloatStorage", "torch.storage.UntypedStorage", "collections.OrderedDict", "builtins.set", "torch.Size", "torch.device",
     "ndgrad.serialization._rebuild_as",
 ]  # fmt: skip

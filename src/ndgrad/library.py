@@ -12,7 +12,7 @@ early check that rules name only what there is; a place as a method; and samples
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -32,21 +32,40 @@ __all__ = [
     "remove",
 ]  # fmt: skip
 
+if TYPE_CHECKING:
+    from ndgrad.ops.table import _Word
+    from ndgrad.testing.check_op import Sample
+
+#: Rules of an op, as the manual in ndgrad.ops.table has them: by argument, jointly, or a word.
+Rules: TypeAlias = "Mapping[str, Callable[..., Any]] | Callable[..., Any] | str | _Word | None"
+
 
 class Registered(NamedTuple):
-    """One registered op: the function that users call, the op behind it, the method it has on tensors, and its samples."""
+    """One registered op: the function that users call, the op behind it, the method it has on tensors, and its samples.
+
+    >>> import ndgrad
+    >>> _ = ndgrad.library.elementwise("doc::twice", lambda np, x: x + x, x=lambda t: t + t, method="twice")
+    >>> ndgrad.library.registered()["doc::twice"].method
+    'twice'
+    >>> ndgrad.library.remove("doc::twice")
+    """
 
     function: Callable[..., Any]
     op: Op
     method: str | None
-    samples: tuple[Any, ...]
+    samples: tuple[Sample, ...]
 
 
 _registered: dict[str, Registered] = {}
 
 
 def registered() -> dict[str, Registered]:
-    """The ops registered so far, by name."""
+    """The ops registered so far, by name.
+
+    >>> import ndgrad
+    >>> isinstance(ndgrad.library.registered(), dict)
+    True
+    """
     return dict(_registered)
 
 
@@ -60,9 +79,9 @@ def elementwise(
     jvp: Mapping[str, Callable[..., Any]] | None = None,
     method: str | None = None,
     inplace: bool = True,
-    samples: Sequence[Any] = (),
+    samples: Sequence[Sample] = (),
     **partials: Callable[..., Any],
-) -> Callable[..., Any]:
+) -> Callable[..., Tensor]:
     """Register an elementwise op from its partial derivatives times `t`, one keyword per argument.
 
     Reverse mode, forward mode, batching and broadcasting follow. Where the function is not holomorphic on complex numbers, give `vjp` and
@@ -103,9 +122,9 @@ def op(
     args: str,
     forward: str | Callable[..., Any],
     *,
-    vjp: Any,
-    jvp: Any = None,
-    batch: Any,
+    vjp: Mapping[str, Callable[..., Any]] | Callable[..., Any] | _Word,
+    jvp: Rules = None,
+    batch: str | Callable[..., Any] | _Word,
     settings: Mapping[str, Any] | None = None,
     constant: str = "",
     optional: str = "",
@@ -114,10 +133,10 @@ def op(
     variadic: bool = False,
     view: bool = False,
     method: str | None = None,
-    samples: Sequence[Any] = (),
+    samples: Sequence[Sample] = (),
 ) -> Callable[..., Any]:
-    """Register an op of any kind. `vjp`, `jvp` and `batch` are what the table's manual says; say NOT_DIFFERENTIABLE or DATA_DEPENDENT
-    where there is none.
+    """Register an op of any kind. `vjp`, `jvp` and `batch` are what the manual in `ndgrad.ops.table` says; say
+    NOT_DIFFERENTIABLE or DATA_DEPENDENT where there is none.
 
     >>> import ndgrad
     >>> def moment(np, x, *, order):
@@ -178,7 +197,7 @@ def _own_modules() -> frozenset[str]:
     return frozenset(module.name for module in pkgutil.iter_modules(ops.__path__))
 
 
-def _publish(name: str, made: Op, function: Callable[..., Any], method: str | None, samples: Sequence[Any]) -> Callable[..., Any]:
+def _publish(name: str, made: Op, function: Callable[..., Any], method: str | None, samples: Sequence[Sample]) -> Callable[..., Any]:
     if method is not None and (not method.isidentifier() or hasattr(Tensor, method)):
         del _table.table[made.name]
         raise ValueError(f"{name}: tensors have {method!r} already, or it is no name. Choose another for method=.")
@@ -192,7 +211,14 @@ def _publish(name: str, made: Op, function: Callable[..., Any], method: str | No
 
 
 def remove(name: str) -> None:
-    """Take a registered op away again, with its method. What was computed with it stays."""
+    """Take a registered op away again, with its method. What was computed with it stays.
+
+    >>> import ndgrad
+    >>> _ = ndgrad.library.elementwise("doc::half", lambda np, x: x / 2, x=lambda t: t / 2)
+    >>> ndgrad.library.remove("doc::half")
+    >>> "doc::half" in ndgrad.library.registered()
+    False
+    """
     entry = _registered.pop(name, None)
     if entry is None:
         raise KeyError(f"no op {name!r} is registered; there are {', '.join(_registered) or 'none'}")
@@ -222,7 +248,7 @@ def _saved_names(args: Sequence[str], settings: Mapping[str, Any], outputs: int)
     return {*args, *out, *facts, *settings, "ops"}
 
 
-def _check_forward(name: str, forward: Any) -> None:
+def _check_forward(name: str, forward: object) -> None:
     if isinstance(forward, str):
         if not hasattr(np, forward):
             raise ValueError(f"{name}: forward={forward!r} names a function of the array library, and NumPy has none. Give a function.")
@@ -230,7 +256,7 @@ def _check_forward(name: str, forward: Any) -> None:
         raise TypeError(f"{name}: forward is {type(forward).__name__}. Give a function of arrays, or the name of one of NumPy's.")
 
 
-def _check_rules(name: str, kind: str, rules: Any, args: Sequence[str], single: set[str], joint: set[str]) -> None:
+def _check_rules(name: str, kind: str, rules: Rules, args: Sequence[str], single: set[str], joint: set[str]) -> None:
     if isinstance(rules, Mapping):
         for arg, rule in rules.items():
             if arg not in args:
@@ -244,7 +270,7 @@ def _check_rules(name: str, kind: str, rules: Any, args: Sequence[str], single: 
         )
 
 
-def _check_rule(name: str, which: str, rule: Any, known: set[str]) -> None:
+def _check_rule(name: str, which: str, rule: Callable[..., Any], known: set[str]) -> None:
     """A rule names what it needs; what there is not would only be found out in backward."""
     try:
         wanted = _table.parameter_names(rule)
@@ -278,11 +304,19 @@ def checks(name: str | None = None) -> Iterator[tuple[str, Callable[[], None]]]:
                     yield f"{registered_as}[{number}] {what}", run
 
 
-def check(function: str | Callable[..., Any], *samples: Any) -> list[str]:
+def check(function: str | Callable[..., Any], *samples: Sample) -> list[str]:
     """Check everything that the table promises of a registered op, on the given samples or on its own; what ran is returned.
 
-    Values against the sample's reference, forward mode against differences, reverse mode as its transpose, second derivatives, batching
-    against a loop.
+    Values against the sample's reference, forward mode against differences, reverse mode as its transpose, second
+    derivatives, batching against a loop.
+
+    >>> import numpy as np, ndgrad
+    >>> from ndgrad.testing import Sample
+    >>> _ = ndgrad.library.elementwise("doc::cube", lambda np, x: x * x * x, x=lambda t, x: 3.0 * t * x * x)
+    >>> ran = ndgrad.library.check("doc::cube", Sample((np.array([0.5, 2.0]),), reference=lambda x: x**3))
+    >>> len(ran) > 3
+    True
+    >>> ndgrad.library.remove("doc::cube")
     """
     name = function if isinstance(function, str) else next((n for n, e in _registered.items() if e.function is function), None)
     if name is None or name not in _registered:

@@ -16,7 +16,7 @@ import zipfile
 from collections import OrderedDict
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import IO, TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 import numpy as np
 
@@ -28,7 +28,16 @@ from ndgrad.plain_pickle import Callee, PlainUnpickler, UsersError, set_attribut
 from ndgrad.sizes import Size
 from ndgrad.storage import UntypedStorage, contiguous_strides, flat_bytes, memory_of, owner_of, pointer, shared_storage, window
 
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from ndgrad._typing import Device, Dtype
+    from ndgrad.nn.parameter import Parameter
+
 __all__ = ["load", "save"]
+
+#: Where loaded tensors go: a device, a dict from device to device, or a function of storage and device.
+MapLocation: TypeAlias = "Device | dict[str, Device] | Callable[[UntypedStorage, str], object]"
 
 _ALIGNMENT = 64
 _STORAGE_OF = {
@@ -45,7 +54,7 @@ class _Name:
     def __init__(self, module: str, name: str) -> None:
         self.module, self.name = module, name
 
-    def __call__(self, *args: Any) -> Any:
+    def __call__(self, *args: object) -> NoReturn:
         raise TypeError(f"{self.module}.{self.name} is a name for a file, not a function")
 
 
@@ -78,13 +87,13 @@ _PythonPickler: Any = vars(pickle)["_Pickler"]
 
 
 class _Pickler(_PythonPickler):  # type: ignore[misc]  # not in the stubs
-    def __init__(self, file: Any, protocol: int) -> None:
+    def __init__(self, file: IO[bytes], protocol: int) -> None:
         super().__init__(file, protocol)
         self.records: list[Any] = []  # the bytes, by key
         self.known: dict[tuple[int, str], _Memory] = {}
         self.alive: list[Any] = []  # what identities in `known` and in the memo stand for
 
-    def save(self, obj: Any, save_persistent_id: bool = True) -> None:
+    def save(self, obj: object, save_persistent_id: bool = True) -> None:
         if isinstance(obj, dtypes.dtype):
             obj = _torch(obj.name)
         if not isinstance(obj, _Name):
@@ -95,10 +104,10 @@ class _Pickler(_PythonPickler):  # type: ignore[misc]  # not in the stubs
             self.write(b"c" + obj.module.encode() + b"\n" + obj.name.encode() + b"\n")
             self.memoize(obj)
 
-    def persistent_id(self, obj: Any) -> Any:
+    def persistent_id(self, obj: object) -> tuple[Any, ...] | None:
         return obj.identity if isinstance(obj, _Memory) else None
 
-    def reducer_override(self, obj: Any) -> Any:
+    def reducer_override(self, obj: object) -> Any:
         if isinstance(obj, Tensor):
             return self._reduced(obj)
         if isinstance(obj, _Plain):
@@ -109,7 +118,7 @@ class _Pickler(_PythonPickler):  # type: ignore[misc]  # not in the stubs
             return _DEVICE, (obj.type,) if obj.index is None else (obj.type, obj.index)
         return NotImplemented
 
-    def _reduced(self, t: Any) -> Any:
+    def _reduced(self, t: Tensor) -> tuple[Any, ...]:
         from ndgrad.nn.parameter import Parameter, is_lazy
 
         if is_lazy(t):
@@ -125,8 +134,7 @@ class _Pickler(_PythonPickler):  # type: ignore[misc]  # not in the stubs
             return (_PARAMETER_WITH_STATE, (*given, attributes)) if attributes else (_PARAMETER, given)
         return _rebuild_as, (kind, inner, bool(t.requires_grad), attributes)
 
-    def _plain(self, t: Any) -> Any:
-        """A tensor's memory, and the window on it that the tensor is."""
+    def _plain(self, t: Tensor) -> tuple[Any, ...]:
         if isinstance(t._array, Variable):
             raise RuntimeError(
                 "ndgrad.save: a tensor inside a function transform (grad, vmap) has no values of its own. Return it from the transformed "
@@ -146,7 +154,7 @@ class _Pickler(_PythonPickler):  # type: ignore[misc]  # not in the stubs
             return _TENSOR, (*args, *flags)
         return _TENSOR_OF_DTYPE, (*args, dtypes.as_dtype(array.dtype), *flags)
 
-    def _memory(self, array: Any, name: str, where: str) -> tuple[_Memory, int, tuple[int, ...]]:
+    def _memory(self, array: NDArray[Any], name: str, where: str) -> tuple[_Memory, int, tuple[int, ...]]:
         size = array.itemsize
         owner = owner_of(array)
         distance = pointer(array) - pointer(owner) if array.size else 0
@@ -172,12 +180,15 @@ class _Pickler(_PythonPickler):  # type: ignore[misc]  # not in the stubs
 class _Plain:
     """Stands for the plain tensor inside a parameter or another class's tensor, without its class."""
 
-    def __init__(self, t: Any) -> None:
+    def __init__(self, t: Tensor) -> None:
         self.tensor = t
 
 
-def save(obj: Any, f: Any, pickle_protocol: int = 2) -> None:
+def save(obj: object, f: str | os.PathLike[str] | IO[bytes], pickle_protocol: int = 2) -> None:
     """Write an object (a tensor, a state dict, nested containers of them, a whole module) to a file.
+
+    Files of tensors and containers can be read by `torch.load`, for which an `Array` is a tensor like any other; other objects
+    are pickled and need `weights_only=False` to load.
 
     >>> import io, ndgrad
     >>> file = io.BytesIO()
@@ -185,9 +196,6 @@ def save(obj: Any, f: Any, pickle_protocol: int = 2) -> None:
     >>> _ = file.seek(0)
     >>> ndgrad.load(file)
     {'weight': tensor([1., 1.])}
-
-    Files of tensors and containers can be read by `torch.load`, for which an `Array` is a tensor like any other; other objects are
-    pickled and need `weights_only=False` to load.
     """
     pickled = io.BytesIO()
     pickler = _Pickler(pickled, pickle_protocol)
@@ -204,7 +212,7 @@ def save(obj: Any, f: Any, pickle_protocol: int = 2) -> None:
         _write(archive, f"{stem}/version", b"3\n")
 
 
-def _write(archive: zipfile.ZipFile, name: str, data: Any) -> None:
+def _write(archive: zipfile.ZipFile, name: str, data: bytes | memoryview) -> None:
     """One record, padded so that its bytes begin at a multiple of the alignment: then a file can be mapped into memory."""
     info = zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0))
     info.file_size = len(data)
@@ -222,21 +230,23 @@ def _write(archive: zipfile.ZipFile, name: str, data: Any) -> None:
 class _Bytes:
     """The memory of tensors that are being loaded, and where they are to go."""
 
-    def __init__(self, raw: Any, dtype: str | None, where: Any) -> None:
+    def __init__(self, raw: NDArray[np.uint8], dtype: str | None, where: Device) -> None:
         self.raw, self.dtype, self.where = raw, dtype, where
 
 
 class _Memories:
     """The memory in an archive, read when first a tensor names it."""
 
-    def __init__(self, archive: _Archive, map_location: Any, mapped_from: Any) -> None:
+    def __init__(
+        self, archive: _Archive, map_location: MapLocation, mapped_from: str | os.PathLike[str] | None
+    ) -> None:
         self.archive, self.map_location, self.mapped_from = archive, map_location, mapped_from
         self.swapped = archive.has("byteorder") and archive.read("byteorder") != sys.byteorder.encode()
-        self.read: dict[str, Any] = {}
+        self.read: dict[str, NDArray[np.uint8]] = {}
         # Memory in which a conjugation or a change of sign that torch had put off is carried out, by what was read and how.
-        self.resolved: dict[tuple[int, str, bool, bool], Any] = {}
+        self.resolved: dict[tuple[int, str, bool, bool], NDArray[np.uint8]] = {}
 
-    def fetch(self, identity: Any) -> _Bytes:
+    def fetch(self, identity: object) -> _Bytes:
         if type(identity) is not tuple or len(identity) < 4 or identity[0] != "storage" or type(identity[2]) is not str:
             raise pickle.UnpicklingError("something in the file stands where memory should be named. The file is damaged.")
         _, storage, key, where = identity[:4]
@@ -250,13 +260,15 @@ class _Memories:
             self.read[key] = raw
         return _Bytes(self.read[key], name, _place(self.map_location, where, self.read[key]))
 
-    def _raw(self, key: str) -> Any:
+    def _raw(self, key: str) -> NDArray[np.uint8]:
         record = f"data/{key}"
         if self.mapped_from is not None:
             return _mapped(self.mapped_from, self.archive, record)
         return np.frombuffer(bytearray(self.archive.read(record)), np.uint8)
 
-    def tensor(self, memory: Any, offset: Any, size: Any, stride: Any, requires_grad: Any = False, hooks: Any = None, *rest: Any) -> Any:
+    def tensor(
+        self, memory: object, offset: Any, size: Any, stride: Any, requires_grad: object = False, hooks: object = None, *rest: Any
+    ) -> Tensor:
         """What torch's _rebuild_tensor does, in its second and third version: after the hooks, the third has a dtype, and either may
         have a dict of flags."""
         dims = (*size, *stride) if type(size) in _DIMS and type(stride) in _DIMS else (None,)
@@ -280,7 +292,7 @@ class _Memories:
             made = made.to(memory.where)
         return _requiring(made, requires_grad)
 
-    def _resolved(self, raw: Any, name: str, conj: bool, neg: bool) -> Any:
+    def _resolved(self, raw: NDArray[np.uint8], name: str, conj: bool, neg: bool) -> NDArray[np.uint8]:
         """Memory with what torch puts off carried out, all of it at once: so tensors that shared it still do, and a tensor that repeats
         its elements costs no more than they do. Tensors without the flag keep the memory as it was read."""
         if not (conj or neg):
@@ -302,13 +314,13 @@ _DIMS = (tuple, list, Size)
 _IS_ARRAY = "ndgrad.Array"
 
 
-def _array_class() -> Any:
+def _array_class() -> type[Tensor]:
     from ndgrad.numpy._array import Array  # a namespace over this layer
 
     return Array
 
 
-def _requiring(made: Any, requires_grad: bool) -> Any:
+def _requiring(made: Tensor, requires_grad: bool) -> Tensor:
     if requires_grad:
         if not (made.dtype.is_floating_point or made.dtype.is_complex):
             raise pickle.UnpicklingError(f"a tensor of {made.dtype} in the file requires a gradient. The file is damaged.")
@@ -317,10 +329,12 @@ def _requiring(made: Any, requires_grad: bool) -> Any:
 
 
 # How an object from a file gets its attributes: `set_attributes`, or the same without its checks.
-_Give = Callable[[Any, Any], None]
+_Give: TypeAlias = Callable[[Any, Any], None]
 
 
-def _rebuild_parameter(give: _Give, data: Any, requires_grad: Any = True, hooks: Any = None, state: Any = None) -> Any:
+def _rebuild_parameter(
+    give: _Give, data: object, requires_grad: object = True, hooks: object = None, state: object = None
+) -> Parameter:
     from ndgrad.nn.parameter import Parameter
 
     if not isinstance(data, Tensor) or type(requires_grad) is not bool:
@@ -331,12 +345,12 @@ def _rebuild_parameter(give: _Give, data: Any, requires_grad: Any = True, hooks:
     return made
 
 
-def _rebuild_as(kind: Any, data: Any, requires_grad: Any, attributes: Any) -> Any:
+def _rebuild_as(kind: object, data: object, requires_grad: object, attributes: object) -> Tensor:
     """A tensor of another class over the memory of a plain one."""
     return _rebuild_class(_give_all, kind, data, requires_grad, attributes)
 
 
-def _rebuild_class(give: _Give, kind: Any, data: Any, requires_grad: Any, attributes: Any) -> Any:
+def _rebuild_class(give: _Give, kind: object, data: object, requires_grad: object, attributes: object) -> Tensor:
     if not (isinstance(kind, type) and issubclass(kind, Tensor) and isinstance(data, Tensor) and type(requires_grad) is bool):
         raise pickle.UnpicklingError(f"a tensor in the file is a {type(data).__name__} of a class that is none. The file is damaged.")
     made = wrap(kind, data._array)
@@ -345,7 +359,7 @@ def _rebuild_class(give: _Give, kind: Any, data: Any, requires_grad: Any, attrib
     return made
 
 
-def _rebuild_from_type(give: _Give, function: Any, kind: Any, args: Any, state: Any) -> Any:
+def _rebuild_from_type(give: _Give, function: Any, kind: object, args: object, state: object) -> Tensor:
     call = function.call if type(function) is Callee else function if give is _give_all else None
     if call is None or type(args) is not tuple:
         raise pickle.UnpicklingError(f"a tensor in the file is made by a {type(function).__name__}. The file is damaged.")
@@ -354,7 +368,7 @@ def _rebuild_from_type(give: _Give, function: Any, kind: Any, args: Any, state: 
     return made
 
 
-def _rebuild_uninitialized(kind: Any, requires_grad: Any, device: Any, dtype: Any) -> Any:
+def _rebuild_uninitialized(kind: Any, requires_grad: object, device: Device, dtype: Dtype) -> Tensor:
     from ndgrad.nn import parameter
 
     if not any(kind is known for known in (parameter.UninitializedParameter, parameter.UninitializedBuffer)):
@@ -400,7 +414,7 @@ def _names(memories: _Memories, give: _Give) -> dict[str, Any]:
 class _TrustingUnpickler(pickle.Unpickler):
     """Python's own, which runs what a file says, but for the names of torch's: torch need not be there."""
 
-    def __init__(self, file: Any, names: dict[str, Any], fetch: Callable[[Any], Any]) -> None:
+    def __init__(self, file: IO[bytes], names: dict[str, Any], fetch: Callable[[object], _Bytes]) -> None:
         super().__init__(file)
         self.names, self.fetch = names, fetch
 
@@ -412,19 +426,32 @@ class _TrustingUnpickler(pickle.Unpickler):
             return super().find_class(module, name)
         return found.call if type(found) is Callee else found
 
-    def persistent_load(self, identity: Any) -> Any:
+    def persistent_load(self, identity: object) -> _Bytes:
         return self.fetch(identity)
 
 
-def load(f: Any, map_location: Any = None, weights_only: bool = True, mmap: bool = False) -> Any:
+def load(
+    f: str | os.PathLike[str] | IO[bytes],
+    map_location: MapLocation = None,
+    weights_only: bool = True,
+    mmap: bool = False,
+) -> Any:
     """Read what `ndgrad.save` or `torch.save` has written.
 
     `map_location` says where tensors go: a device, a dict from device to device, or a function of storage and device. Unless
-    `weights_only` is False, only tensors and plain containers are read, nothing in the file is run, and a small file cannot ask for much
-    memory. With `mmap`, tensors stay in the file until they are used; writing into them does not change it.
+    `weights_only` is False, only tensors and plain containers are read, nothing in the file is run, and a small file cannot
+    claim much memory. With `mmap`, tensors stay in the file until they are used; writing into them does not change it.
 
-    A file that is not there is a FileNotFoundError, one that is no archive a RuntimeError, and one that is damaged or holds anything else a
-    pickle.UnpicklingError.
+    A file that is not there is a FileNotFoundError, one that is no archive a RuntimeError, and one that is damaged or holds
+    anything else a pickle.UnpicklingError.
+
+    >>> import os, tempfile, ndgrad
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "weights.pt")
+    ...     ndgrad.save(ndgrad.nn.Linear(2, 1).state_dict(), path)
+    ...     state = ndgrad.load(path, map_location="cpu")
+    >>> list(state)
+    ['weight', 'bias']
     """
     if isinstance(f, (str, os.PathLike)):
         with open(f, "rb") as file:
@@ -434,7 +461,13 @@ def load(f: Any, map_location: Any = None, weights_only: bool = True, mmap: bool
     return _load(f, "the file", map_location, weights_only, None)
 
 
-def _load(file: Any, called: Any, map_location: Any, weights_only: bool, mapped_from: Any) -> Any:
+def _load(
+    file: IO[bytes],
+    called: str,
+    map_location: MapLocation,
+    weights_only: bool,
+    mapped_from: str | os.PathLike[str] | None,
+) -> Any:
     if not zipfile.is_zipfile(file):
         raise RuntimeError(f"ndgrad.load: {called} is not an archive that ndgrad.save or torch.save (1.6 or later) has written.")
     archive = _Archive(file, called, limited=weights_only)
@@ -456,7 +489,7 @@ class _Archive:
     limits leave room for those who do it afterwards.
     """
 
-    def __init__(self, file: Any, called: Any, limited: bool) -> None:
+    def __init__(self, file: IO[bytes], called: str, limited: bool) -> None:
         self.called = called
         try:
             self.zip = zipfile.ZipFile(file)
@@ -497,8 +530,7 @@ class _Archive:
         return pickle.UnpicklingError(f"ndgrad.load: {what} in {self.called} cannot be read: {error}. The file is damaged.")
 
 
-def _mapped(f: Any, archive: _Archive, record: str) -> Any:
-    """The bytes of a record, left in the file until they are used."""
+def _mapped(f: str | os.PathLike[str], archive: _Archive, record: str) -> NDArray[np.uint8]:
     info = archive.info(record)
     if info.compress_type != zipfile.ZIP_STORED:
         raise RuntimeError(f"ndgrad.load: {record} is compressed, and cannot be mapped. Pass mmap=False.")
@@ -514,8 +546,9 @@ def _mapped(f: Any, archive: _Archive, record: str) -> Any:
         raise archive._damaged(f"its record {record!r}", error) from error
 
 
-def _place(map_location: Any, where: str, raw: Any) -> Any:
+def _place(map_location: MapLocation, where: str, raw: NDArray[np.uint8]) -> Device:
     """The device that a tensor saved from `where` is to go to; None if it can stay on the CPU."""
+    wanted: Device
     if callable(map_location) and not isinstance(map_location, devices.device):
         try:
             answer = map_location(UntypedStorage(raw), where)

@@ -239,7 +239,8 @@ def scatter(
     tensor([[0., 0., 1.],
             [1., 0., 0.]])
     """
-    return deliver("scatter", _scatter("scatter", input, dim, index, src, value, reduce, False), out, input, src)
+    result = _scatter("scatter", input, dim, index, src, value, reduce, False)
+    return deliver("scatter", result, out, input, *(() if src is None else (src,)))
 
 
 @both_worlds

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, overload
 
 from ndgrad.autograd.engine import backward_from
 from ndgrad.autograd.hooks import retain_grad
@@ -12,6 +12,13 @@ from ndgrad.autograd.modes import thread
 from ndgrad.autograd.roots import root_gradients
 from ndgrad.autograd.variable import Variable, beside, np_dtype, requires_grad, wrap
 from ndgrad.ops.vocabulary import tensor_ops
+
+if TYPE_CHECKING:
+    from ndgrad._typing import Tensor
+    from ndgrad.autograd.graph import GradientEdge
+
+K = TypeVar("K")
+TensorOrEdge: TypeAlias = "Tensor | GradientEdge"
 
 
 def _as_list(value: Any) -> list[Any]:
@@ -21,14 +28,17 @@ def _as_list(value: Any) -> list[Any]:
 
 
 def backward(
-    tensors: Any,
-    grad_tensors: Any = None,
+    tensors: TensorOrEdge | Sequence[TensorOrEdge],
+    grad_tensors: Tensor | Sequence[Tensor | None] | None = None,
     retain_graph: bool | None = None,
     create_graph: bool = False,
-    grad_variables: Any = None,
-    inputs: Any = None,
+    grad_variables: Tensor | Sequence[Tensor | None] | None = None,
+    inputs: TensorOrEdge | Sequence[TensorOrEdge] | None = None,
 ) -> None:
     """Add the gradients of `tensors` to the `.grad` of the leaves (or of `inputs` alone).
+
+    `grad_tensors` are the gradients of the roots, 1 for those of one element. The graph is freed unless `retain_graph`; with
+    `create_graph` the gradients can be differentiated in turn.
 
     >>> import ndgrad
     >>> x = ndgrad.tensor([1.0, 2.0], requires_grad=True)
@@ -62,10 +72,38 @@ def backward(
     backward_from(roots, given, retain_graph=keep, create_graph=create_graph, inputs=wanted)
 
 
+@overload
 def grad(
-    outputs: Any,
+    outputs: TensorOrEdge | Sequence[TensorOrEdge],
+    inputs: TensorOrEdge | Sequence[TensorOrEdge],
+    grad_outputs: Tensor | Sequence[Tensor | None] | None = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    only_inputs: bool = True,
+    allow_unused: bool | None = None,
+    is_grads_batched: bool = False,
+    materialize_grads: bool = False,
+) -> tuple[Tensor, ...]: ...
+
+
+@overload
+def grad(
+    outputs: TensorOrEdge | Sequence[TensorOrEdge],
+    inputs: dict[K, Tensor],
+    grad_outputs: Tensor | Sequence[Tensor | None] | None = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    only_inputs: bool = True,
+    allow_unused: bool | None = None,
+    is_grads_batched: bool = False,
+    materialize_grads: bool = False,
+) -> dict[K, Tensor]: ...
+
+
+def grad(
+    outputs: TensorOrEdge | Sequence[TensorOrEdge],
     inputs: Any,
-    grad_outputs: Any = None,
+    grad_outputs: Tensor | Sequence[Tensor | None] | None = None,
     retain_graph: bool | None = None,
     create_graph: bool = False,
     only_inputs: bool = True,
@@ -73,7 +111,10 @@ def grad(
     is_grads_batched: bool = False,
     materialize_grads: bool = False,
 ) -> Any:
-    """The gradients of `outputs` with respect to `inputs`, without touching any `.grad`.
+    """The gradients of `outputs` with respect to `inputs`, without touching any `.grad`: a tuple, or for a dict of inputs a dict.
+
+    The gradient of an input that the outputs do not depend on is an error, with `allow_unused` None, and with
+    `materialize_grads` zeros. `is_grads_batched` takes `grad_outputs` with a batch in front, all at once.
 
     >>> import ndgrad
     >>> x = ndgrad.tensor(3.0, requires_grad=True)

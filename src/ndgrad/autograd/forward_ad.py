@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Mapping
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from ndgrad.arrays.library import library_of
 from ndgrad.arrays.precision import is_half, is_inexact
@@ -31,6 +31,9 @@ from ndgrad.autograd.versions import storage_of
 from ndgrad.autograd.view import tangents_of
 from ndgrad.ops.table import NOT_DIFFERENTIABLE, Op, parameter_names
 from ndgrad.ops.vocabulary import tensor_ops
+
+if TYPE_CHECKING:
+    from ndgrad._typing import Tensor
 
 
 class Interpreter(Protocol):
@@ -354,10 +357,16 @@ def _zeros(p: Any) -> Any:
 
 
 class UnpackedDualTensor(NamedTuple):
-    """A dual tensor taken apart."""
+    """A dual tensor taken apart; the tangent is None where there is none.
 
-    primal: Any
-    tangent: Any
+    >>> import ndgrad
+    >>> import ndgrad.autograd.forward_ad as forward_ad
+    >>> forward_ad.unpack_dual(ndgrad.ones(1))
+    UnpackedDualTensor(primal=tensor([1.]), tangent=None)
+    """
+
+    primal: Tensor
+    tangent: Tensor | None
 
 
 class dual_level(Mode):
@@ -415,7 +424,12 @@ def _open(modes: Modes, number: int) -> None:
 
 
 def enter_dual_level() -> int:
-    """Open a level and return its number; `dual_level()` is the safer form."""
+    """Open a level and return its number; `dual_level()` is the safer form.
+
+    >>> import ndgrad.autograd.forward_ad as forward_ad
+    >>> level = forward_ad.enter_dual_level()
+    >>> forward_ad.exit_dual_level(level=level)
+    """
     number, made = next_level_number(), modes().copy()
     _open(made, number)
     put(made)
@@ -424,7 +438,12 @@ def enter_dual_level() -> int:
 
 
 def exit_dual_level(*, level: int | None = None) -> None:
-    """Close the innermost level; the tangents of its tensors are gone."""
+    """Close the innermost level; the tangents of its tensors are gone.
+
+    >>> import ndgrad.autograd.forward_ad as forward_ad
+    >>> _ = forward_ad.enter_dual_level()
+    >>> forward_ad.exit_dual_level()
+    """
     stack = thread.dual_stack
     if not stack:
         raise RuntimeError("exit_dual_level: no dual level is open. Call enter_dual_level() first, or use `with dual_level():`.")
@@ -447,8 +466,16 @@ def current_level() -> int:
     return stack[-1] if stack else -1
 
 
-def make_dual(tensor: Any, tangent: Any, *, level: int | None = None) -> Any:
-    """A view of `tensor` that carries `tangent`, whose memory is used as it is if it lies as the tensor's does."""
+def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> Tensor:
+    """A view of `tensor` that carries `tangent`, whose memory is used as it is if it lies as the tensor's does.
+
+    >>> import ndgrad
+    >>> import ndgrad.autograd.forward_ad as forward_ad
+    >>> with forward_ad.dual_level():
+    ...     x = forward_ad.make_dual(ndgrad.tensor(3.0), ndgrad.tensor(1.0))
+    ...     forward_ad.unpack_dual(x * x).tangent
+    tensor(6.)
+    """
     for name, t in (("tensor", tensor), ("tangent", tangent)):
         if not isinstance(t, Variable):
             raise TypeError(f"make_dual: the {name} is {type(t).__name__}. Wrap it with ndgrad.as_tensor(...).")
@@ -482,8 +509,16 @@ def make_dual(tensor: Any, tangent: Any, *, level: int | None = None) -> Any:
     return dual
 
 
-def unpack_dual(tensor: Any, *, level: int | None = None) -> UnpackedDualTensor:
-    """The primal of a tensor and its tangent, which is None if it has none."""
+def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTensor:
+    """The primal of a tensor and its tangent, which is None if it has none.
+
+    >>> import ndgrad
+    >>> import ndgrad.autograd.forward_ad as forward_ad
+    >>> with forward_ad.dual_level():
+    ...     y = forward_ad.make_dual(ndgrad.tensor(0.0), ndgrad.tensor(2.0)).sin()
+    ...     forward_ad.unpack_dual(y)
+    UnpackedDualTensor(primal=tensor(0.), tangent=tensor(2.))
+    """
     if not isinstance(tensor, Variable):
         raise TypeError(f"unpack_dual: expected a tensor, and got {type(tensor).__name__}.")
     number = _open_number("unpack_dual", level) or innermost_dual((tensor,))  # of another thread's level

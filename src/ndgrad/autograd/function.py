@@ -14,7 +14,7 @@ from __future__ import annotations
 import functools
 import warnings
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 from ndgrad._tensor import Tensor
 from ndgrad.arrays.precision import is_inexact
@@ -47,6 +47,8 @@ from ndgrad.debug.overwritten import freed_error
 from ndgrad.debug.source_lines import remember_call
 from ndgrad.ops.shape import alias
 from ndgrad.ops.vocabulary import RawOps
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 class FunctionNode(MultiNode, FunctionCtx):
@@ -510,15 +512,36 @@ def _rewrite_history(node: FunctionNode, number: int, o: Any, is_first: bool) ->
 
 
 class InplaceFunction(Function):
-    """A Function with an `inplace` flag, kept for old code."""
+    """A Function with an `inplace` flag, kept for old code.
+
+    >>> import ndgrad
+    >>> issubclass(ndgrad.autograd.function.InplaceFunction, ndgrad.autograd.Function)
+    True
+    """
 
     def __init__(self, inplace: bool = False) -> None:
         super().__init__()
         self.inplace = inplace
 
 
-def once_differentiable(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Decorate a backward that cannot be differentiated: a double backward through it raises instead of being wrong."""
+def once_differentiable(function: F) -> F:
+    """Decorate a backward that cannot be differentiated: a double backward through it raises instead of being wrong.
+
+    >>> import ndgrad
+    >>> class Exp(ndgrad.autograd.Function):
+    ...     @staticmethod
+    ...     def forward(ctx, x):
+    ...         ctx.result = x.exp()
+    ...         return ctx.result
+    ...     @staticmethod
+    ...     @ndgrad.autograd.function.once_differentiable
+    ...     def backward(ctx, g):
+    ...         return g * ctx.result
+    >>> x = ndgrad.zeros(1, requires_grad=True)
+    >>> Exp.apply(x).backward()
+    >>> x.grad
+    tensor([1.])
+    """
 
     @functools.wraps(function)
     def wrapper(ctx: Any, *args: Any) -> Any:
@@ -539,7 +562,7 @@ def once_differentiable(function: Callable[..., Any]) -> Callable[..., Any]:
         found = delay_error(outputs if isinstance(outputs, tuple) else (outputs,), message, ctx)
         return found if isinstance(outputs, tuple) else found[0]
 
-    return wrapper
+    return wrapper  # type: ignore[return-value]  # the same signature
 
 
 def delay_error(values: tuple[Any, ...], message: str, ctx: Any) -> tuple[Any, ...]:

@@ -1,14 +1,14 @@
 """torch's older functional interface: vjp, jvp, vhp, hvp, jacobian, hessian, by the engine alone.
 
 The functions run `func` on fresh leaves, so tensors that it closes over play no part, and differentiate with `autograd.grad`.
-`strict` asks to be told when a derivative is zero because nothing depends on anything. New code is better off with ndgrad.func.
+`strict` makes it an error that a derivative is zero because nothing depends on anything. New code is better off with ndgrad.func.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from ndgrad.arrays.precision import is_inexact
 from ndgrad.autograd.calls import grad
@@ -18,7 +18,12 @@ from ndgrad.func.jacobian import _basis as basis
 from ndgrad.func.jacobian import jacfwd, jacrev
 from ndgrad.ops.vocabulary import tensor_ops
 
+if TYPE_CHECKING:
+    from ndgrad._typing import Tensor
+
 Tensors = tuple[Any, ...]
+In = TypeVar("In", bound="Tensor | tuple[Tensor, ...]")
+Out = TypeVar("Out", bound="Tensor | tuple[Tensor, ...]")
 
 _STRATEGIES = ("forward-mode", "reverse-mode")
 
@@ -26,7 +31,9 @@ _STRATEGIES = ("forward-mode", "reverse-mode")
 # ----- products ---------------------------------------------------------------------------------------------------------
 
 
-def vjp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False) -> tuple[Any, Any]:
+def vjp(
+    func: Callable[..., Out], inputs: In, v: Out | None = None, create_graph: bool = False, strict: bool = False
+) -> tuple[Out, In]:
     """The outputs of `func`, and the product of `v` with its Jacobian.
 
     >>> import ndgrad
@@ -47,11 +54,18 @@ def vjp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool
     return _result(outputs, single_output, create_graph), _result(_filled(grads, args), single_input, create_graph)
 
 
-def jvp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False) -> tuple[Any, Any]:
+def jvp(
+    func: Callable[..., Out], inputs: In, v: In | None = None, create_graph: bool = False, strict: bool = False
+) -> tuple[Out, Out]:
     """The outputs of `func`, and the product of its Jacobian with `v`.
 
     By two backward passes (the product with the Jacobian is the derivative of the product with its transpose), so that functions
     without a forward-mode rule can be used too; `ndgrad.func.jvp` is quicker.
+
+    >>> import ndgrad
+    >>> x, v = ndgrad.tensor([1.0, 2.0]), ndgrad.tensor([1.0, 0.0])
+    >>> ndgrad.autograd.functional.jvp(lambda x: x**2, x, v)
+    (tensor([1., 4.]), tensor([2., 0.]))
     """
     with enable_grad():
         _, args = _inputs("jvp", inputs, create_graph)
@@ -66,8 +80,16 @@ def jvp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool
     return _result(outputs, single_output, create_graph), _result(_filled(found, outputs), single_output, create_graph)
 
 
-def vhp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False) -> tuple[Any, Any]:
-    """The output of a scalar function, and the product of `v` with its Hessian."""
+def vhp(
+    func: Callable[..., Tensor], inputs: In, v: In | None = None, create_graph: bool = False, strict: bool = False
+) -> tuple[Tensor, In]:
+    """The output of a scalar function, and the product of `v` with its Hessian.
+
+    >>> import ndgrad
+    >>> x, v = ndgrad.tensor([1.0, 2.0]), ndgrad.tensor([1.0, 1.0])
+    >>> ndgrad.autograd.functional.vhp(lambda x: (x**3).sum(), x, v)
+    (tensor(9.), tensor([ 6., 12.]))
+    """
     with enable_grad():
         single_input, args = _inputs("vhp", inputs, create_graph)
         tangents = _input_vectors("vhp", v, inputs, args)
@@ -80,8 +102,16 @@ def vhp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool
     return _result((output,), True, create_graph), _result(_filled(found, args), single_input, create_graph)
 
 
-def hvp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False) -> tuple[Any, Any]:
-    """The output of a scalar function, and the product of its Hessian with `v`. `vhp` is the same by symmetry, and quicker."""
+def hvp(
+    func: Callable[..., Tensor], inputs: In, v: In | None = None, create_graph: bool = False, strict: bool = False
+) -> tuple[Tensor, In]:
+    """The output of a scalar function, and the product of its Hessian with `v`. `vhp` is the same by symmetry, and quicker.
+
+    >>> import ndgrad
+    >>> x, v = ndgrad.tensor([1.0, 2.0]), ndgrad.tensor([1.0, 0.0])
+    >>> ndgrad.autograd.functional.hvp(lambda x: (x**3).sum(), x, v)
+    (tensor(9.), tensor([6., 0.]))
+    """
     with enable_grad():
         single_input, args = _inputs("hvp", inputs, create_graph)
         tangents = _input_vectors("hvp", v, inputs, args)
@@ -107,6 +137,28 @@ def _grad_of_products(pulled: Tensors, dummies: Tensors, tangents: Tensors, crea
 
 
 # ----- whole matrices ---------------------------------------------------------------------------------------------------
+
+
+@overload
+def jacobian(
+    func: Callable[..., Tensor],
+    inputs: In,
+    create_graph: bool = False,
+    strict: bool = False,
+    vectorize: bool = False,
+    strategy: str = "reverse-mode",
+) -> In: ...
+
+
+@overload
+def jacobian(
+    func: Callable[..., tuple[Tensor, ...]],
+    inputs: In,
+    create_graph: bool = False,
+    strict: bool = False,
+    vectorize: bool = False,
+    strategy: str = "reverse-mode",
+) -> tuple[In, ...]: ...
 
 
 def jacobian(
@@ -140,6 +192,28 @@ def jacobian(
         rows = [tuple(b.detach() for b in blocks) for blocks in rows]
     per_output = tuple(blocks[0] if single_input else blocks for blocks in rows)
     return per_output[0] if single_output else per_output
+
+
+@overload
+def hessian(
+    func: Callable[..., Tensor],
+    inputs: Tensor,
+    create_graph: bool = False,
+    strict: bool = False,
+    vectorize: bool = False,
+    outer_jacobian_strategy: str = "reverse-mode",
+) -> Tensor: ...
+
+
+@overload
+def hessian(
+    func: Callable[..., Tensor],
+    inputs: tuple[Tensor, ...],
+    create_graph: bool = False,
+    strict: bool = False,
+    vectorize: bool = False,
+    outer_jacobian_strategy: str = "reverse-mode",
+) -> tuple[tuple[Tensor, ...], ...]: ...
 
 
 def hessian(
@@ -201,6 +275,7 @@ def _rows(name: str, number: int, output: Any, args: Tensors, create_graph: bool
     size = math.prod(output.shape)
     if not requires_grad(output) or not size:
         return tuple(_zeros(t, tuple(output.shape)) for t in args)
+    found: Tensors
     if vectorize:
         found = grad(output, args, _basis(output), retain_graph=True, create_graph=create_graph, allow_unused=True, is_grads_batched=True)
     else:

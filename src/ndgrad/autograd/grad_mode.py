@@ -137,7 +137,7 @@ class _GradMode(Mode):
 
 
 class no_grad(_GradMode):
-    """A context in which nothing is recorded.
+    """A context, or decorator, in which nothing is recorded.
 
     >>> import ndgrad
     >>> x = ndgrad.ones(2, requires_grad=True)
@@ -151,7 +151,14 @@ class no_grad(_GradMode):
 
 
 class enable_grad(_GradMode):
-    """A context in which ops are recorded again inside no_grad."""
+    """A context, or decorator, in which ops are recorded again inside no_grad.
+
+    >>> import ndgrad
+    >>> x = ndgrad.ones(2, requires_grad=True)
+    >>> with ndgrad.no_grad(), ndgrad.enable_grad():
+    ...     (x * 2).requires_grad
+    True
+    """
 
     value = True
 
@@ -207,7 +214,13 @@ class ContextSwitch(Switch):
 
 
 class set_grad_enabled(ContextSwitch):
-    """Switch recording on or off, at once; as a context, until the block ends."""
+    """Switch recording on or off, at once; as a context, until the block ends.
+
+    >>> import ndgrad
+    >>> with ndgrad.set_grad_enabled(False):
+    ...     ndgrad.is_grad_enabled()
+    False
+    """
 
     def assign(self, modes: Modes, value: bool) -> None:
         _record(modes, value)
@@ -217,7 +230,14 @@ class set_grad_enabled(ContextSwitch):
 
 
 class inference_mode(Mode):
-    """A context without recording and without version tracking; its tensors can never take part in autograd."""
+    """A context, or decorator, without recording and without version tracking; its tensors never take part in autograd.
+
+    >>> import ndgrad
+    >>> with ndgrad.inference_mode():
+    ...     y = ndgrad.ones(2) * 2
+    >>> y.is_inference()
+    True
+    """
 
     def __new__(cls, mode: Any = True) -> Any:
         made = super().__new__(cls)
@@ -244,11 +264,22 @@ def _recorded_in(modes: Modes) -> bool:
 
 
 def is_grad_enabled() -> bool:
-    """Whether this context records (outside inference mode)."""
+    """Whether this context records (outside inference mode).
+
+    >>> import ndgrad
+    >>> ndgrad.is_grad_enabled()
+    True
+    """
     return _recorded_in(modes())
 
 
 def is_inference_mode_enabled() -> bool:
+    """Whether this context is one of `inference_mode`.
+
+    >>> import ndgrad
+    >>> ndgrad.is_inference_mode_enabled()
+    False
+    """
     return thread.inference
 
 
@@ -281,6 +312,12 @@ class set_multithreading_enabled(FieldSwitch):
 
 
 def is_multithreading_enabled() -> bool:
+    """What `set_multithreading_enabled` has set; True unless it was called.
+
+    >>> import ndgrad
+    >>> ndgrad.autograd.is_multithreading_enabled()
+    True
+    """
     return thread.multithreading
 
 
@@ -295,6 +332,12 @@ class _force_original_view_tracking(FieldSwitch):
 
 
 def is_view_replay_enabled() -> bool:
+    """What torch's switch of view tracking is set to.
+
+    >>> import ndgrad
+    >>> ndgrad.autograd.is_view_replay_enabled()
+    False
+    """
     return thread.view_replay
 
 

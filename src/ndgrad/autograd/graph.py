@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ndgrad.autograd.callbacks import (
     current_execution_order,
@@ -27,6 +27,9 @@ from ndgrad.autograd.traversal import iterate_nodes
 from ndgrad.autograd.variable import AccumulateGrad, Variable, accumulator, edge, recorded
 from ndgrad.autograd.versions import storage_of
 
+if TYPE_CHECKING:
+    from ndgrad._typing import Tensor
+
 __all__ = [
     "GradientEdge", "Node", "allow_mutation_on_saved_tensors", "current_execution_order", "current_graph_task_id", "current_node",
     "disable_saved_tensors_hooks", "get_gradient_edge", "increment_version", "queue_callback", "register_multi_grad_hook",
@@ -38,6 +41,12 @@ class GradientEdge(NamedTuple):
     """A place in the graph that gradients flow to: usable as a root of backward, or as an input of grad, without its tensor.
 
     It keeps the graph behind it alive, but not the tensor's values. `ownership_token` is None; torch has the field.
+
+    >>> import ndgrad
+    >>> x = ndgrad.ones(2, requires_grad=True)
+    >>> edge = ndgrad.autograd.graph.get_gradient_edge(x * 2)
+    >>> ndgrad.autograd.grad(edge, x, ndgrad.ones(2))
+    (tensor([2., 2.]),)
     """
 
     node: Node
@@ -46,11 +55,18 @@ class GradientEdge(NamedTuple):
 
     @property
     def input_nr(self) -> int:
+        """The number of the node's output, under torch's older name."""
         return self.output_nr
 
 
-def get_gradient_edge(tensor: Any) -> GradientEdge:
-    """The gradient edge of a tensor that requires grad."""
+def get_gradient_edge(tensor: Tensor) -> GradientEdge:
+    """The gradient edge of a tensor that requires grad.
+
+    >>> import ndgrad
+    >>> x = ndgrad.ones(2, requires_grad=True)
+    >>> ndgrad.autograd.graph.get_gradient_edge(x * 2).node.name()
+    'MulBackward0'
+    """
     found = edge(recorded(tensor))
     if found is None:
         raise RuntimeError(
@@ -59,7 +75,7 @@ def get_gradient_edge(tensor: Any) -> GradientEdge:
     return GradientEdge(edge_node(found), edge_number(found))
 
 
-def walk(*roots: Any) -> Iterator[Node]:
+def walk(*roots: Tensor | GradientEdge | Node) -> Iterator[Node]:
     """All nodes behind tensors, gradient edges or nodes, each once, from the outputs on. Works at any depth.
 
     >>> import ndgrad
@@ -71,8 +87,15 @@ def walk(*roots: Any) -> Iterator[Node]:
     return iterate_nodes(dict.fromkeys(found))
 
 
-def increment_version(tensor: Any) -> None:
-    """Note that the memory of a tensor (or of several) was written behind the library's back."""
+def increment_version(tensor: Tensor | Iterable[Tensor]) -> None:
+    """Note that the memory of a tensor (or of several) was written behind the library's back.
+
+    >>> import ndgrad
+    >>> x = ndgrad.ones(2)
+    >>> ndgrad.autograd.graph.increment_version(x)
+    >>> x._version
+    1
+    """
     for t in (tensor,) if isinstance(tensor, Variable) else tensor:
         storage_of(t).bump("increment_version")
 
@@ -158,7 +181,12 @@ class _Several:
         self.lock = make_lock()
 
 
-def register_multi_grad_hook(tensors: Sequence[Any], fn: Callable[..., Any], *, mode: str = "all") -> RemovableHandle:
+def register_multi_grad_hook(
+    tensors: Sequence[Tensor],
+    fn: Callable[[Sequence[Tensor | None]], object] | Callable[[Tensor], object],
+    *,
+    mode: str = "all",
+) -> RemovableHandle:
     """Call `fn` once per backward: with all gradients when the last has arrived ("all"), or with the first that arrives ("any").
 
     Only gradients that the pass computes are waited for; the others are None.

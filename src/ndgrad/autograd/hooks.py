@@ -20,11 +20,14 @@ import warnings
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable, MutableMapping
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from ndgrad.autograd.modes import process, restore, scope, thread
 from ndgrad.autograd.node import Node, extra_of, output_count
 from ndgrad.autograd.variable import AccumulateGrad, Variable, accumulator, meta_of, np_dtype, recorded, requires_grad, wrap
+
+if TYPE_CHECKING:
+    from ndgrad._typing import Tensor
 
 _numbers = itertools.count().__next__
 
@@ -101,7 +104,7 @@ def count_while_alive(owner: Any) -> Callable[[], Any]:
 # ----- registering -------------------------------------------------------------------------------------------------------
 
 
-def register_tensor_hook(t: Any, hook: Callable[[Any], Any]) -> RemovableHandle:
+def register_tensor_hook(t: Tensor, hook: Callable[[Any], Tensor | None]) -> RemovableHandle:
     """Call `hook` with the gradient of `t`; what it returns, if not None, takes the gradient's place."""
     t = recorded(t)
     if not requires_grad(t):

@@ -82,7 +82,7 @@ class saved_tensors_hooks(Block):
 
     level: int | None = None  # see SavedHooks
 
-    def __init__(self, pack_hook: Callable[[Any], Any], unpack_hook: Callable[[Any], Any]) -> None:
+    def __init__(self, pack_hook: Callable[[Tensor], Any], unpack_hook: Callable[[Any], Tensor]) -> None:
         self.pack_hook = pack_hook
         self.unpack_hook = unpack_hook
 
@@ -96,14 +96,26 @@ class saved_tensors_hooks(Block):
 
 
 class save_on_cpu(saved_tensors_hooks):
-    """A context in which saved tensors are kept on the CPU and brought back when needed."""
+    """A context in which saved tensors are kept on the CPU and brought back when needed.
+
+    >>> import ndgrad
+    >>> x = ndgrad.ones(2, requires_grad=True)
+    >>> with ndgrad.autograd.graph.save_on_cpu():
+    ...     y = (x * x).sum()
+    >>> y.backward()
+    """
 
     def __init__(self, pin_memory: bool = False, device_type: str = "cuda") -> None:
         super().__init__(lambda t: (t.device, t.cpu()), lambda packed: packed[1].to(packed[0]))
 
 
 class disable_saved_tensors_hooks(Mode):
-    """A context, or decorator, in which saved-tensor hooks may not be used; using them raises with `error_message`."""
+    """A context, or decorator, in which saved-tensor hooks may not be used; using them raises with `error_message`.
+
+    >>> import ndgrad
+    >>> with ndgrad.autograd.graph.disable_saved_tensors_hooks("no hooks here"):
+    ...     y = ndgrad.ones(2, requires_grad=True) * 2
+    """
 
     def __init__(self, error_message: str) -> None:
         super().__init__()

@@ -16,7 +16,7 @@ from __future__ import annotations
 import functools
 import weakref
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -35,8 +35,11 @@ from ndgrad.ops.fill import copy
 from ndgrad.ops.vocabulary import tensor_ops
 from ndgrad.pytree import tree_flatten, tree_leaves, tree_map, tree_unflatten
 
+if TYPE_CHECKING:
+    from ndgrad.func.transforms import P, R
 
-def functionalize(func: Callable[..., Any], *, remove: str = "mutations") -> Callable[..., Any]:
+
+def functionalize(func: Callable[P, R], *, remove: str = "mutations") -> Callable[P, R]:
     """`func` with its in-place ops replaced by out-of-place ones, of the same meaning: writes to arguments are seen by the caller.
 
     With `remove="mutations_and_views"`, views become copies too. The function may call `autograd.grad`, but not `backward`.

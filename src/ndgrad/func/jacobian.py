@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any, Concatenate, Literal, overload
 
 from ndgrad.arrays.library import library_of
 from ndgrad.arrays.precision import is_inexact
@@ -13,6 +13,36 @@ from ndgrad.autograd.variable import Variable, innermost_array, np_dtype, shape_
 from ndgrad.func.transforms import Argnums, _check_differentiable, _primals_and_tangents, _select, _substitute, grad, jvp, vjp, vmap
 from ndgrad.ops.vocabulary import tensor_ops
 from ndgrad.pytree import tree_flatten, tree_leaves, tree_map, tree_unflatten
+
+if TYPE_CHECKING:
+    from ndgrad._typing import Tensor
+    from ndgrad.func.transforms import Aux, Derivative, P, R, T, Ts
+
+
+@overload
+def jacrev(
+    func: Callable[Concatenate[T, P], Tensor],
+    argnums: Literal[0] = 0,
+    *,
+    has_aux: Literal[False] = False,
+    chunk_size: int | None = None,
+) -> Derivative[T, P, T]: ...
+
+
+@overload
+def jacrev(
+    func: Callable[Concatenate[T, P], tuple[Tensor, Aux]],
+    argnums: Literal[0] = 0,
+    *,
+    has_aux: Literal[True],
+    chunk_size: int | None = None,
+) -> Derivative[T, P, tuple[T, Aux]]: ...
+
+
+@overload
+def jacrev(
+    func: Callable[P, Any], argnums: Argnums = 0, *, has_aux: bool = False, chunk_size: int | None = None
+) -> Callable[P, Any]: ...
 
 
 def jacrev(
@@ -24,6 +54,9 @@ def jacrev(
     _preallocate_and_copy: bool = False,
 ) -> Callable[..., Any]:
     """The Jacobian by reverse mode: one vjp per output element. Good for few outputs.
+
+    Per output and input, a tensor of the output's shape followed by the input's; `chunk_size` bounds how many rows are
+    computed at once.
 
     >>> import ndgrad
     >>> ndgrad.func.jacrev(lambda x: x * x)(ndgrad.tensor([1.0, 2.0]))
@@ -70,10 +103,54 @@ def jacrev(
     return wrapper
 
 
+@overload
 def jacfwd(
-    func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False, *, randomness: str = "error", chunk_size: int | None = None
+    func: Callable[Concatenate[T, P], Tensor],
+    argnums: Literal[0] = 0,
+    has_aux: Literal[False] = False,
+    *,
+    randomness: str = "error",
+    chunk_size: int | None = None,
+) -> Derivative[T, P, T]: ...
+
+
+@overload
+def jacfwd(
+    func: Callable[Concatenate[T, P], tuple[Tensor, Aux]],
+    argnums: Literal[0] = 0,
+    *,
+    has_aux: Literal[True],
+    randomness: str = "error",
+    chunk_size: int | None = None,
+) -> Derivative[T, P, tuple[T, Aux]]: ...
+
+
+@overload
+def jacfwd(
+    func: Callable[P, Any],
+    argnums: Argnums = 0,
+    has_aux: bool = False,
+    *,
+    randomness: str = "error",
+    chunk_size: int | None = None,
+) -> Callable[P, Any]: ...
+
+
+def jacfwd(
+    func: Callable[..., Any],
+    argnums: Argnums = 0,
+    has_aux: bool = False,
+    *,
+    randomness: str = "error",
+    chunk_size: int | None = None,
 ) -> Callable[..., Any]:
-    """The Jacobian by forward mode: one jvp per input element. Good for few inputs."""
+    """The Jacobian by forward mode: one jvp per input element. Good for few inputs.
+
+    >>> import ndgrad
+    >>> ndgrad.func.jacfwd(lambda x: x * x)(ndgrad.tensor([1.0, 2.0]))
+    tensor([[2., 0.],
+            [0., 4.]])
+    """
     _check_chunk(chunk_size)
 
     @functools.wraps(func)
@@ -113,6 +190,16 @@ def jacfwd(
     return wrapper
 
 
+@overload
+def hessian(
+    func: Callable[Concatenate[Tensor, P], Tensor], argnums: Literal[0] = 0
+) -> Derivative[Tensor, P, Tensor]: ...
+
+
+@overload
+def hessian(func: Callable[P, Any], argnums: Argnums = 0) -> Callable[P, Any]: ...
+
+
 def hessian(func: Callable[..., Any], argnums: Argnums = 0) -> Callable[..., Any]:
     """The Hessian of a scalar function, forward over reverse.
 
@@ -124,12 +211,18 @@ def hessian(func: Callable[..., Any], argnums: Argnums = 0) -> Callable[..., Any
     return jacfwd(jacrev(func, argnums), argnums)
 
 
-def hvp(func: Callable[..., Any], primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> Any:
-    """The gradient's directional derivative: a Hessian-vector product at the cost of a few gradients."""
+def hvp(func: Callable[[T, *Ts], Tensor], primals: tuple[T, *Ts], tangents: tuple[T, *Ts]) -> T:
+    """The gradient's directional derivative: a Hessian-vector product at the cost of a few gradients.
+
+    >>> import ndgrad
+    >>> x, v = ndgrad.tensor([1.0, 2.0]), ndgrad.tensor([1.0, 0.0])
+    >>> ndgrad.func.hvp(lambda x: (x**3).sum(), (x,), (v,))
+    tensor([6., 0.])
+    """
     return jvp(grad(func), primals, tangents)[1]
 
 
-def linearize(func: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..., Any]]:
+def linearize(func: Callable[[*Ts], R], *primals: *Ts) -> tuple[R, Callable[[*Ts], R]]:
     """The value of `func` and its derivative at the primals as a linear function of tangents.
 
     `func` runs once, at the primals; the linear function may be called often, transformed and transposed.
@@ -154,7 +247,7 @@ def linearize(func: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..
     tangent, pull = vjp(tangent_of_output, *tree_unflatten([tensor_ops.zeros_like(p) for p in flat], spec))
     _, push = vjp(pull, tangent)
 
-    def linear(*tangents: Any) -> Any:
+    def linear(*tangents: *Ts) -> R:
         _primals_and_tangents("linearize", primals, tangents)
         for p, t in zip(flat, tree_leaves(tangents), strict=True):
             if np_dtype(p) != np_dtype(t):

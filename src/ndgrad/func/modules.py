@@ -10,7 +10,7 @@ import threading
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ndgrad.api.join import stack
 from ndgrad.autograd.grad_mode import no_grad
@@ -19,7 +19,11 @@ from ndgrad.autograd.variable import Variable
 from ndgrad.nn.modules.batchnorm import _BatchNorm
 
 if TYPE_CHECKING:
+    from ndgrad._typing import Tensor
+    from ndgrad.nn.modules.container import ModuleList
     from ndgrad.nn.modules.module import Module
+
+M = TypeVar("M", bound="Module")
 
 __all__ = ["functional_call", "replace_all_batch_norm_modules_", "stack_module_state"]
 
@@ -32,7 +36,7 @@ _locks_lock = make_lock()
 
 def functional_call(
     module: Module,
-    parameter_and_buffer_dicts: dict[str, Any] | Sequence[dict[str, Any]],
+    parameter_and_buffer_dicts: dict[str, Tensor] | Sequence[dict[str, Tensor]],
     args: Any = None,
     kwargs: dict[str, Any] | None = None,
     *,
@@ -41,16 +45,16 @@ def functional_call(
 ) -> Any:
     """Call a module with the given tensors in the places of its parameters and buffers; what is not given stays its own.
 
+    Names are those of `named_parameters()` and `named_buffers()`. With `tie_weights`, a tensor that the module has under several
+    names is replaced under all of them. With `strict`, all must be given and no others. If the module writes into a given
+    tensor, or assigns another under its name, the dict holds the new value afterwards.
+
     >>> import ndgrad
     >>> from ndgrad.func import functional_call, grad
     >>> module = ndgrad.nn.Linear(2, 1, bias=False)
     >>> x = ndgrad.tensor([[1.0, 3.0]])
     >>> grad(lambda weights: functional_call(module, weights, x).sum())({"weight": ndgrad.zeros(1, 2)})
     {'weight': tensor([[1., 3.]])}
-
-    Names are those of `named_parameters()` and `named_buffers()`. With `tie_weights`, a tensor that the module has under several
-    names is replaced under all of them. With `strict`, all must be given and no others. If the module writes into a given
-    tensor, or assigns another under its name, the dict holds the new value afterwards.
     """
     given = _merged(parameter_and_buffer_dicts)
     own = {
@@ -65,7 +69,7 @@ def functional_call(
         return module(*arguments, **(kwargs or {}))
 
 
-def _merged(dicts: Any) -> dict[str, Any]:
+def _merged(dicts: dict[str, Tensor] | Sequence[dict[str, Tensor]]) -> dict[str, Tensor]:
     """The dict itself if one was given (changes are to be seen in it), else all of them as one."""
     if isinstance(dicts, dict):
         return dicts
@@ -80,7 +84,7 @@ def _merged(dicts: Any) -> dict[str, Any]:
     return {name: value for d in dicts for name, value in d.items()}
 
 
-def _tied(own: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
+def _tied(own: dict[str, Tensor], given: dict[str, Tensor]) -> dict[str, Tensor]:
     """The given tensors, also under the other names of the tensors they replace."""
     names_of: dict[int, list[str]] = {}
     for name, tensor in own.items():
@@ -99,7 +103,7 @@ def _tied(own: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
     return values
 
 
-def _check_names(module: Any, own: dict[str, Any], values: dict[str, Any]) -> None:
+def _check_names(module: Module, own: dict[str, Tensor], values: dict[str, Tensor]) -> None:
     problems = [
         f"{what} key(s): " + ", ".join(repr(name) for name in names) + "."
         for what, names in (("Unexpected", [n for n in values if n not in own]), ("Missing", [n for n in own if n not in values]))
@@ -109,13 +113,13 @@ def _check_names(module: Any, own: dict[str, Any], values: dict[str, Any]) -> No
         raise RuntimeError(f"Error(s) in reparametrizing for {type(module).__name__}:\n\t" + "\n\t".join(problems))
 
 
-def _lock_of(module: Any) -> Any:
+def _lock_of(module: Module) -> threading.RLock:
     with _locks_lock:
         return _locks.setdefault(module, make_lock())
 
 
 @contextmanager
-def _swapped(module: Any, values: dict[str, Any], given: dict[str, Any]) -> Iterator[None]:
+def _swapped(module: Module, values: dict[str, Tensor], given: dict[str, Tensor]) -> Iterator[None]:
     before: list[tuple[str, Any, str, Any]] = []  # dotted name, the owner's dict, name there, what was there
     try:
         for name, value in values.items():
@@ -132,7 +136,7 @@ def _swapped(module: Any, values: dict[str, Any], given: dict[str, Any]) -> Iter
                 given[name] = now
 
 
-def _home(module: Any, name: str, value: Any) -> tuple[dict[str, Any], str]:
+def _home(module: Module, name: str, value: object) -> tuple[dict[str, Any], str]:
     """The dictionary in which the tensor of this dotted name is kept, and its name there."""
     if name == "":
         raise KeyError('tensor name can\'t be empty string "".')
@@ -152,7 +156,7 @@ def _home(module: Any, name: str, value: Any) -> tuple[dict[str, Any], str]:
 # ----- several models as one -------------------------------------------------------------------------------------------
 
 
-def stack_module_state(models: Sequence[Module] | Any) -> tuple[dict[str, Any], dict[str, Any]]:
+def stack_module_state(models: Sequence[Module] | ModuleList) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
     """The parameters and the buffers of models of one make, stacked: what `vmap` maps over to run them all at once.
 
     >>> import ndgrad
@@ -176,7 +180,7 @@ def stack_module_state(models: Sequence[Module] | Any) -> tuple[dict[str, Any], 
     return params, buffers
 
 
-def _stacked(models: Any, name: str, tensors: list[Any]) -> Any:
+def _stacked(models: Sequence[Module] | ModuleList, name: str, tensors: list[Tensor]) -> Tensor:
     wanted = [t.requires_grad for t in tensors]
     if any(wanted) and not all(wanted):
         raise RuntimeError(f"Expected {name} from each model to have the same .requires_grad. Set it alike in all {len(models)}.")
@@ -188,10 +192,15 @@ def _stacked(models: Any, name: str, tensors: list[Any]) -> Any:
 # ----- batch norm ------------------------------------------------------------------------------------------------------
 
 
-def replace_all_batch_norm_modules_(root: Module) -> Module:
+def replace_all_batch_norm_modules_(root: M) -> M:
     """Let all batch norms below `root` use the statistics of the batch alone, in place, since vmap cannot write running ones.
 
     Mapped over samples, a batch norm that remembers would write a different value for each into one buffer.
+
+    >>> import ndgrad
+    >>> norm = ndgrad.func.replace_all_batch_norm_modules_(ndgrad.nn.BatchNorm1d(3))
+    >>> norm.track_running_stats, norm.running_mean
+    (False, None)
     """
     for module in root.modules():
         if isinstance(module, _BatchNorm):

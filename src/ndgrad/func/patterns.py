@@ -8,23 +8,28 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ndgrad.autograd.variable import Variable
 from ndgrad.ops.vocabulary import tensor_ops
 
 #: A side of a pattern: groups of names; "..." stands for itself in a group of its own, or among names on the right.
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ndgrad._typing import Tensor
 Side = list[list[str]]
 
 _ELLIPSIS = "..."
 _TOKEN = re.compile(r"\s*(\.\.\.|…|[A-Za-z]\w*|\d+|[()])")
 
 
-def rearrange(tensor: Any, pattern: str, **axes_lengths: int) -> Any:
+def rearrange(tensor: Tensor | Sequence[Tensor], pattern: str, **axes_lengths: int) -> Tensor:
     """The tensor with the dimensions that the left of the pattern names, as its right orders and groups them.
 
-    Names in parentheses are one dimension, `...` stands for any number of them, and `1` for one of length one. Of the names in a group
-    on the left, all but one need their length. A list of tensors is taken as one with a dimension more, in front.
+    Names in parentheses are one dimension, `...` stands for any number of them, and `1` for one of length one. Of the names in
+    a group on the left, all but one need their length. A list of tensors is taken as one with a dimension more, in front.
 
     >>> import ndgrad
     >>> x = ndgrad.arange(6.0).reshape(2, 3)

@@ -19,7 +19,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ndgrad.arrays.precision import is_inexact
 from ndgrad.autograd.dispatch import dispatch
@@ -42,15 +42,19 @@ from ndgrad.ops.table import NOT_DIFFERENTIABLE, Op, parameter_names
 from ndgrad.ops.vocabulary import tensor_ops
 from ndgrad.pytree import flatten_up_to, tree_flatten, tree_unflatten
 
+if TYPE_CHECKING:
+    from ndgrad._typing import Tensor
+    from ndgrad.func.transforms import R
+
 
 @section
-def jet(func: Callable[..., Any], primals: Sequence[Any], series: Sequence[Any]) -> tuple[Any, Any]:
+def jet(func: Callable[..., R], primals: Sequence[Any], series: Sequence[Any]) -> tuple[R, Any]:
     """The derivatives of `func` along a curve, up to the order in which the curve is given.
 
-    `primals` are the arguments at s = 0, and series[i] is the list of the derivatives of argument i with respect to s: the first, the
-    second, and so on, all lists of one length K (a number stands for a tensor of that number, None for zero). The result is the value of
-    the function and the list of its first K derivatives with respect to s. Where an argument or the result is a nested structure,
-    its series has such a list for each tensor in it.
+    `primals` are the arguments at s = 0, and series[i] is the list of the derivatives of argument i with respect to s: the
+    first, the second, and so on, all lists of one length K (a number stands for a tensor of that number, None for zero). The
+    result is the value of the function and the list of its first K derivatives with respect to s. Where an argument or the
+    result is a nested structure, its series has such a list for each tensor in it.
 
     >>> import ndgrad
     >>> value, derivatives = ndgrad.func.jet(lambda x: x**3, (ndgrad.tensor(2.0),), ([1.0, 0.0, 0.0],))
@@ -80,9 +84,11 @@ def jet(func: Callable[..., Any], primals: Sequence[Any], series: Sequence[Any])
         return tree_unflatten(values, out_spec), tree_unflatten(made, out_spec)
 
 
-def derivatives(func: Callable[..., Any], x: Any, order: int, direction: Any = None) -> list[Any]:
-    """func(x) and its derivatives of orders 1 to `order` along a direction, of ones by default: with respect to a number x, or to each
-    element of x where the function acts on elements.
+def derivatives(
+    func: Callable[[Tensor], Tensor], x: Tensor, order: int, direction: float | Tensor | None = None
+) -> list[Tensor]:
+    """func(x) and its derivatives of orders 1 to `order` along a direction, of ones by default: with respect to a number x, or
+    to each element of x where the function acts on elements.
 
     >>> import ndgrad
     >>> [d.item() for d in ndgrad.func.derivatives(lambda x: x**4, ndgrad.tensor(2.0), 5)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, Protocol, TypeVar, TypeVarTuple, cast, overload
 
 from ndgrad.arrays.precision import is_inexact
 from ndgrad.autograd import forward_ad
@@ -18,7 +18,32 @@ from ndgrad.generator import default_generator
 from ndgrad.ops.vocabulary import tensor_ops
 from ndgrad.pytree import LEAF, TreeSpec, broadcast_prefix, tree_flatten, tree_leaves, tree_map, tree_structure, tree_unflatten
 
+if TYPE_CHECKING:
+    from ndgrad._typing import Tensor
+
 Argnums = int | tuple[int, ...]
+
+T = TypeVar("T")
+T_contra = TypeVar("T_contra", contravariant=True)
+R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
+Aux = TypeVar("Aux")
+P = ParamSpec("P")
+Ts = TypeVarTuple("Ts")
+
+
+class Derivative(Protocol[T_contra, P, R_co]):
+    """A function of the arguments of the one that it was made of; the first, which is differentiated, is given by position."""
+
+    def __call__(self, first: T_contra, /, *args: P.args, **kwargs: P.kwargs) -> R_co: ...
+
+
+class Pullback(Protocol[T_contra, *Ts]):
+    """What `vjp` returns beside the value: cotangents of the output to cotangents of the primals."""
+
+    def __call__(
+        self, cotangents: T_contra, retain_graph: bool = True, create_graph: bool | None = None
+    ) -> tuple[*Ts]: ...
 
 
 # ----- reverse mode --------------------------------------------------------------------------------------------------
@@ -88,8 +113,31 @@ def _substitute(args: tuple[Any, ...], numbers: tuple[int, ...], values: tuple[A
     return tuple(out)
 
 
+@overload
+def grad_and_value(
+    func: Callable[Concatenate[T, P], Tensor], argnums: Literal[0] = 0, has_aux: Literal[False] = False
+) -> Derivative[T, P, tuple[T, Tensor]]: ...
+
+
+@overload
+def grad_and_value(
+    func: Callable[Concatenate[T, P], tuple[Tensor, Aux]], argnums: Literal[0] = 0, *, has_aux: Literal[True]
+) -> Derivative[T, P, tuple[T, tuple[Tensor, Aux]]]: ...
+
+
+@overload
+def grad_and_value(
+    func: Callable[P, Any], argnums: Argnums = 0, has_aux: bool = False
+) -> Callable[P, tuple[Any, Any]]: ...
+
+
 def grad_and_value(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False) -> Callable[..., Any]:
-    """A function that returns (gradient, value) of a scalar function; with `has_aux`, (gradient, (value, aux))."""
+    """A function that returns (gradient, value) of a scalar function; with `has_aux`, (gradient, (value, aux)).
+
+    >>> import ndgrad
+    >>> ndgrad.func.grad_and_value(lambda x: (x**2).sum())(ndgrad.tensor([1.0, 2.0]))
+    (tensor([2., 4.]), tensor(5.))
+    """
 
     @functools.wraps(func)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
@@ -106,8 +154,32 @@ def grad_and_value(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool
     return wrapper
 
 
+@overload
+def grad(
+    func: Callable[Concatenate[T, P], Tensor], argnums: Literal[0] = 0, has_aux: Literal[False] = False
+) -> Derivative[T, P, T]: ...
+
+
+@overload
+def grad(
+    func: Callable[Concatenate[T, P], tuple[Tensor, Aux]], argnums: Literal[0] = 0, *, has_aux: Literal[True]
+) -> Derivative[T, P, tuple[T, Aux]]: ...
+
+
+@overload
+def grad(func: Callable[P, Any], argnums: Argnums = 0, has_aux: bool = False) -> Callable[P, Any]: ...
+
+
 def grad(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False) -> Callable[..., Any]:
-    """A function that returns the gradient of a scalar function; with `has_aux`, (gradient, aux)."""
+    """A function that returns the gradient of a scalar function; with `has_aux`, (gradient, aux).
+
+    `argnums` names the positional argument to differentiate, or several; each may be any nested structure of tensors, and the
+    gradient has the same.
+
+    >>> import ndgrad
+    >>> ndgrad.func.grad(lambda x: (x**2).sum())(ndgrad.tensor([1.0, 2.0]))
+    tensor([2., 4.])
+    """
     both = grad_and_value(func, argnums, has_aux)
 
     @functools.wraps(func)
@@ -118,8 +190,22 @@ def grad(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False) 
     return wrapper
 
 
-def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
-    """The output of `func` and a function from cotangents of the output to cotangents of the primals.
+@overload
+def vjp(func: Callable[[*Ts], R], *primals: *Ts, has_aux: Literal[False] = False) -> tuple[R, Pullback[R, *Ts]]: ...
+
+
+@overload
+def vjp(
+    func: Callable[[*Ts], tuple[R, Aux]], *primals: *Ts, has_aux: Literal[True]
+) -> tuple[R, Pullback[R, *Ts], Aux]: ...
+
+
+@overload
+def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool) -> tuple[Any, ...]: ...
+
+
+def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:  # type: ignore[misc]  # takes all that they take
+    """The output of `func` and a function from cotangents of the output to a tuple of cotangents of the primals.
 
     With `has_aux`, `func` returns (output, aux), and aux comes third.
 
@@ -191,14 +277,47 @@ def _check_scalar(out: Any) -> None:
 # ----- forward mode ----------------------------------------------------------------------------------------------------
 
 
+@overload
+def jvp(
+    func: Callable[[*Ts], R],
+    primals: tuple[*Ts],
+    tangents: tuple[*Ts],
+    *,
+    strict: bool = False,
+    has_aux: Literal[False] = False,
+) -> tuple[R, R]: ...
+
+
+@overload
+def jvp(
+    func: Callable[[*Ts], tuple[R, Aux]],
+    primals: tuple[*Ts],
+    tangents: tuple[*Ts],
+    *,
+    strict: bool = False,
+    has_aux: Literal[True],
+) -> tuple[R, R, Aux]: ...
+
+
+@overload
+def jvp(
+    func: Callable[..., Any], primals: tuple[Any, ...], tangents: tuple[Any, ...], *, strict: bool = False, has_aux: bool
+) -> tuple[Any, ...]: ...
+
+
 @section
 def jvp(
-    func: Callable[..., Any], primals: tuple[Any, ...], tangents: tuple[Any, ...], *, strict: bool = False, has_aux: bool = False
-) -> Any:
+    func: Callable[..., Any],
+    primals: tuple[Any, ...],
+    tangents: tuple[Any, ...],
+    *,
+    strict: bool = False,
+    has_aux: bool = False,
+) -> tuple[Any, ...]:
     """The output of `func` and its directional derivative along the tangents.
 
-    With `has_aux`, `func` returns (output, aux), and aux comes third. With `strict`, an output that does not depend on the primals
-    is an error instead of a zero.
+    With `has_aux`, `func` returns (output, aux), and aux comes third. With `strict`, an output that does not depend on the
+    primals is an error instead of a zero.
 
     >>> import ndgrad
     >>> ndgrad.func.jvp(ndgrad.sin, (ndgrad.tensor(0.0),), (ndgrad.tensor(2.0),))
@@ -218,7 +337,7 @@ def jvp(
                 tangent = tensor_ops.zeros_like(primal)
             values.append(primal)
             out_tangents.append(tangent)
-        aux = tree_map(lambda t: forward_ad.unpack_dual(t, level=level).primal if isinstance(t, Variable) else t, aux)
+        aux = tree_map(lambda t: forward_ad.unpack_dual(cast("Tensor", t), level=level).primal if isinstance(t, Variable) else t, aux)
     out = tree_unflatten(values, out_spec), tree_unflatten(out_tangents, out_spec)
     return (*out, aux) if has_aux else out
 
@@ -251,19 +370,19 @@ def _primals_and_tangents(name: str, primals: Any, tangents: Any) -> tuple[list[
 
 
 def vmap(
-    func: Callable[..., Any],
+    func: Callable[P, R],
     in_dims: Any = 0,
     out_dims: Any = 0,
     randomness: str = "error",
     *,
     chunk_size: int | None = None,
-) -> Callable[..., Any]:
+) -> Callable[P, R]:
     """`func` for a whole batch at once, by the ops' batching rules.
 
-    `in_dims` says which dimension of each tensor is the batch, None for one that all samples share; `out_dims` where it goes in each
-    result. Each is an int, or a structure of them like the arguments' or the result's, as deep as need be. `randomness` says what
-    random ops do: raise an "error", or draw "different" or the "same" numbers for all samples. With a `chunk_size`, no more samples
-    than that are dealt with at once, which bounds the memory.
+    `in_dims` says which dimension of each tensor is the batch, None for one that all samples share; `out_dims` where it goes in
+    each result. Each is an int, or a structure of them like the arguments' or the result's, as deep as need be. `randomness`
+    says what random ops do: raise an "error", or draw "different" or the "same" numbers for all samples. With a `chunk_size`,
+    no more samples than that are computed at once, which bounds the memory.
 
     >>> import ndgrad
     >>> dot = ndgrad.func.vmap(lambda x, y: (x * y).sum(), in_dims=(0, None))
@@ -277,9 +396,14 @@ def vmap(
 
 
 def chunk_vmap(
-    func: Callable[..., Any], in_dims: Any = 0, out_dims: Any = 0, randomness: str = "error", chunks: int = 2
-) -> Callable[..., Any]:
-    """As `vmap`, with the batch dealt with in a given number of chunks."""
+    func: Callable[P, R], in_dims: Any = 0, out_dims: Any = 0, randomness: str = "error", chunks: int = 2
+) -> Callable[P, R]:
+    """As `vmap`, with the batch computed in a given number of chunks.
+
+    >>> import ndgrad
+    >>> ndgrad.func.chunk_vmap(lambda x: x.sum(), chunks=2)(ndgrad.ones(4, 3))
+    tensor([3., 3., 3., 3.])
+    """
     _check_randomness(randomness)
     if chunks <= 0:
         raise ValueError(f"chunk_vmap: chunks is {chunks}. It must be positive.")
@@ -291,7 +415,9 @@ def _check_randomness(randomness: str) -> None:
         raise RuntimeError(f"vmap: randomness is {randomness!r}. Choose 'error', 'different' or 'same'.")
 
 
-def _mapped(func: Callable[..., Any], in_dims: Any, out_dims: Any, randomness: str, chunk_size: Callable[[int], int]) -> Callable[..., Any]:
+def _mapped(
+    func: Callable[P, R], in_dims: Any, out_dims: Any, randomness: str, chunk_size: Callable[[int], int]
+) -> Callable[P, R]:
     @functools.wraps(func)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
         flat, spec = tree_flatten(args)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ndgrad.autograd.saved import lift
 from ndgrad.autograd.variable import Variable
 from ndgrad.func.levels import level_number
 
+if TYPE_CHECKING:
+    from ndgrad._typing import Tensor
 
-def debug_unwrap(tensor: Any, *, recurse: bool = True) -> Any:
+
+def debug_unwrap(tensor: Tensor, *, recurse: bool = True) -> Tensor:
     """The payload of a tensor inside a transform: for vmap the whole batch, in front; an ordinary tensor is returned as it is.
 
     Without `recurse` only the innermost transform is taken off. For looking, not for computing: what is done with the payload is

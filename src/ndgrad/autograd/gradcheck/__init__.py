@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,10 +19,13 @@ from ndgrad.autograd.gradcheck.numerical import Array, numerical_jacobian, value
 from ndgrad.autograd.variable import Variable, innermost_array, np_dtype, requires_grad, wrap
 from ndgrad.ops.vocabulary import tensor_ops
 
+if TYPE_CHECKING:
+    from ndgrad._typing import Tensor, TensorLike
+
 
 def gradcheck(
-    func: Callable[..., Any],
-    inputs: Any,
+    func: Callable[..., Tensor | Sequence[Tensor]],
+    inputs: TensorLike | Sequence[Any],
     *,
     eps: float = 1e-6,
     atol: float = 1e-5,
@@ -42,7 +45,7 @@ def gradcheck(
 
     Of the inputs, those that require grad are checked; use double precision. A derivative `a` agrees with the difference
     quotient `n` if `|a - n| <= atol + rtol * |n|`. With `fast_mode` one random direction is compared instead of all elements.
-    `masked` is accepted for torch's sake: it speaks of sparse inputs, and all inputs here are dense.
+    `masked`, which concerns sparse inputs, changes nothing: all inputs here are dense.
 
     >>> import ndgrad
     >>> x = ndgrad.tensor([0.5, 1.5], requires_grad=True)
@@ -87,9 +90,9 @@ def gradcheck(
 
 
 def gradgradcheck(
-    func: Callable[..., Any],
-    inputs: Any,
-    grad_outputs: Any = None,
+    func: Callable[..., Tensor | Sequence[Tensor]],
+    inputs: TensorLike | Sequence[Any],
+    grad_outputs: Tensor | Sequence[Tensor] | None = None,
     *,
     eps: float = 1e-6,
     atol: float = 1e-5,

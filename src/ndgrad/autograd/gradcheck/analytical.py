@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -85,7 +85,7 @@ def push(func: Callable[..., Any], args: Sequence[Any], tangents: dict[int, Any]
     with forward_ad.dual_level() as level:
         duals = [forward_ad.make_dual(a, tangents[i], level=level) if i in tangents else a for i, a in enumerate(args)]
         outputs = as_tuple(func(*duals))
-        pairs = [forward_ad.unpack_dual(o, level=level) if isinstance(o, Variable) else (o, None) for o in outputs]
+        pairs = [forward_ad.unpack_dual(cast(Any, o), level=level) if isinstance(o, Variable) else (o, None) for o in outputs]
     return [p for p, _ in pairs], [t for _, t in pairs]
 
 

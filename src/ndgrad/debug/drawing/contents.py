@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -151,7 +151,7 @@ def _roots(roots: Any) -> Iterator[tuple[Node, int, str | None]]:
                     f"there is no graph behind a tensor of shape {tuple(root.shape)} that does not require grad. Draw a result of a "
                     "computation with requires_grad_() leaves; ndgrad.autograd.explain(y, x) tells where a graph was cut."
                 )
-            edge = get_gradient_edge(root)
+            edge = get_gradient_edge(cast(Any, root))
             yield edge.node, edge.output_nr, name
         else:
             raise TypeError(f"a picture needs tensors, gradient edges or nodes, and one root is {type(root).__name__}.")

@@ -69,7 +69,7 @@ class CheckpointFunction(Function):
             with nullcontext() if ctx.random is None else ctx.random.restored(), enable_grad():
                 outputs = ctx.run(*leaves)
             outputs = outputs if isinstance(outputs, (tuple, list)) else (outputs,)
-            pairs = [(o, g) for o, g in zip(outputs, grads) if isinstance(o, Variable) and o.requires_grad]
+            pairs: list[Any] = [(o, g) for o, g in zip(outputs, grads) if isinstance(o, Variable) and o.requires_grad]
             if not pairs:
                 raise RuntimeError(
                     "none of output has requires_grad=True, this checkpoint() is not necessary: the function detached its results. "
