@@ -31,7 +31,7 @@ def normalize(input: Tensor, p: float = 2.0, dim: int | Sequence[int] = 1, eps: 
     tensor([[0.6000, 0.8000]])
     """
     ndim = len(input.shape)
-    dims = tuple(as_dim(d, ndim) for d in dim) if isinstance(dim, (tuple, list)) else (as_dim(dim, ndim),)
+    dims = tuple(as_dim(d, ndim) for d in dim) if isinstance(dim, Sequence) else (as_dim(dim, ndim),)
     result = input / ops.clamp_min(ops.vector_norm(input, ord=float(as_number("normalize", "p", p)), dim=dims, keepdim=True), eps)
     return result if out is None else copy_into("normalize", out, result)
 
