@@ -7,7 +7,7 @@ nothing else. A buffer is an ordinary tensor with a mark on it, as in torch.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Self, TypeGuard
+from typing import TYPE_CHECKING, Any, Self, TypeGuard, cast
 
 from ndgrad._tensor import Tensor
 from ndgrad.api.creation import empty
@@ -66,7 +66,7 @@ class Parameter(Tensor, metaclass=_Marked):
         data = _checked(cls.__name__, data)
         if type(data) in FACES:  # a tensor, an array or another parameter: all become parameters of torch's face
             return Tensor._make_subclass(cls, data, requires_grad)
-        made: Any = data.detach()
+        made = cast("Self", data.detach())
         if type(made) is not type(data):
             raise RuntimeError(
                 f"Creating a Parameter from an instance of type {type(data).__name__} requires that detach() returns an instance of the "
@@ -105,7 +105,7 @@ class Buffer(Tensor, metaclass=_Marked):
 
     def __new__(cls, data: Tensor | None = None, *, persistent: bool = True) -> Self:
         data = _checked("Buffer", data)
-        made: Any = data.detach().requires_grad_(data.requires_grad)
+        made = cast("Self", data.detach().requires_grad_(data.requires_grad))
         made.__dict__.update(persistent=persistent, _is_buffer=True)
         return made
 

@@ -12,7 +12,7 @@ import functools
 import warnings
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar, cast, overload
 
 from ndgrad.api.creation import zeros_like
 from ndgrad.api.data import tensor
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 Group = dict[str, Any]
 State = dict[str, Any]
 Step = TypeVar("Step", bound=Callable[..., Any])
+Loss = TypeVar("Loss")
 
 _STEP_HOOKS: dict[str, OrderedDict[int, Callable[..., Any]]] = {"pre": OrderedDict(), "post": OrderedDict()}
 
@@ -232,6 +233,10 @@ class Optimizer:
         """Change a parameter and its state in place."""
         raise NotImplementedError(f"{type(self).__name__} defines neither step() nor _update().")
 
+    @overload
+    def step(self, closure: None = None) -> None: ...
+    @overload
+    def step(self, closure: Callable[[], Loss]) -> Loss: ...
     @_with_hooks
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Update all parameters that have gradients; `closure`, if given, is called first to compute the loss anew.

@@ -342,18 +342,31 @@ class RNN(RNNBase):
     (ndgrad.Size([7, 2, 5]), ndgrad.Size([1, 2, 5]))
     """
 
-    if TYPE_CHECKING:
+    if TYPE_CHECKING:  # the output is packed where the input is
 
         def forward(self, input: S, hx: Tensor | None = None) -> tuple[S, Tensor]: ...
+        def __call__(  # type: ignore[override]  # a call is forward
+            self, input: S, hx: Tensor | None = None
+        ) -> tuple[S, Tensor]: ...
 
     def __init__(
-        self, input_size: int, hidden_size: int, num_layers: int = 1, nonlinearity: str = "tanh", *args: Any, **kwargs: Any
+        self,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        nonlinearity: str = "tanh",
+        bias: bool = True,
+        batch_first: bool = False,
+        dropout: float = 0.0,
+        bidirectional: bool = False,
+        proj_size: int = 0,
+        device: Device = None,
+        dtype: Dtype = None,
     ) -> None:
-        if "proj_size" in kwargs:
-            raise ValueError("proj_size argument is only supported for LSTM, not RNN or GRU.")
         if nonlinearity not in ("tanh", "relu"):
             raise ValueError(f"Unknown nonlinearity {nonlinearity!r}. Select from 'tanh' or 'relu'.")
-        super().__init__("RNN_" + nonlinearity.upper(), input_size, hidden_size, num_layers, *args, **kwargs)
+        mode, settings = "RNN_" + nonlinearity.upper(), (bias, batch_first, dropout, bidirectional, proj_size)
+        super().__init__(mode, input_size, hidden_size, num_layers, *settings, device, dtype)
         self.nonlinearity = nonlinearity
 
 
@@ -366,12 +379,28 @@ class LSTM(RNNBase):
     (ndgrad.Size([7, 2, 5]), ndgrad.Size([1, 2, 5]), ndgrad.Size([1, 2, 5]))
     """
 
-    if TYPE_CHECKING:
+    if TYPE_CHECKING:  # the output is packed where the input is
 
         def forward(self, input: S, hx: tuple[Tensor, Tensor] | None = None) -> tuple[S, tuple[Tensor, Tensor]]: ...
+        def __call__(  # type: ignore[override]  # a call is forward
+            self, input: S, hx: tuple[Tensor, Tensor] | None = None
+        ) -> tuple[S, tuple[Tensor, Tensor]]: ...
 
-    def __init__(self, input_size: int, hidden_size: int, *args: Any, **kwargs: Any) -> None:
-        super().__init__("LSTM", input_size, hidden_size, *args, **kwargs)
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        bias: bool = True,
+        batch_first: bool = False,
+        dropout: float = 0.0,
+        bidirectional: bool = False,
+        proj_size: int = 0,
+        device: Device = None,
+        dtype: Dtype = None,
+    ) -> None:
+        settings = (num_layers, bias, batch_first, dropout, bidirectional, proj_size)
+        super().__init__("LSTM", input_size, hidden_size, *settings, device, dtype)
 
 
 class GRU(RNNBase):
@@ -383,14 +412,28 @@ class GRU(RNNBase):
     (ndgrad.Size([7, 2, 10]), ndgrad.Size([2, 2, 5]))
     """
 
-    if TYPE_CHECKING:
+    if TYPE_CHECKING:  # the output is packed where the input is
 
         def forward(self, input: S, hx: Tensor | None = None) -> tuple[S, Tensor]: ...
+        def __call__(  # type: ignore[override]  # a call is forward
+            self, input: S, hx: Tensor | None = None
+        ) -> tuple[S, Tensor]: ...
 
-    def __init__(self, input_size: int, hidden_size: int, *args: Any, **kwargs: Any) -> None:
-        if "proj_size" in kwargs:
-            raise ValueError("proj_size argument is only supported for LSTM, not RNN or GRU.")
-        super().__init__("GRU", input_size, hidden_size, *args, **kwargs)
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        bias: bool = True,
+        batch_first: bool = False,
+        dropout: float = 0.0,
+        bidirectional: bool = False,
+        proj_size: int = 0,
+        device: Device = None,
+        dtype: Dtype = None,
+    ) -> None:
+        settings = (num_layers, bias, batch_first, dropout, bidirectional, proj_size)
+        super().__init__("GRU", input_size, hidden_size, *settings, device, dtype)
 
 
 # ----- cells -------------------------------------------------------------------------------------------------------------
