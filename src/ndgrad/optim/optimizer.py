@@ -40,12 +40,26 @@ _STEP_HOOKS: dict[str, OrderedDict[int, Callable[..., Any]]] = {"pre": OrderedDi
 
 
 def register_optimizer_step_pre_hook(hook: Callable[..., Any]) -> RemovableHandle:
-    """Call `hook(optimizer, args, kwargs)` before every step of every optimizer."""
+    """Call `hook(optimizer, args, kwargs)` before every step of every optimizer.
+
+    >>> import ndgrad
+    >>> from ndgrad.optim.optimizer import register_optimizer_step_pre_hook
+    >>> with register_optimizer_step_pre_hook(lambda optimizer, args, kwargs: print("step")):
+    ...     ndgrad.optim.SGD([ndgrad.ones(1, requires_grad=True)]).step()
+    step
+    """
     return RemovableHandle(_STEP_HOOKS["pre"], hook)
 
 
 def register_optimizer_step_post_hook(hook: Callable[..., Any]) -> RemovableHandle:
-    """Call `hook(optimizer, args, kwargs)` after every step of every optimizer."""
+    """Call `hook(optimizer, args, kwargs)` after every step of every optimizer.
+
+    >>> import ndgrad
+    >>> from ndgrad.optim.optimizer import register_optimizer_step_post_hook
+    >>> with register_optimizer_step_post_hook(lambda optimizer, args, kwargs: print("stepped")):
+    ...     ndgrad.optim.SGD([ndgrad.ones(1, requires_grad=True)]).step()
+    stepped
+    """
     return RemovableHandle(_STEP_HOOKS["post"], hook)
 
 

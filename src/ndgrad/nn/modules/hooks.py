@@ -61,31 +61,63 @@ of_all = _HooksOfAllModules()
 
 
 def register_module_forward_pre_hook(hook: Hook) -> RemovableHandle:
-    """Call `hook(module, args)` before every module's forward; what it returns, if not None, replaces the arguments."""
+    """Call `hook(module, args)` before every module's forward; what it returns, if not None, replaces the arguments.
+
+    >>> import ndgrad
+    >>> from ndgrad.nn.modules.module import register_module_forward_pre_hook
+    >>> with register_module_forward_pre_hook(lambda module, args: print(type(module).__name__)):
+    ...     _ = ndgrad.nn.ReLU()(ndgrad.ones(1))
+    ReLU
+    """
     return RemovableHandle(of_all.forward_pre, hook)
 
 
 def register_module_forward_hook(hook: Hook, *, with_kwargs: bool = False, always_call: bool = False) -> RemovableHandle:
-    """Call `hook(module, args, output)` after every module's forward; what it returns, if not None, replaces the output."""
+    """Call `hook(module, args, output)` after every module's forward; what it returns, if not None, replaces the output.
+
+    >>> import ndgrad
+    >>> from ndgrad.nn.modules.module import register_module_forward_hook
+    >>> with register_module_forward_hook(lambda module, args, output: output * 10):
+    ...     ndgrad.nn.ReLU()(ndgrad.ones(1))
+    tensor([10.])
+    """
     flags = _flags((of_all.forward_with_kwargs, with_kwargs), (of_all.forward_always, always_call))
     return _registered(of_all.forward, hook, False, *flags)
 
 
 def register_module_full_backward_pre_hook(hook: Hook) -> RemovableHandle:
-    """Call `hook(module, grad_output)` when a gradient reaches any module; what it returns, if not None, replaces it."""
+    """Call `hook(module, grad_output)` when a gradient reaches any module; what it returns, if not None, replaces it.
+
+    >>> import ndgrad
+    >>> from ndgrad.nn.modules.module import register_module_full_backward_pre_hook
+    >>> with register_module_full_backward_pre_hook(lambda module, grad_output: print(grad_output)):
+    ...     ndgrad.nn.ReLU()(ndgrad.ones(1, requires_grad=True)).backward()
+    (tensor([1.]),)
+    """
     return RemovableHandle(of_all.backward_pre, hook)
 
 
 def register_module_full_backward_hook(hook: Hook) -> RemovableHandle:
-    """Call `hook(module, grad_input, grad_output)` when the gradients of any module's inputs are known."""
-    _no_mixture(of_all.backward_is_full, True, "module hook")
+    """Call `hook(module, grad_input, grad_output)` when the gradients of any module's inputs are known.
+
+    >>> import ndgrad
+    >>> from ndgrad.nn.modules.module import register_module_full_backward_hook
+    >>> with register_module_full_backward_hook(lambda module, grad_input, grad_output: print(grad_input)):
+    ...     ndgrad.nn.ReLU()(ndgrad.ones(1, requires_grad=True)).backward()
+    (tensor([1.]),)
+    """
+    _no_mixture(of_all.backward_is_full if of_all.backward else None, True, "module hook")
     of_all.backward_is_full = True
     return RemovableHandle(of_all.backward, hook)
 
 
 def register_module_backward_hook(hook: Hook) -> RemovableHandle:
-    """The old form of `register_module_full_backward_hook`: it sees only the node that made the output."""
-    _no_mixture(of_all.backward_is_full, False, "module hook")
+    """The old form of `register_module_full_backward_hook`: it sees only the node that made the output.
+
+    >>> from ndgrad.nn.modules.module import register_module_backward_hook
+    >>> register_module_backward_hook(lambda module, grad_input, grad_output: None).remove()
+    """
+    _no_mixture(of_all.backward_is_full if of_all.backward else None, False, "module hook")
     of_all.backward_is_full = False
     return RemovableHandle(of_all.backward, hook)
 

@@ -28,17 +28,38 @@ _REGISTRATION_HOOKS: dict[str, OrderedDict[int, Callable[..., Any]]] = {
 
 
 def register_module_parameter_registration_hook(hook: Callable[..., Any]) -> RemovableHandle:
-    """Call `hook(module, name, parameter)` whenever a module gets a parameter; what it returns, if not None, takes its place."""
+    """Call `hook(module, name, parameter)` whenever a module gets a parameter; what it returns, if not None, takes its place.
+
+    >>> import ndgrad
+    >>> from ndgrad.nn.modules.module import register_module_parameter_registration_hook
+    >>> with register_module_parameter_registration_hook(lambda module, name, parameter: print(name)):
+    ...     _ = ndgrad.nn.PReLU()
+    weight
+    """
     return RemovableHandle(_REGISTRATION_HOOKS["parameter"], hook)
 
 
 def register_module_buffer_registration_hook(hook: Callable[..., Any]) -> RemovableHandle:
-    """Call `hook(module, name, buffer)` whenever a module gets a buffer; what it returns, if not None, takes its place."""
+    """Call `hook(module, name, buffer)` whenever a module gets a buffer; what it returns, if not None, takes its place.
+
+    >>> import ndgrad
+    >>> from ndgrad.nn.modules.module import register_module_buffer_registration_hook
+    >>> with register_module_buffer_registration_hook(lambda module, name, buffer: print(name)):
+    ...     _ = ndgrad.nn.NLLLoss()
+    weight
+    """
     return RemovableHandle(_REGISTRATION_HOOKS["buffer"], hook)
 
 
 def register_module_module_registration_hook(hook: Callable[..., Any]) -> RemovableHandle:
-    """Call `hook(module, name, submodule)` whenever a module gets a submodule; what it returns, if not None, takes its place."""
+    """Call `hook(module, name, submodule)` whenever a module gets a submodule; what it returns, if not None, takes its place.
+
+    >>> import ndgrad
+    >>> from ndgrad.nn.modules.module import register_module_module_registration_hook
+    >>> with register_module_module_registration_hook(lambda module, name, submodule: print(name, submodule)):
+    ...     _ = ndgrad.nn.Sequential(ndgrad.nn.ReLU())
+    0 ReLU()
+    """
     return RemovableHandle(_REGISTRATION_HOOKS["module"], hook)
 
 
