@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Array", "ArrayLike", "Axes", "Axis", "Device", "Dims", "Dtype", "FactoryOptions", "Generator", "Index", "Layout",
-    "MemoryFormat", "Number", "Out", "Payload", "RandomOptions", "Shape", "SizedOptions", "Tensor", "TensorLike",
+    "MemoryFormat", "Number", "Out", "Payload", "RandomOptions", "Shape", "SizedOptions", "Sizes", "Tensor", "TensorLike",
     "Tensors",
 ]  # fmt: skip
 
@@ -38,6 +38,8 @@ Tensors: TypeAlias = "Sequence[Tensor]"
 Dims: TypeAlias = int | Sequence[int] | None
 #: Sizes: one number, or one per dimension.
 Shape: TypeAlias = int | Sequence[int]
+#: The size of every dimension, as NumPy's `shape` is.
+Sizes: TypeAlias = tuple[int, ...]
 #: What names a dtype: ndgrad's, NumPy's, or Python's float, int, bool and complex. None keeps or infers it.
 Dtype: TypeAlias = "dtype | np.dtype[Any] | type[Any] | str | None"
 #: What names a device: "cpu", "cuda:1", the number of a GPU; None is the default one.

@@ -351,7 +351,12 @@ def tree_unflatten(leaves: Iterable[Any], treespec: TreeSpec) -> PyTree:
 
 
 def tree_leaves(tree: PyTree, is_leaf: IsLeaf = None) -> list[Any]:
-    """The leaves of a tree, depth first."""
+    """The leaves of a tree, depth first.
+
+    >>> from ndgrad.pytree import tree_leaves
+    >>> tree_leaves({"a": [1, 2], "b": (3,)})
+    [1, 2, 3]
+    """
     leaves: list[Any] = []
     _collect_leaves(tree, leaves, is_leaf)
     return leaves
@@ -367,7 +372,12 @@ def _collect_leaves(tree: PyTree, leaves: list[Any], is_leaf: IsLeaf) -> None:
 
 
 def tree_structure(tree: PyTree, is_leaf: IsLeaf = None) -> TreeSpec:
-    """The structure of a tree."""
+    """The structure of a tree.
+
+    >>> from ndgrad.pytree import tree_structure
+    >>> tree_structure([1, 2]) == tree_structure([3, 4])
+    True
+    """
     return tree_flatten(tree, is_leaf)[1]
 
 
@@ -409,12 +419,22 @@ def tree_map_only(
 
 
 def tree_all(predicate: Callable[[Any], bool], tree: PyTree, is_leaf: IsLeaf = None) -> bool:
-    """Whether every leaf satisfies the predicate."""
+    """Whether every leaf satisfies the predicate.
+
+    >>> from ndgrad.pytree import tree_all
+    >>> tree_all(lambda leaf: leaf > 0, [1, (2, 3)])
+    True
+    """
     return all(map(predicate, tree_leaves(tree, is_leaf)))
 
 
 def tree_any(predicate: Callable[[Any], bool], tree: PyTree, is_leaf: IsLeaf = None) -> bool:
-    """Whether some leaf satisfies the predicate."""
+    """Whether some leaf satisfies the predicate.
+
+    >>> from ndgrad.pytree import tree_any
+    >>> tree_any(lambda leaf: leaf > 2, [1, (2, 3)])
+    True
+    """
     return any(map(predicate, tree_leaves(tree, is_leaf)))
 
 

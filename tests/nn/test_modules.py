@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import copy
 import gc
+import importlib
 import math
 import pickle
+import pkgutil
 import threading
 import warnings
 import weakref
@@ -407,3 +409,20 @@ def test_no_warnings_from_ordinary_use():
         warnings.simplefilter("error")
         module = nn.Sequential(nn.Conv2d(1, 2, 3), nn.BatchNorm2d(2), nn.Flatten(), nn.Linear(8, 2))
         nn.CrossEntropyLoss()(module(ndgrad.rand(3, 1, 4, 4)), ndgrad.tensor([0, 1, 1])).backward()
+
+
+# ----- names ---------------------------------------------------------------------------------------------------------
+
+
+def public_names(package, exclude=()):
+    """What the files of a package offer, each by its own __all__."""
+    files = [importlib.import_module(f"{package.__name__}.{m.name}") for m in pkgutil.iter_modules(package.__path__)]
+    return {name for file in files if file.__name__.rpartition(".")[2] not in exclude for name in getattr(file, "__all__", ())}
+
+
+def test_literal_lists_of_names_agree_with_the_files():
+    # lists that static tools can read, so that `nn.Linear` is known to them
+    assert sorted(nn.functional.__all__) == sorted({*public_names(nn.functional), "pdist"})
+    assert sorted(nn.modules.__all__) == sorted({*public_names(nn.modules, exclude=("module",)), "Module"})
+    parameters = {"Buffer", "Parameter", "UninitializedBuffer", "UninitializedParameter"}
+    assert sorted(nn.__all__) == sorted({*nn.modules.__all__, *parameters, "functional", "init", "modules", "parameter", "utils"})

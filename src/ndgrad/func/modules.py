@@ -204,6 +204,7 @@ def replace_all_batch_norm_modules_(root: M) -> M:
     """
     for module in root.modules():
         if isinstance(module, _BatchNorm):
-            module.running_mean = module.running_var = module.num_batches_tracked = None
+            for name in ("running_mean", "running_var", "num_batches_tracked"):
+                setattr(module, name, None)
             module.track_running_stats = False
     return root

@@ -7,12 +7,16 @@ from __future__ import annotations
 
 import math
 import warnings
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ndgrad.api.creation import eye
 from ndgrad.autograd.grad_mode import no_grad
+
+if TYPE_CHECKING:
+    from ndgrad._typing import Generator, Tensor
 
 __all__ = [
     "calculate_gain", "constant_", "dirac_", "eye_", "kaiming_normal_", "kaiming_uniform_", "normal_", "ones_", "orthogonal_",
@@ -28,7 +32,12 @@ _GAINS = {
 
 
 def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
-    """By how much weights are scaled up so that a nonlinearity keeps the variance of what goes through it."""
+    """The factor on weights that makes a nonlinearity keep the variance of what goes through it.
+
+    >>> import ndgrad
+    >>> round(ndgrad.nn.init.calculate_gain("relu"), 4)
+    1.4142
+    """
     if nonlinearity == "leaky_relu":
         slope = 0.01 if param is None else param
         if isinstance(slope, bool) or not isinstance(slope, (int, float)):
@@ -42,20 +51,42 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
 # ----- distributions -----------------------------------------------------------------------------------------------------
 
 
-def uniform_(tensor: Any, a: float = 0.0, b: float = 1.0, generator: Any = None) -> Any:
-    """Fill with uniform numbers from [a, b)."""
+def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Generator | None = None) -> Tensor:
+    """Fill with uniform numbers from [a, b).
+
+    >>> import ndgrad
+    >>> bool((ndgrad.nn.init.uniform_(ndgrad.empty(100), 2.0, 3.0) >= 2.0).all())
+    True
+    """
     with no_grad():
         return tensor.uniform_(a, b, generator=generator)
 
 
-def normal_(tensor: Any, mean: float = 0.0, std: float = 1.0, generator: Any = None) -> Any:
-    """Fill with normal numbers."""
+def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Generator | None = None) -> Tensor:
+    """Fill with normal numbers.
+
+    >>> import ndgrad
+    >>> ndgrad.nn.init.normal_(ndgrad.empty(2, 3), std=0.02).shape
+    ndgrad.Size([2, 3])
+    """
     with no_grad():
         return tensor.normal_(mean, std, generator=generator)
 
 
-def trunc_normal_(tensor: Any, mean: float = 0.0, std: float = 1.0, a: float = -2.0, b: float = 2.0, generator: Any = None) -> Any:
-    """Fill with normal numbers of which those outside [a, b] are drawn again."""
+def trunc_normal_(
+    tensor: Tensor,
+    mean: float = 0.0,
+    std: float = 1.0,
+    a: float = -2.0,
+    b: float = 2.0,
+    generator: Generator | None = None,
+) -> Tensor:
+    """Fill with normal numbers of which those outside [a, b] are drawn again.
+
+    >>> import ndgrad
+    >>> bool((ndgrad.nn.init.trunc_normal_(ndgrad.empty(100)).abs() <= 2.0).all())
+    True
+    """
     if mean < a - 2 * std or mean > b + 2 * std:
         warnings.warn(
             "mean is more than 2 std from [a, b] in nn.init.trunc_normal_. The distribution of values may be incorrect.",
@@ -72,26 +103,41 @@ def trunc_normal_(tensor: Any, mean: float = 0.0, std: float = 1.0, a: float = -
         return tensor.erfinv_().mul_(std * math.sqrt(2.0)).add_(mean).clamp_(min=a, max=b)
 
 
-def constant_(tensor: Any, val: float) -> Any:
-    """Fill with a number."""
+def constant_(tensor: Tensor, val: float) -> Tensor:
+    """Fill with a number.
+
+    >>> import ndgrad
+    >>> ndgrad.nn.init.constant_(ndgrad.empty(2), 0.5)
+    tensor([0.5000, 0.5000])
+    """
     with no_grad():
         return tensor.fill_(val)
 
 
-def ones_(tensor: Any) -> Any:
-    """Fill with ones."""
+def ones_(tensor: Tensor) -> Tensor:
+    """Fill with ones.
+
+    >>> import ndgrad
+    >>> ndgrad.nn.init.ones_(ndgrad.empty(2))
+    tensor([1., 1.])
+    """
     return constant_(tensor, 1.0)
 
 
-def zeros_(tensor: Any) -> Any:
-    """Fill with zeros."""
+def zeros_(tensor: Tensor) -> Tensor:
+    """Fill with zeros.
+
+    >>> import ndgrad
+    >>> ndgrad.nn.init.zeros_(ndgrad.empty(2))
+    tensor([0., 0.])
+    """
     return constant_(tensor, 0.0)
 
 
 # ----- scaled by the number of inputs and outputs ----------------------------------------------------------------------
 
 
-def _calculate_fan_in_and_fan_out(tensor: Any) -> tuple[int, int]:
+def _calculate_fan_in_and_fan_out(tensor: Tensor) -> tuple[int, int]:
     """How many inputs one output of the layer with this weight has, and the reverse."""
     if tensor.dim() < 2:
         raise ValueError(
@@ -102,7 +148,7 @@ def _calculate_fan_in_and_fan_out(tensor: Any) -> tuple[int, int]:
     return tensor.shape[1] * field, tensor.shape[0] * field
 
 
-def _fan(tensor: Any, mode: str) -> int:
+def _fan(tensor: Tensor, mode: str) -> int:
     chosen = mode.lower()
     if chosen not in ("fan_in", "fan_out"):
         raise ValueError(f"Mode {mode!r} not supported, please use one of ['fan_in', 'fan_out'].")
@@ -110,34 +156,67 @@ def _fan(tensor: Any, mode: str) -> int:
     return fan_in if chosen == "fan_in" else fan_out
 
 
-def xavier_uniform_(tensor: Any, gain: float = 1.0, generator: Any = None) -> Any:
-    """Uniform numbers whose variance is gain^2 * 2 / (fan_in + fan_out) (Glorot and Bengio, 2010)."""
+def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Generator | None = None) -> Tensor:
+    """Uniform numbers whose variance is gain^2 * 2 / (fan_in + fan_out) (Glorot and Bengio, 2010).
+
+    >>> import ndgrad
+    >>> bool((ndgrad.nn.init.xavier_uniform_(ndgrad.empty(3, 3)).abs() <= 1.0).all())
+    True
+    """
     bound = math.sqrt(3.0) * gain * math.sqrt(2.0 / sum(_calculate_fan_in_and_fan_out(tensor)))
     return uniform_(tensor, -bound, bound, generator)
 
 
-def xavier_normal_(tensor: Any, gain: float = 1.0, generator: Any = None) -> Any:
-    """Normal numbers whose variance is gain^2 * 2 / (fan_in + fan_out) (Glorot and Bengio, 2010)."""
+def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Generator | None = None) -> Tensor:
+    """Normal numbers whose variance is gain^2 * 2 / (fan_in + fan_out) (Glorot and Bengio, 2010).
+
+    >>> import ndgrad
+    >>> ndgrad.nn.init.xavier_normal_(ndgrad.empty(2, 3)).shape
+    ndgrad.Size([2, 3])
+    """
     return normal_(tensor, 0.0, gain * math.sqrt(2.0 / sum(_calculate_fan_in_and_fan_out(tensor))), generator)
 
 
-def _kaiming_std(tensor: Any, a: float, mode: str, nonlinearity: str) -> float | None:
+def _kaiming_std(tensor: Tensor, a: float, mode: str, nonlinearity: str) -> float | None:
     if 0 in tensor.shape:
         warnings.warn("Initializing zero-element tensors is a no-op", stacklevel=3)
         return None
     return calculate_gain(nonlinearity, a) / math.sqrt(_fan(tensor, mode))
 
 
-def kaiming_uniform_(tensor: Any, a: float = 0, mode: str = "fan_in", nonlinearity: str = "leaky_relu", generator: Any = None) -> Any:
-    """Uniform numbers whose variance is gain^2 / fan (He et al., 2015)."""
+def kaiming_uniform_(
+    tensor: Tensor,
+    a: float = 0,
+    mode: str = "fan_in",
+    nonlinearity: str = "leaky_relu",
+    generator: Generator | None = None,
+) -> Tensor:
+    """Uniform numbers whose variance is gain^2 / fan (He et al., 2015).
+
+    >>> import ndgrad
+    >>> weight = ndgrad.nn.init.kaiming_uniform_(ndgrad.empty(2, 6), nonlinearity="relu")
+    >>> bool((weight.abs() <= 1.0).all())
+    True
+    """
     std = _kaiming_std(tensor, a, mode, nonlinearity)
     if std is None:
         return tensor
     return uniform_(tensor, -math.sqrt(3.0) * std, math.sqrt(3.0) * std, generator)
 
 
-def kaiming_normal_(tensor: Any, a: float = 0, mode: str = "fan_in", nonlinearity: str = "leaky_relu", generator: Any = None) -> Any:
-    """Normal numbers whose variance is gain^2 / fan (He et al., 2015)."""
+def kaiming_normal_(
+    tensor: Tensor,
+    a: float = 0,
+    mode: str = "fan_in",
+    nonlinearity: str = "leaky_relu",
+    generator: Generator | None = None,
+) -> Tensor:
+    """Normal numbers whose variance is gain^2 / fan (He et al., 2015).
+
+    >>> import ndgrad
+    >>> ndgrad.nn.init.kaiming_normal_(ndgrad.empty(2, 3), nonlinearity="relu").shape
+    ndgrad.Size([2, 3])
+    """
     std = _kaiming_std(tensor, a, mode, nonlinearity)
     return tensor if std is None else normal_(tensor, 0.0, std, generator)
 
@@ -145,20 +224,32 @@ def kaiming_normal_(tensor: Any, a: float = 0, mode: str = "fan_in", nonlinearit
 # ----- matrices ----------------------------------------------------------------------------------------------------------
 
 
-def _needs(tensor: Any, dims: tuple[int, ...], text: str) -> None:
+def _needs(tensor: Tensor, dims: tuple[int, ...], text: str) -> None:
     if tensor.dim() not in dims:
         raise ValueError(f"Only tensors with {text} dimensions are supported, and this one has shape {tuple(tensor.shape)}.")
 
 
-def eye_(tensor: Any) -> Any:
-    """Fill a matrix with the identity: a linear layer then passes on as many inputs as it can."""
+def eye_(tensor: Tensor) -> Tensor:
+    """Fill a matrix with the identity: a linear layer then passes on as many inputs as it can.
+
+    >>> import ndgrad
+    >>> ndgrad.nn.init.eye_(ndgrad.empty(2, 3))
+    tensor([[1., 0., 0.],
+            [0., 1., 0.]])
+    """
     _needs(tensor, (2,), "2")
     with no_grad():
         return tensor.copy_(eye(*tensor.shape, dtype=tensor.dtype, device=tensor.device))
 
 
-def dirac_(tensor: Any, groups: int = 1) -> Any:
-    """Fill a convolution's weight so that it passes on as many channels as it can, group by group."""
+def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
+    """Fill a convolution's weight so that it passes on as many channels as it can, group by group.
+
+    >>> import ndgrad
+    >>> weight = ndgrad.nn.init.dirac_(ndgrad.empty(1, 1, 3))
+    >>> ndgrad.nn.functional.conv1d(ndgrad.tensor([[1.0, 2.0, 3.0]]), weight, padding=1)
+    tensor([[1., 2., 3.]])
+    """
     _needs(tensor, (3, 4, 5), "3, 4, or 5")
     if tensor.shape[0] % groups:
         raise ValueError(f"dim 0 must be divisible by groups, and {tensor.shape[0]} is not by {groups}.")
@@ -172,8 +263,14 @@ def dirac_(tensor: Any, groups: int = 1) -> Any:
         return tensor
 
 
-def orthogonal_(tensor: Any, gain: float = 1, generator: Any = None) -> Any:
-    """Fill a matrix (later dimensions count as one) with orthonormal rows or columns, times the gain (Saxe et al., 2013)."""
+def orthogonal_(tensor: Tensor, gain: float = 1, generator: Generator | None = None) -> Tensor:
+    """Fill a matrix with orthonormal rows or columns, times the gain (Saxe et al., 2013); dimensions after the first count as one.
+
+    >>> import ndgrad
+    >>> q = ndgrad.nn.init.orthogonal_(ndgrad.empty(2, 3))
+    >>> ndgrad.allclose(q @ q.T, ndgrad.eye(2), atol=1e-5)
+    True
+    """
     from ndgrad.linalg import qr
 
     if tensor.dim() < 2:
@@ -190,8 +287,13 @@ def orthogonal_(tensor: Any, gain: float = 1, generator: Any = None) -> Any:
         return tensor.copy_((q.T if rows < columns else q).reshape(tensor.shape)).mul_(gain)
 
 
-def sparse_(tensor: Any, sparsity: float, std: float = 0.01, generator: Any = None) -> Any:
-    """Fill a matrix with normal numbers of which, in each column, the given fraction is zero (Martens, 2010)."""
+def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Generator | None = None) -> Tensor:
+    """Fill a matrix with normal numbers of which, in each column, the given fraction is zero (Martens, 2010).
+
+    >>> import ndgrad
+    >>> (ndgrad.nn.init.sparse_(ndgrad.empty(4, 3), sparsity=0.5) == 0).sum(0)
+    tensor([2, 2, 2])
+    """
     from ndgrad.api.random import randperm
 
     _needs(tensor, (2,), "2")
@@ -208,15 +310,17 @@ def sparse_(tensor: Any, sparsity: float, std: float = 0.01, generator: Any = No
 # ----- old names ---------------------------------------------------------------------------------------------------------
 
 
-def __getattr__(name: str) -> Any:
-    """torch's old names without the underscore, which warn."""
-    found = globals().get(name + "_") if name + "_" in __all__ else None
-    if found is None:
-        raise AttributeError(f"module 'ndgrad.nn.init' has no attribute {name!r}")
+if not TYPE_CHECKING:  # for a type checker a misspelt name is an error
 
-    def old(*args: Any, **kwargs: Any) -> Any:
-        warnings.warn(f"`nn.init.{name}` is now deprecated in favor of `nn.init.{name}_`.", FutureWarning, stacklevel=2)
-        return found(*args, **kwargs)
+    def __getattr__(name: str) -> Callable[..., Tensor]:
+        """torch's old names without the underscore, which warn."""
+        found = globals().get(name + "_") if name + "_" in __all__ else None
+        if found is None:
+            raise AttributeError(f"module 'ndgrad.nn.init' has no attribute {name!r}")
 
-    old.__name__ = name
-    return old
+        def old(*args: Any, **kwargs: Any) -> Tensor:
+            warnings.warn(f"`nn.init.{name}` is now deprecated in favor of `nn.init.{name}_`.", FutureWarning, stacklevel=2)
+            return found(*args, **kwargs)
+
+        old.__name__ = name
+        return old

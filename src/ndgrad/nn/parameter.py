@@ -6,7 +6,8 @@ nothing else. A buffer is an ordinary tensor with a mark on it, as in torch.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Self, TypeGuard, cast
 
 from ndgrad._tensor import Tensor
 from ndgrad.api.creation import empty
@@ -14,21 +15,24 @@ from ndgrad.autograd.subclass import DISPATCH_NAMES, FUNCTION_NAMES, add_face, a
 from ndgrad.autograd.variable import Variable, meta_of, wrap
 from ndgrad.ops.generate import FACES
 
+if TYPE_CHECKING:
+    from ndgrad._typing import Device, Dtype, Shape
+
 __all__ = ["Buffer", "Parameter", "UninitializedBuffer", "UninitializedParameter", "is_lazy"]
 
 
 class _Marked(type):
-    """`isinstance` also answers for tensors of other classes that carry the mark (a subclass given to Parameter keeps its class)."""
+    """`isinstance` also holds for tensors of other classes that carry the mark (a subclass given to Parameter keeps its class)."""
 
     _mark: str
 
-    def __instancecheck__(cls, instance: Any) -> bool:
+    def __instancecheck__(cls, instance: object) -> bool:
         if type.__instancecheck__(cls, instance):
             return True
         return cls in (Parameter, Buffer) and isinstance(instance, Variable) and bool(instance.__dict__.get(cls._mark, False))
 
 
-def _checked(kind: str, data: Any) -> Any:
+def _checked(kind: str, data: Tensor | None) -> Tensor:
     if data is None:
         return empty(0)
     if not isinstance(data, Variable):
@@ -58,11 +62,11 @@ class Parameter(Tensor, metaclass=_Marked):
         if not any(name in vars(cls) for name in (*FUNCTION_NAMES, *DISPATCH_NAMES)):
             add_face(cls, Tensor)
 
-    def __new__(cls, data: Any = None, requires_grad: bool = True) -> Any:
+    def __new__(cls, data: Tensor | None = None, requires_grad: bool = True) -> Self:
         data = _checked(cls.__name__, data)
         if type(data) in FACES:  # a tensor, an array or another parameter: all become parameters of torch's face
             return Tensor._make_subclass(cls, data, requires_grad)
-        made = data.detach()
+        made = cast("Self", data.detach())
         if type(made) is not type(data):
             raise RuntimeError(
                 f"Creating a Parameter from an instance of type {type(data).__name__} requires that detach() returns an instance of the "
@@ -71,7 +75,7 @@ class Parameter(Tensor, metaclass=_Marked):
         made.__dict__["_is_param"] = True
         return made.requires_grad_(requires_grad)
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         """A parameter of the same values; the gradient stays behind, as in torch."""
         if id(self) not in memo:
             memo[id(self)] = type(self)(self.detach().clone(), self.requires_grad)
@@ -88,14 +92,20 @@ class Buffer(Tensor, metaclass=_Marked):
     """A tensor that belongs to a module without being learned; `persistent` ones are part of `state_dict()`.
 
     What the call returns is a plain tensor that carries the mark.
+
+    >>> import ndgrad
+    >>> module = ndgrad.nn.Module()
+    >>> module.count = ndgrad.nn.Buffer(ndgrad.zeros(2))
+    >>> module.state_dict()
+    OrderedDict([('count', tensor([0., 0.]))])
     """
 
     __slots__ = ()
     _mark = "_is_buffer"
 
-    def __new__(cls, data: Any = None, *, persistent: bool = True) -> Any:
+    def __new__(cls, data: Tensor | None = None, *, persistent: bool = True) -> Self:
         data = _checked("Buffer", data)
-        made = data.detach().requires_grad_(data.requires_grad)
+        made = cast("Self", data.detach().requires_grad_(data.requires_grad))
         made.__dict__.update(persistent=persistent, _is_buffer=True)
         return made
 
@@ -110,7 +120,7 @@ class _Uninitialized:
     """
 
     __slots__ = ()
-    _initialized_class: type[Any]
+    _initialized_class: type[Tensor]
 
     @property
     def _array(self) -> Any:
@@ -142,15 +152,15 @@ class _Uninitialized:
         meta_of(self).requires_grad = requires_grad
         return self
 
-    def _placeholder(self) -> Any:
+    def _placeholder(self) -> Tensor:
         """A tensor without elements, of this dtype and on this device."""
         return wrap(Tensor, _ARRAY.__get__(self))
 
-    def _convert(self, fn: Any) -> None:
+    def _convert(self, fn: Callable[[Tensor], Tensor]) -> None:
         """Change dtype or device before there are values."""
         self._array = fn(self._placeholder())._array
 
-    def materialize(self: Any, shape: Any, device: Any = None, dtype: Any = None) -> None:
+    def materialize(self: Any, shape: Shape, device: Device = None, dtype: Dtype = None) -> None:
         """Give the parameter memory of this shape, in place: it becomes an ordinary one."""
         made = empty(shape, device=self.device if device is None else device, dtype=self.dtype if dtype is None else dtype)
         # Both classes have the same slots, so the object can change its class and keep its identity.
@@ -175,27 +185,43 @@ class _Uninitialized:
 _ARRAY: Any = Variable.__dict__["_array"]
 
 
-def _rebuild_uninitialized(cls: Any, requires_grad: bool, device: Any, dtype: Any) -> Any:
+def _rebuild_uninitialized(cls: type[Any], requires_grad: bool, device: Device, dtype: Dtype) -> Any:
     return cls(device=device, dtype=dtype).requires_grad_(requires_grad)
 
 
 class UninitializedParameter(_Uninitialized, Parameter):
-    """A parameter without a shape, until `materialize` or the first call of its lazy module gives it one."""
+    """A parameter without a shape, until `materialize` or the first call of its lazy module gives it one.
+
+    >>> import ndgrad
+    >>> weight = ndgrad.nn.UninitializedParameter()
+    >>> weight.materialize((2, 3))
+    >>> weight.shape
+    ndgrad.Size([2, 3])
+    """
 
     __slots__ = ()
     _initialized_class = Parameter
 
-    def __new__(cls, requires_grad: bool = True, device: Any = None, dtype: Any = None) -> Any:
+    def __new__(cls, requires_grad: bool = True, device: Device = None, dtype: Dtype = None) -> Self:
         return Tensor._make_subclass(cls, empty(0, device=device, dtype=dtype)).requires_grad_(requires_grad)
 
 
 class UninitializedBuffer(_Uninitialized, Tensor):
-    """A buffer without a shape, until `materialize` or the first call of its lazy module gives it one."""
+    """A buffer without a shape, until `materialize` or the first call of its lazy module gives it one.
+
+    >>> import ndgrad
+    >>> mean = ndgrad.nn.UninitializedBuffer()
+    >>> mean.materialize((3,))
+    >>> mean.shape
+    ndgrad.Size([3])
+    """
 
     __slots__ = ()
     _initialized_class = Tensor
 
-    def __new__(cls, requires_grad: bool = False, device: Any = None, dtype: Any = None, persistent: bool = True) -> Any:
+    def __new__(
+        cls, requires_grad: bool = False, device: Device = None, dtype: Dtype = None, persistent: bool = True
+    ) -> Self:
         made = Tensor._make_subclass(cls, empty(0, device=device, dtype=dtype)).requires_grad_(requires_grad)
         made.__dict__.update(persistent=persistent, _is_buffer=True)
         return made
@@ -205,6 +231,11 @@ class UninitializedBuffer(_Uninitialized, Tensor):
 remove_face(UninitializedParameter)
 
 
-def is_lazy(t: Any) -> bool:
-    """Whether a parameter or buffer has no shape yet."""
+def is_lazy(t: object) -> TypeGuard[_Uninitialized]:
+    """Whether a parameter or buffer has no shape yet.
+
+    >>> import ndgrad
+    >>> ndgrad.nn.parameter.is_lazy(ndgrad.nn.LazyLinear(2).weight)
+    True
+    """
     return isinstance(t, _Uninitialized)

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ndgrad.api.data import tensor
 from ndgrad.optim.optimizer import Group, Optimizer, State, checked, counted, decayed, fresh, move, running_mean, scalar
+
+if TYPE_CHECKING:
+    from ndgrad._typing import Tensor
+    from ndgrad.optim.optimizer import Params, Rate
 
 __all__ = ["Adam", "AdamW", "Adamax", "NAdam", "RAdam"]
 
@@ -14,10 +18,10 @@ __all__ = ["Adam", "AdamW", "Adamax", "NAdam", "RAdam"]
 class _Adaptive(Optimizer):
     """An optimizer with running means of the gradient and of its square."""
 
-    def _start(self, p: Any, group: Group) -> State:
+    def _start(self, p: Tensor, group: Group) -> State:
         return fresh(p, "exp_avg", "exp_avg_sq")
 
-    def _advance(self, p: Any, grad: Any, state: State, group: Group) -> tuple[float, Any, Any, Any]:
+    def _advance(self, p: Tensor, grad: Tensor, state: State, group: Group) -> tuple[float, Tensor, Tensor, Tensor]:
         """What every step begins with: the count of steps, the gradient after weight decay, its mean and that of its square.
 
         The decay is on the parameter itself, or through the gradient.
@@ -33,13 +37,22 @@ class _Adaptive(Optimizer):
 
 
 class Adam(_Adaptive):
-    """Steps of size lr in the direction mean(g) / sqrt(mean(g^2)), means being running ones (Kingma and Ba, 2014)."""
+    """Steps of size lr in the direction mean(g) / sqrt(mean(g^2)), means being running ones (Kingma and Ba, 2014).
+
+    >>> import ndgrad
+    >>> p = ndgrad.tensor([1.0], requires_grad=True)
+    >>> optimizer = ndgrad.optim.Adam([p], lr=0.1)
+    >>> (p * p).sum().backward()
+    >>> optimizer.step()
+    >>> p.detach()
+    tensor([0.9000])
+    """
 
     def __init__(
         self,
-        params: Any,
-        lr: Any = 1e-3,
-        betas: tuple[Any, Any] = (0.9, 0.999),
+        params: Params,
+        lr: Rate = 1e-3,
+        betas: tuple[Rate, Rate] = (0.9, 0.999),
         eps: float = 1e-8,
         weight_decay: float = 0,
         amsgrad: bool = False,
@@ -58,10 +71,10 @@ class Adam(_Adaptive):
         }  # fmt: skip
         super().__init__(params, checked(type(self).__name__, settings))
 
-    def _start(self, p: Any, group: Group) -> State:
+    def _start(self, p: Tensor, group: Group) -> State:
         return fresh(p, "exp_avg", "exp_avg_sq", *(("max_exp_avg_sq",) if group["amsgrad"] else ()))
 
-    def _update(self, p: Any, grad: Any, state: State, group: Group) -> None:
+    def _update(self, p: Tensor, grad: Tensor, state: State, group: Group) -> None:
         beta1, beta2 = group["betas"]
         step, grad, mean, square = self._advance(p, grad, state, group)
         if group["amsgrad"]:
@@ -72,13 +85,22 @@ class Adam(_Adaptive):
 
 
 class AdamW(Adam):
-    """Adam whose weight decay acts on the parameters, not through the moments (Loshchilov and Hutter, 2017)."""
+    """Adam whose weight decay acts on the parameters, not through the moments (Loshchilov and Hutter, 2017).
+
+    >>> import ndgrad
+    >>> p = ndgrad.tensor([1.0], requires_grad=True)
+    >>> optimizer = ndgrad.optim.AdamW([p], lr=0.1)
+    >>> (p * p).sum().backward()
+    >>> optimizer.step()
+    >>> p.detach()
+    tensor([0.8990])
+    """
 
     def __init__(
         self,
-        params: Any,
-        lr: Any = 1e-3,
-        betas: tuple[Any, Any] = (0.9, 0.999),
+        params: Params,
+        lr: Rate = 1e-3,
+        betas: tuple[Rate, Rate] = (0.9, 0.999),
         eps: float = 1e-8,
         weight_decay: float = 1e-2,
         amsgrad: bool = False,
@@ -96,12 +118,21 @@ class AdamW(Adam):
 
 
 class Adamax(Optimizer):
-    """Adam with the running maximum of |g| in place of the root of the mean square."""
+    """Adam with the running maximum of |g| in place of the root of the mean square.
+
+    >>> import ndgrad
+    >>> p = ndgrad.tensor([1.0], requires_grad=True)
+    >>> optimizer = ndgrad.optim.Adamax([p], lr=0.1)
+    >>> (p * p).sum().backward()
+    >>> optimizer.step()
+    >>> p.detach()
+    tensor([0.9000])
+    """
 
     def __init__(
         self,
-        params: Any,
-        lr: Any = 2e-3,
+        params: Params,
+        lr: Rate = 2e-3,
         betas: tuple[float, float] = (0.9, 0.999),
         eps: float = 1e-8,
         weight_decay: float = 0,
@@ -117,10 +148,10 @@ class Adamax(Optimizer):
         }  # fmt: skip
         super().__init__(params, checked("Adamax", settings))
 
-    def _start(self, p: Any, group: Group) -> State:
+    def _start(self, p: Tensor, group: Group) -> State:
         return fresh(p, "exp_avg", "exp_inf")
 
-    def _update(self, p: Any, grad: Any, state: State, group: Group) -> None:
+    def _update(self, p: Tensor, grad: Tensor, state: State, group: Group) -> None:
         beta1, beta2 = group["betas"]
         step = counted(state)
         mean = running_mean(state, "exp_avg", beta1, grad := decayed(grad, p, group["weight_decay"]))
@@ -130,12 +161,21 @@ class Adamax(Optimizer):
 
 
 class NAdam(_Adaptive):
-    """Adam with Nesterov momentum (Dozat, 2016)."""
+    """Adam with Nesterov momentum (Dozat, 2016).
+
+    >>> import ndgrad
+    >>> p = ndgrad.tensor([1.0], requires_grad=True)
+    >>> optimizer = ndgrad.optim.NAdam([p], lr=0.1)
+    >>> (p * p).sum().backward()
+    >>> optimizer.step()
+    >>> p.detach()
+    tensor([0.8944])
+    """
 
     def __init__(
         self,
-        params: Any,
-        lr: Any = 2e-3,
+        params: Params,
+        lr: Rate = 2e-3,
         betas: tuple[float, float] = (0.9, 0.999),
         eps: float = 1e-8,
         weight_decay: float = 0,
@@ -154,10 +194,10 @@ class NAdam(_Adaptive):
         }  # fmt: skip
         super().__init__(params, checked("NAdam", settings))
 
-    def _start(self, p: Any, group: Group) -> State:
+    def _start(self, p: Tensor, group: Group) -> State:
         return {**fresh(p), "mu_product": scalar(1.0), **super()._start(p, group)}
 
-    def _update(self, p: Any, grad: Any, state: State, group: Group) -> None:
+    def _update(self, p: Tensor, grad: Tensor, state: State, group: Group) -> None:
         beta1, beta2 = group["betas"]
         step, grad, mean, square = self._advance(p, grad, state, group)
         now, after = (beta1 * (1.0 - 0.5 * 0.96 ** (n * group["momentum_decay"])) for n in (step, step + 1))
@@ -169,12 +209,21 @@ class NAdam(_Adaptive):
 
 
 class RAdam(_Adaptive):
-    """Adam that waits with its scaling until the second moment is known well enough (Liu et al., 2019)."""
+    """Adam that waits with its scaling until the second moment is known well enough (Liu et al., 2019).
+
+    >>> import ndgrad
+    >>> p = ndgrad.tensor([1.0], requires_grad=True)
+    >>> optimizer = ndgrad.optim.RAdam([p], lr=0.1)
+    >>> (p * p).sum().backward()
+    >>> optimizer.step()
+    >>> p.detach()
+    tensor([0.8000])
+    """
 
     def __init__(
         self,
-        params: Any,
-        lr: Any = 1e-3,
+        params: Params,
+        lr: Rate = 1e-3,
         betas: tuple[float, float] = (0.9, 0.999),
         eps: float = 1e-8,
         weight_decay: float = 0,
@@ -191,7 +240,7 @@ class RAdam(_Adaptive):
         }  # fmt: skip
         super().__init__(params, checked("RAdam", settings))
 
-    def _update(self, p: Any, grad: Any, state: State, group: Group) -> None:
+    def _update(self, p: Tensor, grad: Tensor, state: State, group: Group) -> None:
         beta1, beta2 = group["betas"]
         step, grad, mean, square = self._advance(p, grad, state, group)
         bias2 = 1 - beta2**step

@@ -2,26 +2,39 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ndgrad.api.creation import full_like
 from ndgrad.optim.optimizer import Group, Optimizer, State, checked, counted, decayed, fresh, move, running_mean
 
+if TYPE_CHECKING:
+    from ndgrad._typing import Tensor
+    from ndgrad.optim.optimizer import Params, Rate
+
 __all__ = ["Adadelta", "Adagrad", "RMSprop", "Rprop"]
 
 
-def _filled(p: Any, value: float) -> Any:
+def _filled(p: Tensor, value: float) -> Tensor:
     """A value in the shape of a parameter; a complex one is updated as two real ones, so both parts get it."""
     return full_like(p, complex(value, value) if p.is_complex() else value)
 
 
 class Adagrad(Optimizer):
-    """Steps divided by the root of the sum of all squared gradients so far (Duchi et al., 2011)."""
+    """Steps divided by the root of the sum of all squared gradients so far (Duchi et al., 2011).
+
+    >>> import ndgrad
+    >>> p = ndgrad.tensor([1.0], requires_grad=True)
+    >>> optimizer = ndgrad.optim.Adagrad([p], lr=0.1)
+    >>> (p * p).sum().backward()
+    >>> optimizer.step()
+    >>> p.detach()
+    tensor([0.9000])
+    """
 
     def __init__(
         self,
-        params: Any,
-        lr: Any = 1e-2,
+        params: Params,
+        lr: Rate = 1e-2,
         lr_decay: float = 0,
         weight_decay: float = 0,
         initial_accumulator_value: float = 0,
@@ -42,10 +55,10 @@ class Adagrad(Optimizer):
             for p in group["params"]:
                 self.state[p].update(self._start(p, group))
 
-    def _start(self, p: Any, group: Group) -> State:
+    def _start(self, p: Tensor, group: Group) -> State:
         return {**fresh(p), "sum": _filled(p, group["initial_accumulator_value"])}
 
-    def _update(self, p: Any, grad: Any, state: State, group: Group) -> None:
+    def _update(self, p: Tensor, grad: Tensor, state: State, group: Group) -> None:
         step = counted(state)
         grad = decayed(grad, p, group["weight_decay"])
         state["sum"] = state["sum"] + grad * grad
@@ -53,12 +66,21 @@ class Adagrad(Optimizer):
 
 
 class Adadelta(Optimizer):
-    """Steps whose size comes from the steps before, not from a learning rate (Zeiler, 2012)."""
+    """Steps whose size comes from the steps before, not from a learning rate (Zeiler, 2012).
+
+    >>> import ndgrad
+    >>> p = ndgrad.tensor([1.0], requires_grad=True)
+    >>> optimizer = ndgrad.optim.Adadelta([p], lr=10.0)
+    >>> (p * p).sum().backward()
+    >>> optimizer.step()
+    >>> p.detach()
+    tensor([0.9684])
+    """
 
     def __init__(
         self,
-        params: Any,
-        lr: Any = 1.0,
+        params: Params,
+        lr: Rate = 1.0,
         rho: float = 0.9,
         eps: float = 1e-6,
         weight_decay: float = 0,
@@ -76,10 +98,10 @@ class Adadelta(Optimizer):
             raise ValueError(f"Adadelta: Invalid rho value: {rho}. It must lie in [0, 1].")
         super().__init__(params, checked("Adadelta", settings))
 
-    def _start(self, p: Any, group: Group) -> State:
+    def _start(self, p: Tensor, group: Group) -> State:
         return fresh(p, "square_avg", "acc_delta")
 
-    def _update(self, p: Any, grad: Any, state: State, group: Group) -> None:
+    def _update(self, p: Tensor, grad: Tensor, state: State, group: Group) -> None:
         counted(state)
         rho, eps = group["rho"], group["eps"]
         grad = decayed(grad, p, group["weight_decay"])
@@ -90,12 +112,21 @@ class Adadelta(Optimizer):
 
 
 class RMSprop(Optimizer):
-    """Steps divided by the root of the running mean of squared gradients."""
+    """Steps divided by the root of the running mean of squared gradients.
+
+    >>> import ndgrad
+    >>> p = ndgrad.tensor([1.0], requires_grad=True)
+    >>> optimizer = ndgrad.optim.RMSprop([p], lr=0.01)
+    >>> (p * p).sum().backward()
+    >>> optimizer.step()
+    >>> p.detach()
+    tensor([0.9000])
+    """
 
     def __init__(
         self,
-        params: Any,
-        lr: Any = 1e-2,
+        params: Params,
+        lr: Rate = 1e-2,
         alpha: float = 0.99,
         eps: float = 1e-8,
         weight_decay: float = 0,
@@ -114,11 +145,11 @@ class RMSprop(Optimizer):
             raise ValueError(f"RMSprop: Invalid alpha value: {alpha}. It must be at least 0.")
         super().__init__(params, checked("RMSprop", settings))
 
-    def _start(self, p: Any, group: Group) -> State:
+    def _start(self, p: Tensor, group: Group) -> State:
         momentum = ("momentum_buffer",) if group["momentum"] > 0 else ()
         return fresh(p, "square_avg", *momentum, *(("grad_avg",) if group["centered"] else ()))
 
-    def _update(self, p: Any, grad: Any, state: State, group: Group) -> None:
+    def _update(self, p: Tensor, grad: Tensor, state: State, group: Group) -> None:
         counted(state)
         alpha = group["alpha"]
         grad = decayed(grad, p, group["weight_decay"])
@@ -133,12 +164,23 @@ class RMSprop(Optimizer):
 
 
 class Rprop(Optimizer):
-    """Step sizes that grow while an element's gradient keeps its sign and shrink when it changes (Riedmiller and Braun, 1993)."""
+    """Step sizes that grow while an element's gradient keeps its sign and shrink when it changes.
+
+    The gradient counts by its sign alone (Riedmiller and Braun, 1993).
+
+    >>> import ndgrad
+    >>> p = ndgrad.tensor([1.0], requires_grad=True)
+    >>> optimizer = ndgrad.optim.Rprop([p], lr=0.1)
+    >>> (p * p).sum().backward()
+    >>> optimizer.step()
+    >>> p.detach()
+    tensor([0.9000])
+    """
 
     def __init__(
         self,
-        params: Any,
-        lr: Any = 1e-2,
+        params: Params,
+        lr: Rate = 1e-2,
         etas: tuple[float, float] = (0.5, 1.2),
         step_sizes: tuple[float, float] = (1e-6, 50),
         *,
@@ -155,10 +197,10 @@ class Rprop(Optimizer):
             raise ValueError(f"Rprop: Invalid eta values: {etas[0]}, {etas[1]}. The first must lie between 0 and 1, the second above 1.")
         super().__init__(params, checked("Rprop", settings))
 
-    def _start(self, p: Any, group: Group) -> State:
+    def _start(self, p: Tensor, group: Group) -> State:
         return {**fresh(p, "prev"), "step_size": _filled(p, float(group["lr"]))}
 
-    def _update(self, p: Any, grad: Any, state: State, group: Group) -> None:
+    def _update(self, p: Tensor, grad: Tensor, state: State, group: Group) -> None:
         counted(state)
         shrink, grow = group["etas"]
         smallest, largest = group["step_sizes"]

@@ -8,12 +8,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ndgrad.api.join import cat
 from ndgrad.autograd.grad_mode import enable_grad, no_grad
 from ndgrad.autograd.variable import Variable
 from ndgrad.optim.optimizer import Optimizer, checked
+
+if TYPE_CHECKING:
+    from ndgrad._typing import Tensor
+    from ndgrad.optim.optimizer import Params, Rate
+
+    Closure: TypeAlias = Callable[[], Tensor | float]
+    #: Along a line: from a length to loss, gradient and slope there; and a length with these.
+    Probe: TypeAlias = Callable[[float], tuple[float, Tensor, float]]
+    Point: TypeAlias = tuple[float, float, Tensor, float]
 
 __all__ = ["LBFGS"]
 
@@ -39,8 +48,8 @@ class LBFGS(Optimizer):
 
     def __init__(
         self,
-        params: Any,
-        lr: Any = 1,
+        params: Params,
+        lr: Rate = 1,
         max_iter: int = 20,
         max_eval: int | None = None,
         tolerance_grad: float = 1e-7,
@@ -64,11 +73,11 @@ class LBFGS(Optimizer):
 
     # ----- parameters as one vector -----
 
-    def _flat_gradient(self) -> Any:
+    def _flat_gradient(self) -> Tensor:
         parts = [p.new_zeros(p.numel()) if p.grad is None else p.grad.reshape(-1) for p in self._params]
         return cat([_as_real(part) for part in parts])
 
-    def _walk(self, direction: Any, length: float) -> None:
+    def _walk(self, direction: Tensor, length: float) -> None:
         start = 0
         for p in self._params:
             target = _as_real(p)
@@ -76,11 +85,11 @@ class LBFGS(Optimizer):
             target.add_(direction[start : start + count].view_as(target), alpha=length)
             start += count
 
-    def _probe(self, closure: Callable[[], Any], direction: Any) -> Callable[[float], tuple[float, Any, float]]:
+    def _probe(self, closure: Closure, direction: Tensor) -> Probe:
         """Loss, gradient and slope at a distance along the direction; the parameters come back to where they are."""
         home = [p.clone() for p in self._params]
 
-        def at(length: float) -> tuple[float, Any, float]:
+        def at(length: float) -> tuple[float, Tensor, float]:
             self._walk(direction, length)
             loss = _evaluated(closure)
             gradient = self._flat_gradient()
@@ -92,12 +101,12 @@ class LBFGS(Optimizer):
 
     # ----- iterations -----
 
-    def step(self, closure: Any) -> Any:  # type: ignore[override]  # needs its closure, as torch's does
+    def step(self, closure: Closure) -> Tensor | float:  # type: ignore[override]  # needs its closure, as torch's does
         """Run up to `max_iter` iterations; the loss at the start."""
         with no_grad():
             return self._run(closure)
 
-    def _run(self, closure: Callable[[], Any]) -> Any:
+    def _run(self, closure: Closure) -> Tensor | float:
         group, state = self.param_groups[0], self.state[self._params[0]]
         state.setdefault("func_evals", 0)
         state.setdefault("n_iter", 0)
@@ -149,22 +158,22 @@ class LBFGS(Optimizer):
         return first_loss
 
 
-def _as_real(t: Any) -> Any:
+def _as_real(t: Tensor) -> Tensor:
     from ndgrad import view_as_real
 
     return view_as_real(t).reshape(-1) if t.is_complex() else t.reshape(-1) if t.dim() != 1 else t
 
 
-def _number(loss: Any) -> float:
+def _number(loss: Tensor | float) -> float:
     return float(loss.detach() if isinstance(loss, Variable) else loss)
 
 
-def _evaluated(closure: Callable[[], Any]) -> float:
+def _evaluated(closure: Closure) -> float:
     with enable_grad():
         return _number(closure())
 
 
-def _renew_direction(memory: dict[str, Any], gradient: Any, iteration: int, history_size: int) -> None:
+def _renew_direction(memory: dict[str, Any], gradient: Tensor, iteration: int, history_size: int) -> None:
     """The next direction: minus the gradient at first, then minus the inverse Hessian, as far as remembered, times the gradient."""
     if iteration == 1:
         memory.update(d=-gradient, old_dirs=[], old_stps=[], ro=[], H_diag=1.0)
@@ -207,14 +216,14 @@ def _cubic_minimum(a: tuple[float, float, float], b: tuple[float, float, float],
 
 
 def strong_wolfe(
-    at: Callable[[float], tuple[float, Any, float]],
+    at: Probe,
     loss: float,
-    gradient: Any,
+    gradient: Tensor,
     slope: float,
     length: float,
     tolerance: float,
     max_probes: int = 25,
-) -> tuple[float, Any, float, int]:
+) -> tuple[float, Tensor, float, int]:
     """A length at which the loss has fallen enough and the slope is flat enough; with loss, gradient and number of probes.
 
     First the length grows until such a length must lie between the last two (Nocedal and Wright, algorithm 3.5); then that bracket
@@ -222,7 +231,7 @@ def strong_wolfe(
     """
     start = (0.0, loss, gradient, slope)
     before, probes = start, 0
-    bracket: list[tuple[float, float, Any, float]] = []
+    bracket: list[Point] = []
     while probes < max_probes:
         now = (length, *at(length))
         probes += 1
@@ -243,13 +252,13 @@ def strong_wolfe(
 
 
 def _shrunk(
-    at: Callable[[float], tuple[float, Any, float]],
-    bracket: list[tuple[float, float, Any, float]],
-    start: tuple[float, float, Any, float],
+    at: Probe,
+    bracket: list[Point],
+    start: Point,
     tolerance: float,
     probes: int,
     max_probes: int,
-) -> tuple[float, Any, float, int]:
+) -> tuple[float, Tensor, float, int]:
     _, loss, _, slope = start
     steepest = float(start[2].abs().max())
     best, other = sorted(bracket, key=lambda point: (point[1] != point[1], point[1]))

@@ -11,10 +11,13 @@ import warnings
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ndgrad.autograd.variable import Variable
 from ndgrad.optim.optimizer import Optimizer
+
+if TYPE_CHECKING:
+    from ndgrad._typing import Tensor
 
 __all__ = [
     "ChainedScheduler", "ConstantLR", "CosineAnnealingLR", "CosineAnnealingWarmRestarts", "ExponentialLR", "LRScheduler", "LambdaLR",
@@ -22,17 +25,33 @@ __all__ = [
 ]  # fmt: skip
 
 
-def _set_lr(group: dict[str, Any], lr: Any) -> None:
+def _set_lr(group: dict[str, Any], lr: float) -> None:
     if isinstance(group["lr"], Variable):
         group["lr"].fill_(float(lr))
     else:
         group["lr"] = lr
 
 
-class LRScheduler:
-    """The base of schedules: a subclass says in `get_lr` what the rates are at `last_epoch`."""
+def _count_step(optimizer: Optimizer, args: Any, kwargs: Any) -> None:
+    optimizer.__dict__["_steps_taken"] += 1
 
-    def __init__(self, optimizer: Any, last_epoch: int = -1) -> None:
+
+class LRScheduler:
+    """The base of schedules: a subclass says in `get_lr` what the rates are at `last_epoch`.
+
+    >>> import ndgrad
+    >>> class Halving(ndgrad.optim.lr_scheduler.LRScheduler):
+    ...     def get_lr(self):
+    ...         return [rate * 0.5**self.last_epoch for rate in self.base_lrs]
+    >>> optimizer = ndgrad.optim.SGD([ndgrad.ones(1, requires_grad=True)], lr=1.0)
+    >>> scheduler = Halving(optimizer)
+    >>> optimizer.step()
+    >>> scheduler.step()
+    >>> optimizer.param_groups[0]["lr"]
+    0.5
+    """
+
+    def __init__(self, optimizer: Optimizer, last_epoch: int = -1) -> None:
         if not isinstance(optimizer, Optimizer):
             raise TypeError(f"{type(optimizer).__name__} is not an Optimizer. Make the schedule with the optimizer whose rates it changes.")
         self.optimizer = optimizer
@@ -59,10 +78,7 @@ class LRScheduler:
         if "_steps_taken" not in optimizer.__dict__:
             optimizer.__dict__["_steps_taken"] = 0
 
-            def count(optimizer: Any, args: Any, kwargs: Any) -> None:
-                optimizer.__dict__["_steps_taken"] += 1
-
-            optimizer.register_step_post_hook(count)
+            optimizer.register_step_post_hook(_count_step)
 
     def state_dict(self) -> dict[str, Any]:
         """Everything but the optimizer."""
@@ -72,23 +88,23 @@ class LRScheduler:
         """Go on where another schedule of the same kind was."""
         self.__dict__.update(state_dict)
 
-    def get_last_lr(self) -> list[Any]:
+    def get_last_lr(self) -> list[float]:
         """The rates that the last step has set."""
         return self._last_lr
 
-    def get_lr(self) -> list[Any]:
+    def get_lr(self) -> list[float]:
         """The rates at `last_epoch`, one per group; subclasses define it (those of this file by `_next_lr`)."""
         if not self._get_lr_called_within_step:
             warnings.warn("get_lr() is for the scheduler itself. Use get_last_lr().", stacklevel=2)
         return self._next_lr()
 
-    def _next_lr(self) -> list[Any]:
+    def _next_lr(self) -> list[float]:
         raise NotImplementedError(f"{type(self).__name__} does not define get_lr().")
 
     def _rates(self) -> list[float]:
         return [float(group["lr"]) for group in self.optimizer.param_groups]
 
-    def _set_rates(self, compute: Callable[[], list[Any]]) -> None:
+    def _set_rates(self, compute: Callable[[], list[float]]) -> None:
         """Finish a step: let the rates be computed, and set them."""
         self._step_count += 1
         self._get_lr_called_within_step = True
@@ -98,7 +114,7 @@ class LRScheduler:
             self._get_lr_called_within_step = False
         for group, lr in zip(self.optimizer.param_groups, values, strict=True):
             _set_lr(group, lr)
-        self._last_lr: list[Any] = self._rates()
+        self._last_lr: list[float] = self._rates()
 
     def step(self, epoch: int | None = None) -> None:
         """Go on by one (or to an epoch) and set the rates."""
@@ -119,11 +135,28 @@ class LRScheduler:
 
 
 class LambdaLR(LRScheduler):
-    """The first rate times a function of the epoch."""
+    """The first rate times a function of the epoch.
 
-    def __init__(self, optimizer: Any, lr_lambda: Any, last_epoch: int = -1) -> None:
+    >>> import ndgrad
+    >>> optimizer = ndgrad.optim.SGD([ndgrad.ones(1, requires_grad=True)], lr=1.0)
+    >>> scheduler = ndgrad.optim.lr_scheduler.LambdaLR(optimizer, lambda epoch: 1 / (1 + epoch))
+    >>> rates = []
+    >>> for _ in range(3):
+    ...     rates += scheduler.get_last_lr()
+    ...     optimizer.step()
+    ...     scheduler.step()
+    >>> [round(rate, 4) for rate in rates]
+    [1.0, 0.5, 0.3333]
+    """
+
+    def __init__(
+        self,
+        optimizer: Optimizer,
+        lr_lambda: Callable[[int], float] | Sequence[Callable[[int], float]],
+        last_epoch: int = -1,
+    ) -> None:
         groups = len(optimizer.param_groups)
-        functions = list(lr_lambda) if isinstance(lr_lambda, (list, tuple)) else [lr_lambda] * groups
+        functions = list(lr_lambda) if isinstance(lr_lambda, Sequence) else [lr_lambda] * groups
         if len(functions) != groups:
             raise ValueError(f"Expected {groups} lr_lambdas, but got {len(functions)}. Give one per group, or one for all.")
         self.lr_lambdas: list[Callable[[int], float]] = functions
@@ -148,7 +181,19 @@ class LambdaLR(LRScheduler):
 
 
 class MultiplicativeLR(LambdaLR):
-    """The present rate times a function of the epoch."""
+    """The present rate times a function of the epoch.
+
+    >>> import ndgrad
+    >>> optimizer = ndgrad.optim.SGD([ndgrad.ones(1, requires_grad=True)], lr=1.0)
+    >>> scheduler = ndgrad.optim.lr_scheduler.MultiplicativeLR(optimizer, lambda epoch: 0.5)
+    >>> rates = []
+    >>> for _ in range(3):
+    ...     rates += scheduler.get_last_lr()
+    ...     optimizer.step()
+    ...     scheduler.step()
+    >>> [round(rate, 4) for rate in rates]
+    [1.0, 0.5, 0.25]
+    """
 
     def _next_lr(self) -> list[float]:
         if self._is_initial:
@@ -170,9 +215,21 @@ class _FactorLR(LRScheduler):
 
 
 class StepLR(_FactorLR):
-    """The rate times gamma after every `step_size` epochs."""
+    """The rate times gamma after every `step_size` epochs.
 
-    def __init__(self, optimizer: Any, step_size: int, gamma: float = 0.1, last_epoch: int = -1) -> None:
+    >>> import ndgrad
+    >>> optimizer = ndgrad.optim.SGD([ndgrad.ones(1, requires_grad=True)], lr=1.0)
+    >>> scheduler = ndgrad.optim.lr_scheduler.StepLR(optimizer, step_size=2)
+    >>> rates = []
+    >>> for _ in range(5):
+    ...     rates += scheduler.get_last_lr()
+    ...     optimizer.step()
+    ...     scheduler.step()
+    >>> [round(rate, 4) for rate in rates]
+    [1.0, 1.0, 0.1, 0.1, 0.01]
+    """
+
+    def __init__(self, optimizer: Optimizer, step_size: int, gamma: float = 0.1, last_epoch: int = -1) -> None:
         self.step_size = step_size
         self.gamma = gamma
         super().__init__(optimizer, last_epoch)
@@ -185,9 +242,21 @@ class StepLR(_FactorLR):
 
 
 class MultiStepLR(_FactorLR):
-    """The rate times gamma at given epochs."""
+    """The rate times gamma at given epochs.
 
-    def __init__(self, optimizer: Any, milestones: Iterable[int], gamma: float = 0.1, last_epoch: int = -1) -> None:
+    >>> import ndgrad
+    >>> optimizer = ndgrad.optim.SGD([ndgrad.ones(1, requires_grad=True)], lr=1.0)
+    >>> scheduler = ndgrad.optim.lr_scheduler.MultiStepLR(optimizer, milestones=[1, 3], gamma=0.5)
+    >>> rates = []
+    >>> for _ in range(4):
+    ...     rates += scheduler.get_last_lr()
+    ...     optimizer.step()
+    ...     scheduler.step()
+    >>> [round(rate, 4) for rate in rates]
+    [1.0, 0.5, 0.5, 0.25]
+    """
+
+    def __init__(self, optimizer: Optimizer, milestones: Iterable[int], gamma: float = 0.1, last_epoch: int = -1) -> None:
         self.milestones = Counter(milestones)
         self.gamma = gamma
         super().__init__(optimizer, last_epoch)
@@ -200,9 +269,21 @@ class MultiStepLR(_FactorLR):
 
 
 class ExponentialLR(_FactorLR):
-    """The rate times gamma, every epoch."""
+    """The rate times gamma, every epoch.
 
-    def __init__(self, optimizer: Any, gamma: float, last_epoch: int = -1) -> None:
+    >>> import ndgrad
+    >>> optimizer = ndgrad.optim.SGD([ndgrad.ones(1, requires_grad=True)], lr=1.0)
+    >>> scheduler = ndgrad.optim.lr_scheduler.ExponentialLR(optimizer, gamma=0.5)
+    >>> rates = []
+    >>> for _ in range(3):
+    ...     rates += scheduler.get_last_lr()
+    ...     optimizer.step()
+    ...     scheduler.step()
+    >>> [round(rate, 4) for rate in rates]
+    [1.0, 0.5, 0.25]
+    """
+
+    def __init__(self, optimizer: Optimizer, gamma: float, last_epoch: int = -1) -> None:
         self.gamma = gamma
         super().__init__(optimizer, last_epoch)
 
@@ -214,9 +295,21 @@ class ExponentialLR(_FactorLR):
 
 
 class ConstantLR(_FactorLR):
-    """The rate times a factor for the first `total_iters` epochs."""
+    """The rate times a factor for the first `total_iters` epochs.
 
-    def __init__(self, optimizer: Any, factor: float = 1.0 / 3, total_iters: int = 5, last_epoch: int = -1) -> None:
+    >>> import ndgrad
+    >>> optimizer = ndgrad.optim.SGD([ndgrad.ones(1, requires_grad=True)], lr=1.0)
+    >>> scheduler = ndgrad.optim.lr_scheduler.ConstantLR(optimizer, factor=0.5, total_iters=2)
+    >>> rates = []
+    >>> for _ in range(3):
+    ...     rates += scheduler.get_last_lr()
+    ...     optimizer.step()
+    ...     scheduler.step()
+    >>> [round(rate, 4) for rate in rates]
+    [0.5, 0.5, 1.0]
+    """
+
+    def __init__(self, optimizer: Optimizer, factor: float = 1.0 / 3, total_iters: int = 5, last_epoch: int = -1) -> None:
         if not 0 <= factor <= 1.0:
             raise ValueError(f"factor must lie in [0, 1], and is {factor}.")
         self.factor = factor
@@ -233,11 +326,23 @@ class ConstantLR(_FactorLR):
 
 
 class LinearLR(_FactorLR):
-    """The rate times a factor that goes from one number to another over `total_iters` epochs."""
+    """The rate times a factor that goes from one number to another over `total_iters` epochs.
+
+    >>> import ndgrad
+    >>> optimizer = ndgrad.optim.SGD([ndgrad.ones(1, requires_grad=True)], lr=1.0)
+    >>> scheduler = ndgrad.optim.lr_scheduler.LinearLR(optimizer, start_factor=0.5, total_iters=2)
+    >>> rates = []
+    >>> for _ in range(3):
+    ...     rates += scheduler.get_last_lr()
+    ...     optimizer.step()
+    ...     scheduler.step()
+    >>> [round(rate, 4) for rate in rates]
+    [0.5, 0.75, 1.0]
+    """
 
     def __init__(
         self,
-        optimizer: Any,
+        optimizer: Optimizer,
         start_factor: float = 1.0 / 3,
         end_factor: float = 1.0,
         total_iters: int = 5,
@@ -266,9 +371,21 @@ class LinearLR(_FactorLR):
 
 
 class PolynomialLR(_FactorLR):
-    """The rate times a power of the part of `total_iters` epochs that is left."""
+    """The rate times a power of the part of `total_iters` epochs that is left.
 
-    def __init__(self, optimizer: Any, total_iters: int = 5, power: float = 1.0, last_epoch: int = -1) -> None:
+    >>> import ndgrad
+    >>> optimizer = ndgrad.optim.SGD([ndgrad.ones(1, requires_grad=True)], lr=1.0)
+    >>> scheduler = ndgrad.optim.lr_scheduler.PolynomialLR(optimizer, total_iters=4, power=2.0)
+    >>> rates = []
+    >>> for _ in range(5):
+    ...     rates += scheduler.get_last_lr()
+    ...     optimizer.step()
+    ...     scheduler.step()
+    >>> [round(rate, 4) for rate in rates]
+    [1.0, 0.5625, 0.25, 0.0625, 0.0]
+    """
+
+    def __init__(self, optimizer: Optimizer, total_iters: int = 5, power: float = 1.0, last_epoch: int = -1) -> None:
         self.total_iters = total_iters
         self.power = power
         super().__init__(optimizer, last_epoch)
@@ -289,9 +406,21 @@ class PolynomialLR(_FactorLR):
 
 
 class CosineAnnealingLR(LRScheduler):
-    """From the first rate to `eta_min` along half a cosine of `T_max` epochs, and back."""
+    """From the first rate to `eta_min` along half a cosine of `T_max` epochs, and back.
 
-    def __init__(self, optimizer: Any, T_max: int, eta_min: float = 0.0, last_epoch: int = -1) -> None:
+    >>> import ndgrad
+    >>> optimizer = ndgrad.optim.SGD([ndgrad.ones(1, requires_grad=True)], lr=1.0)
+    >>> scheduler = ndgrad.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=2)
+    >>> rates = []
+    >>> for _ in range(5):
+    ...     rates += scheduler.get_last_lr()
+    ...     optimizer.step()
+    ...     scheduler.step()
+    >>> [round(rate, 4) for rate in rates]
+    [1.0, 0.5, 0.0, 0.5, 1.0]
+    """
+
+    def __init__(self, optimizer: Optimizer, T_max: int, eta_min: float = 0.0, last_epoch: int = -1) -> None:
         self.T_max = T_max
         self.eta_min = eta_min
         super().__init__(optimizer, last_epoch)
@@ -314,9 +443,21 @@ class CosineAnnealingLR(LRScheduler):
 
 
 class CosineAnnealingWarmRestarts(LRScheduler):
-    """Half cosines one after the other, of T_0, T_0 T_mult, T_0 T_mult^2, ... epochs (Loshchilov and Hutter, 2016)."""
+    """Half cosines one after the other, of T_0, T_0 T_mult, ... epochs (Loshchilov and Hutter, 2016).
 
-    def __init__(self, optimizer: Any, T_0: int, T_mult: int = 1, eta_min: float = 0.0, last_epoch: int = -1) -> None:
+    >>> import ndgrad
+    >>> optimizer = ndgrad.optim.SGD([ndgrad.ones(1, requires_grad=True)], lr=1.0)
+    >>> scheduler = ndgrad.optim.lr_scheduler.CosineAnnealingWarmRestarts(optimizer, T_0=2)
+    >>> rates = []
+    >>> for _ in range(5):
+    ...     rates += scheduler.get_last_lr()
+    ...     optimizer.step()
+    ...     scheduler.step()
+    >>> [round(rate, 4) for rate in rates]
+    [1.0, 0.5, 1.0, 0.5, 1.0]
+    """
+
+    def __init__(self, optimizer: Optimizer, T_0: int, T_mult: int = 1, eta_min: float = 0.0, last_epoch: int = -1) -> None:
         if T_0 <= 0 or not isinstance(T_0, int):
             raise ValueError(f"T_0 must be a positive int, and is {T_0}.")
         if T_mult < 1 or not isinstance(T_mult, int):
@@ -363,20 +504,32 @@ class CosineAnnealingWarmRestarts(LRScheduler):
 
 
 class OneCycleLR(LRScheduler):
-    """Up to `max_lr` and down far below the first rate, once, while the momentum goes the other way (Smith and Topin, 2017)."""
+    """Up to `max_lr` and down far below the first rate, once; the momentum goes the other way (Smith and Topin, 2017).
+
+    >>> import ndgrad
+    >>> optimizer = ndgrad.optim.SGD([ndgrad.ones(1, requires_grad=True)], lr=1.0)
+    >>> scheduler = ndgrad.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=1.0, total_steps=5, cycle_momentum=False)
+    >>> rates = []
+    >>> for _ in range(5):
+    ...     rates += scheduler.get_last_lr()
+    ...     optimizer.step()
+    ...     scheduler.step()
+    >>> [round(rate, 4) for rate in rates]
+    [0.04, 0.9505, 0.6113, 0.1883, 0.0]
+    """
 
     def __init__(
         self,
-        optimizer: Any,
-        max_lr: Any,
+        optimizer: Optimizer,
+        max_lr: float | Sequence[float],
         total_steps: int | None = None,
         epochs: int | None = None,
         steps_per_epoch: int | None = None,
         pct_start: float = 0.3,
         anneal_strategy: str = "cos",
         cycle_momentum: bool = True,
-        base_momentum: Any = 0.85,
-        max_momentum: Any = 0.95,
+        base_momentum: float | Sequence[float] = 0.85,
+        max_momentum: float | Sequence[float] = 0.95,
         div_factor: float = 25.0,
         final_div_factor: float = 1e4,
         three_phase: bool = False,
@@ -452,8 +605,8 @@ class OneCycleLR(LRScheduler):
         return rates
 
 
-def _per_group(groups: list[Any], name: str, value: Any) -> list[Any]:
-    if not isinstance(value, (list, tuple)):
+def _per_group(groups: list[dict[str, Any]], name: str, value: float | Sequence[float]) -> list[float]:
+    if not isinstance(value, Sequence):
         return [value] * len(groups)
     if len(value) != len(groups):
         raise ValueError(f"{name} has {len(value)} values for {len(groups)} parameter groups.")
@@ -463,7 +616,7 @@ def _per_group(groups: list[Any], name: str, value: Any) -> list[Any]:
 # ----- several schedules -------------------------------------------------------------------------------------------------
 
 
-def _check_schedulers(kind: str, schedulers: Sequence[Any], optimizer: Any) -> None:
+def _check_schedulers(kind: str, schedulers: Sequence[LRScheduler], optimizer: Optimizer | None) -> None:
     if len(schedulers) < 1:
         raise ValueError(f"{kind} needs at least one scheduler.")
     for number, scheduler in enumerate(schedulers):
@@ -476,9 +629,17 @@ def _check_schedulers(kind: str, schedulers: Sequence[Any], optimizer: Any) -> N
 
 
 class SequentialLR(LRScheduler):
-    """Schedules one after the other, changing at milestones."""
+    """Schedules one after the other, changing at milestones.
 
-    def __init__(self, optimizer: Any, schedulers: Sequence[Any], milestones: Sequence[int], last_epoch: int = -1) -> None:
+    >>> import ndgrad
+    >>> optimizer = ndgrad.optim.SGD([ndgrad.ones(1, requires_grad=True)], lr=1.0)
+    >>> from ndgrad.optim.lr_scheduler import ConstantLR, ExponentialLR, SequentialLR
+    >>> parts = [ConstantLR(optimizer, 0.5, total_iters=2), ExponentialLR(optimizer, 0.1)]
+    >>> SequentialLR(optimizer, parts, milestones=[2]).get_last_lr()
+    [0.5]
+    """
+
+    def __init__(self, optimizer: Optimizer, schedulers: Sequence[LRScheduler], milestones: Sequence[int], last_epoch: int = -1) -> None:
         _check_schedulers("SequentialLR", schedulers, optimizer)
         if len(milestones) != len(schedulers) - 1:
             raise ValueError(f"SequentialLR needs a milestone between every two schedulers: {len(milestones)} for {len(schedulers)}.")
@@ -521,9 +682,19 @@ class SequentialLR(LRScheduler):
 
 
 class ChainedScheduler(LRScheduler):
-    """Schedules that all act at every step."""
+    """Schedules that all act at every step.
 
-    def __init__(self, schedulers: Sequence[Any], optimizer: Any = None) -> None:
+    >>> import ndgrad
+    >>> optimizer = ndgrad.optim.SGD([ndgrad.ones(1, requires_grad=True)], lr=1.0)
+    >>> from ndgrad.optim.lr_scheduler import ChainedScheduler, ExponentialLR
+    >>> scheduler = ChainedScheduler([ExponentialLR(optimizer, 0.5), ExponentialLR(optimizer, 0.5)])
+    >>> optimizer.step()
+    >>> scheduler.step()
+    >>> scheduler.get_last_lr()
+    [0.25]
+    """
+
+    def __init__(self, schedulers: Sequence[LRScheduler], optimizer: Optimizer | None = None) -> None:
         _check_schedulers("ChainedScheduler", schedulers, optimizer)
         optimizer = optimizer or schedulers[0].optimizer
         self._schedulers = list(schedulers)
@@ -544,18 +715,27 @@ class ChainedScheduler(LRScheduler):
 
 
 class ReduceLROnPlateau(LRScheduler):
-    """The rate times a factor when a measured value has not become better for `patience` epochs."""
+    """The rate times a factor when a measured value has not become better for `patience` epochs.
+
+    >>> import ndgrad
+    >>> optimizer = ndgrad.optim.SGD([ndgrad.ones(1, requires_grad=True)], lr=1.0)
+    >>> scheduler = ndgrad.optim.lr_scheduler.ReduceLROnPlateau(optimizer, patience=1)
+    >>> for loss in [3.0, 3.0, 3.0]:
+    ...     scheduler.step(loss)
+    >>> scheduler.get_last_lr()
+    [0.1]
+    """
 
     def __init__(
         self,
-        optimizer: Any,
+        optimizer: Optimizer,
         mode: str = "min",
         factor: float = 0.1,
         patience: int = 10,
         threshold: float = 1e-4,
         threshold_mode: str = "rel",
         cooldown: int = 0,
-        min_lr: Any = 0,
+        min_lr: float | Sequence[float] = 0,
         eps: float = 1e-8,
     ) -> None:
         if factor >= 1.0:
@@ -568,7 +748,7 @@ class ReduceLROnPlateau(LRScheduler):
             raise ValueError(f"threshold_mode must be 'rel' or 'abs', and is {threshold_mode!r}.")
         self.optimizer = optimizer
         self.factor = factor
-        self.default_min_lr = None if isinstance(min_lr, (list, tuple)) else min_lr
+        self.default_min_lr = None if isinstance(min_lr, Sequence) else min_lr
         self.min_lrs = _per_group(optimizer.param_groups, "min_lr", min_lr)
         self.patience = patience
         self.cooldown = cooldown
@@ -586,7 +766,7 @@ class ReduceLROnPlateau(LRScheduler):
         self.cooldown_counter = 0
         self.num_bad_epochs = 0
 
-    def step(self, metrics: Any, epoch: int | None = None) -> None:  # type: ignore[override]  # needs the metric, as torch's does
+    def step(self, metrics: Tensor | float, epoch: int | None = None) -> None:  # type: ignore[override]  # needs the metric, as torch's does
         """Take a measured value into account."""
         current = float(metrics)
         self.last_epoch = self.last_epoch + 1 if epoch is None else epoch

@@ -12,7 +12,7 @@ import functools
 import warnings
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, ClassVar, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar, cast, overload
 
 from ndgrad.api.creation import zeros_like
 from ndgrad.api.data import tensor
@@ -23,20 +23,43 @@ from ndgrad.dtypes import get_default_dtype
 
 __all__ = ["Optimizer"]
 
+if TYPE_CHECKING:
+    from ndgrad._typing import Tensor
+
+    #: What an optimizer takes: tensors, tensors with names, or groups of them with settings.
+    Params: TypeAlias = Iterable[Tensor] | Iterable[tuple[str, Tensor]] | Iterable[dict[str, Any]]
+    #: A setting that may be a tensor, to be followed by a gradient where the step is differentiable.
+    Rate: TypeAlias = float | Tensor
+
 Group = dict[str, Any]
 State = dict[str, Any]
 Step = TypeVar("Step", bound=Callable[..., Any])
+Loss = TypeVar("Loss")
 
 _STEP_HOOKS: dict[str, OrderedDict[int, Callable[..., Any]]] = {"pre": OrderedDict(), "post": OrderedDict()}
 
 
 def register_optimizer_step_pre_hook(hook: Callable[..., Any]) -> RemovableHandle:
-    """Call `hook(optimizer, args, kwargs)` before every step of every optimizer."""
+    """Call `hook(optimizer, args, kwargs)` before every step of every optimizer.
+
+    >>> import ndgrad
+    >>> from ndgrad.optim.optimizer import register_optimizer_step_pre_hook
+    >>> with register_optimizer_step_pre_hook(lambda optimizer, args, kwargs: print("step")):
+    ...     ndgrad.optim.SGD([ndgrad.ones(1, requires_grad=True)]).step()
+    step
+    """
     return RemovableHandle(_STEP_HOOKS["pre"], hook)
 
 
 def register_optimizer_step_post_hook(hook: Callable[..., Any]) -> RemovableHandle:
-    """Call `hook(optimizer, args, kwargs)` after every step of every optimizer."""
+    """Call `hook(optimizer, args, kwargs)` after every step of every optimizer.
+
+    >>> import ndgrad
+    >>> from ndgrad.optim.optimizer import register_optimizer_step_post_hook
+    >>> with register_optimizer_step_post_hook(lambda optimizer, args, kwargs: print("stepped")):
+    ...     ndgrad.optim.SGD([ndgrad.ones(1, requires_grad=True)]).step()
+    stepped
+    """
     return RemovableHandle(_STEP_HOOKS["post"], hook)
 
 
@@ -78,23 +101,35 @@ required = Required()
 
 
 class Optimizer:
-    """The base of all optimizers.
+    """The base of all optimizers: a subclass defines `step`.
 
-    `params` is an iterable of tensors, of pairs of name and tensor, or of dicts, one per group, with "params" and settings of the
-    group's own; what a group does not set comes from `defaults`.
+    `params` is an iterable of tensors, of pairs of name and tensor, or of dicts, one per group, with "params" and settings
+    of the group's own; what a group does not set comes from `defaults`.
+
+    >>> import ndgrad
+    >>> class Descent(ndgrad.optim.Optimizer):
+    ...     def step(self):
+    ...         for group in self.param_groups:
+    ...             for p in group["params"]:
+    ...                 p.data.sub_(p.grad, alpha=group["lr"])
+    >>> p = ndgrad.tensor([1.0], requires_grad=True)
+    >>> (p * p).sum().backward()
+    >>> Descent([p], {"lr": 0.25}).step()
+    >>> p.detach()
+    tensor([0.5000])
     """
 
     #: Whether real and imaginary parts of a complex parameter are updated as if they were real parameters.
     _complex_as_real: ClassVar[bool] = True
 
-    def __init__(self, params: Any, defaults: dict[str, Any]) -> None:
+    def __init__(self, params: Params, defaults: dict[str, Any]) -> None:
         if isinstance(params, Variable):
             raise TypeError("params is one tensor, and must be an iterable of tensors or dicts. Put it into a list.")
         self.defaults = defaults
         self.state: defaultdict[Any, State] = defaultdict(dict)
         self.param_groups: list[Group] = []
         self._init_hooks()
-        groups = list(params)
+        groups: list[Any] = list(params)
         if not groups:
             raise ValueError("optimizer got an empty parameter list. Did the module register its parameters (nn.Parameter)?")
         if not isinstance(groups[0], dict):
@@ -132,7 +167,14 @@ class Optimizer:
     # ----- parameters -----
 
     def add_param_group(self, param_group: Group) -> None:
-        """Add parameters with settings of their own, for example layers that are to be learned from now on."""
+        """Add parameters with settings of their own, for example layers that are to be learned from now on.
+
+        >>> import ndgrad
+        >>> optimizer = ndgrad.optim.SGD([ndgrad.ones(1, requires_grad=True)], lr=0.1)
+        >>> optimizer.add_param_group({"params": [ndgrad.ones(2, requires_grad=True)], "lr": 0.01})
+        >>> [group["lr"] for group in optimizer.param_groups]
+        [0.1, 0.01]
+        """
         if not isinstance(param_group, dict):
             raise TypeError(f"param_group must be a dict, but got {type(param_group)}.")
         params = param_group["params"]
@@ -173,7 +215,15 @@ class Optimizer:
         self.param_groups.append(param_group)
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Forget the gradients of all parameters: None, or zeros in place."""
+        """Forget the gradients of all parameters: None, or zeros in place.
+
+        >>> import ndgrad
+        >>> p = ndgrad.ones(1, requires_grad=True)
+        >>> p.sum().backward()
+        >>> ndgrad.optim.SGD([p]).zero_grad()
+        >>> p.grad is None
+        True
+        """
         for p in tensors_of(self.param_groups):
             if p.grad is None:
                 continue
@@ -189,17 +239,29 @@ class Optimizer:
 
     # ----- a step -----
 
-    def _start(self, p: Any, group: Group) -> State:
+    def _start(self, p: Tensor, group: Group) -> State:
         """The state of a parameter before its first update."""
         return {}
 
-    def _update(self, p: Any, grad: Any, state: State, group: Group) -> None:
+    def _update(self, p: Tensor, grad: Tensor, state: State, group: Group) -> None:
         """Change a parameter and its state in place."""
         raise NotImplementedError(f"{type(self).__name__} defines neither step() nor _update().")
 
+    @overload
+    def step(self, closure: None = None) -> None: ...
+    @overload
+    def step(self, closure: Callable[[], Loss]) -> Loss: ...
     @_with_hooks
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Update all parameters that have gradients; `closure`, if given, is called first to compute the loss anew."""
+        """Update all parameters that have gradients; `closure`, if given, is called first to compute the loss anew.
+
+        >>> import ndgrad
+        >>> p = ndgrad.ones(1, requires_grad=True)
+        >>> p.sum().backward()
+        >>> ndgrad.optim.SGD([p], lr=0.25).step()
+        >>> p.detach()
+        tensor([0.7500])
+        """
         loss = None
         if closure is not None:
             with enable_grad():
@@ -226,7 +288,7 @@ class Optimizer:
             if state:
                 self.state[p] = state
 
-    def _update_parts(self, p: Any, grad: Any, state: State, group: Group) -> None:
+    def _update_parts(self, p: Tensor, grad: Tensor, state: State, group: Group) -> None:
         from ndgrad import is_tensor, view_as_complex, view_as_real
 
         views = {k: view_as_real(v) for k, v in state.items() if is_tensor(v) and v.is_complex()}
@@ -241,7 +303,13 @@ class Optimizer:
     # ----- saving -----
 
     def state_dict(self) -> dict[str, Any]:
-        """The state and the settings, with parameters as numbers in the order of the groups."""
+        """The state and the settings, with parameters as numbers in the order of the groups.
+
+        >>> import ndgrad
+        >>> optimizer = ndgrad.optim.SGD([ndgrad.ones(1, requires_grad=True)], lr=0.1)
+        >>> optimizer.state_dict()["param_groups"][0]["params"]
+        [0]
+        """
         self._run_hooks("state_dict_pre")
         numbers: dict[int, int] = {}
         for p in tensors_of(self.param_groups):
@@ -255,7 +323,14 @@ class Optimizer:
         return packed
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Take over the state and the settings that `state_dict()` gave; state tensors get their parameter's dtype and device."""
+        """Take over what `state_dict()` gave; state tensors get their parameter's dtype and device.
+
+        >>> import ndgrad
+        >>> first, second = (ndgrad.optim.SGD([ndgrad.ones(1, requires_grad=True)], lr=lr) for lr in (0.1, 0.2))
+        >>> second.load_state_dict(first.state_dict())
+        >>> second.param_groups[0]["lr"]
+        0.1
+        """
         state_dict = self._run_hooks("load_state_dict_pre", dict(state_dict))
         saved = state_dict["param_groups"]
         if len(saved) != len(self.param_groups):
@@ -324,7 +399,7 @@ class Optimizer:
 # ----- what rules are written with -------------------------------------------------------------------------------------
 
 
-def _fitted(p: Any, name: str, value: Any) -> Any:
+def _fitted(p: Tensor, name: str, value: Any) -> Any:
     """A loaded piece of state with the parameter's dtype and device; the count of steps keeps its own."""
     if isinstance(value, Variable):
         moved = value.to(p.device) if name == "step" or not p.is_floating_point() else value.to(p.device, p.dtype)
@@ -340,7 +415,7 @@ def _fitted(p: Any, name: str, value: Any) -> Any:
 _NOT_NEGATIVE = ("lr", "lr_decay", "eps", "momentum", "momentum_decay", "weight_decay", "initial_accumulator_value")
 
 
-def _at_least_zero(value: Any) -> bool:
+def _at_least_zero(value: Rate) -> bool:
     if not isinstance(value, Variable):
         return bool(value >= 0.0)
     array = innermost_array(value)  # a setting may belong to a transform, which has no truth values
@@ -366,12 +441,12 @@ def checked(kind: str, settings: dict[str, Any]) -> dict[str, Any]:
     return settings
 
 
-def scalar(value: float) -> Any:
+def scalar(value: float) -> Tensor:
     """A number in a parameter's state: a tensor, as in torch, so that saved states are alike."""
     return tensor(value, dtype=get_default_dtype())
 
 
-def fresh(p: Any, *names: str) -> State:
+def fresh(p: Tensor, *names: str) -> State:
     """The state before the first step: no step counted, and zeros like the parameter under some names."""
     return {"step": scalar(0.0), **{name: zeros_like(p) for name in names}}
 
@@ -382,25 +457,26 @@ def counted(state: State) -> float:
     return float(step)
 
 
-def move(p: Any, direction: Any, scale: Any) -> None:
+def move(p: Tensor, direction: Tensor, scale: Rate) -> None:
     """p += scale * direction, where the scale may be a tensor that wants a gradient."""
     p.add_(direction * scale)
 
 
-def running_mean(state: State, name: str, beta: Any, value: Any) -> Any:
+def running_mean(state: State, name: str, beta: Rate, value: Tensor) -> Tensor:
     """The mean of a value over the steps, older ones forgotten by beta, kept in the state under a name.
 
     A new tensor each time: a differentiable step must leave what it has saved alone, and a write costs more than an op.
     """
-    state[name] = mean = state[name] * beta + value * (1 - beta)
+    mean: Tensor = state[name] * beta + value * (1 - beta)
+    state[name] = mean
     return mean
 
 
-def decayed(grad: Any, p: Any, weight_decay: Any) -> Any:
+def decayed(grad: Tensor, p: Tensor, weight_decay: Rate) -> Tensor:
     """The gradient with that of weight_decay / 2 times the square of the parameter."""
     return grad if isinstance(weight_decay, (int, float)) and weight_decay == 0 else grad + p * weight_decay
 
 
-def tensors_of(groups: Iterable[Group]) -> list[Any]:
+def tensors_of(groups: Iterable[Group]) -> list[Tensor]:
     """All parameters of groups."""
     return [p for group in groups for p in group["params"]]

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ndgrad.api.creation import zeros_like
 from ndgrad.optim.optimizer import Group, Optimizer, State, checked, counted, decayed, fresh, move, scalar
+
+if TYPE_CHECKING:
+    from ndgrad._typing import Tensor
+    from ndgrad.optim.optimizer import Params, Rate
 
 __all__ = ["ASGD", "SGD"]
 
@@ -26,11 +30,11 @@ class SGD(Optimizer):
 
     def __init__(
         self,
-        params: Any,
-        lr: Any = 1e-3,
+        params: Params,
+        lr: Rate = 1e-3,
         momentum: float = 0,
         dampening: float = 0,
-        weight_decay: Any = 0,
+        weight_decay: Rate = 0,
         nesterov: bool = False,
         *,
         maximize: bool = False,
@@ -46,7 +50,7 @@ class SGD(Optimizer):
             raise ValueError(f"Nesterov momentum requires a momentum and zero dampening, and they are {momentum} and {dampening}.")
         super().__init__(params, checked("SGD", settings))
 
-    def _update(self, p: Any, grad: Any, state: State, group: Group) -> None:
+    def _update(self, p: Tensor, grad: Tensor, state: State, group: Group) -> None:
         grad = decayed(grad, p, group["weight_decay"])
         momentum = group["momentum"]
         if momentum != 0:
@@ -61,12 +65,21 @@ class SGD(Optimizer):
 
 
 class ASGD(Optimizer):
-    """Stochastic gradient descent whose iterates are averaged from step t0 on (Polyak and Juditsky, 1992)."""
+    """Stochastic gradient descent whose iterates are averaged from step t0 on (Polyak and Juditsky, 1992).
+
+    >>> import ndgrad
+    >>> p = ndgrad.tensor([1.0], requires_grad=True)
+    >>> optimizer = ndgrad.optim.ASGD([p], lr=0.1)
+    >>> (p * p).sum().backward()
+    >>> optimizer.step()
+    >>> p.detach()
+    tensor([0.8000])
+    """
 
     def __init__(
         self,
-        params: Any,
-        lr: Any = 1e-2,
+        params: Params,
+        lr: Rate = 1e-2,
         lambd: float = 1e-4,
         alpha: float = 0.75,
         t0: float = 1e6,
@@ -82,10 +95,10 @@ class ASGD(Optimizer):
         }  # fmt: skip
         super().__init__(params, checked("ASGD", settings))
 
-    def _start(self, p: Any, group: Group) -> State:
+    def _start(self, p: Tensor, group: Group) -> State:
         return {**fresh(p), "eta": scalar(float(group["lr"])), "mu": scalar(1.0), "ax": zeros_like(p)}
 
-    def _update(self, p: Any, grad: Any, state: State, group: Group) -> None:
+    def _update(self, p: Tensor, grad: Tensor, state: State, group: Group) -> None:
         step = counted(state)
         eta, mu = float(state["eta"]), float(state["mu"])
         grad = decayed(grad, p, group["weight_decay"])

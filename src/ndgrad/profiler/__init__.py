@@ -19,14 +19,24 @@ __all__ = ["ProfilerAction", "ProfilerActivity", "kineto_available", "profile", 
 
 
 class ProfilerActivity(enum.Enum):
-    """What can be measured. Work on a GPU appears as the calls that start it."""
+    """What can be measured. Work on a GPU appears as the calls that start it.
+
+    >>> import ndgrad
+    >>> ndgrad.profiler.ProfilerActivity.CPU.name
+    'CPU'
+    """
 
     CPU = 0
     CUDA = 2
 
 
 class ProfilerAction(enum.Enum):
-    """What to do in a step."""
+    """What to do in a step.
+
+    >>> import ndgrad
+    >>> [action.name for action in ndgrad.profiler.ProfilerAction]
+    ['NONE', 'WARMUP', 'RECORD', 'RECORD_AND_SAVE']
+    """
 
     NONE = 0
     WARMUP = 1
@@ -35,7 +45,12 @@ class ProfilerAction(enum.Enum):
 
 
 def supported_activities() -> set[ProfilerActivity]:
-    """What this profiler measures."""
+    """What this profiler measures.
+
+    >>> import ndgrad
+    >>> ndgrad.profiler.supported_activities()
+    {<ProfilerActivity.CPU: 0>}
+    """
     return {ProfilerActivity.CPU}
 
 

@@ -22,7 +22,12 @@ _format_memory = format_memory
 
 
 class Interval:
-    """From when to when, in microseconds."""
+    """From when to when, in microseconds.
+
+    >>> from ndgrad.profiler.events import Interval
+    >>> Interval(1.0, 3.5).elapsed_us()
+    2.5
+    """
 
     __slots__ = ("end", "start")
 
@@ -62,7 +67,14 @@ class _Formatted:
 
 
 class FunctionEvent(_Formatted):
-    """One call. Without a tree (`EventList._build_tree`) it has no children, and its own time is all its time."""
+    """One call. Without a tree (`EventList._build_tree`) it has no children, and its own time is all its time.
+
+    >>> import ndgrad
+    >>> with ndgrad.profiler.profile() as p:
+    ...     _ = ndgrad.ones(2).sin()
+    >>> "sin" in [event.name.split("::")[-1] for event in p.events()]
+    True
+    """
 
     def __init__(
         self,
@@ -156,7 +168,14 @@ class FunctionEvent(_Formatted):
 
 
 class FunctionEventAvg(_Formatted):
-    """Several events of one name together."""
+    """Several events of one name together: how many, and the time they took.
+
+    >>> import ndgrad
+    >>> with ndgrad.profiler.profile() as p:
+    ...     _ = ndgrad.ones(2).sin().sin()
+    >>> [average.count for average in p.key_averages() if average.key.endswith("sin")]
+    [2]
+    """
 
     def __init__(self) -> None:
         self.key: str | None = None
@@ -215,7 +234,14 @@ class FunctionEventAvg(_Formatted):
 
 
 class EventList(list[Any]):
-    """Events, or averages, in order."""
+    """Events, or averages, in order; `table()` shows them.
+
+    >>> import ndgrad
+    >>> with ndgrad.profiler.profile() as p:
+    ...     _ = ndgrad.ones(2).sin()
+    >>> isinstance(p.events().table(), str)
+    True
+    """
 
     def __init__(self, *args: Any, **options: Any) -> None:
         self._profile_memory: bool = options.pop("profile_memory", False)

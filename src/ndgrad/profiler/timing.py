@@ -385,5 +385,10 @@ _profiler_enabled = _is_profiling
 
 
 def kineto_available() -> bool:
-    """Whether torch's tracing library is there: it is not, and is not needed. Code that asks goes on with the plain profiler."""
+    """Whether torch's tracing library is there: it is not, and the profiler does not need it.
+
+    >>> import ndgrad
+    >>> ndgrad.profiler.kineto_available()
+    False
+    """
     return False

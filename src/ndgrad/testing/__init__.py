@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
-from typing import Any
+import importlib
+from typing import TYPE_CHECKING, Any
 
 from ndgrad.shadowing import prefer_functions
 
-_HOMES = {"Sample": "check_op", "assert_allclose": "assert_close", "assert_close": "assert_close", "check_op": "check_op"}
-_HOMES["make_tensor"] = "make_tensor"
-__all__ = [*_HOMES]
+if TYPE_CHECKING:
+    from ndgrad.testing.assert_close import assert_allclose, assert_close
+    from ndgrad.testing.check_op import Sample, check_op
+    from ndgrad.testing.make_tensor import make_tensor
+else:
+    _HOMES = {
+        "Sample": "check_op", "assert_allclose": "assert_close", "assert_close": "assert_close", "check_op": "check_op",
+        "make_tensor": "make_tensor",
+    }  # fmt: skip
+
+    def __getattr__(name: str) -> Any:
+        home = _HOMES.get(name)
+        if home is None:
+            raise AttributeError(f"module 'ndgrad.testing' has no attribute {name!r}")
+        value = getattr(importlib.import_module(f"ndgrad.testing.{home}"), name)
+        globals()[name] = value
+        return value
 
 
-def __getattr__(name: str) -> Any:
-    import importlib
-
-    home = _HOMES.get(name)
-    if home is None:
-        raise AttributeError(f"module 'ndgrad.testing' has no attribute {name!r}")
-    value = getattr(importlib.import_module(f"ndgrad.testing.{home}"), name)
-    globals()[name] = value
-    return value
-
+__all__ = ["Sample", "assert_allclose", "assert_close", "check_op", "make_tensor"]
 
 prefer_functions(__name__, "assert_close", "check_op", "make_tensor")

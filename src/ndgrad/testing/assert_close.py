@@ -70,7 +70,11 @@ def assert_close(
 def assert_allclose(
     actual: Any, expected: Any, rtol: float | None = None, atol: float | None = None, equal_nan: bool = True, msg: str = ""
 ) -> None:
-    """The older form of `assert_close`: whatever can be made a tensor, on any device and of any dtype."""
+    """The older form of `assert_close`: whatever can be made a tensor, of any dtype; warns.
+
+    >>> import ndgrad
+    >>> ndgrad.testing.assert_allclose([1.0, 2.0], ndgrad.tensor([1.0, 2.0]))
+    """
     import ndgrad
 
     warnings.warn("assert_allclose() is the older form of assert_close(). Use that.", FutureWarning, stacklevel=2)

@@ -32,7 +32,13 @@ CHECKS = (
 
 @dataclass
 class Sample:
-    """One way to call an op: arrays (or None, or numbers), settings, and what the value should be."""
+    """One way to call an op: arrays (or None, or numbers), settings, and what the value should be.
+
+    >>> import ndgrad
+    >>> import numpy as np
+    >>> ndgrad.testing.Sample((np.array([0.5]),), reference=np.exp).args
+    (array([0.5]),)
+    """
 
     args: tuple[Any, ...]
     settings: dict[str, Any] = field(default_factory=dict)

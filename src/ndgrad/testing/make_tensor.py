@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,18 +13,23 @@ from ndgrad.arrays.precision import finfo
 from ndgrad.dtypes import as_dtype, as_numpy_dtype
 from ndgrad.generator import default_generator
 
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from ndgrad._typing import Device, Dtype, MemoryFormat, Tensor
+
 
 def make_tensor(
-    *shape: Any,
-    dtype: Any,
-    device: Any = "cpu",
+    *shape: int | Sequence[int],
+    dtype: Dtype,
+    device: Device = "cpu",
     low: float | None = None,
     high: float | None = None,
     requires_grad: bool = False,
     noncontiguous: bool = False,
     exclude_zero: bool = False,
-    memory_format: Any = None,
-) -> Any:
+    memory_format: MemoryFormat = None,
+) -> Tensor:
     """A tensor of values drawn uniformly from [low, high), which is [-9, 9) unless given ([-9, 10) for integers, [0, 10) if unsigned).
 
     With `noncontiguous` it is every other element of a larger one; with `exclude_zero` zeros are replaced by a small number.
@@ -66,7 +72,9 @@ def _limits(kind: np.dtype[Any]) -> tuple[float, float]:
     return float(found.min), float(found.max)
 
 
-def _interval(kind: np.dtype[Any], dtype: Any, low: float | None, high: float | None, lowest: float, highest: float) -> tuple[float, float]:
+def _interval(
+    kind: np.dtype[Any], dtype: Dtype, low: float | None, high: float | None, lowest: float, highest: float
+) -> tuple[float, float]:
     default = {"b": (0, 2), "u": (0, 10), "i": (-9, 10)}.get(kind.kind, (-9, 9))
     start, stop = (default[0] if low is None else low), (default[1] if high is None else high)
     if math.isnan(start) or math.isnan(stop):
@@ -79,14 +87,14 @@ def _interval(kind: np.dtype[Any], dtype: Any, low: float | None, high: float | 
     return (math.floor(start), math.ceil(stop)) if kind.kind in "biu" else (start, stop)
 
 
-def _draw(kind: np.dtype[Any], shape: tuple[int, ...], start: float, stop: float) -> Any:
+def _draw(kind: np.dtype[Any], shape: tuple[int, ...], start: float, stop: float) -> npt.NDArray[Any]:
     random = default_generator.numpy
     if kind.kind in "iu":
         return random.integers(int(start), int(stop), shape, dtype=kind)
     if kind.kind == "b":
         return random.integers(int(start), int(stop), shape).astype(bool)
 
-    def uniform() -> Any:
+    def uniform() -> npt.NDArray[Any]:
         middle, half = start / 2 + stop / 2, stop / 2 - start / 2  # stop - start may overflow
         return middle + half * random.uniform(-1.0, 1.0, shape)
 

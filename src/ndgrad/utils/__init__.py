@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import importlib
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING
 
-_SUBMODULES = frozenset(("_python_dispatch", "_pytree", "checkpoint", "data", "hooks"))
+_SUBMODULES = frozenset(("_python_dispatch", "_pytree", "checkpoint", "hooks"))
 
+if TYPE_CHECKING:
+    from ndgrad.utils import _python_dispatch as _python_dispatch
+    from ndgrad.utils import _pytree as _pytree
+    from ndgrad.utils import checkpoint as checkpoint
+    from ndgrad.utils import hooks as hooks
+else:
 
-def __getattr__(name: str) -> Any:
-    if name in _SUBMODULES:
-        try:
+    def __getattr__(name: str) -> ModuleType:
+        if name in _SUBMODULES:
             return importlib.import_module(f"ndgrad.utils.{name}")
-        except ModuleNotFoundError as error:
-            if error.name != f"ndgrad.utils.{name}":
-                raise
-    raise AttributeError(f"module 'ndgrad.utils' has no attribute {name!r}")
+        raise AttributeError(f"module 'ndgrad.utils' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

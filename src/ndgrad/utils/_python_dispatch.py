@@ -17,7 +17,14 @@ TorchDispatchMode = DispatchMode
 
 
 class BaseTorchDispatchMode(DispatchMode):
-    """A mode that passes every op on."""
+    """A mode that passes every op on.
+
+    >>> import ndgrad
+    >>> from ndgrad.utils._python_dispatch import BaseTorchDispatchMode
+    >>> with BaseTorchDispatchMode():
+    ...     ndgrad.ones(1) + 1
+    tensor([2.])
+    """
 
     def __torch_dispatch__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None) -> Any:
         return func(*args, **(kwargs or {}))
@@ -76,10 +83,22 @@ def is_traceable_wrapper_subclass_type(cls: type[Any]) -> bool:
 
 
 def is_traceable_wrapper_subclass(t: Any) -> bool:
-    """Whether a tensor's class has a dispatch of its own and says how to take it apart and put it together."""
+    """Whether a tensor's class has a dispatch of its own and says how to take it apart and put it together.
+
+    >>> import ndgrad
+    >>> from ndgrad.utils._python_dispatch import is_traceable_wrapper_subclass
+    >>> is_traceable_wrapper_subclass(ndgrad.ones(1))
+    False
+    """
     return isinstance(t, Variable) and is_traceable_wrapper_subclass_type(type(t))
 
 
 def return_and_correct_aliasing(func: Any, args: Any, kwargs: Any, out: Any) -> Any:
-    """What a dispatch returns: the argument itself for an op that writes in place, `out` for any other."""
+    """What a dispatch returns: the argument itself for an op that writes in place, `out` for any other.
+
+    >>> from ndgrad.utils._python_dispatch import return_and_correct_aliasing
+    >>> def add_(x, y): ...
+    >>> return_and_correct_aliasing(add_, ("x", "y"), {}, "out")
+    'x'
+    """
     return args[0] if func.__name__.endswith("_") else out

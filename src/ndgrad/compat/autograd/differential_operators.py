@@ -10,7 +10,7 @@ import functools
 import inspect
 import math
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -27,6 +27,8 @@ from ndgrad.pytree import tree_flatten, tree_leaves, tree_map, tree_structure, t
 from ndgrad.utils.checkpoint import checkpoint as run_checkpointed
 
 Function = Callable[..., Any]
+#: The number of an argument, or of several.
+Argnum = int | Sequence[int]
 
 __all__ = [
     "checkpoint", "deriv", "elementwise_grad", "grad", "grad_and_aux", "grad_named", "hessian", "hessian_tensor_product",
@@ -35,7 +37,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-def _unary(fun: Function, argnum: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Function, Any]:
+def _unary(fun: Function, argnum: Argnum, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Function, Any]:
     """`fun` as a function of the arguments that `argnum` names (a number, or several), and their values."""
     if isinstance(argnum, int):
         number, x = argnum, args[argnum]
@@ -112,8 +114,15 @@ def _check_scalar(value: Any) -> None:
 # ----- gradients -------------------------------------------------------------------------------------------------------------
 
 
-def make_vjp(fun: Function, argnum: Any = 0) -> Function:
-    """A function that returns (vjp, value): `vjp(g)` is g times the Jacobian."""
+def make_vjp(fun: Function, argnum: Argnum = 0) -> Function:
+    """A function that returns (vjp, value): `vjp(g)` is g times the Jacobian.
+
+    >>> import ndgrad.compat.autograd.numpy as np
+    >>> from ndgrad.compat.autograd import make_vjp
+    >>> vjp, value = make_vjp(np.square)(3.0)
+    >>> float(value), float(vjp(1.0))
+    (9.0, 6.0)
+    """
 
     def maker(*args: Any, **kwargs: Any) -> Any:
         pull = _Pullback(*_unary(fun, argnum, args, kwargs))
@@ -122,7 +131,7 @@ def make_vjp(fun: Function, argnum: Any = 0) -> Function:
     return maker
 
 
-def grad(fun: Function, argnum: Any = 0) -> Function:
+def grad(fun: Function, argnum: Argnum = 0) -> Function:
     """The gradient of a scalar function in argument number `argnum`, with the structure of that argument.
 
     >>> import ndgrad.compat.autograd.numpy as np
@@ -141,8 +150,13 @@ def grad(fun: Function, argnum: Any = 0) -> Function:
     return gradfun
 
 
-def value_and_grad(fun: Function, argnum: Any = 0) -> Function:
-    """A function that returns the value and the gradient, as scipy.optimize likes it with jac=True."""
+def value_and_grad(fun: Function, argnum: Argnum = 0) -> Function:
+    """A function that returns the value and the gradient, as scipy.optimize takes it with jac=True.
+
+    >>> from ndgrad.compat.autograd import value_and_grad
+    >>> [float(part) for part in value_and_grad(lambda x: x**3)(2.0)]
+    [8.0, 12.0]
+    """
 
     @_named(fun, "value_and_grad")
     def both(*args: Any, **kwargs: Any) -> Any:
@@ -153,8 +167,14 @@ def value_and_grad(fun: Function, argnum: Any = 0) -> Function:
     return both
 
 
-def grad_and_aux(fun: Function, argnum: Any = 0) -> Function:
-    """For a function that returns (value, something else): the gradient, and the something else."""
+def grad_and_aux(fun: Function, argnum: Argnum = 0) -> Function:
+    """For a function that returns (value, something else): the gradient, and the something else.
+
+    >>> from ndgrad.compat.autograd import grad_and_aux
+    >>> slope, seen = grad_and_aux(lambda x: (x**2, "seen"))(3.0)
+    >>> float(slope), seen
+    (6.0, 'seen')
+    """
 
     @_named(fun, "grad_and_aux")
     def both(*args: Any, **kwargs: Any) -> Any:
@@ -165,8 +185,14 @@ def grad_and_aux(fun: Function, argnum: Any = 0) -> Function:
     return both
 
 
-def elementwise_grad(fun: Function, argnum: Any = 0) -> Function:
-    """The sums of the columns of the Jacobian in one pass: of an elementwise function, its derivative at each element."""
+def elementwise_grad(fun: Function, argnum: Argnum = 0) -> Function:
+    """The sums of the columns of the Jacobian in one pass: of an elementwise function, its derivative at each element.
+
+    >>> import ndgrad.compat.autograd.numpy as np
+    >>> from ndgrad.compat.autograd import elementwise_grad
+    >>> elementwise_grad(np.square)(np.array([1.0, 2.0]))
+    array([2., 4.])
+    """
 
     @_named(fun, "elementwise_grad")
     def gradfun(*args: Any, **kwargs: Any) -> Any:
@@ -178,8 +204,13 @@ def elementwise_grad(fun: Function, argnum: Any = 0) -> Function:
     return gradfun
 
 
-def holomorphic_grad(fun: Function, argnum: Any = 0) -> Function:
-    """The derivative of a holomorphic function."""
+def holomorphic_grad(fun: Function, argnum: Argnum = 0) -> Function:
+    """The derivative of a holomorphic function.
+
+    >>> from ndgrad.compat.autograd import holomorphic_grad
+    >>> complex(holomorphic_grad(lambda z: z**2)(1.0 + 1.0j))
+    (2+2j)
+    """
 
     def maker(*args: Any, **kwargs: Any) -> Any:
         of_one, x = _unary(fun, argnum, args, kwargs)
@@ -191,12 +222,22 @@ def holomorphic_grad(fun: Function, argnum: Any = 0) -> Function:
 
 
 def grad_named(fun: Function, argname: str) -> Function:
-    """The gradient in an argument given by name."""
+    """The gradient in an argument given by name.
+
+    >>> from ndgrad.compat.autograd import grad_named
+    >>> float(grad_named(lambda x, y: x * y, "y")(2.0, 3.0))
+    2.0
+    """
     return grad(fun, list(inspect.signature(fun).parameters).index(argname))
 
 
 def multigrad_dict(fun: Function) -> Function:
-    """The gradients in all arguments, as a dict by name."""
+    """The gradients in all arguments, as a dict by name.
+
+    >>> from ndgrad.compat.autograd import multigrad_dict
+    >>> {name: float(g) for name, g in multigrad_dict(lambda x, y: x * y)(2.0, 3.0).items()}
+    {'x': 3.0, 'y': 2.0}
+    """
     signature = inspect.signature(fun)
 
     @_named(fun, "multigrad_dict")
@@ -217,8 +258,15 @@ def multigrad_dict(fun: Function) -> Function:
 # ----- Jacobians and Hessians --------------------------------------------------------------------------------------------------
 
 
-def jacobian(fun: Function, argnum: Any = 0) -> Function:
-    """The Jacobian, of shape `value.shape + argument.shape`; for an argument with structure, one Jacobian for each part."""
+def jacobian(fun: Function, argnum: Argnum = 0) -> Function:
+    """The Jacobian, of shape `value.shape + argument.shape`; for an argument with structure, one Jacobian for each part.
+
+    >>> import ndgrad.compat.autograd.numpy as np
+    >>> from ndgrad.compat.autograd import jacobian
+    >>> jacobian(np.square)(np.array([1.0, 2.0]))
+    array([[2., 0.],
+           [0., 4.]])
+    """
 
     @_named(fun, "jacobian")
     def jacfun(*args: Any, **kwargs: Any) -> Any:
@@ -239,8 +287,15 @@ def jacobian(fun: Function, argnum: Any = 0) -> Function:
     return jacfun
 
 
-def hessian(fun: Function, argnum: Any = 0) -> Function:
-    """The Hessian: the Jacobian of the Jacobian."""
+def hessian(fun: Function, argnum: Argnum = 0) -> Function:
+    """The Hessian: the Jacobian of the Jacobian.
+
+    >>> import ndgrad.compat.autograd.numpy as np
+    >>> from ndgrad.compat.autograd import hessian
+    >>> hessian(lambda x: np.sum(x**3))(np.array([1.0, 2.0]))
+    array([[ 6.,  0.],
+           [ 0., 12.]])
+    """
     return jacobian(jacobian(fun, argnum), argnum)
 
 
@@ -248,8 +303,13 @@ def _last(args: tuple[Any, ...]) -> tuple[tuple[Any, ...], Any]:
     return args[:-1], args[-1]
 
 
-def hessian_tensor_product(fun: Function, argnum: Any = 0) -> Function:
-    """A function of (*args, tensor): the Hessian times the tensor."""
+def hessian_tensor_product(fun: Function, argnum: Argnum = 0) -> Function:
+    """A function of (*args, tensor): the Hessian times the tensor.
+
+    >>> from ndgrad.compat.autograd import hessian_tensor_product
+    >>> float(hessian_tensor_product(lambda x: x**3)(2.0, 1.0))
+    12.0
+    """
     gradfun = grad(fun, argnum)
 
     def product(*args: Any, **kwargs: Any) -> Any:
@@ -262,8 +322,13 @@ def hessian_tensor_product(fun: Function, argnum: Any = 0) -> Function:
 hessian_vector_product = hessian_tensor_product
 
 
-def tensor_jacobian_product(fun: Function, argnum: Any = 0) -> Function:
-    """A function of (*args, tensor): the tensor times the Jacobian."""
+def tensor_jacobian_product(fun: Function, argnum: Argnum = 0) -> Function:
+    """A function of (*args, tensor): the tensor times the Jacobian.
+
+    >>> from ndgrad.compat.autograd import tensor_jacobian_product
+    >>> float(tensor_jacobian_product(lambda x: x**3)(2.0, 1.0))
+    12.0
+    """
 
     def product(*args: Any, **kwargs: Any) -> Any:
         args, tensor = _last(args)
@@ -275,13 +340,24 @@ def tensor_jacobian_product(fun: Function, argnum: Any = 0) -> Function:
 vector_jacobian_product = tensor_jacobian_product
 
 
-def make_hvp(fun: Function, argnum: Any = 0) -> Function:
-    """A function that returns (hvp, gradient): `hvp(v)` is the Hessian at that point times v."""
+def make_hvp(fun: Function, argnum: Argnum = 0) -> Function:
+    """A function that returns (hvp, gradient): `hvp(v)` is the Hessian at that point times v.
+
+    >>> from ndgrad.compat.autograd import make_hvp
+    >>> hvp, gradient = make_hvp(lambda x: x**3)(2.0)
+    >>> float(hvp(1.0)), float(gradient)
+    (12.0, 12.0)
+    """
     return make_vjp(grad(fun, argnum), argnum)
 
 
-def make_jvp(fun: Function, argnum: Any = 0) -> Function:
-    """A function that returns jvp: `jvp(v)` is the value and the derivative along v, by forward mode."""
+def make_jvp(fun: Function, argnum: Argnum = 0) -> Function:
+    """A function that returns jvp: `jvp(v)` is the value and the derivative along v, by forward mode.
+
+    >>> from ndgrad.compat.autograd import make_jvp
+    >>> [float(part) for part in make_jvp(lambda x: x**3)(2.0)(1.0)]
+    [8.0, 12.0]
+    """
 
     def maker(*args: Any, **kwargs: Any) -> Any:
         of_one, x = _unary(fun, argnum, args, kwargs)
@@ -297,8 +373,13 @@ def make_jvp(fun: Function, argnum: Any = 0) -> Function:
     return maker
 
 
-def make_jvp_reversemode(fun: Function, argnum: Any = 0) -> Function:
-    """As `make_jvp`, by reverse mode twice, and without the value."""
+def make_jvp_reversemode(fun: Function, argnum: Argnum = 0) -> Function:
+    """As `make_jvp`, by reverse mode twice, and without the value.
+
+    >>> from ndgrad.compat.autograd import make_jvp_reversemode
+    >>> float(make_jvp_reversemode(lambda x: x**3)(2.0)(1.0))
+    12.0
+    """
 
     def maker(*args: Any, **kwargs: Any) -> Any:
         vjp, value = make_vjp(fun, argnum)(*args, **kwargs)
@@ -308,8 +389,14 @@ def make_jvp_reversemode(fun: Function, argnum: Any = 0) -> Function:
     return maker
 
 
-def deriv(fun: Function, argnum: Any = 0) -> Function:
-    """The derivative along ones, by forward mode: of a function of one number, its derivative."""
+def deriv(fun: Function, argnum: Argnum = 0) -> Function:
+    """The derivative along ones, by forward mode: of a function of one number, its derivative.
+
+    >>> import ndgrad.compat.autograd.numpy as np
+    >>> from ndgrad.compat.autograd import deriv
+    >>> float(deriv(np.exp)(0.0))
+    1.0
+    """
 
     @_named(fun, "deriv")
     def derivative(*args: Any, **kwargs: Any) -> Any:
@@ -324,8 +411,13 @@ def _half_square(x: Any) -> Any:
     return 0.5 * np.sum(x**2, axis=-1)
 
 
-def make_ggnvp(f: Function, g: Function = _half_square, f_argnum: Any = 0) -> Function:
-    """A function that returns the generalised Gauss-Newton product of g(f(x)) at a point: J' H J v, with H the Hessian of g."""
+def make_ggnvp(f: Function, g: Function = _half_square, f_argnum: Argnum = 0) -> Function:
+    """A function that returns the generalised Gauss-Newton product of g(f(x)) at a point: J' H J v, with H the Hessian of g.
+
+    >>> from ndgrad.compat.autograd import make_ggnvp
+    >>> float(make_ggnvp(lambda x: 3.0 * x)(2.0)(1.0))
+    9.0
+    """
 
     def maker(*args: Any, **kwargs: Any) -> Any:
         pull, value = make_vjp(f, f_argnum)(*args, **kwargs)
@@ -340,7 +432,13 @@ def make_ggnvp(f: Function, g: Function = _half_square, f_argnum: Any = 0) -> Fu
 
 
 def checkpoint(fun: Function) -> Function:
-    """`fun` without what it saves for the gradient, which is computed again when it is needed."""
+    """`fun` without what it saves for the gradient, which is computed again when it is needed.
+
+    >>> import ndgrad.compat.autograd.numpy as np
+    >>> from ndgrad.compat.autograd import checkpoint, grad
+    >>> float(grad(checkpoint(np.sin))(0.0))
+    1.0
+    """
     @functools.wraps(fun)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         if not any(is_box(leaf) for leaf in tree_leaves((args, kwargs))):

@@ -222,14 +222,24 @@ def primitive(function: Callable[..., Any]) -> Primitive:
 
 
 def notrace_primitive(function: Callable[..., Any]) -> Primitive:
-    """A decorator for functions without a derivative: they get plain values, and their results are constants."""
+    """A decorator for functions without a derivative: they get plain values, and their results are constants.
+
+    >>> from ndgrad.compat.autograd.extend import notrace_primitive
+    >>> notrace_primitive(round)(2.6)
+    3
+    """
     made = Primitive(function)
     made.traced = False
     return made
 
 
 def register_notrace(trace_type: Any, function: Primitive) -> None:
-    """Say that a primitive's results are constants."""
+    """Say that a primitive's results are constants.
+
+    >>> from ndgrad.compat.autograd.extend import primitive, register_notrace
+    >>> rounded = primitive(round)
+    >>> register_notrace(None, rounded)
+    """
     _own(function).traced = False
 
 
@@ -244,7 +254,15 @@ def _own(function: Any) -> Primitive:
 
 
 def defvjp(fun: Any, *vjpmakers: Any, argnums: Any = None) -> None:
-    """Give the reverse rules: `vjpmaker(ans, *args, **kwargs)(g)` is the gradient in one argument; None for zero."""
+    """Give the reverse rules: `vjpmaker(ans, *args, **kwargs)(g)` is the gradient in one argument; None for zero.
+
+    >>> from ndgrad.compat.autograd import grad
+    >>> from ndgrad.compat.autograd.extend import defvjp, primitive
+    >>> double = primitive(lambda x: 2 * x)
+    >>> defvjp(double, lambda ans, x: lambda g: 2 * g)
+    >>> float(grad(double)(5.0))
+    2.0
+    """
     makers = dict(zip(range(len(vjpmakers)) if argnums is None else argnums, vjpmakers, strict=True))
 
     def rule(numbers: tuple[int, ...], ans: Any, args: Any, kwargs: Any) -> Any:
@@ -258,12 +276,28 @@ def defvjp(fun: Any, *vjpmakers: Any, argnums: Any = None) -> None:
 
 
 def defvjp_argnums(fun: Any, vjpmaker: Rule) -> None:
-    """Give one rule for all arguments: `vjpmaker(argnums, ans, args, kwargs)(g)` is a sequence of gradients."""
+    """Give one rule for all arguments: `vjpmaker(argnums, ans, args, kwargs)(g)` is a sequence of gradients.
+
+    >>> from ndgrad.compat.autograd import grad
+    >>> from ndgrad.compat.autograd.extend import defvjp_argnums, primitive
+    >>> double = primitive(lambda x: 2 * x)
+    >>> defvjp_argnums(double, lambda argnums, ans, args, kwargs: lambda g: [2 * g for _ in argnums])
+    >>> float(grad(double)(5.0))
+    2.0
+    """
     _own(fun).vjp = vjpmaker
 
 
 def defvjp_argnum(fun: Any, vjpmaker: Rule) -> None:
-    """Give one rule: `vjpmaker(argnum, ans, args, kwargs)(g)` is the gradient in that argument."""
+    """Give one rule: `vjpmaker(argnum, ans, args, kwargs)(g)` is the gradient in that argument.
+
+    >>> from ndgrad.compat.autograd import grad
+    >>> from ndgrad.compat.autograd.extend import defvjp_argnum, primitive
+    >>> double = primitive(lambda x: 2 * x)
+    >>> defvjp_argnum(double, lambda argnum, ans, args, kwargs: lambda g: 2 * g)
+    >>> float(grad(double)(5.0))
+    2.0
+    """
 
     def rule(numbers: tuple[int, ...], ans: Any, args: Any, kwargs: Any) -> Any:
         pulls = [vjpmaker(n, ans, args, kwargs) for n in numbers]
@@ -273,7 +307,15 @@ def defvjp_argnum(fun: Any, vjpmaker: Rule) -> None:
 
 
 def defjvp(fun: Any, *jvpfuns: Any, argnums: Any = None) -> None:
-    """Give the forward rules: `jvpfun(g, ans, *args, **kwargs)`; "same" for a function that is linear in that argument; None for zero."""
+    """Give the forward rules: `jvpfun(g, ans, *args, **kwargs)`; "same" for a function linear in that argument; None for zero.
+
+    >>> from ndgrad.compat.autograd import deriv
+    >>> from ndgrad.compat.autograd.extend import defjvp, primitive
+    >>> double = primitive(lambda x: 2 * x)
+    >>> defjvp(double, "same")
+    >>> float(deriv(double)(5.0))
+    2.0
+    """
     rules = dict(zip(range(len(jvpfuns)) if argnums is None else argnums, jvpfuns, strict=True))
 
     def one(number: int, g: Any, ans: Any, args: Any, kwargs: Any) -> Any:
@@ -290,7 +332,15 @@ def defjvp(fun: Any, *jvpfuns: Any, argnums: Any = None) -> None:
 
 
 def defjvp_argnum(fun: Any, jvpmaker: Rule) -> None:
-    """Give one forward rule: `jvpmaker(argnum, g, ans, args, kwargs)` is what the tangent of that argument contributes."""
+    """Give one forward rule: `jvpmaker(argnum, g, ans, args, kwargs)` is what the tangent of that argument contributes.
+
+    >>> from ndgrad.compat.autograd import deriv
+    >>> from ndgrad.compat.autograd.extend import defjvp_argnum, primitive
+    >>> double = primitive(lambda x: 2 * x)
+    >>> defjvp_argnum(double, lambda argnum, g, ans, args, kwargs: 2 * g)
+    >>> float(deriv(double)(5.0))
+    2.0
+    """
 
     def rule(numbers: tuple[int, ...], tangents: Any, ans: Any, args: Any, kwargs: Any) -> Any:
         parts = [jvpmaker(n, g, ans, args, kwargs) for n, g in zip(numbers, tangents, strict=True)]
@@ -300,12 +350,28 @@ def defjvp_argnum(fun: Any, jvpmaker: Rule) -> None:
 
 
 def defjvp_argnums(fun: Any, jvpmaker: Rule) -> None:
-    """Give one forward rule for all arguments: `jvpmaker(argnums, tangents, ans, args, kwargs)`."""
+    """Give one forward rule for all arguments: `jvpmaker(argnums, tangents, ans, args, kwargs)`.
+
+    >>> from ndgrad.compat.autograd import deriv
+    >>> from ndgrad.compat.autograd.extend import defjvp_argnums, primitive
+    >>> double = primitive(lambda x: 2 * x)
+    >>> defjvp_argnums(double, lambda argnums, tangents, ans, args, kwargs: 2 * tangents[0])
+    >>> float(deriv(double)(5.0))
+    2.0
+    """
     _own(fun).jvp = jvpmaker
 
 
 def def_linear(fun: Any) -> None:
-    """The forward rules of a function that is linear in each argument."""
+    """The forward rules of a function that is linear in each argument.
+
+    >>> from ndgrad.compat.autograd import deriv
+    >>> from ndgrad.compat.autograd.extend import def_linear, primitive
+    >>> double = primitive(lambda x: 2 * x)
+    >>> def_linear(double)
+    >>> float(deriv(double)(5.0))
+    2.0
+    """
     defjvp_argnum(fun, lambda n, g, ans, args, kwargs: fun(*args[:n], g, *args[n + 1 :], **kwargs))
 
 
@@ -317,7 +383,12 @@ _directions = np.random.default_rng(0)
 
 
 class VSpace:
-    """The space of values like one: as many numbers, in the same structure."""
+    """The space of values like one: as many numbers, in the same structure.
+
+    >>> from ndgrad.compat.autograd.extend import VSpace
+    >>> VSpace([1.0, 2.0]).size
+    2
+    """
 
     def __init__(self, value: Any) -> None:
         self.leaves, self._spec = tree_flatten(plain(boxed(value)))
@@ -381,5 +452,10 @@ class VSpace:
 
 
 def vspace(value: Any) -> VSpace:
-    """The space that a value lies in."""
+    """The space that a value lies in.
+
+    >>> from ndgrad.compat.autograd.extend import vspace
+    >>> vspace(1.0) == vspace(2.0)
+    True
+    """
     return VSpace(value)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ndgrad.api.arguments import as_dim, both_worlds
 from ndgrad.autograd.inplace import write
@@ -14,6 +14,10 @@ from ndgrad.ops import softmax as softmax_ops
 from ndgrad.ops.arithmetic import mul
 from ndgrad.ops.vocabulary import tensor_ops as ops
 
+if TYPE_CHECKING:
+    from ndgrad._typing import Dtype, Tensor
+    from ndgrad.ops.table import Op
+
 __all__ = [
     "relu", "relu6", "elu", "selu", "celu", "leaky_relu", "prelu", "rrelu", "threshold", "hardtanh", "hardsigmoid", "hardswish",
     "hardshrink", "softshrink", "tanhshrink", "sigmoid", "logsigmoid", "tanh", "softplus", "softsign", "silu", "mish", "gelu", "glu",
@@ -22,36 +26,52 @@ __all__ = [
 ]  # fmt: skip
 
 
-def _apply(op: Any, input: Any, inplace: bool, **settings: Any) -> Any:
+def _apply(op: Op, input: Tensor, inplace: bool, **settings: Any) -> Tensor:
     return write(op, input, (), {**op.settings, **settings}) if inplace else op.eager(input, **settings)
 
 
 # ----- made of straight lines ----------------------------------------------------------------------------------------
 
 
-def relu(input: Any, inplace: bool = False) -> Any:
-    """max(x, 0).
+def relu(input: Tensor, inplace: bool = False) -> Tensor:
+    """max(x, 0); its gradient at 0 is 0.
 
-    >>> relu(ndgrad.tensor([-1.0, 2.0]))
+    >>> import ndgrad
+    >>> ndgrad.nn.functional.relu(ndgrad.tensor([-1.0, 2.0]))
     tensor([0., 2.])
     """
     return _apply(activation.relu, input, inplace)
 
 
-def relu6(input: Any, inplace: bool = False) -> Any:
-    """x, kept between 0 and 6."""
+def relu6(input: Tensor, inplace: bool = False) -> Tensor:
+    """x, kept between 0 and 6.
+
+    >>> import ndgrad
+    >>> ndgrad.nn.functional.relu6(ndgrad.tensor([-1.0, 2.0, 8.0]))
+    tensor([0., 2., 6.])
+    """
     return _apply(activation.hardtanh, input, inplace, min_val=0.0, max_val=6.0)
 
 
-def hardtanh(input: Any, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Any:
-    """x, kept between `min_val` and `max_val`."""
+def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Tensor:
+    """x, kept between `min_val` and `max_val`; no gradient passes where it is cut.
+
+    >>> import ndgrad
+    >>> ndgrad.nn.functional.hardtanh(ndgrad.tensor([-3.0, 0.5, 3.0]))
+    tensor([-1.0000,  0.5000,  1.0000])
+    """
     if min_val > max_val:
         raise ValueError(f"hardtanh: min_val {min_val} is larger than max_val {max_val}. Give the lower bound first.")
     return _apply(activation.hardtanh, input, inplace, min_val=min_val, max_val=max_val)
 
 
-def leaky_relu(input: Any, negative_slope: float = 0.01, inplace: bool = False) -> Any:
-    """x above 0, `negative_slope` x below."""
+def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
+    """x above 0, `negative_slope` x below.
+
+    >>> import ndgrad
+    >>> ndgrad.nn.functional.leaky_relu(ndgrad.tensor([-1.0, 2.0]), 0.1)
+    tensor([-0.1000,  2.0000])
+    """
     if inplace and negative_slope < 0:
         raise RuntimeError(
             f"leaky_relu: in place with negative_slope {negative_slope}, the sign of the input is lost, and with it the gradient. "
@@ -60,8 +80,13 @@ def leaky_relu(input: Any, negative_slope: float = 0.01, inplace: bool = False) 
     return _apply(activation.leaky_relu, input, inplace, negative_slope=negative_slope)
 
 
-def prelu(input: Any, weight: Any) -> Any:
-    """x above 0, `weight` x below, with one weight for all or one per channel (dimension 1)."""
+def prelu(input: Tensor, weight: Tensor) -> Tensor:
+    """x above 0, `weight` x below, with one weight for all or one per channel (dimension 1).
+
+    >>> import ndgrad
+    >>> ndgrad.nn.functional.prelu(ndgrad.tensor([[-1.0, -1.0]]), ndgrad.tensor([0.25, 0.5]))
+    tensor([[-0.2500, -0.5000]])
+    """
     shape = tuple(weight.shape)
     if len(shape) > 1:
         raise RuntimeError(f"prelu: Expected `weight` to be a scalar or 1D tensor, but got: ndim = {len(shape)}. Flatten it.")
@@ -80,8 +105,13 @@ def prelu(input: Any, weight: Any) -> Any:
     return ops.where(input > 0, input, weight * input)
 
 
-def rrelu(input: Any, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False, inplace: bool = False) -> Any:
-    """leaky_relu with a slope drawn for each element in training, and the mean slope otherwise."""
+def rrelu(input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False, inplace: bool = False) -> Tensor:
+    """leaky_relu with a slope drawn for each element in training, and the mean slope otherwise.
+
+    >>> import ndgrad
+    >>> ndgrad.nn.functional.rrelu(ndgrad.tensor([-1.0, 2.0]), lower=0.1, upper=0.3)
+    tensor([-0.2000,  2.0000])
+    """
     if lower > upper:
         raise RuntimeError(
             f"rrelu: Lower bound should be less than or equal to the upper bound, and they are {lower} and {upper}. Exchange them."
@@ -92,28 +122,53 @@ def rrelu(input: Any, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: 
     return write(mul, input, (slopes,), {}) if inplace else input * slopes
 
 
-def threshold(input: Any, threshold: float, value: float, inplace: bool = False) -> Any:
-    """x above the threshold, `value` elsewhere."""
+def threshold(input: Tensor, threshold: float, value: float, inplace: bool = False) -> Tensor:
+    """x above the threshold, `value` elsewhere.
+
+    >>> import ndgrad
+    >>> ndgrad.nn.functional.threshold(ndgrad.tensor([0.5, 2.0]), 1.0, -7.0)
+    tensor([-7.,  2.])
+    """
     return _apply(activation.threshold, input, inplace, threshold=threshold, value=value)
 
 
-def hardsigmoid(input: Any, inplace: bool = False) -> Any:
-    """x / 6 + 1/2, kept between 0 and 1."""
+def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
+    """x / 6 + 1/2, kept between 0 and 1.
+
+    >>> import ndgrad
+    >>> ndgrad.nn.functional.hardsigmoid(ndgrad.tensor([-4.0, 0.0, 1.5]))
+    tensor([0.0000, 0.5000, 0.7500])
+    """
     return _apply(activation.hardsigmoid, input, inplace)
 
 
-def hardswish(input: Any, inplace: bool = False) -> Any:
-    """x hardsigmoid(x)."""
+def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
+    """x hardsigmoid(x).
+
+    >>> import ndgrad
+    >>> ndgrad.nn.functional.hardswish(ndgrad.tensor([0.0, 1.5, 4.0]))
+    tensor([0.0000, 1.1250, 4.0000])
+    """
     return _apply(activation.hardswish, input, inplace)
 
 
-def hardshrink(input: Any, lambd: float = 0.5) -> Any:
-    """x where |x| > lambd, 0 elsewhere."""
+def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
+    """x where |x| > lambd, 0 elsewhere.
+
+    >>> import ndgrad
+    >>> ndgrad.nn.functional.hardshrink(ndgrad.tensor([-1.0, 0.25]))
+    tensor([-1.,  0.])
+    """
     return activation.hardshrink.eager(input, lambd=lambd)
 
 
-def softshrink(input: Any, lambd: float = 0.5) -> Any:
-    """x moved towards 0 by `lambd`."""
+def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
+    """x moved towards 0 by `lambd`, and 0 where |x| is smaller.
+
+    >>> import ndgrad
+    >>> ndgrad.nn.functional.softshrink(ndgrad.tensor([-1.0, 0.25, 2.0]))
+    tensor([-0.5000,  0.0000,  1.5000])
+    """
     if lambd < 0:
         raise RuntimeError(f"softshrink: lambda must be greater or equal to 0, but found to be {lambd}. Give its size.")
     return activation.softshrink.eager(input, lambd=lambd)
@@ -122,8 +177,13 @@ def softshrink(input: Any, lambd: float = 0.5) -> Any:
 # ----- smooth --------------------------------------------------------------------------------------------------------
 
 
-def elu(input: Any, alpha: float = 1.0, inplace: bool = False) -> Any:
-    """x above 0, alpha (exp(x) - 1) below."""
+def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
+    """x above 0, alpha (exp(x) - 1) below.
+
+    >>> import ndgrad
+    >>> ndgrad.nn.functional.elu(ndgrad.tensor([-1.0, 2.0]))
+    tensor([-0.6321,  2.0000])
+    """
     return _apply(activation.elu, input, inplace, alpha=alpha)
 
 
@@ -131,68 +191,128 @@ def elu(input: Any, alpha: float = 1.0, inplace: bool = False) -> Any:
 _SELU_ALPHA, _SELU_SCALE = 1.6732632423543772848170429916717, 1.0507009873554804934193349852946
 
 
-def selu(input: Any, inplace: bool = False) -> Any:
-    """elu scaled so that activations normalise themselves."""
+def selu(input: Tensor, inplace: bool = False) -> Tensor:
+    """elu scaled so that activations normalise themselves (Klambauer et al. 2017).
+
+    >>> import ndgrad
+    >>> ndgrad.nn.functional.selu(ndgrad.tensor([-1.0, 1.0]))
+    tensor([-1.1113,  1.0507])
+    """
     return _apply(activation.elu, input, inplace, alpha=_SELU_ALPHA, scale=_SELU_SCALE)
 
 
-def celu(input: Any, alpha: float = 1.0, inplace: bool = False) -> Any:
-    """x above 0, alpha (exp(x / alpha) - 1) below."""
+def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
+    """x above 0, alpha (exp(x / alpha) - 1) below: smooth at 0 for every alpha.
+
+    >>> import ndgrad
+    >>> ndgrad.nn.functional.celu(ndgrad.tensor([-1.0, 2.0]), alpha=2.0)
+    tensor([-0.7869,  2.0000])
+    """
     if alpha == 0:
         raise RuntimeError("celu: ZeroDivisionError: alpha cannot be 0, which the input is divided by. Use relu.")
     return _apply(activation.elu, input, inplace, alpha=alpha, input_scale=1.0 / alpha)
 
 
-def sigmoid(input: Any) -> Any:
-    """1 / (1 + exp(-x))."""
+def sigmoid(input: Tensor) -> Tensor:
+    """1 / (1 + exp(-x)), without overflow.
+
+    >>> import ndgrad
+    >>> ndgrad.nn.functional.sigmoid(ndgrad.tensor([0.0, 2.0]))
+    tensor([0.5000, 0.8808])
+    """
     return activation.sigmoid.eager(input)
 
 
-def logsigmoid(input: Any) -> Any:
-    """log(sigmoid(x)), without overflow."""
+def logsigmoid(input: Tensor) -> Tensor:
+    """log(sigmoid(x)), without overflow.
+
+    >>> import ndgrad
+    >>> ndgrad.nn.functional.logsigmoid(ndgrad.tensor([0.0, -1000.0]))
+    tensor([-6.9315e-01, -1.0000e+03])
+    """
     return activation.log_sigmoid.eager(input)
 
 
-def tanh(input: Any) -> Any:
-    """The hyperbolic tangent."""
+def tanh(input: Tensor) -> Tensor:
+    """The hyperbolic tangent.
+
+    >>> import ndgrad
+    >>> ndgrad.nn.functional.tanh(ndgrad.tensor([0.0, 1.0]))
+    tensor([0.0000, 0.7616])
+    """
     return trigonometric.tanh.eager(input)
 
 
-def tanhshrink(input: Any) -> Any:
-    """x - tanh(x)."""
+def tanhshrink(input: Tensor) -> Tensor:
+    """x - tanh(x).
+
+    >>> import ndgrad
+    >>> ndgrad.nn.functional.tanhshrink(ndgrad.tensor([0.0, 1.0]))
+    tensor([0.0000, 0.2384])
+    """
     return activation.tanhshrink.eager(input)
 
 
-def softplus(input: Any, beta: float = 1.0, threshold: float = 20.0) -> Any:
-    """log(1 + exp(beta x)) / beta, and x itself where beta x exceeds the threshold."""
+def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
+    """log(1 + exp(beta x)) / beta, and x itself where beta x exceeds the threshold.
+
+    >>> import ndgrad
+    >>> ndgrad.nn.functional.softplus(ndgrad.tensor([0.0, 50.0]))
+    tensor([ 0.6931, 50.0000])
+    """
     return activation.softplus.eager(input, beta=beta, threshold=threshold)
 
 
-def softsign(input: Any) -> Any:
-    """x / (1 + |x|)."""
+def softsign(input: Tensor) -> Tensor:
+    """x / (1 + |x|).
+
+    >>> import ndgrad
+    >>> ndgrad.nn.functional.softsign(ndgrad.tensor([-1.0, 3.0]))
+    tensor([-0.5000,  0.7500])
+    """
     return activation.softsign.eager(input)
 
 
-def silu(input: Any, inplace: bool = False) -> Any:
-    """x sigmoid(x)."""
+def silu(input: Tensor, inplace: bool = False) -> Tensor:
+    """x sigmoid(x), also called swish.
+
+    >>> import ndgrad
+    >>> ndgrad.nn.functional.silu(ndgrad.tensor([-1.0, 1.0]))
+    tensor([-0.2689,  0.7311])
+    """
     return _apply(activation.silu, input, inplace)
 
 
-def mish(input: Any, inplace: bool = False) -> Any:
-    """x tanh(softplus(x))."""
+def mish(input: Tensor, inplace: bool = False) -> Tensor:
+    """x tanh(softplus(x)).
+
+    >>> import ndgrad
+    >>> ndgrad.nn.functional.mish(ndgrad.tensor([-1.0, 1.0]))
+    tensor([-0.3034,  0.8651])
+    """
     return _apply(activation.mish, input, inplace)
 
 
-def gelu(input: Any, approximate: str = "none") -> Any:
-    """x times the normal distribution function of x, exact ("none") or by a formula with tanh ("tanh")."""
+def gelu(input: Tensor, approximate: str = "none") -> Tensor:
+    """x times the normal distribution function of x, exact ("none") or by a formula with tanh ("tanh").
+
+    >>> import ndgrad
+    >>> ndgrad.nn.functional.gelu(ndgrad.tensor([-1.0, 1.0]))
+    tensor([-0.1587,  0.8413])
+    """
     if approximate not in ("none", "tanh"):
         raise RuntimeError(f"gelu: approximate argument must be either none or tanh, and is {approximate!r}.")
     return activation.gelu.eager(input, approximate=approximate)
 
 
 @both_worlds
-def glu(input: Any, dim: int = -1) -> Any:
-    """The first half of the input along `dim`, gated by the sigmoid of the second."""
+def glu(input: Tensor, dim: int = -1) -> Tensor:
+    """The first half of the input along `dim`, times the sigmoid of the second half.
+
+    >>> import ndgrad
+    >>> ndgrad.nn.functional.glu(ndgrad.tensor([4.0, 6.0, 0.0, 0.0]))
+    tensor([2., 3.])
+    """
     shape = tuple(input.shape)
     if not shape:
         raise RuntimeError("glu does not support scalars because halving size must be even. Give a tensor of at least one dimension.")
@@ -210,50 +330,90 @@ def glu(input: Any, dim: int = -1) -> Any:
 # ----- in-place names ------------------------------------------------------------------------------------------------
 
 
-def relu_(input: Any) -> Any:
-    """In-place relu."""
+def relu_(input: Tensor) -> Tensor:
+    """In place: see `relu`.
+
+    >>> import ndgrad
+    >>> ndgrad.nn.functional.relu_(ndgrad.tensor([-1.0, 2.0]))
+    tensor([0., 2.])
+    """
     return relu(input, inplace=True)
 
 
-def elu_(input: Any, alpha: float = 1.0) -> Any:
-    """In-place elu."""
+def elu_(input: Tensor, alpha: float = 1.0) -> Tensor:
+    """In place: see `elu`.
+
+    >>> import ndgrad
+    >>> ndgrad.nn.functional.elu_(ndgrad.tensor([-1.0, 2.0]))
+    tensor([-0.6321,  2.0000])
+    """
     return elu(input, alpha, inplace=True)
 
 
-def selu_(input: Any) -> Any:
-    """In-place selu."""
+def selu_(input: Tensor) -> Tensor:
+    """In place: see `selu`.
+
+    >>> import ndgrad
+    >>> ndgrad.nn.functional.selu_(ndgrad.tensor([-1.0, 1.0]))
+    tensor([-1.1113,  1.0507])
+    """
     return selu(input, inplace=True)
 
 
-def celu_(input: Any, alpha: float = 1.0) -> Any:
-    """In-place celu."""
+def celu_(input: Tensor, alpha: float = 1.0) -> Tensor:
+    """In place: see `celu`.
+
+    >>> import ndgrad
+    >>> ndgrad.nn.functional.celu_(ndgrad.tensor([-1.0, 2.0]))
+    tensor([-0.6321,  2.0000])
+    """
     return celu(input, alpha, inplace=True)
 
 
-def leaky_relu_(input: Any, negative_slope: float = 0.01) -> Any:
-    """In-place leaky_relu."""
+def leaky_relu_(input: Tensor, negative_slope: float = 0.01) -> Tensor:
+    """In place: see `leaky_relu`.
+
+    >>> import ndgrad
+    >>> ndgrad.nn.functional.leaky_relu_(ndgrad.tensor([-1.0, 2.0]))
+    tensor([-0.0100,  2.0000])
+    """
     return leaky_relu(input, negative_slope, inplace=True)
 
 
-def rrelu_(input: Any, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False) -> Any:
-    """In-place rrelu."""
+def rrelu_(input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False) -> Tensor:
+    """In place: see `rrelu`.
+
+    >>> import ndgrad
+    >>> ndgrad.nn.functional.rrelu_(ndgrad.tensor([-1.0, 2.0]), lower=0.5, upper=0.5)
+    tensor([-0.5000,  2.0000])
+    """
     return rrelu(input, lower, upper, training, inplace=True)
 
 
-def threshold_(input: Any, threshold: float, value: float) -> Any:
-    """In-place threshold."""
+def threshold_(input: Tensor, threshold: float, value: float) -> Tensor:
+    """In place: see `threshold`.
+
+    >>> import ndgrad
+    >>> ndgrad.nn.functional.threshold_(ndgrad.tensor([0.5, 2.0]), 1.0, 0.0)
+    tensor([0., 2.])
+    """
     return _apply(activation.threshold, input, True, threshold=threshold, value=value)
 
 
-def hardtanh_(input: Any, min_val: float = -1.0, max_val: float = 1.0) -> Any:
-    """In-place hardtanh."""
+def hardtanh_(input: Tensor, min_val: float = -1.0, max_val: float = 1.0) -> Tensor:
+    """In place: see `hardtanh`.
+
+    >>> import ndgrad
+    >>> ndgrad.nn.functional.hardtanh_(ndgrad.tensor([-3.0, 0.5]))
+    tensor([-1.0000,  0.5000])
+    """
     return hardtanh(input, min_val, max_val, inplace=True)
 
 
 # ----- softmax -------------------------------------------------------------------------------------------------------
 
 
-def _along(op: Any, name: str, input: Any, dim: int | None, dtype: Any, stacklevel: int) -> Any:
+def _along(op: Op, name: str, input: Tensor, dim: int | None, dtype: Dtype, stacklevel: int) -> Tensor:
     ndim = len(input.shape)
     if dim is None:
         warnings.warn(
@@ -270,30 +430,47 @@ def _along(op: Any, name: str, input: Any, dim: int | None, dtype: Any, stacklev
 
 
 @both_worlds
-def softmax(input: Any, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Any:
-    """exp(x), scaled to sum to one along `dim`.
+def softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Dtype = None) -> Tensor:
+    """exp(x), scaled to sum to one along `dim`; computed in `dtype`, where given.
 
-    >>> softmax(ndgrad.tensor([1.0, 1.0]), dim=0)
-    tensor([0.5000, 0.5000])
+    >>> import ndgrad
+    >>> ndgrad.nn.functional.softmax(ndgrad.tensor([0.0, 1.0]), dim=0)
+    tensor([0.2689, 0.7311])
     """
     return _along(softmax_ops.softmax, "softmax", input, dim, dtype, _stacklevel)
 
 
 @both_worlds
-def log_softmax(input: Any, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Any:
-    """log(softmax(x)), without overflow."""
+def log_softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Dtype = None) -> Tensor:
+    """log(softmax(x)), without overflow.
+
+    >>> import ndgrad
+    >>> ndgrad.nn.functional.log_softmax(ndgrad.tensor([0.0, 1000.0]), dim=0)
+    tensor([-1000.,     0.])
+    """
     return _along(softmax_ops.log_softmax, "log_softmax", input, dim, dtype, _stacklevel)
 
 
 @both_worlds
-def softmin(input: Any, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Any:
-    """softmax(-x)."""
+def softmin(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Dtype = None) -> Tensor:
+    """softmax(-x): the smallest element gets the largest share.
+
+    >>> import ndgrad
+    >>> ndgrad.nn.functional.softmin(ndgrad.tensor([0.0, 1.0]), dim=0)
+    tensor([0.7311, 0.2689])
+    """
     return _along(softmax_ops.softmax, "softmin", -input, dim, dtype, _stacklevel)
 
 
 @both_worlds
-def gumbel_softmax(logits: Any, tau: float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1) -> Any:
-    """A sample from the Gumbel-softmax distribution; with `hard`, a one-hot one whose gradient is that of the soft one."""
+def gumbel_softmax(logits: Tensor, tau: float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1) -> Tensor:
+    """A sample from the Gumbel-softmax distribution; with `hard`, a one-hot one whose gradient is that of the soft one.
+
+    >>> import ndgrad
+    >>> logits = ndgrad.tensor([[0.0, 2.0, 1.0]], requires_grad=True)
+    >>> ndgrad.nn.functional.gumbel_softmax(logits, tau=0.5, hard=True).detach().amax()
+    tensor(1.)
+    """
     dim = as_dim(dim, len(logits.shape))
     noise = -ops.log(exponential_like(logits))
     soft = softmax((logits + noise) / tau, dim=dim)

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ndgrad.ops import linear as linear_ops
 from ndgrad.ops.vocabulary import tensor_ops as ops
 
+if TYPE_CHECKING:
+    from ndgrad._typing import Tensor
+
 __all__ = ["linear", "bilinear"]
 
 
-def linear(input: Any, weight: Any, bias: Any = None) -> Any:
+def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """input weight^T + bias, with a weight of shape (outputs, inputs), or (inputs,) for a single output.
 
-    >>> linear(ndgrad.tensor([1.0, 2.0]), ndgrad.tensor([[1.0, 10.0]]), ndgrad.tensor([100.0]))
+    >>> import ndgrad
+    >>> x, w, b = ndgrad.tensor([1.0, 2.0]), ndgrad.tensor([[1.0, 10.0]]), ndgrad.tensor([100.0])
+    >>> ndgrad.nn.functional.linear(x, w, b)
     tensor([121.])
     """
     try:
@@ -36,8 +41,16 @@ def linear(input: Any, weight: Any, bias: Any = None) -> Any:
     return linear_ops.linear.eager(input, weight, bias)
 
 
-def bilinear(input1: Any, input2: Any, weight: Any, bias: Any = None) -> Any:
-    """For each output k, input1^T weight[k] input2: weight (outputs, inputs1, inputs2), leading dimensions of the inputs equal."""
+def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """For each output k, input1^T weight[k] input2, with a weight of shape (outputs, inputs1, inputs2).
+
+    The leading dimensions of the inputs are equal.
+
+    >>> import ndgrad
+    >>> x, y = ndgrad.tensor([[1.0, 2.0]]), ndgrad.tensor([[3.0, 4.0]])
+    >>> ndgrad.nn.functional.bilinear(x, y, ndgrad.eye(2).reshape(1, 2, 2))
+    tensor([[11.]])
+    """
     a, b, w = tuple(input1.shape), tuple(input2.shape), tuple(weight.shape)
     if len(w) != 3 or a[:-1] != b[:-1] or a[-1:] != w[1:2] or b[-1:] != w[2:]:
         raise RuntimeError(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,25 +15,33 @@ from ndgrad.nn.functional.regularization import dropout
 from ndgrad.ops import attention as attention_ops
 from ndgrad.ops.vocabulary import tensor_ops as ops
 
-Shape = tuple[int, ...]
+if TYPE_CHECKING:
+    from ndgrad._typing import Sizes, Tensor
 
 __all__ = ["scaled_dot_product_attention", "multi_head_attention_forward"]
 
 
 def scaled_dot_product_attention(
-    query: Any,
-    key: Any,
-    value: Any,
-    attn_mask: Any = None,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None = None,
     dropout_p: float = 0.0,
     is_causal: bool = False,
     scale: float | None = None,
     enable_gqa: bool = False,
-) -> Any:
+) -> Tensor:
     """softmax(query key^T scale + mask) value, for (..., L, E), (..., S, E) and (..., S, F).
 
-    `attn_mask` is boolean (True: may be looked at) or added to the scores; `is_causal` lets query i see keys 0 to i. `scale` is
-    1 / sqrt(E) unless given. With `enable_gqa` each head of key and value serves several neighbouring heads of the query.
+    `attn_mask` is boolean (True: may be looked at) or added to the scores; `is_causal` lets query i see keys 0 to i.
+    `scale` is 1 / sqrt(E) unless given. With `enable_gqa` each head of key and value serves several neighbouring heads
+    of the query.
+
+    >>> import ndgrad
+    >>> q, k, v = ndgrad.zeros(2, 4), ndgrad.zeros(2, 4), ndgrad.tensor([[0.0], [6.0]])
+    >>> ndgrad.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+    tensor([[0.],
+            [3.]])
     """
     name = "scaled_dot_product_attention"
     q, k, v = (tuple(t.shape) for t in (query, key, value))
@@ -64,7 +72,7 @@ def scaled_dot_product_attention(
     return out if heads is None else ops.reshape(out, shape=(*out.shape[:-4], heads, *out.shape[-2:]))
 
 
-def _check_broadcast(name: str, q: Shape, k: Shape, v: Shape, mask: Shape | None) -> None:
+def _check_broadcast(name: str, q: Sizes, k: Sizes, v: Sizes, mask: Sizes | None) -> None:
     if mask is None and q[:-2] == k[:-2] == v[:-2]:
         return
     try:
@@ -80,7 +88,9 @@ def _check_broadcast(name: str, q: Shape, k: Shape, v: Shape, mask: Shape | None
         )
 
 
-def _grouped_heads(name: str, query: Any, key: Any, value: Any, mask: Any) -> tuple[Any, Any, Any, Any, int]:
+def _grouped_heads(
+    name: str, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None
+) -> tuple[Tensor, Tensor, Tensor, Tensor | None, int]:
     """The query's heads as (heads of the key, heads per each); key and value get a dimension of size one there, no copies."""
     if min(len(t.shape) for t in (query, key, value)) < 3:
         raise RuntimeError(f"{name}: enable_gqa needs a dimension of heads: at least 3 dimensions in query, key and value.")
@@ -103,35 +113,43 @@ def _grouped_heads(name: str, query: Any, key: Any, value: Any, mask: Any) -> tu
 
 
 def multi_head_attention_forward(
-    query: Any,
-    key: Any,
-    value: Any,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
     embed_dim_to_check: int,
     num_heads: int,
-    in_proj_weight: Any,
-    in_proj_bias: Any,
-    bias_k: Any,
-    bias_v: Any,
+    in_proj_weight: Tensor | None,
+    in_proj_bias: Tensor | None,
+    bias_k: Tensor | None,
+    bias_v: Tensor | None,
     add_zero_attn: bool,
     dropout_p: float,
-    out_proj_weight: Any,
-    out_proj_bias: Any,
+    out_proj_weight: Tensor,
+    out_proj_bias: Tensor | None,
     training: bool = True,
-    key_padding_mask: Any = None,
+    key_padding_mask: Tensor | None = None,
     need_weights: bool = True,
-    attn_mask: Any = None,
+    attn_mask: Tensor | None = None,
     use_separate_proj_weight: bool = False,
-    q_proj_weight: Any = None,
-    k_proj_weight: Any = None,
-    v_proj_weight: Any = None,
-    static_k: Any = None,
-    static_v: Any = None,
+    q_proj_weight: Tensor | None = None,
+    k_proj_weight: Tensor | None = None,
+    v_proj_weight: Tensor | None = None,
+    static_k: Tensor | None = None,
+    static_v: Tensor | None = None,
     average_attn_weights: bool = True,
     is_causal: bool = False,
-) -> tuple[Any, Any]:
+) -> tuple[Tensor, Tensor | None]:
     """Attention with several heads: project, split into heads, attend, join, project. Inputs are (L, N, E) or (L, E).
 
-    Masks are True (or -inf) where a key must not be looked at, the opposite of scaled_dot_product_attention's.
+    Returns the output and, with `need_weights`, the attention weights (else None). Masks are True (or -inf) where a key
+    must not be looked at, the opposite of scaled_dot_product_attention's. nn.MultiheadAttention holds the weights.
+
+    >>> import ndgrad
+    >>> x, e = ndgrad.ones(3, 4), ndgrad.eye(4)
+    >>> out, weights = ndgrad.nn.functional.multi_head_attention_forward(
+    ...     x, x, x, 4, 2, ndgrad.cat([e, e, e]), None, None, None, False, 0.0, e, None)
+    >>> out.shape, weights.shape
+    (ndgrad.Size([3, 4]), ndgrad.Size([3, 3]))
     """
     name = "multi_head_attention_forward"
     batched = len(query.shape) == 3
@@ -180,12 +198,14 @@ def multi_head_attention_forward(
     return ops.squeeze_dim(out, dims=(1,)), None if weights is None else ops.squeeze_dim(weights, dims=(0,))
 
 
-def _thirds(t: Any, dim: int) -> list[Any]:
+def _thirds(t: Tensor, dim: int) -> list[Tensor]:
     each = t.shape[dim] // 3
     return [ops.slice(t, dim=dim, start=i * each, stop=(i + 1) * each, step=1) for i in range(3)]
 
 
-def _projected(query: Any, key: Any, value: Any, weight: Any, bias: Any, separate: bool, weights: tuple[Any, Any, Any]) -> list[Any]:
+def _projected(
+    query: Tensor, key: Tensor, value: Tensor, weight: Any, bias: Tensor | None, separate: bool, weights: tuple[Any, Any, Any]
+) -> list[Tensor]:
     if not separate and query is key and key is value:
         return _thirds(linear(query, weight, bias), 2)  # one product for all three
     each = weights if separate else _thirds(weight, 0)
@@ -193,13 +213,15 @@ def _projected(query: Any, key: Any, value: Any, weight: Any, bias: Any, separat
     return [linear(t, w, b) for t, w, b in zip((query, key, value), each, biases, strict=True)]
 
 
-def _heads(t: Any, heads: int) -> Any:
+def _heads(t: Tensor, heads: int) -> Tensor:
     """(L, N, E) -> (N, heads, L, E / heads)."""
     length, batch, embed = t.shape
     return ops.permute(ops.reshape(t, shape=(length, batch, heads, embed // heads)), dims=(1, 2, 0, 3))
 
 
-def _joined_mask(attn_mask: Any, padding: Any, batch: int, heads: int, extra: int, dtype: Any) -> Any:
+def _joined_mask(
+    attn_mask: Tensor | None, padding: Tensor | None, batch: int, heads: int, extra: int, dtype: np.dtype[Any]
+) -> Tensor | None:
     """Both masks as one to be added to the scores, of shape broadcast to (N, heads, L, S); None if there is neither."""
     parts = []
     if attn_mask is not None:
@@ -217,7 +239,7 @@ def _joined_mask(attn_mask: Any, padding: Any, batch: int, heads: int, extra: in
     return ops.constant_pad_nd(joined, pads=(*((0, 0),) * (len(joined.shape) - 1), (0, extra)), value=0.0) if extra else joined
 
 
-def _additive(mask: Any, dtype: Any) -> Any:
+def _additive(mask: Tensor, dtype: np.dtype[Any]) -> Tensor:
     if np_dtype(mask).kind != "b":
         return mask
     return ops.cast(ops.where(mask, -math.inf, 0.0), dtype=dtype)

@@ -7,7 +7,7 @@ happens on one number per sample.
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ndgrad.arrays.precision import is_inexact
 from ndgrad.autograd.stake import as_number
@@ -17,22 +17,22 @@ from ndgrad.nn.functional.reduction import read_reduction, reduced
 from ndgrad.ops import loss as loss_ops
 from ndgrad.ops.vocabulary import tensor_ops as ops
 
+if TYPE_CHECKING:
+    from ndgrad._typing import Payload, Sizes, Tensor
+
 __all__ = [
     "cross_entropy", "linear_cross_entropy", "nll_loss", "binary_cross_entropy", "binary_cross_entropy_with_logits", "kl_div",
     "multi_margin_loss", "multilabel_margin_loss", "multilabel_soft_margin_loss", "soft_margin_loss",
 ]  # fmt: skip
 
-Shape = tuple[int, ...]
-
-
-def values(t: Any) -> Any:
+def values(t: Any) -> Payload | None:
     """The array under a tensor, whatever transforms it is inside of; None for one without data."""
     while isinstance(t, Variable):
         t = t._array
     return None if getattr(t, "is_meta", False) else t
 
 
-def _unsqueezed(t: Any, dim: int) -> Any:
+def _unsqueezed(t: Tensor, dim: int) -> Tensor:
     return ops.unsqueeze(t, dim=dim)
 
 
@@ -42,7 +42,7 @@ def _unsqueezed(t: Any, dim: int) -> Any:
 class _Targets:
     """Class numbers, checked against the scores, with those to be ignored set aside."""
 
-    def __init__(self, name: str, input: Any, target: Any, weight: Any, ignore_index: int) -> None:
+    def __init__(self, name: str, input: Tensor, target: Tensor, weight: Tensor | None, ignore_index: int) -> None:
         shape = shape_of(input)
         self.dim = 0 if len(shape) == 1 else 1
         if not shape or shape_of(target) != (*shape[: self.dim], *shape[self.dim + 1 :]):
@@ -59,27 +59,27 @@ class _Targets:
                 f"shape: {list(weight.shape)}. Give one weight per class."
             )
         #: which samples count; None for all
-        self.counted = None
+        self.counted: Tensor | None = None
         if _some_are_ignored(name, values(target), self.classes, ignore_index):
             self.counted = target != ignore_index
             target = ops.where(self.counted, target, 0)
         self.target = target
         #: the weight of each sample's class, 0 for ignored ones; None where all weigh 1
-        self.weights = None
+        self.weights: Tensor | None = None
         if weight is not None:
             self.weights = self.masked(ops.index(weight, target))
 
-    def masked(self, per_sample: Any) -> Any:
+    def masked(self, per_sample: Tensor) -> Tensor:
         return per_sample if self.counted is None else ops.keep(per_sample, self.counted)
 
-    def pick(self, scores: Any) -> Any:
+    def pick(self, scores: Tensor) -> Tensor:
         """The score of each sample's class."""
         return ops.reshape(ops.gather(scores, _unsqueezed(self.target, self.dim), dim=self.dim), shape=tuple(self.target.shape))
 
-    def weighed(self, per_sample: Any) -> Any:
+    def weighed(self, per_sample: Tensor) -> Tensor:
         return self.masked(per_sample) if self.weights is None else per_sample * self.weights
 
-    def reduced(self, per_sample: Any, reduction: str) -> Any:
+    def reduced(self, per_sample: Tensor, reduction: str) -> Tensor:
         """The mean divides by the weights of the samples that count, not by their number."""
         if reduction != "mean" or (self.weights is None and self.counted is None):
             return reduced(per_sample, reduction)
@@ -87,7 +87,7 @@ class _Targets:
         return ops.sum_all(per_sample) / ops.sum_all(share)
 
 
-def _some_are_ignored(name: str, numbers: Any, classes: int, ignore_index: int) -> bool:
+def _some_are_ignored(name: str, numbers: Payload | None, classes: int, ignore_index: int) -> bool:
     """Whether some targets are `ignore_index`, after a check that all others are classes."""
     if numbers is None or not numbers.size:
         return False
@@ -106,7 +106,7 @@ def _some_are_ignored(name: str, numbers: Any, classes: int, ignore_index: int) 
     return bool(ignored.any())
 
 
-def _wrong_target(name: str, shape: Shape, target: Shape) -> Exception:
+def _wrong_target(name: str, shape: Sizes, target: Sizes) -> Exception:
     """What to raise for a target that does not fit the scores."""
     if not shape:
         return ValueError(f"{name}: Expected 1 or more dimensions (got 0). Give the scores of the classes along dimension 0 or 1.")
@@ -126,34 +126,43 @@ def _wrong_target(name: str, shape: Shape, target: Shape) -> Exception:
 
 
 def nll_loss(
-    input: Any,
-    target: Any,
-    weight: Any = None,
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
     size_average: bool | None = None,
     ignore_index: int = -100,
     reduce: bool | None = None,
     reduction: str = "mean",
-) -> Any:
-    """The negative of the log-probability that `input` (N, C, ...) gives to each target class."""
+) -> Tensor:
+    """The negative of the log-probability that `input` (N, C, ...) gives to each target class.
+
+    >>> import ndgrad
+    >>> log_p = ndgrad.tensor([[0.25, 0.75]]).log()
+    >>> ndgrad.nn.functional.nll_loss(log_p, ndgrad.tensor([1]))
+    tensor(0.2877)
+    """
     reduction = read_reduction(reduction, size_average, reduce)
     targets = _Targets("nll_loss", input, target, weight, ignore_index)
     return targets.reduced(-targets.weighed(targets.pick(input)), reduction)
 
 
 def cross_entropy(
-    input: Any,
-    target: Any,
-    weight: Any = None,
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
     size_average: bool | None = None,
     ignore_index: int = -100,
     reduce: bool | None = None,
     reduction: str = "mean",
     label_smoothing: float = 0.0,
-) -> Any:
+) -> Tensor:
     """The cross entropy of softmax(input) with targets that are class numbers, or probabilities of the input's shape.
 
+    The mean is over the samples that count, weighted by `weight`; samples whose target is `ignore_index` do not.
+
+    >>> import ndgrad
     >>> scores = ndgrad.tensor([[2.0, 0.0], [0.0, 0.0]], requires_grad=True)
-    >>> cross_entropy(scores, ndgrad.tensor([0, 1]))
+    >>> ndgrad.nn.functional.cross_entropy(scores, ndgrad.tensor([0, 1]))
     tensor(0.4100, grad_fn=<MeanBackward0>)
     """
     reduction = read_reduction(reduction, size_average, reduce)
@@ -175,28 +184,37 @@ def cross_entropy(
 
 
 def linear_cross_entropy(
-    input: Any,
-    linear_weight: Any,
-    target: Any,
+    input: Tensor,
+    linear_weight: Tensor,
+    target: Tensor,
     *,
-    linear_bias: Any = None,
-    weight: Any = None,
+    linear_bias: Tensor | None = None,
+    weight: Tensor | None = None,
     reduction: str = "mean",
     ignore_index: int | None = None,
     label_smoothing: float = 0.0,
     options: Any = None,
-) -> Any:
-    """cross_entropy(linear(input, linear_weight, linear_bias), target): `options`, hints for accelerators, change nothing here."""
+) -> Tensor:
+    """cross_entropy(linear(input, linear_weight, linear_bias), target).
+
+    `options` holds torch's hints for accelerators, and changes nothing here.
+
+    >>> import ndgrad
+    >>> ndgrad.nn.functional.linear_cross_entropy(ndgrad.ones(1, 2), ndgrad.zeros(3, 2), ndgrad.tensor([0])).exp()
+    tensor(3.0000)
+    """
     scores = linear(input, linear_weight, linear_bias)
     ignored = -100 if ignore_index is None else ignore_index
     return cross_entropy(scores, target, weight, ignore_index=ignored, reduction=reduction, label_smoothing=label_smoothing)
 
 
-def _along_classes(weight: Any, like: Any, dim: int) -> Any:
+def _along_classes(weight: Tensor, like: Tensor, dim: int) -> Tensor:
     return ops.reshape(weight, shape=(weight.shape[0], *(1,) * (len(like.shape) - dim - 1)))
 
 
-def _cross_entropy_of_probabilities(input: Any, target: Any, weight: Any, ignore_index: int, reduction: str, label_smoothing: float) -> Any:
+def _cross_entropy_of_probabilities(
+    input: Tensor, target: Tensor, weight: Tensor | None, ignore_index: int, reduction: str, label_smoothing: float
+) -> Tensor:
     if ignore_index >= 0:
         raise RuntimeError(
             f"cross_entropy: ignore_index is not supported for floating point target (got {ignore_index}). "
@@ -226,7 +244,7 @@ def _cross_entropy_of_probabilities(input: Any, target: Any, weight: Any, ignore
 # ----- yes or no -----------------------------------------------------------------------------------------------------
 
 
-def _same_size(name: str, input: Any, target: Any) -> None:
+def _same_size(name: str, input: Tensor, target: Tensor) -> None:
     if tuple(input.shape) != tuple(target.shape):
         raise ValueError(
             f"{name}: Target size ({tuple(target.shape)}) must be the same as input size ({tuple(input.shape)}). "
@@ -235,14 +253,19 @@ def _same_size(name: str, input: Any, target: Any) -> None:
 
 
 def binary_cross_entropy(
-    input: Any,
-    target: Any,
-    weight: Any = None,
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
     size_average: bool | None = None,
     reduce: bool | None = None,
     reduction: str = "mean",
-) -> Any:
-    """The cross entropy of probabilities `input` with targets between 0 and 1. Logarithms stop at -100."""
+) -> Tensor:
+    """The cross entropy of probabilities `input` with targets between 0 and 1. Logarithms stop at -100.
+
+    >>> import ndgrad
+    >>> ndgrad.nn.functional.binary_cross_entropy(ndgrad.tensor([0.5, 0.9]), ndgrad.tensor([1.0, 1.0]))
+    tensor(0.3993)
+    """
     reduction = read_reduction(reduction, size_average, reduce)
     _same_size("binary_cross_entropy", input, target)
     p = values(input)
@@ -256,15 +279,20 @@ def binary_cross_entropy(
 
 
 def binary_cross_entropy_with_logits(
-    input: Any,
-    target: Any,
-    weight: Any = None,
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
     size_average: bool | None = None,
     reduce: bool | None = None,
     reduction: str = "mean",
-    pos_weight: Any = None,
-) -> Any:
-    """binary_cross_entropy of sigmoid(input), without overflow; `pos_weight` multiplies what positive targets cost."""
+    pos_weight: Tensor | None = None,
+) -> Tensor:
+    """binary_cross_entropy of sigmoid(input), without overflow; `pos_weight` multiplies what positive targets cost.
+
+    >>> import ndgrad
+    >>> ndgrad.nn.functional.binary_cross_entropy_with_logits(ndgrad.tensor([0.0, 1000.0]), ndgrad.tensor([1.0, 1.0]))
+    tensor(0.3466)
+    """
     reduction = read_reduction(reduction, size_average, reduce)
     _same_size("binary_cross_entropy_with_logits", input, target)
     if pos_weight is None:
@@ -275,21 +303,33 @@ def binary_cross_entropy_with_logits(
     return reduced(loss if weight is None else loss * weight, reduction)
 
 
-def soft_margin_loss(input: Any, target: Any, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean") -> Any:
-    """log(1 + exp(-target input)) with targets 1 and -1."""
+def soft_margin_loss(
+    input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean"
+) -> Tensor:
+    """log(1 + exp(-target input)) with targets 1 and -1.
+
+    >>> import ndgrad
+    >>> ndgrad.nn.functional.soft_margin_loss(ndgrad.tensor([0.0, 2.0]), ndgrad.tensor([1.0, -1.0]), reduction="none")
+    tensor([0.6931, 2.1269])
+    """
     reduction = read_reduction(reduction, size_average, reduce)
     return reduced(-ops.log_sigmoid(target * input), reduction)
 
 
 def multilabel_soft_margin_loss(
-    input: Any,
-    target: Any,
-    weight: Any = None,
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
     size_average: bool | None = None,
     reduce: bool | None = None,
     reduction: str = "mean",
-) -> Any:
-    """The mean over classes (the last dimension) of binary cross entropies with logits."""
+) -> Tensor:
+    """The mean over classes (the last dimension) of binary cross entropies with logits.
+
+    >>> import ndgrad
+    >>> ndgrad.nn.functional.multilabel_soft_margin_loss(ndgrad.tensor([[2.0, -2.0]]), ndgrad.tensor([[1.0, 0.0]]))
+    tensor(0.1269)
+    """
     reduction = read_reduction(reduction, size_average, reduce)
     loss = loss_ops.binary_cross_entropy_with_logits.eager(input, target)
     if weight is not None:
@@ -301,14 +341,20 @@ def multilabel_soft_margin_loss(
 
 
 def kl_div(
-    input: Any,
-    target: Any,
+    input: Tensor,
+    target: Tensor,
     size_average: bool | None = None,
     reduce: bool | None = None,
     reduction: str = "mean",
     log_target: bool = False,
-) -> Any:
-    """target (log target - input), where `input` holds log-probabilities; the target too with `log_target`."""
+) -> Tensor:
+    """target (log target - input), where `input` holds log-probabilities; the target too with `log_target`.
+
+    >>> import ndgrad
+    >>> p, q = ndgrad.tensor([[0.5, 0.5]]), ndgrad.tensor([[0.25, 0.75]])
+    >>> ndgrad.nn.functional.kl_div(q.log(), p, reduction="batchmean")
+    tensor(0.1438)
+    """
     reduction = read_reduction(reduction, size_average, reduce, more=("batchmean",))
     if reduction == "mean":
         warnings.warn(
@@ -326,7 +372,7 @@ def kl_div(
 # ----- margins -------------------------------------------------------------------------------------------------------
 
 
-def _as_batch(name: str, input: Any) -> Any:
+def _as_batch(name: str, input: Tensor) -> Tensor:
     ndim = len(input.shape)
     if ndim > 2:
         raise RuntimeError(
@@ -336,16 +382,21 @@ def _as_batch(name: str, input: Any) -> Any:
 
 
 def multi_margin_loss(
-    input: Any,
-    target: Any,
+    input: Tensor,
+    target: Tensor,
     p: int = 1,
     margin: float = 1.0,
-    weight: Any = None,
+    weight: Tensor | None = None,
     size_average: bool | None = None,
     reduce: bool | None = None,
     reduction: str = "mean",
-) -> Any:
-    """The mean over other classes of max(0, margin - score of the target + their score)^p."""
+) -> Tensor:
+    """The mean over other classes of max(0, margin - score of the target + their score)^p.
+
+    >>> import ndgrad
+    >>> ndgrad.nn.functional.multi_margin_loss(ndgrad.tensor([[1.0, 0.5]]), ndgrad.tensor([0]))
+    tensor(0.2500)
+    """
     reduction = read_reduction(reduction, size_average, reduce)
     if p not in (1, 2):
         raise ValueError(f"multi_margin_loss: only p == 1 and p == 2 supported, and p is {p}.")
@@ -360,18 +411,22 @@ def multi_margin_loss(
     column = _unsqueezed(targets.target, 1)
     over = ops.relu(margin - ops.gather(rows, column, dim=1) + rows)
     over = over if p == 1 else over * over
-    if weight is not None:
+    if targets.weights is not None:
         over = over * _unsqueezed(targets.weights, 1)
     loss = ops.mean(ops.scatter(over, column, 0.0, dim=1), dim=(1,), keepdim=False)
     return reduced(loss if len(input.shape) == 2 else ops.reshape(loss, shape=()), reduction)
 
 
 def multilabel_margin_loss(
-    input: Any, target: Any, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean"
-) -> Any:
-    """max(0, 1 - (score of a target - score of another class)), summed over all such pairs, divided by the number of classes.
+    input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean"
+) -> Tensor:
+    """The sum over pairs of a target and another class of max(0, 1 - (target's score - other's score)), per class.
 
     Targets are class numbers, up to the first -1 of each row.
+
+    >>> import ndgrad
+    >>> ndgrad.nn.functional.multilabel_margin_loss(ndgrad.tensor([[1.0, 0.5]]), ndgrad.tensor([[0, -1]]))
+    tensor(0.2500)
     """
     reduction = read_reduction(reduction, size_average, reduce)
     if tuple(input.shape) != tuple(target.shape):

@@ -4,23 +4,28 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, NoReturn
 
-from ndgrad.nn.functional.spatial import Shape, by_axes, per_axis, with_batch, without_batch
+from ndgrad.nn.functional.spatial import per_axis, with_batch, without_batch
 from ndgrad.ops import convolution as convolution_ops
 from ndgrad.ops import patches
 from ndgrad.ops.vocabulary import tensor_ops as ops
+
+if TYPE_CHECKING:
+    from ndgrad._typing import Shape, Sizes, Tensor
 
 __all__ = [
     "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "conv_tbc", "unfold", "fold",
 ]  # fmt: skip
 
 
-def _refuse(name: str, problem: str) -> None:
+def _refuse(name: str, problem: str) -> NoReturn:
     raise RuntimeError(f"{name}: {problem}")
 
 
-def _check(name: str, shape: Shape, bias: Any, outputs: int, groups: int, stride: Shape, padding: Shape, dilation: Shape) -> None:
+def _check(
+    name: str, shape: Sizes, bias: Tensor | None, outputs: int, groups: int, stride: Sizes, padding: Sizes, dilation: Sizes
+) -> None:
     """Refuse settings that no convolution with a weight of this shape has."""
     if min(padding) < 0:
         _refuse(name, f"padding {padding} is negative. Slice the input instead.")
@@ -36,7 +41,7 @@ def _check(name: str, shape: Shape, bias: Any, outputs: int, groups: int, stride
         _refuse(name, f"a weight of shape {shape} wants a bias of shape {(outputs,)}, and this one has {tuple(bias.shape)}.")
 
 
-def _weight_shape(name: str, weight: Any, axes: int) -> Shape:
+def _weight_shape(name: str, weight: Tensor, axes: int) -> Sizes:
     shape = tuple(weight.shape)
     if len(shape) != axes + 2:
         _refuse(name, f"a weight of shape {shape} is not {axes + 2}-dimensional: its kernel has one size per axis.")
@@ -45,37 +50,35 @@ def _weight_shape(name: str, weight: Any, axes: int) -> Shape:
     return shape
 
 
-def conv(
-    axes: int, input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1
-) -> Any:
-    """Cross-correlation of {shape} with a weight (M, C / groups, *K).
-
-    >>> conv1d(ndgrad.tensor([[1.0, 2.0, 3.0]]), ndgrad.tensor([[[1.0, 10.0]]]))
-    tensor([[21., 32.]])
-    """
+def _conv(
+    axes: int, input: Tensor, weight: Tensor, bias: Tensor | None, stride: Shape, padding: Shape | str, dilation: Shape, groups: int
+) -> Tensor:
+    """Cross-correlation of (N, C, *spatial) or (C, *spatial) with a weight (M, C / groups, *K)."""
     name = f"conv{axes}d"
     outputs, depth, *kernel = shape = _weight_shape(name, weight, axes)
-    stride, dilation = per_axis(name, "stride", stride, axes), per_axis(name, "dilation", dilation, axes)
+    steps, spread = per_axis(name, "stride", stride, axes), per_axis(name, "dilation", dilation, axes)
     x, batched = with_batch(name, input, axes)
     if isinstance(padding, str):
-        x, padding = _named_padding(name, padding, x, kernel, stride, dilation)
+        x, pads = _named_padding(name, padding, x, kernel, steps, spread)
     else:
-        padding = per_axis(name, "padding", padding, axes)
-    _check(name, shape, bias, outputs, groups, stride, padding, dilation)
+        pads = per_axis(name, "padding", padding, axes)
+    _check(name, shape, bias, outputs, groups, steps, pads, spread)
     _, channels, *sizes = tuple(x.shape)
     if channels != depth * groups:
         _refuse(
             name, f"an input of shape {tuple(x.shape)} has {channels} channels; weight {shape} in {groups} groups takes {depth * groups}."
         )
-    spans = [(n + 2 * p, d * (k - 1) + 1) for n, p, d, k in zip(sizes, padding, dilation, kernel, strict=True)]
+    spans = [(n + 2 * p, d * (k - 1) + 1) for n, p, d, k in zip(sizes, pads, spread, kernel, strict=True)]
     if any(size < reach for size, reach in spans):
         padded, reaches = zip(*spans, strict=True)
         _refuse(name, f"a kernel that reaches over {reaches} does not fit into a padded input of {padded}. Use more padding.")
-    out = convolution_ops.convolution.eager(x, weight, bias, stride=stride, padding=padding, dilation=dilation, groups=groups)
+    out = convolution_ops.convolution.eager(x, weight, bias, stride=steps, padding=pads, dilation=spread, groups=groups)
     return without_batch(out, batched)
 
 
-def _named_padding(name: str, padding: str, x: Any, kernel: Sequence[int], stride: Shape, dilation: Shape) -> tuple[Any, Shape]:
+def _named_padding(
+    name: str, padding: str, x: Tensor, kernel: Sequence[int], stride: Sizes, dilation: Sizes
+) -> tuple[Tensor, Sizes]:
     """'valid', or 'same': an odd total is one longer behind, and the kernels pad alike on both sides, so that one is added first."""
     if padding == "valid":
         return x, (0,) * len(kernel)
@@ -89,57 +92,181 @@ def _named_padding(name: str, padding: str, x: Any, kernel: Sequence[int], strid
     return x, tuple(t // 2 for t in totals)
 
 
-conv1d, conv2d, conv3d = by_axes("conv{}d", conv)
+def conv1d(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Shape = 1,
+    padding: Shape | str = 0,
+    dilation: Shape = 1,
+    groups: int = 1,
+) -> Tensor:
+    """Cross-correlation of (N, C, L) or (C, L) with a weight (M, C / groups, *K).
+
+    `padding` may also be "valid" (none) or "same" (as much as keeps the size).
+
+    >>> import ndgrad
+    >>> ndgrad.nn.functional.conv1d(ndgrad.tensor([[1.0, 2.0, 3.0]]), ndgrad.tensor([[[1.0, 10.0]]]))
+    tensor([[21., 32.]])
+    """
+    return _conv(1, input, weight, bias, stride, padding, dilation, groups)
+
+
+def conv2d(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Shape = 1,
+    padding: Shape | str = 0,
+    dilation: Shape = 1,
+    groups: int = 1,
+) -> Tensor:
+    """Cross-correlation of (N, C, H, W) or (C, H, W) with a weight (M, C / groups, *K).
+
+    `padding` may also be "valid" (none) or "same" (as much as keeps the size).
+
+    >>> import ndgrad
+    >>> image, weight = ndgrad.arange(9.0).reshape(1, 3, 3), ndgrad.tensor([[[[1.0, 0.0], [0.0, -1.0]]]])
+    >>> ndgrad.nn.functional.conv2d(image, weight)
+    tensor([[[-4., -4.],
+             [-4., -4.]]])
+    """
+    return _conv(2, input, weight, bias, stride, padding, dilation, groups)
+
+
+def conv3d(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Shape = 1,
+    padding: Shape | str = 0,
+    dilation: Shape = 1,
+    groups: int = 1,
+) -> Tensor:
+    """Cross-correlation of (N, C, D, H, W) or (C, D, H, W) with a weight (M, C / groups, *K).
+
+    `padding` may also be "valid" (none) or "same" (as much as keeps the size).
+
+    >>> import ndgrad
+    >>> ndgrad.nn.functional.conv3d(ndgrad.ones(1, 3, 4, 4, 4), ndgrad.ones(8, 3, 2, 2, 2), stride=2).shape
+    ndgrad.Size([1, 8, 2, 2, 2])
+    """
+    return _conv(3, input, weight, bias, stride, padding, dilation, groups)
 
 
 # ----- transposed ----------------------------------------------------------------------------------------------------
 
 
-def conv_transpose(
+def _conv_transpose(
     axes: int,
-    input: Any,
-    weight: Any,
-    bias: Any = None,
-    stride: Any = 1,
-    padding: Any = 0,
-    output_padding: Any = 0,
-    groups: int = 1,
-    dilation: Any = 1,
-) -> Any:
-    """Transposed convolution of {shape} with a weight (C, M / groups, *K): the adjoint of `conv` in its input."""
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    stride: Shape,
+    padding: Shape,
+    output_padding: Shape,
+    groups: int,
+    dilation: Shape,
+) -> Tensor:
+    """Transposed convolution of (N, C, *spatial) or (C, *spatial) with a weight (C, M / groups, *K)."""
     name = f"conv_transpose{axes}d"
     inputs, depth, *kernel = shape = _weight_shape(name, weight, axes)
-    stride, dilation = per_axis(name, "stride", stride, axes), per_axis(name, "dilation", dilation, axes)
-    padding, extra = per_axis(name, "padding", padding, axes), per_axis(name, "output_padding", output_padding, axes)
+    steps, spread = per_axis(name, "stride", stride, axes), per_axis(name, "dilation", dilation, axes)
+    pads, extra = per_axis(name, "padding", padding, axes), per_axis(name, "output_padding", output_padding, axes)
     outputs = depth * groups
-    _check(name, shape, bias, outputs, groups, stride, padding, dilation)
+    _check(name, shape, bias, outputs, groups, steps, pads, spread)
     x, batched = with_batch(name, input, axes)
     batch, channels, *sizes = tuple(x.shape)
     if channels != inputs:
         _refuse(name, f"an input of shape {tuple(x.shape)} has {channels} channels; weight {shape} takes {inputs}.")
-    if min(extra) < 0 or any(e >= s and e >= d for e, s, d in zip(extra, stride, dilation, strict=True)):
-        _refuse(name, f"output_padding {extra} must be smaller than the stride {stride} or the dilation {dilation}.")
-    reach = [d * (k - 1) + 1 for k, d in zip(kernel, dilation, strict=True)]
-    out_sizes = tuple((n - 1) * s - 2 * p + r + e for n, s, p, r, e in zip(sizes, stride, padding, reach, extra, strict=True))
+    if min(extra) < 0 or any(e >= s and e >= d for e, s, d in zip(extra, steps, spread, strict=True)):
+        _refuse(name, f"output_padding {extra} must be smaller than the stride {steps} or the dilation {spread}.")
+    reach = [d * (k - 1) + 1 for k, d in zip(kernel, spread, strict=True)]
+    out_sizes = tuple((n - 1) * s - 2 * p + r + e for n, s, p, r, e in zip(sizes, steps, pads, reach, extra, strict=True))
     if min(out_sizes) < 1 or min(sizes) < 1:
         _refuse(name, f"an input of size {tuple(sizes)} would give an output of size {out_sizes}. Use less padding.")
     # An output padding of a stride or more reaches positions that further inputs would have filled: those are zeros.
-    missing = [(n + 2 * p - r) // s + 1 - m for n, p, r, s, m in zip(out_sizes, padding, reach, stride, sizes, strict=True)]
+    missing = [(n + 2 * p - r) // s + 1 - m for n, p, r, s, m in zip(out_sizes, pads, reach, steps, sizes, strict=True)]
     if any(missing):
         x = ops.constant_pad_nd(x, pads=((0, 0), (0, 0), *((0, m) for m in missing)), value=0.0)
     out = convolution_ops.convolution_input.eager(
-        x, weight, x_shape=(batch, outputs, *out_sizes), stride=stride, padding=padding, dilation=dilation, groups=groups
+        x, weight, x_shape=(batch, outputs, *out_sizes), stride=steps, padding=pads, dilation=spread, groups=groups
     )
     if bias is not None:
         out = out + ops.reshape(bias, shape=(outputs, *(1,) * axes))
     return without_batch(out, batched)
 
 
-conv_transpose1d, conv_transpose2d, conv_transpose3d = by_axes("conv_transpose{}d", conv_transpose)
+def conv_transpose1d(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Shape = 1,
+    padding: Shape = 0,
+    output_padding: Shape = 0,
+    groups: int = 1,
+    dilation: Shape = 1,
+) -> Tensor:
+    """Transposed convolution of (N, C, L) or (C, L) with a weight (C, M / groups, *K).
+
+    The adjoint of `conv1d` in its input: it spreads every element over the outputs that would have read it.
+
+    >>> import ndgrad
+    >>> ndgrad.nn.functional.conv_transpose1d(ndgrad.tensor([[1.0, 2.0]]), ndgrad.tensor([[[1.0, 10.0]]]))
+    tensor([[ 1., 12., 20.]])
+    """
+    return _conv_transpose(1, input, weight, bias, stride, padding, output_padding, groups, dilation)
 
 
-def conv_tbc(input: Any, weight: Any, bias: Any, pad: int = 0) -> Any:
-    """conv1d of an input (T, N, C) with a weight (K, C, M), giving (T', N, M)."""
+def conv_transpose2d(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Shape = 1,
+    padding: Shape = 0,
+    output_padding: Shape = 0,
+    groups: int = 1,
+    dilation: Shape = 1,
+) -> Tensor:
+    """Transposed convolution of (N, C, H, W) or (C, H, W) with a weight (C, M / groups, *K).
+
+    The adjoint of `conv2d` in its input: it spreads every element over the outputs that would have read it.
+
+    >>> import ndgrad
+    >>> ndgrad.nn.functional.conv_transpose2d(ndgrad.ones(1, 8, 4, 4), ndgrad.ones(8, 3, 2, 2), stride=2).shape
+    ndgrad.Size([1, 3, 8, 8])
+    """
+    return _conv_transpose(2, input, weight, bias, stride, padding, output_padding, groups, dilation)
+
+
+def conv_transpose3d(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Shape = 1,
+    padding: Shape = 0,
+    output_padding: Shape = 0,
+    groups: int = 1,
+    dilation: Shape = 1,
+) -> Tensor:
+    """Transposed convolution of (N, C, D, H, W) or (C, D, H, W) with a weight (C, M / groups, *K).
+
+    The adjoint of `conv3d` in its input: it spreads every element over the outputs that would have read it.
+
+    >>> import ndgrad
+    >>> ndgrad.nn.functional.conv_transpose3d(ndgrad.ones(8, 2, 2, 2), ndgrad.ones(8, 3, 2, 2, 2), stride=2).shape
+    ndgrad.Size([3, 4, 4, 4])
+    """
+    return _conv_transpose(3, input, weight, bias, stride, padding, output_padding, groups, dilation)
+
+
+def conv_tbc(input: Tensor, weight: Tensor, bias: Tensor, pad: int = 0) -> Tensor:
+    """conv1d of an input (T, N, C) with a weight (K, C, M), giving (T', N, M).
+
+    >>> import ndgrad
+    >>> ndgrad.nn.functional.conv_tbc(ndgrad.ones(5, 2, 3), ndgrad.ones(3, 3, 4), ndgrad.zeros(4)).shape
+    ndgrad.Size([3, 2, 4])
+    """
     if len(input.shape) != 3 or len(weight.shape) != 3:
         _refuse(
             "conv_tbc",
@@ -153,7 +280,7 @@ def conv_tbc(input: Any, weight: Any, bias: Any, pad: int = 0) -> Any:
 # ----- patches -------------------------------------------------------------------------------------------------------
 
 
-def _patch_settings(name: str, kernel_size: Any, dilation: Any, padding: Any, stride: Any) -> dict[str, Shape]:
+def _patch_settings(name: str, kernel_size: Shape, dilation: Shape, padding: Shape, stride: Shape) -> dict[str, Sizes]:
     settings = {
         "kernel": per_axis(name, "kernel_size", kernel_size, 2),
         "dilation": per_axis(name, "dilation", dilation, 2),
@@ -166,8 +293,16 @@ def _patch_settings(name: str, kernel_size: Any, dilation: Any, padding: Any, st
     return settings
 
 
-def unfold(input: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> Any:
-    """The patches of images (N, C, H, W) as columns (N, C * taps, positions)."""
+def unfold(input: Tensor, kernel_size: Shape, dilation: Shape = 1, padding: Shape = 0, stride: Shape = 1) -> Tensor:
+    """The patches of images (N, C, H, W) or (C, H, W) as columns (N, C * taps, positions).
+
+    >>> import ndgrad
+    >>> ndgrad.nn.functional.unfold(ndgrad.arange(6.0).reshape(1, 2, 3), (2, 2))
+    tensor([[0., 1.],
+            [1., 2.],
+            [3., 4.],
+            [4., 5.]])
+    """
     settings = _patch_settings("unfold", kernel_size, dilation, padding, stride)
     x, batched = with_batch("unfold", input, 2)
     if min(patches.positions(tuple(x.shape)[2:], **settings)) < 1:
@@ -175,8 +310,16 @@ def unfold(input: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, st
     return without_batch(patches.im2col.eager(x, **settings), batched)
 
 
-def fold(input: Any, output_size: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> Any:
-    """Columns (N, C * taps, positions) added up into images (N, C, *output_size): the transpose of `unfold`."""
+def fold(
+    input: Tensor, output_size: Shape, kernel_size: Shape, dilation: Shape = 1, padding: Shape = 0, stride: Shape = 1
+) -> Tensor:
+    """Columns (N, C * taps, positions) added up into images (N, C, *output_size): the transpose of `unfold`.
+
+    >>> import ndgrad
+    >>> ndgrad.nn.functional.fold(ndgrad.ones(4, 2), (2, 3), (2, 2))
+    tensor([[[1., 2., 1.],
+             [1., 2., 1.]]])
+    """
     settings = _patch_settings("fold", kernel_size, dilation, padding, stride)
     sizes = per_axis("fold", "output_size", output_size, 2)
     x, batched = with_batch("fold", input, 1)

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
 
 from ndgrad.api.arguments import as_dim, both_worlds
 from ndgrad.autograd.inplace import copy_into
 from ndgrad.autograd.stake import as_number
 from ndgrad.nn.functional.reduction import read_reduction, reduced
 from ndgrad.ops.vocabulary import tensor_ops as ops
+
+if TYPE_CHECKING:
+    from ndgrad._typing import Sizes, Tensor
 
 __all__ = [
     "cosine_similarity", "pairwise_distance", "normalize", "cosine_embedding_loss", "margin_ranking_loss", "hinge_embedding_loss",
@@ -18,21 +23,27 @@ __all__ = [
 
 
 @both_worlds
-def normalize(input: Any, p: float = 2.0, dim: Any = 1, eps: float = 1e-12, out: Any = None) -> Any:
+def normalize(input: Tensor, p: float = 2.0, dim: int | Sequence[int] = 1, eps: float = 1e-12, out: Tensor | None = None) -> Tensor:
     """The input divided by its p-norm along `dim`, or by eps where the norm is smaller.
 
-    >>> normalize(ndgrad.tensor([[3.0, 4.0]]))
+    >>> import ndgrad
+    >>> ndgrad.nn.functional.normalize(ndgrad.tensor([[3.0, 4.0]]))
     tensor([[0.6000, 0.8000]])
     """
     ndim = len(input.shape)
-    dims = tuple(as_dim(d, ndim) for d in dim) if isinstance(dim, (tuple, list)) else (as_dim(dim, ndim),)
+    dims = tuple(as_dim(d, ndim) for d in dim) if isinstance(dim, Sequence) else (as_dim(dim, ndim),)
     result = input / ops.clamp_min(ops.vector_norm(input, ord=float(as_number("normalize", "p", p)), dim=dims, keepdim=True), eps)
     return result if out is None else copy_into("normalize", out, result)
 
 
 @both_worlds
-def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Any:
-    """The cosine of the angle between x1 and x2 along `dim`; norms below eps count as eps."""
+def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
+    """The cosine of the angle between x1 and x2 along `dim`; norms below eps count as eps.
+
+    >>> import ndgrad
+    >>> ndgrad.nn.functional.cosine_similarity(ndgrad.tensor([[1.0, 1.0]]), ndgrad.tensor([[1.0, 0.0]]))
+    tensor([0.7071])
+    """
     shape = _broadcast("cosine_similarity", x1, x2)
     dim = as_dim(dim, len(shape))
     x1, x2 = ops.expand(x1, shape=shape), ops.expand(x2, shape=shape)
@@ -43,9 +54,7 @@ def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Any:
     return ops.sum(x1 * x2, dim=(dim,), keepdim=False)
 
 
-def _broadcast(name: str, *tensors: Any) -> tuple[int, ...]:
-    import numpy as np
-
+def _broadcast(name: str, *tensors: Tensor) -> Sizes:
     shapes = [tuple(t.shape) for t in tensors]
     try:
         return np.broadcast_shapes(*shapes)
@@ -53,8 +62,13 @@ def _broadcast(name: str, *tensors: Any) -> tuple[int, ...]:
         raise RuntimeError(f"{name}: tensors of shapes {', '.join(map(str, shapes))} cannot be broadcast together. Reshape them.") from None
 
 
-def pairwise_distance(x1: Any, x2: Any, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> Any:
-    """The p-norm of x1 - x2 + eps along the last dimension."""
+def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> Tensor:
+    """The p-norm of x1 - x2 + eps along the last dimension.
+
+    >>> import ndgrad
+    >>> ndgrad.nn.functional.pairwise_distance(ndgrad.tensor([[3.0, 4.0]]), ndgrad.zeros(1, 2), eps=0.0)
+    tensor([5.])
+    """
     _broadcast("pairwise_distance", x1, x2)
     difference = x1 - x2 + eps
     ndim = len(difference.shape)
@@ -65,15 +79,21 @@ def pairwise_distance(x1: Any, x2: Any, p: float = 2.0, eps: float = 1e-6, keepd
 
 
 def cosine_embedding_loss(
-    input1: Any,
-    input2: Any,
-    target: Any,
+    input1: Tensor,
+    input2: Tensor,
+    target: Tensor,
     margin: float = 0,
     size_average: bool | None = None,
     reduce: bool | None = None,
     reduction: str = "mean",
-) -> Any:
-    """1 - cos where the target is 1, max(0, cos - margin) where it is -1."""
+) -> Tensor:
+    """1 - cos where the target is 1, max(0, cos - margin) where it is -1.
+
+    >>> import ndgrad
+    >>> x, y = ndgrad.tensor([[1.0, 1.0]]), ndgrad.tensor([[1.0, 0.0]])
+    >>> ndgrad.nn.functional.cosine_embedding_loss(x, y, ndgrad.tensor([1]))
+    tensor(0.2929)
+    """
     reduction = read_reduction(reduction, size_average, reduce)
     name, rank = "cosine_embedding_loss", len(target.shape)
     if rank > 1:
@@ -92,15 +112,21 @@ def cosine_embedding_loss(
 
 
 def margin_ranking_loss(
-    input1: Any,
-    input2: Any,
-    target: Any,
+    input1: Tensor,
+    input2: Tensor,
+    target: Tensor,
     margin: float = 0,
     size_average: bool | None = None,
     reduce: bool | None = None,
     reduction: str = "mean",
-) -> Any:
-    """max(0, margin - target (input1 - input2)): the target says which should be larger, 1 for the first and -1 for the second."""
+) -> Tensor:
+    """max(0, margin - target (input1 - input2)): a target of 1 wants input1 to be larger, a target of -1 input2.
+
+    >>> import ndgrad
+    >>> x, y = ndgrad.tensor([2.0, 2.0]), ndgrad.tensor([1.0, 3.0])
+    >>> ndgrad.nn.functional.margin_ranking_loss(x, y, ndgrad.tensor([1, 1]), reduction="none")
+    tensor([0., 1.])
+    """
     reduction = read_reduction(reduction, size_average, reduce)
     if not len(input1.shape) == len(input2.shape) == len(target.shape):
         raise RuntimeError(
@@ -112,23 +138,28 @@ def margin_ranking_loss(
 
 
 def hinge_embedding_loss(
-    input: Any,
-    target: Any,
+    input: Tensor,
+    target: Tensor,
     margin: float = 1.0,
     size_average: bool | None = None,
     reduce: bool | None = None,
     reduction: str = "mean",
-) -> Any:
-    """The input (a distance) where the target is 1, max(0, margin - input) where it is -1."""
+) -> Tensor:
+    """The input (a distance) where the target is 1, max(0, margin - input) where it is -1.
+
+    >>> import ndgrad
+    >>> ndgrad.nn.functional.hinge_embedding_loss(ndgrad.tensor([0.25, 0.25]), ndgrad.tensor([1, -1]), reduction="none")
+    tensor([0.2500, 0.7500])
+    """
     reduction = read_reduction(reduction, size_average, reduce)
     far = ops.where(target != 1, ops.clamp_min(margin - input, 0.0), 0.0)
     return reduced(far + ops.where(target != -1, input, 0.0), reduction)
 
 
 def triplet_margin_loss(
-    anchor: Any,
-    positive: Any,
-    negative: Any,
+    anchor: Tensor,
+    positive: Tensor,
+    negative: Tensor,
     margin: float = 1.0,
     p: float = 2,
     eps: float = 1e-6,
@@ -136,38 +167,58 @@ def triplet_margin_loss(
     size_average: bool | None = None,
     reduce: bool | None = None,
     reduction: str = "mean",
-) -> Any:
+) -> Tensor:
     """max(0, margin + distance to the positive - distance to the negative).
 
-    With `swap`, the distance from positive to negative takes the second's place where it is smaller.
+    With `swap`, the distance from positive to negative takes the place of the second distance where it is smaller.
+
+    >>> import ndgrad
+    >>> anchor, near, far = ndgrad.zeros(1, 2), ndgrad.tensor([[0.0, 1.0]]), ndgrad.tensor([[3.0, 4.0]])
+    >>> ndgrad.nn.functional.triplet_margin_loss(anchor, near, far, margin=5.0, eps=0.0)
+    tensor(1.)
     """
     reduction = read_reduction(reduction, size_average, reduce)
 
-    def distance(a: Any, b: Any) -> Any:
+    def distance(a: Tensor, b: Tensor) -> Tensor:
         return pairwise_distance(a, b, p, eps)
 
     return _triplet("triplet_margin_loss", anchor, positive, negative, distance, margin, swap, reduction)
 
 
 def triplet_margin_with_distance_loss(
-    anchor: Any,
-    positive: Any,
-    negative: Any,
+    anchor: Tensor,
+    positive: Tensor,
+    negative: Tensor,
     *,
-    distance_function: Callable[[Any, Any], Any] | None = None,
+    distance_function: Callable[[Tensor, Tensor], Tensor] | None = None,
     margin: float = 1.0,
     swap: bool = False,
     reduction: str = "mean",
-) -> Any:
-    """triplet_margin_loss with a distance of one's own."""
+) -> Tensor:
+    """triplet_margin_loss with another distance than `pairwise_distance`: a function of two tensors, or a module.
+
+    >>> import ndgrad
+    >>> anchor, near, far = ndgrad.zeros(1, 2), ndgrad.tensor([[0.0, 1.0]]), ndgrad.tensor([[3.0, 4.0]])
+    >>> city_block = lambda x, y: (x - y).abs().sum(-1)
+    >>> ndgrad.nn.functional.triplet_margin_with_distance_loss(
+    ...     anchor, near, far, distance_function=city_block, margin=9.0)
+    tensor(3.)
+    """
     reduction = read_reduction(reduction)
     distance = pairwise_distance if distance_function is None else distance_function
     return _triplet("triplet_margin_with_distance_loss", anchor, positive, negative, distance, margin, swap, reduction)
 
 
 def _triplet(
-    name: str, anchor: Any, positive: Any, negative: Any, distance: Callable[[Any, Any], Any], margin: float, swap: bool, reduction: str
-) -> Any:
+    name: str,
+    anchor: Tensor,
+    positive: Tensor,
+    negative: Tensor,
+    distance: Callable[[Tensor, Tensor], Tensor],
+    margin: float,
+    swap: bool,
+    reduction: str,
+) -> Tensor:
     if margin <= 0:
         raise ValueError(f"{name}: Expected margin to be greater than 0, got {margin} instead.")
     ranks = [len(t.shape) for t in (anchor, positive, negative)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,24 +14,30 @@ from ndgrad.nn.functional.classification import values
 from ndgrad.ops import slices
 from ndgrad.ops.vocabulary import tensor_ops as ops
 
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from ndgrad._typing import Payload, Tensor
+
 __all__ = ["embedding", "embedding_bag", "one_hot"]
 
 
 def embedding(
-    input: Any,
-    weight: Any,
+    input: Tensor,
+    weight: Tensor,
     padding_idx: int | None = None,
     max_norm: float | None = None,
     norm_type: float = 2.0,
     scale_grad_by_freq: bool = False,
     sparse: bool = False,
-) -> Any:
+) -> Tensor:
     """The rows of `weight` that `input` names. The row `padding_idx` gets no gradient.
 
     With `max_norm`, rows that are used and longer are first shortened to it, in place. Gradients are dense, also with
     `sparse`.
 
-    >>> embedding(ndgrad.tensor([1, 0]), ndgrad.tensor([[1.0, 2.0], [3.0, 4.0]]))
+    >>> import ndgrad
+    >>> ndgrad.nn.functional.embedding(ndgrad.tensor([1, 0]), ndgrad.tensor([[1.0, 2.0], [3.0, 4.0]]))
     tensor([[3., 4.],
             [1., 2.]])
     """
@@ -42,7 +48,7 @@ def embedding(
     return slices.embedding.eager(weight, input, padding_idx=padding_idx, scale_grad_by_freq=scale_grad_by_freq)
 
 
-def _padding(name: str, padding_idx: int | None, weight: Any) -> int | None:
+def _padding(name: str, padding_idx: int | None, weight: Tensor) -> int | None:
     if padding_idx is None:
         return None
     rows = int(weight.shape[0])
@@ -51,15 +57,15 @@ def _padding(name: str, padding_idx: int | None, weight: Any) -> int | None:
     return padding_idx % rows
 
 
-def _check_index(name: str, index: Any) -> None:
+def _check_index(name: str, index: Tensor) -> None:
     if np_dtype(index).kind not in "iu":
         raise RuntimeError(
             f"{name}: Expected tensor for argument 'input' to have integer dtype, but got {np_dtype(index)}. Convert it with .long()."
         )
 
 
-def _shorten(weight: Any, index: Any, max_norm: float, norm_type: float) -> None:
-    used = beside(weight, np.unique(values(index)))
+def _shorten(weight: Tensor, index: Tensor, max_norm: float, norm_type: float) -> None:
+    used = beside(weight, np.unique(np.asarray(values(index))))
     with no_grad():
         rows = ops.index_select(weight, used, dim=0)
         norms = ops.vector_norm(rows, ord=float(as_number("embedding", "norm_type", norm_type)), dim=(1,), keepdim=True)
@@ -71,22 +77,28 @@ def _shorten(weight: Any, index: Any, max_norm: float, norm_type: float) -> None
 
 
 def embedding_bag(
-    input: Any,
-    weight: Any,
-    offsets: Any = None,
+    input: Tensor,
+    weight: Tensor,
+    offsets: Tensor | None = None,
     max_norm: float | None = None,
     norm_type: float = 2,
     scale_grad_by_freq: bool = False,
     mode: str = "mean",
     sparse: bool = False,
-    per_sample_weights: Any = None,
+    per_sample_weights: Tensor | None = None,
     include_last_offset: bool = False,
     padding_idx: int | None = None,
-) -> Any:
+) -> Tensor:
     """The sum, mean or maximum of the rows of each bag.
 
-    Bags are the rows of a 2-D `input`, or the parts of a 1-D one that start at `offsets`. Entries equal to `padding_idx` do not
-    count. An empty bag gives zeros.
+    Bags are the rows of a 2-D `input`, or the parts of a 1-D one that start at `offsets`. Entries equal to
+    `padding_idx` do not count. An empty bag gives zeros.
+
+    >>> import ndgrad
+    >>> table = ndgrad.tensor([[1.0], [10.0], [100.0]])
+    >>> ndgrad.nn.functional.embedding_bag(ndgrad.tensor([0, 1, 2]), table, ndgrad.tensor([0, 2]), mode="sum")
+    tensor([[ 11.],
+            [100.]])
     """
     name = "embedding_bag"
     if per_sample_weights is not None and tuple(per_sample_weights.shape) != tuple(input.shape):
@@ -106,23 +118,23 @@ def embedding_bag(
     _check_index(name, input)
     padding_idx = _padding(name, padding_idx, weight)
     bags = _bags(name, input, offsets, include_last_offset)
-    rows, numbers = weight.shape[0], values(input)
-    if numbers is not None and numbers.size and (numbers.min() < 0 or numbers.max() >= rows):
+    count, numbers = weight.shape[0], values(input)
+    if numbers is not None and numbers.size and (numbers.min() < 0 or numbers.max() >= count):
         raise RuntimeError(
-            f"{name}: Expected idx >= 0 && idx < num_embeddings, {rows}, but the indices run from {numbers.min()} to {numbers.max()}."
+            f"{name}: Expected idx >= 0 && idx < num_embeddings, {count}, but the indices run from {numbers.min()} to {numbers.max()}."
         )
     if max_norm is not None:
         _shorten(weight, input, max_norm, norm_type)
-    rows = slices.embedding.eager(weight, input, padding_idx=padding_idx, scale_grad_by_freq=scale_grad_by_freq)
+    rows: Tensor = slices.embedding.eager(weight, input, padding_idx=padding_idx, scale_grad_by_freq=scale_grad_by_freq)
     if per_sample_weights is not None:
         rows = rows * ops.unsqueeze(per_sample_weights, dim=len(input.shape))
-    counted = None if padding_idx is None else input != padding_idx
+    counted: Tensor | None = None if padding_idx is None else input != padding_idx
     if bags is not None:
-        rows, counted = _in_rows(rows, counted, bags, mode)
+        rows, counted = _in_rows(rows, counted, bags)
     return _reduced_bags(rows, counted, mode)
 
 
-def _bags(name: str, input: Any, offsets: Any, include_last: bool) -> Any:
+def _bags(name: str, input: Tensor, offsets: Tensor | None, include_last: bool) -> npt.NDArray[Any] | None:
     """The places of each bag's entries as a (bags, longest) array, -1 where a bag is shorter; None for a 2-D input."""
     ndim = len(input.shape)
     if ndim == 2:
@@ -150,7 +162,7 @@ def _bags(name: str, input: Any, offsets: Any, include_last: bool) -> Any:
     return np.where(places < stops[:, None], places, -1)
 
 
-def _in_rows(rows: Any, counted: Any, bags: Any, mode: str) -> tuple[Any, Any]:
+def _in_rows(rows: Tensor, counted: Tensor | None, bags: npt.NDArray[Any]) -> tuple[Tensor, Tensor]:
     """The entries of ragged bags in rows of equal length, and which of them count."""
     if not rows.shape[0]:
         rows = ops.zeros_like(ops.detach(ops.expand(ops.sum(rows, dim=(0,), keepdim=True), shape=(1, rows.shape[1]))))
@@ -160,7 +172,7 @@ def _in_rows(rows: Any, counted: Any, bags: Any, mode: str) -> tuple[Any, Any]:
     return ops.index(rows, places), inside if counted is None else ops.logical_and(ops.index(counted, places), inside)
 
 
-def _reduced_bags(rows: Any, counted: Any, mode: str) -> Any:
+def _reduced_bags(rows: Tensor, counted: Tensor | None, mode: str) -> Tensor:
     """rows (bags, entries, columns) reduced over the entries."""
     if counted is None:
         if mode == "max":
@@ -182,10 +194,11 @@ def _reduced_bags(rows: Any, counted: Any, mode: str) -> Any:
 # ----- one hot -------------------------------------------------------------------------------------------------------
 
 
-def one_hot(tensor: Any, num_classes: int = -1) -> Any:
-    """Vectors of zeros with a one where the numbers say; as many classes as the largest number needs, unless given.
+def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
+    """Vectors of zeros with a one at the given number; as many classes as the largest number needs, unless given.
 
-    >>> one_hot(ndgrad.tensor([0, 2]))
+    >>> import ndgrad
+    >>> ndgrad.nn.functional.one_hot(ndgrad.tensor([0, 2]))
     tensor([[1, 0, 0],
             [0, 0, 1]])
     """
@@ -193,9 +206,9 @@ def one_hot(tensor: Any, num_classes: int = -1) -> Any:
         raise RuntimeError(
             f"one_hot is only applicable to index tensors of integer dtype, and got {np_dtype(tensor)}. Convert it with .long()."
         )
-    numbers = values(tensor)
-    size = int(numbers.size) if numbers is not None else 0
-    if numbers is not None and size and numbers.min() < 0:
+    numbers: Payload = values(tensor)
+    size = 0 if numbers is None else int(numbers.size)
+    if size and numbers.min() < 0:
         raise RuntimeError(f"one_hot: Class values must be non-negative, and the least is {numbers.min()}.")
     if num_classes == -1:
         if not size:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ndgrad.arrays.precision import finfo, is_floating
 from ndgrad.autograd.grad_mode import no_grad
@@ -13,12 +13,13 @@ from ndgrad.ops import normalization, padding, pooling  # noqa: F401
 from ndgrad.ops.fill import copy
 from ndgrad.ops.vocabulary import tensor_ops as ops
 
+if TYPE_CHECKING:
+    from ndgrad._typing import Shape, Sizes, Tensor
+
 __all__ = ["layer_norm", "rms_norm", "batch_norm", "group_norm", "instance_norm", "local_response_norm"]
 
-Shape = tuple[int, ...]
 
-
-def _check_real(name: str, input: Any) -> None:
+def _check_real(name: str, input: Tensor) -> None:
     if not is_floating(np_dtype(input)):
         raise RuntimeError(
             f"{name}: the input has dtype {np_dtype(input)}, and a mean and a variance need real floating point. Convert it first."
@@ -28,7 +29,7 @@ def _check_real(name: str, input: Any) -> None:
 # ----- over the last dimensions --------------------------------------------------------------------------------------
 
 
-def _last_dims(name: str, input: Any, normalized_shape: Any, **parameters: Any) -> Shape:
+def _last_dims(name: str, input: Tensor, normalized_shape: Shape, **parameters: Tensor | None) -> Sizes:
     given = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(int(n) for n in normalized_shape)
     shape = tuple(input.shape)
     if not given:
@@ -39,8 +40,7 @@ def _last_dims(name: str, input: Any, normalized_shape: Any, **parameters: Any) 
         if value is not None and tuple(value.shape) != given:
             raise RuntimeError(
                 f"{name}: Expected {parameter} to be of same shape as normalized_shape, but got {parameter} of shape "
-                f"{list(value.shape)} and "
-                f"normalized_shape = {list(given)}."
+                f"{list(value.shape)} and normalized_shape = {list(given)}."
             )
     if len(shape) < len(given) or shape[len(shape) - len(given) :] != given:
         raise RuntimeError(
@@ -51,18 +51,26 @@ def _last_dims(name: str, input: Any, normalized_shape: Any, **parameters: Any) 
     return tuple(range(len(shape) - len(given), len(shape)))
 
 
-def layer_norm(input: Any, normalized_shape: Any, weight: Any = None, bias: Any = None, eps: float = 1e-5) -> Any:
-    """Mean 0 and variance 1 over the last dimensions, whose shape is `normalized_shape`; then times `weight` plus `bias`.
+def layer_norm(
+    input: Tensor, normalized_shape: Shape, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5
+) -> Tensor:
+    """Mean 0 and variance 1 over the last dimensions, of shape `normalized_shape`; then times `weight` plus `bias`.
 
-    >>> layer_norm(ndgrad.tensor([[1.0, 3.0]]), (2,), eps=0.0)
+    >>> import ndgrad
+    >>> ndgrad.nn.functional.layer_norm(ndgrad.tensor([[1.0, 3.0]]), (2,), eps=0.0)
     tensor([[-1.,  1.]])
     """
     dim = _last_dims("layer_norm", input, normalized_shape, weight=weight, bias=bias)
     return normalization.native_layer_norm.eager(input, weight, bias, dim=dim, eps=eps)
 
 
-def rms_norm(input: Any, normalized_shape: Any, weight: Any = None, eps: float | None = None) -> Any:
-    """Mean square 1 over the last dimensions, then times `weight`. `eps` defaults to the dtype's epsilon."""
+def rms_norm(input: Tensor, normalized_shape: Shape, weight: Tensor | None = None, eps: float | None = None) -> Tensor:
+    """Mean square 1 over the last dimensions, then times `weight`. `eps` defaults to the dtype's epsilon.
+
+    >>> import ndgrad
+    >>> ndgrad.nn.functional.rms_norm(ndgrad.tensor([[1.0, 7.0]]), (2,))
+    tensor([[0.2000, 1.4000]])
+    """
     dim = _last_dims("rms_norm", input, normalized_shape, weight=weight)
     eps = float(finfo(np_dtype(input)).eps) if eps is None else eps
     return normalization.rms_norm.eager(input, weight, dim=dim, eps=eps)
@@ -76,7 +84,7 @@ def _per_channel(value: Any, ndim: int) -> Any:
     return value if value is None or ndim == 2 else ops.reshape(value, shape=(value.shape[0], *(1,) * (ndim - 2)))
 
 
-def _check_channels(name: str, channels: int, **given: Any) -> None:
+def _check_channels(name: str, channels: int, **given: Tensor | None) -> None:
     for what, value in given.items():
         if value is not None and tuple(value.shape) != (channels,):
             raise RuntimeError(
@@ -85,25 +93,31 @@ def _check_channels(name: str, channels: int, **given: Any) -> None:
             )
 
 
-def _update(running: Any, value: Any, momentum: float) -> None:
+def _update(running: Tensor | None, value: Tensor, momentum: float) -> None:
     if running is None:
         return
     write(copy, running, (running * (1.0 - momentum) + ops.cast(value, dtype=np_dtype(running)) * momentum,), {})
 
 
 def batch_norm(
-    input: Any,
-    running_mean: Any,
-    running_var: Any,
-    weight: Any = None,
-    bias: Any = None,
+    input: Tensor,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
     training: bool = False,
     momentum: float = 0.1,
     eps: float = 1e-5,
-) -> Any:
-    """Mean 0 and variance 1 in each channel (dimension 1) over the batch, or, when not training, by the running statistics.
+) -> Tensor:
+    """Mean 0 and variance 1 in each channel (dimension 1) over the batch; by the running statistics when not training.
 
     In training the running statistics, if given, move by `momentum` towards those of the batch, in place.
+
+    >>> import ndgrad
+    >>> mean, var = ndgrad.zeros(1), ndgrad.ones(1)
+    >>> out = ndgrad.nn.functional.batch_norm(ndgrad.tensor([[1.0], [3.0]]), mean, var, training=True, eps=0.0)
+    >>> out.flatten(), mean
+    (tensor([-1.,  1.]), tensor([0.2000]))
     """
     shape = tuple(input.shape)
     if len(shape) < 2:
@@ -132,8 +146,13 @@ def batch_norm(
     return out
 
 
-def group_norm(input: Any, num_groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5) -> Any:
-    """Mean 0 and variance 1 over each of `num_groups` groups of channels, sample by sample."""
+def group_norm(input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5) -> Tensor:
+    """Mean 0 and variance 1 over each of `num_groups` groups of channels, sample by sample.
+
+    >>> import ndgrad
+    >>> ndgrad.nn.functional.group_norm(ndgrad.tensor([[1.0, 3.0, 10.0, 30.0]]), 2, eps=0.0)
+    tensor([[-1.,  1., -1.,  1.]])
+    """
     shape = tuple(input.shape)
     if len(shape) < 2:
         raise RuntimeError(f"group_norm: Expected at least 2 dimensions for input tensor but received {len(shape)} (shape {shape}).")
@@ -157,16 +176,22 @@ def group_norm(input: Any, num_groups: int, weight: Any = None, bias: Any = None
 
 
 def instance_norm(
-    input: Any,
-    running_mean: Any = None,
-    running_var: Any = None,
-    weight: Any = None,
-    bias: Any = None,
+    input: Tensor,
+    running_mean: Tensor | None = None,
+    running_var: Tensor | None = None,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
     use_input_stats: bool = True,
     momentum: float = 0.1,
     eps: float = 1e-5,
-) -> Any:
-    """Mean 0 and variance 1 in each channel of each sample, or by the running statistics."""
+) -> Tensor:
+    """Mean 0 and variance 1 in each channel of each sample, or by the running statistics.
+
+    >>> import ndgrad
+    >>> ndgrad.nn.functional.instance_norm(ndgrad.tensor([[[1.0, 3.0], [10.0, 30.0]]]), eps=0.0)
+    tensor([[[-1.,  1.],
+             [-1.,  1.]]])
+    """
     shape = tuple(input.shape)
     if len(shape) < 2:
         raise RuntimeError(f"instance_norm: expected an input (N, C, ...), and got shape {shape}. Add a batch dimension.")
@@ -192,8 +217,14 @@ def instance_norm(
     return out
 
 
-def local_response_norm(input: Any, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> Any:
-    """input / (k + alpha mean of squares over `size` neighbouring channels)^beta."""
+def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> Tensor:
+    """input / (k + alpha mean of squares over `size` neighbouring channels)^beta.
+
+    >>> import ndgrad
+    >>> ndgrad.nn.functional.local_response_norm(ndgrad.tensor([[[1.0], [2.0]]]), 2, alpha=1.0)
+    tensor([[[0.7378],
+             [0.7816]]])
+    """
     shape = tuple(input.shape)
     if len(shape) < 3:
         raise ValueError(f"local_response_norm: Expected 3D or higher dimensionality input (got {len(shape)} dimensions: shape {shape}).")

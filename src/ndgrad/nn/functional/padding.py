@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from ndgrad.ops.padding import constant_pad_nd
 from ndgrad.ops.resample import border_taps, resample
 
+if TYPE_CHECKING:
+    from ndgrad._typing import Number, Sizes, Tensor
+
 __all__ = ["pad"]
 
 
-def pad(input: Any, pad: Any, mode: str = "constant", value: Any = None) -> Any:
+def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: Number | None = None) -> Tensor:
     """The input with a border: `pad` is (left, right) for the last dimension, then for the one before, and so on.
 
     Modes are "constant" (filled with `value`, default 0), "reflect", "replicate" and "circular". Negative numbers crop.
 
-    >>> pad(ndgrad.tensor([[1.0, 2.0, 3.0]]), (2, 1), mode="reflect")
+    >>> import ndgrad
+    >>> ndgrad.nn.functional.pad(ndgrad.tensor([[1.0, 2.0, 3.0]]), (2, 1), mode="reflect")
     tensor([[3., 2., 1., 2., 3., 2.]])
     """
     shape = tuple(input.shape)
@@ -49,7 +54,7 @@ def pad(input: Any, pad: Any, mode: str = "constant", value: Any = None) -> Any:
     return out
 
 
-def _continue(x: Any, dim: int, pair: tuple[int, int], mode: str, shape: tuple[int, ...], given: tuple[int, ...]) -> Any:
+def _continue(x: Tensor, dim: int, pair: tuple[int, int], mode: str, shape: Sizes, given: Sizes) -> Tensor:
     before, after = pair
     if before == after == 0:
         return x

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, overload
 
 from ndgrad.autograd.variable import np_dtype
 from ndgrad.nn.functional.classification import values
-from ndgrad.nn.functional.spatial import Shape, by_axes, per_axis, with_batch, without_batch
+from ndgrad.nn.functional.spatial import per_axis, with_batch, without_batch
 from ndgrad.ops import pooling as pooling_ops
 from ndgrad.ops.vocabulary import tensor_ops as ops
+
+if TYPE_CHECKING:
+    from ndgrad._typing import Shape, Sizes, Tensor
+
+    #: The number of windows along every axis; None keeps an axis.
+    OutputSize: TypeAlias = int | Sequence[int | None]
 
 __all__ = [
     "max_pool1d", "max_pool2d", "max_pool3d", "max_pool1d_with_indices", "max_pool2d_with_indices", "max_pool3d_with_indices",
@@ -21,15 +28,18 @@ __all__ = [
 ]  # fmt: skip
 
 
-def _empty(name: str, shape: Shape) -> str:
+def _empty(name: str, shape: Sizes) -> str:
     return f"{name}: only the batch may be empty, and the input has shape {shape}."
 
 
-def _window(name: str, axes: int, x: Any, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool) -> dict[str, Any]:
+def _window(
+    name: str, axes: int, x: Tensor, kernel_size: Shape, stride: Shape | None, padding: Shape, dilation: Shape, ceil_mode: bool
+) -> dict[str, Any]:
     """The settings of a pooling, checked against the input (N, C, *spatial)."""
     kernel = per_axis(name, "kernel_size", kernel_size, axes)
-    default = stride is None or (isinstance(stride, (tuple, list)) and not stride)
-    steps = kernel if default else per_axis(name, "stride", stride, axes)
+    if stride is None or (isinstance(stride, (tuple, list)) and not stride):
+        stride = kernel
+    steps = per_axis(name, "stride", stride, axes)
     pads, spread = per_axis(name, "padding", padding, axes), per_axis(name, "dilation", dilation, axes)
     if min(*steps, *kernel, *spread) < 1:
         raise RuntimeError(f"{name}: kernel_size, stride and dilation must be positive, and are {kernel}, {steps} and {spread}.")
@@ -48,51 +58,179 @@ def _window(name: str, axes: int, x: Any, kernel_size: Any, stride: Any, padding
 # ----- maxima --------------------------------------------------------------------------------------------------------
 
 
-def max_pool(
-    axes: int,
-    input: Any,
-    kernel_size: Any,
-    stride: Any = None,
-    padding: Any = 0,
-    dilation: Any = 1,
-    ceil_mode: bool = False,
-    return_indices: bool = False,
-) -> Any:
-    """The largest element of each window of {shape}; with `return_indices`, also where it stands.
-
-    >>> max_pool1d(ndgrad.tensor([[1.0, 5.0, 2.0, 3.0]]), 2)
-    tensor([[5., 3.]])
-    """
+def _max_pool(
+    axes: int, input: Tensor, kernel_size: Shape, stride: Shape | None, padding: Shape, dilation: Shape, ceil_mode: bool
+) -> tuple[Tensor, Tensor]:
+    """The largest element of each window, and its place in the input."""
     name = f"max_pool{axes}d"
     x, batched = with_batch(name, input, axes)
     out, indices = pooling_ops.max_pool(x, **_window(name, axes, x, kernel_size, stride, padding, dilation, ceil_mode))
-    out = without_batch(out, batched)
-    return (out, without_batch(indices, batched)) if return_indices else out
+    return without_batch(out, batched), without_batch(indices, batched)
 
 
-def max_pool_with_indices(
-    axes: int,
-    input: Any,
-    kernel_size: Any,
-    stride: Any = None,
-    padding: Any = 0,
-    dilation: Any = 1,
+@overload
+def max_pool1d(
+    input: Tensor, kernel_size: Shape, stride: Shape | None = ..., padding: Shape = ..., dilation: Shape = ..., ceil_mode: bool = ...,
+    return_indices: Literal[False] = ...,
+) -> Tensor: ...  # fmt: skip
+@overload
+def max_pool1d(
+    input: Tensor, kernel_size: Shape, stride: Shape | None = ..., padding: Shape = ..., dilation: Shape = ..., ceil_mode: bool = ...,
+    *, return_indices: Literal[True],
+) -> tuple[Tensor, Tensor]: ...  # fmt: skip
+def max_pool1d(
+    input: Tensor,
+    kernel_size: Shape,
+    stride: Shape | None = None,
+    padding: Shape = 0,
+    dilation: Shape = 1,
     ceil_mode: bool = False,
     return_indices: bool = False,
-) -> Any:
-    """The largest element of each window of {shape}, and where it stands."""
-    return max_pool(axes, input, kernel_size, stride, padding, dilation, ceil_mode, True)
+) -> Tensor | tuple[Tensor, Tensor]:
+    """The largest element of each window of (N, C, L) or (C, L); with `return_indices`, also its place.
+
+    The first of equal elements gets the gradient.
+
+    >>> import ndgrad
+    >>> ndgrad.nn.functional.max_pool1d(ndgrad.tensor([[1.0, 5.0, 2.0, 3.0]]), 2)
+    tensor([[5., 3.]])
+    """
+    found = _max_pool(1, input, kernel_size, stride, padding, dilation, ceil_mode)
+    return found if return_indices else found[0]
 
 
-max_pool1d, max_pool2d, max_pool3d = by_axes("max_pool{}d", max_pool)
-max_pool1d_with_indices, max_pool2d_with_indices, max_pool3d_with_indices = by_axes("max_pool{}d_with_indices", max_pool_with_indices)
+@overload
+def max_pool2d(
+    input: Tensor, kernel_size: Shape, stride: Shape | None = ..., padding: Shape = ..., dilation: Shape = ..., ceil_mode: bool = ...,
+    return_indices: Literal[False] = ...,
+) -> Tensor: ...  # fmt: skip
+@overload
+def max_pool2d(
+    input: Tensor, kernel_size: Shape, stride: Shape | None = ..., padding: Shape = ..., dilation: Shape = ..., ceil_mode: bool = ...,
+    *, return_indices: Literal[True],
+) -> tuple[Tensor, Tensor]: ...  # fmt: skip
+def max_pool2d(
+    input: Tensor,
+    kernel_size: Shape,
+    stride: Shape | None = None,
+    padding: Shape = 0,
+    dilation: Shape = 1,
+    ceil_mode: bool = False,
+    return_indices: bool = False,
+) -> Tensor | tuple[Tensor, Tensor]:
+    """The largest element of each window of (N, C, H, W) or (C, H, W); with `return_indices`, also its place.
+
+    The first of equal elements gets the gradient.
+
+    >>> import ndgrad
+    >>> ndgrad.nn.functional.max_pool2d(ndgrad.arange(16.0).reshape(1, 4, 4), 2)
+    tensor([[[ 5.,  7.],
+             [13., 15.]]])
+    """
+    found = _max_pool(2, input, kernel_size, stride, padding, dilation, ceil_mode)
+    return found if return_indices else found[0]
+
+
+@overload
+def max_pool3d(
+    input: Tensor, kernel_size: Shape, stride: Shape | None = ..., padding: Shape = ..., dilation: Shape = ..., ceil_mode: bool = ...,
+    return_indices: Literal[False] = ...,
+) -> Tensor: ...  # fmt: skip
+@overload
+def max_pool3d(
+    input: Tensor, kernel_size: Shape, stride: Shape | None = ..., padding: Shape = ..., dilation: Shape = ..., ceil_mode: bool = ...,
+    *, return_indices: Literal[True],
+) -> tuple[Tensor, Tensor]: ...  # fmt: skip
+def max_pool3d(
+    input: Tensor,
+    kernel_size: Shape,
+    stride: Shape | None = None,
+    padding: Shape = 0,
+    dilation: Shape = 1,
+    ceil_mode: bool = False,
+    return_indices: bool = False,
+) -> Tensor | tuple[Tensor, Tensor]:
+    """The largest element of each window of (N, C, D, H, W) or (C, D, H, W); with `return_indices`, also its place.
+
+    The first of equal elements gets the gradient.
+
+    >>> import ndgrad
+    >>> ndgrad.nn.functional.max_pool3d(ndgrad.arange(16.0).reshape(1, 2, 2, 4), 2)
+    tensor([[[[13., 15.]]]])
+    """
+    found = _max_pool(3, input, kernel_size, stride, padding, dilation, ceil_mode)
+    return found if return_indices else found[0]
+
+
+def max_pool1d_with_indices(
+    input: Tensor,
+    kernel_size: Shape,
+    stride: Shape | None = None,
+    padding: Shape = 0,
+    dilation: Shape = 1,
+    ceil_mode: bool = False,
+    return_indices: bool = False,
+) -> tuple[Tensor, Tensor]:
+    """The largest element of each window of (N, C, L) or (C, L), and its place.
+
+    >>> import ndgrad
+    >>> ndgrad.nn.functional.max_pool1d_with_indices(ndgrad.tensor([[1.0, 5.0, 2.0, 3.0]]), 2)
+    (tensor([[5., 3.]]), tensor([[1, 3]]))
+    """
+    return _max_pool(1, input, kernel_size, stride, padding, dilation, ceil_mode)
+
+
+def max_pool2d_with_indices(
+    input: Tensor,
+    kernel_size: Shape,
+    stride: Shape | None = None,
+    padding: Shape = 0,
+    dilation: Shape = 1,
+    ceil_mode: bool = False,
+    return_indices: bool = False,
+) -> tuple[Tensor, Tensor]:
+    """The largest element of each window of (N, C, H, W) or (C, H, W), and its place.
+
+    >>> import ndgrad
+    >>> ndgrad.nn.functional.max_pool2d_with_indices(ndgrad.arange(16.0).reshape(1, 4, 4), 2)
+    (tensor([[[ 5.,  7.],
+             [13., 15.]]]), tensor([[[ 5,  7],
+             [13, 15]]]))
+    """
+    return _max_pool(2, input, kernel_size, stride, padding, dilation, ceil_mode)
+
+
+def max_pool3d_with_indices(
+    input: Tensor,
+    kernel_size: Shape,
+    stride: Shape | None = None,
+    padding: Shape = 0,
+    dilation: Shape = 1,
+    ceil_mode: bool = False,
+    return_indices: bool = False,
+) -> tuple[Tensor, Tensor]:
+    """The largest element of each window of (N, C, D, H, W) or (C, D, H, W), and its place.
+
+    >>> import ndgrad
+    >>> ndgrad.nn.functional.max_pool3d_with_indices(ndgrad.arange(16.0).reshape(1, 2, 2, 4), 2)
+    (tensor([[[[13., 15.]]]]), tensor([[[[13, 15]]]]))
+    """
+    return _max_pool(3, input, kernel_size, stride, padding, dilation, ceil_mode)
 
 
 # ----- back from maxima ----------------------------------------------------------------------------------------------
 
 
-def max_unpool(axes: int, input: Any, indices: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, output_size: Any = None) -> Any:
-    """Zeros with the maxima of a pooling, {shape}, put back in their places."""
+def _max_unpool(
+    axes: int,
+    input: Tensor,
+    indices: Tensor,
+    kernel_size: Shape,
+    stride: Shape | None,
+    padding: Shape,
+    output_size: Sequence[int] | None,
+) -> Tensor:
+    """Zeros with the maxima of a pooling put back in their places."""
     name = f"max_unpool{axes}d"
     if np_dtype(indices).kind not in "iu":
         raise RuntimeError(f"{name}: indices must be integers, and are {np_dtype(indices)}.")
@@ -103,7 +241,7 @@ def max_unpool(axes: int, input: Any, indices: Any, kernel_size: Any, stride: An
     kernel = per_axis(name, "kernel_size", kernel_size, axes)
     steps = per_axis(name, "stride", stride, axes) if stride is not None else kernel
     pads = per_axis(name, "padding", padding, axes)
-    sizes: Shape = tuple((n - 1) * s - 2 * p + k for n, s, p, k in zip(tuple(x.shape)[2:], steps, pads, kernel, strict=True))
+    sizes: Sizes = tuple((n - 1) * s - 2 * p + k for n, s, p, k in zip(tuple(x.shape)[2:], steps, pads, kernel, strict=True))
     if output_size is not None:
         wanted = tuple(int(n) for n in output_size)[-axes:]
         if len(output_size) not in (axes, axes + 2):
@@ -120,23 +258,77 @@ def max_unpool(axes: int, input: Any, indices: Any, kernel_size: Any, stride: An
     return without_batch(pooling_ops.max_unpool.eager(x, where, sizes=sizes, distinct=True), batched)
 
 
-max_unpool1d, max_unpool2d, max_unpool3d = by_axes("max_unpool{}d", max_unpool)
+def max_unpool1d(
+    input: Tensor,
+    indices: Tensor,
+    kernel_size: Shape,
+    stride: Shape | None = None,
+    padding: Shape = 0,
+    output_size: Sequence[int] | None = None,
+) -> Tensor:
+    """Zeros with the maxima of a pooling, (N, C, L) or (C, L), put back in their places.
+
+    >>> import ndgrad
+    >>> top, places = ndgrad.nn.functional.max_pool1d(ndgrad.tensor([[1.0, 5.0, 2.0, 3.0]]), 2, return_indices=True)
+    >>> ndgrad.nn.functional.max_unpool1d(top, places, 2)
+    tensor([[0., 5., 0., 3.]])
+    """
+    return _max_unpool(1, input, indices, kernel_size, stride, padding, output_size)
+
+
+def max_unpool2d(
+    input: Tensor,
+    indices: Tensor,
+    kernel_size: Shape,
+    stride: Shape | None = None,
+    padding: Shape = 0,
+    output_size: Sequence[int] | None = None,
+) -> Tensor:
+    """Zeros with the maxima of a pooling, (N, C, H, W) or (C, H, W), put back in their places.
+
+    >>> import ndgrad
+    >>> top, places = ndgrad.nn.functional.max_pool2d(ndgrad.arange(16.0).reshape(1, 4, 4), 2, return_indices=True)
+    >>> ndgrad.nn.functional.max_unpool2d(top, places, 2)
+    tensor([[[ 0.,  0.,  0.,  0.],
+             [ 0.,  5.,  0.,  7.],
+             [ 0.,  0.,  0.,  0.],
+             [ 0., 13.,  0., 15.]]])
+    """
+    return _max_unpool(2, input, indices, kernel_size, stride, padding, output_size)
+
+
+def max_unpool3d(
+    input: Tensor,
+    indices: Tensor,
+    kernel_size: Shape,
+    stride: Shape | None = None,
+    padding: Shape = 0,
+    output_size: Sequence[int] | None = None,
+) -> Tensor:
+    """Zeros with the maxima of a pooling, (N, C, D, H, W) or (C, D, H, W), put back in their places.
+
+    >>> import ndgrad
+    >>> top, places = ndgrad.nn.functional.max_pool3d(ndgrad.arange(16.0).reshape(1, 2, 2, 4), 2, return_indices=True)
+    >>> ndgrad.nn.functional.max_unpool3d(top, places, 2).shape
+    ndgrad.Size([1, 2, 2, 4])
+    """
+    return _max_unpool(3, input, indices, kernel_size, stride, padding, output_size)
 
 
 # ----- means ---------------------------------------------------------------------------------------------------------
 
 
-def avg_pool(
+def _avg_pool(
     axes: int,
-    input: Any,
-    kernel_size: Any,
-    stride: Any = None,
-    padding: Any = 0,
+    input: Tensor,
+    kernel_size: Shape,
+    stride: Shape | None,
+    padding: Shape = 0,
     ceil_mode: bool = False,
     count_include_pad: bool = True,
     divisor_override: int | None = None,
-) -> Any:
-    """The mean of each window of {shape}."""
+) -> Tensor:
+    """The mean of each window."""
     name = f"avg_pool{axes}d"
     x, batched = with_batch(name, input, axes)
     if divisor_override == 0:
@@ -148,40 +340,126 @@ def avg_pool(
 
 
 def avg_pool1d(
-    input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False, count_include_pad: bool = True
-) -> Any:
-    """The mean of each window of (N, C, L) or (C, L)."""
-    return avg_pool(1, input, kernel_size, stride, padding, ceil_mode, count_include_pad)
+    input: Tensor,
+    kernel_size: Shape,
+    stride: Shape | None = None,
+    padding: Shape = 0,
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+) -> Tensor:
+    """The mean of each window of (N, C, L) or (C, L).
+
+    Padding counts as zeros, unless `count_include_pad` is False.
+
+    >>> import ndgrad
+    >>> ndgrad.nn.functional.avg_pool1d(ndgrad.tensor([[1.0, 5.0, 2.0, 3.0]]), 2)
+    tensor([[3.0000, 2.5000]])
+    """
+    return _avg_pool(1, input, kernel_size, stride, padding, ceil_mode, count_include_pad)
 
 
-_, avg_pool2d, avg_pool3d = by_axes("avg_pool{}d", avg_pool)
+def avg_pool2d(
+    input: Tensor,
+    kernel_size: Shape,
+    stride: Shape | None = None,
+    padding: Shape = 0,
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+    divisor_override: int | None = None,
+) -> Tensor:
+    """The mean of each window of (N, C, H, W) or (C, H, W).
+
+    Padding counts as zeros, unless `count_include_pad` is False.
+
+    >>> import ndgrad
+    >>> ndgrad.nn.functional.avg_pool2d(ndgrad.arange(16.0).reshape(1, 4, 4), 2)
+    tensor([[[ 2.5000,  4.5000],
+             [10.5000, 12.5000]]])
+    """
+    return _avg_pool(2, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
 
 
-def lp_pool(axes: int, input: Any, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False) -> Any:
-    """The p-norm of each window of {shape}, p being `norm_type`."""
+def avg_pool3d(
+    input: Tensor,
+    kernel_size: Shape,
+    stride: Shape | None = None,
+    padding: Shape = 0,
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+    divisor_override: int | None = None,
+) -> Tensor:
+    """The mean of each window of (N, C, D, H, W) or (C, D, H, W).
+
+    Padding counts as zeros, unless `count_include_pad` is False.
+
+    >>> import ndgrad
+    >>> ndgrad.nn.functional.avg_pool3d(ndgrad.arange(16.0).reshape(1, 2, 2, 4), 2)
+    tensor([[[[6.5000, 8.5000]]]])
+    """
+    return _avg_pool(3, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
+
+
+def _lp_pool(
+    axes: int, input: Tensor, norm_type: float, kernel_size: Shape, stride: Shape | None, ceil_mode: bool
+) -> Tensor:
+    """The p-norm of each window."""
     name = f"lp_pool{axes}d"
     kernel = per_axis(name, "kernel_size", kernel_size, axes)
     if math.isinf(norm_type):
         sign = math.copysign(1.0, norm_type)  # the limits are the largest and the smallest absolute value
-        return max_pool(axes, ops.abs(input) * sign, kernel, stride, ceil_mode=ceil_mode) * sign
+        return _max_pool(axes, ops.abs(input) * sign, kernel, stride, 0, 1, ceil_mode)[0] * sign
     # (sum of x^p)^(1/p), the sum being the mean times the size of a whole window
-    mean = avg_pool(axes, input**norm_type, kernel, stride, ceil_mode=ceil_mode)
+    mean = _avg_pool(axes, input**norm_type, kernel, stride, ceil_mode=ceil_mode)
     return (ops.sign(mean) * ops.relu(ops.abs(mean)) * float(math.prod(kernel))) ** (1.0 / norm_type)
 
 
-lp_pool1d, lp_pool2d, lp_pool3d = by_axes("lp_pool{}d", lp_pool)
+def lp_pool1d(
+    input: Tensor, norm_type: float, kernel_size: Shape, stride: Shape | None = None, ceil_mode: bool = False
+) -> Tensor:
+    """The p-norm of each window of (N, C, L) or (C, L), p being `norm_type`.
+
+    >>> import ndgrad
+    >>> ndgrad.nn.functional.lp_pool1d(ndgrad.tensor([[3.0, 4.0, 6.0, 8.0]]), 2.0, 2)
+    tensor([[ 5., 10.]])
+    """
+    return _lp_pool(1, input, norm_type, kernel_size, stride, ceil_mode)
+
+
+def lp_pool2d(
+    input: Tensor, norm_type: float, kernel_size: Shape, stride: Shape | None = None, ceil_mode: bool = False
+) -> Tensor:
+    """The p-norm of each window of (N, C, H, W) or (C, H, W), p being `norm_type`.
+
+    >>> import ndgrad
+    >>> ndgrad.nn.functional.lp_pool2d(ndgrad.arange(16.0).reshape(1, 4, 4), 2.0, 2)
+    tensor([[[ 6.4807,  9.8995],
+             [21.4009, 25.3377]]])
+    """
+    return _lp_pool(2, input, norm_type, kernel_size, stride, ceil_mode)
+
+
+def lp_pool3d(
+    input: Tensor, norm_type: float, kernel_size: Shape, stride: Shape | None = None, ceil_mode: bool = False
+) -> Tensor:
+    """The p-norm of each window of (N, C, D, H, W) or (C, D, H, W), p being `norm_type`.
+
+    >>> import ndgrad
+    >>> ndgrad.nn.functional.lp_pool3d(ndgrad.arange(16.0).reshape(1, 2, 2, 4), 2.0, 2)
+    tensor([[[[22.3607, 27.2029]]]])
+    """
+    return _lp_pool(3, input, norm_type, kernel_size, stride, ceil_mode)
 
 
 # ----- as many windows as wanted -------------------------------------------------------------------------------------
 
 
-def _sizes(name: str, axes: int, x: Any, output_size: Any) -> Shape:
+def _sizes(name: str, axes: int, x: Tensor, output_size: OutputSize) -> Sizes:
     if output_size is None:
         raise TypeError(f"{name}: output_size is None. Give a number, or a tuple in which None keeps an axis.")
     shape = tuple(x.shape)
     if 0 in shape[1:]:
         raise RuntimeError(_empty(name, shape))
-    given = tuple(output_size) if isinstance(output_size, (tuple, list)) else (output_size,) * axes
+    given: Sequence[Any] = tuple(output_size) if isinstance(output_size, (tuple, list)) else (output_size,) * axes
     if len(given) != axes:
         raise RuntimeError(f"{name}: output_size must be {axes} numbers, and is {output_size}.")
     sizes = tuple(n if wanted is None else int(wanted) for n, wanted in zip(shape[2:], given, strict=True))
@@ -190,22 +468,14 @@ def _sizes(name: str, axes: int, x: Any, output_size: Any) -> Shape:
     return sizes
 
 
-def adaptive_max_pool(axes: int, input: Any, output_size: Any, return_indices: bool = False) -> Any:
-    """The largest elements of as many windows of {shape} as `output_size` says, for each axis; None keeps an axis."""
+def _adaptive_max_pool(axes: int, input: Tensor, output_size: OutputSize) -> tuple[Tensor, Tensor]:
     name = f"adaptive_max_pool{axes}d"
     x, batched = with_batch(name, input, axes)
     out, indices = pooling_ops.adaptive_max_pool(x, sizes=_sizes(name, axes, x, output_size))
-    out = without_batch(out, batched)
-    return (out, without_batch(indices, batched)) if return_indices else out
+    return without_batch(out, batched), without_batch(indices, batched)
 
 
-def adaptive_max_pool_with_indices(axes: int, input: Any, output_size: Any, return_indices: bool = False) -> Any:
-    """The largest elements of as many windows of {shape} as `output_size` says, for each axis, and where they stand."""
-    return adaptive_max_pool(axes, input, output_size, True)
-
-
-def adaptive_avg_pool(axes: int, input: Any, output_size: Any) -> Any:
-    """The means of as many windows of {shape} as `output_size` says, for each axis; None keeps an axis."""
+def _adaptive_avg_pool(axes: int, input: Tensor, output_size: OutputSize) -> Tensor:
     name = f"adaptive_avg_pool{axes}d"
     x, batched = with_batch(name, input, axes)
     sizes = _sizes(name, axes, x, output_size)
@@ -214,8 +484,124 @@ def adaptive_avg_pool(axes: int, input: Any, output_size: Any) -> Any:
     return without_batch(pooling_ops.adaptive_avg_pool.eager(x, sizes=sizes), batched)
 
 
-adaptive_max_pool1d, adaptive_max_pool2d, adaptive_max_pool3d = by_axes("adaptive_max_pool{}d", adaptive_max_pool)
-adaptive_max_pool1d_with_indices, adaptive_max_pool2d_with_indices, adaptive_max_pool3d_with_indices = by_axes(
-    "adaptive_max_pool{}d_with_indices", adaptive_max_pool_with_indices
-)
-adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d = by_axes("adaptive_avg_pool{}d", adaptive_avg_pool)
+@overload
+def adaptive_max_pool1d(input: Tensor, output_size: OutputSize, return_indices: Literal[False] = ...) -> Tensor: ...
+@overload
+def adaptive_max_pool1d(
+    input: Tensor, output_size: OutputSize, return_indices: Literal[True]
+) -> tuple[Tensor, Tensor]: ...
+def adaptive_max_pool1d(
+    input: Tensor, output_size: OutputSize, return_indices: bool = False
+) -> Tensor | tuple[Tensor, Tensor]:
+    """The maxima of `output_size` windows along each axis of (N, C, L) or (C, L); None keeps an axis.
+
+    >>> import ndgrad
+    >>> ndgrad.nn.functional.adaptive_max_pool1d(ndgrad.tensor([[1.0, 5.0, 2.0, 3.0]]), 2)
+    tensor([[5., 3.]])
+    """
+    found = _adaptive_max_pool(1, input, output_size)
+    return found if return_indices else found[0]
+
+
+@overload
+def adaptive_max_pool2d(input: Tensor, output_size: OutputSize, return_indices: Literal[False] = ...) -> Tensor: ...
+@overload
+def adaptive_max_pool2d(
+    input: Tensor, output_size: OutputSize, return_indices: Literal[True]
+) -> tuple[Tensor, Tensor]: ...
+def adaptive_max_pool2d(
+    input: Tensor, output_size: OutputSize, return_indices: bool = False
+) -> Tensor | tuple[Tensor, Tensor]:
+    """The maxima of `output_size` windows along each axis of (N, C, H, W) or (C, H, W); None keeps an axis.
+
+    >>> import ndgrad
+    >>> ndgrad.nn.functional.adaptive_max_pool2d(ndgrad.arange(16.0).reshape(1, 4, 4), (1, 2))
+    tensor([[[13., 15.]]])
+    """
+    found = _adaptive_max_pool(2, input, output_size)
+    return found if return_indices else found[0]
+
+
+@overload
+def adaptive_max_pool3d(input: Tensor, output_size: OutputSize, return_indices: Literal[False] = ...) -> Tensor: ...
+@overload
+def adaptive_max_pool3d(
+    input: Tensor, output_size: OutputSize, return_indices: Literal[True]
+) -> tuple[Tensor, Tensor]: ...
+def adaptive_max_pool3d(
+    input: Tensor, output_size: OutputSize, return_indices: bool = False
+) -> Tensor | tuple[Tensor, Tensor]:
+    """The maxima of `output_size` windows along each axis of (N, C, D, H, W) or (C, D, H, W); None keeps an axis.
+
+    >>> import ndgrad
+    >>> ndgrad.nn.functional.adaptive_max_pool3d(ndgrad.arange(16.0).reshape(1, 2, 2, 4), (1, 1, 2))
+    tensor([[[[13., 15.]]]])
+    """
+    found = _adaptive_max_pool(3, input, output_size)
+    return found if return_indices else found[0]
+
+
+def adaptive_max_pool1d_with_indices(
+    input: Tensor, output_size: OutputSize, return_indices: bool = False
+) -> tuple[Tensor, Tensor]:
+    """The maxima of `output_size` windows along each axis of (N, C, L) or (C, L), and their places.
+
+    >>> import ndgrad
+    >>> ndgrad.nn.functional.adaptive_max_pool1d_with_indices(ndgrad.tensor([[1.0, 5.0, 2.0, 3.0]]), 2)
+    (tensor([[5., 3.]]), tensor([[1, 3]]))
+    """
+    return _adaptive_max_pool(1, input, output_size)
+
+
+def adaptive_max_pool2d_with_indices(
+    input: Tensor, output_size: OutputSize, return_indices: bool = False
+) -> tuple[Tensor, Tensor]:
+    """The maxima of `output_size` windows along each axis of (N, C, H, W) or (C, H, W), and their places.
+
+    >>> import ndgrad
+    >>> ndgrad.nn.functional.adaptive_max_pool2d_with_indices(ndgrad.arange(16.0).reshape(1, 4, 4), (1, 2))
+    (tensor([[[13., 15.]]]), tensor([[[13, 15]]]))
+    """
+    return _adaptive_max_pool(2, input, output_size)
+
+
+def adaptive_max_pool3d_with_indices(
+    input: Tensor, output_size: OutputSize, return_indices: bool = False
+) -> tuple[Tensor, Tensor]:
+    """The maxima of `output_size` windows along each axis of (N, C, D, H, W) or (C, D, H, W), and their places.
+
+    >>> import ndgrad
+    >>> ndgrad.nn.functional.adaptive_max_pool3d_with_indices(ndgrad.arange(16.0).reshape(1, 2, 2, 4), (1, 1, 2))
+    (tensor([[[[13., 15.]]]]), tensor([[[[13, 15]]]]))
+    """
+    return _adaptive_max_pool(3, input, output_size)
+
+
+def adaptive_avg_pool1d(input: Tensor, output_size: OutputSize) -> Tensor:
+    """The means of `output_size` windows along each axis of (N, C, L) or (C, L); None keeps an axis.
+
+    >>> import ndgrad
+    >>> ndgrad.nn.functional.adaptive_avg_pool1d(ndgrad.tensor([[1.0, 5.0, 2.0, 3.0]]), 2)
+    tensor([[3.0000, 2.5000]])
+    """
+    return _adaptive_avg_pool(1, input, output_size)
+
+
+def adaptive_avg_pool2d(input: Tensor, output_size: OutputSize) -> Tensor:
+    """The means of `output_size` windows along each axis of (N, C, H, W) or (C, H, W); None keeps an axis.
+
+    >>> import ndgrad
+    >>> ndgrad.nn.functional.adaptive_avg_pool2d(ndgrad.arange(16.0).reshape(1, 4, 4), (1, 2))
+    tensor([[[6.5000, 8.5000]]])
+    """
+    return _adaptive_avg_pool(2, input, output_size)
+
+
+def adaptive_avg_pool3d(input: Tensor, output_size: OutputSize) -> Tensor:
+    """The means of `output_size` windows along each axis of (N, C, D, H, W) or (C, D, H, W); None keeps an axis.
+
+    >>> import ndgrad
+    >>> ndgrad.nn.functional.adaptive_avg_pool3d(ndgrad.arange(16.0).reshape(1, 2, 2, 4), (1, 1, 2))
+    tensor([[[[6.5000, 8.5000]]]])
+    """
+    return _adaptive_avg_pool(3, input, output_size)

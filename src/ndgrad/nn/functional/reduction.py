@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ndgrad.ops.vocabulary import tensor_ops as ops
+
+if TYPE_CHECKING:
+    from ndgrad._typing import Tensor
 
 _KINDS = ("none", "mean", "sum")
 
@@ -22,7 +25,7 @@ def read_reduction(reduction: str, size_average: bool | None = None, reduce: boo
     return reduction
 
 
-def reduced(loss: Any, reduction: str) -> Any:
+def reduced(loss: Tensor, reduction: str) -> Tensor:
     """The losses one by one, their mean or their sum."""
     if reduction == "mean":
         return ops.mean_all(loss)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,10 +14,13 @@ from ndgrad.nn.functional.reduction import read_reduction, reduced
 from ndgrad.ops import loss as loss_ops
 from ndgrad.ops.vocabulary import tensor_ops as ops
 
+if TYPE_CHECKING:
+    from ndgrad._typing import Tensor
+
 __all__ = ["mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "poisson_nll_loss", "gaussian_nll_loss"]
 
 
-def _check_sizes(name: str, input: Any, target: Any, weight: Any = None) -> None:
+def _check_sizes(name: str, input: Tensor, target: Tensor, weight: Tensor | None = None) -> None:
     a, b = tuple(input.shape), tuple(target.shape)
     if a != b:
         warnings.warn(
@@ -35,7 +38,7 @@ def _check_sizes(name: str, input: Any, target: Any, weight: Any = None) -> None
         raise ValueError(f"{name}: Weights and input must have the same size, and have {tuple(weight.shape)} and {a}.")
 
 
-def _weighted(loss: Any, weight: Any, reduction: str) -> Any:
+def _weighted(loss: Tensor, weight: Tensor | None, reduction: str) -> Tensor:
     """With weights, the mean divides by their sum."""
     if weight is None:
         return reduced(loss, reduction)
@@ -44,16 +47,17 @@ def _weighted(loss: Any, weight: Any, reduction: str) -> Any:
 
 
 def mse_loss(
-    input: Any,
-    target: Any,
+    input: Tensor,
+    target: Tensor,
     size_average: bool | None = None,
     reduce: bool | None = None,
     reduction: str = "mean",
-    weight: Any = None,
-) -> Any:
-    """The squared difference.
+    weight: Tensor | None = None,
+) -> Tensor:
+    """The squared difference, reduced to its mean, its sum, or not at all.
 
-    >>> mse_loss(ndgrad.tensor([1.0, 2.0]), ndgrad.tensor([1.0, 4.0]))
+    >>> import ndgrad
+    >>> ndgrad.nn.functional.mse_loss(ndgrad.tensor([1.0, 2.0]), ndgrad.tensor([1.0, 4.0]))
     tensor(2.)
     """
     reduction = read_reduction(reduction, size_average, reduce)
@@ -62,28 +66,38 @@ def mse_loss(
 
 
 def l1_loss(
-    input: Any,
-    target: Any,
+    input: Tensor,
+    target: Tensor,
     size_average: bool | None = None,
     reduce: bool | None = None,
     reduction: str = "mean",
-    weight: Any = None,
-) -> Any:
-    """The absolute difference."""
+    weight: Tensor | None = None,
+) -> Tensor:
+    """The absolute difference; its gradient is 0 where both are equal.
+
+    >>> import ndgrad
+    >>> ndgrad.nn.functional.l1_loss(ndgrad.tensor([1.0, 2.0]), ndgrad.tensor([1.0, 4.0]))
+    tensor(1.)
+    """
     reduction = read_reduction(reduction, size_average, reduce)
     _check_sizes("l1_loss", input, target, weight)
     return _weighted(ops.abs(input - target), weight, reduction)
 
 
 def smooth_l1_loss(
-    input: Any,
-    target: Any,
+    input: Tensor,
+    target: Tensor,
     size_average: bool | None = None,
     reduce: bool | None = None,
     reduction: str = "mean",
     beta: float = 1.0,
-) -> Any:
-    """The absolute difference less beta / 2, and below beta a parabola that meets it smoothly."""
+) -> Tensor:
+    """The absolute difference less beta / 2, and below beta a parabola that meets it smoothly.
+
+    >>> import ndgrad
+    >>> ndgrad.nn.functional.smooth_l1_loss(ndgrad.tensor([0.5, 3.0]), ndgrad.zeros(2), reduction="none")
+    tensor([0.1250, 2.5000])
+    """
     reduction = read_reduction(reduction, size_average, reduce)
     _check_sizes("smooth_l1_loss", input, target)
     if beta < 0:
@@ -92,8 +106,13 @@ def smooth_l1_loss(
     return reduced(loss, reduction)
 
 
-def huber_loss(input: Any, target: Any, reduction: str = "mean", delta: float = 1.0, weight: Any = None) -> Any:
-    """Half the squared difference, and a straight line of slope delta where it exceeds delta."""
+def huber_loss(input: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0, weight: Tensor | None = None) -> Tensor:
+    """Half the squared difference, and a straight line of slope delta where the difference exceeds delta.
+
+    >>> import ndgrad
+    >>> ndgrad.nn.functional.huber_loss(ndgrad.tensor([0.5, 3.0]), ndgrad.zeros(2), reduction="none", delta=2.0)
+    tensor([0.1250, 4.0000])
+    """
     reduction = read_reduction(reduction)
     _check_sizes("huber_loss", input, target, weight)
     if delta <= 0:
@@ -105,16 +124,23 @@ def huber_loss(input: Any, target: Any, reduction: str = "mean", delta: float = 
 
 
 def poisson_nll_loss(
-    input: Any,
-    target: Any,
+    input: Tensor,
+    target: Tensor,
     log_input: bool = True,
     full: bool = False,
     size_average: bool | None = None,
     eps: float = 1e-8,
     reduce: bool | None = None,
     reduction: str = "mean",
-) -> Any:
-    """The negative log-likelihood of counts under Poisson distributions whose mean is `input`, or exp(input)."""
+) -> Tensor:
+    """The negative log-likelihood of counts under Poisson distributions whose mean is exp(input), or `input` itself.
+
+    The constant log(target!) is left out; `full` adds Stirling's approximation of it.
+
+    >>> import ndgrad
+    >>> ndgrad.nn.functional.poisson_nll_loss(ndgrad.tensor([0.0]), ndgrad.tensor([3.0]))
+    tensor(1.)
+    """
     reduction = read_reduction(reduction, size_average, reduce)
     loss = ops.exp(input) - target * input if log_input else input - target * ops.log(input + eps)
     if full:
@@ -124,29 +150,34 @@ def poisson_nll_loss(
     return reduced(loss, reduction)
 
 
-def gaussian_nll_loss(input: Any, target: Any, var: Any, full: bool = False, eps: float = 1e-6, reduction: str = "mean") -> Any:
-    """The negative log-likelihood of `target` under normal distributions of mean `input` and variance `var`, at least eps.
+def gaussian_nll_loss(
+    input: Tensor, target: Tensor, var: Tensor | float, full: bool = False, eps: float = 1e-6, reduction: str = "mean"
+) -> Tensor:
+    """The negative log-likelihood of `target` under normal distributions of mean `input` and variance max(var, eps).
 
     The gradient with respect to `var` is not cut off where eps takes over, so that a variance can recover.
+
+    >>> import ndgrad
+    >>> ndgrad.nn.functional.gaussian_nll_loss(ndgrad.tensor([1.0]), ndgrad.tensor([3.0]), ndgrad.tensor([4.0]))
+    tensor(1.1931)
     """
     reduction = read_reduction(reduction)
-    if isinstance(var, (int, float)):
-        var = ops.zeros_like(ops.detach(input)) + float(var)
-    known = values(var)
+    variance: Tensor = ops.zeros_like(ops.detach(input)) + float(var) if isinstance(var, (int, float)) else var
+    known = values(variance)
     if known is not None and (known < 0).any():
         raise ValueError(
             f"gaussian_nll_loss: var has negative entry/entries, the least being {known.min()}. A variance is at least 0; take "
             "exp() or softplus()."
         )
-    shape, given = tuple(input.shape), tuple(var.shape)
+    shape, given = tuple(input.shape), tuple(variance.shape)
     if given != shape:
         if shape[:-1] == given:
-            var = ops.unsqueeze(var, dim=len(given))
+            variance = ops.unsqueeze(variance, dim=len(given))
         elif len(given) != len(shape) or sum(b for a, b in zip(shape, given, strict=True) if a != b) != 1:
             raise ValueError(
                 f"gaussian_nll_loss: var is of incorrect size: {given}, for an input of size {shape}. Give that size, or 1 in "
                 "one dimension."
             )
-    var = var + ops.detach(ops.clamp_min(var, as_number("gaussian_nll_loss", "eps", eps)) - var)
-    loss = (ops.log(var) + ops.square(input - target) / var) * 0.5
+    variance = variance + ops.detach(ops.clamp_min(variance, as_number("gaussian_nll_loss", "eps", eps)) - variance)
+    loss = (ops.log(variance) + ops.square(input - target) / variance) * 0.5
     return reduced(loss + 0.5 * math.log(2 * math.pi) if full else loss, reduction)

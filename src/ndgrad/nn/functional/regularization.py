@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ndgrad.autograd.inplace import write
 from ndgrad.autograd.stake import as_number
@@ -15,6 +15,9 @@ from ndgrad.ops.dropout import native_dropout
 from ndgrad.ops.fill import copy
 from ndgrad.ops.vocabulary import tensor_ops as ops
 
+if TYPE_CHECKING:
+    from ndgrad._typing import Tensor
+
 __all__ = ["dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_alpha_dropout"]
 
 
@@ -23,7 +26,7 @@ def _check(name: str, p: float) -> None:
         raise ValueError(f"{name}: dropout probability has to be between 0 and 1, but got {p}.")
 
 
-def _drop(input: Any, p: float, training: bool, inplace: bool, like: Any = None) -> Any:
+def _drop(input: Tensor, p: float, training: bool, inplace: bool, like: Tensor | None = None) -> Tensor:
     """Keep each element of `like` (which broadcasts against the input) with probability 1 - p."""
     p = as_number("dropout", "p", p)
     if not training or p == 0.0 or not math.prod(input.shape):
@@ -35,22 +38,23 @@ def _drop(input: Any, p: float, training: bool, inplace: bool, like: Any = None)
     return write(native_dropout, input, (mask,), {"scale": scale}) if inplace else native_dropout.eager(input, mask, scale=scale)
 
 
-def _channels(input: Any) -> Any:
+def _channels(input: Tensor) -> Tensor:
     """One element per sample and channel, with the rank of the input."""
     return ops.getitem(input, index=(slice(None), slice(None), *(slice(0, 1),) * (len(input.shape) - 2)))
 
 
-def dropout(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
-    """Each element zero with probability `p`, and otherwise divided by 1 - p.
+def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+    """Each element zero with probability `p`, and otherwise divided by 1 - p; the input itself when not training.
 
-    >>> dropout(ndgrad.ones(3), p=0.5, training=False)
+    >>> import ndgrad
+    >>> ndgrad.nn.functional.dropout(ndgrad.ones(3), p=0.5, training=False)
     tensor([1., 1., 1.])
     """
     _check("dropout", p)
     return _drop(input, p, training, inplace)
 
 
-def _by_channel(name: str, spatial: int, input: Any, p: float, training: bool, inplace: bool) -> Any:
+def _by_channel(name: str, spatial: int, input: Tensor, p: float, training: bool, inplace: bool) -> Tensor:
     _check(name, p)
     ndim = len(input.shape)
     if ndim not in (spatial + 1, spatial + 2):
@@ -73,18 +77,34 @@ def _by_channel(name: str, spatial: int, input: Any, p: float, training: bool, i
     return _drop(input, p, training, inplace, ops.getitem(input, index=(slice(None), *(slice(0, 1),) * (ndim - 1))))
 
 
-def dropout1d(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
-    """Whole channels of (N, C, L) or (C, L) zero with probability `p`."""
+def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+    """Whole channels of (N, C, L) or (C, L) zero with probability `p`.
+
+    >>> import ndgrad
+    >>> ndgrad.nn.functional.dropout1d(ndgrad.ones(2, 3), p=1.0)
+    tensor([[0., 0., 0.],
+            [0., 0., 0.]])
+    """
     return _by_channel("dropout1d", 1, input, p, training, inplace)
 
 
-def dropout2d(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
-    """Whole channels of (N, C, H, W) zero with probability `p`; (N, C, L) is read so too."""
+def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+    """Whole channels of (N, C, H, W) zero with probability `p`; (N, C, L) is read so too.
+
+    >>> import ndgrad
+    >>> ndgrad.nn.functional.dropout2d(ndgrad.ones(1, 1, 1, 3), p=1.0)
+    tensor([[[[0., 0., 0.]]]])
+    """
     return _by_channel("dropout2d", 2, input, p, training, inplace)
 
 
-def dropout3d(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
-    """Whole channels of (N, C, D, H, W) or (C, D, H, W) zero with probability `p`."""
+def dropout3d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+    """Whole channels of (N, C, D, H, W) or (C, D, H, W) zero with probability `p`.
+
+    >>> import ndgrad
+    >>> ndgrad.nn.functional.dropout3d(ndgrad.ones(1, 1, 1, 3), p=1.0)
+    tensor([[[[0., 0., 0.]]]])
+    """
     return _by_channel("dropout3d", 3, input, p, training, inplace)
 
 
@@ -92,7 +112,7 @@ def dropout3d(input: Any, p: float = 0.5, training: bool = True, inplace: bool =
 _SATURATED = -1.7580993408473766
 
 
-def _alpha(input: Any, p: float, training: bool, inplace: bool, like: Any) -> Any:
+def _alpha(input: Tensor, p: float, training: bool, inplace: bool, like: Tensor) -> Tensor:
     """Dropped elements become selu's lower bound s, and an affine map restores mean 0 and variance 1.
 
     With q = 1 - p of the elements kept, the mixture has mean p s and variance q + q p s^2, so out = a (mixture - p s)
@@ -109,14 +129,24 @@ def _alpha(input: Any, p: float, training: bool, inplace: bool, like: Any) -> An
     return write(copy, input, (out,), {}) if inplace else out
 
 
-def alpha_dropout(input: Any, p: float = 0.5, training: bool = False, inplace: bool = False) -> Any:
-    """Dropout that keeps the mean and variance of selu's outputs."""
+def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
+    """Dropout that keeps the mean and variance of selu's outputs.
+
+    >>> import ndgrad
+    >>> ndgrad.nn.functional.alpha_dropout(ndgrad.ones(3), p=0.5, training=False)
+    tensor([1., 1., 1.])
+    """
     _check("alpha_dropout", p)
     return _alpha(input, p, training, inplace, input)
 
 
-def feature_alpha_dropout(input: Any, p: float = 0.5, training: bool = False, inplace: bool = False) -> Any:
-    """alpha_dropout of whole channels."""
+def feature_alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
+    """alpha_dropout of whole channels.
+
+    >>> import ndgrad
+    >>> ndgrad.nn.functional.feature_alpha_dropout(ndgrad.ones(1, 2, 3), p=0.5, training=True).shape
+    ndgrad.Size([1, 2, 3])
+    """
     _check("feature_alpha_dropout", p)
     if len(input.shape) < 2:
         raise RuntimeError(

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable
+from collections.abc import Sequence
 from itertools import product
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ndgrad.arrays.precision import is_floating
 from ndgrad.autograd.variable import beside, np_dtype
-from ndgrad.nn.functional.spatial import Shape
 from ndgrad.ops import resample as resample_ops
 from ndgrad.ops.resample import Taps
 from ndgrad.ops.vocabulary import tensor_ops as ops
+
+if TYPE_CHECKING:
+    from ndgrad._typing import Shape, Sizes, Tensor
 
 __all__ = [
     "interpolate", "upsample", "upsample_nearest", "upsample_bilinear", "grid_sample", "affine_grid",
@@ -33,17 +35,21 @@ _ALIGNABLE = ("linear", "bilinear", "bicubic", "trilinear")
 
 
 def interpolate(
-    input: Any,
-    size: Any = None,
-    scale_factor: Any = None,
+    input: Tensor,
+    size: Shape | None = None,
+    scale_factor: float | Sequence[float] | None = None,
     mode: str = "nearest",
     align_corners: bool | None = None,
     recompute_scale_factor: bool | None = None,
     antialias: bool = False,
-) -> Any:
-    """Resize (N, C, *spatial) to `size`, or by `scale_factor`.
+) -> Tensor:
+    """The input (N, C, *spatial) resized to `size`, or by `scale_factor`.
 
-    >>> interpolate(ndgrad.tensor([[[1.0, 3.0]]]), size=4, mode="linear", align_corners=False)
+    With `align_corners` the outermost pixels keep their values; without, pixels are areas, and the edges of the image
+    stay where they are. `antialias` widens the filter of bilinear and bicubic when the image shrinks.
+
+    >>> import ndgrad
+    >>> ndgrad.nn.functional.interpolate(ndgrad.tensor([[[1.0, 3.0]]]), size=4, mode="linear", align_corners=False)
     tensor([[[1.0000, 1.5000, 2.5000, 3.0000]]])
     """
     shape = tuple(input.shape)
@@ -85,19 +91,20 @@ def _taps(mode: str, before: int, after: int, ratio: float, align_corners: bool,
     return resample_ops.linear_taps(before, after, ratio, align_corners)
 
 
-def _sizes(before: Shape, size: Any, scale_factor: Any, recompute: bool | None) -> tuple[Shape, tuple[float, ...]]:
+def _sizes(
+    before: Sizes, size: Shape | None, scale_factor: float | Sequence[float] | None, recompute: bool | None
+) -> tuple[Sizes, tuple[float, ...]]:
     """Output sizes, and how many inputs one output step is: by default what the scale factor says, not what the sizes do."""
     axes = len(before)
     if (size is None) == (scale_factor is None):
         raise ValueError("interpolate: give either size or scale_factor.")
-    given = size if size is not None else scale_factor
+    given: Any = size if size is not None else scale_factor
     listed = tuple(given) if isinstance(given, (tuple, list)) or hasattr(given, "__len__") else (given,) * axes
     if len(listed) != axes:
         raise ValueError(
-            "interpolate: Input and output must have the same number of spatial dimensions, but got input with spatial dimensions of "
-            f"{list(before)} and "
-            f"{'output size' if size is not None else 'scale_factor'} of {given}. Give one number, or one per axis, in the order of "
-            "the axes."
+            "interpolate: Input and output must have the same number of spatial dimensions, but got input with spatial dimensions "
+            f"of {list(before)} and {'output size' if size is not None else 'scale_factor'} of {given}. "
+            "Give one number, or one per axis, in the order of the axes."
         )
     if size is not None:
         if recompute:
@@ -110,20 +117,45 @@ def _sizes(before: Shape, size: Any, scale_factor: Any, recompute: bool | None) 
     return sizes, tuple(b / s if s else 0.0 for b, s in zip(before, sizes, strict=True))
 
 
-def upsample(input: Any, size: Any = None, scale_factor: Any = None, mode: str = "nearest", align_corners: bool | None = None) -> Any:
-    """The old name of `interpolate`."""
+def upsample(
+    input: Tensor,
+    size: Shape | None = None,
+    scale_factor: float | Sequence[float] | None = None,
+    mode: str = "nearest",
+    align_corners: bool | None = None,
+) -> Tensor:
+    """The old name of `interpolate`, which warns.
+
+    >>> import ndgrad
+    >>> ndgrad.nn.functional.upsample(ndgrad.tensor([[[1.0, 3.0]]]), scale_factor=2)
+    tensor([[[1., 1., 3., 3.]]])
+    """
     warnings.warn("`nn.functional.upsample` is deprecated. Use `nn.functional.interpolate` instead.", stacklevel=2)
     return interpolate(input, size, scale_factor, mode, align_corners)
 
 
-def upsample_nearest(input: Any, size: Any = None, scale_factor: Any = None) -> Any:
-    """`interpolate` with mode nearest."""
+def upsample_nearest(
+    input: Tensor, size: Shape | None = None, scale_factor: float | Sequence[float] | None = None
+) -> Tensor:
+    """`interpolate` with mode nearest, under an old name that warns.
+
+    >>> import ndgrad
+    >>> ndgrad.nn.functional.upsample_nearest(ndgrad.tensor([[[1.0, 3.0]]]), 4)
+    tensor([[[1., 1., 3., 3.]]])
+    """
     warnings.warn("`nn.functional.upsample_nearest` is deprecated. Use `nn.functional.interpolate` instead.", stacklevel=2)
     return interpolate(input, size, scale_factor, "nearest")
 
 
-def upsample_bilinear(input: Any, size: Any = None, scale_factor: Any = None) -> Any:
-    """`interpolate` with mode bilinear and aligned corners."""
+def upsample_bilinear(
+    input: Tensor, size: Shape | None = None, scale_factor: float | Sequence[float] | None = None
+) -> Tensor:
+    """`interpolate` with mode bilinear and aligned corners, under an old name that warns.
+
+    >>> import ndgrad
+    >>> ndgrad.nn.functional.upsample_bilinear(ndgrad.tensor([[[[1.0, 3.0]]]]), (1, 3))
+    tensor([[[[1., 2., 3.]]]])
+    """
     warnings.warn("`nn.functional.upsample_bilinear` is deprecated. Use `nn.functional.interpolate` instead.", stacklevel=2)
     return interpolate(input, size, scale_factor, "bilinear", align_corners=True)
 
@@ -131,8 +163,15 @@ def upsample_bilinear(input: Any, size: Any = None, scale_factor: Any = None) ->
 # ----- sampling at given places --------------------------------------------------------------------------------------
 
 
-def affine_grid(theta: Any, size: Any, align_corners: bool | None = None) -> Any:
-    """The places, for `grid_sample`, that affine maps theta (N, 2, 3) or (N, 3, 4) send a regular grid of the given size to."""
+def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None = None) -> Tensor:
+    """The places, for `grid_sample`, to which affine maps theta (N, 2, 3) or (N, 3, 4) send a regular grid of `size`.
+
+    >>> import ndgrad
+    >>> identity = ndgrad.tensor([[[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]])
+    >>> ndgrad.nn.functional.affine_grid(identity, (1, 1, 1, 2), align_corners=True)
+    tensor([[[[-1.,  0.],
+              [ 1.,  0.]]]])
+    """
     if align_corners is None:
         warnings.warn("affine_grid: align_corners is taken to be False, since it is not given. Give it to silence this.", stacklevel=2)
         align_corners = False
@@ -157,10 +196,17 @@ def affine_grid(theta: Any, size: Any, align_corners: bool | None = None) -> Any
     return ops.reshape(grid, shape=(sizes[0], *sizes[2:], axes))
 
 
-def grid_sample(input: Any, grid: Any, mode: str = "bilinear", padding_mode: str = "zeros", align_corners: bool | None = None) -> Any:
-    """Values of images (N, C, *spatial) at places `grid` (N, *output, axes), which run from -1 to 1 over the image, x first.
+def grid_sample(
+    input: Tensor, grid: Tensor, mode: str = "bilinear", padding_mode: str = "zeros", align_corners: bool | None = None
+) -> Tensor:
+    """Values of images (N, C, *spatial) at places `grid` (N, *output, axes).
 
-    Places outside read zeros, the border, or the reflected image.
+    Places run from -1 to 1 over the image, x first. Those outside read zeros, the border, or the reflected image.
+
+    >>> import ndgrad
+    >>> image, place = ndgrad.tensor([[[[1.0, 3.0]]]]), ndgrad.tensor([[[[0.5, 0.0]]]])
+    >>> ndgrad.nn.functional.grid_sample(image, place, align_corners=True)
+    tensor([[[[2.5000]]]])
     """
     if align_corners is None:
         warnings.warn("grid_sample: align_corners is taken to be False, since it is not given. Give it to silence this.", stacklevel=2)
@@ -188,7 +234,7 @@ def grid_sample(input: Any, grid: Any, mode: str = "bilinear", padding_mode: str
     return _read(input, per_axis, sizes, places)
 
 
-def _pixel(x: Any, size: int, align_corners: bool) -> Any:
+def _pixel(x: Tensor, size: int, align_corners: bool) -> Tensor:
     """From [-1, 1] to pixels: the ends are the centres of the outer pixels, or their edges."""
     return (x + 1.0) * ((size - 1) / 2) if align_corners else (x + 1.0) * (size / 2) - 0.5
 
@@ -201,7 +247,7 @@ class _Reader:
         self.mode = padding_mode
         self.low, self.high = (0.0, size - 1.0) if align_corners else (-0.5, size - 0.5)
 
-    def bring_in(self, x: Any) -> Any:
+    def bring_in(self, x: Tensor) -> Tensor:
         """The place inside the image that stands for x."""
         if self.mode == "zeros":
             return x
@@ -209,7 +255,7 @@ class _Reader:
             x = self._reflect(x)
         return ops.hardtanh(x, min_val=0.0, max_val=self.size - 1.0)
 
-    def _reflect(self, x: Any) -> Any:
+    def _reflect(self, x: Tensor) -> Tensor:
         """Fold x into [low, high]: every second period runs backwards."""
         span = self.high - self.low
         if span <= 0:
@@ -221,27 +267,27 @@ class _Reader:
         return ops.where(backwards, span - rest, rest) + self.low
 
 
-def _nearest_taps(x: Any, reader: _Reader) -> list[tuple[Any, Any]]:
+def _nearest_taps(x: Tensor, reader: _Reader) -> list[tuple[Tensor, Tensor]]:
     return [(ops.round(ops.detach(reader.bring_in(x)), decimals=0), ops.zero(x) + 1.0)]  # a constant, with a gradient of zeros
 
 
-def _linear_taps(x: Any, reader: _Reader) -> list[tuple[Any, Any]]:
+def _linear_taps(x: Tensor, reader: _Reader) -> list[tuple[Tensor, Tensor]]:
     x = reader.bring_in(x)
     left = ops.floor(ops.detach(x))
     share = x - left
     return [(left, 1.0 - share), (left + 1.0, share)]
 
 
-def _cubic_taps(x: Any, reader: _Reader) -> list[tuple[Any, Any]]:
+def _cubic_taps(x: Tensor, reader: _Reader) -> list[tuple[Tensor, Tensor]]:
     """Keys' cubic over four neighbours; it is the neighbours that are brought in, not the place."""
     a = -0.75
     left = ops.floor(ops.detach(x))
     share = x - left
 
-    def near(d: Any) -> Any:
+    def near(d: Tensor) -> Tensor:
         return (d * (a + 2) - (a + 3)) * d * d + 1.0
 
-    def far(d: Any) -> Any:
+    def far(d: Tensor) -> Tensor:
         return ((d * a - 5 * a) * d + 8 * a) * d - 4 * a
 
     weights = [far(share + 1.0), near(share), near(1.0 - share), far(2.0 - share)]
@@ -249,15 +295,15 @@ def _cubic_taps(x: Any, reader: _Reader) -> list[tuple[Any, Any]]:
     return list(zip(neighbours, weights, strict=True))
 
 
-def _read(input: Any, per_axis: list[list[tuple[Any, Any]]], sizes: Shape, places: Shape) -> Any:
+def _read(input: Tensor, per_axis: list[list[tuple[Tensor, Tensor]]], sizes: Sizes, places: Sizes) -> Tensor:
     """The weighted sum over all combinations of taps, with one gather for all of them."""
     n, channels = input.shape[:2]
     points = math.prod(places[1:-1])
     flats, weights = [], []
     for taps in product(*per_axis):
-        inside: Any = None
-        flat: Any = None
-        weight: Any = None
+        inside: Tensor | None = None
+        flat: Tensor | None = None
+        weight: Tensor | None = None
         for (at, share), size in zip(taps, sizes, strict=True):
             here = ops.logical_and(at >= 0.0, at <= size - 1.0)
             inside = here if inside is None else ops.logical_and(inside, here)
@@ -278,8 +324,14 @@ def _read(input: Any, per_axis: list[list[tuple[Any, Any]]], sizes: Shape, place
 # ----- pixels and channels -------------------------------------------------------------------------------------------
 
 
-def pixel_shuffle(input: Any, upscale_factor: int) -> Any:
-    """(..., C r^2, H, W) -> (..., C, H r, W r): channels become blocks of pixels."""
+def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
+    """(..., C r^2, H, W) -> (..., C, H r, W r): channels become blocks of pixels.
+
+    >>> import ndgrad
+    >>> ndgrad.nn.functional.pixel_shuffle(ndgrad.arange(4.0).reshape(4, 1, 1), 2)
+    tensor([[[0., 1.],
+             [2., 3.]]])
+    """
     shape, r = tuple(input.shape), upscale_factor
     if len(shape) < 3:
         raise RuntimeError(f"pixel_shuffle: the input must have 3 dimensions or more, and its shape is {shape}.")
@@ -292,8 +344,13 @@ def pixel_shuffle(input: Any, upscale_factor: int) -> Any:
     return ops.reshape(mixed, shape=(*lead, c, height * r, width * r))
 
 
-def pixel_unshuffle(input: Any, downscale_factor: int) -> Any:
-    """The inverse of `pixel_shuffle`."""
+def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
+    """The inverse of `pixel_shuffle`: blocks of pixels become channels.
+
+    >>> import ndgrad
+    >>> ndgrad.nn.functional.pixel_unshuffle(ndgrad.arange(4.0).reshape(1, 2, 2), 2).shape
+    ndgrad.Size([4, 1, 1])
+    """
     shape, r = tuple(input.shape), downscale_factor
     if len(shape) < 3:
         raise RuntimeError(f"pixel_unshuffle: the input must have 3 dimensions or more, and its shape is {shape}.")
@@ -306,8 +363,13 @@ def pixel_unshuffle(input: Any, downscale_factor: int) -> Any:
     return ops.reshape(mixed, shape=(*lead, channels * r * r, height // r, width // r))
 
 
-def channel_shuffle(input: Any, groups: int) -> Any:
-    """Channels (dimension 1) dealt out: the first of every group, then the second of every group, and so on."""
+def channel_shuffle(input: Tensor, groups: int) -> Tensor:
+    """Channels (dimension 1) interleaved: the first of every group, then the second of every group, and so on.
+
+    >>> import ndgrad
+    >>> ndgrad.nn.functional.channel_shuffle(ndgrad.arange(4).reshape(1, 4, 1), 2).flatten()
+    tensor([0, 2, 1, 3])
+    """
     shape = tuple(input.shape)
     if len(shape) < 3:
         raise RuntimeError(f"channel_shuffle: the input must have 3 dimensions or more, and its shape is {shape}.")
@@ -318,4 +380,11 @@ def channel_shuffle(input: Any, groups: int) -> Any:
     return ops.reshape(ops.permute(split, dims=(0, 2, 1, *range(3, len(shape) + 1))), shape=shape)
 
 
-native_channel_shuffle: Callable[[Any, int], Any] = channel_shuffle
+def native_channel_shuffle(input: Tensor, groups: int) -> Tensor:
+    """Another name of `channel_shuffle`.
+
+    >>> import ndgrad
+    >>> ndgrad.nn.functional.native_channel_shuffle(ndgrad.arange(4).reshape(1, 4, 1), 2).flatten()
+    tensor([0, 2, 1, 3])
+    """
+    return channel_shuffle(input, groups)

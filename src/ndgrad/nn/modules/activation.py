@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ndgrad.nn import functional as F
 from ndgrad.nn import init
 from ndgrad.nn.modules.module import Module, new_parameter, settings_text
+
+if TYPE_CHECKING:
+    from ndgrad._typing import Device, Dtype, Tensor
 
 __all__ = [
     "CELU", "ELU", "GELU", "GLU", "Hardshrink", "Hardsigmoid", "Hardswish", "Hardtanh", "LeakyReLU", "LogSigmoid", "LogSoftmax", "Mish",
@@ -20,13 +23,18 @@ __all__ = [
 
 
 class ReLU(Module):
-    """max(x, 0)"""
+    """max(x, 0).
+
+    >>> import ndgrad
+    >>> ndgrad.nn.ReLU()(ndgrad.tensor([-1.0, 2.0]))
+    tensor([0., 2.])
+    """
 
     def __init__(self, inplace: bool = False) -> None:
         super().__init__()
         self.inplace = inplace
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         return F.relu(input, self.inplace)
 
     def extra_repr(self) -> str:
@@ -34,7 +42,12 @@ class ReLU(Module):
 
 
 class Hardtanh(Module):
-    """x between min_val and max_val, these outside"""
+    """x, kept between `min_val` and `max_val`.
+
+    >>> import ndgrad
+    >>> ndgrad.nn.Hardtanh()(ndgrad.tensor([-1.0, 2.0]))
+    tensor([-1.,  1.])
+    """
 
     def __init__(
         self,
@@ -54,7 +67,7 @@ class Hardtanh(Module):
         if self.max_val <= self.min_val:
             raise AssertionError(f"max_val ({self.max_val}) must be greater than min_val ({self.min_val})")
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         return F.hardtanh(input, self.min_val, self.max_val, self.inplace)
 
     def extra_repr(self) -> str:
@@ -62,12 +75,17 @@ class Hardtanh(Module):
 
 
 class ReLU6(Hardtanh):
-    """min(max(x, 0), 6)"""
+    """x, kept between 0 and 6.
+
+    >>> import ndgrad
+    >>> ndgrad.nn.ReLU6()(ndgrad.tensor([-1.0, 8.0]))
+    tensor([0., 6.])
+    """
 
     def __init__(self, inplace: bool = False) -> None:
         super().__init__(0.0, 6.0, inplace)
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         return F.relu6(input, self.inplace)
 
     def extra_repr(self) -> str:
@@ -75,14 +93,19 @@ class ReLU6(Hardtanh):
 
 
 class LeakyReLU(Module):
-    """x where positive, negative_slope x elsewhere"""
+    """x above 0, `negative_slope` x below.
+
+    >>> import ndgrad
+    >>> ndgrad.nn.LeakyReLU(0.1)(ndgrad.tensor([-1.0, 2.0]))
+    tensor([-0.1000,  2.0000])
+    """
 
     def __init__(self, negative_slope: float = 1e-2, inplace: bool = False) -> None:
         super().__init__()
         self.negative_slope = negative_slope
         self.inplace = inplace
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         return F.leaky_relu(input, self.negative_slope, self.inplace)
 
     def extra_repr(self) -> str:
@@ -90,9 +113,14 @@ class LeakyReLU(Module):
 
 
 class PReLU(Module):
-    """As LeakyReLU, with slopes that are learned: one for all, or one per channel"""
+    """LeakyReLU whose slopes are learned: one for all, or one per channel.
 
-    def __init__(self, num_parameters: int = 1, init: float = 0.25, device: Any = None, dtype: Any = None) -> None:
+    >>> import ndgrad
+    >>> ndgrad.nn.PReLU()(ndgrad.tensor([-1.0, 2.0])).detach()
+    tensor([-0.2500,  2.0000])
+    """
+
+    def __init__(self, num_parameters: int = 1, init: float = 0.25, device: Device = None, dtype: Dtype = None) -> None:
         super().__init__()
         self.num_parameters = num_parameters
         self.init = init
@@ -103,7 +131,7 @@ class PReLU(Module):
         """All slopes as given at first."""
         init.constant_(self.weight, self.init)
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         return F.prelu(input, self.weight)
 
     def extra_repr(self) -> str:
@@ -111,7 +139,12 @@ class PReLU(Module):
 
 
 class RReLU(Module):
-    """As LeakyReLU, with slopes drawn at random in training and their mean in evaluation"""
+    """LeakyReLU with slopes drawn at random in training, and their mean in evaluation.
+
+    >>> import ndgrad
+    >>> ndgrad.nn.RReLU(0.1, 0.3).eval()(ndgrad.tensor([-1.0, 2.0]))
+    tensor([-0.2000,  2.0000])
+    """
 
     def __init__(self, lower: float = 1.0 / 8, upper: float = 1.0 / 3, inplace: bool = False) -> None:
         super().__init__()
@@ -119,7 +152,7 @@ class RReLU(Module):
         self.upper = upper
         self.inplace = inplace
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         return F.rrelu(input, self.lower, self.upper, self.training, self.inplace)
 
     def extra_repr(self) -> str:
@@ -127,7 +160,12 @@ class RReLU(Module):
 
 
 class Threshold(Module):
-    """x where it is above the threshold, else the value"""
+    """x above the threshold, `value` elsewhere.
+
+    >>> import ndgrad
+    >>> ndgrad.nn.Threshold(1.0, 0.0)(ndgrad.tensor([-1.0, 2.0]))
+    tensor([0., 2.])
+    """
 
     def __init__(self, threshold: float, value: float, inplace: bool = False) -> None:
         super().__init__()
@@ -135,7 +173,7 @@ class Threshold(Module):
         self.value = value
         self.inplace = inplace
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         return F.threshold(input, self.threshold, self.value, self.inplace)
 
     def extra_repr(self) -> str:
@@ -143,35 +181,50 @@ class Threshold(Module):
 
 
 class Hardsigmoid(Module):
-    """x / 6 + 1/2, cut at 0 and 1"""
+    """x / 6 + 1/2, kept between 0 and 1.
+
+    >>> import ndgrad
+    >>> ndgrad.nn.Hardsigmoid()(ndgrad.tensor([-4.0, 1.5]))
+    tensor([0.0000, 0.7500])
+    """
 
     def __init__(self, inplace: bool = False) -> None:
         super().__init__()
         self.inplace = inplace
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         return F.hardsigmoid(input, self.inplace)
 
 
 class Hardswish(Module):
-    """x times hardsigmoid(x)"""
+    """x hardsigmoid(x).
+
+    >>> import ndgrad
+    >>> ndgrad.nn.Hardswish()(ndgrad.tensor([1.5, 4.0]))
+    tensor([1.1250, 4.0000])
+    """
 
     def __init__(self, inplace: bool = False) -> None:
         super().__init__()
         self.inplace = inplace
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         return F.hardswish(input, self.inplace)
 
 
 class Hardshrink(Module):
-    """x where |x| > lambd, else 0"""
+    """x where |x| > lambd, 0 elsewhere.
+
+    >>> import ndgrad
+    >>> ndgrad.nn.Hardshrink()(ndgrad.tensor([-1.0, 0.25]))
+    tensor([-1.,  0.])
+    """
 
     def __init__(self, lambd: float = 0.5) -> None:
         super().__init__()
         self.lambd = lambd
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         return F.hardshrink(input, self.lambd)
 
     def extra_repr(self) -> str:
@@ -179,13 +232,18 @@ class Hardshrink(Module):
 
 
 class Softshrink(Module):
-    """x moved towards 0 by lambd"""
+    """x moved towards 0 by `lambd`.
+
+    >>> import ndgrad
+    >>> ndgrad.nn.Softshrink()(ndgrad.tensor([-1.0, 0.25]))
+    tensor([-0.5000,  0.0000])
+    """
 
     def __init__(self, lambd: float = 0.5) -> None:
         super().__init__()
         self.lambd = lambd
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         return F.softshrink(input, self.lambd)
 
     def extra_repr(self) -> str:
@@ -196,14 +254,19 @@ class Softshrink(Module):
 
 
 class ELU(Module):
-    """x where positive, alpha (exp(x) - 1) elsewhere"""
+    """x above 0, alpha (exp(x) - 1) below.
+
+    >>> import ndgrad
+    >>> ndgrad.nn.ELU()(ndgrad.tensor([-1.0, 2.0]))
+    tensor([-0.6321,  2.0000])
+    """
 
     def __init__(self, alpha: float = 1.0, inplace: bool = False) -> None:
         super().__init__()
         self.alpha = alpha
         self.inplace = inplace
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         return F.elu(input, self.alpha, self.inplace)
 
     def extra_repr(self) -> str:
@@ -211,14 +274,19 @@ class ELU(Module):
 
 
 class CELU(Module):
-    """max(x, 0) + min(0, alpha (exp(x / alpha) - 1))"""
+    """x above 0, alpha (exp(x / alpha) - 1) below.
+
+    >>> import ndgrad
+    >>> ndgrad.nn.CELU(alpha=2.0)(ndgrad.tensor([-1.0, 2.0]))
+    tensor([-0.7869,  2.0000])
+    """
 
     def __init__(self, alpha: float = 1.0, inplace: bool = False) -> None:
         super().__init__()
         self.alpha = alpha
         self.inplace = inplace
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         return F.celu(input, self.alpha, self.inplace)
 
     def extra_repr(self) -> str:
@@ -226,13 +294,18 @@ class CELU(Module):
 
 
 class SELU(Module):
-    """ELU scaled so that activations keep mean 0 and variance 1"""
+    """ELU scaled so that activations keep mean 0 and variance 1 (Klambauer et al. 2017).
+
+    >>> import ndgrad
+    >>> ndgrad.nn.SELU()(ndgrad.tensor([-1.0, 1.0]))
+    tensor([-1.1113,  1.0507])
+    """
 
     def __init__(self, inplace: bool = False) -> None:
         super().__init__()
         self.inplace = inplace
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         return F.selu(input, self.inplace)
 
     def extra_repr(self) -> str:
@@ -240,14 +313,19 @@ class SELU(Module):
 
 
 class Softplus(Module):
-    """log(1 + exp(beta x)) / beta, which is x itself where beta x exceeds the threshold"""
+    """log(1 + exp(beta x)) / beta, and x itself where beta x exceeds the threshold.
+
+    >>> import ndgrad
+    >>> ndgrad.nn.Softplus()(ndgrad.tensor([0.0, 50.0]))
+    tensor([ 0.6931, 50.0000])
+    """
 
     def __init__(self, beta: float = 1.0, threshold: float = 20.0) -> None:
         super().__init__()
         self.beta = beta
         self.threshold = threshold
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         return F.softplus(input, self.beta, self.threshold)
 
     def extra_repr(self) -> str:
@@ -255,48 +333,78 @@ class Softplus(Module):
 
 
 class Sigmoid(Module):
-    """1 / (1 + exp(-x))"""
+    """1 / (1 + exp(-x)).
 
-    def forward(self, input: Any) -> Any:
+    >>> import ndgrad
+    >>> ndgrad.nn.Sigmoid()(ndgrad.tensor([0.0, 2.0]))
+    tensor([0.5000, 0.8808])
+    """
+
+    def forward(self, input: Tensor) -> Tensor:
         return F.sigmoid(input)
 
 
 class LogSigmoid(Module):
-    """log(sigmoid(x))"""
+    """log(sigmoid(x)), without overflow.
 
-    def forward(self, input: Any) -> Any:
+    >>> import ndgrad
+    >>> ndgrad.nn.LogSigmoid()(ndgrad.tensor([0.0, 2.0]))
+    tensor([-0.6931, -0.1269])
+    """
+
+    def forward(self, input: Tensor) -> Tensor:
         return F.logsigmoid(input)
 
 
 class Tanh(Module):
-    """tanh(x)"""
+    """The hyperbolic tangent.
 
-    def forward(self, input: Any) -> Any:
+    >>> import ndgrad
+    >>> ndgrad.nn.Tanh()(ndgrad.tensor([0.0, 1.0]))
+    tensor([0.0000, 0.7616])
+    """
+
+    def forward(self, input: Tensor) -> Tensor:
         return F.tanh(input)
 
 
 class Tanhshrink(Module):
-    """x - tanh(x)"""
+    """x - tanh(x).
 
-    def forward(self, input: Any) -> Any:
+    >>> import ndgrad
+    >>> ndgrad.nn.Tanhshrink()(ndgrad.tensor([0.0, 1.0]))
+    tensor([0.0000, 0.2384])
+    """
+
+    def forward(self, input: Tensor) -> Tensor:
         return F.tanhshrink(input)
 
 
 class Softsign(Module):
-    """x / (1 + |x|)"""
+    """x / (1 + |x|).
 
-    def forward(self, input: Any) -> Any:
+    >>> import ndgrad
+    >>> ndgrad.nn.Softsign()(ndgrad.tensor([-1.0, 3.0]))
+    tensor([-0.5000,  0.7500])
+    """
+
+    def forward(self, input: Tensor) -> Tensor:
         return F.softsign(input)
 
 
 class SiLU(Module):
-    """x sigmoid(x)"""
+    """x sigmoid(x), also called swish.
+
+    >>> import ndgrad
+    >>> ndgrad.nn.SiLU()(ndgrad.tensor([-1.0, 1.0]))
+    tensor([-0.2689,  0.7311])
+    """
 
     def __init__(self, inplace: bool = False) -> None:
         super().__init__()
         self.inplace = inplace
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         return F.silu(input, self.inplace)
 
     def extra_repr(self) -> str:
@@ -304,13 +412,18 @@ class SiLU(Module):
 
 
 class Mish(Module):
-    """x tanh(softplus(x))"""
+    """x tanh(softplus(x)).
+
+    >>> import ndgrad
+    >>> ndgrad.nn.Mish()(ndgrad.tensor([-1.0, 1.0]))
+    tensor([-0.3034,  0.8651])
+    """
 
     def __init__(self, inplace: bool = False) -> None:
         super().__init__()
         self.inplace = inplace
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         return F.mish(input, self.inplace)
 
     def extra_repr(self) -> str:
@@ -318,13 +431,18 @@ class Mish(Module):
 
 
 class GELU(Module):
-    """x times the normal distribution function of x, or its approximation by tanh"""
+    """x times the normal distribution function of x, or with approximate="tanh" a formula close to it.
+
+    >>> import ndgrad
+    >>> ndgrad.nn.GELU()(ndgrad.tensor([-1.0, 1.0]))
+    tensor([-0.1587,  0.8413])
+    """
 
     def __init__(self, approximate: str = "none") -> None:
         super().__init__()
         self.approximate = approximate
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         return F.gelu(input, self.approximate)
 
     def extra_repr(self) -> str:
@@ -332,13 +450,18 @@ class GELU(Module):
 
 
 class GLU(Module):
-    """The first half of the input times the sigmoid of the second"""
+    """The first half of the input along `dim`, times the sigmoid of the second half.
+
+    >>> import ndgrad
+    >>> ndgrad.nn.GLU()(ndgrad.tensor([4.0, 6.0, 0.0, 0.0]))
+    tensor([2., 3.])
+    """
 
     def __init__(self, dim: int = -1) -> None:
         super().__init__()
         self.dim = dim
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         return F.glu(input, self.dim)
 
     def extra_repr(self) -> str:
@@ -360,30 +483,50 @@ class _Along(Module):
 
 
 class Softmax(_Along):
-    """exp(x) over its sum along `dim`"""
+    """exp(x), scaled to sum to one along `dim`.
 
-    def forward(self, input: Any) -> Any:
+    >>> import ndgrad
+    >>> ndgrad.nn.Softmax(dim=0)(ndgrad.tensor([0.0, 1.0]))
+    tensor([0.2689, 0.7311])
+    """
+
+    def forward(self, input: Tensor) -> Tensor:
         return F.softmax(input, self.dim, _stacklevel=5)
 
 
 class LogSoftmax(_Along):
-    """log(softmax(x))"""
+    """log(softmax(x)), without overflow.
 
-    def forward(self, input: Any) -> Any:
+    >>> import ndgrad
+    >>> ndgrad.nn.LogSoftmax(dim=0)(ndgrad.tensor([0.0, 1.0]))
+    tensor([-1.3133, -0.3133])
+    """
+
+    def forward(self, input: Tensor) -> Tensor:
         return F.log_softmax(input, self.dim, _stacklevel=5)
 
 
 class Softmin(_Along):
-    """softmax(-x)"""
+    """softmax(-x).
 
-    def forward(self, input: Any) -> Any:
+    >>> import ndgrad
+    >>> ndgrad.nn.Softmin(dim=0)(ndgrad.tensor([0.0, 1.0]))
+    tensor([0.7311, 0.2689])
+    """
+
+    def forward(self, input: Tensor) -> Tensor:
         return F.softmin(input, self.dim, _stacklevel=5)
 
 
 class Softmax2d(Module):
-    """Softmax over the channels of an image, at every place"""
+    """Softmax over the channels of images, at every pixel.
 
-    def forward(self, input: Any) -> Any:
+    >>> import ndgrad
+    >>> ndgrad.nn.Softmax2d()(ndgrad.tensor([[[0.0]], [[0.0]]])).flatten()
+    tensor([0.5000, 0.5000])
+    """
+
+    def forward(self, input: Tensor) -> Tensor:
         if input.dim() not in (3, 4):
             raise ValueError(f"Softmax2d: expected input to be 3D or 4D, got {input.dim()}D (shape {tuple(input.shape)}) instead.")
         return F.softmax(input, -3, _stacklevel=5)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from ndgrad.api.creation import ones, zeros
 from ndgrad.api.data import tensor
@@ -10,6 +10,10 @@ from ndgrad.dtypes import int64
 from ndgrad.nn import functional as F
 from ndgrad.nn import init
 from ndgrad.nn.modules.module import Module, new_parameter
+
+if TYPE_CHECKING:
+    from ndgrad._typing import Device, Dtype, Tensor
+    from ndgrad.nn.parameter import Parameter
 
 __all__ = ["BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "InstanceNorm1d", "InstanceNorm2d", "InstanceNorm3d"]
 
@@ -23,11 +27,12 @@ class _NormBase(Module):
     _dims: ClassVar[tuple[int, ...]]
     num_features: int
     momentum: float | None
-    running_mean: Any
-    running_var: Any
-    num_batches_tracked: Any
-    weight: Any
-    bias: Any
+    # None without track_running_stats, affine and bias
+    running_mean: Tensor
+    running_var: Tensor
+    num_batches_tracked: Tensor
+    weight: Parameter
+    bias: Parameter
 
     def __init__(
         self,
@@ -36,8 +41,8 @@ class _NormBase(Module):
         momentum: float | None = 0.1,
         affine: bool = True,
         track_running_stats: bool = True,
-        device: Any = None,
-        dtype: Any = None,
+        device: Device = None,
+        dtype: Dtype = None,
         *,
         bias: bool = True,
     ) -> None:
@@ -50,7 +55,7 @@ class _NormBase(Module):
         self._make_tensors(bias, device, dtype)
         self.reset_parameters()
 
-    def _make_tensors(self, bias: bool, device: Any, dtype: Any) -> None:
+    def _make_tensors(self, bias: bool, device: Device, dtype: Dtype) -> None:
         for name, wanted in (("weight", self.affine), ("bias", self.affine and bias)):
             self.register_parameter(name, new_parameter(self.num_features, device=device, dtype=dtype) if wanted else None)
         tracked = self.track_running_stats
@@ -73,7 +78,7 @@ class _NormBase(Module):
         if self.bias is not None:
             init.zeros_(self.bias)
 
-    def _check_input_dim(self, input: Any) -> None:
+    def _check_input_dim(self, input: Tensor) -> None:
         if input.dim() not in self._dims:
             expected = " or ".join(f"{n}D" for n in self._dims)
             raise ValueError(
@@ -99,7 +104,7 @@ class _NormBase(Module):
 
 
 class _BatchNorm(_NormBase):
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         self._check_input_dim(input)
         counts = self.training and self.track_running_stats and self.num_batches_tracked is not None
         momentum = 0.0 if self.momentum is None else self.momentum
@@ -116,26 +121,40 @@ class _BatchNorm(_NormBase):
 
 
 class BatchNorm1d(_BatchNorm):
-    """Batch normalisation of (batch, channels) or (batch, channels, length).
+    """Mean 0 and variance 1 in each channel of (N, C) or (N, C, L), over the batch; then scale and shift.
+
+    Training keeps running statistics, which evaluation uses in place of the batch's.
 
     >>> import ndgrad
     >>> norm = ndgrad.nn.BatchNorm1d(2, affine=False, eps=0.0)
     >>> norm(ndgrad.tensor([[1.0, 0.0], [3.0, 4.0]]))
     tensor([[-1., -1.],
             [ 1.,  1.]])
+    >>> norm.running_mean
+    tensor([0.2000, 0.2000])
     """
 
     _dims = (2, 3)
 
 
 class BatchNorm2d(_BatchNorm):
-    """Batch normalisation of (batch, channels, height, width)."""
+    """Batch normalisation of (N, C, H, W): see `BatchNorm1d`.
+
+    >>> import ndgrad
+    >>> ndgrad.nn.BatchNorm2d(3)(ndgrad.ones(2, 3, 4, 4)).shape
+    ndgrad.Size([2, 3, 4, 4])
+    """
 
     _dims = (4,)
 
 
 class BatchNorm3d(_BatchNorm):
-    """Batch normalisation of (batch, channels, depth, height, width)."""
+    """Batch normalisation of (N, C, D, H, W): see `BatchNorm1d`.
+
+    >>> import ndgrad
+    >>> ndgrad.nn.BatchNorm3d(3)(ndgrad.ones(2, 3, 4, 4, 4)).shape
+    ndgrad.Size([2, 3, 4, 4, 4])
+    """
 
     _dims = (5,)
 
@@ -151,14 +170,14 @@ class _InstanceNorm(_NormBase):
         momentum: float = 0.1,
         affine: bool = False,
         track_running_stats: bool = False,
-        device: Any = None,
-        dtype: Any = None,
+        device: Device = None,
+        dtype: Dtype = None,
         *,
         bias: bool = True,
     ) -> None:
         super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias)
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         self._check_input_dim(input)
         batched = input.dim() == self._dims[-1]
         channels = input.shape[1 if batched else 0]
@@ -188,18 +207,34 @@ class _InstanceNorm(_NormBase):
 
 
 class InstanceNorm1d(_InstanceNorm):
-    """Normalisation of every channel of every sample of (batch, channels, length)."""
+    """Mean 0 and variance 1 in each channel of each sample of (N, C, L) or (C, L).
+
+    >>> import ndgrad
+    >>> ndgrad.nn.InstanceNorm1d(2, eps=0.0)(ndgrad.tensor([[[1.0, 3.0], [10.0, 30.0]]]))
+    tensor([[[-1.,  1.],
+             [-1.,  1.]]])
+    """
 
     _dims = (2, 3)
 
 
 class InstanceNorm2d(_InstanceNorm):
-    """Normalisation of every channel of every sample of (batch, channels, height, width)."""
+    """Mean 0 and variance 1 in each channel of each sample of (N, C, H, W) or (C, H, W).
+
+    >>> import ndgrad
+    >>> ndgrad.nn.InstanceNorm2d(3)(ndgrad.ones(2, 3, 4, 4)).shape
+    ndgrad.Size([2, 3, 4, 4])
+    """
 
     _dims = (3, 4)
 
 
 class InstanceNorm3d(_InstanceNorm):
-    """Normalisation of every channel of every sample of (batch, channels, depth, height, width)."""
+    """Mean 0 and variance 1 in each channel of each sample of (N, C, D, H, W) or (C, D, H, W).
+
+    >>> import ndgrad
+    >>> ndgrad.nn.InstanceNorm3d(3)(ndgrad.ones(2, 3, 4, 4, 4)).shape
+    ndgrad.Size([2, 3, 4, 4, 4])
+    """
 
     _dims = (4, 5)

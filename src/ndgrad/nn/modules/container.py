@@ -5,14 +5,23 @@ from __future__ import annotations
 import itertools
 import operator
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, Self
+from collections.abc import Callable, ItemsView, Iterable, Iterator, KeysView, Mapping, ValuesView
+from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeAlias, TypeVar, overload
 
 from ndgrad.autograd.variable import Variable
 from ndgrad.nn.modules.module import Module, indented
 from ndgrad.nn.parameter import Parameter, is_lazy
 
+if TYPE_CHECKING:
+    from ndgrad._typing import Tensor
+
+    Modules: TypeAlias = "Mapping[str, Module] | ModuleDict | Iterable[tuple[str, Module]]"
+    Parameters: TypeAlias = "Mapping[str, Any] | ParameterDict | Iterable[tuple[str, Any]]"
+
 __all__ = ["Container", "ModuleDict", "ModuleList", "ParameterDict", "ParameterList", "Sequential"]
+
+
+V = TypeVar("V")
 
 
 def _place(length: int, index: Any) -> int:
@@ -23,16 +32,21 @@ def _place(length: int, index: Any) -> int:
     return place % length
 
 
-def _iterable(owner: Any, what: str, values: Any) -> Any:
+def _iterable(owner: Module, what: str, values: Iterable[V]) -> Iterable[V]:
     if not isinstance(values, Iterable) or isinstance(values, Variable):
         raise TypeError(f"{type(owner).__name__}.{what} should be called with an iterable, but got {type(values).__name__}.")
     return values
 
 
 class Container(Module):
-    """torch's old base of containers."""
+    """torch's old base of containers: modules by keyword.
 
-    def __init__(self, **kwargs: Any) -> None:
+    >>> import ndgrad
+    >>> ndgrad.nn.Container(first=ndgrad.nn.ReLU()).first
+    ReLU()
+    """
+
+    def __init__(self, **kwargs: Module | None) -> None:
         super().__init__()
         for name, module in kwargs.items():
             self.add_module(name, module)
@@ -44,21 +58,26 @@ class Container(Module):
 class _Numbered(Module):
     """Modules under the names '0', '1', ..."""
 
-    def _renumber(self, modules: Iterable[Any]) -> None:
+    def _renumber(self, modules: Iterable[Module]) -> None:
         self._modules = {str(i): m for i, m in enumerate(modules)}
 
-    def __getitem__(self, index: Any) -> Any:
+    # Any: the elements are modules of the user's own classes, whose attributes are read from them.
+    @overload
+    def __getitem__(self, index: slice) -> Self: ...
+    @overload
+    def __getitem__(self, index: int) -> Any: ...
+    def __getitem__(self, index: int | slice) -> Any:
         if isinstance(index, slice):
             return self._part(list(self._modules.items())[index])
         return list(self._modules.values())[_place(len(self), index)]
 
-    def _part(self, items: list[tuple[str, Any]]) -> Any:
+    def _part(self, items: list[tuple[str, Module]]) -> Self:
         raise NotImplementedError
 
-    def __setitem__(self, index: Any, module: Any) -> None:
+    def __setitem__(self, index: int, module: Module) -> None:
         setattr(self, list(self._modules)[_place(len(self), index)], module)
 
-    def __delitem__(self, index: Any) -> None:
+    def __delitem__(self, index: int | slice) -> None:
         names = list(self._modules)
         gone = set(names[index]) if isinstance(index, slice) else {names[_place(len(self), index)]}
         self._renumber([m for name, m in self._modules.items() if name not in gone])
@@ -72,24 +91,24 @@ class _Numbered(Module):
     def __dir__(self) -> list[str]:
         return [name for name in super().__dir__() if not name.isdigit()]
 
-    def append(self, module: Any) -> Self:
+    def append(self, module: Module) -> Self:
         """Add a module at the end."""
         self.add_module(str(len(self)), module)
         return self
 
-    def insert(self, index: int, module: Any) -> Any:
+    def insert(self, index: int, module: Module) -> Any:
         """Put a module before a place."""
         modules = list(self._modules.values())
         modules.insert(index, module)
         self._renumber(modules)
 
-    def pop(self, key: Any) -> Any:
+    def pop(self, key: int) -> Any:
         """Take a module out."""
         found = self[key]
         del self[key]
         return found
 
-    def extend(self, modules: Any) -> Self:
+    def extend(self, modules: Iterable[Module]) -> Self:
         """Add modules at the end."""
         for module in list(_iterable(self, "extend", modules)):
             self.append(module)
@@ -109,6 +128,10 @@ class Sequential(_Numbered):
     )
     """
 
+    @overload
+    def __init__(self, *args: Module) -> None: ...
+    @overload
+    def __init__(self, arg: OrderedDict[str, Module], /) -> None: ...
     def __init__(self, *args: Any) -> None:
         super().__init__()
         if len(args) == 1 and isinstance(args[0], OrderedDict):
@@ -118,10 +141,10 @@ class Sequential(_Numbered):
             for number, module in enumerate(args):
                 self.add_module(str(number), module)
 
-    def _part(self, items: list[tuple[str, Any]]) -> Any:
+    def _part(self, items: list[tuple[str, Module]]) -> Self:
         return type(self)(OrderedDict(items))
 
-    def __delitem__(self, index: Any) -> None:
+    def __delitem__(self, index: int | slice) -> None:
         named = any(name != str(i) for i, name in enumerate(self._modules))
         if not named:
             super().__delitem__(index)
@@ -130,19 +153,19 @@ class Sequential(_Numbered):
         for name in names[index] if isinstance(index, slice) else [names[_place(len(self), index)]]:
             delattr(self, name)
 
-    def __add__(self, other: Any) -> Any:
+    def __add__(self, other: Sequential) -> Sequential:
         if not isinstance(other, Sequential):
             raise ValueError(f"add operator supports only objects of Sequential class, but {type(other)} is given.")
         return Sequential(*self, *other)
 
-    def __iadd__(self, other: Any) -> Self:
+    def __iadd__(self, other: Sequential) -> Self:
         if not isinstance(other, Sequential):
             raise ValueError(f"add operator supports only objects of Sequential class, but {type(other)} is given.")
         for module in list(other):
             self.append(module)
         return self
 
-    def __mul__(self, other: int) -> Any:
+    def __mul__(self, other: int) -> Sequential:
         return Sequential(*(list(self) * self._times(other)))
 
     __rmul__ = __mul__
@@ -159,7 +182,7 @@ class Sequential(_Numbered):
             raise ValueError(f"Non-positive multiplication factor {other} for {type(self).__name__}. It must be 1 or more.")
         return other
 
-    def insert(self, index: int, module: Any) -> Self:
+    def insert(self, index: int, module: Module) -> Self:
         """Put a module before a place."""
         if not isinstance(module, Module):
             raise AssertionError(f"module should be of type: {Module}, and is {type(module)}.")
@@ -168,27 +191,34 @@ class Sequential(_Numbered):
         super().insert(index, module)
         return self
 
-    def forward(self, input: Any) -> Any:
+    # The result of the last module, which nearly always is a tensor.
+    def forward(self, input: Any) -> Tensor:
         for module in self:
             input = module(input)
         return input
 
 
 class ModuleList(_Numbered):
-    """A list of modules."""
+    """A list of modules, whose parameters are the owner's.
 
-    def __init__(self, modules: Any = None) -> None:
+    >>> import ndgrad
+    >>> layers = ndgrad.nn.ModuleList([ndgrad.nn.Linear(2, 2) for _ in range(3)])
+    >>> len(layers), len(list(layers.parameters()))
+    (3, 6)
+    """
+
+    def __init__(self, modules: Iterable[Module] | None = None) -> None:
         super().__init__()
         if modules is not None:
             self.extend(modules)
 
-    def _part(self, items: list[tuple[str, Any]]) -> Any:
+    def _part(self, items: list[tuple[str, Module]]) -> Self:
         return type(self)([module for _, module in items])
 
-    def __iadd__(self, modules: Any) -> Self:
+    def __iadd__(self, modules: Iterable[Module]) -> Self:
         return self.extend(modules)
 
-    def __add__(self, other: Any) -> Any:
+    def __add__(self, other: Iterable[Module]) -> ModuleList:
         combined = ModuleList()
         for number, module in enumerate(itertools.chain(self, other)):
             combined.add_module(str(number), module)
@@ -215,9 +245,15 @@ class ModuleList(_Numbered):
 
 
 class ModuleDict(Module):
-    """A dictionary of modules."""
+    """A dictionary of modules, whose parameters are the owner's.
 
-    def __init__(self, modules: Any = None) -> None:
+    >>> import ndgrad
+    >>> heads = ndgrad.nn.ModuleDict({"mean": ndgrad.nn.Linear(2, 1)})
+    >>> heads["mean"](ndgrad.ones(3, 2)).shape
+    ndgrad.Size([3, 1])
+    """
+
+    def __init__(self, modules: Modules | None = None) -> None:
         super().__init__()
         if modules is not None:
             self.update(modules)
@@ -225,7 +261,7 @@ class ModuleDict(Module):
     def __getitem__(self, key: str) -> Any:
         return self._modules[key]
 
-    def __setitem__(self, key: str, module: Any) -> None:
+    def __setitem__(self, key: str, module: Module) -> None:
         self.add_module(key, module)
 
     def __delitem__(self, key: str) -> None:
@@ -248,25 +284,25 @@ class ModuleDict(Module):
         """Take a module out."""
         return self._modules.pop(key)
 
-    def keys(self) -> Any:
+    def keys(self) -> KeysView[str]:
         """The names."""
         return self._modules.keys()
 
-    def items(self) -> Any:
+    def items(self) -> ItemsView[str, Any]:
         """Pairs of name and module."""
         return self._modules.items()
 
-    def values(self) -> Any:
+    def values(self) -> ValuesView[Any]:
         """The modules."""
         return self._modules.values()
 
-    def update(self, modules: Any) -> None:
+    def update(self, modules: Modules) -> None:
         """Add those of a mapping, or of pairs of name and module."""
         for key, module in _pairs(self, modules, ModuleDict):
             self[key] = module
 
 
-def _pairs(owner: Any, given: Any, own_class: type[Any]) -> list[tuple[Any, Any]]:
+def _pairs(owner: Module, given: Any, own_class: type[ModuleDict | ParameterDict]) -> list[tuple[str, Any]]:
     """What `update` was given, as pairs."""
     if isinstance(given, (own_class, Mapping)):
         return list(given.items())
@@ -287,7 +323,8 @@ def _pairs(owner: Any, given: Any, own_class: type[Any]) -> list[tuple[Any, Any]
 
 def _as_parameter(value: Any) -> Any:
     """Tensors become parameters; everything else is kept as it is."""
-    return Parameter(value) if isinstance(value, Variable) and not isinstance(value, Parameter) else value
+    is_tensor = isinstance(value, Variable) and not isinstance(value, Parameter)
+    return Parameter(value) if is_tensor else value
 
 
 def _entry_text(value: Any, dtype_text: Callable[[Any], str]) -> str:
@@ -301,15 +338,25 @@ def _entry_text(value: Any, dtype_text: Callable[[Any], str]) -> str:
 
 
 class ParameterList(Module):
-    """A list of parameters; tensors that are put in become parameters."""
+    """A list of parameters; tensors that are put in become parameters.
 
-    def __init__(self, values: Any = None) -> None:
+    >>> import ndgrad
+    >>> weights = ndgrad.nn.ParameterList([ndgrad.ones(2), ndgrad.ones(3)])
+    >>> [len(w) for w in weights], weights[0].requires_grad
+    ([2, 3], True)
+    """
+
+    def __init__(self, values: Iterable[Any] | None = None) -> None:
         super().__init__()
         self._size = 0
         if values is not None:
             self.extend(values)
 
-    def __getitem__(self, index: Any) -> Any:
+    @overload
+    def __getitem__(self, index: slice) -> Self: ...
+    @overload
+    def __getitem__(self, index: int) -> Any: ...
+    def __getitem__(self, index: int | slice) -> Any:
         if isinstance(index, slice):
             out = type(self)()
             for number in range(*index.indices(len(self))):
@@ -317,7 +364,7 @@ class ParameterList(Module):
             return out
         return getattr(self, str(_place(len(self), index)))
 
-    def __setitem__(self, index: Any, value: Any) -> None:
+    def __setitem__(self, index: int, value: Any) -> None:
         setattr(self, str(_place(len(self), index)), _as_parameter(value))
 
     def __len__(self) -> int:
@@ -326,7 +373,7 @@ class ParameterList(Module):
     def __iter__(self) -> Iterator[Any]:
         return iter(self[i] for i in range(len(self)))
 
-    def __iadd__(self, values: Any) -> Self:
+    def __iadd__(self, values: Iterable[Any]) -> Self:
         return self.extend(values)
 
     def __dir__(self) -> list[str]:
@@ -338,7 +385,7 @@ class ParameterList(Module):
         self[len(self) - 1] = value
         return self
 
-    def extend(self, values: Any) -> Self:
+    def extend(self, values: Iterable[Any]) -> Self:
         """Add values at the end."""
         for value in list(_iterable(self, "extend", values)):
             self.append(value)
@@ -347,14 +394,20 @@ class ParameterList(Module):
     def extra_repr(self) -> str:
         return "\n".join(f"  ({i}): {_entry_text(value, lambda t: str(t.dtype))}" for i, value in enumerate(self))
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: Any, **kwargs: Any) -> NoReturn:
         raise RuntimeError("ParameterList should not be called. Use its parameters in the forward of a module.")
 
 
 class ParameterDict(Module):
-    """A dictionary of parameters; tensors that are put in become parameters."""
+    """A dictionary of parameters; tensors that are put in become parameters.
 
-    def __init__(self, parameters: Any = None) -> None:
+    >>> import ndgrad
+    >>> weights = ndgrad.nn.ParameterDict({"scale": ndgrad.ones(2)})
+    >>> weights["scale"].requires_grad
+    True
+    """
+
+    def __init__(self, parameters: Parameters | None = None) -> None:
         super().__init__()
         self._keys: dict[str, None] = {}
         if parameters is not None:
@@ -427,19 +480,19 @@ class ParameterDict(Module):
         """A dictionary with one value under several keys."""
         return ParameterDict((key, default) for key in keys)
 
-    def keys(self) -> Any:
+    def keys(self) -> KeysView[str]:
         """The keys."""
         return self._keys.keys()
 
-    def items(self) -> Any:
+    def items(self) -> Iterator[tuple[str, Any]]:
         """Pairs of key and value."""
         return ((key, self[key]) for key in self._keys)
 
-    def values(self) -> Any:
+    def values(self) -> Iterator[Any]:
         """The values."""
         return (self[key] for key in self._keys)
 
-    def update(self, parameters: Any) -> None:
+    def update(self, parameters: Parameters) -> None:
         """Add those of a mapping, or of pairs of key and value."""
         pairs = _pairs(self, parameters, ParameterDict)
         # torch does not trust the order of a plain dict, and the order of parameters is what optimizers go by
@@ -447,7 +500,7 @@ class ParameterDict(Module):
         for key, value in pairs if ordered else sorted(pairs, key=lambda pair: pair[0]):
             self[key] = value
 
-    def __or__(self, other: Any) -> ParameterDict:
+    def __or__(self, other: Parameters) -> ParameterDict:
         out = self.copy()
         out.update(other)
         return out
@@ -457,12 +510,12 @@ class ParameterDict(Module):
         out.update(self)
         return out  # of the other's own kind
 
-    def __ior__(self, other: Any) -> Self:
+    def __ior__(self, other: Parameters) -> Self:
         self.update(other)
         return self
 
     def extra_repr(self) -> str:
         return "\n".join(f"  ({key}): {_entry_text(value, lambda t: str(t.type()))}" for key, value in self.items())
 
-    def __call__(self, input: Any) -> Any:
+    def __call__(self, input: Any) -> NoReturn:
         raise RuntimeError("ParameterDict should not be called. Use its parameters in the forward of a module.")

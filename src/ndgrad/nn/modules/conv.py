@@ -3,45 +3,49 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Any, ClassVar
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from ndgrad.nn import functional as F
 from ndgrad.nn import init
 from ndgrad.nn.modules.module import Module, new_parameter
+
+if TYPE_CHECKING:
+    from ndgrad._typing import Device, Dtype, Shape, Tensor
+    from ndgrad.nn.parameter import Parameter
 
 __all__ = ["Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d"]
 
 _PADDING_MODES = ("zeros", "reflect", "replicate", "circular")
 
 
-def repeated(value: Any, axes: int) -> tuple[Any, ...]:
+def repeated(value: Shape, axes: int) -> tuple[int, ...]:
     """A setting as one value per axis."""
-    return tuple(value) if isinstance(value, (tuple, list)) else (value,) * axes
+    return tuple(value) if isinstance(value, Sequence) else (value,) * axes
 
 
 class _ConvNd(Module):
     """What convolutions and their transposes share."""
 
     _axes: ClassVar[int]
-    _function: ClassVar[Callable[..., Any]]
+    _function: ClassVar[Callable[..., Tensor]]
     _transposed: ClassVar[bool] = False
-    weight: Any
-    bias: Any
+    weight: Parameter
+    bias: Parameter  # None with bias=False
 
     def _set_up(
         self,
         channels: tuple[int, int],
-        kernel_size: Any,
-        stride: Any,
-        padding: Any,
-        dilation: Any,
-        output_padding: Any,
+        kernel_size: Shape,
+        stride: Shape,
+        padding: Shape | str,
+        dilation: Shape,
+        output_padding: Shape,
         groups: int,
         bias: bool,
         padding_mode: str,
-        device: Any,
-        dtype: Any,
+        device: Device,
+        dtype: Dtype,
     ) -> None:
         super().__init__()
         in_channels, out_channels = channels
@@ -60,7 +64,7 @@ class _ConvNd(Module):
         self.in_channels, self.out_channels = in_channels, out_channels
         self.kernel_size = repeated(kernel_size, self._axes)
         self.stride = repeated(stride, self._axes)
-        self.padding = padding if isinstance(padding, str) else repeated(padding, self._axes)
+        self.padding: Any = padding if isinstance(padding, str) else repeated(padding, self._axes)
         self.dilation = repeated(dilation, self._axes)
         self.transposed = self._transposed
         self.output_padding = repeated(output_padding, self._axes)
@@ -84,7 +88,7 @@ class _ConvNd(Module):
         first, second = (self.in_channels, self.out_channels) if self._transposed else (self.out_channels, self.in_channels)
         return (first, second // self.groups, *self.kernel_size)
 
-    def _make_weights(self, bias: bool, device: Any, dtype: Any) -> None:
+    def _make_weights(self, bias: bool, device: Device, dtype: Dtype) -> None:
         self.weight = new_parameter(*self._weight_shape(), device=device, dtype=dtype)
         if bias:
             self.bias = new_parameter(self.out_channels, device=device, dtype=dtype)
@@ -123,49 +127,59 @@ class _Conv(_ConvNd):
         self,
         in_channels: int,
         out_channels: int,
-        kernel_size: Any,
-        stride: Any = 1,
-        padding: Any = 0,
-        dilation: Any = 1,
+        kernel_size: Shape,
+        stride: Shape = 1,
+        padding: Shape | str = 0,
+        dilation: Shape = 1,
         groups: int = 1,
         bias: bool = True,
         padding_mode: str = "zeros",
-        device: Any = None,
-        dtype: Any = None,
+        device: Device = None,
+        dtype: Dtype = None,
     ) -> None:
         channels = (in_channels, out_channels)
         self._set_up(channels, kernel_size, stride, padding, dilation, 0, groups, bias, padding_mode, device, dtype)
 
-    def _conv_forward(self, input: Any, weight: Any, bias: Any) -> Any:
+    def _conv_forward(self, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         function = type(self)._function
         if self.padding_mode == "zeros":
             return function(input, weight, bias, self.stride, self.padding, self.dilation, self.groups)
         padded = F.pad(input, self._reversed_padding_repeated_twice, mode=self.padding_mode)
         return function(padded, weight, bias, self.stride, 0, self.dilation, self.groups)
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         return self._conv_forward(input, self.weight, self.bias)
 
 
 class Conv1d(_Conv):
-    """Convolution of (batch, channels, length)."""
+    """Cross-correlation of (N, C, L) or (C, L) with a learned kernel, plus a bias per output channel.
+
+    >>> import ndgrad
+    >>> ndgrad.nn.Conv1d(3, 8, kernel_size=3, padding=1)(ndgrad.zeros(2, 3, 4)).shape
+    ndgrad.Size([2, 8, 4])
+    """
 
     _axes, _function = 1, staticmethod(F.conv1d)
 
 
 class Conv2d(_Conv):
-    """Convolution of (batch, channels, height, width).
+    """Cross-correlation of (N, C, H, W) or (C, H, W) with a learned kernel, plus a bias per output channel.
 
     >>> import ndgrad
-    >>> ndgrad.nn.Conv2d(3, 8, 3, padding=1)(ndgrad.zeros(2, 3, 10, 10)).shape
-    ndgrad.Size([2, 8, 10, 10])
+    >>> ndgrad.nn.Conv2d(3, 8, kernel_size=3, padding=1)(ndgrad.zeros(2, 3, 4, 4)).shape
+    ndgrad.Size([2, 8, 4, 4])
     """
 
     _axes, _function = 2, staticmethod(F.conv2d)
 
 
 class Conv3d(_Conv):
-    """Convolution of (batch, channels, depth, height, width)."""
+    """Cross-correlation of (N, C, D, H, W) or (C, D, H, W) with a learned kernel, plus a bias per output channel.
+
+    >>> import ndgrad
+    >>> ndgrad.nn.Conv3d(3, 8, kernel_size=3, padding=1)(ndgrad.zeros(2, 3, 4, 4, 4)).shape
+    ndgrad.Size([2, 8, 4, 4, 4])
+    """
 
     _axes, _function = 3, staticmethod(F.conv3d)
 
@@ -182,23 +196,23 @@ class _ConvTranspose(_ConvNd):
         self,
         in_channels: int,
         out_channels: int,
-        kernel_size: Any,
-        stride: Any = 1,
-        padding: Any = 0,
-        output_padding: Any = 0,
+        kernel_size: Shape,
+        stride: Shape = 1,
+        padding: Shape = 0,
+        output_padding: Shape = 0,
         groups: int = 1,
         bias: bool = True,
-        dilation: Any = 1,
+        dilation: Shape = 1,
         padding_mode: str = "zeros",
-        device: Any = None,
-        dtype: Any = None,
+        device: Device = None,
+        dtype: Dtype = None,
     ) -> None:
         if padding_mode != "zeros":
             raise ValueError(f'Only "zeros" padding mode is supported for {type(self).__name__}, and {padding_mode!r} was given.')
         channels = (in_channels, out_channels)
         self._set_up(channels, kernel_size, stride, padding, dilation, output_padding, groups, bias, padding_mode, device, dtype)
 
-    def _output_padding(self, input: Any, output_size: Any) -> tuple[int, ...]:
+    def _output_padding(self, input: Tensor, output_size: Sequence[int] | None) -> tuple[int, ...]:
         """The padding of the output that gives it the size asked for: several sizes are convolved to the same one."""
         if output_size is None:
             return self.output_padding
@@ -223,25 +237,40 @@ class _ConvTranspose(_ConvNd):
             )
         return tuple(n - low for n, low in zip(wanted, least, strict=True))
 
-    def forward(self, input: Any, output_size: Any = None) -> Any:
+    def forward(self, input: Tensor, output_size: Sequence[int] | None = None) -> Tensor:
         padding = self._output_padding(input, output_size)
         function = type(self)._function
         return function(input, self.weight, self.bias, self.stride, self.padding, padding, self.groups, self.dilation)
 
 
 class ConvTranspose1d(_ConvTranspose):
-    """Transposed convolution of (batch, channels, length)."""
+    """The adjoint of Conv1d in its input, (N, C, L) or (C, L): learned upsampling.
+
+    >>> import ndgrad
+    >>> ndgrad.nn.ConvTranspose1d(8, 3, kernel_size=2, stride=2)(ndgrad.zeros(2, 8, 4)).shape
+    ndgrad.Size([2, 3, 8])
+    """
 
     _axes, _function = 1, staticmethod(F.conv_transpose1d)
 
 
 class ConvTranspose2d(_ConvTranspose):
-    """Transposed convolution of (batch, channels, height, width)."""
+    """The adjoint of Conv2d in its input, (N, C, H, W) or (C, H, W): learned upsampling.
+
+    >>> import ndgrad
+    >>> ndgrad.nn.ConvTranspose2d(8, 3, kernel_size=2, stride=2)(ndgrad.zeros(2, 8, 4, 4)).shape
+    ndgrad.Size([2, 3, 8, 8])
+    """
 
     _axes, _function = 2, staticmethod(F.conv_transpose2d)
 
 
 class ConvTranspose3d(_ConvTranspose):
-    """Transposed convolution of (batch, channels, depth, height, width)."""
+    """The adjoint of Conv3d in its input, (N, C, D, H, W) or (C, D, H, W): learned upsampling.
+
+    >>> import ndgrad
+    >>> ndgrad.nn.ConvTranspose3d(8, 3, kernel_size=2, stride=2)(ndgrad.zeros(2, 8, 4, 4, 4)).shape
+    ndgrad.Size([2, 3, 8, 8, 8])
+    """
 
     _axes, _function = 3, staticmethod(F.conv_transpose3d)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ndgrad.nn import functional as F
 from ndgrad.nn.modules.module import Module
+
+if TYPE_CHECKING:
+    from ndgrad._typing import Tensor
 
 __all__ = ["AlphaDropout", "Dropout", "Dropout1d", "Dropout2d", "Dropout3d", "FeatureAlphaDropout"]
 
@@ -23,42 +26,72 @@ class _DropoutNd(Module):
 
 
 class Dropout(_DropoutNd):
-    """Sets each element to zero with probability p and scales the rest by 1 / (1 - p), while training."""
+    """Each element zero with probability `p` and divided by 1 - p otherwise, in training; the input in evaluation.
 
-    def forward(self, input: Any) -> Any:
+    >>> import ndgrad
+    >>> ndgrad.nn.Dropout(0.5).eval()(ndgrad.ones(3))
+    tensor([1., 1., 1.])
+    """
+
+    def forward(self, input: Tensor) -> Tensor:
         return F.dropout(input, self.p, self.training, self.inplace)
 
 
 class Dropout1d(_DropoutNd):
-    """Drops whole channels of (batch, channels, length)."""
+    """Whole channels of (N, C, L) or (C, L) zero with probability `p`, in training.
 
-    def forward(self, input: Any) -> Any:
+    >>> import ndgrad
+    >>> ndgrad.nn.Dropout1d(0.5)(ndgrad.ones(2, 3, 4)).shape
+    ndgrad.Size([2, 3, 4])
+    """
+
+    def forward(self, input: Tensor) -> Tensor:
         return F.dropout1d(input, self.p, self.training, self.inplace)
 
 
 class Dropout2d(_DropoutNd):
-    """Drops whole channels of (batch, channels, height, width)."""
+    """Whole channels of (N, C, H, W) zero with probability `p`, in training.
 
-    def forward(self, input: Any) -> Any:
+    >>> import ndgrad
+    >>> ndgrad.nn.Dropout2d(0.5)(ndgrad.ones(2, 3, 4, 4)).shape
+    ndgrad.Size([2, 3, 4, 4])
+    """
+
+    def forward(self, input: Tensor) -> Tensor:
         return F.dropout2d(input, self.p, self.training, self.inplace)
 
 
 class Dropout3d(_DropoutNd):
-    """Drops whole channels of (batch, channels, depth, height, width)."""
+    """Whole channels of (N, C, D, H, W) or (C, D, H, W) zero with probability `p`, in training.
 
-    def forward(self, input: Any) -> Any:
+    >>> import ndgrad
+    >>> ndgrad.nn.Dropout3d(0.5)(ndgrad.ones(2, 3, 4, 4, 4)).shape
+    ndgrad.Size([2, 3, 4, 4, 4])
+    """
+
+    def forward(self, input: Tensor) -> Tensor:
         return F.dropout3d(input, self.p, self.training, self.inplace)
 
 
 class AlphaDropout(_DropoutNd):
-    """Dropout for SELU networks: keeps mean and variance."""
+    """Dropout that keeps the mean and variance of SELU's outputs.
 
-    def forward(self, input: Any) -> Any:
+    >>> import ndgrad
+    >>> ndgrad.nn.AlphaDropout(0.5)(ndgrad.ones(2, 3)).shape
+    ndgrad.Size([2, 3])
+    """
+
+    def forward(self, input: Tensor) -> Tensor:
         return F.alpha_dropout(input, self.p, self.training)
 
 
 class FeatureAlphaDropout(_DropoutNd):
-    """AlphaDropout of whole channels."""
+    """AlphaDropout of whole channels.
 
-    def forward(self, input: Any) -> Any:
+    >>> import ndgrad
+    >>> ndgrad.nn.FeatureAlphaDropout(0.5)(ndgrad.ones(2, 3, 4)).shape
+    ndgrad.Size([2, 3, 4])
+    """
+
+    def forward(self, input: Tensor) -> Tensor:
         return F.feature_alpha_dropout(input, self.p, self.training)

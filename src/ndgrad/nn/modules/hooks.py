@@ -12,14 +12,30 @@ from __future__ import annotations
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar
 
 from ndgrad.autograd.function import Function
 from ndgrad.autograd.hooks import RemovableHandle
 from ndgrad.autograd.modes import thread
 from ndgrad.autograd.variable import Variable, requires_grad
 
-Hooks = OrderedDict[int, Callable[..., Any]]
+if TYPE_CHECKING:
+    from ndgrad.autograd.node import Node
+    from ndgrad.nn.modules.module import Module
+
+Hook = Callable[..., Any]
+Hooks = OrderedDict[int, Hook]
+Gradients = tuple[Any, ...]  # tensors or None
+P = ParamSpec("P")
+R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
+
+
+class HasForward(Protocol[P, R_co]):
+    """What calling a module needs to know of it: a call takes and returns what `forward` does, for type checkers too."""
+
+    @property
+    def forward(self) -> Callable[P, R_co]: ...
 
 
 class _HooksOfAllModules:
@@ -44,32 +60,64 @@ of_all = _HooksOfAllModules()
 # ----- registering for all modules ---------------------------------------------------------------------------------------
 
 
-def register_module_forward_pre_hook(hook: Callable[..., Any]) -> RemovableHandle:
-    """Call `hook(module, args)` before every module's forward; what it returns, if not None, replaces the arguments."""
+def register_module_forward_pre_hook(hook: Hook) -> RemovableHandle:
+    """Call `hook(module, args)` before every module's forward; what it returns, if not None, replaces the arguments.
+
+    >>> import ndgrad
+    >>> from ndgrad.nn.modules.module import register_module_forward_pre_hook
+    >>> with register_module_forward_pre_hook(lambda module, args: print(type(module).__name__)):
+    ...     _ = ndgrad.nn.ReLU()(ndgrad.ones(1))
+    ReLU
+    """
     return RemovableHandle(of_all.forward_pre, hook)
 
 
-def register_module_forward_hook(hook: Callable[..., Any], *, with_kwargs: bool = False, always_call: bool = False) -> RemovableHandle:
-    """Call `hook(module, args, output)` after every module's forward; what it returns, if not None, replaces the output."""
-    flags = _flags(of_all.forward_with_kwargs, with_kwargs, of_all.forward_always, always_call)
+def register_module_forward_hook(hook: Hook, *, with_kwargs: bool = False, always_call: bool = False) -> RemovableHandle:
+    """Call `hook(module, args, output)` after every module's forward; what it returns, if not None, replaces the output.
+
+    >>> import ndgrad
+    >>> from ndgrad.nn.modules.module import register_module_forward_hook
+    >>> with register_module_forward_hook(lambda module, args, output: output * 10):
+    ...     ndgrad.nn.ReLU()(ndgrad.ones(1))
+    tensor([10.])
+    """
+    flags = _flags((of_all.forward_with_kwargs, with_kwargs), (of_all.forward_always, always_call))
     return _registered(of_all.forward, hook, False, *flags)
 
 
-def register_module_full_backward_pre_hook(hook: Callable[..., Any]) -> RemovableHandle:
-    """Call `hook(module, grad_output)` when a gradient reaches any module; what it returns, if not None, replaces it."""
+def register_module_full_backward_pre_hook(hook: Hook) -> RemovableHandle:
+    """Call `hook(module, grad_output)` when a gradient reaches any module; what it returns, if not None, replaces it.
+
+    >>> import ndgrad
+    >>> from ndgrad.nn.modules.module import register_module_full_backward_pre_hook
+    >>> with register_module_full_backward_pre_hook(lambda module, grad_output: print(grad_output)):
+    ...     ndgrad.nn.ReLU()(ndgrad.ones(1, requires_grad=True)).backward()
+    (tensor([1.]),)
+    """
     return RemovableHandle(of_all.backward_pre, hook)
 
 
-def register_module_full_backward_hook(hook: Callable[..., Any]) -> RemovableHandle:
-    """Call `hook(module, grad_input, grad_output)` when the gradients of any module's inputs are known."""
-    _no_mixture(of_all.backward_is_full, True, "module hook")
+def register_module_full_backward_hook(hook: Hook) -> RemovableHandle:
+    """Call `hook(module, grad_input, grad_output)` when the gradients of any module's inputs are known.
+
+    >>> import ndgrad
+    >>> from ndgrad.nn.modules.module import register_module_full_backward_hook
+    >>> with register_module_full_backward_hook(lambda module, grad_input, grad_output: print(grad_input)):
+    ...     ndgrad.nn.ReLU()(ndgrad.ones(1, requires_grad=True)).backward()
+    (tensor([1.]),)
+    """
+    _no_mixture(of_all.backward_is_full if of_all.backward else None, True, "module hook")
     of_all.backward_is_full = True
     return RemovableHandle(of_all.backward, hook)
 
 
-def register_module_backward_hook(hook: Callable[..., Any]) -> RemovableHandle:
-    """The old form of `register_module_full_backward_hook`: it sees only the node that made the output."""
-    _no_mixture(of_all.backward_is_full, False, "module hook")
+def register_module_backward_hook(hook: Hook) -> RemovableHandle:
+    """The old form of `register_module_full_backward_hook`: it sees only the node that made the output.
+
+    >>> from ndgrad.nn.modules.module import register_module_backward_hook
+    >>> register_module_backward_hook(lambda module, grad_input, grad_output: None).remove()
+    """
+    _no_mixture(of_all.backward_is_full if of_all.backward else None, False, "module hook")
     of_all.backward_is_full = False
     return RemovableHandle(of_all.backward, hook)
 
@@ -82,11 +130,11 @@ def _no_mixture(before: bool | None, full: bool, what: str) -> None:
         )
 
 
-def _flags(*pairs: Any) -> list[set[int]]:
-    return [found for found, wanted in zip(pairs[::2], pairs[1::2], strict=True) if wanted]
+def _flags(*pairs: tuple[set[int], bool]) -> list[set[int]]:
+    return [found for found, wanted in pairs if wanted]
 
 
-def _registered(hooks: Hooks, hook: Callable[..., Any], prepend: bool, *flags: set[int]) -> RemovableHandle:
+def _registered(hooks: Hooks, hook: Hook, prepend: bool, *flags: set[int]) -> RemovableHandle:
     handle = RemovableHandle(hooks, hook)
     number = handle.id
     for flag in flags:
@@ -121,38 +169,56 @@ class Hooked:
             self.__dict__.setdefault(name, set())
         self.__dict__.setdefault("_is_full_backward_hook", None)
 
-    def register_forward_pre_hook(self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False) -> RemovableHandle:
+    def register_forward_pre_hook(self, hook: Hook, *, prepend: bool = False, with_kwargs: bool = False) -> RemovableHandle:
         """Call `hook(module, args)` before forward; what it returns, if not None, replaces the positional arguments.
 
         With `with_kwargs` it is `hook(module, args, kwargs)`, and returns both or None.
+
+        >>> import ndgrad
+        >>> layer = ndgrad.nn.ReLU()
+        >>> handle = layer.register_forward_pre_hook(lambda module, args: (-args[0],))
+        >>> layer(ndgrad.tensor([-1.0]))
+        tensor([1.])
         """
-        flags = _flags(self._forward_pre_hooks_with_kwargs, with_kwargs)
+        flags = _flags((self._forward_pre_hooks_with_kwargs, with_kwargs))
         return _registered(self._forward_pre_hooks, hook, prepend, *flags)
 
     def register_forward_hook(
-        self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False, always_call: bool = False
+        self, hook: Hook, *, prepend: bool = False, with_kwargs: bool = False, always_call: bool = False
     ) -> RemovableHandle:
         """Call `hook(module, args, output)` after forward; what it returns, if not None, replaces the output.
 
         With `with_kwargs` it is `hook(module, args, kwargs, output)`; with `always_call` it runs also when forward raises.
+
+        >>> import ndgrad
+        >>> layer = ndgrad.nn.ReLU()
+        >>> handle = layer.register_forward_hook(lambda module, args, output: output * 10)
+        >>> layer(ndgrad.tensor([1.0]))
+        tensor([10.])
         """
-        flags = _flags(self._forward_hooks_with_kwargs, with_kwargs, self._forward_hooks_always_called, always_call)
+        flags = _flags((self._forward_hooks_with_kwargs, with_kwargs), (self._forward_hooks_always_called, always_call))
         return _registered(self._forward_hooks, hook, prepend, *flags)
 
-    def register_full_backward_pre_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
+    def register_full_backward_pre_hook(self, hook: Hook, prepend: bool = False) -> RemovableHandle:
         """Call `hook(module, grad_output)` before the gradient enters the module; what it returns, if not None, replaces it."""
         return _registered(self._backward_pre_hooks, hook, prepend)
 
-    def register_full_backward_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
+    def register_full_backward_hook(self, hook: Hook, prepend: bool = False) -> RemovableHandle:
         """Call `hook(module, grad_input, grad_output)` when the gradients of the module's inputs are known.
 
         What it returns, if not None, replaces `grad_input` for everything that comes after.
+
+        >>> import ndgrad
+        >>> layer = ndgrad.nn.ReLU()
+        >>> handle = layer.register_full_backward_hook(lambda module, grad_input, grad_output: print(grad_input))
+        >>> layer(ndgrad.ones(1, requires_grad=True)).backward()
+        (tensor([1.]),)
         """
         _no_mixture(self._is_full_backward_hook, True, "single Module")
         self._is_full_backward_hook = True
         return _registered(self._backward_hooks, hook, prepend)
 
-    def register_backward_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+    def register_backward_hook(self, hook: Hook) -> RemovableHandle:
         """The old form of `register_full_backward_hook`: it sees only the node that made the output."""
         _no_mixture(self._is_full_backward_hook, False, "single Module")
         self._is_full_backward_hook = False
@@ -160,15 +226,19 @@ class Hooked:
 
     # ----- calling -----
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def _call_impl(self: Any, *args: Any, **kwargs: Any) -> Any:
         if not (self._backward_hooks or self._backward_pre_hooks or self._forward_hooks or self._forward_pre_hooks or of_all.any()):
-            return self.forward(*args, **kwargs)  # type: ignore[attr-defined]  # a mixin: the module has it
+            return self.forward(*args, **kwargs)
         return _call_with_hooks(self, args, kwargs)
 
-    _call_impl = __call__
+    if TYPE_CHECKING:
+
+        def __call__(self: HasForward[P, R], *args: P.args, **kwargs: P.kwargs) -> R: ...
+    else:
+        __call__ = _call_impl
 
 
-def _call_with_hooks(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _call_with_hooks(module: Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     called: set[int] = set()
     try:
         return _call(module, args, kwargs, called)
@@ -177,7 +247,7 @@ def _call_with_hooks(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any])
         raise
 
 
-def _call(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any], called: set[int]) -> Any:
+def _call(module: Module, args: tuple[Any, ...], kwargs: dict[str, Any], called: set[int]) -> Any:
     args, kwargs = _run_forward_pre_hooks(module, args, kwargs)
     full, partial = _backward_hooks(module)
     pre = [*of_all.backward_pre.values(), *module._backward_pre_hooks.values()]
@@ -201,7 +271,7 @@ def _call(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any], called: se
     return result
 
 
-def _run_forward_pre_hooks(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+def _run_forward_pre_hooks(module: Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
     with_kwargs = module._forward_pre_hooks_with_kwargs
     for number, hook in (*of_all.forward_pre.items(), *module._forward_pre_hooks.items()):
         if number not in with_kwargs:
@@ -221,8 +291,8 @@ def _run_forward_pre_hooks(module: Any, args: tuple[Any, ...], kwargs: dict[str,
     return args, kwargs
 
 
-def _run_always_called(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any], called: set[int]) -> None:
-    """After an error in forward: the hooks that asked to be called all the same. An error of theirs becomes a warning."""
+def _run_always_called(module: Module, args: tuple[Any, ...], kwargs: dict[str, Any], called: set[int]) -> None:
+    """After an error in forward: the hooks registered with always_call. An error of theirs becomes a warning."""
     for hooks, with_kwargs, always in (
         (of_all.forward, of_all.forward_with_kwargs, of_all.forward_always),
         (module._forward_hooks, module._forward_hooks_with_kwargs, module._forward_hooks_always_called),
@@ -238,16 +308,16 @@ def _run_always_called(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any
                     )
 
 
-def _backward_hooks(module: Any) -> tuple[list[Any], list[Any]]:
+def _backward_hooks(module: Module) -> tuple[list[Hook], list[Hook]]:
     """The full backward hooks and the old ones, those of all modules first."""
-    full: list[Any] = []
-    old: list[Any] = []
+    full: list[Hook] = []
+    old: list[Hook] = []
     (full if of_all.backward_is_full else old).extend(of_all.backward.values())
     (full if module._is_full_backward_hook else old).extend(module._backward_hooks.values())
     return full, old
 
 
-def _on_last_node(module: Any, result: Any, hooks: list[Any]) -> None:
+def _on_last_node(module: Module, result: Any, hooks: list[Hook]) -> None:
     """The old backward hooks: on the node that made the (first) output."""
     found = result
     while not isinstance(found, Variable):
@@ -309,11 +379,11 @@ _Passage._backward_cls.__name__ = "BackwardHookFunctionBackward"
 class _Crossing:
     """One call of a module, as backward will see it (see Note [Order of module hooks])."""
 
-    def __init__(self, module: Any, hooks: list[Any], pre_hooks: list[Any]) -> None:
+    def __init__(self, module: Module, hooks: list[Hook], pre_hooks: list[Hook]) -> None:
         self.module = module
         self.hooks = hooks
         self.pre_hooks = pre_hooks
-        self.grad_outputs: tuple[Any, ...] | None = None
+        self.grad_outputs: Gradients | None = None
         self.inputs: list[int] | None = None  # where, among the arguments, the tensors are; None if none requires grad
         self.count_inputs = 0
         self.outputs: list[int] = []
@@ -342,7 +412,7 @@ class _Crossing:
         node.register_prehook(self._entering)
         return made if isinstance(result, tuple) else made[0]
 
-    def _entering(self, grads: tuple[Any, ...]) -> Any:
+    def _entering(self, grads: Gradients) -> Gradients:
         """The gradients of the outputs have arrived."""
         whole = _spread(grads, self.outputs, self.count_outputs)
         for hook in self.pre_hooks:
@@ -362,7 +432,7 @@ class _Crossing:
             self.grad_outputs = None
         return tuple(whole[i] for i in self.outputs)
 
-    def _leaving(self, grad_inputs: tuple[Any, ...], _: Any) -> Any:
+    def _leaving(self, grad_inputs: Gradients, _: Gradients) -> Gradients | None:
         """The gradients of the inputs are known."""
         if self.grad_outputs is None:
             return None  # a gradient that came past the output, as in a double backward: it is not what the hooks are for
@@ -376,7 +446,7 @@ class _Crossing:
         return tuple(whole[i] for i in self.inputs)
 
 
-def _pass(values: tuple[Any, ...]) -> tuple[tuple[Any, ...], list[int], Any]:
+def _pass(values: tuple[Any, ...]) -> tuple[tuple[Any, ...], list[int], Node | None]:
     """Values with their tensors led through one node, the tensors' places, and the node (None if nothing is recorded)."""
     places = [i for i, v in enumerate(values) if isinstance(v, Variable)]
     if not (thread.grad_enabled and any(requires_grad(values[i]) for i in places)):
@@ -390,14 +460,14 @@ def _pass(values: tuple[Any, ...]) -> tuple[tuple[Any, ...], list[int], Any]:
     return type(values)(*made) if hasattr(values, "_fields") else tuple(made), places, node
 
 
-def _spread(grads: tuple[Any, ...], places: list[int], count: int) -> tuple[Any, ...]:
+def _spread(grads: Gradients, places: list[int], count: int) -> Gradients:
     out: list[Any] = [None] * count
     for place, g in zip(places, grads, strict=True):
         out[place] = g
     return tuple(out)
 
 
-def _checked_answer(answer: Any, count: int, what: str, name: str) -> tuple[Any, ...]:
+def _checked_answer(answer: Any, count: int, what: str, name: str) -> Gradients:
     made = answer if isinstance(answer, tuple) else (answer,)
     if len(made) != count:
         raise RuntimeError(f"{what} returned an invalid number of {name}: got {len(made)}, but expected {count}. Return one per gradient.")

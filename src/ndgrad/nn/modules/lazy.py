@@ -6,7 +6,7 @@ turns the object into an ordinary module of the class it stands for.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from ndgrad.nn.modules.batchnorm import (
     BatchNorm1d,
@@ -29,6 +29,9 @@ from ndgrad.nn.modules.conv import (
 from ndgrad.nn.modules.linear import Linear
 from ndgrad.nn.parameter import UninitializedBuffer, UninitializedParameter, is_lazy
 
+if TYPE_CHECKING:
+    from ndgrad._typing import Device, Dtype, Shape, Tensor
+
 __all__ = [
     "LazyBatchNorm1d", "LazyBatchNorm2d", "LazyBatchNorm3d", "LazyConv1d", "LazyConv2d", "LazyConv3d", "LazyConvTranspose1d",
     "LazyConvTranspose2d", "LazyConvTranspose3d", "LazyInstanceNorm1d", "LazyInstanceNorm2d", "LazyInstanceNorm3d", "LazyLinear",
@@ -36,7 +39,15 @@ __all__ = [
 
 
 class LazyModuleMixin:
-    """For modules whose parameters get their shapes from the first input; comes before the module class among the bases."""
+    """For modules whose parameters get their shapes from the first input; comes first among the bases.
+
+    After that call the object is an ordinary module, of `cls_to_become` where that is set.
+
+    >>> import ndgrad
+    >>> layer = ndgrad.nn.LazyLinear(2)
+    >>> layer.has_uninitialized_params(), layer(ndgrad.ones(5, 3)).shape, type(layer).__name__
+    (True, ndgrad.Size([5, 2]), 'Linear')
+    """
 
     #: The class that the module becomes.
     cls_to_become: ClassVar[type[Any] | None] = None
@@ -73,11 +84,17 @@ class LazyModuleMixin:
 
 
 class LazyLinear(LazyModuleMixin, Linear):
-    """A Linear whose in_features are those of its first input."""
+    """A Linear whose in_features are those of its first input.
+
+    >>> import ndgrad
+    >>> layer = ndgrad.nn.LazyLinear(2)
+    >>> layer(ndgrad.ones(5, 3)).shape, layer
+    (ndgrad.Size([5, 2]), Linear(in_features=3, out_features=2, bias=True))
+    """
 
     cls_to_become = Linear
 
-    def __init__(self, out_features: int, bias: bool = True, device: Any = None, dtype: Any = None) -> None:
+    def __init__(self, out_features: int, bias: bool = True, device: Device = None, dtype: Dtype = None) -> None:
         super().__init__(0, 0, False)
         self.weight = UninitializedParameter(device=device, dtype=dtype)
         self.out_features = out_features
@@ -88,7 +105,7 @@ class LazyLinear(LazyModuleMixin, Linear):
         if self.in_features:
             super().reset_parameters()
 
-    def initialize_parameters(self, input: Any) -> None:
+    def initialize_parameters(self, input: Tensor) -> None:
         self.in_features = input.shape[-1]
         if self.has_uninitialized_params():
             self.weight.materialize((self.out_features, self.in_features))
@@ -103,17 +120,17 @@ class LazyLinear(LazyModuleMixin, Linear):
 class _LazyConv(LazyModuleMixin, _ConvNd):
     """The number of input channels comes from the first input; the arguments are the module's without `in_channels`."""
 
-    def __init__(self, out_channels: int, kernel_size: Any, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, out_channels: int, kernel_size: Shape, *args: Any, **kwargs: Any) -> None:
         super().__init__(0, out_channels, kernel_size, *args, **kwargs)
 
-    def _make_weights(self, bias: bool, device: Any, dtype: Any) -> None:
+    def _make_weights(self, bias: bool, device: Device, dtype: Dtype) -> None:
         self.weight = UninitializedParameter(device=device, dtype=dtype)
         if bias:
             self.bias = UninitializedParameter(device=device, dtype=dtype)
         else:
             self.register_parameter("bias", None)
 
-    def initialize_parameters(self, input: Any, *args: Any, **kwargs: Any) -> None:
+    def initialize_parameters(self, input: Tensor, *args: Any, **kwargs: Any) -> None:
         if input.dim() not in (self._axes + 1, self._axes + 2):
             raise RuntimeError(
                 f"Expected {self._axes + 1}D (unbatched) or {self._axes + 2}D (batched) input to {type(self).__name__}, but got input of "
@@ -130,37 +147,67 @@ class _LazyConv(LazyModuleMixin, _ConvNd):
 
 
 class LazyConv1d(_LazyConv, Conv1d):
-    """A Conv1d whose in_channels are those of its first input."""
+    """A Conv1d whose in_channels are those of its first input.
+
+    >>> import ndgrad
+    >>> ndgrad.nn.LazyConv1d(8, 3)(ndgrad.zeros(2, 3, 4)).shape
+    ndgrad.Size([2, 8, 2])
+    """
 
     cls_to_become = Conv1d
 
 
 class LazyConv2d(_LazyConv, Conv2d):
-    """A Conv2d whose in_channels are those of its first input."""
+    """A Conv2d whose in_channels are those of its first input.
+
+    >>> import ndgrad
+    >>> ndgrad.nn.LazyConv2d(8, 3)(ndgrad.zeros(2, 3, 4, 4)).shape
+    ndgrad.Size([2, 8, 2, 2])
+    """
 
     cls_to_become = Conv2d
 
 
 class LazyConv3d(_LazyConv, Conv3d):
-    """A Conv3d whose in_channels are those of its first input."""
+    """A Conv3d whose in_channels are those of its first input.
+
+    >>> import ndgrad
+    >>> ndgrad.nn.LazyConv3d(8, 3)(ndgrad.zeros(2, 3, 4, 4, 4)).shape
+    ndgrad.Size([2, 8, 2, 2, 2])
+    """
 
     cls_to_become = Conv3d
 
 
 class LazyConvTranspose1d(_LazyConv, ConvTranspose1d):
-    """A ConvTranspose1d whose in_channels are those of its first input."""
+    """A ConvTranspose1d whose in_channels are those of its first input.
+
+    >>> import ndgrad
+    >>> ndgrad.nn.LazyConvTranspose1d(3, 2)(ndgrad.zeros(2, 8, 4)).shape
+    ndgrad.Size([2, 3, 5])
+    """
 
     cls_to_become = ConvTranspose1d
 
 
 class LazyConvTranspose2d(_LazyConv, ConvTranspose2d):
-    """A ConvTranspose2d whose in_channels are those of its first input."""
+    """A ConvTranspose2d whose in_channels are those of its first input.
+
+    >>> import ndgrad
+    >>> ndgrad.nn.LazyConvTranspose2d(3, 2)(ndgrad.zeros(2, 8, 4, 4)).shape
+    ndgrad.Size([2, 3, 5, 5])
+    """
 
     cls_to_become = ConvTranspose2d
 
 
 class LazyConvTranspose3d(_LazyConv, ConvTranspose3d):
-    """A ConvTranspose3d whose in_channels are those of its first input."""
+    """A ConvTranspose3d whose in_channels are those of its first input.
+
+    >>> import ndgrad
+    >>> ndgrad.nn.LazyConvTranspose3d(3, 2)(ndgrad.zeros(2, 8, 4, 4, 4)).shape
+    ndgrad.Size([2, 3, 5, 5, 5])
+    """
 
     cls_to_become = ConvTranspose3d
 
@@ -177,14 +224,14 @@ class _LazyNorm(LazyModuleMixin, _NormBase):
         momentum: float | None = 0.1,
         affine: bool = True,
         track_running_stats: bool = True,
-        device: Any = None,
-        dtype: Any = None,
+        device: Device = None,
+        dtype: Dtype = None,
         *,
         bias: bool = True,
     ) -> None:
         super().__init__(0, eps, momentum, affine, track_running_stats, device, dtype, bias=bias)
 
-    def _make_tensors(self, bias: bool, device: Any, dtype: Any) -> None:
+    def _make_tensors(self, bias: bool, device: Device, dtype: Dtype) -> None:
         super()._make_tensors(bias, device, dtype)
         for name, present in self._parameters.items():
             if present is not None:
@@ -193,7 +240,7 @@ class _LazyNorm(LazyModuleMixin, _NormBase):
             if self._buffers[name] is not None:
                 self._buffers[name] = UninitializedBuffer(device=device, dtype=dtype)
 
-    def initialize_parameters(self, input: Any) -> None:
+    def initialize_parameters(self, input: Tensor) -> None:
         self._check_input_dim(input)
         batched = input.dim() == self._dims[-1] or isinstance(self, BatchNorm1d)
         self.num_features = input.shape[1 if batched else 0]
@@ -205,36 +252,66 @@ class _LazyNorm(LazyModuleMixin, _NormBase):
 
 
 class LazyBatchNorm1d(_LazyNorm, BatchNorm1d):
-    """A BatchNorm1d whose num_features are those of its first input."""
+    """A BatchNorm1d whose num_features are those of its first input.
+
+    >>> import ndgrad
+    >>> ndgrad.nn.LazyBatchNorm1d()(ndgrad.zeros(2, 3, 4)).shape
+    ndgrad.Size([2, 3, 4])
+    """
 
     cls_to_become = BatchNorm1d
 
 
 class LazyBatchNorm2d(_LazyNorm, BatchNorm2d):
-    """A BatchNorm2d whose num_features are those of its first input."""
+    """A BatchNorm2d whose num_features are those of its first input.
+
+    >>> import ndgrad
+    >>> ndgrad.nn.LazyBatchNorm2d()(ndgrad.zeros(2, 3, 4, 4)).shape
+    ndgrad.Size([2, 3, 4, 4])
+    """
 
     cls_to_become = BatchNorm2d
 
 
 class LazyBatchNorm3d(_LazyNorm, BatchNorm3d):
-    """A BatchNorm3d whose num_features are those of its first input."""
+    """A BatchNorm3d whose num_features are those of its first input.
+
+    >>> import ndgrad
+    >>> ndgrad.nn.LazyBatchNorm3d()(ndgrad.zeros(2, 3, 4, 4, 4)).shape
+    ndgrad.Size([2, 3, 4, 4, 4])
+    """
 
     cls_to_become = BatchNorm3d
 
 
 class LazyInstanceNorm1d(_LazyNorm, InstanceNorm1d):
-    """An InstanceNorm1d whose num_features are those of its first input."""
+    """An InstanceNorm1d whose num_features are those of its first input.
+
+    >>> import ndgrad
+    >>> ndgrad.nn.LazyInstanceNorm1d()(ndgrad.zeros(2, 3, 4)).shape
+    ndgrad.Size([2, 3, 4])
+    """
 
     cls_to_become = InstanceNorm1d
 
 
 class LazyInstanceNorm2d(_LazyNorm, InstanceNorm2d):
-    """An InstanceNorm2d whose num_features are those of its first input."""
+    """An InstanceNorm2d whose num_features are those of its first input.
+
+    >>> import ndgrad
+    >>> ndgrad.nn.LazyInstanceNorm2d()(ndgrad.zeros(2, 3, 4, 4)).shape
+    ndgrad.Size([2, 3, 4, 4])
+    """
 
     cls_to_become = InstanceNorm2d
 
 
 class LazyInstanceNorm3d(_LazyNorm, InstanceNorm3d):
-    """An InstanceNorm3d whose num_features are those of its first input."""
+    """An InstanceNorm3d whose num_features are those of its first input.
+
+    >>> import ndgrad
+    >>> ndgrad.nn.LazyInstanceNorm3d()(ndgrad.zeros(2, 3, 4, 4, 4)).shape
+    ndgrad.Size([2, 3, 4, 4, 4])
+    """
 
     cls_to_become = InstanceNorm3d

@@ -3,22 +3,31 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ndgrad.nn import functional as F
 from ndgrad.nn import init
 from ndgrad.nn.modules.module import Module, new_parameter
 
+if TYPE_CHECKING:
+    from ndgrad._typing import Device, Dtype, Tensor
+    from ndgrad.nn.parameter import Parameter
+
 __all__ = ["Bilinear", "Identity", "Linear"]
 
 
 class Identity(Module):
-    """Gives back its input; takes any arguments, so that it can stand in for another module."""
+    """Returns its input; takes any arguments, so that it can stand in for another module.
+
+    >>> import ndgrad
+    >>> ndgrad.nn.Identity(3, 2)(ndgrad.ones(2))
+    tensor([1., 1.])
+    """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__()
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         return input
 
 
@@ -32,8 +41,12 @@ class Linear(Module):
 
     in_features: int
     out_features: int
+    weight: Parameter
+    bias: Parameter  # None with bias=False
 
-    def __init__(self, in_features: int, out_features: int, bias: bool = True, device: Any = None, dtype: Any = None) -> None:
+    def __init__(
+        self, in_features: int, out_features: int, bias: bool = True, device: Device = None, dtype: Dtype = None
+    ) -> None:
         super().__init__()
         self.in_features = in_features
         self.out_features = out_features
@@ -51,7 +64,7 @@ class Linear(Module):
             bound = 1 / math.sqrt(self.in_features) if self.in_features > 0 else 0
             init.uniform_(self.bias, -bound, bound)
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         return F.linear(input, self.weight, self.bias)
 
     def extra_repr(self) -> str:
@@ -59,10 +72,24 @@ class Linear(Module):
 
 
 class Bilinear(Module):
-    """x1^T A x2 + b, with one matrix A per output."""
+    """x1^T A x2 + b, with one matrix A per output.
+
+    >>> import ndgrad
+    >>> ndgrad.nn.Bilinear(3, 4, 2)(ndgrad.ones(5, 3), ndgrad.ones(5, 4)).shape
+    ndgrad.Size([5, 2])
+    """
+
+    weight: Parameter
+    bias: Parameter  # None with bias=False
 
     def __init__(
-        self, in1_features: int, in2_features: int, out_features: int, bias: bool = True, device: Any = None, dtype: Any = None
+        self,
+        in1_features: int,
+        in2_features: int,
+        out_features: int,
+        bias: bool = True,
+        device: Device = None,
+        dtype: Dtype = None,
     ) -> None:
         super().__init__()
         if in1_features <= 0:
@@ -84,7 +111,7 @@ class Bilinear(Module):
         if self.bias is not None:
             init.uniform_(self.bias, -bound, bound)
 
-    def forward(self, input1: Any, input2: Any) -> Any:
+    def forward(self, input1: Tensor, input2: Tensor) -> Tensor:
         return F.bilinear(input1, input2, self.weight, self.bias)
 
     def extra_repr(self) -> str:

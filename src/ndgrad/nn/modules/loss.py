@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ndgrad.autograd.variable import Variable
 from ndgrad.nn import functional as F
 from ndgrad.nn.functional.reduction import read_reduction
 from ndgrad.nn.modules.linear import Linear
 from ndgrad.nn.modules.module import Module
 from ndgrad.nn.modules.shaping import PairwiseDistance
+
+if TYPE_CHECKING:
+    from ndgrad._typing import Device, Dtype, Tensor
 
 __all__ = [
     "BCELoss", "BCEWithLogitsLoss", "CosineEmbeddingLoss", "CrossEntropyLoss", "GaussianNLLLoss", "HingeEmbeddingLoss", "HuberLoss",
@@ -32,9 +34,15 @@ class _Loss(Module):
 class _WeightedLoss(_Loss):
     """A loss with a weight per class, kept as a buffer so that it moves with the module."""
 
-    weight: Any
+    weight: Tensor | None
 
-    def __init__(self, weight: Any = None, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean") -> None:
+    def __init__(
+        self,
+        weight: Tensor | None = None,
+        size_average: bool | None = None,
+        reduce: bool | None = None,
+        reduction: str = "mean",
+    ) -> None:
         super().__init__(size_average, reduce, reduction)
         self.register_buffer("weight", weight)
 
@@ -43,11 +51,16 @@ class _WeightedLoss(_Loss):
 
 
 class NLLLoss(_WeightedLoss):
-    """Minus the log-probability of the right class."""
+    """The negative log-probability of the target class, from log-probabilities (N, C, ...).
+
+    >>> import ndgrad
+    >>> ndgrad.nn.NLLLoss()(ndgrad.tensor([[0.25, 0.75]]).log(), ndgrad.tensor([1]))
+    tensor(0.2877)
+    """
 
     def __init__(
         self,
-        weight: Any = None,
+        weight: Tensor | None = None,
         size_average: bool | None = None,
         ignore_index: int = -100,
         reduce: bool | None = None,
@@ -56,16 +69,21 @@ class NLLLoss(_WeightedLoss):
         super().__init__(weight, size_average, reduce, reduction)
         self.ignore_index = ignore_index
 
-    def forward(self, input: Any, target: Any) -> Any:
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return F.nll_loss(input, target, weight=self.weight, ignore_index=self.ignore_index, reduction=self.reduction)
 
 
 class NLLLoss2d(NLLLoss):
-    """torch's old name for NLLLoss of images."""
+    """torch's old name for NLLLoss of images.
+
+    >>> import ndgrad
+    >>> ndgrad.nn.NLLLoss2d()(ndgrad.zeros(1, 2, 1, 1), ndgrad.tensor([[[1]]]))
+    tensor(0.)
+    """
 
 
 class CrossEntropyLoss(_WeightedLoss):
-    """Minus the log of the softmax at the right class, or the cross entropy with target probabilities.
+    """The cross entropy of softmax(scores) with targets that are class numbers, or probabilities.
 
     >>> import ndgrad
     >>> loss = ndgrad.nn.CrossEntropyLoss()
@@ -75,7 +93,7 @@ class CrossEntropyLoss(_WeightedLoss):
 
     def __init__(
         self,
-        weight: Any = None,
+        weight: Tensor | None = None,
         size_average: bool | None = None,
         ignore_index: int = -100,
         reduce: bool | None = None,
@@ -86,7 +104,7 @@ class CrossEntropyLoss(_WeightedLoss):
         self.ignore_index = ignore_index
         self.label_smoothing = label_smoothing
 
-    def forward(self, input: Any, target: Any) -> Any:
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return F.cross_entropy(
             input,
             target,
@@ -98,9 +116,15 @@ class CrossEntropyLoss(_WeightedLoss):
 
 
 class LinearCrossEntropyLoss(Module):
-    """A linear layer and the cross entropy of its result."""
+    """A linear layer and the cross entropy of its result.
 
-    weight: Any
+    >>> import ndgrad
+    >>> loss = ndgrad.nn.LinearCrossEntropyLoss(4, 3)
+    >>> loss(ndgrad.ones(2, 4), ndgrad.tensor([0, 2])).shape
+    ndgrad.Size([])
+    """
+
+    weight: Tensor | None
 
     def __init__(
         self,
@@ -109,10 +133,10 @@ class LinearCrossEntropyLoss(Module):
         *,
         out_features: tuple[int, ...] = (),
         bias: bool = False,
-        device: Any = None,
-        dtype: Any = None,
+        device: Device = None,
+        dtype: Dtype = None,
         reduction: str = "mean",
-        weight: Any = None,
+        weight: Tensor | None = None,
         ignore_index: int | None = None,
         label_smoothing: float = 0.0,
         options: Any = None,
@@ -133,7 +157,7 @@ class LinearCrossEntropyLoss(Module):
         self.register_buffer("weight", weight)
         self.linear = Linear(in_features, num_classes, bias, device, dtype)
 
-    def forward(self, input: Any, target: Any) -> Any:
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return F.linear_cross_entropy(
             input,
             self.linear.weight,
@@ -155,63 +179,93 @@ class LinearCrossEntropyLoss(Module):
 
 
 class BCELoss(_WeightedLoss):
-    """The cross entropy of probabilities of yes with yes and no."""
+    """The binary cross entropy of probabilities with targets between 0 and 1.
 
-    def forward(self, input: Any, target: Any) -> Any:
+    >>> import ndgrad
+    >>> ndgrad.nn.BCELoss()(ndgrad.tensor([0.5]), ndgrad.tensor([1.0]))
+    tensor(0.6931)
+    """
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return F.binary_cross_entropy(input, target, weight=self.weight, reduction=self.reduction)
 
 
 class BCEWithLogitsLoss(_Loss):
-    """BCELoss of the sigmoid of the input, computed without overflow."""
+    """BCELoss of the sigmoid of the input, computed without overflow.
 
-    weight: Any
-    pos_weight: Any
+    >>> import ndgrad
+    >>> ndgrad.nn.BCEWithLogitsLoss()(ndgrad.tensor([0.0]), ndgrad.tensor([1.0]))
+    tensor(0.6931)
+    """
+
+    weight: Tensor | None
+    pos_weight: Tensor | None
 
     def __init__(
         self,
-        weight: Any = None,
+        weight: Tensor | None = None,
         size_average: bool | None = None,
         reduce: bool | None = None,
         reduction: str = "mean",
-        pos_weight: Any = None,
+        pos_weight: Tensor | None = None,
     ) -> None:
         super().__init__(size_average, reduce, reduction)
         self.register_buffer("weight", weight)
         self.register_buffer("pos_weight", pos_weight)
 
-    def forward(self, input: Any, target: Any) -> Any:
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return F.binary_cross_entropy_with_logits(input, target, self.weight, pos_weight=self.pos_weight, reduction=self.reduction)
 
 
 class SoftMarginLoss(_Loss):
-    """log(1 + exp(-target * input))"""
+    """log(1 + exp(-target input)), with targets 1 and -1.
 
-    def forward(self, input: Any, target: Any) -> Any:
+    >>> import ndgrad
+    >>> ndgrad.nn.SoftMarginLoss()(ndgrad.tensor([2.0]), ndgrad.tensor([-1.0]))
+    tensor(2.1269)
+    """
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return F.soft_margin_loss(input, target, reduction=self.reduction)
 
 
 class MultiLabelSoftMarginLoss(_WeightedLoss):
-    """The mean over classes of BCEWithLogitsLoss."""
+    """The mean over classes of BCEWithLogitsLoss.
 
-    def forward(self, input: Any, target: Any) -> Any:
+    >>> import ndgrad
+    >>> ndgrad.nn.MultiLabelSoftMarginLoss()(ndgrad.tensor([[2.0, -2.0]]), ndgrad.tensor([[1.0, 0.0]]))
+    tensor(0.1269)
+    """
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return F.multilabel_soft_margin_loss(input, target, weight=self.weight, reduction=self.reduction)
 
 
 class MultiLabelMarginLoss(_Loss):
-    """How far each wrong class is from being a margin below each right one."""
+    """The sum over pairs of a target and another class of max(0, 1 - difference of their scores), per class.
 
-    def forward(self, input: Any, target: Any) -> Any:
+    >>> import ndgrad
+    >>> ndgrad.nn.MultiLabelMarginLoss()(ndgrad.tensor([[1.0, 0.5]]), ndgrad.tensor([[0, -1]]))
+    tensor(0.2500)
+    """
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return F.multilabel_margin_loss(input, target, reduction=self.reduction)
 
 
 class MultiMarginLoss(_WeightedLoss):
-    """How far each class is from being a margin below the right one."""
+    """The mean over other classes of max(0, margin - score of the target + their score)^p.
+
+    >>> import ndgrad
+    >>> ndgrad.nn.MultiMarginLoss()(ndgrad.tensor([[1.0, 0.5]]), ndgrad.tensor([0]))
+    tensor(0.2500)
+    """
 
     def __init__(
         self,
         p: int = 1,
         margin: float = 1.0,
-        weight: Any = None,
+        weight: Tensor | None = None,
         size_average: bool | None = None,
         reduce: bool | None = None,
         reduction: str = "mean",
@@ -224,12 +278,18 @@ class MultiMarginLoss(_WeightedLoss):
         self.p = p
         self.margin = margin
 
-    def forward(self, input: Any, target: Any) -> Any:
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return F.multi_margin_loss(input, target, p=self.p, margin=self.margin, weight=self.weight, reduction=self.reduction)
 
 
 class KLDivLoss(_Loss):
-    """The divergence of log-probabilities from probabilities (or, with log_target, from log-probabilities)."""
+    """The divergence of log-probabilities `input` from probabilities (or log-probabilities) `target`.
+
+    >>> import ndgrad
+    >>> loss = ndgrad.nn.KLDivLoss(reduction="batchmean")
+    >>> loss(ndgrad.tensor([[0.25, 0.75]]).log(), ndgrad.tensor([[0.5, 0.5]]))
+    tensor(0.1438)
+    """
 
     def __init__(
         self, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean", log_target: bool = False
@@ -237,7 +297,7 @@ class KLDivLoss(_Loss):
         super().__init__(size_average, reduce, reduction)
         self.log_target = log_target
 
-    def forward(self, input: Any, target: Any) -> Any:
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return F.kl_div(input, target, reduction=self.reduction, log_target=self.log_target)
 
 
@@ -245,43 +305,68 @@ class KLDivLoss(_Loss):
 
 
 class MSELoss(_Loss):
-    """(input - target)^2"""
+    """The squared difference.
 
-    def forward(self, input: Any, target: Any) -> Any:
+    >>> import ndgrad
+    >>> ndgrad.nn.MSELoss()(ndgrad.tensor([1.0, 2.0]), ndgrad.tensor([1.0, 4.0]))
+    tensor(2.)
+    """
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return F.mse_loss(input, target, reduction=self.reduction)
 
 
 class L1Loss(_Loss):
-    """|input - target|"""
+    """The absolute difference.
 
-    def forward(self, input: Any, target: Any) -> Any:
+    >>> import ndgrad
+    >>> ndgrad.nn.L1Loss()(ndgrad.tensor([1.0, 2.0]), ndgrad.tensor([1.0, 4.0]))
+    tensor(1.)
+    """
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return F.l1_loss(input, target, reduction=self.reduction)
 
 
 class SmoothL1Loss(_Loss):
-    """Quadratic below beta, linear above."""
+    """The absolute difference less beta / 2, and below beta a parabola that meets it smoothly.
+
+    >>> import ndgrad
+    >>> ndgrad.nn.SmoothL1Loss(reduction="none")(ndgrad.tensor([0.5, 3.0]), ndgrad.zeros(2))
+    tensor([0.1250, 2.5000])
+    """
 
     def __init__(self, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean", beta: float = 1.0) -> None:
         super().__init__(size_average, reduce, reduction)
         self.beta = beta
 
-    def forward(self, input: Any, target: Any) -> Any:
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return F.smooth_l1_loss(input, target, reduction=self.reduction, beta=self.beta)
 
 
 class HuberLoss(_Loss):
-    """Quadratic below delta, linear above; delta times SmoothL1Loss."""
+    """Half the squared difference, and a straight line where it exceeds delta; delta times SmoothL1Loss.
+
+    >>> import ndgrad
+    >>> ndgrad.nn.HuberLoss("none", delta=2.0)(ndgrad.tensor([0.5, 3.0]), ndgrad.zeros(2))
+    tensor([0.1250, 4.0000])
+    """
 
     def __init__(self, reduction: str = "mean", delta: float = 1.0) -> None:
         super().__init__(reduction=reduction)
         self.delta = delta
 
-    def forward(self, input: Any, target: Any) -> Any:
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return F.huber_loss(input, target, reduction=self.reduction, delta=self.delta)
 
 
 class PoissonNLLLoss(_Loss):
-    """Minus the log-likelihood of counts under Poisson distributions with the input as (log of the) rate."""
+    """The negative log-likelihood of counts under Poisson distributions with the input as (log of the) mean.
+
+    >>> import ndgrad
+    >>> ndgrad.nn.PoissonNLLLoss()(ndgrad.tensor([0.0]), ndgrad.tensor([3.0]))
+    tensor(1.)
+    """
 
     def __init__(
         self,
@@ -297,19 +382,24 @@ class PoissonNLLLoss(_Loss):
         self.full = full
         self.eps = eps
 
-    def forward(self, log_input: Any, target: Any) -> Any:
+    def forward(self, log_input: Tensor, target: Tensor) -> Tensor:
         return F.poisson_nll_loss(log_input, target, log_input=self.log_input, full=self.full, eps=self.eps, reduction=self.reduction)
 
 
 class GaussianNLLLoss(_Loss):
-    """Minus the log-likelihood of targets under normal distributions with the input as mean and `var` as variance."""
+    """The negative log-likelihood of targets under normal distributions of mean `input` and variance `var`.
+
+    >>> import ndgrad
+    >>> ndgrad.nn.GaussianNLLLoss()(ndgrad.tensor([1.0]), ndgrad.tensor([3.0]), ndgrad.tensor([4.0]))
+    tensor(1.1931)
+    """
 
     def __init__(self, *, full: bool = False, eps: float = 1e-6, reduction: str = "mean") -> None:
         super().__init__(None, None, reduction)
         self.full = full
         self.eps = eps
 
-    def forward(self, input: Any, target: Any, var: Any) -> Any:
+    def forward(self, input: Tensor, target: Tensor, var: Tensor) -> Tensor:
         return F.gaussian_nll_loss(input, target, var, full=self.full, eps=self.eps, reduction=self.reduction)
 
 
@@ -317,35 +407,52 @@ class GaussianNLLLoss(_Loss):
 
 
 class HingeEmbeddingLoss(_Loss):
-    """The input for targets of 1; how far it is below the margin for targets of -1."""
+    """The input (a distance) for targets of 1, max(0, margin - input) for targets of -1.
+
+    >>> import ndgrad
+    >>> ndgrad.nn.HingeEmbeddingLoss(reduction="none")(ndgrad.tensor([0.25, 0.25]), ndgrad.tensor([1, -1]))
+    tensor([0.2500, 0.7500])
+    """
 
     def __init__(self, margin: float = 1.0, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean") -> None:
         super().__init__(size_average, reduce, reduction)
         self.margin = margin
 
-    def forward(self, input: Any, target: Any) -> Any:
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return F.hinge_embedding_loss(input, target, margin=self.margin, reduction=self.reduction)
 
 
 class CosineEmbeddingLoss(_Loss):
-    """1 - cosine for targets of 1; how far the cosine is above the margin for targets of -1."""
+    """1 - cos for targets of 1, max(0, cos - margin) for targets of -1.
+
+    >>> import ndgrad
+    >>> x, y = ndgrad.tensor([[1.0, 1.0]]), ndgrad.tensor([[1.0, 0.0]])
+    >>> ndgrad.nn.CosineEmbeddingLoss()(x, y, ndgrad.tensor([1]))
+    tensor(0.2929)
+    """
 
     def __init__(self, margin: float = 0.0, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean") -> None:
         super().__init__(size_average, reduce, reduction)
         self.margin = margin
 
-    def forward(self, input1: Any, input2: Any, target: Any) -> Any:
+    def forward(self, input1: Tensor, input2: Tensor, target: Tensor) -> Tensor:
         return F.cosine_embedding_loss(input1, input2, target, margin=self.margin, reduction=self.reduction)
 
 
 class MarginRankingLoss(_Loss):
-    """How far the first input is from being a margin above the second (target 1) or below (target -1)."""
+    """max(0, margin - target (input1 - input2)), with targets 1 and -1.
+
+    >>> import ndgrad
+    >>> x, y = ndgrad.tensor([2.0, 2.0]), ndgrad.tensor([1.0, 3.0])
+    >>> ndgrad.nn.MarginRankingLoss(reduction="none")(x, y, ndgrad.tensor([1, 1]))
+    tensor([0., 1.])
+    """
 
     def __init__(self, margin: float = 0.0, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean") -> None:
         super().__init__(size_average, reduce, reduction)
         self.margin = margin
 
-    def forward(self, input1: Any, input2: Any, target: Any) -> Any:
+    def forward(self, input1: Tensor, input2: Tensor, target: Tensor) -> Tensor:
         return F.margin_ranking_loss(input1, input2, target, margin=self.margin, reduction=self.reduction)
 
 
@@ -355,7 +462,13 @@ def _check_margin(name: str, margin: float) -> None:
 
 
 class TripletMarginLoss(_Loss):
-    """How far the positive is from being a margin nearer to the anchor than the negative."""
+    """max(0, margin + distance to the positive - distance to the negative).
+
+    >>> import ndgrad
+    >>> anchor, near, far = ndgrad.zeros(1, 2), ndgrad.tensor([[0.0, 1.0]]), ndgrad.tensor([[3.0, 4.0]])
+    >>> ndgrad.nn.TripletMarginLoss(margin=5.0, eps=0.0)(anchor, near, far)
+    tensor(1.)
+    """
 
     def __init__(
         self,
@@ -374,30 +487,36 @@ class TripletMarginLoss(_Loss):
         self.eps = eps
         self.swap = swap
 
-    def forward(self, anchor: Any, positive: Any, negative: Any) -> Any:
+    def forward(self, anchor: Tensor, positive: Tensor, negative: Tensor) -> Tensor:
         return F.triplet_margin_loss(
             anchor, positive, negative, margin=self.margin, p=self.p, eps=self.eps, swap=self.swap, reduction=self.reduction
         )
 
 
 class TripletMarginWithDistanceLoss(_Loss):
-    """TripletMarginLoss with a distance of the user's own, which may be a module."""
+    """TripletMarginLoss with another distance: a function of two tensors, or a module.
+
+    >>> import ndgrad
+    >>> loss = ndgrad.nn.TripletMarginWithDistanceLoss(distance_function=lambda x, y: (x - y).abs().sum(-1), margin=9.0)
+    >>> loss(ndgrad.zeros(1, 2), ndgrad.tensor([[0.0, 1.0]]), ndgrad.tensor([[3.0, 4.0]]))
+    tensor(3.)
+    """
 
     def __init__(
         self,
         *,
-        distance_function: Callable[[Variable, Variable], Variable] | None = None,
+        distance_function: Callable[[Tensor, Tensor], Tensor] | None = None,
         margin: float = 1.0,
         swap: bool = False,
         reduction: str = "mean",
     ) -> None:
         super().__init__(reduction=reduction)
         _check_margin("TripletMarginWithDistanceLoss", margin)
-        self.distance_function = PairwiseDistance() if distance_function is None else distance_function
+        self.distance_function: Callable[[Tensor, Tensor], Tensor] = distance_function or PairwiseDistance()
         self.margin = margin
         self.swap = swap
 
-    def forward(self, anchor: Any, positive: Any, negative: Any) -> Any:
+    def forward(self, anchor: Tensor, positive: Tensor, negative: Tensor) -> Tensor:
         return F.triplet_margin_with_distance_loss(
             anchor,
             positive,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import textwrap
 import warnings
 from collections.abc import Callable
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from ndgrad import dtypes
 from ndgrad.api.convert import _read_to, converted
@@ -31,6 +31,9 @@ from ndgrad.nn.modules.registry import (
 )
 from ndgrad.nn.modules.state import Stateful
 from ndgrad.nn.parameter import Parameter, is_lazy
+
+if TYPE_CHECKING:
+    from ndgrad._typing import Device, Dtype, Tensor
 
 __all__ = [
     "Module", "register_module_backward_hook", "register_module_buffer_registration_hook", "register_module_forward_hook",
@@ -83,14 +86,25 @@ class Module(Hooked, Stateful, Registry):
         self._init_hooks()
         self._init_state_hooks()
 
-    def forward(self, *input: Any) -> Any:
-        """What the module computes; subclasses define it."""
-        raise NotImplementedError(f'Module [{type(self).__name__}] is missing the required "forward" function. Define it in the class.')
+    if TYPE_CHECKING:
+        forward: Callable[..., Any]  # so that a subclass may take whatever it wants; calls are typed by it (see hooks)
+    else:
+
+        def forward(self, *input: Any) -> Any:
+            """What the module computes; subclasses define it."""
+            raise NotImplementedError(
+                f'Module [{type(self).__name__}] is missing the required "forward" function. Define it in the class.'
+            )
 
     # ----- modes -----
 
     def train(self, mode: bool = True) -> Self:
-        """Switch this module and all below it to training (dropout drops, batch norm learns), or, with False, to evaluation."""
+        """Switch this module and all below it to training (dropout drops, batch norm learns), or, with False, to evaluation.
+
+        >>> import ndgrad
+        >>> ndgrad.nn.Dropout(0.5).train(False)(ndgrad.ones(2))
+        tensor([1., 1.])
+        """
         if not isinstance(mode, bool):
             raise ValueError(f"training mode is expected to be boolean, and is {mode!r}. Pass True or False.")
         self.training = mode
@@ -99,17 +113,35 @@ class Module(Hooked, Stateful, Registry):
         return self
 
     def eval(self) -> Self:
-        """Switch to evaluation."""
+        """Switch to evaluation: `train(False)`.
+
+        >>> import ndgrad
+        >>> ndgrad.nn.Dropout(0.5).eval().training
+        False
+        """
         return self.train(False)
 
     def requires_grad_(self, requires_grad: bool = True) -> Self:
-        """Let all parameters require gradients, or none."""
+        """Let all parameters require gradients, or none.
+
+        >>> import ndgrad
+        >>> ndgrad.nn.Linear(2, 1).requires_grad_(False).weight.requires_grad
+        False
+        """
         for p in self.parameters():
             p.requires_grad_(requires_grad)
         return self
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Forget the gradients of all parameters: None, or zeros in place."""
+        """Forget the gradients of all parameters: None, or zeros in place.
+
+        >>> import ndgrad
+        >>> layer = ndgrad.nn.Linear(2, 1)
+        >>> layer(ndgrad.ones(2)).backward()
+        >>> layer.zero_grad()
+        >>> layer.weight.grad is None
+        True
+        """
         for p in self.parameters():
             if p.grad is not None:
                 if set_to_none:
@@ -121,8 +153,14 @@ class Module(Hooked, Stateful, Registry):
                         p.grad.requires_grad_(False)
                     p.grad.zero_()
 
-    def apply(self, fn: Callable[[Any], None]) -> Self:
-        """Call `fn` with every submodule and then with this module: for initialising weights."""
+    def apply(self, fn: Callable[[Module], object]) -> Self:
+        """Call `fn` with every submodule and then with this module: for initialising weights.
+
+        >>> import ndgrad
+        >>> _ = ndgrad.nn.Sequential(ndgrad.nn.ReLU()).apply(lambda module: print(type(module).__name__))
+        ReLU
+        Sequential
+        """
         for module in self.children():
             module.apply(fn)
         fn(self)
@@ -130,7 +168,7 @@ class Module(Hooked, Stateful, Registry):
 
     # ----- conversions -----
 
-    def _apply(self, fn: Callable[[Any], Any], recurse: bool = True) -> Self:
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
         """Replace the contents of every tensor by what `fn` makes of it; parameters stay the objects they are."""
         if recurse:
             for module in self.children():
@@ -145,7 +183,7 @@ class Module(Hooked, Stateful, Registry):
                 converted, grad = fn(p), None if p.grad is None else fn(p.grad)
             if converted is p and grad is p.grad:
                 continue
-            wants_grad = None if p.grad is None else p.grad.requires_grad
+            wants_grad = p.grad is not None and p.grad.requires_grad
             p.grad = None  # its dtype or place would not fit for a moment
             p.data = converted
             if grad is not None:
@@ -161,6 +199,10 @@ class Module(Hooked, Stateful, Registry):
         """Move and convert parameters and buffers, in place: to(dtype), to(device), to(device, dtype), to(tensor).
 
         A dtype must be floating point or complex, and integer buffers keep theirs.
+
+        >>> import ndgrad
+        >>> ndgrad.nn.Linear(2, 1).to(ndgrad.float64).weight.dtype
+        ndgrad.float64
         """
         dtype, device, _, order = _read_to(args, dict(kwargs))
         if dtype is not None:
@@ -174,7 +216,7 @@ class Module(Hooked, Stateful, Registry):
                     stacklevel=2,
                 )
 
-        def convert(t: Any) -> Any:
+        def convert(t: Tensor) -> Tensor:
             wanted = dtype if t.is_floating_point() or t.is_complex() else None
             if order is not None and t.dim() in (4, 5):
                 return converted(t, wanted, device, False, order)
@@ -182,11 +224,11 @@ class Module(Hooked, Stateful, Registry):
 
         return self._apply(convert)
 
-    def type(self, dst_type: Any) -> Self:
+    def type(self, dst_type: Dtype) -> Self:
         """Convert all parameters and buffers, integer ones too."""
         return self._apply(lambda t: t.type(dst_type))
 
-    def _to_float(self, dtype: Any) -> Self:
+    def _to_float(self, dtype: dtypes.dtype) -> Self:
         return self._apply(lambda t: t.to(dtype) if t.is_floating_point() else t)
 
     def float(self) -> Self:
@@ -209,11 +251,11 @@ class Module(Hooked, Stateful, Registry):
         """Move all parameters and buffers to the CPU."""
         return self._apply(lambda t: t.cpu())
 
-    def cuda(self, device: Any = None) -> Self:
+    def cuda(self, device: Device = None) -> Self:
         """Move all parameters and buffers to a GPU."""
         return self._apply(lambda t: t.cuda(device))
 
-    def to_empty(self, *, device: Any, recurse: bool = True) -> Self:
+    def to_empty(self, *, device: Device, recurse: bool = True) -> Self:
         """Give all parameters and buffers memory on a device, without values."""
         return self._apply(lambda t: empty_like(t, device=device), recurse=recurse)
 
@@ -244,12 +286,12 @@ def indented(text: str, spaces: int) -> str:
     return first + newline + textwrap.indent(rest, " " * spaces, lambda line: True) if newline else text
 
 
-def new_parameter(*shape: int, device: Any = None, dtype: Any = None) -> Any:
+def new_parameter(*shape: int, device: Device = None, dtype: Dtype = None) -> Parameter:
     """A parameter without values, for a module to initialise."""
     return Parameter(empty(shape, device=device, dtype=dtype))
 
 
-def settings_text(module: Any, *names: str) -> str:
+def settings_text(module: Module, *names: str) -> str:
     """Settings as `extra_repr` shows them: 'alpha=1.0'; `inplace` only where it is set."""
     shown = [f"{name}={getattr(module, name)!r}" for name in names if name != "inplace"]
     if "inplace" in names and module.inplace:

@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ndgrad.nn import functional as F
 from ndgrad.nn import init
 from ndgrad.nn.modules.module import Module, new_parameter
 
+if TYPE_CHECKING:
+    from ndgrad._typing import Device, Dtype, Shape, Tensor
+    from ndgrad.nn.parameter import Parameter
+
 __all__ = ["GroupNorm", "LayerNorm", "LocalResponseNorm", "RMSNorm"]
 
 
-def _sizes(normalized_shape: Any) -> tuple[int, ...]:
+def _sizes(normalized_shape: Shape) -> tuple[int, ...]:
     return (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
 
 
 class _Scaled(Module):
     """A scale and, in most norms, a shift; None where they are not wanted."""
 
-    weight: Any
-    bias: Any
+    weight: Parameter
+    bias: Parameter
 
-    def _make(self, shape: tuple[int, ...], device: Any, dtype: Any, **wanted: bool) -> None:
+    def _make(self, shape: tuple[int, ...], device: Device, dtype: Dtype, **wanted: bool) -> None:
         for name, here in wanted.items():
             self.register_parameter(name, new_parameter(*shape, device=device, dtype=dtype) if here else None)
         self.reset_parameters()
@@ -44,12 +48,12 @@ class LayerNorm(_Scaled):
 
     def __init__(
         self,
-        normalized_shape: Any,
+        normalized_shape: Shape,
         eps: float = 1e-5,
         elementwise_affine: bool = True,
         bias: bool = True,
-        device: Any = None,
-        dtype: Any = None,
+        device: Device = None,
+        dtype: Dtype = None,
     ) -> None:
         super().__init__()
         self.normalized_shape = _sizes(normalized_shape)
@@ -57,7 +61,7 @@ class LayerNorm(_Scaled):
         self.elementwise_affine = elementwise_affine
         self._make(self.normalized_shape, device, dtype, weight=elementwise_affine, bias=elementwise_affine and bias)
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         return F.layer_norm(input, self.normalized_shape, self.weight, self.bias, self.eps)
 
     def extra_repr(self) -> str:
@@ -66,10 +70,20 @@ class LayerNorm(_Scaled):
 
 
 class RMSNorm(_Scaled):
-    """Root mean square 1 over the last dimensions, then scale."""
+    """Mean square 1 over the last dimensions, then scale.
+
+    >>> import ndgrad
+    >>> ndgrad.nn.RMSNorm(2)(ndgrad.tensor([[1.0, 7.0]])).detach()
+    tensor([[0.2000, 1.4000]])
+    """
 
     def __init__(
-        self, normalized_shape: Any, eps: float | None = None, elementwise_affine: bool = True, device: Any = None, dtype: Any = None
+        self,
+        normalized_shape: Shape,
+        eps: float | None = None,
+        elementwise_affine: bool = True,
+        device: Device = None,
+        dtype: Dtype = None,
     ) -> None:
         super().__init__()
         self.normalized_shape = _sizes(normalized_shape)
@@ -77,7 +91,7 @@ class RMSNorm(_Scaled):
         self.elementwise_affine = elementwise_affine
         self._make(self.normalized_shape, device, dtype, weight=elementwise_affine)
 
-    def forward(self, x: Any) -> Any:
+    def forward(self, x: Tensor) -> Tensor:
         return F.rms_norm(x, self.normalized_shape, self.weight, self.eps)
 
     def extra_repr(self) -> str:
@@ -85,7 +99,12 @@ class RMSNorm(_Scaled):
 
 
 class GroupNorm(_Scaled):
-    """Mean 0 and variance 1 over groups of channels, then scale and shift per channel."""
+    """Mean 0 and variance 1 over groups of channels, then scale and shift per channel.
+
+    >>> import ndgrad
+    >>> ndgrad.nn.GroupNorm(2, 4, eps=0.0)(ndgrad.tensor([[1.0, 3.0, 10.0, 30.0]])).detach()
+    tensor([[-1.,  1., -1.,  1.]])
+    """
 
     def __init__(
         self,
@@ -93,8 +112,8 @@ class GroupNorm(_Scaled):
         num_channels: int,
         eps: float = 1e-5,
         affine: bool = True,
-        device: Any = None,
-        dtype: Any = None,
+        device: Device = None,
+        dtype: Dtype = None,
         *,
         bias: bool = True,
     ) -> None:
@@ -107,7 +126,7 @@ class GroupNorm(_Scaled):
         self.affine = affine
         self._make((num_channels,), device, dtype, weight=affine, bias=affine and bias)
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         return F.group_norm(input, self.num_groups, self.weight, self.bias, self.eps)
 
     def extra_repr(self) -> str:
@@ -115,7 +134,13 @@ class GroupNorm(_Scaled):
 
 
 class LocalResponseNorm(Module):
-    """Every value over a power of the mean square of neighbouring channels."""
+    """input / (k + alpha mean of squares over `size` neighbouring channels)^beta.
+
+    >>> import ndgrad
+    >>> ndgrad.nn.LocalResponseNorm(2, alpha=1.0)(ndgrad.tensor([[[1.0], [2.0]]]))
+    tensor([[[0.7378],
+             [0.7816]]])
+    """
 
     def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> None:
         super().__init__()
@@ -124,7 +149,7 @@ class LocalResponseNorm(Module):
         self.beta = beta
         self.k = k
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         return F.local_response_norm(input, self.size, self.alpha, self.beta, self.k)
 
     def extra_repr(self) -> str:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from ndgrad.nn import functional as F
 from ndgrad.nn.modules.conv import repeated
 from ndgrad.nn.modules.module import Module
+
+if TYPE_CHECKING:
+    from ndgrad._typing import Shape, Tensor
 
 __all__ = [
     "CircularPad1d", "CircularPad2d", "CircularPad3d", "ConstantPad1d", "ConstantPad2d", "ConstantPad3d", "ReflectionPad1d",
@@ -18,11 +21,11 @@ class _Pad(Module):
     _axes: ClassVar[int]
     _mode: ClassVar[str] = "constant"
 
-    def __init__(self, padding: Any) -> None:
+    def __init__(self, padding: Shape) -> None:
         super().__init__()
         self.padding = repeated(padding, 2 * self._axes)
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         if self._mode == "circular" and input.dim() not in (self._axes + 1, self._axes + 2):
             raise ValueError(f"expected {self._axes + 1}D or {self._axes + 2}D input (got {input.dim()}D input to {type(self).__name__}).")
         return F.pad(input, self.padding, self._mode)
@@ -32,11 +35,11 @@ class _Pad(Module):
 
 
 class _ConstantPadNd(_Pad):
-    def __init__(self, padding: Any, value: float) -> None:
+    def __init__(self, padding: Shape, value: float) -> None:
         super().__init__(padding)
         self.value = value
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         return F.pad(input, self.padding, "constant", self.value)
 
     def extra_repr(self) -> str:
@@ -44,25 +47,40 @@ class _ConstantPadNd(_Pad):
 
 
 class ConstantPad1d(_ConstantPadNd):
-    """A constant around the last axis: padding (left, right)."""
+    """`value` around the last dimension: padding (left, right) or one number.
+
+    >>> import ndgrad
+    >>> ndgrad.nn.ConstantPad1d((1, 0), 7.0)(ndgrad.tensor([[1.0, 2.0, 3.0]]))
+    tensor([[7., 1., 2., 3.]])
+    """
 
     _axes = 1
 
 
 class ConstantPad2d(_ConstantPadNd):
-    """A constant around the last two axes: padding (left, right, top, bottom)."""
+    """`value` around the last two dimensions: padding (left, right, top, bottom) or one number.
+
+    >>> import ndgrad
+    >>> ndgrad.nn.ConstantPad2d((1, 0, 0, 0), 7.0)(ndgrad.tensor([[[1.0, 2.0, 3.0]]]))
+    tensor([[[7., 1., 2., 3.]]])
+    """
 
     _axes = 2
 
 
 class ConstantPad3d(_ConstantPadNd):
-    """A constant around the last three axes: padding (left, right, top, bottom, front, back)."""
+    """`value` around the last three dimensions: padding (left, right, top, bottom, front, back) or one number.
+
+    >>> import ndgrad
+    >>> ndgrad.nn.ConstantPad3d(1, 7.0)(ndgrad.ones(1, 2, 2, 2)).shape
+    ndgrad.Size([1, 4, 4, 4])
+    """
 
     _axes = 3
 
 
 class _ZeroPadNd(_ConstantPadNd):
-    def __init__(self, padding: Any) -> None:
+    def __init__(self, padding: Shape) -> None:
         super().__init__(padding, 0.0)
 
     def extra_repr(self) -> str:
@@ -70,72 +88,132 @@ class _ZeroPadNd(_ConstantPadNd):
 
 
 class ZeroPad1d(_ZeroPadNd):
-    """Zeros around the last axis."""
+    """Zeros around the last dimension: see `ConstantPad1d`.
+
+    >>> import ndgrad
+    >>> ndgrad.nn.ZeroPad1d((1, 0))(ndgrad.tensor([[1.0, 2.0, 3.0]]))
+    tensor([[0., 1., 2., 3.]])
+    """
 
     _axes = 1
 
 
 class ZeroPad2d(_ZeroPadNd):
-    """Zeros around the last two axes."""
+    """Zeros around the last two dimensions: see `ConstantPad2d`.
+
+    >>> import ndgrad
+    >>> ndgrad.nn.ZeroPad2d((1, 0, 0, 0))(ndgrad.tensor([[[1.0, 2.0, 3.0]]]))
+    tensor([[[0., 1., 2., 3.]]])
+    """
 
     _axes = 2
 
 
 class ZeroPad3d(_ZeroPadNd):
-    """Zeros around the last three axes."""
+    """Zeros around the last three dimensions: see `ConstantPad3d`.
+
+    >>> import ndgrad
+    >>> ndgrad.nn.ZeroPad3d(1)(ndgrad.ones(1, 2, 2, 2)).shape
+    ndgrad.Size([1, 4, 4, 4])
+    """
 
     _axes = 3
 
 
 class ReflectionPad1d(_Pad):
-    """The signal mirrored at its ends."""
+    """The input mirrored at the borders of the last dimension, the border itself not repeated.
+
+    >>> import ndgrad
+    >>> ndgrad.nn.ReflectionPad1d((1, 0))(ndgrad.tensor([[1.0, 2.0, 3.0]]))
+    tensor([[2., 1., 2., 3.]])
+    """
 
     _axes, _mode = 1, "reflect"
 
 
 class ReflectionPad2d(_Pad):
-    """The image mirrored at its edges."""
+    """The input mirrored at the borders of the last two dimensions, the border itself not repeated.
+
+    >>> import ndgrad
+    >>> ndgrad.nn.ReflectionPad2d((1, 0, 0, 0))(ndgrad.tensor([[[1.0, 2.0, 3.0]]]))
+    tensor([[[2., 1., 2., 3.]]])
+    """
 
     _axes, _mode = 2, "reflect"
 
 
 class ReflectionPad3d(_Pad):
-    """The volume mirrored at its faces."""
+    """The input mirrored at the borders of the last three dimensions, the border itself not repeated.
+
+    >>> import ndgrad
+    >>> ndgrad.nn.ReflectionPad3d(1)(ndgrad.ones(1, 2, 2, 2)).shape
+    ndgrad.Size([1, 4, 4, 4])
+    """
 
     _axes, _mode = 3, "reflect"
 
 
 class ReplicationPad1d(_Pad):
-    """The ends of the signal repeated."""
+    """The border elements of the last dimension repeated outwards.
+
+    >>> import ndgrad
+    >>> ndgrad.nn.ReplicationPad1d((1, 0))(ndgrad.tensor([[1.0, 2.0, 3.0]]))
+    tensor([[1., 1., 2., 3.]])
+    """
 
     _axes, _mode = 1, "replicate"
 
 
 class ReplicationPad2d(_Pad):
-    """The edges of the image repeated."""
+    """The border elements of the last two dimensions repeated outwards.
+
+    >>> import ndgrad
+    >>> ndgrad.nn.ReplicationPad2d((1, 0, 0, 0))(ndgrad.tensor([[[1.0, 2.0, 3.0]]]))
+    tensor([[[1., 1., 2., 3.]]])
+    """
 
     _axes, _mode = 2, "replicate"
 
 
 class ReplicationPad3d(_Pad):
-    """The faces of the volume repeated."""
+    """The border elements of the last three dimensions repeated outwards.
+
+    >>> import ndgrad
+    >>> ndgrad.nn.ReplicationPad3d(1)(ndgrad.ones(1, 2, 2, 2)).shape
+    ndgrad.Size([1, 4, 4, 4])
+    """
 
     _axes, _mode = 3, "replicate"
 
 
 class CircularPad1d(_Pad):
-    """The signal wrapped around."""
+    """The input continued periodically along the last dimension.
+
+    >>> import ndgrad
+    >>> ndgrad.nn.CircularPad1d((1, 0))(ndgrad.tensor([[1.0, 2.0, 3.0]]))
+    tensor([[3., 1., 2., 3.]])
+    """
 
     _axes, _mode = 1, "circular"
 
 
 class CircularPad2d(_Pad):
-    """The image wrapped around."""
+    """The input continued periodically along the last two dimensions.
+
+    >>> import ndgrad
+    >>> ndgrad.nn.CircularPad2d((1, 0, 0, 0))(ndgrad.tensor([[[1.0, 2.0, 3.0]]]))
+    tensor([[[3., 1., 2., 3.]]])
+    """
 
     _axes, _mode = 2, "circular"
 
 
 class CircularPad3d(_Pad):
-    """The volume wrapped around."""
+    """The input continued periodically along the last three dimensions.
+
+    >>> import ndgrad
+    >>> ndgrad.nn.CircularPad3d(1)(ndgrad.ones(1, 2, 2, 2)).shape
+    ndgrad.Size([1, 4, 4, 4])
+    """
 
     _axes, _mode = 3, "circular"

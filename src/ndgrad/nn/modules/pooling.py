@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, ClassVar
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, ClassVar
 
 from ndgrad.nn import functional as F
 from ndgrad.nn.modules.conv import repeated
 from ndgrad.nn.modules.module import Module, settings_text
+
+if TYPE_CHECKING:
+    from ndgrad._typing import Shape, Tensor
 
 __all__ = [
     "AdaptiveAvgPool1d", "AdaptiveAvgPool2d", "AdaptiveAvgPool3d", "AdaptiveMaxPool1d", "AdaptiveMaxPool2d", "AdaptiveMaxPool3d",
@@ -20,7 +23,7 @@ class _Pool(Module):
     """A pooling function, how many axes it is for, and the settings that the text of the module shows."""
 
     _axes: ClassVar[int]
-    _function: ClassVar[Callable[..., Any]]
+    _function: ClassVar[Callable[..., Tensor]]
     _shown: ClassVar[tuple[str, ...]] = ("kernel_size", "stride", "padding")
 
     def extra_repr(self) -> str:
@@ -32,10 +35,10 @@ class _MaxPoolNd(_Pool):
 
     def __init__(
         self,
-        kernel_size: Any,
-        stride: Any = None,
-        padding: Any = 0,
-        dilation: Any = 1,
+        kernel_size: Shape,
+        stride: Shape | None = None,
+        padding: Shape = 0,
+        dilation: Shape = 1,
         return_indices: bool = False,
         ceil_mode: bool = False,
     ) -> None:
@@ -47,64 +50,124 @@ class _MaxPoolNd(_Pool):
         self.return_indices = return_indices
         self.ceil_mode = ceil_mode
 
-    def forward(self, input: Any) -> Any:
+    # A pair with return_indices; declared as what it nearly always is. (A tensor too can be unpacked, for the type checker.)
+    def forward(self, input: Tensor) -> Tensor:
         return type(self)._function(
-            input, self.kernel_size, self.stride, self.padding, self.dilation, ceil_mode=self.ceil_mode, return_indices=self.return_indices
+            input,
+            self.kernel_size,
+            self.stride,
+            self.padding,
+            self.dilation,
+            ceil_mode=self.ceil_mode,
+            return_indices=self.return_indices,
         )
 
 
 class MaxPool1d(_MaxPoolNd):
-    """The maximum of every window of (batch, channels, length)."""
+    """The largest element of each window of (N, C, L) or (C, L).
+
+    With `return_indices` the result is a pair, the second being the places.
+
+    >>> import ndgrad
+    >>> ndgrad.nn.MaxPool1d(2)(ndgrad.tensor([[1.0, 5.0, 2.0, 3.0]]))
+    tensor([[5., 3.]])
+    """
 
     _function = staticmethod(F.max_pool1d)
 
 
 class MaxPool2d(_MaxPoolNd):
-    """The maximum of every window of (batch, channels, height, width)."""
+    """The largest element of each window of (N, C, H, W) or (C, H, W).
+
+    With `return_indices` the result is a pair, the second being the places.
+
+    >>> import ndgrad
+    >>> ndgrad.nn.MaxPool2d(2)(ndgrad.arange(16.0).reshape(1, 4, 4))
+    tensor([[[ 5.,  7.],
+             [13., 15.]]])
+    """
 
     _function = staticmethod(F.max_pool2d)
 
 
 class MaxPool3d(_MaxPoolNd):
-    """The maximum of every window of (batch, channels, depth, height, width)."""
+    """The largest element of each window of (N, C, D, H, W) or (C, D, H, W).
+
+    With `return_indices` the result is a pair, the second being the places.
+
+    >>> import ndgrad
+    >>> ndgrad.nn.MaxPool3d(2)(ndgrad.arange(16.0).reshape(1, 2, 2, 4))
+    tensor([[[[13., 15.]]]])
+    """
 
     _function = staticmethod(F.max_pool3d)
 
 
 class _MaxUnpoolNd(_Pool):
-    def __init__(self, kernel_size: Any, stride: Any = None, padding: Any = 0) -> None:
+    def __init__(self, kernel_size: Shape, stride: Shape | None = None, padding: Shape = 0) -> None:
         super().__init__()
         self.kernel_size = repeated(kernel_size, self._axes)
         self.stride = self.kernel_size if stride is None else repeated(stride, self._axes)
         self.padding = repeated(padding, self._axes)
 
-    def forward(self, input: Any, indices: Any, output_size: Any = None) -> Any:
+    def forward(self, input: Tensor, indices: Tensor, output_size: Sequence[int] | None = None) -> Tensor:
         return type(self)._function(input, indices, self.kernel_size, self.stride, self.padding, output_size)
 
 
 class MaxUnpool1d(_MaxUnpoolNd):
-    """Maxima back at their places, zeros elsewhere."""
+    """Zeros with the maxima of a pooling, (N, C, L) or (C, L), put back in their places.
+
+    >>> import ndgrad
+    >>> top, places = ndgrad.nn.MaxPool1d(2, return_indices=True)(ndgrad.tensor([[1.0, 5.0, 2.0, 3.0]]))
+    >>> ndgrad.nn.MaxUnpool1d(2)(top, places)
+    tensor([[0., 5., 0., 3.]])
+    """
 
     _axes, _function = 1, staticmethod(F.max_unpool1d)
 
 
 class MaxUnpool2d(_MaxUnpoolNd):
-    """Maxima back at their places, zeros elsewhere."""
+    """Zeros with the maxima of a pooling, (N, C, H, W) or (C, H, W), put back in their places.
+
+    >>> import ndgrad
+    >>> top, places = ndgrad.nn.MaxPool2d(2, return_indices=True)(ndgrad.arange(16.0).reshape(1, 4, 4))
+    >>> ndgrad.nn.MaxUnpool2d(2)(top, places)
+    tensor([[[ 0.,  0.,  0.,  0.],
+             [ 0.,  5.,  0.,  7.],
+             [ 0.,  0.,  0.,  0.],
+             [ 0., 13.,  0., 15.]]])
+    """
 
     _axes, _function = 2, staticmethod(F.max_unpool2d)
 
 
 class MaxUnpool3d(_MaxUnpoolNd):
-    """Maxima back at their places, zeros elsewhere."""
+    """Zeros with the maxima of a pooling, (N, C, D, H, W) or (C, D, H, W), put back in their places.
+
+    >>> import ndgrad
+    >>> top, places = ndgrad.nn.MaxPool3d(2, return_indices=True)(ndgrad.arange(16.0).reshape(1, 2, 2, 4))
+    >>> ndgrad.nn.MaxUnpool3d(2)(top, places).shape
+    ndgrad.Size([1, 2, 2, 4])
+    """
 
     _axes, _function = 3, staticmethod(F.max_unpool3d)
 
 
 class AvgPool1d(_Pool):
-    """The mean of every window of (batch, channels, length)."""
+    """The mean of each window of (N, C, L) or (C, L).
+
+    >>> import ndgrad
+    >>> ndgrad.nn.AvgPool1d(2)(ndgrad.tensor([[1.0, 5.0, 2.0, 3.0]]))
+    tensor([[3.0000, 2.5000]])
+    """
 
     def __init__(
-        self, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False, count_include_pad: bool = True
+        self,
+        kernel_size: Shape,
+        stride: Shape | None = None,
+        padding: Shape = 0,
+        ceil_mode: bool = False,
+        count_include_pad: bool = True,
     ) -> None:
         super().__init__()
         self.kernel_size = repeated(kernel_size, 1)
@@ -113,16 +176,16 @@ class AvgPool1d(_Pool):
         self.ceil_mode = ceil_mode
         self.count_include_pad = count_include_pad
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         return F.avg_pool1d(input, self.kernel_size, self.stride, self.padding, self.ceil_mode, self.count_include_pad)
 
 
 class _AvgPoolNd(_Pool):
     def __init__(
         self,
-        kernel_size: Any,
-        stride: Any = None,
-        padding: Any = 0,
+        kernel_size: Shape,
+        stride: Shape | None = None,
+        padding: Shape = 0,
         ceil_mode: bool = False,
         count_include_pad: bool = True,
         divisor_override: int | None = None,
@@ -135,20 +198,31 @@ class _AvgPoolNd(_Pool):
         self.count_include_pad = count_include_pad
         self.divisor_override = divisor_override
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         return type(self)._function(
             input, self.kernel_size, self.stride, self.padding, self.ceil_mode, self.count_include_pad, self.divisor_override
         )
 
 
 class AvgPool2d(_AvgPoolNd):
-    """The mean of every window of (batch, channels, height, width)."""
+    """The mean of each window of (N, C, H, W) or (C, H, W).
+
+    >>> import ndgrad
+    >>> ndgrad.nn.AvgPool2d(2)(ndgrad.arange(16.0).reshape(1, 4, 4))
+    tensor([[[ 2.5000,  4.5000],
+             [10.5000, 12.5000]]])
+    """
 
     _function = staticmethod(F.avg_pool2d)
 
 
 class AvgPool3d(_AvgPoolNd):
-    """The mean of every window of (batch, channels, depth, height, width)."""
+    """The mean of each window of (N, C, D, H, W) or (C, D, H, W).
+
+    >>> import ndgrad
+    >>> ndgrad.nn.AvgPool3d(2)(ndgrad.arange(16.0).reshape(1, 2, 2, 4))
+    tensor([[[[6.5000, 8.5000]]]])
+    """
 
     _function = staticmethod(F.avg_pool3d)
 
@@ -156,31 +230,47 @@ class AvgPool3d(_AvgPoolNd):
 class _LPPoolNd(_Pool):
     _shown = ("norm_type", "kernel_size", "stride", "ceil_mode")
 
-    def __init__(self, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False) -> None:
+    def __init__(self, norm_type: float, kernel_size: Shape, stride: Shape | None = None, ceil_mode: bool = False) -> None:
         super().__init__()
         self.norm_type = norm_type
         self.kernel_size = kernel_size
         self.stride = stride
         self.ceil_mode = ceil_mode
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         return type(self)._function(input, float(self.norm_type), self.kernel_size, self.stride, self.ceil_mode)
 
 
 class LPPool1d(_LPPoolNd):
-    """The p-norm of every window of (batch, channels, length)."""
+    """The p-norm of each window of (N, C, L) or (C, L), p being `norm_type`.
+
+    >>> import ndgrad
+    >>> ndgrad.nn.LPPool1d(2, 2)(ndgrad.tensor([[3.0, 4.0, 6.0, 8.0]]))
+    tensor([[ 5., 10.]])
+    """
 
     _function = staticmethod(F.lp_pool1d)
 
 
 class LPPool2d(_LPPoolNd):
-    """The p-norm of every window of (batch, channels, height, width)."""
+    """The p-norm of each window of (N, C, H, W) or (C, H, W), p being `norm_type`.
+
+    >>> import ndgrad
+    >>> ndgrad.nn.LPPool2d(2, 2)(ndgrad.arange(16.0).reshape(1, 4, 4))
+    tensor([[[ 6.4807,  9.8995],
+             [21.4009, 25.3377]]])
+    """
 
     _function = staticmethod(F.lp_pool2d)
 
 
 class LPPool3d(_LPPoolNd):
-    """The p-norm of every window of (batch, channels, depth, height, width)."""
+    """The p-norm of each window of (N, C, D, H, W) or (C, D, H, W), p being `norm_type`.
+
+    >>> import ndgrad
+    >>> ndgrad.nn.LPPool3d(2, 2)(ndgrad.arange(16.0).reshape(1, 2, 2, 4))
+    tensor([[[[22.3607, 27.2029]]]])
+    """
 
     _function = staticmethod(F.lp_pool3d)
 
@@ -191,29 +281,44 @@ class LPPool3d(_LPPoolNd):
 class _AdaptiveMaxPoolNd(_Pool):
     _shown = ("output_size",)
 
-    def __init__(self, output_size: Any, return_indices: bool = False) -> None:
+    def __init__(self, output_size: int | Sequence[int | None], return_indices: bool = False) -> None:
         super().__init__()
         self.output_size = output_size
         self.return_indices = return_indices
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         return type(self)._function(input, self.output_size, self.return_indices)
 
 
 class AdaptiveMaxPool1d(_AdaptiveMaxPoolNd):
-    """Maxima over windows that make the output as long as asked for."""
+    """The maxima of `output_size` windows along each axis of (N, C, L) or (C, L); None keeps an axis.
+
+    >>> import ndgrad
+    >>> ndgrad.nn.AdaptiveMaxPool1d(2)(ndgrad.tensor([[1.0, 5.0, 2.0, 3.0]]))
+    tensor([[5., 3.]])
+    """
 
     _function = staticmethod(F.adaptive_max_pool1d)
 
 
 class AdaptiveMaxPool2d(_AdaptiveMaxPoolNd):
-    """Maxima over windows that make the output as large as asked for."""
+    """The maxima of `output_size` windows along each axis of (N, C, H, W) or (C, H, W); None keeps an axis.
+
+    >>> import ndgrad
+    >>> ndgrad.nn.AdaptiveMaxPool2d((1, 2))(ndgrad.arange(16.0).reshape(1, 4, 4))
+    tensor([[[13., 15.]]])
+    """
 
     _function = staticmethod(F.adaptive_max_pool2d)
 
 
 class AdaptiveMaxPool3d(_AdaptiveMaxPoolNd):
-    """Maxima over windows that make the output as large as asked for."""
+    """The maxima of `output_size` windows along each axis of (N, C, D, H, W) or (C, D, H, W); None keeps an axis.
+
+    >>> import ndgrad
+    >>> ndgrad.nn.AdaptiveMaxPool3d((1, 1, 2))(ndgrad.arange(16.0).reshape(1, 2, 2, 4))
+    tensor([[[[13., 15.]]]])
+    """
 
     _function = staticmethod(F.adaptive_max_pool3d)
 
@@ -221,27 +326,42 @@ class AdaptiveMaxPool3d(_AdaptiveMaxPoolNd):
 class _AdaptiveAvgPoolNd(_Pool):
     _shown = ("output_size",)
 
-    def __init__(self, output_size: Any) -> None:
+    def __init__(self, output_size: int | Sequence[int | None]) -> None:
         super().__init__()
         self.output_size = output_size
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         return type(self)._function(input, self.output_size)
 
 
 class AdaptiveAvgPool1d(_AdaptiveAvgPoolNd):
-    """Means over windows that make the output as long as asked for."""
+    """The means of `output_size` windows along each axis of (N, C, L) or (C, L); None keeps an axis.
+
+    >>> import ndgrad
+    >>> ndgrad.nn.AdaptiveAvgPool1d(2)(ndgrad.tensor([[1.0, 5.0, 2.0, 3.0]]))
+    tensor([[3.0000, 2.5000]])
+    """
 
     _function = staticmethod(F.adaptive_avg_pool1d)
 
 
 class AdaptiveAvgPool2d(_AdaptiveAvgPoolNd):
-    """Means over windows that make the output as large as asked for."""
+    """The means of `output_size` windows along each axis of (N, C, H, W) or (C, H, W); None keeps an axis.
+
+    >>> import ndgrad
+    >>> ndgrad.nn.AdaptiveAvgPool2d((1, 2))(ndgrad.arange(16.0).reshape(1, 4, 4))
+    tensor([[[6.5000, 8.5000]]])
+    """
 
     _function = staticmethod(F.adaptive_avg_pool2d)
 
 
 class AdaptiveAvgPool3d(_AdaptiveAvgPoolNd):
-    """Means over windows that make the output as large as asked for."""
+    """The means of `output_size` windows along each axis of (N, C, D, H, W) or (C, D, H, W); None keeps an axis.
+
+    >>> import ndgrad
+    >>> ndgrad.nn.AdaptiveAvgPool3d((1, 1, 2))(ndgrad.arange(16.0).reshape(1, 2, 2, 4))
+    tensor([[[[6.5000, 8.5000]]]])
+    """
 
     _function = staticmethod(F.adaptive_avg_pool3d)

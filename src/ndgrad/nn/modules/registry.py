@@ -9,11 +9,15 @@ from __future__ import annotations
 import itertools
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from ndgrad.autograd.hooks import RemovableHandle
 from ndgrad.autograd.variable import Variable
 from ndgrad.nn.parameter import Buffer, Parameter, is_lazy
+
+if TYPE_CHECKING:
+    from ndgrad._typing import Tensor
+    from ndgrad.nn.modules.module import Module
 
 #: Hooks on registration, for all modules: kind ("parameter", "buffer", "module") -> hooks called with (module, name, value).
 _REGISTRATION_HOOKS: dict[str, OrderedDict[int, Callable[..., Any]]] = {
@@ -24,17 +28,38 @@ _REGISTRATION_HOOKS: dict[str, OrderedDict[int, Callable[..., Any]]] = {
 
 
 def register_module_parameter_registration_hook(hook: Callable[..., Any]) -> RemovableHandle:
-    """Call `hook(module, name, parameter)` whenever a module gets a parameter; what it returns, if not None, takes its place."""
+    """Call `hook(module, name, parameter)` whenever a module gets a parameter; what it returns, if not None, takes its place.
+
+    >>> import ndgrad
+    >>> from ndgrad.nn.modules.module import register_module_parameter_registration_hook
+    >>> with register_module_parameter_registration_hook(lambda module, name, parameter: print(name)):
+    ...     _ = ndgrad.nn.PReLU()
+    weight
+    """
     return RemovableHandle(_REGISTRATION_HOOKS["parameter"], hook)
 
 
 def register_module_buffer_registration_hook(hook: Callable[..., Any]) -> RemovableHandle:
-    """Call `hook(module, name, buffer)` whenever a module gets a buffer; what it returns, if not None, takes its place."""
+    """Call `hook(module, name, buffer)` whenever a module gets a buffer; what it returns, if not None, takes its place.
+
+    >>> import ndgrad
+    >>> from ndgrad.nn.modules.module import register_module_buffer_registration_hook
+    >>> with register_module_buffer_registration_hook(lambda module, name, buffer: print(name)):
+    ...     _ = ndgrad.nn.NLLLoss()
+    weight
+    """
     return RemovableHandle(_REGISTRATION_HOOKS["buffer"], hook)
 
 
 def register_module_module_registration_hook(hook: Callable[..., Any]) -> RemovableHandle:
-    """Call `hook(module, name, submodule)` whenever a module gets a submodule; what it returns, if not None, takes its place."""
+    """Call `hook(module, name, submodule)` whenever a module gets a submodule; what it returns, if not None, takes its place.
+
+    >>> import ndgrad
+    >>> from ndgrad.nn.modules.module import register_module_module_registration_hook
+    >>> with register_module_module_registration_hook(lambda module, name, submodule: print(name, submodule)):
+    ...     _ = ndgrad.nn.Sequential(ndgrad.nn.ReLU())
+    0 ReLU()
+    """
     return RemovableHandle(_REGISTRATION_HOOKS["module"], hook)
 
 
@@ -57,9 +82,9 @@ class Registry:
     #: Whether `Module.__init__` calls that of the next class in line (for modules that inherit from something else too).
     call_super_init: ClassVar[bool] = False
     training: bool
-    _parameters: dict[str, Any]
-    _buffers: dict[str, Any]
-    _modules: dict[str, Any]
+    _parameters: dict[str, Parameter | None]
+    _buffers: dict[str, Tensor | None]
+    _modules: dict[str, Any]  # modules, or None
     _non_persistent_buffers_set: set[str]
 
     # ----- attributes -----
@@ -97,7 +122,7 @@ class Registry:
             else:
                 persistent = name not in self._non_persistent_buffers_set
             self._forget(name, "buffer", "_buffers")
-            self.register_buffer(name, value, persistent)
+            self.register_buffer(name, cast("Tensor | None", value), persistent)
         else:
             object.__setattr__(self, name, value)
 
@@ -149,8 +174,15 @@ class Registry:
         if hasattr(self, name) and name not in home:
             raise KeyError(f"attribute '{name}' already exists in {type(self).__name__}. Choose another name, or delete it first.")
 
-    def register_parameter(self, name: str, param: Any) -> None:
-        """Add a parameter under a name; None reserves the name."""
+    def register_parameter(self, name: str, param: Parameter | None) -> None:
+        """Add a parameter under a name; None reserves the name.
+
+        >>> import ndgrad
+        >>> module = ndgrad.nn.Module()
+        >>> module.register_parameter("weight", ndgrad.nn.Parameter(ndgrad.ones(2)))
+        >>> len(list(module.parameters()))
+        1
+        """
         if "_parameters" not in self.__dict__:
             raise AttributeError("cannot assign parameter before Module.__init__() call. Begin __init__ with super().__init__().")
         self._check_name("parameter", name, self._parameters)
@@ -168,8 +200,15 @@ class Registry:
             param = _after_hooks("parameter", self, name, param)
         self._parameters[name] = param
 
-    def register_buffer(self, name: str, tensor: Any, persistent: bool = True) -> None:
-        """Add a tensor that is moved and saved with the module but not learned; one that is not persistent is not saved."""
+    def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
+        """Add a tensor that is moved and saved with the module but not learned; one that is not persistent is not saved.
+
+        >>> import ndgrad
+        >>> module = ndgrad.nn.Module()
+        >>> module.register_buffer("scale", ndgrad.ones(2))
+        >>> module.scale
+        tensor([1., 1.])
+        """
         if "_buffers" not in self.__dict__:
             raise AttributeError("cannot assign buffer before Module.__init__() call. Begin __init__ with super().__init__().")
         self._check_name("buffer", name, self._buffers)
@@ -184,21 +223,33 @@ class Registry:
         else:
             self._non_persistent_buffers_set.add(name)
 
-    def add_module(self, name: str, module: Any) -> None:
-        """Add a submodule under a name; None reserves the name."""
+    def add_module(self, name: str, module: Module | None) -> None:
+        """Add a submodule under a name; None reserves the name.
+
+        >>> import ndgrad
+        >>> module = ndgrad.nn.Module()
+        >>> module.add_module("act", ndgrad.nn.ReLU())
+        >>> module.act
+        ReLU()
+        """
         if module is not None and not isinstance(module, Registry):
             raise TypeError(f"{type_text(module)} is not a Module subclass: it was given as submodule {name!r}. Pass an nn.Module or None.")
         self._check_name("module", name, self._modules)
         self._modules[name] = _after_hooks("module", self, name, module)
 
-    def register_module(self, name: str, module: Any) -> None:
+    def register_module(self, name: str, module: Module | None) -> None:
         """Add a submodule under a name."""
         self.add_module(name, module)
 
     # ----- finding by dotted name -----
 
-    def get_submodule(self, target: str) -> Any:
-        """The submodule at a dotted path such as 'encoder.layers.0'; the module itself for ''."""
+    def get_submodule(self, target: str) -> Module:
+        """The submodule at a dotted path such as 'encoder.layers.0'; the module itself for ''.
+
+        >>> import ndgrad
+        >>> ndgrad.nn.Sequential(ndgrad.nn.Sequential(ndgrad.nn.ReLU())).get_submodule("0.0")
+        ReLU()
+        """
         found: Any = self
         for part in target.split(".") if target else ():
             if not hasattr(found, part):
@@ -208,7 +259,7 @@ class Registry:
                 raise AttributeError(f"`{part}` is not an nn.Module (looking for {target!r}).")
         return found
 
-    def set_submodule(self, target: str, module: Any, strict: bool = False) -> None:
+    def set_submodule(self, target: str, module: Module, strict: bool = False) -> None:
         """Put another module at a dotted path; with `strict`, only where one is already."""
         if target == "":
             raise ValueError("Cannot set the submodule without a target name. Give the dotted path of the submodule to replace.")
@@ -222,7 +273,7 @@ class Registry:
             raise AttributeError(f"`{name}` is not an nn.Module (looking for {target!r}).")
         setattr(parent, name, module)
 
-    def get_parameter(self, target: str) -> Any:
+    def get_parameter(self, target: str) -> Parameter:
         """The parameter at a dotted path."""
         owner, name = self._owner_of(target)
         found = getattr(owner, name)
@@ -230,14 +281,14 @@ class Registry:
             raise AttributeError(f"`{name}` is not an nn.Parameter.")
         return found
 
-    def get_buffer(self, target: str) -> Any:
+    def get_buffer(self, target: str) -> Tensor:
         """The buffer at a dotted path."""
         owner, name = self._owner_of(target)
         if name not in owner._buffers:
             raise AttributeError(f"`{name}` is not a buffer.")
-        return owner._buffers[name]
+        return cast("Tensor", owner._buffers[name])
 
-    def _owner_of(self, target: str) -> tuple[Any, str]:
+    def _owner_of(self, target: str) -> tuple[Module, str]:
         path, _, name = target.rpartition(".")
         owner = self.get_submodule(path)
         if not hasattr(owner, name):
@@ -246,32 +297,39 @@ class Registry:
 
     # ----- walking -----
 
-    def named_modules(self, memo: set[Any] | None = None, prefix: str = "", remove_duplicate: bool = True) -> Iterator[tuple[str, Any]]:
-        """This module and all below it, each with its dotted name; a shared one once, unless told otherwise."""
+    def named_modules(
+        self, memo: set[Any] | None = None, prefix: str = "", remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Module]]:
+        """This module and all below it, each with its dotted name; a shared one once, unless told otherwise.
+
+        >>> import ndgrad
+        >>> [name for name, _ in ndgrad.nn.Sequential(ndgrad.nn.ReLU(), ndgrad.nn.Tanh()).named_modules()]
+        ['', '0', '1']
+        """
         memo = set() if memo is None else memo
         if self in memo:
             return
         if remove_duplicate:
             memo.add(self)
-        yield prefix, self
+        yield prefix, cast("Module", self)
         for name, module in self._modules.items():
             if module is not None:
                 yield from module.named_modules(memo, prefix + ("." if prefix else "") + name, remove_duplicate)
 
-    def modules(self, remove_duplicate: bool = True) -> Iterator[Any]:
+    def modules(self, remove_duplicate: bool = True) -> Iterator[Module]:
         """This module and all below it."""
         for _, module in self.named_modules(remove_duplicate=remove_duplicate):
             yield module
 
-    def named_children(self) -> Iterator[tuple[str, Any]]:
+    def named_children(self) -> Iterator[tuple[str, Module]]:
         """The direct submodules with their names; a shared one once."""
-        seen = set()
+        seen: set[Module] = set()
         for name, module in self._modules.items():
             if module is not None and module not in seen:
                 seen.add(module)
                 yield name, module
 
-    def children(self) -> Iterator[Any]:
+    def children(self) -> Iterator[Module]:
         """The direct submodules."""
         for _, module in self.named_children():
             yield module
@@ -289,24 +347,43 @@ class Registry:
                     seen.add(id(value))
                 yield path + ("." if path else "") + name, value
 
-    def named_parameters(self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True) -> Iterator[tuple[str, Any]]:
-        """The parameters with their dotted names."""
+    def named_parameters(
+        self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Parameter]]:
+        """The parameters with their dotted names.
+
+        >>> import ndgrad
+        >>> [name for name, _ in ndgrad.nn.Sequential(ndgrad.nn.Linear(2, 1)).named_parameters()]
+        ['0.weight', '0.bias']
+        """
         return self._named_members(lambda m: m._parameters.items(), prefix, recurse, remove_duplicate)
 
-    def parameters(self, recurse: bool = True) -> Iterator[Any]:
-        """The parameters, of this module and, if `recurse`, of all below it: what an optimizer takes."""
+    def parameters(self, recurse: bool = True) -> Iterator[Parameter]:
+        """The parameters, of this module and, if `recurse`, of all below it: what an optimizer takes.
+
+        >>> import ndgrad
+        >>> [tuple(p.shape) for p in ndgrad.nn.Linear(3, 2).parameters()]
+        [(2, 3), (2,)]
+        """
         for _, param in self.named_parameters(recurse=recurse):
             yield param
 
-    def named_buffers(self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True) -> Iterator[tuple[str, Any]]:
-        """The buffers with their dotted names."""
+    def named_buffers(
+        self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Tensor]]:
+        """The buffers with their dotted names.
+
+        >>> import ndgrad
+        >>> [name for name, _ in ndgrad.nn.BatchNorm1d(2).named_buffers()]
+        ['running_mean', 'running_var', 'num_batches_tracked']
+        """
         return self._named_members(lambda m: m._buffers.items(), prefix, recurse, remove_duplicate)
 
-    def buffers(self, recurse: bool = True) -> Iterator[Any]:
+    def buffers(self, recurse: bool = True) -> Iterator[Tensor]:
         """The buffers, of this module and, if `recurse`, of all below it."""
         for _, buffer in self.named_buffers(recurse=recurse):
             yield buffer
 
-    def _tensors(self, recurse: bool = True) -> Iterator[Any]:
+    def _tensors(self, recurse: bool = True) -> Iterator[Tensor]:
         """Parameters, then buffers."""
         return itertools.chain(self.parameters(recurse), self.buffers(recurse))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from ndgrad.api.creation import zeros
 from ndgrad.api.join import cat, stack
@@ -19,9 +19,16 @@ from ndgrad.nn import init
 from ndgrad.nn.modules.module import Module, new_parameter
 from ndgrad.nn.utils.rnn import PackedSequence
 
+if TYPE_CHECKING:
+    from ndgrad._typing import Device, Dtype, Tensor
+    from ndgrad.nn.parameter import Parameter
+
 __all__ = ["GRU", "GRUCell", "LSTM", "LSTMCell", "RNN", "RNNBase", "RNNCell", "RNNCellBase"]
 
-State = tuple[Any, ...]
+State: TypeAlias = "tuple[Tensor, ...]"
+S = TypeVar("S", "Tensor", PackedSequence)
+#: What acts on the state: weight_hh, bias_hh, weight_hr.
+Weights: TypeAlias = "tuple[Any, ...]"
 
 
 # ----- one step ----------------------------------------------------------------------------------------------------------
@@ -30,14 +37,14 @@ State = tuple[Any, ...]
 # part is the output.
 
 
-def _plain_step(activation: Callable[[Any], Any]) -> Callable[..., State]:
-    def step(gates: Any, state: State, w_hh: Any, b_hh: Any, w_hr: Any) -> State:
+def _plain_step(activation: Callable[[Tensor], Tensor]) -> Callable[..., State]:
+    def step(gates: Tensor, state: State, w_hh: Tensor, b_hh: Tensor | None, w_hr: Tensor | None) -> State:
         return (activation(gates + F.linear(state[0], w_hh, b_hh)),)
 
     return step
 
 
-def _lstm_step(gates: Any, state: State, w_hh: Any, b_hh: Any, w_hr: Any) -> State:
+def _lstm_step(gates: Tensor, state: State, w_hh: Tensor, b_hh: Tensor | None, w_hr: Tensor | None) -> State:
     h, c = state
     i, f, g, o = (gates + F.linear(h, w_hh, b_hh)).chunk(4, -1)
     c = f.sigmoid() * c + i.sigmoid() * g.tanh()
@@ -45,7 +52,7 @@ def _lstm_step(gates: Any, state: State, w_hh: Any, b_hh: Any, w_hr: Any) -> Sta
     return (h if w_hr is None else F.linear(h, w_hr)), c
 
 
-def _gru_step(gates: Any, state: State, w_hh: Any, b_hh: Any, w_hr: Any) -> State:
+def _gru_step(gates: Tensor, state: State, w_hh: Tensor, b_hh: Tensor | None, w_hr: Tensor | None) -> State:
     (h,) = state
     i_r, i_z, i_n = gates.chunk(3, -1)
     h_r, h_z, h_n = F.linear(h, w_hh, b_hh).chunk(3, -1)
@@ -66,13 +73,17 @@ _GATES = {"RNN_TANH": 1, "RNN_RELU": 1, "LSTM": 4, "GRU": 3}
 # ----- over time -------------------------------------------------------------------------------------------------------
 
 
-def _over_time(step: Callable[..., State], gates: list[Any], first: State, weights: tuple[Any, ...], backwards: bool) -> tuple[Any, State]:
+def _over_time(
+    step: Callable[..., State], gates: list[Tensor], first: State, weights: Weights, backwards: bool
+) -> tuple[list[Tensor], State]:
     """Run through the steps; the outputs in the order of time, and the last state of every sequence."""
     return _backwards(step, gates, first, weights) if backwards else _forwards(step, gates, first, weights)
 
 
-def _forwards(step: Callable[..., State], gates: list[Any], state: State, weights: tuple[Any, ...]) -> tuple[list[Any], State]:
-    outputs: list[Any] = []
+def _forwards(
+    step: Callable[..., State], gates: list[Tensor], state: State, weights: Weights
+) -> tuple[list[Tensor], State]:
+    outputs: list[Tensor] = []
     ended: list[State] = []  # the last states of sequences that are over, the shortest first
     for g in gates:
         running, now = state[0].shape[0], g.shape[0]
@@ -86,9 +97,11 @@ def _forwards(step: Callable[..., State], gates: list[Any], state: State, weight
     return outputs, state
 
 
-def _backwards(step: Callable[..., State], gates: list[Any], first: State, weights: tuple[Any, ...]) -> tuple[list[Any], State]:
+def _backwards(
+    step: Callable[..., State], gates: list[Tensor], first: State, weights: Weights
+) -> tuple[list[Tensor], State]:
     """From the last step to the first: shorter sequences join in as their ends are reached."""
-    outputs: list[Any] = []
+    outputs: list[Tensor] = []
     running = gates[-1].shape[0]
     state = first if running == first[0].shape[0] else tuple(s[:running] for s in first)
     for g in reversed(gates):
@@ -102,7 +115,13 @@ def _backwards(step: Callable[..., State], gates: list[Any], first: State, weigh
 
 
 class RNNBase(Module):
-    """What RNN, LSTM and GRU share: layers, directions, weights and their names."""
+    """What RNN, LSTM and GRU share: layers, directions, weights and their names; `mode` is "RNN_TANH", "LSTM", ...
+
+    >>> import ndgrad
+    >>> output, last = ndgrad.nn.RNNBase("GRU", 3, 5)(ndgrad.zeros(7, 2, 3))
+    >>> output.shape
+    ndgrad.Size([7, 2, 5])
+    """
 
     def __init__(
         self,
@@ -115,8 +134,8 @@ class RNNBase(Module):
         dropout: float = 0.0,
         bidirectional: bool = False,
         proj_size: int = 0,
-        device: Any = None,
-        dtype: Any = None,
+        device: Device = None,
+        dtype: Dtype = None,
     ) -> None:
         super().__init__()
         if mode not in _STEPS:
@@ -155,7 +174,7 @@ class RNNBase(Module):
         self._make_weights(device, dtype)
         self.reset_parameters()
 
-    def _make_weights(self, device: Any, dtype: Any) -> None:
+    def _make_weights(self, device: Device, dtype: Dtype) -> None:
         rows, out = _GATES[self.mode] * self.hidden_size, self.proj_size or self.hidden_size
         directions = 2 if self.bidirectional else 1
         for layer in range(self.num_layers):
@@ -179,7 +198,7 @@ class RNNBase(Module):
             init.uniform_(weight, -bound, bound)
 
     @property
-    def all_weights(self) -> list[list[Any]]:
+    def all_weights(self) -> list[list[Parameter]]:
         """The parameters of each layer and direction."""
         return [[getattr(self, name) for name in names] for names in self._all_weights]
 
@@ -188,7 +207,7 @@ class RNNBase(Module):
         return [name for names in self._all_weights for name in names]
 
     @property
-    def _flat_weights(self) -> list[Any]:
+    def _flat_weights(self) -> list[Parameter]:
         return [getattr(self, name) for name in self._flat_weights_names]
 
     def flatten_parameters(self) -> None:
@@ -202,7 +221,7 @@ class RNNBase(Module):
         out = self.proj_size or self.hidden_size
         return (out, self.hidden_size) if self.mode == "LSTM" else (out,)
 
-    def _check_input(self, input: Any) -> None:
+    def _check_input(self, input: Tensor | PackedSequence) -> None:
         name = type(self).__name__
         if not isinstance(input, PackedSequence) and input.dim() not in (2, 3):
             raise ValueError(f"{name}: Expected input to be 2D or 3D, got {input.dim()}D (shape {tuple(input.shape)}) instead.")
@@ -234,7 +253,7 @@ class RNNBase(Module):
 
     # ----- the loop -----
 
-    def forward(self, input: Any, hx: Any = None) -> Any:
+    def forward(self, input: Any, hx: Any = None) -> tuple[Any, Any]:
         self._check_input(input)
         packed = input if isinstance(input, PackedSequence) else None
         unbatched = packed is None and input.dim() == 2
@@ -260,7 +279,9 @@ class RNNBase(Module):
                 output = output.transpose(0, 1)
         return output, (last if len(last) > 1 else last[0])
 
-    def _first_state(self, hx: Any, data: Any, batch: int, unbatched: bool, packed: Any) -> State:
+    def _first_state(
+        self, hx: Any, data: Tensor, batch: int, unbatched: bool, packed: PackedSequence | None
+    ) -> State:
         if hx is None:
             layers = self.num_layers * (2 if self.bidirectional else 1)
             return tuple(zeros(layers, batch, size, dtype=data.dtype, device=data.device) for size in self._state_sizes)
@@ -272,7 +293,7 @@ class RNNBase(Module):
             state = tuple(s.index_select(1, packed.sorted_indices) for s in state)
         return state
 
-    def _layers(self, data: Any, sizes: list[int], state: State) -> tuple[Any, State]:
+    def _layers(self, data: Tensor, sizes: list[int], state: State) -> tuple[Tensor, State]:
         """All layers over rows of data, `sizes` of them per step; the rows of output and the last states."""
         step, directions = _STEPS[self.mode], 2 if self.bidirectional else 1
         lasts: list[State] = []
@@ -321,44 +342,118 @@ class RNN(RNNBase):
     (ndgrad.Size([7, 2, 5]), ndgrad.Size([1, 2, 5]))
     """
 
+    if TYPE_CHECKING:  # the output is packed where the input is
+
+        def forward(self, input: S, hx: Tensor | None = None) -> tuple[S, Tensor]: ...
+        def __call__(  # type: ignore[override]  # a call is forward
+            self, input: S, hx: Tensor | None = None
+        ) -> tuple[S, Tensor]: ...
+
     def __init__(
-        self, input_size: int, hidden_size: int, num_layers: int = 1, nonlinearity: str = "tanh", *args: Any, **kwargs: Any
+        self,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        nonlinearity: str = "tanh",
+        bias: bool = True,
+        batch_first: bool = False,
+        dropout: float = 0.0,
+        bidirectional: bool = False,
+        proj_size: int = 0,
+        device: Device = None,
+        dtype: Dtype = None,
     ) -> None:
-        if "proj_size" in kwargs:
-            raise ValueError("proj_size argument is only supported for LSTM, not RNN or GRU.")
         if nonlinearity not in ("tanh", "relu"):
             raise ValueError(f"Unknown nonlinearity {nonlinearity!r}. Select from 'tanh' or 'relu'.")
-        super().__init__("RNN_" + nonlinearity.upper(), input_size, hidden_size, num_layers, *args, **kwargs)
+        mode, settings = "RNN_" + nonlinearity.upper(), (bias, batch_first, dropout, bidirectional, proj_size)
+        super().__init__(mode, input_size, hidden_size, num_layers, *settings, device, dtype)
         self.nonlinearity = nonlinearity
 
 
 class LSTM(RNNBase):
-    """Long short-term memory over a sequence (time, batch, features); the state is a pair (h, c)."""
+    """Long short-term memory over a sequence (time, batch, features); the state is a pair (h, c).
 
-    def __init__(self, input_size: int, hidden_size: int, *args: Any, **kwargs: Any) -> None:
-        super().__init__("LSTM", input_size, hidden_size, *args, **kwargs)
+    >>> import ndgrad
+    >>> output, (h, c) = ndgrad.nn.LSTM(3, 5)(ndgrad.zeros(7, 2, 3))
+    >>> output.shape, h.shape, c.shape
+    (ndgrad.Size([7, 2, 5]), ndgrad.Size([1, 2, 5]), ndgrad.Size([1, 2, 5]))
+    """
+
+    if TYPE_CHECKING:  # the output is packed where the input is
+
+        def forward(self, input: S, hx: tuple[Tensor, Tensor] | None = None) -> tuple[S, tuple[Tensor, Tensor]]: ...
+        def __call__(  # type: ignore[override]  # a call is forward
+            self, input: S, hx: tuple[Tensor, Tensor] | None = None
+        ) -> tuple[S, tuple[Tensor, Tensor]]: ...
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        bias: bool = True,
+        batch_first: bool = False,
+        dropout: float = 0.0,
+        bidirectional: bool = False,
+        proj_size: int = 0,
+        device: Device = None,
+        dtype: Dtype = None,
+    ) -> None:
+        settings = (num_layers, bias, batch_first, dropout, bidirectional, proj_size)
+        super().__init__("LSTM", input_size, hidden_size, *settings, device, dtype)
 
 
 class GRU(RNNBase):
-    """Gated recurrent units over a sequence (time, batch, features)."""
+    """Gated recurrent units over a sequence (time, batch, features).
 
-    def __init__(self, input_size: int, hidden_size: int, *args: Any, **kwargs: Any) -> None:
-        if "proj_size" in kwargs:
-            raise ValueError("proj_size argument is only supported for LSTM, not RNN or GRU.")
-        super().__init__("GRU", input_size, hidden_size, *args, **kwargs)
+    >>> import ndgrad
+    >>> output, last = ndgrad.nn.GRU(3, 5, bidirectional=True)(ndgrad.zeros(7, 2, 3))
+    >>> output.shape, last.shape
+    (ndgrad.Size([7, 2, 10]), ndgrad.Size([2, 2, 5]))
+    """
+
+    if TYPE_CHECKING:  # the output is packed where the input is
+
+        def forward(self, input: S, hx: Tensor | None = None) -> tuple[S, Tensor]: ...
+        def __call__(  # type: ignore[override]  # a call is forward
+            self, input: S, hx: Tensor | None = None
+        ) -> tuple[S, Tensor]: ...
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        bias: bool = True,
+        batch_first: bool = False,
+        dropout: float = 0.0,
+        bidirectional: bool = False,
+        proj_size: int = 0,
+        device: Device = None,
+        dtype: Dtype = None,
+    ) -> None:
+        settings = (num_layers, bias, batch_first, dropout, bidirectional, proj_size)
+        super().__init__("GRU", input_size, hidden_size, *settings, device, dtype)
 
 
 # ----- cells -------------------------------------------------------------------------------------------------------------
 
 
 class RNNCellBase(Module):
-    """One step of a recurrent network."""
+    """What the cells share: the weights of one step of a recurrent network.
+
+    >>> import ndgrad
+    >>> isinstance(ndgrad.nn.GRUCell(3, 5), ndgrad.nn.RNNCellBase)
+    True
+    """
 
     nonlinearity = "tanh"
-    bias_ih: Any
-    bias_hh: Any
+    weight_ih: Parameter
+    weight_hh: Parameter
+    bias_ih: Parameter  # None with bias=False, as bias_hh
+    bias_hh: Parameter
 
-    def __init__(self, input_size: int, hidden_size: int, bias: bool, num_chunks: int, device: Any = None, dtype: Any = None) -> None:
+    def __init__(self, input_size: int, hidden_size: int, bias: bool, num_chunks: int, device: Device = None, dtype: Dtype = None) -> None:
         super().__init__()
         self.input_size = input_size
         self.hidden_size = hidden_size
@@ -376,7 +471,7 @@ class RNNCellBase(Module):
         for weight in self.parameters():
             init.uniform_(weight, -bound, bound)
 
-    def _step(self, mode: str, input: Any, state: State | None) -> State:
+    def _step(self, mode: str, input: Tensor, state: State | None) -> State:
         name = type(self).__name__
         if input.dim() not in (1, 2):
             raise ValueError(f"{name}: Expected input to be 1D or 2D, got {input.dim()}D (shape {tuple(input.shape)}) instead.")
@@ -408,7 +503,12 @@ class RNNCellBase(Module):
 
 
 class RNNCell(RNNCellBase):
-    """One step of an RNN."""
+    """One step of an RNN: from input (batch, features) and state to the new state.
+
+    >>> import ndgrad
+    >>> ndgrad.nn.RNNCell(3, 5)(ndgrad.zeros(2, 3)).shape
+    ndgrad.Size([2, 5])
+    """
 
     def __init__(
         self,
@@ -416,33 +516,45 @@ class RNNCell(RNNCellBase):
         hidden_size: int,
         bias: bool = True,
         nonlinearity: str = "tanh",
-        device: Any = None,
-        dtype: Any = None,
+        device: Device = None,
+        dtype: Dtype = None,
     ) -> None:
         super().__init__(input_size, hidden_size, bias, 1, device, dtype)
         self.nonlinearity = nonlinearity
 
-    def forward(self, input: Any, hx: Any = None) -> Any:
+    def forward(self, input: Tensor, hx: Tensor | None = None) -> Tensor:
         if self.nonlinearity not in ("tanh", "relu"):
             raise RuntimeError(f"Unknown nonlinearity: {self.nonlinearity}. Select from 'tanh' or 'relu'.")
         return self._step("RNN_" + self.nonlinearity.upper(), input, None if hx is None else (hx,))[0]
 
 
 class LSTMCell(RNNCellBase):
-    """One step of an LSTM."""
+    """One step of an LSTM: from input (batch, features) and state (h, c) to the new state.
 
-    def __init__(self, input_size: int, hidden_size: int, bias: bool = True, device: Any = None, dtype: Any = None) -> None:
+    >>> import ndgrad
+    >>> h, c = ndgrad.nn.LSTMCell(3, 5)(ndgrad.zeros(2, 3))
+    >>> h.shape, c.shape
+    (ndgrad.Size([2, 5]), ndgrad.Size([2, 5]))
+    """
+
+    def __init__(self, input_size: int, hidden_size: int, bias: bool = True, device: Device = None, dtype: Dtype = None) -> None:
         super().__init__(input_size, hidden_size, bias, 4, device, dtype)
 
-    def forward(self, input: Any, hx: Any = None) -> Any:
-        return self._step("LSTM", input, None if hx is None else tuple(hx))
+    def forward(self, input: Tensor, hx: tuple[Tensor, Tensor] | None = None) -> tuple[Tensor, Tensor]:
+        h, c = self._step("LSTM", input, None if hx is None else tuple(hx))
+        return h, c
 
 
 class GRUCell(RNNCellBase):
-    """One step of a GRU."""
+    """One step of a GRU: from input (batch, features) and state to the new state.
 
-    def __init__(self, input_size: int, hidden_size: int, bias: bool = True, device: Any = None, dtype: Any = None) -> None:
+    >>> import ndgrad
+    >>> ndgrad.nn.GRUCell(3, 5)(ndgrad.zeros(2, 3)).shape
+    ndgrad.Size([2, 5])
+    """
+
+    def __init__(self, input_size: int, hidden_size: int, bias: bool = True, device: Device = None, dtype: Dtype = None) -> None:
         super().__init__(input_size, hidden_size, bias, 3, device, dtype)
 
-    def forward(self, input: Any, hx: Any = None) -> Any:
+    def forward(self, input: Tensor, hx: Tensor | None = None) -> Tensor:
         return self._step("GRU", input, None if hx is None else (hx,))[0]

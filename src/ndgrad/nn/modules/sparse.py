@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, Self
 
 from ndgrad.autograd.grad_mode import no_grad
 from ndgrad.nn import functional as F
 from ndgrad.nn import init
 from ndgrad.nn.modules.module import Module, new_parameter
 from ndgrad.nn.parameter import Parameter
+
+if TYPE_CHECKING:
+    from ndgrad._typing import Device, Dtype, Tensor
 
 __all__ = ["Embedding", "EmbeddingBag"]
 
@@ -24,6 +27,7 @@ def _padding(padding_idx: int | None, num_embeddings: int) -> int | None:
 class _Table(Module):
     """A table of vectors."""
 
+    weight: Parameter
     num_embeddings: int
     embedding_dim: int
     padding_idx: int | None
@@ -32,7 +36,7 @@ class _Table(Module):
     scale_grad_by_freq: bool
     sparse: bool
 
-    def _make_table(self, weight: Any, freeze: bool, device: Any, dtype: Any) -> None:
+    def _make_table(self, weight: Tensor | None, freeze: bool, device: Device, dtype: Dtype) -> None:
         shape = (self.num_embeddings, self.embedding_dim)
         if weight is None:
             self.weight = new_parameter(*shape, device=device, dtype=dtype).requires_grad_(not freeze)
@@ -50,7 +54,7 @@ class _Table(Module):
                 self.weight[self.padding_idx].fill_(0)
 
     @classmethod
-    def _from_table(cls, embeddings: Any, freeze: bool, **settings: Any) -> Any:
+    def _from_table(cls, embeddings: Tensor, freeze: bool, **settings: Any) -> Self:
         if embeddings.dim() != 2:
             raise AssertionError(f"Embeddings parameter is expected to be 2-dimensional, and has shape {tuple(embeddings.shape)}.")
         rows, columns = embeddings.shape
@@ -67,13 +71,13 @@ class _Table(Module):
 
 
 class Embedding(_Table):
-    """A table of vectors, looked up by number.
+    """A table of learned vectors, looked up by number.
+
+    `sparse` is accepted, and gradients are dense all the same.
 
     >>> import ndgrad
     >>> ndgrad.nn.Embedding(10, 3)(ndgrad.tensor([[1, 2], [4, 5]])).shape
     ndgrad.Size([2, 2, 3])
-
-    `sparse` is accepted, and gradients are dense all the same.
     """
 
     def __init__(
@@ -85,10 +89,10 @@ class Embedding(_Table):
         norm_type: float = 2.0,
         scale_grad_by_freq: bool = False,
         sparse: bool = False,
-        _weight: Any = None,
+        _weight: Tensor | None = None,
         _freeze: bool = False,
-        device: Any = None,
-        dtype: Any = None,
+        device: Device = None,
+        dtype: Dtype = None,
     ) -> None:
         super().__init__()
         self.num_embeddings = num_embeddings
@@ -100,7 +104,7 @@ class Embedding(_Table):
         self.sparse = sparse
         self._make_table(_weight, _freeze, device, dtype)
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         return F.embedding(input, self.weight, self.padding_idx, self.max_norm, self.norm_type, self.scale_grad_by_freq, self.sparse)
 
     def extra_repr(self) -> str:
@@ -109,15 +113,21 @@ class Embedding(_Table):
     @classmethod
     def from_pretrained(
         cls,
-        embeddings: Any,
+        embeddings: Tensor,
         freeze: bool = True,
         padding_idx: int | None = None,
         max_norm: float | None = None,
         norm_type: float = 2.0,
         scale_grad_by_freq: bool = False,
         sparse: bool = False,
-    ) -> Any:
-        """An embedding over a given table, which is not learned further unless `freeze` is False."""
+    ) -> Self:
+        """An embedding over a given table, which is not learned further unless `freeze` is False.
+
+        >>> import ndgrad
+        >>> layer = ndgrad.nn.Embedding.from_pretrained(ndgrad.tensor([[1.0, 2.0], [3.0, 4.0]]))
+        >>> layer(ndgrad.tensor([1]))
+        tensor([[3., 4.]])
+        """
         return cls._from_table(
             embeddings,
             freeze,
@@ -130,7 +140,12 @@ class Embedding(_Table):
 
 
 class EmbeddingBag(_Table):
-    """Sums, means or maxima of the vectors of a bag of numbers."""
+    """Sums, means or maxima of the vectors of bags of numbers.
+
+    >>> import ndgrad
+    >>> ndgrad.nn.EmbeddingBag(10, 3)(ndgrad.tensor([[1, 2], [4, 5]])).shape
+    ndgrad.Size([2, 3])
+    """
 
     def __init__(
         self,
@@ -141,11 +156,11 @@ class EmbeddingBag(_Table):
         scale_grad_by_freq: bool = False,
         mode: str = "mean",
         sparse: bool = False,
-        _weight: Any = None,
+        _weight: Tensor | None = None,
         include_last_offset: bool = False,
         padding_idx: int | None = None,
-        device: Any = None,
-        dtype: Any = None,
+        device: Device = None,
+        dtype: Dtype = None,
     ) -> None:
         super().__init__()
         self.num_embeddings = num_embeddings
@@ -159,7 +174,7 @@ class EmbeddingBag(_Table):
         self.include_last_offset = include_last_offset
         self._make_table(_weight, False, device, dtype)
 
-    def forward(self, input: Any, offsets: Any = None, per_sample_weights: Any = None) -> Any:
+    def forward(self, input: Tensor, offsets: Tensor | None = None, per_sample_weights: Tensor | None = None) -> Tensor:
         return F.embedding_bag(
             input,
             self.weight,
@@ -185,7 +200,7 @@ class EmbeddingBag(_Table):
     @classmethod
     def from_pretrained(
         cls,
-        embeddings: Any,
+        embeddings: Tensor,
         freeze: bool = True,
         max_norm: float | None = None,
         norm_type: float = 2.0,
@@ -194,8 +209,14 @@ class EmbeddingBag(_Table):
         sparse: bool = False,
         include_last_offset: bool = False,
         padding_idx: int | None = None,
-    ) -> Any:
-        """Bags over a given table, which is not learned further unless `freeze` is False."""
+    ) -> Self:
+        """Bags over a given table, which is not learned further unless `freeze` is False.
+
+        >>> import ndgrad
+        >>> layer = ndgrad.nn.EmbeddingBag.from_pretrained(ndgrad.tensor([[1.0, 2.0], [3.0, 4.0]]), mode="sum")
+        >>> layer(ndgrad.tensor([[0, 1]]))
+        tensor([[4., 6.]])
+        """
         return cls._from_table(
             embeddings,
             freeze,

@@ -10,7 +10,7 @@ import functools
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from ndgrad.api.data import as_tensor
 from ndgrad.arrays.library import is_raw_array
@@ -18,6 +18,10 @@ from ndgrad.autograd.grad_mode import no_grad
 from ndgrad.autograd.hooks import RemovableHandle
 from ndgrad.autograd.variable import Variable
 from ndgrad.nn.parameter import Parameter, is_lazy
+
+if TYPE_CHECKING:
+    from ndgrad._typing import Tensor
+    from ndgrad.nn.modules.module import Module
 
 EXTRA = "_extra_state"
 
@@ -37,7 +41,7 @@ class _IncompatibleKeys(NamedTuple):
 class _WithModule:
     """A pre-load hook that is given its module, which it must not keep alive; a copy of the module gets its own."""
 
-    def __init__(self, hook: Callable[..., Any], module: Any = None) -> None:
+    def __init__(self, hook: Callable[..., Any], module: Stateful | None = None) -> None:
         self.hook = hook
         self.module = None if module is None else weakref.ref(module)
 
@@ -63,8 +67,8 @@ class Stateful:
     #: The version of the module's saved form; a class that changes it reads older ones in `_load_from_state_dict`.
     _version: int = 1
 
-    _parameters: dict[str, Any]
-    _buffers: dict[str, Any]
+    _parameters: dict[str, Parameter | None]
+    _buffers: dict[str, Tensor | None]
     _modules: dict[str, Any]
     _non_persistent_buffers_set: set[str]
     _state_dict_hooks: OrderedDict[int, Callable[..., Any]]
@@ -94,8 +98,15 @@ class Stateful:
         if type(self).get_extra_state is not Stateful.get_extra_state:
             destination[prefix + EXTRA] = self.get_extra_state()
 
-    def state_dict(self, *args: Any, destination: Any = None, prefix: str = "", keep_vars: bool = False) -> Any:
-        """Parameters and persistent buffers by dotted name, detached unless `keep_vars`; they share the module's memory."""
+    def state_dict(
+        self, *args: Any, destination: Any = None, prefix: str = "", keep_vars: bool = False
+    ) -> dict[str, Any]:
+        """Parameters and persistent buffers by dotted name, detached unless `keep_vars`; they share the module's memory.
+
+        >>> import ndgrad
+        >>> list(ndgrad.nn.Linear(2, 1).state_dict())
+        ['weight', 'bias']
+        """
         if args:  # torch's old way to give them
             settings = dict(zip(("destination", "prefix", "keep_vars"), args))
             destination = settings.get("destination", destination)
@@ -152,6 +163,10 @@ class Stateful:
         """Copy what `state_dict()` gave into the parameters and buffers.
 
         With `strict`, the names must match exactly. With `assign`, the given tensors take the place of the module's own.
+
+        >>> import ndgrad
+        >>> ndgrad.nn.Linear(2, 1).load_state_dict(ndgrad.nn.Linear(2, 1).state_dict())
+        <All keys matched successfully>
         """
         if not isinstance(state_dict, Mapping):
             raise TypeError(
@@ -165,7 +180,7 @@ class Stateful:
         if metadata is not None:
             copied._metadata = metadata  # type: ignore[attr-defined]  # torch keeps it on the dict
 
-        def load(module: Any, given: Any, prefix: str) -> None:
+        def load(module: Module, given: dict[str, Any], prefix: str) -> None:
             local_metadata = {} if metadata is None else metadata.get(prefix[:-1], {})
             if assign:
                 local_metadata = {**local_metadata, "assign_to_params_buffers": True}
@@ -182,7 +197,7 @@ class Stateful:
                         "incompatible_keys need to be modified, it should be done inplace."
                     )
 
-        load(self, copied, "")
+        load(cast("Module", self), copied, "")
         if strict:
             for what, names in (("Unexpected", unexpected), ("Missing", missing)):
                 if names:
@@ -231,7 +246,7 @@ class Stateful:
                     if first not in self._modules if rest else first not in own:
                         unexpected_keys.append(key)
 
-    def _load_one(self, name: str, key: str, tensor: Any, given: Any, assign: bool) -> str | None:
+    def _load_one(self, name: str, key: str, tensor: Tensor, given: Any, assign: bool) -> str | None:
         """Load one tensor; what went wrong, if anything did."""
         if is_raw_array(given):
             given = as_tensor(given)  # weights out of an npz file

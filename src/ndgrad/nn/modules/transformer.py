@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from ndgrad.api.creation import full
 from ndgrad.nn import functional as F
@@ -19,6 +19,10 @@ from ndgrad.nn.modules.dropout import Dropout
 from ndgrad.nn.modules.linear import Linear
 from ndgrad.nn.modules.module import Module, new_parameter
 from ndgrad.nn.modules.normalization import LayerNorm
+
+if TYPE_CHECKING:
+    from ndgrad._typing import Device, Dtype, Tensor
+    from ndgrad.nn.parameter import Parameter
 
 __all__ = [
     "MultiheadAttention", "Transformer", "TransformerDecoder", "TransformerDecoderLayer", "TransformerEncoder",
@@ -37,13 +41,14 @@ class MultiheadAttention(Module):
     (ndgrad.Size([3, 5, 8]), ndgrad.Size([3, 5, 5]))
     """
 
-    in_proj_weight: Any
-    in_proj_bias: Any
-    q_proj_weight: Any
-    k_proj_weight: Any
-    v_proj_weight: Any
-    bias_k: Any
-    bias_v: Any
+    # Those that the settings leave out are None.
+    in_proj_weight: Parameter
+    in_proj_bias: Parameter
+    q_proj_weight: Parameter
+    k_proj_weight: Parameter
+    v_proj_weight: Parameter
+    bias_k: Parameter
+    bias_v: Parameter
 
     def __init__(
         self,
@@ -56,8 +61,8 @@ class MultiheadAttention(Module):
         kdim: int | None = None,
         vdim: int | None = None,
         batch_first: bool = False,
-        device: Any = None,
-        dtype: Any = None,
+        device: Device = None,
+        dtype: Dtype = None,
     ) -> None:
         if embed_dim <= 0 or num_heads <= 0:
             raise ValueError(f"embed_dim and num_heads must be positive, and are {embed_dim} and {num_heads}.")
@@ -73,7 +78,7 @@ class MultiheadAttention(Module):
         if self.head_dim * num_heads != embed_dim:
             raise AssertionError(f"embed_dim must be divisible by num_heads: {embed_dim} is not by {num_heads}.")
 
-        def weight(wanted: bool, *shape: int) -> Any:
+        def weight(wanted: bool, *shape: int) -> Parameter | None:
             return new_parameter(*shape, device=device, dtype=dtype) if wanted else None
 
         same = self._qkv_same_embed_dim
@@ -101,15 +106,15 @@ class MultiheadAttention(Module):
 
     def forward(
         self,
-        query: Any,
-        key: Any,
-        value: Any,
-        key_padding_mask: Any = None,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        key_padding_mask: Tensor | None = None,
         need_weights: bool = True,
-        attn_mask: Any = None,
+        attn_mask: Tensor | None = None,
         average_attn_weights: bool = True,
         is_causal: bool = False,
-    ) -> tuple[Any, Any]:
+    ) -> tuple[Tensor, Tensor | None]:
         self._check(query, key, value, key_padding_mask, attn_mask)
         batched = query.dim() == 3
         if self.batch_first and batched:
@@ -141,7 +146,7 @@ class MultiheadAttention(Module):
         )
         return (out.transpose(0, 1) if self.batch_first and batched else out), weights
 
-    def _check(self, query: Any, key: Any, value: Any, padding: Any, mask: Any) -> None:
+    def _check(self, query: Tensor, key: Tensor, value: Tensor, padding: Tensor | None, mask: Tensor | None) -> None:
         dims = query.dim()
         if dims not in (2, 3):
             raise AssertionError(f"query must have 3 dimensions, or 2 without a batch; its shape is {tuple(query.shape)}.")
@@ -164,7 +169,7 @@ class MultiheadAttention(Module):
 # ----- layers ------------------------------------------------------------------------------------------------------------
 
 
-def _activation(given: Any) -> Any:
+def _activation(given: str | Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
     if given == "relu" or given == "gelu":
         return F.relu if given == "relu" else F.gelu
     if isinstance(given, str):
@@ -184,16 +189,16 @@ class _Layer(Module):
         nhead: int,
         dim_feedforward: int = 2048,
         dropout: float = 0.1,
-        activation: Any = F.relu,
+        activation: str | Callable[[Tensor], Tensor] = F.relu,
         layer_norm_eps: float = 1e-5,
         batch_first: bool = False,
         norm_first: bool = False,
         bias: bool = True,
-        device: Any = None,
-        dtype: Any = None,
+        device: Device = None,
+        dtype: Dtype = None,
     ) -> None:
         super().__init__()
-        options = {"device": device, "dtype": dtype}
+        options: dict[str, Any] = {"device": device, "dtype": dtype}
         self.self_attn = MultiheadAttention(d_model, nhead, dropout, bias, batch_first=batch_first, **options)
         if self._across:
             self.multihead_attn = MultiheadAttention(d_model, nhead, dropout, bias, batch_first=batch_first, **options)
@@ -210,21 +215,28 @@ class _Layer(Module):
         relu, gelu = (self.activation is f or isinstance(self.activation, kind) for f, kind in ((F.relu, ReLU), (F.gelu, GELU)))
         self.activation_relu_or_gelu = 1 if relu else 2 if gelu else 0  # read by torch's kernels, kept
 
-    def _around(self, x: Any, number: int, part: Callable[[Any], Any]) -> Any:
+    def _around(self, x: Tensor, number: int, part: Callable[[Tensor], Tensor]) -> Tensor:
         """A part of the layer with its shortcut and norm: normalised before, or after the sum."""
         norm, dropout = getattr(self, f"norm{number}"), getattr(self, f"dropout{number}")
         return x + dropout(part(norm(x))) if self.norm_first else norm(x + dropout(part(x)))
 
-    def _attend(self, attention: Any, memory: Any, mask: Any, padding: Any, causal: bool) -> Callable[[Any], Any]:
-        """Attention to the memory, or, where that is None, to oneself, as a function of who looks."""
+    def _attend(
+        self,
+        attention: MultiheadAttention,
+        memory: Tensor | None,
+        mask: Tensor | None,
+        padding: Tensor | None,
+        causal: bool,
+    ) -> Callable[[Tensor], Tensor]:
+        """Attention to the memory, or, where that is None, to oneself, as a function of the queries."""
 
-        def attend(x: Any) -> Any:
+        def attend(x: Tensor) -> Tensor:
             seen = x if memory is None else memory
             return attention(x, seen, seen, attn_mask=mask, key_padding_mask=padding, need_weights=False, is_causal=causal)[0]
 
         return attend
 
-    def _feed_forward(self, x: Any) -> Any:
+    def _feed_forward(self, x: Tensor) -> Tensor:
         return self.linear2(self.dropout(self.activation(self.linear1(x))))
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -234,31 +246,49 @@ class _Layer(Module):
 
 
 class TransformerEncoderLayer(_Layer):
-    """Self-attention, then two linear layers."""
+    """Self-attention, then two linear layers, each around a shortcut.
+
+    >>> import ndgrad
+    >>> layer = ndgrad.nn.TransformerEncoderLayer(8, 2, dim_feedforward=16, batch_first=True)
+    >>> layer(ndgrad.zeros(3, 5, 8)).shape
+    ndgrad.Size([3, 5, 8])
+    """
 
     _across = False
 
-    def forward(self, src: Any, src_mask: Any = None, src_key_padding_mask: Any = None, is_causal: bool = False) -> Any:
+    def forward(
+        self,
+        src: Tensor,
+        src_mask: Tensor | None = None,
+        src_key_padding_mask: Tensor | None = None,
+        is_causal: bool = False,
+    ) -> Tensor:
         attend = self._attend(self.self_attn, None, src_mask, src_key_padding_mask, is_causal)
         return self._around(self._around(src, 1, attend), 2, self._feed_forward)
 
 
 class TransformerDecoderLayer(_Layer):
-    """Self-attention, attention to the encoder's output, then two linear layers."""
+    """Self-attention, attention to the encoder's output, then two linear layers, each around a shortcut.
+
+    >>> import ndgrad
+    >>> layer = ndgrad.nn.TransformerDecoderLayer(8, 2, dim_feedforward=16, batch_first=True)
+    >>> layer(ndgrad.zeros(3, 4, 8), ndgrad.zeros(3, 5, 8)).shape
+    ndgrad.Size([3, 4, 8])
+    """
 
     _across = True
 
     def forward(
         self,
-        tgt: Any,
-        memory: Any,
-        tgt_mask: Any = None,
-        memory_mask: Any = None,
-        tgt_key_padding_mask: Any = None,
-        memory_key_padding_mask: Any = None,
+        tgt: Tensor,
+        memory: Tensor,
+        tgt_mask: Tensor | None = None,
+        memory_mask: Tensor | None = None,
+        tgt_key_padding_mask: Tensor | None = None,
+        memory_key_padding_mask: Tensor | None = None,
         tgt_is_causal: bool = False,
         memory_is_causal: bool = False,
-    ) -> Any:
+    ) -> Tensor:
         attend = self._attend(self.self_attn, None, tgt_mask, tgt_key_padding_mask, tgt_is_causal)
         look = self._attend(self.multihead_attn, memory, memory_mask, memory_key_padding_mask, memory_is_causal)
         return self._around(self._around(self._around(tgt, 1, attend), 2, look), 3, self._feed_forward)
@@ -267,15 +297,26 @@ class TransformerDecoderLayer(_Layer):
 # ----- stacks of layers ------------------------------------------------------------------------------------------------
 
 
-def _copies(layer: Any, count: int) -> ModuleList:
+def _copies(layer: Module, count: int) -> ModuleList:
     return ModuleList([copy.deepcopy(layer) for _ in range(count)])
 
 
 class TransformerEncoder(Module):
-    """Copies of an encoder layer, one after the other, and a norm."""
+    """Copies of an encoder layer, one after the other, and a norm.
+
+    >>> import ndgrad
+    >>> layer = ndgrad.nn.TransformerEncoderLayer(8, 2, dim_feedforward=16)
+    >>> ndgrad.nn.TransformerEncoder(layer, num_layers=2)(ndgrad.zeros(5, 3, 8)).shape
+    ndgrad.Size([5, 3, 8])
+    """
 
     def __init__(
-        self, encoder_layer: Any, num_layers: int, norm: Any = None, enable_nested_tensor: bool = True, mask_check: bool = True
+        self,
+        encoder_layer: Module,
+        num_layers: int,
+        norm: Module | None = None,
+        enable_nested_tensor: bool = True,
+        mask_check: bool = True,
     ) -> None:
         super().__init__()
         self.layers = _copies(encoder_layer, num_layers)
@@ -284,7 +325,13 @@ class TransformerEncoder(Module):
         self.enable_nested_tensor = enable_nested_tensor  # a hint for torch's kernels, kept
         self.mask_check = mask_check
 
-    def forward(self, src: Any, mask: Any = None, src_key_padding_mask: Any = None, is_causal: bool | None = None) -> Any:
+    def forward(
+        self,
+        src: Tensor,
+        mask: Tensor | None = None,
+        src_key_padding_mask: Tensor | None = None,
+        is_causal: bool | None = None,
+    ) -> Tensor:
         causal = bool(is_causal) and mask is not None
         for layer in self.layers:
             src = layer(src, src_mask=mask, is_causal=causal, src_key_padding_mask=src_key_padding_mask)
@@ -292,9 +339,15 @@ class TransformerEncoder(Module):
 
 
 class TransformerDecoder(Module):
-    """Copies of a decoder layer, one after the other, and a norm."""
+    """Copies of a decoder layer, one after the other, and a norm.
 
-    def __init__(self, decoder_layer: Any, num_layers: int, norm: Any = None) -> None:
+    >>> import ndgrad
+    >>> layer = ndgrad.nn.TransformerDecoderLayer(8, 2, dim_feedforward=16)
+    >>> ndgrad.nn.TransformerDecoder(layer, num_layers=2)(ndgrad.zeros(4, 3, 8), ndgrad.zeros(5, 3, 8)).shape
+    ndgrad.Size([4, 3, 8])
+    """
+
+    def __init__(self, decoder_layer: Module, num_layers: int, norm: Module | None = None) -> None:
         super().__init__()
         self.layers = _copies(decoder_layer, num_layers)
         self.num_layers = num_layers
@@ -302,15 +355,15 @@ class TransformerDecoder(Module):
 
     def forward(
         self,
-        tgt: Any,
-        memory: Any,
-        tgt_mask: Any = None,
-        memory_mask: Any = None,
-        tgt_key_padding_mask: Any = None,
-        memory_key_padding_mask: Any = None,
+        tgt: Tensor,
+        memory: Tensor,
+        tgt_mask: Tensor | None = None,
+        memory_mask: Tensor | None = None,
+        tgt_key_padding_mask: Tensor | None = None,
+        memory_key_padding_mask: Tensor | None = None,
         tgt_is_causal: bool | None = None,
         memory_is_causal: bool = False,
-    ) -> Any:
+    ) -> Tensor:
         for layer in self.layers:
             tgt = layer(
                 tgt,
@@ -326,7 +379,13 @@ class TransformerDecoder(Module):
 
 
 class Transformer(Module):
-    """An encoder, and a decoder that looks at its output."""
+    """An encoder, and a decoder that attends to its output (Vaswani et al., 2017).
+
+    >>> import ndgrad
+    >>> model = ndgrad.nn.Transformer(8, 2, 1, 1, dim_feedforward=16)
+    >>> model(ndgrad.zeros(5, 3, 8), ndgrad.zeros(4, 3, 8)).shape
+    ndgrad.Size([4, 3, 8])
+    """
 
     def __init__(
         self,
@@ -336,15 +395,15 @@ class Transformer(Module):
         num_decoder_layers: int = 6,
         dim_feedforward: int = 2048,
         dropout: float = 0.1,
-        activation: Any = F.relu,
-        custom_encoder: Any = None,
-        custom_decoder: Any = None,
+        activation: str | Callable[[Tensor], Tensor] = F.relu,
+        custom_encoder: Module | None = None,
+        custom_decoder: Module | None = None,
         layer_norm_eps: float = 1e-5,
         batch_first: bool = False,
         norm_first: bool = False,
         bias: bool = True,
-        device: Any = None,
-        dtype: Any = None,
+        device: Device = None,
+        dtype: Dtype = None,
     ) -> None:
         super().__init__()
         settings = (d_model, nhead, dim_feedforward, dropout, activation, layer_norm_eps, batch_first, norm_first, bias, device, dtype)
@@ -353,11 +412,11 @@ class Transformer(Module):
             return LayerNorm(d_model, layer_norm_eps, bias=bias, device=device, dtype=dtype)
 
         if custom_encoder is not None:
-            self.encoder = custom_encoder
+            self.encoder: Module = custom_encoder
         else:
             self.encoder = TransformerEncoder(TransformerEncoderLayer(*settings), num_encoder_layers, norm())
         if custom_decoder is not None:
-            self.decoder = custom_decoder
+            self.decoder: Module = custom_decoder
         else:
             self.decoder = TransformerDecoder(TransformerDecoderLayer(*settings), num_decoder_layers, norm())
         for weight in self.parameters():
@@ -369,18 +428,18 @@ class Transformer(Module):
 
     def forward(
         self,
-        src: Any,
-        tgt: Any,
-        src_mask: Any = None,
-        tgt_mask: Any = None,
-        memory_mask: Any = None,
-        src_key_padding_mask: Any = None,
-        tgt_key_padding_mask: Any = None,
-        memory_key_padding_mask: Any = None,
+        src: Tensor,
+        tgt: Tensor,
+        src_mask: Tensor | None = None,
+        tgt_mask: Tensor | None = None,
+        memory_mask: Tensor | None = None,
+        src_key_padding_mask: Tensor | None = None,
+        tgt_key_padding_mask: Tensor | None = None,
+        memory_key_padding_mask: Tensor | None = None,
         src_is_causal: bool | None = None,
         tgt_is_causal: bool | None = None,
         memory_is_causal: bool = False,
-    ) -> Any:
+    ) -> Tensor:
         if src.dim() == 3 and src.shape[0 if self.batch_first else 1] != tgt.shape[0 if self.batch_first else 1]:
             raise RuntimeError(f"src and tgt must have batches of one size; their shapes are {tuple(src.shape)} and {tuple(tgt.shape)}.")
         if src.shape[-1] != self.d_model or tgt.shape[-1] != self.d_model:
@@ -398,6 +457,12 @@ class Transformer(Module):
         )
 
     @staticmethod
-    def generate_square_subsequent_mask(sz: int, device: Any = None, dtype: Any = None) -> Any:
-        """The mask with which no place looks at later ones: -inf above the diagonal, 0 elsewhere."""
+    def generate_square_subsequent_mask(sz: int, device: Device = None, dtype: Dtype = None) -> Tensor:
+        """The causal mask: -inf above the diagonal, 0 elsewhere.
+
+        >>> import ndgrad
+        >>> ndgrad.nn.Transformer.generate_square_subsequent_mask(2)
+        tensor([[0., -inf],
+                [0., 0.]])
+        """
         return full((sz, sz), float("-inf"), dtype=dtype, device=device).triu(1)

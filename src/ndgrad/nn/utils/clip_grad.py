@@ -3,26 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, cast
 
 from ndgrad.api.creation import zeros
 from ndgrad.api.join import stack
 from ndgrad.autograd.grad_mode import no_grad
 from ndgrad.autograd.variable import Variable
 
+if TYPE_CHECKING:
+    from ndgrad._typing import Tensor
+
 __all__ = ["clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_", "get_total_norm"]
 
 
-def _grads(parameters: Any) -> list[Any]:
-    given = [parameters] if isinstance(parameters, Variable) else list(parameters)
-    return [p.grad for p in given if p.grad is not None]
+def _listed(tensors: Tensor | Iterable[Tensor]) -> list[Tensor]:
+    return cast("list[Tensor]", [tensors] if isinstance(tensors, Variable) else list(tensors))
 
 
-def get_total_norm(tensors: Any, norm_type: float = 2.0, error_if_nonfinite: bool = False, foreach: bool | None = None) -> Any:
-    """The norm of all tensors together, as if they were one vector. (`foreach` is accepted and changes nothing.)"""
+def _grads(parameters: Tensor | Iterable[Tensor]) -> list[Tensor]:
+    return [p.grad for p in _listed(parameters) if p.grad is not None]
+
+
+def get_total_norm(
+    tensors: Tensor | Iterable[Tensor],
+    norm_type: float = 2.0,
+    error_if_nonfinite: bool = False,
+    foreach: bool | None = None,
+) -> Tensor:
+    """The norm of all tensors together, as if they were one vector. (`foreach` is accepted and changes nothing.)
+
+    >>> import ndgrad
+    >>> ndgrad.nn.utils.get_total_norm([ndgrad.tensor([3.0]), ndgrad.tensor([4.0])])
+    tensor(5.)
+    """
     from ndgrad.linalg import vector_norm  # here, since importing ndgrad.nn need not load linear algebra
 
-    given: list[Any] = [tensors] if isinstance(tensors, Variable) else list(tensors)
+    given = _listed(tensors)
     order = float(norm_type)
     if not given:
         return zeros(())
@@ -36,8 +52,18 @@ def get_total_norm(tensors: Any, norm_type: float = 2.0, error_if_nonfinite: boo
     return total
 
 
-def clip_grads_with_norm_(parameters: Any, max_norm: float, total_norm: Any, foreach: bool | None = None) -> None:
-    """Scale the gradients down, in place, by as much as `total_norm` exceeds `max_norm`."""
+def clip_grads_with_norm_(
+    parameters: Tensor | Iterable[Tensor], max_norm: float, total_norm: Tensor, foreach: bool | None = None
+) -> None:
+    """Scale the gradients down, in place, by as much as `total_norm` exceeds `max_norm`.
+
+    >>> import ndgrad
+    >>> p = ndgrad.nn.Parameter(ndgrad.zeros(2))
+    >>> p.grad = ndgrad.tensor([3.0, 4.0])
+    >>> ndgrad.nn.utils.clip_grads_with_norm_(p, 1.0, ndgrad.tensor(5.0))
+    >>> p.grad
+    tensor([0.6000, 0.8000])
+    """
     with no_grad():
         factor = (float(max_norm) / (total_norm + 1e-6)).clamp(max=1.0)
         for grad in _grads(parameters):
@@ -45,13 +71,13 @@ def clip_grads_with_norm_(parameters: Any, max_norm: float, total_norm: Any, for
 
 
 def clip_grad_norm_(
-    parameters: Variable | Iterable[Variable],
+    parameters: Tensor | Iterable[Tensor],
     max_norm: float,
     norm_type: float = 2.0,
     error_if_nonfinite: bool = False,
     foreach: bool | None = None,
-) -> Any:
-    """Scale the gradients of the parameters, in place, so that their common norm is at most `max_norm`; the norm they had.
+) -> Tensor:
+    """Scale the gradients, in place, so that their common norm is at most `max_norm`; returns the norm they had.
 
     >>> import ndgrad
     >>> p = ndgrad.nn.Parameter(ndgrad.zeros(2))
@@ -59,15 +85,25 @@ def clip_grad_norm_(
     >>> ndgrad.nn.utils.clip_grad_norm_([p], 1.0), p.grad
     (tensor(5.), tensor([0.6000, 0.8000]))
     """
-    given = [parameters] if isinstance(parameters, Variable) else list(parameters)
+    given = _listed(parameters)
     with no_grad():
         total = get_total_norm(_grads(given), norm_type, error_if_nonfinite)
     clip_grads_with_norm_(given, max_norm, total)
     return total
 
 
-def clip_grad_value_(parameters: Variable | Iterable[Variable], clip_value: float, foreach: bool | None = None) -> None:
-    """Move every element of the gradients, in place, into [-clip_value, clip_value]."""
+def clip_grad_value_(
+    parameters: Tensor | Iterable[Tensor], clip_value: float, foreach: bool | None = None
+) -> None:
+    """Move every element of the gradients, in place, into [-clip_value, clip_value].
+
+    >>> import ndgrad
+    >>> p = ndgrad.nn.Parameter(ndgrad.zeros(2))
+    >>> p.grad = ndgrad.tensor([3.0, -0.5])
+    >>> ndgrad.nn.utils.clip_grad_value_(p, 1.0)
+    >>> p.grad
+    tensor([ 1.0000, -0.5000])
+    """
     bound = float(clip_value)
     with no_grad():
         for grad in _grads(parameters):

@@ -3,23 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ndgrad.api.join import cat
 from ndgrad.autograd.variable import Variable
 
+if TYPE_CHECKING:
+    from ndgrad._typing import Tensor
+
 __all__ = ["parameters_to_vector", "vector_to_parameters"]
 
 
-def parameters_to_vector(parameters: Iterable[Any]) -> Any:
-    """All parameters, flattened, one after the other; inside the graph."""
+def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:
+    """All parameters, flattened, one after the other; inside the graph.
+
+    >>> import ndgrad
+    >>> ndgrad.nn.utils.parameters_to_vector(ndgrad.nn.Linear(3, 2).parameters()).shape
+    ndgrad.Size([8])
+    """
     return cat([p.reshape(-1) for p in parameters])
 
 
-def vector_to_parameters(vec: Any, parameters: Iterable[Any]) -> None:
-    """Let each parameter take its part of a vector; they share its memory, and its graph is not kept."""
-    whole: Any = vec
-    if not isinstance(whole, Variable):
+def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
+    """Let each parameter take its part of a vector; they share its memory, and its graph is not kept.
+
+    >>> import ndgrad
+    >>> layer = ndgrad.nn.Linear(1, 1)
+    >>> ndgrad.nn.utils.vector_to_parameters(ndgrad.tensor([2.0, 3.0]), layer.parameters())
+    >>> layer.bias.item()
+    3.0
+    """
+    if not isinstance(vec, Variable):
         raise TypeError(f"expected a Tensor, but got: {type(vec).__name__}. Wrap it with ndgrad.as_tensor(...).")
     given = list(parameters)
     needed = sum(p.numel() for p in given)

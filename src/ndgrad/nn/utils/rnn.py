@@ -6,14 +6,22 @@ unpacking are one gather each, so their gradients are too.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any, NamedTuple, Self
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeAlias
 
 import numpy as np
 
 from ndgrad.api.data import as_tensor, tensor
 from ndgrad.api.join import cat, stack
 from ndgrad.autograd.variable import Variable
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from ndgrad._typing import Tensor
+
+    #: The lengths of sequences.
+    Lengths: TypeAlias = "Tensor | Sequence[int] | npt.NDArray[Any]"
 
 __all__ = [
     "PackedSequence", "invert_permutation", "pack_padded_sequence", "pack_sequence", "pad_packed_sequence", "pad_sequence",
@@ -22,16 +30,29 @@ __all__ = [
 
 
 class _Packed(NamedTuple):
-    data: Any
-    batch_sizes: Any
-    sorted_indices: Any
-    unsorted_indices: Any
+    data: Tensor
+    batch_sizes: Tensor
+    sorted_indices: Tensor | None
+    unsorted_indices: Tensor | None
 
 
 class PackedSequence(_Packed):
-    """What `pack_padded_sequence` makes and recurrent modules take: not to be put together by hand."""
+    """What `pack_padded_sequence` makes and recurrent modules take: not to be put together by hand.
 
-    def __new__(cls, data: Any, batch_sizes: Any = None, sorted_indices: Any = None, unsorted_indices: Any = None) -> Self:
+    >>> import ndgrad
+    >>> from ndgrad.nn.utils.rnn import pack_sequence
+    >>> packed = pack_sequence([ndgrad.tensor([1, 2]), ndgrad.tensor([3])])
+    >>> packed.data, packed.batch_sizes
+    (tensor([1, 3, 2]), tensor([2, 1]))
+    """
+
+    def __new__(
+        cls,
+        data: Tensor,
+        batch_sizes: Tensor | None = None,
+        sorted_indices: Tensor | None = None,
+        unsorted_indices: Tensor | None = None,
+    ) -> Self:
         if batch_sizes is None:
             raise ValueError("a PackedSequence needs batch_sizes: how many sequences are running at each step. Use pack_padded_sequence.")
         if unsorted_indices is None:
@@ -70,24 +91,36 @@ class PackedSequence(_Packed):
         return bool(self.data.is_cuda)
 
 
-def invert_permutation(permutation: Any) -> Any:
-    """The permutation that undoes another."""
+def invert_permutation(permutation: Tensor | None) -> Tensor | None:
+    """The permutation that undoes another.
+
+    >>> import ndgrad
+    >>> ndgrad.nn.utils.rnn.invert_permutation(ndgrad.tensor([2, 0, 1]))
+    tensor([1, 2, 0])
+    """
     if permutation is None:
         return None
     return tensor(np.argsort(_numbers(permutation), kind="stable"))
 
 
-def _numbers(t: Any) -> Any:
+def _numbers(t: Lengths) -> npt.NDArray[Any]:
     return t.detach().numpy(force=True) if isinstance(t, Variable) else np.asarray(t)
 
 
 # ----- packing ---------------------------------------------------------------------------------------------------------
 
 
-def pack_padded_sequence(input: Any, lengths: Any, batch_first: bool = False, enforce_sorted: bool = True) -> PackedSequence:
+def pack_padded_sequence(
+    input: Tensor, lengths: Lengths, batch_first: bool = False, enforce_sorted: bool = True
+) -> PackedSequence:
     """Take the padding out of (time, batch, ...), or of (batch, time, ...) with `batch_first`.
 
-    The lengths must fall, unless `enforce_sorted` is False; then the sequences are sorted, and recurrent modules undo it.
+    The lengths must fall, unless `enforce_sorted` is False: then the sequences are sorted, which recurrent modules undo.
+
+    >>> import ndgrad
+    >>> padded = ndgrad.tensor([[1, 2], [3, 0]])
+    >>> ndgrad.nn.utils.rnn.pack_padded_sequence(padded, [2, 1], batch_first=True).data
+    tensor([1, 3, 2])
     """
     counts = _numbers(lengths).astype(np.int64)
     if batch_first:
@@ -114,15 +147,23 @@ def pack_padded_sequence(input: Any, lengths: Any, batch_first: bool = False, en
     return PackedSequence(data, tensor(batch_sizes), None if order is None else tensor(order))
 
 
-def _rows(batch_sizes: Any, batch: int) -> Any:
+def _rows(batch_sizes: npt.NDArray[Any], batch: int) -> npt.NDArray[Any]:
     """Where the packed rows are among the rows of the padded tensor."""
     return np.concatenate([step * batch + np.arange(n) for step, n in enumerate(batch_sizes)])
 
 
 def pad_packed_sequence(
     sequence: PackedSequence, batch_first: bool = False, padding_value: float = 0.0, total_length: int | None = None
-) -> tuple[Any, Any]:
-    """The padded tensor and the lengths of a packed sequence."""
+) -> tuple[Tensor, Tensor]:
+    """The padded tensor and the lengths of a packed sequence.
+
+    >>> import ndgrad
+    >>> from ndgrad.nn.utils.rnn import pack_sequence, pad_packed_sequence
+    >>> packed = pack_sequence([ndgrad.tensor([1, 2]), ndgrad.tensor([3])])
+    >>> pad_packed_sequence(packed, batch_first=True)
+    (tensor([[1, 2],
+            [3, 0]]), tensor([2, 1]))
+    """
     sizes = _numbers(sequence.batch_sizes)
     steps, batch = len(sizes), int(sizes[0])
     if total_length is not None:
@@ -142,8 +183,16 @@ def pad_packed_sequence(
     return (padded.transpose(0, 1) if batch_first else padded), lengths
 
 
-def pad_sequence(sequences: Any, batch_first: bool = False, padding_value: float = 0.0, padding_side: str = "right") -> Any:
-    """Tensors of different lengths as one, padded to the longest."""
+def pad_sequence(
+    sequences: Tensor | Iterable[Tensor], batch_first: bool = False, padding_value: float = 0.0, padding_side: str = "right"
+) -> Tensor:
+    """Tensors of different lengths as one, padded to the longest.
+
+    >>> import ndgrad
+    >>> ndgrad.nn.utils.rnn.pad_sequence([ndgrad.tensor([1, 2]), ndgrad.tensor([3])], batch_first=True)
+    tensor([[1, 2],
+            [3, 0]])
+    """
     if isinstance(sequences, Variable):
         sequences = sequences.unbind(0)
     if not isinstance(sequences, Iterable):
@@ -162,20 +211,36 @@ def pad_sequence(sequences: Any, batch_first: bool = False, padding_value: float
     return stack(padded, dim=0 if batch_first else 1)
 
 
-def unpad_sequence(padded_sequences: Any, lengths: Any, batch_first: bool = False) -> list[Any]:
-    """The tensors that were padded."""
+def unpad_sequence(padded_sequences: Tensor, lengths: Lengths, batch_first: bool = False) -> list[Tensor]:
+    """The tensors that were padded.
+
+    >>> import ndgrad
+    >>> ndgrad.nn.utils.rnn.unpad_sequence(ndgrad.tensor([[1, 2], [3, 0]]), [2, 1], batch_first=True)
+    [tensor([1, 2]), tensor([3])]
+    """
     if not batch_first:
         padded_sequences = padded_sequences.transpose(0, 1)
     return [t[: int(n)] for t, n in zip(padded_sequences, _numbers(lengths), strict=True)]
 
 
-def pack_sequence(sequences: list[Any], enforce_sorted: bool = True) -> PackedSequence:
-    """Tensors of different lengths as one packed sequence."""
+def pack_sequence(sequences: Sequence[Tensor], enforce_sorted: bool = True) -> PackedSequence:
+    """Tensors of different lengths as one packed sequence.
+
+    >>> import ndgrad
+    >>> ndgrad.nn.utils.rnn.pack_sequence([ndgrad.tensor([1, 2]), ndgrad.tensor([3])]).data
+    tensor([1, 3, 2])
+    """
     lengths = as_tensor([t.shape[0] for t in sequences])
     return pack_padded_sequence(pad_sequence(sequences), lengths, enforce_sorted=enforce_sorted)
 
 
-def unpack_sequence(packed_sequences: PackedSequence) -> list[Any]:
-    """The tensors that were packed."""
+def unpack_sequence(packed_sequences: PackedSequence) -> list[Tensor]:
+    """The tensors that were packed.
+
+    >>> import ndgrad
+    >>> from ndgrad.nn.utils.rnn import pack_sequence, unpack_sequence
+    >>> unpack_sequence(pack_sequence([ndgrad.tensor([1, 2]), ndgrad.tensor([3])]))
+    [tensor([1, 2]), tensor([3])]
+    """
     padded, lengths = pad_packed_sequence(packed_sequences, batch_first=True)
     return unpad_sequence(padded, lengths, batch_first=True)

@@ -8,9 +8,9 @@ ndgrad.utils.checkpoint.reentrant) is torch's older one.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ndgrad.utils.checkpoint.frame import Contexts, GraphExecGroup, run_checkpointed
 from ndgrad.utils.checkpoint.reentrant import CheckpointFunction, check_backward_validity, detach_variable
@@ -23,6 +23,12 @@ from ndgrad.utils.checkpoint.selective import (
     create_selective_checkpoint_contexts,
 )
 from ndgrad.utils.checkpoint.trace import CheckpointError
+
+if TYPE_CHECKING:
+    from ndgrad._typing import Tensor
+    from ndgrad.nn import Module
+
+R = TypeVar("R")
 
 __all__ = [
     "checkpoint", "checkpoint_sequential", "CheckpointError", "CheckpointFunction", "check_backward_validity", "detach_variable",
@@ -42,13 +48,18 @@ class _Overrides(threading.local):
 _overrides = _Overrides()
 
 
-def noop_context_fn() -> Any:
-    """The default `context_fn`: nothing around the function, nothing around its recomputation."""
+def noop_context_fn() -> tuple[AbstractContextManager[None], AbstractContextManager[None]]:
+    """The default `context_fn`: nothing around the function, nothing around its recomputation.
+
+    >>> from ndgrad.utils.checkpoint import noop_context_fn
+    >>> len(noop_context_fn())
+    2
+    """
     return nullcontext(), nullcontext()
 
 
 def checkpoint(
-    function: Callable[..., Any],
+    function: Callable[..., R],
     *args: Any,
     use_reentrant: bool | None = None,
     context_fn: Contexts = noop_context_fn,
@@ -56,7 +67,7 @@ def checkpoint(
     debug: bool = False,
     early_stop: bool = True,
     **kwargs: Any,
-) -> Any:
+) -> R:
     """Call `function(*args, **kwargs)` without keeping what it saves for backward; backward calls it again.
 
     `preserve_rng_state` (True): the recomputation draws the same random numbers, from the default generator and from generators among
@@ -99,7 +110,13 @@ def checkpoint(
     )
 
 
-def checkpoint_sequential(functions: Any, segments: int, input: Any, use_reentrant: bool | None = None, **kwargs: Any) -> Any:
+def checkpoint_sequential(
+    functions: Module | Iterable[Callable[[Any], Any]],
+    segments: int,
+    input: Tensor,
+    use_reentrant: bool | None = None,
+    **kwargs: Any,
+) -> Tensor:
     """Call functions one after another, in `segments` groups, each checkpointed except the last.
 
     With about sqrt(n) segments of n functions, the memory for saved values grows as sqrt(n).
@@ -136,6 +153,11 @@ def set_checkpoint_early_stop(enable: bool) -> Iterator[None]:
     """A block in which checkpointed calls do, or do not, end their recomputation as soon as it has what backward needs.
 
     It counts when the forward runs, whatever the call's `early_stop` says.
+
+    >>> import ndgrad
+    >>> from ndgrad.utils.checkpoint import checkpoint, set_checkpoint_early_stop
+    >>> with set_checkpoint_early_stop(False):
+    ...     y = checkpoint(ndgrad.sin, ndgrad.zeros(1, requires_grad=True))
     """
     before, _overrides.early_stop = _overrides.early_stop, enable
     try:
@@ -146,7 +168,13 @@ def set_checkpoint_early_stop(enable: bool) -> Iterator[None]:
 
 @contextmanager
 def set_checkpoint_debug_enabled(enabled: bool | None) -> Iterator[None]:
-    """A block in which checkpointed calls note, or do not note, every op for their errors; None leaves it to the calls."""
+    """A block in which checkpointed calls note, or do not note, every op for their errors; None leaves it to the calls.
+
+    >>> import ndgrad
+    >>> from ndgrad.utils.checkpoint import checkpoint, set_checkpoint_debug_enabled
+    >>> with set_checkpoint_debug_enabled(True):
+    ...     y = checkpoint(ndgrad.sin, ndgrad.zeros(1, requires_grad=True))
+    """
     before, _overrides.debug = _overrides.debug, enabled
     try:
         yield
@@ -158,18 +186,32 @@ def set_checkpoint_debug_enabled(enabled: bool | None) -> Iterator[None]:
 
 
 def get_device_states(*args: Any) -> tuple[list[int], list[Any]]:
-    """The random states of the devices of the arguments besides the CPU's: none, since numbers are drawn on the CPU."""
+    """The random states of the devices of the arguments besides the CPU's: none, since numbers are drawn on the CPU.
+
+    >>> from ndgrad.utils.checkpoint import get_device_states
+    >>> get_device_states()
+    ([], [])
+    """
     return [], []
 
 
 def set_device_states(devices: Sequence[int], states: Sequence[Any], *, device_type: str | None = None) -> None:
-    """Set what `get_device_states` returned."""
+    """Set what `get_device_states` returned.
+
+    >>> from ndgrad.utils.checkpoint import get_device_states, set_device_states
+    >>> set_device_states(*get_device_states())
+    """
     if devices or states:
         raise ValueError("set_device_states(): devices have no random state of their own. Pass what get_device_states() returned.")
 
 
 class DefaultDeviceType:
-    """The device type that checkpointing assumes where the arguments do not show one."""
+    """The device type that checkpointing assumes where the arguments do not show one.
+
+    >>> from ndgrad.utils.checkpoint import DefaultDeviceType
+    >>> DefaultDeviceType.get_device_type()
+    'cuda'
+    """
 
     _default = "cuda"
 

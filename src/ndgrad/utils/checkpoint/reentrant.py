@@ -21,14 +21,25 @@ from ndgrad.utils.checkpoint.randomness import RandomState
 
 
 def detach_variable(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The tensors of a tuple as leaves of their own, requiring grad where the originals do; anything else as it is."""
+    """The tensors of a tuple as leaves of their own, requiring grad where the originals do; anything else as it is.
+
+    >>> import ndgrad
+    >>> from ndgrad.utils.checkpoint import detach_variable
+    >>> detach_variable((ndgrad.ones(1, requires_grad=True) * 2, "x"))
+    (tensor([2.], requires_grad=True), 'x')
+    """
     if not isinstance(inputs, tuple):
         raise RuntimeError(f"detach_variable() takes a tuple of inputs, and got {type(inputs).__name__}. Pass tuple(...).")
     return tuple(t.detach().requires_grad_(t.requires_grad) if isinstance(t, Variable) else t for t in inputs)
 
 
 def check_backward_validity(inputs: Iterable[Any]) -> None:
-    """Warn if no input requires grad: the checkpointed part will then have no gradients."""
+    """Warn if no input requires grad: the checkpointed part will then have no gradients.
+
+    >>> import ndgrad
+    >>> from ndgrad.utils.checkpoint import check_backward_validity
+    >>> check_backward_validity([ndgrad.ones(1, requires_grad=True)])
+    """
     if not any(isinstance(t, Variable) and t.requires_grad for t in inputs):
         warnings.warn(
             "None of the inputs have requires_grad=True. Gradients will be None. Call requires_grad_() on an input, or use "
@@ -39,7 +50,13 @@ def check_backward_validity(inputs: Iterable[Any]) -> None:
 
 
 class CheckpointFunction(Function):
-    """`apply(function, preserve_rng_state, *args)`: the checkpointed call as one node."""
+    """`apply(function, preserve_rng_state, *args)`: the checkpointed call as one node.
+
+    >>> import ndgrad
+    >>> from ndgrad.utils.checkpoint import CheckpointFunction
+    >>> CheckpointFunction.apply(ndgrad.exp, True, ndgrad.zeros(1, requires_grad=True))
+    tensor([1.], grad_fn=<CheckpointFunctionBackward>)
+    """
 
     @staticmethod
     def forward(ctx: Any, function: Callable[..., Any], preserve: bool, *args: Any) -> Any:

@@ -25,7 +25,11 @@ SAC_IGNORED_OPS = frozenset((detach,))
 class CheckpointPolicy(enum.Enum):
     """What is to become of an op's result: kept, kept on the CPU, or computed again.
 
-    MUST and PREFER mean the same here: nobody overrides a policy.
+    MUST and PREFER mean the same here: nothing overrides a policy.
+
+    >>> from ndgrad.utils.checkpoint import CheckpointPolicy
+    >>> CheckpointPolicy.MUST_SAVE.name
+    'MUST_SAVE'
     """
 
     MUST_SAVE = 0
@@ -41,7 +45,12 @@ _OFFLOADED = frozenset((CheckpointPolicy.MUST_CPU_OFFLOAD, CheckpointPolicy.PREF
 
 
 class SelectiveCheckpointContext:
-    """What a policy is told besides the op and its arguments: the result (`op_output`). It is asked in the forward only."""
+    """What a policy is given besides the op and its arguments: the result (`op_output`). It is called in the forward only.
+
+    >>> from ndgrad.utils.checkpoint import SelectiveCheckpointContext
+    >>> SelectiveCheckpointContext(is_recompute=False).op_output is None
+    True
+    """
 
     def __init__(self, *, is_recompute: bool, op_output: Any = None) -> None:
         self.is_recompute = is_recompute

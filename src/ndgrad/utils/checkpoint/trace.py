@@ -14,7 +14,12 @@ from ndgrad.debug.source_lines import Frames, places, user_frames
 
 
 class CheckpointError(RuntimeError):
-    """The recomputation of a checkpointed function did not do what the forward did."""
+    """The recomputation of a checkpointed function did not do what the forward did.
+
+    >>> from ndgrad.utils.checkpoint import CheckpointError
+    >>> issubclass(CheckpointError, RuntimeError)
+    True
+    """
 
 
 class Description(NamedTuple):
