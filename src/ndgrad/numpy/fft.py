@@ -11,7 +11,7 @@ from ndgrad.api import fft as fft_api
 from ndgrad.api.arguments import torch_names
 from ndgrad.arrays.precision import is_inexact
 from ndgrad.autograd.variable import np_dtype
-from ndgrad.numpy.coercion import arranged_like, as_array, constant, deliver, one_axis, with_dtype
+from ndgrad.numpy.coercion import arranged_like, as_array, constant, deliver, on_device, one_axis, with_dtype
 
 if TYPE_CHECKING:
     from ndgrad._typing import ArrayLike, Axes, Device, Out
@@ -150,7 +150,7 @@ def fftfreq(n: int, d: ArrayLike = 1.0, device: Device = None) -> Array:
     >>> np.fft.fftfreq(4)
     array([ 0.  ,  0.25, -0.5 , -0.25])
     """
-    return constant(np.fft.fftfreq(n)) / d
+    return on_device(constant(np.fft.fftfreq(n)) / d, device)
 
 
 def rfftfreq(n: int, d: ArrayLike = 1.0, device: Device = None) -> Array:
@@ -160,4 +160,4 @@ def rfftfreq(n: int, d: ArrayLike = 1.0, device: Device = None) -> Array:
     >>> np.fft.rfftfreq(4)
     array([0.  , 0.25, 0.5 ])
     """
-    return constant(np.fft.rfftfreq(n)) / d
+    return on_device(constant(np.fft.rfftfreq(n)) / d, device)
