@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from ndgrad.api import fft as fft_api
+from ndgrad.api import fft as _fft
 from ndgrad.api.arguments import torch_names
 from ndgrad.arrays.precision import is_inexact
 from ndgrad.autograd.variable import np_dtype
@@ -16,6 +16,9 @@ from ndgrad.numpy.coercion import arranged_like, as_array, constant, deliver, on
 if TYPE_CHECKING:
     from ndgrad._typing import ArrayLike, Axes, Device, Out
     from ndgrad.numpy._array import Array
+
+#: torch's functions: of Arrays they make Arrays, which their declarations cannot say.
+fft_api: Any = _fft
 
 __all__ = [
     "fft", "fft2", "fftfreq", "fftn", "fftshift", "hfft", "ifft", "ifft2", "ifftn", "ifftshift", "ihfft", "irfft", "irfft2",
