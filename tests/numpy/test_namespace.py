@@ -337,3 +337,15 @@ def test_extended_math_leaves_the_real_line_as_numpy_does() -> None:
         onp.testing.assert_allclose(f(dnp.array([-2.0, 0.5])).numpy(), f(onp.array([-2.0, 0.5])), rtol=1e-12)
     onp.testing.assert_allclose(onp.emath.power(dnp.array([-2.0]), 0.5).numpy(), onp.emath.power([-2.0], 0.5))
     onp.testing.assert_allclose(onp.emath.logn(2.0, dnp.array([8.0])).numpy(), [3.0])
+
+
+@pytest.mark.parametrize("make", [
+    lambda **where: dnp.zeros(2, **where), lambda **where: dnp.ones_like(onp.eye(2), **where), lambda **where: dnp.full(2, 1.0, **where),
+    lambda **where: dnp.full_like(onp.eye(2), 2.0, **where), lambda **where: dnp.eye(2, **where), lambda **where: dnp.arange(3, **where),
+    lambda **where: dnp.linspace(0.0, 1.0, 3, **where), lambda **where: dnp.linspace(dnp.array(0.0), 1.0, 3, **where),
+    lambda **where: dnp.asarray([1.0], **where), lambda **where: dnp.astype(dnp.ones(2), int, **where),
+    lambda **where: dnp.fft.fftfreq(4, **where),
+])  # fmt: skip
+def test_new_arrays_go_to_the_device_that_is_named(make: Any) -> None:
+    assert make(device="meta").device.type == "meta"
+    assert make(device="cpu").device.type == make().device.type == "cpu"

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as onp
 import pytest
-from ndgrad.numpy.universal import FUNCTIONS
 
 import ndgrad
 import ndgrad.numpy as dnp
+from ndgrad.numpy.ufunc_objects import FUNCTIONS
 from ndgrad.numpy.ufuncs import IMPLEMENTATIONS, REFUSED, ufuncs
 
 UFUNCS = ufuncs()

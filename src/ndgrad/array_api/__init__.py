@@ -13,27 +13,19 @@ import importlib as _importlib
 from math import e, inf, nan, pi
 from typing import Any as _Any
 
-from ndgrad.array_api import (
-    creation as _creation,
-)
+from ndgrad.array_api import creation as _creation
 from ndgrad.array_api import data_types as _data_types
-from ndgrad.array_api import (
-    elementwise as _elementwise,
-)
-from ndgrad.array_api import (
-    manipulation as _manipulation,
-)
-from ndgrad.array_api import (
-    reductions as _reductions,
-)
-from ndgrad.array_api import searching as _places
+from ndgrad.array_api import elementwise as _elementwise
+from ndgrad.array_api import manipulation as _manipulation
+from ndgrad.array_api import reductions as _reductions
+from ndgrad.array_api import searching as _searching
 from ndgrad.array_api.info import __array_namespace_info__
 from ndgrad.array_api.version import VERSION as __array_api_version__
 
 newaxis = None
 
 __all__ = ["__array_api_version__", "__array_namespace_info__", "e", "inf", "nan", "newaxis", "pi"]
-for _family in (_data_types, _creation, _elementwise, _reductions, _manipulation, _places):
+for _family in (_data_types, _creation, _elementwise, _reductions, _manipulation, _searching):
     for _name in _family.__all__:
         globals()[_name] = getattr(_family, _name)
         __all__ += [_name]

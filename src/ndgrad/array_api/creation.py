@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ndgrad.array_api.device_placement import placed, placed_like
+from ndgrad.array_api.device_placement import placed
 from ndgrad.array_api.naming import like
 from ndgrad.autograd.variable import Variable, np_dtype
 from ndgrad.numpy import creation as ours
 from ndgrad.numpy import grids, shapes
-from ndgrad.numpy.coercion import as_array
+from ndgrad.numpy.coercion import as_array, on_device
 
 if TYPE_CHECKING:
     from ndgrad._typing import Array, ArrayLike, Device, Dtype, Shape
@@ -40,7 +40,7 @@ def asarray(obj: ArrayLike, /, *, dtype: Dtype = None, device: Device = None, co
 
 
 def _moved(made: Array, device: Device, copy: bool | None) -> Array:
-    elsewhere = placed_like(made, device)
+    elsewhere = on_device(made, device)
     if copy is False and elsewhere.device != made.device:
         raise ValueError(f"asarray(): a move from {made.device} to {elsewhere.device} needs a copy, and copy=False forbids one.")
     return elsewhere

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ndgrad.array_api.device_placement import placed_like
 from ndgrad.arrays.precision import finfo as limits_of
 from ndgrad.arrays.precision import is_floating
 from ndgrad.autograd.variable import Variable, np_dtype
 from ndgrad.numpy import inspection
-from ndgrad.numpy.coercion import as_array
+from ndgrad.numpy.coercion import as_array, on_device
 
 if TYPE_CHECKING:
     from ndgrad._typing import Array, ArrayLike, Device, Dtype
@@ -60,7 +59,7 @@ def astype(x: ArrayLike, dtype: Dtype, /, *, copy: builtins.bool = True, device:
     wanted = np.dtype(dtype)
     if np_dtype(t).kind == "c" and wanted.kind not in "cb":
         raise TypeError(f"astype(): {np_dtype(t)} cannot become {wanted}, since one part would be dropped. Say which: real(x) or imag(x).")
-    return placed_like(t.astype(wanted, copy=copy), device)
+    return on_device(t.astype(wanted, copy=copy), device)
 
 
 # ----- questions --------------------------------------------------------------------------------------------------------------

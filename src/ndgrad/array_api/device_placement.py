@@ -1,4 +1,4 @@
-"""Where new arrays go: the device that a call names, else the default device, or the device of the array they are made like."""
+"""Where new arrays go: the device that a call names, else the default device."""
 
 from __future__ import annotations
 
@@ -15,8 +15,3 @@ def placed(made: Array, device: Device) -> Array:
     """A new array on a device; None means the default one."""
     where = devices.get_default_device() if device is None else devices.device(device)
     return made if where is CPU else made.to(where)
-
-
-def placed_like(made: Array, device: Device) -> Array:
-    """An array that stays where it is unless a device is named."""
-    return made if device is None else made.to(devices.device(device))

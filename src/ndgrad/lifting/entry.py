@@ -84,18 +84,18 @@ def _home(f: Any) -> tuple[Any, dict[str, Any] | None]:
             return f, getattr(f, "__globals__", None)
 
 
-def _package(f: Any) -> str:
+def _package(f: object) -> str:
     space = getattr(f, "__globals__", None)
     module = space.get("__name__") if space is not None else f.__module__ if isinstance(f, type) else type(f).__module__
     return str(module or getattr(f, "__module__", None)).split(".")[0]
 
 
-def _name(f: Any) -> str:
+def _name(f: object) -> str:
     module = getattr(f, "__module__", None)
     return f"{module + '.' if module else ''}{getattr(f, '__qualname__', type(f).__qualname__)}"
 
 
-def _reason(f: Any) -> str:
+def _reason(f: object) -> str:
     if not callable(f):
         return f"a {type(f).__qualname__} is no function"
     if inspect.isbuiltin(f) or isinstance(f, np.ufunc) or not hasattr(f, "__code__"):
@@ -138,7 +138,7 @@ def _cross(
         program.leave_call()
 
 
-def _explain(error: Exception, program: Program, original: Any) -> None:
+def _explain(error: Exception, program: Program, original: object) -> None:
     if program.left and not any("ndgrad.lift:" in note for note in getattr(error, "__notes__", ())):
         left = "; ".join(f"{name} ({why})" for name, why in sorted(program.left.items())[:6])
         error.add_note(
@@ -229,7 +229,7 @@ def _bordered_method(program: Program, function: FunctionType) -> Callable[..., 
     return method
 
 
-def lifted_module(program: Program, original: ModuleType) -> Any:
+def lifted_module(program: Program, original: ModuleType) -> ModuleType:
     """A module whose functions and classes are lifted as they are asked for."""
 
     def find(name: str) -> Any:

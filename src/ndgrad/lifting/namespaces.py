@@ -16,7 +16,7 @@ import pickle
 import sys
 from collections.abc import Callable, Iterator
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -29,10 +29,13 @@ from ndgrad.numpy.coercion import as_array, as_arrays
 from ndgrad.numpy.dispatch import MODULES as NUMPY_MODULES
 from ndgrad.pytree import tree_map
 
+if TYPE_CHECKING:
+    from ndgrad._typing import Array, ArrayLike
+
 #: Parts of NumPy that are Python over the rest of it, and are lifted like anybody's code.
 PURE_PYTHON = ("numpy.polynomial", "numpy.lib._polynomial_impl")
 
-#: Stands for "nothing of ours": None may be somebody's value.
+#: Stands for "nothing of ours": None may be a value of the program.
 UNKNOWN = object()
 
 
@@ -57,12 +60,12 @@ class Namespace(ModuleType):
         return f"<{self._theirs.__name__}, lifted by ndgrad>"
 
 
-def isscalar(element: Any) -> bool:
+def isscalar(element: object) -> bool:
     """numpy.isscalar, for which a 0-d Array is the scalar that NumPy would have given."""
     return element.ndim == 0 if isinstance(element, Variable) else bool(np.isscalar(element))
 
 
-def ndenumerate(arr: Any) -> Iterator[tuple[tuple[int, ...], Any]]:
+def ndenumerate(arr: ArrayLike) -> Iterator[tuple[tuple[int, ...], Array]]:
     """numpy.ndenumerate: places and elements, which keep their history."""
     array = as_array(arr)
     for place in np.ndindex(*array.shape):
@@ -81,7 +84,7 @@ def _to_file(name: str) -> Callable[..., Any]:
     return call
 
 
-def refuse_export(name: str, *values: Any) -> None:
+def refuse_export(name: str, *values: object) -> None:
     """Raise if lifted code is about to write a tensor into bytes or a file, where its derivative would end."""
     lost = first_at_stake(*values)
     if lost is not None:
@@ -125,7 +128,7 @@ def _numpy_objects() -> dict[int, Any]:
     return found
 
 
-def _module(name: str) -> Any:
+def _module(name: str) -> ModuleType:
     return functools.reduce(getattr, name.split(".")[1:], np)
 
 
@@ -171,7 +174,7 @@ def _scipy_objects(submodule: str) -> dict[int, Any]:
 
 
 @functools.cache
-def _our_scipy(submodule: str) -> Any:
+def _our_scipy(submodule: str) -> ModuleType | None:
     if "." in submodule or submodule.startswith("_"):
         return None
     try:
@@ -182,7 +185,7 @@ def _our_scipy(submodule: str) -> Any:
         raise
 
 
-def scipy_object(value: Any) -> Any:
+def scipy_object(value: object) -> Any:
     """Our object for one of SciPy's; UNKNOWN where there is none."""
     for name in list(sys.modules):
         if name.startswith("scipy.") and name.count(".") == 1 and not name.startswith("scipy._"):
@@ -221,7 +224,7 @@ def passing(function: Callable[..., Any], name: str) -> Callable[..., Any]:
     return call
 
 
-def known_object(value: Any) -> Any:
+def known_object(value: object) -> Any:
     """Our object for one of NumPy's or SciPy's; UNKNOWN where there is none."""
     found = _numpy_objects().get(id(value), UNKNOWN)
     if found is not UNKNOWN:
@@ -236,16 +239,16 @@ def known_object(value: Any) -> Any:
 class _Pickler(pickle.Pickler):
     """Pickles what has no derivative."""
 
-    def reducer_override(self, obj: Any) -> Any:
+    def reducer_override(self, obj: object) -> Any:
         refuse_export("pickle", obj)
         return NotImplemented
 
 
-def _dump(obj: Any, file: Any, *args: Any, **kwargs: Any) -> None:
+def _dump(obj: object, file: Any, *args: Any, **kwargs: Any) -> None:
     _Pickler(file, *args, **kwargs).dump(obj)
 
 
-def _dumps(obj: Any, *args: Any, **kwargs: Any) -> bytes:
+def _dumps(obj: object, *args: Any, **kwargs: Any) -> bytes:
     file = io.BytesIO()
     _dump(obj, file, *args, **kwargs)
     return file.getvalue()

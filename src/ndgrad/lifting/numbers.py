@@ -12,7 +12,7 @@ import cmath
 import math
 import operator
 from collections.abc import Callable
-from types import CodeType
+from types import CodeType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -29,7 +29,7 @@ from ndgrad.ops import shape as shape_ops
 # ----- what is at stake ------------------------------------------------------------------------------------------------
 
 
-def is_constant(t: Any) -> bool:
+def is_constant(t: Variable) -> bool:
     """Whether a tensor is a plain value: no history, no tangents, no batch, no level."""
     meta = t._meta
     if isinstance(t._array, Variable) or requires_grad(t):
@@ -37,7 +37,7 @@ def is_constant(t: Any) -> bool:
     return meta is None or not (meta.batch_level or meta.level or tangents_of(t))
 
 
-def scalar(t: Any, what: str) -> Any:
+def scalar(t: Variable, what: str) -> Array:
     """A tensor of one element as a 0-d Array, with its history."""
     array = to_array(t)
     if array.size != 1:
@@ -45,7 +45,7 @@ def scalar(t: Any, what: str) -> Any:
     return array.reshape(()) if array.ndim else array
 
 
-def _is_tensor(x: Any) -> bool:
+def _is_tensor(x: object) -> bool:
     return isinstance(x, Variable)
 
 
@@ -62,7 +62,7 @@ class PythonNumber(Array):
 add_face(PythonNumber, Array)
 
 
-def python_number(t: Any) -> Any:
+def python_number(t: Array) -> Array:
     """A tensor of one element that was just made, as a Python number."""
     t.__class__ = PythonNumber
     return t
@@ -71,7 +71,7 @@ def python_number(t: Any) -> Any:
 def _arithmetic(name: str) -> Callable[..., Any]:
     of_arrays = getattr(Array, name)
 
-    def method(self: Any, *others: Any) -> Any:
+    def method(self: PythonNumber, *others: Any) -> Any:
         made = of_arrays(self, *others)
         alone = all(o.__class__ is PythonNumber or (isinstance(o, (int, float, complex)) and not isinstance(o, np.generic)) for o in others)
         return python_number(made) if alone and made.__class__ is Array else made
@@ -105,7 +105,7 @@ class _Number(type):
         """The number with its derivative."""
         raise NotImplementedError
 
-    def __instancecheck__(cls, x: Any) -> bool:
+    def __instancecheck__(cls, x: object) -> bool:
         return isinstance(x, cls.plain)
 
     def __subclasscheck__(cls, other: type) -> bool:
@@ -220,7 +220,7 @@ def with_texts(code: CodeType) -> CodeType:
 _PLAIN_CLASSES: dict[type, type] = {float: Float, complex: Complex, int: Int, Text: str}
 
 
-def type_of(x: Any) -> Any:
+def type_of(x: Any) -> type:
     """`type(x)`: the class that x would have in the original program, as lifted code names it."""
     if x.__class__ is PythonNumber:
         return Complex if np_dtype(x).kind == "c" else Float
@@ -240,7 +240,7 @@ class _Type(type):
             return super().__call__(*args, **kwargs)  # a metaclass of the program's
         return type_of(*args) if len(args) == 1 and not kwargs else type(*args, **kwargs)
 
-    def __instancecheck__(cls, x: Any) -> bool:
+    def __instancecheck__(cls, x: object) -> bool:
         return isinstance(x, type) if cls is Type else super().__instancecheck__(x)
 
     def __subclasscheck__(cls, other: type) -> bool:
@@ -264,7 +264,7 @@ class _NDArray(type):
         made = np.ndarray(shape, dtype, buffer, *args, **kwargs)
         return as_array(made) if is_number(made.dtype) else made
 
-    def __instancecheck__(cls, x: Any) -> bool:
+    def __instancecheck__(cls, x: object) -> bool:
         return isinstance(x, np.ndarray) or (isinstance(x, Variable) and x.__class__ is not PythonNumber)
 
     def __subclasscheck__(cls, other: type) -> bool:
@@ -292,7 +292,7 @@ NDArray.__name__ = NDArray.__qualname__ = "ndarray"
 NDArray.__module__ = "numpy"
 
 
-def isinstance_(x: Any, kinds: Any) -> bool:
+def isinstance_(x: object, kinds: Any) -> bool:
     """`isinstance`, for which an Array is an ndarray, and a 0-d one a NumPy scalar too, since that is what NumPy would have given."""
     if x.__class__ is PythonNumber:
         return any(_covers(k, complex if np_dtype(x).kind == "c" else float) for k in _flat(kinds))
@@ -310,7 +310,7 @@ def _flat(kinds: Any) -> list[Any]:
     return list(getattr(kinds, "__args__", (kinds,)))  # int | float
 
 
-def _covers(kind: Any, scalar_type: type) -> bool:
+def _covers(kind: object, scalar_type: type) -> bool:
     return isinstance(kind, type) and kind is not object and issubclass(scalar_type, kind)
 
 
@@ -323,13 +323,13 @@ BUILTINS: dict[str, Any] = {
 # ----- math and cmath ------------------------------------------------------------------------------------------------------
 
 
-def _numpy() -> Any:
+def _numpy() -> ModuleType:
     import ndgrad.numpy
 
     return ndgrad.numpy
 
 
-def _special() -> Any:
+def _special() -> ModuleType:
     import ndgrad
 
     return ndgrad.special
@@ -354,7 +354,7 @@ def _norm(*parts: Any) -> Any:
     return length
 
 
-def _fraction(mantissa: Any, exponent: Any) -> tuple[Any, int]:
+def _fraction(mantissa: Array, exponent: Array) -> tuple[Array, int]:
     return mantissa, int(_value(exponent))
 
 
@@ -405,7 +405,7 @@ def _plain(x: Any) -> Any:
     return _value(scalar(x, "math")) if _is_tensor(x) else x
 
 
-def _function(module: Any, name: str, how: Any) -> Callable[..., Any]:
+def _function(module: ModuleType, name: str, how: str | Callable[..., Any] | None) -> Callable[..., Any]:
     theirs = getattr(module, name)
     complex_result = module is cmath
 
@@ -417,7 +417,7 @@ def _function(module: Any, name: str, how: Any) -> Callable[..., Any]:
         given = [scalar(a, f"{module.__name__}.{name}()") if _is_tensor(a) else a for a in args]
         if complex_result:
             given = [a + 0j if name not in ("phase", "polar", "rect") and not isinstance(a, (list, tuple)) else a for a in given]
-        function = getattr(_numpy(), how) if isinstance(how, str) else how
+        function: Any = getattr(_numpy(), how) if isinstance(how, str) else how
         made = function(*given, **kwargs)
         parts = made if isinstance(made, tuple) else (made,)
         parts = tuple(python_number(shape_ops.alias(as_array(p))) if _is_tensor(p) else p for p in parts)
@@ -432,11 +432,11 @@ def _function(module: Any, name: str, how: Any) -> Callable[..., Any]:
     return chosen
 
 
-def _is_iterator(x: Any) -> bool:
+def _is_iterator(x: object) -> bool:
     return hasattr(x, "__next__")
 
 
-def functions_of(module: Any) -> dict[str, Any]:
+def functions_of(module: ModuleType) -> dict[str, Any]:
     """The names of `math` or `cmath` for lifted code: functions with derivatives where there are some; the rest takes plain numbers."""
     known = _MATH if module is math else _CMATH
     return {

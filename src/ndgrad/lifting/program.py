@@ -109,7 +109,7 @@ class Program:
 
     # ----- whose code it is ------------------------------------------------------------------------------------------------
 
-    def owns(self, module: Any) -> bool:
+    def owns(self, module: object) -> bool:
         return isinstance(module, str) and any(module == p or module.startswith(p + ".") for p in self.packages)
 
     def owns_function(self, f: FunctionType) -> bool:
@@ -184,7 +184,7 @@ class Program:
 
     # ----- arrays and containers -------------------------------------------------------------------------------------------------
 
-    def array(self, v: Any) -> Any:
+    def array(self, v: np.ndarray[Any, Any]) -> Any:
         """A plain array as an Array over its memory, the same one each time, so that what is written through it stays known."""
         if not is_number(v.dtype):
             return v
@@ -287,7 +287,7 @@ class Program:
         function = self.value(m.__func__)
         return m if function is m.__func__ and owner is m.__self__ else MethodType(function, owner)
 
-    def cached(self, cache: Any) -> Any:
+    def cached(self, cache: Any) -> Callable[..., Any]:
         """A function with a cache. What it remembers holds graphs, so it is forgotten at the end of each call from outside."""
         inner = self.value(cache.__wrapped__)
         if inner is cache.__wrapped__:
@@ -311,7 +311,7 @@ class Program:
 
     # ----- classes and instances: see Note [Lifted classes] ---------------------------------------------------------------------------
 
-    def class_(self, c: Any) -> Any:
+    def class_(self, c: type) -> Any:
         known = self._made.get(id(c))
         if known is not None:
             return known[1]
@@ -394,7 +394,7 @@ class Program:
         self._held.update((id(instance), name) for name, v in getattr(instance, "__dict__", {}).items() if v.__class__ is Array)
         return made
 
-    def isinstance_(self, x: Any, kinds: Any) -> bool:
+    def isinstance_(self, x: object, kinds: Any) -> bool:
         """`isinstance`, for which instances of a lifted class and of its original are alike."""
         return isinstance_(x, _originals(kinds))
 
@@ -463,7 +463,7 @@ class Program:
                 self._cells = [c for c in self._cells if c[0] not in passing]
                 self._caches = [pair[1] for pair in self._made.values() if pair[1].__class__ is _LruCache]
 
-    def _constants_back(self, instance: Any) -> None:
+    def _constants_back(self, instance: object) -> None:
         """Attributes that have become Arrays and are constants: ndarrays again, as the program's other code expects.
 
         What has a history stays an Array, or it would be lost.
@@ -483,7 +483,7 @@ def _content(cell: CellType) -> Any:
         return UNKNOWN
 
 
-def _lasts(v: Any) -> bool:
+def _lasts(v: object) -> bool:
     """Whether something lives as long as its module, and may be remembered beyond the call that met it."""
     return isinstance(v, (ModuleType, type)) or (v.__class__ is FunctionType and "<" not in v.__qualname__)
 
@@ -500,7 +500,7 @@ def _class_names(code: CodeType) -> Iterator[str]:
 _PLAIN_DATA = "plain data"
 
 
-def _unliftable(c: Any) -> str:
+def _unliftable(c: type) -> str:
     """Why a class is used as it is; the empty string where nothing forbids to lift it."""
     if issubclass(c, (enum.Enum, BaseException, tuple, type)):
         return _PLAIN_DATA
@@ -512,7 +512,7 @@ def _unliftable(c: Any) -> str:
     return ""
 
 
-def _copy_slots(source: Any, target: Any) -> None:
+def _copy_slots(source: object, target: object) -> None:
     for c in type(source).__mro__:
         names = vars(c).get("__slots__", ())
         for name in (names,) if isinstance(names, str) else names:

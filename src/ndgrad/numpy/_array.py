@@ -41,11 +41,9 @@ from ndgrad.ops import shape as shape_ops
 from ndgrad.storage import batch_dims, memory_of, sample_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from numpy.typing import NDArray
 
-    from ndgrad._typing import ArrayLike, Device, Dtype, Index, Shape
+    from ndgrad._typing import ArrayLike, Device, Dtype, Index, Shape, TensorLike
     from ndgrad.numpy.flat import FlatElements
 
 #: Whether a lifted function is running (`ndgrad.lift` says so): the code of its author wants numbers, and not to leave a graph, so
@@ -82,21 +80,6 @@ class Array(ArrayMethods, Tensor):  # type: ignore[misc]  # NumPy's methods in p
     __module__ = "ndgrad.numpy"
     keeps_saved = True
 
-    if TYPE_CHECKING:  # Tensor's methods, whose results have this class
-
-        def __add__(self, other: ArrayLike, /) -> Array: ...
-        def __eq__(self, other: object, /) -> Array: ...  # type: ignore[override]  # elementwise
-        def __neg__(self) -> Array: ...
-        def __iter__(self) -> Iterator[Array]: ...
-        def detach(self) -> Array: ...
-        def requires_grad_(self, requires_grad: bool = True) -> Array: ...
-
-        __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = __pow__ = __rpow__ = __matmul__ = __add__
-        __rmatmul__ = __mod__ = __rmod__ = __floordiv__ = __rfloordiv__ = __and__ = __rand__ = __or__ = __ror__ = __xor__ = __add__
-        __rxor__ = __lshift__ = __rlshift__ = __rshift__ = __rrshift__ = __lt__ = __le__ = __gt__ = __ge__ = __add__
-        __ne__ = __eq__  # type: ignore[assignment]  # elementwise
-        __abs__ = __invert__ = __neg__
-
     # ----- attributes ----------------------------------------------------------------------------------------------------
 
     @property
@@ -104,7 +87,7 @@ class Array(ArrayMethods, Tensor):  # type: ignore[misc]  # NumPy's methods in p
         """NumPy's own dtype."""
         return np_dtype(self)
 
-    @property  # type: ignore[override]  # a tuple, and no Size
+    @property
     def shape(self) -> tuple[int, ...]:
         """The number of elements along each axis."""
         meta = self._meta
@@ -299,7 +282,7 @@ class Array(ArrayMethods, Tensor):  # type: ignore[misc]  # NumPy's methods in p
     def __pos__(self) -> Array:
         return cast_ops.clone(self)
 
-    def fill(self, value: ArrayLike) -> None:
+    def fill(self, value: TensorLike) -> None:
         """Set every element to one value, which keeps its history.
 
         >>> import ndgrad.numpy as np

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, SupportsIndex
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
+from ndgrad import devices
 from ndgrad.api.arguments import keywords_of, renamed, takes_any_keyword
 from ndgrad.api.tensor_checks import vmap_error
 from ndgrad.arrays.precision import is_inexact, is_number, result_dtype
@@ -36,7 +37,7 @@ from ndgrad.storage import batch_dims, memory_of, sample_of
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from ndgrad._typing import ArrayLike, Axes, Axis, Dtype, Out
+    from ndgrad._typing import ArrayLike, Axes, Axis, Device, Dtype, Out
 
 
 class NotNumbers(TypeError):
@@ -177,6 +178,14 @@ def with_dtype(t: Array, dtype: Dtype) -> Array:
 def inexact(t: Array, dtype: Dtype = None) -> Array:
     """What means and deviations are computed in: the given dtype, else float64 for integers and booleans."""
     return with_dtype(t, dtype if dtype is not None or is_inexact(np_dtype(t)) else np.float64)
+
+
+# ----- devices ---------------------------------------------------------------------------------------------------------
+
+
+def on_device(t: Array, device: Device) -> Array:
+    """The Array on a device; None leaves it where it is."""
+    return t if device is None else t.to(devices.device(device))
 
 
 # ----- values, where a decision is made by them --------------------------------------------------------------------------

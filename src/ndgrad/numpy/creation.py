@@ -26,6 +26,7 @@ from ndgrad.numpy.coercion import (
     holds_tensors,
     inexact,
     moved,
+    on_device,
     operands,
     plain,
     with_dtype,
@@ -54,9 +55,9 @@ numpy: Any = np
 R = TypeVar("R")
 
 
-def _made(values: NDArray[Any]) -> Any:
+def _made(values: NDArray[Any], device: Device = None) -> Any:
     """A new NumPy array as an Array, if it holds numbers."""
-    return constant(values) if is_number(values.dtype) else values
+    return on_device(constant(values), device) if is_number(values.dtype) else values
 
 
 # ----- from data ---------------------------------------------------------------------------------------------------------
@@ -123,7 +124,8 @@ def asarray(
     >>> np.asarray([1.0, 2.0])
     array([1., 2.])
     """
-    return array(a, dtype, copy=copy, order=order or "K")
+    made = array(a, dtype, copy=copy, order=order or "K")
+    return made if device is None else on_device(made, device)
 
 
 def asanyarray(
@@ -135,7 +137,7 @@ def asanyarray(
     >>> np.asanyarray([1, 2])
     array([1, 2])
     """
-    return asarray(a, dtype, order, copy=copy)
+    return asarray(a, dtype, order, device=device, copy=copy)
 
 
 def ascontiguousarray(a: ArrayLike, dtype: Dtype = None) -> Array:
@@ -276,7 +278,7 @@ def zeros(shape: Shape, dtype: Dtype = float, order: str = "C", *, device: Devic
     >>> x.grad
     array(6.)
     """
-    return _made(numpy.zeros(_shape(shape), dtype, order))
+    return _made(numpy.zeros(_shape(shape), dtype, order), device)
 
 
 def ones(shape: Shape, dtype: Dtype = None, order: str = "C", *, device: Device = None) -> Array:
@@ -287,7 +289,7 @@ def ones(shape: Shape, dtype: Dtype = None, order: str = "C", *, device: Device 
     array([[1., 1.],
            [1., 1.]])
     """
-    return _made(numpy.ones(_shape(shape), dtype, order))
+    return _made(numpy.ones(_shape(shape), dtype, order), device)
 
 
 def empty(shape: Shape, dtype: Dtype = float, order: str = "C", *, device: Device = None) -> Array:
@@ -297,7 +299,7 @@ def empty(shape: Shape, dtype: Dtype = float, order: str = "C", *, device: Devic
     >>> np.empty((2, 3)).shape
     (2, 3)
     """
-    return _made(numpy.empty(_shape(shape), dtype, order))
+    return _made(numpy.empty(_shape(shape), dtype, order), device)
 
 
 def _shape(shape: Any) -> Any:
@@ -318,8 +320,8 @@ def full(shape: Shape, fill_value: ArrayLike, dtype: Dtype = None, order: str = 
         value = as_array(fill_value)
         made = empty(shape, np_dtype(value) if dtype is None else dtype, order)
         made[...] = value
-        return made
-    return _made(numpy.full(_shape(shape), fill_value, dtype, order))
+        return on_device(made, device)
+    return _made(numpy.full(_shape(shape), fill_value, dtype, order), device)
 
 
 def _pattern(a: ArrayLike) -> Any:
@@ -337,7 +339,7 @@ def zeros_like(
     >>> np.zeros_like(np.array([1, 2]))
     array([0, 0])
     """
-    return _made(numpy.zeros_like(_pattern(a), dtype, order, False, _shape(shape)))
+    return _made(numpy.zeros_like(_pattern(a), dtype, order, False, _shape(shape)), device)
 
 
 def ones_like(
@@ -350,7 +352,7 @@ def ones_like(
     >>> np.ones_like(np.array([1.5, 2.5]))
     array([1., 1.])
     """
-    return _made(numpy.ones_like(_pattern(a), dtype, order, False, _shape(shape)))
+    return _made(numpy.ones_like(_pattern(a), dtype, order, False, _shape(shape)), device)
 
 
 def empty_like(
@@ -363,7 +365,7 @@ def empty_like(
     >>> np.empty_like(np.ones((2, 3))).shape
     (2, 3)
     """
-    return _made(numpy.empty_like(_pattern(prototype), dtype, order, False, _shape(shape)))
+    return _made(numpy.empty_like(_pattern(prototype), dtype, order, False, _shape(shape)), device)
 
 
 def full_like(
@@ -378,7 +380,7 @@ def full_like(
     """
     made = empty_like(a, dtype, order, shape=shape)
     made[...] = fill_value
-    return made
+    return on_device(made, device)
 
 
 def eye(
@@ -391,7 +393,7 @@ def eye(
     array([[0., 1., 0.],
            [0., 0., 1.]])
     """
-    return constant(numpy.eye(operator.index(N), None if M is None else operator.index(M), k, dtype, order))
+    return _made(numpy.eye(operator.index(N), None if M is None else operator.index(M), k, dtype, order), device)
 
 
 def identity(n: int, dtype: Dtype = None) -> Array:
@@ -435,11 +437,11 @@ def arange(*args: ArrayLike, dtype: Dtype = None, device: Device = None, **named
     if stop is None:
         start, stop = 0, start
     if not any(isinstance(v, Variable) for v in given):
-        return _made(np.arange(start, stop, step, dtype=dtype))
+        return _made(np.arange(start, stop, step, dtype=dtype), device)
     values = np.arange(*plain((start, stop, step)), dtype=dtype)
     if not at_stake(start, step):
-        return constant(values)
-    return with_dtype(start + step * constant(np.arange(len(values))), values.dtype)
+        return _made(values, device)
+    return on_device(with_dtype(start + step * constant(np.arange(len(values))), values.dtype), device)
 
 
 @overload
@@ -472,7 +474,7 @@ def linspace(
     count = operator.index(num)
     if not isinstance(start, Variable) and not isinstance(stop, Variable):
         made = np.linspace(start, stop, count, endpoint, retstep, dtype, axis)  # type: ignore[call-overload]  # the stubs want a literal retstep
-        return (constant(made[0]), made[1]) if retstep else constant(made)
+        return (_made(made[0], device), made[1]) if retstep else _made(made, device)
     if count < 0:
         raise ValueError(f"Number of samples, {num}, must be non-negative.")
     first, last = (inexact(t) for t in operands(start, stop))
@@ -485,7 +487,7 @@ def linspace(
         made = join.cat(made[:-1], broadcast(last, (1, *shape)) if last.ndim else shape_ops.reshape(last, shape=(1,)), dim=0)
     if dtype is not None and np.dtype(dtype).kind in "iu":
         made = rounding.floor(made)
-    made = with_dtype(made, dtype)
+    made = on_device(with_dtype(made, dtype), device)
     if axis not in (0, -made.ndim):
         made = moved(made, 0, axis)
     return (made, step if intervals > 0 else constant(np.asarray(np.nan))) if retstep else made

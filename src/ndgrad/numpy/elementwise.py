@@ -10,7 +10,7 @@ import numpy as np
 from ndgrad.arrays.precision import finfo, is_inexact
 from ndgrad.autograd.inplace import write
 from ndgrad.autograd.variable import Variable, np_dtype
-from ndgrad.numpy.coercion import arranged_like, as_array, deliver, inexact, one_axis, operands, part, values_of, with_dtype
+from ndgrad.numpy.coercion import arranged_like, as_array, deliver, inexact, on_device, one_axis, operands, part, values_of, with_dtype
 from ndgrad.numpy.ufuncs import call
 from ndgrad.ops import bessel, comparison, join, rounding, scan, selection, trigonometric
 from ndgrad.ops import cast as cast_ops
@@ -88,7 +88,7 @@ def astype(x: ArrayLike, dtype: Dtype, /, *, copy: bool = True, device: Device =
     >>> np.astype(np.array([1.5, 2.5]), int)
     array([1, 2])
     """
-    return as_array(x).astype(dtype, copy=copy)
+    return on_device(as_array(x).astype(dtype, copy=copy), device)
 
 
 # ----- complex numbers ---------------------------------------------------------------------------------------------------

@@ -7,15 +7,18 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from ndgrad.api import fft as fft_api
+from ndgrad.api import fft as _fft
 from ndgrad.api.arguments import torch_names
 from ndgrad.arrays.precision import is_inexact
 from ndgrad.autograd.variable import np_dtype
-from ndgrad.numpy.coercion import arranged_like, as_array, constant, deliver, one_axis, with_dtype
+from ndgrad.numpy.coercion import arranged_like, as_array, constant, deliver, on_device, one_axis, with_dtype
 
 if TYPE_CHECKING:
     from ndgrad._typing import ArrayLike, Axes, Device, Out
     from ndgrad.numpy._array import Array
+
+#: torch's functions: of Arrays they make Arrays, which their declarations cannot say.
+fft_api: Any = _fft
 
 __all__ = [
     "fft", "fft2", "fftfreq", "fftn", "fftshift", "hfft", "ifft", "ifft2", "ifftn", "ifftshift", "ihfft", "irfft", "irfft2",
@@ -150,7 +153,7 @@ def fftfreq(n: int, d: ArrayLike = 1.0, device: Device = None) -> Array:
     >>> np.fft.fftfreq(4)
     array([ 0.  ,  0.25, -0.5 , -0.25])
     """
-    return constant(np.fft.fftfreq(n)) / d
+    return on_device(constant(np.fft.fftfreq(n)) / d, device)
 
 
 def rfftfreq(n: int, d: ArrayLike = 1.0, device: Device = None) -> Array:
@@ -160,4 +163,4 @@ def rfftfreq(n: int, d: ArrayLike = 1.0, device: Device = None) -> Array:
     >>> np.fft.rfftfreq(4)
     array([0.  , 0.25, 0.5 ])
     """
-    return constant(np.fft.rfftfreq(n)) / d
+    return on_device(constant(np.fft.rfftfreq(n)) / d, device)

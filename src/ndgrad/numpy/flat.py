@@ -19,7 +19,15 @@ if TYPE_CHECKING:
 
 
 class FlatElements:
-    """What `x.flat` is: indexable, writable and iterable."""
+    """What `x.flat` is: indexable, writable and iterable.
+
+    >>> import ndgrad.numpy as np
+    >>> x = np.zeros((2, 2))
+    >>> x.flat[1:3] = 5.0
+    >>> x
+    array([[0., 5.],
+           [5., 0.]])
+    """
 
     __slots__ = ("_index", "base")
 
@@ -49,6 +57,12 @@ class FlatElements:
             put(self.base, np.atleast_1d(places), with_dtype(as_array(value), np_dtype(self.base)))
 
     def copy(self) -> Array:
+        """The elements as one line.
+
+        >>> import ndgrad.numpy as np
+        >>> np.eye(2).flat.copy()
+        array([1., 0., 0., 1.])
+        """
         return self.base.flatten()
 
     def __array__(self, dtype: Dtype = None, copy: bool | None = None) -> NDArray[Any]:

@@ -100,7 +100,13 @@ def mask_indices(n: int, mask_func: Callable[..., Any], k: int = 0) -> tuple[Arr
 
 
 class _Grid:
-    """`mgrid` and `ogrid`: slices become coordinates."""
+    """`mgrid` and `ogrid`: slices become coordinates, as full arrays or as lines that broadcast.
+
+    >>> import ndgrad.numpy as np
+    >>> np.ogrid[0:2, 0:3][0]
+    array([[0],
+           [1]])
+    """
 
     def __init__(self, theirs: Any, name: str) -> None:
         self._theirs = theirs
@@ -117,7 +123,12 @@ mgrid, ogrid = _Grid(np.mgrid, "mgrid"), _Grid(np.ogrid, "ogrid")
 
 
 class _Joiner:
-    """`r_` and `c_`: slices become ranges, and everything is joined along an axis."""
+    """`r_` and `c_`: slices become ranges, and everything is joined along an axis.
+
+    >>> import ndgrad.numpy as np
+    >>> np.r_[0:3, 7.0]
+    array([0., 1., 2., 7.])
+    """
 
     def __init__(self, name: str, axis: int, ndmin: int, trans1d: int) -> None:
         self._name, self._axis, self._ndmin, self._trans1d = name, axis, ndmin, trans1d

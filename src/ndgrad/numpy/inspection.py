@@ -8,17 +8,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from inspect import signature
 from types import NoneType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import numpy as np
 
 from ndgrad.arrays.precision import result_dtype
 from ndgrad.autograd.variable import Variable, np_dtype
-from ndgrad.numpy._array import Array
-from ndgrad.numpy.coercion import as_arrays, plain
+from ndgrad.numpy.coercion import as_arrays, constant, plain, values_of
 
 if TYPE_CHECKING:
-    from ndgrad._typing import ArrayLike, Dtype
+    from ndgrad._typing import Array, ArrayLike, Dtype
 
 __all__ = [
     "allclose", "array2string", "array_equal", "array_equiv", "array_repr", "array_str", "can_cast", "common_type",
@@ -68,14 +67,6 @@ shares_memory = _by_numpy(
     "shares_memory", bool, "Whether two arrays have an element in common.",
     ">>> x = np.arange(4)\n>>> np.shares_memory(x[::2], x[1::2])\nFalse",
 )  # fmt: skip
-packbits = _by_numpy(
-    "packbits", Array, "Booleans packed into the bits of bytes.",
-    ">>> np.packbits(np.array([True, False, True]))\narray([160], dtype=uint8)",
-)  # fmt: skip
-unpackbits = _by_numpy(
-    "unpackbits", Array, "The bits of bytes.",
-    ">>> np.unpackbits(np.array([160], np.uint8))\narray([1, 0, 1, 0, 0, 0, 0, 0], dtype=uint8)",
-)  # fmt: skip
 save = _by_numpy(
     "save", NoneType, "Write an array into a file of NumPy's format.",
     '>>> np.save("x.npy", np.arange(2))\n>>> np.load("x.npy")\narray([0, 1])',
@@ -92,6 +83,28 @@ savez_compressed = _by_numpy(
     "savez_compressed", NoneType, "Write several arrays into one compressed file of NumPy's format.",
     '>>> np.savez_compressed("x.npz", a=np.arange(2))\n>>> np.load("x.npz")["a"]\narray([0, 1])',
 )  # fmt: skip
+
+
+def packbits(a: ArrayLike, /, axis: int | None = None, bitorder: Literal["big", "little"] = "big") -> Array:
+    """Booleans packed into the bits of bytes.
+
+    >>> import ndgrad.numpy as np
+    >>> np.packbits(np.array([True, False, True]))
+    array([160], dtype=uint8)
+    """
+    return constant(np.packbits(values_of(a), axis, bitorder))
+
+
+def unpackbits(
+    a: ArrayLike, /, axis: int | None = None, count: int | None = None, bitorder: Literal["big", "little"] = "big"
+) -> Array:
+    """The bits of bytes.
+
+    >>> import ndgrad.numpy as np
+    >>> np.unpackbits(np.array([160], np.uint8))
+    array([1, 0, 1, 0, 0, 0, 0, 0], dtype=uint8)
+    """
+    return constant(np.unpackbits(values_of(a), axis, count, bitorder))
 
 
 # ----- shapes and dtypes, which do not need values (inside vmap there are none) ---------------------------------------------

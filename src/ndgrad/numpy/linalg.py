@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
 import numpy as np
 from numpy.linalg import LinAlgError
 
-from ndgrad.api import decomposition
-from ndgrad.api import linalg as linalg_api
-from ndgrad.api import norm as norm_api
-from ndgrad.api import solve as solve_api
+from ndgrad.api import decomposition as _decomposition
+from ndgrad.api import linalg as _linalg
+from ndgrad.api import norm as _norm
+from ndgrad.api import solve as _solve
 from ndgrad.api.arguments import torch_names
 from ndgrad.arrays.precision import finfo
 from ndgrad.autograd.variable import np_dtype
@@ -44,6 +44,12 @@ from ndgrad.ops import shape as shape_ops
 if TYPE_CHECKING:
     from ndgrad._typing import ArrayLike, Axes, Dtype, Out
     from ndgrad.numpy._array import Array
+
+#: torch's functions: of Arrays they make Arrays, which their declarations cannot say.
+decomposition: Any = _decomposition
+linalg_api: Any = _linalg
+norm_api: Any = _norm
+solve_api: Any = _solve
 
 __all__ = [
     "LinAlgError", "cholesky", "cond", "cross", "det", "diagonal", "eig", "eigh", "eigvals", "eigvalsh", "inv", "lstsq", "matmul",

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ndgrad.api import einsum as einsum_api
-from ndgrad.api import product as product_api
+from ndgrad.api import einsum as _einsum
+from ndgrad.api import product as _product
 from ndgrad.arrays.precision import is_inexact
 from ndgrad.autograd.layout import is_view_of
 from ndgrad.autograd.variable import np_dtype
@@ -21,6 +21,10 @@ from ndgrad.storage import memory_of, sample_of
 if TYPE_CHECKING:
     from ndgrad._typing import ArrayLike, Axis, Dtype, Out
     from ndgrad.numpy._array import Array
+
+#: torch's functions: of Arrays they make Arrays, which their declarations cannot say.
+einsum_api: Any = _einsum
+product_api: Any = _product
 
 __all__ = ["cross", "dot", "einsum", "einsum_path", "inner", "kron", "outer", "tensordot", "vdot"]
 
@@ -142,7 +146,7 @@ def einsum(
         pairs, last = args[: len(args) // 2 * 2], args[len(args) // 2 * 2 :]
         values = [with_dtype(t, dtype) for t in operands(*pairs[::2])]
         mixed = [item for t, names in zip(values, pairs[1::2], strict=True) for item in (t, list(names))]
-        made = einsum_api.einsum(*mixed, *(list(names) for names in last))  # type: ignore[arg-type]  # operands and lists by turns
+        made = einsum_api.einsum(*mixed, *(list(names) for names in last))
     if made.ndim > 1 and memory_of(made).size and not any(is_view_of(made, t) for t in values):
         made = arranged(made, _einsum_order(args, values, order, optimize))
     return deliver("einsum", made, out, casting if casting == "unsafe" else "same_kind")

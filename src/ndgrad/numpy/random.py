@@ -7,8 +7,9 @@ other distribution is refused, since its draws have no derivative there.
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -67,9 +68,6 @@ def _reorder(source: Any, x: Any, shuffle: Callable[[Any], None]) -> None:
     order = np.arange(len(x))
     shuffle(order)
     write(fill_ops.copy, x, (as_array(x)[order],), {})
-
-
-Bytes: TypeAlias = bytes  # a function below has its name
 
 
 class Draws(Protocol):
@@ -150,7 +148,7 @@ class _Source:
     weibull = _draws("weibull", "Numbers of the Weibull distribution.", "2.0, 4")
     zipf = _draws("zipf", "Numbers of the Zipf distribution.", "2.0, 4")
 
-    def bytes(self, length: int) -> Bytes:
+    def bytes(self, length: int) -> builtins.bytes:
         """Random bytes.
 
         >>> import ndgrad.numpy as np

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, SupportsIndex, TypeAlias, overload
 
 import numpy as np
 
-from ndgrad.api import rearrange
-from ndgrad.api import triangle as triangle_api
-from ndgrad.api.split import as_strided as as_strided_by_elements
+from ndgrad.api import rearrange as _rearrange
+from ndgrad.api import triangle as _triangle
+from ndgrad.api.split import as_strided as _as_strided
 from ndgrad.autograd.variable import np_dtype
 from ndgrad.numpy._array import reshaped
 from ndgrad.numpy.coercion import (
@@ -43,6 +43,11 @@ if TYPE_CHECKING:
 
     from ndgrad._typing import ArrayLike, Axes, Dtype, Out, Shape
     from ndgrad.numpy._array import Array
+
+#: torch's functions: of Arrays they make Arrays, which their declarations cannot say.
+rearrange: Any = _rearrange
+triangle_api: Any = _triangle
+as_strided_by_elements: Any = _as_strided
 
 __all__ = [
     "array_split", "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_arrays", "broadcast_to", "copy", "diag", "diagflat",

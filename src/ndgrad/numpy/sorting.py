@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
 
 import numpy as np
 
-from ndgrad.api import order as order_api
+from ndgrad.api import order as _order
 from ndgrad.arrays.precision import is_inexact
 from ndgrad.autograd.variable import np_dtype
 from ndgrad.numpy.coercion import (
@@ -34,6 +34,9 @@ if TYPE_CHECKING:
 
     from ndgrad._typing import ArrayLike, Axis
     from ndgrad.numpy._array import Array
+
+#: torch's functions: of Arrays they make Arrays, which their declarations cannot say.
+order_api: Any = _order
 
 __all__ = [
     "argpartition", "argsort", "digitize", "in1d", "intersect1d", "isin", "lexsort", "partition", "searchsorted", "setdiff1d",
@@ -100,7 +103,7 @@ def sort_complex(a: ArrayLike) -> Array:
 
 
 def partition(
-    a: ArrayLike, kth: int | Sequence[int], axis: Axis = -1, kind: str = "introselect", order: None = None
+    a: ArrayLike, kth: ArrayLike, axis: Axis = -1, kind: str = "introselect", order: None = None
 ) -> Array:
     """A copy in which the kth elements stand where sorting would put them, the smaller before and the larger behind.
 
@@ -115,7 +118,7 @@ def partition(
 
 
 def argpartition(
-    a: ArrayLike, kth: int | Sequence[int], axis: Axis = -1, kind: str = "introselect", order: None = None
+    a: ArrayLike, kth: ArrayLike, axis: Axis = -1, kind: str = "introselect", order: None = None
 ) -> Array:
     """The indices that partition an array.
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ndgrad.api import statistics as statistics_api
+from ndgrad.api import statistics as _statistics
 from ndgrad.arrays.precision import is_floating, result_dtype
 from ndgrad.autograd.stake import at_stake
 from ndgrad.autograd.variable import np_dtype
@@ -43,6 +43,9 @@ if TYPE_CHECKING:
 
     from ndgrad._typing import ArrayLike, Axes, Dtype, Out
     from ndgrad.numpy._array import Array
+
+#: torch's functions: of Arrays they make Arrays, which their declarations cannot say.
+statistics_api: Any = _statistics
 
 __all__ = [
     "bincount", "corrcoef", "cov", "histogram", "histogram2d", "histogram_bin_edges", "histogramdd", "median", "nanmedian",
