@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 from ndgrad.arrays.precision import is_inexact
 from ndgrad.autograd.dispatch import innermost_dual, open_elsewhere
-from ndgrad.autograd.forward_ad import interpreters, saved_tangents, tangent_of, with_tangent
+from ndgrad.autograd.forward_ad import interpreters, kept_tangent, saved_tangents, tangent_of, with_tangent
 from ndgrad.autograd.function import Context, Function, FunctionNode, attach, run_function, separate_setup
 from ndgrad.autograd.modes import birth, joined, restore, scope, thread
 from ndgrad.autograd.node import next_sequence_number
@@ -236,7 +236,7 @@ def _keep_tangents(
     for position, t in enumerate(_marks(node)[0]):
         for known, tangent in (*zip(primals, tangents, strict=True), *zip(outs, made, strict=True)):
             if t is not None and known is t and tangent is not None:
-                by_position[position] = tangent
+                by_position[position] = kept_tangent(tangent)
     saved_tangents(number)[recorded] = by_position
 
 
