@@ -20,7 +20,7 @@ from ndgrad.api.arguments import as_shape
 from ndgrad.api.data import fresh, place
 from ndgrad.arrays.placement import CPU, library_for, moved
 from ndgrad.autograd.inplace import copy_into
-from ndgrad.autograd.modes import process, thread
+from ndgrad.autograd.modes import birth, process, thread
 from ndgrad.autograd.stake import as_number, at_stake
 from ndgrad.autograd.variable import Variable, meta_of, np_dtype, wrap
 from ndgrad.autograd.watch import FACTORY, watched
@@ -208,7 +208,7 @@ def _each_sample(t: Any, make: Callable[[Any, tuple[int, ...]], Any]) -> Any:
     with below(level):
         inner = make(lift(t._array, t.face), () if level.size is None else (level.size,))
     made = inner if level.kind != "vmap" else batch_tensor(level, inner)
-    meta_of(made).born = thread.levels[-1].number
+    meta_of(made).born = birth()
     return made
 
 

@@ -51,7 +51,7 @@ def _apply(cls: type[Function], args: tuple[Any, ...], kwargs: dict[str, Any]) -
     number, dual = 0 if level is None else level.number, innermost_dual(args) if thread.dual_levels else 0
     if functional is not None and functional.number > max(number, dual):
         with below(functional):  # to which nothing belongs here, and forward is to make nothing that does
-            return _apply(cls, args, kwargs)
+            return apply_in_transforms(cls, args, kwargs)
     if dual > number:
         return _apply_dual(cls, args, kwargs)
     if level is None:

@@ -236,7 +236,9 @@ def is_lowest(level: Level) -> bool:
 
 
 def find_level(number: int) -> Level:
-    for level in thread.levels:
+    """The open transform of that number, which another thread may have opened (see Note [Threads inside transforms])."""
+    elsewhere = process.open.get(number)
+    for level in (*thread.levels, *(() if elsewhere is None else elsewhere.levels)):
         if level.number == number:
             return level
     raise RuntimeError(ESCAPED)
