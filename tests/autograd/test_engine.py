@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import ndgrad
+import ndgrad.numpy as dnp
 from ndgrad import autograd
 
 
@@ -437,3 +438,11 @@ def test_input_metadata_of_nodes():
     (known,) = (x * 2).grad_fn._input_metadata
     assert (tuple(known.shape), known.dtype, str(known.device)) == ((1, 3), ndgrad.float32, "cpu")
     assert [tuple(k.shape) for k in x.unbind(1)[0].grad_fn._input_metadata] == [(1,)] * 3
+
+
+def test_a_node_that_only_undefined_gradients_reach_may_run_between_two_of_a_chain():
+    x = dnp.array([1.0, 2.0]).requires_grad_()
+    t = np.stack([2.0 * x[0], x[0]]).reshape(1, 2)
+    part = np.hsplit(t, 2)[1]
+    ((np.outer(part, t) * part).sum() + part.sum()).backward()  # 3 x0^3 + x0
+    assert x.grad.tolist() == [10.0, 0.0]

@@ -11,6 +11,7 @@ from tests.autograd.functions import Cube, Square
 
 import ndgrad
 import ndgrad.numpy as dnp
+from ndgrad.autograd import forward_ad
 from ndgrad.utils.checkpoint import checkpoint
 
 
@@ -164,3 +165,36 @@ def test_grad_with_respect_to_one_of_several_outputs_of_a_function():
     x = ndgrad.tensor([1.0, 2.0], requires_grad=True)
     a, b = Both.apply(x)
     assert [g.tolist() for g in ndgrad.autograd.grad((a * b).sum(), (b, x, a))] == [[2.0, 4.0], [12.0, 24.0], [3.0, 6.0]]
+
+
+class Growth(ndgrad.autograd.Function):
+    """exp, of which the output is saved."""
+
+    @staticmethod
+    def forward(x):
+        return x.exp()
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_backward(output)
+        ctx.save_for_forward(output)
+
+    @staticmethod
+    def backward(ctx, g):
+        return ctx.saved_tensors[0] * g
+
+    @staticmethod
+    def jvp(ctx, t):
+        return ctx.saved_tensors[0] * t
+
+
+@pytest.mark.parametrize("grow", [Growth.apply, np.exp])
+def test_a_saved_output_that_is_overwritten_keeps_the_tangent_it_had(grow):
+    x = dnp.array([0.6, -0.4]).requires_grad_()
+    with forward_ad.dual_level():
+        z = forward_ad.make_dual(x, dnp.array([1.0, 2.0])) * 1.0
+        v = grow(z)
+        v += z
+        (g,) = ndgrad.autograd.grad(v.sum(), z, create_graph=True)
+        slope = forward_ad.unpack_dual(g).tangent
+    np.testing.assert_allclose(slope.detach().numpy(), np.exp([0.6, -0.4]) * [1.0, 2.0], rtol=1e-12)

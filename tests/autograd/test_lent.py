@@ -13,7 +13,9 @@ from numpy.lib.stride_tricks import as_strided
 import ndgrad
 import ndgrad.numpy as dnp
 from ndgrad import func
+from ndgrad.autograd.graph import saved_tensors_hooks
 from ndgrad.autograd.lent import SMALL, sample
+from ndgrad.utils.checkpoint import checkpoint
 
 CHANGED = "changed behind the library's back"
 
@@ -40,6 +42,7 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], Callable[[Any], Any]]] = {
     "ufunc": (overwritten(lambda x, c: (np.multiply(x, c) * x).sum(), threes), lambda x: 6 * x),
     "maximum": (overwritten(lambda x, c: (np.maximum(x, c - 1.69) ** 2).sum(), threes), lambda x: 2 * x * (x > 1.31)),
     "maximum_of_it": (overwritten(lambda x, c: (np.maximum(x, c) ** 2).sum(), lambda n: np.full(n, 1.31)), lambda x: 2 * x * (x > 1.31)),
+    "logaddexp": (overwritten(lambda x, c: np.logaddexp(x, c).sum(), threes), lambda x: 1 / (1 + np.exp(3 - x))),
     "index": (overwritten(lambda x, i: (x[i] ** 2).sum(), lambda n: np.arange(n)), lambda x: 2 * x),
     "indices": (overwritten(lambda x, i: (x[i, None] ** 2).sum(), lambda n: np.arange(n)), lambda x: 2 * x),
     "mask": (overwritten(lambda x, m: (x[m] ** 2).sum(), lambda n: np.ones(n, bool)), lambda x: 2 * x),
@@ -67,12 +70,22 @@ def by_backward(f: Any, x: Any) -> Any:
     return t.grad.numpy()
 
 
+def under_hooks(f: Any, t: Any) -> Any:
+    with saved_tensors_hooks(lambda t: t, lambda t: t):
+        return f(t)
+
+
 MODES: dict[str, Callable[..., Any]] = {
     "backward": by_backward,
     "func.grad": lambda f, x: func.grad(f)(dnp.array(x)).numpy(),
     "jacrev": lambda f, x: func.jacrev(f)(dnp.array(x)).numpy(),
     "grad_of_jvp": lambda f, x: func.jacfwd(f)(dnp.array(x)).numpy(),
     "vmap_of_grad": lambda f, x: func.vmap(func.grad(f))(dnp.array(x[None])).numpy()[0],
+    "grad_of_functionalize": lambda f, x: func.grad(func.functionalize(f))(dnp.array(x)).numpy(),
+    "functionalize_of_grad": lambda f, x: func.functionalize(func.grad(f))(dnp.array(x)).numpy(),
+    "checkpoint": lambda f, x: by_backward(lambda t: checkpoint(f, t, use_reentrant=False), x),
+    "grad_of_checkpoint": lambda f, x: func.grad(lambda t: checkpoint(f, t, use_reentrant=False))(dnp.array(x)).numpy(),
+    "pack_hooks": lambda f, x: by_backward(lambda t: under_hooks(f, t), x),
 }
 
 
@@ -86,7 +99,7 @@ def test_a_small_array_may_be_written_after_its_use(name: str, mode: str) -> Non
     np.testing.assert_allclose(MODES[mode](program, x), gradient(x), rtol=1e-12)
 
 
-@pytest.mark.parametrize("mode", ["backward", "func.grad", "jacrev"])
+@pytest.mark.parametrize("mode", ["backward", "func.grad", "jacrev", "grad_of_functionalize", "functionalize_of_grad", "checkpoint"])
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_a_large_array_that_was_written_is_noticed(name: str, mode: str) -> None:
     program, gradient = PROGRAMS[name]
@@ -96,7 +109,7 @@ def test_a_large_array_that_was_written_is_noticed(name: str, mode: str) -> None
         found = MODES[mode](program, x)
     except RuntimeError as caught:
         error = str(caught)
-    assert not error or CHANGED in error
+    assert not error or CHANGED in error or "was overwritten by a write of NumPy's" in error
     if not error:  # what was saved was made of the array, and is not the array
         np.testing.assert_allclose(found, gradient(x), rtol=1e-9)
 

@@ -29,6 +29,11 @@ def written(v: Any) -> Any:
     return y
 
 
+def filled(y: Any, v: Any) -> Any:
+    y[...] = v * v * v
+    return y
+
+
 #: v³ in one thread each, in ways that look at levels differently.
 CUBES: dict[str, Callable[[Any], Any]] = {
     "ops": lambda v: v * v * v,
@@ -40,6 +45,8 @@ CUBES: dict[str, Callable[[Any], Any]] = {
     "functionalize inside": lambda v: functionalize(written)(v),
     "checkpoint inside": lambda v: checkpoint(lambda u: u * u * v, v, use_reentrant=False),
     "view of a result": lambda v: (v * v * v).reshape(1, 1)[0, 0],
+    "buffer like it": lambda v: filled(ndgrad.zeros_like(v), v),
+    "custom in functionalize in jvp": lambda v: jvp(lambda w: functionalize(lambda a: Cube.apply(v) * a)(w), (v * 0.0 + 1.0,), (v * 0.0 + 1.0,))[1],
 }
 
 

@@ -4,6 +4,7 @@ refused by name. The list comes from the installed NumPy, so a new function cann
 
 from __future__ import annotations
 
+import itertools
 import pathlib
 import re
 import warnings
@@ -224,3 +225,16 @@ def test_counts_in_the_docs_are_true() -> None:
         assert printed == counts
         assert int(total) == len(names) == sum(counts.values())
     assert counts["differentiable"] >= 0.9 * (counts["differentiable"] + counts["refused"])
+
+
+@pytest.mark.parametrize("perm", list(itertools.permutations(range(3))))
+@pytest.mark.parametrize("signs", [(1, 1, 1), (-1, 1, 1), (1, -1, -1)])
+def test_a_line_in_memory_order_leaves_broadcast_dimensions_where_they_are(perm, signs):
+    made = onp.arange(24.0).reshape(2, 3, 4).transpose(perm)[tuple(slice(None, None, s) for s in signs)]
+    for places in itertools.chain.from_iterable(itertools.combinations(range(3 + k), k) for k in (0, 1, 2)):
+        wide = onp.expand_dims(made, places)
+        shape = tuple(2 if i in places else n for i, n in enumerate(wide.shape))
+        expected = onp.broadcast_to(wide, shape)
+        a = dnp.broadcast_to(dnp.expand_dims(dnp.asarray(made), places), shape)
+        assert onp.ravel(a, order="K").tolist() == expected.ravel(order="K").tolist(), expected.strides
+        assert a.flatten("K").tolist() == expected.flatten("K").tolist(), expected.strides

@@ -82,8 +82,9 @@ class Tape:
     def pass_on(self, compute: Callable[[], Any]) -> Any:
         assert self.values is not None
         if self.noting:
+            place = len(self.values)
             value = numpy.array(compute())
-            self.values.append(value)
+            self.values[place:] = [value]  # what was noted meanwhile is inside this one, and nobody will ask for it
         else:
             value = self.values[self.reading]  # an IndexError here means that a neighbouring point takes another branch
             self.reading += 1

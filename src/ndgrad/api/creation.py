@@ -23,7 +23,7 @@ from ndgrad.api.tensor_checks import channels_last_order
 from ndgrad.arrays.placement import CPU, library_for, moved
 from ndgrad.autograd.call_watchers import FACTORY, watched
 from ndgrad.autograd.inplace import copy_into
-from ndgrad.autograd.modes import process, thread
+from ndgrad.autograd.modes import birth, process, thread
 from ndgrad.autograd.saved import lift
 from ndgrad.autograd.stake import as_number, at_stake
 from ndgrad.autograd.variable import Variable, meta_of, np_dtype, wrap
@@ -241,7 +241,7 @@ def _each_sample(t: Tensor, make: Callable[[Tensor, tuple[int, ...]], Tensor]) -
     with below(level):
         inner = make(lift(t._array, t.face), () if level.size is None else (level.size,))
     made = inner if level.kind != "vmap" else batch_tensor(level, inner)
-    meta_of(made).born = thread.levels[-1].number
+    meta_of(made).born = birth()
     return made
 
 

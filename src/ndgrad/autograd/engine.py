@@ -204,6 +204,10 @@ def run_by_age(task: GraphTask, roots: list[tuple[Any, Any]]) -> None:
                 grads[nxt] = ng
                 nxt = heapreplace(waiting, (-nxt.seq, id(nxt), nxt))[2]
                 ng = grads.pop(nxt)
+                if ng is None:  # undefined gradients are dealt with above
+                    grads[nxt] = None
+                    push(waiting, (-nxt.seq, id(nxt), nxt))
+                    nxt = None
             node, g = nxt, ng
 
 

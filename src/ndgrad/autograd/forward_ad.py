@@ -187,13 +187,13 @@ def save_tangents(node: Any, op: Op, tangents: tuple[Any, ...], outs: tuple[Any,
     }
     by_name |= {n: outs[int(n[3:] or 0)] for n in plan.outs if outs[int(n[3:] or 0)] is not None}
     if by_name:
-        saved_tangents(number)[node] = {n: _kept(t) for n, t in by_name.items()}
+        saved_tangents(number)[node] = {n: kept_tangent(t) for n, t in by_name.items()}
 
 
-def _kept(t: Any) -> Any:
+def kept_tangent(t: Any) -> Any:
     """A tangent as it is saved: where later writes are allowed, they must not reach it."""
     if isinstance(t, tuple):
-        return tuple([_kept(part) for part in t])
+        return tuple([kept_tangent(part) for part in t])
     return tensor_ops.clone(t) if t is not None and (t.keeps_saved or thread.copy_on_write) else t
 
 

@@ -154,6 +154,8 @@ class FunctionNode(MultiNode, FunctionCtx):
                 kept = _Saved("output", value, storage, None, number)
             else:
                 value = kept_in_level(t, self.level) if self.level else without_base(t)
+                if hooks and value.__class__ is Packed:
+                    value = value.packed  # a hook is given the tensor itself
                 if any(t is i for i in inputs):
                     kept = _Saved("input", value, storage, edge(t), 0)
                 else:

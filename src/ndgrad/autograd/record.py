@@ -287,10 +287,10 @@ def save_output(node: Any, name: str, result: Any) -> None:
 def save_input(node: Any, name: str, value: Any, hooks: Any = ()) -> None:
     """Keep an argument (a tuple of tensors for an op with a variable number of them) with its version."""
     if hooks:
-        from ndgrad.autograd.saved_hooks import pack
+        from ndgrad.autograd.saved_hooks import pack_input
 
         saving = (node, name)
-        value = tuple(pack(v, hooks, saving) for v in value) if isinstance(value, tuple) else pack(value, hooks, saving)
+        value = tuple(pack_input(v, hooks, saving) for v in value) if isinstance(value, tuple) else pack_input(value, hooks, saving)
     elif not node.level:
         value = tuple([_kept(v) for v in value]) if isinstance(value, tuple) else _kept(value)
     else:

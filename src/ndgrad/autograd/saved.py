@@ -186,10 +186,10 @@ def _kept_in_level(t: Any, level: int) -> Any:
     return kept
 
 
-def kept_of_lent(t: Any, kept: Any) -> Any:
-    """What is saved of a tensor over lent memory, of which a graph keeps `kept`."""
+def kept_of_lent(t: Any, kept: Any, hooked: bool = False) -> Any:
+    """What is saved of a tensor over lent memory, of which a graph keeps `kept`; `hooked`: what a pack hook is given."""
     array = t._array
-    if thread.guard or thread.saved_hooks or not may_change(array):
+    if thread.guard or not may_change(array):
         return kept
     meta = t._meta
     if t.keeps_saved and array.nbytes <= SMALL and t._node is None and (meta is None or not _has_more(meta)):
@@ -197,7 +197,7 @@ def kept_of_lent(t: Any, kept: Any) -> Any:
         copy._storage = storage = Storage()
         storage.version, storage.keeps = t._storage.version, True  # by which the node knows what it has saved
         return copy
-    return Packed(kept, None, checksum=sample(array), measure=sample)
+    return kept if hooked else Packed(kept, None, checksum=sample(array), measure=sample)
 
 
 def _has_more(meta: Meta) -> bool:

@@ -13,8 +13,9 @@ from typing import Any
 
 from ndgrad._tensor import Tensor
 from ndgrad.autograd.grad_mode import Mode
+from ndgrad.autograd.lent import Lent
 from ndgrad.autograd.modes import Block, Modes, SavedHooks, restore, scope, thread
-from ndgrad.autograd.saved import Packed, is_differentiable_output
+from ndgrad.autograd.saved import Packed, is_differentiable_output, kept_of_array, kept_of_lent
 from ndgrad.autograd.variable import Variable, meta_of, wrap
 from ndgrad.autograd.versions import version_number
 
@@ -35,6 +36,13 @@ def pack(value: Any, hooks: tuple[SavedHooks, ...], saving: tuple[Any, str], nod
             value._node = None
     made.watch(value, saving[0].level)
     return made
+
+
+def pack_input(value: Any, hooks: tuple[SavedHooks, ...], saving: tuple[Any, str]) -> Any:
+    """As `pack`, for an argument, which may be memory of the user's (see Note [Lent memory])."""
+    if not isinstance(value, Variable):
+        return kept_of_array(value)
+    return pack(kept_of_lent(value, value, hooked=True) if value._storage.__class__ is Lent else value, hooks, saving)
 
 
 def pack_output(node: Any, name: str, hooks: tuple[SavedHooks, ...], storage: Any) -> None:

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 from ndgrad.arrays.precision import is_inexact
 from ndgrad.autograd.dispatch import innermost_dual, open_elsewhere
-from ndgrad.autograd.forward_ad import interpreters, saved_tangents, tangent_of, with_tangent
+from ndgrad.autograd.forward_ad import interpreters, kept_tangent, saved_tangents, tangent_of, with_tangent
 from ndgrad.autograd.function import Context, Function, FunctionNode, attach, run_function, separate_setup
 from ndgrad.autograd.modes import birth, joined, restore, scope, thread
 from ndgrad.autograd.node import make_node
@@ -51,7 +51,7 @@ def _apply(cls: type[Function], args: tuple[Any, ...], kwargs: dict[str, Any]) -
     number, dual = 0 if level is None else level.number, innermost_dual(args) if thread.dual_levels else 0
     if functional is not None and functional.number > max(number, dual):
         with below(functional):  # to which nothing belongs here, and forward is to make nothing that does
-            return _apply(cls, args, kwargs)
+            return apply_in_transforms(cls, args, kwargs)
     if dual > number:
         return _apply_dual(cls, args, kwargs)
     if level is None:
@@ -236,7 +236,7 @@ def _keep_tangents(
     for position, t in enumerate(_marks(node)[0]):
         for known, tangent in (*zip(primals, tangents, strict=True), *zip(outs, made, strict=True)):
             if t is not None and known is t and tangent is not None:
-                by_position[position] = tangent
+                by_position[position] = kept_tangent(tangent)
     saved_tangents(number)[recorded] = by_position
 
 

@@ -24,7 +24,7 @@ from ndgrad.autograd.calls import grad
 from ndgrad.autograd.dispatch import dispatch
 from ndgrad.autograd.inplace import check_memory, check_writable, write
 from ndgrad.autograd.layout import copy_in_order, order_of
-from ndgrad.autograd.modes import Modes, section, thread
+from ndgrad.autograd.modes import Modes, birth, section, thread
 from ndgrad.autograd.saved import lift
 from ndgrad.autograd.variable import Meta, Variable, accumulator, innermost_array, meta_of, np_dtype, recorded, requires_grad, wrap
 from ndgrad.autograd.versions import Storage, storage_of
@@ -117,7 +117,7 @@ class FunctionalLevel(Level):
         t = wrap(value.face, value)
         meta = meta_of(t)
         meta.level = self.number
-        meta.born = thread.levels[-1].number
+        meta.born = birth()
         return t
 
     def value(self, t: Any) -> Any:

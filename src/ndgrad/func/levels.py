@@ -246,7 +246,9 @@ def _follow(t: Any) -> None:
 
 
 def find_level(number: int) -> Level:
-    for level in modes().levels:
+    """The open transform of that number, which another thread may have opened (see Note [Threads inside transforms])."""
+    elsewhere = process.open.get(number)
+    for level in (*modes().levels, *(() if elsewhere is None else elsewhere.levels)):
         if level.number == number:
             return level
     raise RuntimeError(ESCAPED)

@@ -18,6 +18,7 @@ from ndgrad.autograd.dispatch import dispatch, innermost_dual, open_elsewhere
 from ndgrad.autograd.forward_ad import hidden_tangents, interpreters, strip, tangent_of, zero_tangent
 from ndgrad.autograd.inplace import check_memory, check_writable, inplace_node, set_history, write, write_level
 from ndgrad.autograd.layout import Order, copy_in_order, order_of
+from ndgrad.autograd.lent import Lent
 from ndgrad.autograd.modes import joined, thread
 from ndgrad.autograd.record import own_edge
 from ndgrad.autograd.variable import Variable, meta_of, wrap
@@ -341,6 +342,8 @@ def bring_to(level: Level, target: Any) -> None:
             outside = copy_in_order(tensor_ops.expand(base, shape=(level.size, *base.shape)), _with_batch(order_of(base)))
         elif level.kind == "functional":
             outside = _put_outside(base)
+            if outside._storage.__class__ is Lent:  # tensors of this level are values, which NumPy must not change
+                outside._array, outside._storage = outside._array.copy(), None
         else:
             outside = wrap(base.face, base._array)
             outside._node, outside._storage = base._node, base._storage

@@ -24,7 +24,6 @@ from ndgrad.numpy.coercion import (
     many_axes,
     moved,
     one_axis,
-    order_like,
     part,
     permuted,
     swept_line,
@@ -91,12 +90,28 @@ def ravel(a: ArrayLike, order: str = "C") -> Array:
     if order == "A":
         order = "F" if sample.flags.fnc else "C"
     if order == "K" and not sample.flags.c_contiguous:
-        t = permuted(t, order_like(sample))
+        t = permuted(t, _iterated(sample.strides))
     elif order == "F":
         t = permuted(t, range(t.ndim)[::-1])
     elif order not in "CK":
         raise ValueError(f"order must be one of 'C', 'F', 'A', or 'K' (got {order!r})")
     return reshaped(arranged(t), (t.size,))
+
+
+def _iterated(strides: tuple[int, ...]) -> tuple[int, ...]:
+    """The dimensions, from the slowest to the fastest, in the order in which NumPy's iterators go through an array: by their strides, but
+    a stride of 0 (of a broadcast dimension) is no reason to move."""
+    order: list[int] = []  # from the fastest to the slowest
+    for d in reversed(range(len(strides))):
+        place = len(order)
+        for i in reversed(range(len(order))):
+            here, there = abs(strides[d]), abs(strides[order[i]])
+            if here and there:
+                if there <= here:
+                    break
+                place = i
+        order.insert(place, d)
+    return tuple(order[::-1])
 
 
 def squeeze(a: ArrayLike, axis: Axes = None) -> Array:

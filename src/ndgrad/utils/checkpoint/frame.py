@@ -31,6 +31,7 @@ from typing import Any, Self
 from ndgrad.autograd.forward_ad import forget_closed, tangent_of, with_tangent
 from ndgrad.autograd.function import FunctionNode
 from ndgrad.autograd.grad_mode import enable_grad
+from ndgrad.autograd.lent import SMALL, Lent, may_change, sample
 from ndgrad.autograd.locks import make_lock
 from ndgrad.autograd.modes import SavedHooks, reopened, restore, scope, section, stacks_around, thread
 from ndgrad.autograd.node import make_node
@@ -104,7 +105,7 @@ class Holder:
 class Kept:
     """A value that was computed again, with the version its memory had when the function saved it."""
 
-    __slots__ = ("storage", "tensor", "version")
+    __slots__ = ("sample", "storage", "tensor", "version")
 
     def __init__(self, t: Any) -> None:
         self.storage = kept_storage(t) if t.keeps_saved else storage_of(t)
@@ -114,9 +115,19 @@ class Kept:
             meta_of(self.tensor).path = t._meta.path if t._meta.view is None else t._meta.view.path
         self.tensor.__dict__.update(t.__dict__)  # an argument of a checkpoint inside this one comes back with its attributes
         self.version = self.storage.version
+        # see Note [Lent memory]: the rest of the rerun may write it
+        array = self.tensor._array
+        self.sample: int | None = None
+        if t._storage.__class__ is Lent and may_change(array):
+            if array.nbytes <= SMALL:
+                self.tensor._array = array.copy()
+            else:
+                self.sample = sample(array)
 
     def value(self, what: Description) -> Any:
         if self.storage.version is self.version:
+            if self.sample is not None and sample(self.tensor._array) != self.sample:
+                raise overwritten_error(what, "a write of NumPy's")
             return self.tensor
         undo = self.version.undo
         if self.storage.keeps and undo is not None and (undo[0] is None or not isinstance(self.tensor._array, Variable)):
