@@ -52,16 +52,6 @@ def record(op: Any, args: tuple[Any, ...], settings: dict[str, Any], face: type[
     return finish(op, args, settings, face, out)
 
 
-def run_unrecorded(op: Any, args: tuple[Any, ...], settings: dict[str, Any], face: type[Any]) -> Any:
-    """As `record`, where the only mode in force is this thread's no_grad, which is by far the commonest."""
-    if op.outputs != 1 or op.view or op.shares_storage or process.dispatching:
-        return record(op, args, settings, face)
-    library, arrays = _library_and_arrays(args)
-    if library is not np:
-        return record(op, args, settings, face)
-    return wrap(face, run_forward(op, library, args, arrays, settings))
-
-
 def _library_and_arrays(args: tuple[Any, ...]) -> tuple[Any, list[Any]]:
     arrays = [a._array if isinstance(a, Variable) else a for a in args]
     library = np
