@@ -116,12 +116,12 @@ def sub_(self: Tensor, other: TensorLike, *, alpha: Number = 1) -> Tensor:
 
 
 def _scaled(function: str, input: TensorLike, other: Any, alpha: Number) -> TensorLike:
-    if isinstance(alpha, float) and all(_kind(value) in "biu" for value in (input, other)):
+    if isinstance(alpha, float) and _kind(input) in "biu" and _kind(other) in "biu":
         raise RuntimeError(
             f"{function}(): for integral input tensors, argument alpha must not be a floating point number, and is {alpha}. "
             "Convert a tensor to a floating-point dtype first, or give an integer."
         )
-    return arithmetic.mul(other, alpha) if isinstance(other, Variable) else other * alpha
+    return arithmetic.mul.eager(other, alpha) if isinstance(other, Variable) else other * alpha
 
 
 _DIVISIONS = {None: arithmetic.div, "floor": arithmetic.floor_divide, "trunc": arithmetic.trunc_divide}

@@ -20,7 +20,7 @@ from ndgrad.arrays.library import is_raw_array
 from ndgrad.arrays.precision import is_number
 from ndgrad.autograd.lent import over
 from ndgrad.autograd.modes import Modes, joined, modes, process, thread
-from ndgrad.autograd.record import record, run_unrecorded
+from ndgrad.autograd.record import record
 from ndgrad.autograd.subclass import ask_classes, overriding_types, subclass_op
 from ndgrad.autograd.variable import ESCAPED, Variable, meta_of
 from ndgrad.autograd.view import tangents_of
@@ -35,9 +35,8 @@ def dispatch(op: Any, args: tuple[Any, ...], settings: dict[str, Any], watched: 
     state = modes()
     calm = state.only_transforms()
     if not calm:
-        if state.only_no_grad():
-            face = face_of(op, args)
-            return _override_or_refuse(op, args, settings) if face is None else run_unrecorded(op, args, settings, face)
+        if state.only_no_grad() and not process.dispatching:
+            return op.unrecorded(*args, **settings)
         if thread.watchers and not watched:
             from ndgrad.autograd.call_watchers import watched_op
 

@@ -44,7 +44,7 @@ from ndgrad.autograd.accumulate import accumulate_array, counts, former_accumula
 from ndgrad.autograd.dispatch import open_elsewhere
 from ndgrad.autograd.hooks import call, run_node_prehooks, run_post_accumulate_hooks, run_post_hooks, run_pre_hooks
 from ndgrad.autograd.modes import joined, process, restore, running, scope, set_running, thread
-from ndgrad.autograd.node import FIRST, GENERAL, UNARY, Edge, Extra, Node, edge_node, edge_number, extra_of, output_count
+from ndgrad.autograd.node import FIRST, GENERAL, RULE, Edge, Node, edge_node, edge_number, extra_of, output_count
 from ndgrad.autograd.parts import SMALL, add_to_part, may_write
 from ndgrad.autograd.references import calibrated
 from ndgrad.autograd.roots import choose_lane, gradient_edge
@@ -144,10 +144,10 @@ def run_by_age(task: GraphTask, roots: list[tuple[Any, Any]]) -> None:
     """The short way: the youngest node that has a gradient is always complete.
 
     This loop is the hot path of backward. Along a chain, the one node that a node sends to is the next to run, so its gradient
-    stays in a local variable (`ng`, for node `nxt`) and never sees the dictionary. The step of an elementwise op of one argument is
-    shorter still. What is not a matter of one array along one edge is left to `run_apart` and `send_apart`.
+    never sees the dictionary. The step of an elementwise op of one argument is shorter still. What is not a matter of one array along
+    one edge is left to `run_apart` and `send_apart`.
     """
-    grads, leaves, keep, ops, needed = task.grads, task.leaf_grads, task.keep, task.ops, task.needed
+    grads, keep, ops = task.grads, task.keep, task.ops
     waiting: list[tuple[float, int, Any]] = []  # the nodes that have received a gradient, youngest first
     for e, g in roots:
         wait_for(task, e, g, waiting)
@@ -159,56 +159,52 @@ def run_by_age(task: GraphTask, roots: list[tuple[Any, Any]]) -> None:
             if route is GENERAL or g is None:
                 run_apart(task, node, g, waiting)
                 break
-            if route is UNARY:
-                out = node.apply_one(g, ops, keep)
-                e = node.next[0]
-                if (
-                    e.__class__ is not Edge
-                    and e.seq is not FIRST
-                    and out.dtype is e.dtype
-                    and not (waiting and (e in grads or -waiting[0][0] > e.seq))
-                ):
-                    node, g = e, out
-                    continue
-                outs: Any = (out,)
+            if route is RULE:
+                node, g = deliver(task, node.next, node.apply(g, ops, keep), grads, waiting)
+                continue
+            out = node.apply_one(g, ops, keep)
+            e = node.next[0]
+            if (
+                e.__class__ is not Edge
+                and e.seq is not FIRST
+                and out.dtype is e.dtype
+                and not (waiting and (e in grads or -waiting[0][0] > e.seq))
+            ):
+                node, g = e, out
             else:
-                outs = node.apply(g, ops, keep)
-            nxt: Any = None
-            ng: Any = None
-            for e, out in zip(node.next, outs):
-                if e is None or out is None or e.__class__ is Edge or (needed is not None and e not in needed):
-                    if e is not None and e is not nxt:
-                        send_apart(task, e, out, waiting)
-                    continue
-                if out.shape != e.shape or out.dtype is not e.dtype:
-                    out = validate(out, e, 0)
-                if e is nxt:
-                    ng = ng + out
-                elif e.seq is FIRST:
-                    if e in leaves:
-                        add_to_leaf(task, e, out)
-                    else:
-                        leaves[e] = out
-                elif waiting and e in grads:
-                    add(task, e, out)
-                elif nxt is None:
-                    nxt, ng = e, out
-                elif e.seq > nxt.seq:
-                    grads[nxt] = ng
-                    heappush(waiting, (-nxt.seq, id(nxt), nxt))
-                    nxt, ng = e, out
-                else:
-                    grads[e] = out
-                    heappush(waiting, (-e.seq, id(e), e))
-            if nxt is not None and waiting and -waiting[0][0] > nxt.seq:
+                node, g = deliver(task, node.next, (out,), grads, waiting)
+
+
+def deliver(task: GraphTask, edges: tuple[Any, ...], outs: Any, grads: dict[Node, Any], waiting: list[Any]) -> tuple[Any, Any]:
+    """Send the gradients that a rule has made along the node's edges. The youngest node that is now complete comes back, with its
+    gradient: it is the next to run."""
+    needed = task.needed
+    nxt = ng = None
+    for e, g in zip(edges, outs):
+        if e is None or g is None or e.__class__ is Edge or (needed is not None and e not in needed):
+            if e is not nxt:
+                send_apart(task, e, g, waiting)
+            continue
+        if g.shape != e.shape or g.dtype is not e.dtype:
+            g = validate(g, e, 0)
+        if e is nxt:
+            ng = ng + g
+        elif e.seq is FIRST:
+            add_to_leaf(task, e, g)
+        elif waiting and e in grads:
+            add(task, e, g)
+        else:
+            if nxt is not None:  # the older of the two waits
+                if e.seq < nxt.seq:
+                    e, g, nxt, ng = nxt, ng, e, g
                 grads[nxt] = ng
-                nxt = heapreplace(waiting, (-nxt.seq, id(nxt), nxt))[2]
-                ng = grads.pop(nxt)
-                if ng is None:  # undefined gradients are dealt with above
-                    grads[nxt] = None
-                    push(waiting, (-nxt.seq, id(nxt), nxt))
-                    nxt = None
-            node, g = nxt, ng
+                heappush(waiting, (-nxt.seq, id(nxt), nxt))
+            nxt, ng = e, g
+    if nxt is not None and waiting and -waiting[0][0] > nxt.seq:
+        grads[nxt] = ng
+        nxt = heapreplace(waiting, (-nxt.seq, id(nxt), nxt))[2]
+        ng = grads.pop(nxt)
+    return nxt, ng
 
 
 def run_apart(task: GraphTask, node: Any, g: Any, waiting: list[Any]) -> None:
@@ -221,13 +217,14 @@ def run_apart(task: GraphTask, node: Any, g: Any, waiting: list[Any]) -> None:
     else:
         outs, fresh = run_node(task, node, g)
     for e, out in zip(node.next, outs, strict=True):
-        if e is not None:
-            send_apart(task, e, out, waiting, fresh)
+        send_apart(task, e, out, waiting, fresh)
         fresh = False
 
 
 def send_apart(task: GraphTask, e: Any, g: Any, waiting: list[Any], fresh: bool = False) -> None:
     """Send along any edge, to any node, what may be no gradient (see Note [Undefined gradients])."""
+    if e is None:
+        return
     node = edge_node(e)
     if task.needed is not None and node not in task.needed:
         return
@@ -346,19 +343,16 @@ def run_node(task: GraphTask, node: Any, g: Any, apply: Any = apply_lane) -> tup
     has arrived (see Note [Undefined gradients]).
     """
     task.node = node
+    if isinstance(node, AccumulateGrad):
+        box, g = [g], None  # run_leaf alone holds the gradient, which may become a leaf's `.grad` as it is
+        run_leaf(task, node, box)
+        return None, False
     if g is None and node.outputs != 1:
         g = [None] * output_count(node)
-    leaf = isinstance(node, AccumulateGrad)
-    if leaf and node.extra is None and node.variable._meta.hooks:
-        extra_of(node)  # the accumulator was made after the hook was registered
     extra = node.extra
     if extra is not None:
         g = run_pre_hooks(task, node, g)
-    if task.wanted is not None and not _goes_on(task, node, g, leaf):
-        return None, False
-    if leaf:
-        box, g = [g], None  # run_leaf alone holds the gradient, which may become a leaf's `.grad` as it is
-        run_leaf(task, node, box, extra)
+    if task.wanted is not None and not _goes_on(task, node, g):
         return None, False
     if extra is not None and extra.pre_hooks:
         g = run_node_prehooks(task, node, g)
@@ -384,17 +378,14 @@ def run_node(task: GraphTask, node: Any, g: Any, apply: Any = apply_lane) -> tup
     return outs, node.reads or (node.consumes and (task.owns or outs[0] is not g))
 
 
-def _goes_on(task: GraphTask, node: Any, g: Any, leaf: bool) -> bool:
+def _goes_on(task: GraphTask, node: Any, g: Any) -> bool:
     """Where only some gradients are wanted: keep this one if it is, and say whether the node has more to do."""
     assert task.wanted is not None
     assert task.needed is not None
-    if node in task.wanted:
-        if not task.accumulate:
-            capture(task, node, g)
-    elif leaf:
-        return False
-    if leaf or task.accumulate:
+    if task.accumulate:
         return True
+    if node in task.wanted:
+        capture(task, node, g)
     if node.has_inner_pass and oldest_of(task.wanted) < node.seq:
         return True
     return any(e is not None and edge_node(e) in task.needed for e in node.next)
@@ -419,13 +410,21 @@ def _rounded(node: Any, outs: Any) -> Any:
     )  # fmt: skip
 
 
-def run_leaf(task: GraphTask, node: Any, box: list[Any], extra: Extra | None) -> None:
+def run_leaf(task: GraphTask, node: Any, box: list[Any]) -> None:
     """The end of the graph: accumulate, with hooks, or remember to when the pass has succeeded."""
+    if node.extra is None and node.variable._meta.hooks:
+        extra_of(node)  # the accumulator was made after the hook was registered
+    extra = node.extra
+    g = box.pop()
+    if extra is not None:
+        g = run_pre_hooks(task, node, g)
+    if task.wanted is not None and node not in task.wanted:
+        return
     if not task.accumulate:
+        capture(task, node, g)
         return
     if node.level:
         raise RuntimeError(ESCAPED)
-    g = box.pop()
     after = node.variable._meta.post_accumulate_hooks
     if extra is None and not after:
         if g is not None:

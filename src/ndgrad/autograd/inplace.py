@@ -112,9 +112,9 @@ def write_level(op: Any, target: Any, args: tuple[Any, ...], settings: dict[str,
         args = together(op, (target, *args))[1:]
     edges = _edges(op, (target, *args), level) if recording and op.differentiable else None
     recorded = edges is not None
-    if target._meta is not None or target._storage.__class__ is InferenceStorage:
+    if (recording and target._meta is not None) or target._storage.__class__ is InferenceStorage:
         check_writable(target, op.name + "_", recorded)
-    storage = storage_of(target)
+    storage = target._storage or storage_of(target)
     array = target._array
     check_memory(op.name + "_", array)
     # Inputs are saved before the write: one that shares the target's memory must be seen to be overwritten by it.
@@ -237,6 +237,8 @@ def check_part(part: Any, source: Any) -> None:
 
 
 def check_memory(name: str, array: Any) -> None:
+    if array.__class__ is np.ndarray and 0 not in array.strides and array.flags.writeable:  # the commonest case
+        return
     try:
         flags = array.flags
     except AttributeError:
@@ -255,7 +257,7 @@ def check_memory(name: str, array: Any) -> None:
 
 def perform(op: Any, array: Any, others: tuple[Any, ...], settings: dict[str, Any], storage: Any) -> None:
     """Write op(array, *others) into `array`; raises before anything is changed if the result does not fit."""
-    library = library_of(array)
+    library = np if array.__class__ is np.ndarray else library_of(array)
     if op.write_kernel is not None and not getattr(array, "is_meta", False):
         storage.before_write(array)
         op.write_kernel(library, array, *others, **settings)
@@ -288,9 +290,10 @@ def _fit_as_they_are(array: Any, others: tuple[Any, ...]) -> bool:
     """Whether a ufunc of these has the shape and dtype of `array`."""
     dtype, shape = array.dtype, array.shape
     for o in others:
-        if o.__class__ is float or o.__class__ is int:
+        kind = o.__class__
+        if kind is float or kind is int:
             continue
-        if o.__class__ is not np.ndarray or (o.dtype is not dtype and result_dtype(o, array) != dtype):
+        if kind is not np.ndarray or (o.dtype is not dtype and result_dtype(o, array) != dtype):
             return False
         if o.shape != shape and np.broadcast_shapes(o.shape, shape) != shape:
             return False

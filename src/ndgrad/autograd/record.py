@@ -21,7 +21,7 @@ import numpy as np
 from ndgrad.arrays.library import is_raw_array, library_of
 from ndgrad.arrays.placement import CPU, device_of, moved
 from ndgrad.arrays.precision import FLOAT32, INEXACT, half_of, rounded
-from ndgrad.autograd.modes import birth, modes, process, thread
+from ndgrad.autograd.modes import Modes, birth, modes, process, thread
 from ndgrad.autograd.node import RULE, edge_node, make_node, sizes
 from ndgrad.autograd.saved import Packed, hooks_for, kept_in_level, kept_of_array, without_base
 from ndgrad.autograd.subclass import note_wrappers, unshared
@@ -50,16 +50,6 @@ def record(op: Any, args: tuple[Any, ...], settings: dict[str, Any], face: type[
     else:
         out = run_forward(op, library, args, arrays, settings)
     return finish(op, args, settings, face, out)
-
-
-def run_unrecorded(op: Any, args: tuple[Any, ...], settings: dict[str, Any], face: type[Any]) -> Any:
-    """As `record`, where the only mode in force is this thread's no_grad, which is by far the commonest."""
-    if op.outputs != 1 or op.view or op.shares_storage or process.dispatching:
-        return record(op, args, settings, face)
-    library, arrays = _library_and_arrays(args)
-    if library is not np:
-        return record(op, args, settings, face)
-    return wrap(face, run_forward(op, library, args, arrays, settings))
 
 
 def _library_and_arrays(args: tuple[Any, ...]) -> tuple[Any, list[Any]]:
@@ -133,26 +123,32 @@ def finish(op: Any, args: tuple[Any, ...], settings: dict[str, Any], face: type[
             r._node = node
             if several:
                 meta_of(r).output_nr = number
-        if op.view and shares_memory(r._array, args[0]._array):
-            make_view(r, args[0], op, settings, number, level)
-        elif op.shares_storage:
-            r._storage = storage_of(args[0])
-        elif state.inference and not level:
-            r._storage = InferenceStorage()
-            if isinstance(r._array, np.generic):
-                r._array = np.asarray(r._array)
+        _give_memory(r, op, args, settings, number, level, state)
         if process.open or state.levels:
             meta_of(r).born = birth()
-    if node is not None and process.dispatching:
-        note_wrappers(node, (*args, *results))
-    if node is not None and node.plan.outs and (face.keeps_saved or state.copy_on_write):
-        for r in results:
-            kept_storage(r)
+    if node is not None:
+        if process.dispatching:
+            note_wrappers(node, (*args, *results))
+        if node.plan.outs and (face.keeps_saved or state.copy_on_write):
+            for r in results:
+                kept_storage(r)
     if thread.debug:
         from ndgrad.debug.provenance import note_results
 
         note_results(op, args, results)
     return tuple(results) if several else results[0]
+
+
+def _give_memory(r: Any, op: Any, args: tuple[Any, ...], settings: dict[str, Any], number: int, level: int, state: Modes) -> None:
+    """Let a result know whose memory it shares, or that it was made in inference mode."""
+    if op.view and shares_memory(r._array, args[0]._array):
+        make_view(r, args[0], op, settings, number, level)
+    elif op.shares_storage:
+        r._storage = storage_of(args[0])
+    elif state.inference and not level:
+        r._storage = InferenceStorage()
+        if isinstance(r._array, np.generic):
+            r._array = np.asarray(r._array)
 
 
 def _result(face: type[Any], payload: Any, args: tuple[Any, ...], level: int) -> Any:

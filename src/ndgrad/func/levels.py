@@ -130,7 +130,7 @@ class GradLevel(Level):
 
     def run(self, op: Any, args: tuple[Any, ...], settings: dict[str, Any], face: type[Any], state: Modes, plain: bool) -> Any:
         """Run an op on the payloads, and record it in the level's graph."""
-        number, levels = self.number, state.levels
+        number = self.number
         if (op.view or op.shares_storage) and isinstance(args[0]._array, numpy.generic):
             storage_of(args[0])  # a NumPy scalar has no memory to view: now it has
         payloads = tuple([a._array if level_number(a) == number else lower(a) for a in args])
@@ -139,41 +139,49 @@ class GradLevel(Level):
             if isinstance(p, Variable):
                 pure = self.pure = False
         # what runs outside of all modes will do to record the op, but for the number of the graph
-        simple = op.outputs == 1 and not (op.view or op.shares_storage or op.variadic) and plain
-        if simple and pure and levels[0] is self:
+        plain = plain and op.outputs == 1 and not (op.view or op.shares_storage or op.variadic)
+        if plain and pure and state.levels[0] is self:
             made = op.in_level(*args, level=number, **settings)
             if made is not NotImplemented:
-                if made._node is None or levels[-1] is not self:
-                    meta_of(made).born = levels[-1].number
+                if made._node is None or state.levels[-1] is not self:
+                    meta_of(made).born = state.levels[-1].number
                 return made
+        result = self._run_below(op, args, payloads, settings)
+        if plain and op.differentiable and state.grad_enabled:
+            made = op.in_level(*args, level=number, made=lower(result), **settings)
+            if made is not NotImplemented:
+                made = result if made._node is None else made
+                meta_of(made).born = state.levels[-1].number
+                return made
+        return self._recorded(op, args, settings, face, result, state)
+
+    def _run_below(self, op: Any, args: tuple[Any, ...], payloads: tuple[Any, ...], settings: dict[str, Any]) -> Any:
+        """The result(s) of an op on the levels below."""
         outside = scope()
         try:
             restore(outside.under(self))
-            lifted = tuple([as_below(a, p, number) if isinstance(a, Variable) else p for a, p in zip(args, payloads, strict=True)])
-            result = dispatch(op, lifted, settings)
+            lifted = [as_below(a, p, self.number) if isinstance(a, Variable) else p for a, p in zip(args, payloads, strict=True)]
+            return dispatch(op, tuple(lifted), settings)
         finally:
             restore(outside)
             del outside
-        if simple and op.differentiable and state.grad_enabled:
-            made = op.in_level(*args, level=number, made=lower(result), **settings)
-            if made is not NotImplemented:
-                if made._node is None:
-                    made = result
-                meta_of(made).born = levels[-1].number
-                return made
-        out = tuple(lower(r) for r in result) if op.outputs != 1 else lower(result)
-        wrapped = finish(op, args, settings, face, out, level=number)
+
+    def _recorded(self, op: Any, args: tuple[Any, ...], settings: dict[str, Any], face: type[Any], result: Any, state: Modes) -> Any:
+        """What the levels below have computed as results of this one."""
+        several = op.outputs != 1
+        results = result if several else (result,)
+        out = finish(op, args, settings, face, tuple([lower(r) for r in results]) if several else lower(result), level=self.number)
+        wrapped = out if several else (out,)
         # What does not depend on the level's inputs needs no wrapping; but a view must stay with its base, to see its writes.
-        if op.view and level_number(args[0]) == number:
-            for w in wrapped if op.outputs != 1 else (wrapped,):
-                meta_of(w).level = number
-            return wrapped
-        for r in (result,) if op.outputs == 1 else result:
-            if not op.shares_storage:  # whose memory may be older than the level
-                meta_of(r).born = levels[-1].number
-        if op.outputs == 1:
-            return wrapped if wrapped._node is not None else result
-        return tuple(w if w._node is not None else r for w, r in zip(wrapped, result, strict=True))
+        if op.view and level_number(args[0]) == self.number:
+            for w in wrapped:
+                meta_of(w).level = self.number
+            return out
+        if not op.shares_storage:  # whose memory may be older than the level
+            for r in results:
+                meta_of(r).born = state.levels[-1].number
+        made = tuple([w if w._node is not None else r for w, r in zip(wrapped, results, strict=True)])
+        return made if several else made[0]
 
 
 class below:

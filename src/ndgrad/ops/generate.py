@@ -6,8 +6,8 @@ write by hand. `print(op.eager.__source__)` shows it, and tracebacks do too (the
 
 There is one template, `Lane`, for any number of arguments and results; its steps are those of ndgrad.autograd.record. An op's functions
 differ in what they are given and ask: `eager` (and the operators and public functions) looks whether a mode is in force, `plain` is told
-that none is, `in_level` records in the graph of a transform. Each takes plain tensors (and Python numbers); everything else goes to
-`dispatch`, which is complete and need not be quick. Node classes are in ndgrad.ops.node_classes.
+that none is, `unrecorded` that no_grad is the only one, `in_level` records in the graph of a transform. Each takes plain tensors (and
+Python numbers); everything else goes to `dispatch`, which is complete and need not be quick. Node classes are in ndgrad.ops.node_classes.
 """
 
 from __future__ import annotations
@@ -160,6 +160,7 @@ def make_eager(
     public: bool = False,
     plain: bool = False,
     level: bool = False,
+    unrecorded: bool = False,
     slow: Callable[..., Any] | None = None,
     into: Callable[..., Any] | None = None,
 ) -> Callable[..., Any]:
@@ -169,16 +170,17 @@ def make_eager(
     come in reverse order, the tensor first (`__rsub__`). `public`: takes `out=` as torch's functions do. `plain`: the caller
     knows that no mode is in force. `level`: as `plain`, in the graph of a transform, whose number is given with the keyword
     `level`; the payload of the result comes with the keyword `made` if the levels below have computed it; the answer to arguments
-    of other kinds is NotImplemented. `slow`, `into`: what takes the place of `dispatch` and of `write_out` (see ndgrad.api.public).
+    of other kinds is NotImplemented. `unrecorded`: as `plain`, and nothing is recorded. `slow`, `into`: what takes the place of
+    `dispatch` and of `write_out` (see ndgrad.api.public).
     """
     from ndgrad.autograd.dispatch import dispatch, dispatch_operator, record_any
     from ndgrad.autograd.inplace import write_out
 
     if slow is None:
         slow = _refuse if level else dispatch_operator if operator else record_any if plain else dispatch
-    if not _has_lane(op, level):
+    if not _has_lane(op, level) or (unrecorded and op.view):
         return _through_dispatch(op, slow)
-    source = Lane(op, reflected, public, plain, level).source()
+    source = Lane(op, reflected, public, plain, level, not unrecorded and op.differentiable).source()
     made = compile_source(op.name, source, {**_scope(op, level), "slow": slow, "write_out": into or write_out})
     made.__doc__ = f"op {op.name!r} on tensors"
     return made
@@ -233,9 +235,10 @@ class Lane:
     results, n the node, r a result. With one result its tensor is made line by line; several are made in a loop.
     """
 
-    def __init__(self, op: Op, reflected: bool, public: bool, plain: bool, level: bool) -> None:
+    def __init__(self, op: Op, reflected: bool, public: bool, plain: bool, level: bool, records: bool) -> None:
         self.op, self.public, self.plain, self.level = op, public, plain, level
-        self.plan = save_plan(op) if op.differentiable else None
+        self.plan = save_plan(op) if records else None
+        self.differentiable = op.differentiable_args if records else ()
         #: the arguments but for the collecting one, and how the function calls them
         self.names = {a: public_name(a) for a in (op.args[:-1] if op.variadic else op.args)}
         self.collecting = op.args[-1] if op.variadic else None
@@ -247,7 +250,7 @@ class Lane:
         self.given = "(" + "".join(f"{p}, " for p in [*names, *(["*xs"] if op.variadic else [])]) + ")"
         self.settings = "{" + ", ".join(f"{s!r}: {s}" for s in op.settings) + "}"
         self.leave = f"return slow(OP, {self.given}, {self.settings})"
-        self.numbers = has_number_form(op) and not reflected
+        self.numbers = records and has_number_form(op) and not reflected
 
     def source(self) -> str:
         keywords = [f"{s}=default_{s}" for s in self.op.settings] + (["out=None"] if self.public else [])
@@ -276,7 +279,7 @@ class Lane:
         if self.collecting is not None:
             body += ["arrays, edges = [], []", "for x in xs:", "    d = x.__class__", "    if d is not c and FACES.get(d) is not c:"]
             body += [f"        {self.leave}", "    arrays.append(x._array)"]
-            if self.collecting in self.op.differentiable_args:
+            if self.joins():
                 body += ["    edges.append(x._node if x._meta is None else edge(x))"]
         if self.op.view:
             # a NumPy scalar has no memory to view: dispatch gives it some
@@ -292,7 +295,7 @@ class Lane:
         take, number = [f"a_{arg} = {name}._array"], [f"a_{arg} = {name}"]
         if not self.level and not op.halves:
             take += [f"if {_has_dtype(f'a_{arg}', HALF)}:", f"    {self.leave}"]
-        if arg in op.differentiable_args:
+        if arg in self.differentiable:
             take += [f"e_{arg} = {name}._node if {name}._meta is None else edge({name})"]
             number += [f"e_{arg} = None"]
         if self.plan is not None and arg in self.plan.arrays:
@@ -320,8 +323,8 @@ class Lane:
         collected = ["*arrays"] if self.collecting is not None else []
         arguments = [*(f"a_{a}" for a in self.names), *collected, *(f"{s}={s}" for s in op.settings)]
         run, body = f"forward({', '.join(arguments)})", []
-        if self.level and op.differentiable_args:
-            ours = [f"if e_{a} is not None and edge_node(e_{a}).level != level:\n            e_{a} = None" for a in op.differentiable_args]
+        if self.level and self.differentiable:
+            ours = [f"if e_{a} is not None and edge_node(e_{a}).level != level:\n            e_{a} = None" for a in self.differentiable]
             body = guarded("made is not None", ours)
             run = f"{run} if made is None else made"
         out = "out" if op.outputs == 1 else "outs"
@@ -374,10 +377,10 @@ class Lane:
     # ----- edges and node -----
 
     def joins(self) -> bool:
-        return self.collecting in self.op.differentiable_args
+        return self.collecting in self.differentiable
 
     def fixed_edges(self) -> list[str]:
-        return [f"e_{a}" for a in self.names if a in self.op.differentiable_args]
+        return [f"e_{a}" for a in self.names if a in self.differentiable]
 
     def node(self) -> list[str]:
         """Lines that make node n, as `make_node` does, and let it keep what its rules name."""
@@ -406,7 +409,7 @@ class Lane:
             if arg in plan.arrays:  # a view always has a storage
                 without = f"kept_in_level({name}, level)" if self.level else f"without_base({name})"
                 kept = [f"n.{arg} = {name} if s_{arg} is None else {without}", f"n.{arg}_v = s_{arg} and s_{arg}.version"]
-                body += guarded(plan.condition(arg, op.differentiable_args), kept)
+                body += guarded(plan.condition(arg, self.differentiable), kept)
             looked_up = self.level or (op.elementwise and name != self.first)  # a payload, or perhaps a number
             for fact in plan.facts_of(arg):
                 body += [f"n.{arg}_{fact} = " + (f"fact({name}, {fact!r})" if looked_up else f"a_{arg}.{fact}")]
@@ -414,12 +417,12 @@ class Lane:
         if collecting in plan.arrays:
             kept = [f"n.{collecting} = tuple([x if x._storage is None else without_base(x) for x in xs])"]
             kept += [f"n.{collecting}_v = tuple([version_of(x, c) for x in xs])"]
-            body += guarded(plan.condition(collecting, op.differentiable_args), kept)
+            body += guarded(plan.condition(collecting, self.differentiable), kept)
         if collecting is not None:
             body += [f"n.{collecting}_{fact} = tuple([a.{fact} for a in arrays])" for fact in plan.facts_of(collecting)]
         for out in plan.outs:
             kept = [f"n.{out} = {'out' if op.outputs == 1 else f'outs[{int(out[3:])}]'}", f"n.{out}_s = None", f"n.{out}_v = None"]
-            body += guarded(plan.condition(out, op.differentiable_args), kept)
+            body += guarded(plan.condition(out, self.differentiable), kept)
         return body + [f"n.{s} = {s}" for s in plan.settings]
 
 

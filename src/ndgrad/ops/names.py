@@ -91,7 +91,7 @@ def names_of_kind(kind: str) -> tuple[frozenset[str], frozenset[str]]:
 
 def own_names(op: Op) -> tuple[frozenset[str], frozenset[str]]:
     """The names of the code generated for an op that do not come from its own."""
-    eager: list[Callable[..., Any]] = [op.eager, op.plain, make_eager(op, public=True)]
+    eager: list[Callable[..., Any]] = [op.eager, op.plain, op.unrecorded, make_eager(op, public=True)]
     if kind_of(op) in ("one", "view"):
         eager += [op.in_level, make_eager(op, operator=True)]
     apply = []

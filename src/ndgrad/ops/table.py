@@ -196,6 +196,13 @@ class Op:
         return make_eager(self, plain=True)
 
     @functools.cached_property
+    def unrecorded(self) -> Callable[..., Any]:
+        """The same where the only mode is no_grad."""
+        from ndgrad.ops.generate import make_eager
+
+        return make_eager(self, plain=True, unrecorded=True)
+
+    @functools.cached_property
     def in_level(self) -> Callable[..., Any]:
         """`plain`, recorded in the graph of the transform level that the keyword `level` numbers; NotImplemented for what it does not
         know."""
