@@ -160,7 +160,7 @@ def inner(input: Any, other: Any) -> Any:
             f"{list(other.shape)}. "
             "Use tensordot to contract other dimensions."
         )
-    from ndgrad.api.einsum import tensordot
+    from ndgrad.api.einsum import tensordot  # which is made of this file's products
 
     return ops.matmul(input, other) if other.ndim == 1 else tensordot(input, other, dims=([-1], [-1]))
 
@@ -188,7 +188,7 @@ def kron(input: Any, other: Any) -> Any:
 def chain_matmul(*matrices: Any, out: Any = None) -> Any:
     """The product of several matrices, in the order that needs the fewest operations (torch has deprecated it for "
     "multi_dot)."""
-    from ndgrad.api.linalg import multi_dot
+    from ndgrad.api.linalg import multi_dot  # which is made of this file's products
 
     if len(matrices) == 1:
         return written("chain_matmul", matrices[0], out, *matrices)

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from ndgrad.api.arguments import as_dim, as_shape, both_worlds
+from ndgrad.arrays.addresses import owner_of
 from ndgrad.arrays.library import is_raw_array
 from ndgrad.autograd.modes import thread
 from ndgrad.autograd.variable import Variable, np_dtype
@@ -21,7 +22,7 @@ from ndgrad.ops import shape as shape_ops
 from ndgrad.ops import split as ops
 from ndgrad.ops import window
 from ndgrad.ops.window import Geometry
-from ndgrad.storage import batch_dims, memory_of, owner_of, storage_offset
+from ndgrad.storage import batch_dims, memory_of, storage_offset
 
 __all__ = [
     "narrow", "select", "split", "split_with_sizes", "chunk", "tensor_split", "hsplit", "vsplit", "dsplit", "unbind",

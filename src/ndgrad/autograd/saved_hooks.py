@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ndgrad._tensor import Tensor
+from ndgrad import _registry as registry
+from ndgrad._registry import register
 from ndgrad.autograd.grad_mode import Mode
 from ndgrad.autograd.modes import Block, Modes, SavedHooks, restore, scope, thread
 from ndgrad.autograd.saved import Packed, is_differentiable_output
@@ -39,7 +40,7 @@ def pack(value: Any, hooks: tuple[SavedHooks, ...], saving: tuple[Any, str], nod
 
 def pack_output(node: Any, name: str, hooks: tuple[SavedHooks, ...], storage: Any) -> None:
     """As `pack`, for an output that the node holds as a bare array; `storage` is that of the tensor that will hold it."""
-    bare = wrap(Tensor, getattr(node, name))
+    bare = wrap(registry.Tensor, getattr(node, name))
     bare._storage = storage
     if node.level:
         meta_of(bare).level = node.level  # an output without gradient has no node to say whose payload it holds
@@ -149,3 +150,6 @@ class allow_mutation_on_saved_tensors(Mode):
 
     def clear(self) -> None:
         """Forget what the context holds: nothing, since what was set aside belongs to the graph."""
+
+
+register(pack=pack, pack_output=pack_output)

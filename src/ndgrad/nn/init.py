@@ -174,7 +174,7 @@ def dirac_(tensor: Any, groups: int = 1) -> Any:
 
 def orthogonal_(tensor: Any, gain: float = 1, generator: Any = None) -> Any:
     """Fill a matrix (later dimensions count as one) with orthonormal rows or columns, times the gain (Saxe et al., 2013)."""
-    from ndgrad.linalg import qr
+    from ndgrad.linalg import qr  # importing ndgrad.nn need not load linear algebra
 
     if tensor.dim() < 2:
         raise ValueError(f"Only tensors with 2 or more dimensions are supported, and this one has shape {tuple(tensor.shape)}.")
@@ -192,7 +192,7 @@ def orthogonal_(tensor: Any, gain: float = 1, generator: Any = None) -> Any:
 
 def sparse_(tensor: Any, sparsity: float, std: float = 0.01, generator: Any = None) -> Any:
     """Fill a matrix with normal numbers of which, in each column, the given fraction is zero (Martens, 2010)."""
-    from ndgrad.api.random import randperm
+    from ndgrad.api.random import randperm  # importing ndgrad.nn need not load it
 
     _needs(tensor, (2,), "2")
     rows, columns = tensor.shape

@@ -16,6 +16,7 @@ from typing import Any, ClassVar, TypeVar, cast
 
 from ndgrad.api.creation import zeros_like
 from ndgrad.api.data import tensor
+from ndgrad.arrays.memory import retain_for_training
 from ndgrad.autograd.grad_mode import enable_grad, no_grad
 from ndgrad.autograd.hooks import RemovableHandle
 from ndgrad.autograd.variable import Variable, innermost_array
@@ -90,6 +91,7 @@ class Optimizer:
     def __init__(self, params: Any, defaults: dict[str, Any]) -> None:
         if isinstance(params, Variable):
             raise TypeError("params is one tensor, and must be an iterable of tensors or dicts. Put it into a list.")
+        retain_for_training()
         self.defaults = defaults
         self.state: defaultdict[Any, State] = defaultdict(dict)
         self.param_groups: list[Group] = []
@@ -227,7 +229,7 @@ class Optimizer:
                 self.state[p] = state
 
     def _update_parts(self, p: Any, grad: Any, state: State, group: Group) -> None:
-        from ndgrad import view_as_complex, view_as_real
+        from ndgrad import view_as_complex, view_as_real  # only complex parameters need it
 
         views = {k: view_as_real(v) for k, v in state.items() if isinstance(v, Variable) and v.is_complex()}
         parts = {**state, **views}

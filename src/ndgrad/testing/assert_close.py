@@ -71,7 +71,7 @@ def assert_allclose(
     actual: Any, expected: Any, rtol: float | None = None, atol: float | None = None, equal_nan: bool = True, msg: str = ""
 ) -> None:
     """The older form of `assert_close`: whatever can be made a tensor, on any device and of any dtype."""
-    import ndgrad
+    import ndgrad  # the whole namespace, which lies above
 
     warnings.warn("assert_allclose() is the older form of assert_close(). Use that.", FutureWarning, stacklevel=2)
     given = [v if isinstance(v, Variable) else ndgrad.as_tensor(v) for v in (actual, expected)]
