@@ -86,6 +86,13 @@ def _load_torch_dialect(package: str) -> Any:
     return namespace
 
 
+def _load_ndgrad() -> Any:
+    """Most workloads are training steps without an optimizer, whose making would keep freed memory: so that is said here."""
+    namespace = _load_torch_dialect("ndgrad")
+    namespace.set_retained_memory(256 << 20)
+    return namespace
+
+
 # ----- the functional dialect -----------------------------------------------------------------------------
 
 
@@ -177,7 +184,7 @@ LIBRARIES: dict[str, Library] = {
     library.name: library
     for library in (
         Library("torch", "torch eager", "torch", lambda: _load_torch_dialect("torch")),
-        Library("ndgrad", "ndgrad", "ndgrad", lambda: _load_torch_dialect("ndgrad")),
+        Library("ndgrad", "ndgrad", "ndgrad", _load_ndgrad),
         Library("jax", "jax, op by op", "jax", lambda: _load_jax(jit=False)),
         Library("jax-jit", "jax, jit", "jax", lambda: _load_jax(jit=True)),
         Library("autograd", "HIPS autograd", "autograd", _load_autograd),

@@ -32,9 +32,7 @@ PAGES = [
     *sorted(path for path in (ROOT / "docs").rglob("*.md") if "_build" not in path.parts),
 ]
 PACKAGE = Path(ndgrad.__path__[0])
-OPTIONAL = frozenset(
-    "cupy einops graphviz llvmlite matplotlib ml_dtypes mpi4py opt_einsum safetensors scipy".split()
-)
+OPTIONAL = frozenset("cupy einops ml_dtypes opt_einsum scipy".split())
 FLAGS = doctest.ELLIPSIS
 
 

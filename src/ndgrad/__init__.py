@@ -20,7 +20,6 @@ from ndgrad.api import tensor_types as _typed
 from ndgrad.api.later import FUNCTIONS as _LATER
 from ndgrad.api.tensor_types import set_default_tensor_type
 from ndgrad.arrays.memory import get_retained_memory, set_retained_memory
-from ndgrad.arrays.memory import retain_by_default as _retain_by_default
 from ndgrad.autograd.grad_mode import (
     enable_grad,
     inference_mode,
@@ -55,7 +54,6 @@ _FROM = {
 }
 _HOMES = {name: module for module, names in _FROM.items() for name in names.split()}
 
-_retain_by_default()
 for _family in _families.AT_ONCE:
     globals().update(_families.load(_family)[0])
 

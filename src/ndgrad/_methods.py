@@ -11,10 +11,12 @@ from typing import Any
 
 import numpy as np
 
+from ndgrad import _registry as registry
 from ndgrad.api.public import operator, public
 from ndgrad.arrays.library import is_raw_array
 from ndgrad.arrays.precision import is_number
 from ndgrad.autograd.inplace import write
+from ndgrad.autograd.plain_arrays import checked
 from ndgrad.autograd.variable import Variable
 from ndgrad.ops import arithmetic, bitwise, comparison, product
 from ndgrad.ops import complex as complex_ops
@@ -40,13 +42,9 @@ def _in_place(name: str, op: Op, shown: str = "") -> Callable[[Any, Any], Any]:
         if not (isinstance(other, (Variable, bool, int, float, complex)) or is_raw_array(other)):
             if not (self.keeps_saved and isinstance(other, (list, tuple))):
                 return NotImplemented
-            from ndgrad.numpy.coercion import as_array  # on NumPy's face, which lies above this layer, a list is an array
-
-            other = as_array(other)
+            other = registry.as_array(other)  # on NumPy's face a list is an array
         elif isinstance(other, np.ndarray) and (other.__class__ is not np.ndarray or not is_number(other.dtype)):
-            from ndgrad.numpy.coercion import checked  # masks, matrices, objects and records are refused
-
-            other = checked(other)
+            other = checked(other)  # masks, matrices, objects and records are refused
         return write(op, self, (other,), {})
 
     method.__name__, method.__qualname__ = f"__i{name}__", f"Tensor.__i{name}__"

@@ -15,6 +15,7 @@ import numpy as np
 
 from ndgrad import devices, dtypes
 from ndgrad._methods import TensorMethods
+from ndgrad._registry import register
 from ndgrad.api.families import give_methods
 from ndgrad.api.public import method
 from ndgrad.api.tensor_checks import (
@@ -29,8 +30,10 @@ from ndgrad.api.tensor_checks import (
     warn_deprecated,
 )
 from ndgrad.api.tensor_protocols import PythonProtocols
+from ndgrad.arrays.addresses import contiguous_strides, pointer
 from ndgrad.arrays.placement import device_of
 from ndgrad.arrays.precision import is_inexact
+from ndgrad.autograd import hooks
 from ndgrad.autograd.calls import backward
 from ndgrad.autograd.modes import process
 from ndgrad.autograd.subclass import add_face, announce_class, default_dispatch, default_function, make_wrapper
@@ -41,7 +44,7 @@ from ndgrad.ops import complex as complex_ops
 from ndgrad.ops import shape
 from ndgrad.ops.generate import FACES
 from ndgrad.sizes import Size, size_of_shape
-from ndgrad.storage import TypedStorage, UntypedStorage, batch_dims, contiguous_strides, locked, memory_of, pointer, storage_offset
+from ndgrad.storage import TypedStorage, UntypedStorage, batch_dims, locked, memory_of, storage_offset
 
 if TYPE_CHECKING:
     from ndgrad._typing import Array, Device, Dtype, MemoryFormat, Shape, TensorLike, Tensors
@@ -74,7 +77,7 @@ class Tensor(PythonProtocols, TensorMethods):
     keeps_saved = False
 
     def __new__(cls, *args: Any, **options: Any) -> Self:
-        from ndgrad.api.data import construct
+        from ndgrad.api.data import construct  # which is made of this class
 
         return construct(cls, args, options, dtypes.get_default_dtype().numpy)
 
@@ -611,8 +614,6 @@ class Tensor(PythonProtocols, TensorMethods):
         >>> y.grad
         tensor([2., 2.])
         """
-        from ndgrad.autograd import hooks
-
         refuse_in_transform("Tensor.retain_grad()")
         hooks.retain_grad(self)
 
@@ -627,8 +628,6 @@ class Tensor(PythonProtocols, TensorMethods):
         >>> x.grad
         tensor([10., 10.])
         """
-        from ndgrad.autograd import hooks
-
         return hooks.register_tensor_hook(self, hook)
 
     @method
@@ -641,21 +640,15 @@ class Tensor(PythonProtocols, TensorMethods):
         >>> x.sum().backward()
         tensor([1., 1.])
         """
-        from ndgrad.autograd import hooks
-
         return hooks.register_post_accumulate_grad_hook(self, hook)
 
     @property
     def _backward_hooks(self) -> dict[int, Callable[..., Any]] | None:
         """The tensor's hooks by number, None if it never had one."""
-        from ndgrad.autograd import hooks
-
         return hooks.tensor_hooks_of(self)
 
     @_backward_hooks.setter
     def _backward_hooks(self, value: dict[int, Callable[..., Any]] | None) -> None:
-        from ndgrad.autograd import hooks
-
         hooks.set_tensor_hooks(self, value)
 
     @method
@@ -685,7 +678,7 @@ class Tensor(PythonProtocols, TensorMethods):
         >>> ndgrad.tensor([1.0, 2.0]).array().std(ddof=1)
         array(0.70710678)
         """
-        from ndgrad.numpy._array import to_array
+        from ndgrad._registry import to_array  # by NumPy's face, loaded when one is first asked for
 
         return to_array(self)
 
@@ -696,7 +689,7 @@ class Tensor(PythonProtocols, TensorMethods):
         >>> np.array([1.0, 2.0]).tensor()
         tensor([1., 2.])
         """
-        from ndgrad.numpy._array import to_tensor
+        from ndgrad._registry import to_tensor  # by NumPy's face, loaded when one is first asked for
 
         return to_tensor(self)
 
@@ -984,4 +977,5 @@ def _conj(t: Any) -> Any:
 
 
 add_face(Tensor, Tensor)
+register(Tensor=Tensor)
 give_methods(TensorMethods)  # here, because some of these functions are made of the class

@@ -22,7 +22,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ndgrad.autograd.locks import make_lock
+from ndgrad import _registry as registry
+from ndgrad._locks import make_lock
 from ndgrad.devices import DeviceLike, device
 
 if TYPE_CHECKING:
@@ -128,9 +129,8 @@ class Generator:
         >>> ndgrad.Generator().get_state().dtype
         ndgrad.uint8
         """
-        from ndgrad.api.data import fresh
-
-        return fresh(np.frombuffer(self._packed_state(), np.uint8).copy())
+        made: Tensor = registry.fresh(np.frombuffer(self._packed_state(), np.uint8).copy())
+        return made
 
     def _packed_state(self) -> bytes:
         with self.lock:

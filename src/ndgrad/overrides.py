@@ -15,6 +15,8 @@ import importlib
 from collections.abc import Callable, Iterable
 from typing import Any, Self
 
+from ndgrad._tensor import Tensor
+from ndgrad.api.families import methods, namespace
 from ndgrad.api.public import is_public
 from ndgrad.autograd.modes import Block, Modes, thread
 from ndgrad.autograd.subclass import DisableFunctionSubclass, ask, disabled, overriding_types
@@ -65,9 +67,7 @@ _NAMESPACES = ("ndgrad.nn.functional", "ndgrad.linalg", "ndgrad.fft", "ndgrad.sp
 
 def get_overridable_functions() -> dict[Any, list[Any]]:
     """Namespace -> its functions that modes and classes are asked about."""
-    import ndgrad
-    from ndgrad._tensor import Tensor
-    from ndgrad.api.families import methods, namespace
+    import ndgrad  # the whole namespace, which lies above
 
     functions: dict[Any, list[Any]] = {ndgrad: [f for f in namespace().values() if is_public(f)]}
     for home in map(importlib.import_module, _NAMESPACES):
@@ -79,8 +79,6 @@ def get_overridable_functions() -> dict[Any, list[Any]]:
 
 def is_tensor_method_or_property(func: Any) -> bool:
     """Whether a function that was asked about is a method of tensors."""
-    from ndgrad.api.families import methods
-
     return getattr(func, "__qualname__", "").startswith("Tensor.") or any(f is func for f in methods().values())
 
 

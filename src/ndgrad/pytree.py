@@ -15,7 +15,7 @@ from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
-from ndgrad.autograd.locks import make_lock
+from ndgrad._locks import make_lock
 from ndgrad.sizes import Size
 
 __all__ = [

@@ -22,11 +22,12 @@ import numpy as np
 
 from ndgrad import devices, dtypes
 from ndgrad._tensor import Tensor
+from ndgrad.arrays.addresses import contiguous_strides, flat_bytes, owner_of, pointer, window
 from ndgrad.arrays.placement import device_of, moved
 from ndgrad.autograd.variable import Variable, meta_of, wrap
 from ndgrad.plain_pickle import Callee, PlainUnpickler, UsersError, set_attributes
 from ndgrad.sizes import Size
-from ndgrad.storage import UntypedStorage, contiguous_strides, flat_bytes, memory_of, owner_of, pointer, shared_storage, window
+from ndgrad.storage import UntypedStorage, memory_of, shared_storage
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -119,7 +120,7 @@ class _Pickler(_PythonPickler):  # type: ignore[misc]  # not in the stubs
         return NotImplemented
 
     def _reduced(self, t: Tensor) -> tuple[Any, ...]:
-        from ndgrad.nn.parameter import Parameter, is_lazy
+        from ndgrad.nn.parameter import Parameter, is_lazy  # modules lie above files of tensors
 
         if is_lazy(t):
             return t.__reduce_ex__(2)
@@ -335,7 +336,7 @@ _Give: TypeAlias = Callable[[Any, Any], None]
 def _rebuild_parameter(
     give: _Give, data: object, requires_grad: object = True, hooks: object = None, state: object = None
 ) -> Parameter:
-    from ndgrad.nn.parameter import Parameter
+    from ndgrad.nn.parameter import Parameter  # modules lie above files of tensors
 
     if not isinstance(data, Tensor) or type(requires_grad) is not bool:
         raise pickle.UnpicklingError(f"a parameter in the file holds a {type(data).__name__}. The file is damaged.")
@@ -369,7 +370,7 @@ def _rebuild_from_type(give: _Give, function: Any, kind: object, args: object, s
 
 
 def _rebuild_uninitialized(kind: Any, requires_grad: object, device: Device, dtype: Dtype) -> Tensor:
-    from ndgrad.nn import parameter
+    from ndgrad.nn import parameter  # modules lie above files of tensors
 
     if not any(kind is known for known in (parameter.UninitializedParameter, parameter.UninitializedBuffer)):
         raise pickle.UnpicklingError("a parameter without a shape in the file is of a class that is none. The file is damaged.")
@@ -382,7 +383,7 @@ def _give_all(made: Any, attributes: Any) -> None:
 
 def _names(memories: _Memories, give: _Give) -> dict[str, Any]:
     """What the names in a file of tensors stand for, containers apart."""
-    from ndgrad.nn.parameter import Parameter, UninitializedBuffer, UninitializedParameter
+    from ndgrad.nn.parameter import Parameter, UninitializedBuffer, UninitializedParameter  # modules lie above files of tensors
 
     functions: dict[str, Callable[..., Any]] = {
         "torch._utils._rebuild_tensor": memories.tensor,

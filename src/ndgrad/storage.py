@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 import numpy as np
 
+from ndgrad.arrays.addresses import flat_bytes, owner_of, pointer
 from ndgrad.arrays.placement import device_of
 from ndgrad.autograd.variable import Variable, innermost_array
 from ndgrad.autograd.versions import Storage, exporter_of, storage_of
@@ -75,71 +76,6 @@ def locked(t: T) -> T:
     if not t.keeps_saved and isinstance(array, (np.ndarray, np.generic)):
         memory_of(t).flags.writeable = False
     return t
-
-
-def owner_of(array: Payload) -> Payload:
-    """The array that owns the memory that `array` is a window on."""
-    while True:
-        base = array.base
-        if isinstance(base, Variable):  # np.asarray(t) by __array_interface__ has the tensor itself as its base
-            base = memory_of(base)
-        if not isinstance(base, np.ndarray):
-            return array
-        array = base
-
-
-def pointer(array: Payload) -> int:
-    """The address of an array's first element; 0 where there is no memory to point at."""
-    if array.size == 0 or getattr(array, "is_meta", False):
-        return 0
-    if isinstance(array, np.ndarray):
-        found: int = array.__array_interface__["data"][0]
-        return found
-    return int(array.data.ptr)
-
-
-def flat_bytes(owner: Payload) -> Payload:
-    """The memory of an owner, in the order in which it lies, as a writable one-dimensional array of bytes."""
-    if owner.flags.c_contiguous:
-        return owner.reshape(-1).view(np.uint8)
-    dense = owner.transpose(sorted(range(owner.ndim), key=lambda d: -owner.strides[d]))
-    if not dense.flags.c_contiguous:
-        raise RuntimeError(
-            f"the memory under an array of shape {owner.shape} with strides {owner.strides} has gaps that belong to "
-            "other arrays, so it has no storage object. Copy it first: clone(memory_format=contiguous_format)."
-        )
-    return dense.reshape(-1).view(np.uint8)
-
-
-def window(
-    memory: Payload, dtype: np.dtype[Any], offset: int, size: tuple[int, ...], stride: tuple[int, ...]
-) -> NDArray[Any]:
-    """A strided array over bytes; `offset` and `stride` count elements. Raises if it would reach outside."""
-    item = np.dtype(dtype).itemsize
-    if any(n < 0 for n in size) or any(s < 0 for s in stride) or offset < 0 or len(size) != len(stride):
-        raise RuntimeError(
-            f"sizes, strides and the offset must be non-negative, with one stride per size: got size {tuple(size)}, stride "
-            f"{tuple(stride)}, storage_offset {offset}."
-        )
-    last = offset + sum((n - 1) * s for n, s in zip(size, stride)) if 0 not in size else -1
-    if (last + 1) * item > memory.nbytes:
-        raise RuntimeError(
-            f"setStorage: sizes {list(size)}, strides {list(stride)}, storage offset {offset}, and itemsize {item} "
-            f"requiring a storage size of {(last + 1) * item} are out of bounds for storage of size {memory.nbytes}. "
-            "Give sizes and strides that stay inside it."
-        )
-    if 0 in size:
-        return np.empty(size, dtype)
-    return np.ndarray(size, dtype, buffer=memory, offset=offset * item, strides=tuple(s * item for s in stride))
-
-
-def contiguous_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Strides, in elements, of a contiguous tensor."""
-    step, out = 1, []
-    for n in reversed(shape):
-        out.append(step)
-        step *= max(n, 1)
-    return tuple(reversed(out))
 
 
 # ----- one version for one memory ------------------------------------------------------------------------------------

@@ -31,8 +31,20 @@ def test_the_setting_is_what_was_asked_for() -> None:
         ndgrad.set_retained_memory(memory.DEFAULT)
 
 
+@glibc
+def test_an_optimizer_leaves_alone_what_was_chosen() -> None:
+    try:
+        assert ndgrad.set_retained_memory(64 << 20)
+        ndgrad.optim.SGD([ndgrad.ones(1, requires_grad=True)], lr=0.1)
+        assert ndgrad.get_retained_memory() == 64 << 20
+    finally:
+        ndgrad.set_retained_memory(memory.DEFAULT)
+
+
 _FAULTS = """
 import resource, numpy, ndgrad
+assert ndgrad.get_retained_memory() == 0
+ndgrad.optim.SGD([ndgrad.ones(1, requires_grad=True)], lr=0.1)
 def step():
     a = [ndgrad.ones(1 << 20) for _ in range(8)]
 for _ in range(3): step()
@@ -55,7 +67,7 @@ def _run(**environment: str) -> tuple[int, int]:
 
 
 @glibc
-def test_arrays_made_again_and_again_need_no_new_pages() -> None:
+def test_after_an_optimizer_is_made_arrays_made_again_and_again_need_no_new_pages() -> None:
     kept, retained = _run()
     fresh, none = _run(NDGRAD_RETAINED_MEMORY="0", MALLOC_TRIM_THRESHOLD_="131072")
     assert retained == memory.DEFAULT
@@ -63,6 +75,6 @@ def test_arrays_made_again_and_again_need_no_new_pages() -> None:
     assert kept < 100 < fresh
 
 
-def test_a_wish_that_is_no_number_is_refused_at_import() -> None:
+def test_a_wish_that_is_no_number_is_refused_by_the_first_optimizer() -> None:
     with pytest.raises(AssertionError, match="no number of bytes"):
         _run(NDGRAD_RETAINED_MEMORY="plenty")

@@ -20,6 +20,7 @@ from ndgrad._tensor import Tensor
 from ndgrad.api.arguments import as_shape
 from ndgrad.api.data import fresh, place
 from ndgrad.api.tensor_checks import channels_last_order
+from ndgrad.arrays.addresses import window
 from ndgrad.arrays.placement import CPU, library_for, moved
 from ndgrad.autograd.call_watchers import FACTORY, watched
 from ndgrad.autograd.inplace import copy_into
@@ -27,7 +28,7 @@ from ndgrad.autograd.modes import birth, process, thread
 from ndgrad.autograd.saved import lift
 from ndgrad.autograd.stake import as_number, at_stake
 from ndgrad.autograd.variable import Variable, meta_of, np_dtype, wrap
-from ndgrad.storage import batch_dims, memory_of, window
+from ndgrad.storage import batch_dims, memory_of
 
 if TYPE_CHECKING:
     from typing import Unpack
@@ -100,7 +101,7 @@ class Options:
     def _tensor(self, name: str, array: Payload) -> Tensor:
         array = moved(array, self.device)
         if thread.observers:
-            from ndgrad.autograd.op_observers import observed_factory
+            from ndgrad.autograd.op_observers import observed_factory  # loaded once there is an observer
 
             array = observed_factory(name, array)
         made = fresh(array, self.requires_grad, self.face)
@@ -232,8 +233,8 @@ def _each_sample(t: Tensor, make: Callable[[Tensor, tuple[int, ...]], Tensor]) -
 
     The levels are gone down one by one; a vmap adds its batch in front of the shape, a grad level only wraps.
     """
-    from ndgrad.func.batching import batch_tensor
-    from ndgrad.func.levels import below, find_level, level_number
+    from ndgrad.func.batching import batch_tensor  # loaded once a transform is open
+    from ndgrad.func.levels import below, find_level, level_number  # loaded once a transform is open
 
     if thread.captures is not None:
         t = thread.captures.one(t)

@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ndgrad import _registry as registry
 from ndgrad import devices, dtypes
+from ndgrad._registry import register
 from ndgrad._tensor import Tensor
 from ndgrad.api.tensor_checks import check_differentiable, lost_by_name
 from ndgrad.arrays.library import is_raw_array
@@ -57,9 +59,7 @@ def fresh(array: Payload, requires_grad: bool = False, face: type[Any] = Tensor)
 def noted(t: Tensor, data: object) -> Tensor:
     """In debug mode, remember that a tensor was made from data."""
     if process.busy and thread.debug:
-        from ndgrad.debug.provenance import note_data
-
-        note_data(t, data)
+        registry.note_data(t, data)
     return t
 
 
@@ -372,3 +372,6 @@ def construct(
     if any(n < 0 for n in shape):
         raise RuntimeError(f"Trying to create tensor with negative dimension in {list(shape)}. Sizes are non-negative.")
     return fresh(library_for(where).empty(shape, dtype), face=face)
+
+
+register(fresh=fresh)

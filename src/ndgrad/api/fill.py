@@ -9,23 +9,14 @@ import numpy as np
 
 from ndgrad.api.arguments import as_shape
 from ndgrad.api.data import to_array
+from ndgrad.arrays.addresses import contiguous_strides, flat_bytes, owner_of, window
 from ndgrad.autograd.inplace import check_memory, check_writable, write
 from ndgrad.autograd.modes import process, thread
 from ndgrad.autograd.stake import TANGENT, stake_of
 from ndgrad.autograd.variable import Variable, meta_of, np_dtype, requires_grad, wrap
 from ndgrad.autograd.versions import storage_of
 from ndgrad.ops import fill as ops
-from ndgrad.storage import (
-    TypedStorage,
-    UntypedStorage,
-    batch_dims,
-    contiguous_strides,
-    flat_bytes,
-    memory_of,
-    owner_of,
-    storage_offset,
-    window,
-)
+from ndgrad.storage import TypedStorage, UntypedStorage, batch_dims, memory_of, storage_offset
 
 if TYPE_CHECKING:
     from ndgrad._typing import MemoryFormat, Payload, Shape, Tensor, TensorLike

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from ndgrad import _registry as registry
 from ndgrad.api.public import UNASKED, answer, asks_itself
 from ndgrad.arrays.library import is_raw_array
 from ndgrad.arrays.precision import is_floating
@@ -471,9 +472,7 @@ def _converted(t: Tensor, value: Tensor, *, strict: bool) -> Tensor:
 
 def _as_value(t: Tensor, value: Any) -> Tensor:
     if t.keeps_saved:
-        from ndgrad.numpy.coercion import as_array  # NumPy's face lies above this layer; it takes lists of tensors, and checks arrays
-
-        return as_array(value)
+        return registry.as_array(value)
     if isinstance(value, (list, tuple)) and any(isinstance(v, Variable) for v in value):
         raise TypeError("can't assign a list of tensors to a tensor. Stack them first: ndgrad.stack([...]).")
     return beside(t, np.asarray(value))

@@ -20,6 +20,7 @@ from ndgrad.api.matrix_arguments import (
     tolerances,
     with_column,
 )
+from ndgrad.api.norm import matrix_norm
 from ndgrad.api.product import broadcast_shapes, conjugate, cross_along, takes_out
 from ndgrad.api.solve import inv, inv_ex
 from ndgrad.arrays.library import library_of
@@ -248,7 +249,6 @@ def cond(A: Tensor, p: str | float | None = None, *, out: Tensor | None = None) 
         last = index_ops.getitem(values, index=(Ellipsis, k - 1))
         return arithmetic.div(last, first) if p == -2 else arithmetic.div(first, last)
     require_square("cond", A)
-    from ndgrad.linalg import matrix_norm
 
     inverse, info = inv_ex(A)
     out = arithmetic.mul(matrix_norm(A, p), matrix_norm(inverse, p))

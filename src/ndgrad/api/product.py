@@ -175,7 +175,7 @@ def inner(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
             f"inner() the last dimension must match on both input tensors but got shapes {list(input.shape)} and "
             f"{list(other.shape)}. Use tensordot to contract other dimensions."
         )
-    from ndgrad.api.einsum import tensordot
+    from ndgrad.api.einsum import tensordot  # which is made of this file's products
 
     result = ops.matmul(input, other) if other.ndim == 1 else tensordot(input, other, dims=([-1], [-1]))
     return deliver("inner", result, out, input, other)
@@ -219,7 +219,7 @@ def chain_matmul(*matrices: Tensor, out: Tensor | None = None) -> Tensor:
     tensor([[12.],
             [12.]])
     """
-    from ndgrad.api.linalg import multi_dot
+    from ndgrad.api.linalg import multi_dot  # which is made of this file's products
 
     product = matrices[0] if len(matrices) == 1 else multi_dot(matrices)
     return deliver("chain_matmul", product, out, *matrices)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ndgrad.api.arguments import as_dim, as_shape, both_worlds
+from ndgrad.arrays.addresses import owner_of
 from ndgrad.arrays.library import is_raw_array
 from ndgrad.autograd.modes import thread
 from ndgrad.autograd.variable import Variable, np_dtype
@@ -22,7 +23,7 @@ from ndgrad.ops import shape as shape_ops
 from ndgrad.ops import split as ops
 from ndgrad.ops import window
 from ndgrad.ops.window import Geometry
-from ndgrad.storage import batch_dims, memory_of, owner_of, storage_offset
+from ndgrad.storage import batch_dims, memory_of, storage_offset
 
 if TYPE_CHECKING:
     from ndgrad._typing import Shape, Tensor

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ndgrad import _registry as registry
 from ndgrad import devices
 from ndgrad.api.arguments import as_dim
 from ndgrad.arrays.precision import is_inexact
@@ -136,9 +137,7 @@ def only_element(t: Any, use: str) -> Any:
 def handed_out(t: Any, how: str, value: Any) -> Any:
     """Plain values of a tensor that are about to be handed out: debug mode remembers that they were."""
     if process.busy and thread.debug:
-        from ndgrad.debug.provenance import note_departure
-
-        note_departure(t, how, value)
+        registry.note_departure(t, how, value)
     return value
 
 

@@ -11,11 +11,12 @@ from typing import Any
 
 import numpy as np
 
+from ndgrad.arrays.addresses import flat_bytes, owner_of, pointer
 from ndgrad.autograd.stake import TANGENT, at_stake, stake_of
 from ndgrad.autograd.variable import Variable, meta_of, wrap
 from ndgrad.ops.cast import clone
 from ndgrad.ops.shape import alias
-from ndgrad.storage import flat_bytes, memory_of, owner_of, pointer
+from ndgrad.storage import memory_of
 
 #: In the memo of a deep copy: tensors are copied with their history (ndgrad.lift, for which an Array is NumPy's).
 KEEPS_HISTORY = "ndgrad keeps history"

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Self, SupportsIndex
 
 import numpy as np
 
+from ndgrad import _registry as registry
 from ndgrad.api.public import method
 from ndgrad.api.tensor_checks import NOT_AN_ARRAY, asked_by_sparse, only_element, real_scalar, scalar
 from ndgrad.arrays.precision import FLOATING
@@ -116,18 +117,14 @@ class PythonProtocols(BareTensor):
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
         """NumPy's ufuncs on tensors: see ndgrad.numpy.ufuncs, whose function takes this one's place when first called."""
-        from ndgrad.numpy.ufuncs import array_ufunc
-
-        PythonProtocols.__array_ufunc__ = array_ufunc  # type: ignore[method-assign]  # installed when first used
+        PythonProtocols.__array_ufunc__ = array_ufunc = registry.array_ufunc  # type: ignore[method-assign]  # installed when first used
         return array_ufunc(self, ufunc, method, *inputs, **kwargs)
 
     def __array_function__(
         self, function: Callable[..., Any], types: Iterable[type], args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
         """NumPy's functions on tensors: see ndgrad.numpy.dispatch."""
-        from ndgrad.numpy.dispatch import array_function
-
-        PythonProtocols.__array_function__ = array_function  # type: ignore[method-assign]  # installed when first used
+        PythonProtocols.__array_function__ = array_function = registry.array_function  # type: ignore[method-assign]  # installed when first used
         return array_function(self, function, types, args, kwargs)
 
     def __array_wrap__(self, array: Payload, context: tuple[Any, ...] | None = None, return_scalar: bool = False) -> Self:
@@ -137,12 +134,10 @@ class PythonProtocols(BareTensor):
 
     def __array_namespace__(self, /, *, api_version: str | None = None) -> ModuleType:
         """The array API standard's functions for this tensor: the module ndgrad.array_api."""
-        from ndgrad.array_api.version import namespace
-
-        return namespace(api_version)
+        return registry.namespace(api_version)
 
     def __dlpack_device__(self: Any) -> tuple[int, int]:
-        from ndgrad.api.dlpack import dlpack_device
+        from ndgrad.api.dlpack import dlpack_device  # which is made of Tensor
 
         return dlpack_device(self)
 
@@ -155,7 +150,7 @@ class PythonProtocols(BareTensor):
         copy: bool | None = None,
     ) -> Any:
         """The memory, for other libraries' from_dlpack(); raises where that would drop the graph."""
-        from ndgrad.api.dlpack import to_capsule
+        from ndgrad.api.dlpack import to_capsule  # which is made of Tensor
 
         return to_capsule(self, stream, max_version, dl_device, copy)
 
@@ -166,7 +161,7 @@ class PythonProtocols(BareTensor):
 
     @method
     def __repr__(self: Any) -> str:
-        from ndgrad.api.text import tensor_text
+        from ndgrad.api.text import tensor_text  # importing ndgrad need not load it
 
         return tensor_text(self)
 
@@ -175,17 +170,17 @@ class PythonProtocols(BareTensor):
 
     def __copy__(self) -> Self:
         """`copy.copy(t)`: the same values, in the graph."""
-        from ndgrad.api.tensor_copies import shallow_copy
+        from ndgrad.api.tensor_copies import shallow_copy  # importing ndgrad need not load it
 
         return shallow_copy(self)
 
     @method
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        from ndgrad.api.tensor_copies import deep_copy
+        from ndgrad.api.tensor_copies import deep_copy  # importing ndgrad need not load it
 
         return deep_copy(self, memo)
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> tuple[Any, ...]:
-        from ndgrad.api.tensor_copies import reduced
+        from ndgrad.api.tensor_copies import reduced  # importing ndgrad need not load it
 
         return reduced(self)

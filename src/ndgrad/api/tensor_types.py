@@ -8,6 +8,8 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from ndgrad import dtypes
+from ndgrad._tensor import Tensor
+from ndgrad.api.data import construct
 from ndgrad.autograd.variable import Variable, np_dtype
 
 _NAMES = {
@@ -36,9 +38,6 @@ class TypedTensorType(type):
     dtype: dtypes.dtype
 
     def __call__(cls, *args: Any, **options: Any) -> Any:
-        from ndgrad._tensor import Tensor
-        from ndgrad.api.data import construct
-
         return construct(Tensor, args, options, cls.dtype.numpy, typed=True)
 
     def __instancecheck__(cls, instance: Any) -> bool:

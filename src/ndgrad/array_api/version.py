@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from types import ModuleType
+
+from ndgrad._registry import register
 
 VERSION = "2024.12"
 KNOWN = ("2021.12", "2022.12", "2023.12", VERSION)
@@ -20,6 +23,7 @@ def namespace(api_version: str | None) -> ModuleType:
             f"__array_namespace__(): version {api_version!r} of the array API standard is not supported. "
             f"Ask for one of {', '.join(KNOWN)}, or leave api_version out."
         )
-    from ndgrad import array_api
+    return sys.modules["ndgrad.array_api"]
 
-    return array_api
+
+register(namespace=namespace)

@@ -3,8 +3,9 @@
 A training step allocates and frees the same tens of megabytes over and over. The C library's allocator gives the top of its
 heap back whenever much of it is free, so every step pays for fresh pages: on the transformer and the convolutional network of
 our benchmarks that is a fifth and a third of the time. glibc can be told to keep more; other C libraries cannot, and there
-this file does nothing. The setting holds for the whole process, hence the way to choose it: `set_retained_memory`, or the
-environment variable NDGRAD_RETAINED_MEMORY (bytes), where 0 leaves the allocator alone.
+this file does nothing. The setting holds for the whole process, so it is made where training starts, with the first optimizer, and not
+when ndgrad is imported; `set_retained_memory` chooses at any time, and the environment variable NDGRAD_RETAINED_MEMORY (bytes)
+says what optimizers shall choose, where 0 leaves the allocator alone.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ _LARGEST_ON_THE_HEAP = 32 << 20
 _AS_IT_STARTS = 128 << 10
 
 _retained = 0
+#: Whether the user or an optimizer has chosen.
+_chosen = False
 
 
 def set_retained_memory(nbytes: int) -> bool:
@@ -26,9 +29,10 @@ def set_retained_memory(nbytes: int) -> bool:
 
     Arrays above 32 MB always go back to the system at once. 0 asks for the thresholds that glibc starts with.
     """
-    global _retained
+    global _retained, _chosen
     if isinstance(nbytes, bool) or not isinstance(nbytes, int) or not 0 <= nbytes < 1 << 31:
         raise ValueError(f"set_retained_memory expects a number of bytes below 2**31, and got {nbytes!r}. The default is {DEFAULT}.")
+    _chosen = True
     from ctypes import CDLL  # NumPy has loaded it already
 
     try:
@@ -47,10 +51,14 @@ def get_retained_memory() -> int:
     return _retained
 
 
-def retain_by_default() -> None:
-    """Apply the environment's wish, or the default; called once, when ndgrad is imported."""
+def retain_for_training() -> None:
+    """Apply the environment's wish, or the default, unless a choice has been made: called when an optimizer is made."""
+    global _chosen
+    if _chosen:
+        return
     wish = os.environ.get("NDGRAD_RETAINED_MEMORY", str(DEFAULT))
     if not wish.isdecimal():
         raise ValueError(f"NDGRAD_RETAINED_MEMORY is {wish!r}, which is no number of bytes. Unset it, or give one; 0 changes nothing.")
+    _chosen = True
     if int(wish):
         set_retained_memory(int(wish))

@@ -18,7 +18,9 @@ from typing import Any
 
 import numpy as np
 
+from ndgrad._registry import register
 from ndgrad.arrays.library import library_of
+from ndgrad.autograd.layout import copy_in_order, order_of
 from ndgrad.autograd.modes import thread
 from ndgrad.autograd.references import LOCAL
 from ndgrad.autograd.subclass import has_dispatch
@@ -200,6 +202,7 @@ def copy_like(array: Any, leaf: Any) -> Any:
 
 def recorded_copy(g: Any, leaf: Any) -> Any:
     """As `copy_like`, under create_graph."""
-    from ndgrad.autograd.layout import copy_in_order, order_of
-
     return copy_in_order(g, order_of(leaf))
+
+
+register(accumulate_tensor=accumulate_tensor)

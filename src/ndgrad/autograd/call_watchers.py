@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Protocol
 
+from ndgrad._registry import register
 from ndgrad.autograd.accumulate import accumulate_array
 from ndgrad.autograd.engine import apply_lane, apply_leaf
 from ndgrad.autograd.modes import ThreadState, enter_process, leave_process, process, thread
@@ -142,3 +143,6 @@ def accumulate_leaves(task: Any) -> None:
         finally:
             end(begun)
             end(around)
+
+
+register(accumulate_leaves=accumulate_leaves, evaluation=evaluation, watched_op=watched_op, watched_write=watched_write)

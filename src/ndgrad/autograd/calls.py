@@ -132,7 +132,7 @@ def grad(
     if not only_inputs:
         warnings.warn("only_inputs argument is deprecated and is ignored now (defaults to True).", FutureWarning, stacklevel=2)
     if is_grads_batched:
-        from ndgrad.func.transforms import vmap
+        from ndgrad._registry import vmap  # by ndgrad.func, loaded when a batch of gradients is asked for
 
         cotangents = tuple(_as_list(grad_outputs))
         rest: dict[str, Any] = {"create_graph": create_graph, "allow_unused": allow_unused, "materialize_grads": materialize_grads}
@@ -200,7 +200,7 @@ def _zeros_like(t: Any) -> Any:
 
 
 def _tensor_class() -> type[Any]:
-    from ndgrad._tensor import Tensor
+    from ndgrad._registry import Tensor  # the class lies above the core
 
     return Tensor
 

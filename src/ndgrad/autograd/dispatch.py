@@ -16,10 +16,12 @@ from typing import Any
 
 import numpy as np
 
+from ndgrad._registry import register
 from ndgrad.arrays.library import is_raw_array
 from ndgrad.arrays.precision import is_number
 from ndgrad.autograd.lent import over
 from ndgrad.autograd.modes import Modes, joined, modes, process, thread
+from ndgrad.autograd.plain_arrays import checked
 from ndgrad.autograd.record import record
 from ndgrad.autograd.subclass import ask_classes, overriding_types, subclass_op
 from ndgrad.autograd.variable import ESCAPED, Variable, meta_of
@@ -38,7 +40,7 @@ def dispatch(op: Any, args: tuple[Any, ...], settings: dict[str, Any], watched: 
         if state.only_no_grad() and not process.dispatching:
             return op.unrecorded(*args, **settings)
         if thread.watchers and not watched:
-            from ndgrad.autograd.call_watchers import watched_op
+            from ndgrad._registry import watched_op  # by ndgrad.autograd.call_watchers, to which watchers are added
 
             return watched_op(op, args, settings, dispatch)
     if state.captures is not None:
@@ -156,11 +158,11 @@ def dispatch_operator(op: Any, args: tuple[Any, ...], settings: dict[str, Any]) 
                 return _with_special_arrays(op, args, settings)
             continue
         if isinstance(a, (list, tuple)) and any(getattr(b, "keeps_saved", False) for b in args):
-            from ndgrad.numpy.coercion import as_array  # on NumPy's face, which lies above this layer, a list is an array
+            from ndgrad._registry import as_array  # by NumPy's face, on which a list is an array
 
             return dispatch_operator(op, tuple(as_array(b) if isinstance(b, (list, tuple)) else b for b in args), settings)
         if op.name == "matmul" and type(a).__module__.startswith("scipy.sparse"):
-            from ndgrad.scipy.sparse.arrays import matmul_beside_tensors  # SciPy's matrices are constants, handled above this layer
+            from ndgrad._registry import matmul_beside_tensors  # by ndgrad.scipy: SciPy's matrices are constants
 
             return matmul_beside_tensors(*args)
         return NotImplemented
@@ -173,8 +175,6 @@ def _with_special_arrays(op: Any, args: tuple[Any, ...], settings: dict[str, Any
     for a in args:
         if isinstance(a, np.ndarray) and type(a).__array_ufunc__ is not np.ndarray.__array_ufunc__:
             return NotImplemented
-    from ndgrad.numpy.coercion import checked  # NumPy's face lies above this layer
-
     return dispatch(op, tuple(checked(a) if isinstance(a, np.ndarray) else a for a in args), settings)
 
 
@@ -226,3 +226,6 @@ def record_any(op: Any, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
     """As `record`, for a caller who does not know the face of the result."""
     face = face_of(op, args)
     return _override_or_refuse(op, args, settings) if face is None else record(op, args, settings, face)
+
+
+register(dispatch_as=dispatch_as)

@@ -288,13 +288,13 @@ def run_by_count(task: GraphTask, roots: list[tuple[Any, Any]]) -> None:
     run_one: Any = run_node
     watched = bool(process.busy) and thread.watchers  # the set itself may fill while the pass runs
     if watched:
-        from ndgrad.autograd.call_watchers import accumulate_leaves, evaluation
+        from ndgrad._registry import accumulate_leaves, evaluation  # by ndgrad.autograd.call_watchers
 
         run_one = evaluation(run_node)
     if thread.anomaly:
-        from ndgrad.debug.anomaly import watching
+        from ndgrad._registry import watch_for_anomalies  # by ndgrad.debug, where the mode is switched on
 
-        run_one = watching(run_one)
+        run_one = watch_for_anomalies(run_one)
     while ready:
         node = heappop(ready)[2]
         outs, fresh = run_one(task, node, grads.pop(node, None))
@@ -534,7 +534,7 @@ def library_beside(g: Any) -> Any:
 
 
 def _like_lane(task: GraphTask, array: Any) -> Any:
-    from ndgrad._tensor import Tensor
+    from ndgrad._registry import Tensor  # the class lies above the core
 
     return wrap(Tensor, array)
 

@@ -17,6 +17,7 @@ import weakref
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from ndgrad._registry import register
 from ndgrad.arrays.library import library_of
 from ndgrad.arrays.precision import is_half, is_inexact
 from ndgrad.autograd.array_tangents import plain_dual, plain_linear_dual
@@ -559,3 +560,6 @@ def __getattr__(name: str) -> Any:
     if name == "_current_level":  # torch's name, a variable there
         return current_level()
     raise AttributeError(f"module 'ndgrad.autograd.forward_ad' has no attribute {name!r}")
+
+
+register(dual_op=dual_op, interpreters=interpreters, with_saved_tangents=with_saved_tangents)

@@ -16,6 +16,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any, ClassVar, TypeVar
 
+from ndgrad import _registry as registry
 from ndgrad._tensor import Tensor
 from ndgrad.arrays.precision import is_inexact
 from ndgrad.autograd.call_watchers import FUNCTION, watched
@@ -39,12 +40,11 @@ from ndgrad.autograd.saved import (
     verified,
     without_base,
 )  # fmt: skip
+from ndgrad.autograd.saved_errors import freed_error
 from ndgrad.autograd.subclass import note_wrappers
 from ndgrad.autograd.variable import Variable, edge, meta_of, np_dtype, requires_grad, twin, wrap
 from ndgrad.autograd.versions import kept_storage, storage_of
 from ndgrad.autograd.view import CUSTOM, DEFAULT
-from ndgrad.debug.overwritten import freed_error
-from ndgrad.debug.source_lines import remember_call
 from ndgrad.ops.shape import alias
 from ndgrad.ops.vocabulary import RawOps
 
@@ -109,7 +109,7 @@ class FunctionNode(MultiNode, FunctionCtx):
 
     @property
     def _raw_saved_tensors(self) -> tuple[Any, ...]:
-        from ndgrad.autograd.saved_access import function_slots
+        from ndgrad.autograd.saved_access import function_slots  # few ask for saved values
 
         saved = self.__dict__.get("_saved", ())
         if saved is FREED:
@@ -118,7 +118,7 @@ class FunctionNode(MultiNode, FunctionCtx):
 
     def _with_tangents(self, saved: tuple[_Saved | None, ...], values: tuple[Any, ...]) -> tuple[Any, ...]:
         """In a backward inside a dual level, saved values have the tangents that they had in forward."""
-        from ndgrad.autograd.forward_ad import has_saved_tangents, with_saved_tangents
+        from ndgrad.autograd.forward_ad import has_saved_tangents, with_saved_tangents  # loaded once there is a dual level
 
         if has_saved_tangents(self) and any(s is not None and s.kind == "intermediate" for s in saved):
             raise RuntimeError(
@@ -162,14 +162,10 @@ class FunctionNode(MultiNode, FunctionCtx):
                     constant = any(t is c for c in self._constants) or not is_inexact(np_dtype(t))
                     kept = _Saved("constant" if constant else "intermediate", value, storage, None, 0)
             if hooks:
-                from ndgrad.autograd.saved_hooks import pack
-
                 output = self if kept.kind == "output" else None
-                kept.tensor = pack(kept.tensor, hooks, (self, kept.kind), output, kept.number)
+                kept.tensor = registry.pack(kept.tensor, hooks, (self, kept.kind), output, kept.number)
             elif thread.guard:
-                from ndgrad.debug.checksum import guarded
-
-                kept.tensor = guarded(kept.tensor)
+                kept.tensor = registry.guarded(kept.tensor)
             saved.append(kept)
         self.__dict__["_saved"] = tuple(saved)
         del self._to_save
@@ -378,7 +374,7 @@ class Function(FunctionCtx, metaclass=FunctionMeta):
             args, kwargs = by_position(cls.__name__, cls.forward, separate_setup(cls), args, kwargs)
         run = run_function
         if thread.levels or process.open:
-            from ndgrad.func.custom import apply_in_transforms
+            from ndgrad.func.custom import apply_in_transforms  # loaded once a transform is open; made of Function
 
             run = apply_in_transforms
         if thread.watchers:
@@ -446,11 +442,9 @@ def attach(cls: type[Function], node: FunctionNode, args: tuple[Any, ...], outpu
         if process.dispatching:
             note_wrappers(node, (*inputs, *made))
         if thread.remembers:
-            remember_call(node, made)
+            registry.remember_call(node, made)
     if thread.debug:
-        from ndgrad.debug.provenance import note_function
-
-        note_function(node, args, made)
+        registry.note_function(node, args, made)
     for name in ("_dirty", "_non_differentiable", "_constants"):
         node.__dict__.pop(name, None)
     if isinstance(output, list):
@@ -601,7 +595,7 @@ _SingleLevelFunction = Function
 def __getattr__(name: str) -> Any:
     """Functions of nested structures, which few use, come from their file on first use."""
     if name == "NestedIOFunction":
-        from ndgrad.autograd.nested_function import NestedIOFunction
+        from ndgrad.autograd.nested_function import NestedIOFunction  # which is made of Function
 
         return NestedIOFunction
     raise AttributeError(f"module 'ndgrad.autograd.function' has no attribute {name!r}")

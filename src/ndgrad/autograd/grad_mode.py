@@ -12,6 +12,7 @@ from collections.abc import Callable, Generator
 from typing import Any, TypeVar
 
 from ndgrad.autograd.modes import Block, Modes, Scope, modes, put, restore, scope, thread
+from ndgrad.autograd.versions import storage_of
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -372,8 +373,6 @@ class _unsafe_preserve_version_counter(Mode):
         return _unsafe_preserve_version_counter(self.tensors)
 
     def __enter__(self) -> None:
-        from ndgrad.autograd.versions import storage_of
-
         self._stack.append([(storage, storage.version) for storage in map(storage_of, self.tensors)])
 
     def __exit__(self, *exc: object) -> None:

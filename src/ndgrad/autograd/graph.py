@@ -6,6 +6,7 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ndgrad._locks import make_lock
 from ndgrad.autograd.callbacks import (
     current_execution_order,
     current_graph_task_id,
@@ -14,7 +15,6 @@ from ndgrad.autograd.callbacks import (
     will_run,
 )
 from ndgrad.autograd.hooks import RemovableHandle
-from ndgrad.autograd.locks import make_lock
 from ndgrad.autograd.modes import thread
 from ndgrad.autograd.node import Node, edge_node, edge_number
 from ndgrad.autograd.saved_hooks import (

@@ -22,6 +22,7 @@ from collections import OrderedDict
 from collections.abc import Callable, MutableMapping
 from typing import TYPE_CHECKING, Any, Self
 
+from ndgrad._registry import register
 from ndgrad.autograd.modes import process, restore, scope, thread
 from ndgrad.autograd.node import Node, extra_of, output_count
 from ndgrad.autograd.variable import AccumulateGrad, Variable, accumulator, meta_of, np_dtype, recorded, requires_grad, wrap
@@ -313,7 +314,7 @@ def as_tensor(g: Any, face: Any = None) -> Any:
     if isinstance(g, Variable):
         return g
     if face is None:
-        from ndgrad._tensor import Tensor as face
+        from ndgrad._registry import Tensor as face  # the class lies above the core
     return wrap(face, g)
 
 
@@ -366,3 +367,11 @@ def _replacements(hook: Any, before: tuple[Any, ...], answer: Any, node: Any) ->
             f"{len(before)}). Return one gradient, or None, for each it was given."
         )
     return tuple(None if a is None else _replacement(hook, b, a, node) for a, b in zip(answer, before, strict=True))
+
+
+register(
+    count_while_alive=count_while_alive,
+    move_retained=move_retained,
+    register_node_hook=register_node_hook,
+    register_node_prehook=register_node_prehook,
+)

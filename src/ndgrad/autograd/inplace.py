@@ -16,19 +16,20 @@ from typing import Any
 
 import numpy as np
 
+from ndgrad._registry import register
 from ndgrad.arrays.library import library_of, on_second_library
 from ndgrad.arrays.precision import fits, is_inexact, result_dtype
 from ndgrad.autograd.dispatch import dispatch
 from ndgrad.autograd.hooks import move_retained
 from ndgrad.autograd.modes import modes, process, restore, scope, thread
+from ndgrad.autograd.op_failures import after_failure
 from ndgrad.autograd.record import node_of, own_edge, payload_dtype, save_output, together
-from ndgrad.autograd.saved import KeptMeta
+from ndgrad.autograd.saved import KeptMeta, with_history
 from ndgrad.autograd.stake import TANGENT, first_at_stake, stake_of, with_numbers
 from ndgrad.autograd.subclass import has_dispatch, note_wrappers
 from ndgrad.autograd.variable import ESCAPED, Variable, edge, requires_grad, wrap
 from ndgrad.autograd.versions import InferenceStorage, is_inference, kept_storage, storage_of
 from ndgrad.autograd.view import DEFAULT, rebase, write_error
-from ndgrad.ops.errors import after_failure
 from ndgrad.ops.fill import copy
 from ndgrad.ops.generate import save_plan
 
@@ -42,7 +43,6 @@ _UFUNCS = {
 }
 
 #: Ops whose result does not depend on what was there before.
-_OVERWRITES = frozenset(("copy", "fill", "fill_with", "zero"))
 
 
 def check_writable(t: Any, op_name: str, value_requires_grad: bool = False) -> None:
@@ -94,13 +94,13 @@ def write(op: Any, target: Any, args: tuple[Any, ...], settings: dict[str, Any],
     if not process.busy or state.only_no_grad():
         return write_level(op, target, args, settings, 0, state.grad_enabled)
     if thread.watchers and not watched:
-        from ndgrad.autograd.call_watchers import watched_write
+        from ndgrad._registry import watched_write  # by ndgrad.autograd.call_watchers, to which watchers are added
 
         return watched_write(op, target, args, functools.partial(write, op, target, args, settings, True))
     if state.captures is not None:
         args = state.captures.see_write(target, args)
     if process.open or state.levels:
-        from ndgrad.func.writes import write_in_transforms
+        from ndgrad.func.writes import write_in_transforms  # which is made of the writes here
 
         return write_in_transforms(op, target, args, settings)
     return write_level(op, target, args, settings, 0, state.grad_enabled)
@@ -129,9 +129,9 @@ def write_level(op: Any, target: Any, args: tuple[Any, ...], settings: dict[str,
             save_outputs(node, target)
             set_history(target, node)
     if process.busy and thread.debug:
-        from ndgrad.debug.provenance import note_write
+        from ndgrad._registry import note_write  # by ndgrad.debug, where the mode is switched on
 
-        note_write(op.name + "_", target, args, node is not None, op.name in _OVERWRITES)
+        note_write(op.name + "_", target, args, node is not None, op.kind == "overwrite")
     return target
 
 
@@ -150,7 +150,7 @@ def _edges(op: Any, arguments: tuple[Any, ...], level: int) -> tuple[Any, ...] |
 
 def _observed(op: Any, target: Any, args: tuple[Any, ...], settings: dict[str, Any], node: Any, perform: Callable[[], None]) -> None:
     """A write under the eyes of observers. One that fails after the fact changes nothing: the fact is recorded all the same."""
-    from ndgrad.autograd.op_observers import observed_write
+    from ndgrad._registry import observed_write  # by ndgrad.autograd.op_observers, to which observers are added
 
     storage = storage_of(target)
     before = None if is_inference(target) else storage.version
@@ -178,7 +178,7 @@ def _observed(op: Any, target: Any, args: tuple[Any, ...], settings: dict[str, A
 def write_part(base: Any, op: Any, settings: dict[str, Any], value: Any, watched: bool = False) -> None:
     """`base[...] = value` for the part of `base` that the view op names, outside all transforms, without making the view."""
     if thread.watchers and not watched:
-        from ndgrad.autograd.call_watchers import watched_write
+        from ndgrad._registry import watched_write  # by ndgrad.autograd.call_watchers, to which watchers are added
 
         watched_write(copy, base, (value,), functools.partial(write_part, base, op, settings, value, True))
         return
@@ -209,14 +209,14 @@ def write_part(base: Any, op: Any, settings: dict[str, Any], value: Any, watched
         root_edge = edge(root)
         inner = node_of(copy, {}, {}, (root_edge, e_value), part, 0)
         if thread.remembers:
-            from ndgrad.debug.source_lines import remember_call
+            from ndgrad._registry import remember_call  # by ndgrad.debug, where the mode is switched on
 
             remember_call(inner)
         rebase(root, (parent, op, settings, 0), inner, root_edge)
         if info is not None:
             info.version = None
     if thread.debug:
-        from ndgrad.debug.provenance import note_write
+        from ndgrad._registry import note_write  # by ndgrad.debug, where the mode is switched on
 
         note_write("copy_", base, (value,), recorded, whole=False)
 
@@ -317,8 +317,6 @@ def check_fits(name: str, array: Any, result: Any) -> None:
 
 def _old_value(target: Any, self_edge: Any) -> Any:
     """The value before the write, as a tensor with the history it had."""
-    from ndgrad.autograd.saved import with_history
-
     if has_dispatch(target.__class__):
         outside = scope()
         try:
@@ -338,7 +336,7 @@ def inplace_node(op: Any, target: Any, args: tuple[Any, ...], settings: dict[str
         by_name[own] = _old_value(target, own_edge(target, level))
     node = node_of(op, by_name, settings, edges, target._array, level)
     if thread.remembers:
-        from ndgrad.debug.source_lines import remember_call
+        from ndgrad._registry import remember_call  # by ndgrad.debug, where the mode is switched on
 
         remember_call(node)
     return node
@@ -405,3 +403,6 @@ def copy_into(name: str, out: Any, result: Any) -> Any:
     out._array[...] = array
     storage.bump(f"{name}(out=)")
     return out
+
+
+register(write=write)

@@ -45,8 +45,8 @@ from collections.abc import Callable
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, TypeVar
 
+from ndgrad._locks import make_lock
 from ndgrad.arrays.library import on_second_library
-from ndgrad.autograd.locks import make_lock
 
 if TYPE_CHECKING:
     from ndgrad.func.levels import Level

@@ -133,19 +133,19 @@ class Node:
         return extra.metadata
 
     def register_hook(self, hook: Any) -> Any:
-        from ndgrad.autograd.hooks import register_node_hook
+        from ndgrad._registry import register_node_hook  # by ndgrad.autograd.hooks
 
         return register_node_hook(self, hook)
 
     def register_prehook(self, hook: Any) -> Any:
-        from ndgrad.autograd.hooks import register_node_prehook
+        from ndgrad._registry import register_node_prehook  # by ndgrad.autograd.hooks
 
         return register_node_prehook(self, hook)
 
     @property
     def _input_metadata(self) -> tuple[InputMetadata, ...]:
         """What the gradients that the node takes look like: one entry per output of the op."""
-        from ndgrad.autograd.input_metadata import input_metadata
+        from ndgrad.autograd.input_metadata import input_metadata  # which describes nodes
 
         return input_metadata(self)
 
@@ -155,7 +155,7 @@ class Node:
 
     def _register_hook_dict(self, tensor: Any) -> None:
         """Let the hooks of a tensor that this node made run here; they do so already, and torch has the method."""
-        from ndgrad.autograd.variable import Variable
+        from ndgrad.autograd.variable import Variable  # which ends in nodes
 
         if not isinstance(tensor, Variable):
             raise TypeError(f"_register_hook_dict expected a variable, and got {type(tensor).__name__}.")
@@ -167,7 +167,7 @@ class Node:
         return int(self.seq) if self.seq != FIRST else 2**64 - 1
 
     def _set_sequence_nr(self, number: int) -> None:
-        from ndgrad.autograd.hooks import count_while_alive
+        from ndgrad._registry import count_while_alive  # by ndgrad.autograd.hooks
 
         self.seq = number
         count_while_alive(self)  # see the engine's Note [Two ways to the same order]

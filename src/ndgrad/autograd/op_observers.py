@@ -15,7 +15,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple, Protocol, Self
 
-from ndgrad._tensor import Tensor
+from ndgrad import _registry as registry
+from ndgrad._registry import register
 from ndgrad.arrays.library import is_raw_array, library_of
 from ndgrad.autograd.inplace import write
 from ndgrad.autograd.modes import Block, Modes, process, restore, scope, thread
@@ -144,7 +145,7 @@ class DispatchMode(Block):
         return cls(*args, **kwargs)
 
     def _handle(self, op: Any, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
-        args = tuple(wrap(Tensor, a) if is_raw_array(a) else a for a in args)
+        args = tuple(wrap(registry.Tensor, a) if is_raw_array(a) else a for a in args)
         outside = scope()
         try:
             restore(outside.recording(False))
@@ -220,7 +221,7 @@ class Factory:
                 f"a dispatch mode called {self.name} with other arguments than it was given. Make another tensor by its public function "
                 f"(ndgrad.{self.name}) and return that."
             )
-        return wrap(Tensor, observed_factory(self.name, self.array))
+        return wrap(registry.Tensor, observed_factory(self.name, self.array))
 
     def forward_for(self, library: Any) -> Callable[..., Any]:
         return lambda *args, **settings: self.array.copy()
@@ -311,3 +312,6 @@ class Recording:
             for number, value in zip(call.results, out if isinstance(out, (tuple, list)) else (out,), strict=True):
                 values[number] = value
         return [values[self._numbers[id(o)]] for o in outputs]
+
+
+register(observed_forward=observed_forward, observed_write=observed_write)

@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from ndgrad import _registry as registry
 from ndgrad.autograd.inplace import write
 from ndgrad.autograd.modes import process, thread
 from ndgrad.autograd.node import Edge
@@ -79,11 +80,8 @@ def _add_tensors(whole: Any, views: list[Any], node: Any, g: Any, payloads: bool
 
 def may_write(whole: Any, g: Any) -> bool:
     """Whether a gradient that is a tensor, and owned, is better changed in place by `g`: large, plain, and of the same level."""
-    from ndgrad.autograd.forward_ad import interpreters  # which imports the engine's callers
-    from ndgrad.func.levels import level_number  # a graph that ends in a gradient of a level has loaded it
-
-    if whole.numel() < SMALL or process.dispatching or thread.observers or interpreters:
+    if whole.numel() < SMALL or process.dispatching or thread.observers or registry.interpreters:
         return False
     if whole.__class__ not in FACES or g.__class__ not in FACES:
         return False
-    return level_number(whole) == level_number(g) or not thread.levels
+    return not thread.levels or registry.level_number(whole) == registry.level_number(g)

@@ -23,12 +23,13 @@ from ndgrad.arrays.placement import CPU, device_of, moved
 from ndgrad.arrays.precision import FLOAT32, INEXACT, half_of, rounded
 from ndgrad.autograd.modes import Modes, birth, modes, process, thread
 from ndgrad.autograd.node import RULE, edge_node, make_node, sizes
+from ndgrad.autograd.op_failures import after_failure
 from ndgrad.autograd.saved import Packed, hooks_for, kept_in_level, kept_of_array, without_base
 from ndgrad.autograd.subclass import note_wrappers, unshared
 from ndgrad.autograd.variable import ESCAPED, Variable, edge, meta_of, requires_grad, wrap
 from ndgrad.autograd.versions import InferenceStorage, kept_storage, storage_of
 from ndgrad.autograd.view import make_view
-from ndgrad.ops.errors import after_failure
+from ndgrad.ops.cast import to_device
 from ndgrad.ops.generate import FACES
 
 _NUMBERS = (bool, int, float, complex)
@@ -44,7 +45,7 @@ def record(op: Any, args: tuple[Any, ...], settings: dict[str, Any], face: type[
         storage_of(args[0])
         arrays[0] = args[0]._array
     if thread.observers or process.dispatching:
-        from ndgrad.autograd.op_observers import observed_forward
+        from ndgrad._registry import observed_forward  # by ndgrad.autograd.op_observers, to which observers are added
 
         out = observed_forward(op, library, args, arrays, settings)
     else:
@@ -95,8 +96,6 @@ def together(op: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
 
 def on_device(t: Any, where: Any, here: Any) -> Any:
     """A tensor moved from `here` to another device."""
-    from ndgrad.ops.cast import to_device
-
     if thread.grad_enabled and requires_grad(t):
         process.crossed = True
     return to_device(t, device=where, source=here)
@@ -133,7 +132,7 @@ def finish(op: Any, args: tuple[Any, ...], settings: dict[str, Any], face: type[
             for r in results:
                 kept_storage(r)
     if thread.debug:
-        from ndgrad.debug.provenance import note_results
+        from ndgrad._registry import note_results  # by ndgrad.debug, where the mode is switched on
 
         note_results(op, args, results)
     return tuple(results) if several else results[0]
@@ -235,7 +234,7 @@ def _recorded(op: Any, args: tuple[Any, ...], settings: dict[str, Any], results:
     for name in node.plan.needed(edges)[1]:
         save_output(node, name, results[int(name[3:] or 0)])
     if thread.remembers:
-        from ndgrad.debug.source_lines import remember_call
+        from ndgrad._registry import remember_call  # by ndgrad.debug, where the mode is switched on
 
         remember_call(node, results)
     return node
@@ -271,11 +270,11 @@ def save_output(node: Any, name: str, result: Any) -> None:
     setattr(node, name + "_s", storage)
     setattr(node, name + "_v", storage and storage.version)
     if hooks:
-        from ndgrad.autograd.saved_hooks import pack_output
+        from ndgrad._registry import pack_output  # by ndgrad.autograd.saved_hooks, where hooks are set
 
         pack_output(node, name, hooks, storage)
     if thread.guard:
-        from ndgrad.debug.checksum import guard_saved
+        from ndgrad._registry import guard_saved  # by ndgrad.debug, where the mode is switched on
 
         guard_saved(node, name)
 
@@ -283,7 +282,7 @@ def save_output(node: Any, name: str, result: Any) -> None:
 def save_input(node: Any, name: str, value: Any, hooks: Any = ()) -> None:
     """Keep an argument (a tuple of tensors for an op with a variable number of them) with its version."""
     if hooks:
-        from ndgrad.autograd.saved_hooks import pack_input
+        from ndgrad._registry import pack_input  # by ndgrad.autograd.saved_hooks, where hooks are set
 
         saving = (node, name)
         value = tuple(pack_input(v, hooks, saving) for v in value) if isinstance(value, tuple) else pack_input(value, hooks, saving)
@@ -295,7 +294,7 @@ def save_input(node: Any, name: str, value: Any, hooks: Any = ()) -> None:
     setattr(node, name, value)
     setattr(node, name + "_v", tuple(_version(v) for v in value) if isinstance(value, tuple) else _version(value))
     if thread.guard:
-        from ndgrad.debug.checksum import guard_saved
+        from ndgrad._registry import guard_saved  # by ndgrad.debug, where the mode is switched on
 
         guard_saved(node, name)
 

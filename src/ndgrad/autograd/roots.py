@@ -16,6 +16,7 @@ from ndgrad.autograd.subclass import has_dispatch, meets_wrapper
 from ndgrad.autograd.variable import Variable, edge, innermost_array, np_dtype, requires_grad, wrap
 from ndgrad.autograd.view import tangents_of
 from ndgrad.ops.generate import FACES
+from ndgrad.ops.vocabulary import tensor_ops
 
 
 def gradient_edge(t: Any, allow_missing: bool = False) -> Any:
@@ -41,7 +42,7 @@ def choose_lane(roots: list[Any], grads: list[Any], create_graph: bool) -> str:
     if thread.dual_stack and thread.dual_stack[-1] > number:
         return "tensors"  # what was saved may have tangents
     if number:
-        from ndgrad.func.levels import find_level
+        from ndgrad.func.levels import find_level  # loaded once a transform is open
 
         level: Any = find_level(number)  # a grad level: no other has a graph
         return "arrays" if level.pure and all(is_constant(g) for g in grads) else "payloads"
@@ -110,11 +111,9 @@ def _implicit_gradient(t: Any) -> Any:
         )
     if face is None:
         if has_dispatch(t.__class__):
-            from ndgrad.ops.vocabulary import tensor_ops
-
             with no_grad():
                 return tensor_ops.zeros_like(t) + 1.0  # the class makes its own gradient
-        from ndgrad._tensor import Tensor as face
+        from ndgrad._registry import Tensor as face  # the class lies above the core
     like = innermost_array(t) if isinstance(t, Variable) else None
     if isinstance(like, MetaArray):
         return wrap(face, MetaArray(shape, dtype))

@@ -18,14 +18,29 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from ndgrad._registry import register
 from ndgrad.arrays.precision import FLOAT32, HALF, computing_dtype, is_half, widened
 from ndgrad.autograd.lent import SMALL, Lent, may_change, sample
 from ndgrad.autograd.modes import SavedHooks, modes, process, restore, scope, thread
 from ndgrad.autograd.node import Node, edge_number
-from ndgrad.autograd.variable import Meta, Variable, edge, innermost_array, meta_of, new, np_dtype, requires_grad, twin, wrap
+from ndgrad.autograd.saved_errors import changed_error, freed_error, overwritten_error
+from ndgrad.autograd.variable import (
+    AccumulateGrad,
+    Meta,
+    Variable,
+    edge,
+    innermost_array,
+    meta_of,
+    new,
+    np_dtype,
+    requires_grad,
+    twin,
+    wrap,
+)
 from ndgrad.autograd.versions import Storage, Unrecorded, Version, kept_storage, storage_of
-from ndgrad.debug.overwritten import changed_error, freed_error, overwritten_error
+from ndgrad.autograd.view import replay, tangents_of
 from ndgrad.ops.table import VARIABLE, parameter_names
+from ndgrad.ops.vocabulary import find, owning_tensor_ops, tensor_ops
 
 if TYPE_CHECKING:
     from ndgrad.ops.generate import SavePlan
@@ -96,8 +111,6 @@ def hooks_for(level: int) -> tuple[SavedHooks, ...]:
 
 def has_history(t: Any) -> bool:
     """Whether a payload has a history in the graph of any level, or a tangent."""
-    from ndgrad.autograd.view import tangents_of
-
     while isinstance(t, Variable):
         if requires_grad(t) or tangents_of(t):
             return True
@@ -214,9 +227,6 @@ def kept_of_array(value: Any) -> Any:
 
 def tangents_now(t: Any, copied: bool) -> dict[int, Any] | None:
     """The tangents of a tensor; copies, if a later write to it must not reach them."""
-    from ndgrad.autograd.view import tangents_of
-    from ndgrad.ops.vocabulary import tensor_ops
-
     tangents = tangents_of(t)
     return {n: tensor_ops.clone(tangent) for n, tangent in tangents.items()} if tangents and copied else tangents
 
@@ -293,8 +303,6 @@ def old_payload(value: Any, base: Any) -> Any:
 
 
 def _old_part(value: Any, base: Any) -> Any:
-    from ndgrad.autograd.view import replay
-
     meta = value._meta
     path = None if meta is None else meta.path if meta.view is None else meta.view.path
     if path is None or not meta.batch_level:
@@ -405,8 +413,6 @@ def _went_through_hooks(value: Any) -> bool:
 def lower_unpacked(node: Any, value: Packed, made: Any) -> Any:
     """What an unpack hook returned, as the levels below the node's see it."""
     if value.edge is not None or value.tangents:
-        from ndgrad.autograd.view import tangents_of
-
         made = linked(made, value.edge)
         if value.tangents and not tangents_of(made):
             made = with_history(twin(made), edge(made))
@@ -455,15 +461,13 @@ def lift(payload: Any, face: type[Any] | None = None) -> Any:
     """A payload as a tensor."""
     if isinstance(payload, Variable) or payload is None or type(payload) in (bool, int, float, complex):
         return payload
-    from ndgrad._tensor import Tensor
+    from ndgrad._registry import Tensor  # the class lies above the core
 
     return wrap(face or Tensor, payload)
 
 
 def with_history(t: Any, own_edge: Any) -> Any:
     """Give the fresh tensor `t` the gradient edge `own_edge`."""
-    from ndgrad.autograd.variable import AccumulateGrad
-
     if own_edge is None:
         return t
     node = own_edge.node if not isinstance(own_edge, Node) else own_edge
@@ -504,7 +508,7 @@ class RuleNode(Node):
     plan: ClassVar[SavePlan]
 
     def face(self) -> type[Any]:
-        from ndgrad._tensor import Tensor
+        from ndgrad._registry import Tensor  # the class lies above the core
 
         return Tensor
 
@@ -580,8 +584,6 @@ class RuleNode(Node):
 
     def adjoint_write(self, g: Any, ops: Any, payloads: bool = False) -> tuple[Op, tuple[Any, ...], dict[str, Any]]:
         """The in-place op that adds `g` to the gradient of what was read: on raw arrays with `ops`, else on tensors."""
-        from ndgrad.ops.vocabulary import find
-
         unpack = unpack_raw if ops is not None else unpack_payload if payloads else unpack_tensor
         env = self.environment(unpack, ops)
         env["g"] = g
@@ -597,16 +599,15 @@ class RuleNode(Node):
         return outs
 
     def apply_tensors(self, grads: Any, owned: bool = False) -> tuple[Any, ...]:
-        from ndgrad.ops.vocabulary import owning_tensor_ops, tensor_ops
-
         env = self.environment(unpack_tensor, owning_tensor_ops if owned else tensor_ops)
         if process.open:
-            from ndgrad.autograd.forward_ad import with_saved_tangents
+            from ndgrad._registry import with_saved_tangents  # by ndgrad.autograd.forward_ad, which every open level has loaded
 
             env.update((name, with_saved_tangents(self, name, env[name])) for name in self.plan.arrays + self.plan.outs if name in env)
         return self.run_rules(env, grads)
 
     def apply_payloads(self, grads: Any, owned: bool = False) -> tuple[Any, ...]:
-        from ndgrad.ops.vocabulary import owning_tensor_ops, tensor_ops
-
         return self.run_rules(self.environment(unpack_payload, owning_tensor_ops if owned else tensor_ops), grads)
+
+
+register(lift=lift)

@@ -12,68 +12,12 @@ from typing import Any
 import numpy as np
 
 from ndgrad.autograd.saved import FREED, Packed, lift, unpack_tensor
+from ndgrad.autograd.saved_errors import freed_error
 from ndgrad.autograd.variable import Variable, wrap
 from ndgrad.autograd.versions import storage_of
-from ndgrad.debug.overwritten import freed_error
 
 _NUMBERS = (bool, int, float, complex)
 
-#: Where torch's name of an op's saved value is not simply self, other or result.
-_TORCH_NAMES: dict[str, dict[str, str]] = {
-    "addmm": {"a": "mat1", "b": "mat2"},
-    "addmv": {"a": "mat", "b": "vec"},
-    "addr": {"a": "vec1", "b": "vec2"},
-    "addbmm": {"a": "batch1", "b": "batch2"},
-    "baddbmm": {"a": "batch1", "b": "batch2"},
-    "attention": {"q": "query", "k": "key", "v": "value", "mask": "attn_mask"},
-    "binary_cross_entropy": {"y": "target"},
-    "binary_cross_entropy_with_logits": {"y": "target"},
-    "cdist": {"x": "x1", "y": "x2"},
-    "cholesky": {"out": "L"},
-    "convolution": {"x": "input", "w": "weight"},
-    "cummax": {"out1": "indices"},
-    "cummin": {"out1": "indices"},
-    "det": {"x": "A"},
-    "diagonal": {"dim0": "dim1", "dim1": "dim2"},
-    "diag_embed": {"dim0": "dim1", "dim1": "dim2"},
-    "eig": {"out0": "eigenvalues", "out1": "eigenvectors"},
-    "eigh": {"out0": "eigenvalues", "out1": "eigenvectors"},
-    "embedding": {"index": "indices"},
-    "index_add": {"y": "source"},
-    "index_copy": {"y": "source"},
-    "inv": {"out": "inverse"},
-    "kthvalue": {"out1": "indices"},
-    "linear": {"x": "input", "w": "weight"},
-    "lu_factor": {"out0": "LU", "out1": "pivots"},
-    "max": {"out1": "indices"},
-    "max_at": {"index": "indices"},
-    "median": {"out1": "indices"},
-    "min": {"out1": "indices"},
-    "min_at": {"index": "indices"},
-    "mode": {"out1": "indices"},
-    "mm": {"y": "mat2"},
-    "bmm": {"y": "mat2"},
-    "mv": {"y": "vec"},
-    "dot": {"y": "tensor"},
-    "nanmedian": {"out1": "indices"},
-    "native_batch_norm": {"x": "input", "w": "weight"},
-    "native_dropout": {"mask": "result1"},
-    "native_layer_norm": {"x": "input", "w": "weight"},
-    "polygamma": {"order": "n"},
-    "put": {"y": "source"},
-    "qr": {"out0": "Q", "out1": "R"},
-    "rows": {"index": "indices"},
-    "slice": {"stop": "end"},
-    "slogdet": {"x": "A", "out0": "sign"},
-    "smooth_l1": {"y": "target"},
-    "solve": {"a": "A"},
-    "solve_triangular": {"a": "self"},
-    "sort": {"out1": "indices"},
-    "svd": {"out0": "U", "out1": "S", "out2": "Vh"},
-    "topk": {"out1": "indices"},
-    "unfold": {"dim": "dimension", "width": "size"},
-    "zeta": {"q": "other"},
-}
 _FACTS = {"shape": "sym_sizes", "dtype": "scalar_type", "ndim": "dim"}
 
 #: Op -> what `_saved_` is followed by -> the node's own name.
@@ -85,13 +29,12 @@ def shown_names(node: Any) -> dict[str, str]:
     found = _shown.get(node.op)
     if found is None:
         op, plan = node.op, node.plan
-        special = _TORCH_NAMES.get(op.name, {})
         found = {}
         for name in plan.arrays + plan.outs + plan.settings:
-            found[special.get(name) or _result(name) or op.torch_name(name)] = name
+            found[op.saved_names.get(name) or _result(name) or op.torch_name(name)] = name
         for name in plan.facts:
             arg, fact = name.rsplit("_", 1)
-            found[f"{special.get(arg) or op.torch_name(arg)}_{_FACTS[fact]}"] = name
+            found[f"{op.torch_name(arg)}_{_FACTS[fact]}"] = name
         for name in plan.arrays + plan.outs + plan.settings + plan.facts:
             found.setdefault(name, name)
         _shown[op] = found
@@ -261,7 +204,7 @@ class SavedTensor:
 
     def register_hooks(self, pack_hook: Any, unpack_hook: Any) -> None:
         """Pack the saved value now with one hook, and unpack it with the other whenever it is used."""
-        from ndgrad.autograd.saved_hooks import run_pack
+        from ndgrad.autograd.saved_hooks import run_pack  # few hook one saved value
 
         if not callable(pack_hook) or not callable(unpack_hook):
             raise TypeError(

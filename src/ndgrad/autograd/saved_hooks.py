@@ -9,15 +9,19 @@ the forward: that is refused by comparing versions. An output is packed detached
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ndgrad._tensor import Tensor
+from ndgrad import _registry as registry
+from ndgrad._registry import register
 from ndgrad.autograd.grad_mode import Mode
 from ndgrad.autograd.lent import Lent
 from ndgrad.autograd.modes import Block, Modes, SavedHooks, restore, scope, thread
 from ndgrad.autograd.saved import Packed, is_differentiable_output, kept_of_array, kept_of_lent
 from ndgrad.autograd.variable import Variable, meta_of, wrap
 from ndgrad.autograd.versions import version_number
+
+if TYPE_CHECKING:
+    from ndgrad._typing import Tensor
 
 
 def pack(value: Any, hooks: tuple[SavedHooks, ...], saving: tuple[Any, str], node: Any = None, number: int = 0) -> Any:
@@ -47,7 +51,7 @@ def pack_input(value: Any, hooks: tuple[SavedHooks, ...], saving: tuple[Any, str
 
 def pack_output(node: Any, name: str, hooks: tuple[SavedHooks, ...], storage: Any) -> None:
     """As `pack`, for an output that the node holds as a bare array; `storage` is that of the tensor that will hold it."""
-    bare = wrap(Tensor, getattr(node, name))
+    bare = wrap(registry.Tensor, getattr(node, name))
     bare._storage = storage
     if node.level:
         meta_of(bare).level = node.level  # an output without gradient has no node to say whose payload it holds
@@ -169,3 +173,6 @@ class allow_mutation_on_saved_tensors(Mode):
 
     def clear(self) -> None:
         """Forget what the context holds: nothing, since what was set aside belongs to the graph."""
+
+
+register(pack=pack, pack_input=pack_input, pack_output=pack_output)

@@ -19,12 +19,15 @@ from typing import Any
 
 import numpy as np
 
+from ndgrad import _registry as registry
 from ndgrad import devices, dtypes
+from ndgrad._registry import register
 from ndgrad.arrays.meta import WrapperArray
 from ndgrad.autograd.modes import Block, Modes, modes, process, restore, scope, thread
 from ndgrad.autograd.node import Node, edge_node
 from ndgrad.autograd.traversal import iterate_nodes
 from ndgrad.autograd.variable import Variable, meta_of, new
+from ndgrad.autograd.versions import storage_of
 from ndgrad.devices import device as as_device
 from ndgrad.dtypes import as_numpy_dtype, get_default_dtype
 from ndgrad.ops.generate import FACES
@@ -179,6 +182,8 @@ def by_rank(types: tuple[type[Any], ...]) -> list[type[Any]]:
 def announce_class(cls: type[Any]) -> None:
     """Called for each new tensor class: a dispatch of its own is asked from now on."""
     if has_dispatch(cls):
+        from ndgrad.autograd import op_observers  # noqa: F401  # registers what ops of such a class are run by
+
         cls.own_dispatch = process.dispatching = True
 
 
@@ -212,8 +217,6 @@ class DisableFunctionSubclass(Block):
 
 def subclass_op(op: Any, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
     """Run an op some of whose arguments belong to a subclass."""
-    from ndgrad.autograd.dispatch import dispatch_as
-
     types = tuple(dict.fromkeys(type(a) for a in args if isinstance(a, Variable) and type(a) not in FACES))
     if not thread.functions_disabled:
         result = ask_classes(op, types, args, settings)
@@ -227,7 +230,7 @@ def subclass_op(op: Any, args: tuple[Any, ...], settings: dict[str, Any]) -> Any
             "known. Define __ndgrad_function__ in one of them, or convert with as_subclass(Tensor) first."
         )
     face = max((face_of_class(type(a)) for a in args if isinstance(a, Variable)), key=lambda f: f.keeps_saved)
-    out = dispatch_as(modes(), face, op, args, settings, plain=False)
+    out = registry.dispatch_as(modes(), face, op, args, settings, plain=False)
     if thread.functions_disabled or any(map(has_dispatch, types)):
         return out
     if not keeps_class(outermost):
@@ -252,7 +255,6 @@ def as_class(t: Any, cls: type[Any]) -> Any:
     """Another object, of class `cls`, over the same memory, history and metadata."""
     if not isinstance(t, Variable) or type(t) is cls or has_dispatch(type(t)):
         return t
-    from ndgrad.autograd.versions import storage_of
 
     other = new(cls)
     other._storage = storage_of(t)
@@ -370,3 +372,6 @@ def make_wrapper(cls: type[Any], size: Any, dtype: Any, device: Any, requires_gr
         meta_of(made).requires_grad = True
     count_wrapper(made)
     return made
+
+
+register(unshared=unshared)

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from ndgrad._locks import make_lock
+from ndgrad._registry import register
 from ndgrad.arrays.library import library_of
-from ndgrad.autograd.locks import make_lock
 from ndgrad.autograd.modes import process, thread
 from ndgrad.autograd.node import FIRST, GENERAL, Edge, Node
 
@@ -103,7 +104,7 @@ def twin(t: Any) -> Any:
         if t._meta is not None and t._meta.batch_level:
             meta_of(other).batch_level = t._meta.batch_level
         return other
-    from ndgrad.autograd.subclass import unshared
+    from ndgrad._registry import unshared  # by ndgrad.autograd.subclass
 
     return unshared(t, (t,))
 
@@ -186,7 +187,7 @@ class AccumulateGrad(Node):
         """A leaf's accumulator outlives backward passes."""
 
     def apply_tensors(self, grads: Any) -> tuple[Any, ...]:
-        from ndgrad.autograd.accumulate import accumulate_tensor
+        from ndgrad._registry import accumulate_tensor  # by ndgrad.autograd.accumulate
 
         accumulate_tensor(self, grads)
         return ()
@@ -254,3 +255,6 @@ def innermost_array(t: Any) -> Any:
     while isinstance(array, Variable):
         array = array._array
     return array
+
+
+register(innermost_array=innermost_array)

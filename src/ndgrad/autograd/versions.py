@@ -19,8 +19,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ndgrad._locks import make_lock
 from ndgrad.arrays.library import library_of
-from ndgrad.autograd.locks import make_lock
 from ndgrad.autograd.modes import process, thread
 from ndgrad.autograd.references import ATTRIBUTE, LOCAL
 from ndgrad.autograd.variable import Variable
@@ -67,7 +67,7 @@ class Storage:
         old.next = new
         self.version = new
         if process.busy and thread.remembers:
-            from ndgrad.debug.source_lines import user_frames
+            from ndgrad._registry import user_frames  # by ndgrad.debug, where the mode is switched on
 
             new.place = user_frames()
 

@@ -16,8 +16,10 @@ from typing import Any
 from ndgrad.autograd.layout import Order, copy_in_order, in_order, is_in_order, order_of
 from ndgrad.autograd.modes import process, restore, scope, thread
 from ndgrad.autograd.node import Node, extra_of, make_node
+from ndgrad.autograd.saved_errors import freed_error
 from ndgrad.autograd.variable import edge, meta_of, np_dtype
 from ndgrad.autograd.versions import InferenceStorage, storage_of
+from ndgrad.ops.fill import copy, zeros_like
 from ndgrad.ops.vocabulary import owning_raw_ops
 
 # How a view came to be, which decides whether it may be written in place.
@@ -106,7 +108,7 @@ class ViewInLevel(ViewInfo):
 
 
 def _move_retained(t: Any, node: Node, number: int) -> None:
-    from ndgrad.autograd.hooks import move_retained
+    from ndgrad._registry import move_retained  # by ndgrad.autograd.hooks
 
     move_retained(t, t._node, node, number)
 
@@ -296,8 +298,7 @@ class CopySlices(Node):
         return self._on_tensors(grads, owned, self._inner().apply_payloads)
 
     def _on_tensors(self, grads: Any, owned: bool, run_inner: Any) -> tuple[Any, ...]:
-        from ndgrad.autograd.inplace import write
-        from ndgrad.ops.fill import copy, zeros_like
+        from ndgrad.autograd.inplace import write  # which rebases views
 
         whole = grads if owned and is_in_order(grads, self.order) else copy_in_order(grads, self.order)
         part = replay(whole, self.path)
@@ -307,8 +308,6 @@ class CopySlices(Node):
 
     def _inner(self) -> Node:
         if self.inner is None:
-            from ndgrad.debug.overwritten import freed_error
-
             raise freed_error(self)
         return self.inner
 

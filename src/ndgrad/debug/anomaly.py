@@ -19,52 +19,16 @@ from typing import Any
 
 import numpy as np
 
-from ndgrad.arrays.precision import is_inexact
+from ndgrad._registry import register
 from ndgrad.autograd.grad_mode import Switch
 from ndgrad.autograd.modes import ThreadState, thread
 from ndgrad.autograd.node import edge_node
 from ndgrad.autograd.saved import unpack_raw
-from ndgrad.autograd.variable import AccumulateGrad, Variable
+from ndgrad.autograd.variable import AccumulateGrad
+from ndgrad.debug.nonfinite import first_index, is_finite, raw_values
 from ndgrad.debug.source_lines import Trace, format_stack, innermost, place_of, switch, trace_of
 
-# ----- what is not finite ------------------------------------------------------------------------------------------------------
-
-
-def raw_values(value: Any) -> Any:
-    """The NumPy array under a gradient or a result of any lane; None if there is none."""
-    while isinstance(value, Variable):
-        value = value._array
-    if value is None or not hasattr(value, "dtype") or not is_inexact(value.dtype):
-        return None
-    if not isinstance(value, (np.ndarray, np.generic)):
-        value = value.get() if hasattr(value, "get") else None
-    return value
-
-
-#: From here on the sum is quicker.
-_MANY = 10_000
-
-
-def is_finite(array: Any) -> bool:
-    """Whether all values are finite. Of many, the sum tells, in one pass without a temporary, unless it overflows."""
-    if array.size < _MANY:
-        return bool(np.isfinite(array).all())
-    with np.errstate(all="ignore"):
-        return bool(np.isfinite(array.sum())) or bool(np.isfinite(array).all())
-
-
-def first_index(bad: Any) -> tuple[int, ...]:
-    return tuple(int(i) for i in np.unravel_index(int(np.argmax(bad)), bad.shape))
-
-
-def first_nonfinite(payloads: Any) -> tuple[int, tuple[int, ...], Any] | None:
-    """Where the first value among several results lies that is not finite: (result, index, value)."""
-    for number, payload in enumerate(payloads):
-        array = raw_values(payload)
-        if array is not None and array.size and not is_finite(array):
-            index = first_index(~np.isfinite(array))
-            return number, index, array[index]
-    return None
+# ----- what was found -----------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -347,3 +311,6 @@ def is_anomaly_enabled() -> bool:
 def is_anomaly_check_nan_enabled() -> bool:
     """Whether anomaly mode, when it is on, raises on NaN."""
     return thread.check_nan
+
+
+register(watch_for_anomalies=watching)

@@ -16,11 +16,12 @@ from typing import Any
 import numpy as np
 
 from ndgrad import devices
+from ndgrad._registry import register
 from ndgrad.arrays.placement import device_of, moved
 from ndgrad.autograd.modes import thread
 from ndgrad.autograd.saved import Packed
 from ndgrad.autograd.variable import Variable
-from ndgrad.debug.source_lines import debug, set_debug
+from ndgrad.debug.debug_mode import debug, set_debug
 
 
 def checksum(array: Any, saved: Any = None) -> int:
@@ -86,3 +87,6 @@ class set_guard(set_debug):
 def is_guard_enabled() -> bool:
     """Whether saved values get a checksum."""
     return thread.guard
+
+
+register(guard_saved=guard_saved, guarded=guarded)

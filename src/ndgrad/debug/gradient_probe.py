@@ -16,18 +16,10 @@ from ndgrad.autograd.node import edge_node, edge_number
 from ndgrad.autograd.saved import FREED
 from ndgrad.autograd.variable import np_dtype
 from ndgrad.autograd.view import CopySlices
-from ndgrad.debug.anomaly import raw_values, saved_values
+from ndgrad.debug.anomaly import saved_values
+from ndgrad.debug.nonfinite import raw_values
+from ndgrad.ops.table import KINDS
 from ndgrad.ops.vocabulary import raw_ops
-
-_PIECEWISE = {
-    "ceil", "floor", "floor_divide", "heaviside", "round", "sgn", "sign", "trunc", "trunc_divide",
-}  # fmt: skip
-_RECTIFIERS = {"relu", "relu6", "threshold", "hardshrink", "softshrink"}
-_CLAMPS = {"clamp", "clamp_max", "clamp_min", "hardtanh", "hardsigmoid", "hardswish", "maximum", "minimum", "fmax", "fmin"}
-_CHOICES = {"where", "masked_fill", "masked_scatter", "keep"}
-_EXTREMES = {"amax", "amin", "max", "min", "max_at", "min_at", "max_all", "min_all", "max_pool", "adaptive_max_pool", "cummax", "cummin"}
-_JOINS = {"stack", "cat", "index_copy", "index_put", "scatter", "select_scatter", "slice_scatter", "diagonal_scatter"}
-_SATURATING = {"sigmoid", "tanh", "softmax", "log_softmax", "exp", "erf", "erfc", "logsumexp", "softplus", "atan", "log_sigmoid"}
 
 
 class Unreadable(Exception):
@@ -129,26 +121,10 @@ def _reason(node: Any, name: str) -> str:
         return "the part that y depends on was overwritten in place"
     if not hasattr(node, "op"):
         return "the backward of this custom Function returned zeros"
-    if name in ("zero", "fill", "fill_with", "copy"):
-        return "it overwrites the value, so what was there does not matter"
-    if name in _JOINS:
-        return "only other parts of its result matter to y"
-    if name in _PIECEWISE:
-        return "it is constant between its jumps, so its derivative is zero everywhere"
-    if name in _RECTIFIERS:
-        return "its argument is nowhere positive"
-    if name in _CLAMPS:
-        return "its argument lies beyond the bound everywhere, so the result does not depend on it"
-    if name in _CHOICES:
-        return "the branch that depends on x is chosen nowhere"
-    if name in _EXTREMES:
-        return "other values are the extreme ones"
-    if name in ("mul", "matmul", "mm", "bmm", "mv", "dot", "linear", "contract", "div"):
-        return "the other factor is zero"
+    if node.op.kind is not None:
+        return KINDS[node.op.kind]
     if name in ("pow", "square"):
         return "the exponent is zero, or the base is zero" if name == "pow" else "its argument is zero"
-    if name in _SATURATING:
-        return "it is saturated: its argument is so large that the derivative underflows"
     if any(v is not None and v.size and not np.any(v) for v in saved.values()):
         return "its derivative is zero where its argument is zero"
     return "its derivative is zero at these values"

@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from ndgrad._registry import register
 from ndgrad.arrays.precision import is_inexact
 from ndgrad.autograd.modes import thread
 from ndgrad.autograd.variable import Variable, meta_of, np_dtype, requires_grad
@@ -134,15 +135,7 @@ def note_results(op: Any, args: tuple[Any, ...], results: Any) -> None:
             why = "discrete"
         else:
             why = "discrete" if wanted else "constant"
-        set_origin(r, Origin(public_name(op), why, inputs, frames)).plain = plain
-
-
-_PUBLIC = {"cast": "to", "getitem": "indexing", "select": "indexing", "rows": "indexing", "slice": "indexing", "index": "indexing"}
-
-
-def public_name(op: Any) -> str:
-    """An op by the name that users know."""
-    return _PUBLIC.get(op.name) or str(op.name).removesuffix("_all")
+        set_origin(r, Origin(op.known_as, why, inputs, frames)).plain = plain
 
 
 def _has_plain(args: tuple[Any, ...], frames: Frames) -> bool:
@@ -234,3 +227,6 @@ def _departure_of(value: Any) -> Origin | None:
         memory = _memory(value)
         return next((o for left, o in reversed(departures) if isinstance(left, weakref.ref) and left() is memory), None)
     return next((o for left, o in reversed(departures) if left is value), None) if value is not None else None
+
+
+register(note_data=note_data, note_departure=note_departure, note_function=note_function, note_results=note_results, note_write=note_write)

@@ -25,9 +25,10 @@ from typing import Any, NamedTuple
 
 import numpy
 
-from ndgrad.autograd.grad_mode import Mode, Switch
+from ndgrad._registry import register
 from ndgrad.autograd.modes import ThreadState, enter_process, leave_process, process, thread
 from ndgrad.autograd.node import extra_of
+from ndgrad.debug.nonfinite import first_nonfinite
 
 #: Frames whose code lies here are not the user's: the library's own, generated ones, and NumPy's, which calls back into the library.
 _INSIDE = (
@@ -164,12 +165,10 @@ def remember_call(node: Any, payloads: Any = ()) -> None:
     trace = Trace(node, user_frames(STACK_LIMIT if thread.anomaly else 1), parent)
     extra_of(node).forward_trace = trace
     if thread.anomaly:
-        from ndgrad.debug.anomaly import first_nonfinite
-
         trace.nonfinite = first_nonfinite(payloads)
 
 
-# ----- debug mode --------------------------------------------------------------------------------------------------------------
+# ----- modes of the process --------------------------------------------------------------------------------------------------------------
 
 
 def switch(name: str, value: bool) -> bool:
@@ -183,46 +182,4 @@ def switch(name: str, value: bool) -> bool:
     return was
 
 
-class debug(Mode):
-    """A context, or decorator, in which ops and writes remember the user's line that called them.
-
-    Errors of backward then say where: which line saved a value, and which line overwrote it. `explain` knows where values that carry no
-    graph were cut off.
-
-    >>> import ndgrad
-    >>> x = ndgrad.ones(2, requires_grad=True)
-    >>> with ndgrad.autograd.debug():
-    ...     y = (x * 2).exp()
-    ...     z = y.sum()
-    ...     y.add_(1)
-    tensor([8.3891, 8.3891], grad_fn=<AddBackward0>)
-    >>> z.backward()
-    Traceback (most recent call last):
-        ...
-    RuntimeError: one of the variables needed for gradient computation has been modified by an inplace operation: ExpBackward0 saved...
-    """
-
-    _name = "debug"
-
-    def __enter__(self) -> None:
-        self._stack.append(switch(self._name, True))
-
-    def __exit__(self, *exc: object) -> None:
-        switch(self._name, self._stack.pop())
-
-
-class set_debug(Switch):
-    """Switch debug mode on or off, at once; as a context, until the block ends."""
-
-    _name = "debug"
-
-    def __init__(self, mode: bool) -> None:
-        super().__init__(bool(mode))
-
-    def put(self, value: bool) -> bool:
-        return switch(self._name, value)
-
-
-def is_debug_enabled() -> bool:
-    """Whether ops remember the user's lines."""
-    return thread.debug
+register(innermost=innermost, place_of=place_of, remember_call=remember_call, user_frames=user_frames)

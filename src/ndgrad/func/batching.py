@@ -13,6 +13,7 @@ from ndgrad.autograd.modes import Modes, modes, restore, scope
 from ndgrad.autograd.variable import Variable, innermost_array, meta_of, wrap
 from ndgrad.autograd.view import make_view
 from ndgrad.func.levels import Level, below, level_number
+from ndgrad.ops.random import SHAPE_ONLY
 from ndgrad.ops.shape import reshape
 from ndgrad.ops.table import DATA_DEPENDENT, RANDOM, parameter_names
 from ndgrad.ops.vocabulary import plain_ops, tensor_ops
@@ -163,8 +164,6 @@ def _shape(a: Any) -> tuple[int, ...]:
 
 def _random_op(level: BatchLevel, op: Any, args: tuple[Any, ...], batched: tuple[bool, ...], settings: dict[str, Any]) -> Any:
     """Draw for a batch: once for all samples, or for each of them, as vmap's `randomness` says."""
-    from ndgrad.ops.random import SHAPE_ONLY
-
     if level.randomness == "error":
         raise RuntimeError(
             f"vmap: called random operation while in randomness error mode ({op.name}): it does not say whether samples "

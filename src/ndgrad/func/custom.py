@@ -27,6 +27,7 @@ from ndgrad.autograd.node import make_node
 from ndgrad.autograd.variable import Variable, edge, meta_of, np_dtype, wrap
 from ndgrad.func.batching import BatchLevel, batch_tensor
 from ndgrad.func.levels import GradLevel, Level, as_below, below, level_number, lower, top_level
+from ndgrad.func.transforms import _to_front, vmap
 from ndgrad.func.writes import bring_to, was_made_inside
 from ndgrad.ops.vocabulary import tensor_ops
 from ndgrad.pytree import tree_flatten, tree_unflatten
@@ -326,8 +327,6 @@ def _apply_batched(level: BatchLevel, cls: type[Function], args: tuple[Any, ...]
 
 def _rebatch(level: Level, result: Any, out_dims: Any, args: tuple[Any, ...] = (), payloads: tuple[Any, ...] = ()) -> Any:
     """Results of the levels below as batched tensors; an input that was changed in place is that input."""
-    from ndgrad.func.transforms import _to_front
-
     def one(t: Any, dim: Any) -> Any:
         if not isinstance(t, Variable) or dim is None:
             return t
@@ -349,8 +348,6 @@ def _batched_function(cls: type[Function], in_dims: tuple[Any, ...], level: Batc
     facts: dict[str, Any] = {}
 
     def mapped(f: Callable[..., Any], dims: tuple[Any, ...], args: tuple[Any, ...]) -> Any:
-        from ndgrad.func.transforms import vmap
-
         return vmap(f, dims, randomness=level.randomness)(*args)
 
     class Batched(Function):

@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Self
 
 import numpy
 
+from ndgrad._registry import register
 from ndgrad.autograd import forward_ad
 from ndgrad.autograd.dispatch import dispatch, handlers
 from ndgrad.autograd.modes import (
@@ -239,7 +240,7 @@ def _follow(t: Any) -> None:
             base = view.base
         number = level_number(base)
     if number != view.level:
-        from ndgrad.func.writes import follow_base
+        from ndgrad.func.writes import follow_base  # which is made of levels
 
         follow_base(t)
         return
@@ -248,7 +249,7 @@ def _follow(t: Any) -> None:
     if view.version != t._storage.version.number:
         view.refresh(t)
     if isinstance(base._array, Variable) and not isinstance(t._array, Variable):
-        from ndgrad.func.writes import follow_payload
+        from ndgrad.func.writes import follow_payload  # which is made of levels
 
         follow_payload(t)
 
@@ -356,3 +357,6 @@ def payload_of(level: Level, t: Any) -> Any:
     if level_number(t) != level.number:
         return t
     return t._array if isinstance(t._array, Variable) else wrap(t.face, t._array)
+
+
+register(level_number=level_number)

@@ -12,9 +12,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from ndgrad._locks import make_lock
 from ndgrad.api.join import stack
 from ndgrad.autograd.grad_mode import no_grad
-from ndgrad.autograd.locks import make_lock
 from ndgrad.autograd.variable import Variable
 from ndgrad.nn.modules.batchnorm import _BatchNorm
 

@@ -16,23 +16,14 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ndgrad.ops.solve import solve, solve_triangular
-from ndgrad.ops.table import parameter_names
+from ndgrad.ops.table import RulesOfOps, parameter_names
 from ndgrad.ops.vocabulary import tensor_ops
 
 Series = list[Any]
 #: From the series of the arguments, the settings and the value of the result: the series of the result.
 Recurrence = Callable[[Sequence[Series], dict[str, Any], Any], Series | None]
 
-RECURRENCES: dict[str, Recurrence] = {}
-
-
-def recurrence(*names: str) -> Callable[[Recurrence], Recurrence]:
-    def register(function: Recurrence) -> Recurrence:
-        for name in names:
-            RECURRENCES[name] = function
-        return function
-
-    return register
+recurrence: RulesOfOps[Recurrence] = RulesOfOps("Taylor series")
 
 
 # ----- arithmetic with absent terms -------------------------------------------------------------------------------------------
@@ -183,9 +174,9 @@ def _exponential(rate: float, shift: float) -> Recurrence:
     return rule
 
 
-RECURRENCES["exp"] = _exponential(1.0, 0.0)
-RECURRENCES["exp2"] = _exponential(math.log(2), 0.0)
-RECURRENCES["expm1"] = _exponential(1.0, 1.0)
+recurrence("exp")(_exponential(1.0, 0.0))
+recurrence("exp2")(_exponential(math.log(2), 0.0))
+recurrence("expm1")(_exponential(1.0, 1.0))
 
 
 def _pair(x: Series, first: Any, second: Any, sign: float) -> tuple[Series, Series]:
@@ -231,9 +222,9 @@ def _riccati(linear: float, quadratic: float, constant: float) -> Recurrence:
     return rule
 
 
-RECURRENCES["tan"] = _riccati(0.0, 1.0, 1.0)
-RECURRENCES["tanh"] = _riccati(0.0, -1.0, 1.0)
-RECURRENCES["sigmoid"] = _riccati(1.0, -1.0, 0.0)
+recurrence("tan")(_riccati(0.0, 1.0, 1.0))
+recurrence("tanh")(_riccati(0.0, -1.0, 1.0))
+recurrence("sigmoid")(_riccati(1.0, -1.0, 0.0))
 
 
 # ----- bilinear ops with a third argument, recurrences in space, and linear systems --------------------------------------------------

@@ -37,7 +37,7 @@ from ndgrad.autograd.layout import in_layout_of
 from ndgrad.autograd.modes import section, thread
 from ndgrad.autograd.variable import Variable, np_dtype
 from ndgrad.func.custom import push_function
-from ndgrad.func.recurrences import RECURRENCES, Series, convolved, scaled
+from ndgrad.func.recurrences import Series, convolved, recurrence, scaled
 from ndgrad.ops.table import NOT_DIFFERENTIABLE, Op, parameter_names
 from ndgrad.ops.vocabulary import tensor_ops
 from ndgrad.pytree import flatten_up_to, tree_flatten, tree_unflatten
@@ -143,14 +143,6 @@ def _registered(interpreter: Jet) -> Iterator[None]:
             del interpreters[number]
 
 
-#: Ops made of pieces on each of which they are linear: at one point, one of the pieces.
-_PIECEWISE_LINEAR = frozenset(
-    "relu leaky_relu hardtanh hardsigmoid threshold softshrink hardshrink maximum minimum fmax fmin clamp clamp_min clamp_max frac "
-    "remainder fmod floor_divide trunc_divide round floor ceil trunc sign heaviside copysign nextafter nan_to_num amax amin max_all "
-    "min_all median_all nanmedian_all scatter_extreme index_put index_copy nansum".split()
-)
-
-
 class Jet:
     """The interpreter of the dual levels whose tangents are Taylor coefficients."""
 
@@ -212,12 +204,12 @@ class Jet:
 
     def _made(self, op: Op, series: list[Series], settings: dict[str, Any], out: Any) -> list[Series]:
         """The coefficients of the outputs, from the first on."""
-        found = RECURRENCES.get(op.name)
+        found = recurrence.get(op.name)
         if found is not None:
             made = found(series, settings, out)
             if made is not None:
                 return [made[1:]]
-        if op.jvp == "linear" or op.name in _PIECEWISE_LINEAR or _is_affine(op) or (op.name in ("abs", "sgn") and _is_real(series)):
+        if op.jvp == "linear" or op.piecewise_linear or _is_affine(op) or (op.name in ("abs", "sgn") and _is_real(series)):
             return self._term_by_term(op, series, settings, out)
         if op.jvp == "multilinear" and len(series) == 2:
             x, y = series

@@ -6,6 +6,7 @@ import functools
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, Protocol, TypeVar, TypeVarTuple, cast, overload
 
+from ndgrad._registry import register
 from ndgrad.arrays.precision import is_inexact
 from ndgrad.autograd import forward_ad
 from ndgrad.autograd.engine import backward_from
@@ -543,3 +544,6 @@ def _from_front(t: Any, dim: int) -> Any:
     order = [*range(1, n)]
     order.insert(dim % n, 0)
     return tensor_ops.permute(t, dims=tuple(order))
+
+
+register(vmap=vmap)

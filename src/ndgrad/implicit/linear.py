@@ -278,13 +278,13 @@ class _LinearRule(Rule):
         )  # fmt: skip
 
     def pull(self, out: Any, params: Tensors, g: Any, needs: Any) -> Tensors:
-        from ndgrad.implicit.roots import pull_parameters
+        from ndgrad.implicit.roots import pull_parameters  # which solves its linear equations here
 
         w = self.solve(out, params, g, transposed=True)
         return pull_parameters(self.residual, out, params, needs, -w)
 
     def push(self, out: Any, params: Tensors, tangents: Tensors) -> Any:
-        from ndgrad.implicit.roots import push_parameters
+        from ndgrad.implicit.roots import push_parameters  # which solves its linear equations here
 
         return self.solve(out, params, -push_parameters(self.residual, out, params, tangents), transposed=False)
 

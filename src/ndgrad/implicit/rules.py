@@ -10,6 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ndgrad._tensor import Tensor
+from ndgrad.autograd.modes import restore, scope
+from ndgrad.autograd.variable import Variable, wrap
 from ndgrad.func.transforms import vmap
 from ndgrad.ops.implicit import implicit
 from ndgrad.ops.vocabulary import tensor_ops
@@ -27,6 +30,25 @@ class Rule:
     def pull(self, out: Any, params: Tensors, g: Any, needs: Sequence[bool]) -> Tensors:
         """Cotangents of the parameters (None where not needed) for the cotangent `g` of the solution."""
         raise NotImplementedError
+
+    def pull_arrays(self, out: Any, params: Tensors, g: Any, needs: Sequence[bool]) -> Tensors:
+        """The same for an ordinary backward, on raw arrays."""
+        # Recording is on for plain tensors, of which nothing is recorded: a graph in the result shows that the rule used a tensor
+        # which it does not know of, and whose gradient would be lost.
+        outside = scope()
+        try:
+            restore(outside.recording(True))
+            grads = self.pull(wrap(Tensor, out), tuple(wrap(Tensor, p) for p in params), wrap(Tensor, g), needs)
+        finally:
+            restore(outside)
+            del outside
+        for t in grads:
+            if t is not None and (t._node is not None or isinstance(t._array, Variable)):
+                raise RuntimeError(
+                    "a function that was solved uses a tensor now, while derivatives are computed, that it did not use while it was "
+                    "solved, so the gradient of that tensor would be lost. Pass it through args=(...)."
+                )
+        return tuple(None if t is None else t._array for t in grads)
 
     def push(self, out: Any, params: Tensors, tangents: Tensors) -> Any:
         """The tangent of the solution for tangents (None for zero) of the parameters."""

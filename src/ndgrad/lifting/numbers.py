@@ -324,13 +324,13 @@ BUILTINS: dict[str, Any] = {
 
 
 def _numpy() -> ModuleType:
-    import ndgrad.numpy
+    import ndgrad.numpy  # once there are Arrays
 
     return ndgrad.numpy
 
 
 def _special() -> ModuleType:
-    import ndgrad
+    import ndgrad  # the whole namespace, which lies above
 
     return ndgrad.special
 

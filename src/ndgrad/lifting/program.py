@@ -28,8 +28,8 @@ from typing import Any
 
 import numpy as np
 
+from ndgrad._locks import make_lock
 from ndgrad.arrays.precision import is_number
-from ndgrad.autograd.locks import make_lock
 from ndgrad.autograd.variable import Variable
 from ndgrad.lifting import namespaces
 from ndgrad.lifting.namespaces import PURE_PYTHON, UNKNOWN, Namespace, known_object
@@ -171,7 +171,7 @@ class Program:
         if isinstance(v, np.vectorize):
             return self.vectorized(v)
         if isinstance(v, (np.random.Generator, np.random.RandomState)):
-            import ndgrad.numpy.random as random
+            import ndgrad.numpy.random as random  # few lifted programs draw
 
             return random.Generator(v) if isinstance(v, np.random.Generator) else random.RandomState(v)
         if kind.__module__.startswith("numba.") and hasattr(v, "py_func"):

@@ -271,7 +271,7 @@ def orthogonal_(tensor: Tensor, gain: float = 1, generator: Generator | None = N
     >>> ndgrad.allclose(q @ q.T, ndgrad.eye(2), atol=1e-5)
     True
     """
-    from ndgrad.linalg import qr
+    from ndgrad.linalg import qr  # importing ndgrad.nn need not load linear algebra
 
     if tensor.dim() < 2:
         raise ValueError(f"Only tensors with 2 or more dimensions are supported, and this one has shape {tuple(tensor.shape)}.")
@@ -294,7 +294,7 @@ def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Gener
     >>> (ndgrad.nn.init.sparse_(ndgrad.empty(4, 3), sparsity=0.5) == 0).sum(0)
     tensor([2, 2, 2])
     """
-    from ndgrad.api.random import randperm
+    from ndgrad.api.random import randperm  # importing ndgrad.nn need not load it
 
     _needs(tensor, (2,), "2")
     rows, columns = tensor.shape

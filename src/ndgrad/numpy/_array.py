@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ndgrad import devices
+from ndgrad._registry import register
 from ndgrad._tensor import Tensor
 from ndgrad.api import convert, fill, shape
 from ndgrad.api import index as index_api
@@ -132,7 +133,7 @@ class Array(ArrayMethods, Tensor):  # type: ignore[misc]  # NumPy's methods in p
     @property
     def flat(self) -> FlatElements:
         """The elements one by one, in C order, to read and to write."""
-        from ndgrad.numpy.flat import FlatElements
+        from ndgrad.numpy.flat import FlatElements  # which is made of this class
 
         return FlatElements(self)
 
@@ -502,3 +503,6 @@ def _with_face(t: Any, face: type[Any]) -> Any:
     other = shape_ops.alias(t)
     other.__class__ = face
     return other
+
+
+register(to_array=to_array, to_tensor=to_tensor)

@@ -17,12 +17,14 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from ndgrad import devices
+from ndgrad._registry import register
 from ndgrad.api.arguments import keywords_of, renamed, takes_any_keyword
 from ndgrad.api.tensor_checks import vmap_error
 from ndgrad.arrays.precision import is_inexact, is_number, result_dtype
 from ndgrad.autograd.inplace import write
 from ndgrad.autograd.lent import over
 from ndgrad.autograd.modes import birth, process, thread
+from ndgrad.autograd.plain_arrays import NotNumbers, checked
 from ndgrad.autograd.stake import first_at_stake, stake_of
 from ndgrad.autograd.variable import Variable, meta_of, np_dtype, wrap
 from ndgrad.numpy._array import Array, as_no_numbers, to_array
@@ -38,10 +40,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ndgrad._typing import ArrayLike, Axes, Axis, Device, Dtype, Out
-
-
-class NotNumbers(TypeError):
-    """Data that no derivative can belong to. ndgrad.numpy's functions hand such calls to NumPy itself."""
 
 
 # ----- what counts as an array ---------------------------------------------------------------------------------------
@@ -69,50 +67,6 @@ def constant(values: Any) -> Array:
     if process.open or thread.levels:
         meta_of(t).born = birth()
     return t
-
-
-def checked(array: Any) -> NDArray[Any]:
-    """A NumPy array that may stand beside Arrays, as a plain ndarray in native byte order."""
-    dtype = array.dtype
-    if not is_number(dtype):
-        raise _not_numbers(array)
-    if array.__class__ is not np.ndarray:
-        array = _plain(array)
-    return array if dtype.isnative else array.astype(dtype.newbyteorder("="))
-
-
-def _not_numbers(array: NDArray[Any]) -> TypeError:
-    if array.dtype.kind == "O" and any(isinstance(item, Variable) for item in array.flat):
-        return TypeError(
-            f"an object array of shape {array.shape} holds tensors, and NumPy would treat each as a Python object. "
-            "Make one differentiable array of them: ndgrad.numpy.array([...]) or ndgrad.numpy.stack([...])."
-        )
-    return NotNumbers(
-        f"an array of dtype {array.dtype} and shape {array.shape} cannot take part in a differentiable computation. "
-        "Convert it to numbers first (.astype(float), or a field of a structured array)."
-    )
-
-
-def _plain(array: Any) -> NDArray[Any]:
-    """The ndarray under a subclass, where that loses nothing."""
-    if isinstance(array, np.ma.MaskedArray):
-        raise TypeError(
-            f"a masked array of shape {array.shape} met a tensor, and its mask would be lost. Say what the masked places are: "
-            "m.filled(0.0), or ndgrad.numpy.where(m.mask, other, m.data)."
-        )
-    if isinstance(array, np.matrix):
-        raise TypeError(
-            f"a numpy.matrix of shape {array.shape} met a tensor, and its * is a matrix product while ours is elementwise. "
-            "Convert it with numpy.asarray(m), and write @ for the product."
-        )
-    if isinstance(array, np.generic):
-        return np.asarray(array)
-    if type(array).__array_ufunc__ is not np.ndarray.__array_ufunc__ or not isinstance(array, (np.memmap, np.recarray)):
-        raise TypeError(
-            f"a {type(array).__module__}.{type(array).__qualname__} met a tensor, and what it adds to ndarray would be lost. "
-            "Convert it with numpy.asarray(x) if its plain values are meant."
-        )
-    return array.view(np.ndarray)
 
 
 def holds_tensors(items: Iterable[Any]) -> bool:
@@ -366,3 +320,6 @@ def refuse_loss_in_memory(name: str, out: Any, *values: object) -> None:
             f"{tuple(out.shape)}), which has no graph: the derivative would be lost. Make the buffer with ndgrad.numpy (zeros, "
             "asarray), or write x = x + y instead of x += y; for values without derivatives, detach() the tensor."
         )
+
+
+register(as_array=as_array)

@@ -14,6 +14,7 @@ import numpy as np
 from ndgrad.arrays.precision import is_floating, is_inexact, is_number
 from ndgrad.autograd.layout import is_view_of
 from ndgrad.autograd.lent import Lent
+from ndgrad.autograd.plain_arrays import checked
 from ndgrad.autograd.stake import at_stake
 from ndgrad.autograd.variable import Variable, np_dtype
 from ndgrad.numpy._array import reshaped, to_array
@@ -21,7 +22,6 @@ from ndgrad.numpy.coercion import (
     as_array,
     as_arrays,
     broadcast,
-    checked,
     constant,
     holds_tensors,
     inexact,
@@ -31,6 +31,8 @@ from ndgrad.numpy.coercion import (
     plain,
     with_dtype,
 )
+from ndgrad.numpy.elementwise import i0
+from ndgrad.numpy.grids import indices
 from ndgrad.ops import arithmetic, exponential, join, rounding
 from ndgrad.ops import shape as shape_ops
 from ndgrad.storage import sample_of, shared_storage
@@ -199,7 +201,7 @@ def from_dlpack(x: object, /, *, device: Device = None, copy: bool | None = None
     >>> np.from_dlpack(np.array([1.0, 2.0]))
     array([1., 2.])
     """
-    from ndgrad.api.dlpack import from_dlpack as tensor_from_dlpack
+    from ndgrad.api.dlpack import from_dlpack as tensor_from_dlpack  # few exchange memory with another library
 
     return to_array(tensor_from_dlpack(x, device=device, copy=copy))
 
@@ -259,8 +261,6 @@ def fromfunction(function: Callable[..., R], shape: Shape, *, dtype: Dtype = flo
     array([[ 0.,  1.],
            [10., 11.]])
     """
-    from ndgrad.numpy.grids import indices
-
     return function(*indices(shape if isinstance(shape, Sequence) else (shape,), dtype), **kwargs)
 
 
@@ -587,7 +587,6 @@ def kaiser(M: int, beta: ArrayLike) -> Array:
     """
     if not isinstance(beta, Variable):
         return constant(numpy.kaiser(M, beta))
-    from ndgrad.numpy.elementwise import i0
 
     if M <= 1:
         return ones(max(M, 0)) + 0.0 * to_array(beta)

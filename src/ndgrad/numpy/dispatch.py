@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from ndgrad._registry import register
 from ndgrad.autograd.variable import Variable
 
 #: NumPy's modules and ours.
@@ -79,3 +80,6 @@ def refusal(function: Any) -> TypeError:
         f"{module}.{name}() has no implementation for tensors, and NumPy's own would drop the graph. Write it with functions that "
         "dir(ndgrad.numpy) lists, or pass t.detach().numpy() if no gradient is meant to pass."
     )
+
+
+register(array_function=array_function)

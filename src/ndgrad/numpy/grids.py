@@ -159,7 +159,7 @@ class _Joiner:
 
 
 def _range(piece: slice) -> Array:
-    from ndgrad.numpy.creation import arange, linspace
+    from ndgrad.numpy.creation import arange, linspace  # which uses this file's grids
 
     start, stop, step = 0 if piece.start is None else piece.start, piece.stop, 1 if piece.step is None else piece.step
     if isinstance(step, complex):

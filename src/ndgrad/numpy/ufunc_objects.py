@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ndgrad.autograd.plain_arrays import NotNumbers
 from ndgrad.autograd.variable import Variable
 from ndgrad.numpy import ufunc_methods
 from ndgrad.numpy._array import Array
-from ndgrad.numpy.coercion import NotNumbers
 from ndgrad.numpy.ufuncs import READY, call, straight
 
 if TYPE_CHECKING:

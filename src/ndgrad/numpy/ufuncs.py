@@ -13,23 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ndgrad import _registry as registry
+from ndgrad._registry import register
 from ndgrad._tensor import Tensor
 from ndgrad.arrays.precision import FLOATING, is_inexact, is_number
+from ndgrad.autograd.plain_arrays import NotNumbers, checked
 from ndgrad.autograd.variable import Variable, np_dtype
 from ndgrad.numpy._array import Array
-from ndgrad.numpy.coercion import (
-    NotNumbers,
-    as_array,
-    as_arrays,
-    broadcast,
-    checked,
-    constant,
-    deliver,
-    operands,
-    plain,
-    refuse_loss_in_memory,
-    with_dtype,
-)
+from ndgrad.numpy.coercion import as_array, as_arrays, broadcast, constant, deliver, operands, plain, refuse_loss_in_memory, with_dtype
 from ndgrad.ops import arithmetic, bitwise, comparison, exponential, product, rounding, selection, trigonometric
 from ndgrad.ops import cast as cast_ops
 from ndgrad.ops import complex as complex_ops
@@ -212,7 +203,7 @@ def array_ufunc(self: Any, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs:
         return NotImplemented
     if method == "__call__":
         return _operator_or_call(ufunc, inputs, kwargs)
-    from ndgrad.numpy import ufunc_methods
+    from ndgrad.numpy import ufunc_methods  # which is made of this file's calls
 
     out = kwargs.pop("out", None)
     if out is not None:
@@ -311,13 +302,11 @@ def _special(ufunc: np.ufunc) -> Callable[..., Any] | None:
     name = ufunc.__name__
     if scipy_special is None or getattr(scipy_special, name, None) is not ufunc:
         return None
-    from ndgrad import special
+    from ndgrad import special  # once SciPy's special functions meet an Array
 
     found = getattr(special, _SCIPY_NAMES.get(name, name), None) if name not in _OTHER_MEANING else None
     if found is None:
-        from ndgrad.scipy import special as like_scipy  # imported here: it is made of this module's functions
-
-        found = getattr(like_scipy, name) if name in like_scipy.__all__ else None
+        found = registry.scipy_special(name)
     if found is None:
         return None
     IMPLEMENTATIONS[ufunc] = run = lambda *values: found(*(v if isinstance(v, Variable) else constant(np.asarray(v)) for v in values))
@@ -451,3 +440,6 @@ def _from_end(t: Array, axes: tuple[int, ...]) -> Array:
 def _to_end(t: Array, axes: tuple[int, ...]) -> Array:
     order = [a % t.ndim for a in axes]
     return shape_ops.permute(t, dims=(*(d for d in range(t.ndim) if d not in order), *order))
+
+
+register(array_ufunc=array_ufunc)

@@ -49,7 +49,7 @@ def _large_sigmoid(np: Any, x: Any) -> Any:
     return e / (e + one)
 
 
-sigmoid = elementwise("sigmoid", _sigmoid, x=lambda t, out: t * (out - out * out))
+sigmoid = elementwise("sigmoid", _sigmoid, x=lambda t, out: t * (out - out * out), kind="saturating")
 
 
 def _logit(np: Any, x: Any, *, eps: float | None) -> Any:
@@ -75,7 +75,7 @@ def _log_sigmoid(np: Any, x: Any) -> Any:
     return np.minimum(x, 0.0) - np.log1p(np.exp(-np.abs(x)))
 
 
-log_sigmoid = elementwise("log_sigmoid", _log_sigmoid, x=lambda t, x, ops: t * ops.sigmoid(-x))
+log_sigmoid = elementwise("log_sigmoid", _log_sigmoid, x=lambda t, x, ops: t * ops.sigmoid(-x), kind="saturating")
 
 
 @blockwise
@@ -109,6 +109,7 @@ def _softplus_slope_x(t: Any, x: Any, beta: float, threshold: float, ops: Any) -
 softplus = elementwise(
     "softplus", _softplus, settings={"beta": 1.0, "threshold": 20.0},
     x=lambda t, x, beta, threshold, ops: t * ops.softplus_slope(x, beta=beta, threshold=threshold),
+    kind="saturating",
 )  # fmt: skip
 
 softplus_slope = elementwise(
@@ -137,6 +138,7 @@ def _relu(np: Any, x: Any) -> Any:
 relu = elementwise(
     "relu", _relu,
     x=lambda t, out, ops: ops.keep(t, out),
+    kind="rectifier", piecewise_linear=True,
 )  # fmt: skip
 
 
@@ -159,26 +161,31 @@ def _leaky_relu(np: Any, x: Any, *, negative_slope: float) -> Any:
 leaky_relu = elementwise(
     "leaky_relu", _leaky_relu, settings={"negative_slope": 0.01},
     x=lambda t, x, negative_slope, ops: t * ops.slopes(x, low=negative_slope),
+    piecewise_linear=True,
 )  # fmt: skip
 
 hardtanh = elementwise(
     "hardtanh", lambda x, *, min_val, max_val: x.clip(min_val, max_val), settings={"min_val": -1.0, "max_val": 1.0},
     x=lambda t, x, min_val, max_val, ops: ops.keep(t, (x > min_val) & (x < max_val)),
+    kind="clamp", piecewise_linear=True,
 )  # fmt: skip
 
 hardsigmoid = elementwise(
     "hardsigmoid", lambda x: (x / 6.0 + 0.5).clip(0.0, 1.0),
     x=lambda t, x, ops: ops.keep(t * (1 / 6), (x > -3.0) & (x < 3.0)),
+    kind="clamp", piecewise_linear=True,
 )  # fmt: skip
 
 hardswish = elementwise(
     "hardswish", lambda x: x * (x / 6.0 + 0.5).clip(0.0, 1.0),
     x=lambda t, x, ops: ops.where(x >= 3.0, t, ops.keep(t * (x / 3.0 + 0.5), ~(x <= -3.0))),
+    kind="clamp",
 )  # fmt: skip
 
 threshold = elementwise(
     "threshold", lambda np, x, *, threshold, value: np.where(x <= threshold, value, x), settings={"threshold": 0.0, "value": 0.0},
     x=lambda t, x, threshold, ops: ops.keep(t, ~(x <= threshold)),
+    kind="rectifier", piecewise_linear=True,
 )  # fmt: skip
 
 
@@ -190,11 +197,13 @@ def _softshrink(x: Any, *, lambd: float) -> Any:
 softshrink = elementwise(
     "softshrink", _softshrink, settings={"lambd": 0.5},
     x=lambda t, x, lambd, ops: ops.keep(t, ops.abs(x) > lambd),
+    kind="rectifier", piecewise_linear=True,
 )  # fmt: skip
 
 hardshrink = elementwise(
     "hardshrink", lambda np, x, *, lambd: np.where(np.abs(x) <= lambd, 0.0, x), settings={"lambd": 0.5},
     x=lambda t, x, lambd, ops: ops.keep(t, ops.abs(x) > lambd),
+    kind="rectifier", piecewise_linear=True,
 )  # fmt: skip
 
 # ----- elu and its kin -------------------------------------------------------------------------------------------------

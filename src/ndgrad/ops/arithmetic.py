@@ -22,15 +22,17 @@ _NUMBERS = (int, float, complex)
 
 add = elementwise("add", operator.add, args="x y", x=lambda t: t, y=lambda t: t)
 
-sub = elementwise("sub", operator.sub, args="x y", x=lambda t: t, y=lambda t: -t)
+sub = elementwise("sub", operator.sub, args="x y", x=lambda t: t, y=lambda t: -t,
+    refuses_bool="Subtraction, the `-` operator, with a bool tensor is not supported. Use the `^` or `logical_xor()` operator instead.")
 
-mul = elementwise("mul", operator.mul, args="x y", x=lambda t, y: t * y, y=lambda t, x: t * x)
+mul = elementwise("mul", operator.mul, args="x y", x=lambda t, y: t * y, y=lambda t, x: t * x, kind="product")
 
 # t / y could be shared, but with it the second rule would be infinite, or NaN at x = 0, wherever the first overflows.
 div = elementwise(
     "div", operator.truediv, args="x y",
     x=lambda t, y: t / y,
     y=lambda t, x, y: -t * (x / y / y),
+    kind="product",
 )  # fmt: skip
 
 
@@ -39,7 +41,8 @@ def may_vanish(x: Any, ops: Any) -> bool:
     return not ops.raw or ops.np is not numpy or numpy.count_nonzero(x) != x.size
 
 
-neg = elementwise("neg", operator.neg, x=lambda t: -t)
+neg = elementwise("neg", operator.neg, x=lambda t: -t,
+    refuses_bool="Negation, the `-` operator, on a bool tensor is not supported. Use the `~` or `logical_not()` operator instead.")
 
 
 def _reciprocal(np: Any, x: Any) -> Any:
@@ -59,6 +62,7 @@ floor_divide = elementwise(
     "floor_divide", operator.floordiv, args="x y",
     x=lambda t, ops: ops.zeros_like(t),
     y=lambda t, ops: ops.zeros_like(t),
+    kind="step", piecewise_linear=True,
 )  # fmt: skip
 
 
@@ -73,11 +77,14 @@ trunc_divide = elementwise(
     x=lambda t, ops: ops.zeros_like(t),
     y=lambda t, ops: ops.zeros_like(t),
     backward_name="DivBackward3",
+    kind="step", piecewise_linear=True, aten_name="div",
 )  # fmt: skip
 
-remainder = elementwise("remainder", operator.mod, args="x y", x=lambda t: t, y=lambda t, x, y: t * -(x // y))
+remainder = elementwise("remainder", operator.mod, args="x y", x=lambda t: t, y=lambda t, x, y: t * -(x // y),
+    piecewise_linear=True)
 
-fmod = elementwise("fmod", "fmod", args="x y", x=lambda t: t, y=lambda t, x, y, ops: t * -ops.trunc(x / y))
+fmod = elementwise("fmod", "fmod", args="x y", x=lambda t: t, y=lambda t, x, y, ops: t * -ops.trunc(x / y),
+    piecewise_linear=True)
 
 
 # ----- powers ----------------------------------------------------------------------------------------------------------

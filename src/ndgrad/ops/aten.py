@@ -11,7 +11,7 @@ from typing import Any
 from ndgrad.autograd.op_observers import in_place_form
 from ndgrad.ops.vocabulary import find
 
-_SAME = {"mm": "matmul", "bmm": "matmul", "mv": "matmul", "dot": "matmul", "_to_copy": "cast", "copy_": "copy_", "view": "reshape"}
+_SAME = {"mm": "matmul", "bmm": "matmul", "mv": "matmul", "dot": "matmul", "_to_copy": "cast", "view": "reshape"}
 
 
 class Packet:

@@ -334,4 +334,5 @@ attention = op(
     batch=_attention_batch,
     optional="mask",
     backward_name="ScaledDotProductFlashAttentionForCpuBackward0",
+    saved_names={"q": "query", "k": "key", "v": "value", "mask": "attn_mask"},
 )  # fmt: skip

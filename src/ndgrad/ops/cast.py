@@ -18,6 +18,7 @@ cast = op(
     may_be_discrete=True,
     backward_name="ToCopyBackward0",
     halves=True,
+    known_as="to", aten_name="_to_copy",
 )  # fmt: skip
 
 # A copy of its own, in the memory order of the original, if it has one: an expanded dimension lies nowhere.
@@ -46,6 +47,7 @@ clone_ordered = op(
     batch=lambda x, order, ops: ops.clone_ordered(x, order=(0, *(d + 1 for d in order))),
     backward_name="CloneBackward0",
     halves=True,
+    aten_name="clone",
 )  # fmt: skip
 
 to_device = op(
@@ -58,4 +60,5 @@ to_device = op(
     backward_name="ToCopyBackward0",
     needs_values=True,
     halves=True,
+    aten_name="_to_copy",
 )  # fmt: skip

@@ -75,6 +75,7 @@ sgn = elementwise(
     "sgn", "sign",
     vjp={"x": lambda g, x, x_dtype, ops: _sgn_rule(g, x, x_dtype, ops)},
     jvp={"x": _sgn_rule},
+    kind="step",
 )  # fmt: skip
 
 

@@ -216,6 +216,7 @@ convolution = op(
     jvp=_convolution_jvp,
     batch=_convolution_batch,
     optional="b",
+    saved_names={"x": "input", "w": "weight"},
 )  # fmt: skip
 
 # I(y, w), where y has the shape of an output.

@@ -122,6 +122,7 @@ qr = op(
     batch="leading",
     outputs=2,
     backward_name="LinalgQrBackward0",
+    saved_names={"out0": "Q", "out1": "R"},
 )  # fmt: skip
 
 
@@ -270,6 +271,7 @@ svd = op(
     batch="leading",
     outputs=3,
     backward_name="LinalgSvdBackward0",
+    saved_names={"out0": "U", "out1": "S", "out2": "Vh"},
 )  # fmt: skip
 
 
@@ -354,6 +356,7 @@ eigh = op(
     batch="leading",
     outputs=2,
     backward_name="LinalgEighBackward0",
+    saved_names={"out0": "eigenvalues", "out1": "eigenvectors"},
 )  # fmt: skip
 
 
@@ -444,4 +447,5 @@ eig = op(
     batch="leading",
     outputs=2,
     backward_name="LinalgEigBackward0",
+    saved_names={"out0": "eigenvalues", "out1": "eigenvectors"},
 )  # fmt: skip

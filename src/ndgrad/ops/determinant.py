@@ -40,6 +40,7 @@ det = op(
     jvp={"x": lambda t, x, ops: ops.sum(ops.cofactor(x) * t, dim=(len(x.shape) - 2, len(x.shape) - 1), keepdim=False)},
     batch="leading",
     backward_name="LinalgDetBackward0",
+    saved_names={"x": "A"},
 )  # fmt: skip
 
 
@@ -184,4 +185,5 @@ slogdet = op(
     batch="leading",
     outputs=2,
     backward_name="LinalgSlogdetBackward0",
+    saved_names={"x": "A", "out0": "sign"},
 )  # fmt: skip

@@ -98,6 +98,7 @@ cdist = op(
         "y": lambda t, x, y, out, ops: _weights(transpose(_push(t, y, x, ops), ops), out, ops),
     },
     batch=_cdist_batch,
+    saved_names={"x": "x1", "y": "x2"},
 )  # fmt: skip
 
 

@@ -21,4 +21,5 @@ native_dropout = op(
     batch="elementwise",
     elementwise=True,
     inplace=True,
+    saved_names={"mask": "result1"},
 )  # fmt: skip

@@ -32,11 +32,13 @@ def _special(np: Any, name: str) -> Any:
 erf = elementwise(
     "erf", lambda np, x: _special(np, "erf")(x),
     x=lambda t, x, ops: t * (ops.exp(-x * x) * _SLOPE),
+    kind="saturating",
 )  # fmt: skip
 
 erfc = elementwise(
     "erfc", lambda np, x: _special(np, "erfc")(x),
     x=lambda t, x, ops: t * (ops.exp(-x * x) * -_SLOPE),
+    kind="saturating",
 )  # fmt: skip
 
 # The derivative of an inverse is one over the derivative, at the point it leads to.

@@ -13,7 +13,7 @@ LN2, LN10 = math.log(2), math.log(10)
 
 # ----- exponentials ----------------------------------------------------------------------------------------------------
 
-exp = elementwise("exp", "exp", x=lambda t, out: t * out)
+exp = elementwise("exp", "exp", x=lambda t, out: t * out, kind="saturating")
 
 
 def _exp2(np: Any, x: Any) -> Any:

@@ -56,6 +56,7 @@ pick_along = op(
     jvp={"x": lambda t, index, dim, ops: ops.pick_along(t, index, dim=dim)},
     batch="dims",
     backward_name="GatherBackward0",
+    aten_name="gather",
 )  # fmt: skip
 
 # Zeros, `size` along `dim`, to which x is added at `index`: the transpose of pick_along.
@@ -67,6 +68,7 @@ place_along = op(
     jvp={"x": lambda t, index, dim, size, ops: ops.place_along(t, index, dim=dim, size=size)},
     batch="dims",
     backward_name="ScatterAddBackward0",
+    aten_name="scatter_add",
 )  # fmt: skip
 
 
@@ -127,6 +129,7 @@ amax = op(
     jvp={"x": _share_t},
     batch="dims",
     may_be_discrete=True,
+    kind="extreme", piecewise_linear=True,
 )  # fmt: skip
 
 amin = op(
@@ -137,6 +140,7 @@ amin = op(
     jvp={"x": _share_t},
     batch="dims",
     may_be_discrete=True,
+    kind="extreme", piecewise_linear=True,
 )  # fmt: skip
 
 max_all = op(
@@ -147,6 +151,7 @@ max_all = op(
     batch=lambda x, ops: ops.amax(x, dim=behind_batch(x)),
     backward_name="MaxBackward1",
     may_be_discrete=True,
+    kind="extreme", piecewise_linear=True,
 )  # fmt: skip
 
 min_all = op(
@@ -157,6 +162,7 @@ min_all = op(
     batch=lambda x, ops: ops.amin(x, dim=behind_batch(x)),
     backward_name="MinBackward1",
     may_be_discrete=True,
+    kind="extreme", piecewise_linear=True,
 )  # fmt: skip
 
 
@@ -223,6 +229,7 @@ max_at = op(
     batch="dims",
     may_be_discrete=True,
     backward_name="MaxBackward0",
+    saved_names={"index": "indices"}, kind="extreme",
 )  # fmt: skip
 
 min_at = op(
@@ -234,6 +241,7 @@ min_at = op(
     batch="dims",
     may_be_discrete=True,
     backward_name="MinBackward0",
+    saved_names={"index": "indices"}, kind="extreme",
 )  # fmt: skip
 
 
@@ -258,6 +266,7 @@ max = op(
     batch="dims",
     outputs=2,
     discrete_outputs=(1,),
+    saved_names={"out1": "indices"}, kind="extreme",
 )  # fmt: skip
 
 
@@ -270,4 +279,5 @@ min = op(
     batch="dims",
     outputs=2,
     discrete_outputs=(1,),
+    saved_names={"out1": "indices"}, kind="extreme",
 )  # fmt: skip

@@ -27,6 +27,7 @@ copy = op(
     batch=_copy_batch,
     elementwise=True,
     backward_name="CopyBackwards",
+    kind="overwrite",
 )  # fmt: skip
 
 # The derivative of what does not depend on its input.
@@ -59,6 +60,7 @@ fill = op(
     batch="leading",
     write_kernel=_fill_kernel,
     backward_name="FillBackward2",
+    kind="overwrite",
 )  # fmt: skip
 
 zero = op(
@@ -69,6 +71,7 @@ zero = op(
     batch="leading",
     write_kernel=lambda np, target: target.fill(0),
     backward_name="ZeroBackward0",
+    kind="overwrite",
 )  # fmt: skip
 
 # x becomes the value of a 0-d tensor everywhere.
@@ -82,4 +85,5 @@ fill_with = op(
     jvp="linear",
     batch=lambda x, value, ops: ops.copy(x, ops.reshape(value, shape=(value.shape[0], *(1,) * (len(x.shape) - 1)))),
     backward_name="FillBackward3",
+    kind="overwrite", aten_name="fill",
 )  # fmt: skip

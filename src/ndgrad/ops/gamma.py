@@ -89,7 +89,7 @@ def _polygamma(np: Any, x: Any, *, order: int) -> Any:
     if order == 0:
         return _digamma(np, x)
     if order == 1 and x.__class__ is numpy.ndarray and x.size >= _MANY and is_floating(x.dtype):
-        from ndgrad.arrays.special import trigamma
+        from ndgrad.arrays.special import trigamma  # importing ndgrad need not load it
 
         return trigamma(x)
     factorial = float(math.factorial(order)) if order <= 170 else math.inf
@@ -100,6 +100,7 @@ def _polygamma(np: Any, x: Any, *, order: int) -> Any:
 polygamma = elementwise(
     "polygamma", _polygamma, settings={"order": 0},
     x=lambda t, x, order, ops: t * ops.polygamma(x, order=order + 1),
+    saved_names={"order": "n"},
 )  # fmt: skip
 
 # ----- the multivariate gamma function ---------------------------------------------------------------------------------
@@ -130,6 +131,7 @@ zeta = elementwise(
     x=lambda t: no_derivative("zeta", "input"),
     q=lambda t, x, q, ops: t * (ops.zeta(x + 1.0, q) * -x),
     backward_name="SpecialZetaBackward0",
+    saved_names={"q": "other"},
 )  # fmt: skip
 
 

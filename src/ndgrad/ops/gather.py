@@ -119,6 +119,7 @@ scatter = op(
     batch="dims",
     write_kernel=_scatter_kernel,
     consumes=True,
+    kind="join",
 )  # fmt: skip
 
 
@@ -258,6 +259,7 @@ scatter_extreme = op(
     constant="index",
     write_kernel=_scatter_extreme_kernel,
     backward_name="ScatterReduceBackward0",
+    piecewise_linear=True,
 )  # fmt: skip
 
 
@@ -327,6 +329,7 @@ put = op(
     batch=_put_batch,
     write_kernel=_put_kernel,
     consumes=True,
+    saved_names={"y": "source"},
 )  # fmt: skip
 
 

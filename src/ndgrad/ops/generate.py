@@ -18,14 +18,16 @@ from typing import Any
 
 import numpy
 
+from ndgrad._registry import register
 from ndgrad.arrays.precision import HALF, INEXACT, has_half, in_single
 from ndgrad.autograd.modes import process
 from ndgrad.autograd.node import GENERAL, RULE, UNARY, edge_node, next_sequence_number, sizes
+from ndgrad.autograd.op_failures import after_failure
 from ndgrad.autograd.saved import kept_in_level, without_base
 from ndgrad.autograd.stake import as_number, with_numbers
 from ndgrad.autograd.variable import Meta, edge, new
 from ndgrad.autograd.versions import Storage, kept_storage, storage_of
-from ndgrad.ops.errors import after_failure
+from ndgrad.autograd.view import DEFAULT, MULTI_OUTPUT, ViewInfo, geometry_of, make_view
 from ndgrad.ops.table import VARIABLE, Op
 
 #: Class of an argument -> the face of the result: Tensor -> Tensor, Parameter -> Tensor, Array -> Array.
@@ -173,8 +175,8 @@ def make_eager(
     of other kinds is NotImplemented. `unrecorded`: as `plain`, and nothing is recorded. `slow`, `into`: what takes the place of
     `dispatch` and of `write_out` (see ndgrad.api.public).
     """
-    from ndgrad.autograd.dispatch import dispatch, dispatch_operator, record_any
-    from ndgrad.autograd.inplace import write_out
+    from ndgrad.autograd.dispatch import dispatch, dispatch_operator, record_any  # which calls what is generated here
+    from ndgrad.autograd.inplace import write_out  # which calls what is generated here
 
     if slow is None:
         slow = _refuse if level else dispatch_operator if operator else record_any if plain else dispatch
@@ -202,9 +204,8 @@ def _has_lane(op: Op, level: bool) -> bool:
 
 def _scope(op: Op, level: bool) -> dict[str, Any]:
     """The names that the lines of a lane use."""
-    from ndgrad._tensor import Tensor
+    from ndgrad._registry import Tensor  # the class lies above the core
     from ndgrad.autograd.record import fact, payload_dtype, shares_memory
-    from ndgrad.autograd.view import DEFAULT, MULTI_OUTPUT, ViewInfo, geometry_of, make_view
 
     node_class = None if not op.differentiable else op.level_node_class if level else op.node_class
     forward = op.forward_for(numpy) if level or op.variadic else op.bare_forward_for(numpy)
@@ -518,3 +519,6 @@ def returns_parts(op: Op) -> bool:
 def has_number_form(op: Op) -> bool:
     """Whether the op, with a Python number as second argument, is as good as an op of one argument."""
     return op.elementwise and len(op.args) == 2 and not op.variadic and op.jvp == "elementwise" and op.outputs == 1 and len(op.rules) == 2
+
+
+register(make_eager=make_eager, widening=widening)

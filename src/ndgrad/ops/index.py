@@ -9,11 +9,10 @@ from typing import Any
 
 import numpy
 
+from ndgrad import _registry as registry
 from ndgrad.arrays.library import library_of
 from ndgrad.arrays.meta import zeros_beside
 from ndgrad.arrays.scatter import add_arrays, keys_of_arrays, overwritten, settled, wrapped, zeros_and_add
-from ndgrad.autograd.saved import lift
-from ndgrad.autograd.variable import Variable, innermost_array
 from ndgrad.ops.table import DATA_DEPENDENT, NOT_DIFFERENTIABLE, op
 
 # ----- basic indexing: a view ------------------------------------------------------------------------------------------
@@ -34,6 +33,7 @@ getitem = op(
     view=True,
     partial_view=True,
     backward_name="SliceBackward0",
+    known_as="indexing", aten_name="slice",
 )  # fmt: skip
 
 # One element, as NumPy hands it out: a number of its own that later writes to the array do not reach. `index` has an int per dimension.
@@ -89,7 +89,7 @@ def _index_batch(x: Any, indices: Any, batched: tuple[bool, ...], ops: Any, size
 
 def counting(like: Any, size: int, ndim: int) -> Any:
     """The numbers 0 ... size-1 along the first of `ndim` dimensions, as a constant beside the tensor `like`."""
-    return lift(library_of(innermost_array(like)).arange(size).reshape((size, *(1,) * (ndim - 1))))
+    return registry.lift(library_of(registry.innermost_array(like)).arange(size).reshape((size, *(1,) * (ndim - 1))))
 
 
 def _align_indices(indices: Any, batched: tuple[bool, ...], ops: Any) -> list[Any]:
@@ -117,6 +117,7 @@ index = op(
     batch=_index_batch,
     variadic=True,
     adjoint_write=lambda g, indices: ("index_put", (g, *indices), {"accumulate": True}),
+    known_as="indexing",
 )  # fmt: skip
 
 
@@ -129,6 +130,7 @@ rows = op(
     batch=lambda x, index, batched, ops, size: _index_batch(x, (index,), batched, ops, size),
     adjoint_write=lambda g, index: ("index_put", (g, index), {"accumulate": True}),
     backward_name="IndexBackward0",
+    saved_names={"index": "indices"}, known_as="indexing", aten_name="index",
 )  # fmt: skip
 
 
@@ -193,7 +195,7 @@ def _index_put_batch(x: Any, y: Any, indices: Any, accumulate: bool, ops: Any, s
         x = ops.expand(x, shape=(size, *x.shape))
     aligned = _align_indices(indices, batched[2:], ops)
     rank = max(len(i.shape) - b for i, b in zip(indices, batched[2:], strict=True))
-    if isinstance(y, Variable) and batched[1]:
+    if batched[1]:
         missing = rank + len(x.shape) - len(indices) - len(y.shape)
         y = ops.reshape(y, shape=(size, *(1,) * missing, *y.shape[1:])) if missing > 0 else y
     return ops.index_put(x, y, counting(x, size, rank + 1), *aligned, accumulate=accumulate)
@@ -249,6 +251,7 @@ index_put = op(
     variadic=True,
     write_kernel=_index_put_kernel,
     consumes=True,
+    kind="join", piecewise_linear=True,
 )  # fmt: skip
 
 
@@ -272,6 +275,7 @@ masked_fill = op(
     batch="elementwise",
     elementwise=True,
     write_kernel=_masked_fill_kernel,
+    kind="choice",
 )  # fmt: skip
 
 # The places of the true elements, one row each.

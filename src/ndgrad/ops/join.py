@@ -28,6 +28,7 @@ cat = op(
     jvp="linear",
     batch="dims",
     variadic=True,
+    kind="join",
 )  # fmt: skip
 
 
@@ -48,6 +49,7 @@ stack = op(
     jvp="linear",
     batch="dims",
     variadic=True,
+    kind="join",
 )  # fmt: skip
 
 

@@ -98,4 +98,5 @@ linear = op(
     jvp=_jvp,
     batch=_batch,
     optional="b",
+    saved_names={"x": "input", "w": "weight"}, kind="product",
 )  # fmt: skip

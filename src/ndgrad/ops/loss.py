@@ -103,6 +103,7 @@ binary_cross_entropy = elementwise(
     x=lambda t, x, y, ops: t * (x - y) / ops.clamp_min(x - x * x, 1e-12),
     y=lambda t, x, ops: t * (ops.log1p(-x) - ops.log(x)),
     inplace=False,
+    saved_names={"y": "target"},
 )  # fmt: skip
 
 
@@ -120,6 +121,7 @@ binary_cross_entropy_with_logits = elementwise(
     x=lambda t, x, y, ops: t * (ops.sigmoid(x) - y),
     y=lambda t, x: -(t * x),
     inplace=False,
+    saved_names={"y": "target"},
 )  # fmt: skip
 
 
@@ -139,6 +141,7 @@ smooth_l1 = elementwise(
     y=lambda t, x, y, beta, ops: t * _slope(y - x, beta, ops),
     inplace=False,
     backward_name="SmoothL1LossBackward0",
+    saved_names={"y": "target"},
 )  # fmt: skip
 
 

@@ -8,9 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from ndgrad import _registry as registry
+from ndgrad._registry import register
 from ndgrad.arrays.precision import HALF
 from ndgrad.autograd.node import UNARY, MultiNode, Node
 from ndgrad.autograd.saved import FREED, Packed, RuleNode, unpack_raw
+from ndgrad.autograd.saved_access import show_saved
 from ndgrad.ops.generate import (
     _REAL,
     FACES,
@@ -29,8 +32,6 @@ from ndgrad.ops.table import VARIABLE, Op, parameter_names
 
 def make_node_class(op: Op) -> type[Node]:
     """The node class of an op: slots for what its rules name, and `apply` on raw arrays."""
-    from ndgrad.autograd.saved_access import show_saved  # not before the first graph
-
     plan = save_plan(op)
     base: tuple[type[Any], ...] = (RuleNode, MultiNode) if op.outputs != 1 else (RuleNode,)
     members: dict[str, Any] = {
@@ -89,12 +90,11 @@ class Apply:
         self.scope: dict[str, Any] = {}
 
     def make(self) -> Callable[..., Any]:
-        from ndgrad._tensor import Tensor
-
         edges = [", ".join(f"e_{a}" for a in self.differentiable) + ", = n.next"] if len(self.differentiable) > 1 else []
         body = [*self.precision(), *edges, *self.saved(), *self.unpack]
         body += self.joint_rule() if self.op.joint_rule is not None else self.rules()
-        scope = {"Tensor": Tensor, "FACES": FACES, "FREED": FREED, "Packed": Packed, "unpack_raw": unpack_raw, "HALF": HALF, **self.scope}
+        scope = {"Tensor": registry.Tensor}
+        scope |= {"FACES": FACES, "FREED": FREED, "Packed": Packed, "unpack_raw": unpack_raw, "HALF": HALF, **self.scope}
         scope |= {"F64": _REAL[0], "F32": _REAL[1], "general": RuleNode.apply}
         return compile_source("apply", "def apply(n, g, ops, keep=True):\n" + "".join(f"    {line}\n" for line in body), scope)
 
@@ -206,3 +206,6 @@ def _read_saved_output(name: str) -> list[str]:
         f"if s is not None and s.version is not n.{name}_v or {name}.__class__ is Packed:",
         f"    {name} = unpack_raw(n, {name!r})",
     ]
+
+
+register(make_node_class=make_node_class)

@@ -98,6 +98,7 @@ vector_norm = op(
     jvp={"x": _vector_norm_t},
     batch="dims",
     backward_name="LinalgVectorNormBackward0",
+    aten_name="linalg_vector_norm",
 )  # fmt: skip
 
 

@@ -298,6 +298,7 @@ native_layer_norm = op(
     batch=_norm_batch,
     optional="w b",
     halves=True,
+    saved_names={"x": "input", "w": "weight"},
 )  # fmt: skip
 
 
@@ -374,6 +375,7 @@ native_batch_norm = op(
     optional="w b",
     outputs=3,
     halves=True,
+    saved_names={"x": "input", "w": "weight"},
 )  # fmt: skip
 
 

@@ -57,6 +57,7 @@ sort = op(
     batch="dims",
     outputs=2,
     discrete_outputs=(1,),
+    saved_names={"out1": "indices"},
 )  # fmt: skip
 
 argsort = op(
@@ -122,6 +123,7 @@ topk = op(
     batch="dims",
     outputs=2,
     discrete_outputs=(1,),
+    saved_names={"out1": "indices"},
 )  # fmt: skip
 
 
@@ -142,6 +144,7 @@ kthvalue = op(
     batch="dims",
     outputs=2,
     discrete_outputs=(1,),
+    saved_names={"out1": "indices"},
 )  # fmt: skip
 
 

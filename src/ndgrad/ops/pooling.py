@@ -112,6 +112,7 @@ max_pool = op(
     outputs=2,
     discrete_outputs=(1,),
     backward_name="MaxPool2DWithIndicesBackward0",
+    kind="extreme",
 )  # fmt: skip
 
 
@@ -136,6 +137,7 @@ adaptive_max_pool = op(
     outputs=2,
     discrete_outputs=(1,),
     backward_name="AdaptiveMaxPool2DBackward0",
+    kind="extreme",
 )  # fmt: skip
 
 

@@ -128,6 +128,7 @@ matmul = op(
     vjp={"x": _matmul_x, "y": _matmul_y},
     jvp="multilinear",
     batch=_matmul_batch,
+    kind="product",
 )  # fmt: skip
 
 
@@ -250,6 +251,7 @@ contract = op(
     vjp={"x": _contract_rule(0), "y": _contract_rule(1)},
     jvp="multilinear",
     batch=_contract_batch,
+    kind="product",
 )  # fmt: skip
 
 
@@ -260,10 +262,10 @@ def _scaled(x: Any, factor: Any) -> Any:
     return x if factor == 1 else x * factor
 
 
-def _added_product(name: str, subscripts: str, *, by_matmul: bool) -> Op:
+def _added_product(name: str, subscripts: str, factors: str, *, by_matmul: bool) -> Op:
     """beta * input + alpha * product, in one op: the sum needs no array of its own, and only the two factors are saved.
 
-    With beta = 0 the input is not looked at, NaN included.
+    With beta = 0 the input is not looked at, NaN included. `factors` are torch's names of the two.
     """
     a_dims, b_dims, out_dims = split_subscripts(subscripts)
 
@@ -315,14 +317,15 @@ def _added_product(name: str, subscripts: str, *, by_matmul: bool) -> Op:
             "b": lambda t, a, alpha, ops: _scaled(multiply(a, t, ops), alpha),
         },
         batch=batch,
+        saved_names=dict(zip("ab", factors.split(), strict=True)),
     )  # fmt: skip
 
 
-addmm = _added_product("addmm", "ij,jk->ik", by_matmul=True)
-addmv = _added_product("addmv", "ij,j->i", by_matmul=True)
-addr = _added_product("addr", "i,j->ij", by_matmul=False)
-baddbmm = _added_product("baddbmm", "bij,bjk->bik", by_matmul=True)
-addbmm = _added_product("addbmm", "bij,bjk->ik", by_matmul=False)
+addmm = _added_product("addmm", "ij,jk->ik", "mat1 mat2", by_matmul=True)
+addmv = _added_product("addmv", "ij,j->i", "mat vec", by_matmul=True)
+addr = _added_product("addr", "i,j->ij", "vec1 vec2", by_matmul=False)
+baddbmm = _added_product("baddbmm", "bij,bjk->bik", "batch1 batch2", by_matmul=True)
+addbmm = _added_product("addbmm", "bij,bjk->ik", "batch1 batch2", by_matmul=False)
 
 
 # ----- cross product --------------------------------------------------------------------------------------------------

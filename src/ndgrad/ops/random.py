@@ -266,7 +266,7 @@ def _gamma_sample_derivative(np: Any, x: Any, sample: Any) -> Any:
     large shapes, where those are many, the quantile is expanded in the normal quantile w (Cornish and Fisher):
     z = a + sqrt(a) w + (w^2-1)/3 + (w^3-7w)/(36 sqrt(a)) + O(1/a), differentiated at fixed w.
     """
-    from ndgrad.arrays.special import digamma
+    from ndgrad.arrays.special import digamma  # importing ndgrad need not load it
 
     a, z = numpy.broadcast_arrays(numpy.asarray(to_host(x), numpy.float64), numpy.asarray(to_host(sample), numpy.float64))
     out = numpy.empty(a.shape)

@@ -147,6 +147,7 @@ nansum = op(
     jvp={"x": lambda t, x, dim, keepdim, dtype, ops: ops.sum(ops.where(x == x, t, 0.0), dim=dim, keepdim=keepdim, dtype=dtype)},
     batch="dims",
     may_be_discrete=True,
+    piecewise_linear=True,
 )  # fmt: skip
 
 

@@ -21,26 +21,31 @@ def _round(np: Any, x: Any, *, decimals: int) -> Any:
     return np.round(x, decimals, np.empty_like(x) if x.dtype.kind in INEXACT and x.ndim > 1 else None)  # which else is in C order
 
 
-round = elementwise("round", _round, settings={"decimals": 0}, x=lambda t, ops: ops.zeros_like(t))
+round = elementwise("round", _round, settings={"decimals": 0}, x=lambda t, ops: ops.zeros_like(t),
+    kind="step", piecewise_linear=True)
 
 # Integers stay as they are, which NumPy 2.0 does not know yet.
-floor = elementwise("floor", lambda np, x: np.array(x) if x.dtype.kind in "iub" else np.floor(x), x=lambda t, ops: ops.zeros_like(t))
+floor = elementwise("floor", lambda np, x: np.array(x) if x.dtype.kind in "iub" else np.floor(x), x=lambda t, ops: ops.zeros_like(t),
+    kind="step", piecewise_linear=True)
 
-ceil = elementwise("ceil", lambda np, x: np.array(x) if x.dtype.kind in "iub" else np.ceil(x), x=lambda t, ops: ops.zeros_like(t))
+ceil = elementwise("ceil", lambda np, x: np.array(x) if x.dtype.kind in "iub" else np.ceil(x), x=lambda t, ops: ops.zeros_like(t),
+    kind="step", piecewise_linear=True)
 
-trunc = elementwise("trunc", lambda np, x: np.array(x) if x.dtype.kind in "iub" else np.trunc(x), x=lambda t, ops: ops.zeros_like(t))
+trunc = elementwise("trunc", lambda np, x: np.array(x) if x.dtype.kind in "iub" else np.trunc(x), x=lambda t, ops: ops.zeros_like(t),
+    kind="step", piecewise_linear=True)
 
-frac = elementwise("frac", lambda np, x: x - np.trunc(x), x=lambda t: t)
+frac = elementwise("frac", lambda np, x: x - np.trunc(x), x=lambda t: t, piecewise_linear=True)
 
 # ----- signs and steps -------------------------------------------------------------------------------------------------
 
-sign = elementwise("sign", "sign", x=lambda t, ops: ops.zeros_like(t))
+sign = elementwise("sign", "sign", x=lambda t, ops: ops.zeros_like(t), kind="step", piecewise_linear=True)
 
 # The slope is the product of the two signs; at x = 0, where the function jumps or has a kink, 0.
 copysign = elementwise(
     "copysign", "copysign", args="x y",
     x=lambda t, x, out, ops: t * (ops.sgn(x) * ops.sgn(out)),
     y=lambda t, ops: ops.zeros_like(t),
+    piecewise_linear=True,
 )  # fmt: skip
 
 
@@ -53,6 +58,7 @@ heaviside = elementwise(
     "heaviside", _heaviside, args="x values",
     x=lambda t, ops: ops.zeros_like(t),
     values=lambda t, x, ops: ops.keep(t, x == 0),
+    kind="step", piecewise_linear=True,
 )  # fmt: skip
 
 # ----- neighbours and repairs ------------------------------------------------------------------------------------------
@@ -61,6 +67,7 @@ nextafter = elementwise(
     "nextafter", "nextafter", args="x y",
     x=lambda t, x, y, ops: ops.keep(t, x != y),
     y=lambda t, ops: ops.zeros_like(t),
+    piecewise_linear=True,
 )  # fmt: skip
 
 
@@ -77,4 +84,5 @@ nan_to_num = elementwise(
     "nan_to_num", _nan_to_num, settings={"nan": 0.0, "posinf": None, "neginf": None},
     x=lambda t, x, ops: ops.keep(t, ops.isfinite(x)),
     halves=True,
+    piecewise_linear=True,
 )  # fmt: skip

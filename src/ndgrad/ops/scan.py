@@ -273,6 +273,7 @@ cummax = op(
     batch="dims",
     outputs=2,
     discrete_outputs=(1,),
+    saved_names={"out1": "indices"}, kind="extreme",
 )  # fmt: skip
 
 cummin = op(
@@ -284,4 +285,5 @@ cummin = op(
     batch="dims",
     outputs=2,
     discrete_outputs=(1,),
+    saved_names={"out1": "indices"}, kind="extreme",
 )  # fmt: skip

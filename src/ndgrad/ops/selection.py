@@ -50,6 +50,7 @@ keep = op(
     vjp={"x": lambda g, mask, ops: ops.keep(g, mask)},
     jvp={"x": lambda t, mask, ops: ops.keep(t, mask)},
     batch="elementwise",
+    kind="choice",
 )  # fmt: skip
 
 # ----- where -------------------------------------------------------------------------------------------------------------
@@ -83,6 +84,7 @@ where = op(
     },
     batch="elementwise",
     elementwise=True,
+    kind="choice",
 )  # fmt: skip
 
 # ----- minimum and maximum -----------------------------------------------------------------------------------------------
@@ -102,6 +104,7 @@ maximum = elementwise(
     shared=_split_ties,
     x=lambda x, y, shared, ops: ops.keep(shared, ops.logical_not(x < y)),
     y=lambda x, y, shared, ops: ops.keep(shared, ops.logical_not(y < x)),
+    kind="clamp", piecewise_linear=True,
 )  # fmt: skip
 
 minimum = elementwise(
@@ -109,6 +112,7 @@ minimum = elementwise(
     shared=_split_ties,
     x=lambda x, y, shared, ops: ops.keep(shared, ops.logical_not(y < x)),
     y=lambda x, y, shared, ops: ops.keep(shared, ops.logical_not(x < y)),
+    kind="clamp", piecewise_linear=True,
 )  # fmt: skip
 
 # With fmax and fmin a NaN loses, and the first of two equals wins.
@@ -116,12 +120,14 @@ fmax = elementwise(
     "fmax", "fmax", args="x y",
     x=lambda t, x, y, ops: ops.keep(t, (x >= y) | (y != y)),
     y=lambda t, x, y, ops: ops.keep(t, ~((x >= y) | (y != y))),
+    kind="clamp", piecewise_linear=True,
 )  # fmt: skip
 
 fmin = elementwise(
     "fmin", "fmin", args="x y",
     x=lambda t, x, y, ops: ops.keep(t, (x <= y) | (y != y)),
     y=lambda t, x, y, ops: ops.keep(t, ~((x <= y) | (y != y))),
+    kind="clamp", piecewise_linear=True,
 )  # fmt: skip
 
 # ----- clamp -------------------------------------------------------------------------------------------------------------
@@ -142,16 +148,19 @@ clamp = elementwise(
     min=lambda t, x, min, max, ops: ops.keep(t, (min < max) & (x < min)),
     max=lambda t, x, min, max, ops: ops.keep(t, (x > max) | (max < min)),
     backward_name="ClampBackward1",
+    kind="clamp", piecewise_linear=True,
 )  # fmt: skip
 
 clamp_min = elementwise(
     "clamp_min", "maximum", args="x min",
     x=lambda t, x, min, ops: ops.keep(t, x >= min),
     min=lambda t, x, min, ops: ops.keep(t, x < min),
+    kind="clamp", piecewise_linear=True,
 )  # fmt: skip
 
 clamp_max = elementwise(
     "clamp_max", "minimum", args="x max",
     x=lambda t, x, max, ops: ops.keep(t, x <= max),
     max=lambda t, x, max, ops: ops.keep(t, x > max),
+    kind="clamp", piecewise_linear=True,
 )  # fmt: skip

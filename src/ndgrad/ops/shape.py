@@ -133,6 +133,7 @@ def _squeeze(name: str, number: int) -> Op:
         view=True,
         whole_view=True,
         backward_name=f"SqueezeBackward{number}",
+        aten_name="squeeze",
     )  # fmt: skip
 
 

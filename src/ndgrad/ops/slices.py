@@ -120,6 +120,7 @@ index_add = op(
     batch=lambda x, index, y, dim, batched, ops, size: _put_slices_batch(x, index, y, dim, True, batched, ops, size),
     write_kernel=_index_add_kernel,
     consumes=True,
+    saved_names={"y": "source"},
 )  # fmt: skip
 
 
@@ -153,6 +154,7 @@ index_copy = op(
     batch=lambda x, index, y, dim, batched, ops, size: _put_slices_batch(x, index, y, dim, False, batched, ops, size),
     write_kernel=_index_copy_kernel,
     consumes=True,
+    saved_names={"y": "source"}, kind="join", piecewise_linear=True,
 )  # fmt: skip
 
 
@@ -233,6 +235,7 @@ slice_scatter = op(
         "y": lambda t, x_shape, index, ops: ops.embed(t, shape=x_shape, index=index),
     },
     batch=lambda x, y, index, ops: ops.slice_scatter(x, y, index=(slice(None), *index)),
+    kind="join",
 )  # fmt: skip
 
 
@@ -290,6 +293,7 @@ embedding = op(
     vjp={"x": _embedding_vjp},
     jvp={"x": lambda t, index, ops: ops.embedding(t, index)},
     batch=_embedding_batch,
+    saved_names={"index": "indices"},
 )  # fmt: skip
 
 

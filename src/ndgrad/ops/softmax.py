@@ -111,6 +111,7 @@ softmax = op(
     vjp={"x": lambda g, out, dim, ops: _softmax_t(g, out, dim, ops)},
     jvp={"x": _softmax_t},
     batch="dims",
+    kind="saturating",
 )  # fmt: skip
 
 
@@ -135,6 +136,7 @@ log_softmax = op(
     vjp={"x": lambda g, out, dim, ops: ops.exp(out) * -ops.sum(g, dim=(dim,), keepdim=True) + g},
     jvp={"x": lambda t, out, dim, ops: t - ops.line_dot(ops.exp(out), t, dim=dim)},
     batch="dims",
+    kind="saturating",
 )  # fmt: skip
 
 
@@ -156,6 +158,7 @@ logsumexp = op(
     vjp={"x": lambda g, x, out, dim, keepdim, ops: _weigh(keep(g, tuple(x.shape), dim, keepdim, ops), x, out, dim, keepdim, ops)},
     jvp={"x": lambda t, x, out, dim, keepdim, ops: ops.sum(t * _weights(x, out, dim, keepdim, ops), dim=dim, keepdim=keepdim)},
     batch="dims",
+    kind="saturating",
 )  # fmt: skip
 
 

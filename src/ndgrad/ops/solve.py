@@ -35,6 +35,7 @@ inv = op(
     jvp={"x": lambda t, out, ops: -ops.matmul(ops.matmul(out, t), out)},
     batch="leading",
     backward_name="LinalgInvExBackward0",
+    saved_names={"out": "inverse"},
 )  # fmt: skip
 
 
@@ -82,6 +83,7 @@ solve = op(
     },
     batch=lambda a, b, batched, ops: _batch_of_solves(a, b, batched, ops, ops.solve),
     backward_name="LinalgSolveExBackward0",
+    saved_names={"a": "A"},
 )  # fmt: skip
 
 
@@ -129,6 +131,7 @@ solve_triangular = op(
         a, b, batched, ops, lambda p, q: ops.solve_triangular(p, q, upper=upper, unitriangular=unitriangular)
     ),
     backward_name="LinalgSolveTriangularBackward0",
+    saved_names={"a": "self"},
 )  # fmt: skip
 
 
@@ -290,6 +293,7 @@ lu_factor = op(
     outputs=2,
     discrete_outputs=(1,),
     backward_name="LinalgLuFactorExBackward0",
+    saved_names={"out0": "LU", "out1": "pivots"},
 )  # fmt: skip
 
 
@@ -327,6 +331,7 @@ cholesky = op(
     jvp={"x": _cholesky_jvp},
     batch="leading",
     backward_name="LinalgCholeskyExBackward0",
+    saved_names={"out": "L"},
 )  # fmt: skip
 
 

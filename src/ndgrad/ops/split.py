@@ -28,6 +28,7 @@ select = op(
     batch="dims",
     view=True,
     partial_view=True,
+    known_as="indexing",
 )  # fmt: skip
 
 
@@ -61,6 +62,7 @@ slice_ = op(
     batch="dims",
     view=True,
     partial_view=True,
+    saved_names={"stop": "end"}, known_as="indexing",
 )  # fmt: skip
 
 slice_backward = op(

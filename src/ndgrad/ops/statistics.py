@@ -225,6 +225,7 @@ median = op(
     outputs=2,
     discrete_outputs=(1,),
     backward_name="MedianBackward1",
+    saved_names={"out1": "indices"},
 )  # fmt: skip
 
 median_all = op(
@@ -235,6 +236,7 @@ median_all = op(
     batch=lambda x, ops: ops.median(_lines(x, ops), dim=1)[0],
     backward_name="MedianBackward0",
     may_be_discrete=True,
+    piecewise_linear=True,
 )  # fmt: skip
 
 nanmedian = op(
@@ -247,6 +249,7 @@ nanmedian = op(
     outputs=2,
     discrete_outputs=(1,),
     backward_name="NanmedianBackward1",
+    saved_names={"out1": "indices"},
 )  # fmt: skip
 
 nanmedian_all = op(
@@ -257,6 +260,7 @@ nanmedian_all = op(
     batch=lambda x, ops: ops.nanmedian(_lines(x, ops), dim=1)[0],
     backward_name="NanmedianBackward0",
     may_be_discrete=True,
+    piecewise_linear=True,
 )  # fmt: skip
 
 
@@ -288,6 +292,7 @@ mode = op(
     batch="dims",
     outputs=2,
     discrete_outputs=(1,),
+    saved_names={"out1": "indices"},
 )  # fmt: skip
 
 

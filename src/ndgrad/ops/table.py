@@ -51,6 +51,9 @@ precision] in ndgrad.arrays.precision). `halves=True` says that a forward functi
 **Without data.** On the meta device the forward runs on arrays that have a shape and a dtype, and again on zeros if it has looked at
 values, so nothing need be said about shapes. `needs_values` marks an op that the device must refuse, as `DATA_DEPENDENT` does.
 
+**What else is known of an op** (`Facts`) stands in its block too: torch's names for what it saves, its kind, its name in a profile.
+Rules that only one room needs (Taylor series, index sets, counts of operations) are kept there, in a `RulesOfOps`.
+
 `NOT_DIFFERENTIABLE` and `DATA_DEPENDENT` are values in the table, never absences.
 """
 
@@ -58,7 +61,9 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar, Generic, TypedDict, TypeVar, Unpack
+
+from ndgrad import _registry as registry
 
 
 class _Word:
@@ -94,6 +99,69 @@ def parameter_names(function: Callable[..., Any]) -> tuple[str, ...]:
     return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
 
 
+class Facts(TypedDict, total=False):
+    """What is known of an op beside its rules."""
+
+    #: torch's names for what it saves, where they are not self, other and result: {"a": "mat1"} is shown as `_saved_mat1`.
+    saved_names: Mapping[str, str]
+    #: One of KINDS: why its derivative is zero where it is, which `explain` says.
+    kind: str
+    #: It is made of pieces on each of which it is linear, so that a Taylor series goes through one of them.
+    piecewise_linear: bool
+    #: The name that users know, where it is not the op's (without `_all`).
+    known_as: str
+    #: The name in a profile, where it is not the op's (without `_all`).
+    aten_name: str
+    #: What to say of a bool argument that NumPy refuses.
+    refuses_bool: str
+
+
+#: The kinds of ops, and why the derivative of each is zero where it is.
+KINDS = {
+    "choice": "the branch that depends on x is chosen nowhere",
+    "clamp": "its argument lies beyond the bound everywhere, so the result does not depend on it",
+    "extreme": "other values are the extreme ones",
+    "join": "only other parts of its result matter to y",
+    "overwrite": "it overwrites the value, so what was there does not matter",
+    "product": "the other factor is zero",
+    "rectifier": "its argument is nowhere positive",
+    "saturating": "it is saturated: its argument is so large that the derivative underflows",
+    "step": "it is constant between its jumps, so its derivative is zero everywhere",
+}
+
+_Rule = TypeVar("_Rule", bound=Callable[..., Any])
+
+
+class RulesOfOps(Generic[_Rule]):
+    """Rules of one subject, by op, where that subject alone needs them. A decorator adds one for the ops that it names:
+
+        @recurrence("sinh", "cosh")
+        def _sinh_cosh(...): ...
+
+    Families of ops are loaded when first used, so ops are named here, and a test holds that each name is an op's.
+    """
+
+    every: ClassVar[list[RulesOfOps[Any]]] = []
+
+    def __init__(self, subject: str) -> None:
+        self.subject = subject
+        self.by_name: dict[str, _Rule] = {}
+        RulesOfOps.every.append(self)
+
+    def __call__(self, *names: str) -> Callable[[_Rule], _Rule]:
+        def add(function: _Rule) -> _Rule:
+            twice = [name for name in names if name in self.by_name]
+            if twice:
+                raise ValueError(f"{self.subject}: {', '.join(twice)} has a rule already. Change that one.")
+            self.by_name.update(dict.fromkeys(names, function))
+            return function
+
+        return add
+
+    def get(self, name: str) -> _Rule | None:
+        return self.by_name.get(name)
+
+
 class Op:
     """A primitive: forward and rules. Calling it runs it on tensors and records it."""
 
@@ -125,6 +193,7 @@ class Op:
         needs_values: bool = False,
         shared: Callable[..., Any] | None = None,
         halves: bool | None = None,
+        **facts: Unpack[Facts],
     ) -> None:
         if name in table:
             raise ValueError(f"op {name!r} is already in the table; choose another name")
@@ -159,6 +228,16 @@ class Op:
         self.rounds_numbers = self.halves and ufunc and len(self.args) > 1
         self.differentiable = vjp is not NOT_DIFFERENTIABLE
         self.backward_name = backward_name or _camel(name) + "Backward0"
+        if facts.keys() - Facts.__annotations__.keys():
+            raise TypeError(f"op {name!r}: a block has no {', '.join(facts.keys() - Facts.__annotations__.keys())}; see ndgrad.ops.table")
+        self.saved_names = facts.get("saved_names", {})
+        self.kind = facts.get("kind")
+        if self.kind is not None and self.kind not in KINDS:
+            raise ValueError(f"op {name!r} is of no kind {self.kind!r}; the kinds are {', '.join(KINDS)}")
+        self.piecewise_linear = facts.get("piecewise_linear", False)
+        self.known_as = facts.get("known_as", name.removesuffix("_all"))
+        self.aten_name = facts.get("aten_name", name.removesuffix("_all"))
+        self.refuses_bool = facts.get("refuses_bool")
         _give_defaults(forward, self.settings)
         self._forwards: dict[Any, Callable[..., Any]] = {}
         self._bare_forwards: dict[Any, Callable[..., Any]] = {}
@@ -184,16 +263,12 @@ class Op:
 
     @functools.cached_property
     def eager(self) -> Callable[..., Any]:
-        from ndgrad.ops.generate import make_eager
-
-        return make_eager(self)
+        return registry.make_eager(self)
 
     @functools.cached_property
     def plain(self) -> Callable[..., Any]:
         """`eager` without asking whether a mode is in force: for callers who know that none is."""
-        from ndgrad.ops.generate import make_eager
-
-        return make_eager(self, plain=True)
+        return registry.make_eager(self, plain=True)
 
     @functools.cached_property
     def unrecorded(self) -> Callable[..., Any]:
@@ -206,9 +281,7 @@ class Op:
     def in_level(self) -> Callable[..., Any]:
         """`plain`, recorded in the graph of the transform level that the keyword `level` numbers; NotImplemented for what it does not
         know."""
-        from ndgrad.ops.generate import make_eager
-
-        return make_eager(self, plain=True, level=True)
+        return registry.make_eager(self, plain=True, level=True)
 
     @functools.cached_property
     def level_node_class(self) -> type[Any]:
@@ -217,9 +290,7 @@ class Op:
 
     @functools.cached_property
     def node_class(self) -> type[Any]:
-        from ndgrad.ops.node_classes import make_node_class
-
-        return make_node_class(self)
+        return registry.make_node_class(self)
 
     def forward_for(self, library: Any) -> Callable[..., Any]:
         """The forward function bound to an array library."""
@@ -227,9 +298,7 @@ class Op:
         if bound is None:
             bound = self.bare_forward_for(library)
             if not self.halves:
-                from ndgrad.ops.generate import widening
-
-                bound = widening(self, bound)
+                bound = registry.widening(self, bound)
             self._forwards[library] = bound
         return bound
 
@@ -306,7 +375,7 @@ class Op:
 
     def torch_name(self, name: str) -> str:
         """The name under which torch shows a saved value (`_saved_self`)."""
-        return _TORCH_NAMES.get(name, name)
+        return self.saved_names.get(name) or _TORCH_NAMES.get(name, name)
 
 
 def _by_itself(rule: Callable[..., Any], names: tuple[str, ...], shared: Callable[..., Any]) -> tuple[Callable[..., Any], tuple[str, ...]]:
@@ -379,12 +448,13 @@ def elementwise(
     inplace: bool = True,
     shared: Callable[..., Any] | None = None,
     halves: bool | None = None,
-    **partials: Callable[..., Any],
+    **partials: Any,
 ) -> Op:
-    """An elementwise op from its partial derivatives times `t`, one keyword per argument (see the manual above).
+    """An elementwise op from its partial derivatives times `t`, one keyword per argument (see the manual above), and its `Facts`.
 
     Where the function is not holomorphic on complex numbers (abs, real, angle), give `vjp` and `jvp` instead.
     """
+    facts: Any = {fact: partials.pop(fact) for fact in Facts.__annotations__ if fact in partials}
     if partials:
         rules: Any = partials
         jvp_rule: Any = "elementwise"
@@ -403,4 +473,5 @@ def elementwise(
         backward_name=backward_name,
         shared=shared,
         halves=halves,
+        **facts,
     )

@@ -49,6 +49,7 @@ diagonal = op(
     batch="dims",
     view=True,
     partial_view=True,
+    saved_names={"dim0": "dim1", "dim1": "dim2"},
 )  # fmt: skip
 
 
@@ -85,4 +86,5 @@ diag_embed = op(
     vjp={"x": lambda g, offset, dim0, dim1, ops: ops.diagonal(g, offset=offset, dim0=dim0, dim1=dim1)},
     jvp="linear",
     batch="dims",
+    saved_names={"dim0": "dim1", "dim1": "dim2"},
 )  # fmt: skip

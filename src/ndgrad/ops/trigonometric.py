@@ -27,7 +27,7 @@ asin = elementwise("asin", "arcsin", x=lambda t, x, x_dtype, ops: t * ops.rsqrt(
 
 acos = elementwise("acos", "arccos", x=lambda t, x, x_dtype, ops: t * -ops.rsqrt(_one_less_square(x, x_dtype)))
 
-atan = elementwise("atan", "arctan", x=lambda t, x: t / (x * x + 1.0))
+atan = elementwise("atan", "arctan", x=lambda t, x: t / (x * x + 1.0), kind="saturating")
 
 
 def _radius_squared(x: Any, y: Any, ops: Any) -> Any:
@@ -55,7 +55,7 @@ sinh = elementwise("sinh", "sinh", x=lambda t, x, ops: t * ops.cosh(x))
 
 cosh = elementwise("cosh", "cosh", x=lambda t, x, ops: t * ops.sinh(x))
 
-tanh = elementwise("tanh", "tanh", x=lambda t, out: t - t * out * out)
+tanh = elementwise("tanh", "tanh", x=lambda t, out: t - t * out * out, kind="saturating")
 
 
 def _asinh_x(t: Any, x: Any, x_dtype: Any, ops: Any) -> Any:

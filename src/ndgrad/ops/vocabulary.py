@@ -15,6 +15,7 @@ import importlib
 import pkgutil
 from typing import Any
 
+from ndgrad import _registry as registry
 from ndgrad import ops
 from ndgrad.ops.table import Op, table
 
@@ -89,10 +90,8 @@ class OwningTensorOps(TensorOps):
     owns = True
 
     def _writing(self, name: str) -> Any:
-        from ndgrad.autograd.inplace import write  # which imports ops
-
         op = find(name)
-        return lambda target, *others, **settings: write(op, target, others, {**op.settings, **settings})
+        return lambda target, *others, **settings: registry.write(op, target, others, {**op.settings, **settings})
 
 
 class PlainOps:

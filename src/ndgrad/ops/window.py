@@ -17,11 +17,11 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from ndgrad.arrays.addresses import flat_bytes, owner_of, pointer
 from ndgrad.arrays.meta import zeros_beside
 from ndgrad.arrays.scatter import add_at
 from ndgrad.ops.split import along
 from ndgrad.ops.table import op
-from ndgrad.storage import flat_bytes, owner_of, pointer
 
 
 def strided_view(np: Any, x: Any, sizes: tuple[int, ...], strides: tuple[int, ...], *, offset: int = 0, writable: bool = True) -> Any:
@@ -60,6 +60,7 @@ unfold = op(
     jvp="linear",
     batch="dims",
     view=True,
+    saved_names={"dim": "dimension", "width": "size"},
 )  # fmt: skip
 
 

@@ -159,7 +159,7 @@ class LBFGS(Optimizer):
 
 
 def _as_real(t: Tensor) -> Tensor:
-    from ndgrad import view_as_real
+    from ndgrad import view_as_real  # only complex parameters need it
 
     return view_as_real(t).reshape(-1) if t.is_complex() else t.reshape(-1) if t.dim() != 1 else t
 

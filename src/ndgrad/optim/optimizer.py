@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar, cast, overl
 
 from ndgrad.api.creation import zeros_like
 from ndgrad.api.data import tensor
+from ndgrad.arrays.memory import retain_for_training
 from ndgrad.autograd.grad_mode import enable_grad, no_grad
 from ndgrad.autograd.hooks import RemovableHandle
 from ndgrad.autograd.variable import Variable, innermost_array
@@ -125,6 +126,7 @@ class Optimizer:
     def __init__(self, params: Params, defaults: dict[str, Any]) -> None:
         if isinstance(params, Variable):
             raise TypeError("params is one tensor, and must be an iterable of tensors or dicts. Put it into a list.")
+        retain_for_training()
         self.defaults = defaults
         self.state: defaultdict[Any, State] = defaultdict(dict)
         self.param_groups: list[Group] = []

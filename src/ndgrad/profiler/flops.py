@@ -4,47 +4,37 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+
+from ndgrad.ops.table import RulesOfOps
 
 Shapes = list[tuple[int, ...]]
+
+flops: RulesOfOps[Callable[[Shapes, tuple[int, ...]], int]] = RulesOfOps("floating-point operations")
 
 
 def flops_of(name: str, shapes: Shapes, out: tuple[int, ...]) -> int:
     """The estimate for an op, 0 where there is none."""
-    rule = _RULES.get(name)
+    rule = flops.get(name)
     return 0 if rule is None else int(rule(shapes, out))
 
 
+@flops("add", "mul")
 def _elements(shapes: Shapes, out: tuple[int, ...]) -> int:
     return math.prod(out)
 
 
+@flops("matmul")
 def _product(shapes: Shapes, out: tuple[int, ...]) -> int:
     """Every element of the result is a sum over the last dimension of the first factor."""
     return 2 * math.prod(out) * shapes[0][-1] if shapes[0] else 0
 
 
-def _linear(shapes: Shapes, out: tuple[int, ...]) -> int:
-    return 2 * math.prod(out) * shapes[1][-1]
-
-
+@flops("linear", "addmm", "addbmm", "baddbmm", "addmv")
 def _added_product(shapes: Shapes, out: tuple[int, ...]) -> int:
     return 2 * math.prod(out) * shapes[1][-1]
 
 
+@flops("convolution")
 def _convolution(shapes: Shapes, out: tuple[int, ...]) -> int:
     """Every element of the result is a sum over the weights of its channel."""
     return 2 * math.prod(out) * math.prod(shapes[1][1:])
-
-
-_RULES: dict[str, Callable[[Shapes, tuple[int, ...]], Any]] = {
-    "add": _elements,
-    "mul": _elements,
-    "matmul": _product,
-    "linear": _linear,
-    "addmm": _added_product,
-    "addbmm": _added_product,
-    "baddbmm": _added_product,
-    "addmv": _added_product,
-    "convolution": _convolution,
-}

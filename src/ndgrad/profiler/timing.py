@@ -24,28 +24,15 @@ from ndgrad.autograd.node import FIRST, next_sequence_number
 from ndgrad.autograd.variable import Variable
 from ndgrad.debug.saved_memory import holdings, unique_bytes
 from ndgrad.debug.source_lines import STACK_LIMIT, Frames, places, user_frames
+from ndgrad.ops.table import table
 from ndgrad.profiler.allocations import Allocation, Ledger, note_received, note_results
 from ndgrad.profiler.events import EventList, FunctionEvent, FunctionEventAvg
 from ndgrad.profiler.flops import flops_of
 
 __all__ = ["EventList", "FunctionEvent", "FunctionEventAvg", "kineto_available", "profile", "record_function"]
 
-#: Where the name of an op in the table is not torch's.
-_TORCH_NAMES = {
-    "cast": "_to_copy",
-    "clone_ordered": "clone",
-    "fill_with": "fill",
-    "getitem": "slice",
-    "to_device": "_to_copy",
-    "trunc_divide": "div",
-    "rows": "index",
-    "pick_along": "gather",
-    "place_along": "scatter_add",
-    "squeeze_dim": "squeeze",
-    "squeeze_dims": "squeeze",
-    "vector_norm": "linalg_vector_norm",
-    **{f"{name}_all": name for name in ("sum", "mean", "prod", "max", "min", "median", "nanmedian")},
-}
+def _aten_name(name: str) -> str:
+    return table[name].aten_name if name in table else name
 
 
 @functools.cache
@@ -56,8 +43,8 @@ def event_name(kind: str, name: str) -> str:
     if kind in (FUNCTION, NODE, RANGE) or "::" in name:
         return name
     if kind == WRITE:
-        return f"aten::{_TORCH_NAMES.get(name[:-1], name[:-1])}_"
-    return f"aten::{_TORCH_NAMES.get(name, name)}"
+        return f"aten::{_aten_name(name[:-1])}_"
+    return f"aten::{_aten_name(name)}"
 
 
 class Span:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy
 
 import ndgrad.numpy as np
+from ndgrad._registry import register
 from ndgrad.array_api import special as standard
 from ndgrad.array_api.special import *  # noqa: F403
 from ndgrad.autograd.variable import np_dtype
@@ -346,3 +347,11 @@ _HERE = (
 STEPS = frozenset(("gammasgn", "round"))
 
 __all__ = sorted({*standard.__all__, *_UNARY, *_BINARY, *_MORE, *_COMPOSED, *_SEVERAL, *_HERE})
+
+
+def scipy_special(name: str) -> Any:
+    """The function of that name here; None if there is none."""
+    return globals()[name] if name in __all__ else None
+
+
+register(scipy_special=scipy_special)

@@ -75,7 +75,7 @@ def assert_allclose(
     >>> import ndgrad
     >>> ndgrad.testing.assert_allclose([1.0, 2.0], ndgrad.tensor([1.0, 2.0]))
     """
-    import ndgrad
+    import ndgrad  # the whole namespace, which lies above
 
     warnings.warn("assert_allclose() is the older form of assert_close(). Use that.", FutureWarning, stacklevel=2)
     given = [v if isinstance(v, Variable) else ndgrad.as_tensor(v) for v in (actual, expected)]

@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 
 from ndgrad.arrays.precision import is_inexact
+from ndgrad.autograd.plain_arrays import checked
 from ndgrad.autograd.variable import Variable, np_dtype
 from ndgrad.lifting.numbers import is_constant
 from ndgrad.numpy._array import Array
-from ndgrad.numpy.coercion import as_array, checked, constant
+from ndgrad.numpy.coercion import as_array, constant
 from ndgrad.pytree import tree_flatten, tree_map
 from ndgrad.storage import memory_of
 

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from ndgrad.func.sparsity.sets import CONSTANT, DISCRETE, Ids, IndexSets
-from ndgrad.ops.table import NOT_DIFFERENTIABLE, RANDOM, Op
+from ndgrad.ops.table import NOT_DIFFERENTIABLE, RANDOM, Op, RulesOfOps
 
 Array = np.ndarray[Any, Any]
 
@@ -96,24 +96,12 @@ class Call:
 
 Rule = Callable[[Call], Any]
 
-#: Rules by the names of ops.
-RULES: dict[str, Rule] = {}
-
-
-def rule(*names: str) -> Callable[[Rule], Rule]:
-    """Register a rule for the named ops."""
-
-    def register(function: Rule) -> Rule:
-        for name in names:
-            RULES[name] = function
-        return function
-
-    return register
+rule: RulesOfOps[Rule] = RulesOfOps("index sets")
 
 
 def rule_for(op: Op) -> Rule:
     """The rule of an op, by its name or by its kind."""
-    found = RULES.get(op.name)
+    found = rule.get(op.name)
     if found is not None:
         return found
     if op.jvp is NOT_DIFFERENTIABLE:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy
 
 import ndgrad.numpy as np
+from ndgrad._registry import register
 from ndgrad.arrays.sparse_pattern import Pattern
 from ndgrad.autograd.variable import Variable, np_dtype
 from ndgrad.implicit.convergence import scipy_module
@@ -354,3 +355,6 @@ def matmul_beside_tensors(left: Any, right: Any) -> Any:
     tensor = left if isinstance(left, Variable) else right
     made = product(as_sparse(left), right) if is_scipys(left) else product_from_left(left, as_sparse(right))
     return made if tensor.keeps_saved else made.tensor()
+
+
+register(matmul_beside_tensors=matmul_beside_tensors)

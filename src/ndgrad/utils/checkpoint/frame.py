@@ -28,11 +28,11 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Any, Self
 
+from ndgrad._locks import make_lock
 from ndgrad.autograd.forward_ad import forget_closed, tangent_of, with_tangent
 from ndgrad.autograd.function import FunctionNode
 from ndgrad.autograd.grad_mode import enable_grad
 from ndgrad.autograd.lent import SMALL, Lent, may_change, sample
-from ndgrad.autograd.locks import make_lock
 from ndgrad.autograd.modes import SavedHooks, reopened, restore, scope, section, stacks_around, thread
 from ndgrad.autograd.node import make_node
 from ndgrad.autograd.op_observers import observing

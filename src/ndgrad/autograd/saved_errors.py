@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from ndgrad import _registry as registry
 from ndgrad.autograd.node import Node, edge_node
 from ndgrad.autograd.versions import Version
-from ndgrad.debug.source_lines import innermost, place_of
 
 _LINES_HINT = "Run the forward inside ndgrad.autograd.debug() to see both lines."
 
@@ -36,11 +36,16 @@ def overwritten_error(node: Any, name: str, shape: tuple[int, ...], saved: Versi
         f"{described(node, name)} (shape {tuple(shape)}{origin(node, name)}) at version {before}, and it was overwritten{by}{more}{last}: "
         f"it is at version {now.number} now."
     )
-    where, there = place_of(node), innermost(write.place)
+    where, there = _line_of(node), None if write.place is None else registry.innermost(write.place)
     if where is None and there is None:
         return RuntimeError(f"{what} {remedy(write.writer)} {_LINES_HINT}")
     unknown = "(before the mode that remembers lines was on)"
     return RuntimeError(f"{what}\n  saved at        {where or unknown}\n  overwritten at  {there or unknown}\n{remedy(write.writer)}")
+
+
+def _line_of(node: Any) -> Any:
+    """The user's line that made a node. One was remembered only while ndgrad.debug, which reads it, was loaded."""
+    return None if getattr(node.extra, "forward_trace", None) is None else registry.place_of(node)
 
 
 def described(node: Any, name: str) -> str:
@@ -80,14 +85,12 @@ def remedy(writer: str | None) -> str:
 
 
 def _is_method(name: str) -> bool:
-    from ndgrad._tensor import Tensor
-
-    return hasattr(Tensor, name)
+    return hasattr(registry.Tensor, name)
 
 
 def changed_error(node: Any, name: str, shape: tuple[int, ...]) -> RuntimeError:
     """A value that guard mode finds changed although no write to it was recorded."""
-    place = place_of(node)
+    place = _line_of(node)
     return RuntimeError(
         f"a value saved for backward was changed behind the library's back: the memory of {described(node, name)} (shape {tuple(shape)}"
         f"{origin(node, name)}), which {node.name()} saved, has another checksum than when it was saved, and no write to it went through "

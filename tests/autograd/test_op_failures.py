@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from ndgrad._tensor import Tensor
+from ndgrad.autograd.op_failures import explain
 from ndgrad.autograd.variable import wrap
 from ndgrad.ops import arithmetic, bitwise, selection, trigonometric
-from ndgrad.ops.errors import explain
 
 
 def explained(op, *arrays):
