@@ -269,3 +269,36 @@ def test_the_hook_brings_the_book_up_to_date(make_repository: Make, capsys: pyte
     assert cli.main(["hook", str(repository.root)]) == 0
     assert "Motor" in repository.page("pkg/core.py_docs.md")
     assert "whole and up to date" in capsys.readouterr().out
+
+
+def test_a_file_called_keywords_and_the_group_of_kw(make_repository: Make) -> None:
+    repository = make_repository({"keywords": "plain text\n", "a.py": "def kwargs_of(): ...\n"})
+    repository.build()
+    assert "Keywords of `keywords`" in repository.page("keywords_kw.md")
+    assert "kwargs_of" in repository.page("keywords_kw-.md")
+    assert list(check.dead_links(repository.output)) == []
+
+
+def test_what_is_used_most_is_no_namespace(make_repository: Make) -> None:
+    uses = "".join(f"int f{n}() {{ return space::value_of({n}); }}\n" for n in range(4))
+    repository = make_repository({"a/a.h": "namespace space { int value_of(int); }\n", "a/b.cpp": '#include "a.h"\n' + uses})
+    repository.build()
+    for page in ("doc.md", "keywords.md", "a/a.h_docs.md"):
+        used = repository.page(page).partition("Used most")[2].partition("\n## ")[0]
+        assert "value_of" in used and "(namespace)" not in used, page
+    assert "doc.md)" not in repository.page("index.md").partition("## ")[2]
+
+
+def test_a_callee_is_named_once_and_a_declaration_leads_to_its_line(make_repository: Make) -> None:
+    repository = make_repository(
+        {
+            "a.h": "#ifdef X\n#define CHECK(x) one(x)\n#else\n#define CHECK(x) two(x)\n#endif\n",
+            "b.cpp": '#include "a.h"\nstatic int later(int x);\nint f(int x) { CHECK(x); CHECK(x); return later(x); }\nstatic int later(int x) { return x; }\n',
+        }
+    )
+    repository.build()
+    page = repository.page("b.cpp_docs.md")
+    calls = next(line for line in page.splitlines() if line.startswith("Calls "))
+    assert calls.count("CHECK") == 2  # the name and its anchor
+    assert calls.count("later") == 2
+    assert "declared; defined at [line 4]" in page

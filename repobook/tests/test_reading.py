@@ -274,3 +274,66 @@ def test_broken_syntax_still_yields_what_is_whole() -> None:
     found = facts("python", "def good():\n    return 1\n\nclass (:\n  = 3\n\ndef also_good():\n    return 2\n")
     assert {"good", "also_good"} <= {s.name for s in found.symbols}
     assert found.errors > 0
+
+
+def test_words_are_names_only_where_the_grammar_says_so() -> None:
+    found = facts("python", 'def g(v): return f"{name!r:>{8}} {other}" if v else None\nimport skipped.too\nx = 1.e5\n')
+    assert {name for name, _ in found.references} == {"name", "other"}
+    found = facts(
+        "cpp",
+        '#define LOOP(word) word_in_body(word)\nvoid f(Tensor t, T1 t1) { if (t.defined()) { use(1.f, L"text", t1.size()); } }\n',
+    )
+    assert {("defined", ":Tensor"), ("size", ":T1"), ("use", "")} <= set(found.references)
+    names = {name for name, _ in found.references}
+    assert not names & {"if", "void", "define", "f", "L", "text", "word_in_body"}
+
+
+def test_a_call_that_reads_like_a_declaration_defines_nothing() -> None:
+    found = facts("cpp", "namespace n { std::move(x); void real(); }\n")
+    assert not any("move" in name for _, name in defined(found))
+    assert ("function", "n::real") in defined(found)
+
+
+def safety(found: Facts, rule: str) -> list[tuple[int, str]]:
+    return [(row.line, row.detail) for row in found.findings if row.rule == rule]
+
+
+def test_lock_order() -> None:
+    found = facts(
+        "cpp",
+        "void f() {\n  std::lock_guard<std::mutex> a(first_);\n  std::unique_lock<std::mutex> b{second_};\n}\n"
+        "void g() {\n  { std::lock_guard<std::mutex> a(first_); }\n  std::lock_guard<std::mutex> b(third_);\n}\n"
+        "void h() {\n  std::lock_guard lock(second_);\n  if (x) {\n    std::lock_guard other(first_);\n  }\n}\n",
+    )
+    assert safety(found, "lock order") == [
+        (3, "takes second_ while it holds first_; line 12 takes them the other way round"),
+        (12, "takes first_ while it holds second_; line 3 takes them the other way round"),
+    ]
+    found = facts(
+        "python",
+        "def f(self):\n    with self._lock:\n        go()\n        with other_lock:\n            pass\n"
+        "def g():\n    with a_lock:\n        pass\n    with b_lock:\n        pass\n",
+    )
+    assert safety(found, "lock order") == [(4, "takes other_lock while it holds self._lock")]
+
+
+def test_exceptions_that_are_lost_or_fatal() -> None:
+    found = facts(
+        "cpp",
+        "struct S { ~S() { throw Bad(); } };\nvoid f() noexcept { throw Bad(); }\nvoid g() noexcept { try { throw Bad(); } catch (...) {} }\n"
+        "void h() { try { x(); } catch (...) { log(); throw; } }\n",
+    )
+    assert safety(found, "exception safety") == [
+        (3, "catches whatever is thrown and drops it"),
+        (4, "catches whatever is thrown"),
+        (1, "throws in a destructor: the program ends"),
+        (2, "throws in a noexcept function: the program ends"),
+    ]
+    found = facts(
+        "python",
+        "try:\n    f()\nexcept:\n    log()\ntry:\n    f()\nexcept Exception:\n    pass\ntry:\n    f()\nexcept ValueError:\n    pass\n",
+    )
+    assert safety(found, "exception safety") == [
+        (3, "catches everything, KeyboardInterrupt too"),
+        (7, "drops every Exception"),
+    ]

@@ -196,3 +196,30 @@ def test_search_finds_parts_of_names(make_repository: Make) -> None:
     repository = make_repository({"a.py": "class SavedVariableHooks: ...\ndef unrelated(): ...\n"})
     repository.build()
     assert [row.name for row in ask.search(repository.db, "saved var")] == ["SavedVariableHooks"]
+
+
+def test_a_source_file_keeps_its_own_types_and_statics(make_repository: Make) -> None:
+    repository = make_repository(
+        {
+            "a.cpp": "using getter = int (*)(int);\nstatic int twice(int x) { return 2 * x; }\nint shared_one(int x) { return x; }\n",
+            "b.cpp": "int shared_one(int);\nint f(int x) { return (getter)(x) + twice(x) + shared_one(x); }\n",
+            "all.cc": '#include "part.cc"\nint g() { return part_type(1) + shared_one(2); }\n',
+            "part.cc": "using part_type = int;\n",
+        }
+    )
+    repository.build()
+    assert users(repository, "getter") == set()
+    assert users(repository, "twice") == set()
+    assert users(repository, "shared_one", "certain") >= {"b.cpp:f", "all.cc:g"}
+    assert users(repository, "part_type") == {"all.cc:g"}
+
+
+def test_a_scope_outside_the_tree_is_no_receiver(make_repository: Make) -> None:
+    repository = make_repository(
+        {
+            "a.h": "struct Object { bool has_attr(int); };\n",
+            "b.cpp": '#include "a.h"\nbool f(int x) { return py::has_attr(x); }\nbool g(Unknown& o) { return o->inner.has_attr(1); }\n',
+        }
+    )
+    repository.build()
+    assert users(repository, "has_attr") == {"b.cpp:g"}

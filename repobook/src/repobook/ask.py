@@ -63,20 +63,23 @@ def uses(db: sqlite3.Connection, name: str, calls_only: bool = False, limit: int
     """Places that use a name, the sure ones first."""
     last = name.rpartition("::")[2].rpartition(".")[2]
     only = f"AND kind={CALLS}" if calls_only else ""
-    chosen: list[tuple[int, int, int, str, int, int]] = []
     most = -1 if last != name else _DEFINITIONS
     query = "SELECT id, qualified FROM symbols WHERE name=? AND kind<>'file' ORDER BY uses DESC LIMIT ?"
-    for symbol, qualified in db.execute(query, (last, most)).fetchall():
-        if _ends(qualified, name):
-            # Sure ones first, and no more than are asked for: a name can have a hundred thousand uses.
-            places = (
-                f"SELECT src, line, count, kind, certainty FROM edges WHERE dst=? {only} "
-                "ORDER BY certainty DESC LIMIT ?"
+    meant = [row for row in db.execute(query, (last, most)) if _ends(row[1], name)]
+    # The sure ones of every definition before the less sure ones of any, and no more than are asked for: a name can
+    # have a hundred thousand uses.
+    chosen: list[tuple[int, int, int, str, int, int]] = []
+    for certainty in sorted(CERTAINTY_NAMES, reverse=True):
+        for symbol, qualified in meant:
+            rows = db.execute(
+                f"SELECT src, line, count, kind FROM edges WHERE dst=? AND certainty=? {only} LIMIT ?",
+                (symbol, certainty, limit - len(chosen)),
             )
-            rows = db.execute(places, (symbol, limit))
-            chosen += [(src, line, count, qualified, kind, certainty) for src, line, count, kind, certainty in rows]
-    chosen.sort(key=lambda row: (-row[5], row[0], row[1]))
-    chosen = chosen[: max(limit, 1)]
+            chosen += [(src, line, count, qualified, kind, certainty) for src, line, count, kind in rows]
+            if len(chosen) >= limit:
+                break
+        if len(chosen) >= limit:
+            break
     found = []
     for src, line, count, target, kind, certainty in chosen:
         path, inside, inside_kind = db.execute(

@@ -84,8 +84,6 @@ def build_model(
     outcome.read, outcome.deleted = len(tasks), len(deleted)
     if cold:
         progress("indexing", 0, 1)
-        store.make_indexes(db)
-        store.index_words(db)
         outcome.changed = resolve_all(db, jobs, progress)
         outcome.everything = True
     else:

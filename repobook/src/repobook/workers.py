@@ -19,12 +19,21 @@ def run(
     start: Callable[..., None],
     arguments: tuple[Any, ...],
     chunk: int = 16,
+    meanwhile: Callable[[], None] | None = None,
 ) -> Iterator[Any]:
-    """`function` of every item, in any order. `start(*arguments)` prepares each worker, or this process."""
+    """`function` of every item, in any order. `start(*arguments)` prepares each worker, or this process.
+
+    `meanwhile` is done by this process while the workers begin; what they find by then waits.
+    """
     if jobs <= 1 or len(items) < FEW:
+        if meanwhile is not None:
+            meanwhile()
         start(*arguments)
         yield from map(function, items)
         return
     context = multiprocessing.get_context("fork" if fork_available() else None)
     with context.Pool(jobs, start, arguments) as pool:
-        yield from pool.imap_unordered(function, items, chunk)
+        found = pool.imap_unordered(function, items, chunk)
+        if meanwhile is not None:
+            meanwhile()
+        yield from found

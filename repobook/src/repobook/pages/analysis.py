@@ -175,7 +175,10 @@ def _function(context: Context, links: Links, symbol: Symbol, anchored: set[str]
         )
     ]
     if symbol.declaration:
-        if symbol.twin:
+        if symbol.twin and symbol.twin >> FILE_SHIFT == context.file.id:
+            line = context.symbols[symbol.twin & 0xFFFFF].line
+            facts.append("declared; defined at " + _line(context, links, line))
+        elif symbol.twin:
             path = context.book.path(symbol.twin >> FILE_SHIFT)
             facts.append("declared; defined in " + link(code(path), links.page(path, slug(symbol.qualified))))
         else:
@@ -225,8 +228,10 @@ def _edges(context: Context, links: Links, symbol: Symbol) -> list[str]:
         if use.kind == CALLS and use.certainty > 1 and use.far != symbol.id
     ]
     if callees:
-        shown = ", ".join(symbol_link(context, links, use) for use in callees[:12])
-        more = f" and {len(callees) - 12} more" if len(callees) > 12 else ""
+        # Overloads, and the branches of an #if that define one macro, are one name to a reader.
+        named = {(use.file, context.book.named(use.far).qualified): use for use in reversed(callees)}
+        shown = ", ".join(symbol_link(context, links, use) for use in list(named.values())[:-13:-1])
+        more = f" and {len(named) - 12} more" if len(named) > 12 else ""
         found.append(f"Calls {shown}{more}\n")
     return found
 

@@ -72,6 +72,8 @@ class File(NamedTuple):
 
 
 MOST_USED = 30
+# Kinds that stand for what they hold, not for themselves: every `std::` would count as a use of one.
+SPACES = ("file", "namespace", "module", "package")
 
 
 class Keyword(NamedTuple):
@@ -178,7 +180,7 @@ class Book:
         """Per folder, the symbols at or below it that other files use most, from the most used of the tree."""
         found: dict[str, list[Keyword]] = {}
         rows = self.db.execute(
-            "SELECT id, qualified, kind, uses FROM symbols WHERE uses>0 AND kind<>'file' ORDER BY uses DESC, "
+            f"SELECT id, qualified, kind, uses FROM symbols WHERE uses>0 AND kind NOT IN {SPACES} ORDER BY uses DESC, "
             "qualified LIMIT 20000"
         )
         for keyword in sorted(map(Keyword._make, rows), key=self.by_uses):
@@ -197,7 +199,7 @@ class Book:
         known = self._most_used.get(folder, [])
         if len(known) >= MOST_USED or folder in self._complete:
             return known
-        rows = [row for file in self.below(folder) for row in self.keywords_of(file.id) if row.uses]
+        rows = [row for file in self.below(folder) for row in self.keywords_of(file.id) if row.uses and row.kind not in SPACES]
         rows.sort(key=self.by_uses)
         self._complete.add(folder)
         self._most_used[folder] = rows[:MOST_USED]

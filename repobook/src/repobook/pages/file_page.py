@@ -8,7 +8,7 @@ from repobook.languages import title_of
 from repobook.pages.analysis import detailed_analysis
 from repobook.pages.architecture import architecture, dependencies, related_files
 from repobook.pages.assurance import performance, safety, testing
-from repobook.pages.context import Context, Symbol
+from repobook.pages.context import SPACES, Context, Symbol
 from repobook.pages.markdown import Links, code, escape, fenced, link, slug
 
 _FENCE = {
@@ -180,7 +180,7 @@ def most_used(context: Context) -> list[tuple[Symbol, int, int]]:
     found = []
     known: set[str] = set()
     for symbol in context.symbols[1:]:
-        uses = context.sure_uses.get(symbol.id)
+        uses = context.sure_uses.get(symbol.id) if symbol.kind not in SPACES else None
         if uses and symbol.qualified not in known:
             known.add(symbol.qualified)
             found.append((symbol, sum(use.times for use in uses), len({use.file for use in uses})))

@@ -32,7 +32,13 @@ def _navigation(folder: str, links: Links, here: str) -> str:
 
 
 def index_page(book: Book, folder: str, links: Links) -> str:
-    parts = [f"# Index of {_title(folder)}\n", _navigation(folder, links, "index.md")]
+    head = [f"# Index of {_title(folder)}\n", _navigation(folder, links, "index.md")]
+    return "\n".join(head + index_parts(book, folder, links))
+
+
+def index_parts(book: Book, folder: str, links: Links) -> list[str]:
+    """The folders and files of a folder, as tables and lists."""
+    parts: list[str] = []
     subs = subfolders(book, folder)
     if subs:
         rows = []
@@ -66,7 +72,7 @@ def index_page(book: Book, folder: str, links: Links) -> str:
         parts.append("## Files without a page\n\n" + "\n".join(rows) + more + "\n")
     if not files and not subs:
         parts.append("The folder holds no files.\n")
-    return "\n".join(parts)
+    return parts
 
 
 def doc_page(book: Book, folder: str, links: Links) -> str:

@@ -9,14 +9,15 @@ from collections import Counter
 from repobook.languages import title_of
 from repobook.model.schema import FILE_SHIFT
 from repobook.naming import group_of
-from repobook.pages.context import Book, Keyword
+from repobook.pages.context import SPACES, Book, Keyword
 from repobook.pages.file_page import plural
-from repobook.pages.folder import index_page, last_name, subfolders
+from repobook.pages.folder import index_parts, last_name, subfolders
 from repobook.pages.markdown import Links, code, escape, link, slug
 
 
 def group_page(group: str) -> str:
-    return f"keywords_{group}.md"
+    # `keywords_kw.md` is the keyword page of a file called `keywords`.
+    return f"keywords_{group}.md" if group != "kw" else "keywords_kw-.md"
 
 
 def top_index(book: Book, title: str, links: Links) -> str:
@@ -29,7 +30,7 @@ def top_index(book: Book, title: str, links: Links) -> str:
         f"- {link('Keywords, A to Z', 'keywords.md')}\n- {link('The book', 'comprehensive_book.md')}\n"
         f"- {link('What the repository is', 'doc.md')}\n- {link('Keywords by folder', 'sub.md')}\n\n"
     )
-    return head + index_page(book, "", links).partition("\n")[2]
+    return head + "\n".join(index_parts(book, "", links))
 
 
 def group_counts(book: Book) -> Counter[str]:
@@ -45,8 +46,8 @@ def keyword_page(counts: Counter[str], book: Book, links: Links) -> str:
         letters.setdefault(group[0].upper() if group[0].isalpha() else "#", []).append(group)
     most: dict[str, list[Keyword]] = {}
     rows = book.db.execute(
-        "SELECT id, qualified, kind, uses FROM symbols WHERE uses>0 AND kind<>'file' ORDER BY uses DESC, qualified "
-        "LIMIT 800"
+        f"SELECT id, qualified, kind, uses FROM symbols WHERE uses>0 AND kind NOT IN {SPACES} "
+        "ORDER BY uses DESC, qualified LIMIT 800"
     )
     for row in map(Keyword._make, rows):
         first = group_of(last_name(row.qualified))[0].upper()

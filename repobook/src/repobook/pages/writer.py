@@ -56,8 +56,14 @@ def open_book(db: sqlite3.Connection, root: Path, output: Path, config: Config) 
 def write_atomically(path: str, data: bytes) -> None:
     temporary = f"{path}.{os.getpid()}.new"
     try:
-        with open(temporary, "wb") as file:
-            file.write(data)
+        # Tens of thousands of pages: a file object for each costs as much as the writing.
+        opened = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_BINARY", 0), 0o666)
+        try:
+            written = os.write(opened, data)
+            while written < len(data):
+                written += os.write(opened, data[written:])
+        finally:
+            os.close(opened)
         os.replace(temporary, path)
     except BaseException:
         if os.path.exists(temporary):
@@ -129,14 +135,15 @@ def write_pages(
     """Write the pages that the last change of the model touched, and whatever an interrupted build left."""
     global _desk
     book = open_book(db, root, output, config)
-    _mark_pending(db, book, outcome)
+    names = tree_pages.names_by_group(book) if outcome.everything else {}
+    _mark_pending(db, book, outcome, set(names))
     db.commit()
     tasks = [row[0] for row in db.execute("SELECT page FROM pending ORDER BY page DESC")]
     if not tasks:
         return
     # Without a name that changed or a file that came or went, the lists of names and pages are as they were.
     listed = outcome.everything or outcome.deleted > 0 or any(task.startswith("k:") for task in tasks)
-    names = tree_pages.names_by_group(book) if listed else {}
+    names = names or (tree_pages.names_by_group(book) if listed else {})
     _desk = _Desk(str(root), str(output), book, dict(db.execute("SELECT path, digest FROM pages")), names)
     tasks = [task for task in tasks if _exists(task, book, names)]
     book.callers = Callers(db, preload=len(tasks) > 500)
@@ -184,13 +191,13 @@ def _exists(task: str, book: Book, names: dict[str, list[str]]) -> bool:
     return kind == "d" or name in names
 
 
-def _mark_pending(db: sqlite3.Connection, book: Book, outcome: Outcome) -> None:
+def _mark_pending(db: sqlite3.Connection, book: Book, outcome: Outcome, all_groups: set[str]) -> None:
     """List the pages that this build has to look at; committed with the model."""
     folders = set(outcome.folders)
     groups = set(outcome.groups)
     if outcome.everything:
         folders = set(book.folders())
-        groups = set(tree_pages.names_by_group(book))
+        groups = all_groups
     for folder in list(folders):
         while folder:
             folder = folder.rpartition("/")[0]

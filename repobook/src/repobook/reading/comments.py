@@ -26,6 +26,10 @@ _INVARIANT = re.compile(
     r"thread[- ]safe|not thread[- ]safe|never null|non-null|owns the|takes ownership|requires that|caller must)\b",
     re.I,
 )
+# One of these stands in whatever the pattern matches; most comments have none.
+_INVARIANT_WORDS = (
+    "invariant", "condition", "must ", "guaranteed", "thread", "null", "owns the", "ownership", "requires that",
+)  # fmt: skip
 _DIRECTIVE = re.compile(
     r"^(?:noqa|type:|pylint|mypy:|pyre|ruff|fmt:|clang-format|NOLINT|lint|isort|flake8|eslint|pragma)", re.I
 )
@@ -105,7 +109,7 @@ def _remarks(block: Block, lines: list[int], scopes: Scopes, facts: Facts) -> No
             if match:
                 title = match.group(1) + (match.group(2) or "").replace(" ", "")
                 facts.remarks.append(Remark(block.first + offset, "todo", title, match.group(3).strip(), local))
-    if len(text) > 20 and _INVARIANT.search(text):
+    if len(text) > 20 and any(word in lower for word in _INVARIANT_WORDS) and _INVARIANT.search(text):
         local = scopes.at(lines[block.first - 1]) if local < 0 else local
         for offset, sentence in _sentences(block.texts):
             if _INVARIANT.search(sentence) and not _LICENSE.search(sentence):

@@ -16,6 +16,7 @@ from repobook.reading.comments import attach_docs, read_comments
 from repobook.reading.cpp_rules import RULES
 from repobook.reading.engine import Captures, Definition
 from repobook.reading.facts import Binding, Facts, Finding, Import, Symbol, pack
+from repobook.reading.locks import native_exceptions, native_locks
 from repobook.reading.macros import Macros
 from repobook.reading.patterns import read_patterns, read_settings
 
@@ -82,6 +83,8 @@ def read(original: bytes, path: str, language: str, macros: Macros) -> Facts:
             facts.findings.append(Finding(line, *answer, owner))
     engine.measure(captures, scopes, facts)
     _expressions(found, source, lines, scopes, facts)
+    native_locks(source, lines, scopes, facts)
+    native_exceptions(found, source, scopes, facts)
     blocks = read_comments(captures.comments, source, lines, scopes, facts)
     attach_docs(blocks, facts)
     for at, binding in bindings:
@@ -326,6 +329,8 @@ def _variables(variables: list[tuple[int, Node, Node, Node]], source: bytes, cap
             captures.locals.append((name.start_byte, name.end_byte))
             _typed(node, name, source, captures)
             continue
+        if declared.function and declared.scope:
+            continue  # `std::move(x);` reads like a declaration; one of another scope's function is none
         declaration = source[node.start_byte : node.start_byte + 6] == b"extern"
         kind = "function" if declared.function else "variable"
         if kind == "variable" and owner is not None and owner.kind in engine.CLASSES:

@@ -12,6 +12,7 @@ from repobook.reading import engine, queries
 from repobook.reading.comments import read_comments
 from repobook.reading.engine import CLASSES, Captures, Definition, Scopes, Span
 from repobook.reading.facts import Facts, Import, Symbol
+from repobook.reading.locks import python_exceptions, python_locks
 from repobook.reading.patterns import read_patterns, read_settings
 from repobook.reading.python_rules import RULES
 
@@ -52,6 +53,8 @@ def read(source: bytes, path: str) -> Facts:
     engine.measure(captures, scopes, facts)
     facts.purpose = facts.symbols[0].doc = _docstring(root, source)
     read_comments(captures.comments, source, lines, scopes, facts)
+    python_locks(source, lines, scopes, facts)
+    python_exceptions(found, source, scopes, facts)
     read_settings(source, lines, scopes, facts)
     read_patterns(facts)
     facts.exports = _exports(engine.in_order(found.get("exports", [])), source)

@@ -10,7 +10,7 @@ from importlib.resources import files
 from itertools import pairwise
 
 _WORD = re.compile(r"[A-Za-z][A-Za-z0-9]*(?:-[A-Za-z0-9]+)*|[.;:!?()\[\]{}`\"|=<>]+")
-_SKIP = re.compile(r"copyright|licen[sc]e|https?://|redistribut", re.I)
+_SKIP = ("copyright", "license", "licence", "http://", "https://", "redistribut")
 _MOST = 24
 
 
@@ -22,14 +22,10 @@ def background() -> frozenset[str]:
 
 def terms(texts: list[tuple[int, str]]) -> dict[str, tuple[int, int]]:
     """term -> (count, first line) for (line, text) pieces."""
-    words: list[str] = []
-    kept: list[tuple[int, str]] = []
-    for line, text in texts:
-        if _SKIP.search(text):
-            continue
-        kept.append((line, text))
-        words += _WORD.findall(text.lower())
-        words.append(".")
+    lowered = [(line, text.lower()) for line, text in texts]
+    kept = [(line, text) for line, text in lowered if not any(word in text for word in _SKIP)]
+    # A stop between two pieces keeps phrases from running over their border.
+    words = _WORD.findall(" . ".join([text for _, text in kept]))
     if len(words) < 8:
         return {}
     ordinary = background()
@@ -49,8 +45,7 @@ def terms(texts: list[tuple[int, str]]) -> dict[str, tuple[int, int]]:
         if word and count - in_pairs[word] > 2:
             found[word] = count
     best = sorted(found.items(), key=lambda row: (-row[1] * (1 + (" " in row[0])), row[0]))[:_MOST]
-    lowered = [(line, text.lower()) for line, text in kept]
-    return {term: (count, _first(term, lowered)) for term, count in best}
+    return {term: (count, _first(term, kept)) for term, count in best}
 
 
 def _first(term: str, texts: list[tuple[int, str]]) -> int:

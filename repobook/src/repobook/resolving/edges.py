@@ -5,7 +5,7 @@ import sqlite3
 from repobook.languages import C_FAMILY
 from repobook.model.schema import BINDS, CALLS, CERTAIN, FILE_SHIFT, INHERITS, USES
 from repobook.reading.engine import CLASSES
-from repobook.reading.facts import CALL, LINE_BITS, LINE_MASK, LOCAL_MASK
+from repobook.reading.facts import CALL, LINE_BITS, LINE_MASK, LOCAL_MASK, MEMBER
 from repobook.resolving.modules import Modules
 from repobook.resolving.names import Names
 from repobook.resolving.tables import Tables
@@ -53,10 +53,11 @@ def edges_of(db: sqlite3.Connection, names: Names, file: int) -> list[Edge]:
         by_scope: dict[int, tuple[list[int], int]] = {}
         for place in memoryview(blob).cast("Q"):
             local = place >> LINE_BITS & LOCAL_MASK
-            scope = scopes[local]
+            member = place >> 40 & MEMBER
+            scope = scopes[local] << 1 | (member > 0)
             answer = by_scope.get(scope)
             if answer is None:
-                syms, certainty = resolve(file, name, qualifier, scope)
+                syms, certainty = resolve(file, name, qualifier, scope >> 1, member > 0)
                 answer = by_scope[scope] = ([sym[0] for sym in syms], certainty)
             targets, certainty = answer
             if not targets:

@@ -87,13 +87,15 @@ class Names:
         self._types: dict[int, Sym | None] = {}
         self._bases: dict[int, list[Sym]] = {}
 
-    def resolve(self, file: int, name: str, qualifier: str, local: int) -> Answer:
-        """The definitions that an occurrence of `qualifier.name` inside the symbol `local` of a file can mean."""
+    def resolve(self, file: int, name: str, qualifier: str, local: int, member: bool = False) -> Answer:
+        """The definitions that an occurrence of `qualifier.name` inside the symbol `local` of a file can mean.
+
+        `member`: it is reached through an object, not through a scope."""
         language = self.tables.language[file]
         if language == "python" or language == "starlark":
             return self.python.resolve(file, name, qualifier, local)
         if language in C_FAMILY:
-            return self.native.resolve(file, name, qualifier, local)
+            return self.native.resolve(file, name, qualifier, local, member)
         return self._plain(file, name, qualifier, local)
 
     def type_of(self, sym: Sym) -> Sym | None:

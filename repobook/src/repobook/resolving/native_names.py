@@ -24,7 +24,8 @@ class NativeNames:
         self._endings: dict[str, list[Sym]] = {}
         self._decided: dict[str, tuple[Answer, dict[int, Answer]]] = {}
 
-    def resolve(self, file: int, name: str, qualifier: str, local: int) -> Answer:
+    def resolve(self, file: int, name: str, qualifier: str, local: int, member: bool = False) -> Answer:
+        """`member`: reached through `.` or `->`, so that the qualifier is no scope."""
         tables = self.tables
         if qualifier.startswith(TYPED):
             symbols = tables.symbols(file)
@@ -44,28 +45,12 @@ class NativeNames:
         symbols = tables.symbols(file)
         scope = symbols[local].qualified if local < len(symbols) else ""
         usings, aliases = self._using(file)
-        if (
-            qualifier
-            and qualifier != OPAQUE
-            and "." not in qualifier
-            and "->" not in qualifier
-            and _is_scope(qualifier)
-        ):
+        if qualifier and qualifier != OPAQUE and not member and _is_scope(qualifier):
             first = qualifier.partition("::")[0]
             if first in aliases:
                 qualifier = aliases[first] + qualifier[len(first) :]
             key, chosen = self._scoped(name, qualifier, scope)
-            if chosen:
-                return self._decide(key, chosen, file)
-            if "::" not in qualifier and not any(
-                s.kind in CLASSES or s.kind in ("namespace", "type") for s in tables.named(qualifier)
-            ):
-                return (
-                    self.names.member_of_unknown(name, "cpp")
-                    if qualifier[:1].islower() and qualifier != "std"
-                    else NOTHING
-                )
-            return NOTHING
+            return self._decide(key, chosen, file) if chosen else NOTHING
         if qualifier:
             return self.names.member_of_unknown(name, "cpp")
         # A plain name: the innermost scope that has it wins.
@@ -132,11 +117,15 @@ class NativeNames:
         for sym in found:
             by_file.setdefault(sym[0] >> FILE_SHIFT, []).append(sym)
         own: dict[int, Answer] = {file: (same, CERTAIN) for file, same in by_file.items()}
+        found = [sym for sym in found if self.tables.seen_elsewhere(sym)]
+        if not found:
+            return NOTHING, own
+        files = len({sym[0] >> FILE_SHIFT for sym in found})
         distinct = len({sym.qualified for sym in found})
         answer = NOTHING
-        if distinct == 1 and len(by_file) == 1:
+        if distinct == 1 and files == 1:
             answer = found, CERTAIN
-        elif distinct == 1 and len(by_file) <= CANDIDATES:
+        elif distinct == 1 and files <= CANDIDATES:
             sure = all(sym.kind != "function" or sym.declaration for sym in found)
             answer = found, CERTAIN if sure else CANDIDATE
         elif distinct <= CANDIDATES and len(found) <= 2 * CANDIDATES:

@@ -5,6 +5,7 @@ the same methods.
 """
 
 import sqlite3
+from functools import cached_property
 from typing import NamedTuple
 
 from repobook.languages import C_FAMILY
@@ -35,7 +36,14 @@ class Imported(NamedTuple):
     rowid: int
 
 
-_COLUMNS = "id, name, kind, parent, qualified, declaration, bases, CASE WHEN kind='type' THEN signature ELSE '' END"
+# The signature matters where it names the type behind an alias, or says that a name is the file's own.
+_COLUMNS = (
+    "id, name, kind, parent, qualified, declaration, bases, CASE WHEN kind='type' THEN signature "
+    "WHEN signature LIKE 'static %' OR signature LIKE 'inline static %' THEN 'static' ELSE '' END"
+)
+# What another file sees of a source file that nobody includes: what the linker joins.
+SOURCES = (".c", ".cc", ".cpp", ".cxx", ".c++", ".cu", ".m", ".mm")
+_LINKED = frozenset({"function", "method", "variable", "test", "registration", "binding", "field", "namespace"})
 
 
 class Tables:
@@ -107,6 +115,19 @@ class Tables:
             for sym in self.native(name):
                 found.setdefault(sym.qualified, []).append(sym)
         return found
+
+    def seen_elsewhere(self, sym: Sym) -> bool:
+        """Whether C-family code in other files can mean a symbol: a type or macro of a source file that no file
+        includes, or a static function of it, is that file's own."""
+        file = sym[0] >> FILE_SHIFT
+        if sym.kind in _LINKED and (sym.signature != "static" or sym.kind not in ("function", "variable")):
+            return True
+        return not self.path[file].endswith(SOURCES) or file in self.included
+
+    @cached_property
+    def included(self) -> set[int]:
+        """The files that some file includes."""
+        return {row[0] for row in self.db.execute("SELECT DISTINCT target FROM imports WHERE target IS NOT NULL")}
 
     def symbols(self, file: int) -> list[Sym]:
         """All symbols of a file by local index; the first is the file."""

@@ -21,7 +21,7 @@ from repobook.model.schema import FILE_SHIFT
 from repobook.resolving.edges import Edge, edges_of, resolve_imports, twins_of
 from repobook.resolving.modules import Modules
 from repobook.resolving.names import Names
-from repobook.resolving.tables import Tables
+from repobook.resolving.tables import SOURCES, Tables
 
 Progress = Callable[[str, int, int], None]
 # Edges travel between processes as one flat array.
@@ -112,8 +112,12 @@ def _reopen(path: str) -> None:
         _resolver.tables.db = store.connect(Path(path), readonly=True)
 
 
-def _resolve_files(files: list[int], jobs: int, db: sqlite3.Connection) -> Iterator[_Result]:
+def _resolve_files(
+    files: list[int], jobs: int, db: sqlite3.Connection, meanwhile: Callable[[], None] | None = None
+) -> Iterator[_Result]:
     if jobs <= 1 or len(files) < 200 or not workers.fork_available():
+        if meanwhile is not None:
+            meanwhile()
         yield from map(_resolve_one, files)
         return
     # Workers read through connections of their own; until the end the model counts as unfinished.
@@ -122,7 +126,7 @@ def _resolve_files(files: list[int], jobs: int, db: sqlite3.Connection) -> Itera
     path = str(db.execute("PRAGMA database_list").fetchone()[2])
     gc.collect()
     gc.freeze()  # a collection in a worker would copy the pages that it shares with this process
-    yield from workers.run(_resolve_one, files, jobs, _reopen, (path,))
+    yield from workers.run(_resolve_one, files, jobs, _reopen, (path,), meanwhile=meanwhile)
     gc.unfreeze()
 
 
@@ -135,11 +139,19 @@ class Touched:
     folders: set[int] = field(default_factory=set)  # files whose folders' pages can differ
 
 
+# The tables that resolving a whole tree reads by index, and those whose indexes can wait until the workers are busy.
+# `symbols` is read once from end to end, and `edges` and its columns are written: their indexes come last.
+_ASKED = ("refs", "bindings")
+_NOT_ASKED = ("imports", "findings", "remarks", "words", "macros")
+
+
 # ----- the whole tree, or what changed ----------------------------------------------------------------------
 
 
 def resolve_all(db: sqlite3.Connection, jobs: int, progress: Progress) -> set[int]:
     global _resolver
+    for table in _ASKED:
+        store.make_indexes(db, table)
     tables = Tables(db)
     modules = Modules(tables.by_path)
     resolve_imports(db, tables, modules)
@@ -148,20 +160,27 @@ def resolve_all(db: sqlite3.Connection, jobs: int, progress: Progress) -> set[in
     files = sorted(tables.symbols_by_file())
     db.execute("DELETE FROM edges")
     store.drop_indexes(db, "edges")
-    for done, (_, edges, twins) in enumerate(_resolve_files(files, jobs, db), 1):
+
+    def meanwhile() -> None:
+        for table in _NOT_ASKED:
+            store.make_indexes(db, table)
+        store.index_words(db)
+        db.execute("DELETE FROM terms")
+        db.execute("INSERT INTO terms SELECT term, COUNT(*) FROM words GROUP BY term")
+        _update_layers(db)
+
+    for done, (_, edges, twins) in enumerate(_resolve_files(files, jobs, db, meanwhile), 1):
         db.executemany("INSERT INTO edges VALUES(?,?,?,?,?,?)", _rows(edges))
         db.executemany("UPDATE symbols SET twin=? WHERE id=?", twins)
         if done % 50 == 0 or done == len(files):
             progress("resolving", done, len(files))
     progress("weighing", 0, 1)
     store.make_indexes(db, "edges")
+    store.make_indexes(db, "symbols")
     db.execute(
         f"UPDATE symbols SET uses=e.total FROM (SELECT dst, SUM(count) AS total FROM edges WHERE certainty>1 "
         f"AND src>>{FILE_SHIFT}<>dst>>{FILE_SHIFT} GROUP BY dst) e WHERE symbols.id=e.dst"
     )
-    db.execute("DELETE FROM terms")
-    db.execute("INSERT INTO terms SELECT term, COUNT(*) FROM words GROUP BY term")
-    _update_layers(db)
     return set(tables.path)
 
 
@@ -188,6 +207,12 @@ def resolve_changes(
         touched.names |= names
         for name in names:
             affected.update(row[0] for row in db.execute("SELECT DISTINCT file FROM refs WHERE name=?", (name,)))
+    after = set().union(*(_imported(db, file) for file in read)) if read else set()
+    # A source file that is included for the first time, or no more: what others see of it differs.
+    for target in {row[1] for row in before.imported ^ after}:
+        if target in tables.path and tables.path[target].endswith(SOURCES):
+            for name in _names(db, target):
+                affected.update(row[0] for row in db.execute("SELECT DISTINCT file FROM refs WHERE name=?", (name,)))
     affected -= before.deleted
     _resolver = Names(tables, modules)
     counted: set[int] = set(before.pointed)
@@ -196,7 +221,6 @@ def resolve_changes(
     for file in read:
         counted.update(row[0] for row in db.execute("SELECT id FROM symbols WHERE id>=? AND id<?", _range(file)))
     _recount(db, counted, before, touched)
-    after = set().union(*(_imported(db, file) for file in read)) if read else set()
     for _, target, _ in before.imported ^ after:
         touched.files.add(target)
         touched.folders.add(target)

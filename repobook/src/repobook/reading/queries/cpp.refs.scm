@@ -12,3 +12,5 @@
 (new_expression) @new
 (delete_expression) @delete
 (cast_expression) @cast
+(catch_clause parameters: (_) @catch)
+(throw_statement) @throw

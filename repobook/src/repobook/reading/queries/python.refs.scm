@@ -16,3 +16,4 @@
 (keyword_argument name: (identifier) @keyword)
 (assignment left: (identifier) @_all right: [(list) (tuple)] @exports (#eq? @_all "__all__"))
 (augmented_assignment left: (identifier) @_all right: [(list) (tuple)] @exports (#eq? @_all "__all__"))
+(except_clause) @except
