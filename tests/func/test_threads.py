@@ -46,7 +46,9 @@ CUBES: dict[str, Callable[[Any], Any]] = {
     "checkpoint inside": lambda v: checkpoint(lambda u: u * u * v, v, use_reentrant=False),
     "view of a result": lambda v: (v * v * v).reshape(1, 1)[0, 0],
     "buffer like it": lambda v: filled(ndgrad.zeros_like(v), v),
-    "custom in functionalize in jvp": lambda v: jvp(lambda w: functionalize(lambda a: Cube.apply(v) * a)(w), (v * 0.0 + 1.0,), (v * 0.0 + 1.0,))[1],
+    "custom in functionalize in jvp": lambda v: jvp(
+        lambda w: functionalize(lambda a: Cube.apply(v) * a)(w), (v * 0.0 + 1.0,), (v * 0.0 + 1.0,)
+    )[1],
 }
 
 

@@ -231,6 +231,12 @@ class UninitializedBuffer(_Uninitialized, Tensor):
 remove_face(UninitializedParameter)
 
 
+def as_lazy(parameter: Parameter) -> UninitializedParameter:
+    """A parameter that is known to have no shape yet."""
+    assert isinstance(parameter, UninitializedParameter)
+    return parameter
+
+
 def is_lazy(t: object) -> TypeGuard[_Uninitialized]:
     """Whether a parameter or buffer has no shape yet.
 

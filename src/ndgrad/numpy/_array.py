@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -164,7 +164,7 @@ class Array(ArrayMethods, Tensor):  # type: ignore[misc]  # NumPy's methods in p
                     pass  # the next line says it better
             if not self.ndim and None in ints:
                 self = cast_ops.clone(self)
-        return index_api.getitem(self, index)
+        return cast("Array", index_api.getitem(self, index))
 
     # ----- shape ---------------------------------------------------------------------------------------------------------
 
@@ -224,7 +224,7 @@ class Array(ArrayMethods, Tensor):  # type: ignore[misc]  # NumPy's methods in p
             raise TypeError("Array.view() takes a dtype, as NumPy's does. To change the shape, call reshape().")
         if dtype is None or _is_array_class(dtype):
             return shape_ops.alias(self)
-        return shape.view(self, np.dtype(dtype))
+        return cast("Array", shape.view(self, np.dtype(dtype)))
 
     def resize(self, *sizes: Shape, refcheck: bool = True) -> None:
         """Raises: NumPy's `resize` changes memory that views may share. `ndgrad.numpy.resize` makes a new Array.

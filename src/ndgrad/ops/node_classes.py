@@ -93,7 +93,7 @@ class Apply:
         edges = [", ".join(f"e_{a}" for a in self.differentiable) + ", = n.next"] if len(self.differentiable) > 1 else []
         body = [*self.precision(), *edges, *self.saved(), *self.unpack]
         body += self.joint_rule() if self.op.joint_rule is not None else self.rules()
-        scope = {"Tensor": registry.Tensor}
+        scope: dict[str, Any] = {"Tensor": registry.Tensor}
         scope |= {"FACES": FACES, "FREED": FREED, "Packed": Packed, "unpack_raw": unpack_raw, "HALF": HALF, **self.scope}
         scope |= {"F64": _REAL[0], "F32": _REAL[1], "general": RuleNode.apply}
         return compile_source("apply", "def apply(n, g, ops, keep=True):\n" + "".join(f"    {line}\n" for line in body), scope)

@@ -27,7 +27,7 @@ from ndgrad.nn.modules.conv import (
     _ConvNd,
 )
 from ndgrad.nn.modules.linear import Linear
-from ndgrad.nn.parameter import UninitializedBuffer, UninitializedParameter, is_lazy
+from ndgrad.nn.parameter import UninitializedBuffer, UninitializedParameter, as_lazy, is_lazy
 
 if TYPE_CHECKING:
     from ndgrad._typing import Device, Dtype, Shape, Tensor
@@ -108,9 +108,9 @@ class LazyLinear(LazyModuleMixin, Linear):
     def initialize_parameters(self, input: Tensor) -> None:
         self.in_features = input.shape[-1]
         if self.has_uninitialized_params():
-            self.weight.materialize((self.out_features, self.in_features))
+            as_lazy(self.weight).materialize((self.out_features, self.in_features))
             if self.bias is not None:
-                self.bias.materialize((self.out_features,))
+                as_lazy(self.bias).materialize((self.out_features,))
             self.reset_parameters()
 
 
@@ -140,9 +140,9 @@ class _LazyConv(LazyModuleMixin, _ConvNd):
         if self.in_channels % self.groups:
             raise ValueError(f"in_channels must be divisible by groups: {self.in_channels} is not by {self.groups}.")
         if self.has_uninitialized_params():
-            self.weight.materialize(self._weight_shape())
+            as_lazy(self.weight).materialize(self._weight_shape())
             if self.bias is not None:
-                self.bias.materialize((self.out_channels,))
+                as_lazy(self.bias).materialize((self.out_channels,))
             self.reset_parameters()
 
 

@@ -122,7 +122,7 @@ class Registry:
             else:
                 persistent = name not in self._non_persistent_buffers_set
             self._forget(name, "buffer", "_buffers")
-            self.register_buffer(name, cast("Tensor | None", value), persistent)
+            self.register_buffer(name, value, persistent)
         else:
             object.__setattr__(self, name, value)
 
