@@ -101,7 +101,12 @@ def set_printoptions(
 
 
 def get_printoptions() -> dict[str, Any]:
-    """The options in force, as keyword arguments for `set_printoptions`."""
+    """The options in force, as keyword arguments for `set_printoptions`.
+
+    >>> import ndgrad
+    >>> ndgrad.get_printoptions()["precision"]
+    4
+    """
     return _current()._asdict()
 
 

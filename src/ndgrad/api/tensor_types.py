@@ -80,5 +80,13 @@ def type_of(wanted: Any) -> dtypes.dtype:
 
 
 def set_default_tensor_type(t: Any) -> None:
-    """Set the default dtype by the name of a typed class. Prefer `set_default_dtype`."""
+    """Set the default dtype by the name of a typed class. Prefer `set_default_dtype`.
+
+    >>> import ndgrad
+    >>> before = ndgrad.get_default_dtype()
+    >>> ndgrad.set_default_tensor_type(ndgrad.FloatTensor)
+    >>> ndgrad.ones(1).dtype
+    ndgrad.float32
+    >>> ndgrad.set_default_dtype(before)
+    """
     dtypes.set_default_dtype(type_of(t))

@@ -28,6 +28,10 @@ def set_retained_memory(nbytes: int) -> bool:
     """Let the process keep up to `nbytes` of freed memory for the arrays to come; whether the C library takes such a wish.
 
     Arrays above 32 MB always go back to the system at once. 0 asks for the thresholds that glibc starts with.
+
+    >>> import ndgrad
+    >>> before = ndgrad.get_retained_memory()
+    >>> done = ndgrad.set_retained_memory(before)
     """
     global _retained, _chosen
     if isinstance(nbytes, bool) or not isinstance(nbytes, int) or not 0 <= nbytes < 1 << 31:
@@ -47,7 +51,12 @@ def set_retained_memory(nbytes: int) -> bool:
 
 
 def get_retained_memory() -> int:
-    """How many bytes of freed memory ndgrad asked the allocator to keep; 0 when it did not ask."""
+    """How many bytes of freed memory ndgrad asked the allocator to keep; 0 when it did not ask.
+
+    >>> import ndgrad
+    >>> ndgrad.get_retained_memory() >= 0
+    True
+    """
     return _retained
 
 

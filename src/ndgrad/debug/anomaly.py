@@ -304,12 +304,23 @@ class set_detect_anomaly(Switch):
 
 
 def is_anomaly_enabled() -> bool:
-    """Whether anomaly mode is on."""
+    """Whether anomaly mode is on.
+
+    >>> import ndgrad
+    >>> with ndgrad.autograd.detect_anomaly(check_nan=False):
+    ...     ndgrad.is_anomaly_enabled(), ndgrad.is_anomaly_check_nan_enabled()
+    (True, False)
+    """
     return thread.anomaly
 
 
 def is_anomaly_check_nan_enabled() -> bool:
-    """Whether anomaly mode, when it is on, raises on NaN."""
+    """Whether anomaly mode, when it is on, raises on NaN.
+
+    >>> import ndgrad
+    >>> ndgrad.is_anomaly_check_nan_enabled()
+    True
+    """
     return thread.check_nan
 
 

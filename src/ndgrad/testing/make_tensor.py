@@ -55,7 +55,7 @@ def make_tensor(
     if exclude_zero:
         smallest = 1 if discrete else float(finfo(kind).tiny)
         values = np.where(values == 0, np.asarray(smallest).astype(kind), values)
-    made = tensor(values, dtype=dtype, device=device)
+    made = tensor(values, dtype=as_dtype(dtype), device=device)
     if drawn != sizes:
         made = made[..., 0]
     elif memory_format is not None:

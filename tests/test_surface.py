@@ -1,0 +1,104 @@
+"""What users' tools see of the package: names, signatures, docstrings, pickles, completions."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pickle
+import runpy
+import sys
+import typing
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+NAMESPACES = (
+    "ndgrad", "ndgrad.Tensor", "ndgrad.numpy", "ndgrad.numpy.Array", "ndgrad.nn.functional", "ndgrad.linalg", "ndgrad.fft",
+    "ndgrad.special",
+)  # fmt: skip
+#: Their keywords are the user's own words, or those of a constructor; or they hand all that they get to NumPy's function of that name.
+OPEN = {"rename", "rename_", "new", "expand"} | set("frombuffer fromfile fromregex fromstring genfromtxt load loadtxt".split())
+
+
+def find(path):
+    module, _, name = path.rpartition(".")
+    if path == "ndgrad" or name.islower():
+        return importlib.import_module(path)
+    return getattr(importlib.import_module(module), name)
+
+
+def public(path):
+    """The public functions of a namespace: those of ours, by name."""
+    home = find(path)
+    for name in dir(home):
+        if not name.startswith("_"):
+            thing = inspect.getattr_static(home, name) if inspect.isclass(home) else getattr(home, name)
+            if inspect.isclass(home) and not inspect.isfunction(thing):
+                thing = getattr(home, name)  # a method whose family is loaded when it is looked up
+            if inspect.isfunction(thing) and thing.__module__.startswith("ndgrad"):
+                yield name, thing
+
+
+def test_files_that_follow_from_declarations_are_as_declared(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["surface.py", "--check"])
+    with pytest.raises(SystemExit) as done:
+        runpy.run_path(str(ROOT / "scripts" / "surface.py"), run_name="__main__")
+    assert done.value.code == 0, capsys.readouterr().out + "run python scripts/surface.py"
+
+
+@pytest.mark.parametrize("path", NAMESPACES)
+def test_every_public_function_says_what_it_does_and_shows_it(path):
+    functions = dict(public(path))
+    assert len(functions) > 15
+    silent = [name for name, f in functions.items() if not f.__doc__]
+    without = [n for n, f in functions.items() if f.__doc__ and ">>>" not in f.__doc__ and "In place: see" not in f.__doc__]
+    assert not silent
+    assert not without
+
+
+@pytest.mark.parametrize("path", NAMESPACES)
+def test_every_public_function_has_a_signature(path):
+    open_ones = []
+    for name, function in public(path):
+        parameters = list(inspect.signature(function).parameters.values())
+        named = [p for p in parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD) and p.name != "self"]
+        options = [p for p in parameters if p.kind is p.VAR_KEYWORD and "Unpack" not in str(p.annotation)]
+        if options and not named and name not in OPEN and not typing.get_overloads(inspect.unwrap(function)):
+            open_ones.append(name)
+    assert not open_ones
+
+
+@pytest.mark.parametrize("path", NAMESPACES)
+def test_every_public_function_survives_pickling(path):
+    lost = []
+    for name, function in public(path):
+        try:
+            if pickle.loads(pickle.dumps(function)) is not function:
+                lost.append(name)
+        except (pickle.PicklingError, AttributeError) as error:
+            lost.append(f"{name}: {error}")
+    assert not lost
+
+
+def test_idioms_run(capsys):
+    runpy.run_path(str(ROOT / "tests" / "typing" / "idioms.py"))["everything"]()
+
+
+@pytest.mark.parametrize(
+    ("before", "expected"),
+    [
+        ("import ndgrad\nndgrad.", {"sin", "randn", "std", "conv2d", "Tensor", "no_grad"}),
+        ("import ndgrad\nx = ndgrad.tensor([1.0])\nx.", {"sin", "sum", "std", "backward", "reshape", "add_"}),
+        ("import ndgrad.numpy as np\nnp.", {"sin", "cumsum", "linalg", "pi", "float64"}),
+        ("import ndgrad.numpy as np\nx = np.zeros(3)\nx.", {"sum", "std", "astype", "backward"}),
+        ("import ndgrad.nn.functional as F\nF.", {"relu", "softmax", "conv2d", "cross_entropy"}),
+        ("from ndgrad import nn\nnn.", {"Linear", "Module", "functional"}),
+    ],
+)
+def test_an_editor_completes(before, expected):
+    jedi = pytest.importorskip("jedi")
+    script = jedi.Script(before, project=jedi.Project(str(ROOT / "src"), added_sys_path=[str(ROOT / "src")]))
+    found = {c.name for c in script.complete()}
+    assert expected <= found
+    assert not {"_families", "_LATER", "api"} & found
