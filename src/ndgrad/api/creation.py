@@ -83,7 +83,7 @@ class Options:
         self.requires_grad = given.pop("requires_grad", False)
         layout = given.pop("layout", None)
         if layout not in (None, devices.strided):
-            raise RuntimeError(f"{name}() cannot make the layout {layout!r}: its tensors are dense. Leave layout out.")
+            raise RuntimeError(f"{name}() makes dense tensors, and not the layout {layout!r}. Leave layout out.")
         given.pop("pin_memory", None)
         given.pop("names", None)
         if given:
