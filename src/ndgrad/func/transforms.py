@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, Protocol, TypeVar, TypeVarTuple, cast, overload
+from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, Protocol, TypeVar, TypeVarTuple, overload
 
 from ndgrad._registry import register
 from ndgrad.arrays.precision import is_inexact
@@ -338,7 +338,7 @@ def jvp(
                 tangent = tensor_ops.zeros_like(primal)
             values.append(primal)
             out_tangents.append(tangent)
-        aux = tree_map(lambda t: forward_ad.unpack_dual(cast("Tensor", t), level=level).primal if isinstance(t, Variable) else t, aux)
+        aux = tree_map(lambda t: forward_ad.unpack_dual(t, level=level).primal if isinstance(t, Variable) else t, aux)
     out = tree_unflatten(values, out_spec), tree_unflatten(out_tangents, out_spec)
     return (*out, aux) if has_aux else out
 
