@@ -1,8 +1,8 @@
-"""Overriding public functions: modes that see every call, and classes that answer in a function's place.
+"""Overriding public functions: modes that see every call, and classes that handle a call themselves.
 
 Every public function looks at its arguments before it runs (see ndgrad.api.public): a class that it does not know may override functions.
-The order: the modes of this context, innermost first; then the classes of the arguments, subclasses before their bases. The first answer
-that is not NotImplemented counts. A function that runs because a mode or a class passed the call on does not ask again about the
+The order: the modes of this context, innermost first; then the classes of the arguments, subclasses before their bases. The first result
+that is not NotImplemented counts. A function that runs because a mode or a class passed the call on does not dispatch the
 functions that it calls itself.
 
     ndgrad.overrides        this is torch.overrides
@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Iterable
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from ndgrad._tensor import Tensor
 from ndgrad.api.families import methods, namespace
@@ -28,35 +28,72 @@ __all__ = [
     "is_tensor_method_or_property", "resolve_name",
 ]  # fmt: skip
 
+F = TypeVar("F", bound=Callable[..., Any])
+
 DisableTorchFunctionSubclass = DisableFunctionSubclass
 _disabled_torch_function_impl = disabled
 
 
-# ----- who wants to be asked ---------------------------------------------------------------------------------------------
+# ----- arguments that override -----------------------------------------------------------------------------------------
 
 
-def has_torch_function(relevant_args: Iterable[Any]) -> bool:
-    """Whether a mode is active, or some argument's class overrides functions."""
+def has_torch_function(relevant_args: Iterable[object]) -> bool:
+    """Whether a mode is active, or some argument's class overrides functions.
+
+    >>> import ndgrad
+    >>> ndgrad.overrides.has_torch_function((ndgrad.ones(2), 1.0))
+    False
+    """
     if thread.function_modes:
         return True
     return not thread.functions_disabled and bool(overriding_types(relevant_args))
 
 
-def has_torch_function_unary(value: Any) -> bool:
+def has_torch_function_unary(value: object) -> bool:
+    """`has_torch_function` of one argument.
+
+    >>> import ndgrad
+    >>> ndgrad.overrides.has_torch_function_unary(ndgrad.ones(2))
+    False
+    """
     return has_torch_function((value,))
 
 
-def has_torch_function_variadic(*values: Any) -> bool:
+def has_torch_function_variadic(*values: object) -> bool:
+    """`has_torch_function` of the arguments themselves.
+
+    >>> import ndgrad
+    >>> ndgrad.overrides.has_torch_function_variadic(ndgrad.ones(2), 1.0)
+    False
+    """
     return has_torch_function(values)
 
 
-def is_tensor_like(value: Any) -> bool:
-    """Whether a value is a tensor, or of a class that overrides functions."""
+def is_tensor_like(value: object) -> bool:
+    """Whether a value is a tensor, or of a class that overrides functions.
+
+    >>> import ndgrad
+    >>> ndgrad.overrides.is_tensor_like(ndgrad.ones(2)), ndgrad.overrides.is_tensor_like([1.0])
+    (True, False)
+    """
     return isinstance(value, Variable) or hasattr(type(value), "__torch_function__") or hasattr(type(value), "__ndgrad_function__")
 
 
-def handle_torch_function(public_api: Any, relevant_args: Iterable[Any], *args: Any, **kwargs: Any) -> Any:
-    """Ask modes and classes about a call of a function of one's own; TypeError if nobody has an answer."""
+def handle_torch_function(
+    public_api: Callable[..., Any], relevant_args: Iterable[object], *args: Any, **kwargs: Any
+) -> Any:
+    """Dispatch a call of one's own function to modes and classes; TypeError if none handles it.
+
+    >>> import ndgrad
+    >>> class Price:
+    ...     @classmethod
+    ...     def __ndgrad_function__(cls, func, types, args=(), kwargs=None):
+    ...         return f"{func.__name__} of a price"
+    >>> def total(x):
+    ...     return ndgrad.overrides.handle_torch_function(total, (x,), x)
+    >>> total(Price())
+    'total of a price'
+    """
     types = () if thread.functions_disabled else overriding_types(relevant_args)
     return ask(public_api, types, args, kwargs)
 
@@ -65,8 +102,13 @@ def handle_torch_function(public_api: Any, relevant_args: Iterable[Any], *args: 
 _NAMESPACES = ("ndgrad.nn.functional", "ndgrad.linalg", "ndgrad.fft", "ndgrad.special")
 
 
-def get_overridable_functions() -> dict[Any, list[Any]]:
-    """Namespace -> its functions that modes and classes are asked about."""
+def get_overridable_functions() -> dict[Any, list[Callable[..., Any]]]:
+    """Namespace -> its functions that modes and classes may override.
+
+    >>> import ndgrad
+    >>> ndgrad.sum in ndgrad.overrides.get_overridable_functions()[ndgrad]
+    True
+    """
     import ndgrad  # the whole namespace, which lies above
 
     functions: dict[Any, list[Any]] = {ndgrad: [f for f in namespace().values() if is_public(f)]}
@@ -77,13 +119,23 @@ def get_overridable_functions() -> dict[Any, list[Any]]:
     return functions
 
 
-def is_tensor_method_or_property(func: Any) -> bool:
-    """Whether a function that was asked about is a method of tensors."""
+def is_tensor_method_or_property(func: Callable[..., Any]) -> bool:
+    """Whether a function that a mode or a class was given is a method of tensors.
+
+    >>> import ndgrad
+    >>> ndgrad.overrides.is_tensor_method_or_property(ndgrad.Tensor.view)
+    True
+    """
     return getattr(func, "__qualname__", "").startswith("Tensor.") or any(f is func for f in methods().values())
 
 
-def resolve_name(func: Any) -> str | None:
-    """The name under which users know a function ("ndgrad.sum", "ndgrad.Tensor.view"), None if it is not one of ours."""
+def resolve_name(func: Callable[..., Any]) -> str | None:
+    """The name under which users know a function, None if it is not one of ours.
+
+    >>> import ndgrad
+    >>> ndgrad.overrides.resolve_name(ndgrad.sum)
+    'ndgrad.sum'
+    """
     return f"{func.__module__}.{func.__qualname__}" if is_public(func) else None
 
 
@@ -125,7 +177,12 @@ class FunctionMode(Block):
 
     @classmethod
     def push(cls, *args: Any, **kwargs: Any) -> Self:
-        """A mode to be entered: torch's old spelling of the constructor."""
+        """A mode to be entered: torch's old spelling of the constructor.
+
+        >>> import ndgrad
+        >>> with ndgrad.overrides.BaseTorchFunctionMode.push():
+        ...     y = ndgrad.ones(2)
+        """
         return cls(*args, **kwargs)
 
 
@@ -133,7 +190,13 @@ TorchFunctionMode = FunctionMode
 
 
 class BaseTorchFunctionMode(FunctionMode):
-    """A mode that passes every call on."""
+    """A mode that passes every call on.
+
+    >>> import ndgrad
+    >>> with ndgrad.overrides.BaseTorchFunctionMode():
+    ...     ndgrad.ones(2).sum()
+    tensor(2.)
+    """
 
     def __torch_function__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None) -> Any:
         return func(*args, **(kwargs or {}))
@@ -149,25 +212,39 @@ def _get_current_function_mode() -> Any:
 
 
 class DisableTorchFunction(DisableFunctionSubclass):
-    """As DisableTorchFunctionSubclass, for modes too."""
+    """As DisableTorchFunctionSubclass, for modes too.
+
+    >>> import ndgrad
+    >>> with ndgrad.overrides.BaseTorchFunctionMode(), ndgrad.overrides.DisableTorchFunction():
+    ...     ndgrad.overrides.has_torch_function(())
+    False
+    """
 
     def change(self, modes: Modes) -> None:
         super().change(modes)
         modes.function_modes = ()
 
 
-def wrap_torch_function(dispatcher: Callable[..., Iterable[Any]]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Let a function of one's own ask: `dispatcher` gets its arguments and returns those whose classes may override it."""
+def wrap_torch_function(dispatcher: Callable[..., Iterable[object]]) -> Callable[[F], F]:
+    """Let one's own function be overridden: `dispatcher` gets its arguments and returns those whose classes may do it.
+
+    >>> import ndgrad
+    >>> @ndgrad.overrides.wrap_torch_function(lambda x: (x,))
+    ... def double(x):
+    ...     return x * 2
+    >>> double(ndgrad.ones(2))
+    tensor([2., 2.])
+    """
     import functools
 
-    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+    def decorate(function: F) -> F:
         @functools.wraps(function)
-        def asking(*args: Any, **kwargs: Any) -> Any:
+        def dispatching(*args: Any, **kwargs: Any) -> Any:
             relevant = tuple(dispatcher(*args, **kwargs))
             if has_torch_function(relevant):
-                return handle_torch_function(asking, relevant, *args, **kwargs)
+                return handle_torch_function(dispatching, relevant, *args, **kwargs)
             return function(*args, **kwargs)
 
-        return asking
+        return dispatching  # type: ignore[return-value]  # the same signature
 
     return decorate

@@ -30,21 +30,37 @@ if TYPE_CHECKING:
 
 
 class CholeskyInfo(NamedTuple):
-    """A Cholesky factor, and which matrices have none."""
+    """A Cholesky factor, and which matrices have none.
+
+    >>> import ndgrad
+    >>> ndgrad.linalg.cholesky_ex(ndgrad.eye(2)).info
+    tensor(0, dtype=ndgrad.int32)
+    """
 
     L: Tensor
     info: Tensor
 
 
 class LUFactor(NamedTuple):
-    """Packed factors and row exchanges."""
+    """Packed factors and row exchanges.
+
+    >>> import ndgrad
+    >>> ndgrad.linalg.lu_factor(ndgrad.eye(2)).pivots
+    tensor([1, 2], dtype=ndgrad.int32)
+    """
 
     LU: Tensor
     pivots: Tensor
 
 
 class LU(NamedTuple):
-    """Factors P L U."""
+    """Factors P L U.
+
+    >>> import ndgrad
+    >>> ndgrad.linalg.lu(ndgrad.eye(2)).U
+    tensor([[1., 0.],
+            [0., 1.]])
+    """
 
     P: Tensor
     L: Tensor
@@ -52,14 +68,25 @@ class LU(NamedTuple):
 
 
 class QR(NamedTuple):
-    """Factors of a QR decomposition."""
+    """Factors of a QR decomposition.
+
+    >>> import ndgrad
+    >>> ndgrad.linalg.qr(ndgrad.eye(2)).R.abs()
+    tensor([[1., 0.],
+            [0., 1.]])
+    """
 
     Q: Tensor
     R: Tensor
 
 
 class SVD(NamedTuple):
-    """Factors of a singular value decomposition: U diag(S) Vh."""
+    """Factors of a singular value decomposition: U diag(S) Vh.
+
+    >>> import ndgrad
+    >>> ndgrad.linalg.svd(ndgrad.eye(2)).S
+    tensor([1., 1.])
+    """
 
     U: Tensor
     S: Tensor
@@ -67,7 +94,12 @@ class SVD(NamedTuple):
 
 
 class Eigen(NamedTuple):
-    """Eigenvalues and eigenvectors."""
+    """Eigenvalues and eigenvectors.
+
+    >>> import ndgrad
+    >>> ndgrad.linalg.eigh(ndgrad.eye(2)).eigenvalues
+    tensor([1., 1.])
+    """
 
     eigenvalues: Tensor
     eigenvectors: Tensor

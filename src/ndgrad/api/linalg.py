@@ -48,7 +48,12 @@ if TYPE_CHECKING:
     from ndgrad._typing import Tensor, Tensors
 
 class SignLogdet(NamedTuple):
-    """Sign and logarithm of the modulus of a determinant."""
+    """Sign and logarithm of the modulus of a determinant.
+
+    >>> import ndgrad
+    >>> ndgrad.linalg.slogdet(ndgrad.eye(2)).sign
+    tensor(1.)
+    """
 
     sign: Tensor
     logabsdet: Tensor

@@ -33,7 +33,13 @@ orgqr = decomposition.householder_product
 
 
 class SVD(NamedTuple):
-    """Factors U diag(S) V^H: the third is V itself."""
+    """Factors U diag(S) V^H: the third is V itself.
+
+    >>> import ndgrad
+    >>> ndgrad.svd(ndgrad.eye(2)).V.abs()
+    tensor([[1., 0.],
+            [0., 1.]])
+    """
 
     U: Tensor
     S: Tensor
@@ -41,7 +47,13 @@ class SVD(NamedTuple):
 
 
 class TriangularSolve(NamedTuple):
-    """A solution, and the matrix it belongs to."""
+    """A solution, and the matrix it belongs to.
+
+    >>> import ndgrad
+    >>> ndgrad.triangular_solve(ndgrad.ones(2, 1), ndgrad.eye(2)).solution
+    tensor([[1.],
+            [1.]])
+    """
 
     solution: Tensor
     cloned_coefficient: Tensor

@@ -45,7 +45,12 @@ if TYPE_CHECKING:
 
 
 class LeastSquares(NamedTuple):
-    """What lstsq finds."""
+    """What lstsq finds.
+
+    >>> import ndgrad
+    >>> ndgrad.linalg.lstsq(ndgrad.eye(2), ndgrad.ones(2, 1)).rank
+    tensor(2)
+    """
 
     solution: Tensor
     residuals: Tensor
@@ -54,14 +59,24 @@ class LeastSquares(NamedTuple):
 
 
 class InverseInfo(NamedTuple):
-    """An inverse, and which matrices have none."""
+    """An inverse, and which matrices have none.
+
+    >>> import ndgrad
+    >>> ndgrad.linalg.inv_ex(ndgrad.eye(2)).info
+    tensor(0, dtype=ndgrad.int32)
+    """
 
     inverse: Tensor
     info: Tensor
 
 
 class SolveInfo(NamedTuple):
-    """A solution, and which systems have none."""
+    """A solution, and which systems have none.
+
+    >>> import ndgrad
+    >>> ndgrad.linalg.solve_ex(ndgrad.eye(2), ndgrad.ones(2)).info
+    tensor(0, dtype=ndgrad.int32)
+    """
 
     result: Tensor
     info: Tensor

@@ -40,12 +40,22 @@ def is_checkpoint_valid() -> bool:
 
 
 def current_graph_task_id() -> int:
-    """The number of the pass that this thread is running, larger in younger ones; -1 outside backward."""
+    """The number of the pass that this thread is running, larger in younger ones; -1 outside backward.
+
+    >>> import ndgrad
+    >>> ndgrad.autograd.graph.current_graph_task_id()
+    -1
+    """
     return -1 if thread.task is None else int(thread.task.number)
 
 
 def current_node() -> Node | None:
-    """The node whose hooks or backward is running, None outside of these."""
+    """The node whose hooks or backward is running, None outside of these.
+
+    >>> import ndgrad
+    >>> ndgrad.autograd.graph.current_node() is None
+    True
+    """
     return None if thread.task is None else thread.task.node
 
 

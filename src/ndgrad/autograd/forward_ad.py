@@ -462,7 +462,13 @@ def exit_dual_level(*, level: int | None = None) -> None:
 
 
 def current_level() -> int:
-    """The number of the innermost open level of this thread, -1 if there is none."""
+    """The number of the innermost open level of this thread, -1 if there is none.
+
+    >>> import ndgrad.autograd.forward_ad as forward_ad
+    >>> with forward_ad.dual_level() as level:
+    ...     forward_ad.current_level() == level
+    True
+    """
     stack = thread.dual_stack
     return stack[-1] if stack else -1
 
@@ -541,7 +547,15 @@ def _open_number(name: str, level: int | None) -> int | None:
 
 
 class _set_fwd_grad_enabled(FieldSwitch):
-    """Switch forward mode on or off, at once; as a context, until the block ends. What is computed without it has no tangent."""
+    """Switch forward mode on or off, at once; as a context, until the block ends. What is computed without it has no tangent.
+
+    >>> import ndgrad
+    >>> import ndgrad.autograd.forward_ad as forward_ad
+    >>> with forward_ad.dual_level(), forward_ad.set_fwd_grad_enabled(False):
+    ...     x = forward_ad.make_dual(ndgrad.ones(1), ndgrad.ones(1))
+    ...     print(forward_ad.unpack_dual(x * x).tangent)
+    None
+    """
 
     attribute = "forward_grad_enabled"
 
@@ -550,6 +564,12 @@ set_fwd_grad_enabled = _set_fwd_grad_enabled
 
 
 def _is_fwd_grad_enabled() -> bool:
+    """Whether ops compute tangents in this context.
+
+    >>> import ndgrad.autograd.forward_ad as forward_ad
+    >>> forward_ad.is_fwd_grad_enabled()
+    True
+    """
     return thread.forward_grad_enabled
 
 

@@ -345,24 +345,29 @@ class Function(FunctionCtx, metaclass=FunctionMeta):
 
     @staticmethod
     def forward(*args: Any, **kwargs: Any) -> Any:
+        """To be overridden: compute the result of `forward(ctx, *args)`, or of `forward(*args)` beside a `setup_context`."""
         raise NotImplementedError("You must implement the forward function for custom autograd.Function.")
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> Any:
+        """To be overridden where forward takes no ctx: save what backward needs of inputs and output."""
         raise NotImplementedError("setup_context is not implemented.")
 
     @staticmethod
     def backward(ctx: Any, *grad_outputs: Any) -> Any:
+        """To be overridden: from the gradients of the outputs, one gradient (or None) per argument of forward."""
         raise NotImplementedError(
             "You must implement either the backward or vjp method for your custom autograd.Function to use it with backward mode AD."
         )
 
     @staticmethod
     def vjp(ctx: Any, *grad_outputs: Any) -> Any:
+        """Another name for `backward`; override one of them."""
         return Function.backward(ctx, *grad_outputs)
 
     @staticmethod
     def jvp(ctx: Any, *grad_inputs: Any) -> Any:
+        """To be overridden for forward mode: from the tangents of the arguments (None where there is none), those of the outputs."""
         raise NotImplementedError("You must implement the jvp function for custom autograd.Function to use it with forward mode AD.")
 
     @classmethod

@@ -12,17 +12,31 @@ from typing import TYPE_CHECKING, Any
 from ndgrad.autograd.variable import Variable
 
 if TYPE_CHECKING:
+    from ndgrad._typing import Tensor
     from ndgrad.autograd.function import FunctionNode
 
 
 class FunctionCtx:
-    """What forward can tell the node."""
+    """What forward can tell the node; `ctx` in the methods of a `Function`.
 
-    _to_save: tuple[Any, ...] = ()
-    _constants: tuple[Any, ...] = ()
-    _to_save_forward: tuple[Any, ...] = ()
-    _dirty: tuple[Any, ...] = ()
-    _non_differentiable: tuple[Any, ...] = ()
+    >>> import ndgrad
+    >>> class Double(ndgrad.autograd.Function):
+    ...     @staticmethod
+    ...     def forward(ctx, x):
+    ...         ctx.factor = 2.0
+    ...         return x * ctx.factor
+    ...     @staticmethod
+    ...     def backward(ctx, g):
+    ...         return g * ctx.factor
+    >>> Double.apply(ndgrad.ones(1))
+    tensor([2.])
+    """
+
+    _to_save: tuple[Tensor | None, ...] = ()
+    _constants: tuple[Tensor, ...] = ()
+    _to_save_forward: tuple[Tensor | None, ...] = ()
+    _dirty: tuple[Tensor, ...] = ()
+    _non_differentiable: tuple[Tensor, ...] = ()
     materialize_grads = True
     needs_input_grad: tuple[bool, ...] = ()
     #: Whether backward gets zeros, or None, for outputs that forward marked as not differentiable.
@@ -30,7 +44,7 @@ class FunctionCtx:
     #: Set by forward: an output that is a view of an input may be written in place as any other view.
     _is_pure_view = False
 
-    def save_for_backward(self, *tensors: Any) -> None:
+    def save_for_backward(self, *tensors: Tensor | None) -> None:
         """Keep tensors (or None) for backward; call it once, with inputs, outputs and what else is needed."""
         for t in tensors:
             if t is not None and not isinstance(t, Variable):
@@ -54,11 +68,11 @@ class FunctionCtx:
     def non_differentiable(self) -> tuple[Any, ...] | None:
         return self.__dict__.get("_non_differentiable")
 
-    def save_constants(self, *tensors: Any) -> None:
+    def save_constants(self, *tensors: Tensor) -> None:
         """Say of saved tensors, made in forward, that they do not depend on the inputs (see Note [Saved intermediates])."""
         self._constants = tensors
 
-    def save_for_forward(self, *tensors: Any) -> None:
+    def save_for_forward(self, *tensors: Tensor | None) -> None:
         """Keep tensors for `jvp`."""
         for t in tensors:
             if t is not None and not isinstance(t, Variable):
@@ -68,20 +82,20 @@ class FunctionCtx:
                 )
         self._to_save_forward = tensors
 
-    def mark_dirty(self, *tensors: Any) -> None:
+    def mark_dirty(self, *tensors: Tensor) -> None:
         """Say which inputs forward changed in place; they must be returned."""
         _check_tensors("mark_dirty", tensors)
         self._dirty = tensors
 
-    def mark_shared_storage(self, *pairs: Any) -> None:
-        """Nothing to say any more: tensors that share memory are known."""
+    def mark_shared_storage(self, *pairs: object) -> None:
+        """Does nothing, and warns: tensors that share memory are known."""
         warnings.warn(
             "`mark_shared_storage` is deprecated and does nothing: tensors that share memory are known. Remove the call.",
             FutureWarning,
             stacklevel=2,
         )
 
-    def mark_non_differentiable(self, *tensors: Any) -> None:
+    def mark_non_differentiable(self, *tensors: Tensor) -> None:
         """Say which outputs have no gradient."""
         _check_tensors("mark_non_differentiable", tensors)
         self._non_differentiable = tensors
@@ -102,7 +116,12 @@ def _check_tensors(name: str, values: tuple[Any, ...]) -> None:
 class Context:
     """`ctx`: a node as the user's methods see it.
 
-    What they set on it is kept apart from what the engine keeps there, so `ctx.shape = x.shape` leaves the node's own shape alone.
+    What they set on it is kept apart from what the engine keeps there, so `ctx.shape = x.shape` leaves the node's own shape
+    alone. Its methods are those of `FunctionCtx`.
+
+    >>> import ndgrad
+    >>> isinstance(ndgrad.autograd.function.Context, type)
+    True
     """
 
     __slots__ = ("__weakref__", "_node")

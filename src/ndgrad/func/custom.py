@@ -284,7 +284,7 @@ def _as_seen_here(o: Any, args: tuple[Any, ...], payloads: tuple[Any, ...]) -> A
 
 
 class VmapInfo(NamedTuple):
-    """What a `vmap` staticmethod is told."""
+    """What the staticmethod `vmap(info, in_dims, *args)` of a `Function` is told."""
 
     batch_size: int
     randomness: str

@@ -19,7 +19,15 @@ from ndgrad.ops.table import NOT_DIFFERENTIABLE, elementwise, op
 
 
 class LinAlgError(numpy.linalg.LinAlgError, RuntimeError):
-    """A matrix does not allow what was asked: it is singular, not positive definite, or has no derivative there."""
+    """A matrix does not allow the computation: it is singular, not positive definite, or has no derivative there.
+
+    >>> import ndgrad
+    >>> try:
+    ...     ndgrad.linalg.inv(ndgrad.zeros(2, 2))
+    ... except ndgrad.linalg.LinAlgError:
+    ...     print("singular")
+    singular
+    """
 
 
 def guarded(function: Callable[..., Any], problem: str, remedy: str, *arrays: Any, **settings: Any) -> Any:

@@ -45,7 +45,16 @@ _BATCH = 4
 
 
 class GradcheckError(RuntimeError):
-    """A derivative is not what finite differences say."""
+    """A derivative is not what finite differences say.
+
+    >>> import ndgrad
+    >>> x = ndgrad.tensor([1.0], requires_grad=True)
+    >>> try:
+    ...     ndgrad.autograd.gradcheck(lambda x: x * x.detach(), x)
+    ... except ndgrad.autograd.gradcheck.GradcheckError:
+    ...     print("wrong")
+    wrong
+    """
 
     __module__ = "ndgrad.autograd.gradcheck"  # where it is imported from
 

@@ -254,7 +254,12 @@ def _given(name: str, pattern: Any, columns: int) -> Pattern:
 
 
 class SparseJacobian(_Prepared):
-    """The Jacobian of a function with a sparse one, prepared by `sparse_jacobian`."""
+    """The Jacobian of a function with a sparse one, prepared by `sparse_jacobian`.
+
+    >>> import ndgrad
+    >>> ndgrad.func.sparse_jacobian(lambda x: x[1:] * x[:-1], ndgrad.zeros(9))
+    <SparseJacobian 8 x 9, 16 entries in 2 products>
+    """
 
     def __init__(
         self,
@@ -361,7 +366,12 @@ def sparse_jacobian(
 
 
 class SparseHessian(_Prepared):
-    """The Hessian of a scalar function with a sparse one, prepared by `sparse_hessian`."""
+    """The Hessian of a scalar function with a sparse one, prepared by `sparse_hessian`.
+
+    >>> import ndgrad
+    >>> ndgrad.func.sparse_hessian(lambda x: (x[1:] * x[:-1]).sum() + (x**3).sum(), ndgrad.zeros(9))
+    <SparseHessian 9 x 9, 25 entries in 3 products>
+    """
 
     _name = "sparse_hessian"
 
