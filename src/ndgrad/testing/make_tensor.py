@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -16,12 +16,15 @@ from ndgrad.generator import default_generator
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from ndgrad._typing import Device, Dtype, MemoryFormat, Tensor
+    from ndgrad._typing import Device, MemoryFormat, Tensor
+    from ndgrad.dtypes import dtype as Dtype
+
+    DtypeLike: TypeAlias = Dtype | np.dtype[Any] | type[Any] | str
 
 
 def make_tensor(
     *shape: int | Sequence[int],
-    dtype: Dtype,
+    dtype: DtypeLike,
     device: Device = "cpu",
     low: float | None = None,
     high: float | None = None,
@@ -39,7 +42,8 @@ def make_tensor(
     >>> t.shape, t.dtype, t.is_contiguous(), bool((t >= 1).all())
     (ndgrad.Size([2, 3]), ndgrad.float32, False, True)
     """
-    sizes = tuple(shape[0]) if len(shape) == 1 and not isinstance(shape[0], int) else tuple(shape)
+    given: tuple[Any, ...] = shape
+    sizes: tuple[int, ...] = tuple(given[0]) if len(given) == 1 and not isinstance(given[0], int) else given
     kind = as_numpy_dtype(dtype)
     discrete = kind.kind in "biu"
     lowest, highest = _limits(kind)
@@ -73,7 +77,7 @@ def _limits(kind: np.dtype[Any]) -> tuple[float, float]:
 
 
 def _interval(
-    kind: np.dtype[Any], dtype: Dtype, low: float | None, high: float | None, lowest: float, highest: float
+    kind: np.dtype[Any], dtype: DtypeLike, low: float | None, high: float | None, lowest: float, highest: float
 ) -> tuple[float, float]:
     default = {"b": (0, 2), "u": (0, 10), "i": (-9, 10)}.get(kind.kind, (-9, 9))
     start, stop = (default[0] if low is None else low), (default[1] if high is None else high)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import textwrap
 import warnings
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, cast
 
 from ndgrad import dtypes
 from ndgrad.api.convert import _read_to, converted
@@ -226,7 +226,7 @@ class Module(Hooked, Stateful, Registry):
 
     def type(self, dst_type: Dtype) -> Self:
         """Convert all parameters and buffers, integer ones too."""
-        return self._apply(lambda t: t.type(dst_type))
+        return self._apply(lambda t: cast("Tensor", t.type(dst_type)))
 
     def _to_float(self, dtype: dtypes.dtype) -> Self:
         return self._apply(lambda t: t.to(dtype) if t.is_floating_point() else t)
