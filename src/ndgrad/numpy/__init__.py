@@ -53,7 +53,8 @@ for _family in _FAMILIES:
         _theirs = getattr(_numpy, _name, None)
         if _theirs is not None:  # an older NumPy may not have it yet
             _ours = getattr(_family, _name)
-            globals()[_name] = _coercion.with_detour(_ours, _theirs) if callable(_ours) and not isinstance(_ours, type) else _ours
+            _plain = not callable(_ours) or isinstance(_ours, type)
+            globals()[_name] = _ours if _plain else _coercion.with_detour(_ours, _theirs, _name)
             __all__ += [_name]
 globals().update(_UFUNCS)
 globals().update(_CONSTANTS)

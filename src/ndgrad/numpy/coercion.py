@@ -99,7 +99,7 @@ def operands(*values: ArrayLike) -> list[Array]:
     return [with_dtype(v, dtype) if isinstance(v, Variable) else constant(np.asarray(v, dtype)) for v in found]
 
 
-def with_detour(function: Callable[..., Any], theirs: Callable[..., Any]) -> Callable[..., Any]:
+def with_detour(function: Callable[..., Any], theirs: Callable[..., Any], name: str) -> Callable[..., Any]:
     """Our function, with torch's keywords too; where its arguments are strings, dates, records or objects and none is a tensor, NumPy's."""
     known, options = keywords_of(function), takes_any_keyword(function)
 
@@ -114,7 +114,8 @@ def with_detour(function: Callable[..., Any], theirs: Callable[..., Any]) -> Cal
                 raise
             return theirs(*args, **kwargs)
 
-    call.__module__ = "ndgrad.numpy"  # where users and pickles find it
+    # where users and pickles find it, also under a second name (`amax` is our `max`)
+    call.__module__, call.__name__, call.__qualname__ = "ndgrad.numpy", name, name
     call.without_detour = function  # type: ignore[attr-defined]  # functions take attributes
     return call
 
