@@ -411,6 +411,23 @@ def test_no_warnings_from_ordinary_use():
         nn.CrossEntropyLoss()(module(ndgrad.rand(3, 1, 4, 4)), ndgrad.tensor([0, 1, 1])).backward()
 
 
+def test_kinds_of_backward_hooks_for_all_modules_mix_only_one_after_the_other():
+    # torch goes on refusing after the hook is gone (`accepted-beyond`)
+    from ndgrad.nn.modules.module import register_module_backward_hook, register_module_full_backward_hook
+
+    handle = register_module_full_backward_hook(lambda module, grad_input, grad_output: None)
+    with pytest.raises(RuntimeError, match="Cannot use both"):
+        register_module_backward_hook(lambda module, grad_input, grad_output: None)
+    handle.remove()
+    seen = []
+    with register_module_backward_hook(lambda module, grad_input, grad_output: seen.append(grad_output)):
+        nn.ReLU()(ndgrad.ones(1, requires_grad=True)).backward()
+    assert len(seen) == 1
+    with register_module_full_backward_hook(lambda module, grad_input, grad_output: seen.append(grad_input)):
+        nn.ReLU()(ndgrad.ones(1, requires_grad=True)).backward()
+    assert len(seen) == 2
+
+
 # ----- names ---------------------------------------------------------------------------------------------------------
 
 

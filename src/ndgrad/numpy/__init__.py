@@ -53,9 +53,8 @@ for _family in _FAMILIES:
         _theirs = getattr(_numpy, _name, None)
         if _theirs is not None:  # an older NumPy may not have it yet
             _ours = getattr(_family, _name)
-            if callable(_ours) and not isinstance(_ours, type):
-                _ours = _coercion.with_detour(_ours, _theirs, _name)
-            globals()[_name] = _ours
+            _plain = not callable(_ours) or isinstance(_ours, type)
+            globals()[_name] = _ours if _plain else _coercion.with_detour(_ours, _theirs, _name)
             __all__ += [_name]
 globals().update(_UFUNCS)
 globals().update(_CONSTANTS)

@@ -114,7 +114,8 @@ def with_detour(function: Callable[..., Any], theirs: Callable[..., Any], name: 
                 raise
             return theirs(*args, **kwargs)
 
-    call.__module__, call.__qualname__ = "ndgrad.numpy", name  # where users and pickles find it
+    # where users and pickles find it, also under a second name (`amax` is our `max`)
+    call.__module__, call.__name__, call.__qualname__ = "ndgrad.numpy", name, name
     call.without_detour = function  # type: ignore[attr-defined]  # functions take attributes
     return call
 

@@ -168,7 +168,7 @@ def note_results(ledger: Ledger, call: tuple[str, str, Any, Any], results: Any, 
 def note_received(ledger: Ledger, node: Any, args: tuple[Any, ...], frames: Callable[[], Frames]) -> list[Allocation]:
     """Enter the gradients that a node receives and no call has made: the engine did, which adds up what comes from several consumers.
 
-    Those at the roots of the pass are whoever's who called it.
+    Those at the roots of the pass belong to its caller.
     """
     made = []
     for array in arrays_in(args):

@@ -246,9 +246,8 @@ def register_notrace(trace_type: Any, function: Primitive) -> None:
 def _own(function: Any) -> Primitive:
     if not isinstance(function, Primitive):
         raise TypeError(
-            f"rules can be given to functions made by @primitive, and {getattr(function, '__name__', function)!r} is none (a "
-            f"{type(function).__name__}). "
-            "NumPy's and SciPy's own functions have theirs already: wrap the function in a primitive of your own."
+            f"rules can be given to functions made by @primitive, and {getattr(function, '__name__', function)!r} is a "
+            f"{type(function).__name__}. NumPy's and SciPy's own functions have rules: wrap the function in a primitive of your own."
         )
     return function
 

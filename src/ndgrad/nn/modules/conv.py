@@ -213,7 +213,7 @@ class _ConvTranspose(_ConvNd):
         self._set_up(channels, kernel_size, stride, padding, dilation, output_padding, groups, bias, padding_mode, device, dtype)
 
     def _output_padding(self, input: Tensor, output_size: Sequence[int] | None) -> tuple[int, ...]:
-        """The padding of the output that gives it the size asked for: several sizes are convolved to the same one."""
+        """The padding of the output that gives it the wanted size: several sizes are convolved to the same one."""
         if output_size is None:
             return self.output_padding
         name, axes = type(self).__name__, self._axes

@@ -18,7 +18,7 @@ from ndgrad.ops.shape import detach
 from ndgrad.ops.table import Op
 from ndgrad.utils.checkpoint.trace import CheckpointError
 
-#: Ops that cost nothing to run again, about which no policy is asked.
+#: Ops that cost nothing to run again: the policy is not called for them.
 SAC_IGNORED_OPS = frozenset((detach,))
 
 
