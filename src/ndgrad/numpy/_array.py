@@ -306,7 +306,7 @@ class Array(ArrayMethods, Tensor):  # type: ignore[misc]  # NumPy's methods in p
         """
         if batch_dims(self):
             raise vmap_error("item() of a batched Array has no one value")
-        if at_stake(self):
+        if _has_stake(self):
             if not in_lifted_call.get():
                 raise _dropped(self, "item()")
             return self.flat[0] if not args else self.flat[args[0]] if len(args) == 1 and not isinstance(args[0], tuple) else self[args]
@@ -319,7 +319,7 @@ class Array(ArrayMethods, Tensor):  # type: ignore[misc]  # NumPy's methods in p
         >>> np.array([[1.0, 2.0]]).tolist()
         [[1.0, 2.0]]
         """
-        if at_stake(self) and not batch_dims(self):
+        if _has_stake(self) and not batch_dims(self):
             if not in_lifted_call.get():
                 raise _dropped(self, "tolist()")
             return [part.tolist() if part.ndim else part for part in self] if self.ndim else self
@@ -429,9 +429,14 @@ def _is_array_class(dtype: object) -> bool:
     return isinstance(dtype, type) and issubclass(dtype, (np.ndarray, Variable))
 
 
+def _has_stake(t: Array) -> bool:
+    """Whether plain values in the Array's place would drop a derivative; quick for constants, of which most numbers are read."""
+    return (t._node is not None or t._meta is not None or isinstance(t._array, Variable)) and stake_of(t) is not None
+
+
 def _outside(t: Array, door: str) -> Array:
     """The Array for a conversion into a Python number, which forgets the graph: on this face that is an error, never a silent loss."""
-    if at_stake(t):
+    if _has_stake(t):
         raise _dropped(t, door)
     return t
 
@@ -461,7 +466,7 @@ def as_no_numbers(t: Array, dtype: np.dtype[Any]) -> Any:
 
 def refuse_memory(t: Array) -> None:
     """Bare memory forgets the graph too."""
-    if at_stake(t):
+    if _has_stake(t):
         raise RuntimeError(
             f"a call needs the bare memory of an Array that {stake_of(t)} (shape {tuple(t.shape)}), and a computation on it would drop "
             "the derivative. This is what numpy.array([t, ...]), numpy.asarray(t), numpy.vectorize and others do that cannot see tensors: "

@@ -259,7 +259,9 @@ def default_rng(seed: Any = None) -> Generator:
     >>> mean.grad.round(6)
     array(1.)
     """
-    return seed if isinstance(seed, Generator) else Generator(np.random.default_rng(plain(seed)))
+    if isinstance(seed, Generator):
+        return seed
+    return Generator(np.random.default_rng(seed._numpy if isinstance(seed, RandomState) else plain(seed)))
 
 
 # ----- the functions of the module, which draw from NumPy's global state ---------------------------------------------------------
