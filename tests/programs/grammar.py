@@ -253,7 +253,7 @@ np.extract({mask}, {a})
 {a}[np.flatnonzero({a})[::-1]]
 {a}[np.arange({n})[::-1]]
 {a}[np.int64({row})]
-{a}[numpy.array({row})]
+{a}[numpy.array({row})].copy()
 {a}[[0, -1]]
 {a}[np.ix_([0, -1])]
 {a}[{rows}, {row}]
@@ -317,7 +317,7 @@ ROW = lines("""
 1
 np.int64(0)
 np.int64(1)
-numpy.array(1)
+numpy.int64(1)
 np.argmax({a}) % {n}
 np.argmin({a}.ravel()) % {n}
 int(np.argmax({a})) % {n}

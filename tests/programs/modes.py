@@ -415,13 +415,24 @@ MODES["vjp of closed grad"] = by_blocks(lambda g, x: func.vjp(g, x)[1](dnp.array
 # ----- batches, against a loop ----------------------------------------------------------------------------------------
 
 
+class Unfit(Exception):
+    """The program itself fails at another sample of the batch: an index that is computed there is out of bounds."""
+
+
+def one_by_one(f: F, pair: list[Any]) -> list[Any]:
+    try:
+        return [f(*(x[i, ...].copy() for x in pair)) for i in range(2)]
+    except IndexError as error:
+        raise Unfit from error
+
+
 def batched(derivative: Callable[[F, Point], F]) -> Callable[[F, Point], Found]:
     """vmap of a derivative, against the same derivative of one sample after the other."""
 
     def run(f: F, at: Point) -> Found:
         single, pair = derivative(f, at), at.pair()
+        apart = list(map(leaves_of, one_by_one(single, pair)))
         together = leaves_of(func.vmap(single)(*pair))
-        apart = [leaves_of(single(*(x[i, ...] for x in pair))) for i in range(2)]
         return {"batch": [(plain(t), np.stack([plain(a), plain(b)])) for t, a, b in zip(together, *apart, strict=True)]}
 
     return run
@@ -441,16 +452,16 @@ MODES["vmap of hessian"] = batched(lambda f, at: func.hessian(at.scalar(f), at.a
 @mode("grad of vmap")
 def _(f: F, at: Point) -> Found:
     pair = at.pair()
+    apart = one_by_one(func.grad(at.scalar(f), at.all), pair)
     together = func.grad(lambda *xs: (func.vmap(f)(*xs) * at.weights).sum(), at.all)(*pair)
-    apart = [func.grad(at.scalar(f), at.all)(*(x[i, ...] for x in pair)) for i in range(2)]
     return {"batch": [(plain(t), np.stack([plain(a), plain(b)])) for t, a, b in zip(together, *apart, strict=True)]}
 
 
 @mode("jvp of vmap")
 def _(f: F, at: Point) -> Found:
     pair, directions = at.pair(), tuple(dnp.stack([d, d]) for d in at.tangents)
+    apart = one_by_one(lambda *xs: func.jvp(f, xs, at.tangents)[1], pair)
     together = func.jvp(lambda *xs: func.vmap(f)(*xs), pair, directions)[1]
-    apart = [func.jvp(f, tuple(x[i, ...] for x in pair), at.tangents)[1] for i in range(2)]
     return {"batch": [(plain(together), np.stack([plain(a) for a in apart]))]}
 
 

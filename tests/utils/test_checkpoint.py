@@ -605,3 +605,9 @@ def test_a_reentrant_checkpoint_that_closes_over_a_wanted_tensor_is_refused_and_
             ndgrad.autograd.grad(loss, wanted, retain_graph=True)
     (of_y,) = ndgrad.autograd.grad(loss, y, retain_graph=True)  # which lies before the checkpoint
     assert of_y.tolist() == [3, 4]
+
+
+def test_a_reentrant_checkpoint_of_constants_keeps_the_gradients_of_what_its_function_closes_over():
+    w, constant = ndgrad.tensor([1.0, 2.0], requires_grad=True), ndgrad.tensor([3.0, 4.0])
+    checkpoint(lambda x: (x * w * w).sum(), constant, use_reentrant=True).backward()
+    assert w.grad.tolist() == [6.0, 16.0]

@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from ndgrad.autograd.modes import thread
+from ndgrad.autograd.variable import Variable
 from ndgrad.utils.checkpoint.frame import Contexts, GraphExecGroup, run_checkpointed
 from ndgrad.utils.checkpoint.reentrant import CheckpointFunction, check_backward_validity, detach_variable
 from ndgrad.utils.checkpoint.selective import (
@@ -97,7 +99,9 @@ def checkpoint(
             )
         if context_fn is not noop_context_fn or debug:
             raise ValueError("checkpoint(): passing `context_fn` or `debug` is only supported when use_reentrant=False. Use that.")
-        return CheckpointFunction.apply(function, preserve, *args)
+        if not thread.grad_enabled or any(isinstance(a, Variable) and a.requires_grad for a in args):
+            return CheckpointFunction.apply(function, preserve, *args)
+        # that kind would lose the gradients of what the function closes over, and the other does not
     return run_checkpointed(
         function,
         args,
