@@ -61,6 +61,9 @@ class Arguments(FunctionNode):
     """The arguments of a checkpointed call, with their tensors saved as a node saves its inputs."""
 
     function = None  # type: ignore[assignment]  # nothing runs through this node
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    tangents: tuple[dict[int, Any] | None, ...]
 
     @classmethod
     def of(cls, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
