@@ -132,21 +132,8 @@ def grad(
     if not only_inputs:
         warnings.warn("only_inputs argument is deprecated and is ignored now (defaults to True).", FutureWarning, stacklevel=2)
     if is_grads_batched:
-        from ndgrad._registry import vmap  # by ndgrad.func, loaded when a batch of gradients is asked for
-
-        cotangents = tuple(_as_list(grad_outputs))
         rest: dict[str, Any] = {"create_graph": create_graph, "allow_unused": allow_unused, "materialize_grads": materialize_grads}
-        present: list[bool] = []
-
-        def one(*g: Any) -> Any:
-            found = grad(outputs, inputs, g, True, **rest)
-            values = tuple(found.values()) if isinstance(found, dict) else found
-            present[:] = [v is not None for v in values]
-            return tuple(v for v in values if v is not None)
-
-        rows = iter(vmap(one)(*cotangents))
-        answer = tuple(next(rows) if p else None for p in present)
-        return dict(zip(inputs, answer, strict=True)) if isinstance(inputs, dict) else answer
+        return _batched_grad(outputs, inputs, grad_outputs, rest)
     if isinstance(inputs, dict):
         options = (retain_graph, create_graph, only_inputs, allow_unused, False, materialize_grads)
         values = grad(outputs, tuple(inputs.values()), grad_outputs, *options)
@@ -176,6 +163,23 @@ def grad(
             g = made.setdefault((id(g), face), wrap(face, g))
         out.append(g)
     return tuple(out)
+
+
+def _batched_grad(outputs: Any, inputs: Any, grad_outputs: Any, options: dict[str, Any]) -> Any:
+    """`grad` for a batch of gradients of the outputs."""
+    from ndgrad._registry import vmap  # by ndgrad.func, loaded when a batch of gradients is asked for
+
+    present: list[bool] = []
+
+    def one(*g: Any) -> Any:
+        found = grad(outputs, inputs, g, True, **options)
+        values = tuple(found.values()) if isinstance(found, dict) else found
+        present[:] = [v is not None for v in values]
+        return tuple(v for v in values if v is not None)
+
+    rows = iter(vmap(one)(*_as_list(grad_outputs)))
+    answer = tuple(next(rows) if p else None for p in present)
+    return dict(zip(inputs, answer, strict=True)) if isinstance(inputs, dict) else answer
 
 
 def _unused(t: Any, position: int) -> str:

@@ -349,18 +349,18 @@ def run_node(task: GraphTask, node: Any, g: Any, apply: Any = apply_lane) -> tup
         return None, False
     if g is None and node.outputs != 1:
         g = [None] * output_count(node)
-    extra = node.extra
-    if extra is not None:
-        g = run_pre_hooks(task, node, g)
+    post_hooks = False
+    if node.extra is not None:
+        g, post_hooks = run_pre_hooks(task, node, g), bool(node.extra.post_hooks)
     if task.wanted is not None and not _goes_on(task, node, g):
         return None, False
-    if extra is not None and extra.pre_hooks:
+    if node.extra is not None and node.extra.pre_hooks:
         g = run_node_prehooks(task, node, g)
-    received, post_hooks = g, extra is not None and bool(extra.post_hooks)
+    received = g
     if is_undefined(g) and not node.runs_undefined:
         outs: Any = (None,) * len(node.next)
         return (run_post_hooks(task, node, outs, received) if post_hooks else outs), False
-    if node.materialize_grads and (g is None or node.outputs != 1):
+    if node.materialize_grads:
         g = materialize(task, node, g)
     if node.reads and not post_hooks and add_to_part(task, node, g):
         if not task.keep:

@@ -139,15 +139,14 @@ def dual_op(op: Op, args: tuple[Any, ...], settings: dict[str, Any], number: int
     """Run an op of which some argument has a tangent; the innermost is of level `number`."""
     if number in interpreters:
         return interpreters[number].run(op, args, settings)
-    enabled = modes().forward_grad_enabled
-    if op.jvp == "linear" and len(args) == 1 and op.outputs == 1 and enabled and not op.shares_storage:
+    enabled, out = modes().forward_grad_enabled, None
+    if enabled and op.jvp == "linear" and len(args) == 1 and op.outputs == 1 and not op.shares_storage:
         out = plain_linear_dual(op, args[0], settings, number)
         if out is not None:
             return out
     if op.view or op.shares_storage:
         return dual_view(op, args, settings)
-    out = None
-    if op.elementwise and enabled and (op.jvp == "elementwise" or isinstance(op.jvp, Mapping)):
+    if enabled and op.elementwise and (op.jvp == "elementwise" or isinstance(op.jvp, Mapping)):
         out, made = plain_dual(op, args, settings, number)
         if made is not None:
             meta_of(out).tangents = {number: made}
@@ -155,8 +154,13 @@ def dual_op(op: Op, args: tuple[Any, ...], settings: dict[str, Any], number: int
     tangents, primals = _split(args, number)
     if out is None:
         out = dispatch(op, primals, settings)
-    if not enabled or op.jvp is NOT_DIFFERENTIABLE:
-        return out
+    if enabled and op.jvp is not NOT_DIFFERENTIABLE:
+        _give_tangents(op, primals, tangents, settings, out, number)
+    return out
+
+
+def _give_tangents(op: Op, primals: tuple[Any, ...], tangents: tuple[Any, ...], settings: dict[str, Any], out: Any, number: int) -> None:
+    """Give the result(s) `out` of an op their tangents of level `number`, and its node those of what it saved."""
     made = jvp(op, primals, tangents, settings, out)
     if op.outputs == 1:
         if made is not None and any(made is t for t in tangents):
@@ -172,7 +176,6 @@ def dual_op(op: Op, args: tuple[Any, ...], settings: dict[str, Any], number: int
     node = next((o._node for o in outs if o._node is not None), None)
     if node is not None:
         save_tangents(node, op, tangents, parts, number)
-    return out
 
 
 handlers.dual_op = dual_op
@@ -292,57 +295,68 @@ class Environment(dict[str, Any]):
         return fact(self[name], kind)
 
 
-_NO_RULE: tuple[Any, tuple[str, ...]] = (None, ())
-
-
 def jvp(op: Op, primals: tuple[Any, ...], tangents: tuple[Any, ...], settings: dict[str, Any], out: Any) -> Any:
     """The tangent(s) of an op's output."""
-    rule = op.jvp
-    if rule == "linear":
+    if op.jvp == "linear":
         linear_in = op.differentiable_positions(len(primals))
         filled = tuple(
             t if t is not None else _zeros(p) if i in linear_in and isinstance(p, Variable) else p
             for i, (p, t) in enumerate(zip(primals, tangents, strict=True))
         )
         return op(*filled, **settings)
-    if rule == "multilinear":
+    if op.jvp == "multilinear":
         terms = [op(*primals[:i], t, *primals[i + 1 :], **settings) for i, t in enumerate(tangents) if t is not None]
     else:
-        env = Environment(settings)
-        env.update(op.bind(primals))
-        env["ops"] = tensor_ops
-        if op.outputs == 1:
-            env["out"] = out
-        else:
-            env.update((f"out{i}", o) for i, o in enumerate(out))
+        env = _environment(op, primals, settings, out)
         if is_half(np_dtype(out if op.outputs == 1 else out[0])):
             env.update((name, in_single(value, tensor_ops)) for name, value in env.items() if name not in settings and name != "ops")
             tangents = in_single(tangents, tensor_ops)
-        if not isinstance(rule, (str, Mapping)):
-            assert callable(rule)
-            env.update((f"{name}_t", t) for name, t in op.bind(tangents).items())
-            env["ts"] = tangents
-            return rule(*[env[n] for n in parameter_names(rule)])
-        rules = op.rules if rule == "elementwise" else None
-        terms = []
-        for name, t in zip(op.args, tangents, strict=False):
-            if t is None:
-                continue
-            if rules is not None:
-                r, names = rules.get(name, _NO_RULE)
-            else:
-                assert isinstance(rule, Mapping)
-                r = rule.get(name)
-                names = parameter_names(r) if r is not None else ()
-            if r is not None:
-                env["t"] = t
-                terms.append(r(*[env[n] for n in names]))
+        if not isinstance(op.jvp, (str, Mapping)):
+            return _joint_tangent(op, env, tangents)
+        terms = _terms(op, env, tangents)
     if not terms:
         return None if op.outputs == 1 else (None,) * len(out)
     total = terms[0]
     for term in terms[1:]:
         total = total + term if op.outputs == 1 else tuple(a + b for a, b in zip(total, term, strict=True))
     return total
+
+
+def _environment(op: Op, primals: tuple[Any, ...], settings: dict[str, Any], out: Any) -> Environment:
+    """What the rules of a call may name, but for tangents."""
+    env = Environment(settings)
+    env.update(op.bind(primals))
+    env["ops"] = tensor_ops
+    if op.outputs == 1:
+        env["out"] = out
+    else:
+        env.update((f"out{i}", o) for i, o in enumerate(out))
+    return env
+
+
+def _joint_tangent(op: Op, env: Environment, tangents: tuple[Any, ...]) -> Any:
+    """The tangent(s) by one rule for all arguments."""
+    rule = op.jvp
+    assert callable(rule)
+    env.update((f"{name}_t", t) for name, t in op.bind(tangents).items())
+    env["ts"] = tangents
+    return rule(*[env[n] for n in parameter_names(rule)])
+
+
+def _terms(op: Op, env: Environment, tangents: tuple[Any, ...]) -> list[Any]:
+    """What the rule of each argument that has a tangent makes of it."""
+    if op.jvp == "elementwise":
+        rules = op.rules
+    else:
+        assert isinstance(op.jvp, Mapping)
+        rules = {name: (rule, parameter_names(rule)) for name, rule in op.jvp.items()}
+    terms = []
+    for name, t in zip(op.args, tangents, strict=False):
+        if t is not None and name in rules:
+            rule, names = rules[name]
+            env["t"] = t
+            terms.append(rule(*[env[n] for n in names]))
+    return terms
 
 
 def _zeros(p: Any) -> Any:

@@ -380,41 +380,51 @@ def _batched_function(cls: type[Function], in_dims: tuple[Any, ...], level: Batc
             ctx.tensors = tuple(isinstance(i, Variable) for i in inputs)
 
         @staticmethod
-        def run(ctx: Any, method: Callable[..., Any], given: tuple[Any, ...], dims: tuple[Any, ...], which: str) -> tuple[Any, ...]:
-            """A method of `cls` on every sample, with its own context; None, among its arguments or answers, stands for itself."""
-            saved = iter(ctx.saved_tensors)
-            inputs = [next(saved) if t else i for i, t in zip(ctx.inputs, ctx.tensors, strict=True)]
-            outputs = list(saved)
-            present = [k for k, g in enumerate(given) if g is not None]
-            answered: list[bool] = []
-
-            def one(*everything: Any) -> Any:
-                sample, rest = everything[: len(inputs)], everything[len(inputs) :]
-                outs, parts = rest[: len(outputs)], rest[len(outputs) :]
-                node = _fresh_context(cls, sample, outs if facts["several"] else outs[0], ctx.needs_input_grad)
-                node._at_hand = getattr(node, which)
-                full: list[Any] = [None] * len(given)
-                for k, part in zip(present, parts, strict=True):
-                    full[k] = part
-                answer = _as_tuple(method(Context(node), *full))
-                answered[:] = [a is not None for a in answer]
-                return tuple(a for a in answer if a is not None)
-
-            parts = tuple(given[k] for k in present)
-            found = iter(mapped(one, (*in_dims, *(0,) * len(outputs), *(dims[k] for k in present)), (*inputs, *outputs, *parts)))
-            return tuple(next(found) if a else None for a in answered)
-
-        @staticmethod
         def backward(ctx: Any, *grads: Any) -> Any:
             method = cls.backward if cls.backward is not Function.backward else cls.vjp
-            found = Batched.run(ctx, method, grads, (0,) * len(grads), "_to_save")
+            found = _on_samples(cls, facts, mapped, in_dims, ctx, method, grads, (0,) * len(grads), "_to_save")
             return tuple(g if g is None or d is not None else g.sum(0) for g, d in zip(found, (*in_dims, *(0,) * len(found))))
 
         @staticmethod
         def jvp(ctx: Any, *tangents: Any) -> Any:
-            found = Batched.run(ctx, cls.jvp, tangents, in_dims, "_to_save_forward")
+            found = _on_samples(cls, facts, mapped, in_dims, ctx, cls.jvp, tangents, in_dims, "_to_save_forward")
             return found if facts["several"] else found[0]
 
     Batched.__name__ = cls.__name__
     Batched._backward_cls.__name__ = cls._backward_cls.__name__
     return Batched
+
+
+def _on_samples(
+    cls: type[Function],
+    facts: dict[str, Any],
+    mapped: Callable[..., Any],
+    in_dims: tuple[Any, ...],
+    ctx: Any,
+    method: Callable[..., Any],
+    given: tuple[Any, ...],
+    dims: tuple[Any, ...],
+    which: str,
+) -> tuple[Any, ...]:
+    """A method of `cls` on every sample, with its own context; None, among its arguments or answers, stands for itself."""
+    saved = iter(ctx.saved_tensors)
+    inputs = [next(saved) if t else i for i, t in zip(ctx.inputs, ctx.tensors, strict=True)]
+    outputs = list(saved)
+    present = [k for k, g in enumerate(given) if g is not None]
+    answered: list[bool] = []
+
+    def one(*everything: Any) -> Any:
+        sample, rest = everything[: len(inputs)], everything[len(inputs) :]
+        outs, parts = rest[: len(outputs)], rest[len(outputs) :]
+        node = _fresh_context(cls, sample, outs if facts["several"] else outs[0], ctx.needs_input_grad)
+        node._at_hand = getattr(node, which)
+        full: list[Any] = [None] * len(given)
+        for k, part in zip(present, parts, strict=True):
+            full[k] = part
+        answer = _as_tuple(method(Context(node), *full))
+        answered[:] = [a is not None for a in answer]
+        return tuple(a for a in answer if a is not None)
+
+    parts = tuple(given[k] for k in present)
+    found = iter(mapped(one, (*in_dims, *(0,) * len(outputs), *(dims[k] for k in present)), (*inputs, *outputs, *parts)))
+    return tuple(next(found) if a else None for a in answered)

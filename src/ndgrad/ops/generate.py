@@ -208,7 +208,7 @@ def _scope(op: Op, level: bool) -> dict[str, Any]:
     from ndgrad.autograd.record import fact, payload_dtype, shares_memory
 
     node_class = None if not op.differentiable else op.level_node_class if level else op.node_class
-    forward = op.forward_for(numpy) if level or op.variadic else op.bare_forward_for(numpy)
+    forward = op.forward_for(numpy) if level else op.bare_forward_for(numpy)
     return {
         "OP": op, "forward": forward, "node_class": node_class, "DISCRETE": op.discrete_outputs,
         "Tensor": Tensor, "FACES": FACES, "process": process, "sizes": sizes,
@@ -279,7 +279,10 @@ class Lane:
             body += self.read_argument(arg, name)
         if self.collecting is not None:
             body += ["arrays, edges = [], []", "for x in xs:", "    d = x.__class__", "    if d is not c and FACES.get(d) is not c:"]
-            body += [f"        {self.leave}", "    arrays.append(x._array)"]
+            body += [f"        {self.leave}", "    a = x._array"]
+            if not self.op.halves:
+                body += [f"    if {_has_dtype('a', HALF)}:", f"        {self.leave}"]
+            body += ["    arrays.append(a)"]
             if self.joins():
                 body += ["    edges.append(x._node if x._meta is None else edge(x))"]
         if self.op.view:

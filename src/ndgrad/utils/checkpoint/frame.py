@@ -63,7 +63,7 @@ class Arguments(FunctionNode):
     function = None  # type: ignore[assignment]  # nothing runs through this node
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
-    tangents: tuple[Any, ...]
+    tangents: tuple[dict[int, Any] | None, ...]
 
     @classmethod
     def of(cls, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
