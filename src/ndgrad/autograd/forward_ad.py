@@ -21,7 +21,7 @@ from ndgrad._registry import register
 from ndgrad.arrays.library import library_of
 from ndgrad.arrays.precision import is_half, is_inexact
 from ndgrad.autograd.array_tangents import plain_dual, plain_linear_dual
-from ndgrad.autograd.dispatch import dispatch, handlers, innermost_dual
+from ndgrad.autograd.dispatch import dispatch, innermost_dual
 from ndgrad.autograd.grad_mode import FieldSwitch, Mode
 from ndgrad.autograd.layout import in_layout_of, is_view_of
 from ndgrad.autograd.modes import Modes, modes, next_level_number, note_open, open_block, process, put, restore, scope, thread
@@ -174,8 +174,6 @@ def dual_op(op: Op, args: tuple[Any, ...], settings: dict[str, Any], number: int
         save_tangents(node, op, tangents, parts, number)
     return out
 
-
-handlers.dual_op = dual_op
 
 
 def save_tangents(node: Any, op: Op, tangents: tuple[Any, ...], outs: tuple[Any, ...], number: int) -> None:

@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from threading import get_ident
 from typing import Any, NamedTuple
 
+from ndgrad._registry import register
 from ndgrad.arrays.precision import is_inexact
 from ndgrad.autograd.dispatch import innermost_dual, open_elsewhere
 from ndgrad.autograd.forward_ad import interpreters, kept_tangent, saved_tangents, tangent_of, with_tangent
@@ -418,3 +419,6 @@ def _batched_function(cls: type[Function], in_dims: tuple[Any, ...], level: Batc
     Batched.__name__ = cls.__name__
     Batched._backward_cls.__name__ = cls._backward_cls.__name__
     return Batched
+
+
+register(apply_in_transforms=apply_in_transforms)

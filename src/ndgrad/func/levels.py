@@ -17,7 +17,7 @@ import numpy
 
 from ndgrad._registry import register
 from ndgrad.autograd import forward_ad
-from ndgrad.autograd.dispatch import dispatch, handlers
+from ndgrad.autograd.dispatch import dispatch
 from ndgrad.autograd.modes import (
     Modes,
     Scope,
@@ -223,8 +223,6 @@ def level_number(t: Any) -> int:
     node = t._node
     return 0 if node is None else node.level
 
-
-handlers.level_number = level_number
 
 
 def _follow(t: Any) -> None:
