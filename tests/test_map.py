@@ -43,6 +43,15 @@ LARGEST_KNOT = 15
 MOST_COMPLEX = 25
 COMPLEX = {"api.index.getitem"}
 
+#: The core in reading order (docs/design.md), and how long it may be.
+CORE = (
+    "autograd.variable", "autograd.node", "autograd.versions", "autograd.view", "autograd.saved", "autograd.record", "ops.generate",
+    "autograd.dispatch", "autograd.inplace", "autograd.engine",
+)  # fmt: skip
+LONGEST_CORE = 4000
+#: Folders that CONTRIBUTING.md names as a whole.
+WHOLE = r"(api|arrays\.special|debug\.drawing|func\.sparsity|autograd\.gradcheck)\..*"
+
 _BRANCHES = (ast.If, ast.For, ast.While, ast.ExceptHandler, ast.With, ast.IfExp, ast.comprehension, ast.Assert, ast.match_case)
 
 
@@ -136,6 +145,20 @@ def test_the_largest_knot_of_imports_is_small():
     largest = max(_knots(IMPORTS), key=len)
     assert len(largest) <= LARGEST_KNOT, sorted(largest)
     assert {room_of(module) for module in largest} == {"core"}
+
+
+def test_the_core_is_short_enough_to_be_read():
+    assert {room_of(module) for module in CORE} == {"core"}
+    assert sum(len(TEXTS[module].splitlines()) for module in CORE) <= LONGEST_CORE
+
+
+def test_every_file_below_the_namespaces_is_on_the_map():
+    page = (PACKAGE.parents[1] / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    rows = "\n".join(re.findall(r"^\| `.*", page, flags=re.MULTILINE))
+    named = {name.rpartition("/")[2] for name in re.findall(r"`([\w/]+)`", rows)}
+    last = {m: m.rpartition(".")[2] for m in TREES if room_of(m) not in ("numpy", "over") and not re.fullmatch(WHOLE, m)}
+    packages = {m for m in last if any(other.startswith(f"{m}.") for other in TREES)} | {""}
+    assert [m for m, name in last.items() if m not in packages and name not in named] == []
 
 
 def test_functions_of_the_spine_are_not_too_complex():

@@ -175,7 +175,6 @@ def dual_op(op: Op, args: tuple[Any, ...], settings: dict[str, Any], number: int
     return out
 
 
-
 def save_tangents(node: Any, op: Op, tangents: tuple[Any, ...], outs: tuple[Any, ...], number: int) -> None:
     """Remember the tangents of what a fresh node saved (see Note [Saved tangents])."""
     plan = node.plan

@@ -224,7 +224,6 @@ def level_number(t: Any) -> int:
     return 0 if node is None else node.level
 
 
-
 def _follow(t: Any) -> None:
     """Bring a view to where its base is now."""
     view = t._meta.view
