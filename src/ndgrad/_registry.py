@@ -31,7 +31,7 @@ move_retained: Callable[..., Any]
 # ----- by the files that open a mode, for the calls that are made while it is open -----
 dual_op: Callable[..., Any]
 with_saved_tangents: Callable[..., Any]
-level_number: Callable[..., Any]
+level_number: Callable[[Any], int] = lambda t: 0  # before transforms are loaded, none has been open
 pack: Callable[..., Any]
 pack_input: Callable[..., Any]
 pack_output: Callable[..., Any]
@@ -65,6 +65,7 @@ as_array: Callable[..., Any]
 fresh: Callable[..., Any]
 
 # ----- by rooms that few programs need, which are loaded when one of these names is first used -----
+apply_in_transforms: Callable[..., Any]
 array_function: Callable[..., Any]
 array_ufunc: Callable[..., Any]
 make_node_class: Callable[..., Any]
@@ -77,6 +78,7 @@ vmap: Callable[..., Any]
 
 #: These rooms: the only places above it that a lower room names.
 LOADED_ON_DEMAND = {
+    "apply_in_transforms": "ndgrad.func.custom",
     "array_function": "ndgrad.numpy.dispatch",
     "array_ufunc": "ndgrad.numpy.ufuncs",
     "make_node_class": "ndgrad.ops.node_classes",

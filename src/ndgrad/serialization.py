@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ndgrad._typing import Device, Dtype
-    from ndgrad.nn.parameter import Parameter
+    from ndgrad.nn.parameter import Parameter  # modules lie above files of tensors
 
 __all__ = ["load", "save"]
 

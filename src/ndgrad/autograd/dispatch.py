@@ -11,11 +11,12 @@ ndgrad.ops.generate is this lane's shortcut for plain tensors while no mode is a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
+from ndgrad import _registry as registry
 from ndgrad._registry import register
 from ndgrad.arrays.library import is_raw_array
 from ndgrad.arrays.precision import is_number
@@ -69,7 +70,7 @@ def dispatch_as(state: Modes, face: type[Any], op: Any, args: tuple[Any, ...], s
         if level is not None:
             level = level.in_charge_of(op, args, number)
     if dual and (level is None or dual > level.number):
-        return handlers.dual_op(op, args, settings, dual)
+        return registry.dual_op(op, args, settings, dual)
     if level is not None:
         return level.run(op, args, settings, face, state, plain)
     if not plain:
@@ -100,7 +101,7 @@ def _innermost(args: tuple[Any, ...]) -> tuple[int | None, int]:
             node, held = a._node, meta.tangents
             own = meta.batch_level or (meta.level if node is None else node.level)
         else:
-            own = handlers.level_number(a)
+            own = registry.level_number(a)
             held = tangents_of(a)
         if own > number:
             number = own
@@ -109,21 +110,6 @@ def _innermost(args: tuple[Any, ...]) -> tuple[int | None, int]:
                 if k > dual and k in process.open:
                     dual = k
     return number, dual
-
-
-class Handlers:
-    """What the layers above this file do with an op; each puts itself here when it is imported."""
-
-    __slots__ = ("dual_op", "level_number")
-
-    #: runs an op on duals (ndgrad.autograd.forward_ad)
-    dual_op: Callable[[Any, tuple[Any, ...], dict[str, Any], int], Any]
-    #: the number of the innermost level that a tensor belongs to (ndgrad.func.levels)
-    level_number: Callable[[Any], int]
-
-
-handlers = Handlers()
-handlers.level_number = lambda t: 0  # before transforms are imported, none has been open
 
 
 def _is_open_in(levels: tuple[Any, ...], number: int) -> bool:
@@ -137,7 +123,7 @@ def open_elsewhere(args: Iterable[Any]) -> int:
     for a in args:
         if not isinstance(a, Variable) or (a._meta is None and a._node is None):
             continue
-        number = handlers.level_number(a)
+        number = registry.level_number(a)
         if number > found and not _is_open_in(state.levels, number):
             if number not in process.open:
                 raise RuntimeError(ESCAPED)

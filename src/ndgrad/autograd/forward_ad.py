@@ -21,7 +21,7 @@ from ndgrad._registry import register
 from ndgrad.arrays.library import library_of
 from ndgrad.arrays.precision import is_half, is_inexact
 from ndgrad.autograd.array_tangents import plain_dual, plain_linear_dual
-from ndgrad.autograd.dispatch import dispatch, handlers, innermost_dual
+from ndgrad.autograd.dispatch import dispatch, innermost_dual
 from ndgrad.autograd.grad_mode import FieldSwitch, Mode
 from ndgrad.autograd.layout import in_layout_of, is_view_of
 from ndgrad.autograd.modes import Modes, modes, next_level_number, note_open, open_block, process, put, restore, scope, thread
@@ -176,9 +176,6 @@ def _give_tangents(op: Op, primals: tuple[Any, ...], tangents: tuple[Any, ...], 
     node = next((o._node for o in outs if o._node is not None), None)
     if node is not None:
         save_tangents(node, op, tangents, parts, number)
-
-
-handlers.dual_op = dual_op
 
 
 def save_tangents(node: Any, op: Op, tangents: tuple[Any, ...], outs: tuple[Any, ...], number: int) -> None:

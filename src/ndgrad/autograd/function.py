@@ -17,7 +17,6 @@ from collections.abc import Callable
 from typing import Any, ClassVar, TypeVar
 
 from ndgrad import _registry as registry
-from ndgrad._tensor import Tensor
 from ndgrad.arrays.precision import is_inexact
 from ndgrad.autograd.call_watchers import FUNCTION, watched
 from ndgrad.autograd.function_arguments import by_position
@@ -218,7 +217,7 @@ class FunctionNode(MultiNode, FunctionCtx):
         outside = scope()
         try:
             restore(outside.recording(False))
-            out = self._run(*(None if g is None else wrap(self._face or Tensor, g) for g in given))
+            out = self._run(*(None if g is None else wrap(self._face or registry.Tensor, g) for g in given))
         finally:
             restore(outside)
             del outside
@@ -379,9 +378,7 @@ class Function(FunctionCtx, metaclass=FunctionMeta):
             args, kwargs = by_position(cls.__name__, cls.forward, separate_setup(cls), args, kwargs)
         run = run_function
         if thread.levels or process.open:
-            from ndgrad.func.custom import apply_in_transforms  # loaded once a transform is open; made of Function
-
-            run = apply_in_transforms
+            run = registry.apply_in_transforms
         if thread.watchers:
             return watched(FUNCTION, cls.__name__, cls, args, lambda: run(cls, args, kwargs))
         return run(cls, args, kwargs)

@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from threading import get_ident
 from typing import Any, NamedTuple
 
+from ndgrad._registry import register
 from ndgrad.arrays.precision import is_inexact
 from ndgrad.autograd.dispatch import innermost_dual, open_elsewhere
 from ndgrad.autograd.forward_ad import interpreters, kept_tangent, saved_tangents, tangent_of, with_tangent
@@ -428,3 +429,6 @@ def _on_samples(
     parts = tuple(given[k] for k in present)
     found = iter(mapped(one, (*in_dims, *(0,) * len(outputs), *(dims[k] for k in present)), (*inputs, *outputs, *parts)))
     return tuple(next(found) if a else None for a in answered)
+
+
+register(apply_in_transforms=apply_in_transforms)

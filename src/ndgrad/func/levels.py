@@ -17,7 +17,7 @@ import numpy
 
 from ndgrad._registry import register
 from ndgrad.autograd import forward_ad
-from ndgrad.autograd.dispatch import dispatch, handlers
+from ndgrad.autograd.dispatch import dispatch
 from ndgrad.autograd.modes import (
     Modes,
     Scope,
@@ -222,9 +222,6 @@ def level_number(t: Any) -> int:
             return meta.level
     node = t._node
     return 0 if node is None else node.level
-
-
-handlers.level_number = level_number
 
 
 def _follow(t: Any) -> None:

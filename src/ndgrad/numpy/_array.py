@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ndgrad._typing import ArrayLike, Device, Dtype, Index, Shape, TensorLike
-    from ndgrad.numpy.flat import FlatElements
+    from ndgrad.numpy.flat import FlatElements  # which is made of this class
 
 #: Whether a lifted function is running (`ndgrad.lift` says so): the code of its author wants numbers, and not to leave a graph, so
 #: that `item()` and `tolist()` give 0-d Arrays where plain numbers would drop a derivative.

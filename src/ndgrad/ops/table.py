@@ -273,9 +273,7 @@ class Op:
     @functools.cached_property
     def unrecorded(self) -> Callable[..., Any]:
         """The same where the only mode is no_grad."""
-        from ndgrad.ops.generate import make_eager
-
-        return make_eager(self, plain=True, unrecorded=True)
+        return registry.make_eager(self, plain=True, unrecorded=True)
 
     @functools.cached_property
     def in_level(self) -> Callable[..., Any]:

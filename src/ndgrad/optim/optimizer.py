@@ -291,7 +291,7 @@ class Optimizer:
                 self.state[p] = state
 
     def _update_parts(self, p: Tensor, grad: Tensor, state: State, group: Group) -> None:
-        from ndgrad import is_tensor, view_as_complex, view_as_real
+        from ndgrad import is_tensor, view_as_complex, view_as_real  # only complex parameters need it
 
         views = {k: view_as_real(v) for k, v in state.items() if is_tensor(v) and v.is_complex()}
         parts = {**state, **views}
