@@ -223,3 +223,30 @@ def test_a_scope_outside_the_tree_is_no_receiver(make_repository: Make) -> None:
     )
     repository.build()
     assert users(repository, "has_attr") == {"b.cpp:g"}
+
+
+def test_members_in_languages_without_rules_of_their_own(make_repository: Make) -> None:
+    repository = make_repository(
+        {
+            "lib/app.js": "var app = {};\napp.handle = function handle(req) { return this.pick(req); };\napp.other = { pick: function () {} };\napp.listen_here = function (port, done) { this.handle(port); };\n",
+            "lib/use.js": "var app = require('./app');\nfunction f(x) { app.handle(1); x.listen_here(2); x.get(3); }\n",
+            "lib/map.js": "class Store { get(key) { return key; } }\n",
+            "src/a.rs": "struct P { chars: u8 }\nimpl P { fn take_all(&self) -> u8 { self.chars } }\nfn f(s: &str, p: P) { s.chars(); p.take_all(); P::take_all(&p); }\n",
+        }
+    )
+    repository.build()
+    assert users(repository, "app.handle", "certain") >= {"lib/app.js:app.listen_here", "lib/use.js:f"}
+    assert "lib/app.js:app.handle" not in users(repository, "pick", "certain"), "pick belongs to another object"
+    assert users(repository, "listen_here", "likely") == {"lib/use.js:f"}
+    assert users(repository, "Store.get", "candidate") == {"lib/use.js:f"}, "a Map has it too"
+    assert users(repository, "chars") == {"src/a.rs:P::take_all"}
+    page = repository.page("lib/app.js_docs.md")
+    assert "app.listen_here = function (port, done)" in page
+
+
+def test_overloads_are_one_name_among_the_most_used(make_repository: Make) -> None:
+    text = "from typing import overload\n@overload\ndef go(a: int): ...\n@overload\ndef go(a: str): ...\ndef go(a): ...\n"
+    repository = make_repository({"p/a.py": text, "b.py": "from p.a import go\ngo(1)\ngo('x')\n"})
+    repository.build()
+    assert repository.page("doc.md").count("- [`go`]") == 1
+    assert repository.page("p/doc.md").count("- [`go`]") == 1
