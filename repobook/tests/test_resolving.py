@@ -250,3 +250,32 @@ def test_overloads_are_one_name_among_the_most_used(make_repository: Make) -> No
     repository.build()
     assert repository.page("doc.md").count("- [`go`]") == 1
     assert repository.page("p/doc.md").count("- [`go`]") == 1
+
+
+def test_inside_a_class_its_name_means_the_class(make_repository: Make) -> None:
+    repository = make_repository(
+        {
+            "a.h": "namespace n { struct Engine { Engine(); static Engine& get(); }; }\n",
+            "a.cpp": '#include "a.h"\nnamespace n { Engine::Engine() {}\nEngine& Engine::get() { static Engine one; return one; } }\n',
+        }
+    )
+    repository.build()
+    assert users(repository, "Engine::get") == set()
+    assert "a.cpp:n::Engine::get" not in users(repository, "Engine::Engine")
+    rows = repository.db.execute("SELECT COUNT(*) FROM edges e JOIN symbols s ON s.id=e.dst WHERE s.kind='struct'")
+    assert rows.fetchone()[0] >= 1
+
+
+def test_tests_that_reach_a_class_beside_an_alias_that_tests_name(make_repository: Make) -> None:
+    repository = make_repository(
+        {
+            "saved.h": "using Alias = int;\n// NOLINTNEXTLINE(x)\nstruct Saved { int unpack(); };\n",
+            "use.cpp": '#include "saved.h"\nint run_ints(int n) { Saved s; return s.unpack(); }\n',
+            "tests/test_a.cpp": '#include "../saved.h"\nint run_ints(int);\nint test_it() { Alias a = 1; return run_ints(a); }\n',
+        }
+    )
+    repository.build()
+    page = repository.page("saved.h_docs.md")
+    assert "**Tests that reach it**, in 2 steps (1)" in page
+    assert "→ `Alias`" in page
+    assert "NOLINT" not in page.partition("## Detailed analysis")[2]
