@@ -245,7 +245,9 @@ def test_members_in_languages_without_rules_of_their_own(make_repository: Make) 
 
 
 def test_overloads_are_one_name_among_the_most_used(make_repository: Make) -> None:
-    text = "from typing import overload\n@overload\ndef go(a: int): ...\n@overload\ndef go(a: str): ...\ndef go(a): ...\n"
+    text = (
+        "from typing import overload\n@overload\ndef go(a: int): ...\n@overload\ndef go(a: str): ...\ndef go(a): ...\n"
+    )
     repository = make_repository({"p/a.py": text, "b.py": "from p.a import go\ngo(1)\ngo('x')\n"})
     repository.build()
     assert repository.page("doc.md").count("- [`go`]") == 1

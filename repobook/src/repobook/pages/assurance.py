@@ -65,12 +65,7 @@ def _inside(context: Context, local: int) -> str:
 
 
 def _reaching(context: Context, wanted: Callable[[int], bool]) -> list[Use]:
-    return [
-        use
-        for uses in context.sure_uses.values()
-        for use in uses
-        if use.kind != BINDS and wanted(use.file)
-    ]
+    return [use for uses in context.sure_uses.values() for use in uses if use.kind != BINDS and wanted(use.file)]
 
 
 def _places(context: Context, links: Links, uses: list[Use]) -> str:
@@ -121,7 +116,8 @@ def _reached(context: Context, links: Links) -> list[str]:
     own = [s.twin or s.id for s in context.symbols[1:] if s.kind not in _MINOR]
     reach = tests_of(own, context.book.callers, context.book.tests, context.book.place)
     if not reach.tests:
-        return [] if reach.complete or not own else ["No test was found near its symbols: the search ends after six steps or 600 users.\n"]
+        given_up = "No test was found near its symbols: the search ends after six steps or 600 users.\n"
+        return [] if reach.complete or not own else [given_up]
     rows = []
     for test, via in reach.tests[:_SHOWN]:
         path = context.book.path(test >> FILE_SHIFT)

@@ -211,7 +211,8 @@ class Book:
         known = self._most_used.get(folder, [])
         if len(known) >= MOST_USED or folder in self._complete:
             return known
-        rows = [row for file in self.below(folder) for row in self.keywords_of(file.id) if row.uses and row.kind not in SPACES]
+        below = (row for file in self.below(folder) for row in self.keywords_of(file.id))
+        rows = [row for row in below if row.uses and row.kind not in SPACES]
         seen: set[tuple[int, str]] = set()
         rows = [row for row in sorted(rows, key=self.by_uses) if _new(row, seen)]
         self._complete.add(folder)

@@ -89,7 +89,7 @@ def edges_of(db: sqlite3.Connection, names: Names, file: int) -> list[Edge]:
         for sym in names.bound_target(file, target):
             edge = found.setdefault((base | local, sym.id), [BINDS, CERTAIN, line, 1])
             edge[0] = BINDS
-    return [(*ends, *edge) for ends, edge in found.items()]
+    return [(src, dst, kind, certainty, line, count) for (src, dst), (kind, certainty, line, count) in found.items()]
 
 
 def twins_of(tables: Tables, file: int) -> list[tuple[int, int]]:

@@ -79,7 +79,7 @@ _COMMON = frozenset(
     len length lines map match max min new next ok open or_else parse pop print push put read remove replace resolve
     rev reverse run send set size skip slice sort splice split start starts_with stop sum take test then toString
     to_string trim unwrap update values write zip
-    """.split()
+    """.split()  # noqa: SIM905
 )
 _FAMILIES = {
     "javascript": ("javascript", "typescript", "tsx"),
