@@ -281,7 +281,9 @@ def test_a_file_called_keywords_and_the_group_of_kw(make_repository: Make) -> No
 
 def test_what_is_used_most_is_no_namespace(make_repository: Make) -> None:
     uses = "".join(f"int f{n}() {{ return space::value_of({n}); }}\n" for n in range(4))
-    repository = make_repository({"a/a.h": "namespace space { int value_of(int); }\n", "a/b.cpp": '#include "a.h"\n' + uses})
+    repository = make_repository(
+        {"a/a.h": "namespace space { int value_of(int); }\n", "a/b.cpp": '#include "a.h"\n' + uses}
+    )
     repository.build()
     for page in ("doc.md", "keywords.md", "a/a.h_docs.md"):
         used = repository.page(page).partition("Used most")[2].partition("\n## ")[0]

@@ -337,3 +337,11 @@ def test_exceptions_that_are_lost_or_fatal() -> None:
         (3, "catches everything, KeyboardInterrupt too"),
         (7, "drops every Exception"),
     ]
+
+
+def test_the_purpose_of_a_change_log_is_no_list_item() -> None:
+    found = facts(
+        "markdown",
+        "# Changes\n\n- One thing\n  that goes on. {issue}`1`\n- Two\n\nReleases follow the calendar, one in each quarter.\n",
+    )
+    assert found.purpose == "Releases follow the calendar, one in each quarter."

@@ -223,3 +223,61 @@ def test_a_scope_outside_the_tree_is_no_receiver(make_repository: Make) -> None:
     )
     repository.build()
     assert users(repository, "has_attr") == {"b.cpp:g"}
+
+
+def test_members_in_languages_without_rules_of_their_own(make_repository: Make) -> None:
+    repository = make_repository(
+        {
+            "lib/app.js": "var app = {};\napp.handle = function handle(req) { return this.pick(req); };\napp.other = { pick: function () {} };\napp.listen_here = function (port, done) { this.handle(port); };\n",
+            "lib/use.js": "var app = require('./app');\nfunction f(x) { app.handle(1); x.listen_here(2); x.get(3); }\n",
+            "lib/map.js": "class Store { get(key) { return key; } }\n",
+            "src/a.rs": "struct P { chars: u8 }\nimpl P { fn take_all(&self) -> u8 { self.chars } }\nfn f(s: &str, p: P) { s.chars(); p.take_all(); P::take_all(&p); }\n",
+        }
+    )
+    repository.build()
+    assert users(repository, "app.handle", "certain") >= {"lib/app.js:app.listen_here", "lib/use.js:f"}
+    assert "lib/app.js:app.handle" not in users(repository, "pick", "certain"), "pick belongs to another object"
+    assert users(repository, "listen_here", "likely") == {"lib/use.js:f"}
+    assert users(repository, "Store.get", "candidate") == {"lib/use.js:f"}, "a Map has it too"
+    assert users(repository, "chars") == {"src/a.rs:P::take_all"}
+    page = repository.page("lib/app.js_docs.md")
+    assert "app.listen_here = function (port, done)" in page
+
+
+def test_overloads_are_one_name_among_the_most_used(make_repository: Make) -> None:
+    text = (
+        "from typing import overload\n@overload\ndef go(a: int): ...\n@overload\ndef go(a: str): ...\ndef go(a): ...\n"
+    )
+    repository = make_repository({"p/a.py": text, "b.py": "from p.a import go\ngo(1)\ngo('x')\n"})
+    repository.build()
+    assert repository.page("doc.md").count("- [`go`]") == 1
+    assert repository.page("p/doc.md").count("- [`go`]") == 1
+
+
+def test_inside_a_class_its_name_means_the_class(make_repository: Make) -> None:
+    repository = make_repository(
+        {
+            "a.h": "namespace n { struct Engine { Engine(); static Engine& get(); }; }\n",
+            "a.cpp": '#include "a.h"\nnamespace n { Engine::Engine() {}\nEngine& Engine::get() { static Engine one; return one; } }\n',
+        }
+    )
+    repository.build()
+    assert users(repository, "Engine::get") == set()
+    assert "a.cpp:n::Engine::get" not in users(repository, "Engine::Engine")
+    rows = repository.db.execute("SELECT COUNT(*) FROM edges e JOIN symbols s ON s.id=e.dst WHERE s.kind='struct'")
+    assert rows.fetchone()[0] >= 1
+
+
+def test_tests_that_reach_a_class_beside_an_alias_that_tests_name(make_repository: Make) -> None:
+    repository = make_repository(
+        {
+            "saved.h": "using Alias = int;\n// NOLINTNEXTLINE(x)\nstruct Saved { int unpack(); };\n",
+            "use.cpp": '#include "saved.h"\nint run_ints(int n) { Saved s; return s.unpack(); }\n',
+            "tests/test_a.cpp": '#include "../saved.h"\nint run_ints(int);\nint test_it() { Alias a = 1; return run_ints(a); }\n',
+        }
+    )
+    repository.build()
+    page = repository.page("saved.h_docs.md")
+    assert "**Tests that reach it**, in 2 steps (1)" in page
+    assert "→ `Alias`" in page
+    assert "NOLINT" not in page.partition("## Detailed analysis")[2]

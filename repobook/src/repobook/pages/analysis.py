@@ -1,5 +1,7 @@
 """Detailed analysis: namespaces, classes with members, functions, macros, constants, notes, invariants, TODO."""
 
+import re
+
 from repobook.model.schema import BINDS, CALLS, FILE_SHIFT, INHERITS
 from repobook.pages.context import Context, Symbol, Use
 from repobook.pages.markdown import Links, code, escape, fenced, link, slug
@@ -7,6 +9,8 @@ from repobook.pages.markdown import Links, code, escape, fenced, link, slug
 _CLASSES = ("class", "struct", "union", "interface", "trait", "enum", "object")
 _FUNCTIONS = ("function", "method", "test", "registration", "binding")
 _CALLERS = 8
+# `1. ` numbers a list, `e.g. ` goes on.
+_SENTENCE_END = re.compile(r"(?<!\d)(?<!e\.g)(?<!i\.e)\. ")
 _DOC = 1500
 
 
@@ -108,8 +112,8 @@ def _doc(text: str) -> str:
 
 def first_sentence(text: str) -> str:
     paragraph = " ".join(text.strip().partition("\n\n")[0].split())
-    end = paragraph.find(". ")
-    sentence = paragraph[: end + 1] if 0 < end < 200 else paragraph
+    end = _SENTENCE_END.search(paragraph)
+    sentence = paragraph[: end.start() + 1] if end is not None and end.start() < 200 else paragraph
     return sentence if len(sentence) <= 200 else sentence[:200] + " …"
 
 

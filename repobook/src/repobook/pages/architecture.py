@@ -45,14 +45,14 @@ def architecture(context: Context, links: Links) -> str:
 def _class_diagram(context: Context) -> str:
     """Inheritance that touches this file, as a Mermaid diagram."""
     named = context.book.named
-    bases = [use for use in context.outgoing if use.kind == INHERITS]
-    derived = [use for use in context.incoming if use.kind == INHERITS]
+    upward = [use for use in context.outgoing if use.kind == INHERITS]
+    downward = [use for use in context.incoming if use.kind == INHERITS]
     pairs = [
         (named(use.far).qualified, context.symbols[use.near & 0xFFFFF].qualified)
-        for use in sorted(bases, key=context.place)
+        for use in sorted(upward, key=context.place)
     ] + [
         (context.symbols[use.near & 0xFFFFF].qualified, named(use.far).qualified)
-        for use in sorted(derived, key=context.place)
+        for use in sorted(downward, key=context.place)
     ]
     pairs = list(dict.fromkeys(pairs))
     if not pairs:

@@ -9,6 +9,7 @@ from repobook.pages.markdown import Links, code, escape, link, slug
 from repobook.reach import tests_of
 
 _SHOWN = 12
+_MINOR = frozenset({"type", "namespace", "module", "package", "macro"})
 
 
 def performance(context: Context, links: Links) -> str:
@@ -64,12 +65,7 @@ def _inside(context: Context, local: int) -> str:
 
 
 def _reaching(context: Context, wanted: Callable[[int], bool]) -> list[Use]:
-    return [
-        use
-        for uses in context.sure_uses.values()
-        for use in uses
-        if use.kind != BINDS and wanted(use.file)
-    ]
+    return [use for uses in context.sure_uses.values() for use in uses if use.kind != BINDS and wanted(use.file)]
 
 
 def _places(context: Context, links: Links, uses: list[Use]) -> str:
@@ -92,10 +88,16 @@ def testing(context: Context, links: Links) -> str:
     uses = [use for uses in context.sure_uses.values() for use in uses if use.kind != BINDS]
     tests = [use for use in uses if use.file in tests_of]
     parts: list[str] = []
-    if tests and not context.file.test:
-        parts.append(f"**Tests that use it** ({len({use.far for use in tests})}):\n\n" + _places(context, links, tests))
-    elif not context.file.test:
-        parts += _reached(context, links)
+    if not context.file.test:
+        # An alias that a test names too says nothing about the classes and functions beside it.
+        direct = [use for use in tests if context.symbols[use.near & 0xFFFFF].kind not in _MINOR]
+        if direct:
+            tests = direct
+        else:
+            parts += _reached(context, links)
+        if tests:
+            title = f"**Tests that use it** ({len({use.far for use in tests})}):\n\n"
+            parts.append(title + _places(context, links, tests))
     examples = [use for use in uses if use.file in context.book.examples]
     if examples:
         parts.append("**Examples**:\n\n" + _places(context, links, examples))
@@ -111,10 +113,11 @@ def testing(context: Context, links: Links) -> str:
 
 def _reached(context: Context, links: Links) -> list[str]:
     """Tests that reach the file through other code, where none uses it directly."""
-    own = [s.twin or s.id for s in context.symbols[1:] if s.kind != "namespace"]
+    own = [s.twin or s.id for s in context.symbols[1:] if s.kind not in _MINOR]
     reach = tests_of(own, context.book.callers, context.book.tests, context.book.place)
     if not reach.tests:
-        return [] if reach.complete or not own else ["No test was found within six steps of its symbols.\n"]
+        given_up = "No test was found near its symbols: the search ends after six steps or 600 users.\n"
+        return [] if reach.complete or not own else [given_up]
     rows = []
     for test, via in reach.tests[:_SHOWN]:
         path = context.book.path(test >> FILE_SHIFT)

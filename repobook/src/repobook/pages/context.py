@@ -88,6 +88,15 @@ _IN = f"kind, certainty, line, count, src>>{FILE_SHIFT}"
 _OUT = f"kind, certainty, line, count, dst>>{FILE_SHIFT}"
 
 
+def _new(keyword: Keyword, seen: set[tuple[int, str]]) -> bool:
+    """Whether a name of a file is not yet listed; overloads are one name."""
+    key = (keyword.id >> FILE_SHIFT, keyword.qualified)
+    if key in seen:
+        return False
+    seen.add(key)
+    return True
+
+
 class Book:
     """What all pages of one build share: paths and kinds of the files, settings."""
 
@@ -183,8 +192,11 @@ class Book:
             f"SELECT id, qualified, kind, uses FROM symbols WHERE uses>0 AND kind NOT IN {SPACES} ORDER BY uses DESC, "
             "qualified LIMIT 20000"
         )
+        seen: set[tuple[int, str]] = set()
         for keyword in sorted(map(Keyword._make, rows), key=self.by_uses):
             folder = self.files[keyword.id >> FILE_SHIFT].folder
+            if not _new(keyword, seen):
+                continue
             while True:
                 known = found.setdefault(folder, [])
                 if len(known) < MOST_USED:
@@ -199,8 +211,10 @@ class Book:
         known = self._most_used.get(folder, [])
         if len(known) >= MOST_USED or folder in self._complete:
             return known
-        rows = [row for file in self.below(folder) for row in self.keywords_of(file.id) if row.uses and row.kind not in SPACES]
-        rows.sort(key=self.by_uses)
+        below = (row for file in self.below(folder) for row in self.keywords_of(file.id))
+        rows = [row for row in below if row.uses and row.kind not in SPACES]
+        seen: set[tuple[int, str]] = set()
+        rows = [row for row in sorted(rows, key=self.by_uses) if _new(row, seen)]
         self._complete.add(folder)
         self._most_used[folder] = rows[:MOST_USED]
         return self._most_used[folder]

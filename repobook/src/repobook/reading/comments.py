@@ -33,6 +33,7 @@ _INVARIANT_WORDS = (
 _DIRECTIVE = re.compile(
     r"^(?:noqa|type:|pylint|mypy:|pyre|ruff|fmt:|clang-format|NOLINT|lint|isort|flake8|eslint|pragma)", re.I
 )
+_LINTER = re.compile(r"\s*(?:NOLINT\w*|clang-(?:format|tidy)\b|eslint-|cppcheck-suppress|IWYU pragma)")
 _LICENSE = re.compile(r"copyright|licen[sc]e|all rights reserved|SPDX|\bWARRANT|redistribut", re.I)
 _WORD = re.compile(r"[A-Za-z][A-Za-z'-]+")
 
@@ -179,4 +180,5 @@ def attach_docs(blocks: list[Block], facts: Facts) -> None:
         if block is None and symbol.kind in ("field", "enumerator", "variable", "macro"):
             block = beside.get(symbol.line)
         if block is not None:
-            symbol.doc = "\n".join(block.texts).strip()[:DOC_LIMIT]
+            texts = [text for text in block.texts if not _LINTER.match(text)]
+            symbol.doc = "\n".join(texts).strip()[:DOC_LIMIT]

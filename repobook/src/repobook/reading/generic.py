@@ -127,7 +127,11 @@ def _definitions(
                 scope = ""
         if kind == "impl":
             text = text.partition("<")[0]
-        body = match["body"][0].start_byte if "body" in match else -1
+        body = -1
+        if "body" in match:
+            # `f = function (a) {...}`: the signature goes on to the body of the function that is assigned.
+            inner = match["body"][0].child_by_field_name("body")
+            body = (inner or match["body"][0]).start_byte
         start = node.start_byte
         definition = Definition(
             start, node.end_byte, text, kind, name.start_byte, body, scope, bases=_bases(node, source, language)

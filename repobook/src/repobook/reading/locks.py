@@ -78,9 +78,7 @@ def _order(nested: list[tuple[_Held, _Held]], lines: list[int], scopes: Scopes, 
         other = first.get((two[2], one[2]))
         if other is not None:
             detail += f"; line {other} takes them the other way round"
-        facts.findings.append(
-            Finding(bisect_right(lines, two[0]), "safety", "lock order", detail, scopes.at(two[0]))
-        )
+        facts.findings.append(Finding(bisect_right(lines, two[0]), "safety", "lock order", detail, scopes.at(two[0])))
 
 
 # ----- exceptions -------------------------------------------------------------------------------------------

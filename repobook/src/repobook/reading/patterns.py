@@ -72,7 +72,7 @@ def _of_class(local: int, symbol: Symbol, members: dict[str, Symbol], facts: Fac
             symbol,
             local,
             "RAII",
-            f"{name} acquires in its constructor and releases in its destructor (line {destructor.line})",
+            f"{name} has constructors and a destructor of its own (line {destructor.line})",
         )
     visits = [member for member in members if member.startswith(("visit_", "visit")) and len(member) > 6]
     if len(visits) > 1 or symbol.name.endswith("Visitor"):

@@ -6,6 +6,7 @@ from repobook.reading.facts import Facts, Remark, Symbol
 from repobook.reading.terms import terms
 
 _MARKDOWN_HEADING = re.compile(r"^(#{1,6})\s+(.*?)\s*#*\s*$")
+_ITEM = re.compile(r"(?:[-*+]|\d+[.)])\s")
 _UNDERLINE = re.compile(r"^([=\-~^\"'`#*+.:_])\1{2,}\s*$")
 
 
@@ -55,8 +56,13 @@ def _heading(title: str, line: int, level: int, facts: Facts) -> None:
 def _purpose(lines: list[str], facts: Facts) -> None:
     """The first paragraph of prose."""
     paragraph: list[str] = []
+    listed = False
     for line in lines[:80]:
         stripped = line.strip()
+        if _ITEM.match(stripped) or (listed and stripped and line[0].isspace()):
+            listed = True  # a list, and the lines that go on with its items
+            continue
+        listed = listed and not stripped
         if stripped and stripped[0].isalpha() and not _UNDERLINE.match(stripped):
             paragraph.append(stripped)
         elif _UNDERLINE.match(stripped):

@@ -5,7 +5,7 @@ import sqlite3
 from repobook.languages import C_FAMILY
 from repobook.model.schema import BINDS, CALLS, CERTAIN, FILE_SHIFT, INHERITS, USES
 from repobook.reading.engine import CLASSES
-from repobook.reading.facts import CALL, LINE_BITS, LINE_MASK, LOCAL_MASK, MEMBER
+from repobook.reading.facts import CALL, LINE_BITS, LINE_MASK, LOCAL_MASK
 from repobook.resolving.modules import Modules
 from repobook.resolving.names import Names
 from repobook.resolving.tables import Tables
@@ -50,19 +50,19 @@ def edges_of(db: sqlite3.Connection, names: Names, file: int) -> list[Edge]:
     for name, qualifier, blob in db.execute("SELECT name, qualifier, places FROM refs WHERE file=?", (file,)):
         if native and not tables.native(name):
             continue  # defined nowhere in the tree: half of all names
-        by_scope: dict[int, tuple[list[int], int]] = {}
+        by_key: dict[int, tuple[list[int], int]] = {}
         for place in memoryview(blob).cast("Q"):
             local = place >> LINE_BITS & LOCAL_MASK
-            member = place >> 40 & MEMBER
-            scope = scopes[local] << 1 | (member > 0)
-            answer = by_scope.get(scope)
+            flags = place >> 40
+            key = scopes[local] << 8 | flags
+            answer = by_key.get(key)
             if answer is None:
-                syms, certainty = resolve(file, name, qualifier, scope >> 1, member > 0)
-                answer = by_scope[scope] = ([sym[0] for sym in syms], certainty)
+                syms, certainty = resolve(file, name, qualifier, scopes[local], flags)
+                answer = by_key[key] = ([sym[0] for sym in syms], certainty)
             targets, certainty = answer
             if not targets:
                 continue
-            kind = CALLS if place >> 40 & CALL else USES
+            kind = CALLS if flags & CALL else USES
             src, line = base | local, place & LINE_MASK
             for dst in targets:
                 if dst == src and kind != CALLS:
@@ -89,7 +89,7 @@ def edges_of(db: sqlite3.Connection, names: Names, file: int) -> list[Edge]:
         for sym in names.bound_target(file, target):
             edge = found.setdefault((base | local, sym.id), [BINDS, CERTAIN, line, 1])
             edge[0] = BINDS
-    return [(*ends, *edge) for ends, edge in found.items()]
+    return [(src, dst, kind, certainty, line, count) for (src, dst), (kind, certainty, line, count) in found.items()]
 
 
 def twins_of(tables: Tables, file: int) -> list[tuple[int, int]]:

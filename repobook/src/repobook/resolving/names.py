@@ -5,12 +5,12 @@ Where the rules of scope do not decide, all candidates are given; see `answer`, 
 
 from repobook.languages import C_FAMILY
 from repobook.model.schema import CANDIDATE, CERTAIN, FILE_SHIFT, LIKELY
-from repobook.reading.facts import TYPED
+from repobook.reading.facts import CALL, MEMBER, OPAQUE, STEP, TYPED
 from repobook.resolving.answer import CANDIDATES, DEPTH, NOTHING, Answer, split_arguments
 from repobook.resolving.modules import Modules
 from repobook.resolving.native_names import NativeNames
 from repobook.resolving.python_names import PythonNames
-from repobook.resolving.tables import Sym, Tables
+from repobook.resolving.tables import Imported, Sym, Tables
 
 # Methods of the languages' own containers: an unknown receiver is more likely one of those than the tree's class.
 _BUILTIN = frozenset(
@@ -70,6 +70,17 @@ _STD = frozenset(
         "assign",
     ]
 )
+# The same for the languages without rules of their own: methods of their strings, containers, iterators, promises.
+_COMMON = frozenset(
+    """
+    add all and_then any append apply as_bytes as_ref as_str bind call catch chars clear clone close cmp collect concat
+    contains count create default delete deref drop end ends_with entries enumerate eq err every exec expect extend
+    filter find flush fmt for_each forEach from get has hash includes index indexOf insert into is_empty iter join keys
+    len length lines map match max min new next ok open or_else parse pop print push put read remove replace resolve
+    rev reverse run send set size skip slice sort splice split start starts_with stop sum take test then toString
+    to_string trim unwrap update values write zip
+    """.split()  # noqa: SIM905
+)
 _FAMILIES = {
     "javascript": ("javascript", "typescript", "tsx"),
     "typescript": ("javascript", "typescript", "tsx"),
@@ -87,16 +98,16 @@ class Names:
         self._types: dict[int, Sym | None] = {}
         self._bases: dict[int, list[Sym]] = {}
 
-    def resolve(self, file: int, name: str, qualifier: str, local: int, member: bool = False) -> Answer:
+    def resolve(self, file: int, name: str, qualifier: str, local: int, flags: int = 0) -> Answer:
         """The definitions that an occurrence of `qualifier.name` inside the symbol `local` of a file can mean.
 
-        `member`: it is reached through an object, not through a scope."""
+        `flags` say how it is reached (`facts`): through an object or a scope, as a call."""
         language = self.tables.language[file]
         if language == "python" or language == "starlark":
             return self.python.resolve(file, name, qualifier, local)
         if language in C_FAMILY:
-            return self.native.resolve(file, name, qualifier, local, member)
-        return self._plain(file, name, qualifier, local)
+            return self.native.resolve(file, name, qualifier, local, bool(flags & MEMBER))
+        return self._plain(file, name, qualifier, bool(flags & CALL))
 
     def type_of(self, sym: Sym) -> Sym | None:
         """The class of a field or variable, where its definition states it."""
@@ -220,27 +231,50 @@ class Names:
         defined = {sym.qualified for sym in found if not sym.declaration}
         return [sym for sym in found if not (sym.declaration and sym.qualified in defined)]
 
-    def _plain(self, file: int, name: str, qualifier: str, local: int) -> Answer:
+    def _plain(self, file: int, name: str, qualifier: str, call: bool) -> Answer:
         """Languages without rules of their own here: this file, then what it imports, then the tree."""
-        language = self.tables.language[file]
+        tables = self.tables
+        language = tables.language[file]
         family = _FAMILIES.get(language, (language,))
-        found = [sym for sym in self.tables.named(name) if self.tables.language[sym.file] in family]
+        found = [sym for sym in tables.named(name) if tables.language[sym.file] in family]
+        if call and language in ("rust", "java"):
+            found = [sym for sym in found if sym.kind != "field"]  # their calls never mean a field
         if not found:
             return NOTHING
+        owner, *steps = qualifier.removeprefix(TYPED).split(STEP)
+        if owner and owner != OPAQUE and not steps:
+            separator = "::" if language == "rust" else "."
+            ending = separator + owner + separator + name
+            exact = [sym for sym in found if (separator + sym.qualified).endswith(ending)]
+            exact = [sym for sym in exact if sym.file == file] or exact
+            if exact:
+                return exact[:CANDIDATES], CERTAIN if len({s.qualified for s in exact}) == 1 else CANDIDATE
         same = [sym for sym in found if sym.file == file]
-        if same and (not qualifier or qualifier.startswith(TYPED) or len(found) == len(same)):
-            return same, CERTAIN if not qualifier or qualifier.startswith(TYPED) else LIKELY
-        reached = {imported.target for imported in self.tables.imports(file) if imported.target}
+        imports = tables.imports(file)
+        if same and not qualifier:
+            return same, CERTAIN
+        reached = {imported.target for imported in imports if imported.target}
         near = [sym for sym in found if sym.file in reached]
-        if near:
+        if near and (not qualifier or _names_import(owner, imports)):
             return (near, CERTAIN) if len({s.qualified for s in near}) == 1 else (near[:CANDIDATES], CANDIDATE)
         if language in ("go", "java"):
-            folder = self.tables.path[file].rpartition("/")[0]
-            near = [sym for sym in found if self.tables.path[sym.file].rpartition("/")[0] == folder]
+            folder = tables.path[file].rpartition("/")[0]
+            near = [sym for sym in found if tables.path[sym.file].rpartition("/")[0] == folder]
             if near and not qualifier:
                 return near[:CANDIDATES], CERTAIN if len(near) == 1 else CANDIDATE
-        if qualifier and len(found) <= CANDIDATES:
-            members = [sym for sym in found if sym.kind in ("method", "field", "function")]
-            if members:
-                return members, LIKELY if len(members) == 1 else CANDIDATE
+        members = [sym for sym in found if sym.kind in ("method", "field", "function")] if qualifier else []
+        if members and len(members) <= CANDIDATES:
+            # What the language's own types have too is more than a guess only where the receiver is known.
+            sure = len({sym.qualified for sym in members}) == 1 and name not in _COMMON
+            return members, LIKELY if sure else CANDIDATE
         return NOTHING
+
+
+def _names_import(qualifier: str, imports: list[Imported]) -> bool:
+    """Whether the first part of a qualifier is what an import binds."""
+    root = qualifier.partition(".")[0].partition("::")[0]
+    for one in imports:
+        bound = one.alias or one.name or one.module.rstrip("/").replace("::", "/").rpartition("/")[2].partition(".")[0]
+        if bound == root:
+            return True
+    return False

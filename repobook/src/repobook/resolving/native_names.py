@@ -57,6 +57,8 @@ class NativeNames:
         by_qualified = tables.native_by_qualified(name)
         for prefix in _scopes(scope):
             full = f"{prefix}::{name}" if prefix else name
+            if full.endswith(f"::{name}::{name}") or full == f"{name}::{name}":
+                continue  # inside a class its name means the class, not the constructor
             chosen_here = by_qualified.get(full)
             if chosen_here:
                 return self._decide(full, chosen_here, file)
