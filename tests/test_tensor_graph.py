@@ -300,3 +300,20 @@ def test_tensors_hash_by_identity_and_can_be_weakly_held(x):
         assert seen() is None
     finally:
         gc.enable()
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x: float(x),
+        lambda x: ndgrad.tensor(x),
+        lambda x: ndgrad.range(1, 2),
+        lambda x: ndgrad.meshgrid(x, x),
+        lambda x: ndgrad.cross(ndgrad.ones(3), ndgrad.ones(3)),
+        lambda x: ndgrad.ones(2, 2, 2).T,
+    ],
+)
+def test_warning_points_at_the_line_of_the_program(call):
+    with pytest.warns(UserWarning, match="scalar|copy construct|range|meshgrid|cross|deprecated") as caught:
+        call(ndgrad.ones(1, requires_grad=True))
+    assert [w.filename for w in caught] == [__file__]

@@ -10,6 +10,8 @@ from __future__ import annotations
 import functools
 import inspect
 import operator
+import sys
+import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, SupportsIndex, TypeVar
 
@@ -80,6 +82,14 @@ def renamed(
             raise TypeError(f"{function.__name__}() got both {other!r} and {name!r}, which mean the same. Give one.")
         found[name] = given[other]
     return found
+
+
+def warn_user(message: str) -> None:
+    """Warn at the line of the program that called ndgrad, however many frames of ndgrad's own lie between."""
+    frame, level = sys._getframe(1), 2
+    while frame.f_back is not None and str(frame.f_globals.get("__name__")).partition(".")[0] == "ndgrad":
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, UserWarning, stacklevel=level)
 
 
 def as_dim(dim: SupportsIndex, ndim: int, what: str = "dim") -> int:

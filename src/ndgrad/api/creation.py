@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import builtins
 import math
-import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +16,7 @@ import numpy as np
 
 from ndgrad import devices, dtypes
 from ndgrad._tensor import Tensor
-from ndgrad.api.arguments import as_shape
+from ndgrad.api.arguments import as_shape, warn_user
 from ndgrad.api.data import fresh, place
 from ndgrad.api.tensor_checks import channels_last_order
 from ndgrad.arrays.addresses import window
@@ -485,7 +484,7 @@ def range(
     ...     ndgrad.range(1, 3)
     tensor([1., 2., 3.])
     """
-    warnings.warn("range is deprecated: it includes its end, unlike Python's. Use arange instead.", UserWarning, stacklevel=2)
+    warn_user("range is deprecated: it includes its end, unlike Python's. Use arange instead.")
     first, last, by = _bounds("range", start, end, step)
     given = Options("range", options)
     if by == 0 or (last - first) * by < 0:

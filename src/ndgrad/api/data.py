@@ -7,7 +7,6 @@ seen by all).
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -18,6 +17,7 @@ from ndgrad import _registry as registry
 from ndgrad import devices, dtypes
 from ndgrad._registry import register
 from ndgrad._tensor import Tensor
+from ndgrad.api.arguments import warn_user
 from ndgrad.api.tensor_checks import check_differentiable, lost_by_name
 from ndgrad.arrays.library import is_raw_array
 from ndgrad.arrays.placement import library_for, moved
@@ -86,11 +86,9 @@ def tensor(
     (ndgrad.int64, tensor([1.0000, 2.5000]))
     """
     if isinstance(data, Tensor):
-        warnings.warn(
+        warn_user(
             "To copy construct from a tensor, it is recommended to use sourceTensor.detach().clone() or "
-            "sourceTensor.detach().clone().requires_grad_(True), rather than ndgrad.tensor(sourceTensor).",
-            UserWarning,
-            stacklevel=2,
+            "sourceTensor.detach().clone().requires_grad_(True), rather than ndgrad.tensor(sourceTensor)."
         )
         return _from_tensor(data, dtype, device, copy=True).requires_grad_(requires_grad)
     array = to_array(data, dtype, copy=True)
@@ -298,11 +296,9 @@ def _values(t: Variable) -> Payload:
             "tensor. Use stack() or cat(), which keep the batch."
         )
     if (lost := stake_of(t)) is not None:
-        warnings.warn(
+        warn_user(
             f"Converting a tensor {lost_by_name(lost)} to a scalar may lead to unexpected behavior: the new tensor is outside "
-            "the graph. Use stack() or cat(), which record, or detach() first.",
-            UserWarning,
-            stacklevel=5,
+            "the graph. Use stack() or cat(), which record, or detach() first."
         )
     array = memory_of(t)
     return array.reshape(())[()] if array.size == 1 else array

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ndgrad._tensor import Tensor
-from ndgrad.api.arguments import as_dim, both_worlds
+from ndgrad.api.arguments import as_dim, both_worlds, warn_user
 from ndgrad.api.shape import _tensors, atleast_1d, atleast_2d, atleast_3d, reshape
 from ndgrad.arrays.library import is_raw_array
 from ndgrad.autograd.inplace import write_out
@@ -188,11 +187,7 @@ def meshgrid(*tensors: Tensor | Tensors, indexing: str | None = None) -> tuple[T
     if not vectors:
         raise RuntimeError("meshgrid expects a non-empty TensorList. Give at least one vector.")
     if indexing is None:
-        warnings.warn(
-            "meshgrid: indexing was not given and is 'ij', as in torch; NumPy's is 'xy'. Say which.",
-            UserWarning,
-            stacklevel=2,
-        )
+        warn_user("meshgrid: indexing was not given and is 'ij', as in torch; NumPy's is 'xy'. Say which.")
         indexing = "ij"
     if indexing not in ("ij", "xy"):
         raise RuntimeError(f'meshgrid: indexing must be one of "xy" or "ij", but received: {indexing}.')

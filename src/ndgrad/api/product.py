@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import functools
-import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ndgrad.api.arguments import as_dim, both_worlds
+from ndgrad.api.arguments import as_dim, both_worlds, warn_user
 from ndgrad.api.reduce import deliver
 from ndgrad.autograd.inplace import write
 from ndgrad.autograd.stake import as_number
@@ -414,10 +413,9 @@ def cross(input: Tensor, other: Tensor, dim: int | None = None, *, out: Tensor |
             raise RuntimeError(
                 f"cross: no dimension of size 3 in input of shape {tuple(input.shape)}. The vectors must have three entries."
             )
-        warnings.warn(
-            "cross() without dim takes the first dimension of size 3. Name it: linalg.cross takes the last one by default.",
-            UserWarning,
-            stacklevel=3,
+        warn_user(
+            "cross() without dim takes the first dimension of size 3. Name it: linalg.cross takes the last one by "
+            "default."
         )
         dim = found[0]
     return deliver("cross", cross_along("cross", input, other, dim), out, input, other)

@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import math
 import operator
-import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
 from ndgrad import devices, dtypes
-from ndgrad.api.arguments import as_dim, as_dims, as_shape, both_worlds, infer_shape
+from ndgrad.api.arguments import as_dim, as_dims, as_shape, both_worlds, infer_shape, warn_user
 from ndgrad.api.convert import clone
 from ndgrad.arrays.precision import is_floating
 from ndgrad.autograd.inplace_shape import change_shape
@@ -577,7 +576,7 @@ def adjoint(input: Tensor) -> Tensor:
     if n:
         turned = ops.transpose(input, dim0=n - 2, dim1=n - 1)
     else:
-        warnings.warn("adjoint() is deprecated on 0-D tensors, where it moves nothing. Use conj().", UserWarning, stacklevel=2)
+        warn_user("adjoint() is deprecated on 0-D tensors, where it moves nothing. Use conj().")
         turned = input
     return locked(complex_ops.conj(turned)) if np_dtype(input).kind == "c" else turned
 

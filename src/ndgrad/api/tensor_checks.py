@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import sys
-import warnings
 from typing import Any
 
 import numpy as np
 
 from ndgrad import _registry as registry
 from ndgrad import devices
-from ndgrad.api.arguments import as_dim
+from ndgrad.api.arguments import as_dim, warn_user
 from ndgrad.arrays.precision import is_inexact
 from ndgrad.autograd.modes import process, thread
 from ndgrad.autograd.stake import REQUIRES_GRAD, stake_of
@@ -154,11 +153,9 @@ def scalar(t: Any) -> Any:
         )
     lost = stake_of(t)
     if lost is not None and not batch_dims(t):
-        warnings.warn(
+        warn_user(
             f"Converting a tensor {lost_by_name(lost)} to a scalar may lead to unexpected behavior: the number is outside the "
-            "graph. Consider using tensor.detach() first.",
-            UserWarning,
-            stacklevel=3,
+            "graph. Consider using tensor.detach() first."
         )
     return only_element(t, "float(), int() or complex()")
 
@@ -176,7 +173,7 @@ def real_scalar(t: Any) -> Any:
 
 
 def warn_deprecated(name: str, ndim: int, instead: str) -> None:
-    warnings.warn(f"Tensor.{name} is deprecated on {ndim}-D tensors: {instead}.", UserWarning, stacklevel=3)
+    warn_user(f"Tensor.{name} is deprecated on {ndim}-D tensors: {instead}.")
 
 
 #: What scipy.sparse takes for "not an array": it then leaves a product to the other operand.
