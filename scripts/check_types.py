@@ -19,8 +19,10 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 #: Pages whose blocks are no programs of users: they show the library's own source, or torch's.
 LEFT_OUT = frozenset(("docs/adding-an-op.md", "docs/changelog.md", "docs/contributing.md"))
-UNANNOTATED = ("--allow-untyped-defs", "--allow-incomplete-defs", "--allow-untyped-calls", "--check-untyped-defs", "--allow-untyped-decorators",
-               "--allow-redefinition", "--no-warn-return-any")  # fmt: skip
+UNANNOTATED = (
+    "--allow-untyped-defs", "--allow-incomplete-defs", "--allow-untyped-calls", "--check-untyped-defs", "--allow-untyped-decorators",
+    "--allow-redefinition", "--no-warn-return-any",
+)  # fmt: skip
 
 
 def program_of(page: Path) -> str:
