@@ -184,18 +184,34 @@ def get_numerical_jacobian_wrt_specific_input(
     inputs: Any,
     outputs: Any,
     eps: float,
-    input: Any = None,
+    input: Tensor | None = None,
     is_forward_ad: bool = False,
-) -> tuple[Any, ...]:
-    """Finite-difference Jacobians of all outputs of `fn(*inputs)` with respect to one input."""
+) -> tuple[Tensor, ...]:
+    """Finite-difference Jacobians of all outputs of `fn(*inputs)` with respect to one input.
+
+    >>> import ndgrad
+    >>> from ndgrad.autograd.gradcheck import get_numerical_jacobian_wrt_specific_input
+    >>> x = ndgrad.tensor([3.0], requires_grad=True)
+    >>> get_numerical_jacobian_wrt_specific_input(lambda x: x * x, 0, (x,), None, 1e-6)[0].round(decimals=3)
+    tensor([[6.]])
+    """
     given = as_tuple(inputs)
     t = given[input_idx] if input is None else input
     slopes = numerical_jacobian(lambda: values_of(as_tuple(fn(*given))), t, f"input {input_idx}", eps)
     return tuple(like_matrix(t, s.real if is_forward_ad else s.of_output_part(False)) for s in slopes)
 
 
-def get_analytical_jacobian(inputs: Any, output: Any, nondet_tol: float = 0.0, grad_out: float = 1.0) -> tuple[Any, bool, bool, bool]:
-    """The Jacobians of a real output by backward, whether backward repeats itself, and whether gradients fit in size and dtype."""
+def get_analytical_jacobian(
+    inputs: Any, output: Tensor, nondet_tol: float = 0.0, grad_out: float = 1.0
+) -> tuple[tuple[Tensor, ...], bool, bool, bool]:
+    """The Jacobians of a real output by backward, whether backward repeats itself, and whether gradients fit in size and dtype.
+
+    >>> import ndgrad
+    >>> from ndgrad.autograd.gradcheck import get_analytical_jacobian
+    >>> x = ndgrad.tensor([3.0], requires_grad=True)
+    >>> get_analytical_jacobian((x,), x * x)
+    ((tensor([[6.]]),), True, True, True)
+    """
     _check_grad_out("get_analytical_jacobian", grad_out)
     _refuse_complex("get_analytical_jacobian", (output,))
     wanted = [t for t in as_tuple(inputs) if isinstance(t, Variable) and requires_grad(t)]

@@ -48,10 +48,11 @@ class GradcheckError(RuntimeError):
     """A derivative is not what finite differences say.
 
     >>> import ndgrad
+    >>> from ndgrad.autograd.gradcheck import GradcheckError, gradcheck
     >>> x = ndgrad.tensor([1.0], requires_grad=True)
     >>> try:
-    ...     ndgrad.autograd.gradcheck(lambda x: x * x.detach(), x)
-    ... except ndgrad.autograd.gradcheck.GradcheckError:
+    ...     gradcheck(lambda x: x * x.detach(), x)
+    ... except GradcheckError:
     ...     print("wrong")
     wrong
     """
