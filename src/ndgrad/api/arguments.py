@@ -36,7 +36,7 @@ def both_worlds(function: F) -> F:
     known = keywords_of(function)
 
     def rename(given: dict[str, Any]) -> dict[str, Any]:
-        return given if given.keys() <= known else renamed(function, known, given, _FROM_NUMPY)
+        return given if known.issuperset(given) else renamed(function, known, given, _FROM_NUMPY)
 
     function.renames = rename  # type: ignore[attr-defined]  # functions take attributes
     return function

@@ -41,20 +41,24 @@ def public(function: F, home: str = "ndgrad", name: str | None = None, shown: Ca
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
-        values = args
-        if kwargs:
-            if rename is not None:
-                kwargs = rename(kwargs)
-            values = (*args, *kwargs.values())
-        for value in values:
-            cls = value.__class__
-            if cls not in KNOWN and not ((cls is tuple or cls is list) and KNOWN.issuperset(map(type, value))):
+        for value in args:
+            if value.__class__ not in KNOWN:
                 break
         else:
-            if not process.busy or not modes().function_modes:
-                return function(*args, **kwargs)
-        other = answer(call if shown is None else shown(), args, kwargs)
-        return function(*args, **kwargs) if other is UNASKED else other
+            if not process.busy:
+                if not kwargs:
+                    return function(*args)
+                if rename is not None:
+                    kwargs = rename(kwargs)
+                if KNOWN.issuperset(map(type, kwargs.values())):
+                    return function(*args, **kwargs)
+        if kwargs and rename is not None:
+            kwargs = rename(kwargs)
+        if may_be_asked((*args, *kwargs.values())):
+            other = answer(call if shown is None else shown(), args, kwargs)
+            if other is not UNASKED:
+                return other
+        return function(*args, **kwargs)
 
     call.asks = True  # type: ignore[attr-defined]  # functions take attributes
     call.__module__ = home
@@ -80,12 +84,13 @@ def answer(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 UNASKED = object()
 
 
-def _is_asked(args: tuple[Any, ...]) -> bool:
-    """Whether anything may override a call with these arguments."""
-    for a in args:
-        if a.__class__ not in KNOWN:
+def may_be_asked(values: tuple[Any, ...]) -> bool:
+    """Whether anything may override a call with these arguments: a class that is not known, also in a list of tensors, or a mode."""
+    for value in values:
+        cls = value.__class__
+        if cls not in KNOWN and not ((cls is tuple or cls is list) and KNOWN.issuperset(map(type, value))):
             return True
-    return bool(modes().function_modes)
+    return bool(process.busy and modes().function_modes)
 
 
 def _shown(op: Op, settings: dict[str, Any]) -> dict[str, Any]:
@@ -100,12 +105,12 @@ def pointwise(op: Op) -> Callable[[F], F]:
 
 def _pointwise(op: Op, declaration: F, name: str, home: str = "ndgrad") -> F:
     def asking(op: Op, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
-        if _is_asked(args) and (other := answer(function, args, _shown(op, settings))) is not UNASKED:
+        if may_be_asked(args) and (other := answer(function, args, _shown(op, settings))) is not UNASKED:
             return other
         return dispatch(op, args, settings)
 
     def asking_out(op: Op, args: tuple[Any, ...], settings: dict[str, Any], out: Any) -> Any:
-        if _is_asked((*args, out)) and (other := answer(function, args, {**_shown(op, settings), "out": out})) is not UNASKED:
+        if may_be_asked((*args, out)) and (other := answer(function, args, {**_shown(op, settings), "out": out})) is not UNASKED:
             return other
         return write_out(op, args, settings, out)
 
@@ -126,7 +131,7 @@ def operator(op: Op, shown: Callable[[], Any], name: str, *, reflected: bool = F
     """
 
     def asking(op: Op, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
-        if _is_asked(args) and (other := answer(shown(), args, {})) is not UNASKED:
+        if may_be_asked(args) and (other := answer(shown(), args, {})) is not UNASKED:
             return other
         return dispatch_operator(op, args, settings)
 
