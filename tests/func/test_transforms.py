@@ -544,3 +544,14 @@ def test_vmap_in_chunks_equals_vmap_at_once(chunk_size):
 def test_vmap_refuses_a_chunk_size_that_is_not_positive():
     with pytest.raises(ValueError, match="positive"):
         ndgrad.func.vmap(lambda x: x, chunk_size=0)
+
+
+def test_a_hessian_vector_product_has_a_part_for_each_primal():
+    x, y = ndgrad.tensor([1.0, 2.0]), ndgrad.tensor([3.0, 4.0, 5.0])
+    v, w = ndgrad.tensor([0.5, -1.0]), ndgrad.tensor([2.0, 0.0, 1.0])
+    f = lambda x, y: (x**2).sum() * (y**3).sum() + x[0] * y[1]
+    blocks = ndgrad.func.hessian(f, (0, 1))(x, y)
+    parts = ndgrad.func.hvp(f, (x, y), (v, w))
+    assert isinstance(parts, tuple)
+    for part, row in zip(parts, blocks, strict=True):
+        np.testing.assert_allclose(part.numpy(), (row[0] @ v + row[1] @ w).numpy(), rtol=1e-6)

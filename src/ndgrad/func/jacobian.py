@@ -211,15 +211,28 @@ def hessian(func: Callable[..., Any], argnums: Argnums = 0) -> Callable[..., Any
     return jacfwd(jacrev(func, argnums), argnums)
 
 
-def hvp(func: Callable[[T, *Ts], Tensor], primals: tuple[T, *Ts], tangents: tuple[T, *Ts]) -> T:
+@overload
+def hvp(func: Callable[[T], Tensor], primals: tuple[T], tangents: tuple[T]) -> T: ...
+
+
+@overload
+def hvp(func: Callable[[T, R, *Ts], Tensor], primals: tuple[T, R, *Ts], tangents: tuple[T, R, *Ts]) -> tuple[T, R, *Ts]: ...
+
+
+def hvp(func: Callable[..., Any], primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> Any:
     """The gradient's directional derivative: a Hessian-vector product at the cost of a few gradients.
+
+    Of several primals the product has a part for each, as a tuple.
 
     >>> import ndgrad
     >>> x, v = ndgrad.tensor([1.0, 2.0]), ndgrad.tensor([1.0, 0.0])
     >>> ndgrad.func.hvp(lambda x: (x**3).sum(), (x,), (v,))
     tensor([6., 0.])
+    >>> ndgrad.func.hvp(lambda x, y: (x**2 * y).sum(), (x, x), (v, v))
+    (tensor([4., 0.]), tensor([2., 0.]))
     """
-    return jvp(grad(func), primals, tangents)[1]
+    argnums = 0 if not isinstance(primals, tuple) or len(primals) == 1 else tuple(range(len(primals)))
+    return jvp(grad(func, argnums), primals, tangents)[1]
 
 
 def linearize(func: Callable[[*Ts], R], *primals: *Ts) -> tuple[R, Callable[[*Ts], R]]:
