@@ -44,7 +44,7 @@ from ndgrad.autograd.accumulate import accumulate_array, counts, former_accumula
 from ndgrad.autograd.dispatch import open_elsewhere
 from ndgrad.autograd.hooks import call, run_node_prehooks, run_post_accumulate_hooks, run_post_hooks, run_pre_hooks
 from ndgrad.autograd.modes import joined, process, restore, running, scope, set_running, thread
-from ndgrad.autograd.node import FIRST, GENERAL, RULE, Edge, Node, edge_node, edge_number, extra_of, output_count
+from ndgrad.autograd.node import FIRST, GENERAL, RULE, UNARY, Edge, Node, edge_node, edge_number, extra_of, output_count
 from ndgrad.autograd.parts import SMALL, add_to_part, may_write
 from ndgrad.autograd.references import calibrated
 from ndgrad.autograd.roots import choose_lane, gradient_edge
@@ -61,7 +61,7 @@ class GraphTask:
 
     __slots__ = (
         "__weakref__", "accumulate", "callbacks", "captures", "create_graph", "grads", "keep", "lane", "leaf_grads", "leaves", "needed",
-        "node", "notes", "number", "ops", "owned", "owns", "roots", "wanted",
+        "node", "notes", "number", "ops", "owned", "owns", "passed", "roots", "wanted",
     )  # fmt: skip
 
     def __init__(self, lane: str, keep: bool, create_graph: bool = False) -> None:
@@ -73,6 +73,8 @@ class GraphTask:
         #: the edges whose sums are owned, and whether that of the node that is running is
         self.owned: set[Node | Edge] = set()
         self.owns = False
+        #: the nodes through which has passed that no gradient comes (see `send_undefined`)
+        self.passed: set[Node] = set()
         #: the sums of leaves, on the short way
         self.leaf_grads: dict[Node, Any] = {}
         self.roots: list[Node] = []
@@ -144,98 +146,116 @@ def run_by_age(task: GraphTask, roots: list[tuple[Any, Any]]) -> None:
     """The short way: the youngest node that has a gradient is always complete.
 
     This loop is the hot path of backward. Along a chain, the one node that a node sends to is the next to run, so its gradient
-    never sees the dictionary. The step of an elementwise op of one argument is shorter still. What is not a matter of one array along
-    one edge is left to `run_apart` and `send_apart`.
+    stays in a local variable (`ng`, for node `nxt`) and never sees the dictionary. The step of an elementwise op of one argument is
+    shorter still. What is not a matter of one array along one edge is left to `run_apart` and `send_apart`.
     """
-    grads, keep, ops = task.grads, task.keep, task.ops
-    waiting: list[tuple[float, int, Any]] = []  # the nodes that have received a gradient, youngest first
-    for e, g in roots:
-        wait_for(task, e, g, waiting)
+    grads, keep, ops, needed = task.grads, task.keep, task.ops, task.needed
+    waiting = _start(task, roots)
     while waiting:
         node = heappop(waiting)[2]
         g = grads.pop(node)
         while node is not None:
             route = node.route
-            if route is GENERAL or g is None:
+            if route is UNARY:
+                g = node.apply_one(g, ops, keep)
+                e = node.next[0]
+                if e.seq is not FIRST and g.dtype is e.dtype and not (waiting and -waiting[0][0] >= e.seq):
+                    node = e
+                    continue
+                outs: Any = (g,)
+            elif route is RULE:
+                outs = node.apply(g, ops, keep)
+            else:
                 run_apart(task, node, g, waiting)
                 break
-            if route is RULE:
-                node, g = deliver(task, node.next, node.apply(g, ops, keep), grads, waiting)
-                continue
-            out = node.apply_one(g, ops, keep)
-            e = node.next[0]
-            if (
-                e.__class__ is not Edge
-                and e.seq is not FIRST
-                and out.dtype is e.dtype
-                and not (waiting and (e in grads or -waiting[0][0] > e.seq))
-            ):
-                node, g = e, out
-            else:
-                node, g = deliver(task, node.next, (out,), grads, waiting)
-
-
-def deliver(task: GraphTask, edges: tuple[Any, ...], outs: Any, grads: dict[Node, Any], waiting: list[Any]) -> tuple[Any, Any]:
-    """Send the gradients that a rule has made along the node's edges. The youngest node that is now complete comes back, with its
-    gradient: it is the next to run."""
-    needed = task.needed
-    nxt = ng = None
-    for e, g in zip(edges, outs):
-        if e is None or g is None or e.__class__ is Edge or (needed is not None and e not in needed):
-            if e is not nxt:
-                send_apart(task, e, g, waiting)
-            continue
-        if g.shape != e.shape or g.dtype is not e.dtype:
-            g = validate(g, e, 0)
-        if e is nxt:
-            ng = ng + g
-        elif e.seq is FIRST:
-            add_to_leaf(task, e, g)
-        elif waiting and e in grads:
-            add(task, e, g)
-        else:
-            if nxt is not None:  # the older of the two waits
-                if e.seq < nxt.seq:
-                    e, g, nxt, ng = nxt, ng, e, g
+            nxt = ng = None
+            for e, g in zip(node.next, outs):
+                if e is None:
+                    continue
+                if g is None or e.seq is FIRST or (needed is not None and e not in needed):
+                    if e is not nxt:
+                        send_apart(task, e, g, waiting)
+                    continue
+                if g.shape != e.shape or g.dtype is not e.dtype:
+                    g = validate(g, e, 0)
+                if e is nxt:
+                    ng = ng + g
+                elif waiting and e in grads:
+                    add(task, e, g)
+                else:
+                    if nxt is not None:
+                        grads[nxt] = ng
+                        heappush(waiting, (-nxt.seq, id(nxt), nxt))
+                    nxt, ng = e, g
+            if nxt is not None and waiting and -waiting[0][0] > nxt.seq:
                 grads[nxt] = ng
-                heappush(waiting, (-nxt.seq, id(nxt), nxt))
-            nxt, ng = e, g
-    if nxt is not None and waiting and -waiting[0][0] > nxt.seq:
-        grads[nxt] = ng
-        nxt = heapreplace(waiting, (-nxt.seq, id(nxt), nxt))[2]
-        ng = grads.pop(nxt)
-    return nxt, ng
+                nxt = heapreplace(waiting, (-nxt.seq, id(nxt), nxt))[2]
+                ng = grads.pop(nxt)
+            node, g = nxt, ng
+
+
+def _start(task: GraphTask, roots: list[tuple[Any, Any]]) -> list[tuple[float, int, Any]]:
+    """The nodes where a pass begins, in a heap: the youngest of those that have received a gradient comes first."""
+    waiting: list[tuple[float, int, Any]] = []
+    for e, g in roots:
+        wait_for(task, e, g, waiting)
+    return waiting
 
 
 def run_apart(task: GraphTask, node: Any, g: Any, waiting: list[Any]) -> None:
-    """The step of a node that is no matter of `apply` alone, and of one that no gradient has reached."""
+    """The step of a node that is no matter of its rule alone."""
     if node.seq is FIRST:  # backward was called on a leaf
-        add_to_leaf(task, node, g)
+        send_apart(task, node, g, waiting)
         return
-    if g is None and node.route is not GENERAL:
-        outs, fresh = (None,) * len(node.next), False  # a rule is linear: no gradient in, none out
-    else:
-        outs, fresh = run_node(task, node, g)
+    outs, fresh = run_node(task, node, g)
     for e, out in zip(node.next, outs, strict=True):
-        send_apart(task, e, out, waiting, fresh)
+        if e is not None:
+            send_apart(task, e, out, waiting, fresh)
         fresh = False
 
 
 def send_apart(task: GraphTask, e: Any, g: Any, waiting: list[Any], fresh: bool = False) -> None:
-    """Send along any edge, to any node, what may be no gradient (see Note [Undefined gradients])."""
-    if e is None:
-        return
-    node = edge_node(e)
+    """Send along any edge what may be no gradient; to a leaf, whose sum is added to in place if it is owned and large enough."""
+    node = e.node if e.__class__ is Edge else e
     if task.needed is not None and node not in task.needed:
         return
     if g is None:
-        if node not in task.grads and node.seq is not FIRST:
+        send_undefined(task, node, waiting)
+        return
+    if node.seq is not FIRST:
+        wait_for(task, e, g, waiting, fresh)
+        return
+    if g.shape != node.shape or g.dtype is not node.dtype:
+        g = validate(g, node, 0)
+    leaves = task.leaf_grads
+    before = leaves.get(node)
+    if before is None:
+        leaves[node] = g
+        if fresh:
+            task.owned.add(node)
+    elif g.size < SMALL:
+        leaves[node] = before + g
+    elif node in task.owned:
+        before += g
+    else:
+        leaves[node] = before + g
+        task.owned.add(node)
+
+
+def send_undefined(task: GraphTask, node: Any, waiting: list[Any]) -> None:
+    """Let the nodes wait for their turn that are to run though perhaps no gradient reaches them (see Note [Undefined gradients]). A rule is
+    linear: no gradient in, none out; so it is those that lie behind nodes which run by their rules."""
+    reached = [node]
+    while reached:
+        node = reached.pop()
+        if node in task.grads or node in task.passed or node.seq is FIRST or (task.needed is not None and node not in task.needed):
+            continue
+        if node.route is GENERAL:
             task.grads[node] = None if node.outputs == 1 else [None] * output_count(node)
             heappush(waiting, (-node.seq, id(node), node))
-    elif node.seq is FIRST:
-        add_to_leaf(task, node, validate(g, node, 0), fresh)
-    else:
-        wait_for(task, e, g, waiting, fresh)
+        else:
+            task.passed.add(node)
+            reached += [edge_node(e) for e in node.next if e is not None]
 
 
 def wait_for(task: GraphTask, e: Any, g: Any, waiting: list[Any], fresh: bool = False) -> None:
@@ -243,20 +263,6 @@ def wait_for(task: GraphTask, e: Any, g: Any, waiting: list[Any], fresh: bool = 
     node = edge_node(e)
     if (task.needed is None or node in task.needed) and send(task, e, g, fresh):
         heappush(waiting, (-node.seq, id(node), node))
-
-
-def add_to_leaf(task: GraphTask, node: Node, g: Any, fresh: bool = False) -> None:
-    """Add one more gradient to the sum of a leaf, in place if that is owned and large enough to gain by it."""
-    before = task.leaf_grads.get(node)
-    if before is None:
-        task.leaf_grads[node] = g
-        if fresh:
-            task.owned.add(node)
-    elif g.size >= SMALL and node in task.owned:
-        before += g
-    else:
-        task.leaf_grads[node] = before + g
-        task.owned.add(node)
 
 
 def finish_leaves(task: GraphTask) -> None:

@@ -90,9 +90,11 @@ def write(op: Any, target: Any, args: tuple[Any, ...], settings: dict[str, Any],
     """`target` becomes op(target, *args), in place, and is returned."""
     if settings:
         settings = with_numbers(op, settings)
+    if not process.busy:
+        return write_level(op, target, args, settings, 0, True)
     state = modes()
-    if not process.busy or state.only_no_grad():
-        return write_level(op, target, args, settings, 0, state.grad_enabled)
+    if state.only_no_grad():
+        return write_level(op, target, args, settings, 0, False)
     if thread.watchers and not watched:
         from ndgrad._registry import watched_write  # by ndgrad.autograd.call_watchers, to which watchers are added
 

@@ -53,6 +53,9 @@ class Edge(NamedTuple):
     node: Node
     input_nr: int
 
+    #: As that of a leaf: in the engine's loop, both are left to `send_apart`.
+    seq = FIRST
+
 
 class Extra:
     """What few nodes have: hooks by kind, user metadata, the forward traceback of anomaly mode."""

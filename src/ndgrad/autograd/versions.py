@@ -61,11 +61,14 @@ class Storage:
         self.cursor: Cursor | None = None
 
     def bump(self, writer: str | None = None) -> None:
-        """Note that the memory has been written."""
-        old = self.version
-        new = Version(old.number + 1, writer)
-        old.next = new
-        self.version = new
+        """Note that the memory has been written. A version that nobody holds becomes the next one: nobody can ask for it."""
+        if sys.getrefcount(self.version) <= ATTRIBUTE:
+            new = self.version
+            new.number = new.values = new.number + 1
+            new.undo, new.writer, new.place = None, writer, None
+        else:
+            old = self.version
+            old.next = self.version = new = Version(old.number + 1, writer)
         if process.busy and thread.remembers:
             from ndgrad._registry import user_frames  # by ndgrad.debug, where the mode is switched on
 

@@ -188,13 +188,13 @@ def _tuple(parts: Any) -> str:
 
 def _read_saved_input(name: str) -> list[str]:
     """Lines that read a saved tensor, of either face, whose memory is as it was, or a number; `unpack_raw` reads all else."""
+    kind = f"{name}.__class__"
     return [
         f"{name} = n.{name}",
-        f"d = {name}.__class__",
-        "if d is Tensor or (d is not float and d in FACES):",
+        f"if {kind} is Tensor or ({kind} is not float and {kind} in FACES):",
         f"    s = {name}._storage",
         f"    {name} = {name}._array if s is None or s.version is n.{name}_v else unpack_raw(n, {name!r})",
-        "elif d is not float:",
+        f"elif {kind} is not float:",
         f"    {name} = unpack_raw(n, {name!r})",
     ]
 
