@@ -14,8 +14,7 @@ from ndgrad.autograd.variable import Variable, beside, np_dtype, requires_grad, 
 from ndgrad.ops.vocabulary import tensor_ops
 
 if TYPE_CHECKING:
-    from ndgrad._typing import Tensor
-    from ndgrad.autograd.graph import GradientEdge
+    from ndgrad._typing import GradientEdge, Tensor
 
 K = TypeVar("K")
 TensorOrEdge: TypeAlias = "Tensor | GradientEdge"

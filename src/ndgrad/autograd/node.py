@@ -15,7 +15,7 @@ import itertools
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
 
 if TYPE_CHECKING:
-    from ndgrad.autograd.input_metadata import InputMetadata
+    from ndgrad._typing import InputMetadata
 
 N = TypeVar("N", bound="Node")
 

@@ -43,7 +43,7 @@ from ndgrad.ops.table import VARIABLE, parameter_names
 from ndgrad.ops.vocabulary import find, owning_tensor_ops, tensor_ops
 
 if TYPE_CHECKING:
-    from ndgrad.ops.generate import SavePlan
+    from ndgrad._typing import SavePlan
     from ndgrad.ops.table import Op
 
 
