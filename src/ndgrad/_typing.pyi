@@ -21,10 +21,10 @@ from ndgrad.autograd.versions import Storage
 from ndgrad.autograd.view import ViewInfo
 from ndgrad.devices import device, layout, memory_format
 from ndgrad.dtypes import dtype
-from ndgrad.func.levels import Level
+from ndgrad.autograd.levels import Level
 from ndgrad.generator import Generator
 from ndgrad.numpy._array import Array
-from ndgrad.ops.generate import SavePlan
+from ndgrad.autograd.generate import SavePlan
 
 __all__ = [
     "Array", "ArrayLike", "Axes", "Axis", "Device", "Dims", "Dtype", "FactoryOptions", "FunctionNode", "Generator", "GradientEdge",

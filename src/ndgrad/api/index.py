@@ -17,6 +17,7 @@ from ndgrad import _registry as registry
 from ndgrad.api.public import UNASKED, answer, asks_itself
 from ndgrad.arrays.library import is_raw_array
 from ndgrad.arrays.precision import is_floating
+from ndgrad.autograd.generate import FACES
 from ndgrad.autograd.inplace import write, write_part
 from ndgrad.autograd.lent import over
 from ndgrad.autograd.modes import process, thread
@@ -27,7 +28,6 @@ from ndgrad.ops import arithmetic, cast, fill, join, slices
 from ndgrad.ops import index as ops
 from ndgrad.ops import shape as shape_ops
 from ndgrad.ops import split as split_ops
-from ndgrad.ops.generate import FACES
 from ndgrad.storage import batch_dims
 
 if TYPE_CHECKING:
