@@ -13,7 +13,7 @@ import ndgrad
 import ndgrad.numpy as dnp
 import ndgrad.ops
 from ndgrad import library
-from ndgrad.ops import names
+from ndgrad.autograd import generated_names
 from ndgrad.ops.table import table
 from ndgrad.testing.check_op import Failure, Sample
 
@@ -220,11 +220,11 @@ def test_the_names_of_generated_code_are_known_for_every_op():
     for module in pkgutil.iter_modules(ndgrad.ops.__path__):
         importlib.import_module(f"ndgrad.ops.{module.name}")
     for op in list(table.values())[::7]:  # some of every kind
-        eager, apply = names.own_names(op)
-        known_eager, known_apply = names.names_of_kind(names.kind_of(op))
+        eager, apply = generated_names.own_names(op)
+        known_eager, known_apply = generated_names.names_of_kind(generated_names.kind_of(op))
         assert eager <= known_eager, op.name
         assert apply <= known_apply, op.name
-        names.check_names(op)
+        generated_names.check_names(op)
 
 
 def product(np, *arrays, **settings):

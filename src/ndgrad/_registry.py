@@ -81,7 +81,7 @@ LOADED_ON_DEMAND = {
     "apply_in_transforms": "ndgrad.func.custom",
     "array_function": "ndgrad.numpy.dispatch",
     "array_ufunc": "ndgrad.numpy.ufuncs",
-    "make_node_class": "ndgrad.ops.node_classes",
+    "make_node_class": "ndgrad.autograd.node_classes",
     "matmul_beside_tensors": "ndgrad.scipy.sparse.arrays",
     "namespace": "ndgrad.array_api",
     "scipy_special": "ndgrad.scipy.special",

@@ -34,7 +34,8 @@ from ndgrad.arrays.addresses import contiguous_strides, pointer
 from ndgrad.arrays.placement import device_of
 from ndgrad.arrays.precision import is_inexact
 from ndgrad.autograd import hooks
-from ndgrad.autograd.calls import backward
+from ndgrad.autograd.backward_api import backward
+from ndgrad.autograd.generate import FACES
 from ndgrad.autograd.modes import process
 from ndgrad.autograd.subclass import add_face, announce_class, default_dispatch, default_function, make_wrapper
 from ndgrad.autograd.variable import Variable, meta_of, np_dtype, recorded, requires_grad, wrap
@@ -42,7 +43,6 @@ from ndgrad.autograd.versions import Version, is_inference, storage_of, version_
 from ndgrad.autograd.view import replay
 from ndgrad.ops import complex as complex_ops
 from ndgrad.ops import shape
-from ndgrad.ops.generate import FACES
 from ndgrad.sizes import Size, size_of_shape
 from ndgrad.storage import TypedStorage, UntypedStorage, batch_dims, locked, memory_of, storage_offset
 

@@ -19,9 +19,9 @@ import numpy as np
 from ndgrad import ops
 from ndgrad._tensor import Tensor
 from ndgrad.api.public import in_place
+from ndgrad.autograd.generate import make_eager
+from ndgrad.autograd.generated_names import check_names
 from ndgrad.ops import table as _table
-from ndgrad.ops.generate import make_eager
-from ndgrad.ops.names import check_names
 from ndgrad.ops.table import DATA_DEPENDENT, NOT_DIFFERENTIABLE, RANDOM, VARIABLE, Op
 from ndgrad.ops.vocabulary import forget
 from ndgrad.testing.check_op import Failure, check_op

@@ -232,8 +232,8 @@ def _each_sample(t: Tensor, make: Callable[[Tensor, tuple[int, ...]], Tensor]) -
 
     The levels are gone down one by one; a vmap adds its batch in front of the shape, a grad level only wraps.
     """
-    from ndgrad.func.batching import batch_tensor  # loaded once a transform is open
-    from ndgrad.func.levels import below, find_level, level_number  # loaded once a transform is open
+    from ndgrad.autograd.batching import batch_tensor  # loaded once a transform is open
+    from ndgrad.autograd.levels import below, find_level, level_number  # loaded once a transform is open
 
     if thread.captures is not None:
         t = thread.captures.one(t)

@@ -17,6 +17,7 @@ from ndgrad import _registry as registry
 from ndgrad.api.public import UNASKED, answer, asks_itself
 from ndgrad.arrays.library import is_raw_array
 from ndgrad.arrays.precision import is_floating
+from ndgrad.autograd.generate import FACES
 from ndgrad.autograd.inplace import write, write_part
 from ndgrad.autograd.lent import over
 from ndgrad.autograd.modes import process, thread
@@ -27,7 +28,6 @@ from ndgrad.ops import arithmetic, cast, fill, join, slices
 from ndgrad.ops import index as ops
 from ndgrad.ops import shape as shape_ops
 from ndgrad.ops import split as split_ops
-from ndgrad.ops.generate import FACES
 from ndgrad.storage import batch_dims
 
 if TYPE_CHECKING:
@@ -119,9 +119,16 @@ def getitem(self: Tensor, index: Index) -> Tensor:
             return ops.getitem.eager(self, index=plain)
         except IndexError as error:
             raise _unfit(self, plain, error) from None
-    if isinstance(index, (Variable, np.ndarray)):
-        if index.__class__ not in KNOWN and (other := answer(getitem, (self, index), {})) is not UNASKED:
+    if isinstance(index, (Variable, np.ndarray)) and index.__class__ not in KNOWN:
+        if (other := answer(getitem, (self, index), {})) is not UNASKED:
             return other
+    found = _by_arrays(self, index)
+    return _by_items(self, _items(self, with_numbers(index))) if found is None else found
+
+
+def _by_arrays(self: Tensor, index: Index) -> Any:
+    """`self[index]` for the commonest indices with arrays, each by its own op; None for what must be read first."""
+    if isinstance(index, (Variable, np.ndarray)):
         array: Any = index if isinstance(index, Variable) else over(self.face, index)
         kind, dims = np_dtype(array).kind, array.ndim
         if kind == "i" and dims and self.ndim:
@@ -132,7 +139,11 @@ def getitem(self: Tensor, index: Index) -> Tensor:
             return select(self, number)
     elif index.__class__ is tuple and len(index) <= self.ndim and all(map(_is_array_of_ints, index)):
         return ops.index.eager(self, *index)
-    items = _items(self, with_numbers(index))
+    return None
+
+
+def _by_items(self: Tensor, items: tuple[Any, ...]) -> Any:
+    """`self[index]` for any index, by what it consists of."""
     if all(map(_is_basic, items)):
         try:
             return ops.getitem(self, index=_basic(items))

@@ -6,7 +6,7 @@
     record               run forward, make the node, keep what rules name
 
 Each stage strips what is its own and dispatches again, so the stages compose in any depth. The fast lane in
-ndgrad.ops.generate is this lane's shortcut for plain tensors while no mode is active.
+ndgrad.autograd.generate is this lane's shortcut for plain tensors while no mode is active.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from ndgrad import _registry as registry
 from ndgrad._registry import register
 from ndgrad.arrays.library import is_raw_array
 from ndgrad.arrays.precision import is_number
+from ndgrad.autograd.generate import FACES
 from ndgrad.autograd.lent import over
 from ndgrad.autograd.modes import Modes, joined, modes, process, thread
 from ndgrad.autograd.plain_arrays import checked
@@ -27,7 +28,6 @@ from ndgrad.autograd.record import record
 from ndgrad.autograd.subclass import ask_classes, overriding_types, subclass_op
 from ndgrad.autograd.variable import ESCAPED, Variable, meta_of
 from ndgrad.autograd.view import tangents_of
-from ndgrad.ops.generate import FACES
 from ndgrad.ops.table import RANDOM
 
 _NUMBERS = (bool, int, float, complex)

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ndgrad.autograd.variable import Variable
 
 if TYPE_CHECKING:
-    from ndgrad._typing import Tensor
-    from ndgrad.autograd.function import FunctionNode
+    from ndgrad._typing import FunctionNode, Tensor
 
 
 class FunctionCtx:

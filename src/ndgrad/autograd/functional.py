@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from ndgrad.arrays.precision import is_inexact
-from ndgrad.autograd.calls import grad
+from ndgrad.autograd.backward_api import grad
 from ndgrad.autograd.grad_mode import enable_grad
 from ndgrad.autograd.variable import Variable, np_dtype, requires_grad
 from ndgrad.func.jacobian import _basis as basis

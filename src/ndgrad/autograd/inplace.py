@@ -4,7 +4,7 @@ Every op's trailing-underscore form comes through `write`: check, compute, and t
 and the history. So a write that fails leaves the tensor as it was.
 
 While a transform is open, an in-place op runs out of place, through every level, and only the copying of the result into the
-target happens in place, level by level (see ndgrad.func.writes).
+target happens in place, level by level (see ndgrad.autograd.transform_writes).
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from ndgrad._registry import register
 from ndgrad.arrays.library import library_of, on_second_library
 from ndgrad.arrays.precision import fits, is_inexact, result_dtype
 from ndgrad.autograd.dispatch import dispatch
+from ndgrad.autograd.generate import save_plan
 from ndgrad.autograd.hooks import move_retained
 from ndgrad.autograd.modes import modes, process, restore, scope, thread
 from ndgrad.autograd.op_failures import after_failure
@@ -31,7 +32,6 @@ from ndgrad.autograd.variable import ESCAPED, Variable, edge, requires_grad, wra
 from ndgrad.autograd.versions import InferenceStorage, is_inference, kept_storage, storage_of
 from ndgrad.autograd.view import DEFAULT, rebase, write_error
 from ndgrad.ops.fill import copy
-from ndgrad.ops.generate import save_plan
 
 #: Operators whose ufunc can write its result where the tensor lies, without a temporary.
 _UFUNCS = {
@@ -102,7 +102,7 @@ def write(op: Any, target: Any, args: tuple[Any, ...], settings: dict[str, Any],
     if state.captures is not None:
         args = state.captures.see_write(target, args)
     if process.open or state.levels:
-        from ndgrad.func.writes import write_in_transforms  # which is made of the writes here
+        from ndgrad.autograd.transform_writes import write_in_transforms  # which is made of the writes here
 
         return write_in_transforms(op, target, args, settings)
     return write_level(op, target, args, settings, 0, state.grad_enabled)

@@ -49,7 +49,7 @@ from ndgrad._locks import make_lock
 from ndgrad.arrays.library import on_second_library
 
 if TYPE_CHECKING:
-    from ndgrad.func.levels import Level
+    from ndgrad._typing import Level
 
 F = TypeVar("F", bound=Callable[..., Any])
 

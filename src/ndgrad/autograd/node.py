@@ -2,7 +2,7 @@
 
 A node stands for one recorded op and knows how to turn the gradient of its outputs into gradients of its inputs.
 Ordinary nodes are made on every differentiable eager op, so making one must be cheap: slots, no `__init__`, a class
-per op with `apply` generated from the op's rules (see ndgrad.ops.generate). `make_node` is the one function that makes them (the
+per op with `apply` generated from the op's rules (see ndgrad.autograd.generate). `make_node` is the one function that makes them (the
 generated functions have the same lines written out). Anything a node rarely has (hooks, metadata, a forward traceback) hangs on
 `extra`. `route` says how the engine runs the node.
 
@@ -15,7 +15,7 @@ import itertools
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
 
 if TYPE_CHECKING:
-    from ndgrad.autograd.input_metadata import InputMetadata
+    from ndgrad._typing import InputMetadata
 
 N = TypeVar("N", bound="Node")
 

@@ -20,11 +20,11 @@ from typing import Any
 import numpy as np
 
 from ndgrad import _registry as registry
+from ndgrad.autograd.generate import FACES
 from ndgrad.autograd.inplace import write
 from ndgrad.autograd.modes import process, thread
 from ndgrad.autograd.node import Edge
 from ndgrad.ops.arithmetic import add
-from ndgrad.ops.generate import FACES
 
 #: Below this many elements adding in place is slower than making a new array.
 SMALL = 4096

@@ -8,8 +8,8 @@
                their memory, outputs, settings, facts
 
 This file does so for everything: any number of results, any level, hooks on saved tensors, classes with a dispatch of their own. The
-functions that ndgrad.ops.generate writes are the same steps in straight-line code, for plain tensors while no mode is in force. Writes
-(ndgrad.autograd.inplace), transforms (ndgrad.func.levels) and custom functions make their nodes by the same functions.
+functions that ndgrad.autograd.generate writes are the same steps in straight-line code, for plain tensors while no mode is in force. Writes
+(ndgrad.autograd.inplace), transforms (ndgrad.autograd.levels) and custom functions make their nodes by the same functions.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import numpy as np
 from ndgrad.arrays.library import is_raw_array, library_of
 from ndgrad.arrays.placement import CPU, device_of, moved
 from ndgrad.arrays.precision import FLOAT32, INEXACT, half_of, rounded
+from ndgrad.autograd.generate import FACES
 from ndgrad.autograd.modes import Modes, birth, modes, process, thread
 from ndgrad.autograd.node import RULE, edge_node, make_node, sizes
 from ndgrad.autograd.op_failures import after_failure
@@ -30,7 +31,6 @@ from ndgrad.autograd.variable import ESCAPED, Variable, edge, meta_of, requires_
 from ndgrad.autograd.versions import InferenceStorage, kept_storage, storage_of
 from ndgrad.autograd.view import make_view
 from ndgrad.ops.cast import to_device
-from ndgrad.ops.generate import FACES
 
 _NUMBERS = (bool, int, float, complex)
 

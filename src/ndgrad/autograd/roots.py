@@ -9,13 +9,13 @@ import numpy as np
 
 from ndgrad.arrays.library import library_of
 from ndgrad.arrays.meta import MetaArray
+from ndgrad.autograd.generate import FACES
 from ndgrad.autograd.grad_mode import no_grad
 from ndgrad.autograd.modes import process, thread
 from ndgrad.autograd.node import Edge, edge_node
 from ndgrad.autograd.subclass import has_dispatch, meets_wrapper
 from ndgrad.autograd.variable import Variable, edge, innermost_array, np_dtype, requires_grad, wrap
 from ndgrad.autograd.view import tangents_of
-from ndgrad.ops.generate import FACES
 from ndgrad.ops.vocabulary import tensor_ops
 
 
@@ -42,7 +42,7 @@ def choose_lane(roots: list[Any], grads: list[Any], create_graph: bool) -> str:
     if thread.dual_stack and thread.dual_stack[-1] > number:
         return "tensors"  # what was saved may have tangents
     if number:
-        from ndgrad.func.levels import find_level  # loaded once a transform is open
+        from ndgrad.autograd.levels import find_level  # loaded once a transform is open
 
         level: Any = find_level(number)  # a grad level: no other has a graph
         return "arrays" if level.pure and all(is_constant(g) for g in grads) else "payloads"

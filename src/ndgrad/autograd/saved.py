@@ -43,7 +43,7 @@ from ndgrad.ops.table import VARIABLE, parameter_names
 from ndgrad.ops.vocabulary import find, owning_tensor_ops, tensor_ops
 
 if TYPE_CHECKING:
-    from ndgrad.ops.generate import SavePlan
+    from ndgrad._typing import SavePlan
     from ndgrad.ops.table import Op
 
 
@@ -288,7 +288,7 @@ def _array_at(node: Any, name: str, value: Any, version: Version | None) -> Any:
     if storage is None or storage.version is version or (version is None and storage.version.writer is None):
         return value._array
     if version is not None and version.undo is not None and version.undo[0] is None:
-        # in a transform the write left the whole base as it was (see ndgrad.func.writes)
+        # in a transform the write left the whole base as it was (see ndgrad.autograd.transform_writes)
         old = old_payload(value, version.undo[2])
         if tuple(old.shape) != tuple(value._array.shape):
             raise overwritten_error(node, name, value._array.shape, version, storage.version)

@@ -21,7 +21,7 @@ from ndgrad.autograd.variable import Variable, meta_of, wrap
 from ndgrad.autograd.versions import version_number
 
 if TYPE_CHECKING:
-    from ndgrad._tensor import Tensor
+    from ndgrad._typing import Tensor
 
 
 def pack(value: Any, hooks: tuple[SavedHooks, ...], saving: tuple[Any, str], node: Any = None, number: int = 0) -> Any:

@@ -23,6 +23,7 @@ from ndgrad import _registry as registry
 from ndgrad import devices, dtypes
 from ndgrad._registry import register
 from ndgrad.arrays.meta import WrapperArray
+from ndgrad.autograd.generate import FACES
 from ndgrad.autograd.modes import Block, Modes, modes, process, restore, scope, thread
 from ndgrad.autograd.node import Node, edge_node
 from ndgrad.autograd.traversal import iterate_nodes
@@ -30,7 +31,6 @@ from ndgrad.autograd.variable import Variable, meta_of, new
 from ndgrad.autograd.versions import storage_of
 from ndgrad.devices import device as as_device
 from ndgrad.dtypes import as_numpy_dtype, get_default_dtype
-from ndgrad.ops.generate import FACES
 
 FUNCTION_NAMES = ("__ndgrad_function__", "__torch_function__")
 DISPATCH_NAMES = ("__ndgrad_dispatch__", "__torch_dispatch__")

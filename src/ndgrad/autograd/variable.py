@@ -21,9 +21,7 @@ from ndgrad.autograd.modes import process, thread
 from ndgrad.autograd.node import FIRST, GENERAL, Edge, Node
 
 if TYPE_CHECKING:
-    from ndgrad._tensor import Tensor
-    from ndgrad.autograd.versions import Storage
-    from ndgrad.autograd.view import ViewInfo
+    from ndgrad._typing import Storage, Tensor, ViewInfo
 
 
 class Meta:

@@ -254,7 +254,7 @@ def follow_pick(t: Any) -> Picked | None:
         part._array, part._node, part._storage, part._meta = fresh._array, fresh._node, fresh._storage, fresh._meta
         picked = fresh._meta.picked
     if info is not None and t._storage is not part._storage:
-        from ndgrad.func.writes import follow_base  # transforms lie above this file, and one is open
+        from ndgrad.autograd.transform_writes import follow_base  # transforms lie above this file, and one is open
 
         follow_base(t)
     return picked

@@ -20,16 +20,16 @@ from typing import Any, NamedTuple
 
 from ndgrad._registry import register
 from ndgrad.arrays.precision import is_inexact
+from ndgrad.autograd.batching import BatchLevel, batch_tensor
 from ndgrad.autograd.dispatch import innermost_dual, open_elsewhere
 from ndgrad.autograd.forward_ad import interpreters, kept_tangent, saved_tangents, tangent_of, with_tangent
 from ndgrad.autograd.function import Context, Function, FunctionNode, attach, run_function, separate_setup
+from ndgrad.autograd.levels import GradLevel, Level, as_below, below, level_number, lower, top_level
 from ndgrad.autograd.modes import birth, joined, restore, scope, thread
 from ndgrad.autograd.node import make_node
+from ndgrad.autograd.transform_writes import bring_to, was_made_inside
 from ndgrad.autograd.variable import Variable, edge, meta_of, np_dtype, wrap
-from ndgrad.func.batching import BatchLevel, batch_tensor
-from ndgrad.func.levels import GradLevel, Level, as_below, below, level_number, lower, top_level
 from ndgrad.func.transforms import _to_front, vmap
-from ndgrad.func.writes import bring_to, was_made_inside
 from ndgrad.ops.vocabulary import tensor_ops
 from ndgrad.pytree import tree_flatten, tree_unflatten
 

@@ -20,17 +20,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ndgrad.autograd.calls import grad
+from ndgrad.autograd.backward_api import grad
 from ndgrad.autograd.dispatch import dispatch
 from ndgrad.autograd.inplace import check_memory, check_writable, write
 from ndgrad.autograd.layout import copy_in_order, order_of
+from ndgrad.autograd.levels import Level, below, level_number, unwrap
 from ndgrad.autograd.modes import Modes, birth, section, thread
 from ndgrad.autograd.saved import lift
+from ndgrad.autograd.transform_writes import bring_to, was_made_inside
 from ndgrad.autograd.variable import Meta, Variable, accumulator, innermost_array, meta_of, np_dtype, recorded, requires_grad, wrap
 from ndgrad.autograd.versions import Storage, storage_of
 from ndgrad.autograd.view import Path, make_view, replay, steps, tangents_of
-from ndgrad.func.levels import Level, below, level_number, unwrap
-from ndgrad.func.writes import bring_to, was_made_inside
 from ndgrad.ops.fill import copy
 from ndgrad.ops.vocabulary import tensor_ops
 from ndgrad.pytree import tree_flatten, tree_leaves, tree_map, tree_unflatten

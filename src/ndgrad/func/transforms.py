@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, Protocol
 from ndgrad._registry import register
 from ndgrad.arrays.precision import is_inexact
 from ndgrad.autograd import forward_ad
+from ndgrad.autograd.batching import BatchLevel, batch_tensor
 from ndgrad.autograd.engine import backward_from
+from ndgrad.autograd.levels import GradLevel, Level, level_number, make_leaf, payload_of, settle, unwrap
 from ndgrad.autograd.modes import section
 from ndgrad.autograd.roots import is_constant
 from ndgrad.autograd.variable import Variable, np_dtype, requires_grad, wrap
-from ndgrad.func.batching import BatchLevel, batch_tensor
-from ndgrad.func.levels import GradLevel, Level, level_number, make_leaf, payload_of, settle, unwrap
 from ndgrad.generator import default_generator
 from ndgrad.ops.vocabulary import tensor_ops
 from ndgrad.pytree import LEAF, TreeSpec, broadcast_prefix, tree_flatten, tree_leaves, tree_map, tree_structure, tree_unflatten

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ndgrad.autograd.levels import level_number
 from ndgrad.autograd.saved import lift
 from ndgrad.autograd.variable import Variable
-from ndgrad.func.levels import level_number
 
 if TYPE_CHECKING:
     from ndgrad._typing import Tensor

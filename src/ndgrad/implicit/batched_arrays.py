@@ -16,10 +16,10 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from ndgrad.autograd.batching import BatchLevel, batch_tensor
+from ndgrad.autograd.levels import find_level, level_number
 from ndgrad.autograd.modes import thread
 from ndgrad.autograd.variable import Variable, wrap
-from ndgrad.func.batching import BatchLevel, batch_tensor
-from ndgrad.func.levels import find_level, level_number
 
 T = TypeVar("T")
 

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Self, TypeGuard, cast
 
 from ndgrad._tensor import Tensor
 from ndgrad.api.creation import empty
+from ndgrad.autograd.generate import FACES
 from ndgrad.autograd.subclass import DISPATCH_NAMES, FUNCTION_NAMES, add_face, as_class, remove_face
 from ndgrad.autograd.variable import Variable, meta_of, wrap
-from ndgrad.ops.generate import FACES
 
 if TYPE_CHECKING:
     from ndgrad._typing import Device, Dtype, Shape

@@ -5,7 +5,7 @@ and the factories pass one without memory. The second draw from a distribution w
 The result of either is constant in its inputs, and so gets a gradient of zeros, as in torch; the exception is
 `standard_gamma`, whose samples move smoothly with the parameter.
 
-Under vmap, `randomness` decides whether samples share their numbers: see ndgrad.func.batching.
+Under vmap, `randomness` decides whether samples share their numbers: see ndgrad.autograd.batching.
 """
 
 from __future__ import annotations

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 _GAP = "  "
+_SOURCE = "Source Location"
 
 
 def format_time(time_us: float) -> str:
@@ -57,6 +59,43 @@ class _Column(NamedTuple):
     keeps_end: bool = False  # of a path the end says most
 
 
+def _columns(shown: list[Any], total: float, widths: tuple[int, int, int], unit: str | None, memory: bool, flops: bool) -> list[_Column]:
+    """What the table shows of its events. Columns that would be empty in every row are left out."""
+
+    def times(values: Iterable[float]) -> list[str]:
+        return [_format_time_in(value, unit) for value in values]
+
+    columns = [
+        _Column("Name", [e.key for e in shown], widths[0]),
+        _Column("Self CPU %", [format_time_share(e.self_cpu_time_total, total) for e in shown]),
+        _Column("Self CPU", times(e.self_cpu_time_total for e in shown)),
+        _Column("CPU total %", [format_time_share(e.cpu_time_total, total) if total else "NaN" for e in shown]),
+        _Column("CPU total", times(e.cpu_time_total for e in shown)),
+        _Column("CPU time avg", times(e.cpu_time for e in shown)),
+    ]
+    if memory:
+        columns.append(_Column("CPU Mem", [format_memory(e.cpu_memory_usage) for e in shown]))
+        columns.append(_Column("Self CPU Mem", [format_memory(e.self_cpu_memory_usage) for e in shown]))
+        columns.append(_Column("Saved", [format_memory(e.saved_bytes) for e in shown]))
+    columns.append(_Column("# of Calls", [str(e.count) for e in shown]))
+    if any(e.input_shapes for e in shown):
+        columns.append(_Column("Input Shapes", [str(e.input_shapes) for e in shown], widths[1]))
+    if any(e.stack for e in shown):
+        columns.append(_Column(_SOURCE, [e.stack[0] if e.stack else "" for e in shown], widths[2], keeps_end=True))
+    if flops:
+        columns.append(_Column("Total FLOPs", [_format_flops(e.flops or 0) for e in shown]))
+    return columns
+
+
+def _sizes(columns: list[_Column]) -> list[int]:
+    """How wide each column is: as its longest cell, between the least and the most that it may be."""
+    sizes = []
+    for number, column in enumerate(columns):
+        longest = max(len(cell) for cell in column.cells)
+        sizes.append(min(max(longest, len(column.title), 12 if number else 0), column.widest))
+    return sizes
+
+
 def build_table(
     events: list[Any],
     *,
@@ -69,39 +108,12 @@ def build_table(
     with_memory: bool = False,
     with_flops: bool = False,
 ) -> str:
-    """A row per event, up to `row_limit`. Columns that would be empty in every row are left out."""
+    """A row per event, up to `row_limit`."""
     if not events:
         return ""
     shown = events if row_limit < 0 else events[:row_limit]
-
-    def time(value: float) -> str:
-        return _format_time_in(value, time_unit)
-
-    columns = [
-        _Column("Name", [e.key for e in shown], widths[0]),
-        _Column("Self CPU %", [format_time_share(e.self_cpu_time_total, total) for e in shown]),
-        _Column("Self CPU", [time(e.self_cpu_time_total) for e in shown]),
-        _Column("CPU total %", [format_time_share(e.cpu_time_total, total) if total else "NaN" for e in shown]),
-        _Column("CPU total", [time(e.cpu_time_total) for e in shown]),
-        _Column("CPU time avg", [time(e.cpu_time) for e in shown]),
-    ]
-    if with_memory:
-        columns.append(_Column("CPU Mem", [format_memory(e.cpu_memory_usage) for e in shown]))
-        columns.append(_Column("Self CPU Mem", [format_memory(e.self_cpu_memory_usage) for e in shown]))
-        columns.append(_Column("Saved", [format_memory(e.saved_bytes) for e in shown]))
-    columns.append(_Column("# of Calls", [str(e.count) for e in shown]))
-    if any(e.input_shapes for e in shown):
-        columns.append(_Column("Input Shapes", [str(e.input_shapes) for e in shown], widths[1]))
-    if any(e.stack for e in shown):
-        columns.append(_Column("Source Location", [e.stack[0] if e.stack else "" for e in shown], widths[2], keeps_end=True))
-    if with_flops:
-        columns.append(_Column("Total FLOPs", [_format_flops(e.flops or 0) for e in shown]))
-    further = {number: e.stack[1:] for number, e in enumerate(shown) if len(e.stack) > 1}
-
-    sizes = []
-    for number, column in enumerate(columns):
-        longest = max(len(cell) for cell in column.cells)
-        sizes.append(min(max(longest, len(column.title), 12 if number else 0), column.widest))
+    columns = _columns(shown, total, widths, time_unit, with_memory, with_flops)
+    sizes = _sizes(columns)
     rule = _GAP.join("-" * size for size in sizes) + _GAP
     lines = []
     if header is not None:
@@ -109,12 +121,11 @@ def build_table(
     if only_top:
         lines.append("This report only shows calls that no other call contains")
     lines += [rule, _row([c.title for c in columns], columns, sizes), rule]
-    source = next((i for i, c in enumerate(columns) if c.title == "Source Location"), None)
-    for number in range(len(shown)):
+    for number, event in enumerate(shown):
         lines.append(_row([c.cells[number] for c in columns], columns, sizes))
-        for frame in further.get(number, ()) if source is not None else ():
-            lines.append(_row([frame if i == source else "" for i in range(len(columns))], columns, sizes))
-    lines += [rule, f"Self CPU time total: {time(total)}", ""]
+        for frame in event.stack[1:]:
+            lines.append(_row([frame if c.title == _SOURCE else "" for c in columns], columns, sizes))
+    lines += [rule, f"Self CPU time total: {_format_time_in(total, time_unit)}", ""]
     return "\n".join(lines)
 
 

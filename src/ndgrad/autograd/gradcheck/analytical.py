@@ -13,7 +13,7 @@ import numpy as np
 
 from ndgrad.arrays.library import library_of
 from ndgrad.autograd import forward_ad
-from ndgrad.autograd.calls import grad
+from ndgrad.autograd.backward_api import grad
 from ndgrad.autograd.gradcheck.numerical import Array, host_array
 from ndgrad.autograd.variable import Variable, innermost_array, np_dtype, requires_grad, wrap
 

@@ -14,9 +14,9 @@ import numpy as np
 
 from ndgrad.arrays.library import library_of
 from ndgrad.arrays.precision import is_inexact
+from ndgrad.autograd.levels import level_number
 from ndgrad.autograd.modes import thread
 from ndgrad.autograd.variable import Variable, innermost_array, np_dtype, wrap
-from ndgrad.func.levels import level_number
 from ndgrad.func.sparsity import wide
 from ndgrad.func.sparsity.coloring import color_columns, color_symmetric, readable
 from ndgrad.func.sparsity.rules import Array

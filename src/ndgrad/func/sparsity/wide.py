@@ -19,10 +19,10 @@ import numpy as np
 
 from ndgrad.arrays.precision import is_inexact
 from ndgrad.autograd.forward_ad import dual_level, interpreters
+from ndgrad.autograd.generate import FACES
 from ndgrad.autograd.modes import section, thread
 from ndgrad.autograd.variable import Meta, Variable, wrap
 from ndgrad.func.sparsity.rules import Array
-from ndgrad.ops.generate import FACES
 from ndgrad.ops.table import NOT_DIFFERENTIABLE, Op, parameter_names
 from ndgrad.ops.vocabulary import raw_ops
 from ndgrad.pytree import tree_flatten

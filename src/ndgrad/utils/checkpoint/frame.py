@@ -33,6 +33,7 @@ from ndgrad.autograd.forward_ad import forget_closed, tangent_of, with_tangent
 from ndgrad.autograd.function import FunctionNode
 from ndgrad.autograd.grad_mode import enable_grad
 from ndgrad.autograd.lent import SMALL, Lent, may_change, sample
+from ndgrad.autograd.levels import level_number
 from ndgrad.autograd.modes import SavedHooks, reopened, restore, scope, section, stacks_around, thread
 from ndgrad.autograd.node import make_node
 from ndgrad.autograd.op_observers import observing
@@ -40,7 +41,6 @@ from ndgrad.autograd.saved import old_payload, tangents_now
 from ndgrad.autograd.saved_hooks import saved_tensors_hooks
 from ndgrad.autograd.variable import Variable, edge, meta_of, twin
 from ndgrad.autograd.versions import kept_storage, storage_of
-from ndgrad.func.levels import level_number
 from ndgrad.ops.vocabulary import tensor_ops
 from ndgrad.utils.checkpoint.randomness import RandomState
 from ndgrad.utils.checkpoint.trace import (

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from contextlib import nullcontext
 from typing import Any
 
-from ndgrad.autograd.calls import backward as run_backward
+from ndgrad.autograd.backward_api import backward as run_backward
 from ndgrad.autograd.function import Function, delay_error
 from ndgrad.autograd.grad_mode import enable_grad
 from ndgrad.autograd.modes import restore, scope, thread

@@ -14,8 +14,7 @@ from ndgrad.autograd.variable import Variable, beside, np_dtype, requires_grad, 
 from ndgrad.ops.vocabulary import tensor_ops
 
 if TYPE_CHECKING:
-    from ndgrad._typing import Tensor
-    from ndgrad.autograd.graph import GradientEdge
+    from ndgrad._typing import GradientEdge, Tensor
 
 K = TypeVar("K")
 TensorOrEdge: TypeAlias = "Tensor | GradientEdge"
@@ -243,7 +242,7 @@ def _check_allowed() -> None:
 
 def _functional_level(outputs: Any, inputs: Any) -> Any:
     """The level of functionalize that these tensors belong to, if it is the innermost of theirs: their graph is that of their values."""
-    from ndgrad.func.levels import top_level  # transforms stand on the engine, which meets them only while one is open
+    from ndgrad.autograd.levels import top_level  # transforms stand on the engine, which meets them only while one is open
 
     level = top_level((*_as_list(outputs), *_as_list(inputs)))
     return level if level is not None and level.kind == "functional" else None

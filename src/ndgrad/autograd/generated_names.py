@@ -1,8 +1,9 @@
 """The names that generated code uses for itself, which an op's arguments and settings must leave alone.
 
-An op's names become parameters, variables and attributes in the functions that ndgrad.ops.generate and ndgrad.ops.node_classes write.
-One that they use themselves would be overwritten there, and a wrong gradient would be all that shows. So the names are read off the
-functions that were generated for some of the table's own ops, of every kind: a test holds that no other op's have more.
+An op's names become parameters, variables and attributes in the functions that ndgrad.autograd.generate and
+ndgrad.autograd.node_classes write. One that they use themselves would be overwritten there, and a wrong gradient would be all that
+shows. So the names are read off the functions that were generated for some of the table's own ops, of every kind: a test holds that no
+other op's have more.
 """
 
 from __future__ import annotations
@@ -14,9 +15,9 @@ import keyword
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from ndgrad.autograd.generate import make_eager, public_name, save_plan
 from ndgrad.autograd.node import MultiNode
 from ndgrad.autograd.saved import RuleNode
-from ndgrad.ops.generate import make_eager, public_name, save_plan
 from ndgrad.ops.table import Op, table
 
 #: What is put before or after an argument's name in generated code, and before a setting's.

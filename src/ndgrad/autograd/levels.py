@@ -104,7 +104,7 @@ class Level:
 
     def write(self, target: Any, value: Any, is_new: bool) -> None:
         """Give a tensor of this level another value, which broadcasts to it (a new one: nobody else has it), where that is not dealt
-        with in ndgrad.func.writes."""
+        with in ndgrad.autograd.transform_writes."""
         raise NotImplementedError
 
 
@@ -237,7 +237,7 @@ def _follow(t: Any) -> None:
             base = view.base
         number = level_number(base)
     if number != view.level:
-        from ndgrad.func.writes import follow_base  # which is made of levels
+        from ndgrad.autograd.transform_writes import follow_base  # which is made of levels
 
         follow_base(t)
         return
@@ -246,7 +246,7 @@ def _follow(t: Any) -> None:
     if view.version != t._storage.version.number:
         view.refresh(t)
     if isinstance(base._array, Variable) and not isinstance(t._array, Variable):
-        from ndgrad.func.writes import follow_payload  # which is made of levels
+        from ndgrad.autograd.transform_writes import follow_payload  # which is made of levels
 
         follow_payload(t)
 

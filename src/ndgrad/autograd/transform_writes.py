@@ -14,20 +14,20 @@ from __future__ import annotations
 
 from typing import Any
 
+from ndgrad.autograd.batching import apply_batch_rule
 from ndgrad.autograd.dispatch import dispatch, innermost_dual, open_elsewhere
 from ndgrad.autograd.forward_ad import hidden_tangents, interpreters, strip, tangent_of, zero_tangent
+from ndgrad.autograd.generate import save_plan
 from ndgrad.autograd.inplace import check_memory, check_writable, inplace_node, set_history, write, write_level
 from ndgrad.autograd.layout import Order, copy_in_order, order_of
 from ndgrad.autograd.lent import Lent
+from ndgrad.autograd.levels import GradLevel, Level, as_below, below, find_level, level_number, lower, top_level
 from ndgrad.autograd.modes import joined, thread
 from ndgrad.autograd.record import own_edge
 from ndgrad.autograd.variable import Variable, meta_of, wrap
 from ndgrad.autograd.versions import storage_of
 from ndgrad.autograd.view import follow_pick, replay, tangents_of
-from ndgrad.func.batching import apply_batch_rule
-from ndgrad.func.levels import GradLevel, Level, as_below, below, find_level, level_number, lower, top_level
 from ndgrad.ops.fill import copy
-from ndgrad.ops.generate import save_plan
 from ndgrad.ops.vocabulary import find, tensor_ops
 
 

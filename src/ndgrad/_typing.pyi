@@ -1,31 +1,35 @@
-"""The types of arguments that many public functions share, under one name each.
+"""Types by name, for annotations: those of arguments that many public functions share, and those of rooms above the one that names them.
 
 What a function of torch's face takes is a `Tensor`; a number or a plain array is taken too wherever torch takes a number. What
 a function of NumPy's face takes is whatever NumPy makes an array of, and Arrays.
+
+A stub, since nothing of it is there at run time: naming the type of a higher room imports nothing.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict
+from types import EllipsisType
+from typing import Any, SupportsIndex, TypeAlias, TypedDict
 
-if TYPE_CHECKING:
-    from types import EllipsisType
-    from typing import SupportsIndex
+import numpy as np
+import numpy.typing as npt
 
-    import numpy as np
-    import numpy.typing as npt
-
-    from ndgrad._tensor import Tensor
-    from ndgrad.devices import device, layout, memory_format
-    from ndgrad.dtypes import dtype
-    from ndgrad.generator import Generator
-    from ndgrad.numpy._array import Array
+from ndgrad._tensor import Tensor
+from ndgrad.autograd.function import FunctionNode
+from ndgrad.autograd.graph import GradientEdge
+from ndgrad.autograd.input_metadata import InputMetadata
+from ndgrad.autograd.versions import Storage
+from ndgrad.autograd.view import ViewInfo
+from ndgrad.devices import device, layout, memory_format
+from ndgrad.dtypes import dtype
+from ndgrad.autograd.levels import Level
+from ndgrad.generator import Generator
+from ndgrad.numpy._array import Array
+from ndgrad.autograd.generate import SavePlan
 
 __all__ = [
-    "Array", "ArrayLike", "Axes", "Axis", "Device", "Dims", "Dtype", "FactoryOptions", "Generator", "Index", "Layout",
-    "MemoryFormat", "Number", "Out", "Payload", "RandomOptions", "Shape", "SizedOptions", "Sizes", "Tensor", "TensorLike",
-    "Tensors",
+    "Array", "ArrayLike", "Axes", "Axis", "Device", "Dims", "Dtype", "FactoryOptions", "FunctionNode", "Generator", "GradientEdge",
+    "Index", "InputMetadata", "Layout", "Level", "MemoryFormat", "Number", "Out", "Payload", "RandomOptions", "SavePlan", "Shape",
+    "SizedOptions", "Sizes", "Storage", "Tensor", "TensorLike", "Tensors", "ViewInfo",
 ]  # fmt: skip
 
 #: A Python number.

@@ -1,6 +1,6 @@
 """Node classes made from the table: slots for what an op's rules name, and `apply`, the rules on raw arrays.
 
-As in ndgrad.ops.generate the code is written once per op, for the lane of an ordinary backward; the other lanes use `RuleNode`'s.
+As in ndgrad.autograd.generate the code is written once per op, for the lane of an ordinary backward; the other lanes use `RuleNode`'s.
 """
 
 from __future__ import annotations
@@ -11,10 +11,7 @@ from typing import Any
 from ndgrad import _registry as registry
 from ndgrad._registry import register
 from ndgrad.arrays.precision import HALF
-from ndgrad.autograd.node import UNARY, MultiNode, Node
-from ndgrad.autograd.saved import FREED, Packed, RuleNode, unpack_raw
-from ndgrad.autograd.saved_access import show_saved
-from ndgrad.ops.generate import (
+from ndgrad.autograd.generate import (
     _REAL,
     FACES,
     SavePlan,
@@ -27,6 +24,9 @@ from ndgrad.ops.generate import (
     returns_parts,
     save_plan,
 )
+from ndgrad.autograd.node import UNARY, MultiNode, Node
+from ndgrad.autograd.saved import FREED, Packed, RuleNode, unpack_raw
+from ndgrad.autograd.saved_access import show_saved
 from ndgrad.ops.table import VARIABLE, Op, parameter_names
 
 

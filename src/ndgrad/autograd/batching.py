@@ -9,10 +9,10 @@ from __future__ import annotations
 from typing import Any
 
 from ndgrad.arrays.library import library_of
+from ndgrad.autograd.levels import Level, below, level_number
 from ndgrad.autograd.modes import Modes, modes, restore, scope
 from ndgrad.autograd.variable import Variable, innermost_array, meta_of, wrap
 from ndgrad.autograd.view import make_view
-from ndgrad.func.levels import Level, below, level_number
 from ndgrad.ops.random import SHAPE_ONLY
 from ndgrad.ops.shape import reshape
 from ndgrad.ops.table import DATA_DEPENDENT, RANDOM, parameter_names

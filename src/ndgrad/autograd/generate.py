@@ -7,7 +7,8 @@ write by hand. `print(op.eager.__source__)` shows it, and tracebacks do too (the
 There is one template, `Lane`, for any number of arguments and results; its steps are those of ndgrad.autograd.record. An op's functions
 differ in what they are given and ask: `eager` (and the operators and public functions) looks whether a mode is in force, `plain` is told
 that none is, `unrecorded` that no_grad is the only one, `in_level` records in the graph of a transform. Each takes plain tensors (and
-Python numbers); everything else goes to `dispatch`, which is complete and need not be quick. Node classes are in ndgrad.ops.node_classes.
+Python numbers); everything else goes to `dispatch`, which is complete and need not be quick. Node classes are made in
+ndgrad.autograd.node_classes.
 """
 
 from __future__ import annotations
