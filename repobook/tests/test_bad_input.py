@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 from conftest import Files, Repository
 
-from repobook import check
+from repobook import ask, check
 from repobook.config import Config, ConfigError
 from repobook.discover import discover
 from repobook.pages.markdown import code, escape, fenced
+from repobook.reading import worker
 
 Make = Callable[[Files], Repository]
 
@@ -161,3 +162,13 @@ def test_a_damaged_database_is_made_anew(make_repository: Make) -> None:
     (repository.output / ".repobook/model.sqlite").write_bytes(b"not a database" * 1000)
     repository.build()
     assert "`f`" in repository.page("a.py_docs.md")
+
+
+def test_more_symbols_than_an_id_can_tell_apart(make_repository: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker, "MOST", 50)
+    many = "".join(f"name_{n} = {n}\n" for n in range(60))
+    repository = make_repository({"many.py": many, "next.py": "name_55 = 1\ndef after(): ...\n"})
+    outcome = repository.build()
+    assert outcome.problems == ["many.py: more than 50 symbols or lines: described, not parsed"]
+    assert "larger than the limit of this book" in repository.page("many.py_docs.md")
+    assert [found.path for found in ask.find(repository.db, "name_55")] == ["next.py"]

@@ -10,7 +10,7 @@ from repobook.config import Config
 from repobook.languages import language_of
 from repobook.model import store
 from repobook.reading import macros as macro_reader
-from repobook.reading.facts import Facts
+from repobook.reading.facts import LINE_MASK, Facts
 from repobook.reading.macros import Macros
 from repobook.reading.reader import is_binary, read
 
@@ -29,6 +29,9 @@ class Setting:
     config: Config
     macros: Macros
 
+
+# Symbols and lines of one file that the model can tell apart.
+MOST = LINE_MASK
 
 _setting: Setting
 
@@ -75,6 +78,10 @@ def read_task(task: Task) -> tuple[store.Row, store.Rows, str]:
         except RecursionError:
             problem = f"{task.path}: nested too deep: described, not parsed"
             status = "unparsed"
+        if facts is not None and max(len(facts.symbols), facts.lines) > MOST:
+            # An id has twenty bits for a symbol of a file, an occurrence twenty for its line.
+            problem = f"{task.path}: more than {MOST:,} symbols or lines: described, not parsed"
+            status, facts = "large", None
     row = store.file_row(task.file, task.path, language, task.size, task.mtime, digest, status, test, facts)
     return row, store.rows_of(task.file, facts) if facts is not None else {}, problem
 
