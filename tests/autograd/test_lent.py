@@ -32,6 +32,27 @@ def overwritten(use: Callable[..., Any], make: Callable[[int], Any]) -> Callable
     return program
 
 
+class Product(ndgrad.autograd.Function):
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(x: Any, c: Any) -> Any:
+        return x * c
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        ctx.save_for_backward(inputs[1])
+        ctx.save_for_forward(inputs[1])
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        return ctx.saved_tensors[0] * g, None
+
+    @staticmethod
+    def jvp(ctx: Any, t: Any, _: Any) -> Any:
+        return ctx.saved_tensors[0] * t
+
+
 def threes(n: int) -> Any:
     return np.full(n, 3.0)
 
@@ -52,6 +73,8 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], Callable[[Any], Any]]] = {
     "einsum": (overwritten(lambda x, c: np.einsum("i,i,i->", x, c, x), threes), lambda x: 6 * x),
     "power": (overwritten(lambda x, c: (x**c).sum(), threes), lambda x: 3 * x**2),
     "asarray": (overwritten(lambda x, c: (x * dnp.asarray(c) * x).sum(), threes), lambda x: 6 * x),
+    "custom": (overwritten(lambda x, c: Product.apply(x, dnp.asarray(c)).sum(), threes), lambda x: 3.0 + 0 * x),
+    "custom_of_a_view": (overwritten(lambda x, c: Product.apply(x, dnp.asarray(c)[::1]).sum(), threes), lambda x: 3.0 + 0 * x),
     "in_a_loop": (lambda x: _loop(x), lambda x: 6 * x),
 }
 

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import ndgrad
+import ndgrad.numpy as dnp
 from ndgrad import func
 from ndgrad.func import hessian, jacfwd, jacrev, jvp, vmap
 from ndgrad.ops.table import NOT_DIFFERENTIABLE, table
@@ -573,3 +574,30 @@ def test_a_write_at_places_that_depend_on_the_input():
     x = dnp.array([3.0, 1.0, 2.0])
     found = func.sparse_jacobian(sorted_then_squared, x)
     np.testing.assert_allclose(np.asarray(found(x).todense()), jacfwd(sorted_then_squared)(x).numpy())
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda y: (y - dnp.zeros((2, 3))).sum(),
+        lambda y: ((2.0, 3.0) - y)[:-1].sum(),
+        lambda y: (dnp.ones((3, 1)) + y).reshape(-1)[1:] * 2.0,
+        lambda y: np.cumsum(dnp.ones(3) + y),
+    ],
+)
+def test_what_a_number_is_spread_over_has_its_tangent_everywhere(f):
+    y = dnp.array(2.0)
+    dense = jacfwd(f)(y).numpy().reshape(-1, 1)
+    np.testing.assert_allclose(func.sparse_jacobian(f, y)(y).toarray(), dense)
+    np.testing.assert_allclose(func.sparse_jacobian(f, y, mode="forward")(y).toarray(), dense)
+
+
+@pytest.mark.parametrize("line", [lambda t: np.ravel(t, order="K"), lambda t: t.T.reshape(-1), lambda t: t.reshape(-1, order="F")])
+def test_writes_through_a_line_of_a_buffer_in_fortran_order_are_seen(line):
+    def f(x):
+        t = dnp.zeros((2, 2), order="F")
+        line(t)[2] = x.sum()
+        return t
+
+    x = dnp.array([1.0, 2.0])
+    np.testing.assert_allclose(func.sparse_jacobian(f, x)(x).toarray(), [[0, 0], [1, 1], [0, 0], [0, 0]])

@@ -144,7 +144,7 @@ class FunctionNode(MultiNode, FunctionCtx):
             if t is None:
                 saved.append(None)
                 continue
-            number = next((i for i, o in enumerate(outputs) if o is t), None)
+            number, watched = next((i for i, o in enumerate(outputs) if o is t), None), None
             storage = kept_storage(t) if t.keeps_saved or thread.copy_on_write else storage_of(t)
             if number is not None and t._node is self:
                 # the node must not hold the tensor that holds it
@@ -153,8 +153,8 @@ class FunctionNode(MultiNode, FunctionCtx):
                 kept = _Saved("output", value, storage, None, number)
             else:
                 value = kept_in_level(t, self.level) if self.level else without_base(t)
-                if hooks and value.__class__ is Packed:
-                    value = value.packed  # a hook is given the tensor itself
+                if value.__class__ is Packed:
+                    watched, value = value, value.packed
                 if any(t is i for i in inputs):
                     kept = _Saved("input", value, storage, edge(t), 0)
                 else:
@@ -165,6 +165,8 @@ class FunctionNode(MultiNode, FunctionCtx):
                 kept.tensor = registry.pack(kept.tensor, hooks, (self, kept.kind), output, kept.number)
             elif thread.guard:
                 kept.tensor = registry.guarded(kept.tensor)
+            elif watched is not None:
+                kept.tensor = watched
             saved.append(kept)
         self.__dict__["_saved"] = tuple(saved)
         del self._to_save

@@ -214,8 +214,13 @@ def kept_of_lent(t: Any, kept: Any, hooked: bool = False) -> Any:
 
 
 def _has_more(meta: Meta) -> bool:
-    """Whether a tensor with this metadata is more than its values."""
-    return bool(meta.requires_grad or meta.level or meta.batch_level or meta.tangents or meta.view is not None or meta.path is not None)
+    """Whether a tensor with this metadata is more than its values. A view is what its base is."""
+    if meta.requires_grad or meta.level or meta.batch_level or meta.tangents or meta.path is not None:
+        return True
+    if meta.view is None:
+        return False
+    base = meta.view.base
+    return base._node is not None or (base._meta is not None and _has_more(base._meta))
 
 
 def kept_of_array(value: Any) -> Any:

@@ -81,7 +81,7 @@ def _index_batch(x: Any, indices: Any, batched: tuple[bool, ...], ops: Any, size
         lead = max(len(i.shape) for i in indices)
         out = ops.permute(out, dims=(lead, *range(lead), *range(lead + 1, len(out.shape))))
         # in memory too: a sample of the result lies as NumPy's does, and its reshape is a view where NumPy's is
-        array = registry.innermost_array(out)
+        array = registry.innermost_array(out) if hasattr(out, "_array") else out
         strides = array.strides[array.ndim - len(out.shape) :]  # those of an outer vmap stand in front
         return ops.clone_ordered(out, order=(0, *sorted(range(1, len(out.shape)), key=lambda d: -abs(strides[d]))))
     aligned = _align_indices(indices, batched[1:], ops)

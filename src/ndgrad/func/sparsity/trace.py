@@ -167,7 +167,7 @@ class Tracer:
         return wrap(like.face, np.array(np.broadcast_to(made, tuple(like.shape))))
 
     def zero(self, base: Any) -> Any:
-        return self.carried(base, np.zeros(tuple(base.shape), np.int64))
+        return in_layout_of(base, self.carried(base, np.zeros(tuple(base.shape), np.int64)))
 
     def _parts(self, a: Any) -> Array | None:
         tangent = tangent_of(a, self.level)

@@ -179,6 +179,8 @@ class _Pushing:
             rule, pick = found
             term = rule(*pick((t, out, _OPS, settings, *values)))
             total = term if total is None else total + term
+        if total is not None and total.shape[1:] != out.shape:  # of `x + y` the tangent of a smaller argument alone
+            total = np.broadcast_to(total, (self.count, *out.shape))
         return total
 
     def _combined(self, plan: _Plan, values: list[Any], wide: list[Array | None], settings: dict[str, Any]) -> Any:
