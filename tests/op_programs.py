@@ -13,7 +13,7 @@ import ndgrad
 import ndgrad.ops
 from ndgrad.arrays.precision import is_inexact
 from ndgrad.ops.table import Op
-from ndgrad.testing.check_op import Sample
+from ndgrad.testing.op_checks import Sample
 from tests.ops import samples
 
 for _module in pkgutil.iter_modules(ndgrad.ops.__path__):

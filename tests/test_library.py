@@ -15,7 +15,7 @@ import ndgrad.ops
 from ndgrad import library
 from ndgrad.autograd import generated_names
 from ndgrad.ops.table import table
-from ndgrad.testing.check_op import Failure, Sample
+from ndgrad.testing.op_checks import Failure, Sample
 
 A = np.array([0.3, -1.2, 2.0])
 Z = np.array([0.3 + 1j, -1.2, 2.0 - 0.5j])

@@ -24,8 +24,8 @@ from ndgrad.autograd.generated_names import check_names
 from ndgrad.ops import table as _table
 from ndgrad.ops.table import DATA_DEPENDENT, NOT_DIFFERENTIABLE, RANDOM, VARIABLE, Op
 from ndgrad.ops.vocabulary import forget
-from ndgrad.testing.check_op import Failure, check_op
-from ndgrad.testing.check_op import checks as checks_of
+from ndgrad.testing.op_checks import Failure, check_op
+from ndgrad.testing.op_checks import checks as checks_of
 
 __all__ = [
     "DATA_DEPENDENT", "NOT_DIFFERENTIABLE", "RANDOM", "VARIABLE", "Registered", "check", "checks", "elementwise", "op", "registered",
@@ -34,7 +34,7 @@ __all__ = [
 
 if TYPE_CHECKING:
     from ndgrad.ops.table import _Word
-    from ndgrad.testing.check_op import Sample
+    from ndgrad.testing.op_checks import Sample
 
 #: Rules of an op, as the manual in ndgrad.ops.table has them: by argument, jointly, or a word.
 Rules: TypeAlias = "Mapping[str, Callable[..., Any]] | Callable[..., Any] | str | _Word | None"

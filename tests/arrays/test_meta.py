@@ -10,7 +10,7 @@ from tests.ops.test_table import SAMPLES
 
 import ndgrad
 from ndgrad.ops.table import table
-from ndgrad.testing.check_op import as_tuple
+from ndgrad.testing.op_checks import as_tuple
 
 PROGRAMS = {
     "arithmetic": lambda x: (x + 1) * 2.0 / x - x**2,

@@ -9,7 +9,7 @@ import ndgrad
 from ndgrad.arrays.library import library_of
 from ndgrad.autograd.variable import wrap
 from ndgrad.ops.table import NOT_DIFFERENTIABLE, RANDOM, table
-from ndgrad.testing.check_op import as_tuple
+from ndgrad.testing.op_checks import as_tuple
 from tests.ops.test_table import SAMPLES
 
 cupy = pytest.importorskip("cupy")

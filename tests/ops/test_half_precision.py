@@ -14,7 +14,7 @@ import ndgrad
 from ndgrad.arrays.precision import finfo, is_floating
 from ndgrad.func import jvp, vjp
 from ndgrad.ops.table import RANDOM, Op, table
-from ndgrad.testing.check_op import Sample
+from ndgrad.testing.op_checks import Sample
 from tests.op_programs import SAMPLES, differentiable, program_of
 
 pytest.importorskip("ml_dtypes")

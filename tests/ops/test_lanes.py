@@ -13,7 +13,7 @@ from ndgrad.autograd.saved import unpack_raw
 from ndgrad.autograd.variable import Variable, requires_grad
 from ndgrad.ops.table import RANDOM, table
 from ndgrad.ops.vocabulary import raw_ops
-from ndgrad.testing.check_op import as_tuple
+from ndgrad.testing.op_checks import as_tuple
 from tests.ops.test_table import SAMPLES
 
 REPEATABLE = [name for name in sorted(table) if table[name].batch is not RANDOM]

@@ -19,7 +19,7 @@ import pytest
 
 import ndgrad.ops
 from ndgrad.ops.table import DATA_DEPENDENT, NOT_DIFFERENTIABLE, RANDOM, table
-from ndgrad.testing.check_op import CHECKS, Sample, as_tuple, checks, more_checks, wrap_array
+from ndgrad.testing.op_checks import CHECKS, Sample, as_tuple, checks, more_checks, wrap_array
 from tests.ops import samples
 
 for module in pkgutil.iter_modules(ndgrad.ops.__path__):

@@ -551,7 +551,7 @@ def test_what_setup_context_computes_is_differentiated():
 
 
 def test_a_generated_rule_makes_as_many_calls_for_every_batch():
-    from ndgrad.testing.check_op import count_calls
+    from ndgrad.testing.op_checks import count_calls
 
     f = ndgrad.func.vmap(ndgrad.func.grad(lambda x, y: product(ndgrad)(x, y).sum()))
     counts = [count_calls(f, ndgrad.ones(n, 3), ndgrad.ones(n, 3)) for n in (2, 2, 64)]

@@ -5,16 +5,14 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from ndgrad.shadowing import prefer_functions
-
 if TYPE_CHECKING:
-    from ndgrad.testing.assert_close import assert_allclose, assert_close
-    from ndgrad.testing.check_op import Sample, check_op
-    from ndgrad.testing.make_tensor import make_tensor
+    from ndgrad.testing.closeness import assert_allclose, assert_close
+    from ndgrad.testing.op_checks import Sample, check_op
+    from ndgrad.testing.random_tensors import make_tensor
 else:
     _HOMES = {
-        "Sample": "check_op", "assert_allclose": "assert_close", "assert_close": "assert_close", "check_op": "check_op",
-        "make_tensor": "make_tensor",
+        "Sample": "op_checks", "assert_allclose": "closeness", "assert_close": "closeness", "check_op": "op_checks",
+        "make_tensor": "random_tensors",
     }  # fmt: skip
 
     def __getattr__(name: str) -> Any:
@@ -27,5 +25,3 @@ else:
 
 
 __all__ = ["Sample", "assert_allclose", "assert_close", "check_op", "make_tensor"]
-
-prefer_functions(__name__, "assert_close", "check_op", "make_tensor")

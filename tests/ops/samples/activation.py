@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from ndgrad.testing.check_op import Sample
+from ndgrad.testing.op_checks import Sample
 from tests.ops.samples.arithmetic import EMPTY, Z, unary
 
 X = np.array([[0.3, -1.2, 2.4, -0.4], [1.7, -2.1, 0.8, -0.15], [5.5, -4.4, 3.6, -6.3]])

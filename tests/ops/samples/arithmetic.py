@@ -6,7 +6,7 @@ import operator
 
 import numpy as np
 
-from ndgrad.testing.check_op import Sample
+from ndgrad.testing.op_checks import Sample
 
 r = np.random.default_rng(1)
 A, B, ROW = r.standard_normal((3, 4)) + 3, r.standard_normal((3, 4)) + 3, r.standard_normal(4) + 3

@@ -6,7 +6,7 @@ import operator
 
 import numpy as np
 
-from ndgrad.testing.check_op import Sample
+from ndgrad.testing.op_checks import Sample
 
 X, Y = np.array([[5, -3, 12], [7, 0, 255]]), np.array([3, 6, -1])
 SMALL = np.array([200, 7, 90], np.uint8)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ndgrad.testing.check_op import Sample
+from ndgrad.testing.op_checks import Sample
 
 X = np.array([[1.0, 2.0, np.nan, np.inf], [-1.0, 0.0, 2.0, -np.inf]])
 Y = np.array([[1.0, 1.0, 1.0, np.inf], [2.0, -0.0, np.nan, 0.0]])

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from ndgrad.testing.check_op import Sample
+from ndgrad.testing.op_checks import Sample
 from tests.ops.samples.arithmetic import EMPTY
 from tests.ops.samples.special import INSIDE, ITERATED, NODES, SIGNED, WEIGHTS, each, igamma, scipy_special
 

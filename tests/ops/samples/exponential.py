@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from ndgrad.testing.check_op import Sample
+from ndgrad.testing.op_checks import Sample
 from tests.ops.samples.arithmetic import EMPTY, INTEGERS, POSITIVE, Z, r, unary
 
 X, Y = r.standard_normal((3, 4)), r.standard_normal((3, 4))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ndgrad.devices import device
-from ndgrad.testing.check_op import Sample
+from ndgrad.testing.op_checks import Sample
 
 r = np.random.default_rng(21)
 A, B, ROW, EMPTY = r.standard_normal((3, 4)), r.standard_normal((3, 4)), r.standard_normal(4), np.empty((0, 3))

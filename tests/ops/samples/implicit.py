@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ndgrad.implicit.rules import Rule
-from ndgrad.testing.check_op import Sample
+from ndgrad.testing.op_checks import Sample
 
 
 def cubic_root(x, a, b):

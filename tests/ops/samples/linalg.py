@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ndgrad.ops.vocabulary import tensor_ops as ops
-from ndgrad.testing.check_op import Sample
+from ndgrad.testing.op_checks import Sample
 
 r = np.random.default_rng(11)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ndgrad.testing.check_op import Sample
+from ndgrad.testing.op_checks import Sample
 
 r = np.random.default_rng(11)
 X, W, B = r.standard_normal((4, 3)), r.standard_normal((5, 3)), r.standard_normal(5)

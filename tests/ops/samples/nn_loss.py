@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ndgrad.testing.check_op import Sample
+from ndgrad.testing.op_checks import Sample
 
 r = np.random.default_rng(16)
 X2, X3, X1 = r.standard_normal((4, 5)), r.standard_normal((2, 5, 3)), r.standard_normal(5)

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from ndgrad.testing.check_op import Sample
+from ndgrad.testing.op_checks import Sample
 from tests.ops.samples.reduce import CUBE, EMPTY, HALF, SINGLE, A, V, Z, narrow
 
 ORDERS = (1.0, 2.0, 3.0, 2.5, 1.5, 0.5, -1.0, -2.0, math.inf, -math.inf)

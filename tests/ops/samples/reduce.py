@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from ndgrad.testing.check_op import Sample
+from ndgrad.testing.op_checks import Sample
 
 r = np.random.default_rng(2)
 A, V = r.standard_normal((3, 4)), r.standard_normal(5)
@@ -39,7 +39,7 @@ def narrow(array, reference, **settings):
 
 def _loose(x):
     """Rounded to a few digits, so that what remains is the dtype."""
-    from ndgrad.testing.check_op import array_of, wrap_array
+    from ndgrad.testing.op_checks import array_of, wrap_array
 
     values = array_of(x)
     return wrap_array(np.round(values.astype(np.result_type(values.dtype, np.float32)), 1).astype(values.dtype))

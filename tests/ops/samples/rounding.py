@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from ndgrad.testing.check_op import Sample
+from ndgrad.testing.op_checks import Sample
 from tests.ops.samples.arithmetic import EMPTY, INTEGERS, unary
 
 X = np.array([[1.3, -2.6, 0.4, -0.7], [12.345, -7.2, 3.9, 5.1], [0.2, -0.3, 8.8, -9.6]])

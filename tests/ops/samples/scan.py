@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ndgrad.testing.check_op import Sample
+from ndgrad.testing.op_checks import Sample
 from tests.ops.samples.reduce import BOOL, CUBE, EMPTY, HALF, INT, ONLY_VALUES, SINGLE, ZEROS, A, V, Z, narrow
 
 r = np.random.default_rng(3)

@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 
-from ndgrad.testing.check_op import Sample
+from ndgrad.testing.op_checks import Sample
 from tests.ops.samples.special import INSIDE, NODES, SIGNED, WEIGHTS, each, scipy_special
 
 ORDERS = np.array([0, 1, 2, 3])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ndgrad.arrays.sparse_pattern import Pattern
-from ndgrad.testing.check_op import Sample
+from ndgrad.testing.op_checks import Sample
 from tests.ops.samples.linalg import complex_, real
 
 try:

@@ -11,7 +11,7 @@ from statistics import NormalDist
 
 import numpy as np
 
-from ndgrad.testing.check_op import Sample
+from ndgrad.testing.op_checks import Sample
 from tests.ops.samples.arithmetic import EMPTY, real_binary, unary
 
 try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ndgrad.testing.check_op import Sample
+from ndgrad.testing.op_checks import Sample
 from tests.ops.samples.reduce import CUBE, HALF, INT, LINES, NAN, ONLY_VALUES, SINGLE, A, V, narrow, reductions, with_complex
 
 # ----- spread --------------------------------------------------------------------------------------------------------------

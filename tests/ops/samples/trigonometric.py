@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from ndgrad.testing.check_op import Sample
+from ndgrad.testing.op_checks import Sample
 from tests.ops.samples.arithmetic import EMPTY, POSITIVE, ROW, A, B, Z, unary
 
 INSIDE = np.linspace(-0.9, 0.9, 12).reshape(3, 4)

@@ -10,7 +10,7 @@ import pytest
 
 from ndgrad.ops.table import elementwise, op, table
 from ndgrad.testing import Sample, check_op
-from ndgrad.testing.check_op import CHECKS, Failure
+from ndgrad.testing.op_checks import CHECKS, Failure
 
 X = np.array([[0.3, -1.2, 2.0], [0.7, 1.1, -0.4]])
 
