@@ -143,10 +143,3 @@ def test_progress_is_shown_on_a_terminal(made, monkeypatch):
     monkeypatch.setattr(sys, "stderr", terminal)
     check_op(cube(made), sample())
     assert "check_op test_cube" in terminal.getvalue()
-
-
-def test_function_and_module_have_one_name():
-    import ndgrad.testing.check_op
-
-    assert callable(ndgrad.testing.check_op)
-    assert ndgrad.testing.check_op is check_op

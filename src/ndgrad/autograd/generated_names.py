@@ -30,9 +30,9 @@ _OF_RULES = frozenset(["t", "g", "gs", "ts", "ops", "needs", "shared", "batched"
 _EXAMPLES = {
     "one": {
         "mul": "arithmetic", "exp": "exponential", "sum": "reduce", "addmm": "product", "where": "selection", "logaddexp": "exponential",
-        "rms_norm": "normalization",
+        "rms_norm": "normalization", "gather": "gather",
     },
-    "view": {"transpose": "shape", "reshape": "shape"},
+    "view": {"transpose": "shape", "reshape": "shape", "select": "split"},
     "many": {"cat": "join", "index": "index"},
     "views": {"unbind": "split"},
     "several": {"max": "extremum", "native_batch_norm": "normalization"},
