@@ -3,7 +3,8 @@
 A Jacobian pushes a whole basis through a function: the primals are plain tensors, the tangents batches, and nothing below them cares
 for either. The rule of an elementwise op then means the same on bare arrays, the batch in front being one more dimension to broadcast
 over, and needs none of the calls that a rule on tensors makes; a linear op (most views among them) goes to the level of its tangent at
-once. Whatever is not as plain as that is left to the general way.
+once. Whatever is not as plain as that is left to the general way. No mode is in force here but forward mode, and `levels` is one vmap or
+nothing.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import numpy as np
 
 from ndgrad.arrays.precision import is_half, is_inexact
 from ndgrad.autograd.layout import in_layout_of, is_view_of
-from ndgrad.autograd.modes import modes
+from ndgrad.autograd.modes import Modes
 from ndgrad.autograd.variable import Meta, Variable, meta_of, requires_grad, wrap
 from ndgrad.autograd.view import tangents_of
 from ndgrad.ops.cast import clone
@@ -26,12 +27,9 @@ _NUMBERS = (bool, int, float, complex)
 _raw = raw_ops(np)
 
 
-def plain_dual(op: Op, args: tuple[Any, ...], settings: dict[str, Any], number: int) -> tuple[Any, Any]:
+def plain_dual(op: Op, args: tuple[Any, ...], settings: dict[str, Any], number: int, levels: tuple[Any, ...]) -> tuple[Any, Any]:
     """The output of an elementwise op, some of whose arguments have a tangent of level `number`, and its tangent. The second, or both,
     are None if they must be found in the general way."""
-    levels = _plain_levels()
-    if levels is None:
-        return None, None
     level = levels[0] if levels else None
     env: dict[str, Any] = {**settings, "ops": _raw}
     moving: list[tuple[str, Any, bool]] = []
@@ -66,10 +64,10 @@ def plain_dual(op: Op, args: tuple[Any, ...], settings: dict[str, Any], number: 
     return out, _tangent(op, env, moving, out, result, level)
 
 
-def plain_linear_dual(op: Op, a: Any, settings: dict[str, Any], number: int) -> Any:
+def plain_linear_dual(op: Op, a: Any, settings: dict[str, Any], number: int, levels: tuple[Any, ...], state: Modes) -> Any:
     """The output of a linear op of one array, with its tangent, if the argument is plain but for that; else None."""
-    meta, levels = a._meta, _plain_levels()
-    if levels is None or a._node is not None or isinstance(a._array, Variable) or meta.batch_level or meta.level or requires_grad(a):
+    meta = a._meta
+    if a._node is not None or isinstance(a._array, Variable) or meta.batch_level or meta.level or requires_grad(a):
         return None
     held = meta.tangents if meta.view is None else tangents_of(a)
     if held is None or len(held) > 1 or number not in held:
@@ -82,7 +80,7 @@ def plain_linear_dual(op: Op, a: Any, settings: dict[str, Any], number: int) -> 
     out = op.plain(a, **settings)
     if not is_inexact(out._array.dtype):
         return out
-    made = level.run(op, (tangent,), settings, a.face, modes(), True) if level is not None and batched else op.plain(tangent, **settings)
+    made = level.run(op, (tangent,), settings, a.face, state, True) if level is not None and batched else op.plain(tangent, **settings)
     if not op.view:
         made = in_layout_of(out, made)
     elif is_view_of(made, tangent) and not is_view_of(out, a):
@@ -92,13 +90,6 @@ def plain_linear_dual(op: Op, a: Any, settings: dict[str, Any], number: int) -> 
     if level is not None:
         meta.born = meta_of(made).born = level.number  # a write inside the level may bring both of them to it
     return out
-
-
-def _plain_levels() -> tuple[Any, ...] | None:
-    """The levels that are open, if no mode is in force but forward mode, inside one vmap or none; else None."""
-    state = modes()
-    levels = state.levels
-    return levels if state.only_transforms() and (not levels or (len(levels) == 1 and levels[0].kind == "vmap")) else None
 
 
 def _tangent_array(t: Any, level: Any) -> tuple[Any, bool]:

@@ -36,7 +36,7 @@ _NUMBERS = (bool, int, float, complex)
 def dispatch(op: Any, args: tuple[Any, ...], settings: dict[str, Any], watched: bool = False) -> Any:
     """Run `op` on whatever it was given. `watched`: those who watch calls know of this one."""
     state = modes()
-    calm = state.only_transforms()
+    calm = len(process.busy) == state._tokens_below  # state.only_transforms(), without the call
     if not calm:
         if state.only_no_grad() and not process.dispatching:
             return op.unrecorded(*args, **settings)
@@ -70,7 +70,7 @@ def dispatch_as(state: Modes, face: type[Any], op: Any, args: tuple[Any, ...], s
         if level is not None:
             level = level.in_charge_of(op, args, number)
     if dual and (level is None or dual > level.number):
-        return registry.dual_op(op, args, settings, dual)
+        return registry.dual_op(op, args, settings, dual, state, plain)
     if level is not None:
         return level.run(op, args, settings, face, state, plain)
     if not plain:

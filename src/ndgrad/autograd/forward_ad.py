@@ -135,19 +135,21 @@ def _split(args: tuple[Any, ...], number: int) -> tuple[tuple[Any, ...], tuple[A
     return tuple(tangents), tuple(primals)
 
 
-def dual_op(op: Op, args: tuple[Any, ...], settings: dict[str, Any], number: int) -> Any:
-    """Run an op of which some argument has a tangent; the innermost is of level `number`."""
+def dual_op(op: Op, args: tuple[Any, ...], settings: dict[str, Any], number: int, state: Modes, plain: bool) -> Any:
+    """Run an op of which some argument has a tangent; the innermost is of level `number`. `state` is in force; `plain`: nothing but
+    transforms is."""
     if number in interpreters:
         return interpreters[number].run(op, args, settings)
-    enabled, out = modes().forward_grad_enabled, None
-    if enabled and op.jvp == "linear" and len(args) == 1 and op.outputs == 1 and not op.shares_storage:
-        out = plain_linear_dual(op, args[0], settings, number)
+    enabled, out = state.forward_grad_enabled, None
+    levels = state.levels if plain and not state.levels[1:] and (not state.levels or state.levels[0].kind == "vmap") else None
+    if enabled and op.jvp == "linear" and len(args) == 1 and op.outputs == 1 and not op.shares_storage and levels is not None:
+        out = plain_linear_dual(op, args[0], settings, number, levels, state)
         if out is not None:
             return out
     if op.view or op.shares_storage:
         return dual_view(op, args, settings)
-    if enabled and op.elementwise and (op.jvp == "elementwise" or isinstance(op.jvp, Mapping)):
-        out, made = plain_dual(op, args, settings, number)
+    if enabled and op.elementwise and levels is not None and (op.jvp == "elementwise" or isinstance(op.jvp, Mapping)):
+        out, made = plain_dual(op, args, settings, number, levels)
         if made is not None:
             meta_of(out).tangents = {number: made}
             return out
@@ -398,8 +400,8 @@ class dual_level(Mode):
     def __enter__(self) -> int:
         number, before = next_level_number(), scope()
         try:
-            self._stack.append(open_block(lambda modes: self._opened(modes, number), before))
-            note_open(number)
+            self._stack.append(block := open_block(lambda modes: self._opened(modes, number), before))
+            note_open(number, block.modes)
         except BaseException:
             restore(before)
             process.open.pop(number, None)
@@ -445,7 +447,7 @@ def enter_dual_level() -> int:
     number, made = next_level_number(), modes().copy()
     _open(made, number)
     put(made)
-    note_open(number)
+    note_open(number, made)
     return number
 
 

@@ -53,7 +53,7 @@ class Level:
         before = scope()
         self.outside, self.grad_enabled_before = before.modes.levels, before.modes.grad_enabled
         self._block: Scope | None = open_block(self.inside, before)
-        note_open(self.number)
+        note_open(self.number, self._block.modes)
         return self
 
     def inside(self, modes: Modes) -> Modes:

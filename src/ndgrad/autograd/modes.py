@@ -456,9 +456,8 @@ def birth() -> int:
     return levels[-1].number if levels else process.youngest
 
 
-def note_open(number: int) -> None:
-    """Let all threads know of a transform or dual level that this one has just pushed."""
-    state = modes()
+def note_open(number: int, state: Modes) -> None:
+    """Let all threads know of a transform or dual level that this one has just pushed, with the modes that are then in force."""
     process.open[number] = _stacks(Stacks, (state.levels, state.dual_stack, get_ident()))
     if number > process.youngest:
         process.youngest = number

@@ -53,8 +53,9 @@ class Edge(NamedTuple):
     node: Node
     input_nr: int
 
-    #: As that of a leaf: in the engine's loop, both are left to `send_apart`.
-    seq = FIRST
+
+# As that of a leaf: in the engine's loop, both are left to `send_apart`.
+Edge.seq = FIRST  # type: ignore[attr-defined]  # no field of the tuple
 
 
 class Extra:
