@@ -172,3 +172,8 @@ def test_more_symbols_than_an_id_can_tell_apart(make_repository: Make, monkeypat
     assert outcome.problems == ["many.py: more than 50 symbols or lines: described, not parsed"]
     assert "larger than the limit of this book" in repository.page("many.py_docs.md")
     assert [found.path for found in ask.find(repository.db, "name_55")] == ["next.py"]
+
+
+def test_the_git_file_of_a_work_tree_is_no_file_of_the_tree(make_repository: Make) -> None:
+    repository = make_repository({".git": "gitdir: elsewhere\n", "a.py": "x = 1\n"})
+    assert [entry.path for entry in discover(repository.root, Config(), None).entries] == ["a.py"]

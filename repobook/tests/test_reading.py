@@ -303,11 +303,12 @@ def test_lock_order() -> None:
         "cpp",
         "void f() {\n  std::lock_guard<std::mutex> a(first_);\n  std::unique_lock<std::mutex> b{second_};\n}\n"
         "void g() {\n  { std::lock_guard<std::mutex> a(first_); }\n  std::lock_guard<std::mutex> b(third_);\n}\n"
+        "void k() { std::lock_guard a(first_); later([this](int x) { std::lock_guard b(fourth_); }); }\n"
         "void h() {\n  std::lock_guard lock(second_);\n  if (x) {\n    std::lock_guard other(first_);\n  }\n}\n",
     )
     assert safety(found, "lock order") == [
-        (3, "takes second_ while it holds first_; line 12 takes them the other way round"),
-        (12, "takes first_ while it holds second_; line 3 takes them the other way round"),
+        (3, "takes second_ while it holds first_; line 13 takes them the other way round"),
+        (13, "takes first_ while it holds second_; line 3 takes them the other way round"),
     ]
     found = facts(
         "python",

@@ -281,3 +281,11 @@ def test_tests_that_reach_a_class_beside_an_alias_that_tests_name(make_repositor
     assert "**Tests that reach it**, in 2 steps (1)" in page
     assert "→ `Alias`" in page
     assert "NOLINT" not in page.partition("## Detailed analysis")[2]
+
+
+def test_what_arrays_have_too_is_no_more_than_a_candidate(make_repository: Make) -> None:
+    text = "class Hooks:\n    def any(self): ...\n    def only_ours(self): ...\ndef f(x):\n    x.any()\n    x.only_ours()\n"
+    repository = make_repository({"a.py": text})
+    repository.build()
+    assert users(repository, "any", "candidate") == {"a.py:f"}
+    assert users(repository, "only_ours", "likely") == {"a.py:f"}

@@ -1,6 +1,7 @@
 """The command `repobook`."""
 
 import argparse
+import gc
 import json
 import os
 import sqlite3
@@ -150,6 +151,7 @@ def _build(arguments: argparse.Namespace) -> int:
     from repobook.pages.writer import write_pages
 
     root, output, config = _places(arguments)
+    gc.disable()  # a build makes millions of rows that stay until it ends, and no cycles worth looking for
     bar = _Bar(arguments.quiet)
     start = time.monotonic()
     db, outcome = build_model(root, output, config, arguments.jobs, bar)

@@ -89,7 +89,7 @@ def _walk(
             folder = child.is_dir(follow_symlinks=False)
             if not folder and not child.is_file(follow_symlinks=False):
                 continue  # symlinks, sockets, devices
-            if name in _NEVER and folder:
+            if name == ".git" or (name in _NEVER and folder):  # of a work tree or submodule it is a file
                 continue
             if _ignored(path, folder, ignores) or any(p.match(path + "/" if folder else path) for p in exclude):
                 continue

@@ -13,6 +13,8 @@ _NATIVE = re.compile(
     rb"\b(?:lock_guard|unique_lock|scoped_lock|shared_lock)\b\s*(?:<[^;{}()]*>)?\s*\w+\s*[({]\s*([^;{}]*?)\s*[)}]\s*;"
 )
 _PYTHON = re.compile(rb"^([ \t]*)(?:async[ \t]+)?with[ \t]+([\w.]*(?:lock|mutex)\w*)[ \t]*:", re.M | re.I)
+_BRACE = re.compile(rb"[{}]")
+_LAMBDA = re.compile(rb"\](?:\s*\([^()]*\))?\s*(?:mutable\s*)?(?:->[\w:<>&*\s]+)?\Z")
 _BLANK_END = re.compile(rb"\n[ \t]*(?=[^\s#])")
 
 _Held = tuple[int, int, str]  # position, function, lock
@@ -60,13 +62,16 @@ def _pairs(taken: list[_Held]) -> list[tuple[_Held, _Held]]:
 
 
 def _same_block(text: bytes) -> bool:
-    """Whether the block that a text starts in is still open at its end."""
-    depth = 0
-    for char in text:
-        depth += (char == 0x7B) - (char == 0x7D)
-        if depth < 0:
+    """Whether the block that a text starts in is open at its end, and its end not in a lambda, which runs later."""
+    open_blocks: list[bool] = []  # whether each is the body of a lambda
+    for match in _BRACE.finditer(text):
+        if match.group() == b"{":
+            open_blocks.append(_LAMBDA.search(text, 0, match.start()) is not None)
+        elif not open_blocks:
             return False
-    return True
+        else:
+            open_blocks.pop()
+    return not any(open_blocks)
 
 
 def _order(nested: list[tuple[_Held, _Held]], lines: list[int], scopes: Scopes, facts: Facts) -> None:

@@ -1,8 +1,6 @@
 """Reading one file in a worker process: its row, the rows of its facts, and a problem in one line."""
 
-import gc
 import hashlib
-import multiprocessing
 import os
 from dataclasses import dataclass
 
@@ -39,9 +37,6 @@ _setting: Setting
 def start(setting: Setting) -> None:
     global _setting
     _setting = setting
-    # Nodes and rows form no cycles, but there are millions of them: collections would only walk over them.
-    if multiprocessing.parent_process() is not None:
-        gc.disable()
 
 
 def read_task(task: Task) -> tuple[store.Row, store.Rows, str]:

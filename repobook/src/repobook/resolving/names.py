@@ -70,6 +70,14 @@ _STD = frozenset(
         "assign",
     ]
 )
+# Methods of NumPy's arrays and their like: that the tree has one class with such a method says little about a receiver.
+_ARRAYS = frozenset(
+    """
+    all any argmax argmin argsort astype clip clone conj copy cumprod cumsum diagonal dot dtype execute fill flatten
+    imag item itemsize matmul max mean min ndim nonzero norm numpy prod ptp ravel real repeat reshape resize round save
+    shape size sort split squeeze std strides sum swapaxes take tobytes tolist trace transpose unsqueeze var view
+    """.split()  # noqa: SIM905
+)
 # The same for the languages without rules of their own: methods of their strings, containers, iterators, promises.
 _COMMON = frozenset(
     """
@@ -188,6 +196,8 @@ class Names:
             if python:
                 found = [s for s in found if ".pyi" not in self.tables.path[s.file]] + self.registered(name)
             answer = self._weigh(found)
+            if python and name in _ARRAYS and answer[1] == LIKELY:
+                answer = answer[0], CANDIDATE
         self._opaque[key] = answer
         return answer
 
