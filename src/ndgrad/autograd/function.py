@@ -14,7 +14,7 @@ from __future__ import annotations
 import functools
 import warnings
 from collections.abc import Callable
-from typing import Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from ndgrad import _registry as registry
 from ndgrad.arrays.precision import is_inexact
@@ -596,13 +596,17 @@ BackwardCFunction = FunctionNode
 _SingleLevelFunction = Function
 
 
-def __getattr__(name: str) -> Any:
-    """Functions of nested structures, which few use, come from their file on first use."""
-    if name == "NestedIOFunction":
-        from ndgrad.autograd.nested_function import NestedIOFunction  # which is made of Function
+if TYPE_CHECKING:
+    from ndgrad.autograd.nested_function import NestedIOFunction as NestedIOFunction
+else:
 
-        return NestedIOFunction
-    raise AttributeError(f"module 'ndgrad.autograd.function' has no attribute {name!r}")
+    def __getattr__(name: str) -> Any:
+        """Functions of nested structures, which few use, come from their file on first use."""
+        if name == "NestedIOFunction":
+            from ndgrad.autograd.nested_function import NestedIOFunction  # which is made of Function
+
+            return NestedIOFunction
+        raise AttributeError(f"module 'ndgrad.autograd.function' has no attribute {name!r}")
 
 
 __all__ = [
