@@ -50,6 +50,8 @@ def program_of(page: Path) -> str:
             continue
         if ">>> " in match[1]:
             for example in doctest.DocTestParser().get_examples(match[1]):
+                if example.exc_msg is not None:
+                    continue  # shows an error, which a type checker may know of
                 for i, line in enumerate(example.source.rstrip("\n").split("\n")):
                     lines[start + example.lineno + i] = line
         else:

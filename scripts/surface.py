@@ -169,7 +169,15 @@ class Stub:
             self.lines += _wrapped(line, indent)
 
     def text(self) -> str:
-        return NOTICE + "\n" + "\n".join(_sorted_imports(self.imports)) + "\n\n" + "\n".join(self.lines) + "\n"
+        """The stub. A name that is imported from another is assigned, since a stub exports only what keeps its name."""
+        imported, assigned = set(), []
+        for line in self.imports:
+            match = re.fullmatch(r"from (\S+) import (\w+) as ([^_]\w*|__\w+)", line)
+            if match and match[2] != match[3]:
+                line = f"from {match[1]} import {match[2]} as _{match[3].lstrip('_')}"
+                assigned.append(f"{match[3]} = _{match[3].lstrip('_')}")
+            imported.add(line)
+        return NOTICE + "\n" + "\n".join(_sorted_imports(imported)) + "\n\n" + "\n".join([*sorted(assigned), *self.lines]) + "\n"
 
 
 def _home(function: Any) -> str:
@@ -320,7 +328,7 @@ def numpy_namespace() -> str:
     from ndgrad.numpy.ufunc_objects import FUNCTIONS
 
     stub = Stub()
-    stub.imports.add("from ndgrad.numpy._array import Array as Array, Array as ndarray")
+    stub.imports |= {f"from ndgrad.numpy._array import Array as {name}" for name in ("Array", "ndarray")}
     for family in face._FAMILIES:
         for name in family.__all__:
             if hasattr(face, name):

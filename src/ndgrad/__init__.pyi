@@ -27,7 +27,7 @@ from ndgrad.api.data import (
     as_tensor as as_tensor, asarray as asarray, from_numpy as from_numpy, frombuffer as frombuffer, scalar_tensor as
     scalar_tensor, tensor as tensor,
 )
-from ndgrad.api.decomposition import householder_product as orgqr, lu_unpack as lu_unpack
+from ndgrad.api.decomposition import householder_product as _orgqr, lu_unpack as lu_unpack
 from ndgrad.api.describe import (
     _is_all_true as _is_all_true, _is_any_true as _is_any_true, detach as detach, detach_ as detach_, get_device as
     get_device, get_num_interop_threads as get_num_interop_threads, get_num_threads as get_num_threads, is_complex as
@@ -38,12 +38,13 @@ from ndgrad.api.describe import (
 from ndgrad.api.dlpack import from_dlpack as from_dlpack
 from ndgrad.api.einsum import einsum as einsum
 from ndgrad.api.elementwise import (
-    abs_ as abs_, abs_ as absolute_, add as add, celu as celu, celu_ as celu_, clamp as clamp, clamp as clip, clamp_ as
-    clamp_, clamp_ as clip_, complex as complex, conj as conj, conj_physical as conj_physical, conj_physical_ as
-    conj_physical_, div as div, div as divide, div as true_divide, float_power as float_power, hardshrink as hardshrink,
-    imag as imag, logit as logit, logit_ as logit_, nan_to_num as nan_to_num, nan_to_num_ as nan_to_num_, polar as
-    polar, positive as positive, real as real, rsub as rsub, selu as selu, selu_ as selu_, sign as sign, sinc as sinc,
-    sinc_ as sinc_, sub as sub, sub as subtract, threshold as threshold, threshold_ as threshold_, where as where,
+    abs_ as _absolute_, abs_ as abs_, add as add, celu as celu, celu_ as celu_, clamp as _clip, clamp as clamp, clamp_
+    as _clip_, clamp_ as clamp_, complex as complex, conj as conj, conj_physical as conj_physical, conj_physical_ as
+    conj_physical_, div as _divide, div as _true_divide, div as div, float_power as float_power, hardshrink as
+    hardshrink, imag as imag, logit as logit, logit_ as logit_, nan_to_num as nan_to_num, nan_to_num_ as nan_to_num_,
+    polar as polar, positive as positive, real as real, rsub as rsub, selu as selu, selu_ as selu_, sign as sign, sinc
+    as sinc, sinc_ as sinc_, sub as _subtract, sub as sub, threshold as threshold, threshold_ as threshold_, where as
+    where,
 )
 from ndgrad.api.extremum import aminmax as aminmax
 from ndgrad.api.fill import fill as fill, fill_ as fill_, resize_as_ as resize_as_, zero_ as zero_
@@ -54,7 +55,7 @@ from ndgrad.api.gather import (
 )
 from ndgrad.api.join import (
     block_diag as block_diag, cartesian_prod as cartesian_prod, column_stack as column_stack, dstack as dstack, hstack
-    as hstack, meshgrid as meshgrid, vstack as row_stack, vstack as vstack,
+    as hstack, meshgrid as meshgrid, vstack as _row_stack, vstack as vstack,
 )
 from ndgrad.api.linalg import (
     det as det, logdet as logdet, matrix_exp as matrix_exp, matrix_power as matrix_power, slogdet as slogdet,
@@ -67,27 +68,27 @@ from ndgrad.api.matrix import (
 from ndgrad.api.norm import dist as dist
 from ndgrad.api.order import bucketize as bucketize, isin as isin, msort as msort, searchsorted as searchsorted
 from ndgrad.api.pointwise import (
-    abs as abs, abs as absolute, acos as acos, acos as arccos, acosh as acosh, acosh as arccosh, addcdiv as addcdiv,
-    addcmul as addcmul, angle as angle, asin as arcsin, asin as asin, asinh as arcsinh, asinh as asinh, atan as arctan,
-    atan as atan, atan2 as arctan2, atan2 as atan2, atanh as arctanh, atanh as atanh, bitwise_and as bitwise_and,
-    bitwise_left_shift as bitwise_left_shift, bitwise_not as bitwise_not, bitwise_or as bitwise_or, bitwise_right_shift
-    as bitwise_right_shift, bitwise_xor as bitwise_xor, cbrt as cbrt, ceil as ceil, clamp_max as clamp_max, clamp_min as
-    clamp_min, copysign as copysign, cos as cos, cosh as cosh, deg2rad as deg2rad, eq as eq, erf as erf, erfc as erfc,
-    erfinv as erfinv, exp as exp, exp2 as exp2, expm1 as expm1, floor as floor, floor_divide as floor_divide, fmax as
-    fmax, fmin as fmin, fmod as fmod, frac as frac, ge as ge, ge as greater_equal, gt as greater, gt as gt, heaviside as
-    heaviside, hypot as hypot, isfinite as isfinite, isinf as isinf, isnan as isnan, isreal as isreal, ldexp as ldexp,
-    le as le, le as less_equal, lerp as lerp, log as log, log10 as log10, log1p as log1p, log2 as log2, logaddexp as
-    logaddexp, logaddexp2 as logaddexp2, logical_and as logical_and, logical_not as logical_not, logical_or as
-    logical_or, logical_xor as logical_xor, lt as less, lt as lt, maximum as maximum, minimum as minimum, mul as mul,
-    mul as multiply, ne as ne, ne as not_equal, neg as neg, neg as negative, nextafter as nextafter, pow as pow, rad2deg
-    as rad2deg, reciprocal as reciprocal, relu as relu, remainder as remainder, round as round, rsqrt as rsqrt, sgn as
-    sgn, sigmoid as sigmoid, signbit as signbit, sin as sin, sinh as sinh, sqrt as sqrt, square as square, tan as tan,
-    tanh as tanh, trunc as fix, trunc as trunc, xlogy as xlogy,
+    abs as _absolute, abs as abs, acos as _arccos, acos as acos, acosh as _arccosh, acosh as acosh, addcdiv as addcdiv,
+    addcmul as addcmul, angle as angle, asin as _arcsin, asin as asin, asinh as _arcsinh, asinh as asinh, atan as
+    _arctan, atan as atan, atan2 as _arctan2, atan2 as atan2, atanh as _arctanh, atanh as atanh, bitwise_and as
+    bitwise_and, bitwise_left_shift as bitwise_left_shift, bitwise_not as bitwise_not, bitwise_or as bitwise_or,
+    bitwise_right_shift as bitwise_right_shift, bitwise_xor as bitwise_xor, cbrt as cbrt, ceil as ceil, clamp_max as
+    clamp_max, clamp_min as clamp_min, copysign as copysign, cos as cos, cosh as cosh, deg2rad as deg2rad, eq as eq, erf
+    as erf, erfc as erfc, erfinv as erfinv, exp as exp, exp2 as exp2, expm1 as expm1, floor as floor, floor_divide as
+    floor_divide, fmax as fmax, fmin as fmin, fmod as fmod, frac as frac, ge as _greater_equal, ge as ge, gt as
+    _greater, gt as gt, heaviside as heaviside, hypot as hypot, isfinite as isfinite, isinf as isinf, isnan as isnan,
+    isreal as isreal, ldexp as ldexp, le as _less_equal, le as le, lerp as lerp, log as log, log10 as log10, log1p as
+    log1p, log2 as log2, logaddexp as logaddexp, logaddexp2 as logaddexp2, logical_and as logical_and, logical_not as
+    logical_not, logical_or as logical_or, logical_xor as logical_xor, lt as _less, lt as lt, maximum as maximum,
+    minimum as minimum, mul as _multiply, mul as mul, ne as _not_equal, ne as ne, neg as _negative, neg as neg,
+    nextafter as nextafter, pow as pow, rad2deg as rad2deg, reciprocal as reciprocal, relu as relu, remainder as
+    remainder, round as round, rsqrt as rsqrt, sgn as sgn, sigmoid as sigmoid, signbit as signbit, sin as sin, sinh as
+    sinh, sqrt as sqrt, square as square, tan as tan, tanh as tanh, trunc as _fix, trunc as trunc, xlogy as xlogy,
 )
 from ndgrad.api.product import (
     addbmm as addbmm, addmm as addmm, addmv as addmv, addr as addr, baddbmm as baddbmm, bmm as bmm, cdist as cdist,
     chain_matmul as chain_matmul, dot as dot, inner as inner, kron as kron, matmul as matmul, mm as mm, mv as mv, outer
-    as ger, outer as outer, pdist as pdist, trace as trace, vdot as vdot,
+    as _ger, outer as outer, pdist as pdist, trace as trace, vdot as vdot,
 )
 from ndgrad.api.random import (
     _sample_dirichlet as _sample_dirichlet, _standard_gamma as _standard_gamma, bernoulli as bernoulli, binomial as
@@ -96,7 +97,7 @@ from ndgrad.api.random import (
     randn_like, randperm as randperm, set_rng_state as set_rng_state,
 )
 from ndgrad.api.rearrange import flip as flip, fliplr as fliplr, flipud as flipud, tile as tile
-from ndgrad.api.scan import cumulative_trapezoid as cumulative_trapezoid, trapezoid as trapezoid, trapezoid as trapz
+from ndgrad.api.scan import cumulative_trapezoid as cumulative_trapezoid, trapezoid as _trapz, trapezoid as trapezoid
 from ndgrad.api.shape import (
     adjoint as adjoint, atleast_1d as atleast_1d, atleast_2d as atleast_2d, atleast_3d as atleast_3d, broadcast_shapes
     as broadcast_shapes, broadcast_tensors as broadcast_tensors, broadcast_to as broadcast_to, flatten as flatten,
@@ -159,6 +160,32 @@ from ndgrad.sizes import Size as Size
 from ndgrad.storage import TypedStorage as TypedStorage, UntypedStorage as UntypedStorage, is_storage as is_storage
 from typing import Literal as Literal, overload as overload
 
+absolute = _absolute
+absolute_ = _absolute_
+arccos = _arccos
+arccosh = _arccosh
+arcsin = _arcsin
+arcsinh = _arcsinh
+arctan = _arctan
+arctan2 = _arctan2
+arctanh = _arctanh
+clip = _clip
+clip_ = _clip_
+divide = _divide
+fix = _fix
+ger = _ger
+greater = _greater
+greater_equal = _greater_equal
+less = _less
+less_equal = _less_equal
+multiply = _multiply
+negative = _negative
+not_equal = _not_equal
+orgqr = _orgqr
+row_stack = _row_stack
+subtract = _subtract
+trapz = _trapz
+true_divide = _true_divide
 def acos_(self: Tensor) -> Tensor: ...
 def acosh_(self: Tensor) -> Tensor: ...
 @overload

@@ -44,6 +44,7 @@ from ndgrad.array_api.searching import (
     sort, take as take, take_along_axis as take_along_axis, unique_all as unique_all, unique_counts as unique_counts,
     unique_inverse as unique_inverse, unique_values as unique_values, where as where,
 )
-from ndgrad.array_api.version import VERSION as __array_api_version__
+from ndgrad.array_api.version import VERSION as _array_api_version__
 
+__array_api_version__ = _array_api_version__
 newaxis: None

@@ -354,20 +354,21 @@ class Function(FunctionCtx, metaclass=FunctionMeta):
         """To be overridden where forward takes no ctx: save what backward needs of inputs and output."""
         raise NotImplementedError("setup_context is not implemented.")
 
+    # **options only says to type checkers that an override may have parameters of its own.
     @staticmethod
-    def backward(ctx: Any, *grad_outputs: Any) -> Any:
+    def backward(ctx: Any, *grad_outputs: Any, **options: Any) -> Any:
         """To be overridden: from the gradients of the outputs, one gradient (or None) per argument of forward."""
         raise NotImplementedError(
             "You must implement either the backward or vjp method for your custom autograd.Function to use it with backward mode AD."
         )
 
     @staticmethod
-    def vjp(ctx: Any, *grad_outputs: Any) -> Any:
+    def vjp(ctx: Any, *grad_outputs: Any, **options: Any) -> Any:
         """Another name for `backward`; override one of them."""
         return Function.backward(ctx, *grad_outputs)
 
     @staticmethod
-    def jvp(ctx: Any, *grad_inputs: Any) -> Any:
+    def jvp(ctx: Any, *grad_inputs: Any, **options: Any) -> Any:
         """To be overridden for forward mode: from the tangents of the arguments (None where there is none), those of the outputs."""
         raise NotImplementedError("You must implement the jvp function for custom autograd.Function to use it with forward mode AD.")
 
