@@ -117,9 +117,10 @@ book: $(VENV)/.repobook ## the book of this repository: a page per file, keyword
 bench: $(VENV)/.extra-bench ## time ndgrad beside torch, jax and HIPS autograd
 	@$(PY) -m benchmarks $(ARGS)
 
-lint: $(VENV)/.extra-lint $(VENV)/.repobook ## ruff and mypy --strict
+lint: $(VENV)/.extra-lint $(VENV)/.repobook ## ruff, mypy --strict, and both type checkers over what users write
 	@$(PY) -m ruff check .
 	@$(PY) -m mypy
+	@$(PY) scripts/check_types.py
 	@cd repobook && $(abspath $(PY)) -m mypy
 
 docs: $(VENV)/.extra-docs ## build the documentation; a warning is an error

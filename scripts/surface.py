@@ -66,6 +66,22 @@ def imports(module: str) -> dict[str, str]:
     return {**found, **{name: f"from {module} import {name} as {name}" for name in own}}
 
 
+def numpy_forms(signature: inspect.Signature) -> list[inspect.Signature]:
+    """How a function of torch's names is called with NumPy's: `axis=` and `keepdims=`, or a dim by position and `keepdims=`."""
+    parameters = list(signature.parameters.values())
+    names = [p.name for p in parameters]
+    forms = []
+    for name, other in (("dim", "axis"), ("dims", "axis"), ("keepdim", "keepdims")):
+        place = names.index(name) if name in names else 0
+        # the first parameter is the tensor; a tensor in the place of a dim is another's elements
+        if place and parameters[place].kind is inspect.Parameter.POSITIONAL_OR_KEYWORD and parameters[place].annotation != "Tensor":
+            made = [p.replace(kind=p.KEYWORD_ONLY) if i > place and p.kind is p.POSITIONAL_OR_KEYWORD else p for i, p in enumerate(parameters)]
+            made = [p.replace(name="keepdims") if p.name == "keepdim" else p for p in made]
+            made[place] = made[place].replace(name=other, kind=inspect.Parameter.KEYWORD_ONLY, default=inspect.Parameter.empty)
+            forms.append(signature.replace(parameters=made))
+    return forms
+
+
 class Stub:
     """A stub in the making: its imports and its lines."""
 
@@ -105,11 +121,9 @@ class Stub:
     #: what stands in the place of Tensor in results
     face = "Tensor"
 
-    def signature(self, function: Any, first: str | None = None, result: str | None = None) -> str:
+    def signature(self, function: Any, first: str | None, result: str | None, signature: inspect.Signature) -> str:
         """The parameters and the result of a function. `first` is what its first parameter is called here."""
-        written = declaration(function)
-        module = _home(written)
-        signature = inspect.signature(written)
+        module = _home(declaration(function))
         parts: list[str] = []
         kinds = [p.kind for p in signature.parameters.values()]
         if hasattr(function, "of"):  # an op in place: arrays by position, settings by keyword
@@ -143,16 +157,27 @@ class Stub:
     def define(self, name: str, function: Any, indent: str = "", first: str | None = None, result: str | None = None) -> None:
         """Write a function out, with its overloads."""
         overloads = typing.get_overloads(declaration(function))
-        if overloads:
+        forms = [(f, inspect.signature(declaration(f))) for f in overloads or [function]]
+        if hasattr(declaration(function), "renames"):
+            forms += [(f, other) for f, signature in forms for other in numpy_forms(signature)]
+        if len(forms) > 1:
             self.imports.add("from typing import overload as overload")
-        for f in overloads or [function]:
-            if overloads:
+        for f, signature in forms:
+            if len(forms) > 1:
                 self.lines.append(f"{indent}@overload")
-            line = f"{indent}def {name}{self.signature(f, first, result)}: ..."
+            line = f"{indent}def {name}{self.signature(f, first, result, signature)}: ..."
             self.lines += _wrapped(line, indent)
 
     def text(self) -> str:
-        return NOTICE + "\n" + "\n".join(_sorted_imports(self.imports)) + "\n\n" + "\n".join(self.lines) + "\n"
+        """The stub. A name that is imported from another is assigned, since a stub exports only what keeps its name."""
+        imported, assigned = set(), []
+        for line in self.imports:
+            match = re.fullmatch(r"from (\S+) import (\w+) as ([^_]\w*|__\w+)", line)
+            if match and match[2] != match[3]:
+                line = f"from {match[1]} import {match[2]} as _{match[3].lstrip('_')}"
+                assigned.append(f"{match[3]} = _{match[3].lstrip('_')}")
+            imported.add(line)
+        return NOTICE + "\n" + "\n".join(_sorted_imports(imported)) + "\n\n" + "\n".join([*sorted(assigned), *self.lines]) + "\n"
 
 
 def _home(function: Any) -> str:
@@ -303,7 +328,7 @@ def numpy_namespace() -> str:
     from ndgrad.numpy.ufunc_objects import FUNCTIONS
 
     stub = Stub()
-    stub.imports.add("from ndgrad.numpy._array import Array as Array, Array as ndarray")
+    stub.imports |= {f"from ndgrad.numpy._array import Array as {name}" for name in ("Array", "ndarray")}
     for family in face._FAMILIES:
         for name in family.__all__:
             if hasattr(face, name):
@@ -371,10 +396,40 @@ def _export(stub: Stub, name: str, function: Any, family: str = "") -> None:
     own = getattr(written, "__name__", name)
     if inspect.isclass(function):
         stub.imports.add(f"from {function.__module__} import {function.__name__} as {name}")
-    elif own in defined(module):
+    elif own in defined(module) and not (hasattr(written, "renames") and numpy_forms(inspect.signature(written))):
         stub.imports.add(f"from {module} import {own} as {name}")
     else:
         stub.define(name, function)
+
+
+def on_first_use(package: str) -> str:
+    """The stub of a package whose names come from their files on first use (its `_HOMES` and `_SUBMODULES`)."""
+    module = importlib.import_module(package)
+    stub = Stub()
+    for name, home in vars(module).get("_HOMES", {}).items():
+        stub.imports.add(f"from {home if home.startswith('ndgrad.') else f'{package}.{home}'} import {name} as {name}")
+    submodules = vars(module).get("_SUBMODULES") or ([] if "_HOMES" in vars(module) else dir(module))
+    stub.imports |= {f"from {package} import {name} as {name}" for name in submodules}
+    stub.lines += ["def __dir__() -> list[str]: ..."]
+    return stub.text()
+
+
+def array_api() -> str:
+    """The stub of the array API's namespace."""
+    import ndgrad.array_api as face
+
+    stub = Stub()
+    modules = [module for module in vars(face).values() if inspect.ismodule(module)]
+    for name in face.__all__:
+        home = next((m.__name__ for m in modules if name in vars(m).get("__all__", ())), None)
+        if home is not None:
+            stub.imports.add(f"from {home} import {name} as {name}")
+        elif name != "newaxis":
+            stub.imports.add(imports("ndgrad.array_api")[name])
+        else:
+            stub.lines.append(f"{name}: None")
+    stub.imports |= {f"from ndgrad.array_api import {name} as {name}" for name in face._SUBMODULES}
+    return stub.text()
 
 
 FILES: dict[str, Callable[[], str]] = {
@@ -383,6 +438,8 @@ FILES: dict[str, Callable[[], str]] = {
     "__init__.pyi": package,
     "numpy/_methods.pyi": array_methods,
     "numpy/__init__.pyi": numpy_namespace,
+    "array_api/__init__.pyi": array_api,
+    **{f"{name}/__init__.pyi": functools.partial(on_first_use, f"ndgrad.{name}") for name in ("autograd", "func", "implicit", "scipy")},
 }
 
 

@@ -1,13 +1,17 @@
 # Written by scripts/surface.py from the declarations of public functions. Do not edit.
 
-from builtins import float as _float
+from builtins import bool as _bool, float as _float, int as _int
+from collections.abc import Sequence as Sequence
 from ndgrad import (
     array_api as array_api, autograd as autograd, compat as compat, fft as fft, func as func, implicit as implicit,
     library as library, linalg as linalg, nn as nn, numpy as numpy, ops as ops, optim as optim, overrides as overrides,
-    profiler as profiler, random as random, scipy as scipy, special as special, testing as testing, utils as utils,
+    profiler as profiler, random as random, return_types as return_types, scipy as scipy, special as special, testing as
+    testing, utils as utils,
 )
 from ndgrad._tensor import Tensor as Tensor
-from ndgrad._typing import Number as Number, TensorLike as TensorLike
+from ndgrad._typing import (
+    Dims as Dims, Dtype as Dtype, Number as Number, Shape as Shape, TensorLike as TensorLike, Tensors as Tensors,
+)
 from ndgrad.api.comparison import (
     allclose as allclose, equal as equal, isclose as isclose, isneginf as isneginf, isposinf as isposinf,
 )
@@ -23,7 +27,7 @@ from ndgrad.api.data import (
     as_tensor as as_tensor, asarray as asarray, from_numpy as from_numpy, frombuffer as frombuffer, scalar_tensor as
     scalar_tensor, tensor as tensor,
 )
-from ndgrad.api.decomposition import householder_product as orgqr, lu_unpack as lu_unpack
+from ndgrad.api.decomposition import householder_product as _orgqr, lu_unpack as lu_unpack
 from ndgrad.api.describe import (
     _is_all_true as _is_all_true, _is_any_true as _is_any_true, detach as detach, detach_ as detach_, get_device as
     get_device, get_num_interop_threads as get_num_interop_threads, get_num_threads as get_num_threads, is_complex as
@@ -32,29 +36,26 @@ from ndgrad.api.describe import (
     set_num_interop_threads as set_num_interop_threads, set_num_threads as set_num_threads, typename as typename,
 )
 from ndgrad.api.dlpack import from_dlpack as from_dlpack
-from ndgrad.api.einsum import einsum as einsum, tensordot as tensordot
+from ndgrad.api.einsum import einsum as einsum
 from ndgrad.api.elementwise import (
-    abs_ as abs_, abs_ as absolute_, add as add, celu as celu, celu_ as celu_, clamp as clamp, clamp as clip, clamp_ as
-    clamp_, clamp_ as clip_, complex as complex, conj as conj, conj_physical as conj_physical, conj_physical_ as
-    conj_physical_, div as div, div as divide, div as true_divide, float_power as float_power, hardshrink as hardshrink,
-    imag as imag, logit as logit, logit_ as logit_, nan_to_num as nan_to_num, nan_to_num_ as nan_to_num_, polar as
-    polar, positive as positive, real as real, rsub as rsub, selu as selu, selu_ as selu_, sign as sign, sinc as sinc,
-    sinc_ as sinc_, sub as sub, sub as subtract, threshold as threshold, threshold_ as threshold_, where as where,
+    abs_ as _absolute_, abs_ as abs_, add as add, celu as celu, celu_ as celu_, clamp as _clip, clamp as clamp, clamp_
+    as _clip_, clamp_ as clamp_, complex as complex, conj as conj, conj_physical as conj_physical, conj_physical_ as
+    conj_physical_, div as _divide, div as _true_divide, div as div, float_power as float_power, hardshrink as
+    hardshrink, imag as imag, logit as logit, logit_ as logit_, nan_to_num as nan_to_num, nan_to_num_ as nan_to_num_,
+    polar as polar, positive as positive, real as real, rsub as rsub, selu as selu, selu_ as selu_, sign as sign, sinc
+    as sinc, sinc_ as sinc_, sub as _subtract, sub as sub, threshold as threshold, threshold_ as threshold_, where as
+    where,
 )
-from ndgrad.api.extremum import (
-    amax as amax, amin as amin, aminmax as aminmax, argmax as argmax, argmin as argmin, max as max, min as min,
-)
+from ndgrad.api.extremum import aminmax as aminmax
 from ndgrad.api.fill import fill as fill, fill_ as fill_, resize_as_ as resize_as_, zero_ as zero_
 from ndgrad.api.gamma import digamma as digamma, i0 as i0, igamma as igamma, igammac as igammac, lgamma as lgamma
 from ndgrad.api.gather import (
-    argwhere as argwhere, gather as gather, masked_fill as masked_fill, masked_scatter as masked_scatter, masked_select
-    as masked_select, nonzero as nonzero, put as put, scatter as scatter, scatter_add as scatter_add, scatter_reduce as
-    scatter_reduce, take as take, take_along_dim as take_along_dim,
+    argwhere as argwhere, masked_fill as masked_fill, masked_scatter as masked_scatter, masked_select as masked_select,
+    nonzero as nonzero, put as put, take as take,
 )
 from ndgrad.api.join import (
-    block_diag as block_diag, cartesian_prod as cartesian_prod, cat as cat, cat as concat, cat as concatenate,
-    column_stack as column_stack, dstack as dstack, hstack as hstack, meshgrid as meshgrid, stack as stack, vstack as
-    row_stack, vstack as vstack,
+    block_diag as block_diag, cartesian_prod as cartesian_prod, column_stack as column_stack, dstack as dstack, hstack
+    as hstack, meshgrid as meshgrid, vstack as _row_stack, vstack as vstack,
 )
 from ndgrad.api.linalg import (
     det as det, logdet as logdet, matrix_exp as matrix_exp, matrix_power as matrix_power, slogdet as slogdet,
@@ -64,33 +65,30 @@ from ndgrad.api.matrix import (
     as lu, lu_solve as lu_solve, pinverse as pinverse, qr as qr, svd as svd, triangular_solve as triangular_solve,
     vander as vander,
 )
-from ndgrad.api.norm import dist as dist, norm as norm, renorm as renorm
-from ndgrad.api.order import (
-    argsort as argsort, bucketize as bucketize, isin as isin, kthvalue as kthvalue, msort as msort, searchsorted as
-    searchsorted, sort as sort, topk as topk, unique as unique, unique_consecutive as unique_consecutive,
-)
+from ndgrad.api.norm import dist as dist
+from ndgrad.api.order import bucketize as bucketize, isin as isin, msort as msort, searchsorted as searchsorted
 from ndgrad.api.pointwise import (
-    abs as abs, abs as absolute, acos as acos, acos as arccos, acosh as acosh, acosh as arccosh, addcdiv as addcdiv,
-    addcmul as addcmul, angle as angle, asin as arcsin, asin as asin, asinh as arcsinh, asinh as asinh, atan as arctan,
-    atan as atan, atan2 as arctan2, atan2 as atan2, atanh as arctanh, atanh as atanh, bitwise_and as bitwise_and,
-    bitwise_left_shift as bitwise_left_shift, bitwise_not as bitwise_not, bitwise_or as bitwise_or, bitwise_right_shift
-    as bitwise_right_shift, bitwise_xor as bitwise_xor, cbrt as cbrt, ceil as ceil, clamp_max as clamp_max, clamp_min as
-    clamp_min, copysign as copysign, cos as cos, cosh as cosh, deg2rad as deg2rad, eq as eq, erf as erf, erfc as erfc,
-    erfinv as erfinv, exp as exp, exp2 as exp2, expm1 as expm1, floor as floor, floor_divide as floor_divide, fmax as
-    fmax, fmin as fmin, fmod as fmod, frac as frac, ge as ge, ge as greater_equal, gt as greater, gt as gt, heaviside as
-    heaviside, hypot as hypot, isfinite as isfinite, isinf as isinf, isnan as isnan, isreal as isreal, ldexp as ldexp,
-    le as le, le as less_equal, lerp as lerp, log as log, log10 as log10, log1p as log1p, log2 as log2, logaddexp as
-    logaddexp, logaddexp2 as logaddexp2, logical_and as logical_and, logical_not as logical_not, logical_or as
-    logical_or, logical_xor as logical_xor, lt as less, lt as lt, maximum as maximum, minimum as minimum, mul as mul,
-    mul as multiply, ne as ne, ne as not_equal, neg as neg, neg as negative, nextafter as nextafter, pow as pow, rad2deg
-    as rad2deg, reciprocal as reciprocal, relu as relu, remainder as remainder, round as round, rsqrt as rsqrt, sgn as
-    sgn, sigmoid as sigmoid, signbit as signbit, sin as sin, sinh as sinh, sqrt as sqrt, square as square, tan as tan,
-    tanh as tanh, trunc as fix, trunc as trunc, xlogy as xlogy,
+    abs as _absolute, abs as abs, acos as _arccos, acos as acos, acosh as _arccosh, acosh as acosh, addcdiv as addcdiv,
+    addcmul as addcmul, angle as angle, asin as _arcsin, asin as asin, asinh as _arcsinh, asinh as asinh, atan as
+    _arctan, atan as atan, atan2 as _arctan2, atan2 as atan2, atanh as _arctanh, atanh as atanh, bitwise_and as
+    bitwise_and, bitwise_left_shift as bitwise_left_shift, bitwise_not as bitwise_not, bitwise_or as bitwise_or,
+    bitwise_right_shift as bitwise_right_shift, bitwise_xor as bitwise_xor, cbrt as cbrt, ceil as ceil, clamp_max as
+    clamp_max, clamp_min as clamp_min, copysign as copysign, cos as cos, cosh as cosh, deg2rad as deg2rad, eq as eq, erf
+    as erf, erfc as erfc, erfinv as erfinv, exp as exp, exp2 as exp2, expm1 as expm1, floor as floor, floor_divide as
+    floor_divide, fmax as fmax, fmin as fmin, fmod as fmod, frac as frac, ge as _greater_equal, ge as ge, gt as
+    _greater, gt as gt, heaviside as heaviside, hypot as hypot, isfinite as isfinite, isinf as isinf, isnan as isnan,
+    isreal as isreal, ldexp as ldexp, le as _less_equal, le as le, lerp as lerp, log as log, log10 as log10, log1p as
+    log1p, log2 as log2, logaddexp as logaddexp, logaddexp2 as logaddexp2, logical_and as logical_and, logical_not as
+    logical_not, logical_or as logical_or, logical_xor as logical_xor, lt as _less, lt as lt, maximum as maximum,
+    minimum as minimum, mul as _multiply, mul as mul, ne as _not_equal, ne as ne, neg as _negative, neg as neg,
+    nextafter as nextafter, pow as pow, rad2deg as rad2deg, reciprocal as reciprocal, relu as relu, remainder as
+    remainder, round as round, rsqrt as rsqrt, sgn as sgn, sigmoid as sigmoid, signbit as signbit, sin as sin, sinh as
+    sinh, sqrt as sqrt, square as square, tan as tan, tanh as tanh, trunc as _fix, trunc as trunc, xlogy as xlogy,
 )
 from ndgrad.api.product import (
     addbmm as addbmm, addmm as addmm, addmv as addmv, addr as addr, baddbmm as baddbmm, bmm as bmm, cdist as cdist,
-    chain_matmul as chain_matmul, cross as cross, dot as dot, inner as inner, kron as kron, matmul as matmul, mm as mm,
-    mv as mv, outer as ger, outer as outer, pdist as pdist, trace as trace, vdot as vdot,
+    chain_matmul as chain_matmul, dot as dot, inner as inner, kron as kron, matmul as matmul, mm as mm, mv as mv, outer
+    as _ger, outer as outer, pdist as pdist, trace as trace, vdot as vdot,
 )
 from ndgrad.api.random import (
     _sample_dirichlet as _sample_dirichlet, _standard_gamma as _standard_gamma, bernoulli as bernoulli, binomial as
@@ -98,42 +96,21 @@ from ndgrad.api.random import (
     rand, rand_like as rand_like, randint as randint, randint_like as randint_like, randn as randn, randn_like as
     randn_like, randperm as randperm, set_rng_state as set_rng_state,
 )
-from ndgrad.api.rearrange import (
-    flip as flip, fliplr as fliplr, flipud as flipud, repeat_interleave as repeat_interleave, roll as roll, rot90 as
-    rot90, tile as tile,
-)
-from ndgrad.api.reduce import (
-    all as all, any as any, count_nonzero as count_nonzero, log_softmax as log_softmax, logsumexp as logsumexp, mean as
-    mean, nanmean as nanmean, nansum as nansum, prod as prod, softmax as softmax, sum as sum,
-)
-from ndgrad.api.scan import (
-    cummax as cummax, cummin as cummin, cumprod as cumprod, cumsum as cumsum, cumulative_trapezoid as
-    cumulative_trapezoid, diff as diff, logcumsumexp as cumlogsumexp, logcumsumexp as logcumsumexp, trapezoid as
-    trapezoid, trapezoid as trapz,
-)
+from ndgrad.api.rearrange import flip as flip, fliplr as fliplr, flipud as flipud, tile as tile
+from ndgrad.api.scan import cumulative_trapezoid as cumulative_trapezoid, trapezoid as _trapz, trapezoid as trapezoid
 from ndgrad.api.shape import (
     adjoint as adjoint, atleast_1d as atleast_1d, atleast_2d as atleast_2d, atleast_3d as atleast_3d, broadcast_shapes
     as broadcast_shapes, broadcast_tensors as broadcast_tensors, broadcast_to as broadcast_to, flatten as flatten,
-    moveaxis as moveaxis, movedim as movedim, permute as permute, ravel as ravel, reshape as reshape, squeeze as
-    squeeze, swapaxes as swapaxes, swapdims as swapdims, t as t, transpose as transpose, unflatten as unflatten,
-    unsqueeze as unsqueeze, view_as_complex as view_as_complex, view_as_real as view_as_real,
+    moveaxis as moveaxis, movedim as movedim, permute as permute, ravel as ravel, reshape as reshape, swapaxes as
+    swapaxes, swapdims as swapdims, t as t, transpose as transpose, view_as_complex as view_as_complex, view_as_real as
+    view_as_real,
 )
 from ndgrad.api.slices import (
-    diagonal_scatter as diagonal_scatter, embedding as embedding, index_add as index_add, index_copy as index_copy,
-    index_fill as index_fill, index_put as index_put, index_put_ as index_put_, index_reduce as index_reduce,
-    index_select as index_select, select_scatter as select_scatter, slice_scatter as slice_scatter,
+    diagonal_scatter as diagonal_scatter, embedding as embedding, index_put as index_put, index_put_ as index_put_,
 )
 from ndgrad.api.special import mvlgamma as mvlgamma, polygamma as polygamma
-from ndgrad.api.split import (
-    as_strided as as_strided, chunk as chunk, dsplit as dsplit, hsplit as hsplit, narrow as narrow, select as select,
-    split as split, split_with_sizes as split_with_sizes, tensor_split as tensor_split, unbind as unbind, vsplit as
-    vsplit,
-)
-from ndgrad.api.statistics import (
-    bincount as bincount, corrcoef as corrcoef, cov as cov, histc as histc, median as median, mode as mode, nanmedian as
-    nanmedian, nanquantile as nanquantile, quantile as quantile, std as std, std_mean as std_mean, var as var, var_mean
-    as var_mean,
-)
+from ndgrad.api.split import as_strided as as_strided, dsplit as dsplit, hsplit as hsplit, vsplit as vsplit
+from ndgrad.api.statistics import bincount as bincount, corrcoef as corrcoef, cov as cov, histc as histc
 from ndgrad.api.tensor_types import set_default_tensor_type as set_default_tensor_type
 from ndgrad.api.triangle import (
     diag as diag, diag_embed as diag_embed, diagflat as diagflat, diagonal as diagonal, tril as tril, tril_indices as
@@ -181,25 +158,148 @@ from ndgrad.printing import (
 from ndgrad.serialization import load as load, save as save
 from ndgrad.sizes import Size as Size
 from ndgrad.storage import TypedStorage as TypedStorage, UntypedStorage as UntypedStorage, is_storage as is_storage
+from typing import Literal as Literal, overload as overload
 
+absolute = _absolute
+absolute_ = _absolute_
+arccos = _arccos
+arccosh = _arccosh
+arcsin = _arcsin
+arcsinh = _arcsinh
+arctan = _arctan
+arctan2 = _arctan2
+arctanh = _arctanh
+clip = _clip
+clip_ = _clip_
+divide = _divide
+fix = _fix
+ger = _ger
+greater = _greater
+greater_equal = _greater_equal
+less = _less
+less_equal = _less_equal
+multiply = _multiply
+negative = _negative
+not_equal = _not_equal
+orgqr = _orgqr
+row_stack = _row_stack
+subtract = _subtract
+trapz = _trapz
+true_divide = _true_divide
 def acos_(self: Tensor) -> Tensor: ...
 def acosh_(self: Tensor) -> Tensor: ...
+@overload
+def all(input: Tensor, dim: Dims = None, keepdim: _bool = False, *, out: Tensor | None = None) -> Tensor: ...
+@overload
+def all(input: Tensor, *, axis: Dims, keepdims: _bool = False, out: Tensor | None = None) -> Tensor: ...
+@overload
+def all(input: Tensor, dim: Dims = None, *, keepdims: _bool, out: Tensor | None = None) -> Tensor: ...
+@overload
+def amax(input: Tensor, dim: Dims = ..., keepdim: _bool = False, *, out: Tensor | None = None) -> Tensor: ...
+@overload
+def amax(input: Tensor, *, axis: Dims, keepdims: _bool = False, out: Tensor | None = None) -> Tensor: ...
+@overload
+def amax(input: Tensor, dim: Dims = ..., *, keepdims: _bool, out: Tensor | None = None) -> Tensor: ...
+@overload
+def amin(input: Tensor, dim: Dims = ..., keepdim: _bool = False, *, out: Tensor | None = None) -> Tensor: ...
+@overload
+def amin(input: Tensor, *, axis: Dims, keepdims: _bool = False, out: Tensor | None = None) -> Tensor: ...
+@overload
+def amin(input: Tensor, dim: Dims = ..., *, keepdims: _bool, out: Tensor | None = None) -> Tensor: ...
+@overload
+def any(input: Tensor, dim: Dims = None, keepdim: _bool = False, *, out: Tensor | None = None) -> Tensor: ...
+@overload
+def any(input: Tensor, *, axis: Dims, keepdims: _bool = False, out: Tensor | None = None) -> Tensor: ...
+@overload
+def any(input: Tensor, dim: Dims = None, *, keepdims: _bool, out: Tensor | None = None) -> Tensor: ...
 def arccos_(self: Tensor) -> Tensor: ...
 def arccosh_(self: Tensor) -> Tensor: ...
 def arcsin_(self: Tensor) -> Tensor: ...
 def arcsinh_(self: Tensor) -> Tensor: ...
 def arctan_(self: Tensor) -> Tensor: ...
 def arctanh_(self: Tensor) -> Tensor: ...
+@overload
+def argmax(input: Tensor, dim: _int | None = None, keepdim: _bool = False, *, out: Tensor | None = None) -> Tensor: ...
+@overload
+def argmax(input: Tensor, *, axis: _int | None, keepdims: _bool = False, out: Tensor | None = None) -> Tensor: ...
+@overload
+def argmax(input: Tensor, dim: _int | None = None, *, keepdims: _bool, out: Tensor | None = None) -> Tensor: ...
+@overload
+def argmin(input: Tensor, dim: _int | None = None, keepdim: _bool = False, *, out: Tensor | None = None) -> Tensor: ...
+@overload
+def argmin(input: Tensor, *, axis: _int | None, keepdims: _bool = False, out: Tensor | None = None) -> Tensor: ...
+@overload
+def argmin(input: Tensor, dim: _int | None = None, *, keepdims: _bool, out: Tensor | None = None) -> Tensor: ...
+@overload
+def argsort(input: Tensor, dim: _int = -1, descending: _bool = False, stable: _bool = False) -> Tensor: ...
+@overload
+def argsort(input: Tensor, *, axis: _int, descending: _bool = False, stable: _bool = False) -> Tensor: ...
 def asin_(self: Tensor) -> Tensor: ...
 def asinh_(self: Tensor) -> Tensor: ...
 def atan_(self: Tensor) -> Tensor: ...
 def atanh_(self: Tensor) -> Tensor: ...
+@overload
+def cat(tensors: Tensors, dim: _int = 0, *, out: Tensor | None = None) -> Tensor: ...
+@overload
+def cat(tensors: Tensors, *, axis: _int, out: Tensor | None = None) -> Tensor: ...
 def ceil_(self: Tensor) -> Tensor: ...
+@overload
+def chunk(input: Tensor, chunks: _int, dim: _int = 0) -> tuple[Tensor, ...]: ...
+@overload
+def chunk(input: Tensor, chunks: _int, *, axis: _int) -> tuple[Tensor, ...]: ...
 def clamp_max_(self: Tensor, max: TensorLike) -> Tensor: ...
 def clamp_min_(self: Tensor, min: TensorLike) -> Tensor: ...
+@overload
+def concat(tensors: Tensors, dim: _int = 0, *, out: Tensor | None = None) -> Tensor: ...
+@overload
+def concat(tensors: Tensors, *, axis: _int, out: Tensor | None = None) -> Tensor: ...
+@overload
+def concatenate(tensors: Tensors, dim: _int = 0, *, out: Tensor | None = None) -> Tensor: ...
+@overload
+def concatenate(tensors: Tensors, *, axis: _int, out: Tensor | None = None) -> Tensor: ...
 def cos_(self: Tensor) -> Tensor: ...
 def cosh_(self: Tensor) -> Tensor: ...
+@overload
+def count_nonzero(input: Tensor, dim: Dims = None, keepdim: _bool = False) -> Tensor: ...
+@overload
+def count_nonzero(input: Tensor, *, axis: Dims, keepdims: _bool = False) -> Tensor: ...
+@overload
+def count_nonzero(input: Tensor, dim: Dims = None, *, keepdims: _bool) -> Tensor: ...
+@overload
+def cross(input: Tensor, other: Tensor, dim: _int | None = None, *, out: Tensor | None = None) -> Tensor: ...
+@overload
+def cross(input: Tensor, other: Tensor, *, axis: _int | None, out: Tensor | None = None) -> Tensor: ...
+@overload
+def cumlogsumexp(input: Tensor, dim: _int, *, out: Tensor | None = None) -> Tensor: ...
+@overload
+def cumlogsumexp(input: Tensor, *, axis: _int, out: Tensor | None = None) -> Tensor: ...
+@overload
+def cummax(input: Tensor, dim: _int, *, out: tuple[Tensor, Tensor] | None = None) -> return_types.cummax: ...
+@overload
+def cummax(input: Tensor, *, axis: _int, out: tuple[Tensor, Tensor] | None = None) -> return_types.cummax: ...
+@overload
+def cummin(input: Tensor, dim: _int, *, out: tuple[Tensor, Tensor] | None = None) -> return_types.cummin: ...
+@overload
+def cummin(input: Tensor, *, axis: _int, out: tuple[Tensor, Tensor] | None = None) -> return_types.cummin: ...
+@overload
+def cumprod(input: Tensor, dim: _int, *, dtype: Dtype = None, out: Tensor | None = None) -> Tensor: ...
+@overload
+def cumprod(input: Tensor, *, axis: _int, dtype: Dtype = None, out: Tensor | None = None) -> Tensor: ...
+@overload
+def cumsum(input: Tensor, dim: _int, *, dtype: Dtype = None, out: Tensor | None = None) -> Tensor: ...
+@overload
+def cumsum(input: Tensor, *, axis: _int, dtype: Dtype = None, out: Tensor | None = None) -> Tensor: ...
 def deg2rad_(self: Tensor) -> Tensor: ...
+@overload
+def diff(
+    input: Tensor, n: _int = 1, dim: _int = -1, prepend: Tensor | None = None, append: Tensor | None = None, *, out:
+    Tensor | None = None
+) -> Tensor: ...
+@overload
+def diff(
+    input: Tensor, n: _int = 1, *, axis: _int, prepend: Tensor | None = None, append: Tensor | None = None, out: Tensor
+    | None = None
+) -> Tensor: ...
 def erf_(self: Tensor) -> Tensor: ...
 def erfc_(self: Tensor) -> Tensor: ...
 def exp2_(self: Tensor) -> Tensor: ...
@@ -208,27 +308,542 @@ def expm1_(self: Tensor) -> Tensor: ...
 def fix_(self: Tensor) -> Tensor: ...
 def floor_(self: Tensor) -> Tensor: ...
 def frac_(self: Tensor) -> Tensor: ...
+@overload
+def gather(
+    input: Tensor, dim: _int, index: Tensor, *, sparse_grad: _bool = False, out: Tensor | None = None
+) -> Tensor: ...
+@overload
+def gather(
+    input: Tensor, *, axis: _int, index: Tensor, sparse_grad: _bool = False, out: Tensor | None = None
+) -> Tensor: ...
 def i0_(self: Tensor) -> Tensor: ...
+@overload
+def index_add(
+    input: Tensor, dim: _int, index: Tensor, source: Tensor, *, alpha: Number = 1, out: Tensor | None = None
+) -> Tensor: ...
+@overload
+def index_add(
+    input: Tensor, *, axis: _int, index: Tensor, source: Tensor, alpha: Number = 1, out: Tensor | None = None
+) -> Tensor: ...
+@overload
+def index_copy(input: Tensor, dim: _int, index: Tensor, source: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+@overload
+def index_copy(input: Tensor, *, axis: _int, index: Tensor, source: Tensor, out: Tensor | None = None) -> Tensor: ...
+@overload
+def index_fill(input: Tensor, dim: _int, index: Tensor, value: TensorLike) -> Tensor: ...
+@overload
+def index_fill(input: Tensor, *, axis: _int, index: Tensor, value: TensorLike) -> Tensor: ...
+@overload
+def index_reduce(
+    input: Tensor, dim: _int, index: Tensor, source: Tensor, reduce: str, *, include_self: _bool = True, out: Tensor |
+    None = None
+) -> Tensor: ...
+@overload
+def index_reduce(
+    input: Tensor, *, axis: _int, index: Tensor, source: Tensor, reduce: str, include_self: _bool = True, out: Tensor |
+    None = None
+) -> Tensor: ...
+@overload
+def index_select(input: Tensor, dim: _int, index: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+@overload
+def index_select(input: Tensor, *, axis: _int, index: Tensor, out: Tensor | None = None) -> Tensor: ...
+@overload
+def kthvalue(
+    input: Tensor, k: _int, dim: _int = -1, keepdim: _bool = False, *, out: tuple[Tensor, Tensor] | None = None
+) -> return_types.kthvalue: ...
+@overload
+def kthvalue(
+    input: Tensor, k: _int, *, axis: _int, keepdims: _bool = False, out: tuple[Tensor, Tensor] | None = None
+) -> return_types.kthvalue: ...
+@overload
+def kthvalue(
+    input: Tensor, k: _int, dim: _int = -1, *, keepdims: _bool, out: tuple[Tensor, Tensor] | None = None
+) -> return_types.kthvalue: ...
 def ldexp_(self: Tensor, other: TensorLike) -> Tensor: ...
 def log10_(self: Tensor) -> Tensor: ...
 def log1p_(self: Tensor) -> Tensor: ...
 def log2_(self: Tensor) -> Tensor: ...
 def log_(self: Tensor) -> Tensor: ...
+@overload
+def log_softmax(input: Tensor, dim: _int, dtype: Dtype = None, *, out: Tensor | None = None) -> Tensor: ...
+@overload
+def log_softmax(input: Tensor, *, axis: _int, dtype: Dtype = None, out: Tensor | None = None) -> Tensor: ...
+@overload
+def logcumsumexp(input: Tensor, dim: _int, *, out: Tensor | None = None) -> Tensor: ...
+@overload
+def logcumsumexp(input: Tensor, *, axis: _int, out: Tensor | None = None) -> Tensor: ...
+@overload
+def logsumexp(input: Tensor, dim: Dims, keepdim: _bool = False, *, out: Tensor | None = None) -> Tensor: ...
+@overload
+def logsumexp(input: Tensor, *, axis: Dims, keepdims: _bool = False, out: Tensor | None = None) -> Tensor: ...
+@overload
+def logsumexp(input: Tensor, dim: Dims, *, keepdims: _bool, out: Tensor | None = None) -> Tensor: ...
+@overload
+def max(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+@overload
+def max(input: Tensor, dim: _int, keepdim: _bool = False, *, out: Tensors | None = None) -> return_types.max: ...
+@overload
+def max(input: Tensor, dim: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+@overload
+def max(input: Tensor, *, other: TensorLike, out: Tensor | None = None) -> Tensor: ...
+@overload
+def max(input: Tensor, *, axis: _int, keepdims: _bool = False, out: Tensors | None = None) -> return_types.max: ...
+@overload
+def max(input: Tensor, dim: _int, *, keepdims: _bool, out: Tensors | None = None) -> return_types.max: ...
+@overload
+def mean(
+    input: Tensor, dim: Dims = None, keepdim: _bool = False, *, dtype: Dtype = None, out: Tensor | None = None
+) -> Tensor: ...
+@overload
+def mean(
+    input: Tensor, *, axis: Dims, keepdims: _bool = False, dtype: Dtype = None, out: Tensor | None = None
+) -> Tensor: ...
+@overload
+def mean(
+    input: Tensor, dim: Dims = None, *, keepdims: _bool, dtype: Dtype = None, out: Tensor | None = None
+) -> Tensor: ...
+@overload
+def median(input: Tensor, dim: None = None, keepdim: _bool = False, *, out: Tensor | None = None) -> Tensor: ...
+@overload
+def median(
+    input: Tensor, dim: _int, keepdim: _bool = False, *, out: tuple[Tensor, Tensor] | None = None
+) -> return_types.median: ...
+@overload
+def median(input: Tensor, *, axis: None, keepdims: _bool = False, out: Tensor | None = None) -> Tensor: ...
+@overload
+def median(input: Tensor, dim: None = None, *, keepdims: _bool, out: Tensor | None = None) -> Tensor: ...
+@overload
+def median(
+    input: Tensor, *, axis: _int, keepdims: _bool = False, out: tuple[Tensor, Tensor] | None = None
+) -> return_types.median: ...
+@overload
+def median(
+    input: Tensor, dim: _int, *, keepdims: _bool, out: tuple[Tensor, Tensor] | None = None
+) -> return_types.median: ...
+@overload
+def min(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+@overload
+def min(input: Tensor, dim: _int, keepdim: _bool = False, *, out: Tensors | None = None) -> return_types.min: ...
+@overload
+def min(input: Tensor, dim: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+@overload
+def min(input: Tensor, *, other: TensorLike, out: Tensor | None = None) -> Tensor: ...
+@overload
+def min(input: Tensor, *, axis: _int, keepdims: _bool = False, out: Tensors | None = None) -> return_types.min: ...
+@overload
+def min(input: Tensor, dim: _int, *, keepdims: _bool, out: Tensors | None = None) -> return_types.min: ...
+@overload
+def mode(
+    input: Tensor, dim: _int = -1, keepdim: _bool = False, *, out: tuple[Tensor, Tensor] | None = None
+) -> return_types.mode: ...
+@overload
+def mode(
+    input: Tensor, *, axis: _int, keepdims: _bool = False, out: tuple[Tensor, Tensor] | None = None
+) -> return_types.mode: ...
+@overload
+def mode(
+    input: Tensor, dim: _int = -1, *, keepdims: _bool, out: tuple[Tensor, Tensor] | None = None
+) -> return_types.mode: ...
+@overload
+def nanmean(
+    input: Tensor, dim: Dims = None, keepdim: _bool = False, *, dtype: Dtype = None, out: Tensor | None = None
+) -> Tensor: ...
+@overload
+def nanmean(
+    input: Tensor, *, axis: Dims, keepdims: _bool = False, dtype: Dtype = None, out: Tensor | None = None
+) -> Tensor: ...
+@overload
+def nanmean(
+    input: Tensor, dim: Dims = None, *, keepdims: _bool, dtype: Dtype = None, out: Tensor | None = None
+) -> Tensor: ...
+@overload
+def nanmedian(input: Tensor, dim: None = None, keepdim: _bool = False, *, out: Tensor | None = None) -> Tensor: ...
+@overload
+def nanmedian(
+    input: Tensor, dim: _int, keepdim: _bool = False, *, out: tuple[Tensor, Tensor] | None = None
+) -> return_types.nanmedian: ...
+@overload
+def nanmedian(input: Tensor, *, axis: None, keepdims: _bool = False, out: Tensor | None = None) -> Tensor: ...
+@overload
+def nanmedian(input: Tensor, dim: None = None, *, keepdims: _bool, out: Tensor | None = None) -> Tensor: ...
+@overload
+def nanmedian(
+    input: Tensor, *, axis: _int, keepdims: _bool = False, out: tuple[Tensor, Tensor] | None = None
+) -> return_types.nanmedian: ...
+@overload
+def nanmedian(
+    input: Tensor, dim: _int, *, keepdims: _bool, out: tuple[Tensor, Tensor] | None = None
+) -> return_types.nanmedian: ...
+@overload
+def nanquantile(
+    input: Tensor, q: _float | Tensor, dim: _int | None = None, keepdim: _bool = False, *, interpolation: str =
+    'linear', out: Tensor | None = None
+) -> Tensor: ...
+@overload
+def nanquantile(
+    input: Tensor, q: _float | Tensor, *, axis: _int | None, keepdims: _bool = False, interpolation: str = 'linear',
+    out: Tensor | None = None
+) -> Tensor: ...
+@overload
+def nanquantile(
+    input: Tensor, q: _float | Tensor, dim: _int | None = None, *, keepdims: _bool, interpolation: str = 'linear', out:
+    Tensor | None = None
+) -> Tensor: ...
+@overload
+def nansum(
+    input: Tensor, dim: Dims = None, keepdim: _bool = False, *, dtype: Dtype = None, out: Tensor | None = None
+) -> Tensor: ...
+@overload
+def nansum(
+    input: Tensor, *, axis: Dims, keepdims: _bool = False, dtype: Dtype = None, out: Tensor | None = None
+) -> Tensor: ...
+@overload
+def nansum(
+    input: Tensor, dim: Dims = None, *, keepdims: _bool, dtype: Dtype = None, out: Tensor | None = None
+) -> Tensor: ...
+@overload
+def narrow(input: Tensor, dim: _int, start: _int | Tensor, length: _int) -> Tensor: ...
+@overload
+def narrow(input: Tensor, *, axis: _int, start: _int | Tensor, length: _int) -> Tensor: ...
 def neg_(self: Tensor) -> Tensor: ...
 def negative_(self: Tensor) -> Tensor: ...
+@overload
+def norm(
+    input: Tensor, p: str | _float | None = 'fro', dim: Dims = None, keepdim: _bool = False, dtype: Dtype = None, *,
+    out: Tensor | None = None
+) -> Tensor: ...
+@overload
+def norm(
+    input: Tensor, p: str | _float | None = 'fro', *, axis: Dims, keepdims: _bool = False, dtype: Dtype = None, out:
+    Tensor | None = None
+) -> Tensor: ...
+@overload
+def norm(
+    input: Tensor, p: str | _float | None = 'fro', dim: Dims = None, *, keepdims: _bool, dtype: Dtype = None, out:
+    Tensor | None = None
+) -> Tensor: ...
+@overload
+def prod(
+    input: Tensor, dim: Dims = None, keepdim: _bool = False, *, dtype: Dtype = None, out: Tensor | None = None
+) -> Tensor: ...
+@overload
+def prod(
+    input: Tensor, *, axis: Dims, keepdims: _bool = False, dtype: Dtype = None, out: Tensor | None = None
+) -> Tensor: ...
+@overload
+def prod(
+    input: Tensor, dim: Dims = None, *, keepdims: _bool, dtype: Dtype = None, out: Tensor | None = None
+) -> Tensor: ...
+@overload
+def quantile(
+    input: Tensor, q: _float | Tensor, dim: _int | None = None, keepdim: _bool = False, *, interpolation: str =
+    'linear', out: Tensor | None = None
+) -> Tensor: ...
+@overload
+def quantile(
+    input: Tensor, q: _float | Tensor, *, axis: _int | None, keepdims: _bool = False, interpolation: str = 'linear',
+    out: Tensor | None = None
+) -> Tensor: ...
+@overload
+def quantile(
+    input: Tensor, q: _float | Tensor, dim: _int | None = None, *, keepdims: _bool, interpolation: str = 'linear', out:
+    Tensor | None = None
+) -> Tensor: ...
 def rad2deg_(self: Tensor) -> Tensor: ...
 def reciprocal_(self: Tensor) -> Tensor: ...
 def relu_(self: Tensor) -> Tensor: ...
+@overload
+def renorm(input: Tensor, p: _float, dim: _int, maxnorm: _float, *, out: Tensor | None = None) -> Tensor: ...
+@overload
+def renorm(input: Tensor, p: _float, *, axis: _int, maxnorm: _float, out: Tensor | None = None) -> Tensor: ...
+@overload
+def repeat_interleave(
+    input: Tensor, repeats: _int | Tensor | None = None, dim: _int | None = None, *, output_size: _int | None = None
+) -> Tensor: ...
+@overload
+def repeat_interleave(
+    input: Tensor, repeats: _int | Tensor | None = None, *, axis: _int | None, output_size: _int | None = None
+) -> Tensor: ...
+@overload
+def roll(input: Tensor, shifts: _int | Sequence[_int], dims: Dims = None) -> Tensor: ...
+@overload
+def roll(input: Tensor, shifts: _int | Sequence[_int], *, axis: Dims) -> Tensor: ...
+@overload
+def rot90(input: Tensor, k: _int = 1, dims: Sequence[_int] = ...) -> Tensor: ...
+@overload
+def rot90(input: Tensor, k: _int = 1, *, axis: Sequence[_int]) -> Tensor: ...
 def round_(self: Tensor, *, decimals: Number = 0) -> Tensor: ...
 def rsqrt_(self: Tensor) -> Tensor: ...
+@overload
+def scatter(
+    input: Tensor, dim: _int, index: Tensor, src: Tensor | Number | None = None, *, value: Number | None = None, reduce:
+    str | None = None, out: Tensor | None = None
+) -> Tensor: ...
+@overload
+def scatter(
+    input: Tensor, *, axis: _int, index: Tensor, src: Tensor | Number | None = None, value: Number | None = None,
+    reduce: str | None = None, out: Tensor | None = None
+) -> Tensor: ...
+@overload
+def scatter_add(input: Tensor, dim: _int, index: Tensor, src: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+@overload
+def scatter_add(input: Tensor, *, axis: _int, index: Tensor, src: Tensor, out: Tensor | None = None) -> Tensor: ...
+@overload
+def scatter_reduce(
+    input: Tensor, dim: _int, index: Tensor, src: Tensor, reduce: str, *, include_self: _bool = True, out: Tensor | None
+    = None
+) -> Tensor: ...
+@overload
+def scatter_reduce(
+    input: Tensor, *, axis: _int, index: Tensor, src: Tensor, reduce: str, include_self: _bool = True, out: Tensor |
+    None = None
+) -> Tensor: ...
+@overload
+def select(input: Tensor, dim: _int, index: _int | Tensor) -> Tensor: ...
+@overload
+def select(input: Tensor, *, axis: _int, index: _int | Tensor) -> Tensor: ...
+@overload
+def select_scatter(input: Tensor, src: Tensor, dim: _int, index: _int) -> Tensor: ...
+@overload
+def select_scatter(input: Tensor, src: Tensor, *, axis: _int, index: _int) -> Tensor: ...
 def sigmoid_(self: Tensor) -> Tensor: ...
 def sin_(self: Tensor) -> Tensor: ...
 def sinh_(self: Tensor) -> Tensor: ...
+@overload
+def slice_scatter(
+    input: Tensor, src: Tensor, dim: _int = 0, start: _int | None = None, end: _int | None = None, step: _int = 1
+) -> Tensor: ...
+@overload
+def slice_scatter(
+    input: Tensor, src: Tensor, *, axis: _int, start: _int | None = None, end: _int | None = None, step: _int = 1
+) -> Tensor: ...
+@overload
+def softmax(input: Tensor, dim: _int, dtype: Dtype = None, *, out: Tensor | None = None) -> Tensor: ...
+@overload
+def softmax(input: Tensor, *, axis: _int, dtype: Dtype = None, out: Tensor | None = None) -> Tensor: ...
+@overload
+def sort(
+    input: Tensor, dim: _int = -1, descending: _bool = False, stable: _bool = False, *, out: tuple[Tensor, Tensor] |
+    None = None
+) -> return_types.sort: ...
+@overload
+def sort(
+    input: Tensor, *, axis: _int, descending: _bool = False, stable: _bool = False, out: tuple[Tensor, Tensor] | None =
+    None
+) -> return_types.sort: ...
+@overload
+def split(
+    tensor: Tensor, split_size_or_sections: _int | Sequence[_int] | None = None, dim: _int = 0, *, split_size: _int |
+    Sequence[_int] | None = None
+) -> tuple[Tensor, ...]: ...
+@overload
+def split(
+    tensor: Tensor, split_size_or_sections: _int | Sequence[_int] | None = None, *, axis: _int, split_size: _int |
+    Sequence[_int] | None = None
+) -> tuple[Tensor, ...]: ...
+@overload
+def split_with_sizes(input: Tensor, split_sizes: Sequence[_int], dim: _int = 0) -> tuple[Tensor, ...]: ...
+@overload
+def split_with_sizes(input: Tensor, split_sizes: Sequence[_int], *, axis: _int) -> tuple[Tensor, ...]: ...
 def sqrt_(self: Tensor) -> Tensor: ...
 def square_(self: Tensor) -> Tensor: ...
+@overload
+def squeeze(input: Tensor, dim: Dims = None) -> Tensor: ...
+@overload
+def squeeze(input: Tensor, *, axis: Dims) -> Tensor: ...
+@overload
+def stack(tensors: Tensors, dim: _int = 0, *, out: Tensor | None = None) -> Tensor: ...
+@overload
+def stack(tensors: Tensors, *, axis: _int, out: Tensor | None = None) -> Tensor: ...
+@overload
+def std(
+    input: Tensor, dim: Dims = None, unbiased: _bool | None = None, keepdim: _bool = False, *, correction: _float | None
+    = None, out: Tensor | None = None
+) -> Tensor: ...
+@overload
+def std(
+    input: Tensor, *, axis: Dims, unbiased: _bool | None = None, keepdims: _bool = False, correction: _float | None =
+    None, out: Tensor | None = None
+) -> Tensor: ...
+@overload
+def std(
+    input: Tensor, dim: Dims = None, unbiased: _bool | None = None, *, keepdims: _bool, correction: _float | None =
+    None, out: Tensor | None = None
+) -> Tensor: ...
+@overload
+def std_mean(
+    input: Tensor, dim: Dims = None, unbiased: _bool | None = None, keepdim: _bool = False, *, correction: _float | None
+    = None, out: tuple[Tensor, Tensor] | None = None
+) -> tuple[Tensor, Tensor]: ...
+@overload
+def std_mean(
+    input: Tensor, *, axis: Dims, unbiased: _bool | None = None, keepdims: _bool = False, correction: _float | None =
+    None, out: tuple[Tensor, Tensor] | None = None
+) -> tuple[Tensor, Tensor]: ...
+@overload
+def std_mean(
+    input: Tensor, dim: Dims = None, unbiased: _bool | None = None, *, keepdims: _bool, correction: _float | None =
+    None, out: tuple[Tensor, Tensor] | None = None
+) -> tuple[Tensor, Tensor]: ...
+@overload
+def sum(
+    input: Tensor, dim: Dims = None, keepdim: _bool = False, *, dtype: Dtype = None, out: Tensor | None = None
+) -> Tensor: ...
+@overload
+def sum(
+    input: Tensor, *, axis: Dims, keepdims: _bool = False, dtype: Dtype = None, out: Tensor | None = None
+) -> Tensor: ...
+@overload
+def sum(
+    input: Tensor, dim: Dims = None, *, keepdims: _bool, dtype: Dtype = None, out: Tensor | None = None
+) -> Tensor: ...
+@overload
+def take_along_dim(input: Tensor, indices: Tensor, dim: _int | None = None, *, out: Tensor | None = None) -> Tensor: ...
+@overload
+def take_along_dim(input: Tensor, indices: Tensor, *, axis: _int | None, out: Tensor | None = None) -> Tensor: ...
 def tan_(self: Tensor) -> Tensor: ...
 def tanh_(self: Tensor) -> Tensor: ...
+@overload
+def tensor_split(
+    input: Tensor, indices_or_sections: _int | Sequence[_int] | Tensor, dim: _int = 0
+) -> tuple[Tensor, ...]: ...
+@overload
+def tensor_split(
+    input: Tensor, indices_or_sections: _int | Sequence[_int] | Tensor, *, axis: _int
+) -> tuple[Tensor, ...]: ...
+@overload
+def tensordot(
+    a: Tensor, b: Tensor, dims: _int | Tensor | Sequence[_int | Sequence[_int]] = 2, out: Tensor | None = None
+) -> Tensor: ...
+@overload
+def tensordot(
+    a: Tensor, b: Tensor, *, axis: _int | Tensor | Sequence[_int | Sequence[_int]], out: Tensor | None = None
+) -> Tensor: ...
+@overload
+def topk(
+    input: Tensor, k: _int, dim: _int = -1, largest: _bool = True, sorted: _bool = True, *, out: tuple[Tensor, Tensor] |
+    None = None
+) -> return_types.topk: ...
+@overload
+def topk(
+    input: Tensor, k: _int, *, axis: _int, largest: _bool = True, sorted: _bool = True, out: tuple[Tensor, Tensor] |
+    None = None
+) -> return_types.topk: ...
 def trunc_(self: Tensor) -> Tensor: ...
+@overload
+def unbind(input: Tensor, dim: _int = 0) -> tuple[Tensor, ...]: ...
+@overload
+def unbind(input: Tensor, *, axis: _int) -> tuple[Tensor, ...]: ...
+@overload
+def unflatten(input: Tensor, dim: _int, sizes: Shape) -> Tensor: ...
+@overload
+def unflatten(input: Tensor, *, axis: _int, sizes: Shape) -> Tensor: ...
+@overload
+def unique(
+    input: Tensor, sorted: _bool = True, return_inverse: Literal[False] = False, return_counts: Literal[False] = False,
+    dim: _int | None = None
+) -> Tensor: ...
+@overload
+def unique(
+    input: Tensor, sorted: _bool = True, *, return_inverse: Literal[True], return_counts: Literal[False] = False, dim:
+    _int | None = None
+) -> tuple[Tensor, Tensor]: ...
+@overload
+def unique(
+    input: Tensor, sorted: _bool = True, return_inverse: Literal[False] = False, *, return_counts: Literal[True], dim:
+    _int | None = None
+) -> tuple[Tensor, Tensor]: ...
+@overload
+def unique(
+    input: Tensor, sorted: _bool = True, *, return_inverse: Literal[True], return_counts: Literal[True], dim: _int |
+    None = None
+) -> tuple[Tensor, Tensor, Tensor]: ...
+@overload
+def unique(
+    input: Tensor, sorted: _bool = True, return_inverse: _bool = False, return_counts: _bool = False, dim: _int | None =
+    None
+) -> Tensor | tuple[Tensor, ...]: ...
+@overload
+def unique(
+    input: Tensor, sorted: _bool = True, return_inverse: Literal[False] = False, return_counts: Literal[False] = False,
+    *, axis: _int | None
+) -> Tensor: ...
+@overload
+def unique(
+    input: Tensor, sorted: _bool = True, return_inverse: _bool = False, return_counts: _bool = False, *, axis: _int |
+    None
+) -> Tensor | tuple[Tensor, ...]: ...
+@overload
+def unique_consecutive(
+    input: Tensor, return_inverse: Literal[False] = False, return_counts: Literal[False] = False, dim: _int | None =
+    None
+) -> Tensor: ...
+@overload
+def unique_consecutive(
+    input: Tensor, return_inverse: Literal[True], return_counts: Literal[False] = False, dim: _int | None = None
+) -> tuple[Tensor, Tensor]: ...
+@overload
+def unique_consecutive(
+    input: Tensor, return_inverse: Literal[False] = False, *, return_counts: Literal[True], dim: _int | None = None
+) -> tuple[Tensor, Tensor]: ...
+@overload
+def unique_consecutive(
+    input: Tensor, return_inverse: Literal[True], return_counts: Literal[True], dim: _int | None = None
+) -> tuple[Tensor, Tensor, Tensor]: ...
+@overload
+def unique_consecutive(
+    input: Tensor, return_inverse: _bool = False, return_counts: _bool = False, dim: _int | None = None
+) -> Tensor | tuple[Tensor, ...]: ...
+@overload
+def unique_consecutive(
+    input: Tensor, return_inverse: Literal[False] = False, return_counts: Literal[False] = False, *, axis: _int | None
+) -> Tensor: ...
+@overload
+def unique_consecutive(
+    input: Tensor, return_inverse: Literal[True], return_counts: Literal[False] = False, *, axis: _int | None
+) -> tuple[Tensor, Tensor]: ...
+@overload
+def unique_consecutive(
+    input: Tensor, return_inverse: Literal[True], return_counts: Literal[True], *, axis: _int | None
+) -> tuple[Tensor, Tensor, Tensor]: ...
+@overload
+def unique_consecutive(
+    input: Tensor, return_inverse: _bool = False, return_counts: _bool = False, *, axis: _int | None
+) -> Tensor | tuple[Tensor, ...]: ...
+@overload
+def unsqueeze(input: Tensor, dim: _int) -> Tensor: ...
+@overload
+def unsqueeze(input: Tensor, *, axis: _int) -> Tensor: ...
+@overload
+def var(
+    input: Tensor, dim: Dims = None, unbiased: _bool | None = None, keepdim: _bool = False, *, correction: _float | None
+    = None, out: Tensor | None = None
+) -> Tensor: ...
+@overload
+def var(
+    input: Tensor, *, axis: Dims, unbiased: _bool | None = None, keepdims: _bool = False, correction: _float | None =
+    None, out: Tensor | None = None
+) -> Tensor: ...
+@overload
+def var(
+    input: Tensor, dim: Dims = None, unbiased: _bool | None = None, *, keepdims: _bool, correction: _float | None =
+    None, out: Tensor | None = None
+) -> Tensor: ...
+@overload
+def var_mean(
+    input: Tensor, dim: Dims = None, unbiased: _bool | None = None, keepdim: _bool = False, *, correction: _float | None
+    = None, out: tuple[Tensor, Tensor] | None = None
+) -> tuple[Tensor, Tensor]: ...
+@overload
+def var_mean(
+    input: Tensor, *, axis: Dims, unbiased: _bool | None = None, keepdims: _bool = False, correction: _float | None =
+    None, out: tuple[Tensor, Tensor] | None = None
+) -> tuple[Tensor, Tensor]: ...
+@overload
+def var_mean(
+    input: Tensor, dim: Dims = None, unbiased: _bool | None = None, *, keepdims: _bool, correction: _float | None =
+    None, out: tuple[Tensor, Tensor] | None = None
+) -> tuple[Tensor, Tensor]: ...
 def xlogy_(self: Tensor, other: TensorLike) -> Tensor: ...
 __version__: str
 bool: dtype

@@ -47,9 +47,8 @@ from ndgrad.sizes import Size, size_of_shape
 from ndgrad.storage import TypedStorage, UntypedStorage, batch_dims, locked, memory_of, storage_offset
 
 if TYPE_CHECKING:
-    from ndgrad._typing import Array, Device, Dtype, MemoryFormat, Shape, TensorLike, Tensors
+    from ndgrad._typing import Array, Device, Dtype, GradNode, MemoryFormat, Shape, TensorLike, Tensors
     from ndgrad.autograd.hooks import RemovableHandle
-    from ndgrad.autograd.node import Node
 
 
 class Tensor(PythonProtocols, TensorMethods):
@@ -475,7 +474,7 @@ class Tensor(PythonProtocols, TensorMethods):
         return self.grad_fn is None
 
     @property
-    def grad_fn(self) -> Node | Any:  # Any stands for None: code that knows of a node need not check
+    def grad_fn(self) -> GradNode | Any:  # Any stands for None: code that knows of a node need not check
         """The node of the graph that computed the tensor; None of a leaf.
 
         >>> import ndgrad
@@ -491,7 +490,7 @@ class Tensor(PythonProtocols, TensorMethods):
         return self._node
 
     @property
-    def _grad_fn(self) -> Node | Any:
+    def _grad_fn(self) -> GradNode | Any:
         return self.grad_fn
 
     @_grad_fn.setter

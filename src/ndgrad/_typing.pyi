@@ -17,6 +17,7 @@ from ndgrad._tensor import Tensor
 from ndgrad.autograd.function import FunctionNode
 from ndgrad.autograd.graph import GradientEdge
 from ndgrad.autograd.input_metadata import InputMetadata
+from ndgrad.autograd.node import Node
 from ndgrad.autograd.versions import Storage
 from ndgrad.autograd.view import ViewInfo
 from ndgrad.devices import device, layout, memory_format
@@ -28,7 +29,7 @@ from ndgrad.autograd.generate import SavePlan
 
 __all__ = [
     "Array", "ArrayLike", "Axes", "Axis", "Device", "Dims", "Dtype", "FactoryOptions", "FunctionNode", "Generator", "GradientEdge",
-    "Index", "InputMetadata", "Layout", "Level", "MemoryFormat", "Number", "Out", "Payload", "RandomOptions", "SavePlan", "Shape",
+    "GradNode", "Index", "InputMetadata", "Layout", "Level", "MemoryFormat", "Number", "Out", "Payload", "RandomOptions", "SavePlan", "Shape",
     "SizedOptions", "Sizes", "Storage", "Tensor", "TensorLike", "Tensors", "ViewInfo",
 ]  # fmt: skip
 
@@ -65,6 +66,12 @@ Out: TypeAlias = "Array | npt.NDArray[Any] | tuple[Array | npt.NDArray[Any] | No
 Index: TypeAlias = "_Item | tuple[_Item, ...]"
 _Item: TypeAlias = "SupportsIndex | slice | EllipsisType | ArrayLike | None"
 
+class GradNode(Node):
+    """A node as programs see it: with the attributes of its op (`_saved_result`) or leaf (`variable`) beside those of all."""
+
+    @property
+    def next_functions(self) -> tuple[tuple[GradNode | Any, int], ...]: ...  # Any stands for None, as in Tensor.grad_fn
+    def __getattr__(self, name: str) -> Any: ...
 
 class FactoryOptions(TypedDict, total=False):
     """The keyword arguments that all factories share: `ndgrad.zeros(3, dtype=ndgrad.float64)`."""

@@ -103,6 +103,7 @@ def max(input: Tensor, dim: int, keepdim: bool = False, *, out: Tensors | None =
 def max(input: Tensor, dim: Tensor, *, out: Tensor | None = None) -> Tensor: ...
 @overload
 def max(input: Tensor, *, other: TensorLike, out: Tensor | None = None) -> Tensor: ...
+@both_worlds
 def max(
     input: Tensor,
     dim: int | Tensor | None = None,
@@ -131,6 +132,7 @@ def min(input: Tensor, dim: int, keepdim: bool = False, *, out: Tensors | None =
 def min(input: Tensor, dim: Tensor, *, out: Tensor | None = None) -> Tensor: ...
 @overload
 def min(input: Tensor, *, other: TensorLike, out: Tensor | None = None) -> Tensor: ...
+@both_worlds
 def min(
     input: Tensor,
     dim: int | Tensor | None = None,

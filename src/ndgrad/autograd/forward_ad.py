@@ -589,10 +589,14 @@ def _is_fwd_grad_enabled() -> bool:
 is_fwd_grad_enabled = _is_fwd_grad_enabled
 
 
-def __getattr__(name: str) -> Any:
-    if name == "_current_level":  # torch's name, a variable there
-        return current_level()
-    raise AttributeError(f"module 'ndgrad.autograd.forward_ad' has no attribute {name!r}")
+if TYPE_CHECKING:
+    _current_level: int
+else:
+
+    def __getattr__(name: str) -> int:
+        if name == "_current_level":  # torch's name, a variable there
+            return current_level()
+        raise AttributeError(f"module 'ndgrad.autograd.forward_ad' has no attribute {name!r}")
 
 
 register(dual_op=dual_op, interpreters=interpreters, with_saved_tangents=with_saved_tangents)

@@ -14,7 +14,7 @@ from __future__ import annotations
 import functools
 import warnings
 from collections.abc import Callable
-from typing import Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from ndgrad import _registry as registry
 from ndgrad.arrays.precision import is_inexact
@@ -354,20 +354,21 @@ class Function(FunctionCtx, metaclass=FunctionMeta):
         """To be overridden where forward takes no ctx: save what backward needs of inputs and output."""
         raise NotImplementedError("setup_context is not implemented.")
 
+    # **options only says to type checkers that an override may have parameters of its own.
     @staticmethod
-    def backward(ctx: Any, *grad_outputs: Any) -> Any:
+    def backward(ctx: Any, *grad_outputs: Any, **options: Any) -> Any:
         """To be overridden: from the gradients of the outputs, one gradient (or None) per argument of forward."""
         raise NotImplementedError(
             "You must implement either the backward or vjp method for your custom autograd.Function to use it with backward mode AD."
         )
 
     @staticmethod
-    def vjp(ctx: Any, *grad_outputs: Any) -> Any:
+    def vjp(ctx: Any, *grad_outputs: Any, **options: Any) -> Any:
         """Another name for `backward`; override one of them."""
         return Function.backward(ctx, *grad_outputs)
 
     @staticmethod
-    def jvp(ctx: Any, *grad_inputs: Any) -> Any:
+    def jvp(ctx: Any, *grad_inputs: Any, **options: Any) -> Any:
         """To be overridden for forward mode: from the tangents of the arguments (None where there is none), those of the outputs."""
         raise NotImplementedError("You must implement the jvp function for custom autograd.Function to use it with forward mode AD.")
 
@@ -596,13 +597,17 @@ BackwardCFunction = FunctionNode
 _SingleLevelFunction = Function
 
 
-def __getattr__(name: str) -> Any:
-    """Functions of nested structures, which few use, come from their file on first use."""
-    if name == "NestedIOFunction":
-        from ndgrad.autograd.nested_function import NestedIOFunction  # which is made of Function
+if TYPE_CHECKING:
+    from ndgrad.autograd.nested_function import NestedIOFunction as NestedIOFunction
+else:
 
-        return NestedIOFunction
-    raise AttributeError(f"module 'ndgrad.autograd.function' has no attribute {name!r}")
+    def __getattr__(name: str) -> Any:
+        """Functions of nested structures, which few use, come from their file on first use."""
+        if name == "NestedIOFunction":
+            from ndgrad.autograd.nested_function import NestedIOFunction  # which is made of Function
+
+            return NestedIOFunction
+        raise AttributeError(f"module 'ndgrad.autograd.function' has no attribute {name!r}")
 
 
 __all__ = [

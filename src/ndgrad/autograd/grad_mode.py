@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Generator
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar, overload
 
 from ndgrad.autograd.modes import Block, Modes, Scope, modes, put, restore, scope, thread
 from ndgrad.autograd.versions import storage_of
@@ -124,6 +124,10 @@ class _GradMode(Mode):
 
     value: bool
 
+    @overload
+    def __new__(cls, function: None = None) -> Self: ...
+    @overload
+    def __new__(cls, function: F) -> F: ...  # type: ignore[misc]  # `@no_grad` gives back the function
     def __new__(cls, function: Any = None) -> Any:
         made = super().__new__(cls)
         return made if function is None else made(function)
@@ -240,16 +244,16 @@ class inference_mode(Mode):
     True
     """
 
+    mode: bool
+
+    @overload
+    def __new__(cls, mode: bool = True) -> Self: ...
+    @overload
+    def __new__(cls, mode: F) -> F: ...  # type: ignore[misc]  # `@inference_mode` gives back the function
     def __new__(cls, mode: Any = True) -> Any:
         made = super().__new__(cls)
-        if isinstance(mode, bool):
-            return made
-        made.__init__()  # type: ignore[misc]  # as a decorator: __new__ returns a function, so Python will not
-        return made(mode)
-
-    def __init__(self, mode: bool = True) -> None:
-        super().__init__()
-        self.mode = mode
+        made.mode = mode if isinstance(mode, bool) else True
+        return made if isinstance(mode, bool) else made(mode)
 
     def fresh(self) -> Mode:
         return inference_mode(self.mode)

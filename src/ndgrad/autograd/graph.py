@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from ndgrad._locks import make_lock
 from ndgrad.autograd.callbacks import (
@@ -28,7 +28,7 @@ from ndgrad.autograd.variable import AccumulateGrad, Variable, accumulator, edge
 from ndgrad.autograd.versions import storage_of
 
 if TYPE_CHECKING:
-    from ndgrad._typing import Tensor
+    from ndgrad._typing import GradNode, Tensor
 
 __all__ = [
     "GradientEdge", "Node", "allow_mutation_on_saved_tensors", "current_execution_order", "current_graph_task_id", "current_node",
@@ -75,7 +75,7 @@ def get_gradient_edge(tensor: Tensor) -> GradientEdge:
     return GradientEdge(edge_node(found), edge_number(found))
 
 
-def walk(*roots: Tensor | GradientEdge | Node) -> Iterator[Node]:
+def walk(*roots: Tensor | GradientEdge | Node) -> Iterator[GradNode]:
     """All nodes behind tensors, gradient edges or nodes, each once, from the outputs on. Works at any depth.
 
     >>> import ndgrad
@@ -84,7 +84,7 @@ def walk(*roots: Tensor | GradientEdge | Node) -> Iterator[Node]:
     ['SumBackward0', 'MulBackward0', 'AccumulateGrad']
     """
     found = [r if isinstance(r, Node) else r.node if isinstance(r, GradientEdge) else get_gradient_edge(r).node for r in roots]
-    return iterate_nodes(dict.fromkeys(found))
+    return cast("Iterator[GradNode]", iterate_nodes(dict.fromkeys(found)))
 
 
 def increment_version(tensor: Tensor | Iterable[Tensor]) -> None:
@@ -212,15 +212,26 @@ _HOMES = {
 }
 
 
-def __getattr__(name: str) -> Any:
-    """Pictures and traces come from their files on first use."""
-    if name not in _HOMES:
-        raise AttributeError(f"module 'ndgrad.autograd.graph' has no attribute {name!r}")
-    import importlib
+if TYPE_CHECKING:
+    from ndgrad.debug.drawing import GraphPicture as GraphPicture
+    from ndgrad.debug.drawing import draw as draw
+    from ndgrad.debug.drawing import show as show
+    from ndgrad.debug.drawing import to_dot as to_dot
+    from ndgrad.debug.drawing import to_svg as to_svg
+    from ndgrad.debug.drawing import tree as tree
+    from ndgrad.debug.saved_memory import saved_bytes as saved_bytes
+    from ndgrad.profiler.allocations import trace_allocations as trace_allocations
+else:
 
-    value = getattr(importlib.import_module(_HOMES[name]), name)
-    globals()[name] = value
-    return value
+    def __getattr__(name: str) -> Any:
+        """Pictures and traces come from their files on first use."""
+        if name not in _HOMES:
+            raise AttributeError(f"module 'ndgrad.autograd.graph' has no attribute {name!r}")
+        import importlib
+
+        value = getattr(importlib.import_module(_HOMES[name]), name)
+        globals()[name] = value
+        return value
 
 
 def __dir__() -> list[str]:

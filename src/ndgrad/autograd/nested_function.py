@@ -69,9 +69,9 @@ class NestedIOFunction(Function):
         return None, None, *flat
 
     @staticmethod
-    def forward_extended(ctx: Any, *args: Any) -> Any:
+    def forward_extended(ctx: Any, *args: Any, **options: Any) -> Any:
         raise NotImplementedError("A NestedIOFunction needs a forward_extended(ctx, *args).")
 
     @staticmethod
-    def backward_extended(ctx: Any, *grads: Any) -> Any:
+    def backward_extended(ctx: Any, *grads: Any, **options: Any) -> Any:
         raise NotImplementedError("A NestedIOFunction needs a backward_extended(ctx, *grads) to be used with backward.")

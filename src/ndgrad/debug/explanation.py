@@ -63,7 +63,7 @@ class Explanation:
     reason: str
     advice: str = ""
     op: str | None = None
-    place: Place | None = None
+    place: Place | Any = None  # Any stands for None
     #: From x to y, each step as "op (line)".
     path: tuple[str, ...] = ()
     #: The gradient of y.sum() with respect to x, if there is one.

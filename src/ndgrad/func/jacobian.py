@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Concatenate, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from ndgrad.arrays.library import library_of
 from ndgrad.arrays.precision import is_inexact
@@ -16,12 +16,12 @@ from ndgrad.pytree import tree_flatten, tree_leaves, tree_map, tree_unflatten
 
 if TYPE_CHECKING:
     from ndgrad._typing import Tensor
-    from ndgrad.func.transforms import Aux, Derivative, P, R, T, Ts
+    from ndgrad.func.transforms import Aux, Derivative, Differentiable, P, R, T, Ts
 
 
 @overload
 def jacrev(
-    func: Callable[Concatenate[T, P], Tensor],
+    func: Differentiable[T, P],
     argnums: Literal[0] = 0,
     *,
     has_aux: Literal[False] = False,
@@ -31,12 +31,12 @@ def jacrev(
 
 @overload
 def jacrev(
-    func: Callable[Concatenate[T, P], tuple[Tensor, Aux]],
-    argnums: Literal[0] = 0,
+    func: Callable[P, tuple[Any, Aux]],
+    argnums: Argnums = 0,
     *,
     has_aux: Literal[True],
     chunk_size: int | None = None,
-) -> Derivative[T, P, tuple[T, Aux]]: ...
+) -> Callable[P, tuple[Any, Aux]]: ...
 
 
 @overload
@@ -105,7 +105,7 @@ def jacrev(
 
 @overload
 def jacfwd(
-    func: Callable[Concatenate[T, P], Tensor],
+    func: Differentiable[T, P],
     argnums: Literal[0] = 0,
     has_aux: Literal[False] = False,
     *,
@@ -116,13 +116,13 @@ def jacfwd(
 
 @overload
 def jacfwd(
-    func: Callable[Concatenate[T, P], tuple[Tensor, Aux]],
-    argnums: Literal[0] = 0,
+    func: Callable[P, tuple[Any, Aux]],
+    argnums: Argnums = 0,
     *,
     has_aux: Literal[True],
     randomness: str = "error",
     chunk_size: int | None = None,
-) -> Derivative[T, P, tuple[T, Aux]]: ...
+) -> Callable[P, tuple[Any, Aux]]: ...
 
 
 @overload
@@ -191,9 +191,7 @@ def jacfwd(
 
 
 @overload
-def hessian(
-    func: Callable[Concatenate[Tensor, P], Tensor], argnums: Literal[0] = 0
-) -> Derivative[Tensor, P, Tensor]: ...
+def hessian(func: Differentiable[T, P], argnums: Literal[0] = 0) -> Derivative[T, P, T]: ...
 
 
 @overload

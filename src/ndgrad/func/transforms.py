@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, Protocol, TypeVar, TypeVarTuple, overload
+from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, Protocol, TypeAlias, TypeVar, TypeVarTuple, overload
 
 from ndgrad._registry import register
 from ndgrad.arrays.precision import is_inexact
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 Argnums = int | tuple[int, ...]
 
+F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
 T_contra = TypeVar("T_contra", contravariant=True)
 R = TypeVar("R")
@@ -31,6 +32,15 @@ R_co = TypeVar("R_co", covariant=True)
 Aux = TypeVar("Aux")
 P = ParamSpec("P")
 Ts = TypeVarTuple("Ts")
+
+
+class _Nothing:
+    """What no function returns."""
+
+
+#: What is differentiated: the first argument may be any structure of tensors. The second form is for lambdas, whose parameters type
+#: checkers infer from it; from a type variable they would make `object`.
+Differentiable: TypeAlias = "Callable[Concatenate[T, P], Tensor] | Callable[Concatenate[Any, P], _Nothing]"
 
 
 class Derivative(Protocol[T_contra, P, R_co]):
@@ -116,14 +126,14 @@ def _substitute(args: tuple[Any, ...], numbers: tuple[int, ...], values: tuple[A
 
 @overload
 def grad_and_value(
-    func: Callable[Concatenate[T, P], Tensor], argnums: Literal[0] = 0, has_aux: Literal[False] = False
+    func: Differentiable[T, P], argnums: Literal[0] = 0, has_aux: Literal[False] = False
 ) -> Derivative[T, P, tuple[T, Tensor]]: ...
 
 
 @overload
 def grad_and_value(
-    func: Callable[Concatenate[T, P], tuple[Tensor, Aux]], argnums: Literal[0] = 0, *, has_aux: Literal[True]
-) -> Derivative[T, P, tuple[T, tuple[Tensor, Aux]]]: ...
+    func: Callable[P, tuple[R, Aux]], argnums: Argnums = 0, *, has_aux: Literal[True]
+) -> Callable[P, tuple[Any, tuple[R, Aux]]]: ...
 
 
 @overload
@@ -157,14 +167,12 @@ def grad_and_value(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool
 
 @overload
 def grad(
-    func: Callable[Concatenate[T, P], Tensor], argnums: Literal[0] = 0, has_aux: Literal[False] = False
+    func: Differentiable[T, P], argnums: Literal[0] = 0, has_aux: Literal[False] = False
 ) -> Derivative[T, P, T]: ...
 
 
 @overload
-def grad(
-    func: Callable[Concatenate[T, P], tuple[Tensor, Aux]], argnums: Literal[0] = 0, *, has_aux: Literal[True]
-) -> Derivative[T, P, tuple[T, Aux]]: ...
+def grad(func: Callable[P, tuple[Any, Aux]], argnums: Argnums = 0, *, has_aux: Literal[True]) -> Callable[P, tuple[Any, Aux]]: ...
 
 
 @overload
@@ -371,13 +379,13 @@ def _primals_and_tangents(name: str, primals: Any, tangents: Any) -> tuple[list[
 
 
 def vmap(
-    func: Callable[P, R],
+    func: F,
     in_dims: Any = 0,
     out_dims: Any = 0,
     randomness: str = "error",
     *,
     chunk_size: int | None = None,
-) -> Callable[P, R]:
+) -> F:
     """`func` for a whole batch at once, by the ops' batching rules.
 
     `in_dims` says which dimension of each tensor is the batch, None for one that all samples share; `out_dims` where it goes in
@@ -396,9 +404,7 @@ def vmap(
     return _mapped(func, in_dims, out_dims, randomness, (lambda size: size) if chunk_size is None else (lambda size: chunk_size))
 
 
-def chunk_vmap(
-    func: Callable[P, R], in_dims: Any = 0, out_dims: Any = 0, randomness: str = "error", chunks: int = 2
-) -> Callable[P, R]:
+def chunk_vmap(func: F, in_dims: Any = 0, out_dims: Any = 0, randomness: str = "error", chunks: int = 2) -> F:
     """As `vmap`, with the batch computed in a given number of chunks.
 
     >>> import ndgrad
@@ -416,9 +422,7 @@ def _check_randomness(randomness: str) -> None:
         raise RuntimeError(f"vmap: randomness is {randomness!r}. Choose 'error', 'different' or 'same'.")
 
 
-def _mapped(
-    func: Callable[P, R], in_dims: Any, out_dims: Any, randomness: str, chunk_size: Callable[[int], int]
-) -> Callable[P, R]:
+def _mapped(func: F, in_dims: Any, out_dims: Any, randomness: str, chunk_size: Callable[[int], int]) -> F:
     @functools.wraps(func)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
         flat, spec = tree_flatten(args)
@@ -437,7 +441,7 @@ def _mapped(
             parts.append(_run_batched(func, piece, spec, dims, out_dims, stop - start, randomness, kwargs))
         return _joined(parts, out_dims)
 
-    return wrapper
+    return wrapper  # type: ignore[return-value]  # the signature is that of func
 
 
 def _narrow(t: Any, dim: int, start: int, stop: int) -> Any:

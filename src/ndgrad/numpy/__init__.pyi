@@ -2,7 +2,7 @@
 
 from builtins import float as _float
 from ndgrad.numpy import emath as emath, fft as fft, linalg as linalg, random as random
-from ndgrad.numpy._array import Array as Array, Array as ndarray
+from ndgrad.numpy._array import Array as Array, Array as _ndarray
 from ndgrad.numpy.calculus import (
     convolve as convolve, correlate as correlate, diff as diff, ediff1d as ediff1d, gradient as gradient, trapezoid as
     trapezoid,
@@ -18,7 +18,7 @@ from ndgrad.numpy.creation import (
 from ndgrad.numpy.elementwise import (
     angle as angle, astype as astype, clip as clip, fix as fix, i0 as i0, imag as imag, interp as interp, isclose as
     isclose, iscomplex as iscomplex, isneginf as isneginf, isposinf as isposinf, isreal as isreal, nan_to_num as
-    nan_to_num, real as real, real_if_close as real_if_close, round as around, round as round, sinc as sinc, unwrap as
+    nan_to_num, real as real, real_if_close as real_if_close, round as _around, round as round, sinc as sinc, unwrap as
     unwrap,
 )
 from ndgrad.numpy.functional import (
@@ -42,7 +42,7 @@ from ndgrad.numpy.inspection import (
     size as size, unpackbits as unpackbits,
 )
 from ndgrad.numpy.joining import (
-    append as append, block as block, column_stack as column_stack, concatenate as concat, concatenate as concatenate,
+    append as append, block as block, column_stack as column_stack, concatenate as _concat, concatenate as concatenate,
     delete as delete, dstack as dstack, hstack as hstack, insert as insert, pad as pad, stack as stack, vstack as
     vstack,
 )
@@ -57,9 +57,10 @@ from ndgrad.numpy.products import (
 from ndgrad.numpy.reductions import (
     all as all, any as any, argmax as argmax, argmin as argmin, average as average, count_nonzero as count_nonzero,
     cumprod as cumprod, cumsum as cumsum, cumulative_prod as cumulative_prod, cumulative_sum as cumulative_sum, max as
-    amax, max as max, mean as mean, min as amin, min as min, nanargmax as nanargmax, nanargmin as nanargmin, nancumprod
-    as nancumprod, nancumsum as nancumsum, nanmax as nanmax, nanmean as nanmean, nanmin as nanmin, nanprod as nanprod,
-    nanstd as nanstd, nansum as nansum, nanvar as nanvar, prod as prod, ptp as ptp, std as std, sum as sum, var as var,
+    _amax, max as max, mean as mean, min as _amin, min as min, nanargmax as nanargmax, nanargmin as nanargmin,
+    nancumprod as nancumprod, nancumsum as nancumsum, nanmax as nanmax, nanmean as nanmean, nanmin as nanmin, nanprod as
+    nanprod, nanstd as nanstd, nansum as nansum, nanvar as nanvar, prod as prod, ptp as ptp, std as std, sum as sum, var
+    as var,
 )
 from ndgrad.numpy.shapes import (
     array_split as array_split, atleast_1d as atleast_1d, atleast_2d as atleast_2d, atleast_3d as atleast_3d,
@@ -67,7 +68,7 @@ from ndgrad.numpy.shapes import (
     diagflat, diagonal as diagonal, dsplit as dsplit, expand_dims as expand_dims, flip as flip, fliplr as fliplr, flipud
     as flipud, hsplit as hsplit, matrix_transpose as matrix_transpose, moveaxis as moveaxis, ravel as ravel, repeat as
     repeat, reshape as reshape, resize as resize, roll as roll, rollaxis as rollaxis, rot90 as rot90, split as split,
-    squeeze as squeeze, swapaxes as swapaxes, tile as tile, trace as trace, transpose as permute_dims, transpose as
+    squeeze as squeeze, swapaxes as swapaxes, tile as tile, trace as trace, transpose as _permute_dims, transpose as
     transpose, tril as tril, trim_zeros as trim_zeros, triu as triu, unstack as unstack, vsplit as vsplit,
 )
 from ndgrad.numpy.sorting import (
@@ -108,6 +109,12 @@ from numpy import (
 )
 from typing import Any as Any
 
+amax = _amax
+amin = _amin
+around = _around
+concat = _concat
+ndarray = _ndarray
+permute_dims = _permute_dims
 def frombuffer(*args: Any, **options: Any) -> Any: ...
 def fromfile(*args: Any, **options: Any) -> Any: ...
 def fromregex(*args: Any, **options: Any) -> Any: ...

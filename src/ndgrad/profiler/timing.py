@@ -264,7 +264,7 @@ class profile:
         self._began = 0
         self._events: EventList | None = None
 
-    def __enter__(self) -> Self | None:
+    def __enter__(self) -> Self | Any:  # Any stands for None, if not enabled
         if not self.enabled:
             return None
         if self.entered:
