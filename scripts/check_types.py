@@ -124,7 +124,8 @@ def main() -> int:
         files = [*map(str, sorted(TYPING.glob("*.py"))), *map(str, pages), *map(str, sorted((ROOT / "examples").glob("*.py"))), "demo"]
         for tool in sys.argv[1:] or TOOLS:
             said = complaints(TOOLS[tool](files, folder), pages)
-            print("\n".join(said) + f"\n{tool}: {len(said)} errors" if said else f"{tool}: {len(files)} programs as they should be", flush=True)
+            verdict = f"{len(said)} errors" if said else f"{len(files)} programs as they should be"
+            print("\n".join([*said, f"{tool}: {verdict}"]), flush=True)
             failed |= bool(said)
     return 1 if failed else 0
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import builtins
 import functools
 import importlib
 import inspect
@@ -73,10 +74,11 @@ def numpy_forms(signature: inspect.Signature) -> list[inspect.Signature]:
     forms = []
     for name, other in (("dim", "axis"), ("dims", "axis"), ("keepdim", "keepdims")):
         place = names.index(name) if name in names else 0
-        # the first parameter is the tensor; a tensor in the place of a dim is another's elements
-        if place and parameters[place].kind is inspect.Parameter.POSITIONAL_OR_KEYWORD and parameters[place].annotation != "Tensor":
-            made = [p.replace(kind=p.KEYWORD_ONLY) if i > place and p.kind is p.POSITIONAL_OR_KEYWORD else p for i, p in enumerate(parameters)]
-            made = [p.replace(name="keepdims") if p.name == "keepdim" else p for p in made]
+        # the first parameter is the tensor; *dims has no name; a tensor in the place of a dim is another's elements
+        if place and parameters[place].kind is not inspect.Parameter.VAR_POSITIONAL and parameters[place].annotation != "Tensor":
+            made = [p.replace(name="keepdims") if p.name == "keepdim" else p for p in parameters]
+            after = [p.replace(kind=p.KEYWORD_ONLY) if p.kind is p.POSITIONAL_OR_KEYWORD else p for p in made[place + 1 :]]
+            made[place + 1 :] = after
             made[place] = made[place].replace(name=other, kind=inspect.Parameter.KEYWORD_ONLY, default=inspect.Parameter.empty)
             forms.append(signature.replace(parameters=made))
     return forms
@@ -94,7 +96,7 @@ class Stub:
     def annotation(self, text: Any, module: str) -> str:
         """An annotation as it can stand here, with the imports that it needs."""
         if not isinstance(text, str):
-            text = inspect.formatannotation(text)
+            text = "None" if text is type(None) else inspect.formatannotation(text)
         text = text.strip("'\"") if text[:1] in "'\"" else text
 
         class Names(ast.NodeTransformer):
@@ -327,7 +329,7 @@ def numpy_namespace() -> str:
     from ndgrad.numpy.reexports import CONSTANTS, MODULES
     from ndgrad.numpy.ufunc_objects import FUNCTIONS
 
-    stub = Stub()
+    stub = Stub(shadowed=[name for name in face.__all__ if hasattr(builtins, name)])
     stub.imports |= {f"from ndgrad.numpy._array import Array as {name}" for name in ("Array", "ndarray")}
     for family in face._FAMILIES:
         for name in family.__all__:

@@ -46,7 +46,6 @@ from ndgrad.api.elementwise import (
     as sinc, sinc_ as sinc_, sub as _subtract, sub as sub, threshold as threshold, threshold_ as threshold_, where as
     where,
 )
-from ndgrad.api.extremum import aminmax as aminmax
 from ndgrad.api.fill import fill as fill, fill_ as fill_, resize_as_ as resize_as_, zero_ as zero_
 from ndgrad.api.gamma import digamma as digamma, i0 as i0, igamma as igamma, igammac as igammac, lgamma as lgamma
 from ndgrad.api.gather import (
@@ -97,7 +96,6 @@ from ndgrad.api.random import (
     randn_like, randperm as randperm, set_rng_state as set_rng_state,
 )
 from ndgrad.api.rearrange import flip as flip, fliplr as fliplr, flipud as flipud, tile as tile
-from ndgrad.api.scan import cumulative_trapezoid as cumulative_trapezoid, trapezoid as _trapz, trapezoid as trapezoid
 from ndgrad.api.shape import (
     adjoint as adjoint, atleast_1d as atleast_1d, atleast_2d as atleast_2d, atleast_3d as atleast_3d, broadcast_shapes
     as broadcast_shapes, broadcast_tensors as broadcast_tensors, broadcast_to as broadcast_to, flatten as flatten,
@@ -184,7 +182,6 @@ not_equal = _not_equal
 orgqr = _orgqr
 row_stack = _row_stack
 subtract = _subtract
-trapz = _trapz
 true_divide = _true_divide
 def acos_(self: Tensor) -> Tensor: ...
 def acosh_(self: Tensor) -> Tensor: ...
@@ -206,6 +203,18 @@ def amin(input: Tensor, dim: Dims = ..., keepdim: _bool = False, *, out: Tensor 
 def amin(input: Tensor, *, axis: Dims, keepdims: _bool = False, out: Tensor | None = None) -> Tensor: ...
 @overload
 def amin(input: Tensor, dim: Dims = ..., *, keepdims: _bool, out: Tensor | None = None) -> Tensor: ...
+@overload
+def aminmax(
+    input: Tensor, *, dim: _int | None = None, keepdim: _bool = False, out: Tensors | None = None
+) -> return_types.aminmax: ...
+@overload
+def aminmax(
+    input: Tensor, *, axis: _int | None, keepdims: _bool = False, out: Tensors | None = None
+) -> return_types.aminmax: ...
+@overload
+def aminmax(
+    input: Tensor, *, dim: _int | None = None, keepdims: _bool, out: Tensors | None = None
+) -> return_types.aminmax: ...
 @overload
 def any(input: Tensor, dim: Dims = None, keepdim: _bool = False, *, out: Tensor | None = None) -> Tensor: ...
 @overload
@@ -289,6 +298,14 @@ def cumprod(input: Tensor, *, axis: _int, dtype: Dtype = None, out: Tensor | Non
 def cumsum(input: Tensor, dim: _int, *, dtype: Dtype = None, out: Tensor | None = None) -> Tensor: ...
 @overload
 def cumsum(input: Tensor, *, axis: _int, dtype: Dtype = None, out: Tensor | None = None) -> Tensor: ...
+@overload
+def cumulative_trapezoid(
+    y: Tensor, x: Tensor | None = None, *, dx: _float | Tensor | None = None, dim: _int = -1
+) -> Tensor: ...
+@overload
+def cumulative_trapezoid(
+    y: Tensor, x: Tensor | None = None, *, dx: _float | Tensor | None = None, axis: _int
+) -> Tensor: ...
 def deg2rad_(self: Tensor) -> Tensor: ...
 @overload
 def diff(
@@ -729,6 +746,14 @@ def topk(
     input: Tensor, k: _int, *, axis: _int, largest: _bool = True, sorted: _bool = True, out: tuple[Tensor, Tensor] |
     None = None
 ) -> return_types.topk: ...
+@overload
+def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: _float | Tensor | None = None, dim: _int = -1) -> Tensor: ...
+@overload
+def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: _float | Tensor | None = None, axis: _int) -> Tensor: ...
+@overload
+def trapz(y: Tensor, x: Tensor | None = None, *, dx: _float | Tensor | None = None, dim: _int = -1) -> Tensor: ...
+@overload
+def trapz(y: Tensor, x: Tensor | None = None, *, dx: _float | Tensor | None = None, axis: _int) -> Tensor: ...
 def trunc_(self: Tensor) -> Tensor: ...
 @overload
 def unbind(input: Tensor, dim: _int = 0) -> tuple[Tensor, ...]: ...
@@ -770,6 +795,21 @@ def unique(
 ) -> Tensor: ...
 @overload
 def unique(
+    input: Tensor, sorted: _bool = True, *, return_inverse: Literal[True], return_counts: Literal[False] = False, axis:
+    _int | None
+) -> tuple[Tensor, Tensor]: ...
+@overload
+def unique(
+    input: Tensor, sorted: _bool = True, return_inverse: Literal[False] = False, *, return_counts: Literal[True], axis:
+    _int | None
+) -> tuple[Tensor, Tensor]: ...
+@overload
+def unique(
+    input: Tensor, sorted: _bool = True, *, return_inverse: Literal[True], return_counts: Literal[True], axis: _int |
+    None
+) -> tuple[Tensor, Tensor, Tensor]: ...
+@overload
+def unique(
     input: Tensor, sorted: _bool = True, return_inverse: _bool = False, return_counts: _bool = False, *, axis: _int |
     None
 ) -> Tensor | tuple[Tensor, ...]: ...
@@ -801,6 +841,10 @@ def unique_consecutive(
 @overload
 def unique_consecutive(
     input: Tensor, return_inverse: Literal[True], return_counts: Literal[False] = False, *, axis: _int | None
+) -> tuple[Tensor, Tensor]: ...
+@overload
+def unique_consecutive(
+    input: Tensor, return_inverse: Literal[False] = False, *, return_counts: Literal[True], axis: _int | None
 ) -> tuple[Tensor, Tensor]: ...
 @overload
 def unique_consecutive(

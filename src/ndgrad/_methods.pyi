@@ -134,8 +134,17 @@ class TensorMethods:
     def amin(self, *, axis: Dims, keepdims: _bool = False, out: Tensor | None = None) -> Tensor: ...
     @overload
     def amin(self, dim: Dims = ..., *, keepdims: _bool, out: Tensor | None = None) -> Tensor: ...
+    @overload
     def aminmax(
         self, *, dim: _int | None = None, keepdim: _bool = False, out: Tensors | None = None
+    ) -> return_types.aminmax: ...
+    @overload
+    def aminmax(
+        self, *, axis: _int | None, keepdims: _bool = False, out: Tensors | None = None
+    ) -> return_types.aminmax: ...
+    @overload
+    def aminmax(
+        self, *, dim: _int | None = None, keepdims: _bool, out: Tensors | None = None
     ) -> return_types.aminmax: ...
     def angle(self, *, out: Tensor | None = None) -> Tensor: ...
     @overload
@@ -1104,6 +1113,20 @@ class TensorMethods:
     ) -> Tensor: ...
     @overload
     def unique(
+        self, sorted: _bool = True, *, return_inverse: Literal[True], return_counts: Literal[False] = False, axis: _int
+        | None
+    ) -> tuple[Tensor, Tensor]: ...
+    @overload
+    def unique(
+        self, sorted: _bool = True, return_inverse: Literal[False] = False, *, return_counts: Literal[True], axis: _int
+        | None
+    ) -> tuple[Tensor, Tensor]: ...
+    @overload
+    def unique(
+        self, sorted: _bool = True, *, return_inverse: Literal[True], return_counts: Literal[True], axis: _int | None
+    ) -> tuple[Tensor, Tensor, Tensor]: ...
+    @overload
+    def unique(
         self, sorted: _bool = True, return_inverse: _bool = False, return_counts: _bool = False, *, axis: _int | None
     ) -> Tensor | tuple[Tensor, ...]: ...
     @overload
@@ -1133,6 +1156,10 @@ class TensorMethods:
     @overload
     def unique_consecutive(
         self, return_inverse: Literal[True], return_counts: Literal[False] = False, *, axis: _int | None
+    ) -> tuple[Tensor, Tensor]: ...
+    @overload
+    def unique_consecutive(
+        self, return_inverse: Literal[False] = False, *, return_counts: Literal[True], axis: _int | None
     ) -> tuple[Tensor, Tensor]: ...
     @overload
     def unique_consecutive(

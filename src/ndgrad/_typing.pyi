@@ -13,19 +13,19 @@ from typing import Any, SupportsIndex, TypeAlias, TypedDict
 import numpy as np
 import numpy.typing as npt
 
-from ndgrad._tensor import Tensor
-from ndgrad.autograd.function import FunctionNode
-from ndgrad.autograd.graph import GradientEdge
-from ndgrad.autograd.input_metadata import InputMetadata
+from ndgrad._tensor import Tensor as Tensor
+from ndgrad.autograd.function import FunctionNode as FunctionNode
+from ndgrad.autograd.graph import GradientEdge as GradientEdge
+from ndgrad.autograd.input_metadata import InputMetadata as InputMetadata
 from ndgrad.autograd.node import Node
-from ndgrad.autograd.versions import Storage
-from ndgrad.autograd.view import ViewInfo
+from ndgrad.autograd.versions import Storage as Storage
+from ndgrad.autograd.view import ViewInfo as ViewInfo
 from ndgrad.devices import device, layout, memory_format
 from ndgrad.dtypes import dtype
-from ndgrad.autograd.levels import Level
-from ndgrad.generator import Generator
-from ndgrad.numpy._array import Array
-from ndgrad.autograd.generate import SavePlan
+from ndgrad.autograd.levels import Level as Level
+from ndgrad.generator import Generator as Generator
+from ndgrad.numpy._array import Array as Array
+from ndgrad.autograd.generate import SavePlan as SavePlan
 
 __all__ = [
     "Array", "ArrayLike", "Axes", "Axis", "Device", "Dims", "Dtype", "FactoryOptions", "FunctionNode", "Generator", "GradientEdge",

@@ -23,6 +23,13 @@ def test_max_has_three_forms():
     assert value(ndgrad.min(x, other=ndgrad.tensor(3.0))).tolist() == [[1, 3, 3], [3, 2, 3]]
 
 
+def test_max_and_min_take_the_keywords_of_numpy():
+    values = np.array([[1.0, 5.0, 2.0], [4.0, 3.0, 6.0]])
+    x = ndgrad.tensor(values)
+    np.testing.assert_array_equal(x.max(axis=1, keepdims=True).values.numpy(), values.max(axis=1, keepdims=True))
+    np.testing.assert_array_equal(ndgrad.min(x, axis=0).indices.numpy(), values.argmin(axis=0))
+
+
 def test_named_results_unpack_and_print():
     result = ndgrad.tensor(A).max(0)
     values, indices = result

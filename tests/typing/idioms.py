@@ -4,7 +4,6 @@ types that it claims (`assert_type`) must be those that they see; a test runs it
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, assert_type
 
 import ndgrad
@@ -14,6 +13,7 @@ import ndgrad.numpy as np
 from ndgrad import Tensor, nn, optim
 from ndgrad.func import grad, hessian, jacfwd, jacrev, jvp, vjp, vmap
 from ndgrad.numpy import Array
+from ndgrad.utils.checkpoint import checkpoint
 
 
 def making() -> None:
@@ -187,7 +187,7 @@ class Cube(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Tensor:
-        (x,) = ctx.saved_tensors
+        x: Tensor = ctx.saved_tensors[0]
         return 3 * g * x**2
 
 
@@ -195,10 +195,153 @@ def transforms(x: Tensor) -> None:
     def f(a: Tensor) -> Tensor:
         return (a.sin() ** 2).sum()
 
-    print(grad(f)(x), jacrev(f)(x), jacfwd(f)(x), hessian(f)(x), vmap(torch.sin)(x))
+    def power(a: Tensor, n: int = 2) -> Tensor:
+        return (a**n).sum()
+
+    def of_weights(weights: dict[str, Tensor], a: Tensor) -> Tensor:
+        return (weights["w"] * a).sum()
+
+    assert_type(grad(f)(x), Tensor)
+    assert_type(grad(power)(x, 3), Tensor)
+    assert_type(grad(of_weights)({"w": x}, x), dict[str, Tensor])
+    assert_type(grad(grad(lambda a: a**3))(torch.tensor(2.0)), Any)
+    assert_type(torch.func.grad_and_value(f)(x), tuple[Tensor, Tensor])
+    assert_type(jacrev(f)(x), Tensor)
+    assert_type(jacfwd(f)(x), Tensor)
+    assert_type(hessian(f)(x), Tensor)
+    assert_type(vmap(f)(x), Tensor)
+    assert_type(vmap(power, in_dims=(0, None))(x, 3), Tensor)
+    assert_type(vmap(torch.sin)(x), Tensor)
     out, pull = vjp(f, x)
+    assert_type(out, Tensor)
+    assert_type(pull(torch.ones(())), tuple[Tensor])
     value, tangent = jvp(f, (x,), (torch.ones_like(x),))
-    print(out, pull(torch.ones(())), value, tangent, Cube.apply(x))
+    assert_type(tangent, Tensor)
+    assert_type(torch.func.hvp(f, (x,), (x,)), Tensor)
+    print(value, Cube.apply(x), vmap(grad(lambda a, b: (a * b).sum()), in_dims=(0, None))(x, torch.tensor(2.0)))
+
+
+def domains(x: Tensor) -> None:
+    assert_type(torch.fft.fft(x), Tensor)
+    assert_type(torch.fft.irfft(torch.fft.rfft(x), n=4), Tensor)
+    assert_type(torch.fft.fft2(torch.ones(2, 2), norm="ortho"), Tensor)
+    assert_type(torch.fft.fftfreq(4), Tensor)
+    assert_type(torch.fft.fftshift(x), Tensor)
+    assert_type(torch.special.erf(x), Tensor)
+    assert_type(torch.special.gammaln(x), Tensor)
+    assert_type(torch.special.expit(x), Tensor)
+    assert_type(torch.special.xlogy(x, x), Tensor)
+    a = torch.eye(3) * 2
+    assert_type(torch.linalg.inv(a), Tensor)
+    assert_type(torch.linalg.solve(a, x[:3]), Tensor)
+    assert_type(torch.linalg.cholesky(a), Tensor)
+    assert_type(torch.linalg.svd(a).S, Tensor)
+    assert_type(torch.linalg.eigh(a).eigenvalues, Tensor)
+    u, s, vh = torch.linalg.svd(a, full_matrices=False)
+    assert_type(u @ torch.diag(s) @ vh, Tensor)
+    assert_type(torch.linalg.qr(a).Q, Tensor)
+    assert_type(torch.linalg.det(a), Tensor)
+    assert_type(torch.linalg.slogdet(a).logabsdet, Tensor)
+    assert_type(torch.linalg.matrix_norm(a), Tensor)
+
+
+def numpy_names(x: Tensor) -> None:
+    assert_type(x.sum(axis=0), Tensor)
+    assert_type(x.mean(axis=(0, 1), keepdims=True), Tensor)
+    assert_type(torch.sum(x, axis=1), Tensor)
+    assert_type(x.max(axis=0).values, Tensor)
+    assert_type(torch.stack([x, x], axis=1), Tensor)
+    assert_type(torch.absolute(x), Tensor)
+    assert_type(torch.concat([x, x]), Tensor)
+
+
+def modules(x: Tensor) -> None:
+    images = torch.randn(2, 3, 8, 8)
+    assert_type(nn.Conv2d(3, 4, kernel_size=3, padding=1)(images), Tensor)
+    assert_type(nn.MaxPool2d(2)(images), Tensor)
+    assert_type(nn.BatchNorm2d(3)(images), Tensor)
+    assert_type(nn.Flatten()(images), Tensor)
+    assert_type(nn.Embedding(10, 4)(torch.tensor([1, 2])), Tensor)
+    sequence = torch.randn(5, 2, 3)
+    output, (h, c) = nn.LSTM(3, 4)(sequence)
+    assert_type(output, Tensor)
+    assert_type(h, Tensor)
+    assert_type(c, Tensor)
+    steps, last = nn.GRU(3, 4)(sequence)
+    assert_type(last, Tensor)
+    attended, weights = nn.MultiheadAttention(4, 2)(steps, steps, steps)
+    assert_type(attended, Tensor)
+    assert_type(nn.MSELoss()(x, x), Tensor)
+    assert_type(nn.Sequential(nn.Linear(3, 4), nn.Tanh())(x), Tensor)
+    assert_type(len(nn.ModuleList([nn.Linear(3, 3)])), int)
+    assert_type(nn.Linear(3, 4).weight, nn.Parameter)
+    assert_type(F.conv2d(images, torch.ones(4, 3, 3, 3)), Tensor)
+    assert_type(F.one_hot(torch.tensor([0, 1]), 3), Tensor)
+    assert_type(F.scaled_dot_product_attention(steps, steps, steps), Tensor)
+    assert_type(F.dropout(x, 0.5, training=True), Tensor)
+    assert_type(F.layer_norm(x, (3,)), Tensor)
+    assert_type(nn.init.xavier_uniform_(torch.empty(3, 3)), Tensor)
+    print(weights)
+
+
+def saving(x: Tensor) -> None:
+    def block(a: Tensor) -> Tensor:
+        return a.sin().cos()
+
+    assert_type(checkpoint(block, x, use_reentrant=False), Tensor)
+
+    def pack(t: Tensor) -> Tensor:
+        return t
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, pack):
+        y = (x * x).sum()
+    y.backward()
+    assert y.grad_fn.name() == "SumBackward0"
+    print(y.grad_fn.next_functions[0][0].name())
+    with torch.autograd.forward_ad.dual_level():
+        dual = torch.autograd.forward_ad.make_dual(x.detach(), torch.ones_like(x))
+        print(torch.autograd.forward_ad.unpack_dual(dual).tangent)
+    assert_type(torch.autograd.gradcheck(block, (torch.ones(2, requires_grad=True),)), bool)
+    with torch.set_grad_enabled(False), torch.inference_mode():
+        assert_type(x * 2, Tensor)
+
+
+@torch.no_grad
+def plain(a: Tensor) -> Tensor:
+    return a * 2
+
+
+def fitting() -> None:
+    """A loop by hand, and one with a closure."""
+    w = nn.Parameter(torch.zeros(2))
+    inputs, targets = torch.randn(8, 2), torch.randn(8)
+
+    def loss_of() -> Tensor:
+        return ((inputs @ w - targets) ** 2).mean()
+
+    optimizer = optim.LBFGS([w], max_iter=3)
+
+    def closure() -> Tensor:
+        optimizer.zero_grad()
+        loss = loss_of()
+        loss.backward()
+        return loss
+
+    optimizer.step(closure)
+    for other in (optim.SGD([w], lr=0.1, momentum=0.9), optim.AdamW([{"params": [w], "lr": 0.1}]), optim.RMSprop([w])):
+        other.zero_grad(set_to_none=True)
+        loss_of().backward()
+        other.step()
+        other.load_state_dict(other.state_dict())
+    losses = [loss_of().item() for _ in range(2)]
+    print(losses[-1], plain(w))
+    for step in range(2):
+        loss = loss_of()
+        loss.backward()
+        with torch.no_grad():
+            w -= 0.1 * w.grad
+            w.grad.zero_()
+        print(step, f"{loss:.3f}", loss.item())
 
 
 class Net(nn.Module):
@@ -282,14 +425,60 @@ def numpy_face() -> None:
     print(x.grad, np.pi, np.float64, np.newaxis)
 
 
+def numpy_modules(x: Array) -> None:
+    a = np.eye(2) * 2
+    assert_type(np.linalg.inv(a), Array)
+    assert_type(np.linalg.solve(a, x[:2]), Array)
+    assert_type(np.linalg.det(a), Array)
+    assert_type(np.linalg.svd(a).S, Array)
+    assert_type(np.linalg.eigh(a).eigenvalues, Array)
+    assert_type(np.linalg.cholesky(a), Array)
+    assert_type(np.fft.fft(x), Array)
+    assert_type(np.fft.irfft(np.fft.rfft(x)), Array)
+    assert_type(np.random.default_rng(0).normal(size=3), Array)
+    assert_type(np.random.randn(3), Array)
+    assert_type(np.einsum("i,i->", x, x), Array)
+    assert_type(np.outer(x, x), Array)
+    assert_type(np.mean(x, axis=0, keepdims=True), Array)
+    assert_type(np.argmax(x), Array)
+    assert_type(np.allclose(x, x), bool)
+    assert_type(np.meshgrid(x, x)[0], Array)
+    assert_type(np.add.reduce(x), Array)
+    assert_type(np.split(x, 3)[0], Array)
+    assert_type(np.vstack([x, x]), Array)
+    assert_type(np.tensordot(x, x, axes=1), Array)
+    assert_type(np.interp(x, x, x), Array)
+    assert_type(np.diff(x), Array)
+    assert_type(x.detach(), Array)
+    assert_type(x.requires_grad, bool)
+    assert_type(x.dot(x), Array)
+    assert_type(x.grad is None, bool)
+
+    def energy(a: Array) -> Array:
+        return (a**2).sum()
+
+    assert_type(grad(energy)(x), Array)
+    assert_type(hessian(energy)(x), Array)
+
+
 def lifting() -> None:
     import numpy
 
-    def f(x: Any, n: int = 2) -> Any:
-        return numpy.sum(x**n)
+    def f(x: Any, n: int = 2) -> float:
+        return float(numpy.sum(x**n))
 
-    lifted: Callable[..., Any] = ndgrad.lift(f)
-    print(lifted(np.array([1.0, 2.0]), n=3))
+    def same(a: list[float], n: int = 2) -> float:
+        return sum(a) * n
+
+    lifted = ndgrad.lift(f)
+    assert_type(lifted(np.array([1.0, 2.0]), n=3), float)
+    assert_type(ndgrad.lift(same)([1.0], 3), float)
+
+    @ndgrad.lift
+    def decorated(k: float) -> float:
+        return float(numpy.sin(k))
+
+    assert_type(decorated(1.0), float)
 
 
 def everything() -> None:
@@ -300,6 +489,12 @@ def everything() -> None:
     metadata(torch.ones(2, 3))
     gradients(torch.ones(3, requires_grad=True))
     transforms(torch.ones(3))
+    domains(torch.ones(4))
+    numpy_names(torch.ones(2, 3))
+    modules(torch.ones(2, 3))
+    saving(torch.ones(3, requires_grad=True))
+    fitting()
     training()
     numpy_face()
+    numpy_modules(np.array([1.0, 2.0, 3.0]))
     lifting()

@@ -193,8 +193,17 @@ class ArrayMethods:
     def amin(self, *, axis: Dims, keepdims: _bool = False, out: Tensor | None = None) -> Array: ...
     @overload
     def amin(self, dim: Dims = ..., *, keepdims: _bool, out: Tensor | None = None) -> Array: ...
+    @overload
     def aminmax(
         self, *, dim: _int | None = None, keepdim: _bool = False, out: Tensors | None = None
+    ) -> return_types.aminmax: ...
+    @overload
+    def aminmax(
+        self, *, axis: _int | None, keepdims: _bool = False, out: Tensors | None = None
+    ) -> return_types.aminmax: ...
+    @overload
+    def aminmax(
+        self, *, dim: _int | None = None, keepdims: _bool, out: Tensors | None = None
     ) -> return_types.aminmax: ...
     def angle(self, *, out: Tensor | None = None) -> Array: ...
     def arccos(self, *, out: Tensor | None = None) -> Array: ...
@@ -1019,6 +1028,20 @@ class ArrayMethods:
     ) -> Array: ...
     @overload
     def unique(
+        self, sorted: _bool = True, *, return_inverse: Literal[True], return_counts: Literal[False] = False, axis: _int
+        | None
+    ) -> tuple[Array, Array]: ...
+    @overload
+    def unique(
+        self, sorted: _bool = True, return_inverse: Literal[False] = False, *, return_counts: Literal[True], axis: _int
+        | None
+    ) -> tuple[Array, Array]: ...
+    @overload
+    def unique(
+        self, sorted: _bool = True, *, return_inverse: Literal[True], return_counts: Literal[True], axis: _int | None
+    ) -> tuple[Array, Array, Array]: ...
+    @overload
+    def unique(
         self, sorted: _bool = True, return_inverse: _bool = False, return_counts: _bool = False, *, axis: _int | None
     ) -> Array | tuple[Array, ...]: ...
     @overload
@@ -1048,6 +1071,10 @@ class ArrayMethods:
     @overload
     def unique_consecutive(
         self, return_inverse: Literal[True], return_counts: Literal[False] = False, *, axis: _int | None
+    ) -> tuple[Array, Array]: ...
+    @overload
+    def unique_consecutive(
+        self, return_inverse: Literal[False] = False, *, return_counts: Literal[True], axis: _int | None
     ) -> tuple[Array, Array]: ...
     @overload
     def unique_consecutive(

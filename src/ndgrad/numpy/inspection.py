@@ -37,7 +37,7 @@ def _by_numpy(name: str, result: type[R], sentence: str, example: str) -> Callab
         return as_arrays(theirs(*plain(args), **plain(options)))
 
     function.__name__ = function.__qualname__ = name
-    function.__signature__ = signature(theirs)  # type: ignore[attr-defined]  # functions take attributes
+    function.__signature__ = signature(theirs).replace(return_annotation=result)  # type: ignore[attr-defined]  # functions take attributes
     function.__doc__ = f"{sentence}\n\n>>> import ndgrad.numpy as np\n{example}\n"
     return function
 
