@@ -67,8 +67,9 @@ AT_HOME_ELSEWHERE = frozenset(
     functional.group_norm functional.lp_pool1d functional.lp_pool2d functional.lp_pool3d functional.max_unpool1d
     functional.max_unpool2d functional.max_unpool3d functional.multi_head_attention_forward
     functional.native_channel_shuffle functional.pixel_shuffle linalg.solve_triangular numpy.copyto
-    numpy.fill_diagonal numpy.fromfunction numpy.place numpy.put numpy.put_along_axis numpy.putmask torch.index_put
-    torch.index_put_ torch.index_reduce torch.lu_solve torch.vmap
+    numpy.fill_diagonal numpy.fromfunction numpy.place numpy.put numpy.put_along_axis numpy.putmask torch.bilinear
+    torch.channel_shuffle torch.conv_transpose1d torch.conv_transpose3d torch.cosine_embedding_loss torch.group_norm
+    torch.index_put torch.index_put_ torch.index_reduce torch.lu_solve torch.pixel_shuffle torch.vmap
     """.split()
 )
 

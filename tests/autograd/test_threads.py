@@ -553,7 +553,7 @@ def test_a_child_has_no_lock_that_a_thread_it_does_not_have_was_holding():
         import numpy as np, ndgrad
         import ndgrad.numpy as dnp
         from ndgrad import nn, pytree
-        from ndgrad.autograd import locks
+        from ndgrad import _locks as locks
         from ndgrad.utils.checkpoint import checkpoint
 
         module = nn.Linear(2, 2)

@@ -446,7 +446,7 @@ def _dropped(t: Array, door: str) -> TypeError:
     return TypeError(
         f"{door} of an Array of shape {tuple(t.shape)} that {stake_of(t)} would drop its derivative: the result is plain Python numbers. "
         "Keep the Array (write u[i] = t into an Array made by ndgrad.numpy, use ndgrad.numpy's functions instead of math's, print with "
-        'f"{t:.3f}"), or leave the graph on purpose: t.detach().item().'
+        f'f"{{t:.3f}}"), or leave the graph on purpose: t.detach().{"tolist" if door == "tolist()" else "item"}().'
     )
 
 
