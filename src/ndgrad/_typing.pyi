@@ -8,37 +8,38 @@ A stub, since nothing of it is there at run time: naming the type of a higher ro
 
 from collections.abc import Sequence
 from types import EllipsisType
-from typing import Any, SupportsIndex, TypeAlias, TypedDict
+from typing import Any, Protocol, SupportsIndex, TypeAlias, TypedDict
 
 import numpy as np
 import numpy.typing as npt
 
 from ndgrad._tensor import Tensor as Tensor
 from ndgrad.autograd.function import FunctionNode as FunctionNode
+from ndgrad.autograd.generate import SavePlan as SavePlan
 from ndgrad.autograd.graph import GradientEdge as GradientEdge
 from ndgrad.autograd.input_metadata import InputMetadata as InputMetadata
+from ndgrad.autograd.levels import Level as Level
 from ndgrad.autograd.node import Node
 from ndgrad.autograd.versions import Storage as Storage
 from ndgrad.autograd.view import ViewInfo as ViewInfo
 from ndgrad.devices import device, layout, memory_format
 from ndgrad.dtypes import dtype
-from ndgrad.autograd.levels import Level as Level
 from ndgrad.generator import Generator as Generator
 from ndgrad.numpy._array import Array as Array
-from ndgrad.autograd.generate import SavePlan as SavePlan
+from ndgrad.ops.vocabulary import PlainOps, RawOps, TensorOps
 
 __all__ = [
     "Array", "ArrayLike", "Axes", "Axis", "Device", "Dims", "Dtype", "FactoryOptions", "FunctionNode", "Generator", "GradientEdge",
-    "GradNode", "Index", "InputMetadata", "Layout", "Level", "MemoryFormat", "Number", "Out", "Payload", "RandomOptions", "SavePlan", "Shape",
-    "SizedOptions", "Sizes", "Storage", "Tensor", "TensorLike", "Tensors", "ViewInfo",
+    "GradNode", "Index", "InputMetadata", "Layout", "Level", "Library", "MemoryFormat", "Number", "Out", "Payload", "RandomOptions", "SavePlan", "Shape",
+    "SizedOptions", "Sizes", "Storage", "Tensor", "TensorLike", "Tensors", "ViewInfo", "Vocabulary",
 ]  # fmt: skip
 
 #: A Python number.
 Number: TypeAlias = bool | int | float | complex
 #: A tensor, or what becomes one beside a tensor: `ndgrad.where(x > 0, x, 0.0)`.
-TensorLike: TypeAlias = "Tensor | Number | np.generic | npt.NDArray[Any]"
+TensorLike: TypeAlias = Tensor | Number | np.generic | npt.NDArray[Any]
 #: Several tensors: a tuple or a list of them.
-Tensors: TypeAlias = "Sequence[Tensor]"
+Tensors: TypeAlias = Sequence[Tensor]
 #: One dimension or several; None means all of them, or what the function says.
 Dims: TypeAlias = int | Sequence[int] | None
 #: Sizes: one number, or one per dimension.
@@ -46,25 +47,32 @@ Shape: TypeAlias = int | Sequence[int]
 #: The size of every dimension, as NumPy's `shape` is.
 Sizes: TypeAlias = tuple[int, ...]
 #: What names a dtype: ndgrad's, NumPy's, or Python's float, int, bool and complex. None keeps or infers it.
-Dtype: TypeAlias = "dtype | np.dtype[Any] | type[Any] | str | None"
+Dtype: TypeAlias = dtype | np.dtype[Any] | type[Any] | str | None
 #: What names a device: "cpu", "cuda:1", the number of a GPU; None is the default one.
-Device: TypeAlias = "device | str | int | None"
+Device: TypeAlias = device | str | int | None
 #: An array of NumPy, CuPy or another library, or a tensor of the level below.
 Payload: TypeAlias = Any
-Layout: TypeAlias = "layout | None"
-MemoryFormat: TypeAlias = "memory_format | None"
+#: What rules compute with: `ops.sin` of arrays, or of tensors (see ndgrad.ops.vocabulary).
+Vocabulary: TypeAlias = RawOps | TensorOps | PlainOps
+Layout: TypeAlias = layout | None
+MemoryFormat: TypeAlias = memory_format | None
 
 #: What NumPy's face makes an Array of.
-ArrayLike: TypeAlias = "Array | Tensor | npt.ArrayLike"
+ArrayLike: TypeAlias = Array | Tensor | npt.ArrayLike
 #: An axis; None means that the array is taken as flat, or what the function says.
 Axis: TypeAlias = int | None
 #: One axis or several; None means all.
 Axes: TypeAlias = int | Sequence[int] | None
 #: Where a result is written, if anywhere: into an Array with its history, into an ndarray only where no derivative would be lost.
-Out: TypeAlias = "Array | npt.NDArray[Any] | tuple[Array | npt.NDArray[Any] | None, ...] | None"
+Out: TypeAlias = Array | npt.NDArray[Any] | tuple[Array | npt.NDArray[Any] | None, ...] | None
 #: What stands in brackets: x[1], x[2:, None], x[mask].
-Index: TypeAlias = "_Item | tuple[_Item, ...]"
-_Item: TypeAlias = "SupportsIndex | slice | EllipsisType | ArrayLike | None"
+Index: TypeAlias = _Item | tuple[_Item, ...]
+_Item: TypeAlias = SupportsIndex | slice | EllipsisType | ArrayLike | None
+
+class Library(Protocol):
+    """An array library: NumPy, CuPy, or what stands in for one."""
+
+    def __getattr__(self, name: str) -> Any: ...
 
 class GradNode(Node):
     """A node as programs see it: with the attributes of its op (`_saved_result`) or leaf (`variable`) beside those of all."""

@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy
 
 from ndgrad.arrays import threads
 from ndgrad.arrays.precision import is_inexact
+
+if TYPE_CHECKING:
+    from ndgrad._typing import Library, Payload
 
 # Bytes of a block: smaller ones make the interpreter the bottleneck, the more so when two threads share it; larger ones, the memory.
 _SMALLEST, _LARGEST = 256 << 10, 1 << 20
@@ -27,7 +30,7 @@ def blockwise(function: Callable[..., Any]) -> Callable[..., Any]:
     """
 
     @functools.wraps(function)
-    def run(np: Any, x: Any, **settings: Any) -> Any:
+    def run(np: Library, x: Payload, **settings: Any) -> Any:
         if x.nbytes < 2 * _SMALLEST or x.__class__ is not numpy.ndarray or not is_inexact(x.dtype):
             return function(np, x, **settings) if settings else function(np, x)
         flags = x.flags

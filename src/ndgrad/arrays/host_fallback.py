@@ -7,9 +7,12 @@ that is slow there is of more use than one that is missing.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy
+
+if TYPE_CHECKING:
+    from ndgrad._typing import Library
 
 
 def to_host(value: Any) -> Any:
@@ -17,7 +20,7 @@ def to_host(value: Any) -> Any:
     return value.get() if hasattr(value, "get") else value
 
 
-def on_host(np: Any, function: Callable[..., Any]) -> Callable[..., Any]:
+def on_host(np: Library, function: Callable[..., Any]) -> Callable[..., Any]:
     """A function of NumPy arrays as one of arrays of the library `np`, which its results (one, or a tuple of them) come back to."""
     if np is numpy:
         return function

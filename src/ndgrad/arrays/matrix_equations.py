@@ -10,12 +10,15 @@ from __future__ import annotations
 import importlib
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy
 
 from ndgrad.arrays.host_fallback import on_host
 from ndgrad.arrays.precision import is_inexact
+
+if TYPE_CHECKING:
+    from ndgrad._typing import Library, Payload
 
 #: Up to this many unknowns, the system that Kronecker's product makes of a matrix equation is solved as it stands.
 _SMALL = 100
@@ -54,18 +57,18 @@ def _one_by_one(function: Callable[..., Any], *stacks: Any, like: Any) -> Any:
     return out.astype(dtype if out.dtype.kind == dtype.kind else numpy.result_type(dtype, numpy.complex64))
 
 
-def _by_unknowns(np: Any, matrix: Any, q: Any) -> Any:
+def _by_unknowns(np: Library, matrix: Any, q: Payload) -> Payload:
     """The unknown, its entries row by row, from the matrix of the linear system for them."""
     return np.linalg.solve(matrix, q.reshape((*q.shape[:-2], q.shape[-2] * q.shape[-1], 1))).reshape(q.shape)
 
 
-def _kronecker(np: Any, a: Any, b: Any) -> Any:
+def _kronecker(np: Library, a: Payload, b: Payload) -> Payload:
     made = a[..., :, None, :, None] * b[..., None, :, None, :]
     m, n = a.shape[-1], b.shape[-1]
     return made.reshape((*made.shape[:-4], m * n, m * n))
 
 
-def sylvester(np: Any, a: Any, b: Any, q: Any) -> Any:
+def sylvester(np: Library, a: Payload, b: Payload, q: Payload) -> Payload:
     """The x with a x + x b = q."""
     small = q.shape[-1] * q.shape[-2] <= _SMALL
     if (not small or (np is numpy and math.prod(q.shape[:-2]) == 1)) and _has_scipy():
@@ -79,7 +82,7 @@ def _large_sylvester(a: Any, b: Any, q: Any) -> Any:
     return _one_by_one(_scipy("sylvester").solve_sylvester, a, b, q, like=q)
 
 
-def stein(np: Any, a: Any, q: Any) -> Any:
+def stein(np: Library, a: Payload, q: Payload) -> Payload:
     """The x with x - a x a^H = q."""
     n = q.shape[-1]
     if n * n > _SMALL and _has_scipy():

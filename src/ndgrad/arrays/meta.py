@@ -13,13 +13,16 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from types import SimpleNamespace
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from ndgrad.arrays import library as libraries
 from ndgrad.arrays.precision import is_inexact, result_dtype
+
+if TYPE_CHECKING:
+    from ndgrad._typing import Library, Payload
 
 _REDUCTIONS = frozenset("sum prod max min mean var std any all argmax argmin".split())
 _SAME_SHAPE = frozenset("astype conj conjugate copy round clip".split())
@@ -162,12 +165,12 @@ class MetaArray(NDArrayOperatorsMixin):
             return _meta(function(*_stand_in(args), **_stand_in(kwargs)))
 
 
-def zeros_beside(np: Any, x: Any, shape: tuple[int, ...], dtype: Any) -> Any:
+def zeros_beside(np: Library, x: Payload, shape: tuple[int, ...], dtype: Any) -> Payload:
     """Zeros where the data of x lie: nowhere, if x has none."""
     return MetaArray(shape, dtype) if isinstance(x, MetaArray) else np.zeros(shape, dtype)
 
 
-def zeros_like_array(np: Any, x: Any, dtype: Any) -> Any:
+def zeros_like_array(np: Library, x: Payload, dtype: Any) -> Payload:
     """Zeros in the shape of x, beside it and in its memory order."""
     if isinstance(x, MetaArray):
         return MetaArray(x.shape, dtype)

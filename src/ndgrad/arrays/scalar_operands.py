@@ -6,14 +6,17 @@ dtype. A 0-d array made beforehand costs nothing, but must have the dtype of the
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy
 
 from ndgrad.arrays.precision import result_dtype
 
+if TYPE_CHECKING:
+    from ndgrad._typing import Library
 
-def beside_arrays(np: Any, *arguments: Any) -> tuple[Any, ...]:
+
+def beside_arrays(np: Library, *arguments: Any) -> tuple[Any, ...]:
     """Python's numbers as 0-d arrays of the dtype that promotion gives them beside the others, which stay as they are.
 
     A ufunc of a number alone answers in float64, which is no longer a number of any width: it would widen all that meets it.

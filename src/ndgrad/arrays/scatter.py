@@ -18,13 +18,16 @@ from __future__ import annotations
 import functools
 import importlib
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy
 
 from ndgrad.arrays.host_fallback import on_host
 from ndgrad.arrays.meta import MetaArray, zeros_beside
 from ndgrad.arrays.precision import is_floating
+
+if TYPE_CHECKING:
+    from ndgrad._typing import Library, Payload
 
 #: From how many elements on SciPy's product is quicker by enough to pay its import (once, some 50 ms) in the long run.
 _LARGE = 1 << 16
@@ -35,7 +38,7 @@ _PAIRS = {numpy.dtype("f4"): numpy.dtype("c8"), numpy.dtype("f8"): numpy.dtype("
 # ----- keys ----------------------------------------------------------------------------------------------------------
 
 
-def out_of_bounds(np: Any, index: Any, size: int, *, wrap: bool) -> int | None:
+def out_of_bounds(np: Library, index: Payload, size: int, *, wrap: bool) -> int | None:
     """An index outside [0, size), or [-size, size) with `wrap`; None if there is none."""
     if not index.size or isinstance(index, MetaArray):
         return None
@@ -50,7 +53,9 @@ def out_of_bounds(np: Any, index: Any, size: int, *, wrap: bool) -> int | None:
     return low if low < (-size if wrap else 0) else None
 
 
-def check_range(np: Any, name: str, index: Any, size: int, dim: int, error: type[Exception] = IndexError) -> None:
+def check_range(
+    np: Library, name: str, index: Payload, size: int, dim: int, error: type[Exception] = IndexError
+) -> None:
     """Raise if an index lies outside [0, size): what torch asks of all functions that take an index along a dimension."""
     found = out_of_bounds(np, index, size, wrap=False)
     if found is not None:
@@ -60,7 +65,7 @@ def check_range(np: Any, name: str, index: Any, size: int, dim: int, error: type
         )
 
 
-def wrapped(np: Any, index: Any, size: int, dim: int = 0) -> Any:
+def wrapped(np: Library, index: Payload, size: int, dim: int = 0) -> Payload:
     """The index as non-negative machine integers, negative ones counted from the end."""
     found = out_of_bounds(np, index, size, wrap=True)
     if found is not None:
@@ -71,7 +76,7 @@ def wrapped(np: Any, index: Any, size: int, dim: int = 0) -> Any:
     return np.where(index < 0, index + size, index) if index.size and index.min() < 0 else index
 
 
-def keys_of_arrays(np: Any, indices: tuple[Any, ...], shape: tuple[int, ...]) -> Any:
+def keys_of_arrays(np: Library, indices: tuple[Any, ...], shape: tuple[int, ...]) -> Payload:
     """Index arrays into leading dimensions of sizes `shape` as one array of flat keys."""
     if np is numpy and len(indices) > 1:
         try:
@@ -85,7 +90,7 @@ def keys_of_arrays(np: Any, indices: tuple[Any, ...], shape: tuple[int, ...]) ->
     return keys
 
 
-def keys_along(np: Any, index: Any, shape: tuple[int, ...], dim: int) -> Any:
+def keys_along(np: Library, index: Payload, shape: tuple[int, ...], dim: int) -> Payload:
     """Flat keys into an array of `shape` for an index along `dim` whose other dimensions stand for themselves (`gather`)."""
     keys = index.astype(np.intp, copy=False)
     offsets: Any = 0
@@ -99,13 +104,13 @@ def keys_along(np: Any, index: Any, shape: tuple[int, ...], dim: int) -> Any:
     return keys + offsets
 
 
-def overwritten(np: Any, keys: Any, size: int) -> Any:
+def overwritten(np: Library, keys: Any, size: int) -> Payload:
     """Which of the flat keys below `size` come again later, so that what is put there does not stay."""
     flat = keys.reshape(-1)
     return (_last_of_equals(np, flat, size) != np.arange(flat.size)).reshape(keys.shape)
 
 
-def _last_of_equals(np: Any, keys: Any, size: int) -> Any:
+def _last_of_equals(np: Library, keys: Any, size: int) -> Payload:
     """For each of the flat keys below `size`, where the last that equals it stands."""
     number = np.arange(keys.size)
     if np is numpy:
@@ -117,7 +122,7 @@ def _last_of_equals(np: Any, keys: Any, size: int) -> Any:
     return last[keys]
 
 
-def settled(np: Any, indices: tuple[Any, ...], shape: tuple[int, ...], values: Any) -> Any:
+def settled(np: Library, indices: tuple[Any, ...], shape: tuple[int, ...], values: Payload) -> Payload:
     """The values for target[indices] = values, where the indices have one dimension: see Note [Repeated keys on a GPU]."""
     keys = keys_of_arrays(np, indices, shape)
     if not keys.ndim or not getattr(values, "ndim", 0):
@@ -139,7 +144,7 @@ def one_index_per_slice(index: Any, shape: tuple[int, ...], dim: int) -> Any:
 # ----- combining -----------------------------------------------------------------------------------------------------
 
 
-def add_at(np: Any, target: Any, index: Any, values: Any) -> None:
+def add_at(np: Library, target: Payload, index: Payload, values: Payload) -> None:
     """numpy.add.at, for any dtype."""
     if np is numpy or target.dtype.char in _ADDED:
         np.add.at(target, index, values)
@@ -156,7 +161,7 @@ def add_at(np: Any, target: Any, index: Any, values: Any) -> None:
 _ADDED = frozenset("efdiIlLqQ")
 
 
-def _combine_at(np: Any, name: str, target: Any, keys: Any, values: Any) -> None:
+def _combine_at(np: Library, name: str, target: Payload, keys: Any, values: Payload) -> None:
     """ufunc.at on a flat target, for any dtype."""
     if np is numpy:
         getattr(np, name).at(target, keys, values)
@@ -181,7 +186,7 @@ def _multiplied(target: Any, keys: Any, values: Any) -> Any:
     return target
 
 
-def _ordered(np: Any, x: Any) -> Any:
+def _ordered(np: Library, x: Payload) -> Payload:
     """Integers in the order of some floats, NaN above all."""
     return _in_order(np.where(x != x, np.nan, x).astype(np.float64).view(np.int64))
 
@@ -191,7 +196,7 @@ def _in_order(bits: Any) -> Any:
     return bits ^ ((bits >> 63) & 0x7FFFFFFFFFFFFFFF)
 
 
-def add_arrays(np: Any, target: Any, indices: tuple[Any, ...], values: Any) -> Any:
+def add_arrays(np: Library, target: Payload, indices: tuple[Any, ...], values: Payload) -> Payload:
     """target[indices] += values, in place, where the arrays `indices` index leading dimensions and may repeat."""
     count = len(indices)
     if np is not numpy or target.ndim == count == 1:
@@ -212,19 +217,19 @@ def add_arrays(np: Any, target: Any, indices: tuple[Any, ...], values: Any) -> A
         raise
 
 
-def _of_shape(np: Any, values: Any, shape: tuple[int, ...]) -> Any:
+def _of_shape(np: Library, values: Payload, shape: tuple[int, ...]) -> Payload:
     """Values broadcast to a shape that most have already."""
     return values if numpy.shape(values) == shape else np.broadcast_to(values, shape)
 
 
-def add_slices(np: Any, target: Any, index: Any, values: Any, dim: int) -> Any:
+def add_slices(np: Library, target: Payload, index: Payload, values: Payload, dim: int) -> Payload:
     """target[:, ..., index[i]] += values[:, ..., i] along `dim`, in place."""
     moved = target if dim == 0 else np.moveaxis(target, dim, 0)
     add_arrays(np, moved, (index,), values if dim == 0 else np.moveaxis(values, dim, 0))
     return target
 
 
-def zeros_and_add(np: Any, shape: tuple[int, ...], indices: tuple[Any, ...], values: Any) -> Any:
+def zeros_and_add(np: Library, shape: tuple[int, ...], indices: tuple[Any, ...], values: Payload) -> Payload:
     """Zeros of `shape` to which values, already of the indexed places' shape, are added there."""
     if np is numpy and values.size >= _LARGE:
         count = len(indices)
@@ -236,7 +241,7 @@ def zeros_and_add(np: Any, shape: tuple[int, ...], indices: tuple[Any, ...], val
     return add_arrays(np, zeros_beside(np, values, shape, values.dtype), indices, values)
 
 
-def combine_along(np: Any, name: str, target: Any, index: Any, values: Any, dim: int) -> Any:
+def combine_along(np: Library, name: str, target: Payload, index: Payload, values: Payload, dim: int) -> Payload:
     """target[..., index, ...] = ufunc(target[..., index, ...], values) along `dim`, in place; `name` is the ufunc's."""
     single = one_index_per_slice(index, target.shape, dim) if name == "add" and dim == 0 and target.ndim > 1 else None
     if single is not None:
@@ -251,7 +256,7 @@ def combine_along(np: Any, name: str, target: Any, index: Any, values: Any, dim:
     return _whole(np, target, lambda whole: _combine_at(np, name, whole.reshape(-1), keys, values))
 
 
-def put_along(np: Any, target: Any, index: Any, values: Any, dim: int) -> Any:
+def put_along(np: Library, target: Payload, index: Payload, values: Payload, dim: int) -> Any:
     """target[..., index, ...] = values along `dim`, in place; of several values for one place the last stays."""
     keys = keys_along(np, index, target.shape, dim).reshape(-1)
     values = _of_shape(np, np.asarray(values), index.shape).reshape(-1)
@@ -264,7 +269,7 @@ def put_along(np: Any, target: Any, index: Any, values: Any, dim: int) -> Any:
     return _whole(np, target, put)
 
 
-def _whole(np: Any, target: Any, change: Any) -> Any:
+def _whole(np: Library, target: Payload, change: Any) -> Payload:
     """Run `change` on memory without gaps: the target's own, or a copy that is then written back."""
     if target.flags.c_contiguous:
         change(target)

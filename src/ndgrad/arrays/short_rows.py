@@ -7,9 +7,12 @@ array start as much; and the extrema of very short lines are those of the few lo
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy
+
+if TYPE_CHECKING:
+    from ndgrad._typing import Library, Payload
 
 #: Lines longer than this are reduced by NumPy as quickly; and up to it, the two orders of summation are equally accurate.
 _SHORT = 1024
@@ -19,7 +22,7 @@ SMALL = 4096
 _VERY_SHORT = 16
 
 
-def is_lines(np: Any, x: Any, dim: tuple[int, ...]) -> bool:
+def is_lines(np: Library, x: Payload, dim: tuple[int, ...]) -> bool:
     """Whether reducing x over `dim` is a reduction of many short contiguous lines."""
     if x.size < SMALL or len(dim) != 1 or not isinstance(x, numpy.ndarray):
         return False
@@ -27,14 +30,14 @@ def is_lines(np: Any, x: Any, dim: tuple[int, ...]) -> bool:
     return bool(dim[0] == last and 1 < x.shape[last] <= _SHORT and x.flags.c_contiguous)
 
 
-def line_sum(np: Any, x: Any, keepdim: bool) -> Any:
+def line_sum(np: Library, x: Payload, keepdim: bool) -> Payload:
     """The sums of lines of float32 or float64."""
     *lines, length = x.shape
     out = np.matmul(x.reshape(-1, length), np.ones(length, x.dtype))
     return _shaped(out, lines, keepdim)
 
 
-def line_extremum(np: Any, choose: Any, x: Any, keepdim: bool) -> Any:
+def line_extremum(np: Library, choose: Any, x: Payload, keepdim: bool) -> Payload:
     """The extrema of lines; `choose` is the library's maximum or minimum."""
     *lines, length = x.shape
     if length <= _VERY_SHORT:

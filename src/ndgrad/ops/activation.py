@@ -8,7 +8,7 @@ the function itself.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy
 
@@ -19,6 +19,9 @@ from ndgrad.ops.error_function import _special
 from ndgrad.ops.errors import refuse_complex
 from ndgrad.ops.table import elementwise
 
+if TYPE_CHECKING:
+    from ndgrad._typing import Library, Payload, Vocabulary
+
 # ----- sigmoid and its inverse -----------------------------------------------------------------------------------------
 
 # exp(x) overflows, with a warning, for x above these; the sigmoid is 1 there.
@@ -26,7 +29,7 @@ _SIGMOID = {"d": Constants(1.0, 709.0, -math.inf), "f": Constants(1.0, 88.0, -ma
 _SMALL = {numpy.dtype(c): constants.typed[c] for c, constants in _SIGMOID.items()}
 
 
-def _sigmoid(np: Any, x: Any) -> Any:
+def _sigmoid(np: Library, x: Payload) -> Payload:
     """e / (1 + e) with e = exp(x): accurate on both sides, and it cannot overflow once x is bounded from above."""
     if x.__class__ is numpy.ndarray and x.ndim and x.size < 16384:
         found = _SMALL.get(x.dtype)
@@ -39,7 +42,7 @@ def _sigmoid(np: Any, x: Any) -> Any:
 
 
 @blockwise
-def _large_sigmoid(np: Any, x: Any) -> Any:
+def _large_sigmoid(np: Library, x: Payload) -> Payload:
     found = _SIGMOID.get(x.dtype.char)
     if found is None:  # integers, complex, ...
         with numpy.errstate(over="ignore", invalid="ignore"):
@@ -52,14 +55,14 @@ def _large_sigmoid(np: Any, x: Any) -> Any:
 sigmoid = elementwise("sigmoid", _sigmoid, x=lambda t, out: t * (out - out * out), kind="saturating")
 
 
-def _logit(np: Any, x: Any, *, eps: float | None) -> Any:
+def _logit(np: Library, x: Payload, *, eps: float | None) -> Payload:
     refuse_complex("logit", x)
     if eps is not None:
         x = np.minimum(np.maximum(x, eps), 1 - eps)
     return np.log(x / (1.0 - x))
 
 
-def _logit_x(t: Any, x: Any, eps: float | None, ops: Any) -> Any:
+def _logit_x(t: Payload, x: Payload, eps: float | None, ops: Vocabulary) -> Payload:
     """1 / (x (1 - x)); outside [0, 1] there is no derivative, and what `eps` has moved does not depend on x."""
     if eps is None:
         return ops.where((x < 0) | (x > 1), math.nan, t / (x - x * x))
@@ -70,7 +73,7 @@ logit = elementwise("logit", _logit, settings={"eps": None}, x=_logit_x)
 
 
 @blockwise
-def _log_sigmoid(np: Any, x: Any) -> Any:
+def _log_sigmoid(np: Library, x: Payload) -> Payload:
     refuse_complex("log_sigmoid", x)
     return np.minimum(x, 0.0) - np.log1p(np.exp(-np.abs(x)))
 
@@ -79,19 +82,19 @@ log_sigmoid = elementwise("log_sigmoid", _log_sigmoid, x=lambda t, x, ops: t * o
 
 
 @blockwise
-def _softplus(np: Any, x: Any, *, beta: float, threshold: float) -> Any:
+def _softplus(np: Library, x: Payload, *, beta: float, threshold: float) -> Payload:
     z = x if beta == 1 else x * beta
     soft = np.log1p(np.exp(np.minimum(z, threshold)))
     return _overruled(np, soft if beta == 1 else soft / beta, z > threshold, x)
 
 
 @blockwise
-def _softplus_slope(np: Any, x: Any, *, beta: float, threshold: float) -> Any:
+def _softplus_slope(np: Library, x: Payload, *, beta: float, threshold: float) -> Payload:
     z = x if beta == 1 else x * beta
     return _overruled(np, _sigmoid(np, z), z > threshold, 1.0)
 
 
-def _overruled(np: Any, out: Any, mask: Any, value: Any) -> Any:
+def _overruled(np: Library, out: Payload, mask: Payload, value: Payload) -> Payload:
     """`out`, which is nobody else's, with `value` where the mask is true."""
     if out.__class__ is not numpy.ndarray:
         return np.where(mask, value, out)
@@ -99,7 +102,7 @@ def _overruled(np: Any, out: Any, mask: Any, value: Any) -> Any:
     return out
 
 
-def _softplus_slope_x(t: Any, x: Any, beta: float, threshold: float, ops: Any) -> Any:
+def _softplus_slope_x(t: Payload, x: Payload, beta: float, threshold: float, ops: Vocabulary) -> Payload:
     z = x * beta
     s = ops.sigmoid(z)
     return ops.keep(t * ((s - s * s) * beta), ~(z > threshold))
@@ -122,7 +125,7 @@ softplus_slope = elementwise(
 _FROM_ZERO = Constants(0.0, math.inf)
 
 
-def _relu(np: Any, x: Any) -> Any:
+def _relu(np: Library, x: Payload) -> Payload:
     kind = x.dtype.kind
     if kind == "f":
         zero, infinity = _FROM_ZERO(x)
@@ -142,7 +145,7 @@ relu = elementwise(
 )  # fmt: skip
 
 
-def _slopes(np: Any, x: Any, *, low: float) -> Any:
+def _slopes(np: Library, x: Payload, *, low: float) -> Payload:
     positive = x > 0
     if 0 <= low <= 1:
         return np.maximum(positive, low, dtype=x.dtype)
@@ -153,7 +156,7 @@ def _slopes(np: Any, x: Any, *, low: float) -> Any:
 slopes = elementwise("slopes", _slopes, settings={"low": 0.0}, inplace=False)
 
 
-def _leaky_relu(np: Any, x: Any, *, negative_slope: float) -> Any:
+def _leaky_relu(np: Library, x: Payload, *, negative_slope: float) -> Payload:
     small = x * negative_slope
     return np.maximum(x, small) if 0 <= negative_slope <= 1 else np.where(x > 0, x, small)
 
@@ -210,14 +213,14 @@ hardshrink = elementwise(
 
 
 @blockwise
-def _elu(np: Any, x: Any, *, alpha: float, scale: float, input_scale: float) -> Any:
+def _elu(np: Library, x: Payload, *, alpha: float, scale: float, input_scale: float) -> Payload:
     below = np.minimum(x, 0.0)
     below = np.expm1(below if input_scale == 1 else below * input_scale)
     above = np.maximum(x, 0.0)
     return (below if alpha * scale == 1 else below * (alpha * scale)) + (above if scale == 1 else above * scale)
 
 
-def _elu_x(t: Any, x: Any, alpha: float, scale: float, input_scale: float, ops: Any) -> Any:
+def _elu_x(t: Payload, x: Payload, alpha: float, scale: float, input_scale: float, ops: Vocabulary) -> Payload:
     """`scale` above 0, and below it alpha scale input_scale exp(input_scale x). The exponent is kept from growing above 0: an
     infinity in the branch not taken would become NaN in the second derivative."""
     below = ops.clamp_max(x, 0.0)
@@ -234,18 +237,18 @@ elu = elementwise("elu", _elu, settings={"alpha": 1.0, "scale": 1.0, "input_scal
 
 
 @blockwise
-def _silu(np: Any, x: Any) -> Any:
+def _silu(np: Library, x: Payload) -> Payload:
     return x * _sigmoid(np, x)
 
 
 @blockwise
-def _silu_slope(np: Any, x: Any) -> Any:
+def _silu_slope(np: Library, x: Payload) -> Payload:
     """s + x s (1 - s) with s = sigmoid(x)."""
     s = _sigmoid(np, x)
     return s + x * (s - s * s)
 
 
-def _silu_slope_x(t: Any, x: Any, ops: Any) -> Any:
+def _silu_slope_x(t: Payload, x: Payload, ops: Vocabulary) -> Payload:
     """With p = s (1 - s), the slope is s + x p, and p' = p (1 - 2 s): hence p (2 + x (1 - 2 s))."""
     s = ops.sigmoid(x)
     return t * ((s - s * s) * (x * (1.0 - (s + s)) + 2.0))
@@ -257,11 +260,11 @@ silu_slope = elementwise("silu_slope", _silu_slope, x=_silu_slope_x, inplace=Fal
 
 
 @blockwise
-def _mish(np: Any, x: Any) -> Any:
+def _mish(np: Library, x: Payload) -> Payload:
     return x * _mish_gate(np, x)
 
 
-def _mish_gate(np: Any, x: Any) -> Any:
+def _mish_gate(np: Library, x: Payload) -> Payload:
     """tanh(softplus(x)) = (u^2 - 1) / (u^2 + 1) with u = 1 + exp(x), written without the cancellation in u^2 - 1 and, since
     it is 1 to within rounding from x = 20 on, without overflow."""
     two, most = _MISH(x)
@@ -274,13 +277,13 @@ _MISH = Constants(2.0, 20.0)
 
 
 @blockwise
-def _mish_slope(np: Any, x: Any) -> Any:
+def _mish_slope(np: Library, x: Payload) -> Payload:
     """w + x w' where w = tanh(softplus(x)), w' = (1 - w^2) sigmoid(x)."""
     w = _mish_gate(np, x)
     return w + x * (1.0 - w * w) * _sigmoid(np, x)
 
 
-def _mish_slope_x(t: Any, x: Any, ops: Any) -> Any:
+def _mish_slope_x(t: Payload, x: Payload, ops: Vocabulary) -> Payload:
     """2 w' + x w'' with w'' = (1 - w^2) s (1 - s - 2 w s)."""
     w, s = ops.tanh(ops.softplus(x, beta=1.0, threshold=20.0)), ops.sigmoid(x)
     return t * ((1.0 - w * w) * s * (x * (1.0 - s - w * s * 2.0) + 2.0))
@@ -296,7 +299,7 @@ _GELU = Constants(1.0, 0.5, _C, _C * _K, 3 * _C * _K)
 _NORMAL = Constants(0.5, -math.sqrt(0.5), -0.5, _DENSITY)
 
 
-def _normal(np: Any, x: Any) -> Any:
+def _normal(np: Library, x: Payload) -> Payload:
     """P(x). Of many single-precision numbers it is had from a vectorised erf, which is quicker than SciPy's by far."""
     if x.dtype.char == "f" and x.size >= 256 and x.__class__ is numpy.ndarray:
         return float32_approximations.normal_distribution(x)
@@ -305,7 +308,7 @@ def _normal(np: Any, x: Any) -> Any:
 
 
 @blockwise
-def _gelu(np: Any, x: Any, *, approximate: str) -> Any:
+def _gelu(np: Library, x: Payload, *, approximate: str) -> Payload:
     if approximate == "tanh":
         one, half, c, ck, _ = _GELU(x)
         return (np.tanh(x * (x * x * ck + c)) + one) * (x * half)
@@ -313,7 +316,7 @@ def _gelu(np: Any, x: Any, *, approximate: str) -> Any:
 
 
 @blockwise
-def _gelu_slope(np: Any, x: Any, *, approximate: str) -> Any:
+def _gelu_slope(np: Library, x: Payload, *, approximate: str) -> Payload:
     """P + x p, with p = P': the normal density, or (1 - tanh^2 u) u' / 2."""
     squared = x * x
     if approximate == "tanh":
@@ -324,7 +327,7 @@ def _gelu_slope(np: Any, x: Any, *, approximate: str) -> Any:
     return _normal(np, x) + x * np.exp(squared * minus_half) * density
 
 
-def _gelu_slope_x(t: Any, x: Any, approximate: str, ops: Any) -> Any:
+def _gelu_slope_x(t: Payload, x: Payload, approximate: str, ops: Vocabulary) -> Payload:
     """2 p + x p'. For the normal density p' = -x p; for the other p' / p = u'' / u' - 2 u' tanh u."""
     squared = x * x
     if approximate != "tanh":
@@ -344,7 +347,7 @@ gelu_slope = elementwise("gelu_slope", _gelu_slope, settings={"approximate": "no
 # ----- softer signs ----------------------------------------------------------------------------------------------------
 
 
-def _softsign(np: Any, x: Any) -> Any:
+def _softsign(np: Library, x: Payload) -> Payload:
     refuse_complex("softsign", x)
     return x / (np.abs(x) + 1.0)
 

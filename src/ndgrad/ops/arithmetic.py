@@ -9,12 +9,15 @@ from __future__ import annotations
 import cmath
 import math
 import operator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy
 
 from ndgrad.arrays.precision import FLOATING, INEXACT, finfo
 from ndgrad.ops.table import elementwise
+
+if TYPE_CHECKING:
+    from ndgrad._typing import Library, Payload, Vocabulary
 
 _NUMBERS = (int, float, complex)
 
@@ -36,7 +39,7 @@ div = elementwise(
 )  # fmt: skip
 
 
-def may_vanish(x: Any, ops: Any) -> bool:
+def may_vanish(x: Payload, ops: Vocabulary) -> bool:
     """Whether some element is 0, or nobody can tell: a tensor may be traced, and a look at a GPU's array would mean waiting for it."""
     return not ops.raw or ops.np is not numpy or numpy.count_nonzero(x) != x.size
 
@@ -45,7 +48,7 @@ neg = elementwise("neg", operator.neg, x=lambda t: -t,
     refuses_bool="Negation, the `-` operator, on a bool tensor is not supported. Use the `~` or `logical_not()` operator instead.")
 
 
-def _reciprocal(np: Any, x: Any) -> Any:
+def _reciprocal(np: Library, x: Payload) -> Payload:
     """1 / x; numpy.reciprocal would round the answer for integers to an integer, which is always 0 or x."""
     return np.reciprocal(x) if x.dtype.kind in INEXACT else 1.0 / x
 
@@ -66,7 +69,7 @@ floor_divide = elementwise(
 )  # fmt: skip
 
 
-def _trunc_divide(np: Any, x: Any, y: Any) -> Any:
+def _trunc_divide(np: Library, x: Payload, y: Payload) -> Payload:
     if np.result_type(x, y).kind in "iu":
         return (x - np.fmod(x, y)) // y  # exact where a quotient of floats would not be
     return np.trunc(x / y)
@@ -90,7 +93,7 @@ fmod = elementwise("fmod", "fmod", args="x y", x=lambda t: t, y=lambda t, x, y, 
 # ----- powers ----------------------------------------------------------------------------------------------------------
 
 
-def _pow_x(t: Any, x: Any, exponent: Any, ops: Any) -> Any:
+def _pow_x(t: Payload, x: Payload, exponent: Any, ops: Vocabulary) -> Payload:
     """y x^(y-1); where the exponent y is 0 the derivative is 0, also where the formula would give 0 * inf or 0 * NaN."""
     if isinstance(exponent, _NUMBERS):
         if exponent == 2:
@@ -111,7 +114,7 @@ def _has_no_reciprocal(x: Any) -> Any:
     return abs(x) < float(finfo(getattr(x.dtype, "numpy", x.dtype)).tiny) / 4
 
 
-def _pow_exponent(t: Any, x: Any, exponent: Any, out: Any, ops: Any) -> Any:
+def _pow_exponent(t: Payload, x: Payload, exponent: Any, out: Payload, ops: Vocabulary) -> Payload:
     """x^y log x; at x = 0 with y >= 0 the limit is 0."""
     if isinstance(x, _NUMBERS):
         if x == 0:
@@ -168,7 +171,7 @@ rsqrt = elementwise(
 cbrt = elementwise("cbrt", "cbrt", x=lambda t, out: t / (out * out * 3.0))
 
 
-def _ldexp(np: Any, x: Any, y: Any) -> Any:
+def _ldexp(np: Library, x: Payload, y: Payload) -> Payload:
     """x 2^y, in the dtype of x where y is an integer."""
     if isinstance(y, float):
         return x * 2.0**y
@@ -208,7 +211,7 @@ addcdiv = elementwise(
 )  # fmt: skip
 
 
-def _lerp(np: Any, x: Any, end: Any, weight: Any) -> Any:
+def _lerp(np: Library, x: Payload, end: Any, weight: Payload) -> Payload:
     """From the nearer end, so that weight 1 gives `end` exactly and the result never leaves the interval by rounding."""
     way = end - x
     if isinstance(weight, (int, float)):

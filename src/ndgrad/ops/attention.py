@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy
 
@@ -26,6 +26,9 @@ from ndgrad.ops.errors import refuse_complex
 from ndgrad.ops.extremum import largest
 from ndgrad.ops.table import op
 
+if TYPE_CHECKING:
+    from ndgrad._typing import Library, Payload, Vocabulary
+
 Shape = tuple[int, ...]
 
 #: Weights in a block: half a megabyte of single precision; a GPU gets a quarter of a gigabyte at once.
@@ -34,7 +37,7 @@ _BLOCK, _BLOCK_ON_GPU = 2**17, 2**26
 _SMALL_PRODUCT = 2**19
 
 
-def _swapped(x: Any, ops: Any) -> Any:
+def _swapped(x: Payload, ops: Vocabulary) -> Payload:
     n = len(x.shape)
     return ops.permute(x, dims=(*range(n - 2), n - 1, n - 2))
 
@@ -42,7 +45,7 @@ def _swapped(x: Any, ops: Any) -> Any:
 # ----- blocks of raw arrays ------------------------------------------------------------------------------------------
 
 
-def _product(np: Any, a: Any, b: Any) -> Any:
+def _product(np: Library, a: Payload, b: Payload) -> Payload:
     """a @ b in tiles that BLAS does not spread over threads of its own; rows of b are contiguous."""
     (m, k), n = a.shape[-2:], b.shape[-1]
     if m * k * n < _SMALL_PRODUCT or np is not numpy:
@@ -70,7 +73,7 @@ def _ranges(size: int, tile: int) -> list[slice]:
     return [r for r in (slice(0, whole), slice(whole, size)) if r.stop > r.start]
 
 
-def _exponentials(np: Any, q: Any, k: Any, mask: Any, first: int | None, scale: float) -> tuple[Any, Any]:
+def _exponentials(np: Library, q: Payload, k: Payload, mask: Payload, first: int | None, scale: float) -> tuple[Any, Any]:
     """The weights before they are divided by their sums, and the sums. `first` is the number of q's first query if causal."""
     z = _product(np, q * q.dtype.type(scale), np.ascontiguousarray(k.swapaxes(-1, -2)))
     low = z.dtype.type(-np.inf)
@@ -96,7 +99,7 @@ def _exponentials(np: Any, q: Any, k: Any, mask: Any, first: int | None, scale: 
     return z, total
 
 
-def _prepared(np: Any, *arrays: Any) -> tuple[Any, ...]:
+def _prepared(np: Library, *arrays: Any) -> tuple[Any, ...]:
     """A boolean mask is added as 0 and -inf, which is far quicker than choosing."""
     out = []
     refuse_complex("scaled_dot_product_attention", *(a for a in arrays if a is not None))
@@ -111,7 +114,7 @@ def _prepared(np: Any, *arrays: Any) -> tuple[Any, ...]:
 class _Blocks:
     """The cutting of a large attention into heads and ranges of queries that fit into the cache."""
 
-    def __init__(self, np: Any, q: Any, k: Any, v: Any, mask: Any) -> None:
+    def __init__(self, np: Library, q: Payload, k: Payload, v: Payload, mask: Payload) -> None:
         shapes = [a.shape[:-2] for a in (q, k, v, mask) if a is not None]
         self.lead: Shape = np.broadcast_shapes(*shapes)
         self.queries, self.keys = q.shape[-2], k.shape[-2]
@@ -160,7 +163,7 @@ def _parts(head: Any, rows: slice, arrays: Any, is_causal: bool) -> tuple[Any, A
     return q[head][..., rows, :], k[head][..., keys, :], v[head][..., keys, :], part, keys, rows.start if is_causal else None
 
 
-def _attention(np: Any, q: Any, k: Any, v: Any, mask: Any, *, is_causal: bool, scale: float) -> Any:
+def _attention(np: Library, q: Payload, k: Payload, v: Payload, mask: Payload, *, is_causal: bool, scale: float) -> Any:
     dtype = np.result_type(q, k, v)
     if getattr(q, "is_meta", False):
         lead = np.broadcast_shapes(*(a.shape[:-2] for a in (q, k, v, mask) if a is not None))
@@ -183,7 +186,7 @@ def _attention(np: Any, q: Any, k: Any, v: Any, mask: Any, *, is_causal: bool, s
 
 
 def _attention_pull(
-    np: Any, g: Any, q: Any, k: Any, v: Any, mask: Any, is_causal: bool, scale: float, needs: tuple[bool, ...]
+    np: Library, g: Payload, q: Payload, k: Payload, v: Payload, mask: Payload, is_causal: bool, scale: float, needs: tuple[bool, ...]
 ) -> tuple[Any, ...]:
     """The gradients on raw arrays, the weights of each block computed anew."""
     g, q, k, v, mask = _prepared(np, np.ascontiguousarray(g), q, k, v, mask)
@@ -221,7 +224,7 @@ def _attention_pull(
     return gq, gk, gv, gm
 
 
-def _weights(np: Any, q: Any, k: Any, mask: Any, *, is_causal: bool, scale: float) -> Any:
+def _weights(np: Library, q: Payload, k: Payload, mask: Payload, *, is_causal: bool, scale: float) -> Payload:
     dtype = np.result_type(q, k)
     q, k, mask = _prepared(np, q, k, mask)
     p, total = _exponentials(np, q, k, mask, 0 if is_causal else None, scale)
@@ -232,12 +235,12 @@ def _weights(np: Any, q: Any, k: Any, mask: Any, *, is_causal: bool, scale: floa
 # ----- rules ---------------------------------------------------------------------------------------------------------
 
 
-def _line(h: Any, p: Any, ops: Any) -> Any:
+def _line(h: Payload, p: Any, ops: Vocabulary) -> Payload:
     """p (h - <p, h>) along the last dimension: the derivative of softmax in either mode."""
     return p * (h - ops.sum(p * h, dim=(len(p.shape) - 1,), keepdim=True))
 
 
-def _scores_t(q: Any, k: Any, q_t: Any, k_t: Any, mask_t: Any, scale: float, ops: Any) -> Any:
+def _scores_t(q: Payload, k: Payload, q_t: Payload, k_t: Payload, mask_t: Payload, scale: float, ops: Vocabulary) -> Payload:
     terms = []
     if q_t is not None:
         terms.append(ops.matmul(q_t * scale, _swapped(k, ops)))
@@ -251,7 +254,7 @@ def _scores_t(q: Any, k: Any, q_t: Any, k_t: Any, mask_t: Any, scale: float, ops
     return total
 
 
-def _batch_aligned(args: tuple[Any, ...], batched: tuple[bool, ...], ops: Any) -> list[Any]:
+def _batch_aligned(args: tuple[Any, ...], batched: tuple[bool, ...], ops: Vocabulary) -> list[Any]:
     """Leading dimensions broadcast, so a batch in front is one more of them, once the ranks agree."""
     rank = max(len(a.shape) - b for a, b in zip(args, batched, strict=True) if a is not None)
     out = []
@@ -262,7 +265,16 @@ def _batch_aligned(args: tuple[Any, ...], batched: tuple[bool, ...], ops: Any) -
     return out
 
 
-def _weights_vjp(g: Any, out: Any, q: Any, k: Any, is_causal: bool, scale: float, needs: tuple[bool, ...], ops: Any) -> tuple[Any, ...]:
+def _weights_vjp(
+    g: Payload,
+    out: Payload,
+    q: Payload,
+    k: Payload,
+    is_causal: bool,
+    scale: float,
+    needs: tuple[bool, ...],
+    ops: Vocabulary,
+) -> tuple[Any, ...]:
     h = _line(g, out, ops)
     return (
         ops.matmul(h, k) * scale if needs[0] else None,
@@ -271,11 +283,15 @@ def _weights_vjp(g: Any, out: Any, q: Any, k: Any, is_causal: bool, scale: float
     )
 
 
-def _weights_jvp(q: Any, k: Any, q_t: Any, k_t: Any, mask_t: Any, out: Any, scale: float, ops: Any) -> Any:
+def _weights_jvp(
+    q: Payload, k: Payload, q_t: Payload, k_t: Payload, mask_t: Payload, out: Payload, scale: float, ops: Vocabulary
+) -> Payload:
     return _line(_scores_t(q, k, q_t, k_t, mask_t, scale, ops), out, ops)
 
 
-def _weights_batch(q: Any, k: Any, mask: Any, is_causal: bool, scale: float, batched: Any, ops: Any) -> Any:
+def _weights_batch(
+    q: Payload, k: Payload, mask: Payload, is_causal: bool, scale: float, batched: tuple[bool, ...], ops: Vocabulary
+) -> Payload:
     return ops.attention_weights(*_batch_aligned((q, k, mask), batched, ops), is_causal=is_causal, scale=scale)
 
 
@@ -293,7 +309,7 @@ attention_weights = op(
 
 
 def _attention_vjp(
-    g: Any, q: Any, k: Any, v: Any, mask: Any, is_causal: bool, scale: float, needs: tuple[bool, ...], ops: Any
+    g: Payload, q: Payload, k: Payload, v: Payload, mask: Payload, is_causal: bool, scale: float, needs: tuple[bool, ...], ops: Vocabulary
 ) -> tuple[Any, ...]:
     if ops.raw:
         return _attention_pull(ops.np, g, q, k, v, mask, is_causal, scale, needs)
@@ -311,8 +327,18 @@ def _attention_vjp(
 
 
 def _attention_jvp(
-    q: Any, k: Any, v: Any, mask: Any, q_t: Any, k_t: Any, v_t: Any, mask_t: Any, is_causal: bool, scale: float, ops: Any
-) -> Any:
+    q: Payload,
+    k: Payload,
+    v: Payload,
+    mask: Payload,
+    q_t: Payload,
+    k_t: Payload,
+    v_t: Payload,
+    mask_t: Payload,
+    is_causal: bool,
+    scale: float,
+    ops: Vocabulary,
+) -> Payload:
     p = ops.attention_weights(q, k, mask, is_causal=is_causal, scale=scale)
     z_t = _scores_t(q, k, q_t, k_t, mask_t, scale, ops)
     if z_t is None:
@@ -321,7 +347,9 @@ def _attention_jvp(
     return out if v_t is None else out + ops.matmul(p, v_t)
 
 
-def _attention_batch(q: Any, k: Any, v: Any, mask: Any, is_causal: bool, scale: float, batched: Any, ops: Any) -> Any:
+def _attention_batch(
+    q: Payload, k: Payload, v: Payload, mask: Payload, is_causal: bool, scale: float, batched: tuple[bool, ...], ops: Vocabulary
+) -> Payload:
     return ops.attention(*_batch_aligned((q, k, v, mask), batched, ops), is_causal=is_causal, scale=scale)
 
 

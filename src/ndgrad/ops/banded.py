@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy
 
@@ -16,15 +16,18 @@ from ndgrad.arrays.host_fallback import on_host
 from ndgrad.ops.matrix import LinAlgError
 from ndgrad.ops.table import op
 
+if TYPE_CHECKING:
+    from ndgrad._typing import Library, Payload, Vocabulary
 
-def _entries(np: Any, ab: Any, lower: int, upper: int) -> Any:
+
+def _entries(np: Library, ab: Payload, lower: int, upper: int) -> Payload:
     """A mask of the places of `ab` that are entries."""
     n = ab.shape[-1]
     rows, columns = np.arange(-upper, lower + 1)[:, None], np.arange(n)
     return (rows + columns >= 0) & (rows + columns < n)
 
 
-def _solve_banded(np: Any, ab: Any, b: Any, *, lower: int, upper: int) -> Any:
+def _solve_banded(np: Library, ab: Payload, b: Payload, *, lower: int, upper: int) -> Payload:
     try:
         linalg = importlib.import_module("scipy.linalg")
     except ImportError as error:
@@ -50,7 +53,7 @@ def _solve_banded(np: Any, ab: Any, b: Any, *, lower: int, upper: int) -> Any:
         raise LinAlgError(f"solve_banded: a matrix is singular (shape {tuple(ab.shape)}; {error}). {remedy}") from None
 
 
-def _shifted(x: Any, by: int, dim: int, ops: Any) -> Any:
+def _shifted(x: Payload, by: int, dim: int, ops: Vocabulary) -> Payload:
     """Element j + by at place j along `dim`, zeros beyond the ends."""
     n = x.shape[dim]
     if by == 0:
@@ -62,22 +65,22 @@ def _shifted(x: Any, by: int, dim: int, ops: Any) -> Any:
     return ops.embed(taken, shape=tuple(x.shape), index=(*before, slice(0, n - by) if by > 0 else slice(-by, n)))
 
 
-def _row(ab: Any, r: int, ops: Any) -> Any:
+def _row(ab: Payload, r: int, ops: Vocabulary) -> Payload:
     return ops.getitem(ab, index=(Ellipsis, r, slice(None)))
 
 
-def _stacked(rows: list[Any], ops: Any) -> Any:
+def _stacked(rows: list[Any], ops: Vocabulary) -> Payload:
     return ops.stack(*rows, dim=len(rows[0].shape) - 1)
 
 
-def adjoint_bands(ab: Any, lower: int, upper: int, ops: Any) -> Any:
+def adjoint_bands(ab: Payload, lower: int, upper: int, ops: Vocabulary) -> Payload:
     """The bands of the conjugate transpose, of which `upper` lie below the diagonal and `lower` above."""
     last = len(ab.shape) - 2
     # row lower - k of the adjoint is the diagonal k of it, the diagonal -k of the matrix: row upper + k, moved by k columns
     return ops.conj(_stacked([_shifted(_row(ab, upper + k, ops), -k, last, ops) for k in range(lower, -upper - 1, -1)], ops))
 
 
-def times_bands(ab: Any, x: Any, lower: int, upper: int, ops: Any) -> Any:
+def times_bands(ab: Payload, x: Payload, lower: int, upper: int, ops: Vocabulary) -> Payload:
     """The product with a matrix of columns."""
     dim = len(x.shape) - 2
     total: Any = None
@@ -88,14 +91,16 @@ def times_bands(ab: Any, x: Any, lower: int, upper: int, ops: Any) -> Any:
     return total
 
 
-def _outer_bands(w: Any, x: Any, lower: int, upper: int, ops: Any) -> Any:
+def _outer_bands(w: Payload, x: Payload, lower: int, upper: int, ops: Vocabulary) -> Payload:
     """The bands of w x^H."""
     dim = len(w.shape) - 2
     xc = ops.conj(x)
     return _stacked([ops.sum(_shifted(w, r - upper, dim, ops) * xc, dim=(dim + 1,), keepdim=False) for r in range(lower + upper + 1)], ops)
 
 
-def _vjp(g: Any, ab: Any, out: Any, lower: int, upper: int, needs: tuple[bool, ...], ops: Any) -> tuple[Any, ...]:
+def _vjp(
+    g: Payload, ab: Payload, out: Payload, lower: int, upper: int, needs: tuple[bool, ...], ops: Vocabulary
+) -> tuple[Any, ...]:
     w = ops.solve_banded(adjoint_bands(ab, lower, upper, ops), g, lower=upper, upper=lower)
     return -_outer_bands(w, out, lower, upper, ops) if needs[0] else None, w
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import importlib
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy
 
@@ -19,6 +19,9 @@ from ndgrad.arrays.host_fallback import on_host
 from ndgrad.ops.banded import _row, _shifted, _stacked
 from ndgrad.ops.matrix import LinAlgError
 from ndgrad.ops.table import op
+
+if TYPE_CHECKING:
+    from ndgrad._typing import Payload, Vocabulary
 
 #: Where the system of all entries has no more rows than this, it is small, even if it is larger than the matrix.
 _SMALL = 64
@@ -145,7 +148,7 @@ def _changed(factor: Any, right: Any, *, transposed: bool) -> Any:
     return made
 
 
-def _sides(factor: Any, x: Any, ops: Any) -> Any:
+def _sides(factor: Payload, x: Payload, ops: Vocabulary) -> Payload:
     """The lower bands of X L^H + L X^H."""
     count, last = factor.shape[-2], len(factor.shape) - 2
     rows = []
@@ -159,7 +162,7 @@ def _sides(factor: Any, x: Any, ops: Any) -> Any:
     return _stacked(rows, ops)
 
 
-def _pulled(y: Any, factor: Any, ops: Any) -> Any:
+def _pulled(y: Payload, factor: Payload, ops: Vocabulary) -> Payload:
     """The lower bands of (Y + Y^H) L, with Y the lower triangle of which y are the bands: the adjoint of `_sides` in X."""
     count, last = factor.shape[-2], len(factor.shape) - 2
     rows = []
@@ -174,7 +177,7 @@ def _pulled(y: Any, factor: Any, ops: Any) -> Any:
     return _stacked(rows, ops)
 
 
-def _as_read(bands: Any, dtype: Any, ops: Any) -> Any:
+def _as_read(bands: Payload, dtype: Any, ops: Vocabulary) -> Payload:
     """Bands with a real diagonal."""
     if dtype.kind != "c":
         return bands
@@ -182,21 +185,25 @@ def _as_read(bands: Any, dtype: Any, ops: Any) -> Any:
     return _stacked([(first + ops.conj(first)) * 0.5, *rest], ops)
 
 
-def _change_vjp(g: Any, factor: Any, factor_dtype: Any, out: Any, needs: tuple[bool, ...], ops: Any) -> tuple[Any, ...]:
+def _change_vjp(
+    g: Payload, factor: Payload, factor_dtype: Any, out: Payload, needs: tuple[bool, ...], ops: Vocabulary
+) -> tuple[Any, ...]:
     w = ops.cholesky_pull(factor, g)
     return -_as_read(_pulled(w, out, ops), factor_dtype, ops) if needs[0] else None, w
 
 
-def _pull_vjp(g: Any, factor: Any, factor_dtype: Any, out: Any, needs: tuple[bool, ...], ops: Any) -> tuple[Any, ...]:
+def _pull_vjp(
+    g: Payload, factor: Payload, factor_dtype: Any, out: Payload, needs: tuple[bool, ...], ops: Vocabulary
+) -> tuple[Any, ...]:
     v = ops.cholesky_change(factor, g)
     return -_as_read(_pulled(out, v, ops), factor_dtype, ops) if needs[0] else None, v
 
 
-def _change_factor(t: Any, factor: Any, factor_dtype: Any, out: Any, ops: Any) -> Any:
+def _change_factor(t: Payload, factor: Payload, factor_dtype: Any, out: Payload, ops: Vocabulary) -> Payload:
     return -ops.cholesky_change(factor, _sides(_as_read(t, factor_dtype, ops), out, ops))
 
 
-def _pull_factor(t: Any, factor: Any, factor_dtype: Any, out: Any, ops: Any) -> Any:
+def _pull_factor(t: Payload, factor: Payload, factor_dtype: Any, out: Payload, ops: Vocabulary) -> Payload:
     return -ops.cholesky_pull(factor, _pulled(out, _as_read(t, factor_dtype, ops), ops))
 
 

@@ -8,12 +8,15 @@ the derivatives after it; but h_k(x) = I_k(x) / x^k is a power series in x^2, an
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ndgrad.arrays.precision import finfo
 from ndgrad.ops.error_function import _special
 from ndgrad.ops.gamma import real_function
 from ndgrad.ops.table import elementwise
+
+if TYPE_CHECKING:
+    from ndgrad._typing import Library, Payload, Vocabulary
 
 # ----- quotients by powers of x ----------------------------------------------------------------------------------------
 
@@ -21,7 +24,7 @@ from ndgrad.ops.table import elementwise
 _KINDS = {"i": ("i0", "i1", 1.0, False), "ie": ("i0e", "i1e", 1.0, True), "j": ("j0", "j1", -1.0, False)}
 
 
-def _bessel_ratio(np: Any, x: Any, *, kind: str, order: int) -> Any:
+def _bessel_ratio(np: Library, x: Payload, *, kind: str, order: int) -> Payload:
     r"""h_k = I_k / x^k (kind "i"), exp(-|x|) I_k / x^k ("ie") or J_k / x^k ("j"), for k = `order` of 1 or more.
 
     With s = 1 for I and -1 for J, the recurrence over orders is h_(k+1) = s (h_(k-1) - 2k h_k) / x^2, which loses digits where
@@ -47,7 +50,7 @@ def _bessel_ratio(np: Any, x: Any, *, kind: str, order: int) -> Any:
     return np.where(near, series * np.exp(-np.abs(small)) if scaled else series, high)
 
 
-def _bessel_ratio_x(t: Any, x: Any, out: Any, kind: str, order: int, ops: Any) -> Any:
+def _bessel_ratio_x(t: Payload, x: Payload, out: Payload, kind: str, order: int, ops: Vocabulary) -> Payload:
     """h_k' = s x h_(k+1), and less sgn(x) h_k with the factor exp(-|x|)."""
     following = x * ops.bessel_ratio(x, kind=kind, order=order + 1)
     if kind == "ie":
@@ -61,7 +64,7 @@ bessel_ratio = elementwise("bessel_ratio", _bessel_ratio, settings={"kind": "i",
 
 
 
-def _gap(x: Any, ops: Any) -> Any:
+def _gap(x: Payload, ops: Vocabulary) -> Payload:
     """exp(-|x|) (I0(x) - I1(|x|)): of large numbers by the expansion of the quotient I1 / I0, since the two agree in ever more digits."""
     size = ops.abs(x)
     large = size > 1000.0
@@ -71,7 +74,7 @@ def _gap(x: Any, ops: Any) -> Any:
     return ops.where(large, ops.i0e(x) * series, ops.i0e(x) - ops.i1e(size))
 
 
-def _i1_slope(x: Any, ops: Any) -> Any:
+def _i1_slope(x: Payload, ops: Vocabulary) -> Payload:
     """I0 - I1 / x, which is infinite where both are."""
     zeroth = ops.i0(x)
     return ops.where(zeroth == math.inf, math.inf, zeroth - ops.bessel_ratio(x, kind="i", order=1))
@@ -132,7 +135,7 @@ modified_bessel_k1 = elementwise(
 )  # fmt: skip
 
 
-def _scaled_gap(x: Any, ops: Any) -> Any:
+def _scaled_gap(x: Payload, ops: Vocabulary) -> Payload:
     """exp(x) (K1(x) - K0(x)), as `_gap`: K1 / K0 - 1 = 1/(2x) - 1/(8x^2) + 1/(8x^3) - 25/(128x^4) + 13/(32x^5) - ..."""
     large = x > 1000.0
     r = 1.0 / ops.where(large, x, 1000.0)
@@ -147,7 +150,7 @@ scaled_modified_bessel_k0 = elementwise(
 )  # fmt: skip
 
 
-def _scaled_k1_slope(x: Any, ops: Any) -> Any:
+def _scaled_k1_slope(x: Payload, ops: Vocabulary) -> Payload:
     """exp(x) (K1 - K0 - K1 / x); near 0 the last term decides, and must not meet another infinity."""
     quotient = ops.scaled_modified_bessel_k1(x) / x
     return ops.where(quotient == math.inf, -math.inf, _scaled_gap(x, ops) - quotient)

@@ -9,13 +9,16 @@ from __future__ import annotations
 import cmath
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy
 
 from ndgrad.ops.error_function import _special
 from ndgrad.ops.gamma import beside, no_derivative, real_function
 from ndgrad.ops.table import Op, elementwise
+
+if TYPE_CHECKING:
+    from ndgrad._typing import Library, Payload, Vocabulary
 
 
 def any_function(name: str) -> Callable[..., Any]:
@@ -52,7 +55,9 @@ hankel1e = _ordered("hankel1e", lambda t, v, z, out, ops: t * ((ops.hankel1e(v -
 hankel2e = _ordered("hankel2e", lambda t, v, z, out, ops: t * ((ops.hankel2e(v - 1, z) - ops.hankel2e(v + 1, z)) * 0.5 + out * 1j))
 
 
-def _struve_z(t: Any, v: Any, z: Any, ops: Any, function: Callable[..., Any], sign: float) -> Any:
+def _struve_z(
+    t: Payload, v: Payload, z: Payload, ops: Vocabulary, function: Callable[..., Any], sign: float
+) -> Payload:
     """H_v' = (H_(v-1) - H_(v+1) + u) / 2, u = (z/2)^v / (sqrt(pi) gamma(v + 3/2)), and L_v' with a plus; both hold at 0, where
     H_v v/z does not. H_0' = u - H_1 besides, since the derivative of H_(-1) would not."""
     v = beside(v, z, ops)
@@ -73,12 +78,12 @@ _LOWER = {"jn": 1.0, "yn": 1.0, "in": 1.0, "kn": -1.0}
 _UPPER = {"jn": -1.0, "yn": -1.0, "in": 1.0, "kn": -1.0}
 
 
-def _spherical(np: Any, z: Any, *, kind: str, order: int) -> Any:
+def _spherical(np: Library, z: Payload, *, kind: str, order: int) -> Payload:
     made = _special(np, f"spherical_{kind}")(order, z)
     return numpy.asarray(made) if np is numpy else made
 
 
-def _spherical_z(t: Any, z: Any, kind: str, order: int, ops: Any) -> Any:
+def _spherical_z(t: Payload, z: Payload, kind: str, order: int, ops: Vocabulary) -> Payload:
     above = ops.spherical_bessel(z, kind=kind, order=order + 1) * (_UPPER[kind] * (order + 1) / (2 * order + 1))
     if order == 0:
         return t * above
@@ -99,7 +104,7 @@ airy_bip = elementwise("airy_bip", part_of("airy", 3), x=lambda t, x, ops: t * (
 _TURN = cmath.exp(0.75j * math.pi)
 
 
-def _kelvin_second(x: Any, ops: Any) -> Any:
+def _kelvin_second(x: Payload, ops: Vocabulary) -> Payload:
     z = x * _TURN
     return (ops.jv(2, z) - ops.jv(0, z)) * (0.5 * _TURN * _TURN)
 

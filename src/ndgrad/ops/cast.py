@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ndgrad.arrays.placement import moved
 from ndgrad.ops.table import op
+
+if TYPE_CHECKING:
+    from ndgrad._typing import Library, Payload
 
 # The engine brings a gradient back to the dtype of what it belongs to, so the reverse rule has nothing to do.
 cast = op(
@@ -32,7 +35,7 @@ clone = op(
 )  # fmt: skip
 
 
-def _clone_ordered(np: Any, x: Any, *, order: tuple[int, ...]) -> Any:
+def _clone_ordered(np: Library, x: Payload, *, order: tuple[int, ...]) -> Payload:
     back = sorted(range(len(order)), key=order.__getitem__)
     return np.array(x.transpose(order), order="C").transpose(back)
 

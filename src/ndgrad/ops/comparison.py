@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import math
 import operator
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ndgrad.arrays.meta import zeros_like_array
 from ndgrad.ops.table import elementwise
+
+if TYPE_CHECKING:
+    from ndgrad._typing import Library, Payload
 
 # ----- comparisons -----------------------------------------------------------------------------------------------------
 
@@ -29,7 +32,7 @@ isclose = elementwise(
 # ----- tests -----------------------------------------------------------------------------------------------------------
 
 
-def _isreal(np: Any, x: Any) -> Any:
+def _isreal(np: Library, x: Payload) -> Payload:
     return x.imag == 0 if x.dtype.kind == "c" else ~zeros_like_array(np, x, bool)
 
 

@@ -6,16 +6,20 @@ of a real function is the direction of steepest ascent, df/dRe + i df/dIm.
 
 from __future__ import annotations
 
-from typing import Any
+import builtins
+from typing import TYPE_CHECKING, Any
 
 from ndgrad.arrays.precision import is_floating
 from ndgrad.arrays.scalar_operands import beside_arrays
 from ndgrad.ops.table import elementwise, op
 
+if TYPE_CHECKING:
+    from ndgrad._typing import Library, Payload, Vocabulary
+
 # ----- parts -------------------------------------------------------------------------------------------------------------
 
 
-def _conj(np: Any, x: Any) -> Any:
+def _conj(np: Library, x: Payload) -> Payload:
     return np.conjugate(x) if x.dtype.kind == "c" else x
 
 
@@ -50,19 +54,19 @@ imag = op(
 # ----- modulus and argument --------------------------------------------------------------------------------------------
 
 
-def _along(t: Any, direction: Any, dtype: Any, ops: Any) -> Any:
+def _along(t: Payload, direction: Any, dtype: Any, ops: Vocabulary) -> Payload:
     """The component of t along a complex direction: Re(conj(direction) t)."""
     return ops.real(ops.conj(direction) * t) if dtype.kind == "c" else direction * t
 
 
 abs = elementwise(
-    "abs", abs,
+    "abs", builtins.abs,
     vjp={"x": lambda g, x, ops: g * ops.sgn(x)},
     jvp={"x": lambda t, x, x_dtype, ops: _along(t, ops.sgn(x), x_dtype, ops)},
 )  # fmt: skip
 
 
-def _sgn_rule(t: Any, x: Any, x_dtype: Any, ops: Any) -> Any:
+def _sgn_rule(t: Payload, x: Payload, x_dtype: Any, ops: Vocabulary) -> Payload:
     """z / |z| turns with the part of t at right angles to z: (t - s Re(conj(s) t)) / |z|, a symmetric map, so both modes are
     the same. On the real line there is no such part."""
     if x_dtype.kind != "c":
@@ -79,24 +83,24 @@ sgn = elementwise(
 )  # fmt: skip
 
 
-def _angle(np: Any, x: Any) -> Any:
+def _angle(np: Library, x: Payload) -> Payload:
     if x.dtype.kind == "c":
         return np.arctan2(x.imag, x.real)
     out = np.where(x < 0, np.asarray(np.pi, x.dtype if is_floating(x.dtype) else float), 0.0)
     return np.where(x == x, out, x)
 
 
-def _turn(x: Any, ops: Any) -> Any:
+def _turn(x: Payload, ops: Vocabulary) -> Payload:
     """i z / |z|^2: moving z by it turns z by 1/|z|^2 times its length, one radian per unit of angle. 0 at the origin."""
     size = ops.abs(x)
     return ops.keep(x * 1j / (size * size), size)
 
 
-def _angle_vjp(g: Any, x: Any, x_dtype: Any, ops: Any) -> Any:
+def _angle_vjp(g: Payload, x: Payload, x_dtype: Any, ops: Vocabulary) -> Payload:
     return g * _turn(x, ops) if x_dtype.kind == "c" else ops.zeros_like(g)
 
 
-def _angle_jvp(t: Any, x: Any, x_dtype: Any, ops: Any) -> Any:
+def _angle_jvp(t: Payload, x: Payload, x_dtype: Any, ops: Vocabulary) -> Payload:
     return _along(t, _turn(x, ops), x_dtype, ops) if x_dtype.kind == "c" else ops.zeros_like(t)
 
 
@@ -105,7 +109,7 @@ angle = elementwise("angle", _angle, vjp={"x": _angle_vjp}, jvp={"x": _angle_jvp
 # ----- from parts ------------------------------------------------------------------------------------------------------
 
 
-def _complex(np: Any, real: Any, imag: Any) -> Any:
+def _complex(np: Library, real: Any, imag: Any) -> Payload:
     """real + i imag, without the arithmetic, in which an infinite part would make the other NaN."""
     if getattr(real, "is_meta", False) or getattr(imag, "is_meta", False):
         return real + imag * 1j
@@ -123,7 +127,7 @@ complex = elementwise(
 )  # fmt: skip
 
 
-def _polar(np: Any, abs: Any, angle: Any) -> Any:
+def _polar(np: Library, abs: Any, angle: Any) -> Payload:
     abs, angle = beside_arrays(np, abs, angle)
     return _complex(np, abs * np.cos(angle), abs * np.sin(angle))
 

@@ -19,11 +19,14 @@ Channels are ordered group first, so a batch that goes into the channels goes be
 from __future__ import annotations
 
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ndgrad.arrays import convolution as blocked
 from ndgrad.ops.patches import positions, reads
 from ndgrad.ops.table import op
+
+if TYPE_CHECKING:
+    from ndgrad._typing import Library, Payload, Vocabulary
 
 Shape = tuple[int, ...]
 SETTINGS = {"stride": (), "padding": (), "dilation": (), "groups": 1}
@@ -37,7 +40,7 @@ def _taps(x_shape: Shape, w_shape: Shape, stride: Shape, padding: Shape, dilatio
     return reads(w_shape[2:], dilation, stride, positions(x_shape[2:], w_shape[2:], dilation, padding, stride))
 
 
-def _padded(np: Any, x: Any, padding: Shape) -> Any:
+def _padded(np: Library, x: Payload, padding: Shape) -> Payload:
     return np.pad(x, [(0, 0), (0, 0), *((p, p) for p in padding)]) if any(padding) else x
 
 
@@ -50,7 +53,9 @@ def _flat(a: Any) -> Any:
     return a.reshape(*a.shape[:3], prod(a.shape[3:]))
 
 
-def _convolution(np: Any, x: Any, w: Any, b: Any, *, stride: Shape, padding: Shape, dilation: Shape, groups: int) -> Any:
+def _convolution(
+    np: Library, x: Payload, w: Payload, b: Payload, *, stride: Shape, padding: Shape, dilation: Shape, groups: int
+) -> Payload:
     out: Any = 0
     if getattr(x, "is_meta", False):
         sizes = positions(x.shape[2:], w.shape[2:], dilation, padding, stride)
@@ -71,7 +76,9 @@ def _convolution(np: Any, x: Any, w: Any, b: Any, *, stride: Shape, padding: Sha
     return out + b
 
 
-def _convolution_input(np: Any, y: Any, w: Any, *, x_shape: Shape, stride: Shape, padding: Shape, dilation: Shape, groups: int) -> Any:
+def _convolution_input(
+    np: Library, y: Payload, w: Payload, *, x_shape: Shape, stride: Shape, padding: Shape, dilation: Shape, groups: int
+) -> Payload:
     if getattr(y, "is_meta", False):
         return type(y)(x_shape, np.result_type(y.dtype, w.dtype))
     if np.__name__ == "numpy":
@@ -84,7 +91,9 @@ def _convolution_input(np: Any, y: Any, w: Any, *, x_shape: Shape, stride: Shape
     return np.ascontiguousarray(grad[(..., *(slice(p, p + s) for p, s in zip(padding, x_shape[2:], strict=True)))])
 
 
-def _convolution_weight(np: Any, y: Any, x: Any, *, w_shape: Shape, stride: Shape, padding: Shape, dilation: Shape, groups: int) -> Any:
+def _convolution_weight(
+    np: Library, y: Payload, x: Payload, *, w_shape: Shape, stride: Shape, padding: Shape, dilation: Shape, groups: int
+) -> Payload:
     if getattr(y, "is_meta", False):
         return type(y)(w_shape, np.result_type(y.dtype, x.dtype))
     if np.__name__ == "numpy":
@@ -100,15 +109,15 @@ def _convolution_weight(np: Any, y: Any, x: Any, *, w_shape: Shape, stride: Shap
 # ----- batching: see Note [Folding a batch into a convolution] -------------------------------------------------------
 
 
-def _into_samples(x: Any, ops: Any) -> Any:
+def _into_samples(x: Payload, ops: Vocabulary) -> Payload:
     return ops.reshape(x, shape=(x.shape[0] * x.shape[1], *x.shape[2:]))
 
 
-def _out_of_samples(x: Any, size: int, ops: Any) -> Any:
+def _out_of_samples(x: Payload, size: int, ops: Vocabulary) -> Payload:
     return ops.reshape(x, shape=(size, x.shape[0] // size, *x.shape[1:]))
 
 
-def _into_channels(x: Any, axis: int, groups: int, ops: Any) -> Any:
+def _into_channels(x: Payload, axis: int, groups: int, ops: Vocabulary) -> Payload:
     """(B, ..., groups * C, ...) -> (..., groups * B * C, ...), where `axis` counts without the batch."""
     shape = tuple(x.shape)
     each = shape[axis + 1] // groups
@@ -118,7 +127,7 @@ def _into_channels(x: Any, axis: int, groups: int, ops: Any) -> Any:
     return ops.reshape(split, shape=(*shape[1 : axis + 1], shape[0] * shape[axis + 1], *shape[axis + 2 :]))
 
 
-def _out_of_channels(x: Any, axis: int, groups: int, size: int, ops: Any) -> Any:
+def _out_of_channels(x: Payload, axis: int, groups: int, size: int, ops: Vocabulary) -> Payload:
     """The inverse of `_into_channels`."""
     shape = tuple(x.shape)
     each = shape[axis] // (groups * size)
@@ -129,8 +138,17 @@ def _out_of_channels(x: Any, axis: int, groups: int, size: int, ops: Any) -> Any
 
 
 def _convolution_batch(
-    x: Any, w: Any, b: Any, stride: Shape, padding: Shape, dilation: Shape, groups: int, batched: Any, ops: Any, size: int
-) -> Any:
+    x: Payload,
+    w: Payload,
+    b: Payload,
+    stride: Shape,
+    padding: Shape,
+    dilation: Shape,
+    groups: int,
+    batched: tuple[bool, ...],
+    ops: Vocabulary,
+    size: int,
+) -> Payload:
     bx, bw, bb = batched
     how = {"stride": stride, "padding": padding, "dilation": dilation}
     if bx and bw:
@@ -151,8 +169,17 @@ def _convolution_batch(
 
 
 def _input_batch(
-    y: Any, w: Any, x_shape: Shape, stride: Shape, padding: Shape, dilation: Shape, groups: int, batched: Any, ops: Any, size: int
-) -> Any:
+    y: Payload,
+    w: Payload,
+    x_shape: Shape,
+    stride: Shape,
+    padding: Shape,
+    dilation: Shape,
+    groups: int,
+    batched: tuple[bool, ...],
+    ops: Vocabulary,
+    size: int,
+) -> Payload:
     how = {"stride": stride, "padding": padding, "dilation": dilation}
     n, channels, *spatial = x_shape
     wide = (n, size * channels, *spatial)
@@ -167,8 +194,17 @@ def _input_batch(
 
 
 def _weight_batch(
-    y: Any, x: Any, w_shape: Shape, stride: Shape, padding: Shape, dilation: Shape, groups: int, batched: Any, ops: Any, size: int
-) -> Any:
+    y: Payload,
+    x: Payload,
+    w_shape: Shape,
+    stride: Shape,
+    padding: Shape,
+    dilation: Shape,
+    groups: int,
+    batched: tuple[bool, ...],
+    ops: Vocabulary,
+    size: int,
+) -> Payload:
     how = {"stride": stride, "padding": padding, "dilation": dilation}
     outputs, inputs, *kernel = w_shape
     if batched == (True, True):
@@ -188,8 +224,17 @@ def _weight_batch(
 
 
 def _convolution_jvp(
-    x: Any, w: Any, x_t: Any, w_t: Any, b_t: Any, stride: Shape, padding: Shape, dilation: Shape, groups: int, ops: Any
-) -> Any:
+    x: Payload,
+    w: Payload,
+    x_t: Payload,
+    w_t: Payload,
+    b_t: Payload,
+    stride: Shape,
+    padding: Shape,
+    dilation: Shape,
+    groups: int,
+    ops: Vocabulary,
+) -> Payload:
     how = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
     if x_t is None and w_t is None:
         return ops.reshape(b_t, shape=(-1, *(1,) * len(stride)))

@@ -8,15 +8,18 @@ eigh, and Wan and Zhang (2019) for the phases of complex singular vectors.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ndgrad.ops.matrix import adjoint, column, diagonal_of, guarded, hermitian, on_diagonal, row
 from ndgrad.ops.table import op
 
+if TYPE_CHECKING:
+    from ndgrad._typing import Library, Payload, Vocabulary
+
 _NOT_FINITE = "Check the matrix for NaN and infinities."
 
 
-def _square_norm(x: Any, ops: Any) -> Any:
+def _square_norm(x: Payload, ops: Vocabulary) -> Payload:
     """The squared Frobenius norm of each matrix."""
     n = len(x.shape)
     return ops.sum(ops.real(ops.conj(x) * x), dim=(n - 2, n - 1), keepdim=False)
@@ -25,7 +28,7 @@ def _square_norm(x: Any, ops: Any) -> Any:
 # ----- QR -------------------------------------------------------------------------------------------------------------
 
 
-def _qr(np: Any, x: Any, *, mode: str) -> Any:
+def _qr(np: Library, x: Payload, *, mode: str) -> Any:
     return tuple(guarded(np.linalg.qr, "qr: the factorisation failed", _NOT_FINITE, x, mode=mode))
 
 
@@ -52,41 +55,43 @@ def _require_unique(shape: tuple[int, ...], mode: str) -> None:
 # where for m < n the second term belongs to A1 and R1 and has no part outside Q.
 
 
-def _skew(m: Any, ops: Any) -> Any:
+def _skew(m: Payload, ops: Vocabulary) -> Payload:
     """Omega from M."""
     strict = ops.tril(m, diagonal=-1)
     return strict - adjoint(strict, ops) + _imaginary_diagonal(m, ops)
 
 
-def _skew_transposed(x: Any, ops: Any) -> Any:
+def _skew_transposed(x: Payload, ops: Vocabulary) -> Payload:
     """The gradient of M from that of Omega: <X, Omega(M)> = <this, M>."""
     strict = ops.tril(x, diagonal=-1)
     above = ops.triu(x, diagonal=1)
     return strict - adjoint(above, ops) + _imaginary_diagonal(x, ops)
 
 
-def _imaginary_diagonal(x: Any, ops: Any) -> Any:
+def _imaginary_diagonal(x: Payload, ops: Vocabulary) -> Payload:
     d = diagonal_of(x, ops)
     n = x.shape[-1]
     return on_diagonal((d - ops.conj(d)) * 0.5, n, n, ops)
 
 
-def _over_upper(x: Any, r: Any, ops: Any) -> Any:
+def _over_upper(x: Payload, r: Payload, ops: Vocabulary) -> Payload:
     """x R^-1."""
     return adjoint(ops.solve_triangular(adjoint(r, ops), adjoint(x, ops), upper=False, unitriangular=False), ops)
 
 
-def _over_upper_adjoint(x: Any, r: Any, ops: Any) -> Any:
+def _over_upper_adjoint(x: Payload, r: Payload, ops: Vocabulary) -> Payload:
     """x R^-H."""
     return adjoint(ops.solve_triangular(r, adjoint(x, ops), upper=True, unitriangular=False), ops)
 
 
-def _left_square(x: Any, ops: Any) -> Any:
+def _left_square(x: Payload, ops: Vocabulary) -> Payload:
     m = x.shape[-2]
     return ops.getitem(x, index=(Ellipsis, slice(None), slice(0, m)))
 
 
-def _qr_vjp(g0: Any, g1: Any, out0: Any, out1: Any, mode: str, x_shape: tuple[int, ...], ops: Any) -> Any:
+def _qr_vjp(
+    g0: Payload, g1: Payload, out0: Payload, out1: Payload, mode: str, x_shape: tuple[int, ...], ops: Vocabulary
+) -> Payload:
     _require_unique(x_shape, mode)
     q, r = out0, out1
     gr = ops.triu(g1, diagonal=0)
@@ -101,7 +106,7 @@ def _qr_vjp(g0: Any, g1: Any, out0: Any, out1: Any, mode: str, x_shape: tuple[in
     return ops.matmul(q, gr) + _over_upper_adjoint(core, r, ops)
 
 
-def _qr_jvp(t: Any, out0: Any, out1: Any, mode: str, x_shape: tuple[int, ...], ops: Any) -> Any:
+def _qr_jvp(t: Payload, out0: Payload, out1: Payload, mode: str, x_shape: tuple[int, ...], ops: Vocabulary) -> Any:
     _require_unique(x_shape, mode)
     q, r = out0, out1
     inside = ops.matmul(adjoint(q, ops), t)
@@ -150,7 +155,7 @@ _SVD_PHASE = (
 )
 
 
-def _svd(np: Any, x: Any, *, full_matrices: bool) -> Any:
+def _svd(np: Library, x: Payload, *, full_matrices: bool) -> Any:
     return tuple(
         guarded(np.linalg.svd, "svd: the singular values did not converge", _NOT_FINITE, x, full_matrices=full_matrices)
     )
@@ -169,7 +174,7 @@ def _svd(np: Any, x: Any, *, full_matrices: bool) -> Any:
 # A loss that is free of the common phase has Im diag(X + Y) = 0, which is checked.
 
 
-def _narrow(g: Any, dim: int, k: int, ops: Any) -> Any:
+def _narrow(g: Payload, dim: int, k: int, ops: Vocabulary) -> Payload:
     """The first k columns (dim -1) or rows (dim -2) of the gradient of a full factor; the rest must be zero."""
     if g.shape[dim] == k:
         return g
@@ -179,16 +184,16 @@ def _narrow(g: Any, dim: int, k: int, ops: Any) -> Any:
 
 
 def _svd_vjp(
-    g0: Any,
-    g1: Any,
-    g2: Any,
-    out0: Any,
-    out1: Any,
-    out2: Any,
+    g0: Payload,
+    g1: Payload,
+    g2: Payload,
+    out0: Payload,
+    out1: Payload,
+    out2: Payload,
     x_shape: tuple[int, ...],
     x_dtype: Any,
     full_matrices: bool,
-    ops: Any,
+    ops: Vocabulary,
 ) -> Any:
     m, n = x_shape[-2:]
     k = min(m, n)
@@ -227,7 +232,7 @@ def _svd_vjp(
 
 
 def _svd_jvp(
-    t: Any, out0: Any, out1: Any, out2: Any, x_shape: tuple[int, ...], x_dtype: Any, full_matrices: bool, ops: Any
+    t: Payload, out0: Payload, out1: Payload, out2: Payload, x_shape: tuple[int, ...], x_dtype: Any, full_matrices: bool, ops: Vocabulary
 ) -> Any:
     m, n = x_shape[-2:]
     k = min(m, n)
@@ -275,16 +280,16 @@ svd = op(
 )  # fmt: skip
 
 
-def _svdvals(np: Any, x: Any) -> Any:
+def _svdvals(np: Library, x: Payload) -> Payload:
     return guarded(np.linalg.svd, "svdvals: the singular values did not converge", _NOT_FINITE, x, compute_uv=False)
 
 
-def _svdvals_vjp(g: Any, x: Any, ops: Any) -> Any:
+def _svdvals_vjp(g: Payload, x: Payload, ops: Vocabulary) -> Payload:
     u, _, vh = ops.svd(x, full_matrices=False)
     return ops.matmul(u * row(g, ops), vh)
 
 
-def _svdvals_jvp(t: Any, x: Any, ops: Any) -> Any:
+def _svdvals_jvp(t: Payload, x: Payload, ops: Vocabulary) -> Payload:
     """Re diag(U^H dA V)."""
     u, _, vh = ops.svd(x, full_matrices=False)
     moved = ops.conj(u) * ops.matmul(t, adjoint(vh, ops))
@@ -317,7 +322,7 @@ _EIGH_PHASE = (
 )
 
 
-def _eigh(np: Any, x: Any, *, UPLO: str) -> Any:
+def _eigh(np: Library, x: Payload, *, UPLO: str) -> Any:
     return tuple(guarded(np.linalg.eigh, "eigh: the eigenvalues did not converge", _NOT_FINITE, x, UPLO=UPLO))
 
 
@@ -326,7 +331,7 @@ def _eigh(np: Any, x: Any, *, UPLO: str) -> Any:
 # part.
 
 
-def _eigh_vjp(g0: Any, g1: Any, out0: Any, out1: Any, x_dtype: Any, ops: Any) -> Any:
+def _eigh_vjp(g0: Payload, g1: Payload, out0: Payload, out1: Payload, x_dtype: Any, ops: Vocabulary) -> Payload:
     w, v = out0, out1
     vh = adjoint(v, ops)
     if ops.raw and not g1.any():
@@ -339,7 +344,7 @@ def _eigh_vjp(g0: Any, g1: Any, out0: Any, out1: Any, x_dtype: Any, ops: Any) ->
     return ops.matmul(ops.matmul(v, hermitian(part, ops)) + v * row(g0, ops), vh)
 
 
-def _eigh_jvp(t: Any, out0: Any, out1: Any, ops: Any) -> Any:
+def _eigh_jvp(t: Payload, out0: Payload, out1: Payload, ops: Vocabulary) -> Any:
     w, v = out0, out1
     p = hermitian(ops.matmul(adjoint(v, ops), ops.matmul(t, v)), ops)
     off = ops.scale_diagonal(p, factor=0.0)
@@ -360,16 +365,16 @@ eigh = op(
 )  # fmt: skip
 
 
-def _eigvalsh(np: Any, x: Any, *, UPLO: str) -> Any:
+def _eigvalsh(np: Library, x: Payload, *, UPLO: str) -> Payload:
     return guarded(np.linalg.eigvalsh, "eigvalsh: the eigenvalues did not converge", _NOT_FINITE, x, UPLO=UPLO)
 
 
-def _eigvalsh_vjp(g: Any, x: Any, UPLO: str, ops: Any) -> Any:
+def _eigvalsh_vjp(g: Payload, x: Payload, UPLO: str, ops: Vocabulary) -> Payload:
     _, v = ops.eigh(x, UPLO=UPLO)
     return ops.matmul(v * row(g, ops), adjoint(v, ops))
 
 
-def _eigvalsh_jvp(t: Any, x: Any, UPLO: str, ops: Any) -> Any:
+def _eigvalsh_jvp(t: Payload, x: Payload, UPLO: str, ops: Vocabulary) -> Payload:
     _, v = ops.eigh(x, UPLO=UPLO)
     moved = ops.conj(v) * ops.matmul(hermitian(t, ops), v)
     return ops.real(ops.sum(moved, dim=(len(x.shape) - 2,), keepdim=False))
@@ -400,11 +405,11 @@ _EIG_PHASE = (
 )
 
 
-def _complex_dtype(np: Any, dtype: Any) -> Any:
+def _complex_dtype(np: Library, dtype: Any) -> Payload:
     return np.result_type(dtype, np.complex64)
 
 
-def _eig(np: Any, x: Any) -> Any:
+def _eig(np: Library, x: Payload) -> Any:
     w, v = guarded(np.linalg.eig, "eig: the eigenvalues did not converge", _NOT_FINITE, x)
     dtype = _complex_dtype(np, v.dtype)
     return w.astype(dtype, copy=False), v.astype(dtype, copy=False)
@@ -417,7 +422,7 @@ def _eig(np: Any, x: Any) -> Any:
 # V^H.
 
 
-def _eig_vjp(g0: Any, g1: Any, out0: Any, out1: Any, ops: Any) -> Any:
+def _eig_vjp(g0: Payload, g1: Payload, out0: Payload, out1: Payload, ops: Vocabulary) -> Payload:
     w, v = out0, out1
     vh = adjoint(v, ops)
     m = ops.matmul(vh, g1)
@@ -429,7 +434,7 @@ def _eig_vjp(g0: Any, g1: Any, out0: Any, out1: Any, ops: Any) -> Any:
     return ops.solve(vh, ops.matmul(core, vh) + column(g0, ops) * vh)
 
 
-def _eig_jvp(t: Any, out0: Any, out1: Any, ops: Any) -> Any:
+def _eig_jvp(t: Payload, out0: Payload, out1: Payload, ops: Vocabulary) -> Any:
     w, v = out0, out1
     p = ops.solve(v, ops.matmul(t, v))
     off = ops.scale_diagonal(p, factor=0.0)

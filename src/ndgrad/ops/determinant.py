@@ -6,20 +6,23 @@ which takes det to second order at every matrix.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ndgrad.ops.matrix import adjoint, guarded, transpose
 from ndgrad.ops.table import op
 
+if TYPE_CHECKING:
+    from ndgrad._typing import Library, Payload, Vocabulary
+
 _SINGULAR = "Its logarithm is -inf there and has no derivative. Use det, or add a small multiple of the identity."
 
 
-def _scalar(x: Any, ops: Any) -> Any:
+def _scalar(x: Payload, ops: Vocabulary) -> Payload:
     """(...) as (..., 1, 1)."""
     return ops.reshape(x, shape=(*x.shape, 1, 1))
 
 
-def _dot(x: Any, y: Any, ops: Any) -> Any:
+def _dot(x: Payload, y: Payload, ops: Vocabulary) -> Payload:
     """The sum of products over a matrix, without conjugate, as (..., 1, 1)."""
     n = len(x.shape)
     return ops.sum(x * y, dim=(n - 2, n - 1), keepdim=True)
@@ -28,7 +31,7 @@ def _dot(x: Any, y: Any, ops: Any) -> Any:
 # ----- det ------------------------------------------------------------------------------------------------------------
 
 
-def _det(np: Any, x: Any) -> Any:
+def _det(np: Library, x: Payload) -> Payload:
     return guarded(np.linalg.det, "det: the factorisation failed", "Check the matrix.", x)
 
 
@@ -44,7 +47,7 @@ det = op(
 )  # fmt: skip
 
 
-def _products_of_others(np: Any, s: Any) -> Any:
+def _products_of_others(np: Library, s: Payload) -> Payload:
     """For each entry along the last dimension, the product of the others."""
     n = s.shape[-1]
     grid = np.broadcast_to(s[..., None, :], (*s.shape, n)).copy()
@@ -53,7 +56,7 @@ def _products_of_others(np: Any, s: Any) -> Any:
     return grid.prod(axis=-1)
 
 
-def _products_of_pairs_of_others(np: Any, s: Any) -> Any:
+def _products_of_pairs_of_others(np: Library, s: Payload) -> Payload:
     """For each pair i != j, the product of all but these two; 0 on the diagonal."""
     n = s.shape[-1]
     grid = np.broadcast_to(s[..., None, None, :], (*s.shape, n, n)).copy()
@@ -65,13 +68,13 @@ def _products_of_pairs_of_others(np: Any, s: Any) -> Any:
     return out
 
 
-def _singular_basis(np: Any, x: Any) -> Any:
+def _singular_basis(np: Library, x: Payload) -> Any:
     """U, s, V^H and the phase det(U) det(V^H), which turn det(A + E) into phase * det(S + U^H E V)."""
     u, s, vh = np.linalg.svd(x)
     return u, s, vh, (np.linalg.det(u) * np.linalg.det(vh))[..., None, None]
 
 
-def _cofactor(np: Any, x: Any) -> Any:
+def _cofactor(np: Library, x: Payload) -> Payload:
     d = np.linalg.det(x)
     singular = (d == 0)[..., None, None]
     if not singular.any():
@@ -92,7 +95,7 @@ def _cofactor(np: Any, x: Any) -> Any:
 # symmetric forms, so each reverse rule is the forward rule applied to the gradient (with conjugates).
 
 
-def _cofactor_push(np: Any, x: Any, along: Any) -> Any:
+def _cofactor_push(np: Library, x: Payload, along: Any) -> Payload:
     t = along
     d = np.linalg.det(x)[..., None, None]
     regular = np.where(d == 0, np.eye(x.shape[-1], dtype=x.dtype), x)
@@ -111,7 +114,7 @@ def _cofactor_push(np: Any, x: Any, along: Any) -> Any:
     return np.where(doubtful, phase * (u.conj() @ moved @ vh.conj()), out)
 
 
-def _norm(np: Any, x: Any) -> Any:
+def _norm(np: Library, x: Payload) -> Payload:
     return np.sqrt((x.conj() * x).real.sum(axis=(-2, -1), keepdims=True))
 
 
@@ -125,7 +128,7 @@ cofactor = op(
 )  # fmt: skip
 
 
-def _third(x: Any, t: Any, s: Any, ops: Any) -> Any:
+def _third(x: Payload, t: Payload, s: Payload, ops: Vocabulary) -> Payload:
     """The derivative of cofactor_push(x, t) along a change s of x: the quotient rule. At a singular x it is NaN (0 / 0)."""
     c, d = ops.cofactor(x), _scalar(ops.det(x), ops)
     along_s, along_t = ops.cofactor_push(x, s), ops.cofactor_push(x, t)
@@ -154,7 +157,7 @@ cofactor_push = op(
 # ----- slogdet --------------------------------------------------------------------------------------------------------
 
 
-def _slogdet(np: Any, x: Any) -> Any:
+def _slogdet(np: Library, x: Payload) -> Any:
     return tuple(guarded(np.linalg.slogdet, "slogdet: the factorisation failed", "Check the matrix.", x))
 
 
@@ -162,7 +165,7 @@ def _slogdet(np: Any, x: Any) -> Any:
 # gA = (g_log + i Im(conj(sign) g_sign)) A^-H.
 
 
-def _slogdet_vjp(g0: Any, g1: Any, x: Any, out0: Any, x_dtype: Any, ops: Any) -> Any:
+def _slogdet_vjp(g0: Payload, g1: Payload, x: Payload, out0: Payload, x_dtype: Any, ops: Vocabulary) -> Payload:
     weight = g1
     if x_dtype.kind == "c":
         turn = ops.conj(out0) * g0
@@ -170,7 +173,7 @@ def _slogdet_vjp(g0: Any, g1: Any, x: Any, out0: Any, x_dtype: Any, ops: Any) ->
     return _scalar(weight, ops) * adjoint(ops.inv(x), ops)
 
 
-def _slogdet_jvp(t: Any, x: Any, out0: Any, x_dtype: Any, ops: Any) -> Any:
+def _slogdet_jvp(t: Payload, x: Payload, out0: Payload, x_dtype: Any, ops: Vocabulary) -> Any:
     tau = ops.trace(ops.solve(x, t))
     if x_dtype.kind != "c":
         return tau * 0.0, tau

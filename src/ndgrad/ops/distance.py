@@ -7,7 +7,7 @@ computed again from their differences.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy
 
@@ -15,17 +15,20 @@ from ndgrad.ops.errors import refuse_complex
 from ndgrad.ops.matrix import align, transpose
 from ndgrad.ops.table import op
 
+if TYPE_CHECKING:
+    from ndgrad._typing import Library, Payload, Vocabulary
+
 #: Up to this many differences are simply formed; above, the product is quicker.
 _FEW = 1 << 15
 #: Squared distances below this part of |x|^2 + |y|^2 have lost digits to cancellation.
 _CLOSE = 0.05
 
 
-def _square(np: Any, x: Any) -> Any:
+def _square(np: Library, x: Payload) -> Payload:
     return np.einsum("...i,...i->...", x, x)
 
 
-def _cdist(np: Any, x: Any, y: Any) -> Any:
+def _cdist(np: Library, x: Payload, y: Payload) -> Payload:
     refuse_complex("cdist", x, y)
     shape = (*numpy.broadcast_shapes(x.shape[:-2], y.shape[:-2]), x.shape[-2], y.shape[-2])
     if math.prod(shape) * x.shape[-1] <= _FEW:
@@ -48,7 +51,7 @@ def _cdist(np: Any, x: Any, y: Any) -> Any:
     return np.sqrt(squares)
 
 
-def _weights(g: Any, out: Any, ops: Any) -> Any:
+def _weights(g: Payload, out: Payload, ops: Vocabulary) -> Payload:
     """g / out, and 0 where the distance is 0: the subgradient of least norm."""
     zero = out == 0
     return ops.where(zero, 0.0, g / ops.where(zero, 1.0, out))
@@ -58,25 +61,25 @@ def _weights(g: Any, out: Any, ops: Any) -> Any:
 # less one product. The origin may be anywhere; in the middle of y the two terms cancel least.
 
 
-def _center(y: Any, ops: Any) -> Any:
+def _center(y: Payload, ops: Vocabulary) -> Payload:
     return ops.detach(ops.sum(y, dim=(len(y.shape) - 2,), keepdim=True)) * (1 / max(y.shape[-2], 1))
 
 
-def _side(w: Any, x: Any, y: Any, ops: Any) -> Any:
+def _side(w: Payload, x: Payload, y: Payload, ops: Vocabulary) -> Payload:
     center = _center(y, ops)
     total = ops.sum(w, dim=(len(w.shape) - 1,), keepdim=True)
     return total * (x - center) - ops.matmul(w, y - center)
 
 
-def _cdist_x(g: Any, x: Any, y: Any, out: Any, ops: Any) -> Any:
+def _cdist_x(g: Payload, x: Payload, y: Payload, out: Payload, ops: Vocabulary) -> Payload:
     return _side(_weights(g, out, ops), x, y, ops)
 
 
-def _cdist_y(g: Any, x: Any, y: Any, out: Any, ops: Any) -> Any:
+def _cdist_y(g: Payload, x: Payload, y: Payload, out: Payload, ops: Vocabulary) -> Payload:
     return _side(transpose(_weights(g, out, ops), ops), y, x, ops)
 
 
-def _push(t: Any, x: Any, y: Any, ops: Any) -> Any:
+def _push(t: Payload, x: Payload, y: Payload, ops: Vocabulary) -> Payload:
     """The change of half the squared distance when x moves by t: t_i . (x_i - y_j)."""
     center = _center(y, ops)
     along = t * (x - center)
@@ -84,7 +87,7 @@ def _push(t: Any, x: Any, y: Any, ops: Any) -> Any:
     return own - ops.matmul(t, transpose(y - center, ops))
 
 
-def _cdist_batch(x: Any, y: Any, batched: tuple[bool, bool], ops: Any) -> Any:
+def _cdist_batch(x: Payload, y: Payload, batched: tuple[bool, bool], ops: Vocabulary) -> Payload:
     rank = max(len(x.shape) - batched[0], len(y.shape) - batched[1])
     return ops.cdist(align(x, batched[0], rank, ops), align(y, batched[1], rank, ops))
 
@@ -105,12 +108,12 @@ cdist = op(
 # ----- pairs ----------------------------------------------------------------------------------------------------------
 
 
-def _pairs(np: Any, x: Any) -> Any:
+def _pairs(np: Library, x: Payload) -> Payload:
     i, j = np.triu_indices(x.shape[-1], 1)
     return x[..., i, j]
 
 
-def _from_pairs(np: Any, x: Any, *, count: int) -> Any:
+def _from_pairs(np: Library, x: Payload, *, count: int) -> Payload:
     out = np.zeros((*x.shape[:-1], count, count), x.dtype)
     i, j = np.triu_indices(count, 1)
     out[..., i, j] = x

@@ -8,12 +8,15 @@ differentiated at the point it leads to. Values come from SciPy.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy
 
 from ndgrad.ops.gamma import beside, on_host, real_function, shape_derivatives
 from ndgrad.ops.table import elementwise
+
+if TYPE_CHECKING:
+    from ndgrad._typing import Library, Payload, Vocabulary
 
 # ----- quantiles of the gamma distribution ----------------------------------------------------------------------------------
 
@@ -33,7 +36,7 @@ igammac_inverse = elementwise(
 )  # fmt: skip
 
 
-def _tensors(*values: Any, ops: Any) -> list[Any]:
+def _tensors(*values: Any, ops: Vocabulary) -> list[Any]:
     """Arguments of which some may be Python numbers, all as arrays or tensors."""
     like = next(v for v in values if v.__class__ not in (int, float))
     return [beside(v, like, ops) for v in values]
@@ -42,17 +45,17 @@ def _tensors(*values: Any, ops: Any) -> list[Any]:
 # ----- beta -------------------------------------------------------------------------------------------------------------------
 
 
-def beta_density(a: Any, b: Any, x: Any, ops: Any) -> Any:
+def beta_density(a: Payload, b: Payload, x: Payload, ops: Vocabulary) -> Payload:
     """x^(a-1) (1-x)^(b-1) / B(a, b)."""
     a, b, x = _tensors(a, b, x, ops=ops)
     return ops.exp(ops.xlogy(a - 1.0, x) + ops.xlog1py(b - 1.0, -x) - ops.betaln(a, b))
 
 
-def _betainc_shape(np: Any, a: Any, b: Any, x: Any, *, orders: tuple[int, int]) -> Any:
+def _betainc_shape(np: Library, a: Payload, b: Payload, x: Payload, *, orders: tuple[int, int]) -> Payload:
     return on_host(np, "betainc", shape_derivatives("betainc_shape"), a, b, x, orders=orders)
 
 
-def _beta_change(a: Any, b: Any, x: Any, orders: tuple[int, int], ops: Any) -> Any:
+def _beta_change(a: Payload, b: Payload, x: Payload, orders: tuple[int, int], ops: Vocabulary) -> Any:
     a, b, x = _tensors(a, b, x, ops=ops)
 
     def first(index: tuple[int, ...]) -> Any:
@@ -112,7 +115,7 @@ betaincc_inverse = elementwise(
 # ----- Student's t --------------------------------------------------------------------------------------------------------------
 
 
-def student_density(df: Any, x: Any, ops: Any) -> Any:
+def student_density(df: Any, x: Payload, ops: Vocabulary) -> Payload:
     """That of the normal distribution for infinitely many degrees of freedom."""
     df, x = _tensors(df, x, ops=ops)
     endless = df == math.inf
@@ -122,11 +125,11 @@ def student_density(df: Any, x: Any, ops: Any) -> Any:
     return ops.exp(ops.where(endless, x * x * -0.5 - 0.5 * math.log(2 * math.pi), log))
 
 
-def _student_shape(np: Any, df: Any, x: Any, *, order: int) -> Any:
+def _student_shape(np: Library, df: Any, x: Payload, *, order: int) -> Payload:
     return on_host(np, "stdtr", shape_derivatives("student_shape"), df, x, order=order)
 
 
-def _student_change(df: Any, x: Any, order: int, ops: Any) -> Any:
+def _student_change(df: Any, x: Payload, order: int, ops: Vocabulary) -> Any:
     df, x = _tensors(df, x, ops=ops)
     log_keep = -ops.log1p(x * x / df)
     keep = ops.exp(log_keep)
@@ -163,7 +166,7 @@ stdtr_inverse = elementwise(
 # ----- powers of a distance --------------------------------------------------------------------------------------------------------
 
 
-def _distance_power(np: Any, x: Any, beta: Any, *, order: int, logs: int) -> Any:
+def _distance_power(np: Library, x: Payload, beta: Any, *, order: int, logs: int) -> Payload:
     r"""d^n/dx^n d^k/dbeta^k of |x|^beta: sgn(x)^n |x|^(beta-n) sum_j C(k, j) (d^j/dbeta^j of beta (beta-1) ... (beta-n+1)) log(|x|)^(k-j).
 
     At 0 it is 0 for beta above n, and for odd n, where a corner or a cusp counts as level. For even n it is n! for beta = n and infinite

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ndgrad.ops.table import op
 
+if TYPE_CHECKING:
+    from ndgrad._typing import Library, Payload
 
-def _masked(np: Any, x: Any, mask: Any, *, scale: float) -> Any:
+
+def _masked(np: Library, x: Payload, mask: Payload, *, scale: float) -> Payload:
     return np.multiply(x, mask) * scale
 
 

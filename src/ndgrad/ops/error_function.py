@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import importlib
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy
 
 from ndgrad.arrays.host_fallback import on_host
 from ndgrad.arrays.special_source import in_promoted_type, special
 from ndgrad.ops.table import elementwise
+
+if TYPE_CHECKING:
+    from ndgrad._typing import Library
 
 _SLOPE = 2 / math.sqrt(math.pi)
 
@@ -19,7 +22,7 @@ _SLOPE = 2 / math.sqrt(math.pi)
 _DIFFERENT = frozenset(("yn",))
 
 
-def _special(np: Any, name: str) -> Any:
+def _special(np: Library, name: str) -> Any:
     """The function that scipy.special calls `name`; what CuPy lacks is computed on the host."""
     if np is numpy:
         return special(name)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy
 
 from ndgrad.ops.table import elementwise
+
+if TYPE_CHECKING:
+    from ndgrad._typing import Library, Payload, Vocabulary
 
 LN2, LN10 = math.log(2), math.log(10)
 
@@ -16,7 +19,7 @@ LN2, LN10 = math.log(2), math.log(10)
 exp = elementwise("exp", "exp", x=lambda t, out: t * out, kind="saturating")
 
 
-def _exp2(np: Any, x: Any) -> Any:
+def _exp2(np: Library, x: Payload) -> Payload:
     return np.exp(x * LN2) if x.dtype.kind == "c" else np.exp2(x)
 
 
@@ -42,7 +45,7 @@ log1p = elementwise("log1p", "log1p", x=lambda t, x: t / (x + 1.0), backward_nam
 _HIGHEST = {numpy.dtype(c): numpy.array(n, c) for c, n in {"d": 709.0, "f": 88.0}.items()}
 
 
-def _odds(x: Any, y: Any, ops: Any) -> Any:
+def _odds(x: Payload, y: Payload, ops: Vocabulary) -> Any:
     """On raw arrays e = exp(x - y) and 1 + e, of which both derivatives are made; otherwise they are sigmoids, smooth to any order."""
     if not ops.raw or ops.np is not numpy:
         return None
@@ -54,7 +57,7 @@ def _odds(x: Any, y: Any, ops: Any) -> Any:
     return e, e + 1.0
 
 
-def _logaddexp(np: Any, x: Any, y: Any) -> Any:
+def _logaddexp(np: Library, x: Payload, y: Payload) -> Payload:
     if np.result_type(x, y).kind != "c":
         return np.logaddexp(x, y)
     first = np.real(x) >= np.real(y)
@@ -77,14 +80,14 @@ logaddexp2 = elementwise(
 # ----- x log(y), which is 0 at x = 0 whatever y ----------------------------------------------------------------------------
 
 
-def _times_log(np: Any, log: Any, x: Any, y: Any, one: float) -> Any:
+def _times_log(np: Library, log: Any, x: Payload, y: Payload, one: float) -> Payload:
     """x log(y) with the places where x is 0 and y is a number taken from where the logarithm vanishes: y = `one`."""
     if isinstance(y, (int, float)):
         y = np.asarray(y, np.result_type(x, y))
     return x * log(np.where((x == 0) & (y == y), one, y))
 
 
-def _times_log_x(t: Any, x: Any, y: Any, log: Any, one: float, ops: Any) -> Any:
+def _times_log_x(t: Payload, x: Payload, y: Payload, log: Any, one: float, ops: Vocabulary) -> Payload:
     """log(y), except where x is 0 and the logarithm has no finite value: there the function is constant."""
     least = one - 1
     if isinstance(y, (int, float)):

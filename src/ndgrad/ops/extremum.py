@@ -7,7 +7,7 @@ give all of it to the indexed element.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy
 
@@ -18,13 +18,16 @@ from ndgrad.arrays.short_rows import is_lines, line_extremum
 from ndgrad.ops.reduce import behind_batch, keep
 from ndgrad.ops.table import NOT_DIFFERENTIABLE, op
 
+if TYPE_CHECKING:
+    from ndgrad._typing import Library, Payload, Vocabulary
+
 #: From this many elements on, the detours below pay.
 _LARGE = 4096
 
 # ----- one element of each line: pick_along and its transpose ------------------------------------------------------------------
 
 
-def _place_along(np: Any, x: Any, index: Any, *, dim: int, size: int) -> Any:
+def _place_along(np: Library, x: Payload, index: Payload, *, dim: int, size: int) -> Payload:
     shape = x.shape
     before, taken, after = _volume(shape[:dim]), shape[dim], _volume(shape[dim + 1 :])
     flat = index
@@ -75,7 +78,7 @@ place_along = op(
 # ----- amax and amin, max and min over everything: ties share ------------------------------------------------------------
 
 
-def largest(np: Any, x: Any, dim: tuple[int, ...] | None, keepdim: bool = False) -> Any:
+def largest(np: Library, x: Payload, dim: tuple[int, ...] | None, keepdim: bool = False) -> Payload:
     if np is not numpy:
         return np.max(x, axis=dim, keepdims=keepdim)
     if dim is not None and is_lines(np, x, dim):
@@ -83,7 +86,7 @@ def largest(np: Any, x: Any, dim: tuple[int, ...] | None, keepdim: bool = False)
     return np.maximum.reduce(x, axis=dim, keepdims=keepdim)
 
 
-def smallest(np: Any, x: Any, dim: tuple[int, ...] | None, keepdim: bool = False) -> Any:
+def smallest(np: Library, x: Payload, dim: tuple[int, ...] | None, keepdim: bool = False) -> Payload:
     if np is not numpy:
         return np.min(x, axis=dim, keepdims=keepdim)
     if dim is not None and is_lines(np, x, dim):
@@ -91,32 +94,36 @@ def smallest(np: Any, x: Any, dim: tuple[int, ...] | None, keepdim: bool = False
     return np.minimum.reduce(x, axis=dim, keepdims=keepdim)
 
 
-def equal_or_nan(x: Any, out: Any, ops: Any) -> Any:
+def equal_or_nan(x: Payload, out: Payload, ops: Vocabulary) -> Payload:
     """Which elements equal the extremum, NaN counting as equal to NaN."""
     if ops.raw and (out == out).all():
         return x == out
     return ops.where(x == x, x == out, out != out)
 
 
-def _share(g: Any, x: Any, out: Any, dim: tuple[int, ...], keepdim: bool, x_dtype: Any, ops: Any) -> Any:
+def _share(
+    g: Payload, x: Payload, out: Payload, dim: tuple[int, ...], keepdim: bool, x_dtype: Any, ops: Vocabulary
+) -> Payload:
     """The gradient in equal shares to the ties. A NaN equals nothing here, and 0/0 passes it on, as in torch."""
     shape = tuple(x.shape)
     ties = x == keep(out, shape, dim, keepdim, ops)
     return ties * (keep(g, shape, dim, keepdim, ops) / ops.sum(ties, dim=dim, keepdim=True, dtype=x_dtype))
 
 
-def _share_t(t: Any, x: Any, out: Any, dim: tuple[int, ...], keepdim: bool, x_dtype: Any, ops: Any) -> Any:
+def _share_t(
+    t: Payload, x: Payload, out: Payload, dim: tuple[int, ...], keepdim: bool, x_dtype: Any, ops: Vocabulary
+) -> Payload:
     ties = x == keep(out, tuple(x.shape), dim, keepdim, ops)
     return ops.sum(ties * t, dim=dim, keepdim=keepdim) / ops.sum(ties, dim=dim, keepdim=keepdim, dtype=x_dtype)
 
 
-def share_all(g: Any, x: Any, out: Any, x_dtype: Any, ops: Any) -> Any:
+def share_all(g: Payload, x: Payload, out: Payload, x_dtype: Any, ops: Vocabulary) -> Payload:
     """As `_share`, over all dimensions, where the gradient of a NaN goes to the NaNs."""
     ties = equal_or_nan(x, out, ops)
     return ties * (g / ops.sum_all(ties, dtype=x_dtype))
 
 
-def share_all_t(t: Any, x: Any, out: Any, x_dtype: Any, ops: Any) -> Any:
+def share_all_t(t: Payload, x: Payload, out: Payload, x_dtype: Any, ops: Vocabulary) -> Payload:
     ties = equal_or_nan(x, out, ops)
     return ops.sum_all(ties * t) / ops.sum_all(ties, dtype=x_dtype)
 
@@ -169,7 +176,7 @@ min_all = op(
 # ----- places --------------------------------------------------------------------------------------------------------------
 
 
-def first_place(np: Any, x: Any, dim: int, keepdim: bool, name: str) -> Any:
+def first_place(np: Library, x: Payload, dim: int, keepdim: bool, name: str) -> Payload:
     """The first place along `dim` of the extremum."""
     if np is numpy and dim != len(x.shape) - 1 and x.size > _LARGE:
         # NumPy's argmax transposes a copy; looking for the value is three times quicker. A NaN is not found this way.
@@ -210,12 +217,16 @@ argmin = op(
 # short way to its node; `max` and `min` below find the place themselves and return both.
 
 
-def _to_index(g: Any, index: Any, x_shape: tuple[int, ...], dim: int, keepdim: bool, ops: Any) -> Any:
+def _to_index(
+    g: Payload, index: Payload, x_shape: tuple[int, ...], dim: int, keepdim: bool, ops: Vocabulary
+) -> Payload:
     g, index = keep(g, x_shape, (dim,), keepdim, ops), keep(index, x_shape, (dim,), keepdim, ops)
     return ops.place_along(g, index, dim=dim, size=x_shape[dim])
 
 
-def _from_index(t: Any, index: Any, x_shape: tuple[int, ...], dim: int, keepdim: bool, ops: Any) -> Any:
+def _from_index(
+    t: Payload, index: Payload, x_shape: tuple[int, ...], dim: int, keepdim: bool, ops: Vocabulary
+) -> Payload:
     picked = ops.pick_along(t, keep(index, x_shape, (dim,), keepdim, ops), dim=dim)
     return ops.reshape(picked, shape=tuple(index.shape))
 
@@ -248,12 +259,16 @@ min_at = op(
 # ----- values chosen along a dimension by ops that also say where --------------------------------------------------------------
 
 
-def place_back(g0: Any, out1: Any, x_shape: tuple[int, ...], dim: int, keepdim: bool, ops: Any) -> tuple[Any]:
+def place_back(
+    g0: Payload, out1: Payload, x_shape: tuple[int, ...], dim: int, keepdim: bool, ops: Vocabulary
+) -> tuple[Any]:
     """The gradient of values chosen along `dim` at the indices out1, put back to where they came from."""
     return (_to_index(g0, out1, x_shape, dim, keepdim, ops),)
 
 
-def pick_tangent(x_t: Any, out1: Any, x_shape: tuple[int, ...], dim: int, keepdim: bool, ops: Any) -> tuple[Any, None]:
+def pick_tangent(
+    x_t: Payload, out1: Payload, x_shape: tuple[int, ...], dim: int, keepdim: bool, ops: Vocabulary
+) -> tuple[Any, None]:
     return (_from_index(x_t, out1, x_shape, dim, keepdim, ops), None)
 
 

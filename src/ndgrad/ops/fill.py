@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ndgrad.arrays.meta import zeros_beside, zeros_like_array
 from ndgrad.ops.table import NOT_DIFFERENTIABLE, op
 
+if TYPE_CHECKING:
+    from ndgrad._typing import Library, Payload, Vocabulary
 
-def _copy(np: Any, x: Any, y: Any) -> Any:
+
+def _copy(np: Library, x: Payload, y: Payload) -> Payload:
     return np.broadcast_to(np.asarray(y).astype(x.dtype, copy=False), x.shape)
 
 
-def _copy_batch(x: Any, y: Any, ops: Any) -> Any:
+def _copy_batch(x: Payload, y: Payload, ops: Vocabulary) -> Payload:
     """The source lines up with the target behind the batch; the target is expanded, so it takes a batch that only y has."""
     missing = len(x.shape) - len(y.shape) if hasattr(y, "shape") else 0
     return ops.copy(x, ops.reshape(y, shape=(y.shape[0], *(1,) * missing, *y.shape[1:])) if missing else y)
@@ -39,13 +42,13 @@ zeros_like = op(
 )  # fmt: skip
 
 
-def _full(np: Any, x: Any, *, value: Any) -> Any:
+def _full(np: Library, x: Payload, *, value: Any) -> Payload:
     out = zeros_beside(np, x, x.shape, x.dtype)
     out[...] = value
     return out
 
 
-def _fill_kernel(np: Any, target: Any, *, value: Any) -> Any:
+def _fill_kernel(np: Library, target: Payload, *, value: Any) -> Payload:
     target[...] = value
     return target
 

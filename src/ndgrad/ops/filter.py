@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import importlib
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy
 
 from ndgrad.ops.matrix import align
 from ndgrad.ops.table import op
 
+if TYPE_CHECKING:
+    from ndgrad._typing import Library, Payload, Vocabulary
 
-def _recursive_filter(np: Any, x: Any, a: Any) -> Any:
+
+def _recursive_filter(np: Library, x: Payload, a: Payload) -> Payload:
     dtype = np.result_type(x, a)
     order, length = a.shape[-1], x.shape[-1]
     if a.ndim == 1 and np is numpy and order and length and math.prod(x.shape):
@@ -37,7 +40,7 @@ def _recursive_filter(np: Any, x: Any, a: Any) -> Any:
     return out
 
 
-def _delayed(y: Any, order: int, ops: Any) -> Any:
+def _delayed(y: Payload, order: int, ops: Vocabulary) -> Payload:
     """y[n - 1], ..., y[n - order] in a new dimension before the last."""
     last = len(y.shape) - 1
     columns = []
@@ -47,11 +50,11 @@ def _delayed(y: Any, order: int, ops: Any) -> Any:
     return ops.stack(*columns, dim=last)
 
 
-def _backwards(x: Any, ops: Any) -> Any:
+def _backwards(x: Payload, ops: Vocabulary) -> Payload:
     return ops.flip(x, dims=(len(x.shape) - 1,))
 
 
-def _vjp(g: Any, a: Any, out: Any, needs: tuple[bool, bool], ops: Any) -> tuple[Any, Any]:
+def _vjp(g: Payload, a: Payload, out: Payload, needs: tuple[bool, bool], ops: Vocabulary) -> tuple[Any, Any]:
     w = _backwards(ops.recursive_filter(_backwards(g, ops), ops.conj(a)), ops)
     if not needs[1]:
         return w, None
@@ -63,7 +66,7 @@ def _vjp(g: Any, a: Any, out: Any, needs: tuple[bool, bool], ops: Any) -> tuple[
     return w, -ops.sum(wide * ops.conj(_delayed(out, order, ops)), dim=(n,), keepdim=False)
 
 
-def _push_a(t: Any, a: Any, out: Any, ops: Any) -> Any:
+def _push_a(t: Payload, a: Payload, out: Payload, ops: Vocabulary) -> Payload:
     order, n = a.shape[-1], len(out.shape)
     if not order:
         return ops.zeros_like(out)
@@ -71,7 +74,7 @@ def _push_a(t: Any, a: Any, out: Any, ops: Any) -> Any:
     return -ops.recursive_filter(fed, a)
 
 
-def _batch(x: Any, a: Any, batched: tuple[bool, bool], ops: Any) -> Any:
+def _batch(x: Payload, a: Payload, batched: tuple[bool, bool], ops: Vocabulary) -> Payload:
     rank = max(len(x.shape) - batched[0], len(a.shape) - batched[1])
     if not batched[1]:
         return ops.recursive_filter(align(x, True, rank, ops), a)

@@ -9,9 +9,12 @@ a scale, on an input that was padded or trimmed beforehand. So three ops have ru
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ndgrad.ops.table import op
+
+if TYPE_CHECKING:
+    from ndgrad._typing import Library, Payload, Vocabulary
 
 # The library's names for the scales say in which direction the division happens.
 _FORWARD_NORMS = {"none": "backward", "root": "ortho", "full": "forward"}
@@ -20,7 +23,7 @@ _INVERSE_NORMS = {"none": "forward", "root": "ortho", "full": "backward"}
 # ----- complex to complex ----------------------------------------------------------------------------------------------
 
 
-def _c2c(np: Any, x: Any, *, dims: tuple[int, ...], scale: str, inverse: bool) -> Any:
+def _c2c(np: Library, x: Payload, *, dims: tuple[int, ...], scale: str, inverse: bool) -> Payload:
     if not dims:
         return x.astype(np.result_type(x.dtype, np.complex64))
     norm = (_INVERSE_NORMS if inverse else _FORWARD_NORMS)[scale]
@@ -46,7 +49,7 @@ fft_c2c = op(
 # where n is even, stand for two.
 
 
-def _scale_bins(np: Any, x: Any, *, dim: int, size: int, factor: float) -> Any:
+def _scale_bins(np: Library, x: Payload, *, dim: int, size: int, factor: float) -> Payload:
     out = x.copy()
     out[(*(slice(None),) * dim, slice(1, (size + 1) // 2))] *= factor
     return out
@@ -65,7 +68,7 @@ scale_bins = op(
 # ----- real to complex -------------------------------------------------------------------------------------------------
 
 
-def _r2c(np: Any, x: Any, *, dims: tuple[int, ...], scale: str, onesided: bool) -> Any:
+def _r2c(np: Library, x: Payload, *, dims: tuple[int, ...], scale: str, onesided: bool) -> Payload:
     norm = _FORWARD_NORMS[scale]
     if onesided:
         return np.fft.rfft(x, axis=dims[0], norm=norm) if len(dims) == 1 else np.fft.rfftn(x, axes=dims, norm=norm)
@@ -77,7 +80,9 @@ def _r2c(np: Any, x: Any, *, dims: tuple[int, ...], scale: str, onesided: bool) 
     return np.fft.fftn(out, axes=dims[:-1], norm=norm) if dims[:-1] else out
 
 
-def _r2c_vjp(g: Any, x_shape: tuple[int, ...], dims: tuple[int, ...], scale: str, onesided: bool, ops: Any) -> Any:
+def _r2c_vjp(
+    g: Payload, x_shape: tuple[int, ...], dims: tuple[int, ...], scale: str, onesided: bool, ops: Vocabulary
+) -> Payload:
     """The real part of the adjoint. With all bins it is that of the inverse transform; with half of them, c2r takes the real
     part, but it counts the bins that stand for two twice, and here each is only itself."""
     if not onesided:
@@ -99,7 +104,7 @@ fft_r2c = op(
 # ----- complex to real -------------------------------------------------------------------------------------------------
 
 
-def _c2r(np: Any, x: Any, *, dims: tuple[int, ...], scale: str, size: int) -> Any:
+def _c2r(np: Library, x: Payload, *, dims: tuple[int, ...], scale: str, size: int) -> Payload:
     norm = _INVERSE_NORMS[scale]
     if len(dims) == 1:
         return np.fft.irfft(x, size, axis=dims[0], norm=norm)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 import math
 from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy
 
@@ -19,11 +19,14 @@ from ndgrad.arrays.scalar_operands import beside_arrays
 from ndgrad.ops.error_function import _special
 from ndgrad.ops.table import elementwise
 
+if TYPE_CHECKING:
+    from ndgrad._typing import Library, Payload, Vocabulary
+
 
 def real_function(name: str, public: str = "") -> Callable[..., Any]:
     """A forward function from scipy.special's `name`, for real arguments (`public` is what users call it)."""
 
-    def forward(np: Any, *arguments: Any) -> Any:
+    def forward(np: Library, *arguments: Any) -> Payload:
         for a in arguments:
             dtype = getattr(a, "dtype", None)
             if isinstance(a, complex) if dtype is None else dtype.kind == "c":
@@ -41,7 +44,7 @@ def shape_derivatives(name: str) -> Callable[..., Any]:
     return getattr(importlib.import_module("ndgrad.arrays.special.shape_derivatives"), name)  # a function found by name
 
 
-def on_host(np: Any, name: str, function: Callable[..., Any], *arguments: Any, **settings: Any) -> Any:
+def on_host(np: Library, name: str, function: Callable[..., Any], *arguments: Any, **settings: Any) -> Payload:
     """A function that exists for NumPy's float64 alone, in the dtype of its arguments and the library they came from."""
     given = [to_host(a) for a in arguments]
     dtype = numpy.result_type(*given)
@@ -51,7 +54,7 @@ def on_host(np: Any, name: str, function: Callable[..., Any], *arguments: Any, *
     return np.asarray(made if dtype.kind in "biu" else made.astype(dtype, copy=False))
 
 
-def beside(value: Any, like: Any, ops: Any) -> Any:
+def beside(value: Payload, like: Payload, ops: Vocabulary) -> Payload:
     """A Python number as what stands beside it, for functions that take tensors alone."""
     return ops.zeros_like(like) + value if value.__class__ in (int, float) else value
 
@@ -71,7 +74,7 @@ _MANY = 2048
 _gammaln, _digamma, _zeta = real_function("gammaln", "lgamma"), real_function("psi", "digamma"), real_function("zeta")
 
 
-def _lgamma(np: Any, x: Any) -> Any:
+def _lgamma(np: Library, x: Payload) -> Payload:
     """log |gamma(x)|, which near 0 is -log |x|: SciPy's is infinite for subnormal numbers."""
     out = _gammaln(np, x)
     near = np.abs(x) < numpy.finfo(numpy.float64).tiny
@@ -84,7 +87,7 @@ lgamma = elementwise("lgamma", _lgamma, x=lambda t, x, ops: t * ops.digamma(x))
 digamma = elementwise("digamma", _digamma, x=lambda t, x, ops: t * ops.polygamma(x, order=1))
 
 
-def _polygamma(np: Any, x: Any, *, order: int) -> Any:
+def _polygamma(np: Library, x: Payload, *, order: int) -> Payload:
     """(-1)^(n+1) n! zeta(n + 1, x) for order n, in double precision: n! alone may overflow a float32."""
     if order == 0:
         return _digamma(np, x)
@@ -106,7 +109,7 @@ polygamma = elementwise(
 # ----- the multivariate gamma function ---------------------------------------------------------------------------------
 
 
-def _mvlgamma(np: Any, x: Any, *, p: int) -> Any:
+def _mvlgamma(np: Library, x: Payload, *, p: int) -> Payload:
     """log(pi^(p(p-1)/4) gamma(x) gamma(x - 1/2) ... gamma(x - (p-1)/2))."""
     out = _lgamma(np, x) + p * (p - 1) / 4 * math.log(math.pi)
     for j in range(1, p):
@@ -114,7 +117,7 @@ def _mvlgamma(np: Any, x: Any, *, p: int) -> Any:
     return out
 
 
-def _mvlgamma_x(t: Any, x: Any, p: int, ops: Any) -> Any:
+def _mvlgamma_x(t: Payload, x: Payload, p: int, ops: Vocabulary) -> Payload:
     slope = ops.digamma(x)
     for j in range(1, p):
         slope = slope + ops.digamma(x - j / 2)
@@ -136,7 +139,7 @@ zeta = elementwise(
 
 
 
-def digamma_rise(a: Any, b: Any, ops: Any) -> Any:
+def digamma_rise(a: Payload, b: Payload, ops: Vocabulary) -> Payload:
     """digamma(a + b) - digamma(a). Of large a that is a small difference, and Stirling's series gives it term by term:
     log(1 + b/a) - (1/(a+b) - 1/a) / 2 - sum over k of B_2k/2k (1/(a+b)^2k - 1/a^2k)."""
     a, b = beside(a, b, ops), beside(b, a, ops)
@@ -166,7 +169,7 @@ betaln = elementwise(
 # ----- incomplete gamma functions --------------------------------------------------------------------------------------
 
 
-def _gamma_density(np: Any, a: Any, x: Any) -> Any:
+def _gamma_density(np: Library, a: Payload, x: Payload) -> Payload:
     """x^(a-1) e^-x / gamma(a), by its logarithm; at x = 0 the power decides (1 for a = 1), at infinity the exponential."""
     a, x = beside_arrays(np, a, x)
     with numpy.errstate(all="ignore"):
@@ -183,11 +186,11 @@ gamma_density = elementwise(
 )  # fmt: skip
 
 
-def _igamma_shape(np: Any, x: Any, y: Any, *, order: int) -> Any:
+def _igamma_shape(np: Library, x: Payload, y: Payload, *, order: int) -> Payload:
     return on_host(np, "igamma", shape_derivatives("gammainc_shape"), x, y, order=order)
 
 
-def _density_change(a: Any, x: Any, order: int, ops: Any) -> Any:
+def _density_change(a: Payload, x: Payload, order: int, ops: Vocabulary) -> Any:
     """The derivative of the density of that order with respect to a: the density times a polynomial in the derivatives of its logarithm."""
     a, x = beside(a, x, ops), beside(x, a, ops)
 

@@ -8,7 +8,7 @@ each other's transposes, from which the other rules follow. All index arrays are
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy
 
@@ -28,10 +28,13 @@ from ndgrad.ops.index import counting, staying
 from ndgrad.ops.reduce import divides_back
 from ndgrad.ops.table import NOT_DIFFERENTIABLE, op
 
+if TYPE_CHECKING:
+    from ndgrad._typing import Library, Payload, Vocabulary
+
 # ----- gather, and its transpose -----------------------------------------------------------------------------------------
 
 
-def _gather(np: Any, x: Any, index: Any, *, dim: int) -> Any:
+def _gather(np: Library, x: Payload, index: Payload, *, dim: int) -> Payload:
     if not isinstance(x, MetaArray):
         x = np.asarray(x)
     check_range(np, "gather", index, x.shape[dim], dim, RuntimeError)
@@ -55,7 +58,9 @@ gather = op(
 )  # fmt: skip
 
 
-def _gather_backward(np: Any, x: Any, index: Any, *, dim: int, shape: tuple[int, ...], distinct: bool) -> Any:
+def _gather_backward(
+    np: Library, x: Payload, index: Payload, *, dim: int, shape: tuple[int, ...], distinct: bool
+) -> Payload:
     out = zeros_beside(np, x, shape, x.dtype)
     return put_along(np, out, index, x, dim) if distinct else combine_along(np, "add", out, index, x, dim)
 
@@ -86,7 +91,7 @@ wrap_index = op(
 # ----- scatter -----------------------------------------------------------------------------------------------------------
 
 
-def _scatter_kernel(np: Any, target: Any, index: Any, y: Any, *, dim: int) -> Any:
+def _scatter_kernel(np: Library, target: Payload, index: Payload, y: Payload, *, dim: int) -> Payload:
     check_range(np, "scatter", index, target.shape[dim], dim, RuntimeError)
     return put_along(np, target, index, y, dim)
 
@@ -123,7 +128,7 @@ scatter = op(
 )  # fmt: skip
 
 
-def _scatter_add_kernel(np: Any, target: Any, index: Any, y: Any, *, dim: int) -> Any:
+def _scatter_add_kernel(np: Library, target: Payload, index: Payload, y: Payload, *, dim: int) -> Payload:
     check_range(np, "scatter_add", index, target.shape[dim], dim, RuntimeError)
     return combine_along(np, "add", target, index, y, dim)
 
@@ -146,14 +151,14 @@ scatter_add = op(
 # ----- scatter with a product ------------------------------------------------------------------------------------------
 
 
-def _scatter_prod(np: Any, x: Any, index: Any, *, dim: int, shape: tuple[int, ...]) -> Any:
+def _scatter_prod(np: Library, x: Payload, index: Payload, *, dim: int, shape: tuple[int, ...]) -> Payload:
     check_range(np, "scatter_reduce", index, shape[dim], dim, RuntimeError)
     ones = zeros_beside(np, x, shape, x.dtype)
     ones[...] = 1
     return combine_along(np, "multiply", ones, index, x, dim)
 
 
-def _others(x: Any, index: Any, dim: int, ops: Any) -> Any:
+def _others(x: Payload, index: Payload, dim: int, ops: Vocabulary) -> Payload:
     """Per element of x the product of all other elements with the same index.
 
     Dividing the whole product by the element fails at zeros, and so do the quotient's derivatives. Instead equal indices
@@ -168,7 +173,7 @@ def _others(x: Any, index: Any, dim: int, ops: Any) -> Any:
     return ops.gather_backward(left * right, order, dim=dim, shape=tuple(x.shape), distinct=True)
 
 
-def _run_product(values: Any, keys: Any, dim: int, direction: int, ops: Any) -> Any:
+def _run_product(values: Payload, keys: Any, dim: int, direction: int, ops: Vocabulary) -> Payload:
     out = _neighbour(values, keys, dim, direction, ops)
     step = 1
     while step < values.shape[dim] - 1:
@@ -177,7 +182,7 @@ def _run_product(values: Any, keys: Any, dim: int, direction: int, ops: Any) -> 
     return out
 
 
-def _neighbour(values: Any, keys: Any, dim: int, distance: int, ops: Any) -> Any:
+def _neighbour(values: Payload, keys: Any, dim: int, distance: int, ops: Vocabulary) -> Payload:
     """The value `distance` places before, where that belongs to the same run, else 1."""
     shape = tuple(values.shape)
     ahead, behind = slice(max(distance, 0), shape[dim] + min(distance, 0)), slice(max(-distance, 0), shape[dim] - max(distance, 0))
@@ -187,7 +192,7 @@ def _neighbour(values: Any, keys: Any, dim: int, distance: int, ops: Any) -> Any
     return ops.where(ops.embed(same, shape=shape, index=here), shifted, 1.0)
 
 
-def _scatter_prod_vjp(g: Any, x: Any, index: Any, out: Any, dim: int, ops: Any) -> Any:
+def _scatter_prod_vjp(g: Payload, x: Payload, index: Payload, out: Payload, dim: int, ops: Vocabulary) -> Payload:
     scaled = g * ops.conj(out) if ops.raw else None
     if divides_back(out, scaled, ops):
         return ops.gather(scaled, index, dim=dim) / ops.conj(x)
@@ -211,7 +216,9 @@ scatter_prod = op(
 # ----- scatter with the largest or smallest ------------------------------------------------------------------------------
 
 
-def _scatter_extreme_kernel(np: Any, target: Any, index: Any, y: Any, *, dim: int, largest: bool, include_self: bool) -> Any:
+def _scatter_extreme_kernel(
+    np: Library, target: Payload, index: Payload, y: Payload, *, dim: int, largest: bool, include_self: bool
+) -> Payload:
     check_range(np, "scatter_reduce", index, target.shape[dim], dim, RuntimeError)
     if not include_self:
         # the last y of each place stands there first; taking it once more changes nothing
@@ -219,7 +226,9 @@ def _scatter_extreme_kernel(np: Any, target: Any, index: Any, y: Any, *, dim: in
     return combine_along(np, "maximum" if largest else "minimum", target, index, y, dim)
 
 
-def _winners(x: Any, index: Any, y: Any, out: Any, dim: int, include_self: bool, dtype: Any, ops: Any) -> tuple[Any, Any, Any]:
+def _winners(
+    x: Payload, index: Payload, y: Payload, out: Payload, dim: int, include_self: bool, dtype: Any, ops: Vocabulary
+) -> tuple[Any, Any, Any]:
     """Who has the extreme value: ones and zeros for x and y, and how many there are at each place. They share alike."""
     of_x = ops.cast(x == out, dtype=dtype)
     if not include_self:
@@ -229,7 +238,16 @@ def _winners(x: Any, index: Any, y: Any, out: Any, dim: int, include_self: bool,
 
 
 def _scatter_extreme_vjp(
-    g: Any, x: Any, x_dtype: Any, index: Any, y: Any, out: Any, dim: int, include_self: bool, needs: tuple[bool, ...], ops: Any
+    g: Payload,
+    x: Payload,
+    x_dtype: Any,
+    index: Payload,
+    y: Payload,
+    out: Payload,
+    dim: int,
+    include_self: bool,
+    needs: tuple[bool, ...],
+    ops: Vocabulary,
 ) -> tuple[Any, ...]:
     of_x, of_y, count = _winners(x, index, y, out, dim, include_self, x_dtype, ops)
     share = g / count
@@ -237,8 +255,17 @@ def _scatter_extreme_vjp(
 
 
 def _scatter_extreme_jvp(
-    x: Any, x_dtype: Any, index: Any, y: Any, out: Any, x_t: Any, y_t: Any, dim: int, include_self: bool, ops: Any
-) -> Any:
+    x: Payload,
+    x_dtype: Any,
+    index: Payload,
+    y: Payload,
+    out: Payload,
+    x_t: Payload,
+    y_t: Payload,
+    dim: int,
+    include_self: bool,
+    ops: Vocabulary,
+) -> Payload:
     of_x, of_y, count = _winners(x, index, y, out, dim, include_self, x_dtype, ops)
     if y_t is None:
         return of_x * x_t / count
@@ -266,7 +293,7 @@ scatter_extreme = op(
 # ----- positions in the whole tensor -----------------------------------------------------------------------------------
 
 
-def _take_batch(x: Any, index: Any, batched: tuple[bool, ...], ops: Any, size: int) -> Any:
+def _take_batch(x: Payload, index: Payload, batched: tuple[bool, ...], ops: Vocabulary, size: int) -> Payload:
     if not batched[0]:
         return ops.take(x, index)
     rows = ops.reshape(x, shape=(size, math.prod(x.shape[1:])))
@@ -291,7 +318,7 @@ take = op(
 )  # fmt: skip
 
 
-def _put_kernel(np: Any, target: Any, index: Any, y: Any, *, accumulate: bool) -> Any:
+def _put_kernel(np: Library, target: Payload, index: Payload, y: Payload, *, accumulate: bool) -> Payload:
     whole = target if target.ndim else target.reshape(1)
     places = np.unravel_index(wrapped(np, index, target.size).reshape(-1), whole.shape)
     y = np.asarray(y).reshape(-1)
@@ -302,13 +329,13 @@ def _put_kernel(np: Any, target: Any, index: Any, y: Any, *, accumulate: bool) -
     return target
 
 
-def _put_batch(x: Any, index: Any, y: Any, accumulate: bool, ops: Any, size: int) -> Any:
+def _put_batch(x: Payload, index: Payload, y: Payload, accumulate: bool, ops: Vocabulary, size: int) -> Payload:
     rows = ops.reshape(x, shape=(size, math.prod(x.shape[1:])))
     out = ops.index_put(rows, y, counting(x, size, len(index.shape)), index, accumulate=accumulate)
     return ops.reshape(out, shape=tuple(x.shape))
 
 
-def _put_y(g: Any, x_shape: tuple[int, ...], index: Any, accumulate: bool, ops: Any) -> Any:
+def _put_y(g: Payload, x_shape: tuple[int, ...], index: Payload, accumulate: bool, ops: Vocabulary) -> Payload:
     out = ops.take(g, index)
     return out if accumulate else staying(out, ops.overwritten(index, shape=(math.prod(x_shape),)), ops)
 
@@ -349,7 +376,7 @@ def _by_mask(x: Any, mask: Any) -> Any:
     return mask if x.ndim == mask.ndim else (Ellipsis, mask)
 
 
-def _masked_select_batch(x: Any, mask: Any, batched: tuple[bool, ...], ops: Any) -> Any:
+def _masked_select_batch(x: Payload, mask: Payload, batched: tuple[bool, ...], ops: Vocabulary) -> Payload:
     _same_for_all("masked_select", batched[1])
     return ops.masked_select(x, mask)
 
@@ -365,13 +392,13 @@ masked_select = op(
 )  # fmt: skip
 
 
-def _masked_select_backward(np: Any, x: Any, mask: Any) -> Any:
+def _masked_select_backward(np: Library, x: Payload, mask: Payload) -> Payload:
     out = np.zeros((*x.shape[:-1], *mask.shape), x.dtype)
     out[_by_mask(out, mask)] = x
     return out
 
 
-def _masked_select_backward_batch(x: Any, mask: Any, batched: tuple[bool, ...], ops: Any) -> Any:
+def _masked_select_backward_batch(x: Payload, mask: Payload, batched: tuple[bool, ...], ops: Vocabulary) -> Payload:
     _same_for_all("masked_select_backward", batched[1])
     return ops.masked_select_backward(x, mask)
 
@@ -386,7 +413,7 @@ masked_select_backward = op(
 )  # fmt: skip
 
 
-def _mask_positions(np: Any, x: Any, *, leading: int) -> Any:
+def _mask_positions(np: Library, x: Payload, *, leading: int) -> Payload:
     x = np.asarray(x)
     flat = x.reshape(*x.shape[:leading], -1)
     return np.maximum(np.cumsum(flat, axis=-1, dtype=np.intp) - 1, 0).reshape(x.shape)

@@ -7,11 +7,14 @@ formulas for elliptic integrals are 0/0 at m = 0. There are no rules for derivat
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ndgrad.ops.bessel_order import any_function, part_of
 from ndgrad.ops.gamma import no_derivative, real_function
 from ndgrad.ops.table import elementwise
+
+if TYPE_CHECKING:
+    from ndgrad._typing import Library, Payload
 
 # ----- hypergeometric functions ----------------------------------------------------------------------------------------------
 
@@ -84,7 +87,7 @@ lambertw = elementwise(
 )  # fmt: skip
 
 
-def _lambertw(np: Any, z: Any, k: int, tol: float) -> Any:
+def _lambertw(np: Library, z: Payload, k: int, tol: float) -> Payload:
     return any_function("lambertw")(np, z, k, tol)
 
 

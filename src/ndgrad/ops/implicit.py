@@ -7,12 +7,17 @@ says only how to pull a cotangent back and how to push tangents forward (see ndg
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ndgrad.ops.table import op
 
+if TYPE_CHECKING:
+    from ndgrad._typing import Payload, Vocabulary
 
-def _pull(g: Any, params: tuple[Any, ...], out: Any, rule: Any, needs: tuple[bool, ...], ops: Any) -> tuple[Any, ...]:
+
+def _pull(
+    g: Payload, params: tuple[Any, ...], out: Payload, rule: Any, needs: tuple[bool, ...], ops: Vocabulary
+) -> tuple[Any, ...]:
     return tuple((rule.pull_arrays if ops.raw else rule.pull)(out, params, g, needs))
 
 
@@ -20,7 +25,9 @@ def _push(params: tuple[Any, ...], out: Any, rule: Any, params_t: tuple[Any, ...
     return rule.push(out, params, params_t)
 
 
-def _batch(x: Any, params: tuple[Any, ...], rule: Any, batched: tuple[bool, ...], size: int, ops: Any) -> Any:
+def _batch(
+    x: Payload, params: tuple[Any, ...], rule: Any, batched: tuple[bool, ...], size: int, ops: Vocabulary
+) -> Payload:
     if not batched[0]:
         x = ops.clone(ops.expand(x, shape=(size, *x.shape)))
     return ops.implicit(x, *params, rule=rule.batched(batched[1:], size))

@@ -5,7 +5,7 @@ that index the leading dimensions), and their transposes; NumPy's single element
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy
 
@@ -14,6 +14,9 @@ from ndgrad.arrays.library import library_of
 from ndgrad.arrays.meta import zeros_beside
 from ndgrad.arrays.scatter import add_arrays, keys_of_arrays, overwritten, settled, wrapped, zeros_and_add
 from ndgrad.ops.table import DATA_DEPENDENT, NOT_DIFFERENTIABLE, op
+
+if TYPE_CHECKING:
+    from ndgrad._typing import Library, Payload, Vocabulary
 
 # ----- basic indexing: a view ------------------------------------------------------------------------------------------
 
@@ -49,7 +52,7 @@ element = op(
 )  # fmt: skip
 
 
-def _embed(np: Any, x: Any, *, shape: tuple[int, ...], index: tuple[Any, ...]) -> Any:
+def _embed(np: Library, x: Payload, *, shape: tuple[int, ...], index: tuple[Any, ...]) -> Payload:
     out = zeros_beside(np, x, shape, x.dtype)
     out[_whole(index)] = x
     return out
@@ -70,7 +73,7 @@ embed = op(
 # ----- arrays of indices into the leading dimensions -----------------------------------------------------------------
 
 
-def _index_batch(x: Any, indices: Any, batched: tuple[bool, ...], ops: Any, size: int) -> Any:
+def _index_batch(x: Payload, indices: tuple[Payload, ...], batched: tuple[bool, ...], ops: Vocabulary, size: int) -> Payload:
     if not batched[0]:
         return ops.index(x, *_align_indices(indices, batched[1:], ops))
     if not any(batched[1:]):
@@ -94,7 +97,7 @@ def counting(like: Any, size: int, ndim: int) -> Any:
     return registry.lift(library_of(registry.innermost_array(like)).arange(size).reshape((size, *(1,) * (ndim - 1))))
 
 
-def _align_indices(indices: Any, batched: tuple[bool, ...], ops: Any) -> list[Any]:
+def _align_indices(indices: tuple[Payload, ...], batched: tuple[bool, ...], ops: Vocabulary) -> list[Any]:
     """Index arrays with the batch in front line up as they did for one sample."""
     rank = max(len(i.shape) - b for i, b in zip(indices, batched, strict=True))
     out = []
@@ -106,7 +109,7 @@ def _align_indices(indices: Any, batched: tuple[bool, ...], ops: Any) -> list[An
     return out
 
 
-def _in_bounds(np: Any, x: Any, indices: tuple[Any, ...]) -> tuple[Any, ...]:
+def _in_bounds(np: Library, x: Payload, indices: tuple[Any, ...]) -> tuple[Any, ...]:
     """The index arrays if they are in bounds, which other libraries than NumPy do not ask."""
     return indices if np is numpy else tuple(wrapped(np, np.asarray(i), x.shape[d], d) for d, i in enumerate(indices))
 
@@ -136,11 +139,13 @@ rows = op(
 )  # fmt: skip
 
 
-def _index_add_zeros(np: Any, x: Any, *indices: Any, shape: tuple[int, ...]) -> Any:
+def _index_add_zeros(np: Library, x: Payload, *indices: Any, shape: tuple[int, ...]) -> Payload:
     return zeros_and_add(np, shape, indices, x)
 
 
-def _index_add_zeros_batch(x: Any, indices: Any, shape: tuple[int, ...], batched: tuple[bool, ...], ops: Any, size: int) -> Any:
+def _index_add_zeros_batch(
+    x: Payload, indices: tuple[Payload, ...], shape: tuple[int, ...], batched: tuple[bool, ...], ops: Vocabulary, size: int
+) -> Payload:
     g = x
     if not batched[0]:
         g = ops.expand(g, shape=(size, *g.shape))
@@ -172,12 +177,12 @@ index_add_zeros = op(
 # ----- writing -----------------------------------------------------------------------------------------------------------
 
 
-def _index_put(np: Any, x: Any, y: Any, *indices: Any, accumulate: bool) -> Any:
+def _index_put(np: Library, x: Payload, y: Payload, *indices: Any, accumulate: bool) -> Payload:
     out = np.array(x)
     return _index_put_kernel(np, out, y, *indices, accumulate=accumulate)
 
 
-def _index_put_kernel(np: Any, target: Any, y: Any, *indices: Any, accumulate: bool) -> Any:
+def _index_put_kernel(np: Library, target: Payload, y: Payload, *indices: Any, accumulate: bool) -> Payload:
     indices = _in_bounds(np, target, indices)
     if accumulate:
         return add_arrays(np, target, indices, y)
@@ -192,7 +197,9 @@ def _index_put_kernel(np: Any, target: Any, y: Any, *indices: Any, accumulate: b
     return target
 
 
-def _index_put_batch(x: Any, y: Any, indices: Any, accumulate: bool, ops: Any, size: int, batched: tuple[bool, ...]) -> Any:
+def _index_put_batch(
+    x: Payload, y: Payload, indices: tuple[Payload, ...], accumulate: bool, ops: Vocabulary, size: int, batched: tuple[bool, ...]
+) -> Payload:
     if not batched[0]:
         x = ops.expand(x, shape=(size, *x.shape))
     aligned = _align_indices(indices, batched[2:], ops)
@@ -203,12 +210,14 @@ def _index_put_batch(x: Any, y: Any, indices: Any, accumulate: bool, ops: Any, s
     return ops.index_put(x, y, counting(x, size, rank + 1), *aligned, accumulate=accumulate)
 
 
-def _overwritten(np: Any, *indices: Any, shape: tuple[int, ...]) -> Any:
+def _overwritten(np: Library, *indices: Any, shape: tuple[int, ...]) -> Payload:
     lead = np.broadcast_shapes(*(np.shape(i) for i in indices))
     return overwritten(np, np.broadcast_to(keys_of_arrays(np, indices, shape), lead), math.prod(shape))
 
 
-def _overwritten_batch(indices: Any, shape: tuple[int, ...], batched: tuple[bool, ...], ops: Any, size: int) -> Any:
+def _overwritten_batch(
+    indices: tuple[Payload, ...], shape: tuple[int, ...], batched: tuple[bool, ...], ops: Vocabulary, size: int
+) -> Payload:
     aligned = _align_indices(indices, batched, ops)
     rank = max(len(i.shape) - b for i, b in zip(indices, batched, strict=True))
     return ops.overwritten(counting(aligned[0], size, rank + 1), *aligned, shape=(size, *shape))
@@ -225,14 +234,14 @@ overwritten_op = op(
 )  # fmt: skip
 
 
-def staying(g: Any, lost: Any, ops: Any) -> Any:
+def staying(g: Payload, lost: Any, ops: Vocabulary) -> Payload:
     """The gradients of values that were put somewhere, zero for those that were overwritten in the same op."""
     if ops.raw and not lost.any():
         return g
     return ops.where(ops.reshape(lost, shape=(*lost.shape, *(1,) * (len(g.shape) - len(lost.shape)))), 0.0, g)
 
 
-def _index_put_y(g: Any, x_shape: tuple[int, ...], indices: Any, accumulate: bool, ops: Any) -> Any:
+def _index_put_y(g: Payload, x_shape: tuple[int, ...], indices: tuple[Payload, ...], accumulate: bool, ops: Vocabulary) -> Payload:
     out = ops.index(g, *indices)
     return out if accumulate else staying(out, ops.overwritten(*indices, shape=x_shape[: len(indices)]), ops)
 
@@ -257,7 +266,7 @@ index_put = op(
 )  # fmt: skip
 
 
-def _masked_fill_kernel(np: Any, target: Any, mask: Any, y: Any) -> Any:
+def _masked_fill_kernel(np: Library, target: Payload, mask: Payload, y: Payload) -> Payload:
     np.copyto(target, y, where=np.broadcast_to(mask, target.shape), casting="same_kind")
     return target
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy
 
@@ -14,6 +14,9 @@ from ndgrad.ops.bessel_order import any_function, part_of
 from ndgrad.ops.error_function import _special
 from ndgrad.ops.gamma import on_host, real_function
 from ndgrad.ops.table import Op, elementwise
+
+if TYPE_CHECKING:
+    from ndgrad._typing import Library, Payload, Vocabulary
 
 _TWO_OVER_ROOT_PI = 2 / math.sqrt(math.pi)
 _ROOT_TWO_PI = math.sqrt(2 * math.pi)
@@ -24,7 +27,7 @@ sine_integral = elementwise("sine_integral", part_of("sici", 0), x=lambda t, x, 
 cosine_integral = elementwise("cosine_integral", part_of("sici", 1), x=lambda t, x, ops: t * (ops.cos(x) / x), inplace=False)
 
 
-def _sinhc(x: Any, ops: Any) -> Any:
+def _sinhc(x: Payload, ops: Vocabulary) -> Payload:
     """sinh(x) / x, near 0 as exprel(2x) exp(-x), which is for real numbers."""
     if is_complex(x):
         return ops.sinc(x * (1j / math.pi))
@@ -45,7 +48,7 @@ fresnel_c = elementwise("fresnel_c", part_of("fresnel", 1), x=lambda t, x, ops: 
 # ----- the error function's kin ----------------------------------------------------------------------------------------------
 
 
-def _far_series(np: Any, z: Any, order: int, step: Any) -> Any:
+def _far_series(np: Library, z: Payload, order: int, step: Any) -> Payload:
     """sum over k of c_k step^k, c_0 = 1, c_(k+1) / c_k = (2k+n+1) (2k+n+2) / (k+1): what the n-th derivative of
     sum over k of (1/2)_k z^(-2k-1) has besides the factor (-1)^n n! z^(-n-1), for step = 1 / (4 z^2)."""
     series = np.ones_like(z)
@@ -54,7 +57,7 @@ def _far_series(np: Any, z: Any, order: int, step: Any) -> Any:
     return series
 
 
-def _faddeeva(np: Any, z: Any, order: int, value: Any, slope: complex, far: Any) -> Any:
+def _faddeeva(np: Library, z: Payload, order: int, value: Payload, slope: complex, far: Any) -> Payload:
     r"""The n-th derivative of w(z) = exp(-z^2) erfc(-iz), or of Dawson's integral, from its value and w' + 2 z w = `slope`.
 
     Differentiated n - 1 times more, w_n = -2z w_(n-1) - 2(n-1) w_(n-2), differences that lose their digits where |z| is large. There
@@ -77,7 +80,7 @@ def _faddeeva(np: Any, z: Any, order: int, value: Any, slope: complex, far: Any)
 _FAR = 8.0
 
 
-def _dawsn(np: Any, x: Any, *, order: int) -> Any:
+def _dawsn(np: Library, x: Payload, *, order: int) -> Payload:
     value = _special(np, "dawsn")(x)
     far = np.abs(x.real) > _FAR if x.dtype.kind == "c" else np.abs(x) > _FAR
     if x.dtype.kind == "c":  # off the real line the other exponential is not small
@@ -85,7 +88,7 @@ def _dawsn(np: Any, x: Any, *, order: int) -> Any:
     return value if order == 0 else _faddeeva(np, x, order, value, 1.0, far).astype(value.dtype)
 
 
-def _wofz(np: Any, x: Any, *, order: int) -> Any:
+def _wofz(np: Library, x: Payload, *, order: int) -> Payload:
     value = _special(np, "wofz")(x)
     if order == 0:
         return value
@@ -98,7 +101,7 @@ erfi = elementwise("erfi", any_function("erfi"), x=lambda t, x, ops: t * (ops.ex
 wofz = elementwise("wofz", _wofz, settings={"order": 0}, x=lambda t, x, order, ops: t * ops.wofz(x, order=order + 1), inplace=False)
 
 
-def _voigt(np: Any, x: Any, sigma: Any, gamma: Any, *, order: int, imaginary: bool) -> Any:
+def _voigt(np: Library, x: Payload, sigma: Any, gamma: Any, *, order: int, imaginary: bool) -> Payload:
     r"""The real (or imaginary) part of the n-th derivative of F(zeta) = w(zeta / (sigma sqrt 2)) / (sigma sqrt(2 pi)), zeta = x + i gamma.
 
     The part is the convolution of a normal density with Cauchy's. For large |z| the series above is one in sigma^2 / zeta^2, which is
@@ -121,7 +124,7 @@ def _voigt(np: Any, x: Any, sigma: Any, gamma: Any, *, order: int, imaginary: bo
     return made.imag if imaginary else made.real
 
 
-def _voigt_forward(np: Any, x: Any, width: Any, y: Any, *, order: int, imaginary: bool) -> Any:
+def _voigt_forward(np: Library, x: Payload, width: Any, y: Payload, *, order: int, imaginary: bool) -> Payload:
     if order == 0 and not imaginary:
         return _special(np, "voigt_profile")(x, width, y)
     return on_host(np, "voigt_profile", lambda *v: _voigt(numpy, *v, order=order, imaginary=imaginary), x, width, y)
@@ -166,7 +169,7 @@ integral_struve0 = _integral("integral_struve0", "itstruve0", None, lambda x, op
 integral_modstruve0 = _integral("integral_modstruve0", "itmodstruve0", None, lambda x, ops: ops.modstruve(0, x))
 
 
-def _near_0(x: Any, ops: Any, term: Callable[[int], float], otherwise: Callable[[Any], Any]) -> Any:
+def _near_0(x: Payload, ops: Vocabulary, term: Callable[[int], float], otherwise: Callable[[Any], Any]) -> Payload:
     """sum over k of term(k) (x^2 / 4)^k up to |x| = 1, where the quotient that is the integrand would cancel."""
     near = ops.abs(x) < 1.0
     small = ops.where(near, x, 0.0)
@@ -177,7 +180,7 @@ def _near_0(x: Any, ops: Any, term: Callable[[int], float], otherwise: Callable[
     return ops.where(near, series, otherwise(ops.where(near, 1.0, x)))
 
 
-def _over(x: Any, ops: Any, sign: int, otherwise: Callable[[Any], Any]) -> Any:
+def _over(x: Payload, ops: Vocabulary, sign: int, otherwise: Callable[[Any], Any]) -> Payload:
     """(1 - J_0(x)) / x for sign -1, (I_0(x) - 1) / x for 1: x/4 sum over k of (sign x^2/4)^k / (k+1)!^2."""
     near = ops.abs(x) < 1.0
     made = _near_0(x, ops, lambda k: sign**k / math.factorial(k + 1) ** 2, lambda far: otherwise(far) * 4.0)

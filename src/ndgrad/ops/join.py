@@ -7,12 +7,17 @@ arrays that need none. The parts of the gradient are views of it.
 from __future__ import annotations
 
 from itertools import accumulate
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ndgrad.ops.table import op
 
+if TYPE_CHECKING:
+    from ndgrad._typing import Library, Payload, Vocabulary
 
-def _cat_vjp(g: Any, xs_shape: tuple[tuple[int, ...], ...], dim: int, needs: tuple[bool, ...], ops: Any) -> tuple[Any, ...]:
+
+def _cat_vjp(
+    g: Payload, xs_shape: tuple[tuple[int, ...], ...], dim: int, needs: tuple[bool, ...], ops: Vocabulary
+) -> tuple[Any, ...]:
     stops = list(accumulate(shape[dim] for shape in xs_shape))
     return tuple(
         ops.slice(g, dim=dim, start=stop - shape[dim], stop=stop, step=1) if need else None
@@ -33,7 +38,7 @@ cat = op(
 
 
 
-def _stack(np: Any, *xs: Any, dim: int) -> Any:
+def _stack(np: Library, *xs: Any, dim: int) -> Payload:
     shape = xs[0].shape
     slice_of_one = (*shape[:dim], 1, *shape[dim:])
     return np.concatenate([x.reshape(slice_of_one) for x in xs], axis=dim)
@@ -62,7 +67,7 @@ def _corners(shapes: Any) -> list[tuple[int, int]]:
     return corners
 
 
-def _block_diag(np: Any, *xs: Any) -> Any:
+def _block_diag(np: Library, *xs: Any) -> Payload:
     """Blocks have two dimensions, behind any number of batch dimensions that all have alike."""
     rows, columns = sum(x.shape[-2] for x in xs), sum(x.shape[-1] for x in xs)
     out = np.zeros((*xs[0].shape[:-2], rows, columns), np.result_type(*xs))
@@ -71,7 +76,9 @@ def _block_diag(np: Any, *xs: Any) -> Any:
     return out
 
 
-def _block_diag_vjp(g: Any, xs_shape: tuple[tuple[int, ...], ...], needs: tuple[bool, ...], ops: Any) -> tuple[Any, ...]:
+def _block_diag_vjp(
+    g: Payload, xs_shape: tuple[tuple[int, ...], ...], needs: tuple[bool, ...], ops: Vocabulary
+) -> tuple[Any, ...]:
     grads = []
     for shape, (row, column), need in zip(xs_shape, _corners(xs_shape), needs, strict=True):
         part = None

@@ -7,22 +7,25 @@ a single BLAS call or a single reduction over all rows, whatever the number of l
 from __future__ import annotations
 
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ndgrad.ops.table import op
 
+if TYPE_CHECKING:
+    from ndgrad._typing import Library, Payload, Vocabulary
 
-def _rows(x: Any, ops: Any) -> Any:
+
+def _rows(x: Payload, ops: Vocabulary) -> Payload:
     """All leading dimensions as one, so that a product with a matrix is one call of BLAS."""
     shape = tuple(x.shape)
     return x if len(shape) == 2 else ops.reshape(x, shape=(prod(shape[:-1]), shape[-1]))
 
 
-def _transposed(w: Any, ops: Any) -> Any:
+def _transposed(w: Payload, ops: Vocabulary) -> Payload:
     return ops.permute(w, dims=(1, 0))
 
 
-def _forward(np: Any, x: Any, w: Any, b: Any) -> Any:
+def _forward(np: Library, x: Payload, w: Payload, b: Payload) -> Payload:
     lead = x.shape[:-1]
     rows = x if x.ndim == 2 else x.reshape(prod(lead), x.shape[-1])
     out = rows @ w.T
@@ -34,16 +37,16 @@ def _forward(np: Any, x: Any, w: Any, b: Any) -> Any:
     return out if x.ndim == 2 else out.reshape(*lead, w.shape[0])
 
 
-def _grad_x(g: Any, w: Any, x_ndim: int, ops: Any) -> Any:
+def _grad_x(g: Payload, w: Payload, x_ndim: int, ops: Vocabulary) -> Payload:
     gx = ops.matmul(_rows(g, ops), ops.conj(w))
     return gx if x_ndim == 2 else ops.reshape(gx, shape=(*g.shape[:-1], w.shape[1]))
 
 
-def _grad_w(g: Any, x: Any, ops: Any) -> Any:
+def _grad_w(g: Payload, x: Payload, ops: Vocabulary) -> Payload:
     return ops.matmul(_transposed(_rows(g, ops), ops), ops.conj(_rows(x, ops)))
 
 
-def _grad_b(g: Any, ops: Any) -> Any:
+def _grad_b(g: Payload, ops: Vocabulary) -> Payload:
     """The sum over all rows; as a product with ones it takes a third of the time that NumPy's sum takes."""
     if ops.raw and g.ndim > 1 and g.dtype.char in "fdFD" and g.flags.c_contiguous:
         rows = _rows(g, ops)
@@ -51,7 +54,7 @@ def _grad_b(g: Any, ops: Any) -> Any:
     return ops.sum(g, dim=tuple(range(len(g.shape) - 1)), keepdim=False)
 
 
-def _jvp(x: Any, w: Any, x_t: Any, w_t: Any, b_t: Any, ops: Any) -> Any:
+def _jvp(x: Payload, w: Payload, x_t: Payload, w_t: Payload, b_t: Payload, ops: Vocabulary) -> Payload:
     terms = []
     if x_t is not None:
         terms.append(ops.linear(x_t, w, None))
@@ -66,7 +69,7 @@ def _jvp(x: Any, w: Any, x_t: Any, w_t: Any, b_t: Any, ops: Any) -> Any:
     return total
 
 
-def _batch(x: Any, w: Any, b: Any, batched: tuple[bool, bool, bool], ops: Any, size: int) -> Any:
+def _batch(x: Payload, w: Payload, b: Payload, batched: tuple[bool, bool, bool], ops: Vocabulary, size: int) -> Payload:
     """Whatever is batched, one product: a batch of inputs is more rows, a batch of weights more outputs."""
     bx, bw, bb = batched
     if not bw and not bb:

@@ -6,7 +6,7 @@ input's size is kept beside the input itself.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy
 
@@ -16,8 +16,11 @@ from ndgrad.ops.errors import refuse_complex
 from ndgrad.ops.extremum import largest
 from ndgrad.ops.table import elementwise, op
 
+if TYPE_CHECKING:
+    from ndgrad._typing import Library, Payload, Vocabulary
 
-def _with_one(x: Any, dim: int, ops: Any) -> Any:
+
+def _with_one(x: Payload, dim: int, ops: Vocabulary) -> Payload:
     return ops.reshape(x, shape=(*x.shape[:dim], 1, *x.shape[dim:]))
 
 
@@ -29,7 +32,7 @@ _FEW_CLASSES = 32
 _MODERATE = 16.0
 
 
-def _at(np: Any, target: Any, ndim: int, dim: int) -> tuple[Any, ...]:
+def _at(np: Library, target: Payload, ndim: int, dim: int) -> tuple[Any, ...]:
     """An index of the element that each line's target names."""
     if ndim == 2:
         rows = np.arange(target.size)
@@ -38,7 +41,7 @@ def _at(np: Any, target: Any, ndim: int, dim: int) -> tuple[Any, ...]:
     return (*grid[:dim], target, *grid[dim:])
 
 
-def _cross_entropy(np: Any, x: Any, target: Any, *, dim: int) -> Any:
+def _cross_entropy(np: Library, x: Payload, target: Payload, *, dim: int) -> Payload:
     refuse_complex("cross_entropy", x)
     if dim == 1 and x.ndim == 2 and x.shape[1] <= _FEW_CLASSES:
         x, dim = x.T.copy(), 0
@@ -49,7 +52,7 @@ def _cross_entropy(np: Any, x: Any, target: Any, *, dim: int) -> Any:
     return np.log(total) - at
 
 
-def _cross_entropy_vjp(g: Any, x: Any, target: Any, out: Any, dim: int, ops: Any) -> Any:
+def _cross_entropy_vjp(g: Payload, x: Payload, target: Payload, out: Payload, dim: int, ops: Vocabulary) -> Payload:
     """(softmax - one hot) g, with the softmax from the output at hand, where that has the digits for it."""
     if not ops.raw:
         g = _with_one(g, dim, ops)
@@ -69,7 +72,7 @@ def _cross_entropy_vjp(g: Any, x: Any, target: Any, out: Any, dim: int, ops: Any
     return grad
 
 
-def _cross_entropy_jvp(t: Any, x: Any, target: Any, dim: int, ops: Any) -> Any:
+def _cross_entropy_jvp(t: Payload, x: Payload, target: Payload, dim: int, ops: Vocabulary) -> Payload:
     along = ops.sum(ops.softmax(x, dim=dim) * t, dim=(dim,), keepdim=False)
     return along - ops.reshape(ops.gather(t, _with_one(target, dim, ops), dim=dim), shape=tuple(target.shape))
 
@@ -89,7 +92,7 @@ softmax_cross_entropy = op(
 # ----- elementwise terms ---------------------------------------------------------------------------------------------
 
 
-def _binary_cross_entropy(np: Any, x: Any, y: Any) -> Any:
+def _binary_cross_entropy(np: Library, x: Payload, y: Payload) -> Payload:
     x, y = beside_arrays(np, x, y)
     with numpy.errstate(divide="ignore"):
         log_x, log_rest = np.log(x), np.log1p(-x)
@@ -107,7 +110,7 @@ binary_cross_entropy = elementwise(
 )  # fmt: skip
 
 
-def _with_logits(np: Any, x: Any, y: Any) -> Any:
+def _with_logits(np: Library, x: Payload, y: Payload) -> Payload:
     refuse_complex("binary_cross_entropy_with_logits", x)
     x, y = beside_arrays(np, x, y)
     # not max(x, 0) - x y, which is NaN at infinity
@@ -125,7 +128,7 @@ binary_cross_entropy_with_logits = elementwise(
 )  # fmt: skip
 
 
-def _smooth_l1(np: Any, x: Any, y: Any, *, beta: float) -> Any:
+def _smooth_l1(np: Library, x: Payload, y: Payload, *, beta: float) -> Payload:
     difference = x - y
     refuse_complex("smooth_l1", difference)
     size = np.abs(difference)
@@ -145,5 +148,5 @@ smooth_l1 = elementwise(
 )  # fmt: skip
 
 
-def _slope(difference: Any, beta: float, ops: Any) -> Any:
+def _slope(difference: Any, beta: float, ops: Vocabulary) -> Payload:
     return ops.clamp(difference * (1.0 / beta), -1.0, 1.0)

@@ -9,13 +9,16 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy
 
 from ndgrad.arrays.library import library_of
 from ndgrad.arrays.precision import finfo
 from ndgrad.ops.table import NOT_DIFFERENTIABLE, elementwise, op
+
+if TYPE_CHECKING:
+    from ndgrad._typing import Library, Payload, Vocabulary
 
 
 class LinAlgError(numpy.linalg.LinAlgError, RuntimeError):
@@ -50,7 +53,7 @@ def guarded(function: Callable[..., Any], problem: str, remedy: str, *arrays: An
 # ----- transposes -----------------------------------------------------------------------------------------------------
 
 
-def transpose(x: Any, ops: Any) -> Any:
+def transpose(x: Payload, ops: Vocabulary) -> Payload:
     """The last two dimensions exchanged."""
     if ops.raw:
         return x.swapaxes(-1, -2)
@@ -58,7 +61,7 @@ def transpose(x: Any, ops: Any) -> Any:
     return ops.permute(x, dims=(*range(n - 2), n - 1, n - 2))
 
 
-def adjoint(x: Any, ops: Any) -> Any:
+def adjoint(x: Payload, ops: Vocabulary) -> Payload:
     """The conjugate transpose of the last two dimensions."""
     if ops.raw:
         x = x.swapaxes(-1, -2)
@@ -66,22 +69,22 @@ def adjoint(x: Any, ops: Any) -> Any:
     return ops.conj(transpose(x, ops))
 
 
-def column(x: Any, ops: Any) -> Any:
+def column(x: Payload, ops: Vocabulary) -> Payload:
     """(..., n) as (..., n, 1)."""
     return ops.reshape(x, shape=(*x.shape, 1))
 
 
-def row(x: Any, ops: Any) -> Any:
+def row(x: Payload, ops: Vocabulary) -> Payload:
     """(..., n) as (..., 1, n)."""
     return ops.reshape(x, shape=(*x.shape[:-1], 1, x.shape[-1]))
 
 
-def hermitian(x: Any, ops: Any) -> Any:
+def hermitian(x: Payload, ops: Vocabulary) -> Payload:
     """The Hermitian part of a matrix."""
     return (x + adjoint(x, ops)) * 0.5
 
 
-def align(x: Any, batched: bool, rank: int, ops: Any) -> Any:
+def align(x: Payload, batched: bool, rank: int, ops: Vocabulary) -> Payload:
     """Put dimensions of size one behind the batch, so that `rank` dimensions broadcast as they did for one sample."""
     missing = rank + 1 - len(x.shape)
     if not batched or missing <= 0:
@@ -92,19 +95,19 @@ def align(x: Any, batched: bool, rank: int, ops: Any) -> Any:
 # ----- diagonals ------------------------------------------------------------------------------------------------------
 
 
-def diagonal_of(x: Any, ops: Any) -> Any:
+def diagonal_of(x: Payload, ops: Vocabulary) -> Payload:
     """The diagonals of the matrices in the last two dimensions."""
     n = len(x.shape)
     return ops.diagonal(x, offset=0, dim0=n - 2, dim1=n - 1)
 
 
-def on_diagonal(x: Any, rows: int, columns: int, ops: Any) -> Any:
+def on_diagonal(x: Payload, rows: int, columns: int, ops: Vocabulary) -> Payload:
     """Matrices that are zero but for the diagonals x."""
     n = len(x.shape)
     return ops.diagonal_backward(x, shape=(*x.shape[:-1], rows, columns), offset=0, dim0=n - 1, dim1=n)
 
 
-def _scale_diagonal(np: Any, x: Any, *, factor: float) -> Any:
+def _scale_diagonal(np: Library, x: Payload, *, factor: float) -> Payload:
     out = np.array(x)
     i = np.arange(min(x.shape[-2:]))
     out[..., i, i] = x[..., i, i] * factor if factor else 0
@@ -130,7 +133,7 @@ trace = op(
 )  # fmt: skip
 
 
-def _spread_trace(g: Any, x_shape: tuple[int, ...], ops: Any) -> Any:
+def _spread_trace(g: Payload, x_shape: tuple[int, ...], ops: Vocabulary) -> Payload:
     rows, columns = x_shape[-2:]
     spread = ops.expand(ops.reshape(g, shape=(*g.shape, 1)), shape=(*g.shape, min(rows, columns)))
     return on_diagonal(spread, rows, columns, ops)
@@ -139,12 +142,12 @@ def _spread_trace(g: Any, x_shape: tuple[int, ...], ops: Any) -> Any:
 # ----- division by gaps -----------------------------------------------------------------------------------------------
 
 
-def largest(np: Any, x: Any) -> Any:
+def largest(np: Library, x: Payload) -> Payload:
     """The largest along the last dimension, which stays with size one; 0 of none."""
     return x.max(axis=-1, keepdims=True) if x.shape[-1] else np.zeros((*x.shape[:-1], 1), x.dtype)
 
 
-def _gaps(np: Any, x: Any, *, squared: bool) -> Any:
+def _gaps(np: Library, x: Payload, *, squared: bool) -> Payload:
     later, earlier = x[..., None, :], x[..., :, None]
     gap = later - earlier
     unresolved = np.abs(gap) <= finfo(x.dtype).eps * largest(np, np.abs(x))[..., None]
@@ -175,19 +178,19 @@ gaps = op(
 )  # fmt: skip
 
 
-def _gaps_vjp(g: Any, x: Any, squared: bool, ops: Any) -> Any:
+def _gaps_vjp(g: Payload, x: Payload, squared: bool, ops: Vocabulary) -> Payload:
     n = len(g.shape)
     total = ops.sum(g, dim=(n - 2,), keepdim=False) - ops.sum(g, dim=(n - 1,), keepdim=False)
     return total * ops.conj(x) * 2.0 if squared else total
 
 
-def _gaps_jvp(t: Any, x: Any, squared: bool, ops: Any) -> Any:
+def _gaps_jvp(t: Payload, x: Payload, squared: bool, ops: Vocabulary) -> Payload:
     if squared:
         t = t * x * 2.0
     return row(t, ops) - column(t, ops)
 
 
-def _quotient(np: Any, x: Any, y: Any, *, floor: bool, problem: str) -> Any:
+def _quotient(np: Library, x: Payload, y: Payload, *, floor: bool, problem: str) -> Payload:
     y = np.asarray(y)
     if floor:
         size = np.abs(y)
@@ -218,7 +221,7 @@ quotient = elementwise(
 )  # fmt: skip
 
 
-def _refuse_phase(np: Any, x: Any, y: Any, *, problem: str) -> Any:
+def _refuse_phase(np: Library, x: Payload, y: Payload, *, problem: str) -> Payload:
     turn = np.abs(x.imag)
     if ((turn * turn > 1e-6 * y[..., None]) & (turn > 100 * finfo(x.dtype).eps)).any():
         raise LinAlgError(problem)

@@ -7,12 +7,15 @@ leading dimensions: the public functions see to that.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ndgrad.arrays import matrix_equations
 from ndgrad.arrays.host_fallback import on_host
 from ndgrad.ops.matrix import adjoint, guarded
 from ndgrad.ops.table import op
+
+if TYPE_CHECKING:
+    from ndgrad._typing import Library, Payload, Vocabulary
 
 _SHARED = "Shift or perturb one of the matrices."
 
@@ -22,12 +25,14 @@ _SHARED = "Shift or perturb one of the matrices."
 # With w the solution for a^H, b^H and g, which is the gradient of q: <g, dx> = <w, dq - da x - x db>.
 
 
-def _sylvester(np: Any, a: Any, b: Any, q: Any) -> Any:
+def _sylvester(np: Library, a: Payload, b: Payload, q: Payload) -> Payload:
     problem = "sylvester: a and -b have an eigenvalue in common, so there is no unique solution"
     return guarded(lambda *given: matrix_equations.sylvester(np, *given), problem, _SHARED, a, b, q)
 
 
-def _sylvester_vjp(g: Any, a: Any, b: Any, out: Any, needs: tuple[bool, ...], ops: Any) -> tuple[Any, ...]:
+def _sylvester_vjp(
+    g: Payload, a: Payload, b: Payload, out: Payload, needs: tuple[bool, ...], ops: Vocabulary
+) -> tuple[Any, ...]:
     w = ops.sylvester(adjoint(a, ops), adjoint(b, ops), g)
     outh = adjoint(out, ops)
     return -ops.matmul(w, outh) if needs[0] else None, -ops.matmul(outh, w) if needs[1] else None, w
@@ -51,12 +56,12 @@ sylvester = op(
 # dx - a dx a^H = dq + da x a^H + a x da^H. Transposed, w - a^H w a = g, and <w, da x a^H + a x da^H> gives both terms of a.
 
 
-def _stein(np: Any, a: Any, q: Any) -> Any:
+def _stein(np: Library, a: Payload, q: Payload) -> Payload:
     problem = "stein: two eigenvalues of a have the product 1, so there is no unique solution"
     return guarded(lambda *given: matrix_equations.stein(np, *given), problem, _SHARED, a, q)
 
 
-def _stein_vjp(g: Any, a: Any, out: Any, needs: tuple[bool, ...], ops: Any) -> tuple[Any, ...]:
+def _stein_vjp(g: Payload, a: Payload, out: Payload, needs: tuple[bool, ...], ops: Vocabulary) -> tuple[Any, ...]:
     w = ops.stein(adjoint(a, ops), g)
     if not needs[0]:
         return None, w
@@ -65,7 +70,7 @@ def _stein_vjp(g: Any, a: Any, out: Any, needs: tuple[bool, ...], ops: Any) -> t
     return along + ops.matmul(adjoint(w, ops), moved), w
 
 
-def _stein_push(t: Any, a: Any, out: Any, ops: Any) -> Any:
+def _stein_push(t: Payload, a: Payload, out: Payload, ops: Vocabulary) -> Payload:
     right = ops.matmul(ops.matmul(t, out), adjoint(a, ops)) + ops.matmul(ops.matmul(a, out), adjoint(t, ops))
     return ops.stein(a, right)
 
@@ -89,23 +94,23 @@ stein = op(
 # q and r (here `cost`) are Hermitian, and so is x: derivatives are those along Hermitian changes.
 
 
-def _gain_continuous(b: Any, r: Any, x: Any, ops: Any) -> Any:
+def _gain_continuous(b: Payload, r: Payload, x: Payload, ops: Vocabulary) -> Payload:
     return ops.solve(r, ops.matmul(adjoint(b, ops), x))
 
 
-def _gain_discrete(a: Any, b: Any, r: Any, x: Any, ops: Any) -> Any:
+def _gain_discrete(a: Payload, b: Payload, r: Payload, x: Payload, ops: Vocabulary) -> Payload:
     bx = ops.matmul(adjoint(b, ops), x)
     return ops.solve(r + ops.matmul(bx, b), ops.matmul(bx, a))
 
 
-def _pulled(w: Any, left: Any, k: Any, ops: Any) -> tuple[Any, ...]:
+def _pulled(w: Payload, left: Payload, k: Any, ops: Vocabulary) -> tuple[Any, ...]:
     """Gradients of a, b, q and r from <w, left^H (da - db k) + its adjoint + k^H dr k + dq>."""
     ga = ops.matmul(left, w + adjoint(w, ops))
     kh = adjoint(k, ops)
     return ga, -ops.matmul(ga, kh), w, ops.matmul(ops.matmul(k, w), kh)
 
 
-def _pushed(left: Any, k: Any, tangents: tuple[Any, ...], ops: Any) -> Any:
+def _pushed(left: Payload, k: Any, tangents: tuple[Any, ...], ops: Vocabulary) -> Payload:
     """left^H (da - db k) + its adjoint + k^H dr k + dq."""
     ta, tb, tq, tr = tangents
     total: Any = None if tq is None else tq
@@ -123,13 +128,23 @@ def _pushed(left: Any, k: Any, tangents: tuple[Any, ...], ops: Any) -> Any:
     return total
 
 
-def _care_vjp(g: Any, a: Any, b: Any, cost: Any, out: Any, ops: Any) -> tuple[Any, ...]:
+def _care_vjp(g: Payload, a: Payload, b: Payload, cost: Any, out: Payload, ops: Vocabulary) -> tuple[Any, ...]:
     k = _gain_continuous(b, cost, out, ops)
     c = a - ops.matmul(b, k)
     return _pulled(-ops.sylvester(c, adjoint(c, ops), g), out, k, ops)
 
 
-def _care_jvp(a: Any, b: Any, cost: Any, out: Any, a_t: Any, b_t: Any, q_t: Any, cost_t: Any, ops: Any) -> Any:
+def _care_jvp(
+    a: Payload,
+    b: Payload,
+    cost: Any,
+    out: Payload,
+    a_t: Payload,
+    b_t: Payload,
+    q_t: Payload,
+    cost_t: Any,
+    ops: Vocabulary,
+) -> Payload:
     k = _gain_continuous(b, cost, out, ops)
     c = a - ops.matmul(b, k)
     return -ops.sylvester(adjoint(c, ops), c, _pushed(out, k, (a_t, b_t, q_t, cost_t), ops))
@@ -144,13 +159,23 @@ continuous_riccati = op(
 )  # fmt: skip
 
 
-def _dare_vjp(g: Any, a: Any, b: Any, cost: Any, out: Any, ops: Any) -> tuple[Any, ...]:
+def _dare_vjp(g: Payload, a: Payload, b: Payload, cost: Any, out: Payload, ops: Vocabulary) -> tuple[Any, ...]:
     k = _gain_discrete(a, b, cost, out, ops)
     c = a - ops.matmul(b, k)
     return _pulled(ops.stein(c, g), ops.matmul(out, c), k, ops)
 
 
-def _dare_jvp(a: Any, b: Any, cost: Any, out: Any, a_t: Any, b_t: Any, q_t: Any, cost_t: Any, ops: Any) -> Any:
+def _dare_jvp(
+    a: Payload,
+    b: Payload,
+    cost: Any,
+    out: Payload,
+    a_t: Payload,
+    b_t: Payload,
+    q_t: Payload,
+    cost_t: Any,
+    ops: Vocabulary,
+) -> Payload:
     k = _gain_discrete(a, b, cost, out, ops)
     c = a - ops.matmul(b, k)
     return ops.stein(adjoint(c, ops), _pushed(ops.matmul(out, c), k, (a_t, b_t, q_t, cost_t), ops))

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy
 
 from ndgrad.arrays.precision import finfo, is_inexact
 from ndgrad.ops.matrix import adjoint
 from ndgrad.ops.table import op
+
+if TYPE_CHECKING:
+    from ndgrad._typing import Library, Payload, Vocabulary
 
 # The largest 1-norm for which the approximant of each degree is exact to rounding (Higham 2005, tables 2.3 and 2.4).
 _DOUBLE = (
@@ -30,7 +33,7 @@ def _coefficients(degree: int) -> list[float]:
     return [float(first * math.comb(q, j) * math.factorial(2 * q - j) // math.factorial(2 * q)) for j in range(q + 1)]
 
 
-def _pade(np: Any, a: Any, degree: int) -> Any:
+def _pade(np: Library, a: Payload, degree: int) -> Payload:
     """r(a) = (v - u)^-1 (v + u), with u the odd and v the even part of the numerator."""
     b = _coefficients(degree)
     identity = np.eye(a.shape[-1], dtype=a.dtype)
@@ -52,7 +55,7 @@ def _pade(np: Any, a: Any, degree: int) -> Any:
     return np.linalg.solve(even - u, even + u)
 
 
-def _matrix_exp(np: Any, x: Any) -> Any:
+def _matrix_exp(np: Library, x: Payload) -> Payload:
     if not is_inexact(x.dtype):
         x = x.astype(np.float64)
     if x.size == 0:
@@ -83,7 +86,7 @@ def _matrix_exp(np: Any, x: Any) -> Any:
 # differentiated again.
 
 
-def derivative_by_blocks(function: Callable[[Any], Any], x: Any, along: Any, ops: Any) -> Any:
+def derivative_by_blocks(function: Callable[[Any], Any], x: Payload, along: Any, ops: Vocabulary) -> Payload:
     """The derivative of a function of matrices at x along another matrix, from its value at the block matrix of the note."""
     n = x.shape[-1]
     shape = (*x.shape[:-2], 2 * n, 2 * n)

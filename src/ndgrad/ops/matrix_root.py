@@ -6,13 +6,16 @@ never see eigenvectors: roots and polar factors lead to Sylvester's equation, th
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ndgrad.arrays import matrix_equations
 from ndgrad.arrays.host_fallback import on_host
 from ndgrad.ops.matrix import adjoint, guarded, hermitian
 from ndgrad.ops.matrix_function import derivative_by_blocks
 from ndgrad.ops.table import op
+
+if TYPE_CHECKING:
+    from ndgrad._typing import Library, Payload, Vocabulary
 
 # ----- square root: out out = x ----------------------------------------------------------------------------------------
 
@@ -43,19 +46,19 @@ matrix_log = op(
 # to o is its own adjoint, p being Hermitian. For more columns than rows the adjoint of x is meant, here and in the rules.
 
 
-def _polar_unitary(np: Any, x: Any) -> Any:
+def _polar_unitary(np: Library, x: Payload) -> Payload:
     remedy = "Check the matrix for NaN and infinities."
     u, _, vh = guarded(np.linalg.svd, "polar: the singular values did not converge", remedy, x, full_matrices=False)
     return np.matmul(u, vh)
 
 
-def _tall(x: Any, out: Any, along: Any, ops: Any) -> tuple[Any, Any, Any, bool]:
+def _tall(x: Payload, out: Payload, along: Any, ops: Vocabulary) -> tuple[Any, Any, Any, bool]:
     if x.shape[-2] >= x.shape[-1]:
         return x, out, along, False
     return adjoint(x, ops), adjoint(out, ops), adjoint(along, ops), True
 
 
-def _polar_vjp(g: Any, x: Any, out: Any, ops: Any) -> Any:
+def _polar_vjp(g: Payload, x: Payload, out: Payload, ops: Vocabulary) -> Payload:
     x, u, g, turned = _tall(x, out, g, ops)
     uh = adjoint(u, ops)
     p = hermitian(ops.matmul(uh, x), ops)
@@ -68,7 +71,7 @@ def _polar_vjp(g: Any, x: Any, out: Any, ops: Any) -> Any:
     return adjoint(found, ops) if turned else found
 
 
-def _polar_jvp(t: Any, x: Any, out: Any, ops: Any) -> Any:
+def _polar_jvp(t: Payload, x: Payload, out: Payload, ops: Vocabulary) -> Payload:
     x, u, t, turned = _tall(x, out, t, ops)
     uh = adjoint(u, ops)
     p = hermitian(ops.matmul(uh, x), ops)

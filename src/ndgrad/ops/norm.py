@@ -7,7 +7,7 @@ the infinity norm shares it equally among them. Rules never divide by a norm of 
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy
 
@@ -17,10 +17,13 @@ from ndgrad.ops.reduce import keep
 from ndgrad.ops.shape import inverse_permutation
 from ndgrad.ops.table import op
 
+if TYPE_CHECKING:
+    from ndgrad._typing import Library, Payload, Vocabulary
+
 # ----- vector norms -----------------------------------------------------------------------------------------------------
 
 
-def _vector_norm(np: Any, x: Any, *, ord: float, dim: tuple[int, ...], keepdim: bool) -> Any:
+def _vector_norm(np: Library, x: Payload, *, ord: float, dim: tuple[int, ...], keepdim: bool) -> Payload:
     if ord == 2:
         if len(dim) == len(x.shape) and not keepdim:
             flat = x.reshape(-1)
@@ -42,7 +45,7 @@ def _vector_norm(np: Any, x: Any, *, ord: float, dim: tuple[int, ...], keepdim: 
         return total ** (1 / ord) if not x.size or _is_in_range(np, total) else _scaled_norm(np, size, ord, dim, keepdim)
 
 
-def _is_in_range(np: Any, total: Any) -> bool:
+def _is_in_range(np: Library, total: Any) -> bool:
     """Whether sums of powers have neither overflowed nor lost digits to underflow. A GPU is not asked: it would have to be waited for."""
     if np is not numpy or getattr(total, "is_meta", False):
         return True
@@ -50,7 +53,7 @@ def _is_in_range(np: Any, total: Any) -> bool:
     return bool(total.min() >= limits.tiny / limits.eps and total.max() < math.inf)
 
 
-def _scaled_norm(np: Any, size: Any, ord: float, dim: tuple[int, ...], keepdim: bool) -> Any:
+def _scaled_norm(np: Library, size: Any, ord: float, dim: tuple[int, ...], keepdim: bool) -> Payload:
     """The norm of the quotients by the element that decides, times that element: the only powers to leave the range of the dtype are those
     that do not matter."""
     top = largest(np, size, dim, True) if ord > 0 else smallest(np, size, dim, True)
@@ -60,7 +63,9 @@ def _scaled_norm(np: Any, size: Any, ord: float, dim: tuple[int, ...], keepdim: 
     return total if keepdim else total.reshape([n for i, n in enumerate(size.shape) if i not in dim])
 
 
-def _slope(g: Any, x: Any, out: Any, ord: float, dim: tuple[int, ...], out_dtype: Any, ops: Any) -> Any:
+def _slope(
+    g: Payload, x: Payload, out: Payload, ord: float, dim: tuple[int, ...], out_dtype: Any, ops: Vocabulary
+) -> Payload:
     """g times the norm's derivative with respect to x: sgn(x) (|x| / norm)^(ord - 1), with 0 for 0/0.
 
     `g` and `out` have the reduced dimensions kept. For large orders the quotients do not overflow where powers would.
@@ -78,12 +83,16 @@ def _slope(g: Any, x: Any, out: Any, ord: float, dim: tuple[int, ...], out_dtype
     return ops.sgn(x) * (scale * (ops.abs(ops.where(zero, 1.0, x)) / safe) ** (ord - 1))
 
 
-def _vector_norm_x(g: Any, x: Any, out: Any, ord: float, dim: tuple[int, ...], keepdim: bool, x_dtype: Any, ops: Any) -> Any:
+def _vector_norm_x(
+    g: Payload, x: Payload, out: Payload, ord: float, dim: tuple[int, ...], keepdim: bool, x_dtype: Any, ops: Vocabulary
+) -> Payload:
     shape = tuple(x.shape)
     return _slope(keep(g, shape, dim, keepdim, ops), x, keep(out, shape, dim, keepdim, ops), ord, dim, real_dtype(x_dtype), ops)
 
 
-def _vector_norm_t(t: Any, x: Any, out: Any, ord: float, dim: tuple[int, ...], keepdim: bool, x_dtype: Any, ops: Any) -> Any:
+def _vector_norm_t(
+    t: Payload, x: Payload, out: Payload, ord: float, dim: tuple[int, ...], keepdim: bool, x_dtype: Any, ops: Vocabulary
+) -> Payload:
     slope = _slope(1.0, x, keep(out, tuple(x.shape), dim, keepdim, ops), ord, dim, real_dtype(x_dtype), ops)
     along = ops.real(ops.conj(slope) * t) if x_dtype.kind == "c" else slope * t
     return ops.sum(along, dim=dim, keepdim=keepdim)
@@ -112,19 +121,19 @@ def _others(shape: Any, dim: int) -> tuple[int, ...]:
     return tuple(i for i in range(len(shape)) if i != dim)
 
 
-def _renorm(np: Any, x: Any, *, p: float, dim: int, maxnorm: float) -> Any:
+def _renorm(np: Library, x: Payload, *, p: float, dim: int, maxnorm: float) -> Payload:
     size = _vector_norm(np, x, ord=p, dim=_others(x.shape, dim), keepdim=True)
     return x * np.where(size > maxnorm, maxnorm / (size + _EPSILON), np.ones((), size.dtype))
 
 
-def _renorm_parts(x: Any, p: float, dim: int, maxnorm: float, ops: Any) -> tuple[Any, Any, Any, Any]:
+def _renorm_parts(x: Payload, p: float, dim: int, maxnorm: float, ops: Vocabulary) -> tuple[Any, Any, Any, Any]:
     """The sizes of the slices, which of them are too large, the factor there, and its derivative with respect to the size."""
     size = ops.vector_norm(x, ord=p, dim=_others(x.shape, dim), keepdim=True)
     factor = maxnorm / (size + _EPSILON)
     return size, size > maxnorm, factor, -factor / (size + _EPSILON)
 
 
-def _renorm_x(g: Any, x: Any, p: float, dim: int, maxnorm: float, x_dtype: Any, ops: Any) -> Any:
+def _renorm_x(g: Payload, x: Payload, p: float, dim: int, maxnorm: float, x_dtype: Any, ops: Vocabulary) -> Payload:
     """x f(|x|): the factor times g, and through the norm Re<g, x> f'(|x|) times its slope."""
     size, too_large, factor, bend = _renorm_parts(x, p, dim, maxnorm, ops)
     others = _others(x.shape, dim)
@@ -133,7 +142,7 @@ def _renorm_x(g: Any, x: Any, p: float, dim: int, maxnorm: float, x_dtype: Any, 
     return ops.where(too_large, factor * g + _slope(inner * bend, x, size, p, others, real_dtype(x_dtype), ops), g)
 
 
-def _renorm_t(t: Any, x: Any, p: float, dim: int, maxnorm: float, x_dtype: Any, ops: Any) -> Any:
+def _renorm_t(t: Payload, x: Payload, p: float, dim: int, maxnorm: float, x_dtype: Any, ops: Vocabulary) -> Payload:
     size, too_large, factor, bend = _renorm_parts(x, p, dim, maxnorm, ops)
     size_t = _vector_norm_t(t, x, size, p, _others(x.shape, dim), True, x_dtype, ops)
     return ops.where(too_large, factor * t + x * (bend * size_t), t)
@@ -150,7 +159,7 @@ renorm = op(
 )  # fmt: skip
 
 
-def _renorm_batch(x: Any, p: float, dim: int, maxnorm: float, ops: Any) -> Any:
+def _renorm_batch(x: Payload, p: float, dim: int, maxnorm: float, ops: Vocabulary) -> Payload:
     """Batch and `dim` become one dimension for the while: each slice of each sample has a norm of its own."""
     n = len(x.shape)
     order = (0, dim + 1, *(i for i in range(1, n) if i != dim + 1))

@@ -15,13 +15,16 @@ from __future__ import annotations
 
 import math
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy
 
 from ndgrad.arrays import threads
 from ndgrad.arrays.precision import widened
 from ndgrad.ops.table import op
+
+if TYPE_CHECKING:
+    from ndgrad._typing import Library, Payload, Vocabulary
 
 Shape = tuple[int, ...]
 
@@ -34,7 +37,7 @@ _LONG = 4096
 # ----- sums over a group, on raw arrays --------------------------------------------------------------------------------
 
 
-def _total(np: Any, x: Any, y: Any, dim: Shape) -> Any:
+def _total(np: Library, x: Payload, y: Payload, dim: Shape) -> Payload:
     """The sum of x y over `dim`, which is kept; y None stands for ones.
 
     Along the last dimensions of contiguous arrays these are dot products, which take less than half the time of reductions.
@@ -53,13 +56,13 @@ def _total(np: Any, x: Any, y: Any, dim: Shape) -> Any:
     return np.add.reduce(x if y is None else x * y, axis=dim).reshape(kept)
 
 
-def _sum_to(np: Any, x: Any, shape: Shape) -> Any:
+def _sum_to(np: Library, x: Payload, shape: Shape) -> Payload:
     lead = x.ndim - len(shape)
     dim = (*range(lead), *(lead + d for d, n in enumerate(shape) if n == 1 and x.shape[lead + d] != 1))
     return _total(np, x, None, dim).reshape(shape) if dim else x.reshape(shape)
 
 
-def _sum_rows(np: Any, x: Any, weights: Any = None) -> Any:
+def _sum_rows(np: Library, x: Payload, weights: Any = None) -> Payload:
     """The (weighted) sum over the first of two dimensions, as a product."""
     return (np.ones(len(x), x.dtype) if weights is None else weights) @ x
 
@@ -72,7 +75,7 @@ def _count(x: Any, dim: Shape) -> int:
 # result has the dtype of x all the same.
 
 
-def _moments(np: Any, x: Any, dim: Shape) -> tuple[Any, Any, Any]:
+def _moments(np: Library, x: Payload, dim: Shape) -> tuple[Any, Any, Any]:
     """Mean, variance, and the centred input, which is a new array."""
     share = x.dtype.type(1 / _count(x, dim))
     if np is numpy and len(dim) == 1 and dim[0] == x.ndim - 1 and 1 < x.shape[-1] <= _LONG and x.size and x.flags.c_contiguous:
@@ -85,7 +88,7 @@ def _moments(np: Any, x: Any, dim: Shape) -> tuple[Any, Any, Any]:
     return mean, variance, centred
 
 
-def _moments_of_lines(np: Any, x: Any, share: Any) -> tuple[Any, Any, Any]:
+def _moments_of_lines(np: Library, x: Payload, share: Any) -> tuple[Any, Any, Any]:
     """The same over the last dimension of a contiguous array, which is the commonest case."""
     *lead, length = x.shape
     lines = x.reshape(-1, length)
@@ -97,12 +100,12 @@ def _moments_of_lines(np: Any, x: Any, share: Any) -> tuple[Any, Any, Any]:
     return mean.reshape(*lead, 1), variance.reshape(*lead, 1), centred.reshape(x.shape)
 
 
-def _inverse_deviation(np: Any, variance: Any, eps: float) -> Any:
+def _inverse_deviation(np: Library, variance: Any, eps: float) -> Payload:
     """Its reciprocal square root; NaN, which 0 * inf makes, for a variance that has overflowed, where 0 would look like an answer."""
     return np.reciprocal(np.sqrt(variance + variance.dtype.type(eps))) + variance * 0.0
 
 
-def _blocks(np: Any, x: Any, dim: Shape) -> list[slice] | None:
+def _blocks(np: Library, x: Payload, dim: Shape) -> list[slice] | None:
     """Ranges of the first dimension to work on one after another or in threads; None where it is best left whole."""
     if x.size <= _BLOCK or 0 in dim or not isinstance(x, numpy.ndarray):
         return None
@@ -113,22 +116,22 @@ def _blocks(np: Any, x: Any, dim: Shape) -> list[slice] | None:
 # ----- the rules, on whatever they run on ----------------------------------------------------------------------------
 
 
-def _mean(x: Any, dim: Shape, ops: Any) -> Any:
+def _mean(x: Payload, dim: Shape, ops: Vocabulary) -> Payload:
     return ops.mean(x, dim=dim, keepdim=True)
 
 
-def _standardise(x: Any, dim: Shape, eps: float, ops: Any) -> tuple[Any, Any]:
+def _standardise(x: Payload, dim: Shape, eps: float, ops: Vocabulary) -> tuple[Any, Any]:
     """y and r, as differentiable functions of x."""
     centred = x - _mean(x, dim, ops)
     r = _inverse_root(_mean(centred * centred, dim, ops) + eps, ops)
     return centred * r, r
 
 
-def _inverse_root(variance: Any, ops: Any) -> Any:
+def _inverse_root(variance: Any, ops: Vocabulary) -> Payload:
     return ops.where(variance < math.inf, ops.rsqrt(variance), math.nan)
 
 
-def _symmetric(h: Any, y: Any, r: Any, dim: Shape, ops: Any) -> Any:
+def _symmetric(h: Payload, y: Payload, r: Payload, dim: Shape, ops: Vocabulary) -> Payload:
     """r (h - mean(h) - y mean(h y)): the derivative of y in either mode."""
     return r * (h - _mean(h, dim, ops) - y * _mean(h * y, dim, ops))
 
@@ -141,7 +144,7 @@ def _affine(y: Any, w: Any, b: Any) -> Any:
 # ----- layer, group and instance normalisation: the statistics stay inside -------------------------------------------
 
 
-def _norm(np: Any, x: Any, w: Any, b: Any, *, dim: Shape, eps: float) -> Any:
+def _norm(np: Library, x: Payload, w: Payload, b: Payload, *, dim: Shape, eps: float) -> Any:
     dtype = x.dtype
     x, w, b = widened(x), widened(w), widened(b)
 
@@ -172,7 +175,9 @@ def _has_rows(w: Any, x: Any) -> bool:
     return w is not None and w.ndim == x.ndim and w.shape[0] != 1
 
 
-def _norm_vjp(g: Any, x: Any, w: Any, dim: Shape, eps: float, needs: tuple[bool, ...], ops: Any) -> tuple[Any, ...]:
+def _norm_vjp(
+    g: Payload, x: Payload, w: Payload, dim: Shape, eps: float, needs: tuple[bool, ...], ops: Vocabulary
+) -> tuple[Any, ...]:
     if ops.raw:
         return _norm_pull(ops.np, g, x, w, dim, eps, needs)
     y, r = _standardise(x, dim, eps, ops)
@@ -180,7 +185,9 @@ def _norm_vjp(g: Any, x: Any, w: Any, dim: Shape, eps: float, needs: tuple[bool,
     return gx, g * y if needs[1] else None, g if needs[2] else None
 
 
-def _norm_pull(np: Any, g: Any, x: Any, w: Any, dim: Shape, eps: float, needs: tuple[bool, ...]) -> tuple[Any, ...]:
+def _norm_pull(
+    np: Library, g: Payload, x: Payload, w: Payload, dim: Shape, eps: float, needs: tuple[bool, ...]
+) -> tuple[Any, ...]:
     """The rule on raw arrays, with few passes over them."""
     last = x.shape[x.ndim - len(dim) :]
     if w is None or not x.size or w.shape != last or dim[0] != x.ndim - len(dim):
@@ -206,7 +213,7 @@ def _norm_pull(np: Any, g: Any, x: Any, w: Any, dim: Shape, eps: float, needs: t
     )
 
 
-def _pull_lines(np: Any, g: Any, x: Any, w: Any, eps: float, gx: Any, wants_w: bool) -> Any:
+def _pull_lines(np: Library, g: Payload, x: Payload, w: Payload, eps: float, gx: Any, wants_w: bool) -> Payload:
     """Writes the gradient in x for some lines, and returns what they add to the gradient in w (0 if not wanted)."""
     share = x.dtype.type(1 / x.shape[1])
     _, variance, centred = _moments(np, x, (1,))
@@ -227,7 +234,15 @@ def _pull_lines(np: Any, g: Any, x: Any, w: Any, eps: float, gx: Any, wants_w: b
 
 
 def _pull(
-    np: Any, g: Any, centred: Any, r: Any, w: Any, dim: Shape, needs: tuple[bool, ...], more_mean: Any = None, more_centred: Any = None
+    np: Library,
+    g: Payload,
+    centred: Any,
+    r: Payload,
+    w: Payload,
+    dim: Shape,
+    needs: tuple[bool, ...],
+    more_mean: Any = None,
+    more_centred: Any = None,
 ) -> tuple[Any, ...]:
     """r (h - mean(h) - y mean(h y)) + more_mean + centred more_centred, and the gradients in w and b. `centred` is overwritten.
 
@@ -257,7 +272,9 @@ def _pull(
     return gx, grad_w, grad_b
 
 
-def _norm_jvp(x: Any, w: Any, x_t: Any, w_t: Any, b_t: Any, dim: Shape, eps: float, ops: Any) -> Any:
+def _norm_jvp(
+    x: Payload, w: Payload, x_t: Payload, w_t: Payload, b_t: Payload, dim: Shape, eps: float, ops: Vocabulary
+) -> Payload:
     if x_t is None and w_t is None:
         return b_t
     y, r = _standardise(x, dim, eps, ops)
@@ -270,14 +287,16 @@ def _norm_jvp(x: Any, w: Any, x_t: Any, w_t: Any, b_t: Any, dim: Shape, eps: flo
     return out if b_t is None else out + b_t
 
 
-def _behind_batch(w: Any, batched: bool, ndim: int, ops: Any) -> Any:
+def _behind_batch(w: Payload, batched: bool, ndim: int, ops: Vocabulary) -> Payload:
     """A weight that lines up with an input of `ndim` dimensions, batch included."""
     if w is None or not batched:
         return w
     return ops.reshape(w, shape=(w.shape[0], *(1,) * (ndim - len(w.shape)), *w.shape[1:]))
 
 
-def _norm_batch(x: Any, w: Any, b: Any, dim: Shape, eps: float, batched: Any, ops: Any, size: int) -> Any:
+def _norm_batch(
+    x: Payload, w: Payload, b: Payload, dim: Shape, eps: float, batched: tuple[bool, ...], ops: Vocabulary, size: int
+) -> Payload:
     if not batched[0]:
         y = ops.native_layer_norm(x, None, None, dim=dim, eps=eps)
         y = ops.reshape(y, shape=(1, *y.shape))
@@ -305,7 +324,7 @@ native_layer_norm = op(
 # ----- batch normalisation: the statistics are outputs, for the running averages -------------------------------------
 
 
-def _batch_norm(np: Any, x: Any, w: Any, b: Any, *, dim: Shape, eps: float) -> tuple[Any, Any, Any]:
+def _batch_norm(np: Library, x: Payload, w: Payload, b: Payload, *, dim: Shape, eps: float) -> tuple[Any, Any, Any]:
     dtype = x.dtype
     x, w, b = widened(x), widened(w), widened(b)
     mean, variance, out = _moments(np, x, dim)
@@ -317,7 +336,17 @@ def _batch_norm(np: Any, x: Any, w: Any, b: Any, *, dim: Shape, eps: float) -> t
 
 
 def _batch_norm_vjp(
-    g0: Any, g1: Any, g2: Any, x: Any, w: Any, out1: Any, out2: Any, dim: Shape, eps: float, needs: tuple[bool, ...], ops: Any
+    g0: Payload,
+    g1: Payload,
+    g2: Payload,
+    x: Payload,
+    w: Payload,
+    out1: Payload,
+    out2: Payload,
+    dim: Shape,
+    eps: float,
+    needs: tuple[bool, ...],
+    ops: Vocabulary,
 ) -> tuple[Any, ...]:
     """As above, with the gradients of the two statistics: g1 / n, and g2 2 (x - m) / n."""
     share = 1 / _count(x, dim)
@@ -335,7 +364,7 @@ def _batch_norm_vjp(
 
 
 def _batch_norm_jvp(
-    x: Any, w: Any, x_t: Any, w_t: Any, b_t: Any, out1: Any, out2: Any, dim: Shape, eps: float, ops: Any
+    x: Payload, w: Payload, x_t: Payload, w_t: Payload, b_t: Payload, out1: Payload, out2: Payload, dim: Shape, eps: float, ops: Vocabulary
 ) -> tuple[Any, Any, Any]:
     r = _inverse_root(out2 + eps, ops)
     centred = x - out1
@@ -356,7 +385,9 @@ def _batch_norm_jvp(
     return total, mean_t, variance_t
 
 
-def _batch_norm_batch(x: Any, w: Any, b: Any, dim: Shape, eps: float, batched: Any, ops: Any, size: int) -> Any:
+def _batch_norm_batch(
+    x: Payload, w: Payload, b: Payload, dim: Shape, eps: float, batched: tuple[bool, ...], ops: Vocabulary, size: int
+) -> Payload:
     ndim = len(x.shape) + (not batched[0])
     w, b = _behind_batch(w, batched[1], ndim, ops), _behind_batch(b, batched[2], ndim, ops)
     if not batched[0]:
@@ -383,7 +414,7 @@ native_batch_norm = op(
 # With r = (mean(x^2) + eps)^(-1/2) and y = x r: dy = r (dx - y mean(y dx)), symmetric again.
 
 
-def _rms_norm(np: Any, x: Any, w: Any, *, dim: Shape, eps: float) -> Any:
+def _rms_norm(np: Library, x: Payload, w: Payload, *, dim: Shape, eps: float) -> Payload:
     dtype = x.dtype
     x, w = widened(x), widened(w)
     out = x * _inverse_deviation(np, _total(np, x, x, dim) * x.dtype.type(1 / _count(x, dim)), eps)
@@ -392,22 +423,26 @@ def _rms_norm(np: Any, x: Any, w: Any, *, dim: Shape, eps: float) -> Any:
     return out.astype(dtype, copy=False)
 
 
-def _rms(x: Any, dim: Shape, eps: float, ops: Any) -> tuple[Any, Any]:
+def _rms(x: Payload, dim: Shape, eps: float, ops: Vocabulary) -> tuple[Any, Any]:
     r = _inverse_root(_mean(x * x, dim, ops) + eps, ops)
     return x * r, r
 
 
-def _rms_symmetric(h: Any, y: Any, r: Any, dim: Shape, ops: Any) -> Any:
+def _rms_symmetric(h: Payload, y: Payload, r: Payload, dim: Shape, ops: Vocabulary) -> Payload:
     return r * (h - y * _mean(h * y, dim, ops))
 
 
-def _rms_norm_vjp(g: Any, x: Any, w: Any, dim: Shape, eps: float, needs: tuple[bool, ...], ops: Any) -> tuple[Any, ...]:
+def _rms_norm_vjp(
+    g: Payload, x: Payload, w: Payload, dim: Shape, eps: float, needs: tuple[bool, ...], ops: Vocabulary
+) -> tuple[Any, ...]:
     y, r = _rms(x, dim, eps, ops)
     gx = _rms_symmetric(g if w is None else g * w, y, r, dim, ops) if needs[0] else None
     return gx, g * y if needs[1] else None
 
 
-def _rms_norm_jvp(x: Any, w: Any, x_t: Any, w_t: Any, dim: Shape, eps: float, ops: Any) -> Any:
+def _rms_norm_jvp(
+    x: Payload, w: Payload, x_t: Payload, w_t: Payload, dim: Shape, eps: float, ops: Vocabulary
+) -> Payload:
     y, r = _rms(x, dim, eps, ops)
     if x_t is None:
         return y * w_t
@@ -416,7 +451,9 @@ def _rms_norm_jvp(x: Any, w: Any, x_t: Any, w_t: Any, dim: Shape, eps: float, op
     return out if w_t is None else out + y * w_t
 
 
-def _rms_norm_batch(x: Any, w: Any, dim: Shape, eps: float, batched: Any, ops: Any, size: int) -> Any:
+def _rms_norm_batch(
+    x: Payload, w: Payload, dim: Shape, eps: float, batched: tuple[bool, ...], ops: Vocabulary, size: int
+) -> Payload:
     w = _behind_batch(w, batched[1], len(x.shape) + (not batched[0]), ops)
     if not batched[0]:
         x = ops.expand(x, shape=(size, *x.shape))

@@ -8,11 +8,14 @@ elements get their gradients in a defined order.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ndgrad.arrays.precision import finfo
 from ndgrad.ops.extremum import first_place, pick_tangent, place_back
 from ndgrad.ops.table import DATA_DEPENDENT, NOT_DIFFERENTIABLE, op
+
+if TYPE_CHECKING:
+    from ndgrad._typing import Library, Payload, Vocabulary
 
 # ----- sort --------------------------------------------------------------------------------------------------------------
 
@@ -20,12 +23,12 @@ from ndgrad.ops.table import DATA_DEPENDENT, NOT_DIFFERENTIABLE, op
 _WORTH_A_TRY = 32
 
 
-def _taken(np: Any, x: Any, places: Any, dim: int) -> Any:
+def _taken(np: Library, x: Payload, places: Any, dim: int) -> Payload:
     """The elements at `places` along `dim`."""
     return x[places] if x.ndim == 1 else np.take_along_axis(x, places, axis=dim)
 
 
-def _order(np: Any, x: Any, dim: int, descending: bool) -> Any:
+def _order(np: Library, x: Payload, dim: int, descending: bool) -> Payload:
     """The stable order of the elements along `dim`."""
     if descending:
         # in a mirrored image ascending order, read backwards, is descending and still stable
@@ -40,7 +43,7 @@ def _order(np: Any, x: Any, dim: int, descending: bool) -> Any:
     return np.argsort(x, axis=dim, kind="stable")
 
 
-def _sort(np: Any, x: Any, *, dim: int, descending: bool) -> tuple[Any, Any]:
+def _sort(np: Library, x: Payload, *, dim: int, descending: bool) -> tuple[Any, Any]:
     order = _order(np, x, dim, descending)
     return _taken(np, x, order, dim), order
 
@@ -72,7 +75,7 @@ argsort = op(
 # ----- the largest or smallest k -----------------------------------------------------------------------------------------
 
 
-def _topk(np: Any, x: Any, *, k: int, dim: int, largest: bool) -> tuple[Any, Any]:
+def _topk(np: Library, x: Payload, *, k: int, dim: int, largest: bool) -> tuple[Any, Any]:
     if x.shape[dim] < _WORTH_A_TRY:
         found = _order(np, x, dim, largest)[(*(slice(None),) * dim, slice(k))]
         return _taken(np, x, found, dim), found
@@ -84,7 +87,7 @@ def _topk(np: Any, x: Any, *, k: int, dim: int, largest: bool) -> tuple[Any, Any
     return np.moveaxis(values, -1, dim), np.moveaxis(found, -1, dim)
 
 
-def _by_rounds(np: Any, rows: Any, k: int, largest: bool) -> Any:
+def _by_rounds(np: Library, rows: Payload, k: int, largest: bool) -> Payload:
     """k rounds of argmax, which is some 30 times quicker than partitioning. None where equal extremes or NaN spoil it."""
     kind = rows.dtype.kind
     if kind not in "fiu":
@@ -104,7 +107,7 @@ def _by_rounds(np: Any, rows: Any, k: int, largest: bool) -> Any:
     return found.reshape(*rows.shape[:-1], k)
 
 
-def _by_partition(np: Any, rows: Any, k: int, largest: bool) -> Any:
+def _by_partition(np: Library, rows: Payload, k: int, largest: bool) -> Payload:
     count = rows.shape[-1]
     if not 0 < k < count:
         return _order(np, rows, rows.ndim - 1, largest)[..., :k]
@@ -127,7 +130,7 @@ topk = op(
 )  # fmt: skip
 
 
-def _kthvalue(np: Any, x: Any, *, k: int, dim: int, keepdim: bool) -> tuple[Any, Any]:
+def _kthvalue(np: Library, x: Payload, *, k: int, dim: int, keepdim: bool) -> tuple[Any, Any]:
     order = np.argpartition(x, k - 1, axis=dim)
     place = np.take(order, [k - 1], axis=dim)
     value = np.take_along_axis(x, place, axis=dim)
@@ -151,7 +154,7 @@ kthvalue = op(
 # ----- unique values -------------------------------------------------------------------------------------------------------
 
 
-def _runs(np: Any, rows: Any, order: Any) -> tuple[Any, Any, Any]:
+def _runs(np: Library, rows: Payload, order: Any) -> tuple[Any, Any, Any]:
     """Of rows that are equal to their predecessor in `order`: the first places, the number of its run per row, run lengths."""
     count = len(rows)
     ordered = rows[order]
@@ -164,7 +167,7 @@ def _runs(np: Any, rows: Any, order: Any) -> tuple[Any, Any, Any]:
     return order[first], inverse, np.diff(np.append(first, count))
 
 
-def _unique(np: Any, x: Any, *, dim: int | None, consecutive: bool) -> tuple[Any, Any, Any]:
+def _unique(np: Library, x: Payload, *, dim: int | None, consecutive: bool) -> tuple[Any, Any, Any]:
     x = np.asarray(x)
     moved = x.reshape(-1, 1) if dim is None else np.moveaxis(x, dim, 0)
     rows = moved.reshape(len(moved), math.prod(moved.shape[1:]))
@@ -203,7 +206,7 @@ unique_values = op(
 # ----- searching -----------------------------------------------------------------------------------------------------------
 
 
-def _searchsorted(np: Any, x: Any, y: Any, *, right: bool) -> Any:
+def _searchsorted(np: Library, x: Payload, y: Payload, *, right: bool) -> Payload:
     y = np.asarray(y)
     if x.ndim == 1:
         return np.asarray(np.searchsorted(x, y, side="right" if right else "left"), dtype=np.int64)
@@ -222,7 +225,9 @@ def _searchsorted(np: Any, x: Any, y: Any, *, right: bool) -> Any:
     return low
 
 
-def _searchsorted_batch(x: Any, y: Any, right: bool, batched: tuple[bool, ...], ops: Any, size: int) -> Any:
+def _searchsorted_batch(
+    x: Payload, y: Payload, right: bool, batched: tuple[bool, ...], ops: Vocabulary, size: int
+) -> Payload:
     if not batched[0] and len(x.shape) == 1:
         return ops.searchsorted(x, y, right=right)
     if not batched[0]:
@@ -245,7 +250,7 @@ searchsorted = op(
 )  # fmt: skip
 
 
-def _isin_batch(x: Any, y: Any, batched: tuple[bool, ...], ops: Any, size: int) -> Any:
+def _isin_batch(x: Payload, y: Payload, batched: tuple[bool, ...], ops: Vocabulary, size: int) -> Payload:
     if not batched[1]:
         return ops.isin(x, y)
     if not batched[0]:

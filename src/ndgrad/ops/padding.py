@@ -5,14 +5,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ndgrad.ops.table import op
+
+if TYPE_CHECKING:
+    from ndgrad._typing import Library, Payload
 
 Pads = tuple[tuple[int, int], ...]
 
 
-def _pad(np: Any, x: Any, *, pads: Pads, value: Any) -> Any:
+def _pad(np: Library, x: Payload, *, pads: Pads, value: Any) -> Payload:
     shape = [n + before + after for n, (before, after) in zip(x.shape, pads, strict=True)]
     if getattr(x, "is_meta", False):
         return type(x)(tuple(shape), x.dtype)

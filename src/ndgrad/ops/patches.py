@@ -7,9 +7,12 @@ from __future__ import annotations
 
 from itertools import product
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ndgrad.ops.table import op
+
+if TYPE_CHECKING:
+    from ndgrad._typing import Library, Payload, Vocabulary
 
 Shape = tuple[int, ...]
 SETTINGS = {"kernel": (), "dilation": (), "padding": (), "stride": ()}
@@ -26,7 +29,7 @@ def reads(kernel: Shape, dilation: Shape, stride: Shape, out: Shape) -> Any:
         yield tap, tuple(slice(k * d, k * d + (o - 1) * t + 1, t) for k, d, t, o in zip(tap, dilation, stride, out, strict=True))
 
 
-def _im2col(np: Any, x: Any, *, kernel: Shape, dilation: Shape, padding: Shape, stride: Shape) -> Any:
+def _im2col(np: Library, x: Payload, *, kernel: Shape, dilation: Shape, padding: Shape, stride: Shape) -> Payload:
     n, channels, *sizes = x.shape
     out = positions(tuple(sizes), kernel, dilation, padding, stride)
     if getattr(x, "is_meta", False):
@@ -40,7 +43,9 @@ def _im2col(np: Any, x: Any, *, kernel: Shape, dilation: Shape, padding: Shape, 
     return columns.reshape(n, channels * prod(kernel), prod(out))
 
 
-def _col2im(np: Any, x: Any, *, sizes: Shape, kernel: Shape, dilation: Shape, padding: Shape, stride: Shape) -> Any:
+def _col2im(
+    np: Library, x: Payload, *, sizes: Shape, kernel: Shape, dilation: Shape, padding: Shape, stride: Shape
+) -> Payload:
     n, rows = x.shape[:2]
     channels = rows // prod(kernel)
     if getattr(x, "is_meta", False):
@@ -56,7 +61,7 @@ def _col2im(np: Any, x: Any, *, sizes: Shape, kernel: Shape, dilation: Shape, pa
     return np.ascontiguousarray(image[(..., *(slice(p, p + s) for p, s in zip(padding, sizes, strict=True)))])
 
 
-def _batch(x: Any, ops: Any, apply: Any, **settings: Any) -> Any:
+def _batch(x: Payload, ops: Vocabulary, apply: Any, **settings: Any) -> Payload:
     """A batch is more samples."""
     out = apply(ops.reshape(x, shape=(x.shape[0] * x.shape[1], *x.shape[2:])), **settings)
     return ops.reshape(out, shape=(x.shape[0], x.shape[1], *out.shape[1:]))

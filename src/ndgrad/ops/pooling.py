@@ -9,35 +9,38 @@ x (N, C, *S); places are numbers within a plane, in row-major order. Settings ar
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ndgrad.arrays import pooling as kernels
 from ndgrad.ops.table import op
+
+if TYPE_CHECKING:
+    from ndgrad._typing import Library, Payload, Vocabulary
 
 Shape = tuple[int, ...]
 WINDOW = {"kernel": (), "stride": (), "padding": (), "dilation": (), "ceil_mode": False}
 AVERAGE = {"kernel": (), "stride": (), "padding": (), "ceil_mode": False, "count_include_pad": True, "divisor_override": None}
 
 
-def _folded(x: Any, ops: Any) -> Any:
+def _folded(x: Payload, ops: Vocabulary) -> Payload:
     """(B, N, ...) -> (B N, ...)"""
     return ops.reshape(x, shape=(x.shape[0] * x.shape[1], *x.shape[2:]))
 
 
-def _unfolded(x: Any, like: Any, ops: Any) -> Any:
+def _unfolded(x: Payload, like: Payload, ops: Vocabulary) -> Payload:
     return ops.reshape(x, shape=(*like.shape[:2], *x.shape[1:]))
 
 
 # ----- reading and writing at places ---------------------------------------------------------------------------------
 
 
-def _take_pooled(np: Any, x: Any, index: Any) -> Any:
+def _take_pooled(np: Library, x: Payload, index: Payload) -> Payload:
     if getattr(x, "is_meta", False):
         return type(x)(index.shape, x.dtype)
     return kernels.take_pooled(x, index)
 
 
-def _max_unpool(np: Any, x: Any, index: Any, *, sizes: Shape, distinct: bool) -> Any:
+def _max_unpool(np: Library, x: Payload, index: Payload, *, sizes: Shape, distinct: bool) -> Payload:
     shape = (*x.shape[:2], *sizes)
     if getattr(x, "is_meta", False):
         return type(x)(shape, x.dtype)
@@ -76,7 +79,7 @@ def positions(sizes: Shape, kernel: Shape, stride: Shape, padding: Shape, dilati
     return tuple(out)
 
 
-def _places(np: Any, x: Any, sizes: Shape) -> tuple[Any, Any]:
+def _places(np: Library, x: Payload, sizes: Shape) -> tuple[Any, Any]:
     """Shapes of maxima and places, for an array without data."""
     shape = (*x.shape[:2], *sizes)
     return type(x)(shape, x.dtype), type(x)(shape, np.dtype(np.int64))
@@ -85,18 +88,24 @@ def _places(np: Any, x: Any, sizes: Shape) -> tuple[Any, Any]:
 # ----- maxima --------------------------------------------------------------------------------------------------------
 
 
-def _max_pool(np: Any, x: Any, *, kernel: Shape, stride: Shape, padding: Shape, dilation: Shape, ceil_mode: bool) -> tuple[Any, Any]:
+def _max_pool(
+    np: Library, x: Payload, *, kernel: Shape, stride: Shape, padding: Shape, dilation: Shape, ceil_mode: bool
+) -> tuple[Any, Any]:
     if getattr(x, "is_meta", False):
         return _places(np, x, positions(x.shape[2:], kernel, stride, padding, dilation, ceil_mode))
     return kernels.max_pool(x, kernel, stride, padding, dilation, ceil_mode)
 
 
-def _max_pool_x(g0: Any, out1: Any, x_shape: Shape, kernel: Shape, stride: Shape, dilation: Shape, ops: Any) -> Any:
+def _max_pool_x(
+    g0: Payload, out1: Payload, x_shape: Shape, kernel: Shape, stride: Shape, dilation: Shape, ops: Vocabulary
+) -> Payload:
     apart = all(s >= d * (k - 1) + 1 for s, k, d in zip(stride, kernel, dilation, strict=True))
     return ops.max_unpool(g0, out1, sizes=x_shape[2:], distinct=apart)
 
 
-def _max_pool_batch(x: Any, kernel: Shape, stride: Shape, padding: Shape, dilation: Shape, ceil_mode: bool, ops: Any) -> tuple[Any, Any]:
+def _max_pool_batch(
+    x: Payload, kernel: Shape, stride: Shape, padding: Shape, dilation: Shape, ceil_mode: bool, ops: Vocabulary
+) -> tuple[Any, Any]:
     values, index = ops.max_pool(_folded(x, ops), kernel=kernel, stride=stride, padding=padding, dilation=dilation, ceil_mode=ceil_mode)
     return _unfolded(values, x, ops), _unfolded(index, x, ops)
 
@@ -116,13 +125,13 @@ max_pool = op(
 )  # fmt: skip
 
 
-def _adaptive_max_pool(np: Any, x: Any, *, sizes: Shape) -> tuple[Any, Any]:
+def _adaptive_max_pool(np: Library, x: Payload, *, sizes: Shape) -> tuple[Any, Any]:
     if getattr(x, "is_meta", False):
         return _places(np, x, sizes)
     return kernels.adaptive_max_pool(x, sizes)
 
 
-def _adaptive_max_pool_batch(x: Any, sizes: Shape, ops: Any) -> tuple[Any, Any]:
+def _adaptive_max_pool_batch(x: Payload, sizes: Shape, ops: Vocabulary) -> tuple[Any, Any]:
     values, index = ops.adaptive_max_pool(_folded(x, ops), sizes=sizes)
     return _unfolded(values, x, ops), _unfolded(index, x, ops)
 
@@ -144,7 +153,7 @@ adaptive_max_pool = op(
 # ----- means ---------------------------------------------------------------------------------------------------------
 
 
-def _avg_pool(np: Any, x: Any, **how: Any) -> Any:
+def _avg_pool(np: Library, x: Payload, **how: Any) -> Payload:
     if getattr(x, "is_meta", False):
         dilation = (1,) * len(how["kernel"])
         sizes = positions(x.shape[2:], how["kernel"], how["stride"], how["padding"], dilation, how["ceil_mode"])
@@ -152,7 +161,7 @@ def _avg_pool(np: Any, x: Any, **how: Any) -> Any:
     return kernels.avg_pool(x, **how)
 
 
-def _avg_pool_backward(np: Any, x: Any, *, sizes: Shape, **how: Any) -> Any:
+def _avg_pool_backward(np: Library, x: Payload, *, sizes: Shape, **how: Any) -> Payload:
     if getattr(x, "is_meta", False):
         return type(x)((*x.shape[:2], *sizes), x.dtype)
     return kernels.avg_pool_grad(x, (*x.shape[:2], *sizes), **how)
@@ -201,13 +210,13 @@ avg_pool_backward = op(
 )  # fmt: skip
 
 
-def _adaptive_avg_pool(np: Any, x: Any, *, sizes: Shape) -> Any:
+def _adaptive_avg_pool(np: Library, x: Payload, *, sizes: Shape) -> Payload:
     if getattr(x, "is_meta", False):
         return type(x)((*x.shape[:2], *sizes), x.dtype)
     return kernels.adaptive_avg_pool(x, sizes)
 
 
-def _adaptive_avg_pool_backward(np: Any, x: Any, *, sizes: Shape) -> Any:
+def _adaptive_avg_pool_backward(np: Library, x: Payload, *, sizes: Shape) -> Payload:
     if getattr(x, "is_meta", False):
         return type(x)((*x.shape[:2], *sizes), x.dtype)
     return kernels.adaptive_avg_pool_grad(x, (*x.shape[:2], *sizes))

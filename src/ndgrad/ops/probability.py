@@ -8,11 +8,14 @@ where its derivative is a small difference of large numbers.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ndgrad.ops.errors import refuse_complex
 from ndgrad.ops.gamma import real_function
 from ndgrad.ops.table import elementwise
+
+if TYPE_CHECKING:
+    from ndgrad._typing import Library, Payload, Vocabulary
 
 _ROOT_TWO_PI = math.sqrt(2 * math.pi)
 _ROOT_HALF = math.sqrt(0.5)
@@ -23,7 +26,7 @@ _plain_erfcx = real_function("erfcx")
 _FAR = 8.0
 
 
-def _erfcx(np: Any, x: Any, *, order: int) -> Any:
+def _erfcx(np: Library, x: Payload, *, order: int) -> Payload:
     r"""The `order`-th derivative of f(x) = exp(x^2) erfc(x).
 
     f' = 2x f - 2/sqrt(pi), and differentiating n - 1 times more, f_n = 2x f_(n-1) + 2(n-1) f_(n-2). For large x these are small
@@ -45,7 +48,7 @@ def _erfcx(np: Any, x: Any, *, order: int) -> Any:
     return np.where(near, value, _erfcx_far(np, np.where(near, _FAR, wide), order)).astype(x.dtype)
 
 
-def _erfcx_near(np: Any, x: Any, order: int) -> Any:
+def _erfcx_near(np: Library, x: Payload, order: int) -> Payload:
     before = _plain_erfcx(np, x)
     value = 2.0 * x * before - 2 / math.sqrt(math.pi)
     for n in range(2, order + 1):
@@ -53,7 +56,7 @@ def _erfcx_near(np: Any, x: Any, order: int) -> Any:
     return value
 
 
-def _erfcx_far(np: Any, x: Any, order: int) -> Any:
+def _erfcx_far(np: Library, x: Payload, order: int) -> Payload:
     inverse = 1.0 / x
     step = inverse * inverse * -0.25
     series = np.ones_like(x)
@@ -77,7 +80,7 @@ ndtr = elementwise(
 
 
 
-def _log_ndtr_x(t: Any, x: Any, ops: Any) -> Any:
+def _log_ndtr_x(t: Payload, x: Payload, ops: Vocabulary) -> Payload:
     """The density over the function is (2 pi)^(-1/2) exp(-x^2/2) / (erfc(-x/sqrt 2) / 2): the exponentials cancel in erfcx. Beyond 37 that
     overflows, and its own derivatives are NaN; the quotient is below 1e-290 there."""
     far = x > 37.0
@@ -99,7 +102,7 @@ ndtri = elementwise(
 # ----- entropy ---------------------------------------------------------------------------------------------------------
 
 
-def _entr(np: Any, x: Any) -> Any:
+def _entr(np: Library, x: Payload) -> Payload:
     """-x log(x), 0 at 0, and minus infinity below."""
     if x.dtype.kind == "c":
         raise NotImplementedError(f"entr is not implemented for complex numbers, and got {x.dtype}. Apply it to a real tensor.")

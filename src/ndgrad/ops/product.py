@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy
 
@@ -18,6 +18,9 @@ from ndgrad.arrays.precision import FLOATING
 from ndgrad.ops.errors import ShapeError
 from ndgrad.ops.matrix import adjoint, align, column, row
 from ndgrad.ops.table import Op, op
+
+if TYPE_CHECKING:
+    from ndgrad._typing import Library, Payload, Vocabulary
 
 # ----- matmul ---------------------------------------------------------------------------------------------------------
 
@@ -50,12 +53,12 @@ def _mismatch(x: Any, y: Any) -> ShapeError:
     )
 
 
-def _fold(x: Any, ops: Any) -> Any:
+def _fold(x: Payload, ops: Vocabulary) -> Payload:
     """(..., n) as (rows, n)."""
     return x if len(x.shape) == 2 else ops.reshape(x, shape=(math.prod(x.shape[:-1]), x.shape[-1]))
 
 
-def _matmul_x(g: Any, y: Any, x_ndim: int, ops: Any) -> Any:
+def _matmul_x(g: Payload, y: Payload, x_ndim: int, ops: Vocabulary) -> Payload:
     """g y^H, summed over the leading dimensions of y where x does not have them."""
     y_ndim = len(y.shape)
     if ops.raw and x_ndim == y_ndim == 2 and y.dtype.kind in FLOATING:
@@ -77,7 +80,7 @@ def _matmul_x(g: Any, y: Any, x_ndim: int, ops: Any) -> Any:
     return ops.matmul(g, adjoint(y, ops))
 
 
-def _matmul_y(g: Any, x: Any, y_ndim: int, ops: Any) -> Any:
+def _matmul_y(g: Payload, x: Payload, y_ndim: int, ops: Vocabulary) -> Payload:
     """x^H g, summed over the leading dimensions of x where y does not have them."""
     x_ndim = len(x.shape)
     if ops.raw and x_ndim == y_ndim == 2 and x.dtype.kind in FLOATING:
@@ -93,7 +96,7 @@ def _matmul_y(g: Any, x: Any, y_ndim: int, ops: Any) -> Any:
     return ops.matmul(adjoint(x, ops), g)
 
 
-def _matmul_batch(x: Any, y: Any, ops: Any, batched: tuple[bool, bool]) -> Any:
+def _matmul_batch(x: Payload, y: Payload, ops: Vocabulary, batched: tuple[bool, bool]) -> Payload:
     """One product for the whole batch."""
     bx, by = batched
     nx, ny = len(x.shape) - bx, len(y.shape) - by
@@ -117,7 +120,7 @@ def _matmul_batch(x: Any, y: Any, ops: Any, batched: tuple[bool, bool]) -> Any:
     return ops.reshape(out, shape=out.shape[:-1]) if ny == 1 else out
 
 
-def _swap(x: Any, ops: Any) -> Any:
+def _swap(x: Payload, ops: Vocabulary) -> Payload:
     n = len(x.shape)
     return ops.permute(x, dims=(*range(n - 2), n - 1, n - 2))
 
@@ -177,7 +180,7 @@ def split_subscripts(subscripts: str) -> tuple[str, str, str]:
 _plan = functools.lru_cache(maxsize=4096)(_Plan)
 
 
-def _contract(np: Any, x: Any, y: Any, *, subscripts: str) -> Any:
+def _contract(np: Library, x: Payload, y: Payload, *, subscripts: str) -> Payload:
     plan = _plan(subscripts)
     if plan.turned is not None:
         return _contract(np, y, x, subscripts=plan.turned)
@@ -222,18 +225,18 @@ def _all_products(x: Any, y: Any) -> Any:
 def _contract_rule(which: int) -> Callable[..., Any]:
     """The gradient of either argument is again a contraction, of the output's gradient with the other argument."""
 
-    def x_rule(g: Any, y: Any, subscripts: str, ops: Any) -> Any:
+    def x_rule(g: Payload, y: Payload, subscripts: str, ops: Vocabulary) -> Payload:
         x_dims, y_dims, out_dims = split_subscripts(subscripts)
         return ops.contract(g, ops.conj(y), subscripts=f"{out_dims},{y_dims}->{x_dims}")
 
-    def y_rule(g: Any, x: Any, subscripts: str, ops: Any) -> Any:
+    def y_rule(g: Payload, x: Payload, subscripts: str, ops: Vocabulary) -> Payload:
         x_dims, y_dims, out_dims = split_subscripts(subscripts)
         return ops.contract(ops.conj(x), g, subscripts=f"{x_dims},{out_dims}->{y_dims}")
 
     return (x_rule, y_rule)[which]
 
 
-def _contract_batch(x: Any, y: Any, subscripts: str, batched: tuple[bool, bool], ops: Any) -> Any:
+def _contract_batch(x: Payload, y: Payload, subscripts: str, batched: tuple[bool, bool], ops: Vocabulary) -> Payload:
     """The batch is one more named dimension."""
     x_dims, y_dims, out_dims = split_subscripts(subscripts)
     b = next(c for c in map(chr, range(0x100, 0x10FFFF)) if c not in subscripts)
@@ -269,24 +272,24 @@ def _added_product(name: str, subscripts: str, factors: str, *, by_matmul: bool)
     """
     a_dims, b_dims, out_dims = split_subscripts(subscripts)
 
-    def multiply(a: Any, b: Any, ops: Any) -> Any:
+    def multiply(a: Payload, b: Payload, ops: Vocabulary) -> Payload:
         return ops.matmul(a, b) if by_matmul else ops.contract(a, b, subscripts=subscripts)
 
-    def a_rule(g: Any, b: Any, alpha: Any, ops: Any) -> Any:
+    def a_rule(g: Payload, b: Payload, alpha: Any, ops: Vocabulary) -> Payload:
         if by_matmul:
             out = _matmul_x(g, b, len(a_dims), ops)
         else:
             out = ops.contract(g, ops.conj(b), subscripts=f"{out_dims},{b_dims}->{a_dims}")
         return _scaled(out, alpha.conjugate())
 
-    def b_rule(g: Any, a: Any, alpha: Any, ops: Any) -> Any:
+    def b_rule(g: Payload, a: Payload, alpha: Any, ops: Vocabulary) -> Payload:
         if by_matmul:
             out = _matmul_y(g, a, len(b_dims), ops)
         else:
             out = ops.contract(ops.conj(a), g, subscripts=f"{a_dims},{out_dims}->{b_dims}")
         return _scaled(out, alpha.conjugate())
 
-    def forward(np: Any, x: Any, a: Any, b: Any, *, beta: Any, alpha: Any) -> Any:
+    def forward(np: Library, x: Payload, a: Payload, b: Payload, *, beta: Any, alpha: Any) -> Payload:
         out = _matmul(a, b) if by_matmul else _contract(np, a, b, subscripts=subscripts)
         out = _scaled(out, alpha)
         if beta != 0:
@@ -294,7 +297,9 @@ def _added_product(name: str, subscripts: str, factors: str, *, by_matmul: bool)
         shape, dtype = numpy.broadcast_shapes(x.shape, out.shape), np.result_type(x, out)
         return out if out.shape == shape and out.dtype == dtype else np.broadcast_to(out, shape).astype(dtype)
 
-    def batch(x: Any, a: Any, b: Any, beta: Any, alpha: Any, batched: tuple[bool, ...], size: int, ops: Any) -> Any:
+    def batch(
+        x: Payload, a: Payload, b: Payload, beta: Any, alpha: Any, batched: tuple[bool, ...], size: int, ops: Vocabulary
+    ) -> Payload:
         if batched[1] or batched[2]:
             la, lb = ("Z" if is_batched else "" for is_batched in batched[1:])
             out = ops.contract(a, b, subscripts=f"{la}{a_dims},{lb}{b_dims}->Z{out_dims}")
@@ -331,7 +336,7 @@ addbmm = _added_product("addbmm", "bij,bjk->ik", "batch1 batch2", by_matmul=Fals
 # ----- cross product --------------------------------------------------------------------------------------------------
 
 
-def _cross(np: Any, x: Any, y: Any, *, dim: int) -> Any:
+def _cross(np: Library, x: Payload, y: Payload, *, dim: int) -> Payload:
     before = (slice(None),) * dim
     x0, x1, x2 = (x[(*before, i)] for i in range(3))
     y0, y1, y2 = (y[(*before, i)] for i in range(3))

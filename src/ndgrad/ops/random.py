@@ -11,7 +11,7 @@ Under vmap, `randomness` decides whether samples share their numbers: see ndgrad
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy
 
@@ -19,6 +19,9 @@ from ndgrad.arrays.host_fallback import to_host
 from ndgrad.arrays.precision import finfo, result_dtype, widened
 from ndgrad.generator import Generator, default_generator
 from ndgrad.ops.table import NOT_DIFFERENTIABLE, RANDOM, Op, op
+
+if TYPE_CHECKING:
+    from ndgrad._typing import Library, Payload
 
 #: The ops that use their argument only for its shape and dtype: name -> draw(source, shape, dtype, **settings).
 SHAPE_ONLY: dict[str, Callable[..., Any]] = {}
@@ -28,7 +31,7 @@ def source_of(generator: Generator | None) -> numpy.random.Generator:
     return (default_generator if generator is None else generator).numpy
 
 
-def _placed(np: Any, values: Any, dtype: Any) -> Any:
+def _placed(np: Library, values: Payload, dtype: Any) -> Payload:
     """Numbers that NumPy drew, as an array of the library that the op runs on."""
     array = numpy.asarray(values).astype(dtype, copy=False)
     return array if np is numpy else np.asarray(array)
@@ -41,7 +44,7 @@ def _like(name: str, draw: Callable[..., Any], settings: dict[str, Any], backwar
     """An op that fills the shape of `x` with `draw(source, shape, dtype, **settings)`."""
     SHAPE_ONLY[name] = draw
 
-    def forward(np: Any, x: Any, *, generator: Any, **given: Any) -> Any:
+    def forward(np: Library, x: Payload, *, generator: Any, **given: Any) -> Payload:
         if getattr(x, "is_meta", False):
             return x.copy()
         return _placed(np, draw(source_of(generator), x.shape, x.dtype, **given), x.dtype)
@@ -138,7 +141,7 @@ permutation = _like(
 def _distribution(name: str, args: str, draw: Callable[..., Any], backward_name: str, **settings: Any) -> Op:
     """An op that draws `draw(source, *arrays, **settings)`, with the dtype of the arrays."""
 
-    def forward(np: Any, *arrays: Any, generator: Any, **given: Any) -> Any:
+    def forward(np: Library, *arrays: Any, generator: Any, **given: Any) -> Payload:
         dtype = result_dtype(*(a.dtype for a in arrays if hasattr(a, "dtype")))
         if any(getattr(a, "is_meta", False) for a in arrays):
             return sum(arrays[1:], arrays[0])
@@ -183,7 +186,7 @@ binomial = _distribution(
 )  # fmt: skip
 
 
-def _bernoulli_tensor(np: Any, x: Any, p: Any, *, generator: Any) -> Any:
+def _bernoulli_tensor(np: Library, x: Payload, p: Any, *, generator: Any) -> Payload:
     if getattr(x, "is_meta", False):
         return x.copy()
     p = p.get() if np is not numpy else p
@@ -203,7 +206,7 @@ bernoulli_tensor = op(
 )  # fmt: skip
 
 
-def _multinomial(np: Any, x: Any, *, num_samples: int, replacement: bool, generator: Any) -> Any:
+def _multinomial(np: Library, x: Payload, *, num_samples: int, replacement: bool, generator: Any) -> Payload:
     """Draw indices with probabilities proportional to the last dimension.
 
     Without replacement: the `num_samples` smallest of independent exponential times with these rates, which come in the order
@@ -236,7 +239,7 @@ multinomial = op(
 # ----- gamma -----------------------------------------------------------------------------------------------------------
 
 
-def _standard_gamma(np: Any, x: Any, *, generator: Any) -> Any:
+def _standard_gamma(np: Library, x: Payload, *, generator: Any) -> Payload:
     if getattr(x, "is_meta", False):
         return x.copy()
     tiny = float(finfo(x.dtype).tiny)  # a sample of a small shape may underflow, and its logarithm is wanted
@@ -257,7 +260,7 @@ standard_gamma = op(
 )  # fmt: skip
 
 
-def _gamma_sample_derivative(np: Any, x: Any, sample: Any) -> Any:
+def _gamma_sample_derivative(np: Library, x: Payload, sample: Any) -> Payload:
     """dz/da of a standard gamma sample z = `sample` with shape a = `x`.
 
     The distribution function is z^a e^-z sum_k z^k / Gamma(a+k+1), and its density z^(a-1) e^-z / Gamma(a), so with

@@ -7,10 +7,13 @@ expect the original to change.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ndgrad.ops.shape import pad_rank
 from ndgrad.ops.table import op
+
+if TYPE_CHECKING:
+    from ndgrad._typing import Library, Payload, Vocabulary
 
 # ----- another order ---------------------------------------------------------------------------------------------------
 
@@ -33,7 +36,7 @@ rot90 = op(
 )  # fmt: skip
 
 
-def _roll_batch(x: Any, shifts: tuple[int, ...], dims: tuple[int, ...] | None, ops: Any) -> Any:
+def _roll_batch(x: Payload, shifts: tuple[int, ...], dims: tuple[int, ...] | None, ops: Vocabulary) -> Payload:
     if dims is not None:
         return ops.roll(x, shifts=shifts, dims=tuple(d + 1 for d in dims))
     rows = ops.reshape(x, shape=(x.shape[0], math.prod(x.shape[1:])))
@@ -52,7 +55,7 @@ roll = op(
 # ----- another number --------------------------------------------------------------------------------------------------
 
 
-def _repeat_vjp(g: Any, x_shape: tuple[int, ...], repeats: tuple[int, ...], ops: Any) -> Any:
+def _repeat_vjp(g: Payload, x_shape: tuple[int, ...], repeats: tuple[int, ...], ops: Vocabulary) -> Payload:
     """Each dimension of g is `repeats` copies end to end: split it in two, and sum over the copies."""
     sizes = (1,) * (len(repeats) - len(x_shape)) + tuple(x_shape)
     apart = tuple(n for pair in zip(repeats, sizes, strict=True) for n in pair)
@@ -81,7 +84,7 @@ repeat_interleave = op(
 )  # fmt: skip
 
 
-def _sum_interleaved(np: Any, x: Any, *, repeats: tuple[int, ...], dim: int) -> Any:
+def _sum_interleaved(np: Library, x: Payload, *, repeats: tuple[int, ...], dim: int) -> Payload:
     """reduceat sums from each start to the next one, so slices that were repeated zero times must not have a start."""
     counts = np.asarray(repeats, dtype=np.int64)
     present = counts > 0

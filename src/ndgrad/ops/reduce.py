@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ndgrad.arrays.precision import HALF, finfo, is_inexact, rounded
 from ndgrad.arrays.short_rows import is_lines, line_sum
 from ndgrad.ops.shape import inverse_permutation
 from ndgrad.ops.table import NOT_DIFFERENTIABLE, op
+
+if TYPE_CHECKING:
+    from ndgrad._typing import Library, Payload, Vocabulary
 
 #: Up to this many elements, filling a new array is quicker than np.broadcast_to.
 _SMALL = 4096
@@ -22,14 +25,14 @@ _SMALL = 4096
 # ----- back from the reduced shape ------------------------------------------------------------------------------------
 
 
-def keep(g: Any, x_shape: tuple[int, ...], dim: tuple[int, ...], keepdim: bool, ops: Any) -> Any:
+def keep(g: Payload, x_shape: tuple[int, ...], dim: tuple[int, ...], keepdim: bool, ops: Vocabulary) -> Payload:
     """A reduction's result with the reduced dimensions put back with size one, so that it broadcasts against the input."""
     if keepdim or not dim:
         return g
     return ops.reshape(g, shape=tuple(1 if i in dim else n for i, n in enumerate(x_shape)))
 
 
-def spread(g: Any, x_shape: tuple[int, ...], dim: tuple[int, ...], keepdim: bool, ops: Any) -> Any:
+def spread(g: Payload, x_shape: tuple[int, ...], dim: tuple[int, ...], keepdim: bool, ops: Vocabulary) -> Payload:
     """A reduction's gradient put back along the reduced dimensions."""
     if ops.raw and math.prod(x_shape) <= _SMALL:
         full = ops.np.empty(x_shape, g.dtype)
@@ -38,7 +41,7 @@ def spread(g: Any, x_shape: tuple[int, ...], dim: tuple[int, ...], keepdim: bool
     return ops.expand(keep(g, x_shape, dim, keepdim, ops), shape=x_shape)
 
 
-def spread_all(g: Any, x_shape: tuple[int, ...], ops: Any) -> Any:
+def spread_all(g: Payload, x_shape: tuple[int, ...], ops: Vocabulary) -> Payload:
     if ops.raw and math.prod(x_shape) <= _SMALL:
         full = ops.np.empty(x_shape, g.dtype)
         full.fill(g)
@@ -59,7 +62,7 @@ def behind_batch(x: Any) -> tuple[int, ...]:
 # ----- sum and mean ----------------------------------------------------------------------------------------------------
 
 
-def _sum(np: Any, x: Any, *, dim: tuple[int, ...], keepdim: bool = False, dtype: Any = None) -> Any:
+def _sum(np: Library, x: Payload, *, dim: tuple[int, ...], keepdim: bool = False, dtype: Any = None) -> Payload:
     if dtype is None:
         code = x.dtype.char
         if code in "fd" and is_lines(np, x, dim):
@@ -69,19 +72,19 @@ def _sum(np: Any, x: Any, *, dim: tuple[int, ...], keepdim: bool = False, dtype:
     return np.add.reduce(x, axis=dim, dtype=dtype, keepdims=keepdim)
 
 
-def _sum_all(np: Any, x: Any, *, dtype: Any = None) -> Any:
+def _sum_all(np: Library, x: Payload, *, dtype: Any = None) -> Payload:
     if dtype is None and x.dtype.char in HALF:
         return rounded(np.add.reduce(x, axis=None, dtype=np.float32), x.dtype)
     return np.add.reduce(x, axis=None, dtype=dtype)
 
 
-def _mean(np: Any, x: Any, *, dim: tuple[int, ...], keepdim: bool = False, dtype: Any = None) -> Any:
+def _mean(np: Library, x: Payload, *, dim: tuple[int, ...], keepdim: bool = False, dtype: Any = None) -> Payload:
     if dtype is None and x.dtype.char in HALF:
         return rounded(np.add.reduce(x, axis=dim, dtype=np.float32, keepdims=keepdim) / count(x.shape, dim), x.dtype)
     return _sum(np, x, dim=dim, keepdim=keepdim, dtype=dtype) / count(x.shape, dim)
 
 
-def _mean_all(np: Any, x: Any, *, dtype: Any = None) -> Any:
+def _mean_all(np: Library, x: Payload, *, dtype: Any = None) -> Payload:
     if dtype is None and x.dtype.char in HALF:
         return rounded(np.add.reduce(x, axis=None, dtype=np.float32) / x.size, x.dtype)
     return np.add.reduce(x, axis=None, dtype=dtype) / x.size
@@ -134,7 +137,7 @@ mean_all = op(
 )  # fmt: skip
 
 
-def _nansum(np: Any, x: Any, *, dim: tuple[int, ...], keepdim: bool = False, dtype: Any = None) -> Any:
+def _nansum(np: Library, x: Payload, *, dim: tuple[int, ...], keepdim: bool = False, dtype: Any = None) -> Payload:
     return _sum(np, np.where(np.isnan(x), np.zeros((), x.dtype), x), dim=dim, keepdim=keepdim, dtype=dtype)
 
 
@@ -154,7 +157,7 @@ nansum = op(
 # ----- prod ------------------------------------------------------------------------------------------------------------
 
 
-def product_of_others(x: Any, dim: tuple[int, ...], ops: Any) -> Any:
+def product_of_others(x: Payload, dim: tuple[int, ...], ops: Vocabulary) -> Payload:
     """For each element, the product of all others that share its result.
 
     The product of those before it times the product of those after it. Dividing the whole product by the element would be
@@ -171,7 +174,7 @@ def product_of_others(x: Any, dim: tuple[int, ...], ops: Any) -> Any:
     return ops.permute(others, dims=inverse_permutation(order))
 
 
-def divides_back(out: Any, scaled: Any, ops: Any) -> bool:
+def divides_back(out: Payload, scaled: Any, ops: Vocabulary) -> bool:
     """Whether products `out`, times a gradient (`scaled`), may be divided by a factor to get what the others give.
 
     They may not if a factor is zero, infinite or NaN (the quotient is NaN then, the product of the others need not be), nor
@@ -184,7 +187,7 @@ def divides_back(out: Any, scaled: Any, ops: Any) -> bool:
     return bool(((size >= finfo(out.dtype).tiny) & (size < math.inf)).all()) and bool(ops.np.isfinite(scaled).all())
 
 
-def _prod_x(g: Any, x: Any, out: Any, dim: tuple[int, ...], keepdim: bool, ops: Any) -> Any:
+def _prod_x(g: Payload, x: Payload, out: Payload, dim: tuple[int, ...], keepdim: bool, ops: Vocabulary) -> Payload:
     shape = tuple(x.shape)
     scaled = ops.conj(g) * out if ops.raw else None
     if divides_back(out, scaled, ops):
@@ -223,7 +226,7 @@ prod_all = op(
 # ----- truth and counts -------------------------------------------------------------------------------------------------
 
 
-def _count_nonzero(np: Any, x: Any, *, dim: tuple[int, ...], keepdim: bool = False) -> Any:
+def _count_nonzero(np: Library, x: Payload, *, dim: tuple[int, ...], keepdim: bool = False) -> Payload:
     if len(dim) == len(x.shape) and not keepdim:
         return np.asarray(np.count_nonzero(x), np.int64)
     return np.add.reduce(x != 0, axis=dim, dtype=np.int64, keepdims=keepdim)

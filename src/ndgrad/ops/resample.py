@@ -12,12 +12,15 @@ it, and the work is that of the taps.
 from __future__ import annotations
 
 import functools
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy
 
 from ndgrad.arrays.precision import is_inexact
 from ndgrad.ops.table import op
+
+if TYPE_CHECKING:
+    from ndgrad._typing import Library, Payload
 
 
 class Taps:
@@ -69,7 +72,7 @@ class Taps:
         return transposed
 
 
-def _resample(np: Any, x: Any, *, dim: int, taps: Taps) -> Any:
+def _resample(np: Library, x: Payload, *, dim: int, taps: Taps) -> Payload:
     index = np.asarray(taps.index)
     behind = (-1, *(1,) * (x.ndim - dim - 1))
     dtype = x.dtype if is_inexact(x.dtype) or taps.weight is None else np.result_type(x.dtype, np.float64)

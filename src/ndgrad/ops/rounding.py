@@ -6,16 +6,19 @@ an array of zeros, not a missing one), as in torch.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ndgrad.arrays.precision import FLOATING, INEXACT, finfo, is_half, rounded, widened
 from ndgrad.arrays.scalar_operands import beside_arrays
 from ndgrad.ops.table import elementwise
 
+if TYPE_CHECKING:
+    from ndgrad._typing import Library, Payload
+
 # ----- to whole numbers ------------------------------------------------------------------------------------------------
 
 
-def _round(np: Any, x: Any, *, decimals: int) -> Any:
+def _round(np: Library, x: Payload, *, decimals: int) -> Payload:
     if decimals == 0 and x.dtype.kind in FLOATING:
         return np.rint(x)
     return np.round(x, decimals, np.empty_like(x) if x.dtype.kind in INEXACT and x.ndim > 1 else None)  # which else is in C order
@@ -49,7 +52,7 @@ copysign = elementwise(
 )  # fmt: skip
 
 
-def _heaviside(np: Any, x: Any, values: Any) -> Any:
+def _heaviside(np: Library, x: Payload, values: Payload) -> Payload:
     x, values = beside_arrays(np, x, values)
     return np.where(x == 0, values, (x > 0).astype(x.dtype))
 
@@ -71,7 +74,7 @@ nextafter = elementwise(
 )  # fmt: skip
 
 
-def _nan_to_num(np: Any, x: Any, *, nan: float, posinf: float | None, neginf: float | None) -> Any:
+def _nan_to_num(np: Library, x: Payload, *, nan: float, posinf: float | None, neginf: float | None) -> Payload:
     if is_half(x.dtype):  # whose largest numbers are meant, not those of what it is computed in
         largest = float(finfo(x.dtype).max)
         posinf, neginf = largest if posinf is None else posinf, -largest if neginf is None else neginf

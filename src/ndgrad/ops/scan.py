@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy
 
@@ -17,6 +17,9 @@ from ndgrad.arrays.precision import is_floating
 from ndgrad.ops.arithmetic import is_complex
 from ndgrad.ops.reduce import divides_back
 from ndgrad.ops.table import op
+
+if TYPE_CHECKING:
+    from ndgrad._typing import Library, Payload, Vocabulary
 
 
 def _from(start: int, stop: int | None, dim: int) -> tuple[Any, ...]:
@@ -29,7 +32,7 @@ def _backwards(x: Any, dim: int) -> Any:
     return x[(*(slice(None),) * dim, slice(None, None, -1))]
 
 
-def _double(np: Any, parts: list[Any], dim: int, combine: Callable[[list[Any], list[Any]], list[Any]]) -> list[Any]:
+def _double(np: Library, parts: list[Any], dim: int, combine: Callable[[list[Any], list[Any]], list[Any]]) -> list[Any]:
     """The running combination of an associative operation, in log2(n) steps over whole arrays.
 
     After the step of width w, element k holds the combination of elements k-2w+1 ... k. `parts` are overwritten;
@@ -47,7 +50,7 @@ def _double(np: Any, parts: list[Any], dim: int, combine: Callable[[list[Any], l
 # ----- shift: the neighbour's value -----------------------------------------------------------------------------------
 
 
-def _shift(np: Any, x: Any, *, dim: int, reverse: bool = False, fill: float = 0.0) -> Any:
+def _shift(np: Library, x: Payload, *, dim: int, reverse: bool = False, fill: float = 0.0) -> Payload:
     out = np.empty(x.shape, x.dtype)
     one, rest = (_from(-1, None, dim), _from(0, -1, dim)) if reverse else (_from(0, 1, dim), _from(1, None, dim))
     out[one] = fill
@@ -75,7 +78,7 @@ def _recurrence_pair(earlier: list[Any], later: list[Any]) -> list[Any]:
     return [c * a, c * b + d]
 
 
-def _by_steps(np: Any, a: Any, b: Any, dim: int, dtype: Any) -> Any:
+def _by_steps(np: Library, a: Payload, b: Payload, dim: int, dtype: Any) -> Payload:
     """The recurrence as it is written, one step at a time.
 
     Doubling multiplies stretches of a before it knows what they meet: one that overflows, or holds an infinity, makes NaN of a
@@ -88,7 +91,7 @@ def _by_steps(np: Any, a: Any, b: Any, dim: int, dtype: Any) -> Any:
     return h
 
 
-def _linear_recurrence(np: Any, a: Any, b: Any, *, dim: int, reverse: bool = False) -> Any:
+def _linear_recurrence(np: Library, a: Payload, b: Payload, *, dim: int, reverse: bool = False) -> Payload:
     dtype = np.result_type(a, b)
     if reverse:
         a, b = _backwards(a, dim), _backwards(b, dim)
@@ -100,7 +103,7 @@ def _linear_recurrence(np: Any, a: Any, b: Any, *, dim: int, reverse: bool = Fal
 
 
 def _linear_recurrence_vjp(
-    g: Any, a: Any, out: Any, dim: int, reverse: bool, needs: tuple[bool, bool], ops: Any
+    g: Payload, a: Payload, out: Payload, dim: int, reverse: bool, needs: tuple[bool, bool], ops: Vocabulary
 ) -> tuple[Any, Any]:
     """b[k] reaches h[k], and through a[k+1] h[k+1], and so on: the recurrence runs the other way. a[k] scales h[k-1]."""
     gb = ops.linear_recurrence(ops.shift(ops.conj(a), dim=dim, reverse=not reverse), g, dim=dim, reverse=not reverse)
@@ -108,7 +111,9 @@ def _linear_recurrence_vjp(
     return ga, gb
 
 
-def _linear_recurrence_jvp(a: Any, a_t: Any, b_t: Any, out: Any, dim: int, reverse: bool, ops: Any) -> Any:
+def _linear_recurrence_jvp(
+    a: Payload, a_t: Payload, b_t: Payload, out: Payload, dim: int, reverse: bool, ops: Vocabulary
+) -> Payload:
     source = None if a_t is None else a_t * ops.shift(out, dim=dim, reverse=reverse)
     if b_t is not None:
         source = b_t if source is None else source + b_t
@@ -133,7 +138,7 @@ linear_recurrence = op(
 _ACCUMULATING = {"f": numpy.dtype(numpy.float64), "F": numpy.dtype(numpy.complex128)}
 
 
-def _accumulate(np: Any, ufunc: Any, x: Any, dim: int, reverse: bool, dtype: Any) -> Any:
+def _accumulate(np: Library, ufunc: Any, x: Payload, dim: int, reverse: bool, dtype: Any) -> Payload:
     wanted = x.dtype if dtype is None else numpy.dtype(dtype)
     wide = _ACCUMULATING.get(wanted.char, dtype)
     out = ufunc.accumulate(_backwards(x, dim) if reverse else x, axis=dim, dtype=wide)
@@ -141,7 +146,7 @@ def _accumulate(np: Any, ufunc: Any, x: Any, dim: int, reverse: bool, dtype: Any
     return _backwards(out, dim) if reverse else out
 
 
-def _cumsum(np: Any, x: Any, *, dim: int, reverse: bool = False, dtype: Any = None) -> Any:
+def _cumsum(np: Library, x: Payload, *, dim: int, reverse: bool = False, dtype: Any = None) -> Payload:
     return _accumulate(np, np.add, x, dim, reverse, dtype)
 
 
@@ -156,11 +161,11 @@ cumsum = op(
 )  # fmt: skip
 
 
-def _cumprod(np: Any, x: Any, *, dim: int, reverse: bool = False, dtype: Any = None) -> Any:
+def _cumprod(np: Library, x: Payload, *, dim: int, reverse: bool = False, dtype: Any = None) -> Payload:
     return _accumulate(np, np.multiply, x, dim, reverse, dtype)
 
 
-def _cumprod_x(g: Any, x: Any, out: Any, dim: int, reverse: bool, ops: Any) -> Any:
+def _cumprod_x(g: Payload, x: Payload, out: Payload, dim: int, reverse: bool, ops: Vocabulary) -> Payload:
     """d out[n] / d x[k] = (product before k) (product of x[k+1] ... x[n]), for n >= k.
 
     The sum over n of g[n] times the second factor is s[k] = g[k] + x[k+1] s[k+1].
@@ -173,7 +178,7 @@ def _cumprod_x(g: Any, x: Any, out: Any, dim: int, reverse: bool, ops: Any) -> A
     return ops.conj(before) * ops.linear_recurrence(ops.conj(following), g, dim=dim, reverse=not reverse)
 
 
-def _cumprod_t(t: Any, x: Any, out: Any, dim: int, reverse: bool, ops: Any) -> Any:
+def _cumprod_t(t: Payload, x: Payload, out: Payload, dim: int, reverse: bool, ops: Vocabulary) -> Payload:
     """The product rule, one factor at a time: dy[n] = x[n] dy[n-1] + y[n-1] t[n]."""
     return ops.linear_recurrence(x, t * ops.shift(out, dim=dim, reverse=reverse, fill=1.0), dim=dim, reverse=reverse)
 
@@ -192,20 +197,20 @@ cumprod = op(
 # ----- logcumsumexp ----------------------------------------------------------------------------------------------------
 
 
-def _log_add_exp(np: Any, x: Any, y: Any) -> Any:
+def _log_add_exp(np: Library, x: Payload, y: Payload) -> Payload:
     """log(e^x + e^y) for complex numbers too, scaled by the larger; -inf stands for log 0."""
     top = np.maximum(x.real, y.real)
     top = np.where(np.isfinite(top), top, np.zeros((), top.dtype))
     return top + np.log(np.exp(x - top) + np.exp(y - top))
 
 
-def _logcumsumexp(np: Any, x: Any, *, dim: int) -> Any:
+def _logcumsumexp(np: Library, x: Payload, *, dim: int) -> Payload:
     if np is numpy and x.dtype.kind != "c":
         return np.logaddexp.accumulate(x, axis=dim)
     return _double(np, [x.copy()], dim, lambda earlier, later: [_log_add_exp(np, earlier[0], later[0])])[0]
 
 
-def _scaled_sums(x: Any, dim: int, ops: Any) -> tuple[Any, Any, Any]:
+def _scaled_sums(x: Payload, dim: int, ops: Vocabulary) -> tuple[Any, Any, Any]:
     """e^(x[k] - m[k]), the factors e^(m[k-1] - m[k]) and the running sums of e^(x[j] - m[k]), with m the running maximum of x.
 
     With them d out[n] / d x[k] = e^(x[k] - m[k]) e^(m[k] - m[k+1]) ... e^(m[n-1] - m[n]) / sums[n]. All exponents are at most 0 for real
@@ -219,13 +224,13 @@ def _scaled_sums(x: Any, dim: int, ops: Any) -> tuple[Any, Any, Any]:
     return parts, step, ops.linear_recurrence(step, parts, dim=dim)
 
 
-def _logcumsumexp_x(g: Any, x: Any, dim: int, ops: Any) -> Any:
+def _logcumsumexp_x(g: Payload, x: Payload, dim: int, ops: Vocabulary) -> Payload:
     parts, step, sums = _scaled_sums(x, dim, ops)
     following = ops.shift(step, dim=dim, reverse=True)
     return ops.conj(parts) * ops.linear_recurrence(following, g / ops.conj(sums), dim=dim, reverse=True)
 
 
-def _logcumsumexp_t(t: Any, x: Any, dim: int, ops: Any) -> Any:
+def _logcumsumexp_t(t: Payload, x: Payload, dim: int, ops: Vocabulary) -> Payload:
     parts, step, sums = _scaled_sums(x, dim, ops)
     return ops.linear_recurrence(step, t * parts, dim=dim) / sums
 
@@ -243,14 +248,14 @@ logcumsumexp = op(
 # ----- cummax and cummin -----------------------------------------------------------------------------------------------
 
 
-def running(np: Any, choose: Any, x: Any, dim: int) -> Any:
+def running(np: Library, choose: Any, x: Payload, dim: int) -> Payload:
     """The running maximum or minimum; CuPy's have no `accumulate`."""
     if np is numpy:
         return choose.accumulate(x, axis=dim)
     return _double(np, [x.copy()], dim, lambda earlier, later: [choose(earlier[0], later[0])])[0]
 
 
-def _running_extremum(np: Any, x: Any, dim: int, largest: bool) -> tuple[Any, Any]:
+def _running_extremum(np: Library, x: Payload, dim: int, largest: bool) -> tuple[Any, Any]:
     """The running extremum and where it stood last; from the first NaN on, NaN, standing at the last NaN so far."""
     values = running(np, np.maximum if largest else np.minimum, x, dim)
     here = x == values
@@ -260,7 +265,7 @@ def _running_extremum(np: Any, x: Any, dim: int, largest: bool) -> tuple[Any, An
     return values, running(np, np.maximum, np.where(here, places, 0), dim)
 
 
-def _place_extremum(g0: Any, out1: Any, x_shape: tuple[int, ...], dim: int, ops: Any) -> tuple[Any]:
+def _place_extremum(g0: Payload, out1: Payload, x_shape: tuple[int, ...], dim: int, ops: Vocabulary) -> tuple[Any]:
     return (ops.place_along(g0, out1, dim=dim, size=x_shape[dim]),)
 
 

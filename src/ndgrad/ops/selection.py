@@ -7,7 +7,7 @@ every element, which on a random mask costs ten times what moving the data does;
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy
 
@@ -15,6 +15,9 @@ from ndgrad.arrays.meta import zeros_beside
 from ndgrad.arrays.precision import FLOATING
 from ndgrad.arrays.scalar_operands import beside_arrays
 from ndgrad.ops.table import elementwise, op
+
+if TYPE_CHECKING:
+    from ndgrad._typing import Library, Payload, Vocabulary
 
 # From this many elements on, masking bits is quicker than branching.
 _LARGE = 2048
@@ -24,7 +27,7 @@ _BOOL = numpy.dtype(bool)
 # ----- keep --------------------------------------------------------------------------------------------------------------
 
 
-def _keep(np: Any, x: Any, mask: Any) -> Any:
+def _keep(np: Library, x: Payload, mask: Payload) -> Payload:
     if x.__class__ is numpy.ndarray and x.size < _LARGE and x.shape == mask.shape and mask.dtype is _BOOL:
         out = numpy.zeros(x.shape, x.dtype)
         numpy.copyto(out, x, where=mask)
@@ -56,7 +59,7 @@ keep = op(
 # ----- where -------------------------------------------------------------------------------------------------------------
 
 
-def _where(np: Any, condition: Any, x: Any, y: Any) -> Any:
+def _where(np: Library, condition: Any, x: Payload, y: Payload) -> Payload:
     if condition.__class__ is np.ndarray and condition.size >= _LARGE and condition.dtype.kind == "b":
         dtype = np.result_type(x, y)
         if dtype.kind in FLOATING and dtype.itemsize in _BITS:
@@ -64,7 +67,7 @@ def _where(np: Any, condition: Any, x: Any, y: Any) -> Any:
     return np.where(condition, x, y)
 
 
-def _blend(np: Any, condition: Any, x: Any, y: Any) -> Any:
+def _blend(np: Library, condition: Any, x: Payload, y: Payload) -> Payload:
     """y ^ ((x ^ y) & mask) on the bits: x where the mask is all ones, y where it is 0."""
     x_bits, y_bits = x.view(_BITS[x.dtype.itemsize]), y.view(_BITS[x.dtype.itemsize])
     out = np.bitwise_and(np.bitwise_xor(x_bits, y_bits), np.negative(condition.view("i1")))
@@ -90,7 +93,7 @@ where = op(
 # ----- minimum and maximum -----------------------------------------------------------------------------------------------
 
 
-def _split_ties(t: Any, x: Any, y: Any, ops: Any) -> Any:
+def _split_ties(t: Payload, x: Payload, y: Payload, ops: Vocabulary) -> Payload:
     """Half of t where x and y are equal, t elsewhere."""
     tie = x == y
     if ops.raw and ops.np is numpy and not numpy.count_nonzero(tie):
@@ -135,7 +138,7 @@ fmin = elementwise(
 # A value on the edge counts as inside and keeps its gradient. Where the bounds cross, the result is `max`.
 
 
-def _clamp(np: Any, x: Any, min: Any, max: Any) -> Any:
+def _clamp(np: Library, x: Payload, min: Any, max: Any) -> Payload:
     if isinstance(min, (int, float)) and isinstance(max, (int, float)):
         return x.clip(min, max)
     x, min, max = beside_arrays(np, x, min, max)

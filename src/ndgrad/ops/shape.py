@@ -7,9 +7,12 @@ is: writes through it, and gradients added to its part of a base's gradient, go 
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ndgrad.ops.table import NOT_DIFFERENTIABLE, Op, op
+
+if TYPE_CHECKING:
+    from ndgrad._typing import Library, Payload, Vocabulary
 
 alias = op(
     "alias", "x",
@@ -54,7 +57,7 @@ unsafe_view = op(
 )  # fmt: skip
 
 
-def _expand(np: Any, x: Any, *, shape: tuple[int, ...]) -> Any:
+def _expand(np: Library, x: Payload, *, shape: tuple[int, ...]) -> Payload:
     """NumPy makes a broadcast array read-only, yet a part of it (`x.expand(2, 3)[0]`) may be written. Whether the whole may
     be is asked when it is written, of its strides.
     """
@@ -77,13 +80,13 @@ expand = op(
 )  # fmt: skip
 
 
-def pad_rank(x: Any, ndim: int, ops: Any) -> Any:
+def pad_rank(x: Payload, ndim: int, ops: Vocabulary) -> Payload:
     """Insert dimensions of size one behind the batch dimension."""
     missing = ndim - len(x.shape)
     return ops.reshape(x, shape=(x.shape[0], *(1,) * missing, *x.shape[1:])) if missing else x
 
 
-def sum_to(g: Any, shape: tuple[int, ...], ops: Any) -> Any:
+def sum_to(g: Payload, shape: tuple[int, ...], ops: Vocabulary) -> Payload:
     """The transpose of broadcasting `shape` to g's shape."""
     lead = len(g.shape) - len(shape)
     dims = tuple(range(lead)) + tuple(lead + i for i, n in enumerate(shape) if n == 1 and g.shape[lead + i] != 1)
@@ -198,7 +201,7 @@ t = op(
 # ----- the same memory as another type ---------------------------------------------------------------------------------
 
 
-def _view_as_complex(np: Any, x: Any) -> Any:
+def _view_as_complex(np: Library, x: Payload) -> Payload:
     """A view if the pairs lie side by side; rules also come here with gradients whose do not."""
     if x.strides[-1] != x.itemsize:
         x = x.copy(order="C")

@@ -7,7 +7,7 @@ batch becomes one more indexed dimension (`index` and `index_put`), which keeps 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy
 
@@ -16,13 +16,16 @@ from ndgrad.arrays.scatter import add_slices, check_range, settled, wrapped, zer
 from ndgrad.ops.index import counting, staying
 from ndgrad.ops.table import NOT_DIFFERENTIABLE, op
 
+if TYPE_CHECKING:
+    from ndgrad._typing import Library, Payload, Vocabulary
 
-def _to_front(x: Any, dim: int, ops: Any) -> Any:
+
+def _to_front(x: Payload, dim: int, ops: Vocabulary) -> Payload:
     """`x`, batch first, with dimension `dim` right behind the batch."""
     return x if dim == 1 else ops.permute(x, dims=(0, dim, *(d for d in range(1, len(x.shape)) if d != dim)))
 
 
-def _from_front(x: Any, dim: int, ops: Any) -> Any:
+def _from_front(x: Payload, dim: int, ops: Vocabulary) -> Payload:
     """The inverse of `_to_front`."""
     order = [0, *range(2, len(x.shape))]
     order.insert(dim, 1)
@@ -32,12 +35,14 @@ def _from_front(x: Any, dim: int, ops: Any) -> Any:
 # ----- index_select, and its transpose -----------------------------------------------------------------------------------
 
 
-def _index_select(np: Any, x: Any, index: Any, *, dim: int) -> Any:
+def _index_select(np: Library, x: Payload, index: Payload, *, dim: int) -> Payload:
     check_range(np, "index_select", index, x.shape[dim], dim)
     return x.take(index, axis=dim)
 
 
-def _index_select_batch(x: Any, index: Any, dim: int, batched: tuple[bool, ...], ops: Any, size: int) -> Any:
+def _index_select_batch(
+    x: Payload, index: Payload, dim: int, batched: tuple[bool, ...], ops: Vocabulary, size: int
+) -> Payload:
     if not batched[1]:
         return ops.index_select(x, index, dim=dim + 1)
     if not batched[0]:
@@ -58,7 +63,7 @@ index_select = op(
 )  # fmt: skip
 
 
-def _index_select_backward(np: Any, x: Any, index: Any, *, dim: int, length: int) -> Any:
+def _index_select_backward(np: Library, x: Payload, index: Payload, *, dim: int, length: int) -> Payload:
     if dim == 0:
         return zeros_and_add(np, (length, *x.shape[1:]), (index,), x)
     moved = np.moveaxis(x, dim, 0)
@@ -66,8 +71,8 @@ def _index_select_backward(np: Any, x: Any, index: Any, *, dim: int, length: int
 
 
 def _index_select_backward_batch(
-    x: Any, index: Any, dim: int, length: int, batched: tuple[bool, ...], ops: Any, size: int
-) -> Any:
+    x: Payload, index: Payload, dim: int, length: int, batched: tuple[bool, ...], ops: Vocabulary, size: int
+) -> Payload:
     if not batched[1]:
         return ops.index_select_backward(x, index, dim=dim + 1, length=length)
     if not batched[0]:
@@ -91,7 +96,16 @@ index_select_backward = op(
 # ----- writing slices ----------------------------------------------------------------------------------------------------
 
 
-def _put_slices_batch(x: Any, index: Any, y: Any, dim: int, accumulate: bool, batched: tuple[bool, ...], ops: Any, size: int) -> Any:
+def _put_slices_batch(
+    x: Payload,
+    index: Payload,
+    y: Payload,
+    dim: int,
+    accumulate: bool,
+    batched: tuple[bool, ...],
+    ops: Vocabulary,
+    size: int,
+) -> Payload:
     """index_add and index_copy with an index per sample: the samples are one more indexed dimension."""
     if not batched[0]:
         x = ops.expand(x, shape=(size, *x.shape))
@@ -103,7 +117,7 @@ def _put_slices_batch(x: Any, index: Any, y: Any, dim: int, accumulate: bool, ba
     return _from_front(ops.index_put(rows, values, counting(x, size, 2), index, accumulate=accumulate), dim + 1, ops)
 
 
-def _index_add_kernel(np: Any, target: Any, index: Any, y: Any, *, dim: int) -> Any:
+def _index_add_kernel(np: Library, target: Payload, index: Payload, y: Payload, *, dim: int) -> Payload:
     check_range(np, "index_add", index, target.shape[dim], dim)
     return add_slices(np, target, index, y, dim)
 
@@ -124,7 +138,7 @@ index_add = op(
 )  # fmt: skip
 
 
-def _index_copy_kernel(np: Any, target: Any, index: Any, y: Any, *, dim: int) -> Any:
+def _index_copy_kernel(np: Library, target: Payload, index: Payload, y: Payload, *, dim: int) -> Payload:
     check_range(np, "index_copy", index, target.shape[dim], dim)
     if np is not numpy and index.ndim:
         y = np.moveaxis(settled(np, (index,), (target.shape[dim], *y.shape[:dim], *y.shape[dim + 1 :]), np.moveaxis(y, dim, 0)), 0, dim)
@@ -132,7 +146,7 @@ def _index_copy_kernel(np: Any, target: Any, index: Any, y: Any, *, dim: int) ->
     return target
 
 
-def _index_copy_y(g: Any, x_shape: tuple[int, ...], index: Any, dim: int, ops: Any) -> Any:
+def _index_copy_y(g: Payload, x_shape: tuple[int, ...], index: Payload, dim: int, ops: Vocabulary) -> Payload:
     lost = ops.overwritten(index, shape=(x_shape[dim],))
     lost = ops.reshape(lost, shape=(*(1,) * dim, *lost.shape, *(1,) * (len(x_shape) - dim - 1)))
     return staying(ops.index_select(g, index, dim=dim), lost, ops)
@@ -158,7 +172,7 @@ index_copy = op(
 )  # fmt: skip
 
 
-def _index_mask(np: Any, x: Any, *, dim: int, ndim: int, length: int) -> Any:
+def _index_mask(np: Library, x: Payload, *, dim: int, ndim: int, length: int) -> Payload:
     lead = x.shape[:-1]
     out = zeros_beside(np, x, (*lead, length), bool)
     np.put_along_axis(out, wrapped(np, x, length, dim), True, axis=-1)
@@ -175,17 +189,19 @@ index_mask = op(
 )  # fmt: skip
 
 
-def _index_fill_kernel(np: Any, target: Any, index: Any, y: Any, *, dim: int) -> Any:
+def _index_fill_kernel(np: Library, target: Payload, index: Payload, y: Payload, *, dim: int) -> Payload:
     target[(slice(None),) * dim + (wrapped(np, index, target.shape[dim], dim),)] = y
     return target
 
 
-def _filled(g: Any, shape: tuple[int, ...], index: Any, dim: int, ops: Any) -> Any:
+def _filled(g: Payload, shape: tuple[int, ...], index: Payload, dim: int, ops: Vocabulary) -> Payload:
     """g where the fill value stands; a slice that is named twice is filled once."""
     return ops.where(ops.index_mask(index, dim=dim, ndim=len(shape), length=shape[dim]), g, 0.0)
 
 
-def _index_fill_batch(x: Any, index: Any, y: Any, dim: int, batched: tuple[bool, ...], ops: Any, size: int) -> Any:
+def _index_fill_batch(
+    x: Payload, index: Payload, y: Payload, dim: int, batched: tuple[bool, ...], ops: Vocabulary, size: int
+) -> Payload:
     if not batched[0]:
         x = ops.expand(x, shape=(size, *x.shape))
     ndim = len(x.shape) - 1
@@ -215,7 +231,7 @@ index_fill = op(
 # ----- a part named by a basic index -------------------------------------------------------------------------------------
 
 
-def _slice_scatter(np: Any, x: Any, y: Any, *, index: tuple[Any, ...]) -> Any:
+def _slice_scatter(np: Library, x: Payload, y: Payload, *, index: tuple[Any, ...]) -> Payload:
     out = np.array(x)
     out[index] = y
     return out
@@ -242,12 +258,22 @@ slice_scatter = op(
 # ----- embedding -----------------------------------------------------------------------------------------------------------
 
 
-def _embedding(np: Any, x: Any, index: Any, *, padding_idx: int | None, scale_grad_by_freq: bool) -> Any:
+def _embedding(
+    np: Library, x: Payload, index: Payload, *, padding_idx: int | None, scale_grad_by_freq: bool
+) -> Payload:
     check_range(np, "embedding", index, x.shape[0], 0)
     return x.take(index, axis=0)
 
 
-def _embedding_vjp(g: Any, x_shape: Any, x_dtype: Any, index: Any, padding_idx: int | None, scale_grad_by_freq: bool, ops: Any) -> Any:
+def _embedding_vjp(
+    g: Payload,
+    x_shape: Any,
+    x_dtype: Any,
+    index: Payload,
+    padding_idx: int | None,
+    scale_grad_by_freq: bool,
+    ops: Vocabulary,
+) -> Payload:
     out = ops.index_add_zeros(g, index, shape=x_shape)
     if scale_grad_by_freq:
         count = ops.cast(ops.index_counts(index, length=x_shape[0]), dtype=x_dtype)
@@ -256,8 +282,8 @@ def _embedding_vjp(g: Any, x_shape: Any, x_dtype: Any, index: Any, padding_idx: 
 
 
 def _embedding_batch(
-    x: Any, index: Any, padding_idx: int | None, scale_grad_by_freq: bool, batched: tuple[bool, ...], ops: Any, size: int
-) -> Any:
+    x: Payload, index: Payload, padding_idx: int | None, scale_grad_by_freq: bool, batched: tuple[bool, ...], ops: Vocabulary, size: int
+) -> Payload:
     options = {"padding_idx": padding_idx, "scale_grad_by_freq": scale_grad_by_freq}
     if not batched[1]:
         rows = ops.permute(x, dims=(1, 0, *range(2, len(x.shape))))
@@ -297,7 +323,7 @@ embedding = op(
 )  # fmt: skip
 
 
-def _index_counts(np: Any, x: Any, *, length: int, leading: int) -> Any:
+def _index_counts(np: Library, x: Payload, *, length: int, leading: int) -> Payload:
     lead = x.shape[:leading]
     out = zeros_beside(np, x, (*lead, length), np.intp)
     flat = x.reshape(*lead, -1)

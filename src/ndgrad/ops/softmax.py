@@ -7,7 +7,7 @@ models, and then exponentials are taken as they are, which is quicker and no les
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy
 
@@ -18,30 +18,33 @@ from ndgrad.ops.extremum import largest
 from ndgrad.ops.reduce import keep
 from ndgrad.ops.table import op
 
+if TYPE_CHECKING:
+    from ndgrad._typing import Library, Payload, Vocabulary
+
 #: e^60 can be summed, in single precision too, over any number of elements that fit into memory.
 _HIGHEST = 60.0
 #: With a sum no smaller than this, elements down to 1e-33 of it are still normal numbers of single precision.
 _LOWEST_SUM = 1e-5
 
 
-def _total(np: Any, x: Any, dim: tuple[int, ...]) -> Any:
+def _total(np: Library, x: Payload, dim: tuple[int, ...]) -> Payload:
     """The sum over `dim`, which is kept, of exponentials; all have one sign, so the order of summation does not matter."""
     if x.dtype.char in "fd" and is_lines(np, x, dim):
         return line_sum(np, x, True)
     return np.add.reduce(x, axis=dim, keepdims=True)
 
 
-def _line_max(np: Any, x: Any, dim: int) -> Any:
+def _line_max(np: Library, x: Payload, dim: int) -> Payload:
     """The maximum along `dim`, which is kept."""
     return largest(np, x, (dim,), True)
 
 
-def _line_sum(np: Any, x: Any, dim: int) -> Any:
+def _line_sum(np: Library, x: Payload, dim: int) -> Payload:
     """The sum along `dim`, which is kept, of exponentials."""
     return _total(np, x, (dim,))
 
 
-def _exponentials(np: Any, x: Any, dim: tuple[int, ...], infinite: bool) -> tuple[Any, Any, Any]:
+def _exponentials(np: Library, x: Payload, dim: tuple[int, ...], infinite: bool) -> tuple[Any, Any, Any]:
     """e^(x - top), its sum over `dim`, and top, which is 0 where all elements are of moderate size. x is not empty.
 
     An infinite top makes NaNs, except with `infinite`: then log 0 = -inf has the sum 0, and the sum of inf is inf.
@@ -65,7 +68,7 @@ def _exponentials(np: Any, x: Any, dim: tuple[int, ...], infinite: bool) -> tupl
 # ----- the dot product along a dimension --------------------------------------------------------------------------------
 
 
-def _line_dot(np: Any, x: Any, y: Any, *, dim: int) -> Any:
+def _line_dot(np: Library, x: Payload, y: Payload, *, dim: int) -> Payload:
     if np is numpy and dim == len(x.shape) - 1 and x.dtype.kind in FLOATING and x.dtype == y.dtype:
         return np.asarray(np.vecdot(x, y))[..., None]
     return np.add.reduce(x * y, axis=dim, keepdims=True)
@@ -85,7 +88,7 @@ line_dot = op(
 # ----- softmax -----------------------------------------------------------------------------------------------------------
 
 
-def _softmax(np: Any, x: Any, *, dim: int) -> Any:
+def _softmax(np: Library, x: Payload, *, dim: int) -> Payload:
     refuse_complex("softmax", x)
     if x.size == 0:
         return np.empty(x.shape, x.dtype)
@@ -99,7 +102,7 @@ def _softmax(np: Any, x: Any, *, dim: int) -> Any:
     return out
 
 
-def _softmax_t(t: Any, out: Any, dim: int, ops: Any) -> Any:
+def _softmax_t(t: Payload, out: Payload, dim: int, ops: Vocabulary) -> Payload:
     """The Jacobian diag(out) - out out' is symmetric, so this serves both modes."""
     return (t - ops.line_dot(t, out, dim=dim)) * out
 
@@ -115,7 +118,7 @@ softmax = op(
 )  # fmt: skip
 
 
-def _log_softmax(np: Any, x: Any, *, dim: int) -> Any:
+def _log_softmax(np: Library, x: Payload, *, dim: int) -> Payload:
     """Always shifted: of a large element and its logsumexp, the difference would lose the digits of a small loss."""
     refuse_complex("log_softmax", x)
     if x.size == 0:
@@ -143,7 +146,7 @@ log_softmax = op(
 # ----- logsumexp ---------------------------------------------------------------------------------------------------------
 
 
-def _logsumexp(np: Any, x: Any, *, dim: tuple[int, ...], keepdim: bool = False) -> Any:
+def _logsumexp(np: Library, x: Payload, *, dim: tuple[int, ...], keepdim: bool = False) -> Payload:
     if x.size == 0:
         return np.log(np.add.reduce(x, axis=dim, keepdims=keepdim))
     _, total, top = _exponentials(np, x, dim, True)
@@ -162,7 +165,7 @@ logsumexp = op(
 )  # fmt: skip
 
 
-def _weights(x: Any, out: Any, dim: tuple[int, ...], keepdim: bool, ops: Any) -> Any:
+def _weights(x: Payload, out: Payload, dim: tuple[int, ...], keepdim: bool, ops: Vocabulary) -> Payload:
     """The softmax of x, from the logsumexp at hand, which of large numbers has lost the logarithm of their count: hence the quotient."""
     weights = ops.exp(x - keep(out, tuple(x.shape), dim, keepdim, ops))
     if not dim:
@@ -171,5 +174,5 @@ def _weights(x: Any, out: Any, dim: tuple[int, ...], keepdim: bool, ops: Any) ->
     return weights / ops.where(abs(total) < math.inf, total, 1.0)
 
 
-def _weigh(g: Any, x: Any, out: Any, dim: tuple[int, ...], keepdim: bool, ops: Any) -> Any:
+def _weigh(g: Payload, x: Payload, out: Payload, dim: tuple[int, ...], keepdim: bool, ops: Vocabulary) -> Payload:
     return ops.conj(_weights(x, out, dim, keepdim, ops)) * g

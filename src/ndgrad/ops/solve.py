@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy
 
@@ -18,12 +18,15 @@ from ndgrad.arrays.precision import is_inexact
 from ndgrad.ops.matrix import adjoint, align, guarded, hermitian, largest
 from ndgrad.ops.table import op
 
+if TYPE_CHECKING:
+    from ndgrad._typing import Library, Payload, Vocabulary
+
 # ----- inv, solve -----------------------------------------------------------------------------------------------------
 
 _SINGULAR = "Use pinv or lstsq for a solution in the least squares sense, or add a small multiple of the identity."
 
 
-def _inv(np: Any, x: Any) -> Any:
+def _inv(np: Library, x: Payload) -> Payload:
     return guarded(np.linalg.inv, "inv: a matrix is singular", _SINGULAR, x)
 
 
@@ -39,13 +42,13 @@ inv = op(
 )  # fmt: skip
 
 
-def _stacks(np: Any, *matrices: Any) -> list[Any]:
+def _stacks(np: Library, *matrices: Any) -> list[Any]:
     """Matrices with the leading dimensions that broadcasting gives them, for functions that do not broadcast."""
     lead = numpy.broadcast_shapes(*(m.shape[:-2] for m in matrices))
     return [np.broadcast_to(m, lead + m.shape[-2:]) for m in matrices]
 
 
-def _solve(np: Any, a: Any, b: Any) -> Any:
+def _solve(np: Library, a: Payload, b: Payload) -> Payload:
     if np is not numpy:
         a, b = _stacks(np, a, b)
         if not b.size:
@@ -53,13 +56,13 @@ def _solve(np: Any, a: Any, b: Any) -> Any:
     return guarded(np.linalg.solve, "solve: a matrix is singular", _SINGULAR, a, b)
 
 
-def _solve_vjp(g: Any, a: Any, out: Any, needs: tuple[bool, bool], ops: Any) -> tuple[Any, Any]:
+def _solve_vjp(g: Payload, a: Payload, out: Payload, needs: tuple[bool, bool], ops: Vocabulary) -> tuple[Any, Any]:
     """With w = A^-H g, which is the gradient of b: <g, A^-1 db> = <w, db> and <g, -A^-1 dA x> = <-w x^H, dA>."""
     w = ops.solve(adjoint(a, ops), g)
     return -ops.matmul(w, adjoint(out, ops)) if needs[0] else None, w
 
 
-def _batch_of_solves(a: Any, b: Any, batched: tuple[bool, bool], ops: Any, solve: Any) -> Any:
+def _batch_of_solves(a: Payload, b: Payload, batched: tuple[bool, bool], ops: Vocabulary, solve: Any) -> Payload:
     """A batch of right-hand sides for one matrix: they stand side by side, and the matrix is factored once."""
     if not batched[0] and len(a.shape) == 2 and len(b.shape) > 2:
         n = len(b.shape)
@@ -87,7 +90,7 @@ solve = op(
 )  # fmt: skip
 
 
-def _solve_triangular(np: Any, a: Any, b: Any, *, upper: bool, unitriangular: bool) -> Any:
+def _solve_triangular(np: Library, a: Payload, b: Payload, *, upper: bool, unitriangular: bool) -> Payload:
     if np is numpy:
         return triangular.solve_triangular(a, b, upper=upper, unitriangular=unitriangular)
     dtype = np.result_type(a, b)
@@ -99,7 +102,7 @@ def _solve_triangular(np: Any, a: Any, b: Any, *, upper: bool, unitriangular: bo
 
 
 def _triangular_vjp(
-    g: Any, a: Any, out: Any, upper: bool, unitriangular: bool, needs: tuple[bool, bool], ops: Any
+    g: Payload, a: Payload, out: Payload, upper: bool, unitriangular: bool, needs: tuple[bool, bool], ops: Vocabulary
 ) -> tuple[Any, Any]:
     """As for solve; only the triangle that is read has a gradient."""
     w = ops.solve_triangular(adjoint(a, ops), g, upper=not upper, unitriangular=unitriangular)
@@ -108,11 +111,13 @@ def _triangular_vjp(
     return -_read(ops.matmul(w, adjoint(out, ops)), upper, unitriangular, ops), w
 
 
-def _read(x: Any, upper: bool, unitriangular: bool, ops: Any) -> Any:
+def _read(x: Payload, upper: bool, unitriangular: bool, ops: Vocabulary) -> Payload:
     return ops.triu(x, diagonal=int(unitriangular)) if upper else ops.tril(x, diagonal=-int(unitriangular))
 
 
-def _triangular_jvp_a(t: Any, a: Any, out: Any, upper: bool, unitriangular: bool, ops: Any) -> Any:
+def _triangular_jvp_a(
+    t: Payload, a: Payload, out: Payload, upper: bool, unitriangular: bool, ops: Vocabulary
+) -> Payload:
     moved = ops.matmul(_read(t, upper, unitriangular, ops), out)
     return -ops.solve_triangular(a, moved, upper=upper, unitriangular=unitriangular)
 
@@ -138,7 +143,7 @@ solve_triangular = op(
 # ----- LU -------------------------------------------------------------------------------------------------------------
 
 
-def _row_order(np: Any, pivots: Any, rows: int) -> Any:
+def _row_order(np: Library, pivots: Payload, rows: int) -> Payload:
     """Where LAPACK's exchanges (counted from 1) lead: row i of P^T b is row order[i] of b."""
     stack = pivots.shape[:-1]
     if math.prod(stack) == 1:
@@ -157,7 +162,7 @@ def _row_order(np: Any, pivots: Any, rows: int) -> Any:
     return order.reshape((*stack, rows))
 
 
-def _exchange_rows(np: Any, x: Any, pivots: Any, *, back: bool) -> Any:
+def _exchange_rows(np: Library, x: Payload, pivots: Payload, *, back: bool) -> Payload:
     order = _row_order(np, pivots, x.shape[-2])
     if back:
         order = np.argsort(order, axis=-1)
@@ -166,7 +171,9 @@ def _exchange_rows(np: Any, x: Any, pivots: Any, *, back: bool) -> Any:
     return np.take_along_axis(x, np.broadcast_to(order, (*stack, order.shape[-1]))[..., None], axis=-2)
 
 
-def _exchange_rows_batch(x: Any, pivots: Any, back: bool, batched: tuple[bool, bool], ops: Any) -> Any:
+def _exchange_rows_batch(
+    x: Payload, pivots: Payload, back: bool, batched: tuple[bool, bool], ops: Vocabulary
+) -> Payload:
     rank = max(len(x.shape) - batched[0] - 1, len(pivots.shape) - batched[1])
     return ops.exchange_rows(align(x, batched[0], rank + 1, ops), align(pivots, batched[1], rank, ops), back=back)
 
@@ -182,7 +189,7 @@ exchange_rows = op(
 )  # fmt: skip
 
 
-def _split(lu: Any, ops: Any) -> tuple[Any, Any, Any]:
+def _split(lu: Payload, ops: Vocabulary) -> tuple[Any, Any, Any]:
     """The square part, the rows below it and the columns to its right (None if there are none)."""
     m, n = lu.shape[-2:]
     k = min(m, n)
@@ -192,12 +199,12 @@ def _split(lu: Any, ops: Any) -> tuple[Any, Any, Any]:
     return square, below, right
 
 
-def _unit_lower(x: Any, ops: Any) -> Any:
+def _unit_lower(x: Payload, ops: Vocabulary) -> Payload:
     """L of packed factors, without its ones: the caller adds the term they give."""
     return ops.tril(x, diagonal=-1)
 
 
-def _times_lower_adjoint(lu: Any, x: Any, ops: Any) -> Any:
+def _times_lower_adjoint(lu: Payload, x: Payload, ops: Vocabulary) -> Payload:
     """L^H x for the unit lower L of packed factors."""
     return x + ops.matmul(adjoint(_unit_lower(lu, ops), ops), x)
 
@@ -210,7 +217,7 @@ def _times_lower_adjoint(lu: Any, x: Any, ops: Any) -> Any:
 # terms -tril(gU2 U2^H, -1) and -triu(L2^H gL2).
 
 
-def _lu_vjp(g0: Any, out0: Any, out1: Any, ops: Any) -> Any:
+def _lu_vjp(g0: Payload, out0: Payload, out1: Payload, ops: Vocabulary) -> Any:
     lu, below, right = _split(out0, ops)
     g, g_below, g_right = _split(g0, ops)
     m, n = out0.shape[-2:]
@@ -242,7 +249,7 @@ def _lu_vjp(g0: Any, out0: Any, out1: Any, ops: Any) -> Any:
     return ops.exchange_rows(whole, out1, back=True)
 
 
-def _lu_jvp(t: Any, out0: Any, out1: Any, ops: Any) -> Any:
+def _lu_jvp(t: Payload, out0: Payload, out1: Payload, ops: Vocabulary) -> Any:
     """d(packed) = dL + dU. Outside the square, dU2 = L^-1 dA2 - tril(M, -1) U2 and dL2 = dA2 U^-1 - L2 triu(M)."""
     lu, below, right = _split(out0, ops)
     square, t_below, t_right = _split(ops.exchange_rows(t, out1, back=False), ops)
@@ -274,7 +281,7 @@ def _lu_jvp(t: Any, out0: Any, out1: Any, ops: Any) -> Any:
 _LARGE = 256
 
 
-def _lu_factor(np: Any, x: Any) -> Any:
+def _lu_factor(np: Library, x: Payload) -> Any:
     if np is numpy or min(x.shape[-2:]) < _LARGE or not x.size or x.dtype.char not in "fdFD":
         return on_host(np, triangular.lu_factor)(x)
     factor = importlib.import_module("cupyx.scipy.linalg").lu_factor
@@ -300,7 +307,7 @@ lu_factor = op(
 # ----- Cholesky -------------------------------------------------------------------------------------------------------
 
 
-def _cholesky(np: Any, x: Any) -> Any:
+def _cholesky(np: Library, x: Payload) -> Payload:
     remedy = "Check that it is symmetric (Hermitian), or add a small multiple of the identity."
     return guarded(np.linalg.cholesky, "cholesky: a matrix is not positive definite", remedy, x)
 
@@ -311,14 +318,14 @@ def _cholesky(np: Any, x: Any) -> Any:
 # though LAPACK reads one triangle only: A is meant as an element of the Hermitian matrices.
 
 
-def _cholesky_vjp(g: Any, out: Any, ops: Any) -> Any:
+def _cholesky_vjp(g: Payload, out: Payload, ops: Vocabulary) -> Payload:
     upper = adjoint(out, ops)
     core = ops.scale_diagonal(ops.tril(ops.matmul(upper, g), diagonal=0), factor=0.5)
     half = ops.solve_triangular(upper, core, upper=True, unitriangular=False)
     return hermitian(ops.solve_triangular(upper, adjoint(half, ops), upper=True, unitriangular=False), ops)
 
 
-def _cholesky_jvp(t: Any, out: Any, ops: Any) -> Any:
+def _cholesky_jvp(t: Payload, out: Payload, ops: Vocabulary) -> Payload:
     half = ops.solve_triangular(out, hermitian(t, ops), upper=False, unitriangular=False)
     core = ops.solve_triangular(out, adjoint(half, ops), upper=False, unitriangular=False)
     return ops.matmul(out, ops.scale_diagonal(ops.tril(core, diagonal=0), factor=0.5))
@@ -338,7 +345,7 @@ cholesky = op(
 # ----- pseudoinverse --------------------------------------------------------------------------------------------------
 
 
-def _pinv(np: Any, x: Any, atol: Any, rtol: Any, *, hermitian: bool) -> Any:
+def _pinv(np: Library, x: Payload, atol: Any, rtol: Any, *, hermitian: bool) -> Payload:
     if hermitian:
         s, v = guarded(np.linalg.eigh, "pinv: the eigenvalues did not converge", "Check the matrix for NaN and infinities.", x)
         left, right, size = v, v, np.abs(s)
@@ -357,7 +364,9 @@ def _pinv(np: Any, x: Any, atol: Any, rtol: Any, *, hermitian: bool) -> Any:
     return (right * inverse[..., None, :]) @ left.swapaxes(-1, -2).conj()
 
 
-def _pinv_batch(x: Any, atol: Any, rtol: Any, hermitian: bool, batched: tuple[bool, ...], ops: Any) -> Any:
+def _pinv_batch(
+    x: Payload, atol: Any, rtol: Any, hermitian: bool, batched: tuple[bool, ...], ops: Vocabulary
+) -> Payload:
     rank = len(x.shape) - batched[0] - 2
     atol, rtol = (align(c, b, rank, ops) if hasattr(c, "shape") else c for c, b in ((atol, batched[1]), (rtol, batched[2])))
     return ops.pinv(x, atol, rtol, hermitian=hermitian)
@@ -368,7 +377,7 @@ def _pinv_batch(x: Any, atol: Any, rtol: Any, hermitian: bool, batched: tuple[bo
 # whose transpose is  gA = -P^H g P^H + (I - A P) g^H P P^H + P^H P g^H (I - P A).
 
 
-def _pinv_vjp(g: Any, x: Any, out: Any, ops: Any) -> Any:
+def _pinv_vjp(g: Payload, x: Payload, out: Payload, ops: Vocabulary) -> Payload:
     p, ph, gh = out, adjoint(out, ops), adjoint(g, ops)
     left, right = ops.matmul(gh, p), ops.matmul(p, gh)
     left = left - ops.matmul(x, ops.matmul(p, left))
@@ -376,7 +385,7 @@ def _pinv_vjp(g: Any, x: Any, out: Any, ops: Any) -> Any:
     return ops.matmul(left, ph) + ops.matmul(ph, right) - ops.matmul(ph, ops.matmul(g, ph))
 
 
-def _pinv_jvp(t: Any, x: Any, out: Any, ops: Any) -> Any:
+def _pinv_jvp(t: Payload, x: Payload, out: Payload, ops: Vocabulary) -> Payload:
     p, ph, th = out, adjoint(out, ops), adjoint(t, ops)
     left, right = ops.matmul(th, ph), ops.matmul(ph, th)
     left = left - ops.matmul(p, ops.matmul(x, left))

@@ -6,33 +6,38 @@ places and never makes the rest of it; and the solve. So gradients have the patt
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ndgrad.arrays.host_fallback import on_host
 from ndgrad.arrays.sparse_pattern import stacked
 from ndgrad.ops.matrix import align
 from ndgrad.ops.table import op
 
+if TYPE_CHECKING:
+    from ndgrad._typing import Library, Payload, Vocabulary
 
-def _product(np: Any, data: Any, x: Any, *, pattern: Any) -> Any:
+
+def _product(np: Library, data: Payload, x: Payload, *, pattern: Any) -> Payload:
     return on_host(np, stacked)(data, x, lambda p, d, v: p.product(d, v), pattern, pattern.shape[0])
 
 
-def _sample(np: Any, x: Any, y: Any, *, pattern: Any) -> Any:
+def _sample(np: Library, x: Payload, y: Payload, *, pattern: Any) -> Payload:
     return (x[..., pattern.rows, :] * y[..., pattern.columns, :]).sum(axis=-1)
 
 
-def _aligned(x: Any, y: Any, core: tuple[int, int], batched: tuple[bool, bool], ops: Any) -> tuple[Any, Any]:
+def _aligned(
+    x: Payload, y: Payload, core: tuple[int, int], batched: tuple[bool, bool], ops: Vocabulary
+) -> tuple[Any, Any]:
     """Two arguments of different core ranks with their batches in front and equal ranks before the core."""
     rank = max(len(x.shape) - batched[0] - core[0], len(y.shape) - batched[1] - core[1])
     return align(x, batched[0], rank + core[0], ops), align(y, batched[1], rank + core[1], ops)
 
 
-def _product_batch(data: Any, x: Any, pattern: Any, batched: tuple[bool, bool], ops: Any) -> Any:
+def _product_batch(data: Payload, x: Payload, pattern: Any, batched: tuple[bool, bool], ops: Vocabulary) -> Payload:
     return ops.sparse_product(*_aligned(data, x, (1, 2), batched, ops), pattern=pattern)
 
 
-def _sample_batch(x: Any, y: Any, pattern: Any, batched: tuple[bool, bool], ops: Any) -> Any:
+def _sample_batch(x: Payload, y: Payload, pattern: Any, batched: tuple[bool, bool], ops: Vocabulary) -> Payload:
     return ops.sparse_sample(*_aligned(x, y, (2, 2), batched, ops), pattern=pattern)
 
 
@@ -66,11 +71,13 @@ sparse_sample = op(
 # ----- A x = b, or A^H x = b --------------------------------------------------------------------------------------------------
 
 
-def _solve(np: Any, data: Any, b: Any, *, pattern: Any, adjoint: bool) -> Any:
+def _solve(np: Library, data: Payload, b: Payload, *, pattern: Any, adjoint: bool) -> Payload:
     return on_host(np, stacked)(data, b, lambda p, d, v: p.solve(d, v, adjoint), pattern, pattern.shape[1])
 
 
-def _solve_vjp(g: Any, data: Any, out: Any, pattern: Any, adjoint: bool, needs: tuple[bool, bool], ops: Any) -> tuple[Any, Any]:
+def _solve_vjp(
+    g: Payload, data: Payload, out: Payload, pattern: Any, adjoint: bool, needs: tuple[bool, bool], ops: Vocabulary
+) -> tuple[Any, Any]:
     """As for solve: the gradient of b is w = A^-H g, that of A is -w x^H; for the adjoint the two sides change places."""
     w = ops.sparse_solve(data, g, pattern=pattern, adjoint=not adjoint)
     if not needs[0]:
@@ -79,7 +86,7 @@ def _solve_vjp(g: Any, data: Any, out: Any, pattern: Any, adjoint: bool, needs: 
     return -ops.sparse_sample(left, ops.conj(right), pattern=pattern), w
 
 
-def _solve_push(t: Any, data: Any, out: Any, pattern: Any, adjoint: bool, ops: Any) -> Any:
+def _solve_push(t: Payload, data: Payload, out: Payload, pattern: Any, adjoint: bool, ops: Vocabulary) -> Payload:
     if adjoint:
         moved = ops.sparse_product(ops.conj(t), out, pattern=pattern.transposed)
     else:
@@ -87,7 +94,9 @@ def _solve_push(t: Any, data: Any, out: Any, pattern: Any, adjoint: bool, ops: A
     return -ops.sparse_solve(data, moved, pattern=pattern, adjoint=adjoint)
 
 
-def _solve_batch(data: Any, b: Any, pattern: Any, adjoint: bool, batched: tuple[bool, bool], ops: Any) -> Any:
+def _solve_batch(
+    data: Payload, b: Payload, pattern: Any, adjoint: bool, batched: tuple[bool, bool], ops: Vocabulary
+) -> Payload:
     return ops.sparse_solve(*_aligned(data, b, (1, 2), batched, ops), pattern=pattern, adjoint=adjoint)
 
 

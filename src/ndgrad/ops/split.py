@@ -6,10 +6,13 @@ reverse rules, so neither saves anything but sizes.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ndgrad.arrays.meta import zeros_beside
 from ndgrad.ops.table import VARIABLE, op
+
+if TYPE_CHECKING:
+    from ndgrad._typing import Library, Payload
 
 
 def along(dim: int, item: Any) -> tuple[Any, ...]:
@@ -32,7 +35,7 @@ select = op(
 )  # fmt: skip
 
 
-def _embed(np: Any, g: Any, shape: tuple[int, ...], index: tuple[Any, ...]) -> Any:
+def _embed(np: Library, g: Payload, shape: tuple[int, ...], index: tuple[Any, ...]) -> Payload:
     out = zeros_beside(np, g, shape, g.dtype)
     out[index] = g
     return out
@@ -79,7 +82,7 @@ slice_backward = op(
 # ----- all parts -------------------------------------------------------------------------------------------------------
 
 
-def _split(np: Any, x: Any, *, split_size: int, dim: int) -> tuple[Any, ...]:
+def _split(np: Library, x: Payload, *, split_size: int, dim: int) -> tuple[Any, ...]:
     """At least one part, also of nothing; the last may be smaller."""
     starts = range(0, x.shape[dim], split_size) if x.shape[dim] else (0,)
     lead = (slice(None),) * dim
@@ -98,7 +101,7 @@ split = op(
 )  # fmt: skip
 
 
-def _split_with_sizes(np: Any, x: Any, *, sizes: tuple[int, ...], dim: int) -> tuple[Any, ...]:
+def _split_with_sizes(np: Library, x: Payload, *, sizes: tuple[int, ...], dim: int) -> tuple[Any, ...]:
     parts, start = [], 0
     for size in sizes:
         parts.append(x[along(dim, slice(start, start + size))])

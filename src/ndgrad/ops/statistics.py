@@ -7,7 +7,7 @@ variance is infinite, or NaN where there is no spread either, as in torch.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy
 
@@ -17,13 +17,16 @@ from ndgrad.ops.reduce import count, keep
 from ndgrad.ops.scan import running
 from ndgrad.ops.table import DATA_DEPENDENT, NOT_DIFFERENTIABLE, op
 
+if TYPE_CHECKING:
+    from ndgrad._typing import Library, Payload, Vocabulary
+
 # ----- variance and standard deviation ----------------------------------------------------------------------------------
 
 #: Up to this many elements a dot product is as accurate as NumPy's pairwise sum, and quicker.
 _SHORT = 4096
 
 
-def _moments(np: Any, x: Any, dim: tuple[int, ...], keepdim: bool, correction: float) -> tuple[Any, Any]:
+def _moments(np: Library, x: Payload, dim: tuple[int, ...], keepdim: bool, correction: float) -> tuple[Any, Any]:
     """Variance and mean, in two passes: deviations first, so that nothing cancels.
 
     The mean of equal numbers may be rounded, and then they all deviate from it by the same: a spread that is not there, with a gradient
@@ -49,7 +52,7 @@ def _moments(np: Any, x: Any, dim: tuple[int, ...], keepdim: bool, correction: f
     return variance.reshape(rest), mean.reshape(rest)
 
 
-def _squares(np: Any, deviation: Any, dim: tuple[int, ...]) -> Any:
+def _squares(np: Library, deviation: Any, dim: tuple[int, ...]) -> Payload:
     """The sum of squares over `dim`, which is kept, of an array that is overwritten."""
     deviation = np.asarray(deviation)
     if deviation.dtype.kind == "c":
@@ -60,7 +63,7 @@ def _squares(np: Any, deviation: Any, dim: tuple[int, ...]) -> Any:
     return np.add.reduce(deviation, axis=dim, keepdims=True)
 
 
-def _deviation(x: Any, mean: Any, dim: tuple[int, ...], correction: float, ops: Any) -> Any:
+def _deviation(x: Payload, mean: Payload, dim: tuple[int, ...], correction: float, ops: Vocabulary) -> Payload:
     """2 (x - mean) / (n - correction), the variance's derivative: the mean's own is summed against deviations, whose sum is 0."""
     left = count(tuple(x.shape), dim) - correction
     if left > 0:
@@ -68,19 +71,19 @@ def _deviation(x: Any, mean: Any, dim: tuple[int, ...], correction: float, ops: 
     return ops.where(x == mean, float("nan"), x * 0.0 + float("inf"))
 
 
-def _var_x(g: Any, x: Any, dim: tuple[int, ...], keepdim: bool, correction: float, ops: Any) -> Any:
+def _var_x(g: Payload, x: Payload, dim: tuple[int, ...], keepdim: bool, correction: float, ops: Vocabulary) -> Payload:
     mean = ops.mean(x, dim=dim, keepdim=True)
     left = count(tuple(x.shape), dim) - correction
     g = keep(g, tuple(x.shape), dim, keepdim, ops)
     return (x - mean) * (g * (2 / left)) if left > 0 else g * _deviation(x, mean, dim, correction, ops)
 
 
-def _var_t(t: Any, x: Any, dim: tuple[int, ...], keepdim: bool, correction: float, ops: Any) -> Any:
+def _var_t(t: Payload, x: Payload, dim: tuple[int, ...], keepdim: bool, correction: float, ops: Vocabulary) -> Payload:
     slope = _deviation(x, ops.mean(x, dim=dim, keepdim=True), dim, correction, ops)
     return ops.sum(ops.real(ops.conj(slope) * t), dim=dim, keepdim=keepdim)
 
 
-def _half_inverse(out: Any, ops: Any) -> Any:
+def _half_inverse(out: Payload, ops: Vocabulary) -> Payload:
     """d sqrt(v) / dv at out = sqrt(v), and 0 where there is no spread."""
     return ops.where(out == 0, 0.0, 0.5 / ops.where(out == 0, 1.0, out))
 
@@ -105,14 +108,16 @@ std = op(
 
 
 def _var_mean_x(
-    g0: Any, g1: Any, x: Any, out1: Any, dim: tuple[int, ...], keepdim: bool, correction: float, ops: Any
+    g0: Payload, g1: Payload, x: Payload, out1: Payload, dim: tuple[int, ...], keepdim: bool, correction: float, ops: Vocabulary
 ) -> tuple[Any]:
     shape = tuple(x.shape)
     slope = _deviation(x, keep(out1, shape, dim, keepdim, ops), dim, correction, ops)
     return (keep(g0, shape, dim, keepdim, ops) * slope + keep(g1, shape, dim, keepdim, ops) / count(shape, dim),)
 
 
-def _var_mean_t(x_t: Any, x: Any, out1: Any, dim: tuple[int, ...], keepdim: bool, correction: float, ops: Any) -> tuple[Any, Any]:
+def _var_mean_t(
+    x_t: Payload, x: Payload, out1: Payload, dim: tuple[int, ...], keepdim: bool, correction: float, ops: Vocabulary
+) -> tuple[Any, Any]:
     slope = _deviation(x, keep(out1, tuple(x.shape), dim, keepdim, ops), dim, correction, ops)
     return ops.sum(ops.real(ops.conj(slope) * x_t), dim=dim, keepdim=keepdim), ops.mean(x_t, dim=dim, keepdim=keepdim)
 
@@ -128,7 +133,7 @@ var_mean = op(
 )  # fmt: skip
 
 
-def _std_mean(np: Any, x: Any, *, dim: tuple[int, ...], keepdim: bool, correction: float) -> tuple[Any, Any]:
+def _std_mean(np: Library, x: Payload, *, dim: tuple[int, ...], keepdim: bool, correction: float) -> tuple[Any, Any]:
     """The root of the variance. Numbers whose squares leave the range of the dtype are divided by the largest of them first."""
     with numpy.errstate(over="ignore"):
         variance, mean = _moments(np, x, dim, keepdim, correction)
@@ -144,13 +149,21 @@ def _std_mean(np: Any, x: Any, *, dim: tuple[int, ...], keepdim: bool, correctio
 
 
 def _std_mean_x(
-    g0: Any, g1: Any, x: Any, out0: Any, out1: Any, dim: tuple[int, ...], keepdim: bool, correction: float, ops: Any
+    g0: Payload,
+    g1: Payload,
+    x: Payload,
+    out0: Payload,
+    out1: Payload,
+    dim: tuple[int, ...],
+    keepdim: bool,
+    correction: float,
+    ops: Vocabulary,
 ) -> tuple[Any]:
     return _var_mean_x(g0 * _half_inverse(out0, ops), g1, x, out1, dim, keepdim, correction, ops)
 
 
 def _std_mean_t(
-    x_t: Any, x: Any, out0: Any, out1: Any, dim: tuple[int, ...], keepdim: bool, correction: float, ops: Any
+    x_t: Payload, x: Payload, out0: Payload, out1: Payload, dim: tuple[int, ...], keepdim: bool, correction: float, ops: Vocabulary
 ) -> tuple[Any, Any]:
     variance_t, mean_t = _var_mean_t(x_t, x, out1, dim, keepdim, correction, ops)
     return _half_inverse(out0, ops) * variance_t, mean_t
@@ -170,13 +183,13 @@ std_mean = op(
 # ----- median: of an even number of elements, the lower of the middle two ---------------------------------------------------
 
 
-def _chosen(np: Any, x: Any, index: Any, dim: int, keepdim: bool) -> tuple[Any, Any]:
+def _chosen(np: Library, x: Payload, index: Payload, dim: int, keepdim: bool) -> tuple[Any, Any]:
     """Values at `index` (with `dim` kept), and the index."""
     values = np.take_along_axis(x, index, dim)
     return (values, index) if keepdim else (values.squeeze(dim), index.squeeze(dim))
 
 
-def _median(np: Any, x: Any, *, dim: int, keepdim: bool, ignore_nan: bool = False) -> tuple[Any, Any]:
+def _median(np: Library, x: Payload, *, dim: int, keepdim: bool, ignore_nan: bool = False) -> tuple[Any, Any]:
     n = x.shape[dim]
     nan = x != x
     any_nan = nan.any()
@@ -191,7 +204,7 @@ def _median(np: Any, x: Any, *, dim: int, keepdim: bool, ignore_nan: bool = Fals
     return _chosen(np, x, index, dim, keepdim)
 
 
-def _median_all(np: Any, x: Any, *, ignore_nan: bool = False) -> Any:
+def _median_all(np: Library, x: Payload, *, ignore_nan: bool = False) -> Payload:
     flat = x.reshape(-1)
     nan = flat != flat
     if nan.any():
@@ -201,15 +214,15 @@ def _median_all(np: Any, x: Any, *, ignore_nan: bool = False) -> Any:
     return np.partition(flat, (flat.size - 1) // 2)[(flat.size - 1) // 2]
 
 
-def _nanmedian(np: Any, x: Any, *, dim: int, keepdim: bool) -> tuple[Any, Any]:
+def _nanmedian(np: Library, x: Payload, *, dim: int, keepdim: bool) -> tuple[Any, Any]:
     return _median(np, x, dim=dim, keepdim=keepdim, ignore_nan=True)
 
 
-def _nanmedian_all(np: Any, x: Any) -> Any:
+def _nanmedian_all(np: Library, x: Payload) -> Payload:
     return _median_all(np, x, ignore_nan=True)
 
 
-def _lines(x: Any, ops: Any) -> Any:
+def _lines(x: Payload, ops: Vocabulary) -> Payload:
     """A batch of arrays as a batch of lines."""
     size = x.shape[0]
     return ops.reshape(x, shape=(size, count(tuple(x.shape), tuple(range(1, len(x.shape))))))
@@ -267,7 +280,7 @@ nanmedian_all = op(
 # ----- mode: the most frequent value, the smallest of several, where it stands last -----------------------------------------
 
 
-def _mode(np: Any, x: Any, *, dim: int, keepdim: bool) -> tuple[Any, Any]:
+def _mode(np: Library, x: Payload, *, dim: int, keepdim: bool) -> tuple[Any, Any]:
     """Along sorted lines, each element's place in its run of equals; the first longest run ends where that is largest."""
     order = np.argsort(x, axis=dim, kind="stable")
     ranked = np.take_along_axis(x, order, dim)
@@ -311,7 +324,7 @@ ranking = op(
 # ----- counts -----------------------------------------------------------------------------------------------------------------
 
 
-def _histogram(np: Any, x: Any, *, bins: int, low: float, high: float) -> Any:
+def _histogram(np: Library, x: Payload, *, bins: int, low: float, high: float) -> Payload:
     """Each line's counts in `bins` equal bins between low and high, the last closed; what is outside, or NaN, is not counted."""
     lines = x.reshape((count(x.shape, range(len(x.shape) - 1)), x.shape[-1]))
     inside = (lines >= low) & (lines <= high)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import importlib
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy
 
@@ -19,15 +19,18 @@ from ndgrad.arrays.host_fallback import on_host
 from ndgrad.ops.matrix import LinAlgError
 from ndgrad.ops.table import op
 
+if TYPE_CHECKING:
+    from ndgrad._typing import Library, Payload, Vocabulary
+
 #: Matrices of up to this many entries are written out: products are exact, and stacks of systems are solved at once.
 _SMALL = 4096
 
 
-def _full(np: Any, line: Any, rows: int, columns: int) -> Any:
+def _full(np: Library, line: Any, rows: int, columns: int) -> Payload:
     return line[..., np.arange(rows)[:, None] - np.arange(columns) + (columns - 1)]
 
 
-def adjoint_line(line: Any, ops: Any) -> Any:
+def adjoint_line(line: Any, ops: Vocabulary) -> Payload:
     """The line of the conjugate transpose."""
     return ops.conj(ops.flip(line, dims=(len(line.shape) - 1,)))
 
@@ -35,7 +38,7 @@ def adjoint_line(line: Any, ops: Any) -> Any:
 # ----- products with a matrix, and sums along the diagonals of an outer product ------------------------------------------------
 
 
-def _convolved(np: Any, a: Any, b: Any, size: int) -> Any:
+def _convolved(np: Library, a: Payload, b: Payload, size: int) -> Any:
     """The spectrum of the cyclic convolution of some size of what stands in the next to last dimension, and the way back from it."""
     dtype = np.result_type(a, b)
     wide = np.result_type(dtype, np.float64)
@@ -49,7 +52,7 @@ def _size(at_least: int) -> int:
     return 1 << max(at_least - 1, 0).bit_length()
 
 
-def _times(np: Any, line: Any, x: Any) -> Any:
+def _times(np: Library, line: Any, x: Payload) -> Payload:
     n = x.shape[-2]
     rows = line.shape[-1] - n + 1
     if rows * n <= _SMALL:
@@ -59,7 +62,7 @@ def _times(np: Any, line: Any, x: Any) -> Any:
     return np.ascontiguousarray(back(spectrum)[..., n - 1 : n - 1 + rows, :])
 
 
-def _sums(np: Any, w: Any, y: Any) -> Any:
+def _sums(np: Library, w: Payload, y: Payload) -> Payload:
     rows, n = w.shape[-2], y.shape[-2]
     length = rows + n - 1
     if rows * n <= _SMALL:
@@ -100,7 +103,7 @@ toeplitz_sums = op(
 # ----- solving -------------------------------------------------------------------------------------------------------------------
 
 
-def _solve(np: Any, line: Any, b: Any) -> Any:
+def _solve(np: Library, line: Any, b: Payload) -> Payload:
     n, columns = b.shape[-2:]
     lead = numpy.broadcast_shapes(line.shape[:-1], b.shape[:-2])
     dtype = np.result_type(line, b)
@@ -134,7 +137,7 @@ def _levinson(line: Any, b: Any) -> Any:
     return linalg.solve_toeplitz((line[n - 1 :], line[n - 1 :: -1]), b, check_finite=False)
 
 
-def _solve_vjp(g: Any, line: Any, out: Any, needs: tuple[bool, ...], ops: Any) -> tuple[Any, ...]:
+def _solve_vjp(g: Payload, line: Any, out: Payload, needs: tuple[bool, ...], ops: Vocabulary) -> tuple[Any, ...]:
     """As for every solve, with w = T^-H g the gradient of b, that of T is -w out^H, of which the line gets the sums along diagonals."""
     w = ops.solve_toeplitz(adjoint_line(line, ops), g)
     return -ops.toeplitz_sums(w, ops.conj(out)) if needs[0] else None, w

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy
 
@@ -18,6 +18,9 @@ from ndgrad.arrays.special_source import in_promoted_type
 from ndgrad.ops.error_function import _special
 from ndgrad.ops.gamma import beside, digamma_rise, no_derivative, on_host, real_function
 from ndgrad.ops.table import elementwise
+
+if TYPE_CHECKING:
+    from ndgrad._typing import Library, Payload, Vocabulary
 
 # ----- gamma functions and their quotients -------------------------------------------------------------------------------
 
@@ -28,7 +31,7 @@ gamma_function = elementwise(
 )  # fmt: skip
 
 
-def _rgamma_slope(x: Any, ops: Any) -> Any:
+def _rgamma_slope(x: Payload, ops: Vocabulary) -> Payload:
     """Below 1/2, 1/gamma(x) = sin(pi x) gamma(1 - x) / pi, whose derivative holds at the poles of gamma too."""
     left = x < 0.5
     low, high = ops.where(left, x, 0.25), ops.where(left, 0.75, x)
@@ -40,7 +43,7 @@ def _rgamma_slope(x: Any, ops: Any) -> Any:
 rgamma = elementwise("rgamma", real_function("rgamma"), x=lambda t, x, ops: t * _rgamma_slope(x, ops), inplace=False)
 
 
-def _poch_x(t: Any, x: Any, m: Any, out: Any, ops: Any) -> Any:
+def _poch_x(t: Payload, x: Payload, m: Payload, out: Payload, ops: Vocabulary) -> Payload:
     """At the poles of gamma(x), below 0: as gamma(x + m) / gamma(x), 1/gamma being smooth there, or if x + m is a pole too, mirrored."""
     x, m = beside(x, m, ops), beside(m, x, ops)
     top = x + m
@@ -63,7 +66,7 @@ poch = elementwise(
 )  # fmt: skip
 
 
-def _binom_change(t: Any, x: Any, k: Any, out: Any, ops: Any, of_k: bool) -> Any:
+def _binom_change(t: Payload, x: Payload, k: Any, out: Payload, ops: Vocabulary, of_k: bool) -> Payload:
     r"""gamma(x + 1) / gamma(k + 1) / gamma(x - k + 1) = B(x + 1, m) sin(pi m) / pi with m = k - x, which holds where x - k + 1 is a pole of
     gamma and the coefficient 0. With j = x - k for k it is the same number, which does for k below 0."""
     x, k = beside(x, k, ops), beside(k, x, ops)
@@ -99,7 +102,7 @@ powm1 = elementwise(
 )  # fmt: skip
 
 
-def _boxcox(np: Any, log: Any, lmbda: Any) -> Any:
+def _boxcox(np: Library, log: Any, lmbda: Any) -> Payload:
     """(exp(lmbda log) - 1) / lmbda; an infinite logarithm goes to -1 / lmbda on one side of 0 and stays infinite on the other."""
     log, lmbda = np.broadcast_arrays(log, lmbda)
     with numpy.errstate(all="ignore"):
@@ -109,19 +112,19 @@ def _boxcox(np: Any, log: Any, lmbda: Any) -> Any:
         return np.where(infinite, limit, finite * _exprel(np, lmbda * finite, order=0)).astype(finite.dtype)
 
 
-def _boxcox_of(np: Any, x: Any, lmbda: Any) -> Any:
+def _boxcox_of(np: Library, x: Payload, lmbda: Any) -> Payload:
     x, lmbda = beside_arrays(np, x, lmbda)
     with numpy.errstate(all="ignore"):
         return _boxcox(np, np.log(x), lmbda)
 
 
-def _boxcox1p_of(np: Any, x: Any, lmbda: Any) -> Any:
+def _boxcox1p_of(np: Library, x: Payload, lmbda: Any) -> Payload:
     x, lmbda = beside_arrays(np, x, lmbda)
     with numpy.errstate(all="ignore"):
         return _boxcox(np, np.log1p(x), lmbda)
 
 
-def _boxcox_change(log: Any, lmbda: Any, ops: Any) -> Any:
+def _boxcox_change(log: Any, lmbda: Any, ops: Vocabulary) -> Payload:
     """d/dlmbda of (exp(lmbda log) - 1) / lmbda: log^2 times the derivative of exprel; for log(0) the limit, 1 / lmbda^2."""
     infinite = (log == -math.inf) & (lmbda > 0)
     finite = ops.where(infinite, 0.0, log)
@@ -148,8 +151,8 @@ boxcox1p = elementwise(
 
 
 def _quotient(
-    np: Any, x: Any, order: int, plain: Callable[..., Any], change: Callable[..., Any], term: Callable[[int], float], limit: float
-) -> Any:
+    np: Library, x: Payload, order: int, plain: Callable[..., Any], change: Callable[..., Any], term: Callable[[int], float], limit: float
+) -> Payload:
     r"""The derivative of f(x) = h(x) / x of an order, h(0) = 0, and the limit at infinity.
 
     From x f = h follows x f_n + n f_(n-1) = h_n, a recurrence that loses digits where x is small; there f_n is the series
@@ -168,7 +171,7 @@ def _quotient(
     return made if x.dtype.kind in "biu" else made.astype(x.dtype)
 
 
-def _exprel(np: Any, x: Any, *, order: int) -> Any:
+def _exprel(np: Library, x: Payload, *, order: int) -> Payload:
     if x.dtype.kind == "c":
         raise NotImplementedError(f"exprel() is not implemented for complex numbers, and got {x.dtype}. Apply it to a real tensor.")
     with numpy.errstate(over="ignore", invalid="ignore"):
@@ -183,11 +186,11 @@ exprel = elementwise(
 )  # fmt: skip
 
 
-def _log1prel(np: Any, x: Any, *, order: int) -> Any:
+def _log1prel(np: Library, x: Payload, *, order: int) -> Any:
     if x.dtype.kind == "c":
         raise NotImplementedError(f"log1prel() is not implemented for complex numbers, and got {x.dtype}. Apply it to a real tensor.")
 
-    def change(np: Any, v: Any, n: int) -> Any:
+    def change(np: Library, v: Payload, n: int) -> Payload:
         return (-1) ** (n - 1) * math.factorial(n - 1) * (1.0 + v) ** -n
 
     with numpy.errstate(divide="ignore", invalid="ignore"):
@@ -221,7 +224,7 @@ expi = elementwise("expi", real_function("expi"), x=lambda t, x, ops: t * (ops.e
 exp1 = elementwise("exp1", real_function("exp1"), x=lambda t, x, ops: t * -(ops.exp(-x) / x), inplace=False)
 
 
-def _expn(np: Any, n: Any, x: Any) -> Any:
+def _expn(np: Library, n: Any, x: Payload) -> Payload:
     """E_n(x), of whole n; SciPy has those from 0 on, and below E_n(x) = x^(n-1) gamma(1 - n) Q(1 - n, x)."""
     order, at = np.broadcast_arrays(np.asarray(n), np.asarray(x))
     below = order < 0
@@ -243,7 +246,7 @@ expn = elementwise(
 # ----- the complete elliptic integral -------------------------------------------------------------------------------------------
 
 
-def _ellipkm1(np: Any, p: Any, *, order: int) -> Any:
+def _ellipkm1(np: Library, p: Any, *, order: int) -> Payload:
     """The derivative of K(1 - p), K the complete elliptic integral of the first kind of parameter m = 1 - p, of an order.
 
     K = pi/2 F(1/2, 1/2; 1; m), so near m = 0 its series is differentiated. Elsewhere the first derivative is Carlson's integral,

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ndgrad.arrays.meta import zeros_beside
 from ndgrad.ops.table import op
+
+if TYPE_CHECKING:
+    from ndgrad._typing import Library, Payload
 
 tril = op(
     "tril", "x",
@@ -28,7 +31,7 @@ triu = op(
 # ----- diagonals -------------------------------------------------------------------------------------------------------
 
 
-def _diagonal(np: Any, x: Any, *, offset: int, dim0: int, dim1: int) -> Any:
+def _diagonal(np: Library, x: Payload, *, offset: int, dim0: int, dim1: int) -> Payload:
     """NumPy hands out diagonals read-only although each element stands for itself; ours is as writable as its source."""
     out = x.diagonal(offset, dim0, dim1)
     if not getattr(out.flags, "writeable", True) and x.flags.writeable:
@@ -53,7 +56,7 @@ diagonal = op(
 )  # fmt: skip
 
 
-def _embed_diagonal(np: Any, x: Any, *, shape: tuple[int, ...], offset: int, dim0: int, dim1: int) -> Any:
+def _embed_diagonal(np: Library, x: Payload, *, shape: tuple[int, ...], offset: int, dim0: int, dim1: int) -> Payload:
     out = zeros_beside(np, x, shape, x.dtype)
     _diagonal(np, out, offset=offset, dim0=dim0, dim1=dim1)[...] = x
     return out
@@ -71,7 +74,7 @@ diagonal_backward = op(
 )  # fmt: skip
 
 
-def _diag_embed(np: Any, x: Any, *, offset: int, dim0: int, dim1: int) -> Any:
+def _diag_embed(np: Library, x: Payload, *, offset: int, dim0: int, dim1: int) -> Payload:
     """The smallest square matrices with the last dimension of x on the given diagonal, lying in dims dim0 and dim1."""
     shape = list(x.shape[:-1])
     for dim in sorted((dim0, dim1)):

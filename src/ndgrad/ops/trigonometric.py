@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ndgrad.arrays.precision import finfo
 from ndgrad.ops.arithmetic import may_vanish
 from ndgrad.ops.table import elementwise
+
+if TYPE_CHECKING:
+    from ndgrad._typing import Library, Payload, Vocabulary
 
 # ----- circular --------------------------------------------------------------------------------------------------------
 
@@ -30,7 +33,7 @@ acos = elementwise("acos", "arccos", x=lambda t, x, x_dtype, ops: t * -ops.rsqrt
 atan = elementwise("atan", "arctan", x=lambda t, x: t / (x * x + 1.0), kind="saturating")
 
 
-def _radius_squared(x: Any, y: Any, ops: Any) -> Any:
+def _radius_squared(x: Payload, y: Payload, ops: Vocabulary) -> Payload:
     """x^2 + y^2; infinite at the origin, where the angle has no derivative, and the quotients by it are to be 0."""
     squared = x * x + y * y
     return ops.where(squared == 0, math.inf, squared) if may_vanish(squared, ops) else squared
@@ -58,7 +61,7 @@ cosh = elementwise("cosh", "cosh", x=lambda t, x, ops: t * ops.sinh(x))
 tanh = elementwise("tanh", "tanh", x=lambda t, out: t - t * out * out, kind="saturating")
 
 
-def _asinh_x(t: Any, x: Any, x_dtype: Any, ops: Any) -> Any:
+def _asinh_x(t: Payload, x: Payload, x_dtype: Any, ops: Vocabulary) -> Payload:
     """1 / sqrt(x^2 + 1), where the square may overflow and the root not."""
     return t / (ops.sqrt(x * x - -1.0) if x_dtype.kind == "c" else ops.hypot(x, 1.0))
 
@@ -66,7 +69,7 @@ def _asinh_x(t: Any, x: Any, x_dtype: Any, ops: Any) -> Any:
 asinh = elementwise("asinh", "arcsinh", x=_asinh_x)
 
 
-def _acosh_x(t: Any, x: Any, x_dtype: Any, ops: Any) -> Any:
+def _acosh_x(t: Payload, x: Payload, x_dtype: Any, ops: Vocabulary) -> Payload:
     """1 / sqrt(x^2 - 1); for complex numbers the two roots are taken apart, so that the branch is that of acosh."""
     if x_dtype.kind == "c":
         return t * (ops.rsqrt(x - -1.0) * ops.rsqrt(x - 1.0))
@@ -82,7 +85,7 @@ atanh = elementwise("atanh", "arctanh", x=lambda t, x: t / (1.0 - x * x))
 # ----- sinc ------------------------------------------------------------------------------------------------------------
 
 
-def _sinc(np: Any, x: Any, *, order: int) -> Any:
+def _sinc(np: Library, x: Payload, *, order: int) -> Payload:
     r"""The `order`-th derivative of f(x) = sin(pi x) / (pi x).
 
     Far from 0, differentiating x f = sin(pi x) / pi n times gives the recurrence

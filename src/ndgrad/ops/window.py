@@ -15,7 +15,7 @@ zero: they do not depend on x.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ndgrad.arrays.addresses import flat_bytes, owner_of, pointer
 from ndgrad.arrays.meta import zeros_beside
@@ -23,8 +23,13 @@ from ndgrad.arrays.scatter import add_at
 from ndgrad.ops.split import along
 from ndgrad.ops.table import op
 
+if TYPE_CHECKING:
+    from ndgrad._typing import Library, Payload, Vocabulary
 
-def strided_view(np: Any, x: Any, sizes: tuple[int, ...], strides: tuple[int, ...], *, offset: int = 0, writable: bool = True) -> Any:
+
+def strided_view(
+    np: Library, x: Payload, sizes: tuple[int, ...], strides: tuple[int, ...], *, offset: int = 0, writable: bool = True
+) -> Payload:
     """A view of the memory of x; strides and the offset from x's first element are in bytes.
 
     The view's `base` is the array that owns the memory, which numpy.lib.stride_tricks would hide.
@@ -45,7 +50,7 @@ def strided_view(np: Any, x: Any, sizes: tuple[int, ...], strides: tuple[int, ..
 # ----- sliding windows -------------------------------------------------------------------------------------------------
 
 
-def _unfold(np: Any, x: Any, *, dim: int, width: int, step: int) -> Any:
+def _unfold(np: Library, x: Payload, *, dim: int, width: int, step: int) -> Payload:
     windows = (x.shape[dim] - width) // step + 1
     shape = (*x.shape[:dim], windows, *x.shape[dim + 1 :], width)
     strides = (*x.strides[:dim], x.strides[dim] * step, *x.strides[dim + 1 :], x.strides[dim])
@@ -64,7 +69,7 @@ unfold = op(
 )  # fmt: skip
 
 
-def _unfold_backward(np: Any, x: Any, *, shape: tuple[int, ...], dim: int, width: int, step: int) -> Any:
+def _unfold_backward(np: Library, x: Payload, *, shape: tuple[int, ...], dim: int, width: int, step: int) -> Payload:
     """Add the windows where they lie, either window by window or place by place in the window, whichever is shorter."""
     out = zeros_beside(np, x, shape, x.dtype)
     windows = x.shape[dim]
@@ -98,14 +103,14 @@ class Geometry(NamedTuple):
     strides: tuple[int, ...]
     offset: int = 0
 
-    def places(self, np: Any) -> Any:
+    def places(self, np: Library) -> Payload:
         """The place of each element."""
         out = np.full(self.sizes, self.offset, np.int64)
         for dim, (n, stride) in enumerate(zip(self.sizes, self.strides, strict=True)):
             out += (np.arange(n) * stride).reshape(n, *(1,) * (len(self.sizes) - dim - 1))
         return out
 
-    def overlaps(self, np: Any) -> bool:
+    def overlaps(self, np: Library) -> bool:
         """Whether two elements are in one place."""
         if 0 in self.sizes:
             return False
@@ -131,7 +136,7 @@ def geometry_of(x: Any) -> Geometry:
     return Geometry(shape, tuple(s // x.itemsize for s in strides[len(strides) - len(shape) :]))
 
 
-def _as_strided(np: Any, x: Any, *, source: Geometry, target: Geometry) -> Any:
+def _as_strided(np: Library, x: Payload, *, source: Geometry, target: Geometry) -> Payload:
     item = x.itemsize
     if any(n > 1 and have != item * want for n, have, want in zip(x.shape, x.strides, source.strides, strict=True)):
         raise RuntimeError(
@@ -146,7 +151,7 @@ def _as_strided(np: Any, x: Any, *, source: Geometry, target: Geometry) -> Any:
 class _Layout:
     """A piece of memory that holds both geometries: where each of their elements lies in it."""
 
-    def __init__(self, np: Any, source: Geometry, target: Geometry) -> None:
+    def __init__(self, np: Library, source: Geometry, target: Geometry) -> None:
         x, y = source.places(np).ravel(), target.places(np).ravel()
         first = min((int(p.min()) for p in (x, y) if p.size), default=0)
         self.length = max((int(p.max()) for p in (x, y) if p.size), default=-1) + 1 - first
@@ -154,14 +159,14 @@ class _Layout:
         self.count = np.bincount(self.source, minlength=self.length)[self.source] if source.overlaps(np) else None
 
 
-def _move(np: Any, values: Any, length: int, to: Any, back: Any) -> Any:
+def _move(np: Library, values: Payload, length: int, to: Any, back: Any) -> Payload:
     """Add the last dimension of `values` to memory of zeros at the places `to`, and read the memory at `back`."""
     memory = zeros_beside(np, values, (length, *values.shape[:-1]), values.dtype)
     add_at(np, memory, to, np.moveaxis(values, -1, 0))
     return np.moveaxis(memory[back], 0, -1)
 
 
-def _strided_values(np: Any, x: Any, *, source: Geometry, target: Geometry) -> Any:
+def _strided_values(np: Library, x: Payload, *, source: Geometry, target: Geometry) -> Payload:
     layout = _Layout(np, source, target)
     lead = x.shape[: len(x.shape) - len(source.sizes)]
     values = x.reshape(*lead, len(layout.source))
@@ -170,7 +175,7 @@ def _strided_values(np: Any, x: Any, *, source: Geometry, target: Geometry) -> A
     return _move(np, values, layout.length, layout.source, layout.target).reshape((*lead, *target.sizes))
 
 
-def _as_strided_backward(np: Any, x: Any, *, source: Geometry, target: Geometry) -> Any:
+def _as_strided_backward(np: Library, x: Payload, *, source: Geometry, target: Geometry) -> Payload:
     layout = _Layout(np, source, target)
     lead = x.shape[: len(x.shape) - len(target.sizes)]
     found = _move(np, x.reshape(*lead, len(layout.target)), layout.length, layout.target, layout.source)
@@ -179,7 +184,7 @@ def _as_strided_backward(np: Any, x: Any, *, source: Geometry, target: Geometry)
     return found.reshape((*lead, *source.sizes))
 
 
-def _as_strided_batch(x: Any, source: Geometry, target: Geometry, ops: Any) -> Any:
+def _as_strided_batch(x: Payload, source: Geometry, target: Geometry, ops: Vocabulary) -> Payload:
     (size, *_), (stride, *_), _ = geometry_of(x)
     return ops.as_strided(x, source=source.batched(size, stride), target=target.batched(size, stride))
 
