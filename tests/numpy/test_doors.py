@@ -91,7 +91,7 @@ def test_numbers_are_refused_while_grad_is_required(door: Any, number: Any) -> N
     with pytest.raises((TypeError, ValueError)) as caught:
         door(number)
     # NumPy puts its own words over the error of a store, and ours is its cause
-    assert "detach().item()" in str(caught.value.__cause__ or caught.value)
+    assert "t.detach()." in str(caught.value.__cause__ or caught.value)
     with ndgrad.no_grad():
         door(number)
     door(number.detach())

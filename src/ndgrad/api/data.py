@@ -98,7 +98,7 @@ def tensor(
     return noted(fresh(moved(array, place(device)), requires_grad), data)
 
 
-def as_tensor(data: ArrayLike, dtype: Dtype = None, device: Device = None) -> Tensor:
+def as_tensor(data: Any, dtype: Dtype = None, device: Device = None) -> Tensor:
     """`data` as a tensor, over the same memory where possible; a tensor that already fits is returned as it is.
 
     >>> import ndgrad, numpy
