@@ -8,8 +8,11 @@ import warnings
 from typing import Any
 
 import pytest
+import torch
 
+import ndgrad
 from tests.torch_parity.checkpoints import again, counting, old, rounded, tools
+from tests.torch_parity.differences import deliberate
 from tests.torch_parity.side_by_side import Programs, leaf, on_both
 
 PROGRAMS = Programs()
@@ -86,13 +89,18 @@ def reentrant_with_inputs(m):
     old(m, lambda x: x.sin(), x).sum().backward(inputs=[x])
 
 
-@program
-def reentrant_without_an_input_that_requires_grad(m):
-    w = leaf(m, 3)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        y = old(m, lambda x: (x * w).sin(), m.ones(3, dtype=m.float64))
-    return y.requires_grad, [w.category.__name__ for w in caught]
+def test_a_reentrant_one_of_constants_keeps_what_its_function_closes_over():
+    deliberate("checkpoint-strict")
+
+    def run(m):
+        w = leaf(m, 3)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            y = old(m, lambda x: (x * w).sin(), m.ones(3, dtype=m.float64))
+        return y.requires_grad, [w.category.__name__ for w in caught]
+
+    assert run(torch) == (False, ["UserWarning"])
+    assert run(ndgrad) == (True, [])
 
 
 @program
