@@ -387,7 +387,7 @@ def _batch_norm_jvp(
 
 def _batch_norm_batch(
     x: Payload, w: Payload, b: Payload, dim: Shape, eps: float, batched: tuple[bool, ...], ops: Vocabulary, size: int
-) -> Payload:
+) -> tuple[Payload, ...]:
     ndim = len(x.shape) + (not batched[0])
     w, b = _behind_batch(w, batched[1], ndim, ops), _behind_batch(b, batched[2], ndim, ops)
     if not batched[0]:
