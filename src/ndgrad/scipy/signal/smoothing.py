@@ -6,7 +6,7 @@ All but the medians are linear in the signal, with matrices or spectra that are 
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy
 
@@ -138,10 +138,20 @@ def hilbert2(x: ArrayLike, N: Shape | None = None, axes: Sequence[int] = (-2, -1
     return np.fft.ifftn(spectrum, axes=(first, second))
 
 
+@overload
+def resample(
+    x: ArrayLike, num: int, t: None = None, axis: int = 0, window: ArrayLike | str | tuple[Any, ...] | Callable[[Any], Any] | None = None,
+    domain: str = "time",
+) -> Array: ...  # fmt: skip
+@overload
+def resample(
+    x: ArrayLike, num: int, t: ArrayLike, axis: int = 0, window: ArrayLike | str | tuple[Any, ...] | Callable[[Any], Any] | None = None,
+    domain: str = "time",
+) -> tuple[Array, Array]: ...  # fmt: skip
 def resample(
     x: ArrayLike, num: int, t: ArrayLike | None = None, axis: int = 0,
-    window: str | tuple[Any, ...] | ArrayLike | None = None, domain: str = "time",
-) -> Array:  # fmt: skip
+    window: ArrayLike | str | tuple[Any, ...] | Callable[[Any], Any] | None = None, domain: str = "time",
+) -> Any:  # fmt: skip
     """Another number of samples, by cutting or filling the spectrum.
 
     >>> from ndgrad.scipy import signal

@@ -203,7 +203,7 @@ def coherence(
     """|csd(x, y)|^2 / (welch(x) welch(y)).
 
     >>> from ndgrad.scipy import signal
-    >>> f, share = signal.coherence([1.0, 0.0, -1.0, 3.0] * 4, [2.0, 0.0, -2.0, 6.0] * 4, nperseg=8)
+    >>> f, share = signal.coherence([1.0, 0.0, -1.0, 3.0] * 4, [2.0, 0.0, -2.0, 6.0] * 4, nperseg=8, detrend=False)
     >>> share.shape
     (5,)
     """
