@@ -106,7 +106,9 @@ def _inside(c: Array, n: int, mode: str) -> Array:
         turn = np.mod(c, 2.0 * n - 2.0)
         return np.where(outside, np.where(turn > n - 1, 2.0 * n - 2.0 - turn, turn), c)
     if mode == "wrap":
-        return np.where(outside, np.mod(c, n - 1.0), c)
+        turn = np.mod(c, n - 1.0)
+        turn = np.where((c < 0) & (turn == 0), turn + (n - 1.0), turn)  # whole turns below 0 end at the last pixel, in SciPy
+        return np.where(outside, turn, c)
     if mode == "grid-wrap":
         return np.mod(c, float(n))
     turn = np.mod(c + 0.5, 2.0 * n)

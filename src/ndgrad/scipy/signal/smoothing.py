@@ -18,7 +18,7 @@ from ndgrad.scipy._without_rules import floating
 from ndgrad.scipy.signal.convolution import convolve
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     import numpy.typing as npt
     from numpy.typing import NDArray
