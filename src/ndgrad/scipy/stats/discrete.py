@@ -60,7 +60,7 @@ class Discrete(Distribution):
         raise NoRule("sum -pmf * logpmf over the support")
 
     def _at(
-        self, k: Array, args: tuple[Any, ...], kwds: dict[str, Any], formula: Callable[..., Any], below: float,
+        self, k: ArrayLike, args: tuple[Any, ...], kwds: dict[str, Any], formula: Callable[..., Any], below: float,
         above: float, exact: bool,
     ) -> Array:  # fmt: skip
         shapes, loc, scale = self.parameters(args, kwds)
@@ -87,27 +87,27 @@ class Discrete(Distribution):
         return 0.5 if self.shapes[place] == "p" else 1.0
 
     @or_scipys
-    def pmf(self, k: Array, *args: Any, **kwds: Any) -> Array:
+    def pmf(self, k: ArrayLike, *args: Any, **kwds: Any) -> Array:
         return self._at(k, args, kwds, self.pmf_at, 0.0, 0.0, True)
 
     @or_scipys
-    def logpmf(self, k: Array, *args: Any, **kwds: Any) -> Array:
+    def logpmf(self, k: ArrayLike, *args: Any, **kwds: Any) -> Array:
         return self._at(k, args, kwds, self.logpmf_at, -numpy.inf, -numpy.inf, True)
 
     @or_scipys
-    def cdf(self, k: Array, *args: Any, **kwds: Any) -> Array:
+    def cdf(self, k: ArrayLike, *args: Any, **kwds: Any) -> Array:
         return self._at(k, args, kwds, self.cdf_at, 0.0, 1.0, False)
 
     @or_scipys
-    def sf(self, k: Array, *args: Any, **kwds: Any) -> Array:
+    def sf(self, k: ArrayLike, *args: Any, **kwds: Any) -> Array:
         return self._at(k, args, kwds, self.sf_at, 1.0, 0.0, False)
 
     @or_scipys
-    def logcdf(self, k: Array, *args: Any, **kwds: Any) -> Array:
+    def logcdf(self, k: ArrayLike, *args: Any, **kwds: Any) -> Array:
         return self._at(k, args, kwds, lambda *v: log_of_smaller(self.cdf_at(*v), lambda: self.sf_at(*v)), -numpy.inf, 0.0, False)
 
     @or_scipys
-    def logsf(self, k: Array, *args: Any, **kwds: Any) -> Array:
+    def logsf(self, k: ArrayLike, *args: Any, **kwds: Any) -> Array:
         return self._at(k, args, kwds, lambda *v: log_of_smaller(self.sf_at(*v), lambda: self.cdf_at(*v)), 0.0, -numpy.inf, False)
 
     def _whole(self, method: str, q: ArrayLike, args: tuple[Any, ...], kwds: dict[str, Any]) -> Array:
@@ -119,7 +119,7 @@ class Discrete(Distribution):
         """The quantile: a whole number, without a derivative."""
         return self._whole("ppf", q, args, kwds)
 
-    def isf(self, q: Array, *args: Any, **kwds: Any) -> Array:
+    def isf(self, q: ArrayLike, *args: Any, **kwds: Any) -> Array:
         return self._whole("isf", q, args, kwds)
 
     def support(self, *args: Any, **kwds: Any) -> tuple[Array, Array]:

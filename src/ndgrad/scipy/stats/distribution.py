@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy
 
@@ -46,11 +46,14 @@ def scipys(name: str) -> Any:
 # ----- what has no formula here ------------------------------------------------------------------------------------------------
 
 
+F = TypeVar("F", bound=Callable[..., Any])
+
+
 class NoRule(Exception):
     """A distribution has no formula for what was asked; the message is the call that does the same."""
 
 
-def or_scipys(method: Callable[..., Any]) -> Callable[..., Any]:
+def or_scipys(method: F) -> F:
     """A method that is SciPy's own, on constants, where the distribution has no formula."""
 
     @functools.wraps(method)
@@ -60,7 +63,7 @@ def or_scipys(method: Callable[..., Any]) -> Callable[..., Any]:
         except NoRule as missing:
             return of_constants(f"{self.name}.{method.__name__}", getattr(scipys(self.name), method.__name__), str(missing))(*args, **kwds)
 
-    return call
+    return call  # type: ignore[return-value]  # the same parameters
 
 
 def of_constants(
@@ -311,7 +314,7 @@ class Continuous(Distribution):
     # ----- SciPy's methods -----
 
     def _at_point(
-        self, x: Array, args: tuple[Any, ...], kwds: dict[str, Any], formula: Callable[..., Any], below: float,
+        self, x: ArrayLike, args: tuple[Any, ...], kwds: dict[str, Any], formula: Callable[..., Any], below: float,
         above: float, density: int,
     ) -> Array:  # fmt: skip
         shapes, loc, scale = self.parameters(args, kwds)
@@ -342,31 +345,31 @@ class Continuous(Distribution):
         return [np.where(inside, z, _interior(*self.support_at(*others))), *others]
 
     @or_scipys
-    def pdf(self, x: Array, *args: Any, **kwds: Any) -> Array:
+    def pdf(self, x: ArrayLike, *args: Any, **kwds: Any) -> Array:
         return self._at_point(x, args, kwds, self.pdf_at, 0.0, 0.0, 1)
 
     @or_scipys
-    def logpdf(self, x: Array, *args: Any, **kwds: Any) -> Array:
+    def logpdf(self, x: ArrayLike, *args: Any, **kwds: Any) -> Array:
         return self._at_point(x, args, kwds, self.logpdf_at, -numpy.inf, -numpy.inf, 2)
 
     @or_scipys
-    def cdf(self, x: Array, *args: Any, **kwds: Any) -> Array:
+    def cdf(self, x: ArrayLike, *args: Any, **kwds: Any) -> Array:
         return self._at_point(x, args, kwds, self.cdf_at, 0.0, 1.0, 0)
 
     @or_scipys
-    def logcdf(self, x: Array, *args: Any, **kwds: Any) -> Array:
+    def logcdf(self, x: ArrayLike, *args: Any, **kwds: Any) -> Array:
         return self._at_point(x, args, kwds, self.logcdf_at, -numpy.inf, 0.0, 0)
 
     @or_scipys
-    def sf(self, x: Array, *args: Any, **kwds: Any) -> Array:
+    def sf(self, x: ArrayLike, *args: Any, **kwds: Any) -> Array:
         return self._at_point(x, args, kwds, self.sf_at, 1.0, 0.0, 0)
 
     @or_scipys
-    def logsf(self, x: Array, *args: Any, **kwds: Any) -> Array:
+    def logsf(self, x: ArrayLike, *args: Any, **kwds: Any) -> Array:
         return self._at_point(x, args, kwds, self.logsf_at, 0.0, -numpy.inf, 0)
 
     def _quantile(
-        self, q: Array, args: tuple[Any, ...], kwds: dict[str, Any], formula: Callable[..., Any], upper: bool,
+        self, q: ArrayLike, args: tuple[Any, ...], kwds: dict[str, Any], formula: Callable[..., Any], upper: bool,
     ) -> Array:  # fmt: skip
         shapes, loc, scale = self.parameters(args, kwds)
         p = real(q)
@@ -379,11 +382,11 @@ class Continuous(Distribution):
         return np.where(good & (p >= 0) & (p <= 1), loc + scale * value, numpy.nan)
 
     @or_scipys
-    def ppf(self, q: Array, *args: Any, **kwds: Any) -> Array:
+    def ppf(self, q: ArrayLike, *args: Any, **kwds: Any) -> Array:
         return self._quantile(q, args, kwds, self.ppf_at, upper=False)
 
     @or_scipys
-    def isf(self, q: Array, *args: Any, **kwds: Any) -> Array:
+    def isf(self, q: ArrayLike, *args: Any, **kwds: Any) -> Array:
         return self._quantile(q, args, kwds, self.isf_at, upper=True)
 
     @or_scipys
