@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import doctest
 import importlib
 import inspect
 import pickle
@@ -16,13 +17,17 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 NAMESPACES = (
     "ndgrad", "ndgrad.Tensor", "ndgrad.numpy", "ndgrad.numpy.Array", "ndgrad.nn.functional", "ndgrad.linalg", "ndgrad.fft",
-    "ndgrad.special",
+    "ndgrad.special", "ndgrad.implicit", "ndgrad.scipy.fft", "ndgrad.scipy.integrate", "ndgrad.scipy.interpolate", "ndgrad.scipy.linalg",
+    "ndgrad.scipy.ndimage", "ndgrad.scipy.optimize", "ndgrad.scipy.signal", "ndgrad.scipy.signal.windows", "ndgrad.scipy.sparse",
+    "ndgrad.scipy.sparse.linalg", "ndgrad.scipy.special", "ndgrad.scipy.stats",
 )  # fmt: skip
 #: Their keywords are the user's own words, or those of a constructor; or they hand all that they get to NumPy's function of that name.
 OPEN = {"rename", "rename_", "new", "expand"} | set("frombuffer fromfile fromregex fromstring genfromtxt load loadtxt".split())
 
 
 def find(path):
+    if "scipy" in path or "implicit" in path:
+        pytest.importorskip("scipy")
     module, _, name = path.rpartition(".")
     if path == "ndgrad" or name.islower():
         return importlib.import_module(path)
@@ -51,7 +56,7 @@ def test_files_that_follow_from_declarations_are_as_declared(monkeypatch, capsys
 @pytest.mark.parametrize("path", NAMESPACES)
 def test_every_public_function_says_what_it_does_and_shows_it(path):
     functions = dict(public(path))
-    assert len(functions) > 15
+    assert len(functions) > 5
     silent = [name for name, f in functions.items() if not f.__doc__]
     without = [n for n, f in functions.items() if f.__doc__ and ">>>" not in f.__doc__ and "In place: see" not in f.__doc__]
     assert not silent
@@ -93,6 +98,25 @@ def test_every_name_of_numpy_for_an_argument_is_in_the_stubs():
             if not any("axis:" in form or "keepdims:" in form for form in forms):
                 missing.append(name)
     assert not missing
+
+
+def test_distributions_say_what_they_are_and_survive_pickling():
+    stats = find("ndgrad.scipy.stats")
+    for name in (*stats.continuous.__all__, *stats.discrete.__all__, *stats.multivariate.__all__):
+        thing = getattr(stats, name)
+        _, call = doctest.DocTestParser().get_examples(thing.__doc__)
+        assert repr(eval(call.source, {"stats": stats})) == call.want.strip()
+        assert pickle.loads(pickle.dumps(thing)) is thing
+    assert pickle.loads(pickle.dumps(stats.norm(3.0))).mean() == 3.0
+    assert pickle.loads(pickle.dumps(stats.dirichlet([1.0, 3.0]))).mean()[1] == 0.75
+
+
+@pytest.mark.parametrize("path", [p for p in NAMESPACES if "scipy" in p or "implicit" in p])
+def test_classes_show_what_they_do(path):
+    home = find(path)
+    things = [getattr(home, n) for n in dir(home)]
+    classes = [c for c in things if inspect.isclass(c) and c.__module__.startswith("ndgrad")]
+    assert not [c.__name__ for c in classes if ">>>" not in (c.__doc__ or "")]
 
 
 def test_idioms_run(capsys):

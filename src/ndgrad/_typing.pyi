@@ -30,7 +30,7 @@ from ndgrad.ops.vocabulary import PlainOps, RawOps, TensorOps
 
 __all__ = [
     "Array", "ArrayLike", "Axes", "Axis", "Device", "Dims", "Dtype", "FactoryOptions", "FunctionNode", "Generator", "GradientEdge",
-    "GradNode", "Index", "InputMetadata", "Layout", "Level", "Library", "MemoryFormat", "Number", "Out", "Payload", "RandomOptions", "SavePlan", "Shape",
+    "GradNode", "Index", "InputMetadata", "Layout", "Level", "Library", "MemoryFormat", "Number", "Out", "Payload", "RandomOptions", "RandomState", "SavePlan", "Shape",
     "SizedOptions", "Sizes", "Storage", "Tensor", "TensorLike", "Tensors", "ViewInfo", "Vocabulary",
 ]  # fmt: skip
 
@@ -65,6 +65,8 @@ Axis: TypeAlias = int | None
 Axes: TypeAlias = int | Sequence[int] | None
 #: Where a result is written, if anywhere: into an Array with its history, into an ndarray only where no derivative would be lost.
 Out: TypeAlias = Array | npt.NDArray[Any] | tuple[Array | npt.NDArray[Any] | None, ...] | None
+#: What SciPy draws by: a seed, NumPy's generator or its older random state; None is NumPy's global state.
+RandomState: TypeAlias = int | np.random.Generator | np.random.RandomState | None
 #: What stands in brackets: x[1], x[2:, None], x[mask].
 Index: TypeAlias = _Item | tuple[_Item, ...]
 _Item: TypeAlias = SupportsIndex | slice | EllipsisType | ArrayLike | None

@@ -222,3 +222,26 @@ def test_whole_numbers_output_and_other_names():
     np.testing.assert_array_equal(ndimage.label(image > 0)[0], scipys.label(IMAGE > 0)[0])
     for name in scipys.__all__:
         assert getattr(ndimage, name) is not None
+
+
+@pytest.mark.parametrize("image", [[[0, 5, 2], [2, 9, 3]], [[0.0, 5.0, 2.0], [2.0, 9.0, 3.0]]])
+def test_parameters_stand_in_scipys_order(image):
+    x = np.array(image)
+    for name, args in (
+        ("gaussian_filter", (1.0, 0, None, "wrap")),
+        ("uniform_filter", (3, None, "nearest")),
+        ("shift", (1, None, 1, "wrap")),
+        ("maximum_filter", (3, None, None, "constant", 7)),
+        ("grey_dilation", (3, None, None, None, "mirror")),
+    ):
+        expected = getattr(scipys, name)(x, *args)
+        got = getattr(ndimage, name)(x, *args)
+        assert np.allclose(np.asarray(got), expected), name
+    target = np.zeros(x.shape)
+    ndimage.gaussian_filter(x.astype(float), 1.0, 0, target)
+    assert np.allclose(target, scipys.gaussian_filter(x.astype(float), 1.0))
+
+
+def test_a_gaussian_of_an_unknown_option_is_refused():
+    with pytest.raises(TypeError, match="trunkate"):
+        ndimage.gaussian_laplace([0.0, 1.0, 0.0], 1.0, trunkate=2.0)

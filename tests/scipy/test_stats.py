@@ -38,7 +38,7 @@ def parameters(name):
     return [np.array(s) for s in SHAPES.get(name, ())] + [np.array(0.3), np.array(1.7)]
 
 
-@pytest.mark.parametrize("name", continuous.ALL)
+@pytest.mark.parametrize("name", continuous.__all__)
 def test_continuous_distribution(name):
     mine, theirs = getattr(stats, name), getattr(scipys, name)
     given = parameters(name)
@@ -65,7 +65,7 @@ def test_continuous_distribution(name):
             )
 
 
-@pytest.mark.parametrize("name", continuous.ALL)
+@pytest.mark.parametrize("name", continuous.__all__)
 def test_ends_of_the_support_and_beyond(name):
     mine, theirs = getattr(stats, name), getattr(scipys, name)
     given = parameters(name)
@@ -135,7 +135,7 @@ DISCRETE = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", discrete.ALL)
+@pytest.mark.parametrize("name", discrete.__all__)
 def test_discrete_distribution(name):
     mine, theirs = getattr(stats, name), getattr(scipys, name)
     k = np.array([-1, 0, 1, 2, 5, 9])
@@ -216,7 +216,7 @@ def test_dirichlet_multinomial_and_matrices():
     x = R.standard_normal((2, 3))
     run = lambda s: lambda x, m, u, v: s.matrix_normal.logpdf(x, m, positive(u), positive(v))
     check(run(stats), run(scipys), x, x[::-1].copy(), R.standard_normal((2, 2)), half)
-    assert set(multivariate.ALL) >= {"wishart", "dirichlet", "multinomial"}
+    assert set(multivariate.__all__) >= {"wishart", "dirichlet", "multinomial"}
 
 
 X = R.uniform(0.5, 3.0, (6, 3))

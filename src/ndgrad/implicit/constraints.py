@@ -115,8 +115,8 @@ class Constraint:
     """lower <= function(x, *args) <= upper, componentwise; equal limits make an equation."""
 
     def __init__(
-        self, name: str, function: Callable[..., PyTree], args: tuple[Any, ...], lower: Any, upper: Any, linear: Any = None,
-        given: Any = None,
+        self, name: str, function: Callable[..., PyTree], args: tuple[Any, ...], lower: Any, upper: Any,
+        linear: Any = None, given: Any = None,
     ) -> None:  # fmt: skip
         self.name, self.function, self.args = name, function, args
         self.lower, self.upper = lower, upper
@@ -130,7 +130,9 @@ class Constraint:
         parts = [tensor_ops.reshape(t, shape=(int(np.prod(t.shape)),)) for t in leaves]
         return parts[0] if len(parts) == 1 else tensor_ops.cat(*parts, dim=0)
 
-    def numeric(self, equations: Equations, number: int) -> tuple[Callable[[Any], Any], Callable[[Any], Any], Callable[[Any, Any], Any]]:
+    def numeric(
+        self, equations: Equations, number: int,
+    ) -> tuple[Callable[[Any], Any], Callable[[Any], Any], Callable[[Any, Any], Any]]:  # fmt: skip
         """Values, Jacobian and the Hessian of a weighted sum, on arrays."""
         layout = equations.layout
 

@@ -13,7 +13,15 @@ import numpy as np
 
 
 class ConvergenceError(RuntimeError):
-    """A solver stopped before it had a solution. `x` is where it stopped, `residual` how far off it was."""
+    """A solver stopped before it had a solution. `x` is where it stopped, `residual` how far off it was.
+
+    >>> from ndgrad import implicit
+    >>> try:
+    ...     implicit.root(lambda x: x * x + 1.0, 0.5)
+    ... except implicit.ConvergenceError as error:
+    ...     print(error.residual >= 1.0)
+    True
+    """
 
     def __init__(self, message: str, x: Any = None, residual: float | None = None) -> None:
         super().__init__(message)
@@ -22,11 +30,22 @@ class ConvergenceError(RuntimeError):
 
 
 class ConvergenceWarning(RuntimeWarning):
-    """As ConvergenceError, when the caller asked to go on."""
+    """What `on_failure="warn"` makes of a ConvergenceError.
+
+    >>> from ndgrad import implicit
+    >>> issubclass(implicit.ConvergenceWarning, RuntimeWarning)
+    True
+    """
 
 
 class SingularError(np.linalg.LinAlgError, RuntimeError):
-    """The equations do not determine the solution's derivative."""
+    """The equations do not determine the solution's derivative.
+
+    >>> import numpy
+    >>> from ndgrad import implicit
+    >>> issubclass(implicit.SingularError, numpy.linalg.LinAlgError)
+    True
+    """
 
 
 def not_converged(name: str, reason: str, residual: float, remedy: str, x: Any, on_failure: str) -> None:

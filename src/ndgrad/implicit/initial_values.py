@@ -32,7 +32,9 @@ from ndgrad.ops.vocabulary import tensor_ops
 Field = Callable[[Any, Any, Tensors], Any]
 
 
-def flow(f: Field, t0: Any, times: Any, y0: Any, params: Tensors, settings: Settings, groups: Sequence[int] = ()) -> Any:
+def flow(
+    f: Field, t0: Any, times: Any, y0: Any, params: Tensors, settings: Settings, groups: Sequence[int] = (),
+) -> Any:  # fmt: skip
     """The states (times, n) at `times`, from y0 at t0, differentiable in all of them and in the parameters."""
     batch = batch_of(settings.name, t0, times, (y0, *params))
 
@@ -75,7 +77,9 @@ def states_array(states: list[Any], shape: tuple[int, ...], dtype: Any) -> Any:
     return np.ascontiguousarray(np.moveaxis(stacked, 0, -2).astype(dtype))
 
 
-def system_of(f: Callable[[Any, Any], Any], batch: Batch, y0: Any, settings: Settings, groups: Sequence[int] = ()) -> System:
+def system_of(
+    f: Callable[[Any, Any], Any], batch: Batch, y0: Any, settings: Settings, groups: Sequence[int] = (),
+) -> System:  # fmt: skip
     """A right side of plain tensors as a system of arrays."""
     face, dtype = y0.face, np_dtype(y0)
 
@@ -193,7 +197,9 @@ class FlowRule(Rule):
             total = along if total is None else total + along
         return tensor_ops.zeros_like(out) if total is None else total
 
-    def _variation(self, t0: Any, times: Any, y0: Any, rest: Tensors, start: Any, moving: Sequence[int], along: Sequence[Any]) -> Any:
+    def _variation(
+        self, t0: Any, times: Any, y0: Any, rest: Tensors, start: Any, moving: Sequence[int], along: Sequence[Any],
+    ) -> Any:  # fmt: skip
         n, count, f = int(y0.shape[0]), len(rest), self.f
         # The equation is linear in the tangents: their size is taken out, so that absolute tolerances mean the same for all.
         size = max((float(np.abs(take_apart(t)[0]).max(initial=0.0)) for t in (start, *along)), default=0.0)

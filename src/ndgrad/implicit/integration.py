@@ -182,7 +182,9 @@ class Trajectory:
     ended: bool
 
 
-def forward(system: System, t0: float, end: float, y0: Any, wanted: Sequence[float] | None, events: Sequence[Event] = ()) -> Trajectory:
+def forward(
+    system: System, t0: float, end: float, y0: Any, wanted: Sequence[float] | None, events: Sequence[Event] = (),
+) -> Trajectory:  # fmt: skip
     """States at the wanted times (those of all steps if None), up to `end` or to a terminal event."""
     found = Trajectory([], [], False)
     state = np.asarray(y0, np.float64).reshape(-1)

@@ -139,8 +139,9 @@ class _Options:
     """How a linear system is to be solved."""
 
     def __init__(
-        self, method: Any, symmetric: bool, rtol: float, atol: float, maxiter: int | None, preconditioner: Any, on_failure: str
-    ) -> None:
+        self, method: Any, symmetric: bool, rtol: float, atol: float, maxiter: int | None, preconditioner: Any,
+        on_failure: str,
+    ) -> None:  # fmt: skip
         self.method, self.symmetric, self.preconditioner = method, symmetric, preconditioner
         self.rtol, self.atol, self.maxiter, self.on_failure = rtol, atol, maxiter, on_failure
 
@@ -178,7 +179,9 @@ def _solve_krylov(
     return layout.unpack(x)
 
 
-def _iterate(name: str, equations: Equations, image: Callable[[Any], Any], start: Any, b: Any, options: _Options) -> Any:
+def _iterate(
+    name: str, equations: Equations, image: Callable[[Any], Any], start: Any, b: Any, options: _Options,
+) -> Any:  # fmt: skip
     """The numbers. Inside vmap the samples are one block-diagonal system, so no sample is solved by itself."""
     sparse = scipy_module("sparse.linalg", name)
     shape_x, shape_b = start.shape, b.shape
@@ -219,8 +222,8 @@ def _iterate(name: str, equations: Equations, image: Callable[[Any], Any], start
 
 
 def _lsmr(
-    equations: Equations, sparse: Any, image: Callable[[Any], Any], matvec: Callable[[Any], Any], x: Any, b: Any, shape_b: tuple[int, ...],
-    options: _Options,
+    equations: Equations, sparse: Any, image: Callable[[Any], Any], matvec: Callable[[Any], Any], x: Any, b: Any,
+    shape_b: tuple[int, ...], options: _Options,
 ) -> tuple[Any, str]:  # fmt: skip
 
     face = equations.layout.face
@@ -242,7 +245,9 @@ def _lsmr(
 class _LinearRule(Rule):
     """A x = b, or A^T A x = A^T b for least squares."""
 
-    def __init__(self, name: str, linear: Callable[[Any, Tensors], Any], right_side: Callable[[Tensors], Any], options: _Options) -> None:
+    def __init__(
+        self, name: str, linear: Callable[[Any, Tensors], Any], right_side: Callable[[Tensors], Any], options: _Options,
+    ) -> None:  # fmt: skip
         self.name, self.linear, self.right_side, self.options = name, linear, right_side, options
 
     def residual(self, x: Any, params: Tensors) -> Any:

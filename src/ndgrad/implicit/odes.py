@@ -22,7 +22,14 @@ from ndgrad.pytree import tree_unflatten
 
 
 class OdeResult(dict[str, Any]):
-    """What `solve_ivp` found: `t`, `y` (time last), `t_events`, `y_events`, and how it went."""
+    """What `solve_ivp` found: `t`, `y` (time last), `t_events`, `y_events`, and how it went.
+
+    >>> import ndgrad.numpy as np
+    >>> from ndgrad import implicit
+    >>> sol = implicit.solve_ivp(lambda t, y: -y, (0.0, 1.0), np.array([1.0]))
+    >>> sol.success, sol.y.shape[0]
+    (True, 1)
+    """
 
     def __getattr__(self, name: str) -> Any:
         try:
@@ -100,7 +107,10 @@ def _as_list(events: Any) -> list[Callable[..., Any]]:
 class _Problem:
     """One call of solve_ivp."""
 
-    def __init__(self, settings: Settings, fun: Callable[..., PyTree], y0: PyTree, args: tuple[Any, ...], t_span: Any, t_eval: Any) -> None:
+    def __init__(
+        self, settings: Settings, fun: Callable[..., PyTree], y0: PyTree, args: tuple[Any, ...], t_span: Any,
+        t_eval: Any,
+    ) -> None:  # fmt: skip
         self.settings, self.fun, self.name = settings, fun, settings.name
         self.equations = Equations(self.name, y0, args, face_of_tree(y0, args, t_span, t_eval))
         self.layout = self.equations.layout

@@ -67,9 +67,9 @@ def minimize(
 
 
 def find_minimum(
-    name: str, fun: Callable[..., Any], x0: PyTree, args: Any, *, method: Any, bounds: Any, constraints: Any, tol: float | None,
-    options: dict[str, Any] | None, linear: Any, on_failure: str, jac: Any = None, hess: Any = None, hessp: Any = None,
-    callback: Any = None,
+    name: str, fun: Callable[..., Any], x0: PyTree, args: Any, *, method: Any, bounds: Any, constraints: Any,
+    tol: float | None, options: dict[str, Any] | None, linear: Any, on_failure: str, jac: Any = None, hess: Any = None,
+    hessp: Any = None, callback: Any = None,
 ) -> tuple[PyTree, Any, Any]:  # fmt: skip
     """The minimum as a differentiable structure, SciPy's result, and how to make structures of vectors."""
     check_on_failure(name, on_failure)
@@ -106,7 +106,10 @@ def not_batched(name: str) -> ValueError:
 class Objective:
     """A function to be made small, its derivatives and its constraints, as SciPy wants them."""
 
-    def __init__(self, name: str, fun: Callable[..., Any], equations: Equations, constraints: Sequence[Constraint], bounds: Bounds) -> None:
+    def __init__(
+        self, name: str, fun: Callable[..., Any], equations: Equations, constraints: Sequence[Constraint],
+        bounds: Bounds,
+    ) -> None:  # fmt: skip
         self.name, self.fun, self.equations, self.constraints, self.bounds = name, fun, equations, constraints, bounds
         self.layout = equations.layout
         self.dense = self.layout.size <= DENSE_LIMIT
@@ -144,13 +147,15 @@ class Objective:
         prepared = sparse_hessian(lambda v: self.equations.run_flat(self.scalar, v), at, format="csc")
         return lambda y: prepared(self.equations.batch.tensor(np.asarray(y, self.layout.dtype), self.layout.face))
 
-    def minimize(self, start: Any, method: Any, tol: float | None, options: Any, jac: Any, hess: Any, hessp: Any, callback: Any) -> Any:
+    def minimize(
+        self, start: Any, method: Any, tol: float | None, options: Any, jac: Any, hess: Any, hessp: Any, callback: Any,
+    ) -> Any:  # fmt: skip
         with ExitStack() as stack:
             return self._minimize(lambda f: stack.enter_context(Lent(f)), start, method, tol, options, jac, hess, hessp, callback)
 
     def _minimize(
-        self, lent: Callable[..., Any], start: Any, method: Any, tol: float | None, options: Any, jac: Any, hess: Any, hessp: Any,
-        callback: Any,
+        self, lent: Callable[..., Any], start: Any, method: Any, tol: float | None, options: Any, jac: Any, hess: Any,
+        hessp: Any, callback: Any,
     ) -> Any:  # fmt: skip
         optimize = scipy_module("optimize", self.name)
         self.steepness = float(np.abs(self.gradient(start)).max(initial=0.0))
@@ -369,8 +374,8 @@ def least_squares(
 
 
 def find_least_squares(
-    name: str, fun: Callable[..., PyTree], x0: PyTree, args: Any, *, bounds: Any, method: str, loss: Any, f_scale: float,
-    options: dict[str, Any] | None, linear: Any, on_failure: str, jac: Any = None,
+    name: str, fun: Callable[..., PyTree], x0: PyTree, args: Any, *, bounds: Any, method: str, loss: Any,
+    f_scale: float, options: dict[str, Any] | None, linear: Any, on_failure: str, jac: Any = None,
 ) -> tuple[PyTree, Any, Any]:  # fmt: skip
 
     check_on_failure(name, on_failure)

@@ -95,7 +95,9 @@ def _limit(name: str, what: str, value: Any, face: type[Any]) -> Any:
 class _Settings:
     """How to integrate."""
 
-    def __init__(self, name: str, epsabs: float, epsrel: float, limit: int, points: Sequence[float] | None, on_failure: str) -> None:
+    def __init__(
+        self, name: str, epsabs: float, epsrel: float, limit: int, points: Sequence[float] | None, on_failure: str,
+    ) -> None:  # fmt: skip
         self.name, self.epsabs, self.epsrel, self.limit = name, epsabs, epsrel, limit
         self.points = None if points is None else [float(p) for p in points]
         self.on_failure = on_failure

@@ -39,7 +39,9 @@ class RootRule(Rule):
     Jacobian is a Hessian.
     """
 
-    def __init__(self, name: str, residual: Callable[[Any, Tensors], Any], linear: Any = None, *, symmetric: bool = False) -> None:
+    def __init__(
+        self, name: str, residual: Callable[[Any, Tensors], Any], linear: Any = None, *, symmetric: bool = False,
+    ) -> None:  # fmt: skip
         self.name, self.residual, self.linear, self.symmetric = name, residual, linear, symmetric
 
     def solve(self, x: Any, params: Tensors, b: Any, *, transposed: bool) -> Any:
@@ -72,7 +74,9 @@ class RootRule(Rule):
         return self.solve(out, params, -push_parameters(self.residual, out, params, tangents), transposed=False)
 
 
-def pull_parameters(f: Callable[[Any, Tensors], Any], x: Any, params: Tensors, needs: Sequence[bool], w: Any) -> Tensors:
+def pull_parameters(
+    f: Callable[[Any, Tensors], Any], x: Any, params: Tensors, needs: Sequence[bool], w: Any,
+) -> Tensors:  # fmt: skip
     """w^T df/dp for the needed parameters."""
     wanted = [i for i, need in enumerate(needs) if need]
     found = iter(vjp(lambda *given: f(x, merged(params, wanted, given)), *(params[i] for i in wanted))[1](w))
@@ -161,8 +165,8 @@ class Found:
 
 
 def find_root(
-    name: str, f: Callable[..., PyTree], x0: PyTree, args: Any, method: Any, tol: float | None, options: dict[str, Any], linear: Any,
-    on_failure: str,
+    name: str, f: Callable[..., PyTree], x0: PyTree, args: Any, method: Any, tol: float | None, options: dict[str, Any],
+    linear: Any, on_failure: str,
 ) -> tuple[PyTree, Found]:  # fmt: skip
     """The root as a differentiable structure, and how it was found."""
     check_on_failure(name, on_failure)
@@ -216,7 +220,9 @@ class Numbers:
             return -(np.linalg.pinv(jacobian) @ r[..., None])[..., 0]
 
 
-def _solve(name: str, numbers: Numbers, start: Any, method: Any, tol: float | None, options: dict[str, Any], on_failure: str) -> Found:
+def _solve(
+    name: str, numbers: Numbers, start: Any, method: Any, tol: float | None, options: dict[str, Any], on_failure: str,
+) -> Found:  # fmt: skip
     if numbers.batched:
         if method not in (None, "newton") and not isinstance(method, _Iteration):
             raise ValueError(

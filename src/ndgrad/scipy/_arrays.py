@@ -3,7 +3,7 @@ functions mean what NumPy means."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -11,16 +11,19 @@ from ndgrad.autograd.variable import Variable
 from ndgrad.implicit.rewrapping import with_face
 from ndgrad.numpy._array import Array
 from ndgrad.numpy.coercion import inexact
-from ndgrad.pytree import tree_map
+from ndgrad.pytree import PyTree, tree_map
 from ndgrad.scipy._without_rules import floating
 
+if TYPE_CHECKING:
+    from ndgrad._typing import ArrayLike
 
-def as_array(value: Any) -> Any:
+
+def as_array(value: ArrayLike) -> Array:
     """An Array of floating numbers; a list may hold tensors."""
     return inexact(with_face(value, Array)) if isinstance(value, Variable) else floating(value)
 
 
-def as_arrays(tree: Any) -> Any:
+def as_arrays(tree: PyTree) -> PyTree:
     """A structure of Arrays. A list or tuple of numbers, some of which may be tensors, is one vector, as it is for SciPy."""
     return tree_map(as_array, tree, is_leaf=_is_vector)
 

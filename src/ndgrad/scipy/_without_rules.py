@@ -8,9 +8,10 @@ works. So nothing is lost silently, and a name of SciPy's is missing only if Sci
 from __future__ import annotations
 
 import functools
+import sys
 import types
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,16 +21,19 @@ from ndgrad.implicit.convergence import scipy_module
 from ndgrad.numpy.coercion import as_array, as_arrays, inexact, values_of
 from ndgrad.storage import memory_of
 
+if TYPE_CHECKING:
+    from ndgrad._typing import Array, ArrayLike, Tensor
+
 #: What a refusal suggests where nothing of the kind is differentiable.
 ONLY_VALUES = "detach() the argument if its gradient is not wanted"
 
 
-def floating(x: Any) -> Any:
+def floating(x: ArrayLike) -> Array:
     """An argument as an Array of floating (or complex) numbers; integers become float64."""
     return inexact(as_array(x))
 
 
-def finite(x: Any, check: bool = True) -> Any:
+def finite(x: ArrayLike, check: bool = True) -> Array:
     """The same, refused if it holds infinities or NaN and the check was not switched off, as in SciPy."""
     t = floating(x)
     if check and not np.isfinite(memory_of(t)).all():
@@ -37,12 +41,12 @@ def finite(x: Any, check: bool = True) -> Any:
     return t
 
 
-def is_our_sparse(value: Any) -> bool:
+def is_our_sparse(value: object) -> bool:
     """Whether this is a SparseArray; asked by its attributes, since the module of sparse arrays is built on this one."""
     return hasattr(value, "to_scipy") and isinstance(getattr(value, "data", None), Variable)
 
 
-def active_in(value: Any) -> Any:
+def active_in(value: Any) -> Tensor | None:
     """The first tensor in an argument, in sparse arrays too, that has a derivative at stake; None if there is none."""
     if is_our_sparse(value):
         return first_at_stake(value.data)
@@ -98,7 +102,9 @@ def on_constants(name: str, theirs: Callable[..., Any], instead: str, *, decides
     return call
 
 
-def beyond(submodule: str, instead: Mapping[str, str], decisions: str = "", otherwise: str = ONLY_VALUES) -> Callable[[str], Any]:
+def beyond(
+    submodule: str, instead: Mapping[str, str], decisions: str = "", otherwise: str = ONLY_VALUES,
+) -> Callable[[str], Any]:  # fmt: skip
     """The `__getattr__` of a submodule: names of SciPy's that it does not have itself.
 
     `instead` names the nearest call that works, `decisions` the functions whose answers are not numbers that depend smoothly on anything.
@@ -120,4 +126,9 @@ def beyond(submodule: str, instead: Mapping[str, str], decisions: str = "", othe
     return find
 
 
-__all__ = ["ONLY_VALUES", "beyond", "finite", "floating", "on_constants", "refuse_active", "without_tensors"]
+def public_of(module: str) -> Callable[[], list[str]]:
+    """The `__dir__` of a module: the names in its `__all__`, without what it imports for itself."""
+    return lambda: sorted(sys.modules[module].__all__)
+
+
+__all__ = ["ONLY_VALUES", "beyond", "finite", "floating", "on_constants", "public_of", "refuse_active", "without_tensors"]

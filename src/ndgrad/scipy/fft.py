@@ -3,93 +3,195 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy
 
 import ndgrad.numpy as np
 from ndgrad.autograd.variable import np_dtype
 from ndgrad.numpy.coercion import many_axes, one_axis
-from ndgrad.scipy._without_rules import beyond, floating
+from ndgrad.scipy._without_rules import beyond, floating, public_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from ndgrad._typing import Array, ArrayLike, Axes, Device
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 # ----- Fourier transforms -----------------------------------------------------------------------------------------------------
 
 
-def _line(name: str) -> Callable[..., Any]:
-    def function(
-        x: Any, n: Any = None, axis: int = -1, norm: Any = None, overwrite_x: bool = False, workers: Any = None, *, plan: Any = None
-    ) -> Any:
-        return getattr(np.fft, name)(floating(x), n, axis, norm)
+class _Line(Protocol):
+    def __call__(
+        self, x: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None, overwrite_x: bool = False,
+        workers: int | None = None, *, plan: object = None,
+    ) -> Array: ...  # fmt: skip
 
+
+class _Box(Protocol):
+    def __call__(
+        self, x: ArrayLike, s: Sequence[int] | None = None, axes: Axes = ..., norm: str | None = None,
+        overwrite_x: bool = False, workers: int | None = None, *, plan: object = None,
+    ) -> Array: ...  # fmt: skip
+
+
+def _described(function: F, name: str, sentence: str, arguments: str, result: str) -> F:
     function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"`scipy.fft.{name}`."
+    function.__doc__ = f"{sentence}\n\n>>> from ndgrad.scipy import fft\n>>> fft.{name}({arguments})\n{result}\n"
     return function
 
 
-def _box(name: str, default: Any) -> Callable[..., Any]:
+def _line(name: str, sentence: str, arguments: str, result: str) -> _Line:
+    """NumPy's transform along one axis, with its docstring: what it computes, and the arguments and the result of its example."""
+
     def function(
-        x: Any, s: Any = None, axes: Any = default, norm: Any = None, overwrite_x: bool = False, workers: Any = None, *, plan: Any = None
-    ) -> Any:
+        x: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None, overwrite_x: bool = False,
+        workers: int | None = None, *, plan: object = None,
+    ) -> Array:  # fmt: skip
+        return getattr(np.fft, name)(floating(x), n, axis, norm)
+
+    return _described(function, name, sentence, arguments, result)
+
+
+def _box(name: str, default: Axes, sentence: str, arguments: str, result: str) -> _Box:
+    """The same for several axes. A transform of Hermitian symmetry is the other way's real one, of the conjugate."""
+    swapped = {"hfft": "irfftn", "ihfft": "rfftn"}.get(name[:-1])
+
+    def function(
+        x: ArrayLike, s: Sequence[int] | None = None, axes: Axes = default, norm: str | None = None,
+        overwrite_x: bool = False, workers: int | None = None, *, plan: object = None,
+    ) -> Array:  # fmt: skip
         t = floating(x)
         if s is not None and axes is None:
             axes = tuple(range(t.ndim - len(s), t.ndim))
-        return getattr(np.fft, name)(t, s, axes, norm)
+        if swapped is None:
+            return getattr(np.fft, name)(t, s, axes, norm)
+        other = getattr(np.fft, swapped)
+        return other(t.conj(), s, axes, _SWAPPED[norm]) if swapped == "irfftn" else other(t, s, axes, _SWAPPED[norm]).conj()
 
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"`scipy.fft.{name}`."
-    return function
+    return _described(function, name, sentence, arguments, result)
 
 
-fft, ifft, rfft, irfft, hfft, ihfft = (_line(name) for name in ("fft", "ifft", "rfft", "irfft", "hfft", "ihfft"))
-fft2, ifft2, rfft2, irfft2 = (_box(name, (-2, -1)) for name in ("fft2", "ifft2", "rfft2", "irfft2"))
-fftn, ifftn, rfftn, irfftn = (_box(name, None) for name in ("fftn", "ifftn", "rfftn", "irfftn"))
 _SWAPPED = {None: "forward", "backward": "forward", "forward": "backward", "ortho": "ortho"}
 
-
-def hfftn(
-    x: Any, s: Any = None, axes: Any = None, norm: Any = None, overwrite_x: bool = False, workers: Any = None, *, plan: Any = None
-) -> Any:
-    """The transform of a spectrum with Hermitian symmetry: irfftn of the conjugate, in the other normalisation."""
-    return irfftn(floating(x).conj(), s, axes, _SWAPPED[norm])
-
-
-def ihfftn(
-    x: Any, s: Any = None, axes: Any = None, norm: Any = None, overwrite_x: bool = False, workers: Any = None, *, plan: Any = None
-) -> Any:
-    return rfftn(floating(x), s, axes, _SWAPPED[norm]).conj()
-
-
-def hfft2(
-    x: Any, s: Any = None, axes: Any = (-2, -1), norm: Any = None, overwrite_x: bool = False, workers: Any = None, *, plan: Any = None
-) -> Any:
-    return hfftn(x, s, axes, norm)
-
-
-def ihfft2(
-    x: Any, s: Any = None, axes: Any = (-2, -1), norm: Any = None, overwrite_x: bool = False, workers: Any = None, *, plan: Any = None
-) -> Any:
-    return ihfftn(x, s, axes, norm)
-
+fft = _line(
+    "fft", "The Fourier transform along an axis.", "[1.0, 0.0, -1.0, 0.0]", "array([0.+0.j, 2.+0.j, 0.+0.j, 2.-0.j])",
+)  # fmt: skip
+ifft = _line(
+    "ifft", "The inverse Fourier transform along an axis.", "[0.0, 2.0, 0.0, 2.0]",
+    "array([ 1.-0.j,  0.-0.j, -1.-0.j,  0.+0.j])",
+)  # fmt: skip
+rfft = _line(
+    "rfft", "The Fourier transform of real numbers: its frequencies from 0 to the middle.", "[1.0, 0.0, -1.0, 0.0]",
+    "array([0.+0.j, 2.+0.j, 0.+0.j])",
+)  # fmt: skip
+irfft = _line(
+    "irfft", "The real numbers whose rfft this is; `n` tells their number if it is odd.", "[0.0, 2.0, 0.0]",
+    "array([ 1.,  0., -1.,  0.])",
+)  # fmt: skip
+hfft = _line(
+    "hfft", "The transform, which is real, of numbers with Hermitian symmetry, of which one half is given.",
+    "[1.0, 2.0, 3.0]", "array([ 8., -2.,  0., -2.])",
+)  # fmt: skip
+ihfft = _line(
+    "ihfft", "The numbers, of Hermitian symmetry, whose hfft this is: one half of them.",
+    "[15.0, -4.0, 0.0, -1.0, 0.0, -4.0]", "array([1.-0.j, 2.-0.j, 3.-0.j, 4.-0.j])",
+)  # fmt: skip
+fft2 = _box(
+    "fft2", (-2, -1), "The Fourier transform along two axes.", "[[1.0, 2.0], [3.0, 4.0]]",
+    "array([[10.+0.j, -2.+0.j],\n       [-4.+0.j,  0.+0.j]])",
+)  # fmt: skip
+ifft2 = _box(
+    "ifft2", (-2, -1), "The inverse Fourier transform along two axes.", "[[10.0, -2.0], [-4.0, 0.0]]",
+    "array([[1.-0.j, 2.-0.j],\n       [3.-0.j, 4.-0.j]])",
+)  # fmt: skip
+rfft2 = _box(
+    "rfft2", (-2, -1), "The Fourier transform of real numbers along two axes; the last one is halved.",
+    "[[1.0, 2.0], [3.0, 4.0]]", "array([[10.+0.j, -2.+0.j],\n       [-4.+0.j,  0.+0.j]])",
+)  # fmt: skip
+irfft2 = _box(
+    "irfft2", (-2, -1), "The real numbers whose rfft2 this is.", "[[10.0, -2.0], [-4.0, 0.0]]",
+    "array([[1., 2.],\n       [3., 4.]])",
+)  # fmt: skip
+hfft2 = _box(
+    "hfft2", (-2, -1),
+    "The real transform of numbers with Hermitian symmetry along two axes, half of which are given.",
+    "[[1.0, 2.0], [3.0, 4.0]]", "array([[10., -2.],\n       [-4.,  0.]])",
+)  # fmt: skip
+ihfft2 = _box(
+    "ihfft2", (-2, -1), "The numbers, of Hermitian symmetry, whose hfft2 this is: one half of them.",
+    "[[10.0, -2.0], [-4.0, 0.0]]", "array([[1.-0.j, 2.-0.j],\n       [3.-0.j, 4.-0.j]])",
+)  # fmt: skip
+fftn = _box(
+    "fftn", None, "The Fourier transform along all axes, or those given.", "[[1.0, 2.0], [3.0, 4.0]]",
+    "array([[10.+0.j, -2.+0.j],\n       [-4.+0.j,  0.+0.j]])",
+)  # fmt: skip
+ifftn = _box(
+    "ifftn", None, "The inverse Fourier transform along all axes, or those given.", "[[10.0, -2.0], [-4.0, 0.0]]",
+    "array([[1.-0.j, 2.-0.j],\n       [3.-0.j, 4.-0.j]])",
+)  # fmt: skip
+rfftn = _box(
+    "rfftn", None, "The Fourier transform of real numbers along all axes, or those given; the last one is halved.",
+    "[[1.0, 2.0], [3.0, 4.0]]", "array([[10.+0.j, -2.+0.j],\n       [-4.+0.j,  0.+0.j]])",
+)  # fmt: skip
+irfftn = _box(
+    "irfftn", None, "The real numbers whose rfftn this is.", "[[10.0, -2.0], [-4.0, 0.0]]",
+    "array([[1., 2.],\n       [3., 4.]])",
+)  # fmt: skip
+hfftn = _box(
+    "hfftn", None, "The real transform of numbers with Hermitian symmetry, half of which are given.",
+    "[[1.0, 2.0], [3.0, 4.0]]", "array([[10., -2.],\n       [-4.,  0.]])",
+)  # fmt: skip
+ihfftn = _box(
+    "ihfftn", None, "The numbers, of Hermitian symmetry, whose hfftn this is: one half of them.",
+    "[[10.0, -2.0], [-4.0, 0.0]]", "array([[1.-0.j, 2.-0.j],\n       [3.-0.j, 4.-0.j]])",
+)  # fmt: skip
 
 fftshift, ifftshift = np.fft.fftshift, np.fft.ifftshift
 
 
-def fftfreq(n: int, d: Any = 1.0, *, xp: Any = None, device: Any = None) -> Any:
+def fftfreq(n: int, d: ArrayLike = 1.0, *, xp: object | None = None, device: Device = None) -> Array:
+    """The frequencies of a Fourier transform of n samples d apart.
+
+    >>> from ndgrad.scipy import fft
+    >>> fft.fftfreq(4)
+    array([ 0.  ,  0.25, -0.5 , -0.25])
+    """
     return np.fft.fftfreq(n, d)
 
 
-def rfftfreq(n: int, d: Any = 1.0, *, xp: Any = None, device: Any = None) -> Any:
+def rfftfreq(n: int, d: ArrayLike = 1.0, *, xp: object | None = None, device: Device = None) -> Array:
+    """The frequencies of an rfft of n samples d apart.
+
+    >>> from ndgrad.scipy import fft
+    >>> fft.rfftfreq(4)
+    array([0.  , 0.25, 0.5 ])
+    """
     return np.fft.rfftfreq(n, d)
 
 
 def next_fast_len(target: int, real: bool = False) -> int:
-    """The next length that a transform likes."""
+    """The next length for which transforms are quick.
+
+    >>> from ndgrad.scipy import fft
+    >>> fft.next_fast_len(97)
+    98
+    """
     import scipy.fft
 
     return int(scipy.fft.next_fast_len(int(target), real))
 
 
 def prev_fast_len(target: int, real: bool = False) -> int:
+    """The length before for which transforms are quick.
+
+    >>> from ndgrad.scipy import fft
+    >>> fft.prev_fast_len(97)
+    96
+    """
     import scipy.fft
 
     return int(scipy.fft.prev_fast_len(int(target), real))
@@ -101,7 +203,7 @@ def prev_fast_len(target: int, real: bool = False) -> int:
 # ends of the input and of the output. The inverse of type 2 is type 3 and the other way round, types 1 and 4 are their own.
 
 
-def _continued(t: Any, kind: int, odd: bool) -> Any:
+def _continued(t: Array, kind: int, odd: bool) -> Array:
     """2 N sums over n of x[n] cos(or sin)(...), without normalisation, along the last axis."""
     n = t.shape[-1]
     k = numpy.arange(n)
@@ -144,7 +246,10 @@ def _length(kind: int, odd: bool, n: int) -> int:
     return 2 * n
 
 
-def _discrete(t: Any, kind: int, axis: int, norm: Any, odd: bool, inverse: bool, orthogonalize: Any, size: Any = None) -> Any:
+def _discrete(
+    t: Array, kind: int, axis: int, norm: str | None, odd: bool, inverse: bool, orthogonalize: bool | None,
+    size: int | None = None,
+) -> Array:  # fmt: skip
     d = one_axis(axis, t.ndim)
     if norm not in (None, "backward", "ortho", "forward"):
         raise ValueError(f"Invalid norm value {norm!r}, should be None, 'backward', 'ortho' or 'forward'")
@@ -173,7 +278,7 @@ def _discrete(t: Any, kind: int, axis: int, norm: Any, odd: bool, inverse: bool,
     return np.moveaxis(made, -1, d)
 
 
-def _ends(n: int, kind: int, odd: bool, factor: float) -> Any:
+def _ends(n: int, kind: int, odd: bool, factor: float) -> NDArray[Any]:
     weights = numpy.ones(n)
     if kind == 1:
         weights[0] = weights[-1] = factor
@@ -182,23 +287,35 @@ def _ends(n: int, kind: int, odd: bool, factor: float) -> Any:
     return weights
 
 
-def _transform(name: str, odd: bool, inverse: bool) -> Callable[..., Any]:
+class _Transform(Protocol):
+    def __call__(
+        self, x: ArrayLike, type: int = 2, n: int | None = None, axis: int = -1, norm: str | None = None,
+        overwrite_x: bool = False, workers: int | None = None, orthogonalize: bool | None = None,
+    ) -> Array: ...  # fmt: skip
+
+
+class _Transforms(Protocol):
+    def __call__(
+        self, x: ArrayLike, type: int = 2, s: Sequence[int] | None = None, axes: Axes = None, norm: str | None = None,
+        overwrite_x: bool = False, workers: int | None = None, *, orthogonalize: bool | None = None,
+    ) -> Array: ...  # fmt: skip
+
+
+def _transform(name: str, odd: bool, inverse: bool, sentence: str, arguments: str, result: str) -> _Transform:
     def function(
-        x: Any, type: int = 2, n: Any = None, axis: int = -1, norm: Any = None, overwrite_x: bool = False, workers: Any = None,
-        orthogonalize: Any = None,
-    ) -> Any:  # fmt: skip
+        x: ArrayLike, type: int = 2, n: int | None = None, axis: int = -1, norm: str | None = None,
+        overwrite_x: bool = False, workers: int | None = None, orthogonalize: bool | None = None,
+    ) -> Array:  # fmt: skip
         return _discrete(floating(x), type, axis, norm, odd, inverse, orthogonalize, n)
 
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"`scipy.fft.{name}`."
-    return function
+    return _described(function, name, sentence, arguments, result)
 
 
-def _many(name: str, odd: bool, inverse: bool) -> Callable[..., Any]:
+def _many(name: str, odd: bool, inverse: bool, sentence: str, arguments: str, result: str) -> _Transforms:
     def function(
-        x: Any, type: int = 2, s: Any = None, axes: Any = None, norm: Any = None, overwrite_x: bool = False, workers: Any = None, *,
-        orthogonalize: Any = None,
-    ) -> Any:  # fmt: skip
+        x: ArrayLike, type: int = 2, s: Sequence[int] | None = None, axes: Axes = None, norm: str | None = None,
+        overwrite_x: bool = False, workers: int | None = None, *, orthogonalize: bool | None = None,
+    ) -> Array:  # fmt: skip
         t = floating(x)
         dims = tuple(range(t.ndim - len(s), t.ndim)) if axes is None and s is not None else many_axes(axes, t.ndim)
         sizes = (None,) * len(dims) if s is None else tuple(s)
@@ -206,21 +323,48 @@ def _many(name: str, odd: bool, inverse: bool) -> Callable[..., Any]:
             t = _discrete(t, type, d, norm, odd, inverse, orthogonalize, n)
         return t
 
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"`scipy.fft.{name}`."
-    return function
+    return _described(function, name, sentence, arguments, result)
 
 
-dct, idct = _transform("dct", False, False), _transform("idct", False, True)
-dst, idst = _transform("dst", True, False), _transform("idst", True, True)
-dctn, idctn = _many("dctn", False, False), _many("idctn", False, True)
-dstn, idstn = _many("dstn", True, False), _many("idstn", True, True)
+dct = _transform(
+    "dct", False, False, "The cosine transform of types 1 to 4 along an axis.", "[3.0, 1.0]",
+    "array([8.        , 2.82842712])",
+)  # fmt: skip
+idct = _transform(
+    "idct", False, True, "The inverse of dct along an axis.", "[1.0, 2.0, 3.0]",
+    "array([ 1.24401694, -0.83333333,  0.0893164 ])",
+)  # fmt: skip
+dctn = _many(
+    "dctn", False, False, "The cosine transform of types 1 to 4 along all axes, or those given.",
+    "[[1.0, 2.0], [3.0, 4.0]]", "array([[ 40.        ,  -5.65685425],\n       [-11.3137085 ,   0.        ]])",
+)  # fmt: skip
+idctn = _many(
+    "idctn", False, True, "The inverse of dctn along all axes, or those given.", "[[1.0, 2.0], [3.0, 4.0]]",
+    "array([[ 1.00444174, -0.34911165],\n       [-0.52588835,  0.12055826]])",
+)  # fmt: skip
+dst = _transform(
+    "dst", True, False, "The sine transform of types 1 to 4 along an axis.", "[1.0, 2.0, 3.0]",
+    "array([ 8.        , -3.46410162,  4.        ])",
+)  # fmt: skip
+idst = _transform(
+    "idst", True, True, "The inverse of dst along an axis.", "[1.0, 2.0, 3.0]",
+    "array([ 1.24401694, -0.16666667,  0.0893164 ])",
+)  # fmt: skip
+dstn = _many(
+    "dstn", True, False, "The sine transform of types 1 to 4 along all axes, or those given.",
+    "[[1.0, 2.0], [3.0, 4.0]]", "array([[ 20.        ,  -5.65685425],\n       [-11.3137085 ,  -0.        ]])",
+)  # fmt: skip
+idstn = _many(
+    "idstn", True, True, "The inverse of dstn along all axes, or those given.", "[[1.0, 2.0], [3.0, 4.0]]",
+    "array([[ 0.81694174, -0.03661165],\n       [-0.21338835, -0.06694174]])",
+)  # fmt: skip
 
 __getattr__ = beyond(
     "fft",
     {"fht": "fft of samples on a logarithmic grid", "ifht": "ifft of samples on a logarithmic grid"},
     decisions="fhtoffset get_workers set_workers set_backend set_global_backend skip_backend register_backend",
 )
+__dir__ = public_of(__name__)
 
 __all__ = [
     "dct", "dctn", "dst", "dstn", "fft", "fft2", "fftfreq", "fftn", "fftshift", "hfft", "hfft2", "hfftn", "idct", "idctn", "idst", "idstn",

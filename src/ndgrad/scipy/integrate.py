@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,23 +15,44 @@ from ndgrad.implicit.quadrature import quad as _quad
 from ndgrad.numpy._array import Array
 from ndgrad.ops.vocabulary import tensor_ops
 from ndgrad.scipy._arrays import as_array, as_arrays
+from ndgrad.scipy._without_rules import public_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ndgrad._typing import ArrayLike
 
 
 def solve_ivp(
-    fun: Callable[..., PyTree], t_span: Any, y0: PyTree, method: str = "RK45", t_eval: Any = None, dense_output: bool = False,
-    events: Any = None, vectorized: bool = False, args: Any = None, **options: Any,
+    fun: Callable[..., PyTree], t_span: ArrayLike, y0: PyTree, method: str = "RK45", t_eval: ArrayLike | None = None,
+    dense_output: bool = False, events: ArrayLike | None = None, vectorized: bool = False, args: Any = None,
+    **options: Any,
 ) -> OdeResult:  # fmt: skip
-    """`scipy.integrate.solve_ivp`, differentiable in y0, args, times and closures; `fun` gets Arrays (see ndgrad.implicit.solve_ivp)."""
+    """`scipy.integrate.solve_ivp`, differentiable in y0, args, times and closures; `fun` gets Arrays (see ndgrad.implicit.solve_ivp).
+
+    >>> import ndgrad.numpy as np
+    >>> from ndgrad.scipy import integrate
+    >>> rate = np.array(0.5).requires_grad_()
+    >>> sol = integrate.solve_ivp(lambda t, y, k: -k * y, (0.0, 2.0), [1.0], args=(rate,), rtol=1e-8)
+    >>> sol.y[0, -1].backward()
+    >>> round(rate.grad.item(), 4)
+    -0.7358
+    """
     return _solve_ivp(fun, t_span, as_arrays(y0), method, t_eval, dense_output, events, vectorized, args, **options)
 
 
 def odeint(
-    func: Callable[..., Any], y0: Any, t: Any, args: Any = (), *, tfirst: bool = False, rtol: float = 1.49012e-8, atol: float = 1.49012e-8,
-    hmax: float = 0.0, h0: float = 0.0, method: str = "LSODA",
-) -> Any:  # fmt: skip
+    func: Callable[..., Any], y0: ArrayLike, t: ArrayLike, args: Any = (), *, tfirst: bool = False,
+    rtol: float = 1.49012e-8, atol: float = 1.49012e-8, hmax: float = 0.0, h0: float = 0.0, method: str = "LSODA",
+) -> Array:  # fmt: skip
     """`scipy.integrate.odeint`: states at the times `t` (the first is that of y0), one per row, differentiable in y0, t and args.
 
     `func(y, t, *args)` gives dy/dt, or `func(t, y, *args)` with `tfirst`.
+
+    >>> from ndgrad.scipy import integrate
+    >>> integrate.odeint(lambda y, t: -y, [1.0], [0.0, 1.0]).round(5)
+    array([[1.     ],
+           [0.36788]])
     """
     times = as_array(t)
     field = func if tfirst else lambda t, y, *more: func(y, t, *more)
@@ -40,28 +61,38 @@ def odeint(
     sol = _solve_ivp(
         field, ends, as_arrays(y0), method, times, args=given, rtol=rtol, atol=atol, max_step=hmax or np.inf, first_step=h0 or None
     )
-    return sol.y.T if isinstance(sol.y, Variable) else sol.y
+    states: Any = sol.y
+    return states.T if hasattr(states, "T") else states
 
 
 def quad(
-    func: Callable[..., Any], a: Any, b: Any, args: Any = (), *, epsabs: float = 1.49e-8, epsrel: float = 1.49e-8, limit: int = 200,
-    points: Any = None,
+    func: Callable[..., Any], a: ArrayLike, b: ArrayLike, args: Any = (), *, epsabs: float = 1.49e-8,
+    epsrel: float = 1.49e-8, limit: int = 200, points: Sequence[float] | None = None,
 ) -> tuple[Any, float]:  # fmt: skip
-    """`scipy.integrate.quad`: the integral of func(x, *args) from a to b and an estimate of the error; `func` gets an Array."""
-    lower = a if isinstance(a, Variable) else as_array(float(a))
+    """`scipy.integrate.quad`: the integral of func(x, *args) from a to b and an estimate of the error; `func` gets an Array.
+
+    >>> import ndgrad.numpy as np
+    >>> from ndgrad.scipy import integrate
+    >>> upper = np.array(3.0).requires_grad_()
+    >>> area, error = integrate.quad(lambda x: x**2, 0.0, upper)
+    >>> area.backward()
+    >>> area.detach().round(6), upper.grad.round(6)
+    (array(9.), array(9.))
+    """
+    lower = a if isinstance(a, Variable) else as_array(a)
     return _quad(func, lower, b, args, epsabs=epsabs, epsrel=epsrel, limit=limit, points=points)
 
 
 # ----- samples -------------------------------------------------------------------------------------------------------
 
 
-def _samples(y: Any, x: Any, dx: Any, axis: int) -> tuple[Any, Any, int]:
+def _samples(y: ArrayLike, x: ArrayLike | None, dx: ArrayLike, axis: int) -> tuple[Array, Any, int]:
     """Samples with the axis last, and the spacings between them: a number or an Array."""
     y = as_array(y)
     axis = axis % y.ndim
     y = y.swapaxes(axis, y.ndim - 1)
     if x is None:
-        return y, dx if isinstance(dx, Variable) else float(dx), axis
+        return y, dx if isinstance(dx, Variable) else float(dx), axis  # type: ignore[arg-type]  # a number
     x = as_array(x)
     if x.ndim == 1:
         if x.shape[0] != y.shape[-1]:
@@ -71,14 +102,26 @@ def _samples(y: Any, x: Any, dx: Any, axis: int) -> tuple[Any, Any, int]:
     return y, x[..., 1:] - x[..., :-1], axis
 
 
-def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
-    """`scipy.integrate.trapezoid`."""
+def trapezoid(y: ArrayLike, x: ArrayLike | None = None, dx: ArrayLike = 1.0, axis: int = -1) -> Array:
+    """The integral of samples, by straight lines between them.
+
+    >>> from ndgrad.scipy import integrate
+    >>> integrate.trapezoid([1.0, 3.0, 5.0])
+    array(6.)
+    """
     y, d, _ = _samples(y, x, dx, axis)
     return (d * (y[..., 1:] + y[..., :-1]) * 0.5).sum(-1)
 
 
-def cumulative_trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1, initial: float | None = None) -> Any:
-    """`scipy.integrate.cumulative_trapezoid`."""
+def cumulative_trapezoid(
+    y: ArrayLike, x: ArrayLike | None = None, dx: ArrayLike = 1.0, axis: int = -1, initial: float | None = None,
+) -> Array:  # fmt: skip
+    """The integrals of samples up to each of them, by straight lines; `initial=0` puts a zero first.
+
+    >>> from ndgrad.scipy import integrate
+    >>> integrate.cumulative_trapezoid([1.0, 3.0, 5.0], initial=0)
+    array([0., 2., 6.])
+    """
     if initial not in (None, 0):
         raise ValueError("`initial` must be `None` or `0`.")
     y, d, axis = _samples(y, x, dx, axis)
@@ -86,9 +129,14 @@ def cumulative_trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1, i
     return _with_initial(out, initial).swapaxes(axis, out.ndim - 1)
 
 
-def simpson(y: Any, x: Any = None, *, dx: Any = 1.0, axis: int = -1) -> Any:
-    """`scipy.integrate.simpson`: parabolas through each three samples; with an even number of samples, the last interval gets the
-    parabola through the last three."""
+def simpson(y: ArrayLike, x: ArrayLike | None = None, *, dx: ArrayLike = 1.0, axis: int = -1) -> Array:
+    """The integral of samples, by parabolas through each three; of an even number, the last interval gets the one
+    through the last three.
+
+    >>> from ndgrad.scipy import integrate
+    >>> integrate.simpson([0.0, 1.0, 4.0])
+    array(2.66666667)
+    """
     y, d, axis = _samples(y, x, dx, axis)
     n = y.shape[-1]
     if n < 3:
@@ -103,9 +151,15 @@ def simpson(y: Any, x: Any = None, *, dx: Any = 1.0, axis: int = -1) -> Any:
     return total + _last_interval(y[..., -3], y[..., -2], y[..., -1], steps[..., -2], steps[..., -1])
 
 
-def cumulative_simpson(y: Any, *, x: Any = None, dx: Any = 1.0, axis: int = -1, initial: Any = None) -> Any:
-    """`scipy.integrate.cumulative_simpson`: every interval by the parabola through its ends and the next sample (the last by the one
-    before)."""
+def cumulative_simpson(
+    y: ArrayLike, *, x: ArrayLike | None = None, dx: ArrayLike = 1.0, axis: int = -1, initial: ArrayLike | None = None,
+) -> Array:  # fmt: skip
+    """The integrals of samples up to each of them, every interval by the parabola through its ends and the next sample.
+
+    >>> from ndgrad.scipy import integrate
+    >>> integrate.cumulative_simpson([0.0, 1.0, 4.0]).round(6)
+    array([0.333333, 2.666667])
+    """
     y, d, axis = _samples(y, x, dx, axis)
     n = y.shape[-1]
     if n < 3:
@@ -123,7 +177,7 @@ def cumulative_simpson(y: Any, *, x: Any = None, dx: Any = 1.0, axis: int = -1, 
     return _with_initial(out, initial).swapaxes(axis, out.ndim - 1)
 
 
-def _last_interval(y0: Any, y1: Any, y2: Any, h0: Any, h1: Any) -> Any:
+def _last_interval(y0: Array, y1: Array, y2: Array, h0: Array, h1: Array) -> Array:
     """The integral of the parabola through three samples over the second interval."""
     a = (2.0 * h1**2 + 3.0 * h0 * h1) / (6.0 * (h0 + h1))
     b = (h1**2 + 3.0 * h0 * h1) / (6.0 * h0)
@@ -131,7 +185,7 @@ def _last_interval(y0: Any, y1: Any, y2: Any, h0: Any, h1: Any) -> Any:
     return a * y2 + b * y1 - c * y0
 
 
-def _spread(d: Any, n: int) -> Any:
+def _spread(d: Array | float, n: int) -> Array:
     """Spacings as an Array with one for each interval."""
     if isinstance(d, Variable) and d.ndim:
         return d
@@ -139,7 +193,7 @@ def _spread(d: Any, n: int) -> Any:
     return one * d
 
 
-def _with_initial(out: Any, initial: Any) -> Any:
+def _with_initial(out: Array, initial: ArrayLike | None) -> Array:
     if initial is None:
         return out
     zero = out[..., :1] * 0.0 + initial
@@ -147,6 +201,7 @@ def _with_initial(out: Any, initial: Any) -> Any:
     return tensor_ops.cat(zero, shifted, dim=len(out.shape) - 1)
 
 
+__dir__ = public_of(__name__)
 __all__ = [
     "Array", "OdeResult", "cumulative_simpson", "cumulative_trapezoid", "odeint", "quad", "simpson", "solve_ivp", "trapezoid",
 ]  # fmt: skip

@@ -9,11 +9,11 @@ mean nothing. Otherwise results are SciPy's, failures and all.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from ndgrad import linalg
+import ndgrad.linalg
 from ndgrad.autograd.variable import Variable
 from ndgrad.func.jacobian import jacfwd
 from ndgrad.func.transforms import grad
@@ -27,6 +27,19 @@ from ndgrad.implicit.roots import find_root
 from ndgrad.numpy._array import Array
 from ndgrad.pytree import tree_flatten, tree_map
 from ndgrad.scipy._arrays import as_array, as_arrays
+from ndgrad.scipy._without_rules import public_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+    from scipy.optimize import OptimizeResult, RootResults
+
+    from ndgrad._typing import ArrayLike
+
+
+#: torch's functions, which give Arrays of Arrays; their own types say Tensor.
+_of_arrays: Any = ndgrad.linalg
 
 
 def _optimize() -> Any:
@@ -42,7 +55,7 @@ def _flat_derivative(derivative: Any, layout: Layout, args: tuple[Any, ...]) -> 
     if not callable(derivative):
         return derivative
 
-    def call(x: Any, *vectors: Any) -> Any:
+    def call(x: Array, *vectors: Any) -> NDArray[Any]:
         structures = [layout.unpack(as_array(np.asarray(v, layout.dtype))) for v in (x, *vectors)]
         leaves = [np.asarray(getattr(leaf, "detach", lambda leaf=leaf: leaf)()) for leaf in tree_flatten(derivative(*structures, *args))[0]]
         return leaves[0] if len(leaves) == 1 else np.concatenate([leaf.reshape(-1) for leaf in leaves])
@@ -54,9 +67,11 @@ def _flat_derivative(derivative: Any, layout: Layout, args: tuple[Any, ...]) -> 
 
 
 def minimize(
-    fun: Callable[..., Any], x0: PyTree, args: Any = (), method: Any = None, jac: Any = None, hess: Any = None, hessp: Any = None,
-    bounds: Any = None, constraints: Any = (), tol: float | None = None, callback: Any = None, options: dict[str, Any] | None = None,
-) -> Any:  # fmt: skip
+    fun: Callable[..., Any], x0: PyTree, args: Any = (), method: str | None = None,
+    jac: Callable[..., Any] | bool | str | None = None, hess: Callable[..., Any] | str | None = None,
+    hessp: Callable[..., Any] | None = None, bounds: Any = None, constraints: Any = (), tol: float | None = None,
+    callback: Callable[..., Any] | None = None, options: dict[str, Any] | None = None,
+) -> OptimizeResult:  # fmt: skip
     """`scipy.optimize.minimize` for any nested structure `x0`, with exact gradients, Hessian products and Jacobians of constraints.
 
     They are supplied by themselves to every method that uses them; `jac`, `hess` and `hessp` need not be given. With hess="sparse"
@@ -127,15 +142,20 @@ def _withholding(result: Any, *names: str) -> Any:
 
 
 def minimize_scalar(
-    fun: Callable[..., Any], bracket: Any = None, bounds: Any = None, args: Any = (), method: str | None = None, tol: float | None = None,
-    options: dict[str, Any] | None = None,
-) -> Any:  # fmt: skip
-    """`scipy.optimize.minimize_scalar`; the minimum is differentiable in `args` and in what `fun` closes over."""
+    fun: Callable[..., Any], bracket: Sequence[float] | None = None, bounds: Sequence[float] | None = None,
+    args: Any = (), method: str | None = None, tol: float | None = None, options: dict[str, Any] | None = None,
+) -> OptimizeResult:  # fmt: skip
+    """`scipy.optimize.minimize_scalar`; the minimum is differentiable in `args` and in what `fun` closes over.
+
+    >>> from ndgrad.scipy import optimize
+    >>> optimize.minimize_scalar(lambda x: (x - 2.0) ** 2).x.round(6)
+    array(2.)
+    """
     given = _tuple(args)
 
     limits = None if bounds is None else tuple(float(constant("optimize.minimize_scalar", "a bound", b)) for b in bounds)
 
-    def search(f: Callable[..., Any], x0: Any, args: Any = (), **_: Any) -> Any:
+    def search(f: Callable[..., Any], x0: Array, args: Any = (), **_: Any) -> OptimizeResult:
         found = _optimize().minimize_scalar(
             lambda v: float(f(np.array([v]))), bracket=bracket, bounds=limits, method=method, tol=tol, options=options
         )
@@ -151,11 +171,18 @@ def minimize_scalar(
 
 
 def least_squares(
-    fun: Callable[..., PyTree], x0: PyTree, jac: Any = None, bounds: Any = None, method: str = "trf", ftol: float | None = 1e-8,
-    xtol: float | None = 1e-8, gtol: float | None = 1e-8, x_scale: Any = 1.0, loss: str = "linear", f_scale: float = 1.0,
-    max_nfev: int | None = None, verbose: int = 0, args: Any = (), kwargs: dict[str, Any] | None = None, **options: Any,
-) -> Any:  # fmt: skip
-    """`scipy.optimize.least_squares` with exact Jacobians, for any nested structure `x0`."""
+    fun: Callable[..., PyTree], x0: PyTree, jac: Callable[..., Any] | bool | str | None = None, bounds: Any = None,
+    method: str = "trf", ftol: float | None = 1e-8, xtol: float | None = 1e-8, gtol: float | None = 1e-8,
+    x_scale: ArrayLike = 1.0, loss: str = "linear", f_scale: float = 1.0, max_nfev: int | None = None, verbose: int = 0,
+    args: Any = (), kwargs: dict[str, Any] | None = None, **options: Any,
+) -> OptimizeResult:  # fmt: skip
+    """`scipy.optimize.least_squares` with exact Jacobians, for any nested structure `x0`.
+
+    >>> import ndgrad.numpy as np
+    >>> from ndgrad.scipy import optimize
+    >>> optimize.least_squares(lambda p: p - np.array([1.0, 2.0]), [0.0, 0.0]).x.round(6)
+    array([1., 2.])
+    """
     structure, given = as_arrays(x0), _tuple(args)
     function = (lambda *a: fun(*a, **kwargs)) if kwargs else fun
     settings = {"ftol": ftol, "xtol": xtol, "gtol": gtol, "x_scale": x_scale, "max_nfev": max_nfev, "verbose": verbose, **options}
@@ -166,10 +193,10 @@ def least_squares(
     )  # fmt: skip
     if _carries(x):
 
-        def residuals(v: Any) -> Any:
+        def residuals(v: Array) -> Array:
             return flat_residuals("optimize.least_squares", function, layout.unpack(v), given, layout)
 
-        def cost(v: Any) -> Any:
+        def cost(v: Array) -> Array:
             return cost_of(residuals(v), loss, f_scale)
 
         at = layout.pack(tree_flatten(x)[0])
@@ -183,13 +210,19 @@ def least_squares(
 
 
 def curve_fit(
-    f: Callable[..., Any], xdata: Any, ydata: Any, p0: Any = None, sigma: Any = None, absolute_sigma: bool = False, *,
-    bounds: Any = None, method: str | None = None, **options: Any,
-) -> tuple[Any, Any]:  # fmt: skip
+    f: Callable[..., Any], xdata: ArrayLike, ydata: ArrayLike, p0: ArrayLike | None = None,
+    sigma: ArrayLike | None = None, absolute_sigma: bool = False, *, bounds: Any = None, method: str | None = None,
+    **options: Any,
+) -> tuple[Array, Array]:  # fmt: skip
     """`scipy.optimize.curve_fit`: the parameters p for which f(xdata, *p) is nearest to ydata, and their covariance.
 
     Both are differentiable in `xdata`, `ydata`, `sigma` and what `f` closes over. `sigma` holds standard deviations, or a covariance
     matrix.
+
+    >>> from ndgrad.scipy import optimize
+    >>> p, covariance = optimize.curve_fit(lambda x, a, b: a * x + b, [0.0, 1.0, 2.0], [1.0, 3.0, 5.0])
+    >>> p.round(6)
+    array([2., 1.])
     """
     x = as_array(xdata) if not callable(getattr(xdata, "keys", None)) else xdata
     y = as_array(ydata)
@@ -204,14 +237,14 @@ def curve_fit(
     start = start if start.ndim else start[None]
     weights = None if sigma is None else as_array(sigma)
 
-    def residuals(p: Any, x: Any, y: Any, *weights: Any) -> Any:
+    def residuals(p: Array, x: Array, y: Array, *weights: Any) -> Array:
         r = with_face(f(x, *(p[i] for i in range(p.shape[0]))), Array) - y
         if not weights:
             return r.ravel()
         (s,) = weights
         if s.ndim == 1 or s.ndim == 0:
             return (r / s).ravel()
-        return linalg.solve_triangular(linalg.cholesky(s), r.reshape(-1, 1), upper=False).reshape(-1)
+        return _of_arrays.solve_triangular(_of_arrays.cholesky(s), r.reshape(-1, 1), upper=False).reshape(-1)
 
     given = (x, y) if weights is None else (x, y, weights)
     settings = {"bounds": bounds, "method": method or ("lm" if bounds is None else "trf")}
@@ -222,7 +255,7 @@ def curve_fit(
     if not result.success:
         raise RuntimeError(f"curve_fit: optimal parameters not found: {result.message} Give a better p0, or raise max_nfev.")
     jacobian = jacfwd(residuals)(popt, *given)
-    covariance = linalg.pinv(jacobian.T @ jacobian)
+    covariance = _of_arrays.pinv(jacobian.T @ jacobian)
     count, size = int(np.prod(y.shape)), int(popt.shape[0])
     if not absolute_sigma:
         if count <= size:
@@ -235,10 +268,16 @@ def curve_fit(
 
 
 def root(
-    fun: Callable[..., PyTree], x0: PyTree, args: Any = (), method: Any = "hybr", jac: Any = None, tol: float | None = None,
-    callback: Any = None, options: dict[str, Any] | None = None,
-) -> Any:  # fmt: skip
-    """`scipy.optimize.root` with exact Jacobians, for any nested structure `x0`; the root is differentiable (see implicit.root)."""
+    fun: Callable[..., PyTree], x0: PyTree, args: Any = (), method: str | None = "hybr",
+    jac: Callable[..., Any] | bool | str | None = None, tol: float | None = None,
+    callback: Callable[..., Any] | None = None, options: dict[str, Any] | None = None,
+) -> OptimizeResult:  # fmt: skip
+    """`scipy.optimize.root` with exact Jacobians, for any nested structure `x0`; the root is differentiable (see implicit.root).
+
+    >>> from ndgrad.scipy import optimize
+    >>> optimize.root(lambda x: x**2 - 4.0, [1.0]).x.round(6)
+    array([2.])
+    """
     optimize = _optimize()
     given = _tuple(args)
     function = (lambda *a: fun(*a)[0]) if jac is True else fun
@@ -252,17 +291,20 @@ def root(
     return _withholding(result, "jac", "fjac", "r", "qtf", "cov_x") if _carries(x) else result
 
 
-def _scalar_root(name: str, f: Callable[..., Any], x0: Any, args: Any, search: Callable[..., Any], full_output: bool, disp: bool) -> Any:
+def _scalar_root(
+    name: str, f: Callable[..., Any], x0: ArrayLike | None, args: Any, search: Callable[..., Any], full_output: bool,
+    disp: bool,
+) -> Any:  # fmt: skip
     """A root of a function of one number, by a search of SciPy's, which is called with the function and its derivative."""
     report: dict[str, Any] = {}
 
-    def solver(function: Any, start: Any) -> Any:
+    def solver(function: Any, start: NDArray[Any]) -> NDArray[Any]:
         value = lambda v: float(function(np.array([v], np.float64))[0])
         slope = lambda v: float(function.jacobian(np.array([v], np.float64))[0, 0])
         found, report["r"] = search(value, slope)
         return np.array([found], np.float64)
 
-    x, found = find_root(name, f, as_array(x0), _tuple(args), solver, None, {}, None, "return")
+    x, found = find_root(name, f, as_array(0.0 if x0 is None else x0), _tuple(args), solver, None, {}, None, "return")
     if not found.success and disp:
         raise RuntimeError(f"{name}: failed to converge: {found.message}.")
     if full_output:
@@ -271,33 +313,56 @@ def _scalar_root(name: str, f: Callable[..., Any], x0: Any, args: Any, search: C
     return x
 
 
-def _bracketed(name: str) -> Callable[..., Any]:
+class _Bracketed(Protocol):
+    def __call__(
+        self, f: Callable[..., Any], a: ArrayLike, b: ArrayLike, args: Any = (), xtol: float = 2e-12,
+        rtol: float = 8.881784197001252e-16, maxiter: int = 100, full_output: bool = False, disp: bool = True,
+    ) -> Any: ...  # fmt: skip
+
+
+def _bracketed(name: str, method: str) -> _Bracketed:
     def search(
-        f: Callable[..., Any], a: Any, b: Any, args: Any = (), xtol: float = 2e-12, rtol: float = 8.881784197001252e-16, maxiter: int = 100,
-        full_output: bool = False, disp: bool = True,
+        f: Callable[..., Any], a: ArrayLike, b: ArrayLike, args: Any = (), xtol: float = 2e-12,
+        rtol: float = 8.881784197001252e-16, maxiter: int = 100, full_output: bool = False, disp: bool = True,
     ) -> Any:  # fmt: skip
-        low, high = (float(v.detach().item()) if isinstance(v, Variable) else float(v) for v in (a, b))
+        low, high = (float(v.detach().item()) if isinstance(v, Variable) else float(v) for v in (a, b))  # type: ignore[arg-type]
         tool = getattr(_optimize(), name)
         settings = {"xtol": xtol, "rtol": rtol, "maxiter": maxiter, "full_output": True, "disp": disp}
         return _scalar_root(f"optimize.{name}", f, 0.5 * (low + high), args, lambda g, _: tool(g, low, high, **settings), full_output, disp)
 
     search.__name__ = search.__qualname__ = name
-    search.__doc__ = f"`scipy.optimize.{name}`: a root between a and b, differentiable in `args` and in what `f` closes over."
+    search.__doc__ = f"""A root between a and b, where f has different signs, by {method}; differentiable in `args` and in what `f`
+    closes over, but not in a and b. With `full_output` also SciPy's report.
+
+    >>> import ndgrad.numpy as np
+    >>> from ndgrad.scipy import optimize
+    >>> square = np.array(9.0).requires_grad_()
+    >>> root = optimize.{name}(lambda x, c: x * x - c, 0.0, 5.0, args=(square,))
+    >>> root.backward()
+    >>> root.detach().round(6), square.grad.round(6)
+    (array(3.), array(0.166667))
+    """
     return search
 
 
-brentq = _bracketed("brentq")
-brenth = _bracketed("brenth")
-ridder = _bracketed("ridder")
-bisect = _bracketed("bisect")
+brentq = _bracketed("brentq", "Brent's method")
+brenth = _bracketed("brenth", "Brent's method with hyperbolic extrapolation")
+ridder = _bracketed("ridder", "Ridder's method")
+bisect = _bracketed("bisect", "bisection")
 
 
 def newton(
-    func: Callable[..., Any], x0: Any, fprime: Any = None, args: Any = (), tol: float = 1.48e-8, maxiter: int = 50, fprime2: Any = None,
-    x1: Any = None, rtol: float = 0.0, full_output: bool = False, disp: bool = True,
+    func: Callable[..., Any], x0: ArrayLike, fprime: Callable[..., Any] | bool | None = None, args: Any = (),
+    tol: float = 1.48e-8, maxiter: int = 50, fprime2: Callable[..., Any] | bool | None = None,
+    x1: ArrayLike | None = None, rtol: float = 0.0, full_output: bool = False, disp: bool = True,
 ) -> Any:  # fmt: skip
     """`scipy.optimize.newton` with the exact derivative (`fprime` need not be given; with `x1` it is the secant method). An array x0 holds
-    independent problems, all stepped together."""
+    independent problems, all stepped together.
+
+    >>> from ndgrad.scipy import optimize
+    >>> optimize.newton(lambda x: x**2 - 4.0, 1.0).round(6)
+    array(2.)
+    """
     start = as_array(x0)
     if start.ndim:
         if full_output:
@@ -308,7 +373,7 @@ def newton(
         return x
     first = float(start.detach().item())
 
-    def search(value: Callable[[Any], Any], slope: Callable[[Any], Any]) -> Any:
+    def search(value: Callable[[float], float], slope: Callable[[float], float]) -> tuple[float, RootResults]:
         derivative = slope if x1 is None else None
         return _optimize().newton(value, first, fprime=derivative, x1=x1, tol=tol, maxiter=maxiter, rtol=rtol, full_output=True, disp=disp)
 
@@ -316,16 +381,22 @@ def newton(
 
 
 def root_scalar(
-    f: Callable[..., Any], args: Any = (), method: str | None = None, bracket: Any = None, fprime: Any = None, fprime2: Any = None,
-    x0: Any = None, x1: Any = None, xtol: float | None = None, rtol: float | None = None, maxiter: int | None = None,
-    options: dict[str, Any] | None = None,
-) -> Any:  # fmt: skip
-    """`scipy.optimize.root_scalar`, with the exact derivative; the root is differentiable in `args` and in what `f` closes over."""
+    f: Callable[..., Any], args: Any = (), method: str | None = None, bracket: Sequence[float] | None = None,
+    fprime: Callable[..., Any] | bool | None = None, fprime2: Callable[..., Any] | bool | None = None,
+    x0: ArrayLike | None = None, x1: ArrayLike | None = None, xtol: float | None = None, rtol: float | None = None,
+    maxiter: int | None = None, options: dict[str, Any] | None = None,
+) -> RootResults:  # fmt: skip
+    """`scipy.optimize.root_scalar`, with the exact derivative; the root is differentiable in `args` and in what `f` closes over.
+
+    >>> from ndgrad.scipy import optimize
+    >>> optimize.root_scalar(lambda x: x**2 - 4.0, bracket=(0.0, 5.0)).root.round(6)
+    array(2.)
+    """
     settings = {"bracket": bracket, "x0": x0, "x1": x1, "xtol": xtol, "rtol": rtol, "maxiter": maxiter, "options": options}
     if method == "halley":
         raise ValueError("optimize.root_scalar: Halley's method needs second derivatives of one number. Use method='newton'.")
 
-    def search(value: Callable[[Any], Any], slope: Callable[[Any], Any]) -> Any:
+    def search(value: Callable[[float], float], slope: Callable[[float], float]) -> tuple[float, RootResults]:
         derivative = slope if method == "newton" or (method is None and bracket is None and x1 is None) else None
         found = _optimize().root_scalar(value, method=method, fprime=derivative, **settings)
         return found.root, found
@@ -334,14 +405,22 @@ def root_scalar(
     return _scalar_root("optimize.root_scalar", f, start, args, search, True, False)[1]
 
 
-def fixed_point(func: Callable[..., Any], x0: Any, args: Any = (), xtol: float = 1e-8, maxiter: int = 500, method: str = "del2") -> Any:
-    """`scipy.optimize.fixed_point`; the fixed point is differentiable in `args` and in what `func` closes over."""
+def fixed_point(
+    func: Callable[..., Any], x0: PyTree, args: Any = (), xtol: float = 1e-8, maxiter: int = 500, method: str = "del2",
+) -> PyTree:  # fmt: skip
+    """`scipy.optimize.fixed_point`; the fixed point is differentiable in `args` and in what `func` closes over.
+
+    >>> import ndgrad.numpy as np
+    >>> from ndgrad.scipy import optimize
+    >>> optimize.fixed_point(lambda x: np.cos(x), 1.0).round(6)
+    array(0.739085)
+    """
     start = as_arrays(x0)
 
-    def residual(x: Any, *given: Any) -> Any:
+    def residual(x: PyTree, *given: Any) -> PyTree:
         return tree_map(lambda new, old: new - old, func(x, *given), x)
 
-    def solver(function: Callable[[Any], Any], start: Any) -> Any:
+    def solver(function: Callable[[NDArray[Any]], NDArray[Any]], start: NDArray[Any]) -> NDArray[Any]:
         return _optimize().fixed_point(lambda v: v + function(v), start, xtol=xtol, maxiter=maxiter, method=method)
 
     return find_root("optimize.fixed_point", residual, start, _tuple(args), solver, None, {}, None, "return")[0]
@@ -354,6 +433,7 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module 'ndgrad.scipy.optimize' has no attribute {name!r}")
 
 
+__dir__ = public_of(__name__)
 __all__ = [
     "ConvergenceError", "ConvergenceWarning", "SingularError", "bisect", "brenth", "brentq", "curve_fit", "fixed_point", "least_squares",
     "minimize", "minimize_scalar", "newton", "ridder", "root", "root_scalar",

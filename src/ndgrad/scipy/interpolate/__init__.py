@@ -5,7 +5,7 @@ Interpolants are differentiable in the data, in the points of evaluation and, wh
 
 from __future__ import annotations
 
-from ndgrad.scipy._without_rules import beyond
+from ndgrad.scipy._without_rules import beyond, public_of
 from ndgrad.scipy.interpolate import bsplines, grids, piecewise, scattered
 from ndgrad.scipy.interpolate.bsplines import *  # noqa: F403
 from ndgrad.scipy.interpolate.grids import *  # noqa: F403
@@ -45,5 +45,6 @@ __getattr__ = beyond(
         "approximate_taylor_polynomial": "ndgrad.func.jet",
     },
 )
+__dir__ = public_of(__name__)
 
 __all__ = [name for module in (bsplines, grids, piecewise, scattered) for name in module.__all__]

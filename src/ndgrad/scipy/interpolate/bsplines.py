@@ -6,7 +6,7 @@ may carry derivatives. Interpolation solves a banded system.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy
 
@@ -18,12 +18,17 @@ from ndgrad.scipy._without_rules import floating
 from ndgrad.scipy.interpolate.piecewise import _at_axis, columns, increasing
 from ndgrad.storage import batch_dims, memory_of
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ndgrad._typing import Array, ArrayLike
+
 __all__ = [
     "BSpline", "InterpolatedUnivariateSpline", "make_interp_spline", "make_lsq_spline", "splantider", "splder", "splev", "splint", "splrep",
 ]  # fmt: skip
 
 
-def basis(t: Any, x: Any, k: int, count: int) -> tuple[Any, list[Any]]:
+def basis(t: Array, x: Array, k: int, count: int) -> tuple[Any, list[Any]]:
     """The interval t[l] <= x < t[l+1] of each point, and the k + 1 basis functions that are not zero there."""
     plain = t.detach()
     place = np.clip(np.searchsorted(plain, x.detach(), side="right") - 1, k, count - 1)
@@ -41,7 +46,7 @@ def basis(t: Any, x: Any, k: int, count: int) -> tuple[Any, list[Any]]:
     return place, found
 
 
-def derived(t: Any, c: Any, k: int, nu: int) -> tuple[Any, Any, int]:
+def derived(t: Array, c: Array, k: int, nu: int) -> tuple[Array, Array, int]:
     """Knots, coefficients and degree of a derivative."""
     for _ in range(nu):
         if k == 0:
@@ -55,7 +60,7 @@ def derived(t: Any, c: Any, k: int, nu: int) -> tuple[Any, Any, int]:
     return t, c, k
 
 
-def integrated(t: Any, c: Any, k: int) -> tuple[Any, Any, int]:
+def integrated(t: Array, c: Array, k: int) -> tuple[Array, Array, int]:
     """Knots, coefficients and degree of the antiderivative that starts at 0."""
     n = c.shape[0]
     width = (t[k + 1 : n + k + 1] - t[:n]) / (k + 1.0)
@@ -65,9 +70,17 @@ def integrated(t: Any, c: Any, k: int) -> tuple[Any, Any, int]:
 
 
 class BSpline:
-    """A sum of B-splines: knots t, coefficients c, degree k."""
+    """A sum of B-splines: knots t, coefficients c, degree k.
 
-    def __init__(self, t: Any, c: Any, k: int, extrapolate: Any = True, axis: int = 0) -> None:
+    >>> from ndgrad.scipy import interpolate
+    >>> spline = interpolate.BSpline([0, 0, 1, 2, 2], [0.0, 1.0, 4.0], 1)
+    >>> spline(0.5), spline.derivative()(1.5)
+    (array(0.5), array(3.))
+    """
+
+    def __init__(
+        self, t: ArrayLike, c: ArrayLike, k: int, extrapolate: bool | str | None = True, axis: int = 0,
+    ) -> None:  # fmt: skip
         self.t, self.k = floating(t), int(k)
         self.c = floating(c)
         self.extrapolate = extrapolate
@@ -88,10 +101,10 @@ class BSpline:
         self.c = self.c[:n]
 
     @property
-    def tck(self) -> tuple[Any, Any, int]:
+    def tck(self) -> tuple[Array, Array, int]:
         return self.t, self.c, self.k
 
-    def __call__(self, x: Any, nu: int = 0, extrapolate: Any = None) -> Any:
+    def __call__(self, x: ArrayLike, nu: int = 0, extrapolate: bool | str | None = None) -> Array:
         points = floating(x)
         beyond = self.extrapolate if extrapolate is None else extrapolate
         flat = points.reshape((-1,))
@@ -111,7 +124,7 @@ class BSpline:
         made = made.reshape((*points.shape, *made.shape[1:]))
         return _at_axis(made, points.ndim, self.axis)
 
-    def _with(self, parts: tuple[Any, Any, int], extrapolate: Any) -> BSpline:
+    def _with(self, parts: tuple[Any, Any, int], extrapolate: bool | str | None) -> BSpline:
         made = object.__new__(BSpline)
         made.t, made.c, made.k = parts
         made.extrapolate, made.axis = extrapolate, self.axis
@@ -126,7 +139,7 @@ class BSpline:
             parts = integrated(*parts)
         return self._with(parts, False if self.extrapolate == "periodic" else self.extrapolate)
 
-    def integrate(self, a: Any, b: Any, extrapolate: Any = None) -> Any:
+    def integrate(self, a: ArrayLike, b: ArrayLike, extrapolate: bool | str | None = None) -> Array:
         beyond = self.extrapolate if extrapolate is None else extrapolate
         if beyond == "periodic":
             raise NotImplementedError("BSpline.integrate over several periods has no rule here. Add integrals over whole periods yourself.")
@@ -138,7 +151,7 @@ class BSpline:
         return whole(b) - whole(a)
 
     @classmethod
-    def basis_element(cls, t: Any, extrapolate: Any = True) -> BSpline:
+    def basis_element(cls, t: ArrayLike, extrapolate: bool | str | None = True) -> BSpline:
         """One B-spline on the given knots."""
         inner = floating(t)
         k = inner.shape[0] - 2
@@ -148,7 +161,7 @@ class BSpline:
         return cls(knots, c, k, extrapolate)
 
     @classmethod
-    def design_matrix(cls, x: Any, t: Any, k: int, extrapolate: bool = False) -> Any:
+    def design_matrix(cls, x: ArrayLike, t: ArrayLike, k: int, extrapolate: bool = False) -> Array:
         """The values of all basis functions at points, as a full matrix (SciPy's is sparse)."""
         points, knots = floating(x), floating(t)
         n = knots.shape[0] - k - 1
@@ -163,7 +176,7 @@ class BSpline:
 # ----- interpolation -----------------------------------------------------------------------------------------------------------------
 
 
-def _ends(bc: Any, y: Any, side: str) -> list[tuple[int, Any]]:
+def _ends(bc: Array, y: Array, side: str) -> list[tuple[int, Any]]:
     """Conditions at one end: orders of derivatives and their values."""
     if bc is None:
         return []
@@ -175,11 +188,11 @@ def _ends(bc: Any, y: Any, side: str) -> list[tuple[int, Any]]:
     return [(int(order), np.broadcast_to(floating(value), y.shape[1:])) for order, value in bc]
 
 
-def _repeated(v: Any, count: int) -> Any:
+def _repeated(v: Array, count: int) -> Array:
     return np.broadcast_to(v, (count,))
 
 
-def _knots(x: Any, k: int, ends: int) -> Any:
+def _knots(x: Array, k: int, ends: int) -> Array:
     """Knots at the data (between them, for even degrees), without as many at the ends as there are conditions missing."""
     if ends:
         return np.concatenate([_repeated(x[0], k), x, _repeated(x[-1], k)])
@@ -189,7 +202,10 @@ def _knots(x: Any, k: int, ends: int) -> Any:
     return np.concatenate([_repeated(x[0], k + 1), inner, _repeated(x[-1], k + 1)])
 
 
-def make_interp_spline(x: Any, y: Any, k: int = 3, t: Any = None, bc_type: Any = None, axis: int = 0, check_finite: bool = True) -> BSpline:
+def make_interp_spline(
+    x: ArrayLike, y: ArrayLike, k: int = 3, t: ArrayLike | None = None, bc_type: str | tuple[Any, Any] | None = None,
+    axis: int = 0, check_finite: bool = True,
+) -> BSpline:  # fmt: skip
     """The spline of degree k through points, differentiable in x, y, t and in boundary values.
 
     >>> from ndgrad.scipy.interpolate import make_interp_spline
@@ -235,7 +251,7 @@ def make_interp_spline(x: Any, y: Any, k: int = 3, t: Any = None, bc_type: Any =
     return _spline(knots, solve_banded(bands, flat, lower=k, upper=k).reshape(side.shape), k, d)
 
 
-def _derivative_row(t: Any, x: Any, k: int, n: int, order: int) -> list[tuple[Any, Any]]:
+def _derivative_row(t: Array, x: Array, k: int, n: int, order: int) -> list[tuple[Any, Any]]:
     """Columns and weights of a derivative at one point, from the basis of lower degree and differences of coefficients."""
     lower = k - order
     place, found = basis(t[order : t.shape[0] - order] if order else t, x, lower, n - order)
@@ -261,16 +277,23 @@ def _derivative_row(t: Any, x: Any, k: int, n: int, order: int) -> list[tuple[An
     return weights
 
 
-def _spline(t: Any, c: Any, k: int, axis: int) -> BSpline:
+def _spline(t: Array, c: Array, k: int, axis: int) -> BSpline:
     made = object.__new__(BSpline)
     made.t, made.c, made.k, made.extrapolate, made.axis = t, c, k, True, axis
     return made
 
 
 def make_lsq_spline(
-    x: Any, y: Any, t: Any, k: int = 3, w: Any = None, axis: int = 0, check_finite: bool = True, *, method: str = "qr"
-) -> BSpline:
-    """The spline on given knots that is nearest to points, in the (weighted) least squares sense."""
+    x: ArrayLike, y: ArrayLike, t: ArrayLike, k: int = 3, w: ArrayLike | None = None, axis: int = 0,
+    check_finite: bool = True, *, method: str = "qr",
+) -> BSpline:  # fmt: skip
+    """The spline on given knots that is nearest to points, in the (weighted) least squares sense.
+
+    >>> from ndgrad.scipy import interpolate
+    >>> spline = interpolate.make_lsq_spline([0.0, 1.0, 2.0], [1.0, 3.0, 5.0], [0.0, 0.0, 2.0, 2.0], k=1)
+    >>> spline(1.5).round(6)
+    array(4.)
+    """
     sites, values, knots = floating(x), floating(y), floating(t)
     d = one_axis(axis, values.ndim)
     values = np.moveaxis(values, d, 0)
@@ -288,10 +311,17 @@ def make_lsq_spline(
 
 
 def splrep(
-    x: Any, y: Any, w: Any = None, xb: Any = None, xe: Any = None, k: int = 3, task: int = 0, s: Any = None, t: Any = None,
-    full_output: int = 0, per: int = 0, quiet: int = 1,
-) -> tuple[Any, Any, int]:  # fmt: skip
-    """The interpolating spline as (t, c, k); a smoothing one (s > 0) chooses its knots by values, and has no rule."""
+    x: ArrayLike, y: ArrayLike, w: ArrayLike | None = None, xb: ArrayLike | None = None, xe: ArrayLike | None = None,
+    k: int = 3, task: int = 0, s: ArrayLike | None = None, t: ArrayLike | None = None, full_output: int = 0,
+    per: int = 0, quiet: int = 1,
+) -> tuple[Array, Array, int]:  # fmt: skip
+    """The interpolating spline as (t, c, k); a smoothing one (s > 0) chooses its knots by values, and has no rule.
+
+    >>> from ndgrad.scipy import interpolate
+    >>> t, c, k = interpolate.splrep([0.0, 1.0, 2.0], [0.0, 2.0, 3.0], k=1)
+    >>> interpolate.splev(0.5, (t, c, k))
+    array(1.)
+    """
     if (s is not None and s != 0) or (s is None and w is not None) or per or task or xb is not None or xe is not None:
         raise NotImplementedError(
             "splrep with smoothing, weights, periods or tasks has no rule here. Use make_lsq_spline with knots of your own."
@@ -305,12 +335,18 @@ def splrep(
     return made.t, padded, k
 
 
-def _of(tck: Any) -> BSpline:
+def _of(tck: BSpline | tuple[Any, Any, int]) -> BSpline:
     return tck if isinstance(tck, BSpline) else BSpline(*tck)
 
 
-def splev(x: Any, tck: Any, der: int = 0, ext: int = 0) -> Any:
-    """The spline (t, c, k), or a derivative of it; `ext` as in SciPy: extrapolate, 0, raise, or the value at the end."""
+def splev(x: ArrayLike, tck: BSpline | tuple[Any, Any, int], der: int = 0, ext: int = 0) -> Array:
+    """The spline (t, c, k), or a derivative of it; `ext` as in SciPy: extrapolate, 0, raise, or the value at the end.
+
+    >>> from ndgrad.scipy import interpolate
+    >>> tck = interpolate.splrep([0.0, 1.0, 2.0], [0.0, 2.0, 3.0], k=1)
+    >>> interpolate.splev([0.5, 1.5], tck)
+    array([1. , 2.5])
+    """
     spline = _of(tck)
     points = floating(x)
     if ext == 0 or (ext == 3 and der):  # FITPACK's derivatives know no ext=3, and extrapolate
@@ -326,46 +362,76 @@ def splev(x: Any, tck: Any, der: int = 0, ext: int = 0) -> Any:
     return np.where(outside, 0.0, made) if ext == 1 else made
 
 
-def splint(a: Any, b: Any, tck: Any, full_output: int = 0) -> Any:
+def splint(a: ArrayLike, b: ArrayLike, tck: BSpline | tuple[Any, Any, int], full_output: int = 0) -> Array:
+    """The integral of a spline from a to b.
+
+    >>> from ndgrad.scipy import interpolate
+    >>> interpolate.splint(0.0, 2.0, interpolate.splrep([0.0, 1.0, 2.0], [0.0, 2.0, 3.0], k=1))
+    array(3.5)
+    """
     return _of(tck).integrate(a, b, False)
 
 
-def _as_tck(made: BSpline, k: int) -> tuple[Any, Any, int]:
+def _as_tck(made: BSpline, k: int) -> tuple[Array, Array, int]:
     return made.t, np.concatenate([made.c, np.zeros((made.t.shape[0] - made.c.shape[0], *made.c.shape[1:]))], axis=0), k
 
 
-def splder(tck: Any, n: int = 1) -> Any:
+def splder(tck: BSpline | tuple[Any, Any, int], n: int = 1) -> BSpline | tuple[Array, Array, int]:
+    """The derivative of a spline, as (t, c, k).
+
+    >>> from ndgrad.scipy import interpolate
+    >>> tck = interpolate.splrep([0.0, 1.0, 2.0], [0.0, 2.0, 3.0], k=1)
+    >>> interpolate.splev(0.5, interpolate.splder(tck))
+    array(2.)
+    """
     made = _of(tck).derivative(n)
     return made if isinstance(tck, BSpline) else _as_tck(made, made.k)
 
 
-def splantider(tck: Any, n: int = 1) -> Any:
+def splantider(tck: BSpline | tuple[Any, Any, int], n: int = 1) -> BSpline | tuple[Array, Array, int]:
+    """The antiderivative of a spline that starts at 0, as (t, c, k).
+
+    >>> from ndgrad.scipy import interpolate
+    >>> tck = interpolate.splrep([0.0, 1.0, 2.0], [0.0, 2.0, 3.0], k=1)
+    >>> interpolate.splev(2.0, interpolate.splantider(tck))
+    array(3.5)
+    """
     made = _of(tck).antiderivative(n)
     return made if isinstance(tck, BSpline) else _as_tck(made, made.k)
 
 
+#: What FITPACK does outside, by name and by number.
+_BEYOND: dict[int | str, Any] = {"extrapolate": 0, "zeros": 1, "raise": 2, "const": 3}
+
+
 class InterpolatedUnivariateSpline:
-    """The spline through all points, with FITPACK's methods."""
+    """The spline through all points, with FITPACK's methods.
+
+    >>> from ndgrad.scipy import interpolate
+    >>> interpolate.InterpolatedUnivariateSpline([0.0, 1.0, 2.0], [0.0, 2.0, 3.0], k=1)(0.5)
+    array(1.)
+    """
 
     def __init__(
-        self, x: Any, y: Any, w: Any = None, bbox: Any = (None, None), k: int = 3, ext: Any = 0, check_finite: bool = False
-    ) -> None:
+        self, x: ArrayLike, y: ArrayLike, w: ArrayLike | None = None, bbox: Sequence[float | None] = (None, None),
+        k: int = 3, ext: int | str = 0, check_finite: bool = False,
+    ) -> None:  # fmt: skip
         if w is not None or tuple(bbox) != (None, None):
             raise NotImplementedError(
                 "InterpolatedUnivariateSpline with w or bbox has no rule here. Use make_interp_spline or make_lsq_spline."
             )
         self._spline = make_interp_spline(x, y, k)
-        self._ext = {"extrapolate": 0, "zeros": 1, "raise": 2, "const": 3}.get(ext, ext)
+        self._ext = _BEYOND.get(ext, ext)
 
-    def __call__(self, x: Any, nu: int = 0, ext: Any = None) -> Any:
+    def __call__(self, x: ArrayLike, nu: int = 0, ext: int | str | None = None) -> Array:
         return splev(
-            x, self._spline, nu, self._ext if ext is None else {"extrapolate": 0, "zeros": 1, "raise": 2, "const": 3}.get(ext, ext)
+            x, self._spline, nu, self._ext if ext is None else _BEYOND.get(ext, ext)
         )
 
-    def get_coeffs(self) -> Any:
+    def get_coeffs(self) -> Array:
         return self._spline.c
 
-    def integral(self, a: Any, b: Any) -> Any:
+    def integral(self, a: ArrayLike, b: ArrayLike) -> Array:
         return self._spline.integrate(a, b, False)
 
     def _made(self, spline: BSpline) -> InterpolatedUnivariateSpline:

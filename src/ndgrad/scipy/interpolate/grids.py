@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import product
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy
 
@@ -15,6 +15,11 @@ from ndgrad.scipy.interpolate.bsplines import basis, derived, make_interp_spline
 from ndgrad.scipy.interpolate.piecewise import _at_axis, columns, increasing, pchip_slopes, places_of
 from ndgrad.storage import batch_dims, memory_of
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ndgrad._typing import Array, ArrayLike
+
 __all__ = ["RectBivariateSpline", "RegularGridInterpolator", "interp1d", "interpn"]
 
 _DEGREES = {"zero": 0, "slinear": 1, "quadratic": 2, "cubic": 3}
@@ -22,11 +27,16 @@ _STEPS = ("nearest", "nearest-up", "previous", "next")
 
 
 class interp1d:
-    """A function through points: straight lines, steps or splines. `fill_value` and `bounds_error` as in SciPy."""
+    """A function through points: straight lines, steps or splines. `fill_value` and `bounds_error` as in SciPy.
+
+    >>> from ndgrad.scipy import interpolate
+    >>> interpolate.interp1d([0.0, 1.0, 2.0], [0.0, 2.0, 3.0])(0.5)
+    array(1.)
+    """
 
     def __init__(
-        self, x: Any, y: Any, kind: Any = "linear", axis: int = -1, copy: bool = True, bounds_error: bool | None = None,
-        fill_value: Any = numpy.nan, assume_sorted: bool = False,
+        self, x: ArrayLike, y: ArrayLike, kind: int | str = "linear", axis: int = -1, copy: bool = True,
+        bounds_error: bool | None = None, fill_value: ArrayLike = numpy.nan, assume_sorted: bool = False,
     ) -> None:  # fmt: skip
         sites, values = floating(x), floating(y)
         if sites.ndim != 1:
@@ -38,7 +48,8 @@ class interp1d:
         if not assume_sorted:
             order = np.argsort(sites.detach(), kind="stable")
             sites, values = sites[order], values[order]
-        kind = {1: "slinear", 2: "quadratic", 3: "cubic", 0: "zero"}.get(kind, kind)
+        if isinstance(kind, int):
+            kind = {1: "slinear", 2: "quadratic", 3: "cubic", 0: "zero"}.get(kind, str(kind))
         self.x, self.y, self.kind = sites, values, kind
         self._extrapolates = isinstance(fill_value, str)
         if self._extrapolates and fill_value != "extrapolate":
@@ -51,7 +62,7 @@ class interp1d:
         elif kind not in ("linear", "zero", *_STEPS):
             raise NotImplementedError(f"{kind} is unsupported: Use fitpack routines for other types.")
 
-    def __call__(self, x: Any) -> Any:
+    def __call__(self, x: ArrayLike) -> Array:
         points = floating(x)
         flat = points.reshape((-1,))
         low, high = self.x[0], self.x[-1]
@@ -68,7 +79,7 @@ class interp1d:
         made = made.reshape((*points.shape, *made.shape[1:]))
         return _at_axis(made, points.ndim, self.axis)
 
-    def _inside(self, flat: Any) -> Any:
+    def _inside(self, flat: Array) -> Array:
         n = self.x.shape[0]
         if self.kind in ("linear", "slinear"):
             piece = places_of(self.x, flat, n - 1)
@@ -99,18 +110,24 @@ _METHODS = ("linear", "nearest", "pchip", *_SPLINES)
 
 
 class RegularGridInterpolator:
-    """A function on a grid, differentiable in its values, in the grid and in the points of evaluation."""
+    """A function on a grid, differentiable in its values, in the grid and in the points of evaluation.
+
+    >>> from ndgrad.scipy import interpolate
+    >>> f = interpolate.RegularGridInterpolator(([0.0, 1.0], [0.0, 1.0]), [[0.0, 1.0], [2.0, 3.0]])
+    >>> f([[0.5, 0.5]])
+    array([1.5])
+    """
 
     def __init__(
         self,
-        points: Any,
-        values: Any,
+        points: Sequence[ArrayLike],
+        values: ArrayLike,
         method: str = "linear",
         bounds_error: bool = True,
-        fill_value: Any = numpy.nan,
+        fill_value: ArrayLike = numpy.nan,
         *,
-        solver: Any = None,
-        solver_args: Any = None,
+        solver: ArrayLike | None = None,
+        solver_args: ArrayLike | None = None,
     ) -> None:
         if method not in _METHODS:
             raise ValueError(f"Method '{method}' is not defined")
@@ -126,7 +143,7 @@ class RegularGridInterpolator:
                 raise ValueError(f"There are {grid[d].shape[0]} points and {self.values.shape[d]} values along dimension {d}")
         self.grid = tuple(increasing(p, "RegularGridInterpolator") for p in grid)
 
-    def __call__(self, xi: Any, method: str | None = None, *, nu: Any = None) -> Any:
+    def __call__(self, xi: ArrayLike, method: str | None = None, *, nu: Sequence[int] | None = None) -> Array:
         method = self.method if method is None else method
         if method not in _METHODS:
             raise ValueError(f"Method '{method}' is not defined")
@@ -167,7 +184,7 @@ class RegularGridInterpolator:
         shares = [(p - g[i]) / (g[i + 1] - g[i]) for g, p, i in zip(self.grid, places, pieces, strict=True)]
         return pieces, shares
 
-    def _linear(self, places: list[Any]) -> Any:
+    def _linear(self, places: list[Any]) -> Array:
         pieces, shares = self._pieces(places)
         made: Any = 0.0
         for corner in product((0, 1), repeat=len(places)):
@@ -178,11 +195,11 @@ class RegularGridInterpolator:
             made = made + value * columns(weight, value)
         return made
 
-    def _nearest(self, places: list[Any]) -> Any:
+    def _nearest(self, places: list[Any]) -> Array:
         pieces, shares = self._pieces(places)
         return self.values[tuple(np.where(s.detach() <= 0.5, i, i + 1) for i, s in zip(pieces, shares, strict=True))]
 
-    def _pchip(self, places: list[Any]) -> Any:
+    def _pchip(self, places: list[Any]) -> Array:
         """One axis after the other, the last first; the points come to the front with the first of these."""
         n = len(places)
         values = self.values
@@ -205,7 +222,9 @@ class RegularGridInterpolator:
         return values
 
 
-def tensor_spline(grid: Any, values: Any, places: list[Any], k: Any, nu: tuple[int, ...]) -> Any:
+def tensor_spline(
+    grid: Sequence[Array], values: Array, places: list[Array], k: int | Sequence[int], nu: tuple[int, ...]
+) -> Array:
     """The interpolating spline of several axes, the product of those of each, at scattered points."""
     degrees = (k,) * len(grid) if isinstance(k, int) else tuple(k)
     coefficients = values
@@ -231,8 +250,17 @@ def tensor_spline(grid: Any, values: Any, places: list[Any], k: Any, nu: tuple[i
     return total
 
 
-def interpn(points: Any, values: Any, xi: Any, method: str = "linear", bounds_error: bool = True, fill_value: Any = numpy.nan) -> Any:
-    """The values of a function on a grid at other points."""
+def interpn(
+    points: Sequence[ArrayLike], values: ArrayLike, xi: ArrayLike, method: str = "linear", bounds_error: bool = True,
+    fill_value: ArrayLike = numpy.nan,
+) -> Array:  # fmt: skip
+    """The values of a function on a grid at other points.
+
+    >>> import ndgrad.numpy as np
+    >>> from ndgrad.scipy import interpolate
+    >>> interpolate.interpn(([0.0, 1.0], [0.0, 1.0]), np.array([[0.0, 1.0], [2.0, 3.0]]), [[0.5, 0.5]])
+    array([1.5])
+    """
     if method == "splinef2d":
         x, y = (floating(p) for p in points)
         at = floating(xi)
@@ -245,11 +273,18 @@ def interpn(points: Any, values: Any, xi: Any, method: str = "linear", bounds_er
 
 
 class RectBivariateSpline:
-    """The spline through values on a rectangular grid (s=0), with FITPACK's methods."""
+    """The spline through values on a rectangular grid (s=0), with FITPACK's methods.
+
+    >>> from ndgrad.scipy import interpolate
+    >>> f = interpolate.RectBivariateSpline([0.0, 1.0], [0.0, 1.0], [[0.0, 1.0], [2.0, 3.0]], kx=1, ky=1)
+    >>> f(0.5, 0.5)
+    array([[1.5]])
+    """
 
     def __init__(
-        self, x: Any, y: Any, z: Any, bbox: Any = (None, None, None, None), kx: int = 3, ky: int = 3, s: Any = 0, maxit: int = 20
-    ) -> None:
+        self, x: ArrayLike, y: ArrayLike, z: ArrayLike, bbox: Sequence[float | None] = (None, None, None, None),
+        kx: int = 3, ky: int = 3, s: ArrayLike = 0, maxit: int = 20,
+    ) -> None:  # fmt: skip
         if s != 0 or any(b is not None for b in bbox):
             raise NotImplementedError("RectBivariateSpline with smoothing or bbox has no rule here. Use s=0 and the box of the data.")
         self.x, self.y = increasing(x, "RectBivariateSpline"), increasing(y, "RectBivariateSpline")
@@ -258,13 +293,13 @@ class RectBivariateSpline:
         if self.z.shape != (self.x.shape[0], self.y.shape[0]):
             raise ValueError(f"x and y of lengths {self.x.shape[0]} and {self.y.shape[0]} do not fit z of shape {self.z.shape}")
 
-    def ev(self, xi: Any, yi: Any, dx: int = 0, dy: int = 0) -> Any:
+    def ev(self, xi: ArrayLike, yi: ArrayLike, dx: int = 0, dy: int = 0) -> Array:
         u, v = (np.asarray(t) for t in np.broadcast_arrays(*operands(floating(xi), floating(yi))))
         shape = u.shape
         inside = [np.minimum(np.maximum(p.reshape((-1,)), g[0]), g[-1]) for p, g in ((u, self.x), (v, self.y))]
         return tensor_spline((self.x, self.y), self.z, inside, self.degrees, (dx, dy)).reshape(shape)
 
-    def __call__(self, x: Any, y: Any, dx: int = 0, dy: int = 0, grid: bool = True) -> Any:
+    def __call__(self, x: ArrayLike, y: ArrayLike, dx: int = 0, dy: int = 0, grid: bool = True) -> Array:
         if not grid:
             return self.ev(x, y, dx, dy)
         u, v = np.atleast_1d(floating(x)), np.atleast_1d(floating(y))

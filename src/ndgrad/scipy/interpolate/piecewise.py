@@ -6,7 +6,7 @@ the breakpoints and in the points of evaluation.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy
 
@@ -17,21 +17,26 @@ from ndgrad.ops.banded import solve_banded
 from ndgrad.scipy._without_rules import floating
 from ndgrad.storage import batch_dims, memory_of
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ndgrad._typing import Array, ArrayLike
+
 __all__ = ["Akima1DInterpolator", "CubicHermiteSpline", "CubicSpline", "PPoly", "PchipInterpolator", "pchip_interpolate"]
 
 
-def columns(v: Any, like: Any) -> Any:
+def columns(v: Array, like: Array) -> Array:
     """A vector along the first axis of `like`."""
     return v.reshape((v.shape[0], *(1,) * (like.ndim - 1)))
 
 
-def places_of(breaks: Any, x: Any, pieces: int) -> Any:
+def places_of(breaks: Array, x: Array, pieces: int) -> Array:
     """The piece that each point lies in, the first and last for those outside."""
     found = np.searchsorted(breaks.detach(), x.detach(), side="right") - 1
     return np.clip(found, 0, pieces - 1)
 
 
-def increasing(x: Any, what: str) -> Any:
+def increasing(x: ArrayLike, what: str) -> Array:
     """Breakpoints: a vector of strictly increasing numbers."""
     t = floating(x)
     if t.ndim != 1:
@@ -42,9 +47,14 @@ def increasing(x: Any, what: str) -> Any:
 
 
 class PPoly:
-    """Polynomials between breakpoints: c[k, i] is the coefficient of (s - x[i])^(K - 1 - k) on the i-th piece."""
+    """Polynomials between breakpoints: c[k, i] is the coefficient of (s - x[i])^(K - 1 - k) on the i-th piece.
 
-    def __init__(self, c: Any, x: Any, extrapolate: Any = None, axis: int = 0) -> None:
+    >>> from ndgrad.scipy import interpolate
+    >>> interpolate.PPoly([[2.0, 1.0], [0.0, 2.0]], [0.0, 1.0, 2.0])([0.5, 1.5])
+    array([1. , 2.5])
+    """
+
+    def __init__(self, c: ArrayLike, x: ArrayLike, extrapolate: bool | str | None = None, axis: int = 0) -> None:
         self.c, self.x = floating(c), floating(x)
         self.extrapolate = True if extrapolate is None else extrapolate
         self.axis = axis
@@ -54,13 +64,13 @@ class PPoly:
             self.c = np.moveaxis(self.c, (axis, axis + 1), (0, 1))
 
     @classmethod
-    def construct_fast(cls, c: Any, x: Any, extrapolate: Any = None, axis: int = 0) -> Any:
+    def construct_fast(cls, c: ArrayLike, x: ArrayLike, extrapolate: bool | str | None = None, axis: int = 0) -> Self:
         made = object.__new__(cls)
-        made.c, made.x, made.axis = c, x, axis
+        made.c, made.x, made.axis = floating(c), floating(x), axis
         made.extrapolate = True if extrapolate is None else extrapolate
         return made
 
-    def __call__(self, x: Any, nu: int = 0, extrapolate: Any = None) -> Any:
+    def __call__(self, x: ArrayLike, nu: int = 0, extrapolate: bool | str | None = None) -> Array:
         points = floating(x)
         beyond = self.extrapolate if extrapolate is None else extrapolate
         flat = points.reshape((-1,))
@@ -80,7 +90,7 @@ class PPoly:
         made = made.reshape((*points.shape, *made.shape[1:]))
         return _at_axis(made, points.ndim, self.axis)
 
-    def _derived(self, nu: int) -> Any:
+    def _derived(self, nu: int) -> Array:
         """Coefficients of a derivative, or for negative nu of an antiderivative that is continuous and starts at 0."""
         c = self.c
         for _ in range(max(nu, 0)):
@@ -102,13 +112,13 @@ class PPoly:
             c = np.concatenate([raised, start[None]], axis=0)
         return c
 
-    def derivative(self, nu: int = 1) -> Any:
+    def derivative(self, nu: int = 1) -> PPoly:
         return PPoly.construct_fast(self._derived(nu), self.x, self.extrapolate, self.axis)
 
-    def antiderivative(self, nu: int = 1) -> Any:
+    def antiderivative(self, nu: int = 1) -> PPoly:
         return PPoly.construct_fast(self._derived(-nu), self.x, self.extrapolate if self.extrapolate != "periodic" else False, self.axis)
 
-    def integrate(self, a: Any, b: Any, extrapolate: Any = None) -> Any:
+    def integrate(self, a: ArrayLike, b: ArrayLike, extrapolate: bool | str | None = None) -> Array:
         """The integral from a to b, differentiable in both ends too."""
         whole = PPoly.construct_fast(self._derived(-1), self.x, True, self.axis)
         beyond = self.extrapolate if extrapolate is None else extrapolate
@@ -116,20 +126,20 @@ class PPoly:
             low, period = self.x[0], self.x[-1] - self.x[0]
             total = whole(self.x[-1]) - whole(low)
 
-            def at(s: Any) -> Any:
+            def at(s: ArrayLike) -> Array:
                 turns = np.floor((floating(s) - low) / period).detach()
                 return whole(floating(s) - turns * period) + turns * total
 
             return at(b) - at(a)
         return whole(b) - whole(a)
 
-    def solve(self, *args: Any, **kwargs: Any) -> Any:
+    def solve(self, *args: Any, **kwargs: Any) -> Array:
         raise NotImplementedError("solve() and roots() have no rule here. Use ndgrad.scipy.optimize.brentq on the polynomial.")
 
     roots = solve
 
 
-def _at_axis(made: Any, dims: int, axis: int) -> Any:
+def _at_axis(made: Array, dims: int, axis: int) -> Array:
     """Results with the axes of the points in the place of the axis that was interpolated along."""
     if axis == 0:
         return made
@@ -138,9 +148,16 @@ def _at_axis(made: Any, dims: int, axis: int) -> Any:
 
 
 class CubicHermiteSpline(PPoly):
-    """Cubics with given values and slopes at breakpoints."""
+    """Cubics with given values and slopes at breakpoints.
 
-    def __init__(self, x: Any, y: Any, dydx: Any, axis: int = 0, extrapolate: Any = None) -> None:
+    >>> from ndgrad.scipy import interpolate
+    >>> interpolate.CubicHermiteSpline([0.0, 1.0], [0.0, 1.0], [0.0, 0.0])(0.25)
+    array(0.15625)
+    """
+
+    def __init__(
+        self, x: ArrayLike, y: ArrayLike, dydx: ArrayLike, axis: int = 0, extrapolate: bool | str | None = None,
+    ) -> None:  # fmt: skip
         breaks = increasing(x, type(self).__name__)
         values, slopes = operands(floating(y), floating(dydx))
         d = one_axis(axis, values.ndim)
@@ -150,7 +167,7 @@ class CubicHermiteSpline(PPoly):
         _check_length(breaks, values)
         self._take(breaks, values, slopes, d, extrapolate)
 
-    def _take(self, x: Any, y: Any, s: Any, axis: int, extrapolate: Any) -> None:
+    def _take(self, x: Array, y: Array, s: Array, axis: int, extrapolate: bool | str | None) -> None:
         h = columns(x[1:] - x[:-1], y)
         slope = (y[1:] - y[:-1]) / h
         t = (s[:-1] + s[1:] - 2.0 * slope) / h
@@ -159,14 +176,14 @@ class CubicHermiteSpline(PPoly):
         self.extrapolate = True if extrapolate is None else extrapolate
 
 
-def _check_length(x: Any, y: Any) -> None:
+def _check_length(x: Array, y: Array) -> None:
     if x.shape[0] < 2:
         raise ValueError("`x` must contain at least 2 elements.")
     if y.shape[0] != x.shape[0]:
         raise ValueError(f"The length of `y` along `axis`={y.shape[0]} doesn't match the length of `x`={x.shape[0]}")
 
 
-def _prepared(name: str, x: Any, y: Any, axis: int) -> tuple[Any, Any, int]:
+def _prepared(name: str, x: ArrayLike, y: ArrayLike, axis: int) -> tuple[Array, Array, int]:
     breaks, values = increasing(x, name), floating(y)
     d = one_axis(axis, values.ndim)
     values = np.moveaxis(values, d, 0)
@@ -177,7 +194,7 @@ def _prepared(name: str, x: Any, y: Any, axis: int) -> tuple[Any, Any, int]:
 # ----- PCHIP and Akima ------------------------------------------------------------------------------------------------------------
 
 
-def pchip_slopes(x: Any, y: Any) -> Any:
+def pchip_slopes(x: Array, y: Array) -> Array:
     """Fritsch and Butland's slopes: a weighted harmonic mean of neighbouring differences, zero where these change sign."""
     h = columns(x[1:] - x[:-1], y)
     m = (y[1:] - y[:-1]) / h
@@ -191,7 +208,7 @@ def pchip_slopes(x: Any, y: Any) -> Any:
     return np.concatenate([_end_slope(h[0], h[1], m[0], m[1])[None], inner, _end_slope(h[-1], h[-2], m[-1], m[-2])[None]], axis=0)
 
 
-def _end_slope(h0: Any, h1: Any, m0: Any, m1: Any) -> Any:
+def _end_slope(h0: Array, h1: Array, m0: Array, m1: Array) -> Array:
     """The slope of a parabola through three points, cut so that the end has no extremum of its own."""
     d = ((2.0 * h0 + h1) * m0 - h0 * m1) / (h0 + h1)
     turned = np.sign(d) != np.sign(m0)
@@ -207,22 +224,36 @@ class PchipInterpolator(CubicHermiteSpline):
     array([0.6875, 1.    ])
     """
 
-    def __init__(self, x: Any, y: Any, axis: int = 0, extrapolate: Any = None) -> None:
+    def __init__(self, x: ArrayLike, y: ArrayLike, axis: int = 0, extrapolate: bool | str | None = None) -> None:
         breaks, values, d = _prepared("PchipInterpolator", x, y, axis)
         if np_dtype(values).kind == "c":
             raise ValueError("`PchipInterpolator` only works with real values for `y`. Interpolate real and imaginary part.")
         self._take(breaks, values, pchip_slopes(breaks, values), d, extrapolate)
 
 
-def pchip_interpolate(xi: Any, yi: Any, x: Any, der: Any = 0, axis: int = 0) -> Any:
+def pchip_interpolate(xi: ArrayLike, yi: ArrayLike, x: ArrayLike, der: int | Sequence[int] = 0, axis: int = 0) -> Any:
+    """The values (or derivatives) at x of the monotone cubics through points.
+
+    >>> from ndgrad.scipy import interpolate
+    >>> interpolate.pchip_interpolate([0.0, 1.0, 2.0], [0.0, 1.0, 1.0], [0.5])
+    array([0.6875])
+    """
     made = PchipInterpolator(xi, yi, axis=axis)
-    return made(x, nu=der) if numpy.ndim(der) == 0 else [made(x, nu=k) for k in der]
+    return made(x, nu=der) if isinstance(der, int) else [made(x, nu=k) for k in der]
 
 
 class Akima1DInterpolator(CubicHermiteSpline):
-    """Akima's cubics, whose slopes weigh neighbouring differences by how little the ones beyond them change."""
+    """Akima's cubics, whose slopes weigh neighbouring differences by how little the ones beyond them change.
 
-    def __init__(self, x: Any, y: Any, axis: int = 0, *, method: str = "akima", extrapolate: Any = None) -> None:
+    >>> from ndgrad.scipy import interpolate
+    >>> interpolate.Akima1DInterpolator([0.0, 1.0, 2.0, 3.0], [0.0, 1.0, 1.0, 0.0])(0.5).round(6)
+    array(0.625)
+    """
+
+    def __init__(
+        self, x: ArrayLike, y: ArrayLike, axis: int = 0, *, method: str = "akima",
+        extrapolate: bool | str | None = None,
+    ) -> None:  # fmt: skip
         if method not in ("akima", "makima"):
             raise NotImplementedError(f"`method`={method} is unsupported.")
         breaks, values, d = _prepared("Akima1DInterpolator", x, y, axis)
@@ -255,7 +286,10 @@ class CubicSpline(CubicHermiteSpline):
     3.375
     """
 
-    def __init__(self, x: Any, y: Any, axis: int = 0, bc_type: Any = "not-a-knot", extrapolate: Any = None) -> None:
+    def __init__(
+        self, x: ArrayLike, y: ArrayLike, axis: int = 0, bc_type: str | tuple[Any, Any] = "not-a-knot",
+        extrapolate: bool | str | None = None,
+    ) -> None:  # fmt: skip
         breaks, values, d = _prepared("CubicSpline", x, y, axis)
         conditions = _conditions(bc_type, values)
         if extrapolate is None:
@@ -264,7 +298,7 @@ class CubicSpline(CubicHermiteSpline):
         self._take(breaks, values, slopes, d, extrapolate)
 
 
-def _conditions(bc_type: Any, y: Any) -> list[Any]:
+def _conditions(bc_type: str | tuple[Any, Any], y: Array) -> list[str | tuple[int, Array]]:
     """One condition per end: "not-a-knot", "periodic", or the order and value of a derivative."""
     if isinstance(bc_type, str) and bc_type == "periodic":
         if not batch_dims(y) and not numpy.allclose(values_of(y.detach())[0], values_of(y.detach())[-1], rtol=1e-15, atol=1e-15):
@@ -289,7 +323,7 @@ def _conditions(bc_type: Any, y: Any) -> list[Any]:
     return found
 
 
-def _spline_slopes(x: Any, y: Any, conditions: list[Any]) -> Any:
+def _spline_slopes(x: Array, y: Array, conditions: list[Any]) -> Array:
     n = x.shape[0]
     dx = x[1:] - x[:-1]
     h = columns(dx, y)
@@ -315,7 +349,7 @@ def _spline_slopes(x: Any, y: Any, conditions: list[Any]) -> Any:
     return solve_banded(bands, flat, lower=1, upper=1).reshape(right.shape)
 
 
-def _end_row(condition: Any, dx: Any, h: Any, slope: Any, side: float) -> tuple[Any, Any, Any]:
+def _end_row(condition: Array, dx: Array, h: Array, slope: Array, side: float) -> tuple[Array, Array, Array]:
     """The diagonal entry, the one beside it and the right side of an end's equation, seen from that end inwards."""
     if condition == "not-a-knot":
         d, e = h[0] + h[1], dx[0] + dx[1]
@@ -327,7 +361,7 @@ def _end_row(condition: Any, dx: Any, h: Any, slope: Any, side: float) -> tuple[
     return 2.0 * dx[0], dx[0], -0.5 * side * value * h[0] ** 2 + 3.0 * h[0] * slope[0]
 
 
-def _periodic_slopes(dx: Any, h: Any, slope: Any, y: Any) -> Any:
+def _periodic_slopes(dx: Array, h: Array, slope: Array, y: Array) -> Array:
     """The same equations around the ring, solved as a full system."""
     n = y.shape[0]
     if n == 2:

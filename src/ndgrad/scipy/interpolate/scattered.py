@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import combinations_with_replacement
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy
 
@@ -20,6 +20,9 @@ from ndgrad.scipy.interpolate.piecewise import _at_axis, columns
 from ndgrad.scipy.signal.response import _from_roots
 from ndgrad.storage import memory_of
 
+if TYPE_CHECKING:
+    from ndgrad._typing import Array, ArrayLike, RandomState
+
 __all__ = [
     "BarycentricInterpolator", "KroghInterpolator", "LinearNDInterpolator", "NearestNDInterpolator", "RBFInterpolator",
     "barycentric_interpolate", "griddata", "krogh_interpolate", "lagrange",
@@ -31,12 +34,12 @@ __all__ = [
 _Kernel = Callable[[Any], Any]
 
 
-def _root(q: Any) -> Any:
+def _root(q: Array) -> Array:
     zero = q == 0
     return np.where(zero, 0.0, np.sqrt(np.where(zero, 1.0, q)))
 
 
-def _plate(q: Any) -> Any:
+def _plate(q: Array) -> Array:
     """r^2 log r."""
     zero = q == 0
     return np.where(zero, 0.0, 0.5 * q * np.log(np.where(zero, 1.0, q)))
@@ -59,11 +62,16 @@ class RBFInterpolator:
     """A sum of radial functions and a polynomial through (or, with smoothing, near) data at scattered sites.
 
     Differentiable in sites, data, points, smoothing and epsilon.
+
+    >>> from ndgrad.scipy import interpolate
+    >>> f = interpolate.RBFInterpolator([[0.0], [1.0], [2.0]], [0.0, 1.0, 4.0], kernel="linear")
+    >>> f([[0.5]]).round(6)
+    array([0.5])
     """
 
     def __init__(
-        self, y: Any, d: Any, neighbors: int | None = None, smoothing: Any = 0.0, kernel: str = "thin_plate_spline", epsilon: Any = None,
-        degree: int | None = None,
+        self, y: ArrayLike, d: ArrayLike, neighbors: int | None = None, smoothing: ArrayLike = 0.0,
+        kernel: str = "thin_plate_spline", epsilon: ArrayLike | None = None, degree: int | None = None,
     ) -> None:  # fmt: skip
         if neighbors is not None:
             raise NotImplementedError("RBFInterpolator(neighbors=...) has no rule here. Leave it out: one system of all sites is solved.")
@@ -101,11 +109,11 @@ class RBFInterpolator:
                 "Singular matrix: sites repeat, or lie on a line or plane. Add smoothing, or a lower degree."
             ) from None
 
-    def _squares(self, a: Any, b: Any) -> Any:
+    def _squares(self, a: Array, b: Array) -> Array:
         rest = (a[:, None, :] - b[None]) * self.epsilon
         return (rest * rest).sum(axis=-1)
 
-    def _monomials(self, x: Any) -> Any:
+    def _monomials(self, x: Array) -> Array:
         z = (x - self._shift) / self._scale
         made = []
         for places in self._powers:
@@ -115,7 +123,7 @@ class RBFInterpolator:
             made.append(term)
         return np.stack(made, axis=1) if made else np.zeros((z.shape[0], 0))
 
-    def __call__(self, x: Any) -> Any:
+    def __call__(self, x: ArrayLike) -> Array:
         points = floating(x)
         if points.ndim != 2 or points.shape[1] != self.sites.shape[1]:
             raise ValueError(f"Expected the second axis of `x` to have length {self.sites.shape[1]}, and its shape is {points.shape}.")
@@ -127,7 +135,7 @@ class RBFInterpolator:
 # -------------------------------------------------------------------------------------------------------
 
 
-def _as_points(x: Any, *more: Any) -> Any:
+def _as_points(x: ArrayLike, *more: Any) -> Array:
     if more:
         x = (x, *more)
     if isinstance(x, tuple):
@@ -136,9 +144,16 @@ def _as_points(x: Any, *more: Any) -> Any:
 
 
 class LinearNDInterpolator:
-    """Linear in each simplex of a triangulation, which is found on the sites' values; NaN (`fill_value`) outside."""
+    """Linear in each simplex of a triangulation, which is found on the sites' values; NaN (`fill_value`) outside.
 
-    def __init__(self, points: Any, values: Any, fill_value: Any = numpy.nan, rescale: bool = False) -> None:
+    >>> from ndgrad.scipy import interpolate
+    >>> interpolate.LinearNDInterpolator([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]], [0.0, 2.0, 4.0])([[0.25, 0.25]])
+    array([1.5])
+    """
+
+    def __init__(
+        self, points: ArrayLike, values: ArrayLike, fill_value: ArrayLike = numpy.nan, rescale: bool = False,
+    ) -> None:  # fmt: skip
         from scipy.spatial import Delaunay
 
         self.sites, self.values, self.fill_value = _as_points(points), floating(values), fill_value
@@ -149,7 +164,7 @@ class LinearNDInterpolator:
         self._span = numpy.where(span > 0, span, 1.0) if rescale else numpy.ones_like(span)
         self._triangles = Delaunay((plain - self._low) / self._span)
 
-    def __call__(self, *args: Any) -> Any:
+    def __call__(self, *args: Any) -> Array:
         at = _as_points(*args)
         flat = at.reshape((-1, at.shape[-1]))
         found = self._triangles.find_simplex((values_of(flat.detach()) - self._low) / self._span)
@@ -167,9 +182,16 @@ class LinearNDInterpolator:
 
 
 class NearestNDInterpolator:
-    """The value at the nearest site: differentiable in the values alone, as a step is."""
+    """The value at the nearest site: differentiable in the values alone, as a step is.
 
-    def __init__(self, x: Any, y: Any, rescale: bool = False, tree_options: Any = None) -> None:
+    >>> from ndgrad.scipy import interpolate
+    >>> interpolate.NearestNDInterpolator([[0.0, 0.0], [1.0, 0.0]], [0.0, 2.0])([[0.75, 0.0]])
+    array([2.])
+    """
+
+    def __init__(
+        self, x: ArrayLike, y: ArrayLike, rescale: bool = False, tree_options: dict[str, Any] | None = None,
+    ) -> None:  # fmt: skip
         from scipy.spatial import cKDTree
 
         sites = values_of(_as_points(x).detach())
@@ -178,14 +200,22 @@ class NearestNDInterpolator:
         self._low, self._span = sites.min(axis=0), numpy.where(span > 0, span, 1.0) if rescale else numpy.ones_like(span)
         self._tree = cKDTree((sites - self._low) / self._span, **(tree_options or {}))
 
-    def __call__(self, *args: Any, **query_options: Any) -> Any:
+    def __call__(self, *args: Any, **query_options: Any) -> Array:
         at = _as_points(*args)
         _, place = self._tree.query((values_of(at.detach()) - self._low) / self._span, **query_options)
         return self.values[place]
 
 
-def griddata(points: Any, values: Any, xi: Any, method: str = "linear", fill_value: Any = numpy.nan, rescale: bool = False) -> Any:
-    """Scattered data at other points, by triangles or nearest neighbours."""
+def griddata(
+    points: ArrayLike, values: ArrayLike, xi: ArrayLike, method: str = "linear", fill_value: ArrayLike = numpy.nan,
+    rescale: bool = False,
+) -> Array:  # fmt: skip
+    """Scattered data at other points, by triangles or nearest neighbours.
+
+    >>> from ndgrad.scipy import interpolate
+    >>> interpolate.griddata([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]], [0.0, 2.0, 4.0], [[0.25, 0.25]])
+    array([1.5])
+    """
     sites = _as_points(points)
     if sites.ndim < 2:
         sites = sites[:, None]
@@ -206,9 +236,17 @@ def griddata(points: Any, values: Any, xi: Any, method: str = "linear", fill_val
 
 
 class BarycentricInterpolator:
-    """The polynomial through points, in the barycentric form; differentiable in sites, values and points."""
+    """The polynomial through points, in the barycentric form; differentiable in sites, values and points.
 
-    def __init__(self, xi: Any, yi: Any = None, axis: int = 0, *, wi: Any = None, rng: Any = None, random_state: Any = None) -> None:
+    >>> from ndgrad.scipy import interpolate
+    >>> interpolate.BarycentricInterpolator([0.0, 1.0, 2.0], [0.0, 1.0, 4.0])(1.5)
+    array(2.25)
+    """
+
+    def __init__(
+        self, xi: ArrayLike, yi: ArrayLike | None = None, axis: int = 0, *, wi: ArrayLike | None = None,
+        rng: RandomState = None, random_state: RandomState = None,
+    ) -> None:  # fmt: skip
         if yi is None:
             raise NotImplementedError("BarycentricInterpolator without values has no rule here. Make it when the values are known.")
         self.xi, values = floating(xi), floating(yi)
@@ -222,7 +260,7 @@ class BarycentricInterpolator:
         span = (self.xi.detach().max() - self.xi.detach().min()) / 4.0
         self.wi = 1.0 / (np.where(numpy.eye(n, dtype=bool), 1.0, gaps / span)).prod(axis=1) if wi is None else floating(wi)
 
-    def __call__(self, x: Any) -> Any:
+    def __call__(self, x: ArrayLike) -> Array:
         points = floating(x)
         flat = points.reshape((-1,))
         rest = flat[:, None] - self.xi
@@ -239,16 +277,29 @@ class BarycentricInterpolator:
         return _at_axis(made, points.ndim, self.axis)
 
 
-def barycentric_interpolate(xi: Any, yi: Any, x: Any, axis: int = 0, *, der: Any = 0, rng: Any = None) -> Any:
+def barycentric_interpolate(
+    xi: ArrayLike, yi: ArrayLike, x: ArrayLike, axis: int = 0, *, der: ArrayLike = 0, rng: RandomState = None,
+) -> Array:  # fmt: skip
+    """The values at x of the polynomial through points.
+
+    >>> from ndgrad.scipy import interpolate
+    >>> interpolate.barycentric_interpolate([0.0, 1.0, 2.0], [0.0, 1.0, 4.0], 1.5)
+    array(2.25)
+    """
     if der != 0:
         raise NotImplementedError("barycentric_interpolate(der=...) has no rule here: differentiate it with ndgrad.func.grad.")
     return BarycentricInterpolator(xi, yi, axis)(x)
 
 
 class KroghInterpolator(BarycentricInterpolator):
-    """The polynomial through points. Repeated sites, which mean derivatives in SciPy, have no rule here."""
+    """The polynomial through points. Repeated sites, which mean derivatives in SciPy, have no rule here.
 
-    def __init__(self, xi: Any, yi: Any, axis: int = 0) -> None:
+    >>> from ndgrad.scipy import interpolate
+    >>> interpolate.KroghInterpolator([0.0, 1.0, 2.0], [0.0, 1.0, 4.0])(1.5)
+    array(2.25)
+    """
+
+    def __init__(self, xi: ArrayLike, yi: ArrayLike, axis: int = 0) -> None:
         plain = memory_of(floating(xi))
         if (numpy.diff(numpy.sort(plain, axis=-1), axis=-1) == 0).any():
             raise NotImplementedError(
@@ -257,7 +308,13 @@ class KroghInterpolator(BarycentricInterpolator):
         super().__init__(xi, yi, axis)
 
 
-def krogh_interpolate(xi: Any, yi: Any, x: Any, der: Any = 0, axis: int = 0) -> Any:
+def krogh_interpolate(xi: ArrayLike, yi: ArrayLike, x: ArrayLike, der: ArrayLike = 0, axis: int = 0) -> Array:
+    """The values at x of the polynomial through points.
+
+    >>> from ndgrad.scipy import interpolate
+    >>> interpolate.krogh_interpolate([0.0, 1.0, 2.0], [0.0, 1.0, 4.0], 1.5)
+    array(2.25)
+    """
     if der != 0:
         raise NotImplementedError("krogh_interpolate(der=...) has no rule here: differentiate it with ndgrad.func.grad.")
     return KroghInterpolator(xi, yi, axis)(x)
@@ -266,19 +323,24 @@ def krogh_interpolate(xi: Any, yi: Any, x: Any, der: Any = 0, axis: int = 0) -> 
 class _Polynomial:
     """A polynomial with its coefficients, the highest first: what a poly1d would be, of Arrays."""
 
-    def __init__(self, coefficients: Any) -> None:
+    def __init__(self, coefficients: Array) -> None:
         self.c = self.coef = self.coefficients = coefficients
 
     @property
     def order(self) -> int:
         return int(self.c.shape[0]) - 1
 
-    def __call__(self, x: Any) -> Any:
+    def __call__(self, x: Array) -> Array:
         return np.polyval(self.c, floating(x))
 
 
-def lagrange(x: Any, w: Any) -> Any:
-    """The polynomial through points (x, w), by its coefficients `.c`; for more than about 20 points it is unstable."""
+def lagrange(x: ArrayLike, w: ArrayLike) -> _Polynomial:
+    """The polynomial through points (x, w), by its coefficients `.c`; for more than about 20 points it is unstable.
+
+    >>> from ndgrad.scipy import interpolate
+    >>> interpolate.lagrange([0.0, 1.0, 2.0], [0.0, 1.0, 4.0])(3.0)
+    array(9.)
+    """
     sites, values = floating(x), floating(w)
     n = sites.shape[0]
     total: Any = 0.0

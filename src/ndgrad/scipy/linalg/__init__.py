@@ -7,7 +7,7 @@ Eigenvectors and singular vectors have signs of their own: those of NumPy's LAPA
 
 from __future__ import annotations
 
-from ndgrad.scipy._without_rules import beyond
+from ndgrad.scipy._without_rules import beyond, public_of
 from ndgrad.scipy.linalg import equations, factors, functions, spectral, structured, systems
 from ndgrad.scipy.linalg.equations import *  # noqa: F403
 from ndgrad.scipy.linalg.factors import *  # noqa: F403
@@ -41,5 +41,6 @@ __getattr__ = beyond(
     },
     decisions="bandwidth issymmetric ishermitian find_best_blas_type get_blas_funcs get_lapack_funcs",
 )
+__dir__ = public_of(__name__)
 
 __all__ = [name for module in (equations, factors, functions, spectral, structured, systems) for name in module.__all__]

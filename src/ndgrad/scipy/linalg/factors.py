@@ -1,18 +1,20 @@
-"""Factorisations for solving systems: LU, Cholesky (dense and banded), QR; and the polar decomposition."""
+"""Factorisations for solving systems: LU, Cholesky (dense and banded), QR; and the polar of_arrays."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy
 
 import ndgrad.numpy as np
-from ndgrad.api import decomposition
 from ndgrad.numpy.coercion import as_array, constant, operands, values_of
 from ndgrad.ops import banded, banded_cholesky, matrix_root
 from ndgrad.ops.vocabulary import tensor_ops
 from ndgrad.scipy._without_rules import finite
-from ndgrad.scipy.linalg.systems import adjoint, square, times_columns
+from ndgrad.scipy.linalg.systems import adjoint, of_arrays, square, times_columns
+
+if TYPE_CHECKING:
+    from ndgrad._typing import Array, ArrayLike
 
 __all__ = [
     "cho_factor", "cho_solve", "cho_solve_banded", "cholesky", "cholesky_banded", "lu", "lu_factor", "lu_solve", "orthogonal_procrustes",
@@ -22,28 +24,57 @@ __all__ = [
 # ----- LU ----------------------------------------------------------------------------------------------------------------
 
 
-def lu_factor(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> tuple[Any, Any]:
-    """L and U packed in one matrix, and the row exchanges, counted from 0."""
+def lu_factor(a: ArrayLike, overwrite_a: bool = False, check_finite: bool = True) -> tuple[Array, Array]:
+    """L and U packed in one matrix, and the row exchanges, counted from 0.
+
+    >>> from ndgrad.scipy import linalg
+    >>> packed, pivots = linalg.lu_factor([[4.0, 3.0], [2.0, 5.0]])
+    >>> packed
+    array([[4. , 3. ],
+           [0.5, 3.5]])
+    >>> pivots
+    array([0, 1], dtype=int32)
+    """
     packed, pivots = tensor_ops.lu_factor(finite(a, check_finite))
     return packed, pivots - 1
 
 
-def lu_solve(lu_and_piv: tuple[Any, Any], b: Any, trans: int = 0, overwrite_b: bool = False, check_finite: bool = True) -> Any:
-    """The x with a @ x = b (a.T @ x = b for trans=1, the conjugate transpose for 2) from lu_factor's results."""
+def lu_solve(
+    lu_and_piv: tuple[Any, Any], b: ArrayLike, trans: int = 0, overwrite_b: bool = False, check_finite: bool = True,
+) -> Array:  # fmt: skip
+    """The x with a @ x = b (a.T @ x = b for trans=1, the conjugate transpose for 2) from lu_factor's results.
+
+    >>> from ndgrad.scipy import linalg
+    >>> linalg.lu_solve(linalg.lu_factor([[2.0, 0.0], [0.0, 4.0]]), [2.0, 4.0])
+    array([1., 1.])
+    """
     packed, right = operands(as_array(lu_and_piv[0]), finite(b, check_finite))
     pivots = as_array(lu_and_piv[1]) + 1
     if trans not in (0, 1, 2):
         raise ValueError(f"lu_solve: trans must be 0, 1 or 2, and is {trans!r}.")
     if trans == 0:
-        return times_columns(lambda p, q: decomposition.lu_solve(p, pivots, q), packed, right)
+        return times_columns(lambda p, q: of_arrays.lu_solve(p, pivots, q), packed, right)
     right = right.conj() if trans == 1 else right
-    made = times_columns(lambda p, q: decomposition.lu_solve(p, pivots, q, adjoint=True), packed, right)
+    made = times_columns(lambda p, q: of_arrays.lu_solve(p, pivots, q, adjoint=True), packed, right)
     return made.conj() if trans == 1 else made
 
 
-def lu(a: Any, permute_l: bool = False, overwrite_a: bool = False, check_finite: bool = True, p_indices: bool = False) -> tuple[Any, ...]:
-    """P, L and U with a = P @ L @ U; P has no derivative."""
-    p, l, u = decomposition.lu(finite(a, check_finite))
+def lu(
+    a: ArrayLike, permute_l: bool = False, overwrite_a: bool = False, check_finite: bool = True,
+    p_indices: bool = False,
+) -> tuple[Array, ...]:  # fmt: skip
+    """P, L and U with a = P @ L @ U; P has no derivative.
+
+    >>> from ndgrad.scipy import linalg
+    >>> p, l, u = linalg.lu([[4.0, 3.0], [2.0, 5.0]])
+    >>> l
+    array([[1. , 0. ],
+           [0.5, 1. ]])
+    >>> u
+    array([[4. , 3. ],
+           [0. , 3.5]])
+    """
+    p, l, u = of_arrays.lu(finite(a, check_finite))
     if permute_l:
         return p @ l, u
     if p_indices:
@@ -54,35 +85,55 @@ def lu(a: Any, permute_l: bool = False, overwrite_a: bool = False, check_finite:
 # ----- Cholesky -----------------------------------------------------------------------------------------------------------
 
 
-def _reads(a: Any, lower: bool) -> Any:
+def _reads(a: Array, lower: bool) -> Array:
     """The Hermitian matrix that LAPACK takes from one triangle. As for NumPy's function, the gradient is that of a Hermitian matrix."""
     return a if lower else adjoint(a)
 
 
-def cholesky(a: Any, lower: bool = False, overwrite_a: bool = False, check_finite: bool = True) -> Any:
-    """The triangular factor: upper, a = u^H u, or with `lower` a = l l^H."""
+def cholesky(a: ArrayLike, lower: bool = False, overwrite_a: bool = False, check_finite: bool = True) -> Array:
+    """The triangular factor: upper, a = u^H u, or with `lower` a = l l^H.
+
+    >>> from ndgrad.scipy import linalg
+    >>> linalg.cholesky([[4.0, 2.0], [2.0, 5.0]])
+    array([[2., 1.],
+           [0., 2.]])
+    """
     made = tensor_ops.cholesky(_reads(square("cholesky", a, check_finite), lower))
     return made if lower else adjoint(made)
 
 
-def cho_factor(a: Any, lower: bool = False, overwrite_a: bool = False, check_finite: bool = True) -> tuple[Any, bool]:
-    """The factor and which triangle it is in, for `cho_solve`. The other triangle is zero (SciPy leaves what was there)."""
+def cho_factor(
+    a: ArrayLike, lower: bool = False, overwrite_a: bool = False, check_finite: bool = True,
+) -> tuple[Any, bool]:  # fmt: skip
+    """The factor and which triangle it is in, for `cho_solve`. The other triangle is zero (SciPy leaves what was there).
+
+    >>> from ndgrad.scipy import linalg
+    >>> linalg.cho_solve(linalg.cho_factor([[4.0, 2.0], [2.0, 5.0]]), [6.0, 7.0])
+    array([1., 1.])
+    """
     return cholesky(a, lower, check_finite=check_finite), lower
 
 
-def cho_solve(c_and_lower: tuple[Any, bool], b: Any, overwrite_b: bool = False, check_finite: bool = True) -> Any:
-    """The x with a @ x = b from cho_factor's results."""
+def cho_solve(
+    c_and_lower: tuple[Any, bool], b: ArrayLike, overwrite_b: bool = False, check_finite: bool = True,
+) -> Array:  # fmt: skip
+    """The x with a @ x = b from cho_factor's results.
+
+    >>> from ndgrad.scipy import linalg
+    >>> linalg.cho_solve(linalg.cho_factor([[4.0, 2.0], [2.0, 5.0]]), [4.0, 2.0])
+    array([1., 0.])
+    """
     factor, right = operands(finite(c_and_lower[0], check_finite), finite(b, check_finite))
     lower = bool(c_and_lower[1])
 
-    def solver(c: Any, q: Any) -> Any:
+    def solver(c: Array, q: Array) -> Array:
         first, second = (c, adjoint(c)) if lower else (adjoint(c), c)
         return tensor_ops.solve_triangular(second, tensor_ops.solve_triangular(first, q, upper=False), upper=True)
 
     return times_columns(solver, factor, right)
 
 
-def _dense(ab: Any, l: int, u: int) -> Any:
+def _dense(ab: Array, l: int, u: int) -> Array:
     """The matrix of given diagonals."""
     n = ab.shape[-1]
     rows = numpy.arange(n)[:, None] - numpy.arange(n)
@@ -90,8 +141,14 @@ def _dense(ab: Any, l: int, u: int) -> Any:
     return np.where(inside, ab[..., numpy.clip(rows + u, 0, l + u), numpy.arange(n)], 0.0)
 
 
-def cholesky_banded(ab: Any, overwrite_ab: bool = False, lower: bool = False, check_finite: bool = True) -> Any:
-    """The factor's diagonals from those of a Hermitian positive definite matrix; gradients are banded too."""
+def cholesky_banded(ab: ArrayLike, overwrite_ab: bool = False, lower: bool = False, check_finite: bool = True) -> Array:
+    """The factor's diagonals from those of a Hermitian positive definite matrix; gradients are banded too.
+
+    >>> from ndgrad.scipy import linalg
+    >>> linalg.cholesky_banded([[4.0, 5.0], [2.0, 0.0]], lower=True)
+    array([[2., 2.],
+           [1., 0.]])
+    """
     bands = finite(ab, check_finite)
     if bands.ndim < 2:
         raise ValueError(f"cholesky_banded: expected the diagonals of a matrix as rows, and the shape is {bands.shape}.")
@@ -102,13 +159,21 @@ def cholesky_banded(ab: Any, overwrite_ab: bool = False, lower: bool = False, ch
     return banded.adjoint_bands(factor, count, 0, tensor_ops)
 
 
-def cho_solve_banded(cb_and_lower: tuple[Any, bool], b: Any, overwrite_b: bool = False, check_finite: bool = True) -> Any:
-    """The x with a @ x = b from cholesky_banded's factor."""
+def cho_solve_banded(
+    cb_and_lower: tuple[Any, bool], b: ArrayLike, overwrite_b: bool = False, check_finite: bool = True,
+) -> Array:  # fmt: skip
+    """The x with a @ x = b from cholesky_banded's factor.
+
+    >>> from ndgrad.scipy import linalg
+    >>> factor = linalg.cholesky_banded([[4.0, 5.0], [2.0, 0.0]], lower=True)
+    >>> linalg.cho_solve_banded((factor, True), [6.0, 7.0])
+    array([1., 1.])
+    """
     factor, right = operands(finite(cb_and_lower[0], check_finite), finite(b, check_finite))
     lower = bool(cb_and_lower[1])
     count = factor.shape[-2] - 1
 
-    def solver(c: Any, q: Any) -> Any:
+    def solver(c: Array, q: Array) -> Array:
         l, u = (count, 0) if lower else (0, count)
         other = banded.adjoint_bands(c, l, u, tensor_ops)
         first, second = (c, other) if lower else (other, c)
@@ -120,10 +185,19 @@ def cho_solve_banded(cb_and_lower: tuple[Any, bool], b: Any, overwrite_b: bool =
 # ----- QR -------------------------------------------------------------------------------------------------------------------
 
 
-def qr(a: Any, overwrite_a: bool = False, lwork: Any = None, mode: str = "full", pivoting: bool = False, check_finite: bool = True) -> Any:
+def qr(
+    a: ArrayLike, overwrite_a: bool = False, lwork: int | None = None, mode: str = "full", pivoting: bool = False,
+    check_finite: bool = True,
+) -> tuple[Array, ...]:  # fmt: skip
     """Q and R, and with `pivoting` the order of columns, which has no derivative.
 
     For more rows than columns mode="full" adds columns to Q that are any basis of the rest: a loss must not depend on them.
+
+    >>> from ndgrad.scipy import linalg
+    >>> q, r = linalg.qr([[3.0, 1.0], [4.0, 2.0]])
+    >>> abs(r)
+    array([[5. , 2.2],
+           [0. , 0.4]])
     """
     t = finite(a, check_finite)
     if mode not in ("full", "qr", "r", "economic", "raw"):
@@ -138,9 +212,9 @@ def qr(a: Any, overwrite_a: bool = False, lwork: Any = None, mode: str = "full",
         t = np.take_along_axis(t, constant(order)[..., None, :], axis=-1)
     m = t.shape[-2]
     if mode in ("full", "qr"):
-        found: tuple[Any, ...] = tuple(decomposition.qr(t, "complete"))
+        found: tuple[Any, ...] = tuple(of_arrays.qr(t, "complete"))
     else:
-        q, r = decomposition.qr(t, "reduced")
+        q, r = of_arrays.qr(t, "reduced")
         if mode == "r":
             r = np.pad(r, [(0, 0)] * (t.ndim - 2) + [(0, m - r.shape[-2]), (0, 0)])
         found = (r,) if mode == "r" else (q, r)
@@ -148,10 +222,16 @@ def qr(a: Any, overwrite_a: bool = False, lwork: Any = None, mode: str = "full",
 
 
 def qr_multiply(
-    a: Any, c: Any, mode: str = "right", pivoting: bool = False, conjugate: bool = False, overwrite_a: bool = False,
-    overwrite_c: bool = False,
-) -> tuple[Any, ...]:  # fmt: skip
-    """c @ q (mode "right") or q @ c (mode "left") and R, for the q of a QR factorisation."""
+    a: ArrayLike, c: ArrayLike, mode: str = "right", pivoting: bool = False, conjugate: bool = False,
+    overwrite_a: bool = False, overwrite_c: bool = False,
+) -> tuple[Array, ...]:  # fmt: skip
+    """c @ q (mode "right") or q @ c (mode "left") and R, for the q of a QR factorisation.
+
+    >>> from ndgrad.scipy import linalg
+    >>> product, r = linalg.qr_multiply([[3.0, 1.0], [4.0, 2.0]], [[1.0, 0.0]])
+    >>> abs(product)
+    array([[0.6, 0.8]])
+    """
     q, r, *order = qr(a, mode="economic", pivoting=pivoting)
     if conjugate:
         q = q.conj()
@@ -163,8 +243,18 @@ def qr_multiply(
 # ----- polar decomposition ------------------------------------------------------------------------------------------------------
 
 
-def polar(a: Any, side: str = "right") -> tuple[Any, Any]:
-    """u and p with a = u @ p (side "right") or a = p @ u ("left"): u unitary, p positive semidefinite."""
+def polar(a: ArrayLike, side: str = "right") -> tuple[Array, Array]:
+    """u and p with a = u @ p (side "right") or a = p @ u ("left"): u unitary, p positive semidefinite.
+
+    >>> from ndgrad.scipy import linalg
+    >>> u, p = linalg.polar([[0.0, -2.0], [3.0, 0.0]])
+    >>> u.round(6) + 0.0
+    array([[ 0., -1.],
+           [ 1.,  0.]])
+    >>> p.round(6) + 0.0
+    array([[3., 0.],
+           [0., 2.]])
+    """
     if side not in ("right", "left"):
         raise ValueError("`side` must be either 'right' or 'left'")
     t = finite(a)
@@ -173,8 +263,17 @@ def polar(a: Any, side: str = "right") -> tuple[Any, Any]:
     return u, (p + adjoint(p)) / 2.0
 
 
-def orthogonal_procrustes(A: Any, B: Any, check_finite: bool = True) -> tuple[Any, Any]:
-    """The orthogonal matrix that turns A nearest to B, and the sum of the singular values of A^H B."""
+def orthogonal_procrustes(A: ArrayLike, B: ArrayLike, check_finite: bool = True) -> tuple[Array, Array]:
+    """The orthogonal matrix that turns A nearest to B, and the sum of the singular values of A^H B.
+
+    >>> from ndgrad.scipy import linalg
+    >>> turn, scale = linalg.orthogonal_procrustes([[1.0, 0.0], [0.0, 1.0]], [[0.0, 2.0], [-1.0, 0.0]])
+    >>> turn.round(6) + 0.0
+    array([[ 0.,  1.],
+           [-1.,  0.]])
+    >>> scale.item()
+    3.0
+    """
     x, y = operands(finite(A, check_finite), finite(B, check_finite))
     if x.ndim != 2 or x.shape != y.shape:
         raise ValueError(f"the shapes of A and B differ ({x.shape} vs {y.shape})")

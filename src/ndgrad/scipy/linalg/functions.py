@@ -3,32 +3,56 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy
 
-from ndgrad.api import decomposition
-from ndgrad.api import linalg as linalg_api
 from ndgrad.autograd.stake import at_stake
 from ndgrad.autograd.variable import np_dtype
 from ndgrad.numpy.coercion import constant, operands, values_of
 from ndgrad.ops import matrix_root
 from ndgrad.ops.matrix_function import derivative_by_blocks
 from ndgrad.ops.vocabulary import tensor_ops
-from ndgrad.scipy.linalg.systems import square
+from ndgrad.scipy.linalg.systems import of_arrays, square
 from ndgrad.storage import batch_dims
+
+if TYPE_CHECKING:
+    from ndgrad._typing import Array, ArrayLike
 
 __all__ = [
     "coshm", "cosm", "expm", "expm_frechet", "fractional_matrix_power", "funm", "logm", "signm", "sinhm", "sinm", "sqrtm", "tanhm", "tanm",
 ]  # fmt: skip
 
 
-def expm(A: Any) -> Any:
+def expm(A: ArrayLike) -> Array:
+    """The matrix exponential, the sum of A^k / k!.
+
+    >>> from ndgrad.scipy import linalg
+    >>> linalg.expm([[0.0, 1.0], [0.0, 0.0]])
+    array([[1., 1.],
+           [0., 1.]])
+    """
     return tensor_ops.matrix_exp(square("expm", A, False))
 
 
-def expm_frechet(A: Any, E: Any, method: str | None = None, compute_expm: bool = True, check_finite: bool = True) -> Any:
-    """The exponential, and its derivative along E."""
+@overload
+def expm_frechet(
+    A: ArrayLike, E: ArrayLike, method: str | None = None, compute_expm: Literal[True] = True, check_finite: bool = True
+) -> tuple[Array, Array]: ...
+@overload
+def expm_frechet(
+    A: ArrayLike, E: ArrayLike, method: str | None = None, *, compute_expm: Literal[False], check_finite: bool = True
+) -> Array: ...
+def expm_frechet(
+    A: ArrayLike, E: ArrayLike, method: str | None = None, compute_expm: bool = True, check_finite: bool = True
+) -> Any:
+    """The exponential, and its derivative along E.
+
+    >>> from ndgrad.scipy import linalg
+    >>> value, slope = linalg.expm_frechet([[0.0]], [[1.0]])
+    >>> value, slope
+    (array([[1.]]), array([[1.]]))
+    """
     a, e = operands(square("expm_frechet", A, check_finite), square("expm_frechet", E, check_finite))
     if a.shape != e.shape:
         raise ValueError("expected A and E to be the same shape")
@@ -36,27 +60,45 @@ def expm_frechet(A: Any, E: Any, method: str | None = None, compute_expm: bool =
     return (tensor_ops.matrix_exp(a), moved) if compute_expm else moved
 
 
-def sqrtm(A: Any, disp: Any = None, blocksize: Any = None) -> Any:
-    """The principal square root; complex for a real matrix with a negative eigenvalue."""
+def sqrtm(A: ArrayLike, disp: bool | None = None, blocksize: int | None = None) -> Array:
+    """The principal square root; complex for a real matrix with a negative eigenvalue.
+
+    >>> from ndgrad.scipy import linalg
+    >>> linalg.sqrtm([[4.0, 0.0], [0.0, 9.0]])
+    array([[2., 0.],
+           [0., 3.]])
+    """
     return matrix_root.matrix_sqrt(square("sqrtm", A, False))
 
 
-def logm(A: Any, disp: Any = None) -> Any:
-    """The principal logarithm; complex for a real matrix with a negative eigenvalue."""
+def logm(A: ArrayLike, disp: bool | None = None) -> Array:
+    """The principal logarithm; complex for a real matrix with a negative eigenvalue.
+
+    >>> from ndgrad.scipy import linalg
+    >>> linalg.logm([[1.0, 1.0], [0.0, 1.0]]).round(6)
+    array([[0., 1.],
+           [0., 0.]])
+    """
     return matrix_root.matrix_log(square("logm", A, False))
 
 
-def fractional_matrix_power(A: Any, t: Any) -> Any:
-    """A to a power: by products for whole numbers, else exp(t log(A)), differentiable in t too."""
+def fractional_matrix_power(A: ArrayLike, t: ArrayLike) -> Array:
+    """A to a power: by products for whole numbers, else exp(t log(A)), differentiable in t too.
+
+    >>> from ndgrad.scipy import linalg
+    >>> linalg.fractional_matrix_power([[4.0, 0.0], [0.0, 9.0]], 0.5).round(6)
+    array([[2., 0.],
+           [0., 3.]])
+    """
     a = square("fractional_matrix_power", A, False)
     if isinstance(t, (int, numpy.integer)) or (isinstance(t, float) and t.is_integer()):
-        return linalg_api.matrix_power(a, int(t))
+        return of_arrays.matrix_power(a, int(t))
     made = expm(t * logm(a))
     # the logarithm is complex if an eigenvalue is negative, and then a change of t alone makes the power complex
     return made if at_stake(made) else _real_like(a, made)
 
 
-def _real_like(a: Any, made: Any) -> Any:
+def _real_like(a: Array, made: Array) -> Array:
     """The real part, if the matrix is real and the result is but for rounding; inside vmap, where values cannot decide, complex."""
     if np_dtype(a).kind == "c" or np_dtype(made).kind != "c" or batch_dims(made):
         return made
@@ -64,56 +106,109 @@ def _real_like(a: Any, made: Any) -> Any:
     return made.real if numpy.allclose(values.imag, 0.0, atol=1e-13 * max(1.0, float(numpy.abs(values).max(initial=0.0)))) else made
 
 
-def _exp_i(a: Any) -> Any:
+def _exp_i(a: Array) -> Array:
     return expm(1j * a)
 
 
-def cosm(A: Any) -> Any:
+def cosm(A: ArrayLike) -> Array:
+    """The matrix cosine.
+
+    >>> from ndgrad.scipy import linalg
+    >>> linalg.cosm([[0.0, 1.0], [0.0, 0.0]])
+    array([[1., 0.],
+           [0., 1.]])
+    """
     a = square("cosm", A, False)
     return (_exp_i(a) + _exp_i(-a)) / 2.0 if np_dtype(a).kind == "c" else _exp_i(a).real
 
 
-def sinm(A: Any) -> Any:
+def sinm(A: ArrayLike) -> Array:
+    """The matrix sine.
+
+    >>> from ndgrad.scipy import linalg
+    >>> linalg.sinm([[0.0, 1.0], [0.0, 0.0]])
+    array([[0., 1.],
+           [0., 0.]])
+    """
     a = square("sinm", A, False)
     return (_exp_i(a) - _exp_i(-a)) / 2j if np_dtype(a).kind == "c" else _exp_i(a).imag
 
 
-def tanm(A: Any) -> Any:
+def tanm(A: ArrayLike) -> Array:
+    """The matrix tangent, cosm(A)^-1 sinm(A).
+
+    >>> from ndgrad.scipy import linalg
+    >>> linalg.tanm([[0.0, 1.0], [0.0, 0.0]])
+    array([[0., 1.],
+           [0., 0.]])
+    """
     return tensor_ops.solve(cosm(A), sinm(A))
 
 
-def coshm(A: Any) -> Any:
+def coshm(A: ArrayLike) -> Array:
+    """The hyperbolic matrix cosine.
+
+    >>> from ndgrad.scipy import linalg
+    >>> linalg.coshm([[0.0, 1.0], [0.0, 0.0]])
+    array([[1., 0.],
+           [0., 1.]])
+    """
     a = square("coshm", A, False)
     return (expm(a) + expm(-a)) / 2.0
 
 
-def sinhm(A: Any) -> Any:
+def sinhm(A: ArrayLike) -> Array:
+    """The hyperbolic matrix sine.
+
+    >>> from ndgrad.scipy import linalg
+    >>> linalg.sinhm([[0.0, 1.0], [0.0, 0.0]])
+    array([[0., 1.],
+           [0., 0.]])
+    """
     a = square("sinhm", A, False)
     return (expm(a) - expm(-a)) / 2.0
 
 
-def tanhm(A: Any) -> Any:
+def tanhm(A: ArrayLike) -> Array:
+    """The hyperbolic matrix tangent, coshm(A)^-1 sinhm(A).
+
+    >>> from ndgrad.scipy import linalg
+    >>> linalg.tanhm([[0.0, 1.0], [0.0, 0.0]])
+    array([[0., 1.],
+           [0., 0.]])
+    """
     return tensor_ops.solve(coshm(A), sinhm(A))
 
 
-def signm(A: Any, disp: Any = None) -> Any:
-    """The sign function: 1 on eigenvalues with positive real part, -1 on the others, by A (A A)^(-1/2)."""
+def signm(A: ArrayLike, disp: bool | None = None) -> Array:
+    """The sign function: 1 on eigenvalues with positive real part, -1 on the others, by A (A A)^(-1/2).
+
+    >>> from ndgrad.scipy import linalg
+    >>> linalg.signm([[3.0, 0.0], [0.0, -2.0]]).round(6) + 0.0
+    array([[ 1.,  0.],
+           [ 0., -1.]])
+    """
     a = square("signm", A, False)
     return tensor_ops.solve(sqrtm(a @ a), a)
 
 
-def funm(A: Any, func: Callable[[Any], Any], disp: bool = True) -> Any:
+def funm(A: ArrayLike, func: Callable[[Any], Any], disp: bool = True) -> Array:
     """A function of a diagonalisable matrix, by eigenvectors; `func` takes the eigenvalues as a complex Array.
 
     Eigenvalues must be distinct for a derivative; expm, logm, sqrtm and the others of this module need not that.
+
+    >>> from ndgrad.scipy import linalg
+    >>> linalg.funm([[4.0, 0.0], [0.0, 9.0]], lambda w: w**2)
+    array([[16.,  0.],
+           [ 0., 81.]])
     """
     a = square("funm", A, False)
-    w, v = decomposition.eig(a)
+    w, v = of_arrays.eig(a)
     made = (v * func(w)[..., None, :]) @ tensor_ops.inv(v)
     return _real_like(a, made) if not at_stake(made) or _keeps_conjugates(func, w) else made
 
 
-def _keeps_conjugates(func: Callable[[Any], Any], w: Any) -> bool:
+def _keeps_conjugates(func: Callable[[Any], Any], w: Array) -> bool:
     """Whether func(conj(z)) = conj(func(z)) around eigenvalues: only then does a change of a real matrix leave a real result real."""
     if batch_dims(w):
         return False

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy
 
 import ndgrad.numpy as np
-from ndgrad.api import decomposition
 from ndgrad.autograd.variable import np_dtype
 from ndgrad.numpy import linalg as numpy_linalg
 from ndgrad.numpy.coercion import operands, values_of
 from ndgrad.ops.vocabulary import tensor_ops
 from ndgrad.scipy._without_rules import finite
 from ndgrad.scipy.linalg.factors import _dense
-from ndgrad.scipy.linalg.systems import adjoint, all_bands, square
+from ndgrad.scipy.linalg.systems import adjoint, all_bands, of_arrays, square
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ndgrad._typing import Array, ArrayLike
 
 __all__ = [
     "eig", "eig_banded", "eigh", "eigh_tridiagonal", "eigvals", "eigvals_banded", "eigvalsh", "eigvalsh_tridiagonal", "subspace_angles",
@@ -24,7 +28,7 @@ __all__ = [
 # ----- any matrix -----------------------------------------------------------------------------------------------------------
 
 
-def _quotient(a: Any, b: Any, check_finite: bool) -> Any:
+def _quotient(a: ArrayLike, b: ArrayLike | None, check_finite: bool) -> Array:
     """The matrix whose eigenvalues are those of the pair (a, b); b must be invertible."""
     x = square("eig", a, check_finite)
     if b is None:
@@ -33,15 +37,31 @@ def _quotient(a: Any, b: Any, check_finite: bool) -> Any:
     return tensor_ops.solve(y, x)
 
 
+@overload
 def eig(
-    a: Any, b: Any = None, left: bool = False, right: bool = True, overwrite_a: bool = False, overwrite_b: bool = False,
-    check_finite: bool = True, homogeneous_eigvals: bool = False,
+    a: ArrayLike, b: ArrayLike | None = None, left: bool = False, right: Literal[True] = True,
+    overwrite_a: bool = False, overwrite_b: bool = False, check_finite: bool = True, homogeneous_eigvals: bool = False,
+) -> tuple[Array, Array]: ...  # fmt: skip
+@overload
+def eig(
+    a: ArrayLike, b: ArrayLike | None = None, left: bool = False, *, right: Literal[False], overwrite_a: bool = False,
+    overwrite_b: bool = False, check_finite: bool = True, homogeneous_eigvals: bool = False,
+) -> Array: ...  # fmt: skip
+def eig(
+    a: ArrayLike, b: ArrayLike | None = None, left: bool = False, right: bool = True, overwrite_a: bool = False,
+    overwrite_b: bool = False, check_finite: bool = True, homogeneous_eigvals: bool = False,
 ) -> Any:  # fmt: skip
-    """Eigenvalues and right (and left) eigenvectors of norm one. For a pair of matrices, b must be invertible."""
+    """Eigenvalues and right (and left) eigenvectors of norm one. For a pair of matrices, b must be invertible.
+
+    >>> from ndgrad.scipy import linalg
+    >>> w, v = linalg.eig([[2.0, 0.0], [0.0, 3.0]])
+    >>> w
+    array([2.+0.j, 3.+0.j])
+    """
     if homogeneous_eigvals:
         raise NotImplementedError("eig(homogeneous_eigvals=True) has no rule here: call it with False and an invertible b.")
     t = _quotient(a, b, check_finite)
-    w, v = decomposition.eig(t)
+    w, v = of_arrays.eig(t)
     if not left:
         return (w, v if _is_complex(t, w) else v.real) if right else w
     # the rows of v^-1 are left eigenvectors of the quotient; those of the pair are multiplied by b^-1
@@ -53,18 +73,29 @@ def eig(
     return (w, *(p if _is_complex(t, w) else p.real for p in parts))
 
 
-def _is_complex(t: Any, w: Any) -> bool:
+def _is_complex(t: Array, w: Array) -> bool:
     return np_dtype(t).kind == "c" or bool((values_of(w.detach()).imag != 0).any())
 
 
-def eigvals(a: Any, b: Any = None, overwrite_a: bool = False, check_finite: bool = True, homogeneous_eigvals: bool = False) -> Any:
-    return eig(a, b, False, False, check_finite=check_finite, homogeneous_eigvals=homogeneous_eigvals)
+def eigvals(
+    a: ArrayLike, b: ArrayLike | None = None, overwrite_a: bool = False, check_finite: bool = True,
+    homogeneous_eigvals: bool = False,
+) -> Array:  # fmt: skip
+    """The eigenvalues of a square matrix, or of a pair (a, b), complex and in no order.
+
+    >>> from ndgrad.scipy import linalg
+    >>> linalg.eigvals([[0.0, 1.0], [-1.0, 0.0]])
+    array([0.+1.j, 0.-1.j])
+    """
+    return eig(a, b, right=False, check_finite=check_finite, homogeneous_eigvals=homogeneous_eigvals)
 
 
 # ----- Hermitian matrices -----------------------------------------------------------------------------------------------------
 
 
-def _chosen(w: Any, v: Any, by_index: Any, by_value: Any) -> tuple[Any, Any]:
+def _chosen(
+    w: Array, v: Array | None, by_index: Sequence[int] | None, by_value: Sequence[float] | None
+) -> tuple[Array, Any]:
     """Some of the eigenvalues, and their vectors."""
     if by_index is not None and by_value is not None:
         raise ValueError("Either index or value subset can be requested.")
@@ -78,20 +109,41 @@ def _chosen(w: Any, v: Any, by_index: Any, by_value: Any) -> tuple[Any, Any]:
     return w, v
 
 
+@overload
 def eigh(
-    a: Any, b: Any = None, *, lower: bool = True, eigvals_only: bool = False, overwrite_a: bool = False, overwrite_b: bool = False,
-    type: int = 1, check_finite: bool = True, subset_by_index: Any = None, subset_by_value: Any = None, driver: Any = None,
+    a: ArrayLike, b: ArrayLike | None = None, *, lower: bool = True, eigvals_only: Literal[False] = False,
+    overwrite_a: bool = False, overwrite_b: bool = False, type: int = 1, check_finite: bool = True,
+    subset_by_index: Sequence[int] | None = None, subset_by_value: Sequence[float] | None = None,
+    driver: str | None = None,
+) -> tuple[Array, Array]: ...  # fmt: skip
+@overload
+def eigh(
+    a: ArrayLike, b: ArrayLike | None = None, *, lower: bool = True, eigvals_only: Literal[True],
+    overwrite_a: bool = False, overwrite_b: bool = False, type: int = 1, check_finite: bool = True,
+    subset_by_index: Sequence[int] | None = None, subset_by_value: Sequence[float] | None = None,
+    driver: str | None = None,
+) -> Array: ...  # fmt: skip
+def eigh(
+    a: ArrayLike, b: ArrayLike | None = None, *, lower: bool = True, eigvals_only: bool = False,
+    overwrite_a: bool = False, overwrite_b: bool = False, type: int = 1, check_finite: bool = True,
+    subset_by_index: Sequence[int] | None = None, subset_by_value: Sequence[float] | None = None,
+    driver: str | None = None,
 ) -> Any:  # fmt: skip
     """Eigenvalues and eigenvectors of a Hermitian matrix, or of a @ v = w b @ v with positive definite b.
 
     type=2 means a @ b @ v = w v, and type=3 b @ a @ v = w v.
+
+    >>> from ndgrad.scipy import linalg
+    >>> w, v = linalg.eigh([[2.0, 1.0], [1.0, 2.0]])
+    >>> w
+    array([1., 3.])
     """
     x = square("eigh", a, check_finite)
     triangle = "L" if lower else "U"
     if b is None:
         if eigvals_only:
-            return _chosen(decomposition.eigvalsh(x, triangle), None, subset_by_index, subset_by_value)[0]
-        w, v = decomposition.eigh(x, triangle)
+            return _chosen(of_arrays.eigvalsh(x, triangle), None, subset_by_index, subset_by_value)[0]
+        w, v = of_arrays.eigh(x, triangle)
         return _chosen(w, v, subset_by_index, subset_by_value)
     if type not in (1, 2, 3):
         raise ValueError(f'"type" keyword only accepts 1, 2, and 3, and is {type!r}.')
@@ -105,13 +157,13 @@ def eigh(
         core = adjoint(factor) @ x @ factor
     core = (core + adjoint(core)) / 2.0
     if eigvals_only:
-        return _chosen(decomposition.eigvalsh(core, "L"), None, subset_by_index, subset_by_value)[0]
-    w, z = decomposition.eigh(core, "L")
+        return _chosen(of_arrays.eigvalsh(core, "L"), None, subset_by_index, subset_by_value)[0]
+    w, z = of_arrays.eigh(core, "L")
     v = factor @ z if type == 3 else tensor_ops.solve_triangular(adjoint(factor), z, upper=True)
     return _chosen(w, v, subset_by_index, subset_by_value)
 
 
-def _whole(x: Any, lower: bool) -> Any:
+def _whole(x: Array, lower: bool) -> Array:
     """The Hermitian part of the matrix that one triangle stands for; for a Hermitian matrix, itself."""
     half = np.tril(x, -1) if lower else np.triu(x, 1)
     diagonal = np.tril(np.triu(x))
@@ -119,16 +171,25 @@ def _whole(x: Any, lower: bool) -> Any:
 
 
 def eigvalsh(
-    a: Any, b: Any = None, *, lower: bool = True, overwrite_a: bool = False, overwrite_b: bool = False, type: int = 1,
-    check_finite: bool = True, subset_by_index: Any = None, subset_by_value: Any = None, driver: Any = None,
-) -> Any:  # fmt: skip
+    a: ArrayLike, b: ArrayLike | None = None, *, lower: bool = True, overwrite_a: bool = False,
+    overwrite_b: bool = False, type: int = 1, check_finite: bool = True, subset_by_index: Sequence[int] | None = None,
+    subset_by_value: Sequence[float] | None = None, driver: str | None = None,
+) -> Array:  # fmt: skip
+    """The eigenvalues of a Hermitian matrix, rising; parameters as `eigh`'s.
+
+    >>> from ndgrad.scipy import linalg
+    >>> linalg.eigvalsh([[2.0, 1.0], [1.0, 2.0]])
+    array([1., 3.])
+    """
     return eigh(
         a, b, lower=lower, eigvals_only=True, type=type, check_finite=check_finite, subset_by_index=subset_by_index,
         subset_by_value=subset_by_value,
     )  # fmt: skip
 
 
-def _selected(select: Any, select_range: Any) -> tuple[Any, Any]:
+def _selected(
+    select: str | int, select_range: Sequence[Any] | None,
+) -> tuple[Sequence[int] | None, Sequence[float] | None]:  # fmt: skip
     if select in ("a", "all", 0):
         return None, None
     if select in ("i", "index", 2):
@@ -138,63 +199,141 @@ def _selected(select: Any, select_range: Any) -> tuple[Any, Any]:
     raise ValueError(f"invalid argument for select: {select!r}")
 
 
+@overload
 def eig_banded(
-    a_band: Any, lower: bool = False, eigvals_only: bool = False, overwrite_a_band: bool = False, select: Any = "a",
-    select_range: Any = None, max_ev: int = 0, check_finite: bool = True,
+    a_band: ArrayLike, lower: bool = False, eigvals_only: Literal[False] = False, overwrite_a_band: bool = False,
+    select: str | int = "a", select_range: Sequence[float] | None = None, max_ev: int = 0, check_finite: bool = True,
+) -> tuple[Array, Array]: ...  # fmt: skip
+@overload
+def eig_banded(
+    a_band: ArrayLike, lower: bool = False, *, eigvals_only: Literal[True], overwrite_a_band: bool = False,
+    select: str | int = "a", select_range: Sequence[float] | None = None, max_ev: int = 0, check_finite: bool = True,
+) -> Array: ...  # fmt: skip
+def eig_banded(
+    a_band: ArrayLike, lower: bool = False, eigvals_only: bool = False, overwrite_a_band: bool = False,
+    select: str | int = "a", select_range: Sequence[float] | None = None, max_ev: int = 0, check_finite: bool = True,
 ) -> Any:  # fmt: skip
-    """Eigenvalues and eigenvectors of a Hermitian band matrix, found as those of the full matrix."""
+    """Eigenvalues and eigenvectors of a Hermitian band matrix, found as those of the full matrix.
+
+    >>> from ndgrad.scipy import linalg
+    >>> w, v = linalg.eig_banded([[2.0, 2.0], [1.0, 0.0]], lower=True)
+    >>> w
+    array([1., 3.])
+    """
     whole, count = all_bands(finite(a_band, check_finite), lower)
     by_index, by_value = _selected(select, select_range)
-    return eigh(_dense(whole, count, count), eigvals_only=eigvals_only, subset_by_index=by_index, subset_by_value=by_value)
+    found = _dense(whole, count, count)
+    return eigh(found, eigvals_only=eigvals_only, subset_by_index=by_index, subset_by_value=by_value)  # type: ignore[call-overload]
 
 
 def eigvals_banded(
-    a_band: Any, lower: bool = False, overwrite_a_band: bool = False, select: Any = "a", select_range: Any = None, check_finite: bool = True
-) -> Any:
-    return eig_banded(a_band, lower, True, select=select, select_range=select_range, check_finite=check_finite)
+    a_band: ArrayLike, lower: bool = False, overwrite_a_band: bool = False, select: str | int = "a",
+    select_range: Sequence[float] | None = None, check_finite: bool = True,
+) -> Array:  # fmt: skip
+    """The eigenvalues of a Hermitian band matrix, rising.
+
+    >>> from ndgrad.scipy import linalg
+    >>> linalg.eigvals_banded([[2.0, 2.0], [1.0, 0.0]], lower=True)
+    array([1., 3.])
+    """
+    return eig_banded(a_band, lower, eigvals_only=True, select=select, select_range=select_range, check_finite=check_finite)
 
 
+@overload
 def eigh_tridiagonal(
-    d: Any, e: Any, eigvals_only: bool = False, select: Any = "a", select_range: Any = None, check_finite: bool = True, tol: float = 0.0,
+    d: ArrayLike, e: ArrayLike, eigvals_only: Literal[False] = False, select: str | int = "a",
+    select_range: Sequence[float] | None = None, check_finite: bool = True, tol: float = 0.0,
+    lapack_driver: str = "auto",
+) -> tuple[Array, Array]: ...  # fmt: skip
+@overload
+def eigh_tridiagonal(
+    d: ArrayLike, e: ArrayLike, *, eigvals_only: Literal[True], select: str | int = "a",
+    select_range: Sequence[float] | None = None, check_finite: bool = True, tol: float = 0.0,
+    lapack_driver: str = "auto",
+) -> Array: ...  # fmt: skip
+def eigh_tridiagonal(
+    d: ArrayLike, e: ArrayLike, eigvals_only: bool = False, select: str | int = "a",
+    select_range: Sequence[float] | None = None, check_finite: bool = True, tol: float = 0.0,
     lapack_driver: str = "auto",
 ) -> Any:  # fmt: skip
-    """Eigenvalues and eigenvectors of the symmetric matrix with diagonals d and e, found as those of the full matrix."""
+    """Eigenvalues and eigenvectors of the symmetric matrix with diagonals d and e, found as those of the full matrix.
+
+    >>> from ndgrad.scipy import linalg
+    >>> w, v = linalg.eigh_tridiagonal([2.0, 2.0], [1.0])
+    >>> w
+    array([1., 3.])
+    """
     diagonal, off = operands(finite(d, check_finite), finite(e, check_finite))
     bands = np.stack([diagonal, np.pad(off, [(0, 0)] * (off.ndim - 1) + [(0, 1)])], axis=-2)
-    return eig_banded(bands, True, eigvals_only, select=select, select_range=select_range)
+    return eig_banded(bands, True, eigvals_only, select=select, select_range=select_range)  # type: ignore[call-overload]
 
 
 def eigvalsh_tridiagonal(
-    d: Any, e: Any, select: Any = "a", select_range: Any = None, check_finite: bool = True, tol: float = 0.0, lapack_driver: str = "auto"
-) -> Any:
-    return eigh_tridiagonal(d, e, True, select, select_range, check_finite)
+    d: ArrayLike, e: ArrayLike, select: str | int = "a", select_range: Sequence[float] | None = None,
+    check_finite: bool = True, tol: float = 0.0, lapack_driver: str = "auto",
+) -> Array:  # fmt: skip
+    """The eigenvalues of the symmetric matrix with diagonals d and e, rising.
+
+    >>> from ndgrad.scipy import linalg
+    >>> linalg.eigvalsh_tridiagonal([2.0, 2.0], [1.0])
+    array([1., 3.])
+    """
+    return eigh_tridiagonal(d, e, eigvals_only=True, select=select, select_range=select_range, check_finite=check_finite)
 
 
 # ----- singular values ----------------------------------------------------------------------------------------------------------
 
 
+@overload
 def svd(
-    a: Any, full_matrices: bool = True, compute_uv: bool = True, overwrite_a: bool = False, check_finite: bool = True,
-    lapack_driver: str = "gesdd",
+    a: ArrayLike, full_matrices: bool = True, compute_uv: Literal[True] = True, overwrite_a: bool = False,
+    check_finite: bool = True, lapack_driver: str = "gesdd",
+) -> tuple[Array, Array, Array]: ...  # fmt: skip
+@overload
+def svd(
+    a: ArrayLike, full_matrices: bool = True, *, compute_uv: Literal[False], overwrite_a: bool = False,
+    check_finite: bool = True, lapack_driver: str = "gesdd",
+) -> Array: ...  # fmt: skip
+def svd(
+    a: ArrayLike, full_matrices: bool = True, compute_uv: bool = True, overwrite_a: bool = False,
+    check_finite: bool = True, lapack_driver: str = "gesdd",
 ) -> Any:  # fmt: skip
+    """The singular value decomposition u, s, vh with a = u * s @ vh; s alone with compute_uv=False.
+
+    >>> from ndgrad.scipy import linalg
+    >>> u, s, vh = linalg.svd([[3.0, 0.0], [0.0, 4.0]])
+    >>> s
+    array([4., 3.])
+    """
     t = finite(a, check_finite)
-    return tuple(decomposition.svd(t, full_matrices)) if compute_uv else decomposition.svdvals(t)
+    return tuple(of_arrays.svd(t, full_matrices)) if compute_uv else of_arrays.svdvals(t)
 
 
-def svdvals(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> Any:
-    return decomposition.svdvals(finite(a, check_finite))
+def svdvals(a: ArrayLike, overwrite_a: bool = False, check_finite: bool = True) -> Array:
+    """The singular values, falling.
+
+    >>> from ndgrad.scipy import linalg
+    >>> linalg.svdvals([[3.0, 0.0], [0.0, 4.0]])
+    array([4., 3.])
+    """
+    return of_arrays.svdvals(finite(a, check_finite))
 
 
-def subspace_angles(A: Any, B: Any) -> Any:
-    """The angles between the spaces of two matrices' columns, the largest first; both must have full column rank."""
+def subspace_angles(A: ArrayLike, B: ArrayLike) -> Array:
+    """The angles between the spaces of two matrices' columns, the largest first; both must have full column rank.
+
+    >>> from ndgrad.scipy import linalg
+    >>> linalg.subspace_angles([[1.0], [0.0]], [[1.0], [1.0]])
+    array([0.78539816])
+    """
     qa, qb = (numpy_linalg.qr(finite(m))[0] for m in (A, B))
     product = adjoint(qa) @ qb
-    cosines = decomposition.svdvals(product)
+    cosines = of_arrays.svdvals(product)
     if qa.shape[-1] >= qb.shape[-1]:
         rest = qb - qa @ product
     else:
         rest = qa - qb @ adjoint(product)
-    sines = np.clip(decomposition.svdvals(rest), -1.0, 1.0)
+    sines = np.clip(of_arrays.svdvals(rest), -1.0, 1.0)
     # small angles lose their digits in the cosine, large ones in the sine
     by_sine = cosines[..., ::-1] ** 2 >= 0.5
     return np.where(by_sine, np.arcsin(np.where(by_sine, sines, 0.5)), np.arccos(np.where(by_sine, 0.5, cosines[..., ::-1])))

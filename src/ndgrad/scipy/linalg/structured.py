@@ -5,7 +5,7 @@ Each is one reading of a vector at indices that depend on shapes alone.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy
 
@@ -13,19 +13,31 @@ import ndgrad.numpy as np
 from ndgrad.numpy.coercion import as_array, operands
 from ndgrad.scipy._without_rules import floating
 
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from ndgrad._typing import Array, ArrayLike
+
 __all__ = [
     "block_diag", "circulant", "companion", "convolution_matrix", "diagsvd", "fiedler", "fiedler_companion", "hankel", "khatri_rao", "kron",
     "leslie", "toeplitz",
 ]  # fmt: skip
 
 
-def _along(values: Any, index: Any) -> Any:
+def _along(values: Array, index: NDArray[Any]) -> Array:
     """Elements of the last axis at an array of places."""
     return np.take(values, index, axis=-1)
 
 
-def toeplitz(c: Any, r: Any = None) -> Any:
-    """The matrix with constant diagonals of a first column and row (the column's conjugate, if no row is given)."""
+def toeplitz(c: ArrayLike, r: ArrayLike | None = None) -> Array:
+    """The matrix with constant diagonals of a first column and row (the column's conjugate, if no row is given).
+
+    >>> from ndgrad.scipy import linalg
+    >>> linalg.toeplitz([1, 2, 3], [1, 4, 5])
+    array([[1, 4, 5],
+           [2, 1, 4],
+           [3, 2, 1]])
+    """
     column = as_array(c)
     if r is None:
         row = column.conj()
@@ -38,23 +50,43 @@ def toeplitz(c: Any, r: Any = None) -> Any:
     return _along(line, numpy.arange(m)[:, None] - numpy.arange(n) + max(n - 1, 0))
 
 
-def hankel(c: Any, r: Any = None) -> Any:
-    """The matrix with constant antidiagonals of a first column and a last row (zeros, if none is given)."""
+def hankel(c: ArrayLike, r: ArrayLike | None = None) -> Array:
+    """The matrix with constant antidiagonals of a first column and a last row (zeros, if none is given).
+
+    >>> from ndgrad.scipy import linalg
+    >>> linalg.hankel([1, 2, 3])
+    array([[1, 2, 3],
+           [2, 3, 0],
+           [3, 0, 0]])
+    """
     column = as_array(c)
     column, row = operands(column, np.zeros_like(column) if r is None else r)
     line = np.concatenate([column, row[..., 1:]], axis=-1)
     return _along(line, numpy.add.outer(numpy.arange(column.shape[-1]), numpy.arange(row.shape[-1])))
 
 
-def circulant(c: Any) -> Any:
-    """Each column is the one before it turned by one place."""
+def circulant(c: ArrayLike) -> Array:
+    """Each column is the one before it turned by one place.
+
+    >>> from ndgrad.scipy import linalg
+    >>> linalg.circulant([1, 2, 3])
+    array([[1, 3, 2],
+           [2, 1, 3],
+           [3, 2, 1]])
+    """
     column = as_array(c)
     n = column.shape[-1]
     return _along(column, (numpy.arange(n)[:, None] - numpy.arange(n)) % max(n, 1))
 
 
-def companion(a: Any) -> Any:
-    """The matrix whose characteristic polynomial has the given coefficients, the highest first."""
+def companion(a: ArrayLike) -> Array:
+    """The matrix whose characteristic polynomial has the given coefficients, the highest first.
+
+    >>> from ndgrad.scipy import linalg
+    >>> linalg.companion([1.0, -3.0, 2.0])
+    array([[ 3., -2.],
+           [ 1.,  0.]])
+    """
     p = floating(a)
     n = p.shape[-1]
     if n < 2:
@@ -64,8 +96,14 @@ def companion(a: Any) -> Any:
     return np.concatenate([row[..., None, :], below], axis=-2)
 
 
-def leslie(f: Any, s: Any) -> Any:
-    """Fecundities in the first row and survival below the diagonal."""
+def leslie(f: ArrayLike, s: ArrayLike) -> Array:
+    """Fecundities in the first row and survival below the diagonal.
+
+    >>> from ndgrad.scipy import linalg
+    >>> linalg.leslie([0.1, 2.0], [0.5])
+    array([[0.1, 2. ],
+           [0.5, 0. ]])
+    """
     rates, survival = operands(floating(f), floating(s))
     n = rates.shape[-1]
     if survival.shape[-1] != n - 1:
@@ -74,14 +112,26 @@ def leslie(f: Any, s: Any) -> Any:
     return np.concatenate([rates[..., None, :], below], axis=-2)
 
 
-def fiedler(a: Any) -> Any:
-    """The distances |a[i] - a[j]|."""
+def fiedler(a: ArrayLike) -> Array:
+    """The distances |a[i] - a[j]|.
+
+    >>> from ndgrad.scipy import linalg
+    >>> linalg.fiedler([1.0, 4.0])
+    array([[0., 3.],
+           [3., 0.]])
+    """
     v = as_array(a)
     return abs(v[..., :, None] - v[..., None, :])
 
 
-def fiedler_companion(a: Any) -> Any:
-    """Another companion matrix, of five diagonals."""
+def fiedler_companion(a: ArrayLike) -> Array:
+    """Another companion matrix, of five diagonals.
+
+    >>> from ndgrad.scipy import linalg
+    >>> linalg.fiedler_companion([1.0, -3.0, 2.0])
+    array([[ 3., -2.],
+           [ 1.,  0.]])
+    """
     p = floating(a)
     if p.ndim != 1:
         raise ValueError("fiedler_companion: one polynomial, of one dimension, was expected.")
@@ -100,8 +150,15 @@ def fiedler_companion(a: Any) -> Any:
     return c
 
 
-def convolution_matrix(a: Any, n: int, mode: str = "full") -> Any:
-    """The matrix C with C @ v == convolve(a, v, mode) for vectors v of length n."""
+def convolution_matrix(a: ArrayLike, n: int, mode: str = "full") -> Array:
+    """The matrix C with C @ v == convolve(a, v, mode) for vectors v of length n.
+
+    >>> from ndgrad.scipy import linalg
+    >>> linalg.convolution_matrix([1.0, 2.0], 2)
+    array([[1., 0.],
+           [2., 1.],
+           [0., 2.]])
+    """
     v = as_array(a)
     if n <= 0 or v.shape[-1] == 0:
         raise ValueError("n must be a positive integer, and len(a) at least 1.")
@@ -120,8 +177,14 @@ def convolution_matrix(a: Any, n: int, mode: str = "full") -> Any:
     return whole
 
 
-def diagsvd(s: Any, M: int, N: int) -> Any:
-    """The M x N matrix with singular values on its diagonal."""
+def diagsvd(s: ArrayLike, M: int, N: int) -> Array:
+    """The M x N matrix with singular values on its diagonal.
+
+    >>> from ndgrad.scipy import linalg
+    >>> linalg.diagsvd([3.0, 2.0], 2, 3)
+    array([[3., 0., 0.],
+           [0., 2., 0.]])
+    """
     values = as_array(s)
     k = values.shape[-1]
     if k not in (M, N):
@@ -131,8 +194,14 @@ def diagsvd(s: Any, M: int, N: int) -> Any:
     return np.pad(made, pad)
 
 
-def block_diag(*arrs: Any) -> Any:
-    """Matrices one after the other along the diagonal, zeros elsewhere."""
+def block_diag(*arrs: Any) -> Array:
+    """Matrices one after the other along the diagonal, zeros elsewhere.
+
+    >>> from ndgrad.scipy import linalg
+    >>> linalg.block_diag([[1.0]], [[2.0, 3.0]])
+    array([[1., 0., 0.],
+           [0., 2., 3.]])
+    """
     blocks = operands(*(np.atleast_2d(as_array(a)) for a in (arrs or ([],))))
     lead = numpy.broadcast_shapes(*(b.shape[:-2] for b in blocks))
     width = sum(b.shape[-1] for b in blocks)
@@ -145,13 +214,25 @@ def block_diag(*arrs: Any) -> Any:
     return np.concatenate(rows, axis=-2)
 
 
-def kron(a: Any, b: Any) -> Any:
-    """Kronecker's product. (SciPy has left it to NumPy.)"""
+def kron(a: ArrayLike, b: ArrayLike) -> Array:
+    """Kronecker's product. (SciPy has left it to NumPy.)
+
+    >>> from ndgrad.scipy import linalg
+    >>> linalg.kron([[1.0, 2.0]], [[1.0], [3.0]])
+    array([[1., 2.],
+           [3., 6.]])
+    """
     return np.kron(a, b)
 
 
-def khatri_rao(a: Any, b: Any) -> Any:
-    """Kronecker's product of the columns."""
+def khatri_rao(a: ArrayLike, b: ArrayLike) -> Array:
+    """Kronecker's product of the columns.
+
+    >>> from ndgrad.scipy import linalg
+    >>> linalg.khatri_rao([[1.0, 2.0]], [[1.0, 1.0], [3.0, 4.0]])
+    array([[1., 2.],
+           [3., 8.]])
+    """
     x, y = operands(as_array(a), as_array(b))
     if x.ndim < 2 or y.ndim < 2 or x.shape[-1] != y.shape[-1]:
         raise ValueError(f"The number of columns for both arrays should be equal, and the shapes are {x.shape} and {y.shape}.")

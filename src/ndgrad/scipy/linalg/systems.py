@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy
 
+import ndgrad.linalg
 import ndgrad.numpy as np
-from ndgrad.api import solve as solve_api
 from ndgrad.autograd.variable import np_dtype
 from ndgrad.numpy import linalg
 from ndgrad.numpy.coercion import operands, plain, values_of
@@ -16,10 +16,20 @@ from ndgrad.ops.vocabulary import tensor_ops
 from ndgrad.scipy._without_rules import finite, floating
 from ndgrad.storage import batch_dims
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from ndgrad._typing import Array, ArrayLike, Axes
+
 __all__ = [
     "det", "inv", "lstsq", "matmul_toeplitz", "norm", "pinv", "pinvh", "solve", "solve_banded", "solve_circulant", "solve_toeplitz",
     "solve_triangular", "solveh_banded",
 ]  # fmt: skip
+
+#: torch's functions, which give Arrays of Arrays; their own types say Tensor.
+of_arrays: Any = ndgrad.linalg
 
 _TRIANGULAR = ("upper triangular", "lower triangular")
 _SYMMETRIC = {
@@ -27,18 +37,18 @@ _SYMMETRIC = {
 }  # fmt: skip
 
 
-def square(name: str, a: Any, check_finite: bool = True) -> Any:
+def square(name: str, a: ArrayLike, check_finite: bool = True) -> Array:
     t = finite(a, check_finite)
     if t.ndim < 2 or t.shape[-1] != t.shape[-2]:
         raise ValueError(f"{name}: expected square matrices, and the shape is {t.shape}.")
     return t
 
 
-def adjoint(x: Any) -> Any:
+def adjoint(x: ArrayLike) -> Array:
     return np.swapaxes(x, -1, -2).conj()
 
 
-def _mirrored(a: Any, lower: bool, conjugate: bool) -> Any:
+def _mirrored(a: Array, lower: bool, conjugate: bool) -> Array:
     """The symmetric (Hermitian) matrix of which one triangle is read."""
     half = np.tril(a, -1) if lower else np.triu(a, 1)
     other = np.swapaxes(half, -1, -2)
@@ -46,7 +56,7 @@ def _mirrored(a: Any, lower: bool, conjugate: bool) -> Any:
     return half + (other.conj() if conjugate else other) + (diagonal.real if conjugate and np_dtype(a).kind == "c" else diagonal)
 
 
-def _structured(a: Any, assume_a: Any, lower: bool) -> Any:
+def _structured(a: Array, assume_a: str | None, lower: bool) -> Array:
     """What a solver that assumes a structure reads of the matrix."""
     if assume_a in _SYMMETRIC:
         return _mirrored(a, lower, _SYMMETRIC[assume_a])
@@ -61,7 +71,7 @@ def _structured(a: Any, assume_a: Any, lower: bool) -> Any:
     return a
 
 
-def times_columns(solver: Any, a: Any, b: Any) -> Any:
+def times_columns(solver: Callable[[Array, Array], Any], a: Array, b: Array) -> Array:
     """A solver of matrices on a right side that is a vector if it has one dimension; stacks are broadcast."""
     vector = b.ndim == 1
     right = b[:, None] if vector else b
@@ -72,14 +82,14 @@ def times_columns(solver: Any, a: Any, b: Any) -> Any:
     return made[..., 0] if vector else made
 
 
-def _pair(a: Any, b: Any, check_finite: bool) -> list[Any]:
+def _pair(a: ArrayLike, b: ArrayLike, check_finite: bool) -> list[Array]:
     return operands(finite(a, check_finite), finite(b, check_finite))
 
 
 def solve(
-    a: Any, b: Any, lower: bool = False, overwrite_a: bool = False, overwrite_b: bool = False, check_finite: bool = True,
-    assume_a: str | None = None, transposed: bool = False,
-) -> Any:  # fmt: skip
+    a: ArrayLike, b: ArrayLike, lower: bool = False, overwrite_a: bool = False, overwrite_b: bool = False,
+    check_finite: bool = True, assume_a: str | None = None, transposed: bool = False,
+) -> Array:  # fmt: skip
     """The x with a @ x = b. With `assume_a` only what SciPy reads of such a matrix is read, and has a gradient.
 
     >>> from ndgrad.scipy import linalg
@@ -97,9 +107,15 @@ def solve(
 
 
 def solve_triangular(
-    a: Any, b: Any, trans: Any = 0, lower: bool = False, unit_diagonal: bool = False, overwrite_b: bool = False, check_finite: bool = True
-) -> Any:
-    """The x with a @ x = b for a triangular a, of which the other triangle is never read."""
+    a: ArrayLike, b: ArrayLike, trans: int | str = 0, lower: bool = False, unit_diagonal: bool = False,
+    overwrite_b: bool = False, check_finite: bool = True,
+) -> Array:  # fmt: skip
+    """The x with a @ x = b for a triangular a, of which the other triangle is never read.
+
+    >>> from ndgrad.scipy import linalg
+    >>> linalg.solve_triangular([[2.0, 1.0], [0.0, 4.0]], [4.0, 8.0])
+    array([1., 2.])
+    """
     x, y = _pair(a, b, check_finite)
     square("solve_triangular", x, False)
     turned = {0: 0, "N": 0, 1: 1, "T": 1, 2: 2, "C": 2}[trans]
@@ -112,43 +128,95 @@ def solve_triangular(
     return times_columns(lambda p, q: tensor_ops.solve_triangular(p, q, upper=lower == bool(turned), unitriangular=unit_diagonal), x, y)
 
 
-def _in_vmap(t: Any) -> bool:
+def _in_vmap(t: Array) -> bool:
     return batch_dims(t) > 0
 
 
-def inv(a: Any, overwrite_a: bool = False, check_finite: bool = True, *, assume_a: str | None = None, lower: bool = False) -> Any:
+def inv(
+    a: ArrayLike, overwrite_a: bool = False, check_finite: bool = True, *, assume_a: str | None = None,
+    lower: bool = False,
+) -> Array:  # fmt: skip
+    """The inverse of a square matrix.
+
+    >>> from ndgrad.scipy import linalg
+    >>> linalg.inv([[2.0, 0.0], [0.0, 4.0]])
+    array([[0.5 , 0.  ],
+           [0.  , 0.25]])
+    """
     return tensor_ops.inv(_structured(square("inv", a, check_finite), assume_a, lower))
 
 
-def det(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> Any:
+def det(a: ArrayLike, overwrite_a: bool = False, check_finite: bool = True) -> Array:
+    """The determinant of a square matrix.
+
+    >>> from ndgrad.scipy import linalg
+    >>> linalg.det([[2.0, 1.0], [0.0, 3.0]])
+    array(6.)
+    """
     return tensor_ops.det(square("det", a, check_finite))
 
 
-def norm(a: Any, ord: Any = None, axis: Any = None, keepdims: bool = False, check_finite: bool = True) -> Any:
+def norm(
+    a: ArrayLike, ord: float | str | None = None, axis: Axes = None, keepdims: bool = False, check_finite: bool = True,
+) -> Array:  # fmt: skip
+    """The norm of a vector or matrix, by default that of its elements as one vector; `ord` as in NumPy.
+
+    >>> from ndgrad.scipy import linalg
+    >>> linalg.norm([3.0, 4.0]).item()
+    5.0
+    """
     return linalg.norm(finite(a, check_finite), ord, axis, keepdims)
 
 
 # ----- least squares -----------------------------------------------------------------------------------------------------
 
 
-def _tolerance(t: Any, rtol: Any) -> float:
+def _tolerance(t: Array, rtol: float | None) -> float:
     return float(max(t.shape[-2:]) * numpy.finfo(np_dtype(t)).eps) if rtol is None else float(rtol)
 
 
-def pinv(a: Any, *, atol: Any = None, rtol: Any = None, return_rank: bool = False, check_finite: bool = True) -> Any:
-    """The pseudoinverse; the rank, if asked for, has no derivative."""
+@overload
+def pinv(
+    a: ArrayLike, *, atol: float | None = None, rtol: float | None = None, return_rank: Literal[False] = False,
+    check_finite: bool = True,
+) -> Array: ...  # fmt: skip
+@overload
+def pinv(
+    a: ArrayLike, *, atol: float | None = None, rtol: float | None = None, return_rank: Literal[True],
+    check_finite: bool = True,
+) -> tuple[Array, NDArray[Any]]: ...  # fmt: skip
+def pinv(
+    a: ArrayLike, *, atol: float | None = None, rtol: float | None = None, return_rank: bool = False,
+    check_finite: bool = True,
+) -> Any:  # fmt: skip
+    """The pseudoinverse; the rank, if asked for, has no derivative.
+
+    >>> from ndgrad.scipy import linalg
+    >>> linalg.pinv([[2.0, 0.0], [0.0, 0.0]])
+    array([[0.5, 0. ],
+           [0. , 0. ]])
+    """
     return _pinv(finite(a, check_finite), atol, rtol, return_rank, hermitian=False)
 
 
-def pinvh(a: Any, atol: Any = None, rtol: Any = None, lower: bool = True, return_rank: bool = False, check_finite: bool = True) -> Any:
-    """The pseudoinverse of a Hermitian matrix, of which one triangle is read."""
+def pinvh(
+    a: ArrayLike, atol: float | None = None, rtol: float | None = None, lower: bool = True, return_rank: bool = False,
+    check_finite: bool = True,
+) -> Any:  # fmt: skip
+    """The pseudoinverse of a Hermitian matrix, of which one triangle is read.
+
+    >>> from ndgrad.scipy import linalg
+    >>> linalg.pinvh([[2.0, 0.0], [0.0, 0.0]])
+    array([[0.5, 0. ],
+           [0. , 0. ]])
+    """
     return _pinv(_mirrored(square("pinvh", a, check_finite), lower, True), atol, rtol, return_rank, hermitian=True)
 
 
-def _pinv(t: Any, atol: Any, rtol: Any, return_rank: bool, *, hermitian: bool) -> Any:
+def _pinv(t: Array, atol: float | None, rtol: float | None, return_rank: bool, *, hermitian: bool) -> Any:
     least = 0.0 if atol is None else float(atol)
     most = _tolerance(t, rtol)
-    made = solve_api.pinv(t, atol=least, rtol=most, hermitian=hermitian)
+    made = of_arrays.pinv(t, atol=least, rtol=most, hermitian=hermitian)
     if not return_rank:
         return made
     sizes = numpy.linalg.svd(values_of(t.detach()), compute_uv=False)
@@ -156,10 +224,16 @@ def _pinv(t: Any, atol: Any, rtol: Any, return_rank: bool, *, hermitian: bool) -
 
 
 def lstsq(
-    a: Any, b: Any, cond: Any = None, overwrite_a: bool = False, overwrite_b: bool = False, check_finite: bool = True,
-    lapack_driver: str | None = None,
-) -> tuple[Any, Any, Any, Any]:  # fmt: skip
-    """Least squares solutions, residues, the rank and the singular values; all but the rank are differentiable."""
+    a: ArrayLike, b: ArrayLike, cond: float | None = None, overwrite_a: bool = False, overwrite_b: bool = False,
+    check_finite: bool = True, lapack_driver: str | None = None,
+) -> tuple[Array, Array, int, Array | None]:  # fmt: skip
+    """Least squares solutions, residues, the rank and the singular values; all but the rank are differentiable.
+
+    >>> from ndgrad.scipy import linalg
+    >>> x, residues, rank, s = linalg.lstsq([[1.0, 0.0], [1.0, 1.0], [1.0, 2.0]], [1.0, 3.0, 5.0])
+    >>> x.round(6)
+    array([1., 2.])
+    """
     x, y = _pair(a, b, check_finite)
     limit = numpy.finfo(np_dtype(x)).eps if cond is None else plain(cond)
     made, residues, rank, values = linalg.lstsq(x, y, float(limit))
@@ -172,9 +246,15 @@ def lstsq(
 
 
 def solve_banded(
-    l_and_u: tuple[int, int], ab: Any, b: Any, overwrite_ab: bool = False, overwrite_b: bool = False, check_finite: bool = True
-) -> Any:
-    """The x with a @ x = b for a matrix given by its diagonals, ab[u + i - j, j] == a[i, j]; gradients are banded too."""
+    l_and_u: tuple[int, int], ab: ArrayLike, b: ArrayLike, overwrite_ab: bool = False, overwrite_b: bool = False,
+    check_finite: bool = True,
+) -> Array:  # fmt: skip
+    """The x with a @ x = b for a matrix given by its diagonals, ab[u + i - j, j] == a[i, j]; gradients are banded too.
+
+    >>> from ndgrad.scipy import linalg
+    >>> linalg.solve_banded((0, 1), [[0.0, 1.0], [2.0, 4.0]], [4.0, 8.0])
+    array([1., 2.])
+    """
     l, u = (int(n) for n in l_and_u)
     bands, right = _pair(ab, b, check_finite)
     if bands.ndim < 2 or bands.shape[-2] != l + u + 1:
@@ -185,7 +265,7 @@ def solve_banded(
     return times_columns(lambda p, q: banded.solve_banded(p, q, lower=l, upper=u), bands, right)
 
 
-def all_bands(ab: Any, lower: bool) -> tuple[Any, int]:
+def all_bands(ab: Array, lower: bool) -> tuple[Array, int]:
     """The bands of a Hermitian matrix of which those of one triangle are given, and how many there are on each side."""
     count = ab.shape[-2] - 1
     n = ab.shape[-1]
@@ -201,16 +281,22 @@ def all_bands(ab: Any, lower: bool) -> tuple[Any, int]:
 
 
 def solveh_banded(
-    ab: Any, b: Any, overwrite_ab: bool = False, overwrite_b: bool = False, lower: bool = False, check_finite: bool = True
-) -> Any:
-    """The same for a Hermitian positive definite matrix, given by the diagonals of one triangle."""
+    ab: ArrayLike, b: ArrayLike, overwrite_ab: bool = False, overwrite_b: bool = False, lower: bool = False,
+    check_finite: bool = True,
+) -> Array:  # fmt: skip
+    """The x with a @ x = b for a Hermitian positive definite matrix, given by the diagonals of one triangle.
+
+    >>> from ndgrad.scipy import linalg
+    >>> linalg.solveh_banded([[4.0, 5.0], [2.0, 0.0]], [6.0, 7.0], lower=True)
+    array([1., 1.])
+    """
     bands, right = _pair(ab, b, check_finite)
     require_positive(bands, lower)
     whole, count = all_bands(bands, lower)
     return times_columns(lambda p, q: banded.solve_banded(p, q, lower=count, upper=count), whole, right)
 
 
-def require_positive(bands: Any, lower: bool) -> None:
+def require_positive(bands: Array, lower: bool) -> None:
     """SciPy's factorisation fails where ours would go on; inside vmap, where a value cannot decide, nothing is checked."""
     if not _in_vmap(bands):
         import scipy.linalg
@@ -221,7 +307,7 @@ def require_positive(bands: Any, lower: bool) -> None:
 # ----- Toeplitz and circulant systems --------------------------------------------------------------------------------------
 
 
-def _column_and_row(c_or_cr: Any) -> tuple[Any, Any]:
+def _column_and_row(c_or_cr: ArrayLike | tuple[ArrayLike, ArrayLike]) -> tuple[Array, Array]:
     if isinstance(c_or_cr, tuple):
         c, r = operands(*(floating(v) for v in c_or_cr))
         return c, r
@@ -229,10 +315,14 @@ def _column_and_row(c_or_cr: Any) -> tuple[Any, Any]:
     return c, c.conj()
 
 
-def solve_toeplitz(c_or_cr: Any, b: Any, check_finite: bool = True) -> Any:
+def solve_toeplitz(c_or_cr: ArrayLike | tuple[ArrayLike, ArrayLike], b: ArrayLike, check_finite: bool = True) -> Array:
     """The x with T x = b for the Toeplitz matrix of a first column and row (of which the first number is not read).
 
     Neither the matrix nor its gradient is written out: memory is that of c, r and b, and the time of a backward that of the solve.
+
+    >>> from ndgrad.scipy import linalg
+    >>> linalg.solve_toeplitz([2.0, 1.0], [3.0, 3.0])
+    array([1., 1.])
     """
     c, r = _column_and_row(c_or_cr)
     line, right = operands(_line(finite(c, check_finite), finite(r, check_finite)), finite(b, check_finite))
@@ -250,14 +340,22 @@ def solve_toeplitz(c_or_cr: Any, b: Any, check_finite: bool = True) -> Any:
     return made[..., 0] if right.ndim == 1 else made
 
 
-def _line(c: Any, r: Any) -> Any:
+def _line(c: Array, r: Array) -> Array:
     """The diagonals of a Toeplitz matrix, from the last of its first row to the last of its first column."""
     lead = numpy.broadcast_shapes(c.shape[:-1], r.shape[:-1])
     return np.concatenate([np.broadcast_to(v, (*lead, v.shape[-1])) for v in (r[..., :0:-1], c)], axis=-1)
 
 
-def matmul_toeplitz(c_or_cr: Any, x: Any, check_finite: bool = False, workers: Any = None) -> Any:
-    """The product of a Toeplitz matrix and x, by Fourier transforms (of a small one as it stands)."""
+def matmul_toeplitz(
+    c_or_cr: ArrayLike | tuple[ArrayLike, ArrayLike], x: ArrayLike, check_finite: bool = False,
+    workers: int | None = None,
+) -> Array:  # fmt: skip
+    """The product of a Toeplitz matrix and x, by Fourier transforms (of a small one as it stands).
+
+    >>> from ndgrad.scipy import linalg
+    >>> linalg.matmul_toeplitz([2.0, 1.0], [1.0, 0.0])
+    array([2., 1.])
+    """
     c, r = _column_and_row(c_or_cr)
     line, v = operands(_line(c, r), finite(x, check_finite))
     m, n = c.shape[-1], r.shape[-1]
@@ -266,8 +364,16 @@ def matmul_toeplitz(c_or_cr: Any, x: Any, check_finite: bool = False, workers: A
     return toeplitz.toeplitz_times(line, v.reshape(n, -1)).reshape((m, *v.shape[1:]))
 
 
-def solve_circulant(c: Any, b: Any, singular: str = "raise", tol: Any = None, caxis: int = -1, baxis: int = 0, outaxis: int = 0) -> Any:
-    """The x with C x = b for the circulant matrix of a column, by Fourier transforms."""
+def solve_circulant(
+    c: ArrayLike, b: ArrayLike, singular: str = "raise", tol: float | None = None, caxis: int = -1, baxis: int = 0,
+    outaxis: int = 0,
+) -> Array:  # fmt: skip
+    """The x with C x = b for the circulant matrix of a column, by Fourier transforms.
+
+    >>> from ndgrad.scipy import linalg
+    >>> linalg.solve_circulant([2.0, 1.0], [3.0, 3.0])
+    array([1., 1.])
+    """
     column, right = floating(c), floating(b)
     spectrum = np.fft.fft(np.moveaxis(column, caxis, -1))
     size = values_of(abs(spectrum.detach())) if not _in_vmap(spectrum) else None

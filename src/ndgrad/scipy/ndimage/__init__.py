@@ -5,7 +5,7 @@ Images of whole numbers give whole numbers, as in SciPy, and have no derivatives
 
 from __future__ import annotations
 
-from ndgrad.scipy._without_rules import beyond
+from ndgrad.scipy._without_rules import beyond, public_of
 from ndgrad.scipy.ndimage import filters, interpolation, measurements
 from ndgrad.scipy.ndimage.filters import *  # noqa: F403
 from ndgrad.scipy.ndimage.interpolation import *  # noqa: F403
@@ -30,5 +30,6 @@ __getattr__ = beyond(
         "generate_binary_structure iterate_structure label maximum_position minimum_position value_indices watershed_ift"
     ),
 )
+__dir__ = public_of(__name__)
 
 __all__ = [name for module in (filters, interpolation, measurements) for name in module.__all__]

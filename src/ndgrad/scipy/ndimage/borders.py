@@ -6,8 +6,9 @@ All modes but "constant" read the image itself at other places, so an extended i
 from __future__ import annotations
 
 import functools
+import operator
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeAlias
 
 import numpy
 
@@ -18,35 +19,52 @@ from ndgrad.implicit.convergence import scipy_module
 from ndgrad.numpy.coercion import as_array, constant, deliver, many_axes
 from ndgrad.scipy._without_rules import without_tensors
 
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from ndgrad._typing import Array, ArrayLike, Axes, Dtype
+
+    #: Where a result goes, or its dtype.
+    Output: TypeAlias = Array | NDArray[Any] | Dtype
+    #: How an image goes on beyond its borders: for all axes, or one by one.
+    Modes: TypeAlias = str | Sequence[str]
+    #: A whole number for all axes, or one for each.
+    Whole: TypeAlias = int | Sequence[int]
+
+P = ParamSpec("P")
+
 #: Names that mean the same for filters.
 _SAME = {"grid-mirror": "reflect", "grid-constant": "constant", "grid-wrap": "wrap"}
 MODES = ("reflect", "constant", "nearest", "mirror", "wrap", *_SAME)
 
 
-def of_images(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A function of an image of floating numbers, and `output=` for it. Whole numbers give whole numbers in SciPy, and are its own
-    business."""
+def of_images(function: Callable[Concatenate[Array, P], Array]) -> Callable[Concatenate[ArrayLike, P], Array]:
+    """A function of an image of floating numbers, whose result goes where the parameter `output` says: into an array, or to a dtype.
+    Whole numbers give whole numbers, by SciPy's function."""
     name = function.__name__
+    place = function.__code__.co_varnames.index("output") - 1
 
     @functools.wraps(function)
-    def call(input: Any, *args: Any, output: Any = None, **kwargs: Any) -> Any:
+    def call(input: ArrayLike, *args: Any, **kwargs: Any) -> Array:
+        output: Output = kwargs.pop("output", None)
+        if len(args) > place:
+            output, args = args[place], (*args[:place], None, *args[place + 1 :])
         t = as_array(input)
         if np_dtype(t).kind in "biu" and not at_stake(args, kwargs):
             theirs = getattr(scipy_module("ndimage", f"ndgrad.scipy.ndimage.{name}"), name)
-            made = theirs(without_tensors(t), *without_tensors(args), **without_tensors(kwargs))
-            made = constant(numpy.asarray(made))
+            made = constant(numpy.asarray(theirs(without_tensors(t), *without_tensors(args), **without_tensors(kwargs))))
         else:
             made = function(t if np_dtype(t).kind in "fc" else t.astype(numpy.float64), *args, **kwargs)
         if output is None:
             return made
         if isinstance(output, (Variable, numpy.ndarray)):
-            return deliver(name, made, output, "unsafe")  # type: ignore[arg-type]  # a tensor of either face
+            return deliver(name, made, output, "unsafe")
         return made.astype(output)
 
-    return call
+    return call  # type: ignore[return-value]  # its parameters are those of `function`
 
 
-def mode_of(mode: Any) -> str:
+def mode_of(mode: str) -> str:
     if mode not in MODES:
         raise RuntimeError(f"boundary mode not supported: {mode!r}. Choose one of {', '.join(MODES)}.")
     return str(_SAME.get(mode, mode))
@@ -57,8 +75,7 @@ def sequence(value: Any, count: int) -> list[Any]:
     if isinstance(value, str) or (not isinstance(value, Variable) and numpy.ndim(value) == 0):
         return [value] * count
     if isinstance(value, Variable):
-        t: Any = value
-        found = [t[i] for i in range(t.shape[0])] if t.ndim else [t] * count
+        found = [value[i] for i in range(value.shape[0])] if value.ndim else [value] * count
     else:
         found = list(value)
     if len(found) != count:
@@ -66,11 +83,11 @@ def sequence(value: Any, count: int) -> list[Any]:
     return found
 
 
-def axes_of(axes: Any, ndim: int) -> tuple[int, ...]:
-    return many_axes(None if axes is None else axes, ndim)
+def axes_of(axes: Axes, ndim: int) -> tuple[int, ...]:
+    return many_axes(axes, ndim)
 
 
-def places(n: int, before: int, after: int, mode: str) -> Any:
+def places(n: int, before: int, after: int, mode: str) -> NDArray[Any]:
     """The places -before ... n + after - 1 as places inside, for every mode but "constant"."""
     i = numpy.arange(-before, n + after)
     if mode == "nearest":
@@ -86,7 +103,7 @@ def places(n: int, before: int, after: int, mode: str) -> Any:
     return numpy.where(i >= n, 2 * n - 1 - i, i)
 
 
-def extended(t: Any, axis: int, before: int, after: int, mode: str, cval: Any) -> Any:
+def extended(t: Array, axis: int, before: int, after: int, mode: str, cval: ArrayLike) -> Array:
     """The image with more on both sides of an axis."""
     if before == after == 0:
         return t
@@ -98,7 +115,9 @@ def extended(t: Any, axis: int, before: int, after: int, mode: str, cval: Any) -
     return np.take(t, places(t.shape[axis], before, after, mode), axis=axis)
 
 
-def neighbourhoods(t: Any, footprint: Any, modes: Sequence[str], cval: Any, origins: Sequence[int]) -> Any:
+def neighbourhoods(
+    t: Array, footprint: NDArray[Any], modes: Sequence[str], cval: ArrayLike, origins: Sequence[int],
+) -> Array:  # fmt: skip
     """For every pixel its neighbours where the footprint is true, in a new last axis."""
     shape = t.shape
     for d, size in enumerate(footprint.shape):
@@ -108,3 +127,8 @@ def neighbourhoods(t: Any, footprint: Any, modes: Sequence[str], cval: Any, orig
         t = extended(t, d, before, size - 1 - before, modes[d], cval)
     parts = [t[tuple(slice(int(k), int(k) + n) for k, n in zip(offset, shape, strict=True))] for offset in numpy.argwhere(footprint)]
     return np.stack(parts, axis=-1)
+
+
+def total(parts: Sequence[Array]) -> Array:
+    """Their sum, of one part or more."""
+    return functools.reduce(operator.add, parts)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy
 
@@ -17,7 +17,14 @@ from ndgrad.autograd.variable import Variable
 from ndgrad.numpy.coercion import one_axis, operands, values_of
 from ndgrad.ops.vocabulary import tensor_ops
 from ndgrad.scipy._without_rules import floating
-from ndgrad.scipy.ndimage.borders import axes_of, extended, mode_of, neighbourhoods, of_images, sequence
+from ndgrad.scipy.ndimage.borders import axes_of, extended, mode_of, neighbourhoods, of_images, sequence, total
+
+if TYPE_CHECKING:
+
+    import numpy.typing as npt
+
+    from ndgrad._typing import Array, ArrayLike, Axes, Shape
+    from ndgrad.scipy.ndimage.borders import Modes, Output, Whole
 
 __all__ = [
     "black_tophat", "convolve", "convolve1d", "correlate", "correlate1d", "gaussian_filter", "gaussian_filter1d",
@@ -30,7 +37,7 @@ __all__ = [
 # ----- correlations ------------------------------------------------------------------------------------------------------------
 
 
-def _correlate1d(t: Any, weights: Any, axis: int, mode: Any, cval: Any, origin: int) -> Any:
+def _correlate1d(t: Array, weights: ArrayLike, axis: int, mode: str, cval: ArrayLike, origin: int) -> Array:
     w = floating(weights)
     if w.ndim != 1 or w.shape[0] < 1:
         raise RuntimeError("no filter weights given")
@@ -50,7 +57,10 @@ def _correlate1d(t: Any, weights: Any, axis: int, mode: Any, cval: Any, origin: 
 
 
 @of_images
-def correlate1d(input: Any, weights: Any, axis: int = -1, mode: Any = "reflect", cval: Any = 0.0, origin: int = 0) -> Any:
+def correlate1d(
+    input: Array, weights: ArrayLike, axis: int = -1, output: Output = None, mode: str = "reflect",
+    cval: ArrayLike = 0.0, origin: int = 0,
+) -> Array:  # fmt: skip
     """The correlation along an axis.
 
     >>> from ndgrad.scipy import ndimage
@@ -61,12 +71,23 @@ def correlate1d(input: Any, weights: Any, axis: int = -1, mode: Any = "reflect",
 
 
 @of_images
-def convolve1d(input: Any, weights: Any, axis: int = -1, mode: Any = "reflect", cval: Any = 0.0, origin: int = 0) -> Any:
+def convolve1d(
+    input: Array, weights: ArrayLike, axis: int = -1, output: Output = None, mode: str = "reflect",
+    cval: ArrayLike = 0.0, origin: int = 0,
+) -> Array:  # fmt: skip
+    """The convolution along an axis, differentiable in both.
+
+    >>> from ndgrad.scipy import ndimage
+    >>> ndimage.convolve1d([2.0, 8.0, 0.0, 4.0], weights=[1.0, 3.0])
+    array([14., 24.,  4., 16.])
+    """
     w = floating(weights)
     return _correlate1d(input, w[::-1], axis, mode, cval, -origin - (w.shape[0] % 2 == 0))
 
 
-def _correlate(t: Any, weights: Any, mode: Any, cval: Any, origin: Any, axes: Any, *, turned: bool) -> Any:
+def _correlate(
+    t: Array, weights: ArrayLike, mode: Modes, cval: ArrayLike, origin: Whole, axes: Axes, *, turned: bool,
+) -> Array:  # fmt: skip
     dims = axes_of(axes, t.ndim)
     w = floating(weights)
     if w.ndim != len(dims):
@@ -94,24 +115,60 @@ def _correlate(t: Any, weights: Any, mode: Any, cval: Any, origin: Any, axes: An
 
 
 @of_images
-def correlate(input: Any, weights: Any, mode: Any = "reflect", cval: Any = 0.0, origin: Any = 0, *, axes: Any = None) -> Any:
-    """The correlation with weights of as many axes, differentiable in both."""
+def correlate(
+    input: Array, weights: ArrayLike, output: Output = None, mode: Modes = "reflect", cval: ArrayLike = 0.0,
+    origin: Whole = 0, *, axes: Axes = None,
+) -> Array:  # fmt: skip
+    """The correlation with weights of as many axes, differentiable in both.
+
+    >>> from ndgrad.scipy import ndimage
+    >>> ndimage.correlate([[1.0, 2.0], [3.0, 4.0]], [[0.0, 1.0], [1.0, 0.0]])
+    array([[2., 3.],
+           [4., 5.]])
+    """
     return _correlate(input, weights, mode, cval, origin, axes, turned=False)
 
 
 @of_images
-def convolve(input: Any, weights: Any, mode: Any = "reflect", cval: Any = 0.0, origin: Any = 0, *, axes: Any = None) -> Any:
+def convolve(
+    input: Array, weights: ArrayLike, output: Output = None, mode: Modes = "reflect", cval: ArrayLike = 0.0,
+    origin: Whole = 0, *, axes: Axes = None,
+) -> Array:  # fmt: skip
+    """The convolution with weights of as many axes, differentiable in both.
+
+    >>> from ndgrad.scipy import ndimage
+    >>> ndimage.convolve([[1.0, 2.0], [3.0, 4.0]], [[0.0, 1.0], [1.0, 0.0]])
+    array([[5., 6.],
+           [7., 8.]])
+    """
     return _correlate(input, weights, mode, cval, origin, axes, turned=True)
 
 
 @of_images
-def uniform_filter1d(input: Any, size: int, axis: int = -1, mode: Any = "reflect", cval: Any = 0.0, origin: int = 0) -> Any:
-    """The mean of neighbours along an axis."""
+def uniform_filter1d(
+    input: Array, size: int, axis: int = -1, output: Output = None, mode: str = "reflect", cval: ArrayLike = 0.0,
+    origin: int = 0,
+) -> Array:  # fmt: skip
+    """The mean of neighbours along an axis.
+
+    >>> from ndgrad.scipy import ndimage
+    >>> ndimage.uniform_filter1d([3.0, 0.0, 6.0], size=3)
+    array([2., 3., 4.])
+    """
     return _correlate1d(input, numpy.full(int(size), 1.0 / size), axis, mode, cval, origin)
 
 
 @of_images
-def uniform_filter(input: Any, size: Any = 3, mode: Any = "reflect", cval: Any = 0.0, origin: Any = 0, *, axes: Any = None) -> Any:
+def uniform_filter(
+    input: Array, size: Shape | None = 3, output: Output = None, mode: Modes = "reflect", cval: ArrayLike = 0.0,
+    origin: Whole = 0, *, axes: Axes = None,
+) -> Array:  # fmt: skip
+    """The mean of the pixels in a box around each.
+
+    >>> from ndgrad.scipy import ndimage
+    >>> ndimage.uniform_filter([3.0, 0.0, 6.0], size=3)
+    array([2., 3., 4.])
+    """
     dims = axes_of(axes, input.ndim)
     made = input
     for d, n, m, o in zip(dims, *(sequence(v, len(dims)) for v in (size, mode, origin)), strict=True):
@@ -123,7 +180,7 @@ def uniform_filter(input: Any, size: Any = 3, mode: Any = "reflect", cval: Any =
 # ----- Gaussians --------------------------------------------------------------------------------------------------------------------
 
 
-def _gaussian_weights(sigma: Any, order: int, radius: int) -> Any:
+def _gaussian_weights(sigma: Array, order: int, radius: int) -> Array:
     """The normal density at whole numbers, over their sum, times the polynomial of a derivative; differentiable in sigma."""
     if order < 0:
         raise ValueError("order must be non-negative")
@@ -139,10 +196,12 @@ def _gaussian_weights(sigma: Any, order: int, radius: int) -> Any:
         rises = [q[k + 1] * float(k + 1) for k in range(len(q) - 1)]
         falls = [np.zeros_like(variance), *(-c / variance for c in q)]
         q = [falls[k] + rises[k] if k < len(rises) else falls[k] for k in range(len(falls))]
-    return sum(c * x.astype(float) ** k for k, c in enumerate(q)) * phi
+    return total([c * x.astype(float) ** k for k, c in enumerate(q)]) * phi
 
 
-def _gaussian1d(t: Any, sigma: Any, axis: int, order: int, mode: Any, cval: Any, truncate: float, radius: Any) -> Any:
+def _gaussian1d(
+    t: Array, sigma: ArrayLike, axis: int, order: int, mode: str, cval: ArrayLike, truncate: float, radius: int | None,
+) -> Array:  # fmt: skip
     s = floating(sigma)
     reach = int(truncate * float(values_of(s.detach())) + 0.5) if radius is None else int(radius)
     if reach < 0:
@@ -152,22 +211,38 @@ def _gaussian1d(t: Any, sigma: Any, axis: int, order: int, mode: Any, cval: Any,
 
 @of_images
 def gaussian_filter1d(
-    input: Any, sigma: Any, axis: int = -1, order: int = 0, mode: Any = "reflect", cval: Any = 0.0, truncate: float = 4.0, *,
-    radius: Any = None,
-) -> Any:  # fmt: skip
-    """A Gaussian along an axis, or with `order` its derivative; differentiable in sigma (the reach, a whole number, is not)."""
+    input: Array, sigma: ArrayLike, axis: int = -1, order: int = 0, output: Output = None, mode: str = "reflect",
+    cval: ArrayLike = 0.0, truncate: float = 4.0, *, radius: int | None = None,
+) -> Array:  # fmt: skip
+    """A Gaussian along an axis, or with `order` its derivative; differentiable in sigma (the reach, a whole number, is not).
+
+    >>> from ndgrad.scipy import ndimage
+    >>> ndimage.gaussian_filter1d([0.0, 1.0, 0.0], sigma=0.5)
+    array([0.10671464, 0.78657073, 0.10671464])
+    """
     return _gaussian1d(input, sigma, axis, order, mode, cval, truncate, radius)
 
 
 @of_images
 def gaussian_filter(
-    input: Any, sigma: Any, order: Any = 0, mode: Any = "reflect", cval: Any = 0.0, truncate: float = 4.0, *, radius: Any = None,
-    axes: Any = None,
-) -> Any:  # fmt: skip
+    input: Array, sigma: ArrayLike, order: Whole = 0, output: Output = None, mode: Modes = "reflect",
+    cval: ArrayLike = 0.0, truncate: float = 4.0, *, radius: Whole | None = None, axes: Axes = None,
+) -> Array:  # fmt: skip
+    """The image smoothed by a Gaussian of width `sigma`, or with `order` a derivative of it; differentiable in sigma
+    too.
+
+    >>> from ndgrad.scipy import ndimage
+    >>> ndimage.gaussian_filter([[0.0, 0.0], [0.0, 4.0]], sigma=0.5)
+    array([[0.0457776 , 0.38213641],
+           [0.38213641, 3.18994958]])
+    """
     return _gaussian(input, sigma, order, mode, cval, truncate, radius, axes)
 
 
-def _gaussian(t: Any, sigma: Any, order: Any, mode: Any, cval: Any, truncate: float, radius: Any, axes: Any) -> Any:
+def _gaussian(
+    t: Array, sigma: ArrayLike, order: Whole, mode: Modes, cval: ArrayLike, truncate: float, radius: Whole | None,
+    axes: Axes,
+) -> Array:  # fmt: skip
     dims = axes_of(axes, t.ndim)
     made = t
     for d, s, o, m, r in zip(dims, *(sequence(v, len(dims)) for v in (sigma, order, mode, radius)), strict=True):
@@ -176,33 +251,48 @@ def _gaussian(t: Any, sigma: Any, order: Any, mode: Any, cval: Any, truncate: fl
     return made
 
 
-@of_images
-def gaussian_laplace(input: Any, sigma: Any, mode: Any = "reflect", cval: Any = 0.0, *, axes: Any = None, **kwargs: Any) -> Any:
-    """The sum of second derivatives of a Gaussian."""
-    dims = axes_of(axes, input.ndim)
-    modes = sequence(mode, len(dims))
-    parts = [
-        _gaussian(input, sigma, [2 * (e == d) for e in dims], modes, cval, kwargs.get("truncate", 4.0), kwargs.get("radius"), dims)
-        for d in dims
-    ]
-    return sum(parts)
+def _gaussian_derivatives(
+    t: Array, order: int, sigma: ArrayLike, mode: Modes, cval: ArrayLike, axes: Axes, truncate: float,
+    radius: Whole | None,
+) -> list[Array]:  # fmt: skip
+    """A derivative of a Gaussian of the image along each axis."""
+    dims = axes_of(axes, t.ndim)
+    return [_gaussian(t, sigma, [order * (e == d) for e in dims], mode, cval, truncate, radius, dims) for d in dims]
 
 
 @of_images
-def gaussian_gradient_magnitude(input: Any, sigma: Any, mode: Any = "reflect", cval: Any = 0.0, *, axes: Any = None, **kwargs: Any) -> Any:
-    dims = axes_of(axes, input.ndim)
-    modes = sequence(mode, len(dims))
-    parts = [
-        _gaussian(input, sigma, [int(e == d) for e in dims], modes, cval, kwargs.get("truncate", 4.0), kwargs.get("radius"), dims)
-        for d in dims
-    ]
-    return np.sqrt(sum(p * p for p in parts))
+def gaussian_laplace(
+    input: Array, sigma: ArrayLike, output: Output = None, mode: Modes = "reflect", cval: ArrayLike = 0.0, *,
+    axes: Axes = None, truncate: float = 4.0, radius: Whole | None = None,
+) -> Array:  # fmt: skip
+    """The sum of second derivatives of a Gaussian.
+
+    >>> from ndgrad.scipy import ndimage
+    >>> ndimage.gaussian_laplace([0.0, 1.0, 0.0], sigma=1.0)
+    array([ 0.16398084, -0.32803368,  0.16398084])
+    """
+    return total(_gaussian_derivatives(input, 2, sigma, mode, cval, axes, truncate, radius))
+
+
+@of_images
+def gaussian_gradient_magnitude(
+    input: Array, sigma: ArrayLike, output: Output = None, mode: Modes = "reflect", cval: ArrayLike = 0.0, *,
+    axes: Axes = None, truncate: float = 4.0, radius: Whole | None = None,
+) -> Array:  # fmt: skip
+    """The length of the gradient of a Gaussian of the image.
+
+    >>> from ndgrad.scipy import ndimage
+    >>> ndimage.gaussian_gradient_magnitude([0.0, 1.0, 3.0], sigma=1.0)
+    array([0.45686531, 1.04825513, 0.59138982])
+    """
+    parts = _gaussian_derivatives(input, 1, sigma, mode, cval, axes, truncate, radius)
+    return np.sqrt(total([p * p for p in parts]))
 
 
 # ----- derivatives -------------------------------------------------------------------------------------------------------------------
 
 
-def _edges(t: Any, axis: int, mode: Any, cval: Any, smooth: list[float]) -> Any:
+def _edges(t: Array, axis: int, mode: Modes, cval: ArrayLike, smooth: list[float]) -> Array:
     d = one_axis(axis, t.ndim)
     modes = sequence(mode, t.ndim)
     made = _correlate1d(t, [-1.0, 0.0, 1.0], d, modes[d], cval, 0)
@@ -213,23 +303,50 @@ def _edges(t: Any, axis: int, mode: Any, cval: Any, smooth: list[float]) -> Any:
 
 
 @of_images
-def sobel(input: Any, axis: int = -1, mode: Any = "reflect", cval: Any = 0.0) -> Any:
+def sobel(input: Array, axis: int = -1, output: Output = None, mode: Modes = "reflect", cval: ArrayLike = 0.0) -> Array:
+    """Sobel's derivative along an axis, smoothed along the others.
+
+    >>> from ndgrad.scipy import ndimage
+    >>> ndimage.sobel([[0.0, 1.0, 2.0], [0.0, 1.0, 2.0]])
+    array([[4., 8., 4.],
+           [4., 8., 4.]])
+    """
     return _edges(input, axis, mode, cval, [1.0, 2.0, 1.0])
 
 
 @of_images
-def prewitt(input: Any, axis: int = -1, mode: Any = "reflect", cval: Any = 0.0) -> Any:
+def prewitt(
+    input: Array, axis: int = -1, output: Output = None, mode: Modes = "reflect", cval: ArrayLike = 0.0,
+) -> Array:  # fmt: skip
+    """Prewitt's derivative along an axis, smoothed along the others.
+
+    >>> from ndgrad.scipy import ndimage
+    >>> ndimage.prewitt([[0.0, 1.0, 2.0], [0.0, 1.0, 2.0]])
+    array([[3., 6., 3.],
+           [3., 6., 3.]])
+    """
     return _edges(input, axis, mode, cval, [1.0, 1.0, 1.0])
 
 
 @of_images
-def laplace(input: Any, mode: Any = "reflect", cval: Any = 0.0, *, axes: Any = None) -> Any:
+def laplace(
+    input: Array, output: Output = None, mode: Modes = "reflect", cval: ArrayLike = 0.0, *, axes: Axes = None,
+) -> Array:  # fmt: skip
+    """The sum of second differences along the axes.
+
+    >>> from ndgrad.scipy import ndimage
+    >>> ndimage.laplace([0.0, 0.0, 1.0, 0.0, 0.0])
+    array([ 0.,  1., -2.,  1.,  0.])
+    """
     dims = axes_of(axes, input.ndim)
     parts = [_correlate1d(input, [1.0, -2.0, 1.0], d, m, cval, 0) for d, m in zip(dims, sequence(mode, len(dims)), strict=True)]
-    return sum(parts)
+    return total(parts)
 
 
-def _derivatives(input: Any, derivative: Callable[..., Any], mode: Any, cval: Any, arguments: Any, keywords: Any, axes: Any) -> list[Any]:
+def _derivatives(
+    input: Array, derivative: Callable[..., Any], mode: Modes, cval: ArrayLike, arguments: tuple[Any, ...],
+    keywords: dict[str, Any] | None, axes: Axes,
+) -> list[Array]:  # fmt: skip
     dims = axes_of(axes, input.ndim)
     more = keywords or {}
     return [derivative(input, d, None, m, cval, *arguments, **more) for d, m in zip(dims, sequence(mode, len(dims)), strict=True)]
@@ -237,26 +354,42 @@ def _derivatives(input: Any, derivative: Callable[..., Any], mode: Any, cval: An
 
 @of_images
 def generic_laplace(
-    input: Any, derivative2: Callable[..., Any], mode: Any = "reflect", cval: Any = 0.0, extra_arguments: Any = (),
-    extra_keywords: Any = None, *, axes: Any = None,
-) -> Any:  # fmt: skip
-    """The sum of second derivatives as `derivative2(input, axis, output, mode, cval, ...)` finds them; its `output` is None."""
-    return sum(_derivatives(input, derivative2, mode, cval, extra_arguments, extra_keywords, axes))
+    input: Array, derivative2: Callable[..., Any], output: Output = None, mode: Modes = "reflect",
+    cval: ArrayLike = 0.0, extra_arguments: tuple[Any, ...] = (), extra_keywords: dict[str, Any] | None = None, *,
+    axes: Axes = None,
+) -> Array:  # fmt: skip
+    """The sum of second derivatives as `derivative2(input, axis, output, mode, cval, ...)` finds them; its `output` is None.
+
+    >>> from ndgrad.scipy import ndimage
+    >>> second = lambda t, axis, output, mode, cval: ndimage.correlate1d(t, [1.0, -2.0, 1.0], axis, output, mode, cval)
+    >>> ndimage.generic_laplace([0.0, 1.0, 0.0], second)
+    array([ 1., -2.,  1.])
+    """
+    return total(_derivatives(input, derivative2, mode, cval, extra_arguments, extra_keywords, axes))
 
 
 @of_images
 def generic_gradient_magnitude(
-    input: Any, derivative: Callable[..., Any], mode: Any = "reflect", cval: Any = 0.0, extra_arguments: Any = (),
-    extra_keywords: Any = None, *, axes: Any = None,
-) -> Any:  # fmt: skip
+    input: Array, derivative: Callable[..., Any], output: Output = None, mode: Modes = "reflect", cval: ArrayLike = 0.0,
+    extra_arguments: tuple[Any, ...] = (), extra_keywords: dict[str, Any] | None = None, *, axes: Axes = None,
+) -> Array:  # fmt: skip
+    """The length of the gradient whose parts `derivative(input, axis, output, mode, cval, ...)` finds; its `output` is
+    None.
+
+    >>> from ndgrad.scipy import ndimage
+    >>> ndimage.generic_gradient_magnitude([0.0, 1.0, 3.0], ndimage.sobel)
+    array([1., 3., 2.])
+    """
     parts = _derivatives(input, derivative, mode, cval, extra_arguments, extra_keywords, axes)
-    return np.sqrt(sum(p * p for p in parts))
+    return np.sqrt(total([p * p for p in parts]))
 
 
 # ----- order filters --------------------------------------------------------------------------------------------------------------------
 
 
-def _footprint(size: Any, footprint: Any, ndim: int, axes: Any) -> tuple[Any, tuple[int, ...]]:
+def _footprint(
+    size: Shape | None, footprint: npt.ArrayLike | None, ndim: int, axes: Axes,
+) -> tuple[Any, tuple[int, ...]]:  # fmt: skip
     """A mask over all axes, of size one along those that are not filtered."""
     dims = axes_of(axes, ndim)
     if footprint is None:
@@ -275,7 +408,10 @@ def _footprint(size: Any, footprint: Any, ndim: int, axes: Any) -> tuple[Any, tu
     return numpy.transpose(mask, numpy.argsort(dims)).reshape(shape), dims
 
 
-def _windows(t: Any, size: Any, footprint: Any, mode: Any, cval: Any, origin: Any, axes: Any) -> Any:
+def _windows(
+    t: Array, size: Shape | None, footprint: npt.ArrayLike | None, mode: Modes, cval: ArrayLike, origin: Whole,
+    axes: Axes,
+) -> Array:  # fmt: skip
     mask, dims = _footprint(size, footprint, t.ndim, axes)
     modes, origins = ["reflect"] * t.ndim, [0] * t.ndim
     for d, m, o in zip(dims, sequence(mode, len(dims)), sequence(origin, len(dims)), strict=True):
@@ -285,29 +421,61 @@ def _windows(t: Any, size: Any, footprint: Any, mode: Any, cval: Any, origin: An
 
 @of_images
 def maximum_filter(
-    input: Any, size: Any = None, footprint: Any = None, mode: Any = "reflect", cval: Any = 0.0, origin: Any = 0, *, axes: Any = None
-) -> Any:
+    input: Array, size: Shape | None = None, footprint: npt.ArrayLike | None = None, output: Output = None,
+    mode: Modes = "reflect", cval: ArrayLike = 0.0, origin: Whole = 0, *, axes: Axes = None,
+) -> Array:  # fmt: skip
+    """The largest pixel in a box or footprint around each; where several are largest, they share the gradient.
+
+    >>> from ndgrad.scipy import ndimage
+    >>> ndimage.maximum_filter([0.0, 5.0, 2.0, 2.0], size=3)
+    array([5., 5., 5., 2.])
+    """
     return _windows(input, size, footprint, mode, cval, origin, axes).max(axis=-1)
 
 
 @of_images
 def minimum_filter(
-    input: Any, size: Any = None, footprint: Any = None, mode: Any = "reflect", cval: Any = 0.0, origin: Any = 0, *, axes: Any = None
-) -> Any:
+    input: Array, size: Shape | None = None, footprint: npt.ArrayLike | None = None, output: Output = None,
+    mode: Modes = "reflect", cval: ArrayLike = 0.0, origin: Whole = 0, *, axes: Axes = None,
+) -> Array:  # fmt: skip
+    """The smallest pixel in a box or footprint around each; where several are smallest, they share the gradient.
+
+    >>> from ndgrad.scipy import ndimage
+    >>> ndimage.minimum_filter([0.0, 5.0, 2.0, 2.0], size=3)
+    array([0., 0., 2., 2.])
+    """
     return _windows(input, size, footprint, mode, cval, origin, axes).min(axis=-1)
 
 
 @of_images
-def maximum_filter1d(input: Any, size: int, axis: int = -1, mode: Any = "reflect", cval: Any = 0.0, origin: int = 0) -> Any:
+def maximum_filter1d(
+    input: Array, size: int, axis: int = -1, output: Output = None, mode: str = "reflect", cval: ArrayLike = 0.0,
+    origin: int = 0,
+) -> Array:  # fmt: skip
+    """The largest pixel in a window along an axis.
+
+    >>> from ndgrad.scipy import ndimage
+    >>> ndimage.maximum_filter1d([0.0, 5.0, 2.0, 2.0], size=3)
+    array([5., 5., 5., 2.])
+    """
     return _windows(input, (size,), None, mode, cval, origin, (axis,)).max(axis=-1)
 
 
 @of_images
-def minimum_filter1d(input: Any, size: int, axis: int = -1, mode: Any = "reflect", cval: Any = 0.0, origin: int = 0) -> Any:
+def minimum_filter1d(
+    input: Array, size: int, axis: int = -1, output: Output = None, mode: str = "reflect", cval: ArrayLike = 0.0,
+    origin: int = 0,
+) -> Array:  # fmt: skip
+    """The smallest pixel in a window along an axis.
+
+    >>> from ndgrad.scipy import ndimage
+    >>> ndimage.minimum_filter1d([0.0, 5.0, 2.0, 2.0], size=3)
+    array([0., 0., 2., 2.])
+    """
     return _windows(input, (size,), None, mode, cval, origin, (axis,)).min(axis=-1)
 
 
-def _ranked(windows: Any, rank: int) -> Any:
+def _ranked(windows: Array, rank: int) -> Array:
     count = windows.shape[-1]
     place = rank + count if rank < 0 else rank
     if not 0 <= place < count:
@@ -317,25 +485,44 @@ def _ranked(windows: Any, rank: int) -> Any:
 
 @of_images
 def rank_filter(
-    input: Any, rank: int, size: Any = None, footprint: Any = None, mode: Any = "reflect", cval: Any = 0.0, origin: Any = 0, *,
-    axes: Any = None,
-) -> Any:  # fmt: skip
+    input: Array, rank: int, size: Shape | None = None, footprint: npt.ArrayLike | None = None, output: Output = None,
+    mode: Modes = "reflect", cval: ArrayLike = 0.0, origin: Whole = 0, *, axes: Axes = None,
+) -> Array:  # fmt: skip
+    """The pixel of the given rank (0 is the smallest, -1 the largest) in a box or footprint around each.
+
+    >>> from ndgrad.scipy import ndimage
+    >>> ndimage.rank_filter([0.0, 5.0, 2.0, 2.0], rank=1, size=3)
+    array([0., 2., 2., 2.])
+    """
     return _ranked(_windows(input, size, footprint, mode, cval, origin, axes), int(rank))
 
 
 @of_images
 def median_filter(
-    input: Any, size: Any = None, footprint: Any = None, mode: Any = "reflect", cval: Any = 0.0, origin: Any = 0, *, axes: Any = None
-) -> Any:
+    input: Array, size: Shape | None = None, footprint: npt.ArrayLike | None = None, output: Output = None,
+    mode: Modes = "reflect", cval: ArrayLike = 0.0, origin: Whole = 0, *, axes: Axes = None,
+) -> Array:  # fmt: skip
+    """The median of the pixels in a box or footprint around each; the gradient goes to the pixel that is the median.
+
+    >>> from ndgrad.scipy import ndimage
+    >>> ndimage.median_filter([0.0, 5.0, 2.0, 2.0], size=3)
+    array([0., 2., 2., 2.])
+    """
     windows = _windows(input, size, footprint, mode, cval, origin, axes)
     return _ranked(windows, windows.shape[-1] // 2)
 
 
 @of_images
 def percentile_filter(
-    input: Any, percentile: float, size: Any = None, footprint: Any = None, mode: Any = "reflect", cval: Any = 0.0, origin: Any = 0, *,
-    axes: Any = None,
-) -> Any:  # fmt: skip
+    input: Array, percentile: float, size: Shape | None = None, footprint: npt.ArrayLike | None = None,
+    output: Output = None, mode: Modes = "reflect", cval: ArrayLike = 0.0, origin: Whole = 0, *, axes: Axes = None,
+) -> Array:  # fmt: skip
+    """The given percentile, as one of the pixels in a box or footprint around each.
+
+    >>> from ndgrad.scipy import ndimage
+    >>> ndimage.percentile_filter([0.0, 5.0, 2.0, 2.0], percentile=50, size=3)
+    array([0., 2., 2., 2.])
+    """
     windows = _windows(input, size, footprint, mode, cval, origin, axes)
     share = percentile + 100.0 if percentile < 0 else percentile
     if not 0 <= share <= 100:
@@ -344,11 +531,13 @@ def percentile_filter(
     return _ranked(windows, count - 1 if share == 100 else int(count * share / 100.0))
 
 
-# ----- grey morphology
-# ---------------------------------------------------------------------------------------------------------------------
+# ----- grey morphology ---------------------------------------------------------------------------------------------
 
 
-def _structured(t: Any, size: Any, footprint: Any, structure: Any, mode: Any, cval: Any, origin: Any, axes: Any, *, dilate: bool) -> Any:
+def _structured(
+    t: Array, size: Shape | None, footprint: npt.ArrayLike | None, structure: ArrayLike | None, mode: Modes,
+    cval: ArrayLike, origin: Whole, axes: Axes, *, dilate: bool,
+) -> Array:  # fmt: skip
     """The largest neighbour plus the structure, turned around, or the smallest neighbour less the structure."""
     dims = axes_of(axes, t.ndim)
     if structure is None and size is None and footprint is None:
@@ -371,28 +560,69 @@ def _structured(t: Any, size: Any, footprint: Any, structure: Any, mode: Any, cv
     return (windows + steps).max(axis=-1) if dilate else (windows - steps).min(axis=-1)
 
 
-def _morphology(name: str, compute: Callable[[Any, Callable[[Any], Any], Callable[[Any], Any]], Any], doc: str) -> Callable[..., Any]:
+class _Morphology(Protocol):
+    def __call__(
+        self, input: ArrayLike, size: Shape | None = None, footprint: npt.ArrayLike | None = None,
+        structure: ArrayLike | None = None, output: Output = None, mode: Modes = "reflect", cval: ArrayLike = 0.0,
+        origin: Whole = 0, *, axes: Axes = None,
+    ) -> Array: ...  # fmt: skip
+
+
+_Step: TypeAlias = "Callable[[Array], Array]"
+
+
+def _morphology(name: str, doc: str, example: str, compute: Callable[[Array, _Step, _Step], Array]) -> _Morphology:
+    """`compute` gets the image, an erosion and a dilation. The example is of a 3-pixel filter on the same row of pixels for all."""
+
     def function(
-        input: Any, size: Any = None, footprint: Any = None, structure: Any = None, mode: Any = "reflect", cval: Any = 0.0, origin: Any = 0,
-        *, axes: Any = None,
-    ) -> Any:  # fmt: skip
-        def step(dilate: bool) -> Callable[[Any], Any]:
+        input: Array, size: Shape | None = None, footprint: npt.ArrayLike | None = None,
+        structure: ArrayLike | None = None, output: Output = None, mode: Modes = "reflect", cval: ArrayLike = 0.0,
+        origin: Whole = 0, *, axes: Axes = None,
+    ) -> Array:  # fmt: skip
+        def step(dilate: bool) -> _Step:
             return lambda t: _structured(t, size, footprint, structure, mode, cval, origin, axes, dilate=dilate)
 
         return compute(input, step(False), step(True))
 
     function.__name__ = function.__qualname__ = name
-    function.__doc__ = doc
-    return of_images(function)
+    function.__doc__ = f"""{doc}
+
+    >>> from ndgrad.scipy import ndimage
+    >>> ndimage.{name}([0.0, 5.0, 2.0, 2.0, 9.0, 3.0], size=3)
+    array([{example}])
+    """
+    return of_images(function)  # type: ignore[return-value]  # mypy forgets the names of parameters
 
 
-grey_erosion = _morphology("grey_erosion", lambda t, erode, dilate: erode(t), "The smallest neighbour less the structure.")
-grey_dilation = _morphology("grey_dilation", lambda t, erode, dilate: dilate(t), "The largest neighbour plus the structure.")
-grey_opening = _morphology("grey_opening", lambda t, erode, dilate: dilate(erode(t)), "An erosion, then a dilation.")
-grey_closing = _morphology("grey_closing", lambda t, erode, dilate: erode(dilate(t)), "A dilation, then an erosion.")
-morphological_gradient = _morphology("morphological_gradient", lambda t, erode, dilate: dilate(t) - erode(t), "Dilation less erosion.")
+grey_erosion = _morphology(
+    "grey_erosion", "The smallest neighbour less the structure.", "0., 0., 2., 2., 2., 3.",
+    lambda t, erode, dilate: erode(t),
+)  # fmt: skip
+grey_dilation = _morphology(
+    "grey_dilation", "The largest neighbour plus the structure.", "5., 5., 5., 9., 9., 9.",
+    lambda t, erode, dilate: dilate(t),
+)  # fmt: skip
+grey_opening = _morphology(
+    "grey_opening", "An erosion, then a dilation: narrow peaks go.", "0., 2., 2., 2., 3., 3.",
+    lambda t, erode, dilate: dilate(erode(t)),
+)  # fmt: skip
+grey_closing = _morphology(
+    "grey_closing", "A dilation, then an erosion: narrow pits go.", "5., 5., 5., 5., 9., 9.",
+    lambda t, erode, dilate: erode(dilate(t)),
+)  # fmt: skip
+morphological_gradient = _morphology(
+    "morphological_gradient", "The dilation less the erosion.", "5., 5., 3., 7., 7., 6.",
+    lambda t, erode, dilate: dilate(t) - erode(t),
+)  # fmt: skip
 morphological_laplace = _morphology(
-    "morphological_laplace", lambda t, erode, dilate: dilate(t) + erode(t) - 2.0 * t, "Dilation plus erosion less twice the image."
-)
-white_tophat = _morphology("white_tophat", lambda t, erode, dilate: t - dilate(erode(t)), "The image less its opening.")
-black_tophat = _morphology("black_tophat", lambda t, erode, dilate: erode(dilate(t)) - t, "The closing less the image.")
+    "morphological_laplace", "The dilation plus the erosion less twice the image.", " 5., -5.,  3.,  7., -7.,  6.",
+    lambda t, erode, dilate: dilate(t) + erode(t) - 2.0 * t,
+)  # fmt: skip
+white_tophat = _morphology(
+    "white_tophat", "The image less its opening: its peaks.", "0., 3., 0., 0., 6., 0.",
+    lambda t, erode, dilate: t - dilate(erode(t)),
+)  # fmt: skip
+black_tophat = _morphology(
+    "black_tophat", "The closing less the image: its pits.", "5., 0., 3., 3., 0., 6.",
+    lambda t, erode, dilate: erode(dilate(t)) - t,
+)  # fmt: skip

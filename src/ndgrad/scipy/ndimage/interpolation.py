@@ -11,7 +11,7 @@ import functools
 import math
 from collections.abc import Callable
 from itertools import product
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy
 
@@ -19,7 +19,15 @@ import ndgrad.numpy as np
 from ndgrad.autograd.variable import Variable
 from ndgrad.numpy.coercion import one_axis, values_of
 from ndgrad.scipy._without_rules import floating
-from ndgrad.scipy.ndimage.borders import of_images, sequence
+from ndgrad.scipy.ndimage.borders import of_images, sequence, total
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from ndgrad._typing import Array, ArrayLike
+    from ndgrad.scipy.ndimage.borders import Output
 
 __all__ = [
     "affine_transform", "geometric_transform", "map_coordinates", "rotate", "shift", "spline_filter", "spline_filter1d", "zoom",
@@ -42,13 +50,13 @@ def _check(order: int, mode: str) -> int:
 
 
 @functools.lru_cache(maxsize=64)
-def _filter_matrix(n: int, order: int, mode: str) -> Any:
+def _filter_matrix(n: int, order: int, mode: str) -> NDArray[Any]:
     import scipy.ndimage
 
     return scipy.ndimage.spline_filter1d(numpy.eye(n), order, axis=0, output=numpy.float64, mode=mode)
 
 
-def _filtered(t: Any, order: int, axis: int, mode: str) -> Any:
+def _filtered(t: Array, order: int, axis: int, mode: str) -> Array:
     if order < 2 or t.shape[axis] < 2:
         return t
     moved = np.moveaxis(t, axis, -1)
@@ -56,13 +64,24 @@ def _filtered(t: Any, order: int, axis: int, mode: str) -> Any:
 
 
 @of_images
-def spline_filter1d(input: Any, order: int = 3, axis: int = -1, mode: str = "mirror") -> Any:
-    """Coefficients of the spline through the pixels along an axis."""
+def spline_filter1d(input: Array, order: int = 3, axis: int = -1, output: Output = None, mode: str = "mirror") -> Array:
+    """Coefficients of the spline through the pixels along an axis.
+
+    >>> from ndgrad.scipy import ndimage
+    >>> ndimage.spline_filter1d([0.0, 6.0, 0.0], order=2)
+    array([-3.,  9., -3.])
+    """
     return _filtered(input, _check(order, mode), one_axis(axis, input.ndim), mode)
 
 
 @of_images
-def spline_filter(input: Any, order: int = 3, mode: str = "mirror") -> Any:
+def spline_filter(input: Array, order: int = 3, output: Output = None, mode: str = "mirror") -> Array:
+    """Coefficients of the spline through the pixels, along all axes.
+
+    >>> from ndgrad.scipy import ndimage
+    >>> ndimage.spline_filter([0.0, 6.0, 0.0], order=2)
+    array([-3.,  9., -3.])
+    """
     if order < 2:
         raise RuntimeError("spline order not supported")
     made = input
@@ -74,7 +93,7 @@ def spline_filter(input: Any, order: int = 3, mode: str = "mirror") -> Any:
 # ----- places --------------------------------------------------------------------------------------------------------------------
 
 
-def _inside(c: Any, n: int, mode: str) -> Any:
+def _inside(c: Array, n: int, mode: str) -> Array:
     """Places brought into the image, as a mode continues it."""
     if mode == "constant":
         return c
@@ -87,14 +106,16 @@ def _inside(c: Any, n: int, mode: str) -> Any:
         turn = np.mod(c, 2.0 * n - 2.0)
         return np.where(outside, np.where(turn > n - 1, 2.0 * n - 2.0 - turn, turn), c)
     if mode == "wrap":
-        return np.where(outside, np.mod(c, n - 1.0), c)
+        turn = np.mod(c, n - 1.0)
+        turn = np.where((c < 0) & (turn == 0), turn + (n - 1.0), turn)  # whole turns below 0 end at the last pixel, in SciPy
+        return np.where(outside, turn, c)
     if mode == "grid-wrap":
         return np.mod(c, float(n))
     turn = np.mod(c + 0.5, 2.0 * n)
     return np.where(outside, np.where(turn > n, 2.0 * n - turn, turn) - 0.5, c)
 
 
-def _coefficient_places(i: Any, n: int, mode: str) -> Any:
+def _coefficient_places(i: Array, n: int, mode: str) -> Array:
     """Neighbours that lie outside: the coefficients go on as the filter took them to."""
     if n == 1:
         return i * 0
@@ -109,7 +130,7 @@ def _coefficient_places(i: Any, n: int, mode: str) -> Any:
     return np.where(turn >= n, 2 * n - 2 - turn, turn)
 
 
-def _weights(t: Any, order: int) -> list[Any]:
+def _weights(t: Array, order: int) -> list[Array]:
     """The B-splines that are not zero between two knots, at the share t of the way."""
     found = [np.ones_like(t)]
     for j in range(1, order + 1):
@@ -122,7 +143,7 @@ def _weights(t: Any, order: int) -> list[Any]:
     return found
 
 
-def _sampled(image: Any, places: list[Any], order: int, mode: str, cval: Any, prefilter: bool) -> Any:
+def _sampled(image: Array, places: list[Array], order: int, mode: str, cval: ArrayLike, prefilter: bool) -> Array:
     """The image at places, one Array per axis, all of one shape."""
     shape = image.shape
     coefficients, margin = image, 0
@@ -148,22 +169,25 @@ def _sampled(image: Any, places: list[Any], order: int, mode: str, cval: Any, pr
         whole = n + 2 * margin
         indices.append([_coefficient_places(first + k, whole, mode) for k in range(order + 1)])
         strange.append([(first + k < 0) | (first + k >= whole) for k in range(order + 1)])
-        weights.append(_weights(part, order) if order else [None])
-    total: Any = 0.0
+        weights.append(_weights(part, order) if order else [])
+    made: Any = 0.0
     for choice in product(range(order + 1), repeat=len(places)):
         value = coefficients[tuple(indices[d][k] for d, k in enumerate(choice))]
         if mode == "grid-constant":
             for d, k in enumerate(choice):
                 value = np.where(strange[d][k], cval, value)
         for d, k in enumerate(choice):
-            if weights[d][k] is not None:
+            if order:
                 value = value * weights[d][k]
-        total = total + value
-    return np.where(outside, cval, total) if mode == "constant" else total
+        made = made + value
+    return np.where(outside, cval, made) if mode == "constant" else made
 
 
 @of_images
-def map_coordinates(input: Any, coordinates: Any, order: int = 3, mode: str = "constant", cval: Any = 0.0, prefilter: bool = True) -> Any:
+def map_coordinates(
+    input: Array, coordinates: ArrayLike, output: Output = None, order: int = 3, mode: str = "constant",
+    cval: ArrayLike = 0.0, prefilter: bool = True,
+) -> Array:  # fmt: skip
     """The image at places (one row of coordinates per axis), differentiable in the image and in the places.
 
     >>> from ndgrad.scipy import ndimage
@@ -180,11 +204,14 @@ def map_coordinates(input: Any, coordinates: Any, order: int = 3, mode: str = "c
 # ----- transformations ---------------------------------------------------------------------------------------------------------------
 
 
-def _grid(shape: tuple[int, ...]) -> list[Any]:
+def _grid(shape: tuple[int, ...]) -> list[NDArray[Any]]:
     return [numpy.broadcast_to(g.astype(float), shape) for g in numpy.ogrid[tuple(slice(0, n) for n in shape)]]
 
 
-def _affine(t: Any, matrix: Any, offset: Any, shape: tuple[int, ...], order: int, mode: str, cval: Any, prefilter: bool) -> Any:
+def _affine(
+    t: Array, matrix: ArrayLike, offset: ArrayLike, shape: tuple[int, ...], order: int, mode: str, cval: ArrayLike,
+    prefilter: bool,
+) -> Array:  # fmt: skip
     m = floating(matrix)
     n = t.ndim
     if m.ndim == 2 and m.shape in ((n + 1, n + 1), (n, n + 1)):
@@ -196,24 +223,37 @@ def _affine(t: Any, matrix: Any, offset: Any, shape: tuple[int, ...], order: int
     else:
         if m.shape != (n, len(shape)):
             raise RuntimeError("affine matrix has wrong number of rows")
-        places = [sum(m[d, e] * grid[e] for e in range(len(shape))) + moves[d] for d in range(n)]
+        places = [total([m[d, e] * grid[e] for e in range(len(shape))]) + moves[d] for d in range(n)]
     return _sampled(t, places, order, mode, cval, prefilter)
 
 
 @of_images
 def affine_transform(
-    input: Any, matrix: Any, offset: Any = 0.0, output_shape: Any = None, order: int = 3, mode: str = "constant", cval: Any = 0.0,
-    prefilter: bool = True,
-) -> Any:  # fmt: skip
-    """The image read at matrix @ place + offset, differentiable in all three."""
+    input: Array, matrix: ArrayLike, offset: ArrayLike = 0.0, output_shape: Sequence[int] | None = None,
+    output: Output = None, order: int = 3, mode: str = "constant", cval: ArrayLike = 0.0, prefilter: bool = True,
+) -> Array:  # fmt: skip
+    """The image read at matrix @ place + offset, differentiable in all three.
+
+    >>> from ndgrad.scipy import ndimage
+    >>> ndimage.affine_transform([0.0, 1.0, 2.0, 3.0], [0.5], offset=1.0, order=1)
+    array([1. , 1.5, 2. , 2.5])
+    """
     order = _check(order, mode)
     shape = input.shape if output_shape is None else tuple(int(n) for n in output_shape)
     return _affine(input, matrix, offset, shape, order, mode, cval, prefilter)
 
 
 @of_images
-def shift(input: Any, shift: Any, order: int = 3, mode: str = "constant", cval: Any = 0.0, prefilter: bool = True) -> Any:
-    """The image moved by a number of pixels along each axis, which may carry a derivative."""
+def shift(
+    input: Array, shift: ArrayLike, output: Output = None, order: int = 3, mode: str = "constant",
+    cval: ArrayLike = 0.0, prefilter: bool = True,
+) -> Array:  # fmt: skip
+    """The image moved by a number of pixels along each axis, which may carry a derivative.
+
+    >>> from ndgrad.scipy import ndimage
+    >>> ndimage.shift([0.0, 1.0, 2.0, 3.0], 0.5, order=1)
+    array([0. , 0.5, 1.5, 2.5])
+    """
     order = _check(order, mode)
     places = [g - s for g, s in zip(_grid(input.shape), sequence(shift, input.ndim), strict=True)]
     return _sampled(input, [floating(p) for p in places], order, mode, cval, prefilter)
@@ -221,9 +261,15 @@ def shift(input: Any, shift: Any, order: int = 3, mode: str = "constant", cval: 
 
 @of_images
 def zoom(
-    input: Any, zoom: Any, order: int = 3, mode: str = "constant", cval: Any = 0.0, prefilter: bool = True, *, grid_mode: bool = False
-) -> Any:
-    """The image with more or fewer pixels; the number of pixels is whole, so there is no derivative in the factor."""
+    input: Array, zoom: ArrayLike, output: Output = None, order: int = 3, mode: str = "constant", cval: ArrayLike = 0.0,
+    prefilter: bool = True, *, grid_mode: bool = False,
+) -> Array:  # fmt: skip
+    """The image with more or fewer pixels; the number of pixels is whole, so there is no derivative in the factor.
+
+    >>> from ndgrad.scipy import ndimage
+    >>> ndimage.zoom([0.0, 2.0, 4.0], 5 / 3, order=1)
+    array([0., 1., 2., 3., 4.])
+    """
     order = _check(order, mode)
     factors = [float(values_of(z.detach()) if isinstance(z, Variable) else z) for z in sequence(zoom, input.ndim)]
     shape = tuple(round(n * z) for n, z in zip(input.shape, factors, strict=True))
@@ -238,10 +284,16 @@ def zoom(
 
 @of_images
 def rotate(
-    input: Any, angle: Any, axes: Any = (1, 0), reshape: bool = True, order: int = 3, mode: str = "constant", cval: Any = 0.0,
-    prefilter: bool = True,
-) -> Any:  # fmt: skip
-    """The image turned in the plane of two axes by an angle in degrees, which may carry a derivative."""
+    input: Array, angle: ArrayLike, axes: Sequence[int] = (1, 0), reshape: bool = True, output: Output = None,
+    order: int = 3, mode: str = "constant", cval: ArrayLike = 0.0, prefilter: bool = True,
+) -> Array:  # fmt: skip
+    """The image turned in the plane of two axes by an angle in degrees, which may carry a derivative.
+
+    >>> from ndgrad.scipy import ndimage
+    >>> ndimage.rotate([[1.0, 2.0], [3.0, 4.0]], 90.0, order=1).round(6)
+    array([[2., 4.],
+           [1., 3.]])
+    """
     order = _check(order, mode)
     if len(axes) != 2:
         raise ValueError("axes should contain exactly two values")
@@ -270,7 +322,9 @@ def rotate(
     return _in_planes(input, places, first, second, order, mode, cval, prefilter)
 
 
-def _in_planes(t: Any, places: list[Any], first: int, second: int, order: int, mode: str, cval: Any, prefilter: bool) -> Any:
+def _in_planes(
+    t: Array, places: list[Array], first: int, second: int, order: int, mode: str, cval: ArrayLike, prefilter: bool,
+) -> Array:  # fmt: skip
     """Samples of each plane by itself: SciPy turns them one by one, so that other axes are not interpolated along."""
     if t.ndim == 2:
         return _sampled(t, places, order, mode, cval, prefilter)
@@ -287,12 +341,17 @@ def _in_planes(t: Any, places: list[Any], first: int, second: int, order: int, m
 
 @of_images
 def geometric_transform(
-    input: Any, mapping: Callable[..., Any], output_shape: Any = None, order: int = 3, mode: str = "constant", cval: Any = 0.0,
-    prefilter: bool = True, extra_arguments: Any = (), extra_keywords: Any = None,
-) -> Any:  # fmt: skip
+    input: Array, mapping: Callable[..., Any], output_shape: Sequence[int] | None = None, output: Output = None,
+    order: int = 3, mode: str = "constant", cval: ArrayLike = 0.0, prefilter: bool = True,
+    extra_arguments: tuple[Any, ...] = (), extra_keywords: dict[str, Any] | None = None,
+) -> Array:  # fmt: skip
     """The image read at mapping(place) for every place of the result.
 
     The mapping is called once, with arrays of all places in the place of numbers; it must be written with NumPy's functions.
+
+    >>> from ndgrad.scipy import ndimage
+    >>> ndimage.geometric_transform([0.0, 1.0, 2.0, 3.0], lambda at: (at[0] * 0.5,), order=1)
+    array([0. , 0.5, 1. , 1.5])
     """
     order = _check(order, mode)
     shape = input.shape if output_shape is None else tuple(int(n) for n in output_shape)

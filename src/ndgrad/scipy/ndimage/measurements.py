@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy
 
@@ -12,13 +12,21 @@ from ndgrad.numpy.coercion import as_array, plain
 from ndgrad.scipy._without_rules import floating
 from ndgrad.scipy.ndimage.borders import sequence
 
+if TYPE_CHECKING:
+    import numpy.typing as npt
+    from numpy.typing import NDArray
+
+    from ndgrad._typing import Array, ArrayLike, Dtype
+
 __all__ = [
     "center_of_mass", "fourier_gaussian", "fourier_shift", "fourier_uniform", "maximum", "mean", "median", "minimum", "standard_deviation",
     "sum", "sum_labels", "variance",
 ]  # fmt: skip
 
 
-def _parts(input: Any, labels: Any, index: Any, describe: Callable[[Any], Any]) -> Any:
+def _parts(
+    input: ArrayLike, labels: ArrayLike | None, index: npt.ArrayLike | None, describe: Callable[[Array], Array],
+) -> Array:  # fmt: skip
     """A description of the pixels of each label that is asked for: of all pixels, of all labelled ones, of one label or of several."""
     t = floating(input)
     if labels is None:
@@ -33,59 +41,108 @@ def _parts(input: Any, labels: Any, index: Any, describe: Callable[[Any], Any]) 
     return found[0] if wanted.ndim == 0 else np.stack(found).reshape(wanted.shape)
 
 
-def sum_labels(input: Any, labels: Any = None, index: Any = None) -> Any:
+def sum_labels(input: ArrayLike, labels: ArrayLike | None = None, index: npt.ArrayLike | None = None) -> Array:
+    """The sum of the pixels, of those of one label, or of each of several labels.
+
+    >>> from ndgrad.scipy import ndimage
+    >>> ndimage.sum_labels([1.0, 2.0, 3.0, 4.0], [1, 1, 2, 2], [1, 2])
+    array([3., 7.])
+    """
     return _parts(input, labels, index, lambda v: v.sum())
 
 
 sum = sum_labels
 
 
-def mean(input: Any, labels: Any = None, index: Any = None) -> Any:
+def mean(input: ArrayLike, labels: ArrayLike | None = None, index: npt.ArrayLike | None = None) -> Array:
+    """The mean of the pixels, of those of one label, or of each of several labels.
+
+    >>> from ndgrad.scipy import ndimage
+    >>> ndimage.mean([1.0, 2.0, 3.0, 4.0], [1, 1, 2, 2], [1, 2])
+    array([1.5, 3.5])
+    """
     return _parts(input, labels, index, lambda v: v.mean())
 
 
-def variance(input: Any, labels: Any = None, index: Any = None) -> Any:
+def variance(input: ArrayLike, labels: ArrayLike | None = None, index: npt.ArrayLike | None = None) -> Array:
+    """The variance of the pixels, of those of one label, or of each of several labels.
+
+    >>> from ndgrad.scipy import ndimage
+    >>> ndimage.variance([1.0, 3.0, 3.0, 7.0], [1, 1, 2, 2], [1, 2])
+    array([1., 4.])
+    """
     return _parts(input, labels, index, lambda v: v.var())
 
 
-def standard_deviation(input: Any, labels: Any = None, index: Any = None) -> Any:
+def standard_deviation(input: ArrayLike, labels: ArrayLike | None = None, index: npt.ArrayLike | None = None) -> Array:
+    """The standard deviation of the pixels, of those of one label, or of each of several labels.
+
+    >>> from ndgrad.scipy import ndimage
+    >>> ndimage.standard_deviation([1.0, 3.0, 3.0, 7.0], [1, 1, 2, 2], [1, 2])
+    array([1., 2.])
+    """
     return _parts(input, labels, index, lambda v: v.std())
 
 
-def minimum(input: Any, labels: Any = None, index: Any = None) -> Any:
+def minimum(input: ArrayLike, labels: ArrayLike | None = None, index: npt.ArrayLike | None = None) -> Array:
+    """The smallest of the pixels, of those of one label, or of each of several labels.
+
+    >>> from ndgrad.scipy import ndimage
+    >>> ndimage.minimum([1.0, 2.0, 3.0, 4.0], [1, 1, 2, 2], [1, 2])
+    array([1., 3.])
+    """
     return _parts(input, labels, index, lambda v: v.min())
 
 
-def maximum(input: Any, labels: Any = None, index: Any = None) -> Any:
+def maximum(input: ArrayLike, labels: ArrayLike | None = None, index: npt.ArrayLike | None = None) -> Array:
+    """The largest of the pixels, of those of one label, or of each of several labels.
+
+    >>> from ndgrad.scipy import ndimage
+    >>> ndimage.maximum([1.0, 2.0, 3.0, 4.0], [1, 1, 2, 2], [1, 2])
+    array([2., 4.])
+    """
     return _parts(input, labels, index, lambda v: v.max())
 
 
-def median(input: Any, labels: Any = None, index: Any = None) -> Any:
+def median(input: ArrayLike, labels: ArrayLike | None = None, index: npt.ArrayLike | None = None) -> Array:
+    """The median of the pixels, of those of one label, or of each of several labels.
+
+    >>> from ndgrad.scipy import ndimage
+    >>> ndimage.median([1.0, 2.0, 3.0, 5.0], [1, 1, 2, 2], [1, 2])
+    array([1.5, 4. ])
+    """
     return _parts(input, labels, index, np.median)
 
 
-def center_of_mass(input: Any, labels: Any = None, index: Any = None) -> Any:
-    """Mean places weighted by the pixels: a tuple, or a list of tuples for several labels."""
+def center_of_mass(
+    input: ArrayLike, labels: ArrayLike | None = None, index: npt.ArrayLike | None = None,
+) -> tuple[Array, ...] | list[tuple[Array, ...]]:  # fmt: skip
+    """Mean places weighted by the pixels: a tuple, or a list of tuples for several labels.
+
+    >>> from ndgrad.scipy import ndimage
+    >>> [place.item() for place in ndimage.center_of_mass([[0.0, 1.0], [0.0, 3.0]])]
+    [0.75, 1.0]
+    """
     t = floating(input)
     total = sum_labels(t, labels, index)
     grid = numpy.meshgrid(*(numpy.arange(n, dtype=float) for n in t.shape), indexing="ij")
     found = [sum_labels(t * g, labels, index) / total for g in grid]
-    if numpy.ndim(index) == 0:
+    if index is None or numpy.ndim(index) == 0:
         return tuple(found)
-    return [tuple(f[k] for f in found) for k in range(len(index))]
+    return [tuple(f[k] for f in found) for k in range(found[0].shape[0])]
 
 
 # ----- filters of spectra ---------------------------------------------------------------------------------------------------------------
 
 
-def _frequencies(shape: tuple[int, ...], n: int, axis: int, d: int) -> Any:
+def _frequencies(shape: tuple[int, ...], n: int, axis: int, d: int) -> NDArray[Any]:
     """Cycles per sample along an axis; along that of a real transform, of the n samples it came from."""
     if n >= 0 and d == axis % len(shape):
         return numpy.arange(shape[d]) / n
     return numpy.fft.fftfreq(shape[d])
 
 
-def _spectral(input: Any, value: Any, n: int, axis: int, factor: Callable[[Any, Any], Any]) -> Any:
+def _spectral(input: ArrayLike, value: ArrayLike, n: int, axis: int, factor: Callable[[Any, Any], Any]) -> Array:
     t = floating(input)
     made = t
     for d, v in enumerate(sequence(value, t.ndim)):
@@ -94,16 +151,37 @@ def _spectral(input: Any, value: Any, n: int, axis: int, factor: Callable[[Any, 
     return made
 
 
-def fourier_gaussian(input: Any, sigma: Any, n: int = -1, axis: int = -1, output: Any = None) -> Any:
-    """A spectrum times that of a Gaussian, differentiable in its width."""
+def fourier_gaussian(
+    input: ArrayLike, sigma: ArrayLike, n: int = -1, axis: int = -1, output: Array | NDArray[Any] | Dtype | None = None,
+) -> Array:  # fmt: skip
+    """A spectrum times that of a Gaussian, differentiable in its width.
+
+    >>> from ndgrad.scipy import ndimage
+    >>> ndimage.fourier_gaussian([1.0, 1.0], sigma=0.5)
+    array([1.        , 0.29121293])
+    """
     return _spectral(input, sigma, n, axis, lambda f, s: np.exp(f * f * (-2 * numpy.pi**2) * s * s))
 
 
-def fourier_shift(input: Any, shift: Any, n: int = -1, axis: int = -1, output: Any = None) -> Any:
-    """A spectrum with the phases of a shift, differentiable in it."""
+def fourier_shift(
+    input: ArrayLike, shift: ArrayLike, n: int = -1, axis: int = -1, output: Array | NDArray[Any] | Dtype | None = None,
+) -> Array:  # fmt: skip
+    """A spectrum with the phases of a shift, differentiable in it.
+
+    >>> from ndgrad.scipy import ndimage
+    >>> ndimage.fourier_shift([1.0, 1.0, 1.0, 1.0], shift=1.0).round(6) + 0.0
+    array([ 1.+0.j,  0.-1.j, -1.+0.j,  0.+1.j])
+    """
     return _spectral(input, shift, n, axis, lambda f, s: np.exp(f * (-2j * numpy.pi) * s))
 
 
-def fourier_uniform(input: Any, size: Any, n: int = -1, axis: int = -1, output: Any = None) -> Any:
-    """A spectrum times that of a box."""
+def fourier_uniform(
+    input: ArrayLike, size: ArrayLike, n: int = -1, axis: int = -1, output: Array | NDArray[Any] | Dtype | None = None,
+) -> Array:  # fmt: skip
+    """A spectrum times that of a box.
+
+    >>> from ndgrad.scipy import ndimage
+    >>> ndimage.fourier_uniform([1.0, 1.0], size=1.0).round(6)
+    array([1.     , 0.63662])
+    """
     return _spectral(input, size, n, axis, lambda f, s: np.sinc(f * s))

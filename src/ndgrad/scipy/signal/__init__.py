@@ -5,7 +5,7 @@ What designs a filter (`butter`, `firwin`, ...) takes numbers and gives coeffici
 
 from __future__ import annotations
 
-from ndgrad.scipy._without_rules import beyond
+from ndgrad.scipy._without_rules import beyond, public_of
 from ndgrad.scipy.signal import convolution, filters, response, smoothing, spectral, waveforms, windows
 from ndgrad.scipy.signal.convolution import *  # noqa: F403
 from ndgrad.scipy.signal.filters import *  # noqa: F403
@@ -62,6 +62,7 @@ __getattr__ = beyond(
         "argrelextrema argrelmax argrelmin find_peaks find_peaks_cwt choose_conv_method correlation_lags max_len_seq check_COLA check_NOLA"
     ),
 )
+__dir__ = public_of(__name__)
 
 __all__ = [
     *(name for module in (convolution, filters, response, smoothing, spectral, waveforms) for name in module.__all__),

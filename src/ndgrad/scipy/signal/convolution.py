@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING
 
 import ndgrad.numpy as np
 from ndgrad.autograd.variable import np_dtype
@@ -13,20 +13,23 @@ from ndgrad.scipy._without_rules import floating
 from ndgrad.scipy.fft import next_fast_len
 from ndgrad.scipy.signal.filters import lfilter
 
+if TYPE_CHECKING:
+    from ndgrad._typing import Array, ArrayLike, Axes
+
 __all__ = ["convolve", "convolve2d", "correlate", "correlate2d", "deconvolve", "fftconvolve", "oaconvolve"]
 
 #: From this many multiplications on a transform is taken, unless the method is named.
 _MANY = 1 << 16
 
 
-def _pair(name: str, in1: Any, in2: Any) -> list[Any]:
+def _pair(name: str, in1: ArrayLike, in2: ArrayLike) -> list[Array]:
     x, y = operands(floating(in1), floating(in2))
     if x.ndim != y.ndim:
         raise ValueError(f"{name}: in1 and in2 should have the same dimensionality, and have shapes {x.shape} and {y.shape}.")
     return [x, y]
 
 
-def _centred(full: Any, shape: tuple[int, ...], axes: tuple[int, ...]) -> Any:
+def _centred(full: Array, shape: tuple[int, ...], axes: tuple[int, ...]) -> Array:
     index = [slice(None)] * full.ndim
     for d in axes:
         low = (full.shape[d] - shape[d]) // 2
@@ -43,7 +46,7 @@ def _contains(a: tuple[int, ...], b: tuple[int, ...], axes: tuple[int, ...]) -> 
     raise ValueError(f"For 'valid' mode, one must be at least as large as the other in every dimension: the shapes are {a} and {b}.")
 
 
-def _part(full: Any, a: tuple[int, ...], b: tuple[int, ...], mode: str, axes: tuple[int, ...]) -> Any:
+def _part(full: Array, a: tuple[int, ...], b: tuple[int, ...], mode: str, axes: tuple[int, ...]) -> Array:
     """What a mode keeps of the full convolution."""
     if mode == "full":
         return full
@@ -56,7 +59,7 @@ def _part(full: Any, a: tuple[int, ...], b: tuple[int, ...], mode: str, axes: tu
     raise ValueError(f"acceptable mode flags are 'valid', 'same', or 'full', and the mode is {mode!r}.")
 
 
-def direct(x: Any, kernel: Any, padding: tuple[tuple[int, int], ...]) -> Any:
+def direct(x: Array, kernel: Array, padding: tuple[tuple[int, int], ...]) -> Array:
     """The correlation of x, padded with zeros, with a kernel of as many dimensions, where the kernel lies inside."""
     n = x.ndim
     if any(low or high for low, high in padding):
@@ -68,7 +71,7 @@ def direct(x: Any, kernel: Any, padding: tuple[tuple[int, int], ...]) -> Any:
     return made.reshape(made.shape[2:])
 
 
-def _by_transform(x: Any, y: Any, axes: tuple[int, ...]) -> Any:
+def _by_transform(x: Array, y: Array, axes: tuple[int, ...]) -> Array:
     sizes = [x.shape[d] + y.shape[d] - 1 for d in axes]
     if not axes:
         return x * y
@@ -83,7 +86,7 @@ def _by_transform(x: Any, y: Any, axes: tuple[int, ...]) -> Any:
     return made[tuple(index)]
 
 
-def convolve(in1: Any, in2: Any, mode: str = "full", method: str = "auto") -> Any:
+def convolve(in1: ArrayLike, in2: ArrayLike, mode: str = "full", method: str = "auto") -> Array:
     """The convolution of two arrays, differentiable in both.
 
     >>> from ndgrad.scipy import signal
@@ -107,8 +110,13 @@ def convolve(in1: Any, in2: Any, mode: str = "full", method: str = "auto") -> An
     return full if mode == "valid" else _part(full, x.shape, y.shape, mode, axes)
 
 
-def correlate(in1: Any, in2: Any, mode: str = "full", method: str = "auto") -> Any:
-    """The cross-correlation of two arrays: of complex ones, the second is conjugated."""
+def correlate(in1: ArrayLike, in2: ArrayLike, mode: str = "full", method: str = "auto") -> Array:
+    """The cross-correlation of two arrays: of complex ones, the second is conjugated.
+
+    >>> from ndgrad.scipy import signal
+    >>> signal.correlate([1.0, 2.0, 3.0], [0.0, 1.0], mode="same")
+    array([1., 2., 3.])
+    """
     x, y = _pair("correlate", in1, in2)
     if mode != "valid" or x.ndim == 0 or _contains(x.shape, y.shape, tuple(range(x.ndim))):
         return convolve(x, np.flip(y).conj(), mode, method)
@@ -116,8 +124,13 @@ def correlate(in1: Any, in2: Any, mode: str = "full", method: str = "auto") -> A
     return np.flip(convolve(y, np.flip(x).conj(), mode, method)).conj()
 
 
-def fftconvolve(in1: Any, in2: Any, mode: str = "full", axes: Any = None) -> Any:
-    """The convolution along axes, by Fourier transforms; other axes broadcast."""
+def fftconvolve(in1: ArrayLike, in2: ArrayLike, mode: str = "full", axes: Axes = None) -> Array:
+    """The convolution along axes, by Fourier transforms; other axes broadcast.
+
+    >>> from ndgrad.scipy import signal
+    >>> signal.fftconvolve([1.0, 2.0, 3.0], [1.0, 1.0]).round(6)
+    array([1., 3., 5., 3.])
+    """
     x, y = _pair("fftconvolve", in1, in2)
     if x.ndim == 0:
         return x * y
@@ -135,7 +148,7 @@ oaconvolve = fftconvolve
 _BOUNDARIES = {"fill": "constant", "wrap": "wrap", "symm": "symmetric"}
 
 
-def _bounded(x: Any, y: Any, mode: str, boundary: str, fillvalue: Any) -> Any:
+def _bounded(x: Array, y: Array, mode: str, boundary: str, fillvalue: ArrayLike) -> Array:
     """The convolution of matrices that continue beyond their borders in one way or another."""
     if boundary not in _BOUNDARIES:
         raise ValueError(
@@ -155,14 +168,32 @@ def _bounded(x: Any, y: Any, mode: str, boundary: str, fillvalue: Any) -> Any:
     return _part(direct(rest, np.flip(y), ((0, 0), (0, 0))), x.shape, y.shape, mode, (0, 1))
 
 
-def convolve2d(in1: Any, in2: Any, mode: str = "full", boundary: str = "fill", fillvalue: Any = 0) -> Any:
+def convolve2d(
+    in1: ArrayLike, in2: ArrayLike, mode: str = "full", boundary: str = "fill", fillvalue: ArrayLike = 0,
+) -> Array:  # fmt: skip
+    """The convolution of two matrices; `boundary` says how the first goes on beyond its borders.
+
+    >>> from ndgrad.scipy import signal
+    >>> signal.convolve2d([[1.0, 2.0], [3.0, 4.0]], [[1.0, 1.0]], mode="same", boundary="symm")
+    array([[2., 3.],
+           [6., 7.]])
+    """
     x, y = _pair("convolve2d", in1, in2)
     if mode == "valid" and not _contains(x.shape, y.shape, (0, 1)):
         x, y = y, x
     return _bounded(x, y, mode, {"circular": "wrap", "symmetric": "symm"}.get(boundary, boundary), fillvalue)
 
 
-def correlate2d(in1: Any, in2: Any, mode: str = "full", boundary: str = "fill", fillvalue: Any = 0) -> Any:
+def correlate2d(
+    in1: ArrayLike, in2: ArrayLike, mode: str = "full", boundary: str = "fill", fillvalue: ArrayLike = 0,
+) -> Array:  # fmt: skip
+    """The cross-correlation of two matrices; `boundary` says how the first goes on beyond its borders.
+
+    >>> from ndgrad.scipy import signal
+    >>> signal.correlate2d([[1.0, 2.0], [3.0, 4.0]], [[1.0, 1.0]], mode="same")
+    array([[3., 2.],
+           [7., 4.]])
+    """
     x, y = _pair("correlate2d", in1, in2)
     if mode == "valid" and not _contains(x.shape, y.shape, (0, 1)):
         return np.flip(correlate2d(y, x, mode, boundary, fillvalue)).conj()
@@ -174,8 +205,13 @@ def correlate2d(in1: Any, in2: Any, mode: str = "full", boundary: str = "fill", 
     return _bounded(x, np.flip(y).conj(), mode, {"circular": "wrap", "symmetric": "symm"}.get(boundary, boundary), fillvalue)
 
 
-def deconvolve(signal: Any, divisor: Any) -> tuple[Any, Any]:
-    """Quotient and remainder, so that signal = convolve(divisor, quotient) + remainder."""
+def deconvolve(signal: ArrayLike, divisor: ArrayLike) -> tuple[Array, Array]:
+    """Quotient and remainder, so that signal = convolve(divisor, quotient) + remainder.
+
+    >>> from ndgrad.scipy import signal
+    >>> signal.deconvolve([1.0, 3.0, 5.0, 3.0], [1.0, 1.0])
+    (array([1., 2., 3.]), array([0., 0., 0., 0.]))
+    """
     num, den = operands(np.atleast_1d(floating(signal)), np.atleast_1d(floating(divisor)))
     if num.ndim != 1 or den.ndim != 1:
         raise ValueError("deconvolve: signal and divisor must be 1-D.")

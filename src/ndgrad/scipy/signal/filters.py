@@ -6,7 +6,7 @@ first few numbers in between. So everything is differentiable in the signal, in 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy
 
@@ -20,12 +20,15 @@ from ndgrad.scipy.linalg.structured import companion
 from ndgrad.scipy.linalg.systems import solve
 from ndgrad.storage import batch_dims
 
+if TYPE_CHECKING:
+    from ndgrad._typing import Array, ArrayLike
+
 __all__ = [
     "decimate", "filtfilt", "lfilter", "lfilter_zi", "lfiltic", "resample_poly", "sosfilt", "sosfilt_zi", "sosfiltfilt", "upfirdn",
 ]  # fmt: skip
 
 
-def _average(b: Any, x: Any) -> Any:
+def _average(b: Array, x: Array) -> Array:
     """sum over k of b[k] x[n - k] along the last axis, from rest."""
     count = b.shape[0]
     if count == 1:
@@ -36,13 +39,13 @@ def _average(b: Any, x: Any) -> Any:
     return made.reshape((*lead, x.shape[-1]))
 
 
-def _latest(x: Any, count: int) -> Any:
+def _latest(x: Array, count: int) -> Array:
     """The last `count` numbers along the last axis, zeros before the first."""
     n = x.shape[-1]
     return x[..., n - count :] if n >= count else np.pad(x, [(0, 0)] * (x.ndim - 1) + [(count - n, 0)])
 
 
-def _final_state(b: Any, a: Any, x: Any, y: Any, state: Any, order: int) -> Any:
+def _final_state(b: Array, a: Array, x: Array, y: Array, state: Array, order: int) -> Array:
     """The state after the last sample, in SciPy's (transposed direct) form."""
     newest_x, newest_y = _latest(x, order)[..., ::-1], _latest(y, order)[..., ::-1]
     parts = []
@@ -56,7 +59,7 @@ def _final_state(b: Any, a: Any, x: Any, y: Any, state: Any, order: int) -> Any:
     return made
 
 
-def _normalised(b: Any, a: Any) -> tuple[Any, Any, int]:
+def _normalised(b: ArrayLike, a: ArrayLike) -> tuple[Array, Array, int]:
     b, a = np.atleast_1d(floating(b)), np.atleast_1d(floating(a))
     if b.ndim != 1 or a.ndim != 1:
         raise ValueError(f"lfilter: b and a must be 1-D, and have shapes {b.shape} and {a.shape}.")
@@ -65,7 +68,11 @@ def _normalised(b: Any, a: Any) -> tuple[Any, Any, int]:
     return np.pad(b, (0, order + 1 - b.shape[0])), np.pad(a, (0, order + 1 - a.shape[0])), order
 
 
-def lfilter(b: Any, a: Any, x: Any, axis: int = -1, zi: Any = None) -> Any:
+@overload
+def lfilter(b: ArrayLike, a: ArrayLike, x: ArrayLike, axis: int = -1, zi: None = None) -> Array: ...
+@overload
+def lfilter(b: ArrayLike, a: ArrayLike, x: ArrayLike, axis: int = -1, *, zi: ArrayLike) -> tuple[Array, Array]: ...
+def lfilter(b: ArrayLike, a: ArrayLike, x: ArrayLike, axis: int = -1, zi: ArrayLike | None = None) -> Any:
     """The signal through the filter b/a; with the state `zi` also the state after the last sample.
 
     >>> from ndgrad.scipy import signal
@@ -92,7 +99,7 @@ def lfilter(b: Any, a: Any, x: Any, axis: int = -1, zi: Any = None) -> Any:
     return np.moveaxis(made, -1, d), np.moveaxis(final, -1, d)
 
 
-def leading_zeros(a: Any) -> int:
+def leading_zeros(a: Array) -> int:
     """How many coefficients before the first that is not zero; inside vmap, where values cannot decide, none."""
     if batch_dims(a):
         return 0
@@ -102,16 +109,26 @@ def leading_zeros(a: Any) -> int:
     return int(found[0])
 
 
-def lfilter_zi(b: Any, a: Any) -> Any:
-    """The state for which a step's response is steady from the start."""
+def lfilter_zi(b: ArrayLike, a: ArrayLike) -> Array:
+    """The state for which a step's response is steady from the start.
+
+    >>> from ndgrad.scipy import signal
+    >>> signal.lfilter_zi([1.0], [1.0, -0.5])
+    array([1.])
+    """
     b, a = np.atleast_1d(floating(b)), np.atleast_1d(floating(a))
     a = a[leading_zeros(a) :]
     b, a, order = _normalised(b, a)
     return solve(np.eye(order) - companion(a).T, b[1:] - a[1:] * b[0])
 
 
-def lfiltic(b: Any, a: Any, y: Any, x: Any = None) -> Any:
-    """The state that earlier outputs and inputs, the newest first, leave behind."""
+def lfiltic(b: ArrayLike, a: ArrayLike, y: ArrayLike, x: ArrayLike | None = None) -> Array:
+    """The state that earlier outputs and inputs, the newest first, leave behind.
+
+    >>> from ndgrad.scipy import signal
+    >>> signal.lfiltic([1.0], [1.0, -0.5], y=[4.0])
+    array([2.])
+    """
     b, a = np.atleast_1d(floating(b)), np.atleast_1d(floating(a))
     count_a, count_b = a.shape[0] - 1, b.shape[0] - 1
     order = max(count_a, count_b)
@@ -123,14 +140,14 @@ def lfiltic(b: Any, a: Any, y: Any, x: Any = None) -> Any:
     return np.stack(parts) if parts else np.zeros((0,))
 
 
-def _fitted(v: Any, count: int) -> Any:
+def _fitted(v: Array, count: int) -> Array:
     return v[:count] if v.shape[0] >= count else np.pad(v, (0, count - v.shape[0]))
 
 
 # ----- forward and backward -----------------------------------------------------------------------------------------------------
 
 
-def _extended(x: Any, edge: int, kind: str | None) -> Any:
+def _extended(x: Array, edge: int, kind: str | None) -> Array:
     """More of the signal beyond both ends of the last axis: turned about its ends, mirrored, or constant."""
     if kind is None or edge == 0:
         return x
@@ -150,9 +167,15 @@ def _extended(x: Any, edge: int, kind: str | None) -> Any:
 
 
 def filtfilt(
-    b: Any, a: Any, x: Any, axis: int = -1, padtype: str | None = "odd", padlen: int | None = None, method: str = "pad", irlen: Any = None
-) -> Any:
-    """The filter run forwards and backwards, which leaves no phase."""
+    b: ArrayLike, a: ArrayLike, x: ArrayLike, axis: int = -1, padtype: str | None = "odd", padlen: int | None = None,
+    method: str = "pad", irlen: int | None = None,
+) -> Array:  # fmt: skip
+    """The filter run forwards and backwards, which leaves no phase.
+
+    >>> from ndgrad.scipy import signal
+    >>> signal.filtfilt([0.5, 0.5], [1.0], [0.0, 1.0, 2.0, 3.0, 5.0, 8.0, 9.0, 9.0])
+    array([0.  , 1.  , 2.  , 3.25, 5.25, 7.5 , 8.75, 9.  ])
+    """
     if method != "pad":
         refuse_active("filtfilt(method='gust')", (b, a, x), "filtfilt(method='pad')")
         raise NotImplementedError("filtfilt(method='gust') has no rule here. Use method='pad'.")
@@ -169,7 +192,7 @@ def filtfilt(
     return np.moveaxis(made[..., edge:-edge] if edge else made, -1, d)
 
 
-def _sections(sos: Any) -> Any:
+def _sections(sos: ArrayLike) -> Array:
     t = np.atleast_2d(floating(sos))
     if t.ndim != 2 or t.shape[1] != 6:
         raise ValueError(f"sos array must be shape (n_sections, 6), and has shape {t.shape}.")
@@ -178,8 +201,17 @@ def _sections(sos: Any) -> Any:
     return t
 
 
-def sosfilt(sos: Any, x: Any, axis: int = -1, zi: Any = None) -> Any:
-    """The signal through second order sections, one after the other; a state has the shape (n_sections, ..., 2)."""
+@overload
+def sosfilt(sos: ArrayLike, x: ArrayLike, axis: int = -1, zi: None = None) -> Array: ...
+@overload
+def sosfilt(sos: ArrayLike, x: ArrayLike, axis: int = -1, *, zi: ArrayLike) -> tuple[Array, Array]: ...
+def sosfilt(sos: ArrayLike, x: ArrayLike, axis: int = -1, zi: ArrayLike | None = None) -> Any:
+    """The signal through second order sections, one after the other; a state has the shape (n_sections, ..., 2).
+
+    >>> from ndgrad.scipy import signal
+    >>> signal.sosfilt([[1.0, 0.0, 0.0, 1.0, -0.5, 0.0]], [1.0, 0.0, 0.0])
+    array([1.  , 0.5 , 0.25])
+    """
     sections = _sections(sos)
     t = floating(x)
     d = one_axis(axis, t.ndim)
@@ -197,8 +229,13 @@ def sosfilt(sos: Any, x: Any, axis: int = -1, zi: Any = None) -> Any:
     return made if zi is None else (made, np.moveaxis(np.stack(finals), -1, d + 1))
 
 
-def sosfilt_zi(sos: Any) -> Any:
-    """The states of the sections for which a step's response is steady from the start."""
+def sosfilt_zi(sos: ArrayLike) -> Array:
+    """The states of the sections for which a step's response is steady from the start.
+
+    >>> from ndgrad.scipy import signal
+    >>> signal.sosfilt_zi([[1.0, 0.0, 0.0, 1.0, -0.5, 0.0]])
+    array([[1., 0.]])
+    """
     sections = _sections(sos)
     states = []
     scale: Any = 1.0
@@ -209,7 +246,15 @@ def sosfilt_zi(sos: Any) -> Any:
     return np.stack(states)
 
 
-def sosfiltfilt(sos: Any, x: Any, axis: int = -1, padtype: str | None = "odd", padlen: int | None = None) -> Any:
+def sosfiltfilt(
+    sos: ArrayLike, x: ArrayLike, axis: int = -1, padtype: str | None = "odd", padlen: int | None = None,
+) -> Array:  # fmt: skip
+    """The signal through second order sections forwards and backwards, which leaves no phase.
+
+    >>> from ndgrad.scipy import signal
+    >>> signal.sosfiltfilt([[0.5, 0.5, 0.0, 1.0, 0.0, 0.0]], [0.0, 1.0, 2.0, 3.0, 5.0, 8.0, 9.0, 9.0])
+    array([0.  , 1.  , 2.  , 3.25, 5.25, 7.5 , 8.75, 9.  ])
+    """
     sections = _sections(sos)
     t = floating(x)
     d = one_axis(axis, t.ndim)
@@ -231,7 +276,7 @@ def sosfiltfilt(sos: Any, x: Any, axis: int = -1, padtype: str | None = "odd", p
 _PADS = {"constant": "constant", "edge": "edge", "symmetric": "symmetric", "reflect": "reflect", "wrap": "wrap"}
 
 
-def _continued(x: Any, margin: int, mode: str, cval: Any) -> Any:
+def _continued(x: Array, margin: int, mode: str, cval: ArrayLike) -> Array:
     """More of the signal on both sides of the last axis."""
     if mode == "line":
         n = x.shape[-1]
@@ -244,8 +289,15 @@ def _continued(x: Any, margin: int, mode: str, cval: Any) -> Any:
     return np.pad(x, [(0, 0)] * (x.ndim - 1) + [(margin, margin)], mode=_PADS[mode], **more)
 
 
-def upfirdn(h: Any, x: Any, up: int = 1, down: int = 1, axis: int = -1, mode: str = "constant", cval: Any = 0) -> Any:
-    """Zeros between the samples, a moving average, and every `down`-th sample of it; differentiable in h and x."""
+def upfirdn(
+    h: ArrayLike, x: ArrayLike, up: int = 1, down: int = 1, axis: int = -1, mode: str = "constant", cval: ArrayLike = 0,
+) -> Array:  # fmt: skip
+    """Zeros between the samples, a moving average, and every `down`-th sample of it; differentiable in h and x.
+
+    >>> from ndgrad.scipy import signal
+    >>> signal.upfirdn([1.0, 1.0], [1.0, 2.0], up=2)
+    array([1., 1., 2., 2.])
+    """
     taps, t = operands(floating(h), floating(x))
     if taps.ndim != 1 or taps.size == 0:
         raise ValueError("h must be 1-D with non-zero length")
@@ -266,9 +318,15 @@ def upfirdn(h: Any, x: Any, up: int = 1, down: int = 1, axis: int = -1, mode: st
 
 
 def resample_poly(
-    x: Any, up: int, down: int, axis: int = 0, window: Any = ("kaiser", 5.0), padtype: str | None = None, cval: Any = None
-) -> Any:
-    """Another rate, by a moving average over the signal with zeros in between; `window` may be the coefficients."""
+    x: ArrayLike, up: int, down: int, axis: int = 0, window: str | tuple[Any, ...] | ArrayLike = ("kaiser", 5.0),
+    padtype: str | None = None, cval: ArrayLike | None = None,
+) -> Array:  # fmt: skip
+    """Another rate, by a moving average over the signal with zeros in between; `window` may be the coefficients.
+
+    >>> from ndgrad.scipy import signal
+    >>> signal.resample_poly([1.0, 2.0, 3.0, 4.0], 1, 2).shape
+    (2,)
+    """
     from math import gcd
 
     t = floating(x)
@@ -308,8 +366,15 @@ def _length(taps: int, n: int, up: int, down: int) -> int:
     return ((n - 1) * up + taps - 1) // down + 1
 
 
-def decimate(x: Any, q: int, n: int | None = None, ftype: Any = "iir", axis: int = -1, zero_phase: bool = True) -> Any:
-    """Every q-th sample of the signal after a filter against aliasing."""
+def decimate(
+    x: ArrayLike, q: int, n: int | None = None, ftype: str | object = "iir", axis: int = -1, zero_phase: bool = True,
+) -> Array:  # fmt: skip
+    """Every q-th sample of the signal after a filter against aliasing.
+
+    >>> from ndgrad.scipy import signal
+    >>> signal.decimate(list(range(40)), 4).shape
+    (10,)
+    """
     import scipy.signal
 
     t = floating(x)

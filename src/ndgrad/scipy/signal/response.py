@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy
 
@@ -16,13 +16,18 @@ from ndgrad.scipy.signal.convolution import convolve
 from ndgrad.scipy.signal.filters import leading_zeros
 from ndgrad.storage import batch_dims
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ndgrad._typing import Array, ArrayLike
+
 __all__ = [
     "bilinear", "bilinear_zpk", "freqs", "freqs_zpk", "freqz", "freqz_sos", "freqz_zpk", "group_delay", "lp2bp", "lp2bs", "lp2hp", "lp2lp",
     "lp2lp_zpk", "normalize", "sos2tf", "sosfreqz", "tf2zpk", "zpk2tf",
 ]  # fmt: skip
 
 
-def _frequencies(worN: Any, whole: bool, fs: float, include_nyquist: bool) -> Any:
+def _frequencies(worN: ArrayLike | None, whole: bool, fs: float, include_nyquist: bool) -> Array:
     """Angles on the unit circle: as many as asked for, evenly spread, or those given."""
     if worN is None or isinstance(worN, (int, numpy.integer)):
         n = 512 if worN is None else int(worN)
@@ -31,7 +36,7 @@ def _frequencies(worN: Any, whole: bool, fs: float, include_nyquist: bool) -> An
     return np.atleast_1d(floating(worN)) * (2.0 * math.pi / fs)
 
 
-def _polynomial(c: Any, z: Any) -> Any:
+def _polynomial(c: Array, z: Array) -> Array:
     """c[0] + c[1] z + c[2] z^2 + ... by Horner's rule; c may have more axes behind its first."""
     total = c[-1] + 0.0 * z
     for k in range(c.shape[0] - 2, -1, -1):
@@ -40,9 +45,16 @@ def _polynomial(c: Any, z: Any) -> Any:
 
 
 def freqz(
-    b: Any, a: Any = 1, worN: Any = 512, whole: bool = False, plot: Any = None, fs: float = 2 * math.pi, include_nyquist: bool = False
-) -> tuple[Any, Any]:
-    """Frequencies, and the response of the filter b/a there; differentiable in b, a and in frequencies that are given."""
+    b: ArrayLike, a: ArrayLike = 1, worN: ArrayLike | None = 512, whole: bool = False,
+    plot: Callable[..., Any] | None = None, fs: float = 2 * math.pi, include_nyquist: bool = False,
+) -> tuple[Array, Array]:  # fmt: skip
+    """Frequencies, and the response of the filter b/a there; differentiable in b, a and in frequencies that are given.
+
+    >>> from ndgrad.scipy import signal
+    >>> w, h = signal.freqz([0.5, 0.5], worN=[0.0, 1.0])
+    >>> abs(h)
+    array([1.        , 0.87758256])
+    """
     num, den = np.atleast_1d(floating(b)), np.atleast_1d(floating(a))
     w = _frequencies(worN, whole, fs, include_nyquist)
     z = np.exp(-1j * w)
@@ -52,7 +64,16 @@ def freqz(
     return w * (fs / (2 * math.pi)), h
 
 
-def freqz_sos(sos: Any, worN: Any = 512, whole: bool = False, fs: float = 2 * math.pi) -> tuple[Any, Any]:
+def freqz_sos(
+    sos: ArrayLike, worN: ArrayLike | None = 512, whole: bool = False, fs: float = 2 * math.pi,
+) -> tuple[Array, Array]:  # fmt: skip
+    """Frequencies, and the response of second order sections there.
+
+    >>> from ndgrad.scipy import signal
+    >>> w, h = signal.freqz_sos([[0.5, 0.5, 0.0, 1.0, 0.0, 0.0]], worN=[0.0, 1.0])
+    >>> abs(h)
+    array([1.        , 0.87758256])
+    """
     sections = floating(sos)
     h: Any = 1.0
     w: Any = None
@@ -65,7 +86,17 @@ def freqz_sos(sos: Any, worN: Any = 512, whole: bool = False, fs: float = 2 * ma
 sosfreqz = freqz_sos
 
 
-def freqz_zpk(z: Any, p: Any, k: Any, worN: Any = 512, whole: bool = False, fs: float = 2 * math.pi) -> tuple[Any, Any]:
+def freqz_zpk(
+    z: ArrayLike, p: ArrayLike, k: ArrayLike, worN: ArrayLike | None = 512, whole: bool = False,
+    fs: float = 2 * math.pi,
+) -> tuple[Array, Array]:  # fmt: skip
+    """Frequencies, and the response there of the filter with given zeros, poles and gain.
+
+    >>> from ndgrad.scipy import signal
+    >>> w, h = signal.freqz_zpk([-1.0], [0.0], 0.5, worN=[0.0, 1.0])
+    >>> abs(h)
+    array([1.        , 0.87758256])
+    """
     zeros, poles = (np.atleast_1d(floating(v)) for v in (z, p))
     w = _frequencies(worN, whole, fs, False)
     at = np.exp(1j * w)[:, None]
@@ -73,8 +104,16 @@ def freqz_zpk(z: Any, p: Any, k: Any, worN: Any = 512, whole: bool = False, fs: 
     return w * (fs / (2 * math.pi)), h
 
 
-def freqs(b: Any, a: Any, worN: Any = 200, plot: Any = None) -> tuple[Any, Any]:
-    """The response of an analog filter at angular frequencies; those that SciPy chooses are constants."""
+def freqs(
+    b: ArrayLike, a: ArrayLike, worN: ArrayLike | None = 200, plot: Callable[..., Any] | None = None,
+) -> tuple[Array, Array]:  # fmt: skip
+    """The response of an analog filter at angular frequencies; those that SciPy chooses are constants.
+
+    >>> from ndgrad.scipy import signal
+    >>> w, h = signal.freqs([1.0], [1.0, 1.0], worN=[0.0, 1.0])
+    >>> abs(h)
+    array([1.        , 0.70710678])
+    """
     num, den = np.atleast_1d(floating(b)), np.atleast_1d(floating(a))
     if worN is None or isinstance(worN, (int, numpy.integer)):
         import scipy.signal
@@ -87,8 +126,14 @@ def freqs(b: Any, a: Any, worN: Any = 200, plot: Any = None) -> tuple[Any, Any]:
     return w, np.polyval(num, s) / np.polyval(den, s)
 
 
-def freqs_zpk(z: Any, p: Any, k: Any, worN: Any = 200) -> tuple[Any, Any]:
-    """The response of an analog filter from its zeros, poles and gain."""
+def freqs_zpk(z: ArrayLike, p: ArrayLike, k: ArrayLike, worN: ArrayLike | None = 200) -> tuple[Array, Array]:
+    """The response of an analog filter from its zeros, poles and gain.
+
+    >>> from ndgrad.scipy import signal
+    >>> w, h = signal.freqs_zpk([], [-1.0], 1.0, worN=[0.0, 1.0])
+    >>> abs(h)
+    array([1.        , 0.70710678])
+    """
     zeros, poles = (np.atleast_1d(floating(v)) for v in (z, p))
     if worN is None or isinstance(worN, (int, numpy.integer)):
         import scipy.signal
@@ -100,8 +145,16 @@ def freqs_zpk(z: Any, p: Any, k: Any, worN: Any = 200) -> tuple[Any, Any]:
     return w, floating(k) * (at - zeros).prod(axis=-1) / (at - poles).prod(axis=-1)
 
 
-def group_delay(system: tuple[Any, Any], w: Any = 512, whole: bool = False, fs: float = 2 * math.pi) -> tuple[Any, Any]:
-    """The delay in samples of a filter (b, a), -d(phase)/dw, by the filter times its index."""
+def group_delay(
+    system: tuple[Any, Any], w: ArrayLike = 512, whole: bool = False, fs: float = 2 * math.pi,
+) -> tuple[Array, Array]:  # fmt: skip
+    """The delay in samples of a filter (b, a), -d(phase)/dw, by the filter times its index.
+
+    >>> from ndgrad.scipy import signal
+    >>> w, delay = signal.group_delay(([0.5, 0.5], [1.0]), w=[0.5, 1.0])
+    >>> delay
+    array([0.5, 0.5])
+    """
     b, a = (np.atleast_1d(floating(v)) for v in system)
     angles = _frequencies(w, whole, fs, False)
     c = convolve(b, a[::-1].conj())
@@ -116,7 +169,7 @@ def group_delay(system: tuple[Any, Any], w: Any = 512, whole: bool = False, fs: 
 # ----- zeros, poles and coefficients --------------------------------------------------------------------------------------------------
 
 
-def _from_roots(roots: Any) -> Any:
+def _from_roots(roots: Array) -> Array:
     """The coefficients of the polynomial with given roots, the highest first.
 
     They are real if the roots come in conjugate pairs. If the roots carry a derivative they stay complex all the same: a change of one root
@@ -133,14 +186,24 @@ def _from_roots(roots: Any) -> Any:
     return made.real if numpy.allclose(plain, numpy.sort_complex(plain.conj()), rtol=1e-12, atol=1e-14) else made
 
 
-def zpk2tf(z: Any, p: Any, k: Any) -> tuple[Any, Any]:
-    """Coefficients of the polynomials from zeros, poles and gain; complex ones of complex zeros or poles that carry a derivative."""
+def zpk2tf(z: ArrayLike, p: ArrayLike, k: ArrayLike) -> tuple[Array, Array]:
+    """Coefficients of the polynomials from zeros, poles and gain; complex ones of complex zeros or poles that carry a derivative.
+
+    >>> from ndgrad.scipy import signal
+    >>> signal.zpk2tf([-1.0], [0.5], 2.0)
+    (array([2., 2.]), array([ 1. , -0.5]))
+    """
     zeros, poles = (np.atleast_1d(floating(v)) for v in (z, p))
     return np.atleast_1d(floating(k)) * _from_roots(zeros), _from_roots(poles)
 
 
-def normalize(b: Any, a: Any) -> tuple[Any, Any]:
-    """Both over the leading coefficient of the denominator, leading zeros of which are left out."""
+def normalize(b: ArrayLike, a: ArrayLike) -> tuple[Array, Array]:
+    """Both over the leading coefficient of the denominator, leading zeros of which are left out.
+
+    >>> from ndgrad.scipy import signal
+    >>> signal.normalize([2.0], [4.0, 2.0])
+    (array([0.5]), array([1. , 0.5]))
+    """
     num, den = np.atleast_1d(floating(b)), np.atleast_1d(floating(a))
     den = den[leading_zeros(den) :]
     num, den = num / den[0], den / den[0]
@@ -153,15 +216,27 @@ def normalize(b: Any, a: Any) -> tuple[Any, Any]:
     return num[..., start:], den
 
 
-def tf2zpk(b: Any, a: Any) -> tuple[Any, Any, Any]:
-    """Zeros, poles and gain from the polynomials, whose roots must be simple for a derivative."""
+def tf2zpk(b: ArrayLike, a: ArrayLike) -> tuple[Array, Array, Array]:
+    """Zeros, poles and gain from the polynomials, whose roots must be simple for a derivative.
+
+    >>> from ndgrad.scipy import signal
+    >>> zeros, poles, gain = signal.tf2zpk([1.0, -1.0], [1.0, -0.5])
+    >>> zeros, poles, gain
+    (array([1.]), array([0.5]), array(1.))
+    """
     num, den = normalize(b, a)
     num, den = num / den[0], den / den[0]
     gain = num[0]
     return np.roots(num / gain), np.roots(den), gain
 
 
-def sos2tf(sos: Any) -> tuple[Any, Any]:
+def sos2tf(sos: ArrayLike) -> tuple[Array, Array]:
+    """The polynomials of second order sections, multiplied out.
+
+    >>> from ndgrad.scipy import signal
+    >>> signal.sos2tf([[1.0, 1.0, 0.0, 1.0, -0.5, 0.0]])
+    (array([1., 1., 0.]), array([ 1. , -0.5,  0. ]))
+    """
     sections = floating(sos)
     b, a = np.ones(1), np.ones(1)
     for i in range(sections.shape[0]):
@@ -173,7 +248,7 @@ def sos2tf(sos: Any) -> tuple[Any, Any]:
 # ------------------------------------------------------------------------------------------------------------
 
 
-def _powers_of(coefficients: list[Any], numerator: Any, denominator: Any, degree: int) -> Any:
+def _powers_of(coefficients: list[Any], numerator: Array, denominator: Array, degree: int) -> Array:
     """sum over k of c[k] numerator^k denominator^(degree - k), as coefficients, the highest first."""
     ups, downs = [np.ones(1)], [np.ones(1)]
     for _ in range(degree):
@@ -191,7 +266,7 @@ def _powers_of(coefficients: list[Any], numerator: Any, denominator: Any, degree
     return total
 
 
-def _substituted(b: Any, a: Any, numerator: Any, denominator: Any) -> tuple[Any, Any]:
+def _substituted(b: ArrayLike, a: ArrayLike, numerator: Array, denominator: Array) -> tuple[Array, Array]:
     """b(s) / a(s) with s = numerator / denominator."""
     num, den = np.atleast_1d(floating(b)), np.atleast_1d(floating(a))
     degree = max(num.shape[0], den.shape[0]) - 1
@@ -199,14 +274,25 @@ def _substituted(b: Any, a: Any, numerator: Any, denominator: Any) -> tuple[Any,
     return parts[0], parts[1]
 
 
-def bilinear(b: Any, a: Any, fs: Any = 1.0) -> tuple[Any, Any]:
-    """A digital filter from an analog one, by s = 2 fs (z - 1) / (z + 1)."""
+def bilinear(b: ArrayLike, a: ArrayLike, fs: ArrayLike = 1.0) -> tuple[Array, Array]:
+    """A digital filter from an analog one, by s = 2 fs (z - 1) / (z + 1).
+
+    >>> from ndgrad.scipy import signal
+    >>> signal.bilinear([1.0], [1.0, 1.0], fs=0.5)
+    (array([0.5, 0.5]), array([1., 0.]))
+    """
     rate = 2.0 * floating(fs)
     num, den = _substituted(b, a, rate * np.asarray([1.0, -1.0]), np.asarray([1.0, 1.0]))
     return normalize(num, den)
 
 
-def bilinear_zpk(z: Any, p: Any, k: Any, fs: Any) -> tuple[Any, Any, Any]:
+def bilinear_zpk(z: ArrayLike, p: ArrayLike, k: ArrayLike, fs: ArrayLike) -> tuple[Array, Array, Array]:
+    """A digital filter from an analog one, by zeros, poles and gain.
+
+    >>> from ndgrad.scipy import signal
+    >>> signal.bilinear_zpk([-3.0], [-1.0], 1.0, fs=0.5)
+    (array([-0.5]), array([0.]), array(2.))
+    """
     zeros, poles = (np.atleast_1d(floating(v)) for v in (z, p))
     rate = 2.0 * floating(fs)
     degree = poles.shape[0] - zeros.shape[0]
@@ -217,31 +303,57 @@ def bilinear_zpk(z: Any, p: Any, k: Any, fs: Any) -> tuple[Any, Any, Any]:
     return np.concatenate([digital, -np.ones(degree, dtype=np_dtype(digital))]), (rate + poles) / (rate - poles), gain
 
 
-def lp2lp(b: Any, a: Any, wo: Any = 1.0) -> tuple[Any, Any]:
-    """A lowpass filter with another cutoff, by s -> s / wo."""
+def lp2lp(b: ArrayLike, a: ArrayLike, wo: ArrayLike = 1.0) -> tuple[Array, Array]:
+    """A lowpass filter with another cutoff, by s -> s / wo.
+
+    >>> from ndgrad.scipy import signal
+    >>> signal.lp2lp([1.0], [1.0, 1.0], wo=2.0)
+    (array([2.]), array([1., 2.]))
+    """
     return normalize(*_substituted(b, a, np.asarray([1.0, 0.0]), floating(wo)[None]))
 
 
-def lp2lp_zpk(z: Any, p: Any, k: Any, wo: Any = 1.0) -> tuple[Any, Any, Any]:
+def lp2lp_zpk(z: ArrayLike, p: ArrayLike, k: ArrayLike, wo: ArrayLike = 1.0) -> tuple[Array, Array, Array]:
+    """A lowpass filter with another cutoff, by zeros, poles and gain.
+
+    >>> from ndgrad.scipy import signal
+    >>> signal.lp2lp_zpk([-3.0], [-1.0], 1.0, wo=2.0)
+    (array([-6.]), array([-2.]), array(1.))
+    """
     zeros, poles, w = np.atleast_1d(floating(z)), np.atleast_1d(floating(p)), floating(wo)
     return w * zeros, w * poles, floating(k) * w ** (poles.shape[0] - zeros.shape[0])
 
 
-def lp2hp(b: Any, a: Any, wo: Any = 1.0) -> tuple[Any, Any]:
-    """A highpass filter, by s -> wo / s."""
+def lp2hp(b: ArrayLike, a: ArrayLike, wo: ArrayLike = 1.0) -> tuple[Array, Array]:
+    """A highpass filter, by s -> wo / s.
+
+    >>> from ndgrad.scipy import signal
+    >>> signal.lp2hp([1.0], [1.0, 1.0], wo=2.0)
+    (array([1., 0.]), array([1., 2.]))
+    """
     return normalize(*_substituted(b, a, floating(wo)[None], np.asarray([1.0, 0.0])))
 
 
-def lp2bp(b: Any, a: Any, wo: Any = 1.0, bw: Any = 1.0) -> tuple[Any, Any]:
-    """A bandpass filter, by s -> (s^2 + wo^2) / (bw s)."""
+def lp2bp(b: ArrayLike, a: ArrayLike, wo: ArrayLike = 1.0, bw: ArrayLike = 1.0) -> tuple[Array, Array]:
+    """A bandpass filter, by s -> (s^2 + wo^2) / (bw s).
+
+    >>> from ndgrad.scipy import signal
+    >>> signal.lp2bp([1.0], [1.0, 1.0], wo=2.0, bw=1.0)
+    (array([1., 0.]), array([1., 1., 4.]))
+    """
     w = floating(wo)
     one = np.ones(1)
     up = np.concatenate([one, np.zeros(1), (w * w)[None]])
     return normalize(*_substituted(b, a, up, np.concatenate([floating(bw)[None], np.zeros(1)])))
 
 
-def lp2bs(b: Any, a: Any, wo: Any = 1.0, bw: Any = 1.0) -> tuple[Any, Any]:
-    """A bandstop filter, by s -> bw s / (s^2 + wo^2)."""
+def lp2bs(b: ArrayLike, a: ArrayLike, wo: ArrayLike = 1.0, bw: ArrayLike = 1.0) -> tuple[Array, Array]:
+    """A bandstop filter, by s -> bw s / (s^2 + wo^2).
+
+    >>> from ndgrad.scipy import signal
+    >>> signal.lp2bs([1.0], [1.0, 1.0], wo=2.0, bw=1.0)
+    (array([1., 0., 4.]), array([1., 1., 4.]))
+    """
     w = floating(wo)
     down = np.concatenate([np.ones(1), np.zeros(1), (w * w)[None]])
     return normalize(*_substituted(b, a, np.concatenate([floating(bw)[None], np.zeros(1)]), down))

@@ -6,7 +6,7 @@ All but the medians are linear in the signal, with matrices or spectra that are 
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy
 
@@ -17,15 +17,28 @@ from ndgrad.scipy import ndimage
 from ndgrad.scipy._without_rules import floating
 from ndgrad.scipy.signal.convolution import convolve
 
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    import numpy.typing as npt
+    from numpy.typing import NDArray
+
+    from ndgrad._typing import Array, ArrayLike, Shape
+
 __all__ = ["detrend", "hilbert", "hilbert2", "medfilt", "medfilt2d", "resample", "savgol_filter", "wiener"]
 
 
 def savgol_filter(
-    x: Any, window_length: int, polyorder: int, deriv: int = 0, delta: float = 1.0, axis: int = -1, mode: str = "interp", cval: Any = 0.0
-) -> Any:
-    """Each sample from a polynomial through its neighbours; in mode "interp" the ends come from the first and last window."""
-    import scipy.signal
+    x: ArrayLike, window_length: int, polyorder: int, deriv: int = 0, delta: float = 1.0, axis: int = -1,
+    mode: str = "interp", cval: ArrayLike = 0.0,
+) -> Array:  # fmt: skip
+    """Each sample from a polynomial through its neighbours; in mode "interp" the ends come from the first and last window.
 
+    >>> from ndgrad.scipy import signal
+    >>> signal.savgol_filter([0.0, 1.0, 4.0, 9.0, 16.0], 3, 2).round(6) + 0.0
+    array([ 0.,  1.,  4.,  9., 16.])
+    """
+    import scipy.signal
 
     if mode not in ("mirror", "constant", "nearest", "interp", "wrap"):
         raise ValueError("mode must be 'mirror', 'constant', 'nearest' 'wrap' or 'interp'.")
@@ -38,7 +51,7 @@ def savgol_filter(
     if window_length > n:
         raise ValueError("If mode is 'interp', window_length must be less than or equal to the size of x.")
     t = np.moveaxis(t, d, -1)
-    made = np.moveaxis(ndimage.convolve1d(t, taps, axis=-1, mode="constant"), -1, -1)
+    made = ndimage.convolve1d(t, taps, axis=-1, mode="constant")
     half = window_length // 2
     if half:
         ends = numpy.stack(
@@ -49,8 +62,15 @@ def savgol_filter(
     return np.moveaxis(made, -1, d)
 
 
-def detrend(data: Any, axis: int = -1, type: str = "linear", bp: Any = 0, overwrite_data: bool = False) -> Any:
-    """The signal less its mean, or less the straight lines that fit it best between breakpoints."""
+def detrend(
+    data: ArrayLike, axis: int = -1, type: str = "linear", bp: npt.ArrayLike = 0, overwrite_data: bool = False,
+) -> Array:  # fmt: skip
+    """The signal less its mean, or less the straight lines that fit it best between breakpoints.
+
+    >>> from ndgrad.scipy import signal
+    >>> signal.detrend([0.0, 2.0, 4.0, 7.0], type="constant")
+    array([-3.25, -1.25,  0.75,  3.75])
+    """
     t = floating(data)
     if type not in ("linear", "l", "constant", "c"):
         raise ValueError("Trend type must be 'linear' or 'constant'.")
@@ -71,7 +91,7 @@ def detrend(data: Any, axis: int = -1, type: str = "linear", bp: Any = 0, overwr
     return np.moveaxis(np.concatenate(parts, axis=-1), -1, d)
 
 
-def _one_sided(n: int, middle: float = 1.0) -> Any:
+def _one_sided(n: int, middle: float = 1.0) -> NDArray[Any]:
     """Positive frequencies twice, negative ones not at all; the middle one of an even number is both."""
     h = numpy.zeros(n)
     h[0] = 1
@@ -81,8 +101,13 @@ def _one_sided(n: int, middle: float = 1.0) -> Any:
     return h
 
 
-def hilbert(x: Any, N: int | None = None, axis: int = -1) -> Any:
-    """The analytic signal: the signal and i times its Hilbert transform."""
+def hilbert(x: ArrayLike, N: int | None = None, axis: int = -1) -> Array:
+    """The analytic signal: the signal and i times its Hilbert transform.
+
+    >>> from ndgrad.scipy import signal
+    >>> signal.hilbert([1.0, 0.0, -1.0, 0.0])
+    array([ 1.+0.j,  0.+1.j, -1.+0.j,  0.-1.j])
+    """
     t = floating(x)
     if np_dtype(t).kind == "c":
         raise ValueError("x must be real.")
@@ -95,11 +120,16 @@ def hilbert(x: Any, N: int | None = None, axis: int = -1) -> Any:
     return np.fft.ifft(spectrum * _one_sided(n).reshape(shape), axis=axis)
 
 
-def hilbert2(x: Any, N: Any = None, axes: Any = (-2, -1)) -> Any:
-    """The analytic signal of images, without the middle frequency of an even number of pixels, as SciPy's."""
+def hilbert2(x: ArrayLike, N: Shape | None = None, axes: Sequence[int] = (-2, -1)) -> Array:
+    """The analytic signal of images, without the middle frequency of an even number of pixels, as SciPy's.
+
+    >>> from ndgrad.scipy import signal
+    >>> signal.hilbert2([[1.0, -1.0, 2.0], [0.0, 2.0, 1.0]]).shape
+    (2, 3)
+    """
     t = floating(x)
     first, second = many_axes(tuple(axes), t.ndim)
-    sizes = (t.shape[first], t.shape[second]) if N is None else (int(N), int(N)) if numpy.ndim(N) == 0 else tuple(int(n) for n in N)
+    sizes = (t.shape[first], t.shape[second]) if N is None else (N, N) if isinstance(N, int) else tuple(int(n) for n in N)
     spectrum = np.fft.fftn(t, sizes, axes=(first, second))
     for d, n in zip((first, second), sizes, strict=True):
         shape = [1] * t.ndim
@@ -108,8 +138,27 @@ def hilbert2(x: Any, N: Any = None, axes: Any = (-2, -1)) -> Any:
     return np.fft.ifftn(spectrum, axes=(first, second))
 
 
-def resample(x: Any, num: int, t: Any = None, axis: int = 0, window: Any = None, domain: str = "time") -> Any:
-    """Another number of samples, by cutting or filling the spectrum."""
+@overload
+def resample(
+    x: ArrayLike, num: int, t: None = None, axis: int = 0, window: ArrayLike | str | tuple[Any, ...] | Callable[[Any], Any] | None = None,
+    domain: str = "time",
+) -> Array: ...  # fmt: skip
+@overload
+def resample(
+    x: ArrayLike, num: int, t: ArrayLike, axis: int = 0, window: ArrayLike | str | tuple[Any, ...] | Callable[[Any], Any] | None = None,
+    domain: str = "time",
+) -> tuple[Array, Array]: ...  # fmt: skip
+def resample(
+    x: ArrayLike, num: int, t: ArrayLike | None = None, axis: int = 0,
+    window: ArrayLike | str | tuple[Any, ...] | Callable[[Any], Any] | None = None, domain: str = "time",
+) -> Any:  # fmt: skip
+    """Another number of samples, by cutting or filling the spectrum.
+
+    >>> from ndgrad.scipy import signal
+    >>> signal.resample([1.0, 0.0, -1.0, 0.0], 8).round(6) + 0.0
+    array([ 1.      ,  0.707107,  0.      , -0.707107, -1.      , -0.707107,
+            0.      ,  0.707107])
+    """
     values = floating(x)
     d = one_axis(axis, values.ndim)
     n = values.shape[d]
@@ -153,8 +202,13 @@ def resample(x: Any, num: int, t: Any = None, axis: int = 0, window: Any = None,
 # --------------------------------------------------------------------------------------------------------------
 
 
-def medfilt(volume: Any, kernel_size: Any = None) -> Any:
-    """The median of each neighbourhood, zeros beyond the borders; the gradient goes to the sample that is the median."""
+def medfilt(volume: ArrayLike, kernel_size: Shape | None = None) -> Array:
+    """The median of each neighbourhood, zeros beyond the borders; the gradient goes to the sample that is the median.
+
+    >>> from ndgrad.scipy import signal
+    >>> signal.medfilt([2.0, 9.0, 4.0, 1.0, 3.0], 3)
+    array([2., 4., 4., 3., 1.])
+    """
     t = np.atleast_1d(floating(volume))
     size = _sizes(kernel_size, t.ndim)
     if any(n % 2 != 1 for n in size):
@@ -162,20 +216,33 @@ def medfilt(volume: Any, kernel_size: Any = None) -> Any:
     return ndimage.median_filter(t, size=size, mode="constant", cval=0.0)
 
 
-def medfilt2d(input: Any, kernel_size: Any = 3) -> Any:
+def medfilt2d(input: ArrayLike, kernel_size: Shape | None = 3) -> Array:
+    """The median of each neighbourhood of an image; see `medfilt`.
+
+    >>> from ndgrad.scipy import signal
+    >>> signal.medfilt2d([[2.0, 9.0, 4.0], [1.0, 3.0, 5.0], [2.0, 2.0, 8.0]])
+    array([[0., 2., 0.],
+           [2., 3., 3.],
+           [0., 2., 0.]])
+    """
     return medfilt(input, kernel_size)
 
 
-def _sizes(kernel_size: Any, ndim: int) -> tuple[int, ...]:
+def _sizes(kernel_size: Shape | None, ndim: int) -> tuple[int, ...]:
     if kernel_size is None:
         return (3,) * ndim
-    if numpy.ndim(kernel_size) == 0:
-        return (int(kernel_size),) * ndim
+    if isinstance(kernel_size, int):
+        return (kernel_size,) * ndim
     return tuple(int(n) for n in kernel_size)
 
 
-def wiener(im: Any, mysize: Any = None, noise: Any = None) -> Any:
-    """Smoothing that is stronger where the local variance is nearer to that of the noise."""
+def wiener(im: ArrayLike, mysize: Shape | None = None, noise: ArrayLike | None = None) -> Array:
+    """Smoothing that is stronger where the local variance is nearer to that of the noise.
+
+    >>> from ndgrad.scipy import signal
+    >>> signal.wiener([1.0, 1.0, 5.0, 1.0, 1.0], 3).round(6)
+    array([0.666667, 1.833333, 3.333333, 1.833333, 0.666667])
+    """
     t = floating(im)
     size = _sizes(mysize, t.ndim)
     ones = numpy.ones(size)

@@ -6,7 +6,7 @@ Windows are constants unless given as Arrays. Segments are one reading of the si
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy
 
@@ -17,10 +17,15 @@ from ndgrad.scipy._without_rules import floating
 from ndgrad.scipy.signal.filters import _extended
 from ndgrad.scipy.signal.smoothing import detrend as remove_trend
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ndgrad._typing import Array, ArrayLike
+
 __all__ = ["coherence", "csd", "istft", "lombscargle", "periodogram", "spectrogram", "stft", "vectorstrength", "welch"]
 
 
-def _window(window: Any, nperseg: int | None, length: int) -> tuple[Any, int]:
+def _window(window: str | tuple[Any, ...] | ArrayLike, nperseg: int | None, length: int) -> tuple[Array, int]:
     """The window's samples and how many there are."""
     if isinstance(window, (str, tuple)):
         import scipy.signal
@@ -39,22 +44,23 @@ def _window(window: Any, nperseg: int | None, length: int) -> tuple[Any, int]:
     return samples, samples.shape[0]
 
 
-def _segments(x: Any, size: int, step: int) -> Any:
+def _segments(x: Array, size: int, step: int) -> Array:
     """Overlapping stretches of the last axis, in a new axis before it."""
     count = (x.shape[-1] - size) // step + 1
     places = numpy.arange(count)[:, None] * step + numpy.arange(size)
     return np.take(x, places, axis=-1)
 
 
-def _detrended(x: Any, detrend: Any) -> Any:
+def _detrended(x: Array, detrend: str | bool | Callable[[Array], Array]) -> Array:
     if not detrend:
         return x
-    return remove_trend(x, type=detrend, axis=-1) if isinstance(detrend, str) else detrend(x)
+    return detrend(x) if callable(detrend) else remove_trend(x, type=str(detrend), axis=-1)
 
 
 def _spectra(
-    signals: list[Any], fs: Any, window: Any, nperseg: int | None, noverlap: int | None, nfft: int | None, detrend: Any, onesided: bool,
-    axis: int, boundary: str | None = None, padded: bool = False,
+    signals: list[Any], fs: ArrayLike, window: str | tuple[Any, ...] | ArrayLike, nperseg: int | None,
+    noverlap: int | None, nfft: int | None, detrend: str | bool | Callable[[Array], Array], onesided: bool, axis: int,
+    boundary: str | None = None, padded: bool = False,
 ) -> tuple[Any, Any, list[Any], Any, int, int]:  # fmt: skip
     """Frequencies, times and the transforms of all segments (..., segment, frequency), with the window and its sizes."""
     moved = [np.moveaxis(s, one_axis(axis, s.ndim), -1) for s in signals]
@@ -85,7 +91,7 @@ def _spectra(
     return constant(f) * rate, constant(times) / rate, transforms, samples, points, size
 
 
-def _bounded(x: Any, edge: int, kind: str) -> Any:
+def _bounded(x: Array, edge: int, kind: str) -> Array:
     if kind == "zeros":
         return np.pad(x, [(0, 0)] * (x.ndim - 1) + [(edge, edge)])
     if kind not in ("even", "odd", "constant"):
@@ -93,7 +99,7 @@ def _bounded(x: Any, edge: int, kind: str) -> Any:
     return _extended(x, edge, kind)
 
 
-def _scale(scaling: str, fs: Any, window: Any) -> Any:
+def _scale(scaling: str, fs: ArrayLike, window: Array) -> Any:
     if scaling == "density":
         return 1.0 / (floating(fs) * (window * window).sum())
     if scaling == "spectrum":
@@ -101,7 +107,7 @@ def _scale(scaling: str, fs: Any, window: Any) -> Any:
     raise ValueError(f"Unknown scaling: {scaling!r}")
 
 
-def _both_sides(power: Any, points: int, onesided: bool) -> Any:
+def _both_sides(power: Array, points: int, onesided: bool) -> Array:
     """The power of negative frequencies belongs to the positive ones."""
     if not onesided:
         return power
@@ -113,10 +119,18 @@ def _both_sides(power: Any, points: int, onesided: bool) -> Any:
 
 
 def csd(
-    x: Any, y: Any, fs: Any = 1.0, window: Any = "hann_periodic", nperseg: int | None = None, noverlap: int | None = None, nfft: Any = None,
-    detrend: Any = "constant", return_onesided: bool = True, scaling: str = "density", axis: int = -1, average: str = "mean",
-) -> tuple[Any, Any]:  # fmt: skip
-    """The cross spectral density by Welch's method."""
+    x: ArrayLike, y: ArrayLike, fs: ArrayLike = 1.0, window: str | tuple[Any, ...] | ArrayLike = "hann_periodic",
+    nperseg: int | None = None, noverlap: int | None = None, nfft: int | None = None,
+    detrend: str | bool | Callable[[Array], Array] = "constant", return_onesided: bool = True, scaling: str = "density",
+    axis: int = -1, average: str = "mean",
+) -> tuple[Array, Array]:  # fmt: skip
+    """The cross spectral density by Welch's method.
+
+    >>> from ndgrad.scipy import signal
+    >>> f, power = signal.csd([1.0, 0.0, -1.0, 0.0] * 4, [0.0, 1.0, 0.0, -1.0] * 4, nperseg=8)
+    >>> f[abs(power).argmax()].item()
+    0.25
+    """
     if isinstance(window, str) and window == "hann_periodic":
         window = "hann"
     same = y is x
@@ -144,17 +158,35 @@ def csd(
 
 
 def welch(
-    x: Any, fs: Any = 1.0, window: Any = "hann_periodic", nperseg: int | None = None, noverlap: int | None = None, nfft: Any = None,
-    detrend: Any = "constant", return_onesided: bool = True, scaling: str = "density", axis: int = -1, average: str = "mean",
-) -> tuple[Any, Any]:  # fmt: skip
-    """The power spectral density by Welch's method, differentiable in the signal, in `fs` and in a window given as an Array."""
+    x: ArrayLike, fs: ArrayLike = 1.0, window: str | tuple[Any, ...] | ArrayLike = "hann_periodic",
+    nperseg: int | None = None, noverlap: int | None = None, nfft: int | None = None,
+    detrend: str | bool | Callable[[Array], Array] = "constant", return_onesided: bool = True, scaling: str = "density",
+    axis: int = -1, average: str = "mean",
+) -> tuple[Array, Array]:  # fmt: skip
+    """The power spectral density by Welch's method, differentiable in the signal, in `fs` and in a window given as an Array.
+
+    >>> from ndgrad.scipy import signal
+    >>> f, power = signal.welch([1.0, 0.0, -1.0, 0.0] * 4, nperseg=8)
+    >>> f[power.argmax()].item()
+    0.25
+    """
     return csd(x, x, fs, window, nperseg, noverlap, nfft, detrend, return_onesided, scaling, axis, average)
 
 
 def periodogram(
-    x: Any, fs: Any = 1.0, window: Any = "boxcar", nfft: Any = None, detrend: Any = "constant", return_onesided: bool = True,
-    scaling: str = "density", axis: int = -1,
-) -> tuple[Any, Any]:  # fmt: skip
+    x: ArrayLike, fs: ArrayLike = 1.0, window: str | tuple[Any, ...] | ArrayLike = "boxcar", nfft: int | None = None,
+    detrend: str | bool | Callable[[Array], Array] = "constant", return_onesided: bool = True, scaling: str = "density",
+    axis: int = -1,
+) -> tuple[Array, Array]:  # fmt: skip
+    """Frequencies, and the power of a signal at them.
+
+    >>> from ndgrad.scipy import signal
+    >>> f, power = signal.periodogram([1.0, 0.0, -1.0, 0.0])
+    >>> f
+    array([0.  , 0.25, 0.5 ])
+    >>> power
+    array([0., 2., 0.])
+    """
     t = floating(x)
     n = t.shape[axis]
     if nfft is not None and nfft < n:
@@ -164,10 +196,17 @@ def periodogram(
 
 
 def coherence(
-    x: Any, y: Any, fs: Any = 1.0, window: Any = "hann", nperseg: int | None = None, noverlap: int | None = None, nfft: Any = None,
-    detrend: Any = "constant", axis: int = -1,
-) -> tuple[Any, Any]:  # fmt: skip
-    """|csd(x, y)|^2 / (welch(x) welch(y))."""
+    x: ArrayLike, y: ArrayLike, fs: ArrayLike = 1.0, window: str | tuple[Any, ...] | ArrayLike = "hann",
+    nperseg: int | None = None, noverlap: int | None = None, nfft: int | None = None,
+    detrend: str | bool | Callable[[Array], Array] = "constant", axis: int = -1,
+) -> tuple[Array, Array]:  # fmt: skip
+    """|csd(x, y)|^2 / (welch(x) welch(y)).
+
+    >>> from ndgrad.scipy import signal
+    >>> f, share = signal.coherence([1.0, 0.0, -1.0, 3.0] * 4, [2.0, 0.0, -2.0, 6.0] * 4, nperseg=8, detrend=False)
+    >>> share.shape
+    (5,)
+    """
     settings = (fs, window, nperseg, noverlap, nfft, detrend)
     f, pxx = welch(x, *settings, axis=axis)
     _, pyy = welch(y, *settings, axis=axis)
@@ -176,10 +215,18 @@ def coherence(
 
 
 def spectrogram(
-    x: Any, fs: Any = 1.0, window: Any = ("tukey_periodic", 0.25), nperseg: int | None = None, noverlap: int | None = None,
-    nfft: Any = None, detrend: Any = "constant", return_onesided: bool = True, scaling: str = "density", axis: int = -1, mode: str = "psd",
-) -> tuple[Any, Any, Any]:  # fmt: skip
-    """Spectra of consecutive stretches; the last axis of the result counts these."""
+    x: ArrayLike, fs: ArrayLike = 1.0, window: str | tuple[Any, ...] | ArrayLike = ("tukey_periodic", 0.25),
+    nperseg: int | None = None, noverlap: int | None = None, nfft: int | None = None,
+    detrend: str | bool | Callable[[Array], Array] = "constant", return_onesided: bool = True, scaling: str = "density",
+    axis: int = -1, mode: str = "psd",
+) -> tuple[Array, Array, Array]:  # fmt: skip
+    """Spectra of consecutive stretches; the last axis of the result counts these.
+
+    >>> from ndgrad.scipy import signal
+    >>> f, t, power = signal.spectrogram([1.0, 0.0, -1.0, 0.0] * 4, nperseg=8, noverlap=0)
+    >>> power.shape
+    (5, 2)
+    """
     t = floating(x)
     if isinstance(window, tuple) and window[0] == "tukey_periodic":
         window = ("tukey", *window[1:])
@@ -197,18 +244,25 @@ def spectrogram(
     return f, times, _frequency_first(made, t.ndim, axis)
 
 
-def _frequency_first(made: Any, ndim: int, axis: int) -> Any:
+def _frequency_first(made: Array, ndim: int, axis: int) -> Array:
     """(..., segment, frequency) with frequencies in the place of the signal's axis and segments last."""
     d = one_axis(axis, ndim)
     return np.moveaxis(np.swapaxes(made, -1, -2), -2, d if d < ndim - 1 else -2)
 
 
 def stft(
-    x: Any, fs: Any = 1.0, window: Any = "hann_periodic", nperseg: int | None = 256, noverlap: int | None = None, nfft: Any = None,
-    detrend: Any = False, return_onesided: bool = True, boundary: str | None = "zeros", padded: bool = True, axis: int = -1,
-    scaling: str = "spectrum",
-) -> tuple[Any, Any, Any]:  # fmt: skip
-    """The short-time Fourier transform: frequencies, times, and spectra with times in the last axis."""
+    x: ArrayLike, fs: ArrayLike = 1.0, window: str | tuple[Any, ...] | ArrayLike = "hann_periodic",
+    nperseg: int | None = 256, noverlap: int | None = None, nfft: int | None = None,
+    detrend: str | bool | Callable[[Array], Array] = False, return_onesided: bool = True,
+    boundary: str | None = "zeros", padded: bool = True, axis: int = -1, scaling: str = "spectrum",
+) -> tuple[Array, Array, Array]:  # fmt: skip
+    """The short-time Fourier transform: frequencies, times, and spectra with times in the last axis.
+
+    >>> from ndgrad.scipy import signal
+    >>> f, t, z = signal.stft([1.0, 0.0, -1.0, 0.0] * 4, nperseg=8)
+    >>> z.shape
+    (5, 5)
+    """
     if isinstance(window, str) and window == "hann_periodic":
         window = "hann"
     t = floating(x)
@@ -219,10 +273,18 @@ def stft(
 
 
 def istft(
-    Zxx: Any, fs: Any = 1.0, window: Any = "hann_periodic", nperseg: int | None = None, noverlap: int | None = None, nfft: Any = None,
-    input_onesided: bool = True, boundary: bool = True, time_axis: int = -1, freq_axis: int = -2, scaling: str = "spectrum",
-) -> tuple[Any, Any]:  # fmt: skip
-    """The signal of a short-time Fourier transform, by weighted overlapping sums."""
+    Zxx: ArrayLike, fs: ArrayLike = 1.0, window: str | tuple[Any, ...] | ArrayLike = "hann_periodic",
+    nperseg: int | None = None, noverlap: int | None = None, nfft: int | None = None, input_onesided: bool = True,
+    boundary: bool = True, time_axis: int = -1, freq_axis: int = -2, scaling: str = "spectrum",
+) -> tuple[Array, Array]:  # fmt: skip
+    """The signal of a short-time Fourier transform, by weighted overlapping sums.
+
+    >>> from ndgrad.scipy import signal
+    >>> f, t, z = signal.stft([1.0, 0.0, -1.0, 0.0] * 4, nperseg=8)
+    >>> times, x = signal.istft(z, nperseg=8)
+    >>> x[:4].round(6) + 0.0
+    array([ 1.,  0., -1.,  0.])
+    """
     if isinstance(window, str) and window == "hann_periodic":
         window = "hann"
     z = floating(Zxx) + 0j
@@ -255,9 +317,15 @@ def istft(
 
 
 def lombscargle(
-    x: Any, y: Any, freqs: Any, precenter: bool = False, normalize: Any = False, *, weights: Any = None, floating_mean: bool = False
-) -> Any:
-    """Lomb and Scargle's periodogram of unevenly spaced samples, differentiable in times, samples and angular frequencies."""
+    x: ArrayLike, y: ArrayLike, freqs: ArrayLike, precenter: bool = False, normalize: bool | str = False, *,
+    weights: ArrayLike | None = None, floating_mean: bool = False,
+) -> Array:  # fmt: skip
+    """Lomb and Scargle's periodogram of unevenly spaced samples, differentiable in times, samples and angular frequencies.
+
+    >>> from ndgrad.scipy import signal
+    >>> signal.lombscargle([0.0, 0.5, 1.7], [1.0, -1.0, 0.5], [1.0, 2.0])
+    array([0.00096163, 0.83763391])
+    """
     t, v, w = floating(x), floating(y), floating(freqs)
     if floating_mean or weights is not None:
         raise NotImplementedError("lombscargle with weights or a floating mean has no rule here. Take out the mean, and scale the samples.")
@@ -277,8 +345,14 @@ def lombscargle(
     raise NotImplementedError(f"lombscargle(normalize={normalize!r}) has no rule here. Use False or True.")
 
 
-def vectorstrength(events: Any, period: Any) -> tuple[Any, Any]:
-    """How well events keep to a period, and their mean phase."""
+def vectorstrength(events: ArrayLike, period: ArrayLike) -> tuple[Array, Array]:
+    """How well events keep to a period, and their mean phase.
+
+    >>> from ndgrad.scipy import signal
+    >>> strength, phase = signal.vectorstrength([0.0, 1.0, 2.0], 1.0)
+    >>> round(strength.item(), 6)
+    1.0
+    """
     t, p = np.atleast_1d(floating(events)), floating(period)
     angle = 2.0 * math.pi * t / p[..., None] if p.ndim else 2.0 * math.pi * t / p
     sine, cosine = np.sin(angle).mean(axis=-1), np.cos(angle).mean(axis=-1)

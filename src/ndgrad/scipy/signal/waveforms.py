@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING
 
 import ndgrad.numpy as np
 from ndgrad.ops.vocabulary import tensor_ops
 from ndgrad.scipy._without_rules import floating
 
+if TYPE_CHECKING:
+    from ndgrad._typing import Array, ArrayLike
+
 __all__ = ["chirp", "gausspulse", "sawtooth", "square", "sweep_poly"]
 
 
-def _phase(t: Any, f0: Any, t1: Any, f1: Any, method: str, vertex_zero: bool) -> Any:
+def _phase(t: ArrayLike, f0: ArrayLike, t1: ArrayLike, f1: ArrayLike, method: str, vertex_zero: bool) -> Array:
     t, f0, t1, f1 = (floating(v) for v in (t, f0, t1, f1))
     if method in ("linear", "lin", "li"):
         return 2.0 * math.pi * (f0 * t + 0.5 * (f1 - f0) / t1 * t * t)
@@ -34,22 +37,41 @@ def _phase(t: Any, f0: Any, t1: Any, f1: Any, method: str, vertex_zero: bool) ->
 
 
 def chirp(
-    t: Any, f0: Any, t1: Any, f1: Any, method: str = "linear", phi: Any = 0, vertex_zero: bool = True, *, complex: bool = False
-) -> Any:
-    """A cosine whose frequency sweeps from f0 to f1."""
+    t: ArrayLike, f0: ArrayLike, t1: ArrayLike, f1: ArrayLike, method: str = "linear", phi: ArrayLike = 0,
+    vertex_zero: bool = True, *, complex: bool = False,
+) -> Array:  # fmt: skip
+    """A cosine whose frequency sweeps from f0 to f1.
+
+    >>> from ndgrad.scipy import signal
+    >>> signal.chirp([0.0, 0.5, 1.0], f0=1.0, t1=1.0, f1=2.0).round(6)
+    array([ 1.      , -0.707107, -1.      ])
+    """
     phase = _phase(t, f0, t1, f1, method, vertex_zero) + floating(phi) * (math.pi / 180)
     return np.exp(1j * phase) if complex else np.cos(phase)
 
 
-def sweep_poly(t: Any, poly: Any, phi: Any = 0) -> Any:
-    """A cosine whose frequency is a polynomial of time, the highest coefficient first."""
+def sweep_poly(t: ArrayLike, poly: ArrayLike, phi: ArrayLike = 0) -> Array:
+    """A cosine whose frequency is a polynomial of time, the highest coefficient first.
+
+    >>> from ndgrad.scipy import signal
+    >>> signal.sweep_poly([0.0, 0.25], [1.0, 1.0]).round(6)
+    array([ 1.     , -0.19509])
+    """
     coefficients = floating(poly)
     phase = 2.0 * math.pi * np.polyval(np.polyint(coefficients), floating(t))
     return np.cos(phase + floating(phi) * (math.pi / 180))
 
 
-def gausspulse(t: Any, fc: Any = 1000, bw: Any = 0.5, bwr: Any = -6, tpr: Any = -60, retquad: bool = False, retenv: bool = False) -> Any:
-    """A cosine in a normal envelope."""
+def gausspulse(
+    t: ArrayLike, fc: ArrayLike = 1000, bw: ArrayLike = 0.5, bwr: ArrayLike = -6, tpr: ArrayLike = -60,
+    retquad: bool = False, retenv: bool = False,
+) -> Array | tuple[Array, ...]:  # fmt: skip
+    """A cosine in a normal envelope.
+
+    >>> from ndgrad.scipy import signal
+    >>> signal.gausspulse([0.0, 1e-3]).round(6)
+    array([1.      , 0.409433])
+    """
     times, centre, band = floating(t), floating(fc), floating(bw)
     reference = 10.0 ** (floating(bwr) / 20.0)
     a = -((math.pi * centre * band) ** 2) / (4.0 * np.log(reference))
@@ -63,8 +85,13 @@ def gausspulse(t: Any, fc: Any = 1000, bw: Any = 0.5, bwr: Any = -6, tpr: Any = 
     return tuple(made) if len(made) > 1 else wave
 
 
-def sawtooth(t: Any, width: Any = 1) -> Any:
-    """Rising from -1 to 1 over a share of each period of 2 pi, and falling over the rest; its jumps have no part in the derivative."""
+def sawtooth(t: ArrayLike, width: ArrayLike = 1) -> Array:
+    """Rising from -1 to 1 over a share of each period of 2 pi, and falling over the rest; its jumps have no part in the derivative.
+
+    >>> from ndgrad.scipy import signal
+    >>> signal.sawtooth([0.0, 3.0])
+    array([-1.        , -0.04507034])
+    """
     times, w = floating(t), floating(width)
     turn = np.mod(times, 2 * math.pi)
     rising = turn < w * (2 * math.pi)
@@ -73,7 +100,12 @@ def sawtooth(t: Any, width: Any = 1) -> Any:
     return np.where(rising, up, down)
 
 
-def square(t: Any, duty: Any = 0.5) -> Any:
-    """1 over a share of each period of 2 pi and -1 over the rest: the derivative is zero."""
+def square(t: ArrayLike, duty: ArrayLike = 0.5) -> Array:
+    """1 over a share of each period of 2 pi and -1 over the rest: the derivative is zero.
+
+    >>> from ndgrad.scipy import signal
+    >>> signal.square([1.0, 4.0])
+    array([ 1., -1.])
+    """
     turn = np.mod(floating(t), 2 * math.pi)
     return np.where(turn < floating(duty) * (2 * math.pi), 1.0, -1.0)

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy
 
 import ndgrad.numpy as np
 from ndgrad.ops.vocabulary import tensor_ops
-from ndgrad.scipy._without_rules import beyond, floating
+from ndgrad.scipy._without_rules import beyond, floating, public_of
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from ndgrad._typing import Array, ArrayLike
 
 __all__ = ["exponential", "gaussian", "general_cosine", "general_gaussian", "general_hamming", "kaiser"]
 
 
-def _places(M: int, sym: bool) -> tuple[Any, int]:
+def _places(M: int, sym: bool) -> tuple[NDArray[Any], int]:
     """Sample numbers less the middle; a periodic window is a symmetric one without its last sample."""
     n = int(M)
     if n != M or n < 0:
@@ -22,23 +27,47 @@ def _places(M: int, sym: bool) -> tuple[Any, int]:
     return (numpy.arange(whole) - (whole - 1) / 2.0)[:n], whole
 
 
-def gaussian(M: int, std: Any, sym: bool = True) -> Any:
+def gaussian(M: int, std: ArrayLike, sym: bool = True) -> Array:
+    """A Gaussian window of M samples, differentiable in its width `std`.
+
+    >>> from ndgrad.scipy.signal import windows
+    >>> windows.gaussian(3, std=1.0)
+    array([0.60653066, 1.        , 0.60653066])
+    """
     places, _ = _places(M, sym)
     return np.exp(-0.5 * (places / floating(std)) ** 2)
 
 
-def general_gaussian(M: int, p: Any, sig: Any, sym: bool = True) -> Any:
+def general_gaussian(M: int, p: ArrayLike, sig: ArrayLike, sym: bool = True) -> Array:
+    """The window exp(-|x / sig|^(2p) / 2), differentiable in p and sig.
+
+    >>> from ndgrad.scipy.signal import windows
+    >>> windows.general_gaussian(3, p=1.0, sig=1.0)
+    array([0.60653066, 1.        , 0.60653066])
+    """
     places, _ = _places(M, sym)
     return np.exp(-0.5 * abs(places / floating(sig)) ** (2.0 * floating(p)))
 
 
-def exponential(M: int, center: Any = None, tau: Any = 1.0, sym: bool = True) -> Any:
+def exponential(M: int, center: ArrayLike | None = None, tau: ArrayLike = 1.0, sym: bool = True) -> Array:
+    """A window that falls as exp(-|x| / tau) from its centre, differentiable in it and in tau.
+
+    >>> from ndgrad.scipy.signal import windows
+    >>> windows.exponential(3, tau=2.0)
+    array([0.60653066, 1.        , 0.60653066])
+    """
     places, whole = _places(M, sym)
     middle = (whole - 1) / 2.0
     return np.exp(-abs(places + (0.0 if center is None else middle - floating(center))) / floating(tau))
 
 
-def kaiser(M: int, beta: Any, sym: bool = True) -> Any:
+def kaiser(M: int, beta: ArrayLike, sym: bool = True) -> Array:
+    """Kaiser's window, differentiable in beta.
+
+    >>> from ndgrad.scipy.signal import windows
+    >>> windows.kaiser(3, beta=2.0)
+    array([0.43867628, 1.        , 0.43867628])
+    """
     places, whole = _places(M, sym)
     if whole <= 1:
         return np.ones(len(places))
@@ -47,19 +76,31 @@ def kaiser(M: int, beta: Any, sym: bool = True) -> Any:
     return tensor_ops.i0(b * height) / tensor_ops.i0(b)
 
 
-def general_cosine(M: int, a: Any, sym: bool = True) -> Any:
-    """A weighted sum of cosines."""
+def general_cosine(M: int, a: ArrayLike, sym: bool = True) -> Array:
+    """A weighted sum of cosines.
+
+    >>> from ndgrad.scipy.signal import windows
+    >>> windows.general_cosine(4, [0.5, 0.5]).round(6)
+    array([0.  , 0.75, 0.75, 0.  ])
+    """
     places, whole = _places(M, sym)
     if whole <= 1:
         return np.ones(len(places))
     weights = floating(a)
     angle = 2 * numpy.pi * places / (whole - 1)
-    return sum(weights[k] * numpy.cos(k * angle) for k in range(weights.shape[0]))
+    return (weights[:, None] * numpy.cos(numpy.arange(weights.shape[0])[:, None] * angle)).sum(axis=0)
 
 
-def general_hamming(M: int, alpha: Any, sym: bool = True) -> Any:
+def general_hamming(M: int, alpha: ArrayLike, sym: bool = True) -> Array:
+    """The window alpha - (1 - alpha) cos, differentiable in alpha.
+
+    >>> from ndgrad.scipy.signal import windows
+    >>> windows.general_hamming(3, alpha=0.5)
+    array([0., 1., 0.])
+    """
     a = floating(alpha)
     return general_cosine(M, np.stack([a, 1.0 - a]), sym)
 
 
 __getattr__ = beyond("signal.windows", {}, otherwise="gaussian, kaiser, general_cosine, general_gaussian, general_hamming or exponential")
+__dir__ = public_of(__name__)

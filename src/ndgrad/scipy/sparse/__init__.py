@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from ndgrad.scipy._without_rules import beyond
+from ndgrad.scipy._without_rules import beyond, public_of
 from ndgrad.scipy.sparse import construction
 from ndgrad.scipy.sparse.arrays import SparseArray, coo_array, csc_array, csr_array
 from ndgrad.scipy.sparse.construction import *  # noqa: F403
@@ -40,4 +40,5 @@ def __getattr__(name: str) -> Any:
     return _beyond(name)
 
 
+__dir__ = public_of(__name__)
 __all__ = ["SparseArray", "coo_array", "csc_array", "csr_array", *construction.__all__]

@@ -6,7 +6,7 @@ with dense arrays, sums and solves are ops; what would change the pattern makes 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy
 
@@ -20,10 +20,19 @@ from ndgrad.ops import sparse as ops
 from ndgrad.ops.vocabulary import tensor_ops
 from ndgrad.scipy._without_rules import floating
 
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+    from scipy.sparse import sparray, spmatrix
+
+    from ndgrad._typing import Array, ArrayLike, Axes, Dtype, Index, Out, Tensor
+
+#: A sparse array of ours or of SciPy's, or a full matrix.
+SparseLike: TypeAlias = "SparseArray | ArrayLike | sparray | spmatrix"
+
 __all__ = ["SparseArray", "coo_array", "csc_array", "csr_array"]
 
 
-def is_scipys(value: Any) -> bool:
+def is_scipys(value: object) -> bool:
     """Whether this is one of scipy.sparse's own arrays or matrices."""
     return type(value).__module__.startswith("scipy.sparse") and hasattr(value, "tocoo")
 
@@ -41,7 +50,7 @@ def as_sparse(value: Any) -> SparseArray:
     if full.ndim != 2:
         raise ValueError(f"a matrix was expected, and the shape is {full.shape}.")
     rows, columns = numpy.nonzero(values_of(full.detach()))
-    return coo_array((full[rows, columns], (rows, columns)), shape=full.shape)
+    return coo_array((full[rows, columns], (rows, columns)), shape=(full.shape[0], full.shape[1]))
 
 
 class SparseArray:
@@ -60,15 +69,15 @@ class SparseArray:
     __array_ufunc__ = None  # NumPy leaves operators with an ndarray on their left to us
     __array_priority__ = 2000
 
-    def __init__(self, arg: Any, shape: Any = None, dtype: Any = None, copy: bool = False) -> None:
+    def __init__(self, arg: Any, shape: tuple[int, int] | None = None, dtype: Dtype = None, copy: bool = False) -> None:
         data, pattern = self._read(arg, shape)
         data = data if dtype is None else data.astype(dtype)
         self._set(data, pattern)
 
-    def _set(self, data: Any, pattern: Pattern) -> None:
+    def _set(self, data: Array, pattern: Pattern) -> None:
         self.data, self.pattern = data, pattern
 
-    def _read(self, arg: Any, shape: Any) -> tuple[Any, Pattern]:
+    def _read(self, arg: Any, shape: tuple[int, int] | None) -> tuple[Array, Pattern]:
         if isinstance(arg, SparseArray) or is_scipys(arg):
             found = as_sparse(arg)
             return found.data, found.pattern
@@ -100,7 +109,7 @@ class SparseArray:
     ndim = 2
 
     @property
-    def dtype(self) -> Any:
+    def dtype(self) -> numpy.dtype[Any]:
         return np_dtype(self.data)
 
     @property
@@ -108,7 +117,7 @@ class SparseArray:
         return int(self.pattern.rows.size)
 
     @property
-    def coords(self) -> tuple[Any, Any]:
+    def coords(self) -> tuple[NDArray[Any], NDArray[Any]]:
         return self.pattern.rows, self.pattern.columns
 
     row = property(lambda self: self.pattern.rows)
@@ -131,7 +140,7 @@ class SparseArray:
 
     # ----- other forms of it -----
 
-    def _like(self, data: Any, pattern: Pattern | None = None) -> SparseArray:
+    def _like(self, data: Array, pattern: Pattern | None = None) -> SparseArray:
         made = object.__new__(type(self))
         made._set(data, self.pattern if pattern is None else pattern)
         return made
@@ -153,7 +162,7 @@ class SparseArray:
     def copy(self) -> SparseArray:
         return self._like(self.data.copy())
 
-    def astype(self, dtype: Any, casting: str = "unsafe", copy: bool = True) -> SparseArray:
+    def astype(self, dtype: Dtype, casting: str = "unsafe", copy: bool = True) -> SparseArray:
         return self._like(self.data.astype(dtype))
 
     def conj(self, copy: bool = True) -> SparseArray:
@@ -161,12 +170,12 @@ class SparseArray:
 
     conjugate = conj
 
-    def transpose(self, axes: Any = None, copy: bool = False) -> SparseArray:
+    def transpose(self, axes: Axes = None, copy: bool = False) -> SparseArray:
         return self._like(self.data, self.pattern.transposed)
 
     T = property(lambda self: self.transpose())
 
-    def toarray(self, order: Any = None, out: Any = None) -> Any:
+    def toarray(self, order: str | None = None, out: Out = None) -> Array:
         """The full matrix, an Array."""
         places = [as_array(p) for p in self.coords]
         return tensor_ops.index_add_zeros(self.data, *places, shape=self.shape)
@@ -179,7 +188,7 @@ class SparseArray:
         made = sparse.coo_array((values_of(self.data.detach()), self.coords), shape=self.shape)
         return made.asformat(self.format)
 
-    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+    def __array__(self, dtype: Dtype = None, copy: bool | None = None) -> NDArray[Any]:
         """NumPy would make an array of objects, and functions for full matrices refuse that without saying why."""
         raise TypeError(
             f"a {type(self).__name__} of shape {self.shape} was given where a full array is wanted. Use toarray(), which keeps the "
@@ -214,7 +223,7 @@ class SparseArray:
         terms = a[left] * b[order[right]]
         return self._summed(terms, self.pattern.rows[left], columns[right], (self.shape[0], other.shape[1]))
 
-    def _summed(self, terms: Any, rows: Any, columns: Any, shape: tuple[int, int]) -> SparseArray:
+    def _summed(self, terms: Array, rows: NDArray[Any], columns: NDArray[Any], shape: tuple[int, int]) -> SparseArray:
         keys, places = numpy.unique(rows * shape[1] + columns, return_inverse=True)
         data = tensor_ops.index_add_zeros(terms, as_array(places.ravel()), shape=(len(keys),))
         return self._like(data, Pattern(keys // max(shape[1], 1), keys % max(shape[1], 1), shape))
@@ -253,16 +262,16 @@ class SparseArray:
 
     __mul__ = __rmul__ = multiply
 
-    def __truediv__(self, other: Any) -> SparseArray:
+    def __truediv__(self, other: ArrayLike) -> SparseArray:
         return self.multiply(1.0 / floating(other))
 
-    def power(self, n: Any) -> SparseArray:
+    def power(self, n: ArrayLike) -> SparseArray:
         return self._like(self.data**n)
 
     def __abs__(self) -> SparseArray:
         return self._like(abs(self.data))
 
-    def sum(self, axis: Any = None) -> Any:
+    def sum(self, axis: int | None = None) -> Array:
         if axis is None:
             return self.data.sum()
         d = axis % 2
@@ -270,32 +279,43 @@ class SparseArray:
         matrix = self if d == 1 else self.T
         return product(matrix, ones)[:, 0]
 
-    def mean(self, axis: Any = None) -> Any:
+    def mean(self, axis: int | None = None) -> Array:
         return self.sum(axis) / (self.shape[0] * self.shape[1] if axis is None else self.shape[axis % 2])
 
-    def trace(self, offset: int = 0) -> Any:
+    def trace(self, offset: int = 0) -> Array:
         return self.diagonal(offset).sum()
 
-    def diagonal(self, k: int = 0) -> Any:
+    def diagonal(self, k: int = 0) -> Array:
         length = max(0, min(self.shape[0] + min(k, 0), self.shape[1] - max(k, 0)))
         chosen = numpy.flatnonzero(self.pattern.columns - self.pattern.rows == k)
         places = numpy.minimum(self.pattern.rows, self.pattern.columns)[chosen]
         return tensor_ops.index_add_zeros(self.data[chosen], as_array(places), shape=(length,))
 
-    def __getitem__(self, index: Any) -> Any:
+    def __getitem__(self, index: Index) -> Any:
         raise NotImplementedError("indexing a sparse array has no rule here. Index its toarray(), or choose entries when it is made.")
 
 
 class coo_array(SparseArray):
-    """Entries in any order; places may repeat, and then add up."""
+    """Entries in any order; places may repeat, and then add up.
+
+    >>> from ndgrad.scipy import sparse
+    >>> sparse.coo_array(([1.0, 2.0], ([0, 0], [1, 1])), shape=(2, 2)).toarray()
+    array([[0., 3.],
+           [0., 0.]])
+    """
 
 
 class csr_array(SparseArray):
-    """Entries by rows."""
+    """Entries by rows.
+
+    >>> from ndgrad.scipy import sparse
+    >>> sparse.csr_array([[1.0, 0.0], [0.0, 2.0]]) @ [1.0, 1.0]
+    array([1., 2.])
+    """
 
     format = "csr"
 
-    def _set(self, data: Any, pattern: Pattern) -> None:
+    def _set(self, data: Array, pattern: Pattern) -> None:
         super()._set(*_ordered(data, pattern, by_columns=False))
 
     indices = property(lambda self: self.pattern.columns)
@@ -303,18 +323,23 @@ class csr_array(SparseArray):
 
 
 class csc_array(SparseArray):
-    """Entries by columns."""
+    """Entries by columns.
+
+    >>> from ndgrad.scipy import sparse
+    >>> sparse.csc_array([[1.0, 0.0], [3.0, 2.0]]).indptr
+    array([0, 2, 3])
+    """
 
     format = "csc"
 
-    def _set(self, data: Any, pattern: Pattern) -> None:
+    def _set(self, data: Array, pattern: Pattern) -> None:
         super()._set(*_ordered(data, pattern, by_columns=True))
 
     indices = property(lambda self: self.pattern.rows)
     indptr = property(lambda self: self.pattern.transposed.by_rows[2])
 
 
-def _ordered(data: Any, pattern: Pattern, *, by_columns: bool) -> tuple[Any, Pattern]:
+def _ordered(data: Array, pattern: Pattern, *, by_columns: bool) -> tuple[Array, Pattern]:
     """Entries sorted; if they are, the very same Array and pattern, so that `data` is what the user passed."""
     keys = (pattern.rows, pattern.columns) if by_columns else (pattern.columns, pattern.rows)
     major, minor = keys[1], keys[0]
@@ -324,11 +349,11 @@ def _ordered(data: Any, pattern: Pattern, *, by_columns: bool) -> tuple[Any, Pat
     return data[order], Pattern(pattern.rows[order], pattern.columns[order], pattern.shape)
 
 
-def _numbers(data: Any) -> Any:
+def _numbers(data: Array) -> Array:
     return data.astype(numpy.float64) if np_dtype(data).kind == "b" else data
 
 
-def product(a: SparseArray, x: Any) -> Any:
+def product(a: SparseArray, x: ArrayLike) -> Array:
     """The matrix times a vector or columns (or a stack of these), differentiable in both."""
     t = as_array(x)
     if np_dtype(a.data).kind in "iu" and np_dtype(t).kind in "iu":
@@ -342,7 +367,7 @@ def product(a: SparseArray, x: Any) -> Any:
     return made[:, 0] if vector else made
 
 
-def product_from_left(x: Any, a: SparseArray) -> Any:
+def product_from_left(x: ArrayLike, a: SparseArray) -> Array:
     """x @ a."""
     t = as_array(x)
     if t.ndim == 1:
@@ -350,7 +375,7 @@ def product_from_left(x: Any, a: SparseArray) -> Any:
     return np.swapaxes(product(a.T, np.swapaxes(t, -1, -2)), -1, -2)
 
 
-def matmul_beside_tensors(left: Any, right: Any) -> Any:
+def matmul_beside_tensors(left: Any, right: Any) -> Tensor:
     """A product of which one operand is SciPy's sparse array and the other a tensor; the result has the tensor's face."""
     tensor = left if isinstance(left, Variable) else right
     made = product(as_sparse(left), right) if is_scipys(left) else product_from_left(left, as_sparse(right))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy
 
@@ -11,6 +11,14 @@ from ndgrad.arrays.sparse_pattern import Pattern
 from ndgrad.numpy.coercion import operands
 from ndgrad.scipy._without_rules import floating
 from ndgrad.scipy.sparse.arrays import SparseArray, as_sparse, coo_array, csc_array, csr_array, is_scipys
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from ndgrad._typing import Array, Dtype
+    from ndgrad.scipy.sparse.arrays import SparseLike
 
 __all__ = [
     "block_array",
@@ -30,7 +38,9 @@ __all__ = [
 _FORMATS = {"csr": csr_array, "csc": csc_array, "coo": coo_array, None: coo_array, "dia": coo_array, "bsr": csr_array}
 
 
-def _made(data: Any, rows: Any, columns: Any, shape: tuple[int, int], format: Any) -> SparseArray:
+def _made(
+    data: Array, rows: NDArray[Any], columns: NDArray[Any], shape: tuple[int, int], format: str | None,
+) -> SparseArray:  # fmt: skip
     if format not in _FORMATS:
         raise NotImplementedError(f"format={format!r} has no rule here. Use 'csr', 'csc' or 'coo'.")
     made = object.__new__(_FORMATS[format])
@@ -38,13 +48,27 @@ def _made(data: Any, rows: Any, columns: Any, shape: tuple[int, int], format: An
     return made
 
 
-def issparse(x: Any) -> bool:
-    """Whether x is a sparse array, ours or SciPy's."""
+def issparse(x: object) -> bool:
+    """Whether x is a sparse array, ours or SciPy's.
+
+    >>> from ndgrad.scipy import sparse
+    >>> sparse.issparse(sparse.eye_array(2)), sparse.issparse([[1.0]])
+    (True, False)
+    """
     return isinstance(x, SparseArray) or is_scipys(x)
 
 
-def diags_array(diagonals: Any, /, *, offsets: Any = 0, shape: Any = None, format: Any = None, dtype: Any = None) -> SparseArray:
-    """A matrix of given diagonals, which may carry derivatives; a diagonal of one number is constant."""
+def diags_array(
+    diagonals: Sequence[Any], /, *, offsets: int | Sequence[int] = 0, shape: Sequence[int] | None = None,
+    format: str | None = None, dtype: Dtype = None,
+) -> SparseArray:  # fmt: skip
+    """A matrix of given diagonals, which may carry derivatives; a diagonal of one number is constant.
+
+    >>> from ndgrad.scipy import sparse
+    >>> sparse.diags_array([[1.0, 2.0], [3.0]], offsets=[0, 1]).toarray()
+    array([[1., 3.],
+           [0., 2.]])
+    """
     single = numpy.ndim(offsets) == 0
     lines = [floating(d) for d in ([diagonals] if single and numpy.ndim(diagonals[0] if len(diagonals) else 0.0) == 0 else diagonals)]
     places = [int(k) for k in numpy.atleast_1d(offsets)]
@@ -67,26 +91,65 @@ def diags_array(diagonals: Any, /, *, offsets: Any = 0, shape: Any = None, forma
     return _made(np.concatenate(operands(*data)), numpy.concatenate(rows), numpy.concatenate(columns), (m, n), format)
 
 
-def diags(diagonals: Any, offsets: Any = 0, shape: Any = None, format: Any = None, dtype: Any = None) -> SparseArray:
+def diags(
+    diagonals: Sequence[Any], offsets: int | Sequence[int] = 0, shape: Sequence[int] | None = None,
+    format: str | None = None, dtype: Dtype = None,
+) -> SparseArray:  # fmt: skip
+    """A matrix of given diagonals: `diags_array` with its older parameters.
+
+    >>> from ndgrad.scipy import sparse
+    >>> sparse.diags([[1.0, 2.0], [3.0]], [0, 1]).toarray()
+    array([[1., 3.],
+           [0., 2.]])
+    """
     return diags_array(diagonals, offsets=offsets, shape=shape, format=format, dtype=dtype)
 
 
-def eye_array(m: int, n: int | None = None, *, k: int = 0, dtype: Any = float, format: Any = None) -> SparseArray:
+def eye_array(
+    m: int, n: int | None = None, *, k: int = 0, dtype: Dtype = float, format: str | None = None,
+) -> SparseArray:  # fmt: skip
+    """Ones on the k-th diagonal, zeros elsewhere.
+
+    >>> from ndgrad.scipy import sparse
+    >>> sparse.eye_array(2, 3, k=1).toarray()
+    array([[0., 1., 0.],
+           [0., 0., 1.]])
+    """
     size = (int(m), int(m if n is None else n))
     length = max(0, min(size[0] + min(k, 0), size[1] - max(k, 0)))
     return _made(np.ones(length, dtype=dtype), numpy.arange(length) - min(k, 0), numpy.arange(length) + max(k, 0), size, format)
 
 
-def eye(m: int, n: int | None = None, k: int = 0, dtype: Any = float, format: Any = None) -> SparseArray:
+def eye(m: int, n: int | None = None, k: int = 0, dtype: Dtype = float, format: str | None = None) -> SparseArray:
+    """Ones on the k-th diagonal: `eye_array` with its older parameters.
+
+    >>> from ndgrad.scipy import sparse
+    >>> sparse.eye(2).toarray()
+    array([[1., 0.],
+           [0., 1.]])
+    """
     return eye_array(m, n, k=k, dtype=dtype, format=format)
 
 
-def identity(n: int, dtype: Any = float, format: Any = None) -> SparseArray:
+def identity(n: int, dtype: Dtype = float, format: str | None = None) -> SparseArray:
+    """The identity matrix of n rows.
+
+    >>> from ndgrad.scipy import sparse
+    >>> sparse.identity(2).toarray()
+    array([[1., 0.],
+           [0., 1.]])
+    """
     return eye_array(n, dtype=dtype, format=format)
 
 
-def block_array(blocks: Any, *, format: Any = None, dtype: Any = None) -> SparseArray:
-    """A matrix of blocks, of which None is zero."""
+def block_array(blocks: Sequence[Sequence[Any]], *, format: str | None = None, dtype: Dtype = None) -> SparseArray:
+    """A matrix of blocks, of which None is zero.
+
+    >>> from ndgrad.scipy import sparse
+    >>> sparse.block_array([[[[1.0]], None], [None, [[2.0]]]]).toarray()
+    array([[1., 0.],
+           [0., 2.]])
+    """
     grid = [[None if b is None else as_sparse(b) for b in line] for line in blocks]
     heights = [next((b.shape[0] for b in line if b is not None), 0) for line in grid]
     widths = [next((b.shape[1] for b in column if b is not None), 0) for column in zip(*grid, strict=True)]
@@ -103,19 +166,46 @@ def block_array(blocks: Any, *, format: Any = None, dtype: Any = None) -> Sparse
     return _made(np.concatenate(operands(*data)), numpy.concatenate(rows), numpy.concatenate(columns), (sum(heights), sum(widths)), format)
 
 
-def bmat(blocks: Any, format: Any = None, dtype: Any = None) -> SparseArray:
+def bmat(blocks: Sequence[Sequence[Any]], format: str | None = None, dtype: Dtype = None) -> SparseArray:
+    """A matrix of blocks: `block_array` with its older parameters.
+
+    >>> from ndgrad.scipy import sparse
+    >>> sparse.bmat([[[[1.0]], [[2.0]]]]).toarray()
+    array([[1., 2.]])
+    """
     return block_array(blocks, format=format, dtype=dtype)
 
 
-def hstack(blocks: Any, format: Any = None, dtype: Any = None) -> SparseArray:
+def hstack(blocks: Sequence[Any], format: str | None = None, dtype: Dtype = None) -> SparseArray:
+    """Matrices side by side.
+
+    >>> from ndgrad.scipy import sparse
+    >>> sparse.hstack([sparse.eye_array(2), sparse.eye_array(2)]).toarray()
+    array([[1., 0., 1., 0.],
+           [0., 1., 0., 1.]])
+    """
     return block_array([list(blocks)], format=format)
 
 
-def vstack(blocks: Any, format: Any = None, dtype: Any = None) -> SparseArray:
+def vstack(blocks: Sequence[Any], format: str | None = None, dtype: Dtype = None) -> SparseArray:
+    """Matrices one below the other.
+
+    >>> from ndgrad.scipy import sparse
+    >>> sparse.vstack([sparse.eye_array(1), sparse.eye_array(1)]).toarray()
+    array([[1.],
+           [1.]])
+    """
     return block_array([[b] for b in blocks], format=format)
 
 
-def block_diag(mats: Any, format: Any = None, dtype: Any = None) -> SparseArray:
+def block_diag(mats: Sequence[Any], format: str | None = None, dtype: Dtype = None) -> SparseArray:
+    """Matrices one after the other along the diagonal, zeros elsewhere.
+
+    >>> from ndgrad.scipy import sparse
+    >>> sparse.block_diag([[[1.0]], [[2.0, 3.0]]]).toarray()
+    array([[1., 0., 0.],
+           [0., 2., 3.]])
+    """
     parts = [
         as_sparse(m if not (isinstance(m, (list, tuple)) or hasattr(m, "ndim")) or getattr(m, "ndim", 2) == 2 else np.atleast_2d(m))
         for m in mats
@@ -129,7 +219,14 @@ def block_diag(mats: Any, format: Any = None, dtype: Any = None) -> SparseArray:
     return _made(data, numpy.concatenate(rows), numpy.concatenate(columns), (down, across), format)
 
 
-def kron(A: Any, B: Any, format: Any = None) -> SparseArray:
+def kron(A: SparseLike, B: SparseLike, format: str | None = None) -> SparseArray:
+    """Kronecker's product, differentiable in the entries of both.
+
+    >>> from ndgrad.scipy import sparse
+    >>> sparse.kron(sparse.eye_array(2), [[5.0]]).toarray()
+    array([[5., 0.],
+           [0., 5.]])
+    """
     a, b = as_sparse(A), as_sparse(B)
     x, y = operands(a.data, b.data)
     rows = numpy.add.outer(a.pattern.rows * b.shape[0], b.pattern.rows).ravel()

@@ -7,7 +7,7 @@ equation they solve (ndgrad.implicit.linear_solve), not through their steps; the
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy
 
@@ -16,10 +16,14 @@ from ndgrad.autograd.variable import Variable, np_dtype
 from ndgrad.implicit.linear import linear_solve
 from ndgrad.numpy.coercion import as_array, operands, values_of
 from ndgrad.ops import sparse as ops
-from ndgrad.scipy._without_rules import beyond, floating
+from ndgrad.scipy._without_rules import beyond, floating, public_of
 from ndgrad.scipy.sparse.arrays import SparseArray, as_sparse, is_scipys
 from ndgrad.scipy.sparse.construction import eye_array
 from ndgrad.storage import batch_dims
+
+if TYPE_CHECKING:
+    from ndgrad._typing import Array, ArrayLike
+    from ndgrad.scipy.sparse.arrays import SparseLike
 
 __all__ = [
     "bicg", "bicgstab", "cg", "cgs", "expm_multiply", "factorized", "gmres", "inv", "lgmres", "lsmr", "lsqr", "minres", "norm", "splu",
@@ -27,14 +31,14 @@ __all__ = [
 ]  # fmt: skip
 
 
-def _square(name: str, A: Any) -> SparseArray:
+def _square(name: str, A: SparseLike) -> SparseArray:
     a = as_sparse(A)
     if a.shape[0] != a.shape[1]:
         raise ValueError(f"{name}: matrix must be square (has shape {a.shape})")
     return a
 
 
-def _solve(a: SparseArray, b: Any, adjoint: bool = False) -> Any:
+def _solve(a: SparseArray, b: ArrayLike, adjoint: bool = False) -> Array:
     t = floating(b)
     data, t = operands(floating(a.data), t)
     vector = t.ndim == 1
@@ -44,15 +48,30 @@ def _solve(a: SparseArray, b: Any, adjoint: bool = False) -> Any:
     return made[:, 0] if vector else made
 
 
-def spsolve(A: Any, b: Any, permc_spec: Any = None, use_umfpack: bool = True) -> Any:
-    """The x with A x = b, differentiable in b and in the entries of A; a sparse b is taken as columns, and the result is full."""
+def spsolve(A: SparseLike, b: ArrayLike, permc_spec: str | None = None, use_umfpack: bool = True) -> Array:
+    """The x with A x = b, differentiable in b and in the entries of A; a sparse b is taken as columns, and the result is full.
+
+    >>> import ndgrad.numpy as np
+    >>> from ndgrad.scipy import sparse
+    >>> from ndgrad.scipy.sparse import linalg
+    >>> linalg.spsolve(sparse.csc_array([[2.0, 0.0], [1.0, 4.0]]), np.array([2.0, 5.0]))
+    array([1., 1.])
+    """
     right = as_sparse(b).toarray() if isinstance(b, SparseArray) or is_scipys(b) else as_array(b)
     made = _solve(_square("spsolve", A), right)
     return made[:, 0] if made.ndim == 2 and made.shape[1] == 1 and right.ndim == 2 else made
 
 
-def factorized(A: Any) -> Callable[[Any], Any]:
-    """A function that solves with A; the factors are found once."""
+def factorized(A: SparseLike) -> Callable[[ArrayLike], Array]:
+    """A function that solves with A; the factors are found once.
+
+    >>> import ndgrad.numpy as np
+    >>> from ndgrad.scipy import sparse
+    >>> from ndgrad.scipy.sparse import linalg
+    >>> solve = linalg.factorized(sparse.csc_array([[2.0, 0.0], [1.0, 4.0]]))
+    >>> solve(np.array([2.0, 5.0]))
+    array([1., 1.])
+    """
     a = _square("factorized", A)
     return lambda b: _solve(a, b)
 
@@ -63,7 +82,7 @@ class _Factored:
     def __init__(self, a: SparseArray) -> None:
         self._a, self.shape, self.nnz = a, a.shape, a.nnz
 
-    def solve(self, rhs: Any, trans: str = "N") -> Any:
+    def solve(self, rhs: ArrayLike, trans: str = "N") -> Array:
         if trans == "N":
             return _solve(self._a, rhs)
         if trans == "H":
@@ -74,16 +93,32 @@ class _Factored:
 
 
 def splu(
-    A: Any, permc_spec: Any = None, diag_pivot_thresh: Any = None, relax: Any = None, panel_size: Any = None, options: Any = None
-) -> Any:
-    """Solves with A, by factors that are found once; the factors themselves have no derivative."""
+    A: SparseLike, permc_spec: str | None = None, diag_pivot_thresh: float | None = None, relax: int | None = None,
+    panel_size: int | None = None, options: dict[str, Any] | None = None
+) -> _Factored:
+    """Solves with A, by factors that are found once; the factors themselves have no derivative.
+
+    >>> import ndgrad.numpy as np
+    >>> from ndgrad.scipy import sparse
+    >>> from ndgrad.scipy.sparse import linalg
+    >>> linalg.splu(sparse.csc_array([[2.0, 0.0], [1.0, 4.0]])).solve(np.array([2.0, 5.0]))
+    array([1., 1.])
+    """
     return _Factored(_square("splu", A))
 
 
 def spsolve_triangular(
-    A: Any, b: Any, lower: bool = True, overwrite_A: bool = False, overwrite_b: bool = False, unit_diagonal: bool = False
-) -> Any:
-    """The x with A x = b for a triangular A, whose other triangle must be empty."""
+    A: SparseLike, b: ArrayLike, lower: bool = True, overwrite_A: bool = False, overwrite_b: bool = False,
+    unit_diagonal: bool = False,
+) -> Array:  # fmt: skip
+    """The x with A x = b for a triangular A, whose other triangle must be empty.
+
+    >>> import ndgrad.numpy as np
+    >>> from ndgrad.scipy import sparse
+    >>> from ndgrad.scipy.sparse import linalg
+    >>> linalg.spsolve_triangular(sparse.csr_array([[2.0, 0.0], [1.0, 4.0]]), np.array([2.0, 5.0]))
+    array([1., 1.])
+    """
     a = _square("spsolve_triangular", A)
     wrong = a.pattern.rows < a.pattern.columns if lower else a.pattern.rows > a.pattern.columns
     if wrong.any():
@@ -96,8 +131,15 @@ def spsolve_triangular(
     return _solve(a, b)
 
 
-def inv(A: Any) -> Any:
-    """The inverse, as a full matrix: that of a sparse one seldom is."""
+def inv(A: SparseLike) -> Array:
+    """The inverse, as a full matrix: that of a sparse one seldom is.
+
+    >>> from ndgrad.scipy import sparse
+    >>> from ndgrad.scipy.sparse import linalg
+    >>> linalg.inv(sparse.csc_array([[2.0, 0.0], [0.0, 4.0]]))
+    array([[0.5 , 0.  ],
+           [0.  , 0.25]])
+    """
     a = _square("inv", A)
     return _solve(a, np.eye(a.shape[0]))
 
@@ -105,7 +147,7 @@ def inv(A: Any) -> Any:
 # ----- iterative ------------------------------------------------------------------------------------------------------------------
 
 
-def _operator(A: Any) -> tuple[Callable[[Any], Any], tuple[int, int]]:
+def _operator(A: Any) -> tuple[Callable[[Array], Array], tuple[int, ...]]:
     """A as a function of vectors: a sparse or full matrix, a linear function, or one of SciPy's operators (a constant)."""
     if isinstance(A, SparseArray) or is_scipys(A):
         a = as_sparse(A)
@@ -120,7 +162,7 @@ def _operator(A: Any) -> tuple[Callable[[Any], Any], tuple[int, int]]:
     raise TypeError(f"a matrix was expected, and got {type(A).__name__}.")
 
 
-def _preconditioner(M: Any) -> Any:
+def _preconditioner(M: Any) -> Callable[[Any], Any] | None:
     if M is None:
         return None
     if hasattr(M, "matvec"):
@@ -130,11 +172,20 @@ def _preconditioner(M: Any) -> Any:
     return (values_of(as_array(M).detach()) if not is_scipys(M) else M).__matmul__
 
 
-def _iterative(name: str, method: str, symmetric: bool = False) -> Callable[..., Any]:
+class _Iterative(Protocol):
+    def __call__(
+        self, A: SparseLike, b: ArrayLike, x0: ArrayLike | None = None, *, rtol: float = 1e-5, atol: float = 0.0,
+        maxiter: int | None = None, M: SparseLike | None = None, callback: Callable[..., Any] | None = None,
+        **options: Any,
+    ) -> tuple[Array, int]: ...  # fmt: skip
+
+
+def _iterative(name: str, method: str, what: str, symmetric: bool = False) -> _Iterative:
     def function(
-        A: Any, b: Any, x0: Any = None, *, rtol: float = 1e-5, atol: float = 0.0, maxiter: int | None = None, M: Any = None,
-        callback: Any = None, **options: Any,
-    ) -> tuple[Any, int]:  # fmt: skip
+        A: SparseLike, b: ArrayLike, x0: ArrayLike | None = None, *, rtol: float = 1e-5, atol: float = 0.0,
+        maxiter: int | None = None, M: SparseLike | None = None, callback: Callable[..., Any] | None = None,
+        **options: Any,
+    ) -> tuple[Array, int]:  # fmt: skip
         apply, shape = _operator(A)
         right = floating(b)
         flat = right.reshape((-1,)) if right.ndim > 1 else right
@@ -159,21 +210,33 @@ def _iterative(name: str, method: str, symmetric: bool = False) -> Callable[...,
         return x, info
 
     function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"`scipy.sparse.linalg.{name}`: the solution and whether it was found (0), differentiable in b and in A's entries."
+    function.__doc__ = f"""The x with A x = b by {what}, and 0 if it was found; differentiable in b and in A's entries.
+
+    >>> from ndgrad.scipy.sparse import csr_array, linalg
+    >>> x, info = linalg.{name}(csr_array([[4.0, 1.0], [1.0, 3.0]]), [6.0, 7.0])
+    >>> x.round(6), info
+    (array([1., 2.]), 0)
+    """
     return function
 
 
-cg = _iterative("cg", "cg", symmetric=True)
-minres = _iterative("minres", "minres", symmetric=True)
-gmres = _iterative("gmres", "gmres")
-lgmres = _iterative("lgmres", "gmres")
-bicgstab = _iterative("bicgstab", "bicgstab")
-bicg = _iterative("bicg", "bicgstab")
-cgs = _iterative("cgs", "bicgstab")
+cg = _iterative("cg", "cg", "conjugate gradients, for positive definite matrices", symmetric=True)
+minres = _iterative("minres", "minres", "minimal residuals, for symmetric matrices", symmetric=True)
+gmres = _iterative("gmres", "gmres", "generalised minimal residuals")
+lgmres = _iterative("lgmres", "gmres", "generalised minimal residuals (here the same as gmres)")
+bicgstab = _iterative("bicgstab", "bicgstab", "stabilised biconjugate gradients")
+bicg = _iterative("bicg", "bicgstab", "biconjugate gradients (here the stabilised ones)")
+cgs = _iterative("cgs", "bicgstab", "squared conjugate gradients (here the stabilised biconjugate ones)")
 
 
-def _least_squares(name: str, count: int) -> Callable[..., Any]:
-    def function(A: Any, b: Any, damp: Any = 0.0, *args: Any, **options: Any) -> tuple[Any, ...]:
+class _LeastSquares(Protocol):
+    def __call__(
+        self, A: SparseLike, b: ArrayLike, damp: ArrayLike = 0.0, *args: Any, **options: Any,
+    ) -> tuple[Any, ...]: ...  # fmt: skip
+
+
+def _least_squares(name: str, count: int) -> _LeastSquares:
+    def function(A: SparseLike, b: ArrayLike, damp: ArrayLike = 0.0, *args: Any, **options: Any) -> tuple[Any, ...]:
         apply, shape = _operator(A)
         right = floating(b)
         if not isinstance(damp, (int, float)) or damp != 0:
@@ -186,9 +249,13 @@ def _least_squares(name: str, count: int) -> Callable[..., Any]:
         return (x, 1, 0, rest, *(numpy.nan,) * (count - 4))
 
     function.__name__ = function.__qualname__ = name
-    function.__doc__ = (
-        f"`scipy.sparse.linalg.{name}`: x, the reason (1), iterations (not counted) and the norm of the rest; other numbers are NaN."
-    )
+    function.__doc__ = f"""The x for which A x is nearest to b, the reason to stop (1), iterations (not counted) and the norm of the rest;
+    SciPy's other numbers are NaN.
+
+    >>> from ndgrad.scipy.sparse import csr_array, linalg
+    >>> linalg.{name}(csr_array([[1.0], [1.0]]), [2.0, 4.0])[0].round(6)
+    array([3.])
+    """
     return function
 
 
@@ -198,8 +265,18 @@ lsmr = _least_squares("lsmr", 8)
 # ----- functions of matrices ----------------------------------------------------------------------------------------------------------
 
 
-def expm_multiply(A: Any, B: Any, start: Any = None, stop: Any = None, num: Any = None, endpoint: Any = None, traceA: Any = None) -> Any:
-    """exp(A) B without the exponential: by Taylor's series in steps that the norm of A decides. Differentiable in both."""
+def expm_multiply(
+    A: SparseLike, B: ArrayLike, start: ArrayLike | None = None, stop: ArrayLike | None = None,
+    num: ArrayLike | None = None, endpoint: ArrayLike | None = None, traceA: ArrayLike | None = None,
+) -> Array:  # fmt: skip
+    """exp(A) B without the exponential: by Taylor's series in steps that the norm of A decides. Differentiable in both.
+
+    >>> import ndgrad.numpy as np
+    >>> from ndgrad.scipy import sparse
+    >>> from ndgrad.scipy.sparse import linalg
+    >>> linalg.expm_multiply(sparse.csc_array([[0.0, 1.0], [0.0, 0.0]]), np.array([1.0, 2.0]))
+    array([3., 2.])
+    """
     if start is not None or stop is not None:
         raise NotImplementedError("expm_multiply over several times has no rule here. Call it with t * A for each time.")
     apply, shape = _operator(A)
@@ -220,8 +297,14 @@ def expm_multiply(A: Any, B: Any, start: Any = None, stop: Any = None, num: Any 
     return made
 
 
-def norm(x: Any, ord: Any = None, axis: Any = None) -> Any:
-    """Norms of a sparse matrix that its entries give: Frobenius, 1, infinity, and their minima."""
+def norm(x: SparseLike, ord: float | str | None = None, axis: int | None = None) -> Array:
+    """Norms of a sparse matrix that its entries give: Frobenius, 1, infinity, and their minima.
+
+    >>> from ndgrad.scipy import sparse
+    >>> from ndgrad.scipy.sparse import linalg
+    >>> linalg.norm(sparse.csr_array([[3.0, 0.0], [0.0, 4.0]]))
+    array(5.)
+    """
     a = as_sparse(x)
     if axis is not None:
         squares = a._like((a.data * a.data.conj()).real if np_dtype(a.data).kind == "c" else a.data * a.data)
@@ -255,3 +338,4 @@ __getattr__ = beyond(
     },
     decisions="is_sptriangular spbandwidth use_solver",
 )
+__dir__ = public_of(__name__)

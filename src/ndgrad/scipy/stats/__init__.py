@@ -9,15 +9,16 @@ from __future__ import annotations
 from typing import Any
 
 from ndgrad.implicit.convergence import scipy_module
-from ndgrad.scipy._without_rules import beyond
+from ndgrad.scipy._without_rules import beyond, public_of
 from ndgrad.scipy.stats import continuous, descriptive, discrete, multivariate
+from ndgrad.scipy.stats.continuous import *  # noqa: F403
 from ndgrad.scipy.stats.descriptive import *  # noqa: F403
+from ndgrad.scipy.stats.discrete import *  # noqa: F403
 from ndgrad.scipy.stats.distribution import of_constants
 from ndgrad.scipy.stats.kernel_density import gaussian_kde
+from ndgrad.scipy.stats.multivariate import *  # noqa: F403
 
-_DISTRIBUTIONS = {**continuous.ALL, **discrete.ALL, **multivariate.ALL}
-for _name, _kind in _DISTRIBUTIONS.items():
-    globals()[_name] = _kind(_name)
+_DISTRIBUTIONS = [*continuous.__all__, *discrete.__all__, *multivariate.__all__]
 
 _beyond = beyond(
     "stats",
@@ -64,4 +65,5 @@ def __getattr__(name: str) -> Any:
     return _beyond(name)
 
 
+__dir__ = public_of(__name__)
 __all__ = [*_DISTRIBUTIONS, *descriptive.__all__, "gaussian_kde"]

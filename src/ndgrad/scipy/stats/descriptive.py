@@ -5,9 +5,8 @@ nan_policy is "propagate" (the default) everywhere: to leave numbers out, leave 
 
 from __future__ import annotations
 
-import collections
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy
 
@@ -18,6 +17,11 @@ from ndgrad.pytree import register_pytree_node
 from ndgrad.scipy.special import boxcox, boxcox1p
 from ndgrad.scipy.stats.distribution import S, real
 
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from ndgrad._typing import Array, ArrayLike, Axes, Axis, Dtype
+
 __all__ = [
     "boxcox_llf", "circmean", "circstd", "circvar", "describe", "energy_distance", "entropy", "f_oneway", "gmean", "gstd", "gzscore",
     "hmean", "iqr", "kurtosis", "linregress", "moment", "pearsonr", "pmean", "sem", "skew", "tmean", "trim_mean", "ttest_1samp",
@@ -25,7 +29,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-def _flat(a: Any, axis: Any) -> tuple[Any, Any]:
+def _flat(a: ArrayLike, axis: Any) -> tuple[Array, Any]:
     t = real(a)
     return (t.ravel(), 0) if axis is None else (t, axis)
 
@@ -35,35 +39,60 @@ def _propagates(nan_policy: str) -> None:
         raise NotImplementedError(f"nan_policy={nan_policy!r} has no rule here: take the NaN out first (x[~np.isnan(x)]).")
 
 
-def _count(t: Any, axis: Any) -> int:
+def _count(t: Array, axis: Axes) -> int:
     return math.prod(t.shape[d] for d in many_axes(axis, t.ndim))
 
 
 # ----- means and spreads --------------------------------------------------------------------------------------------------------
 
 
-def _weighted(t: Any, weights: Any, axis: Any, keepdims: bool = False) -> Any:
+def _weighted(t: Array, weights: ArrayLike | None, axis: Axes, keepdims: bool = False) -> Array:
     if weights is None:
         return t.mean(axis=axis, keepdims=keepdims)
     w = np.broadcast_to(real(weights), t.shape)
     return (t * w).sum(axis=axis, keepdims=keepdims) / w.sum(axis=axis, keepdims=keepdims)
 
 
-def gmean(a: Any, axis: Any = 0, dtype: Any = None, weights: Any = None, *, nan_policy: str = "propagate", keepdims: bool = False) -> Any:
+def gmean(
+    a: ArrayLike, axis: Axes = 0, dtype: Dtype = None, weights: ArrayLike | None = None, *,
+    nan_policy: str = "propagate", keepdims: bool = False,
+) -> Array:  # fmt: skip
+    """The geometric mean.
+
+    >>> from ndgrad.scipy import stats
+    >>> stats.gmean([1.0, 4.0]).round(6)
+    array(2.)
+    """
     _propagates(nan_policy)
     t, axis = _flat(a, axis)
     return np.exp(_weighted(np.log(t), weights, axis, keepdims))
 
 
-def hmean(a: Any, axis: Any = 0, dtype: Any = None, *, weights: Any = None, nan_policy: str = "propagate", keepdims: bool = False) -> Any:
+def hmean(
+    a: ArrayLike, axis: Axes = 0, dtype: Dtype = None, *, weights: ArrayLike | None = None,
+    nan_policy: str = "propagate", keepdims: bool = False,
+) -> Array:  # fmt: skip
+    """The harmonic mean.
+
+    >>> from ndgrad.scipy import stats
+    >>> stats.hmean([1.0, 3.0])
+    array(1.5)
+    """
     _propagates(nan_policy)
     t, axis = _flat(a, axis)
     return 1.0 / _weighted(1.0 / t, weights, axis, keepdims)
 
 
 def pmean(
-    a: Any, p: Any, *, axis: Any = 0, dtype: Any = None, weights: Any = None, nan_policy: str = "propagate", keepdims: bool = False
-) -> Any:
+    a: ArrayLike, p: float | Array, *, axis: Axes = 0, dtype: Dtype = None, weights: ArrayLike | None = None,
+    nan_policy: str = "propagate", keepdims: bool = False,
+) -> Array:  # fmt: skip
+    """The power mean of order p, differentiable in p.
+
+    >>> from ndgrad.scipy import stats
+    >>> stats.pmean([1.0, 7.0], 2)
+    array(5.)
+    """
     _propagates(nan_policy)
     if isinstance(p, (int, float)) and p == 0:
         return gmean(a, axis, dtype, weights, keepdims=keepdims)
@@ -71,22 +100,38 @@ def pmean(
     return _weighted(t**p, weights, axis, keepdims) ** (1.0 / p)
 
 
-def _central(t: Any, order: int, axis: Any, center: Any = None) -> Any:
+def _central(t: Array, order: int, axis: Axes, center: ArrayLike | None = None) -> Array:
     middle = t.mean(axis=axis, keepdims=True) if center is None else center
     return ((t - middle) ** order).mean(axis=axis)
 
 
-def moment(a: Any, order: Any = 1, axis: Any = 0, nan_policy: str = "propagate", *, center: Any = None, keepdims: bool = False) -> Any:
-    """Central moments; about `center`, if it is given."""
+def moment(
+    a: ArrayLike, order: int | Sequence[int] = 1, axis: Axes = 0, nan_policy: str = "propagate", *,
+    center: ArrayLike | None = None, keepdims: bool = False,
+) -> Array:  # fmt: skip
+    """Central moments; about `center`, if it is given.
+
+    >>> from ndgrad.scipy import stats
+    >>> stats.moment([1.0, 2.0, 6.0], order=2)
+    array(4.66666667)
+    """
     _propagates(nan_policy)
     t, axis = _flat(a, axis)
-    if numpy.ndim(order):
+    if not isinstance(order, (int, float)):
         return np.stack([moment(t, int(k), axis, center=center) for k in order])
     made = np.zeros_like(t).mean(axis=axis) if order == 1 and center is None else _central(t, int(order), axis, center)
     return np.expand_dims(made, axis) if keepdims else made
 
 
-def skew(a: Any, axis: Any = 0, bias: bool = True, nan_policy: str = "propagate", *, keepdims: bool = False) -> Any:
+def skew(
+    a: ArrayLike, axis: Axes = 0, bias: bool = True, nan_policy: str = "propagate", *, keepdims: bool = False,
+) -> Array:  # fmt: skip
+    """The skewness, the third central moment over the cube of the standard deviation; bias=False corrects it.
+
+    >>> from ndgrad.scipy import stats
+    >>> stats.skew([1.0, 2.0, 6.0]).round(6)
+    array(0.59517)
+    """
     _propagates(nan_policy)
     t, axis = _flat(a, axis)
     made = _central(t, 3, axis) / _central(t, 2, axis) ** 1.5
@@ -97,8 +142,15 @@ def skew(a: Any, axis: Any = 0, bias: bool = True, nan_policy: str = "propagate"
 
 
 def kurtosis(
-    a: Any, axis: Any = 0, fisher: bool = True, bias: bool = True, nan_policy: str = "propagate", *, keepdims: bool = False
-) -> Any:
+    a: ArrayLike, axis: Axes = 0, fisher: bool = True, bias: bool = True, nan_policy: str = "propagate", *,
+    keepdims: bool = False,
+) -> Array:  # fmt: skip
+    """The fourth central moment over the square of the variance, less 3 (Fisher's); bias=False corrects it.
+
+    >>> from ndgrad.scipy import stats
+    >>> stats.kurtosis([1.0, 2.0, 6.0]).round(6)
+    array(-1.5)
+    """
     _propagates(nan_policy)
     t, axis = _flat(a, axis)
     made = _central(t, 4, axis) / _central(t, 2, axis) ** 2
@@ -109,57 +161,119 @@ def kurtosis(
     return np.expand_dims(made, axis) if keepdims else made
 
 
-def variation(a: Any, axis: Any = 0, nan_policy: str = "propagate", ddof: int = 0, *, keepdims: bool = False) -> Any:
+def variation(
+    a: ArrayLike, axis: Axes = 0, nan_policy: str = "propagate", ddof: int = 0, *, keepdims: bool = False,
+) -> Array:  # fmt: skip
+    """The standard deviation over the mean.
+
+    >>> from ndgrad.scipy import stats
+    >>> stats.variation([1.0, 3.0])
+    array(0.5)
+    """
     _propagates(nan_policy)
     t, axis = _flat(a, axis)
     return t.std(axis=axis, ddof=ddof, keepdims=keepdims) / t.mean(axis=axis, keepdims=keepdims)
 
 
-def sem(a: Any, axis: Any = 0, ddof: int = 1, nan_policy: str = "propagate", *, keepdims: bool = False) -> Any:
+def sem(a: ArrayLike, axis: Axes = 0, ddof: int = 1, nan_policy: str = "propagate", *, keepdims: bool = False) -> Array:
+    """The standard error of the mean.
+
+    >>> from ndgrad.scipy import stats
+    >>> stats.sem([1.0, 3.0])
+    array(1.)
+    """
     _propagates(nan_policy)
     t, axis = _flat(a, axis)
     return t.std(axis=axis, ddof=ddof, keepdims=keepdims) / math.sqrt(_count(t, axis))
 
 
-def gstd(a: Any, axis: Any = 0, ddof: int = 1, *, keepdims: bool = False, nan_policy: str = "propagate") -> Any:
+def gstd(
+    a: ArrayLike, axis: Axes = 0, ddof: int = 1, *, keepdims: bool = False, nan_policy: str = "propagate",
+) -> Array:  # fmt: skip
+    """The geometric standard deviation.
+
+    >>> from ndgrad.scipy import stats
+    >>> stats.gstd([1.0, 4.0]).round(6)
+    array(2.665144)
+    """
     _propagates(nan_policy)
     t, axis = _flat(a, axis)
     return np.exp(np.log(t).std(axis=axis, ddof=ddof, keepdims=keepdims))
 
 
-def zmap(scores: Any, compare: Any, axis: Any = 0, ddof: int = 0, nan_policy: str = "propagate") -> Any:
-    """Scores in standard deviations from the mean of other data."""
+def zmap(scores: ArrayLike, compare: ArrayLike, axis: Axes = 0, ddof: int = 0, nan_policy: str = "propagate") -> Array:
+    """Scores in standard deviations from the mean of other data.
+
+    >>> from ndgrad.scipy import stats
+    >>> stats.zmap([4.0], [1.0, 3.0])
+    array([2.])
+    """
     _propagates(nan_policy)
     s, t = real(scores), real(compare)
     return (s - t.mean(axis=axis, keepdims=True)) / t.std(axis=axis, ddof=ddof, keepdims=True)
 
 
-def zscore(a: Any, axis: Any = 0, ddof: int = 0, nan_policy: str = "propagate") -> Any:
+def zscore(a: ArrayLike, axis: Axes = 0, ddof: int = 0, nan_policy: str = "propagate") -> Array:
+    """Each number in standard deviations from the mean.
+
+    >>> from ndgrad.scipy import stats
+    >>> stats.zscore([1.0, 3.0])
+    array([-1.,  1.])
+    """
     return zmap(a, a, axis, ddof, nan_policy)
 
 
-def gzscore(a: Any, *, axis: Any = 0, ddof: int = 0, nan_policy: str = "propagate") -> Any:
+def gzscore(a: ArrayLike, *, axis: Axes = 0, ddof: int = 0, nan_policy: str = "propagate") -> Array:
+    """The zscore of logarithms.
+
+    >>> from ndgrad.scipy import stats
+    >>> stats.gzscore([1.0, 4.0])
+    array([-1.,  1.])
+    """
     return zscore(np.log(real(a)), axis, ddof, nan_policy)
 
 
 def iqr(
-    x: Any, axis: Any = None, rng: Any = (25, 75), scale: Any = 1.0, nan_policy: str = "propagate", interpolation: str = "linear",
-    keepdims: bool = False,
-) -> Any:  # fmt: skip
+    x: ArrayLike, axis: Axes = None, rng: Sequence[float] = (25, 75), scale: float | str = 1.0,
+    nan_policy: str = "propagate", interpolation: str = "linear", keepdims: bool = False,
+) -> Array:  # fmt: skip
+    """The range between two percentiles, by default the quartiles.
+
+    >>> from ndgrad.scipy import stats
+    >>> stats.iqr([1.0, 2.0, 3.0, 4.0, 5.0])
+    array(2.)
+    """
     _propagates(nan_policy)
     low, high = (np.percentile(real(x), q, axis=axis, method=interpolation, keepdims=keepdims) for q in sorted(rng))
     factor = 2 * math.sqrt(2) * 0.47693627620446987 if scale == "normal" else float(scale)
     return (high - low) / factor
 
 
-def tmean(a: Any, limits: Any = None, inclusive: Any = (True, True), axis: Any = None) -> Any:
-    """The mean of the numbers between two limits."""
+def tmean(
+    a: ArrayLike, limits: Sequence[float | None] | None = None, inclusive: tuple[bool, bool] = (True, True),
+    axis: Axes = None,
+) -> Array:  # fmt: skip
+    """The mean of the numbers between two limits.
+
+    >>> from ndgrad.scipy import stats
+    >>> stats.tmean([1.0, 2.0, 9.0], limits=(0.0, 5.0))
+    array(1.5)
+    """
     t, axis = _flat(a, axis)
     inside = _within(t, limits, inclusive)
     return np.where(inside, t, 0.0).sum(axis=axis) / inside.sum(axis=axis)
 
 
-def tvar(a: Any, limits: Any = None, inclusive: Any = (True, True), axis: Any = 0, ddof: int = 1) -> Any:
+def tvar(
+    a: ArrayLike, limits: Sequence[float | None] | None = None, inclusive: tuple[bool, bool] = (True, True),
+    axis: Axes = 0, ddof: int = 1,
+) -> Array:  # fmt: skip
+    """The variance of the numbers between two limits.
+
+    >>> from ndgrad.scipy import stats
+    >>> stats.tvar([1.0, 3.0, 9.0], limits=(0.0, 5.0))
+    array(2.)
+    """
     t, axis = _flat(a, axis)
     inside = _within(t, limits, inclusive)
     count = inside.sum(axis=axis, keepdims=True)
@@ -167,7 +281,7 @@ def tvar(a: Any, limits: Any = None, inclusive: Any = (True, True), axis: Any = 
     return (np.where(inside, t - mean, 0.0) ** 2).sum(axis=axis) / (count.sum(axis=axis) - ddof)
 
 
-def _within(t: Any, limits: Any, inclusive: Any) -> Any:
+def _within(t: Array, limits: Sequence[float | None] | None, inclusive: tuple[bool, bool]) -> Array:
     low, high = (None, None) if limits is None else limits
     inside = np.ones(t.shape, bool)
     if low is not None:
@@ -177,7 +291,15 @@ def _within(t: Any, limits: Any, inclusive: Any) -> Any:
     return inside
 
 
-def trim_mean(a: Any, proportiontocut: float, axis: Any = 0, *, nan_policy: str = "propagate", keepdims: bool = False) -> Any:
+def trim_mean(
+    a: ArrayLike, proportiontocut: float, axis: Axis = 0, *, nan_policy: str = "propagate", keepdims: bool = False,
+) -> Array:  # fmt: skip
+    """The mean without the given share of numbers at each end.
+
+    >>> from ndgrad.scipy import stats
+    >>> stats.trim_mean([1.0, 2.0, 3.0, 90.0], 0.25)
+    array(2.5)
+    """
     _propagates(nan_policy)
     t, axis = _flat(a, axis)
     n = t.shape[axis]
@@ -188,10 +310,27 @@ def trim_mean(a: Any, proportiontocut: float, axis: Any = 0, *, nan_policy: str 
     return kept.mean(axis=axis, keepdims=keepdims)
 
 
-DescribeResult = collections.namedtuple("DescribeResult", "nobs minmax mean variance skewness kurtosis")  # noqa: PYI024
+class DescribeResult(NamedTuple):
+    """What `describe` gives."""
+
+    nobs: int
+    minmax: tuple[Array, Array]
+    mean: Array
+    variance: Array
+    skewness: Array
+    kurtosis: Array
 
 
-def describe(a: Any, axis: Any = 0, ddof: int = 1, bias: bool = True, nan_policy: str = "propagate") -> Any:
+def describe(
+    a: ArrayLike, axis: Axis = 0, ddof: int = 1, bias: bool = True, nan_policy: str = "propagate",
+) -> DescribeResult:  # fmt: skip
+    """Count, extremes, mean, variance, skewness and kurtosis, as a named tuple.
+
+    >>> from ndgrad.scipy import stats
+    >>> found = stats.describe([1.0, 2.0, 6.0])
+    >>> found.nobs, found.mean
+    (3, array(3.))
+    """
     _propagates(nan_policy)
     t, axis = _flat(a, axis)
     spread = (t.min(axis=axis), t.max(axis=axis))
@@ -203,13 +342,22 @@ def describe(a: Any, axis: Any = 0, ddof: int = 1, bias: bool = True, nan_policy
 # ----- angles --------------------------------------------------------------------------------------------------------------------------
 
 
-def _resultant(samples: Any, high: Any, low: Any, axis: Any) -> tuple[Any, Any]:
+def _resultant(samples: ArrayLike, high: float | Array, low: float | Array, axis: Axes) -> tuple[Array, Array]:
     t, axis = _flat(samples, axis)
     angle = (t - low) * (2.0 * math.pi / (high - low))
     return np.sin(angle).mean(axis=axis), np.cos(angle).mean(axis=axis)
 
 
-def circmean(samples: Any, high: Any = 2 * math.pi, low: Any = 0, axis: Any = None, nan_policy: str = "propagate") -> Any:
+def circmean(
+    samples: ArrayLike, high: float | Array = 2 * math.pi, low: float | Array = 0, axis: Axes = None,
+    nan_policy: str = "propagate",
+) -> Array:  # fmt: skip
+    """The mean of angles, or of numbers in a period from `low` to `high`.
+
+    >>> from ndgrad.scipy import stats
+    >>> stats.circmean([350.0, 20.0], high=360.0).round(6)
+    array(5.)
+    """
     _propagates(nan_policy)
     sine, cosine = _resultant(samples, high, low, axis)
     angle = np.arctan2(sine, cosine)
@@ -217,14 +365,30 @@ def circmean(samples: Any, high: Any = 2 * math.pi, low: Any = 0, axis: Any = No
     return angle * ((high - low) / (2.0 * math.pi)) + low
 
 
-def circvar(samples: Any, high: Any = 2 * math.pi, low: Any = 0, axis: Any = None, nan_policy: str = "propagate") -> Any:
+def circvar(
+    samples: ArrayLike, high: float | Array = 2 * math.pi, low: float | Array = 0, axis: Axes = None,
+    nan_policy: str = "propagate",
+) -> Array:  # fmt: skip
+    """The variance of angles, 1 less the length of their mean direction.
+
+    >>> from ndgrad.scipy import stats
+    >>> stats.circvar([0.0, 1.0]).round(6)
+    array(0.122417)
+    """
     _propagates(nan_policy)
     return 1.0 - np.hypot(*_resultant(samples, high, low, axis))
 
 
 def circstd(
-    samples: Any, high: Any = 2 * math.pi, low: Any = 0, axis: Any = None, nan_policy: str = "propagate", *, normalize: bool = False
-) -> Any:
+    samples: ArrayLike, high: float | Array = 2 * math.pi, low: float | Array = 0, axis: Axes = None,
+    nan_policy: str = "propagate", *, normalize: bool = False,
+) -> Array:  # fmt: skip
+    """The standard deviation of angles, sqrt(-2 log of the length of their mean direction).
+
+    >>> from ndgrad.scipy import stats
+    >>> stats.circstd([0.0, 1.0]).round(6)
+    array(0.511046)
+    """
     _propagates(nan_policy)
     made = np.sqrt(-2.0 * np.log(np.hypot(*_resultant(samples, high, low, axis))))
     return made if normalize else made * ((high - low) / (2.0 * math.pi))
@@ -233,8 +397,16 @@ def circstd(
 # ----- entropy, distances, likelihoods ----------------------------------------------------------------------------------------------------
 
 
-def entropy(pk: Any, qk: Any = None, base: Any = None, axis: Any = 0, *, nan_policy: str = "propagate", keepdims: bool = False) -> Any:
-    """Shannon's entropy of weights, or with `qk` their relative entropy."""
+def entropy(
+    pk: ArrayLike, qk: ArrayLike | None = None, base: ArrayLike | None = None, axis: Axes = 0, *,
+    nan_policy: str = "propagate", keepdims: bool = False,
+) -> Array:  # fmt: skip
+    """Shannon's entropy of weights, or with `qk` their relative entropy.
+
+    >>> from ndgrad.scipy import stats
+    >>> stats.entropy([0.5, 0.5], base=2)
+    array(1.)
+    """
     _propagates(nan_policy)
     p = real(pk)
     p = p / p.sum(axis=axis, keepdims=True)
@@ -249,13 +421,15 @@ def entropy(pk: Any, qk: Any = None, base: Any = None, axis: Any = 0, *, nan_pol
     return made if base is None else made / np.log(real(base))
 
 
-def _cdf_distance(p: int, u: Any, v: Any, u_weights: Any, v_weights: Any) -> Any:
-    u, v = real(u).ravel(), real(v).ravel()
-    both = np.sort(np.concatenate([u, v]))
+def _cdf_distance(
+    p: int, u: ArrayLike, v: ArrayLike, u_weights: ArrayLike | None, v_weights: ArrayLike | None
+) -> Array:
+    x, y = real(u).ravel(), real(v).ravel()
+    both = np.sort(np.concatenate([x, y]))
     steps = np.diff(both)
     values = values_of(both.detach())[:-1]
 
-    def share(t: Any, weights: Any) -> Any:
+    def share(t: Array, weights: ArrayLike | None) -> Any:
         order = numpy.argsort(values_of(t.detach()), kind="stable")
         places = numpy.searchsorted(values_of(t.detach())[order], values, "right")
         if weights is None:
@@ -263,27 +437,57 @@ def _cdf_distance(p: int, u: Any, v: Any, u_weights: Any, v_weights: Any) -> Any
         total = np.concatenate([np.zeros(1), np.cumsum(real(weights)[order])])
         return total[places] / total[-1]
 
-    gap = abs(share(u, u_weights) - share(v, v_weights))
+    gap = abs(share(x, u_weights) - share(y, v_weights))
     return (gap * steps).sum() if p == 1 else np.sqrt((gap * gap * steps).sum())
 
 
-def wasserstein_distance(u_values: Any, v_values: Any, u_weights: Any = None, v_weights: Any = None) -> Any:
-    """The first Wasserstein distance of two samples, differentiable in their values and weights."""
+def wasserstein_distance(
+    u_values: ArrayLike, v_values: ArrayLike, u_weights: ArrayLike | None = None, v_weights: ArrayLike | None = None,
+) -> Array:  # fmt: skip
+    """The first Wasserstein distance of two samples, differentiable in their values and weights.
+
+    >>> from ndgrad.scipy import stats
+    >>> stats.wasserstein_distance([0.0, 1.0], [2.0, 3.0])
+    array(2.)
+    """
     return _cdf_distance(1, u_values, v_values, u_weights, v_weights)
 
 
-def energy_distance(u_values: Any, v_values: Any, u_weights: Any = None, v_weights: Any = None) -> Any:
+def energy_distance(
+    u_values: ArrayLike, v_values: ArrayLike, u_weights: ArrayLike | None = None, v_weights: ArrayLike | None = None,
+) -> Array:  # fmt: skip
+    """The energy distance of two samples, differentiable in their values and weights.
+
+    >>> from ndgrad.scipy import stats
+    >>> stats.energy_distance([0.0], [2.0])
+    array(2.)
+    """
     return math.sqrt(2) * _cdf_distance(2, u_values, v_values, u_weights, v_weights)
 
 
-def boxcox_llf(lmb: Any, data: Any, *, axis: Any = 0, keepdims: bool = False, nan_policy: str = "propagate") -> Any:
-    """The log-likelihood of Box and Cox's parameter."""
+def boxcox_llf(
+    lmb: ArrayLike, data: ArrayLike, *, axis: int = 0, keepdims: bool = False, nan_policy: str = "propagate",
+) -> Array:  # fmt: skip
+    """The log-likelihood of Box and Cox's parameter.
+
+    >>> from ndgrad.scipy import stats
+    >>> stats.boxcox_llf(1.0, [1.0, 2.0, 4.0]).round(6)
+    array(-0.662749)
+    """
     t, lam = real(data), real(lmb)
     n = t.shape[axis]
     return (lam - 1.0) * np.log(t).sum(axis=axis, keepdims=keepdims) - 0.5 * n * np.log(boxcox(t, lam).var(axis=axis, keepdims=keepdims))
 
 
-def yeojohnson_llf(lmb: Any, data: Any, *, axis: Any = 0, nan_policy: str = "propagate", keepdims: bool = False) -> Any:
+def yeojohnson_llf(
+    lmb: ArrayLike, data: ArrayLike, *, axis: int = 0, nan_policy: str = "propagate", keepdims: bool = False,
+) -> Array:  # fmt: skip
+    """The log-likelihood of Yeo and Johnson's parameter.
+
+    >>> from ndgrad.scipy import stats
+    >>> stats.yeojohnson_llf(1.0, [1.0, -2.0, 4.0]).round(6)
+    array(-2.687639)
+    """
     t, lam = real(data), real(lmb)
     up = t >= 0
     moved = np.where(up, boxcox1p(np.where(up, t, 0.0), lam), -boxcox1p(np.where(up, 0.0, -t), 2.0 - lam))
@@ -291,33 +495,57 @@ def yeojohnson_llf(lmb: Any, data: Any, *, axis: Any = 0, nan_policy: str = "pro
     return (lam - 1.0) * slope - 0.5 * t.shape[axis] * np.log(moved.var(axis=axis, keepdims=keepdims))
 
 
-# ----- correlation and tests
-# -----------------------------------------------------------------------------------------------------------------
-
-SignificanceResult = collections.namedtuple("SignificanceResult", "statistic pvalue")  # noqa: PYI024
+# ----- correlation and tests ---------------------------------------------------------------------------------------
 
 
-def _with_more(name: str, fields: str, more: str) -> Any:
-    """A named tuple that unpacks to its fields and has one attribute more, as SciPy's results do."""
-    made = type(name, (collections.namedtuple(name, fields),), {"__module__": __name__})  # noqa: PYI024
 
-    def flatten(result: Any) -> Any:
-        return (*result, getattr(result, more)), None
+class SignificanceResult(NamedTuple):
+    """A statistic and its p-value."""
 
-    def build(*values: Any) -> Any:
-        result = made(*values[:-1])
+    statistic: Array
+    pvalue: Array
+
+
+class TtestResult(SignificanceResult):
+    """The same, with the degrees of freedom beside."""
+
+    df: Array | float
+
+
+class _Line(NamedTuple):
+    slope: Array
+    intercept: Array
+    rvalue: Array
+    pvalue: Array
+    stderr: Array
+
+
+class LinregressResult(_Line):
+    """What `linregress` gives: it unpacks to five numbers, and has the intercept's standard error beside."""
+
+    intercept_stderr: Array
+
+
+R = TypeVar("R", bound="SignificanceResult | _Line")
+
+
+def _with_more(kind: type[R], more: str) -> Callable[..., R]:
+    """The maker of a named tuple that unpacks to its fields and has one attribute more, as SciPy's results do."""
+
+    def build(*values: Any) -> R:
+        result = kind(*values[:-1])
         setattr(result, more, values[-1])
         return result
 
-    register_pytree_node(made, flatten, lambda children, _: build(*children))
+    register_pytree_node(kind, lambda result: ((*result, getattr(result, more)), None), lambda children, _: build(*children))
     return build
 
 
-_ttest_result = _with_more("TtestResult", "statistic pvalue", "df")
-_linregress_result = _with_more("LinregressResult", "slope intercept rvalue pvalue stderr", "intercept_stderr")
+_ttest_result = _with_more(TtestResult, "df")
+_linregress_result = _with_more(LinregressResult, "intercept_stderr")
 
 
-def _p_value(statistic: Any, df: Any, alternative: str) -> Any:
+def _p_value(statistic: Array, df: ArrayLike, alternative: str) -> Array:
     """Of Student's t."""
     df = np.broadcast_to(real(df), statistic.shape)
     if alternative == "less":
@@ -329,8 +557,15 @@ def _p_value(statistic: Any, df: Any, alternative: str) -> Any:
     return 2.0 * ops.stdtr(df, -abs(statistic))
 
 
-def pearsonr(x: Any, y: Any, *, alternative: str = "two-sided", method: Any = None, axis: Any = 0) -> Any:
-    """The correlation of two samples, and its p-value."""
+def pearsonr(
+    x: ArrayLike, y: ArrayLike, *, alternative: str = "two-sided", method: str | None = None, axis: int = 0,
+) -> SignificanceResult:  # fmt: skip
+    """The correlation of two samples, and its p-value.
+
+    >>> from ndgrad.scipy import stats
+    >>> stats.pearsonr([1.0, 2.0, 3.0], [1.0, 2.0, 2.0]).statistic.round(6)
+    array(0.866025)
+    """
     u, v = real(x), real(y)
     n = u.shape[axis]
     du, dv = u - u.mean(axis=axis, keepdims=True), v - v.mean(axis=axis, keepdims=True)
@@ -343,8 +578,14 @@ def pearsonr(x: Any, y: Any, *, alternative: str = "two-sided", method: Any = No
     return SignificanceResult(r, p)
 
 
-def linregress(x: Any, y: Any, alternative: str = "two-sided") -> Any:
-    """A straight line through points: slope, intercept, correlation, p-value and standard errors."""
+def linregress(x: ArrayLike, y: ArrayLike, alternative: str = "two-sided") -> LinregressResult:
+    """A straight line through points: slope, intercept, correlation, p-value and standard errors.
+
+    >>> from ndgrad.scipy import stats
+    >>> line = stats.linregress([0.0, 1.0, 2.0], [1.0, 3.0, 6.0])
+    >>> line.slope, line.intercept.round(6)
+    (array(2.5), array(0.833333))
+    """
     u, v = real(x), real(y)
     n = u.shape[0]
     du, dv = u - u.mean(), v - v.mean()
@@ -357,7 +598,16 @@ def linregress(x: Any, y: Any, alternative: str = "two-sided") -> Any:
     return _linregress_result(slope, intercept, r, _p_value(t, n - 2.0, alternative), error, error * np.sqrt(sxx + u.mean() ** 2))
 
 
-def ttest_1samp(a: Any, popmean: Any, axis: Any = 0, nan_policy: str = "propagate", alternative: str = "two-sided", **_: Any) -> Any:
+def ttest_1samp(
+    a: ArrayLike, popmean: ArrayLike, axis: Axis = 0, nan_policy: str = "propagate", alternative: str = "two-sided",
+    **_: Any,
+) -> TtestResult:  # fmt: skip
+    """Student's t-test of whether a sample has a given mean.
+
+    >>> from ndgrad.scipy import stats
+    >>> stats.ttest_1samp([1.0, 2.0, 3.0], 1.0).statistic.round(6)
+    array(1.732051)
+    """
     _propagates(nan_policy)
     t, axis = _flat(a, axis)
     n = t.shape[axis]
@@ -365,13 +615,28 @@ def ttest_1samp(a: Any, popmean: Any, axis: Any = 0, nan_policy: str = "propagat
     return _ttest_result(statistic, _p_value(statistic, n - 1.0, alternative), n - 1)
 
 
-def ttest_rel(a: Any, b: Any, axis: Any = 0, nan_policy: str = "propagate", alternative: str = "two-sided", **_: Any) -> Any:
+def ttest_rel(
+    a: ArrayLike, b: ArrayLike, axis: Axis = 0, nan_policy: str = "propagate", alternative: str = "two-sided", **_: Any,
+) -> TtestResult:  # fmt: skip
+    """Student's t-test of whether paired samples have one mean.
+
+    >>> from ndgrad.scipy import stats
+    >>> stats.ttest_rel([1.0, 2.0, 4.0], [1.0, 1.0, 2.0]).statistic.round(6)
+    array(1.732051)
+    """
     return ttest_1samp(real(a) - real(b), 0.0, axis, nan_policy, alternative)
 
 
 def ttest_ind(
-    a: Any, b: Any, *, axis: Any = 0, equal_var: bool = True, nan_policy: str = "propagate", alternative: str = "two-sided", **_: Any
-) -> Any:
+    a: ArrayLike, b: ArrayLike, *, axis: Axis = 0, equal_var: bool = True, nan_policy: str = "propagate",
+    alternative: str = "two-sided", **_: Any,
+) -> TtestResult:  # fmt: skip
+    """Student's t-test of whether two samples have one mean; Welch's with equal_var=False.
+
+    >>> from ndgrad.scipy import stats
+    >>> stats.ttest_ind([1.0, 2.0, 4.0], [1.0, 1.0, 2.0]).pvalue.round(6)
+    array(0.348641)
+    """
     _propagates(nan_policy)
     (u, axis), (v, _axis) = _flat(a, axis), _flat(b, axis)
     n, m = u.shape[axis], v.shape[axis]
@@ -387,14 +652,19 @@ def ttest_ind(
     return _ttest_result(statistic, _p_value(statistic, df, alternative), df)
 
 
-def f_oneway(*samples: Any, axis: Any = 0, **_: Any) -> Any:
-    """The analysis of variance of several samples."""
+def f_oneway(*samples: Any, axis: int = 0, **_: Any) -> SignificanceResult:
+    """The analysis of variance of several samples.
+
+    >>> from ndgrad.scipy import stats
+    >>> stats.f_oneway([1.0, 2.0, 3.0], [2.0, 3.0, 5.0]).statistic.round(6)
+    array(1.6)
+    """
     groups = [real(s) for s in samples]
     whole = np.concatenate(groups, axis=axis)
     k, n = len(groups), whole.shape[axis]
     grand = whole.mean(axis=axis, keepdims=True)
-    between = sum(g.shape[axis] * (g.mean(axis=axis, keepdims=True) - grand) ** 2 for g in groups).sum(axis=axis)
-    within = sum(((g - g.mean(axis=axis, keepdims=True)) ** 2).sum(axis=axis) for g in groups)
+    between: Any = sum((g.shape[axis] * (g.mean(axis=axis, keepdims=True) - grand) ** 2).sum(axis=axis) for g in groups)
+    within: Any = sum(((g - g.mean(axis=axis, keepdims=True)) ** 2).sum(axis=axis) for g in groups)
     f = between / (k - 1.0) / (within / (n - k))
     dfn, dfd = np.full(f.shape, k - 1.0), np.full(f.shape, float(n - k))
     return SignificanceResult(f, ops.betainc(dfd / 2.0, dfn / 2.0, dfd / (dfd + dfn * f)))

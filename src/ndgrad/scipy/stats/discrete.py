@@ -7,7 +7,7 @@ carries a derivative: a draw of a whole number is no smooth function of it.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy
 
@@ -30,6 +30,9 @@ from ndgrad.scipy.stats.distribution import (
     xlogy,
 )
 
+if TYPE_CHECKING:
+    from ndgrad._typing import Array, ArrayLike, RandomState, Shape
+
 _DRAWS = "a continuous relaxation, or the log-probability of the draw (the score function): logpmf(draw, ...)"
 
 
@@ -38,27 +41,28 @@ class Discrete(Distribution):
 
     has_scale = False
 
-    def support_at(self, *shapes: Any) -> tuple[Any, Any]:
+    def support_at(self, *shapes: Any) -> tuple[Array | float, Array | float]:
         return 0.0, numpy.inf
 
-    def logpmf_at(self, k: Any, *shapes: Any) -> Any:
+    def logpmf_at(self, k: Array, *shapes: Any) -> Array:
         raise NotImplementedError
 
-    def pmf_at(self, k: Any, *shapes: Any) -> Any:
+    def pmf_at(self, k: Array, *shapes: Any) -> Array:
         return np.exp(self.logpmf_at(k, *shapes))
 
-    def cdf_at(self, k: Any, *shapes: Any) -> Any:
+    def cdf_at(self, k: Array, *shapes: Any) -> Array:
         raise NoRule("sum pmf(arange(k + 1), ...)")
 
-    def sf_at(self, k: Any, *shapes: Any) -> Any:
+    def sf_at(self, k: Array, *shapes: Any) -> Array:
         return 1.0 - self.cdf_at(k, *shapes)
 
-    def entropy_at(self, *shapes: Any) -> Any:
+    def entropy_at(self, *shapes: Any) -> Array:
         raise NoRule("sum -pmf * logpmf over the support")
 
     def _at(
-        self, k: Any, args: tuple[Any, ...], kwds: dict[str, Any], formula: Callable[..., Any], below: float, above: float, exact: bool
-    ) -> Any:
+        self, k: ArrayLike, args: tuple[Any, ...], kwds: dict[str, Any], formula: Callable[..., Any], below: float,
+        above: float, exact: bool,
+    ) -> Array:  # fmt: skip
         shapes, loc, scale = self.parameters(args, kwds)
         given = real(k)
         good, shapes, _ = self.safe(shapes, scale)
@@ -72,7 +76,7 @@ class Discrete(Distribution):
         value = np.where(inside, value, np.where(point < low, below, above))
         return np.where(good & ~np.isnan(given), value, numpy.nan)
 
-    def _inner(self, inside: Any, point: Any, shapes: list[Any], low: Any) -> list[Any]:
+    def _inner(self, inside: Array, point: Array, shapes: list[Any], low: ArrayLike) -> list[Array]:
         """Numbers and shapes, with the first number of another distribution where a number is outside, as for continuous ones."""
         if numpy.all(bare(inside)):
             return [point, *shapes]
@@ -83,69 +87,71 @@ class Discrete(Distribution):
         return 0.5 if self.shapes[place] == "p" else 1.0
 
     @or_scipys
-    def pmf(self, k: Any, *args: Any, **kwds: Any) -> Any:
+    def pmf(self, k: ArrayLike, *args: Any, **kwds: Any) -> Array:
         return self._at(k, args, kwds, self.pmf_at, 0.0, 0.0, True)
 
     @or_scipys
-    def logpmf(self, k: Any, *args: Any, **kwds: Any) -> Any:
+    def logpmf(self, k: ArrayLike, *args: Any, **kwds: Any) -> Array:
         return self._at(k, args, kwds, self.logpmf_at, -numpy.inf, -numpy.inf, True)
 
     @or_scipys
-    def cdf(self, k: Any, *args: Any, **kwds: Any) -> Any:
+    def cdf(self, k: ArrayLike, *args: Any, **kwds: Any) -> Array:
         return self._at(k, args, kwds, self.cdf_at, 0.0, 1.0, False)
 
     @or_scipys
-    def sf(self, k: Any, *args: Any, **kwds: Any) -> Any:
+    def sf(self, k: ArrayLike, *args: Any, **kwds: Any) -> Array:
         return self._at(k, args, kwds, self.sf_at, 1.0, 0.0, False)
 
     @or_scipys
-    def logcdf(self, k: Any, *args: Any, **kwds: Any) -> Any:
+    def logcdf(self, k: ArrayLike, *args: Any, **kwds: Any) -> Array:
         return self._at(k, args, kwds, lambda *v: log_of_smaller(self.cdf_at(*v), lambda: self.sf_at(*v)), -numpy.inf, 0.0, False)
 
     @or_scipys
-    def logsf(self, k: Any, *args: Any, **kwds: Any) -> Any:
+    def logsf(self, k: ArrayLike, *args: Any, **kwds: Any) -> Array:
         return self._at(k, args, kwds, lambda *v: log_of_smaller(self.sf_at(*v), lambda: self.cdf_at(*v)), 0.0, -numpy.inf, False)
 
-    def _whole(self, method: str, q: Any, args: tuple[Any, ...], kwds: dict[str, Any]) -> Any:
+    def _whole(self, method: str, q: ArrayLike, args: tuple[Any, ...], kwds: dict[str, Any]) -> Array:
         shapes, loc, _ = self.parameters(args, kwds)
         given = [values_of(v.detach()) for v in (real(q), *shapes, loc)]
         return constant(numpy.asarray(getattr(scipys(self.name), method)(*given)))
 
-    def ppf(self, q: Any, *args: Any, **kwds: Any) -> Any:
+    def ppf(self, q: ArrayLike, *args: Any, **kwds: Any) -> Array:
         """The quantile: a whole number, without a derivative."""
         return self._whole("ppf", q, args, kwds)
 
-    def isf(self, q: Any, *args: Any, **kwds: Any) -> Any:
+    def isf(self, q: ArrayLike, *args: Any, **kwds: Any) -> Array:
         return self._whole("isf", q, args, kwds)
 
-    def support(self, *args: Any, **kwds: Any) -> tuple[Any, Any]:
+    def support(self, *args: Any, **kwds: Any) -> tuple[Array, Array]:
         shapes, loc, _ = self.parameters(args, kwds)
         low, high = self.support_at(*shapes)
         return loc + low, loc + high
 
     @or_scipys
-    def entropy(self, *args: Any, **kwds: Any) -> Any:
+    def entropy(self, *args: Any, **kwds: Any) -> Array:
         shapes, _, scale = self.parameters(args, kwds)
         good, shapes, _ = self.safe(shapes, scale)
         return np.where(good, self.entropy_at(*shapes), numpy.nan)
 
-    def rvs(self, *args: Any, size: Any = None, random_state: Any = None, **kwds: Any) -> Any:
+    def rvs(self, *args: Any, size: Shape | None = None, random_state: RandomState = None, **kwds: Any) -> Array:
         refuse_active(f"{self.name}.rvs", (args, kwds), _DRAWS)
         drawn = constant(numpy.asarray(self._drawn(args, kwds, size, random_state)))
         return drawn[0] if size is None and drawn.size == 1 else drawn
 
 
-def _log_choose(n: Any, k: Any) -> Any:
+def _log_choose(n: Array, k: Array) -> Array:
     return S.lgamma(n + 1.0) - S.lgamma(k + 1.0) - S.lgamma(n - k + 1.0)
 
 
-def _by_powers(edge: Any, inner: Callable[[Any], Any], p: Any, log_scale: Any, powers: Callable[[Any], Any]) -> Any:
+def _by_powers(
+    edge: Array, inner: Callable[[Any], Any], p: Array, log_scale: Array, powers: Callable[[Any], Any],
+) -> Array:  # fmt: skip
     """A probability as the exponential of its logarithm; at an edge of the parameter, where that is infinite, a product of powers."""
     scale = np.exp(np.minimum(log_scale, 700.0))  # what stands beside it is 0, 1 or the derivative of a low power
     return np.where(edge, scale * powers(np.where(edge, p, 0.5)), inner(np.where(edge, 0.5, p)))
 
 
-def _probability(p: Any) -> Any:
+def _probability(p: Array) -> Array:
     return (p >= 0) & (p <= 1)
 
 
@@ -170,7 +176,7 @@ class Binomial(Discrete):
     sf_at = staticmethod(lambda k, n, p: ops.betainc(k + 1.0, n - k, p))
     moments = staticmethod(lambda n, p: (n * p, n * p * (1.0 - p)))
 
-    def pmf_at(self, k: Any, n: Any, p: Any) -> Any:
+    def pmf_at(self, k: Array, n: Array, p: Array) -> Array:
         inner, powers = lambda q: np.exp(self.logpmf_at(k, n, q)), lambda q: q**k * (1.0 - q) ** (n - k)
         return _by_powers((p == 0) | (p == 1), inner, p, _log_choose(n, k), powers)
 
@@ -183,7 +189,7 @@ class Poisson(Discrete):
     sf_at = staticmethod(lambda k, mu: gamma_ops.igamma(k + 1.0, mu))
     moments = staticmethod(lambda mu: (mu, mu))
 
-    def pmf_at(self, k: Any, mu: Any) -> Any:
+    def pmf_at(self, k: Array, mu: Array) -> Array:
         inner, powers = lambda m: np.exp(self.logpmf_at(k, m)), lambda m: m**k * np.exp(-m)
         return _by_powers(mu == 0, inner, mu, -S.lgamma(k + 1.0), powers)
 
@@ -199,7 +205,7 @@ class Geometric(Discrete):
     )
     entropy_at = staticmethod(lambda p: -np.log(p) - np.log1p(-p) * (1.0 - p) / p)
 
-    def pmf_at(self, k: Any, p: Any) -> Any:
+    def pmf_at(self, k: Array, p: Array) -> Array:
         inner, powers = lambda q: np.exp(self.logpmf_at(k, q)), lambda q: (1.0 - q) ** (k - 1.0) * q
         return _by_powers(p == 1, inner, p, 0.0 * p, powers)
 
@@ -214,7 +220,7 @@ class NegativeBinomial(Discrete):
     sf_at = staticmethod(lambda k, n, p: ops.betaincc(n, k + 1.0, p))
     moments = staticmethod(lambda n, p: (n * (1.0 - p) / p, n * (1.0 - p) / p / p))
 
-    def pmf_at(self, k: Any, n: Any, p: Any) -> Any:
+    def pmf_at(self, k: Array, n: Array, p: Array) -> Array:
         inner, powers = lambda q: np.exp(self.logpmf_at(k, n, q)), lambda q: q**n * (1.0 - q) ** k
         return _by_powers(p == 1, inner, p, S.lgamma(n + k) - S.lgamma(k + 1.0) - S.lgamma(n), powers)
 
@@ -225,11 +231,11 @@ class BetaBinomial(Discrete):
     support_at = staticmethod(lambda n, a, b: (0.0, n.detach()))
 
     @staticmethod
-    def logpmf_at(k: Any, n: Any, a: Any, b: Any) -> Any:
+    def logpmf_at(k: Array, n: Array, a: Array, b: Array) -> Array:
         return -np.log(n + 1.0) - S.betaln(n - k + 1.0, k + 1.0) + S.betaln(k + a, n - k + b) - S.betaln(a, b)
 
     @staticmethod
-    def moments(n: Any, a: Any, b: Any) -> tuple[Any, Any]:
+    def moments(n: Array, a: Array, b: Array) -> tuple[Array, Array]:
         p = a / (a + b)
         return n * p, n * (a + b + n) * p * (1.0 - p) / (a + b + 1.0)
 
@@ -250,7 +256,20 @@ class DiscreteUniform(Discrete):
         return float(place)
 
 
-ALL = {
-    "bernoulli": Bernoulli, "binom": Binomial, "poisson": Poisson, "geom": Geometric, "nbinom": NegativeBinomial, "betabinom": BetaBinomial,
-    "randint": DiscreteUniform,
-}  # fmt: skip
+bernoulli = Bernoulli("bernoulli", "One trial with probability p.", "pmf(1, 0.25) -> array(0.25)")
+binom = Binomial("binom", "Successes among n trials.", "pmf(1, 2, 0.5) -> array(0.5)")
+poisson = Poisson("poisson", "Poisson's distribution of counts.", "pmf(0, 1.0) -> array(0.36787944)")
+geom = Geometric("geom", "Trials up to the first success.", "pmf(2, 0.5) -> array(0.25)")
+nbinom = NegativeBinomial("nbinom", "Failures before the n-th success.", "pmf(1, 2.0, 0.5) -> array(0.25)")
+betabinom = BetaBinomial(
+    "betabinom", "Successes among n trials whose probability is a beta variable.",
+    "pmf(1, 2, 1.0, 1.0) -> array(0.33333333)",
+)  # fmt: skip
+randint = DiscreteUniform(
+    "randint", "The whole numbers from low to high - 1, all alike.",
+    "pmf(1, 0, 4) -> array(0.25)",
+)  # fmt: skip
+
+__all__ = [
+    "bernoulli", "binom", "poisson", "geom", "nbinom", "betabinom", "randint",
+]  # fmt: skip

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy
 
@@ -22,6 +22,11 @@ from ndgrad.ops.vocabulary import tensor_ops
 from ndgrad.scipy._without_rules import floating, on_constants, refuse_active, without_tensors
 from ndgrad.storage import memory_of
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ndgrad._typing import Array, ArrayLike, RandomState, Shape
+
 EULER = 0.5772156649015329
 LOG_ROOT_TWO_PI = 0.5 * math.log(2 * math.pi)
 #: The support of a distribution on the whole line.
@@ -29,7 +34,7 @@ EVERYWHERE = (-numpy.inf, numpy.inf)
 nan = numpy.nan
 
 
-def only(condition: Any, value: Any, otherwise: float = nan) -> Any:
+def only(condition: Array, value: ArrayLike, otherwise: float = nan) -> Array:
     """A value where it exists."""
     return np.where(condition, value, otherwise)
 
@@ -41,30 +46,35 @@ def scipys(name: str) -> Any:
 # ----- what has no formula here ------------------------------------------------------------------------------------------------
 
 
+F = TypeVar("F", bound=Callable[..., Any])
+
+
 class NoRule(Exception):
     """A distribution has no formula for what was asked; the message is the call that does the same."""
 
 
-def or_scipys(method: Callable[..., Any]) -> Callable[..., Any]:
+def or_scipys(method: F) -> F:
     """A method that is SciPy's own, on constants, where the distribution has no formula."""
 
     @functools.wraps(method)
-    def call(self: Any, *args: Any, **kwds: Any) -> Any:
+    def call(self: Any, *args: Any, **kwds: Any) -> Array:
         try:
             return method(self, *args, **kwds)
         except NoRule as missing:
             return of_constants(f"{self.name}.{method.__name__}", getattr(scipys(self.name), method.__name__), str(missing))(*args, **kwds)
 
-    return call
+    return call  # type: ignore[return-value]  # the same parameters
 
 
-def of_constants(name: str, theirs: Any, instead: str = "logpdf or logpmf, or an integral of it by ndgrad.scipy.integrate") -> Any:
+def of_constants(
+    name: str, theirs: Any, instead: str = "logpdf or logpmf, or an integral of it by ndgrad.scipy.integrate",
+) -> Any:  # fmt: skip
     """A method or attribute of SciPy's, the method on constants and with Arrays as results."""
     if not callable(theirs):
         return theirs
     guarded = on_constants(name, theirs, instead)
 
-    def call(*args: Any, **kwds: Any) -> Any:
+    def call(*args: Any, **kwds: Any) -> Array:
         return _scalars_as_arrays(guarded(*args, **kwds))
 
     return call
@@ -76,20 +86,27 @@ def _scalars_as_arrays(made: Any) -> Any:
     return tuple(map(_scalars_as_arrays, made)) if type(made) is tuple else made
 
 
-def real(x: Any) -> Any:
+def real(x: ArrayLike) -> Array:
     """An argument as an Array of float64 (or another floating dtype it has)."""
     return floating(x)
+
+
+def described(kind: Any, what: str, parameters: Sequence[str], example: str) -> str:
+    """The docstring of a distribution."""
+    call, _, result = example.partition(" -> ")
+    text = f"{what} Parameters: {', '.join(parameters)}."
+    return f"{text}\n\n>>> from ndgrad.scipy import stats\n>>> stats.{kind.name}.{call}\n{result}\n"
 
 
 class Frozen:
     """A distribution with its parameters: `norm(loc, scale).logpdf(x)`."""
 
-    def __init__(self, dist: Any, args: tuple[Any, ...], kwds: dict[str, Any]) -> None:
+    def __init__(self, dist: Distribution, args: tuple[Any, ...], kwds: dict[str, Any]) -> None:
         self.dist, self.args, self.kwds = dist, args, kwds
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("_"):
-            raise AttributeError(f"a frozen {self.dist.name} has no attribute {name!r}")
+        if name.startswith("_") or name == "dist":  # also asked of a copy that is still empty
+            raise AttributeError(f"a frozen distribution has no attribute {name!r}")
         if name not in METHODS:
             what = f"{self.dist.name}.{name}"
             refuse_active(what, (self.args, self.kwds), "the same method of the distribution's logpdf or logpmf")
@@ -118,8 +135,13 @@ class Distribution:
     shapes: tuple[str, ...] = ()
     has_scale = True
 
-    def __init__(self, name: str) -> None:
-        self.name = name
+    def __init__(self, name: str, what: str, example: str) -> None:
+        """`what` says what the distribution is of; `example` is a call of one of its methods and the result."""
+        self.name, self.__module__ = name, "ndgrad.scipy.stats"  # where a pickle finds it
+        self.__doc__ = described(self, what, (*self.shapes, "loc", "scale")[: len(self.shapes) + 1 + self.has_scale], example)
+
+    def __reduce__(self) -> str:
+        return self.name
 
     def __call__(self, *args: Any, **kwds: Any) -> Frozen:
         return Frozen(self, args, kwds)
@@ -149,14 +171,14 @@ class Distribution:
         shapes = [real(given[n]) for n in self.shapes]
         return shapes, real(given.get("loc", 0.0)), real(given.get("scale", 1.0))
 
-    def valid(self, *shapes: Any) -> Any:
+    def valid(self, *shapes: Any) -> Array:
         """Where the shapes make sense: by default, where all are positive."""
         good: Any = True
         for s in shapes:
             good = good & (s > 0)
         return good
 
-    def safe(self, shapes: list[Any], scale: Any) -> tuple[Any, list[Any], Any]:
+    def safe(self, shapes: list[Any], scale: Array) -> tuple[Any, list[Any], Any]:
         """Where parameters are valid, and parameters with ones (which are, for every distribution here) in the other places."""
         good = self.valid(*shapes) & (scale > 0)
         if numpy.all(bare(good)):
@@ -168,50 +190,50 @@ class Distribution:
 
     # ----- moments -----
 
-    def moments(self, *shapes: Any) -> tuple[Any, Any]:
+    def moments(self, *shapes: Any) -> tuple[Array | float, Array | float]:
         """Mean and variance of the standard form."""
         raise NoRule("integrate: ndgrad.scipy.integrate.quad")
 
-    def _moments(self, args: tuple[Any, ...], kwds: dict[str, Any]) -> tuple[Any, Any]:
+    def _moments(self, args: tuple[Any, ...], kwds: dict[str, Any]) -> tuple[Array, Array]:
         shapes, loc, scale = self.parameters(args, kwds)
         good, shapes, scale = self.safe(shapes, scale)
         mean, var = self.moments(*shapes)
         return np.where(good, loc + scale * mean, numpy.nan), np.where(good, scale * scale * var, numpy.nan)
 
     @or_scipys
-    def mean(self, *args: Any, **kwds: Any) -> Any:
+    def mean(self, *args: Any, **kwds: Any) -> Array:
         return self._moments(args, kwds)[0]
 
     @or_scipys
-    def var(self, *args: Any, **kwds: Any) -> Any:
+    def var(self, *args: Any, **kwds: Any) -> Array:
         return self._moments(args, kwds)[1]
 
     @or_scipys
-    def std(self, *args: Any, **kwds: Any) -> Any:
+    def std(self, *args: Any, **kwds: Any) -> Array:
         return np.sqrt(self.var(*args, **kwds))
 
     @or_scipys
-    def stats(self, *args: Any, moments: str = "mv", **kwds: Any) -> Any:
+    def stats(self, *args: Any, moments: str = "mv", **kwds: Any) -> tuple[Array, ...] | Array:
         if set(moments) - set("mv"):
             raise NoRule("the moments 'm' and 'v', or integrals by ndgrad.scipy.integrate.quad")
         both = dict(zip("mv", self._moments(args, kwds)))
         return tuple(both[m] for m in moments) if len(moments) > 1 else both[moments]
 
-    def median(self, *args: Any, **kwds: Any) -> Any:
+    def median(self, *args: Any, **kwds: Any) -> Array:
         return self.ppf(0.5, *args, **kwds)
 
-    def interval(self, confidence: Any, *args: Any, **kwds: Any) -> tuple[Any, Any]:
+    def interval(self, confidence: Array, *args: Any, **kwds: Any) -> tuple[Array, Array]:
         half = (1.0 - real(confidence)) / 2.0
         return self.ppf(half, *args, **kwds), self.ppf(1.0 - half, *args, **kwds)
 
-    def ppf(self, q: Any, *args: Any, **kwds: Any) -> Any:
+    def ppf(self, q: ArrayLike, *args: Any, **kwds: Any) -> Array:
         raise NotImplementedError
 
-    def fit(self, *args: Any, **kwds: Any) -> Any:
+    def fit(self, *args: Any, **kwds: Any) -> Array:
         instead = "ndgrad.scipy.optimize.minimize of -logpdf(...).sum()"
         return of_constants(f"{self.name}.fit", scipys(self.name).fit, instead)(*args, **kwds)
 
-    def _drawn(self, args: tuple[Any, ...], kwds: dict[str, Any], size: Any, random_state: Any) -> Any:
+    def _drawn(self, args: tuple[Any, ...], kwds: dict[str, Any], size: Shape | None, random_state: RandomState) -> Any:
         """Numbers as SciPy draws them for these parameters."""
         shapes, loc, scale = self.parameters(args, kwds)
         given = [values_of(v.detach()) for v in ([*shapes, loc, scale] if self.has_scale else [*shapes, loc])]
@@ -223,28 +245,28 @@ class Distribution:
         return scipys(self.name).rvs(*given, size=1 if size is None else size, random_state=random_state)
 
 
-def bare(condition: Any) -> Any:
+def bare(condition: Array) -> Array:
     """The values of a condition, or False if they differ between the samples of a batch."""
     return memory_of(condition) if isinstance(condition, Variable) else condition
 
 
-def one_less_exp(u: Any) -> Any:
+def one_less_exp(u: Array) -> Array:
     """1 - exp(-u) for u of 0 or more. expm1 has the digits near 0, and exp those of the derivative elsewhere."""
     small = u < 1.0
     return np.where(small, -np.expm1(-np.where(small, u, 0.0)), 1.0 - np.exp(-np.where(small, 1.0, u)))
 
 
-def xlogy(a: Any, x: Any) -> Any:
+def xlogy(a: Array, x: Array) -> Array:
     """a log(x), where a = 0 stands for the power x^0 = 1, at x = 0 too: its derivative in x is 0 there."""
     return S.xlogy(a, np.where((a == 0) & (x == 0), 1.0, x))
 
 
-def xlog1py(a: Any, x: Any) -> Any:
+def xlog1py(a: Array, x: Array) -> Array:
     """a log(1 + x), likewise."""
     return S.xlog1py(a, np.where((a == 0) & (x == -1), 0.0, x))
 
 
-def log_of_smaller(p: Any, other: Callable[[], Any]) -> Any:
+def log_of_smaller(p: Array, other: Callable[[], Any]) -> Array:
     """log(p) with its digits near 1 too, from 1 - p."""
     small = p < 0.5
     return np.where(small, np.log(np.where(small, p, 0.5)), np.log1p(-np.where(small, 0.5, other())))
@@ -259,41 +281,42 @@ class Continuous(Distribution):
     #: whether the density vanishes at the ends of the support, where its formula is infinity less infinity
     vanishes = False
 
-    def support_at(self, *shapes: Any) -> tuple[Any, Any]:
+    def support_at(self, *shapes: Any) -> tuple[Array | float, Array | float]:
         return 0.0, numpy.inf
 
-    def logpdf_at(self, x: Any, *shapes: Any) -> Any:
+    def logpdf_at(self, x: Array, *shapes: Any) -> Array:
         raise NotImplementedError
 
-    def pdf_at(self, x: Any, *shapes: Any) -> Any:
+    def pdf_at(self, x: Array, *shapes: Any) -> Array:
         return np.exp(self.logpdf_at(x, *shapes))
 
-    def cdf_at(self, x: Any, *shapes: Any) -> Any:
+    def cdf_at(self, x: Array, *shapes: Any) -> Array:
         raise NoRule("integrate the density: ndgrad.scipy.integrate.quad")
 
-    def sf_at(self, x: Any, *shapes: Any) -> Any:
+    def sf_at(self, x: Array, *shapes: Any) -> Array:
         return 1.0 - self.cdf_at(x, *shapes)
 
-    def logcdf_at(self, x: Any, *shapes: Any) -> Any:
+    def logcdf_at(self, x: Array, *shapes: Any) -> Array:
         return log_of_smaller(self.cdf_at(x, *shapes), lambda: self.sf_at(x, *shapes))
 
-    def logsf_at(self, x: Any, *shapes: Any) -> Any:
+    def logsf_at(self, x: Array, *shapes: Any) -> Array:
         return log_of_smaller(self.sf_at(x, *shapes), lambda: self.cdf_at(x, *shapes))
 
-    def ppf_at(self, q: Any, *shapes: Any) -> Any:
+    def ppf_at(self, q: Array, *shapes: Any) -> Array:
         raise NoRule("solve cdf(x) = q: ndgrad.scipy.optimize.brentq")
 
-    def isf_at(self, q: Any, *shapes: Any) -> Any:
+    def isf_at(self, q: Array, *shapes: Any) -> Array:
         return self.ppf_at(1.0 - q, *shapes)
 
-    def entropy_at(self, *shapes: Any) -> Any:
+    def entropy_at(self, *shapes: Any) -> Array | float:
         raise NoRule("integrate -pdf logpdf: ndgrad.scipy.integrate.quad")
 
     # ----- SciPy's methods -----
 
     def _at_point(
-        self, x: Any, args: tuple[Any, ...], kwds: dict[str, Any], formula: Callable[..., Any], below: float, above: float, density: int
-    ) -> Any:
+        self, x: ArrayLike, args: tuple[Any, ...], kwds: dict[str, Any], formula: Callable[..., Any], below: float,
+        above: float, density: int,
+    ) -> Array:  # fmt: skip
         shapes, loc, scale = self.parameters(args, kwds)
         point = real(x)
         good, shapes, scale = self.safe(shapes, scale)
@@ -313,7 +336,7 @@ class Continuous(Distribution):
         value = np.where(inside, value, outside)
         return np.where(good & ~np.isnan(point), value, numpy.nan)
 
-    def _inner(self, inside: Any, z: Any, shapes: list[Any], low: Any, high: Any) -> list[Any]:
+    def _inner(self, inside: Array, z: Array, shapes: list[Any], low: ArrayLike, high: ArrayLike) -> list[Array]:
         """Points and shapes, with a point inside the support of other shapes where a point is outside: so the shapes have no part in
         what is found there, neither in its value nor, by an underflow, in its gradient."""
         if numpy.all(bare(inside)):
@@ -322,30 +345,32 @@ class Continuous(Distribution):
         return [np.where(inside, z, _interior(*self.support_at(*others))), *others]
 
     @or_scipys
-    def pdf(self, x: Any, *args: Any, **kwds: Any) -> Any:
+    def pdf(self, x: ArrayLike, *args: Any, **kwds: Any) -> Array:
         return self._at_point(x, args, kwds, self.pdf_at, 0.0, 0.0, 1)
 
     @or_scipys
-    def logpdf(self, x: Any, *args: Any, **kwds: Any) -> Any:
+    def logpdf(self, x: ArrayLike, *args: Any, **kwds: Any) -> Array:
         return self._at_point(x, args, kwds, self.logpdf_at, -numpy.inf, -numpy.inf, 2)
 
     @or_scipys
-    def cdf(self, x: Any, *args: Any, **kwds: Any) -> Any:
+    def cdf(self, x: ArrayLike, *args: Any, **kwds: Any) -> Array:
         return self._at_point(x, args, kwds, self.cdf_at, 0.0, 1.0, 0)
 
     @or_scipys
-    def logcdf(self, x: Any, *args: Any, **kwds: Any) -> Any:
+    def logcdf(self, x: ArrayLike, *args: Any, **kwds: Any) -> Array:
         return self._at_point(x, args, kwds, self.logcdf_at, -numpy.inf, 0.0, 0)
 
     @or_scipys
-    def sf(self, x: Any, *args: Any, **kwds: Any) -> Any:
+    def sf(self, x: ArrayLike, *args: Any, **kwds: Any) -> Array:
         return self._at_point(x, args, kwds, self.sf_at, 1.0, 0.0, 0)
 
     @or_scipys
-    def logsf(self, x: Any, *args: Any, **kwds: Any) -> Any:
+    def logsf(self, x: ArrayLike, *args: Any, **kwds: Any) -> Array:
         return self._at_point(x, args, kwds, self.logsf_at, 0.0, -numpy.inf, 0)
 
-    def _quantile(self, q: Any, args: tuple[Any, ...], kwds: dict[str, Any], formula: Callable[..., Any], upper: bool) -> Any:
+    def _quantile(
+        self, q: ArrayLike, args: tuple[Any, ...], kwds: dict[str, Any], formula: Callable[..., Any], upper: bool,
+    ) -> Array:  # fmt: skip
         shapes, loc, scale = self.parameters(args, kwds)
         p = real(q)
         good, shapes, scale = self.safe(shapes, scale)
@@ -357,29 +382,29 @@ class Continuous(Distribution):
         return np.where(good & (p >= 0) & (p <= 1), loc + scale * value, numpy.nan)
 
     @or_scipys
-    def ppf(self, q: Any, *args: Any, **kwds: Any) -> Any:
+    def ppf(self, q: ArrayLike, *args: Any, **kwds: Any) -> Array:
         return self._quantile(q, args, kwds, self.ppf_at, upper=False)
 
     @or_scipys
-    def isf(self, q: Any, *args: Any, **kwds: Any) -> Any:
+    def isf(self, q: ArrayLike, *args: Any, **kwds: Any) -> Array:
         return self._quantile(q, args, kwds, self.isf_at, upper=True)
 
     @or_scipys
-    def entropy(self, *args: Any, **kwds: Any) -> Any:
+    def entropy(self, *args: Any, **kwds: Any) -> Array:
         shapes, _, scale = self.parameters(args, kwds)
         good, shapes, scale = self.safe(shapes, scale)
         return np.where(good, self.entropy_at(*shapes) + np.log(scale), numpy.nan)
 
-    def support(self, *args: Any, **kwds: Any) -> tuple[Any, Any]:
+    def support(self, *args: Any, **kwds: Any) -> tuple[Array, Array]:
         shapes, loc, scale = self.parameters(args, kwds)
         low, high = self.support_at(*shapes)
         return loc + scale * low, loc + scale * high
 
-    def nnlf(self, theta: Any, x: Any) -> Any:
+    def nnlf(self, theta: Array, x: Array) -> Array:
         """The negative log-likelihood of parameters (shapes, loc, scale)."""
         return -self.logpdf(x, *theta).sum()
 
-    def rvs(self, *args: Any, size: Any = None, random_state: Any = None, **kwds: Any) -> Any:
+    def rvs(self, *args: Any, size: Shape | None = None, random_state: RandomState = None, **kwds: Any) -> Array:
         """The numbers that SciPy draws, differentiable in all parameters: a draw is the quantile of a fixed probability."""
         shapes, loc, scale = self.parameters(args, kwds)
         if not at_stake(shapes, loc, scale):
@@ -396,7 +421,7 @@ class Continuous(Distribution):
         return made[0] if size is None and made.size == 1 else made
 
 
-def _size(size: Any, shapes: list[Any], loc: Any, scale: Any) -> Any:
+def _size(size: Shape | None, shapes: list[Array], loc: Array, scale: Array) -> Shape:
     """How many standard numbers to draw: SciPy counts broadcast parameters in."""
     if size is not None:
         return size
@@ -404,7 +429,7 @@ def _size(size: Any, shapes: list[Any], loc: Any, scale: Any) -> Any:
     return shape or 1
 
 
-def _interior(low: Any, high: Any) -> Any:
+def _interior(low: ArrayLike, high: ArrayLike) -> Array:
     """A point inside the support."""
     finite_low, finite_high = np.isfinite(np.asarray(low)), np.isfinite(np.asarray(high))
     low, high = np.where(finite_low, low, 0.0), np.where(finite_high, high, 0.0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy
 
@@ -12,6 +12,9 @@ from ndgrad.array_api.special import fdtr, fdtrc
 from ndgrad.ops import distribution as ops
 from ndgrad.ops import gamma as gamma_ops
 from ndgrad.scipy.stats.distribution import EULER, EVERYWHERE, LOG_ROOT_TWO_PI, Continuous, S, nan, one_less_exp, only, xlog1py, xlogy
+
+if TYPE_CHECKING:
+    from ndgrad._typing import Array
 
 # ----- exponential and gamma -------------------------------------------------------------------------------------------------
 
@@ -57,7 +60,7 @@ class Chi(Continuous):
     ppf_at = staticmethod(lambda q, df: np.sqrt(2.0 * ops.igamma_inverse(0.5 * df, q)))
     isf_at = staticmethod(lambda q, df: np.sqrt(2.0 * ops.igammac_inverse(0.5 * df, q)))
 
-    def moments(self, df: Any) -> tuple[Any, Any]:
+    def moments(self, df: Array) -> tuple[Array, Array]:
         mean = math.sqrt(2) * S.poch(df / 2.0, 0.5)
         return mean, df - mean * mean
 
@@ -84,7 +87,7 @@ class InverseGamma(Continuous):
     isf_at = staticmethod(lambda q, a: 1.0 / ops.igamma_inverse(a, q))
     entropy_at = staticmethod(lambda a: a - (a + 1.0) * S.digamma(a) + S.lgamma(a))
 
-    def moments(self, a: Any) -> tuple[Any, Any]:
+    def moments(self, a: Array) -> tuple[Array, Array]:
         once, twice = np.where(a > 1, a, 2.0), np.where(a > 2, a, 3.0)
         return only(a > 1, 1.0 / (once - 1.0), numpy.inf), only(a > 2, 1.0 / (twice - 1.0) ** 2 / (twice - 2.0), numpy.inf)
 
@@ -109,7 +112,7 @@ class Nakagami(Continuous):
     ppf_at = staticmethod(lambda q, nu: np.sqrt(ops.igamma_inverse(nu, q) / nu))
     isf_at = staticmethod(lambda q, nu: np.sqrt(ops.igammac_inverse(nu, q) / nu))
 
-    def moments(self, nu: Any) -> tuple[Any, Any]:
+    def moments(self, nu: Array) -> tuple[Array, Array]:
         mean = S.poch(nu, 0.5) / np.sqrt(nu)
         return mean, 1.0 - mean * mean
 
@@ -122,7 +125,7 @@ class GeneralizedNormal(Continuous):
     logpdf_at = staticmethod(lambda x, beta: np.log(0.5 * beta) - S.lgamma(1.0 / beta) - ops.distance_power(x, beta))
 
     @staticmethod
-    def _near(x: Any, beta: Any) -> Any:
+    def _near(x: Array, beta: Array) -> Array:
         """cdf - 1/2 up to |x| = 1, with a = 1 / beta and y = |x|^beta: x/2 exp(-y) / gamma(a + 1) sum over k of y^k / ((a+1) ... (a+k))."""
         a, y = 1.0 / beta, ops.distance_power(x, beta)
         series: Any = 1.0
@@ -130,19 +133,19 @@ class GeneralizedNormal(Continuous):
             series = series * y / (a + float(k)) + 1.0
         return 0.5 * x * np.exp(-y) * S.rgamma(a + 1.0) * series
 
-    def cdf_at(self, x: Any, beta: Any) -> Any:
+    def cdf_at(self, x: Array, beta: Array) -> Array:
         near, above = abs(x) < 1.0, x > 0
         far = np.where(near, 1.0, np.where(above, x, -x))
         tail = 0.5 * gamma_ops.igammac(1.0 / beta, far**beta)
         return np.where(near, 0.5 + self._near(np.where(near, x, 0.0), beta), np.where(above, 1.0 - tail, tail))
 
-    def sf_at(self, x: Any, beta: Any) -> Any:
+    def sf_at(self, x: Array, beta: Array) -> Array:
         return self.cdf_at(-x, beta)
 
     entropy_at = staticmethod(lambda beta: 1.0 / beta - np.log(0.5 * beta) + S.lgamma(1.0 / beta))
     moments = staticmethod(lambda beta: (0.0, np.exp(S.lgamma(3.0 / beta) - S.lgamma(1.0 / beta))))
 
-    def ppf_at(self, q: Any, beta: Any) -> Any:
+    def ppf_at(self, q: Array, beta: Array) -> Array:
         """The tail's quantile where the tail is short; near the middle that of what lies between; in the middle itself a step of Newton's
         method, and of a density that is smooth there a second: the quantile up to terms of second and of fourth order."""
         middle, inner, above = q == 0.5, (q > 0.25) & (q < 0.75), q > 0.5
@@ -156,7 +159,7 @@ class GeneralizedNormal(Continuous):
         second = start - (self._near(start, power) - np.where(smooth, q - 0.5, 0.0)) / self.pdf_at(start, power)
         return np.where(smooth, second, np.where(middle, first, np.where(above, size, -size)))
 
-    def isf_at(self, q: Any, beta: Any) -> Any:
+    def isf_at(self, q: Array, beta: Array) -> Array:
         return -self.ppf_at(q, beta)
 
 
@@ -174,7 +177,7 @@ class Beta(Continuous):
     moments = staticmethod(lambda a, b: (a / (a + b), a * b / ((a + b) ** 2 * (a + b + 1.0))))
 
     @staticmethod
-    def entropy_at(a: Any, b: Any) -> Any:
+    def entropy_at(a: Array, b: Array) -> Array:
         return S.betaln(a, b) - (a - 1.0) * S.digamma(a) - (b - 1.0) * S.digamma(b) + (a + b - 2.0) * S.digamma(a + b)
 
 
@@ -185,15 +188,15 @@ class BetaPrime(Continuous):
     sf_at = staticmethod(lambda x, a, b: fdtrc(2.0 * a, 2.0 * b, x * b / a))
 
     @staticmethod
-    def ppf_at(q: Any, a: Any, b: Any) -> Any:
+    def ppf_at(q: Array, a: Array, b: Array) -> Array:
         # 1 - r from the other end, where r is near 1
         return ops.betainc_inverse(a, b, q) / ops.betaincc_inverse(b, a, q)
 
     @staticmethod
-    def isf_at(q: Any, a: Any, b: Any) -> Any:
+    def isf_at(q: Array, a: Array, b: Array) -> Array:
         return ops.betaincc_inverse(a, b, q) / ops.betainc_inverse(b, a, q)
 
-    def moments(self, a: Any, b: Any) -> tuple[Any, Any]:
+    def moments(self, a: Array, b: Array) -> tuple[Array, Array]:
         once, twice = np.where(b > 1, b, 2.0), np.where(b > 2, b, 3.0)
         var = a * (a + twice - 1.0) / ((twice - 2.0) * (twice - 1.0) ** 2)
         return only(b > 1, a / (once - 1.0), numpy.inf), only(b > 2, var, numpy.inf)
@@ -203,7 +206,7 @@ class F(Continuous):
     shapes = ("dfn", "dfd")
 
     @staticmethod
-    def logpdf_at(x: Any, dfn: Any, dfd: Any) -> Any:
+    def logpdf_at(x: Array, dfn: Array, dfd: Array) -> Array:
         n, m = dfn / 2.0, dfd / 2.0
         ratio = dfn / dfd
         return n * np.log(ratio) + xlogy(n - 1.0, x) - (n + m) * np.log1p(ratio * x) - S.betaln(n, m)
@@ -212,22 +215,22 @@ class F(Continuous):
     sf_at = staticmethod(lambda x, dfn, dfd: fdtrc(dfn, dfd, x))
 
     @staticmethod
-    def ppf_at(q: Any, dfn: Any, dfd: Any) -> Any:
+    def ppf_at(q: Array, dfn: Array, dfd: Array) -> Array:
         n, m = dfn / 2.0, dfd / 2.0
         return ops.betainc_inverse(n, m, q) / ops.betaincc_inverse(m, n, q) * dfd / dfn
 
     @staticmethod
-    def isf_at(q: Any, dfn: Any, dfd: Any) -> Any:
+    def isf_at(q: Array, dfn: Array, dfd: Array) -> Array:
         n, m = dfn / 2.0, dfd / 2.0
         return ops.betaincc_inverse(n, m, q) / ops.betainc_inverse(m, n, q) * dfd / dfn
 
-    def moments(self, dfn: Any, dfd: Any) -> tuple[Any, Any]:
+    def moments(self, dfn: Array, dfd: Array) -> tuple[Array, Array]:
         once, twice = np.where(dfd > 2, dfd, 3.0), np.where(dfd > 4, dfd, 5.0)
         var = 2.0 * twice**2 * (dfn + twice - 2.0) / (dfn * (twice - 2.0) ** 2 * (twice - 4.0))
         return only(dfd > 2, once / (once - 2.0), numpy.inf), only(dfd > 4, var, numpy.inf)
 
     @staticmethod
-    def entropy_at(dfn: Any, dfd: Any) -> Any:
+    def entropy_at(dfn: Array, dfd: Array) -> Array:
         n, m = dfn / 2.0, dfd / 2.0
         rest = (1.0 - n) * S.digamma(n) - (1.0 + m) * S.digamma(m) + (n + m) * S.digamma(n + m)
         return np.log(dfd) - np.log(dfn) + S.betaln(n, m) + rest
@@ -240,7 +243,7 @@ class StudentT(Continuous):
     support_at = staticmethod(lambda df: EVERYWHERE)
 
     @staticmethod
-    def logpdf_at(x: Any, df: Any) -> Any:
+    def logpdf_at(x: Array, df: Array) -> Array:
         endless = df == numpy.inf
         half = np.where(endless, 1.0, df) / 2.0
         scale = np.log(S.poch(half, 0.5)) - 0.5 * np.log(half * (2 * math.pi))
@@ -251,11 +254,11 @@ class StudentT(Continuous):
     ppf_at = staticmethod(lambda q, df: ops.stdtr_inverse(df, q))
     isf_at = staticmethod(lambda q, df: -ops.stdtr_inverse(df, q))
 
-    def moments(self, df: Any) -> tuple[Any, Any]:
+    def moments(self, df: Array) -> tuple[Array, Array]:
         wide = np.where(df > 2, df, 3.0)
         return only(df > 1, 0.0, numpy.inf), np.where(df > 2, wide / (wide - 2.0), np.where(df > 1, numpy.inf, nan))
 
     @staticmethod
-    def entropy_at(df: Any) -> Any:
+    def entropy_at(df: Array) -> Array:
         half = df / 2.0
         return (half + 0.5) * gamma_ops.digamma_rise(half, 0.5, S) + 0.5 * np.log(df) + S.betaln(half, 0.5 + 0.0 * half)

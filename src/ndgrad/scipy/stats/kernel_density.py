@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy
 
 import ndgrad.numpy as np
 from ndgrad.numpy.coercion import constant, values_of
 from ndgrad.scipy.stats.distribution import S, real, scipys
+
+if TYPE_CHECKING:
+    from ndgrad._typing import Array, ArrayLike, RandomState, Shape
 
 
 class gaussian_kde:
@@ -23,7 +26,9 @@ class gaussian_kde:
     (3,)
     """
 
-    def __init__(self, dataset: Any, bw_method: Any = None, weights: Any = None) -> None:
+    def __init__(
+        self, dataset: ArrayLike, bw_method: ArrayLike | None = None, weights: ArrayLike | None = None,
+    ) -> None:  # fmt: skip
         self.dataset = np.atleast_2d(real(dataset))
         if self.dataset.size <= 1:
             raise ValueError("`dataset` input should have multiple elements.")
@@ -36,13 +41,13 @@ class gaussian_kde:
         self.neff = 1.0 / (self.weights**2).sum()
         self.set_bandwidth(bw_method)
 
-    def scotts_factor(self) -> Any:
+    def scotts_factor(self) -> Array:
         return self.neff ** (-1.0 / (self.d + 4))
 
-    def silverman_factor(self) -> Any:
+    def silverman_factor(self) -> Array:
         return (self.neff * (self.d + 2.0) / 4.0) ** (-1.0 / (self.d + 4))
 
-    def set_bandwidth(self, bw_method: Any = None) -> None:
+    def set_bandwidth(self, bw_method: ArrayLike | None = None) -> None:
         """A rule by name, a number (which may carry a derivative), or a function of the estimate."""
         if bw_method is None or bw_method == "scott":
             self.factor = self.scotts_factor()
@@ -66,10 +71,10 @@ class gaussian_kde:
             ) from None
 
     @property
-    def inv_cov(self) -> Any:
+    def inv_cov(self) -> Array:
         return S.inv(self.covariance)
 
-    def logpdf(self, x: Any) -> Any:
+    def logpdf(self, x: ArrayLike) -> Array:
         points = np.atleast_2d(real(x))
         if points.shape[0] != self.d:
             if self.d != 1 and points.shape == (1, self.d):
@@ -83,19 +88,19 @@ class gaussian_kde:
         terms = np.log(self.weights)[:, None] - 0.5 * squares - scale
         return S.logsumexp(terms, dim=(0,), keepdim=False)
 
-    def evaluate(self, points: Any) -> Any:
+    def evaluate(self, points: ArrayLike) -> Array:
         return np.exp(self.logpdf(points))
 
     pdf = __call__ = evaluate
 
-    def integrate_box_1d(self, low: Any, high: Any) -> Any:
+    def integrate_box_1d(self, low: ArrayLike, high: ArrayLike) -> Array:
         if self.d != 1:
             raise ValueError("integrate_box_1d() only handles 1D pdfs")
         spread = self._factor[0, 0]
         ends = [S.ndtr((real(e) - self.dataset[0]) / spread) for e in (low, high)]
         return (self.weights * (ends[1] - ends[0])).sum()
 
-    def integrate_gaussian(self, mean: Any, cov: Any) -> Any:
+    def integrate_gaussian(self, mean: ArrayLike, cov: ArrayLike) -> Array:
         """The integral of the estimate times a normal density."""
         m, c = np.atleast_1d(real(mean)), np.atleast_2d(real(cov))
         factor = S.cholesky(self.covariance + c)
@@ -103,7 +108,7 @@ class gaussian_kde:
         scale = 0.5 * self.d * math.log(2 * math.pi) + np.log(np.diagonal(factor)).sum()
         return (self.weights * np.exp(-0.5 * (white**2).sum(axis=0) - scale)).sum()
 
-    def resample(self, size: Any = None, seed: Any = None) -> Any:
+    def resample(self, size: Shape | None = None, seed: RandomState = None) -> Array:
         """Draws without a history: which datum a draw belongs to is no smooth function of anything."""
         plain = [values_of(t.detach()) for t in (self.dataset, self.weights, self.factor)]
         theirs = scipys("gaussian_kde")(plain[0], bw_method=float(plain[2]), weights=plain[1] if self._given else None)

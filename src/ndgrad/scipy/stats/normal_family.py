@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy
 
@@ -11,6 +11,9 @@ import ndgrad.numpy as np
 from ndgrad.arrays.special.shape_derivatives import TAIL_NODES as tail_nodes
 from ndgrad.arrays.special.shape_derivatives import TAIL_WEIGHTS as tail_weights
 from ndgrad.scipy.stats.distribution import EULER, EVERYWHERE, LOG_ROOT_TWO_PI, Continuous, S, one_less_exp, xlogy
+
+if TYPE_CHECKING:
+    from ndgrad._typing import Array
 
 # ----- normal and its kin ------------------------------------------------------------------------------------------------
 
@@ -36,7 +39,7 @@ class HalfNormal(Continuous):
     entropy_at = staticmethod(lambda: 0.5 * math.log(math.pi / 2) + 0.5)
 
     @staticmethod
-    def ppf_at(q: Any) -> Any:
+    def ppf_at(q: Array) -> Array:
         above = q > 0.5
         tail = -S.ndtri(np.where(above, 1.0 - q, 0.5) / 2.0)
         return np.where(above, tail, math.sqrt(2) * S.erfinv(np.where(above, 0.5, q)))
@@ -61,17 +64,17 @@ class LogNormal(Continuous):
 class TruncatedNormal(Continuous):
     shapes = ("a", "b")
 
-    def valid(self, a: Any, b: Any) -> Any:
+    def valid(self, a: Array, b: Array) -> Array:
         return a < b
 
     def fallback(self, place: int) -> float:
         return float(place)
 
-    def support_at(self, a: Any, b: Any) -> tuple[Any, Any]:
+    def support_at(self, a: Array, b: Array) -> tuple[Array | float, Array | float]:
         return a, b
 
     @staticmethod
-    def _log_mass(a: Any, b: Any) -> Any:
+    def _log_mass(a: Array, b: Array) -> Array:
         """log(Phi(b) - Phi(a)): in the left tail as it stands, in the right tail mirrored."""
         right = a > 0
         low, high = np.where(right, -b, a), np.where(right, -a, b)
@@ -86,32 +89,32 @@ class TruncatedNormal(Continuous):
         lower = S.log_ndtr(np.where(far | narrow, high - 1.0, low))
         return np.where(narrow, little, np.where(far, upper, upper + np.log1p(-np.exp(lower - upper))))
 
-    def logpdf_at(self, x: Any, a: Any, b: Any) -> Any:
+    def logpdf_at(self, x: Array, a: Array, b: Array) -> Array:
         return -0.5 * x * x - LOG_ROOT_TWO_PI - self._log_mass(a, b)
 
-    def logcdf_at(self, x: Any, a: Any, b: Any) -> Any:
+    def logcdf_at(self, x: Array, a: Array, b: Array) -> Array:
         return self._log_mass(a, x) - self._log_mass(a, b)
 
-    def logsf_at(self, x: Any, a: Any, b: Any) -> Any:
+    def logsf_at(self, x: Array, a: Array, b: Array) -> Array:
         return self._log_mass(x, b) - self._log_mass(a, b)
 
-    def cdf_at(self, x: Any, a: Any, b: Any) -> Any:
+    def cdf_at(self, x: Array, a: Array, b: Array) -> Array:
         return np.exp(self.logcdf_at(x, a, b))
 
-    def sf_at(self, x: Any, a: Any, b: Any) -> Any:
+    def sf_at(self, x: Array, a: Array, b: Array) -> Array:
         return np.exp(self.logsf_at(x, a, b))
 
-    def ppf_at(self, q: Any, a: Any, b: Any) -> Any:
+    def ppf_at(self, q: Array, a: Array, b: Array) -> Array:
         right = a > 0
         q = np.where(right, 1.0 - q, q)
         low, high = np.where(right, -b, a), np.where(right, -a, b)
         found = S.ndtri(S.ndtr(low) * (1.0 - q) + S.ndtr(high) * q)
         return np.where(right, -found, found)
 
-    def isf_at(self, q: Any, a: Any, b: Any) -> Any:
+    def isf_at(self, q: Array, a: Array, b: Array) -> Array:
         return -self.ppf_at(q, -b, -a)
 
-    def _ends(self, a: Any, b: Any) -> tuple[Any, Any, Any, Any]:
+    def _ends(self, a: Array, b: Array) -> tuple[Any, Any, Any, Any]:
         """Densities at the ends, and these times the ends, 0 at infinity."""
         log = self._log_mass(a, b)
         found = []
@@ -122,11 +125,11 @@ class TruncatedNormal(Continuous):
             found += [p, p * inner]
         return found[0], found[1], found[2], found[3]
 
-    def entropy_at(self, a: Any, b: Any) -> Any:
+    def entropy_at(self, a: Array, b: Array) -> Array:
         _, at_a, _, at_b = self._ends(a, b)
         return LOG_ROOT_TWO_PI + 0.5 + self._log_mass(a, b) + (at_a - at_b) / 2.0
 
-    def moments(self, a: Any, b: Any) -> tuple[Any, Any]:
+    def moments(self, a: Array, b: Array) -> tuple[Array, Array]:
         p, at_a, q, at_b = self._ends(a, b)
         mean = p - q
         return mean, 1.0 + at_a - at_b - mean * mean
@@ -140,7 +143,7 @@ class SkewNormal(Continuous):
     sf_at = staticmethod(lambda x, a: SkewNormal.cdf_at(-x, -a))
 
     @staticmethod
-    def cdf_at(x: Any, a: Any) -> Any:
+    def cdf_at(x: Array, a: Array) -> Array:
         """Phi(x) - 2 T(x, a), or in the tail on the short side, where these cancel, the integral of 2 phi(t) Phi(a t) from -x on,
 
             (2 pi)^(-1/2) exp(-c x^2/2) times the integral over s > 0 of exp(-c s (h + s/2)) erfcx(a (h + s) / sqrt 2)
@@ -157,7 +160,7 @@ class SkewNormal(Continuous):
         x, a = np.where(tail, 0.0, x), np.where(tail, 0.0, a)
         return np.where(tail, inner * scale[..., 0], S.ndtr(x) - 2.0 * S.owens_t(x, a))
 
-    def moments(self, a: Any) -> tuple[Any, Any]:
+    def moments(self, a: Array) -> tuple[Array, Array]:
         mean = math.sqrt(2 / math.pi) * a / np.sqrt(1.0 + a * a)
         return mean, 1.0 - mean * mean
 
@@ -177,20 +180,20 @@ class InverseGaussian(Continuous):
     logpdf_at = staticmethod(lambda x, mu: -1.5 * np.log(x) - LOG_ROOT_TWO_PI - ((x - mu) / mu) ** 2 / (2.0 * x))
 
     @staticmethod
-    def logcdf_at(x: Any, mu: Any) -> Any:
+    def logcdf_at(x: Array, mu: Array) -> Array:
         r = 1.0 / np.sqrt(x)
         return np.logaddexp(S.log_ndtr(r * (x / mu - 1.0)), 2.0 / mu + S.log_ndtr(-r * (x / mu + 1.0)))
 
     @staticmethod
-    def logsf_at(x: Any, mu: Any) -> Any:
+    def logsf_at(x: Array, mu: Array) -> Array:
         r = 1.0 / np.sqrt(x)
         first = S.log_ndtr(-r * (x / mu - 1.0))
         return first + np.log1p(-np.exp(2.0 / mu + S.log_ndtr(-r * (x / mu + 1.0)) - first))
 
-    def cdf_at(self, x: Any, mu: Any) -> Any:
+    def cdf_at(self, x: Array, mu: Array) -> Array:
         return np.exp(self.logcdf_at(x, mu))
 
-    def sf_at(self, x: Any, mu: Any) -> Any:
+    def sf_at(self, x: Array, mu: Array) -> Array:
         return np.exp(self.logsf_at(x, mu))
 
     moments = staticmethod(lambda mu: (mu, mu**3))
@@ -220,7 +223,7 @@ class Uniform(Continuous):
     moments = staticmethod(lambda: (0.5, 1 / 12))
 
 
-def _log_ratio(x: Any, a: Any) -> Any:
+def _log_ratio(x: Array, a: Array) -> Array:
     """log(x / a), with its digits where x is near a."""
     near = abs(x - a) < 0.5 * a
     return np.where(near, np.log1p(np.where(near, x - a, 0.0) / a), np.log(np.where(near, a, x)) - np.log(a))
@@ -240,7 +243,7 @@ class LogUniform(Continuous):
     def fallback(self, place: int) -> float:
         return 1.0 + place
 
-    def moments(self, a: Any, b: Any) -> tuple[Any, Any]:
+    def moments(self, a: Array, b: Array) -> tuple[Array, Array]:
         width = _log_ratio(b, a)
         mean = (b - a) / width
         return mean, (b * b - a * a) / (2.0 * width) - mean * mean
@@ -252,26 +255,26 @@ class Triangular(Continuous):
     support_at = staticmethod(lambda c: (0.0, 1.0))
 
     @staticmethod
-    def pdf_at(x: Any, c: Any) -> Any:
+    def pdf_at(x: Array, c: Array) -> Array:
         up = np.where(c == 0, 0.0, x / np.where(c == 0, 1.0, c))
         down = np.where(c == 1, 0.0, (1.0 - x) / np.where(c == 1, 1.0, 1.0 - c))
         return 2.0 * np.where((x < c) | (c == 1), up, down)
 
-    def logpdf_at(self, x: Any, c: Any) -> Any:
+    def logpdf_at(self, x: Array, c: Array) -> Array:
         return np.log(self.pdf_at(x, c))
 
     @staticmethod
-    def cdf_at(x: Any, c: Any) -> Any:
+    def cdf_at(x: Array, c: Array) -> Array:
         up = np.where(c == 0, 0.0, x * x / np.where(c == 0, 1.0, c))
         down = 1.0 - np.where(c == 1, 0.0, (1.0 - x) ** 2 / np.where(c == 1, 1.0, 1.0 - c))
         return np.where((x < c) | (c == 1), up, down)
 
     @staticmethod
-    def sf_at(x: Any, c: Any) -> Any:
+    def sf_at(x: Array, c: Array) -> Array:
         return Triangular.cdf_at(1.0 - x, 1.0 - c)
 
     @staticmethod
-    def ppf_at(q: Any, c: Any) -> Any:
+    def ppf_at(q: Array, c: Array) -> Array:
         low = q < c
         return np.where(low, np.sqrt(np.where(low, c * q, 0.25)), 1.0 - np.sqrt(np.where(low, 0.25, (1.0 - c) * (1.0 - q))))
 
@@ -298,7 +301,7 @@ class Arcsine(Continuous):
     logpdf_at = staticmethod(lambda x: -math.log(math.pi) - 0.5 * np.log(x * (1.0 - x)))
 
     @staticmethod
-    def sf_at(x: Any) -> Any:
+    def sf_at(x: Array) -> Array:
         # not cdf(1 - x): that has lost the digits of a small x
         above = x > 0.5
         half = 2.0 / math.pi * np.arcsin(np.sqrt(np.where(above, 1.0 - x, x)))
@@ -310,7 +313,7 @@ class Arcsine(Continuous):
     moments = staticmethod(lambda: (0.5, 0.125))
 
     @staticmethod
-    def cdf_at(x: Any) -> Any:
+    def cdf_at(x: Array) -> Array:
         above = x > 0.5
         half = 2.0 / math.pi * np.arcsin(np.sqrt(np.where(above, 1.0 - x, x)))
         return np.where(above, 1.0 - half, half)

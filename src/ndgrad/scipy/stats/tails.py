@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy
 
@@ -23,17 +23,20 @@ from ndgrad.scipy.stats.distribution import (
     xlogy,
 )
 
+if TYPE_CHECKING:
+    from ndgrad._typing import Array
+
 # ----- heavy tails ------------------------------------------------------------------------------------------------------------------
 
 
-def _cotangent(q: Any, sign: float) -> Any:
+def _cotangent(q: Array, sign: float) -> Array:
     """sign / tan(pi q) for q between 0 and 1, by the angle that is small."""
     low, high = q < 0.25, q > 0.75
     ends = sign / np.tan(math.pi * np.where(low, q, 0.25)), -sign / np.tan(math.pi * (1.0 - np.where(high, q, 0.75)))
     return np.where(low, ends[0], np.where(high, ends[1], sign * np.tan(math.pi * (0.5 - np.where(low | high, 0.5, q)))))
 
 
-def _half_tangent(q: Any) -> Any:
+def _half_tangent(q: Array) -> Array:
     """tan(pi q / 2) for q between 0 and 1."""
     high = q > 0.5
     return np.where(high, 1.0 / np.tan(math.pi / 2 * (1.0 - np.where(high, q, 0.5))), np.tan(math.pi / 2 * np.where(high, 0.5, q)))
@@ -71,7 +74,7 @@ class Levy(Continuous):
     moments = staticmethod(lambda: (numpy.inf, numpy.inf))
 
 
-def _log(x: Any) -> Any:
+def _log(x: Array) -> Array:
     """log(x), near 1 as log1p(x - 1), the difference being exact."""
     near = abs(x - 1.0) < 0.5
     return np.where(near, np.log1p(np.where(near, x - 1.0, 0.0)), np.log(np.where(near, 2.0, x)))
@@ -88,7 +91,7 @@ class Pareto(Continuous):
     isf_at = staticmethod(lambda q, b: q ** (-1.0 / b))
     entropy_at = staticmethod(lambda b: 1.0 + 1.0 / b - np.log(b))
 
-    def moments(self, b: Any) -> tuple[Any, Any]:
+    def moments(self, b: Array) -> tuple[Array, Array]:
         once, twice = np.where(b > 1, b, 2.0), np.where(b > 2, b, 3.0)
         return only(b > 1, once / (once - 1.0), numpy.inf), only(b > 2, twice / (twice - 2.0) / (twice - 1.0) ** 2, numpy.inf)
 
@@ -103,7 +106,7 @@ class Lomax(Continuous):
     isf_at = staticmethod(lambda q, c: np.expm1(-np.log(q) / c))
     entropy_at = staticmethod(lambda c: 1.0 + 1.0 / c - np.log(c))
 
-    def moments(self, c: Any) -> tuple[Any, Any]:
+    def moments(self, c: Array) -> tuple[Array, Array]:
         mean, var = Pareto.moments(self, c)  # type: ignore[arg-type]  # another distribution's formula, borrowed
         return mean - 1.0, var
 
@@ -112,39 +115,39 @@ class GeneralizedPareto(Continuous):
     shapes = ("c",)
     valid = staticmethod(lambda c: c == c)
 
-    def support_at(self, c: Any) -> tuple[Any, Any]:
+    def support_at(self, c: Array) -> tuple[Array | float, Array | float]:
         return 0.0, np.where(c < 0, -1.0 / np.where(c < 0, c, -1.0), numpy.inf)
 
     @staticmethod
-    def _log(x: Any, c: Any) -> Any:
+    def _log(x: Array, c: Array) -> Array:
         """log(1 + c x) / c, which is x for c = 0."""
         return x * S.log1prel(c * x)
 
-    def logpdf_at(self, x: Any, c: Any) -> Any:
+    def logpdf_at(self, x: Array, c: Array) -> Array:
         return -(c + 1.0) * self._log(x, c)
 
-    def cdf_at(self, x: Any, c: Any) -> Any:
+    def cdf_at(self, x: Array, c: Array) -> Array:
         return one_less_exp(self._log(x, c))
 
-    def sf_at(self, x: Any, c: Any) -> Any:
+    def sf_at(self, x: Array, c: Array) -> Array:
         return np.exp(-self._log(x, c))
 
-    def logsf_at(self, x: Any, c: Any) -> Any:
+    def logsf_at(self, x: Array, c: Array) -> Array:
         return -self._log(x, c)
 
     @staticmethod
-    def _quantile_of(log: Any, c: Any) -> Any:
+    def _quantile_of(log: Array, c: Array) -> Array:
         return log * S.exprel(c * log)
 
-    def isf_at(self, q: Any, c: Any) -> Any:
+    def isf_at(self, q: Array, c: Array) -> Array:
         return self._quantile_of(-np.log(q), c)
 
-    def ppf_at(self, q: Any, c: Any) -> Any:
+    def ppf_at(self, q: Array, c: Array) -> Array:
         return self._quantile_of(-np.log1p(-q), c)
 
     entropy_at = staticmethod(lambda c: 1.0 + c)
 
-    def moments(self, c: Any) -> tuple[Any, Any]:
+    def moments(self, c: Array) -> tuple[Array, Array]:
         once, twice = np.where(c < 1, c, 0.0), np.where(c < 0.5, c, 0.0)
         var = 1.0 / ((1.0 - twice) ** 2 * (1.0 - 2.0 * twice))
         return only(c < 1, 1.0 / (1.0 - once), numpy.inf), only(c < 0.5, var, numpy.inf)
@@ -187,7 +190,7 @@ class WeibullMin(Continuous):
     isf_at = staticmethod(lambda q, c: (-np.log(q)) ** (1.0 / c))
     entropy_at = staticmethod(lambda c: -EULER / c - np.log(c) + EULER + 1.0)
 
-    def moments(self, c: Any) -> tuple[Any, Any]:
+    def moments(self, c: Array) -> tuple[Array, Array]:
         mean = np.exp(S.lgamma(1.0 + 1.0 / c))
         return mean, np.exp(S.lgamma(1.0 + 2.0 / c)) - mean * mean
 
@@ -203,7 +206,7 @@ class WeibullMax(Continuous):
     isf_at = staticmethod(lambda q, c: -((-np.log1p(-q)) ** (1.0 / c)))
     entropy_at = staticmethod(lambda c: -EULER / c - np.log(c) + EULER + 1.0)
 
-    def moments(self, c: Any) -> tuple[Any, Any]:
+    def moments(self, c: Array) -> tuple[Array, Array]:
         mean, var = WeibullMin.moments(self, c)  # type: ignore[arg-type]  # another distribution's formula, borrowed
         return -mean, var
 
@@ -213,37 +216,37 @@ class GeneralizedExtreme(Continuous):
     shapes = ("c",)
     valid = staticmethod(lambda c: c == c)
 
-    def support_at(self, c: Any) -> tuple[Any, Any]:
+    def support_at(self, c: Array) -> tuple[Array | float, Array | float]:
         end = 1.0 / np.where(c == 0, 1.0, c)
         return np.where(c < 0, end, -numpy.inf), np.where(c > 0, end, numpy.inf)
 
     @staticmethod
-    def _log(x: Any, c: Any) -> Any:
+    def _log(x: Array, c: Array) -> Array:
         """log(1 - c x) / c, which is -x for c = 0."""
         return -x * S.log1prel(-c * x)
 
-    def logpdf_at(self, x: Any, c: Any) -> Any:
+    def logpdf_at(self, x: Array, c: Array) -> Array:
         log = self._log(x, c)
         return log - np.exp(log) - c * log
 
-    def logcdf_at(self, x: Any, c: Any) -> Any:
+    def logcdf_at(self, x: Array, c: Array) -> Array:
         return -np.exp(self._log(x, c))
 
-    def cdf_at(self, x: Any, c: Any) -> Any:
+    def cdf_at(self, x: Array, c: Array) -> Array:
         return np.exp(self.logcdf_at(x, c))
 
-    def sf_at(self, x: Any, c: Any) -> Any:
+    def sf_at(self, x: Array, c: Array) -> Array:
         return one_less_exp(-self.logcdf_at(x, c))
 
     @staticmethod
-    def _quantile_of(log: Any, c: Any) -> Any:
+    def _quantile_of(log: Array, c: Array) -> Array:
         """-expm1(-c x) / c for x = -log(-log q)."""
         return log * S.exprel(-c * log)
 
-    def ppf_at(self, q: Any, c: Any) -> Any:
+    def ppf_at(self, q: Array, c: Array) -> Array:
         return self._quantile_of(-np.log(-np.log(q)), c)
 
-    def isf_at(self, q: Any, c: Any) -> Any:
+    def isf_at(self, q: Array, c: Array) -> Array:
         return self._quantile_of(-np.log(-np.log1p(-q)), c)
 
     entropy_at = staticmethod(lambda c: EULER * (1.0 - c) + 1.0)
@@ -271,7 +274,7 @@ class HalfLogistic(Continuous):
     moments = staticmethod(lambda: (2 * math.log(2), math.pi**2 / 3 - 4 * math.log(2) ** 2))
 
     @staticmethod
-    def cdf_at(x: Any) -> Any:
+    def cdf_at(x: Array) -> Array:
         near = x < 1.0
         return np.where(near, np.tanh(np.where(near, x, 0.0) / 2.0), 1.0 - 2.0 * S.sigmoid(-np.where(near, 1.0, x)))
 
@@ -287,13 +290,13 @@ class Laplace(Continuous):
     moments = staticmethod(lambda: (0.0, 2.0))
 
     @staticmethod
-    def cdf_at(x: Any) -> Any:
+    def cdf_at(x: Array) -> Array:
         above = x > 0
         tail = 0.5 * np.exp(np.where(above, -x, x))
         return np.where(above, 1.0 - tail, tail)
 
     @staticmethod
-    def ppf_at(q: Any) -> Any:
+    def ppf_at(q: Array) -> Array:
         above = q > 0.5
         log = np.log(2.0 * np.where(above, 1.0 - q, q))
         return np.where(above, -log, log)
@@ -347,7 +350,7 @@ class JohnsonSU(Continuous):
     support_at = staticmethod(lambda a, b: EVERYWHERE)
 
     @staticmethod
-    def logpdf_at(x: Any, a: Any, b: Any) -> Any:
+    def logpdf_at(x: Array, a: Array, b: Array) -> Array:
         z = a + b * np.arcsinh(x)
         return np.log(b) - 0.5 * np.log1p(x * x) - 0.5 * z * z - LOG_ROOT_TWO_PI
 
@@ -366,8 +369,8 @@ class VonMises(Continuous):
     moments = staticmethod(lambda kappa: (nan, nan))
 
     @staticmethod
-    def entropy_at(kappa: Any) -> Any:
+    def entropy_at(kappa: Array) -> Array:
         return -kappa * S.i1e(kappa) / S.i0e(kappa) + math.log(2 * math.pi) + np.log(S.i0e(kappa)) + kappa
 
-    def _moments(self, args: Any, kwds: Any) -> Any:
+    def _moments(self, args: tuple[Any, ...], kwds: dict[str, Any]) -> tuple[Array, Array]:
         raise NoRule("the ratio of Bessel functions i1e / i0e, for moments on the circle")
