@@ -212,7 +212,7 @@ def _scope(op: Op, level: bool) -> dict[str, Any]:
     forward = op.forward_for(numpy) if level else op.bare_forward_for(numpy)
     return {
         "OP": op, "forward": forward, "node_class": node_class, "DISCRETE": op.discrete_outputs,
-        "Tensor": Tensor, "FACES": FACES, "process": process, "sizes": sizes,
+        "Tensor": Tensor, "FACES": FACES, "process": process, "SIZES": sizes,
         "after_failure": after_failure, "as_number": as_number, "NoneType": type(None), "ndarray": numpy.ndarray,
         "F64": _REAL[0], "F32": _REAL[1],
         "new": new, "Meta": Meta, "edge": edge, "edge_node": edge_node, "next_sequence_number": next_sequence_number,
@@ -394,7 +394,7 @@ class Lane:
         body = ["n = node_class()", "n.seq = next_sequence_number()", f"n.next = ({edges})"]
         route = "u" if self.numbers else str(first_route(op))
         if reads_part(op) and op.outputs == 1 and not self.level:
-            route = f"{RULE} if {self.first_array}.size < sizes.small_read else {GENERAL}"
+            route = f"{RULE} if {self.first_array}.size < SIZES.small_read else {GENERAL}"
         body += [f"n.route = {route}", "n.extra = None"]
         facts = ["n.shape = out.shape", "n.dtype = out.dtype"]
         if op.outputs != 1:
