@@ -17,7 +17,7 @@ from ndgrad import devices, dtypes
 from ndgrad._methods import TensorMethods
 from ndgrad._registry import register
 from ndgrad.api.families import give_methods
-from ndgrad.api.public import method
+from ndgrad.api.public import UNASKED, answer, asks_itself, method
 from ndgrad.api.tensor_checks import (
     as_leaf,
     channels_last_order,
@@ -178,7 +178,7 @@ class Tensor(PythonProtocols, TensorMethods):
     def size(self, dim: None = None) -> Size: ...
     @overload
     def size(self, dim: int) -> int: ...
-    @method
+    @asks_itself("size")
     def size(self, dim: int | None = None) -> Size | int:
         """The shape, or the length of one dimension.
 
@@ -187,6 +187,10 @@ class Tensor(PythonProtocols, TensorMethods):
         >>> x.size(), x.size(-1)
         (ndgrad.Size([2, 3]), 3)
         """
+        if process.busy or self.__class__ not in FACES:
+            other = answer(Tensor.size, (self,) if dim is None else (self, dim), {})
+            if other is not UNASKED:
+                return other
         sizes = self.shape
         return sizes if dim is None else sizes[existing_dim(dim, len(sizes))]
 
@@ -692,7 +696,7 @@ class Tensor(PythonProtocols, TensorMethods):
 
         return to_tensor(self)
 
-    @method
+    @asks_itself("detach")
     def detach(self) -> Self:
         """The same values in the same memory, outside the graph.
 
@@ -703,7 +707,8 @@ class Tensor(PythonProtocols, TensorMethods):
         tensor([1., 1.])
         """
         if process.busy or self._array.__class__ is not np.ndarray or self.__class__ not in FACES:
-            return shape.detach(self)
+            other = answer(Tensor.detach, (self,), {})
+            return shape.detach(self) if other is UNASKED else other
         outside = wrap(self.face, self._array)
         outside._storage = self._storage or storage_of(self)
         return outside

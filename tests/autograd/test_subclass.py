@@ -189,7 +189,7 @@ def test_functions_can_be_pickled_copied_and_inspected():
     import pickle
 
     functions = (ndgrad.sum, ndgrad.Tensor.sum, ndgrad.linalg.norm, ndgrad.nn.functional.relu, ndgrad.flip, ndgrad.sin)
-    for function in (*functions, ndgrad.Tensor.size):
+    for function in (*functions, ndgrad.Tensor.numel):
         assert pickle.loads(pickle.dumps(function)) is function
         assert copy.deepcopy(function) is function
         assert inspect.signature(function) == inspect.signature(function.__wrapped__)

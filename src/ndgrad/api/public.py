@@ -42,7 +42,8 @@ def public(function: F, home: str = "ndgrad", name: str | None = None, shown: Ca
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         for value in args:
-            if value.__class__ not in KNOWN:
+            cls = type(value)
+            if cls not in KNOWN and not ((cls is list or cls is tuple) and KNOWN.issuperset(map(type, value))):
                 break
         else:
             if not process.busy:
