@@ -59,7 +59,9 @@ def reference():
 REACH = {"RK45": 1e-8, "RK23": 1e-5, "DOP853": 1e-8, "Radau": 1e-5, "BDF": 1e-5, "LSODA": 1e-7}
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize(
+    "method", [method if method in ("RK45", "LSODA") else pytest.param(method, marks=pytest.mark.slow) for method in METHODS]
+)
 def test_gradients_are_within_ten_tolerances_of_finite_differences(method, reference):
     rtol = REACH[method]
 
@@ -112,7 +114,7 @@ def test_every_combination_of_modes_to_third_order():
     close(gg, 4 * e)
 
 
-@pytest.mark.parametrize("method", ["RK45", "Radau", "LSODA"])
+@pytest.mark.parametrize("method", [pytest.param("RK45", marks=pytest.mark.slow), "Radau", "LSODA"])
 def test_vmap_integrates_the_batch_together(method):
     k = tensor([0.5, 1.0, 2.0])
     n = k.numpy()
