@@ -203,6 +203,12 @@ def test_a_mode_leaves_functions_the_objects_they_are():
     assert (ndgrad.sum, ndgrad.Tensor.sum, ndgrad.Tensor.__add__) == before
 
 
+def test_functions_about_the_library_are_nobodys_to_override():
+    with LogFunctions() as log:
+        ndgrad.manual_seed(0), ndgrad.is_tensor(A), ndgrad.get_default_dtype(), ndgrad.promote_types(ndgrad.float32, ndgrad.float64)
+    assert log.names == []
+
+
 def test_functions_of_all_namespaces_have_names():
     x = ndgrad.tensor(A)
     with LogFunctions() as log:

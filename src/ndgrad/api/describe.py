@@ -32,6 +32,11 @@ __all__ = [
     "is_nonzero", "is_same_size", "is_signed", "is_storage", "is_tensor", "numel", "printoptions", "promote_types",
     "result_type", "set_default_dtype", "set_num_interop_threads", "set_num_threads", "set_printoptions", "typename",
 ]  # fmt: skip
+ABOUT_THE_LIBRARY = (
+    "is_tensor", "is_storage", "set_printoptions", "set_default_dtype", "get_default_dtype", "finfo", "iinfo", "promote_types",
+    "result_type", "can_cast",
+)  # fmt: skip
+
 METHODS = (
     "_is_all_true", "_is_any_true", "as_subclass", "has_names", "is_complex", "is_floating_point", "is_nonzero", "is_pinned",
     "is_same_size", "is_set_to", "is_shared", "is_signed", "pin_memory", "refine_names", "rename", "rename_",

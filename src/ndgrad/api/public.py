@@ -11,6 +11,7 @@ A family says what it offers:
     METHODS      those that are methods of tensors too, or only (the first argument is the tensor)
     RENAMED_METHODS  methods that are other functions than those of their names: method -> function
     ALIASES      other name -> name
+    ABOUT_THE_LIBRARY  functions about the library, not about tensors, which nothing overrides
 
 Elementwise ops that need no handling of arguments are declared (`@pointwise(op)` over a signature and a docstring) and have no door: the
 code that is generated for the op renames nothing, and asks where it leaves its fast lane.
@@ -41,19 +42,14 @@ def public(function: F, home: str = "ndgrad", name: str | None = None, shown: Ca
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
-        for value in args:
-            cls = type(value)
-            if cls not in KNOWN and not ((cls is list or cls is tuple) and KNOWN.issuperset(map(type, value))):
-                break
-        else:
-            if not process.busy:
-                if not kwargs:
+        if not kwargs:
+            if not process.busy:  # the shortest way
+                for value in args:
+                    if type(value) not in KNOWN:
+                        break
+                else:
                     return function(*args)
-                if rename is not None:
-                    kwargs = rename(kwargs)
-                if KNOWN.issuperset(map(type, kwargs.values())):
-                    return function(*args, **kwargs)
-        if kwargs and rename is not None:
+        elif rename is not None:
             kwargs = rename(kwargs)
         if may_be_asked((*args, *kwargs.values())):
             other = answer(call if shown is None else shown(), args, kwargs)
@@ -179,8 +175,9 @@ def publish(module: ModuleType, home: str = "ndgrad") -> tuple[dict[str, Any], d
         return made
     functions: dict[str, Any] = {}
     methods: dict[str, Any] = {}
+    plain = getattr(module, "ABOUT_THE_LIBRARY", ())
     for name in getattr(module, "__all__", ()):
-        functions[name] = _door(getattr(module, name), home, name)
+        functions[name] = getattr(module, name) if name in plain else _door(getattr(module, name), home, name)
     for name in getattr(module, "METHODS", ()):
         methods[name] = _door(getattr(module, name), home, f"Tensor.{name}")
     for name, other in getattr(module, "RENAMED_METHODS", {}).items():
@@ -200,7 +197,7 @@ _PREFIXES = {"ndgrad.linalg": "linalg_", "ndgrad.fft": "fft_", "ndgrad.special":
 
 def _door(thing: Any, home: str, name: str) -> Any:
     """A function behind its door; other things (classes, functions that ask themselves) as they are."""
-    if isinstance(thing, type) or not callable(thing) or hasattr(thing, "unasked"):
+    if isinstance(thing, type) or not callable(thing):
         return thing
     if hasattr(thing, "asks"):
         is_another = name.startswith("Tensor.") or home != "ndgrad"
@@ -219,10 +216,4 @@ def publish_namespace(namespace: dict[str, Any]) -> None:
 def is_public(thing: Any) -> bool:
     """Whether a thing is a public function of the package that can be overridden."""
     return getattr(thing, "asks", False) is True
-
-
-def unasked(function: F) -> F:
-    """Marks a function about the library, not about tensors: nothing overrides it."""
-    function.unasked = True  # type: ignore[attr-defined]  # functions take attributes
-    return function
 

@@ -37,6 +37,10 @@ __all__ = [
     "multinomial", "normal", "poisson", "rand", "rand_like", "randint", "randint_like", "randn", "randn_like", "randperm",
     "seed", "set_rng_state",
 ]  # fmt: skip
+ABOUT_THE_LIBRARY = (
+    "manual_seed", "seed", "initial_seed", "get_rng_state", "set_rng_state",
+)  # fmt: skip
+
 METHODS = (
     "bernoulli", "bernoulli_", "cauchy_", "exponential_", "geometric_", "log_normal_", "multinomial", "normal_", "random_",
     "uniform_",
