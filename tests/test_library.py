@@ -219,7 +219,7 @@ def test_a_name_is_registered_once(softer):
 def test_the_names_of_generated_code_are_known_for_every_op():
     for module in pkgutil.iter_modules(ndgrad.ops.__path__):
         importlib.import_module(f"ndgrad.ops.{module.name}")
-    for op in list(table.values())[::2]:
+    for op in list(table.values()):
         eager, apply = generated_names.own_names(op)
         known_eager, known_apply = generated_names.names_of_kind(generated_names.kind_of(op))
         assert eager <= known_eager, op.name

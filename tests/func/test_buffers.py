@@ -139,7 +139,7 @@ def pairs(f: Any, q: Any, x: Any) -> dict[str, tuple[Any, Any]]:
 
 
 @pytest.mark.parametrize("face", FACES)
-@at_least(20)
+@at_least(40)
 @given(programs)
 def test_derivatives_through_buffers_that_are_written_after_a_save(face: str, program: Any) -> None:
     make = FACES[face]
