@@ -67,7 +67,7 @@ def compare(name, shapes, probabilities, methods, orders):
                 for at, value, want in zip(x, got, wanted, strict=True):
                     if want is None or (at == 0 and cornered and (order == 2 or "pdf" in method)):
                         continue
-                    zero = (1e-13 if order < 2 else 1e-12) if abs(want) < 1e-30 else 1e-16
+                    zero = 1e-13 if abs(want) < 1e-30 else 1e-16
                     allowed = LOOSE.get((name, order), TOLERANCES[order]) * abs(want) + 1e-12 * usual + zero
                     assert abs(value - want) <= allowed, (name, method, at, shapes, f"derivative {order} in {place}", value, want)
 
