@@ -1,0 +1,1 @@
+"""Kernels written as LLVM IR: vector maths, matrix products, convolutions, rows."""
