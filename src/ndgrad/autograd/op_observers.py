@@ -88,6 +88,8 @@ def _run_from(
         restore(outside.changed(observers=stack[:position]))
         if isinstance(observer, DispatchMode):
             return checked(op, type(observer).__name__, observer._handle(op, args, settings))
+        if getattr(observer, "wants_tensors", False):
+            return observer(op, args, arrays, settings, lambda: _arrays(_run_from(position - 1, stack, op, args, arrays, settings, bottom)))
         return observer(op, arrays, settings, lambda: _arrays(_run_from(position - 1, stack, op, args, arrays, settings, bottom)))
     finally:
         restore(outside)

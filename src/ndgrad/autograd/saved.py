@@ -227,6 +227,8 @@ def kept_of_array(value: Any) -> Any:
     """What is saved of an argument that is no tensor: of an array of the user's, see Note [Lent memory]."""
     if value.__class__ is not np.ndarray or thread.guard or not may_change(value):
         return value
+    if any(getattr(observer, "wants_tensors", False) for observer in thread.observers):
+        return value  # the compiler's tracer, which knows the array itself
     return value.copy() if value.nbytes <= SMALL else Packed(value, None, checksum=sample(value), measure=sample)
 
 

@@ -1,0 +1,9 @@
+"""Compiling functions: traced once into a program, then run as native code or on NumPy.
+
+    trace        the function runs on tensors whose payloads have no data; an observer writes down its ops     (trace.py)
+    program      a list of ops, each value defined once, forward and backward together                          (program.py, text.py)
+    passes       what makes it shorter: one idea per file                                                        (passes/)
+    lower        loops and kernels                                                                               (lower/, kernels/)
+    native       machine code through llvmlite, kept on disk, called and run by a pool of workers                (native/)
+    replay       the same program on NumPy, where there is no llvmlite and for ops without a kernel              (replay.py)
+"""

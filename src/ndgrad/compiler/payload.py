@@ -1,0 +1,160 @@
+"""Arrays without data, of which a trace is made.
+
+A `TracedArray` is the payload of a tensor while a function is traced. It knows shape, dtype and strides, and which value of the program it
+is. Ops reach the tracer through the observer, which answers with further traced arrays, so nothing else may touch one: whatever would need
+data, or would write without the tracer's knowledge, raises `GraphBreak`.
+
+Note [Memory of a trace]
+Writes are seen as ops, and a program has none. So the traced arrays that share memory share a `Memory`, which holds the value of the whole;
+each knows by which views it is reached from there. A write gives the memory another value, in which that part is replaced, and whoever reads
+another view of it afterwards takes it from that value. Whether an op's result shares memory follows from strides, as in NumPy.
+"""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, NamedTuple, NoReturn
+
+import numpy as np
+
+from ndgrad.arrays import library as libraries
+from ndgrad.arrays.placement import CPU
+from ndgrad.compiler.graph_break import GraphBreak
+from ndgrad.compiler.program import Value
+
+
+class Step(NamedTuple):
+    """A view op on the way from the whole memory to a traced array: the op, its settings, which of its results, and what it shows."""
+
+    op: Any
+    settings: dict[str, Any]
+    number: int
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+
+class Memory:
+    """What several traced arrays show parts of: its value now, and how often it was written."""
+
+    __slots__ = ("source", "tracer", "value", "version", "written")
+
+    def __init__(self, tracer: Any, value: Value, source: Any = None) -> None:
+        self.tracer = tracer
+        self.value = value
+        self.version = 0
+        self.source = source  # the argument or captured tensor whose memory it is; None for what the function made
+        self.written = False
+
+
+def contiguous_strides(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
+    """The strides of an array in C order."""
+    step, out = itemsize, []
+    for n in reversed(shape):
+        out.append(step)
+        step *= max(n, 1)
+    return tuple(reversed(out))
+
+
+class TracedArray:
+    """The payload of a tensor that is being traced."""
+
+    __slots__ = ("__weakref__", "_value", "dtype", "memory", "path", "shape", "strides", "version")
+
+    is_meta = True
+    stands_on = CPU
+    __array_priority__ = 1000.0
+
+    def __init__(self, value: Value, memory: Memory, path: tuple[Step, ...] = (), strides: tuple[int, ...] | None = None) -> None:
+        self.shape = value.shape
+        self.dtype = value.dtype
+        self.strides = contiguous_strides(value.shape, value.dtype.itemsize) if strides is None else strides
+        self.memory = memory
+        self.path = path
+        self._value = value
+        self.version = self.memory.version
+
+    @property
+    def base(self) -> Memory:
+        """What arrays over the same memory have in common."""
+        return self.memory
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        n = 1
+        for k in self.shape:
+            n *= k
+        return n
+
+    @property
+    def itemsize(self) -> int:
+        return self.dtype.itemsize
+
+    @property
+    def nbytes(self) -> int:
+        return self.size * self.dtype.itemsize
+
+    @property
+    def flags(self) -> SimpleNamespace:
+        c_order = _lies(self.shape, self.strides, self.itemsize)
+        f_order = _lies(self.shape[::-1], self.strides[::-1], self.itemsize)
+        return SimpleNamespace(
+            writeable=True, c_contiguous=c_order, f_contiguous=f_order, contiguous=c_order, forc=c_order or f_order, owndata=True, aligned=True
+        )
+
+    def copy(self, order: str = "C") -> TracedArray:
+        """The same value in memory of its own."""
+        tracer = self.memory.tracer
+        return tracer.array(tracer.value_of(self))
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("len() of a 0-d tensor")
+        return self.shape[0]
+
+    def __repr__(self) -> str:
+        return f"TracedArray(shape={self.shape}, dtype={self.dtype})"
+
+    # ----- what there is not -----
+
+    def _values(self, *args: Any, **kwargs: Any) -> NoReturn:
+        raise GraphBreak(f"the function asks for the values of a tensor of shape {self.shape} ({self.dtype})")
+
+    __array__ = __bool__ = __int__ = __float__ = __complex__ = __index__ = __iter__ = item = tolist = tobytes = _values
+
+    def _bare(self, *args: Any, **kwargs: Any) -> NoReturn:
+        raise GraphBreak(f"the array of a tensor of shape {self.shape} is used without an op, which a trace cannot see")
+
+    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        if function in (np.may_share_memory, np.shares_memory):
+            a, b = (x.memory if isinstance(x, TracedArray) else self.memory.tracer.memory_of(x) for x in args[:2])
+            return a is b
+        self._bare()
+
+    __array_ufunc__ = __getitem__ = __setitem__ = _bare
+    __add__ = __radd__ = __iadd__ = __mul__ = __rmul__ = __sub__ = __rsub__ = __truediv__ = __rtruediv__ = __neg__ = __matmul__ = _bare
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise GraphBreak(f"the attribute {name!r} of a bare array is used, which a trace does not have")
+
+
+def _lies(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> bool:
+    """Whether elements lie one behind the other."""
+    expected = itemsize
+    for n, step in zip(reversed(shape), reversed(strides), strict=True):
+        if n == 0:
+            return True
+        if n != 1:
+            if step != expected:
+                return False
+            expected *= n
+    return True
+
+
+# A traced array goes where NumPy's would; whatever function it reaches then, refuses it.
+libraries._known[TracedArray] = np

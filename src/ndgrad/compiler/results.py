@@ -1,0 +1,125 @@
+"""What a compiled call returns, put together as eager code would have.
+
+Each leaf of the result is a new tensor, an argument itself, a view of an argument, a view of memory that several results share, or a plain
+value. New memory comes out of the program; views are taken by their ops, eagerly, so that later writes and gradients go through them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ndgrad.autograd.variable import Variable, meta_of, requires_grad, wrap
+from ndgrad.compiler.graph_break import GraphBreak
+from ndgrad.compiler.payload import Memory, Step, TracedArray
+from ndgrad.compiler.program import Value
+from ndgrad.compiler.trace import Tracer
+
+
+@dataclass(slots=True)
+class New:
+    """Memory that a call makes: the class of the tensor over it, and whether it has a history."""
+
+    face: Any
+    differentiable: bool
+
+
+@dataclass(slots=True)
+class Leaf:
+    """Where one leaf of the result comes from."""
+
+    #: NEW (new memory `number`), INPUT (the program's input `number`) or PLAIN (`value` itself)
+    kind: int
+    number: int = 0
+    #: the views that lead from there to the leaf
+    path: tuple[Step, ...] = ()
+    value: Any = None
+
+
+NEW, INPUT, PLAIN = range(3)
+
+
+class Results:
+    """How the leaves of what a function returned come about, from a trace of it."""
+
+    def __init__(self, tracer: Tracer, returned: Sequence[Any], inputs: Sequence[Any], memories: Sequence[Memory]) -> None:
+        """`inputs`: the tensors and arrays of the trace that stand for the program's inputs, and `memories` what they have of it."""
+        self.leaves: list[Leaf] = []
+        self.new: list[New] = []
+        #: the values of new memory, and the tensors of the trace over it, of which those with a history are differentiated
+        self.values: list[Value] = []
+        self.tensors: list[Any] = []
+        own = {id(t): i for i, t in enumerate(inputs)}
+        places = {id(memory): i for i, memory in enumerate(memories)}
+        sharing: dict[int, list[Any]] = {}
+        for t in returned:
+            if isinstance(t, Variable) and isinstance(t._array, TracedArray):
+                sharing.setdefault(id(t._array.memory), []).append(t)
+        numbers: dict[int, int] = {}
+        for t in returned:
+            if not isinstance(t, Variable):
+                self.leaves.append(Leaf(PLAIN, value=t))
+                continue
+            payload = t._array
+            if not isinstance(payload, TracedArray):
+                if id(t) not in own:
+                    raise GraphBreak("a tensor is returned that no op has made")
+                self.leaves.append(Leaf(INPUT, own[id(t)]))
+            elif id(t) in own:
+                self.leaves.append(Leaf(INPUT, own[id(t)]))
+            elif id(payload.memory) in places:
+                self.leaves.append(Leaf(INPUT, places[id(payload.memory)], _path(t, payload)))
+            elif len({id(other) for other in sharing[id(payload.memory)]}) == 1:
+                number = numbers.setdefault(id(payload.memory), len(self.new))
+                if number == len(self.new):
+                    self._add(t.face, tracer.value_of(payload), t, requires_grad(t))
+                self.leaves.append(Leaf(NEW, number))
+            else:
+                number = numbers.setdefault(id(payload.memory), len(self.new))
+                if number == len(self.new):
+                    whole = next((other for other in sharing[id(payload.memory)] if not other._array.path), None)
+                    if whole is None:
+                        raise GraphBreak("views of one tensor are returned without it")
+                    self._add(whole.face, tracer.value_of(whole._array), whole, requires_grad(whole))
+                self.leaves.append(Leaf(NEW, number, _path(t, payload)))
+
+    def _add(self, face: Any, value: Value, tensor: Any, differentiable: bool) -> None:
+        self.new.append(New(face, differentiable))
+        self.values.append(value)
+        self.tensors.append(tensor)
+
+    @property
+    def roots(self) -> list[Any]:
+        """The tensors of the trace that have a history."""
+        return [t for t, new in zip(self.tensors, self.new, strict=True) if new.differentiable]
+
+    def assembled(self, inputs: Sequence[Any], arrays: Sequence[Any], node: Any) -> list[Any]:
+        """The leaves of a call: `inputs` are its tensors, `arrays` the new memory, `node` the history of what has one."""
+        made, number = [], 0
+        for new, array in zip(self.new, arrays, strict=True):
+            t = wrap(new.face, array)
+            if node is not None and new.differentiable:
+                t._node = node
+                if node.outputs != 1:
+                    meta_of(t).output_nr = number
+                number += 1
+            made.append(t)
+        return [
+            leaf.value if leaf.kind == PLAIN else _seen((made if leaf.kind == NEW else inputs)[leaf.number], leaf.path)
+            for leaf in self.leaves
+        ]
+
+
+def _path(t: Any, payload: TracedArray) -> tuple[Step, ...]:
+    """The views that lead to a result."""
+    if t._meta is not None and t._meta.view is None and any(not step.op.shares_storage for step in payload.path) and requires_grad(t):
+        raise GraphBreak("a view with a history of its own is returned")
+    return payload.path
+
+
+def _seen(t: Any, path: tuple[Step, ...]) -> Any:
+    for step in path:
+        shown = step.op(t, **step.settings)
+        t = shown if step.op.outputs == 1 else shown[step.number]
+    return t

@@ -1,0 +1,165 @@
+"""Programs as text, and back.
+
+    program loss(%0: float64[3], %1: float64[3])
+      constant %2: float64[2] = [1.0, 2.0]
+      %3: float64[3] = mul(%0, %1)
+      %4: float64[] = sum_all(%3)                     # model.py:12
+      return %4
+
+The text is what `str(program)` shows, what the tests of the passes compare, and what `parse_program` reads back into an equal program.
+Settings are Python literals, with `float64` for a dtype and `1:5:2` written `slice(1, 5, 2)`. A constant of more than sixteen elements is
+written as its size alone; to read such a text back, its arrays are given in the order of the text.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ndgrad.compiler.program import Instruction, Program, Value
+
+_INLINE = 16
+
+
+def print_program(program: Program) -> str:
+    """The text of a program. Values are numbered in the order in which they are defined."""
+    names: dict[Value, str] = {}
+
+    def define(value: Value) -> str:
+        names[value] = f"%{len(names)}"
+        return f"{names[value]}: {type_text(value)}"
+
+    lines = [f"program {program.name}({', '.join([define(v) for v in program.inputs])})"]
+    for value, array in program.constants.items():
+        lines.append(f"  constant {define(value)} = {_constant_text(array)}")
+    for instruction in program.instructions:
+        arguments = [_argument_text(a, names) for a in instruction.arguments]
+        settings = [f"{name}={_setting_text(setting)}" for name, setting in instruction.settings.items()]
+        called = f"{instruction.op.name}({', '.join([*arguments, *settings])})"
+        line = f"  {', '.join([define(v) for v in instruction.results])} = {called}"
+        lines.append(line if instruction.where is None else f"{line:<80}  # {instruction.where}")
+    lines.append(f"  return {', '.join([names[v] for v in program.outputs])}")
+    return "\n".join(lines) + "\n"
+
+
+def type_text(value: Value) -> str:
+    """The dtype and shape of a value: float64[3,4]."""
+    return f"{value.dtype.name}[{','.join(map(str, value.shape))}]"
+
+
+def _constant_text(array: Any) -> str:
+    if array.size > _INLINE:
+        return f"<{array.nbytes} bytes>"
+    return _setting_text(array.tolist())
+
+
+def _argument_text(argument: Any, names: dict[Value, str]) -> str:
+    return names[argument] if argument.__class__ is Value else _setting_text(argument)
+
+
+def _setting_text(setting: Any) -> str:
+    if isinstance(setting, np.dtype):
+        return setting.name
+    if isinstance(setting, np.generic):
+        return f"{setting.dtype.name}({_setting_text(setting.item())})"
+    if isinstance(setting, tuple):
+        inner = [_setting_text(s) for s in setting]
+        return f"({inner[0]},)" if len(inner) == 1 else f"({', '.join(inner)})"
+    if isinstance(setting, list):
+        return f"[{', '.join(map(_setting_text, setting))}]"
+    if isinstance(setting, slice):
+        return f"slice({setting.start}, {setting.stop}, {setting.step})"
+    return repr(setting)
+
+
+# ----- reading ----------------------------------------------------------------------------------------------------------
+
+_HEAD = re.compile(r"program (\S*)\((.*)\)$")
+_TYPED = re.compile(r"(%\d+): (\w+)\[([\d,]*)\]")
+
+
+def parse_program(text: str, constants: Sequence[Any] = ()) -> Program:
+    """The program that a text describes; `constants` are the arrays that the text does not spell out, in its order."""
+    from ndgrad.ops.vocabulary import find
+
+    given = iter(constants)
+    values: dict[str, Value] = {}
+    program = Program([], [])
+    for number, line in enumerate(text.strip().splitlines(), start=1):
+        code, _, where = line.strip().partition("  # ")
+        code = code.strip()
+        try:
+            if head := _HEAD.match(code):
+                program.name = head[1]
+                program.inputs = _defined(head[2], values)
+            elif code.startswith("return"):
+                program.outputs = [values[name] for name in re.findall(r"%\d+", code)]
+            elif code.startswith("constant "):
+                target, _, written = code.removeprefix("constant ").partition(" = ")
+                (value,) = _defined(target, values)
+                array = next(given) if written.startswith("<") else np.array(_literal(written), value.dtype)
+                program.constants[value] = array.reshape(value.shape)
+            elif code:
+                targets, _, called = code.partition(" = ")
+                op, _, rest = called.partition("(")
+                arguments, settings = _call(rest.removesuffix(")"), values)
+                program.instructions.append(
+                    Instruction(find(op), arguments, settings, tuple(_defined(targets, values)), where.strip() or None)
+                )
+        except Exception as error:
+            raise ValueError(f"line {number} of a program cannot be read: {line.strip()!r} ({error}).") from error
+    program.check()
+    return program
+
+
+def _defined(text: str, values: dict[str, Value]) -> list[Value]:
+    made = []
+    for name, dtype, shape in _TYPED.findall(text):
+        value = values[name] = Value(tuple(int(n) for n in shape.split(",") if n), np.dtype(dtype))
+        made.append(value)
+    return made
+
+
+def _call(text: str, values: dict[str, Value]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The arguments and settings in the brackets of a call."""
+    expression = ast.parse("f(" + re.sub(r"%(\d+)", r"_value_\1", text) + ")", mode="eval").body
+    assert isinstance(expression, ast.Call)
+    arguments = tuple(_evaluate(a, values) for a in expression.args)
+    return arguments, {str(k.arg): _evaluate(k.value, values) for k in expression.keywords}
+
+
+def _literal(text: str) -> Any:
+    return _evaluate(ast.parse(text, mode="eval").body, {})
+
+
+def _evaluate(node: ast.expr, values: dict[str, Value]) -> Any:
+    """The value of a literal: numbers, strings, tuples, lists, dtypes, slices, Ellipsis, nan and inf."""
+    match node:
+        case ast.Constant():
+            return node.value
+        case ast.Name(id=name) if name.startswith("_value_"):
+            return values["%" + name.removeprefix("_value_")]
+        case ast.Name(id="Ellipsis"):
+            return Ellipsis
+        case ast.Name(id="nan" | "inf" as name):
+            return float(name)
+        case ast.Name(id=name):
+            return np.dtype(name)
+        case ast.Tuple(elts=parts):
+            return tuple(_evaluate(p, values) for p in parts)
+        case ast.List(elts=parts):
+            return [_evaluate(p, values) for p in parts]
+        case ast.UnaryOp(op=ast.USub(), operand=operand):
+            return -_evaluate(operand, values)
+        case ast.BinOp(left=left, op=ast.Add() | ast.Sub() as sign, right=right):  # a complex number
+            a, b = _evaluate(left, values), _evaluate(right, values)
+            return a + b if isinstance(sign, ast.Add) else a - b
+        case ast.Call(func=ast.Name(id="slice"), args=parts):
+            return slice(*[_evaluate(p, values) for p in parts])
+        case ast.Call(func=ast.Name(id=name), args=[part]):
+            return np.dtype(name).type(_evaluate(part, values))
+    raise ValueError(f"{ast.unparse(node)} is no literal of a program")
