@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ndgrad.compiler.lower.native_program import NativeProgram
+from ndgrad.compiler.native.target import available
 from ndgrad.compiler.program import Program
 from ndgrad.compiler.replay import Replay
 
@@ -13,4 +16,4 @@ Runner = Callable[[Sequence[Any]], list[Any]]
 
 def runner(program: Program) -> Runner:
     """A function from the arrays of the inputs to those of the outputs."""
-    return Replay(program)
+    return NativeProgram(program) if available() and not os.environ.get("NDGRAD_COMPILE_REPLAY") else Replay(program)

@@ -33,7 +33,7 @@ class Replay:
             results: Any = tuple([slots[v] for v in instruction.results])
             dead = tuple([slots[v] for v in {*instruction.values(), *instruction.results} if last[v] == i])
             self._calls.append(
-                (_forward(instruction.op), arguments, instruction.settings, results if instruction.op.outputs != 1 else results[0], dead)
+                (forward_of(instruction.op), arguments, instruction.settings, results if instruction.op.outputs != 1 else results[0], dead)
             )
         self._outputs = [slots[v] for v in program.outputs]
         self._count = len(slots)
@@ -54,7 +54,7 @@ class Replay:
         return [values[slot] for slot in self._outputs]
 
 
-def _forward(op: Any) -> Callable[..., Any]:
+def forward_of(op: Any) -> Callable[..., Any]:
     """An op's function of arrays, with what eager does when NumPy refuses or widens."""
     forward = op.forward_for(np)
 

@@ -1,0 +1,8 @@
+"""From a program to native code.
+
+    places      views are ways to read memory: a value is a root, an offset and strides                       (places.py)
+    group       instructions over one space of indices become one kernel: a list of steps                     (group.py)
+    nests       a kernel as nested loops, its innermost one over vectors                                      (nests.py)
+    plan        where in memory each value lies, by how long it is needed                                     (plan.py)
+    run         one function for all steps, called with a table of addresses                                  (native_program.py)
+"""

@@ -1,0 +1,195 @@
+"""A program as native code: segments of kernels, with calls of NumPy's functions between them where an op has no kernel.
+
+A segment is one native function. It gets a table of addresses, one for each value that has memory: the inputs and outputs of the call,
+constants, and places in an arena that is kept from call to call. Two calls at a time, from two threads, have an arena each.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ndgrad.compiler.lower.group import Call, Fill, Groups, Kernel, grouped
+from ndgrad.compiler.lower.nests import Nest
+from ndgrad.compiler.lower.places import Place
+from ndgrad.compiler.lower.plan import planned
+from ndgrad.compiler.native.ir import TYPES, Function, Vector, module
+from ndgrad.compiler.native.target import Code, host
+from ndgrad.compiler.program import Program, Value
+from ndgrad.compiler.replay import forward_of
+
+_SEGMENT = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+
+
+class NativeProgram:
+    """A compiled program: called with the arrays of its inputs, it gives those of its outputs."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        groups = self.groups = grouped(program)
+        self._slots(groups)
+        self._compile(groups)
+        self._frames: list[_Frame] = []
+
+    # ----- compiling -----------------------------------------------------------------------------------------------------
+
+    def _slots(self, groups: Groups) -> None:
+        """Number the values that have memory, and find out which the arena holds and how long."""
+        program = self.program
+        self.slots: dict[Value, int] = {}
+        for value in (*program.inputs, *program.constants):
+            self.slots[value] = len(self.slots)
+        self.outputs = [groups.places[v] for v in program.outputs]
+        given = {*program.inputs, *program.constants}
+        fresh = {p.root for p in self.outputs} - given
+        spans: dict[Value, tuple[int, int]] = {}
+        called: set[Value] = set()
+        for number, step in enumerate(groups.steps):
+            for value in _touched(step):
+                if value not in self.slots:
+                    self.slots[value] = len(self.slots)
+                first, _ = spans.get(value, (number, number))
+                spans[value] = (first, number)
+            if isinstance(step, Call):
+                called.update(step.instruction.results)
+                for value in step.instruction.results:
+                    self.slots.setdefault(value, len(self.slots))
+        self.fresh = [v for v in self.slots if v in fresh and v not in called]
+        self.offsets, self.arena = planned({v: s for v, s in spans.items() if v not in fresh and v not in given and v not in called})
+
+    def _compile(self, groups: Groups) -> None:
+        target = host()
+        functions: list[Function] = []
+        self.steps: list[Any] = []
+        segment: Function | None = None
+        self.kernels: list[Nest] = []
+        for step in groups.steps:
+            if isinstance(step, Call):
+                if segment is not None:
+                    segment.returns()
+                segment = None
+                self.steps.append(_Callback(step))
+                continue
+            if segment is None:
+                segment = Function(f"segment{len(self.steps)}", "ptr %table")
+                functions.append(segment)
+                self.steps.append(segment.name)
+            if isinstance(step, Fill):
+                self._clear(segment, step.value)
+                continue
+            nest = Nest(step, f"kernel{len(self.kernels)}", target, self.slots)
+            self.kernels.append(nest)
+            functions.append(nest.function())
+            for value in step.reduced:
+                self._clear(segment, value)
+            segment.call_void(nest.name, "ptr %table", "i64 0", f"i64 {nest.extent}")
+        if segment is not None:
+            segment.returns()
+        self.text = module(functions)
+        if functions:
+            self.code = Code(self.text, target)
+            self.steps = [s if isinstance(s, _Callback) else _SEGMENT(self.code.address(s)) for s in self.steps]
+
+    def _clear(self, segment: Function, value: Value) -> None:
+        """Let memory begin as zeros."""
+        slot = segment.set(f"getelementptr ptr, ptr %table, i64 {self.slots[value]}")
+        pointer = segment.set(f"load ptr, ptr {slot}")
+        if value.size == 1:
+            kind = Vector(TYPES[value.dtype.name])
+            segment.store(kind, kind.constant(0), pointer)
+        else:
+            segment.call_void("llvm.memset.p0.i64", f"ptr {pointer}", "i8 0", f"i64 {value.nbytes}", "i1 false")
+
+    # ----- running -------------------------------------------------------------------------------------------------------
+
+    def __call__(self, inputs: Sequence[Any]) -> list[Any]:
+        """The outputs for these arrays."""
+        try:
+            frame = self._frames.pop()
+        except IndexError:
+            frame = _Frame(self)
+        try:
+            return frame.run(inputs)
+        finally:
+            self._frames.append(frame)
+
+
+class _Callback:
+    """An op that NumPy runs between segments."""
+
+    def __init__(self, step: Call) -> None:
+        self.instruction = step.instruction
+        self.reads = step.reads
+        self.forward = forward_of(step.instruction.op)
+
+    def run(self, frame: _Frame) -> None:
+        arguments = [
+            a if place is None else frame.array(place) for a, place in zip(self.instruction.arguments, self.reads, strict=True)
+        ]
+        out = self.forward(*arguments, **self.instruction.settings)
+        results = self.instruction.results
+        for value, array in zip(results, (out,) if self.instruction.op.outputs == 1 else out, strict=True):
+            array = np.asarray(array)
+            frame.put(value, array if array.flags.c_contiguous else array.copy())
+
+
+class _Frame:
+    """The memory of one call at a time."""
+
+    def __init__(self, program: NativeProgram) -> None:
+        self.program = program
+        self.slots = program.slots
+        self.table = np.zeros(max(len(program.slots), 1), np.uintp)
+        self.address = self.table.ctypes.data
+        self.arrays: dict[Value, Any] = {}
+        self.arena = np.empty(program.arena + 64, np.uint8)
+        start = -self.arena.ctypes.data % 64
+        for value, offset in program.offsets.items():
+            self.put(value, np.ndarray(value.shape, value.dtype, self.arena, start + offset))
+        for value, array in program.program.constants.items():
+            self.put(value, np.array(array, value.dtype, order="C"))
+
+    def put(self, value: Value, array: Any) -> None:
+        self.arrays[value] = array
+        self.table[self.slots[value]] = array.__array_interface__["data"][0]
+
+    def array(self, place: Place) -> Any:
+        """An array that shows a place."""
+        root = self.arrays[place.root]
+        if place.is_whole:
+            return root if root.shape == place.shape else root.reshape(place.shape)
+        size = root.itemsize
+        return np.ndarray(place.shape, root.dtype, root, place.offset * size, tuple(s * size for s in place.strides))
+
+    def run(self, inputs: Sequence[Any]) -> list[Any]:
+        program = self.program
+        for value, array in zip(program.program.inputs, inputs, strict=True):
+            if value in self.slots:
+                self.put(value, array if array.flags.c_contiguous else array.copy())
+        for value in program.fresh:
+            self.put(value, np.empty(value.shape, value.dtype))
+        try:
+            for step in program.steps:
+                if step.__class__ is _Callback:
+                    step.run(self)
+                else:
+                    step(self.address)
+            return [self.array(place) for place in program.outputs]
+        finally:
+            for value in program.program.inputs:  # what is the caller's is not held
+                self.arrays.pop(value, None)
+            for value in program.fresh:
+                self.arrays.pop(value, None)
+
+
+def _touched(step: Kernel | Call | Fill) -> set[Value]:
+    """The values whose memory a step reads or writes."""
+    if isinstance(step, Fill):
+        return {step.value}
+    if isinstance(step, Call):
+        return {p.root for p in step.reads if p is not None} | set(step.instruction.results)
+    read = {p.root for reads in step.reads.values() for p in reads if p is not None and p.root not in step.computed}
+    return read | set(step.stores) | set(step.reduced)

@@ -1,0 +1,76 @@
+"""The minimum cut of a graph with capacities: which edges separate a source from a sink at the least sum.
+
+Dinic's algorithm: levels by breadth-first search, then flow along edges from one level to the next until none is left, and again. By the
+theorem of Ford and Fulkerson the edges from what the source still reaches to what it does not are a minimum cut.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+INFINITE = 1 << 62
+
+
+class FlowGraph:
+    """Nodes are numbers; an edge and its reverse stand side by side in the lists."""
+
+    def __init__(self) -> None:
+        self._edges: list[list[int]] = []  # of each node: the numbers of its edges
+        self._to: list[int] = []
+        self._left: list[int] = []
+
+    def node(self) -> int:
+        self._edges.append([])
+        return len(self._edges) - 1
+
+    def edge(self, start: int, end: int, capacity: int) -> None:
+        for here, there, width in ((start, end, capacity), (end, start, 0)):
+            self._edges[here].append(len(self._to))
+            self._to.append(there)
+            self._left.append(width)
+
+    def cut(self, source: int, sink: int) -> set[int]:
+        """The nodes on the source's side of a minimum cut."""
+        while True:
+            levels = self._levels(source)
+            if sink not in levels:
+                return set(levels)
+            nexts = [0] * len(self._edges)
+            while self._push(source, sink, levels, nexts):
+                pass
+
+    def _levels(self, source: int) -> dict[int, int]:
+        levels, queue = {source: 0}, deque([source])
+        while queue:
+            node = queue.popleft()
+            for e in self._edges[node]:
+                if self._left[e] and self._to[e] not in levels:
+                    levels[self._to[e]] = levels[node] + 1
+                    queue.append(self._to[e])
+        return levels
+
+    def _push(self, source: int, sink: int, levels: dict[int, int], nexts: list[int]) -> int:
+        """Send flow along one path from level to level; how much. No recursion: programs are long."""
+        path: list[int] = []
+        node = source
+        while node != sink:
+            edges = self._edges[node]
+            while nexts[node] < len(edges):
+                e = edges[nexts[node]]
+                if self._left[e] and levels.get(self._to[e]) == levels[node] + 1:
+                    break
+                nexts[node] += 1
+            else:
+                if not path:
+                    return 0
+                e = path.pop()
+                node = self._to[e ^ 1]
+                nexts[node] += 1
+                continue
+            path.append(e)
+            node = self._to[e]
+        flow = min(self._left[e] for e in path)
+        for e in path:
+            self._left[e] -= flow
+            self._left[e ^ 1] += flow
+        return flow
