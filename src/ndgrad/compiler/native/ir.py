@@ -161,6 +161,36 @@ class Function:
         self._lines[place:place] = lines
         self.label(after)
 
+    @contextmanager
+    def repeat(self, count: str, carried: Sequence[Carried] = ()) -> Iterator[str]:
+        """A loop over an i64 index from 0 that runs at least once and is tested after each turn: the form processors like best.
+
+        After it the names in `carried` hold the values of the last turn's beginning; their `next` is what the last turn made.
+        """
+        body, after = self.fresh("body"), self.fresh("after")
+        before, index = self.block, "%" + self.fresh("i")
+        self.jump(body)
+        self.label(body)
+        place = len(self._lines)
+        yield index
+        following = self.set(f"add nuw nsw i64 {index}, 1")
+        lines = [f"  {index} = phi i64 [0, %{before}], [{following}, %{self.block}]"]
+        for value in carried:
+            lines.append(f"  {value.name} = phi {value.type} [{value.first}, %{before}], [{value.next}, %{self.block}]")
+        self._lines[place:place] = lines
+        self.branch(self.set(f"icmp slt i64 {following}, {count}"), body, after)
+        self.label(after)
+
+    @contextmanager
+    def when(self, condition: str) -> Iterator[None]:
+        """Instructions that run only if an i1 holds."""
+        then, after = self.fresh("then"), self.fresh("after")
+        self.branch(condition, then, after)
+        self.label(then)
+        yield
+        self.jump(after)
+        self.label(after)
+
     def carried(self, type: object, first: str, stem: str = "c") -> Carried:
         """A value that a loop hands from turn to turn: give it to `loop` and set its `next` inside."""
         return Carried("%" + self.fresh(stem), str(type), first)
@@ -174,6 +204,44 @@ class Function:
         one = self.set(f"insertelement {type} poison, {type.element} {value}, i64 0")
         return self.set(f"shufflevector {type} {one}, {type} poison, <{type.lanes} x i32> zeroinitializer")
 
+    # ----- sizes: i64 arithmetic -----
+
+    def add(self, a: str | int, b: str | int) -> str:
+        return str(a) if b == 0 else str(b) if a == 0 else self.set(f"add i64 {a}, {b}")
+
+    def sub(self, a: str | int, b: str | int) -> str:
+        return str(a) if b == 0 else self.set(f"sub i64 {a}, {b}")
+
+    def mul(self, a: str | int, b: str | int) -> str:
+        return str(a) if b == 1 else str(b) if a == 1 else self.set(f"mul i64 {a}, {b}")
+
+    def div(self, a: str | int, b: str | int) -> str:
+        """The quotient of sizes, which are not negative."""
+        return str(a) if b == 1 else self.set(f"udiv i64 {a}, {b}")
+
+    def least(self, a: str | int, b: str | int) -> str:
+        return self.call("i64", "llvm.smin.i64", f"i64 {a}", f"i64 {b}")
+
+    def most(self, a: str | int, b: str | int) -> str:
+        return self.call("i64", "llvm.smax.i64", f"i64 {a}", f"i64 {b}")
+
+    def compare(self, how: str, a: str | int, b: str | int) -> str:
+        """`slt`, `eq`, ... of two i64."""
+        return self.set(f"icmp {how} i64 {a}, {b}")
+
+    def both(self, a: str, b: str) -> str:
+        return self.set(f"and i1 {a}, {b}")
+
+    def either(self, a: str, b: str) -> str:
+        return self.set(f"or i1 {a}, {b}")
+
+    def choose(self, condition: str, a: str | int, b: str | int, type: str = "i64") -> str:
+        return self.set(f"select i1 {condition}, {type} {a}, {type} {b}")
+
+    def ahead(self, pointer: str, offset: str | int) -> str:
+        """A pointer some bytes further."""
+        return pointer if offset == 0 else self.set(f"getelementptr i8, ptr {pointer}, i64 {offset}")
+
     def address(self, element: str, pointer: str, index: str) -> str:
         return self.set(f"getelementptr {element}, ptr {pointer}, i64 {index}")
 
@@ -183,6 +251,24 @@ class Function:
 
     def store(self, type: Vector, value: str, pointer: str) -> None:
         self.do(f"store {type} {value}, ptr {pointer}, align {SIZES[type.element]}")
+
+    # ----- vectors of which only the first lanes count -----
+
+    def first_lanes(self, type: Vector, count: str) -> str:
+        """The mask of the first `count` lanes, an i64."""
+        counts = self.splat(self.set(f"trunc i64 {count} to i32"), Vector("i32", type.lanes))
+        numbers = ", ".join(f"i32 {i}" for i in range(type.lanes))
+        return self.set(f"icmp sgt <{type.lanes} x i32> {counts}, <{numbers}>")
+
+    def load_masked(self, type: Vector, pointer: str, mask: str) -> str:
+        """Load the lanes of a mask; the others are zero, and their memory is not touched."""
+        size = SIZES[type.element]
+        return self.call(type, f"llvm.masked.load.{type.suffix}.p0", f"ptr {pointer}", f"i32 {size}", f"{type.mask} {mask}",
+                         f"{type} zeroinitializer")
+
+    def store_masked(self, type: Vector, value: str, pointer: str, mask: str) -> None:
+        size = SIZES[type.element]
+        self.call_void(f"llvm.masked.store.{type.suffix}.p0", f"{type} {value}", f"ptr {pointer}", f"i32 {size}", f"{type.mask} {mask}")
 
     def text(self) -> str:
         return "\n".join([self._head, *self._lines, "}"])

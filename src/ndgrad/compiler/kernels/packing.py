@@ -1,0 +1,156 @@
+"""Packing: copying a block of a matrix into strips that a micro-kernel reads from front to back.
+
+A strip holds `width` neighbours for each k:   strip[k][w] = X[k, first + w],   and strips follow each other, K * width elements apart.
+For B a strip is as wide as a tile, for A as high; so one set of functions packs both, X standing for B or for the transpose of A. Which function depends
+on the direction in which X is contiguous:
+
+    along w    rows of a strip are loaded and stored as they are
+    along k    squares of lanes x lanes elements are transposed in registers
+    neither    one element at a time
+
+Packing costs one pass over X, and pays as soon as the block is read several times: strips need no translation of far addresses, do not
+compete for the same lines of the cache, and are fetched ahead by the processor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ndgrad.compiler.native.ir import SIZES, Function, Vector
+
+_PARAMETERS = "i64 %K, i64 %W, ptr noalias %X, i64 %sk, i64 %sw, ptr noalias %P"
+
+
+def transposed(f: Function, type: Vector, rows: Sequence[str]) -> list[str]:
+    """The transpose of lanes x lanes elements, by exchanging blocks of 1, 2, 4, ... elements between pairs of rows."""
+    lanes, result = type.lanes, list(rows)
+    step = 1
+    while step < lanes:
+        following = list(result)
+        for i in range(lanes):
+            if i & step:
+                continue
+            a, b = result[i], result[i + step]
+            low = [n if not n & step else n - step + lanes for n in range(lanes)]
+            high = [n + step if not n & step else n + lanes for n in range(lanes)]
+            following[i], following[i + step] = shuffled(f, type, a, b, low), shuffled(f, type, a, b, high)
+        result, step = following, 2 * step
+    return result
+
+
+def shuffled(f: Function, type: Vector, a: str, b: str, lanes: Sequence[int]) -> str:
+    """Lanes chosen from two vectors, numbered through both."""
+    numbers = ", ".join(f"i32 {n}" for n in lanes)
+    return f.set(f"shufflevector {type} {a}, {type} {b}, <{len(lanes)} x i32> <{numbers}>")
+
+
+def pack_functions(prefix: str, type: Vector, width: int) -> list[Function]:
+    """`{prefix}(K, W, X, sk, sw, P)`: pack K x W elements into strips of `width`; strides in bytes.
+
+    The last strip may have fewer columns. It is as wide as its columns for strips that are no whole number of vectors (those of A), and
+    padded to whole vectors for those that are (B's): the padding holds anything.
+    """
+    along, across, any_ = _along(prefix, type, width), _across(prefix, type, width), _one_by_one(prefix, type, width)
+    f = Function(prefix, _PARAMETERS, linkage="internal", attributes="nounwind")
+    arguments = [f"{p.split()[0]} {p.split()[-1]}" for p in _PARAMETERS.split(", ")]
+    size = SIZES[type.element]
+    conditions = [(along, f.compare("eq", "%sw", size))]
+    if across is not None:
+        conditions.append((across, f.both(f.compare("eq", "%sk", size), f.compare("sge", "%K", type.lanes))))
+    for function, condition in conditions:
+        with_this, other = f.fresh("use"), f.fresh("other")
+        f.branch(condition, with_this, other)
+        f.label(with_this)
+        f.call_void(function.name, *arguments)
+        f.returns()
+        f.label(other)
+    f.call_void(any_.name, *arguments)
+    f.returns()
+    return [along, *([across] if across else []), any_, f]
+
+
+def _strip_width(f: Function, type: Vector, width: int, left: str) -> str:
+    """The width of a strip of which `left` columns are left, in elements."""
+    if width % type.lanes:
+        return f.least(width, left)
+    vectors = f.div(f.add(left, type.lanes - 1), type.lanes)
+    return f.least(width, f.mul(vectors, type.lanes))
+
+
+def _along(prefix: str, type: Vector, width: int) -> Function:
+    """X is contiguous along w: go through X row by row, so that it is read in the order of memory, and deal the rows out to the strips."""
+    f = Function(f"{prefix}_along", _PARAMETERS, linkage="internal", attributes="nounwind")
+    size = SIZES[type.element]
+    full = f.div("%W", width)
+    rest = f.sub("%W", f.mul(full, width))
+    strip = f.mul("%K", width * size)
+    last = f.add(f.mul(full, strip), 0)
+    last_width = f.mul(_strip_width(f, type, width, rest), size)
+    with f.loop("%K") as k:
+        source = f.ahead("%X", f.mul(k, "%sk"))
+        target = f.ahead("%P", f.mul(k, width * size))
+        with f.loop(full) as j:
+            a, b = f.ahead(source, f.mul(j, width * size)), f.ahead(target, f.mul(j, strip))
+            for offset, piece in _pieces(type, width):
+                f.store(piece, f.load(piece, f.ahead(a, offset)), f.ahead(b, offset))
+        a = f.ahead(source, f.mul(full, width * size))
+        b = f.ahead("%P", f.add(last, f.mul(k, last_width)))
+        with f.loop(rest, step=str(type.lanes)) as j:
+            few = f.first_lanes(type, f.sub(rest, j))
+            f.store(type, f.load_masked(type, f.ahead(a, f.mul(j, size)), few), f.ahead(b, f.mul(j, size)))
+    f.returns()
+    return f
+
+
+def _pieces(type: Vector, width: int) -> list[tuple[int, Vector]]:
+    """A row of `width` elements as whole vectors, and what is left as smaller ones: (offset in bytes, type)."""
+    pieces, offset, lanes = [], 0, type.lanes
+    while width:
+        while lanes > width:
+            lanes //= 2
+        pieces.append((offset, Vector(type.element, lanes)))
+        offset, width = offset + pieces[-1][1].bytes, width - lanes
+    return pieces
+
+
+def _across(prefix: str, type: Vector, width: int) -> Function | None:
+    """X is contiguous along k: transpose squares in registers. Strips of whole vectors only; K of at least `lanes`."""
+    if width % type.lanes:
+        return None
+    f = Function(f"{prefix}_across", _PARAMETERS, linkage="internal", attributes="nounwind")
+    size, lanes = SIZES[type.element], type.lanes
+    strip = f.mul("%K", width * size)
+    with f.loop("%W", step=str(lanes)) as j:
+        number = f.div(j, width)
+        inside = f.sub(j, f.mul(number, width))
+        step = f.mul(_strip_width(f, type, width, f.sub("%W", f.mul(number, width))), size)
+        target = f.ahead("%P", f.add(f.mul(number, strip), f.mul(inside, size)))
+        # Columns that do not exist are read from the last one that does: nobody looks at them.
+        columns = [f.ahead("%X", f.mul("%sw", f.least(f.add(j, n), f.sub("%W", 1)))) for n in range(lanes)]
+        with f.loop("%K", step=str(lanes)) as turn:
+            # The last square ends with K, and overlaps the one before.
+            k = f.least(turn, f.sub("%K", lanes))
+            offset = f.mul(k, size)
+            square = transposed(f, type, [f.load(type, f.ahead(c, offset)) for c in columns])
+            place = f.ahead(target, f.mul(k, step))
+            for n, row in enumerate(square):
+                f.store(type, row, f.ahead(place, f.mul(step, n) if n else 0))
+    f.returns()
+    return f
+
+
+def _one_by_one(prefix: str, type: Vector, width: int) -> Function:
+    f = Function(f"{prefix}_any", _PARAMETERS, linkage="internal", attributes="nounwind")
+    size = SIZES[type.element]
+    strip = f.mul("%K", width * size)
+    with f.loop("%W") as j:
+        number = f.div(j, width)
+        inside = f.sub(j, f.mul(number, width))
+        step = f.mul(_strip_width(f, type, width, f.sub("%W", f.mul(number, width))), size)
+        target = f.ahead("%P", f.add(f.mul(number, strip), f.mul(inside, size)))
+        source = f.ahead("%X", f.mul(j, "%sw"))
+        with f.loop("%K") as k:
+            value = f.set(f"load {type.element}, ptr {f.ahead(source, f.mul(k, '%sk'))}, align {size}")
+            f.do(f"store {type.element} {value}, ptr {f.ahead(target, f.mul(k, step))}, align {size}")
+    f.returns()
+    return f

@@ -1,0 +1,178 @@
+"""The micro-kernel of matrix products: a tile of C that stays in registers while it runs through k.
+
+    C[i, j] (+)= sum_k A[i, k] B[k, j]        for `rows` rows i and `vectors` whole vectors of columns j
+
+Each turn of the loop loads `vectors` vectors of B and, row by row, one number of A that is spread over all lanes; rows * vectors
+multiply-adds follow. Two things decide its speed: enough accumulators to hide the latency of a multiply-add (4 cycles times 2 units = 8), and
+no more registers than there are: rows * vectors accumulators + vectors of B + one of A. Hence 6 x 2 vectors where there are 16
+registers, 8 x 3 where there are 32.
+
+A has any strides (in bytes): a transposed or packed A needs no other kernel. B has unit stride along its columns. At the edges of C there are
+kernels with fewer rows and vectors, and with a mask over the last vector.
+
+k may be a nest of up to three loops (`levels`), each with its own step in A and B: that is what makes a convolution a matrix product
+without the matrix of patches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from ndgrad.compiler.native.ir import SIZES, Function, Vector
+from ndgrad.compiler.native.target import Target
+
+#: Bits of a tile's `mode`: add to what C holds; these are the last k, so the epilogue runs.
+ACCUMULATE, LAST = 1, 2
+
+
+@dataclass(frozen=True)
+class TileShape:
+    """The largest tile of a processor: rows of single numbers of A, columns in whole vectors."""
+
+    rows: int
+    vectors: int
+    type: Vector
+
+    @property
+    def columns(self) -> int:
+        return self.vectors * self.type.lanes
+
+
+def tile_shape(target: Target, element: str) -> TileShape:
+    """The tile that fills the registers of a processor: 32 of them with AVX-512 and NEON, 16 otherwise."""
+    many = target.vector_bytes >= 64 or "neon" in target.features
+    return TileShape(*((8, 3) if many else (6, 2)), Vector(element, target.lanes(element)))
+
+
+@dataclass
+class Tile:
+    """A finished tile on its way to memory, as an epilogue sees it: it reads and replaces `values[row, vector]`.
+
+    `row` and `column` are the place of the tile's first element in the whole C (names of i64), `context` a pointer the caller
+    of the product gave. `load` and `store` keep to the columns that exist.
+    """
+
+    f: Function
+    type: Vector
+    rows: int
+    vectors: int
+    row: str
+    column: str
+    context: str
+    mask: str | None = None
+    values: dict[tuple[int, int], str] = field(default_factory=dict)
+
+    def load(self, pointer: str, vector: int) -> str:
+        """The tile's vector number `vector` of a row; the pointer is that of the tile's first column."""
+        place = self.f.ahead(pointer, vector * self.type.bytes)
+        if self.mask is not None and vector == self.vectors - 1:
+            return self.f.load_masked(self.type, place, self.mask)
+        return self.f.load(self.type, place)
+
+    def store(self, value: str, pointer: str, vector: int) -> None:
+        place = self.f.ahead(pointer, vector * self.type.bytes)
+        if self.mask is not None and vector == self.vectors - 1:
+            self.f.store_masked(self.type, value, place, self.mask)
+        else:
+            self.f.store(self.type, value, place)
+
+
+Epilogue = Callable[[Tile], None]
+
+
+def tile_name(prefix: str, rows: int, vectors: int, masked: bool) -> str:
+    return f"{prefix}_{rows}x{vectors}{'m' if masked else ''}"
+
+
+def tile_signature(levels: int = 1) -> list[tuple[str, str]]:
+    """The parameters of a micro-kernel, (type, name). Strides are in bytes; `rest` is the number of lanes of a masked last vector."""
+    outer = [(f"i64 K{n}", f"i64 a{n}", f"i64 b{n}") for n in range(1, levels)]
+    words = ["i64 K", "ptr A", "i64 rsA", "i64 csA", "ptr B", "i64 rsB", "ptr C", "i64 rsC", "i64 rest", "i64 mode", "i64 row", "i64 column"]
+    pairs = [word.split(" ") for word in [*words, "ptr context", *(w for level in outer for w in level)]]
+    return [(a, b) for a, b in pairs]
+
+
+def parameters(signature: list[tuple[str, str]]) -> str:
+    return ", ".join(f"{type}{' noalias' if name in 'ABC' else ''} %{name}" for type, name in signature)
+
+
+Place = tuple[int, int]
+Values = dict[Place, str]
+
+
+def tile_kernel(
+    prefix: str, type: Vector, rows: int, vectors: int, masked: bool, epilogue: Epilogue | None = None, levels: int = 1
+) -> Function:
+    """The micro-kernel of one size of tile."""
+    f = Function(tile_name(prefix, rows, vectors, masked), parameters(tile_signature(levels)), linkage="internal", attributes="nounwind")
+    mask = f.first_lanes(type, "%rest") if masked else None
+    tile = Tile(f, type, rows, vectors, "%row", "%column", "%context", mask)
+    row_offsets = ["0", *(f.mul("%rsA", i) for i in range(1, rows))]
+    zeros: Values = {(i, v): "zeroinitializer" for i in range(rows) for v in range(vectors)}
+
+    def nest(level: int, a: str, b: str, values: Values) -> Values:
+        """The loop of a level and those inside it; what the accumulators hold in the end."""
+        at_a, at_b = f.carried("ptr", a), f.carried("ptr", b)
+        sums = {p: f.carried(type, value) for p, value in values.items()}
+        with f.repeat(f"%K{level or ''}", [at_a, at_b, *sums.values()]):
+            values = {p: s.name for p, s in sums.items()}
+            values = nest(level - 1, at_a.name, at_b.name, values) if level else turn(at_a.name, at_b.name, values)
+            at_a.next = f.ahead(at_a.name, f"%a{level}" if level else "%csA")
+            at_b.next = f.ahead(at_b.name, f"%b{level}" if level else "%rsB")
+            for p, s in sums.items():
+                s.next = values[p]
+        return values
+
+    def turn(a: str, b: str, values: Values) -> Values:
+        columns = [tile.load(b, v) for v in range(vectors)]
+        values = dict(values)
+        for i in range(rows):
+            one = f.splat(f.set(f"load {type.element}, ptr {f.ahead(a, row_offsets[i])}, align {SIZES[type.element]}"), type)
+            for v in range(vectors):
+                values[i, v] = multiply_add(f, type, one, columns[v], values[i, v])
+        return values
+
+    some = f.compare("sgt", "%K", 0)
+    for level in range(1, levels):
+        some = f.both(some, f.compare("sgt", f"%K{level}", 0))
+    tile.values = _only_if(f, type, some, zeros, lambda: nest(levels - 1, "%A", "%B", zeros))
+    _finish(tile, epilogue)
+    return f
+
+
+def multiply_add(f: Function, type: Vector, a: str, b: str, c: str) -> str:
+    """a * b + c, in one rounding where the processor has that instruction."""
+    return f.call(type, f"llvm.fmuladd.{type.suffix}", f"{type} {a}", f"{type} {b}", f"{type} {c}")
+
+
+def _finish(tile: Tile, epilogue: Epilogue | None) -> None:
+    """Add to C if asked, let the epilogue work on the sums if these were the last k, and store."""
+    f, rows = tile.f, [tile.f.ahead("%C", "0" if i == 0 else tile.f.mul("%rsC", i)) for i in range(tile.rows)]
+
+    def added() -> Values:
+        return {(i, v): f.set(f"fadd {tile.type} {value}, {tile.load(rows[i], v)}") for (i, v), value in tile.values.items()}
+
+    def changed() -> Values:
+        assert epilogue is not None
+        epilogue(tile)
+        return tile.values
+
+    for bit, change in [(ACCUMULATE, added), *([(LAST, changed)] if epilogue else [])]:
+        asked = f.set(f"icmp ne i64 {f.set(f'and i64 %mode, {bit}')}, 0")
+        tile.values = _only_if(f, tile.type, asked, dict(tile.values), change)
+    for (i, v), value in tile.values.items():
+        tile.store(value, rows[i], v)
+    f.returns()
+
+
+def _only_if(f: Function, type: Vector, condition: str, values: Values, change: Callable[[], Values]) -> Values:
+    """The values, changed if an i1 holds."""
+    then, after, before = f.fresh("then"), f.fresh("after"), f.block
+    f.branch(condition, then, after)
+    f.label(then)
+    changed = change()
+    end = f.block
+    f.jump(after)
+    f.label(after)
+    return {p: f.set(f"phi {type} [{changed[p]}, %{end}], [{value}, %{before}]") for p, value in values.items()}
