@@ -38,6 +38,8 @@ class CompiledFunctionBackward(MultiNode):
     arguments: Any
     #: the arrays that forward made for backward, by their place among the kept values
     made: Any = _FREED
+    #: whether these are the gradients themselves, for a gradient of 1 of the one result
+    has_gradients = False
 
     def save(self, tensors: list[Any]) -> None:
         """Keep the inputs of the program."""
@@ -54,14 +56,24 @@ class CompiledFunctionBackward(MultiNode):
         if self.made is _FREED:
             raise freed_error(self)
         spec = self.specialisation
-        kept = [self._input(k) if is_input else self.made[k] for is_input, k in spec.kept_from]
-        found = spec.run_backward([np.asarray(a) for a in kept] + [np.asarray(g) for g in given])
+        if self.has_gradients:
+            found = spec.whole.scaled(self.made, grads)
+        else:
+            found = self._found(given)
         if not keep:
             self.release()
         out: list[Any] = [None] * len(self.next)
         for position, array in zip(spec.gradients_of, found, strict=True):
             out[position] = array
         return tuple(out)
+
+    def _found(self, given: Any) -> Any:
+        """The gradients by the backward program."""
+        spec = self.specialisation
+        if spec.whole is not None:
+            spec.whole.backward_was_called(given[0])
+        kept = [self._input(k) if is_input else self.made[k] for is_input, k in spec.kept_from]
+        return spec.run_backward([np.asarray(a) for a in kept] + [np.asarray(g) for g in given])
 
     def apply_tensors(self, grads: Any) -> tuple[Any, ...]:
         return self._again([grads] if self.outputs == 1 else grads, True)

@@ -26,6 +26,7 @@ from ndgrad.compiler.passes import simplified
 from ndgrad.compiler.program import Program, Value
 from ndgrad.compiler.results import Results
 from ndgrad.compiler.trace import Tracer, traced_tensor
+from ndgrad.compiler.whole import Whole
 from ndgrad.ops.fill import copy
 from ndgrad.pytree import TreeSpec, tree_flatten, tree_unflatten
 
@@ -105,6 +106,9 @@ class Specialisation:
         self.forward, self.backward = halves.forward, halves.backward
         self.run_forward = runner(self.forward)
         self.run_backward = runner(self.backward)
+        scalar = len(cotangents) == 1 and not cotangents[0].shape and cotangents[0].dtype.kind == "f" and bool(gradients)
+        #: the whole in one program, for a function of one scalar (see ndgrad.compiler.whole)
+        self.whole = Whole(self.program, cotangents[0], self.backward) if scalar else None
 
     # ----- calling -------------------------------------------------------------------------------------------------------
 
@@ -113,10 +117,14 @@ class Specialisation:
         arrays = [np.asarray(t._array) if isinstance(t, Variable) else t for t in inputs]
         if self.writes and _share(arrays, self.writes):
             return self._called(flat, inputs)
-        found = self.run_forward(arrays)
+        recording = self.results.roots and thread.grad_enabled
+        at_once = recording and self.whole is not None and self.whole.pays()
+        found = self.whole.run(arrays) if at_once else self.run_forward(arrays)
         new = len(self.results.values)
         made = [_owned(array, arrays) for array in found[:new]]
-        node = self._node(flat, inputs, made, found[new + len(self.writes) :]) if self.results.roots and thread.grad_enabled else None
+        node = self._node(flat, inputs, made, found[new + len(self.writes) :]) if recording else None
+        if at_once:
+            node.has_gradients = True
         for i, value in zip(self.writes, found[new:], strict=False):
             write(copy, inputs[i], (wrap(inputs[i].face, value),), {})
         return tree_unflatten(self.results.assembled(inputs, made, node), self.result_spec)

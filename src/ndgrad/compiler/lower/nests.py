@@ -30,6 +30,11 @@ from ndgrad.compiler.program import Value
 #: Vectors that are added up before their sum is added to the others'.
 _BLOCK = 16
 
+#: Vectors that fit into registers beside constants and addresses, and on the stack without leaving the first-level cache: a kernel of so
+#: many values that they do not stay in registers anyway may as well have more of them on the stack.
+_REGISTERS = 12
+_STACK = 700
+
 
 @dataclass(slots=True)
 class Access:
@@ -53,6 +58,8 @@ class Nest:
         self._collect()
         self.shape = self._collapsed()
         self.lanes = self._lanes(target)
+        #: vectors that go through the body side by side, so that the processor need not wait for one to end
+        self.abreast = self._abreast()
         #: how many pieces of work the kernel can be cut into
         self.extent = self.shape[0] if self.shape else 1
 
@@ -91,6 +98,17 @@ class Nest:
         full = min(target.lanes(k) for k in floats or kinds or ["double"])
         inner = self.shape[-1] if self.shape else 1
         return inner if inner <= 2 * full else full
+
+    def _abreast(self) -> int:
+        """As many as registers allow, and as make sense for so many elements."""
+        if not self.shape or len(self.kernel.body) > 1000:
+            return 1
+        alive = _most_alive(self.kernel)
+        for count in (4, 2):
+            fits = alive * count <= _REGISTERS or (alive > _REGISTERS and alive * count <= _STACK)
+            if fits and self.shape[-1] >= 2 * count * self.lanes:
+                return count
+        return 1
 
     # ----- text ----------------------------------------------------------------------------------------------------------
 
@@ -147,29 +165,27 @@ class Nest:
         if sums:
             self._summing(bases, start, stop, sums)
             return
-        if lanes > 1:
-            end = self._whole_vectors(start, stop)
-            with f.loop(end, start, str(lanes)) as i:
-                self._turn(bases, i, lanes, {})
+        for width in dict.fromkeys([lanes * self.abreast, lanes, 1]):
+            end = self._whole_vectors(start, stop, width)
+            with f.loop(end, start, str(width)) as i:
+                self._turn(bases, i, width, {})
             start = end
-        with f.loop(stop, start) as i:
-            self._turn(bases, i, 1, {})
 
-    def _whole_vectors(self, start: str, stop: str) -> str:
+    def _whole_vectors(self, start: str, stop: str, lanes: int) -> str:
         """Where the last whole vector from `start` on ends."""
-        f, lanes = self.f, self.lanes
+        f = self.f
         if lanes == 1:
-            return start
+            return stop
         length = f.set(f"sub i64 {stop}, {start}")
         rest = f.set(f"urem i64 {length}, {lanes}")
         return f.set(f"sub i64 {stop}, {rest}")
 
     def _summing(self, bases: dict[int, str], start: str, stop: str, sums: list[tuple[Value, Access]]) -> None:
         """The innermost loop with sums in registers, in blocks."""
-        f, lanes = self.f, self.lanes
+        f, lanes = self.f, self.lanes * self.abreast
         totals = {v: (f.carried(TYPES[v.dtype.name], _zero(v)), f.carried(TYPES[v.dtype.name], _zero(v))) for v, _ in sums}
         block = lanes * _BLOCK
-        vectors = self._whole_vectors(start, stop)
+        vectors = self._whole_vectors(start, stop, lanes) if lanes > 1 else start
         if lanes > 1:
             with f.loop(vectors, start, str(block), [c for pair in totals.values() for c in pair]) as i:
                 limit = f.set(f"add i64 {i}, {block}")
@@ -289,6 +305,20 @@ class Nest:
         for k in range(lanes):
             one = f.set(f"extractelement {Vector(element, lanes)} {register}, i64 {k}")
             f.store(Vector(element), one, f.address(element, start, str(k * step)))
+
+
+def _most_alive(kernel: Kernel) -> int:
+    """How many values of a kernel are in registers at once, at most."""
+    last = {p.root: n for n, i in enumerate(kernel.body) for p in kernel.reads[i] if p is not None and p.root in kernel.computed}
+    last.update(dict.fromkeys(kernel.stores, len(kernel.body)))
+    alive: set[Value] = set()
+    most = 0
+    for n, instruction in enumerate(kernel.body):
+        alive = {v for v in alive if last[v] >= n}
+        most = max(most, len(alive) + 1)
+        if instruction.result in last:
+            alive.add(instruction.result)
+    return most
 
 
 def _access(place: Place) -> Access:

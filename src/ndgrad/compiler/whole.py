@@ -1,0 +1,59 @@
+"""Forward and backward of a scalar function in one program.
+
+The gradient of a scalar is a number times the gradients that belong to a gradient of one, and nearly always that number is one. So once the
+first calls of a function were each followed by its backward pass, forward computes the gradients as well: kernels then go from the inputs to
+the gradients without storing what lies between, and backward hands the gradients out. A function whose calls are no longer followed by
+backward passes goes back to two programs.
+
+Gradients for another number than one are multiplied by it at the end instead of at the beginning, which rounds differently; `strict`
+functions do without this.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ndgrad.compiler.backend import Runner, runner
+from ndgrad.compiler.passes import simplified
+from ndgrad.compiler.program import Program, Value
+
+#: Calls that are watched before it is decided.
+_WATCHED = 3
+
+
+class Whole:
+    """The program of values and gradients for a gradient of one, made when it is found to pay."""
+
+    def __init__(self, program: Program, cotangent: Value, backward: Program) -> None:
+        self._program = program
+        self._cotangent = cotangent
+        self._runner: Runner | None = None
+        self._calls = 0  # that recorded and were not yet followed by a backward pass
+        self._passes = 0
+
+    def pays(self) -> bool:
+        """Whether the next call should compute gradients at once. Asked once per recorded call."""
+        self._calls += 1
+        return self._passes >= _WATCHED and self._calls <= 2 * _WATCHED
+
+    def backward_was_called(self, gradient: Any) -> None:
+        """Note that a call was followed by its backward pass."""
+        self._passes += 1
+        self._calls = 0
+
+    def run(self, arrays: Sequence[Any]) -> list[Any]:
+        """Results and gradients."""
+        if self._runner is None:
+            p = self._program
+            inputs = [v for v in p.inputs if v is not self._cotangent]
+            one = {**p.constants, self._cotangent: np.ones((), self._cotangent.dtype)}
+            self._runner = runner(simplified(Program(inputs, p.outputs, p.instructions, one, p.name)))
+        return self._runner(arrays)
+
+    def scaled(self, gradients: Sequence[Any], by: Any) -> Sequence[Any]:
+        """The gradients for another gradient of the result than one."""
+        self.backward_was_called(by)
+        return gradients if by == 1 else [np.asarray(by * g, g.dtype) for g in gradients]
