@@ -87,8 +87,9 @@ def test_functions_from_outside_come_by_their_addresses():
 
 
 def test_the_c_library_needs_no_address():
-    text = "declare double @cbrt(double)\ndefine double @f() {\n  %y = call double @cbrt(double 27.0)\n  ret double %y\n}\n"
-    assert target.Code(text).function("f", c_double)() == 3.0
+    body = "%y = call double @hypot(double 3.0, double 4.0)"
+    text = f"declare double @hypot(double, double)\ndefine double @f() {{\n  {body}\n  ret double %y\n}}\n"
+    assert target.Code(text).function("f", c_double)() == 5.0
 
 
 def test_a_function_that_nobody_has_is_refused():

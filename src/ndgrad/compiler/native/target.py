@@ -289,7 +289,7 @@ class Code:
         self._addresses = self._link(dict(symbols or {}))
 
     def _link(self, symbols: dict[str, int]) -> dict[str, int]:
-        llvm = binding()
+        llvm, linker = binding(), _linker()  # which makes the symbols of the process known to LLVM
         names = _DEFINED.findall(self.text)
         outside = {name for name in _DECLARED.findall(self.text) if not name.startswith("llvm.")}
         missing = sorted(name for name in outside - set(symbols) if not llvm.address_of_symbol(name))
@@ -304,7 +304,7 @@ class Code:
         for name in names:
             library.export_symbol(name)
         try:
-            self._linked = library.link(_linker(), f"ndgrad{next(_numbers)}")  # the code goes with this
+            self._linked = library.link(linker, f"ndgrad{next(_numbers)}")  # the code goes with this
         except RuntimeError as error:
             raise CompileError(f"the module with {', '.join(names)} cannot be linked: {error}") from None
         return {name: int(self._linked[name]) for name in names}
