@@ -1,0 +1,14 @@
+"""Tests of the compiler leave the user's cache alone, and know nothing of what it holds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+
+@pytest.fixture(scope="session", autouse=True)
+def cache_of_the_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("NDGRAD_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
+        yield
