@@ -45,6 +45,11 @@ class Target:
 
         return self.vector_bytes // SIZES[element]
 
+    @property
+    def fma(self) -> bool:
+        """Whether a multiplication and an addition with one rounding are an instruction: without it LLVM would call the C library."""
+        return self.vector_bytes > 16 or any(f in ("+fma", "+neon", "+fp-armv8") for f in self.features.split(","))
+
 
 @functools.cache
 def host() -> Target:
