@@ -93,6 +93,8 @@ class Function:
     def __init__(self, name: str, parameters: str, returns: str = "void", attributes: str = "", linkage: str = "") -> None:
         self.name = name
         self.declared: dict[str, str] = {}
+        #: Functions of the maths library that are called here, by name and type: `maths.library` has their definitions.
+        self.needed: set[tuple[str, Vector]] = set()
         self._head = " ".join(f"define {linkage} {returns} @{name}({parameters}) {attributes} {{".split())
         self._lines = ["entry:"]
         self._count = 0

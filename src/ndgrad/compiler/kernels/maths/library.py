@@ -1,0 +1,87 @@
+"""The functions by name: calls of them, and their definitions for a module.
+
+    y = maths.emit(f, "exp", Vector("double", 4), x)      # in a function being written
+    text = module([f, *maths.library(f.needed, target)])  # the definitions of what was called, for this processor
+
+A function that is an instruction or two (sqrt, floor, minimum) is written in place. The others are internal functions of the module, one for
+each vector type in use; LLVM puts them into the caller's loop (`alwaysinline`) except for the longest, which are compiled once and called.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from ndgrad.compiler.kernels.maths import exponential, hyperbolic, logarithm
+from ndgrad.compiler.kernels.maths.values import Real, Writer
+from ndgrad.compiler.native.ir import Function, Vector
+from ndgrad.compiler.native.target import Target
+
+
+@dataclass(frozen=True)
+class Formula:
+    """A function of floats: how many arguments it takes, how it is written, and the largest error in units in the last place."""
+
+    arity: int
+    write: Callable[..., Real]
+    ulp: float
+    place: str = "inline"  # "here": written where it is called; "inline": a function that LLVM inlines; "call": one that it calls
+
+
+FORMULAS: dict[str, Formula] = {
+    "exp": Formula(1, exponential.exp, 1.0),
+    "exp2": Formula(1, exponential.exp2, 1.0),
+    "expm1": Formula(1, exponential.expm1, 1.5),
+    "tanh": Formula(1, hyperbolic.tanh, 2.0),
+    "sigmoid": Formula(1, hyperbolic.sigmoid, 2.0),
+    "sinh": Formula(1, hyperbolic.sinh, 1.5),
+    "cosh": Formula(1, hyperbolic.cosh, 1.5),
+    "asinh": Formula(1, hyperbolic.asinh, 1.5),
+    "acosh": Formula(1, hyperbolic.acosh, 1.5),
+    "atanh": Formula(1, hyperbolic.atanh, 1.5),
+    "log": Formula(1, logarithm.log, 1.0),
+    "log2": Formula(1, logarithm.log2, 1.0),
+    "log10": Formula(1, logarithm.log10, 1.0),
+    "log1p": Formula(1, logarithm.log1p, 1.5),
+}
+
+_ATTRIBUTES = {"inline": "alwaysinline nounwind", "call": "noinline nounwind"}
+
+
+def symbol(name: str, type: Vector) -> str:
+    return f"maths.{name}.{type.suffix}"
+
+
+def emit(f: Function, name: str, type: Vector, *values: str) -> str:
+    """Write a call of a function of floats; the name of its result."""
+    formula = FORMULAS[name]
+    if formula.place == "here":
+        w = Writer(f, type, fma=True)
+        return formula.write(*(w.real(v) for v in values)).name
+    f.needed.add((name, type))
+    return f.set(f"call {type} @{symbol(name, type)}({', '.join(f'{type} {v}' for v in values)})")
+
+
+def library(needed: Iterable[tuple[str, Vector]], target: Target) -> list[Function | str]:
+    """The definitions of functions that were called, and of what they call in turn."""
+    waiting, known, texts = sorted(needed, key=str), set(), []
+    while waiting:
+        name, type = waiting.pop()
+        if (name, type) in known:
+            continue
+        known.add((name, type))
+        definition = define(name, type, target.fma)
+        texts.append(definition)
+        waiting += sorted(definition.needed, key=str)
+    return list(texts)
+
+
+def define(name: str, type: Vector, fma: bool) -> Function:
+    """One function of the library."""
+    formula = FORMULAS[name]
+    names = [f"%x{i}" for i in range(formula.arity)]
+    f = Function(symbol(name, type), ", ".join(f"{type} {n}" for n in names), str(type), _ATTRIBUTES[formula.place], "internal")
+    w = Writer(f, type, fma)
+    result = formula.write(*(w.real(n) for n in names))
+    f.returns(f"{type} {result}")
+    return f
