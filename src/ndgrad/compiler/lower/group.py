@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ndgrad.compiler.lower import pointwise
+from ndgrad.compiler.lower.products import Product, is_product, product
 from ndgrad.compiler.lower.places import Place, contiguous, whole
 from ndgrad.compiler.program import Instruction, Program, Value
 
@@ -63,7 +64,7 @@ class Fill:
 class Groups:
     """The steps of a program, and where each of its values lies."""
 
-    steps: list[Kernel | Call | Fill]
+    steps: list[Kernel | Product | Call | Fill]
     places: dict[Value, Place]
 
 
@@ -75,7 +76,7 @@ def grouped(program: Program) -> Groups:
 class _Grouping:
     def __init__(self, program: Program) -> None:
         self.program = program
-        self.steps: list[Kernel | Call | Fill] = []
+        self.steps: list[Kernel | Product | Call | Fill] = []
         self.places: dict[Value, Place] = {v: whole(v) for v in (*program.inputs, *program.constants)}
         #: the step after which a root can be read from memory; -1 for what is there from the beginning
         self.ready: dict[Value, int] = dict.fromkeys((*program.inputs, *program.constants), -1)
@@ -98,6 +99,10 @@ class _Grouping:
             if source.size:
                 self._join(instruction, source.shape, reduced_place(instruction))
                 return
+        if is_product(instruction):
+            a, b = (self.places[v] for v in instruction.arguments)
+            self._finish(product(instruction, a, b), instruction)
+            return
         self._call(instruction)
 
     def _view(self, instruction: Instruction) -> bool:
@@ -157,9 +162,13 @@ class _Grouping:
         return all(p is None or p.root in step.computed or p.reshaped(step.shape) is not None for p in places)
 
     def _call(self, instruction: Instruction) -> None:
-        number = len(self.steps)
         reads = [self.places[a] if a.__class__ is Value else None for a in instruction.arguments]
-        self.steps.append(Call(instruction, reads))
+        self._finish(Call(instruction, reads), instruction)
+
+    def _finish(self, step: Product | Call, instruction: Instruction) -> None:
+        """Add a step after which the results of an instruction are in memory."""
+        number = len(self.steps)
+        self.steps.append(step)
         for value in instruction.results:
             self.places[value] = whole(value)
             self.ready[value] = number
@@ -170,6 +179,8 @@ class _Grouping:
         for step in self.steps:
             if isinstance(step, Call):
                 wanted.update(p.root for p in step.reads if p is not None)
+            elif isinstance(step, Product):
+                wanted.update((step.a.root, step.b.root))
             elif isinstance(step, Kernel):
                 for reads in step.reads.values():
                     wanted.update(p.root for p in reads if p is not None and p.root not in step.computed)

@@ -12,10 +12,12 @@ from typing import Any
 
 import numpy as np
 
+from ndgrad.compiler.kernels import maths
 from ndgrad.compiler.lower.group import Call, Fill, Groups, Kernel, grouped
 from ndgrad.compiler.lower.nests import Nest
 from ndgrad.compiler.lower.places import Place
 from ndgrad.compiler.lower.plan import planned
+from ndgrad.compiler.lower.products import Product, symbols
 from ndgrad.compiler.native.ir import TYPES, Function, Vector, module
 from ndgrad.compiler.native.target import Code, host
 from ndgrad.compiler.program import Program, Value
@@ -66,6 +68,8 @@ class NativeProgram:
         self.steps: list[Any] = []
         segment: Function | None = None
         self.kernels: list[Nest] = []
+        outside: dict[str, int] = {}
+        self.buffer = 0
         for step in groups.steps:
             if isinstance(step, Call):
                 if segment is not None:
@@ -80,6 +84,11 @@ class NativeProgram:
             if isinstance(step, Fill):
                 self._clear(segment, step.value)
                 continue
+            if isinstance(step, Product):
+                outside.update(symbols(step.element))
+                self.buffer = max(self.buffer, step.buffer_bytes)
+                step.write(segment, *[self._pointer(segment, v) for v in (step.a.root, step.b.root, step.result)], self._pointer(segment))
+                continue
             nest = Nest(step, f"kernel{len(self.kernels)}", target, self.slots)
             self.kernels.append(nest)
             functions.append(nest.function())
@@ -88,20 +97,25 @@ class NativeProgram:
             segment.call_void(nest.name, "ptr %table", "i64 0", f"i64 {nest.extent}")
         if segment is not None:
             segment.returns()
-        self.text = module(functions)
+        needed = {pair for f in functions for pair in f.needed}
+        self.text = module([*functions, *maths.library(needed, target)])
         if functions:
-            self.code = Code(self.text, target)
+            self.code = Code(self.text, target, symbols=outside)
             self.steps = [s if isinstance(s, _Callback) else _SEGMENT(self.code.address(s)) for s in self.steps]
 
     def _clear(self, segment: Function, value: Value) -> None:
         """Let memory begin as zeros."""
-        slot = segment.set(f"getelementptr ptr, ptr %table, i64 {self.slots[value]}")
-        pointer = segment.set(f"load ptr, ptr {slot}")
+        pointer = self._pointer(segment, value)
         if value.size == 1:
             kind = Vector(TYPES[value.dtype.name])
             segment.store(kind, kind.constant(0), pointer)
         else:
             segment.call_void("llvm.memset.p0.i64", f"ptr {pointer}", "i8 0", f"i64 {value.nbytes}", "i1 false")
+
+    def _pointer(self, segment: Function, value: Value | None = None) -> str:
+        """The address of a value; of the buffer that matrix products pack into, if none is given."""
+        slot = segment.set(f"getelementptr ptr, ptr %table, i64 {len(self.slots) if value is None else self.slots[value]}")
+        return segment.set(f"load ptr, ptr {slot}")
 
     # ----- running -------------------------------------------------------------------------------------------------------
 
@@ -142,11 +156,12 @@ class _Frame:
     def __init__(self, program: NativeProgram) -> None:
         self.program = program
         self.slots = program.slots
-        self.table = np.zeros(max(len(program.slots), 1), np.uintp)
+        self.table = np.zeros(len(program.slots) + 1, np.uintp)
         self.address = self.table.ctypes.data
         self.arrays: dict[Value, Any] = {}
-        self.arena = np.empty(program.arena + 64, np.uint8)
+        self.arena = np.empty(program.arena + program.buffer + 128, np.uint8)
         start = -self.arena.ctypes.data % 64
+        self.table[-1] = self.arena.ctypes.data + start + program.arena
         for value, offset in program.offsets.items():
             self.put(value, np.ndarray(value.shape, value.dtype, self.arena, start + offset))
         for value, array in program.program.constants.items():
@@ -185,10 +200,12 @@ class _Frame:
                 self.arrays.pop(value, None)
 
 
-def _touched(step: Kernel | Call | Fill) -> set[Value]:
+def _touched(step: Kernel | Product | Call | Fill) -> set[Value]:
     """The values whose memory a step reads or writes."""
     if isinstance(step, Fill):
         return {step.value}
+    if isinstance(step, Product):
+        return {step.a.root, step.b.root, step.result}
     if isinstance(step, Call):
         return {p.root for p in step.reads if p is not None} | set(step.instruction.results)
     read = {p.root for reads in step.reads.values() for p in reads if p is not None and p.root not in step.computed}

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from ndgrad.compiler.kernels import maths
 from ndgrad.compiler.native.ir import TYPES, Function, Vector
 from ndgrad.compiler.program import Instruction, Value
 
@@ -170,6 +171,16 @@ _OPS: dict[str, _Op] = {
     "gt": _comparison("ogt", "sgt", "ugt"),
     "ge": _comparison("oge", "sge", "uge"),
 }
+
+
+def _formula(name: str) -> _Op:
+    def write(f: Function, dtype: np.dtype[Any], lanes: int, values: list[Any], instruction: Instruction) -> str:
+        return maths.emit(f, name, vector(dtype, lanes), *values)
+
+    return _Op(write, "f")
+
+
+_OPS.update({name: _formula(name) for name in maths.FORMULAS if name not in _OPS})
 
 
 # ----- reductions ---------------------------------------------------------------------------------------------------------

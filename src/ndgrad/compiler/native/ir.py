@@ -138,6 +138,11 @@ class Function:
         self._declare("void", name, arguments)
         self.do(f"call void @{name}({', '.join(arguments)})")
 
+    def call_outside(self, name: str, *arguments: str) -> None:
+        """Call a function of another module, whose address is given when this one is linked."""
+        self.declared[name] = f"declare void @{name}({', '.join(_type_of(a) for a in arguments)})"
+        self.do(f"call void @{name}({', '.join(arguments)})")
+
     def _declare(self, returns: object, name: str, arguments: Sequence[str]) -> None:
         if name.startswith("llvm."):
             self.declared[name] = f"declare {returns} @{name}({', '.join(_type_of(a) for a in arguments)})"
