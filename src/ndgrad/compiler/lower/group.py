@@ -1,9 +1,14 @@
 """Grouping: which instructions become one kernel.
 
 Instructions are taken in order. Views become places. An elementwise op joins a kernel over the same space of indices, if what it reads is
-either a register of that kernel, element by element, or memory that an earlier step has finished; so a chain of elementwise ops is one
-kernel that reads its inputs once and writes its outputs once. A reduction joins the kernel that computes its argument. Ops without a
-kernel are calls of NumPy's functions between kernels.
+a register of that kernel, element by element, or memory that an earlier step has finished; so a chain of elementwise ops is one kernel that
+reads its inputs once and writes its outputs once. Ops without a kernel are calls of NumPy's functions between kernels.
+
+Note [Rows]
+A reduction of trailing dimensions cuts the space of a kernel into rows. Its result is a number per row, known when the row has been gone
+through; what depends on it, be it numbers per row or elements, can join the same kernel in a later *stage*: the row is gone through again
+while it is in the cache. So softmax, layer norm, cross entropy and their gradients are one kernel each. Elements that a later stage reads are
+kept in a scratch row. Other reductions are added up in memory, and complete when the kernel ends.
 
 Steps run in the order of the list. A kernel may be joined later, when other steps stand behind it: they cannot depend on what joins.
 """
@@ -11,15 +16,30 @@ Steps run in the order of the list. A kernel may be joined later, when other ste
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from math import prod
 from typing import Any
 
 from ndgrad.compiler.lower import pointwise
-from ndgrad.compiler.lower.products import Product, is_product, product
 from ndgrad.compiler.lower.places import Place, contiguous, whole
+from ndgrad.compiler.lower.products import Product, is_product, product
 from ndgrad.compiler.program import Instruction, Program, Value
 
 #: Instructions in one kernel, beyond which compiling it takes too long.
 _LONGEST = 4000
+#: The longest row that is gone through more than once, and the bytes of scratch rows of one kernel.
+_LONGEST_ROW = 16384
+_SCRATCH = 1 << 18
+
+
+@dataclass(eq=False, slots=True)
+class Item:
+    """An instruction in a kernel: where its arguments are read (None for what is no value), and when it runs."""
+
+    instruction: Instruction
+    reads: list[Place | None]
+    stage: int = 0
+    #: a number per row, not an element
+    per_row: bool = False
 
 
 @dataclass(eq=False, slots=True)
@@ -27,21 +47,31 @@ class Kernel:
     """Elementwise ops and reductions over one space of indices."""
 
     shape: tuple[int, ...]
-    body: list[Instruction] = field(default_factory=list)
-    #: for each instruction, where its arguments are read: a place, or None for what is no value
-    reads: dict[Instruction, list[Place | None]] = field(default_factory=dict)
-    computed: set[Value] = field(default_factory=set)
-    #: what of it is the result of a reduction, complete only when the kernel ends, and where it is added to
-    reduced: dict[Value, Place] = field(default_factory=dict)
-    #: what of it is read from memory later
+    #: how many leading dimensions number the rows; None as long as nothing is reduced to rows
+    rows: int | None = None
+    items: list[Item] = field(default_factory=list)
+    #: the values of the kernel, by the item that computes them
+    computed: dict[Value, Item] = field(default_factory=dict)
+    #: what is a number per row: results of reductions, and what is computed of them
+    row_values: set[Value] = field(default_factory=set)
+    #: what is added up in memory, and where each element is added to
+    targets: dict[Value, Place] = field(default_factory=dict)
+    #: what is read from memory later
     stores: list[Value] = field(default_factory=list)
+    #: elements that a later stage reads
+    scratch: set[Value] = field(default_factory=set)
 
     @property
     def size(self) -> int:
-        n = 1
-        for k in self.shape:
-            n *= k
-        return n
+        return prod(self.shape)
+
+    @property
+    def row_shape(self) -> tuple[int, ...]:
+        return self.shape[: self.rows]
+
+    @property
+    def stages(self) -> int:
+        return 1 + max((item.stage for item in self.items), default=0)
 
 
 @dataclass(eq=False, slots=True)
@@ -54,17 +84,19 @@ class Call:
 
 @dataclass(eq=False, slots=True)
 class Fill:
-    """Memory that begins as one number."""
+    """Memory that begins as zeros."""
 
     value: Value
-    number: float = 0.0
+
+
+Step = Kernel | Product | Call | Fill
 
 
 @dataclass(eq=False, slots=True)
 class Groups:
     """The steps of a program, and where each of its values lies."""
 
-    steps: list[Kernel | Product | Call | Fill]
+    steps: list[Step]
     places: dict[Value, Place]
 
 
@@ -76,102 +108,187 @@ def grouped(program: Program) -> Groups:
 class _Grouping:
     def __init__(self, program: Program) -> None:
         self.program = program
-        self.steps: list[Kernel | Product | Call | Fill] = []
+        self.steps: list[Step] = []
         self.places: dict[Value, Place] = {v: whole(v) for v in (*program.inputs, *program.constants)}
         #: the step after which a root can be read from memory; -1 for what is there from the beginning
         self.ready: dict[Value, int] = dict.fromkeys((*program.inputs, *program.constants), -1)
-        #: the kernel that has a root in a register, by its number
+        #: the kernel that computes a root, by its number
         self.kernel_of: dict[Value, int] = {}
-        self.reduced: set[Value] = set()
         for instruction in program.instructions:
             self._take(instruction)
 
     def _take(self, instruction: Instruction) -> None:
         op = instruction.op
-        if op.view or op.shares_storage or op.name in ("conj", "unsafe_view"):
-            if self._view(instruction):
-                return
-        if pointwise.is_pointwise(instruction):
+        if (op.view or op.shares_storage or op.name in ("conj", "unsafe_view")) and self._view(instruction):
+            return
+        if pointwise.is_pointwise(instruction) and instruction.result.size:
             self._join(instruction, instruction.result.shape)
-            return
-        if pointwise.is_reduction(instruction):
-            (source,) = instruction.values()
-            if source.size:
-                self._join(instruction, source.shape, reduced_place(instruction))
-                return
-        if is_product(instruction):
+        elif pointwise.is_reduction(instruction) and next(instruction.values()).size:
+            self._reduce(instruction)
+        elif is_product(instruction):
             a, b = (self.places[v] for v in instruction.arguments)
-            self._finish(product(instruction, a, b), instruction)
-            return
-        self._call(instruction)
+            self._add(product(instruction, a, b), instruction)
+        else:
+            reads = [self.places[a] if a.__class__ is Value else None for a in instruction.arguments]
+            self._add(Call(instruction, reads), instruction)
 
     def _view(self, instruction: Instruction) -> bool:
-        (source,) = list(instruction.values())[:1]
+        source = next(instruction.values())
         if not source.size:
             return False
         found = [self.places[source].viewed(instruction, i) for i in range(len(instruction.results))]
-        if any(place is None for place in found):
-            return False
         for value, place in zip(instruction.results, found, strict=True):
-            assert place is not None
+            if place is None:
+                return False
             self.places[value] = place
         return True
 
-    def _read(self, argument: Any, shape: tuple[int, ...]) -> Place | None:
-        """Where an argument is read in a kernel over `shape`."""
-        if argument.__class__ is not Value:
-            return None
-        return self.places[argument].broadcast(shape)
-
-    def _join(self, instruction: Instruction, shape: tuple[int, ...], target: Place | None = None) -> None:
-        """Put an instruction over a space of indices into a kernel: the first that may have it, or a new one. A reduction has a target."""
-        reads = [self._read(a, shape) for a in instruction.arguments]
-        earliest = 0
-        for place in reads:
-            if place is None:
-                continue
-            number = self.kernel_of.get(place.root)
-            if number is None:
-                earliest = max(earliest, self.ready[place.root] + 1)
-            else:
-                earliest = max(earliest, number if place.is_whole and place.root not in self.reduced else number + 1)
-        number = next((i for i in range(earliest, len(self.steps)) if self._fits(self.steps[i], shape, [*reads, target])), None)
-        if number is None:
-            number = len(self.steps)
-            self.steps.append(Kernel(shape))
-        kernel = self.steps[number]
-        assert isinstance(kernel, Kernel)
-        result = instruction.result
-        kernel.reads[instruction] = [_in_space(kernel, place) for place in reads]
-        kernel.body.append(instruction)
-        kernel.computed.add(result)
-        if target is not None:
-            kernel.reduced[result] = _in_space(kernel, target)
-            self.reduced.add(result)
-        self.places[result] = whole(result)
-        self.kernel_of[result] = number
-
-    def _fits(self, step: Any, shape: tuple[int, ...], places: list[Place | None]) -> bool:
-        """Whether a kernel may have an instruction over a space of indices that reads and writes these places."""
-        if not isinstance(step, Kernel) or len(step.body) >= _LONGEST:
-            return False
-        if step.shape == shape:
-            return True
-        if step.size != _size(shape):
-            return False
-        return all(p is None or p.root in step.computed or p.reshaped(step.shape) is not None for p in places)
-
-    def _call(self, instruction: Instruction) -> None:
-        reads = [self.places[a] if a.__class__ is Value else None for a in instruction.arguments]
-        self._finish(Call(instruction, reads), instruction)
-
-    def _finish(self, step: Product | Call, instruction: Instruction) -> None:
-        """Add a step after which the results of an instruction are in memory."""
-        number = len(self.steps)
-        self.steps.append(step)
+    def _add(self, step: Product | Call, instruction: Instruction) -> None:
+        """A step after which the results of an instruction are in memory."""
         for value in instruction.results:
             self.places[value] = whole(value)
-            self.ready[value] = number
+            self.ready[value] = len(self.steps)
+        self.steps.append(step)
+
+    # ----- kernels -------------------------------------------------------------------------------------------------------
+
+    def _join(self, instruction: Instruction, shape: tuple[int, ...]) -> None:
+        """Put an elementwise op into the first kernel that may have it, or into a new one."""
+        reads = [self.places[a].broadcast(shape) if a.__class__ is Value else None for a in instruction.arguments]
+        for number in range(self._earliest(reads), len(self.steps)):
+            kernel = self.steps[number]
+            if isinstance(kernel, Kernel) and len(kernel.items) < _LONGEST:
+                item = self._as_row(kernel, instruction) or self._as_element(kernel, instruction, shape, reads)
+                if item is not None:
+                    self._put(number, item)
+                    return
+        self.steps.append(Kernel(shape))
+        self._put(len(self.steps) - 1, Item(instruction, reads))
+
+    def _reduce(self, instruction: Instruction) -> None:
+        """Put a reduction into the kernel that computes its argument, or into a new one."""
+        source = next(instruction.values())
+        shape, dims = source.shape, pointwise.reduced_dims(instruction)
+        kept = len(shape) - len(dims)
+        trailing = all(d >= kept or shape[d] == 1 for d in dims) and all(d in dims or shape[d] == 1 for d in range(kept, len(shape)))
+        place = self.places[source]
+        if trailing:
+            rows = (*shape[:kept], prod(shape[kept:]))
+            read = place.reshaped(rows) if len(dims) != 1 else place
+            if read is not None and (rows[-1] <= _LONGEST_ROW or kept == 0):
+                for number in range(self._earliest([place]), len(self.steps)):
+                    kernel = self.steps[number]
+                    if isinstance(kernel, Kernel) and kernel.rows in (None, kept) and _reshape(kernel, rows):
+                        item = self._as_element(kernel, instruction, rows, [read])
+                        if item is not None:
+                            kernel.rows = kept
+                            kernel.row_values.add(instruction.result)
+                            self._put(number, item)
+                            return
+                self.steps.append(Kernel(rows, kept))
+                kernel = self.steps[-1]
+                assert isinstance(kernel, Kernel)
+                kernel.row_values.add(instruction.result)
+                self._put(len(self.steps) - 1, Item(instruction, [read]))
+                return
+        target = _target(instruction, shape, dims)
+        for number in range(self._earliest([place]), len(self.steps)):
+            kernel = self.steps[number]
+            if isinstance(kernel, Kernel) and kernel.shape == shape:
+                item = self._as_element(kernel, instruction, shape, [place])
+                if item is not None:
+                    kernel.targets[instruction.result] = target
+                    self._put(number, item)
+                    return
+        self.steps.append(Kernel(shape, targets={instruction.result: target}))
+        self._put(len(self.steps) - 1, Item(instruction, [place]))
+
+    def _earliest(self, reads: list[Place | None]) -> int:
+        """The first step that could be joined by what reads these places: the one that computes them, or the next."""
+        earliest = 0
+        for place in reads:
+            if place is not None:
+                number = self.kernel_of.get(place.root)
+                earliest = max(earliest, self.ready[place.root] + 1 if number is None else number)
+        return earliest
+
+    def _as_element(self, kernel: Kernel, instruction: Instruction, shape: tuple[int, ...], reads: list[Place | None]) -> Item | None:
+        """An instruction over all indices of a kernel, if it can be one."""
+        if kernel.size != prod(shape):
+            return None
+        stage, placed = 0, []
+        for place in reads:
+            if place is None:
+                placed.append(None)
+                continue
+            before = kernel.computed.get(place.root)
+            if before is None:
+                if place.shape != kernel.shape:
+                    place = place.reshaped(kernel.shape)
+                    if place is None:
+                        return None
+            elif place.root in kernel.targets:
+                return None
+            elif place.root in kernel.row_values:
+                found = place if place.shape == kernel.shape else place.reshaped(kernel.shape)
+                if found is None or not _is_per_row(kernel, found):
+                    return None
+                stage = max(stage, before.stage + 1)
+            elif not place.is_whole:
+                return None
+            else:
+                stage = max(stage, before.stage)
+            placed.append(place)
+        if stage and not self._may_wait(kernel, stage, placed):
+            return None
+        return Item(instruction, placed, stage)
+
+    def _may_wait(self, kernel: Kernel, stage: int, reads: list[Place | None]) -> bool:
+        """Whether the rows of a kernel are short enough to be gone through again."""
+        row = kernel.shape[-1]
+        earlier = {p.root for p in reads if p is not None and p.root in kernel.computed and p.root not in kernel.row_values}
+        earlier = {v for v in earlier if kernel.computed[v].stage < stage} | kernel.scratch
+        return row <= _LONGEST_ROW and sum(row * v.dtype.itemsize for v in earlier) <= _SCRATCH
+
+    def _as_row(self, kernel: Kernel, instruction: Instruction) -> Item | None:
+        """An instruction over the rows of a kernel: of numbers per row that it has."""
+        if kernel.rows is None or instruction.result.size != prod(kernel.row_shape):
+            return None
+        values = list(instruction.values())
+        if not any(self.places[v].root in kernel.row_values for v in values):
+            return None
+        stage, placed = 0, []
+        for argument in instruction.arguments:
+            if argument.__class__ is not Value:
+                placed.append(None)
+                continue
+            place = self.places[argument]
+            if place.root in kernel.computed:
+                if place.root not in kernel.row_values or not place.is_whole:
+                    return None
+                stage = max(stage, kernel.computed[place.root].stage)
+                placed.append(place)
+                continue
+            found = place.broadcast(instruction.result.shape).reshaped(kernel.row_shape)
+            if found is None:
+                return None
+            placed.append(Place(found.root, found.offset, kernel.shape, (*found.strides, 0)))
+        return Item(instruction, placed, stage, per_row=True)
+
+    def _put(self, number: int, item: Item) -> None:
+        kernel = self.steps[number]
+        assert isinstance(kernel, Kernel)
+        result = item.instruction.result
+        kernel.items.append(item)
+        kernel.computed[result] = item
+        if item.per_row:
+            kernel.row_values.add(result)
+        for place in item.reads:
+            if place is not None and place.root in kernel.computed and place.root not in kernel.row_values:
+                if kernel.computed[place.root].stage < item.stage:
+                    kernel.scratch.add(place.root)
+        self.places[result] = whole(result)
+        self.kernel_of[result] = number
 
     def done(self) -> Groups:
         """Let each kernel store what is read from memory."""
@@ -182,32 +299,45 @@ class _Grouping:
             elif isinstance(step, Product):
                 wanted.update((step.a.root, step.b.root))
             elif isinstance(step, Kernel):
-                for reads in step.reads.values():
-                    wanted.update(p.root for p in reads if p is not None and p.root not in step.computed)
+                wanted.update(p.root for item in step.items for p in item.reads if p is not None and p.root not in step.computed)
         for step in self.steps:
             if isinstance(step, Kernel):
-                step.stores = [i.result for i in step.body if i.result in wanted and i.result not in step.reduced]
+                step.stores = [v for v in step.computed if v in wanted and v not in step.targets]
         return Groups(self.steps, self.places)
 
 
-def _in_space(kernel: Kernel, place: Place | None) -> Any:
-    """A place over the space of a kernel. What is a register there is read element by element, whatever its shape."""
-    if place is None or place.shape == kernel.shape or place.root in kernel.computed:
-        return place
-    return place.reshaped(kernel.shape)
+def _is_per_row(kernel: Kernel, place: Place) -> bool:
+    """Whether a place over a kernel's space reads a number per row in the order of the rows."""
+    if place.offset or place.root.size != prod(kernel.row_shape):
+        return False
+    expected = [*contiguous(kernel.row_shape), 0]
+    return all(n == 1 or s == e for n, s, e in zip(kernel.shape, place.strides, expected, strict=True))
 
 
-def reduced_place(instruction: Instruction) -> Place:
+def _reshape(kernel: Kernel, shape: tuple[int, ...]) -> bool:
+    """Let a kernel have another space of as many indices, if everything in it can be read and written so."""
+    if kernel.shape == shape:
+        return True
+    if kernel.size != prod(shape) or kernel.rows is not None or kernel.targets:
+        return False
+    moved = []
+    for item in kernel.items:
+        reads = []
+        for place in item.reads:
+            if place is not None and place.root not in kernel.computed:
+                place = place.reshaped(shape)
+                if place is None:
+                    return False
+            reads.append(place)
+        moved.append(reads)
+    for item, reads in zip(kernel.items, moved, strict=True):
+        item.reads = reads
+    kernel.shape = shape
+    return True
+
+
+def _target(instruction: Instruction, shape: tuple[int, ...], dims: tuple[int, ...]) -> Place:
     """Where each element of its argument is added to in the result of a reduction."""
-    (source,) = instruction.values()
-    dims = pointwise.reduced_dims(instruction)
-    kept = [1 if d in dims else n for d, n in enumerate(source.shape)]
+    kept = [1 if d in dims else n for d, n in enumerate(shape)]
     strides = [0 if d in dims else s for d, s in enumerate(contiguous(tuple(kept)))]
-    return Place(instruction.result, 0, source.shape, tuple(strides))
-
-
-def _size(shape: tuple[int, ...]) -> int:
-    n = 1
-    for k in shape:
-        n *= k
-    return n
+    return Place(instruction.result, 0, shape, tuple(strides))

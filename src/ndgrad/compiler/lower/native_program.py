@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ndgrad.compiler.kernels import maths
-from ndgrad.compiler.lower.group import Call, Fill, Groups, Kernel, grouped
+from ndgrad.compiler.lower.group import Call, Fill, Groups, Step, grouped
 from ndgrad.compiler.lower.nests import Nest
 from ndgrad.compiler.lower.places import Place
 from ndgrad.compiler.lower.plan import planned
@@ -92,7 +92,7 @@ class NativeProgram:
             nest = Nest(step, f"kernel{len(self.kernels)}", target, self.slots)
             self.kernels.append(nest)
             functions.append(nest.function())
-            for value in step.reduced:
+            for value in step.targets:
                 self._clear(segment, value)
             segment.call_void(nest.name, "ptr %table", "i64 0", f"i64 {nest.extent}")
         if segment is not None:
@@ -200,7 +200,7 @@ class _Frame:
                 self.arrays.pop(value, None)
 
 
-def _touched(step: Kernel | Product | Call | Fill) -> set[Value]:
+def _touched(step: Step) -> set[Value]:
     """The values whose memory a step reads or writes."""
     if isinstance(step, Fill):
         return {step.value}
@@ -208,5 +208,5 @@ def _touched(step: Kernel | Product | Call | Fill) -> set[Value]:
         return {step.a.root, step.b.root, step.result}
     if isinstance(step, Call):
         return {p.root for p in step.reads if p is not None} | set(step.instruction.results)
-    read = {p.root for reads in step.reads.values() for p in reads if p is not None and p.root not in step.computed}
-    return read | set(step.stores) | set(step.reduced)
+    read = {p.root for item in step.items for p in item.reads if p is not None and p.root not in step.computed}
+    return read | set(step.stores) | set(step.targets)

@@ -185,22 +185,84 @@ _OPS.update({name: _formula(name) for name in maths.FORMULAS if name not in _OPS
 
 # ----- reductions ---------------------------------------------------------------------------------------------------------
 
-_REDUCTIONS = frozenset(["sum", "sum_all"])
+_SUMS = frozenset(["sum", "sum_all"])
+_EXTREMES = {"amax": "maximum", "max_all": "maximum", "amin": "minimum", "min_all": "minimum"}
 
 
 def is_reduction(instruction: Instruction) -> bool:
     """Whether an instruction reduces dimensions of its argument by an op that is known here."""
-    if instruction.op.name not in _REDUCTIONS or len(list(instruction.values())) != 1:
+    name = instruction.op.name
+    if name not in _SUMS and not (name in _EXTREMES and _EXTREMES[name] in maths.FORMULAS):
         return False
-    (source,) = instruction.values()
-    return is_type(source.dtype) and is_type(instruction.result.dtype) and instruction.result.dtype.kind == "f"
+    values = list(instruction.values())
+    dtype = instruction.result.dtype
+    if len(values) != 1 or not is_type(values[0].dtype) or dtype.kind != "f" or not is_type(dtype):
+        return False
+    return name in _SUMS or _is_row_wise(instruction)
+
+
+def _is_row_wise(instruction: Instruction) -> bool:
+    """Whether a reduction takes trailing dimensions together: only sums are added up in memory."""
+    source, dims = next(instruction.values()), reduced_dims(instruction)
+    return all(d in dims or source.shape[d] == 1 for d in range(min(dims, default=0), source.ndim)) and source.size <= 1 << 14
 
 
 def reduced_dims(instruction: Instruction) -> tuple[int, ...]:
     """The dimensions that a reduction takes together."""
-    (source,) = instruction.values()
+    source = next(instruction.values())
     dims = instruction.settings.get("dim")
     if instruction.op.name.endswith("_all") or dims is None or dims == ():
         return tuple(range(source.ndim))
     dims = dims if isinstance(dims, tuple) else (dims,)
-    return tuple(d % source.ndim for d in dims)
+    return tuple(sorted(d % source.ndim for d in dims))
+
+
+class Accumulator:
+    """A reduction in registers: of a sum, the total so far and what its additions have lost."""
+
+    def __init__(self, f: Function, value: Value, instruction: Instruction) -> None:
+        self.f = f
+        self.value = value
+        self.kind = TYPES[value.dtype.name]
+        self.is_sum = instruction.op.name in _SUMS
+        self.formula = _EXTREMES.get(instruction.op.name, "")
+
+    def identity(self, lanes: int) -> str:
+        number = 0.0 if self.is_sum else float("-inf") if self.formula == "maximum" else float("inf")
+        return Vector(self.kind, lanes).constant(number)
+
+    def start(self) -> list[str]:
+        return [self.identity(1)] * (2 if self.is_sum else 1)
+
+    def combined(self, a: str, b: str, lanes: int) -> str:
+        """Of two vectors, lane by lane."""
+        kind = Vector(self.kind, lanes)
+        return self.f.set(f"fadd {kind} {a}, {b}") if self.is_sum else maths.emit(self.f, self.formula, kind, a, b)
+
+    def across(self, vector: str, lanes: int) -> str:
+        """Of the lanes of a vector, in a tree."""
+        f = self.f
+        if lanes == 1:
+            return vector
+        parts = [f.set(f"extractelement {Vector(self.kind, lanes)} {vector}, i64 {k}") for k in range(lanes)]
+        while len(parts) > 1:
+            pairs = [self.combined(a, b, 1) for a, b in zip(parts[::2], parts[1::2], strict=False)]
+            parts = pairs + parts[len(pairs) * 2 :]
+        return parts[0]
+
+    def added(self, state: list[str], term: str) -> list[str]:
+        """The state with another term: of a sum, with the error of the addition kept; an infinite sum has none."""
+        if not self.is_sum:
+            return [self.combined(state[0], term, 1)]
+        f, kind = self.f, self.kind
+        total, error = state
+        new = f.set(f"fadd {kind} {total}, {term}")
+        part = f.set(f"fsub {kind} {new}, {total}")
+        left = f.set(f"fsub {kind} {total}, {f.set(f'fsub {kind} {new}, {part}')}")
+        lost = f.set(f"fadd {kind} {left}, {f.set(f'fsub {kind} {term}, {part}')}")
+        summed = f.set(f"fadd {kind} {error}, {lost}")
+        finite = f.set(f"fcmp ord {kind} {f.set(f'fsub {kind} {new}, {new}')}, {self.identity(1)}")
+        return [new, f.set(f"select i1 {finite}, {kind} {summed}, {kind} {self.identity(1)}")]
+
+    def finished(self, state: list[str]) -> str:
+        return self.f.set(f"fadd {self.kind} {state[0]}, {state[1]}") if self.is_sum else state[0]
