@@ -292,7 +292,7 @@ def set_num_threads(count: int) -> None:
     if count < 1:
         raise RuntimeError(f"set_num_threads expects a positive integer, and got {count}.")
 
-    threads.max_threads = count
+    threads.set_max_threads(count)
 
 
 def get_num_interop_threads() -> int:

@@ -21,13 +21,33 @@ Block = TypeVar("Block")
 
 
 def _usable_cores() -> int:
+    wish = os.environ.get("NDGRAD_NUM_THREADS", "")
+    if wish:
+        if not wish.isdecimal() or not int(wish):
+            raise ValueError(f"NDGRAD_NUM_THREADS is {wish!r}, which is no number of threads. Unset it, or give a positive integer.")
+        return int(wish)
     if hasattr(os, "sched_getaffinity"):  # a container or a batch system may grant fewer cores than exist
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 max_threads: int = _usable_cores()
-"""The most threads one kernel may use; 1 keeps everything on the calling thread."""
+"""The most threads one kernel may use; 1 keeps everything on the calling thread. Set it by `set_max_threads`."""
+
+_listeners: list[Callable[[int], None]] = []
+
+
+def set_max_threads(count: int) -> None:
+    """Let one kernel use at most `count` threads."""
+    global max_threads
+    max_threads = count
+    for listener in _listeners:
+        listener(count)
+
+
+def on_change(listener: Callable[[int], None]) -> None:
+    """Tell `listener` whenever the number of threads changes: native code cannot read a variable of Python's."""
+    _listeners.append(listener)
 
 
 # ----- helpers ---------------------------------------------------------------------------------------------------------
