@@ -49,7 +49,7 @@ def reduced(x: Real, more: Real | None = None) -> Reduced:
 
 def excess(r: Real, rest: Real | None = None) -> Real:
     """t = exp(r + rest) - 1, for r near 0."""
-    tail = polynomial(r, POLYNOMIALS["exponential"][r.w.precision]) * (r * r)
+    tail = polynomial(r, POLYNOMIALS["exponential"][r.w.degrees]) * (r * r)
     return r + (tail if rest is None else muladd(rest, r, rest) + tail)
 
 

@@ -24,7 +24,7 @@ def tanh(x: Real) -> Real:
     w = x.w
     a = absolute(x)
     z = x * x
-    near = muladd(polynomial(z, POLYNOMIALS["hyperbolic_tangent"][w.precision]) * z, a, a)
+    near = muladd(polynomial(z, POLYNOMIALS["hyperbolic_tangent"][w.degrees]) * z, a, a)
     inside = lesser(a, 20.0)  # where it is 1 to the last place; and no NaN
     parts = reduced(inside + inside)
     e = (excess(parts.r, parts.rest) + 1.0) * parts.shifted.scale()
@@ -65,7 +65,7 @@ def sinh(x: Real) -> Real:
     a = absolute(x)
     half = _half_exp(a)
     z = x * x
-    near = muladd(polynomial(z, POLYNOMIALS["hyperbolic_sine"][x.w.precision]) * z, x, x)
+    near = muladd(polynomial(z, POLYNOMIALS["hyperbolic_sine"][x.w.degrees]) * z, x, x)
     return (a < 1.0).choose(near, copysign(half - 0.25 / half, x))
 
 

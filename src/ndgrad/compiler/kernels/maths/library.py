@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from ndgrad.compiler.kernels.maths import exponential, hyperbolic, logarithm
+from ndgrad.compiler.kernels.maths import angles, exponential, hyperbolic, logarithm, trigonometric
 from ndgrad.compiler.kernels.maths.values import Real, Writer
 from ndgrad.compiler.native.ir import Function, Vector
 from ndgrad.compiler.native.target import Target
@@ -39,11 +39,18 @@ FORMULAS: dict[str, Formula] = {
     "asinh": Formula(1, hyperbolic.asinh, 1.5),
     "acosh": Formula(1, hyperbolic.acosh, 1.5),
     "atanh": Formula(1, hyperbolic.atanh, 1.5),
+    "sin": Formula(1, trigonometric.sin, 1.0),
+    "cos": Formula(1, trigonometric.cos, 1.0),
+    "tan": Formula(1, trigonometric.tan, 1.5),
     "log": Formula(1, logarithm.log, 1.0),
     "log2": Formula(1, logarithm.log2, 1.0),
     "log10": Formula(1, logarithm.log10, 1.0),
     "log1p": Formula(1, logarithm.log1p, 1.5),
 }
+
+#: Functions that others call, with results of their own kind, and what they refer to.
+_PARTS: dict[str, Callable[[Vector, bool], Function]] = {"large_angle": angles.large_angle}
+_TABLES: dict[str, Callable[[], str]] = {"large_angle": angles.table}
 
 _ATTRIBUTES = {"inline": "alwaysinline nounwind", "call": "noinline nounwind"}
 
@@ -64,20 +71,25 @@ def emit(f: Function, name: str, type: Vector, *values: str) -> str:
 
 def library(needed: Iterable[tuple[str, Vector]], target: Target) -> list[Function | str]:
     """The definitions of functions that were called, and of what they call in turn."""
-    waiting, known, texts = sorted(needed, key=str), set(), []
+    waiting = sorted(needed, key=str)
+    known: set[tuple[str, Vector]] = set()
+    functions: list[Function] = []
     while waiting:
         name, type = waiting.pop()
         if (name, type) in known:
             continue
         known.add((name, type))
         definition = define(name, type, target.fma)
-        texts.append(definition)
+        functions.append(definition)
         waiting += sorted(definition.needed, key=str)
-    return list(texts)
+    tables = [table() for name, table in _TABLES.items() if any(name == n for n, _ in known)]
+    return [*tables, *functions]
 
 
 def define(name: str, type: Vector, fma: bool) -> Function:
     """One function of the library."""
+    if name in _PARTS:
+        return _PARTS[name](type, fma)
     formula = FORMULAS[name]
     names = [f"%x{i}" for i in range(formula.arity)]
     f = Function(symbol(name, type), ", ".join(f"{type} {n}" for n in names), str(type), _ATTRIBUTES[formula.place], "internal")

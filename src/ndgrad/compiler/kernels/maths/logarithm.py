@@ -47,7 +47,7 @@ class Near:
         z = s * s
         self.f = f
         self.half = f * f * 0.5
-        self.rest = s * muladd(polynomial(z, POLYNOMIALS["logarithm"][f.w.precision]), z, self.half)
+        self.rest = s * muladd(polynomial(z, POLYNOMIALS["logarithm"][f.w.degrees]), z, self.half)
 
     def pair(self) -> Pair:
         first = quick_two_sum(self.f, -self.half)

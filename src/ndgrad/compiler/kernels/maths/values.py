@@ -27,7 +27,7 @@ class Writer:
     is written.
     """
 
-    def __init__(self, f: Function, type: Vector, fma: bool) -> None:
+    def __init__(self, f: Function, type: Vector, fma: bool, wide: bool = False) -> None:
         self.f = f
         self.type = type
         self.fma = fma
@@ -37,6 +37,8 @@ class Writer:
         #: Adding it rounds a float to a whole number and leaves that in the low bits.
         self.shifter = 1.5 * 2.0**self.fraction
         self.precision = "float32" if self.single else "float64"
+        #: Which polynomials: shorter ones where double precision is used for results in single precision.
+        self.degrees = "wide" if wide else self.precision
 
     def real(self, x: Real | float | str) -> Real:
         if isinstance(x, Real):
@@ -71,7 +73,7 @@ class Writer:
     @property
     def wide(self) -> Writer:
         """The same lanes in double precision."""
-        return Writer(self.f, Vector("double", self.type.lanes), self.fma)
+        return Writer(self.f, Vector("double", self.type.lanes), self.fma, wide=True)
 
     def any(self, mask: Mask) -> str:
         """An i1: whether some lane is true."""
