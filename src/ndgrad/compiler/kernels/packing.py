@@ -1,8 +1,8 @@
 """Packing: copying a block of a matrix into strips that a micro-kernel reads from front to back.
 
 A strip holds `width` neighbours for each k:   strip[k][w] = X[k, first + w],   and strips follow each other, K * width elements apart.
-For B a strip is as wide as a tile, for A as high; so one set of functions packs both, X standing for B or for the transpose of A. Which function depends
-on the direction in which X is contiguous:
+For B a strip is as wide as a tile, for A as high; so one set of functions packs both, X standing for B or for the transpose of A.
+Which function depends on the direction in which X is contiguous:
 
     along w    rows of a strip are loaded and stored as they are
     along k    squares of lanes x lanes elements are transposed in registers
@@ -44,20 +44,18 @@ def shuffled(f: Function, type: Vector, a: str, b: str, lanes: Sequence[int]) ->
     return f.set(f"shufflevector {type} {a}, {type} {b}, <{len(lanes)} x i32> <{numbers}>")
 
 
-def pack_functions(prefix: str, type: Vector, width: int) -> list[Function]:
+def pack_functions(prefix: str, type: Vector, width: int, padded: bool) -> list[Function]:
     """`{prefix}(K, W, X, sk, sw, P)`: pack K x W elements into strips of `width`; strides in bytes.
 
-    The last strip may have fewer columns. It is as wide as its columns for strips that are no whole number of vectors (those of A), and
-    padded to whole vectors for those that are (B's): the padding holds anything.
+    The last strip may have fewer columns. If `padded`, it is as wide as the whole vectors that hold them (as B needs it), and the padding
+    holds anything; otherwise just as wide as its columns (as A needs it).
     """
-    along, across, any_ = _along(prefix, type, width), _across(prefix, type, width), _one_by_one(prefix, type, width)
+    along, across, any_ = (make(prefix, type, width, padded) for make in (_along, _across, _one_by_one))
     f = Function(prefix, _PARAMETERS, linkage="internal", attributes="nounwind")
     arguments = [f"{p.split()[0]} {p.split()[-1]}" for p in _PARAMETERS.split(", ")]
     size = SIZES[type.element]
-    conditions = [(along, f.compare("eq", "%sw", size))]
-    if across is not None:
-        conditions.append((across, f.both(f.compare("eq", "%sk", size), f.compare("sge", "%K", type.lanes))))
-    for function, condition in conditions:
+    transposes = f.both(f.compare("eq", "%sk", size), f.compare("sge", "%K", type.lanes))
+    for function, condition in [(along, f.compare("eq", "%sw", size)), (across, transposes)]:
         with_this, other = f.fresh("use"), f.fresh("other")
         f.branch(condition, with_this, other)
         f.label(with_this)
@@ -66,18 +64,18 @@ def pack_functions(prefix: str, type: Vector, width: int) -> list[Function]:
         f.label(other)
     f.call_void(any_.name, *arguments)
     f.returns()
-    return [along, *([across] if across else []), any_, f]
+    return [along, across, any_, f]
 
 
-def _strip_width(f: Function, type: Vector, width: int, left: str) -> str:
+def _strip_width(f: Function, type: Vector, width: int, padded: bool, left: str) -> str:
     """The width of a strip of which `left` columns are left, in elements."""
-    if width % type.lanes:
+    if not padded:
         return f.least(width, left)
     vectors = f.div(f.add(left, type.lanes - 1), type.lanes)
     return f.least(width, f.mul(vectors, type.lanes))
 
 
-def _along(prefix: str, type: Vector, width: int) -> Function:
+def _along(prefix: str, type: Vector, width: int, padded: bool) -> Function:
     """X is contiguous along w: go through X row by row, so that it is read in the order of memory, and deal the rows out to the strips."""
     f = Function(f"{prefix}_along", _PARAMETERS, linkage="internal", attributes="nounwind")
     size = SIZES[type.element]
@@ -85,7 +83,7 @@ def _along(prefix: str, type: Vector, width: int) -> Function:
     rest = f.sub("%W", f.mul(full, width))
     strip = f.mul("%K", width * size)
     last = f.add(f.mul(full, strip), 0)
-    last_width = f.mul(_strip_width(f, type, width, rest), size)
+    last_width = f.mul(_strip_width(f, type, width, padded, rest), size)
     with f.loop("%K") as k:
         source = f.ahead("%X", f.mul(k, "%sk"))
         target = f.ahead("%P", f.mul(k, width * size))
@@ -113,40 +111,45 @@ def _pieces(type: Vector, width: int) -> list[tuple[int, Vector]]:
     return pieces
 
 
-def _across(prefix: str, type: Vector, width: int) -> Function | None:
-    """X is contiguous along k: transpose squares in registers. Strips of whole vectors only; K of at least `lanes`."""
-    if width % type.lanes:
-        return None
+def _across(prefix: str, type: Vector, width: int, padded: bool) -> Function:
+    """X is contiguous along k: transpose squares of lanes x lanes elements in registers. K is at least `lanes`.
+
+    Whole vectors are stored, in ascending order of memory: what a row has too much, the next row overwrites. Columns that do
+    not exist are read from the last one that does, and nobody looks at them.
+    """
     f = Function(f"{prefix}_across", _PARAMETERS, linkage="internal", attributes="nounwind")
     size, lanes = SIZES[type.element], type.lanes
     strip = f.mul("%K", width * size)
-    with f.loop("%W", step=str(lanes)) as j:
+    together = 1 if padded else -(-width // lanes)  # squares side by side that must be stored row by row
+    with f.loop("%W", step=str(lanes if padded else width)) as j:
         number = f.div(j, width)
         inside = f.sub(j, f.mul(number, width))
-        step = f.mul(_strip_width(f, type, width, f.sub("%W", f.mul(number, width))), size)
+        step = f.mul(_strip_width(f, type, width, padded, f.sub("%W", f.mul(number, width))), size)
         target = f.ahead("%P", f.add(f.mul(number, strip), f.mul(inside, size)))
-        # Columns that do not exist are read from the last one that does: nobody looks at them.
-        columns = [f.ahead("%X", f.mul("%sw", f.least(f.add(j, n), f.sub("%W", 1)))) for n in range(lanes)]
+        columns = [f.ahead("%X", f.mul("%sw", f.least(f.add(j, n), f.sub("%W", 1)))) for n in range(lanes * together)]
         with f.loop("%K", step=str(lanes)) as turn:
             # The last square ends with K, and overlaps the one before.
             k = f.least(turn, f.sub("%K", lanes))
             offset = f.mul(k, size)
-            square = transposed(f, type, [f.load(type, f.ahead(c, offset)) for c in columns])
+            rows = [f.load(type, f.ahead(c, offset)) for c in columns]
+            squares = [transposed(f, type, rows[g * lanes : (g + 1) * lanes]) for g in range(together)]
             place = f.ahead(target, f.mul(k, step))
-            for n, row in enumerate(square):
-                f.store(type, row, f.ahead(place, f.mul(step, n) if n else 0))
+            for n in range(lanes):
+                row = f.ahead(place, f.mul(step, n) if n else 0)
+                for g, square in enumerate(squares):
+                    f.store(type, square[n], f.ahead(row, g * type.bytes))
     f.returns()
     return f
 
 
-def _one_by_one(prefix: str, type: Vector, width: int) -> Function:
+def _one_by_one(prefix: str, type: Vector, width: int, padded: bool) -> Function:
     f = Function(f"{prefix}_any", _PARAMETERS, linkage="internal", attributes="nounwind")
     size = SIZES[type.element]
     strip = f.mul("%K", width * size)
     with f.loop("%W") as j:
         number = f.div(j, width)
         inside = f.sub(j, f.mul(number, width))
-        step = f.mul(_strip_width(f, type, width, f.sub("%W", f.mul(number, width))), size)
+        step = f.mul(_strip_width(f, type, width, padded, f.sub("%W", f.mul(number, width))), size)
         target = f.ahead("%P", f.add(f.mul(number, strip), f.mul(inside, size)))
         source = f.ahead("%X", f.mul(j, "%sw"))
         with f.loop("%K") as k:

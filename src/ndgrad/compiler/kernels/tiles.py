@@ -3,12 +3,12 @@
     C[i, j] (+)= sum_k A[i, k] B[k, j]        for `rows` rows i and `vectors` whole vectors of columns j
 
 Each turn of the loop loads `vectors` vectors of B and, row by row, one number of A that is spread over all lanes; rows * vectors
-multiply-adds follow. Two things decide its speed: enough accumulators to hide the latency of a multiply-add (4 cycles times 2 units = 8), and
-no more registers than there are: rows * vectors accumulators + vectors of B + one of A. Hence 6 x 2 vectors where there are 16
-registers, 8 x 3 where there are 32.
+multiply-adds follow. Two things decide its speed: enough accumulators to hide the latency of a multiply-add (4 cycles times 2 units
+= 8), and no more registers than there are: rows * vectors accumulators + vectors of B + one of A. Hence 6 x 2 vectors where there are
+16 registers, 8 x 3 where there are 32.
 
-A has any strides (in bytes): a transposed or packed A needs no other kernel. B has unit stride along its columns. At the edges of C there are
-kernels with fewer rows and vectors, and with a mask over the last vector.
+A has any strides (in bytes): a transposed or packed A needs no other kernel. B has unit stride along its columns. At the edges of C
+there are kernels with fewer rows and vectors, and with a mask over the last vector.
 
 k may be a nest of up to three loops (`levels`), each with its own step in A and B: that is what makes a convolution a matrix product
 without the matrix of patches.
@@ -88,8 +88,9 @@ def tile_name(prefix: str, rows: int, vectors: int, masked: bool) -> str:
 def tile_signature(levels: int = 1) -> list[tuple[str, str]]:
     """The parameters of a micro-kernel, (type, name). Strides are in bytes; `rest` is the number of lanes of a masked last vector."""
     outer = [(f"i64 K{n}", f"i64 a{n}", f"i64 b{n}") for n in range(1, levels)]
-    words = ["i64 K", "ptr A", "i64 rsA", "i64 csA", "ptr B", "i64 rsB", "ptr C", "i64 rsC", "i64 rest", "i64 mode", "i64 row", "i64 column"]
-    pairs = [word.split(" ") for word in [*words, "ptr context", *(w for level in outer for w in level)]]
+    operands = ["i64 K", "ptr A", "i64 rsA", "i64 csA", "ptr B", "i64 rsB", "ptr C", "i64 rsC"]
+    words = [*operands, "i64 rest", "i64 mode", "i64 row", "i64 column", "ptr context", *(w for level in outer for w in level)]
+    pairs = [word.split(" ") for word in words]
     return [(a, b) for a, b in pairs]
 
 
@@ -133,11 +134,16 @@ def tile_kernel(
                 values[i, v] = multiply_add(f, type, one, columns[v], values[i, v])
         return values
 
+    # C's lines come while the sums are being made. (Both ends: a row of a tile may lie in two lines.)
+    rows_c = [f.ahead("%C", "0" if i == 0 else f.mul("%rsC", i)) for i in range(rows)]
+    for row in rows_c:
+        for offset in (0, vectors * type.bytes - 1):
+            f.call_void("llvm.prefetch.p0", f"ptr {f.ahead(row, offset)}", "i32 1", "i32 3", "i32 1")
     some = f.compare("sgt", "%K", 0)
     for level in range(1, levels):
         some = f.both(some, f.compare("sgt", f"%K{level}", 0))
     tile.values = _only_if(f, type, some, zeros, lambda: nest(levels - 1, "%A", "%B", zeros))
-    _finish(tile, epilogue)
+    _finish(tile, rows_c, epilogue)
     return f
 
 
@@ -146,9 +152,9 @@ def multiply_add(f: Function, type: Vector, a: str, b: str, c: str) -> str:
     return f.call(type, f"llvm.fmuladd.{type.suffix}", f"{type} {a}", f"{type} {b}", f"{type} {c}")
 
 
-def _finish(tile: Tile, epilogue: Epilogue | None) -> None:
+def _finish(tile: Tile, rows: list[str], epilogue: Epilogue | None) -> None:
     """Add to C if asked, let the epilogue work on the sums if these were the last k, and store."""
-    f, rows = tile.f, [tile.f.ahead("%C", "0" if i == 0 else tile.f.mul("%rsC", i)) for i in range(tile.rows)]
+    f = tile.f
 
     def added() -> Values:
         return {(i, v): f.set(f"fadd {tile.type} {value}, {tile.load(rows[i], v)}") for (i, v), value in tile.values.items()}

@@ -189,6 +189,20 @@ class Function:
         self.label(after)
 
     @contextmanager
+    def until(self, carried: Sequence[Carried]) -> Iterator[Ending]:
+        """A loop that runs at least once and ends with the turn that sets `stop` of what it yields, an i1, to true."""
+        body, after, before, ending = self.fresh("body"), self.fresh("after"), self.block, Ending()
+        self.jump(body)
+        self.label(body)
+        place = len(self._lines)
+        yield ending
+        self._lines[place:place] = [
+            f"  {value.name} = phi {value.type} [{value.first}, %{before}], [{value.next}, %{self.block}]" for value in carried
+        ]
+        self.branch(ending.stop, after, body)
+        self.label(after)
+
+    @contextmanager
     def when(self, condition: str) -> Iterator[None]:
         """Instructions that run only if an i1 holds."""
         then, after = self.fresh("then"), self.fresh("after")
@@ -292,6 +306,12 @@ class Carried:
 
     def __str__(self) -> str:
         return self.name
+
+
+class Ending:
+    """When a loop of `Function.until` ends."""
+
+    stop = "true"
 
 
 def module(functions: Sequence[Function | str]) -> str:

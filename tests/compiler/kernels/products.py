@@ -1,0 +1,75 @@
+"""Calling the kernels of matrix products on NumPy arrays, chunk by chunk."""
+
+from __future__ import annotations
+
+import ctypes
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from ndgrad.compiler.kernels import gemm
+from ndgrad.compiler.native.ir import module
+from ndgrad.compiler.native.target import Code, host
+
+POINTER, SIZE = ctypes.c_void_p, ctypes.c_int64
+GUARD = 64
+
+
+def aligned(count: int) -> tuple[np.ndarray, int, np.ndarray]:
+    """(memory, its first address that is a multiple of 64, the guard after `count` bytes from there)."""
+    memory = np.full(count + 64 + GUARD, 0xFF, np.uint8)
+    skip = -memory.ctypes.data % 64
+    return memory, memory.ctypes.data + skip, memory[skip + count : skip + count + GUARD]
+
+
+class Product:
+    """A compiled library of one element type."""
+
+    def __init__(self, dtype: str, target: Any = None, **settings: Any) -> None:
+        target = target or host()
+        element = {"float32": "float", "float64": "double"}[dtype]
+        self.dtype = np.dtype(dtype)
+        self.code = Code(module(gemm.library("product", element, target, **settings)), target, level=0)
+        sizes, matrix = [SIZE] * 3, [POINTER, SIZE, SIZE]
+        call = [*sizes, *matrix, *matrix, POINTER, SIZE, SIZE, POINTER, POINTER, SIZE, SIZE]
+        self.run = ctypes.CFUNCTYPE(None, *call)(self.code.address("product"))
+        self.run_batch = ctypes.CFUNCTYPE(None, SIZE, POINTER, *call)(self.code.address("product_batch"))
+        self.chunks = ctypes.CFUNCTYPE(SIZE, *sizes)(self.code.address("product_chunks"))
+        self.bytes = ctypes.CFUNCTYPE(SIZE, *sizes)(self.code.address("product_bytes"))
+
+    def __call__(
+        self, a: np.ndarray, b: np.ndarray, c: np.ndarray, accumulate: bool = False, context: int = 0, order: Any = None
+    ) -> None:
+        """c (+)= a @ b, in one call, or chunk by chunk in an order that a generator of random numbers draws."""
+        (m, k), n, size = a.shape, b.shape[1], a.itemsize
+        count = self.chunks(m, n, k)
+        _memory, buffer, guard = aligned(self.bytes(m, n, k))
+        sa, sb, sc = ([s // size for s in x.strides] for x in (a, b, c))
+        head = (m, n, k, a.ctypes.data, *sa, b.ctypes.data, *sb, c.ctypes.data, sc[0], int(accumulate), context, buffer)
+        if order is None:
+            self.run(*head, 0, count)
+        else:
+            for chunk in order.permutation(count):
+                self.run(*head, int(chunk), int(chunk) + 1)
+        assert (guard == 0xFF).all(), "wrote beyond the buffer"
+
+    def batch(self, a: np.ndarray, b: np.ndarray, c: np.ndarray, pieces: int = 1) -> None:
+        """c = a @ b over leading dimensions of equal lengths; the pieces of the work are cut anywhere."""
+        (m, k), n, size = a.shape[-2:], b.shape[-1], a.itemsize
+        lead = c.shape[:-2]
+        lines = [[length, *(x.strides[d] // size for x in (a, b, c))] for d, length in enumerate(lead)]
+        table = np.array(lines, np.int64).reshape(len(lead), 4)
+        _memory, buffer, guard = aligned(self.bytes(m, n, k))
+        sa, sb, sc = ([s // size for s in x.strides[-2:]] for x in (a, b, c))
+        head = (m, n, k, a.ctypes.data, *sa, b.ctypes.data, *sb, c.ctypes.data, sc[0], 0, 0, buffer)
+        cuts = np.linspace(0, self.chunks(m, n, k) * int(np.prod(lead)), pieces + 1).astype(int)
+        for begin, end in pairwise(cuts):
+            self.run_batch(len(lead), table.ctypes.data, *head, int(begin), int(end))
+        assert (guard == 0xFF).all(), "wrote beyond the buffer"
+
+
+def bound(a: np.ndarray, b: np.ndarray, dtype: Any) -> np.ndarray:
+    """How far a product may lie from the true one: K roundings of sums of |a| |b|, generously fewer."""
+    wide = np.abs(a).astype(np.float64) @ np.abs(b).astype(np.float64)
+    return np.finfo(dtype).eps * (2 + a.shape[-1]) * wide + np.finfo(dtype).tiny
