@@ -36,12 +36,13 @@ from ndgrad.storage import TypedStorage, UntypedStorage
 __version__ = "0.1.0"
 
 _SUBMODULES = frozenset(
-    "array_api autograd compat fft func implicit library linalg nn numpy ops optim overrides profiler random scipy special testing "
+    "array_api autograd compat compiler fft func implicit library linalg nn numpy ops optim overrides profiler random scipy special testing "
     "utils".split()
 )
 #: Names of this namespace that are defined in a submodule: submodule -> names.
 _FROM = {
     "autograd": "explain is_anomaly_check_nan_enabled is_anomaly_enabled",
+    "compiler.entry": "compile",
     "func": "vmap",
     "lifting.entry": "lift",
     "serialization": "load save",

@@ -3,10 +3,10 @@
 from builtins import bool as _bool, float as _float, int as _int
 from collections.abc import Sequence as Sequence
 from ndgrad import (
-    array_api as array_api, autograd as autograd, compat as compat, fft as fft, func as func, implicit as implicit,
-    library as library, linalg as linalg, nn as nn, numpy as numpy, ops as ops, optim as optim, overrides as overrides,
-    profiler as profiler, random as random, return_types as return_types, scipy as scipy, special as special, testing as
-    testing, utils as utils,
+    array_api as array_api, autograd as autograd, compat as compat, compiler as compiler, fft as fft, func as func,
+    implicit as implicit, library as library, linalg as linalg, nn as nn, numpy as numpy, ops as ops, optim as optim,
+    overrides as overrides, profiler as profiler, random as random, return_types as return_types, scipy as scipy,
+    special as special, testing as testing, utils as utils,
 )
 from ndgrad._tensor import Tensor as Tensor
 from ndgrad._typing import (
@@ -123,6 +123,7 @@ from ndgrad.autograd.grad_mode import (
     enable_grad as enable_grad, inference_mode as inference_mode, is_grad_enabled as is_grad_enabled,
     is_inference_mode_enabled as is_inference_mode_enabled, no_grad as no_grad, set_grad_enabled as set_grad_enabled,
 )
+from ndgrad.compiler.entry import compile as compile
 from ndgrad.devices import (
     device as device, get_default_device as get_default_device, layout as layout, memory_format as memory_format,
     set_default_device as set_default_device,

@@ -227,8 +227,6 @@ def kept_of_array(value: Any) -> Any:
     """What is saved of an argument that is no tensor: of an array of the user's, see Note [Lent memory]."""
     if value.__class__ is not np.ndarray or thread.guard or not may_change(value):
         return value
-    if any(getattr(observer, "wants_tensors", False) for observer in thread.observers):
-        return value  # the compiler's tracer, which knows the array itself
     return value.copy() if value.nbytes <= SMALL else Packed(value, None, checksum=sample(value), measure=sample)
 
 
@@ -274,7 +272,7 @@ def _output_array(node: Any, name: str, value: Any) -> Any:
         if storage is not None and storage.version is not version:
             if storage.keeps and isinstance(value, np.generic):
                 return value  # a NumPy scalar cannot be overwritten: the write went to the array that took its place
-            return _old_array(node, name, value, storage, version, storage.keeps)
+            return old_array(node, name, value, storage, version, storage.keeps)
     return value
 
 
@@ -300,7 +298,7 @@ def _array_at(node: Any, name: str, value: Any, version: Version | None) -> Any:
         if tuple(old.shape) != tuple(value._array.shape):
             raise overwritten_error(node, name, value._array.shape, version, storage.version)
         return old
-    return _old_array(node, name, value._array, storage, version, value.keeps_saved)
+    return old_array(node, name, value._array, storage, version, value.keeps_saved)
 
 
 def old_payload(value: Any, base: Any) -> Any:
@@ -319,7 +317,7 @@ def _old_part(value: Any, base: Any) -> Any:
     return replay(batch, path)._array
 
 
-def _old_array(node: Node, name: str, array: Any, storage: Any, version: Version | None, keeps: bool) -> Any:
+def old_array(node: Node, name: str, array: Any, storage: Any, version: Version | None, keeps: bool) -> Any:
     """What `array` held at `version`, or the error that says it is gone."""
     if isinstance(array, Variable):
         if version is not None and version.undo is not None and version.undo[0] is None:

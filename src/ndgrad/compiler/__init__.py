@@ -6,4 +6,24 @@
     lower        loops and kernels                                                                               (lower/, kernels/)
     native       machine code through llvmlite, kept on disk, called and run by a pool of workers                (native/)
     replay       the same program on NumPy, where there is no llvmlite and for ops without a kernel              (replay.py)
+
+What users call (`ndgrad.compile`, and here `disable`, `explain`, `is_compiling`, `reset`) is in entry.py, loaded when first asked for.
 """
+
+from __future__ import annotations
+
+from typing import Any as _Any  # underscored: not part of the namespace
+
+__all__ = ["disable", "explain", "is_compiling", "reset"]
+
+
+def __getattr__(name: str) -> _Any:
+    if name in __all__:
+        from ndgrad.compiler import entry  # with the whole compiler
+
+        return getattr(entry, name)
+    raise AttributeError(f"module 'ndgrad.compiler' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

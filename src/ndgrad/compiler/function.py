@@ -3,55 +3,158 @@
 from __future__ import annotations
 
 import functools
+import warnings
 from collections.abc import Callable
-from typing import Any
+from contextvars import ContextVar
+from typing import Any, ClassVar
 
-from ndgrad.autograd.modes import modes, process, thread
-from ndgrad.autograd.variable import Variable, requires_grad
+import numpy as np
+
+from ndgrad._locks import make_lock
+from ndgrad.autograd.modes import modes, process
+from ndgrad.autograd.variable import Variable
+from ndgrad.compiler.environment import SMALL, Environment, facts
 from ndgrad.compiler.graph_break import GraphBreak
 from ndgrad.compiler.specialise import Specialisation
 from ndgrad.dtypes import get_default_dtype
 from ndgrad.pytree import tree_flatten
 
+#: How many specialisations a function keeps, and how many are made before it is left alone.
+MOST = 8
+THRASHING = 32
+
+_BY_VALUE = (int, bool, str, bytes, type(None), type(Ellipsis))
+
+
+class Entry:
+    """What became of one kind of arguments in one environment: a specialisation, or the reason why there is none."""
+
+    __slots__ = ("broken", "environment", "key", "made")
+
+    def __init__(self, key: Any, environment: Environment | None, made: Specialisation | None, broken: GraphBreak | None) -> None:
+        self.key = key
+        self.environment = environment
+        self.made = made
+        self.broken = broken
+
+    def mismatch(self, flat: list[Any]) -> str | None:
+        """Why it is of no use for a call with arguments of its kind."""
+        if self.made is not None:
+            return self.made.mismatch(flat)
+        return None if self.environment is None else self.environment.check()
+
 
 class CompiledFunction:
     """A function with its specialisations: one for each kind of arguments that it has met."""
 
-    def __init__(self, function: Callable[..., Any], fullgraph: bool = False) -> None:
-        functools.update_wrapper(self, function)
+    #: whether the code at work is not to be compiled
+    disabled: ClassVar[ContextVar[bool]] = ContextVar("ndgrad_compile_disabled", default=False)
+
+    def __init__(
+        self, function: Callable[..., Any], fullgraph: bool = False, dynamic: bool | None = None, strict: bool = False, threads: int | None = None
+    ) -> None:
+        functools.update_wrapper(self, function, updated=())
         self.function = function
         self.fullgraph = fullgraph
-        self.entries: dict[Any, Specialisation | GraphBreak] = {}
+        self.dynamic = dynamic
+        self.strict = strict
+        self.threads = threads
+        self.entries: list[Entry] = []
+        #: how many traces were made, and why the last of them was needed
+        self.traces = 0
+        self.last_reason: str | None = None
+        self._lock = make_lock()
+
+    def __environment__(self) -> list[Any]:
+        """What another function that calls this one depends on."""
+        return [self.function]
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        return self if instance is None else functools.partial(self, instance)
+
+    def __repr__(self) -> str:
+        return f"<compiled {getattr(self.function, '__qualname__', self.function)!s}>"
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if process.busy and not modes().only_no_grad():
+        state = modes()
+        if state.entered or process.shared or process.dispatching or self.disabled.get():
             return self.function(*args, **kwargs)
         flat, spec = tree_flatten((args, kwargs))
+        entry = self.entry_for(flat, spec, state.grad_enabled)
+        if entry.made is not None:
+            return entry.made(flat)
+        if self.fullgraph and entry.broken is not None:
+            raise entry.broken.again()
+        return self.function(*args, **kwargs)
+
+    def entry_for(self, flat: list[Any], spec: Any, recording: bool) -> Entry:
+        """The entry for arguments and for the environment as it is now, made if need be."""
         try:
-            key = (spec, thread.grad_enabled, get_default_dtype(), *[_kind(leaf, i, flat) for i, leaf in enumerate(flat)])
-            entry = self.entries.get(key)
-        except TypeError as error:
-            if self.fullgraph:
-                raise
-            del error
-            return self.function(*args, **kwargs)
-        if entry is None:
-            try:
-                entry = Specialisation(self.function, flat, spec, getattr(self.function, "__name__", "program"))
-            except GraphBreak as reason:
-                entry = reason
-            self.entries[key] = entry
-        if isinstance(entry, GraphBreak):
-            if self.fullgraph:
-                raise entry
-            return self.function(*args, **kwargs)
-        return entry(flat)
+            key = (spec, recording, get_default_dtype(), *[kind_of(leaf, i, flat) for i, leaf in enumerate(flat)])
+            hash(key)
+        except (GraphBreak, TypeError) as error:
+            return Entry(None, None, None, error if isinstance(error, GraphBreak) else GraphBreak(f"its arguments have no hash: {error}"))
+        with self._lock:
+            reason = "arguments of another kind"
+            for entry in reversed(self.entries):
+                if entry.key == key:
+                    mismatch = entry.mismatch(flat)
+                    if mismatch is None:
+                        return entry
+                    reason = mismatch
+            if self.traces >= THRASHING:
+                return Entry(None, None, None, GraphBreak(f"it was traced {self.traces} times, most recently because of {self.last_reason}"))
+            return self._traced(key, flat, spec, reason)
+
+    def _traced(self, key: Any, flat: list[Any], spec: Any, reason: str) -> Entry:
+        self.traces += 1
+        self.last_reason = reason if self.entries else "the first call"
+        if self.traces == THRASHING:
+            warnings.warn(
+                f"{self!r} has been traced {THRASHING} times, most recently because of this: {reason}. It runs eagerly from now on, except for "
+                f"the kinds of calls it knows. Pass what changes as a tensor.",
+                stacklevel=5,
+            )
+        environment = None
+        try:
+            roots = [("the function", self.function), *[(f"argument {i}", leaf) for i, leaf in enumerate(flat) if not isinstance(leaf, Variable)]]
+            environment = Environment(roots)
+            made = Specialisation(self.function, flat, spec, getattr(self.function, "__name__", "program"), environment)
+            entry = Entry(key, environment, made, None)
+        except GraphBreak as broken:
+            entry = Entry(key, environment, None, broken.bare())
+        self.entries.append(entry)
+        if len(self.entries) > MOST:
+            del self.entries[0]
+        return entry
+
+    def reset(self) -> None:
+        """Forget all specialisations."""
+        with self._lock:
+            self.entries.clear()
+            self.traces = 0
 
 
-def _kind(leaf: Any, position: int, flat: list[Any]) -> Any:
+def kind_of(leaf: Any, position: int, flat: list[Any]) -> Any:
     """What a specialisation depends on in one argument."""
     if isinstance(leaf, Variable):
-        array = leaf._array
+        if not isinstance(leaf._array, (np.ndarray, np.generic)):
+            raise GraphBreak(f"an argument is a tensor over {type(leaf._array).__name__}")
         first = next(i for i, other in enumerate(flat) if other is leaf)
-        return leaf.__class__, array.shape, array.dtype, requires_grad(leaf), array.flags.c_contiguous, first - position
-    return leaf.__class__, leaf
+        return *facts(leaf), first - position
+    cls = leaf.__class__
+    if cls in _BY_VALUE:
+        return cls, leaf
+    if cls is float:
+        return cls, leaf.hex()
+    if cls is complex:
+        return cls, leaf.real.hex(), leaf.imag.hex()
+    if isinstance(leaf, np.generic):
+        return cls, leaf.dtype, leaf.tobytes()
+    if isinstance(leaf, slice):
+        return cls, *[kind_of(part, position, flat) for part in (leaf.start, leaf.stop, leaf.step)]
+    if isinstance(leaf, np.ndarray):
+        if leaf.nbytes > SMALL or leaf.dtype.hasobject:
+            raise GraphBreak(f"an argument is a NumPy array of {leaf.nbytes} bytes, whose values may be different at each call: pass a tensor")
+        return cls, leaf.shape, leaf.dtype, leaf.strides, leaf.tobytes()
+    return cls, id(leaf)  # the environment keeps it alive, and knows what it holds

@@ -1,8 +1,8 @@
 """The node of a compiled call: its backward is the compiled backward program.
 
 It keeps what that program needs, under the same rules as every node: what is the caller's memory is checked for writes before it is used,
-and on NumPy's face restored. Where gradients are themselves to be differentiated, or only some of the results have one, the function is
-run again eagerly from its inputs, and autograd does the rest; so derivatives of any order are right.
+and on NumPy's face restored. Where gradients are themselves to be differentiated, or only some of the results have one, the gradients
+are a compiled function of their own (see Note [Derivatives of a compiled call]).
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ndgrad.autograd.backward_api import grad
-from ndgrad.autograd.modes import restore, scope
+from ndgrad._tensor import Tensor
 from ndgrad.autograd.node import MultiNode
 from ndgrad.autograd.record import save_input
-from ndgrad.autograd.saved import unpack_raw, unpack_tensor
+from ndgrad.autograd.saved import old_array, unpack_raw, unpack_tensor
 from ndgrad.autograd.saved_errors import freed_error
 from ndgrad.autograd.variable import wrap
+from ndgrad.autograd.versions import kept_storage, storage_of
 
 if TYPE_CHECKING:
     from ndgrad.compiler.specialise import Specialisation
@@ -34,17 +34,37 @@ class CompiledFunctionBackward(MultiNode):
     materialize_grads = False
 
     specialisation: Specialisation
-    #: the Python arguments of the call, with None in the place of tensors
-    arguments: Any
     #: the arrays that forward made for backward, by their place among the kept values
     made: Any = _FREED
     #: whether these are the gradients themselves, for a gradient of 1 of the one result
     has_gradients = False
 
+    #: of those that are results too: their storage, its version, and whether old contents are kept
+    watched: Any = None
+
     def save(self, tensors: list[Any]) -> None:
         """Keep the inputs of the program."""
         for position, t in enumerate(tensors):
             save_input(self, f"input{position}", t)
+
+    def watch(self, tensors: list[Any], arrays: list[Any]) -> None:
+        """Notice later writes to results that backward needs."""
+        places = {id(a): k for k, a in enumerate(self.made)}
+        for t, array in zip(tensors, arrays, strict=True):
+            k = places.get(id(array))
+            if k is not None:
+                storage = kept_storage(t) if t.keeps_saved else storage_of(t)
+                if self.watched is None:
+                    self.watched = {}
+                self.watched[k] = storage, storage.version, t.keeps_saved
+
+    def _kept(self, k: int) -> Any:
+        array = self.made[k]
+        if self.watched is not None and k in self.watched:
+            storage, version, keeps = self.watched[k]
+            if storage.version is not version:
+                return old_array(self, "result", array, storage, version, keeps)
+        return array
 
     def _input(self, position: int) -> Any:
         return unpack_raw(self, f"input{position}")
@@ -72,37 +92,22 @@ class CompiledFunctionBackward(MultiNode):
         spec = self.specialisation
         if spec.whole is not None:
             spec.whole.backward_was_called(given[0])
-        kept = [self._input(k) if is_input else self.made[k] for is_input, k in spec.kept_from]
+        kept = [self._input(k) if is_input else self._kept(k) for is_input, k in spec.kept_from]
         return spec.run_backward([np.asarray(a) for a in kept] + [np.asarray(g) for g in given])
 
     def apply_tensors(self, grads: Any) -> tuple[Any, ...]:
         return self._again([grads] if self.outputs == 1 else grads, True)
 
     def _again(self, grads: Any, recorded: bool) -> tuple[Any, ...]:
-        """Gradients by running the function eagerly from its inputs."""
+        """Gradients by the program of some results' gradients alone, or of gradients that are recorded."""
         if self.made is _FREED:
             raise freed_error(self)
         spec = self.specialisation
-        edges = self.next
-        tensors = [unpack_tensor(self, f"input{k}", edges[k]) for k in range(spec.count)]
-        outside = scope()
-        try:
-            restore(outside.recording(True))
-            results = spec.again(self.arguments, tensors)
-            pairs = [(r, g) for r, g in zip(results, grads, strict=True) if g is not None]
-            if not recorded:
-                pairs = [(r, wrap(r.face, g)) for r, g in pairs]
-            wanted = [k for k, e in enumerate(edges) if e is not None]
-            found = grad(
-                [r for r, _ in pairs], [tensors[k] for k in wanted], [g for _, g in pairs], create_graph=recorded, allow_unused=True
-            )
-        finally:
-            restore(outside)
-            del outside
-        out: list[Any] = [None] * len(edges)
-        for k, g in zip(wanted, found, strict=True):
-            out[k] = g
-        return tuple(out)
+        tensors = [unpack_tensor(self, f"input{k}", e) for k, e in enumerate(self.next)]
+        given = [g if recorded else wrap(Tensor, g) for g in grads if g is not None]
+        derivative = spec.derivative(tuple(g is not None for g in grads), tensors, given)
+        return tuple(derivative.run([*tensors, *given]))
 
     def release(self) -> None:
         self.made = _FREED
+        self.watched = None

@@ -36,14 +36,18 @@ class Step(NamedTuple):
 class Memory:
     """What several traced arrays show parts of: its value now, and how often it was written."""
 
-    __slots__ = ("source", "tracer", "value", "version", "written")
+    __slots__ = ("constant", "source", "tracer", "value", "values_at", "version", "written")
 
-    def __init__(self, tracer: Any, value: Value, source: Any = None) -> None:
+    def __init__(self, tracer: Any, value: Value, source: Any = None, constant: Any = None) -> None:
         self.tracer = tracer
         self.value = value
         self.version = 0
         self.source = source  # the argument or captured tensor whose memory it is; None for what the function made
         self.written = False
+        #: the array that it holds, where that is known
+        self.constant = constant
+        #: the values that it had at versions that are known to autograd (see `TracedArray.at_version`)
+        self.values_at: dict[Any, Value] = {}
 
 
 def contiguous_strides(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
@@ -118,12 +122,55 @@ class TracedArray:
     def __repr__(self) -> str:
         return f"TracedArray(shape={self.shape}, dtype={self.dtype})"
 
+    def at_version(self, version: Any) -> TracedArray | None:
+        """A copy as it was at a version of the storage that autograd has saved; None if that is not known."""
+        value = self.memory.values_at.get(version)
+        if value is None:
+            return None
+        tracer = self.memory.tracer
+        for step in self.path:
+            value = tracer.emit(step.op, (value,), step.settings)[step.number]
+        return tracer.array(value)
+
+    # ----- values, which there are only of constants -----
+
+    def _values(self) -> Any:
+        memory = self.memory
+        if memory.constant is None or memory.written or self.path:
+            raise GraphBreak(f"the function asks for the values of a tensor of shape {self.shape} ({self.dtype})")
+        return memory.constant
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        return np.array(self._values(), dtype)
+
+    def __bool__(self) -> bool:
+        return bool(self._values())
+
+    def __int__(self) -> int:
+        return int(self._values())
+
+    def __float__(self) -> float:
+        return float(self._values())
+
+    def __complex__(self) -> complex:
+        return complex(self._values())
+
+    def __index__(self) -> int:
+        return int(self._values().__index__())
+
+    def __iter__(self) -> Any:
+        return iter(self._values().copy())
+
+    def item(self, *args: Any) -> Any:
+        return self._values().item(*args)
+
+    def tolist(self) -> Any:
+        return self._values().tolist()
+
+    def tobytes(self, *args: Any) -> Any:
+        return self._values().tobytes(*args)
+
     # ----- what there is not -----
-
-    def _values(self, *args: Any, **kwargs: Any) -> NoReturn:
-        raise GraphBreak(f"the function asks for the values of a tensor of shape {self.shape} ({self.dtype})")
-
-    __array__ = __bool__ = __int__ = __float__ = __complex__ = __index__ = __iter__ = item = tolist = tobytes = _values
 
     def _bare(self, *args: Any, **kwargs: Any) -> NoReturn:
         raise GraphBreak(f"the array of a tensor of shape {self.shape} is used without an op, which a trace cannot see")

@@ -89,13 +89,18 @@ class Results:
         self.values.append(value)
         self.tensors.append(tensor)
 
+    def forget_trace(self) -> None:
+        """Keep nothing of the trace, whose graph holds all of its tensors."""
+        self.roots_count = len(self.roots)
+        self.tensors.clear()
+
     @property
     def roots(self) -> list[Any]:
         """The tensors of the trace that have a history."""
         return [t for t, new in zip(self.tensors, self.new, strict=True) if new.differentiable]
 
-    def assembled(self, inputs: Sequence[Any], arrays: Sequence[Any], node: Any) -> list[Any]:
-        """The leaves of a call: `inputs` are its tensors, `arrays` the new memory, `node` the history of what has one."""
+    def wrapped(self, arrays: Sequence[Any], node: Any) -> list[Any]:
+        """The tensors over the new memory of a call; `node` is the history of what has one."""
         made, number = [], 0
         for new, array in zip(self.new, arrays, strict=True):
             t = wrap(new.face, array)
@@ -105,6 +110,10 @@ class Results:
                     meta_of(t).output_nr = number
                 number += 1
             made.append(t)
+        return made
+
+    def assembled(self, inputs: Sequence[Any], made: Sequence[Any]) -> list[Any]:
+        """The leaves of a call: `inputs` are its tensors, `made` those over new memory."""
         return [
             leaf.value if leaf.kind == PLAIN else _seen((made if leaf.kind == NEW else inputs)[leaf.number], leaf.path)
             for leaf in self.leaves

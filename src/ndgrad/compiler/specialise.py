@@ -3,11 +3,20 @@
     inputs      the tensors among the arguments, then the tensors that the function took from elsewhere (read anew at each call)
     forward     inputs -> the new memory of the results, what was written into inputs, and what backward needs
     backward    what was kept, and the gradients of the results -> the gradients of the inputs
+    effects     what else the function leaves behind: gradients of leaves, tensors that it puts in the place of others
+
+Note [Derivatives of a compiled call]
+The backward program is for the usual case: every result has a gradient, and nobody differentiates the gradients. Otherwise the function is
+traced once more, with the gradients that there are as further arguments and the gradients of its inputs as results, which are recorded:
+`derivative`. That is again a specialisation with a backward of its own, so it goes on to any order, and each is what eager would record:
+custom functions, no_grad and detach inside the function included. Tracing leaves nothing behind (see Note [Tensors from outside] and
+ndgrad.compiler.environment), so the function's writes are not done twice.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -19,76 +28,170 @@ from ndgrad.autograd.node import make_node
 from ndgrad.autograd.op_observers import observing
 from ndgrad.autograd.variable import Variable, edge, requires_grad, wrap
 from ndgrad.compiler.backend import runner
-from ndgrad.compiler.graph_break import GraphBreak
+from ndgrad.compiler.environment import Environment, Held, facts
+from ndgrad.compiler.graph_break import GraphBreak, current_tracer
 from ndgrad.compiler.node import CompiledFunctionBackward
+from ndgrad.compiler.outside import hidden, payload_of
 from ndgrad.compiler.partition import split
 from ndgrad.compiler.passes import simplified
 from ndgrad.compiler.program import Program, Value
 from ndgrad.compiler.results import Results
-from ndgrad.compiler.trace import Tracer, traced_tensor
+from ndgrad.compiler.trace import Tracer, line_of
 from ndgrad.compiler.whole import Whole
+from ndgrad.compiler.world import unchanged_world
 from ndgrad.ops.fill import copy
 from ndgrad.pytree import TreeSpec, tree_flatten, tree_unflatten
+
+
+class Effect:
+    """A place that the function puts a tensor into: an item of what it reaches, or the gradient of an input."""
+
+    def __init__(self, held: Held | None, number: int) -> None:
+        self.held = held
+        self.number = number
+
+    def apply(self, inputs: Sequence[Any], value: Any) -> None:
+        """Put the tensor of this call there."""
+        if self.held is None:
+            inputs[self.number].grad = value
+            return
+        values = self.held.read()
+        values[self.number] = value
+        assert self.held.write is not None
+        self.held.write(values)
 
 
 class Specialisation:
     """One traced function, ready to be called with arguments like those it was traced with."""
 
-    def __init__(self, function: Callable[..., Any], flat: Sequence[Any], spec: TreeSpec, name: str) -> None:
+    #: whether what it writes into inputs is written in a call
+    has_effects = True
+
+    def __init__(self, function: Callable[..., Any], flat: Sequence[Any], spec: TreeSpec, name: str, environment: Environment) -> None:
         self.function = function
         self.spec = spec
+        self.name = name
+        self.environment = environment
         tensor_places = [i for i, leaf in enumerate(flat) if isinstance(leaf, Variable)]
         first = {id(flat[place]): place for place in reversed(tensor_places)}
         #: where the tensors are among the leaves of the arguments: each once, and each place with the number of its tensor
         self.places = sorted(first.values())
         self.numbers = {place: self.places.index(first[id(flat[place])]) for place in tensor_places}
-        self._trace(flat, name)
+        #: the other leaves
+        self.plain = [None if i in self.numbers else leaf for i, leaf in enumerate(flat)]
+        self._derivatives: dict[tuple[bool, ...], Specialisation] = {}
+        arguments = [flat[place] for place in self.places]
+        #: of each tensor among the arguments: what the environment knows of it, if the function also reaches it there
+        self.known = [environment.entry(t) for t in arguments]
+        self._trace(arguments)
 
     # ----- tracing -------------------------------------------------------------------------------------------------------
 
-    def _trace(self, flat: Sequence[Any], name: str) -> None:
-        tracer = Tracer(name)
-        arguments = [flat[place] for place in self.places]
-        stand_ins = []
-        for t in arguments:
-            payload = tracer.input(np.asarray(t._array), t)
-            stand_ins.append(traced_tensor(t.__class__, payload, thread.grad_enabled and requires_grad(t)))
-        payloads = [t._array for t in stand_ins]
-        outside = scope()
-        try:
+    def _trace(self, arguments: list[Any]) -> None:
+        by_identity = {id(t): i for i, t in enumerate(arguments)}
+        gradients: dict[int, int] = {}
+        #: where the inputs of the program come from, by number: ("argument", n), ("environment", entry) or ("grad", input)
+        self.sources: list[tuple[str, Any]] = []
+
+        def admits(t: Any) -> str | None:
+            entry = self.environment.entry(t)
+            if id(t) in by_identity:
+                self.sources.append(("argument", by_identity[id(t)]))
+            elif entry is not None:
+                self.sources.append(("environment", entry))
+            elif id(t) in gradients:
+                self.sources.append(("grad", gradients[id(t)]))
+            else:
+                return "a tensor is used that is no argument, and that was not found in what the function reaches (closures, globals, attributes)"
+            meta = t._meta
+            if meta is not None and meta.grad is not None:
+                gradients.setdefault(id(meta.grad), len(self.sources) - 1)
+            return None
+
+        tracer = Tracer(self.name, admits)
+        self.grad_enabled = thread.grad_enabled
+        with tracing(tracer, self.environment):
+            returned, effects = self._outcome(tracer, arguments)
             with observing(tracer):
-                returned, self.result_spec = tree_flatten(self._called(flat, stand_ins))
-                for t, payload in zip(stand_ins, payloads, strict=True):
-                    _check_argument(t, payload)
-                #: what the function took from elsewhere
-                self.captured = [c.source for c in tracer.captured]
-                inputs = [*stand_ins, *self.captured]
-                memories = [*[p.memory for p in payloads], *[c.payload.memory for c in tracer.captured]]
-                self.results = Results(tracer, returned, inputs, memories)
-                wanted = [i for i, t in enumerate(inputs) if isinstance(t, Variable) and requires_grad(t)]
-                cotangents, gradients = _gradients(tracer, self.results.roots, [inputs[i] for i in wanted])
-                tracer.bake(len(self.captured))
-        finally:
-            restore(outside)
-            del outside
-        self.count = len(inputs)
-        #: the inputs that the function writes
-        self.writes = [i for i, memory in enumerate(memories) if memory.written]
-        self._check_writes([*arguments, *self.captured])
+                self._finish(tracer, returned, effects)
+        #: what the gradients among the inputs must be like
+        self.gradient_facts = [facts(o.source) if kind == "grad" else None for (kind, _), o in zip(self.sources, tracer.inputs, strict=True)]
+
+    def _outcome(self, tracer: Tracer, arguments: list[Any]) -> tuple[list[Any], list[tuple[Effect, Any]]]:
+        """The leaves of what the function returns, and what else it leaves behind."""
+        with observing(tracer):
+            for t in arguments:
+                tracer.outside_of(t, payload_of(t))
+            returned = self._returned(arguments)
+        return returned, self._effects(tracer)
+
+    def _returned(self, arguments: list[Any]) -> list[Any]:
+        """The leaves of what the function returns."""
+        args, kwargs = given = self._given(arguments)
+        before, _ = tree_flatten(given)
+        returned, self.result_spec = tree_flatten(self.function(*args, **kwargs))
+        after, spec = tree_flatten(given)
+        if spec != self.spec or any(a is not b for a, b in zip(before, after, strict=True)):
+            raise GraphBreak("a container among the arguments is changed")
+        return returned
+
+    def _given(self, tensors: Sequence[Any]) -> Any:
+        """The arguments of a call, with these tensors in the place of its own."""
+        return tree_unflatten([tensors[self.numbers[i]] if i in self.numbers else leaf for i, leaf in enumerate(self.plain)], self.spec)
+
+    def _effects(self, tracer: Tracer) -> list[tuple[Effect, Any]]:
+        """What the function has left behind, and with which tensor; the environment is put back as it was."""
+        found: list[tuple[Effect, Any]] = []
+        for held, number, now in self.environment.changes():
+            if number == -2:
+                raise GraphBreak("the function draws from a generator of random numbers")
+            if number < 0 or held.write is None:
+                raise GraphBreak(f"the function changes {held.what}")
+            if not isinstance(now, Variable):
+                raise GraphBreak(f"the function changes {held.label(number)}")
+            found.append((Effect(held, number), now))
+        for number, outside in enumerate(tracer.inputs):
+            reason = outside.change()
+            if reason is not None:
+                raise GraphBreak(reason)
+            if outside._meta.held is not outside.grad_before:
+                found.append((Effect(None, number), outside._meta.held))
+        return found
+
+    def _finish(self, tracer: Tracer, returned: list[Any], effects: list[tuple[Effect, Any]]) -> None:
+        inputs = [o.source for o in tracer.inputs]
+        memories = [o._array.memory for o in tracer.inputs]
+        tracer.check_lent()
+        self.effects = [effect for effect, _ in effects]
+        self.results = Results(tracer, [*returned, *[t for _, t in effects]], inputs, memories)
+        self.writes = [i for i, memory in enumerate(memories) if memory.written and self.has_effects]
+        self._check_writes(inputs)
+        roots = self.results.roots
+        wanted = [i for i, t in enumerate(inputs) if requires_grad(t)] if roots else []
+        given = [tracer.input(t._array) for t in roots]
+        #: whether the graph of the results was used up inside the function, by a backward pass
+        self.is_freed = False
+        gradients: Sequence[Any] = ()
+        if wanted:
+            cotangents = [wrap(t.face, payload) for t, payload in zip(roots, given, strict=True)]
+            try:
+                gradients = grad(roots, [inputs[i] for i in wanted], cotangents, allow_unused=True)
+            except RuntimeError:
+                if tracer.broken is not None:
+                    raise
+                self.is_freed = True
+        #: the inputs whose gradient the function looks at or sets, and whether they have one
+        self.gradients_asked = [(i, o.grad_before is not None) for i, o in enumerate(tracer.inputs) if o._meta.asked and not o.is_result]
         values = [*self.results.values, *[memories[i].value for i in self.writes]]
         #: the inputs that get a gradient
         self.gradients_of = [i for i, g in zip(wanted, gradients, strict=False) if g is not None]
         grads = [tracer.value_of(g._array) for g in gradients if g is not None]
-        self._split(tracer.program, values, cotangents, grads)
-
-    def _called(self, flat: Sequence[Any], tensors: Sequence[Any]) -> Any:
-        """The function on the arguments, with these tensors in the place of its own."""
-        args, kwargs = tree_unflatten([tensors[self.numbers[i]] if i in self.numbers else leaf for i, leaf in enumerate(flat)], self.spec)
-        return self.function(*args, **kwargs)
+        self.results.forget_trace()
+        self._split(tracer.program, values, [p.memory.value for p in given], grads)
 
     def _check_writes(self, inputs: Sequence[Any]) -> None:
         """A write to memory that another input shares would be one to that, too."""
-        if self.writes and _share([t._array if isinstance(t, Variable) else t for t in inputs], self.writes):
+        if self.writes and _share([payload_of(t) for t in inputs], self.writes):
             raise GraphBreak("an input is written that shares memory with another")
 
     def _split(self, program: Program, values: list[Value], cotangents: list[Value], gradients: list[Value]) -> None:
@@ -104,6 +207,8 @@ class Specialisation:
         self.kept_from = [(True, position[v]) if v in position else (False, made.index(v)) for v in halves.kept]
         halves.forward.outputs = [*values, *made]
         self.forward, self.backward = halves.forward, halves.backward
+        #: arrays of the program that may come out of it as they are
+        self.constants = [array for value, array in self.forward.constants.items() if value in self.forward.outputs]
         self.run_forward = runner(self.forward)
         self.run_backward = runner(self.backward)
         scalar = len(cotangents) == 1 and not cotangents[0].shape and cotangents[0].dtype.kind == "f" and bool(gradients)
@@ -112,67 +217,174 @@ class Specialisation:
 
     # ----- calling -------------------------------------------------------------------------------------------------------
 
+    def mismatch(self, flat: Sequence[Any]) -> str | None:
+        """Why a call with these arguments, which are of the right kind, needs another trace; None if it does not."""
+        reason = self.environment.check()
+        if reason is not None:
+            return reason
+        for place, entry in zip(self.places, self.known, strict=True):
+            if self.environment.entry(flat[place]) is not entry:
+                return "an argument is, or is no longer, one of the tensors that the function reaches otherwise"
+        return self._other_gradients(flat) if self.gradients_asked else None
+
+    def _other_gradients(self, flat: Sequence[Any]) -> str | None:
+        inputs = self._inputs([flat[place] for place in self.places])
+        for number, has_one in self.gradients_asked:
+            g = None if inputs[number]._meta is None else inputs[number]._meta.grad
+            if (g is not None) is not has_one:
+                return "a tensor has, or has no longer, a gradient"
+        for t, known in zip(inputs, self.gradient_facts, strict=True):
+            if known is not None and facts(t) != known:
+                return "a gradient is of another kind"
+        return None
+
+    def _inputs(self, arguments: Sequence[Any]) -> list[Any]:
+        """The tensors that are the program's inputs in a call."""
+        found: list[Any] = []
+        for kind, which in self.sources:
+            if kind == "argument":
+                found.append(arguments[which])
+            elif kind == "environment":
+                found.append(which[0])
+            else:
+                found.append(found[which].grad)
+        return found
+
     def __call__(self, flat: Sequence[Any]) -> Any:
-        inputs = [flat[place] for place in self.places] + self.captured
-        arrays = [np.asarray(t._array) if isinstance(t, Variable) else t for t in inputs]
-        if self.writes and _share(arrays, self.writes):
-            return self._called(flat, inputs)
-        recording = self.results.roots and thread.grad_enabled
-        at_once = recording and self.whole is not None and self.whole.pays()
-        found = self.whole.run(arrays) if at_once else self.run_forward(arrays)
+        inputs = self._inputs([flat[place] for place in self.places])
+        if self.writes and _share([np.asarray(t._array) for t in inputs], self.writes):
+            args, kwargs = tree_unflatten(list(flat), self.spec)
+            return self.function(*args, **kwargs)
+        leaves = self.run(inputs)
+        count = len(leaves) - len(self.effects)
+        for effect, value in zip(self.effects, leaves[count:], strict=True):
+            effect.apply(inputs, value)
+        return tree_unflatten(leaves[:count], self.result_spec)
+
+    def run(self, inputs: list[Any]) -> list[Any]:
+        """The leaves of the results for these inputs, which are written where the function writes them."""
+        arrays = [np.asarray(t._array) for t in inputs]
+        at_once = self.whole is not None and not self.is_freed and self.whole.pays()
+        found = self.whole.run(arrays) if at_once and self.whole is not None else self.run_forward(arrays)
         new = len(self.results.values)
-        made = [_owned(array, arrays) for array in found[:new]]
-        node = self._node(flat, inputs, made, found[new + len(self.writes) :]) if recording else None
+        values, kept = found[:new], found[new + len(self.writes) :]
+        for i, array in enumerate(values):
+            if array.__class__ is np.ndarray and (array.base is not None or any(array is a for a in (*arrays, *self.constants, *values[:i]))):
+                values[i] = array.copy()  # memory of its own: what a program gives may be an input, a view or a constant
+        node = self._node(inputs, values, kept) if self.results.roots_count else None
+        made = self.results.wrapped(values, node)
         if at_once:
             node.has_gradients = True
+        elif node is not None and not self.is_freed:
+            node.watch(made, values)
         for i, value in zip(self.writes, found[new:], strict=False):
-            write(copy, inputs[i], (wrap(inputs[i].face, value),), {})
-        return tree_unflatten(self.results.assembled(inputs, made, node), self.result_spec)
+            outside = scope()
+            try:
+                restore(outside.recording(False))
+                write(copy, inputs[i], (wrap(inputs[i].face, value),), {})
+            finally:
+                restore(outside)
+                del outside
+        return self.results.assembled(inputs, made)
 
-    def _node(self, flat: Sequence[Any], inputs: list[Any], made: Sequence[Any], kept: list[Any]) -> Any:
+    def _node(self, inputs: list[Any], made: Sequence[Any], kept: list[Any]) -> Any:
         """The node of a call."""
-        edges = tuple([edge(t) if isinstance(t, Variable) else None for t in inputs])
+        edges = tuple([edge(t) for t in inputs])
         outputs = [(tuple(a.shape), a.dtype) for a, new in zip(made, self.results.new, strict=True) if new.differentiable]
         node = make_node(CompiledFunctionBackward, edges, *outputs[0])
         node.outputs, node.metadata_of_outputs = len(outputs), list(outputs)
         node.specialisation = self
-        node.arguments = [None if i in self.numbers else leaf for i, leaf in enumerate(flat)]
-        node.save(inputs)
-        node.made = kept
+        if not self.is_freed:
+            node.save(inputs)
+            node.made = kept
         return node
 
-    def again(self, arguments: Sequence[Any], inputs: Sequence[Any]) -> list[Any]:
-        """The results of an eager call that have a history."""
-        returned, _ = tree_flatten(self._called(arguments, inputs))
-        places = [
-            next(i for i, leaf in enumerate(self.results.leaves) if leaf.kind == 0 and leaf.number == number and not leaf.path)
-            for number, new in enumerate(self.results.new)
-            if new.differentiable
-        ]
-        return [returned[place] for place in places]
+    def derivative(self, given: tuple[bool, ...], tensors: Sequence[Any], cotangents: Sequence[Any]) -> Specialisation:
+        """The gradients of the inputs as a function of these and of the gradients of some of the results (see Note [Derivatives of a
+        compiled call]); `tensors` and `cotangents` are of the kind that it is to be called with."""
+        found = self._derivatives.get(given)
+        if found is None:
+            reason = self.environment.check()
+            if reason is None and any(kind == "grad" for kind, _ in self.sources):
+                reason = "it reads gradients"
+            if reason is not None:
+                raise RuntimeError(
+                    f"{self.name}: derivatives of the gradients of a compiled call are traced when they are first asked for, and {reason}. "
+                    "Ask for them before changing what the function uses, or call the function itself instead of the compiled one."
+                )
+            found = self._derivatives[given] = Derivative(self, given, tensors, cotangents)
+        return found
 
 
-def _gradients(tracer: Tracer, roots: Sequence[Any], wanted: Sequence[Any]) -> tuple[list[Value], list[Any]]:
-    """The inputs of the program that stand for the gradients of the results, and the gradients of `wanted`; none if none are asked for."""
-    if not roots or not wanted:
-        return [], []
-    given = [traced_tensor(t.face, tracer.input(t._array), False) for t in roots]
-    return [t._array.memory.value for t in given], list(grad(roots, wanted, given, allow_unused=True))
+class Derivative(Specialisation):
+    """The gradients of the inputs of another specialisation, of which only the gradients of some results are given."""
+
+    has_effects = False
+
+    def __init__(self, parent: Specialisation, given: tuple[bool, ...], tensors: Sequence[Any], cotangents: Sequence[Any]) -> None:
+        self.parent = parent
+        self.given = given
+        self.name = f"{parent.name}_gradients"
+        self.environment = parent.environment
+        self._derivatives = {}
+        own = [which[0] if kind == "environment" else t for (kind, which), t in zip(parent.sources, tensors, strict=True)]
+        outside = scope()
+        try:
+            restore(outside.recording(True))
+            self._trace([*own, *cotangents])
+        finally:
+            restore(outside)
+            del outside
+
+    def _returned(self, arguments: list[Any]) -> list[Any]:
+        return self.parent._returned(arguments)
+
+    def _outcome(self, tracer: Tracer, arguments: list[Any]) -> tuple[list[Any], list[tuple[Effect, Any]]]:
+        with observing(tracer):
+            for t in arguments:
+                tracer.outside_of(t, payload_of(t))
+        count = len(self.parent.sources)
+        inputs, cotangents = arguments[:count], arguments[count:]
+        outside = scope()
+        try:
+            restore(outside.recording(self.parent.grad_enabled))
+            returned, effects = self.parent._outcome(tracer, inputs)
+        finally:
+            restore(outside)
+            del outside
+        with observing(tracer):
+            found = Results(tracer, [*returned, *[t for _, t in effects]], inputs, [o._array.memory for o in tracer.inputs[:count]])
+            roots = [r for r, given in zip(found.roots, self.given, strict=True) if given]
+            wanted = [i for i, t in enumerate(inputs) if requires_grad(t)]
+            gradients = grad(roots, [inputs[i] for i in wanted], cotangents, create_graph=True, allow_unused=True)
+        leaves: list[Any] = [None] * count
+        for i, g in zip(wanted, gradients, strict=True):
+            leaves[i] = g
+        return leaves, []
 
 
-def _check_argument(t: Any, payload: Any) -> None:
-    if t._array is not payload:
-        raise GraphBreak("an argument is given another shape or other memory in place")
-    if payload.memory.written and t._node is not None:
-        raise GraphBreak("an argument is written and gets a history")
+@contextmanager
+def tracing(tracer: Tracer, environment: Environment) -> Iterator[None]:
+    """A block in which a function is traced. Whatever it does to the world outside is undone, and whatever it raises is a break."""
+    token = current_tracer.set(tracer)
+    try:
+        with hidden(), unchanged_world():
+            try:
+                yield
+            finally:
+                environment.restore()
+    except GraphBreak:
+        if tracer.broken is None:
+            raise
+    except Exception as error:
+        if tracer.broken is None:
+            raise GraphBreak(f"{type(error).__name__} while it was traced: {str(error)[:300]}", line_of(error)) from error
+    finally:
+        current_tracer.reset(token)
+    if tracer.broken is not None:
+        raise tracer.broken
 
 
 def _share(arrays: Sequence[Any], written: Sequence[int]) -> bool:
     return any(i != j and np.may_share_memory(arrays[i], other) for i in written for j, other in enumerate(arrays))
 
-
-def _owned(array: Any, inputs: Sequence[Any]) -> Any:
-    """A result in memory of its own: what a program gives may be an input, or a view."""
-    if array.__class__ is not np.ndarray:
-        return array
-    return array.copy() if array.base is not None or any(array is a for a in inputs) else array

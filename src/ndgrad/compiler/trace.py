@@ -10,16 +10,18 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 import ndgrad
 from ndgrad.arrays.meta import MetaArray
 from ndgrad.autograd.op_observers import Factory, InPlaceForm
+from ndgrad.autograd.modes import restore, scope
 from ndgrad.autograd.record import run_forward
-from ndgrad.autograd.variable import Variable, wrap
+from ndgrad.autograd.variable import Variable
 from ndgrad.compiler.graph_break import GraphBreak
+from ndgrad.compiler.outside import Outside, refused
 from ndgrad.compiler.payload import Memory, Step, TracedArray
 from ndgrad.compiler.program import Argument, Instruction, Program, Value
 from ndgrad.ops.table import RANDOM
@@ -31,28 +33,48 @@ _PACKAGE = str(Path(ndgrad.__file__).parent)
 _inferred: dict[Any, tuple[bool, tuple[tuple[tuple[int, ...], np.dtype[Any]], ...]]] = {}
 
 
-class Captured(NamedTuple):
-    """A tensor or array that is none of the arguments: itself, its array when it was met, and what stands for it."""
-
-    source: Any
-    array: Any
-    payload: TracedArray
-
-
 class Tracer:
-    """Ops become instructions of `program`; tensors and arrays from outside become inputs, in `captured`."""
+    """Ops become instructions of `program`; tensors from outside become inputs, in `inputs`; arrays become constants."""
 
     #: it wants the tensors of a call, not only their arrays
     wants_tensors = True
+    is_tracer = True
 
-    def __init__(self, name: str = "program") -> None:
+    def __init__(self, name: str = "program", admits: Callable[[Any], str | None] | None = None) -> None:
+        """`admits` says why a tensor that the function reaches cannot be an input; None if it can."""
         self.program = Program([], [], name=name)
-        #: tensors and arrays that the function took from elsewhere, or made from numbers
-        self.captured: list[Captured] = []
-        #: by the address of the array, since autograd makes other tensors over it; `captured` keeps it alive
-        self._traced_of: dict[int, TracedArray] = {}
+        #: the tensors from outside that were touched, in the order of the program's inputs
+        self.inputs: list[Outside] = []
+        self._outside: dict[int, Outside] = {}
+        self._admits = admits
+        #: arrays that tensors were made of: themselves, and what stands for them
+        self._made: dict[int, tuple[Any, TracedArray]] = {}
+        #: those of them whose memory NumPy shares
+        self._lent: list[TracedArray] = []
+        #: what could not be traced, though the function may have caught it
+        self.broken: GraphBreak | None = None
 
-    # ----- values --------------------------------------------------------------------------------------------------------
+    # ----- what comes from outside ---------------------------------------------------------------------------------------
+
+    def outside_of(self, t: Any, array: Any) -> Outside:
+        """What this trace sees of a tensor from outside: another input of the program, if it is the first time."""
+        found = self._outside.get(id(t))
+        return self._admitted(t, array) if found is None else found
+
+    def _admitted(self, t: Any, array: Any) -> Outside:
+        here = scope()
+        try:
+            restore(here.changed(observers=()))
+            reason = refused(t) or (None if self._admits is None else self._admits(t))
+            if reason is not None:
+                raise GraphBreak(reason)
+            found = Outside(t, self.input(array, t))
+        finally:
+            restore(here)
+            del here
+        self._outside[id(t)] = found
+        self.inputs.append(found)
+        return found
 
     def input(self, array: Any, source: Any = None) -> TracedArray:
         """A traced array in the place of an array from outside: another input of the program."""
@@ -64,34 +86,47 @@ class Tracer:
         """A traced array for a value, in memory of its own."""
         return TracedArray(value, Memory(self, value))
 
-    def stands_for(self, array: Any, payload: TracedArray) -> None:
-        """Let a traced array be used wherever the function uses an array that it was given."""
-        self._traced_of[id(array)] = payload
-
-    def memory_of(self, array: Any) -> Memory | None:
-        """The memory of an array from outside, as far as the trace has met it."""
-        payload = self._traced_of.get(id(array))
-        return None if payload is None else payload.memory
-
-    def _capture(self, given: Any) -> TracedArray:
-        """A tensor or array that the function took from elsewhere, or made from numbers: an input from now on."""
-        array = given._array if isinstance(given, Variable) else given
-        payload = self._traced_of.get(id(array))
-        if payload is None:
-            if not isinstance(array, (np.ndarray, np.generic)):
-                raise GraphBreak(f"an array of class {type(array).__name__} takes part")
-            payload = self.input(array, given)
-            self.captured.append(Captured(given, array, payload))
-            self.stands_for(array, payload)
+    def constant(self, array: Any) -> TracedArray:
+        """An array of which no tensor is made is a constant: what it holds now."""
+        if not isinstance(array, (np.ndarray, np.generic)) or array.dtype.hasobject:
+            raise GraphBreak(f"an array of class {type(array).__name__} takes part")
+        held = np.array(array)
+        value = Value(tuple(held.shape), held.dtype)
+        self.program.constants[value] = held
+        payload = TracedArray(value, Memory(self, value, constant=held), strides=tuple(array.strides))
         return payload
 
-    def bake(self, first: int) -> None:
-        """Make constants of the arrays that the trace met from number `first` on: rules of gradients have made them."""
-        for _, array, payload in self.captured[first:]:
-            value = payload.memory.value
-            self.program.inputs.remove(value)
-            self.program.constants[value] = np.array(array)
-        del self.captured[first:]
+    def made_of(self, array: Any) -> TracedArray:
+        """The payload of a tensor that the function makes over an array."""
+        known = self._made.get(id(array))
+        if known is not None and _equal(known[0], known[1].memory.constant):
+            return known[1]
+        payload = self.constant(array)
+        self._made[id(array)] = array, payload
+        return payload
+
+    def lends(self, payload: TracedArray) -> None:
+        """The memory of a tensor that the function makes is shared by an array of the user's."""
+        self._lent.append(payload)
+
+    def check_lent(self) -> None:
+        """A write to memory that NumPy shares, by whichever of the two, is one that a program does not do."""
+        lent = {id(p.memory) for p in self._lent}
+        for array, payload in self._made.values():
+            if id(payload.memory) in lent and (payload.memory.written or not _equal(array, payload.memory.constant)):
+                raise GraphBreak("memory that an array and a tensor share is written")
+
+    @staticmethod
+    def line() -> str | None:
+        """The line of the user's that is at work."""
+        return where()
+
+    def memory_of(self, array: Any) -> Memory | None:
+        """The memory of an array, as far as a tensor was made of it."""
+        known = self._made.get(id(array))
+        return None if known is None else known[1].memory
+
+    # ----- values --------------------------------------------------------------------------------------------------------
 
     def value_of(self, payload: TracedArray) -> Value:
         """What a traced array holds now: if its memory was written since, it is taken from there again."""
@@ -106,8 +141,8 @@ class Tracer:
     def _argument(self, given: Any, array: Any) -> Argument:
         if isinstance(array, TracedArray):
             return self.value_of(array)
-        if isinstance(array, np.ndarray) or (isinstance(array, np.generic) and isinstance(given, Variable)):
-            return self.value_of(self._capture(given))
+        if isinstance(array, np.ndarray):
+            return self.value_of(self.constant(array))
         if isinstance(array, Variable):
             raise GraphBreak("a tensor of a transform that has ended takes part")
         return array
@@ -118,7 +153,7 @@ class Tracer:
         """Write down an op on values; its results."""
         _, types = infer(op, arguments, settings)
         results = tuple([Value(shape, dtype) for shape, dtype in types])
-        self.program.instructions.append(Instruction(op, tuple(arguments), settings, results, _where()))
+        self.program.instructions.append(Instruction(op, tuple(arguments), settings, results, where()))
         return results
 
     def __call__(self, op: Any, tensors: Sequence[Any], arrays: Sequence[Any], settings: dict[str, Any], run: Callable[[], Any]) -> Any:
@@ -134,7 +169,7 @@ class Tracer:
         arguments = [self._argument(t, a) for t, a in zip(tensors, arrays, strict=True)]
         results = self.emit(op, arguments, settings)
         if op.view or op.shares_storage:
-            source = arrays[0] if isinstance(arrays[0], TracedArray) else self._capture(tensors[0])
+            source = arrays[0] if isinstance(arrays[0], TracedArray) else self.constant(arrays[0])
             out = tuple([self._shown(source, op, settings, i, value) for i, value in enumerate(results)])
         else:
             out = tuple([self.array(value) for value in results])
@@ -162,10 +197,16 @@ class Tracer:
         """`target` becomes op(target, ...): its memory gets another value."""
         if op.batch is RANDOM:
             raise GraphBreak(f"{op.name}_ draws random numbers")
-        payload = arrays[0] if isinstance(arrays[0], TracedArray) else self._capture(tensors[0])
+        payload = arrays[0]
+        if not isinstance(payload, TracedArray):
+            raise GraphBreak("an array is written that no tensor was made of")
         target = self.value_of(payload)
         arguments = [target, *[self._argument(t, a) for t, a in zip(tensors[1:], arrays[1:], strict=True)]]
         (value,) = self.emit(op, arguments, settings)
+        outside = self._outside.get(id(tensors[0]))
+        storage = tensors[0]._storage if outside is None else outside._storage
+        if storage is not None:
+            payload.memory.values_at[storage.version] = payload.memory.value
         self.assign(payload, value)
         return payload
 
@@ -282,19 +323,29 @@ def view_strides(source: TracedArray, op: Any, settings: dict[str, Any], number:
     return tuple(shown.strides) if np.may_share_memory(shown, stand_in) else None
 
 
-def _where() -> str | None:
-    """The line outside ndgrad that asked for the op."""
-    frame = sys._getframe(2)
+def _equal(a: Any, b: Any) -> bool:
+    return a.shape == b.shape and bytes(a.tobytes()) == bytes(b.tobytes())
+
+
+def line_of(error: BaseException) -> str | None:
+    """The innermost line outside ndgrad that an exception has passed."""
+    step, found = error.__traceback__, None
+    while step is not None:
+        if _is_users(step.tb_frame.f_code.co_filename):
+            found = f"{Path(step.tb_frame.f_code.co_filename).name}:{step.tb_lineno}"
+        step = step.tb_next
+    return found
+
+
+def _is_users(file: str) -> bool:
+    return not file.startswith((_PACKAGE, "<"))
+
+
+def where() -> str | None:
+    """The line outside ndgrad that is at work."""
+    frame = sys._getframe(1)
     while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):
         frame = frame.f_back  # type: ignore[assignment]
     if frame is None or frame.f_code.co_filename.startswith("<"):
         return None
     return f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}"
-
-
-def traced_tensor(face: type[Any], payload: TracedArray, requires_grad: bool) -> Any:
-    """A leaf over a traced array."""
-    t = wrap(face, payload)
-    if requires_grad:
-        t.requires_grad_(True)
-    return t

@@ -1,0 +1,179 @@
+"""`ndgrad.compile`, and what goes with it: `disable`, `is_compiling`, `reset`, `explain`."""
+
+from __future__ import annotations
+
+import functools
+import sys
+import weakref
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar, overload
+
+from ndgrad.autograd.modes import modes
+from ndgrad.compiler.function import CompiledFunction
+from ndgrad.compiler.graph_break import GraphBreak, current_tracer
+from ndgrad.pytree import tree_flatten
+
+__all__ = ["Explanation", "compile", "disable", "explain", "is_compiling", "reset"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_compiled: weakref.WeakSet[CompiledFunction] = weakref.WeakSet()
+
+
+@overload
+def compile(f: F, *, fullgraph: bool = False, dynamic: bool | None = None, strict: bool = False, threads: int | None = None) -> F: ...
+@overload
+def compile(
+    f: None = None, *, fullgraph: bool = False, dynamic: bool | None = None, strict: bool = False, threads: int | None = None
+) -> Callable[[F], F]: ...
+def compile(
+    f: Any = None, *, fullgraph: bool = False, dynamic: bool | None = None, strict: bool = False, threads: int | None = None
+) -> Any:
+    """A function, method or module that is traced once for each kind of arguments, and from then on runs as a program.
+
+    It gives what `f` gives, with the same gradients, to any order, and writes what `f` writes. A call is traced anew where shapes, dtypes,
+    layouts, requires_grad, Python values among the arguments or anything that `f` reaches otherwise (closures, globals, attributes) differ
+    from all calls that it has seen; eight kinds are remembered. What a program cannot hold (values read by Python, random numbers, prints, side effects)
+    makes that kind of call run eagerly; `ndgrad.compiler.explain(f, *args)` tells why, and with `fullgraph` it is an error.
+
+    `strict` forbids reassociation and contraction of arithmetic, `threads` limits the threads of native code. `dynamic` is accepted; sizes
+    are always specialised.
+
+    >>> import ndgrad
+    >>> @ndgrad.compile
+    ... def loss(x):
+    ...     return (x * x).sum()
+    >>> x = ndgrad.tensor([1.0, 2.0], requires_grad=True)
+    >>> loss(x).backward()
+    >>> x.grad
+    tensor([2., 4.])
+    """
+    if f is None:
+        return functools.partial(compile, fullgraph=fullgraph, dynamic=dynamic, strict=strict, threads=threads)
+    if isinstance(f, CompiledFunction):
+        return f
+    if not callable(f):
+        raise TypeError(f"compile() takes a function, a method or a module, and got {type(f).__name__}. Give it something that can be called.")
+    options: dict[str, Any] = {"fullgraph": fullgraph, "dynamic": dynamic, "strict": strict, "threads": threads}
+    module = sys.modules.get("ndgrad.nn.modules.module")
+    if module is not None and isinstance(f, module.Module):
+        from ndgrad.compiler.module import CompiledModule  # only those who have modules need it
+
+        return f if isinstance(f, CompiledModule) else CompiledModule(f, options)
+    return compiled_function(f, options)
+
+
+def compiled_function(f: Callable[..., Any], options: dict[str, Any]) -> CompiledFunction:
+    """The compiled form of something that can be called."""
+    made = CompiledFunction(f, **options)
+    _compiled.add(made)
+    return made
+
+
+def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None) -> Any:
+    """A function that is never compiled: where a compiled function calls it, that one runs eagerly.
+
+    >>> import ndgrad
+    >>> @ndgrad.compiler.disable
+    ... def shown(x):
+    ...     print("called")
+    ...     return x
+    >>> ndgrad.compile(lambda x: shown(x) * 2)(ndgrad.ones(1))
+    called
+    tensor([2.])
+    """
+    if fn is None:
+        return functools.partial(disable, recursive=recursive, reason=reason)
+    inner = fn.function if isinstance(fn, CompiledFunction) else fn
+
+    @functools.wraps(inner)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        if current_tracer.get() is not None:
+            raise GraphBreak(reason or f"{getattr(inner, '__qualname__', inner)} is not to be compiled")
+        if not recursive:
+            return inner(*args, **kwargs)
+        token = CompiledFunction.disabled.set(True)
+        try:
+            return inner(*args, **kwargs)
+        finally:
+            CompiledFunction.disabled.reset(token)
+
+    return run
+
+
+def is_compiling() -> bool:
+    """Whether the code that asks is being traced.
+
+    >>> import ndgrad
+    >>> ndgrad.compiler.is_compiling()
+    False
+    """
+    return current_tracer.get() is not None
+
+
+def reset() -> None:
+    """Let all compiled functions forget what they have traced.
+
+    >>> import ndgrad
+    >>> ndgrad.compiler.reset()
+    """
+    for made in list(_compiled):
+        made.reset()
+
+
+@dataclass
+class Explanation:
+    """What `explain` found: the size of the program, why a call runs eagerly, what is compared before a call."""
+
+    #: whether a call of this kind runs as a program
+    compiled: bool
+    #: why not, and the line that is the cause
+    reason: str | None
+    where: str | None
+    #: the numbers of instructions of both programs
+    forward_ops: int
+    backward_ops: int
+    #: how many tensors are inputs beside the arguments
+    captured: int
+    #: what is compared before each call
+    guards: list[str]
+    #: how many kinds of calls the function knows
+    specialisations: int
+    #: the program as text
+    program: str
+
+    def __str__(self) -> str:
+        if not self.compiled:
+            return f"runs eagerly: {self.reason}{f' ({self.where})' if self.where else ''}"
+        head = f"compiled: {self.forward_ops} ops forward, {self.backward_ops} backward, {self.captured} tensors from outside, "
+        return head + f"{len(self.guards)} guards, {self.specialisations} specialisations\n" + "\n".join(f"  guard: {g}" for g in self.guards)
+
+
+def explain(f: Any, *args: Any, **kwargs: Any) -> Explanation:
+    """What compiling a function comes to for these arguments: the size of the program, or why there is none. Nothing is run.
+
+    >>> import ndgrad
+    >>> print(ndgrad.compiler.explain(lambda x: x if x.sum() > 0 else -x, ndgrad.ones(2)))
+    runs eagerly: the function asks for the values of a tensor of shape () (bool) (...)
+    >>> ndgrad.compiler.explain(lambda x: x * 2, ndgrad.ones(2)).forward_ops
+    1
+    """
+    f = getattr(f, "compiled_forward", f)
+    made = f if isinstance(f, CompiledFunction) else CompiledFunction(f)
+    flat, spec = tree_flatten((args, kwargs))
+    entry = made.entry_for(flat, spec, modes().grad_enabled)
+    if entry.made is None:
+        broken = entry.broken
+        assert broken is not None
+        return Explanation(False, broken.reason, broken.where, 0, 0, 0, [], len(made.entries), "")
+    found = entry.made
+    guards = [held.label(i) for held in found.environment.held for i in range(len(held.then)) if held.label(i)]
+    guards += [f"{label}: shape, dtype, strides, requires_grad" for _, _, _, label in found.environment.tensors.values()]
+    return Explanation(
+        True, None, None, len(found.forward.instructions), len(found.backward.instructions),
+        sum(kind != "argument" for kind, _ in found.sources), list(dict.fromkeys(guards)), len(made.entries), str(found.program),
+    )  # fmt: skip
+
+
+compile.explain = explain  # type: ignore[attr-defined]  # torch programs look for such functions beside the function itself

@@ -1,0 +1,458 @@
+"""What a function reaches beside its arguments, and whether that is still as it was.
+
+A traced function holds what it read from closures, globals, defaults, attributes and containers: numbers have become constants of its
+program, branches have been taken, tensors are inputs. So everything that its code can reach is looked at before it is traced (`Environment`),
+once more after that (what it has changed are its side effects), and before each call of the program. Only identities are compared as a rule,
+which costs some ten nanoseconds an entry.
+
+What is reached: of a Python function its cells, defaults and the globals that its code names, and so on through the functions that it calls;
+of an object its attributes, and of its class what the code names; of a container its items; of a module of the user's what the code
+names. Python's, NumPy's, SciPy's and ndgrad's own modules and classes are taken to stay as they are. A tensor may be replaced by another of
+the same kind (an optimizer's state, a gradient): the input of the program is then that one.
+"""
+
+from __future__ import annotations
+
+import collections
+import functools
+import random
+import sys
+import types
+from collections.abc import Callable, Iterable
+from operator import is_
+from typing import Any
+
+import numpy as np
+
+from ndgrad.autograd.variable import Variable, requires_grad
+from ndgrad.autograd.versions import InferenceStorage
+from ndgrad.compiler.graph_break import GraphBreak
+from ndgrad.generator import Generator
+
+#: How many objects a function may reach, and how many bytes of an array are compared at each call.
+MOST = 20_000
+SMALL = 32_768
+
+_NUMBERS = (bool, int, float, complex, str, bytes, type(None), type(Ellipsis), np.generic, np.dtype, range, type(NotImplemented))
+_FOREIGN = frozenset({"ndgrad", "numpy", "scipy", "llvmlite"}) | sys.stdlib_module_names
+#: Whose objects stay as they are, or change only inside (functions that are written when they are first called).
+_CLOSED = ("ndgrad.ops.", "ndgrad.autograd.", "ndgrad.arrays.", "ndgrad.api.", "ndgrad.devices", "ndgrad.dtypes", "ndgrad.numpy.")
+_MISSING: Any = type("Missing", (), {"__repr__": lambda self: "nothing"})()
+
+
+class Held:
+    """Some places that hold objects: how they are read, what they held, how they are written."""
+
+    __slots__ = ("labels", "read", "then", "what", "write")
+
+    def __init__(self, what: str, labels: Iterable[Any], read: Callable[[], list[Any]], write: Callable[[list[Any]], None] | None) -> None:
+        self.what = what
+        self.labels = list(labels)
+        self.read = read
+        self.then = read()
+        self.write = write
+
+    def label(self, place: int) -> str:
+        """The name of one of the places."""
+        return f"{self.what}{self.labels[place]}" if place < len(self.labels) else self.what
+
+
+def facts(t: Any) -> tuple[Any, ...]:
+    """What a program depends on in a tensor."""
+    array = t._array
+    meta = t._meta
+    names = None if meta is None else meta.names
+    return t.__class__, array.shape, array.dtype, array.strides, t._storage.__class__ is InferenceStorage, requires_grad(t), names
+
+
+class Environment:
+    """What functions and objects reach, as it was when this was made."""
+
+    def __init__(self, roots: Iterable[tuple[str, Any]]) -> None:
+        self.held: list[Held] = []
+        #: the tensors that are reached, by identity: themselves, their facts, and in how many places they are held
+        self.tensors: dict[int, list[Any]] = {}
+        #: generators of random numbers
+        self._sources: list[tuple[Any, Any]] = []
+        self._seen: dict[int, Any] = {}
+        self._names: set[str] = set()
+        self._named: list[tuple[Any, set[str], str]] = []
+        self._pending: list[tuple[str, Any]] = list(roots)
+        self._walk()
+        del self._pending
+
+    # ----- reaching ------------------------------------------------------------------------------------------------------
+
+    def _walk(self) -> None:
+        while True:
+            while self._pending:
+                self._reach(*self._pending.pop())
+                if len(self._seen) > MOST:
+                    raise GraphBreak(f"the function reaches more than {MOST} objects")
+            for holder, done, what in self._named:
+                new = (self._names & holder.__dict__.keys()) - done
+                done |= new
+                if new:
+                    self._hold_named(what, holder.__dict__, sorted(new))
+            if not self._pending:
+                return
+
+    def _hold(self, held: Held) -> None:
+        self.held.append(held)
+        for place, value in enumerate(held.then):
+            if isinstance(value, Variable):
+                self._count(held.label(place), value)
+            elif not isinstance(value, _NUMBERS) and value is not _MISSING:
+                self._pending.append((held.label(place), value))
+
+    def _count(self, label: str, t: Any) -> None:
+        known = self.tensors.get(id(t))
+        if known is None:
+            self.tensors[id(t)] = [t, facts(t) if isinstance(t._array, (np.ndarray, np.generic)) else None, 1, label]
+            if t.__dict__:
+                self._hold_dict(label, t.__dict__)
+        else:
+            known[2] += 1
+
+    def _reach(self, what: str, value: Any) -> None:
+        if isinstance(value, Variable):
+            self._count(what, value)
+            return
+        if isinstance(value, _NUMBERS) or id(value) in self._seen:
+            return
+        self._seen[id(value)] = value
+        reach = _REACH.get(value.__class__)
+        if reach is not None:
+            reach(self, what, value)
+        elif isinstance(value, np.ndarray):
+            self._array(what, value)
+        elif isinstance(value, (list, collections.deque)):
+            self._list(what, value)
+        elif isinstance(value, dict):
+            self._hold_dict(what, value)
+        elif isinstance(value, (set, frozenset)):
+            self._set(what, value)
+        elif isinstance(value, tuple):
+            for i, item in enumerate(value):  # it stays as it is; what it holds may change
+                self._reach_item(f"{what}[{i}]", item)
+        elif isinstance(value, types.ModuleType):
+            if not _is_foreign(value.__name__):
+                self._named.append((value, set(), f"{value.__name__}."))
+        elif isinstance(value, type):
+            self._class(value)
+        else:
+            self._object(what, value)
+
+    def _reach_item(self, what: str, value: Any) -> None:
+        if isinstance(value, Variable):
+            self._count(what, value)
+        elif not isinstance(value, _NUMBERS):
+            self._pending.append((what, value))
+
+    def _function(self, what: str, f: Any) -> None:
+        home = f.__globals__.get("__name__", "")
+        if _is_foreign(home) and getattr(sys.modules.get(f.__module__), f.__name__, None) is f:
+            return  # a public function of a library's
+        label = f"{getattr(f, '__qualname__', what)}: "
+        self._hold(Held(label, ["__code__", "__defaults__", "__kwdefaults__"], lambda: [f.__code__, f.__defaults__, f.__kwdefaults__], None))
+        if f.__closure__:
+            cells = f.__closure__
+            self._hold(Held(label, f.__code__.co_freevars, lambda: [_content(c) for c in cells], functools.partial(_fill, cells)))
+        if f.__dict__:
+            self._hold_dict(label, f.__dict__)
+        if not _is_foreign(home):
+            names = _names_of(f.__code__)
+            self._names |= names
+            space = f.__globals__
+            self._hold_named("global ", space, sorted(n for n in names if n in space or n not in _builtins(space)))
+
+    def _method(self, what: str, method: Any) -> None:
+        self._pending += [(what, method.__self__), (what, method.__func__)]
+
+    def _partial(self, what: str, value: Any) -> None:
+        self._hold(Held(f"{what}.", ["func", "args", "keywords"], lambda: [value.func, value.args, value.keywords], None))
+
+    def _property(self, what: str, value: Any) -> None:
+        self._pending += [(what, f) for f in (value.fget, value.fset) if f is not None]
+
+    def _wrapping(self, what: str, value: Any) -> None:
+        self._pending.append((what, value.__func__ if hasattr(value, "__func__") else value.__wrapped__))
+
+    def _hold_named(self, what: str, space: Any, names: list[str]) -> None:
+        def read() -> list[Any]:
+            return [space.get(n, _MISSING) for n in names]
+
+        self._hold(Held(what, names, read, functools.partial(_assign, space, names) if isinstance(space, dict) else None))
+
+    def _hold_dict(self, what: str, d: Any) -> None:
+        if not d and d.__class__ is dict:
+            self._hold(Held(what, (), lambda: [*d.keys(), *d.values()], functools.partial(_refill, d)))
+            return
+        labels = [f"[{k!r}]" if isinstance(k, (str, int)) else "[...]" for k in d]
+        self._hold(Held(what, ["", *[""] * (len(labels) - 1), *labels] if labels else (), lambda: [*d.keys(), *d.values()], functools.partial(_refill, d)))
+
+    def _list(self, what: str, items: Any) -> None:
+        self._hold(Held(what, [f"[{i}]" for i in range(len(items))], lambda: list(items), functools.partial(_relist, items)))
+
+    def _set(self, what: str, items: Any) -> None:
+        write = functools.partial(_reset, items) if isinstance(items, set) else None
+        self._hold(Held(what, (), lambda: sorted(items, key=id), write))
+
+    def _array(self, what: str, array: Any) -> None:
+        if array.nbytes > SMALL or array.dtype.hasobject:
+            raise GraphBreak(
+                f"{what} is a NumPy array of {array.nbytes} bytes, which may change unseen between calls: make it a tensor, or an argument that is one"
+            )
+
+        def write(saved: list[Any]) -> None:
+            array[...] = np.frombuffer(saved[0][2], array.dtype).reshape(array.shape)
+
+        self._hold(Held(what, (), lambda: [(array.shape, array.dtype.str, array.tobytes())], write if array.flags.writeable else None))
+
+    def _class(self, cls: type) -> None:
+        if _is_foreign(cls.__module__):
+            return
+        for c in cls.__mro__:
+            if not _is_foreign(c.__module__) and not any(holder is c for holder, _, _ in self._named):
+                # what Python calls by itself, and of a class that is derived from one of ndgrad's or another's, what that may call
+                derived = any(_is_foreign(b.__module__) and b is not object for b in c.__mro__)
+                functions = (types.FunctionType, staticmethod, classmethod, property)
+                self._names |= {n for n, v in vars(c).items() if (derived or n.startswith("__")) and isinstance(v, functions)}
+                self._named.append((c, set(), f"{c.__qualname__}."))
+
+    def _object(self, what: str, value: Any) -> None:
+        cls = type(value)
+        if isinstance(value, (random.Random, np.random.Generator, np.random.RandomState, Generator)):
+            self._sources.append((value, _state(value)))
+        elif hasattr(cls, "__next__"):
+            raise GraphBreak(f"{what} is an iterator, which the function would advance")
+        elif cls.__module__.startswith(_CLOSED) or (cls.__module__.partition(".")[0] in sys.stdlib_module_names and cls is not types.SimpleNamespace):
+            pass
+        else:
+            self._class(cls)
+            own = getattr(value, "__dict__", None)
+            if hasattr(cls, "__environment__"):
+                self._pending += [(what, v) for v in value.__environment__()]
+            elif isinstance(own, dict):
+                self._hold_dict(f"{what}", own)
+            slots = [n for c in cls.__mro__ for n in _slots(c)]
+            if slots and not _is_foreign(cls.__module__):
+                self._hold(Held(f"{what}.", slots, lambda: [getattr(value, n, _MISSING) for n in slots], functools.partial(_set_slots, value, slots)))
+
+    # ----- comparing -----------------------------------------------------------------------------------------------------
+
+    def changes(self) -> list[tuple[Held, int, Any]]:
+        """What is no longer what it was: (place, its number, what it holds now); a number of -1 if there are more or fewer things."""
+        found: list[tuple[Held, int, Any]] = []
+        for held in self.held:
+            now, then = held.read(), held.then
+            if len(now) != len(then):
+                found.append((held, -1, now))
+            elif not all(map(is_, now, then)):
+                found += [(held, i, a) for i, (a, b) in enumerate(zip(now, then, strict=True)) if a is not b and not _same(a, b)]
+        for source, state in self._sources:
+            if not _same_state(_state(source), state):
+                found.append((Held("", (), list, lambda _, source=source, state=state: _set_state(source, state)), -2, source))
+        return found
+
+    def restore(self) -> None:
+        """Put everything back as it was."""
+        for held, number, _ in self.changes():
+            if held.write is not None:
+                held.write(held.then)
+            elif number != -2:
+                raise GraphBreak(f"{held.what} has changed and cannot be put back")
+
+    def check(self) -> str | None:
+        """Why a trace that was made in this environment is no good any more; None if it is. Tensors that were replaced are taken over."""
+        moved: dict[int, list[Any]] = {}
+        for held in self.held:
+            now, then = held.read(), held.then
+            if len(now) == len(then) and all(map(is_, now, then)):
+                continue
+            if len(now) != len(then):
+                return f"{held.what} has other items"
+            for i, (a, b) in enumerate(zip(now, then, strict=True)):
+                if a is b or _same(a, b):
+                    continue
+                if not (isinstance(a, Variable) and isinstance(b, Variable)):
+                    return f"{held.label(i)} has changed"
+                entry = moved.setdefault(id(b), [a, 0])
+                if entry[0] is not a:
+                    return f"{held.label(i)} is another tensor"
+                entry[1] += 1
+        for t, known, _, label in self.tensors.values():
+            if id(t) not in moved and known is not None and facts(t) != known:
+                return f"{label}: a tensor has another shape, dtype, layout or requires_grad than before"
+        return self._move(moved) if moved else None
+
+    def _move(self, moved: dict[int, list[Any]]) -> str | None:
+        """Take tensors for others that stand in their place: in all of their places, and each for one."""
+        for before, (now, count) in moved.items():
+            _, known, places, label = self.tensors[before]
+            if count != places or (id(now) in self.tensors and id(now) not in moved):
+                return f"{label} is another tensor"
+            if known is None or not isinstance(now._array, (np.ndarray, np.generic)) or facts(now) != known:
+                return f"{label} is a tensor of another kind"
+        if len({id(now) for now, _ in moved.values()}) != len(moved):
+            return "two tensors have become one"
+        entries = {before: self.tensors.pop(before) for before in moved}
+        for before, (now, _) in moved.items():
+            entries[before][0] = now
+            self.tensors[id(now)] = entries[before]
+        for held in self.held:
+            held.then = held.read()
+        return None
+
+    def entry(self, t: Any) -> list[Any] | None:
+        """What is known of a tensor, if it is reached: a list whose first item is the tensor that stands in its place now."""
+        return self.tensors.get(id(t))
+
+
+# ----- reading and writing places ------------------------------------------------------------------------------------------
+
+
+def _content(cell: Any) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:
+        return _MISSING
+
+
+def _fill(cells: Any, values: list[Any]) -> None:
+    for cell, value in zip(cells, values, strict=True):
+        if value is not _MISSING:
+            cell.cell_contents = value
+        elif _content(cell) is not _MISSING:
+            del cell.cell_contents
+
+
+def _assign(space: dict[str, Any], names: list[str], values: list[Any]) -> None:
+    for name, value in zip(names, values, strict=True):
+        if value is _MISSING:
+            space.pop(name, None)
+        else:
+            space[name] = value
+
+
+def _refill(d: Any, items: list[Any]) -> None:
+    half = len(items) // 2
+    if len(d) == half and all(map(is_, d, items[:half])):
+        for key, value in zip(items[:half], items[half:], strict=True):
+            if d[key] is not value:
+                d[key] = value
+        return
+    d.clear()
+    d.update(zip(items[:half], items[half:], strict=True))
+
+
+def _relist(items: Any, values: list[Any]) -> None:
+    if isinstance(items, list):
+        items[:] = values
+    else:
+        items.clear()
+        items.extend(values)
+
+
+def _reset(items: set[Any], values: list[Any]) -> None:
+    items.clear()
+    items.update(values)
+
+
+def _set_slots(value: Any, slots: list[str], values: list[Any]) -> None:
+    for name, v in zip(slots, values, strict=True):
+        if v is not _MISSING:
+            object.__setattr__(value, name, v)
+
+
+def _slots(cls: type) -> list[str]:
+    names = cls.__dict__.get("__slots__", ())
+    names = (names,) if isinstance(names, str) else names
+    return [n for n in names if n not in ("__dict__", "__weakref__") and not n.startswith("__")]
+
+
+def _state(source: Any) -> Any:
+    if isinstance(source, random.Random):
+        return source.getstate()
+    if isinstance(source, np.random.Generator):
+        return source.bit_generator.state
+    if isinstance(source, np.random.RandomState):
+        return source.get_state(legacy=False)
+    return source.get_state()._array.tobytes(), source.get_state()
+
+
+def _same_state(a: Any, b: Any) -> bool:
+    if isinstance(a, tuple) and len(a) == 2 and isinstance(a[0], bytes):
+        return bool(a[0] == b[0])
+    return repr(a) == repr(b) if not isinstance(a, dict) else _text(a) == _text(b)
+
+
+def _text(state: Any) -> Any:
+    if isinstance(state, dict):
+        return [(k, _text(v)) for k, v in state.items()]
+    return state.tobytes() if isinstance(state, np.ndarray) else state
+
+
+def _set_state(source: Any, state: Any) -> None:
+    if isinstance(source, random.Random):
+        source.setstate(state)
+    elif isinstance(source, np.random.Generator):
+        source.bit_generator.state = state
+    elif isinstance(source, np.random.RandomState):
+        source.set_state(state)
+    else:
+        source.set_state(state[1])
+
+
+def _same(a: Any, b: Any) -> bool:
+    """Whether two values that are not one object are equal, in every bit."""
+    if a.__class__ is not b.__class__:
+        return False
+    if isinstance(a, (float, complex, np.generic)):
+        return bool(np.asarray(a).tobytes() == np.asarray(b).tobytes())
+    if isinstance(a, _NUMBERS):
+        return bool(a == b)
+    if isinstance(a, tuple) and a.__class__ is tuple:
+        return len(a) == len(b) and all(x is y or _same(x, y) for x, y in zip(a, b, strict=True))
+    # a bound method is made anew each time that it is looked up
+    return isinstance(a, types.MethodType) and a.__self__ is b.__self__ and a.__func__ is b.__func__
+
+
+def _is_foreign(module: Any) -> bool:
+    return not isinstance(module, str) or module.partition(".")[0] in _FOREIGN
+
+
+def _builtins(space: dict[str, Any]) -> Any:
+    found = space.get("__builtins__", {})
+    return found if isinstance(found, dict) else vars(found)
+
+
+@functools.cache
+def _names_of(code: types.CodeType) -> frozenset[str]:
+    """The names that code, and the code inside it, may look up in globals, modules and objects."""
+    names = set(code.co_names)
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            names |= _names_of(constant)
+    return frozenset(names)
+
+
+def _nothing(environment: Environment, what: str, value: Any) -> None:
+    """Of what stays as it is, nothing is looked at."""
+
+
+_REACH: dict[type, Callable[[Environment, str, Any], None]] = {
+    types.FunctionType: Environment._function,
+    types.MethodType: Environment._method,
+    functools.partial: Environment._partial,
+    property: Environment._property,
+    functools.cached_property: _nothing,
+    staticmethod: Environment._wrapping,
+    classmethod: Environment._wrapping,
+    types.BuiltinFunctionType: _nothing,
+    types.CodeType: _nothing,
+    types.MappingProxyType: _nothing,
+    types.CellType: lambda environment, what, cell: environment._hold(Held(what, ("",), lambda: [_content(cell)], functools.partial(_fill, [cell]))),
+    slice: _nothing,
+    np.ufunc: _nothing,
+}
