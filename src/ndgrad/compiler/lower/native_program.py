@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from ndgrad.arrays import threads as allowed
 from ndgrad.compiler.kernels import maths
 from ndgrad.compiler.lower.group import Call, Fill, Groups, Step, grouped
 from ndgrad.compiler.lower.nests import Nest
@@ -19,9 +20,14 @@ from ndgrad.compiler.lower.places import Place
 from ndgrad.compiler.lower.plan import planned
 from ndgrad.compiler.lower.products import Product, symbols
 from ndgrad.compiler.native.ir import TYPES, Function, Vector, module
+from ndgrad.compiler.native import pool
 from ndgrad.compiler.native.target import Code, host
 from ndgrad.compiler.program import Program, Value
 from ndgrad.compiler.replay import forward_of
+
+#: The threads that a program may use, and the floating-point operations of a matrix product from which on it uses them.
+_THREADS = allowed.max_threads
+_SHARED_FLOPS = 500_000
 
 _SEGMENT = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 
@@ -63,13 +69,16 @@ class NativeProgram:
         self.offsets, self.arena = planned({v: s for v, s in spans.items() if v not in fresh and v not in given and v not in called})
 
     def _compile(self, groups: Groups) -> None:
+        """Write the segments and what they call, and compile all that."""
         target = host()
-        functions: list[Function] = []
+        self.functions: list[Function | str] = []
         self.steps: list[Any] = []
-        segment: Function | None = None
         self.kernels: list[Nest] = []
-        outside: dict[str, int] = {}
-        self.buffer = 0
+        self.products: list[Product] = []
+        self.outside: dict[str, int] = {}
+        #: bytes for matrix products to pack into, and for the sums of pieces of a row
+        self.buffer = self.sums = 0
+        segment: Function | None = None
         for step in groups.steps:
             if isinstance(step, Call):
                 if segment is not None:
@@ -79,43 +88,77 @@ class NativeProgram:
                 continue
             if segment is None:
                 segment = Function(f"segment{len(self.steps)}", "ptr %table")
-                functions.append(segment)
+                self.functions.append(segment)
                 self.steps.append(segment.name)
             if isinstance(step, Fill):
                 self._clear(segment, step.value)
-                continue
-            if isinstance(step, Product):
-                outside.update(symbols(step.element))
-                self.buffer = max(self.buffer, step.buffer_bytes)
-                step.write(segment, *[self._pointer(segment, v) for v in (step.a.root, step.b.root, step.result)], self._pointer(segment))
-                continue
-            nest = Nest(step, f"kernel{len(self.kernels)}", target, self.slots)
-            self.kernels.append(nest)
-            functions.append(nest.function())
-            for value in step.targets:
-                self._clear(segment, value)
-            segment.call_void(nest.name, "ptr %table", "i64 0", f"i64 {nest.extent}")
+            elif isinstance(step, Product):
+                self._product(segment, step)
+            else:
+                self._kernel(segment, Nest(step, f"kernel{len(self.kernels)}", target, self.slots))
         if segment is not None:
             segment.returns()
-        needed = {pair for f in functions for pair in f.needed}
-        self.text = module([*functions, *maths.library(needed, target)])
-        if functions:
-            self.code = Code(self.text, target, symbols=outside)
+        needed = {pair for f in self.functions if isinstance(f, Function) for pair in f.needed}
+        self.text = module([*self.functions, *maths.library(needed, target)])
+        if self.functions:
+            self.code = Code(self.text, target, symbols=self.outside)
             self.steps = [s if isinstance(s, _Callback) else _SEGMENT(self.code.address(s)) for s in self.steps]
+
+    def _kernel(self, segment: Function, nest: Nest) -> None:
+        """Let a segment run a kernel: at once, or in pieces by the workers."""
+        self.kernels.append(nest)
+        self.functions.append(nest.function())
+        for value in nest.kernel.targets:
+            self._clear(segment, value)
+        pieces = -(-nest.extent // nest.grain)
+        stride = 8 * len(nest.sums) if nest.splits_row else 0
+        self.sums = max(self.sums, stride * pieces)
+        sums = self._pointer(segment, len(self.slots) + 1) if nest.splits_row else "null"
+        if pieces == 1:
+            segment.call_void(nest.name, "ptr %table", "i64 0", f"i64 {nest.extent}", f"ptr {sums}")
+        else:
+            work = Function(f"{nest.name}.piece", "ptr %table, i64 %chunk, i64 %worker")
+            begin = work.mul("%chunk", nest.grain)
+            end = work.least(work.add(begin, nest.grain), nest.extent)
+            place = work.ahead(self._pointer(work, len(self.slots) + 1), work.mul("%chunk", stride)) if stride else "null"
+            work.call_void(nest.name, "ptr %table", f"i64 {begin}", f"i64 {end}", f"ptr {place}")
+            work.returns()
+            self.functions.append(work)
+            self._share(segment, work.name, pieces)
+        if nest.splits_row:
+            self.functions.append(nest.last_function())
+            segment.call_void(f"{nest.name}.last", "ptr %table", f"ptr {sums}", f"i64 {pieces}")
+
+    def _product(self, segment: Function, step: Product) -> None:
+        """Let a segment compute a matrix product."""
+        name = f"product{len(self.products)}"
+        self.products.append(step)
+        self.outside.update(symbols(step.element))
+        alone = step.chunks == 1 or step.flops < _SHARED_FLOPS
+        self.functions += step.functions(name, self.slots, alone)
+        self.buffer = max(self.buffer, step.buffer_bytes * _THREADS)
+        if alone:
+            segment.call_void(name, "ptr %table", "i64 0", "i64 0")
+        else:
+            self._share(segment, name, step.chunks)
+
+    def _share(self, segment: Function, work: str, pieces: int) -> None:
+        """Let the workers do pieces of work."""
+        self.outside.update(pool.symbols())
+        segment.call_outside("ndgrad_run", f"ptr @{work}", "ptr %table", f"i64 {pieces}", f"i64 {_THREADS}")
 
     def _clear(self, segment: Function, value: Value) -> None:
         """Let memory begin as zeros."""
-        pointer = self._pointer(segment, value)
+        pointer = self._pointer(segment, self.slots[value])
         if value.size == 1:
             kind = Vector(TYPES[value.dtype.name])
             segment.store(kind, kind.constant(0), pointer)
         else:
             segment.call_void("llvm.memset.p0.i64", f"ptr {pointer}", "i8 0", f"i64 {value.nbytes}", "i1 false")
 
-    def _pointer(self, segment: Function, value: Value | None = None) -> str:
-        """The address of a value; of the buffer that matrix products pack into, if none is given."""
-        slot = segment.set(f"getelementptr ptr, ptr %table, i64 {len(self.slots) if value is None else self.slots[value]}")
-        return segment.set(f"load ptr, ptr {slot}")
+    def _pointer(self, f: Function, slot: int) -> str:
+        """An address in the table: of a value, or behind those of the values, of the buffer for products and of that for sums."""
+        return f.set(f"load ptr, ptr {f.address('ptr', '%table', str(slot))}")
 
     # ----- running -------------------------------------------------------------------------------------------------------
 
@@ -156,12 +199,13 @@ class _Frame:
     def __init__(self, program: NativeProgram) -> None:
         self.program = program
         self.slots = program.slots
-        self.table = np.zeros(len(program.slots) + 1, np.uintp)
+        self.table = np.zeros(len(program.slots) + 2, np.uintp)
         self.address = self.table.ctypes.data
         self.arrays: dict[Value, Any] = {}
-        self.arena = np.empty(program.arena + program.buffer + 128, np.uint8)
+        self.arena = np.empty(program.arena + program.buffer + program.sums + 128, np.uint8)
         start = -self.arena.ctypes.data % 64
-        self.table[-1] = self.arena.ctypes.data + start + program.arena
+        self.table[-2] = self.arena.ctypes.data + start + program.arena
+        self.table[-1] = self.table[-2] + program.buffer
         for value, offset in program.offsets.items():
             self.put(value, np.ndarray(value.shape, value.dtype, self.arena, start + offset))
         for value, array in program.program.constants.items():

@@ -36,6 +36,11 @@ _BLOCK = 16
 _REGISTERS = 12
 _STACK = 700
 
+#: The work that makes a piece for a worker, and from which on a single row is cut, in instructions on single elements (a third of a
+#: nanosecond each).
+_PIECE = 40_000
+_LONG = 200_000
+
 
 @dataclass(eq=False, slots=True)
 class Access:
@@ -62,8 +67,31 @@ class Nest:
         self.lanes = self._lanes(target)
         #: vectors that go through the body side by side, so that the processor need not wait for one to end
         self.abreast = self._abreast()
-        #: how many pieces of work the kernel can be cut into
-        self.extent = self.shape[0] if len(self.shape) > 1 or (self.shape and kernel.rows is None) else 1
+        #: whether the one row of a kernel is cut into pieces, each with a sum of its own
+        self.splits_row = kernel.rows == 0 and kernel.stages == 1 and len(self.shape) == 1 and self.shape[0] * len(kernel.items) > _LONG
+        chunked = len(self.shape) > 1 or (self.shape and kernel.rows is None) or self.splits_row
+        #: how many indices of the outermost loop there are, along which work can be shared
+        self.extent = self.shape[0] if chunked else 1
+
+    @property
+    def grain(self) -> int:
+        """How many indices of the outermost loop make a piece of work: all of them, where it cannot be cut or does not pay."""
+        if self.extent == 1 or any(a.strides[0] == 0 for a in self.targets.values()):
+            return self.extent
+        inner = 1
+        for n in self.shape[1:]:
+            inner *= n
+        cost = inner * sum(pointwise.cost(i.instruction) for i in self.kernel.items)
+        grain = -(-_PIECE // max(cost, 1))
+        if len(self.shape) == 1:
+            step = self.lanes * self.abreast * _BLOCK
+            grain = -(-grain // step) * step
+        return min(grain, self.extent)
+
+    @property
+    def sums(self) -> list[Value]:
+        """The sums over a row, in the order in which pieces of one leave theirs."""
+        return [i.instruction.result for i in self.kernel.items if i.instruction.result in self.kernel.row_values and not i.per_row]
 
     def _collect(self) -> None:
         kernel = self.kernel
@@ -120,8 +148,33 @@ class Nest:
     # ----- the outer loops -----------------------------------------------------------------------------------------------
 
     def function(self) -> Function:
-        """The kernel: void name(ptr table, i64 begin, i64 end)."""
-        f = self.f = Function(self.name, "ptr %table, i64 %begin, i64 %end")
+        """The kernel: void name(ptr table, i64 begin, i64 end, ptr sums), the last for the sums of a piece of a row."""
+        f = self.f = Function(self.name, "ptr %table, i64 %begin, i64 %end, ptr %sums")
+        self._loops(0, self._bases())
+        f.returns()
+        return f
+
+    def last_function(self) -> Function:
+        """Of a row that is cut into pieces: void name.last(ptr table, ptr sums, i64 pieces) adds up their sums, and does the rest."""
+        f = self.f = Function(f"{self.name}.last", "ptr %table, ptr %sums, i64 %pieces")
+        bases = self._bases()
+        self.row = {}
+        for position, value in enumerate(self.sums):
+            a = pointwise.Accumulator(f, value, self.kernel.computed[value].instruction)
+            carried = [f.carried(a.kind, s) for s in a.start()]
+            with f.loop("%pieces", carried=carried) as i:
+                pointer = f.address("double", "%sums", f.add(f.mul(i, len(self.sums)), position))
+                for state, new in zip(carried, a.added([c.name for c in carried], f.load(Vector(a.kind), pointer)), strict=True):
+                    state.next = new
+            self.row[value] = a.finished([c.name for c in carried])
+        self._row_numbers(0, bases)
+        self._store_row(bases)
+        f.returns()
+        return f
+
+    def _bases(self) -> dict[Access, str]:
+        """The addresses of everything at the first index."""
+        f = self.f
         pointers: dict[Value, str] = {}
         for root in sorted({a.root for a in self.every}, key=self.slots.__getitem__):
             slot = f.set(f"getelementptr ptr, ptr %table, i64 {self.slots[root]}")
@@ -130,9 +183,7 @@ class Nest:
         self.scratch = {
             v: f.set(f"alloca [{row} x {TYPES[v.dtype.name]}], align 64") for v in self.kernel.computed if v in self.kernel.scratch
         }
-        self._loops(0, {a: self._moved(pointers[a.root], a, a.offset) for a in self.every})
-        f.returns()
-        return f
+        return {a: self._moved(pointers[a.root], a, a.offset) for a in self.every}
 
     def _moved(self, base: str, access: Access, elements: int | str) -> str:
         return base if elements == 0 else self.f.address(TYPES[access.root.dtype.name], base, str(elements))
@@ -153,7 +204,7 @@ class Nest:
     def _row(self, bases: dict[Access, str]) -> None:
         """The stages of a row, or the one loop of a kernel without rows."""
         kernel = self.kernel
-        chunked = len(self.shape) == 1 and kernel.rows is None
+        chunked = len(self.shape) == 1 and (kernel.rows is None or self.splits_row)
         start, stop = ("%begin", "%end") if chunked else ("0", str(self.shape[-1] if self.shape else 1))
         self.row: dict[Value, str] = {}
         for stage in range(kernel.stages):
@@ -164,11 +215,22 @@ class Nest:
                 self.row.update({v: found[v] for v in sums})
             elif turn.items:
                 self._pass(turn, start, stop, sums)
-            for item in kernel.items:
-                if item.stage == stage and item.per_row:
-                    self.row[item.instruction.result] = self._row_number(item, bases)
+            if self.splits_row:
+                for position, value in enumerate(self.sums):
+                    self.f.store(Vector(TYPES[value.dtype.name]), self.row[value], self.f.address("double", "%sums", str(position)))
+                return
+            self._row_numbers(stage, bases)
+        self._store_row(bases)
+
+    def _row_numbers(self, stage: int, bases: dict[Access, str]) -> None:
+        """The numbers per row that a stage makes known."""
+        for item in self.kernel.items:
+            if item.stage == stage and item.per_row:
+                self.row[item.instruction.result] = self._row_number(item, bases)
+
+    def _store_row(self, bases: dict[Access, str]) -> None:
         for value, access in self.stores.items():
-            if value in kernel.row_values:
+            if value in self.kernel.row_values:
                 self.f.store(Vector(TYPES[value.dtype.name]), self.row[value], bases[access])
 
     def _row_number(self, item: Item, bases: dict[Access, str]) -> str:

@@ -59,6 +59,12 @@ def _number(kind: Vector, number: Any) -> str:
     return kind.constant(number.item() if isinstance(number, np.generic) else number)
 
 
+def cost(instruction: Instruction) -> int:
+    """About how many machine instructions an element takes."""
+    name = instruction.op.name
+    return 12 if name in maths.FORMULAS and maths.FORMULAS[name].place != "here" else 4 if name == "div" else 1
+
+
 # ----- conversions -------------------------------------------------------------------------------------------------------
 
 

@@ -9,12 +9,13 @@ from __future__ import annotations
 import ctypes
 import functools
 from dataclasses import dataclass
+from math import prod
 
 import numpy as np
 
 from ndgrad.compiler.kernels import gemm
 from ndgrad.compiler.lower.places import Place, contiguous
-from ndgrad.compiler.native.ir import SIZES, TYPES, Function, module
+from ndgrad.compiler.native.ir import TYPES, Function, module
 from ndgrad.compiler.native.target import Code, host
 from ndgrad.compiler.program import Instruction, Value
 
@@ -33,8 +34,8 @@ def _prefix(element: str) -> str:
 
 def symbols(element: str) -> dict[str, int]:
     """The addresses of what a segment calls."""
-    name = _prefix(element)
-    return {name: product_library(element).address(name)}
+    names = [_prefix(element), f"{_prefix(element)}_batch"]
+    return {name: product_library(element).address(name) for name in names}
 
 
 @functools.cache
@@ -71,46 +72,42 @@ class Product:
 
     @property
     def buffer_bytes(self) -> int:
-        """The memory that a call packs its matrices into."""
-        return _measured(self.element, "bytes", self.m, self.n, self.k)
+        """The memory that a worker packs its matrices into."""
+        return -64 * (-_measured(self.element, "bytes", self.m, self.n, self.k) // 64)
 
     @property
     def flops(self) -> int:
-        count = 2 * self.m * self.n * self.k
-        for size in self.batch:
-            count *= size
-        return count
+        return 2 * self.m * self.n * self.k * prod(self.batch)
 
-    def write(self, f: Function, a: str, b: str, c: str, buffer: str) -> None:
-        """Write the calls into a segment, given the addresses of the matrices and of a buffer."""
-        element = self.element
+    @property
+    def chunks(self) -> int:
+        """The pieces of work."""
+        return prod(self.batch) * max(1, _measured(self.element, "chunks", self.m, self.n, self.k))
+
+    def functions(self, name: str, slots: dict[Value, int], at_once: bool) -> list[Function | str]:
+        """void name(ptr table, i64 chunk, i64 worker): one piece of the work, or all of it at once."""
+        element, kernel = self.element, _prefix(self.element)
+        f = Function(name, "ptr %table, i64 %chunk, i64 %worker")
+        a, b, c, buffer = (f.set(f"load ptr, ptr {f.address('ptr', '%table', str(n))}") for n in (
+            slots[self.a.root], slots[self.b.root], slots[self.result], len(slots)))  # fmt: skip
         a = f.address(element, a, str(self.a.offset)) if self.a.offset else a
         b = f.address(element, b, str(self.b.offset)) if self.b.offset else b
-        self._loops(f, 0, a, b, c, buffer)
-
-    def _loops(self, f: Function, depth: int, a: str, b: str, c: str, buffer: str) -> None:
-        if depth == len(self.batch):
-            self._call(f, a, b, c, buffer)
-            return
-        size = SIZES[self.element]
-        step = contiguous((*self.batch, self.m, self.n))[depth]
-        with f.loop(str(self.batch[depth])) as i:
-            self._loops(
-                f,
-                depth + 1,
-                f.ahead(a, f.mul(i, self.a.strides[depth] * size)),
-                f.ahead(b, f.mul(i, self.b.strides[depth] * size)),
-                f.ahead(c, f.mul(i, step * size)),
-                buffer,
-            )
-
-    def _call(self, f: Function, a: str, b: str, c: str, buffer: str) -> None:
-        name = _prefix(self.element)
+        buffer = f.ahead(buffer, f.mul("%worker", self.buffer_bytes))
         sizes = [f"i64 {self.m}", f"i64 {self.n}", f"i64 {self.k}"]
         first = [f"ptr {a}", f"i64 {self.a.strides[-2]}", f"i64 {self.a.strides[-1]}"]
         second = [f"ptr {b}", f"i64 {self.b.strides[-2]}", f"i64 {self.b.strides[-1]}"]
-        chunks = _measured(self.element, "chunks", self.m, self.n, self.k)
-        f.call_outside(name, *sizes, *first, *second, f"ptr {c}", f"i64 {self.n}", "i64 0", "ptr null", f"ptr {buffer}", "i64 0", f"i64 {chunks}")
+        begin, end = ("0", str(self.chunks)) if at_once else ("%chunk", f.add("%chunk", 1))
+        rest = [f"ptr {c}", f"i64 {self.n}", "i64 0", "ptr null", f"ptr {buffer}", f"i64 {begin}", f"i64 {end}"]
+        if not self.batch:
+            f.call_outside(kernel, *sizes, *first, *second, *rest)
+            f.returns()
+            return [f]
+        steps = contiguous((*self.batch, self.m, self.n))
+        lines = [n for d, size in enumerate(self.batch) for n in (size, self.a.strides[d], self.b.strides[d], steps[d])]
+        batch = f"@{name}.batch = internal constant [{len(lines)} x i64] [{', '.join(f'i64 {n}' for n in lines)}]"
+        f.call_outside(f"{kernel}_batch", f"i64 {len(self.batch)}", f"ptr @{name}.batch", *sizes, *first, *second, *rest)
+        f.returns()
+        return [batch, f]
 
 
 def product(instruction: Instruction, a: Place, b: Place) -> Product:
