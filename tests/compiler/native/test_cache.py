@@ -60,8 +60,9 @@ def test_a_damaged_file_is_ignored_and_replaced(place: Path, damage: str):
     file = place / k
     data = file.read_bytes()
     file.write_bytes({
-        "cut": data[:-1], "empty": b"", "flipped": data[:-50] + bytes([data[-50] ^ 1]) + data[-49:], "longer": data + b"x",
-        "other key": (place / other).read_bytes(), "other version": b"ndgrad 0\n" + data[9:], "garbage": os.urandom(300),
+        "cut": data[:-1], "empty": b"", "flipped": data[:-50] + bytes([data[-50] ^ 1]) + data[-49:],
+        "longer": data + b"x", "other key": (place / other).read_bytes(), "other version": b"ndgrad 0\n" + data[9:],
+        "garbage": os.urandom(300),
     }[damage])  # fmt: skip
     assert cache.load(k) is None
     cache.store(k, b"again")
@@ -144,7 +145,9 @@ def test_an_empty_variable_turns_the_cache_off(monkeypatch: pytest.MonkeyPatch):
         ("win32", {}, None),
     ],
 )
-def test_each_system_has_its_folder(system: str, variables: dict[str, str], expected: str | None, monkeypatch: pytest.MonkeyPatch):
+def test_each_system_has_its_folder(
+    system: str, variables: dict[str, str], expected: str | None, monkeypatch: pytest.MonkeyPatch
+):
     for name in ("NDGRAD_CACHE_DIR", "XDG_CACHE_HOME", "LOCALAPPDATA"):
         monkeypatch.delenv(name, raising=False)
     for name, value in variables.items():

@@ -19,10 +19,11 @@ pytest.importorskip("llvmlite")
 import ndgrad
 from ndgrad.arrays import threads as allowed
 from ndgrad.compiler.native import pool as pools
-from ndgrad.compiler.native import target
+from ndgrad.compiler.native import pool_code, target
 
-#: Work on an array of i64. `count` adds one to the element of its chunk; `slow` takes some microseconds for that, and counts the chunks of
-#: each worker from element 1000 on; `inside` adds one if two workers have one number; `nested` runs `count` over ten chunks of its own.
+#: Work on an array of i64. `count` adds one to the element of its chunk; `slow` takes some microseconds for that, and
+#: counts the chunks of each worker from element 1000 on; `inside` adds one if two workers have one number; `nested`
+#: runs `count` over ten chunks of its own.
 WORK = """
 declare void @ndgrad_run(ptr, ptr, i64, i64)
 define void @count(ptr %a, i64 %chunk) {
@@ -191,7 +192,7 @@ def test_set_num_threads_is_heeded(shared: Work):
             shared.run("slow", a, 100)
         assert a[1000] == 5000
         ndgrad.set_num_threads(3)
-        assert shared.pool._state[pools._LIMIT] == 3
+        assert shared.pool._state[pool_code.LIMIT] == 3
     finally:
         ndgrad.set_num_threads(before)
 
@@ -200,7 +201,9 @@ def test_the_environment_says_how_many_threads(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("NDGRAD_NUM_THREADS", "3")
     assert allowed._usable_cores() == 3
     monkeypatch.setenv("NDGRAD_NUM_THREADS", "")
-    assert allowed._usable_cores() == (len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count())
+    assert allowed._usable_cores() == (
+        len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    )
     for wish in ("none", "0", "-1", "2.5"):
         monkeypatch.setenv("NDGRAD_NUM_THREADS", wish)
         with pytest.raises(ValueError, match="no number of threads"):
@@ -306,7 +309,7 @@ print("bye")
 @pytest.mark.parametrize("sleep", ["futex", "condition", "windows"])
 def test_the_code_of_every_system_compiles(sleep: str, processor: str):
     chosen = target.processor(processor)
-    text = target.assembly(pools.source(sleep, chosen.architecture), chosen)
+    text = target.assembly(pool_code.source(sleep, chosen.architecture), chosen)
     wanted = {"futex": "syscall", "condition": "pthread_cond_wait", "windows": "WaitOnAddress"}[sleep]
     assert wanted in text
     assert ("yield" if chosen.architecture == "aarch64" else "pause") in text

@@ -73,7 +73,8 @@ def test_functions_from_outside_come_by_their_addresses():
         seen.append(x)
         return x + 1.0
 
-    text = "declare double @outside(double)\ndefine double @f(double %x) {\n  %y = call double @outside(double %x)\n  ret double %y\n}\n"
+    body = "%y = call double @outside(double %x)"
+    text = f"declare double @outside(double)\ndefine double @f(double %x) {{\n  {body}\n  ret double %y\n}}\n"
     address = ctypes.cast(callback, c_void_p).value
     assert address is not None
     f = target.Code(text, symbols={"outside": address}).function("f", c_double, c_double)
@@ -94,7 +95,9 @@ def test_the_c_library_needs_no_address():
 
 def test_a_function_that_nobody_has_is_refused():
     text = "declare void @no_such_function()\ndefine void @f() {\n  call void @no_such_function()\n  ret void\n}\n"
-    with pytest.raises(target.CompileError, match="declares @no_such_function, which neither the process has nor `symbols` gives"):
+    with pytest.raises(
+        target.CompileError, match="declares @no_such_function, which neither the process has nor `symbols` gives"
+    ):
         target.Code(text)
 
 
@@ -104,7 +107,9 @@ def test_a_name_that_the_module_does_not_define_is_refused():
 
 
 def test_an_error_of_the_parser_shows_the_line():
-    text = "define i32 @first() {\n  ret i32 0\n}\ndefine i32 @second(i32 %a) {\n  %b = add i32 %a, %c\n  ret i32 %b\n}\n"
+    text = (
+        "define i32 @first() {\n  ret i32 0\n}\ndefine i32 @second(i32 %a) {\n  %b = add i32 %a, %c\n  ret i32 %b\n}\n"
+    )
     with pytest.raises(target.CompileError) as caught:
         target.Code(text)
     said = str(caught.value)
@@ -186,7 +191,11 @@ def test_the_environment_chooses_the_processor(name: str, monkeypatch: pytest.Mo
 @pytest.mark.parametrize("name", ["neoverse-n1", "znver4", "no-such-processor"])
 def test_a_processor_that_cannot_run_here_is_refused(name: str, monkeypatch: pytest.MonkeyPatch):
     host = target.host()
-    if name == host.cpu or (name == "znver4" and host.vector_bytes == 64) or (name == "neoverse-n1" and host.architecture == "aarch64"):
+    if (
+        name == host.cpu
+        or (name == "znver4" and host.vector_bytes == 64)
+        or (name == "neoverse-n1" and host.architecture == "aarch64")
+    ):
         pytest.skip("it can")
     monkeypatch.setenv("NDGRAD_COMPILE_CPU", name)
     with pytest.raises(ValueError, match="another|would not run here|no processor"):
@@ -242,5 +251,12 @@ def test_a_child_forked_during_a_compilation_can_compile(monkeypatch: pytest.Mon
 
 
 def test_importing_the_room_does_not_load_llvmlite():
-    program = "import sys, ndgrad.compiler.native.target, ndgrad.compiler.native.cache; sys.exit('llvmlite' in sys.modules)"
-    subprocess.run([sys.executable, "-c", program], check=True, timeout=60, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)})
+    program = (
+        "import sys, ndgrad.compiler.native.target, ndgrad.compiler.native.cache; sys.exit('llvmlite' in sys.modules)"
+    )
+    subprocess.run(
+        [sys.executable, "-c", program],
+        check=True,
+        timeout=60,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )

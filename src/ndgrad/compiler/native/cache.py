@@ -1,21 +1,23 @@
 """What was compiled before, kept on disk: small files of bytes by a key that says everything the bytes depend on.
 
-    k = key("object", versions, cpu, features, level, text)      # a digest; other text or another machine is another key
-    load(k)                                                       # the bytes, or None
+    k = key("object", versions, cpu, features, level, text)    # a digest; other text is another key
+    load(k)                                                     # the bytes, or None
     store(k, data)
 
-An object is executable code, and whoever can write to the folder could run what he likes in our name. So the folder must be ours alone
-(owner, 0700), and so must each file (owner, 0600, no link), and its header must hold the digest of its key and its bytes:
+An object is executable code, and whoever can write to the folder could run what he likes in our name. So the folder
+must be ours alone (owner, 0700), and so must each file (owner, 0600, no link), and its header must hold the digest of
+its key and its bytes:
 
     "ndgrad 1\\n"   sha256(key + bytes)   bytes
 
-A file that breaks any of this (cut off, foreign, of another key, unreadable) is as good as absent. A file is written under another name and
-renamed, so a reader sees all of it or nothing, and processes need no locks. No failure here is an error of the program: a home that is
-read-only or missing, a full disk, a folder of somebody else, all mean that there is no cache.
+A file that breaks any of this (cut off, foreign, of another key, unreadable) is as good as absent. A file is written
+under another name and renamed, so a reader sees all of it or nothing, and processes need no locks. No failure here is
+an error of the program: a home that is read-only or missing, a full disk, a folder of somebody else, all mean that
+there is no cache.
 
-The folder is `native` inside NDGRAD_CACHE_DIR, or inside `ndgrad` in the user's folder of caches (XDG_CACHE_HOME or ~/.cache,
-~/Library/Caches, %LOCALAPPDATA%); an empty NDGRAD_CACHE_DIR turns the cache off. It holds at most LARGEST bytes: the least recently
-used go.
+The folder is `native` inside NDGRAD_CACHE_DIR, or inside `ndgrad` in the user's folder of caches (XDG_CACHE_HOME or
+~/.cache, ~/Library/Caches, %LOCALAPPDATA%); an empty NDGRAD_CACHE_DIR turns the cache off. It holds at most LARGEST
+bytes: the least recently used go.
 """
 
 from __future__ import annotations
@@ -121,14 +123,15 @@ def clear() -> None:
             _sizes.pop(place.folder, None)
 
 
-# ----- the folder ------------------------------------------------------------------------------------------------------
+# ----- the folder -----------------------------------------------------------------------------------------------------
 
 _BINARY = getattr(os, "O_BINARY", 0)
 _NOT_A_LINK = getattr(os, "O_NOFOLLOW", 0)
 
 
 class _Place:
-    """The folder, held open where the system can do that: then nobody can put another in its place between a check and a use."""
+    """The folder, held open where the system can do that: then nobody can put another in its place between a check and
+    a use."""
 
     def __init__(self, folder: str, descriptor: int | None) -> None:
         self.folder = folder
@@ -180,7 +183,8 @@ def _entries(place: _Place) -> list[tuple[str, int, float]]:
 
 
 def _make_room(place: _Place, coming: int) -> None:
-    """Remove what was least recently of use if the folder would grow too large, and what interrupted writers left behind."""
+    """Remove what was least recently of use if the folder would grow too large, and what interrupted writers left
+    behind."""
     if place.folder in _sizes and _sizes[place.folder] + coming <= LARGEST:
         _sizes[place.folder] += coming
         return

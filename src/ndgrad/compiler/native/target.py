@@ -2,19 +2,22 @@
 
     text  --parse, passes-->  module  --code generator-->  object (bytes)  --linker of the JIT-->  addresses
 
-There is one road. What the code generator makes is an object file in memory, the same bytes that the cache on disk keeps; linking
-takes an object from either place. So a cached function and a fresh one are the same machine code, loaded by the same linker.
+There is one road. What the code generator makes is an object file in memory, the same bytes that the cache on disk
+keeps; linking takes an object from either place. So a cached function and a fresh one are the same machine code, loaded
+by the same linker.
 
     code = Code(text)                                  # for this machine, level 1, through the cache
     scale = code.function("scale", None, c_void_p, c_double, c_int64)
     print(code.assembly())
 
-Functions that the text declares and does not define come from `symbols` (name -> address) or from the C library of the process; one
-that is in neither is an error here and not a jump to nowhere later. Addresses hold as long as the `Code` lives.
+Functions that the text declares and does not define come from `symbols` (name -> address) or from the C library of the
+process; one that is in neither is an error here and not a jump to nowhere later. Addresses hold as long as the `Code`
+lives.
 
-LLVM can make code for processors that this machine is not (`processor("skylake-avx512")`): its assembly can be read, and nothing more.
-The environment variable NDGRAD_COMPILE_CPU names the processor to make code for instead of the one that is there: `generic` is the least
-that every machine of the architecture has (16-byte vectors), and a name that this machine cannot run is refused.
+LLVM can make code for processors that this machine is not (`processor("skylake-avx512")`): its assembly can be read,
+and nothing more. The environment variable NDGRAD_COMPILE_CPU names the processor to make code for instead of the one
+that is there: `generic` is the least that every machine of the architecture has (16-byte vectors), and a name that this
+machine cannot run is refused.
 """
 
 from __future__ import annotations
@@ -34,8 +37,8 @@ from ndgrad.compiler.native import cache
 from ndgrad.compiler.native.ir import SIZES
 
 _ABSENT = (
-    "compiling to native code needs llvmlite, which is not installed. Install it (pip install 'ndgrad[compile]'), or go on without it: "
-    "compiled functions then run their programs on NumPy."
+    "compiling to native code needs llvmlite, which is not installed. Install it (pip install 'ndgrad[compile]'), "
+    "or go on without it: compiled functions then run their programs on NumPy."
 )
 
 
@@ -51,7 +54,8 @@ def available() -> bool:
 
 @functools.cache
 def binding() -> Any:
-    """llvmlite's binding, ready for this machine, or a message that says how to get it. Imported here since it takes 0.1 s."""
+    """llvmlite's binding, ready for this machine, or a message that says how to get it. Imported here since it takes
+    0.1 s."""
     try:
         import llvmlite.binding as llvm
     except ImportError as error:
@@ -63,19 +67,23 @@ def binding() -> Any:
 
 
 def _let_forks_wait(llvm: Any) -> None:
-    """A fork waits until no thread is inside LLVM: the child would inherit its locks locked, with nobody to give them back."""
-    lock = getattr(llvm.ffi.lib, "_lock", None)  # llvmlite holds it around every call, so modules may be compiled in threads at once
+    """A fork waits until no thread is inside LLVM: the child would inherit its locks locked, with nobody to give them
+    back."""
+    lock = getattr(
+        llvm.ffi.lib, "_lock", None
+    )  # llvmlite holds it around every call, so modules may be compiled in threads at once
     if lock is not None and hasattr(os, "register_at_fork"):
         leave = functools.partial(lock.__exit__, None, None, None)
         os.register_at_fork(before=lock.__enter__, after_in_parent=leave, after_in_child=leave)
 
 
-# ----- processors ------------------------------------------------------------------------------------------------------
+# ----- processors -----------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Target:
-    """A processor: its name and features for LLVM, the bytes of a vector register, and the system around it (empty: this one)."""
+    """A processor: its name and features for LLVM, the bytes of a vector register, and the system around it (empty:
+    this one)."""
 
     cpu: str
     features: str
@@ -106,7 +114,8 @@ class Target:
 _AVX2 = ("avx2", "fma", "bmi2")
 _AVX512 = (*_AVX2, "avx512f", "avx512cd", "avx512bw", "avx512dq", "avx512vl")
 
-#: Processors by name: architecture, LLVM's name, features to add, bytes of a vector, features that a machine must have to run the code.
+#: Processors by name: architecture, LLVM's name, features to add, bytes of a vector, features that a machine must have
+#: to run the code.
 _PROCESSORS: dict[str, tuple[str, str, str, int, tuple[str, ...]]] = {
     "x86-64": ("x86_64", "x86-64", "", 16, ()),
     "x86-64-v3": ("x86_64", "x86-64-v3", "", 32, _AVX2),
@@ -128,7 +137,9 @@ def processor(name: str) -> Target:
         return Target("", "", 16)
     name = _LEAST[here] if name == "generic" else name
     if name not in _PROCESSORS:
-        raise ValueError(f"no processor {name!r} is known to the compiler. Those that are: generic, {', '.join(_PROCESSORS)}.")
+        raise ValueError(
+            f"no processor {name!r} is known to the compiler. Those that are: generic, {', '.join(_PROCESSORS)}."
+        )
     architecture, cpu, features, width, _ = _PROCESSORS[name]
     return Target(cpu, features, width, "" if architecture == here else f"{architecture}-unknown-linux-gnu")
 
@@ -149,7 +160,7 @@ def _native() -> Target:
     elif features.get("avx2") and features.get("fma"):
         width = 32
     else:
-        width = 16  # SSE2 or NEON, which every 64-bit machine of its kind has; LLVM takes vectors apart where there are none
+        width = 16  # SSE2 or NEON, which every machine of its kind has; where there are none, LLVM takes vectors apart
     return Target(llvm.get_host_cpu_name(), text, width)
 
 
@@ -159,20 +170,20 @@ def _checked(name: str) -> Target:
     target = processor(name)
     if target.triple:
         raise ValueError(
-            f"NDGRAD_COMPILE_CPU={name}: that is a processor of the architecture {target.architecture}, and this machine has another. "
-            "Take the variable away, or set it to 'generic'."
+            f"NDGRAD_COMPILE_CPU={name}: that is a processor of the architecture {target.architecture}, "
+            "and this machine has another. Take the variable away, or set it to 'generic'."
         )
     features = binding().get_host_cpu_features()
     missing = [] if name == "generic" else [need for need in _PROCESSORS[name][4] if not features.get(need)]
     if missing:
         raise ValueError(
-            f"NDGRAD_COMPILE_CPU={name}: this machine's processor has no {', '.join(missing)}, so the code would not run here. "
-            "Take the variable away, or set it to 'generic'."
+            f"NDGRAD_COMPILE_CPU={name}: this machine's processor has no {', '.join(missing)}, "
+            "so the code would not run here. Take the variable away, or set it to 'generic'."
         )
     return target
 
 
-# ----- text to object --------------------------------------------------------------------------------------------------
+# ----- text to object -------------------------------------------------------------------------------------------------
 
 
 class CompileError(RuntimeError):
@@ -180,7 +191,8 @@ class CompileError(RuntimeError):
 
 
 def object_code(text: str, target: Target | None = None, level: int = 1) -> bytes:
-    """A module as an object file. `level`: 0 compiles quickest, 1 is for straight vector code, 3 lets LLVM try everything."""
+    """A module as an object file. `level`: 0 compiles quickest, 1 is for straight vector code, 3 lets LLVM try
+    everything."""
     module, machine = _optimised(text, target or host(), level)
     return bytes(machine.emit_object(module))
 
@@ -222,10 +234,14 @@ def _machine(target: Target, level: int) -> Any:
         llvm.initialize_all_targets()
         llvm.initialize_all_asmprinters()
     triple = target.triple or llvm.get_process_triple()
-    # Position-independent code with nearby constants is the smallest; the linker puts the sections of an object side by side and
-    # reaches far functions over a table. It has no such table on Windows.
-    where = {"codemodel": "jitdefault", "jit": True} if sys.platform == "win32" else {"reloc": "pic", "codemodel": "small"}
-    return llvm.Target.from_triple(triple).create_target_machine(cpu=target.cpu, features=target.features, opt=min(level + 1, 3), **where)
+    # Position-independent code with nearby constants is the smallest; the linker puts the sections of an object side by
+    # side and reaches far functions over a table. It has no such table on Windows.
+    where = (
+        {"codemodel": "jitdefault", "jit": True} if sys.platform == "win32" else {"reloc": "pic", "codemodel": "small"}
+    )
+    return llvm.Target.from_triple(triple).create_target_machine(
+        cpu=target.cpu, features=target.features, opt=min(level + 1, 3), **where
+    )
 
 
 def _explain(said: str, text: str) -> str:
@@ -244,10 +260,12 @@ def _explain(said: str, text: str) -> str:
     shown = [f"{n:6d} | {lines[n - 1]}" for n in range(max(1, number - 3), min(len(lines), number + 2) + 1)]
     if column:
         shown.insert(number - max(1, number - 3) + 1, " " * (8 + column) + "^")
-    return "\n".join([f"LLVM does not accept line {number} of this module: {what}", *([f"in {head}"] if head else []), *shown])
+    return "\n".join(
+        [f"LLVM does not accept line {number} of this module: {what}", *([f"in {head}"] if head else []), *shown]
+    )
 
 
-# ----- object to addresses ---------------------------------------------------------------------------------------------
+# ----- object to addresses --------------------------------------------------------------------------------------------
 
 _DEFINED = re.compile(r"^define (?!.*\b(?:internal|private)\b)[^@]*@\"?([\w.$]+)\"?\(", re.MULTILINE)
 _DECLARED = re.compile(r"^declare [^@]*@\"?([\w.$]+)\"?\(", re.MULTILINE)
@@ -257,8 +275,11 @@ _numbers = itertools.count()
 @functools.cache
 def _linker() -> Any:
     llvm = binding()
-    linker = llvm.create_lljit_compiler(_machine(_native(), 1), use_jit_link=sys.platform != "win32", suppress_errors=True)
-    # Never taken down: at the exit of the interpreter the workers of the pool may still be inside the code that it owns.
+    linker = llvm.create_lljit_compiler(
+        _machine(_native(), 1), use_jit_link=sys.platform != "win32", suppress_errors=True
+    )
+    # Never taken down: at the exit of the interpreter the workers of the pool may still be inside the code that it
+    # owns.
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(linker))
     return linker
 
@@ -267,10 +288,16 @@ class Code:
     """Compiled functions, alive as long as this object is."""
 
     def __init__(
-        self, text: str, target: Target | None = None, level: int = 1, symbols: Mapping[str, int] | None = None, keep: bool = True
+        self,
+        text: str,
+        target: Target | None = None,
+        level: int = 1,
+        symbols: Mapping[str, int] | None = None,
+        keep: bool = True,
     ) -> None:
-        """Compile and link a module. `symbols` are the addresses of functions that the text declares; `keep` says whether the object goes
-        to the cache on disk, which it must not where addresses of this process stand in the text."""
+        """Compile and link a module. `symbols` are the addresses of functions that the text declares; `keep` says
+        whether the object goes to the cache on disk, which it must not where addresses of this process stand in the
+        text."""
         self.text = text
         self.target = target or host()
         self.level = level
@@ -295,8 +322,8 @@ class Code:
         missing = sorted(name for name in outside - set(symbols) if not llvm.address_of_symbol(name))
         if missing:
             raise CompileError(
-                f"the module declares {', '.join('@' + name for name in missing)}, which neither the process has nor `symbols` gives. "
-                "Pass its address in `symbols`, or define it in the module."
+                f"the module declares {', '.join('@' + name for name in missing)}, "
+                "which neither the process has nor `symbols` gives. Pass its address in `symbols`, or define it in the module."
             )
         library = llvm.JITLibraryBuilder().add_object_img(self.object).add_current_process()
         for name in outside & set(symbols):
@@ -314,7 +341,9 @@ class Code:
         try:
             return self._addresses[name]
         except KeyError:
-            raise KeyError(f"the module defines no function {name!r}. It defines {', '.join(self._addresses)}.") from None
+            raise KeyError(
+                f"the module defines no function {name!r}. It defines {', '.join(self._addresses)}."
+            ) from None
 
     def function(self, name: str, returns: Any, *arguments: Any) -> Any:
         """A function of the module for Python, by ctypes: without the interpreter lock while it runs."""

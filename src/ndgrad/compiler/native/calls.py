@@ -1,0 +1,336 @@
+"""Calling compiled code from Python: a builtin that checks its arguments, makes its outputs and runs a kernel in some
+50 ns.
+
+    spec = Specialisation(
+        arguments=2,
+        guards=(ArrayAt(Place(argument=0).slot(Tensor, "_array"), f32, (64, 10)), Equal(Place(argument=1), 0.5)),
+        kernel=code.address("kernel"),
+        outputs=(Fresh(f32, (64, 10), Wrapping(Tensor, "_array", ("_node", "_storage", "_meta"))),),
+        keeps=(code,),
+    )
+    entry = make_entry([spec], fallback=trace_and_compile)
+    entry.call(x, 0.5)
+
+The kernel is `i64 kernel(ptr pointers)`: pointers to the data of inputs in the order of the guards that give some, then
+of outputs (those that are `Returned` have none), then the `fixed` addresses, then scratch memory if the specialisation
+asks for any. It returns 0, or another number to fail: with a Python error that it has set, if it holds the interpreter
+lock, or else a RuntimeError that says the number.
+
+`entry.call` is a builtin made in memory (PyCFunction_NewEx). It tries the specialisations in order. If none fits, it
+calls `fallback` with the same arguments; without one it returns `MISS`, so that the caller decides. Where native code
+may not look at objects (ndgrad.compiler.native.layout), `entry.call` is a Python function that does the same, slower.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from ndgrad.compiler.native import entry_code, layout
+from ndgrad.compiler.native.guards import Apart, ArrayAt, Found, Guard, NumberAt
+
+_FASTCALL, _KEYWORDS = 0x80, 0x02
+_FAILED = "compiled code failed with code %lld."
+
+
+class _Miss:
+    """What a call returns that no specialisation is for."""
+
+    def __repr__(self) -> str:
+        return "MISS"
+
+
+MISS = _Miss()
+
+
+# ----- what a call is -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Wrapping:
+    """How a tensor is made of an array: a bare object of a class (`object.__new__`), the array in one slot, None in
+    others."""
+
+    cls: type
+    payload: str
+    empty: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__new__(self.cls)  # raises for classes that are more than slots
+        if layout.problem() is None and not layout.plain_allocation(self.cls):
+            raise TypeError(
+                f"{self.cls.__name__} allocates its objects in a way of its own, so native code cannot make them."
+            )
+
+    def make(self, array: np.ndarray[Any, Any]) -> Any:
+        made: Any = object.__new__(self.cls)
+        setattr(made, self.payload, array)
+        for name in self.empty:
+            setattr(made, name, None)
+        return made
+
+
+@dataclass(frozen=True, eq=False)
+class Fresh:
+    """An output in a new array, in C order, by itself or inside a tensor."""
+
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+    wrapping: Wrapping | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Same:
+    """An output that is the same object in every call, with the address that the kernel writes to."""
+
+    value: Any
+    address: int
+
+
+@dataclass(frozen=True, eq=False)
+class Returned:
+    """An argument that is returned as it is: the kernel has written to it by its pointer among the inputs."""
+
+    argument: int
+
+
+Output: TypeAlias = Fresh | Same | Returned
+
+
+@dataclass(frozen=True, eq=False)
+class Specialisation:
+    """Compiled code for calls of one kind. Values given by keyword count as further arguments, in the order of
+    `keywords`."""
+
+    arguments: int
+    guards: tuple[Guard, ...]
+    kernel: int
+    outputs: tuple[Output, ...] = ()
+    keywords: tuple[str, ...] = ()
+    fixed: tuple[int, ...] = ()
+    scratch: int = 0  # bytes, aligned to 64, for this call alone
+    release: bool = True  # the interpreter lock, while the kernel runs
+    as_tuple: bool = False  # otherwise None or the only output
+    keeps: tuple[Any, ...] = ()  # what the kernel and the fixed addresses belong to
+
+    def __post_init__(self) -> None:
+        given, total = 0, self.arguments + len(self.keywords)
+        for guard in self.guards:
+            named = guard.place.argument
+            if named is not None and not 0 <= named < total:
+                raise ValueError(f"{guard} is about argument {named} of a call that has {total}.")
+            if isinstance(guard, Apart) and max(guard.first, guard.second) >= given:
+                raise ValueError(f"{guard} is about arrays of which only {given} come before it.")
+            given += guard.gives_pointer
+        if not self.as_tuple and len(self.outputs) > 1:
+            raise ValueError(f"{len(self.outputs)} outputs need as_tuple=True.")
+        for output in self.outputs:
+            if isinstance(output, Returned) and not 0 <= output.argument < total:
+                raise ValueError(f"{output} is no argument of a call that has {total}.")
+
+    @property
+    def inputs(self) -> int:
+        """How many pointers the guards give."""
+        return sum(guard.gives_pointer for guard in self.guards)
+
+    @property
+    def pointers(self) -> int:
+        """How many pointers the kernel gets."""
+        written = sum(not isinstance(output, Returned) for output in self.outputs)
+        return self.inputs + written + len(self.fixed) + bool(self.scratch)
+
+
+def make_entry(
+    specialisations: Iterable[Specialisation] = (), fallback: Callable[..., Any] | None = None, name: str = "compiled"
+) -> NativeEntry | PythonEntry:
+    """Something with a `call` for these specialisations, native where that is possible, and `add` for more."""
+    entry = NativeEntry(fallback, name) if layout.problem() is None else PythonEntry(fallback, name)
+    for specialisation in specialisations:
+        entry.add(specialisation)
+    return entry
+
+
+# ----- native ---------------------------------------------------------------------------------------------------------
+
+
+class _Table(np.ndarray[Any, Any]):
+    """The words behind a builtin's `self`, which native code finds at the array's data pointer, and all that they point
+    at."""
+
+    keeps: list[Any]
+
+
+class _MethodDef(ctypes.Structure):
+    _fields_ = (
+        ("name", ctypes.c_char_p),
+        ("function", ctypes.c_void_p),
+        ("flags", ctypes.c_int),
+        ("doc", ctypes.c_char_p),
+    )
+
+
+class NativeEntry:
+    """A builtin over tables. It is alive as long as anybody holds `call`."""
+
+    def __init__(self, fallback: Callable[..., Any] | None = None, name: str = "compiled") -> None:
+        code = entry_code.code()
+        table = np.zeros(entry_code.TABLE, np.int64).view(_Table)
+        table[entry_code.FALLBACK] = 0 if fallback is None else id(fallback)
+        table[entry_code.SENTINEL] = id(MISS)
+        method = _MethodDef(name.encode(), code.address("call"), _FASTCALL | _KEYWORDS, None)
+        table.keeps = [code, method, fallback]
+        new = layout.function("PyCFunction_NewEx")
+        make = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)(new)
+        self.call: Callable[..., Any] = make(ctypes.addressof(method), table, None)
+        self._table = table
+        self._rows: list[np.ndarray[Any, Any]] = []
+
+    def add(self, specialisation: Specialisation, first: bool = False) -> None:
+        """Another specialisation, tried after those that are there, or before."""
+        keeps: list[Any] = [specialisation]
+        row = _encode(specialisation, keeps)
+        rows = [row, *self._rows] if first else [*self._rows, row]
+        addresses = np.array([_address(r) for r in rows], np.int64)
+        # Nothing is let go while the builtin lives: a call that has let go of the interpreter lock may be inside the
+        # old rows.
+        self._table.keeps += [*keeps, row, addresses]
+        self._rows = rows
+        self._table[entry_code.SPECIALISATIONS] = _address(addresses)
+        self._table[entry_code.COUNT] = len(rows)
+
+    @property
+    def hits(self) -> list[int]:
+        """How often each specialisation has been found to fit, in the order in which they are tried."""
+        return [int(row[entry_code.HITS]) for row in self._rows]
+
+
+def _encode(spec: Specialisation, keeps: list[Any]) -> np.ndarray[Any, Any]:
+    """The words of a specialisation; what they point at goes to `keeps`."""
+    guards = np.zeros((len(spec.guards), 16), np.int64)
+    for words, guard in zip(guards, spec.guards):
+        encoded, held = guard.row()
+        words[: len(encoded)] = encoded
+        keeps.extend(held)
+    outputs = np.zeros((len(spec.outputs), entry_code.OUTPUT), np.int64)
+    for words, output in zip(outputs, spec.outputs):
+        _encode_output(words, output, keeps)
+    fixed = np.array(spec.fixed, np.int64)
+    scratch = np.zeros(spec.scratch + 63 if spec.scratch else 0, np.uint8)
+    keywords, message = spec.keywords or None, ctypes.create_string_buffer(_FAILED.encode())
+    keeps += [guards, outputs, fixed, scratch, keywords, message]
+    row = np.zeros(entry_code.SPECIALISATION, np.int64)
+    for word, value in {
+        entry_code.POSITIONAL: spec.arguments, entry_code.KEYWORDS: id(keywords) if keywords else 0,
+        entry_code.GUARDS: len(guards), entry_code.GUARD_ROWS: _address(guards), entry_code.POINTERS: spec.pointers,
+        entry_code.INPUTS: spec.inputs, entry_code.OUTPUTS: len(outputs), entry_code.OUTPUT_ROWS: _address(outputs),
+        entry_code.FIXED: len(fixed), entry_code.FIXED_ROWS: _address(fixed), entry_code.KERNEL: spec.kernel,
+        entry_code.SCRATCH: -(-_address(scratch) // 64) * 64, entry_code.SCRATCH_BYTES: spec.scratch,
+        entry_code.RELEASE: spec.release, entry_code.AS_TUPLE: spec.as_tuple, entry_code.NDARRAY: id(np.ndarray),
+        entry_code.NONE: id(None), entry_code.ERROR: id(RuntimeError),
+        entry_code.MESSAGE: ctypes.addressof(message),
+    }.items():  # fmt: skip
+        row[word] = value
+    return row
+
+
+def _encode_output(words: np.ndarray[Any, Any], output: Output, keeps: list[Any]) -> None:
+    if isinstance(output, Same):
+        words[entry_code.KIND], words[entry_code.OBJECT], words[entry_code.ADDRESS] = (
+            entry_code.SAME,
+            id(output.value),
+            output.address,
+        )
+    elif isinstance(output, Returned):
+        words[entry_code.KIND], words[entry_code.OBJECT] = entry_code.ARGUMENT, output.argument
+    else:
+        dims = np.array(output.shape, np.int64)
+        words[entry_code.KIND], words[entry_code.DTYPE] = entry_code.FRESH, id(output.dtype)
+        words[entry_code.NDIM], words[entry_code.DIMS] = len(output.shape), _address(dims)
+        keeps += [dims, output]
+        wrapping = output.wrapping
+        if wrapping is not None:
+            offsets = [layout.slot_offset(wrapping.cls, name) for name in wrapping.empty]
+            empty = np.array([len(offsets), *offsets], np.int64)
+            words[entry_code.CLASS], words[entry_code.EMPTY_SLOTS] = id(wrapping.cls), _address(empty)
+            words[entry_code.PAYLOAD] = layout.slot_offset(wrapping.cls, wrapping.payload)
+            keeps.append(empty)
+
+
+def _address(array: np.ndarray[Any, Any]) -> int:
+    return int(array.__array_interface__["data"][0])
+
+
+# ----- in Python ------------------------------------------------------------------------------------------------------
+
+
+_FreeKernel = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)
+_LockedKernel = ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)
+
+
+class PythonEntry:
+    """The same, where native code may not look at objects."""
+
+    def __init__(self, fallback: Callable[..., Any] | None = None, name: str = "compiled") -> None:
+        self.__name__ = name
+        self._fallback = fallback
+        self._specialisations: list[Specialisation] = []
+        self.hits: list[int] = []
+
+    def add(self, specialisation: Specialisation, first: bool = False) -> None:
+        place = 0 if first else len(self._specialisations)
+        self._specialisations.insert(place, specialisation)
+        self.hits.insert(place, 0)
+
+    def call(self, *arguments: Any, **keywords: Any) -> Any:
+        whole = (*arguments, *keywords.values())
+        for number, spec in enumerate(self._specialisations):
+            if len(arguments) == spec.arguments and tuple(keywords) == spec.keywords:
+                found = _check(spec, whole)
+                if found is not None:
+                    self.hits[number] += 1
+                    return _run(spec, whole, found)
+        return MISS if self._fallback is None else self._fallback(*arguments, **keywords)
+
+
+def _check(spec: Specialisation, arguments: tuple[Any, ...]) -> list[Found] | None:
+    """What the guards give to the kernel, or None if one does not hold."""
+    given: list[Found] = []
+    for guard in spec.guards:
+        if isinstance(guard, (ArrayAt, NumberAt)):
+            found = guard.find(arguments)
+            if found is None:
+                return None
+            given.append(found)
+        elif not guard.holds(arguments, given):
+            return None
+    return given
+
+
+def _run(spec: Specialisation, arguments: tuple[Any, ...], found: list[Found]) -> Any:
+    results: list[Any] = []
+    pointers = [address for address, _ in found]
+    for output in spec.outputs:
+        if isinstance(output, Returned):
+            results.append(arguments[output.argument])
+        elif isinstance(output, Same):
+            results.append(output.value)
+            pointers.append(output.address)
+        else:
+            array = np.empty(output.shape, output.dtype)
+            results.append(array if output.wrapping is None else output.wrapping.make(array))
+            pointers.append(_address(array))
+    pointers += spec.fixed
+    scratch = np.empty(spec.scratch + 63, np.uint8)
+    if spec.scratch:
+        pointers.append(-(-_address(scratch) // 64) * 64)
+    kernel = (_FreeKernel if spec.release else _LockedKernel)(spec.kernel)
+    code = kernel((ctypes.c_void_p * len(pointers))(*pointers))
+    if code:
+        raise RuntimeError(_FAILED.replace("%lld", str(code)))
+    if spec.as_tuple:
+        return tuple(results)
+    return results[0] if results else None

@@ -1,0 +1,192 @@
+"""Where CPython and NumPy keep what native code reads: offsets in their objects, and the addresses of their functions.
+
+A compiled function looks at its arguments without Python: it reads the class of an object, the slot of a tensor, the
+data pointer of an array. Where these lie is no public contract, though it has been the same for years. So nothing here
+is believed: `problem()` compares every offset with what Python says of live objects, once per process, and a sentence
+instead of None means that calls are to be checked in Python, which is slower and means the same.
+
+An object begins with its reference count and its class; then come an array's data pointer, number of dimensions,
+dimensions, strides, base, dtype and flags; a float's value; a NumPy scalar's value; a cell's content.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import importlib
+import struct
+import sys
+import sysconfig
+import types
+from typing import Any
+
+import numpy as np
+
+#: Offsets in bytes.
+CLASS = 8
+FLOAT = SCALAR = CELL = 16
+DATA, NDIM, DIMS, STRIDES, DTYPE, FLAGS = 16, 24, 32, 40, 56, 64
+#: Bits of an array's flags.
+C_CONTIGUOUS, ALIGNED, WRITEABLE = 0x1, 0x100, 0x400
+
+_ABI = 0x02000000  # of NumPy 2
+_NEW_ARRAY = 94  # PyArray_NewFromDescr in NumPy's table of functions
+_SLOT = 16  # the kind of member that __slots__ makes: T_OBJECT_EX
+
+#: Functions of Python's C interface that native code calls.
+PYTHON = (
+    "Py_IncRef", "Py_DecRef", "PyObject_RichCompareBool", "PyObject_Size", "PyObject_Vectorcall",
+    "PyDict_GetItemWithError", "PyContextVar_Get", "PyLong_AsLongLongAndOverflow", "PyEval_SaveThread",
+    "PyEval_RestoreThread", "PyTuple_New", "PyTuple_SetItem",
+    "PyErr_Occurred", "PyErr_Clear", "PyErr_NoMemory", "PyErr_Format", "PyMem_RawMalloc", "PyMem_RawFree",
+    "PyType_GenericAlloc",
+)  # fmt: skip
+
+
+def symbols() -> dict[str, int]:
+    """The addresses of what native code calls: Python's functions, and NumPy's that makes an array."""
+    return {**{name: function(name) for name in PYTHON}, "ndgrad_new_array": _numpy_table(_NEW_ARRAY)}
+
+
+def plain_allocation(cls: type) -> bool:
+    """Whether the objects of a class are allocated as Python itself does it."""
+    get_slot = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_int)(function("PyType_GetSlot"))
+    return bool(get_slot(cls, 47) == function("PyType_GenericAlloc"))  # Py_tp_alloc
+
+
+@functools.cache
+def slot_offset(cls: type, name: str) -> int:
+    """Where the objects of a class keep a slot, from its member descriptor:
+    {count, class, owner, name, qualified name, member -> {name, int kind, offset, flags}}."""
+    if cls is types.CellType and name == "cell_contents":
+        return CELL
+    descriptor = next((k.__dict__[name] for k in cls.__mro__ if name in k.__dict__), None)
+    if not isinstance(descriptor, types.MemberDescriptorType):
+        raise TypeError(
+            f"{cls.__name__}.{name} is no slot of the class, so native code cannot read it. Give it one by __slots__."
+        )
+    member = _word(id(descriptor) + 40)
+    kind = ctypes.c_int.from_address(member + 8).value
+    if ctypes.string_at(_word(member)) != name.encode() or kind != _SLOT:
+        raise TypeError(
+            f"{cls.__name__}.{name} is a member of another kind than __slots__ makes, so native code cannot read it."
+        )
+    return _word(member + 16)
+
+
+@functools.cache
+def problem() -> str | None:
+    """Why native code may not read objects in this process, or None if it may."""
+    if sys.implementation.name != "cpython":
+        return f"the interpreter is {sys.implementation.name} and not CPython"
+    if struct.calcsize("P") != 8:
+        return "pointers do not have 64 bits"
+    if sysconfig.get_config_var("Py_GIL_DISABLED"):
+        return "this Python has no interpreter lock, so slots may change while they are read"
+    if object.__basicsize__ != CLASS + 8 or sysconfig.get_config_var("Py_TRACE_REFS"):
+        return "objects have a longer head than they should"
+    if np.ndarray.__basicsize__ < FLAGS + 4:
+        return f"arrays have only {np.ndarray.__basicsize__} bytes"
+    try:
+        return next((f"{what} is not where it should be" for what, good in _probes() if not good), None)
+    except (AttributeError, TypeError, ValueError, OSError) as error:
+        return f"Python or NumPy has no such function: {error}"
+
+
+def _probes() -> list[tuple[str, bool]]:
+    """What was looked at, and whether native code would see what Python sees."""
+    found: list[tuple[str, bool]] = []
+    unaligned = np.zeros(17, np.int8)[1:].view(np.float64)
+    for array in (
+        np.zeros((3, 4, 5), np.float32)[:, 1:3], np.array(2.5), np.arange(7)[::-2], np.zeros((0, 2), bool), unaligned,
+        np.zeros((2, 3)),
+    ):  # fmt: skip
+        at, n = id(array), array.ndim
+        flags = ctypes.c_int.from_address(at + FLAGS).value
+        found += [
+            ("the class of an object", _word(at + CLASS) == id(np.ndarray)),
+            ("the data of an array", _word(at + DATA) == array.__array_interface__["data"][0]),
+            ("the number of an array's dimensions", ctypes.c_int.from_address(at + NDIM).value == n),
+            ("the dtype of an array", _word(at + DTYPE) == id(array.dtype)),
+        ]
+        found += [
+            (
+                "the shape of an array",
+                n == 0 or tuple((ctypes.c_ssize_t * n).from_address(_word(at + DIMS))) == array.shape,
+            ),
+            (
+                "the strides of an array",
+                n == 0 or tuple((ctypes.c_ssize_t * n).from_address(_word(at + STRIDES))) == array.strides,
+            ),
+            ("the layout of an array", bool(flags & C_CONTIGUOUS) == array.flags.c_contiguous),
+            ("the alignment of an array", bool(flags & ALIGNED) == array.flags.aligned),
+            ("the permission to write to an array", bool(flags & WRITEABLE) == array.flags.writeable),
+        ]
+    frozen = np.zeros(3)
+    frozen.flags.writeable = False
+    found.append(("the permission to write", not ctypes.c_int.from_address(id(frozen) + FLAGS).value & WRITEABLE))
+    found += [("the value of a float", ctypes.c_double.from_address(id(x) + FLOAT).value == x) for x in (2.75, -1e300)]
+    for name in ("f8", "f4", "f2", "i8", "i4", "i2", "u1", "?"):
+        scalar = np.dtype(name).type(1)
+        found.append(
+            (f"the value of a NumPy {name}", ctypes.string_at(id(scalar) + SCALAR, scalar.nbytes) == scalar.tobytes())
+        )
+    cell = types.CellType(found)
+    found.append(("the content of a cell", _word(id(cell) + CELL) == id(cell.cell_contents)))
+    return [*found, ("the slot of a class", _slots_are_found()), ("NumPy's table of functions", _arrays_are_made())]
+
+
+class _Probe:
+    __slots__ = ("first", "second")
+
+
+def _slots_are_found() -> bool:
+    probe = _Probe()
+    probe.first, probe.second = object(), object()  # type: ignore[attr-defined]
+    return plain_allocation(_Probe) and all(
+        _word(id(probe) + slot_offset(_Probe, name)) == id(getattr(probe, name)) for name in _Probe.__slots__
+    )
+
+
+def _arrays_are_made() -> bool:
+    """Whether NumPy's function makes an array as native code calls it, with the dtype's reference given to it."""
+    version = ctypes.CFUNCTYPE(ctypes.c_uint)(_numpy_table(0))()
+    if version != _ABI:
+        return False
+    dtype, dims = (
+        np.dtype([("a", "f4"), ("b", "f4")]),
+        (ctypes.c_ssize_t * 2)(3, 4),
+    )  # a dtype of its own, whose references can be counted
+    make = ctypes.PYFUNCTYPE(
+        ctypes.py_object, ctypes.py_object, ctypes.py_object, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p,
+        ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p,
+    )(_numpy_table(_NEW_ARRAY))  # fmt: skip
+    before = sys.getrefcount(dtype)
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(dtype))
+    array: Any = make(np.ndarray, dtype, 2, ctypes.addressof(dims), None, None, 0, None)
+    made = (
+        type(array) is np.ndarray
+        and array.shape == (3, 4)
+        and array.dtype is dtype
+        and array.flags.c_contiguous
+        and array.flags.owndata
+    )
+    held = sys.getrefcount(dtype) == before + 1
+    del array
+    return made and held and sys.getrefcount(dtype) == before
+
+
+def _numpy_table(index: int) -> int:
+    """An entry of NumPy's table of C functions."""
+    core = importlib.import_module("numpy._core._multiarray_umath")  # NumPy has no public name for it
+    table = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(function("PyCapsule_GetPointer"))
+    return _word(table(core._ARRAY_API, None) + 8 * index)
+
+
+def function(name: str) -> int:
+    """The address of a function of Python's C interface."""
+    return ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0
+
+
+def _word(address: int) -> int:
+    return ctypes.c_ssize_t.from_address(address).value
