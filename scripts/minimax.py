@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import mpmath as mp
 
 TARGET = Path(__file__).resolve().parent.parent / "src" / "ndgrad" / "compiler" / "kernels" / "maths" / "coefficients.py"
-mp.mp.prec = 320  # and more where the bits of 2/pi are written
+mp.mp.prec = 320
 
 
 class Fit(NamedTuple):
@@ -66,7 +66,7 @@ FITS = {
         _root(lambda x: (mp.tanh(x) - x) / x**3), (_TINY, 0.4226), lambda z: z, 11, 5, 6),
     "error_function": Fit("erf(x) / x - 1, z = x^2", _root(lambda x: mp.erf(x) / x - 1), (_TINY, 1.0), lambda z: 1, 12, 6, 7),
     "scaled_erfc": Fit("erfc(x) exp(x^2) (1 + 2 x) - 1.28125, t = (x - 2) / (x + 2)", _scaled_erfc, (-0.61, 0.873), lambda t: 1, 24, 11, 13),
-    "cube_root": Fit("cbrt(m)", mp.cbrt, (0.5, 4.0), lambda m: 1 / mp.cbrt(m), 4, 4, 4),
+    "cube_root": Fit("cbrt(m)", mp.cbrt, (0.353, 2.83), lambda m: 1 / mp.cbrt(m), 4, 4, 4),
 }  # fmt: skip
 
 # ----- fitting ------------------------------------------------------------------------------------------------------------
@@ -119,7 +119,10 @@ def _parts(value: Any, widths: tuple[int, ...], single: bool = False) -> tuple[f
 
 
 def constants() -> dict[str, tuple[float, ...]]:
-    numbers = {"ln2": mp.log(2), "inverse_ln2": 1 / mp.log(2), "log10_2": mp.log10(2), "inverse_ln10": 1 / mp.log(10), "half_pi": mp.pi / 2}
+    numbers = {
+        "ln2": mp.log(2), "inverse_ln2": 1 / mp.log(2), "log10_2": mp.log10(2), "inverse_ln10": 1 / mp.log(10), "half_pi": mp.pi / 2,
+        "three_quarters_pi": mp.pi * 3 / 4,
+    }
     found = {}
     for name, value in numbers.items():
         found[f"{name}_float64"] = _parts(value, (53, 53, 53))

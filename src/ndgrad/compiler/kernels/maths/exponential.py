@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 
 from ndgrad.compiler.kernels.maths.coefficients import CONSTANTS, POLYNOMIALS
+from ndgrad.compiler.kernels.maths.pairs import two_sum
 from ndgrad.compiler.kernels.maths.values import Bits, Mask, Real, absolute, greater, lesser, muladd, polynomial
 
 #: exp(x) is infinite above and 0 below these, and subnormal below the third.
@@ -44,11 +45,14 @@ def reduced(x: Real, more: Real | None = None) -> Reduced:
     first = muladd(n, -high, x)
     r = muladd(n, -low, first)
     rest = muladd(n, -low, first - r)
-    return Reduced(shifted, n, r, rest if more is None else rest + more)
+    if more is None:
+        return Reduced(shifted, n, r, rest)
+    near = two_sum(r, rest + more)
+    return Reduced(shifted, n, near.hi, near.lo)
 
 
 def excess(r: Real, rest: Real | None = None) -> Real:
-    """t = exp(r + rest) - 1, for r near 0."""
+    """t = exp(r + rest) - 1, for r near 0 and a rest below its last place."""
     tail = polynomial(r, POLYNOMIALS["exponential"][r.w.degrees]) * (r * r)
     return r + (tail if rest is None else muladd(rest, r, rest) + tail)
 

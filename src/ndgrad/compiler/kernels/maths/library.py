@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from ndgrad.compiler.kernels.maths import angles, exponential, hyperbolic, logarithm, trigonometric
+from ndgrad.compiler.kernels.maths import angles, error_function, exponential, hyperbolic, inverse_trigonometric, logarithm, power, trigonometric
 from ndgrad.compiler.kernels.maths.values import Real, Writer
 from ndgrad.compiler.native.ir import Function, Vector
 from ndgrad.compiler.native.target import Target
@@ -42,6 +42,16 @@ FORMULAS: dict[str, Formula] = {
     "sin": Formula(1, trigonometric.sin, 1.0),
     "cos": Formula(1, trigonometric.cos, 1.0),
     "tan": Formula(1, trigonometric.tan, 1.5),
+    "asin": Formula(1, inverse_trigonometric.asin, 1.0),
+    "acos": Formula(1, inverse_trigonometric.acos, 1.0),
+    "atan": Formula(1, inverse_trigonometric.atan, 1.0),
+    "atan2": Formula(2, inverse_trigonometric.atan2, 1.0),
+    "pow": Formula(2, power.pow, 1.0, "call"),
+    "cbrt": Formula(1, power.cbrt, 1.0),
+    "hypot": Formula(2, power.hypot, 1.0),
+    "rsqrt": Formula(1, power.rsqrt, 1.5, "here"),
+    "erf": Formula(1, error_function.erf, 1.5),
+    "erfc": Formula(1, error_function.erfc, 1.5),
     "log": Formula(1, logarithm.log, 1.0),
     "log2": Formula(1, logarithm.log2, 1.0),
     "log10": Formula(1, logarithm.log10, 1.0),
